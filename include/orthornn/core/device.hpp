@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace orthornn {
+
+/// Where memory lies and where operations on it run. Chosen once at run time; every tensor carries it.
+class Device {
+ public:
+  enum class Kind { cpu, cuda };
+
+  static Device cpu() { return Device(Kind::cpu, 0); }
+  /// Throws DeviceError when this build has no CUDA back end.
+  static Device cuda(int index = 0);
+  /// A GPU if this build and this machine have one, else the CPU.
+  static Device best();
+  /// "cpu", "cuda" or "auto"; throws DeviceError for a device that is not there, ValueError for another word.
+  static Device parse(std::string_view name);
+
+  Kind kind() const { return kind_; }
+  int index() const { return index_; }
+  bool operator==(const Device&) const = default;
+
+ private:
+  Device(Kind kind, int index) : kind_(kind), index_(index) {}
+
+  Kind kind_;
+  int index_;
+};
+
+/// "cpu" or "cuda:0"
+std::string to_string(Device device);
+
+/// True when the library was built with its CUDA back end.
+bool built_with_cuda();
+
+/// Threads that CPU operations use; at first OMP_NUM_THREADS or all that the process may run on.
+/// Results do not depend on it: work is always cut at the same places.
+int thread_count();
+/// Throws ValueError unless count >= 1.
+void set_thread_count(int count);
+
+namespace detail {
+/// Aligned, uninitialised memory on `device`; throws std::bad_alloc. Zero bytes give nullptr.
+void* allocate(Device device, std::size_t bytes);
+void release(Device device, void* memory) noexcept;
+void fill_zero(Device device, void* memory, std::size_t bytes);
+/// Between any two devices.
+void copy_bytes(Device to_device, void* to, Device from_device, const void* from, std::size_t bytes);
+}  // namespace detail
+
+}  // namespace orthornn

@@ -1,0 +1,38 @@
+#pragma once
+// The one exception family of the library. Every message says what was expected, what was found, and what to do.
+
+#include <stdexcept>
+
+namespace orthornn {
+
+/// Base of everything that orthornn throws on purpose.
+class Error : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// Shapes that do not fit together; the message names the tensors and both shapes.
+class ShapeError : public Error {
+ public:
+  using Error::Error;
+};
+
+/// A value outside its domain: a zero reflection vector, a NaN, a negative size, an unknown name.
+class ValueError : public Error {
+ public:
+  using Error::Error;
+};
+
+/// A device that this build or this machine does not have.
+class DeviceError : public Error {
+ public:
+  using Error::Error;
+};
+
+/// A file that is missing, damaged, foreign, or cannot be written.
+class FileError : public Error {
+ public:
+  using Error::Error;
+};
+
+}  // namespace orthornn

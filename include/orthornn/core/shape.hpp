@@ -1,0 +1,45 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+
+namespace orthornn {
+
+/// All sizes and indices: T * B * N overflows 32 bits sooner than one thinks.
+using Index = std::int64_t;
+
+/// Sizes of a tensor of rank 0 to 4 in C order (last index fastest), as HDF5 and PyTorch show them.
+class Shape {
+ public:
+  static constexpr int max_rank = 4;
+
+  Shape() = default;
+  /// Throws ShapeError for a negative size or more than four dimensions.
+  Shape(std::initializer_list<Index> sizes);
+  template <class Iterator>
+  Shape(Iterator first, Iterator last) {
+    for (; first != last; ++first) append(static_cast<Index>(*first));
+  }
+
+  int rank() const { return rank_; }
+  /// Size of dimension i; negative i counts from the end.
+  Index operator[](int i) const { return sizes_[static_cast<std::size_t>(i < 0 ? i + rank_ : i)]; }
+  /// Number of elements; 1 for rank 0.
+  Index count() const;
+  void append(Index size);
+  bool operator==(const Shape& other) const;
+
+ private:
+  std::array<Index, max_rank> sizes_{};
+  int rank_ = 0;
+};
+
+/// "[3, 4]"
+std::string to_string(const Shape& shape);
+
+/// Throws ShapeError "NAME has shape [..], expected [..]" unless the two are equal.
+void check_shape(const char* name, const Shape& found, const Shape& expected);
+
+}  // namespace orthornn

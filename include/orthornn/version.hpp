@@ -1,0 +1,10 @@
+#pragma once
+
+#include <string>
+
+namespace orthornn {
+
+/// "MAJOR.MINOR.PATCH"
+std::string version();
+
+}  // namespace orthornn

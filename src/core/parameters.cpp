@@ -1,0 +1,39 @@
+#include "orthornn/core/parameters.hpp"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "orthornn/core/error.hpp"
+
+namespace orthornn {
+
+template <class T>
+Index ParameterSet<T>::add(std::string name, const Shape& shape, ParameterKind kind) {
+  if (!values_.empty()) throw ValueError(fmt::format("parameter '{}' was added after allocate()", name));
+  for (const Parameter& other : list_) {
+    if (other.name == name) throw ValueError(fmt::format("there is a parameter '{}' already", name));
+  }
+  list_.push_back({std::move(name), shape, kind, count_});
+  count_ += shape.count();
+  return static_cast<Index>(list_.size()) - 1;
+}
+
+template <class T>
+void ParameterSet<T>::allocate(Device device) {
+  values_ = Tensor<T>(Shape{count_}, device);
+  gradients_ = Tensor<T>(Shape{count_}, device);
+}
+
+template <class T>
+Index ParameterSet<T>::find(const std::string& name) const {
+  for (std::size_t i = 0; i < list_.size(); ++i) {
+    if (list_[i].name == name) return static_cast<Index>(i);
+  }
+  throw ValueError(fmt::format("there is no parameter '{}'", name));
+}
+
+template class ParameterSet<float>;
+template class ParameterSet<double>;
+
+}  // namespace orthornn

@@ -1,0 +1,69 @@
+#include "orthornn/core/random.hpp"
+
+#include <cmath>
+#include <numbers>
+#include <numeric>
+#include <utility>
+
+namespace orthornn {
+
+std::array<std::uint32_t, 4> philox(std::array<std::uint32_t, 4> counter, std::array<std::uint32_t, 2> key) {
+  for (int round = 0; round < 10; ++round) {
+    const std::uint64_t first = std::uint64_t{0xD2511F53} * counter[0];
+    const std::uint64_t second = std::uint64_t{0xCD9E8D57} * counter[2];
+    counter = {static_cast<std::uint32_t>(second >> 32) ^ counter[1] ^ key[0], static_cast<std::uint32_t>(second),
+               static_cast<std::uint32_t>(first >> 32) ^ counter[3] ^ key[1], static_cast<std::uint32_t>(first)};
+    key[0] += 0x9E3779B9;
+    key[1] += 0xBB67AE85;
+  }
+  return counter;
+}
+
+// Counter words: running number of the block, purpose, index (low, high). 2^32 blocks a stream are plenty.
+RandomStream::RandomStream(std::uint64_t seed, RandomPurpose purpose, std::uint64_t index)
+    : key_{static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)},
+      counter_{0, static_cast<std::uint32_t>(purpose), static_cast<std::uint32_t>(index),
+               static_cast<std::uint32_t>(index >> 32)} {}
+
+std::uint32_t RandomStream::bits() {
+  if (used_ == 4) {
+    block_ = philox(counter_, key_);
+    ++counter_[0];
+    used_ = 0;
+  }
+  return block_[static_cast<std::size_t>(used_++)];
+}
+
+std::uint32_t RandomStream::integer(std::uint32_t bound) {
+  return static_cast<std::uint32_t>((std::uint64_t{bits()} * bound) >> 32);
+}
+
+double RandomStream::uniform() {
+  const std::uint64_t high = bits();
+  const std::uint64_t word = (high << 32) | bits();
+  return static_cast<double>(word >> 11) * 0x1p-53;
+}
+
+double RandomStream::normal() {
+  if (has_spare_) {
+    has_spare_ = false;
+    return spare_normal_;
+  }
+  const double radius = std::sqrt(-2 * std::log(1 - uniform()));  // 1 - u lies in (0, 1]: no log of zero
+  const double angle = 2 * std::numbers::pi * uniform();
+  spare_normal_ = radius * std::sin(angle);
+  has_spare_ = true;
+  return radius * std::cos(angle);
+}
+
+Tensor<std::int32_t> random_permutation(Index count, RandomStream stream) {
+  Tensor<std::int32_t> permutation(Shape{count});
+  std::iota(permutation.begin(), permutation.end(), 0);
+  for (Index i = count - 1; i > 0; --i) {
+    const Index j = stream.integer(static_cast<std::uint32_t>(i + 1));
+    std::swap(permutation(i), permutation(j));
+  }
+  return permutation;
+}
+
+}  // namespace orthornn

@@ -1,0 +1,42 @@
+#include "orthornn/core/shape.hpp"
+
+#include <fmt/format.h>
+
+#include "orthornn/core/error.hpp"
+
+namespace orthornn {
+
+Shape::Shape(std::initializer_list<Index> sizes) : Shape(sizes.begin(), sizes.end()) {}
+
+Index Shape::count() const {
+  Index product = 1;
+  for (int i = 0; i < rank_; ++i) product *= (*this)[i];
+  return product;
+}
+
+void Shape::append(Index size) {
+  if (size < 0) throw ShapeError(fmt::format("a size of {} was asked for; sizes are not negative", size));
+  if (rank_ == max_rank) throw ShapeError(fmt::format("tensors have at most {} dimensions", max_rank));
+  sizes_[static_cast<std::size_t>(rank_++)] = size;
+}
+
+bool Shape::operator==(const Shape& other) const {
+  if (rank_ != other.rank_) return false;
+  for (int i = 0; i < rank_; ++i) {
+    if ((*this)[i] != other[i]) return false;
+  }
+  return true;
+}
+
+std::string to_string(const Shape& shape) {
+  std::string text = "[";
+  for (int i = 0; i < shape.rank(); ++i) text += fmt::format("{}{}", i == 0 ? "" : ", ", shape[i]);
+  return text + "]";
+}
+
+void check_shape(const char* name, const Shape& found, const Shape& expected) {
+  if (found == expected) return;
+  throw ShapeError(fmt::format("{} has shape {}, expected {}", name, to_string(found), to_string(expected)));
+}
+
+}  // namespace orthornn
