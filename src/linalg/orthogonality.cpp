@@ -1,0 +1,34 @@
+#include "orthornn/linalg/orthogonality.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "linalg/eigen_map.hpp"
+#include "linalg/gemm.hpp"
+
+namespace orthornn {
+
+template <class T>
+double orthogonality_error(TensorView<const T> q) {
+  const Index n = q.shape()[0];
+  const Index m = q.shape()[1];
+  Tensor<double> exact(Shape{n, m});
+  std::copy(q.begin(), q.end(), exact.begin());
+  Tensor<double> gram(Shape{m, m});
+  gemm<double>(1, columns_of(exact), transposed(columns_of(exact)), 0, columns_of(gram));
+  double error = 0;
+  for (Index i = 0; i < m; ++i) {
+    for (Index j = 0; j < m; ++j) {
+      const double difference = std::abs(gram(i, j) - (i == j ? 1.0 : 0.0));
+      // A NaN must not be lost in a maximum.
+      if (std::isnan(difference)) return difference;
+      error = std::max(error, difference);
+    }
+  }
+  return error;
+}
+
+template double orthogonality_error<float>(TensorView<const float>);
+template double orthogonality_error<double>(TensorView<const double>);
+
+}  // namespace orthornn

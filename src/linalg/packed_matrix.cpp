@@ -1,0 +1,64 @@
+#include "linalg/packed_matrix.hpp"
+
+#include <cassert>
+
+#include "core/thread_scratch.hpp"
+
+namespace orthornn {
+namespace {
+
+struct RightBlock;
+
+// Columns of b that are packed and multiplied at a time; what a thread has of a batch seldom exceeds it.
+constexpr Index panel_columns = 256;
+
+Index aligned(Index count) { return (count + 15) / 16 * 16; }
+
+}  // namespace
+
+template <class T>
+void PackedMatrix<T>::pack(const Operand<T>& matrix) {
+  rows_ = matrix.rows();
+  cols_ = matrix.cols();
+  blocking_ = block_kernel::blocking<T>(rows_, panel_columns, cols_);
+  Index size = 0;
+  for (Index k = 0; k < cols_; k += blocking_.depth) {
+    for (Index i = 0; i < rows_; i += blocking_.rows) {
+      size += aligned(std::min(blocking_.depth, cols_ - k) * std::min(blocking_.rows, rows_ - i));
+    }
+  }
+  packed_.reserve(Shape{size});
+  T* block = packed_.data();
+  for (Index k = 0; k < cols_; k += blocking_.depth) {
+    const Index k_count = std::min(blocking_.depth, cols_ - k);
+    for (Index i = 0; i < rows_; i += blocking_.rows) {
+      const Index i_count = std::min(blocking_.rows, rows_ - i);
+      block_kernel::pack_left(block, matrix, i, k, i_count, k_count);
+      block += aligned(k_count * i_count);
+    }
+  }
+}
+
+template <class T>
+void PackedMatrix<T>::multiply_add(std::type_identity_t<T> alpha, MatrixView<const T> b, MatrixView<T> c) const {
+  assert(b.rows == cols_ && c.rows == rows_ && b.cols == c.cols);
+  T* right = thread_scratch<T, RightBlock>(std::min(blocking_.depth, cols_) * std::min(panel_columns, b.cols));
+  for (Index j = 0; j < b.cols; j += panel_columns) {
+    const Index j_count = std::min(panel_columns, b.cols - j);
+    const T* block = packed_.data();
+    for (Index k = 0; k < cols_; k += blocking_.depth) {
+      const Index k_count = std::min(blocking_.depth, cols_ - k);
+      block_kernel::pack_right<T>(right, b, k, j, k_count, j_count);
+      for (Index i = 0; i < rows_; i += blocking_.rows) {
+        const Index i_count = std::min(blocking_.rows, rows_ - i);
+        block_kernel::multiply_add<T>(c.block(i, j, i_count, j_count), alpha, block, right, k_count);
+        block += aligned(k_count * i_count);
+      }
+    }
+  }
+}
+
+template class PackedMatrix<float>;
+template class PackedMatrix<double>;
+
+}  // namespace orthornn

@@ -1,0 +1,30 @@
+#pragma once
+
+#include "linalg/block_kernel.hpp"
+
+namespace orthornn {
+
+/// A matrix in the order in which the product kernel reads it, for a recurrence that multiplies by it T times:
+/// packing costs about as much as a product with a few columns, so it is done once.
+template <class T>
+class PackedMatrix {
+ public:
+  void pack(const Operand<T>& matrix);
+
+  Index rows() const { return rows_; }
+  Index cols() const { return cols_; }
+  /// c += alpha * matrix * b, by the calling thread alone. Column j of the result depends on column j of b
+  /// and on j modulo the kernel's column group, nothing else.
+  void multiply_add(std::type_identity_t<T> alpha, MatrixView<const T> b, MatrixView<T> c) const;
+
+ private:
+  Index rows_ = 0;
+  Index cols_ = 0;
+  block_kernel::Blocking blocking_{};
+  Tensor<T> packed_;
+};
+
+extern template class PackedMatrix<float>;
+extern template class PackedMatrix<double>;
+
+}  // namespace orthornn
