@@ -1,0 +1,155 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <variant>
+
+#include "orthornn/core/parameters.hpp"
+#include "orthornn/linalg/matrix_view.hpp"
+
+namespace orthornn {
+
+/// How a transition is drawn before training.
+enum class Init {
+  /// Rotations by angles uniform in [-pi, pi) (Henaff, Szlam and LeCun, ICML 2016).
+  henaff,
+  /// Rotations by 2 atan(s), s = sqrt((1 - cos u) / (1 + cos u)), u uniform in [0, pi / 2) (Helfrich, Willmott and
+  /// Ye, "Orthogonal recurrent neural networks with scaled Cayley transform", ICML 2018).
+  cayley,
+  /// Uniform over the orthogonal group; with L < N reflections, first L columns uniform over St(N, L) (Stewart
+  /// 1980).
+  haar,
+  /// Standard normal reflection vectors, or their product where the parameters are others.
+  normal,
+};
+
+/// How a product of reflections is computed. All give the same function.
+enum class ReflectionForm {
+  /// The cheaper of dense and factored for a forward and a backward step.
+  automatic,
+  /// CWY: Q formed once, one N x N product a step.
+  dense,
+  /// CWY: U and S^-1 U^T kept, two N x L products a step.
+  factored,
+};
+
+/// Q = H(v1) ... H(vL) as I - U S^-1 U^T, the compact WY form (math.md section 1; Likhosherstov et al., AISTATS 2021).
+struct Cwy {
+  /// L, 1 .. N; 0 stands for N.
+  Index reflections = 0;
+  Init init = Init::henaff;
+  ReflectionForm form = ReflectionForm::automatic;
+};
+
+/// The same product, one reflection after another (Mhammedi et al., ICML 2017).
+struct HouseholderProduct {
+  /// L, 1 .. N; 0 stands for N.
+  Index reflections = 0;
+  Init init = Init::henaff;
+  /// False: tiles of the batch stay in the first cache through all reflections. True: every reflection is one
+  /// rank-one update of the whole batch, which is the opponent that the papers time.
+  bool rank_one_updates = false;
+};
+
+/// Q = (I + A)^-1 (I - A) D with A = X - X^T and fixed signs D (scoRNN, Helfrich et al. 2018).
+struct ScaledCayley {
+  /// Entries of D that are -1, the first ones.
+  Index negative_signs = 0;
+  Init init = Init::cayley;
+};
+
+/// Q = exp(X - X^T) (EXPRNN, Lezcano-Casado and Martinez-Rubio, ICML 2019).
+struct MatrixExponential {
+  Init init = Init::henaff;
+};
+
+/// Any matrix: the baseline. It starts orthogonal and does not stay so.
+struct Unconstrained {
+  Init init = Init::henaff;
+};
+
+using TransitionOptions = std::variant<Cwy, HouseholderProduct, ScaledCayley, MatrixExponential, Unconstrained>;
+
+/// The N x N matrix Q that a recurrence multiplies its state by, as a function of free parameters.
+///
+/// `prepare` once an optimizer step; then anything else, as often as wanted. Tensors are in C order: Q(i, j) is row
+/// i, column j, and h [.., N] holds one column vector of the papers in each row.
+template <class T>
+class Transition {
+ public:
+  virtual ~Transition() = default;
+
+  Index hidden_size() const { return hidden_size_; }
+  /// "reflection_vectors", "skew_parameters" or "matrix", as in a model file.
+  virtual std::string parameter_name() const = 0;
+  /// [L, N] for reflection vectors, else [N, N].
+  virtual Shape parameter_shape() const = 0;
+  virtual ParameterKind parameter_kind() const { return ParameterKind::orthogonal; }
+  /// "dense", "factored", "sequential" or "rank-one": how it is applied.
+  virtual std::string form() const = 0;
+
+  /// Draws parameters by the options' Init from `seed`.
+  virtual void initialize(std::uint64_t seed, TensorView<T> parameters) const = 0;
+  /// Parameters with which Q is the given orthogonal matrix [N, N] (a right inverse of `materialize`). Throws
+  /// ValueError, saying why, when no parameters reach it.
+  virtual void parameters_of(ConstTensorView<T> q, TensorView<T> parameters) const = 0;
+
+  /// Forms what `apply` needs. Throws ShapeError, and ValueError with the index of a reflection vector that is
+  /// zero or not finite.
+  virtual void prepare(ConstTensorView<T> parameters) = 0;
+  /// h <- Q h for each of the vectors h [.., N].
+  void apply(TensorView<T> h) const;
+  /// h <- Q^T h.
+  void apply_transpose(TensorView<T> h) const;
+  /// Q [N, N].
+  Tensor<T> materialize() const;
+  /// Gradient of a loss with respect to the parameters from its gradient d_q [N, N] with respect to Q; overwrites.
+  virtual void backward(ConstTensorView<T> d_q, TensorView<T> d_parameters) = 0;
+
+  // The rollout's verbs, on column-major matrices. A form that goes by reflections leaves behind, for each column,
+  // the L coefficients z (or y) of math.md section 1, from which the gradient follows without Q.
+
+  /// L for forms that record coefficients, 0 for dense ones.
+  virtual Index coefficient_count() const { return 0; }
+  /// a += Q h for N x n matrices, coefficients z L x n. By the calling thread alone; safe from several at once.
+  virtual void multiply_add(MatrixView<const T> h, MatrixView<T> a, MatrixView<T> z) const = 0;
+  /// d += Q^T g, coefficients y L x n.
+  virtual void multiply_add_transposed(MatrixView<const T> g, MatrixView<T> d, MatrixView<T> y) const = 0;
+  /// Overwrites d_parameters by the gradient of a rollout from the columns g_t (gradient before the product),
+  /// h_{t-1}, z_t and y_t over all steps and sequences.
+  virtual void backward_of_rollout(MatrixView<const T> g, MatrixView<const T> h, MatrixView<const T> z,
+                                   MatrixView<const T> y, TensorView<T> d_parameters);
+  /// Floating-point operations that a step forward and backward takes a column, weight gradient included, and
+  /// those of prepare and the parameters' backward, once.
+  virtual double flops_per_column() const = 0;
+  virtual double flops_of_prepare() const = 0;
+
+ protected:
+  explicit Transition(Index hidden_size) : hidden_size_(hidden_size) {}
+
+ private:
+  Index hidden_size_;
+  Tensor<T> d_q_;
+};
+
+extern template class Transition<float>;
+extern template class Transition<double>;
+
+/// The one place where options become objects. Throws ValueError for sizes outside their range and DeviceError
+/// for a device this build has not.
+template <class T>
+std::unique_ptr<Transition<T>> make_transition(const TransitionOptions& options, Index hidden_size);
+
+/// Only the mathematics: a prepared transition from parameters, V [L, N] or X [N, N].
+template <class T>
+std::unique_ptr<Transition<T>> prepare(const TransitionOptions& options, ConstTensorView<T> parameters);
+
+/// "cwy", "householder", "cayley", "expm" or "free": the names of the command line and of model files.
+std::string name_of(const TransitionOptions& options);
+std::string name_of(Init init);
+std::string name_of(ReflectionForm form);
+/// These throw ValueError naming the known ones.
+Init parse_init(const std::string& name);
+ReflectionForm parse_reflection_form(const std::string& name);
+
+}  // namespace orthornn

@@ -1,0 +1,168 @@
+#include <algorithm>
+
+#include "linalg/eigen_map.hpp"
+#include "linalg/gemm.hpp"
+#include "orthogonal/dense_matrix.hpp"
+#include "orthogonal/factories.hpp"
+#include "orthogonal/reflection_transition.hpp"
+#include "orthogonal/reflectors.hpp"
+
+namespace orthornn {
+namespace {
+
+/// What both forms of CWY share: U, S^-1 and the backward through Q (math.md section 1, "dense").
+template <class T>
+class CwyTransition : public ReflectionTransition<T> {
+ public:
+  CwyTransition(const Cwy& options, Index n, Index l)
+      : ReflectionTransition<T>(n, l, options.init),
+        s_inverse_(Shape{l, l}),
+        left_(Shape{l, n}),
+        right_(Shape{l, n}),
+        small_(Shape{l, l}),
+        small_product_(Shape{l, l}) {}
+
+  void backward(ConstTensorView<T> d_q, TensorView<T> d_vectors) override {
+    check_shape("d_q", d_q.shape(), {this->hidden_size(), this->hidden_size()});
+    check_shape("d_reflection_vectors", d_vectors.shape(), this->parameter_shape());
+    const auto u = this->u();
+    const auto d_q_transposed = columns_of(d_q);
+    const auto left = columns_of(left_);    // dQ U
+    const auto right = columns_of(right_);  // dQ^T U
+    const auto m = columns_of(small_);
+    const auto s_inverse = columns_of(s_inverse_);
+    gemm<T>(1, transposed(d_q_transposed), u, 0, left);
+    gemm<T>(1, d_q_transposed, u, 0, right);
+    // dT = -U^T dQ U, then dS, of which only the strict upper part is a variable.
+    gemm<T>(-1, transposed(u), left, 0, m);
+    backward_of_inverse<T>(s_inverse, m, columns_of(small_product_), m);
+    symmetrize_strict_upper(m);
+    // dU = -(dQ U S^-T + dQ^T U S^-1) + U (striu(dS) + striu(dS)^T)
+    const auto du = columns_of(this->d_units_);
+    gemm<T>(-1, left, transposed(s_inverse), 0, du);
+    gemm<T>(-1, right, s_inverse, 1, du);
+    gemm<T>(1, u, m, 1, du);
+    this->finish_backward(d_vectors);
+  }
+
+  double flops_of_prepare() const override {
+    const double n = static_cast<double>(this->hidden_size()), l = static_cast<double>(this->reflections());
+    // Gram matrix, inverse, and the four large and five small products of the backward.
+    return 2 * n * l * l + l * l * l + 4 * n * n * l + 8 * n * l * l + 4 * l * l * l;
+  }
+
+ protected:
+  MatrixView<const T> s_inverse() const { return columns_of(s_inverse_); }
+  void prepare_factors(ConstTensorView<T> vectors) {
+    this->normalize(vectors);
+    inverse_s_factor<T>(this->u(), columns_of(s_inverse_));
+  }
+
+  Tensor<T> s_inverse_;
+  Tensor<T> left_, right_, small_, small_product_;
+};
+
+/// One N x N product a step.
+template <class T>
+class DenseCwy final : public CwyTransition<T> {
+ public:
+  DenseCwy(const Cwy& options, Index n, Index l) : CwyTransition<T>(options, n, l), matrix_(n) {}
+
+  std::string form() const override { return "dense"; }
+
+  void prepare(ConstTensorView<T> vectors) override {
+    this->prepare_factors(vectors);
+    // Q^T = I - U (U S^-1)^T, in the column-major view of Q's C order.
+    const auto product = columns_of(this->left_);
+    gemm<T>(1, this->u(), this->s_inverse(), 0, product);
+    const auto q_transposed = matrix_.transpose();
+    gemm<T>(-1, this->u(), transposed(product), 0, q_transposed);
+    for (Index i = 0; i < q_transposed.rows; ++i) q_transposed(i, i) += T{1};
+    matrix_.pack();
+  }
+
+  void multiply_add(MatrixView<const T> h, MatrixView<T> a, MatrixView<T>) const override {
+    matrix_.multiply_add(h, a);
+  }
+  void multiply_add_transposed(MatrixView<const T> g, MatrixView<T> d, MatrixView<T>) const override {
+    matrix_.multiply_add_transposed(g, d);
+  }
+
+  double flops_per_column() const override { return 6 * static_cast<double>(this->hidden_size() * this->hidden_size()); }
+  double flops_of_prepare() const override {
+    const double n = static_cast<double>(this->hidden_size()), l = static_cast<double>(this->reflections());
+    return CwyTransition<T>::flops_of_prepare() + 2 * n * l * l + 2 * n * n * l;
+  }
+
+ private:
+  DenseMatrix<T> matrix_;
+};
+
+/// Two N x L products a step: z = S^-1 U^T h, Q h = h - U z.
+template <class T>
+class FactoredCwy final : public CwyTransition<T> {
+ public:
+  using CwyTransition<T>::CwyTransition;
+
+  std::string form() const override { return "factored"; }
+  Index coefficient_count() const override { return this->reflections(); }
+
+  void prepare(ConstTensorView<T> vectors) override {
+    this->prepare_factors(vectors);
+    const auto product = columns_of(this->left_);
+    gemm<T>(1, this->u(), transposed(this->s_inverse()), 0, product);
+    coefficients_.pack(transposed(product));  // S^-1 U^T
+    gemm<T>(1, this->u(), this->s_inverse(), 0, product);
+    coefficients_transposed_.pack(transposed(product));  // S^-T U^T
+    reflectors_.pack(this->u());
+  }
+
+  void multiply_add(MatrixView<const T> h, MatrixView<T> a, MatrixView<T> z) const override {
+    multiply_add(coefficients_, h, a, z);
+  }
+  void multiply_add_transposed(MatrixView<const T> g, MatrixView<T> d, MatrixView<T> y) const override {
+    multiply_add(coefficients_transposed_, g, d, y);
+  }
+  void backward_of_rollout(MatrixView<const T> g, MatrixView<const T> h, MatrixView<const T> z,
+                           MatrixView<const T> y, TensorView<T> d_vectors) override {
+    this->backward_of_coefficients(g, h, z, y, d_vectors);
+  }
+
+  double flops_per_column() const override { return this->flops_of_coefficients(); }
+  double flops_of_prepare() const override {
+    const double n = static_cast<double>(this->hidden_size()), l = static_cast<double>(this->reflections());
+    return 2 * n * l * l + l * l * l + 4 * n * l * l + 2 * n * l * l;
+  }
+
+ private:
+  void multiply_add(const PackedMatrix<T>& coefficients, MatrixView<const T> x, MatrixView<T> out,
+                    MatrixView<T> c) const {
+    for (Index j = 0; j < x.cols; ++j) {
+      std::fill(c.column(j), c.column(j) + c.rows, T{0});
+      for (Index i = 0; i < x.rows; ++i) out(i, j) += x(i, j);
+    }
+    coefficients.multiply_add(1, x, c);
+    reflectors_.multiply_add(-1, c, out);
+  }
+
+  PackedMatrix<T> coefficients_, coefficients_transposed_, reflectors_;
+};
+
+/// Operations a column, forward, backward and weight gradient: 6 N^2 dense, 12 N L + 2 L^2 factored.
+bool dense_is_cheaper(Index n, Index l) { return 6 * n * n <= 12 * n * l + 2 * l * l; }
+
+}  // namespace
+
+template <class T>
+std::unique_ptr<Transition<T>> make_cwy(const Cwy& options, Index hidden_size) {
+  const Index l = checked_reflections(options.reflections, hidden_size);
+  const bool dense = options.form == ReflectionForm::dense ||
+                     (options.form == ReflectionForm::automatic && dense_is_cheaper(hidden_size, l));
+  if (dense) return std::make_unique<DenseCwy<T>>(options, hidden_size, l);
+  return std::make_unique<FactoredCwy<T>>(options, hidden_size, l);
+}
+
+template std::unique_ptr<Transition<float>> make_cwy<float>(const Cwy&, Index);
+template std::unique_ptr<Transition<double>> make_cwy<double>(const Cwy&, Index);
+
+}  // namespace orthornn

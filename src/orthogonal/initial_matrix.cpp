@@ -1,0 +1,51 @@
+#include "orthogonal/initial_matrix.hpp"
+
+#include <Eigen/LU>
+#include <Eigen/QR>
+#include <cmath>
+#include <numbers>
+
+#include "linalg/eigen_map.hpp"
+#include "orthornn/core/error.hpp"
+#include "orthornn/core/random.hpp"
+
+namespace orthornn {
+namespace {
+
+double rotation_angle(Init init, RandomStream& random) {
+  if (init == Init::henaff) return random.uniform(-std::numbers::pi, std::numbers::pi);
+  const double u = random.uniform(0, std::numbers::pi / 2);
+  return 2 * std::atan(std::sqrt((1 - std::cos(u)) / (1 + std::cos(u))));
+}
+
+}  // namespace
+
+void initial_matrix(Init init, std::uint64_t seed, Index rank, int determinant, TensorView<double> q) {
+  const Index n = q.shape()[0];
+  RandomStream random(seed, RandomPurpose::initialization);
+  auto matrix = eigen(columns_of(q));
+  matrix.setIdentity();
+  if (init == Init::haar || init == Init::normal) {
+    // Q of a normal matrix with the signs of R taken out is uniform (Mezzadri 2007).
+    Eigen::MatrixXd normal(n, n);
+    for (double& x : normal.reshaped()) x = random.normal();
+    const Eigen::HouseholderQR<Eigen::MatrixXd> decomposition(normal);
+    matrix = decomposition.householderQ();
+    for (Index j = 0; j < n; ++j) {
+      if (decomposition.matrixQR()(j, j) < 0) matrix.col(j) *= -1;
+    }
+    if (matrix.determinant() * determinant < 0) matrix.col(n - 1) *= -1;
+    return;
+  }
+  // Rotations have determinant 1, so a negative one takes a coordinate of its own.
+  const Index rotated = determinant > 0 ? rank : rank - 1;
+  for (Index i = 0; i + 1 < rotated; i += 2) {
+    const double angle = rotation_angle(init, random);
+    q(i, i) = q(i + 1, i + 1) = std::cos(angle);
+    q(i, i + 1) = -std::sin(angle);
+    q(i + 1, i) = std::sin(angle);
+  }
+  if (determinant < 0) q(rank - 1, rank - 1) = -1;
+}
+
+}  // namespace orthornn

@@ -1,0 +1,108 @@
+#include "orthogonal/reflect_tiles.hpp"
+
+#include <algorithm>
+
+#include "core/thread_scratch.hpp"
+#include "linalg/eigen_map.hpp"
+
+namespace orthornn {
+namespace {
+
+// One cache line of columns side by side: a full register with AVX-512, two with AVX2.
+constexpr std::size_t tile_bytes = 64;
+
+template <class T>
+struct Lanes {
+  static constexpr Index count = tile_bytes / sizeof(T);
+  typedef T Type __attribute__((vector_size(tile_bytes)));
+};
+
+struct TileMemory;
+struct WholeBatchMemory;
+
+/// tile_n -= previous_n * factor for all n, and returns sum_n next_n * tile_n: one pass, two reflections. Four sums
+/// side by side hide the latency of the multiply-adds.
+template <class T>
+typename Lanes<T>::Type update_and_project(typename Lanes<T>::Type* tile, Index n, const T* previous,
+                                           typename Lanes<T>::Type factor, const T* next) {
+  using Vector = typename Lanes<T>::Type;
+  Vector sum[4] = {};
+  Index i = 0;
+  for (; i + 4 <= n; i += 4) {
+    for (Index k = 0; k < 4; ++k) {
+      const Vector updated = tile[i + k] - previous[i + k] * factor;
+      tile[i + k] = updated;
+      sum[k] += next[i + k] * updated;
+    }
+  }
+  for (; i < n; ++i) {
+    tile[i] -= previous[i] * factor;
+    sum[0] += next[i] * tile[i];
+  }
+  return (sum[0] + sum[1]) + (sum[2] + sum[3]);
+}
+
+}  // namespace
+
+template <class T>
+void reflect_tiles(MatrixView<const std::type_identity_t<T>> u, ReflectionOrder order,
+                   MatrixView<const std::type_identity_t<T>> x, MatrixView<T> out, MatrixView<T> c) {
+  using Vector = typename Lanes<T>::Type;
+  constexpr Index lanes = Lanes<T>::count;
+  const Index n = u.rows;
+  const Index reflections = u.cols;
+  Vector* tile = reinterpret_cast<Vector*>(thread_scratch<T, TileMemory>(n * lanes));
+  const auto reflector = [&](Index step) {
+    return order == ReflectionOrder::first_to_last ? step : reflections - 1 - step;
+  };
+  for (Index first = 0; first < x.cols; first += lanes) {
+    const Index cols = std::min(lanes, x.cols - first);
+    for (Index i = 0; i < n; ++i) tile[i] = Vector{};
+    for (Index j = 0; j < cols; ++j) {
+      for (Index i = 0; i < n; ++i) tile[i][j] = x(i, first + j);
+    }
+    // The first pass only projects: it subtracts nothing.
+    Vector factor{};
+    const T* previous = u.column(reflector(0));
+    for (Index step = 0; step < reflections; ++step) {
+      const Index i = reflector(step);
+      const T* next = u.column(i);
+      factor = T{2} * update_and_project<T>(tile, n, previous, factor, next);
+      for (Index j = 0; j < cols; ++j) c(i, first + j) = factor[j];
+      previous = next;
+    }
+    for (Index i = 0; i < n; ++i) tile[i] -= previous[i] * factor;
+    for (Index j = 0; j < cols; ++j) {
+      for (Index i = 0; i < n; ++i) out(i, first + j) += tile[i][j];
+    }
+  }
+}
+
+template <class T>
+void reflect_by_rank_one_updates(MatrixView<const std::type_identity_t<T>> u, ReflectionOrder order,
+                                 MatrixView<const std::type_identity_t<T>> x, MatrixView<T> out,
+                                 MatrixView<T> c) {
+  const MatrixView<T> work{thread_scratch<T, WholeBatchMemory>((u.rows + 1) * x.cols), u.rows, x.cols, u.rows};
+  auto state = eigen(work);
+  Eigen::Map<Eigen::Matrix<T, 1, Eigen::Dynamic>> projections(work.data + u.rows * x.cols, x.cols);
+  state = eigen(x);
+  const auto units = eigen(u);
+  for (Index step = 0; step < u.cols; ++step) {
+    const Index i = order == ReflectionOrder::first_to_last ? step : u.cols - 1 - step;
+    projections.noalias() = T{2} * units.col(i).transpose() * state;
+    state.noalias() -= units.col(i) * projections;
+    eigen(c).row(i) = projections;
+  }
+  eigen(out) += state;
+}
+
+#define ORTHORNN_INSTANTIATE(T)                                                                         \
+  template void reflect_tiles<T>(MatrixView<const T>, ReflectionOrder, MatrixView<const T>, MatrixView<T>, \
+                                 MatrixView<T>);                                                        \
+  template void reflect_by_rank_one_updates<T>(MatrixView<const T>, ReflectionOrder, MatrixView<const T>, \
+                                               MatrixView<T>, MatrixView<T>);
+ORTHORNN_INSTANTIATE(float)
+ORTHORNN_INSTANTIATE(double)
+#undef ORTHORNN_INSTANTIATE
+
+}  // namespace orthornn

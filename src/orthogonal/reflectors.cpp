@@ -1,0 +1,152 @@
+#include "orthogonal/reflectors.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "core/thread_scratch.hpp"
+#include "linalg/eigen_map.hpp"
+#include "linalg/gemm.hpp"
+#include "linalg/triangular_inverse.hpp"
+#include "orthornn/core/error.hpp"
+#include "orthornn/core/random.hpp"
+
+namespace orthornn {
+namespace {
+
+struct ExactSFactor;
+
+}  // namespace
+
+template <class T>
+void normalize_reflectors(ConstTensorView<T> v, TensorView<T> u, TensorView<T> norms) {
+  const auto vectors = eigen(columns_of(v));
+  auto units = eigen(columns_of(u));
+  for (Index i = 0; i < vectors.cols(); ++i) {
+    // Scaled by the largest entry, so that squares of very small or large entries neither vanish nor overflow.
+    const T largest = vectors.col(i).cwiseAbs().maxCoeff();
+    const T norm = largest * (vectors.col(i) / largest).norm();
+    if (!(norm > 0) || !std::isfinite(norm)) {
+      throw ValueError(fmt::format("reflection vector {} is {}; every one needs a finite length above zero", i,
+                                   vectors.col(i).isZero(0) ? "zero" : "not finite"));
+    }
+    norms(i) = norm;
+    units.col(i) = vectors.col(i) / largest;
+    units.col(i) *= largest / norm;
+  }
+}
+
+template <class T>
+void inverse_s_factor(MatrixView<const std::type_identity_t<T>> u, MatrixView<T> s_inverse) {
+  gemm<T>(1, transposed(u), u, 0, s_inverse);
+  for (Index j = 0; j < s_inverse.cols; ++j) {
+    s_inverse(j, j) = T(0.5);
+    std::fill(s_inverse.column(j) + j + 1, s_inverse.column(j) + s_inverse.rows, T{0});
+  }
+  if constexpr (std::is_same_v<T, double>) {
+    invert_upper_triangular(s_inverse);
+  } else {
+    // In double: where reflection vectors are nearly parallel, large terms of the inverse's blocks cancel, and float
+    // would lose ten times as many digits as the product with S^-1 itself.
+    const Index l = s_inverse.cols;
+    const MatrixView<double> exact{thread_scratch<double, ExactSFactor>(l * l), l, l, l};
+    eigen(exact) = eigen(s_inverse).template cast<double>();
+    invert_upper_triangular(exact);
+    eigen(s_inverse) = eigen(exact).template cast<T>();
+  }
+}
+
+template <class T>
+void symmetrize_strict_upper(MatrixView<T> m) {
+  for (Index j = 0; j < m.cols; ++j) {
+    m(j, j) = 0;
+    for (Index i = 0; i < j; ++i) m(j, i) = m(i, j);
+  }
+}
+
+template <class T>
+void backward_of_normalize(ConstTensorView<T> u, ConstTensorView<T> norms, ConstTensorView<T> du,
+                           TensorView<T> dv) {
+  const auto units = eigen(columns_of(u));
+  const auto gradients = eigen(columns_of(du));
+  auto results = eigen(columns_of(dv));
+  for (Index i = 0; i < units.cols(); ++i) {
+    const T along = units.col(i).dot(gradients.col(i));
+    results.col(i) = (gradients.col(i) - along * units.col(i)) / norms(i);
+  }
+}
+
+template <class T>
+void backward_of_inverse(MatrixView<const std::type_identity_t<T>> s_inverse,
+                         MatrixView<const std::type_identity_t<T>> d_t, MatrixView<T> workspace,
+                         MatrixView<T> d_s) {
+  gemm<T>(-1, transposed(s_inverse), d_t, 0, workspace);
+  gemm<T>(1, workspace, transposed(s_inverse), 0, d_s);
+}
+
+template <class T>
+void reflection_vectors_of(ConstTensorView<T> q, TensorView<T> v) {
+  const Index count = v.shape()[0];
+  const Index n = v.shape()[1];
+  // In double, and columns of Q are rows of the C-order tensor's transpose.
+  Eigen::MatrixXd rest = eigen(columns_of(q)).template cast<double>().transpose();
+  const double error = (rest.transpose() * rest - Eigen::MatrixXd::Identity(n, n)).cwiseAbs().maxCoeff();
+  const double tolerance = 64 * static_cast<double>(n) * std::numeric_limits<T>::epsilon();
+  if (!(error <= tolerance)) {
+    throw ValueError(fmt::format("the matrix is not orthogonal: max |I - Q^T Q| is {:.2e}", error));
+  }
+  // A column that is a unit vector already, up to what rounding of q explains, needs no reflection.
+  const double unit_tolerance = 16 * std::sqrt(static_cast<double>(n)) * std::numeric_limits<T>::epsilon();
+  Eigen::MatrixXd vectors(n, count);
+  Index used = 0;
+  for (Index i = 0; i < n; ++i) {
+    Eigen::VectorXd vector = rest.col(i);
+    vector(i) -= 1;
+    if (vector.norm() <= unit_tolerance) continue;
+    if (used == count) {
+      throw ValueError(fmt::format("{} reflections do not reach this matrix: rank(I - Q) is larger", count));
+    }
+    vector.normalize();
+    rest -= 2 * vector * (vector.transpose() * rest);
+    vectors.col(used++) = vector;
+  }
+  if ((count - used) % 2 != 0) {
+    throw ValueError(fmt::format("{} reflections have determinant {}, the matrix has {}", count,
+                                 count % 2 == 0 ? "+1" : "-1", count % 2 == 0 ? "-1" : "+1"));
+  }
+  for (Index i = used; i < count; ++i) vectors.col(i) = Eigen::VectorXd::Unit(n, ((i - used) / 2) % n);
+  eigen(columns_of(v)) = vectors.cast<T>();
+}
+
+template <class T>
+void haar_reflection_vectors(std::uint64_t seed, TensorView<T> v) {
+  RandomStream random(seed, RandomPurpose::initialization);
+  const MatrixView<T> vectors = columns_of(v);
+  for (Index i = 0; i < vectors.cols; ++i) {
+    double squares = 0;
+    for (Index k = 0; k < vectors.rows; ++k) {
+      const double x = k < i ? 0.0 : random.normal();
+      vectors(k, i) = static_cast<T>(x);
+      squares += x * x;
+    }
+    // Of the last of N vectors one coordinate is left, and a reflection of it the only choice.
+    vectors(i, i) = i == vectors.rows - 1 ? T{1} : static_cast<T>(static_cast<double>(vectors(i, i)) - std::sqrt(squares));
+  }
+}
+
+#define ORTHORNN_INSTANTIATE(T)                                                                             \
+  template void normalize_reflectors<T>(ConstTensorView<T>, TensorView<T>, TensorView<T>);                  \
+  template void inverse_s_factor<T>(MatrixView<const T>, MatrixView<T>);                                    \
+  template void symmetrize_strict_upper<T>(MatrixView<T>);                                                  \
+  template void backward_of_normalize<T>(ConstTensorView<T>, ConstTensorView<T>, ConstTensorView<T>,        \
+                                         TensorView<T>);                                                    \
+  template void backward_of_inverse<T>(MatrixView<const T>, MatrixView<const T>, MatrixView<T>, MatrixView<T>); \
+  template void reflection_vectors_of<T>(ConstTensorView<T>, TensorView<T>);                                \
+  template void haar_reflection_vectors<T>(std::uint64_t, TensorView<T>);
+ORTHORNN_INSTANTIATE(float)
+ORTHORNN_INSTANTIATE(double)
+#undef ORTHORNN_INSTANTIATE
+
+}  // namespace orthornn

@@ -1,0 +1,155 @@
+#include <Eigen/LU>
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "linalg/eigen_map.hpp"
+#include "linalg/gemm.hpp"
+#include "linalg/lu.hpp"
+#include "orthogonal/dense_transition.hpp"
+#include "orthogonal/factories.hpp"
+#include "orthogonal/initial_matrix.hpp"
+#include "orthornn/core/error.hpp"
+#include "orthornn/core/random.hpp"
+
+namespace orthornn {
+namespace {
+
+template <class T>
+class CayleyMatrix final : public DenseTransition<T> {
+ public:
+  CayleyMatrix(const ScaledCayley& options, Index n)
+      : DenseTransition<T>(n),
+        negative_signs_(options.negative_signs),
+        init_(options.init),
+        inverse_(Shape{n, n}),
+        workspace_(Shape{n, n}),
+        gradient_(Shape{n, n}),
+        pivots_(Shape{n}) {}
+
+  std::string parameter_name() const override { return "skew_parameters"; }
+
+  void initialize(std::uint64_t seed, TensorView<T> x) const override {
+    const Index n = this->hidden_size();
+    check_shape("skew_parameters", x.shape(), this->parameter_shape());
+    std::fill(x.begin(), x.end(), T{0});
+    RandomStream random(seed, RandomPurpose::initialization);
+    if (init_ == Init::normal) {
+      for (T& value : x) value = static_cast<T>(random.normal() / std::sqrt(static_cast<double>(n)));
+      return;
+    }
+    if (init_ == Init::haar) {
+      // Q D with Q uniform is uniform; the transform reaches all of it but a set of measure zero.
+      Tensor<double> q(this->parameter_shape());
+      initial_matrix(init_, seed, n, determinant(), q);
+      return skew_parameters_of<T>(columns_of(generator_of(q)), x);
+    }
+    // (I - A)(I + A)^-1 of a 2 x 2 block with entries +-tan(angle / 2) is the rotation by that angle.
+    Tensor<double> rotations(this->parameter_shape());
+    initial_matrix(init_, seed, n, 1, rotations);
+    for (Index i = 0; i + 1 < n; i += 2) {
+      const double half_angle = std::atan2(rotations(i + 1, i), rotations(i, i)) / 2;
+      x(i, i + 1) = static_cast<T>(std::tan(half_angle) / 2);
+      x(i + 1, i) = -x(i, i + 1);
+    }
+  }
+
+  void parameters_of(ConstTensorView<T> q, TensorView<T> x) const override {
+    check_shape("orthogonal matrix", q.shape(), this->parameter_shape());
+    check_shape("skew_parameters", x.shape(), this->parameter_shape());
+    Tensor<double> exact(q.shape());
+    std::copy(q.begin(), q.end(), exact.begin());
+    skew_parameters_of<T>(columns_of(generator_of(exact)), x);
+  }
+
+  // K = (I + A)^-1, and (I + A)^-1 (I - A) = 2 K - I.
+  void prepare(ConstTensorView<T> x) override {
+    check_shape("skew_parameters", x.shape(), this->parameter_shape());
+    const Index n = this->hidden_size();
+    // X holds rows of A in C order, so the column-major view is A^T; (I + A^T)^-1 = K^T.
+    const auto k_transposed = columns_of(inverse_);
+    for (Index i = 0; i < n; ++i) {
+      for (Index j = 0; j < n; ++j) {
+        inverse_(i, j) = x(i, j) - x(j, i) + (i == j ? T{1} : T{0});
+        if (!std::isfinite(inverse_(i, j))) throw ValueError("skew_parameters hold a value that is not finite");
+      }
+    }
+    invert_general(k_transposed, columns_of(workspace_), pivots_.data());
+    const auto q = this->matrix_.q();
+    for (Index i = 0; i < n; ++i) {
+      for (Index j = 0; j < n; ++j) q(i, j) = (2 * inverse_(i, j) - (i == j ? T{1} : T{0})) * sign(j);
+    }
+    for (const T value : q) {
+      if (!std::isfinite(value)) throw ValueError("skew_parameters are too large: their Cayley transform overflows");
+    }
+    this->matrix_.pack();
+  }
+
+  // dA = -2 K^T dQ D K^T, dX = dA - dA^T.
+  void backward(ConstTensorView<T> d_q, TensorView<T> d_x) override {
+    check_shape("d_q", d_q.shape(), {this->hidden_size(), this->hidden_size()});
+    check_shape("d_skew_parameters", d_x.shape(), this->parameter_shape());
+    const Index n = this->hidden_size();
+    for (Index i = 0; i < n; ++i) {
+      for (Index j = 0; j < n; ++j) gradient_(i, j) = d_q(i, j) * sign(j);
+    }
+    // In column-major views everything is transposed: dA^T = -2 K (dQ D)^T K.
+    const auto k_transposed = columns_of(inverse_);
+    gemm<T>(1, transposed(k_transposed), columns_of(gradient_), 0, columns_of(workspace_));
+    gemm<T>(-2, columns_of(workspace_), transposed(k_transposed), 0, columns_of(gradient_));
+    for (Index i = 0; i < n; ++i) {
+      for (Index j = 0; j < n; ++j) d_x(i, j) = gradient_(i, j) - gradient_(j, i);
+    }
+  }
+
+  double flops_of_prepare() const override {
+    const double n = static_cast<double>(this->hidden_size());
+    return 2 * n * n * n + 4 * n * n * n;
+  }
+
+ private:
+  T sign(Index j) const { return j < negative_signs_ ? T{-1} : T{1}; }
+  int determinant() const { return negative_signs_ % 2 == 0 ? 1 : -1; }
+
+  /// A = (I - QD)(I + QD)^-1 as a column-major matrix.
+  Tensor<double> generator_of(const Tensor<double>& q) const {
+    const Index n = this->hidden_size();
+    Eigen::MatrixXd plus = eigen(columns_of(q)).transpose();
+    for (Index j = 0; j < negative_signs_; ++j) plus.col(j) *= -1;
+    const Eigen::MatrixXd minus = Eigen::MatrixXd::Identity(n, n) - plus;
+    plus += Eigen::MatrixXd::Identity(n, n);
+    const Eigen::FullPivLU<Eigen::MatrixXd> decomposition(plus);
+    if (!decomposition.isInvertible()) {
+      throw ValueError(fmt::format(
+          "the Cayley transform with {} negative signs does not reach this matrix: Q D has an eigenvalue -1",
+          negative_signs_));
+    }
+    Tensor<double> a(Shape{n, n});
+    eigen(columns_of(a)) = decomposition.solve(minus);
+    return a;
+  }
+
+  Index negative_signs_;
+  Init init_;
+  Tensor<T> inverse_;
+  Tensor<T> workspace_;
+  Tensor<T> gradient_;
+  Tensor<std::int64_t> pivots_;
+};
+
+}  // namespace
+
+template <class T>
+std::unique_ptr<Transition<T>> make_scaled_cayley(const ScaledCayley& options, Index hidden_size) {
+  if (options.negative_signs < 0 || options.negative_signs > hidden_size) {
+    throw ValueError(fmt::format("{} negative signs with hidden size {}; expected 0 to {}", options.negative_signs,
+                                 hidden_size, hidden_size));
+  }
+  return std::make_unique<CayleyMatrix<T>>(options, hidden_size);
+}
+
+template std::unique_ptr<Transition<float>> make_scaled_cayley<float>(const ScaledCayley&, Index);
+template std::unique_ptr<Transition<double>> make_scaled_cayley<double>(const ScaledCayley&, Index);
+
+}  // namespace orthornn

@@ -1,0 +1,159 @@
+#include "orthornn/orthogonal/transition.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/parallel.hpp"
+#include "linalg/gemm.hpp"
+#include "orthogonal/factories.hpp"
+#include "orthornn/core/error.hpp"
+
+namespace orthornn {
+namespace {
+
+// Borders between threads at multiples of every kernel's column group and tile.
+constexpr Index column_grain = 16;
+
+/// x <- multiply(x) for all columns, where multiply(from, to, coefficients) adds to `to`.
+template <class T, class Multiply>
+void replace_columns(MatrixView<T> x, Index coefficient_count, const Multiply& multiply) {
+  Tensor<T> result(Shape{x.cols, x.rows});
+  Tensor<T> coefficients(Shape{x.cols, coefficient_count});
+  const auto to = columns_of(result);
+  const auto c = MatrixView<T>{coefficients.data(), coefficient_count, x.cols, coefficient_count};
+  parallel_for(x.cols, column_grain, [&](Index first, Index last) {
+    const Index count = last - first;
+    multiply(x.columns(first, count), to.columns(first, count), c.columns(first, count));
+  });
+  std::copy(result.begin(), result.end(), x.data);
+}
+
+}  // namespace
+
+template <class T>
+void Transition<T>::apply(TensorView<T> h) const {
+  if (h.shape().rank() == 0 || h.shape()[-1] != hidden_size_) check_shape("h", h.shape(), {hidden_size_});
+  replace_columns(columns_of(h), coefficient_count(),
+                  [this](auto from, auto to, auto c) { multiply_add(from, to, c); });
+}
+
+template <class T>
+void Transition<T>::apply_transpose(TensorView<T> h) const {
+  if (h.shape().rank() == 0 || h.shape()[-1] != hidden_size_) check_shape("h", h.shape(), {hidden_size_});
+  replace_columns(columns_of(h), coefficient_count(),
+                  [this](auto from, auto to, auto c) { multiply_add_transposed(from, to, c); });
+}
+
+template <class T>
+Tensor<T> Transition<T>::materialize() const {
+  // Columns of Q^T are rows of Q, which is what C order wants.
+  Tensor<T> q(Shape{hidden_size_, hidden_size_});
+  for (Index i = 0; i < hidden_size_; ++i) q(i, i) = 1;
+  apply_transpose(q);
+  return q;
+}
+
+template <class T>
+void Transition<T>::backward_of_rollout(MatrixView<const T> g, MatrixView<const T> h, MatrixView<const T>,
+                                        MatrixView<const T>, TensorView<T> d_parameters) {
+  d_q_.reserve(Shape{hidden_size_, hidden_size_});
+  // dQ = G H^T in C order, that is H G^T in the column-major view.
+  gemm<T>(1, h, transposed(g), 0, columns_of(d_q_));
+  backward(d_q_, d_parameters);
+}
+
+template class Transition<float>;
+template class Transition<double>;
+
+namespace {
+
+template <class T>
+struct Factory {
+  Index hidden_size;
+  std::unique_ptr<Transition<T>> operator()(const Cwy& o) const { return make_cwy<T>(o, hidden_size); }
+  std::unique_ptr<Transition<T>> operator()(const HouseholderProduct& o) const {
+    return make_householder_product<T>(o, hidden_size);
+  }
+  std::unique_ptr<Transition<T>> operator()(const ScaledCayley& o) const {
+    return make_scaled_cayley<T>(o, hidden_size);
+  }
+  std::unique_ptr<Transition<T>> operator()(const MatrixExponential& o) const {
+    return make_matrix_exponential<T>(o, hidden_size);
+  }
+  std::unique_ptr<Transition<T>> operator()(const Unconstrained& o) const {
+    return make_unconstrained<T>(o, hidden_size);
+  }
+};
+
+struct ReflectionsFrom {
+  Index count;
+  void operator()(Cwy& o) const { o.reflections = count; }
+  void operator()(HouseholderProduct& o) const { o.reflections = count; }
+  template <class Other>
+  void operator()(Other&) const {}
+};
+
+}  // namespace
+
+template <class T>
+std::unique_ptr<Transition<T>> make_transition(const TransitionOptions& options, Index hidden_size) {
+  if (hidden_size < 1) throw ValueError(fmt::format("hidden size {}; expected at least 1", hidden_size));
+  return std::visit(Factory<T>{hidden_size}, options);
+}
+
+template <class T>
+std::unique_ptr<Transition<T>> prepare(const TransitionOptions& options, ConstTensorView<T> parameters) {
+  if (parameters.shape().rank() != 2) check_shape("parameters", parameters.shape(), {0, 0});
+  TransitionOptions sized = options;
+  std::visit(ReflectionsFrom{parameters.shape()[0]}, sized);
+  auto transition = make_transition<T>(sized, parameters.shape()[1]);
+  transition->prepare(parameters);
+  return transition;
+}
+
+template std::unique_ptr<Transition<float>> make_transition<float>(const TransitionOptions&, Index);
+template std::unique_ptr<Transition<double>> make_transition<double>(const TransitionOptions&, Index);
+template std::unique_ptr<Transition<float>> prepare<float>(const TransitionOptions&, ConstTensorView<float>);
+template std::unique_ptr<Transition<double>> prepare<double>(const TransitionOptions&, ConstTensorView<double>);
+
+std::string name_of(const TransitionOptions& options) {
+  static constexpr const char* names[] = {"cwy", "householder", "cayley", "expm", "free"};
+  return names[options.index()];
+}
+
+std::string name_of(Init init) {
+  switch (init) {
+    case Init::henaff: return "henaff";
+    case Init::cayley: return "cayley";
+    case Init::haar: return "haar";
+    case Init::normal: return "normal";
+  }
+  return {};
+}
+
+std::string name_of(ReflectionForm form) {
+  switch (form) {
+    case ReflectionForm::automatic: return "automatic";
+    case ReflectionForm::dense: return "dense";
+    case ReflectionForm::factored: return "factored";
+  }
+  return {};
+}
+
+Init parse_init(const std::string& name) {
+  for (const Init init : {Init::henaff, Init::cayley, Init::haar, Init::normal}) {
+    if (name == name_of(init)) return init;
+  }
+  throw ValueError(fmt::format("unknown initialisation '{}'; expected henaff, cayley, haar or normal", name));
+}
+
+ReflectionForm parse_reflection_form(const std::string& name) {
+  using enum ReflectionForm;
+  for (const ReflectionForm form : {automatic, dense, factored}) {
+    if (name == name_of(form)) return form;
+  }
+  throw ValueError(fmt::format("unknown form '{}'; expected automatic, dense or factored", name));
+}
+
+}  // namespace orthornn
