@@ -1,0 +1,105 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "orthornn/cells/rollout.hpp"
+#include "orthornn/orthogonal/truncated_cwy.hpp"
+
+namespace orthornn {
+
+/// How the input matrix W [N, K] is parametrised: any matrix, or one with orthonormal columns (T-CWY, K <= N).
+enum class InputMatrix { free, stiefel };
+
+std::string name_of(InputMatrix matrix);
+/// Throws ValueError naming the known ones.
+InputMatrix parse_input_matrix(const std::string& name);
+
+/// A recurrent cell as plain values.
+struct OrthogonalCell {
+  Index hidden_size = 128;
+  TransitionOptions transition = Cwy{};
+  Activation activation = Activation::modrelu;
+  InputMatrix input_matrix = InputMatrix::free;
+};
+
+/// What a cell reads: real vectors [T, B, K], or symbols [T, B] that stand for unit vectors of K entries.
+template <class T>
+struct SequenceInput {
+  TensorView<const T> vectors;
+  TensorView<const std::int32_t> symbols;
+
+  Index length() const { return (vectors.empty() ? symbols.shape() : vectors.shape())[0]; }
+  Index batch() const { return (vectors.empty() ? symbols.shape() : vectors.shape())[1]; }
+};
+
+/// h_t = sigma(Q h_{t-1} + W x_t + b) over sequences, with its parameters in a ParameterSet under a prefix:
+///
+/// PREFIX/reflection_vectors [L, N], skew_parameters [N, N] or matrix [N, N]: the transition's
+/// PREFIX/input_weights [N, K], or input_reflection_vectors [K, N] when W is Stiefel
+/// PREFIX/bias [N], and modrelu_bias [N] for modrelu
+///
+/// `prepare`, `forward`, `backward` in this order; the states stay inside between the last two. Buffers grow to the
+/// largest T and B seen and then no call allocates.
+template <class T>
+class RecurrentLayer {
+ public:
+  /// Adds its parameters to the set. Throws ValueError for sizes that do not fit.
+  RecurrentLayer(ParameterSet<T>& parameters, const std::string& prefix, const OrthogonalCell& options,
+                 Index input_size);
+
+  /// Draws W from N(0, 2 / K) (He et al. 2015) or Haar, m from U(-0.01, 0.01), b = 0 and the transition by its Init.
+  void initialize(std::uint64_t seed);
+  /// Forms Q (or its factors) and W from the parameters as they are now.
+  void prepare();
+
+  /// h0 [B, N], or empty for zeros; lengths [B], or empty. Throws ShapeError, and ValueError for a symbol outside
+  /// 0 .. K - 1 or a length outside 0 .. T.
+  void forward(const SequenceInput<T>& input, ConstTensorView<T> h0, TensorView<const std::int32_t> lengths);
+  /// [T, B, N]; zeros beyond a sequence's length.
+  TensorView<const T> outputs() const { return states_.view().slice(1, states_.shape()[0] - 1); }
+  /// [B, N]
+  TensorView<const T> last_state() const { return last_state_; }
+
+  /// Where the gradient with respect to `outputs` is to be put before `backward`, [T, B, N].
+  TensorView<T> d_outputs() { return d_states_; }
+  /// The same input and lengths as in `forward`; d_h_last [B, N] or empty. Overwrites the gradients of all its
+  /// parameters. d_input [T, B, K] is overwritten unless empty.
+  void backward(const SequenceInput<T>& input, ConstTensorView<T> d_h_last,
+                TensorView<const std::int32_t> lengths, TensorView<T> d_input);
+  /// Gradient with respect to h0 [B, N], after `backward`.
+  TensorView<const T> d_initial_state() const { return d_initial_state_; }
+
+  const OrthogonalCell& options() const { return options_; }
+  Index input_size() const { return input_size_; }
+  const Transition<T>& transition() const { return *transition_; }
+
+ private:
+  void check_input(const SequenceInput<T>& input, TensorView<const std::int32_t> lengths) const;
+  void add_input(const SequenceInput<T>& input);
+  void backward_of_input(const SequenceInput<T>& input, TensorView<T> d_input);
+  TensorView<const T> input_weights() const;
+
+  struct InputProduct;
+
+  ParameterSet<T>& parameters_;
+  OrthogonalCell options_;
+  Index input_size_;
+  std::unique_ptr<Transition<T>> transition_;
+  std::optional<TruncatedCwy<T>> stiefel_;
+  std::shared_ptr<InputProduct> input_product_;
+  Index transition_index_, input_index_, bias_index_, modrelu_index_ = -1;
+
+  RolloutCache<T> cache_;
+  Tensor<T> states_;
+  Tensor<T> last_state_;
+  Tensor<T> d_states_;
+  Tensor<T> d_initial_state_;
+  Tensor<T> d_input_weights_;
+};
+
+extern template class RecurrentLayer<float>;
+extern template class RecurrentLayer<double>;
+
+}  // namespace orthornn

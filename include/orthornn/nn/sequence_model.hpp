@@ -1,0 +1,104 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "orthornn/cells/orthogonal_cell.hpp"
+#include "orthornn/nn/batch.hpp"
+#include "orthornn/nn/loss.hpp"
+#include "orthornn/nn/readout.hpp"
+
+namespace orthornn {
+
+/// A sequence model as plain values: input -> cells, one on the other -> readout -> loss.
+struct ModelOptions {
+  InputOptions input = DenseInput{};
+  std::vector<OrthogonalCell> cells = {OrthogonalCell{}};
+  ReadoutOptions readout = EveryStep{};
+  Loss loss = Loss::softmax_cross_entropy;
+};
+
+/// States of all cells between two calls, [B, N] each: what `forward` and `Generator` carry on.
+template <class T>
+using ModelState = std::vector<Tensor<T>>;
+
+/// Parameters are named cell/.. (cell0/.., cell1/.. when there are several), readout/.. and embedding/vectors.
+/// A training step is `loss_and_gradient`, then an optimizer on `parameters()`. Not movable: layers refer to the
+/// parameters. Buffers grow to the largest batch seen; after that no call allocates.
+template <class T>
+class SequenceModel {
+ public:
+  /// Draws the parameters from `seed`. Throws ValueError for sizes that do not fit.
+  SequenceModel(Device device, const ModelOptions& options, std::uint64_t seed = 1);
+  SequenceModel(const SequenceModel&) = delete;
+  SequenceModel& operator=(const SequenceModel&) = delete;
+
+  const ModelOptions& options() const { return options_; }
+  Device device() const { return device_; }
+  ParameterSet<T>& parameters() { return parameters_; }
+  const ParameterSet<T>& parameters() const { return parameters_; }
+  const RecurrentLayer<T>& cell(Index i) const { return *cells_[static_cast<std::size_t>(i)]; }
+  Index cell_count() const { return static_cast<Index>(cells_.size()); }
+
+  /// Forms Q and packs all matrices from the parameters as they are now, as every `forward` does by itself. Throws
+  /// ValueError for parameters that are no transition (a zero reflection vector).
+  void prepare();
+  /// Outputs [T, B, C] or [B, C], valid until the next call. The parameters are read anew at each call. `initial`
+  /// holds one state a cell; none stands for zeros. Throws ShapeError or ValueError for a batch that does not fit.
+  TensorView<const T> forward(const Batch& batch, const ModelState<T>* initial = nullptr);
+  /// States of all cells after the last live step of each sequence, copied into `state`.
+  void final_state(ModelState<T>& state) const;
+  /// Mean loss of a batch.
+  double loss(const Batch& batch);
+  /// The same from the outputs of the last `forward`, which must have been of this batch.
+  double loss_of_last_outputs(const Batch& batch) { return loss_of_outputs(batch, false); }
+  /// The same, with the gradients of all parameters overwritten.
+  double loss_and_gradient(const Batch& batch);
+
+  /// Largest orthogonality error of the cells' transitions as of the last call; 0 for none is orthogonal by
+  /// construction only up to rounding.
+  double orthogonality_error() const;
+
+  /// One step at a time with carried state, with the same numbers as `forward`: bit for bit.
+  class Generator {
+   public:
+    /// Starts from zeros. The model must outlive it, and its parameters must not change meanwhile.
+    Generator(SequenceModel& model, Index batch);
+    /// features [B, K], or symbols [B]; returns the outputs [B, C], valid until the next call of the model.
+    TensorView<const T> step(TensorView<const float> features);
+    TensorView<const T> step(TensorView<const std::int32_t> symbols);
+    ModelState<T>& state() { return state_; }
+
+   private:
+    TensorView<const T> step();
+
+    SequenceModel& model_;
+    Batch batch_;
+    ModelState<T> state_;
+  };
+
+ private:
+  bool every_step() const { return std::holds_alternative<EveryStep>(options_.readout); }
+  TensorView<const T> run(const Batch& batch, const ModelState<T>* initial);
+  SequenceInput<T> first_input(const Batch& batch);
+  SequenceInput<T> input_of(std::size_t cell, const Batch& batch);
+  TensorView<const T> read_states() const;
+  double loss_of_outputs(const Batch& batch, bool gradient);
+  void backward(const Batch& batch);
+
+  Device device_;
+  ModelOptions options_;
+  ParameterSet<T> parameters_;
+  Index embedding_index_ = -1;
+  std::vector<std::unique_ptr<RecurrentLayer<T>>> cells_;
+  std::unique_ptr<Readout<T>> readout_;
+  Tensor<T> features_;
+  Tensor<T> d_features_;
+  Tensor<T> outputs_;
+  Tensor<T> d_last_state_;
+};
+
+extern template class SequenceModel<float>;
+extern template class SequenceModel<double>;
+
+}  // namespace orthornn

@@ -1,0 +1,160 @@
+#include "orthornn/cells/rollout.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/parallel.hpp"
+#include "linalg/eigen_map.hpp"
+
+namespace orthornn {
+namespace {
+
+// Threads own whole sequences and carry them through all of T with no synchronisation. Borders at multiples of the
+// product kernel's column group and of the reflection tiles keep every sum in the same order.
+constexpr Index batch_grain = 16;
+
+/// h <- sigma(h) for the columns of h; signs as large as h, for abs.
+template <class T>
+void activate(Activation activation, MatrixView<T> h, const T* modrelu_bias, std::int8_t* signs) {
+  const Index count = h.rows * h.cols;
+  switch (activation) {
+    case Activation::tanh:
+      eigen(h).array() = eigen(h).array().tanh();
+      break;
+    case Activation::relu:
+      for (Index i = 0; i < count; ++i) h.data[i] = std::max(h.data[i], T{0});
+      break;
+    case Activation::abs:
+      for (Index i = 0; i < count; ++i) {
+        signs[i] = static_cast<std::int8_t>((h.data[i] > 0) - (h.data[i] < 0));
+        h.data[i] = std::abs(h.data[i]);
+      }
+      break;
+    case Activation::modrelu:
+      for (Index j = 0; j < h.cols; ++j) {
+        T* column = h.column(j);
+        for (Index i = 0; i < h.rows; ++i) {
+          const T magnitude = std::max(std::abs(column[i]) + modrelu_bias[i], T{0});
+          column[i] = column[i] == T{0} ? T{0} : std::copysign(magnitude, column[i]);
+        }
+      }
+      break;
+    case Activation::identity:
+      break;
+  }
+}
+
+/// g <- sigma'(a) * g, the derivative from h = sigma(a) (or its sign).
+template <class T>
+void differentiate(Activation activation, MatrixView<const T> h, const std::int8_t* signs, MatrixView<T> g) {
+  const Index count = g.rows * g.cols;
+  switch (activation) {
+    case Activation::tanh:
+      for (Index i = 0; i < count; ++i) g.data[i] *= T{1} - h.data[i] * h.data[i];
+      break;
+    case Activation::relu:
+      for (Index i = 0; i < count; ++i) g.data[i] = h.data[i] > 0 ? g.data[i] : T{0};
+      break;
+    case Activation::abs:
+      for (Index i = 0; i < count; ++i) g.data[i] *= static_cast<T>(signs[i]);
+      break;
+    case Activation::modrelu:
+      for (Index i = 0; i < count; ++i) g.data[i] = h.data[i] != 0 ? g.data[i] : T{0};
+      break;
+    case Activation::identity:
+      break;
+  }
+}
+
+template <class T>
+void zero_column(MatrixView<T> m, Index j) {
+  std::fill(m.column(j), m.column(j) + m.rows, T{0});
+}
+
+}  // namespace
+
+template <class T>
+void RolloutCache<T>::reserve(Index length, Index batch, const Transition<T>& transition, Activation activation) {
+  z.reserve({length, batch, transition.coefficient_count()});
+  y.reserve({length, batch, transition.coefficient_count()});
+  if (activation == Activation::abs) signs.reserve({length, batch, transition.hidden_size()});
+}
+
+template <class T>
+void rollout_forward(const Transition<T>& transition, Activation activation, ConstTensorView<T> modrelu_bias,
+                     TensorView<const std::int32_t> lengths, TensorView<T> states, TensorView<T> h_last,
+                     RolloutCache<T>& cache) {
+  const Index length = states.shape()[0] - 1;
+  const Index batch = states.shape()[1];
+  cache.reserve(length, batch, transition, activation);
+  parallel_for(batch, batch_grain, [&](Index first, Index last) {
+    const auto live_steps = [&](Index j) { return lengths.empty() ? length : Index{lengths(first + j)}; };
+    const auto sequences = [&](auto tensor) { return columns_of(tensor).columns(first, last - first); };
+    const MatrixView<T> final_states = sequences(h_last);
+    const Index rows = final_states.rows;
+    const auto keep_last = [&](MatrixView<const T> h, Index t) {
+      for (Index j = 0; j < h.cols; ++j) {
+        if (live_steps(j) == t) std::copy(h.column(j), h.column(j) + rows, final_states.column(j));
+      }
+    };
+    keep_last(sequences(states[0]), 0);
+    for (Index t = 0; t < length; ++t) {
+      const MatrixView<T> h = sequences(states[t + 1]);
+      transition.multiply_add(sequences(states[t]), h, sequences(cache.z.view()[t]));
+      std::int8_t* signs = activation == Activation::abs ? sequences(cache.signs.view()[t]).data : nullptr;
+      activate(activation, h, modrelu_bias.data(), signs);
+      for (Index j = 0; j < h.cols; ++j) {
+        if (t >= live_steps(j)) zero_column(h, j);
+      }
+      keep_last(h, t + 1);
+    }
+  });
+}
+
+template <class T>
+void rollout_backward(const Transition<T>& transition, Activation activation,
+                      TensorView<const std::int32_t> lengths, ConstTensorView<T> states,
+                      ConstTensorView<T> d_h_last, TensorView<T> d_states, TensorView<T> d_h0,
+                      RolloutCache<T>& cache) {
+  const Index length = states.shape()[0] - 1;
+  const Index batch = states.shape()[1];
+  parallel_for(batch, batch_grain, [&](Index first, Index last) {
+    const auto live_steps = [&](Index j) { return lengths.empty() ? length : Index{lengths(first + j)}; };
+    const auto sequences = [&](auto tensor) { return columns_of(tensor).columns(first, last - first); };
+    const auto add_last = [&](MatrixView<T> d, Index t) {
+      if (d_h_last.empty()) return;
+      const MatrixView<const T> arriving = sequences(d_h_last);
+      for (Index j = 0; j < d.cols; ++j) {
+        if (live_steps(j) != t) continue;
+        for (Index i = 0; i < d.rows; ++i) d(i, j) += arriving(i, j);
+      }
+    };
+    const MatrixView<T> initial = sequences(d_h0);
+    std::fill(initial.data, initial.data + initial.rows * initial.cols, T{0});
+    for (Index t = length - 1; t >= 0; --t) {
+      const MatrixView<T> g = sequences(d_states[t]);
+      add_last(g, t + 1);
+      for (Index j = 0; j < g.cols; ++j) {
+        if (t >= live_steps(j)) zero_column(g, j);
+      }
+      const std::int8_t* signs = activation == Activation::abs ? sequences(cache.signs.view()[t]).data : nullptr;
+      differentiate<T>(activation, sequences(states[t + 1]), signs, g);
+      const MatrixView<T> previous = t > 0 ? sequences(d_states[t - 1]) : initial;
+      transition.multiply_add_transposed(g, previous, sequences(cache.y.view()[t]));
+    }
+    add_last(initial, 0);
+  });
+}
+
+#define ORTHORNN_INSTANTIATE(T)                                                                                 \
+  template struct RolloutCache<T>;                                                                              \
+  template void rollout_forward<T>(const Transition<T>&, Activation, ConstTensorView<T>,                        \
+                                   TensorView<const std::int32_t>, TensorView<T>, TensorView<T>, RolloutCache<T>&); \
+  template void rollout_backward<T>(const Transition<T>&, Activation, TensorView<const std::int32_t>,           \
+                                    ConstTensorView<T>, ConstTensorView<T>, TensorView<T>, TensorView<T>,       \
+                                    RolloutCache<T>&);
+ORTHORNN_INSTANTIATE(float)
+ORTHORNN_INSTANTIATE(double)
+#undef ORTHORNN_INSTANTIATE
+
+}  // namespace orthornn

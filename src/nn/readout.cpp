@@ -1,0 +1,87 @@
+#include "orthornn/nn/readout.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/parallel.hpp"
+#include "linalg/gemm.hpp"
+#include "linalg/packed_matrix.hpp"
+#include "orthornn/core/random.hpp"
+
+namespace orthornn {
+namespace {
+
+// Columns a thread takes at a time; a multiple of the product kernel's column group.
+constexpr Index column_grain = 16;
+
+}  // namespace
+
+template <class T>
+struct Readout<T>::Product {
+  PackedMatrix<T> forward;
+  PackedMatrix<T> backward;
+};
+
+template <class T>
+Readout<T>::Readout(ParameterSet<T>& parameters, const std::string& prefix, Index hidden_size, Index outputs)
+    : parameters_(parameters),
+      hidden_size_(hidden_size),
+      outputs_(outputs),
+      weight_index_(parameters.add(prefix + "/weight", {outputs, hidden_size})),
+      bias_index_(parameters.add(prefix + "/bias", {outputs})),
+      product_(std::make_shared<Product>()) {}
+
+template <class T>
+void Readout<T>::initialize(std::uint64_t seed) {
+  RandomStream random(seed, RandomPurpose::initialization, 3);
+  const double deviation = 1 / std::sqrt(static_cast<double>(hidden_size_));
+  for (T& w : parameters_.value(weight_index_)) w = static_cast<T>(deviation * random.normal());
+}
+
+template <class T>
+void Readout<T>::prepare() {
+  // R [C, N] is R^T in the column-major view.
+  const auto weight_transposed = columns_of(std::as_const(parameters_).value(weight_index_));
+  product_->forward.pack(transposed(weight_transposed));
+  product_->backward.pack(weight_transposed);
+}
+
+template <class T>
+void Readout<T>::forward(ConstTensorView<T> h, TensorView<T> y) const {
+  // One product for each [B, N] slice, so that one step alone (generation) gives the same numbers.
+  const Index batch = h.shape()[-2];
+  const MatrixView<const T> states = columns_of(h);
+  const MatrixView<T> outputs = columns_of(y);
+  const TensorView<const T> bias = std::as_const(parameters_).value(bias_index_);
+  parallel_for(outputs.cols / batch, 1, [&](Index first, Index last) {
+    for (Index t = first; t < last; ++t) {
+      const MatrixView<T> part = outputs.columns(t * batch, batch);
+      for (Index j = 0; j < part.cols; ++j) std::copy(bias.begin(), bias.end(), part.column(j));
+      product_->forward.multiply_add(1, states.columns(t * batch, batch), part);
+    }
+  });
+}
+
+template <class T>
+void Readout<T>::backward(ConstTensorView<T> h, ConstTensorView<T> d_y, TensorView<T> d_h) {
+  const MatrixView<const T> states = columns_of(h);
+  const MatrixView<const T> d_outputs = columns_of(d_y);
+  const MatrixView<T> d_states = columns_of(d_h);
+  // dR = dY H^T in C order: H dY^T in the column-major view.
+  gemm<T>(1, states, transposed(d_outputs), 0, columns_of(parameters_.gradient(weight_index_)));
+  const TensorView<T> d_bias = parameters_.gradient(bias_index_);
+  std::fill(d_bias.begin(), d_bias.end(), T{0});
+  for (Index j = 0; j < d_outputs.cols; ++j) {
+    for (Index i = 0; i < outputs_; ++i) d_bias(i) += d_outputs(i, j);
+  }
+  parallel_for(d_states.cols, column_grain, [&](Index first, Index last) {
+    const MatrixView<T> part = d_states.columns(first, last - first);
+    std::fill(part.data, part.data + part.rows * part.cols, T{0});
+    product_->backward.multiply_add(1, d_outputs.columns(first, last - first), part);
+  });
+}
+
+template class Readout<float>;
+template class Readout<double>;
+
+}  // namespace orthornn
