@@ -1,0 +1,126 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "orthornn/core/parameters.hpp"
+
+namespace orthornn {
+
+// Options of the optimizers, with PyTorch's formulas and meanings. Everywhere: theta a parameter, g its
+// gradient, lr the learning rate of its kind times the schedule's factor, lambda the weight decay, which is 0
+// for orthogonal parameters (a reflection vector's length means nothing, and only weight decay would shrink
+// it). `lr_orthogonal` is the rate of ParameterKind::orthogonal; unset it is lr / 10, because orthogonal
+// transitions that learn as fast as the other weights fail to learn at all (the copying task, modrelu); 0
+// freezes them.
+
+/// Stochastic gradient descent with heavy-ball momentum mu (torch.optim.SGD without dampening):
+/// b <- mu b + (g + lambda theta);  theta <- theta - lr b.
+struct Sgd {
+  double lr = 1e-3;
+  std::optional<double> lr_orthogonal = std::nullopt;
+  double momentum = 0;
+  double weight_decay = 0;
+};
+
+/// Tieleman and Hinton, "Lecture 6.5: rmsprop", Coursera 2012, as torch.optim.RMSprop (there decay is alpha):
+/// g <- g + lambda theta;  s <- decay s + (1 - decay) g^2;
+/// theta <- theta - lr g / (sqrt(s) + epsilon).
+struct RmsProp {
+  double lr = 1e-3;
+  std::optional<double> lr_orthogonal = std::nullopt;
+  double decay = 0.99;
+  double epsilon = 1e-8;
+  double weight_decay = 0;
+};
+
+/// Kingma and Ba, "Adam: a method for stochastic optimization", ICLR 2015, algorithm 1, at step t = 1, 2, ..:
+/// g <- g + lambda theta;  m <- beta1 m + (1 - beta1) g;  s <- beta2 s + (1 - beta2) g^2;
+/// theta <- theta - lr (m / (1 - beta1^t)) / (sqrt(s / (1 - beta2^t)) + epsilon).
+struct Adam {
+  double lr = 1e-3;
+  std::optional<double> lr_orthogonal = std::nullopt;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double epsilon = 1e-8;
+  double weight_decay = 0;
+};
+
+/// Loshchilov and Hutter, "Decoupled weight decay regularization", ICLR 2019, algorithm 2,
+/// as torch.optim.AdamW: theta <- (1 - lr lambda) theta, then Adam's step without its weight decay.
+struct AdamW {
+  double lr = 1e-3;
+  std::optional<double> lr_orthogonal = std::nullopt;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double epsilon = 1e-8;
+  double weight_decay = 1e-2;
+};
+
+using OptimizerOptions = std::variant<Sgd, RmsProp, Adam, AdamW>;
+
+/// Changes the parameters of one set by their gradients. Its moments have the layout of the set's flat
+/// buffer. To add one: options above and in the variant, a class and a `make` in the source file.
+template <class T>
+class Optimizer {
+ public:
+  virtual ~Optimizer() = default;
+  Optimizer(const Optimizer&) = delete;
+  Optimizer& operator=(const Optimizer&) = delete;
+
+  /// "sgd", "rmsprop", "adam" or "adamw".
+  virtual std::string name() const = 0;
+
+  /// Reads parameters.gradients(), updates parameters.values(); allocates nothing, and the result does not
+  /// depend on the number of threads. Throws ShapeError for a set of another size than that it was made for,
+  /// ValueError unless schedule_factor is finite and not negative; then nothing has changed.
+  void step(ParameterSet<T>& parameters, double schedule_factor = 1);
+
+  /// Named moments, each [parameters.count()]; write into the views, and call `set_steps`, to go on from a
+  /// checkpoint with the same bits. The views live as long as the optimizer.
+  virtual std::vector<std::pair<std::string, TensorView<T>>> state() = 0;
+  /// Steps taken so far; Adam's bias correction depends on it.
+  std::int64_t steps() const { return steps_; }
+  /// Throws ValueError for a negative number.
+  void set_steps(std::int64_t steps);
+
+ protected:
+  /// Elements first .. last - 1 of the flat buffers, all of one kind.
+  struct Piece {
+    Index first;
+    Index last;
+    ParameterKind kind;
+  };
+
+  explicit Optimizer(const ParameterSet<T>& parameters);
+  /// Zeros of the layout, and on the device, of the flat buffer.
+  Tensor<T> moment() const { return Tensor<T>(Shape{count_}, device_); }
+  /// The whole buffer in order. Where it is cut follows from the parameters alone, never from the threads.
+  const std::vector<Piece>& pieces() const { return pieces_; }
+
+ private:
+  /// One step, which `steps()` counts already.
+  virtual void update(T* values, const T* gradients, double schedule_factor) = 0;
+
+  Index count_;
+  Device device_;
+  std::vector<Piece> pieces_;
+  std::int64_t steps_ = 0;
+};
+
+/// The optimizer that the options name, its moments at zero. Throws ValueError, naming the option and its
+/// value, unless lr and epsilon are positive, lr_orthogonal and weight_decay not negative, momentum, decay,
+/// beta1 and beta2 in [0, 1); and for a set that has not been allocated.
+template <class T>
+std::unique_ptr<Optimizer<T>> make_optimizer(const OptimizerOptions& options,
+                                             const ParameterSet<T>& parameters);
+
+extern template class Optimizer<float>;
+extern template class Optimizer<double>;
+
+}  // namespace orthornn

@@ -1,0 +1,48 @@
+#pragma once
+
+#include "orthornn/core/tensor.hpp"
+
+namespace orthornn {
+
+/// Riemannian gradient descent on the Stiefel manifold St(N, M) = {Omega [N, M]: Omega^T Omega = I}, M <= N:
+/// the methods that T-CWY is compared with by Likhosherstov, Davis, Choromanski and Weller, "CWY
+/// parametrization: a solution for parallelized optimization of orthogonal and Stiefel matrices", AISTATS
+/// 2021.
+///
+/// With G [N, M] the gradient of the loss with respect to the entries of Omega, P = I - Omega Omega^T / 2 and
+///   D = G    (canonical metric,  <X, Y> = tr(X^T P Y))
+///   D = P G  (Euclidean metric,  <X, Y> = tr(X^T Y))
+/// the Riemannian gradient is Z = A Omega with the skew-symmetric A = D Omega^T - Omega D^T (Tagare, "Notes
+/// on optimization on Stiefel manifolds", 2011), and a step of length lr goes
+///   qr:      to the Q of Omega - lr Z = Q R, where R has a positive diagonal
+///   cayley:  along the curve (I + lr/2 A)^-1 (I - lr/2 A) Omega
+///            (Wen and Yin, "A feasible method for optimization with orthogonality constraints", 2013)
+///
+/// | name in the paper | metric | retraction |
+/// |---|---|---|
+/// | RGD-C-QR | canonical | qr |
+/// | RGD-E-QR | euclidean | qr |
+/// | RGD-C-C | canonical | cayley |
+///
+/// Euclidean with cayley is not in the paper, but as well defined: A is skew-symmetric for either metric.
+struct StiefelSgd {
+  enum class Metric { canonical, euclidean };
+  enum class Retraction { qr, cayley };
+
+  Metric metric = Metric::canonical;
+  Retraction retraction = Retraction::qr;
+  double lr = 1e-3;
+
+  /// Moves omega [N, M] in place; gradient is G [N, M]. qr ends on the manifold wherever it starts; cayley
+  /// keeps omega's distance from it but for the rounding of each step, which adds up. Throws ShapeError
+  /// unless both are [N, M] with N >= M >= 1, ValueError unless lr is positive and the gradient finite; then
+  /// omega is as it was.
+  template <class T>
+  void step(TensorView<T> omega, ConstTensorView<T> gradient) const;
+
+  /// result [N, M] <- Z, for omega on the manifold; it may be `gradient` itself. Throws as `step`.
+  template <class T>
+  void riemannian_gradient(ConstTensorView<T> omega, ConstTensorView<T> gradient, TensorView<T> result) const;
+};
+
+}  // namespace orthornn

@@ -1,0 +1,56 @@
+#pragma once
+
+#include "orthornn/core/random.hpp"
+#include "orthornn/tasks/task.hpp"
+
+namespace orthornn {
+
+struct AddingOptions {
+  /// Steps T of a sequence, >= 2.
+  Index length = 200;
+  /// Sequences B of a batch, >= 1.
+  Index batch = 128;
+  std::uint64_t seed = 1;
+};
+
+/// The adding problem (Hochreiter and Schmidhuber, "Long short-term memory", 1997, in the form of Arjovsky,
+/// Shah and Bengio, "Unitary evolution recurrent neural networks", ICML 2016). Features [T, B, 2]: a value
+/// uniform in [0, 1), and a mark that is 1 at one step of the first half, at one of the second, and 0
+/// elsewhere. Target [B, 1]: the sum of the two marked values.
+class AddingTask final : public Task {
+ public:
+  /// Throws ValueError for a length below 2 or a batch below 1.
+  explicit AddingTask(const AddingOptions& options = {});
+  /// From `config()`; throws ValueError as `make_task` does.
+  AddingTask(const std::string& config, const TaskSource& source);
+
+  std::string name() const override { return "adding"; }
+  InputOptions input() const override { return DenseInput{2}; }
+  ReadoutOptions readout() const override { return LastStep{1}; }
+  Loss loss() const override { return Loss::mean_squared_error; }
+  TaskDefaults defaults() const override;
+  Index batch_size() const override { return batch_; }
+  Index length() const override { return length_; }
+  /// 1/6, the variance of the sum of two uniform numbers: the error of always answering 1.
+  double baseline_loss() const override { return 1.0 / 6; }
+  /// A mean squared error below 0.01: whoever knows one of the two numbers and not the other is left with
+  /// 1/12.
+  bool solved(const Evaluation& evaluation) const override { return evaluation.loss < 0.01; }
+
+  void training_batch(std::uint64_t step, Batch& batch) const override;
+  Index evaluation_batches() const override { return 10; }
+  void evaluation_batch(Index number, Batch& batch) const override;
+  /// None: a sum is more or less wrong.
+  std::optional<Score> score(ConstTensorView<float>, const Batch&) const override { return std::nullopt; }
+
+  std::string config() const override;
+
+ private:
+  void fill(RandomStream stream, Batch& batch) const;
+
+  Index length_;
+  Index batch_;
+  std::uint64_t seed_;
+};
+
+}  // namespace orthornn

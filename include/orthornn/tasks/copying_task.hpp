@@ -1,0 +1,68 @@
+#pragma once
+
+#include "orthornn/core/random.hpp"
+#include "orthornn/tasks/task.hpp"
+
+namespace orthornn {
+
+struct CopyingOptions {
+  /// Steps T between the end of the string and the marker that asks for it, >= 1.
+  Index delay = 1000;
+  /// Sequences B of a batch, >= 1.
+  Index batch = 128;
+  std::uint64_t seed = 1;
+};
+
+/// The copying memory problem (Hochreiter and Schmidhuber, "Long short-term memory", 1997, in the form of
+/// Arjovsky, Shah and Bengio, "Unitary evolution recurrent neural networks", ICML 2016): read ten symbols,
+/// wait, repeat them.
+///
+///     step      0 .. 9        10 .. T + 8   T + 9    T + 10 .. T + 19
+///     input     ten symbols   blank         marker   blank
+///     target    blank         blank         blank    the ten symbols
+class CopyingTask final : public Task {
+ public:
+  /// Throws ValueError for a delay or batch below 1.
+  explicit CopyingTask(const CopyingOptions& options = {});
+  /// From `config()`; throws ValueError as `make_task` does.
+  CopyingTask(const std::string& config, const TaskSource& source);
+
+  /// Inputs: data symbols 0 .. 7, blank 8, marker 9.
+  Index symbols() const { return marker + 1; }
+  /// Targets: data symbols 0 .. 7 and blank 8.
+  Index classes() const { return blank + 1; }
+
+  std::string name() const override { return "copying"; }
+  InputOptions input() const override { return OneHot{symbols()}; }
+  ReadoutOptions readout() const override { return EveryStep{classes()}; }
+  Loss loss() const override { return Loss::softmax_cross_entropy; }
+  TaskDefaults defaults() const override;
+  Index batch_size() const override { return batch_; }
+  Index length() const override { return delay_ + 2 * string_length; }
+  /// 10 ln 8 / (T + 20): blanks are certain, the ten symbols uniform.
+  double baseline_loss() const override;
+  /// A loss below a tenth of the baseline, and 99 of 100 symbols recalled.
+  bool solved(const Evaluation& evaluation) const override;
+
+  void training_batch(std::uint64_t step, Batch& batch) const override;
+  Index evaluation_batches() const override { return 10; }
+  void evaluation_batch(Index number, Batch& batch) const override;
+  /// Symbols recalled at the last ten steps, among all nine classes.
+  std::optional<Score> score(ConstTensorView<float> outputs, const Batch& batch) const override;
+
+  std::string config() const override;
+
+ private:
+  static constexpr Index string_length = 10;
+  static constexpr std::int32_t data_symbols = 8;
+  static constexpr std::int32_t blank = 8;
+  static constexpr std::int32_t marker = 9;
+
+  void fill(RandomStream stream, Batch& batch) const;
+
+  Index delay_;
+  Index batch_;
+  std::uint64_t seed_;
+};
+
+}  // namespace orthornn

@@ -1,0 +1,95 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "orthornn/nn/batch.hpp"
+#include "orthornn/nn/options.hpp"
+
+namespace orthornn {
+
+/// What a model made of held-out data: mean loss, and the share of right answers where the task has them.
+struct Evaluation {
+  double loss = 0;
+  std::optional<double> accuracy;
+};
+
+/// Right answers among those that count.
+struct Score {
+  Index correct = 0;
+  Index count = 0;
+};
+
+/// Settings with which a task is known to learn; the command line starts from them.
+struct TaskDefaults {
+  Index hidden_size = 128;
+  Index batch = 128;
+  Index steps = 1000;
+  /// Steps between two evaluations on held-out data.
+  Index evaluation_steps = 100;
+  double learning_rate = 1e-3;
+  double learning_rate_orthogonal = 1e-4;
+  double clip = 1;
+};
+
+/// Something to learn: seeded training batches, held-out batches, a metric and the loss of a guesser.
+/// A batch depends on (seed, step) alone, so a resumed training goes on as an uninterrupted one would.
+class Task {
+ public:
+  virtual ~Task() = default;
+
+  virtual std::string name() const = 0;
+  virtual InputOptions input() const = 0;
+  virtual ReadoutOptions readout() const = 0;
+  virtual Loss loss() const = 0;
+  virtual TaskDefaults defaults() const = 0;
+  virtual Index batch_size() const = 0;
+  /// Steps T of a sequence.
+  virtual Index length() const = 0;
+  /// Training batches in one pass over the data; nullopt where data never repeat.
+  virtual std::optional<Index> batches_per_epoch() const { return std::nullopt; }
+  /// Loss of the best answer that does not look at the input.
+  virtual double baseline_loss() const = 0;
+  /// Whether this result counts as having learned the task.
+  virtual bool solved(const Evaluation& evaluation) const = 0;
+
+  /// Reads what the task needs from its data folder, so that a missing file is noticed before a training
+  /// starts. Otherwise the first call that needs the data does it. Throws FileError.
+  virtual void load() const {}
+  /// Fills `batch` in host memory; no allocation after the first batch of a size.
+  virtual void training_batch(std::uint64_t step, Batch& batch) const = 0;
+  virtual Index evaluation_batches() const = 0;
+  /// Held-out data, number 0 .. evaluation_batches() - 1; the last batch may be smaller.
+  virtual void evaluation_batch(Index number, Batch& batch) const = 0;
+  /// Counts right answers in the model's `outputs` ([T, B, C] or [B, C] in host memory, by the readout);
+  /// nullopt where the task has no such notion. Throws ShapeError.
+  virtual std::optional<Score> score(ConstTensorView<float> outputs, const Batch& batch) const = 0;
+
+  /// Everything `make_task` needs to rebuild this task, as JSON text without data, batch size or seed.
+  virtual std::string config() const = 0;
+  /// Order in which the model reads an input of T steps ([T], position -> original index); empty: as it is.
+  virtual ConstTensorView<std::int32_t> input_order() const { return {}; }
+};
+
+/// Where a task's data and randomness come from; not part of what it is.
+struct TaskSource {
+  Index batch = 128;
+  std::uint64_t seed = 1;
+  /// Folder with the task's files, for tasks that have any; needed only when a batch is asked for.
+  std::filesystem::path data = {};
+  /// `Task::input_order()` as a model file keeps it; copied. Empty: the task draws its own, if it has one.
+  ConstTensorView<std::int32_t> input_order = {};
+};
+
+/// Names that `make_task` knows, sorted.
+std::vector<std::string> task_names();
+
+/// Rebuilds a task from `Task::config()`; settings that the text leaves out have their defaults. Throws
+/// ValueError for text that is no JSON object, an unknown name or setting, or a setting outside its domain.
+std::unique_ptr<Task> make_task(const std::string& config, const TaskSource& source);
+
+}  // namespace orthornn

@@ -1,0 +1,128 @@
+#include "orthornn/optim/stiefel_sgd.hpp"
+
+#include <fmt/format.h>
+
+#include <Eigen/Dense>
+#include <cmath>
+
+#include "orthornn/core/error.hpp"
+
+namespace orthornn {
+namespace {
+
+template <class T>
+using Matrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic>;
+
+// [N, M] in C order: the papers' N x M matrix, row by row.
+template <class T>
+using RowMajor = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+
+template <class T>
+Eigen::Map<RowMajor<T>> matrix(TensorView<T> tensor) {
+  return {tensor.data(), tensor.shape()[0], tensor.shape()[1]};
+}
+
+template <class T>
+Eigen::Map<const RowMajor<T>> matrix(TensorView<const T> tensor) {
+  return {tensor.data(), tensor.shape()[0], tensor.shape()[1]};
+}
+
+template <class T>
+void check(const StiefelSgd& options, TensorView<const T> omega, TensorView<const T> gradient) {
+  const Shape& shape = omega.shape();
+  if (shape.rank() != 2 || shape[1] < 1 || shape[0] < shape[1]) {
+    throw ShapeError(fmt::format("omega has shape {}, expected [N, M] with N >= M >= 1", to_string(shape)));
+  }
+  check_shape("gradient of omega", gradient.shape(), shape);
+  if (!(options.lr > 0 && std::isfinite(options.lr))) {
+    throw ValueError(fmt::format("Stiefel descent: lr is {}; expected a positive number", options.lr));
+  }
+  if (!matrix(gradient).allFinite()) throw ValueError("Stiefel descent: the gradient of omega is not finite");
+}
+
+// D, from which A = D Omega^T - Omega D^T.
+template <class T>
+Matrix<T> generator(StiefelSgd::Metric metric, TensorView<const T> omega_view,
+                    TensorView<const T> gradient_view) {
+  const auto omega = matrix(omega_view);
+  Matrix<T> result = matrix(gradient_view);
+  if (metric == StiefelSgd::Metric::euclidean) {
+    const Matrix<T> inner = omega.transpose() * result;
+    result.noalias() -= omega * inner / T{2};
+  }
+  return result;
+}
+
+// Z = A Omega, where Omega^T Omega = I.
+template <class T>
+Matrix<T> tangent(const Matrix<T>& generator, TensorView<const T> omega_view) {
+  const auto omega = matrix(omega_view);
+  const Matrix<T> inner = generator.transpose() * omega;
+  return generator - omega * inner;
+}
+
+// Omega <- qf(Omega - lr Z). A QR factorization is unique up to the signs of R's diagonal; with positive ones
+// the result is a continuous function of lr that starts at Omega. R is never singular: Omega^T Z is
+// skew-symmetric, so (Omega - lr Z)^T (Omega - lr Z) = I + lr^2 Z^T Z.
+template <class T>
+void retract_qr(TensorView<T> omega_view, const Matrix<T>& generator, T lr) {
+  auto omega = matrix(omega_view);
+  Matrix<T> point = omega;
+  point -= lr * tangent<T>(generator, omega_view);
+  const Eigen::HouseholderQR<Eigen::Ref<Matrix<T>>> qr(point);  // leaves R in `point`
+  omega.setIdentity();
+  omega.applyOnTheLeft(qr.householderQ());
+  for (Eigen::Index j = 0; j < omega.cols(); ++j) {
+    if (point(j, j) < 0) omega.col(j) = -omega.col(j);
+  }
+}
+
+// The Cayley curve in 2M dimensions (Wen and Yin, lemma 4; Sherman-Morrison-Woodbury). With K = [lr D, Omega]
+// and J = [0 I; -I 0] of size 2M we have lr A = K J K^T, so
+//   (I + lr/2 A)^-1 (I - lr/2 A) Omega = Omega - K (I + J C / 2)^-1 J K^T Omega,  C = K^T K,
+// where K^T Omega is the right half of C. That holds for any Omega: what it lacks in orthogonality is neither
+// used nor amplified. The matrix to invert has the determinant of I + lr/2 A, at least 1.
+template <class T>
+void retract_cayley(TensorView<T> omega_view, const Matrix<T>& generator, T lr) {
+  auto omega = matrix(omega_view);
+  const Eigen::Index m = omega.cols();
+  Matrix<T> k(omega.rows(), 2 * m);
+  k << lr * generator, omega;
+  const Matrix<T> c = k.transpose() * k;
+  Matrix<T> jc(2 * m, 2 * m);
+  jc << c.bottomRows(m), -c.topRows(m);
+  const Matrix<T> system = Matrix<T>::Identity(2 * m, 2 * m) + jc / T{2};
+  const Matrix<T> coefficients = system.partialPivLu().solve(jc.rightCols(m));
+  omega.noalias() -= k * coefficients;
+}
+
+}  // namespace
+
+template <class T>
+void StiefelSgd::step(TensorView<T> omega, ConstTensorView<T> gradient) const {
+  check<T>(*this, omega, gradient);
+  const Matrix<T> direction = generator<T>(metric, omega, gradient);
+  switch (retraction) {
+    case Retraction::qr:
+      return retract_qr(omega, direction, static_cast<T>(lr));
+    case Retraction::cayley:
+      return retract_cayley(omega, direction, static_cast<T>(lr));
+  }
+}
+
+template <class T>
+void StiefelSgd::riemannian_gradient(ConstTensorView<T> omega, ConstTensorView<T> gradient,
+                                     TensorView<T> result) const {
+  check<T>(*this, omega, gradient);
+  check_shape("Riemannian gradient", result.shape(), omega.shape());
+  matrix(result) = tangent<T>(generator<T>(metric, omega, gradient), omega);
+}
+
+template void StiefelSgd::step(TensorView<float>, TensorView<const float>) const;
+template void StiefelSgd::step(TensorView<double>, TensorView<const double>) const;
+template void StiefelSgd::riemannian_gradient(TensorView<const float>, TensorView<const float>,
+                                              TensorView<float>) const;
+template void StiefelSgd::riemannian_gradient(TensorView<const double>, TensorView<const double>,
+                                              TensorView<double>) const;
+
+}  // namespace orthornn

@@ -1,0 +1,72 @@
+#include "orthornn/tasks/adding_task.hpp"
+
+#include <fmt/format.h>
+
+#include "orthornn/core/error.hpp"
+#include "tasks/task_config.hpp"
+
+namespace orthornn {
+namespace {
+
+AddingOptions read_options(const std::string& config, const TaskSource& source) {
+  AddingOptions options{.batch = source.batch, .seed = source.seed};
+  const TaskConfig settings(config, "adding", {"length"});
+  settings.read("length", options.length);
+  return options;
+}
+
+// Multiples of 2^-24, which float holds exactly: a rounded double could be 1.
+float uniform_float(RandomStream& stream) { return static_cast<float>(stream.bits() >> 8) * 0x1p-24F; }
+
+}  // namespace
+
+AddingTask::AddingTask(const AddingOptions& options)
+    : length_(options.length), batch_(options.batch), seed_(options.seed) {
+  if (length_ < 2)
+    throw ValueError(fmt::format("task adding: the length is {}, expected at least 2", length_));
+  if (batch_ < 1) throw ValueError(fmt::format("task adding: the batch is {}, expected at least 1", batch_));
+}
+
+AddingTask::AddingTask(const std::string& config, const TaskSource& source)
+    : AddingTask(read_options(config, source)) {}
+
+TaskDefaults AddingTask::defaults() const {
+  return {.hidden_size = 128,
+          .batch = 128,
+          .steps = 2000,
+          .learning_rate = 1e-3,
+          .learning_rate_orthogonal = 1e-4};
+}
+
+void AddingTask::training_batch(std::uint64_t step, Batch& batch) const {
+  fill(RandomStream(seed_, RandomPurpose::training, step), batch);
+}
+
+void AddingTask::evaluation_batch(Index number, Batch& batch) const {
+  fill(RandomStream(seed_, RandomPurpose::evaluation, static_cast<std::uint64_t>(number)), batch);
+}
+
+void AddingTask::fill(RandomStream stream, Batch& batch) const {
+  batch.features.reserve({length_, batch_, 2});
+  batch.values.reserve({batch_, 1});
+  for (Index t = 0; t < length_; ++t) {
+    for (Index b = 0; b < batch_; ++b) {
+      batch.features(t, b, 0) = uniform_float(stream);
+      batch.features(t, b, 1) = 0;
+    }
+  }
+  const Index half = length_ / 2;
+  for (Index b = 0; b < batch_; ++b) {
+    const Index first = stream.integer(static_cast<std::uint32_t>(half));
+    const Index second = half + stream.integer(static_cast<std::uint32_t>(length_ - half));
+    batch.features(first, b, 1) = 1;
+    batch.features(second, b, 1) = 1;
+    batch.values(b, 0) = batch.features(first, b, 0) + batch.features(second, b, 0);
+  }
+}
+
+std::string AddingTask::config() const {
+  return fmt::format(R"({{"task": "adding", "length": {}}})", length_);
+}
+
+}  // namespace orthornn

@@ -1,0 +1,203 @@
+#include "orthornn/tasks/mnist_task.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <system_error>
+#include <utility>
+
+#include "orthornn/core/error.hpp"
+#include "orthornn/core/random.hpp"
+#include "tasks/count_correct.hpp"
+#include "tasks/mnist/idx_file.hpp"
+#include "tasks/task_config.hpp"
+
+namespace orthornn {
+namespace {
+
+MnistOptions read_options(const std::string& config, const TaskSource& source) {
+  MnistOptions options{
+      .data = source.data, .input_order = source.input_order, .batch = source.batch, .seed = source.seed};
+  const TaskConfig settings(config, "mnist", {"permuted", "permutation_seed"});
+  settings.read("permuted", options.permuted);
+  settings.read("permutation_seed", options.permutation_seed);
+  return options;
+}
+
+bool is_permutation(ConstTensorView<std::int32_t> order) {
+  Tensor<std::uint8_t> seen(Shape{order.size()});
+  for (const std::int32_t i : order) {
+    if (i < 0 || i >= order.size() || seen(i) != 0) return false;
+    seen(i) = 1;
+  }
+  return true;
+}
+
+/// The file of that kind ("images-idx3", "labels-idx1") in a folder, by any of its usual names.
+std::filesystem::path find_idx_file(const std::filesystem::path& folder, const std::string& set,
+                                    const std::string& content, const std::string& kind) {
+  const std::string advice =
+      "name the folder with the four MNIST files, or fetch them with tools/fetch-data mnist";
+  if (folder.empty()) throw FileError("task mnist needs its data, but no folder was given; " + advice);
+  for (const char* separator : {"-", "."}) {
+    for (const char* ending : {"", ".gz"}) {
+      std::filesystem::path path = folder / fmt::format("{}-{}{}{}{}", set, content, separator, kind, ending);
+      std::error_code ignored;  // what cannot be looked at is not there
+      if (std::filesystem::is_regular_file(path, ignored)) return path;
+    }
+  }
+  throw FileError(
+      fmt::format("{} has no file {}-{}-{} (nor with .gz); {}", folder.string(), set, content, kind, advice));
+}
+
+}  // namespace
+
+MnistTask::MnistTask(const MnistOptions& options)
+    : data_(options.data),
+      permuted_(options.permuted),
+      permutation_seed_(options.permutation_seed),
+      order_was_given_(options.permuted && !options.input_order.empty()),
+      batch_(options.batch),
+      seed_(options.seed) {
+  if (batch_ < 1) throw ValueError(fmt::format("task mnist: the batch is {}, expected at least 1", batch_));
+  if (!permuted_) return;
+  if (order_was_given_) {
+    if (!is_permutation(options.input_order)) {
+      throw ValueError("task mnist: the input order is not a permutation of 0 .. T - 1");
+    }
+    length_ = options.input_order.size();
+    input_order_.reserve({length_});
+    copy(options.input_order, input_order_.view());
+  } else {
+    input_order_ = random_permutation(length_, RandomStream(permutation_seed_, RandomPurpose::permutation));
+  }
+}
+
+MnistTask::MnistTask(const std::string& config, const TaskSource& source)
+    : MnistTask(read_options(config, source)) {}
+
+TaskDefaults MnistTask::defaults() const {
+  // expRNN's rates and size; ten passes over the 60,000 images, where it used seventy.
+  return {.hidden_size = 170,
+          .batch = 128,
+          .steps = 4680,
+          .evaluation_steps = 468,
+          .learning_rate = 7e-4,
+          .learning_rate_orthogonal = 7e-5};
+}
+
+double MnistTask::baseline_loss() const { return std::log(static_cast<double>(digits)); }
+
+bool MnistTask::solved(const Evaluation& evaluation) const {
+  return evaluation.accuracy.value_or(0) >= (permuted_ ? 0.95 : 0.98);
+}
+
+void MnistTask::load() const {
+  if (training_.count() > 0) return;
+  Images training = read_images("train");
+  Images test = read_images("t10k");
+  const Index pixels = training.pixels.size() / training.count();
+  const Index test_pixels = test.pixels.size() / test.count();
+  if (test_pixels != pixels) {
+    throw FileError(fmt::format("{}: training images have {} pixels and test images {}, expected as many",
+                                data_.string(), pixels, test_pixels));
+  }
+  if (order_was_given_ && pixels != length_) {
+    throw FileError(
+        fmt::format("{}: images have {} pixels, but the model's input order has {}; use the data that "
+                    "it was trained with",
+                    data_.string(), pixels, length_));
+  }
+  if (training.count() < batch_) {
+    throw ValueError(fmt::format("task mnist: the batch is {}, but {} has only {} training images", batch_,
+                                 data_.string(), training.count()));
+  }
+  if (permuted_ && pixels != length_) {
+    input_order_ = random_permutation(pixels, RandomStream(permutation_seed_, RandomPurpose::permutation));
+  }
+  length_ = pixels;
+  training_ = std::move(training);
+  test_ = std::move(test);
+}
+
+MnistTask::Images MnistTask::read_images(const char* set) const {
+  const std::filesystem::path pixels_path = find_idx_file(data_, set, "images", "idx3-ubyte");
+  const std::filesystem::path labels_path = find_idx_file(data_, set, "labels", "idx1-ubyte");
+  Images images{.pixels = read_idx(pixels_path, 3), .labels = read_idx(labels_path, 1)};
+
+  if (images.pixels.shape()[0] != images.count()) {
+    throw FileError(
+        fmt::format("{} has {} images, but {} has {} labels, expected as many; fetch both again, for "
+                    "example with tools/fetch-data mnist",
+                    pixels_path.string(), images.pixels.shape()[0], labels_path.string(), images.count()));
+  }
+  const auto* wrong = std::ranges::find_if(images.labels, [](std::uint8_t label) { return label >= digits; });
+  if (wrong != images.labels.end()) {
+    throw FileError(
+        fmt::format("{}: label {} is {}, expected 0 to {}; fetch it again, for example with "
+                    "tools/fetch-data mnist",
+                    labels_path.string(), wrong - images.labels.begin(), *wrong, digits - 1));
+  }
+  return images;
+}
+
+std::optional<Index> MnistTask::batches_per_epoch() const {
+  load();
+  return training_.count() / batch_;
+}
+
+Index MnistTask::evaluation_batches() const {
+  load();
+  return (test_.count() + batch_ - 1) / batch_;
+}
+
+void MnistTask::training_batch(std::uint64_t step, Batch& batch) const {
+  const auto batches = static_cast<std::uint64_t>(*batches_per_epoch());
+  const Index first = static_cast<Index>(step % batches) * batch_;
+  fill(training_, order_of_epoch(step / batches).data() + first, 0, batch_, batch);
+}
+
+void MnistTask::evaluation_batch(Index number, Batch& batch) const {
+  if (number < 0 || number >= evaluation_batches()) {
+    throw ValueError(fmt::format("task mnist: evaluation batch {} was asked for; there are {}", number,
+                                 evaluation_batches()));
+  }
+  const Index first = number * batch_;
+  fill(test_, nullptr, first, std::min(batch_, test_.count() - first), batch);
+}
+
+ConstTensorView<std::int32_t> MnistTask::order_of_epoch(std::uint64_t epoch) const {
+  if (epoch_ != epoch) {
+    epoch_order_ = random_permutation(training_.count(), RandomStream(seed_, RandomPurpose::shuffle, epoch));
+    epoch_ = epoch;
+  }
+  return epoch_order_;
+}
+
+void MnistTask::fill(const Images& images, const std::int32_t* order, Index first, Index count,
+                     Batch& batch) const {
+  batch.features.reserve({length_, count, 1});
+  batch.classes.reserve({count});
+  for (Index b = 0; b < count; ++b) {
+    const Index image = order != nullptr ? order[b] : first + b;
+    batch.classes(b) = images.labels(image);
+    const ConstTensorView<std::uint8_t> pixels = images.pixels.view()[image].reshaped({length_});
+    for (Index t = 0; t < length_; ++t) {
+      const Index pixel = permuted_ ? input_order_(t) : t;
+      batch.features(t, b, 0) = static_cast<float>(pixels(pixel)) / 255.0F;
+    }
+  }
+}
+
+std::optional<Score> MnistTask::score(ConstTensorView<float> outputs, const Batch& batch) const {
+  check_shape("outputs of task mnist", outputs.shape(), {batch.classes.size(), digits});
+  return count_correct(outputs, batch.classes);
+}
+
+std::string MnistTask::config() const {
+  return fmt::format(R"({{"task": "mnist", "permuted": {}, "permutation_seed": {}}})", permuted_,
+                     permutation_seed_);
+}
+
+}  // namespace orthornn
