@@ -1,0 +1,169 @@
+#include "orthornn/io/atomic_file.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <string>
+#include <system_error>
+
+#include "orthornn/core/error.hpp"
+
+namespace orthornn {
+namespace {
+
+namespace fs = std::filesystem;
+
+// As many as the kernel follows.
+constexpr int most_links = 40;
+
+std::string advice(int error, const fs::path& folder) {
+  switch (error) {
+    case ENOSPC:
+    case EDQUOT:
+      return fmt::format("free space in folder '{}' or save elsewhere", folder.string());
+    case EFBIG:
+      return "raise the limit on file sizes (ulimit -f) or save elsewhere";
+    case EACCES:
+    case EPERM:
+    case EROFS:
+      return fmt::format("save to a folder that you may write to ('{}' is not)", folder.string());
+    case ENOENT:
+      return fmt::format("create folder '{}' first", folder.string());
+    case ENOTDIR:
+      return fmt::format("'{}' is not a folder; correct the path", folder.string());
+    case EIO:
+      return "check the disk or save elsewhere";
+    default:
+      return "correct the path or save elsewhere";
+  }
+}
+
+[[noreturn]] void fail(int error, const fs::path& path, const fs::path& folder) {
+  throw FileError(fmt::format("cannot write '{}': {}; {}", path.string(),
+                              std::generic_category().message(error), advice(error, folder)));
+}
+
+// A call that a signal may interrupt, until it is through.
+template <class Call>
+auto uninterrupted(const Call& call) {
+  auto result = call();
+  while (result < 0 && errno == EINTR) result = call();
+  return result;
+}
+
+class Descriptor {
+ public:
+  explicit Descriptor(int number) : number_(number) {}
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  ~Descriptor() {
+    if (number_ >= 0) close(number_);
+  }
+  operator int() const { return number_; }
+
+ private:
+  int number_;
+};
+
+// Removes the temporary at the end, unless it has become the file.
+class Temporary {
+ public:
+  explicit Temporary(const fs::path& path) : path_(path) {}
+  Temporary(const Temporary&) = delete;
+  Temporary& operator=(const Temporary&) = delete;
+  ~Temporary() {
+    if (!became_file_) unlink(path_.c_str());
+  }
+  void became_file() { became_file_ = true; }
+
+ private:
+  fs::path path_;
+  bool became_file_ = false;
+};
+
+// What a symbolic link, or a chain of them, points at, whether that exists or not.
+fs::path follow_links(const fs::path& path) {
+  fs::path target = path;
+  for (int i = 0; i <= most_links; ++i) {
+    std::error_code ignored;
+    if (!fs::is_symlink(fs::symlink_status(target, ignored))) return target;
+    target = target.parent_path() / fs::read_symlink(target, ignored);  // an absolute one replaces the parent
+  }
+  fail(ELOOP, path, path.parent_path());
+}
+
+// Opens the temporary and locks it against other writers. While we waited for the lock, the one who held it
+// may have renamed the file: then what we hold is the saved file itself, which must not be touched.
+int open_locked(const char* name) {
+  while (true) {
+    const int file =
+        uninterrupted([&] { return open(name, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666); });
+    if (file < 0) return -1;
+    uninterrupted([&] { return flock(file, LOCK_EX); });  // where a file system has no locks, we go without
+    struct stat held, named;
+    if (fstat(file, &held) == 0 && lstat(name, &named) == 0 && held.st_dev == named.st_dev &&
+        held.st_ino == named.st_ino) {
+      return file;
+    }
+    close(file);
+  }
+}
+
+bool write_all(int file, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t count = uninterrupted([&] { return write(file, bytes.data(), bytes.size()); });
+    if (count < 0) return false;
+    bytes.remove_prefix(static_cast<std::size_t>(count));
+  }
+  return true;
+}
+
+bool force_to_disk(int file) {
+  return uninterrupted([&] { return fsync(file); }) == 0;
+}
+
+}  // namespace
+
+void write_file_atomically(const fs::path& path, std::string_view bytes) {
+  // 1. Find the place: a file, or nothing yet, in a folder that exists.
+  const fs::path target = follow_links(path);
+  const fs::path folder = target.has_parent_path() ? target.parent_path() : fs::path(".");
+  struct stat old;
+  const bool replaces = stat(target.c_str(), &old) == 0;
+  if (!target.has_filename() || (replaces && !S_ISREG(old.st_mode))) {
+    throw FileError(
+        fmt::format("cannot write '{}': it is not a regular file; give the name of a file", path.string()));
+  }
+  if (replaces && access(target.c_str(), W_OK) != 0) {
+    throw FileError(
+        fmt::format("cannot write '{}': it is there already and read-only; make it writable or save "
+                    "elsewhere",
+                    path.string()));
+  }
+  const Descriptor folder_descriptor(
+      uninterrupted([&] { return open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); }));
+  if (folder_descriptor < 0) fail(errno, path, folder);
+
+  // 2. Write everything to the temporary and wait for the disk.
+  const fs::path name = folder / ("." + target.filename().string() + ".tmp");
+  const Descriptor file(open_locked(name.c_str()));
+  if (file < 0) fail(errno, path, folder);
+  Temporary temporary(name);  // removed before `file`, and with it the lock, is let go
+  if (uninterrupted([&] { return ftruncate(file, 0); }) != 0) fail(errno, path, folder);
+  if (replaces && uninterrupted([&] { return fchmod(file, old.st_mode & 07777); }) != 0) {
+    fail(errno, path, folder);
+  }
+  if (!write_all(file, bytes) || !force_to_disk(file)) fail(errno, path, folder);
+
+  // 3. Give it the name, and wait until the folder on disk says so too.
+  if (rename(name.c_str(), target.c_str()) != 0) fail(errno, path, folder);
+  temporary.became_file();
+  // Some file systems (EINVAL) have no such thing for folders.
+  if (!force_to_disk(folder_descriptor) && errno != EINVAL) fail(errno, path, folder);
+}
+
+}  // namespace orthornn

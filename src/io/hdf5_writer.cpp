@@ -1,0 +1,253 @@
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+
+#include "io/hdf5_handle.hpp"
+#include "orthornn/core/error.hpp"
+#include "orthornn/io/atomic_file.hpp"
+#include "orthornn/io/hdf5.hpp"
+
+namespace orthornn {
+
+using detail::check;
+using detail::Hdf5Handle;
+using detail::own;
+using detail::QuietHdf5;
+
+namespace {
+
+// An attribute must fit, with its description, in one message of an object header (64 KiB).
+constexpr std::size_t longest_text = 60000;
+// As many attributes or links as HDF5 can be told to keep in an object header.
+constexpr unsigned most_in_header = 65535;
+// By how much HDF5's core driver lets the image grow at a time.
+constexpr std::size_t image_growth = 1 << 16;
+// Where a superblock of version 2 or 3 states the length of the file.
+constexpr std::size_t end_of_file_field = 28;
+
+// The file in memory. HDF5's core driver asks these functions for memory and, on closing the file, tells us
+// to free it; we keep it instead. (H5Fget_file_image would be the plain way, but up to HDF5 1.10 at least it
+// returns a superblock of version 3 with a wrong checksum.)
+struct Image {
+  char* data = nullptr;
+  std::size_t capacity = 0;
+
+  Image() = default;
+  Image(const Image&) = delete;
+  Image& operator=(const Image&) = delete;
+  ~Image() { std::free(data); }
+
+  static void* resize(void*, std::size_t size, H5FD_file_image_op_t, void* image) {
+    Image& self = *static_cast<Image*>(image);
+    char* memory = static_cast<char*>(std::realloc(self.data, size));
+    if (memory == nullptr) return nullptr;
+    if (size > self.capacity) std::memset(memory + self.capacity, 0, size - self.capacity);
+    self.data = memory;
+    self.capacity = size;
+    return memory;
+  }
+  static herr_t keep(void*, H5FD_file_image_op_t, void*) { return 0; }
+  static void* share(void* image) { return image; }
+  static herr_t forget(void*) { return 0; }
+
+  // Once the file is closed.
+  std::string_view bytes() const {
+    std::uint64_t size = 0;
+    for (std::size_t i = 8; i-- > 0;) {
+      size = (size << 8) | static_cast<unsigned char>(data[end_of_file_field + i]);
+    }
+    return {data, std::min<std::size_t>(size, capacity)};
+  }
+};
+
+// The path of the group above, "" for the file itself.
+std::string group_above(const std::string& path) {
+  const std::size_t slash = path.find_last_of('/');
+  return slash == std::string::npos ? "" : path.substr(0, slash);
+}
+
+// Timestamps would make equal content give unequal bytes. Attributes and links stay in the object header
+// however many they are: in HDF5's other storage long attributes would be out of reach of checksums, and of
+// damaged links some readers (HDF5 1.10) crash.
+Hdf5Handle creation_properties(hid_t kind, const std::string& what) {
+  Hdf5Handle properties = own(H5Pcreate(kind), what);
+  check(H5Pset_obj_track_times(properties, false), what);
+  check(H5Pset_attr_phase_change(properties, most_in_header, 0), what);
+  if (kind != H5P_DATASET_CREATE) check(H5Pset_link_phase_change(properties, most_in_header, 0), what);
+  return properties;
+}
+
+Hdf5Handle dataspace(const Shape& shape, const std::string& what) {
+  std::array<hsize_t, Shape::max_rank> sizes{};
+  for (int i = 0; i < shape.rank(); ++i) sizes[static_cast<std::size_t>(i)] = static_cast<hsize_t>(shape[i]);
+  return own(
+      shape.rank() == 0 ? H5Screate(H5S_SCALAR) : H5Screate_simple(shape.rank(), sizes.data(), nullptr),
+      what);
+}
+
+// The whole array if it has at most `limit` elements, else as many rows as that allows (at least one, and
+// then parts of rows).
+std::array<hsize_t, Shape::max_rank> chunk_sizes(const Shape& shape, Index limit) {
+  std::array<hsize_t, Shape::max_rank> sizes{};
+  Index rest = shape.count();
+  for (int i = 0; i < shape.rank(); ++i) {
+    rest /= shape[i];
+    const Index size = std::clamp<Index>(limit / rest, 1, shape[i]);
+    sizes[static_cast<std::size_t>(i)] = static_cast<hsize_t>(size);
+    limit = std::max<Index>(limit / size, 1);
+  }
+  return sizes;
+}
+
+}  // namespace
+
+struct Hdf5Writer::Impl {
+  explicit Impl(Index chunk_bytes);
+
+  hid_t file() const {
+    if (file_ < 0) throw ValueError("an Hdf5Writer was given more content after commit()");
+    return file_;
+  }
+  void write_attribute(const std::string& object, const std::string& name, hid_t file_type, hid_t memory_type,
+                       const void* value) const;
+
+  Index chunk_bytes_;
+  Image image_;             // outlives the file
+  Hdf5Handle file_;         // invalid once committed
+  std::string_view bytes_;  // of the image, once that is complete
+};
+
+Hdf5Writer::Impl::Impl(Index chunk_bytes) : chunk_bytes_(chunk_bytes) {
+  const std::string what = "create an HDF5 image in memory";
+  const Hdf5Handle access = own(H5Pcreate(H5P_FILE_ACCESS), what);
+  check(H5Pset_fapl_core(access, image_growth, false), what);
+  check(H5Pset_libver_bounds(access, H5F_LIBVER_V110, H5F_LIBVER_V110), what);
+  check(H5Pset_fclose_degree(access, H5F_CLOSE_STRONG), what);
+  H5FD_file_image_callbacks_t callbacks{};
+  callbacks.image_realloc = &Image::resize;
+  callbacks.image_free = &Image::keep;
+  callbacks.udata_copy = &Image::share;
+  callbacks.udata_free = &Image::forget;
+  callbacks.udata = &image_;
+  check(H5Pset_file_image_callbacks(access, &callbacks), what);
+  const Hdf5Handle creation = creation_properties(H5P_FILE_CREATE, what);
+  // HDF5 takes images of one name for one file.
+  static std::atomic<std::uint64_t> number{0};
+  const std::string name = fmt::format("orthornn image {}", number++);
+  file_ = own(H5Fcreate(name.c_str(), H5F_ACC_TRUNC, creation, access), what);
+}
+
+void Hdf5Writer::Impl::write_attribute(const std::string& object, const std::string& name, hid_t file_type,
+                                       hid_t memory_type, const void* value) const {
+  const std::string what = fmt::format("write attribute '{}' of '{}'", name, object);
+  const Hdf5Handle owner = own(H5Oopen(file(), object.c_str(), H5P_DEFAULT), what);
+  const Hdf5Handle scalar = dataspace(Shape{}, what);
+  const Hdf5Handle properties = own(H5Pcreate(H5P_ATTRIBUTE_CREATE), what);
+  check(H5Pset_char_encoding(properties, H5T_CSET_UTF8), what);
+  const Hdf5Handle attribute =
+      own(H5Acreate2(owner, name.c_str(), file_type, scalar, properties, H5P_DEFAULT), what);
+  check(H5Awrite(attribute, memory_type, value), what);
+}
+
+Hdf5Writer::Hdf5Writer(Index chunk_bytes) {
+  if (chunk_bytes < 8 || chunk_bytes >= Index{1} << 32) {
+    throw ValueError(
+        fmt::format("chunks of {} bytes were asked for; HDF5 needs 8 bytes to 4 GiB", chunk_bytes));
+  }
+  const QuietHdf5 quiet;
+  impl_ = std::make_unique<Impl>(chunk_bytes);
+}
+
+Hdf5Writer::~Hdf5Writer() = default;
+
+void Hdf5Writer::group(const std::string& path) {
+  const QuietHdf5 quiet;
+  const std::string what = fmt::format("create group '{}'", path);
+  // Level by level, for HDF5 would give the groups that it adds on its own a timestamp.
+  for (std::size_t end = 0; end < path.size();) {
+    end = std::min(path.find('/', end + 1), path.size());
+    const std::string prefix = path.substr(0, end);
+    if (prefix == "/" || check(H5Lexists(impl_->file(), prefix.c_str(), H5P_DEFAULT), what) > 0) continue;
+    const Hdf5Handle properties = creation_properties(H5P_GROUP_CREATE, what);
+    own(H5Gcreate2(impl_->file(), prefix.c_str(), H5P_DEFAULT, properties, H5P_DEFAULT), what);
+  }
+}
+
+template <class T>
+void Hdf5Writer::write(const std::string& path, TensorView<const T> values) {
+  const QuietHdf5 quiet;
+  if (values.device() != Device::cpu()) {
+    Tensor<T> host;
+    host.reserve(values.shape());
+    copy<T>(values, host.view());
+    return write<T>(path, host.view());
+  }
+  const std::string what = fmt::format("write dataset '{}'", path);
+  group(group_above(path));
+  const Shape& shape = values.shape();
+  const Hdf5Handle properties = creation_properties(H5P_DATASET_CREATE, what);
+  if (shape.rank() == 0 || shape.count() == 0) {
+    // No chunks without dimensions or elements; inside the object header a scalar is under its checksum.
+    check(H5Pset_layout(properties, H5D_COMPACT), what);
+  } else {
+    const auto sizes = chunk_sizes(shape, impl_->chunk_bytes_ / static_cast<Index>(sizeof(T)));
+    check(H5Pset_chunk(properties, shape.rank(), sizes.data()), what);
+    check(H5Pset_fletcher32(properties), what);
+  }
+  const Hdf5Handle space = dataspace(shape, what);
+  const auto type = detail::number_type<T>();
+  const Hdf5Handle dataset = own(
+      H5Dcreate2(impl_->file(), path.c_str(), type.file, space, H5P_DEFAULT, properties, H5P_DEFAULT), what);
+  if (shape.count() > 0) {
+    check(H5Dwrite(dataset, type.memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()), what);
+  }
+}
+
+template void Hdf5Writer::write(const std::string&, TensorView<const float>);
+template void Hdf5Writer::write(const std::string&, TensorView<const double>);
+template void Hdf5Writer::write(const std::string&, TensorView<const std::int32_t>);
+template void Hdf5Writer::write(const std::string&, TensorView<const std::int64_t>);
+template void Hdf5Writer::write(const std::string&, TensorView<const std::uint8_t>);
+
+void Hdf5Writer::attribute(const std::string& object, const std::string& name, std::string_view text) {
+  if (text.size() > longest_text || text.find('\0') != std::string_view::npos) {
+    throw ValueError(
+        fmt::format("attribute '{}' of '{}' has {} bytes; attributes are text of at most {} bytes without a "
+                    "NUL: make it a "
+                    "dataset of uint8",
+                    name, object, text.size(), longest_text));
+  }
+  const QuietHdf5 quiet;
+  const std::string what = fmt::format("write attribute '{}' of '{}'", name, object);
+  const Hdf5Handle type = own(H5Tcopy(H5T_C_S1), what);
+  check(H5Tset_size(type, std::max<std::size_t>(text.size(), 1)), what);  // HDF5 has no empty type: one NUL
+  check(H5Tset_strpad(type, H5T_STR_NULLPAD), what);
+  check(H5Tset_cset(type, H5T_CSET_UTF8), what);
+  impl_->write_attribute(object, name, type, type, text.empty() ? "" : text.data());
+}
+
+void Hdf5Writer::attribute(const std::string& object, const std::string& name, double value) {
+  const QuietHdf5 quiet;
+  impl_->write_attribute(object, name, H5T_IEEE_F64LE, H5T_NATIVE_DOUBLE, &value);
+}
+
+void Hdf5Writer::integer_attribute(const std::string& object, const std::string& name, std::int64_t value) {
+  const QuietHdf5 quiet;
+  impl_->write_attribute(object, name, H5T_STD_I64LE, H5T_NATIVE_INT64, &value);
+}
+
+void Hdf5Writer::commit(const std::filesystem::path& file) {
+  const QuietHdf5 quiet;
+  const std::string what = fmt::format("write '{}'", file.string());
+  if (impl_->file_ >= 0) {
+    check(H5Fclose(impl_->file_.release()), what);
+    impl_->bytes_ = impl_->image_.bytes();
+  }
+  if (impl_->bytes_.empty())
+    throw FileError(fmt::format("cannot {}: its content could not be completed", what));
+  write_file_atomically(file, impl_->bytes_);
+}
+
+}  // namespace orthornn

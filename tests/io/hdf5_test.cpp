@@ -1,0 +1,645 @@
+#include "orthornn/io/hdf5.hpp"
+
+#include <hdf5.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstring>
+#include <fstream>
+#include <limits>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "support/catch.hpp"
+#include "support/child_process.hpp"
+#include "support/temporary_folder.hpp"
+
+namespace fs = std::filesystem;
+using namespace orthornn;
+using orthornn::testing::contains;
+using orthornn::testing::content;
+using orthornn::testing::kill_at_call;
+using orthornn::testing::message_from_child;
+using orthornn::testing::run_program;
+using orthornn::testing::TemporaryFolder;
+
+namespace {
+
+const std::vector<Shape> shapes{Shape{},           Shape{5},          Shape{1},       Shape{3, 4},
+                                Shape{2, 3, 4},    Shape{0},          Shape{3, 0, 2}, Shape{7, 1, 1},
+                                Shape{2, 3, 2, 5}, Shape{1, 1, 1, 0}, Shape{1001},    Shape{37, 41}};
+
+// Values with every byte in use, signs, extremes.
+template <class T>
+Tensor<T> example(const Shape& shape) {
+  Tensor<T> values(shape);
+  for (Index i = 0; i < values.size(); ++i) {
+    const auto mixed = static_cast<std::int64_t>(static_cast<std::uint64_t>(i + 1) * 0x9E3779B97F4A7C15);
+    if constexpr (std::is_floating_point_v<T>) {
+      values.data()[i] = static_cast<T>(mixed) / T(3e18);
+    } else {
+      values.data()[i] = static_cast<T>(mixed);
+    }
+  }
+  if (values.size() > 3) {
+    values.data()[1] = std::numeric_limits<T>::lowest();
+    values.data()[2] = std::numeric_limits<T>::max();
+    if constexpr (std::is_floating_point_v<T>) values.data()[3] = -std::numeric_limits<T>::infinity();
+  }
+  return values;
+}
+
+template <class T>
+bool equal(const Tensor<T>& a, const Tensor<T>& b) {
+  return a.shape() == b.shape() && std::equal(a.begin(), a.end(), b.begin());
+}
+
+// The message of the FileError that `call` throws; anything else it throws goes on.
+template <class Call>
+std::string refusal(const Call& call) {
+  try {
+    call();
+  } catch (const FileError& error) {
+    return error.what();
+  }
+  return "not refused";
+}
+
+void put(const fs::path& file, const std::string& bytes) { std::ofstream(file, std::ios::binary) << bytes; }
+
+// A file with all that we write: groups (one with more members than HDF5 likes in an object header), types,
+// datasets in one piece and in several, attributes.
+void write_small_file(const fs::path& file) {
+  Hdf5Writer writer(64);
+  writer.dataset("floats", example<float>(Shape{5}));
+  writer.dataset("cell/doubles", example<double>(Shape{4, 5}));
+  writer.dataset("cell/integers", example<std::int64_t>(Shape{}));
+  writer.dataset("cell/none", example<double>(Shape{0, 3}));
+  for (int i = 0; i < 10; ++i) {
+    writer.dataset("many/bytes_" + std::to_string(i), example<std::uint8_t>(Shape{3}));
+    writer.attribute("many", "attribute_" + std::to_string(i), i);
+  }
+  writer.attribute("/", "config", "{\"cell\": \"cwy\"}");
+  writer.attribute("cell/doubles", "rate", 0.1);
+  writer.commit(file);
+}
+
+// All that is in that file, as text.
+std::string everything_in_small_file(const fs::path& file) {
+  std::ostringstream text;
+  const auto add = [&](const auto& values) {
+    text << to_string(values.shape());
+    for (const auto& value : values) text << +value << ' ';
+  };
+  const Hdf5Reader reader(file);
+  for (const char* group : {"/", "cell", "many"}) {
+    for (const std::string& name : reader.names(group)) text << name << '\n';
+  }
+  add(reader.read<float>("floats"));
+  add(reader.read<double>("cell/doubles"));
+  add(reader.read<std::int64_t>("cell/integers"));
+  add(reader.read<double>("cell/none"));
+  for (int i = 0; i < 10; ++i) {
+    add(reader.read<std::uint8_t>("many/bytes_" + std::to_string(i)));
+    text << reader.int_attribute("many", "attribute_" + std::to_string(i));
+  }
+  text << reader.string_attribute("/", "config") << reader.double_attribute("cell/doubles", "rate");
+  return text.str();
+}
+
+// What other programs write.
+class ForeignFile {
+ public:
+  explicit ForeignFile(const fs::path& file)
+      : file_(H5Fcreate(file.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT)) {}
+  ~ForeignFile() { H5Fclose(file_); }
+  void dataset(const char* name, hid_t file_type, hid_t memory_type, std::vector<hsize_t> sizes,
+               const void* data) {
+    const hid_t space = H5Screate_simple(static_cast<int>(sizes.size()), sizes.data(), nullptr);
+    const hid_t properties = H5Pcreate(H5P_DATASET_CREATE);
+    const std::vector<hsize_t> chunk(sizes.size(), 1);
+    H5Pset_chunk(properties, static_cast<int>(chunk.size()), chunk.data());
+    const hid_t dataset = H5Dcreate2(file_, name, file_type, space, H5P_DEFAULT, properties, H5P_DEFAULT);
+    H5Pclose(properties);
+    if (data != nullptr) H5Dwrite(dataset, memory_type, H5S_ALL, H5S_ALL, H5P_DEFAULT, data);
+    H5Dclose(dataset);
+    H5Sclose(space);
+  }
+  void null_dataset(const char* name) {
+    const hid_t space = H5Screate(H5S_NULL);
+    H5Dclose(H5Dcreate2(file_, name, H5T_NATIVE_INT, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
+    H5Sclose(space);
+  }
+  void attribute(const char* name, hid_t type, std::vector<hsize_t> sizes, const void* data) {
+    const hid_t space = sizes.empty()
+                            ? H5Screate(H5S_SCALAR)
+                            : H5Screate_simple(static_cast<int>(sizes.size()), sizes.data(), nullptr);
+    const hid_t attribute = H5Acreate2(file_, name, type, space, H5P_DEFAULT, H5P_DEFAULT);
+    H5Awrite(attribute, type, data);
+    H5Aclose(attribute);
+    H5Sclose(space);
+  }
+
+ private:
+  hid_t file_;
+};
+
+hid_t text_type(std::size_t size, H5T_str_t padding) {
+  const hid_t type = H5Tcopy(H5T_C_S1);
+  H5Tset_size(type, size);
+  H5Tset_strpad(type, padding);
+  return type;
+}
+
+}  // namespace
+
+TEMPLATE_TEST_CASE("tensors of every type and rank come back as they were", "[io][hdf5]", float, double,
+                   std::int32_t, std::int64_t, std::uint8_t) {
+  const TemporaryFolder folder;
+  const Index chunk_bytes = GENERATE(Index{1} << 30, Index{100}, Index{8});
+  Hdf5Writer writer(chunk_bytes);
+  for (const Shape& shape : shapes) writer.dataset("a/b" + to_string(shape), example<TestType>(shape));
+  writer.commit(folder / "file.h5");
+  const Hdf5Reader reader(folder / "file.h5");
+  for (const Shape& shape : shapes) {
+    const std::string name = "a/b" + to_string(shape);
+    CAPTURE(name, chunk_bytes);
+    CHECK(reader.has(name));
+    CHECK(reader.shape(name) == shape);
+    CHECK(reader.is_integer(name) == std::is_integral_v<TestType>);
+    CHECK(equal(reader.read<TestType>(name), example<TestType>(shape)));
+    Tensor<TestType> there(shape);
+    reader.read_into(name, there.view());
+    CHECK(equal(there, example<TestType>(shape)));
+  }
+}
+
+TEST_CASE("groups and their members can be listed", "[io][hdf5]") {
+  const TemporaryFolder folder;
+  Hdf5Writer writer;
+  writer.group("empty/inner");
+  writer.group("/empty");
+  writer.dataset("/z", example<float>(Shape{2}));
+  for (const char* name : {"c", "a", "b"})
+    writer.dataset(std::string("group/") + name, example<float>(Shape{2}));
+  writer.commit(folder / "file.h5");
+  const Hdf5Reader reader(folder / "file.h5");
+  CHECK(reader.file() == folder / "file.h5");
+  CHECK(reader.names("/") == std::vector<std::string>{"empty", "group", "z"});
+  CHECK(reader.names("group") == std::vector<std::string>{"a", "b", "c"});
+  CHECK(reader.names("/empty/inner").empty());
+  CHECK(reader.has("/"));
+  CHECK(reader.has("group"));
+  CHECK(reader.has("/group/a"));
+  CHECK_FALSE(reader.has("group/d"));
+  CHECK_FALSE(reader.has("missing/a"));
+  CHECK_FALSE(reader.has("group/a/below_a_dataset"));
+  CHECK_THAT(refusal([&] { reader.names("z"); }), contains("'z'") && contains("it is not a group"));
+  CHECK_THAT(refusal([&] { reader.names("y"); }), contains("'y'") && contains("no such object"));
+  CHECK_THAT(refusal([&] { reader.shape("group"); }), contains("'group'") && contains("it is not a dataset"));
+}
+
+TEST_CASE("attributes come back as they were", "[io][hdf5]") {
+  const TemporaryFolder folder;
+  const std::string longest(60000, 'x');
+  Hdf5Writer writer;
+  writer.dataset("group/data", example<float>(Shape{2}));
+  writer.attribute("/", "empty", "");
+  writer.attribute("/", "utf8", "Größe \u221e");
+  writer.attribute("/", "spaces", " a  ");
+  writer.attribute("group", "long", longest);
+  writer.attribute("group", "longer", longest);
+  writer.attribute("group/data", "int", 3);
+  writer.attribute("group/data", "least", std::numeric_limits<std::int64_t>::min());
+  writer.attribute("group/data", "size", std::size_t{7});
+  writer.attribute("group/data", "flag", true);
+  writer.attribute("group/data", "double", 0.1);
+  for (int i = 0; i < 100; ++i) writer.attribute("group/data", std::to_string(i), i);
+  writer.commit(folder / "file.h5");
+  const Hdf5Reader reader(folder / "file.h5");
+  CHECK(reader.string_attribute("/", "empty") == "");
+  CHECK(reader.string_attribute("/", "utf8") == "Größe \u221e");
+  CHECK(reader.string_attribute("/", "spaces") == " a  ");
+  CHECK(reader.string_attribute("group", "longer") == longest);
+  CHECK(reader.int_attribute("group/data", "int") == 3);
+  CHECK(reader.int_attribute("group/data", "least") == std::numeric_limits<std::int64_t>::min());
+  CHECK(reader.int_attribute("group/data", "size") == 7);
+  CHECK(reader.int_attribute("group/data", "flag") == 1);
+  CHECK(reader.int_attribute("group/data", "99") == 99);
+  CHECK(reader.double_attribute("group/data", "double") == 0.1);
+  CHECK(reader.has_attribute("/", "utf8"));
+  CHECK_FALSE(reader.has_attribute("/", "int"));
+
+  CHECK_THAT(refusal([&] { reader.has_attribute("nothing", "int"); }), contains("'nothing'"));
+  CHECK_THAT(refusal([&] { reader.int_attribute("group/data", "missing"); }),
+             contains("'missing'") && contains("'group/data'") && contains("no such attribute"));
+  CHECK_THAT(
+      refusal([&] { reader.int_attribute("group/data", "double"); }),
+      contains("'double' of 'group/data'") && contains("expected integers, found floating-point numbers"));
+  CHECK_THAT(refusal([&] { reader.double_attribute("group/data", "int"); }), contains("found integers"));
+  CHECK_THAT(refusal([&] { reader.string_attribute("group/data", "int"); }), contains("expected text"));
+  CHECK_THAT(refusal([&] { reader.int_attribute("/", "utf8"); }), contains("found text"));
+}
+
+TEST_CASE("a writer refuses what it cannot keep", "[io][hdf5]") {
+  const TemporaryFolder folder;
+  Hdf5Writer writer;
+  writer.dataset("data", example<float>(Shape{2}));
+  writer.attribute("data", "name", 1);
+  CHECK_THROWS_AS(writer.attribute("data", "text", std::string(60001, 'x')), ValueError);
+  CHECK_THROWS_AS(writer.attribute("data", "text", std::string("a\0b", 3)), ValueError);
+  CHECK_THROWS_AS(writer.attribute("data", "large", std::numeric_limits<std::uint64_t>::max()), ValueError);
+  CHECK_THROWS_WITH(writer.attribute("data", "name", 2), contains("'name'") && contains("already exists"));
+  CHECK_THROWS_AS(writer.attribute("missing", "name", 2), FileError);
+  CHECK_THROWS_WITH(writer.dataset("data", example<float>(Shape{2})), contains("'data'"));
+  CHECK_THROWS_AS(writer.dataset("data/below", example<float>(Shape{2})), FileError);
+  CHECK_THROWS_AS(writer.group("data/below/below"), FileError);
+  CHECK_THROWS_AS(Hdf5Writer(0), ValueError);
+  CHECK_THROWS_AS(Hdf5Writer(Index{1} << 32), ValueError);
+  CHECK_THROWS_AS(writer.commit(folder / "missing/file.h5"), FileError);
+  CHECK_THROWS_AS(writer.group("late"), ValueError);
+  writer.commit(folder / "file.h5");  // what was refused did no harm, and another place is no trouble
+  CHECK(Hdf5Reader(folder / "file.h5").int_attribute("data", "name") == 1);
+}
+
+TEST_CASE("a group of very many members is read like any other", "[io][hdf5]") {
+  const TemporaryFolder folder;
+  Hdf5Writer writer;
+  for (int i = 0; i < 500; ++i) writer.dataset("group/" + std::to_string(i), example<float>(Shape{2}));
+  writer.commit(folder / "file.h5");
+  const Hdf5Reader reader(folder / "file.h5");
+  CHECK(reader.names("group").size() == 500);
+  CHECK(equal(reader.read<float>("group/499"), example<float>(Shape{2})));
+}
+
+TEST_CASE("equal content gives equal bytes", "[io][hdf5]") {
+  const TemporaryFolder folder;
+  write_small_file(folder / "first.h5");
+  sleep(1);  // a timestamp would show
+  write_small_file(folder / "second.h5");
+  CHECK(content(folder / "first.h5") == content(folder / "second.h5"));
+}
+
+TEST_CASE("numbers are converted where nothing is lost but rounding", "[io][hdf5]") {
+  const TemporaryFolder folder;
+  Hdf5Writer writer;
+  Tensor<double> tenth(Shape{2});
+  tenth(0) = 0.1;
+  tenth(1) = -1e300;
+  Tensor<std::int64_t> large(Shape{1}), small(Shape{1}), negative(Shape{1});
+  large(0) = std::int64_t{1} << 31;
+  small(0) = 255;
+  negative(0) = -1;
+  writer.dataset("tenth", tenth);
+  writer.dataset("large", large);
+  writer.dataset("small", small);
+  writer.dataset("negative", negative);
+  writer.commit(folder / "file.h5");
+  const Hdf5Reader reader(folder / "file.h5");
+  CHECK(reader.read<float>("tenth")(0) == 0.1f);
+  CHECK(reader.read<float>("tenth")(1) == -std::numeric_limits<float>::infinity());
+  CHECK(reader.read<std::int32_t>("small")(0) == 255);
+  CHECK(reader.read<std::uint8_t>("small")(0) == 255);
+  CHECK(reader.read<std::int32_t>("negative")(0) == -1);
+  CHECK_THAT(refusal([&] { reader.read<std::int32_t>("large"); }),
+             contains("'large'") && contains("do not fit in 32 bits"));
+  CHECK_THAT(refusal([&] { reader.read<std::uint8_t>("negative"); }), contains("do not fit in 8 bits"));
+  CHECK_THAT(refusal([&] { reader.read<std::int64_t>("tenth"); }),
+             contains("'tenth'") && contains("expected integers, found floating-point numbers"));
+  CHECK_THAT(refusal([&] { reader.read<double>("small"); }), contains("expected floating-point numbers"));
+}
+
+TEST_CASE("reading into memory of another shape names both shapes", "[io][hdf5]") {
+  const TemporaryFolder folder;
+  Hdf5Writer writer;
+  writer.dataset("bias", example<float>(Shape{3, 4}));
+  writer.commit(folder / "file.h5");
+  Tensor<float> there(Shape{4, 3});
+  CHECK_THROWS_AS(Hdf5Reader(folder / "file.h5").read_into("bias", there.view()), ShapeError);
+  CHECK_THROWS_WITH(Hdf5Reader(folder / "file.h5").read_into("bias", there.view()),
+                    contains("'bias'") && contains("[3, 4]") && contains("[4, 3]"));
+}
+
+TEST_CASE("a window on a tensor is written as it is seen", "[io][hdf5]") {
+  const TemporaryFolder folder;
+  const Tensor<double> values = example<double>(Shape{5, 3});
+  Hdf5Writer writer;
+  writer.dataset("rows", values.view().slice(1, 2));
+  writer.commit(folder / "file.h5");
+  const Tensor<double> rows = Hdf5Reader(folder / "file.h5").read<double>("rows");
+  CHECK(rows.shape() == Shape{2, 3});
+  CHECK(std::equal(rows.begin(), rows.end(), values.begin() + 3));
+}
+
+TEST_CASE("files of other programs are read", "[io][hdf5]") {
+  const TemporaryFolder folder;
+  const fs::path file = folder / "file.h5";
+  {
+    ForeignFile foreign(file);
+    const std::int16_t shorts[] = {-1, 2, 3};
+    const std::uint64_t wide[] = {std::numeric_limits<std::uint64_t>::max()};
+    const float one = 1;
+    foreign.dataset("shorts", H5T_STD_I16BE, H5T_NATIVE_INT16, {3}, shorts);
+    foreign.dataset("wide", H5T_STD_U64LE, H5T_NATIVE_UINT64, {1}, wide);
+    foreign.dataset("five", H5T_NATIVE_FLOAT, H5T_NATIVE_FLOAT, {1, 1, 1, 1, 1}, &one);
+    foreign.dataset("text", text_type(4, H5T_STR_NULLTERM), 0, {1}, nullptr);
+    foreign.dataset("large", H5T_NATIVE_DOUBLE, 0, {hsize_t{1} << 54}, nullptr);
+    foreign.dataset("vast", H5T_NATIVE_DOUBLE, 0, {hsize_t{1} << 31, hsize_t{1} << 31}, nullptr);
+    foreign.null_dataset("null");
+    const char* text = "variable, as h5py writes";
+    foreign.attribute("variable", text_type(H5T_VARIABLE, H5T_STR_NULLTERM), {}, &text);
+    foreign.attribute("nullterm", text_type(6, H5T_STR_NULLTERM), {}, "ab\0xyz");
+    foreign.attribute("nullpad", text_type(6, H5T_STR_NULLPAD), {}, "ab\0\0\0\0");
+    foreign.attribute("spacepad", text_type(6, H5T_STR_SPACEPAD), {}, "ab    ");
+    foreign.attribute("wide", H5T_STD_U64LE, {}, wide);
+    foreign.attribute("shorts", H5T_NATIVE_INT16, {3}, shorts);
+    foreign.attribute("short", H5T_NATIVE_INT16, {1}, shorts);
+    foreign.attribute("float", H5T_NATIVE_FLOAT, {}, &one);
+  }
+  const Hdf5Reader reader(file);
+  CHECK(reader.is_integer("shorts"));
+  CHECK(reader.read<std::int32_t>("shorts")(0) == -1);
+  CHECK_THAT(refusal([&] { reader.read<std::int64_t>("wide"); }), contains("do not fit in 64 bits"));
+  CHECK_THAT(refusal([&] { reader.shape("five"); }), contains("'five'") && contains("5 dimensions"));
+  CHECK_THAT(refusal([&] { reader.is_integer("text"); }), contains("expected numbers, found text"));
+  CHECK_THAT(refusal([&] { reader.read<float>("text"); }), contains("found text"));
+  CHECK_THAT(refusal([&] { reader.shape("null"); }), contains("'null'"));
+  CHECK_THAT(refusal([&] { reader.shape("vast"); }),
+             contains("'vast'") && contains("larger than any memory"));
+#ifndef __SANITIZE_ADDRESS__  // which does not let an allocation of this size fail but ends the program
+  CHECK_THAT(refusal([&] { reader.read<double>("large"); }),
+             contains("'large'") && contains("there is no memory"));
+#endif
+  CHECK(reader.string_attribute("/", "variable") == "variable, as h5py writes");
+  CHECK(reader.string_attribute("/", "nullterm") == "ab");
+  CHECK(reader.string_attribute("/", "nullpad") == "ab");
+  CHECK(reader.string_attribute("/", "spacepad") == "ab");
+  CHECK(reader.int_attribute("/", "short") == -1);
+  CHECK(reader.double_attribute("/", "float") == 1);
+  CHECK_THAT(refusal([&] { reader.int_attribute("/", "wide"); }), contains("does not fit"));
+  CHECK_THAT(refusal([&] { reader.int_attribute("/", "shorts"); }), contains("expected one value, found 3"));
+}
+
+TEST_CASE("a file that cannot be read is refused with its reason", "[io][hdf5]") {
+  const TemporaryFolder folder;
+  const fs::path file = folder / "file.h5";
+  write_small_file(file);
+  const std::string bytes = content(file);
+  const auto reason = [](const fs::path& path) { return refusal([&] { const Hdf5Reader reader(path); }); };
+
+  CHECK_THAT(reason(folder / "missing.h5"), contains("missing.h5") && contains("there is no such file"));
+  CHECK_THAT(reason(file / "below"), contains("Not a directory"));
+  CHECK_THAT(reason(folder.path()), contains("it is a folder"));
+  CHECK_THAT(reason("/dev/null"), contains("it is not a regular file"));
+  mkfifo((folder / "pipe").c_str(), 0600);
+  CHECK_THAT(reason(folder / "pipe"), contains("it is not a regular file"));
+  put(folder / "empty.h5", "");
+  CHECK_THAT(reason(folder / "empty.h5"), contains("it is empty"));
+  put(folder / "text.h5", "hello\n");
+  CHECK_THAT(reason(folder / "text.h5"), contains("it is not an HDF5 file"));
+  put(folder / "half.h5", bytes.substr(0, bytes.size() / 2));
+  CHECK_THAT(reason(folder / "half.h5"), contains("it is truncated"));
+  put(folder / "short.h5", bytes.substr(0, 20));
+  CHECK_THAT(reason(folder / "short.h5"), contains("it is truncated"));
+  std::string damaged = bytes;
+  damaged[40] ^= 1;
+  put(folder / "damaged.h5", damaged);
+  CHECK_THAT(reason(folder / "damaged.h5"), contains("it is damaged") && contains("checksum"));
+
+  fs::permissions(folder.path(), fs::perms(0755));
+  fs::permissions(file, fs::perms(0000));
+  const std::string message = message_from_child([&] {
+    if (geteuid() == 0 && setuid(65534) != 0) throw Error("no other user here");
+    const Hdf5Reader reader(file);
+  });
+  if (message == "no other user here") {
+    WARN("permission not tested: this process is root and can become nobody else");
+  } else {
+    CHECK_THAT(message, contains("permission denied"));
+  }
+}
+
+TEST_CASE("damaged data is told with the name of the dataset", "[io][hdf5]") {
+  const TemporaryFolder folder;
+  const fs::path file = folder / "file.h5";
+  Tensor<double> values(Shape{1000});
+  std::fill(values.begin(), values.end(), 1.5);
+  Hdf5Writer writer;
+  writer.dataset("cell/weights", values);
+  writer.dataset("cell/bias", example<double>(Shape{10}));
+  writer.commit(file);
+  std::string bytes = content(file);
+  const std::string pattern(reinterpret_cast<const char*>(values.data()), 100 * sizeof(double));
+  const std::size_t place = bytes.find(pattern);
+  REQUIRE(place != std::string::npos);
+  bytes[place + 50] ^= 4;
+  put(file, bytes);
+  const Hdf5Reader reader(file);
+  CHECK_THAT(refusal([&] { reader.read<double>("cell/weights"); }),
+             contains("'cell/weights'") && contains("damaged") && contains("Fletcher32"));
+  CHECK(equal(reader.read<double>("cell/bias"), example<double>(Shape{10})));
+}
+
+TEST_CASE("a changed byte anywhere is an error or harmless", "[io][hdf5]") {
+  const TemporaryFolder folder;
+  const fs::path file = folder / "file.h5";
+  write_small_file(file);
+  const std::string bytes = content(file);
+  const std::string expected = everything_in_small_file(file);
+  int refused = 0;
+  std::fstream stream(file, std::ios::in | std::ios::out | std::ios::binary);
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    const char change = static_cast<char>(i % 2 == 0 ? 0xff : 1 << (i / 2 % 8));
+    const auto set = [&](char byte) { stream.seekp(static_cast<std::streamoff>(i)).put(byte).flush(); };
+    set(static_cast<char>(bytes[i] ^ change));
+    try {
+      const bool same = everything_in_small_file(file) == expected;
+      CAPTURE(i);
+      if (!same) FAIL("other content");
+    } catch (const FileError&) {
+      ++refused;
+    }
+    set(bytes[i]);
+  }
+  CHECK(everything_in_small_file(file) == expected);
+  CAPTURE(refused, bytes.size());
+  CHECK(refused > static_cast<int>(bytes.size()) / 2);
+}
+
+TEST_CASE("a file cut short anywhere is an error", "[io][hdf5]") {
+  const TemporaryFolder folder;
+  const fs::path file = folder / "file.h5";
+  write_small_file(file);
+  for (std::uintmax_t size = fs::file_size(file); size-- > 0;) {
+    fs::resize_file(file, size);
+    CAPTURE(size);
+    const std::string reason = refusal([&] { everything_in_small_file(file); });
+    const bool right = reason.find(size == 0  ? "empty"
+                                   : size < 8 ? "not an HDF5 file"
+                                              : "truncated") != std::string::npos;
+    if (!right) FAIL(reason);
+  }
+}
+
+TEST_CASE("HDF5 prints nothing, and the application's own printer stays", "[io][hdf5]") {
+  const TemporaryFolder folder;
+  H5E_auto2_t old_printer = nullptr;
+  void* old_data = nullptr;
+  H5Eget_auto2(H5E_DEFAULT, &old_printer, &old_data);
+  int printed = 0;
+  const H5E_auto2_t printer = [](hid_t, void* count) -> herr_t { return ++*static_cast<int*>(count), 0; };
+  H5Eset_auto2(H5E_DEFAULT, printer, &printed);
+  write_small_file(folder / "file.h5");
+  everything_in_small_file(folder / "file.h5");
+  put(folder / "text.h5", "hello");
+  refusal([&] { const Hdf5Reader reader(folder / "text.h5"); });
+  refusal([&] { Hdf5Reader(folder / "file.h5").shape("cell"); });
+  CHECK(printed == 0);
+  H5E_auto2_t found_printer = nullptr;
+  void* found_data = nullptr;
+  H5Eget_auto2(H5E_DEFAULT, &found_printer, &found_data);
+  CHECK(found_printer == printer);
+  CHECK(found_data == &printed);
+  H5Eset_auto2(H5E_DEFAULT, old_printer, old_data);
+}
+
+TEST_CASE("nothing of HDF5 stays open behind us", "[io][hdf5]") {
+  const TemporaryFolder folder;
+  write_small_file(folder / "file.h5");
+  put(folder / "half.h5", content(folder / "file.h5").substr(0, 1000));
+  const auto open_identifiers = [] { return H5Fget_obj_count(H5F_OBJ_ALL, H5F_OBJ_ALL); };
+  const ssize_t before = open_identifiers();
+  everything_in_small_file(folder / "file.h5");
+  refusal([&] { const Hdf5Reader reader(folder / "half.h5"); });
+  refusal([&] { Hdf5Reader(folder / "file.h5").read<float>("cell/integers"); });
+  CHECK(open_identifiers() == before);
+}
+
+TEST_CASE("a full disk leaves the old HDF5 file whole", "[io][hdf5]") {
+  const TemporaryFolder folder;
+  const fs::path file = folder / "file.h5";
+  write_small_file(file);
+  const std::string old = content(file);
+  const std::string message = message_from_child([&] {
+    std::signal(SIGXFSZ, SIG_IGN);
+    const rlimit limit{10000, 10000};
+    setrlimit(RLIMIT_FSIZE, &limit);
+    Hdf5Writer writer;
+    writer.dataset("large", Tensor<double>(Shape{100, 100}));
+    writer.commit(file);
+  });
+  CHECK_THAT(message, contains("file.h5") && contains("File too large"));
+  CHECK(content(file) == old);
+  CHECK_FALSE(fs::exists(folder / ".file.h5.tmp"));
+}
+
+// The three tests that follow run save_twice, which saves A, then B, and let its N-th call not go well, for
+// every N that there is.
+namespace {
+
+const char* const program = ORTHORNN_SAVE_TWICE;
+const char* const library = ORTHORNN_KILL_AT_CALL;
+
+struct Contents {
+  std::string a;
+  std::string b;
+
+  explicit Contents(const fs::path& scratch) {
+    const std::string file = scratch / "expected.h5";
+    REQUIRE(run_program({program, file, "first"}, {}, scratch).exit_code == 0);
+    a = content(file);
+    REQUIRE(run_program({program, file}, {}, scratch).exit_code == 0);
+    b = content(file);
+    REQUIRE(a != b);
+    REQUIRE(Hdf5Reader(file).string_attribute("/", "content") == "B");
+  }
+  // Is the file what it may be after the program said `output`?
+  bool allow(const fs::path& file, const std::string& output) const {
+    const std::string found = content(file);
+    if (output.find("saved B") != std::string::npos) return found == b;
+    if (output.find("saved A") != std::string::npos) return found == a || found == b;
+    return found == a || !fs::exists(file);
+  }
+};
+
+bool says(const std::string& text, const std::string& words) { return text.find(words) != std::string::npos; }
+
+}  // namespace
+
+TEST_CASE("a kill at any call leaves the old file or the new one", "[io][hdf5][crash]") {
+  const TemporaryFolder folder, scratch;
+  const fs::path file = folder / "file.h5";
+  const Contents contents(scratch.path());
+  std::vector<std::string> calls;
+  while (true) {
+    fs::remove(file);
+    const auto variables = kill_at_call(library, folder.path(), static_cast<int>(calls.size()) + 1);
+    const auto result = run_program({program, file}, variables, scratch.path());
+    CAPTURE(result.errors, result.output);
+    REQUIRE(contents.allow(file, result.output));
+    if (!says(result.errors, "kill_at_call:")) {
+      REQUIRE(result.exit_code == 0);
+      break;
+    }
+    REQUIRE(result.signal == SIGKILL);
+    calls.push_back(result.errors);
+    // The next save is not disturbed by what is left.
+    REQUIRE(run_program({program, file}, {}, scratch.path()).exit_code == 0);
+    REQUIRE(content(file) == contents.b);
+    REQUIRE_FALSE(fs::exists(folder / ".file.h5.tmp"));
+  }
+  // A kill does not empty the disk's caches as a power cut does. So, for that: the bytes are forced to disk
+  // right before the file takes its name, and the folder right after.
+  int renames = 0;
+  for (std::size_t i = 1; i + 1 < calls.size(); ++i) {
+    if (!says(calls[i], "rename of")) continue;
+    CHECK_THAT(calls[i - 1], contains("fsync of") && contains("/.file.h5.tmp"));
+    CHECK_THAT(calls[i + 1], contains("fsync of " + fs::canonical(folder.path()).string() + "\n"));
+    ++renames;
+  }
+  CHECK(renames == 2);
+}
+
+TEST_CASE("an error of any call is told and leaves the old file or the new one", "[io][hdf5][crash]") {
+  const TemporaryFolder folder, scratch;
+  const fs::path file = folder / "file.h5";
+  const Contents contents(scratch.path());
+  const std::string error = GENERATE(as<std::string>{}, "ENOSPC", "EIO");
+  for (int n = 1;; ++n) {
+    fs::remove(file);
+    const auto variables = kill_at_call(library, folder.path(), n, error);
+    const auto result = run_program({program, file}, variables, scratch.path());
+    CAPTURE(result.errors, result.output);
+    REQUIRE(contents.allow(file, result.output));
+    REQUIRE_FALSE(fs::exists(folder / ".file.h5.tmp"));
+    if (!says(result.errors, "kill_at_call:")) {
+      REQUIRE(result.exit_code == 0);
+      REQUIRE(n > 10);
+      break;
+    }
+    REQUIRE(result.exit_code == 1);
+    REQUIRE_THAT(result.errors,
+                 contains("save_twice: cannot write '" + file.string() +
+                          "': " + (error == "EIO" ? "Input/output error" : "No space left on device")));
+  }
+}
+
+TEST_CASE("a call that a signal interrupts is made again", "[io][hdf5][crash]") {
+  const TemporaryFolder folder, scratch;
+  const fs::path file = folder / "file.h5";
+  const Contents contents(scratch.path());
+  for (int n = 1;; ++n) {
+    fs::remove(file);
+    const auto result =
+        run_program({program, file}, kill_at_call(library, folder.path(), n, "EINTR"), scratch.path());
+    CAPTURE(result.errors, result.output);
+    if (says(result.errors, "rename of")) continue;  // not a call that signals interrupt
+    REQUIRE(result.exit_code == 0);
+    REQUIRE(content(file) == contents.b);
+    if (!says(result.errors, "kill_at_call:")) break;
+  }
+}

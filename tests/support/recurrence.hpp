@@ -1,0 +1,80 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "orthornn/cells/orthogonal_cell.hpp"
+#include "support/random_tensor.hpp"
+
+namespace orthornn::testing {
+
+/// A layer with its parameters, and everything that goes into a forward and a backward of it. All numbers are
+/// normal, with generators and biases of a size that leaves tanh unsaturated and some modrelu units dead.
+template <class T>
+struct Recurrence {
+  ParameterSet<T> parameters;
+  RecurrentLayer<T> layer;
+  Index length, batch;
+  Tensor<T> x;                   // [T, B, K]
+  Tensor<std::int32_t> symbols;  // [T, B], read where x is empty
+  Tensor<T> h0;                  // [B, N]
+  Tensor<std::int32_t> lengths;  // [B] or empty
+  Tensor<T> dh;                  // [T, B, N]
+  Tensor<T> dh_last;             // [B, N]
+  Tensor<T> dx;                  // [T, B, K], for x alone
+
+  Recurrence(const OrthogonalCell& cell, Index input_size, Index t, Index b, std::uint64_t seed = 1)
+      : layer(parameters, "cell", cell, input_size),
+        length(t),
+        batch(b),
+        x(normal_tensor<T>({t, b, input_size}, seed)),
+        h0(normal_tensor<T>({b, cell.hidden_size}, seed + 1)),
+        dh(normal_tensor<T>({t, b, cell.hidden_size}, seed + 2)),
+        dh_last(normal_tensor<T>({b, cell.hidden_size}, seed + 3)),
+        dx(Shape{t, b, input_size}) {
+    parameters.allocate(Device::cpu());
+    for (std::size_t i = 0; i < parameters.list().size(); ++i) {
+      const std::string& name = parameters.list()[i].name;
+      const double n = static_cast<double>(cell.hidden_size);
+      double deviation = 0.3;
+      if (name.find("reflection_vectors") != std::string::npos) deviation = 1;
+      if (name == "cell/skew_parameters" || name == "cell/matrix") deviation = 1 / std::sqrt(n);
+      copy<T>(normal_tensor<T>(parameters.list()[i].shape, seed + 4 + i, deviation),
+              parameters.value(static_cast<Index>(i)));
+    }
+  }
+  Recurrence(Recurrence&&) = delete;  // the layer refers to the parameters
+
+  void set_lengths(const std::vector<std::int32_t>& live) {
+    lengths.resize({batch});
+    std::copy(live.begin(), live.end(), lengths.begin());
+  }
+  /// Symbols at random in place of vectors.
+  void use_symbols(std::uint64_t seed) {
+    RandomStream random(seed, RandomPurpose::evaluation);
+    symbols.resize({length, batch});
+    for (std::int32_t& s : symbols) {
+      s = static_cast<std::int32_t>(random.integer(static_cast<std::uint32_t>(layer.input_size())));
+    }
+    x = Tensor<T>();
+    dx = Tensor<T>();
+  }
+
+  SequenceInput<T> input() const {
+    return {.vectors = x.empty() ? TensorView<const T>() : x.view(),
+            .symbols = symbols.empty() ? TensorView<const std::int32_t>() : symbols.view()};
+  }
+  void forward() {
+    layer.prepare();
+    layer.forward(input(), h0, lengths);
+  }
+  void backward() {
+    copy<T>(dh, layer.d_outputs());
+    layer.backward(input(), dh_last, lengths, dx);
+  }
+};
+
+inline constexpr Activation all_activations[] = {Activation::tanh, Activation::relu, Activation::abs,
+                                                 Activation::modrelu, Activation::identity};
+
+}  // namespace orthornn::testing

@@ -1,0 +1,64 @@
+#pragma once
+// Every bound that a test compares an error with, and why it is that one. Errors are relative and norm-wise
+// (errors.hpp) unless it says otherwise.
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "orthornn/core/shape.hpp"
+
+namespace orthornn::testing::tolerance {
+
+template <class T>
+constexpr double epsilon = static_cast<double>(std::numeric_limits<T>::epsilon());
+
+/// Two computations of one function that each do O(n) roundings an entry: the errors of the sums grow as
+/// sqrt(n) where they are random, so n leaves room, and 8 is for the few operations around them.
+template <class T>
+double rounding(Index n) {
+  return 8 * epsilon<T> * static_cast<double>(n + 1);
+}
+
+/// Central differences in double with h = 6e-6 (finite_differences.hpp): h^2 / 6 = 6e-12 times a third
+/// derivative, eps / h = 4e-11 times the loss. Both factors stay below 1000 times the gradient's norm in what
+/// we test, and a wrong sign or a missing term is an error of order 1.
+inline constexpr double finite_difference = 4e-8;
+
+/// <v, dv> over |v| |dv|: the part of du along u is subtracted, so what is left is its rounding. |du| may
+/// exceed |dv| many times, for which 1000 leaves room.
+template <class T>
+double along_the_vector(Index n) {
+  return 1000 * rounding<T>(n);
+}
+
+// Reference files.
+
+/// Everything in double: what the files are promised to be met by.
+inline constexpr double reference_double = 1e-10;
+
+/// States and Q in float. An orthogonal recurrence keeps the norm of an error and no activation here enlarges
+/// one, so the errors of T steps add up: T times the rounding of one product, and the rounding of Q (N). The
+/// growth is sqrt(T) and sqrt(N) in practice. `condition` is that of S (the error of S^-1 is relative to it):
+/// a few for random vectors, thousands for nearly parallel ones.
+inline double reference_float(Index steps, Index n, double condition) {
+  return epsilon<float> * static_cast<double>(steps + n + 8) * condition;
+}
+
+/// A gradient that jumps (relu, abs, modrelu): an argument within the states' error `e` of the kink may fall
+/// on its other side. A share e of all do, each of which changes one of the terms wholly: a relative change
+/// of sqrt(e). Where less than one in a hundred such arguments is expected, none is.
+inline double with_kinks(double bound, Index arguments) {
+  return static_cast<double>(arguments) * bound < 0.01 ? bound : std::max(bound, 4 * std::sqrt(bound));
+}
+
+// |I - Q^T Q|_1 / (N eps) in float.
+
+/// Random reflection vectors: about 1 for every form.
+inline constexpr double orthogonality_random = 3;
+/// Nearly parallel ones (common vector + 0.01 noise) make S ill conditioned: about 50 measured for CWY ...
+inline constexpr double orthogonality_parallel_cwy = 100;
+/// ... while a product of single reflections does not care: about 2.
+inline constexpr double orthogonality_parallel_sequential = 4;
+
+}  // namespace orthornn::testing::tolerance
