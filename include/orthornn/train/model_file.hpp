@@ -1,0 +1,62 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "orthornn/train/trainer.hpp"
+
+namespace orthornn {
+
+// HDF5 files of the format "orthornn-model", version 1 (README, "Model files"):
+//
+// attributes of /          format, format_version, library_version, task (name), config (JSON: model, task, training)
+// /parameters/MODULE/NAME  float32, C order, shapes of math.md: cell/reflection_vectors [L, N], ...
+// /optimizer               attributes name, steps; NAME/MODULE/.. a dataset for each moment of each parameter
+// /training                attributes step, seed (the state of every random stream), best_metric, best_step
+// /task                    permutation [T] int32, for tasks that have one
+//
+// Saving replaces the file in one step: whatever happens, the old model or the new one is there, whole.
+
+/// Everything a model file says besides numbers.
+struct ModelFileInfo {
+  std::int64_t format_version = 0;
+  std::string library_version;
+  /// JSON text of all options.
+  std::string config;
+  ModelOptions model;
+  /// Empty when the model was saved without a task.
+  std::string task_name;
+  /// `Task::config()`
+  std::string task_config;
+  TrainerOptions trainer;
+  Index batch = 0;
+  std::uint64_t seed = 0;
+  /// Absent when the model was saved without a trainer.
+  std::optional<std::int64_t> steps;
+  std::optional<BestResult> best;
+  std::string optimizer;
+  Tensor<std::int32_t> permutation;
+};
+
+/// Only the model. Throws FileError.
+void save_model(const std::filesystem::path& file, const SequenceModel<float>& model);
+/// Model, task, optimizer and training state: all that `restore` needs to go on.
+void save_checkpoint(const std::filesystem::path& file, Trainer& trainer, std::uint64_t seed);
+
+/// Throws FileError with its reason for a file that is missing, damaged, truncated, foreign or newer.
+ModelFileInfo read_model_info(const std::filesystem::path& file);
+std::unique_ptr<SequenceModel<float>> load_model(const std::filesystem::path& file, Device device = Device::cpu());
+/// Puts parameters, moments and step into a trainer made with the same options; its next steps have the bits that an
+/// uninterrupted training would have had. Throws FileError when the file does not fit.
+void restore(const std::filesystem::path& file, Trainer& trainer);
+
+/// Options as the JSON text of a model file's config, and back; throws ValueError for text that is not.
+std::string to_json(const ModelOptions& options);
+std::string to_json(const TrainerOptions& options);
+ModelOptions model_options_from_json(const std::string& text);
+TrainerOptions trainer_options_from_json(const std::string& text);
+
+}  // namespace orthornn
