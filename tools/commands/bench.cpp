@@ -1,0 +1,309 @@
+#include <fmt/format.h>
+
+#include <Eigen/Core>
+#include <algorithm>
+#include <chrono>
+#include <nlohmann/json.hpp>
+
+#include "commands/program.hpp"
+#include "core/parallel.hpp"
+#include "orthornn/io/atomic_file.hpp"
+
+namespace orthornn::program {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct BenchSettings {
+  std::vector<std::string> cells = {"cwy", "householder", "householder-rank-one", "free"};
+  std::vector<Index> hidden = {128, 190, 512};
+  std::vector<Index> reflections = {0};
+  Index batch = 128;
+  Index length = 100;
+  std::string activation = "modrelu";
+  int samples = 5;
+  MachineOptions machine;
+  std::string json;
+};
+
+/// What is compared, by the names of --cells.
+struct BenchCell {
+  const char* name;
+  TransitionOptions (*options)(Index reflections);
+  bool has_reflections;
+};
+constexpr BenchCell bench_cells[] = {
+    {"cwy", [](Index l) -> TransitionOptions { return Cwy{l, Init::normal}; }, true},
+    {"cwy-dense", [](Index l) -> TransitionOptions { return Cwy{l, Init::normal, ReflectionForm::dense}; }, true},
+    {"cwy-factored", [](Index l) -> TransitionOptions { return Cwy{l, Init::normal, ReflectionForm::factored}; }, true},
+    {"householder", [](Index l) -> TransitionOptions { return HouseholderProduct{l, Init::normal}; }, true},
+    {"householder-rank-one", [](Index l) -> TransitionOptions { return HouseholderProduct{l, Init::normal, true}; }, true},
+    {"cayley", [](Index) -> TransitionOptions { return ScaledCayley{}; }, false},
+    {"expm", [](Index) -> TransitionOptions { return MatrixExponential{}; }, false},
+    {"free", [](Index) -> TransitionOptions { return Unconstrained{}; }, false}};
+
+std::vector<std::string> cell_names() {
+  std::vector<std::string> names;
+  for (const BenchCell& cell : bench_cells) names.emplace_back(cell.name);
+  return names;
+}
+
+template <class Work>
+double milliseconds(const Work& work) {
+  const auto start = std::chrono::steady_clock::now();
+  work();
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+}
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const std::size_t n = values.size();
+  return (values[(n - 1) / 2] + values[n / 2]) / 2;
+}
+
+void fill_normal(TensorView<float> x, std::uint64_t stream) {
+  RandomStream random(1, RandomPurpose::initialization, stream);
+  for (float& value : x) value = static_cast<float>(random.normal());
+}
+
+struct Sample {
+  double forward_ms;
+  double backward_ms;
+};
+
+/// Rate of Eigen's product of N x N by N x B floats, GFLOP/s: every thread multiplies its share of the columns, over and
+/// over, without waiting for the others; the best of several runs.
+double gemm_gflops(Index n, Index batch) {
+  Tensor<float> q(Shape{n, n}), h(Shape{batch, n}), product(Shape{batch, n});
+  fill_normal(q, 1);
+  fill_normal(h, 2);
+  const double flops = 2.0 * static_cast<double>(n * n * batch);
+  // At most so many that tiny matrices, which Eigen multiplies slowly, do not take seconds.
+  const int repeats = static_cast<int>(std::clamp(2e10 / flops, 1.0, 20000.0));
+  double best = 1e300;
+  for (int run = 0; run < 5; ++run) {
+    best = std::min(best, milliseconds([&] {
+      parallel_for(batch, 4, [&](Index first, Index last) {
+        using Matrix = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic>;
+        const Eigen::Map<const Matrix> left(q.data(), n, n);
+        const Eigen::Map<const Matrix> right(h.data() + first * n, n, last - first);
+        Eigen::Map<Matrix> result(product.data() + first * n, n, last - first);
+        for (int i = 0; i < repeats; ++i) result.noalias() = left * right;
+      });
+    }));
+  }
+  return flops * repeats / best * 1e-6;
+}
+
+/// One cell at one size, ready to be timed again and again.
+class Measured {
+ public:
+  Measured(const BenchCell& cell, Index hidden, Index reflections)
+      : cell_(cell), transition_(make_transition<float>(cell.options(reflections), hidden)) {
+    parameters_ = Tensor<float>(transition_->parameter_shape());
+    d_parameters_ = Tensor<float>(transition_->parameter_shape());
+    transition_->initialize(1, parameters_);
+    reflections_ = cell.has_reflections ? transition_->parameter_shape()[0] : 0;
+  }
+  virtual ~Measured() = default;
+  virtual Sample run() = 0;
+  virtual double flops() const = 0;
+
+  Transition<float>& transition() { return *transition_; }
+  const Transition<float>& transition() const { return *transition_; }
+  Index reflections() const { return reflections_; }
+  const BenchCell& cell() const { return cell_; }
+
+ protected:
+  const BenchCell& cell_;
+  std::unique_ptr<Transition<float>> transition_;
+  Tensor<float> parameters_;
+  Tensor<float> d_parameters_;
+  Index reflections_;
+};
+
+/// prepare and the recurrence forward; then backward, the gradient of the transition and of its parameters. The input
+/// product, the same for every cell, is left out: random numbers stand in for W x + b.
+class MeasuredRollout final : public Measured {
+ public:
+  MeasuredRollout(const BenchCell& cell, Index hidden, Index reflections, const BenchSettings& settings)
+      : Measured(cell, hidden, reflections),
+        activation_(parse_activation(settings.activation)),
+        length_(settings.length),
+        batch_(settings.batch) {
+    input_.resize({length_ + 1, batch_, hidden});
+    states_.resize(input_.shape());
+    d_input_.resize({length_, batch_, hidden});
+    d_states_.resize(d_input_.shape());
+    bias_.resize({hidden});
+    last_.resize({batch_, hidden});
+    d_initial_.resize({batch_, hidden});
+    fill_normal(input_, 3);
+    fill_normal(d_input_, 4);
+    fill_normal(bias_, 5);
+  }
+
+  Sample run() override {
+    copy<float>(input_, states_);
+    copy<float>(d_input_, d_states_);
+    Sample sample{};
+    sample.forward_ms = milliseconds([&] {
+      transition_->prepare(parameters_);
+      rollout_forward<float>(*transition_, activation_, bias_, {}, states_, last_, cache_);
+    });
+    sample.backward_ms = milliseconds([&] {
+      rollout_backward<float>(*transition_, activation_, {}, states_, {}, d_states_, d_initial_, cache_);
+      const Index count = transition_->coefficient_count();
+      const auto coefficients = [&](const Tensor<float>& c) {
+        return MatrixView<const float>{c.data(), count, length_ * batch_, count};
+      };
+      transition_->backward_of_rollout(columns_of(std::as_const(d_states_)),
+                                       columns_of(std::as_const(states_).view().slice(0, length_)),
+                                       coefficients(cache_.z), coefficients(cache_.y), d_parameters_);
+    });
+    return sample;
+  }
+
+  double flops() const override {
+    return transition_->flops_of_prepare() + transition_->flops_per_column() * static_cast<double>(length_ * batch_);
+  }
+
+ private:
+  Activation activation_;
+  Index length_;
+  Index batch_;
+  RolloutCache<float> cache_;
+  Tensor<float> input_, states_, d_input_, d_states_, bias_, last_, d_initial_;
+};
+
+/// Forming Q (or its factors), and the parameters' gradient from that of Q.
+class MeasuredPrepare final : public Measured {
+ public:
+  MeasuredPrepare(const BenchCell& cell, Index hidden, Index reflections) : Measured(cell, hidden, reflections) {
+    d_q_.resize({hidden, hidden});
+    fill_normal(d_q_, 6);
+  }
+
+  Sample run() override {
+    Sample sample{};
+    sample.forward_ms = milliseconds([&] { transition_->prepare(parameters_); });
+    sample.backward_ms = milliseconds([&] { transition_->backward(d_q_, d_parameters_); });
+    return sample;
+  }
+  double flops() const override { return transition_->flops_of_prepare(); }
+
+ private:
+  Tensor<float> d_q_;
+};
+
+/// Times one cell and prints its row as soon as it is known.
+Json measure(Measured& measured, const BenchSettings& settings, Device device, bool rollout, double gemm) {
+  std::vector<double> forward, backward, total;
+  measured.run();  // the first run takes memory and warms the caches
+  for (int i = 0; i < settings.samples; ++i) {
+    const Sample sample = measured.run();
+    forward.push_back(sample.forward_ms);
+    backward.push_back(sample.backward_ms);
+    total.push_back(sample.forward_ms + sample.backward_ms);
+  }
+  const double gflops = measured.flops() / median(total) * 1e-6;
+  fmt::print("{:<21} {:<10} {:>5} {:>5} {:>11.3f} {:>11.3f} {:>11.3f} {:>8.1f} {:>7.0f} %\n", measured.cell().name,
+             measured.transition().form(), measured.transition().hidden_size(), measured.reflections(),
+             median(forward), median(backward), median(total), gflops, 100 * gflops / gemm);
+  std::fflush(stdout);
+  Json json = {{"benchmark", rollout ? "rollout" : "prepare"},
+               {"cell", measured.cell().name},
+               {"form", measured.transition().form()},
+               {"hidden", measured.transition().hidden_size()},
+               {"reflections", measured.reflections()},
+               {"batch", rollout ? settings.batch : 0},
+               {"length", rollout ? settings.length : 0},
+               {"device", to_string(device)},
+               {"precision", "fp32"},
+               {"threads", thread_count()},
+               {"forward_ms", median(forward)},
+               {"backward_ms", median(backward)},
+               {"total_ms", median(total)},
+               {"gflop", measured.flops() * 1e-9},
+               {"gflops", gflops},
+               {"gemm_gflops", gemm},
+               {"forward_samples_ms", forward},
+               {"backward_samples_ms", backward},
+               {"total_samples_ms", total}};
+  if (rollout) json["activation"] = settings.activation;
+  return json;
+}
+
+int bench(const BenchSettings& settings, bool rollout) {
+  const Device device = settings.machine.apply();
+  if (rollout) {
+    fmt::print("rollout: prepare + forward, then backward + gradient of the parameters; batch {}, {} steps, {}\n",
+               settings.batch, settings.length, settings.activation);
+  } else {
+    fmt::print("prepare: forming Q or its factors, then the parameters' gradient from that of Q\n");
+  }
+  fmt::print("device {}, {} threads, fp32, medians of {} after one warm-up\n\n", to_string(device), thread_count(),
+             settings.samples);
+  fmt::print("{:<21} {:<10} {:>5} {:>5} {:>11} {:>11} {:>11} {:>8} {:>9}\n", "cell", "form", "N", "L", "forward ms",
+             "backward ms", "total ms", "GFLOP/s", "of GEMM");
+  Json results = Json::array();
+  for (const Index hidden : settings.hidden) {
+    const double gemm = gemm_gflops(hidden, settings.batch);
+    fmt::print("{:<21} {:<10} {:>5} {:>5} {:>11} {:>11} {:>11} {:>8.1f}\n", "Eigen N x N by N x B", "", hidden, "", "", "",
+               "", gemm);
+    for (const std::string& name : settings.cells) {
+      const BenchCell& cell = *std::find_if(std::begin(bench_cells), std::end(bench_cells),
+                                            [&](const BenchCell& c) { return name == c.name; });
+      std::vector<Index> done;
+      for (const Index wanted : settings.reflections) {
+        const Index reflections = !cell.has_reflections ? 0 : std::min(wanted == 0 ? hidden : wanted, hidden);
+        if (std::count(done.begin(), done.end(), reflections) > 0) continue;
+        done.push_back(reflections);
+        std::unique_ptr<Measured> measured;
+        if (rollout) {
+          measured = std::make_unique<MeasuredRollout>(cell, hidden, reflections, settings);
+        } else {
+          measured = std::make_unique<MeasuredPrepare>(cell, hidden, reflections);
+        }
+        results.push_back(measure(*measured, settings, device, rollout, gemm));
+      }
+    }
+  }
+  if (!settings.json.empty()) {
+    write_file_atomically(settings.json, results.dump(2) + "\n");
+    fmt::print("\n{} results in {}\n", results.size(), settings.json);
+  }
+  return success;
+}
+
+}  // namespace
+
+void add_bench(CLI::App& program, Command& chosen) {
+  CLI::App* command = program.add_subcommand("bench", "Time rollouts or the forming of Q");
+  command->require_subcommand(1);
+  const auto add = [&](const char* name, const char* description, bool rollout) {
+    CLI::App* sub = command->add_subcommand(name, description);
+    sub->option_defaults()->always_capture_default();
+    const auto settings = std::make_shared<BenchSettings>();
+    sub->add_option("--cells", settings->cells, "What to compare, with commas between")->delimiter(',')
+        ->check(CLI::IsMember(cell_names()));
+    sub->add_option("--hidden", settings->hidden, "State sizes N, with commas between")->delimiter(',')
+        ->check(CLI::Range(Index{1}, Index{1} << 20));
+    sub->add_option("--reflections", settings->reflections, "Reflections L, with commas between; 0 for N, at most N")
+        ->delimiter(',')->check(CLI::Range(Index{0}, Index{1} << 20));
+    if (rollout) {
+      sub->add_option("--batch", settings->batch, "Sequences B")->check(CLI::Range(Index{1}, Index{1} << 20));
+      sub->add_option("--length", settings->length, "Steps T")->check(CLI::Range(Index{1}, Index{1} << 30));
+      sub->add_option("--activation", settings->activation, "tanh, relu, abs, modrelu or identity")
+          ->check(CLI::IsMember({"tanh", "relu", "abs", "modrelu", "identity"}));
+    }
+    sub->add_option("--samples", settings->samples, "Timed runs; the table has their median")->check(CLI::Range(1, 100000));
+    settings->machine.add_to(*sub);
+    sub->add_option("--json", settings->json, "File for all results with every sample");
+    sub->callback([&chosen, settings, rollout] { chosen = [settings, rollout] { return bench(*settings, rollout); }; });
+  };
+  add("rollout", "The recurrence over a whole sequence, forward and backward", true);
+  add("prepare", "Forming Q or its factors from the parameters, forward and backward", false);
+}
+
+}  // namespace orthornn::program

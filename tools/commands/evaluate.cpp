@@ -1,0 +1,66 @@
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "commands/model_from_file.hpp"
+#include "commands/program.hpp"
+
+namespace orthornn::program {
+namespace {
+
+struct EvaluateSettings {
+  std::string model;
+  std::string data = "data/mnist";
+  bool json = false;
+  MachineOptions machine;
+};
+
+int run_evaluation(const EvaluateSettings& settings) {
+  const Device device = settings.machine.apply();
+  const ModelFileInfo info = read_model_info(settings.model);
+  const std::unique_ptr<Task> task = task_of(settings.model, info, settings.data);
+  task->load();
+  const auto model = load_model(settings.model, device);
+  const Evaluation evaluation = evaluate(*model, *task);
+  const double baseline = task->baseline_loss();
+  const double error = model->orthogonality_error();
+  const bool solved = task->solved(evaluation);
+  const bool cross_entropy = task->loss() == Loss::softmax_cross_entropy;
+
+  if (settings.json) {
+    nlohmann::ordered_json json = {{"model", settings.model},
+                                   {"task", task->name()},
+                                   {"steps", info.steps.value_or(0)},
+                                   {cross_entropy ? "cross_entropy" : "mean_squared_error", evaluation.loss},
+                                   {"baseline", baseline}};
+    if (evaluation.accuracy) json["accuracy"] = *evaluation.accuracy;
+    json["solved"] = solved;
+    json["orthogonality_error"] = error;
+    json["device"] = to_string(device);
+    fmt::print("{}\n", json.dump(2));
+    return success;
+  }
+  fmt::print("{} on held-out data of the task {}, after {} training steps:\n", settings.model, task->name(),
+             info.steps.value_or(0));
+  fmt::print("  {:20} {:.6g}; a guesser has {:.6g}\n", cross_entropy ? "cross-entropy" : "mean squared error",
+             evaluation.loss, baseline);
+  if (evaluation.accuracy) fmt::print("  {:20} {:.2f} %\n", "right", 100 * *evaluation.accuracy);
+  fmt::print("  {:20} {:.1e}, the largest entry of |I - Q'Q|\n", "orthogonality error", error);
+  fmt::print("The task counts as {}.\n", solved ? "solved" : "not solved");
+  return success;
+}
+
+}  // namespace
+
+void add_evaluate(CLI::App& program, Command& chosen) {
+  CLI::App* command = program.add_subcommand("eval", "Metrics of a model on held-out data");
+  command->option_defaults()->always_capture_default();
+  const auto settings = std::make_shared<EvaluateSettings>();
+  command->add_option("model", settings->model, "Model file, model.h5 of a run")->required();
+  command->add_option("--data", settings->data, "mnist: folder with the four IDX files");
+  command->add_flag("--json", settings->json, "One JSON object instead of a text");
+  settings->machine.add_to(*command);
+  command->callback([&chosen, settings] { chosen = [settings] { return run_evaluation(*settings); }; });
+}
+
+}  // namespace orthornn::program

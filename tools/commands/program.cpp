@@ -1,0 +1,192 @@
+#include "commands/program.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cmath>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <csignal>
+#include <fstream>
+#include <new>
+#include <set>
+
+#include "commands/flat_toml.hpp"
+
+namespace orthornn::program {
+namespace {
+
+int fail(ExitCode code, std::string message) {
+  // One line, whatever a file name may hold.
+  for (char& c : message) c = static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
+  // Not fmt::print, which throws where standard error is full.
+  std::fputs(fmt::format("orthornn: {}\n", message).c_str(), stderr);
+  return code;
+}
+
+/// What was printed may still wait in memory for a disk that is full.
+int finish(int code) {
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
+  return fail(failure, fmt::format("cannot write the output: {}", std::strerror(errno)));
+}
+
+std::string message_of(const CLI::ParseError& error, const CLI::App& program) {
+  // CLI11 misses a subcommand before it says that it does not know the one given.
+  const std::vector<std::string> unknown = program.remaining(true);
+  const std::string message = error.what();
+  if (!unknown.empty() && message.find("subcommand is required") != std::string::npos) {
+    return fmt::format("there is no command '{}'", unknown.front());
+  }
+  return message;
+}
+
+std::vector<TomlEntry> read_entries(const std::string& file) {
+  std::error_code ignored;
+  if (!std::filesystem::exists(file, ignored) || std::filesystem::is_directory(file, ignored)) {
+    throw UsageError(fmt::format("there is no configuration file '{}'", file));
+  }
+  std::ifstream stream(file);
+  if (!stream) throw FileError(fmt::format("cannot read '{}': {}", file, std::strerror(errno)));
+  try {
+    return read_flat_toml(stream);
+  } catch (const TomlError& error) {
+    throw UsageError(fmt::format("{}, line {}: {}", file, error.line, error.message));
+  }
+}
+
+std::string expected(const std::string& value, const std::string& description) {
+  return fmt::format("'{}' was given; expected {}", value, description);
+}
+
+}  // namespace
+
+int run(int argc, char** argv, const std::vector<AddCommand>& commands) {
+  // A file that outgrows a limit is an error to report (EFBIG), not a death.
+  std::signal(SIGXFSZ, SIG_IGN);
+  CLI::App program{"Recurrent networks whose transition is orthogonal by construction", "orthornn"};
+  program.set_version_flag("--version", version());
+  program.require_subcommand(1);
+  program.option_defaults()->always_capture_default();
+  // A file that grows beyond `ulimit -f` is to be an error like a full disk, not the end.
+  std::signal(SIGXFSZ, SIG_IGN);
+  Command chosen;
+  for (const AddCommand add : commands) add(program, chosen);
+  try {
+    program.parse(argc, argv);
+    return finish(chosen());
+  } catch (const CLI::CallForHelp& help) {
+    return finish(program.exit(help));
+  } catch (const CLI::CallForVersion& request) {
+    return finish(program.exit(request));
+  } catch (const CLI::ParseError& error) {
+    return fail(usage, message_of(error, program) + " (--help lists the options)");
+  } catch (const UsageError& error) {
+    return fail(usage, error.what());
+  } catch (const Error& error) {
+    return fail(failure, error.what());
+  } catch (const std::bad_alloc&) {
+    return fail(failure, "out of memory; try a smaller --batch, --hidden or sequence length");
+  } catch (const std::exception& error) {
+    return fail(failure, error.what());
+  }
+}
+
+void MachineOptions::add_to(CLI::App& command) {
+  command.add_option("--device", device, "Where to compute: cpu, cuda, or auto for a GPU if there is one")
+      ->check(CLI::IsMember({"cpu", "cuda", "auto"}));
+  command.add_option("--threads", threads, "Processor threads; 0 for all. Results do not depend on it")
+      ->check(CLI::Range(0, 100000));
+}
+
+Device MachineOptions::apply() const {
+  if (threads > 0) set_thread_count(threads);
+  return Device::parse(device);
+}
+
+std::string setting_in(const std::string& file, const std::string& key) {
+  for (const TomlEntry& entry : read_entries(file)) {
+    if (entry.key == key) return entry.value;
+  }
+  return "";
+}
+
+void read_config(CLI::App& command, const std::string& file) {
+  const std::vector<TomlEntry> entries = read_entries(file);
+  std::set<const CLI::Option*> on_command_line;
+  for (const CLI::Option* option : command.get_options()) {
+    if (option->count() > 0) on_command_line.insert(option);
+  }
+  for (const TomlEntry& entry : entries) {
+    const auto fail = [&](const std::string& message) {
+      throw UsageError(fmt::format("{}, line {}: {}", file, entry.line, message));
+    };
+    const std::vector<CLI::Option*> options = command.get_options(
+        [&](const CLI::Option* o) { return o->get_configurable() && o->get_single_name() == entry.key; });
+    if (options.empty()) fail(fmt::format("there is no setting '{}'", entry.key));
+    CLI::Option& option = *options.front();
+    // The command line has the last word: on this setting, and on one that stands for it (--steps and --epochs).
+    bool decided = on_command_line.count(&option) > 0;
+    for (const CLI::Option* other : option.get_excludes()) {
+      decided = decided || on_command_line.count(other) > 0;
+      if (!decided && other->count() > 0) {
+        fail(fmt::format("'{}' excludes '{}'; only one of them can be given", entry.key, other->get_single_name()));
+      }
+    }
+    if (decided) continue;
+    const bool flag = option.get_expected_max() == 0;
+    const TomlEntry::Kind kind = flag                                        ? TomlEntry::Kind::boolean
+                                 : option.get_type_name().starts_with("TEXT") ? TomlEntry::Kind::text
+                                                                              : TomlEntry::Kind::number;
+    if (entry.kind != kind) {
+      fail(fmt::format("'{}' is {}; expected {}", entry.key, entry.value,
+                       flag                            ? "true or false"
+                       : kind == TomlEntry::Kind::text ? "text in quotation marks"
+                                                       : "a number"));
+    }
+    if (flag && entry.value == "false") continue;
+    try {
+      option.add_result(entry.value);
+      option.run_callback();
+    } catch (const CLI::Error& error) {
+      fail(error.what());
+    }
+  }
+}
+
+CLI::Validator number_from(double low, double high, bool low_included) {
+  const std::string description =
+      std::isfinite(high)     ? fmt::format("a number from {} to {}", low, high)
+      : low_included          ? fmt::format("a number, {} or more", low)
+                              : fmt::format("a number above {}", low);
+  return CLI::Validator(
+      [=](std::string& text) {
+        double value = 0;
+        const bool read = CLI::detail::lexical_cast(text, value);
+        const bool fits = read && std::isfinite(value) && value <= high && (low_included ? value >= low : value > low);
+        return fits ? std::string() : expected(text, description);
+      },
+      "");
+}
+
+CLI::Validator seed_number() {
+  return CLI::Validator(
+      [](std::string& text) {
+        std::uint64_t value = 0;
+        const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+        const bool fits = error == std::errc() && end == text.data() + text.size();
+        return fits ? std::string() : expected(text, "a whole number from 0 to 2^64 - 1");
+      },
+      "");
+}
+
+std::string duration(double seconds) {
+  const auto whole = static_cast<std::int64_t>(seconds + 0.5);
+  if (whole < 3600) return fmt::format("{}:{:02}", whole / 60, whole % 60);
+  return fmt::format("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
+}
+
+}  // namespace orthornn::program

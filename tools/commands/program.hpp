@@ -1,0 +1,65 @@
+#pragma once
+// What the subcommands share: how they are registered, exit codes, the device and thread options, configuration files.
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "orthornn/orthornn.hpp"
+
+namespace orthornn::program {
+
+enum ExitCode : int {
+  success = 0,
+  failure = 1,     // one sentence on stderr says why
+  usage = 2,       // the command line or the configuration file is off
+  not_solved = 3,  // train --until-solved ran out of steps
+  interrupted = 130,
+};
+
+/// What a subcommand does once its options are known.
+using Command = std::function<int()>;
+/// Adds a subcommand to the program; `chosen` is set when it is the one that is called.
+using AddCommand = void (*)(CLI::App& program, Command& chosen);
+
+void add_train(CLI::App& program, Command& chosen);
+void add_evaluate(CLI::App& program, Command& chosen);
+void add_predict(CLI::App& program, Command& chosen);
+void add_inspect(CLI::App& program, Command& chosen);
+void add_bench(CLI::App& program, Command& chosen);
+
+/// Parses, runs and turns every error into one line on stderr and an exit code.
+int run(int argc, char** argv, const std::vector<AddCommand>& commands);
+
+/// Wrong use that only shows after parsing; exit code `usage`.
+class UsageError : public Error {
+ public:
+  using Error::Error;
+};
+
+/// --device and --threads.
+struct MachineOptions {
+  std::string device = "auto";
+  int threads = 0;
+
+  void add_to(CLI::App& command);
+  /// Sets the number of threads and finds the device.
+  Device apply() const;
+};
+
+/// Gives options of `command` that the command line left out the values of a TOML file. Throws UsageError, naming file
+/// and key, for what it does not understand.
+void read_config(CLI::App& command, const std::string& file);
+/// The value of one key of such a file, "" when it has none.
+std::string setting_in(const std::string& file, const std::string& key);
+
+/// Checks for options: finite numbers in a range (infinity as the upper end: none), and seeds. CLI11's own let NaN
+/// through, wrap negative seeds around, and name bounds of 300 digits.
+CLI::Validator number_from(double low, double high, bool low_included = true);
+CLI::Validator seed_number();
+
+/// "1:02:03" or "2:03"
+std::string duration(double seconds);
+
+}  // namespace orthornn::program

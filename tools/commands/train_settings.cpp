@@ -1,0 +1,239 @@
+#include "commands/train_settings.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "commands/flat_toml.hpp"
+
+namespace orthornn::program {
+namespace {
+
+constexpr Index most = Index{1} << 40;
+const CLI::Range positive(Index{1}, most);
+const CLI::Range not_negative(Index{0}, most);
+const CLI::Validator rate = number_from(0, std::numeric_limits<double>::infinity());
+const CLI::Validator positive_rate = number_from(0, std::numeric_limits<double>::infinity(), false);
+const CLI::Validator share = number_from(0, 1);
+
+using Json = nlohmann::json;
+
+/// The tasks' own options: given for another task, they are a mistake.
+struct TaskOption {
+  const char* task;
+  const char* option;
+  /// Setting of Task::config(); nullptr for what is no part of it.
+  const char* key;
+  Json (*value)(const TrainSettings&);
+};
+const TaskOption task_options[] = {
+    {"copying", "--delay", "delay", [](const TrainSettings& s) { return Json(s.delay); }},
+    {"adding", "--length", "length", [](const TrainSettings& s) { return Json(s.length); }},
+    {"mnist", "--permuted", "permuted", [](const TrainSettings& s) { return Json(s.permuted); }},
+    {"mnist", "--permutation-seed", "permutation_seed", [](const TrainSettings& s) { return Json(s.permutation_seed); }},
+    {"mnist", "--data", nullptr, nullptr}};
+
+/// CLI11 writes six digits of these, too few to train on with the same bits.
+struct RealNumber {
+  const char* option;
+  double TrainSettings::*value;
+};
+constexpr RealNumber real_numbers[] = {{"--lr", &TrainSettings::lr},
+                                       {"--lr-orth", &TrainSettings::lr_orth},
+                                       {"--momentum", &TrainSettings::momentum},
+                                       {"--weight-decay", &TrainSettings::weight_decay},
+                                       {"--clip", &TrainSettings::clip},
+                                       {"--schedule-factor", &TrainSettings::schedule_factor},
+                                       {"--schedule-final", &TrainSettings::schedule_final}};
+
+}  // namespace
+
+void TrainSettings::add_to(CLI::App& command) {
+  command.option_defaults()->always_capture_default();
+  command.add_option("task", task, "copying, adding or mnist")->check(CLI::IsMember(task_names()));
+  command.add_option("--config", config, "TOML file with any of these options, without dashes; the command line has the last word")
+      ->configurable(false);
+
+  const auto group = [&](const char* name) { return name; };
+  const char* g = group("Task");
+  command.add_option("--delay", delay, "copying: steps to remember over")->group(g)->check(positive);
+  command.add_option("--length", length, "adding: steps of a sequence")->group(g)->check(CLI::Range(Index{2}, Index{1} << 40));
+  command.add_flag("--permuted", permuted, "mnist: read the pixels in one fixed random order")->group(g);
+  command.add_option("--permutation-seed", permutation_seed, "mnist: decides that order")->group(g)->check(seed_number());
+  command.add_option("--data", data, "mnist: folder with the four IDX files")->group(g);
+
+  g = group("Model");
+  command.add_option("--cell", cell, "Transition: cwy, householder, cayley, expm or free (unconstrained)")->group(g)
+      ->check(CLI::IsMember({"cwy", "householder", "cayley", "expm", "free"}));
+  command.add_option("--hidden", hidden, "State size N; left out: the task's default")->group(g)->check(positive);
+  command.add_option("--reflections", reflections, "cwy, householder: reflections L, 1 to N; 0 for N")->group(g)
+      ->check(not_negative);
+  command.add_option("--layers", layers, "Cells, one on the other")->group(g)->check(CLI::Range(Index{1}, Index{64}));
+  command.add_option("--activation", activation, "tanh, relu, abs, modrelu or identity")->group(g)
+      ->check(CLI::IsMember({"tanh", "relu", "abs", "modrelu", "identity"}));
+  command.add_option("--init", init, "Initial transition: henaff, cayley, haar or normal")->group(g)
+      ->check(CLI::IsMember({"henaff", "cayley", "haar", "normal"}));
+  command.add_option("--form", form, "cwy: dense, factored, or automatic for the cheaper one")->group(g)
+      ->check(CLI::IsMember({"automatic", "dense", "factored"}));
+  command.add_option("--input-matrix", input_matrix, "Input matrix: free, or stiefel for orthonormal columns (T-CWY)")->group(g)
+      ->check(CLI::IsMember({"free", "stiefel"}));
+  command.add_option("--negative-signs", negative_signs, "cayley: entries -1 of its fixed diagonal")->group(g)
+      ->check(not_negative);
+
+  g = group("Training");
+  command.add_option("--batch", batch, "Sequences B of a batch; left out: the task's default")->group(g)->check(positive);
+  auto* steps_option = command.add_option("--steps", steps, "Training steps in all; left out: the task's default")->group(g)
+      ->check(positive);
+  command.add_option("--epochs", epochs, "Passes over the data instead of --steps (mnist)")->group(g)->check(positive_rate)
+      ->excludes(steps_option);
+  command.add_option("--optimizer", optimizer, "sgd, rmsprop, adam or adamw")->group(g)
+      ->check(CLI::IsMember({"sgd", "rmsprop", "adam", "adamw"}));
+  command.add_option("--lr", lr, "Learning rate; left out: the task's default")->group(g)->check(positive_rate);
+  command.add_option("--lr-orth", lr_orth, "Learning rate of orthogonal parameters; left out: a tenth of --lr")->group(g)
+      ->check(rate);
+  command.add_option("--momentum", momentum, "sgd: momentum, 0 to below 1")->group(g)->check(number_from(0, 0.999999));
+  command.add_option("--weight-decay", weight_decay, "Weight decay; reflection vectors have none")->group(g)
+      ->check(rate);
+  command.add_option("--clip", clip, "Largest global norm of the gradient, 0 for no limit; left out: the task's default")
+      ->group(g)->check(rate);
+  command.add_option("--schedule", schedule, "Of the learning rates: constant, cosine (to --steps) or step")->group(g)
+      ->check(CLI::IsMember({"constant", "cosine", "step"}));
+  command.add_option("--warmup", warmup, "Steps of a linear rise of the learning rates at first")->group(g)
+      ->check(not_negative);
+  command.add_option("--schedule-every", schedule_every, "step: training steps between two drops")->group(g)->check(positive);
+  command.add_option("--schedule-factor", schedule_factor, "step: what a drop multiplies the rates by")->group(g)
+      ->check(share);
+  command.add_option("--schedule-final", schedule_final, "cosine, step: share of the rates that remains in the end")->group(g)
+      ->check(share);
+  command.add_option("--seed", seed, "Decides initial parameters and all data")->group(g)->check(seed_number());
+  command.add_flag("--until-solved", until_solved,
+                   "Stop as soon as the task counts as solved on held-out data; exit code 3 when it never does")->group(g);
+
+  g = group("Run");
+  command.add_option("--precision", precision, "fp32: 32-bit floating point throughout")->group(g)->check(CLI::IsMember({"fp32"}));
+  machine.add_to(command);
+  command.add_option("--out", out, "Run directory for config.toml, metrics.csv and model.h5; left out: runs/TASK-CELL")->group(g);
+  command.add_flag("--resume", resume, "Go on with the training in the run directory, with its settings")->group(g)->configurable(false);
+  command.add_option("--log-every", log_every, "Steps between two rows of metrics.csv (and lines, when output is no terminal)")
+      ->group(g)->check(positive);
+  command.add_option("--eval-every", eval_every, "Steps between two evaluations on held-out data; left out: the task's default")
+      ->group(g)->check(positive);
+  command.add_option("--save-every", save_every, "Steps between two saves of model.h5; left out: as --eval-every")->group(g)
+      ->check(positive);
+}
+
+void TrainSettings::complete(CLI::App& command) {
+  const auto given = [&](const char* option) { return command.get_option(option)->count() > 0; };
+  if (!config.empty()) read_config(command, config);
+  if (resume) {
+    if (out.empty() && task.empty()) throw UsageError("--resume needs the run directory: --out DIR");
+    if (out.empty()) out = fmt::format("runs/{}-{}", task, cell);
+    const std::filesystem::path saved = std::filesystem::path(out) / "config.toml";
+    if (!std::filesystem::exists(saved)) {
+      throw FileError(fmt::format("there is no training to resume in '{}': no config.toml", out));
+    }
+    const std::string saved_task = setting_in(saved.string(), "task");
+    if (!task.empty() && task != saved_task) {
+      throw UsageError(fmt::format("the training in '{}' is of the task {}, not {}", out, saved_task, task));
+    }
+    if (config.empty()) read_config(command, saved.string());
+  }
+  if (task.empty()) throw UsageError("which task? orthornn train copying, adding or mnist");
+  for (const TaskOption& own : task_options) {
+    if (given(own.option) && task != own.task && !resume && config.empty()) {
+      throw UsageError(fmt::format("{} is an option of the task {}, not of {}", own.option, own.task, task));
+    }
+  }
+  if (out.empty()) out = fmt::format("runs/{}-{}", task, cell);
+
+  const std::unique_ptr<Task> sketch = make_task();
+  const TaskDefaults defaults = sketch->defaults();
+  if (!given("--hidden")) hidden = defaults.hidden_size;
+  if (!given("--batch")) batch = defaults.batch;
+  if (!given("--lr")) lr = defaults.learning_rate;
+  if (!given("--lr-orth")) lr_orth = lr * defaults.learning_rate_orthogonal / defaults.learning_rate;
+  if (!given("--clip")) clip = defaults.clip;
+  if (!given("--eval-every")) eval_every = defaults.evaluation_steps;
+  if (!given("--save-every")) save_every = eval_every;
+  if (given("--epochs")) {
+    const std::optional<Index> batches = make_task()->batches_per_epoch();
+    if (!batches) throw UsageError(fmt::format("the task {} has no epochs: its data never repeat; use --steps", task));
+    steps = std::max<std::int64_t>(1, std::llround(epochs * static_cast<double>(*batches)));
+  } else if (!given("--steps")) {
+    steps = defaults.steps;
+  }
+  if (reflections > hidden) {
+    throw UsageError(fmt::format("--reflections {} is more than --hidden {}", reflections, hidden));
+  }
+}
+
+std::string TrainSettings::to_toml(const CLI::App& command) const {
+  std::string text = fmt::format("# orthornn {} train: every setting of this run; use it with --config\n", version());
+  for (const CLI::Option* option : command.get_options()) {
+    if (!option->get_configurable() || option->get_name() == "--help") continue;
+    if (option->get_name() == "--epochs") continue;  // steps says it
+    // The bound variable as it is now: given, configured or by default.
+    const_cast<CLI::Option*>(option)->capture_default_str();
+    std::string value = option->get_default_str();
+    if (option->get_expected_max() == 0) value = option->as<bool>() ? "true" : "false";
+    if (option->get_type_name().starts_with("TEXT")) value = toml_string(value);
+    const auto* exact = std::find_if(std::begin(real_numbers), std::end(real_numbers),
+                                     [&](const RealNumber& r) { return option->get_name() == r.option; });
+    if (exact != std::end(real_numbers)) value = fmt::format("{}", this->*exact->value);
+    text += fmt::format("{} = {}\n", option->get_single_name(), value);
+  }
+  return text;
+}
+
+std::unique_ptr<Task> TrainSettings::make_task() const {
+  Json task_config = {{"task", task}};
+  for (const TaskOption& own : task_options) {
+    if (task == own.task && own.key) task_config[own.key] = own.value(*this);
+  }
+  return orthornn::make_task(task_config.dump(), {.batch = batch > 0 ? batch : 128, .seed = seed, .data = data});
+}
+
+ModelOptions TrainSettings::model_options(const Task& of_task) const {
+  const Init initial = parse_init(init);
+  OrthogonalCell one{.hidden_size = hidden,
+                     .transition = Unconstrained{initial},
+                     .activation = parse_activation(activation),
+                     .input_matrix = parse_input_matrix(input_matrix)};
+  if (cell == "cwy") one.transition = Cwy{reflections, initial, parse_reflection_form(form)};
+  if (cell == "householder") one.transition = HouseholderProduct{reflections, initial};
+  if (cell == "cayley") one.transition = ScaledCayley{negative_signs, initial};
+  if (cell == "expm") one.transition = MatrixExponential{initial};
+  return {.input = of_task.input(),
+          .cells = std::vector<OrthogonalCell>(static_cast<std::size_t>(layers), one),
+          .readout = of_task.readout(),
+          .loss = of_task.loss()};
+}
+
+TrainerOptions TrainSettings::trainer_options() const {
+  TrainerOptions options;
+  if (optimizer == "sgd") options.optimizer = Sgd{.momentum = momentum};
+  if (optimizer == "rmsprop") options.optimizer = RmsProp{};
+  if (optimizer == "adam") options.optimizer = Adam{};
+  if (optimizer == "adamw") options.optimizer = AdamW{};
+  std::visit(
+      [&](auto& o) {
+        o.lr = lr;
+        o.lr_orthogonal = lr_orth;
+        o.weight_decay = weight_decay;
+      },
+      options.optimizer);
+  options.schedule = {.kind = parse_schedule(schedule),
+                      .warmup_steps = warmup,
+                      .total_steps = steps,
+                      .step_every = schedule_every,
+                      .step_factor = schedule_factor,
+                      .final_factor = schedule_final};
+  options.clip = clip;
+  return options;
+}
+
+}  // namespace orthornn::program

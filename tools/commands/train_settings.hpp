@@ -1,0 +1,67 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "commands/program.hpp"
+
+namespace orthornn::program {
+
+/// Every option of `orthornn train`, bound to the command line and to config.toml.
+struct TrainSettings {
+  std::string task;
+  // task
+  Index delay = 1000;
+  Index length = 200;
+  bool permuted = false;
+  std::uint64_t permutation_seed = 92916;
+  std::string data = "data/mnist";
+  // model
+  std::string cell = "cwy";
+  Index hidden = 0;
+  Index reflections = 0;
+  Index layers = 1;
+  std::string activation = "modrelu";
+  std::string init = "henaff";
+  std::string form = "automatic";
+  std::string input_matrix = "free";
+  Index negative_signs = 0;
+  // training
+  Index batch = 0;
+  std::int64_t steps = 0;
+  double epochs = 0;
+  std::string optimizer = "rmsprop";
+  double lr = 0;
+  double lr_orth = 0;
+  double momentum = 0.9;
+  double weight_decay = 0;
+  double clip = 0;
+  std::string schedule = "constant";
+  std::int64_t warmup = 0;
+  std::int64_t schedule_every = 1000;
+  double schedule_factor = 0.5;
+  double schedule_final = 0;
+  std::uint64_t seed = 1;
+  bool until_solved = false;
+  // run
+  std::string precision = "fp32";
+  MachineOptions machine;
+  std::string out;
+  bool resume = false;
+  std::int64_t log_every = 50;
+  std::int64_t eval_every = 0;
+  std::int64_t save_every = 0;
+  std::string config;
+
+  void add_to(CLI::App& command);
+  /// Reads the configuration file (that of the run when resuming), and gives what is still open the task's defaults.
+  void complete(CLI::App& command);
+  /// The settings as a TOML file that `--config` takes.
+  std::string to_toml(const CLI::App& command) const;
+
+  std::unique_ptr<Task> make_task() const;
+  ModelOptions model_options(const Task& task) const;
+  TrainerOptions trainer_options() const;
+};
+
+}  // namespace orthornn::program

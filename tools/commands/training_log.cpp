@@ -1,0 +1,94 @@
+#include "commands/training_log.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+
+#include "commands/program.hpp"
+#include "orthornn/io/atomic_file.hpp"
+
+namespace orthornn::program {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr const char* header =
+    "step,seconds,loss,gradient_norm,learning_rate,orthogonality_error,evaluation_loss,accuracy\n";
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+std::string accuracy_text(const Evaluation& evaluation, const char* format) {
+  return evaluation.accuracy ? fmt::format(fmt::runtime(format), *evaluation.accuracy) : "";
+}
+
+}  // namespace
+
+MetricsFile::MetricsFile(const std::filesystem::path& file, std::int64_t steps) : file_(file) {
+  // A run that was killed may have logged steps that its model file does not have yet.
+  std::string kept = header;
+  std::ifstream old(file);
+  std::error_code ignored;
+  if (!old && steps > 0 && std::filesystem::exists(file, ignored)) {
+    throw FileError(fmt::format("cannot read '{}': {}", file.string(), std::strerror(errno)));
+  }
+  std::string line;
+  for (bool first = true; steps > 0 && std::getline(old, line); first = false) {
+    char* rest = nullptr;
+    if (first || std::strtoll(line.c_str(), &rest, 10) > steps || *rest != ',') continue;
+    seconds_before_ = std::strtod(rest + 1, nullptr);
+    kept += line + "\n";
+  }
+  write_file_atomically(file, kept);
+}
+
+void MetricsFile::write(const TrainingStep& step, double learning_rate, double orthogonality_error,
+                        const std::optional<Evaluation>& evaluation) {
+  const std::string row = fmt::format(
+      "{},{:.3f},{:.8g},{:.8g},{:.8g},{:.3e},{},{}\n", step.step, seconds(), step.loss, step.gradient_norm,
+      learning_rate, orthogonality_error, evaluation ? fmt::format("{:.8g}", evaluation->loss) : "",
+      evaluation ? accuracy_text(*evaluation, "{:.6f}") : "");
+  std::ofstream stream(file_, std::ios::app);
+  stream << row << std::flush;
+  if (!stream) throw FileError(fmt::format("cannot write '{}': {}", file_.string(), std::strerror(errno)));
+}
+
+double MetricsFile::seconds() const { return seconds_before_ + seconds_since(start_); }
+
+ProgressLine::ProgressLine(std::int64_t first_step, std::int64_t steps, double baseline)
+    : terminal_(isatty(STDOUT_FILENO) != 0), first_step_(first_step), steps_(steps), baseline_(baseline) {}
+
+bool ProgressLine::due(bool row) const { return terminal_ ? seconds_since(printed_) > 0.2 : row; }
+
+void ProgressLine::print(const TrainingStep& step, double orthogonality_error,
+                         const std::optional<Evaluation>& evaluation) {
+  printed_ = Clock::now();
+  if (evaluation) evaluation_ = evaluation;
+  const double rate = static_cast<double>(step.step - first_step_) / std::max(seconds_since(start_), 1e-9);
+  std::string text = fmt::format("step {}/{}  {:.1f} steps/s  left {}  loss {:.3g} (guesser {:.3g})  |I-Q'Q| {:.1e}",
+                                 step.step, steps_, rate,
+                                 duration(static_cast<double>(steps_ - step.step) / rate), step.loss, baseline_,
+                                 orthogonality_error);
+  if (evaluation_) {
+    text += fmt::format("  held out: loss {:.3g}", evaluation_->loss);
+    if (evaluation_->accuracy) text += fmt::format(", {:.2f} % right", 100 * *evaluation_->accuracy);
+  }
+  if (terminal_) {
+    fmt::print("\r\033[K{}", text);
+    open_ = true;
+  } else {
+    fmt::print("{}\n", text);
+  }
+  std::fflush(stdout);
+}
+
+void ProgressLine::finish() {
+  if (open_) fmt::print("\n");
+  open_ = false;
+}
+
+}  // namespace orthornn::program

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "orthornn/orthornn.hpp"
+
+namespace orthornn::program {
+
+/// metrics.csv of a run directory: a row every so many steps, columns
+/// step, seconds, loss, gradient_norm, learning_rate, orthogonality_error, evaluation_loss, accuracy
+/// (the last two where an evaluation was made).
+class MetricsFile {
+ public:
+  /// Starts anew, or keeps the rows up to `steps` of a training that is resumed. Throws FileError.
+  MetricsFile(const std::filesystem::path& file, std::int64_t steps);
+  void write(const TrainingStep& step, double learning_rate, double orthogonality_error,
+             const std::optional<Evaluation>& evaluation);
+  /// Seconds of training up to now, those before a resumption included.
+  double seconds() const;
+
+ private:
+  std::filesystem::path file_;
+  double seconds_before_ = 0;
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+/// The progress of a training on the terminal: one line that is written over, or plain lines when output goes elsewhere.
+class ProgressLine {
+ public:
+  ProgressLine(std::int64_t first_step, std::int64_t steps, double baseline);
+  /// Whether a line is due: often on a terminal, at the rows of metrics.csv elsewhere.
+  bool due(bool row) const;
+  void print(const TrainingStep& step, double orthogonality_error, const std::optional<Evaluation>& evaluation);
+  /// Leaves the line that was being written over.
+  void finish();
+
+ private:
+  bool terminal_;
+  std::int64_t first_step_;
+  std::int64_t steps_;
+  double baseline_;
+  std::optional<Evaluation> evaluation_;
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  std::chrono::steady_clock::time_point printed_ = start_;
+  bool open_ = false;
+};
+
+}  // namespace orthornn::program

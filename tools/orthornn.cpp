@@ -1,0 +1,8 @@
+// The program `orthornn`: one subcommand a file in commands/.
+
+#include "commands/program.hpp"
+
+int main(int argc, char** argv) {
+  using namespace orthornn::program;
+  return run(argc, argv, {add_train, add_evaluate, add_predict, add_inspect, add_bench});
+}
