@@ -1,0 +1,408 @@
+#!/usr/bin/env bash
+# Checks of the scripts in tools/: a copy of them runs in a folder of its own, with impostors for the programs
+# they call. Needs neither network nor administrator, and leaves nothing behind.
+# shellcheck disable=SC2016  # much here is quoted for a shell that comes later
+set -euo pipefail
+
+root=$(CDPATH='' cd -P "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+project=$scratch/project
+bin=$scratch/bin
+failures=0
+checks=0
+subject=''
+
+# run [NAME=VALUE...] COMMAND...: leaves status, and the files output and errors. Nothing of the caller's environment comes in.
+run() {
+  status=0
+  env -i PATH="$bin:/usr/bin:/bin" HOME="$scratch" LC_ALL=C SCRATCH="$scratch" "$@" \
+    </dev/null >"$scratch/output" 2>"$scratch/errors" || status=$?
+}
+
+check() {
+  checks=$((checks + 1))
+  "${@:2}" && return
+  failures=$((failures + 1))
+  printf 'FAILED: %s: %s\n' "$subject" "$1"
+  printf '  exit status %s\n' "$status"
+  sed 's/^/  stdout: /' "$scratch/output"
+  sed 's/^/  stderr: /' "$scratch/errors"
+}
+
+exits() { check "exit status $1 expected" [ "$status" = "$1" ]; }
+says() { check "stdout should have '$1'" grep -qF -- "$1" "$scratch/output"; }
+complains() { check "stderr should have '$1'" grep -qF -- "$1" "$scratch/errors"; }
+complains_in_one_line() { check "stderr should be one line" [ "$(wc -l <"$scratch/errors")" = 1 ]; }
+ends_with() { check "last line '$1' expected" [ "$(tail -n 1 "$scratch/output")" = "$1" ]; }
+called() { check "'$1' should be called" grep -qe "$1" "$scratch/calls"; }
+not_called() { check "'$1' should not be called" bash -c '! grep -qe "$1" "$2"' - "$1" "$scratch/calls"; }
+exists() { check "'$1' should exist" [ -e "$1" ]; }
+is_absent() { check "'$1' should not exist" [ ! -e "$1" ]; }
+forget_calls() { : >"$scratch/calls"; }
+
+# impostor NAME < script
+impostor() {
+  { echo '#!/bin/bash'; echo "echo \"$1 \$*\" >>\"\$SCRATCH/calls\""; cat; } >"$bin/$1"
+  chmod +x "$bin/$1"
+}
+
+mkdir -p "$bin" "$project/tools" "$project/src"
+cp "$root"/tools/{setup.sh,quickstart,test,fetch-data,data.sha256} "$project/tools"
+echo 'int main() {}' >"$project/src/main.cpp"
+forget_calls
+
+impostor g++ <<<'echo 13.2.0'
+impostor ninja <<<'exit 0'
+impostor pkg-config <<<'exit 0'
+impostor apt-get <<<'exit 100'
+impostor sudo <<<'exit 1'
+impostor id <<<'echo 1000'
+impostor dpkg-query <<<'for name in "${@:4}"; do [[ $name == "${ABSENT:-}" ]] || echo "installed $name"; done'
+impostor clang-format-14 <<'E2'
+[[ $1 == --version ]] && echo "clang-format version 14.0.6" && exit
+[[ ! -e $SCRATCH/ugly ]]
+E2
+impostor cmake <<'E2'
+[[ $1 == --version ]] && echo "cmake version ${CMAKE_IMPOSTOR:-3.25.1}" && exit
+[[ ! -e $SCRATCH/broken-build ]] || exit 1
+mkdir -p build/release && cp "$SCRATCH/orthornn" build/release/
+E2
+impostor ctest <<'E2'
+while [[ $1 != --output-junit ]]; do shift; done
+junit=$2
+[[ ! -e $SCRATCH/during ]] || echo "// changed" >>"$SCRATCH/project/src/main.cpp"
+[[ ! -e $SCRATCH/no-tests ]] || exit 8
+printf '\t<testcase name="a" status="run">\n\t</testcase>\n' >"$junit"
+printf '\t<testcase name="b" status="notrun">\n\t\t<skipped message="SKIP_RETURN_CODE=4"/>\n\t</testcase>\n' >>"$junit"
+if [[ -e $SCRATCH/red ]]; then
+  printf '\t<testcase name="c" status="%s">\n\t\t<skipped message="gone"/>\n\t</testcase>\n' "$(<"$SCRATCH/red")" >>"$junit"
+  exit 8
+fi
+E2
+# The trained model of this program is a text file: what its evaluation says.
+cat >"$scratch/orthornn" <<'E2'
+#!/bin/bash
+echo "orthornn $*" >>"$SCRATCH/calls"
+case $1 in
+  train)
+    [[ ! -e $SCRATCH/broken-training ]] || exit 1
+    mkdir -p runs/quickstart
+    echo '{"cross_entropy": 1.5e-05, "accuracy": 0.99984, "baseline":0.1733,
+      "orthogonality_error": 2.1e-07, "steps": 4200, "solved": true}' >runs/quickstart/model.h5
+    ;;
+  eval) grep -q cross_entropy "$2" && cat "$2" ;;
+esac
+E2
+chmod +x "$scratch/orthornn"
+# Its network is a folder, each site in it a folder with the name of its host.
+impostor curl <<'E2'
+while [[ $1 != --output ]]; do shift; done
+cp "$SCRATCH/web/${3#*//}" "$2" 2>/dev/null || { echo "curl: (22) The requested URL returned error: 404" >&2; exit 22; }
+E2
+
+subject="set-up, nothing missing"
+run bash -c 'source "$1/tools/setup.sh" && install_prerequisites test' - "$project"
+exits 0
+not_called apt-get
+
+subject="set-up, a package missing and no way to install it"
+run ABSENT=libhdf5-dev bash -c 'source "$1/tools/setup.sh" && install_prerequisites build' - "$project"
+exits 1
+complains "missing: libhdf5-dev"
+complains "apt-get install --no-install-recommends libhdf5-dev"
+not_called apt-get
+
+subject="set-up, a package missing and sudo at hand"
+impostor sudo <<<'[[ $1 != -n ]] || shift; "$@"'
+impostor apt-get <<<'exit 0'
+run ABSENT=libhdf5-dev bash -c 'source "$1/tools/setup.sh" && install_prerequisites build' - "$project"
+exits 0
+called '^sudo -n .*apt-get.*install.* libhdf5-dev$'
+called '^apt-get.* update$'
+
+subject="set-up, old cmake"
+run CMAKE_IMPOSTOR=3.22.1 bash -c 'source "$1/tools/setup.sh" && install_prerequisites build' - "$project"
+exits 1
+complains "cmake 3.25 or newer is needed"
+
+subject="test, first run, from another folder"
+forget_calls
+run bash -c 'cd / && "$1/tools/test"' - "$project"
+exits 0
+ends_with "4 passed, 0 failed, 3 skipped"
+called '^cmake --preset release .*-DORTHORNN_WERROR=ON'
+called '^ctest --test-dir build/release .* -L ^slow\$'
+called '^ctest --test-dir build/asan .* -LE ^slow\$'
+
+subject="test, nothing changed"
+forget_calls
+run "$project/tools/test"
+exits 0
+says "Nothing has changed"
+ends_with "4 passed, 0 failed, 3 skipped"
+not_called ctest
+
+subject="test --again"
+run "$project/tools/test" --again
+exits 0
+called ctest
+
+subject="test in continuous integration"
+forget_calls
+run CI=true "$project/tools/test"
+exits 0
+called ctest
+
+subject="test --fast"
+forget_calls
+run "$project/tools/test" --fast
+exits 0
+ends_with "3 passed, 0 failed, 2 skipped"
+not_called '-L ^slow'
+
+subject="test after a full run was followed by a fast one"
+forget_calls
+run "$project/tools/test"
+exits 0
+called '-L ^slow'
+
+subject="test with reference files elsewhere"
+mkdir "$scratch/reference"
+run ORTHORNN_REFERENCE_DIR="$scratch/reference" "$project/tools/test"
+echo 1 >"$scratch/reference/a.h5"
+forget_calls
+run ORTHORNN_REFERENCE_DIR="$scratch/reference" "$project/tools/test"
+called ctest
+
+for outcome in fail notrun; do
+  subject="test, one test is '$outcome'"
+  echo "$outcome" >"$scratch/red"
+  echo "// $outcome" >>"$project/src/main.cpp"
+  run "$project/tools/test"
+  exits 1
+  ends_with "4 passed, 3 failed, 3 skipped"
+  rm "$scratch/red"
+
+  subject="test after a failure, nothing changed"
+  forget_calls
+  run "$project/tools/test"
+  exits 0
+  called ctest
+done
+
+subject="test, a failure where the last run was green"
+echo fail >"$scratch/red"
+run "$project/tools/test" --again
+exits 1
+run "$project/tools/test"
+exits 1
+rm "$scratch/red"
+
+subject="test without any test"
+touch "$scratch/no-tests"
+run "$project/tools/test" --again
+exits 1
+ends_with "1 passed, 3 failed"
+rm "$scratch/no-tests"
+
+subject="test, the build fails"
+touch "$scratch/broken-build"
+run "$project/tools/test" --again
+exits 1
+ends_with "1 passed, 1 failed"
+rm "$scratch/broken-build"
+
+subject="test, a file is not formatted"
+touch "$scratch/ugly"
+run "$project/tools/test" --again
+exits 1
+says "src/main.cpp"
+ends_with "3 passed, 1 failed, 3 skipped"
+rm "$scratch/ugly"
+
+subject="test, a file changes meanwhile and is changed back later"
+cp "$project/src/main.cpp" "$scratch/main.cpp"
+touch "$scratch/during"
+run "$project/tools/test" --again
+exits 0
+rm "$scratch/during"
+cp "$scratch/main.cpp" "$project/src"
+forget_calls
+run "$project/tools/test"
+exits 0
+called ctest
+
+if command -v git >/dev/null; then
+  subject="test in a git checkout"
+  git -C "$project" -c init.defaultBranch=main init -q
+  printf '/build/\n/ignored\n' >"$project/.gitignore"
+  run "$project/tools/test"
+  exits 0
+  touch "$project/ignored"
+  forget_calls
+  run "$project/tools/test"
+  not_called ctest
+  touch "$project/untracked"
+  run "$project/tools/test"
+  exits 0
+  called ctest
+fi
+
+subject="quickstart, first run"
+forget_calls
+run "$project/tools/quickstart"
+exits 0
+called '^orthornn train copying .*--until-solved'
+not_called resume
+says "99.98 %"
+says "0.1733"
+says "4200"
+
+subject="quickstart, second run"
+forget_calls
+run "$project/tools/quickstart"
+exits 0
+not_called '^orthornn train'
+says "was there already"
+
+subject="quickstart after an interrupted training"
+model=$project/runs/quickstart/model.h5
+sed -i 's/"solved": true/"solved": false/' "$model"
+run "$project/tools/quickstart"
+exits 0
+called '^orthornn train copying .*--resume'
+
+subject="quickstart, the model is damaged"
+echo damaged >"$model"
+run "$project/tools/quickstart"
+exits 1
+complains "cannot be evaluated"
+rm "$model"
+
+subject="quickstart, the training fails"
+touch "$scratch/broken-training"
+run "$project/tools/quickstart"
+exits 1
+complains "training stopped"
+rm "$scratch/broken-training"
+
+subject="quickstart, the build fails"
+touch "$scratch/broken-build"
+run "$project/tools/quickstart"
+exits 1
+complains "could not be configured"
+
+mirror=$scratch/web/ossci-datasets.s3.amazonaws.com/mnist
+anki=$scratch/web/www.manythings.org/anki
+mkdir -p "$mirror" "$anki" "$scratch/own/mnist"
+echo digits >"$mirror/images.gz"
+echo names >"$mirror/labels.gz"
+echo PK-old >"$anki/spa-eng.zip"
+cp "$mirror"/* "$scratch/own/mnist"
+(cd "$mirror/.." && sha256sum mnist/*) >"$scratch/sums"
+(cd "$anki" && sha256sum spa-eng.zip | sed 's, \([^ ]*\)$, tatoeba/\1,') >>"$scratch/sums"
+fetch() { run ORTHORNN_DATA_SHA256="$scratch/sums" "$project/tools/fetch-data" "$@"; }
+fetched=$project/data/mnist
+
+subject="fetch-data, usage"
+fetch
+exits 2
+fetch cifar
+exits 2
+fetch mnist --from
+exits 2
+
+subject="fetch-data, checksums of the project"
+check "five files expected" [ "$(grep -cE '^[0-9a-f]{64}  (mnist|tatoeba)/[a-z0-9.-]+$' "$root/tools/data.sha256")" = 5 ]
+
+subject="fetch-data, from the mirror"
+fetch mnist
+exits 0
+check "files should arrive intact" diff -r "$mirror" "$fetched"
+
+subject="fetch-data, all there"
+forget_calls
+fetch mnist
+exits 0
+says "nothing to do"
+not_called curl
+
+subject="fetch-data, a file in place is damaged"
+echo damage >>"$fetched/labels.gz"
+fetch mnist
+exits 1
+complains "labels.gz' is damaged"
+complains "expected sha256"
+complains_in_one_line
+rm -r "$fetched"
+
+for from in own own/mnist; do
+  subject="fetch-data --from $from"
+  fetch mnist --from "$scratch/$from" --to "$scratch/to"
+  exits 0
+  check "files should arrive intact" diff -r "$mirror" "$scratch/to"
+  rm -r "$scratch/to"
+done
+
+subject="fetch-data --from, a damaged file"
+echo damage >>"$scratch/own/mnist/images.gz"
+fetch mnist --from "$scratch/own"
+exits 1
+complains "is damaged"
+complains_in_one_line
+check "nothing should be left behind" [ -z "$(ls -A "$fetched")" ]
+
+subject="fetch-data --from, a missing file"
+rm "$scratch/own/mnist/images.gz"
+fetch mnist --from "$scratch/own"
+exits 1
+complains "expected images.gz"
+complains_in_one_line
+
+subject="fetch-data --from, a missing folder"
+fetch mnist --from "$scratch/nowhere"
+exits 1
+complains "no such folder"
+complains_in_one_line
+
+subject="fetch-data --to, not writable"
+fetch mnist --to "$scratch/sums/mnist"
+exits 1
+complains "cannot write"
+complains_in_one_line
+
+subject="fetch-data, the mirror has another file"
+echo "<html>" >"$mirror/images.gz"
+fetch mnist
+exits 1
+complains "found $(sha256sum <"$mirror/images.gz" | cut -d ' ' -f 1)"
+complains_in_one_line
+is_absent "$fetched/images.gz"
+
+subject="fetch-data, no network"
+rm -r "$mirror"
+fetch mnist
+exits 1
+complains "could not download images.gz"
+complains "--from"
+complains_in_one_line
+
+subject="fetch-data tatoeba"
+fetch tatoeba
+exits 0
+exists "$project/data/tatoeba/spa-eng.zip"
+
+subject="fetch-data tatoeba, a newer edition"
+rm "$project/data/tatoeba/spa-eng.zip"
+echo PK-new >"$anki/spa-eng.zip"
+fetch tatoeba
+exits 1
+complains "updated it"
+complains "mv '"
+complains_in_one_line
+exists "$project/data/tatoeba/spa-eng.zip.new"
+is_absent "$project/data/tatoeba/spa-eng.zip"
+
+echo "$checks checks, $failures failed"
+[[ $failures == 0 ]]

@@ -1,0 +1,141 @@
+# shellcheck shell=bash
+# Sourced by tools/quickstart and tools/test:
+#
+#   install_prerequisites build|test   what the build needs, for test with clang-format; exits 1 if it cannot
+#
+# Only what is missing is installed. ORTHORNN_SKIP_SETUP=1 leaves the machine alone, for those who keep the
+# libraries elsewhere (conda, spack, modules) and let CMake find them through CMAKE_PREFIX_PATH.
+
+libraries=(libeigen3-dev libhdf5-dev catch2 libcli11-dev libfmt-dev libspdlog-dev nlohmann-json3-dev zlib1g-dev)
+pkg_config_names=(eigen3 hdf5 catch2 CLI11 fmt spdlog nlohmann_json zlib)  # the same, in the same order
+oldest_gcc=12
+oldest_cmake=3.25
+
+fail() {
+  echo "${0##*/}: $*" >&2
+  exit 1
+}
+
+# version_at_least HAVE WANTED
+version_at_least() {
+  [[ $(printf '%s\n' "$1" "$2" | sort -V | head -n 1) == "$2" ]]
+}
+
+has() {
+  command -v "$1" >/dev/null
+}
+
+# Prints the command of clang-format 14, the version the sources are formatted with.
+find_clang_format() {
+  local name
+  for name in clang-format-14 clang-format; do
+    if [[ $("$name" --version 2>/dev/null) =~ version\ 14\. ]]; then
+      echo "$name"
+      return
+    fi
+  done
+  return 1
+}
+
+# Tools count by their command, wherever it comes from; prints the packages that would bring the others.
+missing_tools() {
+  [[ -n ${CXX:-} ]] || has g++ || echo g++
+  has cmake || echo cmake
+  has ninja || echo ninja-build
+  has pkg-config || echo pkg-config
+  has curl || printf '%s\n' curl ca-certificates
+}
+
+missing_libraries() {
+  local installed name
+  installed=$(dpkg-query -W -f '${db:Status-Status} ${Package}\n' "${libraries[@]}" 2>/dev/null || true)
+  for name in "${libraries[@]}"; do
+    grep -qxF "installed $name" <<<"$installed" || echo "$name"
+  done
+}
+
+offered_by_apt() {
+  [[ -n $(apt-cache show "$1" 2>/dev/null) ]]
+}
+
+# Releases that no longer offer this version do without: tools/test then reports its format check as skipped.
+# Where apt's lists have never been fetched, they say nothing about that yet.
+missing_formatter() {
+  find_clang_format >/dev/null && return
+  ! compgen -G '/var/lib/apt/lists/*Packages*' >/dev/null || offered_by_apt clang-format-14 || return 0
+  echo clang-format-14
+}
+
+may_become_root() {
+  [[ $(id -u) == 0 ]] && return
+  has sudo && { sudo -n true 2>/dev/null || [[ -t 0 && -t 2 ]]; }
+}
+
+# as_root COMMAND...: sudo asks for a password only if it must (and only where may_become_root saw a terminal).
+as_root() {
+  if [[ $(id -u) == 0 ]]; then
+    "$@"
+  elif sudo -n true 2>/dev/null; then
+    sudo -n "$@"
+  else
+    sudo "$@"
+  fi
+}
+
+install_with_apt() {
+  local packages=("$@") apt=(env DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=300)
+  may_become_root || fail "these packages are missing: $*
+Installing them takes an administrator, once:
+
+  apt-get update && apt-get install --no-install-recommends $*
+"
+  echo "Installing what is missing: $*"
+  as_root "${apt[@]}" update </dev/null || echo "The package lists could not be refreshed; going on with the old ones." >&2
+  if [[ " $* " == *" clang-format-14 "* ]] && ! offered_by_apt clang-format-14; then
+    mapfile -t packages < <(printf '%s\n' "$@" | grep -vx clang-format-14)
+  fi
+  [[ ${#packages[@]} == 0 ]] ||
+    as_root "${apt[@]}" install --yes --no-install-recommends "${packages[@]}" </dev/null >/dev/null ||
+    fail "apt-get could not install: ${packages[*]} (its own message is above; is this machine online?)"
+}
+
+# Other distributions: nothing is installed, but what is missing is named.
+check_without_apt() {
+  local missing i
+  mapfile -t missing < <(missing_tools)
+  if has pkg-config; then
+    for i in "${!libraries[@]}"; do
+      pkg-config --exists "${pkg_config_names[i]}" || missing+=("${libraries[i]}")
+    done
+  else
+    missing+=("${libraries[@]}")
+  fi
+  [[ ${#missing[@]} == 0 ]] || fail "there is no apt-get here, and these seem to be missing: ${missing[*]}
+(by their names in Debian). Please install them with this system's package manager and run this again.
+ORTHORNN_SKIP_SETUP=1 skips this check, where CMake finds them in places of your own."
+}
+
+check_versions() {
+  local have
+  have=$(cmake --version | sed -n 's/^cmake version //p')
+  version_at_least "$have" "$oldest_cmake" ||
+    fail "cmake $oldest_cmake or newer is needed, and $(command -v cmake) is ${have:-of unknown version}.
+Debian 12, Ubuntu 24.04 and later bring a newer one; elsewhere 'pip install cmake' does. Put it first in PATH."
+  [[ -z ${CXX:-} ]] || return 0
+  have=$(g++ -dumpfullversion)
+  version_at_least "$have" "$oldest_gcc" ||
+    fail "g++ $oldest_gcc or newer is needed, and $(command -v g++) is ${have:-of unknown version}.
+If there is a newer compiler under another name, name it: CXX=g++-13 $0"
+}
+
+install_prerequisites() {
+  [[ ${ORTHORNN_SKIP_SETUP:-} != 1 ]] || return 0
+  if has apt-get && has dpkg-query; then
+    local missing
+    mapfile -t missing < <(missing_tools; missing_libraries; [[ $1 != test ]] || missing_formatter)
+    [[ ${#missing[@]} == 0 ]] || install_with_apt "${missing[@]}"
+  else
+    check_without_apt
+  fi
+  check_versions
+}
