@@ -8,11 +8,16 @@ namespace orthornn {
 
 std::string name_of(Activation activation) {
   switch (activation) {
-    case Activation::tanh: return "tanh";
-    case Activation::relu: return "relu";
-    case Activation::abs: return "abs";
-    case Activation::modrelu: return "modrelu";
-    case Activation::identity: return "identity";
+    case Activation::tanh:
+      return "tanh";
+    case Activation::relu:
+      return "relu";
+    case Activation::abs:
+      return "abs";
+    case Activation::modrelu:
+      return "modrelu";
+    case Activation::identity:
+      return "identity";
   }
   return {};
 }
@@ -22,7 +27,8 @@ Activation parse_activation(const std::string& name) {
   for (const Activation activation : {tanh, relu, abs, modrelu, identity}) {
     if (name == name_of(activation)) return activation;
   }
-  throw ValueError(fmt::format("unknown activation '{}'; expected tanh, relu, abs, modrelu or identity", name));
+  throw ValueError(
+      fmt::format("unknown activation '{}'; expected tanh, relu, abs, modrelu or identity", name));
 }
 
 }  // namespace orthornn

@@ -39,8 +39,8 @@ RecurrentLayer<T>::RecurrentLayer(ParameterSet<T>& parameters, const std::string
       input_product_(std::make_shared<InputProduct>()) {
   if (input_size < 1) throw ValueError(fmt::format("input size {}; expected at least 1", input_size));
   const Index n = options.hidden_size;
-  transition_index_ = parameters.add(prefix + "/" + transition_->parameter_name(), transition_->parameter_shape(),
-                                     transition_->parameter_kind());
+  transition_index_ = parameters.add(prefix + "/" + transition_->parameter_name(),
+                                     transition_->parameter_shape(), transition_->parameter_kind());
   if (options.input_matrix == InputMatrix::stiefel) {
     stiefel_.emplace(n, input_size);
     input_index_ = parameters.add(prefix + "/input_reflection_vectors", stiefel_->parameter_shape(),
@@ -50,7 +50,8 @@ RecurrentLayer<T>::RecurrentLayer(ParameterSet<T>& parameters, const std::string
     input_index_ = parameters.add(prefix + "/input_weights", {n, input_size});
   }
   bias_index_ = parameters.add(prefix + "/bias", {n});
-  if (options.activation == Activation::modrelu) modrelu_index_ = parameters.add(prefix + "/modrelu_bias", {n});
+  if (options.activation == Activation::modrelu)
+    modrelu_index_ = parameters.add(prefix + "/modrelu_bias", {n});
 }
 
 template <class T>
@@ -89,11 +90,13 @@ void RecurrentLayer<T>::prepare() {
 }
 
 template <class T>
-void RecurrentLayer<T>::check_input(const SequenceInput<T>& input, TensorView<const std::int32_t> lengths) const {
+void RecurrentLayer<T>::check_input(const SequenceInput<T>& input,
+                                    TensorView<const std::int32_t> lengths) const {
   const Index length = input.length();
   const Index batch = input.batch();
   if (length < 1 || batch < 1) {
-    throw ShapeError(fmt::format("an input of {} steps and {} sequences; expected at least one of each", length, batch));
+    throw ShapeError(
+        fmt::format("an input of {} steps and {} sequences; expected at least one of each", length, batch));
   }
   if (!input.vectors.empty()) check_shape("input", input.vectors.shape(), {length, batch, input_size_});
   for (const std::int32_t symbol : input.symbols) {
@@ -108,8 +111,8 @@ void RecurrentLayer<T>::check_input(const SequenceInput<T>& input, TensorView<co
   }
 }
 
-/// Slot t + 1 of the states <- W x_t + b. Nothing here is sequential, so threads share the steps; each step is one
-/// product of its own, so that one step alone (generation) gives the same numbers.
+/// Slot t + 1 of the states <- W x_t + b. Nothing here is sequential, so threads share the steps; each step
+/// is one product of its own, so that one step alone (generation) gives the same numbers.
 template <class T>
 void RecurrentLayer<T>::add_input(const SequenceInput<T>& input) {
   const TensorView<const T> bias = std::as_const(parameters_).value(bias_index_);
@@ -158,16 +161,15 @@ void RecurrentLayer<T>::backward(const SequenceInput<T>& input, ConstTensorView<
                                  TensorView<const std::int32_t> lengths, TensorView<T> d_input) {
   const Index length = input.length();
   d_initial_state_.reserve({input.batch(), options_.hidden_size});
-  rollout_backward<T>(*transition_, options_.activation, lengths, states_, d_h_last, d_states_, d_initial_state_,
-                      cache_);
+  rollout_backward<T>(*transition_, options_.activation, lengths, states_, d_h_last, d_states_,
+                      d_initial_state_, cache_);
   const auto coefficients = [&](const Tensor<T>& c) {
     const Index count = transition_->coefficient_count();
     return MatrixView<const T>{c.data(), count, length * input.batch(), count};
   };
-  transition_->backward_of_rollout(columns_of(std::as_const(d_states_)),
-                                   columns_of(std::as_const(states_).view().slice(0, length)),
-                                   coefficients(cache_.z), coefficients(cache_.y),
-                                   parameters_.gradient(transition_index_));
+  transition_->backward_of_rollout(
+      columns_of(std::as_const(d_states_)), columns_of(std::as_const(states_).view().slice(0, length)),
+      coefficients(cache_.z), coefficients(cache_.y), parameters_.gradient(transition_index_));
   backward_of_input(input, d_input);
 }
 

@@ -9,10 +9,6 @@
 namespace orthornn {
 namespace {
 
-// Threads own whole sequences and carry them through all of T with no synchronisation. Borders at multiples of the
-// product kernel's column group and of the reflection tiles keep every sum in the same order.
-constexpr Index batch_grain = 16;
-
 /// h <- sigma(h) for the columns of h; signs as large as h, for abs.
 template <class T>
 void activate(Activation activation, MatrixView<T> h, const T* modrelu_bias, std::int8_t* signs) {
@@ -74,7 +70,8 @@ void zero_column(MatrixView<T> m, Index j) {
 }  // namespace
 
 template <class T>
-void RolloutCache<T>::reserve(Index length, Index batch, const Transition<T>& transition, Activation activation) {
+void RolloutCache<T>::reserve(Index length, Index batch, const Transition<T>& transition,
+                              Activation activation) {
   z.reserve({length, batch, transition.coefficient_count()});
   y.reserve({length, batch, transition.coefficient_count()});
   if (activation == Activation::abs) signs.reserve({length, batch, transition.hidden_size()});
@@ -87,7 +84,8 @@ void rollout_forward(const Transition<T>& transition, Activation activation, Con
   const Index length = states.shape()[0] - 1;
   const Index batch = states.shape()[1];
   cache.reserve(length, batch, transition, activation);
-  parallel_for(batch, batch_grain, [&](Index first, Index last) {
+  // Threads own whole sequences and carry them through all of T with no synchronisation.
+  parallel_for(batch, transition.column_grain(), [&](Index first, Index last) {
     const auto live_steps = [&](Index j) { return lengths.empty() ? length : Index{lengths(first + j)}; };
     const auto sequences = [&](auto tensor) { return columns_of(tensor).columns(first, last - first); };
     const MatrixView<T> final_states = sequences(h_last);
@@ -118,7 +116,7 @@ void rollout_backward(const Transition<T>& transition, Activation activation,
                       RolloutCache<T>& cache) {
   const Index length = states.shape()[0] - 1;
   const Index batch = states.shape()[1];
-  parallel_for(batch, batch_grain, [&](Index first, Index last) {
+  parallel_for(batch, transition.column_grain(), [&](Index first, Index last) {
     const auto live_steps = [&](Index j) { return lengths.empty() ? length : Index{lengths(first + j)}; };
     const auto sequences = [&](auto tensor) { return columns_of(tensor).columns(first, last - first); };
     const auto add_last = [&](MatrixView<T> d, Index t) {
@@ -137,7 +135,8 @@ void rollout_backward(const Transition<T>& transition, Activation activation,
       for (Index j = 0; j < g.cols; ++j) {
         if (t >= live_steps(j)) zero_column(g, j);
       }
-      const std::int8_t* signs = activation == Activation::abs ? sequences(cache.signs.view()[t]).data : nullptr;
+      const std::int8_t* signs =
+          activation == Activation::abs ? sequences(cache.signs.view()[t]).data : nullptr;
       differentiate<T>(activation, sequences(states[t + 1]), signs, g);
       const MatrixView<T> previous = t > 0 ? sequences(d_states[t - 1]) : initial;
       transition.multiply_add_transposed(g, previous, sequences(cache.y.view()[t]));
@@ -146,12 +145,13 @@ void rollout_backward(const Transition<T>& transition, Activation activation,
   });
 }
 
-#define ORTHORNN_INSTANTIATE(T)                                                                                 \
-  template struct RolloutCache<T>;                                                                              \
-  template void rollout_forward<T>(const Transition<T>&, Activation, ConstTensorView<T>,                        \
-                                   TensorView<const std::int32_t>, TensorView<T>, TensorView<T>, RolloutCache<T>&); \
-  template void rollout_backward<T>(const Transition<T>&, Activation, TensorView<const std::int32_t>,           \
-                                    ConstTensorView<T>, ConstTensorView<T>, TensorView<T>, TensorView<T>,       \
+#define ORTHORNN_INSTANTIATE(T)                                                                           \
+  template struct RolloutCache<T>;                                                                        \
+  template void rollout_forward<T>(const Transition<T>&, Activation, ConstTensorView<T>,                  \
+                                   TensorView<const std::int32_t>, TensorView<T>, TensorView<T>,          \
+                                   RolloutCache<T>&);                                                     \
+  template void rollout_backward<T>(const Transition<T>&, Activation, TensorView<const std::int32_t>,     \
+                                    ConstTensorView<T>, ConstTensorView<T>, TensorView<T>, TensorView<T>, \
                                     RolloutCache<T>&);
 ORTHORNN_INSTANTIATE(float)
 ORTHORNN_INSTANTIATE(double)

@@ -52,9 +52,7 @@ void set_thread_count(int count) {
 
 namespace detail {
 
-void* allocate(Device, std::size_t bytes) {
-  return bytes == 0 ? nullptr : ::operator new(bytes, alignment);
-}
+void* allocate(Device, std::size_t bytes) { return bytes == 0 ? nullptr : ::operator new(bytes, alignment); }
 
 void release(Device, void* memory) noexcept { ::operator delete(memory, alignment); }
 

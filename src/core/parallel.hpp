@@ -14,7 +14,7 @@ namespace orthornn {
 /// the borders fall.
 template <class Body>
 void parallel_for(Index count, Index grain, const Body& body) {
-  const Index grains = (count + grain - 1) / grain;
+  const Index grains = count / grain + (count % grain != 0);
   const int threads = static_cast<int>(std::min<Index>(thread_count(), grains));
   if (threads <= 1 || omp_in_parallel()) {
     if (count > 0) body(Index{0}, count);

@@ -28,7 +28,8 @@ struct Blocking {
 
 template <class T>
 Blocking blocking(Index rows, Index cols, Index depth) {
-  Index kc = depth, mc = rows, nc = cols;
+  // Eigen divides by them.
+  Index kc = std::max<Index>(depth, 1), mc = std::max<Index>(rows, 1), nc = std::max<Index>(cols, 1);
   Eigen::internal::computeProductBlockingSizes<T, T>(kc, mc, nc, Index{1});
   const auto round_up = [](Index n, Index group) { return (n + group - 1) / group * group; };
   return {round_up(std::max<Index>(mc, 1), row_group<T>), round_up(std::max<Index>(nc, 1), column_group<T>),
@@ -41,14 +42,14 @@ void pack_left(T* packed, const Operand<T>& a, Index row, Index k, Index rows, I
   using namespace Eigen::internal;
   if (a.is_transposed) {
     using Mapper = const_blas_data_mapper<T, Index, Eigen::RowMajor>;
-    gemm_pack_lhs<T, Index, Mapper, Traits<T>::mr, Traits<T>::LhsProgress, typename Traits<T>::LhsPacket4Packing,
-                  Eigen::RowMajor>()(packed, Mapper(a.matrix.data + k + row * a.matrix.stride, a.matrix.stride),
-                                     depth, rows);
+    gemm_pack_lhs<T, Index, Mapper, Traits<T>::mr, Traits<T>::LhsProgress,
+                  typename Traits<T>::LhsPacket4Packing, Eigen::RowMajor>()(
+        packed, Mapper(a.matrix.data + k + row * a.matrix.stride, a.matrix.stride), depth, rows);
   } else {
     using Mapper = const_blas_data_mapper<T, Index, Eigen::ColMajor>;
-    gemm_pack_lhs<T, Index, Mapper, Traits<T>::mr, Traits<T>::LhsProgress, typename Traits<T>::LhsPacket4Packing,
-                  Eigen::ColMajor>()(packed, Mapper(a.matrix.data + row + k * a.matrix.stride, a.matrix.stride),
-                                     depth, rows);
+    gemm_pack_lhs<T, Index, Mapper, Traits<T>::mr, Traits<T>::LhsProgress,
+                  typename Traits<T>::LhsPacket4Packing, Eigen::ColMajor>()(
+        packed, Mapper(a.matrix.data + row + k * a.matrix.stride, a.matrix.stride), depth, rows);
   }
 }
 

@@ -30,8 +30,8 @@ void scale(MatrixView<T> c, T beta) {
 
 /// The part of c whose upper left corner is (row, col) in the whole product.
 template <class T>
-void gemm_block(T alpha, const Operand<T>& a, const Operand<T>& b, T beta, MatrixView<T> c, Index row, Index col,
-                const block_kernel::Blocking& blocking) {
+void gemm_block(T alpha, const Operand<T>& a, const Operand<T>& b, T beta, MatrixView<T> c, Index row,
+                Index col, const block_kernel::Blocking& blocking) {
   scale(c, beta);
   const Index depth = a.cols();
   if (depth == 0) return;
@@ -58,12 +58,13 @@ void gemm_block(T alpha, const Operand<T>& a, const Operand<T>& b, T beta, Matri
 }  // namespace
 
 template <class T>
-void gemm(std::type_identity_t<T> alpha, std::type_identity_t<Operand<T>> a, std::type_identity_t<Operand<T>> b,
-          std::type_identity_t<T> beta, MatrixView<T> c) {
+void gemm(std::type_identity_t<T> alpha, std::type_identity_t<Operand<T>> a,
+          std::type_identity_t<Operand<T>> b, std::type_identity_t<T> beta, MatrixView<T> c) {
   assert(a.rows() == c.rows && b.cols() == c.cols && a.cols() == b.rows());
   // The blocking is that of the whole product, so that threads cut c but never the order of a sum.
   const block_kernel::Blocking blocking = block_kernel::blocking<T>(c.rows, c.cols, a.cols());
-  const double flops = 2.0 * static_cast<double>(c.rows) * static_cast<double>(c.cols) * static_cast<double>(a.cols());
+  const double flops =
+      2.0 * static_cast<double>(c.rows) * static_cast<double>(c.cols) * static_cast<double>(a.cols());
   if (flops < serial_flops) {
     gemm_block<T>(alpha, a, b, beta, c, 0, 0, blocking);
   } else if (c.cols >= c.rows) {

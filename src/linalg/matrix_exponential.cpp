@@ -50,7 +50,8 @@ void ExponentialOf<T>::run(const Dual& a, const Dual& result) {
 
   // 1. Powers of the scaled matrix up to the fourth.
   std::array<Dual, 5> power{};
-  for (std::size_t i = 1; i < power.size(); ++i) power[i] = workspace(static_cast<Index>(i) - 1, with_derivative);
+  for (std::size_t i = 1; i < power.size(); ++i)
+    power[i] = workspace(static_cast<Index>(i) - 1, with_derivative);
   eigen(power[1].value) = scale * eigen(a.value);
   if (with_derivative) eigen(power[1].derivative) = scale * eigen(a.derivative);
   multiply(power[1], power[1], power[2]);
@@ -72,7 +73,8 @@ void ExponentialOf<T>::run(const Dual& a, const Dual& result) {
     }
   };
   eigen(sum.value) = static_cast<T>(inverse_factorials[16]) * eigen(power[4].value);
-  if (with_derivative) eigen(sum.derivative) = static_cast<T>(inverse_factorials[16]) * eigen(power[4].derivative);
+  if (with_derivative)
+    eigen(sum.derivative) = static_cast<T>(inverse_factorials[16]) * eigen(power[4].derivative);
   add_terms(12, sum);
   for (const std::size_t first : {8, 4, 0}) {
     multiply(sum, power[4], next);

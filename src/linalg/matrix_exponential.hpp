@@ -5,8 +5,8 @@
 namespace orthornn {
 
 /// exp(A), and its directional derivative L(A, E) = d/dt exp(A + tE) at t = 0, by scaling and squaring of the
-/// Taylor polynomial of degree 16 (Paterson-Stockmeyer; |A| / 2^s <= 0.8 keeps the truncation below the double's
-/// rounding). Products alone: no linear solves, and no memory after the first call.
+/// Taylor polynomial of degree 16 (Paterson-Stockmeyer; |A| / 2^s <= 0.8 keeps the truncation below the
+/// double's rounding). Products alone: no linear solves, and no memory after the first call.
 template <class T>
 class ExponentialOf {
  public:

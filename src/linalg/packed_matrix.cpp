@@ -40,9 +40,11 @@ void PackedMatrix<T>::pack(const Operand<T>& matrix) {
 }
 
 template <class T>
-void PackedMatrix<T>::multiply_add(std::type_identity_t<T> alpha, MatrixView<const T> b, MatrixView<T> c) const {
+void PackedMatrix<T>::multiply_add(std::type_identity_t<T> alpha, MatrixView<const T> b,
+                                   MatrixView<T> c) const {
   assert(b.rows == cols_ && c.rows == rows_ && b.cols == c.cols);
-  T* right = thread_scratch<T, RightBlock>(std::min(blocking_.depth, cols_) * std::min(panel_columns, b.cols));
+  T* right =
+      thread_scratch<T, RightBlock>(std::min(blocking_.depth, cols_) * std::min(panel_columns, b.cols));
   for (Index j = 0; j < b.cols; j += panel_columns) {
     const Index j_count = std::min(panel_columns, b.cols - j);
     const T* block = packed_.data();

@@ -4,8 +4,8 @@
 
 namespace orthornn {
 
-/// A matrix in the order in which the product kernel reads it, for a recurrence that multiplies by it T times:
-/// packing costs about as much as a product with a few columns, so it is done once.
+/// A matrix in the order in which the product kernel reads it, for a recurrence that multiplies by it T
+/// times: packing costs about as much as a product with a few columns, so it is done once.
 template <class T>
 class PackedMatrix {
  public:

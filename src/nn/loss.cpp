@@ -15,8 +15,8 @@ namespace {
 
 struct BlockSums;
 
-// Rows that are summed by themselves before the sums are added up in order: a size of our own, so that the number of
-// threads changes no rounding.
+// Rows that are summed by themselves before the sums are added up in order: a size of our own, so that the
+// number of threads changes no rounding.
 constexpr Index block_rows = 512;
 
 /// sum over blocks of body(first row, last row), which returns a double.
@@ -51,8 +51,9 @@ double softmax_cross_entropy(TensorView<T> outputs, TensorView<const std::int32_
   const Index class_count = outputs.shape()[-1];
   const Index rows = outputs.shape().count() / class_count;
   if (classes.shape().count() != rows) {
-    throw ShapeError(fmt::format("classes have shape {}, outputs {}; expected one class for each row of outputs",
-                                 to_string(classes.shape()), to_string(outputs.shape())));
+    throw ShapeError(
+        fmt::format("classes have shape {}, outputs {}; expected one class for each row of outputs",
+                    to_string(classes.shape()), to_string(outputs.shape())));
   }
   Index counted = 0;
   for (const std::int32_t c : classes) {
@@ -91,7 +92,8 @@ double mean_squared_error(TensorView<T> outputs, TensorView<const float> values,
   return scale * sum_over_blocks(outputs.size(), [&](Index first, Index last) {
            double sum = 0;
            for (Index i = first; i < last; ++i) {
-             const double difference = static_cast<double>(outputs.data()[i]) - static_cast<double>(values.data()[i]);
+             const double difference =
+                 static_cast<double>(outputs.data()[i]) - static_cast<double>(values.data()[i]);
              sum += difference * difference;
              if (gradient) outputs.data()[i] = static_cast<T>(2 * scale * difference);
            }

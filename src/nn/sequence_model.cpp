@@ -30,7 +30,8 @@ SequenceModel<T>::SequenceModel(Device device, const ModelOptions& options, std:
   if (options.cells.empty()) throw ValueError("a model needs at least one cell");
   if (output_size(options.readout) < 1) throw ValueError("a readout needs at least one output");
   if (const auto* embedding = std::get_if<TokenEmbedding>(&options.input)) {
-    if (embedding->tokens < 1) throw ValueError(fmt::format("{} tokens; expected at least 1", embedding->tokens));
+    if (embedding->tokens < 1)
+      throw ValueError(fmt::format("{} tokens; expected at least 1", embedding->tokens));
     embedding_index_ = parameters_.add("embedding/vectors", {embedding->tokens, embedding->size});
   }
   Index input_size = std::visit(InputSize{}, options.input);
@@ -61,7 +62,8 @@ void SequenceModel<T>::prepare() {
 template <class T>
 SequenceInput<T> SequenceModel<T>::first_input(const Batch& batch) {
   if (const auto* dense = std::get_if<DenseInput>(&options_.input)) {
-    if (batch.features.shape().rank() != 3) check_shape("features", batch.features.shape(), {0, 0, dense->size});
+    if (batch.features.shape().rank() != 3)
+      check_shape("features", batch.features.shape(), {0, 0, dense->size});
     features_.reserve(batch.features.shape());
     std::copy(batch.features.begin(), batch.features.end(), features_.begin());
     return {features_, {}};

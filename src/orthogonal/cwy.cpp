@@ -88,7 +88,9 @@ class DenseCwy final : public CwyTransition<T> {
     matrix_.multiply_add_transposed(g, d);
   }
 
-  double flops_per_column() const override { return 6 * static_cast<double>(this->hidden_size() * this->hidden_size()); }
+  double flops_per_column() const override {
+    return 6 * static_cast<double>(this->hidden_size() * this->hidden_size());
+  }
   double flops_of_prepare() const override {
     const double n = static_cast<double>(this->hidden_size()), l = static_cast<double>(this->reflections());
     return CwyTransition<T>::flops_of_prepare() + 2 * n * l * l + 2 * n * n * l;

@@ -20,7 +20,9 @@ class DenseMatrix {
     backward_.pack(transpose());
   }
   void multiply_add(MatrixView<const T> h, MatrixView<T> a) const { forward_.multiply_add(1, h, a); }
-  void multiply_add_transposed(MatrixView<const T> g, MatrixView<T> d) const { backward_.multiply_add(1, g, d); }
+  void multiply_add_transposed(MatrixView<const T> g, MatrixView<T> d) const {
+    backward_.multiply_add(1, g, d);
+  }
 
  private:
   Tensor<T> q_;

@@ -1,3 +1,5 @@
+#include <limits>
+
 #include "orthogonal/factories.hpp"
 #include "orthogonal/reflect_tiles.hpp"
 #include "orthogonal/reflection_transition.hpp"
@@ -13,6 +15,10 @@ class SequentialHouseholder final : public ReflectionTransition<T> {
 
   std::string form() const override { return rank_one_updates_ ? "rank-one" : "sequential"; }
   Index coefficient_count() const override { return this->reflections(); }
+  Index column_grain() const override {
+    return rank_one_updates_ ? std::numeric_limits<Index>::max() / 2
+                             : ReflectionTransition<T>::column_grain();
+  }
 
   void prepare(ConstTensorView<T> vectors) override { this->normalize(vectors); }
 
@@ -34,15 +40,16 @@ class SequentialHouseholder final : public ReflectionTransition<T> {
     check_shape("d_reflection_vectors", d_vectors.shape(), this->parameter_shape());
     const Index n = this->hidden_size();
     const Index l = this->reflections();
-    Tensor<T> identity(Shape{n, n}), d_q_columns(Shape{n, n}), ignored(Shape{n, n}), z(Shape{n, l}), y(Shape{n, l});
+    Tensor<T> identity(Shape{n, n}), d_q_columns(Shape{n, n}), ignored(Shape{n, n}), z(Shape{n, l}),
+        y(Shape{n, l});
     for (Index i = 0; i < n; ++i) {
       identity(i, i) = 1;
       for (Index j = 0; j < n; ++j) d_q_columns(j, i) = d_q(i, j);
     }
     multiply_add(columns_of(identity), columns_of(ignored), columns_of(z));
     multiply_add_transposed(columns_of(d_q_columns), columns_of(ignored), columns_of(y));
-    this->backward_of_coefficients(columns_of(d_q_columns), columns_of(identity), columns_of(z), columns_of(y),
-                                   d_vectors);
+    this->backward_of_coefficients(columns_of(d_q_columns), columns_of(identity), columns_of(z),
+                                   columns_of(y), d_vectors);
   }
 
   double flops_per_column() const override { return this->flops_of_coefficients(); }
@@ -65,12 +72,14 @@ class SequentialHouseholder final : public ReflectionTransition<T> {
 }  // namespace
 
 template <class T>
-std::unique_ptr<Transition<T>> make_householder_product(const HouseholderProduct& options, Index hidden_size) {
+std::unique_ptr<Transition<T>> make_householder_product(const HouseholderProduct& options,
+                                                        Index hidden_size) {
   return std::make_unique<SequentialHouseholder<T>>(options, hidden_size,
                                                     checked_reflections(options.reflections, hidden_size));
 }
 
 template std::unique_ptr<Transition<float>> make_householder_product<float>(const HouseholderProduct&, Index);
-template std::unique_ptr<Transition<double>> make_householder_product<double>(const HouseholderProduct&, Index);
+template std::unique_ptr<Transition<double>> make_householder_product<double>(const HouseholderProduct&,
+                                                                              Index);
 
 }  // namespace orthornn

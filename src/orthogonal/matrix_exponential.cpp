@@ -5,6 +5,7 @@
 #include <numbers>
 
 #include "linalg/eigen_map.hpp"
+#include "orthogonal/check_orthogonal.hpp"
 #include "orthogonal/dense_transition.hpp"
 #include "orthogonal/factories.hpp"
 #include "orthogonal/initial_matrix.hpp"
@@ -42,6 +43,7 @@ class ExponentialMatrix final : public DenseTransition<T> {
   void parameters_of(ConstTensorView<T> q, TensorView<T> x) const override {
     check_shape("orthogonal matrix", q.shape(), this->parameter_shape());
     check_shape("skew_parameters", x.shape(), this->parameter_shape());
+    check_orthogonal<T>(q);
     Tensor<double> exact(q.shape());
     std::copy(q.begin(), q.end(), exact.begin());
     logarithm(exact, x);
@@ -53,7 +55,8 @@ class ExponentialMatrix final : public DenseTransition<T> {
     for (Index i = 0; i < n; ++i) {
       for (Index j = 0; j < n; ++j) {
         generator_(i, j) = x(i, j) - x(j, i);
-        if (!std::isfinite(generator_(i, j))) throw ValueError("skew_parameters hold a value that is not finite");
+        if (!std::isfinite(generator_(i, j)))
+          throw ValueError("skew_parameters hold a value that is not finite");
       }
     }
     // The column-major view is A^T, and exp(A^T) = exp(A)^T: again the column-major view of C order.
@@ -61,8 +64,8 @@ class ExponentialMatrix final : public DenseTransition<T> {
     this->matrix_.pack();
   }
 
-  // dA = L(A^T, dQ), dX = dA - dA^T. Columns of the views are rows, so the derivative is taken at A^T of dQ^T's
-  // transpose: L(A, dQ^T) = dA^T.
+  // dA = L(A^T, dQ), dX = dA - dA^T. Columns of the views are rows, so the derivative is taken at A^T of
+  // dQ^T's transpose: L(A, dQ^T) = dA^T.
   void backward(ConstTensorView<T> d_q, TensorView<T> d_x) override {
     check_shape("d_q", d_q.shape(), {this->hidden_size(), this->hidden_size()});
     check_shape("d_skew_parameters", d_x.shape(), this->parameter_shape());
@@ -79,12 +82,15 @@ class ExponentialMatrix final : public DenseTransition<T> {
     }
   }
 
-  /// Six products for the polynomial, and about four squarings for generators of norm ten; three times that for the
-  /// derivative.
-  double flops_of_prepare() const override { return 4 * 10 * 2 * std::pow(static_cast<double>(this->hidden_size()), 3); }
+  /// Six products for the polynomial, and about four squarings for generators of norm ten; three times that
+  /// for the derivative.
+  double flops_of_prepare() const override {
+    return 4 * 10 * 2 * std::pow(static_cast<double>(this->hidden_size()), 3);
+  }
 
  private:
-  /// The principal logarithm of a rotation: its real Schur form is block diagonal, with an angle in each block.
+  /// The principal logarithm of a rotation: its real Schur form is block diagonal, with an angle in each
+  /// block.
   void logarithm(const Tensor<double>& q, TensorView<T> x) const {
     const Index n = this->hidden_size();
     const Eigen::MatrixXd matrix = eigen(columns_of(q)).transpose();

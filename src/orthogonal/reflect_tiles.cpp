@@ -20,8 +20,8 @@ struct Lanes {
 struct TileMemory;
 struct WholeBatchMemory;
 
-/// tile_n -= previous_n * factor for all n, and returns sum_n next_n * tile_n: one pass, two reflections. Four sums
-/// side by side hide the latency of the multiply-adds.
+/// tile_n -= previous_n * factor for all n, and returns sum_n next_n * tile_n: one pass, two reflections.
+/// Four sums side by side hide the latency of the multiply-adds.
 template <class T>
 typename Lanes<T>::Type update_and_project(typename Lanes<T>::Type* tile, Index n, const T* previous,
                                            typename Lanes<T>::Type factor, const T* next) {
@@ -82,7 +82,8 @@ template <class T>
 void reflect_by_rank_one_updates(MatrixView<const std::type_identity_t<T>> u, ReflectionOrder order,
                                  MatrixView<const std::type_identity_t<T>> x, MatrixView<T> out,
                                  MatrixView<T> c) {
-  const MatrixView<T> work{thread_scratch<T, WholeBatchMemory>((u.rows + 1) * x.cols), u.rows, x.cols, u.rows};
+  const MatrixView<T> work{thread_scratch<T, WholeBatchMemory>((u.rows + 1) * x.cols), u.rows, x.cols,
+                           u.rows};
   auto state = eigen(work);
   Eigen::Map<Eigen::Matrix<T, 1, Eigen::Dynamic>> projections(work.data + u.rows * x.cols, x.cols);
   state = eigen(x);
@@ -96,10 +97,10 @@ void reflect_by_rank_one_updates(MatrixView<const std::type_identity_t<T>> u, Re
   eigen(out) += state;
 }
 
-#define ORTHORNN_INSTANTIATE(T)                                                                         \
+#define ORTHORNN_INSTANTIATE(T)                                                                            \
   template void reflect_tiles<T>(MatrixView<const T>, ReflectionOrder, MatrixView<const T>, MatrixView<T>, \
-                                 MatrixView<T>);                                                        \
-  template void reflect_by_rank_one_updates<T>(MatrixView<const T>, ReflectionOrder, MatrixView<const T>, \
+                                 MatrixView<T>);                                                           \
+  template void reflect_by_rank_one_updates<T>(MatrixView<const T>, ReflectionOrder, MatrixView<const T>,  \
                                                MatrixView<T>, MatrixView<T>);
 ORTHORNN_INSTANTIATE(float)
 ORTHORNN_INSTANTIATE(double)

@@ -7,9 +7,9 @@ namespace orthornn {
 enum class ReflectionOrder { first_to_last, last_to_first };
 
 /// out += H(...)...H(...) x for unit reflectors u (N x L) applied one after another in the given order, and
-/// c(i, j) = 2 u_i . (column j as reflection i finds it). By the calling thread. Tiles of as many columns as a
-/// vector register has lanes stay in the first-level cache through all L reflections, and each pass over a tile
-/// updates it by one reflection and takes the dot product for the next.
+/// c(i, j) = 2 u_i . (column j as reflection i finds it). By the calling thread. Tiles of as many columns as
+/// a vector register has lanes stay in the first-level cache through all L reflections, and each pass over a
+/// tile updates it by one reflection and takes the dot product for the next.
 template <class T>
 void reflect_tiles(MatrixView<const std::type_identity_t<T>> u, ReflectionOrder order,
                    MatrixView<const std::type_identity_t<T>> x, MatrixView<T> out, MatrixView<T> c);
@@ -17,6 +17,7 @@ void reflect_tiles(MatrixView<const std::type_identity_t<T>> u, ReflectionOrder 
 /// The same by rank-one updates of all columns at once, one reflection after another.
 template <class T>
 void reflect_by_rank_one_updates(MatrixView<const std::type_identity_t<T>> u, ReflectionOrder order,
-                                 MatrixView<const std::type_identity_t<T>> x, MatrixView<T> out, MatrixView<T> c);
+                                 MatrixView<const std::type_identity_t<T>> x, MatrixView<T> out,
+                                 MatrixView<T> c);
 
 }  // namespace orthornn

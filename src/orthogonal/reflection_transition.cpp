@@ -14,8 +14,8 @@ namespace orthornn {
 Index checked_reflections(Index reflections, Index hidden_size) {
   if (reflections == 0) return hidden_size;
   if (reflections < 0 || reflections > hidden_size) {
-    throw ValueError(fmt::format("{} reflections with hidden size {}; expected 1 to {}", reflections, hidden_size,
-                                 hidden_size));
+    throw ValueError(fmt::format("{} reflections with hidden size {}; expected 1 to {}", reflections,
+                                 hidden_size, hidden_size));
   }
   return reflections;
 }

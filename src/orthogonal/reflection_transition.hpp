@@ -6,7 +6,8 @@
 
 namespace orthornn {
 
-/// A transition whose parameters are reflection vectors V [L, N]: CWY in both forms and the sequential product.
+/// A transition whose parameters are reflection vectors V [L, N]: CWY in both forms and the sequential
+/// product.
 template <class T>
 class ReflectionTransition : public Transition<T> {
  public:

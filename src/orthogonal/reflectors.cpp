@@ -10,6 +10,7 @@
 #include "linalg/eigen_map.hpp"
 #include "linalg/gemm.hpp"
 #include "linalg/triangular_inverse.hpp"
+#include "orthogonal/check_orthogonal.hpp"
 #include "orthornn/core/error.hpp"
 #include "orthornn/core/random.hpp"
 
@@ -25,12 +26,13 @@ void normalize_reflectors(ConstTensorView<T> v, TensorView<T> u, TensorView<T> n
   const auto vectors = eigen(columns_of(v));
   auto units = eigen(columns_of(u));
   for (Index i = 0; i < vectors.cols(); ++i) {
-    // Scaled by the largest entry, so that squares of very small or large entries neither vanish nor overflow.
+    // Scaled by the largest entry, so that squares of very small or large entries neither vanish nor
+    // overflow.
     const T largest = vectors.col(i).cwiseAbs().maxCoeff();
     const T norm = largest * (vectors.col(i) / largest).norm();
     if (!(norm > 0) || !std::isfinite(norm)) {
-      throw ValueError(fmt::format("reflection vector {} is {}; every one needs a finite length above zero", i,
-                                   vectors.col(i).isZero(0) ? "zero" : "not finite"));
+      throw ValueError(fmt::format("reflection vector {} is {}; every one needs a finite length above zero",
+                                   i, vectors.col(i).isZero(0) ? "zero" : "not finite"));
     }
     norms(i) = norm;
     units.col(i) = vectors.col(i) / largest;
@@ -48,8 +50,8 @@ void inverse_s_factor(MatrixView<const std::type_identity_t<T>> u, MatrixView<T>
   if constexpr (std::is_same_v<T, double>) {
     invert_upper_triangular(s_inverse);
   } else {
-    // In double: where reflection vectors are nearly parallel, large terms of the inverse's blocks cancel, and float
-    // would lose ten times as many digits as the product with S^-1 itself.
+    // In double: where reflection vectors are nearly parallel, large terms of the inverse's blocks cancel,
+    // and float would lose ten times as many digits as the product with S^-1 itself.
     const Index l = s_inverse.cols;
     const MatrixView<double> exact{thread_scratch<double, ExactSFactor>(l * l), l, l, l};
     eigen(exact) = eigen(s_inverse).template cast<double>();
@@ -90,24 +92,27 @@ template <class T>
 void reflection_vectors_of(ConstTensorView<T> q, TensorView<T> v) {
   const Index count = v.shape()[0];
   const Index n = v.shape()[1];
+  check_orthogonal<T>(q);
   // In double, and columns of Q are rows of the C-order tensor's transpose.
   Eigen::MatrixXd rest = eigen(columns_of(q)).template cast<double>().transpose();
-  const double error = (rest.transpose() * rest - Eigen::MatrixXd::Identity(n, n)).cwiseAbs().maxCoeff();
-  const double tolerance = 64 * static_cast<double>(n) * std::numeric_limits<T>::epsilon();
-  if (!(error <= tolerance)) {
-    throw ValueError(fmt::format("the matrix is not orthogonal: max |I - Q^T Q| is {:.2e}", error));
-  }
-  // A column that is a unit vector already, up to what rounding of q explains, needs no reflection.
+  // The column farthest from its unit vector comes first, for rounding errors grow as one over the distance.
+  // Nothing is left to do when all are there, up to what rounding of q explains.
   const double unit_tolerance = 16 * std::sqrt(static_cast<double>(n)) * std::numeric_limits<T>::epsilon();
   Eigen::MatrixXd vectors(n, count);
   Index used = 0;
-  for (Index i = 0; i < n; ++i) {
-    Eigen::VectorXd vector = rest.col(i);
-    vector(i) -= 1;
-    if (vector.norm() <= unit_tolerance) continue;
+  while (true) {
+    Index i = 0;
+    const double distance =
+        std::sqrt((rest - Eigen::MatrixXd::Identity(n, n)).colwise().squaredNorm().maxCoeff(&i));
+    if (distance <= unit_tolerance) break;
     if (used == count) {
       throw ValueError(fmt::format("{} reflections do not reach this matrix: rank(I - Q) is larger", count));
     }
+    Eigen::VectorXd vector = rest.col(i);
+    // q_ii - 1 of a unit column; where q_ii is near 1 the subtraction would leave its rounding error alone.
+    const double diagonal = vector(i);
+    vector(i) = 0;
+    vector(i) = diagonal > 0 ? -vector.squaredNorm() / (1 + diagonal) : diagonal - 1;
     vector.normalize();
     rest -= 2 * vector * (vector.transpose() * rest);
     vectors.col(used++) = vector;
@@ -132,18 +137,21 @@ void haar_reflection_vectors(std::uint64_t seed, TensorView<T> v) {
       squares += x * x;
     }
     // Of the last of N vectors one coordinate is left, and a reflection of it the only choice.
-    vectors(i, i) = i == vectors.rows - 1 ? T{1} : static_cast<T>(static_cast<double>(vectors(i, i)) - std::sqrt(squares));
+    vectors(i, i) = i == vectors.rows - 1
+                        ? T{1}
+                        : static_cast<T>(static_cast<double>(vectors(i, i)) - std::sqrt(squares));
   }
 }
 
-#define ORTHORNN_INSTANTIATE(T)                                                                             \
-  template void normalize_reflectors<T>(ConstTensorView<T>, TensorView<T>, TensorView<T>);                  \
-  template void inverse_s_factor<T>(MatrixView<const T>, MatrixView<T>);                                    \
-  template void symmetrize_strict_upper<T>(MatrixView<T>);                                                  \
-  template void backward_of_normalize<T>(ConstTensorView<T>, ConstTensorView<T>, ConstTensorView<T>,        \
-                                         TensorView<T>);                                                    \
-  template void backward_of_inverse<T>(MatrixView<const T>, MatrixView<const T>, MatrixView<T>, MatrixView<T>); \
-  template void reflection_vectors_of<T>(ConstTensorView<T>, TensorView<T>);                                \
+#define ORTHORNN_INSTANTIATE(T)                                                                      \
+  template void normalize_reflectors<T>(ConstTensorView<T>, TensorView<T>, TensorView<T>);           \
+  template void inverse_s_factor<T>(MatrixView<const T>, MatrixView<T>);                             \
+  template void symmetrize_strict_upper<T>(MatrixView<T>);                                           \
+  template void backward_of_normalize<T>(ConstTensorView<T>, ConstTensorView<T>, ConstTensorView<T>, \
+                                         TensorView<T>);                                             \
+  template void backward_of_inverse<T>(MatrixView<const T>, MatrixView<const T>, MatrixView<T>,      \
+                                       MatrixView<T>);                                               \
+  template void reflection_vectors_of<T>(ConstTensorView<T>, TensorView<T>);                         \
   template void haar_reflection_vectors<T>(std::uint64_t, TensorView<T>);
 ORTHORNN_INSTANTIATE(float)
 ORTHORNN_INSTANTIATE(double)

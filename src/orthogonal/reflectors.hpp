@@ -5,7 +5,8 @@
 
 namespace orthornn {
 
-/// u_i = v_i / |v_i| for v [L, N]; norms [L]. Throws ValueError naming the first vector that is zero or not finite.
+/// u_i = v_i / |v_i| for v [L, N]; norms [L]. Throws ValueError naming the first vector that is zero or not
+/// finite.
 template <class T>
 void normalize_reflectors(ConstTensorView<T> v, TensorView<T> u, TensorView<T> norms);
 
@@ -17,7 +18,8 @@ void inverse_s_factor(MatrixView<const std::type_identity_t<T>> u, MatrixView<T>
 template <class T>
 void symmetrize_strict_upper(MatrixView<T> m);
 
-/// The last step of every backward: dv_i = (du_i - u_i (u_i . du_i)) / |v_i|, all [L, N]. du and dv may be one.
+/// The last step of every backward: dv_i = (du_i - u_i (u_i . du_i)) / |v_i|, all [L, N]. du and dv may be
+/// one.
 template <class T>
 void backward_of_normalize(ConstTensorView<T> u, ConstTensorView<T> norms, ConstTensorView<T> du,
                            TensorView<T> dv);
@@ -25,12 +27,13 @@ void backward_of_normalize(ConstTensorView<T> u, ConstTensorView<T> norms, Const
 /// dS from dT where T = S^-1: -S^-T dT S^-T. `workspace` is L x L; d_s may be d_t.
 template <class T>
 void backward_of_inverse(MatrixView<const std::type_identity_t<T>> s_inverse,
-                         MatrixView<const std::type_identity_t<T>> d_t, MatrixView<T> workspace, MatrixView<T> d_s);
+                         MatrixView<const std::type_identity_t<T>> d_t, MatrixView<T> workspace,
+                         MatrixView<T> d_s);
 
-/// L reflection vectors [L, N] whose product is q [N, N]: columns are taken to unit vectors one after another (the
-/// Householder QR decomposition of q), steps that have nothing to do are left out, and pairs of equal
-/// reflections fill up. Throws ValueError when no L reflections give q: L below rank(I - q), or a determinant other
-/// than (-1)^L.
+/// L reflection vectors [L, N] whose product is q [N, N]: columns are taken to unit vectors one after
+/// another, the farthest first, until all are there (rank(I - q) reflections), and pairs of equal reflections
+/// fill up. Throws ValueError when no L reflections give q: L below rank(I - q), or a determinant other than
+/// (-1)^L.
 template <class T>
 void reflection_vectors_of(ConstTensorView<T> q, TensorView<T> v);
 

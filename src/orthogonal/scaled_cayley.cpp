@@ -1,12 +1,14 @@
+#include <fmt/format.h>
+
 #include <Eigen/LU>
 #include <algorithm>
 #include <cmath>
-
-#include <fmt/format.h>
+#include <limits>
 
 #include "linalg/eigen_map.hpp"
 #include "linalg/gemm.hpp"
 #include "linalg/lu.hpp"
+#include "orthogonal/check_orthogonal.hpp"
 #include "orthogonal/dense_transition.hpp"
 #include "orthogonal/factories.hpp"
 #include "orthogonal/initial_matrix.hpp"
@@ -43,7 +45,7 @@ class CayleyMatrix final : public DenseTransition<T> {
       // Q D with Q uniform is uniform; the transform reaches all of it but a set of measure zero.
       Tensor<double> q(this->parameter_shape());
       initial_matrix(init_, seed, n, determinant(), q);
-      return skew_parameters_of<T>(columns_of(generator_of(q)), x);
+      return skew_parameters_of<T>(columns_of(generator_of(q, std::numeric_limits<double>::epsilon())), x);
     }
     // (I - A)(I + A)^-1 of a 2 x 2 block with entries +-tan(angle / 2) is the rotation by that angle.
     Tensor<double> rotations(this->parameter_shape());
@@ -58,9 +60,10 @@ class CayleyMatrix final : public DenseTransition<T> {
   void parameters_of(ConstTensorView<T> q, TensorView<T> x) const override {
     check_shape("orthogonal matrix", q.shape(), this->parameter_shape());
     check_shape("skew_parameters", x.shape(), this->parameter_shape());
+    check_orthogonal<T>(q);
     Tensor<double> exact(q.shape());
     std::copy(q.begin(), q.end(), exact.begin());
-    skew_parameters_of<T>(columns_of(generator_of(exact)), x);
+    skew_parameters_of<T>(columns_of(generator_of(exact, std::numeric_limits<T>::epsilon())), x);
   }
 
   // K = (I + A)^-1, and (I + A)^-1 (I - A) = 2 K - I.
@@ -72,7 +75,8 @@ class CayleyMatrix final : public DenseTransition<T> {
     for (Index i = 0; i < n; ++i) {
       for (Index j = 0; j < n; ++j) {
         inverse_(i, j) = x(i, j) - x(j, i) + (i == j ? T{1} : T{0});
-        if (!std::isfinite(inverse_(i, j))) throw ValueError("skew_parameters hold a value that is not finite");
+        if (!std::isfinite(inverse_(i, j)))
+          throw ValueError("skew_parameters hold a value that is not finite");
       }
     }
     invert_general(k_transposed, columns_of(workspace_), pivots_.data());
@@ -81,7 +85,8 @@ class CayleyMatrix final : public DenseTransition<T> {
       for (Index j = 0; j < n; ++j) q(i, j) = (2 * inverse_(i, j) - (i == j ? T{1} : T{0})) * sign(j);
     }
     for (const T value : q) {
-      if (!std::isfinite(value)) throw ValueError("skew_parameters are too large: their Cayley transform overflows");
+      if (!std::isfinite(value))
+        throw ValueError("skew_parameters are too large: their Cayley transform overflows");
     }
     this->matrix_.pack();
   }
@@ -112,14 +117,16 @@ class CayleyMatrix final : public DenseTransition<T> {
   T sign(Index j) const { return j < negative_signs_ ? T{-1} : T{1}; }
   int determinant() const { return negative_signs_ % 2 == 0 ? 1 : -1; }
 
-  /// A = (I - QD)(I + QD)^-1 as a column-major matrix.
-  Tensor<double> generator_of(const Tensor<double>& q) const {
+  /// A = (I - QD)(I + QD)^-1 as a column-major matrix. An eigenvalue within what rounding q by `epsilon`
+  /// explains of -1 is one, for its A would be noise.
+  Tensor<double> generator_of(const Tensor<double>& q, double epsilon) const {
     const Index n = this->hidden_size();
     Eigen::MatrixXd plus = eigen(columns_of(q)).transpose();
     for (Index j = 0; j < negative_signs_; ++j) plus.col(j) *= -1;
     const Eigen::MatrixXd minus = Eigen::MatrixXd::Identity(n, n) - plus;
     plus += Eigen::MatrixXd::Identity(n, n);
-    const Eigen::FullPivLU<Eigen::MatrixXd> decomposition(plus);
+    Eigen::FullPivLU<Eigen::MatrixXd> decomposition(plus);
+    decomposition.setThreshold(16 * std::sqrt(static_cast<double>(n)) * epsilon);
     if (!decomposition.isInvertible()) {
       throw ValueError(fmt::format(
           "the Cayley transform with {} negative signs does not reach this matrix: Q D has an eigenvalue -1",
@@ -143,8 +150,8 @@ class CayleyMatrix final : public DenseTransition<T> {
 template <class T>
 std::unique_ptr<Transition<T>> make_scaled_cayley(const ScaledCayley& options, Index hidden_size) {
   if (options.negative_signs < 0 || options.negative_signs > hidden_size) {
-    throw ValueError(fmt::format("{} negative signs with hidden size {}; expected 0 to {}", options.negative_signs,
-                                 hidden_size, hidden_size));
+    throw ValueError(fmt::format("{} negative signs with hidden size {}; expected 0 to {}",
+                                 options.negative_signs, hidden_size, hidden_size));
   }
   return std::make_unique<CayleyMatrix<T>>(options, hidden_size);
 }

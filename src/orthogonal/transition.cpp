@@ -12,17 +12,15 @@
 namespace orthornn {
 namespace {
 
-// Borders between threads at multiples of every kernel's column group and tile.
-constexpr Index column_grain = 16;
-
 /// x <- multiply(x) for all columns, where multiply(from, to, coefficients) adds to `to`.
 template <class T, class Multiply>
-void replace_columns(MatrixView<T> x, Index coefficient_count, const Multiply& multiply) {
+void replace_columns(MatrixView<T> x, const Transition<T>& transition, const Multiply& multiply) {
+  const Index coefficient_count = transition.coefficient_count();
   Tensor<T> result(Shape{x.cols, x.rows});
   Tensor<T> coefficients(Shape{x.cols, coefficient_count});
   const auto to = columns_of(result);
   const auto c = MatrixView<T>{coefficients.data(), coefficient_count, x.cols, coefficient_count};
-  parallel_for(x.cols, column_grain, [&](Index first, Index last) {
+  parallel_for(x.cols, transition.column_grain(), [&](Index first, Index last) {
     const Index count = last - first;
     multiply(x.columns(first, count), to.columns(first, count), c.columns(first, count));
   });
@@ -34,14 +32,13 @@ void replace_columns(MatrixView<T> x, Index coefficient_count, const Multiply& m
 template <class T>
 void Transition<T>::apply(TensorView<T> h) const {
   if (h.shape().rank() == 0 || h.shape()[-1] != hidden_size_) check_shape("h", h.shape(), {hidden_size_});
-  replace_columns(columns_of(h), coefficient_count(),
-                  [this](auto from, auto to, auto c) { multiply_add(from, to, c); });
+  replace_columns(columns_of(h), *this, [this](auto from, auto to, auto c) { multiply_add(from, to, c); });
 }
 
 template <class T>
 void Transition<T>::apply_transpose(TensorView<T> h) const {
   if (h.shape().rank() == 0 || h.shape()[-1] != hidden_size_) check_shape("h", h.shape(), {hidden_size_});
-  replace_columns(columns_of(h), coefficient_count(),
+  replace_columns(columns_of(h), *this,
                   [this](auto from, auto to, auto c) { multiply_add_transposed(from, to, c); });
 }
 
@@ -115,7 +112,8 @@ std::unique_ptr<Transition<T>> prepare(const TransitionOptions& options, ConstTe
 template std::unique_ptr<Transition<float>> make_transition<float>(const TransitionOptions&, Index);
 template std::unique_ptr<Transition<double>> make_transition<double>(const TransitionOptions&, Index);
 template std::unique_ptr<Transition<float>> prepare<float>(const TransitionOptions&, ConstTensorView<float>);
-template std::unique_ptr<Transition<double>> prepare<double>(const TransitionOptions&, ConstTensorView<double>);
+template std::unique_ptr<Transition<double>> prepare<double>(const TransitionOptions&,
+                                                             ConstTensorView<double>);
 
 std::string name_of(const TransitionOptions& options) {
   static constexpr const char* names[] = {"cwy", "householder", "cayley", "expm", "free"};
@@ -124,19 +122,26 @@ std::string name_of(const TransitionOptions& options) {
 
 std::string name_of(Init init) {
   switch (init) {
-    case Init::henaff: return "henaff";
-    case Init::cayley: return "cayley";
-    case Init::haar: return "haar";
-    case Init::normal: return "normal";
+    case Init::henaff:
+      return "henaff";
+    case Init::cayley:
+      return "cayley";
+    case Init::haar:
+      return "haar";
+    case Init::normal:
+      return "normal";
   }
   return {};
 }
 
 std::string name_of(ReflectionForm form) {
   switch (form) {
-    case ReflectionForm::automatic: return "automatic";
-    case ReflectionForm::dense: return "dense";
-    case ReflectionForm::factored: return "factored";
+    case ReflectionForm::automatic:
+      return "automatic";
+    case ReflectionForm::dense:
+      return "dense";
+    case ReflectionForm::factored:
+      return "factored";
   }
   return {};
 }

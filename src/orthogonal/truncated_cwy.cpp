@@ -62,8 +62,8 @@ void TruncatedCwy<T>::backward(ConstTensorView<T> d_omega, TensorView<T> d_refle
   const auto u1 = u.block(0, 0, m_, m_);
   const auto s_inverse = columns_of(s_inverse_);
   const auto d_omega_transposed = columns_of(d_omega);
-  const auto by_u = columns_of(right_);     // dOmega^T U
-  const auto by_u1 = columns_of(left_);     // dOmega U1
+  const auto by_u = columns_of(right_);  // dOmega^T U
+  const auto by_u1 = columns_of(left_);  // dOmega U1
   const auto m = columns_of(small_);
   gemm<T>(1, d_omega_transposed, u, 0, by_u);
   gemm<T>(1, transposed(d_omega_transposed), u1, 0, by_u1);

@@ -28,13 +28,13 @@ void write_parameters(Hdf5Writer& writer, const std::string& prefix, const Param
   }
 }
 
-void read_parameters(const Hdf5Reader& reader, const std::string& prefix, const ParameterSet<float>& parameters,
-                     TensorView<float> flat) {
+void read_parameters(const Hdf5Reader& reader, const std::string& prefix,
+                     const ParameterSet<float>& parameters, TensorView<float> flat) {
   for (const Parameter& parameter : parameters.list()) {
     const std::string path = prefix + "/" + parameter.name;
     if (!reader.has(path)) {
-      throw FileError(fmt::format("{}: no dataset '{}'; expected it with shape {}", reader.file().string(), path,
-                                  to_string(parameter.shape)));
+      throw FileError(fmt::format("{}: no dataset '{}'; expected it with shape {}", reader.file().string(),
+                                  path, to_string(parameter.shape)));
     }
     const TensorView<float> window(flat.data() + parameter.offset, parameter.shape, flat.device());
     try {
@@ -44,7 +44,8 @@ void read_parameters(const Hdf5Reader& reader, const std::string& prefix, const 
     }
     for (const float x : window) {
       if (std::isfinite(x)) continue;
-      throw FileError(fmt::format("{}: dataset '{}' holds a value that is not finite", reader.file().string(), path));
+      throw FileError(
+          fmt::format("{}: dataset '{}' holds a value that is not finite", reader.file().string(), path));
     }
   }
 }
@@ -53,10 +54,12 @@ void read_parameters(const Hdf5Reader& reader, const std::string& prefix, const 
 void check_finite(const ParameterSet<float>& parameters) {
   for (const Parameter& parameter : parameters.list()) {
     const float* first = parameters.values().data() + parameter.offset;
-    if (std::all_of(first, first + parameter.shape.count(), [](float x) { return std::isfinite(x); })) continue;
-    throw ValueError(fmt::format("the training diverged: '{}' is no longer finite, so the model is not saved; try a "
-                                 "smaller learning rate or --clip",
-                                 parameter.name));
+    if (std::all_of(first, first + parameter.shape.count(), [](float x) { return std::isfinite(x); }))
+      continue;
+    throw ValueError(
+        fmt::format("the training diverged: '{}' is no longer finite, so the model is not saved; try a "
+                    "smaller learning rate or --clip",
+                    parameter.name));
   }
 }
 
@@ -91,8 +94,9 @@ std::string first_difference(const std::string& there, const std::string& here) 
 void check_format(const Hdf5Reader& reader) {
   const std::filesystem::path& file = reader.file();
   if (!reader.has_attribute("/", "format") || reader.string_attribute("/", "format") != format_name) {
-    throw FileError(fmt::format("{} is an HDF5 file but no orthornn model: its attribute 'format' is not '{}'",
-                                file.string(), format_name));
+    throw FileError(
+        fmt::format("{} is an HDF5 file but no orthornn model: its attribute 'format' is not '{}'",
+                    file.string(), format_name));
   }
   const std::int64_t found = reader.int_attribute("/", "format_version");
   if (found > format_version) {
@@ -196,7 +200,8 @@ void restore(const std::filesystem::path& file, Trainer& trainer) {
   const Hdf5Reader reader(file);
   const ModelFileInfo info = info_of(reader);
   if (!info.steps) {
-    throw FileError(fmt::format("{} holds a model without its training state; it cannot be resumed", file.string()));
+    throw FileError(
+        fmt::format("{} holds a model without its training state; it cannot be resumed", file.string()));
   }
   if (to_json(info.model) != to_json(trainer.model().options())) {
     throw FileError(fmt::format("{} holds another model than this training: {}", file.string(),

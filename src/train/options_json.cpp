@@ -20,7 +20,8 @@ InputOptions input_of(const Json& json) {
   const std::string kind = json.at("kind");
   if (kind == "dense") return DenseInput{json.at("size").get<Index>()};
   if (kind == "one_hot") return OneHot{json.at("symbols").get<Index>()};
-  if (kind == "embedding") return TokenEmbedding{json.at("tokens").get<Index>(), json.at("size").get<Index>()};
+  if (kind == "embedding")
+    return TokenEmbedding{json.at("tokens").get<Index>(), json.at("size").get<Index>()};
   throw ValueError(fmt::format("unknown input '{}'", kind));
 }
 
@@ -60,9 +61,11 @@ Json json_of(const TransitionOptions& options) {
 TransitionOptions transition_of(const Json& json) {
   const std::string kind = json.at("kind");
   const Init init = parse_init(json.at("init"));
-  if (kind == "cwy") return Cwy{json.at("reflections").get<Index>(), init, parse_reflection_form(json.at("form"))};
+  if (kind == "cwy")
+    return Cwy{json.at("reflections").get<Index>(), init, parse_reflection_form(json.at("form"))};
   if (kind == "householder") {
-    return HouseholderProduct{json.at("reflections").get<Index>(), init, json.at("rank_one_updates").get<bool>()};
+    return HouseholderProduct{json.at("reflections").get<Index>(), init,
+                              json.at("rank_one_updates").get<bool>()};
   }
   if (kind == "cayley") return ScaledCayley{json.at("negative_signs").get<Index>(), init};
   if (kind == "expm") return MatrixExponential{init};
@@ -147,12 +150,9 @@ OptimizerOptions optimizer_of(const Json& json) {
 }
 
 Json json_of(const Schedule& schedule) {
-  return {{"kind", name_of(schedule.kind)},
-          {"warmup_steps", schedule.warmup_steps},
-          {"total_steps", schedule.total_steps},
-          {"step_every", schedule.step_every},
-          {"step_factor", schedule.step_factor},
-          {"final_factor", schedule.final_factor}};
+  return {{"kind", name_of(schedule.kind)},      {"warmup_steps", schedule.warmup_steps},
+          {"total_steps", schedule.total_steps}, {"step_every", schedule.step_every},
+          {"step_factor", schedule.step_factor}, {"final_factor", schedule.final_factor}};
 }
 
 Schedule schedule_of(const Json& json) {

@@ -50,8 +50,9 @@ TrainingStep Trainer::step() {
   } catch (const ValueError& error) {
     // The model and the batches fitted at first, so the updates made parameters that no cell can have.
     if (steps_ == 0) throw;
-    throw ValueError(fmt::format("the training diverged at step {}: {}; try a smaller learning rate or --clip",
-                                 steps_ + 1, error.what()));
+    throw ValueError(
+        fmt::format("the training diverged at step {}: {}; try a smaller learning rate or --clip", steps_ + 1,
+                    error.what()));
   }
   result.gradient_norm = clip_by_global_norm<float>(model_.parameters().gradients(), options_.clip);
   if (!std::isfinite(result.loss) || !std::isfinite(result.gradient_norm)) {

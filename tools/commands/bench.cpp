@@ -33,11 +33,31 @@ struct BenchCell {
   bool has_reflections;
 };
 constexpr BenchCell bench_cells[] = {
-    {"cwy", [](Index l) -> TransitionOptions { return Cwy{l, Init::normal}; }, true},
-    {"cwy-dense", [](Index l) -> TransitionOptions { return Cwy{l, Init::normal, ReflectionForm::dense}; }, true},
-    {"cwy-factored", [](Index l) -> TransitionOptions { return Cwy{l, Init::normal, ReflectionForm::factored}; }, true},
-    {"householder", [](Index l) -> TransitionOptions { return HouseholderProduct{l, Init::normal}; }, true},
-    {"householder-rank-one", [](Index l) -> TransitionOptions { return HouseholderProduct{l, Init::normal, true}; }, true},
+    {"cwy",
+     [](Index l) -> TransitionOptions {
+       return Cwy{l, Init::normal};
+     },
+     true},
+    {"cwy-dense",
+     [](Index l) -> TransitionOptions {
+       return Cwy{l, Init::normal, ReflectionForm::dense};
+     },
+     true},
+    {"cwy-factored",
+     [](Index l) -> TransitionOptions {
+       return Cwy{l, Init::normal, ReflectionForm::factored};
+     },
+     true},
+    {"householder",
+     [](Index l) -> TransitionOptions {
+       return HouseholderProduct{l, Init::normal};
+     },
+     true},
+    {"householder-rank-one",
+     [](Index l) -> TransitionOptions {
+       return HouseholderProduct{l, Init::normal, true};
+     },
+     true},
     {"cayley", [](Index) -> TransitionOptions { return ScaledCayley{}; }, false},
     {"expm", [](Index) -> TransitionOptions { return MatrixExponential{}; }, false},
     {"free", [](Index) -> TransitionOptions { return Unconstrained{}; }, false}};
@@ -71,8 +91,8 @@ struct Sample {
   double backward_ms;
 };
 
-/// Rate of Eigen's product of N x N by N x B floats, GFLOP/s: every thread multiplies its share of the columns, over and
-/// over, without waiting for the others; the best of several runs.
+/// Rate of Eigen's product of N x N by N x B floats, GFLOP/s: every thread multiplies its share of the
+/// columns, over and over, without waiting for the others; the best of several runs.
 double gemm_gflops(Index n, Index batch) {
   Tensor<float> q(Shape{n, n}), h(Shape{batch, n}), product(Shape{batch, n});
   fill_normal(q, 1);
@@ -83,14 +103,14 @@ double gemm_gflops(Index n, Index batch) {
   double best = 1e300;
   for (int run = 0; run < 5; ++run) {
     best = std::min(best, milliseconds([&] {
-      parallel_for(batch, 4, [&](Index first, Index last) {
-        using Matrix = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic>;
-        const Eigen::Map<const Matrix> left(q.data(), n, n);
-        const Eigen::Map<const Matrix> right(h.data() + first * n, n, last - first);
-        Eigen::Map<Matrix> result(product.data() + first * n, n, last - first);
-        for (int i = 0; i < repeats; ++i) result.noalias() = left * right;
-      });
-    }));
+                      parallel_for(batch, 4, [&](Index first, Index last) {
+                        using Matrix = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic>;
+                        const Eigen::Map<const Matrix> left(q.data(), n, n);
+                        const Eigen::Map<const Matrix> right(h.data() + first * n, n, last - first);
+                        Eigen::Map<Matrix> result(product.data() + first * n, n, last - first);
+                        for (int i = 0; i < repeats; ++i) result.noalias() = left * right;
+                      });
+                    }));
   }
   return flops * repeats / best * 1e-6;
 }
@@ -122,8 +142,8 @@ class Measured {
   Index reflections_;
 };
 
-/// prepare and the recurrence forward; then backward, the gradient of the transition and of its parameters. The input
-/// product, the same for every cell, is left out: random numbers stand in for W x + b.
+/// prepare and the recurrence forward; then backward, the gradient of the transition and of its parameters.
+/// The input product, the same for every cell, is left out: random numbers stand in for W x + b.
 class MeasuredRollout final : public Measured {
  public:
   MeasuredRollout(const BenchCell& cell, Index hidden, Index reflections, const BenchSettings& settings)
@@ -165,7 +185,8 @@ class MeasuredRollout final : public Measured {
   }
 
   double flops() const override {
-    return transition_->flops_of_prepare() + transition_->flops_per_column() * static_cast<double>(length_ * batch_);
+    return transition_->flops_of_prepare() +
+           transition_->flops_per_column() * static_cast<double>(length_ * batch_);
   }
 
  private:
@@ -179,7 +200,8 @@ class MeasuredRollout final : public Measured {
 /// Forming Q (or its factors), and the parameters' gradient from that of Q.
 class MeasuredPrepare final : public Measured {
  public:
-  MeasuredPrepare(const BenchCell& cell, Index hidden, Index reflections) : Measured(cell, hidden, reflections) {
+  MeasuredPrepare(const BenchCell& cell, Index hidden, Index reflections)
+      : Measured(cell, hidden, reflections) {
     d_q_.resize({hidden, hidden});
     fill_normal(d_q_, 6);
   }
@@ -207,9 +229,10 @@ Json measure(Measured& measured, const BenchSettings& settings, Device device, b
     total.push_back(sample.forward_ms + sample.backward_ms);
   }
   const double gflops = measured.flops() / median(total) * 1e-6;
-  fmt::print("{:<21} {:<10} {:>5} {:>5} {:>11.3f} {:>11.3f} {:>11.3f} {:>8.1f} {:>7.0f} %\n", measured.cell().name,
-             measured.transition().form(), measured.transition().hidden_size(), measured.reflections(),
-             median(forward), median(backward), median(total), gflops, 100 * gflops / gemm);
+  fmt::print("{:<21} {:<10} {:>5} {:>5} {:>11.3f} {:>11.3f} {:>11.3f} {:>8.1f} {:>7.0f} %\n",
+             measured.cell().name, measured.transition().form(), measured.transition().hidden_size(),
+             measured.reflections(), median(forward), median(backward), median(total), gflops,
+             100 * gflops / gemm);
   std::fflush(stdout);
   Json json = {{"benchmark", rollout ? "rollout" : "prepare"},
                {"cell", measured.cell().name},
@@ -237,20 +260,21 @@ Json measure(Measured& measured, const BenchSettings& settings, Device device, b
 int bench(const BenchSettings& settings, bool rollout) {
   const Device device = settings.machine.apply();
   if (rollout) {
-    fmt::print("rollout: prepare + forward, then backward + gradient of the parameters; batch {}, {} steps, {}\n",
-               settings.batch, settings.length, settings.activation);
+    fmt::print(
+        "rollout: prepare + forward, then backward + gradient of the parameters; batch {}, {} steps, {}\n",
+        settings.batch, settings.length, settings.activation);
   } else {
     fmt::print("prepare: forming Q or its factors, then the parameters' gradient from that of Q\n");
   }
-  fmt::print("device {}, {} threads, fp32, medians of {} after one warm-up\n\n", to_string(device), thread_count(),
-             settings.samples);
-  fmt::print("{:<21} {:<10} {:>5} {:>5} {:>11} {:>11} {:>11} {:>8} {:>9}\n", "cell", "form", "N", "L", "forward ms",
-             "backward ms", "total ms", "GFLOP/s", "of GEMM");
+  fmt::print("device {}, {} threads, fp32, medians of {} after one warm-up\n\n", to_string(device),
+             thread_count(), settings.samples);
+  fmt::print("{:<21} {:<10} {:>5} {:>5} {:>11} {:>11} {:>11} {:>8} {:>9}\n", "cell", "form", "N", "L",
+             "forward ms", "backward ms", "total ms", "GFLOP/s", "of GEMM");
   Json results = Json::array();
   for (const Index hidden : settings.hidden) {
     const double gemm = gemm_gflops(hidden, settings.batch);
-    fmt::print("{:<21} {:<10} {:>5} {:>5} {:>11} {:>11} {:>11} {:>8.1f}\n", "Eigen N x N by N x B", "", hidden, "", "", "",
-               "", gemm);
+    fmt::print("{:<21} {:<10} {:>5} {:>5} {:>11} {:>11} {:>11} {:>8.1f}\n", "Eigen N x N by N x B", "",
+               hidden, "", "", "", "", gemm);
     for (const std::string& name : settings.cells) {
       const BenchCell& cell = *std::find_if(std::begin(bench_cells), std::end(bench_cells),
                                             [&](const BenchCell& c) { return name == c.name; });
@@ -285,22 +309,28 @@ void add_bench(CLI::App& program, Command& chosen) {
     CLI::App* sub = command->add_subcommand(name, description);
     sub->option_defaults()->always_capture_default();
     const auto settings = std::make_shared<BenchSettings>();
-    sub->add_option("--cells", settings->cells, "What to compare, with commas between")->delimiter(',')
+    sub->add_option("--cells", settings->cells, "What to compare, with commas between")
+        ->delimiter(',')
         ->check(CLI::IsMember(cell_names()));
-    sub->add_option("--hidden", settings->hidden, "State sizes N, with commas between")->delimiter(',')
+    sub->add_option("--hidden", settings->hidden, "State sizes N, with commas between")
+        ->delimiter(',')
         ->check(CLI::Range(Index{1}, Index{1} << 20));
-    sub->add_option("--reflections", settings->reflections, "Reflections L, with commas between; 0 for N, at most N")
-        ->delimiter(',')->check(CLI::Range(Index{0}, Index{1} << 20));
+    sub->add_option("--reflections", settings->reflections,
+                    "Reflections L, with commas between; 0 for N, at most N")
+        ->delimiter(',')
+        ->check(CLI::Range(Index{0}, Index{1} << 20));
     if (rollout) {
       sub->add_option("--batch", settings->batch, "Sequences B")->check(CLI::Range(Index{1}, Index{1} << 20));
       sub->add_option("--length", settings->length, "Steps T")->check(CLI::Range(Index{1}, Index{1} << 30));
       sub->add_option("--activation", settings->activation, "tanh, relu, abs, modrelu or identity")
           ->check(CLI::IsMember({"tanh", "relu", "abs", "modrelu", "identity"}));
     }
-    sub->add_option("--samples", settings->samples, "Timed runs; the table has their median")->check(CLI::Range(1, 100000));
+    sub->add_option("--samples", settings->samples, "Timed runs; the table has their median")
+        ->check(CLI::Range(1, 100000));
     settings->machine.add_to(*sub);
     sub->add_option("--json", settings->json, "File for all results with every sample");
-    sub->callback([&chosen, settings, rollout] { chosen = [settings, rollout] { return bench(*settings, rollout); }; });
+    sub->callback(
+        [&chosen, settings, rollout] { chosen = [settings, rollout] { return bench(*settings, rollout); }; });
   };
   add("rollout", "The recurrence over a whole sequence, forward and backward", true);
   add("prepare", "Forming Q or its factors from the parameters, forward and backward", false);

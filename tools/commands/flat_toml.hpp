@@ -1,6 +1,6 @@
 #pragma once
-// The part of TOML that settings need: `key = value` lines without tables, where a value is a string on one line, a
-// number, true or false. Whatever else the file has is an error with its line.
+// The part of TOML that settings need: `key = value` lines without tables, where a value is a string on one
+// line, a number, true or false. Whatever else the file has is an error with its line.
 
 #include <fmt/format.h>
 
@@ -41,7 +41,9 @@ class TomlLine {
   TomlEntry entry() {
     TomlEntry entry{.key = "", .value = "", .kind = TomlEntry::Kind::text, .line = number_};
     if (text_[at_] == '[') fail("tables are not used here; write 'key = value'");
-    const auto in_key = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '_'; };
+    const auto in_key = [](char c) {
+      return std::isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '_';
+    };
     entry.key = quoted() ? string() : take_while(in_key);
     skip_blanks();
     if (entry.key.empty() || at_ == text_.size() || text_[at_] != '=') fail("expected 'key = value'");
@@ -53,7 +55,8 @@ class TomlLine {
       entry.value = take_while([](char c) { return c != '#' && c != ' ' && c != '\t'; });
       const bool boolean = entry.value == "true" || entry.value == "false";
       if (!boolean && !is_number(entry.value)) {
-        fail(fmt::format("'{}' has the value '{}'; expected a number, true, false or \"text\"", entry.key, entry.value));
+        fail(fmt::format("'{}' has the value '{}'; expected a number, true, false or \"text\"", entry.key,
+                         entry.value));
       }
       entry.kind = boolean ? TomlEntry::Kind::boolean : TomlEntry::Kind::number;
       std::erase(entry.value, '_');
@@ -139,9 +142,11 @@ inline std::vector<TomlEntry> read_flat_toml(std::istream& stream) {
     TomlLine line(text, number);
     if (!line.has_content()) continue;
     TomlEntry entry = line.entry();
-    const auto twin = std::find_if(entries.begin(), entries.end(), [&](const TomlEntry& e) { return e.key == entry.key; });
+    const auto twin =
+        std::find_if(entries.begin(), entries.end(), [&](const TomlEntry& e) { return e.key == entry.key; });
     if (twin != entries.end()) {
-      throw TomlError{number, fmt::format("'{}' is given a second time, after line {}", entry.key, twin->line)};
+      throw TomlError{number,
+                      fmt::format("'{}' is given a second time, after line {}", entry.key, twin->line)};
     }
     entries.push_back(std::move(entry));
   }

@@ -32,7 +32,8 @@ int inspect(const InspectSettings& settings) {
       for (int i = 0; i < parameter.shape.rank(); ++i) shape.push_back(parameter.shape[i]);
       json["parameters"][parameter.name] = shape;
     }
-    if (info.steps) json["training"] = {{"step", *info.steps}, {"seed", info.seed}, {"optimizer", info.optimizer}};
+    if (info.steps)
+      json["training"] = {{"step", *info.steps}, {"seed", info.seed}, {"optimizer", info.optimizer}};
     if (info.best) {
       json["training"]["best_metric"] = info.best->loss;
       json["training"]["best_step"] = info.best->step;
@@ -41,8 +42,8 @@ int inspect(const InspectSettings& settings) {
     return success;
   }
 
-  fmt::print("{}: orthornn model, format version {}, written by orthornn {}\n", settings.model, info.format_version,
-             info.library_version);
+  fmt::print("{}: orthornn model, format version {}, written by orthornn {}\n", settings.model,
+             info.format_version, info.library_version);
   fmt::print("task      {}\n", info.task_name.empty() ? "none" : info.task_config);
   for (Index i = 0; i < model->cell_count(); ++i) {
     const auto& cell = model->cell(i);
@@ -57,7 +58,8 @@ int inspect(const InspectSettings& settings) {
   fmt::print("parameters {} in all\n", parameters.count());
   fmt::print("|I - Q'Q|  {:.1e}, the largest entry\n", error);
   if (info.steps) {
-    fmt::print("training   {} steps with {}, batch {}, seed {}", *info.steps, info.optimizer, info.batch, info.seed);
+    fmt::print("training   {} steps with {}, batch {}, seed {}", *info.steps, info.optimizer, info.batch,
+               info.seed);
     if (info.best) fmt::print("; best held-out loss {:.4g} at step {}", info.best->loss, info.best->step);
     fmt::print("\n");
   }

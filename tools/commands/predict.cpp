@@ -24,8 +24,9 @@ Batch read_input(const std::string& file, const ModelOptions& model, const Tenso
   Batch batch;
   if (const auto* dense = std::get_if<DenseInput>(&model.input)) {
     if (shape.rank() != 3 || shape[2] != dense->size || reader.is_integer("x")) {
-      throw FileError(fmt::format("{}: /x has shape {} of {}; this model reads floats [T, B, {}]", file, to_string(shape),
-                                  reader.is_integer("x") ? "integers" : "floats", dense->size));
+      throw FileError(fmt::format("{}: /x has shape {} of {}; this model reads floats [T, B, {}]", file,
+                                  to_string(shape), reader.is_integer("x") ? "integers" : "floats",
+                                  dense->size));
     }
     batch.features = reader.read<float>("x");
     for (const float x : batch.features) {
@@ -33,11 +34,12 @@ Batch read_input(const std::string& file, const ModelOptions& model, const Tenso
     }
     if (!order.empty()) {
       if (shape[0] != order.size()) {
-        throw FileError(fmt::format("{}: /x has {} steps; this model reads {} in an order of its own", file, shape[0],
-                                    order.size()));
+        throw FileError(fmt::format("{}: /x has {} steps; this model reads {} in an order of its own", file,
+                                    shape[0], order.size()));
       }
       const Tensor<float> original = batch.features.copy();
-      for (Index t = 0; t < order.size(); ++t) copy<float>(original.view()[order(t)], batch.features.view()[t]);
+      for (Index t = 0; t < order.size(); ++t)
+        copy<float>(original.view()[order(t)], batch.features.view()[t]);
     }
   } else {
     if (shape.rank() != 2 || !reader.is_integer("x")) {
@@ -46,7 +48,8 @@ Batch read_input(const std::string& file, const ModelOptions& model, const Tenso
     }
     batch.symbols = reader.read<std::int32_t>("x");
   }
-  if (shape.count() == 0) throw FileError(fmt::format("{}: /x is empty, its shape is {}", file, to_string(shape)));
+  if (shape.count() == 0)
+    throw FileError(fmt::format("{}: /x is empty, its shape is {}", file, to_string(shape)));
   if (reader.has("lengths")) batch.lengths = reader.read<std::int32_t>("lengths");
   return batch;
 }
@@ -68,9 +71,11 @@ int predict(const PredictSettings& settings) {
   Hdf5Writer writer;
   writer.dataset("logits", logits);
   writer.dataset("h_last", state.back());
-  for (std::size_t i = 0; state.size() > 1 && i < state.size(); ++i) writer.dataset(fmt::format("h_last{}", i), state[i]);
+  for (std::size_t i = 0; state.size() > 1 && i < state.size(); ++i)
+    writer.dataset(fmt::format("h_last{}", i), state[i]);
   writer.commit(settings.output);
-  fmt::print("{}: /logits {}, /h_last {}\n", settings.output, to_string(logits.shape()), to_string(state.back().shape()));
+  fmt::print("{}: /logits {}, /h_last {}\n", settings.output, to_string(logits.shape()),
+             to_string(state.back().shape()));
   return success;
 }
 
@@ -81,8 +86,10 @@ void add_predict(CLI::App& program, Command& chosen) {
   command->option_defaults()->always_capture_default();
   const auto settings = std::make_shared<PredictSettings>();
   command->add_option("model", settings->model, "Model file")->required();
-  command->add_option("input", settings->input,
-                      "HDF5 file with /x, [T, B, K] floats or [T, B] integer symbols, and perhaps /lengths [B]")->required();
+  command
+      ->add_option("input", settings->input,
+                   "HDF5 file with /x, [T, B, K] floats or [T, B] integer symbols, and perhaps /lengths [B]")
+      ->required();
   command->add_option("-o,--output", settings->output, "HDF5 file to write: /logits and /h_last")->required();
   settings->machine.add_to(*command);
   command->callback([&chosen, settings] { chosen = [settings] { return predict(*settings); }; });

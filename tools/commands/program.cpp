@@ -10,7 +10,6 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
-#include <csignal>
 #include <fstream>
 #include <new>
 #include <set>
@@ -128,17 +127,19 @@ void read_config(CLI::App& command, const std::string& file) {
         [&](const CLI::Option* o) { return o->get_configurable() && o->get_single_name() == entry.key; });
     if (options.empty()) fail(fmt::format("there is no setting '{}'", entry.key));
     CLI::Option& option = *options.front();
-    // The command line has the last word: on this setting, and on one that stands for it (--steps and --epochs).
+    // The command line has the last word: on this setting, and on one that stands for it (--steps and
+    // --epochs).
     bool decided = on_command_line.count(&option) > 0;
     for (const CLI::Option* other : option.get_excludes()) {
       decided = decided || on_command_line.count(other) > 0;
       if (!decided && other->count() > 0) {
-        fail(fmt::format("'{}' excludes '{}'; only one of them can be given", entry.key, other->get_single_name()));
+        fail(fmt::format("'{}' excludes '{}'; only one of them can be given", entry.key,
+                         other->get_single_name()));
       }
     }
     if (decided) continue;
     const bool flag = option.get_expected_max() == 0;
-    const TomlEntry::Kind kind = flag                                        ? TomlEntry::Kind::boolean
+    const TomlEntry::Kind kind = flag                                         ? TomlEntry::Kind::boolean
                                  : option.get_type_name().starts_with("TEXT") ? TomlEntry::Kind::text
                                                                               : TomlEntry::Kind::number;
     if (entry.kind != kind) {
@@ -158,15 +159,15 @@ void read_config(CLI::App& command, const std::string& file) {
 }
 
 CLI::Validator number_from(double low, double high, bool low_included) {
-  const std::string description =
-      std::isfinite(high)     ? fmt::format("a number from {} to {}", low, high)
-      : low_included          ? fmt::format("a number, {} or more", low)
-                              : fmt::format("a number above {}", low);
+  const std::string description = std::isfinite(high) ? fmt::format("a number from {} to {}", low, high)
+                                  : low_included      ? fmt::format("a number, {} or more", low)
+                                                      : fmt::format("a number above {}", low);
   return CLI::Validator(
       [=](std::string& text) {
         double value = 0;
         const bool read = CLI::detail::lexical_cast(text, value);
-        const bool fits = read && std::isfinite(value) && value <= high && (low_included ? value >= low : value > low);
+        const bool fits =
+            read && std::isfinite(value) && value <= high && (low_included ? value >= low : value > low);
         return fits ? std::string() : expected(text, description);
       },
       "");

@@ -1,5 +1,6 @@
 #pragma once
-// What the subcommands share: how they are registered, exit codes, the device and thread options, configuration files.
+// What the subcommands share: how they are registered, exit codes, the device and thread options,
+// configuration files.
 
 #include <CLI/CLI.hpp>
 #include <functional>
@@ -48,14 +49,14 @@ struct MachineOptions {
   Device apply() const;
 };
 
-/// Gives options of `command` that the command line left out the values of a TOML file. Throws UsageError, naming file
-/// and key, for what it does not understand.
+/// Gives options of `command` that the command line left out the values of a TOML file. Throws UsageError,
+/// naming file and key, for what it does not understand.
 void read_config(CLI::App& command, const std::string& file);
 /// The value of one key of such a file, "" when it has none.
 std::string setting_in(const std::string& file, const std::string& key);
 
-/// Checks for options: finite numbers in a range (infinity as the upper end: none), and seeds. CLI11's own let NaN
-/// through, wrap negative seeds around, and name bounds of 300 digits.
+/// Checks for options: finite numbers in a range (infinity as the upper end: none), and seeds. CLI11's own
+/// let NaN through, wrap negative seeds around, and name bounds of 300 digits.
 CLI::Validator number_from(double low, double high, bool low_included = true);
 CLI::Validator seed_number();
 

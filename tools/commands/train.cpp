@@ -14,7 +14,8 @@ namespace {
 
 volatile std::sig_atomic_t stop_requested = 0;
 
-/// While it lives, Ctrl-C and SIGTERM ask the training to save and stop; a second one ends the program at once.
+/// While it lives, Ctrl-C and SIGTERM ask the training to save and stop; a second one ends the program at
+/// once.
 class StopOnSignal {
  public:
   StopOnSignal() {
@@ -48,8 +49,9 @@ int train(CLI::App& command, TrainSettings& settings) {
   const std::filesystem::path folder = settings.out;
   const std::filesystem::path model_file = folder / "model.h5";
   if (!settings.resume && std::filesystem::exists(model_file)) {
-    throw FileError(fmt::format("'{}' holds a trained model already: go on with it by --resume, or choose another --out",
-                                folder.string()));
+    throw FileError(
+        fmt::format("'{}' holds a trained model already: go on with it by --resume, or choose another --out",
+                    folder.string()));
   }
   const std::unique_ptr<Task> task = settings.make_task();
   task->load();
@@ -59,14 +61,16 @@ int train(CLI::App& command, TrainSettings& settings) {
 
   std::error_code status;
   std::filesystem::create_directories(folder, status);
-  if (status) throw FileError(fmt::format("cannot create the run directory '{}': {}", folder.string(), status.message()));
+  if (status)
+    throw FileError(
+        fmt::format("cannot create the run directory '{}': {}", folder.string(), status.message()));
   write_file_atomically(folder / "config.toml", settings.to_toml(command));
   MetricsFile metrics(folder / "metrics.csv", trainer.steps());
 
   const auto& cell = model.cell(0);
-  fmt::print("{} with {}: {} parameters, hidden size {}, {} form, batch {}, {} steps, device {}\n", task->name(),
-             settings.cell, model.parameters().count(), settings.hidden, cell.transition().form(), settings.batch,
-             settings.steps, to_string(device));
+  fmt::print("{} with {}: {} parameters, hidden size {}, {} form, batch {}, {} steps, device {}\n",
+             task->name(), settings.cell, model.parameters().count(), settings.hidden,
+             cell.transition().form(), settings.batch, settings.steps, to_string(device));
   if (trainer.steps() > 0) fmt::print("going on after step {}\n", trainer.steps());
   std::fflush(stdout);
 
@@ -111,8 +115,8 @@ int train(CLI::App& command, TrainSettings& settings) {
              duration(metrics.seconds()), describe(*last_evaluation, baseline));
   fmt::print("model: {}\n", model_file.string());
   if (settings.until_solved && !solved) {
-    fmt::print(stderr, "orthornn: not solved after {} steps; go on with --resume --steps {} --out {}\n", trainer.steps(),
-               2 * trainer.steps(), folder.string());
+    fmt::print(stderr, "orthornn: not solved after {} steps; go on with --resume --steps {} --out {}\n",
+               trainer.steps(), 2 * trainer.steps(), folder.string());
     return not_solved;
   }
   return success;
@@ -124,7 +128,8 @@ void add_train(CLI::App& program, Command& chosen) {
   CLI::App* command = program.add_subcommand("train", "Train a model on a task");
   const auto settings = std::make_shared<TrainSettings>();
   settings->add_to(*command);
-  command->callback([&chosen, command, settings] { chosen = [command, settings] { return train(*command, *settings); }; });
+  command->callback(
+      [&chosen, command, settings] { chosen = [command, settings] { return train(*command, *settings); }; });
 }
 
 }  // namespace orthornn::program

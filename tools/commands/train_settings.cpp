@@ -34,7 +34,8 @@ const TaskOption task_options[] = {
     {"copying", "--delay", "delay", [](const TrainSettings& s) { return Json(s.delay); }},
     {"adding", "--length", "length", [](const TrainSettings& s) { return Json(s.length); }},
     {"mnist", "--permuted", "permuted", [](const TrainSettings& s) { return Json(s.permuted); }},
-    {"mnist", "--permutation-seed", "permutation_seed", [](const TrainSettings& s) { return Json(s.permutation_seed); }},
+    {"mnist", "--permutation-seed", "permutation_seed",
+     [](const TrainSettings& s) { return Json(s.permutation_seed); }},
     {"mnist", "--data", nullptr, nullptr}};
 
 /// CLI11 writes six digits of these, too few to train on with the same bits.
@@ -55,74 +56,140 @@ constexpr RealNumber real_numbers[] = {{"--lr", &TrainSettings::lr},
 void TrainSettings::add_to(CLI::App& command) {
   command.option_defaults()->always_capture_default();
   command.add_option("task", task, "copying, adding or mnist")->check(CLI::IsMember(task_names()));
-  command.add_option("--config", config, "TOML file with any of these options, without dashes; the command line has the last word")
+  command
+      .add_option("--config", config,
+                  "TOML file with any of these options, without dashes; the command line has the last word")
       ->configurable(false);
 
   const auto group = [&](const char* name) { return name; };
   const char* g = group("Task");
   command.add_option("--delay", delay, "copying: steps to remember over")->group(g)->check(positive);
-  command.add_option("--length", length, "adding: steps of a sequence")->group(g)->check(CLI::Range(Index{2}, Index{1} << 40));
+  command.add_option("--length", length, "adding: steps of a sequence")
+      ->group(g)
+      ->check(CLI::Range(Index{2}, Index{1} << 40));
   command.add_flag("--permuted", permuted, "mnist: read the pixels in one fixed random order")->group(g);
-  command.add_option("--permutation-seed", permutation_seed, "mnist: decides that order")->group(g)->check(seed_number());
+  command.add_option("--permutation-seed", permutation_seed, "mnist: decides that order")
+      ->group(g)
+      ->check(seed_number());
   command.add_option("--data", data, "mnist: folder with the four IDX files")->group(g);
 
   g = group("Model");
-  command.add_option("--cell", cell, "Transition: cwy, householder, cayley, expm or free (unconstrained)")->group(g)
+  command.add_option("--cell", cell, "Transition: cwy, householder, cayley, expm or free (unconstrained)")
+      ->group(g)
       ->check(CLI::IsMember({"cwy", "householder", "cayley", "expm", "free"}));
-  command.add_option("--hidden", hidden, "State size N; left out: the task's default")->group(g)->check(positive);
-  command.add_option("--reflections", reflections, "cwy, householder: reflections L, 1 to N; 0 for N")->group(g)
+  command.add_option("--hidden", hidden, "State size N; left out: the task's default")
+      ->group(g)
+      ->check(positive);
+  command.add_option("--reflections", reflections, "cwy, householder: reflections L, 1 to N; 0 for N")
+      ->group(g)
       ->check(not_negative);
-  command.add_option("--layers", layers, "Cells, one on the other")->group(g)->check(CLI::Range(Index{1}, Index{64}));
-  command.add_option("--activation", activation, "tanh, relu, abs, modrelu or identity")->group(g)
+  command.add_option("--layers", layers, "Cells, one on the other")
+      ->group(g)
+      ->check(CLI::Range(Index{1}, Index{64}));
+  command.add_option("--activation", activation, "tanh, relu, abs, modrelu or identity")
+      ->group(g)
       ->check(CLI::IsMember({"tanh", "relu", "abs", "modrelu", "identity"}));
-  command.add_option("--init", init, "Initial transition: henaff, cayley, haar or normal")->group(g)
+  command
+      .add_option("--init", init,
+                  "Initial transition: henaff, cayley, haar or normal; left out: the task's default")
+      ->group(g)
       ->check(CLI::IsMember({"henaff", "cayley", "haar", "normal"}));
-  command.add_option("--form", form, "cwy: dense, factored, or automatic for the cheaper one")->group(g)
+  command.add_option("--form", form, "cwy: dense, factored, or automatic for the cheaper one")
+      ->group(g)
       ->check(CLI::IsMember({"automatic", "dense", "factored"}));
-  command.add_option("--input-matrix", input_matrix, "Input matrix: free, or stiefel for orthonormal columns (T-CWY)")->group(g)
+  command
+      .add_option("--input-matrix", input_matrix,
+                  "Input matrix: free, or stiefel for orthonormal columns (T-CWY)")
+      ->group(g)
       ->check(CLI::IsMember({"free", "stiefel"}));
-  command.add_option("--negative-signs", negative_signs, "cayley: entries -1 of its fixed diagonal")->group(g)
+  command.add_option("--negative-signs", negative_signs, "cayley: entries -1 of its fixed diagonal")
+      ->group(g)
       ->check(not_negative);
 
   g = group("Training");
-  command.add_option("--batch", batch, "Sequences B of a batch; left out: the task's default")->group(g)->check(positive);
-  auto* steps_option = command.add_option("--steps", steps, "Training steps in all; left out: the task's default")->group(g)
+  command.add_option("--batch", batch, "Sequences B of a batch; left out: the task's default")
+      ->group(g)
       ->check(positive);
-  command.add_option("--epochs", epochs, "Passes over the data instead of --steps (mnist)")->group(g)->check(positive_rate)
+  auto* steps_option =
+      command.add_option("--steps", steps, "Training steps in all; left out: the task's default")
+          ->group(g)
+          ->check(positive);
+  command.add_option("--epochs", epochs, "Passes over the data instead of --steps (mnist)")
+      ->group(g)
+      ->check(positive_rate)
       ->excludes(steps_option);
-  command.add_option("--optimizer", optimizer, "sgd, rmsprop, adam or adamw")->group(g)
+  command.add_option("--optimizer", optimizer, "sgd, rmsprop, adam or adamw")
+      ->group(g)
       ->check(CLI::IsMember({"sgd", "rmsprop", "adam", "adamw"}));
-  command.add_option("--lr", lr, "Learning rate; left out: the task's default")->group(g)->check(positive_rate);
-  command.add_option("--lr-orth", lr_orth, "Learning rate of orthogonal parameters; left out: a tenth of --lr")->group(g)
+  command.add_option("--lr", lr, "Learning rate; left out: the task's default")
+      ->group(g)
+      ->check(positive_rate);
+  command
+      .add_option("--lr-orth", lr_orth, "Learning rate of orthogonal parameters; left out: a tenth of --lr")
+      ->group(g)
       ->check(rate);
-  command.add_option("--momentum", momentum, "sgd: momentum, 0 to below 1")->group(g)->check(number_from(0, 0.999999));
-  command.add_option("--weight-decay", weight_decay, "Weight decay; reflection vectors have none")->group(g)
+  command.add_option("--momentum", momentum, "sgd: momentum, 0 to below 1")
+      ->group(g)
+      ->check(number_from(0, 0.999999));
+  command.add_option("--weight-decay", weight_decay, "Weight decay; reflection vectors have none")
+      ->group(g)
       ->check(rate);
-  command.add_option("--clip", clip, "Largest global norm of the gradient, 0 for no limit; left out: the task's default")
-      ->group(g)->check(rate);
-  command.add_option("--schedule", schedule, "Of the learning rates: constant, cosine (to --steps) or step")->group(g)
+  command
+      .add_option("--clip", clip,
+                  "Largest global norm of the gradient, 0 for no limit; left out: the task's default")
+      ->group(g)
+      ->check(rate);
+  command.add_option("--schedule", schedule, "Of the learning rates: constant, cosine (to --steps) or step")
+      ->group(g)
       ->check(CLI::IsMember({"constant", "cosine", "step"}));
-  command.add_option("--warmup", warmup, "Steps of a linear rise of the learning rates at first")->group(g)
+  command.add_option("--warmup", warmup, "Steps of a linear rise of the learning rates at first")
+      ->group(g)
       ->check(not_negative);
-  command.add_option("--schedule-every", schedule_every, "step: training steps between two drops")->group(g)->check(positive);
-  command.add_option("--schedule-factor", schedule_factor, "step: what a drop multiplies the rates by")->group(g)
+  command.add_option("--schedule-every", schedule_every, "step: training steps between two drops")
+      ->group(g)
+      ->check(positive);
+  command.add_option("--schedule-factor", schedule_factor, "step: what a drop multiplies the rates by")
+      ->group(g)
       ->check(share);
-  command.add_option("--schedule-final", schedule_final, "cosine, step: share of the rates that remains in the end")->group(g)
+  command
+      .add_option("--schedule-final", schedule_final,
+                  "cosine, step: share of the rates that remains in the end")
+      ->group(g)
       ->check(share);
-  command.add_option("--seed", seed, "Decides initial parameters and all data")->group(g)->check(seed_number());
-  command.add_flag("--until-solved", until_solved,
-                   "Stop as soon as the task counts as solved on held-out data; exit code 3 when it never does")->group(g);
+  command.add_option("--seed", seed, "Decides initial parameters and all data")
+      ->group(g)
+      ->check(seed_number());
+  command
+      .add_flag("--until-solved", until_solved,
+                "Stop as soon as the task counts as solved on held-out data; exit code 3 when it never does")
+      ->group(g);
 
   g = group("Run");
-  command.add_option("--precision", precision, "fp32: 32-bit floating point throughout")->group(g)->check(CLI::IsMember({"fp32"}));
+  command.add_option("--precision", precision, "fp32: 32-bit floating point throughout")
+      ->group(g)
+      ->check(CLI::IsMember({"fp32"}));
   machine.add_to(command);
-  command.add_option("--out", out, "Run directory for config.toml, metrics.csv and model.h5; left out: runs/TASK-CELL")->group(g);
-  command.add_flag("--resume", resume, "Go on with the training in the run directory, with its settings")->group(g)->configurable(false);
-  command.add_option("--log-every", log_every, "Steps between two rows of metrics.csv (and lines, when output is no terminal)")
-      ->group(g)->check(positive);
-  command.add_option("--eval-every", eval_every, "Steps between two evaluations on held-out data; left out: the task's default")
-      ->group(g)->check(positive);
-  command.add_option("--save-every", save_every, "Steps between two saves of model.h5; left out: as --eval-every")->group(g)
+  command
+      .add_option("--out", out,
+                  "Run directory for config.toml, metrics.csv and model.h5; left out: runs/TASK-CELL")
+      ->group(g);
+  command.add_flag("--resume", resume, "Go on with the training in the run directory, with its settings")
+      ->group(g)
+      ->configurable(false);
+  command
+      .add_option("--log-every", log_every,
+                  "Steps between two rows of metrics.csv (and lines, when output is no terminal)")
+      ->group(g)
+      ->check(positive);
+  command
+      .add_option("--eval-every", eval_every,
+                  "Steps between two evaluations on held-out data; left out: the task's default")
+      ->group(g)
+      ->check(positive);
+  command
+      .add_option("--save-every", save_every,
+                  "Steps between two saves of model.h5; left out: as --eval-every")
+      ->group(g)
       ->check(positive);
 }
 
@@ -153,6 +220,7 @@ void TrainSettings::complete(CLI::App& command) {
   const std::unique_ptr<Task> sketch = make_task();
   const TaskDefaults defaults = sketch->defaults();
   if (!given("--hidden")) hidden = defaults.hidden_size;
+  if (!given("--init")) init = name_of(defaults.init);
   if (!given("--batch")) batch = defaults.batch;
   if (!given("--lr")) lr = defaults.learning_rate;
   if (!given("--lr-orth")) lr_orth = lr * defaults.learning_rate_orthogonal / defaults.learning_rate;
@@ -161,7 +229,8 @@ void TrainSettings::complete(CLI::App& command) {
   if (!given("--save-every")) save_every = eval_every;
   if (given("--epochs")) {
     const std::optional<Index> batches = make_task()->batches_per_epoch();
-    if (!batches) throw UsageError(fmt::format("the task {} has no epochs: its data never repeat; use --steps", task));
+    if (!batches)
+      throw UsageError(fmt::format("the task {} has no epochs: its data never repeat; use --steps", task));
     steps = std::max<std::int64_t>(1, std::llround(epochs * static_cast<double>(*batches)));
   } else if (!given("--steps")) {
     steps = defaults.steps;
@@ -172,7 +241,8 @@ void TrainSettings::complete(CLI::App& command) {
 }
 
 std::string TrainSettings::to_toml(const CLI::App& command) const {
-  std::string text = fmt::format("# orthornn {} train: every setting of this run; use it with --config\n", version());
+  std::string text =
+      fmt::format("# orthornn {} train: every setting of this run; use it with --config\n", version());
   for (const CLI::Option* option : command.get_options()) {
     if (!option->get_configurable() || option->get_name() == "--help") continue;
     if (option->get_name() == "--epochs") continue;  // steps says it
@@ -194,7 +264,8 @@ std::unique_ptr<Task> TrainSettings::make_task() const {
   for (const TaskOption& own : task_options) {
     if (task == own.task && own.key) task_config[own.key] = own.value(*this);
   }
-  return orthornn::make_task(task_config.dump(), {.batch = batch > 0 ? batch : 128, .seed = seed, .data = data});
+  return orthornn::make_task(task_config.dump(),
+                             {.batch = batch > 0 ? batch : 128, .seed = seed, .data = data});
 }
 
 ModelOptions TrainSettings::model_options(const Task& of_task) const {

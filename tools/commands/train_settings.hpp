@@ -22,7 +22,7 @@ struct TrainSettings {
   Index reflections = 0;
   Index layers = 1;
   std::string activation = "modrelu";
-  std::string init = "henaff";
+  std::string init;
   std::string form = "automatic";
   std::string input_matrix = "free";
   Index negative_signs = 0;
@@ -54,7 +54,8 @@ struct TrainSettings {
   std::string config;
 
   void add_to(CLI::App& command);
-  /// Reads the configuration file (that of the run when resuming), and gives what is still open the task's defaults.
+  /// Reads the configuration file (that of the run when resuming), and gives what is still open the task's
+  /// defaults.
   void complete(CLI::App& command);
   /// The settings as a TOML file that `--config` takes.
   std::string to_toml(const CLI::App& command) const;

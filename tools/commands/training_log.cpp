@@ -20,7 +20,9 @@ using Clock = std::chrono::steady_clock;
 constexpr const char* header =
     "step,seconds,loss,gradient_norm,learning_rate,orthogonality_error,evaluation_loss,accuracy\n";
 
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
 
 std::string accuracy_text(const Evaluation& evaluation, const char* format) {
   return evaluation.accuracy ? fmt::format(fmt::runtime(format), *evaluation.accuracy) : "";
@@ -48,10 +50,10 @@ MetricsFile::MetricsFile(const std::filesystem::path& file, std::int64_t steps) 
 
 void MetricsFile::write(const TrainingStep& step, double learning_rate, double orthogonality_error,
                         const std::optional<Evaluation>& evaluation) {
-  const std::string row = fmt::format(
-      "{},{:.3f},{:.8g},{:.8g},{:.8g},{:.3e},{},{}\n", step.step, seconds(), step.loss, step.gradient_norm,
-      learning_rate, orthogonality_error, evaluation ? fmt::format("{:.8g}", evaluation->loss) : "",
-      evaluation ? accuracy_text(*evaluation, "{:.6f}") : "");
+  const std::string row = fmt::format("{},{:.3f},{:.8g},{:.8g},{:.8g},{:.3e},{},{}\n", step.step, seconds(),
+                                      step.loss, step.gradient_norm, learning_rate, orthogonality_error,
+                                      evaluation ? fmt::format("{:.8g}", evaluation->loss) : "",
+                                      evaluation ? accuracy_text(*evaluation, "{:.6f}") : "");
   std::ofstream stream(file_, std::ios::app);
   stream << row << std::flush;
   if (!stream) throw FileError(fmt::format("cannot write '{}': {}", file_.string(), std::strerror(errno)));
@@ -69,10 +71,10 @@ void ProgressLine::print(const TrainingStep& step, double orthogonality_error,
   printed_ = Clock::now();
   if (evaluation) evaluation_ = evaluation;
   const double rate = static_cast<double>(step.step - first_step_) / std::max(seconds_since(start_), 1e-9);
-  std::string text = fmt::format("step {}/{}  {:.1f} steps/s  left {}  loss {:.3g} (guesser {:.3g})  |I-Q'Q| {:.1e}",
-                                 step.step, steps_, rate,
-                                 duration(static_cast<double>(steps_ - step.step) / rate), step.loss, baseline_,
-                                 orthogonality_error);
+  std::string text =
+      fmt::format("step {}/{}  {:.1f} steps/s  left {}  loss {:.3g} (guesser {:.3g})  |I-Q'Q| {:.1e}",
+                  step.step, steps_, rate, duration(static_cast<double>(steps_ - step.step) / rate),
+                  step.loss, baseline_, orthogonality_error);
   if (evaluation_) {
     text += fmt::format("  held out: loss {:.3g}", evaluation_->loss);
     if (evaluation_->accuracy) text += fmt::format(", {:.2f} % right", 100 * *evaluation_->accuracy);

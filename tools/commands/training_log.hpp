@@ -28,13 +28,15 @@ class MetricsFile {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
-/// The progress of a training on the terminal: one line that is written over, or plain lines when output goes elsewhere.
+/// The progress of a training on the terminal: one line that is written over, or plain lines when output goes
+/// elsewhere.
 class ProgressLine {
  public:
   ProgressLine(std::int64_t first_step, std::int64_t steps, double baseline);
   /// Whether a line is due: often on a terminal, at the rows of metrics.csv elsewhere.
   bool due(bool row) const;
-  void print(const TrainingStep& step, double orthogonality_error, const std::optional<Evaluation>& evaluation);
+  void print(const TrainingStep& step, double orthogonality_error,
+             const std::optional<Evaluation>& evaluation);
   /// Leaves the line that was being written over.
   void finish();
 

@@ -9,7 +9,8 @@
 
 namespace orthornn {
 
-/// How the input matrix W [N, K] is parametrised: any matrix, or one with orthonormal columns (T-CWY, K <= N).
+/// How the input matrix W [N, K] is parametrised: any matrix, or one with orthonormal columns (T-CWY, K <=
+/// N).
 enum class InputMatrix { free, stiefel };
 
 std::string name_of(InputMatrix matrix);
@@ -40,8 +41,8 @@ struct SequenceInput {
 /// PREFIX/input_weights [N, K], or input_reflection_vectors [K, N] when W is Stiefel
 /// PREFIX/bias [N], and modrelu_bias [N] for modrelu
 ///
-/// `prepare`, `forward`, `backward` in this order; the states stay inside between the last two. Buffers grow to the
-/// largest T and B seen and then no call allocates.
+/// `prepare`, `forward`, `backward` in this order; the states stay inside between the last two. Buffers grow
+/// to the largest T and B seen and then no call allocates.
 template <class T>
 class RecurrentLayer {
  public:
@@ -49,13 +50,14 @@ class RecurrentLayer {
   RecurrentLayer(ParameterSet<T>& parameters, const std::string& prefix, const OrthogonalCell& options,
                  Index input_size);
 
-  /// Draws W from N(0, 2 / K) (He et al. 2015) or Haar, m from U(-0.01, 0.01), b = 0 and the transition by its Init.
+  /// Draws W from N(0, 2 / K) (He et al. 2015) or Haar, m from U(-0.01, 0.01), b = 0 and the transition by
+  /// its Init.
   void initialize(std::uint64_t seed);
   /// Forms Q (or its factors) and W from the parameters as they are now.
   void prepare();
 
-  /// h0 [B, N], or empty for zeros; lengths [B], or empty. Throws ShapeError, and ValueError for a symbol outside
-  /// 0 .. K - 1 or a length outside 0 .. T.
+  /// h0 [B, N], or empty for zeros; lengths [B], or empty. Throws ShapeError, and ValueError for a symbol
+  /// outside 0 .. K - 1 or a length outside 0 .. T.
   void forward(const SequenceInput<T>& input, ConstTensorView<T> h0, TensorView<const std::int32_t> lengths);
   /// [T, B, N]; zeros beyond a sequence's length.
   TensorView<const T> outputs() const { return states_.view().slice(1, states_.shape()[0] - 1); }
@@ -64,8 +66,8 @@ class RecurrentLayer {
 
   /// Where the gradient with respect to `outputs` is to be put before `backward`, [T, B, N].
   TensorView<T> d_outputs() { return d_states_; }
-  /// The same input and lengths as in `forward`; d_h_last [B, N] or empty. Overwrites the gradients of all its
-  /// parameters. d_input [T, B, K] is overwritten unless empty.
+  /// The same input and lengths as in `forward`; d_h_last [B, N] or empty. Overwrites the gradients of all
+  /// its parameters. d_input [T, B, K] is overwritten unless empty.
   void backward(const SequenceInput<T>& input, ConstTensorView<T> d_h_last,
                 TensorView<const std::int32_t> lengths, TensorView<T> d_input);
   /// Gradient with respect to h0 [B, N], after `backward`.

@@ -7,7 +7,8 @@
 
 namespace orthornn {
 
-/// What a rollout forward leaves for the rollout backward, besides the states. Sized before the loop; memory stays.
+/// What a rollout forward leaves for the rollout backward, besides the states. Sized before the loop; memory
+/// stays.
 template <class T>
 struct RolloutCache {
   /// z and y of math.md section 1, [T, B, L]; empty for dense transitions.

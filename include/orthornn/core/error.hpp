@@ -1,5 +1,6 @@
 #pragma once
-// The one exception family of the library. Every message says what was expected, what was found, and what to do.
+// The one exception family of the library. Every message says what was expected, what was found, and what to
+// do.
 
 #include <stdexcept>
 

@@ -12,7 +12,13 @@ namespace orthornn {
 std::array<std::uint32_t, 4> philox(std::array<std::uint32_t, 4> counter, std::array<std::uint32_t, 2> key);
 
 /// What a stream of random numbers is for: streams of one seed never overlap.
-enum class RandomPurpose : std::uint32_t { initialization = 1, training = 2, evaluation = 3, permutation = 4, shuffle = 5 };
+enum class RandomPurpose : std::uint32_t {
+  initialization = 1,
+  training = 2,
+  evaluation = 3,
+  permutation = 4,
+  shuffle = 5
+};
 
 /// Draws from the stream (seed, purpose, index): nothing else decides what comes out. `index` is a step, an
 /// epoch or a parameter's number. Cheap to make; keep none across steps.

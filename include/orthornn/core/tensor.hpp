@@ -16,11 +16,12 @@ template <class T>
 class TensorView {
  public:
   TensorView() = default;
-  TensorView(T* data, Shape shape, Device device = Device::cpu()) : data_(data), shape_(shape), device_(device) {}
+  TensorView(T* data, Shape shape, Device device = Device::cpu())
+      : data_(data), shape_(shape), device_(device) {}
   /// A read-only window on a writable one.
   template <class U>
-    requires(std::is_same_v<const U, T> && !std::is_same_v<U, T>)
-  TensorView(const TensorView<U>& other) : TensorView(other.data(), other.shape(), other.device()) {}
+  requires(std::is_same_v<const U, T> && !std::is_same_v<U, T>) TensorView(const TensorView<U>& other)
+      : TensorView(other.data(), other.shape(), other.device()) {}
 
   T* data() const { return data_; }
   const Shape& shape() const { return shape_; }

@@ -41,8 +41,8 @@ class Hdf5Writer {
 
   /// Gives a group or dataset that is there already an attribute: UTF-8 text, an int64 or a double. Throws
   /// ValueError for text of more than 60000 bytes or with a NUL in it (make it a dataset of uint8), and for
-  /// an integer beyond int64. Text has a fixed length, which h5py shows as bytes: only that lies under a checksum, and
-  /// on damaged text of variable length HDF5 1.10 can loop for ever.
+  /// an integer beyond int64. Text has a fixed length, which h5py shows as bytes: only that lies under a
+  /// checksum, and on damaged text of variable length HDF5 1.10 can loop for ever.
   void attribute(const std::string& object, const std::string& name, std::string_view text);
   void attribute(const std::string& object, const std::string& name, double value);
   template <std::integral T>

@@ -4,8 +4,8 @@
 
 namespace orthornn {
 
-/// A column-major rows x cols window with `stride` scalars from column to column: the way the papers, Eigen and
-/// BLAS see a tensor. columns_of(x) of a tensor [.., N] has N rows.
+/// A column-major rows x cols window with `stride` scalars from column to column: the way the papers, Eigen
+/// and BLAS see a tensor. columns_of(x) of a tensor [.., N] has N rows.
 template <class T>
 struct MatrixView {
   T* data = nullptr;
@@ -17,8 +17,8 @@ struct MatrixView {
   MatrixView(T* memory, Index row_count, Index col_count, Index column_stride)
       : data(memory), rows(row_count), cols(col_count), stride(column_stride) {}
   template <class U>
-    requires(std::is_same_v<const U, T> && !std::is_same_v<U, T>)
-  MatrixView(const MatrixView<U>& other) : MatrixView(other.data, other.rows, other.cols, other.stride) {}
+  requires(std::is_same_v<const U, T> && !std::is_same_v<U, T>) MatrixView(const MatrixView<U>& other)
+      : MatrixView(other.data, other.rows, other.cols, other.stride) {}
 
   T& operator()(Index row, Index col) const { return data[row + col * stride]; }
   T* column(Index col) const { return data + col * stride; }

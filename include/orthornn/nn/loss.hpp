@@ -11,13 +11,14 @@ std::string name_of(Loss loss);
 /// Throws ValueError naming the known ones.
 Loss parse_loss(const std::string& name);
 
-/// Mean of -log softmax(outputs)[class] over the targets that count (class >= 0), value and gradient in one call.
-/// Sums run in double, in an order of their own.
+/// Mean of -log softmax(outputs)[class] over the targets that count (class >= 0), value and gradient in one
+/// call. Sums run in double, in an order of their own.
 ///
 /// outputs [.., C]; on return, unless `gradient` is false, the gradient with respect to them
 /// classes [..]; negative: not counted. Throws ValueError for a class >= C, or when nothing counts.
 template <class T>
-double softmax_cross_entropy(TensorView<T> outputs, TensorView<const std::int32_t> classes, bool gradient = true);
+double softmax_cross_entropy(TensorView<T> outputs, TensorView<const std::int32_t> classes,
+                             bool gradient = true);
 
 /// Mean of (outputs - values)^2 over all entries, which must have one shape; the same convention.
 template <class T>

@@ -22,9 +22,10 @@ struct ModelOptions {
 template <class T>
 using ModelState = std::vector<Tensor<T>>;
 
-/// Parameters are named cell/.. (cell0/.., cell1/.. when there are several), readout/.. and embedding/vectors.
-/// A training step is `loss_and_gradient`, then an optimizer on `parameters()`. Not movable: layers refer to the
-/// parameters. Buffers grow to the largest batch seen; after that no call allocates.
+/// Parameters are named cell/.. (cell0/.., cell1/.. when there are several), readout/.. and
+/// embedding/vectors. A training step is `loss_and_gradient`, then an optimizer on `parameters()`. Not
+/// movable: layers refer to the parameters. Buffers grow to the largest batch seen; after that no call
+/// allocates.
 template <class T>
 class SequenceModel {
  public:
@@ -40,11 +41,12 @@ class SequenceModel {
   const RecurrentLayer<T>& cell(Index i) const { return *cells_[static_cast<std::size_t>(i)]; }
   Index cell_count() const { return static_cast<Index>(cells_.size()); }
 
-  /// Forms Q and packs all matrices from the parameters as they are now, as every `forward` does by itself. Throws
-  /// ValueError for parameters that are no transition (a zero reflection vector).
+  /// Forms Q and packs all matrices from the parameters as they are now, as every `forward` does by itself.
+  /// Throws ValueError for parameters that are no transition (a zero reflection vector).
   void prepare();
-  /// Outputs [T, B, C] or [B, C], valid until the next call. The parameters are read anew at each call. `initial`
-  /// holds one state a cell; none stands for zeros. Throws ShapeError or ValueError for a batch that does not fit.
+  /// Outputs [T, B, C] or [B, C], valid until the next call. The parameters are read anew at each call.
+  /// `initial` holds one state a cell; none stands for zeros. Throws ShapeError or ValueError for a batch
+  /// that does not fit.
   TensorView<const T> forward(const Batch& batch, const ModelState<T>* initial = nullptr);
   /// States of all cells after the last live step of each sequence, copied into `state`.
   void final_state(ModelState<T>& state) const;

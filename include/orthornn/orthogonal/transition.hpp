@@ -13,10 +13,12 @@ namespace orthornn {
 enum class Init {
   /// Rotations by angles uniform in [-pi, pi) (Henaff, Szlam and LeCun, ICML 2016).
   henaff,
-  /// Rotations by 2 atan(s), s = sqrt((1 - cos u) / (1 + cos u)), u uniform in [0, pi / 2) (Helfrich, Willmott and
+  /// Rotations by 2 atan(s), s = sqrt((1 - cos u) / (1 + cos u)), u uniform in [0, pi / 2) (Helfrich,
+  /// Willmott and
   /// Ye, "Orthogonal recurrent neural networks with scaled Cayley transform", ICML 2018).
   cayley,
-  /// Uniform over the orthogonal group; with L < N reflections, first L columns uniform over St(N, L) (Stewart
+  /// Uniform over the orthogonal group; with L < N reflections, first L columns uniform over St(N, L)
+  /// (Stewart
   /// 1980).
   haar,
   /// Standard normal reflection vectors, or their product where the parameters are others.
@@ -33,7 +35,8 @@ enum class ReflectionForm {
   factored,
 };
 
-/// Q = H(v1) ... H(vL) as I - U S^-1 U^T, the compact WY form (math.md section 1; Likhosherstov et al., AISTATS 2021).
+/// Q = H(v1) ... H(vL) as I - U S^-1 U^T, the compact WY form (math.md section 1; Likhosherstov et al.,
+/// AISTATS 2021).
 struct Cwy {
   /// L, 1 .. N; 0 stands for N.
   Index reflections = 0;
@@ -46,8 +49,9 @@ struct HouseholderProduct {
   /// L, 1 .. N; 0 stands for N.
   Index reflections = 0;
   Init init = Init::henaff;
-  /// False: tiles of the batch stay in the first cache through all reflections. True: every reflection is one
-  /// rank-one update of the whole batch, which is the opponent that the papers time.
+  /// False: tiles of the batch stay in the first cache through all reflections, threads share the batch.
+  /// True: every reflection is one rank-one update of the whole batch by plain Eigen, which has one thread
+  /// for that: the opponent that the papers time.
   bool rank_one_updates = false;
 };
 
@@ -68,12 +72,13 @@ struct Unconstrained {
   Init init = Init::henaff;
 };
 
-using TransitionOptions = std::variant<Cwy, HouseholderProduct, ScaledCayley, MatrixExponential, Unconstrained>;
+using TransitionOptions =
+    std::variant<Cwy, HouseholderProduct, ScaledCayley, MatrixExponential, Unconstrained>;
 
 /// The N x N matrix Q that a recurrence multiplies its state by, as a function of free parameters.
 ///
-/// `prepare` once an optimizer step; then anything else, as often as wanted. Tensors are in C order: Q(i, j) is row
-/// i, column j, and h [.., N] holds one column vector of the papers in each row.
+/// `prepare` once an optimizer step; then anything else, as often as wanted. Tensors are in C order: Q(i, j)
+/// is row i, column j, and h [.., N] holds one column vector of the papers in each row.
 template <class T>
 class Transition {
  public:
@@ -94,8 +99,8 @@ class Transition {
   /// ValueError, saying why, when no parameters reach it.
   virtual void parameters_of(ConstTensorView<T> q, TensorView<T> parameters) const = 0;
 
-  /// Forms what `apply` needs. Throws ShapeError, and ValueError with the index of a reflection vector that is
-  /// zero or not finite.
+  /// Forms what `apply` needs. Throws ShapeError, and ValueError with the index of a reflection vector that
+  /// is zero or not finite.
   virtual void prepare(ConstTensorView<T> parameters) = 0;
   /// h <- Q h for each of the vectors h [.., N].
   void apply(TensorView<T> h) const;
@@ -103,15 +108,20 @@ class Transition {
   void apply_transpose(TensorView<T> h) const;
   /// Q [N, N].
   Tensor<T> materialize() const;
-  /// Gradient of a loss with respect to the parameters from its gradient d_q [N, N] with respect to Q; overwrites.
+  /// Gradient of a loss with respect to the parameters from its gradient d_q [N, N] with respect to Q;
+  /// overwrites.
   virtual void backward(ConstTensorView<T> d_q, TensorView<T> d_parameters) = 0;
 
-  // The rollout's verbs, on column-major matrices. A form that goes by reflections leaves behind, for each column,
-  // the L coefficients z (or y) of math.md section 1, from which the gradient follows without Q.
+  // The rollout's verbs, on column-major matrices. A form that goes by reflections leaves behind, for each
+  // column, the L coefficients z (or y) of math.md section 1, from which the gradient follows without Q.
 
+  /// Threads take columns in multiples of this: it holds the product kernel's column group and the reflection
+  /// tiles together, so that results do not depend on the number of threads.
+  virtual Index column_grain() const { return 16; }
   /// L for forms that record coefficients, 0 for dense ones.
   virtual Index coefficient_count() const { return 0; }
-  /// a += Q h for N x n matrices, coefficients z L x n. By the calling thread alone; safe from several at once.
+  /// a += Q h for N x n matrices, coefficients z L x n. By the calling thread alone; safe from several at
+  /// once.
   virtual void multiply_add(MatrixView<const T> h, MatrixView<T> a, MatrixView<T> z) const = 0;
   /// d += Q^T g, coefficients y L x n.
   virtual void multiply_add_transposed(MatrixView<const T> g, MatrixView<T> d, MatrixView<T> y) const = 0;
@@ -135,8 +145,8 @@ class Transition {
 extern template class Transition<float>;
 extern template class Transition<double>;
 
-/// The one place where options become objects. Throws ValueError for sizes outside their range and DeviceError
-/// for a device this build has not.
+/// The one place where options become objects. Throws ValueError for sizes outside their range and
+/// DeviceError for a device this build has not.
 template <class T>
 std::unique_ptr<Transition<T>> make_transition(const TransitionOptions& options, Index hidden_size);
 

@@ -4,9 +4,9 @@
 
 namespace orthornn {
 
-/// T-CWY (math.md section 2): a point Omega of the Stiefel manifold St(N, M), M <= N, from M reflection vectors
-/// V [M, N]. Omega = [I; 0] - U S^-1 U1^T, exactly the first M columns of the full CWY matrix. 4NM^2 + 7M^3/3
-/// operations.
+/// T-CWY (math.md section 2): a point Omega of the Stiefel manifold St(N, M), M <= N, from M reflection
+/// vectors V [M, N]. Omega = [I; 0] - U S^-1 U1^T, exactly the first M columns of the full CWY matrix. 4NM^2
+/// + 7M^3/3 operations.
 template <class T>
 class TruncatedCwy {
  public:
@@ -36,8 +36,8 @@ class TruncatedCwy {
   Index n_;
   Index m_;
   Tensor<T> norms_;
-  Tensor<T> unit_reflectors_;   // U as [M, N]
-  Tensor<T> s_inverse_;         // column-major S^-1
+  Tensor<T> unit_reflectors_;  // U as [M, N]
+  Tensor<T> s_inverse_;        // column-major S^-1
   Tensor<T> omega_;
   Tensor<T> left_, right_, small_, product_, d_units_;  // workspace of prepare and backward
 };

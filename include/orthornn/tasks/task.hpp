@@ -9,6 +9,7 @@
 
 #include "orthornn/nn/batch.hpp"
 #include "orthornn/nn/options.hpp"
+#include "orthornn/orthogonal/transition.hpp"
 
 namespace orthornn {
 
@@ -27,6 +28,7 @@ struct Score {
 /// Settings with which a task is known to learn; the command line starts from them.
 struct TaskDefaults {
   Index hidden_size = 128;
+  Init init = Init::henaff;
   Index batch = 128;
   Index steps = 1000;
   /// Steps between two evaluations on held-out data.

@@ -12,8 +12,8 @@ namespace orthornn {
 
 // HDF5 files of the format "orthornn-model", version 1 (README, "Model files"):
 //
-// attributes of /          format, format_version, library_version, task (name), config (JSON: model, task, training)
-// /parameters/MODULE/NAME  float32, C order, shapes of math.md: cell/reflection_vectors [L, N], ...
+// attributes of /          format, format_version, library_version, task (name), config (JSON: model, task,
+// training) /parameters/MODULE/NAME  float32, C order, shapes of math.md: cell/reflection_vectors [L, N], ...
 // /optimizer               attributes name, steps; NAME/MODULE/.. a dataset for each moment of each parameter
 // /training                attributes step, seed (the state of every random stream), best_metric, best_step
 // /task                    permutation [T] int32, for tasks that have one
@@ -48,9 +48,10 @@ void save_checkpoint(const std::filesystem::path& file, Trainer& trainer, std::u
 
 /// Throws FileError with its reason for a file that is missing, damaged, truncated, foreign or newer.
 ModelFileInfo read_model_info(const std::filesystem::path& file);
-std::unique_ptr<SequenceModel<float>> load_model(const std::filesystem::path& file, Device device = Device::cpu());
-/// Puts parameters, moments and step into a trainer made with the same options; its next steps have the bits that an
-/// uninterrupted training would have had. Throws FileError when the file does not fit.
+std::unique_ptr<SequenceModel<float>> load_model(const std::filesystem::path& file,
+                                                 Device device = Device::cpu());
+/// Puts parameters, moments and step into a trainer made with the same options; its next steps have the bits
+/// that an uninterrupted training would have had. Throws FileError when the file does not fit.
 void restore(const std::filesystem::path& file, Trainer& trainer);
 
 /// Options as the JSON text of a model file's config, and back; throws ValueError for text that is not.

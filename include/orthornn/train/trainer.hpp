@@ -40,15 +40,16 @@ struct BestResult {
   std::int64_t step;
 };
 
-/// Trains a model on a task. All it knows between two steps is the model's parameters, the optimizer's moments and
-/// the number of steps, which is also the state of every random stream: `Checkpoint` keeps just these.
+/// Trains a model on a task. All it knows between two steps is the model's parameters, the optimizer's
+/// moments and the number of steps, which is also the state of every random stream: `Checkpoint` keeps just
+/// these.
 class Trainer {
  public:
   /// The model and the task must outlive it.
   Trainer(SequenceModel<float>& model, const Task& task, const TrainerOptions& options = {});
 
-  /// One batch forward, backward and update; allocates nothing after the first. Throws ValueError when loss or
-  /// gradient is not finite; the parameters are then as they were before the step.
+  /// One batch forward, backward and update; allocates nothing after the first. Throws ValueError when loss
+  /// or gradient is not finite; the parameters are then as they were before the step.
   TrainingStep step();
   /// Steps until `steps` have been taken in all, or `report` returns false.
   void run(std::int64_t steps, const std::function<bool(const TrainingStep&)>& report);
