@@ -11,7 +11,8 @@ inline Batch batch_for(const ModelOptions& options, Index length, Index batch, s
   RandomStream random(seed, RandomPurpose::evaluation, 99);
   const auto symbols = [&](Index count) {
     result.symbols.resize({length, batch});
-    for (std::int32_t& s : result.symbols) s = static_cast<std::int32_t>(random.integer(static_cast<std::uint32_t>(count)));
+    for (std::int32_t& s : result.symbols)
+      s = static_cast<std::int32_t>(random.integer(static_cast<std::uint32_t>(count)));
   };
   if (const auto* dense = std::get_if<DenseInput>(&options.input)) {
     result.features = normal_tensor<float>({length, batch, dense->size}, seed);
@@ -29,7 +30,8 @@ inline Batch batch_for(const ModelOptions& options, Index length, Index batch, s
     }
     *result.classes.begin() = 0;
   } else {
-    result.values = normal_tensor<float>(every_step ? Shape{length, batch, outputs} : Shape{batch, outputs}, seed + 1);
+    result.values =
+        normal_tensor<float>(every_step ? Shape{length, batch, outputs} : Shape{batch, outputs}, seed + 1);
   }
   return result;
 }
@@ -37,7 +39,8 @@ inline Batch batch_for(const ModelOptions& options, Index length, Index batch, s
 /// Live steps 0, 1 .. up to `length`, again and again.
 inline Tensor<std::int32_t> mixed_lengths(Index length, Index batch) {
   Tensor<std::int32_t> lengths(Shape{batch});
-  for (Index b = 0; b < batch; ++b) lengths(b) = static_cast<std::int32_t>((length - b % (length + 1)) % (length + 1));
+  for (Index b = 0; b < batch; ++b)
+    lengths(b) = static_cast<std::int32_t>((length - b % (length + 1)) % (length + 1));
   return lengths;
 }
 

@@ -1,0 +1,120 @@
+// A program of its own: it replaces malloc by one that counts. The second forward and backward of a layer
+// must not allocate, on any thread. Not for builds with sanitizers, which replace malloc themselves.
+
+#include <atomic>
+#include <cerrno>
+#include <cstdlib>
+
+#include "support/catch.hpp"
+#include "support/recurrence.hpp"
+#include "support/transitions.hpp"
+
+namespace {
+
+std::atomic<long> allocations{0};
+
+}  // namespace
+
+#if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__)
+#define ORTHORNN_COUNTS_ALLOCATIONS 1
+
+// operator new of any alignment ends here too.
+extern "C" {
+void* __libc_malloc(std::size_t);
+void* __libc_calloc(std::size_t, std::size_t);
+void* __libc_realloc(void*, std::size_t);
+void* __libc_memalign(std::size_t, std::size_t);
+
+void* malloc(std::size_t bytes) {
+  ++allocations;
+  return __libc_malloc(bytes);
+}
+void* calloc(std::size_t count, std::size_t bytes) {
+  ++allocations;
+  return __libc_calloc(count, bytes);
+}
+void* realloc(void* memory, std::size_t bytes) {
+  ++allocations;
+  return __libc_realloc(memory, bytes);
+}
+void* memalign(std::size_t alignment, std::size_t bytes) {
+  ++allocations;
+  return __libc_memalign(alignment, bytes);
+}
+void* aligned_alloc(std::size_t alignment, std::size_t bytes) {
+  ++allocations;
+  return __libc_memalign(alignment, bytes);
+}
+int posix_memalign(void** memory, std::size_t alignment, std::size_t bytes) {
+  ++allocations;
+  *memory = __libc_memalign(alignment, bytes);
+  return *memory == nullptr ? ENOMEM : 0;
+}
+}
+#endif
+
+namespace orthornn::testing {
+namespace {
+
+#ifdef ORTHORNN_COUNTS_ALLOCATIONS
+
+TEST_CASE("allocations are counted", "[allocation]") {
+  const long before = allocations;
+  const Tensor<double> tensor({3, 4});
+  void* volatile memory = std::malloc(8);
+  std::free(memory);
+  CHECK(allocations == before + 2);
+}
+
+template <class T>
+long allocations_of_a_step(Recurrence<T>& r) {
+  const long before = allocations;
+  r.forward();
+  r.backward();
+  return allocations - before;
+}
+
+TEMPLATE_TEST_CASE("a training step after the first allocates nothing", "[allocation]", float, double) {
+  const int threads_before = thread_count();
+  const int threads = GENERATE(1, 2);
+  set_thread_count(threads);
+  for (const Activation activation : all_activations) {
+    for (const NamedTransition& named : all_transitions(70, 50)) {
+      // The baseline that is timed against goes through Eigen's expressions as a user would write them.
+      if (named.name == "householder rank-one") continue;
+      CAPTURE(named.name, name_of(activation), threads);
+      Recurrence<TestType> r({.hidden_size = 70, .transition = named.options, .activation = activation}, 5, 6,
+                             40);
+      allocations_of_a_step(r);
+      CHECK(allocations_of_a_step(r) == 0);
+    }
+  }
+  set_thread_count(threads_before);
+}
+
+TEMPLATE_TEST_CASE("nor does one from symbols through a Stiefel matrix, nor one of a smaller batch",
+                   "[allocation]", float, double) {
+  const OrthogonalCell cell{.hidden_size = 70,
+                            .transition = Cwy{.reflections = 20},
+                            .activation = Activation::modrelu,
+                            .input_matrix = InputMatrix::stiefel};
+  Recurrence<TestType> r(cell, 5, 6, 40), smaller(cell, 5, 3, 17);
+  r.use_symbols(1);
+  allocations_of_a_step(r);
+  CHECK(allocations_of_a_step(r) == 0);
+  // Dense inputs gather nothing new but the product's blocks.
+  r.layer.forward(smaller.input(), smaller.h0, {});
+  copy<TestType>(smaller.dh, r.layer.d_outputs());
+  r.layer.backward(smaller.input(), smaller.dh_last, {}, smaller.dx);
+  const long before = allocations;
+  r.layer.prepare();
+  r.layer.forward(smaller.input(), smaller.h0, {});
+  copy<TestType>(smaller.dh, r.layer.d_outputs());
+  r.layer.backward(smaller.input(), smaller.dh_last, {}, smaller.dx);
+  CHECK(allocations == before);
+}
+
+#endif
+
+}  // namespace
+}  // namespace orthornn::testing

@@ -1,0 +1,16 @@
+# Installs the build tree BUILD, then builds and runs the ten lines of consumer.cpp against what was installed.
+set(work ${BUILD}/install_test)
+file(REMOVE_RECURSE ${work})
+function(run)
+  execute_process(COMMAND ${ARGV} WORKING_DIRECTORY ${work} RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE output)
+  message("${output}")
+  if(NOT status EQUAL 0)
+    message(FATAL_ERROR "failed: ${ARGV}")
+  endif()
+endfunction()
+file(MAKE_DIRECTORY ${work})
+run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${work}/prefix)
+run(${CMAKE_COMMAND} -S ${SOURCE} -B ${work}/build -G ${GENERATOR} -DCMAKE_BUILD_TYPE=Release
+    -DCMAKE_PREFIX_PATH=${work}/prefix -DCMAKE_CXX_FLAGS=${FLAGS})
+run(${CMAKE_COMMAND} --build ${work}/build)
+run(${work}/build/consumer)

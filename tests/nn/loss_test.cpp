@@ -1,0 +1,104 @@
+#include "orthornn/nn/loss.hpp"
+
+#include <cmath>
+
+#include "orthornn/core/error.hpp"
+#include "support/catch.hpp"
+#include "support/errors.hpp"
+#include "support/finite_differences.hpp"
+#include "support/random_tensor.hpp"
+#include "support/tolerances.hpp"
+
+using namespace orthornn;
+using namespace orthornn::testing;
+
+namespace {
+
+Tensor<std::int32_t> classes_of(const std::vector<std::int32_t>& values) {
+  Tensor<std::int32_t> classes(Shape{static_cast<Index>(values.size())});
+  std::copy(values.begin(), values.end(), classes.begin());
+  return classes;
+}
+
+}  // namespace
+
+TEST_CASE("softmax cross-entropy of a case computed by hand", "[nn]") {
+  // exp: 1, 3, 4 -> probabilities 1/8, 3/8, 1/2; the second row is not counted.
+  Tensor<double> outputs(Shape{2, 3});
+  const double logs[] = {0, std::log(3), std::log(4), 5, -7, 1};
+  std::copy(logs, logs + 6, outputs.begin());
+  const double loss = softmax_cross_entropy<double>(outputs, classes_of({1, -1}));
+  CHECK(loss == Approx(std::log(8.0 / 3)).epsilon(1e-14));
+  CHECK(outputs(0, 0) == Approx(1.0 / 8).epsilon(1e-14));
+  CHECK(outputs(0, 1) == Approx(3.0 / 8 - 1).epsilon(1e-14));
+  CHECK(outputs(0, 2) == Approx(1.0 / 2).epsilon(1e-14));
+  for (Index c = 0; c < 3; ++c) CHECK(outputs(1, c) == 0);
+}
+
+TEST_CASE("softmax cross-entropy leaves outputs alone when no gradient is asked for", "[nn]") {
+  Tensor<float> outputs = normal_tensor<float>({5, 4}, 1);
+  const Tensor<float> before = outputs.copy();
+  softmax_cross_entropy<float>(outputs, classes_of({0, 1, 2, 3, -1}), false);
+  CHECK(equal(outputs, before));
+}
+
+TEST_CASE("softmax cross-entropy survives outputs far apart", "[nn]") {
+  Tensor<float> outputs(Shape{1, 2});
+  outputs(0, 0) = 1e30F;
+  outputs(0, 1) = -1e30F;
+  CHECK(softmax_cross_entropy<float>(outputs, classes_of({0})) == 0);
+  CHECK(std::isfinite(outputs(0, 1)));
+}
+
+TEST_CASE("gradients of both losses are those of finite differences", "[nn][gradient]") {
+  // More rows than a block of the summation has.
+  const Index rows = 1030;
+  Tensor<double> outputs = normal_tensor<double>({rows, 3}, 2);
+  SECTION("softmax cross-entropy") {
+    Tensor<std::int32_t> classes(Shape{rows});
+    for (Index i = 0; i < rows; ++i) classes(i) = static_cast<std::int32_t>(i % 4) - 1;
+    const auto loss = [&] {
+      Tensor<double> work = outputs.copy();
+      return softmax_cross_entropy<double>(work, classes, false);
+    };
+    Tensor<double> gradient = outputs.copy();
+    CHECK(softmax_cross_entropy<double>(gradient, classes) == loss());
+    CHECK(relative_error(gradient, finite_differences(outputs, loss)) <
+          1e-5);  // each entry is 1 / rows of the loss
+  }
+  SECTION("mean squared error") {
+    const Tensor<float> values = normal_tensor<float>({rows, 3}, 3);
+    const auto loss = [&] {
+      Tensor<double> work = outputs.copy();
+      return mean_squared_error<double>(work, values, false);
+    };
+    Tensor<double> gradient = outputs.copy();
+    CHECK(mean_squared_error<double>(gradient, values) == loss());
+    CHECK(relative_error(gradient, finite_differences(outputs, loss)) < 1e-5);
+  }
+}
+
+TEST_CASE("losses do not depend on the number of threads", "[nn]") {
+  const Tensor<float> outputs = normal_tensor<float>({5000, 9}, 4);
+  Tensor<std::int32_t> classes(Shape{5000});
+  for (Index i = 0; i < 5000; ++i) classes(i) = static_cast<std::int32_t>(i % 9);
+  const int before = thread_count();
+  double losses[3];
+  for (int threads = 1; threads <= 3; ++threads) {
+    set_thread_count(threads);
+    Tensor<float> work = outputs.copy();
+    losses[threads - 1] = softmax_cross_entropy<float>(work, classes);
+  }
+  set_thread_count(before);
+  CHECK(losses[0] == losses[1]);
+  CHECK(losses[0] == losses[2]);
+}
+
+TEST_CASE("losses refuse targets that do not fit", "[nn]") {
+  Tensor<float> outputs(Shape{2, 3});
+  CHECK_THROWS_AS(softmax_cross_entropy<float>(outputs, classes_of({0})), ShapeError);
+  CHECK_THROWS_WITH(softmax_cross_entropy<float>(outputs, classes_of({0, 3})), contains("class 3"));
+  CHECK_THROWS_WITH(softmax_cross_entropy<float>(outputs, classes_of({-1, -1})),
+                    contains("no target counts"));
+  CHECK_THROWS_AS(mean_squared_error<float>(outputs, Tensor<float>(Shape{3, 2})), ShapeError);
+}

@@ -1,0 +1,156 @@
+#include "orthornn/nn/sequence_model.hpp"
+
+#include "orthornn/core/error.hpp"
+#include "support/catch.hpp"
+#include "support/errors.hpp"
+#include "support/finite_differences.hpp"
+#include "support/small_batch.hpp"
+#include "support/tolerances.hpp"
+
+using namespace orthornn;
+using namespace orthornn::testing;
+
+namespace {
+
+// tanh is smooth, so that finite differences see no kinks.
+OrthogonalCell smooth_cell(Index hidden, TransitionOptions transition = Cwy{}) {
+  return {.hidden_size = hidden, .transition = transition, .activation = Activation::tanh};
+}
+
+std::vector<ModelOptions> all_kinds() {
+  std::vector<ModelOptions> kinds;
+  const std::vector<OrthogonalCell> one = {smooth_cell(6)};
+  const std::vector<OrthogonalCell> stack = {smooth_cell(6, Cwy{.reflections = 2}),
+                                             smooth_cell(5, MatrixExponential{}),
+                                             smooth_cell(4, HouseholderProduct{})};
+  for (const auto& cells : {one, stack}) {
+    for (const InputOptions& input :
+         {InputOptions(DenseInput{3}), InputOptions(OneHot{5}), InputOptions(TokenEmbedding{5, 3})}) {
+      kinds.push_back({input, cells, EveryStep{4}, Loss::softmax_cross_entropy});
+      kinds.push_back({input, cells, LastStep{4}, Loss::softmax_cross_entropy});
+      kinds.push_back({input, cells, LastStep{2}, Loss::mean_squared_error});
+      kinds.push_back({input, cells, EveryStep{2}, Loss::mean_squared_error});
+    }
+  }
+  return kinds;
+}
+
+}  // namespace
+
+TEST_CASE("gradients of every model are those of finite differences", "[nn][gradient]") {
+  for (const ModelOptions& options : all_kinds()) {
+    for (const bool with_lengths : {false, true}) {
+      SequenceModel<double> model(Device::cpu(), options, 3);
+      Batch batch = batch_for(options, 4, 3);
+      if (with_lengths) batch.lengths = mixed_lengths(4, 3);
+      const double loss = model.loss_and_gradient(batch);
+      CHECK(loss == model.loss(batch));
+      const Tensor<double> gradient = model.parameters().gradients().copy();
+      const Tensor<double> expected =
+          finite_differences(model.parameters().values(), [&] { return model.loss(batch); });
+      CAPTURE(options.input.index(), options.readout.index(), options.cells.size(), with_lengths);
+      CHECK(relative_error(gradient, expected) < tolerance::finite_difference);
+    }
+  }
+}
+
+TEST_CASE("parameters have the names of the model file", "[nn]") {
+  const auto names = [](const ModelOptions& options) {
+    const SequenceModel<float> model(Device::cpu(), options);
+    std::vector<std::string> result;
+    for (const Parameter& p : model.parameters().list()) result.push_back(p.name + " " + to_string(p.shape));
+    return result;
+  };
+  CHECK(names({OneHot{10},
+               {OrthogonalCell{.hidden_size = 6, .transition = Cwy{.reflections = 4}}},
+               EveryStep{9}}) == std::vector<std::string>{"cell/reflection_vectors [4, 6]",
+                                                          "cell/input_weights [6, 10]", "cell/bias [6]",
+                                                          "cell/modrelu_bias [6]", "readout/weight [9, 6]",
+                                                          "readout/bias [9]"});
+  const OrthogonalCell stiefel{.hidden_size = 6,
+                               .transition = ScaledCayley{},
+                               .activation = Activation::tanh,
+                               .input_matrix = InputMatrix::stiefel};
+  CHECK(names({TokenEmbedding{7, 3}, {stiefel, smooth_cell(4, Unconstrained{})}, LastStep{2}}) ==
+        std::vector<std::string>{"embedding/vectors [7, 3]", "cell0/skew_parameters [6, 6]",
+                                 "cell0/input_reflection_vectors [3, 6]", "cell0/bias [6]",
+                                 "cell1/matrix [4, 4]", "cell1/input_weights [4, 6]", "cell1/bias [4]",
+                                 "readout/weight [2, 4]", "readout/bias [2]"});
+}
+
+TEST_CASE("generation gives the numbers of the rollout, bit for bit", "[nn]") {
+  for (const ModelOptions& options : all_kinds()) {
+    if (!std::holds_alternative<EveryStep>(options.readout)) continue;
+    for (const Index batch_size : {1, 3, 20}) {
+      SequenceModel<float> model(Device::cpu(), options, 5);
+      const Batch batch = batch_for(options, 6, batch_size);
+      const TensorView<const float> outputs = model.forward(batch);
+      Tensor<float> expected(outputs.shape());
+      copy<float>(outputs, expected);
+      SequenceModel<float>::Generator generator(model, batch_size);
+      for (Index t = 0; t < 6; ++t) {
+        const TensorView<const float> step = batch.features.empty()
+                                                 ? generator.step(batch.symbols.view()[t])
+                                                 : generator.step(batch.features.view()[t]);
+        CAPTURE(t, batch_size, options.input.index(), options.cells.size());
+        CHECK(equal(step, expected.view()[t]));
+      }
+    }
+  }
+}
+
+TEST_CASE("a sequence in two parts with carried state is the sequence", "[nn]") {
+  const ModelOptions options{DenseInput{3}, {smooth_cell(6), smooth_cell(5)}, EveryStep{4}};
+  SequenceModel<double> model(Device::cpu(), options, 5);
+  const Batch whole = batch_for(options, 8, 3);
+  const TensorView<const double> outputs = model.forward(whole);
+  Tensor<double> expected(outputs.shape());
+  copy<double>(outputs, expected);
+  ModelState<double> state;
+  for (const Index first : {0, 5}) {
+    const Index count = first == 0 ? 5 : 3;
+    Batch part;
+    part.features = Tensor<float>(Shape{count, 3, 3});
+    copy<float>(whole.features.view().slice(first, count), part.features);
+    CHECK(equal(model.forward(part, first == 0 ? nullptr : &state), expected.view().slice(first, count)));
+    model.final_state(state);
+  }
+}
+
+TEST_CASE("the seed decides the initial parameters", "[nn]") {
+  const ModelOptions options{
+      OneHot{4}, {OrthogonalCell{.hidden_size = 8}, OrthogonalCell{.hidden_size = 8}}, EveryStep{3}};
+  const SequenceModel<float> a(Device::cpu(), options, 1), b(Device::cpu(), options, 1),
+      c(Device::cpu(), options, 2);
+  CHECK(equal(a.parameters().values(), b.parameters().values()));
+  CHECK_FALSE(equal(a.parameters().values(), c.parameters().values()));
+  const auto& parameters = a.parameters();
+  CHECK_FALSE(equal(parameters.value(parameters.find("cell0/reflection_vectors")),
+                    parameters.value(parameters.find("cell1/reflection_vectors"))));
+  CHECK(a.orthogonality_error() < 1e-5);
+}
+
+TEST_CASE("models refuse what does not fit, naming it", "[nn]") {
+  const ModelOptions options{DenseInput{3}, {smooth_cell(6)}, EveryStep{4}};
+  SequenceModel<float> model(Device::cpu(), options);
+  Batch batch = batch_for(options, 4, 2);
+  batch.features = Tensor<float>(Shape{4, 2, 5});
+  CHECK_THROWS_WITH(model.forward(batch), contains("[4, 2, 5]") && contains("[4, 2, 3]"));
+  batch = batch_for(options, 4, 2);
+  batch.lengths = mixed_lengths(4, 3);
+  CHECK_THROWS_WITH(model.forward(batch), contains("lengths"));
+  batch.lengths = Tensor<std::int32_t>(Shape{2});
+  batch.lengths(1) = 5;
+  CHECK_THROWS_WITH(model.forward(batch), contains("length 5"));
+  const ModelOptions symbols{OneHot{4}, {smooth_cell(6)}, EveryStep{4}};
+  SequenceModel<float> reader(Device::cpu(), symbols);
+  Batch wrong = batch_for(symbols, 4, 2);
+  wrong.symbols(1, 1) = 4;
+  CHECK_THROWS_WITH(reader.forward(wrong), contains("symbol 4"));
+  CHECK_THROWS_AS(SequenceModel<float>(Device::cpu(), {DenseInput{3}, {}, EveryStep{4}}), ValueError);
+  CHECK_THROWS_AS(SequenceModel<float>(Device::cpu(), {DenseInput{3}, {smooth_cell(0)}, EveryStep{4}}),
+                  ValueError);
+  CHECK_THROWS_AS(SequenceModel<float>(
+                      Device::cpu(), {DenseInput{3}, {smooth_cell(4, Cwy{.reflections = 5})}, EveryStep{4}}),
+                  ValueError);
+}

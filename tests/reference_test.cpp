@@ -1,0 +1,258 @@
+// Files of inputs, outputs and gradients from an independent implementation, whatever their sizes, against
+// everything that computes them. The folder is ORTHORNN_REFERENCE_DIR of the environment, else the one of the
+// source tree.
+
+#include <Eigen/LU>
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
+#include <iostream>
+#include <map>
+
+#include "linalg/eigen_map.hpp"
+#include "orthornn/cells/orthogonal_cell.hpp"
+#include "orthornn/io/hdf5.hpp"
+#include "support/catch.hpp"
+#include "support/errors.hpp"
+#include "support/temporary_folder.hpp"
+#include "support/tolerances.hpp"
+#include "support/transitions.hpp"
+
+namespace orthornn::testing {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A dataset, or an empty tensor where the file has none.
+template <class T>
+Tensor<T> read_optional(const Hdf5Reader& file, const std::string& name) {
+  return file.has(name) ? file.read<T>(name) : Tensor<T>();
+}
+
+/// Compares with a dataset in double; both names are in the message.
+template <class T>
+void check_dataset(const Hdf5Reader& file, const std::string& name, TensorView<const T> found, double bound) {
+  INFO(name);
+  CHECK(relative_error(found, file.read<double>(name)) <= bound);
+}
+
+/// |S|_1 |S^-1|_1 over L, which is 1 to 10 for random vectors and measures how nearly parallel these are.
+double condition_of_s_factor(const Tensor<double>& v) {
+  Eigen::MatrixXd units = eigen(columns_of(v));
+  units.colwise().normalize();
+  Eigen::MatrixXd s = (units.transpose() * units).triangularView<Eigen::StrictlyUpper>();
+  s.diagonal().setConstant(0.5);
+  const Eigen::MatrixXd inverse = s.inverse();
+  const auto norm = [](const Eigen::MatrixXd& m) { return m.cwiseAbs().colwise().sum().maxCoeff(); };
+  return std::max(1.0, norm(s) * norm(inverse) / static_cast<double>(s.rows()));
+}
+
+struct Bounds {
+  double states;
+  double gradients;
+};
+
+template <class T>
+Bounds bounds_of_rnn(const Hdf5Reader& file, Activation activation) {
+  if (std::is_same_v<T, double>) return {tolerance::reference_double, tolerance::reference_double};
+  const Shape shape = file.shape("x");
+  const Index n = file.shape("V")[1];
+  const double smooth =
+      tolerance::reference_float(shape[0], n, condition_of_s_factor(file.read<double>("V")));
+  const bool has_kinks = activation != Activation::tanh && activation != Activation::identity;
+  const double gradients = has_kinks ? tolerance::with_kinks(smooth, shape[0] * shape[1] * n) : smooth;
+  // modrelu jumps itself, where its bias is positive.
+  return {activation == Activation::modrelu ? gradients : smooth, gradients};
+}
+
+template <class T>
+void check_orthogonal_rnn(const Hdf5Reader& file, const TransitionOptions& transition) {
+  const Activation activation = parse_activation(file.string_attribute("/", "activation"));
+  const Bounds bounds = bounds_of_rnn<T>(file, activation);
+  const auto v = file.read<T>("V"), w = file.read<T>("W"), x = file.read<T>("x");
+  const auto h0 = read_optional<T>(file, "h0"), dh = read_optional<T>(file, "dh");
+  const auto dh_last = read_optional<T>(file, "dh_last");
+  const auto lengths = read_optional<std::int32_t>(file, "lengths");
+
+  ParameterSet<T> parameters;
+  RecurrentLayer<T> layer(parameters, "cell",
+                          {.hidden_size = v.shape()[1], .transition = transition, .activation = activation},
+                          x.shape()[2]);
+  parameters.allocate(Device::cpu());
+  const std::map<std::string, std::string> names = {{"V", "cell/reflection_vectors"},
+                                                    {"W", "cell/input_weights"},
+                                                    {"b", "cell/bias"},
+                                                    {"modrelu_bias", "cell/modrelu_bias"}};
+  for (const auto& [in_file, in_set] : names) {
+    if (in_file != "modrelu_bias" || activation == Activation::modrelu) {
+      file.read_into<T>(in_file, parameters.value(parameters.find(in_set)));
+    }
+  }
+  layer.prepare();
+  check_dataset<T>(file, "Q", layer.transition().materialize(), bounds.states);
+  const SequenceInput<T> input{.vectors = x, .symbols = {}};
+  layer.forward(input, h0, lengths);
+  check_dataset<T>(file, "h", layer.outputs(), bounds.states);
+  if (file.has("h_last")) check_dataset<T>(file, "h_last", layer.last_state(), bounds.states);
+
+  const TensorView<T> d_outputs = layer.d_outputs();
+  std::fill(d_outputs.begin(), d_outputs.end(), T{0});
+  if (!dh.empty()) copy<T>(dh, d_outputs);
+  Tensor<T> dx(x.shape());
+  layer.backward(input, dh_last, lengths, dx);
+  for (const auto& [in_file, in_set] : names) {
+    if (file.has("grad/" + in_file)) {
+      check_dataset<T>(file, "grad/" + in_file, parameters.gradient(parameters.find(in_set)),
+                       bounds.gradients);
+    }
+  }
+  check_dataset<T>(file, "grad/x", dx, bounds.gradients);
+  if (file.has("grad/h0")) check_dataset<T>(file, "grad/h0", layer.d_initial_state(), bounds.gradients);
+}
+
+void check_orthogonal_rnn(const Hdf5Reader& file) {
+  for (const auto& [name, transition] : reflection_transitions(file.shape("V")[0])) {
+    for (const int threads : {1, 2}) {
+      INFO(name << ", " << threads << " thread(s)");
+      set_thread_count(threads);
+      {
+        INFO("double");
+        check_orthogonal_rnn<double>(file, transition);
+      }
+      {
+        INFO("float");
+        check_orthogonal_rnn<float>(file, transition);
+      }
+    }
+  }
+  set_thread_count(1);
+}
+
+template <class T>
+void check_stiefel(const Hdf5Reader& file) {
+  const auto v = file.read<T>("V");
+  const Index n = v.shape()[1];
+  const double bound = std::is_same_v<T, double>
+                           ? tolerance::reference_double
+                           : tolerance::reference_float(0, n, condition_of_s_factor(file.read<double>("V")));
+  TruncatedCwy<T> stiefel(n, v.shape()[0]);
+  stiefel.prepare(v);
+  check_dataset<T>(file, "Omega", stiefel.omega(), bound);
+  Tensor<T> dv(v.shape());
+  stiefel.backward(file.read<T>("dOmega"), dv);
+  check_dataset<T>(file, "grad/V", dv, bound);
+}
+
+/// Q = Q0 diag(signs) for the transition's Q0.
+template <class T>
+void check_skew(const Hdf5Reader& file, const TransitionOptions& options, const Tensor<double>& signs) {
+  const auto x = file.read<T>("X");
+  const Index n = x.shape()[0];
+  // The error of exp(A) and of (I + A)^-1 is relative to |A|.
+  const double bound = std::is_same_v<T, double> ? tolerance::reference_double
+                                                 : tolerance::reference_float(0, n, 2 + frobenius_norm(x));
+  const auto transition = prepare<T>(options, x);
+  const auto flip_columns = [&](Tensor<T> q) {
+    for (Index i = 0; i < n; ++i) {
+      for (Index j = 0; j < n; ++j) q(i, j) *= static_cast<T>(signs(j));
+    }
+    return q;
+  };
+  check_dataset<T>(file, "Q", flip_columns(transition->materialize()), bound);
+  Tensor<T> dx(x.shape());
+  transition->backward(flip_columns(file.read<T>("dQ")), dx);
+  check_dataset<T>(file, "grad/X", dx, bound);
+}
+
+Tensor<double> ones(Index n) {
+  Tensor<double> result({n});
+  std::fill(result.begin(), result.end(), 1.0);
+  return result;
+}
+
+void check_exponential(const Hdf5Reader& file) {
+  const Tensor<double> signs = ones(file.shape("X")[0]);
+  check_skew<double>(file, MatrixExponential{}, signs);
+  check_skew<float>(file, MatrixExponential{}, signs);
+}
+
+void check_cayley(const Hdf5Reader& file) {
+  const auto d = file.read<double>("D");
+  // The library's D has its negative signs first; any other D is a flip of columns outside it.
+  const auto flip = [&] {
+    check_skew<double>(file, ScaledCayley{.negative_signs = 0}, d);
+    check_skew<float>(file, ScaledCayley{.negative_signs = 0}, d);
+  };
+  flip();
+  const auto first_positive = std::find(d.begin(), d.end(), 1.0);
+  if (std::find(first_positive, d.end(), -1.0) != d.end()) return;
+  const Index negative = first_positive - d.begin();
+  check_skew<double>(file, ScaledCayley{.negative_signs = negative}, ones(d.size()));
+  check_skew<float>(file, ScaledCayley{.negative_signs = negative}, ones(d.size()));
+}
+
+/// False for a kind that nothing here computes.
+bool check_file(const fs::path& path) {
+  const std::map<std::string, std::function<void(const Hdf5Reader&)>> checks = {
+      {"orthogonal_rnn", [](const Hdf5Reader& file) { check_orthogonal_rnn(file); }},
+      {"stiefel",
+       [](const Hdf5Reader& file) {
+         check_stiefel<double>(file);
+         check_stiefel<float>(file);
+       }},
+      {"skew_expm", check_exponential},
+      {"skew_cayley", check_cayley}};
+  const Hdf5Reader file(path);
+  const std::string kind = file.string_attribute("/", "kind");
+  const auto check = checks.find(kind);
+  if (check == checks.end()) {
+    std::cout << "skipped " << path.filename().string() << ": nothing computes the kind '" << kind
+              << "' yet\n";
+    return false;
+  }
+  check->second(file);
+  return true;
+}
+
+fs::path reference_folder() {
+  const char* chosen = std::getenv("ORTHORNN_REFERENCE_DIR");
+  return chosen != nullptr && *chosen != '\0' ? chosen : ORTHORNN_DEFAULT_REFERENCE_DIR;
+}
+
+std::vector<fs::path> reference_files(const fs::path& folder) {
+  std::vector<fs::path> files;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+    if (entry.path().extension() == ".h5") files.push_back(entry.path());
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+TEST_CASE("every reference file is met by everything that computes it", "[reference]") {
+  const std::vector<fs::path> files = reference_files(reference_folder());
+  CAPTURE(reference_folder().string());
+  REQUIRE_FALSE(files.empty());
+  for (const fs::path& path : files) {
+    DYNAMIC_SECTION(path.filename().string()) {
+      check_file(path);
+      SUCCEED();
+    }
+  }
+}
+
+TEST_CASE("a reference file of an unknown kind is skipped and an unreadable one is an error", "[reference]") {
+  const TemporaryFolder folder;
+  Hdf5Writer writer;
+  writer.attribute("/", "kind", "something new");
+  writer.commit(folder / "new.h5");
+  CHECK_FALSE(check_file(folder / "new.h5"));
+
+  Hdf5Writer without_kind;
+  without_kind.group("grad");
+  without_kind.commit(folder / "without_kind.h5");
+  CHECK_THROWS_AS(check_file(folder / "without_kind.h5"), FileError);
+  CHECK_THROWS_AS(check_file(folder / "absent.h5"), FileError);
+}
+
+}  // namespace
+}  // namespace orthornn::testing

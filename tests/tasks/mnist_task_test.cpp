@@ -1,0 +1,378 @@
+#include "orthornn/tasks/mnist_task.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "orthornn/core/error.hpp"
+#include "orthornn/core/random.hpp"
+#include "support/catch.hpp"
+#include "support/error_message.hpp"
+#include "support/idx_writer.hpp"
+#include "support/temporary_folder.hpp"
+
+using namespace orthornn;
+using namespace orthornn::testing;
+
+namespace {
+
+constexpr std::uint32_t training_count = 20;
+constexpr std::uint32_t test_count = 7;
+
+/// Images of 2 x 3 pixels: pixel p of image i is 10 i + p, its label i modulo 10. Test images go on where
+/// training images end.
+Bytes tiny_pixels(std::uint32_t first, std::uint32_t count) {
+  Bytes data;
+  for (std::uint32_t i = first; i < first + count; ++i) {
+    for (std::uint32_t p = 0; p < 6; ++p) data.push_back(static_cast<std::uint8_t>((10 * i + p) % 256));
+  }
+  return idx_bytes({count, 2, 3}, data);
+}
+
+Bytes tiny_labels(std::uint32_t first, std::uint32_t count) {
+  Bytes data;
+  for (std::uint32_t i = first; i < first + count; ++i) data.push_back(static_cast<std::uint8_t>(i % 10));
+  return idx_bytes({count}, data);
+}
+
+void write_tiny_mnist(const std::filesystem::path& folder) {
+  write_plain(folder / "train-images-idx3-ubyte", tiny_pixels(0, training_count));
+  write_plain(folder / "train-labels-idx1-ubyte", tiny_labels(0, training_count));
+  write_plain(folder / "t10k-images-idx3-ubyte", tiny_pixels(training_count, test_count));
+  write_plain(folder / "t10k-labels-idx1-ubyte", tiny_labels(training_count, test_count));
+}
+
+struct TinyMnist : TemporaryFolder {
+  TinyMnist() { write_tiny_mnist(path()); }
+};
+
+int byte(float feature) { return static_cast<int>(std::lround(feature * 255)); }
+
+/// Which training images a batch shows, by their first pixel (unique among the first twenty).
+std::vector<int> images_of(const Task& task, std::uint64_t step) {
+  Batch batch;
+  task.training_batch(step, batch);
+  std::vector<int> images;
+  for (Index b = 0; b < batch.features.shape()[1]; ++b) images.push_back(byte(batch.features(0, b, 0)) / 10);
+  return images;
+}
+
+std::vector<int> pixels_of(const Batch& batch, Index b) {
+  std::vector<int> pixels;
+  for (Index t = 0; t < batch.features.shape()[0]; ++t) pixels.push_back(byte(batch.features(t, b, 0)));
+  return pixels;
+}
+
+/// Where the real files lie, if they do.
+std::filesystem::path real_mnist() {
+  const std::filesystem::path source = ORTHORNN_SOURCE_DIR;
+  std::vector<std::filesystem::path> folders{source / "data/mnist", source / "../shared/data/mnist"};
+  if (const char* named = std::getenv("ORTHORNN_MNIST_DIR")) folders = {named};
+  const auto found =
+      std::ranges::find_if(folders, [](const auto& path) { return std::filesystem::exists(path); });
+  return found == folders.end() ? std::filesystem::path() : *found;
+}
+
+}  // namespace
+
+TEST_CASE("An MNIST batch holds pixels in reading order and labels", "[mnist]") {
+  const TinyMnist folder;
+  const MnistTask task({.data = folder.path(), .batch = 4});
+  Batch batch;
+  task.training_batch(0, batch);
+  CHECK(task.length() == 6);
+  REQUIRE(batch.features.shape() == Shape{6, 4, 1});
+  REQUIRE(batch.classes.shape() == Shape{4});
+  CHECK(batch.symbols.empty());
+  CHECK(batch.values.empty());
+  CHECK(task.input_order().empty());
+  for (Index b = 0; b < 4; ++b) {
+    const int image = byte(batch.features(0, b, 0)) / 10;
+    for (Index t = 0; t < 6; ++t) {
+      CHECK(batch.features(t, b, 0) == static_cast<float>(10 * image + t) / 255.0F);
+    }
+    CHECK(batch.classes(b) == image % 10);
+  }
+}
+
+TEST_CASE("MNIST files are found under all their names, gzipped or not", "[mnist]") {
+  const TinyMnist plain;
+  const std::string separator = GENERATE(as<std::string>{}, "-", ".");
+  const std::string ending = GENERATE(as<std::string>{}, "", ".gz");
+  const TemporaryFolder folder;
+  for (const std::string set : {"train", "t10k"}) {
+    for (const std::string kind : {"images/idx3", "labels/idx1"}) {
+      std::string from = set + "-" + kind + "-ubyte";
+      std::string to = from + ending;
+      const std::size_t slash = from.find('/');
+      const auto write = ending.empty() ? write_plain : write_gzipped;
+      write(folder.path() / to.replace(slash, 1, separator),
+            read_bytes(plain.path() / from.replace(slash, 1, "-")));
+    }
+  }
+  const MnistTask task({.data = folder.path(), .batch = 4});
+  CHECK(images_of(task, 3) == images_of(MnistTask({.data = plain.path(), .batch = 4}), 3));
+}
+
+TEST_CASE("An MNIST epoch shows each image once, in an order of its own", "[mnist]") {
+  const TinyMnist folder;
+  const MnistTask task({.data = folder.path(), .batch = 6, .seed = 1});
+  REQUIRE(task.batches_per_epoch() == 3);  // two images of twenty are left out
+  std::vector<std::vector<int>> epochs(3);
+  for (std::uint64_t step = 0; step < 9; ++step) {
+    const std::vector<int> images = images_of(task, step);
+    REQUIRE(images.size() == 6);
+    epochs[step / 3].insert(epochs[step / 3].end(), images.begin(), images.end());
+  }
+  for (const std::vector<int>& epoch : epochs) CHECK(std::set<int>(epoch.begin(), epoch.end()).size() == 18);
+  CHECK(epochs[0] != epochs[1]);
+  CHECK(epochs[1] != epochs[2]);
+
+  // Going back, or starting in the middle, gives the same batches.
+  CHECK(images_of(task, 1) == std::vector<int>(epochs[0].begin() + 6, epochs[0].begin() + 12));
+  const MnistTask resumed({.data = folder.path(), .batch = 6, .seed = 1});
+  CHECK(images_of(resumed, 8) == std::vector<int>(epochs[2].begin() + 12, epochs[2].end()));
+  CHECK(images_of(MnistTask({.data = folder.path(), .batch = 6, .seed = 2}), 0) != images_of(task, 0));
+}
+
+TEST_CASE("MNIST evaluation is the whole test set, once and in order", "[mnist]") {
+  const TinyMnist folder;
+  const MnistTask task({.data = folder.path(), .batch = 3});
+  REQUIRE(task.evaluation_batches() == 3);
+  Batch batch;
+  int image = 20;
+  for (Index number = 0; number < 3; ++number) {
+    task.evaluation_batch(number, batch);
+    REQUIRE(batch.classes.size() == (number < 2 ? 3 : 1));
+    REQUIRE(batch.features.shape() == Shape{6, batch.classes.size(), 1});
+    for (Index b = 0; b < batch.classes.size(); ++b, ++image) {
+      CHECK(pixels_of(batch, b)[0] == 10 * image % 256);
+      CHECK(batch.classes(b) == image % 10);
+    }
+  }
+  CHECK(image == 27);
+  CHECK_THROWS_AS(task.evaluation_batch(3, batch), ValueError);
+}
+
+TEST_CASE("Permuted MNIST reads every image in the same other order", "[mnist]") {
+  const TinyMnist folder;
+  const MnistTask plain({.data = folder.path(), .batch = 4});
+  const MnistTask permuted({.data = folder.path(), .permuted = true, .batch = 4});
+  Batch as_it_is, reordered;
+  for (const std::uint64_t step : {0, 1, 7}) {
+    plain.training_batch(step, as_it_is);
+    permuted.training_batch(step, reordered);
+    const ConstTensorView<std::int32_t> order = permuted.input_order();
+    REQUIRE(order.shape() == Shape{6});
+    CHECK_FALSE(std::ranges::is_sorted(order));
+    CHECK(std::set<int>(order.begin(), order.end()).size() == 6);
+    CHECK(std::ranges::equal(as_it_is.classes, reordered.classes));
+    for (Index t = 0; t < 6; ++t) {
+      for (Index b = 0; b < 4; ++b) CHECK(reordered.features(t, b, 0) == as_it_is.features(order(t), b, 0));
+    }
+  }
+  plain.evaluation_batch(0, as_it_is);
+  permuted.evaluation_batch(0, reordered);
+  for (Index t = 0; t < 6; ++t) {
+    CHECK(reordered.features(t, 0, 0) == as_it_is.features(permuted.input_order()(t), 0, 0));
+  }
+}
+
+TEST_CASE("The permutation is drawn from its own seed, or taken from a model", "[mnist]") {
+  const MnistTask first({.permuted = true, .seed = 1});
+  const MnistTask second({.permuted = true, .seed = 2});
+  const MnistTask other({.permuted = true, .permutation_seed = 5});
+  REQUIRE(first.input_order().size() == 784);
+  CHECK(std::ranges::equal(first.input_order(), second.input_order()));
+  CHECK_FALSE(std::ranges::equal(first.input_order(), other.input_order()));
+
+  const TinyMnist folder;
+  Tensor<std::int32_t> stored(Shape{6});
+  std::ranges::copy(std::array{5, 4, 3, 2, 1, 0}, stored.begin());
+  const auto task = make_task(first.config(), {.batch = 4, .data = folder.path(), .input_order = stored});
+  CHECK(task->length() == 6);
+  stored(0) = 77;  // the task has its own copy
+  Batch batch;
+  task->training_batch(0, batch);
+  CHECK(batch.features(5, 0, 0) < batch.features(0, 0, 0));
+  CHECK(std::ranges::equal(task->input_order(), std::array{5, 4, 3, 2, 1, 0}));
+
+  const auto message = [&](std::initializer_list<std::int32_t> order) {
+    Tensor<std::int32_t> tensor(Shape{static_cast<Index>(order.size())});
+    std::ranges::copy(order, tensor.begin());
+    return error_message<ValueError>([&] { MnistTask({.permuted = true, .input_order = tensor}); });
+  };
+  CHECK(message({1, 0}).empty());
+  CHECK_THAT(message({0, 0}), contains("not a permutation"));
+  CHECK_THAT(message({0, 2}), contains("not a permutation"));
+  CHECK_THAT(message({0, -1}), contains("not a permutation"));
+  Tensor<std::int32_t> longer = random_permutation(7, RandomStream(1, RandomPurpose::permutation));
+  const MnistTask foreign({.data = folder.path(), .permuted = true, .input_order = longer, .batch = 4});
+  CHECK_THAT(error_message<FileError>([&] { foreign.load(); }), contains("images have 6 pixels"));
+}
+
+TEST_CASE("An MNIST task comes back from its config, and needs no data until a batch is asked for",
+          "[mnist]") {
+  const MnistTask task({.permuted = true, .permutation_seed = 77});
+  const auto rebuilt = make_task(task.config(), {});
+  CHECK(rebuilt->name() == "mnist");
+  CHECK(rebuilt->config() == task.config());
+  CHECK(rebuilt->length() == 784);
+  CHECK(std::ranges::equal(rebuilt->input_order(), task.input_order()));
+  CHECK(std::get<LastStep>(rebuilt->readout()).outputs == 10);
+
+  Batch batch;
+  CHECK_THAT(error_message<FileError>([&] { rebuilt->training_batch(0, batch); }),
+             contains("no folder was given"));
+  CHECK_THROWS_AS(rebuilt->load(), FileError);
+  CHECK_THROWS_AS(rebuilt->evaluation_batches(), FileError);
+  CHECK_THROWS_AS(rebuilt->batches_per_epoch(), FileError);
+
+  const auto sequential = make_task(R"({"task": "mnist"})", {});
+  CHECK(sequential->input_order().empty());
+  const Tensor<std::int32_t> order = random_permutation(784, RandomStream(1, RandomPurpose::permutation));
+  CHECK_THROWS_AS(make_task(R"({"task": "mnist"})", {.input_order = order}), ValueError);
+  CHECK_THAT(error_message<ValueError>([] { make_task(R"({"task": "mnist", "permuted": 1})", {}); }),
+             contains("true or false"));
+  CHECK_THAT(error_message<ValueError>([] { make_task(R"({"task": "mnist", "permutation_seed": -1})", {}); }),
+             contains("whole number from 0"));
+}
+
+TEST_CASE("MNIST files that are missing, damaged or do not fit are errors that name them", "[mnist]") {
+  const TinyMnist folder;
+  const auto message = [&] {
+    return error_message<FileError>([&] { MnistTask({.data = folder.path(), .batch = 4}).load(); });
+  };
+  REQUIRE(message().empty());
+
+  SECTION("missing") {
+    std::filesystem::remove(folder.path() / "t10k-labels-idx1-ubyte");
+    CHECK_THAT(message(), contains(folder.path().string() + " has no file t10k-labels-idx1-ubyte"));
+    CHECK_THAT(message(), contains("tools/fetch-data mnist"));
+  }
+  SECTION("truncated") {
+    Bytes bytes = tiny_pixels(0, training_count);
+    bytes.pop_back();
+    write_plain(folder.path() / "train-images-idx3-ubyte", bytes);
+    CHECK_THAT(message(),
+               contains("train-images-idx3-ubyte: expected 120 bytes of data ([20, 2, 3]), found 119"));
+  }
+  SECTION("images where labels should be") {
+    write_plain(folder.path() / "t10k-labels-idx1-ubyte", tiny_pixels(0, test_count));
+    CHECK_THAT(message(), contains("t10k-labels-idx1-ubyte: expected the magic number 00 00 08 01"));
+  }
+  SECTION("fewer labels than images") {
+    write_plain(folder.path() / "train-labels-idx1-ubyte", tiny_labels(0, training_count - 1));
+    CHECK_THAT(message(), contains("has 20 images"));
+    CHECK_THAT(message(), contains("has 19 labels"));
+  }
+  SECTION("a label beyond nine") {
+    Bytes bytes = tiny_labels(0, training_count);
+    bytes[8 + 13] = 10;
+    write_plain(folder.path() / "train-labels-idx1-ubyte", bytes);
+    CHECK_THAT(message(), contains("train-labels-idx1-ubyte: label 13 is 10, expected 0 to 9"));
+  }
+  SECTION("test images of another size") {
+    write_plain(folder.path() / "t10k-images-idx3-ubyte",
+                idx_bytes({test_count, 1, 3}, Bytes(3 * test_count)));
+    CHECK_THAT(message(), contains("training images have 6 pixels and test images 3"));
+  }
+  SECTION("too few images for a batch") {
+    const MnistTask task({.data = folder.path(), .batch = 21});
+    CHECK_THAT(error_message<ValueError>([&] { task.load(); }), contains("only 20 training images"));
+  }
+}
+
+TEST_CASE("An MNIST task that could not load loads once the files are there", "[mnist]") {
+  const TemporaryFolder folder;
+  const MnistTask task({.data = folder.path(), .batch = 4});
+  CHECK_THROWS_AS(task.load(), FileError);
+  write_tiny_mnist(folder.path());
+  CHECK_NOTHROW(task.load());
+  CHECK(task.batches_per_epoch() == 5);
+}
+
+TEST_CASE("MNIST refills a batch in place", "[mnist]") {
+  const TinyMnist folder;
+  const MnistTask task({.data = folder.path(), .batch = 5});
+  Batch batch;
+  task.training_batch(0, batch);
+  const float* memory = batch.features.data();
+  task.evaluation_batch(1, batch);  // of two images
+  task.training_batch(9, batch);
+  CHECK(batch.features.data() == memory);
+}
+
+TEST_CASE("MNIST scores digits named, and is solved with nearly all of them", "[mnist]") {
+  const TinyMnist folder;
+  const MnistTask task({.data = folder.path(), .batch = 4});
+  Batch batch;
+  task.training_batch(0, batch);
+  Tensor<float> outputs(Shape{4, 10});
+  for (Index b = 0; b < 4; ++b) outputs(b, batch.classes(b)) = 1;
+  CHECK(task.score(outputs, batch)->correct == 4);
+  CHECK(task.score(outputs, batch)->count == 4);
+  outputs(2, (batch.classes(2) + 1) % 10) = 2;
+  CHECK(task.score(outputs, batch)->correct == 3);
+  CHECK_THROWS_AS(task.score(Tensor<float>(Shape{3, 10}), batch), ShapeError);
+
+  const MnistTask permuted({.permuted = true});
+  CHECK(task.solved({.loss = 0.1, .accuracy = 0.981}));
+  CHECK_FALSE(task.solved({.loss = 0.1, .accuracy = 0.979}));
+  CHECK_FALSE(task.solved({.loss = 0.1, .accuracy = std::nullopt}));
+  CHECK(permuted.solved({.loss = 0.1, .accuracy = 0.951}));
+  CHECK_FALSE(permuted.solved({.loss = 0.1, .accuracy = 0.949}));
+}
+
+TEST_CASE("The real MNIST files read as they are distributed", "[mnist]") {
+  const std::filesystem::path data = real_mnist();
+  if (data.empty()) {
+    WARN("skipped: no MNIST files; run tools/fetch-data mnist or name their folder in ORTHORNN_MNIST_DIR");
+    return;
+  }
+  const MnistTask task({.data = data});
+  CHECK(task.batches_per_epoch() == 468);
+  CHECK(task.evaluation_batches() == 79);
+  CHECK(task.length() == 784);
+
+  std::array<double, 10> found{};
+  double sum = 0;
+  Index count = 0;
+  std::vector<std::int32_t> first_labels;
+  Batch batch;
+  for (Index number = 0; number < 79; ++number) {
+    task.evaluation_batch(number, batch);
+    for (const float pixel : batch.features) sum += pixel;
+    for (const std::int32_t label : batch.classes) ++found[static_cast<std::size_t>(label)];
+    if (number == 0) first_labels.assign(batch.classes.begin(), batch.classes.begin() + 10);
+    count += batch.classes.size();
+  }
+  CHECK(count == 10000);
+  CHECK(first_labels == std::vector<std::int32_t>{7, 2, 1, 0, 4, 1, 4, 9, 5, 9});
+  // The test set's mean pixel, as it is often published: 0.1325 (0.1307 for the training set).
+  CHECK(std::abs(sum / 7840000 - 0.1325) < 5e-5);
+
+  // Nobody who does not look at the image does better than the frequencies of the digits; ln 10 is close to
+  // that.
+  double entropy = 0;
+  for (const double times : found) entropy -= times / 10000 * std::log(times / 10000);
+  CHECK(task.baseline_loss() >= entropy);
+  CHECK(task.baseline_loss() - entropy < 0.005);
+
+  std::array<int, 10> trained{};
+  for (std::uint64_t step = 0; step < 468; ++step) {
+    task.training_batch(step, batch);
+    for (const std::int32_t label : batch.classes) ++trained[static_cast<std::size_t>(label)];
+  }
+  // 5923, 6742, .. training images of each digit, less the 96 that do not fill a batch.
+  const std::array<int, 10> published{5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949};
+  for (std::size_t digit = 0; digit < 10; ++digit) {
+    CHECK(trained[digit] <= published[digit]);
+    CHECK(trained[digit] >= published[digit] - 96);
+  }
+}

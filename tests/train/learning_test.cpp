@@ -1,0 +1,76 @@
+#include <cstdlib>
+#include <filesystem>
+
+#include "orthornn/tasks/copying_task.hpp"
+#include "orthornn/tasks/mnist_task.hpp"
+#include "orthornn/train/trainer.hpp"
+#include "support/catch.hpp"
+
+using namespace orthornn;
+
+namespace {
+
+ModelOptions model_for(const Task& task) {
+  const TaskDefaults defaults = task.defaults();
+  return {.input = task.input(),
+          .cells = {OrthogonalCell{.hidden_size = defaults.hidden_size,
+                                   .transition = Cwy{.init = defaults.init}}},
+          .readout = task.readout(),
+          .loss = task.loss()};
+}
+
+TrainerOptions options_of(const TaskDefaults& defaults) {
+  return {
+      .optimizer = RmsProp{.lr = defaults.learning_rate, .lr_orthogonal = defaults.learning_rate_orthogonal},
+      .clip = defaults.clip};
+}
+
+/// Folder with the real MNIST files, or nothing.
+std::filesystem::path mnist_folder() {
+  const char* named = std::getenv("ORTHORNN_MNIST_DIR");
+  const std::filesystem::path source = ORTHORNN_SOURCE_DIR;
+  for (const std::filesystem::path& folder :
+       {std::filesystem::path(named ? named : ""), source / "data/mnist", source / "../shared/data/mnist"}) {
+    if (!folder.empty() && std::filesystem::exists(folder / "train-images-idx3-ubyte.gz")) return folder;
+  }
+  return {};
+}
+
+}  // namespace
+
+TEST_CASE("copying over 200 steps falls below a tenth of the guesser's loss, from three seeds",
+          "[train][slow]") {
+  for (const std::uint64_t seed : {1, 2, 3}) {
+    const CopyingTask task({.delay = 200, .batch = 128, .seed = seed});
+    SequenceModel<float> model(Device::cpu(), model_for(task), seed);
+    Trainer trainer(model, task, options_of(task.defaults()));
+    Evaluation result;
+    while (trainer.steps() < task.defaults().steps) {
+      trainer.run(trainer.steps() + 50, [](const TrainingStep&) { return true; });
+      result = trainer.evaluate();
+      if (result.loss < task.baseline_loss() / 10) break;
+    }
+    CAPTURE(seed, trainer.steps(), result.loss, task.baseline_loss());
+    CHECK(result.loss < task.baseline_loss() / 10);
+  }
+}
+
+TEST_CASE("a short training on the real MNIST names 90 of 100 digits", "[train][slow]") {
+  const std::filesystem::path folder = mnist_folder();
+  if (folder.empty()) {
+    WARN(
+        "skipped: no MNIST files; tools/fetch-data mnist brings them, ORTHORNN_MNIST_DIR names another "
+        "folder");
+    return;
+  }
+  const std::int64_t steps = 3500;  // not quite two passes over the data
+  const MnistTask task({.data = folder, .batch = 32});
+  SequenceModel<float> model(Device::cpu(), model_for(task));
+  TrainerOptions options = options_of(task.defaults());
+  options.schedule = {.kind = Schedule::Kind::cosine, .total_steps = steps};
+  Trainer trainer(model, task, options);
+  trainer.run(steps, [](const TrainingStep&) { return true; });
+  const Evaluation result = trainer.evaluate();
+  CAPTURE(result.loss);
+  CHECK(*result.accuracy > 0.9);
+}

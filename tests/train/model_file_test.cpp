@@ -1,0 +1,139 @@
+#include "orthornn/train/model_file.hpp"
+
+#include "orthornn/core/error.hpp"
+#include "orthornn/io/hdf5.hpp"
+#include "orthornn/tasks/copying_task.hpp"
+#include "orthornn/version.hpp"
+#include "support/catch.hpp"
+#include "support/errors.hpp"
+#include "support/temporary_folder.hpp"
+
+using namespace orthornn;
+using namespace orthornn::testing;
+
+namespace {
+
+ModelOptions unusual_model() {
+  return {.input = TokenEmbedding{7, 3},
+          .cells = {OrthogonalCell{.hidden_size = 6,
+                                   .transition = Cwy{2, Init::haar, ReflectionForm::factored},
+                                   .activation = Activation::abs,
+                                   .input_matrix = InputMatrix::stiefel},
+                    OrthogonalCell{.hidden_size = 5, .transition = HouseholderProduct{3, Init::normal}},
+                    OrthogonalCell{.hidden_size = 4, .transition = ScaledCayley{2, Init::cayley}},
+                    OrthogonalCell{.hidden_size = 4, .transition = MatrixExponential{}},
+                    OrthogonalCell{
+                        .hidden_size = 3, .transition = Unconstrained{}, .activation = Activation::relu}},
+          .readout = LastStep{2},
+          .loss = Loss::mean_squared_error};
+}
+
+}  // namespace
+
+TEST_CASE("a model file gives back the model", "[train]") {
+  const TemporaryFolder folder;
+  const SequenceModel<float> model(Device::cpu(), unusual_model(), 11);
+  save_model(folder.path() / "model.h5", model);
+  const auto loaded = load_model(folder.path() / "model.h5");
+  CHECK(to_json(loaded->options()) == to_json(model.options()));
+  CHECK(equal(loaded->parameters().values(), model.parameters().values()));
+}
+
+TEST_CASE("options survive the journey through JSON", "[train]") {
+  const std::string model = to_json(unusual_model());
+  CHECK(to_json(model_options_from_json(model)) == model);
+  for (const OptimizerOptions& optimizer :
+       {OptimizerOptions(Sgd{.lr = 0.3, .lr_orthogonal = 0, .momentum = 0.5, .weight_decay = 0.25}),
+        OptimizerOptions(RmsProp{.lr = 0.1, .decay = 0.5}), OptimizerOptions(Adam{.beta1 = 0.5}),
+        OptimizerOptions(AdamW{.lr_orthogonal = 0.125, .weight_decay = 0.5})}) {
+    const std::string text = to_json(TrainerOptions{
+        .optimizer = optimizer, .schedule = {.kind = Schedule::Kind::step, .step_every = 5}, .clip = 0.75});
+    CHECK(to_json(trainer_options_from_json(text)) == text);
+  }
+  CHECK_THROWS_AS(model_options_from_json("{}"), ValueError);
+  CHECK_THROWS_AS(model_options_from_json("not json"), ValueError);
+}
+
+TEST_CASE("a model file is what the README says", "[train]") {
+  const TemporaryFolder folder;
+  const auto file = folder.path() / "model.h5";
+  const CopyingTask task({.delay = 2, .batch = 3});
+  SequenceModel<float> model(Device::cpu(),
+                             {task.input(), {OrthogonalCell{.hidden_size = 4}}, task.readout()});
+  Trainer trainer(model, task);
+  trainer.step();
+  trainer.evaluate();
+  save_checkpoint(file, trainer, 5);
+  const Hdf5Reader reader(file);
+  CHECK(reader.string_attribute("/", "format") == "orthornn-model");
+  CHECK(reader.int_attribute("/", "format_version") == 1);
+  CHECK(reader.string_attribute("/", "library_version") == version());
+  CHECK(reader.string_attribute("/", "task") == "copying");
+  CHECK(reader.names("/") == std::vector<std::string>{"optimizer", "parameters", "task", "training"});
+  CHECK(reader.shape("parameters/cell/reflection_vectors") == Shape{4, 4});
+  CHECK(reader.shape("parameters/readout/weight") == Shape{9, 4});
+  CHECK(reader.shape("optimizer/square_average/cell/input_weights") == Shape{4, 10});
+  CHECK(reader.int_attribute("training", "step") == 1);
+  CHECK(reader.int_attribute("training", "seed") == 5);
+  CHECK(reader.double_attribute("training", "best_metric") == trainer.best()->loss);
+}
+
+TEST_CASE("files that are no model of ours are refused with the reason", "[train]") {
+  const TemporaryFolder folder;
+  const auto file = folder.path() / "model.h5";
+  const auto write = [&](const char* format, int format_version, const std::string& config) {
+    Hdf5Writer writer;
+    writer.attribute("/", "format", format);
+    writer.attribute("/", "format_version", format_version);
+    writer.attribute("/", "library_version", "9.9.9");
+    writer.attribute("/", "task", "");
+    writer.attribute("/", "config", config);
+    writer.commit(file);
+  };
+  write("somebody-else's", 1, "{}");
+  CHECK_THROWS_WITH(load_model(file), contains("no orthornn model"));
+  write("orthornn-model", 2, "{}");
+  CHECK_THROWS_WITH(load_model(file), contains("version 2") && contains("newer"));
+  write("orthornn-model", 0, "{}");
+  CHECK_THROWS_AS(load_model(file), FileError);
+  write("orthornn-model", 1, "{}");
+  CHECK_THROWS_WITH(load_model(file), contains("config"));
+  const SequenceModel<float> model(Device::cpu(),
+                                   {OneHot{3}, {OrthogonalCell{.hidden_size = 4}}, EveryStep{2}});
+  write("orthornn-model", 1, "{\"model\":" + to_json(model.options()) + "}");
+  CHECK_THROWS_WITH(load_model(file), contains("parameters/cell/reflection_vectors"));
+  CHECK_THROWS_AS(load_model(folder.path() / "absent.h5"), FileError);
+}
+
+TEST_CASE("parameters that are no transition are refused with the file's name", "[train]") {
+  const TemporaryFolder folder;
+  const auto file = folder.path() / "model.h5";
+  SequenceModel<float> model(Device::cpu(), {OneHot{3}, {OrthogonalCell{.hidden_size = 4}}, EveryStep{2}});
+  ParameterSet<float>& parameters = model.parameters();
+  const TensorView<float> vectors = parameters.value(parameters.find("cell/reflection_vectors"));
+  std::fill(vectors[2].begin(), vectors[2].end(), 0.0F);
+  save_model(file, model);
+  CHECK_THROWS_WITH(load_model(file), contains("model.h5") && contains("reflection vector 2 is zero"));
+  vectors(2, 1) = std::numeric_limits<float>::quiet_NaN();
+  save_model(file, model);
+  CHECK_THROWS_WITH(load_model(file), contains("not finite"));
+}
+
+TEST_CASE("a training is not resumed from a file of another one", "[train]") {
+  const TemporaryFolder folder;
+  const auto file = folder.path() / "model.h5";
+  const CopyingTask task({.delay = 2, .batch = 3});
+  const auto with = [&](Index hidden) {
+    return ModelOptions{task.input(), {OrthogonalCell{.hidden_size = hidden}}, task.readout()};
+  };
+  SequenceModel<float> model(Device::cpu(), with(4));
+  Trainer trainer(model, task);
+  save_checkpoint(file, trainer, 1);
+  SequenceModel<float> larger(Device::cpu(), with(5));
+  Trainer other(larger, task);
+  CHECK_THROWS_WITH(restore(file, other), contains("another model"));
+  Trainer adam(model, task, {.optimizer = Adam{}});
+  CHECK_THROWS_WITH(restore(file, adam), contains("rmsprop") && contains("adam"));
+  save_model(file, model);
+  CHECK_THROWS_WITH(restore(file, trainer), contains("without its training state"));
+}

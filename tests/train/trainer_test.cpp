@@ -1,0 +1,115 @@
+#include "orthornn/train/trainer.hpp"
+
+#include <limits>
+
+#include "orthornn/core/error.hpp"
+#include "orthornn/tasks/adding_task.hpp"
+#include "orthornn/tasks/copying_task.hpp"
+#include "orthornn/train/model_file.hpp"
+#include "support/catch.hpp"
+#include "support/errors.hpp"
+#include "support/temporary_folder.hpp"
+
+using namespace orthornn;
+using namespace orthornn::testing;
+
+namespace {
+
+ModelOptions model_for(const Task& task, Index hidden, TransitionOptions transition = Cwy{}) {
+  return {.input = task.input(),
+          .cells = {OrthogonalCell{.hidden_size = hidden, .transition = transition}},
+          .readout = task.readout(),
+          .loss = task.loss()};
+}
+
+}  // namespace
+
+TEST_CASE("every transition learns to copy over a few steps", "[train]") {
+  const CopyingTask task({.delay = 5, .batch = 32});
+  for (const TransitionOptions& transition :
+       {TransitionOptions(Cwy{}), TransitionOptions(Cwy{.reflections = 8, .form = ReflectionForm::factored}),
+        TransitionOptions(HouseholderProduct{}), TransitionOptions(ScaledCayley{}),
+        TransitionOptions(MatrixExponential{}), TransitionOptions(Unconstrained{})}) {
+    SequenceModel<float> model(Device::cpu(), model_for(task, 48, transition));
+    Trainer trainer(model, task, {.optimizer = RmsProp{.lr = 2e-3}});
+    const double before = trainer.evaluate().loss;
+    trainer.run(300, [](const TrainingStep&) { return true; });
+    const Evaluation after = trainer.evaluate();
+    CAPTURE(name_of(transition), before, after.loss, task.baseline_loss());
+    CHECK(after.loss < task.baseline_loss() / 2);
+    CHECK(trainer.best()->loss == after.loss);
+    CHECK(trainer.best()->step == 300);
+    if (!std::holds_alternative<Unconstrained>(transition)) CHECK(model.orthogonality_error() < 1e-5);
+  }
+}
+
+TEST_CASE("a training that is saved and restored has the bits of one that was not", "[train]") {
+  const TemporaryFolder folder;
+  const AddingTask task({.length = 7, .batch = 8, .seed = 3});
+  const TrainerOptions options{.optimizer = Adam{},
+                               .schedule = {.kind = Schedule::Kind::cosine, .total_steps = 10}};
+  const auto everything = [](Trainer& trainer) {
+    std::vector<float> all(trainer.model().parameters().values().begin(),
+                           trainer.model().parameters().values().end());
+    for (const auto& [name, moment] : trainer.optimizer().state())
+      all.insert(all.end(), moment.begin(), moment.end());
+    return all;
+  };
+  const auto go_on = [](const TrainingStep&) { return true; };
+
+  SequenceModel<float> straight(Device::cpu(), model_for(task, 12), 3);
+  Trainer uninterrupted(straight, task, options);
+  uninterrupted.run(10, go_on);
+
+  SequenceModel<float> first(Device::cpu(), model_for(task, 12), 3);
+  Trainer before(first, task, options);
+  before.run(5, go_on);
+  before.evaluate();
+  save_checkpoint(folder.path() / "model.h5", before, 3);
+
+  SequenceModel<float> second(Device::cpu(), model_for(task, 12), 99);
+  Trainer after(second, task, options);
+  restore(folder.path() / "model.h5", after);
+  CHECK(after.steps() == 5);
+  CHECK(after.best()->loss == before.best()->loss);
+  CHECK(everything(after) == everything(before));
+  after.run(10, go_on);
+  CHECK(everything(after) == everything(uninterrupted));
+}
+
+TEST_CASE("training gives the same bits with any number of threads", "[train]") {
+  const CopyingTask task({.delay = 9, .batch = 37});
+  const int before = thread_count();
+  std::vector<float> results[3];
+  for (int threads = 1; threads <= 3; ++threads) {
+    set_thread_count(threads);
+    SequenceModel<float> model(Device::cpu(), model_for(task, 53));
+    Trainer trainer(model, task);
+    trainer.run(5, [](const TrainingStep&) { return true; });
+    results[threads - 1].assign(model.parameters().values().begin(), model.parameters().values().end());
+  }
+  set_thread_count(before);
+  CHECK(results[0] == results[1]);
+  CHECK(results[0] == results[2]);
+}
+
+TEST_CASE("a training that diverges stops with the step named and the parameters as they were", "[train]") {
+  const CopyingTask task({.delay = 3, .batch = 4});
+  SequenceModel<float> model(Device::cpu(), model_for(task, 8));
+  Trainer trainer(model, task);
+  trainer.step();
+  ParameterSet<float>& parameters = model.parameters();
+  parameters.value(parameters.find("readout/bias"))(2) = std::numeric_limits<float>::infinity();
+  const Tensor<float> before = parameters.values().copy();
+  CHECK_THROWS_WITH(trainer.step(), contains("diverged at step 2"));
+  CHECK(equal(parameters.values(), before));
+  CHECK(trainer.steps() == 1);
+}
+
+TEST_CASE("a callback that says so ends a run", "[train]") {
+  const CopyingTask task({.delay = 3, .batch = 4});
+  SequenceModel<float> model(Device::cpu(), model_for(task, 8));
+  Trainer trainer(model, task);
+  trainer.run(100, [](const TrainingStep& step) { return step.step < 7; });
+  CHECK(trainer.steps() == 7);
+}
