@@ -1,0 +1,124 @@
+// orthornn bench: its JSON.
+
+#include <nlohmann/json.hpp>
+
+#include "cli/run_program.hpp"
+
+namespace fs = std::filesystem;
+using namespace orthornn::testing;
+using Json = nlohmann::json;
+
+namespace {
+
+Json bench(const Arguments& arguments, const fs::path& file) {
+  const ProgramResult result =
+      run(Arguments{"bench"} + arguments + Arguments{"--samples", "3", "--json", file.string()});
+  check_success(result);
+  CHECK_THAT(result.output, contains(file.string()));
+  return Json::parse(content(file));
+}
+
+double median_of_three(const Json& samples) {
+  std::vector<double> values = samples.get<std::vector<double>>();
+  REQUIRE(values.size() == 3);
+  std::sort(values.begin(), values.end());
+  return values[1];
+}
+
+void check_times(const Json& result) {
+  for (const char* part : {"forward", "backward", "total"}) {
+    CAPTURE(part);
+    const Json& samples = result.at(std::string(part) + "_samples_ms");
+    CHECK(result.at(std::string(part) + "_ms").get<double>() == median_of_three(samples));
+    for (const double sample : samples) CHECK(sample > 0);
+  }
+  for (std::size_t i = 0; i < 3; ++i) {
+    CHECK(result["total_samples_ms"][i].get<double>() ==
+          Approx(result["forward_samples_ms"][i].get<double>() +
+                 result["backward_samples_ms"][i].get<double>()));
+  }
+  CHECK(result.at("gflops").get<double>() > 0);
+  CHECK(result.at("gemm_gflops").get<double>() > 0);
+  CHECK(result.at("device") == "cpu");
+  CHECK(result.at("precision") == "fp32");
+  CHECK(result.at("threads").get<int>() >= 1);
+}
+
+}  // namespace
+
+TEST_CASE("bench rollout times every cell at every size", "[cli][bench]") {
+  const TemporaryFolder folder;
+  const Json results =
+      bench({"rollout", "--cells", "cwy,cwy-factored,householder,householder-rank-one,cayley,expm,free",
+             "--hidden", "6,9", "--reflections", "0,4,99", "--batch", "3", "--length", "5", "--activation",
+             "tanh", "--threads", "1"},
+            folder / "rollout.json");
+  // Four with reflections (N and 4; 99 is N again), three without, at two sizes.
+  REQUIRE(results.size() == 22);
+  int cwy = 0;
+  for (const Json& result : results) {
+    CAPTURE(result.dump());
+    check_times(result);
+    CHECK(result.at("benchmark") == "rollout");
+    CHECK(result.at("batch") == 3);
+    CHECK(result.at("length") == 5);
+    CHECK(result.at("activation") == "tanh");
+    CHECK(result.at("threads") == 1);
+    const int hidden = result.at("hidden"), reflections = result.at("reflections");
+    CHECK((hidden == 6 || hidden == 9));
+    const std::string cell = result.at("cell");
+    if (cell == "cayley" || cell == "expm" || cell == "free") {
+      CHECK(reflections == 0);
+    } else {
+      CHECK((reflections == 4 || reflections == hidden));
+    }
+    if (cell == "cwy-factored") CHECK(result.at("form") == "factored");
+    if (cell == "cayley") CHECK(result.at("form") == "dense");
+    cwy += cell == "cwy";
+  }
+  CHECK(cwy == 4);
+}
+
+TEST_CASE("bench prepare times the forming of Q", "[cli][bench]") {
+  const TemporaryFolder folder;
+  const Json results =
+      bench({"prepare", "--cells", "cwy,expm", "--hidden", "6", "--reflections", "2"}, folder / "p.json");
+  REQUIRE(results.size() == 2);
+  for (const Json& result : results) {
+    check_times(result);
+    CHECK(result.at("benchmark") == "prepare");
+    CHECK(result.at("hidden") == 6);
+    CHECK(result.contains("batch"));
+    CHECK(result.contains("length"));
+  }
+  CHECK(results[0].at("cell") == "cwy");
+  CHECK(results[0].at("reflections") == 2);
+  CHECK(results[1].at("cell") == "expm");
+}
+
+TEST_CASE("bench without --json prints a table", "[cli][bench]") {
+  const ProgramResult result = run({"bench", "rollout", "--cells", "cwy", "--hidden", "6", "--batch", "2",
+                                    "--length", "2", "--samples", "1"});
+  check_success(result);
+  for (const char* words : {"cwy", "forward ms", "backward ms", "GFLOP/s", "Eigen"}) {
+    CHECK_THAT(result.output, contains(words));
+  }
+}
+
+TEST_CASE("bench refuses what it cannot time", "[cli][bench]") {
+  const TemporaryFolder folder;
+  check_refused(run({"bench"}), 2, {"subcommand"});
+  check_refused(run({"bench", "speed"}), 2, {"speed"});
+  check_refused(run({"bench", "rollout", "--cells", "cwy,lstm"}), 2, {"--cells", "lstm"});
+  check_refused(run({"bench", "rollout", "--hidden", "0"}), 2, {"--hidden", "0"});
+  check_refused(run({"bench", "rollout", "--hidden", "8,x"}), 2, {"--hidden", "x"});
+  check_refused(run({"bench", "rollout", "--reflections", "-1"}), 2, {"--reflections", "-1"});
+  check_refused(run({"bench", "rollout", "--samples", "0"}), 2, {"--samples", "0"});
+  check_refused(run({"bench", "rollout", "--length", "0"}), 2, {"--length", "0"});
+  check_refused(run({"bench", "prepare", "--length", "3"}), 2, {"--length"});
+  check_refused(run({"bench", "rollout", "--device", "cuda"}), 1, {"cuda", "CPU-only"});
+  const std::string nowhere = folder / "none/x.json";
+  check_refused(
+      run({"bench", "prepare", "--cells", "free", "--hidden", "4", "--samples", "1", "--json", nowhere}), 1,
+      {nowhere});
+}

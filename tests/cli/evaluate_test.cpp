@@ -1,0 +1,161 @@
+// orthornn eval and orthornn inspect.
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "cli/model_content.hpp"
+#include "cli/run_program.hpp"
+#include "cli/tiny_mnist.hpp"
+#include "orthornn/train/model_file.hpp"
+
+namespace fs = std::filesystem;
+using namespace orthornn;
+using namespace orthornn::testing;
+using Json = nlohmann::json;
+
+namespace {
+
+Json json_of(const Arguments& arguments) {
+  const ProgramResult result = run(arguments + Arguments{"--json"});
+  check_success(result);
+  return Json::parse(result.output);
+}
+
+std::vector<std::string> keys(const Json& json) {
+  std::vector<std::string> names;
+  for (const auto& entry : json.items()) names.push_back(entry.key());
+  return names;  // nlohmann's plain objects are sorted
+}
+
+}  // namespace
+
+TEST_CASE("eval gives the metrics on held-out data", "[cli][eval]") {
+  const TemporaryFolder folder;
+  check_success(run(train_copying(folder / "run", {"--steps", "3", "--seed", "5"})));
+  const std::string model = folder / "run/model.h5";
+  const Json json = json_of({"eval", model});
+  CHECK(keys(json) == std::vector<std::string>{"accuracy", "baseline", "cross_entropy", "device", "model",
+                                               "orthogonality_error", "solved", "steps", "task"});
+  CHECK(json["model"] == model);
+  CHECK(json["task"] == "copying");
+  CHECK(json["steps"] == 3);
+  CHECK(json["device"] == "cpu");
+  CHECK(json["solved"] == false);
+  CHECK(json["baseline"].get<double>() == Approx(10 * std::log(8.0) / 23));
+  CHECK(json["orthogonality_error"].get<double>() < 1e-5);
+  CHECK(json["orthogonality_error"].get<double>() > 0);
+
+  // The library's own figures.
+  const auto loaded = load_model(model);
+  const ModelFileInfo info = read_model_info(model);
+  const Evaluation expected = evaluate(*loaded, *make_task(info.task_config, {.batch = 4, .seed = 5}));
+  CHECK(json["cross_entropy"].get<double>() == expected.loss);
+  CHECK(json["accuracy"].get<double>() == expected.accuracy.value());
+  // ... which the training printed as its last evaluation.
+  REQUIRE(info.best.has_value());
+  CHECK(info.best->loss == expected.loss);
+
+  const ProgramResult text = run({"eval", model, "--device", "cpu", "--threads", "1"});
+  check_success(text);
+  for (const char* words : {"held-out", "copying", "3 training steps", "cross-entropy", "a guesser has 0.904",
+                            "right", "orthogonality error", "not solved"}) {
+    CHECK_THAT(text.output, contains(words));
+  }
+}
+
+TEST_CASE("eval speaks of the mean squared error for a regression", "[cli][eval]") {
+  const TemporaryFolder folder;
+  check_success(run({"train", "adding", "--length", "6", "--hidden", "8", "--batch", "4", "--steps", "2",
+                     "--out", (folder / "run").string()}));
+  const std::string model = folder / "run/model.h5";
+  const Json json = json_of({"eval", model});
+  CHECK(json["task"] == "adding");
+  CHECK(json["mean_squared_error"].get<double>() > 0);
+  CHECK(json["baseline"].get<double>() == Approx(1.0 / 6));
+  CHECK_FALSE(json.contains("cross_entropy"));
+  const ProgramResult text = run({"eval", model});
+  check_success(text);
+  CHECK_THAT(text.output, contains("mean squared error"));
+}
+
+TEST_CASE("eval of MNIST needs the data and takes the permutation from the model", "[cli][eval]") {
+  const TemporaryFolder folder;
+  write_tiny_mnist(folder / "data");
+  const std::string data = folder / "data";
+  for (const bool permuted : {false, true}) {
+    const fs::path out = folder / (permuted ? "permuted" : "ordered");
+    check_success(run(train_mnist(
+        data, out, Arguments{"--steps", "3"} + (permuted ? Arguments{"--permuted"} : Arguments{}))));
+    const std::string model = out / "model.h5";
+    const Json json = json_of({"eval", model, "--data", data});
+    CHECK(json["task"] == "mnist");
+    CHECK(json["baseline"].get<double>() == Approx(std::log(10.0)));
+    const double sixths = json["accuracy"].get<double>() * 6;
+    CHECK(sixths == Approx(std::round(sixths)).margin(1e-9));
+    CHECK(read_model_info(model).best->loss == json["cross_entropy"].get<double>());
+    check_refused(run({"eval", model, "--data", (folder / "none").string()}), 1,
+                  {(folder / "none").string()});
+  }
+}
+
+TEST_CASE("inspect says what is in a model", "[cli][inspect]") {
+  const TemporaryFolder folder;
+  check_success(run(train_copying(
+      folder / "run", {"--steps", "3", "--seed", "5", "--reflections", "4", "--optimizer", "adam"})));
+  const std::string model = folder / "run/model.h5";
+  const ProgramResult text = run({"inspect", model});
+  check_success(text);
+  for (const char* words : {"orthornn model, format version 1", "copying", "cwy", "modrelu",
+                            "cell/reflection_vectors", "[4, 8]", "cell/input_weights", "[8, 10]",
+                            "readout/weight", "[9, 8]", "209 in all", "3 steps with adam", "seed 5"}) {
+    CHECK_THAT(text.output, contains(words));
+  }
+
+  const Json json = json_of({"inspect", model});
+  CHECK(keys(json) == std::vector<std::string>{"config", "format_version", "library_version", "model",
+                                               "orthogonality_error", "parameter_count", "parameters", "task",
+                                               "training"});
+  CHECK(json["format_version"] == 1);
+  CHECK(json["task"] == "copying");
+  CHECK(json["parameter_count"] == 4 * 8 + 8 * 10 + 8 + 8 + 9 * 8 + 9);
+  CHECK(json["parameters"] ==
+        Json::parse(R"({"cell/reflection_vectors": [4, 8], "cell/input_weights": [8, 10],
+      "cell/bias": [8], "cell/modrelu_bias": [8], "readout/weight": [9, 8], "readout/bias": [9]})"));
+  CHECK(json["orthogonality_error"].get<double>() < 1e-5);
+  CHECK(json["config"]["task"]["delay"] == 3);
+  CHECK(json["config"]["training"]["batch"] == 4);
+  CHECK(json["training"]["step"] == 3);
+  CHECK(json["training"]["seed"] == 5);
+  CHECK(json["training"]["optimizer"] == "adam");
+  CHECK(json["training"]["best_step"] == 3);
+}
+
+TEST_CASE("a model without task or training can be inspected, and eval says what it lacks",
+          "[cli][inspect]") {
+  const TemporaryFolder folder;
+  const std::string model = folder / "model.h5";
+  save_model(model, SequenceModel<float>(Device::cpu(), ModelOptions{.input = DenseInput{2}}));
+  const ProgramResult text = run({"inspect", model});
+  check_success(text);
+  CHECK_THAT(text.output, contains("none"));
+  CHECK_FALSE(json_of({"inspect", model}).contains("training"));
+  check_refused(run({"eval", model}), 1, {model, "without a task"});
+}
+
+TEST_CASE("the largest seed survives", "[cli][inspect]") {
+  const TemporaryFolder folder;
+  check_success(run(train_copying(folder / "run", {"--steps", "1", "--seed", "18446744073709551615"})));
+  const Json json = json_of({"inspect", (folder / "run/model.h5").string()});
+  CHECK(json["training"]["seed"].get<std::uint64_t>() == 18446744073709551615u);
+  check_success(run({"train", "--resume", "--steps", "2", "--out", (folder / "run").string()}));
+}
+
+TEST_CASE("output that cannot be written is an error", "[cli]") {
+  const TemporaryFolder folder;
+  check_success(run(train_copying(folder / "run", {"--steps", "1"})));
+  const RunSettings full{.output = "/dev/full"};
+  check_refused(run({"eval", (folder / "run/model.h5").string(), "--json"}, full), 1,
+                {"No space left on device"});
+  check_refused(run({"inspect", (folder / "run/model.h5").string()}, full), 1, {"No space left on device"});
+  check_refused(run({"--help"}, full), 1, {"No space left on device"});
+}

@@ -1,0 +1,202 @@
+// Full disks, limits, folders that cannot be written to, and kill -9 in the middle of a save: the earlier
+// model stays.
+
+#include <fmt/format.h>
+
+#include "cli/model_content.hpp"
+#include "cli/run_program.hpp"
+
+namespace fs = std::filesystem;
+using namespace orthornn;
+using namespace orthornn::testing;
+
+namespace {
+
+const Arguments save_often = {"--save-every", "1", "--eval-every", "1", "--log-every", "1"};
+
+/// The program with its N-th file-system call in `folder` going wrong (kill_at_call.c).
+struct Struck {
+  ProgramResult result;
+  /// Were there N calls at all?
+  bool reached;
+  std::string call;
+};
+
+Struck run_struck(const Arguments& arguments, const fs::path& folder, int n, const std::string& error) {
+  Struck struck{run(arguments, {.variables = kill_at_call(ORTHORNN_KILL_AT_CALL, folder, n, error)}), false,
+                ""};
+  // What the shim said is not the program's.
+  std::string& errors = struck.result.errors;
+  if (const std::size_t start = errors.find("kill_at_call: "); start != std::string::npos) {
+    const std::size_t end = errors.find('\n', start);
+    struck.call = errors.substr(start, end - start);
+    struck.reached = true;
+    errors.erase(start, end + 1 - start);
+  }
+  return struck;
+}
+
+void check_loads(const fs::path& model) { check_success(run({"inspect", model.string()})); }
+
+}  // namespace
+
+TEST_CASE("whichever call a full disk fails, training says so and the earlier model loads", "[cli][save]") {
+  const TemporaryFolder folder;
+  const fs::path out = folder / "run", sound = folder / "sound";
+  check_success(run(train_copying(sound, save_often + Arguments{"--steps", "1"})));
+  const std::string error = GENERATE("ENOSPC", "EIO");
+  int n = 1, models_kept = 0;
+  for (bool reached = true; reached; ++n) {
+    REQUIRE(n < 300);
+    fs::remove_all(out);
+    fs::copy(sound, out);
+    const Struck struck =
+        run_struck({"train", "--resume", "--steps", "2", "--out", out.string()}, out, n, error);
+    CAPTURE(n, struck.call);
+    reached = struck.reached;
+    if (!reached) {
+      check_success(struck.result);
+      break;
+    }
+    check_refused(struck.result, 1, {out.string()});
+    if (struck.call.find("open") == std::string::npos) {
+      check_refused(struck.result, 1, {error == "EIO" ? "Input/output error" : "No space left on device"});
+    }
+    check_loads(out / "model.h5");
+    const std::int64_t steps = steps_in(out / "model.h5");
+    CHECK((steps == 1 || steps == 2));
+    if (content(out / "model.h5") == content(sound / "model.h5")) ++models_kept;
+    // Nothing half written stays behind.
+    for (const auto& entry : fs::directory_iterator(out)) CHECK(entry.path().extension() != ".tmp");
+  }
+  CHECK(n > 15);
+  CHECK(models_kept > 10);
+}
+
+TEST_CASE("a limit on file sizes is an error like a full disk", "[cli][save]") {
+  const TemporaryFolder folder;
+  const fs::path out = folder / "run";
+  check_success(run(train_copying(out, {"--steps", "2"})));
+  const std::string model = content(out / "model.h5");
+  REQUIRE(model.size() > 4096);
+  const ProgramResult result =
+      run({"train", "--resume", "--steps", "4", "--out", out.string()}, {.largest_file = 4096});
+  check_refused(result, 1, {(out / "model.h5").string(), "File too large"});
+  CHECK((content(out / "model.h5") == model));
+  check_loads(out / "model.h5");
+  check_success(run({"train", "--resume", "--steps", "4", "--out", out.string()}));
+
+  check_refused(run(train_copying(folder / "new", {"--steps", "2"}), {.largest_file = 4096}), 1,
+                {"File too large"});
+  CHECK_FALSE(fs::exists(folder / "new/model.h5"));
+}
+
+TEST_CASE("predict and bench leave the old output when the new one does not fit", "[cli][save]") {
+  const TemporaryFolder folder;
+  check_success(run(train_copying(folder / "run", {"--steps", "1"})));
+  Tensor<std::int32_t> x(Shape{50, 20});
+  Hdf5Writer writer;
+  writer.dataset("x", x);
+  writer.commit(folder / "in.h5");
+  const Arguments predict = {"predict", (folder / "run/model.h5").string(), (folder / "in.h5").string(), "-o",
+                             (folder / "out.h5").string()};
+  check_success(run(predict));
+  const std::string output = content(folder / "out.h5");
+  check_refused(run(predict, {.largest_file = 4096}), 1, {"out.h5", "File too large"});
+  CHECK((content(folder / "out.h5") == output));
+
+  const Arguments bench = {"bench", "prepare",   "--cells", "free",   "--hidden",
+                           "4",     "--samples", "1",       "--json", (folder / "bench.json").string()};
+  check_success(run(bench));
+  const std::string json = content(folder / "bench.json");
+  REQUIRE(json.size() > 500);
+  check_refused(run(bench, {.largest_file = 500, .output = "/dev/null"}), 1,
+                {"bench.json", "File too large"});
+  CHECK((content(folder / "bench.json") == json));
+}
+
+TEST_CASE("a run directory that cannot be is refused before the training", "[cli][save]") {
+  const TemporaryFolder folder;
+  check_success(run(train_copying(folder / "run", {"--steps", "1"})));
+  const std::string below_a_file = folder / "run/model.h5/run", a_file = folder / "run/metrics.csv";
+  check_refused(run(train_copying(below_a_file, {"--steps", "1"})), 1, {below_a_file, "Not a directory"});
+  check_refused(run(train_copying(a_file, {"--steps", "1"})), 1, {a_file});
+  const std::string long_name = folder / std::string(300, 'n');
+  check_refused(run(train_copying(long_name, {"--steps", "1"})), 1, {"File name too long"});
+  check_loads(folder / "run/model.h5");
+}
+
+TEST_CASE("a folder without the right to write is refused before the training", "[cli][save]") {
+  const TemporaryFolder folder;
+  fs::permissions(folder.path(), fs::perms(0755));
+  const fs::path out = folder / "run";
+  check_success(run(train_copying(out, {"--steps", "1"})));
+  fs::permissions(out, fs::perms(0555));
+  const std::string model = content(out / "model.h5");
+  const RunSettings as_user{.as_user = true};
+  if (run({"--version"}, as_user).exit_code != 0) {
+    WARN("skipped: the user nobody cannot run " ORTHORNN_PROGRAM);
+    return;
+  }
+  check_refused(run({"train", "--resume", "--steps", "2", "--out", out.string()}, as_user), 1,
+                {out.string(), "cannot write"});
+  check_refused(run(train_copying(out / "deeper", {"--steps", "1"}), as_user), 1,
+                {out.string(), "Permission denied"});
+  CHECK((content(out / "model.h5") == model));
+  check_success(run({"eval", (out / "model.h5").string()}, as_user));
+  fs::permissions(out / "model.h5", fs::perms(0));
+  check_refused(run({"eval", (out / "model.h5").string()}, as_user), 1, {"permission"});
+  fs::permissions(out, fs::perms(0755));
+}
+
+TEST_CASE("a training killed at any moment leaves a whole model, and can be resumed", "[cli][save][kill]") {
+  const TemporaryFolder folder;
+  const fs::path out = folder / "run", whole = folder / "whole";
+  const Arguments two_steps = save_often + Arguments{"--steps", "2"};
+  check_success(run(train_copying(whole, two_steps)));
+  const std::string expected = content(whole / "model.h5");
+
+  bool saved_once = false;
+  std::int64_t last_steps = 0;
+  int n = 1, before_first_save = 0;
+  for (bool reached = true; reached; ++n) {
+    REQUIRE(n < 300);
+    fs::remove_all(out);
+    fs::create_directory(out);  // the shim counts calls in a folder that exists
+    const Struck struck = run_struck(train_copying(out, two_steps), out, n, "");
+    CAPTURE(n, struck.call);
+    reached = struck.reached;
+    CHECK(struck.result.signal == (reached ? SIGKILL : 0));
+    CHECK(struck.result.errors == "");
+
+    // No model before the first save is through; from then on one that never goes back.
+    const bool exists = fs::exists(out / "model.h5");
+    if (saved_once) CHECK(exists);
+    saved_once = saved_once || exists;
+    before_first_save += !exists;
+    if (exists) {
+      check_loads(out / "model.h5");
+      const std::int64_t steps = steps_in(out / "model.h5");
+      CHECK(steps >= last_steps);
+      last_steps = steps;
+    }
+    if (!reached) break;
+
+    // Where config.toml was not there yet, nothing was begun.
+    if (fs::exists(out / "config.toml")) {
+      check_success(run({"train", "--resume", "--out", out.string()}));
+    } else {
+      check_success(run(train_copying(out, two_steps)));
+    }
+    CHECK((content(out / "model.h5") == expected));
+    // Steps that were logged but not saved are logged anew, not twice.
+    const std::string metrics = content(out / "metrics.csv");
+    CHECK(lines(metrics) == 3);
+    CHECK_THAT(metrics, contains("\n1,"));
+    CHECK_THAT(metrics, contains("\n2,"));
+    for (const auto& entry : fs::directory_iterator(out)) CHECK(entry.path().extension() != ".tmp");
+  }
+  CHECK(last_steps == 2);
+  CHECK(before_first_save > 5);
+  CHECK(n - before_first_save > 8);
+}

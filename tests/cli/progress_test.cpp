@@ -1,0 +1,137 @@
+// The progress of a training: plain lines, or on a terminal one line that is written over.
+
+#include <poll.h>
+#include <pty.h>
+
+#include "cli/model_content.hpp"
+#include "cli/run_program.hpp"
+
+namespace fs = std::filesystem;
+using namespace orthornn;
+using namespace orthornn::testing;
+
+namespace {
+
+/// The program on a terminal of its own, whose keys we press.
+class OnTerminal {
+ public:
+  explicit OnTerminal(const Arguments& arguments) {
+    std::vector<std::string> words = {ORTHORNN_PROGRAM};
+    words.insert(words.end(), arguments.begin(), arguments.end());
+    std::vector<char*> pointers;
+    for (std::string& word : words) pointers.push_back(word.data());
+    pointers.push_back(nullptr);
+    child_ = forkpty(&terminal_, nullptr, nullptr, nullptr);
+    if (child_ != 0) return;
+    execv(pointers[0], pointers.data());
+    _exit(127);
+  }
+  OnTerminal(const OnTerminal&) = delete;
+  OnTerminal& operator=(const OnTerminal&) = delete;
+  ~OnTerminal() {
+    if (child_ > 0) {
+      kill(child_, SIGKILL);
+      waitpid(child_, nullptr, 0);
+    }
+    close(terminal_);
+  }
+
+  /// Everything shown until `enough(shown)` or the end.
+  template <class Enough>
+  const std::string& read_until(const Enough& enough) {
+    char buffer[4096];
+    pollfd ready{terminal_, POLLIN, 0};
+    while (!enough(shown_) && poll(&ready, 1, 60000) > 0) {
+      const ssize_t count = read(terminal_, buffer, sizeof buffer);
+      if (count <= 0) break;  // the program has closed its side
+      shown_.append(buffer, static_cast<std::size_t>(count));
+    }
+    return shown_;
+  }
+  void press(char key) const { REQUIRE(write(terminal_, &key, 1) == 1); }
+  int exit_code() {
+    int status = 0;
+    waitpid(child_, &status, 0);
+    child_ = 0;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  }
+
+ private:
+  int terminal_ = -1;
+  pid_t child_ = 0;
+  std::string shown_;
+};
+
+const std::string overwrite = "\r\033[K";
+
+int count(const std::string& text, const std::string& words) {
+  int found = 0;
+  for (std::size_t at = 0; (at = text.find(words, at)) != std::string::npos; at += words.size()) ++found;
+  return found;
+}
+
+void check_says_how_it_goes(const std::string& line) {
+  CAPTURE(line);
+  for (const char* words : {"step ", " steps/s", "left ", "loss ", "guesser 0.904", "|I-Q'Q| "}) {
+    CHECK_THAT(line, contains(words));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("progress that goes to no terminal is plain lines, one every --log-every steps",
+          "[cli][progress]") {
+  const TemporaryFolder folder;
+  const ProgramResult result =
+      run(train_copying(folder / "run", {"--steps", "7", "--log-every", "3", "--eval-every", "6"}));
+  check_success(result);
+  CHECK(result.output.find('\r') == std::string::npos);
+  CHECK(result.output.find('\033') == std::string::npos);
+  std::vector<std::string> progress;
+  std::string line;
+  for (const char c : result.output) {
+    if (c != '\n') {
+      line += c;
+      continue;
+    }
+    if (line.starts_with("step ")) progress.push_back(line);
+    line.clear();
+  }
+  CHECK(line == "");
+  REQUIRE(progress.size() == 3);
+  for (std::size_t i = 0; i < 3; ++i) {
+    const char* starts[] = {"step 3/7 ", "step 6/7 ", "step 7/7 "};
+    CHECK_THAT(progress[i], Catch::Matchers::StartsWith(starts[i]));
+    check_says_how_it_goes(progress[i]);
+    CHECK((progress[i].find("held out") != std::string::npos) == (i > 0));
+  }
+}
+
+TEST_CASE("progress on a terminal is one line that is written over, and Ctrl-C works", "[cli][progress]") {
+  const TemporaryFolder folder;
+  const fs::path out = folder / "run";
+  OnTerminal training(train_copying(out, {"--steps", "10000000", "--log-every", "1"}));
+  training.read_until([](const std::string& shown) { return count(shown, overwrite) >= 3; });
+  training.press('\x03');
+  const std::string shown = training.read_until([](const std::string&) { return false; });
+  CHECK(training.exit_code() == 130);
+  CAPTURE(shown);
+  REQUIRE(count(shown, overwrite) >= 3);
+  // Written over, not line by line: all of the progress is between two line ends.
+  const std::size_t first = shown.find(overwrite), last = shown.rfind(overwrite);
+  CHECK(shown.find('\n', first) > last);
+  const std::size_t second = shown.find(overwrite, first + 1);
+  check_says_how_it_goes(shown.substr(first, second - first));
+  // The message about the interruption has a line of its own.
+  CHECK_THAT(shown, contains("\r\northornn: interrupted after step"));
+  CHECK(steps_in(out / "model.h5") > 0);
+}
+
+TEST_CASE("a short training on a terminal ends with its result on a line of its own", "[cli][progress]") {
+  const TemporaryFolder folder;
+  OnTerminal training(train_copying(folder / "run", {"--steps", "3"}));
+  const std::string shown = training.read_until([](const std::string&) { return false; });
+  CHECK(training.exit_code() == 0);
+  CHECK_THAT(shown, contains("step 3/3 "));
+  CHECK_THAT(shown, contains("\r\ntrained after 3 steps"));
+}

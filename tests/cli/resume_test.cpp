@@ -1,0 +1,153 @@
+// Training N steps, or N/2, --resume and N/2 more: the same bits.
+
+#include <fmt/format.h>
+
+#include <fstream>
+
+#include "cli/model_content.hpp"
+#include "cli/run_program.hpp"
+#include "cli/tiny_mnist.hpp"
+
+namespace fs = std::filesystem;
+using namespace orthornn;
+using namespace orthornn::testing;
+
+namespace {
+
+/// The first column of metrics.csv.
+std::vector<std::string> logged_steps(const fs::path& run_folder) {
+  std::ifstream stream(run_folder / "metrics.csv");
+  std::vector<std::string> steps;
+  for (std::string line; std::getline(stream, line);) steps.push_back(line.substr(0, line.find(',')));
+  return steps;
+}
+
+/// metrics.csv without the seconds.
+std::string metrics_without_time(const fs::path& run_folder) {
+  std::ifstream stream(run_folder / "metrics.csv");
+  std::string text;
+  for (std::string line; std::getline(stream, line);) {
+    const std::size_t first = line.find(',');
+    text += line.substr(0, first) + line.substr(line.find(',', first + 1)) + "\n";
+  }
+  return text;
+}
+
+const std::vector<std::string> six_steps = {"step", "1", "2", "3", "4", "5", "6"};
+
+/// `train(out, more)` gives the arguments. Six steps at once against three and three.
+template <class Train>
+void check_same_bits(const TemporaryFolder& folder, const Train& train, const Arguments& second_half = {}) {
+  const Arguments every = {"--log-every", "1", "--eval-every", "3"};
+  const fs::path whole = folder / "whole", halves = folder / "halves";
+  check_success(run(train(whole, every + Arguments{"--steps", "6"})));
+  check_success(run(train(halves, every + Arguments{"--steps", "3"})));
+  CHECK((training_content(halves / "model.h5") != training_content(whole / "model.h5")));
+  const ProgramResult resumed =
+      run(Arguments{"train", "--resume", "--steps", "6", "--out", halves.string()} + second_half);
+  check_success(resumed);
+  CHECK_THAT(resumed.output, contains("going on after step 3"));
+
+  CHECK((training_content(halves / "model.h5") == training_content(whole / "model.h5")));
+  CHECK((content(halves / "model.h5") == content(whole / "model.h5")));
+  CHECK(logged_steps(halves) == six_steps);
+  CHECK(metrics_without_time(halves) == metrics_without_time(whole));
+  fs::remove_all(whole);
+  fs::remove_all(halves);
+}
+
+}  // namespace
+
+TEST_CASE("a resumed training of the copying task has the bits of an uninterrupted one", "[cli][resume]") {
+  const TemporaryFolder folder;
+  for (const char* optimizer : {"sgd", "rmsprop", "adam", "adamw"}) {
+    CAPTURE(optimizer);
+    check_same_bits(folder, [&](const fs::path& out, const Arguments& more) {
+      return train_copying(
+          out, Arguments{"--optimizer", optimizer, "--weight-decay", "0.01", "--warmup", "5"} + more);
+    });
+  }
+}
+
+TEST_CASE("a resumed training of every cell has the bits of an uninterrupted one", "[cli][resume]") {
+  const TemporaryFolder folder;
+  for (const char* cell : {"householder", "cayley", "expm", "free"}) {
+    CAPTURE(cell);
+    check_same_bits(folder, [&](const fs::path& out, const Arguments& more) {
+      return train_copying(out, Arguments{"--cell", cell, "--layers", "2", "--activation", "tanh"} + more);
+    });
+  }
+}
+
+TEST_CASE("a resumed training of MNIST crosses epochs with the same bits", "[cli][resume]") {
+  const TemporaryFolder folder;
+  write_tiny_mnist(folder / "data");
+  // Two batches a pass: the first half ends within one.
+  for (const bool permuted : {false, true}) {
+    CAPTURE(permuted);
+    check_same_bits(folder, [&](const fs::path& out, const Arguments& more) {
+      return train_mnist(
+          folder / "data", out,
+          (permuted ? Arguments{"--permuted", "--permutation-seed", "5"} : Arguments{}) + more);
+    });
+  }
+}
+
+TEST_CASE("a training goes on with the same bits on another number of threads", "[cli][resume]") {
+  const TemporaryFolder folder;
+  check_same_bits(folder,
+                  [&](const fs::path& out, const Arguments& more) {
+                    return train_copying(out, Arguments{"--threads", "1"} + more);
+                  },
+                  {"--threads", "2"});
+}
+
+TEST_CASE("a training can be resumed again and again", "[cli][resume]") {
+  const TemporaryFolder folder;
+  const fs::path whole = folder / "whole", parts = folder / "parts";
+  const Arguments every = {"--log-every", "1", "--eval-every", "1"};
+  check_success(run(train_copying(whole, every + Arguments{"--steps", "6"})));
+  check_success(run(train_copying(parts, every + Arguments{"--steps", "1"})));
+  for (int steps = 2; steps <= 6; ++steps) {
+    check_success(
+        run({"train", "copying", "--resume", "--steps", std::to_string(steps), "--out", parts.string()}));
+  }
+  CHECK((content(parts / "model.h5") == content(whole / "model.h5")));
+  CHECK(logged_steps(parts) == six_steps);
+
+  // Nothing left to do is no mistake and changes nothing.
+  check_success(run({"train", "--resume", "--out", parts.string()}));
+  CHECK((content(parts / "model.h5") == content(whole / "model.h5")));
+  CHECK(logged_steps(parts) == six_steps);
+}
+
+TEST_CASE("a run that was moved can be resumed where it is", "[cli][resume]") {
+  const TemporaryFolder folder;
+  check_success(run(train_copying(folder / "old", {"--steps", "2"})));
+  fs::rename(folder / "old", folder / "new");
+  check_success(run({"train", "--resume", "--steps", "3", "--out", (folder / "new").string()}));
+  CHECK(steps_in(folder / "new/model.h5") == 3);
+  CHECK_FALSE(fs::exists(folder / "old"));
+}
+
+TEST_CASE("a resumption that cannot be is refused and changes nothing", "[cli][resume]") {
+  const TemporaryFolder folder;
+  const fs::path out = folder / "run";
+  check_success(run(train_copying(out, {"--steps", "2"})));
+  const std::string model = content(out / "model.h5"), config = content(out / "config.toml"),
+                    metrics = content(out / "metrics.csv");
+  const auto resume = [&](const Arguments& more) {
+    return run(Arguments{"train", "--resume", "--steps", "4", "--out", out.string()} + more);
+  };
+  check_refused(resume({"--hidden", "9"}), 1, {(out / "model.h5").string()});
+  check_refused(resume({"--cell", "expm"}), 1, {(out / "model.h5").string()});
+  check_refused(resume({"--optimizer", "adam"}), 1, {(out / "model.h5").string(), "rmsprop", "adam"});
+  check_refused(run({"train", "adding", "--resume", "--out", out.string()}), 2, {"copying", "adding"});
+  check_refused(run({"train", "--resume"}), 2, {"--out"});
+  check_refused(run({"train", "--resume", "--out", (folder / "none").string()}), 1,
+                {(folder / "none").string(), "config.toml"});
+  CHECK_FALSE(fs::exists(folder / "none"));
+  CHECK((content(out / "model.h5") == model));
+  CHECK((content(out / "config.toml") == config));
+  CHECK((content(out / "metrics.csv") == metrics));
+}

@@ -1,0 +1,141 @@
+#pragma once
+// Runs the program `orthornn` as a user would, with checks of how it ended and what it said.
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <initializer_list>
+#include <map>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "support/catch.hpp"
+#include "support/child_process.hpp"
+#include "support/temporary_folder.hpp"
+
+namespace orthornn::testing {
+
+#if __has_include(<catch2/catch_all.hpp>)
+using Catch::Approx;  // Catch2 2.13 has it outside of all namespaces
+#endif
+
+using Arguments = std::vector<std::string>;
+
+struct RunSettings {
+  /// Added to our environment.
+  std::map<std::string, std::string> variables = {};
+  /// Where it runs; empty: where we do.
+  std::filesystem::path folder = {};
+  /// Files cannot grow beyond it; 0: any size.
+  rlim_t largest_file = 0;
+  /// Root becomes someone with no rights.
+  bool as_user = false;
+  /// Where standard output goes; empty: to ProgramResult::output.
+  std::string output = {};
+};
+
+/// The program while it runs. Its standard input is empty, and no terminal is in sight.
+class Orthornn {
+ public:
+  explicit Orthornn(const Arguments& arguments, const RunSettings& settings = {}) {
+    std::vector<std::string> words = {ORTHORNN_PROGRAM};
+    words.insert(words.end(), arguments.begin(), arguments.end());
+    std::vector<char*> pointers;
+    for (std::string& word : words) pointers.push_back(word.data());
+    pointers.push_back(nullptr);
+    const std::string output = settings.output.empty() ? output_file() : settings.output;
+    const std::string errors = scratch_ / "errors";
+    child_ = fork();
+    if (child_ != 0) return;
+    dup2(open("/dev/null", O_RDONLY), STDIN_FILENO);
+    dup2(open(output.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), STDOUT_FILENO);
+    dup2(open(errors.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), STDERR_FILENO);
+    // Tests run side by side, and models of this size gain nothing from threads that wait for one another.
+    setenv("OMP_NUM_THREADS", "1", 1);
+    for (const auto& [name, value] : settings.variables) setenv(name.c_str(), value.c_str(), 1);
+    if (!settings.folder.empty() && chdir(settings.folder.c_str()) != 0) _exit(126);
+    if (settings.largest_file > 0) {
+      const rlimit limit{settings.largest_file, settings.largest_file};
+      if (setrlimit(RLIMIT_FSIZE, &limit) != 0) _exit(125);
+    }
+    if (settings.as_user && geteuid() == 0 && setuid(65534) != 0) _exit(124);
+    execv(pointers[0], pointers.data());
+    _exit(127);
+  }
+  Orthornn(const Orthornn&) = delete;
+  Orthornn& operator=(const Orthornn&) = delete;
+  ~Orthornn() {
+    if (child_ > 0) {
+      kill(child_, SIGKILL);
+      waitpid(child_, nullptr, 0);
+    }
+  }
+
+  void send(int signal) const { kill(child_, signal); }
+  std::string output_so_far() const { return content(output_file()); }
+
+  /// Waits for its end; one that takes minutes hangs and is killed.
+  ProgramResult wait() {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes(3);
+    int status = 0;
+    while (waitpid(child_, &status, WNOHANG) == 0) {
+      if (std::chrono::steady_clock::now() > deadline) kill(child_, SIGKILL);
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    child_ = 0;
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, WIFSIGNALED(status) ? WTERMSIG(status) : 0,
+            output_so_far(), content(scratch_ / "errors")};
+  }
+
+ private:
+  std::string output_file() const { return scratch_ / "output"; }
+
+  TemporaryFolder scratch_;
+  pid_t child_ = 0;
+};
+
+inline ProgramResult run(const Arguments& arguments, const RunSettings& settings = {}) {
+  return Orthornn(arguments, settings).wait();
+}
+
+inline Arguments operator+(Arguments first, const Arguments& second) {
+  first.insert(first.end(), second.begin(), second.end());
+  return first;
+}
+
+/// The same with a flag or two, for trainings that differ a little.
+inline Arguments train_copying(const std::filesystem::path& out, const Arguments& more = {}) {
+  return Arguments{"train", "copying", "--delay", "3",     "--hidden",
+                   "8",     "--batch", "4",       "--out", out.string()} +
+         more;
+}
+
+inline long lines(const std::string& text) { return std::count(text.begin(), text.end(), '\n'); }
+
+/// It did what it was asked to and complained of nothing.
+inline void check_success(const ProgramResult& result) {
+  CHECK(result.errors == "");
+  CHECK(result.signal == 0);
+  REQUIRE(result.exit_code == 0);
+}
+
+/// It ended with this exit code and one clear line on standard error that holds these words.
+inline void check_refused(const ProgramResult& result, int exit_code,
+                          std::initializer_list<std::string> words) {
+  CHECK(result.signal == 0);
+  CHECK(result.exit_code == exit_code);
+  CHECK_THAT(result.errors, Catch::Matchers::StartsWith("orthornn: "));
+  CHECK(lines(result.errors) == 1);
+  CHECK(result.errors.size() < 500);
+  for (const std::string& word : words) CHECK_THAT(result.errors, contains(word));
+}
+
+}  // namespace orthornn::testing

@@ -1,0 +1,85 @@
+// Ctrl-C and SIGTERM in the middle of a training.
+
+#include <fmt/format.h>
+
+#include "cli/model_content.hpp"
+#include "cli/run_program.hpp"
+
+namespace fs = std::filesystem;
+using namespace orthornn;
+using namespace orthornn::testing;
+
+namespace {
+
+/// Waits until the training has got somewhere.
+void wait_for(const Orthornn& training, const std::string& words) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes(2);
+  while (training.output_so_far().find(words) == std::string::npos) {
+    REQUIRE(std::chrono::steady_clock::now() < deadline);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("Ctrl-C or SIGTERM saves, stops, and the training can go on with the same bits", "[cli][signal]") {
+  const int signal = GENERATE(SIGINT, SIGTERM);
+  CAPTURE(signal);
+  const TemporaryFolder folder;
+  const fs::path out = folder / "run", whole = folder / "whole";
+  const Arguments settings = {"--log-every", "1", "--optimizer", "adam"};
+  Orthornn training(train_copying(out, settings + Arguments{"--steps", "1000000"}));
+  wait_for(training, "\nstep 5/");
+  training.send(signal);
+  const ProgramResult result = training.wait();
+  check_refused(result, 130, {"interrupted after step", (out / "model.h5").string(), "--resume"});
+
+  check_success(run({"inspect", (out / "model.h5").string()}));
+  const std::int64_t steps = steps_in(out / "model.h5");
+  CHECK(steps >= 5);
+  CHECK(steps < 1000000);
+  CHECK_THAT(result.errors, contains(fmt::format("after step {};", steps)));
+
+  const std::string more = std::to_string(steps + 3);
+  check_success(run({"train", "--resume", "--steps", more, "--out", out.string()}));
+  check_success(run(train_copying(whole, settings + Arguments{"--steps", more})));
+  CHECK((training_content(out / "model.h5") == training_content(whole / "model.h5")));
+}
+
+TEST_CASE("a schedule goes on after Ctrl-C as if nothing had been", "[cli][signal]") {
+  const TemporaryFolder folder;
+  const fs::path out = folder / "run", whole = folder / "whole";
+  // Slow enough to be interrupted on any machine.
+  const auto train = [&](const fs::path& to) {
+    return Arguments{"train",      "copying", "--delay",  "30", "--hidden",    "32",
+                     "--batch",    "32",      "--steps",  "60", "--out",       to.string(),
+                     "--schedule", "cosine",  "--warmup", "10", "--log-every", "1"};
+  };
+  Orthornn training(train(out));
+  wait_for(training, "\nstep 5/");
+  training.send(SIGINT);
+  const ProgramResult result = training.wait();
+  check_refused(result, 130, {"interrupted"});
+  REQUIRE(steps_in(out / "model.h5") < 60);
+  check_success(run({"train", "--resume", "--out", out.string()}));
+  check_success(run(train(whole)));
+  CHECK(steps_in(out / "model.h5") == 60);
+  CHECK((training_content(out / "model.h5") == training_content(whole / "model.h5")));
+}
+
+TEST_CASE("an interruption when the disk is full is an error, and the earlier model loads", "[cli][signal]") {
+  const TemporaryFolder folder;
+  const fs::path out = folder / "run";
+  // A model larger than what the program prints and logs until it is interrupted.
+  check_success(run({"train", "copying", "--delay", "50", "--hidden", "128", "--batch", "64", "--steps", "2",
+                     "--log-every", "1", "--out", out.string()}));
+  const std::string model = content(out / "model.h5");
+  Orthornn training(
+      {"train", "--resume", "--steps", "1000000", "--save-every", "1000000", "--out", out.string()},
+      {.largest_file = 100000});
+  wait_for(training, "\nstep 5/");
+  training.send(SIGINT);
+  check_refused(training.wait(), 1, {out.string(), "File too large"});
+  CHECK((content(out / "model.h5") == model));
+  check_success(run({"inspect", (out / "model.h5").string()}));
+}

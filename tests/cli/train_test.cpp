@@ -1,0 +1,302 @@
+// orthornn train: what a run leaves behind, and its configuration files.
+
+#include <fmt/format.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "cli/model_content.hpp"
+#include "cli/run_program.hpp"
+#include "cli/tiny_mnist.hpp"
+
+namespace fs = std::filesystem;
+using namespace orthornn;
+using namespace orthornn::testing;
+
+namespace {
+
+std::vector<std::string> lines_of(const fs::path& file) {
+  std::ifstream stream(file);
+  std::vector<std::string> result;
+  for (std::string line; std::getline(stream, line);) result.push_back(line);
+  return result;
+}
+
+std::vector<std::string> fields(const std::string& row) {
+  std::vector<std::string> result(1);
+  for (const char c : row) {
+    if (c == ',') {
+      result.emplace_back();
+    } else {
+      result.back() += c;
+    }
+  }
+  return result;
+}
+
+bool has_line(const fs::path& file, const std::string& line) {
+  const std::vector<std::string> all = lines_of(file);
+  return std::find(all.begin(), all.end(), line) != all.end();
+}
+
+fs::path config_file(const TemporaryFolder& folder, const std::string& text) {
+  const fs::path file = folder / "settings.toml";
+  std::ofstream(file, std::ios::binary) << text;
+  return file;
+}
+
+const std::string tiny_config = "task = \"copying\"\ndelay = 3\nhidden = 8\nbatch = 4\nsteps = 2\n";
+
+}  // namespace
+
+TEST_CASE("train leaves settings, metrics and a model", "[cli][train]") {
+  const TemporaryFolder folder;
+  const fs::path run_folder = folder / "run";
+  const ProgramResult result =
+      run(train_copying(run_folder, {"--steps", "5", "--log-every", "2", "--eval-every", "3"}));
+  check_success(result);
+  CHECK_THAT(result.output, contains("trained after 5 steps"));
+  CHECK_THAT(result.output, contains((run_folder / "model.h5").string()));
+
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(run_folder)) names.push_back(entry.path().filename());
+  std::sort(names.begin(), names.end());
+  CHECK(names == std::vector<std::string>{"config.toml", "metrics.csv", "model.h5"});
+
+  // Every second step, the evaluations and the last one.
+  const std::vector<std::string> rows = lines_of(run_folder / "metrics.csv");
+  REQUIRE(rows.size() == 5);
+  CHECK(rows[0] ==
+        "step,seconds,loss,gradient_norm,learning_rate,orthogonality_error,evaluation_loss,accuracy");
+  const char* steps[] = {"2", "3", "4", "5"};
+  for (std::size_t i = 0; i < 4; ++i) {
+    const std::vector<std::string> row = fields(rows[i + 1]);
+    REQUIRE(row.size() == 8);
+    CHECK(row[0] == steps[i]);
+    CHECK(std::stod(row[2]) > 0);
+    CHECK(std::stod(row[3]) > 0);
+    CHECK(std::stod(row[4]) == 0.001);
+    CHECK(std::stod(row[5]) < 1e-5);
+    const bool evaluated = i == 1 || i == 3;
+    CHECK(row[6].empty() == !evaluated);
+    CHECK(row[7].empty() == !evaluated);
+  }
+  CHECK(steps_in(run_folder / "model.h5") == 5);
+}
+
+TEST_CASE("train knows every task, cell and optimizer", "[cli][train]") {
+  const TemporaryFolder folder;
+  write_tiny_mnist(folder / "data");
+  for (const char* cell : {"cwy", "householder", "cayley", "expm", "free"}) {
+    CAPTURE(cell);
+    const fs::path out = folder / cell;
+    check_success(run(train_copying(out, {"--steps", "2", "--cell", cell})));
+    CHECK(steps_in(out / "model.h5") == 2);
+  }
+  const fs::path adding = folder / "adding";
+  check_success(run({"train", "adding", "--length", "5", "--hidden", "8", "--batch", "4", "--steps", "2",
+                     "--layers", "2", "--input-matrix", "stiefel", "--out", adding.string()}));
+  CHECK(Hdf5Reader(adding / "model.h5").has("parameters/cell1/bias"));
+
+  const fs::path mnist = folder / "mnist";
+  check_success(run(train_mnist(folder / "data", mnist, {"--epochs", "1.5"})));
+  CHECK(steps_in(mnist / "model.h5") == 3);  // ten images in batches of four: two batches a pass
+  CHECK_FALSE(Hdf5Reader(mnist / "model.h5").has("task/permutation"));
+  CHECK(has_line(mnist / "config.toml", "steps = 3"));
+
+  const fs::path permuted = folder / "permuted";
+  check_success(run(train_mnist(folder / "data", permuted, {"--permuted", "--steps", "2"})));
+  CHECK(Hdf5Reader(permuted / "model.h5").shape("task/permutation") == Shape{12});
+  CHECK(has_line(permuted / "config.toml", "permuted = true"));
+}
+
+TEST_CASE("a model and its metrics do not depend on the number of threads", "[cli][train]") {
+  const TemporaryFolder folder;
+  for (const char* threads : {"1", "2"}) {
+    check_success(run({"train", "copying", "--delay", "3", "--hidden", "24", "--batch", "32", "--steps", "6",
+                       "--threads", threads, "--out", (folder / threads).string()}));
+  }
+  CHECK((content(folder / "1/model.h5") == content(folder / "2/model.h5")));
+}
+
+TEST_CASE("a run's config.toml gives the same model again", "[cli][train][config]") {
+  const TemporaryFolder folder;
+  write_tiny_mnist(folder / "data");
+  const Arguments runs[] = {
+      train_copying(folder / "a", {"--steps", "4", "--lr", "0.0123456789012345", "--seed", "7", "--schedule",
+                                   "cosine", "--optimizer", "adamw", "--weight-decay", "0.125"}),
+      train_mnist(folder / "data", folder / "a", {"--epochs", "2", "--permuted", "--reflections", "3"})};
+  for (const Arguments& arguments : runs) {
+    check_success(run(arguments));
+    check_success(
+        run({"train", "--config", (folder / "a/config.toml").string(), "--out", (folder / "b").string()}));
+    CHECK((content(folder / "a/model.h5") == content(folder / "b/model.h5")));
+    // All but the one line that names the run directory.
+    std::vector<std::string> first = lines_of(folder / "a/config.toml");
+    std::vector<std::string> second = lines_of(folder / "b/config.toml");
+    const auto is_out = [](const std::string& line) { return line.starts_with("out = "); };
+    CHECK(std::erase_if(first, is_out) == 1);
+    CHECK(std::erase_if(second, is_out) == 1);
+    CHECK(first == second);
+    fs::remove_all(folder / "a");
+    fs::remove_all(folder / "b");
+  }
+}
+
+TEST_CASE("the command line has the last word over a configuration file", "[cli][train][config]") {
+  const TemporaryFolder folder;
+  write_tiny_mnist(folder / "data");
+  const fs::path out = folder / "run";
+  const std::string config = config_file(folder, tiny_config + "lr = 0.5\nseed = 3 # a comment\n");
+  check_success(run({"train", "--config", config, "--lr", "0.25", "--hidden", "6", "--out", out.string()}));
+  CHECK(has_line(out / "config.toml", "lr = 0.25"));
+  CHECK(has_line(out / "config.toml", "hidden = 6"));
+  CHECK(has_line(out / "config.toml", "seed = 3"));
+  CHECK(has_line(out / "config.toml", "steps = 2"));
+  CHECK(Hdf5Reader(out / "model.h5").shape("parameters/cell/bias") == Shape{6});
+
+  // --steps and --epochs stand for each other.
+  const std::string data =
+      fmt::format("task = 'mnist'\ndata = '{}'\nhidden = 8\nbatch = 4\n", (folder / "data").string());
+  const std::string in_epochs = config_file(folder, data + "epochs = 3\n");
+  check_success(run({"train", "--config", in_epochs, "--steps", "1", "--out", (folder / "m1").string()}));
+  CHECK(steps_in(folder / "m1/model.h5") == 1);
+  const std::string in_steps = config_file(folder, data + "steps = 1\n");
+  check_success(run({"train", "--config", in_steps, "--epochs", "2", "--out", (folder / "m2").string()}));
+  CHECK(steps_in(folder / "m2/model.h5") == 4);
+}
+
+TEST_CASE("a configuration file that is off is refused by file and key", "[cli][train][config]") {
+  const TemporaryFolder folder;
+  const auto refused = [&](const std::string& text, std::initializer_list<std::string> words) {
+    const std::string config = config_file(folder, text);
+    const fs::path out = folder / "run";
+    const ProgramResult result = run({"train", "--config", config, "--out", out.string()});
+    CAPTURE(text);
+    check_refused(result, 2, {config});
+    check_refused(result, 2, words);
+    CHECK_FALSE(fs::exists(out));
+  };
+  refused(tiny_config + "learning_rate = 3\n", {"line 6", "'learning_rate'"});
+  refused(tiny_config + "LR = 3\n", {"'LR'"});
+  refused(tiny_config + "--lr = 3\n", {"'--lr'"});
+  refused(tiny_config + "resume = true\n", {"'resume'"});
+  refused(tiny_config + "config = 'other.toml'\n", {"'config'"});
+  refused(tiny_config + "help = true\n", {"'help'"});
+  refused(tiny_config + "lr = \"fast\"\n", {"'lr'", "fast", "a number"});
+  refused(tiny_config + "lr = \"0.1\"\n", {"'lr'", "a number"});
+  refused(tiny_config + "lr = true\n", {"'lr'", "a number"});
+  refused(tiny_config + "lr = [1, 2]\n", {"'lr'", "a number"});
+  refused(tiny_config + "lr = -1\n", {"--lr", "above 0"});
+  refused(tiny_config + "lr = nan\n", {"--lr", "nan"});
+  refused(tiny_config + "lr = inf\n", {"--lr", "inf"});
+  refused(tiny_config + "lr =\n", {"'lr'"});
+  refused(tiny_config + "seed = -1\n", {"--seed", "-1"});
+  refused(tiny_config + "seed = 1.5\n", {"--seed", "1.5"});
+  refused(tiny_config + "layers = 1.5\n", {"--layers", "1.5"});
+  refused(tiny_config + "layers = 1e1\n", {"--layers", "1e1"});
+  refused(tiny_config + "cell = 3\n", {"'cell'", "text"});
+  refused(tiny_config + "cell = \"lstm\"\n", {"--cell", "lstm", "cwy"});
+  refused(tiny_config + "until-solved = 5\n", {"'until-solved'", "true or false"});
+  refused(tiny_config + "until-solved = maybe\n", {"'until-solved'", "maybe"});
+  refused(tiny_config + "hidden = 9\n", {"line 6", "'hidden'", "line 3"});
+  refused(tiny_config + "epochs = 2\n", {"'epochs'", "'steps'"});
+  refused(tiny_config + "[model]\nlr = 1\n", {"line 6", "tables"});
+  refused(tiny_config + "lr 0.1\n", {"line 6", "key = value"});
+  refused(tiny_config + "lr\n", {"line 6"});
+  refused(tiny_config + "= 3\n", {"line 6"});
+  refused(tiny_config + "lr = 1 2\n", {"line 6", "'lr'"});
+  refused(tiny_config + "data = \"unclosed\n", {"line 6", "quotation mark"});
+  refused(tiny_config + "data = \"\\q\"\n", {"line 6", "escape"});
+  refused(std::string("\0\1\2", 3), {"line 1"});
+}
+
+TEST_CASE("settings that contradict one another are refused, from a file as well", "[cli][train][config]") {
+  const TemporaryFolder folder;
+  const std::string out = folder / "run";
+  const auto of = [&](const std::string& text) {
+    return run({"train", "--config", config_file(folder, text).string(), "--out", out});
+  };
+  check_refused(of(tiny_config + "reflections = 9\n"), 2, {"--reflections 9", "--hidden 8"});
+  check_refused(of("delay = 3\n"), 2, {"which task"});
+  check_refused(of(""), 2, {"which task"});
+  check_refused(of("task = 'copying'\nepochs = 2\n"), 2, {"copying", "no epochs"});
+  check_refused(run({"train", "--config", (folder / "none.toml").string(), "--out", out}), 2, {"none.toml"});
+  check_refused(run({"train", "--config", folder.path().string(), "--out", out}), 2,
+                {folder.path().string()});
+  CHECK_FALSE(fs::exists(out));
+}
+
+TEST_CASE("paths of every kind survive the way through config.toml", "[cli][train][config]") {
+  const TemporaryFolder folder;
+  for (const char* name : {"with space", "Übung-γ-日本", "a # b", "a, b", "[a]", "it's", "say \"x\" \\ y",
+                           "new\nline", "5e1", "true"}) {
+    CAPTURE(name);
+    const fs::path data = folder / name;
+    write_tiny_mnist(data);
+    const fs::path out = folder / (std::string("run of ") + name);
+    check_success(run(train_mnist(data, out, {"--steps", "1"})));
+    // Its own --out comes from the file, so this says that the model is there: both paths were read back.
+    const ProgramResult again = run({"train", "--config", (out / "config.toml").string()});
+    CHECK(again.exit_code == 1);
+    CHECK(lines(again.errors) == 1);
+    CHECK_THAT(again.errors, contains("holds a trained model already"));
+    const fs::path copy = folder / "copy";
+    check_success(run({"train", "--config", (out / "config.toml").string(), "--out", copy.string()}));
+    CHECK((content(copy / "model.h5") == content(out / "model.h5")));
+    fs::remove_all(copy);
+  }
+}
+
+TEST_CASE("a run directory may be relative, nested, or end with a slash", "[cli][train]") {
+  const TemporaryFolder folder;
+  const RunSettings there{.folder = folder.path()};
+  check_success(run(train_copying("a/b/", {"--steps", "1"}), there));
+  CHECK(fs::exists(folder / "a/b/model.h5"));
+  check_success(run({"eval", "a/b/model.h5"}, there));
+  check_success(
+      run({"train", "copying", "--delay", "3", "--hidden", "8", "--batch", "4", "--steps", "1"}, there));
+  CHECK(fs::exists(folder / "runs/copying-cwy/model.h5"));  // what the help promises
+}
+
+TEST_CASE("a trained model is not overwritten by another training", "[cli][train]") {
+  const TemporaryFolder folder;
+  check_success(run(train_copying(folder / "run", {"--steps", "2"})));
+  const std::string model = content(folder / "run/model.h5");
+  const std::string config = content(folder / "run/config.toml");
+  const std::string metrics = content(folder / "run/metrics.csv");
+  const ProgramResult second = run(train_copying(folder / "run", {"--steps", "3"}));
+  check_refused(second, 1, {(folder / "run").string(), "--resume", "--out"});
+  CHECK((content(folder / "run/model.h5") == model));
+  CHECK((content(folder / "run/config.toml") == config));
+  CHECK((content(folder / "run/metrics.csv") == metrics));
+}
+
+TEST_CASE("train --until-solved stops early, or says that it did not get there", "[cli][train]") {
+  const TemporaryFolder folder;
+  const ProgramResult missed = run(train_copying(folder / "missed", {"--steps", "2", "--until-solved"}));
+  check_refused(missed, 3, {"not solved after 2 steps", "--resume"});
+  CHECK(steps_in(folder / "missed/model.h5") == 2);
+
+  // Short enough to be learned within a few hundred steps.
+  const ProgramResult solved =
+      run({"train", "copying", "--delay", "1", "--hidden", "48", "--batch", "64", "--steps", "5000", "--lr",
+           "0.005", "--eval-every", "20", "--until-solved", "--out", (folder / "solved").string()});
+  check_success(solved);
+  CHECK_THAT(solved.output, contains("solved after "));
+  CHECK(steps_in(folder / "solved/model.h5") < 5000);
+  CHECK(steps_in(folder / "solved/model.h5") % 20 == 0);
+}
+
+TEST_CASE("a training that diverges says so and leaves the last sound model", "[cli][train]") {
+  const TemporaryFolder folder;
+  for (const char* rate : {"1e30", "1e300"}) {
+    CAPTURE(rate);
+    const fs::path out = folder / rate;
+    check_success(run(train_copying(out, {"--steps", "2"})));
+    const ProgramResult result = run({"train", "--resume", "--steps", "50", "--lr", rate, "--lr-orth", rate,
+                                      "--clip", "0", "--save-every", "1", "--out", out.string()});
+    check_refused(result, 1, {"diverged", "learning rate"});
+    check_success(run({"inspect", (out / "model.h5").string()}));
+  }
+}

@@ -1,0 +1,247 @@
+// Help, version, and flags that are off.
+
+#include "cli/run_program.hpp"
+#include "cli/tiny_mnist.hpp"
+#include "orthornn/version.hpp"
+
+namespace fs = std::filesystem;
+using namespace orthornn::testing;
+
+namespace {
+
+struct Help {
+  Arguments command;
+  std::vector<std::string> options;
+};
+
+const Help helps[] = {
+    {{"train"},
+     {"task",
+      "--config",
+      "--device",
+      "--threads",
+      "--delay",
+      "--length",
+      "--permuted",
+      "--permutation-seed",
+      "--data",
+      "--cell",
+      "--hidden",
+      "--reflections",
+      "--layers",
+      "--activation",
+      "--init",
+      "--form",
+      "--input-matrix",
+      "--negative-signs",
+      "--batch",
+      "--steps",
+      "--epochs",
+      "--optimizer",
+      "--lr",
+      "--lr-orth",
+      "--momentum",
+      "--weight-decay",
+      "--clip",
+      "--schedule",
+      "--warmup",
+      "--schedule-every",
+      "--schedule-factor",
+      "--schedule-final",
+      "--seed",
+      "--until-solved",
+      "--precision",
+      "--out",
+      "--resume",
+      "--log-every",
+      "--eval-every",
+      "--save-every"}},
+    {{"eval"}, {"model", "--data", "--json", "--device", "--threads"}},
+    {{"predict"}, {"model", "input", "-o,--output", "--device", "--threads"}},
+    {{"inspect"}, {"model", "--json"}},
+    {{"bench", "rollout"},
+     {"--cells", "--hidden", "--reflections", "--batch", "--length", "--activation", "--samples", "--device",
+      "--threads", "--json"}},
+    {{"bench", "prepare"},
+     {"--cells", "--hidden", "--reflections", "--samples", "--device", "--threads", "--json"}}};
+
+/// Each entry of a help: its name, and the explanation beside it or in the next line.
+std::vector<std::pair<std::string, std::string>> entries(const std::string& help) {
+  std::vector<std::pair<std::string, std::string>> found;
+  std::string line;
+  for (const char c : help) {
+    if (c != '\n') {
+      line += c;
+      continue;
+    }
+    const std::size_t start = line.find_first_not_of(' ');
+    if (start == 2) {
+      const std::size_t end = line.find(' ', 2);
+      const std::size_t gap = line.find("  ", 2);
+      const std::size_t text = gap == std::string::npos ? gap : line.find_first_not_of(' ', gap);
+      // A default of full width leaves one blank before the explanation.
+      const bool beside = line.size() > 30 && line[29] == ' ' && line[30] != ' ';
+      found.emplace_back(line.substr(2, end - 2), beside                      ? line.substr(30)
+                                                  : text == std::string::npos ? ""
+                                                                              : line.substr(text));
+    } else if (start != std::string::npos && start > 20 && !found.empty()) {
+      found.back().second = line.substr(start);
+    }
+    line.clear();
+  }
+  return found;
+}
+
+}  // namespace
+
+TEST_CASE("every command's help explains every option", "[cli][usage]") {
+  for (const Help& help : helps) {
+    CAPTURE(help.command);
+    const ProgramResult result = run(help.command + Arguments{"--help"});
+    check_success(result);
+    const auto found = entries(result.output);
+    for (const auto& [name, explanation] : found) {
+      CAPTURE(name, explanation);
+      CHECK(explanation.size() >= 7);
+    }
+    for (const std::string& option : help.options) {
+      CAPTURE(option);
+      CHECK(std::count_if(found.begin(), found.end(), [&](const auto& e) { return e.first == option; }) == 1);
+    }
+    // ... and there is none that this test does not know.
+    CHECK(found.size() == help.options.size() + 1);
+    CHECK(run(help.command + Arguments{"-h"}).output == result.output);
+  }
+}
+
+TEST_CASE("the program names its commands and its version", "[cli][usage]") {
+  const ProgramResult help = run({"--help"});
+  check_success(help);
+  for (const char* command : {"train", "eval", "predict", "inspect", "bench"}) {
+    CHECK_THAT(help.output, contains(std::string("\n  ") + command + " "));
+  }
+  const ProgramResult bench = run({"bench", "--help"});
+  check_success(bench);
+  CHECK_THAT(bench.output, contains("rollout"));
+  CHECK_THAT(bench.output, contains("prepare"));
+  const ProgramResult version = run({"--version"});
+  check_success(version);
+  CHECK_THAT(version.output, contains(orthornn::version()));
+  CHECK(lines(version.output) == 1);
+}
+
+TEST_CASE("a command line that is off is refused in one line", "[cli][usage]") {
+  const TemporaryFolder folder;
+  const RunSettings there{.folder = folder.path()};
+  const auto refused = [&](const Arguments& arguments, std::initializer_list<std::string> words) {
+    CAPTURE(arguments);
+    const ProgramResult result = run(arguments, there);
+    check_refused(result, 2, words);
+    CHECK(result.output == "");
+    CHECK(fs::is_empty(folder.path()));
+  };
+  refused({}, {"subcommand", "--help"});
+  refused({"teach"}, {"teach"});
+  refused({"bench", "speed"}, {"speed"});
+  refused({"teach", "--hidden", "3"}, {"teach"});
+  refused({"--hidden", "3"}, {"--hidden"});
+  refused({"train"}, {"which task", "copying", "mnist"});
+  refused({"train", "sorting"}, {"sorting", "copying"});
+  refused({"train", "copying", "adding"}, {"adding"});
+  refused({"train", "copying", "--speed", "3"}, {"--speed"});
+  refused({"train", "copying", "--hidden"}, {"--hidden"});
+  refused({"train", "copying", "--hidden", ""}, {"--hidden"});
+  refused({"train", "copying", "--hidden", "-3"}, {"--hidden", "-3"});
+  refused({"train", "copying", "--hidden", "0"}, {"--hidden", "0"});
+  refused({"train", "copying", "--hidden", "2.5"}, {"--hidden", "2.5"});
+  refused({"train", "copying", "--hidden", "many"}, {"--hidden", "many"});
+  refused({"train", "copying", "--hidden", "99999999999999999999"}, {"--hidden", "99999999999999999999"});
+  refused({"train", "copying", "--hidden", "3", "--hidden", "4"}, {"--hidden"});
+  refused({"train", "copying", "--hidden", "8", "--reflections", "9"}, {"--reflections 9", "--hidden 8"});
+  refused({"train", "copying", "--hidden", "8", "--reflections", "-1"}, {"--reflections", "-1"});
+  refused({"train", "copying", "--steps", "0"}, {"--steps", "0"});
+  refused({"train", "copying", "--delay", "0"}, {"--delay", "0"});
+  refused({"train", "copying", "--batch", "0"}, {"--batch", "0"});
+  refused({"train", "copying", "--log-every", "0"}, {"--log-every", "0"});
+  refused({"train", "copying", "--save-every", "-1"}, {"--save-every", "-1"});
+  refused({"train", "copying", "--threads", "-1"}, {"--threads", "-1"});
+  refused({"train", "copying", "--layers", "0"}, {"--layers", "0"});
+  refused({"train", "copying", "--warmup", "-1"}, {"--warmup", "-1"});
+  for (const char* option : {"--lr", "--lr-orth", "--clip", "--weight-decay", "--momentum",
+                             "--schedule-factor", "--schedule-final"}) {
+    for (const char* value : {"nan", "inf", "-1", "1e999", "fast", ""}) {
+      refused({"train", "copying", option, value}, {option, value});
+    }
+  }
+  refused({"train", "copying", "--lr", "0"}, {"--lr", "0"});
+  refused({"train", "copying", "--momentum", "1"}, {"--momentum", "1"});
+  refused({"train", "copying", "--seed", "-1"}, {"--seed", "-1"});
+  refused({"train", "copying", "--seed", "1.5"}, {"--seed", "1.5"});
+  refused({"train", "copying", "--seed", "18446744073709551616"}, {"--seed", "18446744073709551616"});
+  refused({"train", "mnist", "--permutation-seed", "-1"}, {"--permutation-seed", "-1"});
+  refused({"train", "copying", "--cell", "lstm"}, {"--cell", "lstm", "cwy"});
+  refused({"train", "copying", "--activation", "gelu"}, {"--activation", "gelu", "modrelu"});
+  refused({"train", "copying", "--optimizer", "lbfgs"}, {"--optimizer", "lbfgs", "adam"});
+  refused({"train", "copying", "--precision", "fp64"}, {"--precision", "fp64", "fp32"});
+  refused({"train", "copying", "--device", "tpu"}, {"--device", "tpu", "cpu"});
+  // Options of another task.
+  refused({"train", "adding", "--delay", "3"}, {"--delay", "copying", "adding"});
+  refused({"train", "copying", "--length", "3"}, {"--length", "adding"});
+  refused({"train", "copying", "--permuted"}, {"--permuted", "mnist"});
+  refused({"train", "copying", "--data", "x"}, {"--data", "mnist"});
+  refused({"train", "copying", "--epochs", "2"}, {"copying", "epochs", "--steps"});
+  refused({"train", "mnist", "--epochs", "2", "--steps", "3"}, {"--epochs", "--steps"});
+  refused({"train", "mnist", "--epochs", "0"}, {"--epochs", "0"});
+  refused({"train", "mnist", "--epochs", "nan"}, {"--epochs", "nan"});
+  // Other commands.
+  refused({"eval"}, {"model"});
+  refused({"eval", "a.h5", "b.h5"}, {"b.h5"});
+  refused({"eval", "a.h5", "--jsn"}, {"--jsn"});
+  refused({"inspect"}, {"model"});
+  refused({"inspect", "a.h5", "--device", "cpu"}, {"--device"});
+  refused({"predict", "a.h5", "b.h5"}, {"--output"});
+}
+
+TEST_CASE("a name with a line break makes no second line", "[cli][usage]") {
+  check_refused(run({"eval", "first\nsecond\rthird"}), 1, {"first second third"});
+  check_refused(run({"train", "first\nsecond"}), 2, {"first second"});
+}
+
+TEST_CASE("asking for cuda in a CPU-only build is one clear line", "[cli][usage]") {
+  const TemporaryFolder folder;
+  check_success(run(train_copying(folder / "run", {"--steps", "1", "--device", "auto"})));
+  const std::string model = folder / "run/model.h5";
+  check_refused(run(train_copying(folder / "other", {"--steps", "1", "--device", "cuda"})), 1,
+                {"cuda", "CPU-only"});
+  CHECK_FALSE(fs::exists(folder / "other"));
+  check_refused(run({"eval", model, "--device", "cuda"}), 1, {"cuda", "CPU-only"});
+  check_refused(run({"predict", model, model, "-o", (folder / "o.h5").string(), "--device", "cuda"}), 1,
+                {"cuda", "CPU-only"});
+}
+
+// AddressSanitizer's allocator ends the program in place of throwing.
+#ifndef __SANITIZE_ADDRESS__
+TEST_CASE("sizes beyond all memory are one clear line", "[cli][usage]") {
+  const TemporaryFolder folder;
+  const std::string out = folder / "run";
+  check_refused(run({"train", "copying", "--hidden", "99999999999", "--out", out}), 1, {"memory"});
+  check_refused(run({"train", "copying", "--delay", "99999999999", "--hidden", "8", "--out", out}), 1,
+                {"memory"});
+  check_refused(run({"train", "copying", "--batch", "99999999999", "--hidden", "8", "--out", out}), 1,
+                {"memory"});
+}
+#endif
+
+TEST_CASE("missing and odd data folders are one clear line", "[cli][usage]") {
+  const TemporaryFolder folder;
+  const std::string data = folder / "data", out = folder / "run";
+  check_refused(run(train_mnist(data, out)), 1, {data, "train-images-idx3", "fetch-data"});
+  write_tiny_mnist(data);
+  check_refused(run({"train", "mnist", "--data", data, "--batch", "11", "--out", out}), 1,
+                {"11", "10 training images"});
+  fs::resize_file(folder / "data/train-images-idx3-ubyte", 50);
+  check_refused(run(train_mnist(data, out)), 1, {"train-images-idx3-ubyte"});
+  fs::remove(folder / "data/t10k-labels-idx1-ubyte");
+  check_refused(run(train_mnist(data, out)), 1, {data});
+  CHECK_FALSE(fs::exists(out));
+}
