@@ -1,72 +1,101 @@
 #include <limits>
 
 #include "orthogonal/factories.hpp"
+#include "orthogonal/rank_one_updates.hpp"
 #include "orthogonal/reflect_tiles.hpp"
 #include "orthogonal/reflection_transition.hpp"
 
 namespace orthornn {
 namespace {
 
+/// What both forms share. Q h = H(v1) ... H(vL) h: the last vector reflects first.
 template <class T>
-class SequentialHouseholder final : public ReflectionTransition<T> {
+class Householder : public ReflectionTransition<T> {
  public:
-  SequentialHouseholder(const HouseholderProduct& options, Index n, Index l)
-      : ReflectionTransition<T>(n, l, options.init), rank_one_updates_(options.rank_one_updates) {}
-
-  std::string form() const override { return rank_one_updates_ ? "rank-one" : "sequential"; }
-  Index coefficient_count() const override { return this->reflections(); }
-  Index column_grain() const override {
-    return rank_one_updates_ ? std::numeric_limits<Index>::max() / 2
-                             : ReflectionTransition<T>::column_grain();
-  }
+  Householder(const HouseholderProduct& options, Index n, Index l)
+      : ReflectionTransition<T>(n, l, options.init) {}
 
   void prepare(ConstTensorView<T> vectors) override { this->normalize(vectors); }
 
-  // Q h = H(v1) ... H(vL) h: the last vector reflects first.
-  void multiply_add(MatrixView<const T> h, MatrixView<T> a, MatrixView<T> z) const override {
-    reflect(ReflectionOrder::last_to_first, h, a, z);
-  }
-  void multiply_add_transposed(MatrixView<const T> g, MatrixView<T> d, MatrixView<T> y) const override {
-    reflect(ReflectionOrder::first_to_last, g, d, y);
-  }
-  void backward_of_rollout(MatrixView<const T> g, MatrixView<const T> h, MatrixView<const T> z,
-                           MatrixView<const T> y, TensorView<T> d_vectors) override {
-    this->backward_of_coefficients(g, h, z, y, d_vectors);
-  }
-
   /// As a rollout of one step from h = I, with dQ as the gradient that arrives.
   void backward(ConstTensorView<T> d_q, TensorView<T> d_vectors) override {
-    check_shape("d_q", d_q.shape(), {this->hidden_size(), this->hidden_size()});
-    check_shape("d_reflection_vectors", d_vectors.shape(), this->parameter_shape());
     const Index n = this->hidden_size();
-    const Index l = this->reflections();
-    Tensor<T> identity(Shape{n, n}), d_q_columns(Shape{n, n}), ignored(Shape{n, n}), z(Shape{n, l}),
-        y(Shape{n, l});
+    check_shape("d_q", d_q.shape(), {n, n});
+    check_shape("d_parameters", d_vectors.shape(), this->parameter_shape());
+    const Index coefficients = this->coefficient_count();
+    identity_.resize({n, n});
+    d_columns_.reserve({n, n});
+    ignored_.resize({n, n});
+    z_.reserve({n, coefficients});
+    y_.reserve({n, coefficients});
     for (Index i = 0; i < n; ++i) {
-      identity(i, i) = 1;
-      for (Index j = 0; j < n; ++j) d_q_columns(j, i) = d_q(i, j);
+      identity_(i, i) = 1;
+      for (Index j = 0; j < n; ++j) d_columns_(j, i) = d_q(i, j);
     }
-    multiply_add(columns_of(identity), columns_of(ignored), columns_of(z));
-    multiply_add_transposed(columns_of(d_q_columns), columns_of(ignored), columns_of(y));
-    this->backward_of_coefficients(columns_of(d_q_columns), columns_of(identity), columns_of(z),
-                                   columns_of(y), d_vectors);
+    const auto identity = columns_of(std::as_const(identity_));
+    const auto d_columns = columns_of(std::as_const(d_columns_));
+    const MatrixView<T> z{z_.data(), coefficients, n, coefficients};
+    const MatrixView<T> y{y_.data(), coefficients, n, coefficients};
+    this->multiply_add(identity, columns_of(ignored_), z);
+    this->multiply_add_transposed(d_columns, columns_of(ignored_), y);
+    this->backward_of_rollout(d_columns, identity, z, y, d_vectors);
   }
 
-  double flops_per_column() const override { return this->flops_of_coefficients(); }
   double flops_of_prepare() const override {
     return 2.0 * static_cast<double>(this->hidden_size() * this->reflections() * this->reflections());
   }
 
  private:
-  void reflect(ReflectionOrder order, MatrixView<const T> x, MatrixView<T> out, MatrixView<T> c) const {
-    if (rank_one_updates_) {
-      reflect_by_rank_one_updates<T>(this->u(), order, x, out, c);
-    } else {
-      reflect_tiles<T>(this->u(), order, x, out, c);
-    }
-  }
+  Tensor<T> identity_, d_columns_, ignored_, z_, y_;
+};
 
-  bool rank_one_updates_;
+/// Tiles of the batch go through all reflections in the first-level cache; the coefficients that they leave
+/// behind turn the gradient into products.
+template <class T>
+class TiledHouseholder final : public Householder<T> {
+ public:
+  using Householder<T>::Householder;
+
+  std::string form() const override { return "sequential"; }
+  Index coefficient_count() const override { return this->reflections(); }
+
+  void multiply_add(MatrixView<const T> h, MatrixView<T> a, MatrixView<T> z) const override {
+    reflect_tiles<T>(this->u(), ReflectionOrder::last_to_first, h, a, z);
+  }
+  void multiply_add_transposed(MatrixView<const T> g, MatrixView<T> d, MatrixView<T> y) const override {
+    reflect_tiles<T>(this->u(), ReflectionOrder::first_to_last, g, d, y);
+  }
+  void backward_of_rollout(MatrixView<const T> g, MatrixView<const T> h, MatrixView<const T> z,
+                           MatrixView<const T> y, TensorView<T> d_vectors) override {
+    this->backward_of_coefficients(g, h, z, y, d_vectors);
+  }
+  double flops_per_column() const override { return this->flops_of_coefficients(); }
+};
+
+/// Every reflection is a rank-one update, forward and backward.
+template <class T>
+class RankOneHouseholder final : public Householder<T> {
+ public:
+  using Householder<T>::Householder;
+
+  std::string form() const override { return "rank-one"; }
+  Index column_grain() const override { return std::numeric_limits<Index>::max(); }
+
+  void multiply_add(MatrixView<const T> h, MatrixView<T> a, MatrixView<T>) const override {
+    reflect_by_rank_one_updates<T>(this->u(), ReflectionOrder::last_to_first, h, a);
+  }
+  void multiply_add_transposed(MatrixView<const T> g, MatrixView<T> d, MatrixView<T>) const override {
+    reflect_by_rank_one_updates<T>(this->u(), ReflectionOrder::first_to_last, g, d);
+  }
+  void backward_of_rollout(MatrixView<const T> g, MatrixView<const T> h, MatrixView<const T>,
+                           MatrixView<const T>, TensorView<T> d_vectors) override {
+    gradient_by_rank_one_updates<T>(this->u(), g, h, columns_of(this->d_units_));
+    this->finish_backward(d_vectors);
+  }
+  /// Two sweeps over the reflections in the rollout; two, and as much again for the gradient, after it.
+  double flops_per_column() const override {
+    return 20.0 * static_cast<double>(this->hidden_size() * this->reflections());
+  }
 };
 
 }  // namespace
@@ -74,8 +103,9 @@ class SequentialHouseholder final : public ReflectionTransition<T> {
 template <class T>
 std::unique_ptr<Transition<T>> make_householder_product(const HouseholderProduct& options,
                                                         Index hidden_size) {
-  return std::make_unique<SequentialHouseholder<T>>(options, hidden_size,
-                                                    checked_reflections(options.reflections, hidden_size));
+  const Index l = checked_reflections(options.reflections, hidden_size);
+  if (options.rank_one_updates) return std::make_unique<RankOneHouseholder<T>>(options, hidden_size, l);
+  return std::make_unique<TiledHouseholder<T>>(options, hidden_size, l);
 }
 
 template std::unique_ptr<Transition<float>> make_householder_product<float>(const HouseholderProduct&, Index);

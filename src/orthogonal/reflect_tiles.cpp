@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "core/thread_scratch.hpp"
-#include "linalg/eigen_map.hpp"
 
 namespace orthornn {
 namespace {
@@ -18,7 +17,6 @@ struct Lanes {
 };
 
 struct TileMemory;
-struct WholeBatchMemory;
 
 /// tile_n -= previous_n * factor for all n, and returns sum_n next_n * tile_n: one pass, two reflections.
 /// Four sums side by side hide the latency of the multiply-adds.
@@ -78,32 +76,9 @@ void reflect_tiles(MatrixView<const std::type_identity_t<T>> u, ReflectionOrder 
   }
 }
 
-template <class T>
-void reflect_by_rank_one_updates(MatrixView<const std::type_identity_t<T>> u, ReflectionOrder order,
-                                 MatrixView<const std::type_identity_t<T>> x, MatrixView<T> out,
-                                 MatrixView<T> c) {
-  const MatrixView<T> work{thread_scratch<T, WholeBatchMemory>((u.rows + 1) * x.cols), u.rows, x.cols,
-                           u.rows};
-  auto state = eigen(work);
-  Eigen::Map<Eigen::Matrix<T, 1, Eigen::Dynamic>> projections(work.data + u.rows * x.cols, x.cols);
-  state = eigen(x);
-  const auto units = eigen(u);
-  for (Index step = 0; step < u.cols; ++step) {
-    const Index i = order == ReflectionOrder::first_to_last ? step : u.cols - 1 - step;
-    projections.noalias() = T{2} * units.col(i).transpose() * state;
-    state.noalias() -= units.col(i) * projections;
-    eigen(c).row(i) = projections;
-  }
-  eigen(out) += state;
-}
-
-#define ORTHORNN_INSTANTIATE(T)                                                                            \
-  template void reflect_tiles<T>(MatrixView<const T>, ReflectionOrder, MatrixView<const T>, MatrixView<T>, \
-                                 MatrixView<T>);                                                           \
-  template void reflect_by_rank_one_updates<T>(MatrixView<const T>, ReflectionOrder, MatrixView<const T>,  \
-                                               MatrixView<T>, MatrixView<T>);
-ORTHORNN_INSTANTIATE(float)
-ORTHORNN_INSTANTIATE(double)
-#undef ORTHORNN_INSTANTIATE
+template void reflect_tiles<float>(MatrixView<const float>, ReflectionOrder, MatrixView<const float>,
+                                   MatrixView<float>, MatrixView<float>);
+template void reflect_tiles<double>(MatrixView<const double>, ReflectionOrder, MatrixView<const double>,
+                                    MatrixView<double>, MatrixView<double>);
 
 }  // namespace orthornn

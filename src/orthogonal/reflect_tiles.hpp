@@ -14,10 +14,4 @@ template <class T>
 void reflect_tiles(MatrixView<const std::type_identity_t<T>> u, ReflectionOrder order,
                    MatrixView<const std::type_identity_t<T>> x, MatrixView<T> out, MatrixView<T> c);
 
-/// The same by rank-one updates of all columns at once, one reflection after another.
-template <class T>
-void reflect_by_rank_one_updates(MatrixView<const std::type_identity_t<T>> u, ReflectionOrder order,
-                                 MatrixView<const std::type_identity_t<T>> x, MatrixView<T> out,
-                                 MatrixView<T> c);
-
 }  // namespace orthornn

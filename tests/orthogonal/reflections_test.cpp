@@ -2,6 +2,7 @@
 
 #include <limits>
 
+#include "orthogonal/rank_one_updates.hpp"
 #include "orthogonal/reflect_tiles.hpp"
 #include "orthogonal/reflectors.hpp"
 #include "support/catch.hpp"
@@ -68,7 +69,8 @@ TEMPLATE_TEST_CASE("the inverse of S is that of the formula", "[orthogonal]", fl
 
 /// Applies the reflections in an order and checks out and the coefficients against their definition.
 template <class T, class Reflect>
-void check_reflections(const Reflect& reflect, Index n, Index l, Index count, ReflectionOrder order) {
+void check_reflections(const Reflect& reflect, bool records_coefficients, Index n, Index l, Index count,
+                       ReflectionOrder order) {
   CAPTURE(n, l, count, order == ReflectionOrder::first_to_last);
   Tensor<T> u({l, n}), norms({l}), c({count, l});
   normalize_reflectors<T>(normal_tensor<T>({l, n}, 3), u, norms);
@@ -88,7 +90,7 @@ void check_reflections(const Reflect& reflect, Index n, Index l, Index count, Re
     for (Index k = 0; k < n; ++k) expected(j, k) += state(k);
   }
   CHECK(relative_error(out, expected) <= tolerance::rounding<T>(n));
-  CHECK(relative_error(c, coefficients) <= tolerance::rounding<T>(n));
+  if (records_coefficients) CHECK(relative_error(c, coefficients) <= tolerance::rounding<T>(n));
 }
 
 TEMPLATE_TEST_CASE("reflections one after another, in tiles and as rank-one updates", "[orthogonal]", float,
@@ -98,8 +100,10 @@ TEMPLATE_TEST_CASE("reflections one after another, in tiles and as rank-one upda
   // Around the 8 or 16 columns of a tile.
   const Index count = GENERATE(1, 7, 8, 9, 15, 16, 17, 40);
   for (const ReflectionOrder order : {ReflectionOrder::first_to_last, ReflectionOrder::last_to_first}) {
-    check_reflections<T>([](auto... a) { reflect_tiles<T>(a...); }, n, l, count, order);
-    check_reflections<T>([](auto... a) { reflect_by_rank_one_updates<T>(a...); }, n, l, count, order);
+    check_reflections<T>([](auto... a) { reflect_tiles<T>(a...); }, true, n, l, count, order);
+    check_reflections<T>(
+        [](auto u, auto o, auto x, auto out, auto) { reflect_by_rank_one_updates<T>(u, o, x, out); }, false,
+        n, l, count, order);
   }
 }
 

@@ -91,29 +91,36 @@ struct Sample {
   double backward_ms;
 };
 
-/// Rate of Eigen's product of N x N by N x B floats, GFLOP/s: every thread multiplies its share of the
-/// columns, over and over, without waiting for the others; the best of several runs.
-double gemm_gflops(Index n, Index batch) {
-  Tensor<float> q(Shape{n, n}), h(Shape{batch, n}), product(Shape{batch, n});
-  fill_normal(q, 1);
-  fill_normal(h, 2);
-  const double flops = 2.0 * static_cast<double>(n * n * batch);
-  // At most so many that tiny matrices, which Eigen multiplies slowly, do not take seconds.
-  const int repeats = static_cast<int>(std::clamp(2e10 / flops, 1.0, 20000.0));
-  double best = 1e300;
-  for (int run = 0; run < 5; ++run) {
-    best = std::min(best, milliseconds([&] {
-                      parallel_for(batch, 4, [&](Index first, Index last) {
-                        using Matrix = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic>;
-                        const Eigen::Map<const Matrix> left(q.data(), n, n);
-                        const Eigen::Map<const Matrix> right(h.data() + first * n, n, last - first);
-                        Eigen::Map<Matrix> result(product.data() + first * n, n, last - first);
-                        for (int i = 0; i < repeats; ++i) result.noalias() = left * right;
-                      });
-                    }));
+/// Eigen's product of N x N by N x B floats, what the machine's GEMM does for the shape of a recurrent step.
+class EigenProduct {
+ public:
+  EigenProduct(Index n, Index batch) : q_(Shape{n, n}), h_(Shape{batch, n}), product_(Shape{batch, n}) {
+    fill_normal(q_, 1);
+    fill_normal(h_, 2);
   }
-  return flops * repeats / best * 1e-6;
-}
+
+  /// GFLOP/s: every thread multiplies its share of the columns, over and over, without waiting for the
+  /// others.
+  double gflops() {
+    const Index n = q_.shape()[0], batch = h_.shape()[0];
+    const double flops = 2.0 * static_cast<double>(n * n * batch);
+    // At most so many that tiny matrices, which Eigen multiplies slowly, do not take seconds.
+    const int repeats = static_cast<int>(std::clamp(5e9 / flops, 1.0, 5000.0));
+    const double time = milliseconds([&] {
+      parallel_for(batch, 4, [&](Index first, Index last) {
+        using Matrix = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic>;
+        const Eigen::Map<const Matrix> left(q_.data(), n, n);
+        const Eigen::Map<const Matrix> right(h_.data() + first * n, n, last - first);
+        Eigen::Map<Matrix> result(product_.data() + first * n, n, last - first);
+        for (int i = 0; i < repeats; ++i) result.noalias() = left * right;
+      });
+    });
+    return flops * repeats / time * 1e-6;
+  }
+
+ private:
+  Tensor<float> q_, h_, product_;
+};
 
 /// One cell at one size, ready to be timed again and again.
 class Measured {
@@ -219,20 +226,25 @@ class MeasuredPrepare final : public Measured {
 };
 
 /// Times one cell and prints its row as soon as it is known.
-Json measure(Measured& measured, const BenchSettings& settings, Device device, bool rollout, double gemm) {
-  std::vector<double> forward, backward, total;
+Json measure(Measured& measured, const BenchSettings& settings, Device device, bool rollout) {
+  EigenProduct product(measured.transition().hidden_size(), settings.batch);
+  std::vector<double> forward, backward, total, gemm, share;
   measured.run();  // the first run takes memory and warms the caches
+  product.gflops();
   for (int i = 0; i < settings.samples; ++i) {
     const Sample sample = measured.run();
     forward.push_back(sample.forward_ms);
     backward.push_back(sample.backward_ms);
     total.push_back(sample.forward_ms + sample.backward_ms);
+    // Right after each sample, so that both see the same machine when its speed drifts.
+    gemm.push_back(product.gflops());
+    share.push_back(measured.flops() / total.back() * 1e-6 / gemm.back());
   }
   const double gflops = measured.flops() / median(total) * 1e-6;
-  fmt::print("{:<21} {:<10} {:>5} {:>5} {:>11.3f} {:>11.3f} {:>11.3f} {:>8.1f} {:>7.0f} %\n",
+  fmt::print("{:<21} {:<10} {:>5} {:>5} {:>11.3f} {:>11.3f} {:>11.3f} {:>8.1f} {:>8.1f} {:>6.0f} %\n",
              measured.cell().name, measured.transition().form(), measured.transition().hidden_size(),
-             measured.reflections(), median(forward), median(backward), median(total), gflops,
-             100 * gflops / gemm);
+             measured.reflections(), median(forward), median(backward), median(total), gflops, median(gemm),
+             100 * median(share));
   std::fflush(stdout);
   Json json = {{"benchmark", rollout ? "rollout" : "prepare"},
                {"cell", measured.cell().name},
@@ -249,10 +261,12 @@ Json measure(Measured& measured, const BenchSettings& settings, Device device, b
                {"total_ms", median(total)},
                {"gflop", measured.flops() * 1e-9},
                {"gflops", gflops},
-               {"gemm_gflops", gemm},
+               {"gemm_gflops", median(gemm)},
+               {"share_of_gemm", median(share)},
                {"forward_samples_ms", forward},
                {"backward_samples_ms", backward},
-               {"total_samples_ms", total}};
+               {"total_samples_ms", total},
+               {"gemm_samples_gflops", gemm}};
   if (rollout) json["activation"] = settings.activation;
   return json;
 }
@@ -266,15 +280,14 @@ int bench(const BenchSettings& settings, bool rollout) {
   } else {
     fmt::print("prepare: forming Q or its factors, then the parameters' gradient from that of Q\n");
   }
-  fmt::print("device {}, {} threads, fp32, medians of {} after one warm-up\n\n", to_string(device),
+  fmt::print("device {}, {} threads, fp32, medians of {} after one warm-up\n", to_string(device),
              thread_count(), settings.samples);
-  fmt::print("{:<21} {:<10} {:>5} {:>5} {:>11} {:>11} {:>11} {:>8} {:>9}\n", "cell", "form", "N", "L",
-             "forward ms", "backward ms", "total ms", "GFLOP/s", "of GEMM");
+  fmt::print("GEMM: GFLOP/s of Eigen's product of N x N by N x {}, timed after each sample; share: of it\n\n",
+             settings.batch);
+  fmt::print("{:<21} {:<10} {:>5} {:>5} {:>11} {:>11} {:>11} {:>8} {:>8} {:>8}\n", "cell", "form", "N", "L",
+             "forward ms", "backward ms", "total ms", "GFLOP/s", "GEMM", "share");
   Json results = Json::array();
   for (const Index hidden : settings.hidden) {
-    const double gemm = gemm_gflops(hidden, settings.batch);
-    fmt::print("{:<21} {:<10} {:>5} {:>5} {:>11} {:>11} {:>11} {:>8.1f}\n", "Eigen N x N by N x B", "",
-               hidden, "", "", "", "", gemm);
     for (const std::string& name : settings.cells) {
       const BenchCell& cell = *std::find_if(std::begin(bench_cells), std::end(bench_cells),
                                             [&](const BenchCell& c) { return name == c.name; });
@@ -289,7 +302,7 @@ int bench(const BenchSettings& settings, bool rollout) {
         } else {
           measured = std::make_unique<MeasuredPrepare>(cell, hidden, reflections);
         }
-        results.push_back(measure(*measured, settings, device, rollout, gemm));
+        results.push_back(measure(*measured, settings, device, rollout));
       }
     }
   }

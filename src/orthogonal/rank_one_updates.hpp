@@ -1,0 +1,23 @@
+#pragma once
+
+#include "orthogonal/reflect_tiles.hpp"
+
+namespace orthornn {
+
+/// out += H(...)...H(...) x for unit reflectors u (N x L) in the given order, each a rank-one update of all
+/// columns of x at once: the product as the papers time it, written as one would with Eigen, by the calling
+/// thread.
+template <class T>
+void reflect_by_rank_one_updates(MatrixView<const std::type_identity_t<T>> u, ReflectionOrder order,
+                                 MatrixView<const std::type_identity_t<T>> x, MatrixView<T> out);
+
+/// Overwrites d_u (N x L) by the gradient of the sum of <g_j, Q x_j> over all columns, as differentiating one
+/// update after another gives it: du_i = -2 sum (u_i . x_i) g_i + (u_i . g_i) x_i, with x_i what reflection i
+/// finds and g_i the gradient of what it leaves. The x_i are walked back from Q x, for a reflection undoes
+/// itself.
+template <class T>
+void gradient_by_rank_one_updates(MatrixView<const std::type_identity_t<T>> u,
+                                  MatrixView<const std::type_identity_t<T>> g,
+                                  MatrixView<const std::type_identity_t<T>> x, MatrixView<T> d_u);
+
+}  // namespace orthornn
