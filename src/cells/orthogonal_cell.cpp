@@ -36,7 +36,7 @@ RecurrentLayer<T>::RecurrentLayer(ParameterSet<T>& parameters, const std::string
       options_(options),
       input_size_(input_size),
       transition_(make_transition<T>(options.transition, options.hidden_size)),
-      input_product_(std::make_shared<InputProduct>()) {
+      input_product_(std::make_unique<InputProduct>()) {
   if (input_size < 1) throw ValueError(fmt::format("input size {}; expected at least 1", input_size));
   const Index n = options.hidden_size;
   transition_index_ = parameters.add(prefix + "/" + transition_->parameter_name(),
@@ -55,6 +55,15 @@ RecurrentLayer<T>::RecurrentLayer(ParameterSet<T>& parameters, const std::string
 }
 
 template <class T>
+RecurrentLayer<T>::~RecurrentLayer() = default;
+
+template <class T>
+TensorView<T> RecurrentLayer<T>::d_outputs() {
+  d_states_.reserve(outputs().shape());
+  return d_states_;
+}
+
+template <class T>
 void RecurrentLayer<T>::initialize(std::uint64_t seed) {
   transition_->initialize(seed, parameters_.value(transition_index_));
   if (stiefel_) {
@@ -64,6 +73,8 @@ void RecurrentLayer<T>::initialize(std::uint64_t seed) {
     const double deviation = std::sqrt(2.0 / static_cast<double>(input_size_));
     for (T& w : parameters_.value(input_index_)) w = static_cast<T>(deviation * random.normal());
   }
+  const TensorView<T> bias = parameters_.value(bias_index_);
+  std::fill(bias.begin(), bias.end(), T{0});
   if (modrelu_index_ >= 0) {
     RandomStream random(seed, RandomPurpose::initialization, 2);
     for (T& m : parameters_.value(modrelu_index_)) m = static_cast<T>(random.uniform(-0.01, 0.01));
@@ -87,6 +98,7 @@ void RecurrentLayer<T>::prepare() {
   for (Index n = 0; n < options_.hidden_size; ++n) {
     for (Index k = 0; k < input_size_; ++k) columns(k, n) = w(n, k);
   }
+  prepared_ = true;
 }
 
 template <class T>
@@ -137,11 +149,11 @@ void RecurrentLayer<T>::add_input(const SequenceInput<T>& input) {
 template <class T>
 void RecurrentLayer<T>::forward(const SequenceInput<T>& input, ConstTensorView<T> h0,
                                 TensorView<const std::int32_t> lengths) {
+  if (!prepared_) throw ValueError("a cell was run before prepare()");
   check_input(input, lengths);
   const Index batch = input.batch();
   const Index n = options_.hidden_size;
   states_.reserve({input.length() + 1, batch, n});
-  d_states_.reserve({input.length(), batch, n});
   last_state_.reserve({batch, n});
   const TensorView<T> initial = states_.view()[0];
   if (h0.empty()) {
@@ -160,6 +172,12 @@ template <class T>
 void RecurrentLayer<T>::backward(const SequenceInput<T>& input, ConstTensorView<T> d_h_last,
                                  TensorView<const std::int32_t> lengths, TensorView<T> d_input) {
   const Index length = input.length();
+  check_shape("outputs of the input that backward was given", {length, input.batch(), options_.hidden_size},
+              d_states_.shape());
+  check_shape("outputs of the last forward", outputs().shape(), d_states_.shape());
+  if (!d_h_last.empty()) check_shape("d_h_last", d_h_last.shape(), last_state_.shape());
+  if (!lengths.empty()) check_shape("lengths", lengths.shape(), {input.batch()});
+  if (!d_input.empty()) check_shape("d_input", d_input.shape(), {length, input.batch(), input_size_});
   d_initial_state_.reserve({input.batch(), options_.hidden_size});
   rollout_backward<T>(*transition_, options_.activation, lengths, states_, d_h_last, d_states_,
                       d_initial_state_, cache_);

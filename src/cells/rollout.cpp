@@ -1,10 +1,13 @@
 #include "orthornn/cells/rollout.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 
 #include "core/parallel.hpp"
 #include "linalg/eigen_map.hpp"
+#include "orthornn/core/error.hpp"
 
 namespace orthornn {
 namespace {
@@ -67,13 +70,19 @@ void zero_column(MatrixView<T> m, Index j) {
   std::fill(m.column(j), m.column(j) + m.rows, T{0});
 }
 
+template <class T>
+void check_states(const Transition<T>& transition, const Shape& states) {
+  if (states.rank() == 3 && states[0] >= 1 && states[2] == transition.hidden_size()) return;
+  throw ShapeError(fmt::format("states have shape {}, expected [T + 1, B, {}]", to_string(states),
+                               transition.hidden_size()));
+}
+
 }  // namespace
 
 template <class T>
 void RolloutCache<T>::reserve(Index length, Index batch, const Transition<T>& transition,
                               Activation activation) {
   z.reserve({length, batch, transition.coefficient_count()});
-  y.reserve({length, batch, transition.coefficient_count()});
   if (activation == Activation::abs) signs.reserve({length, batch, transition.hidden_size()});
 }
 
@@ -81,6 +90,8 @@ template <class T>
 void rollout_forward(const Transition<T>& transition, Activation activation, ConstTensorView<T> modrelu_bias,
                      TensorView<const std::int32_t> lengths, TensorView<T> states, TensorView<T> h_last,
                      RolloutCache<T>& cache) {
+  check_states(transition, states.shape());
+  check_shape("h_last", h_last.shape(), {states.shape()[1], states.shape()[2]});
   const Index length = states.shape()[0] - 1;
   const Index batch = states.shape()[1];
   cache.reserve(length, batch, transition, activation);
@@ -114,8 +125,13 @@ void rollout_backward(const Transition<T>& transition, Activation activation,
                       TensorView<const std::int32_t> lengths, ConstTensorView<T> states,
                       ConstTensorView<T> d_h_last, TensorView<T> d_states, TensorView<T> d_h0,
                       RolloutCache<T>& cache) {
+  check_states(transition, states.shape());
   const Index length = states.shape()[0] - 1;
   const Index batch = states.shape()[1];
+  check_shape("d_states", d_states.shape(), {length, batch, states.shape()[2]});
+  check_shape("d_h0", d_h0.shape(), {batch, states.shape()[2]});
+  if (!d_h_last.empty()) check_shape("d_h_last", d_h_last.shape(), d_h0.shape());
+  cache.y.reserve({length, batch, transition.coefficient_count()});
   parallel_for(batch, transition.column_grain(), [&](Index first, Index last) {
     const auto live_steps = [&](Index j) { return lengths.empty() ? length : Index{lengths(first + j)}; };
     const auto sequences = [&](auto tensor) { return columns_of(tensor).columns(first, last - first); };

@@ -15,18 +15,22 @@ namespace orthornn {
 template <class Body>
 void parallel_for(Index count, Index grain, const Body& body) {
   const Index grains = count / grain + (count % grain != 0);
-  const int threads = static_cast<int>(std::min<Index>(thread_count(), grains));
-  if (threads <= 1 || omp_in_parallel()) {
+  const int threads = thread_count();
+  if (threads <= 1 || grains <= 1 || omp_in_parallel()) {
     if (count > 0) body(Index{0}, count);
     return;
   }
+  // Always the same team, even where it is too large for the work: OpenMP ends the threads that a smaller
+  // team leaves over, and their scratch memory with them.
 #pragma omp parallel num_threads(threads)
   {
-    const Index thread = omp_get_thread_num();
-    const Index team = omp_get_num_threads();
-    const Index first = grains * thread / team * grain;
-    const Index last = std::min(count, grains * (thread + 1) / team * grain);
-    if (first < last) body(first, last);
+    const Index parts = std::min<Index>(omp_get_num_threads(), grains);
+    const Index part = omp_get_thread_num();
+    if (part < parts) {
+      const Index first = grains * part / parts * grain;
+      const Index last = std::min(count, grains * (part + 1) / parts * grain);
+      if (first < last) body(first, last);
+    }
   }
 }
 

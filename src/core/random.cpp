@@ -59,12 +59,16 @@ double RandomStream::normal() {
 
 Tensor<std::int32_t> random_permutation(Index count, RandomStream stream) {
   Tensor<std::int32_t> permutation(Shape{count});
+  random_permutation(permutation, stream);
+  return permutation;
+}
+
+void random_permutation(TensorView<std::int32_t> permutation, RandomStream stream) {
   std::iota(permutation.begin(), permutation.end(), 0);
-  for (Index i = count - 1; i > 0; --i) {
+  for (Index i = permutation.size() - 1; i > 0; --i) {
     const Index j = stream.integer(static_cast<std::uint32_t>(i + 1));
     std::swap(permutation(i), permutation(j));
   }
-  return permutation;
 }
 
 }  // namespace orthornn

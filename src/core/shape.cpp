@@ -10,7 +10,10 @@ Shape::Shape(std::initializer_list<Index> sizes) : Shape(sizes.begin(), sizes.en
 
 Index Shape::count() const {
   Index product = 1;
-  for (int i = 0; i < rank_; ++i) product *= (*this)[i];
+  bool overflow = false;
+  for (int i = 0; i < rank_; ++i) overflow |= __builtin_mul_overflow(product, (*this)[i], &product);
+  if (overflow)
+    throw ShapeError(fmt::format("a tensor of shape {} has more than 2^63 elements", to_string(*this)));
   return product;
 }
 

@@ -1,15 +1,20 @@
 #include "orthornn/linalg/orthogonality.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 
-#include "linalg/eigen_map.hpp"
 #include "linalg/gemm.hpp"
+#include "orthornn/core/error.hpp"
 
 namespace orthornn {
 
 template <class T>
 double orthogonality_error(TensorView<const T> q) {
+  if (q.shape().rank() != 2 || q.shape()[0] < q.shape()[1]) {
+    throw ShapeError(fmt::format("q has shape {}, expected [N, M] with N >= M", to_string(q.shape())));
+  }
   const Index n = q.shape()[0];
   const Index m = q.shape()[1];
   Tensor<double> exact(Shape{n, m});

@@ -13,8 +13,8 @@ class PackedMatrix {
 
   Index rows() const { return rows_; }
   Index cols() const { return cols_; }
-  /// c += alpha * matrix * b, by the calling thread alone. Column j of the result depends on column j of b
-  /// and on j modulo the kernel's column group, nothing else.
+  /// c += alpha * matrix * b, by the calling thread alone. Cut into calls at multiples
+  /// of the kernel's column group, the columns of the result keep their bits.
   void multiply_add(std::type_identity_t<T> alpha, MatrixView<const T> b, MatrixView<T> c) const;
 
  private:

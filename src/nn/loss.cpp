@@ -48,9 +48,12 @@ Loss parse_loss(const std::string& name) {
 
 template <class T>
 double softmax_cross_entropy(TensorView<T> outputs, TensorView<const std::int32_t> classes, bool gradient) {
-  const Index class_count = outputs.shape()[-1];
-  const Index rows = outputs.shape().count() / class_count;
-  if (classes.shape().count() != rows) {
+  const Shape& shape = outputs.shape();
+  const Index class_count = shape.rank() > 0 ? shape[-1] : 0;
+  const Index rows = class_count > 0 ? shape.count() / class_count : 0;
+  Shape expected;
+  for (int i = 0; i + 1 < shape.rank(); ++i) expected.append(shape[i]);
+  if (class_count == 0 || !(classes.shape() == expected)) {
     throw ShapeError(
         fmt::format("classes have shape {}, outputs {}; expected one class for each row of outputs",
                     to_string(classes.shape()), to_string(outputs.shape())));

@@ -1,11 +1,14 @@
 #include "orthornn/nn/readout.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 
 #include "core/parallel.hpp"
 #include "linalg/gemm.hpp"
 #include "linalg/packed_matrix.hpp"
+#include "orthornn/core/error.hpp"
 #include "orthornn/core/random.hpp"
 
 namespace orthornn {
@@ -29,13 +32,29 @@ Readout<T>::Readout(ParameterSet<T>& parameters, const std::string& prefix, Inde
       outputs_(outputs),
       weight_index_(parameters.add(prefix + "/weight", {outputs, hidden_size})),
       bias_index_(parameters.add(prefix + "/bias", {outputs})),
-      product_(std::make_shared<Product>()) {}
+      product_(std::make_unique<Product>()) {}
+
+template <class T>
+Readout<T>::~Readout() = default;
 
 template <class T>
 void Readout<T>::initialize(std::uint64_t seed) {
   RandomStream random(seed, RandomPurpose::initialization, 3);
   const double deviation = 1 / std::sqrt(static_cast<double>(hidden_size_));
   for (T& w : parameters_.value(weight_index_)) w = static_cast<T>(deviation * random.normal());
+  const TensorView<T> bias = parameters_.value(bias_index_);
+  std::fill(bias.begin(), bias.end(), T{0});
+}
+
+/// h [.., B, N] and y [.., B, C] with one y for each h.
+template <class T>
+void Readout<T>::check_pair(const Shape& h, const Shape& y) const {
+  if (h.rank() >= 2 && y.rank() == h.rank() && h[-1] == hidden_size_ && y[-1] == outputs_ &&
+      h.count() / hidden_size_ == y.count() / outputs_) {
+    return;
+  }
+  throw ShapeError(fmt::format("states have shape {} and outputs {}; expected [.., B, {}] and [.., B, {}]",
+                               to_string(h), to_string(y), hidden_size_, outputs_));
 }
 
 template <class T>
@@ -48,6 +67,7 @@ void Readout<T>::prepare() {
 
 template <class T>
 void Readout<T>::forward(ConstTensorView<T> h, TensorView<T> y) const {
+  check_pair(h.shape(), y.shape());
   // One product for each [B, N] slice, so that one step alone (generation) gives the same numbers.
   const Index batch = h.shape()[-2];
   const MatrixView<const T> states = columns_of(h);
@@ -64,6 +84,8 @@ void Readout<T>::forward(ConstTensorView<T> h, TensorView<T> y) const {
 
 template <class T>
 void Readout<T>::backward(ConstTensorView<T> h, ConstTensorView<T> d_y, TensorView<T> d_h) {
+  check_pair(h.shape(), d_y.shape());
+  check_shape("d_h", d_h.shape(), h.shape());
   const MatrixView<const T> states = columns_of(h);
   const MatrixView<const T> d_outputs = columns_of(d_y);
   const MatrixView<T> d_states = columns_of(d_h);

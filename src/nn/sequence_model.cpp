@@ -18,6 +18,18 @@ struct InputSize {
   Index operator()(const TokenEmbedding& input) const { return input.size; }
 };
 
+/// Zeros in x [T, B, K] beyond each sequence's length: what stands there is nobody's business, a NaN
+/// included, but the weight gradient would multiply it by 0.
+template <class T>
+void clear_padding(TensorView<const std::int32_t> lengths, TensorView<T> x) {
+  for (Index b = 0; b < std::min(lengths.size(), x.shape()[1]); ++b) {
+    for (Index t = std::max(lengths(b), 0); t < x.shape()[0]; ++t) {
+      const TensorView<T> column = x[t][b];
+      std::fill(column.begin(), column.end(), T{0});
+    }
+  }
+}
+
 Index output_size(const ReadoutOptions& readout) {
   return std::visit([](const auto& options) { return options.outputs; }, readout);
 }
@@ -66,6 +78,7 @@ SequenceInput<T> SequenceModel<T>::first_input(const Batch& batch) {
       check_shape("features", batch.features.shape(), {0, 0, dense->size});
     features_.reserve(batch.features.shape());
     std::copy(batch.features.begin(), batch.features.end(), features_.begin());
+    clear_padding(batch.lengths, features_.view());
     return {features_, {}};
   }
   if (batch.symbols.shape().rank() != 2) check_shape("symbols", batch.symbols.shape(), {0, 0});
@@ -150,7 +163,13 @@ double SequenceModel<T>::loss(const Batch& batch) {
 
 template <class T>
 double SequenceModel<T>::loss_and_gradient(const Batch& batch) {
-  forward(batch);
+  prepare();
+  return loss_and_gradient_of_prepared(batch);
+}
+
+template <class T>
+double SequenceModel<T>::loss_and_gradient_of_prepared(const Batch& batch) {
+  run(batch, nullptr);
   const double value = loss_of_outputs(batch, true);
   backward(batch);
   return value;
@@ -206,13 +225,19 @@ SequenceModel<T>::Generator::Generator(SequenceModel& model, Index batch) : mode
 
 template <class T>
 TensorView<const T> SequenceModel<T>::Generator::step(TensorView<const float> features) {
-  batch_.features.reserve({1, features.shape()[0], features.shape()[-1]});
+  const auto* dense = std::get_if<DenseInput>(&model_.options_.input);
+  if (!dense) throw ValueError("this model reads symbols, not features");
+  check_shape("features", features.shape(), {state_[0].shape()[0], dense->size});
+  batch_.features.reserve({1, features.shape()[0], features.shape()[1]});
   std::copy(features.begin(), features.end(), batch_.features.begin());
   return step();
 }
 
 template <class T>
 TensorView<const T> SequenceModel<T>::Generator::step(TensorView<const std::int32_t> symbols) {
+  if (std::holds_alternative<DenseInput>(model_.options_.input))
+    throw ValueError("this model reads features, not symbols");
+  check_shape("symbols", symbols.shape(), {state_[0].shape()[0]});
   batch_.symbols.reserve({1, symbols.shape()[0]});
   std::copy(symbols.begin(), symbols.end(), batch_.symbols.begin());
   return step();

@@ -9,13 +9,14 @@
 
 namespace orthornn {
 
-/// Throws ValueError unless q [N, N] is orthogonal up to what rounding to T explains.
+/// Throws ValueError unless q [N, N] is orthogonal up to what rounding to T explains; returns its error.
 template <class T>
-void check_orthogonal(ConstTensorView<T> q) {
+double check_orthogonal(ConstTensorView<T> q) {
   const double error = orthogonality_error<T>(q);
   if (!(error <= 64 * static_cast<double>(q.shape()[0]) * std::numeric_limits<T>::epsilon())) {
     throw ValueError(fmt::format("the matrix is not orthogonal: max |I - Q^T Q| is {:.2e}", error));
   }
+  return error;
 }
 
 }  // namespace orthornn

@@ -14,8 +14,8 @@ namespace {
 
 double rotation_angle(Init init, RandomStream& random) {
   if (init == Init::henaff) return random.uniform(-std::numbers::pi, std::numbers::pi);
-  const double u = random.uniform(0, std::numbers::pi / 2);
-  return 2 * std::atan(std::sqrt((1 - std::cos(u)) / (1 + std::cos(u))));
+  // The paper draws s = sqrt((1 - cos u) / (1 + cos u)), which is tan(u / 2): a rotation by u.
+  return random.uniform(0, std::numbers::pi / 2);
 }
 
 }  // namespace

@@ -92,12 +92,13 @@ template <class T>
 void reflection_vectors_of(ConstTensorView<T> q, TensorView<T> v) {
   const Index count = v.shape()[0];
   const Index n = v.shape()[1];
-  check_orthogonal<T>(q);
+  const double error = check_orthogonal<T>(q);
   // In double, and columns of Q are rows of the C-order tensor's transpose.
   Eigen::MatrixXd rest = eigen(columns_of(q)).template cast<double>().transpose();
   // The column farthest from its unit vector comes first, for rounding errors grow as one over the distance.
-  // Nothing is left to do when all are there, up to what rounding of q explains.
-  const double unit_tolerance = 16 * std::sqrt(static_cast<double>(n)) * std::numeric_limits<T>::epsilon();
+  // Nothing is left to do when all are there, up to what q's own error and its rounding explain.
+  const double unit_tolerance =
+      std::sqrt(static_cast<double>(n)) * std::max(16.0 * std::numeric_limits<T>::epsilon(), 4 * error);
   Eigen::MatrixXd vectors(n, count);
   Index used = 0;
   while (true) {
@@ -106,6 +107,7 @@ void reflection_vectors_of(ConstTensorView<T> q, TensorView<T> v) {
         std::sqrt((rest - Eigen::MatrixXd::Identity(n, n)).colwise().squaredNorm().maxCoeff(&i));
     if (distance <= unit_tolerance) break;
     if (used == count) {
+      if (count == n) break;  // N reflections reach everything: what is left is q's error
       throw ValueError(fmt::format("{} reflections do not reach this matrix: rank(I - Q) is larger", count));
     }
     Eigen::VectorXd vector = rest.col(i);

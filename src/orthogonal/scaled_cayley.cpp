@@ -79,6 +79,12 @@ class CayleyMatrix final : public DenseTransition<T> {
           throw ValueError("skew_parameters hold a value that is not finite");
       }
     }
+    const double norm = static_cast<double>(eigen(k_transposed).cwiseAbs().colwise().sum().maxCoeff());
+    if (!(norm * static_cast<double>(std::numeric_limits<T>::epsilon()) < 0.01)) {
+      throw ValueError(fmt::format(
+          "the Cayley transform of a matrix of 1-norm {:.3g} has no correct digit left in this precision",
+          norm));
+    }
     invert_general(k_transposed, columns_of(workspace_), pivots_.data());
     const auto q = this->matrix_.q();
     for (Index i = 0; i < n; ++i) {

@@ -7,6 +7,16 @@
 #include "orthornn/core/error.hpp"
 
 namespace orthornn {
+namespace {
+
+/// x [.., M] and y [.., N] with as many vectors in one as in the other.
+void check_pair(const Shape& x, const Shape& y, Index n, Index m) {
+  if (x.rank() > 0 && y.rank() > 0 && x[-1] == m && y[-1] == n && x.count() / m == y.count() / n) return;
+  throw ShapeError(fmt::format("x has shape {} and y {}; expected [.., {}] and [.., {}] with as many vectors",
+                               to_string(x), to_string(y), m, n));
+}
+
+}  // namespace
 
 template <class T>
 TruncatedCwy<T>::TruncatedCwy(Index n, Index m) : n_(n), m_(m) {
@@ -46,11 +56,13 @@ void TruncatedCwy<T>::prepare(ConstTensorView<T> reflection_vectors) {
 
 template <class T>
 void TruncatedCwy<T>::apply(ConstTensorView<T> x, TensorView<T> y) const {
+  check_pair(x.shape(), y.shape(), n_, m_);
   gemm<T>(1, transposed(columns_of(omega_)), columns_of(x), 0, columns_of(y));
 }
 
 template <class T>
 void TruncatedCwy<T>::apply_transpose(ConstTensorView<T> y, TensorView<T> x) const {
+  check_pair(x.shape(), y.shape(), n_, m_);
   gemm<T>(1, columns_of(omega_), columns_of(y), 0, columns_of(x));
 }
 

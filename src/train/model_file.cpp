@@ -6,6 +6,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <utility>
+#include <vector>
 
 #include "orthornn/core/error.hpp"
 #include "orthornn/io/hdf5.hpp"
@@ -50,16 +51,14 @@ void read_parameters(const Hdf5Reader& reader, const std::string& prefix,
   }
 }
 
-/// A save must not replace a sound model by one that diverged and could not be loaded.
+/// A save must not replace a sound model by one that could not be loaded.
 void check_finite(const ParameterSet<float>& parameters) {
   for (const Parameter& parameter : parameters.list()) {
     const float* first = parameters.values().data() + parameter.offset;
     if (std::all_of(first, first + parameter.shape.count(), [](float x) { return std::isfinite(x); }))
       continue;
     throw ValueError(
-        fmt::format("the training diverged: '{}' is no longer finite, so the model is not saved; try a "
-                    "smaller learning rate or --clip",
-                    parameter.name));
+        fmt::format("'{}' holds a value that is not finite, so the model is not saved", parameter.name));
   }
 }
 
@@ -152,11 +151,11 @@ void save_model(const std::filesystem::path& file, const SequenceModel<float>& m
   writer.commit(file);
 }
 
-void save_checkpoint(const std::filesystem::path& file, Trainer& trainer, std::uint64_t seed) {
+void save_checkpoint(const std::filesystem::path& file, Trainer& trainer) {
   const Task& task = trainer.task();
   Json training = Json::parse(to_json(trainer.options()));
   training["batch"] = task.batch_size();
-  training["seed"] = seed;
+  training["seed"] = task.seed();
   const Json config{{"model", Json::parse(to_json(trainer.model().options()))},
                     {"task", Json::parse(task.config())},
                     {"training", training}};
@@ -171,7 +170,7 @@ void save_checkpoint(const std::filesystem::path& file, Trainer& trainer, std::u
   }
   writer.group("training");
   writer.attribute("training", "step", trainer.steps());
-  writer.attribute("training", "seed", static_cast<std::int64_t>(seed));
+  writer.attribute("training", "seed", static_cast<std::int64_t>(task.seed()));
   if (trainer.best()) {
     writer.attribute("training", "best_metric", trainer.best()->loss);
     writer.attribute("training", "best_step", trainer.best()->step);
@@ -183,39 +182,64 @@ void save_checkpoint(const std::filesystem::path& file, Trainer& trainer, std::u
 
 ModelFileInfo read_model_info(const std::filesystem::path& file) { return info_of(Hdf5Reader(file)); }
 
-std::unique_ptr<SequenceModel<float>> load_model(const std::filesystem::path& file, Device device) {
+std::unique_ptr<SequenceModel<float>> load_model(const std::filesystem::path& file, Device device,
+                                                 ModelFileInfo* info) {
   const Hdf5Reader reader(file);
-  const ModelFileInfo info = info_of(reader);
-  auto model = std::make_unique<SequenceModel<float>>(device, info.model);
-  read_parameters(reader, "parameters", model->parameters(), model->parameters().values());
+  ModelFileInfo found = info_of(reader);
   try {
+    auto model = std::make_unique<SequenceModel<float>>(device, found.model);
+    read_parameters(reader, "parameters", model->parameters(), model->parameters().values());
     model->prepare();
-  } catch (const ValueError& error) {
+    if (info) *info = std::move(found);
+    return model;
+  } catch (const FileError&) {
+    throw;
+  } catch (const Error& error) {
     throw FileError(fmt::format("{}: {}", file.string(), error.what()));
   }
-  return model;
 }
 
 void restore(const std::filesystem::path& file, Trainer& trainer) {
   const Hdf5Reader reader(file);
   const ModelFileInfo info = info_of(reader);
+  const Task& task = trainer.task();
   if (!info.steps) {
     throw FileError(
         fmt::format("{} holds a model without its training state; it cannot be resumed", file.string()));
   }
-  if (to_json(info.model) != to_json(trainer.model().options())) {
-    throw FileError(fmt::format("{} holds another model than this training: {}", file.string(),
-                                first_difference(to_json(info.model), to_json(trainer.model().options()))));
+  const auto require_equal = [&](const char* what, const Json& there, const Json& here) {
+    if (there == here) return;
+    throw FileError(fmt::format("{} holds another {} than this training: {}", file.string(), what,
+                                first_difference(there.dump(), here.dump())));
+  };
+  require_equal("model", Json::parse(to_json(info.model)), Json::parse(to_json(trainer.model().options())));
+  require_equal("task", Json::parse(info.task_config), Json::parse(task.config()));
+  require_equal("stream of data", {{"batch", info.batch}, {"seed", info.seed}},
+                {{"batch", task.batch_size()}, {"seed", task.seed()}});
+  const auto order = task.input_order();
+  if (!std::equal(info.permutation.begin(), info.permutation.end(), order.begin(), order.end())) {
+    throw FileError(fmt::format("{} holds another permutation than this training", file.string()));
   }
   if (info.optimizer != trainer.optimizer().name()) {
     throw FileError(fmt::format("{} was trained with {}, the training uses {}", file.string(), info.optimizer,
                                 trainer.optimizer().name()));
   }
-  read_parameters(reader, "parameters", trainer.model().parameters(), trainer.model().parameters().values());
-  for (const auto& [name, moment] : trainer.optimizer().state()) {
-    read_parameters(reader, "optimizer/" + name, trainer.model().parameters(), moment);
+
+  // Everything is read before anything is changed: a damaged file leaves the trainer as it was.
+  const ParameterSet<float>& layout = trainer.model().parameters();
+  std::vector<std::pair<TensorView<float>, Tensor<float>>> changes;
+  const auto read = [&](const std::string& prefix, TensorView<float> to) {
+    changes.emplace_back(to, Tensor<float>(to.shape()));
+    read_parameters(reader, prefix, layout, changes.back().second);
+  };
+  read("parameters", trainer.model().parameters().values());
+  for (const auto& [name, moment] : trainer.optimizer().state()) read("optimizer/" + name, moment);
+  const std::int64_t optimizer_steps = reader.int_attribute("optimizer", "steps");
+  if (optimizer_steps < 0 || *info.steps < 0) {
+    throw FileError(fmt::format("{} holds a negative number of steps", file.string()));
   }
-  trainer.optimizer().set_steps(reader.int_attribute("optimizer", "steps"));
+  for (const auto& [to, from] : changes) copy<float>(from, to);
+  trainer.optimizer().set_steps(optimizer_steps);
   trainer.set_steps(*info.steps);
   if (info.best) trainer.set_best(*info.best);
 }

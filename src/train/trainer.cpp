@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "orthornn/core/error.hpp"
@@ -14,10 +15,14 @@ Evaluation evaluate(SequenceModel<float>& model, const Task& task) {
   double loss = 0;
   Score score;
   bool scored = false;
-  Index sequences = 0;
+  double targets = 0;
   for (Index i = 0; i < task.evaluation_batches(); ++i) {
     task.evaluation_batch(i, batch);
-    const Index size = (batch.features.empty() ? batch.symbols.shape() : batch.features.shape())[1];
+    // A batch's loss is the mean over its targets that count.
+    const double counted = batch.classes.empty()
+                               ? static_cast<double>(batch.values.size())
+                               : static_cast<double>(std::count_if(batch.classes.begin(), batch.classes.end(),
+                                                                   [](std::int32_t c) { return c >= 0; }));
     const TensorView<const float> outputs = model.forward(batch);
     // Scored before the loss, which works in place.
     if (const std::optional<Score> part = task.score(outputs, batch)) {
@@ -25,10 +30,10 @@ Evaluation evaluate(SequenceModel<float>& model, const Task& task) {
       score.count += part->count;
       scored = true;
     }
-    loss += model.loss_of_last_outputs(batch) * static_cast<double>(size);
-    sequences += size;
+    loss += model.loss_of_last_outputs(batch) * counted;
+    targets += counted;
   }
-  Evaluation result{.loss = loss / static_cast<double>(sequences), .accuracy = std::nullopt};
+  Evaluation result{.loss = loss / targets, .accuracy = std::nullopt};
   if (scored) result.accuracy = static_cast<double>(score.correct) / static_cast<double>(score.count);
   return result;
 }
@@ -46,14 +51,13 @@ TrainingStep Trainer::step() {
   task_.training_batch(static_cast<std::uint64_t>(steps_), batch_);
   TrainingStep result;
   try {
-    result.loss = model_.loss_and_gradient(batch_);
+    model_.prepare();
   } catch (const ValueError& error) {
-    // The model and the batches fitted at first, so the updates made parameters that no cell can have.
-    if (steps_ == 0) throw;
     throw ValueError(
         fmt::format("the training diverged at step {}: {}; try a smaller learning rate or --clip", steps_ + 1,
                     error.what()));
   }
+  result.loss = model_.loss_and_gradient_of_prepared(batch_);
   result.gradient_norm = clip_by_global_norm<float>(model_.parameters().gradients(), options_.clip);
   if (!std::isfinite(result.loss) || !std::isfinite(result.gradient_norm)) {
     throw ValueError(fmt::format(
@@ -74,7 +78,7 @@ void Trainer::run(std::int64_t steps, const std::function<bool(const TrainingSte
 
 Evaluation Trainer::evaluate() {
   const Evaluation result = orthornn::evaluate(model_, task_);
-  if (!best_ || result.loss < best_->loss) best_ = BestResult{result.loss, steps_};
+  if (!best_ || !(result.loss >= best_->loss)) best_ = BestResult{result.loss, steps_};
   return result;
 }
 

@@ -173,7 +173,8 @@ void MnistTask::evaluation_batch(Index number, Batch& batch) const {
 
 ConstTensorView<std::int32_t> MnistTask::order_of_epoch(std::uint64_t epoch) const {
   if (epoch_ != epoch) {
-    epoch_order_ = random_permutation(training_.count(), RandomStream(seed_, RandomPurpose::shuffle, epoch));
+    epoch_order_.reserve({training_.count()});
+    random_permutation(epoch_order_, RandomStream(seed_, RandomPurpose::shuffle, epoch));
     epoch_ = epoch;
   }
   return epoch_order_;

@@ -5,6 +5,9 @@
 #include <cerrno>
 #include <cstdlib>
 
+#include "orthornn/tasks/adding_task.hpp"
+#include "orthornn/tasks/copying_task.hpp"
+#include "orthornn/train/trainer.hpp"
 #include "support/catch.hpp"
 #include "support/recurrence.hpp"
 #include "support/transitions.hpp"
@@ -76,7 +79,7 @@ long allocations_of_a_step(Recurrence<T>& r) {
 
 TEMPLATE_TEST_CASE("a training step after the first allocates nothing", "[allocation]", float, double) {
   const int threads_before = thread_count();
-  const int threads = GENERATE(1, 2);
+  const int threads = GENERATE(1, 2, 3, 4);
   set_thread_count(threads);
   for (const Activation activation : all_activations) {
     for (const NamedTransition& named : all_transitions(70, 50)) {
@@ -87,6 +90,34 @@ TEMPLATE_TEST_CASE("a training step after the first allocates nothing", "[alloca
                              40);
       allocations_of_a_step(r);
       CHECK(allocations_of_a_step(r) == 0);
+    }
+  }
+  set_thread_count(threads_before);
+}
+
+/// From batch to update: what the task, the readout, the loss, clipping and the optimizer do included.
+TEST_CASE("nor does a step of a trainer", "[allocation]") {
+  const int threads_before = thread_count();
+  const int threads = GENERATE(1, 2, 3, 4);
+  set_thread_count(threads);
+  // 32 sequences occupy two threads, other parts of the step all of them.
+  const CopyingTask copying({.delay = 5, .batch = 32});
+  const AddingTask adding({.length = 6, .batch = 32});
+  for (const Task* task : {static_cast<const Task*>(&copying), static_cast<const Task*>(&adding)}) {
+    for (const OptimizerOptions& optimizer :
+         {OptimizerOptions(Sgd{.momentum = 0.5}), OptimizerOptions(RmsProp{}), OptimizerOptions(AdamW{})}) {
+      SequenceModel<float> model(
+          Device::cpu(), {.input = task->input(),
+                          .cells = {OrthogonalCell{.hidden_size = 70}, OrthogonalCell{.hidden_size = 50}},
+                          .readout = task->readout(),
+                          .loss = task->loss()});
+      Trainer trainer(model, *task, {.optimizer = optimizer});
+      trainer.step();
+      const long before = allocations;
+      for (int i = 0; i < 5; ++i) trainer.step();
+      const long during = allocations - before;
+      CAPTURE(task->name(), optimizer.index(), threads);
+      CHECK(during == 0);
     }
   }
   set_thread_count(threads_before);

@@ -1,5 +1,7 @@
 #include "orthornn/nn/sequence_model.hpp"
 
+#include <limits>
+
 #include "orthornn/core/error.hpp"
 #include "support/catch.hpp"
 #include "support/errors.hpp"
@@ -115,6 +117,30 @@ TEST_CASE("a sequence in two parts with carried state is the sequence", "[nn]") 
     CHECK(equal(model.forward(part, first == 0 ? nullptr : &state), expected.view().slice(first, count)));
     model.final_state(state);
   }
+}
+
+TEST_CASE("what stands beyond a sequence's length reaches no gradient, a NaN included", "[nn]") {
+  const ModelOptions options{DenseInput{3}, {smooth_cell(6)}, EveryStep{4}};
+  SequenceModel<double> model(Device::cpu(), options, 5);
+  Batch batch = batch_for(options, 6, 3);
+  batch.lengths = mixed_lengths(6, 3);
+  model.loss_and_gradient(batch);
+  const Tensor<double> expected = model.parameters().gradients().copy();
+  for (Index b = 0; b < 3; ++b) {
+    for (Index t = batch.lengths(b); t < 6; ++t)
+      batch.features(t, b, 1) = std::numeric_limits<float>::quiet_NaN();
+  }
+  batch.features(5, 2, 0) = std::numeric_limits<float>::infinity();
+  model.loss_and_gradient(batch);
+  CHECK(equal(model.parameters().gradients(), expected));
+}
+
+TEST_CASE("a generator refuses what is not one step of its batch", "[nn]") {
+  SequenceModel<float> dense(Device::cpu(), {DenseInput{3}, {smooth_cell(6)}, EveryStep{4}});
+  SequenceModel<float>::Generator generator(dense, 3);
+  CHECK_THROWS_AS(generator.step(normal_tensor<float>({3}, 1).view()), ShapeError);
+  CHECK_THROWS_AS(generator.step(normal_tensor<float>({2, 3}, 1).view()), ShapeError);
+  CHECK_THROWS_AS(generator.step(Tensor<std::int32_t>(Shape{3}).view()), ValueError);
 }
 
 TEST_CASE("the seed decides the initial parameters", "[nn]") {

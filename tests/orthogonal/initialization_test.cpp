@@ -7,6 +7,7 @@
 #include <numbers>
 
 #include "linalg/eigen_map.hpp"
+#include "orthogonal/initial_matrix.hpp"
 #include "orthornn/linalg/orthogonality.hpp"
 #include "orthornn/orthogonal/truncated_cwy.hpp"
 #include "support/catch.hpp"
@@ -325,6 +326,31 @@ TEST_CASE("a matrix that is not orthogonal has no parameters", "[orthogonal][ini
       Tensor<double> parameters(transition->parameter_shape());
       check_says<ValueError>([&] { transition->parameters_of(*q, parameters); }, {"not orthogonal"});
     }
+  }
+}
+
+TEST_CASE("an orthogonal matrix with errors that are allowed is reached up to them", "[orthogonal][init]") {
+  const Index n = 64;
+  Tensor<double> exact({n, n});
+  initial_matrix(Init::haar, 3, n, 1, exact);
+  const Tensor<double> noise = normal_tensor<double>({n, n}, 4, 2e-5);
+  Tensor<float> q({n, n}), v({n, n});
+  for (Index i = 0; i < q.size(); ++i) q.begin()[i] = static_cast<float>(exact.begin()[i] + noise.begin()[i]);
+  const auto transition = make_transition<float>(HouseholderProduct{}, n);
+  transition->parameters_of(q, v);
+  transition->prepare(v);
+  // The noise, and what makes the matrix orthogonal again, about as much.
+  CHECK(relative_error(transition->materialize(), q) < 4 * 2e-5 * std::sqrt(double(n)));
+}
+
+TEST_CASE("skew parameters too large for any digit are refused", "[orthogonal]") {
+  const TransitionOptions options =
+      GENERATE(TransitionOptions(ScaledCayley{}), TransitionOptions(MatrixExponential{}));
+  const auto transition = make_transition<float>(options, 4);
+  for (const float size : {1e7F, 1e20F, 3e38F}) {
+    Tensor<float> x({4, 4});
+    x(0, 1) = size;
+    CHECK_THROWS_WITH(transition->prepare(x), contains("no correct digit"));
   }
 }
 

@@ -26,10 +26,10 @@ double rounding(Index n) {
 inline constexpr double finite_difference = 4e-8;
 
 /// <v, dv> over |v| |dv|: the part of du along u is subtracted, so what is left is its rounding. |du| may
-/// exceed |dv| many times, for which 1000 leaves room.
+/// exceed |dv| many times, for which 10 leaves room.
 template <class T>
 double along_the_vector(Index n) {
-  return 1000 * rounding<T>(n);
+  return 10 * rounding<T>(n);
 }
 
 // Reference files.

@@ -1,5 +1,7 @@
 #include "orthornn/train/model_file.hpp"
 
+#include <limits>
+
 #include "orthornn/core/error.hpp"
 #include "orthornn/io/hdf5.hpp"
 #include "orthornn/tasks/copying_task.hpp"
@@ -57,13 +59,13 @@ TEST_CASE("options survive the journey through JSON", "[train]") {
 TEST_CASE("a model file is what the README says", "[train]") {
   const TemporaryFolder folder;
   const auto file = folder.path() / "model.h5";
-  const CopyingTask task({.delay = 2, .batch = 3});
+  const CopyingTask task({.delay = 2, .batch = 3, .seed = 5});
   SequenceModel<float> model(Device::cpu(),
                              {task.input(), {OrthogonalCell{.hidden_size = 4}}, task.readout()});
   Trainer trainer(model, task);
   trainer.step();
   trainer.evaluate();
-  save_checkpoint(file, trainer, 5);
+  save_checkpoint(file, trainer);
   const Hdf5Reader reader(file);
   CHECK(reader.string_attribute("/", "format") == "orthornn-model");
   CHECK(reader.int_attribute("/", "format_version") == 1);
@@ -114,9 +116,60 @@ TEST_CASE("parameters that are no transition are refused with the file's name", 
   std::fill(vectors[2].begin(), vectors[2].end(), 0.0F);
   save_model(file, model);
   CHECK_THROWS_WITH(load_model(file), contains("model.h5") && contains("reflection vector 2 is zero"));
-  vectors(2, 1) = std::numeric_limits<float>::quiet_NaN();
+}
+
+TEST_CASE("parameters that are not finite are neither saved nor loaded", "[train]") {
+  const TemporaryFolder folder;
+  const auto file = folder.path() / "model.h5";
+  SequenceModel<float> model(Device::cpu(), {OneHot{3}, {OrthogonalCell{.hidden_size = 4}}, EveryStep{2}});
   save_model(file, model);
-  CHECK_THROWS_WITH(load_model(file), contains("not finite"));
+  ParameterSet<float>& parameters = model.parameters();
+  parameters.value(parameters.find("readout/bias"))(1) = std::numeric_limits<float>::quiet_NaN();
+  CHECK_THROWS_WITH(save_model(file, model), contains("readout/bias") && contains("not finite"));
+  CHECK_NOTHROW(load_model(file));
+
+  Hdf5Writer writer;
+  writer.attribute("/", "format", "orthornn-model");
+  writer.attribute("/", "format_version", 1);
+  writer.attribute("/", "library_version", "0");
+  writer.attribute("/", "task", "");
+  writer.attribute("/", "config", "{\"model\":" + to_json(model.options()) + "}");
+  for (Index i = 0; const Parameter& parameter : parameters.list()) {
+    writer.dataset("parameters/" + parameter.name, std::as_const(parameters).value(i++));
+  }
+  writer.commit(file);
+  CHECK_THROWS_WITH(load_model(file),
+                    contains("model.h5") && contains("readout/bias") && contains("not finite"));
+}
+
+TEST_CASE("a training is resumed only with its own task, seed and batch, or left as it was", "[train]") {
+  const TemporaryFolder folder;
+  const auto file = folder.path() / "model.h5";
+  const CopyingTask task({.delay = 2, .batch = 3, .seed = 5});
+  const ModelOptions options{task.input(), {OrthogonalCell{.hidden_size = 4}}, task.readout()};
+  SequenceModel<float> model(Device::cpu(), options);
+  Trainer trainer(model, task);
+  trainer.step();
+  save_checkpoint(file, trainer);
+  const auto refusal = [&](const CopyingOptions& other) {
+    const CopyingTask other_task(other);
+    SequenceModel<float> fresh(Device::cpu(), options, 9);
+    const Tensor<float> before = fresh.parameters().values().copy();
+    Trainer resumed(fresh, other_task);
+    std::string message = "none";
+    try {
+      restore(file, resumed);
+    } catch (const FileError& error) {
+      message = error.what();
+      CHECK(equal(fresh.parameters().values(), before));
+      CHECK(resumed.steps() == 0);
+    }
+    return message;
+  };
+  CHECK(refusal({.delay = 2, .batch = 3, .seed = 5}) == "none");
+  CHECK_THAT(refusal({.delay = 3, .batch = 3, .seed = 5}), contains("delay is 2 there and 3 here"));
+  CHECK_THAT(refusal({.delay = 2, .batch = 4, .seed = 5}), contains("batch is 3 there and 4 here"));
+  CHECK_THAT(refusal({.delay = 2, .batch = 3, .seed = 6}), contains("seed is 5 there and 6 here"));
 }
 
 TEST_CASE("a training is not resumed from a file of another one", "[train]") {
@@ -128,7 +181,7 @@ TEST_CASE("a training is not resumed from a file of another one", "[train]") {
   };
   SequenceModel<float> model(Device::cpu(), with(4));
   Trainer trainer(model, task);
-  save_checkpoint(file, trainer, 1);
+  save_checkpoint(file, trainer);
   SequenceModel<float> larger(Device::cpu(), with(5));
   Trainer other(larger, task);
   CHECK_THROWS_WITH(restore(file, other), contains("another model"));

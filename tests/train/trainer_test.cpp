@@ -27,7 +27,7 @@ ModelOptions model_for(const Task& task, Index hidden, TransitionOptions transit
 TEST_CASE("every transition learns to copy over a few steps", "[train]") {
   const CopyingTask task({.delay = 5, .batch = 32});
   for (const TransitionOptions& transition :
-       {TransitionOptions(Cwy{}), TransitionOptions(Cwy{.reflections = 8, .form = ReflectionForm::factored}),
+       {TransitionOptions(Cwy{}), TransitionOptions(Cwy{.reflections = 32, .form = ReflectionForm::factored}),
         TransitionOptions(HouseholderProduct{}), TransitionOptions(ScaledCayley{}),
         TransitionOptions(MatrixExponential{}), TransitionOptions(Unconstrained{})}) {
     SequenceModel<float> model(Device::cpu(), model_for(task, 48, transition));
@@ -65,7 +65,7 @@ TEST_CASE("a training that is saved and restored has the bits of one that was no
   Trainer before(first, task, options);
   before.run(5, go_on);
   before.evaluate();
-  save_checkpoint(folder.path() / "model.h5", before, 3);
+  save_checkpoint(folder.path() / "model.h5", before);
 
   SequenceModel<float> second(Device::cpu(), model_for(task, 12), 99);
   Trainer after(second, task, options);

@@ -49,6 +49,7 @@ class RecurrentLayer {
   /// Adds its parameters to the set. Throws ValueError for sizes that do not fit.
   RecurrentLayer(ParameterSet<T>& parameters, const std::string& prefix, const OrthogonalCell& options,
                  Index input_size);
+  ~RecurrentLayer();
 
   /// Draws W from N(0, 2 / K) (He et al. 2015) or Haar, m from U(-0.01, 0.01), b = 0 and the transition by
   /// its Init.
@@ -65,9 +66,9 @@ class RecurrentLayer {
   TensorView<const T> last_state() const { return last_state_; }
 
   /// Where the gradient with respect to `outputs` is to be put before `backward`, [T, B, N].
-  TensorView<T> d_outputs() { return d_states_; }
-  /// The same input and lengths as in `forward`; d_h_last [B, N] or empty. Overwrites the gradients of all
-  /// its parameters. d_input [T, B, K] is overwritten unless empty.
+  TensorView<T> d_outputs();
+  /// The same input and lengths as in `forward`, values beyond a sequence's length finite; d_h_last [B, N] or
+  /// empty. Overwrites the gradients of all its parameters. d_input [T, B, K] is overwritten unless empty.
   void backward(const SequenceInput<T>& input, ConstTensorView<T> d_h_last,
                 TensorView<const std::int32_t> lengths, TensorView<T> d_input);
   /// Gradient with respect to h0 [B, N], after `backward`.
@@ -90,7 +91,8 @@ class RecurrentLayer {
   Index input_size_;
   std::unique_ptr<Transition<T>> transition_;
   std::optional<TruncatedCwy<T>> stiefel_;
-  std::shared_ptr<InputProduct> input_product_;
+  std::unique_ptr<InputProduct> input_product_;
+  bool prepared_ = false;
   Index transition_index_, input_index_, bias_index_, modrelu_index_ = -1;
 
   RolloutCache<T> cache_;

@@ -44,7 +44,8 @@ class RandomStream {
   bool has_spare_ = false;
 };
 
-/// A uniformly random permutation of 0 .. count - 1 (Fisher-Yates).
+/// A uniformly random permutation of 0 .. count - 1 (Fisher-Yates), new or into memory that exists.
 Tensor<std::int32_t> random_permutation(Index count, RandomStream stream);
+void random_permutation(TensorView<std::int32_t> permutation, RandomStream stream);
 
 }  // namespace orthornn

@@ -26,7 +26,7 @@ class Shape {
   int rank() const { return rank_; }
   /// Size of dimension i; negative i counts from the end.
   Index operator[](int i) const { return sizes_[static_cast<std::size_t>(i < 0 ? i + rank_ : i)]; }
-  /// Number of elements; 1 for rank 0.
+  /// Number of elements; 1 for rank 0. Throws ShapeError when it does not fit in 63 bits.
   Index count() const;
   void append(Index size);
   bool operator==(const Shape& other) const;

@@ -12,6 +12,7 @@ template <class T>
 class Readout {
  public:
   Readout(ParameterSet<T>& parameters, const std::string& prefix, Index hidden_size, Index outputs);
+  ~Readout();
 
   /// R from N(0, 1 / N), c = 0.
   void initialize(std::uint64_t seed);
@@ -24,12 +25,14 @@ class Readout {
  private:
   struct Product;
 
+  void check_pair(const Shape& h, const Shape& y) const;
+
   ParameterSet<T>& parameters_;
   Index hidden_size_;
   Index outputs_;
   Index weight_index_;
   Index bias_index_;
-  std::shared_ptr<Product> product_;
+  std::unique_ptr<Product> product_;
 };
 
 extern template class Readout<float>;

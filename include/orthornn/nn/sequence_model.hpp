@@ -41,8 +41,9 @@ class SequenceModel {
   const RecurrentLayer<T>& cell(Index i) const { return *cells_[static_cast<std::size_t>(i)]; }
   Index cell_count() const { return static_cast<Index>(cells_.size()); }
 
-  /// Forms Q and packs all matrices from the parameters as they are now, as every `forward` does by itself.
-  /// Throws ValueError for parameters that are no transition (a zero reflection vector).
+  /// Forms Q and packs all matrices from the parameters as they are now. `forward`, `loss` and
+  /// `loss_and_gradient` do so themselves; alone it is the check that the parameters are a model. Throws
+  /// ValueError for parameters that are no transition (a zero reflection vector).
   void prepare();
   /// Outputs [T, B, C] or [B, C], valid until the next call. The parameters are read anew at each call.
   /// `initial` holds one state a cell; none stands for zeros. Throws ShapeError or ValueError for a batch
@@ -56,9 +57,10 @@ class SequenceModel {
   double loss_of_last_outputs(const Batch& batch) { return loss_of_outputs(batch, false); }
   /// The same, with the gradients of all parameters overwritten.
   double loss_and_gradient(const Batch& batch);
+  /// The same for a caller that has just called `prepare`.
+  double loss_and_gradient_of_prepared(const Batch& batch);
 
-  /// Largest orthogonality error of the cells' transitions as of the last call; 0 for none is orthogonal by
-  /// construction only up to rounding.
+  /// Largest orthogonality error of the cells' transitions as the last call prepared them.
   double orthogonality_error() const;
 
   /// One step at a time with carried state, with the same numbers as `forward`: bit for bit.

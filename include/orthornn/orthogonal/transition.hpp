@@ -11,17 +11,15 @@ namespace orthornn {
 
 /// How a transition is drawn before training.
 enum class Init {
-  /// Rotations by angles uniform in [-pi, pi) (Henaff, Szlam and LeCun, ICML 2016).
+  /// Rotations of pairs of coordinates by angles uniform in [-pi, pi) (Henaff, Szlam and LeCun, ICML 2016).
   henaff,
-  /// Rotations by 2 atan(s), s = sqrt((1 - cos u) / (1 + cos u)), u uniform in [0, pi / 2) (Helfrich,
-  /// Willmott and
-  /// Ye, "Orthogonal recurrent neural networks with scaled Cayley transform", ICML 2018).
+  /// The same with angles uniform in [0, pi / 2): slow rotations (Helfrich, Willmott and Ye, ICML 2018).
   cayley,
-  /// Uniform over the orthogonal group; with L < N reflections, first L columns uniform over St(N, L)
-  /// (Stewart
-  /// 1980).
+  /// Uniform over the orthogonal matrices of the determinant that the parametrization has; with L < N
+  /// reflections, first L columns uniform over St(N, L) (Stewart 1980).
   haar,
-  /// Standard normal reflection vectors, or their product where the parameters are others.
+  /// Standard normal reflection vectors; normal X with variance 1 / N for Cayley and the exponential; as haar
+  /// for the free matrix.
   normal,
 };
 
@@ -55,14 +53,16 @@ struct HouseholderProduct {
   bool rank_one_updates = false;
 };
 
-/// Q = (I + A)^-1 (I - A) D with A = X - X^T and fixed signs D (scoRNN, Helfrich et al. 2018).
+/// Q = (I + A)^-1 (I - A) D, orthogonal up to rounding times |A|, with A = X - X^T and fixed signs D (scoRNN,
+/// Helfrich et al. 2018).
 struct ScaledCayley {
   /// Entries of D that are -1, the first ones.
   Index negative_signs = 0;
   Init init = Init::cayley;
 };
 
-/// Q = exp(X - X^T) (EXPRNN, Lezcano-Casado and Martinez-Rubio, ICML 2019).
+/// Q = exp(X - X^T), orthogonal up to rounding times |X| (EXPRNN, Lezcano-Casado and Martinez-Rubio, ICML
+/// 2019).
 struct MatrixExponential {
   Init init = Init::henaff;
 };
@@ -145,8 +145,7 @@ class Transition {
 extern template class Transition<float>;
 extern template class Transition<double>;
 
-/// The one place where options become objects. Throws ValueError for sizes outside their range and
-/// DeviceError for a device this build has not.
+/// The one place where options become objects. Throws ValueError for sizes outside their range.
 template <class T>
 std::unique_ptr<Transition<T>> make_transition(const TransitionOptions& options, Index hidden_size);
 

@@ -22,7 +22,7 @@ class TruncatedCwy {
   void initialize(std::uint64_t seed, TensorView<T> reflection_vectors) const;
   /// Throws ShapeError, and ValueError naming a reflection vector that is zero or not finite.
   void prepare(ConstTensorView<T> reflection_vectors);
-  /// y [.., N] = Omega x for x [.., M]; overwrites.
+  /// y [.., N] = Omega x for x [.., M]; overwrites. Throws ShapeError, as does the transpose.
   void apply(ConstTensorView<T> x, TensorView<T> y) const;
   /// x [.., M] = Omega^T y for y [.., N]; overwrites.
   void apply_transpose(ConstTensorView<T> y, TensorView<T> x) const;

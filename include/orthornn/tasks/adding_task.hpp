@@ -30,6 +30,7 @@ class AddingTask final : public Task {
   Loss loss() const override { return Loss::mean_squared_error; }
   TaskDefaults defaults() const override;
   Index batch_size() const override { return batch_; }
+  std::uint64_t seed() const override { return seed_; }
   Index length() const override { return length_; }
   /// 1/6, the variance of the sum of two uniform numbers: the error of always answering 1.
   double baseline_loss() const override { return 1.0 / 6; }

@@ -38,6 +38,7 @@ class CopyingTask final : public Task {
   Loss loss() const override { return Loss::softmax_cross_entropy; }
   TaskDefaults defaults() const override;
   Index batch_size() const override { return batch_; }
+  std::uint64_t seed() const override { return seed_; }
   Index length() const override { return delay_ + 2 * string_length; }
   /// 10 ln 8 / (T + 20): blanks are certain, the ten symbols uniform.
   double baseline_loss() const override;

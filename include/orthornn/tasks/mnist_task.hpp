@@ -41,6 +41,7 @@ class MnistTask final : public Task {
   Loss loss() const override { return Loss::softmax_cross_entropy; }
   TaskDefaults defaults() const override;
   Index batch_size() const override { return batch_; }
+  std::uint64_t seed() const override { return seed_; }
   Index length() const override { return length_; }
   /// Needs the data.
   std::optional<Index> batches_per_epoch() const override;

@@ -50,6 +50,8 @@ class Task {
   virtual Loss loss() const = 0;
   virtual TaskDefaults defaults() const = 0;
   virtual Index batch_size() const = 0;
+  /// Decides, with the number of the step, every training batch.
+  virtual std::uint64_t seed() const = 0;
   /// Steps T of a sequence.
   virtual Index length() const = 0;
   /// Training batches in one pass over the data; nullopt where data never repeat.

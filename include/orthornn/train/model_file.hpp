@@ -10,15 +10,9 @@
 
 namespace orthornn {
 
-// HDF5 files of the format "orthornn-model", version 1 (README, "Model files"):
-//
-// attributes of /          format, format_version, library_version, task (name), config (JSON: model, task,
-// training) /parameters/MODULE/NAME  float32, C order, shapes of math.md: cell/reflection_vectors [L, N], ...
-// /optimizer               attributes name, steps; NAME/MODULE/.. a dataset for each moment of each parameter
-// /training                attributes step, seed (the state of every random stream), best_metric, best_step
-// /task                    permutation [T] int32, for tasks that have one
-//
-// Saving replaces the file in one step: whatever happens, the old model or the new one is there, whole.
+// HDF5 files of the format "orthornn-model", version 1; README, "Model files", has the table of paths and
+// shapes. Saving replaces the file in one step: whatever happens, the old model or the new one is there,
+// whole.
 
 /// Everything a model file says besides numbers.
 struct ModelFileInfo {
@@ -44,12 +38,14 @@ struct ModelFileInfo {
 /// Only the model. Throws FileError.
 void save_model(const std::filesystem::path& file, const SequenceModel<float>& model);
 /// Model, task, optimizer and training state: all that `restore` needs to go on.
-void save_checkpoint(const std::filesystem::path& file, Trainer& trainer, std::uint64_t seed);
+void save_checkpoint(const std::filesystem::path& file, Trainer& trainer);
 
 /// Throws FileError with its reason for a file that is missing, damaged, truncated, foreign or newer.
 ModelFileInfo read_model_info(const std::filesystem::path& file);
+/// The same errors; `info`, unless null, gets what `read_model_info` says of the same file.
 std::unique_ptr<SequenceModel<float>> load_model(const std::filesystem::path& file,
-                                                 Device device = Device::cpu());
+                                                 Device device = Device::cpu(),
+                                                 ModelFileInfo* info = nullptr);
 /// Puts parameters, moments and step into a trainer made with the same options; its next steps have the bits
 /// that an uninterrupted training would have had. Throws FileError when the file does not fit.
 void restore(const std::filesystem::path& file, Trainer& trainer);
