@@ -12,8 +12,8 @@ class ExponentialOf {
  public:
   explicit ExponentialOf(Index n);
 
-  /// result <- exp(a), N x N. Throws ValueError for a norm so large that rounding leaves nothing of the
-  /// result (1e5 in float, 4e13 in double), as does the derivative.
+  /// result <- exp(a), N x N, for a finite a. Each squaring doubles the rounding error: little is left of it
+  /// at norms near 0.01 / eps.
   void value(MatrixView<const T> a, MatrixView<T> result);
   /// result <- L(a, e). The gradient of <G, exp(A)> with respect to A is L(A^T, G).
   void derivative(MatrixView<const T> a, MatrixView<const T> e, MatrixView<T> result);

@@ -1,8 +1,13 @@
 #pragma once
 
-#include <memory>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
 
 #include "orthogonal/dense_matrix.hpp"
+#include "orthornn/core/error.hpp"
 #include "orthornn/orthogonal/transition.hpp"
 
 namespace orthornn {
@@ -29,6 +34,28 @@ class DenseTransition : public Transition<T> {
 
   DenseMatrix<T> matrix_;
 };
+
+/// A = X - X^T in C order. Throws ValueError where it is not finite, or so large (|A|_1 eps >= 0.01) that
+/// rounding would leave nothing of a transform of it.
+template <class T>
+void skew_generator(ConstTensorView<T> x, TensorView<T> a) {
+  double largest = 0;
+  for (Index i = 0; i < x.shape()[0]; ++i) {
+    double sum = 0;
+    for (Index j = 0; j < x.shape()[0]; ++j) {
+      a(i, j) = x(i, j) - x(j, i);
+      sum += std::abs(static_cast<double>(a(i, j)));
+    }
+    if (!std::isfinite(sum)) throw ValueError("skew_parameters hold a value that is not finite");
+    largest = std::max(largest, sum);
+  }
+  if (largest * static_cast<double>(std::numeric_limits<T>::epsilon()) >= 0.01) {
+    throw ValueError(
+        fmt::format("skew_parameters are too large: X - X^T has the 1-norm {:.3g}, of whose transform "
+                    "rounding leaves no correct digit",
+                    largest));
+  }
+}
 
 /// X = A / 2, from which X - X^T gives the skew-symmetric A again.
 template <class T>

@@ -51,14 +51,7 @@ class ExponentialMatrix final : public DenseTransition<T> {
 
   void prepare(ConstTensorView<T> x) override {
     check_shape("skew_parameters", x.shape(), this->parameter_shape());
-    const Index n = this->hidden_size();
-    for (Index i = 0; i < n; ++i) {
-      for (Index j = 0; j < n; ++j) {
-        generator_(i, j) = x(i, j) - x(j, i);
-        if (!std::isfinite(generator_(i, j)))
-          throw ValueError("skew_parameters hold a value that is not finite");
-      }
-    }
+    skew_generator<T>(x, generator_);
     // The column-major view is A^T, and exp(A^T) = exp(A)^T: again the column-major view of C order.
     exponential_.value(columns_of(generator_), this->matrix_.transpose());
     this->matrix_.pack();

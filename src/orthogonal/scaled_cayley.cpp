@@ -72,19 +72,8 @@ class CayleyMatrix final : public DenseTransition<T> {
     const Index n = this->hidden_size();
     // X holds rows of A in C order, so the column-major view is A^T; (I + A^T)^-1 = K^T.
     const auto k_transposed = columns_of(inverse_);
-    for (Index i = 0; i < n; ++i) {
-      for (Index j = 0; j < n; ++j) {
-        inverse_(i, j) = x(i, j) - x(j, i) + (i == j ? T{1} : T{0});
-        if (!std::isfinite(inverse_(i, j)))
-          throw ValueError("skew_parameters hold a value that is not finite");
-      }
-    }
-    const double norm = static_cast<double>(eigen(k_transposed).cwiseAbs().colwise().sum().maxCoeff());
-    if (!(norm * static_cast<double>(std::numeric_limits<T>::epsilon()) < 0.01)) {
-      throw ValueError(fmt::format(
-          "the Cayley transform of a matrix of 1-norm {:.3g} has no correct digit left in this precision",
-          norm));
-    }
+    skew_generator<T>(x, inverse_);
+    for (Index i = 0; i < n; ++i) inverse_(i, i) += T{1};
     invert_general(k_transposed, columns_of(workspace_), pivots_.data());
     const auto q = this->matrix_.q();
     for (Index i = 0; i < n; ++i) {
