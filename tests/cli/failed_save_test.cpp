@@ -109,8 +109,8 @@ TEST_CASE("predict and bench leave the old output when the new one does not fit"
                            "4",     "--samples", "1",       "--json", (folder / "bench.json").string()};
   check_success(run(bench));
   const std::string json = content(folder / "bench.json");
-  REQUIRE(json.size() > 500);
-  check_refused(run(bench, {.largest_file = 500, .output = "/dev/null"}), 1,
+  REQUIRE(json.size() > 400);
+  check_refused(run(bench, {.largest_file = 400, .output = "/dev/null"}), 1,
                 {"bench.json", "File too large"});
   CHECK((content(folder / "bench.json") == json));
 }

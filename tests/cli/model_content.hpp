@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <string>
 
@@ -55,6 +56,17 @@ inline std::map<std::string, std::string> parameters_in(const std::filesystem::p
   std::map<std::string, std::string> found;
   detail::add_datasets(reader, "parameters", found);
   return found;
+}
+
+/// metrics.csv without the seconds.
+inline std::string metrics_without_time(const std::filesystem::path& run_folder) {
+  std::ifstream stream(run_folder / "metrics.csv");
+  std::string text;
+  for (std::string line; std::getline(stream, line);) {
+    const std::size_t first = line.find(',');
+    text += line.substr(0, first) + line.substr(line.find(',', first + 1)) + "\n";
+  }
+  return text;
 }
 
 inline std::int64_t steps_in(const std::filesystem::path& model) {

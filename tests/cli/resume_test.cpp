@@ -22,17 +22,6 @@ std::vector<std::string> logged_steps(const fs::path& run_folder) {
   return steps;
 }
 
-/// metrics.csv without the seconds.
-std::string metrics_without_time(const fs::path& run_folder) {
-  std::ifstream stream(run_folder / "metrics.csv");
-  std::string text;
-  for (std::string line; std::getline(stream, line);) {
-    const std::size_t first = line.find(',');
-    text += line.substr(0, first) + line.substr(line.find(',', first + 1)) + "\n";
-  }
-  return text;
-}
-
 const std::vector<std::string> six_steps = {"step", "1", "2", "3", "4", "5", "6"};
 
 /// `train(out, more)` gives the arguments. Six steps at once against three and three.
@@ -130,6 +119,17 @@ TEST_CASE("a run that was moved can be resumed where it is", "[cli][resume]") {
   CHECK_FALSE(fs::exists(folder / "old"));
 }
 
+TEST_CASE("steps and learning rates may change where a training is resumed", "[cli][resume]") {
+  const TemporaryFolder folder;
+  const fs::path out = folder / "run";
+  check_success(run(train_copying(out, {"--steps", "2", "--log-every", "1"})));
+  check_success(run({"train", "--resume", "--steps", "4", "--lr", "0.5", "--out", out.string()}));
+  CHECK(steps_in(out / "model.h5") == 4);
+  CHECK_THAT(content(out / "config.toml"), contains("\nlr = 0.5\n"));
+  CHECK_THAT(content(out / "config.toml"), contains("\nsteps = 4\n"));
+  CHECK_THAT(content(out / "metrics.csv"), contains(",0.5,"));
+}
+
 TEST_CASE("a resumption that cannot be is refused and changes nothing", "[cli][resume]") {
   const TemporaryFolder folder;
   const fs::path out = folder / "run";
@@ -142,6 +142,9 @@ TEST_CASE("a resumption that cannot be is refused and changes nothing", "[cli][r
   check_refused(resume({"--hidden", "9"}), 1, {(out / "model.h5").string()});
   check_refused(resume({"--cell", "expm"}), 1, {(out / "model.h5").string()});
   check_refused(resume({"--optimizer", "adam"}), 1, {(out / "model.h5").string(), "rmsprop", "adam"});
+  check_refused(resume({"--seed", "2"}), 1, {(out / "model.h5").string(), "seed"});
+  check_refused(resume({"--batch", "5"}), 1, {(out / "model.h5").string(), "batch"});
+  check_refused(resume({"--delay", "4"}), 1, {(out / "model.h5").string(), "delay"});
   check_refused(run({"train", "adding", "--resume", "--out", out.string()}), 2, {"copying", "adding"});
   check_refused(run({"train", "--resume"}), 2, {"--out"});
   check_refused(run({"train", "--resume", "--out", (folder / "none").string()}), 1,

@@ -1,6 +1,8 @@
 // Ctrl-C and SIGTERM in the middle of a training.
 
 #include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
 
 #include "cli/model_content.hpp"
 #include "cli/run_program.hpp"
@@ -27,7 +29,7 @@ TEST_CASE("Ctrl-C or SIGTERM saves, stops, and the training can go on with the s
   CAPTURE(signal);
   const TemporaryFolder folder;
   const fs::path out = folder / "run", whole = folder / "whole";
-  const Arguments settings = {"--log-every", "1", "--optimizer", "adam"};
+  const Arguments settings = {"--log-every", "1", "--eval-every", "1", "--optimizer", "adam"};
   Orthornn training(train_copying(out, settings + Arguments{"--steps", "1000000"}));
   wait_for(training, "\nstep 5/");
   training.send(signal);
@@ -44,6 +46,9 @@ TEST_CASE("Ctrl-C or SIGTERM saves, stops, and the training can go on with the s
   check_success(run({"train", "--resume", "--steps", more, "--out", out.string()}));
   check_success(run(train_copying(whole, settings + Arguments{"--steps", more})));
   CHECK((training_content(out / "model.h5") == training_content(whole / "model.h5")));
+  // The step of the interruption was evaluated as well: also the best result is the same.
+  CHECK((content(out / "model.h5") == content(whole / "model.h5")));
+  CHECK(metrics_without_time(out) == metrics_without_time(whole));
 }
 
 TEST_CASE("a schedule goes on after Ctrl-C as if nothing had been", "[cli][signal]") {
@@ -53,7 +58,7 @@ TEST_CASE("a schedule goes on after Ctrl-C as if nothing had been", "[cli][signa
   const auto train = [&](const fs::path& to) {
     return Arguments{"train",      "copying", "--delay",  "30", "--hidden",    "32",
                      "--batch",    "32",      "--steps",  "60", "--out",       to.string(),
-                     "--schedule", "cosine",  "--warmup", "10", "--log-every", "1"};
+                     "--schedule", "cosine",  "--warmup", "10", "--log-every", "5"};
   };
   Orthornn training(train(out));
   wait_for(training, "\nstep 5/");
@@ -65,6 +70,34 @@ TEST_CASE("a schedule goes on after Ctrl-C as if nothing had been", "[cli][signa
   check_success(run(train(whole)));
   CHECK(steps_in(out / "model.h5") == 60);
   CHECK((training_content(out / "model.h5") == training_content(whole / "model.h5")));
+  CHECK(metrics_without_time(out) == metrics_without_time(whole));  // no row for the interruption
+}
+
+TEST_CASE("Ctrl-C is heard while nobody reads the output, and the training ends as usual", "[cli][signal]") {
+  const TemporaryFolder folder;
+  const fs::path out = folder / "run";
+  const std::string pipe = folder / "pipe";
+  REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
+  const int reader = open(pipe.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  REQUIRE(reader >= 0);
+  REQUIRE(fcntl(reader, F_SETPIPE_SZ, 4096) >= 4096);
+  Orthornn training(train_copying(out, {"--log-every", "1", "--steps", "1000000"}), {.output = pipe});
+  // The pipe is full when for a while nothing has been added to what it holds.
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes(2);
+  for (int waiting = 0, before = 0, calm = 0; calm < 10; before = waiting) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(30));
+    REQUIRE(ioctl(reader, FIONREAD, &waiting) == 0);
+    calm = waiting > 2048 && waiting == before ? calm + 1 : 0;
+    REQUIRE(std::chrono::steady_clock::now() < deadline);
+  }
+  training.send(SIGINT);
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  REQUIRE(fcntl(reader, F_SETFL, 0) == 0);
+  char buffer[4096];
+  while (read(reader, buffer, sizeof buffer) > 0) continue;
+  close(reader);
+  check_refused(training.wait(), 130, {"interrupted after step", "--resume"});
+  CHECK(steps_in(out / "model.h5") > 5);
 }
 
 TEST_CASE("an interruption when the disk is full is an error, and the earlier model loads", "[cli][signal]") {

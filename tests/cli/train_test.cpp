@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <fstream>
 #include <sstream>
 
@@ -67,11 +68,12 @@ TEST_CASE("train leaves settings, metrics and a model", "[cli][train]") {
   const std::vector<std::string> rows = lines_of(run_folder / "metrics.csv");
   REQUIRE(rows.size() == 5);
   CHECK(rows[0] ==
-        "step,seconds,loss,gradient_norm,learning_rate,orthogonality_error,evaluation_loss,accuracy");
+        "step,seconds,loss,gradient_norm,learning_rate,orthogonality_error,evaluation_loss,accuracy,"
+        "reflection_norm");
   const char* steps[] = {"2", "3", "4", "5"};
   for (std::size_t i = 0; i < 4; ++i) {
     const std::vector<std::string> row = fields(rows[i + 1]);
-    REQUIRE(row.size() == 8);
+    REQUIRE(row.size() == 9);
     CHECK(row[0] == steps[i]);
     CHECK(std::stod(row[2]) > 0);
     CHECK(std::stod(row[3]) > 0);
@@ -80,6 +82,7 @@ TEST_CASE("train leaves settings, metrics and a model", "[cli][train]") {
     const bool evaluated = i == 1 || i == 3;
     CHECK(row[6].empty() == !evaluated);
     CHECK(row[7].empty() == !evaluated);
+    CHECK(std::stod(row[8]) > 0);
   }
   CHECK(steps_in(run_folder / "model.h5") == 5);
 }
@@ -108,6 +111,49 @@ TEST_CASE("train knows every task, cell and optimizer", "[cli][train]") {
   check_success(run(train_mnist(folder / "data", permuted, {"--permuted", "--steps", "2"})));
   CHECK(Hdf5Reader(permuted / "model.h5").shape("task/permutation") == Shape{12});
   CHECK(has_line(permuted / "config.toml", "permuted = true"));
+}
+
+TEST_CASE("metrics.csv has the mean length of the reflection vectors, where there are any", "[cli][train]") {
+  const TemporaryFolder folder;
+  for (const char* cell : {"cwy", "householder", "expm", "free"}) {
+    CAPTURE(cell);
+    const fs::path out = folder / cell;
+    check_success(run(train_copying(out, {"--steps", "3", "--cell", cell, "--layers", "2"})));
+    const std::vector<std::string> rows = lines_of(out / "metrics.csv");
+    const std::vector<std::string> last = fields(rows.back());
+    REQUIRE(last.size() == 9);
+    if (!Hdf5Reader(out / "model.h5").has("parameters/cell0/reflection_vectors")) {
+      CHECK(last[8] == "");
+      continue;
+    }
+    double sum = 0;
+    for (const char* name : {"cell0", "cell1"}) {
+      const auto vectors =
+          Hdf5Reader(out / "model.h5").read<float>(fmt::format("parameters/{}/reflection_vectors", name));
+      for (Index l = 0; l < 8; ++l) {
+        double square = 0;
+        for (Index n = 0; n < 8; ++n) square += static_cast<double>(vectors(l, n)) * vectors(l, n);
+        sum += std::sqrt(square);
+      }
+    }
+    CHECK(std::stod(last[8]) == Approx(sum / 16).epsilon(1e-6));
+  }
+}
+
+TEST_CASE("weight decay is 0.01 with adamw and 0 otherwise, unless it is given", "[cli][train]") {
+  const TemporaryFolder folder;
+  const auto decay_of = [&](const Arguments& more, const std::string& line) {
+    CAPTURE(more);
+    check_success(run(train_copying(folder / "run", Arguments{"--steps", "1"} + more)));
+    CHECK(has_line(folder / "run/config.toml", line));
+    CHECK_THAT(Hdf5Reader(folder / "run/model.h5").string_attribute("", "config"),
+               contains("\"weight_decay\":" + (line.ends_with("= 0") ? "0.0" : line.substr(15))));
+    fs::remove_all(folder / "run");
+  };
+  decay_of({"--optimizer", "adamw"}, "weight-decay = 0.01");
+  decay_of({"--optimizer", "adam"}, "weight-decay = 0");
+  decay_of({"--optimizer", "adamw", "--weight-decay", "0"}, "weight-decay = 0");
+  decay_of({"--optimizer", "adamw", "--weight-decay", "0.25"}, "weight-decay = 0.25");
 }
 
 TEST_CASE("a model and its metrics do not depend on the number of threads", "[cli][train]") {
@@ -164,6 +210,30 @@ TEST_CASE("the command line has the last word over a configuration file", "[cli]
   const std::string in_steps = config_file(folder, data + "steps = 1\n");
   check_success(run({"train", "--config", in_steps, "--epochs", "2", "--out", (folder / "m2").string()}));
   CHECK(steps_in(folder / "m2/model.h5") == 4);
+}
+
+TEST_CASE("settings that the chosen cell ignores are refused on the command line alone",
+          "[cli][train][config]") {
+  const TemporaryFolder folder;
+  const fs::path out = folder / "run";
+  const std::string config =
+      config_file(folder, tiny_config + "cell = 'expm'\nreflections = 3\nform = 'dense'\n");
+  check_success(run({"train", "--config", config, "--out", out.string()}));
+  const std::string saved = content(out / "config.toml");
+  check_refused(
+      run({"train", "--config", config, "--reflections", "3", "--out", (folder / "other").string()}), 2,
+      {"--reflections", "--cell", "cwy or householder", "expm"});
+  check_refused(run({"train", "--resume", "--form", "dense", "--steps", "3", "--out", out.string()}), 2,
+                {"--form", "cwy", "expm"});
+  check_refused(run({"train", "--resume", "--length", "3", "--steps", "3", "--out", out.string()}), 2,
+                {"--length", "adding", "copying"});
+  CHECK_FALSE(fs::exists(folder / "other"));
+  CHECK(content(out / "config.toml") == saved);
+  // A file's reflections, too many for this size, do not matter to a cell without.
+  check_success(run({"train", "--config", config, "--hidden", "2", "--out", (folder / "small").string()}));
+  // Given together with the choice they belong to, they are fine.
+  check_success(run({"train", "--config", config, "--cell", "householder", "--reflections", "2", "--out",
+                     (folder / "other").string()}));
 }
 
 TEST_CASE("a configuration file that is off is refused by file and key", "[cli][train][config]") {

@@ -114,6 +114,18 @@ TEST_CASE("every command's help explains every option", "[cli][usage]") {
   }
 }
 
+TEST_CASE("the help shows no default that depends on the task", "[cli][usage]") {
+  const std::string help = run({"train", "--help"}).output;
+  for (const char* option : {"--hidden", "--batch", "--steps", "--epochs", "--lr", "--lr-orth", "--clip",
+                             "--weight-decay", "--eval-every", "--save-every", "--init"}) {
+    CAPTURE(option);
+    const std::size_t at = help.find(std::string("\n  ") + option + " ");
+    REQUIRE(at != std::string::npos);
+    CHECK(help.substr(at + 1, help.find('\n', at + 1) - at - 1).find("=") == std::string::npos);
+  }
+  CHECK_THAT(help, contains("--seed UINT=1 "));
+}
+
 TEST_CASE("the program names its commands and its version", "[cli][usage]") {
   const ProgramResult help = run({"--help"});
   check_success(help);
@@ -189,6 +201,16 @@ TEST_CASE("a command line that is off is refused in one line", "[cli][usage]") {
   refused({"train", "copying", "--length", "3"}, {"--length", "adding"});
   refused({"train", "copying", "--permuted"}, {"--permuted", "mnist"});
   refused({"train", "copying", "--data", "x"}, {"--data", "mnist"});
+  // Options of another cell, optimizer or schedule.
+  refused({"train", "copying", "--cell", "expm", "--reflections", "3"}, {"--reflections", "cwy", "expm"});
+  refused({"train", "copying", "--cell", "householder", "--form", "dense"}, {"--form", "cwy", "householder"});
+  refused({"train", "copying", "--negative-signs", "3"}, {"--negative-signs", "cayley", "cwy"});
+  refused({"train", "copying", "--momentum", "0.5"}, {"--momentum", "sgd", "rmsprop"});
+  refused({"train", "copying", "--schedule-every", "5"}, {"--schedule-every", "step", "constant"});
+  refused({"train", "copying", "--schedule", "cosine", "--schedule-factor", "0.5"},
+          {"--schedule-factor", "step", "cosine"});
+  refused({"train", "copying", "--schedule-final", "0.5"},
+          {"--schedule-final", "cosine or step", "constant"});
   refused({"train", "copying", "--epochs", "2"}, {"copying", "epochs", "--steps"});
   refused({"train", "mnist", "--epochs", "2", "--steps", "3"}, {"--epochs", "--steps"});
   refused({"train", "mnist", "--epochs", "0"}, {"--epochs", "0"});
@@ -224,7 +246,8 @@ TEST_CASE("asking for cuda in a CPU-only build is one clear line", "[cli][usage]
 TEST_CASE("sizes beyond all memory are one clear line", "[cli][usage]") {
   const TemporaryFolder folder;
   const std::string out = folder / "run";
-  check_refused(run({"train", "copying", "--hidden", "99999999999", "--out", out}), 1, {"memory"});
+  check_refused(run({"train", "copying", "--hidden", "999999999", "--out", out}), 1, {"memory"});
+  check_refused(run({"train", "copying", "--hidden", "99999999999", "--out", out}), 1, {"elements"});
   check_refused(run({"train", "copying", "--delay", "99999999999", "--hidden", "8", "--out", out}), 1,
                 {"memory"});
   check_refused(run({"train", "copying", "--batch", "99999999999", "--hidden", "8", "--out", out}), 1,

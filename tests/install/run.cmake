@@ -1,4 +1,4 @@
-# Installs the build tree BUILD, then builds and runs the ten lines of consumer.cpp against what was installed.
+# Installs the build tree BUILD, moves what was installed, then builds and runs the ten lines of consumer.cpp against it.
 set(work ${BUILD}/install_test)
 file(REMOVE_RECURSE ${work})
 function(run)
@@ -9,8 +9,17 @@ function(run)
   endif()
 endfunction()
 file(MAKE_DIRECTORY ${work})
-run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${work}/prefix)
+run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${work}/installed)
+file(RENAME ${work}/installed ${work}/moved)
+# Libraries of this machine would be found wherever the prefix is, so look for their paths.
+file(GLOB_RECURSE package ${work}/moved/*.cmake)
+foreach(file IN LISTS package)
+  file(STRINGS ${file} absolute REGEX "(\"|;)/[^\"]")
+  if(absolute)
+    message(FATAL_ERROR "${file} has absolute paths: ${absolute}")
+  endif()
+endforeach()
 run(${CMAKE_COMMAND} -S ${SOURCE} -B ${work}/build -G ${GENERATOR} -DCMAKE_BUILD_TYPE=Release
-    -DCMAKE_PREFIX_PATH=${work}/prefix -DCMAKE_CXX_FLAGS=${FLAGS})
+    -DCMAKE_PREFIX_PATH=${work}/moved -DCMAKE_CXX_FLAGS=${FLAGS})
 run(${CMAKE_COMMAND} --build ${work}/build)
 run(${work}/build/consumer)

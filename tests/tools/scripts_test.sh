@@ -47,7 +47,8 @@ impostor() {
   chmod +x "$bin/$1"
 }
 
-mkdir -p "$bin" "$project/tools" "$project/src"
+mkdir -p "$bin" "$project/tools" "$project/src" "$project/.ci"
+cp "$root/.ci/run" "$project/.ci"
 cp "$root"/tools/{setup.sh,quickstart,test,fetch-data,data.sha256} "$project/tools"
 echo 'int main() {}' >"$project/src/main.cpp"
 forget_calls
@@ -151,6 +152,12 @@ called ctest
 subject="test in continuous integration"
 forget_calls
 run CI=true "$project/tools/test"
+exits 0
+called ctest
+
+subject=".ci/run, nothing changed"
+forget_calls
+run "$project/.ci/run"
 exits 0
 called ctest
 
@@ -271,7 +278,7 @@ model=$project/runs/quickstart/model.h5
 sed -i 's/"solved": true/"solved": false/' "$model"
 run "$project/tools/quickstart"
 exits 0
-called '^orthornn train copying .*--resume'
+called '^orthornn train copying .*--resume --steps 5200$'
 
 subject="quickstart, the model is damaged"
 echo damaged >"$model"

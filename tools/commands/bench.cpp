@@ -4,9 +4,10 @@
 #include <algorithm>
 #include <chrono>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "commands/program.hpp"
-#include "core/parallel.hpp"
+#include "core/parallel.hpp"  // not public, but the product to compare with must be cut as the library cuts its own
 #include "orthornn/io/atomic_file.hpp"
 
 namespace orthornn::program {
@@ -134,7 +135,8 @@ class Measured {
   }
   virtual ~Measured() = default;
   virtual Sample run() = 0;
-  virtual double flops() const = 0;
+  /// Of a sample; 0 where a rate would mean nothing.
+  virtual double flops() const { return 0; }
 
   Transition<float>& transition() { return *transition_; }
   const Transition<float>& transition() const { return *transition_; }
@@ -219,7 +221,6 @@ class MeasuredPrepare final : public Measured {
     sample.backward_ms = milliseconds([&] { transition_->backward(d_q_, d_parameters_); });
     return sample;
   }
-  double flops() const override { return transition_->flops_of_prepare(); }
 
  private:
   Tensor<float> d_q_;
@@ -227,24 +228,27 @@ class MeasuredPrepare final : public Measured {
 
 /// Times one cell and prints its row as soon as it is known.
 Json measure(Measured& measured, const BenchSettings& settings, Device device, bool rollout) {
-  EigenProduct product(measured.transition().hidden_size(), settings.batch);
+  std::optional<EigenProduct> product;
+  if (rollout) product.emplace(measured.transition().hidden_size(), settings.batch);
   std::vector<double> forward, backward, total, gemm, share;
   measured.run();  // the first run takes memory and warms the caches
-  product.gflops();
+  if (product) product->gflops();
   for (int i = 0; i < settings.samples; ++i) {
     const Sample sample = measured.run();
     forward.push_back(sample.forward_ms);
     backward.push_back(sample.backward_ms);
     total.push_back(sample.forward_ms + sample.backward_ms);
+    if (!product) continue;
     // Right after each sample, so that both see the same machine when its speed drifts.
-    gemm.push_back(product.gflops());
+    gemm.push_back(product->gflops());
     share.push_back(measured.flops() / total.back() * 1e-6 / gemm.back());
   }
+  fmt::print("{:<21} {:<10} {:>5} {:>5} {:>11.3f} {:>11.3f} {:>11.3f}", measured.cell().name,
+             measured.transition().form(), measured.transition().hidden_size(), measured.reflections(),
+             median(forward), median(backward), median(total));
   const double gflops = measured.flops() / median(total) * 1e-6;
-  fmt::print("{:<21} {:<10} {:>5} {:>5} {:>11.3f} {:>11.3f} {:>11.3f} {:>8.1f} {:>8.1f} {:>6.0f} %\n",
-             measured.cell().name, measured.transition().form(), measured.transition().hidden_size(),
-             measured.reflections(), median(forward), median(backward), median(total), gflops, median(gemm),
-             100 * median(share));
+  if (product) fmt::print(" {:>8.1f} {:>8.1f} {:>6.0f} %", gflops, median(gemm), 100 * median(share));
+  fmt::print("\n");
   std::fflush(stdout);
   Json json = {{"benchmark", rollout ? "rollout" : "prepare"},
                {"cell", measured.cell().name},
@@ -259,16 +263,49 @@ Json measure(Measured& measured, const BenchSettings& settings, Device device, b
                {"forward_ms", median(forward)},
                {"backward_ms", median(backward)},
                {"total_ms", median(total)},
-               {"gflop", measured.flops() * 1e-9},
-               {"gflops", gflops},
-               {"gemm_gflops", median(gemm)},
-               {"share_of_gemm", median(share)},
                {"forward_samples_ms", forward},
                {"backward_samples_ms", backward},
-               {"total_samples_ms", total},
-               {"gemm_samples_gflops", gemm}};
-  if (rollout) json["activation"] = settings.activation;
+               {"total_samples_ms", total}};
+  if (rollout) {
+    json["gflop"] = measured.flops() * 1e-9;
+    json["gflops"] = gflops;
+    json["gemm_gflops"] = median(gemm);
+    json["share_of_gemm"] = median(share);
+    json["gemm_samples_gflops"] = gemm;
+    json["activation"] = settings.activation;
+  }
   return json;
+}
+
+/// What CWY gains over the two ways to multiply reflections one by one, wherever it was timed beside them.
+void print_gains(const Json& results) {
+  const auto time_of = [&](const char* cell, const Json& like) -> std::optional<double> {
+    for (const Json& result : results) {
+      if (result["cell"] == cell && result["hidden"] == like["hidden"] &&
+          result["reflections"] == like["reflections"]) {
+        return result["total_ms"].get<double>();
+      }
+    }
+    return std::nullopt;
+  };
+  bool first = true;
+  for (const Json& cwy : results) {
+    if (cwy["cell"] != "cwy") continue;
+    const double time = cwy["total_ms"];
+    const std::optional<double> sequential = time_of("householder", cwy);
+    const std::optional<double> rank_one = time_of("householder-rank-one", cwy);
+    std::vector<std::string> gains;
+    if (sequential)
+      gains.push_back(fmt::format("{:.2f} times faster than sequential Householder", *sequential / time));
+    if (rank_one) {
+      gains.push_back(
+          fmt::format("{:.2f} times {}than rank-one updates", *rank_one / time, sequential ? "" : "faster "));
+    }
+    if (gains.empty()) continue;
+    fmt::print("{}CWY is {} (N = {}, L = {})\n", first ? "\n" : "", fmt::join(gains, ", "),
+               cwy["hidden"].get<Index>(), cwy["reflections"].get<Index>());
+    first = false;
+  }
 }
 
 int bench(const BenchSettings& settings, bool rollout) {
@@ -282,10 +319,14 @@ int bench(const BenchSettings& settings, bool rollout) {
   }
   fmt::print("device {}, {} threads, fp32, medians of {} after one warm-up\n", to_string(device),
              thread_count(), settings.samples);
-  fmt::print("GEMM: GFLOP/s of Eigen's product of N x N by N x {}, timed after each sample; share: of it\n\n",
-             settings.batch);
-  fmt::print("{:<21} {:<10} {:>5} {:>5} {:>11} {:>11} {:>11} {:>8} {:>8} {:>8}\n", "cell", "form", "N", "L",
-             "forward ms", "backward ms", "total ms", "GFLOP/s", "GEMM", "share");
+  if (rollout) {
+    fmt::print("GEMM: GFLOP/s of Eigen's product of N x N by N x {}, timed after each sample; share: of it\n",
+               settings.batch);
+  }
+  fmt::print("\n{:<21} {:<10} {:>5} {:>5} {:>11} {:>11} {:>11}", "cell", "form", "N", "L", "forward ms",
+             "backward ms", "total ms");
+  if (rollout) fmt::print(" {:>8} {:>8} {:>8}", "GFLOP/s", "GEMM", "share");
+  fmt::print("\n");
   Json results = Json::array();
   for (const Index hidden : settings.hidden) {
     for (const std::string& name : settings.cells) {
@@ -306,6 +347,7 @@ int bench(const BenchSettings& settings, bool rollout) {
       }
     }
   }
+  if (rollout) print_gains(results);
   if (!settings.json.empty()) {
     write_file_atomically(settings.json, results.dump(2) + "\n");
     fmt::print("\n{} results in {}\n", results.size(), settings.json);

@@ -2,7 +2,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "commands/model_from_file.hpp"
 #include "commands/program.hpp"
 
 namespace orthornn::program {
@@ -17,10 +16,13 @@ struct EvaluateSettings {
 
 int run_evaluation(const EvaluateSettings& settings) {
   const Device device = settings.machine.apply();
-  const ModelFileInfo info = read_model_info(settings.model);
-  const std::unique_ptr<Task> task = task_of(settings.model, info, settings.data);
+  ModelFileInfo info;
+  const auto model = load_model(settings.model, device, &info);
+  if (info.task_config.empty()) throw FileError(fmt::format("{} was saved without a task", settings.model));
+  const std::unique_ptr<Task> task = make_task(
+      info.task_config,
+      {.batch = info.batch, .seed = info.seed, .data = settings.data, .input_order = info.permutation});
   task->load();
-  const auto model = load_model(settings.model, device);
   const Evaluation evaluation = evaluate(*model, *task);
   const double baseline = task->baseline_loss();
   const double error = model->orthogonality_error();

@@ -1,6 +1,10 @@
 #pragma once
 // The part of TOML that settings need: `key = value` lines without tables, where a value is a string on one
 // line, a number, true or false. Whatever else the file has is an error with its line.
+//
+// Why not CLI11's own reader: it takes text for numbers and a lone word for true, cuts text at '#', ',' and
+// blanks, knows no escapes, appends a second value of a key to the first, and has no line numbers. A slip in
+// a file would train with other settings than it says, and not every path would come back from config.toml.
 
 #include <fmt/format.h>
 

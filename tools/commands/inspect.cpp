@@ -2,7 +2,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "commands/model_from_file.hpp"
 #include "commands/program.hpp"
 
 namespace orthornn::program {
@@ -14,9 +13,9 @@ struct InspectSettings {
 };
 
 int inspect(const InspectSettings& settings) {
-  const ModelFileInfo info = read_model_info(settings.model);
-  const auto model = load_model(settings.model);
-  const double error = orthogonality_error_of(*model);
+  ModelFileInfo info;
+  const auto model = load_model(settings.model, Device::cpu(), &info);
+  const double error = model->orthogonality_error();
   const ParameterSet<float>& parameters = model->parameters();
 
   if (settings.json) {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "commands/model_from_file.hpp"
 #include "commands/program.hpp"
 
 namespace orthornn::program {
@@ -56,8 +55,8 @@ Batch read_input(const std::string& file, const ModelOptions& model, const Tenso
 
 int predict(const PredictSettings& settings) {
   const Device device = settings.machine.apply();
-  const ModelFileInfo info = read_model_info(settings.model);
-  const auto model = load_model(settings.model, device);
+  ModelFileInfo info;
+  const auto model = load_model(settings.model, device, &info);
   const Batch batch = read_input(settings.input, info.model, info.permutation);
   TensorView<const float> logits;
   try {

@@ -19,18 +19,14 @@
 namespace orthornn::program {
 namespace {
 
-int fail(ExitCode code, std::string message) {
-  // One line, whatever a file name may hold.
-  for (char& c : message) c = static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
-  // Not fmt::print, which throws where standard error is full.
-  std::fputs(fmt::format("orthornn: {}\n", message).c_str(), stderr);
-  return code;
-}
-
 /// What was printed may still wait in memory for a disk that is full.
 int finish(int code) {
-  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
-  return fail(failure, fmt::format("cannot write the output: {}", std::strerror(errno)));
+  if (std::fflush(stdout) != 0) {
+    return fail(failure, fmt::format("cannot write the output: {}", std::strerror(errno)));
+  }
+  // Lost earlier, and errno has been used for other things since.
+  if (std::ferror(stdout) != 0) return fail(failure, "cannot write the output: a part of it was lost");
+  return code;
 }
 
 std::string message_of(const CLI::ParseError& error, const CLI::App& program) {
@@ -63,15 +59,21 @@ std::string expected(const std::string& value, const std::string& description) {
 
 }  // namespace
 
+int fail(ExitCode code, std::string message) {
+  // One line, whatever a file name may hold.
+  for (char& c : message) c = static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
+  // Not fmt::print, which throws where standard error is full.
+  std::fputs(fmt::format("orthornn: {}\n", message).c_str(), stderr);
+  return code;
+}
+
 int run(int argc, char** argv, const std::vector<AddCommand>& commands) {
-  // A file that outgrows a limit is an error to report (EFBIG), not a death.
+  // A file that grows beyond `ulimit -f` is to be an error like a full disk (EFBIG), not the end.
   std::signal(SIGXFSZ, SIG_IGN);
   CLI::App program{"Recurrent networks whose transition is orthogonal by construction", "orthornn"};
   program.set_version_flag("--version", version());
   program.require_subcommand(1);
   program.option_defaults()->always_capture_default();
-  // A file that grows beyond `ulimit -f` is to be an error like a full disk, not the end.
-  std::signal(SIGXFSZ, SIG_IGN);
   Command chosen;
   for (const AddCommand add : commands) add(program, chosen);
   try {

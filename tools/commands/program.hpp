@@ -33,6 +33,9 @@ void add_bench(CLI::App& program, Command& chosen);
 /// Parses, runs and turns every error into one line on stderr and an exit code.
 int run(int argc, char** argv, const std::vector<AddCommand>& commands);
 
+/// Says in one line on standard error what is wrong; returns `code`.
+int fail(ExitCode code, std::string message);
+
 /// Wrong use that only shows after parsing; exit code `usage`.
 class UsageError : public Error {
  public:

@@ -1,6 +1,6 @@
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <cmath>
 #include <csignal>
 #include <filesystem>
 #include <memory>
@@ -21,7 +21,9 @@ class StopOnSignal {
   StopOnSignal() {
     struct sigaction action {};
     action.sa_handler = [](int) { stop_requested = 1; };
-    action.sa_flags = static_cast<int>(SA_RESETHAND);
+    // Restarted, a write to a pipe that is full goes on waiting; else it would fail, and the training with
+    // it.
+    action.sa_flags = static_cast<int>(SA_RESETHAND | SA_RESTART);
     sigaction(SIGINT, &action, &interrupt_);
     sigaction(SIGTERM, &action, &terminate_);
   }
@@ -41,6 +43,34 @@ std::string describe(const Evaluation& evaluation, double baseline) {
   std::string text = fmt::format("held-out loss {:.4g}, a guesser has {:.4g}", evaluation.loss, baseline);
   if (evaluation.accuracy) text += fmt::format("; {:.2f} % right", 100 * *evaluation.accuracy);
   return text;
+}
+
+/// Mean length of all reflection vectors. It means nothing to the reflections, but the longer a vector, the
+/// less a step turns it.
+std::optional<double> reflection_norm(const ParameterSet<float>& parameters) {
+  double sum = 0;
+  Index count = 0;
+  for (std::size_t i = 0; i < parameters.list().size(); ++i) {
+    if (!parameters.list()[i].name.ends_with("/reflection_vectors")) continue;
+    const TensorView<const float> vectors = parameters.value(static_cast<Index>(i));
+    for (Index row = 0; row < vectors.shape()[0]; ++row, ++count) {
+      double square = 0;
+      for (const float x : vectors[row]) square += static_cast<double>(x) * x;
+      sum += std::sqrt(square);
+    }
+  }
+  return count > 0 ? std::optional(sum / static_cast<double>(count)) : std::nullopt;
+}
+
+/// Evaluates or saves: neither can be done with parameters that updates have made useless.
+template <class Work>
+auto unless_diverged(const Work& work) {
+  try {
+    return work();
+  } catch (const ValueError& error) {
+    throw ValueError(
+        fmt::format("the training diverged: {}; try a smaller learning rate or --clip", error.what()));
+  }
 }
 
 int train(CLI::App& command, TrainSettings& settings) {
@@ -75,39 +105,39 @@ int train(CLI::App& command, TrainSettings& settings) {
   std::fflush(stdout);
 
   const double baseline = task->baseline_loss();
-  const auto save = [&] { save_checkpoint(model_file, trainer, settings.seed); };
+  const auto save = [&] { unless_diverged([&] { save_checkpoint(model_file, trainer); }); };
   ProgressLine progress(trainer.steps(), settings.steps, baseline);
   std::optional<Evaluation> last_evaluation;
-  bool solved = false;
+  bool solved = false, stopped = false;
   StopOnSignal stop_on_signal;
-  try {
-    trainer.run(settings.steps, [&](const TrainingStep& step) {
-      const bool last = step.step == settings.steps || stop_requested != 0;
-      std::optional<Evaluation> evaluation;
-      if ((step.step % settings.eval_every == 0 || step.step == settings.steps) && stop_requested == 0) {
-        last_evaluation = evaluation = trainer.evaluate();
-        solved = task->solved(*evaluation);
+  trainer.run(settings.steps, [&](const TrainingStep& step) {
+    const bool stop = stop_requested != 0;  // once: it may change at any time
+    std::optional<Evaluation> evaluation;
+    if (step.step % settings.eval_every == 0 || step.step == settings.steps) {
+      last_evaluation = evaluation = unless_diverged([&] { return trainer.evaluate(); });
+      solved = task->solved(*evaluation);
+    }
+    const bool enough = step.step == settings.steps || (settings.until_solved && solved);
+    stopped = stop && !enough;
+    // An interruption adds no row: resumed, the training leaves what it would have left without.
+    const bool row = step.step % settings.log_every == 0 || evaluation || enough;
+    if (row || stopped || progress.due(row)) {
+      const double error = model.orthogonality_error();
+      if (row) {
+        metrics.write(step, settings.lr * step.schedule_factor, error, evaluation,
+                      reflection_norm(model.parameters()));
       }
-      const bool enough = last || (settings.until_solved && solved);
-      const bool row = step.step % settings.log_every == 0 || evaluation || enough;
-      if (row || progress.due(row)) {
-        const double error = model.orthogonality_error();
-        if (row) metrics.write(step, settings.lr * step.schedule_factor, error, evaluation);
-        if (enough || progress.due(row)) progress.print(step, error, evaluation);
-      }
-      if (enough || step.step % settings.save_every == 0) save();
-      return !enough;
-    });
-  } catch (const Error&) {
-    progress.finish();
-    throw;
-  }
+      if (enough || stopped || progress.due(row)) progress.print(step, error, evaluation);
+    }
+    if (enough || stopped || step.step % settings.save_every == 0) save();
+    return !enough && !stopped;
+  });
   progress.finish();
 
-  if (stop_requested != 0) {
-    fmt::print(stderr, "orthornn: interrupted after step {}; '{}' is saved, go on with --resume --out {}\n",
-               trainer.steps(), model_file.string(), folder.string());
-    return interrupted;
+  if (stopped) {
+    return fail(interrupted,
+                fmt::format("interrupted after step {}; '{}' is saved, go on with --resume --out {}",
+                            trainer.steps(), model_file.string(), folder.string()));
   }
   if (!last_evaluation) last_evaluation = trainer.evaluate();
   solved = task->solved(*last_evaluation);
@@ -115,9 +145,8 @@ int train(CLI::App& command, TrainSettings& settings) {
              duration(metrics.seconds()), describe(*last_evaluation, baseline));
   fmt::print("model: {}\n", model_file.string());
   if (settings.until_solved && !solved) {
-    fmt::print(stderr, "orthornn: not solved after {} steps; go on with --resume --steps {} --out {}\n",
-               trainer.steps(), 2 * trainer.steps(), folder.string());
-    return not_solved;
+    return fail(not_solved, fmt::format("not solved after {} steps; go on with --resume --steps {} --out {}",
+                                        trainer.steps(), 2 * trainer.steps(), folder.string()));
   }
   return success;
 }

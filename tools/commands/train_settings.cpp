@@ -22,21 +22,46 @@ const CLI::Validator share = number_from(0, 1);
 
 using Json = nlohmann::json;
 
-/// The tasks' own options: given for another task, they are a mistake.
-struct TaskOption {
-  const char* task;
+/// Options that only some choice of another setting minds. A configuration file may hold them all; on the
+/// command line, where nothing would come of them, they are a mistake.
+struct OwnedOption {
   const char* option;
-  /// Setting of Task::config(); nullptr for what is no part of it.
+  /// What has the choice, by its name in messages.
+  const char* chooser;
+  std::string TrainSettings::*choice;
+  std::vector<std::string> owners;
+};
+const OwnedOption owned_options[] = {
+    {"--delay", "the task", &TrainSettings::task, {"copying"}},
+    {"--length", "the task", &TrainSettings::task, {"adding"}},
+    {"--permuted", "the task", &TrainSettings::task, {"mnist"}},
+    {"--permutation-seed", "the task", &TrainSettings::task, {"mnist"}},
+    {"--data", "the task", &TrainSettings::task, {"mnist"}},
+    {"--reflections", "--cell", &TrainSettings::cell, {"cwy", "householder"}},
+    {"--form", "--cell", &TrainSettings::cell, {"cwy"}},
+    {"--negative-signs", "--cell", &TrainSettings::cell, {"cayley"}},
+    {"--momentum", "--optimizer", &TrainSettings::optimizer, {"sgd"}},
+    {"--schedule-every", "--schedule", &TrainSettings::schedule, {"step"}},
+    {"--schedule-factor", "--schedule", &TrainSettings::schedule, {"step"}},
+    {"--schedule-final", "--schedule", &TrainSettings::schedule, {"cosine", "step"}}};
+
+/// Settings of Task::config().
+struct TaskSetting {
+  const char* task;
   const char* key;
   Json (*value)(const TrainSettings&);
 };
-const TaskOption task_options[] = {
-    {"copying", "--delay", "delay", [](const TrainSettings& s) { return Json(s.delay); }},
-    {"adding", "--length", "length", [](const TrainSettings& s) { return Json(s.length); }},
-    {"mnist", "--permuted", "permuted", [](const TrainSettings& s) { return Json(s.permuted); }},
-    {"mnist", "--permutation-seed", "permutation_seed",
-     [](const TrainSettings& s) { return Json(s.permutation_seed); }},
-    {"mnist", "--data", nullptr, nullptr}};
+const TaskSetting task_settings[] = {
+    {"copying", "delay", [](const TrainSettings& s) { return Json(s.delay); }},
+    {"adding", "length", [](const TrainSettings& s) { return Json(s.length); }},
+    {"mnist", "permuted", [](const TrainSettings& s) { return Json(s.permuted); }},
+    {"mnist", "permutation_seed", [](const TrainSettings& s) { return Json(s.permutation_seed); }}};
+
+/// Options whose default follows from the task or from other options: what is bound to them before it is
+/// known is no default, and a help that showed it would be wrong.
+constexpr const char* settled_later[] = {"--hidden",     "--batch",     "--steps", "--epochs",
+                                         "--lr",         "--lr-orth",   "--clip",  "--weight-decay",
+                                         "--eval-every", "--save-every"};
 
 /// CLI11 writes six digits of these, too few to train on with the same bits.
 struct RealNumber {
@@ -131,7 +156,9 @@ void TrainSettings::add_to(CLI::App& command) {
   command.add_option("--momentum", momentum, "sgd: momentum, 0 to below 1")
       ->group(g)
       ->check(number_from(0, 0.999999));
-  command.add_option("--weight-decay", weight_decay, "Weight decay; reflection vectors have none")
+  command
+      .add_option("--weight-decay", weight_decay,
+                  "Weight decay, of which reflection vectors have none; left out: 0, adamw 0.01")
       ->group(g)
       ->check(rate);
   command
@@ -191,10 +218,16 @@ void TrainSettings::add_to(CLI::App& command) {
                   "Steps between two saves of model.h5; left out: as --eval-every")
       ->group(g)
       ->check(positive);
+  for (const char* option : settled_later) command.get_option(option)->default_str("");
 }
 
 void TrainSettings::complete(CLI::App& command) {
   const auto given = [&](const char* option) { return command.get_option(option)->count() > 0; };
+  // Before a file is read, whose settings count as given from then on.
+  std::vector<const OwnedOption*> owned_given;
+  for (const OwnedOption& own : owned_options) {
+    if (given(own.option)) owned_given.push_back(&own);
+  }
   if (!config.empty()) read_config(command, config);
   if (resume) {
     if (out.empty() && task.empty()) throw UsageError("--resume needs the run directory: --out DIR");
@@ -210,9 +243,11 @@ void TrainSettings::complete(CLI::App& command) {
     if (config.empty()) read_config(command, saved.string());
   }
   if (task.empty()) throw UsageError("which task? orthornn train copying, adding or mnist");
-  for (const TaskOption& own : task_options) {
-    if (given(own.option) && task != own.task && !resume && config.empty()) {
-      throw UsageError(fmt::format("{} is an option of the task {}, not of {}", own.option, own.task, task));
+  for (const OwnedOption* own : owned_given) {
+    const std::string& chosen = this->*own->choice;
+    if (std::find(own->owners.begin(), own->owners.end(), chosen) == own->owners.end()) {
+      throw UsageError(fmt::format("{} is an option of {} {}, not of {}", own->option, own->chooser,
+                                   fmt::join(own->owners, " or "), chosen));
     }
   }
   if (out.empty()) out = fmt::format("runs/{}-{}", task, cell);
@@ -224,6 +259,7 @@ void TrainSettings::complete(CLI::App& command) {
   if (!given("--batch")) batch = defaults.batch;
   if (!given("--lr")) lr = defaults.learning_rate;
   if (!given("--lr-orth")) lr_orth = lr * defaults.learning_rate_orthogonal / defaults.learning_rate;
+  if (!given("--weight-decay")) weight_decay = optimizer == "adamw" ? AdamW{}.weight_decay : 0;
   if (!given("--clip")) clip = defaults.clip;
   if (!given("--eval-every")) eval_every = defaults.evaluation_steps;
   if (!given("--save-every")) save_every = eval_every;
@@ -235,7 +271,7 @@ void TrainSettings::complete(CLI::App& command) {
   } else if (!given("--steps")) {
     steps = defaults.steps;
   }
-  if (reflections > hidden) {
+  if ((cell == "cwy" || cell == "householder") && reflections > hidden) {
     throw UsageError(fmt::format("--reflections {} is more than --hidden {}", reflections, hidden));
   }
 }
@@ -261,8 +297,8 @@ std::string TrainSettings::to_toml(const CLI::App& command) const {
 
 std::unique_ptr<Task> TrainSettings::make_task() const {
   Json task_config = {{"task", task}};
-  for (const TaskOption& own : task_options) {
-    if (task == own.task && own.key) task_config[own.key] = own.value(*this);
+  for (const TaskSetting& own : task_settings) {
+    if (task == own.task) task_config[own.key] = own.value(*this);
   }
   return orthornn::make_task(task_config.dump(),
                              {.batch = batch > 0 ? batch : 128, .seed = seed, .data = data});

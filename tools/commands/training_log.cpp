@@ -18,14 +18,15 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr const char* header =
-    "step,seconds,loss,gradient_norm,learning_rate,orthogonality_error,evaluation_loss,accuracy\n";
+    "step,seconds,loss,gradient_norm,learning_rate,orthogonality_error,evaluation_loss,accuracy,"
+    "reflection_norm\n";
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-std::string accuracy_text(const Evaluation& evaluation, const char* format) {
-  return evaluation.accuracy ? fmt::format(fmt::runtime(format), *evaluation.accuracy) : "";
+std::string accuracy_text(const Evaluation& evaluation) {
+  return evaluation.accuracy ? fmt::format("{:.6f}", *evaluation.accuracy) : "";
 }
 
 }  // namespace
@@ -49,11 +50,12 @@ MetricsFile::MetricsFile(const std::filesystem::path& file, std::int64_t steps) 
 }
 
 void MetricsFile::write(const TrainingStep& step, double learning_rate, double orthogonality_error,
-                        const std::optional<Evaluation>& evaluation) {
-  const std::string row = fmt::format("{},{:.3f},{:.8g},{:.8g},{:.8g},{:.3e},{},{}\n", step.step, seconds(),
-                                      step.loss, step.gradient_norm, learning_rate, orthogonality_error,
-                                      evaluation ? fmt::format("{:.8g}", evaluation->loss) : "",
-                                      evaluation ? accuracy_text(*evaluation, "{:.6f}") : "");
+                        const std::optional<Evaluation>& evaluation, std::optional<double> reflection_norm) {
+  const std::string row = fmt::format(
+      "{},{:.3f},{:.8g},{:.8g},{:.8g},{:.3e},{},{},{}\n", step.step, seconds(), step.loss, step.gradient_norm,
+      learning_rate, orthogonality_error, evaluation ? fmt::format("{:.8g}", evaluation->loss) : "",
+      evaluation ? accuracy_text(*evaluation) : "",
+      reflection_norm ? fmt::format("{:.8g}", *reflection_norm) : "");
   std::ofstream stream(file_, std::ios::app);
   stream << row << std::flush;
   if (!stream) throw FileError(fmt::format("cannot write '{}': {}", file_.string(), std::strerror(errno)));
@@ -88,8 +90,9 @@ void ProgressLine::print(const TrainingStep& step, double orthogonality_error,
   std::fflush(stdout);
 }
 
-void ProgressLine::finish() {
-  if (open_) fmt::print("\n");
+void ProgressLine::finish() noexcept {
+  if (open_) std::fputc('\n', stdout);
+  if (open_) std::fflush(stdout);
   open_ = false;
 }
 

@@ -11,14 +11,14 @@
 namespace orthornn::program {
 
 /// metrics.csv of a run directory: a row every so many steps, columns
-/// step, seconds, loss, gradient_norm, learning_rate, orthogonality_error, evaluation_loss, accuracy
-/// (the last two where an evaluation was made).
+/// step, seconds, loss, gradient_norm, learning_rate, orthogonality_error, evaluation_loss, accuracy (both
+/// where an evaluation was made), reflection_norm (for cells that have reflections).
 class MetricsFile {
  public:
   /// Starts anew, or keeps the rows up to `steps` of a training that is resumed. Throws FileError.
   MetricsFile(const std::filesystem::path& file, std::int64_t steps);
   void write(const TrainingStep& step, double learning_rate, double orthogonality_error,
-             const std::optional<Evaluation>& evaluation);
+             const std::optional<Evaluation>& evaluation, std::optional<double> reflection_norm);
   /// Seconds of training up to now, those before a resumption included.
   double seconds() const;
 
@@ -33,12 +33,15 @@ class MetricsFile {
 class ProgressLine {
  public:
   ProgressLine(std::int64_t first_step, std::int64_t steps, double baseline);
+  ~ProgressLine() { finish(); }
+  ProgressLine(const ProgressLine&) = delete;
+  ProgressLine& operator=(const ProgressLine&) = delete;
   /// Whether a line is due: often on a terminal, at the rows of metrics.csv elsewhere.
   bool due(bool row) const;
   void print(const TrainingStep& step, double orthogonality_error,
              const std::optional<Evaluation>& evaluation);
-  /// Leaves the line that was being written over.
-  void finish();
+  /// Leaves the line that was being written over, as its end does: an error message gets a line of its own.
+  void finish() noexcept;
 
  private:
   bool terminal_;
