@@ -18,12 +18,12 @@ struct Lanes {
 
 struct TileMemory;
 
-/// tile_n -= previous_n * factor for all n, and returns sum_n next_n * tile_n: one pass, two reflections.
-/// Four sums side by side hide the latency of the multiply-adds.
-template <class T>
-typename Lanes<T>::Type update_and_project(typename Lanes<T>::Type* tile, Index n, const T* previous,
-                                           typename Lanes<T>::Type factor, const T* next) {
-  using Vector = typename Lanes<T>::Type;
+/// tile_n -= previous_n * factor for all n, and projection = sum_n next_n * tile_n: one pass, two
+/// reflections. Four sums side by side hide the latency of the multiply-adds. Registers by reference: by
+/// value, their calling convention would depend on the processor that is compiled for.
+template <class T, class Vector = typename Lanes<T>::Type>
+void update_and_project(Vector* tile, Index n, const T* previous, const Vector& factor, const T* next,
+                        Vector& projection) {
   Vector sum[4] = {};
   Index i = 0;
   for (; i + 4 <= n; i += 4) {
@@ -37,7 +37,7 @@ typename Lanes<T>::Type update_and_project(typename Lanes<T>::Type* tile, Index 
     tile[i] -= previous[i] * factor;
     sum[0] += next[i] * tile[i];
   }
-  return (sum[0] + sum[1]) + (sum[2] + sum[3]);
+  projection = (sum[0] + sum[1]) + (sum[2] + sum[3]);
 }
 
 }  // namespace
@@ -65,7 +65,9 @@ void reflect_tiles(MatrixView<const std::type_identity_t<T>> u, ReflectionOrder 
     for (Index step = 0; step < reflections; ++step) {
       const Index i = reflector(step);
       const T* next = u.column(i);
-      factor = T{2} * update_and_project<T>(tile, n, previous, factor, next);
+      Vector projection;
+      update_and_project<T>(tile, n, previous, factor, next, projection);
+      factor = T{2} * projection;
       for (Index j = 0; j < cols; ++j) c(i, first + j) = factor[j];
       previous = next;
     }
