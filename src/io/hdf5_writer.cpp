@@ -202,6 +202,8 @@ void Hdf5Writer::write(const std::string& path, TensorView<const T> values) {
       H5Dcreate2(impl_->file(), path.c_str(), type.file, space, H5P_DEFAULT, properties, H5P_DEFAULT), what);
   if (shape.count() > 0) {
     check(H5Dwrite(dataset, type.memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()), what);
+    integer_attribute(path, detail::checksum_attribute,
+                      detail::checksum(values.data(), static_cast<std::size_t>(shape.count()) * sizeof(T)));
   }
 }
 

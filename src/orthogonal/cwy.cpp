@@ -79,6 +79,7 @@ class DenseCwy final : public CwyTransition<T> {
     gemm<T>(-1, this->u(), transposed(product), 0, q_transposed);
     for (Index i = 0; i < q_transposed.rows; ++i) q_transposed(i, i) += T{1};
     matrix_.pack();
+    this->set_prepared(true);
   }
 
   void multiply_add(MatrixView<const T> h, MatrixView<T> a, MatrixView<T>) const override {
@@ -117,6 +118,7 @@ class FactoredCwy final : public CwyTransition<T> {
     gemm<T>(1, this->u(), this->s_inverse(), 0, product);
     coefficients_transposed_.pack(transposed(product));  // S^-T U^T
     reflectors_.pack(this->u());
+    this->set_prepared(true);
   }
 
   void multiply_add(MatrixView<const T> h, MatrixView<T> a, MatrixView<T> z) const override {

@@ -15,7 +15,10 @@ class Householder : public ReflectionTransition<T> {
   Householder(const HouseholderProduct& options, Index n, Index l)
       : ReflectionTransition<T>(n, l, options.init) {}
 
-  void prepare(ConstTensorView<T> vectors) override { this->normalize(vectors); }
+  void prepare(ConstTensorView<T> vectors) override {
+    this->normalize(vectors);
+    this->set_prepared(true);
+  }
 
   /// As a rollout of one step from h = I, with dQ as the gradient that arrives.
   void backward(ConstTensorView<T> d_q, TensorView<T> d_vectors) override {

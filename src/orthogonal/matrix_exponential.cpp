@@ -51,10 +51,12 @@ class ExponentialMatrix final : public DenseTransition<T> {
 
   void prepare(ConstTensorView<T> x) override {
     check_shape("skew_parameters", x.shape(), this->parameter_shape());
+    this->set_prepared(false);
     skew_generator<T>(x, generator_);
     // The column-major view is A^T, and exp(A^T) = exp(A)^T: again the column-major view of C order.
     exponential_.value(columns_of(generator_), this->matrix_.transpose());
     this->matrix_.pack();
+    this->set_prepared(true);
   }
 
   // dA = L(A^T, dQ), dX = dA - dA^T. Columns of the views are rows, so the derivative is taken at A^T of

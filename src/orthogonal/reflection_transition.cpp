@@ -64,6 +64,7 @@ void ReflectionTransition<T>::parameters_of(ConstTensorView<T> q, TensorView<T> 
 template <class T>
 void ReflectionTransition<T>::normalize(ConstTensorView<T> vectors) {
   check_shape("reflection_vectors", vectors.shape(), parameter_shape());
+  this->set_prepared(false);
   normalize_reflectors<T>(vectors, units_, norms_);
 }
 

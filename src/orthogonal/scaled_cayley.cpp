@@ -72,6 +72,7 @@ class CayleyMatrix final : public DenseTransition<T> {
     const Index n = this->hidden_size();
     // X holds rows of A in C order, so the column-major view is A^T; (I + A^T)^-1 = K^T.
     const auto k_transposed = columns_of(inverse_);
+    this->set_prepared(false);
     skew_generator<T>(x, inverse_);
     for (Index i = 0; i < n; ++i) inverse_(i, i) += T{1};
     invert_general(k_transposed, columns_of(workspace_), pivots_.data());
@@ -84,6 +85,7 @@ class CayleyMatrix final : public DenseTransition<T> {
         throw ValueError("skew_parameters are too large: their Cayley transform overflows");
     }
     this->matrix_.pack();
+    this->set_prepared(true);
   }
 
   // dA = -2 K^T dQ D K^T, dX = dA - dA^T.

@@ -30,13 +30,20 @@ void replace_columns(MatrixView<T> x, const Transition<T>& transition, const Mul
 }  // namespace
 
 template <class T>
+void Transition<T>::check_prepared() const {
+  if (!prepared_) throw ValueError("a transition was applied before prepare()");
+}
+
+template <class T>
 void Transition<T>::apply(TensorView<T> h) const {
+  check_prepared();
   if (h.shape().rank() == 0 || h.shape()[-1] != hidden_size_) check_shape("h", h.shape(), {hidden_size_});
   replace_columns(columns_of(h), *this, [this](auto from, auto to, auto c) { multiply_add(from, to, c); });
 }
 
 template <class T>
 void Transition<T>::apply_transpose(TensorView<T> h) const {
+  check_prepared();
   if (h.shape().rank() == 0 || h.shape()[-1] != hidden_size_) check_shape("h", h.shape(), {hidden_size_});
   replace_columns(columns_of(h), *this,
                   [this](auto from, auto to, auto c) { multiply_add_transposed(from, to, c); });

@@ -33,6 +33,7 @@ class FreeMatrix final : public DenseTransition<T> {
     check_shape("matrix", parameters.shape(), this->parameter_shape());
     copy<T>(parameters, this->matrix_.q());
     this->matrix_.pack();
+    this->set_prepared(true);
   }
   void backward(ConstTensorView<T> d_q, TensorView<T> d_parameters) override {
     check_shape("d_q", d_q.shape(), {this->hidden_size(), this->hidden_size()});

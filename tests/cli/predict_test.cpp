@@ -211,6 +211,10 @@ TEST_CASE("predict refuses files that are missing, no HDF5, or without x", "[cli
   const std::string input = folder / "in.h5";
   check_refused(run({"predict", model, input, "-o", (folder / "none/out.h5").string()}), 1, {"none/out.h5"});
   check_refused(run({"predict", model, input, "-o", folder.path().string()}), 1, {folder.path().string()});
+  for (const std::string& read : {input, model}) {
+    check_refused(run({"predict", model, input, "-o", read}), 2, {read, "is a file that is read"});
+  }
+  check_success(run({"inspect", model}));
   check_refused(run({"predict", model, input}), 2, {"--output"});
   check_refused(run({"predict", model}), 2, {"input"});
 }

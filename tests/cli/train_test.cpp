@@ -1,6 +1,9 @@
 // orthornn train: what a run leaves behind, and its configuration files.
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
+#include <unistd.h>
 
 #include <cmath>
 #include <fstream>
@@ -49,6 +52,26 @@ fs::path config_file(const TemporaryFolder& folder, const std::string& text) {
 const std::string tiny_config = "task = \"copying\"\ndelay = 3\nhidden = 8\nbatch = 4\nsteps = 2\n";
 
 }  // namespace
+
+TEST_CASE("two trainings do not share a run directory", "[cli][train]") {
+  const TemporaryFolder folder;
+  const fs::path run_folder = folder / "run";
+  fs::create_directories(run_folder);
+  const int descriptor = open(run_folder.c_str(), O_RDONLY | O_DIRECTORY);
+  REQUIRE(flock(descriptor, LOCK_EX) == 0);
+  check_refused(run(train_copying(run_folder, {"--steps", "1"})), 1,
+                {"another training", run_folder.string()});
+  close(descriptor);
+  check_success(run(train_copying(run_folder, {"--steps", "1"})));
+}
+
+TEST_CASE("a learning rate on the command line takes the orthogonal one along", "[cli][train][config]") {
+  const TemporaryFolder folder;
+  check_success(run(train_copying(folder / "run", {"--steps", "1"})));
+  check_success(run({"train", "--config", (folder / "run/config.toml").string(), "--lr", "0.5", "--out",
+                     (folder / "other").string()}));
+  CHECK_THAT(content(folder / "other/config.toml"), contains("lr-orth = 0.05\n"));
+}
 
 TEST_CASE("train leaves settings, metrics and a model", "[cli][train]") {
   const TemporaryFolder folder;

@@ -121,9 +121,13 @@ TEST_CASE("the help shows no default that depends on the task", "[cli][usage]") 
     CAPTURE(option);
     const std::size_t at = help.find(std::string("\n  ") + option + " ");
     REQUIRE(at != std::string::npos);
-    CHECK(help.substr(at + 1, help.find('\n', at + 1) - at - 1).find("=") == std::string::npos);
+    // CLI11 writes a default as "INT=5" or, from version 2.4 on, as "INT [5]"; a range is "INT in [1 - 64]".
+    const std::string line = help.substr(at + 1, help.find('\n', at + 1) - at - 1);
+    CHECK(line.find('=') == std::string::npos);
+    CHECK(line.find("] [") == std::string::npos);
   }
-  CHECK_THAT(help, contains("--seed UINT=1 "));
+  CHECK((help.find("--seed UINT=1 ") != std::string::npos ||
+         help.find("--seed UINT [1] ") != std::string::npos));
 }
 
 TEST_CASE("the program names its commands and its version", "[cli][usage]") {

@@ -470,6 +470,24 @@ TEST_CASE("a changed byte anywhere is an error or harmless", "[io][hdf5]") {
   CHECK(refused > static_cast<int>(bytes.size()) / 2);
 }
 
+TEST_CASE("a block that was zeroed together with its checksum is told", "[io][hdf5]") {
+  const TemporaryFolder folder;
+  const fs::path file = folder / "file.h5";
+  const Tensor<float> values = example<float>(Shape{40});
+  Hdf5Writer writer;
+  writer.dataset("weights", values.view());
+  writer.commit(file);
+  std::string bytes = content(file);
+  const std::string numbers(reinterpret_cast<const char*>(values.data()), sizeof(float) * 40);
+  const std::size_t at = bytes.find(numbers);
+  REQUIRE(at != std::string::npos);
+  std::fill_n(bytes.begin() + static_cast<std::ptrdiff_t>(at), numbers.size() + 4,
+              '\0');  // Fletcher32 of zeros is 0
+  put(file, bytes);
+  const Hdf5Reader reader(file);
+  CHECK_THAT(refusal([&] { reader.read<float>("weights"); }), contains("'weights'") && contains("damaged"));
+}
+
 TEST_CASE("a file cut short anywhere is an error", "[io][hdf5]") {
   const TemporaryFolder folder;
   const fs::path file = folder / "file.h5";

@@ -317,5 +317,21 @@ TEST_CASE("names of transitions and initialisers", "[orthogonal]") {
   check_says<ValueError>([] { parse_init("xavier"); }, {"xavier", "haar"});
 }
 
+TEST_CASE("a transition is refused before it was prepared, and after that failed", "[orthogonal]") {
+  for (const NamedTransition& named : all_transitions(6, 4)) {
+    CAPTURE(named.name);
+    const auto transition = make_transition<double>(named.options, 6);
+    Tensor<double> h({2, 6});
+    CHECK_THROWS_WITH(transition->apply(h), contains("before prepare()"));
+    CHECK_THROWS_WITH(transition->materialize(), contains("before prepare()"));
+    transition->prepare(some_parameters(*transition, 1));
+    CHECK_NOTHROW(transition->apply(h));
+  }
+  const auto cwy = prepare<double>(Cwy{}, normal_tensor<double>({4, 6}, 2));
+  CHECK_THROWS_AS(cwy->prepare(Tensor<double>({4, 6})), ValueError);
+  Tensor<double> h({2, 6});
+  CHECK_THROWS_WITH(cwy->apply_transpose(h), contains("before prepare()"));
+}
+
 }  // namespace
 }  // namespace orthornn::testing

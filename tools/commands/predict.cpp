@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 
 #include "commands/program.hpp"
 
@@ -55,6 +56,13 @@ Batch read_input(const std::string& file, const ModelOptions& model, const Tenso
 
 int predict(const PredictSettings& settings) {
   const Device device = settings.machine.apply();
+  for (const std::string& read : {settings.model, settings.input}) {
+    std::error_code missing;  // no file yet: nothing to overwrite
+    if (std::filesystem::equivalent(read, settings.output, missing)) {
+      throw UsageError(
+          fmt::format("--output '{}' is a file that is read; choose another name", settings.output));
+    }
+  }
   ModelFileInfo info;
   const auto model = load_model(settings.model, device, &info);
   const Batch batch = read_input(settings.input, info.model, info.permutation);

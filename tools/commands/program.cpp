@@ -100,7 +100,7 @@ void MachineOptions::add_to(CLI::App& command) {
   command.add_option("--device", device, "Where to compute: cpu, cuda, or auto for a GPU if there is one")
       ->check(CLI::IsMember({"cpu", "cuda", "auto"}));
   command.add_option("--threads", threads, "Processor threads; 0 for all. Results do not depend on it")
-      ->check(CLI::Range(0, 100000));
+      ->check(CLI::Range(0, 1024));
 }
 
 Device MachineOptions::apply() const {

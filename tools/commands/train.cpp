@@ -1,7 +1,12 @@
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <cmath>
 #include <csignal>
+#include <cstring>
 #include <filesystem>
 #include <memory>
 
@@ -14,8 +19,8 @@ namespace {
 
 volatile std::sig_atomic_t stop_requested = 0;
 
-/// While it lives, Ctrl-C and SIGTERM ask the training to save and stop; a second one ends the program at
-/// once.
+/// While it lives, Ctrl-C, SIGTERM and SIGHUP (the terminal goes) ask the training to save and stop; a second
+/// one ends the program at once.
 class StopOnSignal {
  public:
   StopOnSignal() {
@@ -26,10 +31,12 @@ class StopOnSignal {
     action.sa_flags = static_cast<int>(SA_RESETHAND | SA_RESTART);
     sigaction(SIGINT, &action, &interrupt_);
     sigaction(SIGTERM, &action, &terminate_);
+    sigaction(SIGHUP, &action, &hang_up_);
   }
   ~StopOnSignal() {
     sigaction(SIGINT, &interrupt_, nullptr);
     sigaction(SIGTERM, &terminate_, nullptr);
+    sigaction(SIGHUP, &hang_up_, nullptr);
   }
   StopOnSignal(const StopOnSignal&) = delete;
   StopOnSignal& operator=(const StopOnSignal&) = delete;
@@ -37,6 +44,32 @@ class StopOnSignal {
  private:
   struct sigaction interrupt_ {};
   struct sigaction terminate_ {};
+  struct sigaction hang_up_ {};
+};
+
+/// Keeps a run directory to one training at a time, as long as it lives.
+class FolderLock {
+ public:
+  explicit FolderLock(const std::filesystem::path& folder)
+      : descriptor_(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+    if (descriptor_ < 0) {
+      throw FileError(
+          fmt::format("cannot open the run directory '{}': {}", folder.string(), std::strerror(errno)));
+    }
+    // A file system without locks keeps nobody out.
+    // A file system without locks keeps nobody out.
+    if (flock(descriptor_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+      close(descriptor_);
+      throw FileError(fmt::format("another training is at work in '{}'; wait for it or choose another --out",
+                                  folder.string()));
+    }
+  }
+  ~FolderLock() { close(descriptor_); }
+  FolderLock(const FolderLock&) = delete;
+  FolderLock& operator=(const FolderLock&) = delete;
+
+ private:
+  int descriptor_;
 };
 
 std::string describe(const Evaluation& evaluation, double baseline) {
@@ -87,13 +120,18 @@ int train(CLI::App& command, TrainSettings& settings) {
   task->load();
   SequenceModel<float> model(device, settings.model_options(*task), settings.seed);
   Trainer trainer(model, *task, settings.trainer_options());
-  if (settings.resume && std::filesystem::exists(model_file)) restore(model_file, trainer);
+  if (settings.resume && std::filesystem::exists(model_file)) {
+    restore(model_file, trainer);
+  } else if (settings.resume) {
+    fmt::print("'{}' has no model.h5 yet: starting anew with its settings\n", folder.string());
+  }
 
   std::error_code status;
   std::filesystem::create_directories(folder, status);
   if (status)
     throw FileError(
         fmt::format("cannot create the run directory '{}': {}", folder.string(), status.message()));
+  const FolderLock lock(folder);
   write_file_atomically(folder / "config.toml", settings.to_toml(command));
   MetricsFile metrics(folder / "metrics.csv", trainer.steps());
 

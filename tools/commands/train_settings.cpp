@@ -228,6 +228,7 @@ void TrainSettings::complete(CLI::App& command) {
   for (const OwnedOption& own : owned_options) {
     if (given(own.option)) owned_given.push_back(&own);
   }
+  const bool new_rate = given("--lr") && !given("--lr-orth");
   if (!config.empty()) read_config(command, config);
   if (resume) {
     if (out.empty() && task.empty()) throw UsageError("--resume needs the run directory: --out DIR");
@@ -258,7 +259,10 @@ void TrainSettings::complete(CLI::App& command) {
   if (!given("--init")) init = name_of(defaults.init);
   if (!given("--batch")) batch = defaults.batch;
   if (!given("--lr")) lr = defaults.learning_rate;
-  if (!given("--lr-orth")) lr_orth = lr * defaults.learning_rate_orthogonal / defaults.learning_rate;
+  // A rate on the command line takes the orthogonal one along, which a file states even where it was left
+  // out.
+  if (!given("--lr-orth") || new_rate)
+    lr_orth = lr * defaults.learning_rate_orthogonal / defaults.learning_rate;
   if (!given("--weight-decay")) weight_decay = optimizer == "adamw" ? AdamW{}.weight_decay : 0;
   if (!given("--clip")) clip = defaults.clip;
   if (!given("--eval-every")) eval_every = defaults.evaluation_steps;
@@ -267,7 +271,10 @@ void TrainSettings::complete(CLI::App& command) {
     const std::optional<Index> batches = make_task()->batches_per_epoch();
     if (!batches)
       throw UsageError(fmt::format("the task {} has no epochs: its data never repeat; use --steps", task));
-    steps = std::max<std::int64_t>(1, std::llround(epochs * static_cast<double>(*batches)));
+    const double exact = epochs * static_cast<double>(*batches);
+    if (!(exact < 1e15))
+      throw UsageError(fmt::format("--epochs {} are {:.3g} steps; expected below 1e15", epochs, exact));
+    steps = std::max<std::int64_t>(1, std::llround(exact));
   } else if (!given("--steps")) {
     steps = defaults.steps;
   }

@@ -18,7 +18,7 @@ namespace orthornn {
 
 /// Collects datasets and attributes in memory; `commit` writes the file in one step, so that a full disk or a
 /// kill leaves the old file whole. The same calls give the same bytes. Everything in the file is under a
-/// checksum (data: Fletcher32), and any HDF5 since 1.10 reads it.
+/// checksum (data: Fletcher32, and a CRC-32 in the attribute crc32), and any HDF5 since 1.10 reads it.
 ///
 /// Besides what is stated, everything throws FileError when HDF5 fails (a name used twice, no memory), and
 /// ValueError after `commit`.

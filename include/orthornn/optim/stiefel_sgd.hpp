@@ -39,6 +39,10 @@ struct StiefelSgd {
   /// omega is as it was.
   template <class T>
   void step(TensorView<T> omega, ConstTensorView<T> gradient) const;
+  template <class T>
+  void step(Tensor<T>& omega, ConstTensorView<T> gradient) const {
+    step<T>(omega.view(), gradient);
+  }
 
   /// result [N, M] <- Z, for omega on the manifold; it may be `gradient` itself. Throws as `step`.
   template <class T>

@@ -136,9 +136,15 @@ class Transition {
 
  protected:
   explicit Transition(Index hidden_size) : hidden_size_(hidden_size) {}
+  /// Every `prepare` says false when it begins and true when it is done; until then `apply` throws
+  /// ValueError.
+  void set_prepared(bool prepared) { prepared_ = prepared; }
 
  private:
+  void check_prepared() const;
+
   Index hidden_size_;
+  bool prepared_ = false;
   Tensor<T> d_q_;
 };
 
