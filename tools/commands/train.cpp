@@ -57,7 +57,6 @@ class FolderLock {
           fmt::format("cannot open the run directory '{}': {}", folder.string(), std::strerror(errno)));
     }
     // A file system without locks keeps nobody out.
-    // A file system without locks keeps nobody out.
     if (flock(descriptor_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
       close(descriptor_);
       throw FileError(fmt::format("another training is at work in '{}'; wait for it or choose another --out",
