@@ -25,7 +25,9 @@ InputMatrix parse_input_matrix(const std::string& name) {
 template <class T>
 struct RecurrentLayer<T>::InputProduct {
   PackedMatrix<T> packed;
-  Tensor<T> columns;    // [K, N]
+  bool is_packed = false;
+  Tensor<T> columns;  // [K, N]
+  bool has_columns = false;
   Tensor<T> d_columns;  // [K, N]
 };
 
@@ -91,14 +93,25 @@ void RecurrentLayer<T>::prepare() {
   const ParameterSet<T>& parameters = parameters_;
   transition_->prepare(parameters.value(transition_index_));
   if (stiefel_) stiefel_->prepare(parameters.value(input_index_));
-  const TensorView<const T> w = input_weights();
-  input_product_->packed.pack(transposed(columns_of(w)));
-  Tensor<T>& columns = input_product_->columns;
-  columns.reserve({input_size_, options_.hidden_size});
-  for (Index n = 0; n < options_.hidden_size; ++n) {
-    for (Index k = 0; k < input_size_; ++k) columns(k, n) = w(n, k);
-  }
+  input_product_->is_packed = input_product_->has_columns = false;
   prepared_ = true;
+}
+
+/// W as the kind of input that came wants it, once after each `prepare`.
+template <class T>
+void RecurrentLayer<T>::prepare_input_product(bool symbols) {
+  const TensorView<const T> w = input_weights();
+  InputProduct& product = *input_product_;
+  if (symbols && !product.has_columns) {
+    product.columns.reserve({input_size_, options_.hidden_size});
+    for (Index n = 0; n < options_.hidden_size; ++n) {
+      for (Index k = 0; k < input_size_; ++k) product.columns(k, n) = w(n, k);
+    }
+    product.has_columns = true;
+  } else if (!symbols && !product.is_packed) {
+    product.packed.pack(transposed(columns_of(w)));
+    product.is_packed = true;
+  }
 }
 
 template <class T>
@@ -127,6 +140,7 @@ void RecurrentLayer<T>::check_input(const SequenceInput<T>& input,
 /// is one product of its own, so that one step alone (generation) gives the same numbers.
 template <class T>
 void RecurrentLayer<T>::add_input(const SequenceInput<T>& input) {
+  prepare_input_product(input.vectors.empty());
   const TensorView<const T> bias = std::as_const(parameters_).value(bias_index_);
   const Index n = options_.hidden_size;
   parallel_for(input.length(), 1, [&](Index first, Index last) {

@@ -2,7 +2,7 @@
 
 #include "linalg/eigen_map.hpp"
 #include "linalg/gemm.hpp"
-#include "orthogonal/dense_matrix.hpp"
+#include "orthogonal/dense_transition.hpp"
 #include "orthogonal/factories.hpp"
 #include "orthogonal/reflection_transition.hpp"
 #include "orthogonal/reflectors.hpp"
@@ -64,41 +64,26 @@ class CwyTransition : public ReflectionTransition<T> {
 
 /// One N x N product a step.
 template <class T>
-class DenseCwy final : public CwyTransition<T> {
+class DenseCwy final : public DenseForm<T, CwyTransition<T>> {
  public:
-  DenseCwy(const Cwy& options, Index n, Index l) : CwyTransition<T>(options, n, l), matrix_(n) {}
-
-  std::string form() const override { return "dense"; }
+  DenseCwy(const Cwy& options, Index n, Index l) : DenseForm<T, CwyTransition<T>>(n, options, n, l) {}
 
   void prepare(ConstTensorView<T> vectors) override {
     this->prepare_factors(vectors);
     // Q^T = I - U (U S^-1)^T, in the column-major view of Q's C order.
     const auto product = columns_of(this->left_);
     gemm<T>(1, this->u(), this->s_inverse(), 0, product);
-    const auto q_transposed = matrix_.transpose();
+    const auto q_transposed = this->matrix_.transpose();
     gemm<T>(-1, this->u(), transposed(product), 0, q_transposed);
     for (Index i = 0; i < q_transposed.rows; ++i) q_transposed(i, i) += T{1};
-    matrix_.pack();
+    this->matrix_.pack();
     this->set_prepared(true);
   }
 
-  void multiply_add(MatrixView<const T> h, MatrixView<T> a, MatrixView<T>) const override {
-    matrix_.multiply_add(h, a);
-  }
-  void multiply_add_transposed(MatrixView<const T> g, MatrixView<T> d, MatrixView<T>) const override {
-    matrix_.multiply_add_transposed(g, d);
-  }
-
-  double flops_per_column() const override {
-    return 6 * static_cast<double>(this->hidden_size() * this->hidden_size());
-  }
   double flops_of_prepare() const override {
     const double n = static_cast<double>(this->hidden_size()), l = static_cast<double>(this->reflections());
     return CwyTransition<T>::flops_of_prepare() + 2 * n * l * l + 2 * n * n * l;
   }
-
- private:
-  DenseMatrix<T> matrix_;
 };
 
 /// Two N x L products a step: z = S^-1 U^T h, Q h = h - U z.

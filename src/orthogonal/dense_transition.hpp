@@ -12,12 +12,11 @@
 
 namespace orthornn {
 
-/// A transition whose parameters are an N x N matrix and that is applied as one: Cayley, exponential, free.
-template <class T>
-class DenseTransition : public Transition<T> {
+/// What a transition that is applied as one N x N matrix adds to what it is otherwise, `Base`.
+template <class T, class Base>
+class DenseForm : public Base {
  public:
   std::string form() const override { return "dense"; }
-  Shape parameter_shape() const override { return {this->hidden_size(), this->hidden_size()}; }
 
   void multiply_add(MatrixView<const T> h, MatrixView<T> a, MatrixView<T>) const override {
     matrix_.multiply_add(h, a);
@@ -30,9 +29,20 @@ class DenseTransition : public Transition<T> {
   }
 
  protected:
-  explicit DenseTransition(Index n) : Transition<T>(n), matrix_(n) {}
+  template <class... Arguments>
+  explicit DenseForm(Index n, const Arguments&... arguments) : Base(arguments...), matrix_(n) {}
 
   DenseMatrix<T> matrix_;
+};
+
+/// A transition whose parameters are an N x N matrix as well: Cayley, exponential, free.
+template <class T>
+class DenseTransition : public DenseForm<T, Transition<T>> {
+ public:
+  Shape parameter_shape() const override { return {this->hidden_size(), this->hidden_size()}; }
+
+ protected:
+  explicit DenseTransition(Index n) : DenseForm<T, Transition<T>>(n, n) {}
 };
 
 /// A = X - X^T in C order. Throws ValueError where it is not finite, or so large (|A|_1 eps >= 0.01) that
@@ -54,6 +64,14 @@ void skew_generator(ConstTensorView<T> x, TensorView<T> a) {
         fmt::format("skew_parameters are too large: X - X^T has the 1-norm {:.3g}, of whose transform "
                     "rounding leaves no correct digit",
                     largest));
+  }
+}
+
+/// The gradient of X where A = X - X^T has d_a: d_a - d_a^T.
+template <class T>
+void backward_of_skew_generator(ConstTensorView<T> d_a, TensorView<T> d_x) {
+  for (Index i = 0; i < d_a.shape()[0]; ++i) {
+    for (Index j = 0; j < d_a.shape()[0]; ++j) d_x(i, j) = d_a(i, j) - d_a(j, i);
   }
 }
 

@@ -72,9 +72,7 @@ class ExponentialMatrix final : public DenseTransition<T> {
     for (Index i = 0; i < n; ++i) {
       for (Index j = 0; j < i; ++j) std::swap(generator_(i, j), generator_(j, i));
     }
-    for (Index i = 0; i < n; ++i) {
-      for (Index j = 0; j < n; ++j) d_x(i, j) = gradient_(i, j) - gradient_(j, i);
-    }
+    backward_of_skew_generator<T>(gradient_, d_x);
   }
 
   /// Six products for the polynomial, and about four squarings for generators of norm ten; three times that

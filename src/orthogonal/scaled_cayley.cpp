@@ -100,9 +100,7 @@ class CayleyMatrix final : public DenseTransition<T> {
     const auto k_transposed = columns_of(inverse_);
     gemm<T>(1, transposed(k_transposed), columns_of(gradient_), 0, columns_of(workspace_));
     gemm<T>(-2, columns_of(workspace_), transposed(k_transposed), 0, columns_of(gradient_));
-    for (Index i = 0; i < n; ++i) {
-      for (Index j = 0; j < n; ++j) d_x(i, j) = gradient_(i, j) - gradient_(j, i);
-    }
+    backward_of_skew_generator<T>(gradient_, d_x);
   }
 
   double flops_of_prepare() const override {

@@ -1,14 +1,16 @@
 #include "orthornn/optim/gradient_clipping.hpp"
 
 #include <cmath>
-#include <cstring>
 #include <limits>
 
 #include "orthornn/core/error.hpp"
 #include "orthornn/core/random.hpp"
 #include "support/catch.hpp"
+#include "support/same_bits.hpp"
 
 using namespace orthornn;
+using orthornn::testing::same_bits;
+using orthornn::testing::Threads;
 
 namespace {
 
@@ -19,21 +21,6 @@ Tensor<T> random_gradients(Index count) {
   for (T& gradient : gradients) gradient = static_cast<T>(random.normal());
   return gradients;
 }
-
-template <class T>
-bool same_bits(const Tensor<T>& a, const Tensor<T>& b) {
-  return a.shape() == b.shape() &&
-         std::memcmp(a.data(), b.data(), static_cast<std::size_t>(a.size()) * sizeof(T)) == 0;
-}
-
-class Threads {
- public:
-  explicit Threads(int count) { set_thread_count(count); }
-  ~Threads() { set_thread_count(before_); }
-
- private:
-  int before_ = thread_count();
-};
 
 }  // namespace
 

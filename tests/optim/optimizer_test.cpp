@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <string>
 #include <type_traits>
@@ -12,8 +11,11 @@
 #include "orthornn/core/error.hpp"
 #include "orthornn/core/random.hpp"
 #include "support/catch.hpp"
+#include "support/same_bits.hpp"
 
 using namespace orthornn;
+using orthornn::testing::same_bits;
+using orthornn::testing::Threads;
 
 namespace {
 
@@ -47,21 +49,6 @@ void fill_gradients(ParameterSet<T>& parameters, int step) {
   RandomStream random(5, RandomPurpose::training, static_cast<std::uint64_t>(step));
   for (T& gradient : parameters.gradients()) gradient = static_cast<T>(random.normal());
 }
-
-template <class T>
-bool same_bits(const Tensor<T>& a, const Tensor<T>& b) {
-  return a.shape() == b.shape() &&
-         std::memcmp(a.data(), b.data(), static_cast<std::size_t>(a.size()) * sizeof(T)) == 0;
-}
-
-class Threads {
- public:
-  explicit Threads(int count) { set_thread_count(count); }
-  ~Threads() { set_thread_count(before_); }
-
- private:
-  int before_ = thread_count();
-};
 
 // The formulas again, as their papers write them: one number, all of its gradients, double throughout.
 using Gradients = std::vector<double>;

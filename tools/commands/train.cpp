@@ -106,7 +106,7 @@ auto unless_diverged(const Work& work) {
 }
 
 int train(CLI::App& command, TrainSettings& settings) {
-  settings.complete(command);
+  const std::unique_ptr<Task> task = settings.complete(command);
   const Device device = settings.machine.apply();
   const std::filesystem::path folder = settings.out;
   const std::filesystem::path model_file = folder / "model.h5";
@@ -115,7 +115,6 @@ int train(CLI::App& command, TrainSettings& settings) {
         fmt::format("'{}' holds a trained model already: go on with it by --resume, or choose another --out",
                     folder.string()));
   }
-  const std::unique_ptr<Task> task = settings.make_task();
   task->load();
   SequenceModel<float> model(device, settings.model_options(*task), settings.seed);
   Trainer trainer(model, *task, settings.trainer_options());

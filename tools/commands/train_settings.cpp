@@ -221,7 +221,7 @@ void TrainSettings::add_to(CLI::App& command) {
   for (const char* option : settled_later) command.get_option(option)->default_str("");
 }
 
-void TrainSettings::complete(CLI::App& command) {
+std::unique_ptr<Task> TrainSettings::complete(CLI::App& command) {
   const auto given = [&](const char* option) { return command.get_option(option)->count() > 0; };
   // Before a file is read, whose settings count as given from then on.
   std::vector<const OwnedOption*> owned_given;
@@ -253,8 +253,7 @@ void TrainSettings::complete(CLI::App& command) {
   }
   if (out.empty()) out = fmt::format("runs/{}-{}", task, cell);
 
-  const std::unique_ptr<Task> sketch = make_task();
-  const TaskDefaults defaults = sketch->defaults();
+  const TaskDefaults defaults = make_task()->defaults();
   if (!given("--hidden")) hidden = defaults.hidden_size;
   if (!given("--init")) init = name_of(defaults.init);
   if (!given("--batch")) batch = defaults.batch;
@@ -267,8 +266,9 @@ void TrainSettings::complete(CLI::App& command) {
   if (!given("--clip")) clip = defaults.clip;
   if (!given("--eval-every")) eval_every = defaults.evaluation_steps;
   if (!given("--save-every")) save_every = eval_every;
+  std::unique_ptr<Task> described = make_task();
   if (given("--epochs")) {
-    const std::optional<Index> batches = make_task()->batches_per_epoch();
+    const std::optional<Index> batches = described->batches_per_epoch();
     if (!batches)
       throw UsageError(fmt::format("the task {} has no epochs: its data never repeat; use --steps", task));
     const double exact = epochs * static_cast<double>(*batches);
@@ -281,6 +281,7 @@ void TrainSettings::complete(CLI::App& command) {
   if ((cell == "cwy" || cell == "householder") && reflections > hidden) {
     throw UsageError(fmt::format("--reflections {} is more than --hidden {}", reflections, hidden));
   }
+  return described;
 }
 
 std::string TrainSettings::to_toml(const CLI::App& command) const {

@@ -56,7 +56,8 @@ struct TrainSettings {
   void add_to(CLI::App& command);
   /// Reads the configuration file (that of the run when resuming), and gives what is still open the task's
   /// defaults.
-  void complete(CLI::App& command);
+  /// Returns the task that they describe.
+  std::unique_ptr<Task> complete(CLI::App& command);
   /// The settings as a TOML file that `--config` takes.
   std::string to_toml(const CLI::App& command) const;
 

@@ -80,6 +80,7 @@ class RecurrentLayer {
 
  private:
   void check_input(const SequenceInput<T>& input, TensorView<const std::int32_t> lengths) const;
+  void prepare_input_product(bool symbols);
   void add_input(const SequenceInput<T>& input);
   void backward_of_input(const SequenceInput<T>& input, TensorView<T> d_input);
   TensorView<const T> input_weights() const;
