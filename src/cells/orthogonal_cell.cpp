@@ -197,7 +197,7 @@ void RecurrentLayer<T>::backward(const SequenceInput<T>& input, ConstTensorView<
                       d_initial_state_, cache_);
   const auto coefficients = [&](const Tensor<T>& c) {
     const Index count = transition_->coefficient_count();
-    return MatrixView<const T>{c.data(), count, length * input.batch(), count};
+    return MatrixView<const T>{c.data(), count, length * input.batch(), count, c.device()};
   };
   transition_->backward_of_rollout(
       columns_of(std::as_const(d_states_)), columns_of(std::as_const(states_).view().slice(0, length)),

@@ -7,6 +7,8 @@
 #include <cstring>
 #include <new>
 
+#include "core/back_end.hpp"
+#include "cuda/core/device.hpp"
 #include "orthornn/core/error.hpp"
 
 namespace orthornn {
@@ -19,13 +21,26 @@ std::atomic<int> chosen_threads{0};
 
 }  // namespace
 
-Device Device::cuda(int) {
-  throw DeviceError(
-      "device cuda was asked for, but this build of orthornn is CPU-only; use --device cpu, or a build with "
-      "the CUDA back end");
+Device Device::cuda(int index) {
+  if constexpr (has_cuda_bodies) {
+    if (const auto reason = cuda::unusable(index)) {
+      throw DeviceError(fmt::format("device cuda was asked for, but {}; or use --device cpu", *reason));
+    }
+    return Device(Kind::cuda, index);
+  } else {
+    throw DeviceError(
+        "device cuda was asked for, but this build of orthornn is CPU-only; use --device cpu, or a build "
+        "with "
+        "the CUDA back end");
+  }
 }
 
-Device Device::best() { return cpu(); }
+Device Device::best() {
+  if constexpr (has_cuda_bodies) {
+    if (!cuda::unusable(0)) return cuda();
+  }
+  return cpu();
+}
 
 Device Device::parse(std::string_view name) {
   if (name == "cpu") return cpu();
@@ -38,7 +53,20 @@ std::string to_string(Device device) {
   return device.kind() == Device::Kind::cpu ? "cpu" : fmt::format("cuda:{}", device.index());
 }
 
-bool built_with_cuda() { return false; }
+bool built_with_cuda() { return has_cuda_bodies; }
+
+void synchronize(Device device) {
+  if constexpr (has_cuda_bodies) {
+    if (device.is_cuda()) cuda::synchronize(device);
+  }
+}
+
+void* stream_of(Device device) {
+  if constexpr (has_cuda_bodies) {
+    if (device.is_cuda()) return cuda::stream_of(device);
+  }
+  return nullptr;
+}
 
 int thread_count() {
   const int chosen = chosen_threads.load(std::memory_order_relaxed);
@@ -52,15 +80,33 @@ void set_thread_count(int count) {
 
 namespace detail {
 
-void* allocate(Device, std::size_t bytes) { return bytes == 0 ? nullptr : ::operator new(bytes, alignment); }
+void* allocate(Device device, std::size_t bytes) {
+  if constexpr (has_cuda_bodies) {
+    if (device.is_cuda()) return cuda::allocate(device, bytes);
+  }
+  return bytes == 0 ? nullptr : ::operator new(bytes, alignment);
+}
 
-void release(Device, void* memory) noexcept { ::operator delete(memory, alignment); }
+void release(Device device, void* memory) noexcept {
+  if constexpr (has_cuda_bodies) {
+    if (device.is_cuda()) return cuda::release(device, memory);
+  }
+  ::operator delete(memory, alignment);
+}
 
-void fill_zero(Device, void* memory, std::size_t bytes) {
+void fill_zero(Device device, void* memory, std::size_t bytes) {
+  if constexpr (has_cuda_bodies) {
+    if (device.is_cuda()) return cuda::fill_zero(device, memory, bytes);
+  }
   if (bytes > 0) std::memset(memory, 0, bytes);
 }
 
-void copy_bytes(Device, void* to, Device, const void* from, std::size_t bytes) {
+void copy_bytes(Device to_device, void* to, Device from_device, const void* from, std::size_t bytes) {
+  if constexpr (has_cuda_bodies) {
+    if (to_device.is_cuda() || from_device.is_cuda()) {
+      return cuda::copy_bytes(to_device, to, from_device, from, bytes);
+    }
+  }
   if (bytes > 0) std::memcpy(to, from, bytes);
 }
 

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cassert>
 
+#include "core/back_end.hpp"
 #include "core/parallel.hpp"
 #include "core/thread_scratch.hpp"
+#include "cuda/linalg/gemm.hpp"
 #include "linalg/block_kernel.hpp"
 
 namespace orthornn {
@@ -59,7 +61,11 @@ void gemm_block(T alpha, const Operand<T>& a, const Operand<T>& b, T beta, Matri
 
 template <class T>
 void gemm(std::type_identity_t<T> alpha, std::type_identity_t<Operand<T>> a,
-          std::type_identity_t<Operand<T>> b, std::type_identity_t<T> beta, MatrixView<T> c) {
+          std::type_identity_t<Operand<T>> b, std::type_identity_t<T> beta, MatrixView<T> c,
+          Precision precision) {
+  if constexpr (has_cuda_bodies) {
+    if (c.device.is_cuda()) return cuda::gemm<T>(alpha, a, b, beta, c, precision);
+  }
   assert(a.rows() == c.rows && b.cols() == c.cols && a.cols() == b.rows());
   // The blocking is that of the whole product, so that threads cut c but never the order of a sum.
   const block_kernel::Blocking blocking = block_kernel::blocking<T>(c.rows, c.cols, a.cols());
@@ -78,7 +84,7 @@ void gemm(std::type_identity_t<T> alpha, std::type_identity_t<Operand<T>> a,
   }
 }
 
-template void gemm<float>(float, Operand<float>, Operand<float>, float, MatrixView<float>);
-template void gemm<double>(double, Operand<double>, Operand<double>, double, MatrixView<double>);
+template void gemm<float>(float, Operand<float>, Operand<float>, float, MatrixView<float>, Precision);
+template void gemm<double>(double, Operand<double>, Operand<double>, double, MatrixView<double>, Precision);
 
 }  // namespace orthornn

@@ -37,8 +37,8 @@ class Householder : public ReflectionTransition<T> {
     }
     const auto identity = columns_of(std::as_const(identity_));
     const auto d_columns = columns_of(std::as_const(d_columns_));
-    const MatrixView<T> z{z_.data(), coefficients, n, coefficients};
-    const MatrixView<T> y{y_.data(), coefficients, n, coefficients};
+    const MatrixView<T> z{z_.data(), coefficients, n, coefficients, z_.device()};
+    const MatrixView<T> y{y_.data(), coefficients, n, coefficients, y_.device()};
     this->multiply_add(identity, columns_of(ignored_), z);
     this->multiply_add_transposed(d_columns, columns_of(ignored_), y);
     this->backward_of_rollout(d_columns, identity, z, y, d_vectors);

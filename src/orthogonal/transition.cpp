@@ -19,7 +19,7 @@ void replace_columns(MatrixView<T> x, const Transition<T>& transition, const Mul
   Tensor<T> result(Shape{x.cols, x.rows});
   Tensor<T> coefficients(Shape{x.cols, coefficient_count});
   const auto to = columns_of(result);
-  const auto c = MatrixView<T>{coefficients.data(), coefficient_count, x.cols, coefficient_count};
+  const auto c = MatrixView<T>{coefficients.data(), coefficient_count, x.cols, coefficient_count, x.device};
   parallel_for(x.cols, transition.column_grain(), [&](Index first, Index last) {
     const Index count = last - first;
     multiply(x.columns(first, count), to.columns(first, count), c.columns(first, count));

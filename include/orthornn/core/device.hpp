@@ -12,7 +12,8 @@ class Device {
   enum class Kind { cpu, cuda };
 
   static Device cpu() { return Device(Kind::cpu, 0); }
-  /// Throws DeviceError when this build has no CUDA back end.
+  /// Throws DeviceError when this build has no CUDA back end, or this machine no such GPU of compute
+  /// capability 8.0 or more with a driver that serves it.
   static Device cuda(int index = 0);
   /// A GPU if this build and this machine have one, else the CPU.
   static Device best();
@@ -20,6 +21,7 @@ class Device {
   static Device parse(std::string_view name);
 
   Kind kind() const { return kind_; }
+  bool is_cuda() const { return kind_ == Kind::cuda; }
   int index() const { return index_; }
   bool operator==(const Device&) const = default;
 
@@ -36,6 +38,15 @@ std::string to_string(Device device);
 /// True when the library was built with its CUDA back end.
 bool built_with_cuda();
 
+/// Operations on a GPU are only started by the calls that name them, all on one stream of the device, in
+/// order. This waits until they are done and throws what they found wrong and could not throw themselves
+/// (ValueError, DeviceError). So does every copy from the device to the host. On the CPU, where operations
+/// throw at once, it does nothing.
+void synchronize(Device device);
+/// The cudaStream_t that operations of this device go to, for programs that put work of their own in between;
+/// nullptr for the CPU. One host thread at a time may use a device.
+void* stream_of(Device device);
+
 /// Threads that CPU operations use; at first OMP_NUM_THREADS or all that the process may run on.
 /// Results do not depend on it: work is always cut at the same places.
 int thread_count();
@@ -43,7 +54,8 @@ int thread_count();
 void set_thread_count(int count);
 
 namespace detail {
-/// Aligned, uninitialised memory on `device`; throws std::bad_alloc. Zero bytes give nullptr.
+/// Aligned, uninitialised memory on `device`; throws std::bad_alloc, or DeviceError for a GPU's. Zero bytes
+/// give nullptr.
 void* allocate(Device device, std::size_t bytes);
 void release(Device device, void* memory) noexcept;
 void fill_zero(Device device, void* memory, std::size_t bytes);

@@ -12,18 +12,20 @@ struct MatrixView {
   Index rows = 0;
   Index cols = 0;
   Index stride = 0;
+  Device device = Device::cpu();
 
   MatrixView() = default;
-  MatrixView(T* memory, Index row_count, Index col_count, Index column_stride)
-      : data(memory), rows(row_count), cols(col_count), stride(column_stride) {}
+  MatrixView(T* memory, Index row_count, Index col_count, Index column_stride, Device where = Device::cpu())
+      : data(memory), rows(row_count), cols(col_count), stride(column_stride), device(where) {}
   template <class U>
   requires(std::is_same_v<const U, T> && !std::is_same_v<U, T>) MatrixView(const MatrixView<U>& other)
-      : MatrixView(other.data, other.rows, other.cols, other.stride) {}
+      : MatrixView(other.data, other.rows, other.cols, other.stride, other.device) {}
 
+  /// Element of host memory.
   T& operator()(Index row, Index col) const { return data[row + col * stride]; }
   T* column(Index col) const { return data + col * stride; }
   MatrixView block(Index row, Index col, Index row_count, Index col_count) const {
-    return {data + row + col * stride, row_count, col_count, stride};
+    return {data + row + col * stride, row_count, col_count, stride, device};
   }
   MatrixView columns(Index first, Index count) const { return block(0, first, rows, count); }
 };
@@ -32,7 +34,7 @@ struct MatrixView {
 template <class T>
 MatrixView<T> columns_of(TensorView<T> x) {
   const Index rows = x.shape()[-1];
-  return {x.data(), rows, rows == 0 ? 0 : x.shape().count() / rows, rows};
+  return {x.data(), rows, rows == 0 ? 0 : x.shape().count() / rows, rows, x.device()};
 }
 template <class T>
 MatrixView<T> columns_of(Tensor<T>& x) {

@@ -1,0 +1,56 @@
+# Finds CUDA, unless ORTHORNN_CUDA forbids it, and says what became of it in ORTHORNN_CUDA_BACK_END: NONE, GPU or
+# EMULATED.
+
+set(oldest_cuda 12.4)
+set(ORTHORNN_CUDA_BACK_END NONE)
+if(ORTHORNN_CUDA STREQUAL "EMULATED")
+  set(ORTHORNN_CUDA_BACK_END EMULATED)
+elseif(NOT ORTHORNN_CUDA STREQUAL "OFF")
+  include(CheckLanguage)
+  check_language(CUDA)
+  find_package(CUDAToolkit ${oldest_cuda} QUIET)
+  if(CMAKE_CUDA_COMPILER AND CUDAToolkit_FOUND)
+    if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
+      # Ampere and newer, and Hopper with the instructions that only Hopper has.
+      set(CMAKE_CUDA_ARCHITECTURES 80 90a)
+    endif()
+    enable_language(CUDA)
+    set(ORTHORNN_CUDA_BACK_END GPU)
+  elseif(ORTHORNN_CUDA STREQUAL "ON")
+    message(FATAL_ERROR "ORTHORNN_CUDA=ON was asked for, but no CUDA toolkit of version ${oldest_cuda} or newer was "
+                        "found; put its nvcc on the PATH, or use ORTHORNN_CUDA=AUTO or OFF")
+  endif()
+endif()
+message(STATUS "CUDA back end: ${ORTHORNN_CUDA_BACK_END}")
+
+# Adds the bodies in cuda/ to the library.
+function(orthornn_add_cuda_bodies)
+  file(GLOB_RECURSE kernels CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/cuda/*.cu)
+  file(GLOB_RECURSE host CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/cuda/*.cpp)
+  add_library(orthornn_cuda OBJECT ${kernels} ${host})
+  set_target_properties(orthornn_cuda PROPERTIES CUDA_STANDARD 20 CUDA_STANDARD_REQUIRED ON POSITION_INDEPENDENT_CODE ON)
+  target_include_directories(orthornn_cuda PRIVATE
+    ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR})
+  target_link_libraries(orthornn_cuda PRIVATE fmt::fmt)
+  if(ORTHORNN_CUDA_BACK_END STREQUAL "EMULATED")
+    set_source_files_properties(${kernels} PROPERTIES LANGUAGE CXX)
+    target_compile_options(orthornn_cuda PRIVATE -xc++ -Wno-unknown-pragmas)
+    add_subdirectory(${PROJECT_SOURCE_DIR}/tests/emulator ${PROJECT_BINARY_DIR}/emulator)
+    target_link_libraries(orthornn_cuda PRIVATE cuda_emulator orthornn_flags)
+    target_link_libraries(orthornn PRIVATE $<BUILD_INTERFACE:cuda_emulator>)
+  else()
+    set(warnings -Wall -Wextra -Wshadow)
+    if(ORTHORNN_WERROR)
+      list(APPEND warnings -Werror)
+      target_compile_options(orthornn_cuda PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings>)
+    endif()
+    list(JOIN warnings "," host_warnings)
+    target_compile_options(orthornn_cuda PRIVATE
+      $<$<COMPILE_LANGUAGE:CUDA>:--extended-lambda --expt-relaxed-constexpr -Xcompiler=${host_warnings}>
+      $<$<COMPILE_LANGUAGE:CXX>:${warnings}>)
+    target_link_libraries(orthornn_cuda PRIVATE CUDA::cudart_static CUDA::cublas CUDA::cusolver)
+    target_link_libraries(orthornn PRIVATE CUDA::cudart_static CUDA::cublas CUDA::cusolver)
+  endif()
+  target_sources(orthornn PRIVATE $<TARGET_OBJECTS:orthornn_cuda>)
+  target_compile_definitions(orthornn PRIVATE ORTHORNN_WITH_CUDA)
+endfunction()

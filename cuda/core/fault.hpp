@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstdint>
+
+namespace orthornn::cuda {
+
+/// What a kernel can find wrong with its data and cannot throw. The host throws it as the CPU's body would
+/// have, when it next waits for the device.
+enum class Fault : std::uint64_t {
+  zero_reflection_vector,
+  reflection_vector_not_finite,
+  skew_parameter_not_finite,
+  skew_parameters_too_large,
+  symbol_out_of_range,
+  token_out_of_range,
+  length_out_of_range,
+  class_out_of_range,
+  no_target_counts,
+};
+
+/// The fault of the lowest number and index so far, as number << 48 | index; all bits set: none.
+using FaultWord = unsigned long long;
+inline constexpr FaultWord no_fault = ~FaultWord{0};
+
+constexpr FaultWord fault_word(Fault fault, std::int64_t index) {
+  return static_cast<FaultWord>(fault) << 48 | (static_cast<FaultWord>(index) & 0xFFFF'FFFF'FFFF);
+}
+
+/// Throws ValueError for anything but `no_fault`.
+void throw_fault(FaultWord word);
+
+}  // namespace orthornn::cuda

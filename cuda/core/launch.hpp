@@ -1,0 +1,78 @@
+#pragma once
+
+#include <cstddef>
+
+#include "cuda/core/check.hpp"
+#include "cuda/core/context.hpp"
+#include "orthornn/core/shape.hpp"
+
+namespace orthornn::cuda {
+
+struct LaunchShape {
+  dim3 grid;
+  dim3 block;
+  /// Bytes of dynamic shared memory.
+  std::size_t shared = 0;
+  /// Blocks of a cluster; 1: none.
+  unsigned cluster = 1;
+};
+
+/// What a launch of `kernel` needs to be allowed and to be said: more shared memory than every GPU has,
+/// clusters of more than eight blocks.
+template <class... Parameters>
+void permit(void (*kernel)(Parameters...), const LaunchShape& shape) {
+  constexpr std::size_t always_allowed = 48 << 10;
+  constexpr unsigned portable_cluster = 8;
+  const void* function = reinterpret_cast<const void*>(kernel);
+  if (shape.shared > always_allowed) {
+    check(cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                               static_cast<int>(shape.shared)));
+  }
+  if (shape.cluster > portable_cluster) {
+    check(cudaFuncSetAttribute(function, cudaFuncAttributeNonPortableClusterSizeAllowed, 1));
+  }
+}
+
+/// The shape as CUDA wants it; `attribute` must live as long as the result.
+inline cudaLaunchConfig_t launch_config(const LaunchShape& shape, cudaStream_t stream,
+                                        cudaLaunchAttribute& attribute) {
+  cudaLaunchConfig_t config{};
+  config.gridDim = shape.grid;
+  config.blockDim = shape.block;
+  config.dynamicSmemBytes = shape.shared;
+  config.stream = stream;
+  attribute.id = cudaLaunchAttributeClusterDimension;
+  attribute.val.clusterDim.x = shape.cluster;
+  attribute.val.clusterDim.y = 1;
+  attribute.val.clusterDim.z = 1;
+  config.attrs = &attribute;
+  config.numAttrs = shape.cluster > 1 ? 1 : 0;
+  return config;
+}
+
+/// The one way in which kernels are started.
+template <class... Parameters, class... Arguments>
+void launch(const Context& gpu, void (*kernel)(Parameters...), const LaunchShape& shape,
+            Arguments... arguments) {
+  permit(kernel, shape);
+  cudaLaunchAttribute attribute{};
+  const cudaLaunchConfig_t config = launch_config(shape, gpu.stream(), attribute);
+  check(cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...));
+}
+
+/// Clusters of this shape that the GPU runs at the same time.
+template <class... Parameters>
+int active_clusters(void (*kernel)(Parameters...), const LaunchShape& shape) {
+  permit(kernel, shape);
+  cudaLaunchAttribute attribute{};
+  const cudaLaunchConfig_t config = launch_config(shape, nullptr, attribute);
+  int count = 0;
+  check(cudaOccupancyMaxActiveClusters(&count, reinterpret_cast<const void*>(kernel), &config));
+  return count;
+}
+
+constexpr unsigned blocks_for(Index count, Index per_block) {
+  return static_cast<unsigned>((count + per_block - 1) / per_block);
+}
+
+}  // namespace orthornn::cuda

@@ -1,0 +1,122 @@
+#pragma once
+// What CUDA C++ has no name for: clusters, barriers that count bytes, bulk copies, tensor cores. The names
+// follow the PTX ISA, where the exact meaning stands. Everything about clusters needs compute capability 9.0.
+
+#ifdef ORTHORNN_EMULATED_CUDA
+#include <emulated_ptx.hpp>
+#else
+
+#include <cstdint>
+
+namespace orthornn::ptx {
+
+/// Address in the shared window, as PTX wants it.
+__device__ __forceinline__ unsigned shared_address(const void* shared) {
+  return static_cast<unsigned>(__cvta_generic_to_shared(shared));
+}
+
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+__device__ __forceinline__ unsigned cluster_rank() {
+  unsigned rank;
+  asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  return rank;
+}
+
+__device__ __forceinline__ unsigned cluster_size() {
+  unsigned size;
+  asm("mov.u32 %0, %%cluster_nctarank;" : "=r"(size));
+  return size;
+}
+
+/// A barrier of all threads of the cluster; what was written before is seen by everyone after.
+__device__ __forceinline__ void cluster_synchronize() {
+  asm volatile("barrier.cluster.arrive.release.aligned;\n\tbarrier.cluster.wait.acquire.aligned;" ::
+                   : "memory");
+}
+
+/// The address, in block `rank` of the cluster, of what lies at `address` here.
+__device__ __forceinline__ unsigned address_at_rank(unsigned address, unsigned rank) {
+  unsigned mapped;
+  asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(mapped) : "r"(address), "r"(rank));
+  return mapped;
+}
+
+/// A barrier in shared memory that a phase ends of when `count` arrivals and all announced bytes have come.
+__device__ __forceinline__ void mbarrier_initialize(std::uint64_t* barrier, unsigned count) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(count)
+               : "memory");
+}
+
+/// Makes initialised barriers known to the other blocks of the cluster, which a cluster barrier must follow.
+__device__ __forceinline__ void mbarrier_fence_initialization() {
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+
+/// Arrives, and announces bytes of bulk copies for this phase.
+__device__ __forceinline__ void mbarrier_arrive_expect(std::uint64_t* barrier, unsigned bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)),
+               "r"(bytes)
+               : "memory");
+}
+
+/// Waits for the end of the phase of this parity: 0, 1, 0, ..
+__device__ __forceinline__ void mbarrier_wait(std::uint64_t* barrier, unsigned parity) {
+  unsigned done = 0;
+  while (!done) {
+    asm volatile(
+        "{\n\t.reg .pred p;\n\t"
+        "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%1], %2;\n\t"
+        "selp.u32 %0, 1, 0, p;\n\t}"
+        : "=r"(done)
+        : "r"(shared_address(barrier)), "r"(parity)
+        : "memory");
+  }
+}
+
+/// Starts copying `bytes` (a multiple of 16, both sides aligned so) from this block's shared memory to block
+/// `rank`; `destination` and `barrier` are the places of this block that lie where those of the other do. The
+/// bytes count at the barrier there.
+__device__ __forceinline__ void copy_bulk_to_rank(void* destination, const void* source, unsigned bytes,
+                                                  std::uint64_t* barrier, unsigned rank) {
+  asm volatile(
+      "cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
+          address_at_rank(shared_address(destination), rank)),
+      "r"(shared_address(source)), "r"(bytes), "r"(address_at_rank(shared_address(barrier), rank))
+      : "memory");
+}
+
+/// Makes what this thread wrote to shared memory visible to bulk copies that a thread starts after a barrier.
+__device__ __forceinline__ void fence_proxy_async() {
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+#endif
+
+/// d += a b for 16 x 16 by 16 x 8, by the whole warp: bfloat16 operands, float sums.
+__device__ __forceinline__ void mma_m16n8k16_bf16(float (&d)[4], const unsigned (&a)[4],
+                                                  const unsigned (&b)[2]) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+      "{%0, %1, %2, %3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
+/// d += a b for 16 x 8 by 8 x 8, by the whole warp: tf32 operands, float sums.
+__device__ __forceinline__ void mma_m16n8k8_tf32(float (&d)[4], const unsigned (&a)[4],
+                                                 const unsigned (&b)[2]) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+      "{%0, %1, %2, %3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
+/// Rounded to the 11 bits that tensor cores read of a float, to the nearest.
+__device__ __forceinline__ unsigned round_to_tf32(float x) {
+  unsigned rounded;
+  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(rounded) : "f"(x));
+  return rounded;
+}
+
+}  // namespace orthornn::ptx
+#endif

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <string>
+
+#include "orthornn/core/device.hpp"
+#include "orthornn/core/precision.hpp"
+
+namespace orthornn {
+
+/// How a GPU carries the state of a recurrence through time. All give the same function.
+enum class RolloutWay {
+  /// The fastest that the sizes, the precision and the GPU allow.
+  automatic,
+  /// Q lives in the registers of one multiprocessor, which carries its sequences through all of T alone.
+  /// Float,
+  /// N <= 192.
+  resident,
+  /// Q is spread over a thread-block cluster, whose blocks exchange the state through distributed shared
+  /// memory.
+  /// Float, compute capability 9.0, N <= 512 in fp32 and tf32, N <= 1024 in bf16.
+  cluster,
+  /// A matrix product and a pointwise kernel a step, recorded in a CUDA graph. Everything.
+  stepwise,
+};
+
+std::string name_of(RolloutWay way);
+/// Throws ValueError naming the known ones.
+RolloutWay parse_rollout_way(const std::string& name);
+
+/// Where and how layers compute; not part of what a model is. A device alone stands for its defaults.
+struct Execution {
+  Device device = Device::cpu();
+  Precision precision = Precision::fp32;
+  RolloutWay rollout = RolloutWay::automatic;
+
+  Execution() = default;
+  Execution(Device where, Precision with = Precision::fp32, RolloutWay by = RolloutWay::automatic)
+      : device(where), precision(with), rollout(by) {}
+};
+
+}  // namespace orthornn

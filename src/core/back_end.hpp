@@ -1,0 +1,29 @@
+#pragma once
+
+#include "orthornn/core/device.hpp"
+#include "orthornn/core/error.hpp"
+
+namespace orthornn {
+
+/// True when the bodies in cuda/ are part of this build. Every operation that has two bodies begins
+///
+///     if constexpr (has_cuda_bodies) {
+///       if (c.device.is_cuda()) return cuda::gemm<T>(alpha, a, b, beta, c);
+///     }
+///
+/// and goes on with the CPU's. Nobody else asks where data lie.
+#ifdef ORTHORNN_WITH_CUDA
+inline constexpr bool has_cuda_bodies = true;
+#else
+inline constexpr bool has_cuda_bodies = false;
+#endif
+
+/// For operations that have a CPU body alone; throws DeviceError.
+inline void require_host_memory(const char* operation, Device device) {
+  if (device.is_cuda()) {
+    throw DeviceError(std::string(operation) + " works on host memory, but was given memory of " +
+                      to_string(device) + "; copy it to the CPU first");
+  }
+}
+
+}  // namespace orthornn
