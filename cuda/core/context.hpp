@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -48,6 +49,8 @@ class Context {
   bool is_recording() const;
 
   std::uint64_t memory_changes = 0;
+  /// Clusters of each kernel that run at the same time: CUDA takes its time to say so.
+  std::map<const void*, int> active_clusters;
 
  private:
   void* scratch_bytes(std::size_t bytes);

@@ -60,15 +60,18 @@ void launch(const Context& gpu, void (*kernel)(Parameters...), const LaunchShape
   check(cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...));
 }
 
-/// Clusters of this shape that the GPU runs at the same time.
+/// Clusters of this kernel that the GPU runs at the same time, always with the same shape.
 template <class... Parameters>
-int active_clusters(void (*kernel)(Parameters...), const LaunchShape& shape) {
-  permit(kernel, shape);
-  cudaLaunchAttribute attribute{};
-  const cudaLaunchConfig_t config = launch_config(shape, nullptr, attribute);
-  int count = 0;
-  check(cudaOccupancyMaxActiveClusters(&count, reinterpret_cast<const void*>(kernel), &config));
-  return count;
+int active_clusters(Context& gpu, void (*kernel)(Parameters...), const LaunchShape& shape) {
+  const void* function = reinterpret_cast<const void*>(kernel);
+  const auto [place, is_new] = gpu.active_clusters.try_emplace(function, 0);
+  if (is_new) {
+    permit(kernel, shape);
+    cudaLaunchAttribute attribute{};
+    const cudaLaunchConfig_t config = launch_config(shape, gpu.stream(), attribute);
+    check(cudaOccupancyMaxActiveClusters(&place->second, function, &config));
+  }
+  return place->second;
 }
 
 constexpr unsigned blocks_for(Index count, Index per_block) {

@@ -8,6 +8,13 @@
 
 #include <cstdint>
 
+// Kernels that use clusters are compiled for older GPUs too, where nobody starts them.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
+#define ORTHORNN_HOPPER_ASM(...) __trap()
+#else
+#define ORTHORNN_HOPPER_ASM(...) asm volatile(__VA_ARGS__)
+#endif
+
 namespace orthornn::ptx {
 
 /// Address in the shared window, as PTX wants it.
@@ -15,55 +22,54 @@ __device__ __forceinline__ unsigned shared_address(const void* shared) {
   return static_cast<unsigned>(__cvta_generic_to_shared(shared));
 }
 
-#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
 __device__ __forceinline__ unsigned cluster_rank() {
-  unsigned rank;
-  asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  unsigned rank = 0;
+  ORTHORNN_HOPPER_ASM("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
   return rank;
 }
 
 __device__ __forceinline__ unsigned cluster_size() {
-  unsigned size;
-  asm("mov.u32 %0, %%cluster_nctarank;" : "=r"(size));
+  unsigned size = 0;
+  ORTHORNN_HOPPER_ASM("mov.u32 %0, %%cluster_nctarank;" : "=r"(size));
   return size;
 }
 
 /// A barrier of all threads of the cluster; what was written before is seen by everyone after.
 __device__ __forceinline__ void cluster_synchronize() {
-  asm volatile("barrier.cluster.arrive.release.aligned;\n\tbarrier.cluster.wait.acquire.aligned;" ::
-                   : "memory");
+  ORTHORNN_HOPPER_ASM("barrier.cluster.arrive.release.aligned;\n\tbarrier.cluster.wait.acquire.aligned;" ::
+                          : "memory");
 }
 
 /// The address, in block `rank` of the cluster, of what lies at `address` here.
 __device__ __forceinline__ unsigned address_at_rank(unsigned address, unsigned rank) {
-  unsigned mapped;
-  asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(mapped) : "r"(address), "r"(rank));
+  unsigned mapped = 0;
+  ORTHORNN_HOPPER_ASM("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(mapped) : "r"(address), "r"(rank));
   return mapped;
 }
 
 /// A barrier in shared memory that a phase ends of when `count` arrivals and all announced bytes have come.
 __device__ __forceinline__ void mbarrier_initialize(std::uint64_t* barrier, unsigned count) {
-  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(count)
-               : "memory");
+  ORTHORNN_HOPPER_ASM("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(count)
+                      : "memory");
 }
 
 /// Makes initialised barriers known to the other blocks of the cluster, which a cluster barrier must follow.
 __device__ __forceinline__ void mbarrier_fence_initialization() {
-  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+  ORTHORNN_HOPPER_ASM("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
 
 /// Arrives, and announces bytes of bulk copies for this phase.
 __device__ __forceinline__ void mbarrier_arrive_expect(std::uint64_t* barrier, unsigned bytes) {
-  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)),
-               "r"(bytes)
-               : "memory");
+  ORTHORNN_HOPPER_ASM("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)),
+                      "r"(bytes)
+                      : "memory");
 }
 
 /// Waits for the end of the phase of this parity: 0, 1, 0, ..
 __device__ __forceinline__ void mbarrier_wait(std::uint64_t* barrier, unsigned parity) {
   unsigned done = 0;
   while (!done) {
-    asm volatile(
+    ORTHORNN_HOPPER_ASM(
         "{\n\t.reg .pred p;\n\t"
         "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%1], %2;\n\t"
         "selp.u32 %0, 1, 0, p;\n\t}"
@@ -78,7 +84,7 @@ __device__ __forceinline__ void mbarrier_wait(std::uint64_t* barrier, unsigned p
 /// bytes count at the barrier there.
 __device__ __forceinline__ void copy_bulk_to_rank(void* destination, const void* source, unsigned bytes,
                                                   std::uint64_t* barrier, unsigned rank) {
-  asm volatile(
+  ORTHORNN_HOPPER_ASM(
       "cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
           address_at_rank(shared_address(destination), rank)),
       "r"(shared_address(source)), "r"(bytes), "r"(address_at_rank(shared_address(barrier), rank))
@@ -87,9 +93,8 @@ __device__ __forceinline__ void copy_bulk_to_rank(void* destination, const void*
 
 /// Makes what this thread wrote to shared memory visible to bulk copies that a thread starts after a barrier.
 __device__ __forceinline__ void fence_proxy_async() {
-  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+  ORTHORNN_HOPPER_ASM("fence.proxy.async.shared::cta;" ::: "memory");
 }
-#endif
 
 /// d += a b for 16 x 16 by 16 x 8, by the whole warp: bfloat16 operands, float sums.
 __device__ __forceinline__ void mma_m16n8k16_bf16(float (&d)[4], const unsigned (&a)[4],
@@ -119,4 +124,6 @@ __device__ __forceinline__ unsigned round_to_tf32(float x) {
 }
 
 }  // namespace orthornn::ptx
+
+#undef ORTHORNN_HOPPER_ASM
 #endif

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/back_end.hpp"
 #include "core/parallel.hpp"
+#include "cuda/cells/rollout.hpp"
 #include "linalg/eigen_map.hpp"
 #include "orthornn/core/error.hpp"
 
@@ -70,6 +72,26 @@ void zero_column(MatrixView<T> m, Index j) {
   std::fill(m.column(j), m.column(j) + m.rows, T{0});
 }
 
+/// What both directions tell a GPU.
+template <class T>
+cuda::RolloutArguments<T> cuda_arguments(const Transition<T>& transition, Activation activation,
+                                         TensorView<const std::int32_t> lengths, const T* states,
+                                         const Shape& shape, RolloutCache<T>& cache) {
+  return {.device = transition.device(),
+          .length = shape[0] - 1,
+          .batch = shape[1],
+          .hidden_size = shape[2],
+          .activation = activation,
+          .lengths = lengths.data(),
+          .modrelu_bias = nullptr,
+          .signs = cache.signs.data(),
+          .states = const_cast<T*>(states),  // only the forward direction writes them
+          .h_last = nullptr,
+          .d_h_last = nullptr,
+          .d_states = nullptr,
+          .d_h0 = nullptr};
+}
+
 template <class T>
 void check_states(const Transition<T>& transition, const Shape& states) {
   if (states.rank() == 3 && states[0] >= 1 && states[2] == transition.hidden_size()) return;
@@ -82,6 +104,11 @@ void check_states(const Transition<T>& transition, const Shape& states) {
 template <class T>
 void RolloutCache<T>::reserve(Index length, Index batch, const Transition<T>& transition,
                               Activation activation) {
+  if (z.device() != transition.device()) {
+    z = Tensor<T>({0}, transition.device());
+    y = Tensor<T>({0}, transition.device());
+    signs = Tensor<std::int8_t>({0}, transition.device());
+  }
   z.reserve({length, batch, transition.coefficient_count()});
   if (activation == Activation::abs) signs.reserve({length, batch, transition.hidden_size()});
 }
@@ -95,6 +122,15 @@ void rollout_forward(const Transition<T>& transition, Activation activation, Con
   const Index length = states.shape()[0] - 1;
   const Index batch = states.shape()[1];
   cache.reserve(length, batch, transition, activation);
+  if constexpr (has_cuda_bodies) {
+    if (transition.device().is_cuda()) {
+      auto arguments =
+          cuda_arguments<T>(transition, activation, lengths, states.data(), states.shape(), cache);
+      arguments.modrelu_bias = modrelu_bias.data();
+      arguments.h_last = h_last.data();
+      return cuda::rollout_forward<T>(transition, rollout_way(transition, length, batch), arguments, cache);
+    }
+  }
   // Threads own whole sequences and carry them through all of T with no synchronisation.
   parallel_for(batch, transition.column_grain(), [&](Index first, Index last) {
     const auto live_steps = [&](Index j) { return lengths.empty() ? length : Index{lengths(first + j)}; };
@@ -132,6 +168,16 @@ void rollout_backward(const Transition<T>& transition, Activation activation,
   check_shape("d_h0", d_h0.shape(), {batch, states.shape()[2]});
   if (!d_h_last.empty()) check_shape("d_h_last", d_h_last.shape(), d_h0.shape());
   cache.y.reserve({length, batch, transition.coefficient_count()});
+  if constexpr (has_cuda_bodies) {
+    if (transition.device().is_cuda()) {
+      auto arguments =
+          cuda_arguments<T>(transition, activation, lengths, states.data(), states.shape(), cache);
+      arguments.d_h_last = d_h_last.data();
+      arguments.d_states = d_states.data();
+      arguments.d_h0 = d_h0.data();
+      return cuda::rollout_backward<T>(transition, rollout_way(transition, length, batch), arguments, cache);
+    }
+  }
   parallel_for(batch, transition.column_grain(), [&](Index first, Index last) {
     const auto live_steps = [&](Index j) { return lengths.empty() ? length : Index{lengths(first + j)}; };
     const auto sequences = [&](auto tensor) { return columns_of(tensor).columns(first, last - first); };

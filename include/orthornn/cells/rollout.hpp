@@ -1,11 +1,14 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 
 #include "orthornn/cells/activation.hpp"
 #include "orthornn/orthogonal/transition.hpp"
 
 namespace orthornn {
+
+struct RecordedRollout;
 
 /// What a rollout forward leaves for the rollout backward, besides the states. Sized before the loop; memory
 /// stays.
@@ -16,9 +19,18 @@ struct RolloutCache {
   Tensor<T> y;
   /// sign(a_t) [T, B, N], for abs alone: every other derivative follows from h_t.
   Tensor<std::int8_t> signs;
+  /// On a GPU, the stepwise loops as they were recorded last.
+  std::shared_ptr<RecordedRollout> recorded;
 
+  /// Also takes the device of the transition.
   void reserve(Index length, Index batch, const Transition<T>& transition, Activation activation);
 };
+
+/// The way in which a GPU carries so many sequences of T steps: the one that the transition's execution
+/// names, or the fastest that takes them. `stepwise` on the CPU. Throws ValueError, saying why, where the
+/// named one does not take them.
+template <class T>
+RolloutWay rollout_way(const Transition<T>& transition, Index length, Index batch);
 
 /// h_t = sigma(Q h_{t-1} + a_t) for t = 1 .. T (math.md section 1).
 ///

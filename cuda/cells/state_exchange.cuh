@@ -1,0 +1,117 @@
+#pragma once
+// How the threads of a persistent rollout tell each other the new state: two buffers take turns, one is read
+// while the next is filled.
+
+#include <cstdint>
+
+#include "cuda/core/kernel.cuh"
+#include "cuda/core/ptx.cuh"
+
+namespace orthornn::cuda {
+
+/// Within one block: the state of `Sequences` sequences lies in shared memory, [2][Sequences][Size].
+template <int Size, int Sequences>
+class BlockExchange {
+ public:
+  static constexpr unsigned blocks = 1;
+  static constexpr int rows = Size;
+  static constexpr std::size_t shared_bytes = 2 * sizeof(float) * Size * Sequences;
+
+  BlockExchange() = default;
+  /// `memory` is shared and `shared_bytes` long.
+  explicit __device__ BlockExchange(unsigned char* memory) : states_(reinterpret_cast<float*>(memory)) {}
+  /// After all exchanges of a block have been made, before the first is used.
+  static __device__ void begin() {}
+  /// After the last use of all.
+  static __device__ void end() {}
+  static __device__ unsigned rank() { return 0; }
+
+  /// Says one of this block's rows; `step` counts 0, 1, ..
+  __device__ void store(Index step, int row, int sequence, float value) const {
+    buffer(step)[offset(row, sequence)] = value;
+  }
+  /// All rows of this step have been said. The other buffer has been read by everyone then.
+  __device__ void commit(Index) const { __syncthreads(); }
+  /// All rows of all blocks have arrived.
+  __device__ void receive(Index) const {}
+  /// Where columns `column` .. of the first sequence's state lie. A multiple of `rows` farther on, and
+  /// sequences farther on, they lie `offset` farther.
+  __device__ const float* columns(Index step, int column) const { return buffer(step) + column; }
+  static constexpr __device__ int offset(int column, int sequence) { return sequence * Size + column; }
+
+ private:
+  __device__ float* buffer(Index step) const { return states_ + (step & 1) * Size * Sequences; }
+
+  float* states_ = nullptr;
+};
+
+/// Over a cluster of `Blocks` blocks with 64 rows each: every block sends its slice [Sequences][Stride] by
+/// one bulk copy to each block, itself included, and waits at a barrier in shared memory that counts the
+/// bytes of all slices.
+///
+/// Why nothing is overwritten too early: block A sends step s + 1 after all its threads have read step s, and
+/// B reads A's step s + 1 before it sends s + 2. So when B's s + 2 arrives at A, in the buffer of s, A has
+/// done with it; and when B fills its outgoing slice of s + 2, A has received the one of s.
+template <class ElementType, int Blocks, int Sequences, int Stride = 64>
+class ClusterExchange {
+ public:
+  using Element = ElementType;
+  static constexpr unsigned blocks = Blocks;
+  static constexpr int rows = 64;
+  static constexpr int slice = Sequences * Stride;
+  static constexpr unsigned slice_bytes = slice * sizeof(Element);
+  static constexpr std::size_t barrier_bytes = 128;
+  static constexpr std::size_t shared_bytes = barrier_bytes + 2 * (Blocks + 1) * std::size_t{slice_bytes};
+  static_assert(slice_bytes % 16 == 0, "bulk copies move multiples of 16 bytes");
+
+  ClusterExchange() = default;
+  explicit __device__ ClusterExchange(unsigned char* memory)
+      : barriers_(reinterpret_cast<std::uint64_t*>(memory)),
+        arrived_(reinterpret_cast<Element*>(memory + barrier_bytes)),
+        outgoing_(arrived_ + 2 * Blocks * slice) {
+    if (threadIdx.x != 0) return;
+    for (int i = 0; i < 2; ++i) {
+      ptx::mbarrier_initialize(barriers_ + i, 1);
+      ptx::mbarrier_arrive_expect(barriers_ + i, Blocks * slice_bytes);
+    }
+    ptx::mbarrier_fence_initialization();
+  }
+  static __device__ void begin() { ptx::cluster_synchronize(); }
+  /// No block may end while others still write to its shared memory.
+  static __device__ void end() { ptx::cluster_synchronize(); }
+  static __device__ unsigned rank() { return ptx::cluster_rank(); }
+
+  __device__ void store(Index step, int row, int sequence, Element value) const {
+    outgoing_[(step & 1) * slice + sequence * Stride + row] = value;
+  }
+  __device__ void commit(Index step) const {
+    ptx::fence_proxy_async();
+    __syncthreads();
+    if (threadIdx.x < Blocks) {
+      // Each block begins with another receiver.
+      const unsigned own = rank();
+      const unsigned receiver = (threadIdx.x + own) % Blocks;
+      ptx::copy_bulk_to_rank(arrived_ + ((step & 1) * Blocks + own) * slice, outgoing_ + (step & 1) * slice,
+                             slice_bytes, barriers_ + (step & 1), receiver);
+    }
+  }
+  __device__ void receive(Index step) const {
+    std::uint64_t* barrier = barriers_ + (step & 1);
+    ptx::mbarrier_wait(barrier, static_cast<unsigned>(step >> 1) & 1);
+    // For step + 2, whose slices nobody can send before this block has sent step + 1.
+    if (threadIdx.x == 0) ptx::mbarrier_arrive_expect(barrier, Blocks * slice_bytes);
+  }
+  __device__ const Element* columns(Index step, int column) const {
+    return arrived_ + (step & 1) * Blocks * slice + column / rows * slice + column % rows;
+  }
+  static constexpr __device__ int offset(int column, int sequence) {
+    return column / rows * slice + sequence * Stride;
+  }
+
+ private:
+  std::uint64_t* barriers_ = nullptr;
+  Element* arrived_ = nullptr;
+  Element* outgoing_ = nullptr;
+};
+
+}  // namespace orthornn::cuda

@@ -1,0 +1,70 @@
+#include "cuda/core/graph.hpp"
+
+#include <utility>
+
+#include "cuda/core/check.hpp"
+#include "cuda/core/context.hpp"
+#include "cuda/core/device.hpp"
+
+namespace orthornn::cuda {
+
+Graph::Graph(Graph&& other) noexcept
+    : device_(other.device_), executable_(std::exchange(other.executable_, nullptr)) {}
+
+Graph& Graph::operator=(Graph&& other) noexcept {
+  std::swap(device_, other.device_);
+  std::swap(executable_, other.executable_);
+  return *this;
+}
+
+Graph::~Graph() {
+  // As in release: at the end of a process there may be no driver to ask, and nobody to tell.
+  if (executable_ != nullptr &&
+      cudaGraphExecDestroy(static_cast<cudaGraphExec_t>(executable_)) != cudaSuccess) {
+    cudaGetLastError();
+  }
+}
+
+void Graph::record(Device device, const std::function<void()>& operations) {
+  *this = Graph();  // even if what follows throws
+  const cudaStream_t stream = context(device).stream();
+  cudaGraph_t graph = nullptr;
+  check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+  try {
+    operations();
+  } catch (...) {
+    cudaStreamEndCapture(stream, &graph);
+    if (graph != nullptr) cudaGraphDestroy(graph);
+    cudaGetLastError();
+    throw;
+  }
+  check(cudaStreamEndCapture(stream, &graph));
+  cudaGraphExec_t executable = nullptr;
+  const cudaError_t status = cudaGraphInstantiate(&executable, graph, 0);
+  cudaGraphDestroy(graph);
+  check(status);
+  device_ = device;
+  executable_ = executable;
+}
+
+void Graph::launch() const {
+  check(cudaGraphLaunch(static_cast<cudaGraphExec_t>(executable_), context(device_).stream()));
+}
+
+bool is_recording(Device device) { return context(device).is_recording(); }
+
+void RepeatedOperations::run(Device device, Key key, const std::function<void()>& operations) {
+  if (is_recording(device)) return operations();
+  if (key != key_ || memory_changes(device) != memory_changes_) {
+    // Directly: what the operations need may still have to be allocated, which a recording forbids.
+    graph_ = Graph();
+    operations();
+    key_ = std::move(key);
+    memory_changes_ = memory_changes(device);
+    return;
+  }
+  if (graph_.empty()) graph_.record(device, operations);
+  graph_.launch();
+}
+
+}  // namespace orthornn::cuda

@@ -1,0 +1,51 @@
+#pragma once
+
+#include "cuda/core/kernel.cuh"
+
+namespace orthornn::cuda {
+
+/// Sums `Count` values over groups of `Lanes` neighbouring lanes, and leaves in each lane only its share of
+/// the sums: every exchange halves the values along with the lanes that still have to meet, so that Count
+/// values cost about Count + log2(Lanes) shuffles, where butterflies of their own would cost Count *
+/// log2(Lanes).
+template <int Count, int Lanes>
+struct ReduceScatter {
+  static constexpr bool halves = Count % 2 == 0 && Lanes > 1;
+  using Next = ReduceScatter<halves ? Count / 2 : Count, Lanes / 2>;
+  /// Sums that are left in a lane, in the first elements of the array.
+  static constexpr int left = Next::left;
+  /// Neighbouring lanes that are left with the same ones.
+  static constexpr int copies = halves ? Next::copies : 2 * Next::copies;
+
+  static __device__ __forceinline__ void run(float* values, unsigned lane) {
+    constexpr int distance = Lanes / 2;
+    if constexpr (halves) {
+      const bool upper = (lane & distance) != 0;
+#pragma unroll
+      for (int i = 0; i < Count / 2; ++i) {
+        const float given = upper ? values[i] : values[i + Count / 2];
+        const float kept = upper ? values[i + Count / 2] : values[i];
+        values[i] = kept + __shfl_xor_sync(whole_warp, given, distance);
+      }
+    } else {
+#pragma unroll
+      for (int i = 0; i < Count; ++i) values[i] += __shfl_xor_sync(whole_warp, values[i], distance);
+    }
+    Next::run(values, lane);
+  }
+
+  /// Number, among the Count, of the first value that is left in this lane.
+  static __device__ __forceinline__ int first(unsigned lane) {
+    return ((lane & (Lanes / 2)) != 0 && halves ? Count / 2 : 0) + Next::first(lane);
+  }
+};
+
+template <int Count>
+struct ReduceScatter<Count, 1> {
+  static constexpr int left = Count;
+  static constexpr int copies = 1;
+  static __device__ __forceinline__ void run(float*, unsigned) {}
+  static __device__ __forceinline__ int first(unsigned) { return 0; }
+};
+
+}  // namespace orthornn::cuda

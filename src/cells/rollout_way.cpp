@@ -1,0 +1,63 @@
+#include <fmt/format.h>
+
+#include <optional>
+#include <type_traits>
+
+#include "core/back_end.hpp"
+#include "cuda/cells/persistent_rollout.hpp"
+#include "orthornn/cells/rollout.hpp"
+
+namespace orthornn {
+namespace {
+
+/// Why a way does not take these sizes; nullopt where it does.
+template <class T>
+std::optional<std::string> obstacle(RolloutWay way, const Transition<T>& transition, Index length,
+                                    Index batch) {
+  if (way == RolloutWay::stepwise) return std::nullopt;
+  if constexpr (!std::is_same_v<T, float>) return "it computes in float alone";
+  if (transition.dense_matrix().data == nullptr) {
+    return fmt::format("the transition is applied in its {} form, not as a matrix", transition.form());
+  }
+  const Execution& execution = transition.execution();
+  const Index n = transition.hidden_size();
+  if (way == RolloutWay::cluster && !cuda::has_clusters(execution.device)) {
+    return "this GPU has no thread-block clusters (compute capability 9.0)";
+  }
+  const Index largest = way == RolloutWay::resident              ? cuda::largest_resident_size
+                        : execution.precision == Precision::bf16 ? cuda::largest_bf16_cluster_size
+                                                                 : cuda::largest_cluster_size;
+  if (n > largest) {
+    return fmt::format("hidden size {} is above {}, the largest for {}", n, largest,
+                       name_of(execution.precision));
+  }
+  if (!cuda::fits_persistent_rollout(length, batch, n))
+    return "there are more than 2^31 steps or numbers in a step";
+  return std::nullopt;
+}
+
+}  // namespace
+
+template <class T>
+RolloutWay rollout_way(const Transition<T>& transition, Index length, Index batch) {
+  if constexpr (has_cuda_bodies) {
+    const RolloutWay asked = transition.execution().rollout;
+    if (!transition.device().is_cuda()) return RolloutWay::stepwise;
+    if (asked != RolloutWay::automatic) {
+      if (const auto reason = obstacle(asked, transition, length, batch)) {
+        throw ValueError(fmt::format("the rollout cannot be {}: {}; use automatic", name_of(asked), *reason));
+      }
+      return asked;
+    }
+    // The fewer multiprocessors share a state, the less a step waits.
+    for (const RolloutWay way : {RolloutWay::resident, RolloutWay::cluster}) {
+      if (!obstacle(way, transition, length, batch)) return way;
+    }
+  }
+  return RolloutWay::stepwise;
+}
+
+template RolloutWay rollout_way<float>(const Transition<float>&, Index, Index);
+template RolloutWay rollout_way<double>(const Transition<double>&, Index, Index);
+
+}  // namespace orthornn

@@ -1,0 +1,333 @@
+// Every way through time on a GPU against the recurrence written as a loop in double. Where the precision
+// rounds the operands of the product, so does the loop: what is left to differ is the rounding of sums, in
+// every precision.
+
+#include <cmath>
+#include <optional>
+
+#include "orthornn/cells/rollout.hpp"
+#include "support/catch.hpp"
+#include "support/check_says.hpp"
+#include "support/errors.hpp"
+#include "support/gpu.hpp"
+#include "support/random_tensor.hpp"
+#include "support/tolerances.hpp"
+
+namespace orthornn::testing {
+namespace {
+
+/// To the nearest number with so many bits, ties to even or away, which differ in ties alone.
+double round_to_bits(double x, int bits) {
+  int exponent = 0;
+  const double fraction = std::frexp(x, &exponent);
+  return std::ldexp(std::nearbyint(std::ldexp(fraction, bits)), exponent - bits);
+}
+
+double rounded_operand(double x, Precision precision) {
+  if (precision == Precision::bf16) return round_to_bits(x, 8);
+  if (precision == Precision::tf32) return round_to_bits(x, 11);
+  return x;
+}
+
+double sigma(Activation activation, double a, double m) {
+  switch (activation) {
+    case Activation::tanh:
+      return std::tanh(a);
+    case Activation::relu:
+      return std::max(a, 0.0);
+    case Activation::abs:
+      return std::abs(a);
+    case Activation::modrelu:
+      return a == 0 ? 0 : std::copysign(std::max(std::abs(a) + m, 0.0), a);
+    case Activation::identity:
+      return a;
+  }
+  return NAN;
+}
+
+/// sigma' from h and from the sign of a.
+double slope(Activation activation, double h, int sign) {
+  switch (activation) {
+    case Activation::tanh:
+      return 1 - h * h;
+    case Activation::relu:
+      return h > 0;
+    case Activation::abs:
+      return sign;
+    case Activation::modrelu:
+      return h != 0;
+    case Activation::identity:
+      return 1;
+  }
+  return NAN;
+}
+
+struct Sizes {
+  Index n, batch, length;
+};
+
+/// The numbers of one rollout, forward and backward, in host memory.
+template <class T>
+struct Numbers {
+  Tensor<T> q, modrelu_bias, states, h_last, d_states, d_h_last, d_h0;
+  Tensor<std::int32_t> lengths;
+  Tensor<std::int8_t> signs;
+};
+
+/// float: what a GPU is given. States hold h_0 and W x_t + b.
+Numbers<float> random_numbers(const Sizes& sizes, bool with_lengths, std::uint64_t seed) {
+  const auto [n, batch, length] = sizes;
+  Numbers<float> x;
+  x.q.resize({n, n});
+  make_transition<float>(Unconstrained{Init::haar}, n)->initialize(seed, x.q);
+  x.modrelu_bias = normal_tensor<float>({n}, seed + 1, 0.1);
+  x.states = normal_tensor<float>({length + 1, batch, n}, seed + 2, 0.5);
+  x.d_states = normal_tensor<float>({length, batch, n}, seed + 3);
+  x.d_h_last = normal_tensor<float>({batch, n}, seed + 4);
+  x.h_last.resize({batch, n});
+  x.d_h0.resize({batch, n});
+  if (with_lengths) {
+    x.lengths.resize({batch});
+    RandomStream random(seed, RandomPurpose::evaluation);
+    for (std::int32_t& live : x.lengths)
+      live = static_cast<std::int32_t>(random.integer(static_cast<std::uint32_t>(length + 1)));
+  }
+  return x;
+}
+
+Tensor<double> in_double(const Tensor<float>& x) {
+  Tensor<double> result(x.shape());
+  std::copy(x.begin(), x.end(), result.begin());
+  return result;
+}
+
+/// The loop. Backward starts from the states that the GPU reached, so that a slope that jumps jumps for both.
+Numbers<double> expected(const Numbers<float>& given, const Numbers<float>& found, Activation activation,
+                         Precision precision) {
+  Numbers<double> x;
+  x.states = in_double(given.states);
+  x.d_states = in_double(given.d_states);
+  x.h_last = in_double(given.h_last);
+  x.d_h0.resize(given.d_h0.shape());
+  x.q = in_double(given.q);
+  for (double& value : x.q) value = rounded_operand(value, precision);
+  const Index length = x.d_states.shape()[0], batch = x.d_states.shape()[1], n = x.d_states.shape()[2];
+  x.signs.resize({length, batch, n});
+  Tensor<double> operand(Shape{n}), carried(Shape{n});
+  for (Index b = 0; b < batch; ++b) {
+    const Index live = given.lengths.empty() ? length : given.lengths(b);
+    const auto keep = [&](Index t) {
+      for (Index i = 0; i < n && t == live; ++i) x.h_last(b, i) = x.states(t, b, i);
+    };
+    keep(0);
+    for (Index t = 0; t < length; ++t) {
+      for (Index k = 0; k < n; ++k) operand(k) = rounded_operand(x.states(t, b, k), precision);
+      for (Index i = 0; i < n; ++i) {
+        double a = x.states(t + 1, b, i);
+        for (Index k = 0; k < n; ++k) a += x.q(i, k) * operand(k);
+        x.signs(t, b, i) = static_cast<std::int8_t>((a > 0) - (a < 0));
+        x.states(t + 1, b, i) = t < live ? sigma(activation, a, double(given.modrelu_bias(i))) : 0;
+      }
+      keep(t + 1);
+    }
+    std::fill(carried.begin(), carried.end(), 0.0);
+    for (Index t = length - 1; t >= 0; --t) {
+      for (Index i = 0; i < n; ++i) {
+        double e = x.d_states(t, b, i) + carried(i);
+        if (t + 1 == live && !given.d_h_last.empty()) e += double(given.d_h_last(b, i));
+        const int sign = found.signs.empty() ? 0 : found.signs(t, b, i);
+        x.d_states(t, b, i) = t < live ? slope(activation, double(found.states(t + 1, b, i)), sign) * e : 0;
+        operand(i) = rounded_operand(x.d_states(t, b, i), precision);
+      }
+      for (Index k = 0; k < n; ++k) {
+        carried(k) = 0;
+        for (Index i = 0; i < n; ++i) carried(k) += x.q(i, k) * operand(i);
+      }
+    }
+    for (Index i = 0; i < n; ++i) {
+      x.d_h0(b, i) = carried(i) + (live == 0 && !given.d_h_last.empty() ? double(given.d_h_last(b, i)) : 0);
+    }
+  }
+  return x;
+}
+
+/// What the GPU makes of them.
+Numbers<float> found_on(const Execution& execution, const Numbers<float>& given, Activation activation) {
+  const Device device = execution.device;
+  const Tensor<float> q = given.q.copy(device), modrelu_bias = given.modrelu_bias.copy(device);
+  const Tensor<float> d_h_last = given.d_h_last.copy(device);
+  const Tensor<std::int32_t> lengths = given.lengths.copy(device);
+  Tensor<float> states = given.states.copy(device), d_states = given.d_states.copy(device);
+  Tensor<float> h_last(given.h_last.shape(), device), d_h0(given.d_h0.shape(), device);
+  const auto transition = make_transition<float>(Unconstrained{}, given.q.shape()[0], execution);
+  transition->prepare(q);
+  RolloutCache<float> cache;
+  rollout_forward<float>(*transition, activation, modrelu_bias, lengths, states, h_last, cache);
+  rollout_backward<float>(*transition, activation, lengths, states, d_h_last, d_states, d_h0, cache);
+  Numbers<float> result;
+  result.states = states.copy(Device::cpu());
+  result.d_states = d_states.copy(Device::cpu());
+  result.h_last = h_last.copy(Device::cpu());
+  result.d_h0 = d_h0.copy(Device::cpu());
+  if (activation == Activation::abs) result.signs = cache.signs.copy(Device::cpu());
+  return result;
+}
+
+/// Relative, after T steps: the rounding of sums adds up as in tolerance::reference_float. An operand that
+/// falls on the other side of a rounding is off by a whole unit of the operand's precision (u): a share error
+/// / u of them is, so the norm moves by sqrt(error u).
+double bound(const Sizes& sizes, Precision precision) {
+  const double sums = tolerance::reference_float(sizes.length, sizes.n, 4);
+  const double unit = precision == Precision::bf16 ? 0x1p-8 : precision == Precision::tf32 ? 0x1p-11 : 0;
+  return sums + 4 * std::sqrt(sums * unit);
+}
+
+void check_rollout(const Execution& execution, const Sizes& sizes, Activation activation, bool with_lengths,
+                   bool with_d_h_last) {
+  Numbers<float> given = random_numbers(sizes, with_lengths, 17 + static_cast<std::uint64_t>(sizes.n));
+  if (!with_d_h_last) given.d_h_last = Tensor<float>();
+  const Numbers<float> found = found_on(execution, given, activation);
+  const Numbers<double> loop = expected(given, found, activation, execution.precision);
+  INFO(name_of(execution.rollout) << " " << name_of(execution.precision) << " " << name_of(activation)
+                                  << " N " << sizes.n << " B " << sizes.batch << " T " << sizes.length
+                                  << " lengths " << with_lengths);
+  const double forward =
+      tolerance::with_kinks(bound(sizes, execution.precision), sizes.n * sizes.batch * sizes.length);
+  CHECK(relative_error(found.states, loop.states) < forward);
+  CHECK(relative_error(found.h_last, loop.h_last) < forward);
+  CHECK(relative_error(found.d_states, loop.d_states) < bound(sizes, execution.precision));
+  CHECK(relative_error(found.d_h0, loop.d_h0) < bound(sizes, execution.precision));
+}
+
+/// Each activation once, with and without lengths and a gradient of the last state.
+void check_all(const Execution& execution, const Sizes& sizes) {
+  check_rollout(execution, sizes, Activation::tanh, false, true);
+  check_rollout(execution, sizes, Activation::relu, true, true);
+  check_rollout(execution, sizes, Activation::abs, true, false);
+  check_rollout(execution, sizes, Activation::modrelu, false, false);
+  check_rollout(execution, sizes, Activation::identity, true, true);
+}
+
+}  // namespace
+
+TEST_CASE("a rollout in one multiprocessor is the recurrence", "[cuda][rollout]") {
+  const auto device = gpu();
+  if (!device) return;
+  const Execution execution{*device, Precision::fp32, RolloutWay::resident};
+  for (const Sizes& sizes : {Sizes{1, 1, 1}, Sizes{7, 3, 2}, Sizes{33, 3, 9}, Sizes{64, 2, 5},
+                             Sizes{100, 1, 6}, Sizes{129, 2, 5}, Sizes{190, 3, 6}, Sizes{192, 1, 3}}) {
+    check_all(execution, sizes);
+  }
+  // More sequences than multiprocessors: two at a time.
+  check_rollout(execution, {7, 200, 3}, Activation::modrelu, true, true);
+  check_rollout(execution, {190, 135, 2}, Activation::tanh, false, true);
+}
+
+TEST_CASE("a rollout over a cluster is the recurrence", "[cuda][rollout]") {
+  const auto device = gpu();
+  if (!device) return;
+  const Execution execution{*device, Precision::fp32, RolloutWay::cluster};
+  for (const Sizes& sizes :
+       {Sizes{1, 1, 1}, Sizes{7, 3, 2}, Sizes{193, 3, 5}, Sizes{256, 1, 4}, Sizes{500, 2, 3}}) {
+    check_all(execution, sizes);
+  }
+  // Every number of sequences a cluster that there is: 1, 2, 4, 6, 9, 12, 16, and several turns.
+  for (const Index batch : {31, 62, 124, 130, 186, 279, 372, 500}) {
+    check_rollout(execution, {33, batch, 3}, Activation::modrelu, true, true);
+  }
+}
+
+TEST_CASE("a rollout on tensor cores is the recurrence of rounded operands", "[cuda][rollout]") {
+  const auto device = gpu();
+  if (!device) return;
+  for (const Precision precision : {Precision::tf32, Precision::bf16}) {
+    const Execution execution{*device, precision, RolloutWay::cluster};
+    for (const Sizes& sizes : {Sizes{1, 1, 1}, Sizes{7, 3, 2}, Sizes{193, 9, 5}, Sizes{500, 3, 3}}) {
+      check_all(execution, sizes);
+    }
+    // One, two and three tiles of eight sequences, and several turns.
+    for (const Index batch : {31, 280, 512, 800}) {
+      check_rollout(execution, {33, batch, 3}, Activation::modrelu, true, true);
+    }
+  }
+  check_all({*device, Precision::bf16, RolloutWay::cluster}, {1000, 3, 2});
+}
+
+TEST_CASE("a rollout step by step is the recurrence", "[cuda][rollout]") {
+  const auto device = gpu();
+  if (!device) return;
+  const Execution execution{*device, Precision::fp32, RolloutWay::stepwise};
+  for (const Sizes& sizes : {Sizes{1, 1, 1}, Sizes{7, 3, 2}, Sizes{190, 5, 6}, Sizes{300, 2, 4}}) {
+    check_all(execution, sizes);
+  }
+}
+
+TEST_CASE("rollouts of the sizes that are trained are the recurrence", "[cuda][rollout][slow]") {
+  const auto device = gpu();
+  if (!device) return;
+  const Sizes copying{190, 128, 1020}, mnist{512, 128, 100}, large{1024, 128, 40};
+  check_rollout({*device, Precision::fp32, RolloutWay::resident}, copying, Activation::modrelu, true, true);
+  check_rollout({*device, Precision::fp32, RolloutWay::stepwise}, copying, Activation::modrelu, true, true);
+  for (const Precision precision : {Precision::fp32, Precision::tf32, Precision::bf16}) {
+    check_rollout({*device, precision, RolloutWay::cluster}, mnist, Activation::tanh, true, true);
+  }
+  check_rollout({*device, Precision::bf16, RolloutWay::cluster}, large, Activation::modrelu, true, true);
+  check_rollout({*device, Precision::tf32, RolloutWay::stepwise}, large, Activation::abs, false, true);
+}
+
+TEST_CASE("a rollout repeated has the same bits, recorded or not", "[cuda][rollout]") {
+  const auto device = gpu();
+  if (!device) return;
+  const Sizes sizes{100, 9, 7};
+  const Numbers<float> given = random_numbers(sizes, true, 5);
+  for (const RolloutWay way : {RolloutWay::resident, RolloutWay::cluster, RolloutWay::stepwise}) {
+    for (const Precision precision : {Precision::fp32, Precision::bf16}) {
+      const Execution execution{*device, precision, way};
+      const auto transition = make_transition<float>(Unconstrained{}, sizes.n, execution);
+      const Tensor<float> q = given.q.copy(*device), bias = given.modrelu_bias.copy(*device);
+      const Tensor<std::int32_t> lengths = given.lengths.copy(*device);
+      transition->prepare(q);
+      RolloutCache<float> cache;
+      Tensor<float> states = given.states.copy(*device), h_last(given.h_last.shape(), *device);
+      std::optional<Tensor<float>> first;
+      // Directly, recorded, and from the recording.
+      for (int i = 0; i < 4; ++i) {
+        copy<float>(given.states, states);
+        rollout_forward<float>(*transition, Activation::modrelu, bias, lengths, states, h_last, cache);
+        Tensor<float> result = states.copy(Device::cpu());
+        if (!first) {
+          first = std::move(result);
+        } else {
+          CHECK(equal(result, *first));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("a way that does not take the sizes says so", "[cuda][rollout]") {
+  const auto device = gpu();
+  if (!device) return;
+  const auto way = [&](Index n, const Execution& execution,
+                       const TransitionOptions& options = Unconstrained{}) {
+    return rollout_way(*make_transition<float>(options, n, execution), 10, 4);
+  };
+  using enum RolloutWay;
+  CHECK(way(192, *device) == resident);
+  CHECK(way(193, *device) == cluster);
+  CHECK(way(512, *device) == cluster);
+  CHECK(way(513, *device) == stepwise);
+  CHECK(way(513, {*device, Precision::bf16}) == cluster);
+  CHECK(way(1025, {*device, Precision::bf16}) == stepwise);
+  CHECK(way(64, *device, HouseholderProduct{}) == stepwise);
+  CHECK(rollout_way(*make_transition<double>(Unconstrained{}, 64, *device), 10, 4) == stepwise);
+  check_says<ValueError>([&] { way(193, {*device, Precision::fp32, resident}); }, {"193"});
+  check_says<ValueError>([&] { way(1025, {*device, Precision::bf16, cluster}); }, {"1025"});
+  check_says<ValueError>(
+      [&] {
+        way(64, {*device, Precision::fp32, resident}, HouseholderProduct{});
+      },
+      {"sequential"});
+}
+
+}  // namespace orthornn::testing
