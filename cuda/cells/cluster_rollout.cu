@@ -13,7 +13,7 @@ constexpr int steps_ahead = 1;
 template <Direction direction, int Blocks, int Group, int Groups, bool insist = false>
 bool start(Context& gpu, const RolloutArguments<float>& arguments, const float* q) {
   using Tile = PersistentTile<lanes, 2 * Blocks>;
-  using Exchange = ClusterExchange<float, Blocks, Group>;
+  using Exchange = ClusterExchange<float, Blocks, 64, Group>;
   return start_in_one_turn(gpu, persistent_rollout<direction, Tile, Exchange, Group, Groups, steps_ahead>,
                            Blocks, Tile::threads(Exchange::rows), Groups * Exchange::shared_bytes,
                            Group * Groups, insist, arguments, q);

@@ -8,7 +8,7 @@ namespace orthornn::cuda {
 
 /// Q in the registers of one multiprocessor.
 inline constexpr Index largest_resident_size = 192;
-/// Q in the registers of a cluster of 4, 8 or 16 multiprocessors.
+/// Q on the chips of a cluster of at most 8 multiprocessors.
 inline constexpr Index largest_cluster_size = 512;
 inline constexpr Index largest_bf16_cluster_size = 1024;
 

@@ -45,19 +45,19 @@ class BlockExchange {
   float* states_ = nullptr;
 };
 
-/// Over a cluster of `Blocks` blocks with 64 rows each: every block sends its slice [Sequences][Stride] by
-/// one bulk copy to each block, itself included, and waits at a barrier in shared memory that counts the
+/// Over a cluster of `Blocks` blocks with `Rows` rows each: every block sends its slice [Sequences][Stride]
+/// by one bulk copy to each block, itself included, and waits at a barrier in shared memory that counts the
 /// bytes of all slices.
 ///
 /// Why nothing is overwritten too early: block A sends step s + 1 after all its threads have read step s, and
 /// B reads A's step s + 1 before it sends s + 2. So when B's s + 2 arrives at A, in the buffer of s, A has
 /// done with it; and when B fills its outgoing slice of s + 2, A has received the one of s.
-template <class ElementType, int Blocks, int Sequences, int Stride = 64>
+template <class ElementType, int Blocks, int Rows, int Sequences, int Stride = Rows>
 class ClusterExchange {
  public:
   using Element = ElementType;
   static constexpr unsigned blocks = Blocks;
-  static constexpr int rows = 64;
+  static constexpr int rows = Rows;
   static constexpr int slice = Sequences * Stride;
   static constexpr unsigned slice_bytes = slice * sizeof(Element);
   static constexpr std::size_t barrier_bytes = 128;

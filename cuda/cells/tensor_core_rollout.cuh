@@ -56,24 +56,43 @@ struct Tf32Operand {
   }
 };
 
-/// Rows of a slice are padded by 16 bytes, so that the eight sequences and four depths that a warp reads at
-/// once lie in 32 different banks.
-template <class Operand>
-inline constexpr int padded_rows = 64 + 16 / static_cast<int>(sizeof(typename Operand::Element));
-
-/// What a tile of eight sequences exchanges.
-template <class Operand, int Blocks>
-using TileExchange = ClusterExchange<typename Operand::Element, Blocks, 8, padded_rows<Operand>>;
-
+/// A block has 128 rows of Q: two units of 64.
+inline constexpr int unit_rows = 64;
+inline constexpr int units = 2;
 inline constexpr unsigned tensor_core_threads = 256;
-/// Shared memory in which the two halves of the columns meet, for each tile.
-inline constexpr std::size_t partial_bytes = 2 * sizeof(float) * tensor_core_threads;
 
-/// The recurrence on tensor cores, N padded to 64 * Blocks, over a cluster of Blocks blocks, which carries
+/// What a tile of eight sequences exchanges. Rows of a slice are padded by 16 bytes, so that the eight
+/// sequences and four depths that a warp reads at once lie in 32 different banks.
+template <class Operand, int Blocks>
+using TileExchange =
+    ClusterExchange<typename Operand::Element, Blocks, units * unit_rows, 8,
+                    units * unit_rows + 16 / static_cast<int>(sizeof(typename Operand::Element))>;
+
+/// The shared memory of a block.
+template <class Operand, int Blocks, int Tiles>
+struct TensorCoreMemory {
+  /// Steps of the product: each half of a block's warps takes half of the columns.
+  static constexpr int half_columns = Blocks * units * unit_rows / 2;
+  static constexpr int depths = half_columns / Operand::depth;
+  /// Of 255 registers a thread, 128 are for Q. Where two units do not fit, the second is kept here.
+  static constexpr bool second_unit_is_shared = depths * 4 * units > 128;
+
+  static constexpr std::size_t weights =
+      second_unit_is_shared ? std::size_t{depths} * sizeof(uint4) * tensor_core_threads : 0;
+  static constexpr std::size_t exchanges = Tiles * TileExchange<Operand, Blocks>::shared_bytes;
+  /// Where the two halves of a sum meet.
+  static constexpr std::size_t partial = sizeof(float) * Tiles * units * 2 * tensor_core_threads;
+  static constexpr std::size_t bytes = weights + exchanges + partial;
+};
+
+/// The recurrence on tensor cores, N padded to 128 * Blocks, over a cluster of Blocks blocks, which carries
 /// `Tiles` tiles of eight sequences. Tiles have nothing to do with one another: while the state of one
-/// travels, the next is multiplied. The eight warps of a block hold its 64 rows of Q (or Q^T) as operands in
-/// registers: warp w rows 16 (w % 4) .. + 15 and half w / 4 of the columns. The two halves of a sum meet in
-/// shared memory, where each warp of a pair finishes one half of their 16 rows.
+/// travels, the next is multiplied. The eight warps of a block hold its rows of Q (or Q^T) as operands: warp
+/// w has, of each unit, rows 16 (w % 4) .. + 15 and half w / 4 of the columns. The two halves of a sum meet
+/// in shared memory, where each warp of a pair finishes one half of their 16 rows.
+///
+/// Blocks are as few as hold Q: what a block receives each step is N times the sequences of its cluster, and
+/// that is what a step takes longest.
 ///
 /// Only what is multiplied is rounded: sums, activations and the states that are kept are float.
 template <Direction direction, class Operand, int Blocks, int Tiles>
@@ -81,104 +100,128 @@ __global__ void __launch_bounds__(tensor_core_threads, 1)
     tensor_core_rollout(RolloutArguments<float> arguments, const float* q) {
   using Element = RolloutElement<float, direction>;
   using Exchange = TileExchange<Operand, Blocks>;
+  using Memory = TensorCoreMemory<Operand, Blocks, Tiles>;
   constexpr bool forward = direction == Direction::forward;
-  constexpr int half_columns = 32 * Blocks;
-  constexpr int depths = half_columns / Operand::depth;
-  constexpr int row_tiles = 4;
+  constexpr int row_tiles = unit_rows / 16;
+  constexpr int half_columns = Memory::half_columns, depths = Memory::depths;
+  constexpr int register_units = Memory::second_unit_is_shared ? 1 : units;
+  constexpr int owned = 2 * units;
 
+  unsigned char* const memory = dynamic_shared_memory();
+  uint4* const shared_weights = reinterpret_cast<uint4*>(memory) + threadIdx.x;
   Exchange exchanges[Tiles];
 #pragma unroll
   for (int tile = 0; tile < Tiles; ++tile) {
-    exchanges[tile] = Exchange(dynamic_shared_memory() + tile * Exchange::shared_bytes);
+    exchanges[tile] = Exchange(memory + Memory::weights + tile * Exchange::shared_bytes);
   }
   Exchange::begin();
-  float* const partial = reinterpret_cast<float*>(dynamic_shared_memory() + Tiles * Exchange::shared_bytes);
+  float* const partial = reinterpret_cast<float*>(memory + Memory::weights + Memory::exchanges);
   const int lane = static_cast<int>(threadIdx.x % warp_size),
             warp = static_cast<int>(threadIdx.x / warp_size);
   const int g = lane / 4, l = lane % 4;
   const int row_tile = warp % row_tiles, half = warp / row_tiles;
-  const Index first_row = Index{Exchange::rank()} * Exchange::rows + row_tile * 16;
+  const Index first_row = Index{Exchange::rank()} * Exchange::rows;
   const Index first_sequence = Index{blockIdx.x / Blocks} * 8 * Tiles;
   const Index n = arguments.hidden_size;
 
-  // 1. The operands that stay.
-  unsigned weights[depths][4];
+  // 1. The operands that stay: where they are shared, each thread reads back what it wrote.
+  const auto operand = [&](int unit, int k, int i) {
+    return Operand::left(i, g, l, [&](int r, int c) {
+      const Index row = first_row + unit * unit_rows + row_tile * 16 + r;
+      const Index column = half * half_columns + k * Operand::depth + c;
+      return row < n && column < n ? (forward ? q[row * n + column] : q[column * n + row]) : 0.0f;
+    });
+  };
+  unsigned weights[register_units][depths][4];
 #pragma unroll
   for (int k = 0; k < depths; ++k) {
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      weights[k][i] = Operand::left(i, g, l, [&](int r, int c) {
-        const Index row = first_row + r, column = half * half_columns + k * Operand::depth + c;
-        return row < n && column < n ? (forward ? q[row * n + column] : q[column * n + row]) : 0.0f;
-      });
+#pragma unroll
+      for (int unit = 0; unit < register_units; ++unit) weights[unit][k][i] = operand(unit, k, i);
     }
+  }
+  for (int k = 0; k < depths && register_units < units; ++k) {
+    shared_weights[k * tensor_core_threads] =
+        make_uint4(operand(1, k, 0), operand(1, k, 1), operand(1, k, 2), operand(1, k, 3));
   }
 
-  // 2. The elements that this thread finishes: one row, two neighbouring sequences of each tile.
-  const int row = g + 8 * half;
-  Element elements[Tiles][2];
+  // 2. The elements that this thread finishes: a row of each unit, two neighbouring sequences of each tile.
+  const int row = row_tile * 16 + g + 8 * half;
+  const auto row_of = [&](int i) { return i / 2 * unit_rows + row; };
+  const auto sequence_of = [&](int i) { return 2 * l + i % 2; };
+  Element elements[Tiles][owned];
 #pragma unroll
   for (int tile = 0; tile < Tiles; ++tile) {
-    for (int i = 0; i < 2; ++i) {
-      elements[tile][i] = Element(arguments, first_row + row, first_sequence + tile * 8 + 2 * l + i);
+#pragma unroll
+    for (int i = 0; i < owned; ++i) {
+      elements[tile][i] =
+          Element(arguments, first_row + row_of(i), first_sequence + tile * 8 + sequence_of(i));
     }
   }
-  const auto publish = [&](Index step, int tile, const float(&x)[2]) {
-    for (int i = 0; i < 2; ++i)
-      exchanges[tile].store(step, row_tile * 16 + row, 2 * l + i, Operand::round(x[i]));
+  const auto publish = [&](Index step, int tile, const float(&x)[owned]) {
+#pragma unroll
+    for (int i = 0; i < owned; ++i)
+      exchanges[tile].store(step, row_of(i), sequence_of(i), Operand::round(x[i]));
     exchanges[tile].commit(step);
   };
 
   /// (Q x)_row, or (Q^T x)_row, for this thread's elements of a tile.
-  const auto multiply = [&](Index step, int tile, float(&products)[2]) {
-    // Four sums take turns: an instruction need not wait for the one before it.
-    constexpr int chains = 4;
-    float sums[chains][4] = {};
+  const auto multiply = [&](Index step, int tile, float(&products)[owned]) {
+    // Two sums of each unit take turns: an instruction need not wait for the one before it.
+    float sums[units][2][4] = {};
     const auto* const state = exchanges[tile].columns(step, half * half_columns) + Exchange::offset(0, g);
 #pragma unroll
     for (int k = 0; k < depths; ++k) {
       const int column = k * Operand::depth;
       unsigned x[2];
       Operand::right(x, state + Exchange::offset(column, 0) + column % Exchange::rows, l);
-      Operand::multiply_add(sums[k % chains], weights[k], x);
+#pragma unroll
+      for (int unit = 0; unit < register_units; ++unit)
+        Operand::multiply_add(sums[unit][k % 2], weights[unit][k], x);
+      if constexpr (register_units < units) {
+        const uint4 loaded = shared_weights[k * tensor_core_threads];
+        Operand::multiply_add(sums[1][k % 2], {loaded.x, loaded.y, loaded.z, loaded.w}, x);
+      }
     }
     // The other half finishes the rows that this one does not.
-    float* const pairs = partial + tile * 2 * tensor_core_threads + lane;
-    float* const given = pairs + (half * row_tiles + row_tile) * 2 * warp_size;
-    const float* const taken = pairs + ((1 - half) * row_tiles + row_tile) * 2 * warp_size;
+    float* const pairs = partial + tile * owned * static_cast<int>(tensor_core_threads) + lane;
+    float* const given = pairs + (half * row_tiles + row_tile) * owned * static_cast<int>(warp_size);
+    const float* const taken =
+        pairs + ((1 - half) * row_tiles + row_tile) * owned * static_cast<int>(warp_size);
 #pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      const float low = (sums[0][i] + sums[1][i]) + (sums[2][i] + sums[3][i]);
-      const float high = (sums[0][2 + i] + sums[1][2 + i]) + (sums[2][2 + i] + sums[3][2 + i]);
-      given[i * warp_size] = half == 0 ? high : low;
+    for (int i = 0; i < owned; ++i) {
+      const float low = sums[i / 2][0][i % 2] + sums[i / 2][1][i % 2];
+      const float high = sums[i / 2][0][2 + i % 2] + sums[i / 2][1][2 + i % 2];
+      given[i * static_cast<int>(warp_size)] = half == 0 ? high : low;
       products[i] = half == 0 ? low : high;
     }
     __syncthreads();
 #pragma unroll
-    for (int i = 0; i < 2; ++i) products[i] += taken[i * warp_size];
+    for (int i = 0; i < owned; ++i) products[i] += taken[i * static_cast<int>(warp_size)];
   };
 
   // 3. Through time, as in persistent_rollout.
   const Index stride = (forward ? 1 : -1) * arguments.batch * n;
   Index place = forward ? 0 : (arguments.length - 1) * arguments.batch * n;
   const auto time = [&](Index step) { return forward ? step : arguments.length - 1 - step; };
-  typename Element::Input inputs[Tiles][2];
+  typename Element::Input inputs[Tiles][owned];
   const auto load_input = [&](Index step, Index from, int tile) {
-    for (int i = 0; i < 2; ++i) inputs[tile][i] = elements[tile][i].load(arguments, time(step), from);
+    for (int i = 0; i < owned; ++i) inputs[tile][i] = elements[tile][i].load(arguments, time(step), from);
   };
-  const auto finish = [&](Index step, int tile, const float(&products)[2], float(&values)[2]) {
-    for (int i = 0; i < 2; ++i) {
+  const auto finish = [&](Index step, int tile, const float(&products)[owned], float(&values)[owned]) {
+    for (int i = 0; i < owned; ++i) {
       values[i] = elements[tile][i].finish(arguments, time(step), place, products[i], inputs[tile][i]);
     }
   };
 #pragma unroll
   for (int tile = 0; tile < Tiles; ++tile) {
     load_input(0, place, tile);
-    float values[2];
+    float values[owned];
     if constexpr (forward) {
-      for (int i = 0; i < 2; ++i) values[i] = elements[tile][i].start(arguments);
+      for (int i = 0; i < owned; ++i) values[i] = elements[tile][i].start(arguments);
     } else {
-      finish(0, tile, {0.0f, 0.0f}, values);
+      finish(0, tile, {}, values);
       load_input(1, place + stride, tile);
     }
     publish(0, tile, values);
@@ -188,7 +231,7 @@ __global__ void __launch_bounds__(tensor_core_threads, 1)
     if constexpr (!forward) place += stride;
 #pragma unroll
     for (int tile = 0; tile < Tiles; ++tile) {
-      float products[2], values[2];
+      float products[owned], values[owned];
       exchanges[tile].receive(step);
       multiply(step, tile, products);
       if constexpr (forward) {
@@ -200,7 +243,7 @@ __global__ void __launch_bounds__(tensor_core_threads, 1)
         load_input(step + 2, place + stride, tile);
         publish(step + 1, tile, values);
       } else {
-        for (int i = 0; i < 2; ++i) elements[tile][i].end(arguments, products[i]);
+        for (int i = 0; i < owned; ++i) elements[tile][i].end(arguments, products[i]);
       }
     }
     if constexpr (forward) place += stride;

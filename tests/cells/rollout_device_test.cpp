@@ -246,7 +246,7 @@ TEST_CASE("a rollout on tensor cores is the recurrence of rounded operands", "[c
       check_all(execution, sizes);
     }
     // One, two and three tiles of eight sequences, and several turns.
-    for (const Index batch : {31, 280, 512, 800}) {
+    for (const Index batch : {31, 600, 1100, 1700}) {
       check_rollout(execution, {33, batch, 3}, Activation::modrelu, true, true);
     }
   }

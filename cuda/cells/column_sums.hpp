@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstdint>
+
+#include "orthornn/core/tensor.hpp"
+
+namespace orthornn::cuda {
+
+/// Sums over the columns g_j of a matrix G [.., N], in one pass over it and in an order that depends on the
+/// sizes alone. What is empty is not wanted.
+template <class T>
+struct ColumnSums {
+  /// [N], sum of g_j
+  TensorView<T> total = {};
+  /// [N], sum of sign(h_j) g_j for `states` H [.., N], where g is 0 wherever h is
+  TensorView<T> signed_total = {};
+  TensorView<const T> states = {};
+  /// K x N numbers, entry (k, n) at k * symbol_stride + n * row_stride: the sum of those g_j whose symbol is
+  /// k. Symbols outside 0 .. K - 1 count for nothing.
+  T* by_symbol = nullptr;
+  Index symbol_count = 0;
+  Index symbol_stride = 0;
+  Index row_stride = 0;
+  TensorView<const std::int32_t> symbols = {};
+};
+
+/// Enqueues all of them; reads G once (twice when there are symbols and `total`, and more than 16 of them).
+template <class T>
+void sum_columns(TensorView<const T> g, const ColumnSums<T>& sums);
+
+}  // namespace orthornn::cuda

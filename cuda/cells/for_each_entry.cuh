@@ -1,0 +1,47 @@
+#pragma once
+
+#include "cuda/core/kernel.cuh"
+#include "cuda/core/launch.hpp"
+
+namespace orthornn::cuda {
+
+/// Threads of a block that lie along the rows of a column-major matrix, so that narrow ones keep them busy
+/// too. A power of two.
+constexpr unsigned threads_along_rows(Index rows) {
+  constexpr unsigned most = 64;
+  unsigned threads = 1;
+  while (threads < most && threads < rows) threads *= 2;
+  return threads;
+}
+
+template <class Body>
+__global__ void for_each_entry_kernel(Index rows, Index columns, Body body) {
+  const Index row = static_cast<Index>(blockIdx.y) * blockDim.x + threadIdx.x;
+  if (row >= rows) return;
+  const Index stride = static_cast<Index>(gridDim.x) * blockDim.y;
+  for (Index column = static_cast<Index>(blockIdx.x) * blockDim.y + threadIdx.y; column < columns;
+       column += stride) {
+    body(row, column);
+  }
+}
+
+/// body(row, column) for the entries of a rows x columns matrix, in no order, neighbouring threads in
+/// neighbouring rows: what `for_each` would need a division for. `body` is a __device__ lambda that captures
+/// by value.
+template <class Body>
+void for_each_entry(const Context& gpu, Index rows, Index columns, Body body) {
+  if (rows == 0 || columns == 0) return;
+  constexpr unsigned threads = 256;
+  constexpr unsigned blocks_per_multiprocessor = 8;
+  const unsigned x = threads_along_rows(rows);
+  const unsigned y = threads / x;
+  const unsigned row_blocks = blocks_for(rows, x);
+  const Index column_blocks = blocks_for(columns, y);
+  const Index most = 1 + static_cast<Index>(gpu.multiprocessors()) * blocks_per_multiprocessor / row_blocks;
+  launch(gpu, for_each_entry_kernel<Body>,
+         {.grid = dim3(static_cast<unsigned>(column_blocks < most ? column_blocks : most), row_blocks),
+          .block = dim3(x, y)},
+         rows, columns, body);
+}
+
+}  // namespace orthornn::cuda

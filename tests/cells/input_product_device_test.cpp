@@ -1,0 +1,108 @@
+#include "cells/input_product.hpp"
+#include "orthornn/core/error.hpp"
+#include "support/catch.hpp"
+#include "support/errors.hpp"
+#include "support/gpu.hpp"
+#include "support/random_tensor.hpp"
+#include "support/same_bits.hpp"
+#include "support/tolerances.hpp"
+
+using namespace orthornn;
+using namespace orthornn::testing;
+
+namespace {
+
+struct Sizes {
+  Index n, k, b, t;
+};
+// More symbols than a block sums at once (40), more columns than one block takes (33 * 128).
+const Sizes all_sizes[] = {{1, 1, 1, 1},    {7, 9, 3, 2},   {190, 9, 3, 33},
+                           {7, 1, 128, 33}, {65, 40, 5, 7}, {190, 3, 128, 2}};
+
+Tensor<std::int32_t> random_symbols(const Shape& shape, Index count) {
+  Tensor<std::int32_t> symbols(shape);
+  RandomStream random(5, RandomPurpose::evaluation);
+  for (std::int32_t& s : symbols) {
+    s = static_cast<std::int32_t>(random.integer(static_cast<std::uint32_t>(count)));
+  }
+  return symbols;
+}
+
+/// Everything that goes into an input product and comes out, on one device.
+template <class T>
+struct Case {
+  Tensor<T> weights, bias, x, g, h;
+  Tensor<std::int32_t> symbols;
+  Tensor<T> a, d_weights, d_bias, d_modrelu, d_x;
+
+  Case(const Sizes& s, bool use_symbols, Device device)
+      : weights(normal_tensor<T>({s.n, s.k}, 1).copy(device)),
+        bias(normal_tensor<T>({s.n}, 2).copy(device)),
+        g(normal_tensor<T>({s.t, s.b, s.n}, 4).copy(device)),
+        h(normal_tensor<T>({s.t, s.b, s.n}, 5).copy(device)),
+        a(Shape{s.t, s.b, s.n}, device),
+        d_weights(Shape{s.n, s.k}, device),
+        d_bias(Shape{s.n}, device),
+        d_modrelu(Shape{s.n}, device) {
+    if (use_symbols) {
+      symbols = random_symbols({s.t, s.b}, s.k).copy(device);
+    } else {
+      x = normal_tensor<T>({s.t, s.b, s.k}, 3).copy(device);
+      d_x = Tensor<T>(Shape{s.t, s.b, s.k}, device);
+    }
+    InputProduct<T> product(s.n, s.k, device);
+    SequenceInput<T> input;
+    if (use_symbols) {
+      input.symbols = symbols;
+    } else {
+      input.vectors = x;
+    }
+    product.forward(input, weights, bias, a);
+    product.backward(input, weights, g, h,
+                     {.weights = d_weights, .bias = d_bias, .modrelu_bias = d_modrelu, .input = d_x});
+  }
+};
+
+}  // namespace
+
+TEMPLATE_TEST_CASE("an input product on a GPU is that of the CPU", "[cuda]", float, double) {
+  const auto device = gpu();
+  if (!device) return;
+  using T = TestType;
+  for (const Sizes& s : all_sizes) {
+    for (const bool use_symbols : {false, true}) {
+      const Case<double> expected(s, use_symbols, Device::cpu());
+      const Case<T> found(s, use_symbols, *device);
+      CAPTURE(s.n, s.k, s.b, s.t, use_symbols);
+      const auto error = [](const Tensor<T>& f, const Tensor<double>& e) {
+        return relative_error(f.copy(Device::cpu()), e);
+      };
+      CHECK(error(found.a, expected.a) <= tolerance::rounding<T>(s.k));
+      // Sums over all columns.
+      const double bound = tolerance::rounding<T>(s.t * s.b);
+      CHECK(error(found.d_weights, expected.d_weights) <= bound);
+      CHECK(error(found.d_bias, expected.d_bias) <= bound);
+      CHECK(error(found.d_modrelu, expected.d_modrelu) <= bound);
+      if (!use_symbols) CHECK(error(found.d_x, expected.d_x) <= tolerance::rounding<T>(s.n));
+      const Case<T> again(s, use_symbols, *device);
+      CHECK(same_bits(again.d_weights.copy(Device::cpu()), found.d_weights.copy(Device::cpu())));
+      CHECK(same_bits(again.d_bias.copy(Device::cpu()), found.d_bias.copy(Device::cpu())));
+    }
+  }
+}
+
+TEST_CASE("a symbol that is none is a fault, named by its place", "[cuda]") {
+  const auto device = gpu();
+  if (!device) return;
+  for (const std::int32_t wrong : {-1, 9}) {
+    Tensor<std::int32_t> symbols = random_symbols({2, 3}, 9);
+    symbols(1, 1) = wrong;
+    const Tensor<std::int32_t> on_gpu = symbols.copy(*device);
+    const Tensor<float> weights = normal_tensor<float>({4, 9}, 1).copy(*device);
+    const Tensor<float> bias = normal_tensor<float>({4}, 2).copy(*device);
+    Tensor<float> a(Shape{2, 3, 4}, *device);
+    InputProduct<float> product(4, 9, *device);
+    product.forward({{}, on_gpu}, weights, bias, a);
+    CHECK_THROWS_WITH(synchronize(*device), contains("symbol at position 4"));
+  }
+}
