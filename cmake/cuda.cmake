@@ -28,14 +28,13 @@ function(orthornn_add_cuda_bodies)
   file(GLOB_RECURSE kernels CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/cuda/*.cu)
   file(GLOB_RECURSE host CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/cuda/*.cpp)
   add_library(orthornn_cuda OBJECT ${kernels} ${host})
-  set_target_properties(orthornn_cuda PROPERTIES CUDA_STANDARD 20 CUDA_STANDARD_REQUIRED ON POSITION_INDEPENDENT_CODE ON)
+  set_target_properties(orthornn_cuda PROPERTIES POSITION_INDEPENDENT_CODE ON)
   target_include_directories(orthornn_cuda PRIVATE
     ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR})
   target_link_libraries(orthornn_cuda PRIVATE fmt::fmt)
   if(ORTHORNN_CUDA_BACK_END STREQUAL "EMULATED")
-    set_source_files_properties(${kernels} PROPERTIES LANGUAGE CXX)
-    target_compile_options(orthornn_cuda PRIVATE -xc++ -Wno-unknown-pragmas)
     add_subdirectory(${PROJECT_SOURCE_DIR}/tests/emulator ${PROJECT_BINARY_DIR}/emulator)
+    emulate_cuda(${kernels})
     target_link_libraries(orthornn_cuda PRIVATE cuda_emulator orthornn_flags)
     target_link_libraries(orthornn PRIVATE $<BUILD_INTERFACE:cuda_emulator>)
   else()
@@ -46,7 +45,8 @@ function(orthornn_add_cuda_bodies)
     endif()
     list(JOIN warnings "," host_warnings)
     target_compile_options(orthornn_cuda PRIVATE
-      $<$<COMPILE_LANGUAGE:CUDA>:--extended-lambda --expt-relaxed-constexpr -Xcompiler=${host_warnings}>
+      # CMake 3.25 does not know how to say C++20 to nvcc.
+      $<$<COMPILE_LANGUAGE:CUDA>:-std=c++20 --extended-lambda --expt-relaxed-constexpr -Xcompiler=${host_warnings}>
       $<$<COMPILE_LANGUAGE:CXX>:${warnings}>)
     target_link_libraries(orthornn_cuda PRIVATE CUDA::cudart_static CUDA::cublas CUDA::cusolver)
     target_link_libraries(orthornn PRIVATE CUDA::cudart_static CUDA::cublas CUDA::cusolver)

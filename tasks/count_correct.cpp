@@ -1,5 +1,7 @@
 #include "tasks/count_correct.hpp"
 
+#include "core/back_end.hpp"
+
 namespace orthornn {
 namespace {
 
@@ -13,6 +15,8 @@ bool is_largest(ConstTensorView<float> row, Index target) {
 }  // namespace
 
 Score count_correct(ConstTensorView<float> outputs, ConstTensorView<std::int32_t> classes) {
+  require_host_memory("counting right answers", outputs.device());
+  require_host_memory("counting right answers", classes.device());
   Score score;
   for (Index i = 0; i < classes.size(); ++i) {
     if (classes(i) < 0) continue;

@@ -3,8 +3,15 @@
 #include "cuda/cells/for_each_entry.cuh"
 #include "cuda/cells/input_product.hpp"
 #include "cuda/core/for_each.cuh"
+#include "cuda/linalg/gemm.hpp"
 
 namespace orthornn::cuda {
+namespace {
+
+// Up to so many inputs, writing a once counts for more than tensor cores do.
+constexpr Index max_fused_inputs = 8;
+
+}  // namespace
 
 template <class T>
 void fill_with_bias(TensorView<const T> bias, TensorView<T> a) {
@@ -13,6 +20,27 @@ void fill_with_bias(TensorView<const T> bias, TensorView<T> a) {
   T* out = a.data();
   for_each_entry(context(a.device()), rows, a.size() / rows,
                  [=] __device__(Index row, Index column) { out[column * rows + row] = b[row]; });
+}
+
+template <class T>
+void multiply_vectors(TensorView<const T> weights, TensorView<const T> bias, TensorView<const T> vectors,
+                      TensorView<T> a, Precision precision) {
+  const Index n = weights.shape()[0];
+  const Index k = weights.shape()[1];
+  if (k > max_fused_inputs) {
+    fill_with_bias<T>(bias, a);
+    return cuda::gemm<T>(1, transposed(columns_of(weights)), columns_of(vectors), 1, columns_of(a),
+                         precision);
+  }
+  const T* w = weights.data();
+  const T* b = bias.data();
+  const T* x = vectors.data();
+  T* out = a.data();
+  for_each_entry(context(a.device()), n, a.size() / n, [=] __device__(Index row, Index column) {
+    T sum = b[row];
+    for (Index i = 0; i < k; ++i) sum += w[row * k + i] * x[column * k + i];
+    out[column * n + row] = sum;
+  });
 }
 
 template <class T>
@@ -49,6 +77,8 @@ void check_lengths(TensorView<const std::int32_t> lengths, Index most) {
 }
 
 #define ORTHORNN_INSTANTIATE(T)                                                                           \
+  template void multiply_vectors<T>(TensorView<const T>, TensorView<const T>, TensorView<const T>,        \
+                                    TensorView<T>, Precision);                                            \
   template void fill_with_bias<T>(TensorView<const T>, TensorView<T>);                                    \
   template void pick_columns<T>(TensorView<const T>, TensorView<const T>, TensorView<const std::int32_t>, \
                                 TensorView<T>, TensorView<T>);

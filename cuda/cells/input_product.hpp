@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "cuda/cells/column_sums.hpp"
+#include "orthornn/core/precision.hpp"
 #include "orthornn/core/tensor.hpp"
 
 namespace orthornn::cuda {
@@ -10,6 +11,11 @@ namespace orthornn::cuda {
 /// a [.., N] <- bias [N] everywhere.
 template <class T>
 void fill_with_bias(TensorView<const T> bias, TensorView<T> a);
+
+/// a [T, B, N] <- W x + b for the weights W [N, K], bias b [N] and vectors x [T, B, K].
+template <class T>
+void multiply_vectors(TensorView<const T> weights, TensorView<const T> bias, TensorView<const T> vectors,
+                      TensorView<T> a, Precision precision);
 
 /// a [T, B, N] <- column x_tb of the weights [N, K] plus bias [N]. `columns` [K, N] is scratch. A symbol
 /// outside 0 .. K - 1 is a fault and gives NaN.

@@ -1,19 +1,28 @@
 #include "cuda/cells/rollout.hpp"
 
+#include <cstdint>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "cuda/cells/persistent_rollout.hpp"
 #include "cuda/cells/stepwise_rollout.hpp"
 #include "cuda/core/device.hpp"
-#include "cuda/core/graph.hpp"
+#include "orthornn/core/repeated_operations.hpp"
 
 namespace orthornn {
 
 /// The stepwise loops: thousands of launches, which take the host longer than the GPU.
 struct RecordedRollout {
-  cuda::RepeatedOperations forward;
-  cuda::RepeatedOperations backward;
+  struct Loop {
+    /// What it reads and writes, and how much of it: other numbers, another loop.
+    std::vector<std::uintptr_t> key;
+    RepeatedOperations operations;
+  };
+  Loop forward, backward;
+
+  explicit RecordedRollout(Device device)
+      : forward{{}, RepeatedOperations(device)}, backward{{}, RepeatedOperations(device)} {}
 };
 
 }  // namespace orthornn
@@ -62,7 +71,7 @@ void step_backward(const Transition<T>& transition, const RolloutArguments<T>& a
 }
 
 template <class T>
-RepeatedOperations::Key key_of(const Transition<T>& transition, const RolloutArguments<T>& a) {
+std::vector<std::uintptr_t> key_of(const Transition<T>& transition, const RolloutArguments<T>& a) {
   const auto address = [](const void* pointer) { return reinterpret_cast<std::uintptr_t>(pointer); };
   return {address(&transition),
           address(a.lengths),
@@ -88,10 +97,14 @@ void rollout(Direction direction, const Transition<T>& transition, RolloutWay wa
       return cluster_rollout(direction, arguments, q, transition.execution().precision);
     }
   }
-  if (!cache.recorded) cache.recorded = std::make_shared<RecordedRollout>();
+  if (!cache.recorded) cache.recorded = std::make_shared<RecordedRollout>(arguments.device);
   const bool forward = direction == Direction::forward;
-  RepeatedOperations& operations = forward ? cache.recorded->forward : cache.recorded->backward;
-  operations.run(arguments.device, key_of(transition, arguments), [&] {
+  RecordedRollout::Loop& loop = forward ? cache.recorded->forward : cache.recorded->backward;
+  if (auto key = key_of(transition, arguments); key != loop.key) {
+    loop.operations.forget();
+    loop.key = std::move(key);
+  }
+  loop.operations.run([&] {
     forward ? step_forward(transition, arguments, cache) : step_backward(transition, arguments, cache);
   });
 }

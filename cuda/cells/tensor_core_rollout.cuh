@@ -2,6 +2,8 @@
 
 #include <cuda_bf16.h>
 
+#include <cstring>
+
 #include "cuda/cells/rollout_element.cuh"
 #include "cuda/cells/state_exchange.cuh"
 
@@ -16,7 +18,9 @@ struct Bf16Operand {
   /// Two neighbours of a row of A.
   static __device__ __forceinline__ unsigned pack(float first, float second) {
     const __nv_bfloat162 pair = __floats2bfloat162_rn(first, second);
-    return *reinterpret_cast<const unsigned*>(&pair);
+    unsigned bits;
+    memcpy(&bits, &pair, sizeof bits);
+    return bits;
   }
   /// Register i of A holds row g + 8 (i % 2), columns 2 l + 8 (i / 2) and the next one.
   template <class Read>

@@ -4,7 +4,6 @@
 
 #include "cuda/core/check.hpp"
 #include "cuda/core/context.hpp"
-#include "cuda/core/device.hpp"
 
 namespace orthornn::cuda {
 
@@ -52,19 +51,5 @@ void Graph::launch() const {
 }
 
 bool is_recording(Device device) { return context(device).is_recording(); }
-
-void RepeatedOperations::run(Device device, Key key, const std::function<void()>& operations) {
-  if (is_recording(device)) return operations();
-  if (key != key_ || memory_changes(device) != memory_changes_) {
-    // Directly: what the operations need may still have to be allocated, which a recording forbids.
-    graph_ = Graph();
-    operations();
-    key_ = std::move(key);
-    memory_changes_ = memory_changes(device);
-    return;
-  }
-  if (graph_.empty()) graph_.record(device, operations);
-  graph_.launch();
-}
 
 }  // namespace orthornn::cuda

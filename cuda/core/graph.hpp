@@ -1,9 +1,7 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <functional>
-#include <vector>
 
 #include "orthornn/core/device.hpp"
 
@@ -32,20 +30,5 @@ class Graph {
 
 /// True while operations are recorded, so that nothing may wait.
 bool is_recording(Device device);
-
-/// Operations that are run again and again: directly at first, and as a graph once they come a second time
-/// with the same key. Within another recording they become part of that.
-class RepeatedOperations {
- public:
-  /// Everything that the operations depend on beside the contents of memory: addresses, sizes, choices.
-  using Key = std::vector<std::uintptr_t>;
-
-  void run(Device device, Key key, const std::function<void()>& operations);
-
- private:
-  Graph graph_;
-  Key key_;
-  std::uint64_t memory_changes_ = 0;
-};
 
 }  // namespace orthornn::cuda

@@ -8,6 +8,7 @@
 #include "orthornn/core/parameters.hpp"
 #include "orthornn/core/precision.hpp"
 #include "orthornn/core/random.hpp"
+#include "orthornn/core/repeated_operations.hpp"
 #include "orthornn/core/tensor.hpp"
 #include "orthornn/io/hdf5.hpp"
 #include "orthornn/linalg/orthogonality.hpp"

@@ -82,7 +82,7 @@ cuda::RolloutArguments<T> cuda_arguments(const Transition<T>& transition, Activa
           .batch = shape[1],
           .hidden_size = shape[2],
           .activation = activation,
-          .lengths = lengths.data(),
+          .lengths = lengths.empty() ? nullptr : lengths.data(),
           .modrelu_bias = nullptr,
           .signs = cache.signs.data(),
           .states = const_cast<T*>(states),  // only the forward direction writes them
@@ -172,7 +172,7 @@ void rollout_backward(const Transition<T>& transition, Activation activation,
     if (transition.device().is_cuda()) {
       auto arguments =
           cuda_arguments<T>(transition, activation, lengths, states.data(), states.shape(), cache);
-      arguments.d_h_last = d_h_last.data();
+      arguments.d_h_last = d_h_last.empty() ? nullptr : d_h_last.data();
       arguments.d_states = d_states.data();
       arguments.d_h0 = d_h0.data();
       return cuda::rollout_backward<T>(transition, rollout_way(transition, length, batch), arguments, cache);

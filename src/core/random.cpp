@@ -5,26 +5,19 @@
 #include <numeric>
 #include <utility>
 
+#include "core/philox.hpp"
+
 namespace orthornn {
 
 std::array<std::uint32_t, 4> philox(std::array<std::uint32_t, 4> counter, std::array<std::uint32_t, 2> key) {
-  for (int round = 0; round < 10; ++round) {
-    const std::uint64_t first = std::uint64_t{0xD2511F53} * counter[0];
-    const std::uint64_t second = std::uint64_t{0xCD9E8D57} * counter[2];
-    counter = {
-        static_cast<std::uint32_t>(second >> 32) ^ counter[1] ^ key[0], static_cast<std::uint32_t>(second),
-        static_cast<std::uint32_t>(first >> 32) ^ counter[3] ^ key[1], static_cast<std::uint32_t>(first)};
-    key[0] += 0x9E3779B9;
-    key[1] += 0xBB67AE85;
-  }
-  return counter;
+  return philox_block(counter, key);
 }
 
-// Counter words: running number of the block, purpose, index (low, high). 2^32 blocks a stream are plenty.
-RandomStream::RandomStream(std::uint64_t seed, RandomPurpose purpose, std::uint64_t index)
-    : key_{static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)},
-      counter_{0, static_cast<std::uint32_t>(purpose), static_cast<std::uint32_t>(index),
-               static_cast<std::uint32_t>(index >> 32)} {}
+RandomStream::RandomStream(std::uint64_t seed, RandomPurpose purpose, std::uint64_t index) {
+  const PhiloxStream stream(seed, purpose, index);
+  key_ = stream.key;
+  counter_ = stream.counter;
+}
 
 std::uint32_t RandomStream::bits() {
   if (used_ == 4) {
@@ -35,9 +28,7 @@ std::uint32_t RandomStream::bits() {
   return block_[static_cast<std::size_t>(used_++)];
 }
 
-std::uint32_t RandomStream::integer(std::uint32_t bound) {
-  return static_cast<std::uint32_t>((std::uint64_t{bits()} * bound) >> 32);
-}
+std::uint32_t RandomStream::integer(std::uint32_t bound) { return integer_below(bound, bits()); }
 
 double RandomStream::uniform() {
   const std::uint64_t high = bits();

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <utility>
 
+#include "core/back_end.hpp"
+#include "cuda/linalg/lu.hpp"
 #include "linalg/gemm.hpp"
 
 namespace orthornn {
@@ -93,6 +95,9 @@ void decompose(MatrixView<T> a, std::int64_t* pivots) {
 
 template <class T>
 void invert_general(MatrixView<T> a, MatrixView<T> inverse, std::int64_t* pivots) {
+  if constexpr (has_cuda_bodies) {
+    if (a.device.is_cuda()) return cuda::invert_general<T>(a, inverse, pivots);
+  }
   decompose(a, pivots);
   for (Index j = 0; j < a.cols; ++j) {
     std::fill(inverse.column(j), inverse.column(j) + a.rows, T{0});

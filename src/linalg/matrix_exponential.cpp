@@ -4,6 +4,9 @@
 #include <cmath>
 #include <utility>
 
+#include "core/back_end.hpp"
+#include "cuda/linalg/elementwise.hpp"
+#include "cuda/linalg/matrix_exponential.hpp"
 #include "linalg/eigen_map.hpp"
 #include "linalg/gemm.hpp"
 
@@ -20,10 +23,47 @@ constexpr std::array<double, 17> inverse_factorials = [] {
   return c;
 }();
 
+template <class T>
+double one_norm(MatrixView<const T> a) {
+  if constexpr (has_cuda_bodies) {
+    if (a.device.is_cuda()) return cuda::one_norm<T>(a);
+  }
+  return static_cast<double>(eigen(a).cwiseAbs().colwise().sum().maxCoeff());
+}
+
+/// to <- scale * from
+template <class T>
+void assign_scaled(T scale, MatrixView<const T> from, MatrixView<T> to) {
+  if constexpr (has_cuda_bodies) {
+    if (to.device.is_cuda()) return cuda::assign_scaled<T>(scale, from, to);
+  }
+  eigen(to) = scale * eigen(from);
+}
+
+template <class T>
+void assign(MatrixView<const T> from, MatrixView<T> to) {
+  if constexpr (has_cuda_bodies) {
+    if (to.device.is_cuda()) return cuda::copy_matrix<T>(from, to);
+  }
+  eigen(to) = eigen(from);
+}
+
+/// to += c_0 I + c_1 power_1 + c_2 power_2 + c_3 power_3, or without c_0 I.
+template <class T>
+void add_terms(const std::array<T, 4>& c, const std::array<MatrixView<const T>, 3>& powers,
+               bool with_identity, MatrixView<T> to) {
+  if constexpr (has_cuda_bodies) {
+    if (to.device.is_cuda()) return cuda::add_terms<T>(c, powers, with_identity, to);
+  }
+  if (with_identity) eigen(to).diagonal().array() += c[0];
+  for (std::size_t i = 1; i < c.size(); ++i) eigen(to) += c[i] * eigen(powers[i - 1]);
+}
+
 }  // namespace
 
 template <class T>
-ExponentialOf<T>::ExponentialOf(Index n) : n_(n), memory_(Shape{2 * workspaces, n, n}) {}
+ExponentialOf<T>::ExponentialOf(Index n, Device device)
+    : n_(n), memory_(Shape{2 * workspaces, n, n}, device) {}
 
 template <class T>
 typename ExponentialOf<T>::Dual ExponentialOf<T>::workspace(Index i, bool with_derivative) {
@@ -43,7 +83,7 @@ void ExponentialOf<T>::multiply(const Dual& a, const Dual& b, const Dual& produc
 template <class T>
 void ExponentialOf<T>::run(const Dual& a, const Dual& result) {
   const bool with_derivative = a.derivative.data != nullptr;
-  const double norm = static_cast<double>(eigen(a.value).cwiseAbs().colwise().sum().maxCoeff());
+  const double norm = one_norm<T>(a.value);
   squarings_ = norm > largest_norm ? static_cast<int>(std::ceil(std::log2(norm / largest_norm))) : 0;
   // A scale by a power of two is exact.
   const T scale = static_cast<T>(std::ldexp(1.0, -squarings_));
@@ -52,8 +92,8 @@ void ExponentialOf<T>::run(const Dual& a, const Dual& result) {
   std::array<Dual, 5> power{};
   for (std::size_t i = 1; i < power.size(); ++i)
     power[i] = workspace(static_cast<Index>(i) - 1, with_derivative);
-  eigen(power[1].value) = scale * eigen(a.value);
-  if (with_derivative) eigen(power[1].derivative) = scale * eigen(a.derivative);
+  assign_scaled<T>(scale, a.value, power[1].value);
+  if (with_derivative) assign_scaled<T>(scale, a.derivative, power[1].derivative);
   multiply(power[1], power[1], power[2]);
   multiply(power[2], power[1], power[3]);
   multiply(power[2], power[2], power[4]);
@@ -61,25 +101,22 @@ void ExponentialOf<T>::run(const Dual& a, const Dual& result) {
   // 2. Horner's rule in the fourth power, four coefficients a turn, from the highest: A^16/16! + ... + I.
   Dual sum = workspace(4, with_derivative);
   Dual next = workspace(5, with_derivative);
-  const auto add_terms = [&](std::size_t first, const Dual& to) {
-    for (std::size_t i = 0; i < 4; ++i) {
-      const T c = static_cast<T>(inverse_factorials[first + i]);
-      if (i == 0) {
-        eigen(to.value).diagonal().array() += c;
-      } else {
-        eigen(to.value) += c * eigen(power[i].value);
-        if (with_derivative) eigen(to.derivative) += c * eigen(power[i].derivative);
-      }
+  const auto add_terms_from = [&](std::size_t first, const Dual& to) {
+    std::array<T, 4> c{};
+    for (std::size_t i = 0; i < 4; ++i) c[i] = static_cast<T>(inverse_factorials[first + i]);
+    add_terms<T>(c, {power[1].value, power[2].value, power[3].value}, true, to.value);
+    if (with_derivative) {
+      add_terms<T>(c, {power[1].derivative, power[2].derivative, power[3].derivative}, false, to.derivative);
     }
   };
-  eigen(sum.value) = static_cast<T>(inverse_factorials[16]) * eigen(power[4].value);
-  if (with_derivative)
-    eigen(sum.derivative) = static_cast<T>(inverse_factorials[16]) * eigen(power[4].derivative);
-  add_terms(12, sum);
+  const T highest = static_cast<T>(inverse_factorials[16]);
+  assign_scaled<T>(highest, power[4].value, sum.value);
+  if (with_derivative) assign_scaled<T>(highest, power[4].derivative, sum.derivative);
+  add_terms_from(12, sum);
   for (const std::size_t first : {8, 4, 0}) {
     multiply(sum, power[4], next);
     std::swap(sum, next);
-    add_terms(first, sum);
+    add_terms_from(first, sum);
   }
 
   // 3. exp(A) = exp(A / 2^s)^(2^s).
@@ -87,21 +124,21 @@ void ExponentialOf<T>::run(const Dual& a, const Dual& result) {
     multiply(sum, sum, next);
     std::swap(sum, next);
   }
-  eigen(result.value) = eigen(sum.value);
-  if (with_derivative) eigen(result.derivative) = eigen(sum.derivative);
+  assign<T>(sum.value, result.value);
+  if (with_derivative) assign<T>(sum.derivative, result.derivative);
 }
 
 template <class T>
 void ExponentialOf<T>::value(MatrixView<const T> a, MatrixView<T> result) {
-  eigen(result) = eigen(a);
+  assign(a, result);
   run({result, {}}, {result, {}});
 }
 
 template <class T>
 void ExponentialOf<T>::derivative(MatrixView<const T> a, MatrixView<const T> e, MatrixView<T> result) {
   const Dual input = workspace(5, true);
-  eigen(input.value) = eigen(a);
-  eigen(input.derivative) = eigen(e);
+  assign(a, input.value);
+  assign(e, input.derivative);
   run(input, {input.value, result});
 }
 

@@ -10,10 +10,10 @@ namespace orthornn {
 template <class T>
 class ExponentialOf {
  public:
-  explicit ExponentialOf(Index n);
+  explicit ExponentialOf(Index n, Device device = Device::cpu());
 
   /// result <- exp(a), N x N, for a finite a. Each squaring doubles the rounding error: little is left of it
-  /// at norms near 0.01 / eps.
+  /// at norms near 0.01 / eps. On a GPU this and the derivative wait, for the norm decides on the squarings.
   void value(MatrixView<const T> a, MatrixView<T> result);
   /// result <- L(a, e). The gradient of <G, exp(A)> with respect to A is L(A^T, G).
   void derivative(MatrixView<const T> a, MatrixView<const T> e, MatrixView<T> result);

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/back_end.hpp"
+#include "cuda/linalg/orthogonality.hpp"
 #include "linalg/gemm.hpp"
 #include "orthornn/core/error.hpp"
 
@@ -14,6 +16,9 @@ template <class T>
 double orthogonality_error(TensorView<const T> q) {
   if (q.shape().rank() != 2 || q.shape()[0] < q.shape()[1]) {
     throw ShapeError(fmt::format("q has shape {}, expected [N, M] with N >= M", to_string(q.shape())));
+  }
+  if constexpr (has_cuda_bodies) {
+    if (q.device().is_cuda()) return cuda::orthogonality_error<T>(q);
   }
   const Index n = q.shape()[0];
   const Index m = q.shape()[1];

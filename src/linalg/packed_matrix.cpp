@@ -1,8 +1,12 @@
 #include "linalg/packed_matrix.hpp"
 
+#include <algorithm>
 #include <cassert>
 
+#include "core/back_end.hpp"
 #include "core/thread_scratch.hpp"
+#include "cuda/linalg/elementwise.hpp"
+#include "linalg/gemm.hpp"
 
 namespace orthornn {
 namespace {
@@ -20,6 +24,16 @@ template <class T>
 void PackedMatrix<T>::pack(const Operand<T>& matrix) {
   rows_ = matrix.rows();
   cols_ = matrix.cols();
+  if constexpr (has_cuda_bodies) {
+    const Device device = matrix.matrix.device;
+    if (packed_.device() != device) packed_ = Tensor<T>(Shape{0}, device);
+    if (device.is_cuda()) {
+      packed_.reserve(Shape{rows_, cols_});
+      const MatrixView<T> transpose = columns_of(packed_);
+      return matrix.is_transposed ? cuda::copy_matrix<T>(matrix.matrix, transpose)
+                                  : cuda::copy_transposed<T>(matrix.matrix, transpose);
+    }
+  }
   blocking_ = block_kernel::blocking<T>(rows_, panel_columns, cols_);
   Index size = 0;
   for (Index k = 0; k < cols_; k += blocking_.depth) {
@@ -40,9 +54,12 @@ void PackedMatrix<T>::pack(const Operand<T>& matrix) {
 }
 
 template <class T>
-void PackedMatrix<T>::multiply_add(std::type_identity_t<T> alpha, MatrixView<const T> b,
-                                   MatrixView<T> c) const {
+void PackedMatrix<T>::multiply_add(std::type_identity_t<T> alpha, MatrixView<const T> b, MatrixView<T> c,
+                                   Precision precision) const {
   assert(b.rows == cols_ && c.rows == rows_ && b.cols == c.cols);
+  if constexpr (has_cuda_bodies) {
+    if (c.device.is_cuda()) return gemm<T>(alpha, transposed(copied()), b, 1, c, precision);
+  }
   T* right =
       thread_scratch<T, RightBlock>(std::min(blocking_.depth, cols_) * std::min(panel_columns, b.cols));
   for (Index j = 0; j < b.cols; j += panel_columns) {
@@ -58,6 +75,16 @@ void PackedMatrix<T>::multiply_add(std::type_identity_t<T> alpha, MatrixView<con
       }
     }
   }
+}
+
+template <class T>
+void PackedMatrix<T>::multiply(std::type_identity_t<T> alpha, MatrixView<const T> b, MatrixView<T> c,
+                               Precision precision) const {
+  if constexpr (has_cuda_bodies) {
+    if (c.device.is_cuda()) return gemm<T>(alpha, transposed(copied()), b, 0, c, precision);
+  }
+  for (Index j = 0; j < c.cols; ++j) std::fill(c.column(j), c.column(j) + c.rows, T{0});
+  multiply_add(alpha, b, c);
 }
 
 template class PackedMatrix<float>;

@@ -1,11 +1,13 @@
 #pragma once
 
 #include "linalg/block_kernel.hpp"
+#include "orthornn/core/precision.hpp"
 
 namespace orthornn {
 
 /// A matrix in the order in which the product kernel reads it, for a recurrence that multiplies by it T
-/// times: packing costs about as much as a product with a few columns, so it is done once.
+/// times: packing costs about as much as a product with a few columns, so it is done once. On a GPU it is a
+/// copy in C order, which tensor cores read best.
 template <class T>
 class PackedMatrix {
  public:
@@ -14,10 +16,17 @@ class PackedMatrix {
   Index rows() const { return rows_; }
   Index cols() const { return cols_; }
   /// c += alpha * matrix * b, by the calling thread alone. Cut into calls at multiples
-  /// of the kernel's column group, the columns of the result keep their bits.
-  void multiply_add(std::type_identity_t<T> alpha, MatrixView<const T> b, MatrixView<T> c) const;
+  /// of the kernel's column group, the columns of the result keep their bits. `precision` is that of float
+  /// products on a GPU.
+  void multiply_add(std::type_identity_t<T> alpha, MatrixView<const T> b, MatrixView<T> c,
+                    Precision precision = Precision::fp32) const;
+  /// c = alpha * matrix * b.
+  void multiply(std::type_identity_t<T> alpha, MatrixView<const T> b, MatrixView<T> c,
+                Precision precision = Precision::fp32) const;
 
  private:
+  MatrixView<const T> copied() const { return {packed_.data(), cols_, rows_, cols_, packed_.device()}; }
+
   Index rows_ = 0;
   Index cols_ = 0;
   block_kernel::Blocking blocking_{};

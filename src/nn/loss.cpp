@@ -6,8 +6,10 @@
 #include <cmath>
 #include <numeric>
 
+#include "core/back_end.hpp"
 #include "core/parallel.hpp"
 #include "core/thread_scratch.hpp"
+#include "cuda/nn/loss.hpp"
 #include "orthornn/core/error.hpp"
 
 namespace orthornn {
@@ -46,18 +48,41 @@ Loss parse_loss(const std::string& name) {
       fmt::format("unknown loss '{}'; expected softmax_cross_entropy or mean_squared_error", name));
 }
 
-template <class T>
-double softmax_cross_entropy(TensorView<T> outputs, TensorView<const std::int32_t> classes, bool gradient) {
-  const Shape& shape = outputs.shape();
-  const Index class_count = shape.rank() > 0 ? shape[-1] : 0;
-  const Index rows = class_count > 0 ? shape.count() / class_count : 0;
+namespace {
+
+void check_classes(const Shape& outputs, const Shape& classes) {
+  const Index class_count = outputs.rank() > 0 ? outputs[-1] : 0;
   Shape expected;
-  for (int i = 0; i + 1 < shape.rank(); ++i) expected.append(shape[i]);
-  if (class_count == 0 || !(classes.shape() == expected)) {
+  for (int i = 0; i + 1 < outputs.rank(); ++i) expected.append(outputs[i]);
+  if (class_count == 0 || !(classes == expected)) {
     throw ShapeError(
         fmt::format("classes have shape {}, outputs {}; expected one class for each row of outputs",
-                    to_string(classes.shape()), to_string(outputs.shape())));
+                    to_string(classes), to_string(outputs)));
   }
+}
+
+/// The value that compute(device memory) leaves there.
+template <class Compute>
+double read_back(Device device, const Compute& compute) {
+  Tensor<double> value(Shape{1}, device);
+  compute(value.view());
+  return value.copy(Device::cpu())(0);
+}
+
+}  // namespace
+
+template <class T>
+double softmax_cross_entropy(TensorView<T> outputs, TensorView<const std::int32_t> classes, bool gradient) {
+  if constexpr (has_cuda_bodies) {
+    if (outputs.device().is_cuda()) {
+      return read_back(outputs.device(), [&](TensorView<double> value) {
+        orthornn::softmax_cross_entropy<T>(outputs, classes, value, gradient);
+      });
+    }
+  }
+  check_classes(outputs.shape(), classes.shape());
+  const Index class_count = outputs.shape()[-1];
+  const Index rows = classes.shape().count();
   Index counted = 0;
   for (const std::int32_t c : classes) {
     if (c >= class_count) throw ValueError(fmt::format("class {}; expected below {}", c, class_count));
@@ -89,7 +114,26 @@ double softmax_cross_entropy(TensorView<T> outputs, TensorView<const std::int32_
 }
 
 template <class T>
+void softmax_cross_entropy(TensorView<T> outputs, TensorView<const std::int32_t> classes,
+                           TensorView<double> value, bool gradient) {
+  if constexpr (has_cuda_bodies) {
+    if (outputs.device().is_cuda()) {
+      check_classes(outputs.shape(), classes.shape());
+      return cuda::softmax_cross_entropy<T>(outputs, classes, value, gradient);
+    }
+  }
+  value(0) = softmax_cross_entropy<T>(outputs, classes, gradient);
+}
+
+template <class T>
 double mean_squared_error(TensorView<T> outputs, TensorView<const float> values, bool gradient) {
+  if constexpr (has_cuda_bodies) {
+    if (outputs.device().is_cuda()) {
+      return read_back(outputs.device(), [&](TensorView<double> value) {
+        orthornn::mean_squared_error<T>(outputs, values, value, gradient);
+      });
+    }
+  }
   check_shape("target values", values.shape(), outputs.shape());
   const double scale = 1.0 / static_cast<double>(outputs.size());
   return scale * sum_over_blocks(outputs.size(), [&](Index first, Index last) {
@@ -104,9 +148,26 @@ double mean_squared_error(TensorView<T> outputs, TensorView<const float> values,
          });
 }
 
-template double softmax_cross_entropy<float>(TensorView<float>, TensorView<const std::int32_t>, bool);
-template double softmax_cross_entropy<double>(TensorView<double>, TensorView<const std::int32_t>, bool);
-template double mean_squared_error<float>(TensorView<float>, TensorView<const float>, bool);
-template double mean_squared_error<double>(TensorView<double>, TensorView<const float>, bool);
+template <class T>
+void mean_squared_error(TensorView<T> outputs, TensorView<const float> values, TensorView<double> value,
+                        bool gradient) {
+  if constexpr (has_cuda_bodies) {
+    if (outputs.device().is_cuda()) {
+      check_shape("target values", values.shape(), outputs.shape());
+      return cuda::mean_squared_error<T>(outputs, values, value, gradient);
+    }
+  }
+  value(0) = mean_squared_error<T>(outputs, values, gradient);
+}
+
+#define ORTHORNN_INSTANTIATE(T)                                                                             \
+  template double softmax_cross_entropy<T>(TensorView<T>, TensorView<const std::int32_t>, bool);            \
+  template void softmax_cross_entropy<T>(TensorView<T>, TensorView<const std::int32_t>, TensorView<double>, \
+                                         bool);                                                             \
+  template double mean_squared_error<T>(TensorView<T>, TensorView<const float>, bool);                      \
+  template void mean_squared_error<T>(TensorView<T>, TensorView<const float>, TensorView<double>, bool);
+ORTHORNN_INSTANTIATE(float)
+ORTHORNN_INSTANTIATE(double)
+#undef ORTHORNN_INSTANTIATE
 
 }  // namespace orthornn

@@ -5,7 +5,11 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/back_end.hpp"
+#include "core/fill_on_host.hpp"
 #include "core/parallel.hpp"
+#include "core/set_zero.hpp"
+#include "cuda/cells/input_product.hpp"
 #include "linalg/gemm.hpp"
 #include "linalg/packed_matrix.hpp"
 #include "orthornn/core/error.hpp"
@@ -26,10 +30,12 @@ struct Readout<T>::Product {
 };
 
 template <class T>
-Readout<T>::Readout(ParameterSet<T>& parameters, const std::string& prefix, Index hidden_size, Index outputs)
+Readout<T>::Readout(ParameterSet<T>& parameters, const std::string& prefix, Index hidden_size, Index outputs,
+                    const Execution& execution)
     : parameters_(parameters),
       hidden_size_(hidden_size),
       outputs_(outputs),
+      execution_(execution),
       weight_index_(parameters.add(prefix + "/weight", {outputs, hidden_size})),
       bias_index_(parameters.add(prefix + "/bias", {outputs})),
       product_(std::make_unique<Product>()) {}
@@ -39,11 +45,12 @@ Readout<T>::~Readout() = default;
 
 template <class T>
 void Readout<T>::initialize(std::uint64_t seed) {
-  RandomStream random(seed, RandomPurpose::initialization, 3);
-  const double deviation = 1 / std::sqrt(static_cast<double>(hidden_size_));
-  for (T& w : parameters_.value(weight_index_)) w = static_cast<T>(deviation * random.normal());
-  const TensorView<T> bias = parameters_.value(bias_index_);
-  std::fill(bias.begin(), bias.end(), T{0});
+  fill_on_host(parameters_.value(weight_index_), [&](TensorView<T> weight) {
+    RandomStream random(seed, RandomPurpose::initialization, 3);
+    const double deviation = 1 / std::sqrt(static_cast<double>(hidden_size_));
+    for (T& w : weight) w = static_cast<T>(deviation * random.normal());
+  });
+  set_zero(parameters_.value(bias_index_));
 }
 
 /// h [.., B, N] and y [.., B, C] with one y for each h.
@@ -59,6 +66,7 @@ void Readout<T>::check_pair(const Shape& h, const Shape& y) const {
 
 template <class T>
 void Readout<T>::prepare() {
+  if (execution_.device.is_cuda()) return;  // cuBLAS reads R as it lies
   // R [C, N] is R^T in the column-major view.
   const auto weight_transposed = columns_of(std::as_const(parameters_).value(weight_index_));
   product_->forward.pack(transposed(weight_transposed));
@@ -68,11 +76,18 @@ void Readout<T>::prepare() {
 template <class T>
 void Readout<T>::forward(ConstTensorView<T> h, TensorView<T> y) const {
   check_pair(h.shape(), y.shape());
-  // One product for each [B, N] slice, so that one step alone (generation) gives the same numbers.
-  const Index batch = h.shape()[-2];
   const MatrixView<const T> states = columns_of(h);
   const MatrixView<T> outputs = columns_of(y);
   const TensorView<const T> bias = std::as_const(parameters_).value(bias_index_);
+  if constexpr (has_cuda_bodies) {
+    if (y.device().is_cuda()) {
+      cuda::fill_with_bias<T>(bias, y);
+      return gemm<T>(1, transposed(columns_of(std::as_const(parameters_).value(weight_index_))), states, 1,
+                     outputs, execution_.precision);
+    }
+  }
+  // One product for each [B, N] slice, so that one step alone (generation) gives the same numbers.
+  const Index batch = h.shape()[-2];
   parallel_for(outputs.cols / batch, 1, [&](Index first, Index last) {
     for (Index t = first; t < last; ++t) {
       const MatrixView<T> part = outputs.columns(t * batch, batch);
@@ -90,8 +105,16 @@ void Readout<T>::backward(ConstTensorView<T> h, ConstTensorView<T> d_y, TensorVi
   const MatrixView<const T> d_outputs = columns_of(d_y);
   const MatrixView<T> d_states = columns_of(d_h);
   // dR = dY H^T in C order: H dY^T in the column-major view.
-  gemm<T>(1, states, transposed(d_outputs), 0, columns_of(parameters_.gradient(weight_index_)));
+  gemm<T>(1, states, transposed(d_outputs), 0, columns_of(parameters_.gradient(weight_index_)),
+          execution_.precision);
   const TensorView<T> d_bias = parameters_.gradient(bias_index_);
+  if constexpr (has_cuda_bodies) {
+    if (d_h.device().is_cuda()) {
+      cuda::sum_columns<T>(d_y, {.total = d_bias});
+      return gemm<T>(1, columns_of(std::as_const(parameters_).value(weight_index_)), d_outputs, 0, d_states,
+                     execution_.precision);
+    }
+  }
   std::fill(d_bias.begin(), d_bias.end(), T{0});
   for (Index j = 0; j < d_outputs.cols; ++j) {
     for (Index i = 0; i < outputs_; ++i) d_bias(i) += d_outputs(i, j);

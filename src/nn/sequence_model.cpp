@@ -5,6 +5,11 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/back_end.hpp"
+#include "core/fill_on_host.hpp"
+#include "core/set_zero.hpp"
+#include "cuda/cells/column_sums.hpp"
+#include "cuda/nn/model_input.hpp"
 #include "orthornn/core/error.hpp"
 #include "orthornn/core/random.hpp"
 #include "orthornn/linalg/orthogonality.hpp"
@@ -18,15 +23,56 @@ struct InputSize {
   Index operator()(const TokenEmbedding& input) const { return input.size; }
 };
 
-/// Zeros in x [T, B, K] beyond each sequence's length: what stands there is nobody's business, a NaN
-/// included, but the weight gradient would multiply it by 0.
+/// x [T, B, K] <- features, with zeros beyond each sequence's length: what stands there is nobody's business,
+/// a NaN included, but the weight gradient would multiply it by 0.
 template <class T>
-void clear_padding(TensorView<const std::int32_t> lengths, TensorView<T> x) {
+void copy_features(TensorView<const float> features, TensorView<const std::int32_t> lengths,
+                   TensorView<T> x) {
+  if constexpr (has_cuda_bodies) {
+    if (x.device().is_cuda()) return cuda::copy_features<T>(features, lengths, x);
+  }
+  std::copy(features.begin(), features.end(), x.begin());
   for (Index b = 0; b < std::min(lengths.size(), x.shape()[1]); ++b) {
     for (Index t = std::max(lengths(b), 0); t < x.shape()[0]; ++t) {
       const TensorView<T> column = x[t][b];
       std::fill(column.begin(), column.end(), T{0});
     }
+  }
+}
+
+/// x [T, B, E] <- the vectors [tokens, E] of the symbols.
+template <class T>
+void embed(TensorView<const T> vectors, TensorView<const std::int32_t> symbols, TensorView<T> x) {
+  if constexpr (has_cuda_bodies) {
+    if (x.device().is_cuda()) return cuda::embed<T>(vectors, symbols, x);
+  }
+  const Index tokens = vectors.shape()[0];
+  T* feature = x.data();
+  for (const std::int32_t symbol : symbols) {
+    if (symbol < 0 || symbol >= tokens) {
+      throw ValueError(fmt::format("token {}; expected 0 to {}", symbol, tokens - 1));
+    }
+    feature = std::copy_n(vectors[symbol].data(), vectors.shape()[1], feature);
+  }
+}
+
+/// d_vectors [tokens, E] <- for each the sum of what arrives at its places in d_x [T, B, E].
+template <class T>
+void embed_backward(TensorView<const T> d_x, TensorView<const std::int32_t> symbols,
+                    TensorView<T> d_vectors) {
+  if constexpr (has_cuda_bodies) {
+    if (d_x.device().is_cuda()) {
+      return cuda::sum_columns<T>(d_x, {.by_symbol = d_vectors.data(),
+                                        .symbol_count = d_vectors.shape()[0],
+                                        .symbol_stride = d_vectors.shape()[1],
+                                        .row_stride = 1,
+                                        .symbols = symbols});
+    }
+  }
+  std::fill(d_vectors.begin(), d_vectors.end(), T{0});
+  const T* d_feature = d_x.data();
+  for (const std::int32_t symbol : symbols) {
+    for (T& d : d_vectors[symbol]) d += *d_feature++;
   }
 }
 
@@ -37,8 +83,14 @@ Index output_size(const ReadoutOptions& readout) {
 }  // namespace
 
 template <class T>
-SequenceModel<T>::SequenceModel(Device device, const ModelOptions& options, std::uint64_t seed)
-    : device_(device), options_(options) {
+SequenceModel<T>::SequenceModel(const Execution& execution, const ModelOptions& options, std::uint64_t seed)
+    : execution_(execution),
+      options_(options),
+      features_(Shape{0}, execution.device),
+      d_features_(Shape{0}, execution.device),
+      outputs_(Shape{0}, execution.device),
+      d_last_state_(Shape{0}, execution.device),
+      loss_(Shape{1}, execution.device) {
   if (options.cells.empty()) throw ValueError("a model needs at least one cell");
   if (output_size(options.readout) < 1) throw ValueError("a readout needs at least one output");
   if (const auto* embedding = std::get_if<TokenEmbedding>(&options.input)) {
@@ -49,15 +101,19 @@ SequenceModel<T>::SequenceModel(Device device, const ModelOptions& options, std:
   Index input_size = std::visit(InputSize{}, options.input);
   for (std::size_t i = 0; i < options.cells.size(); ++i) {
     const std::string prefix = options.cells.size() == 1 ? "cell" : fmt::format("cell{}", i);
-    cells_.push_back(std::make_unique<RecurrentLayer<T>>(parameters_, prefix, options.cells[i], input_size));
+    cells_.push_back(
+        std::make_unique<RecurrentLayer<T>>(parameters_, prefix, options.cells[i], input_size, execution));
     input_size = options.cells[i].hidden_size;
   }
-  readout_ = std::make_unique<Readout<T>>(parameters_, "readout", input_size, output_size(options.readout));
+  readout_ = std::make_unique<Readout<T>>(parameters_, "readout", input_size, output_size(options.readout),
+                                          execution);
 
-  parameters_.allocate(device);
+  parameters_.allocate(execution.device);
   if (embedding_index_ >= 0) {
-    RandomStream random(seed, RandomPurpose::initialization, 4);
-    for (T& x : parameters_.value(embedding_index_)) x = static_cast<T>(random.normal());
+    fill_on_host(parameters_.value(embedding_index_), [&](TensorView<T> vectors) {
+      RandomStream random(seed, RandomPurpose::initialization, 4);
+      for (T& x : vectors) x = static_cast<T>(random.normal());
+    });
   }
   // Layers draw from streams of one seed, so each gets a seed of its own.
   for (std::size_t i = 0; i < cells_.size(); ++i) cells_[i]->initialize(seed + 0x9E3779B97F4A7C15 * i);
@@ -72,13 +128,30 @@ void SequenceModel<T>::prepare() {
 }
 
 template <class T>
+bool SequenceModel<T>::recordable() const {
+  return std::all_of(cells_.begin(), cells_.end(),
+                     [](const auto& cell) { return cell->transition().recordable(); });
+}
+
+template <class T>
+void SequenceModel<T>::check_device(const Batch& batch) const {
+  for (const Device found : {batch.symbols.device(), batch.features.device(), batch.lengths.device(),
+                             batch.classes.device(), batch.values.device()}) {
+    if (found == device()) continue;
+    throw DeviceError(
+        fmt::format("a batch in memory of {} was given to a model on {}; make it as Batch(device), "
+                    "or copy(device) it",
+                    to_string(found), to_string(device())));
+  }
+}
+
+template <class T>
 SequenceInput<T> SequenceModel<T>::first_input(const Batch& batch) {
   if (const auto* dense = std::get_if<DenseInput>(&options_.input)) {
     if (batch.features.shape().rank() != 3)
       check_shape("features", batch.features.shape(), {0, 0, dense->size});
     features_.reserve(batch.features.shape());
-    std::copy(batch.features.begin(), batch.features.end(), features_.begin());
-    clear_padding(batch.lengths, features_.view());
+    copy_features<T>(batch.features, batch.lengths, features_);
     return {features_, {}};
   }
   if (batch.symbols.shape().rank() != 2) check_shape("symbols", batch.symbols.shape(), {0, 0});
@@ -86,14 +159,7 @@ SequenceInput<T> SequenceModel<T>::first_input(const Batch& batch) {
 
   const auto& embedding = std::get<TokenEmbedding>(options_.input);
   features_.reserve({batch.symbols.shape()[0], batch.symbols.shape()[1], embedding.size});
-  const TensorView<const T> vectors = std::as_const(parameters_).value(embedding_index_);
-  T* feature = features_.data();
-  for (const std::int32_t symbol : batch.symbols) {
-    if (symbol < 0 || symbol >= embedding.tokens) {
-      throw ValueError(fmt::format("token {}; expected 0 to {}", symbol, embedding.tokens - 1));
-    }
-    feature = std::copy_n(vectors[symbol].data(), embedding.size, feature);
-  }
+  embed<T>(std::as_const(parameters_).value(embedding_index_), batch.symbols, features_);
   return {features_, {}};
 }
 
@@ -115,6 +181,7 @@ TensorView<const T> SequenceModel<T>::run(const Batch& batch, const ModelState<T
   if (initial && initial->size() != cells_.size()) {
     throw ShapeError(fmt::format("{} initial states for {} cells", initial->size(), cells_.size()));
   }
+  check_device(batch);
   SequenceInput<T> input = first_input(batch);
   for (std::size_t i = 0; i < cells_.size(); ++i) {
     const TensorView<const T> h0 = initial ? (*initial)[i].view() : TensorView<const T>();
@@ -143,36 +210,53 @@ void SequenceModel<T>::final_state(ModelState<T>& state) const {
   state.resize(cells_.size());
   for (std::size_t i = 0; i < cells_.size(); ++i) {
     const TensorView<const T> last = cells_[i]->last_state();
+    if (!(state[i].device() == last.device())) state[i] = Tensor<T>(Shape{0}, last.device());
     state[i].reserve(last.shape());
     copy<T>(last, state[i]);
   }
 }
 
+/// loss_ <- the loss of the outputs, which with `gradient` become its gradient.
 template <class T>
-double SequenceModel<T>::loss_of_outputs(const Batch& batch, bool gradient) {
-  return options_.loss == Loss::softmax_cross_entropy
-             ? softmax_cross_entropy<T>(outputs_, batch.classes, gradient)
-             : mean_squared_error<T>(outputs_, batch.values, gradient);
+void SequenceModel<T>::compute_loss(const Batch& batch, bool gradient) {
+  if (options_.loss == Loss::softmax_cross_entropy) {
+    softmax_cross_entropy<T>(outputs_, batch.classes, loss_, gradient);
+  } else {
+    mean_squared_error<T>(outputs_, batch.values, loss_, gradient);
+  }
+}
+
+template <class T>
+double SequenceModel<T>::read_loss() const {
+  double value = 0;
+  copy<double>(loss_, TensorView<double>(&value, loss_.shape()));
+  return value;
+}
+
+template <class T>
+double SequenceModel<T>::loss_of_last_outputs(const Batch& batch) {
+  compute_loss(batch, false);
+  return read_loss();
 }
 
 template <class T>
 double SequenceModel<T>::loss(const Batch& batch) {
   forward(batch);
-  return loss_of_outputs(batch, false);
+  return loss_of_last_outputs(batch);
 }
 
 template <class T>
 double SequenceModel<T>::loss_and_gradient(const Batch& batch) {
   prepare();
-  return loss_and_gradient_of_prepared(batch);
+  loss_and_gradient_of_prepared(batch);
+  return read_loss();
 }
 
 template <class T>
-double SequenceModel<T>::loss_and_gradient_of_prepared(const Batch& batch) {
+void SequenceModel<T>::loss_and_gradient_of_prepared(const Batch& batch) {
   run(batch, nullptr);
-  const double value = loss_of_outputs(batch, true);
+  compute_loss(batch, true);
   backward(batch);
-  return value;
 }
 
 template <class T>
@@ -182,7 +266,7 @@ void SequenceModel<T>::backward(const Batch& batch) {
   if (every_step()) {
     readout_->backward(read_states(), outputs_, d_states);
   } else {
-    std::fill(d_states.begin(), d_states.end(), T{0});
+    set_zero(d_states);
     d_last_state_.reserve(read_states().shape());
     readout_->backward(read_states(), outputs_, d_last_state_);
     d_last = d_last_state_;
@@ -199,12 +283,7 @@ void SequenceModel<T>::backward(const Batch& batch) {
     d_last = {};
   }
   if (embedding_index_ >= 0) {
-    const TensorView<T> d_vectors = parameters_.gradient(embedding_index_);
-    std::fill(d_vectors.begin(), d_vectors.end(), T{0});
-    const T* d_feature = d_features_.data();
-    for (const std::int32_t symbol : batch.symbols) {
-      for (T& d : d_vectors[symbol]) d += *d_feature++;
-    }
+    embed_backward<T>(d_features_, batch.symbols, parameters_.gradient(embedding_index_));
   }
 }
 
@@ -212,15 +291,19 @@ template <class T>
 double SequenceModel<T>::orthogonality_error() const {
   double largest = 0;
   for (const auto& cell : cells_) {
-    largest = std::max(largest, orthornn::orthogonality_error(cell->transition().materialize()));
+    largest = std::max(largest,
+                       orthornn::orthogonality_error(cell->transition().materialize().copy(Device::cpu())));
   }
   return largest;
 }
 
 template <class T>
-SequenceModel<T>::Generator::Generator(SequenceModel& model, Index batch) : model_(model) {
+SequenceModel<T>::Generator::Generator(SequenceModel& model, Index batch)
+    : model_(model), batch_(model.device()) {
   model_.prepare();
-  for (const auto& cell : model_.cells_) state_.emplace_back(Shape{batch, cell->options().hidden_size});
+  for (const auto& cell : model_.cells_) {
+    state_.emplace_back(Shape{batch, cell->options().hidden_size}, model.device());
+  }
 }
 
 template <class T>
@@ -229,7 +312,7 @@ TensorView<const T> SequenceModel<T>::Generator::step(TensorView<const float> fe
   if (!dense) throw ValueError("this model reads symbols, not features");
   check_shape("features", features.shape(), {state_[0].shape()[0], dense->size});
   batch_.features.reserve({1, features.shape()[0], features.shape()[1]});
-  std::copy(features.begin(), features.end(), batch_.features.begin());
+  copy<float>(features, batch_.features.view()[0]);
   return step();
 }
 
@@ -239,7 +322,7 @@ TensorView<const T> SequenceModel<T>::Generator::step(TensorView<const std::int3
     throw ValueError("this model reads features, not symbols");
   check_shape("symbols", symbols.shape(), {state_[0].shape()[0]});
   batch_.symbols.reserve({1, symbols.shape()[0]});
-  std::copy(symbols.begin(), symbols.end(), batch_.symbols.begin());
+  copy<std::int32_t>(symbols, batch_.symbols.view()[0]);
   return step();
 }
 

@@ -7,7 +7,9 @@
 #include <cmath>
 #include <cstddef>
 
+#include "core/back_end.hpp"
 #include "core/parallel.hpp"
+#include "cuda/optim/gradient_clipping.hpp"
 #include "orthornn/core/error.hpp"
 
 namespace orthornn {
@@ -19,14 +21,36 @@ constexpr Index max_blocks = 256;
 // Shorter blocks would cost more to hand out than to sum.
 constexpr Index min_block_size = 4096;
 
-}  // namespace
-
-template <class T>
-double clip_by_global_norm(TensorView<T> gradients, double max_norm) {
+void check(double max_norm) {
   if (!(max_norm >= 0)) {
     throw ValueError(
         fmt::format("gradient clipping: max_norm is {}; expected 0 (measure only) or more", max_norm));
   }
+}
+
+}  // namespace
+
+template <class T>
+void clip_by_global_norm(TensorView<T> gradients, double max_norm, TensorView<double> norm) {
+  if constexpr (has_cuda_bodies) {
+    if (gradients.device().is_cuda()) {
+      check(max_norm);
+      return cuda::clip_by_global_norm<T>(gradients, max_norm, norm);
+    }
+  }
+  norm(0) = clip_by_global_norm<T>(gradients, max_norm);
+}
+
+template <class T>
+double clip_by_global_norm(TensorView<T> gradients, double max_norm) {
+  if constexpr (has_cuda_bodies) {
+    if (gradients.device().is_cuda()) {
+      Tensor<double> norm(Shape{1}, gradients.device());
+      orthornn::clip_by_global_norm<T>(gradients, max_norm, norm);
+      return norm.copy(Device::cpu())(0);
+    }
+  }
+  check(max_norm);
   const Index count = gradients.size();
   const Index block_size = std::max(min_block_size, (count + max_blocks - 1) / max_blocks);
   const Index blocks = (count + block_size - 1) / block_size;
@@ -59,5 +83,7 @@ double clip_by_global_norm(TensorView<T> gradients, double max_norm) {
 
 template double clip_by_global_norm(TensorView<float>, double);
 template double clip_by_global_norm(TensorView<double>, double);
+template void clip_by_global_norm(TensorView<float>, double, TensorView<double>);
+template void clip_by_global_norm(TensorView<double>, double, TensorView<double>);
 
 }  // namespace orthornn

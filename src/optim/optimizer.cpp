@@ -6,7 +6,10 @@
 #include <cmath>
 #include <type_traits>
 
+#include "core/back_end.hpp"
 #include "core/parallel.hpp"
+#include "cuda/optim/optimizer.hpp"
+#include "optim/update_rules.hpp"
 #include "orthornn/core/error.hpp"
 
 namespace orthornn {
@@ -17,13 +20,6 @@ constexpr Index piece_size = 4096;
 // Fewer pieces than this a thread are not worth waking it.
 constexpr Index pieces_per_thread = 4;
 
-template <class Piece, class Body>
-void for_each_piece(const std::vector<Piece>& pieces, const Body& body) {
-  parallel_for(static_cast<Index>(pieces.size()), pieces_per_thread, [&](Index first, Index last) {
-    for (Index i = first; i < last; ++i) body(pieces[static_cast<std::size_t>(i)]);
-  });
-}
-
 template <class Options>
 double learning_rate(const Options& options, ParameterKind kind) {
   return kind == ParameterKind::orthogonal ? options.lr_orthogonal.value_or(options.lr / 10) : options.lr;
@@ -33,10 +29,6 @@ template <class Options>
 double weight_decay(const Options& options, ParameterKind kind) {
   return kind == ParameterKind::orthogonal ? 0 : options.weight_decay;
 }
-
-// The scalars of each formula are computed in double and rounded once: 1 - beta2 has no digits to lose in
-// float. They are made inside of each piece, where the compiler sees that no store into a moment changes
-// them, and can take several elements at a time.
 
 template <class T>
 class SgdOptimizer final : public Optimizer<T> {
@@ -54,23 +46,22 @@ class SgdOptimizer final : public Optimizer<T> {
   }
 
  private:
-  void update(T* values, const T* gradients, double schedule_factor) override {
-    for_each_piece(this->pieces(), [&](const auto& piece) {
-      const T rate = static_cast<T>(learning_rate(options_, piece.kind) * schedule_factor);
-      const T decay = static_cast<T>(weight_decay(options_, piece.kind));
-      if (momentum_.empty()) {
-        for (Index i = piece.first; i < piece.last; ++i) {
-          values[i] -= rate * (gradients[i] + decay * values[i]);
-        }
-        return;
-      }
-      const T keep = static_cast<T>(options_.momentum);
-      T* const momentum = momentum_.data();
-      for (Index i = piece.first; i < piece.last; ++i) {
-        momentum[i] = keep * momentum[i] + (gradients[i] + decay * values[i]);
-        values[i] -= rate * momentum[i];
-      }
-    });
+  void update(const typename Optimizer<T>::Step& step) override {
+    const auto rate = [&](ParameterKind kind) {
+      return static_cast<T>(learning_rate(options_, kind) * step.schedule_factor);
+    };
+    const auto decay = [&](ParameterKind kind) { return static_cast<T>(weight_decay(options_, kind)); };
+    if (momentum_.empty()) {
+      const auto rule = [&](ParameterKind kind) {
+        return SgdRule<T>{.rate = rate(kind), .decay = decay(kind)};
+      };
+      return this->apply(rule, step);
+    }
+    const auto rule = [&](ParameterKind kind) {
+      return MomentumRule<T>{
+          .rate = rate(kind), .decay = decay(kind), .keep = static_cast<T>(options_.momentum)};
+    };
+    this->apply(rule, step, momentum_.data());
   }
 
   Sgd options_;
@@ -90,27 +81,22 @@ class RmsPropOptimizer final : public Optimizer<T> {
   }
 
  private:
-  void update(T* values, const T* gradients, double schedule_factor) override {
-    T* const square = square_average_.data();
-    for_each_piece(this->pieces(), [&](const auto& piece) {
-      const T keep = static_cast<T>(options_.decay);
-      const T take = static_cast<T>(1 - options_.decay);
-      const T epsilon = static_cast<T>(options_.epsilon);
-      const T rate = static_cast<T>(learning_rate(options_, piece.kind) * schedule_factor);
-      const T decay = static_cast<T>(weight_decay(options_, piece.kind));
-      for (Index i = piece.first; i < piece.last; ++i) {
-        const T gradient = gradients[i] + decay * values[i];
-        square[i] = keep * square[i] + take * gradient * gradient;
-        values[i] -= rate * gradient / (std::sqrt(square[i]) + epsilon);
-      }
-    });
+  void update(const typename Optimizer<T>::Step& step) override {
+    const auto rule = [&](ParameterKind kind) {
+      return RmsPropRule<T>{.rate = static_cast<T>(learning_rate(options_, kind) * step.schedule_factor),
+                            .decay = static_cast<T>(weight_decay(options_, kind)),
+                            .keep = static_cast<T>(options_.decay),
+                            .take = static_cast<T>(1 - options_.decay),
+                            .epsilon = static_cast<T>(options_.epsilon)};
+    };
+    this->apply(rule, step, square_average_.data());
   }
 
   RmsProp options_;
   Tensor<T> square_average_;
 };
 
-// Adam and AdamW: the same moments, the weight decay at another place.
+// Adam and AdamW.
 template <class T, class Options>
 class AdamOptimizer final : public Optimizer<T> {
  public:
@@ -129,32 +115,24 @@ class AdamOptimizer final : public Optimizer<T> {
  private:
   static constexpr bool decoupled = std::is_same_v<Options, AdamW>;
 
-  void update(T* values, const T* gradients, double schedule_factor) override {
+  void update(const typename Optimizer<T>::Step& step) override {
     const double steps = static_cast<double>(this->steps());
     const double correction1 = 1 - std::pow(options_.beta1, steps);
     const double correction2 = 1 - std::pow(options_.beta2, steps);
-    T* const first = first_moment_.data();
-    T* const second = second_moment_.data();
-    for_each_piece(this->pieces(), [&](const auto& piece) {
-      const T keep1 = static_cast<T>(options_.beta1);
-      const T take1 = static_cast<T>(1 - options_.beta1);
-      const T keep2 = static_cast<T>(options_.beta2);
-      const T take2 = static_cast<T>(1 - options_.beta2);
-      const T root_scale = static_cast<T>(1 / std::sqrt(correction2));
-      const T epsilon = static_cast<T>(options_.epsilon);
-      const double rate = learning_rate(options_, piece.kind) * schedule_factor;
-      const double lambda = weight_decay(options_, piece.kind);
-      const T corrected_rate = static_cast<T>(rate / correction1);
-      const T shrink = static_cast<T>(decoupled ? 1 - rate * lambda : 1);
-      const T decay = static_cast<T>(decoupled ? 0 : lambda);
-      for (Index i = piece.first; i < piece.last; ++i) {
-        const T gradient = gradients[i] + decay * values[i];
-        first[i] = keep1 * first[i] + take1 * gradient;
-        second[i] = keep2 * second[i] + take2 * gradient * gradient;
-        values[i] =
-            shrink * values[i] - corrected_rate * first[i] / (std::sqrt(second[i]) * root_scale + epsilon);
-      }
-    });
+    const auto rule = [&](ParameterKind kind) {
+      const double rate = learning_rate(options_, kind) * step.schedule_factor;
+      const double lambda = weight_decay(options_, kind);
+      return AdamRule<T>{.corrected_rate = static_cast<T>(rate / correction1),
+                         .root_scale = static_cast<T>(1 / std::sqrt(correction2)),
+                         .decay = static_cast<T>(decoupled ? 0 : lambda),
+                         .shrink = static_cast<T>(decoupled ? 1 - rate * lambda : 1),
+                         .keep1 = static_cast<T>(options_.beta1),
+                         .take1 = static_cast<T>(1 - options_.beta1),
+                         .keep2 = static_cast<T>(options_.beta2),
+                         .take2 = static_cast<T>(1 - options_.beta2),
+                         .epsilon = static_cast<T>(options_.epsilon)};
+    };
+    this->apply(rule, step, first_moment_.data(), second_moment_.data());
   }
 
   Options options_;
@@ -241,17 +219,51 @@ Optimizer<T>::Optimizer(const ParameterSet<T>& parameters)
       pieces_.push_back({first, std::min(last, first + piece_size), kind});
     }
   }
+  if (!device_.is_cuda()) return;
+  Tensor<std::uint8_t> is_orthogonal(Shape{count_});
+  for (const Piece& piece : pieces_) {
+    std::fill(is_orthogonal.data() + piece.first, is_orthogonal.data() + piece.last,
+              piece.kind == ParameterKind::orthogonal);
+  }
+  is_orthogonal_ = is_orthogonal.copy(device_);
 }
 
 template <class T>
-void Optimizer<T>::step(ParameterSet<T>& parameters, double schedule_factor) {
+template <class MakeRule, class... Moments>
+void Optimizer<T>::apply(const MakeRule& make_rule, const Step& step, Moments*... moments) const {
+  if constexpr (has_cuda_bodies) {
+    if (device_.is_cuda()) {
+      return cuda::update<T>(is_orthogonal_, step.halted, make_rule(ParameterKind::ordinary),
+                             make_rule(ParameterKind::orthogonal), step.values, step.gradients, moments...);
+    }
+  }
+  parallel_for(static_cast<Index>(pieces_.size()), pieces_per_thread, [&](Index first, Index last) {
+    for (Index number = first; number < last; ++number) {
+      const Piece& piece = pieces_[static_cast<std::size_t>(number)];
+      // Made here, the compiler sees that no store into a moment changes it, and can take several elements at
+      // a time.
+      const auto rule = make_rule(piece.kind);
+      T* const values = step.values;
+      const T* const gradients = step.gradients;
+      for (Index i = piece.first; i < piece.last; ++i) rule(values[i], gradients[i], moments[i]...);
+    }
+  });
+}
+
+template <class T>
+void Optimizer<T>::step(ParameterSet<T>& parameters, double schedule_factor,
+                        TensorView<const std::int64_t> halted) {
   check_shape("flat parameter buffer", parameters.values().shape(), Shape{count_});
   if (!(schedule_factor >= 0 && std::isfinite(schedule_factor))) {
     throw ValueError(fmt::format("{}: the schedule's factor is {}; expected a number, 0 or more", name(),
                                  schedule_factor));
   }
   ++steps_;
-  update(parameters.values().data(), parameters.gradients().data(), schedule_factor);
+  if (!device_.is_cuda() && !halted.empty() && halted(0) != 0) return;
+  update({.values = parameters.values().data(),
+          .gradients = parameters.gradients().data(),
+          .schedule_factor = schedule_factor,
+          .halted = halted});
 }
 
 template <class T>

@@ -5,6 +5,7 @@
 #include <Eigen/Dense>
 #include <cmath>
 
+#include "core/back_end.hpp"
 #include "orthornn/core/error.hpp"
 
 namespace orthornn {
@@ -29,6 +30,8 @@ Eigen::Map<const RowMajor<T>> matrix(TensorView<const T> tensor) {
 
 template <class T>
 void check(const StiefelSgd& options, TensorView<const T> omega, TensorView<const T> gradient) {
+  require_host_memory("Stiefel descent", omega.device());
+  require_host_memory("Stiefel descent", gradient.device());
   const Shape& shape = omega.shape();
   if (shape.rank() != 2 || shape[1] < 1 || shape[0] < shape[1]) {
     throw ShapeError(fmt::format("omega has shape {}, expected [N, M] with N >= M >= 1", to_string(shape)));

@@ -1,7 +1,6 @@
-#include <algorithm>
-
-#include "linalg/eigen_map.hpp"
+#include "linalg/elementwise.hpp"
 #include "linalg/gemm.hpp"
+#include "orthogonal/check_tensor.hpp"
 #include "orthogonal/dense_transition.hpp"
 #include "orthogonal/factories.hpp"
 #include "orthogonal/reflection_transition.hpp"
@@ -14,17 +13,18 @@ namespace {
 template <class T>
 class CwyTransition : public ReflectionTransition<T> {
  public:
-  CwyTransition(const Cwy& options, Index n, Index l)
-      : ReflectionTransition<T>(n, l, options.init),
-        s_inverse_(Shape{l, l}),
-        left_(Shape{l, n}),
-        right_(Shape{l, n}),
-        small_(Shape{l, l}),
-        small_product_(Shape{l, l}) {}
+  CwyTransition(const Cwy& options, Index n, Index l, const Execution& execution)
+      : ReflectionTransition<T>(n, l, options.init, execution),
+        s_inverse_(Shape{l, l}, execution.device),
+        left_(Shape{l, n}, execution.device),
+        right_(Shape{l, n}, execution.device),
+        small_(Shape{l, l}, execution.device),
+        small_product_(Shape{l, l}, execution.device) {}
 
   void backward(ConstTensorView<T> d_q, TensorView<T> d_vectors) override {
-    check_shape("d_q", d_q.shape(), {this->hidden_size(), this->hidden_size()});
-    check_shape("d_reflection_vectors", d_vectors.shape(), this->parameter_shape());
+    const Index n = this->hidden_size();
+    check_tensor("d_q", d_q, {n, n}, this->device());
+    check_tensor("d_reflection_vectors", d_vectors, this->parameter_shape(), this->device());
     const auto u = this->u();
     const auto d_q_transposed = columns_of(d_q);
     const auto left = columns_of(left_);    // dQ U
@@ -66,7 +66,8 @@ class CwyTransition : public ReflectionTransition<T> {
 template <class T>
 class DenseCwy final : public DenseForm<T, CwyTransition<T>> {
  public:
-  DenseCwy(const Cwy& options, Index n, Index l) : DenseForm<T, CwyTransition<T>>(n, options, n, l) {}
+  DenseCwy(const Cwy& options, Index n, Index l, const Execution& execution)
+      : DenseForm<T, CwyTransition<T>>(n, options, n, l, execution) {}
 
   void prepare(ConstTensorView<T> vectors) override {
     this->prepare_factors(vectors);
@@ -75,7 +76,7 @@ class DenseCwy final : public DenseForm<T, CwyTransition<T>> {
     gemm<T>(1, this->u(), this->s_inverse(), 0, product);
     const auto q_transposed = this->matrix_.transpose();
     gemm<T>(-1, this->u(), transposed(product), 0, q_transposed);
-    for (Index i = 0; i < q_transposed.rows; ++i) q_transposed(i, i) += T{1};
+    add_to_diagonal(q_transposed, T{1});
     this->matrix_.pack();
     this->set_prepared(true);
   }
@@ -106,12 +107,6 @@ class FactoredCwy final : public CwyTransition<T> {
     this->set_prepared(true);
   }
 
-  void multiply_add(MatrixView<const T> h, MatrixView<T> a, MatrixView<T> z) const override {
-    multiply_add(coefficients_, h, a, z);
-  }
-  void multiply_add_transposed(MatrixView<const T> g, MatrixView<T> d, MatrixView<T> y) const override {
-    multiply_add(coefficients_transposed_, g, d, y);
-  }
   void backward_of_rollout(MatrixView<const T> g, MatrixView<const T> h, MatrixView<const T> z,
                            MatrixView<const T> y, TensorView<T> d_vectors) override {
     this->backward_of_coefficients(g, h, z, y, d_vectors);
@@ -123,15 +118,23 @@ class FactoredCwy final : public CwyTransition<T> {
     return 2 * n * l * l + l * l * l + 4 * n * l * l + 2 * n * l * l;
   }
 
+ protected:
+  void add_product(MatrixView<const T> h, MatrixView<T> a, MatrixView<T> z,
+                   Precision precision) const override {
+    reflect(coefficients_, h, a, z, precision);
+  }
+  void add_transposed_product(MatrixView<const T> g, MatrixView<T> d, MatrixView<T> y,
+                              Precision precision) const override {
+    reflect(coefficients_transposed_, g, d, y, precision);
+  }
+
  private:
-  void multiply_add(const PackedMatrix<T>& coefficients, MatrixView<const T> x, MatrixView<T> out,
-                    MatrixView<T> c) const {
-    for (Index j = 0; j < x.cols; ++j) {
-      std::fill(c.column(j), c.column(j) + c.rows, T{0});
-      for (Index i = 0; i < x.rows; ++i) out(i, j) += x(i, j);
-    }
-    coefficients.multiply_add(1, x, c);
-    reflectors_.multiply_add(-1, c, out);
+  /// c = coefficients x, out += x - U c.
+  void reflect(const PackedMatrix<T>& coefficients, MatrixView<const T> x, MatrixView<T> out, MatrixView<T> c,
+               Precision precision) const {
+    coefficients.multiply(1, x, c, precision);
+    add(x, out);
+    reflectors_.multiply_add(-1, c, out, precision);
   }
 
   PackedMatrix<T> coefficients_, coefficients_transposed_, reflectors_;
@@ -140,18 +143,26 @@ class FactoredCwy final : public CwyTransition<T> {
 /// Operations a column, forward, backward and weight gradient: 6 N^2 dense, 12 N L + 2 L^2 factored.
 bool dense_is_cheaper(Index n, Index l) { return 6 * n * n <= 12 * n * l + 2 * l * l; }
 
+/// The rollouts of a GPU that keep Q on chip, which spares more than operations: no step reads it again.
+template <class T>
+bool stays_on_chip(Index n, Device device) {
+  constexpr Index largest = 1024;
+  return device.is_cuda() && std::is_same_v<T, float> && n <= largest;
+}
+
 }  // namespace
 
 template <class T>
-std::unique_ptr<Transition<T>> make_cwy(const Cwy& options, Index hidden_size) {
+std::unique_ptr<Transition<T>> make_cwy(const Cwy& options, Index hidden_size, const Execution& execution) {
   const Index l = checked_reflections(options.reflections, hidden_size);
   const bool dense = options.form == ReflectionForm::dense ||
-                     (options.form == ReflectionForm::automatic && dense_is_cheaper(hidden_size, l));
-  if (dense) return std::make_unique<DenseCwy<T>>(options, hidden_size, l);
-  return std::make_unique<FactoredCwy<T>>(options, hidden_size, l);
+                     (options.form == ReflectionForm::automatic &&
+                      (stays_on_chip<T>(hidden_size, execution.device) || dense_is_cheaper(hidden_size, l)));
+  if (dense) return std::make_unique<DenseCwy<T>>(options, hidden_size, l, execution);
+  return std::make_unique<FactoredCwy<T>>(options, hidden_size, l, execution);
 }
 
-template std::unique_ptr<Transition<float>> make_cwy<float>(const Cwy&, Index);
-template std::unique_ptr<Transition<double>> make_cwy<double>(const Cwy&, Index);
+template std::unique_ptr<Transition<float>> make_cwy<float>(const Cwy&, Index, const Execution&);
+template std::unique_ptr<Transition<double>> make_cwy<double>(const Cwy&, Index, const Execution&);
 
 }  // namespace orthornn

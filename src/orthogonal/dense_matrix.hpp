@@ -1,26 +1,41 @@
 #pragma once
 
+#include "core/back_end.hpp"
+#include "linalg/gemm.hpp"
 #include "linalg/packed_matrix.hpp"
 
 namespace orthornn {
 
-/// Q [N, N] in C order with its two packings, for every transition that is applied as one matrix.
+/// Q [N, N] in C order, for every transition that is applied as one matrix, with its two packings on the CPU;
+/// a GPU multiplies by Q itself.
 template <class T>
 class DenseMatrix {
  public:
-  explicit DenseMatrix(Index n) : q_(Shape{n, n}) {}
+  DenseMatrix(Index n, Device device) : q_(Shape{n, n}, device) {}
 
   /// To be filled, then packed.
   TensorView<T> q() { return q_; }
   TensorView<const T> q() const { return q_; }
   /// Its column-major view is Q^T.
   MatrixView<T> transpose() { return columns_of(q_); }
+  MatrixView<const T> transpose() const { return columns_of(q_); }
   void pack() {
+    if constexpr (has_cuda_bodies) {
+      if (q_.device().is_cuda()) return;
+    }
     forward_.pack(transposed(transpose()));
     backward_.pack(transpose());
   }
-  void multiply_add(MatrixView<const T> h, MatrixView<T> a) const { forward_.multiply_add(1, h, a); }
-  void multiply_add_transposed(MatrixView<const T> g, MatrixView<T> d) const {
+  void multiply_add(MatrixView<const T> h, MatrixView<T> a, Precision precision) const {
+    if constexpr (has_cuda_bodies) {
+      if (a.device.is_cuda()) return gemm<T>(1, transposed(transpose()), h, 1, a, precision);
+    }
+    forward_.multiply_add(1, h, a);
+  }
+  void multiply_add_transposed(MatrixView<const T> g, MatrixView<T> d, Precision precision) const {
+    if constexpr (has_cuda_bodies) {
+      if (d.device.is_cuda()) return gemm<T>(1, transpose(), g, 1, d, precision);
+    }
     backward_.multiply_add(1, g, d);
   }
 

@@ -6,15 +6,19 @@
 namespace orthornn {
 
 template <class T>
-std::unique_ptr<Transition<T>> make_cwy(const Cwy& options, Index hidden_size);
+std::unique_ptr<Transition<T>> make_cwy(const Cwy& options, Index hidden_size, const Execution& execution);
 template <class T>
-std::unique_ptr<Transition<T>> make_householder_product(const HouseholderProduct& options, Index hidden_size);
+std::unique_ptr<Transition<T>> make_householder_product(const HouseholderProduct& options, Index hidden_size,
+                                                        const Execution& execution);
 template <class T>
-std::unique_ptr<Transition<T>> make_scaled_cayley(const ScaledCayley& options, Index hidden_size);
+std::unique_ptr<Transition<T>> make_scaled_cayley(const ScaledCayley& options, Index hidden_size,
+                                                  const Execution& execution);
 template <class T>
-std::unique_ptr<Transition<T>> make_matrix_exponential(const MatrixExponential& options, Index hidden_size);
+std::unique_ptr<Transition<T>> make_matrix_exponential(const MatrixExponential& options, Index hidden_size,
+                                                       const Execution& execution);
 template <class T>
-std::unique_ptr<Transition<T>> make_unconstrained(const Unconstrained& options, Index hidden_size);
+std::unique_ptr<Transition<T>> make_unconstrained(const Unconstrained& options, Index hidden_size,
+                                                  const Execution& execution);
 
 /// L for an option value where 0 stands for N; throws ValueError outside 1 .. N.
 Index checked_reflections(Index reflections, Index hidden_size);

@@ -1,5 +1,5 @@
-#include <limits>
-
+#include "linalg/elementwise.hpp"
+#include "orthogonal/check_tensor.hpp"
 #include "orthogonal/factories.hpp"
 #include "orthogonal/rank_one_updates.hpp"
 #include "orthogonal/reflect_tiles.hpp"
@@ -12,8 +12,13 @@ namespace {
 template <class T>
 class Householder : public ReflectionTransition<T> {
  public:
-  Householder(const HouseholderProduct& options, Index n, Index l)
-      : ReflectionTransition<T>(n, l, options.init) {}
+  Householder(const HouseholderProduct& options, Index n, Index l, const Execution& execution)
+      : ReflectionTransition<T>(n, l, options.init, execution),
+        identity_(Shape{0}, execution.device),
+        d_columns_(Shape{0}, execution.device),
+        ignored_(Shape{0}, execution.device),
+        z_(Shape{0}, execution.device),
+        y_(Shape{0}, execution.device) {}
 
   void prepare(ConstTensorView<T> vectors) override {
     this->normalize(vectors);
@@ -23,18 +28,16 @@ class Householder : public ReflectionTransition<T> {
   /// As a rollout of one step from h = I, with dQ as the gradient that arrives.
   void backward(ConstTensorView<T> d_q, TensorView<T> d_vectors) override {
     const Index n = this->hidden_size();
-    check_shape("d_q", d_q.shape(), {n, n});
-    check_shape("d_parameters", d_vectors.shape(), this->parameter_shape());
+    check_tensor("d_q", d_q, {n, n}, this->device());
+    check_tensor("d_parameters", d_vectors, this->parameter_shape(), this->device());
     const Index coefficients = this->coefficient_count();
     identity_.resize({n, n});
     d_columns_.reserve({n, n});
     ignored_.resize({n, n});
     z_.reserve({n, coefficients});
     y_.reserve({n, coefficients});
-    for (Index i = 0; i < n; ++i) {
-      identity_(i, i) = 1;
-      for (Index j = 0; j < n; ++j) d_columns_(j, i) = d_q(i, j);
-    }
+    add_to_diagonal(columns_of(identity_), T{1});
+    copy_transposed(columns_of(d_q), columns_of(d_columns_));
     const auto identity = columns_of(std::as_const(identity_));
     const auto d_columns = columns_of(std::as_const(d_columns_));
     const MatrixView<T> z{z_.data(), coefficients, n, coefficients, z_.device()};
@@ -52,8 +55,8 @@ class Householder : public ReflectionTransition<T> {
   Tensor<T> identity_, d_columns_, ignored_, z_, y_;
 };
 
-/// Tiles of the batch go through all reflections in the first-level cache; the coefficients that they leave
-/// behind turn the gradient into products.
+/// Tiles of the batch go through all reflections in the first-level cache, or in a GPU's registers; the
+/// coefficients that they leave behind turn the gradient into products.
 template <class T>
 class TiledHouseholder final : public Householder<T> {
  public:
@@ -62,17 +65,20 @@ class TiledHouseholder final : public Householder<T> {
   std::string form() const override { return "sequential"; }
   Index coefficient_count() const override { return this->reflections(); }
 
-  void multiply_add(MatrixView<const T> h, MatrixView<T> a, MatrixView<T> z) const override {
-    reflect_tiles<T>(this->u(), ReflectionOrder::last_to_first, h, a, z);
-  }
-  void multiply_add_transposed(MatrixView<const T> g, MatrixView<T> d, MatrixView<T> y) const override {
-    reflect_tiles<T>(this->u(), ReflectionOrder::first_to_last, g, d, y);
-  }
   void backward_of_rollout(MatrixView<const T> g, MatrixView<const T> h, MatrixView<const T> z,
                            MatrixView<const T> y, TensorView<T> d_vectors) override {
     this->backward_of_coefficients(g, h, z, y, d_vectors);
   }
   double flops_per_column() const override { return this->flops_of_coefficients(); }
+
+ protected:
+  void add_product(MatrixView<const T> h, MatrixView<T> a, MatrixView<T> z, Precision) const override {
+    reflect_tiles<T>(this->u(), ReflectionOrder::last_to_first, h, a, z);
+  }
+  void add_transposed_product(MatrixView<const T> g, MatrixView<T> d, MatrixView<T> y,
+                              Precision) const override {
+    reflect_tiles<T>(this->u(), ReflectionOrder::first_to_last, g, d, y);
+  }
 };
 
 /// Every reflection is a rank-one update, forward and backward.
@@ -82,14 +88,8 @@ class RankOneHouseholder final : public Householder<T> {
   using Householder<T>::Householder;
 
   std::string form() const override { return "rank-one"; }
-  Index column_grain() const override { return std::numeric_limits<Index>::max(); }
+  Index column_grain() const override { return this->all_columns; }
 
-  void multiply_add(MatrixView<const T> h, MatrixView<T> a, MatrixView<T>) const override {
-    reflect_by_rank_one_updates<T>(this->u(), ReflectionOrder::last_to_first, h, a);
-  }
-  void multiply_add_transposed(MatrixView<const T> g, MatrixView<T> d, MatrixView<T>) const override {
-    reflect_by_rank_one_updates<T>(this->u(), ReflectionOrder::first_to_last, g, d);
-  }
   void backward_of_rollout(MatrixView<const T> g, MatrixView<const T> h, MatrixView<const T>,
                            MatrixView<const T>, TensorView<T> d_vectors) override {
     gradient_by_rank_one_updates<T>(this->u(), g, h, columns_of(this->d_units_));
@@ -99,20 +99,31 @@ class RankOneHouseholder final : public Householder<T> {
   double flops_per_column() const override {
     return 20.0 * static_cast<double>(this->hidden_size() * this->reflections());
   }
+
+ protected:
+  void add_product(MatrixView<const T> h, MatrixView<T> a, MatrixView<T>, Precision) const override {
+    reflect_by_rank_one_updates<T>(this->u(), ReflectionOrder::last_to_first, h, a);
+  }
+  void add_transposed_product(MatrixView<const T> g, MatrixView<T> d, MatrixView<T>,
+                              Precision) const override {
+    reflect_by_rank_one_updates<T>(this->u(), ReflectionOrder::first_to_last, g, d);
+  }
 };
 
 }  // namespace
 
 template <class T>
-std::unique_ptr<Transition<T>> make_householder_product(const HouseholderProduct& options,
-                                                        Index hidden_size) {
+std::unique_ptr<Transition<T>> make_householder_product(const HouseholderProduct& options, Index hidden_size,
+                                                        const Execution& execution) {
   const Index l = checked_reflections(options.reflections, hidden_size);
-  if (options.rank_one_updates) return std::make_unique<RankOneHouseholder<T>>(options, hidden_size, l);
-  return std::make_unique<TiledHouseholder<T>>(options, hidden_size, l);
+  if (options.rank_one_updates)
+    return std::make_unique<RankOneHouseholder<T>>(options, hidden_size, l, execution);
+  return std::make_unique<TiledHouseholder<T>>(options, hidden_size, l, execution);
 }
 
-template std::unique_ptr<Transition<float>> make_householder_product<float>(const HouseholderProduct&, Index);
+template std::unique_ptr<Transition<float>> make_householder_product<float>(const HouseholderProduct&, Index,
+                                                                            const Execution&);
 template std::unique_ptr<Transition<double>> make_householder_product<double>(const HouseholderProduct&,
-                                                                              Index);
+                                                                              Index, const Execution&);
 
 }  // namespace orthornn

@@ -6,9 +6,11 @@
 
 #include "linalg/eigen_map.hpp"
 #include "orthogonal/check_orthogonal.hpp"
+#include "orthogonal/check_tensor.hpp"
 #include "orthogonal/dense_transition.hpp"
 #include "orthogonal/factories.hpp"
 #include "orthogonal/initial_matrix.hpp"
+#include "orthogonal/skew_generator.hpp"
 #include "orthornn/core/error.hpp"
 #include "orthornn/core/random.hpp"
 
@@ -18,39 +20,17 @@ namespace {
 template <class T>
 class ExponentialMatrix final : public DenseTransition<T> {
  public:
-  ExponentialMatrix(const MatrixExponential& options, Index n)
-      : DenseTransition<T>(n),
+  ExponentialMatrix(const MatrixExponential& options, Index n, const Execution& execution)
+      : DenseTransition<T>(n, execution),
         init_(options.init),
-        exponential_(n),
-        generator_(Shape{n, n}),
-        gradient_(Shape{n, n}) {}
+        exponential_(n, execution.device),
+        generator_(Shape{n, n}, execution.device),
+        gradient_(Shape{n, n}, execution.device) {}
 
   std::string parameter_name() const override { return "skew_parameters"; }
 
-  void initialize(std::uint64_t seed, TensorView<T> x) const override {
-    const Index n = this->hidden_size();
-    check_shape("skew_parameters", x.shape(), this->parameter_shape());
-    if (init_ == Init::normal) {
-      RandomStream random(seed, RandomPurpose::initialization);
-      for (T& value : x) value = static_cast<T>(random.normal() / std::sqrt(static_cast<double>(n)));
-      return;
-    }
-    Tensor<double> q(this->parameter_shape());
-    initial_matrix(init_, seed, n, 1, q);
-    logarithm(q, x);
-  }
-
-  void parameters_of(ConstTensorView<T> q, TensorView<T> x) const override {
-    check_shape("orthogonal matrix", q.shape(), this->parameter_shape());
-    check_shape("skew_parameters", x.shape(), this->parameter_shape());
-    check_orthogonal<T>(q);
-    Tensor<double> exact(q.shape());
-    std::copy(q.begin(), q.end(), exact.begin());
-    logarithm(exact, x);
-  }
-
   void prepare(ConstTensorView<T> x) override {
-    check_shape("skew_parameters", x.shape(), this->parameter_shape());
+    check_tensor("skew_parameters", x, this->parameter_shape(), this->device());
     this->set_prepared(false);
     skew_generator<T>(x, generator_);
     // The column-major view is A^T, and exp(A^T) = exp(A)^T: again the column-major view of C order.
@@ -62,16 +42,11 @@ class ExponentialMatrix final : public DenseTransition<T> {
   // dA = L(A^T, dQ), dX = dA - dA^T. Columns of the views are rows, so the derivative is taken at A^T of
   // dQ^T's transpose: L(A, dQ^T) = dA^T.
   void backward(ConstTensorView<T> d_q, TensorView<T> d_x) override {
-    check_shape("d_q", d_q.shape(), {this->hidden_size(), this->hidden_size()});
-    check_shape("d_skew_parameters", d_x.shape(), this->parameter_shape());
-    const Index n = this->hidden_size();
-    for (Index i = 0; i < n; ++i) {
-      for (Index j = 0; j < i; ++j) std::swap(generator_(i, j), generator_(j, i));
-    }
+    check_tensor("d_q", d_q, this->parameter_shape(), this->device());
+    check_tensor("d_skew_parameters", d_x, this->parameter_shape(), this->device());
+    transpose_in_place<T>(generator_);
     exponential_.derivative(columns_of(generator_), columns_of(d_q), columns_of(gradient_));
-    for (Index i = 0; i < n; ++i) {
-      for (Index j = 0; j < i; ++j) std::swap(generator_(i, j), generator_(j, i));
-    }
+    transpose_in_place<T>(generator_);
     backward_of_skew_generator<T>(gradient_, d_x);
   }
 
@@ -79,6 +54,28 @@ class ExponentialMatrix final : public DenseTransition<T> {
   /// for the derivative.
   double flops_of_prepare() const override {
     return 4 * 10 * 2 * std::pow(static_cast<double>(this->hidden_size()), 3);
+  }
+  /// The generator's norm, which the host reads, decides on the number of squarings.
+  bool recordable() const override { return false; }
+
+ protected:
+  void draw(std::uint64_t seed, TensorView<T> x) const override {
+    const Index n = this->hidden_size();
+    if (init_ == Init::normal) {
+      RandomStream random(seed, RandomPurpose::initialization);
+      for (T& value : x) value = static_cast<T>(random.normal() / std::sqrt(static_cast<double>(n)));
+      return;
+    }
+    Tensor<double> q(this->parameter_shape());
+    initial_matrix(init_, seed, n, 1, q);
+    logarithm(q, x);
+  }
+
+  void find_parameters(ConstTensorView<T> q, TensorView<T> x) const override {
+    check_orthogonal<T>(q);
+    Tensor<double> exact(q.shape());
+    std::copy(q.begin(), q.end(), exact.begin());
+    logarithm(exact, x);
   }
 
  private:
@@ -121,11 +118,14 @@ class ExponentialMatrix final : public DenseTransition<T> {
 }  // namespace
 
 template <class T>
-std::unique_ptr<Transition<T>> make_matrix_exponential(const MatrixExponential& options, Index hidden_size) {
-  return std::make_unique<ExponentialMatrix<T>>(options, hidden_size);
+std::unique_ptr<Transition<T>> make_matrix_exponential(const MatrixExponential& options, Index hidden_size,
+                                                       const Execution& execution) {
+  return std::make_unique<ExponentialMatrix<T>>(options, hidden_size, execution);
 }
 
-template std::unique_ptr<Transition<float>> make_matrix_exponential<float>(const MatrixExponential&, Index);
-template std::unique_ptr<Transition<double>> make_matrix_exponential<double>(const MatrixExponential&, Index);
+template std::unique_ptr<Transition<float>> make_matrix_exponential<float>(const MatrixExponential&, Index,
+                                                                           const Execution&);
+template std::unique_ptr<Transition<double>> make_matrix_exponential<double>(const MatrixExponential&, Index,
+                                                                             const Execution&);
 
 }  // namespace orthornn

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "core/back_end.hpp"
 #include "core/thread_scratch.hpp"
+#include "cuda/orthogonal/rank_one_updates.hpp"
 #include "linalg/eigen_map.hpp"
 
 namespace orthornn {
@@ -30,6 +32,9 @@ void reflect(const Vector& u, State& x, Row<T>& projections) {
 template <class T>
 void reflect_by_rank_one_updates(MatrixView<const std::type_identity_t<T>> u, ReflectionOrder order,
                                  MatrixView<const std::type_identity_t<T>> x, MatrixView<T> out) {
+  if constexpr (has_cuda_bodies) {
+    if (out.device.is_cuda()) return cuda::reflect_by_rank_one_updates<T>(u, order, x, out);
+  }
   const MatrixView<T> work{thread_scratch<T, StateMemory>(u.rows * x.cols), u.rows, x.cols, u.rows};
   Row<T> projections(thread_scratch<T, ProjectionMemory>(x.cols), x.cols);
   auto state = eigen(work);
@@ -45,6 +50,9 @@ template <class T>
 void gradient_by_rank_one_updates(MatrixView<const std::type_identity_t<T>> u,
                                   MatrixView<const std::type_identity_t<T>> g,
                                   MatrixView<const std::type_identity_t<T>> x, MatrixView<T> d_u) {
+  if constexpr (has_cuda_bodies) {
+    if (d_u.device.is_cuda()) return cuda::gradient_by_rank_one_updates<T>(u, g, x, d_u);
+  }
   eigen(d_u).setZero();
   const auto units = eigen(u);
   for (Index first = 0; first < x.cols; first += gradient_columns) {

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "core/back_end.hpp"
 #include "core/thread_scratch.hpp"
+#include "cuda/orthogonal/reflect_tiles.hpp"
 
 namespace orthornn {
 namespace {
@@ -45,6 +47,9 @@ void update_and_project(Vector* tile, Index n, const T* previous, const Vector& 
 template <class T>
 void reflect_tiles(MatrixView<const std::type_identity_t<T>> u, ReflectionOrder order,
                    MatrixView<const std::type_identity_t<T>> x, MatrixView<T> out, MatrixView<T> c) {
+  if constexpr (has_cuda_bodies) {
+    if (out.device.is_cuda()) return cuda::reflect_tiles<T>(u, order, x, out, c);
+  }
   using Vector = typename Lanes<T>::Type;
   constexpr Index lanes = Lanes<T>::count;
   const Index n = u.rows;

@@ -1,10 +1,9 @@
 #pragma once
 
+#include "orthogonal/reflection_order.hpp"
 #include "orthornn/linalg/matrix_view.hpp"
 
 namespace orthornn {
-
-enum class ReflectionOrder { first_to_last, last_to_first };
 
 /// out += H(...)...H(...) x for unit reflectors u (N x L) applied one after another in the given order, and
 /// c(i, j) = 2 u_i . (column j as reflection i finds it). By the calling thread. Tiles of as many columns as

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "orthogonal/check_tensor.hpp"
 #include "orthogonal/factories.hpp"
 #include "orthogonal/initial_matrix.hpp"
 #include "orthornn/core/error.hpp"
@@ -21,18 +22,18 @@ Index checked_reflections(Index reflections, Index hidden_size) {
 }
 
 template <class T>
-ReflectionTransition<T>::ReflectionTransition(Index hidden_size, Index reflections, Init init)
-    : Transition<T>(hidden_size),
-      d_units_(Shape{reflections, hidden_size}),
+ReflectionTransition<T>::ReflectionTransition(Index hidden_size, Index reflections, Init init,
+                                              const Execution& execution)
+    : Transition<T>(hidden_size, execution),
+      d_units_(Shape{reflections, hidden_size}, execution.device),
       reflections_(reflections),
       init_(init),
-      units_(Shape{reflections, hidden_size}),
-      norms_(Shape{reflections}),
-      coefficient_product_(Shape{reflections, reflections}) {}
+      units_(Shape{reflections, hidden_size}, execution.device),
+      norms_(Shape{reflections}, execution.device),
+      coefficient_product_(Shape{reflections, reflections}, execution.device) {}
 
 template <class T>
-void ReflectionTransition<T>::initialize(std::uint64_t seed, TensorView<T> vectors) const {
-  check_shape("reflection_vectors", vectors.shape(), parameter_shape());
+void ReflectionTransition<T>::draw(std::uint64_t seed, TensorView<T> vectors) const {
   switch (init_) {
     case Init::normal: {
       RandomStream random(seed, RandomPurpose::initialization);
@@ -55,15 +56,13 @@ void ReflectionTransition<T>::initialize(std::uint64_t seed, TensorView<T> vecto
 }
 
 template <class T>
-void ReflectionTransition<T>::parameters_of(ConstTensorView<T> q, TensorView<T> vectors) const {
-  check_shape("orthogonal matrix", q.shape(), {this->hidden_size(), this->hidden_size()});
-  check_shape("reflection_vectors", vectors.shape(), parameter_shape());
+void ReflectionTransition<T>::find_parameters(ConstTensorView<T> q, TensorView<T> vectors) const {
   reflection_vectors_of<T>(q, vectors);
 }
 
 template <class T>
 void ReflectionTransition<T>::normalize(ConstTensorView<T> vectors) {
-  check_shape("reflection_vectors", vectors.shape(), parameter_shape());
+  check_tensor("reflection_vectors", vectors, parameter_shape(), this->device());
   this->set_prepared(false);
   normalize_reflectors<T>(vectors, units_, norms_);
 }
@@ -73,11 +72,12 @@ void ReflectionTransition<T>::backward_of_coefficients(MatrixView<const T> g, Ma
                                                        MatrixView<const T> z, MatrixView<const T> y,
                                                        TensorView<T> d_vectors) {
   const auto m = columns_of(coefficient_product_);
-  gemm<T>(1, y, transposed(z), 0, m);
+  const Precision precision = this->execution().precision;
+  gemm<T>(1, y, transposed(z), 0, m, precision);
   symmetrize_strict_upper(m);
   const auto du = columns_of(d_units_);
-  gemm<T>(-1, g, transposed(z), 0, du);
-  gemm<T>(-1, h, transposed(y), 1, du);
+  gemm<T>(-1, g, transposed(z), 0, du, precision);
+  gemm<T>(-1, h, transposed(y), 1, du, precision);
   gemm<T>(1, u(), m, 1, du);
   finish_backward(d_vectors);
 }

@@ -13,12 +13,12 @@ class ReflectionTransition : public Transition<T> {
  public:
   std::string parameter_name() const override { return "reflection_vectors"; }
   Shape parameter_shape() const override { return {reflections_, this->hidden_size()}; }
-  void initialize(std::uint64_t seed, TensorView<T> vectors) const override;
-  void parameters_of(ConstTensorView<T> q, TensorView<T> vectors) const override;
 
  protected:
-  ReflectionTransition(Index hidden_size, Index reflections, Init init);
+  ReflectionTransition(Index hidden_size, Index reflections, Init init, const Execution& execution);
 
+  void draw(std::uint64_t seed, TensorView<T> vectors) const override;
+  void find_parameters(ConstTensorView<T> q, TensorView<T> vectors) const override;
   Index reflections() const { return reflections_; }
   /// U, N x L.
   MatrixView<const T> u() const { return columns_of(units_); }

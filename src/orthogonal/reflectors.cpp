@@ -6,7 +6,9 @@
 #include <cmath>
 #include <limits>
 
+#include "core/back_end.hpp"
 #include "core/thread_scratch.hpp"
+#include "cuda/orthogonal/reflectors.hpp"
 #include "linalg/eigen_map.hpp"
 #include "linalg/gemm.hpp"
 #include "linalg/triangular_inverse.hpp"
@@ -23,6 +25,9 @@ struct ExactSFactor;
 
 template <class T>
 void normalize_reflectors(ConstTensorView<T> v, TensorView<T> u, TensorView<T> norms) {
+  if constexpr (has_cuda_bodies) {
+    if (u.device().is_cuda()) return cuda::normalize_reflectors<T>(v, u, norms);
+  }
   const auto vectors = eigen(columns_of(v));
   auto units = eigen(columns_of(u));
   for (Index i = 0; i < vectors.cols(); ++i) {
@@ -42,6 +47,9 @@ void normalize_reflectors(ConstTensorView<T> v, TensorView<T> u, TensorView<T> n
 
 template <class T>
 void inverse_s_factor(MatrixView<const std::type_identity_t<T>> u, MatrixView<T> s_inverse) {
+  if constexpr (has_cuda_bodies) {
+    if (s_inverse.device.is_cuda()) return cuda::inverse_s_factor<T>(u, s_inverse);
+  }
   gemm<T>(1, transposed(u), u, 0, s_inverse);
   for (Index j = 0; j < s_inverse.cols; ++j) {
     s_inverse(j, j) = T(0.5);
@@ -62,6 +70,9 @@ void inverse_s_factor(MatrixView<const std::type_identity_t<T>> u, MatrixView<T>
 
 template <class T>
 void symmetrize_strict_upper(MatrixView<T> m) {
+  if constexpr (has_cuda_bodies) {
+    if (m.device.is_cuda()) return cuda::symmetrize_strict_upper<T>(m);
+  }
   for (Index j = 0; j < m.cols; ++j) {
     m(j, j) = 0;
     for (Index i = 0; i < j; ++i) m(j, i) = m(i, j);
@@ -71,6 +82,9 @@ void symmetrize_strict_upper(MatrixView<T> m) {
 template <class T>
 void backward_of_normalize(ConstTensorView<T> u, ConstTensorView<T> norms, ConstTensorView<T> du,
                            TensorView<T> dv) {
+  if constexpr (has_cuda_bodies) {
+    if (dv.device().is_cuda()) return cuda::backward_of_normalize<T>(u, norms, du, dv);
+  }
   const auto units = eigen(columns_of(u));
   const auto gradients = eigen(columns_of(du));
   auto results = eigen(columns_of(dv));

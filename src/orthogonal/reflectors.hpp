@@ -6,7 +6,7 @@
 namespace orthornn {
 
 /// u_i = v_i / |v_i| for v [L, N]; norms [L]. Throws ValueError naming the first vector that is zero or not
-/// finite.
+/// finite; on a GPU, when somebody waits for it.
 template <class T>
 void normalize_reflectors(ConstTensorView<T> v, TensorView<T> u, TensorView<T> norms);
 

@@ -6,12 +6,16 @@
 #include <limits>
 
 #include "linalg/eigen_map.hpp"
+#include "linalg/elementwise.hpp"
 #include "linalg/gemm.hpp"
 #include "linalg/lu.hpp"
+#include "orthogonal/cayley_transform.hpp"
 #include "orthogonal/check_orthogonal.hpp"
+#include "orthogonal/check_tensor.hpp"
 #include "orthogonal/dense_transition.hpp"
 #include "orthogonal/factories.hpp"
 #include "orthogonal/initial_matrix.hpp"
+#include "orthogonal/skew_generator.hpp"
 #include "orthornn/core/error.hpp"
 #include "orthornn/core/random.hpp"
 
@@ -21,20 +25,53 @@ namespace {
 template <class T>
 class CayleyMatrix final : public DenseTransition<T> {
  public:
-  CayleyMatrix(const ScaledCayley& options, Index n)
-      : DenseTransition<T>(n),
+  CayleyMatrix(const ScaledCayley& options, Index n, const Execution& execution)
+      : DenseTransition<T>(n, execution),
         negative_signs_(options.negative_signs),
         init_(options.init),
-        inverse_(Shape{n, n}),
-        workspace_(Shape{n, n}),
-        gradient_(Shape{n, n}),
-        pivots_(Shape{n}) {}
+        inverse_(Shape{n, n}, execution.device),
+        workspace_(Shape{n, n}, execution.device),
+        gradient_(Shape{n, n}, execution.device),
+        pivots_(Shape{n}, execution.device) {}
 
   std::string parameter_name() const override { return "skew_parameters"; }
 
-  void initialize(std::uint64_t seed, TensorView<T> x) const override {
+  // K = (I + A)^-1, and (I + A)^-1 (I - A) = 2 K - I.
+  void prepare(ConstTensorView<T> x) override {
+    check_tensor("skew_parameters", x, this->parameter_shape(), this->device());
+    // X holds rows of A in C order, so the column-major view is A^T; (I + A^T)^-1 = K^T.
+    const auto k_transposed = columns_of(inverse_);
+    this->set_prepared(false);
+    skew_generator<T>(x, inverse_);
+    add_to_diagonal(k_transposed, T{1});
+    invert_general(k_transposed, columns_of(workspace_), pivots_.data());
+    cayley_transform_of<T>(inverse_, negative_signs_, this->matrix_.q());
+    this->matrix_.pack();
+    this->set_prepared(true);
+  }
+
+  // dA = -2 K^T dQ D K^T, dX = dA - dA^T.
+  void backward(ConstTensorView<T> d_q, TensorView<T> d_x) override {
+    check_tensor("d_q", d_q, this->parameter_shape(), this->device());
+    check_tensor("d_skew_parameters", d_x, this->parameter_shape(), this->device());
+    times_signs<T>(d_q, negative_signs_, gradient_);
+    // In column-major views everything is transposed: dA^T = -2 K (dQ D)^T K.
+    const auto k_transposed = columns_of(inverse_);
+    gemm<T>(1, transposed(k_transposed), columns_of(gradient_), 0, columns_of(workspace_));
+    gemm<T>(-2, columns_of(workspace_), transposed(k_transposed), 0, columns_of(gradient_));
+    backward_of_skew_generator<T>(gradient_, d_x);
+  }
+
+  double flops_of_prepare() const override {
+    const double n = static_cast<double>(this->hidden_size());
+    return 2 * n * n * n + 4 * n * n * n;
+  }
+  /// cuSOLVER does not promise that its decomposition can be recorded.
+  bool recordable() const override { return false; }
+
+ protected:
+  void draw(std::uint64_t seed, TensorView<T> x) const override {
     const Index n = this->hidden_size();
-    check_shape("skew_parameters", x.shape(), this->parameter_shape());
     std::fill(x.begin(), x.end(), T{0});
     RandomStream random(seed, RandomPurpose::initialization);
     if (init_ == Init::normal) {
@@ -57,59 +94,14 @@ class CayleyMatrix final : public DenseTransition<T> {
     }
   }
 
-  void parameters_of(ConstTensorView<T> q, TensorView<T> x) const override {
-    check_shape("orthogonal matrix", q.shape(), this->parameter_shape());
-    check_shape("skew_parameters", x.shape(), this->parameter_shape());
+  void find_parameters(ConstTensorView<T> q, TensorView<T> x) const override {
     check_orthogonal<T>(q);
     Tensor<double> exact(q.shape());
     std::copy(q.begin(), q.end(), exact.begin());
     skew_parameters_of<T>(columns_of(generator_of(exact, std::numeric_limits<T>::epsilon())), x);
   }
 
-  // K = (I + A)^-1, and (I + A)^-1 (I - A) = 2 K - I.
-  void prepare(ConstTensorView<T> x) override {
-    check_shape("skew_parameters", x.shape(), this->parameter_shape());
-    const Index n = this->hidden_size();
-    // X holds rows of A in C order, so the column-major view is A^T; (I + A^T)^-1 = K^T.
-    const auto k_transposed = columns_of(inverse_);
-    this->set_prepared(false);
-    skew_generator<T>(x, inverse_);
-    for (Index i = 0; i < n; ++i) inverse_(i, i) += T{1};
-    invert_general(k_transposed, columns_of(workspace_), pivots_.data());
-    const auto q = this->matrix_.q();
-    for (Index i = 0; i < n; ++i) {
-      for (Index j = 0; j < n; ++j) q(i, j) = (2 * inverse_(i, j) - (i == j ? T{1} : T{0})) * sign(j);
-    }
-    for (const T value : q) {
-      if (!std::isfinite(value))
-        throw ValueError("skew_parameters are too large: their Cayley transform overflows");
-    }
-    this->matrix_.pack();
-    this->set_prepared(true);
-  }
-
-  // dA = -2 K^T dQ D K^T, dX = dA - dA^T.
-  void backward(ConstTensorView<T> d_q, TensorView<T> d_x) override {
-    check_shape("d_q", d_q.shape(), {this->hidden_size(), this->hidden_size()});
-    check_shape("d_skew_parameters", d_x.shape(), this->parameter_shape());
-    const Index n = this->hidden_size();
-    for (Index i = 0; i < n; ++i) {
-      for (Index j = 0; j < n; ++j) gradient_(i, j) = d_q(i, j) * sign(j);
-    }
-    // In column-major views everything is transposed: dA^T = -2 K (dQ D)^T K.
-    const auto k_transposed = columns_of(inverse_);
-    gemm<T>(1, transposed(k_transposed), columns_of(gradient_), 0, columns_of(workspace_));
-    gemm<T>(-2, columns_of(workspace_), transposed(k_transposed), 0, columns_of(gradient_));
-    backward_of_skew_generator<T>(gradient_, d_x);
-  }
-
-  double flops_of_prepare() const override {
-    const double n = static_cast<double>(this->hidden_size());
-    return 2 * n * n * n + 4 * n * n * n;
-  }
-
  private:
-  T sign(Index j) const { return j < negative_signs_ ? T{-1} : T{1}; }
   int determinant() const { return negative_signs_ % 2 == 0 ? 1 : -1; }
 
   /// A = (I - QD)(I + QD)^-1 as a column-major matrix. An eigenvalue within what rounding q by `epsilon`
@@ -143,15 +135,18 @@ class CayleyMatrix final : public DenseTransition<T> {
 }  // namespace
 
 template <class T>
-std::unique_ptr<Transition<T>> make_scaled_cayley(const ScaledCayley& options, Index hidden_size) {
+std::unique_ptr<Transition<T>> make_scaled_cayley(const ScaledCayley& options, Index hidden_size,
+                                                  const Execution& execution) {
   if (options.negative_signs < 0 || options.negative_signs > hidden_size) {
     throw ValueError(fmt::format("{} negative signs with hidden size {}; expected 0 to {}",
                                  options.negative_signs, hidden_size, hidden_size));
   }
-  return std::make_unique<CayleyMatrix<T>>(options, hidden_size);
+  return std::make_unique<CayleyMatrix<T>>(options, hidden_size, execution);
 }
 
-template std::unique_ptr<Transition<float>> make_scaled_cayley<float>(const ScaledCayley&, Index);
-template std::unique_ptr<Transition<double>> make_scaled_cayley<double>(const ScaledCayley&, Index);
+template std::unique_ptr<Transition<float>> make_scaled_cayley<float>(const ScaledCayley&, Index,
+                                                                      const Execution&);
+template std::unique_ptr<Transition<double>> make_scaled_cayley<double>(const ScaledCayley&, Index,
+                                                                        const Execution&);
 
 }  // namespace orthornn

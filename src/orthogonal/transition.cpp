@@ -4,8 +4,11 @@
 
 #include <algorithm>
 
+#include "core/fill_on_host.hpp"
 #include "core/parallel.hpp"
+#include "linalg/elementwise.hpp"
 #include "linalg/gemm.hpp"
+#include "orthogonal/check_tensor.hpp"
 #include "orthogonal/factories.hpp"
 #include "orthornn/core/error.hpp"
 
@@ -16,35 +19,50 @@ namespace {
 template <class T, class Multiply>
 void replace_columns(MatrixView<T> x, const Transition<T>& transition, const Multiply& multiply) {
   const Index coefficient_count = transition.coefficient_count();
-  Tensor<T> result(Shape{x.cols, x.rows});
-  Tensor<T> coefficients(Shape{x.cols, coefficient_count});
+  Tensor<T> result(Shape{x.cols, x.rows}, x.device);
+  Tensor<T> coefficients(Shape{x.cols, coefficient_count}, x.device);
   const auto to = columns_of(result);
   const auto c = MatrixView<T>{coefficients.data(), coefficient_count, x.cols, coefficient_count, x.device};
   parallel_for(x.cols, transition.column_grain(), [&](Index first, Index last) {
     const Index count = last - first;
     multiply(x.columns(first, count), to.columns(first, count), c.columns(first, count));
   });
-  std::copy(result.begin(), result.end(), x.data);
+  copy<T>(result, TensorView<T>(x.data, result.shape(), x.device));
 }
 
 }  // namespace
 
 template <class T>
-void Transition<T>::check_prepared() const {
+void Transition<T>::initialize(std::uint64_t seed, TensorView<T> parameters) const {
+  check_shape(parameter_name().c_str(), parameters.shape(), parameter_shape());
+  fill_on_host(parameters, [&](TensorView<T> host) { draw(seed, host); });
+}
+
+template <class T>
+void Transition<T>::parameters_of(ConstTensorView<T> q, TensorView<T> parameters) const {
+  check_shape("orthogonal matrix", q.shape(), {hidden_size_, hidden_size_});
+  check_shape(parameter_name().c_str(), parameters.shape(), parameter_shape());
+  Tensor<T> q_on_host(q.shape());
+  copy<T>(q, q_on_host);
+  fill_on_host(parameters, [&](TensorView<T> host) { find_parameters(q_on_host, host); });
+}
+
+template <class T>
+void Transition<T>::check_vectors(TensorView<T> h) const {
   if (!prepared_) throw ValueError("a transition was applied before prepare()");
+  if (h.shape().rank() == 0 || h.shape()[-1] != hidden_size_) check_shape("h", h.shape(), {hidden_size_});
+  check_tensor("h", h, h.shape(), device());
 }
 
 template <class T>
 void Transition<T>::apply(TensorView<T> h) const {
-  check_prepared();
-  if (h.shape().rank() == 0 || h.shape()[-1] != hidden_size_) check_shape("h", h.shape(), {hidden_size_});
+  check_vectors(h);
   replace_columns(columns_of(h), *this, [this](auto from, auto to, auto c) { multiply_add(from, to, c); });
 }
 
 template <class T>
 void Transition<T>::apply_transpose(TensorView<T> h) const {
-  check_prepared();
-  if (h.shape().rank() == 0 || h.shape()[-1] != hidden_size_) check_shape("h", h.shape(), {hidden_size_});
+  check_vectors(h);
   replace_columns(columns_of(h), *this,
                   [this](auto from, auto to, auto c) { multiply_add_transposed(from, to, c); });
 }
@@ -52,9 +70,12 @@ void Transition<T>::apply_transpose(TensorView<T> h) const {
 template <class T>
 Tensor<T> Transition<T>::materialize() const {
   // Columns of Q^T are rows of Q, which is what C order wants.
-  Tensor<T> q(Shape{hidden_size_, hidden_size_});
-  for (Index i = 0; i < hidden_size_; ++i) q(i, i) = 1;
-  apply_transpose(q);
+  Tensor<T> q(Shape{hidden_size_, hidden_size_}, device());
+  check_vectors(q);
+  add_to_diagonal(columns_of(q), T{1});
+  replace_columns(columns_of(q), *this, [this](auto from, auto to, auto c) {
+    add_transposed_product(from, to, c, Precision::fp32);
+  });
   return q;
 }
 
@@ -63,7 +84,7 @@ void Transition<T>::backward_of_rollout(MatrixView<const T> g, MatrixView<const 
                                         MatrixView<const T>, TensorView<T> d_parameters) {
   d_q_.reserve(Shape{hidden_size_, hidden_size_});
   // dQ = G H^T in C order, that is H G^T in the column-major view.
-  gemm<T>(1, h, transposed(g), 0, columns_of(d_q_));
+  gemm<T>(1, h, transposed(g), 0, columns_of(d_q_), execution_.precision);
   backward(d_q_, d_parameters);
 }
 
@@ -75,18 +96,21 @@ namespace {
 template <class T>
 struct Factory {
   Index hidden_size;
-  std::unique_ptr<Transition<T>> operator()(const Cwy& o) const { return make_cwy<T>(o, hidden_size); }
+  Execution execution;
+  std::unique_ptr<Transition<T>> operator()(const Cwy& o) const {
+    return make_cwy<T>(o, hidden_size, execution);
+  }
   std::unique_ptr<Transition<T>> operator()(const HouseholderProduct& o) const {
-    return make_householder_product<T>(o, hidden_size);
+    return make_householder_product<T>(o, hidden_size, execution);
   }
   std::unique_ptr<Transition<T>> operator()(const ScaledCayley& o) const {
-    return make_scaled_cayley<T>(o, hidden_size);
+    return make_scaled_cayley<T>(o, hidden_size, execution);
   }
   std::unique_ptr<Transition<T>> operator()(const MatrixExponential& o) const {
-    return make_matrix_exponential<T>(o, hidden_size);
+    return make_matrix_exponential<T>(o, hidden_size, execution);
   }
   std::unique_ptr<Transition<T>> operator()(const Unconstrained& o) const {
-    return make_unconstrained<T>(o, hidden_size);
+    return make_unconstrained<T>(o, hidden_size, execution);
   }
 };
 
@@ -101,9 +125,10 @@ struct ReflectionsFrom {
 }  // namespace
 
 template <class T>
-std::unique_ptr<Transition<T>> make_transition(const TransitionOptions& options, Index hidden_size) {
+std::unique_ptr<Transition<T>> make_transition(const TransitionOptions& options, Index hidden_size,
+                                               const Execution& execution) {
   if (hidden_size < 1) throw ValueError(fmt::format("hidden size {}; expected at least 1", hidden_size));
-  return std::visit(Factory<T>{hidden_size}, options);
+  return std::visit(Factory<T>{hidden_size, execution}, options);
 }
 
 template <class T>
@@ -111,13 +136,15 @@ std::unique_ptr<Transition<T>> prepare(const TransitionOptions& options, ConstTe
   if (parameters.shape().rank() != 2) check_shape("parameters", parameters.shape(), {0, 0});
   TransitionOptions sized = options;
   std::visit(ReflectionsFrom{parameters.shape()[0]}, sized);
-  auto transition = make_transition<T>(sized, parameters.shape()[1]);
+  auto transition = make_transition<T>(sized, parameters.shape()[1], parameters.device());
   transition->prepare(parameters);
   return transition;
 }
 
-template std::unique_ptr<Transition<float>> make_transition<float>(const TransitionOptions&, Index);
-template std::unique_ptr<Transition<double>> make_transition<double>(const TransitionOptions&, Index);
+template std::unique_ptr<Transition<float>> make_transition<float>(const TransitionOptions&, Index,
+                                                                   const Execution&);
+template std::unique_ptr<Transition<double>> make_transition<double>(const TransitionOptions&, Index,
+                                                                     const Execution&);
 template std::unique_ptr<Transition<float>> prepare<float>(const TransitionOptions&, ConstTensorView<float>);
 template std::unique_ptr<Transition<double>> prepare<double>(const TransitionOptions&,
                                                              ConstTensorView<double>);

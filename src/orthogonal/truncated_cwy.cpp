@@ -2,7 +2,10 @@
 
 #include <fmt/format.h>
 
+#include "core/fill_on_host.hpp"
+#include "linalg/elementwise.hpp"
 #include "linalg/gemm.hpp"
+#include "orthogonal/check_tensor.hpp"
 #include "orthogonal/reflectors.hpp"
 #include "orthornn/core/error.hpp"
 
@@ -19,30 +22,32 @@ void check_pair(const Shape& x, const Shape& y, Index n, Index m) {
 }  // namespace
 
 template <class T>
-TruncatedCwy<T>::TruncatedCwy(Index n, Index m) : n_(n), m_(m) {
+TruncatedCwy<T>::TruncatedCwy(Index n, Index m, const Execution& execution)
+    : n_(n), m_(m), execution_(execution) {
   if (m < 1 || m > n) {
     throw ValueError(fmt::format("St({}, {}) was asked for; St(N, M) needs 1 <= M <= N", n, m));
   }
-  norms_.resize({m});
-  unit_reflectors_.resize({m, n});
-  s_inverse_.resize({m, m});
-  omega_.resize({n, m});
-  left_.resize({m, n});
-  right_.resize({m, m});
-  small_.resize({m, m});
-  product_.resize({m, m});
-  d_units_.resize({m, n});
+  const auto zeros = [&](const Shape& shape) { return Tensor<T>(shape, execution.device); };
+  norms_ = zeros({m});
+  unit_reflectors_ = zeros({m, n});
+  s_inverse_ = zeros({m, m});
+  omega_ = zeros({n, m});
+  left_ = zeros({m, n});
+  right_ = zeros({m, m});
+  small_ = zeros({m, m});
+  product_ = zeros({m, m});
+  d_units_ = zeros({m, n});
 }
 
 template <class T>
 void TruncatedCwy<T>::initialize(std::uint64_t seed, TensorView<T> reflection_vectors) const {
   check_shape("reflection_vectors", reflection_vectors.shape(), parameter_shape());
-  haar_reflection_vectors(seed, reflection_vectors);
+  fill_on_host(reflection_vectors, [&](TensorView<T> vectors) { haar_reflection_vectors(seed, vectors); });
 }
 
 template <class T>
 void TruncatedCwy<T>::prepare(ConstTensorView<T> reflection_vectors) {
-  check_shape("reflection_vectors", reflection_vectors.shape(), parameter_shape());
+  check_tensor("reflection_vectors", reflection_vectors, parameter_shape(), execution_.device);
   normalize_reflectors<T>(reflection_vectors, unit_reflectors_, norms_);
   const auto u = columns_of(unit_reflectors_);
   inverse_s_factor<T>(u, columns_of(s_inverse_));
@@ -51,25 +56,25 @@ void TruncatedCwy<T>::prepare(ConstTensorView<T> reflection_vectors) {
   gemm<T>(1, u1, transposed(columns_of(s_inverse_)), 0, columns_of(small_));
   const auto omega_transposed = columns_of(omega_);
   gemm<T>(-1, columns_of(small_), transposed(u), 0, omega_transposed);
-  for (Index i = 0; i < m_; ++i) omega_transposed(i, i) += T{1};
+  add_to_diagonal(omega_transposed.block(0, 0, m_, m_), T{1});
 }
 
 template <class T>
 void TruncatedCwy<T>::apply(ConstTensorView<T> x, TensorView<T> y) const {
   check_pair(x.shape(), y.shape(), n_, m_);
-  gemm<T>(1, transposed(columns_of(omega_)), columns_of(x), 0, columns_of(y));
+  gemm<T>(1, transposed(columns_of(omega_)), columns_of(x), 0, columns_of(y), execution_.precision);
 }
 
 template <class T>
 void TruncatedCwy<T>::apply_transpose(ConstTensorView<T> y, TensorView<T> x) const {
   check_pair(x.shape(), y.shape(), n_, m_);
-  gemm<T>(1, columns_of(omega_), columns_of(y), 0, columns_of(x));
+  gemm<T>(1, columns_of(omega_), columns_of(y), 0, columns_of(x), execution_.precision);
 }
 
 template <class T>
 void TruncatedCwy<T>::backward(ConstTensorView<T> d_omega, TensorView<T> d_reflection_vectors) {
-  check_shape("d_omega", d_omega.shape(), {n_, m_});
-  check_shape("d_reflection_vectors", d_reflection_vectors.shape(), parameter_shape());
+  check_tensor("d_omega", d_omega, {n_, m_}, execution_.device);
+  check_tensor("d_reflection_vectors", d_reflection_vectors, parameter_shape(), execution_.device);
   const auto u = columns_of(unit_reflectors_);
   const auto u1 = u.block(0, 0, m_, m_);
   const auto s_inverse = columns_of(s_inverse_);

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/fill_on_host.hpp"
 #include "orthornn/core/error.hpp"
 #include "orthornn/io/hdf5.hpp"
 #include "orthornn/version.hpp"
@@ -29,6 +30,7 @@ void write_parameters(Hdf5Writer& writer, const std::string& prefix, const Param
   }
 }
 
+/// Into the host memory of a flat buffer.
 void read_parameters(const Hdf5Reader& reader, const std::string& prefix,
                      const ParameterSet<float>& parameters, TensorView<float> flat) {
   for (const Parameter& parameter : parameters.list()) {
@@ -51,10 +53,11 @@ void read_parameters(const Hdf5Reader& reader, const std::string& prefix,
   }
 }
 
-/// A save must not replace a sound model by one that could not be loaded.
-void check_finite(const ParameterSet<float>& parameters) {
+/// A save must not replace a sound model by one that could not be loaded. `values` is the set's flat buffer
+/// in host memory.
+void check_finite(const ParameterSet<float>& parameters, const Tensor<float>& values) {
   for (const Parameter& parameter : parameters.list()) {
-    const float* first = parameters.values().data() + parameter.offset;
+    const float* first = values.data() + parameter.offset;
     if (std::all_of(first, first + parameter.shape.count(), [](float x) { return std::isfinite(x); }))
       continue;
     throw ValueError(
@@ -64,13 +67,14 @@ void check_finite(const ParameterSet<float>& parameters) {
 
 void write_model(Hdf5Writer& writer, const SequenceModel<float>& model, const Json& config,
                  const std::string& task_name) {
-  check_finite(model.parameters());
+  const Tensor<float> values = model.parameters().values().copy(Device::cpu());
+  check_finite(model.parameters(), values);
   writer.attribute("/", "format", format_name);
   writer.attribute("/", "format_version", format_version);
   writer.attribute("/", "library_version", version());
   writer.attribute("/", "task", task_name);
   writer.attribute("/", "config", config.dump());
-  write_parameters(writer, "parameters", model.parameters(), model.parameters().values());
+  write_parameters(writer, "parameters", model.parameters(), values);
 }
 
 /// "cells/0/hidden_size is 8 there and 9 here": the first option in which two descriptions differ.
@@ -152,6 +156,7 @@ void save_model(const std::filesystem::path& file, const SequenceModel<float>& m
 }
 
 void save_checkpoint(const std::filesystem::path& file, Trainer& trainer) {
+  trainer.synchronize();
   const Task& task = trainer.task();
   Json training = Json::parse(to_json(trainer.options()));
   training["batch"] = task.batch_size();
@@ -182,14 +187,17 @@ void save_checkpoint(const std::filesystem::path& file, Trainer& trainer) {
 
 ModelFileInfo read_model_info(const std::filesystem::path& file) { return info_of(Hdf5Reader(file)); }
 
-std::unique_ptr<SequenceModel<float>> load_model(const std::filesystem::path& file, Device device,
-                                                 ModelFileInfo* info) {
+std::unique_ptr<SequenceModel<float>> load_model(const std::filesystem::path& file,
+                                                 const Execution& execution, ModelFileInfo* info) {
   const Hdf5Reader reader(file);
   ModelFileInfo found = info_of(reader);
   try {
-    auto model = std::make_unique<SequenceModel<float>>(device, found.model);
-    read_parameters(reader, "parameters", model->parameters(), model->parameters().values());
+    auto model = std::make_unique<SequenceModel<float>>(execution, found.model);
+    fill_on_host(model->parameters().values().view(), [&](TensorView<float> values) {
+      read_parameters(reader, "parameters", model->parameters(), values);
+    });
     model->prepare();
+    synchronize(model->device());  // a GPU says only then that the parameters are none
     if (info) *info = std::move(found);
     return model;
   } catch (const FileError&) {

@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include "core/back_end.hpp"
+#include "core/philox.hpp"
+#include "cuda/tasks/adding_task.hpp"
 #include "orthornn/core/error.hpp"
 #include "tasks/task_config.hpp"
 
@@ -14,9 +17,6 @@ AddingOptions read_options(const std::string& config, const TaskSource& source) 
   settings.read("length", options.length);
   return options;
 }
-
-// Multiples of 2^-24, which float holds exactly: a rounded double could be 1.
-float uniform_float(RandomStream& stream) { return static_cast<float>(stream.bits() >> 8) * 0x1p-24F; }
 
 }  // namespace
 
@@ -39,19 +39,25 @@ TaskDefaults AddingTask::defaults() const {
 }
 
 void AddingTask::training_batch(std::uint64_t step, Batch& batch) const {
-  fill(RandomStream(seed_, RandomPurpose::training, step), batch);
+  fill(RandomPurpose::training, step, batch);
 }
 
 void AddingTask::evaluation_batch(Index number, Batch& batch) const {
-  fill(RandomStream(seed_, RandomPurpose::evaluation, static_cast<std::uint64_t>(number)), batch);
+  fill(RandomPurpose::evaluation, static_cast<std::uint64_t>(number), batch);
 }
 
-void AddingTask::fill(RandomStream stream, Batch& batch) const {
+void AddingTask::fill(RandomPurpose purpose, std::uint64_t index, Batch& batch) const {
   batch.features.reserve({length_, batch_, 2});
   batch.values.reserve({batch_, 1});
+  if constexpr (has_cuda_bodies) {
+    if (batch.device().is_cuda()) {
+      return cuda::fill_adding_batch(PhiloxStream(seed_, purpose, index), batch.features, batch.values);
+    }
+  }
+  RandomStream stream(seed_, purpose, index);
   for (Index t = 0; t < length_; ++t) {
     for (Index b = 0; b < batch_; ++b) {
-      batch.features(t, b, 0) = uniform_float(stream);
+      batch.features(t, b, 0) = uniform_float(stream.bits());
       batch.features(t, b, 1) = 0;
     }
   }

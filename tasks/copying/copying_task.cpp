@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/back_end.hpp"
+#include "core/philox.hpp"
+#include "cuda/tasks/copying_task.hpp"
 #include "orthornn/core/error.hpp"
 #include "tasks/count_correct.hpp"
 #include "tasks/task_config.hpp"
@@ -48,16 +51,28 @@ bool CopyingTask::solved(const Evaluation& evaluation) const {
 }
 
 void CopyingTask::training_batch(std::uint64_t step, Batch& batch) const {
-  fill(RandomStream(seed_, RandomPurpose::training, step), batch);
+  fill(RandomPurpose::training, step, batch);
 }
 
 void CopyingTask::evaluation_batch(Index number, Batch& batch) const {
-  fill(RandomStream(seed_, RandomPurpose::evaluation, static_cast<std::uint64_t>(number)), batch);
+  fill(RandomPurpose::evaluation, static_cast<std::uint64_t>(number), batch);
 }
 
-void CopyingTask::fill(RandomStream stream, Batch& batch) const {
+void CopyingTask::fill(RandomPurpose purpose, std::uint64_t index, Batch& batch) const {
   batch.symbols.reserve({length(), batch_});
   batch.classes.reserve({length(), batch_});
+  if constexpr (has_cuda_bodies) {
+    if (batch.device().is_cuda()) {
+      return cuda::fill_batch({.stream = PhiloxStream(seed_, purpose, index),
+                               .string_length = string_length,
+                               .delay = delay_,
+                               .data_symbols = data_symbols,
+                               .blank = blank,
+                               .marker = marker},
+                              batch.symbols, batch.classes);
+    }
+  }
+  RandomStream stream(seed_, purpose, index);
   std::ranges::fill(batch.symbols, blank);
   std::ranges::fill(batch.classes, blank);
   std::ranges::fill(batch.symbols.view()[string_length + delay_ - 1], marker);

@@ -7,6 +7,8 @@
 #include <system_error>
 #include <utility>
 
+#include "core/back_end.hpp"
+#include "cuda/tasks/mnist_task.hpp"
 #include "orthornn/core/error.hpp"
 #include "orthornn/core/random.hpp"
 #include "tasks/count_correct.hpp"
@@ -123,6 +125,7 @@ void MnistTask::load() const {
   length_ = pixels;
   training_ = std::move(training);
   test_ = std::move(test);
+  on_device_.reset();
 }
 
 MnistTask::Images MnistTask::read_images(const char* set) const {
@@ -159,7 +162,14 @@ Index MnistTask::evaluation_batches() const {
 void MnistTask::training_batch(std::uint64_t step, Batch& batch) const {
   const auto batches = static_cast<std::uint64_t>(*batches_per_epoch());
   const Index first = static_cast<Index>(step % batches) * batch_;
-  fill(training_, order_of_epoch(step / batches).data() + first, 0, batch_, batch);
+  const std::uint64_t epoch = step / batches;
+  if (!batch.device().is_cuda()) return fill(training_, order_of_epoch(epoch), first, batch_, batch);
+  OnDevice& data = on_device(batch.device());
+  if (data.epoch != epoch) {
+    copy<std::int32_t>(order_of_epoch(epoch), data.epoch_order);
+    data.epoch = epoch;
+  }
+  fill(data.training, data.epoch_order, first, batch_, batch);
 }
 
 void MnistTask::evaluation_batch(Index number, Batch& batch) const {
@@ -168,7 +178,8 @@ void MnistTask::evaluation_batch(Index number, Batch& batch) const {
                                  evaluation_batches()));
   }
   const Index first = number * batch_;
-  fill(test_, nullptr, first, std::min(batch_, test_.count() - first), batch);
+  const Images& images = batch.device().is_cuda() ? on_device(batch.device()).test : test_;
+  fill(images, {}, first, std::min(batch_, test_.count() - first), batch);
 }
 
 ConstTensorView<std::int32_t> MnistTask::order_of_epoch(std::uint64_t epoch) const {
@@ -180,12 +191,33 @@ ConstTensorView<std::int32_t> MnistTask::order_of_epoch(std::uint64_t epoch) con
   return epoch_order_;
 }
 
-void MnistTask::fill(const Images& images, const std::int32_t* order, Index first, Index count,
+MnistTask::OnDevice& MnistTask::on_device(Device device) const {
+  if (!on_device_ || on_device_->device != device) {
+    const auto copied = [&](const Images& images) {
+      return Images{.pixels = images.pixels.copy(device), .labels = images.labels.copy(device)};
+    };
+    on_device_ = OnDevice{.device = device,
+                          .training = copied(training_),
+                          .test = copied(test_),
+                          .input_order = input_order_.copy(device),
+                          .epoch_order = Tensor<std::int32_t>(Shape{training_.count()}, device),
+                          .epoch = std::nullopt};
+  }
+  return *on_device_;
+}
+
+void MnistTask::fill(const Images& images, ConstTensorView<std::int32_t> order, Index first, Index count,
                      Batch& batch) const {
   batch.features.reserve({length_, count, 1});
   batch.classes.reserve({count});
+  if constexpr (has_cuda_bodies) {
+    if (batch.device().is_cuda()) {
+      return cuda::fill_mnist_batch(images.pixels, images.labels, order, first,
+                                    on_device(batch.device()).input_order, batch.features, batch.classes);
+    }
+  }
   for (Index b = 0; b < count; ++b) {
-    const Index image = order != nullptr ? order[b] : first + b;
+    const Index image = order.empty() ? first + b : order(first + b);
     batch.classes(b) = images.labels(image);
     const ConstTensorView<std::uint8_t> pixels = images.pixels.view()[image].reshaped({length_});
     for (Index t = 0; t < length_; ++t) {

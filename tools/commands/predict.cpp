@@ -65,10 +65,11 @@ int predict(const PredictSettings& settings) {
   }
   ModelFileInfo info;
   const auto model = load_model(settings.model, device, &info);
-  const Batch batch = read_input(settings.input, info.model, info.permutation);
+  const Batch batch = read_input(settings.input, info.model, info.permutation).copy(model->device());
   TensorView<const float> logits;
   try {
     logits = model->forward(batch);
+    synchronize(device);  // a GPU has looked at the input only then
   } catch (const Error& error) {
     throw FileError(fmt::format("{}: {}", settings.input, error.what()));
   }

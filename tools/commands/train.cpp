@@ -80,11 +80,13 @@ std::string describe(const Evaluation& evaluation, double baseline) {
 /// Mean length of all reflection vectors. It means nothing to the reflections, but the longer a vector, the
 /// less a step turns it.
 std::optional<double> reflection_norm(const ParameterSet<float>& parameters) {
+  const Tensor<float> values = parameters.values().copy(Device::cpu());
   double sum = 0;
   Index count = 0;
   for (std::size_t i = 0; i < parameters.list().size(); ++i) {
     if (!parameters.list()[i].name.ends_with("/reflection_vectors")) continue;
-    const TensorView<const float> vectors = parameters.value(static_cast<Index>(i));
+    const TensorView<const float> vectors(values.data() + parameters.list()[i].offset,
+                                          parameters.list()[i].shape);
     for (Index row = 0; row < vectors.shape()[0]; ++row, ++count) {
       double square = 0;
       for (const float x : vectors[row]) square += static_cast<double>(x) * x;
@@ -141,7 +143,10 @@ int train(CLI::App& command, TrainSettings& settings) {
   std::fflush(stdout);
 
   const double baseline = task->baseline_loss();
-  const auto save = [&] { unless_diverged([&] { save_checkpoint(model_file, trainer); }); };
+  const auto save = [&] {
+    trainer.synchronize();  // what this throws says all
+    unless_diverged([&] { save_checkpoint(model_file, trainer); });
+  };
   ProgressLine progress(trainer.steps(), settings.steps, baseline);
   std::optional<Evaluation> last_evaluation;
   bool solved = false, stopped = false;
@@ -150,6 +155,7 @@ int train(CLI::App& command, TrainSettings& settings) {
     const bool stop = stop_requested != 0;  // once: it may change at any time
     std::optional<Evaluation> evaluation;
     if (step.step % settings.eval_every == 0 || step.step == settings.steps) {
+      trainer.synchronize();
       last_evaluation = evaluation = unless_diverged([&] { return trainer.evaluate(); });
       solved = task->solved(*evaluation);
     }
@@ -158,6 +164,7 @@ int train(CLI::App& command, TrainSettings& settings) {
     // An interruption adds no row: resumed, the training leaves what it would have left without.
     const bool row = step.step % settings.log_every == 0 || evaluation || enough;
     if (row || stopped || progress.due(row)) {
+      trainer.synchronize();
       const double error = model.orthogonality_error();
       if (row) {
         metrics.write(step, settings.lr * step.schedule_factor, error, evaluation,

@@ -52,9 +52,9 @@ MetricsFile::MetricsFile(const std::filesystem::path& file, std::int64_t steps) 
 void MetricsFile::write(const TrainingStep& step, double learning_rate, double orthogonality_error,
                         const std::optional<Evaluation>& evaluation, std::optional<double> reflection_norm) {
   const std::string row = fmt::format(
-      "{},{:.3f},{:.8g},{:.8g},{:.8g},{:.3e},{},{},{}\n", step.step, seconds(), step.loss, step.gradient_norm,
-      learning_rate, orthogonality_error, evaluation ? fmt::format("{:.8g}", evaluation->loss) : "",
-      evaluation ? accuracy_text(*evaluation) : "",
+      "{},{:.3f},{:.8g},{:.8g},{:.8g},{:.3e},{},{},{}\n", step.step, seconds(), step.loss(),
+      step.gradient_norm(), learning_rate, orthogonality_error,
+      evaluation ? fmt::format("{:.8g}", evaluation->loss) : "", evaluation ? accuracy_text(*evaluation) : "",
       reflection_norm ? fmt::format("{:.8g}", *reflection_norm) : "");
   std::ofstream stream(file_, std::ios::app);
   stream << row << std::flush;
@@ -76,7 +76,7 @@ void ProgressLine::print(const TrainingStep& step, double orthogonality_error,
   std::string text =
       fmt::format("step {}/{}  {:.1f} steps/s  left {}  loss {:.3g} (guesser {:.3g})  |I-Q'Q| {:.1e}",
                   step.step, steps_, rate, duration(static_cast<double>(steps_ - step.step) / rate),
-                  step.loss, baseline_, orthogonality_error);
+                  step.loss(), baseline_, orthogonality_error);
   if (evaluation_) {
     text += fmt::format("  held out: loss {:.3g}", evaluation_->loss);
     if (evaluation_->accuracy) text += fmt::format(", {:.2f} % right", 100 * *evaluation_->accuracy);

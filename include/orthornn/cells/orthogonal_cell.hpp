@@ -5,6 +5,7 @@
 #include <string>
 
 #include "orthornn/cells/rollout.hpp"
+#include "orthornn/core/execution.hpp"
 #include "orthornn/orthogonal/truncated_cwy.hpp"
 
 namespace orthornn {
@@ -35,6 +36,9 @@ struct SequenceInput {
   Index batch() const { return (vectors.empty() ? symbols.shape() : vectors.shape())[1]; }
 };
 
+template <class T>
+class InputProduct;
+
 /// h_t = sigma(Q h_{t-1} + W x_t + b) over sequences, with its parameters in a ParameterSet under a prefix:
 ///
 /// PREFIX/reflection_vectors [L, N], skew_parameters [N, N] or matrix [N, N]: the transition's
@@ -42,13 +46,15 @@ struct SequenceInput {
 /// PREFIX/bias [N], and modrelu_bias [N] for modrelu
 ///
 /// `prepare`, `forward`, `backward` in this order; the states stay inside between the last two. Buffers grow
-/// to the largest T and B seen and then no call allocates.
+/// to the largest T and B seen and then no call allocates. Everything lies on the execution's device, the
+/// parameters and what is passed included; on a GPU no call waits, and what a kernel finds wrong with
+/// symbols, lengths or parameters is thrown when somebody does (`synchronize`).
 template <class T>
 class RecurrentLayer {
  public:
   /// Adds its parameters to the set. Throws ValueError for sizes that do not fit.
   RecurrentLayer(ParameterSet<T>& parameters, const std::string& prefix, const OrthogonalCell& options,
-                 Index input_size);
+                 Index input_size, const Execution& execution = {});
   ~RecurrentLayer();
 
   /// Draws W from N(0, 2 / K) (He et al. 2015) or Haar, m from U(-0.01, 0.01), b = 0 and the transition by
@@ -80,19 +86,14 @@ class RecurrentLayer {
 
  private:
   void check_input(const SequenceInput<T>& input, TensorView<const std::int32_t> lengths) const;
-  void prepare_input_product(bool symbols);
-  void add_input(const SequenceInput<T>& input);
-  void backward_of_input(const SequenceInput<T>& input, TensorView<T> d_input);
   TensorView<const T> input_weights() const;
-
-  struct InputProduct;
 
   ParameterSet<T>& parameters_;
   OrthogonalCell options_;
   Index input_size_;
   std::unique_ptr<Transition<T>> transition_;
   std::optional<TruncatedCwy<T>> stiefel_;
-  std::unique_ptr<InputProduct> input_product_;
+  std::unique_ptr<InputProduct<T>> input_product_;
   bool prepared_ = false;
   Index transition_index_, input_index_, bias_index_, modrelu_index_ = -1;
 

@@ -7,8 +7,27 @@
 namespace orthornn {
 
 /// One batch of B sequences of T steps with what they should produce. A task fills what its model reads and
-/// leaves the rest empty; the tensors keep their memory from batch to batch.
+/// leaves the rest empty; the tensors keep their memory from batch to batch, all on one device.
 struct Batch {
+  Batch() = default;
+  explicit Batch(Device device)
+      : symbols(Shape{0}, device),
+        features(Shape{0}, device),
+        lengths(Shape{0}, device),
+        classes(Shape{0}, device),
+        values(Shape{0}, device) {}
+
+  Device device() const { return symbols.device(); }
+  Batch copy(Device device) const {
+    Batch result;
+    result.symbols = symbols.copy(device);
+    result.features = features.copy(device);
+    result.lengths = lengths.copy(device);
+    result.classes = classes.copy(device);
+    result.values = values.copy(device);
+    return result;
+  }
+
   /// Input of OneHot and TokenEmbedding, [T, B].
   Tensor<std::int32_t> symbols;
   /// Input of DenseInput, [T, B, K].

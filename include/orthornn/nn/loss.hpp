@@ -19,9 +19,17 @@ Loss parse_loss(const std::string& name);
 template <class T>
 double softmax_cross_entropy(TensorView<T> outputs, TensorView<const std::int32_t> classes,
                              bool gradient = true);
+/// The same with the value left in `value` [1] on the device of the outputs, so that nothing waits for a GPU.
+/// What is thrown on the CPU gives NaN there, and is thrown when somebody waits.
+template <class T>
+void softmax_cross_entropy(TensorView<T> outputs, TensorView<const std::int32_t> classes,
+                           TensorView<double> value, bool gradient = true);
 
 /// Mean of (outputs - values)^2 over all entries, which must have one shape; the same convention.
 template <class T>
 double mean_squared_error(TensorView<T> outputs, TensorView<const float> values, bool gradient = true);
+template <class T>
+void mean_squared_error(TensorView<T> outputs, TensorView<const float> values, TensorView<double> value,
+                        bool gradient = true);
 
 }  // namespace orthornn

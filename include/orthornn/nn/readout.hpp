@@ -3,15 +3,18 @@
 #include <memory>
 #include <string>
 
+#include "orthornn/core/execution.hpp"
 #include "orthornn/core/parameters.hpp"
 
 namespace orthornn {
 
 /// y = R h + c for every state of h [.., B, N]: PREFIX/weight [C, N] and PREFIX/bias [C] in a ParameterSet.
+/// Everything lies on the execution's device.
 template <class T>
 class Readout {
  public:
-  Readout(ParameterSet<T>& parameters, const std::string& prefix, Index hidden_size, Index outputs);
+  Readout(ParameterSet<T>& parameters, const std::string& prefix, Index hidden_size, Index outputs,
+          const Execution& execution = {});
   ~Readout();
 
   /// R from N(0, 1 / N), c = 0.
@@ -30,6 +33,7 @@ class Readout {
   ParameterSet<T>& parameters_;
   Index hidden_size_;
   Index outputs_;
+  Execution execution_;
   Index weight_index_;
   Index bias_index_;
   std::unique_ptr<Product> product_;

@@ -26,16 +26,21 @@ using ModelState = std::vector<Tensor<T>>;
 /// embedding/vectors. A training step is `loss_and_gradient`, then an optimizer on `parameters()`. Not
 /// movable: layers refer to the parameters. Buffers grow to the largest batch seen; after that no call
 /// allocates.
+///
+/// Everything lies and runs on the execution's device, where batches must lie too. On a GPU a call only
+/// starts the work; what the CPU would throw of a batch's contents or of the parameters is thrown when
+/// somebody next waits: `synchronize`, a copy to the host, a function that returns a number.
 template <class T>
 class SequenceModel {
  public:
-  /// Draws the parameters from `seed`. Throws ValueError for sizes that do not fit.
-  SequenceModel(Device device, const ModelOptions& options, std::uint64_t seed = 1);
+  /// Draws the parameters from `seed`, the same on every device. Throws ValueError for sizes that do not fit.
+  SequenceModel(const Execution& execution, const ModelOptions& options, std::uint64_t seed = 1);
   SequenceModel(const SequenceModel&) = delete;
   SequenceModel& operator=(const SequenceModel&) = delete;
 
   const ModelOptions& options() const { return options_; }
-  Device device() const { return device_; }
+  const Execution& execution() const { return execution_; }
+  Device device() const { return execution_.device; }
   ParameterSet<T>& parameters() { return parameters_; }
   const ParameterSet<T>& parameters() const { return parameters_; }
   const RecurrentLayer<T>& cell(Index i) const { return *cells_[static_cast<std::size_t>(i)]; }
@@ -54,21 +59,29 @@ class SequenceModel {
   /// Mean loss of a batch.
   double loss(const Batch& batch);
   /// The same from the outputs of the last `forward`, which must have been of this batch.
-  double loss_of_last_outputs(const Batch& batch) { return loss_of_outputs(batch, false); }
+  double loss_of_last_outputs(const Batch& batch);
   /// The same, with the gradients of all parameters overwritten.
   double loss_and_gradient(const Batch& batch);
-  /// The same for a caller that has just called `prepare`.
-  double loss_and_gradient_of_prepared(const Batch& batch);
+  /// The same for a caller that has just called `prepare`; the loss stays on the device, as `last_loss`, so
+  /// that nothing waits for a GPU.
+  void loss_and_gradient_of_prepared(const Batch& batch);
+  /// The loss that was computed last, [1] on the device, always at the same place.
+  TensorView<const double> last_loss() const { return loss_; }
+  /// Whether `prepare` and `loss_and_gradient_of_prepared` never wait for the device, so that a CUDA graph
+  /// can hold them.
+  bool recordable() const;
 
   /// Largest orthogonality error of the cells' transitions as the last call prepared them.
   double orthogonality_error() const;
 
-  /// One step at a time with carried state, with the same numbers as `forward`: bit for bit.
+  /// One step at a time with carried state, with the same numbers as `forward`: on the CPU bit for bit, on a
+  /// GPU up to the order in which products of other sizes are summed.
   class Generator {
    public:
     /// Starts from zeros. The model must outlive it, and its parameters must not change meanwhile.
     Generator(SequenceModel& model, Index batch);
-    /// features [B, K], or symbols [B]; returns the outputs [B, C], valid until the next call of the model.
+    /// features [B, K], or symbols [B], on any device; returns the outputs [B, C], on the model's, valid
+    /// until the next call of the model.
     TensorView<const T> step(TensorView<const float> features);
     TensorView<const T> step(TensorView<const std::int32_t> symbols);
     ModelState<T>& state() { return state_; }
@@ -87,10 +100,12 @@ class SequenceModel {
   SequenceInput<T> first_input(const Batch& batch);
   SequenceInput<T> input_of(std::size_t cell, const Batch& batch);
   TensorView<const T> read_states() const;
-  double loss_of_outputs(const Batch& batch, bool gradient);
+  void check_device(const Batch& batch) const;
+  void compute_loss(const Batch& batch, bool gradient);
+  double read_loss() const;
   void backward(const Batch& batch);
 
-  Device device_;
+  Execution execution_;
   ModelOptions options_;
   ParameterSet<T> parameters_;
   Index embedding_index_ = -1;
@@ -100,6 +115,7 @@ class SequenceModel {
   Tensor<T> d_features_;
   Tensor<T> outputs_;
   Tensor<T> d_last_state_;
+  Tensor<double> loss_;
 };
 
 extern template class SequenceModel<float>;

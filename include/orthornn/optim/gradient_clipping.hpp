@@ -14,5 +14,8 @@ namespace orthornn {
 /// negative max_norm or NaN.
 template <class T>
 double clip_by_global_norm(TensorView<T> gradients, double max_norm);
+/// The same with the norm left in `norm` [1] on the device of the gradients, so that nothing waits for a GPU.
+template <class T>
+void clip_by_global_norm(TensorView<T> gradients, double max_norm, TensorView<double> norm);
 
 }  // namespace orthornn

@@ -65,7 +65,8 @@ struct AdamW {
 using OptimizerOptions = std::variant<Sgd, RmsProp, Adam, AdamW>;
 
 /// Changes the parameters of one set by their gradients. Its moments have the layout of the set's flat
-/// buffer. To add one: options above and in the variant, a class and a `make` in the source file.
+/// buffer. To add one: options above and in the variant, its formula in src/optim/update_rules.hpp, a class
+/// and a `make` in the source file, and a line in cuda/optim/optimizer.cu.
 template <class T>
 class Optimizer {
  public:
@@ -78,8 +79,11 @@ class Optimizer {
 
   /// Reads parameters.gradients(), updates parameters.values(); allocates nothing, and the result does not
   /// depend on the number of threads. Throws ShapeError for a set of another size than that it was made for,
-  /// ValueError unless schedule_factor is finite and not negative; then nothing has changed.
-  void step(ParameterSet<T>& parameters, double schedule_factor = 1);
+  /// ValueError unless schedule_factor is finite and not negative; then nothing has changed. On a GPU it only
+  /// starts the work. `halted` [1], when there is one, lies on the device of the parameters: where it is not
+  /// 0 when the step comes to it, the step counts and changes nothing.
+  void step(ParameterSet<T>& parameters, double schedule_factor = 1,
+            TensorView<const std::int64_t> halted = {});
 
   /// Named moments, each [parameters.count()]; write into the views, and call `set_steps`, to go on from a
   /// checkpoint with the same bits. The views live as long as the optimizer.
@@ -97,19 +101,30 @@ class Optimizer {
     ParameterKind kind;
   };
 
+  struct Step {
+    T* values;
+    const T* gradients;
+    double schedule_factor;
+    TensorView<const std::int64_t> halted;
+  };
+
   explicit Optimizer(const ParameterSet<T>& parameters);
   /// Zeros of the layout, and on the device, of the flat buffer.
   Tensor<T> moment() const { return Tensor<T>(Shape{count_}, device_); }
-  /// The whole buffer in order. Where it is cut follows from the parameters alone, never from the threads.
-  const std::vector<Piece>& pieces() const { return pieces_; }
+  /// rule(value, gradient, moment..) for all numbers, with the rule that make_rule(kind) gives for theirs.
+  template <class MakeRule, class... Moments>
+  void apply(const MakeRule& make_rule, const Step& step, Moments*... moments) const;
 
  private:
   /// One step, which `steps()` counts already.
-  virtual void update(T* values, const T* gradients, double schedule_factor) = 0;
+  virtual void update(const Step& step) = 0;
 
   Index count_;
   Device device_;
+  /// The whole buffer in order. Where it is cut follows from the parameters alone, never from the threads.
   std::vector<Piece> pieces_;
+  /// On a GPU alone, [count]: 1 for ParameterKind::orthogonal.
+  Tensor<std::uint8_t> is_orthogonal_;
   std::int64_t steps_ = 0;
 };
 

@@ -1,9 +1,11 @@
 #pragma once
 
+#include <limits>
 #include <memory>
 #include <string>
 #include <variant>
 
+#include "orthornn/core/execution.hpp"
 #include "orthornn/core/parameters.hpp"
 #include "orthornn/linalg/matrix_view.hpp"
 
@@ -25,7 +27,8 @@ enum class Init {
 
 /// How a product of reflections is computed. All give the same function.
 enum class ReflectionForm {
-  /// The cheaper of dense and factored for a forward and a backward step.
+  /// The cheaper of dense and factored for a forward and a backward step; dense wherever a GPU can keep Q on
+  /// chip (float, N <= 1024).
   automatic,
   /// CWY: Q formed once, one N x N product a step.
   dense,
@@ -47,9 +50,10 @@ struct HouseholderProduct {
   /// L, 1 .. N; 0 stands for N.
   Index reflections = 0;
   Init init = Init::henaff;
-  /// False: tiles of the batch stay in the first cache through all reflections, threads share the batch.
+  /// False: tiles of the batch stay in the first cache through all reflections, threads share the batch; on a
+  /// GPU they stay in registers, and all reflections are one kernel.
   /// True: every reflection is one rank-one update of the whole batch by plain Eigen, which has one thread
-  /// for that: the opponent that the papers time.
+  /// for that, or one kernel on a GPU: the opponent that the papers time.
   bool rank_one_updates = false;
 };
 
@@ -78,13 +82,17 @@ using TransitionOptions =
 /// The N x N matrix Q that a recurrence multiplies its state by, as a function of free parameters.
 ///
 /// `prepare` once an optimizer step; then anything else, as often as wanted. Tensors are in C order: Q(i, j)
-/// is row i, column j, and h [.., N] holds one column vector of the papers in each row.
+/// is row i, column j, and h [.., N] holds one column vector of the papers in each row. They lie on the
+/// transition's device; parameters alone may lie anywhere in `initialize` and `parameters_of`, which compute
+/// on the host, so that a seed gives the same model everywhere.
 template <class T>
 class Transition {
  public:
   virtual ~Transition() = default;
 
   Index hidden_size() const { return hidden_size_; }
+  const Execution& execution() const { return execution_; }
+  Device device() const { return execution_.device; }
   /// "reflection_vectors", "skew_parameters" or "matrix", as in a model file.
   virtual std::string parameter_name() const = 0;
   /// [L, N] for reflection vectors, else [N, N].
@@ -94,19 +102,24 @@ class Transition {
   virtual std::string form() const = 0;
 
   /// Draws parameters by the options' Init from `seed`.
-  virtual void initialize(std::uint64_t seed, TensorView<T> parameters) const = 0;
+  void initialize(std::uint64_t seed, TensorView<T> parameters) const;
   /// Parameters with which Q is the given orthogonal matrix [N, N] (a right inverse of `materialize`). Throws
   /// ValueError, saying why, when no parameters reach it.
-  virtual void parameters_of(ConstTensorView<T> q, TensorView<T> parameters) const = 0;
+  void parameters_of(ConstTensorView<T> q, TensorView<T> parameters) const;
 
-  /// Forms what `apply` needs. Throws ShapeError, and ValueError with the index of a reflection vector that
-  /// is zero or not finite.
+  /// Forms what `apply` needs. Throws ShapeError, DeviceError for parameters on another device, and
+  /// ValueError with the index of a reflection vector that is zero or not finite, or for other parameters
+  /// that are not finite. On a GPU, where `prepare` only enqueues, that ValueError comes from the next
+  /// `synchronize` or copy to the host, and Q is garbage until the next `prepare`.
   virtual void prepare(ConstTensorView<T> parameters) = 0;
-  /// h <- Q h for each of the vectors h [.., N].
+  /// True where `prepare` and `backward` on a GPU, once they have run, do nothing that a CUDA graph may be
+  /// unable to record: they neither wait nor allocate, nor leave that to a library which does not say.
+  virtual bool recordable() const { return true; }
+  /// h <- Q h for each of the vectors h [.., N], in the execution's precision.
   void apply(TensorView<T> h) const;
   /// h <- Q^T h.
   void apply_transpose(TensorView<T> h) const;
-  /// Q [N, N].
+  /// Q [N, N], in full precision.
   Tensor<T> materialize() const;
   /// Gradient of a loss with respect to the parameters from its gradient d_q [N, N] with respect to Q;
   /// overwrites.
@@ -115,16 +128,23 @@ class Transition {
   // The rollout's verbs, on column-major matrices. A form that goes by reflections leaves behind, for each
   // column, the L coefficients z (or y) of math.md section 1, from which the gradient follows without Q.
 
+  /// columns_of(Q) in C order, that is the column-major view of Q^T, for transitions that are applied as one
+  /// matrix; no data for others.
+  virtual MatrixView<const T> dense_matrix() const { return {}; }
   /// Threads take columns in multiples of this: it holds the product kernel's column group and the reflection
-  /// tiles together, so that results do not depend on the number of threads.
-  virtual Index column_grain() const { return 16; }
+  /// tiles together, so that results do not depend on the number of threads. A GPU takes all columns at once.
+  virtual Index column_grain() const { return device().is_cuda() ? all_columns : 16; }
   /// L for forms that record coefficients, 0 for dense ones.
   virtual Index coefficient_count() const { return 0; }
-  /// a += Q h for N x n matrices, coefficients z L x n. By the calling thread alone; safe from several at
-  /// once.
-  virtual void multiply_add(MatrixView<const T> h, MatrixView<T> a, MatrixView<T> z) const = 0;
+  /// a += Q h for N x n matrices, coefficients z L x n, in the execution's precision. By the calling thread
+  /// alone; safe from several at once.
+  void multiply_add(MatrixView<const T> h, MatrixView<T> a, MatrixView<T> z) const {
+    add_product(h, a, z, execution_.precision);
+  }
   /// d += Q^T g, coefficients y L x n.
-  virtual void multiply_add_transposed(MatrixView<const T> g, MatrixView<T> d, MatrixView<T> y) const = 0;
+  void multiply_add_transposed(MatrixView<const T> g, MatrixView<T> d, MatrixView<T> y) const {
+    add_transposed_product(g, d, y, execution_.precision);
+  }
   /// Overwrites d_parameters by the gradient of a rollout from the columns g_t (gradient before the product),
   /// h_{t-1}, z_t and y_t over all steps and sequences.
   virtual void backward_of_rollout(MatrixView<const T> g, MatrixView<const T> h, MatrixView<const T> z,
@@ -135,15 +155,30 @@ class Transition {
   virtual double flops_of_prepare() const = 0;
 
  protected:
-  explicit Transition(Index hidden_size) : hidden_size_(hidden_size) {}
+  Transition(Index hidden_size, const Execution& execution)
+      : hidden_size_(hidden_size), execution_(execution), d_q_(Shape{0}, execution.device) {}
+
+  static constexpr Index all_columns = std::numeric_limits<Index>::max();
+
+  /// `initialize` and `parameters_of` on host memory of the right shape.
+  virtual void draw(std::uint64_t seed, TensorView<T> parameters) const = 0;
+  virtual void find_parameters(ConstTensorView<T> q, TensorView<T> parameters) const = 0;
+  /// `multiply_add` and `multiply_add_transposed` in a precision, which the CPU and the products of single
+  /// reflections have no choice of.
+  virtual void add_product(MatrixView<const T> h, MatrixView<T> a, MatrixView<T> z,
+                           Precision precision) const = 0;
+  virtual void add_transposed_product(MatrixView<const T> g, MatrixView<T> d, MatrixView<T> y,
+                                      Precision precision) const = 0;
+
   /// Every `prepare` says false when it begins and true when it is done; until then `apply` throws
   /// ValueError.
   void set_prepared(bool prepared) { prepared_ = prepared; }
 
  private:
-  void check_prepared() const;
+  void check_vectors(TensorView<T> h) const;
 
   Index hidden_size_;
+  Execution execution_;
   bool prepared_ = false;
   Tensor<T> d_q_;
 };
@@ -153,9 +188,10 @@ extern template class Transition<double>;
 
 /// The one place where options become objects. Throws ValueError for sizes outside their range.
 template <class T>
-std::unique_ptr<Transition<T>> make_transition(const TransitionOptions& options, Index hidden_size);
+std::unique_ptr<Transition<T>> make_transition(const TransitionOptions& options, Index hidden_size,
+                                               const Execution& execution = {});
 
-/// Only the mathematics: a prepared transition from parameters, V [L, N] or X [N, N].
+/// Only the mathematics: a prepared transition from parameters, V [L, N] or X [N, N], on their device.
 template <class T>
 std::unique_ptr<Transition<T>> prepare(const TransitionOptions& options, ConstTensorView<T> parameters);
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "orthornn/core/execution.hpp"
 #include "orthornn/core/tensor.hpp"
 
 namespace orthornn {
@@ -11,18 +12,20 @@ template <class T>
 class TruncatedCwy {
  public:
   /// Throws ValueError unless 1 <= m <= n.
-  TruncatedCwy(Index n, Index m);
+  TruncatedCwy(Index n, Index m, const Execution& execution = {});
 
   Index rows() const { return n_; }
   Index cols() const { return m_; }
   /// [M, N]
   Shape parameter_shape() const { return {m_, n_}; }
 
-  /// Uniform over St(N, M) (Stewart 1980).
+  /// Uniform over St(N, M) (Stewart 1980); computed on the host, wherever the vectors lie.
   void initialize(std::uint64_t seed, TensorView<T> reflection_vectors) const;
-  /// Throws ShapeError, and ValueError naming a reflection vector that is zero or not finite.
+  /// Throws ShapeError, and ValueError naming a reflection vector that is zero or not finite; on a GPU this
+  /// comes from the next `synchronize` or copy to the host.
   void prepare(ConstTensorView<T> reflection_vectors);
-  /// y [.., N] = Omega x for x [.., M]; overwrites. Throws ShapeError, as does the transpose.
+  /// y [.., N] = Omega x for x [.., M] in the execution's precision; overwrites. Throws ShapeError, as does
+  /// the transpose.
   void apply(ConstTensorView<T> x, TensorView<T> y) const;
   /// x [.., M] = Omega^T y for y [.., N]; overwrites.
   void apply_transpose(ConstTensorView<T> y, TensorView<T> x) const;
@@ -35,6 +38,7 @@ class TruncatedCwy {
  private:
   Index n_;
   Index m_;
+  Execution execution_;
   Tensor<T> norms_;
   Tensor<T> unit_reflectors_;  // U as [M, N]
   Tensor<T> s_inverse_;        // column-major S^-1

@@ -47,7 +47,7 @@ class AddingTask final : public Task {
   std::string config() const override;
 
  private:
-  void fill(RandomStream stream, Batch& batch) const;
+  void fill(RandomPurpose purpose, std::uint64_t index, Batch& batch) const;
 
   Index length_;
   Index batch_;

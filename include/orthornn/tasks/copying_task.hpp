@@ -59,7 +59,7 @@ class CopyingTask final : public Task {
   static constexpr std::int32_t blank = 8;
   static constexpr std::int32_t marker = 9;
 
-  void fill(RandomStream stream, Batch& batch) const;
+  void fill(RandomPurpose purpose, std::uint64_t index, Batch& batch) const;
 
   Index delay_;
   Index batch_;

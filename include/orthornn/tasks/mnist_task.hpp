@@ -27,7 +27,8 @@ struct MnistOptions {
 /// Files are read when they are first needed. T is taken from them; `length()` and a drawn `input_order()`
 /// are those of 784 pixels until then, and views of the order end where another size is read. Training data
 /// are all images in a new order each epoch, less the remainder that does not fill a batch; evaluation data
-/// are the whole test set. Keeps what it read and one epoch's order, so one task serves one thread at a time.
+/// are the whole test set. Keeps what it read and one epoch's order, so one task serves one thread at a time;
+/// also on a GPU, from the first batch that lies there.
 class MnistTask final : public Task {
  public:
   /// Throws ValueError for a batch below 1 or an input order that is no permutation; reads no file.
@@ -71,11 +72,22 @@ class MnistTask final : public Task {
     Tensor<std::uint8_t> labels;
     Index count() const { return labels.size(); }
   };
+  /// What batches are made from, on one GPU.
+  struct OnDevice {
+    Device device;
+    Images training;
+    Images test;
+    Tensor<std::int32_t> input_order;
+    Tensor<std::int32_t> epoch_order;
+    std::optional<std::uint64_t> epoch;
+  };
 
   Images read_images(const char* set) const;
   ConstTensorView<std::int32_t> order_of_epoch(std::uint64_t epoch) const;
-  /// Image i of the batch is number `order[i]`, or `first + i` when there is no order.
-  void fill(const Images& images, const std::int32_t* order, Index first, Index count, Batch& batch) const;
+  OnDevice& on_device(Device device) const;
+  /// Image i of the batch is number `order[first + i]`, or `first + i` when the order is empty.
+  void fill(const Images& images, ConstTensorView<std::int32_t> order, Index first, Index count,
+            Batch& batch) const;
 
   std::filesystem::path data_;
   bool permuted_;
@@ -91,6 +103,7 @@ class MnistTask final : public Task {
   mutable Images test_;
   mutable std::optional<std::uint64_t> epoch_;
   mutable Tensor<std::int32_t> epoch_order_;
+  mutable std::optional<OnDevice> on_device_;
 };
 
 }  // namespace orthornn

@@ -64,12 +64,13 @@ class Task {
   /// Reads what the task needs from its data folder, so that a missing file is noticed before a training
   /// starts. Otherwise the first call that needs the data does it. Throws FileError.
   virtual void load() const {}
-  /// Fills `batch` in host memory; no allocation after the first batch of a size.
+  /// Fills `batch` on the device where it lies, with the same bits on each; no allocation after the first
+  /// batch of a size.
   virtual void training_batch(std::uint64_t step, Batch& batch) const = 0;
   virtual Index evaluation_batches() const = 0;
   /// Held-out data, number 0 .. evaluation_batches() - 1; the last batch may be smaller.
   virtual void evaluation_batch(Index number, Batch& batch) const = 0;
-  /// Counts right answers in the model's `outputs` ([T, B, C] or [B, C] in host memory, by the readout);
+  /// Counts right answers in the model's `outputs` ([T, B, C] or [B, C], by the readout), all in host memory;
   /// nullopt where the task has no such notion. Throws ShapeError.
   virtual std::optional<Score> score(ConstTensorView<float> outputs, const Batch& batch) const = 0;
 

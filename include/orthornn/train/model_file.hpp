@@ -37,14 +37,15 @@ struct ModelFileInfo {
 
 /// Only the model. Throws FileError.
 void save_model(const std::filesystem::path& file, const SequenceModel<float>& model);
-/// Model, task, optimizer and training state: all that `restore` needs to go on.
+/// Model, task, optimizer and training state: all that `restore` needs to go on, on any device. Throws as
+/// `Trainer::synchronize` as well.
 void save_checkpoint(const std::filesystem::path& file, Trainer& trainer);
 
 /// Throws FileError with its reason for a file that is missing, damaged, truncated, foreign or newer.
 ModelFileInfo read_model_info(const std::filesystem::path& file);
 /// The same errors; `info`, unless null, gets what `read_model_info` says of the same file.
 std::unique_ptr<SequenceModel<float>> load_model(const std::filesystem::path& file,
-                                                 Device device = Device::cpu(),
+                                                 const Execution& execution = {},
                                                  ModelFileInfo* info = nullptr);
 /// Puts parameters, moments and step into a trainer made with the same options; its next steps have the bits
 /// that an uninterrupted training would have had. Throws FileError when the file does not fit.

@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "orthornn/nn/sequence_model.hpp"
 #include "orthornn/optim/optimizer.hpp"
@@ -19,16 +20,34 @@ struct TrainerOptions {
   double clip = 1;
 };
 
-/// What one training step did.
-struct TrainingStep {
+class Trainer;
+
+/// What one training step did. On a GPU the step is still under way when its `Trainer::step` returns: loss
+/// and norm wait for it when they are first asked for, which must be before the trainer's next step.
+class TrainingStep {
+ public:
   /// Steps taken, this one included.
   std::int64_t step = 0;
-  /// Of the batch, before the update.
-  double loss = 0;
-  /// Before clipping.
-  double gradient_norm = 0;
   /// Factor of the learning rates at this step.
   double schedule_factor = 1;
+
+  /// Of the batch, before the update. Both throw as `Trainer::synchronize`, and ValueError when they are
+  /// asked for too late.
+  double loss() const { return numbers().loss; }
+  /// Before clipping.
+  double gradient_norm() const { return numbers().gradient_norm; }
+
+ private:
+  friend class Trainer;
+  struct Numbers {
+    double loss;
+    double gradient_norm;
+  };
+
+  const Numbers& numbers() const;
+
+  Trainer* trainer_ = nullptr;
+  mutable std::optional<Numbers> numbers_;
 };
 
 /// Mean loss and accuracy of a model over a task's held-out data.
@@ -47,15 +66,23 @@ class Trainer {
  public:
   /// The model and the task must outlive it.
   Trainer(SequenceModel<float>& model, const Task& task, const TrainerOptions& options = {});
+  ~Trainer();
+  Trainer(const Trainer&) = delete;
+  Trainer& operator=(const Trainer&) = delete;
 
   /// One batch forward, backward and update; allocates nothing after the first. Throws ValueError when loss
-  /// or gradient is not finite; the parameters are then as they were before the step.
+  /// or gradient is not finite; the parameters are then as they were before the step. On a GPU it only starts
+  /// the work, and `synchronize` throws that.
   TrainingStep step();
-  /// Steps until `steps` have been taken in all, or `report` returns false.
+  /// Steps until `steps` have been taken in all, or `report` returns false; then `synchronize`.
   void run(std::int64_t steps, const std::function<bool(const TrainingStep&)>& report);
-  /// Evaluates on held-out data and remembers the best result.
+  /// Waits for a GPU. Throws what a step would have thrown on the CPU, once, whatever was started after that
+  /// step: parameters, moments and `steps()` are as they were before it. On the CPU it does nothing.
+  void synchronize();
+  /// Evaluates on held-out data and remembers the best result. Throws as `synchronize`.
   Evaluation evaluate();
 
+  /// Steps taken; on a GPU, started.
   std::int64_t steps() const { return steps_; }
   void set_steps(std::int64_t steps);
   const std::optional<BestResult>& best() const { return best_; }
@@ -68,6 +95,15 @@ class Trainer {
   Optimizer<float>& optimizer() { return *optimizer_; }
 
  private:
+  friend class TrainingStep;
+  struct OnDevice;
+
+  void prepare_model();
+  TrainingStep::Numbers step_on_host(double schedule_factor);
+  void step_on_device(double schedule_factor);
+  TrainingStep::Numbers read_step();
+  [[noreturn]] void throw_diverged(std::int64_t step, const std::string& how) const;
+
   SequenceModel<float>& model_;
   const Task& task_;
   TrainerOptions options_;
@@ -75,6 +111,7 @@ class Trainer {
   std::int64_t steps_ = 0;
   std::optional<BestResult> best_;
   Batch batch_;
+  std::unique_ptr<OnDevice> on_device_;
 };
 
 }  // namespace orthornn

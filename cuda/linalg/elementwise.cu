@@ -1,0 +1,90 @@
+#include "cuda/core/for_each.cuh"
+#include "cuda/linalg/elementwise.hpp"
+
+namespace orthornn::cuda {
+namespace {
+
+constexpr unsigned tile = 32;
+constexpr unsigned tile_rows_at_a_time = 8;
+
+/// Through shared memory, so that neighbouring threads read and write neighbours. Tiles of `to` are rows x
+/// columns: blockIdx.x counts along its rows.
+template <class T>
+__global__ void transpose_kernel(const T* from, Index from_stride, T* to, Index to_stride, Index rows,
+                                 Index cols) {
+  __shared__ T entries[tile][tile + 1];  // no two of a column in one bank
+  const Index first_row = static_cast<Index>(blockIdx.x) * tile;
+  const Index first_col = static_cast<Index>(blockIdx.y) * tile;
+  for (unsigned k = threadIdx.y; k < tile; k += tile_rows_at_a_time) {
+    const Index row = first_row + k, col = first_col + threadIdx.x;
+    if (row < rows && col < cols) entries[k][threadIdx.x] = from[col + row * from_stride];
+  }
+  __syncthreads();
+  for (unsigned k = threadIdx.y; k < tile; k += tile_rows_at_a_time) {
+    const Index row = first_row + threadIdx.x, col = first_col + k;
+    if (row < rows && col < cols) to[row + col * to_stride] = entries[threadIdx.x][k];
+  }
+}
+
+}  // namespace
+
+template <class T>
+void add(MatrixView<const T> from, MatrixView<T> to) {
+  for_each(context(to.device), to.rows * to.cols, [=] __device__(Index k) {
+    const Index i = k % to.rows, j = k / to.rows;
+    to.data[i + j * to.stride] += from.data[i + j * from.stride];
+  });
+}
+
+template <class T>
+void add_to_diagonal(MatrixView<T> matrix, T x) {
+  for_each(context(matrix.device), matrix.cols,
+           [=] __device__(Index i) { matrix.data[i + i * matrix.stride] += x; });
+}
+
+template <class T>
+void copy_transposed(MatrixView<const T> from, MatrixView<T> to) {
+  if (to.rows == 0 || to.cols == 0) return;
+  launch(context(to.device), transpose_kernel<T>,
+         {.grid = dim3(blocks_for(to.rows, tile), blocks_for(to.cols, tile)),
+          .block = dim3(tile, tile_rows_at_a_time)},
+         from.data, from.stride, to.data, to.stride, to.rows, to.cols);
+}
+
+template <class T>
+void set_zero(MatrixView<T> matrix) {
+  if (matrix.rows == 0 || matrix.cols == 0) return;
+  check(cudaMemset2DAsync(matrix.data, static_cast<std::size_t>(matrix.stride) * sizeof(T), 0,
+                          static_cast<std::size_t>(matrix.rows) * sizeof(T),
+                          static_cast<std::size_t>(matrix.cols), context(matrix.device).stream()));
+}
+
+template <class T>
+void set_identity(MatrixView<T> matrix) {
+  for_each(context(matrix.device), matrix.rows * matrix.cols, [=] __device__(Index k) {
+    const Index i = k % matrix.rows, j = k / matrix.rows;
+    matrix.data[i + j * matrix.stride] = i == j ? T{1} : T{0};
+  });
+}
+
+template <class T>
+void copy_matrix(MatrixView<const T> from, MatrixView<T> to) {
+  if (to.rows == 0 || to.cols == 0) return;
+  check(cudaMemcpy2DAsync(to.data, static_cast<std::size_t>(to.stride) * sizeof(T), from.data,
+                          static_cast<std::size_t>(from.stride) * sizeof(T),
+                          static_cast<std::size_t>(to.rows) * sizeof(T), static_cast<std::size_t>(to.cols),
+                          cudaMemcpyDeviceToDevice, context(to.device).stream()));
+}
+
+#define ORTHORNN_INSTANTIATE(T)                                         \
+  template void add<T>(MatrixView<const T>, MatrixView<T>);             \
+  template void add_to_diagonal<T>(MatrixView<T>, T);                   \
+  template void copy_transposed<T>(MatrixView<const T>, MatrixView<T>); \
+  template void set_zero<T>(MatrixView<T>);                             \
+  template void set_identity<T>(MatrixView<T>);                         \
+  template void copy_matrix<T>(MatrixView<const T>, MatrixView<T>);
+ORTHORNN_INSTANTIATE(float)
+ORTHORNN_INSTANTIATE(double)
+#undef ORTHORNN_INSTANTIATE
+
+}  // namespace orthornn::cuda

@@ -1,0 +1,51 @@
+#include "cuda/linalg/lu.hpp"
+
+#include <type_traits>
+
+#include "cuda/core/check.hpp"
+#include "cuda/core/context.hpp"
+#include "cuda/linalg/elementwise.hpp"
+
+namespace orthornn::cuda {
+namespace {
+
+/// The default algorithms, and what cuSOLVER keeps of them.
+class Parameters {
+ public:
+  Parameters() { check(cusolverDnCreateParams(&handle_)); }
+  ~Parameters() { cusolverDnDestroyParams(handle_); }
+  Parameters(const Parameters&) = delete;
+  Parameters& operator=(const Parameters&) = delete;
+  operator cusolverDnParams_t() const { return handle_; }
+
+ private:
+  cusolverDnParams_t handle_ = nullptr;
+};
+
+}  // namespace
+
+template <class T>
+void invert_general(MatrixView<T> a, MatrixView<T> inverse, std::int64_t* pivots) {
+  constexpr cudaDataType_t type = std::is_same_v<T, double> ? CUDA_R_64F : CUDA_R_32F;
+  Context& gpu = context(a.device);
+  const Parameters parameters;
+  std::size_t on_device = 0, on_host = 0;
+  check(cusolverDnXgetrf_bufferSize(gpu.solver(), parameters, a.rows, a.cols, type, a.data, a.stride, type,
+                                    &on_device, &on_host));
+  // What it says of a singular matrix stays on the device unread, in front of its workspace: the inverse
+  // tells as much.
+  constexpr std::size_t aligned = 256;
+  auto* scratch = gpu.scratch<std::byte>(aligned + on_device);
+  auto* info = reinterpret_cast<int*>(scratch);
+  check(cusolverDnXgetrf(gpu.solver(), parameters, a.rows, a.cols, type, a.data, a.stride, pivots, type,
+                         scratch + aligned, on_device, gpu.host_scratch(on_host), on_host, info));
+  set_identity<T>(inverse);
+  check(cusolverDnXgetrs(gpu.solver(), parameters, CUBLAS_OP_N, a.rows, a.cols, type, a.data, a.stride,
+                         pivots, type, inverse.data, inverse.stride, info));
+  copy_matrix<T>(inverse, a);
+}
+
+template void invert_general<float>(MatrixView<float>, MatrixView<float>, std::int64_t*);
+template void invert_general<double>(MatrixView<double>, MatrixView<double>, std::int64_t*);
+
+}  // namespace orthornn::cuda

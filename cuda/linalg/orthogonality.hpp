@@ -1,0 +1,11 @@
+#pragma once
+
+#include "orthornn/core/tensor.hpp"
+
+namespace orthornn::cuda {
+
+/// As orthornn::orthogonality_error. Waits for the device.
+template <class T>
+double orthogonality_error(TensorView<const T> q);
+
+}  // namespace orthornn::cuda

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <cstdint>
+
+#include "orthornn/core/tensor.hpp"
+
+namespace orthornn::cuda {
+
+/// As those of orthornn, with the value left in device memory [1].
+template <class T>
+void softmax_cross_entropy(TensorView<T> outputs, TensorView<const std::int32_t> classes,
+                           TensorView<double> value, bool gradient);
+template <class T>
+void mean_squared_error(TensorView<T> outputs, TensorView<const float> values, TensorView<double> value,
+                        bool gradient);
+
+}  // namespace orthornn::cuda

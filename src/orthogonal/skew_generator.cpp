@@ -1,0 +1,75 @@
+#include "orthogonal/skew_generator.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "core/back_end.hpp"
+#include "cuda/orthogonal/skew_generator.hpp"
+#include "orthornn/core/error.hpp"
+
+namespace orthornn {
+
+template <class T>
+void skew_generator(ConstTensorView<T> x, TensorView<T> a) {
+  if constexpr (has_cuda_bodies) {
+    if (a.device().is_cuda()) return cuda::skew_generator<T>(x, a);
+  }
+  double largest = 0;
+  for (Index i = 0; i < x.shape()[0]; ++i) {
+    double sum = 0;
+    for (Index j = 0; j < x.shape()[0]; ++j) {
+      a(i, j) = x(i, j) - x(j, i);
+      sum += std::abs(static_cast<double>(a(i, j)));
+    }
+    if (!std::isfinite(sum)) throw ValueError("skew_parameters hold a value that is not finite");
+    largest = std::max(largest, sum);
+  }
+  if (largest * static_cast<double>(std::numeric_limits<T>::epsilon()) >= 0.01) {
+    throw ValueError(
+        fmt::format("skew_parameters are too large: X - X^T has the 1-norm {:.3g}, of whose transform "
+                    "rounding leaves no correct digit",
+                    largest));
+  }
+}
+
+template <class T>
+void transpose_in_place(TensorView<T> a) {
+  if constexpr (has_cuda_bodies) {
+    if (a.device().is_cuda()) return cuda::transpose_in_place<T>(a);
+  }
+  for (Index i = 0; i < a.shape()[0]; ++i) {
+    for (Index j = 0; j < i; ++j) std::swap(a(i, j), a(j, i));
+  }
+}
+
+template <class T>
+void backward_of_skew_generator(ConstTensorView<T> d_a, TensorView<T> d_x) {
+  if constexpr (has_cuda_bodies) {
+    if (d_x.device().is_cuda()) return cuda::backward_of_skew_generator<T>(d_a, d_x);
+  }
+  for (Index i = 0; i < d_a.shape()[0]; ++i) {
+    for (Index j = 0; j < d_a.shape()[0]; ++j) d_x(i, j) = d_a(i, j) - d_a(j, i);
+  }
+}
+
+template <class T>
+void skew_parameters_of(MatrixView<const double> a, TensorView<T> x) {
+  for (Index i = 0; i < a.rows; ++i) {
+    for (Index j = 0; j < a.cols; ++j) x(i, j) = static_cast<T>((a(i, j) - a(j, i)) / 4);
+  }
+}
+
+#define ORTHORNN_INSTANTIATE(T)                                                   \
+  template void skew_generator<T>(ConstTensorView<T>, TensorView<T>);             \
+  template void transpose_in_place<T>(TensorView<T>);                             \
+  template void backward_of_skew_generator<T>(ConstTensorView<T>, TensorView<T>); \
+  template void skew_parameters_of<T>(MatrixView<const double>, TensorView<T>);
+ORTHORNN_INSTANTIATE(float)
+ORTHORNN_INSTANTIATE(double)
+#undef ORTHORNN_INSTANTIATE
+
+}  // namespace orthornn

@@ -1,0 +1,24 @@
+#pragma once
+
+#include "orthornn/linalg/matrix_view.hpp"
+
+namespace orthornn {
+
+/// A = X - X^T in C order. Throws ValueError where it is not finite, or so large (|A|_1 eps >= 0.01) that
+/// rounding would leave nothing of a transform of it.
+template <class T>
+void skew_generator(ConstTensorView<T> x, TensorView<T> a);
+
+/// A <- A^T.
+template <class T>
+void transpose_in_place(TensorView<T> a);
+
+/// The gradient of X where A = X - X^T has d_a: d_a - d_a^T.
+template <class T>
+void backward_of_skew_generator(ConstTensorView<T> d_a, TensorView<T> d_x);
+
+/// X = A / 2, from which X - X^T gives the skew-symmetric A again. In host memory.
+template <class T>
+void skew_parameters_of(MatrixView<const double> a, TensorView<T> x);
+
+}  // namespace orthornn

@@ -1,0 +1,85 @@
+#pragma once
+
+#include <cstdint>
+#include <source_location>
+#include <type_traits>
+
+#include "emulator/thread.hpp"
+
+/// The functions of cuda/core/ptx.cuh for the emulated device: the same names and meanings. Asynchronous
+/// copies are performed as late as the program's waits allow, so that a wait which is missing shows (with
+/// ORTHORNN_EMULATED_SEED, at random times).
+
+#define ORTHORNN_EMULATED_HERE std::source_location where = std::source_location::current()
+
+namespace orthornn::ptx {
+
+/// Rank of the running block in its cluster (%cluster_ctarank).
+unsigned cluster_rank();
+/// Number of blocks in the cluster (%cluster_nctarank).
+unsigned cluster_size();
+/// Arrives at the cluster's barrier, without waiting (barrier.cluster.arrive.release).
+void cluster_arrive(ORTHORNN_EMULATED_HERE);
+/// Waits until all threads of the cluster that have not exited have arrived (barrier.cluster.wait.acquire).
+void cluster_wait(ORTHORNN_EMULATED_HERE);
+/// Both.
+void cluster_synchronize(ORTHORNN_EMULATED_HERE);
+
+/// Address of what lies at `shared` in our block, in the block of that rank (mapa). Not for __shared__
+/// variables.
+void* map_address_to_rank(void* shared, unsigned rank, std::source_location where);
+template <class T>
+T* map_to_rank(T* shared, unsigned rank, ORTHORNN_EMULATED_HERE) {
+  return static_cast<T*>(map_address_to_rank(const_cast<std::remove_const_t<T>*>(shared), rank, where));
+}
+
+/// A barrier whose phases complete with `count` arrivals and all bytes that these expect (mbarrier.init).
+void mbarrier_initialize(std::uint64_t* barrier, unsigned count, ORTHORNN_EMULATED_HERE);
+/// Makes the initialisation visible to the cluster (fence.mbarrier_init.release.cluster).
+inline void mbarrier_fence_initialization() {}
+/// Arrives and expects that many more bytes in this phase (mbarrier.arrive.expect_tx).
+void mbarrier_arrive_expect(std::uint64_t* barrier, unsigned bytes, ORTHORNN_EMULATED_HERE);
+/// Arrives (mbarrier.arrive).
+void mbarrier_arrive(std::uint64_t* barrier, ORTHORNN_EMULATED_HERE);
+/// Waits until the phase of that parity has completed (mbarrier.try_wait.parity in a loop).
+void mbarrier_wait(std::uint64_t* barrier, unsigned parity, ORTHORNN_EMULATED_HERE);
+
+/// Begins a copy from our shared memory into that of a block of the cluster, where it completes `bytes` of
+/// the barrier (cp.async.bulk.shared::cluster.shared::cta). Destination and barrier are given as addresses in
+/// our own shared memory.
+void copy_bulk_to_rank(void* destination, const void* source, unsigned bytes, std::uint64_t* barrier,
+                       unsigned rank, ORTHORNN_EMULATED_HERE);
+/// Stores into the shared memory of a block of the cluster, at what is `address` in ours
+/// (st.shared::cluster).
+void store_remote(float* address, float value, unsigned rank, ORTHORNN_EMULATED_HERE);
+/// Makes what was written to shared memory visible to bulk copies (fence.proxy.async.shared::cta).
+inline void fence_proxy_async() {}
+
+/// Begins a copy of 16 bytes from global into shared memory (cp.async).
+void cp_async_16(void* shared, const void* global, ORTHORNN_EMULATED_HERE);
+/// The copies begun since the last commit are one group (cp.async.commit_group).
+void cp_async_commit();
+/// Waits for all but the last `pending` groups (cp.async.wait_group).
+void cp_async_wait_for(unsigned pending);
+template <int N>
+void cp_async_wait() {
+  cp_async_wait_for(N);
+}
+
+/// d += a b with a of 16 x 16 and b of 16 x 8 (mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32). Sums are
+/// exact until they are rounded into d, which the device does not promise.
+void mma_m16n8k16_bf16(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2], ORTHORNN_EMULATED_HERE);
+/// d += a b with a of 16 x 8 and b of 8 x 8 (mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32); of the
+/// operands only the upper 19 bits count.
+void mma_m16n8k8_tf32(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2], ORTHORNN_EMULATED_HERE);
+/// To the nearest, ties away from zero (cvt.rna.tf32.f32).
+unsigned round_to_tf32(float x);
+/// Four matrices of 8 x 8 elements of 16 bits; lane i gives the address of row i % 8 of matrix i / 8
+/// (ldmatrix.sync.aligned.m8n8.x4.shared.b16).
+void ldmatrix_x4(unsigned (&r)[4], const void* shared_row, ORTHORNN_EMULATED_HERE);
+/// Two of them, from the addresses of the first 16 lanes (ldmatrix.sync.aligned.m8n8.x2.shared.b16).
+void ldmatrix_x2(unsigned (&r)[2], const void* shared_row, ORTHORNN_EMULATED_HERE);
+
+}  // namespace orthornn::ptx
+
+#undef ORTHORNN_EMULATED_HERE

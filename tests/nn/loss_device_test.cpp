@@ -1,0 +1,98 @@
+#include "orthornn/core/error.hpp"
+#include "orthornn/nn/loss.hpp"
+#include "support/catch.hpp"
+#include "support/errors.hpp"
+#include "support/gpu.hpp"
+#include "support/random_tensor.hpp"
+#include "support/same_bits.hpp"
+#include "support/tolerances.hpp"
+
+using namespace orthornn;
+using namespace orthornn::testing;
+
+namespace {
+
+/// Some of them do not count; the first does.
+Tensor<std::int32_t> random_classes(const Shape& shape, Index count) {
+  Tensor<std::int32_t> classes(shape);
+  RandomStream random(5, RandomPurpose::evaluation);
+  for (std::int32_t& c : classes) {
+    c = static_cast<std::int32_t>(random.integer(static_cast<std::uint32_t>(count + 1))) - 1;
+  }
+  *classes.begin() = 0;
+  return classes;
+}
+
+}  // namespace
+
+TEMPLATE_TEST_CASE("losses on a GPU are those of the CPU", "[cuda]", float, double) {
+  const auto device = gpu();
+  if (!device) return;
+  using T = TestType;
+  // Threads that take a row each, warps that do, and more rows than blocks take at once.
+  for (const Shape& shape :
+       {Shape{1, 1, 1}, Shape{2, 3, 2}, Shape{33, 128, 9}, Shape{7, 5, 65}, Shape{3, 1000}}) {
+    CAPTURE(to_string(shape));
+    const Tensor<T> outputs = normal_tensor<T>(shape, 1, 3);
+    Tensor<double> expected = cast<double>(outputs);
+    Tensor<T> found = outputs.copy(*device);
+    // The CPU sums a row's exponentials in T, so the oracle is double.
+    const auto compare = [&](double loss, double expected_loss) {
+      CHECK(std::abs(loss - expected_loss) <= tolerance::rounding<T>(4) * (1 + std::abs(expected_loss)));
+      CHECK(relative_error(found.copy(Device::cpu()), expected) <= tolerance::rounding<T>(8));
+    };
+    Shape rows;
+    for (int i = 0; i + 1 < shape.rank(); ++i) rows.append(shape[i]);
+    const Tensor<std::int32_t> classes = random_classes(rows, shape[-1]);
+    const Tensor<std::int32_t> classes_there = classes.copy(*device);
+
+    CHECK(softmax_cross_entropy<T>(found, classes_there, false) ==
+          Approx(softmax_cross_entropy<double>(expected, classes, false)).epsilon(tolerance::rounding<T>(4)));
+    CHECK(same_bits(found.copy(Device::cpu()), outputs));  // without a gradient they stay
+    const double expected_entropy = softmax_cross_entropy<double>(expected, classes);
+    const double entropy = softmax_cross_entropy<T>(found, classes_there);
+    compare(entropy, expected_entropy);
+    const Tensor<T> first = found.copy(Device::cpu());
+    found = outputs.copy(*device);
+    CHECK(softmax_cross_entropy<T>(found, classes_there) == entropy);
+    CHECK(same_bits(found.copy(Device::cpu()), first));
+
+    const Tensor<float> values = normal_tensor<float>(shape, 2);
+    expected = cast<double>(outputs);
+    found = outputs.copy(*device);
+    compare(mean_squared_error<T>(found, values.copy(*device)), mean_squared_error<double>(expected, values));
+  }
+}
+
+TEST_CASE("large outputs overflow no exponential on a GPU", "[cuda]") {
+  const auto device = gpu();
+  if (!device) return;
+  Tensor<float> outputs(Shape{1, 3});
+  outputs(0, 0) = 1e4F;
+  outputs(0, 1) = -1e4F;
+  Tensor<std::int32_t> classes(Shape{1});
+  classes(0) = 1;
+  Tensor<float> there = outputs.copy(*device);
+  CHECK(softmax_cross_entropy<float>(there, classes.copy(*device)) == Approx(2e4));
+  const Tensor<float> gradient = there.copy(Device::cpu());
+  CHECK(gradient(0, 0) == 1);
+  CHECK(gradient(0, 1) == -1);
+  CHECK(gradient(0, 2) == 0);
+}
+
+TEST_CASE("what a GPU finds wrong with targets is thrown when somebody waits", "[cuda]") {
+  const auto device = gpu();
+  if (!device) return;
+  Tensor<float> outputs(Shape{4, 3}, *device);
+  Tensor<std::int32_t> classes(Shape{4});
+  classes(2) = 3;
+  CHECK_THROWS_WITH(softmax_cross_entropy<float>(outputs, classes.copy(*device)),
+                    contains("class at position 2"));
+  for (std::int32_t& c : classes) c = -1;
+  CHECK_THROWS_WITH(softmax_cross_entropy<float>(outputs, classes.copy(*device)),
+                    contains("no target counts"));
+  Tensor<double> value(Shape{1}, *device);
+  softmax_cross_entropy<float>(outputs, classes.copy(*device), value);
+  CHECK_THROWS_AS(synchronize(*device), ValueError);
+  CHECK(std::isnan(value.copy(Device::cpu())(0)));
+}

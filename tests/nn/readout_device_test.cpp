@@ -1,0 +1,49 @@
+#include "orthornn/nn/readout.hpp"
+#include "support/catch.hpp"
+#include "support/errors.hpp"
+#include "support/gpu.hpp"
+#include "support/random_tensor.hpp"
+#include "support/tolerances.hpp"
+
+using namespace orthornn;
+using namespace orthornn::testing;
+
+namespace {
+
+template <class T>
+struct Case {
+  ParameterSet<T> parameters;
+  Tensor<T> y, d_h;
+
+  Case(Index n, Index c, Index b, Index t, Device device)
+      : y(Shape{t, b, c}, device), d_h(Shape{t, b, n}, device) {
+    Readout<T> readout(parameters, "readout", n, c, device);
+    parameters.allocate(device);
+    readout.initialize(3);
+    copy<T>(normal_tensor<T>({c}, 1), parameters.value(parameters.find("readout/bias")));
+    const Tensor<T> h = normal_tensor<T>({t, b, n}, 2).copy(device);
+    const Tensor<T> d_y = normal_tensor<T>({t, b, c}, 3).copy(device);
+    readout.prepare();
+    readout.forward(h, y);
+    readout.backward(h, d_y, d_h);
+  }
+};
+
+}  // namespace
+
+TEMPLATE_TEST_CASE("a readout on a GPU is that of the CPU", "[cuda]", float, double) {
+  const auto device = gpu();
+  if (!device) return;
+  using T = TestType;
+  for (const auto& [n, c, b, t] :
+       {std::array<Index, 4>{1, 1, 1, 1}, {7, 9, 3, 2}, {190, 9, 128, 2}, {7, 1, 128, 33}, {33, 70, 3, 5}}) {
+    CAPTURE(n, c, b, t);
+    const Case<double> expected(n, c, b, t, Device::cpu());
+    const Case<T> found(n, c, b, t, *device);
+    const double bound = tolerance::rounding<T>(n);
+    CHECK(relative_error(found.y.copy(Device::cpu()), expected.y) <= bound);
+    CHECK(relative_error(found.d_h.copy(Device::cpu()), expected.d_h) <= tolerance::rounding<T>(c));
+    CHECK(relative_error(found.parameters.gradients().copy(Device::cpu()), expected.parameters.gradients()) <=
+          tolerance::rounding<T>(t * b));
+  }
+}

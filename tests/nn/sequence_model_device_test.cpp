@@ -1,0 +1,131 @@
+#include "orthornn/core/error.hpp"
+#include "orthornn/nn/sequence_model.hpp"
+#include "support/catch.hpp"
+#include "support/errors.hpp"
+#include "support/gpu.hpp"
+#include "support/same_bits.hpp"
+#include "support/small_batch.hpp"
+#include "support/tolerances.hpp"
+
+using namespace orthornn;
+using namespace orthornn::testing;
+
+namespace {
+
+// Smooth, so that a rounding error moves no argument over a kink.
+OrthogonalCell smooth_cell(Index hidden, TransitionOptions transition = Cwy{}) {
+  return {.hidden_size = hidden, .transition = transition, .activation = Activation::tanh};
+}
+
+std::vector<ModelOptions> all_kinds() {
+  OrthogonalCell stiefel = smooth_cell(6, Cwy{.reflections = 2});
+  stiefel.input_matrix = InputMatrix::stiefel;
+  std::vector<ModelOptions> kinds;
+  for (const auto& cells : {std::vector<OrthogonalCell>{smooth_cell(7)},
+                            std::vector<OrthogonalCell>{stiefel, smooth_cell(5, ScaledCayley{})}}) {
+    for (const InputOptions& input :
+         {InputOptions(DenseInput{3}), InputOptions(OneHot{5}), InputOptions(TokenEmbedding{40, 3})}) {
+      kinds.push_back({input, cells, EveryStep{4}, Loss::softmax_cross_entropy});
+      kinds.push_back({input, cells, LastStep{2}, Loss::mean_squared_error});
+    }
+  }
+  return kinds;
+}
+
+}  // namespace
+
+TEMPLATE_TEST_CASE("models on a GPU have the losses and gradients of the CPU", "[cuda]", float, double) {
+  const auto device = gpu();
+  if (!device) return;
+  using T = TestType;
+  const Index length = 6;
+  for (const ModelOptions& options : all_kinds()) {
+    for (const Index batch_size : {1, 3}) {
+      for (const bool with_lengths : {false, true}) {
+        CAPTURE(options.input.index(), options.readout.index(), options.cells.size(), batch_size,
+                with_lengths);
+        SequenceModel<double> expected(Device::cpu(), options, 3);
+        SequenceModel<T> found(*device, options, 3);
+        Batch batch = batch_for(options, length, batch_size);
+        if (with_lengths) batch.lengths = mixed_lengths(length, batch_size);
+        const double expected_loss = expected.loss_and_gradient(batch);
+        const Batch there = batch.copy(*device);
+        const double loss = found.loss_and_gradient(there);
+        // Every step is a product over at most 7 entries and a tanh; 10 is the condition of S.
+        const double bound = 10 * static_cast<double>(length) * tolerance::rounding<T>(7);
+        CHECK(std::abs(loss - expected_loss) <= bound * (1 + expected_loss));
+        const Tensor<T> gradient = found.parameters().gradients().copy(Device::cpu());
+        CHECK(relative_error(gradient, expected.parameters().gradients()) <= bound);
+        CHECK(found.loss(there) == loss);
+        CHECK(found.loss_and_gradient(there) == loss);
+        CHECK(same_bits(found.parameters().gradients().copy(Device::cpu()), gradient));
+      }
+    }
+  }
+}
+
+TEST_CASE("a seed gives the same parameters on a GPU", "[cuda]") {
+  const auto device = gpu();
+  if (!device) return;
+  for (const ModelOptions& options : all_kinds()) {
+    const SequenceModel<float> here(Device::cpu(), options, 4), there(*device, options, 4);
+    CHECK(same_bits(there.parameters().values().copy(Device::cpu()), here.parameters().values()));
+    CHECK(there.orthogonality_error() < 1e-5);
+  }
+}
+
+TEST_CASE("generation on a GPU carries the state of the rollout", "[cuda]") {
+  const auto device = gpu();
+  if (!device) return;
+  for (const ModelOptions& options : all_kinds()) {
+    if (!std::holds_alternative<EveryStep>(options.readout)) continue;
+    SequenceModel<float> model(*device, options, 5);
+    const Batch batch = batch_for(options, 4, 3);
+    const TensorView<const float> outputs = model.forward(batch.copy(*device));
+    Tensor<float> expected(outputs.shape());
+    copy<float>(outputs, expected);
+    SequenceModel<float>::Generator generator(model, 3);
+    for (Index t = 0; t < 4; ++t) {
+      const TensorView<const float> step = batch.features.empty() ? generator.step(batch.symbols.view()[t])
+                                                                  : generator.step(batch.features.view()[t]);
+      Tensor<float> found(step.shape());
+      copy<float>(step, found);
+      CAPTURE(t, options.input.index(), options.cells.size());
+      CHECK(relative_error(found, expected.view()[t]) <= 10 * tolerance::rounding<float>(7));
+    }
+  }
+}
+
+TEST_CASE("a NaN beyond a sequence's length reaches no gradient on a GPU", "[cuda]") {
+  const auto device = gpu();
+  if (!device) return;
+  const ModelOptions options{DenseInput{3}, {smooth_cell(6)}, EveryStep{4}};
+  SequenceModel<float> model(*device, options, 5);
+  Batch batch = batch_for(options, 6, 3);
+  batch.lengths = mixed_lengths(6, 3);
+  model.loss_and_gradient(batch.copy(*device));
+  const Tensor<float> expected = model.parameters().gradients().copy(Device::cpu());
+  for (Index b = 0; b < 3; ++b) {
+    for (Index t = batch.lengths(b); t < 6; ++t)
+      batch.features(t, b, 1) = std::numeric_limits<float>::quiet_NaN();
+  }
+  model.loss_and_gradient(batch.copy(*device));
+  CHECK(same_bits(model.parameters().gradients().copy(Device::cpu()), expected));
+}
+
+TEST_CASE("a model on a GPU says what does not fit, at once or when somebody waits", "[cuda]") {
+  const auto device = gpu();
+  if (!device) return;
+  const ModelOptions tokens{TokenEmbedding{4, 3}, {smooth_cell(6)}, EveryStep{4}};
+  SequenceModel<float> reader(*device, tokens);
+  Batch batch = batch_for(tokens, 4, 2);
+  CHECK_THROWS_AS(reader.forward(batch), DeviceError);
+  batch.symbols(1, 1) = 4;
+  CHECK_THROWS_WITH(reader.loss(batch.copy(*device)), contains("token at position 3"));
+  batch.symbols(1, 1) = 0;
+  batch.lengths = mixed_lengths(4, 2);
+  batch.lengths(1) = 5;
+  CHECK_THROWS_WITH(reader.loss(batch.copy(*device)), contains("length of sequence 1"));
+  batch.lengths = mixed_lengths(4, 3);
+  CHECK_THROWS_AS(reader.forward(batch.copy(*device)), ShapeError);
+}

@@ -1,0 +1,71 @@
+#include "orthornn/core/error.hpp"
+#include "orthornn/tasks/adding_task.hpp"
+#include "orthornn/tasks/copying_task.hpp"
+#include "orthornn/tasks/mnist_task.hpp"
+#include "support/catch.hpp"
+#include "support/gpu.hpp"
+#include "support/idx_writer.hpp"
+#include "support/same_bits.hpp"
+#include "support/temporary_folder.hpp"
+
+using namespace orthornn;
+using namespace orthornn::testing;
+
+namespace {
+
+bool same_batch(const Batch& a, const Batch& b) {
+  return same_bits(a.symbols, b.symbols) && same_bits(a.features, b.features) &&
+         same_bits(a.lengths, b.lengths) && same_bits(a.classes, b.classes) && same_bits(a.values, b.values);
+}
+
+void check_same_batches(const Task& task, Device device, const std::vector<std::uint64_t>& steps) {
+  Batch here, there(device);
+  for (const std::uint64_t step : steps) {
+    task.training_batch(step, here);
+    task.training_batch(step, there);
+    CAPTURE(task.config(), step);
+    CHECK(same_batch(there.copy(Device::cpu()), here));
+  }
+  for (const Index number : {Index{0}, task.evaluation_batches() - 1}) {
+    task.evaluation_batch(number, here);
+    task.evaluation_batch(number, there);
+    CAPTURE(task.config(), number);
+    CHECK(same_batch(there.copy(Device::cpu()), here));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("batches of copying and adding have the same bits on a GPU", "[cuda]") {
+  const auto device = gpu();
+  if (!device) return;
+  for (const Index batch : {1, 3, 128}) {
+    for (const Index steps : {2, 3, 31}) {
+      check_same_batches(CopyingTask({.delay = steps, .batch = batch, .seed = 0x123456789abcdef}), *device,
+                         {0, 1, 0x100000001});
+      check_same_batches(AddingTask({.length = steps, .batch = batch, .seed = 3}), *device,
+                         {0, 1, 0x100000001});
+    }
+  }
+}
+
+TEST_CASE("batches of MNIST have the same bits on a GPU", "[cuda]") {
+  const auto device = gpu();
+  if (!device) return;
+  const TemporaryFolder folder;
+  RandomStream random(1, RandomPurpose::evaluation);
+  const auto write = [&](const std::string& set, std::uint32_t count) {
+    std::vector<std::uint8_t> pixels(count * 12), labels(count);
+    for (std::uint8_t& p : pixels) p = static_cast<std::uint8_t>(random.integer(256));
+    for (std::uint8_t& l : labels) l = static_cast<std::uint8_t>(random.integer(10));
+    write_plain(folder.path() / (set + "-images-idx3-ubyte"), idx_bytes({count, 3, 4}, pixels));
+    write_plain(folder.path() / (set + "-labels-idx1-ubyte"), idx_bytes({count}, labels));
+  };
+  write("train", 11);
+  write("t10k", 7);
+  for (const bool permuted : {false, true}) {
+    // Two batches an epoch, and a step back into one that has passed.
+    const MnistTask task({.data = folder.path(), .permuted = permuted, .batch = 5});
+    check_same_batches(task, *device, {0, 1, 2, 3, 0, 8});
+  }
+}

@@ -1,0 +1,254 @@
+#include <limits>
+
+#include "core/back_end.hpp"
+#include "cuda/core/device.hpp"
+#include "orthornn/core/error.hpp"
+#include "orthornn/tasks/adding_task.hpp"
+#include "orthornn/tasks/copying_task.hpp"
+#include "orthornn/train/model_file.hpp"
+#include "orthornn/train/trainer.hpp"
+#include "support/catch.hpp"
+#include "support/errors.hpp"
+#include "support/gpu.hpp"
+#include "support/same_bits.hpp"
+#include "support/temporary_folder.hpp"
+#include "support/transitions.hpp"
+
+using namespace orthornn;
+using namespace orthornn::testing;
+
+namespace {
+
+ModelOptions model_for(const Task& task) {
+  return {.input = task.input(),
+          .cells = {OrthogonalCell{.hidden_size = 12}},
+          .readout = task.readout(),
+          .loss = task.loss()};
+}
+
+const TrainerOptions adam{.optimizer = Adam{.lr = 1e-2},
+                          .schedule = {.kind = Schedule::Kind::cosine, .total_steps = 10}};
+
+/// Parameters and moments on the host.
+Tensor<float> everything(Trainer& trainer) {
+  const Index count = trainer.model().parameters().count();
+  const auto state = trainer.optimizer().state();
+  Tensor<float> all(Shape{static_cast<Index>(state.size()) + 1, count});
+  copy<float>(trainer.model().parameters().values(), all.view()[0]);
+  for (std::size_t i = 0; i < state.size(); ++i) {
+    copy<float>(state[i].second, all.view()[static_cast<Index>(i) + 1]);
+  }
+  return all;
+}
+
+const auto go_on = [](const TrainingStep&) { return true; };
+
+/// A model and its trainer.
+struct Training {
+  SequenceModel<float> model;
+  Trainer trainer;
+
+  Training(const Task& task, Device device, std::uint64_t seed = 3)
+      : model(device, model_for(task), seed), trainer(model, task, adam) {}
+};
+
+}  // namespace
+
+TEST_CASE("training on a GPU goes the way of the CPU, and the same way twice", "[cuda]") {
+  const auto device = gpu();
+  if (!device) return;
+  const CopyingTask copying({.delay = 5, .batch = 7});
+  const AddingTask adding({.length = 9, .batch = 7});
+  for (const Task* task : {static_cast<const Task*>(&copying), static_cast<const Task*>(&adding)}) {
+    Training here(*task, Device::cpu()), there(*task, *device), again(*task, *device);
+    for (int i = 0; i < 5; ++i) {
+      const TrainingStep expected = here.trainer.step(), found = there.trainer.step();
+      CAPTURE(task->name(), i);
+      CHECK(found.step == expected.step);
+      CHECK(found.schedule_factor == expected.schedule_factor);
+      // Rounding errors grow with every update, and Adam divides by what may be small.
+      CHECK(found.loss() == Approx(expected.loss()).epsilon(1e-3));
+      CHECK(found.gradient_norm() == Approx(expected.gradient_norm()).epsilon(1e-2));
+    }
+    again.trainer.run(5, go_on);
+    CHECK(same_bits(everything(again.trainer), everything(there.trainer)));
+  }
+}
+
+TEST_CASE("every transition trains on a GPU as on the CPU, and names its divergence", "[cuda]") {
+  const auto device = gpu();
+  if (!device) return;
+  const CopyingTask task({.delay = 5, .batch = 7});
+  for (const NamedTransition& named : all_transitions(12, 5)) {
+    ModelOptions options = model_for(task);
+    options.cells[0].transition = named.options;
+    SequenceModel<float> here(Device::cpu(), options), there(*device, options);
+    Trainer expected(here, task, adam), found(there, task, adam);
+    CAPTURE(named.name, there.recordable());
+    for (int i = 0; i < 4; ++i) {
+      CHECK(found.step().loss() == Approx(expected.step().loss()).epsilon(1e-3));
+    }
+    ParameterSet<float>& parameters = there.parameters();
+    Tensor<float> nan(parameters.value(0).shape());
+    std::fill(nan.begin(), nan.end(), std::numeric_limits<float>::quiet_NaN());
+    copy<float>(nan, parameters.value(0));
+    CHECK_THROWS_WITH(found.run(9, go_on), contains("diverged at step 5"));
+    CHECK(found.steps() == 4);
+  }
+}
+
+TEST_CASE("a recorded step has the bits of one that runs directly", "[cuda]") {
+  const auto device = gpu();
+  if (!device) return;
+  const CopyingTask task({.delay = 5, .batch = 7});
+  Training recorded(task, *device), direct(task, *device);
+  for (int i = 0; i < 6; ++i) {
+    const double loss = recorded.trainer.step().loss();
+    const Tensor<float> disturbance(Shape{1}, *device);  // memory changes: what was recorded no longer holds
+    CHECK(direct.trainer.step().loss() == loss);
+  }
+  CHECK(same_bits(everything(recorded.trainer), everything(direct.trainer)));
+}
+
+TEST_CASE("a step after the second takes no memory of the GPU", "[cuda]") {
+  const auto device = gpu();
+  if (!device) return;
+  if constexpr (has_cuda_bodies) {
+    const CopyingTask copying({.delay = 5, .batch = 7});
+    const AddingTask adding({.length = 9, .batch = 7});
+    for (const Task* task : {static_cast<const Task*>(&copying), static_cast<const Task*>(&adding)}) {
+      Training training(*task, *device);
+      training.trainer.run(2, go_on);
+      const std::uint64_t before = cuda::memory_changes(*device);
+      training.trainer.run(6, go_on);
+      CHECK(cuda::memory_changes(*device) == before);
+    }
+  }
+}
+
+TEST_CASE("evaluations between the steps change nothing on a GPU", "[cuda]") {
+  const auto device = gpu();
+  if (!device) return;
+  const AddingTask task({.length = 9, .batch = 7});
+  Training straight(task, *device), evaluated(task, *device);
+  straight.trainer.run(7, go_on);
+  for (int i = 0; i < 7; ++i) {
+    evaluated.trainer.step();
+    if (i % 3 == 2) {
+      SequenceModel<float> here(Device::cpu(), model_for(task));
+      copy<float>(evaluated.model.parameters().values(), here.parameters().values());
+      CHECK(evaluated.trainer.evaluate().loss == Approx(evaluate(here, task).loss).epsilon(1e-5));
+    }
+  }
+  CHECK(same_bits(everything(evaluated.trainer), everything(straight.trainer)));
+}
+
+TEST_CASE("a larger batch between the steps changes nothing on a GPU", "[cuda]") {
+  const auto device = gpu();
+  if (!device) return;
+  const CopyingTask task({.delay = 5, .batch = 7}), larger({.delay = 9, .batch = 40});
+  Training straight(task, *device), disturbed(task, *device);
+  straight.trainer.run(6, go_on);
+  disturbed.trainer.run(3, go_on);
+  Batch batch(*device);
+  larger.training_batch(0, batch);
+  disturbed.model.loss(batch);  // all buffers move
+  // What a recorded step would still use has other contents now.
+  const Tensor<float> taken(Shape{1 << 20}, *device);
+  disturbed.trainer.run(6, go_on);
+  CHECK(same_bits(everything(disturbed.trainer), everything(straight.trainer)));
+}
+
+TEST_CASE("a training goes from GPU to CPU and back by its file", "[cuda]") {
+  const auto device = gpu();
+  if (!device) return;
+  const TemporaryFolder folder;
+  const auto file = folder.path() / "model.h5";
+  const CopyingTask task({.delay = 5, .batch = 7});
+  Training uninterrupted(task, *device), first(task, *device), same(task, *device, 99),
+      here(task, Device::cpu(), 99), back(task, *device, 98);
+  uninterrupted.trainer.run(8, go_on);
+  first.trainer.run(4, go_on);
+  save_checkpoint(file, first.trainer);
+  restore(file, same.trainer);
+  same.trainer.run(8, go_on);
+  CHECK(same_bits(everything(same.trainer), everything(uninterrupted.trainer)));
+
+  restore(file, here.trainer);
+  CHECK(here.trainer.steps() == 4);
+  CHECK(same_bits(everything(here.trainer), everything(first.trainer)));
+  here.trainer.run(6, go_on);
+  save_checkpoint(file, here.trainer);
+  restore(file, back.trainer);
+  CHECK(same_bits(everything(back.trainer), everything(here.trainer)));
+  back.trainer.run(8, go_on);
+  CHECK(relative_error(back.model.parameters().values().copy(Device::cpu()),
+                       uninterrupted.model.parameters().values().copy(Device::cpu())) < 1e-3);
+  const auto loaded = load_model(file, *device);
+  CHECK(same_bits(loaded->parameters().values().copy(Device::cpu()), here.model.parameters().values()));
+}
+
+TEST_CASE("a training on a GPU that diverges is as it was before the step that it names", "[cuda]") {
+  const auto device = gpu();
+  if (!device) return;
+  const TemporaryFolder folder;
+  const CopyingTask task({.delay = 3, .batch = 4});
+  struct Harm {
+    const char* parameter;
+    float value;
+    const char* message;
+  };
+  for (const Harm& harm : {Harm{"readout/bias", std::numeric_limits<float>::infinity(), "loss"},
+                           Harm{"cell/reflection_vectors", 0, "reflection vector 0 is zero"}}) {
+    Training training(task, *device);
+    Trainer& trainer = training.trainer;
+    trainer.run(2, go_on);
+    ParameterSet<float>& parameters = training.model.parameters();
+    const auto harmed = parameters.value(parameters.find(harm.parameter));
+    Tensor<float> row(Shape{std::min<Index>(harmed.size(), 12)});
+    std::fill(row.begin(), row.end(), harm.value);
+    copy<float>(row, TensorView<float>(harmed.data(), row.shape(), harmed.device()));
+    const Tensor<float> before = everything(trainer);
+    CAPTURE(harm.parameter);
+    trainer.step();
+    trainer.step();
+    const TrainingStep last = trainer.step();  // the host is three steps ahead
+    CHECK_THROWS_WITH(last.loss(), contains("diverged at step 3") && contains(harm.message));
+    CHECK(trainer.steps() == 2);
+    CHECK(trainer.optimizer().steps() == 2);
+    CHECK(same_bits(everything(trainer), before));
+    // It goes on from there as the CPU would: into the same wall.
+    CHECK_THROWS_WITH(trainer.run(9, go_on), contains("diverged at step 3"));
+    trainer.step();
+    CHECK_THROWS_WITH(trainer.evaluate(), contains("diverged at step 3"));
+    trainer.step();
+    CHECK_THROWS_WITH(save_checkpoint(folder.path() / "model.h5", trainer), contains("diverged at step 3"));
+    CHECK(same_bits(everything(trainer), before));
+  }
+}
+
+TEST_CASE("a GPU refuses parameters that are no transition with the file's name", "[cuda]") {
+  const auto device = gpu();
+  if (!device) return;
+  const TemporaryFolder folder;
+  const auto file = folder.path() / "model.h5";
+  SequenceModel<float> model(Device::cpu(), {OneHot{3}, {OrthogonalCell{.hidden_size = 4}}, EveryStep{2}});
+  const TensorView<float> vectors = model.parameters().value(0);
+  std::fill(vectors[2].begin(), vectors[2].end(), 0.0F);
+  save_model(file, model);
+  CHECK_THROWS_WITH(load_model(file, *device),
+                    contains("model.h5") && contains("reflection vector 2 is zero"));
+}
+
+TEST_CASE("the numbers of a step on a GPU are asked for before the next one", "[cuda]") {
+  const auto device = gpu();
+  if (!device) return;
+  const CopyingTask task({.delay = 3, .batch = 4});
+  Training training(task, *device);
+  const TrainingStep first = training.trainer.step();
+  const double loss = first.loss();
+  const TrainingStep second = training.trainer.step();
+  training.trainer.step();
+  CHECK(first.loss() == loss);
+  CHECK_THROWS_WITH(second.loss(), contains("step 2 are gone"));
+}
