@@ -4,5 +4,5 @@
 
 int main(int argc, char** argv) {
   using namespace orthornn::program;
-  return run(argc, argv, {add_train, add_evaluate, add_predict, add_inspect, add_bench});
+  return run(argc, argv, {add_train, add_evaluate, add_predict, add_inspect, add_bench, add_report});
 }

@@ -99,6 +99,13 @@ Installing them takes an administrator, once:
     fail "apt-get could not install: ${packages[*]} (its own message is above; is this machine online?)"
 }
 
+# gnuplot draws the pages of 'orthornn report' and 'orthornn bench compare'. Nothing else needs it, so nothing fails
+# where it cannot be had.
+install_plotter() {
+  (install_with_apt gnuplot-nox) 2>/dev/null ||
+    echo "gnuplot is missing: 'orthornn report' draws nothing until gnuplot-nox is installed; all else works." >&2
+}
+
 # Other distributions: nothing is installed, but what is missing is named.
 check_without_apt() {
   local missing i
@@ -134,6 +141,7 @@ install_prerequisites() {
     local missing
     mapfile -t missing < <(missing_tools; missing_libraries; [[ $1 != test ]] || missing_formatter)
     [[ ${#missing[@]} == 0 ]] || install_with_apt "${missing[@]}"
+    has gnuplot || install_plotter
   else
     check_without_apt
   fi

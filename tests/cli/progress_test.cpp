@@ -135,3 +135,15 @@ TEST_CASE("a short training on a terminal ends with its result on a line of its 
   CHECK_THAT(shown, contains("step 3/3 "));
   CHECK_THAT(shown, contains("\r\ntrained after 3 steps"));
 }
+
+TEST_CASE("bench compare on a terminal shows what it measures, and wipes it before the tables",
+          "[cli][progress]") {
+  OnTerminal comparing({"bench", "compare", "--hidden", "6", "--reflections", "N", "--batch", "2", "--length",
+                        "2", "--samples", "1"});
+  const std::string shown = comparing.read_until([](const std::string&) { return false; });
+  CHECK(comparing.exit_code() == 0);
+  // Six methods twice, and five on the Stiefel manifold.
+  CHECK_THAT(shown, contains(overwrite + "1/17  training step, CWY, N = 6, L = 6  after 0:00"));
+  CHECK_THAT(shown, contains(overwrite + "17/17  RGD-C-C on St(6, 6)  after 0:00" + overwrite));
+  CHECK(shown.rfind(overwrite) < shown.find("medians of"));
+}

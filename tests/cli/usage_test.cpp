@@ -63,7 +63,11 @@ const Help helps[] = {
      {"--cells", "--hidden", "--reflections", "--batch", "--length", "--activation", "--samples", "--device",
       "--threads", "--json"}},
     {{"bench", "prepare"},
-     {"--cells", "--hidden", "--reflections", "--samples", "--device", "--threads", "--json"}}};
+     {"--cells", "--hidden", "--reflections", "--samples", "--device", "--threads", "--json"}},
+    {{"bench", "compare"},
+     {"--hidden", "--reflections", "--batch", "--length", "--samples", "--limit", "--device", "--threads",
+      "--out", "--json"}},
+    {{"report"}, {"runs", "--out"}}};
 
 /// Each entry of a help: its name, and the explanation beside it or in the next line.
 std::vector<std::pair<std::string, std::string>> entries(const std::string& help) {

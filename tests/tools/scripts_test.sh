@@ -56,6 +56,7 @@ forget_calls
 impostor g++ <<<'echo 13.2.0'
 impostor ninja <<<'exit 0'
 impostor pkg-config <<<'exit 0'
+impostor gnuplot <<<'exit 0'
 impostor apt-get <<<'exit 100'
 impostor sudo <<<'exit 1'
 impostor id <<<'echo 1000'
@@ -121,6 +122,33 @@ run ABSENT=libhdf5-dev bash -c 'source "$1/tools/setup.sh" && install_prerequisi
 exits 0
 called '^sudo -n .*apt-get.*install.* libhdf5-dev$'
 called '^apt-get.* update$'
+
+# install_without_gnuplot: as if there were none, wherever this machine may have it.
+install_without_gnuplot() {
+  forget_calls
+  run bash -c 'source "$1/tools/setup.sh"
+    has() { [[ $1 != gnuplot ]] && command -v "$1" >/dev/null; }
+    install_prerequisites build' - "$project"
+}
+
+subject="set-up, gnuplot missing"
+install_without_gnuplot
+exits 0
+called '^apt-get .*install.* gnuplot-nox$'
+
+subject="set-up, gnuplot missing and not to be had"
+impostor apt-get <<<'exit 100'
+install_without_gnuplot
+exits 0
+complains "until gnuplot-nox is installed"
+complains_in_one_line
+
+subject="set-up, gnuplot missing and no way to install it"
+impostor sudo <<<'exit 1'
+install_without_gnuplot
+exits 0
+complains "until gnuplot-nox is installed"
+not_called apt-get
 
 subject="set-up, old cmake"
 run CMAKE_IMPOSTOR=3.22.1 bash -c 'source "$1/tools/setup.sh" && install_prerequisites build' - "$project"

@@ -2,11 +2,13 @@
 
 #include <Eigen/Core>
 #include <algorithm>
-#include <chrono>
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "commands/compare.hpp"
+#include "commands/measured_transition.hpp"
 #include "commands/program.hpp"
+#include "commands/timing.hpp"
 #include "core/parallel.hpp"  // not public, but the product to compare with must be cut as the library cuts its own
 #include "orthornn/io/atomic_file.hpp"
 
@@ -25,71 +27,6 @@ struct BenchSettings {
   int samples = 5;
   MachineOptions machine;
   std::string json;
-};
-
-/// What is compared, by the names of --cells.
-struct BenchCell {
-  const char* name;
-  TransitionOptions (*options)(Index reflections);
-  bool has_reflections;
-};
-constexpr BenchCell bench_cells[] = {
-    {"cwy",
-     [](Index l) -> TransitionOptions {
-       return Cwy{l, Init::normal};
-     },
-     true},
-    {"cwy-dense",
-     [](Index l) -> TransitionOptions {
-       return Cwy{l, Init::normal, ReflectionForm::dense};
-     },
-     true},
-    {"cwy-factored",
-     [](Index l) -> TransitionOptions {
-       return Cwy{l, Init::normal, ReflectionForm::factored};
-     },
-     true},
-    {"householder",
-     [](Index l) -> TransitionOptions {
-       return HouseholderProduct{l, Init::normal};
-     },
-     true},
-    {"householder-rank-one",
-     [](Index l) -> TransitionOptions {
-       return HouseholderProduct{l, Init::normal, true};
-     },
-     true},
-    {"cayley", [](Index) -> TransitionOptions { return ScaledCayley{}; }, false},
-    {"expm", [](Index) -> TransitionOptions { return MatrixExponential{}; }, false},
-    {"free", [](Index) -> TransitionOptions { return Unconstrained{}; }, false}};
-
-std::vector<std::string> cell_names() {
-  std::vector<std::string> names;
-  for (const BenchCell& cell : bench_cells) names.emplace_back(cell.name);
-  return names;
-}
-
-template <class Work>
-double milliseconds(const Work& work) {
-  const auto start = std::chrono::steady_clock::now();
-  work();
-  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
-}
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const std::size_t n = values.size();
-  return (values[(n - 1) / 2] + values[n / 2]) / 2;
-}
-
-void fill_normal(TensorView<float> x, std::uint64_t stream) {
-  RandomStream random(1, RandomPurpose::initialization, stream);
-  for (float& value : x) value = static_cast<float>(random.normal());
-}
-
-struct Sample {
-  double forward_ms;
-  double backward_ms;
 };
 
 /// Eigen's product of N x N by N x B floats, what the machine's GEMM does for the shape of a recurrent step.
@@ -123,111 +60,8 @@ class EigenProduct {
   Tensor<float> q_, h_, product_;
 };
 
-/// One cell at one size, ready to be timed again and again.
-class Measured {
- public:
-  Measured(const BenchCell& cell, Index hidden, Index reflections)
-      : cell_(cell), transition_(make_transition<float>(cell.options(reflections), hidden)) {
-    parameters_ = Tensor<float>(transition_->parameter_shape());
-    d_parameters_ = Tensor<float>(transition_->parameter_shape());
-    transition_->initialize(1, parameters_);
-    reflections_ = cell.has_reflections ? transition_->parameter_shape()[0] : 0;
-  }
-  virtual ~Measured() = default;
-  virtual Sample run() = 0;
-  /// Of a sample; 0 where a rate would mean nothing.
-  virtual double flops() const { return 0; }
-
-  Transition<float>& transition() { return *transition_; }
-  const Transition<float>& transition() const { return *transition_; }
-  Index reflections() const { return reflections_; }
-  const BenchCell& cell() const { return cell_; }
-
- protected:
-  const BenchCell& cell_;
-  std::unique_ptr<Transition<float>> transition_;
-  Tensor<float> parameters_;
-  Tensor<float> d_parameters_;
-  Index reflections_;
-};
-
-/// prepare and the recurrence forward; then backward, the gradient of the transition and of its parameters.
-/// The input product, the same for every cell, is left out: random numbers stand in for W x + b.
-class MeasuredRollout final : public Measured {
- public:
-  MeasuredRollout(const BenchCell& cell, Index hidden, Index reflections, const BenchSettings& settings)
-      : Measured(cell, hidden, reflections),
-        activation_(parse_activation(settings.activation)),
-        length_(settings.length),
-        batch_(settings.batch) {
-    input_.resize({length_ + 1, batch_, hidden});
-    states_.resize(input_.shape());
-    d_input_.resize({length_, batch_, hidden});
-    d_states_.resize(d_input_.shape());
-    bias_.resize({hidden});
-    last_.resize({batch_, hidden});
-    d_initial_.resize({batch_, hidden});
-    fill_normal(input_, 3);
-    fill_normal(d_input_, 4);
-    fill_normal(bias_, 5);
-  }
-
-  Sample run() override {
-    copy<float>(input_, states_);
-    copy<float>(d_input_, d_states_);
-    Sample sample{};
-    sample.forward_ms = milliseconds([&] {
-      transition_->prepare(parameters_);
-      rollout_forward<float>(*transition_, activation_, bias_, {}, states_, last_, cache_);
-    });
-    sample.backward_ms = milliseconds([&] {
-      rollout_backward<float>(*transition_, activation_, {}, states_, {}, d_states_, d_initial_, cache_);
-      const Index count = transition_->coefficient_count();
-      const auto coefficients = [&](const Tensor<float>& c) {
-        return MatrixView<const float>{c.data(), count, length_ * batch_, count};
-      };
-      transition_->backward_of_rollout(columns_of(std::as_const(d_states_)),
-                                       columns_of(std::as_const(states_).view().slice(0, length_)),
-                                       coefficients(cache_.z), coefficients(cache_.y), d_parameters_);
-    });
-    return sample;
-  }
-
-  double flops() const override {
-    return transition_->flops_of_prepare() +
-           transition_->flops_per_column() * static_cast<double>(length_ * batch_);
-  }
-
- private:
-  Activation activation_;
-  Index length_;
-  Index batch_;
-  RolloutCache<float> cache_;
-  Tensor<float> input_, states_, d_input_, d_states_, bias_, last_, d_initial_;
-};
-
-/// Forming Q (or its factors), and the parameters' gradient from that of Q.
-class MeasuredPrepare final : public Measured {
- public:
-  MeasuredPrepare(const BenchCell& cell, Index hidden, Index reflections)
-      : Measured(cell, hidden, reflections) {
-    d_q_.resize({hidden, hidden});
-    fill_normal(d_q_, 6);
-  }
-
-  Sample run() override {
-    Sample sample{};
-    sample.forward_ms = milliseconds([&] { transition_->prepare(parameters_); });
-    sample.backward_ms = milliseconds([&] { transition_->backward(d_q_, d_parameters_); });
-    return sample;
-  }
-
- private:
-  Tensor<float> d_q_;
-};
-
 /// Times one cell and prints its row as soon as it is known.
-Json measure(Measured& measured, const BenchSettings& settings, Device device, bool rollout) {
+Json measure(MeasuredTransition& measured, const BenchSettings& settings, Device device, bool rollout) {
   std::optional<EigenProduct> product;
   if (rollout) product.emplace(measured.transition().hidden_size(), settings.batch);
   std::vector<double> forward, backward, total, gemm, share;
@@ -330,16 +164,16 @@ int bench(const BenchSettings& settings, bool rollout) {
   Json results = Json::array();
   for (const Index hidden : settings.hidden) {
     for (const std::string& name : settings.cells) {
-      const BenchCell& cell = *std::find_if(std::begin(bench_cells), std::end(bench_cells),
-                                            [&](const BenchCell& c) { return name == c.name; });
+      const BenchCell& cell = bench_cell(name);
       std::vector<Index> done;
       for (const Index wanted : settings.reflections) {
         const Index reflections = !cell.has_reflections ? 0 : std::min(wanted == 0 ? hidden : wanted, hidden);
         if (std::count(done.begin(), done.end(), reflections) > 0) continue;
         done.push_back(reflections);
-        std::unique_ptr<Measured> measured;
+        std::unique_ptr<MeasuredTransition> measured;
         if (rollout) {
-          measured = std::make_unique<MeasuredRollout>(cell, hidden, reflections, settings);
+          measured = std::make_unique<MeasuredRollout>(cell, hidden, reflections, settings.length,
+                                                       settings.batch, parse_activation(settings.activation));
         } else {
           measured = std::make_unique<MeasuredPrepare>(cell, hidden, reflections);
         }
@@ -358,7 +192,8 @@ int bench(const BenchSettings& settings, bool rollout) {
 }  // namespace
 
 void add_bench(CLI::App& program, Command& chosen) {
-  CLI::App* command = program.add_subcommand("bench", "Time rollouts or the forming of Q");
+  CLI::App* command =
+      program.add_subcommand("bench", "Time rollouts or the forming of Q, or compare all methods");
   command->require_subcommand(1);
   const auto add = [&](const char* name, const char* description, bool rollout) {
     CLI::App* sub = command->add_subcommand(name, description);
@@ -366,7 +201,7 @@ void add_bench(CLI::App& program, Command& chosen) {
     const auto settings = std::make_shared<BenchSettings>();
     sub->add_option("--cells", settings->cells, "What to compare, with commas between")
         ->delimiter(',')
-        ->check(CLI::IsMember(cell_names()));
+        ->check(CLI::IsMember(bench_cell_names()));
     sub->add_option("--hidden", settings->hidden, "State sizes N, with commas between")
         ->delimiter(',')
         ->check(CLI::Range(Index{1}, Index{1} << 20));
@@ -389,6 +224,7 @@ void add_bench(CLI::App& program, Command& chosen) {
   };
   add("rollout", "The recurrence over a whole sequence, forward and backward", true);
   add("prepare", "Forming Q or its factors from the parameters, forward and backward", false);
+  add_compare(*command, chosen);
 }
 
 }  // namespace orthornn::program

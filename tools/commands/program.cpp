@@ -59,11 +59,14 @@ std::string expected(const std::string& value, const std::string& description) {
 
 }  // namespace
 
-int fail(ExitCode code, std::string message) {
-  // One line, whatever a file name may hold.
+void note(std::string message) {
   for (char& c : message) c = static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
   // Not fmt::print, which throws where standard error is full.
   std::fputs(fmt::format("orthornn: {}\n", message).c_str(), stderr);
+}
+
+int fail(ExitCode code, std::string message) {
+  note(std::move(message));
   return code;
 }
 

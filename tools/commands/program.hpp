@@ -29,11 +29,14 @@ void add_evaluate(CLI::App& program, Command& chosen);
 void add_predict(CLI::App& program, Command& chosen);
 void add_inspect(CLI::App& program, Command& chosen);
 void add_bench(CLI::App& program, Command& chosen);
+void add_report(CLI::App& program, Command& chosen);
 
 /// Parses, runs and turns every error into one line on stderr and an exit code.
 int run(int argc, char** argv, const std::vector<AddCommand>& commands);
 
-/// Says in one line on standard error what is wrong; returns `code`.
+/// One line on standard error, whatever a file name in it may hold.
+void note(std::string message);
+/// Notes what is wrong; returns `code`.
 int fail(ExitCode code, std::string message);
 
 /// Wrong use that only shows after parsing; exit code `usage`.

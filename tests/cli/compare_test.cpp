@@ -1,0 +1,273 @@
+// orthornn bench compare: its tables, its JSON and its page.
+
+#include <nlohmann/json.hpp>
+
+#include "cli/html_page_content.hpp"
+#include "cli/run_program.hpp"
+#include "orthornn/version.hpp"
+
+namespace fs = std::filesystem;
+using namespace orthornn::testing;
+using Json = nlohmann::json;
+
+namespace {
+
+Arguments compare(const fs::path& out, const Arguments& more = {}) {
+  return Arguments{"bench", "compare",   "--hidden", "6,9",       "--batch", "2",     "--length",
+                   "3",     "--samples", "3",        "--threads", "1",       "--out", out.string()} +
+         more;
+}
+
+/// 0 is N again.
+const Arguments three_reflections = {"--reflections", "N,N/2,0,6"};
+
+double median_of_three(const Json& samples) {
+  std::vector<double> values = samples.get<std::vector<double>>();
+  REQUIRE(values.size() == 3);
+  std::sort(values.begin(), values.end());
+  return values[1];
+}
+
+void check_times(const Json& result) {
+  for (const char* part : {"forward", "backward", "total"}) {
+    CAPTURE(part);
+    CHECK(result.at(std::string(part) + "_ms").get<double>() ==
+          median_of_three(result.at(std::string(part) + "_samples_ms")));
+  }
+  for (std::size_t i = 0; i < 3; ++i) {
+    CHECK(result["total_samples_ms"][i].get<double>() > 0);
+    CHECK(result["total_samples_ms"][i].get<double>() ==
+          Approx(result["forward_samples_ms"][i].get<double>() +
+                 result["backward_samples_ms"][i].get<double>()));
+  }
+  CHECK(result.at("warmed_up") == true);
+}
+
+/// "METHOD N L" for each result, sorted.
+std::vector<std::string> sizes_in(const Json& results, const char* n, const char* l) {
+  std::vector<std::string> found;
+  for (const Json& result : results) {
+    found.push_back(result.at("method").get<std::string>() + " " + result.at(n).dump() + " " +
+                    result.at(l).dump());
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+std::vector<std::string> expected_sizes(const Arguments& with, const Arguments& without) {
+  std::vector<std::string> expected;
+  for (const std::string& method : with) {
+    for (const char* size : {"6 6", "6 3", "9 9", "9 4", "9 6"}) expected.push_back(method + " " + size);
+  }
+  for (const std::string& method : without) {
+    for (const char* size : {"6 0", "9 0"}) expected.push_back(method + " " + size);
+  }
+  std::sort(expected.begin(), expected.end());
+  return expected;
+}
+
+const Json& one(const Json& results, const std::string& method, const char* n_name, int n, const char* l_name,
+                int l) {
+  for (const Json& result : results) {
+    if (result.at("method") == method && result.at(n_name) == n && result.at(l_name) == l) return result;
+  }
+  FAIL(method << " is missing at " << n << ", " << l);
+  return results;
+}
+
+}  // namespace
+
+TEST_CASE("bench compare times every method at every size", "[cli][compare]") {
+  const TemporaryFolder folder;
+  const fs::path out = folder / "new/out";
+  const std::string second = folder / "second.json";
+  const ProgramResult result = run(compare(out, three_reflections + Arguments{"--json", second}));
+  CHECK(result.exit_code == 0);
+  CHECK(content(out / "compare.json") == content(second));
+  const Json json = Json::parse(content(out / "compare.json"));
+
+  CHECK(json.at("format") == "orthornn-comparison");
+  CHECK(json.at("format_version") == 1);
+  CHECK(json.at("library_version") == orthornn::version());
+  CHECK_THAT(json.at("command").get<std::string>(),
+             contains("orthornn bench compare --hidden 6,9 --reflections N,N/2,6 --batch 2 --length 3"));
+  CHECK(json.at("machine").at("device") == "cpu");
+  CHECK(json.at("machine").at("threads") == 1);
+  CHECK(json.at("machine").at("precision") == "fp32");
+  for (const char* text : {"processor", "compiler"})
+    CHECK(json.at("machine").at(text).get<std::string>().size() > 3);
+  CHECK(json.at("settings") == Json({{"hidden", {6, 9}},
+                                     {"reflections", {"N", "N/2", "6"}},
+                                     {"batch", 2},
+                                     {"length", 3},
+                                     {"activation", "modrelu"},
+                                     {"samples", 3},
+                                     {"limit_seconds", 30.0}}));
+
+  // 6 is N again at N = 6: measured once.
+  const std::vector<std::string> sizes =
+      expected_sizes({"cwy", "householder", "householder-rank-one"}, {"cayley", "expm", "free"});
+  for (const char* list : {"training_step", "construction"}) {
+    CAPTURE(list);
+    CHECK(sizes_in(json.at(list), "hidden", "reflections") == sizes);
+    for (const Json& timed : json.at(list)) {
+      CAPTURE(timed.dump());
+      check_times(timed);
+      CHECK(timed.contains("sequence_steps_per_second") == (list == std::string("training_step")));
+    }
+  }
+  for (const Json& timed : json.at("training_step")) {
+    CHECK(timed.at("sequence_steps_per_second").get<double>() ==
+          Approx(2 * 3 * 1e3 / timed.at("total_ms").get<double>()));
+  }
+  CHECK(one(json["training_step"], "householder-rank-one", "hidden", 9, "reflections", 4).at("form") ==
+        "rank-one");
+  // The recurrence takes the cheaper form, the construction needs Q itself.
+  CHECK(one(json["training_step"], "cwy", "hidden", 9, "reflections", 4).at("form") == "factored");
+  CHECK(one(json["construction"], "cwy", "hidden", 9, "reflections", 4).at("form") == "dense");
+
+  CHECK(sizes_in(json.at("stiefel"), "n", "m") ==
+        expected_sizes({"t-cwy", "own", "rgd-c-qr", "rgd-e-qr", "rgd-c-c"}, {}));
+  for (const Json& timed : json.at("stiefel")) {
+    CAPTURE(timed.dump());
+    if (timed.at("method") == "own") {
+      CHECK_FALSE(timed.contains("total_ms"));
+    } else {
+      check_times(timed);
+    }
+    CHECK((timed.value("backward_ms", 0.0) > 0) == (timed.at("method") == "t-cwy"));
+  }
+  // math.md, section 2, at N = 9 and M = 6.
+  const std::pair<const char*, double> operations[] = {{"t-cwy", 4 * 9 * 36 + 7 * 72},
+                                                       {"own", 4 * 9 * 36 + 14 * 72},
+                                                       {"rgd-c-qr", 10 * 9 * 36 - 2 * 72},
+                                                       {"rgd-e-qr", 14 * 9 * 36 - 2 * 72},
+                                                       {"rgd-c-c", 28 * 9 * 36 + 16 * 216}};
+  for (const auto& [method, flops] : operations) {
+    CAPTURE(method);
+    CHECK(one(json["stiefel"], method, "n", 9, "m", 6).at("mflop").get<double>() == Approx(flops * 1e-6));
+  }
+
+  CHECK(json.at("speed_up").size() == 10);
+  for (const Json& gain : json.at("speed_up")) {
+    const auto time = [&](const std::string& method) {
+      return one(json["training_step"], method, "hidden", gain.at("hidden"), "reflections",
+                 gain.at("reflections"))
+          .at("total_ms")
+          .get<double>();
+    };
+    CHECK(gain.at("factor").get<double>() == Approx(time(gain.at("over")) / time("cwy")));
+  }
+}
+
+TEST_CASE("bench compare prints tables and what CWY gains at each N", "[cli][compare]") {
+  const TemporaryFolder folder;
+  const ProgramResult result = run({"bench", "compare", "--hidden", "9,6,9", "--reflections", "N/2",
+                                    "--batch", "2", "--length", "2", "--samples", "1"},
+                                   {.folder = folder.path()});
+  CHECK(result.exit_code == 0);
+  for (const char* words : {"\ntraining step, ms", "\nconstruction of Q from the parameters, ms",
+                            "\nStiefel manifold St(N, M), ms", "      N = 6      N = 9\n",
+                            "sequential Householder, tiled", "rank-one updates", "scaled Cayley",
+                            "matrix exponential", "unconstrained", "OWN       4 N M^2 + 14/3 M^3\n"}) {
+    CAPTURE(words);
+    CHECK_THAT(result.output, contains(words));
+  }
+  static const std::regex gain(
+      R"(\nCWY over sequential Householder, (tiled|rank-one updates), L = N/2, times faster: )"
+      R"(\d+\.\d\d \(N = 6\), \d+\.\d\d \(N = 9\)(?=\n))");
+  CHECK(std::distance(std::sregex_iterator(result.output.begin(), result.output.end(), gain), {}) == 2);
+  CHECK(result.output.find('*') == result.output.find("* fewer"));
+  CHECK(fs::is_empty(folder.path()));
+}
+
+TEST_CASE("bench compare ends with one sample where time is short, and says so", "[cli][compare]") {
+  const TemporaryFolder folder;
+  const std::string file = folder / "short.json";
+  const ProgramResult result = run({"bench", "compare", "--hidden", "6", "--reflections", "N", "--batch", "2",
+                                    "--length", "2", "--limit", "1e-9", "--json", file});
+  CHECK(result.exit_code == 0);
+  const Json json = Json::parse(content(file));
+  for (const char* list : {"training_step", "construction"}) {
+    for (const Json& timed : json.at(list)) {
+      CHECK(timed.at("total_samples_ms").size() == 1);
+      CHECK(timed.at("warmed_up") == false);
+    }
+  }
+  CHECK_THAT(result.output, contains("* fewer, as 1e-09 s had gone"));
+  // Six methods in three tables, four in that of the Stiefel manifold, and the explanation.
+  CHECK(count(result.output, "*\n") == 6 * 3 + 4);
+}
+
+TEST_CASE("bench compare draws a page that needs nothing else, and report draws it again", "[cli][compare]") {
+  if (gnuplot_is_missing()) return;
+  const TemporaryFolder folder;
+  const fs::path out = folder / "out", scratch = folder / "tmp";
+  fs::create_directory(scratch);
+  const RunSettings settings{.variables = {{"TMPDIR", scratch.string()}}};
+  CHECK(run(compare(out, three_reflections), settings).exit_code == 0);
+  const std::string page = content(out / "compare.html");
+  check_self_contained(page);
+  // Five of training steps, two of Q, one of the Stiefel manifold for each M.
+  CHECK(plots_in(page) == 10);
+  // In plots of time, throughput, time over L, and construction twice.
+  for (const char* name : {"CWY", "sequential Householder, tiled", "sequential Householder, rank-one updates",
+                           "scaled Cayley", "matrix exponential", "unconstrained"}) {
+    CAPTURE(name);
+    CHECK(lines_named(page, name) == 5);
+    CHECK_THAT(page, contains(std::string("/></g></svg>") + name + "</li>"));
+  }
+  for (const char* name : {"L = N", "L = N/2", "L = 6"}) CHECK(lines_named(page, name) == 2);
+  for (const char* name : {"T-CWY", "RGD-C-QR", "RGD-E-QR", "RGD-C-C"}) CHECK(lines_named(page, name) == 3);
+  const Json json = Json::parse(content(out / "compare.json"));
+  CHECK_THAT(page, contains(json.at("command").get<std::string>()));
+  CHECK_THAT(page, contains(json.at("machine").at("compiler").get<std::string>()));
+  for (const char* words : {"prefers-color-scheme: dark", "28 N M² + 16 M³", "state size N", "time [ms]"})
+    CHECK_THAT(page, contains(words));
+
+  fs::remove(out / "compare.html");
+  check_success(run({"report", (out / "compare.json").string()}, settings));
+  CHECK((content(out / "compare.html") == page));
+  check_success(run({"report", (out / "compare.json").string(), "--out", (folder / "b.html").string()}));
+  CHECK((content(folder / "b.html") == page));
+  CHECK(fs::is_empty(scratch));
+}
+
+TEST_CASE("bench compare without gnuplot says at once how to draw the page later", "[cli][compare]") {
+  const TemporaryFolder folder;
+  const fs::path out = folder / "out";
+  const ProgramResult result = run(compare(out), without_gnuplot(folder / "nothing"));
+  CHECK(result.exit_code == 0);
+  CHECK(lines(result.errors) == 1);
+  for (const char* words : {"gnuplot-nox", "no page", "orthornn report"})
+    CHECK_THAT(result.errors, contains(words));
+  CHECK_THAT(result.errors, contains((out / "compare.json").string()));
+  CHECK_THAT(result.output, contains("training step, ms"));
+  CHECK(Json::parse(content(out / "compare.json")).at("training_step").size() > 0);
+  CHECK_FALSE(fs::exists(out / "compare.html"));
+  check_refused(run({"report", (out / "compare.json").string()}, without_gnuplot(folder / "nothing")), 1,
+                {"gnuplot-nox"});
+  CHECK_FALSE(fs::exists(out / "compare.html"));
+}
+
+TEST_CASE("bench compare refuses what it cannot compare, before it measures", "[cli][compare]") {
+  const TemporaryFolder folder;
+  const auto refused = [&](const Arguments& more, int exit_code, std::initializer_list<std::string> words) {
+    CAPTURE(more);
+    check_refused(run(Arguments{"bench", "compare"} + more, {.folder = folder.path()}), exit_code, words);
+  };
+  refused({"--hidden", "0"}, 2, {"--hidden", "0"});
+  refused({"--hidden", "8,x"}, 2, {"--hidden", "x"});
+  for (const char* count : {"2N", "N/0", "N/", "N/-2", "-1", "1.5", "n"}) {
+    refused({"--reflections", std::string("N,") + count}, 2, {"--reflections", count, "N/2"});
+  }
+  refused({"--samples", "0"}, 2, {"--samples", "0"});
+  refused({"--limit", "0"}, 2, {"--limit", "0"});
+  refused({"--limit", "nan"}, 2, {"--limit", "nan"});
+  refused({"--length", "0"}, 2, {"--length", "0"});
+  refused({"--device", "tpu"}, 2, {"--device", "tpu"});
+  refused({"--device", "cuda"}, 1, {"cuda", "CPU-only"});
+  std::ofstream(folder / "file") << "text";
+  refused({"--out", "file"}, 1, {"file", "--out"});
+  CHECK(content(folder / "file") == "text");
+}

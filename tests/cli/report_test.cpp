@@ -1,0 +1,214 @@
+// orthornn report: pages of training runs, and what it does not take for one.
+
+#include <nlohmann/json.hpp>
+
+#include "cli/html_page_content.hpp"
+#include "cli/run_program.hpp"
+
+namespace fs = std::filesystem;
+using namespace orthornn::testing;
+using Json = nlohmann::json;
+
+namespace {
+
+Arguments report(const std::vector<fs::path>& sources, const fs::path& out) {
+  Arguments arguments = {"report"};
+  for (const fs::path& source : sources) arguments.push_back(source.string());
+  return arguments + Arguments{"--out", out.string()};
+}
+
+fs::path train(const fs::path& out, const Arguments& more = {}) {
+  check_success(
+      run(train_copying(out, Arguments{"--steps", "6", "--log-every", "1", "--eval-every", "3"} + more)));
+  return out;
+}
+
+void write(const fs::path& file, const std::string& text) { std::ofstream(file, std::ios::binary) << text; }
+
+std::string table_row(const std::string& page, const std::string& name) {
+  const std::string start = "<th scope=\"row\" class=\"name\">" + name + "</th>";
+  const std::size_t at = page.find(start);
+  REQUIRE(at != std::string::npos);
+  return page.substr(at, page.find("</tr>", at) - at);
+}
+
+}  // namespace
+
+TEST_CASE("report lays runs over one another on a page that needs nothing else", "[cli][report]") {
+  if (gnuplot_is_missing()) return;
+  const TemporaryFolder folder;
+  const fs::path scratch = folder / "tmp", out = folder / "page.html";
+  fs::create_directory(scratch);
+  // A name that means something to gnuplot, to shells and to HTML.
+  const fs::path odd = train(folder / "x'\"; set out \"y\" `id` <b>&amp; %d_{2}", {"--cell", "expm"});
+  const fs::path plain = train(folder / "plain");
+  const ProgramResult result =
+      run(report({odd, plain}, out), {.variables = {{"TMPDIR", scratch.string()}}, .folder = scratch});
+  check_success(result);
+  CHECK(result.output == "page: " + out.string() + "\n");
+  CHECK(fs::is_empty(scratch));
+
+  const std::string page = content(out);
+  check_self_contained(page);
+  // Training and held-out loss, accuracy, orthogonality error and rate, each over steps and over time.
+  CHECK(plots_in(page) == 10);
+  CHECK(lines_named(page, "plain") == 10);
+  const std::string name = "x&#39;&quot;; set out &quot;y&quot; `id` &lt;b&gt;&amp;amp; %d_{2}";
+  CHECK(lines_named(page, name) == 10);
+  CHECK(lines_named(page, "a guesser (copying, delay 3)") == 4);
+  for (const char* words : {"training step", "training time [s]", "right answers [%]", "learning rate"})
+    CHECK_THAT(page, contains(std::string(" >") + words));
+  const std::string count = Json::parse(run({"inspect", (plain / "model.h5").string(), "--json"}).output)
+                                .at("parameter_count")
+                                .dump();
+  const std::string row = table_row(page, "plain");
+  for (const std::string& cell : {std::string("copying, delay 3"), std::string("cwy"),
+                                  std::string("complete"), std::string("8"), count, std::string("6 of 6")}) {
+    CAPTURE(cell);
+    CHECK_THAT(row, contains(">" + cell + "</td>"));
+  }
+  CHECK_THAT(table_row(page, name), contains("<td>8</td><td>–</td>"));
+}
+
+TEST_CASE("report tells folders of one name apart by their paths", "[cli][report]") {
+  if (gnuplot_is_missing()) return;
+  const TemporaryFolder folder;
+  train(folder / "a/run");
+  train(folder / "b/run");
+  check_success(run({"report", "a/run/", "b/run"}, {.folder = folder.path()}));
+  const std::string page = content(folder / "report.html");
+  CHECK(lines_named(page, "a/run/") == 10);
+  CHECK(lines_named(page, "b/run") == 10);
+}
+
+TEST_CASE("report takes a run that is under way, with what its rows leave open", "[cli][report]") {
+  if (gnuplot_is_missing()) return;
+  const TemporaryFolder folder;
+  const fs::path run_folder = train(folder / "run"), out = folder / "page.html";
+  const std::string metrics = content(run_folder / "metrics.csv");
+  const std::string header = metrics.substr(0, metrics.find('\n') + 1);
+  fs::remove(run_folder / "model.h5");
+  // Whole, without an evaluation, diverged, cut off in the middle, no numbers, half written.
+  write(run_folder / "metrics.csv", header +
+                                        "1,0.5,2.5,1,0.001,1e-07,2.25,0.125,1\n"
+                                        "2,0.75,2.25,1,0.001,1e-07,,,1\n"
+                                        "3,1,nan,inf,0.001,0.000e+00,,,1\n"
+                                        "4,1.25,2.\n"
+                                        "x,1.5,2,1,0.001,1e-07,,,1\n"
+                                        "5,2,1.75,1,0.001,1e-07,1.5,0.25");
+  const ProgramResult result = run(report({run_folder}, out));
+  CHECK(result.exit_code == 0);
+  CHECK(lines(result.errors) == 2);
+  CHECK_THAT(result.errors, contains("last row of metrics.csv is half written"));
+  CHECK_THAT(result.errors, contains("2 rows of metrics.csv left out, line 5: it has 3 cells, expected 9"));
+  const std::string page = content(out);
+  check_self_contained(page);
+  CHECK(plots_in(page) == 10);
+  CHECK_THAT(page, contains("2 rows of metrics.csv left out"));
+  const std::string row = table_row(page, "run");
+  for (const char* cell : {"not at its end", "3 of 6", "1.0 s", "–", "2.250, 12.50 %"}) {
+    CAPTURE(cell);
+    CHECK_THAT(row, contains(std::string(">") + cell + "</td>"));
+  }
+}
+
+TEST_CASE("report of a run that was interrupted and resumed has all its rows", "[cli][report]") {
+  if (gnuplot_is_missing()) return;
+  const TemporaryFolder folder;
+  const fs::path run_folder = train(folder / "run"), out = folder / "page.html";
+  check_success(run({"train", "--resume", "--steps", "9", "--out", run_folder.string()}));
+  check_success(run(report({run_folder}, out)));
+  CHECK_THAT(table_row(content(out), "run"), contains(">9 of 9</td>"));
+}
+
+TEST_CASE("report leaves out what has nothing to draw", "[cli][report]") {
+  if (gnuplot_is_missing()) return;
+  const TemporaryFolder folder;
+  const fs::path started = train(folder / "started"), full = train(folder / "full"), out = folder / "p.html";
+  const std::string metrics = content(started / "metrics.csv");
+  write(started / "metrics.csv", metrics.substr(0, metrics.find('\n') + 1));
+  check_refused(run(report({started}, out)), 1, {started.string(), "no step is logged yet"});
+  CHECK_FALSE(fs::exists(out));
+  const ProgramResult both = run(report({started, full}, out));
+  CHECK(both.exit_code == 0);
+  CHECK_THAT(both.errors, contains("'" + started.string() + "': no step is logged yet"));
+  CHECK(lines_named(content(out), "full") == 10);
+  CHECK(lines_named(content(out), "started") == 0);
+  CHECK_THAT(table_row(content(out), "started"), contains(">0 of 6</td>"));
+  // The adding task has no right answers to count.
+  check_success(run({"train", "adding", "--length", "5", "--hidden", "4", "--batch", "2", "--steps", "2",
+                     "--out", (folder / "adding").string()}));
+  check_success(run(report({folder / "adding"}, out)));
+  CHECK(plots_in(content(out)) == 8);
+  CHECK(count(content(out), "Nothing to draw yet.") == 2);
+}
+
+TEST_CASE("report shows a run once that is given twice", "[cli][report]") {
+  if (gnuplot_is_missing()) return;
+  const TemporaryFolder folder;
+  train(folder / "run");
+  const ProgramResult result = run({"report", "run", "./run/"}, {.folder = folder.path()});
+  CHECK(result.exit_code == 0);
+  CHECK(lines(result.errors) == 1);
+  CHECK_THAT(result.errors, contains("'./run/' was given more than once"));
+  CHECK(lines_named(content(folder / "report.html"), "run") == 10);
+}
+
+TEST_CASE("report refuses what is no run and writes nothing", "[cli][report]") {
+  const TemporaryFolder folder;
+  const fs::path out = folder / "page.html", run_folder = train(folder / "run");
+  const auto refused = [&](const std::vector<fs::path>& sources, int exit_code,
+                           std::initializer_list<std::string> words) {
+    check_refused(run(report(sources, out)), exit_code, words);
+    CHECK_FALSE(fs::exists(out));
+  };
+  check_refused(run({"report"}), 2, {"runs"});
+  // Any other name may be that of something to keep.
+  const std::string model = content(run_folder / "model.h5");
+  check_refused(run(report({run_folder}, run_folder / "model.h5")), 2, {"--out", "model.h5", ".html"});
+  CHECK((content(run_folder / "model.h5") == model));
+
+  fs::create_directory(folder / "empty");
+  refused({folder / "none"}, 1, {(folder / "none").string()});
+  refused({run_folder, folder / "empty"}, 1, {(folder / "empty").string(), "config.toml"});
+  write(folder / "bad.json", "{\"format\": ");
+  refused({folder / "bad.json"}, 1, {"bad.json", "no JSON"});
+  refused({run_folder, folder / "bad.json"}, 2, {"bad.json", "run directories"});
+  for (const auto& [text, words] :
+       {std::pair("[]", "damaged"), std::pair("{}", "damaged"), std::pair(R"({"format": "other"})", "format"),
+        std::pair(R"({"format": "orthornn-comparison", "format_version": 2})", "newer"),
+        std::pair(R"({"format": "orthornn-comparison", "format_version": 1,
+                                      "settings": {"hidden": [], "reflections": []}, "training_step": [],
+                                      "construction": [], "stiefel": []})",
+                  "no sizes")}) {
+    CAPTURE(text);
+    write(folder / "bad.json", text);
+    refused({folder / "bad.json"}, 1, {"bad.json", words});
+  }
+
+  const std::string config = content(run_folder / "config.toml");
+  write(run_folder / "config.toml", config + "speed = 3\n");
+  refused({run_folder}, 2, {"config.toml", "speed"});
+  write(run_folder / "config.toml", config);
+  write(run_folder / "model.h5", model.substr(0, model.size() / 2));
+  refused({run_folder}, 1, {"model.h5"});
+  write(run_folder / "metrics.csv", "time,loss\n1,2\n");
+  refused({run_folder}, 1, {"metrics.csv", "'step'"});
+  fs::remove(run_folder / "metrics.csv");
+  refused({run_folder}, 1, {run_folder.string(), "metrics.csv"});
+}
+
+TEST_CASE("report without a gnuplot that works is one clear line and writes nothing", "[cli][report]") {
+  const TemporaryFolder folder;
+  const fs::path run_folder = train(folder / "run"), out = folder / "page.html";
+  const auto refused = [&](const RunSettings& settings, std::initializer_list<std::string> words) {
+    check_refused(run(report({run_folder}, out), settings), 1, words);
+    CHECK_FALSE(fs::exists(out));
+  };
+  refused(without_gnuplot(folder / "nothing"), {"gnuplot is not installed", "gnuplot-nox"});
+  const fs::path bin = folder / "bin";
+  refused(with_impostor_gnuplot(bin, "echo no memory >&2; exit 3"), {"exit status 3", "no memory"});
+  refused(with_impostor_gnuplot(bin, "kill -9 $$"), {"killed"});
+  // It ends well but has drawn nothing, and has not read what it was told either.
+  refused(with_impostor_gnuplot(bin, "exec <&-; exit 0"), {"SVG"});
+}

@@ -1,0 +1,487 @@
+#include "commands/compare.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "commands/measured_transition.hpp"
+#include "commands/reflection_count.hpp"
+#include "commands/timing.hpp"
+#include "orthornn/io/atomic_file.hpp"
+#include "pages/comparison_page.hpp"
+#include "pages/comparison_table.hpp"
+#include "pages/gnuplot.hpp"
+
+namespace orthornn::program {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+using Clock = std::chrono::steady_clock;
+
+constexpr const char* activation = "modrelu";
+
+struct CompareSettings {
+  std::vector<Index> hidden = {64, 128, 256, 512, 1024};
+  std::vector<std::string> reflections = {"N", "N/2", "N/4", "128"};
+  Index batch = 128;
+  Index length = 100;
+  int samples = 5;
+  double limit = 30;
+  MachineOptions machine;
+  std::string out;
+  std::string json;
+
+  /// Sizes in their order, and nothing twice.
+  void tidy() {
+    std::sort(hidden.begin(), hidden.end());
+    hidden.erase(std::unique(hidden.begin(), hidden.end()), hidden.end());
+    std::vector<std::string> once;
+    for (const std::string& given : reflections) {
+      const std::string text = ReflectionCount::parse(given)->text();
+      if (std::count(once.begin(), once.end(), text) == 0) once.push_back(text);
+    }
+    reflections = std::move(once);
+  }
+};
+
+/// What is compared, in the order of the papers' plots. To form Q, CWY takes its dense form; in the
+/// recurrence it takes the cheaper one.
+struct Method {
+  const char* cell;
+  const char* cell_of_construction;
+  const char* name;
+};
+constexpr Method methods[] = {
+    {"cwy", "cwy-dense", "CWY"},
+    {"householder", "householder", "sequential Householder, tiled"},
+    {"householder-rank-one", "householder-rank-one", "sequential Householder, rank-one updates"},
+    {"cayley", "cayley", "scaled Cayley"},
+    {"expm", "expm", "matrix exponential"},
+    {"free", "free", "unconstrained"}};
+
+/// Ways to a step on St(N, M). The operations are those of math.md, section 2: of forming Omega for T-CWY and
+/// OWN, of the whole step for the others.
+struct StiefelMethod {
+  const char* id;
+  const char* name;
+  const char* flop_formula;
+  double nm2, m3;  // coefficients of N M^2 and M^3
+  std::optional<StiefelSgd> step;
+};
+const StiefelMethod stiefel_methods[] = {
+    {"t-cwy", "T-CWY", "4 N M^2 + 7/3 M^3", 4, 7.0 / 3, std::nullopt},
+    {"own", "OWN", "4 N M^2 + 14/3 M^3", 4, 14.0 / 3, std::nullopt},
+    {"rgd-c-qr", "RGD-C-QR", "10 N M^2 - 2/3 M^3", 10, -2.0 / 3,
+     StiefelSgd{StiefelSgd::Metric::canonical, StiefelSgd::Retraction::qr}},
+    {"rgd-e-qr", "RGD-E-QR", "14 N M^2 - 2/3 M^3", 14, -2.0 / 3,
+     StiefelSgd{StiefelSgd::Metric::euclidean, StiefelSgd::Retraction::qr}},
+    {"rgd-c-c", "RGD-C-C", "28 N M^2 + 16 M^3", 28, 16,
+     StiefelSgd{StiefelSgd::Metric::canonical, StiefelSgd::Retraction::cayley}}};
+
+struct Samples {
+  std::vector<double> forward, backward, total;
+  /// False where the first run alone took up the time limit, and is what was measured.
+  bool warmed_up = true;
+
+  void add(const Sample& sample) {
+    forward.push_back(sample.forward_ms);
+    backward.push_back(sample.backward_ms);
+    total.push_back(sample.forward_ms + sample.backward_ms);
+  }
+  void add_to(Json& json) const {
+    json["forward_ms"] = median(forward);
+    json["backward_ms"] = median(backward);
+    json["total_ms"] = median(total);
+    json["warmed_up"] = warmed_up;
+    json["forward_samples_ms"] = forward;
+    json["backward_samples_ms"] = backward;
+    json["total_samples_ms"] = total;
+  }
+};
+
+/// Runs after a first one that takes memory and warms the caches; after `limit` seconds none is begun, but
+/// one is measured in any case.
+Samples take_samples(const std::function<Sample()>& run, int samples, double limit) {
+  Samples taken;
+  const auto start = Clock::now();
+  const auto over = [&] { return std::chrono::duration<double>(Clock::now() - start).count() >= limit; };
+  const Sample first = run();
+  if (over()) {
+    taken.add(first);
+    taken.warmed_up = false;
+    return taken;
+  }
+  do {
+    taken.add(run());
+  } while (taken.total.size() < static_cast<std::size_t>(samples) && !over());
+  return taken;
+}
+
+/// What is being measured, on standard error: one line that is written over on a terminal, else a line every
+/// few seconds.
+class MeasuringProgress {
+ public:
+  explicit MeasuringProgress(std::size_t count) : terminal_(isatty(STDERR_FILENO) != 0), count_(count) {}
+  ~MeasuringProgress() {
+    if (terminal_) std::fputs("\r\033[K", stderr);
+  }
+  MeasuringProgress(const MeasuringProgress&) = delete;
+  MeasuringProgress& operator=(const MeasuringProgress&) = delete;
+
+  void begin(const std::string& what) {
+    ++number_;
+    const auto now = Clock::now();
+    if (!terminal_ && now - shown_ < std::chrono::seconds(2)) return;
+    shown_ = now;
+    const std::string text = fmt::format("{}/{}  {}  after {}", number_, count_, what,
+                                         duration(std::chrono::duration<double>(now - start_).count()));
+    std::fputs((terminal_ ? "\r\033[K" + text : text + "\n").c_str(), stderr);
+    std::fflush(stderr);
+  }
+
+ private:
+  bool terminal_;
+  std::size_t count_;
+  std::size_t number_ = 0;
+  Clock::time_point start_ = Clock::now();
+  Clock::time_point shown_ = start_;
+};
+
+/// Something to be measured: takes the samples and says what they are of.
+struct Measurement {
+  const char* list;  // where it goes in the JSON
+  std::string what;
+  std::function<Json()> run;
+};
+
+/// The values of L at this size, each once.
+std::vector<Index> reflections_at(const CompareSettings& settings, Index hidden) {
+  std::vector<Index> found;
+  for (const std::string& text : settings.reflections) {
+    const std::optional<Index> reflections = ReflectionCount::parse(text)->at(hidden);
+    if (reflections && std::count(found.begin(), found.end(), *reflections) == 0)
+      found.push_back(*reflections);
+  }
+  return found;
+}
+
+Json measure_transition(const Method& method, MeasuredTransition& measured, const CompareSettings& settings) {
+  Json json = {{"method", method.cell},
+               {"name", method.name},
+               {"form", measured.transition().form()},
+               {"hidden", measured.transition().hidden_size()},
+               {"reflections", measured.reflections()}};
+  take_samples([&] { return measured.run(); }, settings.samples, settings.limit).add_to(json);
+  return json;
+}
+
+Json measure_stiefel(const StiefelMethod& method, Index n, Index m, const CompareSettings& settings) {
+  const double rows = static_cast<double>(n), columns = static_cast<double>(m);
+  Json json = {{"method", method.id},
+               {"name", method.name},
+               {"n", n},
+               {"m", m},
+               {"flop_formula", method.flop_formula},
+               {"mflop", (method.nm2 * rows + method.m3 * columns) * columns * columns * 1e-6}};
+  if (method.id == std::string("own")) return json;
+  TruncatedCwy<float> truncated(n, m);
+  Tensor<float> vectors(truncated.parameter_shape()), d_vectors(truncated.parameter_shape());
+  truncated.initialize(1, vectors);
+  truncated.prepare(vectors);
+  Tensor<float> omega = truncated.materialize(), d_omega(omega.shape());
+  fill_normal(d_omega, 7);
+  const auto run = [&] {
+    Sample sample{};
+    if (method.step) {
+      sample.forward_ms = milliseconds([&] { method.step->step<float>(omega, d_omega); });
+    } else {
+      sample.forward_ms = milliseconds([&] { truncated.prepare(vectors); });
+      sample.backward_ms = milliseconds([&] { truncated.backward(d_omega, d_vectors); });
+    }
+    return sample;
+  };
+  take_samples(run, settings.samples, settings.limit).add_to(json);
+  return json;
+}
+
+std::vector<Measurement> measurements(const CompareSettings& settings) {
+  std::vector<Measurement> all;
+  const auto each_size = [&](const auto& add) {
+    for (const Index hidden : settings.hidden) {
+      const std::vector<Index> reflections = reflections_at(settings, hidden);
+      for (const Method& method : methods) {
+        if (!bench_cell(method.cell).has_reflections) {
+          add(method, hidden, 0, fmt::format("{}, N = {}", method.name, hidden));
+          continue;
+        }
+        for (const Index l : reflections)
+          add(method, hidden, l, fmt::format("{}, N = {}, L = {}", method.name, hidden, l));
+      }
+    }
+  };
+  each_size([&](const Method& method, Index hidden, Index reflections, const std::string& what) {
+    all.push_back({"training_step", "training step, " + what, [&settings, &method, hidden, reflections] {
+                     MeasuredRollout rollout(bench_cell(method.cell), hidden, reflections, settings.length,
+                                             settings.batch, parse_activation(activation));
+                     Json json = measure_transition(method, rollout, settings);
+                     json["sequence_steps_per_second"] =
+                         static_cast<double>(settings.batch * settings.length) * 1e3 /
+                         json["total_ms"].get<double>();
+                     return json;
+                   }});
+  });
+  each_size([&](const Method& method, Index hidden, Index reflections, const std::string& what) {
+    all.push_back({"construction", "construction of Q, " + what, [&settings, &method, hidden, reflections] {
+                     MeasuredConstruction construction(bench_cell(method.cell_of_construction), hidden,
+                                                       reflections);
+                     return measure_transition(method, construction, settings);
+                   }});
+  });
+  for (const Index n : settings.hidden) {
+    for (const StiefelMethod& method : stiefel_methods) {
+      for (const Index m : reflections_at(settings, n)) {
+        all.push_back({"stiefel", fmt::format("{} on St({}, {})", method.name, n, m),
+                       [&settings, &method, n, m] { return measure_stiefel(method, n, m, settings); }});
+      }
+    }
+  }
+  return all;
+}
+
+std::string processor_name() {
+  std::ifstream stream("/proc/cpuinfo");
+  for (std::string line; std::getline(stream, line);) {
+    const std::size_t colon = line.find(": ");
+    if (line.starts_with("model name") && colon != std::string::npos) return line.substr(colon + 2);
+  }
+  return "unknown";
+}
+
+std::string compiler_name() {
+#ifdef __clang__
+  return "clang " __clang_version__;
+#else
+  return "g++ " __VERSION__;
+#endif
+}
+
+/// The command that would measure the same, with every setting; where its results go is left out.
+std::string command_line(const CompareSettings& settings, Device device) {
+  return fmt::format(
+      "orthornn bench compare --hidden {} --reflections {} --batch {} --length {} --samples {} --limit {} "
+      "--device {} --threads {}",
+      fmt::join(settings.hidden, ","), fmt::join(settings.reflections, ","), settings.batch, settings.length,
+      settings.samples, settings.limit, device.kind() == Device::Kind::cpu ? "cpu" : "cuda", thread_count());
+}
+
+Json description(const CompareSettings& settings, Device device) {
+  return {{"format", comparison_format},
+          {"format_version", comparison_format_version},
+          {"library_version", version()},
+          {"command", command_line(settings, device)},
+          {"machine",
+           {{"processor", processor_name()},
+            {"device", to_string(device)},
+            {"threads", thread_count()},
+            {"compiler", compiler_name()},
+            {"precision", "fp32"}}},
+          {"settings",
+           {{"hidden", settings.hidden},
+            {"reflections", settings.reflections},
+            {"batch", settings.batch},
+            {"length", settings.length},
+            {"activation", activation},
+            {"samples", settings.samples},
+            {"limit_seconds", settings.limit}}},
+          {"training_step", Json::array()},
+          {"construction", Json::array()},
+          {"stiefel", Json::array()},
+          {"speed_up", Json::array()}};
+}
+
+/// What CWY gains over both ways to multiply reflections one by one, wherever L is the same.
+Json speed_ups(const Json& training_steps) {
+  Json found = Json::array();
+  for (const Json& cwy : training_steps) {
+    if (cwy["method"] != "cwy") continue;
+    for (const Json& other : training_steps) {
+      if (!other["method"].get<std::string>().starts_with("householder")) continue;
+      if (other["hidden"] != cwy["hidden"] || other["reflections"] != cwy["reflections"]) continue;
+      found.push_back({{"over", other["method"]},
+                       {"hidden", cwy["hidden"]},
+                       {"reflections", cwy["reflections"]},
+                       {"factor", other["total_ms"].get<double>() / cwy["total_ms"].get<double>()}});
+    }
+  }
+  return found;
+}
+
+/// A table with a column for each N and a row for each method and L (or M); `key` is one of the results'.
+void print_table(const Json& comparison, const std::string& title, const std::string& list, const char* key) {
+  const ComparisonTable table = comparison_table(comparison, list);
+  fmt::print("\n{}\n{:<40}{:>5}", title, "", list == "stiefel" ? "M" : "L");
+  for (const Index n : table.hidden) fmt::print("{:>11}", fmt::format("N = {}", n));
+  fmt::print("\n");
+  for (const ComparisonRow& row : table.rows) {
+    std::string cells;
+    for (const Json* result : row.results) {
+      const std::string cell = comparison_cell(comparison, result, key);
+      cells += fmt::format("{:>11}", cell.ends_with('*') ? cell : cell + " ");
+    }
+    if (cells.find_first_not_of(' ') == std::string::npos) continue;
+    fmt::print("{:<40}{:>5}{}\n", row.name, row.reflections, cells);
+  }
+}
+
+/// One line: by how much CWY is faster at each N, with the first L that was asked for.
+void print_speed_ups(const Json& comparison, const char* over, const char* name) {
+  const std::string text = comparison["settings"]["reflections"][0];
+  const std::optional<ReflectionCount> count = ReflectionCount::parse(text);
+  std::vector<std::string> factors;
+  for (const Json& speed_up : comparison["speed_up"]) {
+    const Index hidden = speed_up["hidden"];
+    if (speed_up["over"] != over || count->at(hidden) != speed_up["reflections"].get<Index>()) continue;
+    factors.push_back(fmt::format("{:.2f} (N = {})", speed_up["factor"].get<double>(), hidden));
+  }
+  if (factors.empty()) return;
+  fmt::print("CWY over {}, L = {}, times faster: {}\n", name, text, fmt::join(factors, ", "));
+}
+
+void print_tables(const Json& comparison) {
+  const Json& machine = comparison["machine"];
+  const Json& settings = comparison["settings"];
+  fmt::print("{}, device {}, {} threads, {}, {}\n", machine["processor"].get<std::string>(),
+             machine["device"].get<std::string>(), machine["threads"].get<int>(),
+             machine["compiler"].get<std::string>(), machine["precision"].get<std::string>());
+  fmt::print("medians of {} samples after one warm-up; * fewer, as {} s had gone\n",
+             settings["samples"].get<int>(), settings["limit_seconds"].get<double>());
+  print_table(
+      comparison,
+      fmt::format("training step, ms: prepare, forward, backward and gradient of the parameters; batch "
+                  "{}, {} steps, {}",
+                  settings["batch"].get<Index>(), settings["length"].get<Index>(),
+                  settings["activation"].get<std::string>()),
+      "training_step", "total_ms");
+  print_table(comparison, "construction of Q from the parameters, ms", "construction", "forward_ms");
+  print_table(comparison, "construction of Q and the parameters' gradient from that of Q, ms", "construction",
+              "total_ms");
+  print_table(comparison, "Stiefel manifold St(N, M), millions of operations by formula", "stiefel", "mflop");
+  print_table(
+      comparison,
+      "Stiefel manifold St(N, M), ms of an optimizer step: T-CWY forms Omega and the gradient of its\n"
+      "parameters, RGD moves Omega itself",
+      "stiefel", "total_ms");
+  fmt::print("\n");
+  for (const StiefelMethod& method : stiefel_methods)
+    fmt::print("{:<9} {}\n", method.name, method.flop_formula);
+  fmt::print("\n");
+  for (const Method& method : methods) {
+    if (std::string_view(method.cell).starts_with("householder")) {
+      print_speed_ups(comparison, method.cell, method.name);
+    }
+  }
+}
+
+/// Creates the folder, so that a place that cannot be written is noticed before minutes of measuring.
+void make_folder(const fs::path& folder) {
+  std::error_code status;
+  fs::create_directories(folder, status);
+  if (!status && access(folder.c_str(), W_OK) != 0) status.assign(errno, std::generic_category());
+  if (status) {
+    throw FileError(fmt::format("cannot write in the folder '{}': {}; choose another --out", folder.string(),
+                                status.message()));
+  }
+}
+
+int compare(CompareSettings& settings) {
+  const Device device = settings.machine.apply();
+  settings.tidy();
+  const fs::path folder = settings.out;
+  bool page = !settings.out.empty();
+  if (page) {
+    make_folder(folder);
+    if (!gnuplot_is_installed()) {
+      page = false;
+      note(fmt::format(
+          "{}: tables and compare.json will be written, but no page; draw it later, here or elsewhere, by "
+          "'orthornn report {}'",
+          gnuplot_advice, (folder / "compare.json").string()));
+    }
+  }
+
+  Json comparison = description(settings, device);
+  {
+    const std::vector<Measurement> all = measurements(settings);
+    MeasuringProgress progress(all.size());
+    for (const Measurement& measurement : all) {
+      progress.begin(measurement.what);
+      comparison[measurement.list].push_back(measurement.run());
+    }
+  }
+  comparison["speed_up"] = speed_ups(comparison["training_step"]);
+  print_tables(comparison);
+  std::fflush(stdout);
+
+  const std::string text =
+      comparison.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";  // a processor may have any name
+  if (!settings.json.empty()) write_file_atomically(settings.json, text);
+  if (settings.out.empty()) return success;
+  write_file_atomically(folder / "compare.json", text);
+  fmt::print("\nevery sample: {}\n", (folder / "compare.json").string());
+  if (page) {
+    write_file_atomically(folder / "compare.html", comparison_page(comparison));
+    fmt::print("page: {}\n", (folder / "compare.html").string());
+  }
+  return success;
+}
+
+}  // namespace
+
+void add_compare(CLI::App& bench, Command& chosen) {
+  CLI::App* command = bench.add_subcommand(
+      "compare", "All methods over N: training step, construction of Q, steps on the Stiefel manifold");
+  command->option_defaults()->always_capture_default();
+  const auto settings = std::make_shared<CompareSettings>();
+  command->add_option("--hidden", settings->hidden, "State sizes N, with commas between")
+      ->delimiter(',')
+      ->check(CLI::Range(Index{1}, Index{1} << 20));
+  command
+      ->add_option(
+          "--reflections", settings->reflections,
+          "Reflections L (and M of the Stiefel manifold): N or 0, shares as N/2, numbers where they are "
+          "at most N; with commas between")
+      ->delimiter(',')
+      ->check(CLI::Validator(
+          [](const std::string& text) {
+            if (ReflectionCount::parse(text)) return std::string();
+            return fmt::format("'{}' was given; expected N, a share as N/2, or a whole number", text);
+          },
+          ""));
+  command->add_option("--batch", settings->batch, "Sequences B")->check(CLI::Range(Index{1}, Index{1} << 20));
+  command->add_option("--length", settings->length, "Steps T")->check(CLI::Range(Index{1}, Index{1} << 30));
+  command->add_option("--samples", settings->samples, "Timed runs of each; the tables have their medians")
+      ->check(CLI::Range(1, 100000));
+  command
+      ->add_option(
+          "--limit", settings->limit,
+          "Seconds for the runs of one method at one size: when they have gone, those that there are "
+          "count, at least one")
+      ->check(number_from(0, std::numeric_limits<double>::infinity(), false));
+  settings->machine.add_to(*command);
+  command->add_option("--out", settings->out, "Folder for compare.json and the page compare.html");
+  command->add_option("--json", settings->json, "File for all results with every sample");
+  command->callback([&chosen, settings] { chosen = [settings] { return compare(*settings); }; });
+}
+
+}  // namespace orthornn::program

@@ -1,0 +1,97 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "commands/program.hpp"
+#include "orthornn/io/atomic_file.hpp"
+#include "pages/comparison_page.hpp"
+#include "pages/training_page.hpp"
+
+namespace orthornn::program {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct ReportSettings {
+  std::vector<std::string> sources;
+  std::string out;
+};
+
+std::string page_of_comparison(const fs::path& file) {
+  std::ifstream stream(file);
+  if (!stream) throw FileError(fmt::format("cannot read '{}': {}", file.string(), std::strerror(errno)));
+  const auto comparison = nlohmann::ordered_json::parse(stream, nullptr, false);
+  const auto refusal = [&](const std::string& why) {
+    return FileError(fmt::format("'{}' is not what orthornn bench compare writes: {}", file.string(), why));
+  };
+  if (comparison.is_discarded()) throw refusal("it is no JSON, or not all of it");
+  try {
+    return comparison_page(comparison);
+  } catch (const ValueError& error) {
+    throw refusal(error.what());
+  }
+}
+
+/// Each run once, under the name it was first given by; `notes` gets what there is to say about them.
+std::string page_of_runs(const std::vector<std::string>& folders, std::vector<std::string>& notes) {
+  std::vector<TrainingRun> runs;
+  for (const std::string& folder : folders) {
+    std::error_code ignored;
+    if (std::any_of(runs.begin(), runs.end(),
+                    [&](const TrainingRun& run) { return fs::equivalent(run.folder, folder, ignored); })) {
+      notes.push_back(fmt::format("'{}' was given more than once; it is shown once", folder));
+      continue;
+    }
+    runs.push_back(read_training_run(folder));
+    for (const std::string& text : runs.back().notes) notes.push_back(fmt::format("'{}': {}", folder, text));
+  }
+  if (std::all_of(runs.begin(), runs.end(), [](const TrainingRun& run) { return run.rows.empty(); })) {
+    throw FileError(
+        fmt::format("there is nothing to draw: no step is logged yet in '{}'", fmt::join(folders, "', '")));
+  }
+  return training_page(runs);
+}
+
+int report(const ReportSettings& settings) {
+  const fs::path first = settings.sources.front();
+  const bool comparison = fs::is_regular_file(first);
+  for (const std::string& source : settings.sources) {
+    if (settings.sources.size() > 1 && fs::is_regular_file(source)) {
+      throw UsageError(
+          fmt::format("'{}' is a file; expected run directories, or one compare.json alone", source));
+    }
+  }
+  const fs::path out = !settings.out.empty() ? fs::path(settings.out)
+                       : comparison          ? fs::path(first).replace_extension(".html")
+                                             : fs::path("report.html");
+  // Anything else may be what someone still needs: a model, metrics, the JSON itself.
+  if (out.extension() != ".html" && out.extension() != ".htm") {
+    throw UsageError(fmt::format("--out '{}' was given; expected a name that ends in .html", out.string()));
+  }
+  std::vector<std::string> notes;
+  write_file_atomically(out, comparison ? page_of_comparison(first) : page_of_runs(settings.sources, notes));
+  // Now that all went well: an error is to be the only line on standard error.
+  for (const std::string& text : notes) note(text);
+  fmt::print("page: {}\n", out.string());
+  return success;
+}
+
+}  // namespace
+
+void add_report(CLI::App& program, Command& chosen) {
+  CLI::App* command =
+      program.add_subcommand("report", "An HTML page with plots of training runs, or of a comparison");
+  const auto settings = std::make_shared<ReportSettings>();
+  command->add_option("runs", settings->sources, "Run directories, or one compare.json of bench compare")
+      ->required();
+  command->add_option("--out", settings->out,
+                      "HTML file; left out: report.html, for a comparison beside its JSON");
+  command->callback([&chosen, settings] { chosen = [settings] { return report(*settings); }; });
+}
+
+}  // namespace orthornn::program

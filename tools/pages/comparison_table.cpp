@@ -1,0 +1,70 @@
+#include "pages/comparison_table.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "commands/reflection_count.hpp"
+#include "orthornn/core/error.hpp"
+#include "pages/number_text.hpp"
+
+namespace orthornn::program {
+
+using Json = nlohmann::ordered_json;
+
+namespace {
+
+/// For each N the result of `method` with what `count` makes of N as its L.
+template <class Count>
+std::vector<const Json*> results_of(const Json& results, const std::string& method,
+                                    const std::vector<Index>& hidden, const Count& count) {
+  std::vector<const Json*> found(hidden.size(), nullptr);
+  for (const Json& result : results) {
+    if (result.at("method") != method) continue;
+    const bool stiefel = result.contains("m");
+    const auto column = std::find(hidden.begin(), hidden.end(), result.at(stiefel ? "n" : "hidden"));
+    if (column == hidden.end() || count(*column) != result.at(stiefel ? "m" : "reflections")) continue;
+    found[static_cast<std::size_t>(column - hidden.begin())] = &result;
+  }
+  return found;
+}
+
+}  // namespace
+
+ComparisonTable comparison_table(const Json& comparison, const std::string& list) {
+  ComparisonTable table;
+  comparison.at("settings").at("hidden").get_to(table.hidden);
+  const Json& results = comparison.at(list);
+  std::vector<std::string> methods;
+  for (const Json& first : results) {
+    const std::string method = first.at("method");
+    if (std::count(methods.begin(), methods.end(), method) > 0) continue;
+    methods.push_back(method);
+    ComparisonRow row{.method = method, .name = first.at("name"), .reflections = "", .results = {}};
+    if (first.value("reflections", Index{1}) == 0) {
+      row.results = results_of(results, method, table.hidden, [](Index) { return Index{0}; });
+      table.rows.push_back(std::move(row));
+      continue;
+    }
+    for (const Json& text : comparison.at("settings").at("reflections")) {
+      const auto count = ReflectionCount::parse(text);
+      if (!count) throw ValueError(fmt::format("'{}' is no number of reflections", text.get<std::string>()));
+      row.reflections = text;
+      row.results =
+          results_of(results, method, table.hidden, [&](Index n) { return count->at(n).value_or(-1); });
+      if (std::any_of(row.results.begin(), row.results.end(), [](const Json* r) { return r != nullptr; }))
+        table.rows.push_back(row);
+    }
+  }
+  return table;
+}
+
+std::string comparison_cell(const Json& comparison, const Json* result, const std::string& key) {
+  if (result == nullptr || !result->contains(key)) return "";
+  const bool cut_short =
+      result->contains("total_samples_ms") && key != "mflop" &&
+      result->at("total_samples_ms").size() < comparison.at("settings").at("samples").get<std::size_t>();
+  return short_number(result->at(key)) + (cut_short ? "*" : "");
+}
+
+}  // namespace orthornn::program

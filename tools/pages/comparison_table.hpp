@@ -1,0 +1,35 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "orthornn/core/shape.hpp"
+
+namespace orthornn::program {
+
+/// One method over all sizes N: at one L (or M) as "N/2", or at none.
+struct ComparisonRow {
+  std::string method;
+  std::string name;
+  std::string reflections;  // "" for methods that have none
+  /// For each N what was measured; nullptr where L would be above N.
+  std::vector<const nlohmann::ordered_json*> results;
+};
+
+/// A list of compare.json ("training_step", "construction" or "stiefel") as rows of methods and columns of N.
+struct ComparisonTable {
+  std::vector<Index> hidden;
+  std::vector<ComparisonRow> rows;
+};
+
+/// Points into `comparison`. Throws nlohmann's exceptions where that is not as `orthornn bench compare`
+/// writes it.
+ComparisonTable comparison_table(const nlohmann::ordered_json& comparison, const std::string& list);
+
+/// The median of `key` ("total_ms" ...) for readers, "" where there is none; a star says that the time limit
+/// left fewer samples than asked for.
+std::string comparison_cell(const nlohmann::ordered_json& comparison, const nlohmann::ordered_json* result,
+                            const std::string& key);
+
+}  // namespace orthornn::program

@@ -1,0 +1,122 @@
+#include "pages/html_page.hpp"
+
+#include <fmt/format.h>
+
+#include "orthornn/version.hpp"
+#include "pages/html_text.hpp"
+
+namespace orthornn::program {
+namespace {
+
+// Colours of series: Okabe and Ito, "Color universal design" (2008), the light ones darker on white, the dark
+// ones lighter on black.
+constexpr const char* style = R"(
+:root {
+  color-scheme: light dark;
+  --page: #ffffff; --card: #fafbfc; --line: #d5dbe1; --text: #1c2127; --muted: #59636e;
+  --axis: #7d8790; --grid: #e4e8ec; --neutral: #6b7580;
+  --series-0: #0072b2; --series-1: #d55e00; --series-2: #b4558a; --series-3: #00875f;
+  --series-4: #c98600; --series-5: #3a3f45; --series-6: #2f9bd6; --series-7: #857600;
+}
+@media (prefers-color-scheme: dark) {
+  :root {
+    --page: #14171a; --card: #1a1e22; --line: #343b42; --text: #e6eaee; --muted: #9aa5b0;
+    --axis: #78838d; --grid: #2b3137; --neutral: #a3adb7;
+    --series-0: #4aa8e8; --series-1: #ff8a3d; --series-2: #e594c0; --series-3: #2ec997;
+    --series-4: #f2b632; --series-5: #d7dce1; --series-6: #9ad7fb; --series-7: #e8dc4a;
+  }
+}
+* { box-sizing: border-box; }
+body {
+  margin: 0 auto; padding: 2rem 1.25rem 4rem; max-width: 78rem; background: var(--page); color: var(--text);
+  font: 16px/1.55 system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", sans-serif;
+}
+h1 { font-size: 1.75rem; line-height: 1.25; margin: 0 0 1rem; }
+h2 { font-size: 1.25rem; margin: 2.5rem 0 0.75rem; }
+p { max-width: 50rem; margin: 0.5rem 0; }
+pre {
+  padding: 0.6rem 0.8rem; border: 1px solid var(--line); border-radius: 6px; background: var(--card);
+  font: 0.85rem/1.5 ui-monospace, "DejaVu Sans Mono", monospace; overflow-x: auto;
+}
+.figures { display: grid; margin-top: 1rem; grid-template-columns: repeat(auto-fit, minmax(min(30rem, 100%), 1fr)); gap: 1.25rem; }
+figure { margin: 0; padding: 1rem; border: 1px solid var(--line); border-radius: 8px; background: var(--card); }
+figure h3 { font-size: 1rem; margin: 0 0 0.5rem; }
+figcaption { margin-top: 0.5rem; font-size: 0.85rem; color: var(--muted); }
+.plot { display: block; width: 100%; height: auto; }
+.legend { display: flex; flex-wrap: wrap; gap: 0.15rem 1.1rem; margin: 0.25rem 0 0; padding: 0; list-style: none; font-size: 0.85rem; }
+.legend li { display: flex; align-items: center; gap: 0.4rem; overflow-wrap: anywhere; }
+.sample { flex: none; width: 36px; height: 14px; }
+.wide { overflow-x: auto; margin: 1rem 0; }
+table { border-collapse: collapse; font-size: 0.85rem; font-variant-numeric: tabular-nums; }
+caption { text-align: left; padding: 0 0 0.4rem; color: var(--muted); }
+th, td { padding: 0.3rem 0.55rem; border-bottom: 1px solid var(--line); text-align: right; white-space: nowrap; }
+thead th { border-bottom: 2px solid var(--axis); }
+tbody th { font-weight: normal; }
+.name { text-align: left; }
+tbody tr:hover { background: var(--card); }
+footer { margin-top: 3rem; font-size: 0.85rem; color: var(--muted); }
+@media print { figure, tr { break-inside: avoid; } }
+)";
+
+}  // namespace
+
+HtmlPage::HtmlPage(const std::string& title) : title_(html_text(title)) {}
+
+void HtmlPage::heading(const std::string& text) { body_ += fmt::format("<h2>{}</h2>\n", html_text(text)); }
+
+void HtmlPage::paragraph(const std::string& text) { body_ += fmt::format("<p>{}</p>\n", html_text(text)); }
+
+void HtmlPage::code(const std::string& text) { body_ += fmt::format("<pre>{}</pre>\n", html_text(text)); }
+
+void HtmlPage::figures(const std::vector<Plot>& plots) {
+  body_ += "<div class=\"figures\">\n";
+  for (const Plot& plot : plots) body_ += figure(plot);
+  body_ += "</div>\n";
+}
+
+std::string HtmlPage::figure(const Plot& plot) {
+  std::string text = fmt::format("<figure>\n<h3>{}</h3>\n", html_text(plot.title));
+  const std::vector<PlotSeries> series = drawable_series(plot);
+  if (series.empty()) {
+    text += "<p>Nothing to draw yet.</p>\n";
+  } else {
+    text += draw(plot, fmt::format("plot-{}", ++figures_));
+    text += "<ul class=\"legend\">\n";
+    for (const PlotSeries& line : series) {
+      text += fmt::format("<li>{}{}</li>\n", legend_sample(line), html_text(line.name));
+    }
+    text += "</ul>\n";
+  }
+  return text + fmt::format("<figcaption>{}</figcaption>\n</figure>\n", html_text(plot.caption));
+}
+
+void HtmlPage::table(const HtmlTable& table) {
+  body_ += fmt::format("<div class=\"wide\">\n<table>\n<caption>{}</caption>\n<thead>\n<tr>",
+                       html_text(table.caption));
+  for (std::size_t i = 0; i < table.columns.size(); ++i) {
+    body_ += fmt::format("<th scope=\"col\"{}>{}</th>", i < table.naming_columns ? " class=\"name\"" : "",
+                         html_text(table.columns[i]));
+  }
+  body_ += "</tr>\n</thead>\n<tbody>\n";
+  for (const std::vector<std::string>& row : table.rows) {
+    body_ += "<tr>";
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      const char* tag = i == 0 ? "th" : "td";
+      body_ += fmt::format("<{0}{1}{2}>{3}</{0}>", tag, i == 0 ? " scope=\"row\"" : "",
+                           i < table.naming_columns ? " class=\"name\"" : "", html_text(row[i]));
+    }
+    body_ += "</tr>\n";
+  }
+  body_ += "</tbody>\n</table>\n</div>\n";
+}
+
+std::string HtmlPage::str() const {
+  return fmt::format(
+      "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+      "<title>{0}</title>\n<style>{1}</style>\n</head>\n<body>\n<h1>{0}</h1>\n{2}"
+      "<footer>Made by orthornn {3}; plots by gnuplot.</footer>\n</body>\n</html>\n",
+      title_, style, body_, version());
+}
+
+}  // namespace orthornn::program

@@ -1,0 +1,165 @@
+#include "pages/training_page.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+
+#include "commands/program.hpp"
+#include "pages/html_page.hpp"
+#include "pages/number_text.hpp"
+
+namespace orthornn::program {
+namespace {
+
+/// Lines have no more points than this: more would not be seen, only loaded.
+constexpr std::size_t most_points = 500;
+
+/// Something that rows of metrics.csv have.
+struct Quantity {
+  const char* title;
+  const char* axis;
+  bool logarithmic;
+  bool baseline;
+  std::optional<double> (*value)(const MetricsRow&);
+  const char* caption;
+};
+const Quantity quantities[] = {
+    {"Training loss", "loss", true, true, [](const MetricsRow& row) { return row.loss; },
+     "Of the batch at each logged step. A guesser does not look at the input."},
+    {"Held-out loss", "loss", true, true, [](const MetricsRow& row) { return row.evaluation_loss; },
+     "On held-out data. A guesser does not look at the input."},
+    {"Held-out accuracy", "right answers [%]", false, false,
+     [](const MetricsRow& row) { return row.accuracy ? std::optional(100 * *row.accuracy) : std::nullopt; },
+     "Share of right answers on held-out data, for tasks that have such a notion."},
+    {"Orthogonality error", "largest entry of |I − QᵀQ|", true, false,
+     [](const MetricsRow& row) { return row.orthogonality_error; },
+     "How far Q is from orthogonal; rounding alone leaves about 1e-7. An error of exactly 0 has no place on "
+     "a "
+     "logarithmic axis."},
+    {"Learning rate", "learning rate", false, false, [](const MetricsRow& row) { return row.learning_rate; },
+     "Of the parameters that are not orthogonal."}};
+
+/// Names of the folders, with as much of the path before them as tells them apart.
+std::vector<std::string> names_of(const std::vector<TrainingRun>& runs) {
+  std::vector<std::string> names;
+  const auto name = [](const TrainingRun& run) {
+    return std::filesystem::absolute(run.folder / "").lexically_normal().parent_path().filename().string();
+  };
+  for (const TrainingRun& run : runs) {
+    const bool alone = std::count_if(runs.begin(), runs.end(),
+                                     [&](const TrainingRun& r) { return name(r) == name(run); }) == 1;
+    names.push_back(alone ? name(run) : run.folder.string());
+  }
+  return names;
+}
+
+/// Every k-th row that has a value, so that most_points remain at most, and the last.
+std::vector<PlotPoint> points_of(const TrainingRun& run, const Quantity& quantity, bool over_seconds) {
+  std::vector<PlotPoint> points;
+  for (const MetricsRow& row : run.rows) {
+    if (const std::optional<double> y = quantity.value(row))
+      points.push_back({over_seconds ? row.seconds : static_cast<double>(row.step), *y});
+  }
+  const std::size_t every = (points.size() + most_points - 1) / most_points;
+  if (every <= 1) return points;
+  std::vector<PlotPoint> kept;
+  for (std::size_t i = 0; i < points.size(); i += every) kept.push_back(points[i]);
+  if ((points.size() - 1) % every != 0) kept.back() = points.back();
+  return kept;
+}
+
+Plot plot_of(const std::vector<TrainingRun>& runs, const std::vector<std::string>& names,
+             const Quantity& quantity, bool over_seconds) {
+  Plot plot{.title = fmt::format("{} over {}", quantity.title, over_seconds ? "time" : "steps"),
+            .caption = quantity.caption,
+            .x = {.title = over_seconds ? "training time [s]" : "training step"},
+            .y = {.title = quantity.axis, .logarithmic = quantity.logarithmic},
+            .series = {}};
+  std::vector<PlotSeries> guessers;
+  double end = 0;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    const int number = static_cast<int>(i);
+    plot.series.push_back({.name = names[i],
+                           .points = points_of(runs[i], quantity, over_seconds),
+                           .colour = number % plot_colours,
+                           .dash = number / plot_colours % plot_dashes,
+                           .mark = number % plot_marks});
+    if (!plot.series.back().points.empty()) end = std::max(end, plot.series.back().points.back().x);
+    const std::string guesser = fmt::format("a guesser ({})", runs[i].task);
+    if (std::none_of(guessers.begin(), guessers.end(),
+                     [&](const PlotSeries& other) { return other.name == guesser; })) {
+      guessers.push_back({.name = guesser,
+                          .points = {{0, runs[i].baseline}},
+                          .colour = PlotSeries::neutral,
+                          .dash = 1 + static_cast<int>(guessers.size()) % (plot_dashes - 1)});
+    }
+  }
+  if (!quantity.baseline || drawable_series(plot).empty()) return plot;
+  for (PlotSeries& guesser : guessers) {
+    guesser.points.push_back({end, guesser.points.front().y});
+    plot.series.push_back(std::move(guesser));
+  }
+  return plot;
+}
+
+std::string evaluation_text(const MetricsRow* row) {
+  if (row == nullptr) return "–";
+  std::string text = short_number(*row->evaluation_loss);
+  if (row->accuracy) text += fmt::format(", {:.2f} %", 100 * *row->accuracy);
+  return text;
+}
+
+std::string time_text(double seconds) {
+  return seconds < 60 ? fmt::format("{:.1f} s", seconds) : duration(seconds);
+}
+
+HtmlTable table_of(const std::vector<TrainingRun>& runs, const std::vector<std::string>& names) {
+  HtmlTable table{.caption = "The runs; best and final are held-out loss and share of right answers",
+                  .columns = {"run", "task", "cell", "state", "N", "L", "parameters", "steps", "time",
+                              "guesser", "best", "at step", "final"},
+                  .naming_columns = 4,
+                  .rows = {}};
+  const auto optional = [](auto value, bool there) { return there ? fmt::format("{}", value) : "–"; };
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    const TrainingRun& run = runs[i];
+    const std::int64_t step = run.rows.empty() ? 0 : run.rows.back().step;
+    const MetricsRow* best = run.best_evaluation();
+    table.rows.push_back({names[i], run.task, run.cell,
+                          run.solved          ? "solved"
+                          : step >= run.steps ? "complete"
+                                              : "not at its end",
+                          fmt::format("{}", run.hidden), optional(run.reflections, run.reflections > 0),
+                          optional(run.parameters.value_or(0), run.parameters.has_value()),
+                          fmt::format("{} of {}", step, run.steps),
+                          run.rows.empty() ? "–" : time_text(run.rows.back().seconds),
+                          short_number(run.baseline), evaluation_text(best),
+                          optional(best == nullptr ? 0 : best->step, best != nullptr),
+                          evaluation_text(run.last_evaluation())});
+  }
+  return table;
+}
+
+}  // namespace
+
+std::string training_page(const std::vector<TrainingRun>& runs) {
+  const std::vector<std::string> names = names_of(runs);
+  HtmlPage page(runs.size() == 1 ? fmt::format("Training run {}", names[0])
+                                 : fmt::format("{} training runs", runs.size()));
+  page.table(table_of(runs, names));
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    for (const std::string& note : runs[i].notes) page.paragraph(fmt::format("{}: {}.", names[i], note));
+  }
+  if (std::any_of(runs.begin(), runs.end(),
+                  [](const TrainingRun& run) { return run.rows.size() > most_points; })) {
+    page.paragraph(fmt::format(
+        "Lines of more than {} points show every second of them, every third and so on.", most_points));
+  }
+  for (const Quantity& quantity : quantities) {
+    page.heading(quantity.title);
+    page.figures({plot_of(runs, names, quantity, false), plot_of(runs, names, quantity, true)});
+  }
+  return page.str();
+}
+
+}  // namespace orthornn::program
