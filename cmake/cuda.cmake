@@ -15,6 +15,11 @@ elseif(NOT ORTHORNN_CUDA STREQUAL "OFF")
       set(CMAKE_CUDA_ARCHITECTURES 80 90a)
     endif()
     enable_language(CUDA)
+    if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)
+      # CMake 3.25 does not know how to say C++20 to this nvcc.
+      set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
+      set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION -std=c++20)
+    endif()
     set(ORTHORNN_CUDA_BACK_END GPU)
   elseif(ORTHORNN_CUDA STREQUAL "ON")
     message(FATAL_ERROR "ORTHORNN_CUDA=ON was asked for, but no CUDA toolkit of version ${oldest_cuda} or newer was "
@@ -28,7 +33,7 @@ function(orthornn_add_cuda_bodies)
   file(GLOB_RECURSE kernels CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/cuda/*.cu)
   file(GLOB_RECURSE host CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/cuda/*.cpp)
   add_library(orthornn_cuda OBJECT ${kernels} ${host})
-  set_target_properties(orthornn_cuda PROPERTIES POSITION_INDEPENDENT_CODE ON)
+  set_target_properties(orthornn_cuda PROPERTIES CUDA_STANDARD 20 POSITION_INDEPENDENT_CODE ON)
   target_include_directories(orthornn_cuda PRIVATE
     ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR})
   target_link_libraries(orthornn_cuda PRIVATE fmt::fmt)
@@ -45,8 +50,7 @@ function(orthornn_add_cuda_bodies)
     endif()
     list(JOIN warnings "," host_warnings)
     target_compile_options(orthornn_cuda PRIVATE
-      # CMake 3.25 does not know how to say C++20 to nvcc.
-      $<$<COMPILE_LANGUAGE:CUDA>:-std=c++20 --extended-lambda --expt-relaxed-constexpr -Xcompiler=${host_warnings}>
+      $<$<COMPILE_LANGUAGE:CUDA>:--extended-lambda --expt-relaxed-constexpr -Xcompiler=${host_warnings}>
       $<$<COMPILE_LANGUAGE:CXX>:${warnings}>)
     target_link_libraries(orthornn_cuda PRIVATE CUDA::cudart_static CUDA::cublas CUDA::cusolver)
     target_link_libraries(orthornn PRIVATE CUDA::cudart_static CUDA::cublas CUDA::cusolver)
