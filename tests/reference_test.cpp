@@ -14,6 +14,7 @@
 #include "orthornn/io/hdf5.hpp"
 #include "support/catch.hpp"
 #include "support/errors.hpp"
+#include "support/gpu.hpp"
 #include "support/temporary_folder.hpp"
 #include "support/tolerances.hpp"
 #include "support/transitions.hpp"
@@ -23,17 +24,30 @@ namespace {
 
 namespace fs = std::filesystem;
 
+template <class T>
+Tensor<T> read(const Hdf5Reader& file, const std::string& name, Device device) {
+  return file.read<T>(name).copy(device);
+}
+
 /// A dataset, or an empty tensor where the file has none.
 template <class T>
-Tensor<T> read_optional(const Hdf5Reader& file, const std::string& name) {
-  return file.has(name) ? file.read<T>(name) : Tensor<T>();
+Tensor<T> read_optional(const Hdf5Reader& file, const std::string& name, Device device) {
+  return file.has(name) ? read<T>(file, name, device) : Tensor<T>({0}, device);
+}
+
+template <class T>
+Tensor<T> on_host(TensorView<const T> x) {
+  Tensor<T> result;
+  result.reserve(x.shape());
+  copy<T>(x, result);
+  return result;
 }
 
 /// Compares with a dataset in double; both names are in the message.
 template <class T>
 void check_dataset(const Hdf5Reader& file, const std::string& name, TensorView<const T> found, double bound) {
   INFO(name);
-  CHECK(relative_error(found, file.read<double>(name)) <= bound);
+  CHECK(relative_error(on_host(found), file.read<double>(name)) <= bound);
 }
 
 /// |S|_1 |S^-1|_1 over L, which is 1 to 10 for random vectors and measures how nearly parallel these are.
@@ -66,26 +80,29 @@ Bounds bounds_of_rnn(const Hdf5Reader& file, Activation activation) {
 }
 
 template <class T>
-void check_orthogonal_rnn(const Hdf5Reader& file, const TransitionOptions& transition) {
+void check_orthogonal_rnn(const Hdf5Reader& file, const TransitionOptions& transition,
+                          const Execution& execution) {
+  const Device device = execution.device;
   const Activation activation = parse_activation(file.string_attribute("/", "activation"));
   const Bounds bounds = bounds_of_rnn<T>(file, activation);
-  const auto v = file.read<T>("V"), w = file.read<T>("W"), x = file.read<T>("x");
-  const auto h0 = read_optional<T>(file, "h0"), dh = read_optional<T>(file, "dh");
-  const auto dh_last = read_optional<T>(file, "dh_last");
-  const auto lengths = read_optional<std::int32_t>(file, "lengths");
+  const auto x = read<T>(file, "x", device);
+  const auto h0 = read_optional<T>(file, "h0", device), dh = read_optional<T>(file, "dh", device);
+  const auto dh_last = read_optional<T>(file, "dh_last", device);
+  const auto lengths = read_optional<std::int32_t>(file, "lengths", device);
 
   ParameterSet<T> parameters;
-  RecurrentLayer<T> layer(parameters, "cell",
-                          {.hidden_size = v.shape()[1], .transition = transition, .activation = activation},
-                          x.shape()[2]);
-  parameters.allocate(Device::cpu());
+  RecurrentLayer<T> layer(
+      parameters, "cell",
+      {.hidden_size = file.shape("V")[1], .transition = transition, .activation = activation}, x.shape()[2],
+      execution);
+  parameters.allocate(device);
   const std::map<std::string, std::string> names = {{"V", "cell/reflection_vectors"},
                                                     {"W", "cell/input_weights"},
                                                     {"b", "cell/bias"},
                                                     {"modrelu_bias", "cell/modrelu_bias"}};
   for (const auto& [in_file, in_set] : names) {
     if (in_file != "modrelu_bias" || activation == Activation::modrelu) {
-      file.read_into<T>(in_file, parameters.value(parameters.find(in_set)));
+      copy<T>(file.read<T>(in_file), parameters.value(parameters.find(in_set)));
     }
   }
   layer.prepare();
@@ -96,9 +113,8 @@ void check_orthogonal_rnn(const Hdf5Reader& file, const TransitionOptions& trans
   if (file.has("h_last")) check_dataset<T>(file, "h_last", layer.last_state(), bounds.states);
 
   const TensorView<T> d_outputs = layer.d_outputs();
-  std::fill(d_outputs.begin(), d_outputs.end(), T{0});
-  if (!dh.empty()) copy<T>(dh, d_outputs);
-  Tensor<T> dx(x.shape());
+  copy<T>(dh.empty() ? Tensor<T>(d_outputs.shape(), device) : dh.copy(), d_outputs);
+  Tensor<T> dx(x.shape(), device);
   layer.backward(input, dh_last, lengths, dx);
   for (const auto& [in_file, in_set] : names) {
     if (file.has("grad/" + in_file)) {
@@ -110,18 +126,18 @@ void check_orthogonal_rnn(const Hdf5Reader& file, const TransitionOptions& trans
   if (file.has("grad/h0")) check_dataset<T>(file, "grad/h0", layer.d_initial_state(), bounds.gradients);
 }
 
-void check_orthogonal_rnn(const Hdf5Reader& file) {
+void check_orthogonal_rnn(const Hdf5Reader& file, const Execution& execution) {
   for (const auto& [name, transition] : reflection_transitions(file.shape("V")[0])) {
     for (const int threads : {1, 2}) {
       INFO(name << ", " << threads << " thread(s)");
       set_thread_count(threads);
       {
         INFO("double");
-        check_orthogonal_rnn<double>(file, transition);
+        check_orthogonal_rnn<double>(file, transition, execution);
       }
       {
         INFO("float");
-        check_orthogonal_rnn<float>(file, transition);
+        check_orthogonal_rnn<float>(file, transition, execution);
       }
     }
   }
@@ -129,38 +145,39 @@ void check_orthogonal_rnn(const Hdf5Reader& file) {
 }
 
 template <class T>
-void check_stiefel(const Hdf5Reader& file) {
-  const auto v = file.read<T>("V");
+void check_stiefel(const Hdf5Reader& file, Device device) {
+  const auto v = read<T>(file, "V", device);
   const Index n = v.shape()[1];
   const double bound = std::is_same_v<T, double>
                            ? tolerance::reference_double
                            : tolerance::reference_float(0, n, condition_of_s_factor(file.read<double>("V")));
-  TruncatedCwy<T> stiefel(n, v.shape()[0]);
+  TruncatedCwy<T> stiefel(n, v.shape()[0], device);
   stiefel.prepare(v);
   check_dataset<T>(file, "Omega", stiefel.omega(), bound);
-  Tensor<T> dv(v.shape());
-  stiefel.backward(file.read<T>("dOmega"), dv);
+  Tensor<T> dv(v.shape(), device);
+  stiefel.backward(read<T>(file, "dOmega", device), dv);
   check_dataset<T>(file, "grad/V", dv, bound);
 }
 
 /// Q = Q0 diag(signs) for the transition's Q0.
 template <class T>
-void check_skew(const Hdf5Reader& file, const TransitionOptions& options, const Tensor<double>& signs) {
+void check_skew(const Hdf5Reader& file, const TransitionOptions& options, const Tensor<double>& signs,
+                Device device) {
   const auto x = file.read<T>("X");
   const Index n = x.shape()[0];
   // The error of exp(A) and of (I + A)^-1 is relative to |A|.
   const double bound = std::is_same_v<T, double> ? tolerance::reference_double
                                                  : tolerance::reference_float(0, n, 2 + frobenius_norm(x));
-  const auto transition = prepare<T>(options, x);
+  const auto transition = prepare<T>(options, x.copy(device));
   const auto flip_columns = [&](Tensor<T> q) {
     for (Index i = 0; i < n; ++i) {
       for (Index j = 0; j < n; ++j) q(i, j) *= static_cast<T>(signs(j));
     }
     return q;
   };
-  check_dataset<T>(file, "Q", flip_columns(transition->materialize()), bound);
-  Tensor<T> dx(x.shape());
-  transition->backward(flip_columns(file.read<T>("dQ")), dx);
+  check_dataset<T>(file, "Q", flip_columns(transition->materialize().copy(Device::cpu())), bound);
+  Tensor<T> dx(x.shape(), device);
+  transition->backward(flip_columns(file.read<T>("dQ")).copy(device), dx);
   check_dataset<T>(file, "grad/X", dx, bound);
 }
 
@@ -170,38 +187,39 @@ Tensor<double> ones(Index n) {
   return result;
 }
 
-void check_exponential(const Hdf5Reader& file) {
+void check_exponential(const Hdf5Reader& file, Device device) {
   const Tensor<double> signs = ones(file.shape("X")[0]);
-  check_skew<double>(file, MatrixExponential{}, signs);
-  check_skew<float>(file, MatrixExponential{}, signs);
+  check_skew<double>(file, MatrixExponential{}, signs, device);
+  check_skew<float>(file, MatrixExponential{}, signs, device);
 }
 
-void check_cayley(const Hdf5Reader& file) {
+void check_cayley(const Hdf5Reader& file, Device device) {
   const auto d = file.read<double>("D");
   // The library's D has its negative signs first; any other D is a flip of columns outside it.
   const auto flip = [&] {
-    check_skew<double>(file, ScaledCayley{.negative_signs = 0}, d);
-    check_skew<float>(file, ScaledCayley{.negative_signs = 0}, d);
+    check_skew<double>(file, ScaledCayley{.negative_signs = 0}, d, device);
+    check_skew<float>(file, ScaledCayley{.negative_signs = 0}, d, device);
   };
   flip();
   const auto first_positive = std::find(d.begin(), d.end(), 1.0);
   if (std::find(first_positive, d.end(), -1.0) != d.end()) return;
   const Index negative = first_positive - d.begin();
-  check_skew<double>(file, ScaledCayley{.negative_signs = negative}, ones(d.size()));
-  check_skew<float>(file, ScaledCayley{.negative_signs = negative}, ones(d.size()));
+  check_skew<double>(file, ScaledCayley{.negative_signs = negative}, ones(d.size()), device);
+  check_skew<float>(file, ScaledCayley{.negative_signs = negative}, ones(d.size()), device);
 }
 
 /// False for a kind that nothing here computes.
-bool check_file(const fs::path& path) {
+bool check_file(const fs::path& path, const Execution& execution = {}) {
+  const Device device = execution.device;
   const std::map<std::string, std::function<void(const Hdf5Reader&)>> checks = {
-      {"orthogonal_rnn", [](const Hdf5Reader& file) { check_orthogonal_rnn(file); }},
+      {"orthogonal_rnn", [&](const Hdf5Reader& file) { check_orthogonal_rnn(file, execution); }},
       {"stiefel",
-       [](const Hdf5Reader& file) {
-         check_stiefel<double>(file);
-         check_stiefel<float>(file);
+       [&](const Hdf5Reader& file) {
+         check_stiefel<double>(file, device);
+         check_stiefel<float>(file, device);
        }},
-      {"skew_expm", check_exponential},
-      {"skew_cayley", check_cayley}};
+      {"skew_expm", [&](const Hdf5Reader& file) { check_exponential(file, device); }},
+      {"skew_cayley", [&](const Hdf5Reader& file) { check_cayley(file, device); }}};
   const Hdf5Reader file(path);
   const std::string kind = file.string_attribute("/", "kind");
   const auto check = checks.find(kind);
@@ -235,6 +253,18 @@ TEST_CASE("every reference file is met by everything that computes it", "[refere
   for (const fs::path& path : files) {
     DYNAMIC_SECTION(path.filename().string()) {
       check_file(path);
+      SUCCEED();
+    }
+  }
+}
+
+TEST_CASE("every reference file is met on a GPU", "[reference][cuda]") {
+  const auto device = gpu();
+  if (!device) return;
+  for (const fs::path& path : reference_files(reference_folder())) {
+    DYNAMIC_SECTION(path.filename().string()) {
+      check_file(path, *device);
+      check_file(path, {*device, Precision::fp32, RolloutWay::stepwise});
       SUCCEED();
     }
   }
