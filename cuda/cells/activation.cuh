@@ -7,42 +7,26 @@
 
 namespace orthornn::cuda {
 
-/// sigma(a), as in src/cells/rollout.cpp: a NaN stays one.
+/// sigma(a), as in src/cells/rollout.cpp: a NaN stays one. All but tanh are relu(|a| + m) with a sign, m = 0
+/// for all but modrelu, so that a persistent kernel chooses with selections where it would branch in every
+/// step.
 template <class T>
 __device__ __forceinline__ T activate(Activation activation, T a, T modrelu_bias) {
-  switch (activation) {
-    case Activation::tanh:
-      return tanh(a);
-    case Activation::relu:
-      return a < T{0} ? T{0} : a;
-    case Activation::abs:
-      return fabs(a);
-    case Activation::modrelu: {
-      const T magnitude = fabs(a) + modrelu_bias;
-      return a == T{0} ? T{0} : copysign(magnitude < T{0} ? T{0} : magnitude, a);
-    }
-    case Activation::identity:
-      break;
-  }
-  return a;
+  if (activation == Activation::tanh) return tanh(a);
+  const T shifted = fabs(a) + modrelu_bias;
+  const T magnitude = shifted < T{0} ? T{0} : shifted;
+  const T h = activation == Activation::abs ? magnitude : copysign(magnitude, a);
+  const bool is_zero = a == T{0} || (activation == Activation::relu && a < T{0});
+  return is_zero ? T{0} : h;
 }
 
-/// sigma'(a) from h = sigma(a), or for abs from the sign of a.
+/// sigma'(a) from h = sigma(a), and for abs from the sign of a.
 template <class T>
-__device__ __forceinline__ T differentiate(Activation activation, T h, T sign, T g) {
-  switch (activation) {
-    case Activation::tanh:
-      return g * (T{1} - h * h);
-    case Activation::relu:
-      return h > T{0} ? g : T{0};
-    case Activation::abs:
-      return g * sign;
-    case Activation::modrelu:
-      return h != T{0} ? g : T{0};
-    case Activation::identity:
-      break;
-  }
-  return g;
+__device__ __forceinline__ T differentiate(Activation activation, T h, std::int8_t sign, T g) {
+  if (activation == Activation::tanh) return g * (T{1} - h * h);
+  if (activation == Activation::abs) return g * static_cast<T>(sign);
+  const bool is_zero = activation != Activation::identity && h == T{0};
+  return is_zero ? T{0} : g;
 }
 
 template <class T>

@@ -8,14 +8,17 @@ namespace {
 
 // A warp shares eight rows, and a block has 64: 256 threads with N / 4 weights each.
 constexpr int lanes = 32;
-constexpr int steps_ahead = 1;
+// A step takes longer than device memory does.
+constexpr int steps_ahead = 2;
 
 template <Direction direction, int Blocks, int Group, int Groups, bool insist = false>
 bool start(Context& gpu, const RolloutArguments<float>& arguments, const float* q) {
   using Tile = PersistentTile<lanes, 2 * Blocks>;
   using Exchange = ClusterExchange<float, Blocks, 64, Group>;
+  constexpr int threads = Tile::threads(Exchange::rows);
   return start_in_one_turn(gpu, persistent_rollout<direction, Tile, Exchange, Group, Groups, steps_ahead>,
-                           Blocks, Tile::threads(Exchange::rows), Groups * Exchange::shared_bytes,
+                           Blocks, threads,
+                           persistent_rollout_bytes<direction, Exchange, Groups, steps_ahead, threads>,
                            Group * Groups, insist, arguments, q);
 }
 

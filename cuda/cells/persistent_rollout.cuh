@@ -1,6 +1,6 @@
 #pragma once
 
-#include "cuda/cells/rollout_element.cuh"
+#include "cuda/cells/input_ring.cuh"
 #include "cuda/core/reduce_scatter.cuh"
 
 namespace orthornn::cuda {
@@ -18,7 +18,7 @@ struct PersistentTile {
   /// Columns come in pieces of so many neighbours, one load each, dealt to the lanes in turn.
   static constexpr int piece = columns % 4 == 0 ? 4 : 2;
 
-  static constexpr unsigned threads(int rows) { return rows / row_count * lanes; }
+  static constexpr int threads(int rows) { return rows / row_count * lanes; }
   static __device__ __forceinline__ int column(int i, int lane) {
     return (i / piece * lanes + lane) * piece + i % piece;
   }
@@ -36,6 +36,7 @@ __global__ void __launch_bounds__(Tile::threads(Exchange::rows), 1)
   using Element = RolloutElement<float, direction>;
   using Reduce = ReduceScatter<Tile::row_count * Group, Tile::lanes>;
   constexpr bool forward = direction == Direction::forward;
+  constexpr int threads = Tile::threads(Exchange::rows);
 
   Exchange exchanges[Groups];
 #pragma unroll
@@ -43,6 +44,8 @@ __global__ void __launch_bounds__(Tile::threads(Exchange::rows), 1)
     exchanges[group] = Exchange(dynamic_shared_memory() + group * Exchange::shared_bytes);
   }
   Exchange::begin();
+  const InputRing<Element, Ahead, Groups, threads> ring(dynamic_shared_memory() +
+                                                        Groups * Exchange::shared_bytes);
   const int lane = static_cast<int>(threadIdx.x) % Tile::lanes;
   const int tile_row = static_cast<int>(threadIdx.x) / Tile::lanes * Tile::row_count;
   const Index first_row = Index{Exchange::rank()} * Exchange::rows;
@@ -73,13 +76,13 @@ __global__ void __launch_bounds__(Tile::threads(Exchange::rows), 1)
     elements[group] =
         Element(arguments, owns ? first_row + row : n, first_sequence + group * Group + sequence);
   }
-  const auto publish = [&](Index step, int group, float x) {
+  const auto publish = [&](int step, int group, float x) {
     if (owns) exchanges[group].store(step, row, sequence, x);
     exchanges[group].commit(step);
   };
 
   /// (Q x)_row, or (Q^T x)_row, for this thread's element of a group.
-  const auto multiply = [&](Index step, int group) {
+  const auto multiply = [&](int step, int group) {
     float sums[Tile::row_count * Group];
 #pragma unroll
     for (int i = 0; i < Tile::row_count * Group; ++i) sums[i] = 0.0f;
@@ -113,58 +116,65 @@ __global__ void __launch_bounds__(Tile::threads(Exchange::rows), 1)
     return mine;
   };
 
-  // 3. Inputs of the next steps, in registers that move up.
+  // 3. Through time. `place` is that of the step whose inputs are taken.
+  const int length = static_cast<int>(arguments.length);
+  const auto time = [&](int step) { return forward ? step : length - 1 - step; };
   const Index stride = (forward ? 1 : -1) * arguments.batch * n;
-  const Index start = forward ? 0 : (arguments.length - 1) * arguments.batch * n;
-  const auto time = [&](Index step) { return forward ? step : arguments.length - 1 - step; };
-  typename Element::Input inputs[Ahead][Groups];
+  Index place = forward ? 0 : (length - 1) * arguments.batch * n;
 #pragma unroll
-  for (int ahead = 0; ahead < Ahead; ++ahead) {
-#pragma unroll
-    for (int group = 0; group < Groups; ++group) {
-      inputs[ahead][group] = elements[group].load(arguments, time(ahead), start + ahead * stride);
-    }
-  }
-  const auto next_input = [&](Index step, Index place, int group) {
-    const typename Element::Input now = inputs[0][group];
-#pragma unroll
-    for (int ahead = 0; ahead + 1 < Ahead; ++ahead) inputs[ahead][group] = inputs[ahead + 1][group];
-    inputs[Ahead - 1][group] = elements[group].load(arguments, time(step + Ahead), place + Ahead * stride);
-    return now;
+  for (int step = 0; step < Ahead - 1; ++step)
+    ring.fetch(arguments, elements, step, time(step), place + step * stride);
+  /// Before the inputs of a step are taken.
+  const auto advance_inputs = [&](int step) {
+    ring.fetch(arguments, elements, step + Ahead - 1, time(step + Ahead - 1), place + (Ahead - 1) * stride);
+    ring.wait();
+  };
+  /// Finishes and publishes, as number `number`, what step `step` makes of a product.
+  const auto finish = [&](int step, int number, int group, float product,
+                          const typename Element::Input& input) {
+    const float x = elements[group].value(arguments, time(step), product, input);
+    if (number < length) publish(number, group, x);
+    elements[group].keep(arguments, time(step), place, product, input, x);
   };
 
-  // 4. Through time.
-  Index place = start;
+  if constexpr (forward) {
 #pragma unroll
-  for (int group = 0; group < Groups; ++group) {
-    if constexpr (forward) {
-      publish(0, group, elements[group].start(arguments));
-    } else {
-      const auto input = next_input(0, place, group);
-      publish(0, group, elements[group].finish(arguments, time(0), place, 0.0f, input));
-    }
-  }
-  for (Index step = 0; step < arguments.length; ++step) {
-    const bool is_last = step + 1 == arguments.length;
-    if constexpr (!forward) place += stride;
+    for (int group = 0; group < Groups; ++group) publish(0, group, elements[group].start(arguments));
+  } else {
+    advance_inputs(0);
 #pragma unroll
     for (int group = 0; group < Groups; ++group) {
-      typename Element::Input input;
-      if (forward || !is_last) input = next_input(forward ? step : step + 1, place, group);
-      exchanges[group].receive(step);
-      const float product = multiply(step, group);
-      if constexpr (forward) {
-        const float h = elements[group].finish(arguments, step, place, product, input);
-        if (!is_last) publish(step + 1, group, h);
-      } else if (!is_last) {
-        publish(step + 1, group, elements[group].finish(arguments, time(step + 1), place, product, input));
-      } else {
-        elements[group].end(arguments, product);
-      }
+      finish(0, 0, group, 0.0f, ring.take(arguments, elements[group], 0, group, place));
     }
-    if constexpr (forward) place += stride;
+    place += stride;
+  }
+  for (int number = 0; number < length; ++number, place += stride) {
+    // Forward, published number t is h_t, and step t makes h_{t+1} of it; backward, step t publishes its own
+    // g_t.
+    const int step = forward ? number : number + 1;
+    if (step < length) advance_inputs(step);
+#pragma unroll
+    for (int group = 0; group < Groups; ++group) {
+      typename Element::Input input{};
+      if (step < length) input = ring.take(arguments, elements[group], step, group, place);
+      exchanges[group].receive(number);
+      const float product = multiply(number, group);
+      if constexpr (!forward) {
+        if (step == length) {
+          elements[group].end(arguments, product);
+          continue;
+        }
+      }
+      finish(step, number + 1, group, product, input);
+    }
   }
   Exchange::end();
 }
+
+/// Shared memory of such a block.
+template <Direction direction, class Exchange, int Groups, int Ahead, int Threads>
+inline constexpr std::size_t persistent_rollout_bytes =
+    Groups* Exchange::shared_bytes +
+    InputRing<RolloutElement<float, direction>, Ahead, Groups, Threads>::shared_bytes;
 
 }  // namespace orthornn::cuda

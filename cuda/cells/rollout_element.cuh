@@ -7,7 +7,9 @@ namespace orthornn::cuda {
 
 /// One coordinate of one sequence's state, as the thread that owns it carries it through time. A coordinate
 /// beyond N or B (kernels work on padded sizes) is 0 throughout and touches no memory. T and B N must fit an
-/// Offset: int where registers are scarce.
+/// Offset: int where registers are scarce. `place` is t B N, which loops over time carry along.
+///
+/// What others wait for comes first: `value` computes it, `keep` writes to memory what the world is to know.
 template <class T, Direction direction, class Offset = int>
 class RolloutElement;
 
@@ -22,14 +24,20 @@ class RolloutElement<T, Direction::forward, Offset> {
     if (a.activation == Activation::modrelu) modrelu_bias_ = a.modrelu_bias[row];
   }
 
-  /// What step t reads: W x_t + b.
+  /// What a step reads: W x_t + b.
   struct Input {
     T a;
   };
-  __device__ Input load(const RolloutArguments<T>& a, Index t, Index place) const {
-    if (live_ == absent || t >= a.length) return {T{0}};
-    return {next_state(a, place)};
+  static constexpr int input_count = 1;
+  /// Where it lies; null where there is none.
+  __device__ const T* input(const RolloutArguments<T>& a, Offset t, Index place, int) const {
+    return live_ == absent || t >= a.length ? nullptr : &next_state(a, place);
   }
+  /// From the numbers that lay there.
+  __device__ Input input_of(const RolloutArguments<T>&, Index, const T (&numbers)[input_count]) const {
+    return {numbers[0]};
+  }
+
   /// h_0
   __device__ T start(const RolloutArguments<T>& a) const {
     if (live_ == absent) return T{0};
@@ -38,15 +46,15 @@ class RolloutElement<T, Direction::forward, Offset> {
     return h;
   }
   /// h_t from (Q h_{t-1})_row.
-  __device__ T finish(const RolloutArguments<T>& a, Index t, Index place, T product,
-                      const Input& input) const {
-    if (live_ == absent) return T{0};
-    const T argument = product + input.a;
-    if (a.activation == Activation::abs) a.signs[place + offset_] = sign_of(argument);
-    const T h = t < live_ ? activate(a.activation, argument, modrelu_bias_) : T{0};
+  __device__ T value(const RolloutArguments<T>& a, Offset t, T product, const Input& input) const {
+    return t < live_ ? activate(a.activation, product + input.a, modrelu_bias_) : T{0};
+  }
+  __device__ void keep(const RolloutArguments<T>& a, Offset t, Index place, T product, const Input& input,
+                       T h) const {
+    if (live_ == absent) return;
     next_state(a, place) = h;
+    if (a.activation == Activation::abs) a.signs[place + offset_] = sign_of(product + input.a);
     if (t + 1 == live_) a.h_last[offset_] = h;
-    return h;
   }
 
  private:
@@ -72,26 +80,31 @@ class RolloutElement<T, Direction::backward, Offset> {
     live_ = a.lengths == nullptr ? static_cast<Offset>(a.length) : a.lengths[sequence];
   }
 
-  /// What step t reads: dh_t, and h_t or the sign of its argument.
+  /// What a step reads: dh_t, h_t, and for abs the sign of its argument.
   struct Input {
     T d;
     T h;
+    std::int8_t sign;
   };
-  __device__ Input load(const RolloutArguments<T>& a, Index t, Index place) const {
-    if (live_ == absent || t < 0) return {T{0}, T{0}};
-    return {a.d_states[place + offset_], a.activation == Activation::abs
-                                             ? static_cast<T>(a.signs[place + offset_])
-                                             : a.states[place + a.batch * a.hidden_size + offset_]};
+  static constexpr int input_count = 2;
+  __device__ const T* input(const RolloutArguments<T>& a, Offset t, Index place, int i) const {
+    if (live_ == absent || t < 0) return nullptr;
+    return i == 0 ? &a.d_states[place + offset_] : &a.states[place + a.batch * a.hidden_size + offset_];
   }
+  __device__ Input input_of(const RolloutArguments<T>& a, Index place,
+                            const T (&numbers)[input_count]) const {
+    const bool has_sign = a.activation == Activation::abs && live_ != absent;
+    return {numbers[0], numbers[1], has_sign ? a.signs[place + offset_] : std::int8_t{0}};
+  }
+
   /// g_t from (Q^T g_{t+1})_row.
-  __device__ T finish(const RolloutArguments<T>& a, Index t, Index place, T product,
-                      const Input& input) const {
-    if (live_ == absent) return T{0};
+  __device__ T value(const RolloutArguments<T>& a, Offset t, T product, const Input& input) const {
     T e = product + input.d;
     if (t + 1 == live_ && a.d_h_last != nullptr) e += a.d_h_last[offset_];
-    const T g = t < live_ ? differentiate(a.activation, input.h, input.h, e) : T{0};
-    a.d_states[place + offset_] = g;
-    return g;
+    return t < live_ ? differentiate(a.activation, input.h, input.sign, e) : T{0};
+  }
+  __device__ void keep(const RolloutArguments<T>& a, Offset, Index place, T, const Input&, T g) const {
+    if (live_ != absent) a.d_states[place + offset_] = g;
   }
   /// dh_0 from (Q^T g_1)_row.
   __device__ void end(const RolloutArguments<T>& a, T product) const {
@@ -106,5 +119,19 @@ class RolloutElement<T, Direction::backward, Offset> {
   /// Steps of the sequence, or `absent`.
   Offset live_ = absent;
 };
+
+/// What an element reads in step t, at once.
+template <class Element, class T, class Offset>
+__device__ __forceinline__ typename Element::Input load_input(const Element& element,
+                                                              const RolloutArguments<T>& a, Offset t,
+                                                              Index place) {
+  T numbers[Element::input_count];
+#pragma unroll
+  for (int i = 0; i < Element::input_count; ++i) {
+    const T* from = element.input(a, t, place, i);
+    numbers[i] = from == nullptr ? T{0} : *from;
+  }
+  return element.input_of(a, place, numbers);
+}
 
 }  // namespace orthornn::cuda

@@ -27,20 +27,20 @@ class BlockExchange {
   static __device__ unsigned rank() { return 0; }
 
   /// Says one of this block's rows; `step` counts 0, 1, ..
-  __device__ void store(Index step, int row, int sequence, float value) const {
+  __device__ void store(int step, int row, int sequence, float value) const {
     buffer(step)[offset(row, sequence)] = value;
   }
   /// All rows of this step have been said. The other buffer has been read by everyone then.
-  __device__ void commit(Index) const { __syncthreads(); }
+  __device__ void commit(int) const { __syncthreads(); }
   /// All rows of all blocks have arrived.
-  __device__ void receive(Index) const {}
+  __device__ void receive(int) const {}
   /// Where columns `column` .. of the first sequence's state lie. A multiple of `rows` farther on, and
   /// sequences farther on, they lie `offset` farther.
-  __device__ const float* columns(Index step, int column) const { return buffer(step) + column; }
+  __device__ const float* columns(int step, int column) const { return buffer(step) + column; }
   static constexpr __device__ int offset(int column, int sequence) { return sequence * Size + column; }
 
  private:
-  __device__ float* buffer(Index step) const { return states_ + (step & 1) * Size * Sequences; }
+  __device__ float* buffer(int step) const { return states_ + (step & 1) * Size * Sequences; }
 
   float* states_ = nullptr;
 };
@@ -66,7 +66,8 @@ class ClusterExchange {
 
   ClusterExchange() = default;
   explicit __device__ ClusterExchange(unsigned char* memory)
-      : barriers_(reinterpret_cast<std::uint64_t*>(memory)),
+      : rank_(rank()),
+        barriers_(reinterpret_cast<std::uint64_t*>(memory)),
         arrived_(reinterpret_cast<Element*>(memory + barrier_bytes)),
         outgoing_(arrived_ + 2 * Blocks * slice) {
     if (threadIdx.x != 0) return;
@@ -81,27 +82,27 @@ class ClusterExchange {
   static __device__ void end() { ptx::cluster_synchronize(); }
   static __device__ unsigned rank() { return ptx::cluster_rank(); }
 
-  __device__ void store(Index step, int row, int sequence, Element value) const {
+  __device__ void store(int step, int row, int sequence, Element value) const {
     outgoing_[(step & 1) * slice + sequence * Stride + row] = value;
   }
-  __device__ void commit(Index step) const {
+  __device__ void commit(int step) const {
     ptx::fence_proxy_async();
     __syncthreads();
-    if (threadIdx.x < Blocks) {
-      // Each block begins with another receiver.
-      const unsigned own = rank();
-      const unsigned receiver = (threadIdx.x + own) % Blocks;
-      ptx::copy_bulk_to_rank(arrived_ + ((step & 1) * Blocks + own) * slice, outgoing_ + (step & 1) * slice,
-                             slice_bytes, barriers_ + (step & 1), receiver);
+    // A copy a warp, for one warp would start them one after another; each block begins with another
+    // receiver.
+    const unsigned warp = threadIdx.x / warp_size;
+    if (threadIdx.x % warp_size == 0 && warp < Blocks) {
+      ptx::copy_bulk_to_rank(arrived_ + ((step & 1) * Blocks + rank_) * slice, outgoing_ + (step & 1) * slice,
+                             slice_bytes, barriers_ + (step & 1), (warp + rank_) % Blocks);
     }
   }
-  __device__ void receive(Index step) const {
+  __device__ void receive(int step) const {
     std::uint64_t* barrier = barriers_ + (step & 1);
     ptx::mbarrier_wait(barrier, static_cast<unsigned>(step >> 1) & 1);
     // For step + 2, whose slices nobody can send before this block has sent step + 1.
     if (threadIdx.x == 0) ptx::mbarrier_arrive_expect(barrier, Blocks * slice_bytes);
   }
-  __device__ const Element* columns(Index step, int column) const {
+  __device__ const Element* columns(int step, int column) const {
     return arrived_ + (step & 1) * Blocks * slice + column / rows * slice + column % rows;
   }
   static constexpr __device__ int offset(int column, int sequence) {
@@ -109,6 +110,7 @@ class ClusterExchange {
   }
 
  private:
+  unsigned rank_ = 0;
   std::uint64_t* barriers_ = nullptr;
   Element* arrived_ = nullptr;
   Element* outgoing_ = nullptr;

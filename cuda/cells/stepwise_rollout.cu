@@ -30,7 +30,8 @@ void finish_forward_step(const RolloutArguments<T>& arguments, Index t) {
   for_each_element(arguments, [=] __device__(Index i) {
     const auto h = element<Direction::forward>(arguments, i);
     const Index place = t * arguments.batch * arguments.hidden_size;
-    h.finish(arguments, t, place, T{0}, h.load(arguments, t, place));
+    const auto input = load_input(h, arguments, t, place);
+    h.keep(arguments, t, place, T{0}, input, h.value(arguments, t, T{0}, input));
   });
 }
 
@@ -39,7 +40,8 @@ void finish_backward_step(const RolloutArguments<T>& arguments, Index t) {
   for_each_element(arguments, [=] __device__(Index i) {
     const auto g = element<Direction::backward>(arguments, i);
     const Index place = t * arguments.batch * arguments.hidden_size;
-    g.finish(arguments, t, place, T{0}, g.load(arguments, t, place));
+    const auto input = load_input(g, arguments, t, place);
+    g.keep(arguments, t, place, T{0}, input, g.value(arguments, t, T{0}, input));
   });
 }
 

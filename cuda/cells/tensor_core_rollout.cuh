@@ -163,7 +163,7 @@ __global__ void __launch_bounds__(tensor_core_threads, 1)
           Element(arguments, first_row + row_of(i), first_sequence + tile * 8 + sequence_of(i));
     }
   }
-  const auto publish = [&](Index step, int tile, const float(&x)[owned]) {
+  const auto publish = [&](int step, int tile, const float(&x)[owned]) {
 #pragma unroll
     for (int i = 0; i < owned; ++i)
       exchanges[tile].store(step, row_of(i), sequence_of(i), Operand::round(x[i]));
@@ -171,7 +171,7 @@ __global__ void __launch_bounds__(tensor_core_threads, 1)
   };
 
   /// (Q x)_row, or (Q^T x)_row, for this thread's elements of a tile.
-  const auto multiply = [&](Index step, int tile, float(&products)[owned]) {
+  const auto multiply = [&](int step, int tile, float(&products)[owned]) {
     // Two sums of each unit take turns: an instruction need not wait for the one before it.
     float sums[units][2][4] = {};
     const auto* const state = exchanges[tile].columns(step, half * half_columns) + Exchange::offset(0, g);
@@ -205,52 +205,61 @@ __global__ void __launch_bounds__(tensor_core_threads, 1)
     for (int i = 0; i < owned; ++i) products[i] += taken[i * static_cast<int>(warp_size)];
   };
 
-  // 3. Through time, as in persistent_rollout.
+  // 3. Through time, as in persistent_rollout; but inputs come into registers, a step before they are needed:
+  // a step is long, and shared memory full.
+  const int length = static_cast<int>(arguments.length);
+  const auto time = [&](int step) { return forward ? step : length - 1 - step; };
   const Index stride = (forward ? 1 : -1) * arguments.batch * n;
-  Index place = forward ? 0 : (arguments.length - 1) * arguments.batch * n;
-  const auto time = [&](Index step) { return forward ? step : arguments.length - 1 - step; };
+  Index place = forward ? 0 : (length - 1) * arguments.batch * n;
   typename Element::Input inputs[Tiles][owned];
-  const auto load_input = [&](Index step, Index from, int tile) {
-    for (int i = 0; i < owned; ++i) inputs[tile][i] = elements[tile][i].load(arguments, time(step), from);
+  const auto load_inputs = [&](int step, Index from, int tile) {
+#pragma unroll
+    for (int i = 0; i < owned; ++i)
+      inputs[tile][i] = load_input(elements[tile][i], arguments, time(step), from);
   };
-  const auto finish = [&](Index step, int tile, const float(&products)[owned], float(&values)[owned]) {
+  const auto finish = [&](int step, int number, int tile, const float(&products)[owned]) {
+    float values[owned];
+#pragma unroll
     for (int i = 0; i < owned; ++i) {
-      values[i] = elements[tile][i].finish(arguments, time(step), place, products[i], inputs[tile][i]);
+      values[i] = elements[tile][i].value(arguments, time(step), products[i], inputs[tile][i]);
     }
+    if (number < length) publish(number, tile, values);
+#pragma unroll
+    for (int i = 0; i < owned; ++i) {
+      elements[tile][i].keep(arguments, time(step), place, products[i], inputs[tile][i], values[i]);
+    }
+    load_inputs(step + 1, place + stride, tile);
   };
+
 #pragma unroll
   for (int tile = 0; tile < Tiles; ++tile) {
-    load_input(0, place, tile);
-    float values[owned];
+    load_inputs(0, place, tile);
     if constexpr (forward) {
+      float values[owned];
+#pragma unroll
       for (int i = 0; i < owned; ++i) values[i] = elements[tile][i].start(arguments);
+      publish(0, tile, values);
     } else {
-      finish(0, tile, {}, values);
-      load_input(1, place + stride, tile);
+      finish(0, 0, tile, {});
     }
-    publish(0, tile, values);
   }
-  for (Index step = 0; step < arguments.length; ++step) {
-    const bool is_last = step + 1 == arguments.length;
-    if constexpr (!forward) place += stride;
+  if constexpr (!forward) place += stride;
+  for (int number = 0; number < length; ++number, place += stride) {
+    const int step = forward ? number : number + 1;
 #pragma unroll
     for (int tile = 0; tile < Tiles; ++tile) {
-      float products[owned], values[owned];
-      exchanges[tile].receive(step);
-      multiply(step, tile, products);
-      if constexpr (forward) {
-        finish(step, tile, products, values);
-        load_input(step + 1, place + stride, tile);
-        if (!is_last) publish(step + 1, tile, values);
-      } else if (!is_last) {
-        finish(step + 1, tile, products, values);
-        load_input(step + 2, place + stride, tile);
-        publish(step + 1, tile, values);
-      } else {
-        for (int i = 0; i < owned; ++i) elements[tile][i].end(arguments, products[i]);
+      float products[owned];
+      exchanges[tile].receive(number);
+      multiply(number, tile, products);
+      if constexpr (!forward) {
+        if (step == length) {
+#pragma unroll
+          for (int i = 0; i < owned; ++i) elements[tile][i].end(arguments, products[i]);
+          continue;
+        }
       }
+      finish(step, number + 1, tile, products);
     }
-    if constexpr (forward) place += stride;
   }
   Exchange::end();
 }

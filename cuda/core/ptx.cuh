@@ -28,12 +28,6 @@ __device__ __forceinline__ unsigned cluster_rank() {
   return rank;
 }
 
-__device__ __forceinline__ unsigned cluster_size() {
-  unsigned size = 0;
-  ORTHORNN_HOPPER_ASM("mov.u32 %0, %%cluster_nctarank;" : "=r"(size));
-  return size;
-}
-
 /// A barrier of all threads of the cluster; what was written before is seen by everyone after.
 __device__ __forceinline__ void cluster_synchronize() {
   ORTHORNN_HOPPER_ASM("barrier.cluster.arrive.release.aligned;\n\tbarrier.cluster.wait.acquire.aligned;" ::
@@ -71,7 +65,7 @@ __device__ __forceinline__ void mbarrier_wait(std::uint64_t* barrier, unsigned p
   while (!done) {
     ORTHORNN_HOPPER_ASM(
         "{\n\t.reg .pred p;\n\t"
-        "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%1], %2;\n\t"
+        "mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n\t"
         "selp.u32 %0, 1, 0, p;\n\t}"
         : "=r"(done)
         : "r"(shared_address(barrier)), "r"(parity)
@@ -94,6 +88,23 @@ __device__ __forceinline__ void copy_bulk_to_rank(void* destination, const void*
 /// Makes what this thread wrote to shared memory visible to bulk copies that a thread starts after a barrier.
 __device__ __forceinline__ void fence_proxy_async() {
   ORTHORNN_HOPPER_ASM("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
+/// Starts copying 4, 8 or 16 bytes, aligned so, from global to shared memory.
+template <int Bytes>
+__device__ __forceinline__ void cp_async(void* shared, const void* global) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(shared_address(shared)), "l"(global),
+               "n"(Bytes)
+               : "memory");
+}
+
+/// Makes a group of the copies that this thread has started since the last one.
+__device__ __forceinline__ void cp_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+
+/// Waits for all groups of this thread but the last N.
+template <int N>
+__device__ __forceinline__ void cp_async_wait() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
 }
 
 /// d += a b for 16 x 16 by 16 x 8, by the whole warp: bfloat16 operands, float sums.

@@ -55,7 +55,7 @@ enum cudaLaunchAttributeID {
   cudaLaunchAttributePriority = 8
 };
 
-/// All zero: nobody but nvcc's ptxas knows them.
+/// All zero but the versions, 90: nobody but nvcc's ptxas knows them.
 struct cudaFuncAttributes {
   std::size_t sharedSizeBytes;
   std::size_t constSizeBytes;

@@ -55,8 +55,13 @@ void store_remote(float* address, float value, unsigned rank, ORTHORNN_EMULATED_
 /// Makes what was written to shared memory visible to bulk copies (fence.proxy.async.shared::cta).
 inline void fence_proxy_async() {}
 
-/// Begins a copy of 16 bytes from global into shared memory (cp.async).
-void cp_async_16(void* shared, const void* global, ORTHORNN_EMULATED_HERE);
+/// Begins a copy of 4, 8 or 16 bytes from global into shared memory (cp.async).
+void begin_copy(void* shared, const void* global, unsigned bytes, std::source_location where);
+template <int Bytes>
+void cp_async(void* shared, const void* global, ORTHORNN_EMULATED_HERE) {
+  static_assert(Bytes == 4 || Bytes == 8 || Bytes == 16);
+  begin_copy(shared, global, Bytes, where);
+}
 /// The copies begun since the last commit are one group (cp.async.commit_group).
 void cp_async_commit();
 /// Waits for all but the last `pending` groups (cp.async.wait_group).

@@ -61,9 +61,9 @@ __global__ void atomics_kernel(int* sum, unsigned* highest, unsigned long long* 
 __global__ void async_copy_kernel(const float* x, float* out, bool wait) {
   auto* buffer = reinterpret_cast<float*>(dynamic_shared_memory());
   const unsigned i = 4 * threadIdx.x;
-  orthornn::ptx::cp_async_16(buffer + i, x + i);
+  orthornn::ptx::cp_async<16>(buffer + i, x + i);
   orthornn::ptx::cp_async_commit();
-  orthornn::ptx::cp_async_16(buffer + 128 + i, x + 128 + i);
+  orthornn::ptx::cp_async<16>(buffer + 128 + i, x + 128 + i);
   orthornn::ptx::cp_async_commit();
   if (wait) orthornn::ptx::cp_async_wait<1>();
   __syncthreads();

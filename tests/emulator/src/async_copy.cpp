@@ -16,21 +16,21 @@ namespace {
 void perform_copies(Thread& thread, unsigned end) {
   std::erase_if(thread.copies, [end](const Thread::Copy& copy) {
     if (copy.group >= end) return false;
-    std::memcpy(copy.to, copy.from, 16);
+    std::memcpy(copy.to, copy.from, copy.bytes);
     return true;
   });
 }
 
 }  // namespace
 
-void cp_async_16(void* shared, const void* global, std::source_location where) {
-  const auto misaligned = [](const void* address) {
-    return reinterpret_cast<std::uintptr_t>(address) % 16 != 0;
+void begin_copy(void* shared, const void* global, unsigned bytes, std::source_location where) {
+  const auto misaligned = [bytes](const void* address) {
+    return reinterpret_cast<std::uintptr_t>(address) % bytes != 0;
   };
   if (misaligned(shared) || misaligned(global))
-    emulator::fail("cp_async_16 of what is not aligned to 16 bytes", where);
+    emulator::fail("cp_async of what is not aligned to its size", where);
   Thread& thread = *processor().current();
-  thread.copies.push_back({shared, global, thread.copy_group});
+  thread.copies.push_back({shared, global, bytes, thread.copy_group});
 }
 
 void cp_async_commit() {

@@ -104,6 +104,7 @@ cudaError_t cudaFuncSetAttribute(const void* function, cudaFuncAttribute attribu
 
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void*) {
   *attributes = {};
+  attributes->ptxVersion = attributes->binaryVersion = 90;  // as the device that device.cpp describes
   return cudaSuccess;
 }
 

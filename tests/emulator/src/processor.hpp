@@ -36,6 +36,7 @@ struct Thread {
   struct Copy {
     void* to;
     const void* from;
+    unsigned bytes;
     unsigned group;
   };
   std::vector<Copy> copies;

@@ -1,0 +1,56 @@
+#pragma once
+
+#include "cuda/cells/rollout_element.cuh"
+#include "cuda/core/ptx.cuh"
+
+namespace orthornn::cuda {
+
+/// What a persistent rollout reads in the next steps, on its way from device memory: fetched `Ahead` - 1
+/// steps before it is needed into shared memory, [Ahead][Groups][inputs][threads], where each thread finds
+/// what it asked for, without a barrier. Registers cannot be ahead by several steps: loads report in one
+/// order, so the oldest value would wait for the youngest load.
+template <class Element, int Ahead, int Groups, int Threads>
+class InputRing {
+ public:
+  static constexpr int inputs = Element::input_count;
+  static constexpr std::size_t shared_bytes = sizeof(float) * Ahead * Groups * inputs * Threads;
+  static_assert((Ahead & (Ahead - 1)) == 0, "slots are told apart by the last bits of the step");
+
+  explicit __device__ InputRing(unsigned char* memory)
+      : mine_(reinterpret_cast<float*>(memory) + threadIdx.x) {
+    // Elements that read nothing find zeros.
+    for (int i = 0; i < Ahead * Groups * inputs; ++i) mine_[i * Threads] = 0.0f;
+  }
+
+  /// Starts fetching for step `step`, which is time t at `place`; every step in its order.
+  __device__ void fetch(const RolloutArguments<float>& arguments, const Element (&elements)[Groups], int step,
+                        int t, Index place) const {
+#pragma unroll
+    for (int group = 0; group < Groups; ++group) {
+#pragma unroll
+      for (int i = 0; i < inputs; ++i) {
+        const float* from = elements[group].input(arguments, t, place, i);
+        if (from != nullptr) ptx::cp_async<sizeof(float)>(slot(step, group, i), from);
+      }
+    }
+    ptx::cp_async_commit();
+  }
+  /// What was fetched for the step before the last Ahead - 1 has arrived.
+  __device__ void wait() const { ptx::cp_async_wait<Ahead - 1>(); }
+  __device__ typename Element::Input take(const RolloutArguments<float>& arguments, const Element& element,
+                                          int step, int group, Index place) const {
+    float numbers[inputs];
+#pragma unroll
+    for (int i = 0; i < inputs; ++i) numbers[i] = *slot(step, group, i);
+    return element.input_of(arguments, place, numbers);
+  }
+
+ private:
+  __device__ float* slot(int step, int group, int i) const {
+    return mine_ + (((step & (Ahead - 1)) * Groups + group) * inputs + i) * Threads;
+  }
+
+  float* mine_;
+};
+
+}  // namespace orthornn::cuda
