@@ -11,8 +11,9 @@ elseif(NOT ORTHORNN_CUDA STREQUAL "OFF")
   find_package(CUDAToolkit ${oldest_cuda} QUIET)
   if(CMAKE_CUDA_COMPILER AND CUDAToolkit_FOUND)
     if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
-      # Ampere and newer, and Hopper with the instructions that only Hopper has.
-      set(CMAKE_CUDA_ARCHITECTURES 80 90a)
+      # Binaries for 8.0 and 9.0, and PTX that newer GPUs compile when they load it. Kernels over clusters have
+      # code from 9.0 on alone.
+      set(CMAKE_CUDA_ARCHITECTURES 80 90)
     endif()
     enable_language(CUDA)
     if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)

@@ -12,6 +12,8 @@ constexpr Index symbols_at_once = 16;
 // Columns of a block at least: fewer cost more partial sums than they save time.
 constexpr Index min_columns = 512;
 constexpr Index max_partial_sums = Index{1} << 24;
+// CUDA's limit.
+constexpr Index max_blocks_along_z = 65'535;
 
 /// The sums have numbers: total, signed total, symbol 0, 1, ..
 template <class T>
@@ -48,18 +50,18 @@ __device__ T sum_over_y(T x, T* shared) {
   return sum;
 }
 
-/// Block (i, j, k): columns of range i, rows of range j, symbols of range k; the first of these takes the
+/// Block (i, j, k): columns of range i, rows of range j, symbols of range first_range + k; range 0 takes the
 /// totals.
 template <class T>
-__global__ void partial_sums(Arguments<T> a) {
+__global__ void partial_sums(Arguments<T> a, Index first_range) {
   __shared__ T shared[threads];
   T* by_symbol = reinterpret_cast<T*>(dynamic_shared_memory());
   const unsigned thread = threadIdx.y * blockDim.x + threadIdx.x;
   const Index row = static_cast<Index>(blockIdx.y) * blockDim.x + threadIdx.x;
-  const Index first_symbol = blockIdx.z * symbols_at_once;
+  const Index first_symbol = (first_range + blockIdx.z) * symbols_at_once;
   const Index last_symbol =
       first_symbol + symbols_at_once < a.symbol_count ? first_symbol + symbols_at_once : a.symbol_count;
-  const bool totals = blockIdx.z == 0 && (a.total != nullptr || a.signed_total != nullptr);
+  const bool totals = first_symbol == 0 && (a.total != nullptr || a.signed_total != nullptr);
   for (Index k = first_symbol; k < last_symbol; ++k) by_symbol[(k - first_symbol) * threads + thread] = 0;
 
   T total = 0, signed_total = 0;
@@ -150,14 +152,16 @@ void sum_columns(TensorView<const T> g, const ColumnSums<T>& sums) {
   const unsigned blocks = blocks_for(columns, a.columns_of_block);
   a.partial = gpu.scratch<T>(static_cast<std::size_t>(blocks * a.sum_count * rows));
   const unsigned x = threads_along_rows(rows);
-  const unsigned symbol_blocks = std::max(1U, blocks_for(symbol_count, symbols_at_once));
+  const Index ranges = std::max(1U, blocks_for(symbol_count, symbols_at_once));
   const std::size_t shared =
       sizeof(T) * threads * static_cast<std::size_t>(std::min(symbol_count, symbols_at_once));
-  launch(gpu, partial_sums<T>,
-         {.grid = dim3(blocks, blocks_for(rows, x), symbol_blocks),
-          .block = dim3(x, threads / x),
-          .shared = shared},
-         a);
+  for (Index range = 0; range < ranges; range += max_blocks_along_z) {
+    const auto count = static_cast<unsigned>(std::min(max_blocks_along_z, ranges - range));
+    launch(
+        gpu, partial_sums<T>,
+        {.grid = dim3(blocks, blocks_for(rows, x), count), .block = dim3(x, threads / x), .shared = shared},
+        a, range);
+  }
   const unsigned final_x = std::min(x, 32U);
   launch(gpu, add_partial_sums<T>,
          {.grid = dim3(static_cast<unsigned>(a.sum_count), blocks_for(rows, final_x)),

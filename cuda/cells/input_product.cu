@@ -11,6 +11,38 @@ namespace {
 // Up to so many inputs, writing a once counts for more than tensor cores do.
 constexpr Index max_fused_inputs = 8;
 
+// Columns that a thread picks side by side: the symbols first, then what they point to, so that it waits for
+// memory twice and not twice a column.
+constexpr int columns_at_once = 4;
+
+/// out [.., N] <- columns [K, N] by symbols; threads as in for_each_entry.
+template <class T>
+__global__ void pick_columns_kernel(const T* __restrict__ columns, const std::int32_t* __restrict__ symbols,
+                                    T* __restrict__ out, Index rows, Index symbol_count, Index count,
+                                    FaultWord* faults) {
+  const Index row = static_cast<Index>(blockIdx.y) * blockDim.x + threadIdx.x;
+  if (row >= rows) return;
+  const Index first = static_cast<Index>(blockIdx.x) * blockDim.y * columns_at_once + threadIdx.y;
+  Index symbol[columns_at_once];
+  T picked[columns_at_once];
+#pragma unroll
+  for (int i = 0; i < columns_at_once; ++i) {
+    const Index column = first + i * blockDim.y;
+    symbol[i] = column < count ? symbols[column] : 0;
+  }
+#pragma unroll
+  for (int i = 0; i < columns_at_once; ++i) {
+    const bool known = symbol[i] >= 0 && symbol[i] < symbol_count;
+    picked[i] = known ? columns[symbol[i] * rows + row] : std::numeric_limits<T>::quiet_NaN();
+    if (!known && row == 0) report_fault(faults, Fault::symbol_out_of_range, first + i * blockDim.y);
+  }
+#pragma unroll
+  for (int i = 0; i < columns_at_once; ++i) {
+    const Index column = first + i * blockDim.y;
+    if (column < count) out[column * rows + row] = picked[i];
+  }
+}
+
 }  // namespace
 
 template <class T>
@@ -56,15 +88,14 @@ void pick_columns(TensorView<const T> weights, TensorView<const T> bias,
   for_each_entry(gpu, n, k, [=] __device__(Index row, Index symbol) {
     transposed[symbol * n + row] = w[row * k + symbol] + b[row];
   });
-  const std::int32_t* x = symbols.data();
-  T* out = a.data();
-  FaultWord* faults = gpu.faults();
-  for_each_entry(gpu, n, symbols.size(), [=] __device__(Index row, Index column) {
-    const Index symbol = x[column];
-    const bool known = symbol >= 0 && symbol < k;
-    if (!known && row == 0) report_fault(faults, Fault::symbol_out_of_range, column);
-    out[column * n + row] = known ? transposed[symbol * n + row] : std::numeric_limits<T>::quiet_NaN();
-  });
+  if (symbols.empty()) return;
+  constexpr unsigned threads = 256;
+  const unsigned x = threads_along_rows(n);
+  const unsigned y = threads / x;
+  launch(gpu, pick_columns_kernel<T>,
+         {.grid = dim3(blocks_for(symbols.size(), Index{y} * columns_at_once), blocks_for(n, x)),
+          .block = dim3(x, y)},
+         transposed, symbols.data(), a.data(), n, k, symbols.size(), gpu.faults());
 }
 
 void check_lengths(TensorView<const std::int32_t> lengths, Index most) {

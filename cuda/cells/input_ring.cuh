@@ -17,10 +17,7 @@ class InputRing {
   static_assert((Ahead & (Ahead - 1)) == 0, "slots are told apart by the last bits of the step");
 
   explicit __device__ InputRing(unsigned char* memory)
-      : mine_(reinterpret_cast<float*>(memory) + threadIdx.x) {
-    // Elements that read nothing find zeros.
-    for (int i = 0; i < Ahead * Groups * inputs; ++i) mine_[i * Threads] = 0.0f;
-  }
+      : mine_(reinterpret_cast<float*>(memory) + threadIdx.x) {}
 
   /// Starts fetching for step `step`, which is time t at `place`; every step in its order.
   __device__ void fetch(const RolloutArguments<float>& arguments, const Element (&elements)[Groups], int step,
@@ -30,7 +27,11 @@ class InputRing {
 #pragma unroll
       for (int i = 0; i < inputs; ++i) {
         const float* from = elements[group].input(arguments, t, place, i);
-        if (from != nullptr) ptx::cp_async<sizeof(float)>(slot(step, group, i), from);
+        if (from != nullptr) {
+          ptx::cp_async<sizeof(float)>(slot(step, group, i), from);
+        } else {
+          *slot(step, group, i) = 0.0f;
+        }
       }
     }
     ptx::cp_async_commit();

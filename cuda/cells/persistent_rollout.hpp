@@ -2,17 +2,12 @@
 // Rollouts that are one kernel: Q stays on chip, and the loop over time is inside.
 
 #include "cuda/cells/rollout_arguments.hpp"
+#include "cuda/orthogonal/largest_on_chip.hpp"
 #include "orthornn/core/precision.hpp"
 
 namespace orthornn::cuda {
 
-/// Q in the registers of one multiprocessor.
-inline constexpr Index largest_resident_size = 192;
-/// Q on the chips of a cluster of at most 8 multiprocessors.
-inline constexpr Index largest_cluster_size = 512;
-inline constexpr Index largest_bf16_cluster_size = 1024;
-
-/// Whether the GPU has thread-block clusters (compute capability 9.0).
+/// Whether the GPU has thread-block clusters (compute capability 9.0) with the shared memory that they need.
 bool has_clusters(Device device);
 /// Whether T and B N are small enough for the indices of these kernels.
 bool fits_persistent_rollout(Index length, Index batch, Index hidden_size);

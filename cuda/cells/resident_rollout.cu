@@ -39,7 +39,12 @@ void start_padded(Context& gpu, const RolloutArguments<float>& arguments, const 
 
 }  // namespace
 
-bool has_clusters(Device device) { return context(device).compute_capability() >= 90; }
+bool has_clusters(Device device) {
+  // What the largest of the cluster kernels asks for, in bfloat16 with two tiles.
+  constexpr std::size_t shared_memory = 224 << 10;
+  return context(device).code_capability() >= 90 &&
+         context(device).shared_memory_per_block() >= shared_memory;
+}
 
 bool fits_persistent_rollout(Index length, Index batch, Index hidden_size) {
   constexpr Index limit = Index{1} << 31;

@@ -12,7 +12,8 @@
 
 namespace orthornn {
 
-/// The stepwise loops: thousands of launches, which take the host longer than the GPU.
+/// The stepwise loops: thousands of launches, which take the host longer than the GPU. More than a graph
+/// should hold run directly.
 struct RecordedRollout {
   struct Loop {
     /// What it reads and writes, and how much of it: other numbers, another loop.
@@ -70,6 +71,9 @@ void step_backward(const Transition<T>& transition, const RolloutArguments<T>& a
   end_backward(arguments);
 }
 
+/// The caller's memory and sizes. What belongs to the transition and the cache is not among them: that moves
+/// by allocations alone, which RepeatedOperations notices; neither do a transition's precision and form
+/// change, and N is its own.
 template <class T>
 std::vector<std::uintptr_t> key_of(const Transition<T>& transition, const RolloutArguments<T>& a) {
   const auto address = [](const void* pointer) { return reinterpret_cast<std::uintptr_t>(pointer); };
@@ -97,16 +101,18 @@ void rollout(Direction direction, const Transition<T>& transition, RolloutWay wa
       return cluster_rollout(direction, arguments, q, transition.execution().precision);
     }
   }
-  if (!cache.recorded) cache.recorded = std::make_shared<RecordedRollout>(arguments.device);
   const bool forward = direction == Direction::forward;
+  const auto steps = [&] {
+    forward ? step_forward(transition, arguments, cache) : step_backward(transition, arguments, cache);
+  };
+  if (!recordable_rollout(transition, arguments.length, arguments.batch)) return steps();
+  if (!cache.recorded) cache.recorded = std::make_shared<RecordedRollout>(arguments.device);
   RecordedRollout::Loop& loop = forward ? cache.recorded->forward : cache.recorded->backward;
   if (auto key = key_of(transition, arguments); key != loop.key) {
     loop.operations.forget();
     loop.key = std::move(key);
   }
-  loop.operations.run([&] {
-    forward ? step_forward(transition, arguments, cache) : step_backward(transition, arguments, cache);
-  });
+  loop.operations.run(steps);
 }
 
 }  // namespace

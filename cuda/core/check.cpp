@@ -17,7 +17,9 @@ namespace {
 }  // namespace
 
 void check(cudaError_t status, std::source_location place) {
-  if (status != cudaSuccess) fail("CUDA", cudaGetErrorString(status), place);
+  if (status == cudaSuccess) return;
+  const char* advice = status == cudaErrorMemoryAllocation ? "; use a smaller batch or model" : "";
+  fail("CUDA", fmt::format("{}{}", cudaGetErrorString(status), advice).c_str(), place);
 }
 
 void check(cublasStatus_t status, std::source_location place) {

@@ -1,10 +1,16 @@
 #include "cuda/core/context.hpp"
 
-#include <map>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
 #include <mutex>
+#include <string>
+#include <utility>
 
 #include "cuda/core/check.hpp"
-#include "cuda/core/device.hpp"
+#include "cuda/core/code_capability.hpp"
+#include "orthornn/core/error.hpp"
 
 namespace orthornn::cuda {
 namespace {
@@ -13,15 +19,24 @@ namespace {
 // NVIDIA recommends for compute capability 9.0.
 constexpr std::size_t blas_workspace = std::size_t{32} << 20;
 
+// Scratch memory doubles as long as that wastes little.
+constexpr std::size_t scratch_that_doubles = std::size_t{64} << 20;
+
+std::string in_gigabytes(std::size_t bytes) {
+  return fmt::format("{:.2f} GB", static_cast<double>(bytes) * 1e-9);
+}
+
 }  // namespace
 
-Context::Context(int index) {
+Context::Context(int index) : index_(index) {
   check(cudaSetDevice(index));
   cudaDeviceProp properties{};
   check(cudaGetDeviceProperties(&properties, index));
   multiprocessors_ = properties.multiProcessorCount;
   compute_capability_ = 10 * properties.major + properties.minor;
+  code_capability_ = capability_of_loaded_code();
   shared_memory_per_block_ = properties.sharedMemPerBlockOptin;
+  total_memory_ = properties.totalGlobalMem;
   check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
   check(cublasCreate(&blas_));
   check(cublasSetStream(blas_, stream_));
@@ -30,21 +45,75 @@ Context::Context(int index) {
   check(cublasSetWorkspace(blas_, workspace, blas_workspace));
   check(cusolverDnCreate(&solver_));
   check(cusolverDnSetStream(solver_, stream_));
+  check(cusolverDnCreateParams(&solver_parameters_));
+  check(cudaEventCreateWithFlags(&reached_, cudaEventDisableTiming));
   check(cudaMalloc(reinterpret_cast<void**>(&faults_), sizeof(FaultWord)));
   check(cudaMallocHost(reinterpret_cast<void**>(&faults_on_host_), sizeof(FaultWord)));
   check(cudaMemsetAsync(faults_, 0xFF, sizeof(FaultWord), stream_));
 }
 
+void Context::refuse_allocating() const {
+  if (!is_recording()) return;
+  throw DeviceError(fmt::format(
+      "memory of cuda:{} was asked for while operations were recorded; run them directly once before, "
+      "with the same sizes",
+      index_));
+}
+
+void* Context::allocate(std::size_t bytes) {
+  refuse_allocating();
+  free_what_was_put_off();
+  void* memory = nullptr;
+  const cudaError_t status = cudaMalloc(&memory, bytes);
+  if (status == cudaErrorMemoryAllocation) {
+    cudaGetLastError();
+    throw DeviceError(fmt::format(
+        "out of memory on cuda:{}: {} more were needed, {} of {} are free; use a smaller batch or model",
+        index_, in_gigabytes(bytes), in_gigabytes(free_memory()), in_gigabytes(total_memory_)));
+  }
+  check(status);
+  ++memory_changes_;
+  return memory;
+}
+
+std::size_t Context::free_memory() const {
+  std::size_t free = 0, total = 0;
+  check(cudaMemGetInfo(&free, &total));
+  return free;
+}
+
+void Context::release(void* memory) noexcept {
+  try {
+    if (is_recording()) return put_off_.push_back(memory);
+  } catch (...) {
+    return;  // lost, with whatever made it so
+  }
+  free_what_was_put_off();
+  free(memory);
+}
+
+void Context::free(void* memory) noexcept {
+  // At the end of a process the driver may be gone already, and there is nobody to tell.
+  if (cudaFree(memory) != cudaSuccess) cudaGetLastError();
+  ++memory_changes_;
+}
+
+void Context::free_what_was_put_off() noexcept {
+  for (void* const memory : std::exchange(put_off_, {})) free(memory);
+}
+
 void* Context::scratch_bytes(std::size_t bytes) {
   if (bytes > scratch_size_) {
-    void* block = nullptr;
-    const std::size_t size = std::max(bytes, 2 * scratch_size_);
-    check(cudaMalloc(&block, size));
-    ++memory_changes;
-    scratch_blocks_.push_back(block);
+    refuse_allocating();
+    const std::size_t size =
+        scratch_size_ < scratch_that_doubles ? std::max(bytes, 2 * scratch_size_) : bytes;
+    if (scratch_ != nullptr) free(scratch_);
+    scratch_ = nullptr;
+    scratch_size_ = 0;
+    scratch_ = allocate(size);
     scratch_size_ = size;
   }
-  return scratch_blocks_.empty() ? nullptr : scratch_blocks_.back();
+  return scratch_;
 }
 
 void* Context::host_scratch(std::size_t bytes) {
@@ -52,7 +121,27 @@ void* Context::host_scratch(std::size_t bytes) {
   return host_scratch_.data();
 }
 
+void Context::refuse_waiting() const {
+  if (!is_recording()) return;
+  throw DeviceError(fmt::format("nothing may wait for cuda:{} while operations are recorded", index_));
+}
+
+void Context::wait() {
+  refuse_waiting();
+  check(cudaStreamSynchronize(stream_));
+}
+
+void Context::follow(Context& other) {
+  refuse_waiting();
+  other.refuse_waiting();
+  check(cudaSetDevice(other.index_));
+  check(cudaEventRecord(other.reached_, other.stream_));
+  check(cudaSetDevice(index_));
+  check(cudaStreamWaitEvent(stream_, other.reached_, 0));
+}
+
 void Context::synchronize() {
+  refuse_waiting();
   check(cudaMemcpyAsync(faults_on_host_, faults_, sizeof(FaultWord), cudaMemcpyDeviceToHost, stream_));
   check(cudaStreamSynchronize(stream_));
   if (*faults_on_host_ == no_fault) return;
@@ -67,15 +156,33 @@ bool Context::is_recording() const {
   return status != cudaStreamCaptureStatusNone;
 }
 
+namespace {
+
+struct Contexts {
+  std::mutex mutex;
+  std::map<int, std::unique_ptr<Context>> by_index;
+};
+
+/// Never destroyed: at the end of the process the driver may be gone before us.
+Contexts& contexts() {
+  static auto& instance = *new Contexts;
+  return instance;
+}
+
+}  // namespace
+
 Context& context(Device device) {
-  // Never destroyed: at the end of the process the driver may be gone before us.
-  static std::mutex mutex;
-  static auto& contexts = *new std::map<int, std::unique_ptr<Context>>;
   check(cudaSetDevice(device.index()));
-  const std::lock_guard lock(mutex);
-  std::unique_ptr<Context>& found = contexts[device.index()];
+  const std::lock_guard lock(contexts().mutex);
+  std::unique_ptr<Context>& found = contexts().by_index[device.index()];
   if (!found) found = std::make_unique<Context>(device.index());
   return *found;
+}
+
+Context* existing_context(Device device) noexcept {
+  const std::lock_guard lock(contexts().mutex);
+  const auto found = contexts().by_index.find(device.index());
+  return found == contexts().by_index.end() ? nullptr : found->second.get();
 }
 
 }  // namespace orthornn::cuda

@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <memory>
+#include <tuple>
 #include <vector>
 
 #include "cuda/core/fault.hpp"
@@ -26,50 +26,91 @@ class Context {
   cudaStream_t stream() const { return stream_; }
   cublasHandle_t blas() const { return blas_; }
   cusolverDnHandle_t solver() const { return solver_; }
+  /// The default algorithms, and what cuSOLVER keeps of them.
+  cusolverDnParams_t solver_parameters() const { return solver_parameters_; }
   int multiprocessors() const { return multiprocessors_; }
   /// Bytes of shared memory that a block may ask for.
   std::size_t shared_memory_per_block() const { return shared_memory_per_block_; }
   /// 90 for 9.0.
   int compute_capability() const { return compute_capability_; }
+  /// The same of the kernels that were loaded, which may have been compiled for an older GPU.
+  int code_capability() const { return code_capability_; }
+
+  /// Throws DeviceError, with what is free, when there is not so much memory, and while operations are
+  /// recorded.
+  void* allocate(std::size_t bytes);
+  /// While operations are recorded, which forbids it, it is put off.
+  void release(void* memory) noexcept;
+  /// As cudaMemGetInfo says.
+  std::size_t free_memory() const;
+  /// Allocations and releases so far.
+  std::uint64_t memory_changes() const { return memory_changes_; }
 
   /// Memory for the operation that asks, until the next one asks: operations on one stream never overlap.
-  /// Blocks that have become too small are kept, because a recorded graph may refer to them.
   template <class T>
   T* scratch(std::size_t count) {
     return static_cast<T*>(scratch_bytes(count * sizeof(T)));
   }
-  /// The same in host memory, for libraries that ask for it.
+  /// The same in host memory, for operations that wait for what they have it used by.
   void* host_scratch(std::size_t bytes);
 
   /// Where kernels say what they find wrong.
   FaultWord* faults() const { return faults_; }
-  /// Waits for the stream and throws what kernels have found wrong since the last time.
+  /// Waits for the stream and throws what kernels have found wrong since the last time; DeviceError while
+  /// operations are recorded.
   void synchronize();
+  /// Waits for the stream alone.
+  void wait();
+  /// Throws as these two while operations are recorded.
+  void refuse_waiting() const;
+  /// Lets what is enqueued on this stream from now on wait for what is enqueued on the other one.
+  void follow(Context& other);
   /// True while the stream is recorded into a graph, not run.
   bool is_recording() const;
 
-  std::uint64_t memory_changes = 0;
-  /// Clusters of each kernel that run at the same time: CUDA takes its time to say so.
-  std::map<const void*, int> active_clusters;
+  /// A kernel, the threads and the shared memory of its blocks, and the blocks of its clusters.
+  using ClusterShape = std::tuple<const void*, unsigned, std::size_t, unsigned>;
+  /// Clusters of this shape that run at the same time: what `count` finds, which CUDA takes its time for, the
+  /// first time.
+  template <class Count>
+  int active_clusters(const ClusterShape& shape, const Count& count) {
+    if (const auto found = active_clusters_.find(shape); found != active_clusters_.end())
+      return found->second;
+    return active_clusters_.emplace(shape, count()).first->second;
+  }
 
  private:
   void* scratch_bytes(std::size_t bytes);
+  void refuse_allocating() const;
+  void free(void* memory) noexcept;
+  void free_what_was_put_off() noexcept;
 
+  int index_;
   cudaStream_t stream_ = nullptr;
   cublasHandle_t blas_ = nullptr;
   cusolverDnHandle_t solver_ = nullptr;
+  cusolverDnParams_t solver_parameters_ = nullptr;
+  cudaEvent_t reached_ = nullptr;
   int multiprocessors_ = 0;
   int compute_capability_ = 0;
+  int code_capability_ = 0;
   std::size_t shared_memory_per_block_ = 0;
-  std::vector<void*> scratch_blocks_;
+  std::size_t total_memory_ = 0;
+  std::uint64_t memory_changes_ = 0;
+  /// Released while operations were recorded.
+  std::vector<void*> put_off_;
+  void* scratch_ = nullptr;
   std::size_t scratch_size_ = 0;
   std::vector<std::byte> host_scratch_;
   FaultWord* faults_ = nullptr;
   FaultWord* faults_on_host_ = nullptr;
+  std::map<ClusterShape, int> active_clusters_;
 };
 
 /// The context of a GPU, which becomes the calling thread's current one. Made at first use, kept to the end
 /// of the process.
 Context& context(Device device);
+/// The same if there is one already, as for those who give memory back; else null.
+Context* existing_context(Device device) noexcept;
 
 }  // namespace orthornn::cuda

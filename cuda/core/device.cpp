@@ -11,27 +11,32 @@ namespace {
 
 constexpr int oldest_capability = 80;
 
-std::string in_gigabytes(std::size_t bytes) {
-  return fmt::format("{:.2f} GB", static_cast<double>(bytes) * 1e-9);
-}
+/// 13000 is CUDA 13.0.
+std::string cuda_version(int number) { return fmt::format("{}.{}", number / 1000, number % 1000 / 10); }
 
 }  // namespace
 
 std::optional<std::string> unusable(int index) {
   int count = 0;
-  if (const cudaError_t status = cudaGetDeviceCount(&count); status != cudaSuccess) {
+  const auto words_of = [](cudaError_t status) {
     cudaGetLastError();
+    return fmt::format("CUDA says: {}", cudaGetErrorString(status));
+  };
+  if (const cudaError_t status = cudaGetDeviceCount(&count); status != cudaSuccess) {
+    const std::string words = words_of(status);
     if (status == cudaErrorInsufficientDriver) {
       return "the NVIDIA driver is missing or older than this build's CUDA needs; install a newer driver";
     }
-    if (status != cudaErrorNoDevice) return fmt::format("CUDA says: {}", cudaGetErrorString(status));
+    if (status != cudaErrorNoDevice) return words;
   }
   if (count == 0) return "this machine has no NVIDIA GPU";
   if (index < 0 || index >= count) {
     return fmt::format("there is no GPU {}; this machine has {}, counted from 0", index, count);
   }
   cudaDeviceProp properties{};
-  check(cudaGetDeviceProperties(&properties, index));
+  if (const cudaError_t status = cudaGetDeviceProperties(&properties, index); status != cudaSuccess) {
+    return words_of(status);
+  }
   if (10 * properties.major + properties.minor < oldest_capability) {
     return fmt::format("GPU {} ({}) has compute capability {}.{}; 8.0 or more is needed", index,
                        properties.name, properties.major, properties.minor);
@@ -39,35 +44,34 @@ std::optional<std::string> unusable(int index) {
   return std::nullopt;
 }
 
+DeviceProperties properties_of(Device device) {
+  cudaDeviceProp properties{};
+  check(cudaGetDeviceProperties(&properties, device.index()));
+  int clock_khz = 0, driver = 0, runtime = 0;
+  check(cudaDeviceGetAttribute(&clock_khz, cudaDevAttrClockRate, device.index()));
+  check(cudaDriverGetVersion(&driver));
+  check(cudaRuntimeGetVersion(&runtime));
+  return {.name = properties.name,
+          .compute_capability = fmt::format("{}.{}", properties.major, properties.minor),
+          .memory_bytes = properties.totalGlobalMem,
+          .multiprocessors = properties.multiProcessorCount,
+          .clock_mhz = clock_khz / 1000,
+          .driver_cuda = cuda_version(driver),
+          .cuda = cuda_version(runtime)};
+}
+
 void* allocate(Device device, std::size_t bytes) {
-  if (bytes == 0) return nullptr;
-  Context& gpu = context(device);
-  void* memory = nullptr;
-  const cudaError_t status = cudaMalloc(&memory, bytes);
-  if (status == cudaErrorMemoryAllocation) {
-    cudaGetLastError();
-    std::size_t free = 0, total = 0;
-    check(cudaMemGetInfo(&free, &total));
-    throw DeviceError(fmt::format(
-        "out of memory on {}: {} more were needed, {} of {} are free; use a smaller batch or model",
-        to_string(device), in_gigabytes(bytes), in_gigabytes(free), in_gigabytes(total)));
-  }
-  check(status);
-  ++gpu.memory_changes;
-  return memory;
+  return bytes == 0 ? nullptr : context(device).allocate(bytes);
 }
 
 void release(Device device, void* memory) noexcept {
   if (memory == nullptr) return;
-  // At the end of a process the driver may be gone already, and there is nobody to tell.
-  if (cudaSetDevice(device.index()) != cudaSuccess || cudaFree(memory) != cudaSuccess) {
-    cudaGetLastError();
-    return;
-  }
-  ++context(device).memory_changes;
+  if (Context* const gpu = existing_context(device)) gpu->release(memory);
 }
 
-std::uint64_t memory_changes(Device device) { return context(device).memory_changes; }
+std::size_t free_memory(Device device) { return context(device).free_memory(); }
+
+std::uint64_t memory_changes(Device device) { return context(device).memory_changes(); }
 
 void fill_zero(Device device, void* memory, std::size_t bytes) {
   if (bytes > 0) check(cudaMemsetAsync(memory, 0, bytes, context(device).stream()));
@@ -75,14 +79,24 @@ void fill_zero(Device device, void* memory, std::size_t bytes) {
 
 void copy_bytes(Device to_device, void* to, Device from_device, const void* from, std::size_t bytes) {
   if (bytes == 0) return;
-  Context& gpu = context(to_device.is_cuda() ? to_device : from_device);
   if (to_device.is_cuda() && from_device.is_cuda() && to_device != from_device) {
-    cuda::synchronize(from_device);
-    context(to_device);
+    Context& source = context(from_device);
+    Context& target = context(to_device);
+    target.follow(source);
+    check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, target.stream()));
+    source.follow(target);  // what is copied may be overwritten or freed there
+    return;
   }
+  Context& gpu = context(to_device.is_cuda() ? to_device : from_device);
+  if (to_device == from_device) {
+    return check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, gpu.stream()));
+  }
+  gpu.refuse_waiting();
   check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, gpu.stream()));
-  if (!to_device.is_cuda()) gpu.synchronize();
+  to_device.is_cuda() ? gpu.wait() : gpu.synchronize();
 }
+
+int code_capability(Device device) { return context(device).code_capability(); }
 
 void synchronize(Device device) { context(device).synchronize(); }
 

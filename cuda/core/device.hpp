@@ -14,16 +14,24 @@ namespace orthornn::cuda {
 /// Why GPU `index` cannot be used, as a sentence; nullopt when it can.
 std::optional<std::string> unusable(int index);
 
+DeviceProperties properties_of(Device device);
+
 /// Throws DeviceError, with what is free, when there is not so much memory.
 void* allocate(Device device, std::size_t bytes);
 void release(Device device, void* memory) noexcept;
+/// What cudaMalloc could still give, to whichever process.
+std::size_t free_memory(Device device);
 /// Counts allocations and releases: a recorded graph holds as long as the number stays the same.
 std::uint64_t memory_changes(Device device);
 
 void fill_zero(Device device, void* memory, std::size_t bytes);
-/// Between two GPUs' memories, or one and the host's. From the device to the host: waits, and throws as
-/// `synchronize`.
+/// Between two GPUs' memories, within one's, or to and from the host's, which waits, so that the host may go
+/// on with its memory; to the host throws as `synchronize`.
 void copy_bytes(Device to_device, void* to, Device from_device, const void* from, std::size_t bytes);
+
+/// 90 where the kernels that the device has loaded were compiled for compute capability 9.0; the device may
+/// be newer.
+int code_capability(Device device);
 
 void synchronize(Device device);
 void* stream_of(Device device);

@@ -1,11 +1,17 @@
 #include "cuda/core/graph.hpp"
 
+#include <atomic>
 #include <utility>
 
 #include "cuda/core/check.hpp"
 #include "cuda/core/context.hpp"
 
 namespace orthornn::cuda {
+namespace {
+
+std::atomic<std::uint64_t> launches{0};
+
+}  // namespace
 
 Graph::Graph(Graph&& other) noexcept
     : device_(other.device_), executable_(std::exchange(other.executable_, nullptr)) {}
@@ -48,7 +54,10 @@ void Graph::record(Device device, const std::function<void()>& operations) {
 
 void Graph::launch() const {
   check(cudaGraphLaunch(static_cast<cudaGraphExec_t>(executable_), context(device_).stream()));
+  ++launches;
 }
+
+std::uint64_t graph_launches() { return launches; }
 
 bool is_recording(Device device) { return context(device).is_recording(); }
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <cstddef>
+#include <cstdint>
 #include <functional>
 
 #include "orthornn/core/device.hpp"
@@ -27,6 +27,10 @@ class Graph {
   Device device_ = Device::cpu();
   void* executable_ = nullptr;
 };
+
+/// Graphs that were launched so far, on all devices: those who compare recorded operations with direct ones
+/// make sure of them.
+std::uint64_t graph_launches();
 
 /// True while operations are recorded, so that nothing may wait.
 bool is_recording(Device device);

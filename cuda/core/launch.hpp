@@ -17,13 +17,11 @@ struct LaunchShape {
   unsigned cluster = 1;
 };
 
-/// What a launch of `kernel` needs to be allowed and to be said: more shared memory than every GPU has,
+/// What a launch of a kernel needs to be allowed and to be said: more shared memory than every GPU has,
 /// clusters of more than eight blocks.
-template <class... Parameters>
-void permit(void (*kernel)(Parameters...), const LaunchShape& shape) {
+inline void permit(const void* function, const LaunchShape& shape) {
   constexpr std::size_t always_allowed = 48 << 10;
   constexpr unsigned portable_cluster = 8;
-  const void* function = reinterpret_cast<const void*>(kernel);
   if (shape.shared > always_allowed) {
     check(cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                static_cast<int>(shape.shared)));
@@ -54,24 +52,25 @@ inline cudaLaunchConfig_t launch_config(const LaunchShape& shape, cudaStream_t s
 template <class... Parameters, class... Arguments>
 void launch(const Context& gpu, void (*kernel)(Parameters...), const LaunchShape& shape,
             Arguments... arguments) {
-  permit(kernel, shape);
+  permit(reinterpret_cast<const void*>(kernel), shape);
   cudaLaunchAttribute attribute{};
   const cudaLaunchConfig_t config = launch_config(shape, gpu.stream(), attribute);
   check(cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...));
 }
 
-/// Clusters of this kernel that the GPU runs at the same time, always with the same shape.
+/// Clusters of this kernel and shape that the GPU runs at the same time.
 template <class... Parameters>
 int active_clusters(Context& gpu, void (*kernel)(Parameters...), const LaunchShape& shape) {
   const void* function = reinterpret_cast<const void*>(kernel);
-  const auto [place, is_new] = gpu.active_clusters.try_emplace(function, 0);
-  if (is_new) {
-    permit(kernel, shape);
+  const unsigned threads = shape.block.x * shape.block.y * shape.block.z;
+  return gpu.active_clusters({function, threads, shape.shared, shape.cluster}, [&] {
+    permit(function, shape);
     cudaLaunchAttribute attribute{};
     const cudaLaunchConfig_t config = launch_config(shape, gpu.stream(), attribute);
-    check(cudaOccupancyMaxActiveClusters(&place->second, function, &config));
-  }
-  return place->second;
+    int count = 0;
+    check(cudaOccupancyMaxActiveClusters(&count, function, &config));
+    return count;
+  });
 }
 
 constexpr unsigned blocks_for(Index count, Index per_block) {

@@ -70,6 +70,11 @@ void set_identity(MatrixView<T> matrix) {
 template <class T>
 void copy_matrix(MatrixView<const T> from, MatrixView<T> to) {
   if (to.rows == 0 || to.cols == 0) return;
+  if (from.stride == from.rows && to.stride == to.rows) {
+    const auto bytes = static_cast<std::size_t>(to.rows * to.cols) * sizeof(T);
+    return check(
+        cudaMemcpyAsync(to.data, from.data, bytes, cudaMemcpyDeviceToDevice, context(to.device).stream()));
+  }
   check(cudaMemcpy2DAsync(to.data, static_cast<std::size_t>(to.stride) * sizeof(T), from.data,
                           static_cast<std::size_t>(from.stride) * sizeof(T),
                           static_cast<std::size_t>(to.rows) * sizeof(T), static_cast<std::size_t>(to.cols),

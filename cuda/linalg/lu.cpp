@@ -7,31 +7,17 @@
 #include "cuda/linalg/elementwise.hpp"
 
 namespace orthornn::cuda {
-namespace {
-
-/// The default algorithms, and what cuSOLVER keeps of them.
-class Parameters {
- public:
-  Parameters() { check(cusolverDnCreateParams(&handle_)); }
-  ~Parameters() { cusolverDnDestroyParams(handle_); }
-  Parameters(const Parameters&) = delete;
-  Parameters& operator=(const Parameters&) = delete;
-  operator cusolverDnParams_t() const { return handle_; }
-
- private:
-  cusolverDnParams_t handle_ = nullptr;
-};
-
-}  // namespace
 
 template <class T>
 void invert_general(MatrixView<T> a, MatrixView<T> inverse, std::int64_t* pivots) {
   constexpr cudaDataType_t type = std::is_same_v<T, double> ? CUDA_R_64F : CUDA_R_32F;
   Context& gpu = context(a.device);
-  const Parameters parameters;
+  const cusolverDnParams_t parameters = gpu.solver_parameters();
   std::size_t on_device = 0, on_host = 0;
   check(cusolverDnXgetrf_bufferSize(gpu.solver(), parameters, a.rows, a.cols, type, a.data, a.stride, type,
                                     &on_device, &on_host));
+  // The last call may not be done with this memory.
+  if (on_host > 0) gpu.wait();
   // What it says of a singular matrix stays on the device unread, in front of its workspace: the inverse
   // tells as much.
   constexpr std::size_t aligned = 256;

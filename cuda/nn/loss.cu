@@ -130,7 +130,8 @@ __global__ void add_sums(const double* sums, Index count, double* value) {
   if (threadIdx.x == 0) *value = sum;
 }
 
-Index blocks_of(Index items) { return std::min<Index>(max_blocks, blocks_for(items, threads)); }
+/// One at least, for those who add nothing up.
+Index blocks_of(Index items) { return std::clamp<Index>(blocks_for(items, threads), 1, max_blocks); }
 
 }  // namespace
 

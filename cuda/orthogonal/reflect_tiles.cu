@@ -35,6 +35,7 @@ struct TileLayout {
   static constexpr int rows = rows_that_fit > 1 ? rows_that_fit : 1;
   static constexpr int staged_of_row = capacity / threads;
   static constexpr std::size_t shared_bytes = 2 * rows * capacity * sizeof(T);
+  static constexpr std::size_t all_shared_bytes = shared_bytes + 2 * warps_of_column * sizeof(T);
   static_assert(elements % width == 0 && capacity % threads == 0);
 };
 
@@ -197,17 +198,26 @@ __global__ void __launch_bounds__(Layout::threads) reflect_kernel(ReflectArgumen
   });
 }
 
-template <class T, int Lanes, int Elements>
-void launch_layout(const Context& gpu, const ReflectArguments<T>& arguments) {
-  using Layout = TileLayout<T, Lanes, Elements>;
-  launch(gpu, reflect_kernel<T, Layout>,
-         {.grid = blocks_for(arguments.columns, Layout::columns),
-          .block = Layout::threads,
-          .shared = Layout::shared_bytes},
-         arguments);
+/// body(layout) for the first layout that takes columns of `rows` on this GPU; false where none does.
+template <class T, class Body>
+bool with_layout(const Context& gpu, Index rows, const Body& body) {
+  const auto takes = [&](auto layout) {
+    using Layout = decltype(layout);
+    if (rows > Layout::capacity || Layout::all_shared_bytes > gpu.shared_memory_per_block()) return false;
+    body(layout);
+    return true;
+  };
+  return takes(TileLayout<T, 8, 8>()) || takes(TileLayout<T, 8, 16>()) || takes(TileLayout<T, 8, 24>()) ||
+         takes(TileLayout<T, 8, 32>()) || takes(TileLayout<T, 16, 32>()) || takes(TileLayout<T, 32, 32>()) ||
+         takes(TileLayout<T, 128, 32>()) || takes(TileLayout<T, 512, 16>());
 }
 
 }  // namespace
+
+template <class T>
+bool reflects_in_registers(Device device, Index rows) {
+  return with_layout<T>(context(device), rows, [](auto) {});
+}
 
 template <class T>
 void reflect_tiles(MatrixView<const T> u, ReflectionOrder order, MatrixView<const T> x, MatrixView<T> out,
@@ -228,17 +238,19 @@ void reflect_tiles(MatrixView<const T> u, ReflectionOrder order, MatrixView<cons
                                       .c = c.data + first,
                                       .c_step = ascending ? 1 : -1,
                                       .c_stride = c.stride};
-  if (u.rows <= 64) return launch_layout<T, 8, 8>(gpu, arguments);
-  if (u.rows <= 128) return launch_layout<T, 8, 16>(gpu, arguments);
-  if (u.rows <= 192) return launch_layout<T, 8, 24>(gpu, arguments);
-  if (u.rows <= 256) return launch_layout<T, 8, 32>(gpu, arguments);
-  if (u.rows <= 512) return launch_layout<T, 16, 32>(gpu, arguments);
-  if (u.rows <= 1024) return launch_layout<T, 32, 32>(gpu, arguments);
-  if (u.rows <= 4096) return launch_layout<T, 128, 32>(gpu, arguments);
-  if (u.rows <= 8192) return launch_layout<T, 512, 16>(gpu, arguments);
-  reflect_by_rank_one_updates<T>(u, order, x, out, c);
+  const bool launched = with_layout<T>(gpu, u.rows, [&](auto layout) {
+    using Layout = decltype(layout);
+    launch(gpu, reflect_kernel<T, Layout>,
+           {.grid = blocks_for(arguments.columns, Layout::columns),
+            .block = Layout::threads,
+            .shared = Layout::shared_bytes},
+           arguments);
+  });
+  if (!launched) reflect_by_rank_one_updates<T>(u, order, x, out, c);
 }
 
+template bool reflects_in_registers<float>(Device, Index);
+template bool reflects_in_registers<double>(Device, Index);
 template void reflect_tiles<float>(MatrixView<const float>, ReflectionOrder, MatrixView<const float>,
                                    MatrixView<float>, MatrixView<float>);
 template void reflect_tiles<double>(MatrixView<const double>, ReflectionOrder, MatrixView<const double>,

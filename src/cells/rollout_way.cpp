@@ -28,13 +28,18 @@ std::optional<std::string> obstacle(RolloutWay way, const Transition<T>& transit
                         : execution.precision == Precision::bf16 ? cuda::largest_bf16_cluster_size
                                                                  : cuda::largest_cluster_size;
   if (n > largest) {
-    return fmt::format("hidden size {} is above {}, the largest for {}", n, largest,
-                       name_of(execution.precision));
+    // The resident way computes in fp32 whatever the precision.
+    const std::string in_precision =
+        way == RolloutWay::cluster ? " in " + name_of(execution.precision) : std::string();
+    return fmt::format("hidden size {} is above {}, the largest{}", n, largest, in_precision);
   }
   if (!cuda::fits_persistent_rollout(length, batch, n))
     return "there are more than 2^31 steps or numbers in a step";
   return std::nullopt;
 }
+
+// More launches than this take a graph too long to make, and too much memory.
+constexpr Index most_recorded_launches = 100'000;
 
 }  // namespace
 
@@ -57,7 +62,16 @@ RolloutWay rollout_way(const Transition<T>& transition, Index length, Index batc
   return RolloutWay::stepwise;
 }
 
+template <class T>
+bool recordable_rollout(const Transition<T>& transition, Index length, Index batch) {
+  // One more finishes the step.
+  return length <= most_recorded_launches / (transition.launches_of_product() + 1) ||
+         rollout_way(transition, length, batch) != RolloutWay::stepwise;
+}
+
 template RolloutWay rollout_way<float>(const Transition<float>&, Index, Index);
 template RolloutWay rollout_way<double>(const Transition<double>&, Index, Index);
+template bool recordable_rollout<float>(const Transition<float>&, Index, Index);
+template bool recordable_rollout<double>(const Transition<double>&, Index, Index);
 
 }  // namespace orthornn

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstring>
+#include <fstream>
 #include <new>
 
 #include "core/back_end.hpp"
@@ -18,6 +19,15 @@ namespace {
 constexpr std::align_val_t alignment{64};
 
 std::atomic<int> chosen_threads{0};
+
+std::string processor_name() {
+  std::ifstream stream("/proc/cpuinfo");
+  for (std::string line; std::getline(stream, line);) {
+    const std::size_t colon = line.find(": ");
+    if (line.starts_with("model name") && colon != std::string::npos) return line.substr(colon + 2);
+  }
+  return "unknown processor";
+}
 
 }  // namespace
 
@@ -54,6 +64,22 @@ std::string to_string(Device device) {
 }
 
 bool built_with_cuda() { return has_cuda_bodies; }
+
+DeviceProperties properties_of(Device device) {
+  if constexpr (has_cuda_bodies) {
+    if (device.is_cuda()) return cuda::properties_of(device);
+  }
+  DeviceProperties properties;
+  properties.name = processor_name();
+  return properties;
+}
+
+std::string description(Device device) {
+  const DeviceProperties properties = properties_of(device);
+  if (!device.is_cuda()) return properties.name;
+  return fmt::format("{}, compute capability {}, {:.2f} GB", properties.name, properties.compute_capability,
+                     static_cast<double>(properties.memory_bytes) * 1e-9);
+}
 
 void synchronize(Device device) {
   if constexpr (has_cuda_bodies) {

@@ -128,9 +128,18 @@ void SequenceModel<T>::prepare() {
 }
 
 template <class T>
-bool SequenceModel<T>::recordable() const {
-  return std::all_of(cells_.begin(), cells_.end(),
-                     [](const auto& cell) { return cell->transition().recordable(); });
+const Shape& SequenceModel<T>::input_shape(const Batch& batch) const {
+  return std::holds_alternative<DenseInput>(options_.input) ? batch.features.shape() : batch.symbols.shape();
+}
+
+template <class T>
+bool SequenceModel<T>::recordable(const Batch& batch) const {
+  const Shape& shape = input_shape(batch);
+  if (shape.rank() < 2) return false;  // no batch, as it will be told
+  return std::all_of(cells_.begin(), cells_.end(), [&](const auto& cell) {
+    const Transition<T>& transition = cell->transition();
+    return transition.recordable() && recordable_rollout(transition, shape[0], shape[1]);
+  });
 }
 
 template <class T>
@@ -182,6 +191,7 @@ TensorView<const T> SequenceModel<T>::run(const Batch& batch, const ModelState<T
     throw ShapeError(fmt::format("{} initial states for {} cells", initial->size(), cells_.size()));
   }
   check_device(batch);
+  shapes_.reset();
   SequenceInput<T> input = first_input(batch);
   for (std::size_t i = 0; i < cells_.size(); ++i) {
     const TensorView<const T> h0 = initial ? (*initial)[i].view() : TensorView<const T>();
@@ -196,6 +206,7 @@ TensorView<const T> SequenceModel<T>::run(const Batch& batch, const ModelState<T
     outputs_.reserve({states.shape()[0], outputs});
   }
   readout_->forward(states, outputs_);
+  shapes_ = batch.shapes();
   return outputs_;
 }
 

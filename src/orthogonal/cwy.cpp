@@ -1,3 +1,6 @@
+#include "core/back_end.hpp"
+#include "cuda/core/device.hpp"
+#include "cuda/orthogonal/largest_on_chip.hpp"
 #include "linalg/elementwise.hpp"
 #include "linalg/gemm.hpp"
 #include "orthogonal/check_tensor.hpp"
@@ -143,11 +146,17 @@ class FactoredCwy final : public CwyTransition<T> {
 /// Operations a column, forward, backward and weight gradient: 6 N^2 dense, 12 N L + 2 L^2 factored.
 bool dense_is_cheaper(Index n, Index l) { return 6 * n * n <= 12 * n * l + 2 * l * l; }
 
-/// The rollouts of a GPU that keep Q on chip, which spares more than operations: no step reads it again.
+/// Whether a rollout of a GPU keeps Q on chip, which spares more than operations: no step reads it again.
 template <class T>
-bool stays_on_chip(Index n, Device device) {
-  constexpr Index largest = 1024;
-  return device.is_cuda() && std::is_same_v<T, float> && n <= largest;
+bool stays_on_chip(Index n, const Execution& execution) {
+  if constexpr (has_cuda_bodies && std::is_same_v<T, float>) {
+    if (!execution.device.is_cuda() || execution.rollout == RolloutWay::stepwise) return false;
+    if (n <= cuda::largest_resident_size) return true;
+    const Index largest =
+        execution.precision == Precision::bf16 ? cuda::largest_bf16_cluster_size : cuda::largest_cluster_size;
+    return n <= largest && cuda::code_capability(execution.device) >= cuda::cluster_capability;
+  }
+  return false;
 }
 
 }  // namespace
@@ -157,7 +166,7 @@ std::unique_ptr<Transition<T>> make_cwy(const Cwy& options, Index hidden_size, c
   const Index l = checked_reflections(options.reflections, hidden_size);
   const bool dense = options.form == ReflectionForm::dense ||
                      (options.form == ReflectionForm::automatic &&
-                      (stays_on_chip<T>(hidden_size, execution.device) || dense_is_cheaper(hidden_size, l)));
+                      (stays_on_chip<T>(hidden_size, execution) || dense_is_cheaper(hidden_size, l)));
   if (dense) return std::make_unique<DenseCwy<T>>(options, hidden_size, l, execution);
   return std::make_unique<FactoredCwy<T>>(options, hidden_size, l, execution);
 }

@@ -1,3 +1,5 @@
+#include "core/back_end.hpp"
+#include "cuda/orthogonal/reflect_tiles.hpp"
 #include "linalg/elementwise.hpp"
 #include "orthogonal/check_tensor.hpp"
 #include "orthogonal/factories.hpp"
@@ -51,6 +53,10 @@ class Householder : public ReflectionTransition<T> {
     return 2.0 * static_cast<double>(this->hidden_size() * this->reflections() * this->reflections());
   }
 
+ protected:
+  /// One for each reflection, and a copy before and a sum after them.
+  Index launches_of_rank_one_updates() const { return this->reflections() + 2; }
+
  private:
   Tensor<T> identity_, d_columns_, ignored_, z_, y_;
 };
@@ -63,6 +69,10 @@ class TiledHouseholder final : public Householder<T> {
   using Householder<T>::Householder;
 
   std::string form() const override { return "sequential"; }
+  bool recordable() const override { return in_registers(); }
+  Index launches_of_product() const override {
+    return in_registers() ? 1 : this->launches_of_rank_one_updates();
+  }
   Index coefficient_count() const override { return this->reflections(); }
 
   void backward_of_rollout(MatrixView<const T> g, MatrixView<const T> h, MatrixView<const T> z,
@@ -79,6 +89,16 @@ class TiledHouseholder final : public Householder<T> {
                               Precision) const override {
     reflect_tiles<T>(this->u(), ReflectionOrder::first_to_last, g, d, y);
   }
+
+ private:
+  /// Whether columns stay on chip through all reflections, as they do on the CPU.
+  bool in_registers() const {
+    if constexpr (has_cuda_bodies) {
+      const Device device = this->device();
+      if (device.is_cuda()) return cuda::reflects_in_registers<T>(device, this->hidden_size());
+    }
+    return true;
+  }
 };
 
 /// Every reflection is a rank-one update, forward and backward.
@@ -88,6 +108,8 @@ class RankOneHouseholder final : public Householder<T> {
   using Householder<T>::Householder;
 
   std::string form() const override { return "rank-one"; }
+  bool recordable() const override { return !this->device().is_cuda(); }
+  Index launches_of_product() const override { return this->launches_of_rank_one_updates(); }
   Index column_grain() const override { return this->all_columns; }
 
   void backward_of_rollout(MatrixView<const T> g, MatrixView<const T> h, MatrixView<const T>,

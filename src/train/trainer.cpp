@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 #include "core/back_end.hpp"
@@ -57,21 +56,15 @@ Evaluation evaluate(SequenceModel<float>& model, const Task& task) {
 
 /// What a training keeps on its GPU.
 struct Trainer::OnDevice {
-  using BatchShapes = std::array<Shape, 5>;
-
   Tensor<double> gradient_norm;
   Tensor<cuda::StepRecord> record;
   /// Forward and backward, where the model is recordable.
-  std::optional<RepeatedOperations> work;
-  BatchShapes batch_shapes;
+  RepeatedOperations work;
+  /// Of the batch that `work` was last.
+  Batch::Shapes batch_shapes;
 };
 
 namespace {
-
-std::array<Shape, 5> shapes_of(const Batch& batch) {
-  return {batch.symbols.shape(), batch.features.shape(), batch.lengths.shape(), batch.classes.shape(),
-          batch.values.shape()};
-}
 
 std::string not_finite(double loss, double gradient_norm) {
   return fmt::format("loss {}, gradient norm {}", loss, gradient_norm);
@@ -104,11 +97,10 @@ Trainer::Trainer(SequenceModel<float>& model, const Task& task, const TrainerOpt
   if constexpr (has_cuda_bodies) {
     const Device device = model.device();
     if (!device.is_cuda()) return;
-    on_device_ = std::make_unique<OnDevice>(
-        OnDevice{.gradient_norm = Tensor<double>(Shape{1}, device),
-                 .record = Tensor<cuda::StepRecord>(Shape{1}, device),
-                 .work = model.recordable() ? std::make_optional<RepeatedOperations>(device) : std::nullopt,
-                 .batch_shapes = {}});
+    on_device_ = std::make_unique<OnDevice>(OnDevice{.gradient_norm = Tensor<double>(Shape{1}, device),
+                                                     .record = Tensor<cuda::StepRecord>(Shape{1}, device),
+                                                     .work = RepeatedOperations(device),
+                                                     .batch_shapes = {}});
   }
 }
 
@@ -159,12 +151,13 @@ void Trainer::step_on_device(double schedule_factor) {
       model_.loss_and_gradient_of_prepared(batch_);
       clip_by_global_norm<float>(model_.parameters().gradients(), options_.clip, gpu.gradient_norm);
     };
-    if (gpu.work) {
-      if (const OnDevice::BatchShapes shapes = shapes_of(batch_); shapes != gpu.batch_shapes) {
-        gpu.work->forget();
-        gpu.batch_shapes = shapes;
+    if (model_.recordable(batch_)) {
+      // The model may have met other batches since, between the steps.
+      if (batch_.shapes() != gpu.batch_shapes || !model_.has_shapes_of(batch_)) {
+        gpu.work.forget();
+        gpu.batch_shapes = batch_.shapes();
       }
-      gpu.work->run(compute);
+      gpu.work.run(compute);
     } else {
       compute();
     }

@@ -3,7 +3,7 @@
 // every precision.
 
 #include <cmath>
-#include <optional>
+#include <vector>
 
 #include "orthornn/cells/rollout.hpp"
 #include "support/catch.hpp"
@@ -11,6 +11,7 @@
 #include "support/errors.hpp"
 #include "support/gpu.hpp"
 #include "support/random_tensor.hpp"
+#include "support/same_bits.hpp"
 #include "support/tolerances.hpp"
 
 namespace orthornn::testing {
@@ -231,9 +232,13 @@ TEST_CASE("a rollout over a cluster is the recurrence", "[cuda][rollout]") {
        {Sizes{1, 1, 1}, Sizes{7, 3, 2}, Sizes{193, 3, 5}, Sizes{256, 1, 4}, Sizes{500, 2, 3}}) {
     check_all(execution, sizes);
   }
-  // Every number of sequences a cluster that there is: 1, 2, 4, 6, 9, 12, 16, and several turns.
-  for (const Index batch : {31, 62, 124, 130, 186, 279, 372, 500}) {
+  // Every number of sequences a cluster that there is: 1, 2, 4, 6, 9, 12, 16, and several turns. An H200 runs
+  // 31 clusters of four blocks at a time, and 15 of eight.
+  for (const Index batch : {31, 62, 124, 186, 279, 372, 500}) {
     check_rollout(execution, {33, batch, 3}, Activation::modrelu, true, true);
+  }
+  for (const Index batch : {15, 30, 60, 90, 135, 180, 250}) {
+    check_rollout(execution, {260, batch, 4}, Activation::relu, true, true);
   }
 }
 
@@ -245,11 +250,15 @@ TEST_CASE("a rollout on tensor cores is the recurrence of rounded operands", "[c
     for (const Sizes& sizes : {Sizes{1, 1, 1}, Sizes{7, 3, 2}, Sizes{193, 9, 5}, Sizes{500, 3, 3}}) {
       check_all(execution, sizes);
     }
-    // One, two and three tiles of eight sequences, and several turns.
+    // One, two and three tiles of eight sequences, and several turns, over two blocks and over four.
     for (const Index batch : {31, 600, 1100, 1700}) {
       check_rollout(execution, {33, batch, 3}, Activation::modrelu, true, true);
     }
+    for (const Index batch : {100, 300, 600}) {
+      check_rollout(execution, {260, batch, 4}, Activation::relu, true, true);
+    }
   }
+  check_rollout({*device, Precision::bf16, RolloutWay::cluster}, {520, 130, 3}, Activation::abs, true, true);
   check_all({*device, Precision::bf16, RolloutWay::cluster}, {1000, 3, 2});
 }
 
@@ -281,27 +290,39 @@ TEST_CASE("a rollout repeated has the same bits, recorded or not", "[cuda][rollo
   const Sizes sizes{100, 9, 7};
   const Numbers<float> given = random_numbers(sizes, true, 5);
   for (const RolloutWay way : {RolloutWay::resident, RolloutWay::cluster, RolloutWay::stepwise}) {
-    for (const Precision precision : {Precision::fp32, Precision::bf16}) {
-      const Execution execution{*device, precision, way};
-      const auto transition = make_transition<float>(Unconstrained{}, sizes.n, execution);
+    for (const Precision precision : {Precision::fp32, Precision::tf32, Precision::bf16}) {
+      const auto transition = make_transition<float>(Unconstrained{}, sizes.n, {*device, precision, way});
       const Tensor<float> q = given.q.copy(*device), bias = given.modrelu_bias.copy(*device);
+      const Tensor<float> d_h_last = given.d_h_last.copy(*device);
       const Tensor<std::int32_t> lengths = given.lengths.copy(*device);
       transition->prepare(q);
       RolloutCache<float> cache;
       Tensor<float> states = given.states.copy(*device), h_last(given.h_last.shape(), *device);
-      std::optional<Tensor<float>> first;
+      Tensor<float> d_states = given.d_states.copy(*device), d_h0(given.d_h0.shape(), *device);
+      std::vector<Tensor<float>> first;
       // Directly, recorded, and from the recording.
       for (int i = 0; i < 4; ++i) {
         copy<float>(given.states, states);
+        copy<float>(given.d_states, d_states);
         rollout_forward<float>(*transition, Activation::modrelu, bias, lengths, states, h_last, cache);
-        Tensor<float> result = states.copy(Device::cpu());
-        if (!first) {
-          first = std::move(result);
-        } else {
-          CHECK(equal(result, *first));
-        }
+        rollout_backward<float>(*transition, Activation::modrelu, lengths, states, d_h_last, d_states, d_h0,
+                                cache);
+        std::vector<Tensor<float>> results;
+        for (const Tensor<float>* x : {&states, &h_last, &d_states, &d_h0})
+          results.push_back(x->copy(Device::cpu()));
+        if (i == 0) first = std::move(results);
+        for (std::size_t k = 0; i > 0 && k < first.size(); ++k) CHECK(same_bits(results[k], first[k]));
       }
     }
+  }
+}
+
+TEST_CASE("a long rollout over clusters loses nobody on the way", "[cuda][rollout]") {
+  const auto device = gpu();
+  if (!device) return;
+  // Many phases of every barrier, in a few clusters of which each goes at its own pace.
+  for (const Precision precision : {Precision::fp32, Precision::tf32, Precision::bf16}) {
+    check_rollout({*device, precision, RolloutWay::cluster}, {40, 3, 300}, Activation::tanh, false, true);
   }
 }
 

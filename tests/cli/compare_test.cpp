@@ -266,7 +266,7 @@ TEST_CASE("bench compare refuses what it cannot compare, before it measures", "[
   refused({"--limit", "nan"}, 2, {"--limit", "nan"});
   refused({"--length", "0"}, 2, {"--length", "0"});
   refused({"--device", "tpu"}, 2, {"--device", "tpu"});
-  refused({"--device", "cuda"}, 1, {"cuda", "CPU-only"});
+  refused({"--device", "cuda"}, 1, {"device cuda was asked for", "--device cpu"});
   std::ofstream(folder / "file") << "text";
   refused({"--out", "file"}, 1, {"file", "--out"});
   CHECK(content(folder / "file") == "text");

@@ -34,8 +34,9 @@ TEST_CASE("eval gives the metrics on held-out data", "[cli][eval]") {
   check_success(run(train_copying(folder / "run", {"--steps", "3", "--seed", "5"})));
   const std::string model = folder / "run/model.h5";
   const Json json = json_of({"eval", model});
-  CHECK(keys(json) == std::vector<std::string>{"accuracy", "baseline", "cross_entropy", "device", "model",
-                                               "orthogonality_error", "solved", "steps", "task"});
+  CHECK(keys(json) == std::vector<std::string>{"accuracy", "baseline", "cells", "cross_entropy", "device",
+                                               "model", "orthogonality_error", "precision", "processor",
+                                               "solved", "steps", "task", "threads"});
   CHECK(json["model"] == model);
   CHECK(json["task"] == "copying");
   CHECK(json["steps"] == 3);

@@ -51,22 +51,31 @@ const Help helps[] = {
       "--seed",
       "--until-solved",
       "--precision",
+      "--rollout",
+      "--verbose",
       "--out",
       "--resume",
       "--log-every",
       "--eval-every",
       "--save-every"}},
-    {{"eval"}, {"model", "--data", "--json", "--device", "--threads"}},
-    {{"predict"}, {"model", "input", "-o,--output", "--device", "--threads"}},
+    {{"eval"},
+     {"model", "--data", "--json", "--verbose", "--device", "--threads", "--precision", "--rollout"}},
+    {{"predict"},
+     {"model", "input", "-o,--output", "--verbose", "--device", "--threads", "--precision", "--rollout"}},
     {{"inspect"}, {"model", "--json"}},
     {{"bench", "rollout"},
      {"--cells", "--hidden", "--reflections", "--batch", "--length", "--activation", "--samples", "--device",
-      "--threads", "--json"}},
+      "--threads", "--precision", "--rollout", "--json"}},
     {{"bench", "prepare"},
      {"--cells", "--hidden", "--reflections", "--samples", "--device", "--threads", "--json"}},
     {{"bench", "compare"},
      {"--hidden", "--reflections", "--batch", "--length", "--samples", "--limit", "--device", "--threads",
-      "--out", "--json"}},
+      "--precision", "--rollout", "--verbose", "--out", "--json"}},
+    {{"bench", "train"},
+     {"task",      "--delay",        "--length",         "--permuted",  "--permutation-seed", "--data",
+      "--cell",    "--hidden",       "--reflections",    "--layers",    "--activation",       "--init",
+      "--form",    "--input-matrix", "--negative-signs", "--batch",     "--optimizer",        "--seed",
+      "--samples", "--device",       "--threads",        "--precision", "--rollout",          "--json"}},
     {{"report"}, {"runs", "--out"}}};
 
 /// Each entry of a help: its name, and the explanation beside it or in the next line.
@@ -237,16 +246,57 @@ TEST_CASE("a name with a line break makes no second line", "[cli][usage]") {
   check_refused(run({"train", "first\nsecond"}), 2, {"first second"});
 }
 
-TEST_CASE("asking for cuda in a CPU-only build is one clear line", "[cli][usage]") {
+TEST_CASE("asking for cuda where there is no GPU is one clear line", "[cli][usage]") {
   const TemporaryFolder folder;
   check_success(run(train_copying(folder / "run", {"--steps", "1", "--device", "auto"})));
   const std::string model = folder / "run/model.h5";
   check_refused(run(train_copying(folder / "other", {"--steps", "1", "--device", "cuda"})), 1,
-                {"cuda", "CPU-only"});
+                {"device cuda was asked for", "--device cpu"});
   CHECK_FALSE(fs::exists(folder / "other"));
-  check_refused(run({"eval", model, "--device", "cuda"}), 1, {"cuda", "CPU-only"});
+  check_refused(run({"eval", model, "--device", "cuda"}), 1, {"device cuda was asked for", "--device cpu"});
   check_refused(run({"predict", model, model, "-o", (folder / "o.h5").string(), "--device", "cuda"}), 1,
-                {"cuda", "CPU-only"});
+                {"device cuda was asked for", "--device cpu"});
+}
+
+TEST_CASE("what only a GPU has is refused on the CPU, in one clear line", "[cli][usage]") {
+  const TemporaryFolder folder;
+  check_success(run(train_copying(folder / "run", {"--steps", "1"})));
+  const std::string model = folder / "run/model.h5";
+  const Arguments commands[] = {train_copying(folder / "other"),
+                                {"eval", model},
+                                {"predict", model, model, "-o", (folder / "o.h5").string()},
+                                {"bench", "rollout"},
+                                {"bench", "train", "copying"},
+                                {"bench", "compare"}};
+  for (const Arguments& command : commands) {
+    CAPTURE(command);
+    for (const char* device : {"cpu", "auto"}) {
+      const Arguments there = {"--device", device};
+      check_refused(run(command + there + Arguments{"--precision", "tf32"}), 2,
+                    {"--precision tf32", "--precision fp32", "--device cuda"});
+      check_refused(run(command + there + Arguments{"--rollout", "cluster"}), 2,
+                    {"--rollout cluster", "--rollout automatic", "--device cuda"});
+    }
+  }
+  CHECK_FALSE(fs::exists(folder / "other"));
+  check_refused(run({"bench", "prepare", "--precision", "bf16"}), 2, {"--precision"});
+  check_refused(run({"eval", model, "--rollout", "fast"}), 2, {"--rollout", "fast", "stepwise"});
+}
+
+TEST_CASE("the option --verbose says how each cell's recurrence is computed", "[cli][usage]") {
+  const TemporaryFolder folder;
+  const std::string how = ", dense form, N = 8, stepwise rollout of 23 steps and 4 sequences on cpu (";
+  const ProgramResult trained =
+      run(train_copying(folder / "run", {"--steps", "1", "--layers", "2", "--verbose"}));
+  check_success(trained);
+  const std::string model = folder / "run/model.h5";
+  for (const std::string& output : {trained.output, run({"eval", model, "--verbose"}).output}) {
+    CHECK_THAT(output, contains("\nrecurrence 1: cwy" + how));
+    CHECK_THAT(output, contains("recurrence 0: cwy" + how));
+    CHECK_THAT(output, contains("), fp32\n"));
+  }
+  CHECK_THAT(run({"eval", model}).output, !contains("recurrence"));
+  CHECK_THAT(content(folder / "run/config.toml"), !contains("verbose"));
 }
 
 // AddressSanitizer's allocator ends the program in place of throwing.

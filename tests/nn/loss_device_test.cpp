@@ -96,3 +96,15 @@ TEST_CASE("what a GPU finds wrong with targets is thrown when somebody waits", "
   CHECK_THROWS_AS(synchronize(*device), ValueError);
   CHECK(std::isnan(value.copy(Device::cpu())(0)));
 }
+
+TEST_CASE("losses of nothing on a GPU are those of the CPU", "[cuda]") {
+  const auto device = gpu();
+  if (!device) return;
+  for (const Device where : {Device::cpu(), *device}) {
+    CAPTURE(to_string(where));
+    Tensor<float> outputs(Shape{0, 3}, where);
+    CHECK_THROWS_WITH(softmax_cross_entropy<float>(outputs, Tensor<std::int32_t>(Shape{0}, where)),
+                      contains("no target counts"));
+    CHECK(std::isnan(mean_squared_error<float>(outputs, Tensor<float>(Shape{0, 3}, where))));
+  }
+}

@@ -129,3 +129,24 @@ TEST_CASE("a model on a GPU says what does not fit, at once or when somebody wai
   batch.lengths = mixed_lengths(4, 3);
   CHECK_THROWS_AS(reader.forward(batch.copy(*device)), ShapeError);
 }
+
+TEST_CASE("a graph holds a model's step unless it waits or is very long", "[cuda]") {
+  const auto device = gpu();
+  if (!device) return;
+  const auto recordable = [&](const TransitionOptions& transition, RolloutWay way, Index length) {
+    const SequenceModel<float> model(Execution(*device, Precision::fp32, way),
+                                     {OneHot{3}, {smooth_cell(8, transition)}, EveryStep{2}});
+    Batch batch(*device);
+    batch.symbols.resize({length, 1});
+    return model.recordable(batch);
+  };
+  const Cwy dense{.form = ReflectionForm::dense};
+  CHECK(recordable(dense, RolloutWay::automatic, 1'000'000));
+  // Four launches a step.
+  CHECK(recordable(dense, RolloutWay::stepwise, 25'000));
+  CHECK_FALSE(recordable(dense, RolloutWay::stepwise, 25'001));
+  CHECK(recordable(HouseholderProduct{}, RolloutWay::stepwise, 50'000));
+  CHECK_FALSE(recordable(HouseholderProduct{}, RolloutWay::stepwise, 50'001));
+  CHECK_FALSE(recordable(HouseholderProduct{.rank_one_updates = true}, RolloutWay::stepwise, 1));
+  CHECK_FALSE(recordable(ScaledCayley{}, RolloutWay::automatic, 1));
+}

@@ -52,6 +52,18 @@ inline double with_kinks(double bound, Index arguments) {
   return static_cast<double>(arguments) * bound < 0.01 ? bound : std::max(bound, 4 * std::sqrt(bound));
 }
 
+// Training on a GPU beside the CPU, in float, sums in other orders.
+
+/// The same parameters: the loss is a mean over T B terms, whose errors are those of T steps of about 10, and
+/// cancel.
+inline constexpr double loss_elsewhere = 1e-5;
+/// After up to ten updates. Adam divides by what may be small, so an entry whose gradient is all rounding
+/// errors (1e-7) moves by a whole learning rate (1e-2), either way: one in a hundred of them makes a relative
+/// error of 1e-4, and updates add up. A wrong update is an error of the updates' size, 1e-2 and more.
+inline constexpr double trained_elsewhere = 1e-3;
+/// The gradient is less smooth than the loss.
+inline constexpr double gradient_trained_elsewhere = 1e-2;
+
 // |I - Q^T Q|_1 / (N eps) in float.
 
 /// Random reflection vectors: about 1 for every form.

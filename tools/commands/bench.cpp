@@ -5,7 +5,10 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "commands/bench_train.hpp"
 #include "commands/compare.hpp"
+#include "commands/cudnn_rnn.hpp"
+#include "commands/machine.hpp"
 #include "commands/measured_transition.hpp"
 #include "commands/program.hpp"
 #include "commands/timing.hpp"
@@ -18,15 +21,23 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 struct BenchSettings {
-  std::vector<std::string> cells = {"cwy", "householder", "householder-rank-one", "free"};
+  std::vector<std::string> cells;
   std::vector<Index> hidden = {128, 190, 512};
   std::vector<Index> reflections = {0};
   Index batch = 128;
   Index length = 100;
   std::string activation = "modrelu";
-  int samples = 5;
+  int samples = 0;
   MachineOptions machine;
   std::string json;
+
+  /// What was left out and depends on the device.
+  void complete(Device device, bool rollout) {
+    if (samples == 0) samples = default_samples(device);
+    if (!cells.empty()) return;
+    cells = {"cwy", "householder", "householder-rank-one", "free"};
+    if (rollout && has_cudnn && device.is_cuda()) cells.emplace_back(cudnn_cell);
+  }
 };
 
 /// Eigen's product of N x N by N x B floats, what the machine's GEMM does for the shape of a recurrent step.
@@ -44,7 +55,7 @@ class EigenProduct {
     const double flops = 2.0 * static_cast<double>(n * n * batch);
     // At most so many that tiny matrices, which Eigen multiplies slowly, do not take seconds.
     const int repeats = static_cast<int>(std::clamp(5e9 / flops, 1.0, 5000.0));
-    const double time = milliseconds([&] {
+    const double time = milliseconds(Device::cpu(), [&] {
       parallel_for(batch, 4, [&](Index first, Index last) {
         using Matrix = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic>;
         const Eigen::Map<const Matrix> left(q_.data(), n, n);
@@ -60,12 +71,34 @@ class EigenProduct {
   Tensor<float> q_, h_, product_;
 };
 
+/// Which columns a table has.
+struct Columns {
+  bool rollout;
+  /// The way of the rollout and its time a step. What the CPU has in their place, the share of the machine's
+  /// GEMM, says nothing of a GPU, where steps wait for one another more than they compute.
+  bool gpu;
+
+  bool gemm() const { return rollout && !gpu; }
+  bool steps() const { return rollout && gpu; }
+};
+
+void print_head(const Columns& columns) {
+  fmt::print("\n{:<21} {:<10}", "cell", "form");
+  if (columns.steps()) fmt::print(" {:<23}", "rollout");
+  fmt::print(" {:>5} {:>5} {:>11} {:>11} {:>11}", "N", "L", "forward ms", "backward ms", "total ms");
+  if (columns.steps()) fmt::print(" {:>8}", "us/step");
+  if (columns.rollout) fmt::print(" {:>8}", "GFLOP/s");
+  if (columns.gemm()) fmt::print(" {:>8} {:>8}", "GEMM", "share");
+  fmt::print("\n");
+}
+
 /// Times one cell and prints its row as soon as it is known.
-Json measure(MeasuredTransition& measured, const BenchSettings& settings, Device device, bool rollout) {
+Json measure(Measured& measured, const BenchSettings& settings, const Execution& execution,
+             const Columns& columns) {
   std::optional<EigenProduct> product;
-  if (rollout) product.emplace(measured.transition().hidden_size(), settings.batch);
+  if (columns.gemm()) product.emplace(measured.hidden_size(), settings.batch);
   std::vector<double> forward, backward, total, gemm, share;
-  measured.run();  // the first run takes memory and warms the caches
+  for (int i = 0; i < warm_up_runs(execution.device); ++i) measured.run();
   if (product) product->gflops();
   for (int i = 0; i < settings.samples; ++i) {
     const Sample sample = measured.run();
@@ -77,37 +110,43 @@ Json measure(MeasuredTransition& measured, const BenchSettings& settings, Device
     gemm.push_back(product->gflops());
     share.push_back(measured.flops() / total.back() * 1e-6 / gemm.back());
   }
-  fmt::print("{:<21} {:<10} {:>5} {:>5} {:>11.3f} {:>11.3f} {:>11.3f}", measured.cell().name,
-             measured.transition().form(), measured.transition().hidden_size(), measured.reflections(),
-             median(forward), median(backward), median(total));
-  const double gflops = measured.flops() / median(total) * 1e-6;
-  if (product) fmt::print(" {:>8.1f} {:>8.1f} {:>6.0f} %", gflops, median(gemm), 100 * median(share));
-  fmt::print("\n");
-  std::fflush(stdout);
-  Json json = {{"benchmark", rollout ? "rollout" : "prepare"},
-               {"cell", measured.cell().name},
-               {"form", measured.transition().form()},
-               {"hidden", measured.transition().hidden_size()},
+  Json json = {{"benchmark", columns.rollout ? "rollout" : "prepare"},
+               {"cell", measured.cell()},
+               {"form", measured.form()},
+               {"hidden", measured.hidden_size()},
                {"reflections", measured.reflections()},
-               {"batch", rollout ? settings.batch : 0},
-               {"length", rollout ? settings.length : 0},
-               {"device", to_string(device)},
-               {"precision", "fp32"},
-               {"threads", thread_count()},
-               {"forward_ms", median(forward)},
-               {"backward_ms", median(backward)},
-               {"total_ms", median(total)},
-               {"forward_samples_ms", forward},
-               {"backward_samples_ms", backward},
-               {"total_samples_ms", total}};
-  if (rollout) {
+               {"batch", columns.rollout ? settings.batch : 0},
+               {"length", columns.rollout ? settings.length : 0}};
+  json.update(measured.details());
+  json.update(machine_fields(execution));
+  json["forward_ms"] = median(forward);
+  json["backward_ms"] = median(backward);
+  json["total_ms"] = median(total);
+  json["forward_samples_ms"] = forward;
+  json["backward_samples_ms"] = backward;
+  json["total_samples_ms"] = total;
+
+  fmt::print("{:<21} {:<10}", measured.cell(), measured.form());
+  if (columns.steps()) fmt::print(" {:<23}", json["rollout"].get<std::string>());
+  fmt::print(" {:>5} {:>5} {:>11.3f} {:>11.3f} {:>11.3f}", measured.hidden_size(), measured.reflections(),
+             median(forward), median(backward), median(total));
+  if (columns.rollout) {
+    const double step = median(total) * 1e3 / static_cast<double>(settings.length);
+    const double gflops = measured.flops() / median(total) * 1e-6;
+    json["step_us"] = step;
     json["gflop"] = measured.flops() * 1e-9;
     json["gflops"] = gflops;
+    if (columns.steps()) fmt::print(" {:>8.3f}", step);
+    fmt::print(" {:>8.1f}", gflops);
+  }
+  if (product) {
     json["gemm_gflops"] = median(gemm);
     json["share_of_gemm"] = median(share);
     json["gemm_samples_gflops"] = gemm;
-    json["activation"] = settings.activation;
+    fmt::print(" {:>8.1f} {:>6.0f} %", median(gemm), 100 * median(share));
   }
+  fmt::print("\n");
+  std::fflush(stdout);
   return json;
 }
 
@@ -142,8 +181,22 @@ void print_gains(const Json& results) {
   }
 }
 
-int bench(const BenchSettings& settings, bool rollout) {
-  const Device device = settings.machine.apply();
+/// One of the cells at one size, in device memory.
+std::unique_ptr<Measured> make_measured(const BenchSettings& settings, const std::string& name, Index hidden,
+                                        Index reflections, const Execution& execution, bool rollout) {
+  if constexpr (has_cudnn) {
+    if (name == cudnn_cell) return make_cudnn_rnn(execution, hidden, settings.length, settings.batch);
+  }
+  const BenchCell& cell = bench_cell(name);
+  if (!rollout) return std::make_unique<MeasuredPrepare>(cell, hidden, reflections, execution);
+  return std::make_unique<MeasuredRollout>(cell, hidden, reflections, settings.length, settings.batch,
+                                           parse_activation(settings.activation), execution);
+}
+
+int bench(BenchSettings& settings, bool rollout) {
+  const Execution execution = settings.machine.apply();
+  settings.complete(execution.device, rollout);
+  const Columns columns{.rollout = rollout, .gpu = execution.device.is_cuda()};
   if (rollout) {
     fmt::print(
         "rollout: prepare + forward, then backward + gradient of the parameters; batch {}, {} steps, {}\n",
@@ -151,33 +204,30 @@ int bench(const BenchSettings& settings, bool rollout) {
   } else {
     fmt::print("prepare: forming Q or its factors, then the parameters' gradient from that of Q\n");
   }
-  fmt::print("device {}, {} threads, fp32, medians of {} after one warm-up\n", to_string(device),
-             thread_count(), settings.samples);
-  if (rollout) {
+  fmt::print("{}, {} threads, medians of {} after a warm-up\n", machine_text(execution), thread_count(),
+             settings.samples);
+  if (columns.gemm()) {
     fmt::print("GEMM: GFLOP/s of Eigen's product of N x N by N x {}, timed after each sample; share: of it\n",
                settings.batch);
   }
-  fmt::print("\n{:<21} {:<10} {:>5} {:>5} {:>11} {:>11} {:>11}", "cell", "form", "N", "L", "forward ms",
-             "backward ms", "total ms");
-  if (rollout) fmt::print(" {:>8} {:>8} {:>8}", "GFLOP/s", "GEMM", "share");
-  fmt::print("\n");
+  if (columns.steps() && std::count(settings.cells.begin(), settings.cells.end(), cudnn_cell) > 0) {
+    fmt::print(
+        "{}: cuDNN's tanh RNN, unconstrained, with its product of {} inputs a step, by its fastest "
+        "algorithm\n",
+        cudnn_cell, cudnn_input_size);
+  }
+  print_head(columns);
   Json results = Json::array();
   for (const Index hidden : settings.hidden) {
     for (const std::string& name : settings.cells) {
-      const BenchCell& cell = bench_cell(name);
+      const bool has_reflections = name != cudnn_cell && bench_cell(name).has_reflections;
       std::vector<Index> done;
       for (const Index wanted : settings.reflections) {
-        const Index reflections = !cell.has_reflections ? 0 : std::min(wanted == 0 ? hidden : wanted, hidden);
+        const Index reflections = !has_reflections ? 0 : std::min(wanted == 0 ? hidden : wanted, hidden);
         if (std::count(done.begin(), done.end(), reflections) > 0) continue;
         done.push_back(reflections);
-        std::unique_ptr<MeasuredTransition> measured;
-        if (rollout) {
-          measured = std::make_unique<MeasuredRollout>(cell, hidden, reflections, settings.length,
-                                                       settings.batch, parse_activation(settings.activation));
-        } else {
-          measured = std::make_unique<MeasuredPrepare>(cell, hidden, reflections);
-        }
-        results.push_back(measure(*measured, settings, device, rollout));
+        const auto measured = make_measured(settings, name, hidden, reflections, execution, rollout);
+        results.push_back(measure(*measured, settings, execution, columns));
       }
     }
   }
@@ -192,16 +242,23 @@ int bench(const BenchSettings& settings, bool rollout) {
 }  // namespace
 
 void add_bench(CLI::App& program, Command& chosen) {
-  CLI::App* command =
-      program.add_subcommand("bench", "Time rollouts or the forming of Q, or compare all methods");
+  CLI::App* command = program.add_subcommand(
+      "bench", "Time rollouts, the forming of Q or training steps, or compare all methods");
   command->require_subcommand(1);
   const auto add = [&](const char* name, const char* description, bool rollout) {
     CLI::App* sub = command->add_subcommand(name, description);
     sub->option_defaults()->always_capture_default();
     const auto settings = std::make_shared<BenchSettings>();
-    sub->add_option("--cells", settings->cells, "What to compare, with commas between")
+    std::vector<std::string> names = bench_cell_names();
+    if (rollout && has_cudnn) names.emplace_back(cudnn_cell);
+    sub->add_option(
+           "--cells", settings->cells,
+           fmt::format("What to compare, with commas between: {}; left out: cwy, both householder "
+                       "and free{}",
+                       fmt::join(names, ", "), rollout && has_cudnn ? ", on a GPU cudnn-tanh as well" : ""))
         ->delimiter(',')
-        ->check(CLI::IsMember(bench_cell_names()));
+        ->default_str("")
+        ->check(CLI::IsMember(names));
     sub->add_option("--hidden", settings->hidden, "State sizes N, with commas between")
         ->delimiter(',')
         ->check(CLI::Range(Index{1}, Index{1} << 20));
@@ -215,15 +272,19 @@ void add_bench(CLI::App& program, Command& chosen) {
       sub->add_option("--activation", settings->activation, "tanh, relu, abs, modrelu or identity")
           ->check(CLI::IsMember({"tanh", "relu", "abs", "modrelu", "identity"}));
     }
-    sub->add_option("--samples", settings->samples, "Timed runs; the table has their median")
+    sub->add_option("--samples", settings->samples,
+                    "Timed runs; the table has their median; left out: 5, on a GPU 20")
+        ->default_str("")
         ->check(CLI::Range(1, 100000));
-    settings->machine.add_to(*sub);
+    // Q is formed in full precision whatever the recurrence computes in.
+    rollout ? settings->machine.add_to(*sub) : settings->machine.add_device_to(*sub);
     sub->add_option("--json", settings->json, "File for all results with every sample");
     sub->callback(
         [&chosen, settings, rollout] { chosen = [settings, rollout] { return bench(*settings, rollout); }; });
   };
   add("rollout", "The recurrence over a whole sequence, forward and backward", true);
   add("prepare", "Forming Q or its factors from the parameters, forward and backward", false);
+  add_bench_train(*command, chosen);
   add_compare(*command, chosen);
 }
 

@@ -8,12 +8,13 @@
 #include <chrono>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <functional>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "commands/cudnn_rnn.hpp"
+#include "commands/machine.hpp"
 #include "commands/measured_transition.hpp"
 #include "commands/reflection_count.hpp"
 #include "commands/timing.hpp"
@@ -36,14 +37,16 @@ struct CompareSettings {
   std::vector<std::string> reflections = {"N", "N/2", "N/4", "128"};
   Index batch = 128;
   Index length = 100;
-  int samples = 5;
+  int samples = 0;
   double limit = 30;
   MachineOptions machine;
+  bool verbose = false;
   std::string out;
   std::string json;
 
-  /// Sizes in their order, and nothing twice.
-  void tidy() {
+  /// Sizes in their order, and nothing twice; what was left out and depends on the device.
+  void tidy(Device device) {
+    if (samples == 0) samples = default_samples(device);
     std::sort(hidden.begin(), hidden.end());
     hidden.erase(std::unique(hidden.begin(), hidden.end()), hidden.end());
     std::vector<std::string> once;
@@ -89,9 +92,15 @@ const StiefelMethod stiefel_methods[] = {
     {"rgd-c-c", "RGD-C-C", "28 N M^2 + 16 M^3", 28, 16,
      StiefelSgd{StiefelSgd::Metric::canonical, StiefelSgd::Retraction::cayley}}};
 
+/// This library has no OWN, and Riemannian gradient descent on the CPU alone: beside a GPU's times that would
+/// be no comparison.
+bool is_timed(const StiefelMethod& method, Device device) {
+  return method.id != std::string("own") && !(method.step && device.is_cuda());
+}
+
 struct Samples {
   std::vector<double> forward, backward, total;
-  /// False where the first run alone took up the time limit, and is what was measured.
+  /// False where warming up took the whole time limit, and its last run is what was measured.
   bool warmed_up = true;
 
   void add(const Sample& sample) {
@@ -110,14 +119,14 @@ struct Samples {
   }
 };
 
-/// Runs after a first one that takes memory and warms the caches; after `limit` seconds none is begun, but
-/// one is measured in any case.
-Samples take_samples(const std::function<Sample()>& run, int samples, double limit) {
+/// Runs after those that warm up; after `limit` seconds none is begun, but one is measured in any case.
+Samples take_samples(Device device, const std::function<Sample()>& run, int samples, double limit) {
   Samples taken;
   const auto start = Clock::now();
   const auto over = [&] { return std::chrono::duration<double>(Clock::now() - start).count() >= limit; };
-  const Sample first = run();
-  if (over()) {
+  for (int i = 0; i < warm_up_runs(device); ++i) {
+    const Sample first = run();
+    if (!over()) continue;
     taken.add(first);
     taken.warmed_up = false;
     return taken;
@@ -176,17 +185,31 @@ std::vector<Index> reflections_at(const CompareSettings& settings, Index hidden)
   return found;
 }
 
-Json measure_transition(const Method& method, MeasuredTransition& measured, const CompareSettings& settings) {
-  Json json = {{"method", method.cell},
-               {"name", method.name},
-               {"form", measured.transition().form()},
-               {"hidden", measured.transition().hidden_size()},
+Json measure(const char* method, const char* name, Measured& measured, Device device,
+             const CompareSettings& settings) {
+  Json json = {{"method", method},
+               {"name", name},
+               {"form", measured.form()},
+               {"hidden", measured.hidden_size()},
                {"reflections", measured.reflections()}};
-  take_samples([&] { return measured.run(); }, settings.samples, settings.limit).add_to(json);
+  json.update(measured.details());
+  take_samples(
+      device, [&] { return measured.run(); }, settings.samples, settings.limit)
+      .add_to(json);
   return json;
 }
 
-Json measure_stiefel(const StiefelMethod& method, Index n, Index m, const CompareSettings& settings) {
+/// The same of a recurrence.
+Json measure_rollout(const char* method, const char* name, Measured& measured, Device device,
+                     const CompareSettings& settings) {
+  Json json = measure(method, name, measured, device, settings);
+  json["sequence_steps_per_second"] =
+      static_cast<double>(settings.batch * settings.length) * 1e3 / json["total_ms"].get<double>();
+  return json;
+}
+
+Json measure_stiefel(const StiefelMethod& method, Index n, Index m, Device device,
+                     const CompareSettings& settings) {
   const double rows = static_cast<double>(n), columns = static_cast<double>(m);
   Json json = {{"method", method.id},
                {"name", method.name},
@@ -194,28 +217,25 @@ Json measure_stiefel(const StiefelMethod& method, Index n, Index m, const Compar
                {"m", m},
                {"flop_formula", method.flop_formula},
                {"mflop", (method.nm2 * rows + method.m3 * columns) * columns * columns * 1e-6}};
-  if (method.id == std::string("own")) return json;
-  TruncatedCwy<float> truncated(n, m);
-  Tensor<float> vectors(truncated.parameter_shape()), d_vectors(truncated.parameter_shape());
+  if (!is_timed(method, device)) return json;
+  TruncatedCwy<float> truncated(n, m, device);
+  Tensor<float> vectors(truncated.parameter_shape(), device), d_vectors(vectors.shape(), device);
   truncated.initialize(1, vectors);
   truncated.prepare(vectors);
-  Tensor<float> omega = truncated.materialize(), d_omega(omega.shape());
+  Tensor<float> omega = truncated.materialize(), d_omega(omega.shape(), device);
   fill_normal(d_omega, 7);
+  TimedPass pass(device, true,
+                 {.forward = [&] { truncated.prepare(vectors); },
+                  .backward = [&] { truncated.backward(d_omega, d_vectors); }});
   const auto run = [&] {
-    Sample sample{};
-    if (method.step) {
-      sample.forward_ms = milliseconds([&] { method.step->step<float>(omega, d_omega); });
-    } else {
-      sample.forward_ms = milliseconds([&] { truncated.prepare(vectors); });
-      sample.backward_ms = milliseconds([&] { truncated.backward(d_omega, d_vectors); });
-    }
-    return sample;
+    if (!method.step) return pass.run();
+    return Sample{milliseconds(device, [&] { method.step->step<float>(omega, d_omega); }), 0};
   };
-  take_samples(run, settings.samples, settings.limit).add_to(json);
+  take_samples(device, run, settings.samples, settings.limit).add_to(json);
   return json;
 }
 
-std::vector<Measurement> measurements(const CompareSettings& settings) {
+std::vector<Measurement> measurements(const CompareSettings& settings, const Execution& execution) {
   std::vector<Measurement> all;
   const auto each_size = [&](const auto& add) {
     for (const Index hidden : settings.hidden) {
@@ -231,41 +251,43 @@ std::vector<Measurement> measurements(const CompareSettings& settings) {
     }
   };
   each_size([&](const Method& method, Index hidden, Index reflections, const std::string& what) {
-    all.push_back({"training_step", "training step, " + what, [&settings, &method, hidden, reflections] {
-                     MeasuredRollout rollout(bench_cell(method.cell), hidden, reflections, settings.length,
-                                             settings.batch, parse_activation(activation));
-                     Json json = measure_transition(method, rollout, settings);
-                     json["sequence_steps_per_second"] =
-                         static_cast<double>(settings.batch * settings.length) * 1e3 /
-                         json["total_ms"].get<double>();
-                     return json;
-                   }});
+    all.push_back(
+        {"training_step", "training step, " + what, [&settings, &method, hidden, reflections, execution] {
+           MeasuredRollout rollout(bench_cell(method.cell), hidden, reflections, settings.length,
+                                   settings.batch, parse_activation(activation), execution);
+           return measure_rollout(method.cell, method.name, rollout, execution.device, settings);
+         }});
   });
+  if constexpr (has_cudnn) {
+    for (const Index hidden : settings.hidden) {
+      if (!execution.device.is_cuda()) break;
+      constexpr const char* name = "cuDNN tanh RNN, unconstrained";
+      all.push_back({"training_step", fmt::format("training step, {}, N = {}", name, hidden),
+                     [&settings, hidden, execution] {
+                       const auto rnn = make_cudnn_rnn(execution, hidden, settings.length, settings.batch);
+                       return measure_rollout(cudnn_cell, name, *rnn, execution.device, settings);
+                     }});
+    }
+  }
   each_size([&](const Method& method, Index hidden, Index reflections, const std::string& what) {
-    all.push_back({"construction", "construction of Q, " + what, [&settings, &method, hidden, reflections] {
-                     MeasuredConstruction construction(bench_cell(method.cell_of_construction), hidden,
-                                                       reflections);
-                     return measure_transition(method, construction, settings);
-                   }});
+    all.push_back(
+        {"construction", "construction of Q, " + what, [&settings, &method, hidden, reflections, execution] {
+           MeasuredConstruction construction(bench_cell(method.cell_of_construction), hidden, reflections,
+                                             execution);
+           return measure(method.cell, method.name, construction, execution.device, settings);
+         }});
   });
   for (const Index n : settings.hidden) {
     for (const StiefelMethod& method : stiefel_methods) {
       for (const Index m : reflections_at(settings, n)) {
         all.push_back({"stiefel", fmt::format("{} on St({}, {})", method.name, n, m),
-                       [&settings, &method, n, m] { return measure_stiefel(method, n, m, settings); }});
+                       [&settings, &method, n, m, execution] {
+                         return measure_stiefel(method, n, m, execution.device, settings);
+                       }});
       }
     }
   }
   return all;
-}
-
-std::string processor_name() {
-  std::ifstream stream("/proc/cpuinfo");
-  for (std::string line; std::getline(stream, line);) {
-    const std::size_t colon = line.find(": ");
-    if (line.starts_with("model name") && colon != std::string::npos) return line.substr(colon + 2);
-  }
-  return "unknown";
 }
 
 std::string compiler_name() {
@@ -277,25 +299,23 @@ std::string compiler_name() {
 }
 
 /// The command that would measure the same, with every setting; where its results go is left out.
-std::string command_line(const CompareSettings& settings, Device device) {
+std::string command_line(const CompareSettings& settings, const Execution& execution) {
   return fmt::format(
       "orthornn bench compare --hidden {} --reflections {} --batch {} --length {} --samples {} --limit {} "
-      "--device {} --threads {}",
+      "--device {} --precision {} --rollout {} --threads {}",
       fmt::join(settings.hidden, ","), fmt::join(settings.reflections, ","), settings.batch, settings.length,
-      settings.samples, settings.limit, device.kind() == Device::Kind::cpu ? "cpu" : "cuda", thread_count());
+      settings.samples, settings.limit, execution.device.is_cuda() ? "cuda" : "cpu",
+      name_of(execution.precision), name_of(execution.rollout), thread_count());
 }
 
-Json description(const CompareSettings& settings, Device device) {
+Json description(const CompareSettings& settings, const Execution& execution) {
+  Json machine = machine_fields(execution);
+  machine["compiler"] = compiler_name();
   return {{"format", comparison_format},
           {"format_version", comparison_format_version},
           {"library_version", version()},
-          {"command", command_line(settings, device)},
-          {"machine",
-           {{"processor", processor_name()},
-            {"device", to_string(device)},
-            {"threads", thread_count()},
-            {"compiler", compiler_name()},
-            {"precision", "fp32"}}},
+          {"command", command_line(settings, execution)},
+          {"machine", machine},
           {"settings",
            {{"hidden", settings.hidden},
             {"reflections", settings.reflections},
@@ -358,13 +378,22 @@ void print_speed_ups(const Json& comparison, const char* over, const char* name)
   fmt::print("CWY over {}, L = {}, times faster: {}\n", name, text, fmt::join(factors, ", "));
 }
 
-void print_tables(const Json& comparison) {
+/// How each training step was computed.
+void print_recurrences(const Json& comparison) {
+  fmt::print("\n");
+  for (const Json& result : comparison["training_step"]) {
+    fmt::print("{}, N = {}, L = {}: {} form, {} rollout\n", result["name"].get<std::string>(),
+               result["hidden"].get<Index>(), result["reflections"].get<Index>(),
+               result["form"].get<std::string>(), result["rollout"].get<std::string>());
+  }
+}
+
+void print_tables(const Json& comparison, const Execution& execution) {
   const Json& machine = comparison["machine"];
   const Json& settings = comparison["settings"];
-  fmt::print("{}, device {}, {} threads, {}, {}\n", machine["processor"].get<std::string>(),
-             machine["device"].get<std::string>(), machine["threads"].get<int>(),
-             machine["compiler"].get<std::string>(), machine["precision"].get<std::string>());
-  fmt::print("medians of {} samples after one warm-up; * fewer, as {} s had gone\n",
+  fmt::print("{}, {} threads, {}\n", machine_text(execution), machine["threads"].get<int>(),
+             machine["compiler"].get<std::string>());
+  fmt::print("medians of {} samples after a warm-up; * fewer, as {} s had gone\n",
              settings["samples"].get<int>(), settings["limit_seconds"].get<double>());
   print_table(
       comparison,
@@ -384,7 +413,8 @@ void print_tables(const Json& comparison) {
       "stiefel", "total_ms");
   fmt::print("\n");
   for (const StiefelMethod& method : stiefel_methods)
-    fmt::print("{:<9} {}\n", method.name, method.flop_formula);
+    fmt::print("{:<9} {}{}\n", method.name, method.flop_formula,
+               method.step && !is_timed(method, execution.device) ? "; on the CPU alone, so not timed" : "");
   fmt::print("\n");
   for (const Method& method : methods) {
     if (std::string_view(method.cell).starts_with("householder")) {
@@ -405,8 +435,8 @@ void make_folder(const fs::path& folder) {
 }
 
 int compare(CompareSettings& settings) {
-  const Device device = settings.machine.apply();
-  settings.tidy();
+  const Execution execution = settings.machine.apply();
+  settings.tidy(execution.device);
   const fs::path folder = settings.out;
   bool page = !settings.out.empty();
   if (page) {
@@ -420,9 +450,9 @@ int compare(CompareSettings& settings) {
     }
   }
 
-  Json comparison = description(settings, device);
+  Json comparison = description(settings, execution);
   {
-    const std::vector<Measurement> all = measurements(settings);
+    const std::vector<Measurement> all = measurements(settings, execution);
     MeasuringProgress progress(all.size());
     for (const Measurement& measurement : all) {
       progress.begin(measurement.what);
@@ -430,7 +460,8 @@ int compare(CompareSettings& settings) {
     }
   }
   comparison["speed_up"] = speed_ups(comparison["training_step"]);
-  print_tables(comparison);
+  if (settings.verbose) print_recurrences(comparison);
+  print_tables(comparison, execution);
   std::fflush(stdout);
 
   const std::string text =
@@ -470,7 +501,10 @@ void add_compare(CLI::App& bench, Command& chosen) {
           ""));
   command->add_option("--batch", settings->batch, "Sequences B")->check(CLI::Range(Index{1}, Index{1} << 20));
   command->add_option("--length", settings->length, "Steps T")->check(CLI::Range(Index{1}, Index{1} << 30));
-  command->add_option("--samples", settings->samples, "Timed runs of each; the tables have their medians")
+  command
+      ->add_option("--samples", settings->samples,
+                   "Timed runs of each; the tables have their medians; left out: 5, on a GPU 20")
+      ->default_str("")
       ->check(CLI::Range(1, 100000));
   command
       ->add_option(
@@ -479,6 +513,7 @@ void add_compare(CLI::App& bench, Command& chosen) {
           "count, at least one")
       ->check(number_from(0, std::numeric_limits<double>::infinity(), false));
   settings->machine.add_to(*command);
+  command->add_flag("--verbose", settings->verbose, "Print how each recurrence is computed");
   command->add_option("--out", settings->out, "Folder for compare.json and the page compare.html");
   command->add_option("--json", settings->json, "File for all results with every sample");
   command->callback([&chosen, settings] { chosen = [settings] { return compare(*settings); }; });

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "commands/machine.hpp"
 #include "commands/program.hpp"
 
 namespace orthornn::program {
@@ -11,13 +12,14 @@ struct EvaluateSettings {
   std::string model;
   std::string data = "data/mnist";
   bool json = false;
+  bool verbose = false;
   MachineOptions machine;
 };
 
 int run_evaluation(const EvaluateSettings& settings) {
-  const Device device = settings.machine.apply();
+  const Execution execution = settings.machine.apply();
   ModelFileInfo info;
-  const auto model = load_model(settings.model, device, &info);
+  const auto model = load_model(settings.model, execution, &info);
   if (info.task_config.empty()) throw FileError(fmt::format("{} was saved without a task", settings.model));
   const std::unique_ptr<Task> task = make_task(
       info.task_config,
@@ -38,10 +40,12 @@ int run_evaluation(const EvaluateSettings& settings) {
     if (evaluation.accuracy) json["accuracy"] = *evaluation.accuracy;
     json["solved"] = solved;
     json["orthogonality_error"] = error;
-    json["device"] = to_string(device);
+    json["cells"] = recurrences(*model, task->length(), info.batch);
+    json.update(machine_fields(execution));
     fmt::print("{}\n", json.dump(2));
     return success;
   }
+  if (settings.verbose) print_recurrences(*model, task->length(), info.batch);
   fmt::print("{} on held-out data of the task {}, after {} training steps:\n", settings.model, task->name(),
              info.steps.value_or(0));
   fmt::print("  {:20} {:.6g}; a guesser has {:.6g}\n", cross_entropy ? "cross-entropy" : "mean squared error",
@@ -61,6 +65,7 @@ void add_evaluate(CLI::App& program, Command& chosen) {
   command->add_option("model", settings->model, "Model file, model.h5 of a run")->required();
   command->add_option("--data", settings->data, "mnist: folder with the four IDX files");
   command->add_flag("--json", settings->json, "One JSON object instead of a text");
+  command->add_flag("--verbose", settings->verbose, "Print how the recurrence of each cell is computed");
   settings->machine.add_to(*command);
   command->callback([&chosen, settings] { chosen = [settings] { return run_evaluation(*settings); }; });
 }

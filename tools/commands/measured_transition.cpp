@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "commands/timing.hpp"
+#include "core/set_zero.hpp"  // not public, but what is recorded for a GPU must take no memory
 
 namespace orthornn::program {
 namespace {
@@ -51,48 +52,56 @@ const BenchCell& bench_cell(const std::string& name) {
                        [&](const BenchCell& c) { return name == c.name; });
 }
 
-MeasuredTransition::MeasuredTransition(const BenchCell& cell, Index hidden, Index reflections)
-    : cell_(cell), transition_(make_transition<float>(cell.options(reflections), hidden)) {
-  parameters_ = Tensor<float>(transition_->parameter_shape());
-  d_parameters_ = Tensor<float>(transition_->parameter_shape());
+MeasuredTransition::MeasuredTransition(const BenchCell& cell, Index hidden, Index reflections,
+                                       const Execution& execution)
+    : cell_(cell),
+      transition_(make_transition<float>(cell.options(reflections), hidden, execution)),
+      parameters_(transition_->parameter_shape(), execution.device),
+      d_parameters_(transition_->parameter_shape(), execution.device),
+      reflections_(cell.has_reflections ? transition_->parameter_shape()[0] : 0) {
   transition_->initialize(1, parameters_);
-  reflections_ = cell.has_reflections ? transition_->parameter_shape()[0] : 0;
 }
 
 MeasuredRollout::MeasuredRollout(const BenchCell& cell, Index hidden, Index reflections, Index length,
-                                 Index batch, Activation activation)
-    : MeasuredTransition(cell, hidden, reflections), activation_(activation), length_(length), batch_(batch) {
-  input_.resize({length_ + 1, batch_, hidden});
-  states_.resize(input_.shape());
-  d_input_.resize({length_, batch_, hidden});
-  d_states_.resize(d_input_.shape());
-  bias_.resize({hidden});
-  last_.resize({batch_, hidden});
-  d_initial_.resize({batch_, hidden});
+                                 Index batch, Activation activation, const Execution& execution)
+    : MeasuredTransition(cell, hidden, reflections, execution),
+      activation_(activation),
+      length_(length),
+      batch_(batch),
+      input_({length + 1, batch, hidden}, execution.device),
+      states_(input_.shape(), execution.device),
+      d_input_({length, batch, hidden}, execution.device),
+      d_states_(d_input_.shape(), execution.device),
+      bias_({hidden}, execution.device),
+      last_({batch, hidden}, execution.device),
+      d_initial_(last_.shape(), execution.device),
+      pass_(execution.device, transition_->recordable() && recordable_rollout(*transition_, length, batch),
+            {.restore =
+                 [this] {
+                   copy<float>(input_, states_);
+                   copy<float>(d_input_, d_states_);
+                 },
+             .forward = [this] { forward(); },
+             .backward = [this] { backward(); }}) {
   fill_normal(input_, 3);
   fill_normal(d_input_, 4);
   fill_normal(bias_, 5);
 }
 
-Sample MeasuredRollout::run() {
-  copy<float>(input_, states_);
-  copy<float>(d_input_, d_states_);
-  Sample sample{};
-  sample.forward_ms = milliseconds([&] {
-    transition_->prepare(parameters_);
-    rollout_forward<float>(*transition_, activation_, bias_, {}, states_, last_, cache_);
-  });
-  sample.backward_ms = milliseconds([&] {
-    rollout_backward<float>(*transition_, activation_, {}, states_, {}, d_states_, d_initial_, cache_);
-    const Index count = transition_->coefficient_count();
-    const auto coefficients = [&](const Tensor<float>& c) {
-      return MatrixView<const float>{c.data(), count, length_ * batch_, count};
-    };
-    transition_->backward_of_rollout(columns_of(std::as_const(d_states_)),
-                                     columns_of(std::as_const(states_).view().slice(0, length_)),
-                                     coefficients(cache_.z), coefficients(cache_.y), d_parameters_);
-  });
-  return sample;
+void MeasuredRollout::forward() {
+  transition_->prepare(parameters_);
+  rollout_forward<float>(*transition_, activation_, bias_, {}, states_, last_, cache_);
+}
+
+void MeasuredRollout::backward() {
+  rollout_backward<float>(*transition_, activation_, {}, states_, {}, d_states_, d_initial_, cache_);
+  const Index count = transition_->coefficient_count();
+  const auto coefficients = [&](const Tensor<float>& c) {
+    return MatrixView<const float>{c.data(), count, length_ * batch_, count, device()};
+  };
+  transition_->backward_of_rollout(columns_of(std::as_const(d_states_)),
+                                   columns_of(std::as_const(states_).view().slice(0, length_)),
+                                   coefficients(cache_.z), coefficients(cache_.y), d_parameters_);
 }
 
 double MeasuredRollout::flops() const {
@@ -100,25 +109,46 @@ double MeasuredRollout::flops() const {
          transition_->flops_per_column() * static_cast<double>(length_ * batch_);
 }
 
-MeasuredPrepare::MeasuredPrepare(const BenchCell& cell, Index hidden, Index reflections)
-    : MeasuredTransition(cell, hidden, reflections) {
-  d_q_.resize({hidden, hidden});
+nlohmann::ordered_json MeasuredRollout::details() const {
+  return {{"activation", name_of(activation_)},
+          {"rollout", name_of(rollout_way(*transition_, length_, batch_))}};
+}
+
+MeasuredPrepare::MeasuredPrepare(const BenchCell& cell, Index hidden, Index reflections,
+                                 const Execution& execution)
+    : MeasuredTransition(cell, hidden, reflections, execution),
+      d_q_({hidden, hidden}, execution.device),
+      pass_(execution.device, transition_->recordable(),
+            {.forward = [this] { form_q(); },
+             .backward = [this] { transition_->backward(d_q_, d_parameters_); }}) {
   fill_normal(d_q_, 6);
 }
 
-void MeasuredPrepare::form() { transition_->prepare(parameters_); }
+void MeasuredPrepare::form_q() { transition_->prepare(parameters_); }
 
-Sample MeasuredPrepare::run() {
-  Sample sample{};
-  sample.forward_ms = milliseconds([&] { form(); });
-  sample.backward_ms = milliseconds([&] { transition_->backward(d_q_, d_parameters_); });
-  return sample;
+MeasuredConstruction::MeasuredConstruction(const BenchCell& cell, Index hidden, Index reflections,
+                                           const Execution& execution)
+    : MeasuredPrepare(cell, hidden, reflections, execution) {
+  if (!device().is_cuda() || form() == "dense") return;
+  Tensor<float> identity({hidden, hidden});
+  for (Index i = 0; i < hidden; ++i) identity(i, i) = 1;
+  identity_ = identity.copy(device());
+  q_ = Tensor<float>({hidden, hidden}, device());
+  coefficients_ = Tensor<float>({hidden, transition_->coefficient_count()}, device());
 }
 
-void MeasuredConstruction::form() {
+void MeasuredConstruction::form_q() {
   transition_->prepare(parameters_);
   // A dense form has Q by now; to multiply it by the identity would time a product that nobody needs.
-  if (transition_->form() != "dense") transition_->materialize();
+  if (form() == "dense") return;
+  if (!device().is_cuda()) {
+    transition_->materialize();
+    return;
+  }
+  // What `materialize` does, but not into new memory, for which a GPU would stop.
+  set_zero(q_.view());
+  transition_->multiply_add_transposed(columns_of(std::as_const(identity_)), columns_of(q_),
+                                       columns_of(coefficients_));
 }
 
 }  // namespace orthornn::program

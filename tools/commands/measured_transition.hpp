@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "commands/measured.hpp"
+#include "commands/timed_pass.hpp"
 #include "orthornn/orthornn.hpp"
 
 namespace orthornn::program {
@@ -19,26 +21,19 @@ std::vector<std::string> bench_cell_names();
 /// `name` is one of bench_cell_names().
 const BenchCell& bench_cell(const std::string& name);
 
-struct Sample {
-  double forward_ms;
-  double backward_ms;
-};
-
-/// One cell at one size, ready to be timed again and again.
-class MeasuredTransition {
+/// A transition of ours, whatever is timed of it.
+class MeasuredTransition : public Measured {
  public:
-  MeasuredTransition(const BenchCell& cell, Index hidden, Index reflections);
-  virtual ~MeasuredTransition() = default;
-  virtual Sample run() = 0;
-  /// Of a sample; 0 where a rate would mean nothing.
-  virtual double flops() const { return 0; }
+  MeasuredTransition(const BenchCell& cell, Index hidden, Index reflections, const Execution& execution);
 
-  const Transition<float>& transition() const { return *transition_; }
-  /// L; 0 for cells that have no reflections.
-  Index reflections() const { return reflections_; }
-  const BenchCell& cell() const { return cell_; }
+  std::string cell() const override { return cell_.name; }
+  std::string form() const override { return transition_->form(); }
+  Index hidden_size() const override { return transition_->hidden_size(); }
+  Index reflections() const override { return reflections_; }
 
  protected:
+  Device device() const { return transition_->device(); }
+
   const BenchCell& cell_;
   std::unique_ptr<Transition<float>> transition_;
   Tensor<float> parameters_;
@@ -51,39 +46,48 @@ class MeasuredTransition {
 class MeasuredRollout final : public MeasuredTransition {
  public:
   MeasuredRollout(const BenchCell& cell, Index hidden, Index reflections, Index length, Index batch,
-                  Activation activation);
-  Sample run() override;
+                  Activation activation, const Execution& execution);
+  Sample run() override { return pass_.run(); }
   double flops() const override;
+  nlohmann::ordered_json details() const override;
 
  private:
+  void forward();
+  void backward();
+
   Activation activation_;
   Index length_;
   Index batch_;
   RolloutCache<float> cache_;
   Tensor<float> input_, states_, d_input_, d_states_, bias_, last_, d_initial_;
+  TimedPass pass_;
 };
 
 /// Forming Q or its factors, and the parameters' gradient from that of Q.
 class MeasuredPrepare : public MeasuredTransition {
  public:
-  MeasuredPrepare(const BenchCell& cell, Index hidden, Index reflections);
-  Sample run() override;
+  MeasuredPrepare(const BenchCell& cell, Index hidden, Index reflections, const Execution& execution);
+  Sample run() override { return pass_.run(); }
 
  protected:
   /// What the forward time is of.
-  virtual void form();
+  virtual void form_q();
 
  private:
   Tensor<float> d_q_;
+  TimedPass pass_;
 };
 
 /// The same until the entries of Q are there: forms that keep factors are multiplied out.
 class MeasuredConstruction final : public MeasuredPrepare {
  public:
-  using MeasuredPrepare::MeasuredPrepare;
+  MeasuredConstruction(const BenchCell& cell, Index hidden, Index reflections, const Execution& execution);
 
  private:
-  void form() override;
+  void form_q() override;
+
+  /// For GPUs and forms that keep factors.
+  Tensor<float> identity_, q_, coefficients_;
 };
 
 }  // namespace orthornn::program

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <filesystem>
 
+#include "commands/machine.hpp"
 #include "commands/program.hpp"
 
 namespace orthornn::program {
@@ -13,6 +14,7 @@ struct PredictSettings {
   std::string model;
   std::string input;
   std::string output;
+  bool verbose = false;
   MachineOptions machine;
 };
 
@@ -55,7 +57,7 @@ Batch read_input(const std::string& file, const ModelOptions& model, const Tenso
 }
 
 int predict(const PredictSettings& settings) {
-  const Device device = settings.machine.apply();
+  const Execution execution = settings.machine.apply();
   for (const std::string& read : {settings.model, settings.input}) {
     std::error_code missing;  // no file yet: nothing to overwrite
     if (std::filesystem::equivalent(read, settings.output, missing)) {
@@ -64,12 +66,14 @@ int predict(const PredictSettings& settings) {
     }
   }
   ModelFileInfo info;
-  const auto model = load_model(settings.model, device, &info);
+  const auto model = load_model(settings.model, execution, &info);
   const Batch batch = read_input(settings.input, info.model, info.permutation).copy(model->device());
+  const Shape& steps = batch.symbols.empty() ? batch.features.shape() : batch.symbols.shape();
+  if (settings.verbose) print_recurrences(*model, steps[0], steps[1]);
   TensorView<const float> logits;
   try {
     logits = model->forward(batch);
-    synchronize(device);  // a GPU has looked at the input only then
+    synchronize(execution.device);  // a GPU has looked at the input only then
   } catch (const Error& error) {
     throw FileError(fmt::format("{}: {}", settings.input, error.what()));
   }
@@ -99,6 +103,7 @@ void add_predict(CLI::App& program, Command& chosen) {
                    "HDF5 file with /x, [T, B, K] floats or [T, B] integer symbols, and perhaps /lengths [B]")
       ->required();
   command->add_option("-o,--output", settings->output, "HDF5 file to write: /logits and /h_last")->required();
+  command->add_flag("--verbose", settings->verbose, "Print how the recurrence of each cell is computed");
   settings->machine.add_to(*command);
   command->callback([&chosen, settings] { chosen = [settings] { return predict(*settings); }; });
 }

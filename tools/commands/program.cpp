@@ -99,16 +99,38 @@ int run(int argc, char** argv, const std::vector<AddCommand>& commands) {
   }
 }
 
-void MachineOptions::add_to(CLI::App& command) {
+void MachineOptions::add_device_to(CLI::App& command) {
   command.add_option("--device", device, "Where to compute: cpu, cuda, or auto for a GPU if there is one")
       ->check(CLI::IsMember({"cpu", "cuda", "auto"}));
   command.add_option("--threads", threads, "Processor threads; 0 for all. Results do not depend on it")
       ->check(CLI::Range(0, 1024));
 }
 
-Device MachineOptions::apply() const {
+void MachineOptions::add_to(CLI::App& command) {
+  add_device_to(command);
+  command
+      .add_option("--precision", precision,
+                  "Products on a GPU: fp32, tf32, or bf16 in the recurrence; the CPU has fp32 alone")
+      ->check(CLI::IsMember({"fp32", "tf32", "bf16"}));
+  command
+      .add_option("--rollout", rollout,
+                  "Recurrence on a GPU: resident, cluster, stepwise, or automatic for the fastest that fits")
+      ->check(CLI::IsMember({"automatic", "resident", "cluster", "stepwise"}));
+}
+
+Execution MachineOptions::apply() const {
   if (threads > 0) set_thread_count(threads);
-  return Device::parse(device);
+  const Execution execution(Device::parse(device), parse_precision(precision), parse_rollout_way(rollout));
+  if (execution.device.is_cuda()) return execution;
+  const auto refuse = [&](const char* option, const std::string& value, const char* only) {
+    throw UsageError(
+        fmt::format("{} {} is for a GPU, and this would run on the CPU, which has {} alone; use "
+                    "{} {}, or --device cuda",
+                    option, value, only, option, only));
+  };
+  if (execution.precision != Precision::fp32) refuse("--precision", precision, "fp32");
+  if (execution.rollout != RolloutWay::automatic) refuse("--rollout", rollout, "automatic");
+  return execution;
 }
 
 std::string setting_in(const std::string& file, const std::string& key) {

@@ -45,14 +45,19 @@ class UsageError : public Error {
   using Error::Error;
 };
 
-/// --device and --threads.
+/// Where and how to compute.
 struct MachineOptions {
   std::string device = "auto";
   int threads = 0;
+  std::string precision = "fp32";
+  std::string rollout = "automatic";
 
+  /// --device and --threads.
+  void add_device_to(CLI::App& command);
+  /// These, --precision and --rollout.
   void add_to(CLI::App& command);
-  /// Sets the number of threads and finds the device.
-  Device apply() const;
+  /// Sets the number of threads and finds the device. Throws UsageError for what only a GPU has.
+  Execution apply() const;
 };
 
 /// Gives options of `command` that the command line left out the values of a TOML file. Throws UsageError,

@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <memory>
 
+#include "commands/machine.hpp"
 #include "commands/train_settings.hpp"
 #include "commands/training_log.hpp"
 #include "orthornn/io/atomic_file.hpp"
@@ -109,7 +110,7 @@ auto unless_diverged(const Work& work) {
 
 int train(CLI::App& command, TrainSettings& settings) {
   const std::unique_ptr<Task> task = settings.complete(command);
-  const Device device = settings.machine.apply();
+  const Execution execution = settings.machine.apply();
   const std::filesystem::path folder = settings.out;
   const std::filesystem::path model_file = folder / "model.h5";
   if (!settings.resume && std::filesystem::exists(model_file)) {
@@ -118,7 +119,8 @@ int train(CLI::App& command, TrainSettings& settings) {
                     folder.string()));
   }
   task->load();
-  SequenceModel<float> model(device, settings.model_options(*task), settings.seed);
+  SequenceModel<float> model(execution, settings.model_options(*task), settings.seed);
+  recurrences(model, task->length(), settings.batch);  // throws now what would be thrown within a step
   Trainer trainer(model, *task, settings.trainer_options());
   if (settings.resume && std::filesystem::exists(model_file)) {
     restore(model_file, trainer);
@@ -136,9 +138,10 @@ int train(CLI::App& command, TrainSettings& settings) {
   MetricsFile metrics(folder / "metrics.csv", trainer.steps());
 
   const auto& cell = model.cell(0);
-  fmt::print("{} with {}: {} parameters, hidden size {}, {} form, batch {}, {} steps, device {}\n",
-             task->name(), settings.cell, model.parameters().count(), settings.hidden,
-             cell.transition().form(), settings.batch, settings.steps, to_string(device));
+  fmt::print("{} with {}: {} parameters, hidden size {}, {} form, batch {}, {} steps, on {}\n", task->name(),
+             settings.cell, model.parameters().count(), settings.hidden, cell.transition().form(),
+             settings.batch, settings.steps, machine_text(execution));
+  if (settings.verbose) print_recurrences(model, task->length(), settings.batch);
   if (trainer.steps() > 0) fmt::print("going on after step {}\n", trainer.steps());
   std::fflush(stdout);
 

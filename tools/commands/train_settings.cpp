@@ -63,6 +63,12 @@ constexpr const char* settled_later[] = {"--hidden",     "--batch",     "--steps
                                          "--lr",         "--lr-orth",   "--clip",  "--weight-decay",
                                          "--eval-every", "--save-every"};
 
+void show_no_default(CLI::App& command) {
+  for (const char* name : settled_later) {
+    if (CLI::Option* option = command.get_option_no_throw(name)) option->default_str("");
+  }
+}
+
 /// CLI11 writes six digits of these, too few to train on with the same bits.
 struct RealNumber {
   const char* option;
@@ -78,16 +84,11 @@ constexpr RealNumber real_numbers[] = {{"--lr", &TrainSettings::lr},
 
 }  // namespace
 
-void TrainSettings::add_to(CLI::App& command) {
+void TrainSettings::add_workload_to(CLI::App& command) {
   command.option_defaults()->always_capture_default();
   command.add_option("task", task, "copying, adding or mnist")->check(CLI::IsMember(task_names()));
-  command
-      .add_option("--config", config,
-                  "TOML file with any of these options, without dashes; the command line has the last word")
-      ->configurable(false);
 
-  const auto group = [&](const char* name) { return name; };
-  const char* g = group("Task");
+  const char* g = "Task";
   command.add_option("--delay", delay, "copying: steps to remember over")->group(g)->check(positive);
   command.add_option("--length", length, "adding: steps of a sequence")
       ->group(g)
@@ -98,7 +99,7 @@ void TrainSettings::add_to(CLI::App& command) {
       ->check(seed_number());
   command.add_option("--data", data, "mnist: folder with the four IDX files")->group(g);
 
-  g = group("Model");
+  g = "Model";
   command.add_option("--cell", cell, "Transition: cwy, householder, cayley, expm or free (unconstrained)")
       ->group(g)
       ->check(CLI::IsMember({"cwy", "householder", "cayley", "expm", "free"}));
@@ -131,10 +132,27 @@ void TrainSettings::add_to(CLI::App& command) {
       ->group(g)
       ->check(not_negative);
 
-  g = group("Training");
+  g = "Training";
   command.add_option("--batch", batch, "Sequences B of a batch; left out: the task's default")
       ->group(g)
       ->check(positive);
+  command.add_option("--optimizer", optimizer, "sgd, rmsprop, adam or adamw")
+      ->group(g)
+      ->check(CLI::IsMember({"sgd", "rmsprop", "adam", "adamw"}));
+  command.add_option("--seed", seed, "Decides initial parameters and all data")
+      ->group(g)
+      ->check(seed_number());
+  show_no_default(command);
+}
+
+void TrainSettings::add_to(CLI::App& command) {
+  add_workload_to(command);
+  command
+      .add_option("--config", config,
+                  "TOML file with any of these options, without dashes; the command line has the last word")
+      ->configurable(false);
+
+  const char* g = "Training";
   auto* steps_option =
       command.add_option("--steps", steps, "Training steps in all; left out: the task's default")
           ->group(g)
@@ -143,9 +161,6 @@ void TrainSettings::add_to(CLI::App& command) {
       ->group(g)
       ->check(positive_rate)
       ->excludes(steps_option);
-  command.add_option("--optimizer", optimizer, "sgd, rmsprop, adam or adamw")
-      ->group(g)
-      ->check(CLI::IsMember({"sgd", "rmsprop", "adam", "adamw"}));
   command.add_option("--lr", lr, "Learning rate; left out: the task's default")
       ->group(g)
       ->check(positive_rate);
@@ -183,18 +198,12 @@ void TrainSettings::add_to(CLI::App& command) {
                   "cosine, step: share of the rates that remains in the end")
       ->group(g)
       ->check(share);
-  command.add_option("--seed", seed, "Decides initial parameters and all data")
-      ->group(g)
-      ->check(seed_number());
   command
       .add_flag("--until-solved", until_solved,
                 "Stop as soon as the task counts as solved on held-out data; exit code 3 when it never does")
       ->group(g);
 
-  g = group("Run");
-  command.add_option("--precision", precision, "fp32: 32-bit floating point throughout")
-      ->group(g)
-      ->check(CLI::IsMember({"fp32"}));
+  g = "Run";
   machine.add_to(command);
   command
       .add_option("--out", out,
@@ -218,11 +227,17 @@ void TrainSettings::add_to(CLI::App& command) {
                   "Steps between two saves of model.h5; left out: as --eval-every")
       ->group(g)
       ->check(positive);
-  for (const char* option : settled_later) command.get_option(option)->default_str("");
+  command.add_flag("--verbose", verbose, "Print how the recurrence of each cell is computed")
+      ->group(g)
+      ->configurable(false);
+  show_no_default(command);
 }
 
 std::unique_ptr<Task> TrainSettings::complete(CLI::App& command) {
-  const auto given = [&](const char* option) { return command.get_option(option)->count() > 0; };
+  const auto given = [&](const char* name) {
+    const CLI::Option* option = command.get_option_no_throw(name);
+    return option != nullptr && option->count() > 0;
+  };
   // Before a file is read, whose settings count as given from then on.
   std::vector<const OwnedOption*> owned_given;
   for (const OwnedOption& own : owned_options) {

@@ -44,8 +44,8 @@ struct TrainSettings {
   std::uint64_t seed = 1;
   bool until_solved = false;
   // run
-  std::string precision = "fp32";
   MachineOptions machine;
+  bool verbose = false;
   std::string out;
   bool resume = false;
   std::int64_t log_every = 50;
@@ -53,7 +53,10 @@ struct TrainSettings {
   std::int64_t save_every = 0;
   std::string config;
 
+  /// Every option.
   void add_to(CLI::App& command);
+  /// Those that decide what a training step computes: task, model, batch, optimizer and seed.
+  void add_workload_to(CLI::App& command);
   /// Reads the configuration file (that of the run when resuming), and gives what is still open the task's
   /// defaults.
   /// Returns the task that they describe.

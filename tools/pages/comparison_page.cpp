@@ -61,6 +61,12 @@ class ComparisonPage {
         settings_.at("batch").get<Index>(), settings_.at("length").get<Index>(),
         settings_.at("activation").get<std::string>(), settings_.at("samples").get<int>(),
         settings_.at("limit_seconds").get<double>()));
+    if (has_method(training_steps_, "cudnn-tanh")) {
+      page.paragraph(
+          "cuDNN's tanh RNN is what stays in reach without orthogonality: each time its fastest algorithm, "
+          "and "
+          "in its time the product of a small input, which the others leave out.");
+    }
     page.figures({times("Time of a training step", "time [ms]", training_steps_, "total"), rates(),
                   speed_up("householder", "tiled"), speed_up("householder-rank-one", "rank-one updates"),
                   times_by_reflections()});
@@ -86,12 +92,20 @@ class ComparisonPage {
         "all "
         "threads, factorizations of RGD one. The formula of T-CWY counts the forming of Omega. OWN was not "
         "timed: this library has no implementation of it.");
+    if (has_gpu()) page.paragraph("RGD was not timed either: this library has it on the CPU alone.");
     page.figures(stiefel_times());
     page.table(stiefel_table());
     return page.str();
   }
 
  private:
+  bool has_gpu() const { return comparison_.at("machine").contains("gpu"); }
+
+  static bool has_method(const ComparisonTable& table, const std::string& method) {
+    return std::any_of(table.rows.begin(), table.rows.end(),
+                       [&](const ComparisonRow& row) { return row.method == method; });
+  }
+
   void add_machine(HtmlPage& page) const {
     const Json& machine = comparison_.at("machine");
     const auto text = [&](const char* key) {
@@ -103,6 +117,17 @@ class ComparisonPage {
                 .naming_columns = 6,
                 .rows = {{text("processor"), text("device"), text("threads"), text("compiler"),
                           text("precision"), comparison_.at("library_version")}}});
+    if (!has_gpu()) return;
+    const Json& gpu = machine.at("gpu");
+    page.table({.caption = "Its GPU",
+                .columns = {"name", "compute capability", "multiprocessors", "clock", "memory", "CUDA",
+                            "the driver's CUDA"},
+                .naming_columns = 7,
+                .rows = {{gpu.at("name"), gpu.at("compute_capability"),
+                          fmt::format("{}", gpu.at("multiprocessors").get<int>()),
+                          fmt::format("{} MHz", gpu.at("clock_mhz").get<int>()),
+                          fmt::format("{:.2f} GB", gpu.at("memory_bytes").get<double>() * 1e-9),
+                          gpu.at("cuda"), gpu.at("driver_cuda")}}});
   }
 
   /// A line without points yet: the n-th method of its section has the n-th colour and mark.

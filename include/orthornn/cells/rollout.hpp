@@ -32,6 +32,11 @@ struct RolloutCache {
 template <class T>
 RolloutWay rollout_way(const Transition<T>& transition, Index length, Index batch);
 
+/// Whether a CUDA graph should hold a rollout of so many sequences of T steps: one of at most 100,000
+/// launches.
+template <class T>
+bool recordable_rollout(const Transition<T>& transition, Index length, Index batch);
+
 /// h_t = sigma(Q h_{t-1} + a_t) for t = 1 .. T (math.md section 1).
 ///
 /// states       [T + 1, B, N]; slot 0 holds h_0; slot t holds W x_t + b on entry and h_t on return

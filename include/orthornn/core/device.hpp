@@ -38,6 +38,23 @@ std::string to_string(Device device);
 /// True when the library was built with its CUDA back end.
 bool built_with_cuda();
 
+/// What a device is, for those who read measurements. A CPU has a name alone.
+struct DeviceProperties {
+  std::string name;
+  /// "9.0"
+  std::string compute_capability;
+  std::size_t memory_bytes = 0;
+  int multiprocessors = 0;
+  /// The highest clock of the multiprocessors.
+  int clock_mhz = 0;
+  /// The newest CUDA that the driver serves, and the one of this build: "13.0".
+  std::string driver_cuda;
+  std::string cuda;
+};
+DeviceProperties properties_of(Device device);
+/// "NVIDIA H200, compute capability 9.0, 150.11 GB", or the processor's name.
+std::string description(Device device);
+
 /// Operations on a GPU are only started by the calls that name them, all on one stream of the device, in
 /// order. This waits until they are done and throws what they found wrong and could not throw themselves
 /// (ValueError, DeviceError). So does every copy from the device to the host. On the CPU, where operations

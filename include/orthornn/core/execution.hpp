@@ -12,12 +12,10 @@ enum class RolloutWay {
   /// The fastest that the sizes, the precision and the GPU allow.
   automatic,
   /// Q lives in the registers of one multiprocessor, which carries its sequences through all of T alone.
-  /// Float,
-  /// N <= 192.
+  /// Float, N <= 192, in fp32 whatever the precision: at these sizes that is the fastest as well.
   resident,
   /// Q is spread over a thread-block cluster, whose blocks exchange the state through distributed shared
-  /// memory.
-  /// Float, compute capability 9.0, N <= 512 in fp32 and tf32, N <= 1024 in bf16.
+  /// memory. Float, compute capability 9.0, N <= 512 in fp32 and tf32, N <= 1024 in bf16.
   cluster,
   /// A matrix product and a pointwise kernel a step, recorded in a CUDA graph. Everything.
   stepwise,
@@ -27,7 +25,8 @@ std::string name_of(RolloutWay way);
 /// Throws ValueError naming the known ones.
 RolloutWay parse_rollout_way(const std::string& name);
 
-/// Where and how layers compute; not part of what a model is. A device alone stands for its defaults.
+/// Where and how layers compute; not part of what a model is. A device alone stands for its defaults. The
+/// precision is what products have at least.
 struct Execution {
   Device device = Device::cpu();
   Precision precision = Precision::fp32;

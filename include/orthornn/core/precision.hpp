@@ -4,9 +4,10 @@
 
 namespace orthornn {
 
-/// Arithmetic of the large products of a float model on a GPU: the recurrence, and the products over all of T
-/// * B columns. Sums are float in every case, and so are the states that are kept. U, S and Q are always
-/// formed in full precision, and the CPU knows nothing else.
+/// Arithmetic of the large products of a float model on a GPU, at least: the recurrence, and the products
+/// over all of T B columns. A product may be exacter than was asked for where that is no slower: the resident
+/// rollout (N <= 192) is fp32 always. Sums are float in every case, and so are the states that are kept. U, S
+/// and Q are always formed in full precision, and the CPU knows nothing else.
 enum class Precision {
   /// Products of 24-bit significands.
   fp32,

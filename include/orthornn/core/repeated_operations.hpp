@@ -23,8 +23,9 @@ class RepeatedOperations {
   ~RepeatedOperations();
 
   /// `operations` must be the same at each call, down to the addresses, unless `forget` came between. They
-  /// must not wait for the GPU, which excludes transitions that are not `recordable`. Within another
-  /// recording they become part of that.
+  /// must not wait for the GPU, which excludes transitions that are not `recordable`. A recorded run does
+  /// nothing on the host: where `operations` leave something there (the shapes of tensors), and somebody may
+  /// have changed it since, `forget` must come first. Within another recording they become part of that.
   void run(const std::function<void()>& operations);
   void forget();
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 
 #include "orthornn/core/tensor.hpp"
@@ -17,7 +18,13 @@ struct Batch {
         classes(Shape{0}, device),
         values(Shape{0}, device) {}
 
+  /// Of all five tensors, in their order.
+  using Shapes = std::array<Shape, 5>;
+
   Device device() const { return symbols.device(); }
+  Shapes shapes() const {
+    return {symbols.shape(), features.shape(), lengths.shape(), classes.shape(), values.shape()};
+  }
   Batch copy(Device device) const {
     Batch result;
     result.symbols = symbols.copy(device);

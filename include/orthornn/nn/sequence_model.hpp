@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "orthornn/cells/orthogonal_cell.hpp"
@@ -67,9 +68,12 @@ class SequenceModel {
   void loss_and_gradient_of_prepared(const Batch& batch);
   /// The loss that was computed last, [1] on the device, always at the same place.
   TensorView<const double> last_loss() const { return loss_; }
-  /// Whether `prepare` and `loss_and_gradient_of_prepared` never wait for the device, so that a CUDA graph
-  /// can hold them.
-  bool recordable() const;
+  /// Whether a CUDA graph can and should hold `prepare` and `loss_and_gradient_of_prepared` of such a batch:
+  /// neither waits for the device, and they are not too many launches.
+  bool recordable(const Batch& batch) const;
+  /// Whether the last call had a batch of these shapes, so that outputs, states and buffers have theirs: what
+  /// a graph leaves as it is, for it runs nothing on the host.
+  bool has_shapes_of(const Batch& batch) const { return shapes_ == batch.shapes(); }
 
   /// Largest orthogonality error of the cells' transitions as the last call prepared them.
   double orthogonality_error() const;
@@ -99,6 +103,7 @@ class SequenceModel {
   TensorView<const T> run(const Batch& batch, const ModelState<T>* initial);
   SequenceInput<T> first_input(const Batch& batch);
   SequenceInput<T> input_of(std::size_t cell, const Batch& batch);
+  const Shape& input_shape(const Batch& batch) const;
   TensorView<const T> read_states() const;
   void check_device(const Batch& batch) const;
   void compute_loss(const Batch& batch, bool gradient);
@@ -116,6 +121,8 @@ class SequenceModel {
   Tensor<T> outputs_;
   Tensor<T> d_last_state_;
   Tensor<double> loss_;
+  /// Of the last batch; none where a call failed on the way.
+  std::optional<Batch::Shapes> shapes_;
 };
 
 extern template class SequenceModel<float>;

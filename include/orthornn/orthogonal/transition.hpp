@@ -112,8 +112,9 @@ class Transition {
   /// that are not finite. On a GPU, where `prepare` only enqueues, that ValueError comes from the next
   /// `synchronize` or copy to the host, and Q is garbage until the next `prepare`.
   virtual void prepare(ConstTensorView<T> parameters) = 0;
-  /// True where `prepare` and `backward` on a GPU, once they have run, do nothing that a CUDA graph may be
-  /// unable to record: they neither wait nor allocate, nor leave that to a library which does not say.
+  /// True where a CUDA graph can and should hold `prepare` and `backward` on a GPU, once they have run: they
+  /// neither wait nor allocate, nor leave that to a library which does not say, and are not a launch for each
+  /// reflection.
   virtual bool recordable() const { return true; }
   /// h <- Q h for each of the vectors h [.., N], in the execution's precision.
   void apply(TensorView<T> h) const;
@@ -136,6 +137,8 @@ class Transition {
   virtual Index column_grain() const { return device().is_cuda() ? all_columns : 16; }
   /// L for forms that record coefficients, 0 for dense ones.
   virtual Index coefficient_count() const { return 0; }
+  /// Kernels that a product is on a GPU, at most.
+  virtual Index launches_of_product() const { return 3; }
   /// a += Q h for N x n matrices, coefficients z L x n, in the execution's precision. By the calling thread
   /// alone; safe from several at once.
   void multiply_add(MatrixView<const T> h, MatrixView<T> a, MatrixView<T> z) const {

@@ -1,0 +1,83 @@
+#include "commands/bench_train.hpp"
+
+#include <fmt/format.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "commands/machine.hpp"
+#include "commands/timing.hpp"
+#include "commands/train_settings.hpp"
+#include "orthornn/io/atomic_file.hpp"
+
+namespace orthornn::program {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct BenchTrainSettings {
+  TrainSettings training;
+  int samples = 20;
+  std::string json;
+};
+
+int bench_train(CLI::App& command, BenchTrainSettings& settings) {
+  TrainSettings& training = settings.training;
+  const std::unique_ptr<Task> task = training.complete(command);
+  const Execution execution = training.machine.apply();
+  task->load();
+  SequenceModel<float> model(execution, training.model_options(*task), training.seed);
+  Trainer trainer(model, *task, training.trainer_options());
+  const Json cells = recurrences(model, task->length(), training.batch);
+  // A GPU is waited for once in so many steps, as a training does.
+  const int steps = execution.device.is_cuda() ? 10 : 1;
+  const auto step = [&] {
+    for (int i = 0; i < steps; ++i) trainer.step();
+    trainer.synchronize();
+  };
+  for (int i = 0; i < warm_up_runs(execution.device); ++i) step();
+  std::vector<double> samples;
+  for (int i = 0; i < settings.samples; ++i) samples.push_back(milliseconds(execution.device, step) / steps);
+
+  const double time = median(samples);
+  const double rate = static_cast<double>(training.batch) * 1e3 / time;
+  fmt::print("{} with {}: {} parameters, batch {}, {} steps a sequence, {}\n", task->name(), training.cell,
+             model.parameters().count(), training.batch, task->length(), training.optimizer);
+  print_recurrences(model, task->length(), training.batch);
+  fmt::print("a training step: {:.3f} ms, {:.0f} sequences a second; median of {} samples of {} step{}\n",
+             time, rate, settings.samples, steps, steps == 1 ? "" : "s");
+  if (settings.json.empty()) return success;
+  Json json = {{"benchmark", "train"},
+               {"task", Json::parse(task->config())},
+               {"cells", cells},
+               {"parameters", model.parameters().count()},
+               {"batch", training.batch},
+               {"length", task->length()},
+               {"optimizer", training.optimizer}};
+  json.update(machine_fields(execution));
+  json["step_ms"] = time;
+  json["sequences_per_second"] = rate;
+  json["steps_per_sample"] = steps;
+  json["step_samples_ms"] = samples;
+  write_file_atomically(settings.json, json.dump(2) + "\n");
+  fmt::print("every sample: {}\n", settings.json);
+  return success;
+}
+
+}  // namespace
+
+void add_bench_train(CLI::App& bench, Command& chosen) {
+  CLI::App* command =
+      bench.add_subcommand("train", "A whole training step of a task, as train would take it");
+  const auto settings = std::make_shared<BenchTrainSettings>();
+  settings->training.add_workload_to(*command);
+  command->add_option("--samples", settings->samples, "Timed samples, of which the median counts")
+      ->check(CLI::Range(1, 100000));
+  settings->training.machine.add_to(*command);
+  command->add_option("--json", settings->json, "File for the result with every sample");
+  command->callback([&chosen, command, settings] {
+    chosen = [command, settings] { return bench_train(*command, *settings); };
+  });
+}
+
+}  // namespace orthornn::program

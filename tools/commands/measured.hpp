@@ -1,0 +1,36 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "orthornn/core/shape.hpp"
+
+namespace orthornn::program {
+
+struct Sample {
+  double forward_ms;
+  double backward_ms;
+};
+
+/// Something at one size, ready to be timed again and again.
+class Measured {
+ public:
+  Measured() = default;
+  virtual ~Measured() = default;
+  Measured(const Measured&) = delete;
+  Measured& operator=(const Measured&) = delete;
+
+  virtual Sample run() = 0;
+  /// By the name that the command line and the JSON give it.
+  virtual std::string cell() const = 0;
+  virtual std::string form() const = 0;
+  virtual Index hidden_size() const = 0;
+  /// L; 0 for cells that have no reflections.
+  virtual Index reflections() const { return 0; }
+  /// Of a sample; 0 where a rate would mean nothing.
+  virtual double flops() const { return 0; }
+  /// What else the JSON of its results says of it. Recurrences say how the state is carried: "rollout".
+  virtual nlohmann::ordered_json details() const { return nlohmann::ordered_json::object(); }
+};
+
+}  // namespace orthornn::program
