@@ -18,8 +18,8 @@ Arguments compare(const fs::path& out, const Arguments& more = {}) {
          more;
 }
 
-/// 0 is N again.
-const Arguments three_reflections = {"--reflections", "N,N/2,0,6"};
+/// 0 is N again, 10 above every N.
+const Arguments three_reflections = {"--reflections", "N,N/2,0,6,10"};
 
 double median_of_three(const Json& samples) {
   std::vector<double> values = samples.get<std::vector<double>>();
@@ -210,6 +210,7 @@ TEST_CASE("bench compare draws a page that needs nothing else, and report draws 
   check_self_contained(page);
   // Five of training steps, two of Q, one of the Stiefel manifold for each M.
   CHECK(plots_in(page) == 10);
+  CHECK(count(page, "Nothing to draw yet.") == 0);
   // In plots of time, throughput, time over L, and construction twice.
   for (const char* name : {"CWY", "sequential Householder, tiled", "sequential Householder, rank-one updates",
                            "scaled Cayley", "matrix exponential", "unconstrained"}) {
@@ -233,6 +234,33 @@ TEST_CASE("bench compare draws a page that needs nothing else, and report draws 
   CHECK(fs::is_empty(scratch));
 }
 
+TEST_CASE("bench compare has written its results before anyone reads the tables", "[cli][compare]") {
+  const TemporaryFolder folder;
+  const fs::path out = folder / "out";
+  const ProgramResult result =
+      run(compare(out, {"--json", "again.json"}), {.folder = folder.path(), .output = "/dev/full"});
+  check_refused(result, 1, {"cannot write"});
+  CHECK(Json::parse(content(out / "compare.json")).at("stiefel").size() > 0);
+  CHECK(content(folder / "again.json") == content(out / "compare.json"));
+}
+
+TEST_CASE("report draws a comparison with samples that have no place on its axes", "[cli][compare]") {
+  if (gnuplot_is_missing()) return;
+  const TemporaryFolder folder;
+  const fs::path file = folder / "compare.json";
+  CHECK(run(compare(folder / "out", {"--json", file.string()})).exit_code == 0);
+  Json json = Json::parse(content(file));
+  json["training_step"][0]["total_samples_ms"][0] = 0;
+  json["construction"][0]["total_samples_ms"][0] = 1e308;
+  json["stiefel"][0]["total_samples_ms"][0] = 1e-320;
+  std::ofstream(file) << json;
+  check_success(run({"report", file.string()}));
+  const std::string page = content(folder / "compare.html");
+  check_self_contained(page);
+  CHECK(plots_in(page) == plots_in(content(folder / "out/compare.html")));
+  CHECK(lines_named(page, "CWY") == 5);
+}
+
 TEST_CASE("bench compare without gnuplot says at once how to draw the page later", "[cli][compare]") {
   const TemporaryFolder folder;
   const fs::path out = folder / "out";
@@ -254,7 +282,9 @@ TEST_CASE("bench compare refuses what it cannot compare, before it measures", "[
   const TemporaryFolder folder;
   const auto refused = [&](const Arguments& more, int exit_code, std::initializer_list<std::string> words) {
     CAPTURE(more);
-    check_refused(run(Arguments{"bench", "compare"} + more, {.folder = folder.path()}), exit_code, words);
+    const ProgramResult result = run(Arguments{"bench", "compare"} + more, {.folder = folder.path()});
+    check_refused(result, exit_code, words);
+    CHECK(result.output == "");
   };
   refused({"--hidden", "0"}, 2, {"--hidden", "0"});
   refused({"--hidden", "8,x"}, 2, {"--hidden", "x"});
@@ -270,4 +300,11 @@ TEST_CASE("bench compare refuses what it cannot compare, before it measures", "[
   std::ofstream(folder / "file") << "text";
   refused({"--out", "file"}, 1, {"file", "--out"});
   CHECK(content(folder / "file") == "text");
+  const Arguments tiny = {"--hidden", "4,6", "--batch", "2", "--length", "2", "--samples", "1"};
+  refused(tiny + Arguments{"--reflections", "7,8"}, 2, {"--reflections 7,8", "6"});
+  refused(tiny + Arguments{"--json", "none/a.json"}, 1, {"none/a.json"});
+  refused(tiny + Arguments{"--json", "file/a.json"}, 1, {"file/a.json"});
+  refused(tiny + Arguments{"--json", "."}, 1, {"'.'", "no regular file"});
+  fs::create_directories(folder / "out/compare.html");
+  refused(tiny + Arguments{"--out", "out"}, 1, {"out/compare.html", "no regular file"});
 }

@@ -2,6 +2,7 @@
 // What the pages of `report` and `bench compare` hold.
 
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <regex>
 #include <set>
 #include <string>
@@ -33,6 +34,10 @@ inline long lines_named(const std::string& page, const std::string& name) {
 inline void check_self_contained(const std::string& page) {
   CHECK_THAT(page, Catch::Matchers::StartsWith("<!doctype html>\n"));
   CHECK_THAT(page, Catch::Matchers::EndsWith("</html>\n"));
+  CHECK_NOTHROW(nlohmann::json(page).dump());  // which throws where the text is no UTF-8
+  CHECK(std::none_of(page.begin(), page.end(), [](char c) {
+    return (static_cast<unsigned char>(c) < 0x20 && c != '\n' && c != '\t') || c == 0x7f;
+  }));
   for (const char* outside :
        {"http", "src=", "url(", "@import", "<link", "<script", "<iframe", "<object", "//"}) {
     CAPTURE(outside);

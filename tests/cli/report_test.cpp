@@ -112,6 +112,63 @@ TEST_CASE("report takes a run that is under way, with what its rows leave open",
   }
 }
 
+TEST_CASE("report leaves out rows whose steps are none or go back", "[cli][report]") {
+  if (gnuplot_is_missing()) return;
+  const TemporaryFolder folder;
+  const fs::path run_folder = train(folder / "run"), out = folder / "page.html";
+  const std::string metrics = content(run_folder / "metrics.csv");
+  const auto row = [](const std::string& step) { return step + ",0.5,2.5,1,0.001,1e-07,,,1\n"; };
+  write(run_folder / "metrics.csv", metrics.substr(0, metrics.find('\n') + 1) + row("1") + row("1e300") +
+                                        row("2.5") + row("99999999999999999999") + row("3") + row("2") +
+                                        row("3") + row("5"));
+  const ProgramResult result = run(report({run_folder}, out));
+  CHECK(result.exit_code == 0);
+  CHECK(lines(result.errors) == 1);
+  CHECK_THAT(result.errors, contains("5 rows of metrics.csv left out, line 3: '1e300' is no whole number"));
+  CHECK_THAT(table_row(content(out), "run"), contains(">5 of 6</td>"));
+}
+
+TEST_CASE("report draws around numbers that no plot has room for", "[cli][report]") {
+  if (gnuplot_is_missing()) return;
+  const TemporaryFolder folder;
+  const fs::path run_folder = train(folder / "run"), out = folder / "page.html";
+  std::ofstream(run_folder / "metrics.csv", std::ios::app) << "7,1,1e308,1,1.79e308,1e308,1e308,1e308,1\n"
+                                                              "8,2,1e-308,1,-1.79e308,1e-308,5e-324,0,1\n"
+                                                              "9,1e308,1,1,0.001,1e-7,1,0,1\n";
+  check_success(run(report({run_folder}, out)));
+  check_self_contained(content(out));
+  CHECK(lines_named(content(out), "run") == 10);
+}
+
+TEST_CASE("report makes pages of UTF-8 for folders of any name", "[cli][report]") {
+  if (gnuplot_is_missing()) return;
+  const TemporaryFolder folder;
+  const fs::path out = folder / "page.html";
+  for (const auto& [name, shown] : {std::pair("a\xff"
+                                              "b",
+                                              "a\xef\xbf\xbd"
+                                              "b"),
+                                    std::pair("a\x1b"
+                                              "b",
+                                              "a\xef\xbf\xbd"
+                                              "b"),
+                                    std::pair("gr\xc3\xbc\xc3\x9f e", "gr\xc3\xbc\xc3\x9f e")}) {
+    CAPTURE(shown);
+    check_success(run(report({train(folder / name)}, out)));
+    check_self_contained(content(out));
+    CHECK(lines_named(content(out), shown) == 10);
+  }
+}
+
+TEST_CASE("report draws the same whatever terminal gnuplot is told to take", "[cli][report]") {
+  if (gnuplot_is_missing()) return;
+  const TemporaryFolder folder;
+  const fs::path run_folder = train(folder / "run"), out = folder / "page.html";
+  check_success(run(report({run_folder}, out)));
+  check_success(run(report({run_folder}, folder / "b.html"), {.variables = {{"GNUTERM", "none-such"}}}));
+  CHECK((content(folder / "b.html") == content(out)));
+}
+
 TEST_CASE("report of a run that was interrupted and resumed has all its rows", "[cli][report]") {
   if (gnuplot_is_missing()) return;
   const TemporaryFolder folder;
@@ -169,11 +226,19 @@ TEST_CASE("report refuses what is no run and writes nothing", "[cli][report]") {
   CHECK((content(run_folder / "model.h5") == model));
 
   fs::create_directory(folder / "empty");
-  refused({folder / "none"}, 1, {(folder / "none").string()});
+  refused({folder / "none"}, 1, {(folder / "none").string(), "run directory", "compare.json"});
+  // Longer than a name can be.
+  refused({std::string(300, 'x')}, 1, {"xxx", "run directory", "compare.json"});
   refused({run_folder, folder / "empty"}, 1, {(folder / "empty").string(), "config.toml"});
   write(folder / "bad.json", "{\"format\": ");
   refused({folder / "bad.json"}, 1, {"bad.json", "no JSON"});
   refused({run_folder, folder / "bad.json"}, 2, {"bad.json", "run directories"});
+  write(folder / "deep.json", "{\"machine\": " + std::string(500000, '[') + std::string(500000, ']') +
+                                  ", \"a\": 1, \"b\": 2, \"c\": 3, \"d\": 4}");
+  refused({folder / "deep.json"}, 1, {"deep.json", "nested too deeply"});
+  write(folder / "own.html", "{}");
+  check_refused(run({"report", (folder / "own.html").string()}), 2, {"own.html", "--out"});
+  CHECK(content(folder / "own.html") == "{}");
   for (const auto& [text, words] :
        {std::pair("[]", "damaged"), std::pair("{}", "damaged"), std::pair(R"({"format": "other"})", "format"),
         std::pair(R"({"format": "orthornn-comparison", "format_version": 2})", "newer"),
@@ -189,6 +254,8 @@ TEST_CASE("report refuses what is no run and writes nothing", "[cli][report]") {
   const std::string config = content(run_folder / "config.toml");
   write(run_folder / "config.toml", config + "speed = 3\n");
   refused({run_folder}, 2, {"config.toml", "speed"});
+  write(run_folder / "config.toml", "hidden = 8\n");
+  refused({run_folder}, 1, {(run_folder / "config.toml").string(), "no task"});
   write(run_folder / "config.toml", config);
   write(run_folder / "model.h5", model.substr(0, model.size() / 2));
   refused({run_folder}, 1, {"model.h5"});
@@ -211,4 +278,5 @@ TEST_CASE("report without a gnuplot that works is one clear line and writes noth
   refused(with_impostor_gnuplot(bin, "kill -9 $$"), {"killed"});
   // It ends well but has drawn nothing, and has not read what it was told either.
   refused(with_impostor_gnuplot(bin, "exec <&-; exit 0"), {"SVG"});
+  refused(with_impostor_gnuplot(bin, "echo '<svg> <g id=\"gnuplot_canvas\">'"), {"SVG"});
 }

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <cstring>
 #include <filesystem>
 #include <functional>
 #include <limits>
@@ -44,17 +43,25 @@ struct CompareSettings {
   std::string out;
   std::string json;
 
-  /// Sizes in their order, and nothing twice; what was left out and depends on the device.
+  /// Sizes in their order, nothing twice, and no L that is above every N; what was left out and depends on
+  /// the device.
   void tidy(Device device) {
     if (samples == 0) samples = default_samples(device);
     std::sort(hidden.begin(), hidden.end());
     hidden.erase(std::unique(hidden.begin(), hidden.end()), hidden.end());
-    std::vector<std::string> once;
+    std::vector<std::string> kept;
     for (const std::string& given : reflections) {
-      const std::string text = ReflectionCount::parse(given)->text();
-      if (std::count(once.begin(), once.end(), text) == 0) once.push_back(text);
+      const ReflectionCount count = *ReflectionCount::parse(given);
+      const bool fits = count.at(hidden.back()).has_value();
+      if (fits && std::count(kept.begin(), kept.end(), count.text()) == 0) kept.push_back(count.text());
     }
-    reflections = std::move(once);
+    if (kept.empty()) {
+      throw UsageError(
+          fmt::format("--reflections {} was given; expected N, a share as N/2, or one that is "
+                      "at most the largest --hidden, {}",
+                      fmt::join(reflections, ","), hidden.back()));
+    }
+    reflections = std::move(kept);
   }
 };
 
@@ -423,20 +430,38 @@ void print_tables(const Json& comparison, const Execution& execution) {
   }
 }
 
-/// Creates the folder, so that a place that cannot be written is noticed before minutes of measuring.
+/// Throws FileError where write_file_atomically would for lack of a folder or of the right to write.
+void check_place(const fs::path& file) {
+  std::error_code status;
+  const fs::path target = fs::weakly_canonical(fs::absolute(file), status);
+  const auto refuse = [&](const std::string& why) {
+    throw FileError(fmt::format("cannot write '{}': {}; choose another place", file.string(), why));
+  };
+  if (status) refuse(status.message());
+  if (fs::exists(target, status) && !fs::is_regular_file(target, status)) refuse("it is no regular file");
+  for (const fs::path& needed : {target.parent_path(), target}) {
+    if (access(needed.c_str(), W_OK) != 0 && (needed != target || errno != ENOENT)) {
+      refuse(std::generic_category().message(errno));
+    }
+  }
+}
+
+/// Creates the folder for compare.json and compare.html.
 void make_folder(const fs::path& folder) {
   std::error_code status;
   fs::create_directories(folder, status);
-  if (!status && access(folder.c_str(), W_OK) != 0) status.assign(errno, std::generic_category());
   if (status) {
     throw FileError(fmt::format("cannot write in the folder '{}': {}; choose another --out", folder.string(),
                                 status.message()));
   }
+  for (const char* name : {"compare.json", "compare.html"}) check_place(folder / name);
 }
 
 int compare(CompareSettings& settings) {
   const Execution execution = settings.machine.apply();
   settings.tidy(execution.device);
+  // A place that cannot be written is to be noticed before minutes of measuring.
+  if (!settings.json.empty()) check_place(settings.json);
   const fs::path folder = settings.out;
   bool page = !settings.out.empty();
   if (page) {
@@ -460,15 +485,15 @@ int compare(CompareSettings& settings) {
     }
   }
   comparison["speed_up"] = speed_ups(comparison["training_step"]);
+  // Files first: whoever reads the tables may not read them to the end, which ends us.
+  const std::string text =
+      comparison.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";  // a processor may have any name
+  if (!settings.out.empty()) write_file_atomically(folder / "compare.json", text);
+  if (!settings.json.empty()) write_file_atomically(settings.json, text);
   if (settings.verbose) print_recurrences(comparison);
   print_tables(comparison, execution);
   std::fflush(stdout);
-
-  const std::string text =
-      comparison.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";  // a processor may have any name
-  if (!settings.json.empty()) write_file_atomically(settings.json, text);
   if (settings.out.empty()) return success;
-  write_file_atomically(folder / "compare.json", text);
   fmt::print("\nevery sample: {}\n", (folder / "compare.json").string());
   if (page) {
     write_file_atomically(folder / "compare.html", comparison_page(comparison));

@@ -17,6 +17,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
+/// Levels of the JSON; comparisons have four.
+constexpr int deepest_nesting = 100;
+
 struct ReportSettings {
   std::vector<std::string> sources;
   std::string out;
@@ -25,10 +28,15 @@ struct ReportSettings {
 std::string page_of_comparison(const fs::path& file) {
   std::ifstream stream(file);
   if (!stream) throw FileError(fmt::format("cannot read '{}': {}", file.string(), std::strerror(errno)));
-  const auto comparison = nlohmann::ordered_json::parse(stream, nullptr, false);
   const auto refusal = [&](const std::string& why) {
     return FileError(fmt::format("'{}' is not what orthornn bench compare writes: {}", file.string(), why));
   };
+  // The parser copies what it has read, one call within another for each level.
+  const auto check_depth = [&](int depth, nlohmann::ordered_json::parse_event_t, const auto&) {
+    if (depth > deepest_nesting) throw refusal("it is nested too deeply");
+    return true;
+  };
+  const auto comparison = nlohmann::ordered_json::parse(stream, check_depth, false);
   if (comparison.is_discarded()) throw refusal("it is no JSON, or not all of it");
   try {
     return comparison_page(comparison);
@@ -58,13 +66,15 @@ std::string page_of_runs(const std::vector<std::string>& folders, std::vector<st
 }
 
 int report(const ReportSettings& settings) {
+  std::error_code ignored;
   const fs::path first = settings.sources.front();
-  const bool comparison = fs::is_regular_file(first);
-  for (const std::string& source : settings.sources) {
-    if (settings.sources.size() > 1 && fs::is_regular_file(source)) {
-      throw UsageError(
-          fmt::format("'{}' is a file; expected run directories, or one compare.json alone", source));
-    }
+  const auto file =
+      std::find_if(settings.sources.begin(), settings.sources.end(),
+                   [&](const fs::path& source) { return fs::is_regular_file(source, ignored); });
+  const bool comparison = file != settings.sources.end();
+  if (comparison && settings.sources.size() > 1) {
+    throw UsageError(
+        fmt::format("'{}' is a file; expected run directories, or one compare.json alone", *file));
   }
   const fs::path out = !settings.out.empty() ? fs::path(settings.out)
                        : comparison          ? fs::path(first).replace_extension(".html")
@@ -72,6 +82,10 @@ int report(const ReportSettings& settings) {
   // Anything else may be what someone still needs: a model, metrics, the JSON itself.
   if (out.extension() != ".html" && out.extension() != ".htm") {
     throw UsageError(fmt::format("--out '{}' was given; expected a name that ends in .html", out.string()));
+  }
+  if (fs::equivalent(out, first, ignored)) {
+    throw UsageError(
+        fmt::format("the page would replace '{}', which it is made of; give another --out", first.string()));
   }
   std::vector<std::string> notes;
   write_file_atomically(out, comparison ? page_of_comparison(first) : page_of_runs(settings.sources, notes));

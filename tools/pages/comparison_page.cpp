@@ -47,17 +47,15 @@ class ComparisonPage {
     HtmlPage page("Orthogonal recurrences compared");
     page.paragraph(
         "What orthogonality costs: CWY, the product of L Householder reflections as one compact matrix, "
-        "against "
-        "the same product taken one reflection after another, the scaled Cayley transform, the matrix "
-        "exponential and an unconstrained matrix.");
+        "against the same product taken one reflection after another, the scaled Cayley transform, the "
+        "matrix exponential and an unconstrained matrix.");
     page.code(comparison_.at("command"));
     add_machine(page);
     page.heading("Training step");
     page.paragraph(fmt::format(
         "Everything a training step needs of the recurrence: prepare, forward over all steps, backward, "
-        "gradient "
-        "of the parameters. Batch {}, {} steps, {}, medians of {} samples after a warm-up; a star says that "
-        "fewer were taken, as their {} seconds had gone.",
+        "gradient of the parameters. Batch {}, {} steps, {}, medians of {} samples after a warm-up; a star "
+        "says that fewer were taken, as their {} seconds had gone.",
         settings_.at("batch").get<Index>(), settings_.at("length").get<Index>(),
         settings_.at("activation").get<std::string>(), settings_.at("samples").get<int>(),
         settings_.at("limit_seconds").get<double>()));
@@ -87,11 +85,9 @@ class ComparisonPage {
     page.paragraph(
         "An optimizer step on the N × M matrices with orthonormal columns: T-CWY forms Omega from its "
         "reflection vectors and turns the gradient of Omega into theirs; Riemannian gradient descent (RGD, "
-        "with "
-        "canonical or Euclidean metric, QR or Cayley retraction) moves Omega itself. Products of T-CWY use "
-        "all "
-        "threads, factorizations of RGD one. The formula of T-CWY counts the forming of Omega. OWN was not "
-        "timed: this library has no implementation of it.");
+        "with canonical or Euclidean metric, QR or Cayley retraction) moves Omega itself. Products of T-CWY "
+        "use all threads, factorizations of RGD one. The formula of T-CWY counts the forming of Omega. OWN "
+        "was not timed: this library has no implementation of it.");
     if (has_gpu()) page.paragraph("RGD was not timed either: this library has it on the CPU alone.");
     page.figures(stiefel_times());
     page.table(stiefel_table());
@@ -108,15 +104,12 @@ class ComparisonPage {
 
   void add_machine(HtmlPage& page) const {
     const Json& machine = comparison_.at("machine");
-    const auto text = [&](const char* key) {
-      const Json& value = machine.at(key);
-      return value.is_string() ? value.get<std::string>() : value.dump();
-    };
     page.table({.caption = "The machine",
                 .columns = {"processor", "device", "threads", "compiler", "precision", "orthornn"},
                 .naming_columns = 6,
-                .rows = {{text("processor"), text("device"), text("threads"), text("compiler"),
-                          text("precision"), comparison_.at("library_version")}}});
+                .rows = {{machine.at("processor"), machine.at("device"),
+                          fmt::format("{}", machine.at("threads").get<int>()), machine.at("compiler"),
+                          machine.at("precision"), comparison_.at("library_version")}}});
     if (!has_gpu()) return;
     const Json& gpu = machine.at("gpu");
     page.table({.caption = "Its GPU",
@@ -178,8 +171,7 @@ class ComparisonPage {
 
   Plot rates() const {
     Plot plot = times("Throughput", "sequences · steps per second", training_steps_, "total");
-    const double work =
-        static_cast<double>(settings_.at("batch").get<Index>() * settings_.at("length").get<Index>());
+    const double work = settings_.at("batch").get<double>() * settings_.at("length").get<double>();
     for (PlotSeries& series : plot.series) {
       for (PlotPoint& point : series.points) {
         point = {.x = point.x,

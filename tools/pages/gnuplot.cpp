@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <cstdlib>
+
 #include "orthornn/core/error.hpp"
 #include "pages/piped_program.hpp"
 
@@ -10,7 +12,9 @@ namespace orthornn::program {
 bool gnuplot_is_installed() { return run_piped({"gnuplot", "--version"}, "").has_value(); }
 
 std::string run_gnuplot(const std::string& script) {
-  // -d: without the user's own settings.
+  // Without the user's own settings, and without a terminal that this gnuplot may not have: it would not
+  // start.
+  unsetenv("GNUTERM");
   std::optional<PipedResult> result = run_piped({"gnuplot", "-d"}, script);
   if (!result) throw Error(fmt::format("no plot can be drawn: {}", gnuplot_advice));
   if (result->exit_code != 0) {

@@ -1,14 +1,18 @@
 #pragma once
 
+#include <nlohmann/json.hpp>
 #include <string>
-#include <string_view>
 
 namespace orthornn::program {
 
-/// Text as it goes between tags and into quoted attributes.
-inline std::string html_text(std::string_view text) {
+/// Text as it goes between tags and into quoted attributes. What no page may hold, bytes that are no UTF-8
+/// and control characters, becomes U+FFFD.
+inline std::string html_text(const std::string& text) {
+  using Json = nlohmann::json;
+  const std::string utf8 =
+      Json::parse(Json(text).dump(-1, ' ', false, Json::error_handler_t::replace)).get<std::string>();
   std::string result;
-  for (const char c : text) {
+  for (const char c : utf8) {
     switch (c) {
       case '&':
         result += "&amp;";
@@ -25,8 +29,16 @@ inline std::string html_text(std::string_view text) {
       case '\'':
         result += "&#39;";
         break;
-      default:
+      case '\n':
+      case '\t':
         result += c;
+        break;
+      default:
+        if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
+          result += "\xef\xbf\xbd";
+        } else {
+          result += c;
+        }
     }
   }
   return result;

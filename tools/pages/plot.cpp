@@ -18,6 +18,9 @@ constexpr int width = 640, height = 400;  // units of the SVG, which is scaled t
 constexpr int line_width = 2;
 /// Numbers at an axis that would be closer, as shares of its length, are left out.
 constexpr double least_tick_distance = 0.055;
+/// Larger numbers, and on logarithmic axes smaller ones than its reciprocal, are not drawn: room around them
+/// and their ratios would leave what a double can hold.
+constexpr double largest_drawn = 1e100;
 /// Lines of more points than this have a few marks only, which would hide them.
 constexpr std::size_t most_marked_points = 30;
 constexpr int marks_of_long_lines = 10;
@@ -191,7 +194,9 @@ std::string adapt(const std::string& svg, const Plot& plot, const std::vector<Pl
   static const std::regex identity(R"(( id=['"])|(xlink:href='#))");
   static const std::regex name(R"(<title>(\d+)</title>)");
   const std::size_t content = svg.find("<g id=\"gnuplot_canvas\">");
-  if (content == std::string::npos) throw Error("gnuplot gave something else than an SVG image");
+  if (content == std::string::npos || svg.find("</svg>", content) == std::string::npos) {
+    throw Error("gnuplot gave something else than an SVG image");
+  }
   std::string result = svg.substr(content);
   // Backgrounds of texts, which we have none of.
   for (std::size_t filter; (filter = result.find("<filter")) != std::string::npos;) {
@@ -214,11 +219,17 @@ std::string adapt(const std::string& svg, const Plot& plot, const std::vector<Pl
 std::vector<PlotSeries> drawable_series(const Plot& plot) {
   std::vector<PlotSeries> drawable;
   const auto shown = [](const PlotAxis& axis, double value) {
-    return std::isfinite(value) && (!axis.logarithmic || value > 0);
+    return std::abs(value) <= largest_drawn && (!axis.logarithmic || value >= 1 / largest_drawn);
+  };
+  const auto shown_bar = [&](const PlotPoint& p) {
+    return shown(plot.y, p.low.value_or(p.y)) && shown(plot.y, p.high.value_or(p.y));
   };
   for (PlotSeries series : plot.series) {
     std::erase_if(series.points,
                   [&](const PlotPoint& p) { return !shown(plot.x, p.x) || !shown(plot.y, p.y); });
+    for (PlotPoint& point : series.points) {
+      if (!shown_bar(point)) point.low = point.high = std::nullopt;
+    }
     if (!series.points.empty()) drawable.push_back(std::move(series));
   }
   return drawable;

@@ -47,7 +47,8 @@ struct Plot {
   std::vector<PlotSeries> series;
 };
 
-/// What can be shown: finite, and on logarithmic axes positive points; lines without any are gone.
+/// What can be shown: finite numbers that leave room to draw, positive ones on logarithmic axes, and bars
+/// whose ends are such. Lines without any point are gone.
 std::vector<PlotSeries> drawable_series(const Plot& plot);
 
 /// The plot as an <svg> element for an HTML page, drawn by gnuplot. Its colours are the page's variables

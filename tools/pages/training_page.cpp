@@ -35,8 +35,7 @@ const Quantity quantities[] = {
     {"Orthogonality error", "largest entry of |I − QᵀQ|", true, false,
      [](const MetricsRow& row) { return row.orthogonality_error; },
      "How far Q is from orthogonal; rounding alone leaves about 1e-7. An error of exactly 0 has no place on "
-     "a "
-     "logarithmic axis."},
+     "a logarithmic axis."},
     {"Learning rate", "learning rate", false, false, [](const MetricsRow& row) { return row.learning_rate; },
      "Of the parameters that are not orthogonal."}};
 

@@ -30,9 +30,10 @@ std::vector<std::string> cells_of(const std::string& line) {
   return cells;
 }
 
-/// Reads "12.5", "nan" and the like to the end; nullopt for any other text.
-std::optional<double> number(const std::string& text) {
-  double value = 0;
+/// Reads "12.5", "nan" and the like, or whole numbers, to the end; nullopt for any other text.
+template <class Number>
+std::optional<Number> number(const std::string& text) {
+  Number value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
   return value;
@@ -65,20 +66,21 @@ class MetricsColumns {
   MetricsRow row(const std::vector<std::string>& cells) const {
     if (cells.size() != count_)
       throw ValueError(fmt::format("it has {} cells, expected {}", cells.size(), count_));
-    const auto needed = [&](std::size_t column) {
-      const std::optional<double> value = number(cells[column]);
-      if (!value || !std::isfinite(*value))
-        throw ValueError(fmt::format("'{}' is no number", cells[column].substr(0, 20)));
-      return *value;
+    const auto refusal = [&](std::size_t column, const char* expected) {
+      return ValueError(fmt::format("'{}' is no {}", cells[column].substr(0, 20), expected));
     };
     const auto possible = [&](std::size_t column) -> std::optional<double> {
       if (cells[column].empty()) return std::nullopt;
-      const std::optional<double> value = number(cells[column]);
-      if (!value) throw ValueError(fmt::format("'{}' is no number", cells[column].substr(0, 20)));
+      const std::optional<double> value = number<double>(cells[column]);
+      if (!value) throw refusal(column, "number");
       return std::isfinite(*value) ? value : std::nullopt;
     };
-    return {.step = static_cast<std::int64_t>(needed(step_)),
-            .seconds = needed(seconds_),
+    const std::optional<std::int64_t> step = number<std::int64_t>(cells[step_]);
+    if (!step) throw refusal(step_, "whole number");
+    const std::optional<double> seconds = possible(seconds_);
+    if (!seconds) throw refusal(seconds_, "time");
+    return {.step = *step,
+            .seconds = *seconds,
             .loss = possible(loss_),
             .learning_rate = possible(learning_rate_),
             .orthogonality_error = possible(orthogonality_error_),
@@ -105,7 +107,10 @@ void read_metrics(TrainingRun& run, const fs::path& file) {
       break;
     }
     try {
-      run.rows.push_back(columns.row(cells_of(line)));
+      const MetricsRow row = columns.row(cells_of(line));
+      const std::int64_t last = run.rows.empty() ? 0 : run.rows.back().step;
+      if (row.step <= last) throw ValueError(fmt::format("step {} does not come after {}", row.step, last));
+      run.rows.push_back(row);
     } catch (const ValueError& error) {
       if (left_out++ == 0) why = fmt::format("line {}: {}", line_number, error.what());
     }
@@ -142,8 +147,12 @@ const MetricsRow* TrainingRun::best_evaluation() const {
 
 TrainingRun read_training_run(const fs::path& folder) {
   std::error_code status;
-  if (!fs::is_directory(folder, status))
-    throw FileError(fmt::format("there is no run directory '{}'", folder.string()));
+  if (!fs::is_directory(folder, status)) {
+    throw FileError(
+        fmt::format("'{}' is no folder and no file; expected a run directory of orthornn train, or "
+                    "compare.json of orthornn bench compare",
+                    folder.string()));
+  }
   for (const char* name : {"config.toml", "metrics.csv"}) {
     if (!fs::exists(folder / name, status)) {
       throw FileError(
@@ -155,6 +164,10 @@ TrainingRun read_training_run(const fs::path& folder) {
   CLI::App command;
   settings.add_to(command);
   read_config(command, (folder / "config.toml").string());
+  if (settings.task.empty()) {
+    throw FileError(fmt::format("'{}' names no task; give a run directory that orthornn train wrote",
+                                (folder / "config.toml").string()));
+  }
   const std::unique_ptr<Task> task = settings.make_task();
 
   TrainingRun run;
