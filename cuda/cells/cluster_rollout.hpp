@@ -1,11 +1,8 @@
 #pragma once
 // The two bodies of cluster_rollout (persistent_rollout.hpp), a file each.
 
-#include <fmt/format.h>
-
 #include "cuda/cells/rollout_arguments.hpp"
 #include "cuda/core/launch.hpp"
-#include "orthornn/core/error.hpp"
 #include "orthornn/core/precision.hpp"
 
 namespace orthornn::cuda {
@@ -22,14 +19,7 @@ inline bool start_in_one_turn(Context& gpu, void (*kernel)(RolloutArguments<floa
                               bool insist, const RolloutArguments<float>& arguments, const float* q) {
   const unsigned clusters = blocks_for(arguments.batch, sequences);
   const LaunchShape shape{.grid = clusters * blocks, .block = threads, .shared = shared, .cluster = blocks};
-  const int active = active_clusters(gpu, kernel, shape);
-  if (active == 0) {
-    throw DeviceError(
-        fmt::format("this GPU has no room for a cluster of {} blocks (a part of a GPU, perhaps); choose the "
-                    "stepwise rollout",
-                    blocks));
-  }
-  if (!insist && static_cast<int>(clusters) > active) return false;
+  if (static_cast<int>(clusters) > active_clusters(gpu, kernel, shape) && !insist) return false;
   launch(gpu, kernel, shape, arguments, q);
   return true;
 }

@@ -68,16 +68,9 @@ class Context {
   /// True while the stream is recorded into a graph, not run.
   bool is_recording() const;
 
-  /// A kernel, the threads and the shared memory of its blocks, and the blocks of its clusters.
-  using ClusterShape = std::tuple<const void*, unsigned, std::size_t, unsigned>;
-  /// Clusters of this shape that run at the same time: what `count` finds, which CUDA takes its time for, the
-  /// first time.
-  template <class Count>
-  int active_clusters(const ClusterShape& shape, const Count& count) {
-    if (const auto found = active_clusters_.find(shape); found != active_clusters_.end())
-      return found->second;
-    return active_clusters_.emplace(shape, count()).first->second;
-  }
+  /// Clusters of this kernel and shape that run at the same time. CUDA takes its time to say so, the first
+  /// time.
+  int active_clusters(const void* kernel, const cudaLaunchConfig_t& config);
 
  private:
   void* scratch_bytes(std::size_t bytes);
@@ -104,7 +97,8 @@ class Context {
   std::vector<std::byte> host_scratch_;
   FaultWord* faults_ = nullptr;
   FaultWord* faults_on_host_ = nullptr;
-  std::map<ClusterShape, int> active_clusters_;
+  /// By kernel, threads and shared memory of a block, and blocks of a cluster.
+  std::map<std::tuple<const void*, unsigned, std::size_t, unsigned>, int> active_clusters_;
 };
 
 /// The context of a GPU, which becomes the calling thread's current one. Made at first use, kept to the end

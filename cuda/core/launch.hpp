@@ -58,19 +58,14 @@ void launch(const Context& gpu, void (*kernel)(Parameters...), const LaunchShape
   check(cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...));
 }
 
-/// Clusters of this kernel and shape that the GPU runs at the same time.
+/// Clusters of this kernel and shape that the GPU runs at the same time. Throws DeviceError where it runs
+/// none.
 template <class... Parameters>
 int active_clusters(Context& gpu, void (*kernel)(Parameters...), const LaunchShape& shape) {
   const void* function = reinterpret_cast<const void*>(kernel);
-  const unsigned threads = shape.block.x * shape.block.y * shape.block.z;
-  return gpu.active_clusters({function, threads, shape.shared, shape.cluster}, [&] {
-    permit(function, shape);
-    cudaLaunchAttribute attribute{};
-    const cudaLaunchConfig_t config = launch_config(shape, gpu.stream(), attribute);
-    int count = 0;
-    check(cudaOccupancyMaxActiveClusters(&count, function, &config));
-    return count;
-  });
+  permit(function, shape);
+  cudaLaunchAttribute attribute{};
+  return gpu.active_clusters(function, launch_config(shape, gpu.stream(), attribute));
 }
 
 constexpr unsigned blocks_for(Index count, Index per_block) {
