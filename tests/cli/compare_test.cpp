@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "cli/bench_samples.hpp"
 #include "cli/html_page_content.hpp"
 #include "cli/run_program.hpp"
 #include "orthornn/version.hpp"
@@ -21,25 +22,8 @@ Arguments compare(const fs::path& out, const Arguments& more = {}) {
 /// 0 is N again, 10 above every N.
 const Arguments three_reflections = {"--reflections", "N,N/2,0,6,10"};
 
-double median_of_three(const Json& samples) {
-  std::vector<double> values = samples.get<std::vector<double>>();
-  REQUIRE(values.size() == 3);
-  std::sort(values.begin(), values.end());
-  return values[1];
-}
-
 void check_times(const Json& result) {
-  for (const char* part : {"forward", "backward", "total"}) {
-    CAPTURE(part);
-    CHECK(result.at(std::string(part) + "_ms").get<double>() ==
-          median_of_three(result.at(std::string(part) + "_samples_ms")));
-  }
-  for (std::size_t i = 0; i < 3; ++i) {
-    CHECK(result["total_samples_ms"][i].get<double>() > 0);
-    CHECK(result["total_samples_ms"][i].get<double>() ==
-          Approx(result["forward_samples_ms"][i].get<double>() +
-                 result["backward_samples_ms"][i].get<double>()));
-  }
+  check_three_samples(result);
   CHECK(result.at("warmed_up") == true);
 }
 
