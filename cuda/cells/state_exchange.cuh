@@ -45,13 +45,14 @@ class BlockExchange {
   float* states_ = nullptr;
 };
 
-/// Over a cluster of `Blocks` blocks with `Rows` rows each: every block sends its slice [Sequences][Stride]
-/// by one bulk copy to each block, itself included, and waits at a barrier in shared memory that counts the
-/// bytes of all slices.
+/// Over a cluster of `Blocks` blocks with `Rows` rows each: every block writes its slice [Sequences][Stride]
+/// to where it reads it, sends it by a bulk copy to the same place of each other block, and waits at a
+/// barrier in shared memory that counts the bytes of the others' slices.
 ///
 /// Why nothing is overwritten too early: block A sends step s + 1 after all its threads have read step s, and
 /// B reads A's step s + 1 before it sends s + 2. So when B's s + 2 arrives at A, in the buffer of s, A has
-/// done with it; and when B fills its outgoing slice of s + 2, A has received the one of s.
+/// done with it; and when B writes its own slice of s + 2, A has received the one of s, and B's threads have
+/// read theirs.
 template <class ElementType, int Blocks, int Rows, int Sequences, int Stride = Rows>
 class ClusterExchange {
  public:
@@ -61,19 +62,19 @@ class ClusterExchange {
   static constexpr int slice = Sequences * Stride;
   static constexpr unsigned slice_bytes = slice * sizeof(Element);
   static constexpr std::size_t barrier_bytes = 128;
-  static constexpr std::size_t shared_bytes = barrier_bytes + 2 * (Blocks + 1) * std::size_t{slice_bytes};
+  static constexpr std::size_t shared_bytes = barrier_bytes + 2 * Blocks * std::size_t{slice_bytes};
   static_assert(slice_bytes % 16 == 0, "bulk copies move multiples of 16 bytes");
+  static_assert(Blocks > 1);
 
   ClusterExchange() = default;
   explicit __device__ ClusterExchange(unsigned char* memory)
       : rank_(rank()),
         barriers_(reinterpret_cast<std::uint64_t*>(memory)),
-        arrived_(reinterpret_cast<Element*>(memory + barrier_bytes)),
-        outgoing_(arrived_ + 2 * Blocks * slice) {
+        slices_(reinterpret_cast<Element*>(memory + barrier_bytes)) {
     if (threadIdx.x != 0) return;
     for (int i = 0; i < 2; ++i) {
       ptx::mbarrier_initialize(barriers_ + i, 1);
-      ptx::mbarrier_arrive_expect(barriers_ + i, Blocks * slice_bytes);
+      ptx::mbarrier_arrive_expect(barriers_ + i, arriving_bytes);
     }
     ptx::mbarrier_fence_initialization();
   }
@@ -83,7 +84,7 @@ class ClusterExchange {
   static __device__ unsigned rank() { return ptx::cluster_rank(); }
 
   __device__ void store(int step, int row, int sequence, Element value) const {
-    outgoing_[(step & 1) * slice + sequence * Stride + row] = value;
+    own_slice(step)[sequence * Stride + row] = value;
   }
   __device__ void commit(int step) const {
     ptx::fence_proxy_async();
@@ -91,29 +92,35 @@ class ClusterExchange {
     // A copy a warp, for one warp would start them one after another; each block begins with another
     // receiver.
     const unsigned warp = threadIdx.x / warp_size;
-    if (threadIdx.x % warp_size == 0 && warp < Blocks) {
-      ptx::copy_bulk_to_rank(arrived_ + ((step & 1) * Blocks + rank_) * slice, outgoing_ + (step & 1) * slice,
-                             slice_bytes, barriers_ + (step & 1), (warp + rank_) % Blocks);
+    if (threadIdx.x % warp_size == 0 && warp < Blocks - 1) {
+      ptx::copy_bulk_to_rank(own_slice(step), own_slice(step), slice_bytes, barriers_ + (step & 1),
+                             (rank_ + 1 + warp) % Blocks);
     }
   }
   __device__ void receive(int step) const {
     std::uint64_t* barrier = barriers_ + (step & 1);
     ptx::mbarrier_wait(barrier, static_cast<unsigned>(step >> 1) & 1);
     // For step + 2, whose slices nobody can send before this block has sent step + 1.
-    if (threadIdx.x == 0) ptx::mbarrier_arrive_expect(barrier, Blocks * slice_bytes);
+    if (threadIdx.x == 0) ptx::mbarrier_arrive_expect(barrier, arriving_bytes);
   }
   __device__ const Element* columns(int step, int column) const {
-    return arrived_ + (step & 1) * Blocks * slice + column / rows * slice + column % rows;
+    return slices_ + (step & 1) * Blocks * slice + column / rows * slice + column % rows;
   }
   static constexpr __device__ int offset(int column, int sequence) {
     return column / rows * slice + sequence * Stride;
   }
 
  private:
+  static constexpr unsigned arriving_bytes = (Blocks - 1) * slice_bytes;
+
+  __device__ Element* own_slice(int step) const {
+    return slices_ + ((step & 1) * Blocks + static_cast<int>(rank_)) * slice;
+  }
+
   unsigned rank_ = 0;
   std::uint64_t* barriers_ = nullptr;
-  Element* arrived_ = nullptr;
-  Element* outgoing_ = nullptr;
+  /// [2][Blocks][Sequences][Stride]
+  Element* slices_ = nullptr;
 };
 
 }  // namespace orthornn::cuda

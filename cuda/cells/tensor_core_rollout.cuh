@@ -228,7 +228,7 @@ __global__ void __launch_bounds__(tensor_core_threads, 1)
     for (int i = 0; i < owned; ++i) {
       elements[tile][i].keep(arguments, time(step), place, products[i], inputs[tile][i], values[i]);
     }
-    load_inputs(step + 1, place + stride, tile);
+    if (step + 1 < length) load_inputs(step + 1, place + stride, tile);
   };
 
 #pragma unroll

@@ -176,11 +176,12 @@ Numbers<float> found_on(const Execution& execution, const Numbers<float>& given,
 
 /// Relative, after T steps: the rounding of sums adds up as in tolerance::reference_float. An operand that
 /// falls on the other side of a rounding is off by a whole unit of the operand's precision (u): a share error
-/// / u of them is, so the norm moves by sqrt(error u).
+/// / u of them is, so a step moves the norm by sqrt(error u). The T + 1 steps (h_0 is rounded too) round
+/// independently, so their norms add in squares; the unit is up to twice u, hence 2.
 double bound(const Sizes& sizes, Precision precision) {
   const double sums = tolerance::reference_float(sizes.length, sizes.n, 4);
   const double unit = precision == Precision::bf16 ? 0x1p-8 : precision == Precision::tf32 ? 0x1p-11 : 0;
-  return sums + 4 * std::sqrt(sums * unit);
+  return sums + 2 * std::sqrt(static_cast<double>(sizes.length + 1) * sums * unit);
 }
 
 void check_rollout(const Execution& execution, const Sizes& sizes, Activation activation, bool with_lengths,
