@@ -17,21 +17,21 @@ class InputRing {
   static_assert((Ahead & (Ahead - 1)) == 0, "slots are told apart by the last bits of the step");
 
   explicit __device__ InputRing(unsigned char* memory)
-      : mine_(reinterpret_cast<float*>(memory) + threadIdx.x) {}
+      : mine_(reinterpret_cast<float*>(memory) + threadIdx.x) {
+    // For elements that are absent, which fetch nothing.
+    for (int i = 0; i < Ahead * Groups * inputs; ++i) mine_[i * Threads] = 0.0f;
+  }
 
-  /// Starts fetching for step `step`, which is time t at `place`; every step in its order.
-  __device__ void fetch(const RolloutArguments<float>& arguments, const Element (&elements)[Groups], int step,
-                        int t, Index place) const {
+  /// Starts fetching what a step reads at `place`, if there `is` such a step; every one in its order.
+  __device__ void fetch(const Element (&elements)[Groups], int step, bool is,
+                        const typename Element::Place& place) const {
+    if (is) {
 #pragma unroll
-    for (int group = 0; group < Groups; ++group) {
+      for (int group = 0; group < Groups; ++group) {
+        if (!elements[group].present()) continue;
 #pragma unroll
-      for (int i = 0; i < inputs; ++i) {
-        const float* from = elements[group].input(arguments, t, place, i);
-        if (from != nullptr) {
-          ptx::cp_async<sizeof(float)>(slot(step, group, i), from);
-        } else {
-          *slot(step, group, i) = 0.0f;
-        }
+        for (int i = 0; i < inputs; ++i)
+          ptx::cp_async<sizeof(float)>(slot(step, group, i), elements[group].input(place, i));
       }
     }
     ptx::cp_async_commit();
@@ -39,11 +39,11 @@ class InputRing {
   /// What was fetched for the step before the last Ahead - 1 has arrived.
   __device__ void wait() const { ptx::cp_async_wait<Ahead - 1>(); }
   __device__ typename Element::Input take(const RolloutArguments<float>& arguments, const Element& element,
-                                          int step, int group, Index place) const {
+                                          int step, int group, int t) const {
     float numbers[inputs];
 #pragma unroll
     for (int i = 0; i < inputs; ++i) numbers[i] = *slot(step, group, i);
-    return element.input_of(arguments, place, numbers);
+    return element.input_of(arguments, t, numbers);
   }
 
  private:

@@ -6,8 +6,10 @@
 namespace orthornn::cuda {
 
 /// How the threads of a block share its rows of Q. A thread keeps 8 rows by Columns columns in registers;
-/// `Lanes` neighbouring lanes have all columns of the same 8 rows. The rows make every number of the state
-/// that is read from shared memory serve 8 multiplications; with fewer, the reads would be the limit.
+/// `Lanes` neighbouring lanes have all columns of the same 8 rows. So every number of the state that is read
+/// from shared memory serves 8 multiplications. Reads are what a step waits for: a load of 16 bytes keeps the
+/// multiprocessor four cycles, however many lanes want the same. With 4 rows, twice the reads cost what the
+/// shorter sums over lanes save.
 template <int LaneCount, int ColumnCount>
 struct PersistentTile {
   static constexpr int row_count = 8;
@@ -15,8 +17,10 @@ struct PersistentTile {
   static constexpr int columns = ColumnCount;
   /// N, padded.
   static constexpr int size = lanes * columns;
-  /// Columns come in pieces of so many neighbours, one load each, dealt to the lanes in turn.
-  static constexpr int piece = columns % 4 == 0 ? 4 : 2;
+  /// Columns come in pieces of four neighbours, one load each, dealt to the lanes in turn.
+  static constexpr int piece = 4;
+  static constexpr int pieces = columns / piece;
+  static_assert(columns % piece == 0);
 
   static constexpr int threads(int rows) { return rows / row_count * lanes; }
   static __device__ __forceinline__ int column(int i, int lane) {
@@ -81,31 +85,36 @@ __global__ void __launch_bounds__(Tile::threads(Exchange::rows), 1)
     exchanges[group].commit(step);
   };
 
-  /// (Q x)_row, or (Q^T x)_row, for this thread's element of a group.
-  const auto multiply = [&](int step, int group) {
+  /// This thread's columns of a sequence's state.
+  struct State {
+    float4 pieces[Tile::pieces];
+  };
+  const auto read = [&](int step, int group, int s) {
+    State state;
+    const float* const first = exchanges[group].columns(step, Tile::column(0, lane));
+#pragma unroll
+    for (int piece = 0; piece < Tile::pieces; ++piece) {
+      const int column = piece * Tile::piece * Tile::lanes;
+      state.pieces[piece] = *reinterpret_cast<const float4*>(first + Exchange::offset(column, s));
+    }
+    return state;
+  };
+  /// (Q x)_row, or (Q^T x)_row, for this thread's element of a group, whose first sequence has been read.
+  const auto multiply = [&](int step, int group, State state) {
     float sums[Tile::row_count * Group];
 #pragma unroll
-    for (int i = 0; i < Tile::row_count * Group; ++i) sums[i] = 0.0f;
-    const float* const state = exchanges[group].columns(step, Tile::column(0, lane));
+    for (int s = 0; s < Group; ++s) {
+      if (s > 0) state = read(step, group, s);
 #pragma unroll
-    for (int i = 0; i < Tile::columns; i += Tile::piece) {
+      for (int r = 0; r < Tile::row_count; ++r) sums[s * Tile::row_count + r] = 0.0f;
 #pragma unroll
-      for (int s = 0; s < Group; ++s) {
-        const float* x = state + Exchange::offset(i * Tile::lanes, s);
-        float piece[Tile::piece];
-        if constexpr (Tile::piece == 4) {
-          const float4 loaded = *reinterpret_cast<const float4*>(x);
-          piece[0] = loaded.x, piece[1] = loaded.y, piece[2] = loaded.z, piece[3] = loaded.w;
-        } else {
-          const float2 loaded = *reinterpret_cast<const float2*>(x);
-          piece[0] = loaded.x, piece[1] = loaded.y;
-        }
+      for (int i = 0; i < Tile::columns; ++i) {
+        const float4 piece = state.pieces[i / Tile::piece];
+        const float x[Tile::piece] = {piece.x, piece.y, piece.z, piece.w};
 #pragma unroll
-        for (int j = 0; j < Tile::piece; ++j) {
-#pragma unroll
-          for (int r = 0; r < Tile::row_count; ++r) {
-            sums[s * Tile::row_count + r] = fmaf(weights[r][i + j], piece[j], sums[s * Tile::row_count + r]);
-          }
+        for (int r = 0; r < Tile::row_count; ++r) {
+          float& sum = sums[s * Tile::row_count + r];
+          sum = fmaf(weights[r][i], x[i % Tile::piece], sum);
         }
       }
     }
@@ -120,13 +129,14 @@ __global__ void __launch_bounds__(Tile::threads(Exchange::rows), 1)
   const int length = static_cast<int>(arguments.length);
   const auto time = [&](int step) { return forward ? step : length - 1 - step; };
   const Index stride = (forward ? 1 : -1) * arguments.batch * n;
-  Index place = forward ? 0 : (length - 1) * arguments.batch * n;
+  typename Element::Place place(arguments, time(0));
 #pragma unroll
   for (int step = 0; step < Ahead - 1; ++step)
-    ring.fetch(arguments, elements, step, time(step), place + step * stride);
+    ring.fetch(elements, step, step < length, place.after(step * stride));
   /// Before the inputs of a step are taken.
   const auto advance_inputs = [&](int step) {
-    ring.fetch(arguments, elements, step + Ahead - 1, time(step + Ahead - 1), place + (Ahead - 1) * stride);
+    const int ahead = step + Ahead - 1;
+    ring.fetch(elements, ahead, ahead < length, place.after((Ahead - 1) * stride));
     ring.wait();
   };
   /// Finishes and publishes, as number `number`, what step `step` makes of a product.
@@ -144,21 +154,23 @@ __global__ void __launch_bounds__(Tile::threads(Exchange::rows), 1)
     advance_inputs(0);
 #pragma unroll
     for (int group = 0; group < Groups; ++group) {
-      finish(0, 0, group, 0.0f, ring.take(arguments, elements[group], 0, group, place));
+      finish(0, 0, group, 0.0f, ring.take(arguments, elements[group], 0, group, time(0)));
     }
-    place += stride;
+    place = place.after(stride);
   }
-  for (int number = 0; number < length; ++number, place += stride) {
+  for (int number = 0; number < length; ++number, place = place.after(stride)) {
     // Forward, published number t is h_t, and step t makes h_{t+1} of it; backward, step t publishes its own
     // g_t.
     const int step = forward ? number : number + 1;
-    if (step < length) advance_inputs(step);
 #pragma unroll
     for (int group = 0; group < Groups; ++group) {
-      typename Element::Input input{};
-      if (step < length) input = ring.take(arguments, elements[group], step, group, place);
       exchanges[group].receive(number);
-      const float product = multiply(number, group);
+      const State state = read(number, group, 0);
+      // While that is on its way.
+      if (group == 0 && step < length) advance_inputs(step);
+      typename Element::Input input{};
+      if (step < length) input = ring.take(arguments, elements[group], step, group, time(step));
+      const float product = multiply(number, group, state);
       if constexpr (!forward) {
         if (step == length) {
           elements[group].end(arguments, product);

@@ -25,11 +25,11 @@ void start(Context& gpu, const RolloutArguments<float>& arguments, const float* 
 }
 
 /// The smallest size of `Columns` and more that holds N.
-template <Direction direction, int Columns = 2>
+template <Direction direction, int Columns = 4>
 void start_padded(Context& gpu, const RolloutArguments<float>& arguments, const float* q) {
   if constexpr (Columns * lanes < largest_resident_size) {
     if (arguments.hidden_size > Columns * lanes)
-      return start_padded<direction, Columns + 2>(gpu, arguments, q);
+      return start_padded<direction, Columns + 4>(gpu, arguments, q);
   }
   // One sequence a multiprocessor while they last: a second one costs its multiplications, but no more
   // waiting.

@@ -60,21 +60,21 @@ class ClusterExchange {
   static constexpr unsigned blocks = Blocks;
   static constexpr int rows = Rows;
   static constexpr int slice = Sequences * Stride;
-  static constexpr unsigned slice_bytes = slice * sizeof(Element);
   static constexpr std::size_t barrier_bytes = 128;
-  static constexpr std::size_t shared_bytes = barrier_bytes + 2 * Blocks * std::size_t{slice_bytes};
-  static_assert(slice_bytes % 16 == 0, "bulk copies move multiples of 16 bytes");
+  static constexpr std::size_t shared_bytes = barrier_bytes + 2 * Blocks * slice * sizeof(Element);
+  static_assert(Stride * sizeof(Element) % 16 == 0, "bulk copies move multiples of 16 bytes");
   static_assert(Blocks > 1);
 
   ClusterExchange() = default;
-  explicit __device__ ClusterExchange(unsigned char* memory)
+  explicit __device__ ClusterExchange(unsigned char* memory, int sequences = Sequences)
       : rank_(rank()),
+        slice_bytes_(static_cast<unsigned>(sequences * Stride * sizeof(Element))),
         barriers_(reinterpret_cast<std::uint64_t*>(memory)),
         slices_(reinterpret_cast<Element*>(memory + barrier_bytes)) {
     if (threadIdx.x != 0) return;
     for (int i = 0; i < 2; ++i) {
       ptx::mbarrier_initialize(barriers_ + i, 1);
-      ptx::mbarrier_arrive_expect(barriers_ + i, arriving_bytes);
+      ptx::mbarrier_arrive_expect(barriers_ + i, (Blocks - 1) * slice_bytes_);
     }
     ptx::mbarrier_fence_initialization();
   }
@@ -93,7 +93,7 @@ class ClusterExchange {
     // receiver.
     const unsigned warp = threadIdx.x / warp_size;
     if (threadIdx.x % warp_size == 0 && warp < Blocks - 1) {
-      ptx::copy_bulk_to_rank(own_slice(step), own_slice(step), slice_bytes, barriers_ + (step & 1),
+      ptx::copy_bulk_to_rank(own_slice(step), own_slice(step), slice_bytes_, barriers_ + (step & 1),
                              (rank_ + 1 + warp) % Blocks);
     }
   }
@@ -101,7 +101,7 @@ class ClusterExchange {
     std::uint64_t* barrier = barriers_ + (step & 1);
     ptx::mbarrier_wait(barrier, static_cast<unsigned>(step >> 1) & 1);
     // For step + 2, whose slices nobody can send before this block has sent step + 1.
-    if (threadIdx.x == 0) ptx::mbarrier_arrive_expect(barrier, arriving_bytes);
+    if (threadIdx.x == 0) ptx::mbarrier_arrive_expect(barrier, (Blocks - 1) * slice_bytes_);
   }
   __device__ const Element* columns(int step, int column) const {
     return slices_ + (step & 1) * Blocks * slice + column / rows * slice + column % rows;
@@ -111,13 +111,12 @@ class ClusterExchange {
   }
 
  private:
-  static constexpr unsigned arriving_bytes = (Blocks - 1) * slice_bytes;
-
   __device__ Element* own_slice(int step) const {
     return slices_ + ((step & 1) * Blocks + static_cast<int>(rank_)) * slice;
   }
 
   unsigned rank_ = 0;
+  unsigned slice_bytes_ = 0;
   std::uint64_t* barriers_ = nullptr;
   /// [2][Blocks][Sequences][Stride]
   Element* slices_ = nullptr;

@@ -29,7 +29,7 @@ template <class T>
 void finish_forward_step(const RolloutArguments<T>& arguments, Index t) {
   for_each_element(arguments, [=] __device__(Index i) {
     const auto h = element<Direction::forward>(arguments, i);
-    const Index place = t * arguments.batch * arguments.hidden_size;
+    const StepPlace<T, Direction::forward> place(arguments, t);
     const auto input = load_input(h, arguments, t, place);
     h.keep(arguments, t, place, T{0}, input, h.value(arguments, t, T{0}, input));
   });
@@ -39,7 +39,7 @@ template <class T>
 void finish_backward_step(const RolloutArguments<T>& arguments, Index t) {
   for_each_element(arguments, [=] __device__(Index i) {
     const auto g = element<Direction::backward>(arguments, i);
-    const Index place = t * arguments.batch * arguments.hidden_size;
+    const StepPlace<T, Direction::backward> place(arguments, t);
     const auto input = load_input(g, arguments, t, place);
     g.keep(arguments, t, place, T{0}, input, g.value(arguments, t, T{0}, input));
   });

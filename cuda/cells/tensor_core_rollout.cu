@@ -1,37 +1,51 @@
+#include <algorithm>
+
 #include "cuda/cells/cluster_rollout.hpp"
 #include "cuda/cells/tensor_core_rollout.cuh"
 
 namespace orthornn::cuda {
 namespace {
 
-template <Direction direction, class Operand, int Blocks, int Tiles, bool insist = false>
-bool start(Context& gpu, const RolloutArguments<float>& arguments, const float* q) {
-  return start_in_one_turn(gpu, tensor_core_rollout<direction, Operand, Blocks, Tiles>, Blocks,
-                           tensor_core_threads, TensorCoreMemory<Operand, Blocks, Tiles>::bytes, 8 * Tiles,
-                           insist, arguments, q);
-}
+constexpr int most_sequences = 8;  // a tile, as mma.sync has them
 
-/// Tiles of eight sequences a cluster: as few as all can be carried with at the same time, and no more than
-/// shared memory holds beside a unit of Q.
-template <Direction direction, class Operand, int Blocks>
-void start_smallest(Context& gpu, const RolloutArguments<float>& arguments, const float* q) {
-  if (start<direction, Operand, Blocks, 1>(gpu, arguments, q)) return;
-  if constexpr (TensorCoreMemory<Operand, Blocks, 1>::second_unit_is_shared) {
-    start<direction, Operand, Blocks, 2, true>(gpu, arguments, q);
-  } else {
-    start<direction, Operand, Blocks, 2>(gpu, arguments, q) ||
-        start<direction, Operand, Blocks, 3, true>(gpu, arguments, q);
+template <Direction direction, class Operand, int Blocks, int Units, int Tiles>
+struct Kernel {
+  static constexpr auto function = tensor_core_rollout<direction, Operand, Blocks, Units, Tiles>;
+
+  static LaunchShape shape(unsigned clusters) {
+    return {.grid = clusters * Blocks,
+            .block = tensor_core_threads,
+            .shared = TensorCoreShape<Operand, Blocks, Units, Tiles>::bytes,
+            .cluster = Blocks};
   }
+  static void start(Context& gpu, int sequences, const RolloutArguments<float>& arguments, const float* q) {
+    launch(gpu, function, shape(blocks_for(arguments.batch, Index{sequences} * Tiles)), arguments, q,
+           sequences);
+  }
+};
+
+/// As few sequences a cluster as all can be carried with at the same time: what each adds is its exchange.
+template <Direction direction, class Operand, int Blocks, int Units>
+void start_smallest(Context& gpu, const RolloutArguments<float>& arguments, const float* q) {
+  using One = Kernel<direction, Operand, Blocks, Units, 1>;
+  using Two = Kernel<direction, Operand, Blocks, Units, 2>;
+  if (arguments.batch <= active_clusters(gpu, One::function, One::shape(1))) {
+    return One::start(gpu, 1, arguments, q);
+  }
+  const Index tiles = Index{2} * active_clusters(gpu, Two::function, Two::shape(1));
+  const Index sequences = std::min<Index>((arguments.batch + tiles - 1) / tiles, most_sequences);
+  Two::start(gpu, static_cast<int>(sequences), arguments, q);
 }
 
 template <Direction direction, class Operand>
 void start_padded(const RolloutArguments<float>& arguments, const float* q) {
   Context& gpu = context(arguments.device);
-  if (arguments.hidden_size <= 256) return start_smallest<direction, Operand, 2>(gpu, arguments, q);
-  if constexpr (std::is_same_v<Operand, Bf16Operand>) {
-    if (arguments.hidden_size > 512) return start_smallest<direction, Operand, 8>(gpu, arguments, q);
-  }
-  start_smallest<direction, Operand, 4>(gpu, arguments, q);
+  const Index n = arguments.hidden_size;
+  if (n <= 256) return start_smallest<direction, Operand, 2, 2>(gpu, arguments, q);
+  // More blocks with fewer rows: a step is short, and its exchange hides behind the other tile.
+  if (n <= 512) return start_smallest<direction, Operand, 8, 1>(gpu, arguments, q);
+  if constexpr (std::is_same_v<Operand, Bf16Operand>)
+    start_smallest<direction, Operand, 8, 2>(gpu, arguments, q);
 }
 
 template <class Operand>

@@ -9,149 +9,153 @@
 
 namespace orthornn::cuda {
 
-/// Operands of mma.sync as bfloat16: 16 columns of Q a step of the product.
+// The operands of mma.sync, whose registers hold rows g and columns l of a fragment: lane = 4 g + l. The
+// columns of Q that a step of the product takes may come in any order, if the state's come in the same. So
+// lane l takes eight neighbouring bytes of the state, which is one load, for both registers of B.
+
+/// As bfloat16: 16 columns of Q a step of the product.
 struct Bf16Operand {
   using Element = __nv_bfloat16;
   static constexpr int depth = 16;
 
   static __device__ __forceinline__ Element round(float x) { return __float2bfloat16(x); }
-  /// Two neighbours of a row of A.
-  static __device__ __forceinline__ unsigned pack(float first, float second) {
-    const __nv_bfloat162 pair = __floats2bfloat162_rn(first, second);
+  /// Register i of A: row g + 8 (i % 2), columns 4 l + 2 (i / 2) and the next one.
+  template <class Read>
+  static __device__ __forceinline__ unsigned left(int i, int g, int l, const Read& read) {
+    const int row = g + i % 2 * 8, column = 4 * l + i / 2 * 2;
+    const __nv_bfloat162 pair = __floats2bfloat162_rn(read(row, column), read(row, column + 1));
     unsigned bits;
     memcpy(&bits, &pair, sizeof bits);
     return bits;
   }
-  /// Register i of A holds row g + 8 (i % 2), columns 2 l + 8 (i / 2) and the next one.
-  template <class Read>
-  static __device__ __forceinline__ unsigned left(int i, int g, int l, const Read& read) {
-    const int row = g + i % 2 * 8, column = 2 * l + i / 2 * 8;
-    return pack(read(row, column), read(row, column + 1));
+  /// Registers of B: columns 4 l .. 4 l + 3 of the state that begins at `x`.
+  static __device__ __forceinline__ uint2 right(const Element* x, int l) {
+    return *reinterpret_cast<const uint2*>(x + 4 * l);
   }
-  /// Registers of B: rows 2 l and 2 l + 8, with the next one each, of the column that begins at `x`.
-  static __device__ __forceinline__ void right(unsigned (&b)[2], const Element* x, int l) {
-    b[0] = *reinterpret_cast<const unsigned*>(x + 2 * l);
-    b[1] = *reinterpret_cast<const unsigned*>(x + 2 * l + 8);
-  }
-  static __device__ __forceinline__ void multiply_add(float (&d)[4], const unsigned (&a)[4],
-                                                      const unsigned (&b)[2]) {
-    ptx::mma_m16n8k16_bf16(d, a, b);
+  static __device__ __forceinline__ void multiply_add(float (&d)[4], const unsigned (&a)[4], uint2 b) {
+    ptx::mma_m16n8k16_bf16(d, a, {b.x, b.y});
   }
 };
 
-/// The same as tf32: 8 columns a step.
+/// As tf32: 8 columns a step.
 struct Tf32Operand {
   using Element = float;
   static constexpr int depth = 8;
 
   /// Rounded where it is made, once, and not by every reader.
   static __device__ __forceinline__ Element round(float x) { return __uint_as_float(ptx::round_to_tf32(x)); }
+  /// Register i of A: row g + 8 (i % 2), column 2 l + i / 2.
   template <class Read>
   static __device__ __forceinline__ unsigned left(int i, int g, int l, const Read& read) {
-    return ptx::round_to_tf32(read(g + i % 2 * 8, l + i / 2 * 4));
+    return ptx::round_to_tf32(read(g + i % 2 * 8, 2 * l + i / 2));
   }
-  static __device__ __forceinline__ void right(unsigned (&b)[2], const Element* x, int l) {
-    b[0] = __float_as_uint(x[l]);
-    b[1] = __float_as_uint(x[l + 4]);
+  /// Registers of B: columns 2 l and 2 l + 1.
+  static __device__ __forceinline__ uint2 right(const Element* x, int l) {
+    return *reinterpret_cast<const uint2*>(x + 2 * l);
   }
-  static __device__ __forceinline__ void multiply_add(float (&d)[4], const unsigned (&a)[4],
-                                                      const unsigned (&b)[2]) {
-    ptx::mma_m16n8k8_tf32(d, a, b);
+  static __device__ __forceinline__ void multiply_add(float (&d)[4], const unsigned (&a)[4], uint2 b) {
+    ptx::mma_m16n8k8_tf32(d, a, {b.x, b.y});
   }
 };
 
-/// A block has 128 rows of Q: two units of 64.
+/// A block has one or two units of so many rows of Q.
 inline constexpr int unit_rows = 64;
-inline constexpr int units = 2;
 inline constexpr unsigned tensor_core_threads = 256;
 
-/// What a tile of eight sequences exchanges. Rows of a slice are padded by 16 bytes, so that the eight
-/// sequences and four depths that a warp reads at once lie in 32 different banks.
-template <class Operand, int Blocks>
+/// What a tile of at most eight sequences exchanges. Rows of a slice are padded by 32 bytes, so that the
+/// eight bytes that the 16 lanes of half a warp read at once lie in different banks.
+template <class Operand, int Blocks, int Units>
 using TileExchange =
-    ClusterExchange<typename Operand::Element, Blocks, units * unit_rows, 8,
-                    units * unit_rows + 16 / static_cast<int>(sizeof(typename Operand::Element))>;
+    ClusterExchange<typename Operand::Element, Blocks, Units * unit_rows, 8,
+                    Units * unit_rows + 32 / static_cast<int>(sizeof(typename Operand::Element))>;
 
-/// The shared memory of a block.
-template <class Operand, int Blocks, int Tiles>
-struct TensorCoreMemory {
-  /// Steps of the product: each half of a block's warps takes half of the columns.
-  static constexpr int half_columns = Blocks * units * unit_rows / 2;
-  static constexpr int depths = half_columns / Operand::depth;
-  /// Of 255 registers a thread, 128 are for Q. Where two units do not fit, the second is kept here.
-  static constexpr bool second_unit_is_shared = depths * 4 * units > 128;
+/// How the eight warps of a block share a unit, and the shared memory of the block: warp w has rows
+/// 32 (w % 2) .. + 31 and quarter w / 2 of the columns. Four warps with the same rows meet in shared memory,
+/// where each finishes eight of them: those that come first in its own fragments.
+template <class Operand, int Blocks, int Units, int Tiles>
+struct TensorCoreShape {
+  static constexpr int quarters = 4;
+  static constexpr int quarter_columns = Blocks * Units * unit_rows / quarters;
+  /// Steps of the product.
+  static constexpr int depths = quarter_columns / Operand::depth;
+  /// Fragments of 16 rows a warp has of a unit.
+  static constexpr int row_tiles = 2;
+  /// Of 255 registers a thread, 128 are for Q. Where two units do not fit, the second is kept in shared
+  /// memory.
+  static constexpr int register_units = Units * row_tiles * depths * 4 > 128 ? 1 : Units;
+  static constexpr int shared_fragments = (Units - register_units) * row_tiles * depths;
 
-  static constexpr std::size_t weights =
-      second_unit_is_shared ? std::size_t{depths} * sizeof(uint4) * tensor_core_threads : 0;
-  static constexpr std::size_t exchanges = Tiles * TileExchange<Operand, Blocks>::shared_bytes;
-  /// Where the two halves of a sum meet.
-  static constexpr std::size_t partial = sizeof(float) * Tiles * units * 2 * tensor_core_threads;
-  static constexpr std::size_t bytes = weights + exchanges + partial;
+  using Exchange = TileExchange<Operand, Blocks, Units>;
+  static constexpr std::size_t weights = shared_fragments * sizeof(uint4) * tensor_core_threads;
+  static constexpr std::size_t exchanges = Tiles * Exchange::shared_bytes;
+  /// Sums for others, of each tile: each warp has two a lane for each of three others.
+  static constexpr std::size_t sums = Tiles * Units * (quarters - 1) * sizeof(float2) * tensor_core_threads;
+  static constexpr std::size_t bytes = weights + exchanges + sums;
 };
 
-/// The recurrence on tensor cores, N padded to 128 * Blocks, over a cluster of Blocks blocks, which carries
-/// `Tiles` tiles of eight sequences. Tiles have nothing to do with one another: while the state of one
-/// travels, the next is multiplied. The eight warps of a block hold its rows of Q (or Q^T) as operands: warp
-/// w has, of each unit, rows 16 (w % 4) .. + 15 and half w / 4 of the columns. The two halves of a sum meet
-/// in shared memory, where each warp of a pair finishes one half of their 16 rows.
-///
-/// Blocks are as few as hold Q: what a block receives each step is N times the sequences of its cluster, and
-/// that is what a step takes longest.
+/// The recurrence on tensor cores, N padded to 64 * Units * Blocks, over a cluster of Blocks blocks, which
+/// carries `Tiles` tiles of `sequences` <= 8 sequences. Tiles have nothing to do with one another: while the
+/// state of one travels, the next is multiplied.
 ///
 /// Only what is multiplied is rounded: sums, activations and the states that are kept are float.
-template <Direction direction, class Operand, int Blocks, int Tiles>
+template <Direction direction, class Operand, int Blocks, int Units, int Tiles>
 __global__ void __launch_bounds__(tensor_core_threads, 1)
-    tensor_core_rollout(RolloutArguments<float> arguments, const float* q) {
+    tensor_core_rollout(RolloutArguments<float> arguments, const float* q, int sequences) {
   using Element = RolloutElement<float, direction>;
-  using Exchange = TileExchange<Operand, Blocks>;
-  using Memory = TensorCoreMemory<Operand, Blocks, Tiles>;
+  using Block = TensorCoreShape<Operand, Blocks, Units, Tiles>;
+  using Exchange = typename Block::Exchange;
   constexpr bool forward = direction == Direction::forward;
-  constexpr int row_tiles = unit_rows / 16;
-  constexpr int half_columns = Memory::half_columns, depths = Memory::depths;
-  constexpr int register_units = Memory::second_unit_is_shared ? 1 : units;
-  constexpr int owned = 2 * units;
+  constexpr int quarters = Block::quarters, depths = Block::depths, row_tiles = Block::row_tiles;
+  constexpr int register_units = Block::register_units;
+  constexpr int threads = static_cast<int>(tensor_core_threads);
+  constexpr int owned = 2 * Units;
 
   unsigned char* const memory = dynamic_shared_memory();
   uint4* const shared_weights = reinterpret_cast<uint4*>(memory) + threadIdx.x;
   Exchange exchanges[Tiles];
 #pragma unroll
   for (int tile = 0; tile < Tiles; ++tile) {
-    exchanges[tile] = Exchange(memory + Memory::weights + tile * Exchange::shared_bytes);
+    exchanges[tile] = Exchange(memory + Block::weights + tile * Exchange::shared_bytes, sequences);
   }
   Exchange::begin();
-  float* const partial = reinterpret_cast<float*>(memory + Memory::weights + Memory::exchanges);
   const int lane = static_cast<int>(threadIdx.x % warp_size),
             warp = static_cast<int>(threadIdx.x / warp_size);
   const int g = lane / 4, l = lane % 4;
-  const int row_tile = warp % row_tiles, half = warp / row_tiles;
+  const int warp_row = warp % 2 * 16 * row_tiles, quarter = warp / 2;
   const Index first_row = Index{Exchange::rank()} * Exchange::rows;
-  const Index first_sequence = Index{blockIdx.x / Blocks} * 8 * Tiles;
+  const Index first_sequence = Index{blockIdx.x / Blocks} * sequences * Tiles;
   const Index n = arguments.hidden_size;
 
   // 1. The operands that stay: where they are shared, each thread reads back what it wrote.
-  const auto operand = [&](int unit, int k, int i) {
+  const auto operand = [&](int unit, int tile, int k, int i) {
     return Operand::left(i, g, l, [&](int r, int c) {
-      const Index row = first_row + unit * unit_rows + row_tile * 16 + r;
-      const Index column = half * half_columns + k * Operand::depth + c;
+      const int eight = (tile * 2 + r / 8 + quarter) % quarters;
+      const Index row = first_row + unit * unit_rows + warp_row + eight * 8 + r % 8;
+      const Index column = quarter * Block::quarter_columns + k * Operand::depth + c;
       return row < n && column < n ? (forward ? q[row * n + column] : q[column * n + row]) : 0.0f;
     });
   };
-  unsigned weights[register_units][depths][4];
+  unsigned weights[register_units][row_tiles][depths][4];
 #pragma unroll
   for (int k = 0; k < depths; ++k) {
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
 #pragma unroll
-      for (int unit = 0; unit < register_units; ++unit) weights[unit][k][i] = operand(unit, k, i);
+      for (int tile = 0; tile < row_tiles; ++tile) {
+#pragma unroll
+        for (int unit = 0; unit < register_units; ++unit)
+          weights[unit][tile][k][i] = operand(unit, tile, k, i);
+      }
     }
   }
-  for (int k = 0; k < depths && register_units < units; ++k) {
-    shared_weights[k * tensor_core_threads] =
-        make_uint4(operand(1, k, 0), operand(1, k, 1), operand(1, k, 2), operand(1, k, 3));
+  for (int f = 0; f < Block::shared_fragments; ++f) {
+    const int tile = f % row_tiles, k = f / row_tiles;
+    shared_weights[f * threads] = make_uint4(operand(1, tile, k, 0), operand(1, tile, k, 1),
+                                             operand(1, tile, k, 2), operand(1, tile, k, 3));
   }
 
   // 2. The elements that this thread finishes: a row of each unit, two neighbouring sequences of each tile.
-  const int row = row_tile * 16 + g + 8 * half;
+  const int row = warp_row + quarter * 8 + g;
   const auto row_of = [&](int i) { return i / 2 * unit_rows + row; };
   const auto sequence_of = [&](int i) { return 2 * l + i % 2; };
   Element elements[Tiles][owned];
@@ -159,8 +163,9 @@ __global__ void __launch_bounds__(tensor_core_threads, 1)
   for (int tile = 0; tile < Tiles; ++tile) {
 #pragma unroll
     for (int i = 0; i < owned; ++i) {
-      elements[tile][i] =
-          Element(arguments, first_row + row_of(i), first_sequence + tile * 8 + sequence_of(i));
+      const int s = sequence_of(i);
+      elements[tile][i] = Element(arguments, first_row + row_of(i),
+                                  s < sequences ? first_sequence + tile * sequences + s : arguments.batch);
     }
   }
   const auto publish = [&](int step, int tile, const float(&x)[owned]) {
@@ -172,37 +177,58 @@ __global__ void __launch_bounds__(tensor_core_threads, 1)
 
   /// (Q x)_row, or (Q^T x)_row, for this thread's elements of a tile.
   const auto multiply = [&](int step, int tile, float(&products)[owned]) {
-    // Two sums of each unit take turns: an instruction need not wait for the one before it.
-    float sums[units][2][4] = {};
-    const auto* const state = exchanges[tile].columns(step, half * half_columns) + Exchange::offset(0, g);
+    // Four sums at least take turns: an instruction need not wait for the one before it.
+    constexpr int chains = 2 / Units;
+    float sums[Units][row_tiles][chains][4] = {};
+    const auto* const state =
+        exchanges[tile].columns(step, quarter * Block::quarter_columns) + Exchange::offset(0, g);
 #pragma unroll
     for (int k = 0; k < depths; ++k) {
       const int column = k * Operand::depth;
-      unsigned x[2];
-      Operand::right(x, state + Exchange::offset(column, 0) + column % Exchange::rows, l);
+      const uint2 x = Operand::right(state + Exchange::offset(column, 0) + column % Exchange::rows, l);
 #pragma unroll
-      for (int unit = 0; unit < register_units; ++unit)
-        Operand::multiply_add(sums[unit][k % 2], weights[unit][k], x);
-      if constexpr (register_units < units) {
-        const uint4 loaded = shared_weights[k * tensor_core_threads];
-        Operand::multiply_add(sums[1][k % 2], {loaded.x, loaded.y, loaded.z, loaded.w}, x);
+      for (int t = 0; t < row_tiles; ++t) {
+#pragma unroll
+        for (int unit = 0; unit < register_units; ++unit)
+          Operand::multiply_add(sums[unit][t][k % chains], weights[unit][t][k], x);
+        if constexpr (register_units < Units) {
+          const uint4 loaded = shared_weights[(k * row_tiles + t) * threads];
+          Operand::multiply_add(sums[1][t][k % chains], {loaded.x, loaded.y, loaded.z, loaded.w}, x);
+        }
       }
     }
-    // The other half finishes the rows that this one does not.
-    float* const pairs = partial + tile * owned * static_cast<int>(tensor_core_threads) + lane;
-    float* const given = pairs + (half * row_tiles + row_tile) * owned * static_cast<int>(warp_size);
-    const float* const taken =
-        pairs + ((1 - half) * row_tiles + row_tile) * owned * static_cast<int>(warp_size);
+    // Two sums at a time, of two sequences: of row g of this warp's eight rows, and for the three others.
+    const auto pair = [&](int unit, int eight) {
+      float2 x{0, 0};
 #pragma unroll
-    for (int i = 0; i < owned; ++i) {
-      const float low = sums[i / 2][0][i % 2] + sums[i / 2][1][i % 2];
-      const float high = sums[i / 2][0][2 + i % 2] + sums[i / 2][1][2 + i % 2];
-      given[i * static_cast<int>(warp_size)] = half == 0 ? high : low;
-      products[i] = half == 0 ? low : high;
+      for (int chain = 0; chain < chains; ++chain) {
+        x.x += sums[unit][eight / 2][chain][eight % 2 * 2];
+        x.y += sums[unit][eight / 2][chain][eight % 2 * 2 + 1];
+      }
+      return x;
+    };
+    float2* const slots = reinterpret_cast<float2*>(memory + Block::weights + Block::exchanges) +
+                          tile * Units * (quarters - 1) * threads + lane;
+    const auto slot = [&](int unit, int number, int of_warp) {
+      return slots + ((unit * (quarters - 1) + number) * threads + of_warp * static_cast<int>(warp_size));
+    };
+#pragma unroll
+    for (int unit = 0; unit < Units; ++unit) {
+#pragma unroll
+      for (int i = 1; i < quarters; ++i)
+        *slot(unit, i - 1, warp % 2 + 2 * ((quarter + i) % quarters)) = pair(unit, i);
     }
     __syncthreads();
 #pragma unroll
-    for (int i = 0; i < owned; ++i) products[i] += taken[i * static_cast<int>(warp_size)];
+    for (int unit = 0; unit < Units; ++unit) {
+      float2 sum = pair(unit, 0);
+#pragma unroll
+      for (int number = 0; number < quarters - 1; ++number) {
+        const float2 x = *slot(unit, number, warp);
+        sum.x += x.x, sum.y += x.y;
+      }
+      products[2 * unit] = sum.x, products[2 * unit + 1] = sum.y;
+    }
   };
 
   // 3. Through time, as in persistent_rollout; but inputs come into registers, a step before they are needed:
@@ -210,9 +236,9 @@ __global__ void __launch_bounds__(tensor_core_threads, 1)
   const int length = static_cast<int>(arguments.length);
   const auto time = [&](int step) { return forward ? step : length - 1 - step; };
   const Index stride = (forward ? 1 : -1) * arguments.batch * n;
-  Index place = forward ? 0 : (length - 1) * arguments.batch * n;
+  typename Element::Place place(arguments, time(0));
   typename Element::Input inputs[Tiles][owned];
-  const auto load_inputs = [&](int step, Index from, int tile) {
+  const auto load_inputs = [&](int step, const typename Element::Place& from, int tile) {
 #pragma unroll
     for (int i = 0; i < owned; ++i)
       inputs[tile][i] = load_input(elements[tile][i], arguments, time(step), from);
@@ -228,7 +254,7 @@ __global__ void __launch_bounds__(tensor_core_threads, 1)
     for (int i = 0; i < owned; ++i) {
       elements[tile][i].keep(arguments, time(step), place, products[i], inputs[tile][i], values[i]);
     }
-    if (step + 1 < length) load_inputs(step + 1, place + stride, tile);
+    if (step + 1 < length) load_inputs(step + 1, place.after(stride), tile);
   };
 
 #pragma unroll
@@ -243,8 +269,8 @@ __global__ void __launch_bounds__(tensor_core_threads, 1)
       finish(0, 0, tile, {});
     }
   }
-  if constexpr (!forward) place += stride;
-  for (int number = 0; number < length; ++number, place += stride) {
+  if constexpr (!forward) place = place.after(stride);
+  for (int number = 0; number < length; ++number, place = place.after(stride)) {
     const int step = forward ? number : number + 1;
 #pragma unroll
     for (int tile = 0; tile < Tiles; ++tile) {

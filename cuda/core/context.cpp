@@ -26,6 +26,14 @@ std::string in_gigabytes(std::size_t bytes) {
   return fmt::format("{:.2f} GB", static_cast<double>(bytes) * 1e-9);
 }
 
+/// What `make` puts where it is told to.
+template <class Owner>
+Owner made(auto make) {
+  typename Owner::pointer handle = nullptr;
+  check(make(&handle));
+  return Owner(handle);
+}
+
 }  // namespace
 
 Context::Context(int index) : index_(index) {
@@ -37,19 +45,23 @@ Context::Context(int index) : index_(index) {
   code_capability_ = capability_of_loaded_code();
   shared_memory_per_block_ = properties.sharedMemPerBlockOptin;
   total_memory_ = properties.totalGlobalMem;
-  check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
-  check(cublasCreate(&blas_));
-  check(cublasSetStream(blas_, stream_));
-  void* workspace = nullptr;
-  check(cudaMalloc(&workspace, blas_workspace));
-  check(cublasSetWorkspace(blas_, workspace, blas_workspace));
-  check(cusolverDnCreate(&solver_));
-  check(cusolverDnSetStream(solver_, stream_));
-  check(cusolverDnCreateParams(&solver_parameters_));
-  check(cudaEventCreateWithFlags(&reached_, cudaEventDisableTiming));
-  check(cudaMalloc(reinterpret_cast<void**>(&faults_), sizeof(FaultWord)));
-  check(cudaMallocHost(reinterpret_cast<void**>(&faults_on_host_), sizeof(FaultWord)));
-  check(cudaMemsetAsync(faults_, 0xFF, sizeof(FaultWord), stream_));
+  stream_ = made<decltype(stream_)>(
+      [](cudaStream_t* stream) { return cudaStreamCreateWithFlags(stream, cudaStreamNonBlocking); });
+  blas_ = made<decltype(blas_)>(cublasCreate);
+  check(cublasSetStream(blas(), stream()));
+  blas_workspace_ =
+      made<decltype(blas_workspace_)>([](void** memory) { return cudaMalloc(memory, blas_workspace); });
+  check(cublasSetWorkspace(blas(), blas_workspace_.get(), blas_workspace));
+  solver_ = made<decltype(solver_)>(cusolverDnCreate);
+  check(cusolverDnSetStream(solver(), stream()));
+  solver_parameters_ = made<decltype(solver_parameters_)>(cusolverDnCreateParams);
+  reached_ = made<decltype(reached_)>(
+      [](cudaEvent_t* event) { return cudaEventCreateWithFlags(event, cudaEventDisableTiming); });
+  faults_ = made<decltype(faults_)>(
+      [](FaultWord** word) { return cudaMalloc(reinterpret_cast<void**>(word), sizeof(FaultWord)); });
+  faults_on_host_ = made<decltype(faults_on_host_)>(
+      [](FaultWord** word) { return cudaMallocHost(reinterpret_cast<void**>(word), sizeof(FaultWord)); });
+  check(cudaMemsetAsync(faults(), 0xFF, sizeof(FaultWord), stream()));
 }
 
 void Context::refuse_allocating() const {
@@ -128,25 +140,26 @@ void Context::refuse_waiting() const {
 
 void Context::wait() {
   refuse_waiting();
-  check(cudaStreamSynchronize(stream_));
+  check(cudaStreamSynchronize(stream()));
 }
 
 void Context::follow(Context& other) {
   refuse_waiting();
   other.refuse_waiting();
   check(cudaSetDevice(other.index_));
-  check(cudaEventRecord(other.reached_, other.stream_));
+  check(cudaEventRecord(other.reached_.get(), other.stream()));
   check(cudaSetDevice(index_));
-  check(cudaStreamWaitEvent(stream_, other.reached_, 0));
+  check(cudaStreamWaitEvent(stream(), other.reached_.get(), 0));
 }
 
 void Context::synchronize() {
   refuse_waiting();
-  check(cudaMemcpyAsync(faults_on_host_, faults_, sizeof(FaultWord), cudaMemcpyDeviceToHost, stream_));
-  check(cudaStreamSynchronize(stream_));
+  check(
+      cudaMemcpyAsync(faults_on_host_.get(), faults(), sizeof(FaultWord), cudaMemcpyDeviceToHost, stream()));
+  check(cudaStreamSynchronize(stream()));
   if (*faults_on_host_ == no_fault) return;
   const FaultWord found = *faults_on_host_;
-  check(cudaMemsetAsync(faults_, 0xFF, sizeof(FaultWord), stream_));
+  check(cudaMemsetAsync(faults(), 0xFF, sizeof(FaultWord), stream()));
   throw_fault(found);
 }
 
@@ -169,7 +182,7 @@ int Context::active_clusters(const void* kernel, const cudaLaunchConfig_t& confi
 
 bool Context::is_recording() const {
   cudaStreamCaptureStatus status{};
-  check(cudaStreamIsCapturing(stream_, &status));
+  check(cudaStreamIsCapturing(stream(), &status));
   return status != cudaStreamCaptureStatusNone;
 }
 

@@ -7,13 +7,27 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <tuple>
+#include <type_traits>
 #include <vector>
 
 #include "cuda/core/fault.hpp"
 #include "orthornn/core/device.hpp"
 
 namespace orthornn::cuda {
+
+/// A handle of one of CUDA's libraries, or memory, given back by `give_back`: a context that could not be
+/// made leaves nothing behind.
+template <auto give_back>
+struct GiveBack {
+  template <class T>
+  void operator()(T* owned) const noexcept {
+    give_back(owned);
+  }
+};
+template <class Handle, auto give_back>
+using Owned = std::unique_ptr<std::remove_pointer_t<Handle>, GiveBack<give_back>>;
 
 /// What operations on one GPU share: a stream, the libraries' handles on it, and scratch memory. One host
 /// thread at a time.
@@ -23,11 +37,11 @@ class Context {
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
 
-  cudaStream_t stream() const { return stream_; }
-  cublasHandle_t blas() const { return blas_; }
-  cusolverDnHandle_t solver() const { return solver_; }
+  cudaStream_t stream() const { return stream_.get(); }
+  cublasHandle_t blas() const { return blas_.get(); }
+  cusolverDnHandle_t solver() const { return solver_.get(); }
   /// The default algorithms, and what cuSOLVER keeps of them.
-  cusolverDnParams_t solver_parameters() const { return solver_parameters_; }
+  cusolverDnParams_t solver_parameters() const { return solver_parameters_.get(); }
   int multiprocessors() const { return multiprocessors_; }
   /// Bytes of shared memory that a block may ask for.
   std::size_t shared_memory_per_block() const { return shared_memory_per_block_; }
@@ -55,7 +69,7 @@ class Context {
   void* host_scratch(std::size_t bytes);
 
   /// Where kernels say what they find wrong.
-  FaultWord* faults() const { return faults_; }
+  FaultWord* faults() const { return faults_.get(); }
   /// Waits for the stream and throws what kernels have found wrong since the last time; DeviceError while
   /// operations are recorded.
   void synchronize();
@@ -79,11 +93,14 @@ class Context {
   void free_what_was_put_off() noexcept;
 
   int index_;
-  cudaStream_t stream_ = nullptr;
-  cublasHandle_t blas_ = nullptr;
-  cusolverDnHandle_t solver_ = nullptr;
-  cusolverDnParams_t solver_parameters_ = nullptr;
-  cudaEvent_t reached_ = nullptr;
+  Owned<cudaStream_t, cudaStreamDestroy> stream_;
+  Owned<void*, cudaFree> blas_workspace_;
+  Owned<cublasHandle_t, cublasDestroy> blas_;
+  Owned<cusolverDnHandle_t, cusolverDnDestroy> solver_;
+  Owned<cusolverDnParams_t, cusolverDnDestroyParams> solver_parameters_;
+  Owned<cudaEvent_t, cudaEventDestroy> reached_;
+  Owned<FaultWord*, cudaFree> faults_;
+  Owned<FaultWord*, cudaFreeHost> faults_on_host_;
   int multiprocessors_ = 0;
   int compute_capability_ = 0;
   int code_capability_ = 0;
@@ -95,8 +112,6 @@ class Context {
   void* scratch_ = nullptr;
   std::size_t scratch_size_ = 0;
   std::vector<std::byte> host_scratch_;
-  FaultWord* faults_ = nullptr;
-  FaultWord* faults_on_host_ = nullptr;
   /// By kernel, threads and shared memory of a block, and blocks of a cluster.
   std::map<std::tuple<const void*, unsigned, std::size_t, unsigned>, int> active_clusters_;
 };

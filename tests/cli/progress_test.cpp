@@ -144,6 +144,6 @@ TEST_CASE("bench compare on a terminal shows what it measures, and wipes it befo
   CHECK(comparing.exit_code() == 0);
   // Six methods twice, and five on the Stiefel manifold.
   CHECK_THAT(shown, contains(overwrite + "1/17  training step, CWY, N = 6, L = 6  after 0:00"));
-  CHECK_THAT(shown, contains(overwrite + "17/17  RGD-C-C on St(6, 6)  after 0:00" + overwrite));
+  CHECK_THAT(shown, contains(overwrite + "17/17  RGD-C-C on St(6, 6)  after 0:"));
   CHECK(shown.rfind(overwrite) < shown.find("medians of"));
 }
