@@ -2,6 +2,7 @@
 #include "cuda/cells/persistent_rollout.cuh"
 #include "cuda/cells/persistent_rollout.hpp"
 #include "cuda/cells/state_exchange.cuh"
+#include "cuda/core/launch.hpp"
 
 namespace orthornn::cuda {
 namespace {
@@ -10,6 +11,18 @@ namespace {
 constexpr int lanes = 32;
 // A step takes longer than device memory does.
 constexpr int steps_ahead = 2;
+
+/// Starts `kernel` for `sequences` at a time over clusters of `blocks`, and says true; or says false when
+/// that would take several turns and `insist` is false.
+bool start_in_one_turn(Context& gpu, void (*kernel)(RolloutArguments<float>, const float*), unsigned blocks,
+                       unsigned threads, std::size_t shared, int sequences, bool insist,
+                       const RolloutArguments<float>& arguments, const float* q) {
+  const unsigned clusters = blocks_for(arguments.batch, sequences);
+  const LaunchShape shape{.grid = clusters * blocks, .block = threads, .shared = shared, .cluster = blocks};
+  if (static_cast<int>(clusters) > active_clusters(gpu, kernel, shape) && !insist) return false;
+  launch(gpu, kernel, shape, arguments, q);
+  return true;
+}
 
 template <Direction direction, int Blocks, int Group, int Groups, bool insist = false>
 bool start(Context& gpu, const RolloutArguments<float>& arguments, const float* q) {

@@ -22,10 +22,10 @@ class InputRing {
     for (int i = 0; i < Ahead * Groups * inputs; ++i) mine_[i * Threads] = 0.0f;
   }
 
-  /// Starts fetching what a step reads at `place`, if there `is` such a step; every one in its order.
-  __device__ void fetch(const Element (&elements)[Groups], int step, bool is,
+  /// Starts fetching what a step reads at `place`, if such a step `exists`; every one in its order.
+  __device__ void fetch(const Element (&elements)[Groups], int step, bool exists,
                         const typename Element::Place& place) const {
-    if (is) {
+    if (exists) {
 #pragma unroll
       for (int group = 0; group < Groups; ++group) {
         if (!elements[group].present()) continue;

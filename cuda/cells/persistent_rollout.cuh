@@ -33,7 +33,7 @@ struct PersistentTile {
 /// the next is multiplied. The loop over time is inside; the exchange is all that threads wait for.
 ///
 /// A step: receive h_{t-1} (g_{t+1}), multiply by Q (Q^T), finish h_t (g_t), publish it. Inputs are loaded
-/// `Ahead` steps before they are needed.
+/// `Ahead` - 1 steps before they are needed.
 template <Direction direction, class Tile, class Exchange, int Group, int Groups, int Ahead>
 __global__ void __launch_bounds__(Tile::threads(Exchange::rows), 1)
     persistent_rollout(RolloutArguments<float> arguments, const float* q) {
@@ -41,6 +41,7 @@ __global__ void __launch_bounds__(Tile::threads(Exchange::rows), 1)
   using Reduce = ReduceScatter<Tile::row_count * Group, Tile::lanes>;
   constexpr bool forward = direction == Direction::forward;
   constexpr int threads = Tile::threads(Exchange::rows);
+  static_assert(threads / warp_size + 1 >= Exchange::blocks, "a warp for each block that is sent to");
 
   Exchange exchanges[Groups];
 #pragma unroll

@@ -7,9 +7,7 @@
 
 namespace orthornn::cuda {
 
-/// Whether the GPU has thread-block clusters (compute capability 9.0) with the shared memory that they need.
-bool has_clusters(Device device);
-/// Whether T and B N are small enough for the indices of these kernels.
+/// Whether there are steps at all, and T and B N are small enough for the indices of these kernels.
 bool fits_persistent_rollout(Index length, Index batch, Index hidden_size);
 
 /// From Q [N, N] in C order, N <= largest_resident_size.

@@ -5,11 +5,12 @@
 
 namespace orthornn::cuda {
 
-/// Where the numbers of step t begin, [B, N]. Loops over time carry it along, so that an address is one sum.
+/// Where the numbers of step t begin, [B, N]. Loops over time carry it along, so that an address is one sum;
+/// it may point to steps that are not there, where nobody reads.
 template <class T, Direction direction>
 struct StepPlace {
-  T* states;    ///< h_t; before it is computed, W x_t + b
-  T* d_states;  ///< dh_t, then g_t; backward
+  T* states;    ///< h_{t+1}, which step t computes; before, W x_t + b
+  T* d_states;  ///< dh_{t+1}, then g_t; null forward
 
   __device__ StepPlace(const RolloutArguments<T>& a, Index t)
       : states(a.states + (t + 1) * a.batch * a.hidden_size), d_states(a.d_states) {
@@ -63,7 +64,7 @@ class RolloutElement<T, Direction::forward, Offset> {
     if (live_ == 0) a.h_last[offset_] = h;
     return h;
   }
-  /// h_t from (Q h_{t-1})_row.
+  /// h_{t+1} from (Q h_t)_row.
   __device__ T value(const RolloutArguments<T>& a, Offset t, T product, const Input& input) const {
     const T h = activate(a.activation, product + input.a, modrelu_bias_);
     return t < live_ ? h : T{0};

@@ -46,8 +46,9 @@ class BlockExchange {
 };
 
 /// Over a cluster of `Blocks` blocks with `Rows` rows each: every block writes its slice [Sequences][Stride]
-/// to where it reads it, sends it by a bulk copy to the same place of each other block, and waits at a
-/// barrier in shared memory that counts the bytes of the others' slices.
+/// to where it reads it, sends the first `sequences` of it by a bulk copy to the same place of each other
+/// block, and waits at a barrier in shared memory that counts the bytes of the others' slices. What is beyond
+/// those sequences is never written: whoever reads it must not let it into what is kept.
 ///
 /// Why nothing is overwritten too early: block A sends step s + 1 after all its threads have read step s, and
 /// B reads A's step s + 1 before it sends s + 2. So when B's s + 2 arrives at A, in the buffer of s, A has
@@ -86,6 +87,7 @@ class ClusterExchange {
   __device__ void store(int step, int row, int sequence, Element value) const {
     own_slice(step)[sequence * Stride + row] = value;
   }
+  /// A block has at least Blocks - 1 warps.
   __device__ void commit(int step) const {
     ptx::fence_proxy_async();
     __syncthreads();

@@ -1,12 +1,12 @@
 #include <algorithm>
+#include <type_traits>
 
 #include "cuda/cells/cluster_rollout.hpp"
 #include "cuda/cells/tensor_core_rollout.cuh"
+#include "cuda/core/launch.hpp"
 
 namespace orthornn::cuda {
 namespace {
-
-constexpr int most_sequences = 8;  // a tile, as mma.sync has them
 
 template <Direction direction, class Operand, int Blocks, int Units, int Tiles>
 struct Kernel {
@@ -15,7 +15,7 @@ struct Kernel {
   static LaunchShape shape(unsigned clusters) {
     return {.grid = clusters * Blocks,
             .block = tensor_core_threads,
-            .shared = TensorCoreShape<Operand, Blocks, Units, Tiles>::bytes,
+            .shared = TensorCoreShape<Operand, Blocks, Units, Tiles>::shared_bytes,
             .cluster = Blocks};
   }
   static void start(Context& gpu, int sequences, const RolloutArguments<float>& arguments, const float* q) {
@@ -24,7 +24,8 @@ struct Kernel {
   }
 };
 
-/// As few sequences a cluster as all can be carried with at the same time: what each adds is its exchange.
+/// Two tiles, of which one travels while the other is multiplied, wherever there are so many sequences; and
+/// as few a tile as all can be carried with at the same time, for what each adds is its exchange.
 template <Direction direction, class Operand, int Blocks, int Units>
 void start_smallest(Context& gpu, const RolloutArguments<float>& arguments, const float* q) {
   using One = Kernel<direction, Operand, Blocks, Units, 1>;
@@ -33,7 +34,7 @@ void start_smallest(Context& gpu, const RolloutArguments<float>& arguments, cons
     return One::start(gpu, 1, arguments, q);
   }
   const Index tiles = Index{2} * active_clusters(gpu, Two::function, Two::shape(1));
-  const Index sequences = std::min<Index>((arguments.batch + tiles - 1) / tiles, most_sequences);
+  const Index sequences = std::min<Index>((arguments.batch + tiles - 1) / tiles, tile_sequences);
   Two::start(gpu, static_cast<int>(sequences), arguments, q);
 }
 
@@ -42,7 +43,7 @@ void start_padded(const RolloutArguments<float>& arguments, const float* q) {
   Context& gpu = context(arguments.device);
   const Index n = arguments.hidden_size;
   if (n <= 256) return start_smallest<direction, Operand, 2, 2>(gpu, arguments, q);
-  // More blocks with fewer rows: a step is short, and its exchange hides behind the other tile.
+  // Eight blocks with 64 rows each, also where four would do in bfloat16: those took an eighth longer.
   if (n <= 512) return start_smallest<direction, Operand, 8, 1>(gpu, arguments, q);
   if constexpr (std::is_same_v<Operand, Bf16Operand>)
     start_smallest<direction, Operand, 8, 2>(gpu, arguments, q);

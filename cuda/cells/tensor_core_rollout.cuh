@@ -6,6 +6,7 @@
 
 #include "cuda/cells/rollout_element.cuh"
 #include "cuda/cells/state_exchange.cuh"
+#include "cuda/core/clusters.hpp"
 
 namespace orthornn::cuda {
 
@@ -61,36 +62,45 @@ struct Tf32Operand {
 /// A block has one or two units of so many rows of Q.
 inline constexpr int unit_rows = 64;
 inline constexpr unsigned tensor_core_threads = 256;
+/// Sequences of a tile at most: the columns of mma.sync.
+inline constexpr int tile_sequences = 8;
 
-/// What a tile of at most eight sequences exchanges. Rows of a slice are padded by 32 bytes, so that the
-/// eight bytes that the 16 lanes of half a warp read at once lie in different banks.
+/// What a tile of sequences exchanges. Each of them is padded by 32 bytes, so that the eight bytes that the
+/// 16 lanes of half a warp read at once lie in different banks.
 template <class Operand, int Blocks, int Units>
 using TileExchange =
-    ClusterExchange<typename Operand::Element, Blocks, Units * unit_rows, 8,
+    ClusterExchange<typename Operand::Element, Blocks, Units * unit_rows, tile_sequences,
                     Units * unit_rows + 32 / static_cast<int>(sizeof(typename Operand::Element))>;
 
 /// How the eight warps of a block share a unit, and the shared memory of the block: warp w has rows
-/// 32 (w % 2) .. + 31 and quarter w / 2 of the columns. Four warps with the same rows meet in shared memory,
-/// where each finishes eight of them: those that come first in its own fragments.
+/// 32 (w % 2) .. + 31, two fragments of 16, and quarter w / 2 of the columns. Four warps with the same rows
+/// meet in shared memory, where each finishes eight of them: those that come first in its own fragments.
 template <class Operand, int Blocks, int Units, int Tiles>
 struct TensorCoreShape {
   static constexpr int quarters = 4;
   static constexpr int quarter_columns = Blocks * Units * unit_rows / quarters;
   /// Steps of the product.
   static constexpr int depths = quarter_columns / Operand::depth;
-  /// Fragments of 16 rows a warp has of a unit.
-  static constexpr int row_tiles = 2;
+  /// Fragments of 16 rows that a warp has of a unit, and warps that have all of its rows.
+  static constexpr int row_fragments = 2;
+  static constexpr int row_warps = unit_rows / (16 * row_fragments);
   /// Of 255 registers a thread, 128 are for Q. Where two units do not fit, the second is kept in shared
   /// memory.
-  static constexpr int register_units = Units * row_tiles * depths * 4 > 128 ? 1 : Units;
-  static constexpr int shared_fragments = (Units - register_units) * row_tiles * depths;
+  static constexpr int register_units = Units * row_fragments * depths * 4 > 128 ? 1 : Units;
+  static constexpr int shared_fragments = (Units - register_units) * row_fragments * depths;
 
   using Exchange = TileExchange<Operand, Blocks, Units>;
-  static constexpr std::size_t weights = shared_fragments * sizeof(uint4) * tensor_core_threads;
-  static constexpr std::size_t exchanges = Tiles * Exchange::shared_bytes;
+  static constexpr std::size_t weight_bytes = shared_fragments * sizeof(uint4) * tensor_core_threads;
+  static constexpr std::size_t exchange_bytes = Tiles * Exchange::shared_bytes;
   /// Sums for others, of each tile: each warp has two a lane for each of three others.
-  static constexpr std::size_t sums = Tiles * Units * (quarters - 1) * sizeof(float2) * tensor_core_threads;
-  static constexpr std::size_t bytes = weights + exchanges + sums;
+  static constexpr std::size_t sum_bytes =
+      Tiles * Units * (quarters - 1) * sizeof(float2) * tensor_core_threads;
+  static constexpr std::size_t shared_bytes = weight_bytes + exchange_bytes + sum_bytes;
+  static_assert(shared_bytes <= cluster_shared_memory);
+  static_assert(Exchange::rows % quarter_columns == 0 || quarter_columns % Exchange::rows == 0,
+                "a quarter of the columns begins with a block or lies in one");
+  static_assert(quarters * row_warps * warp_size == tensor_core_threads);
+  static_assert(Blocks <= quarters * row_warps + 1, "a warp for each block that is sent to");
 };
 
 /// The recurrence on tensor cores, N padded to 64 * Units * Blocks, over a cluster of Blocks blocks, which
@@ -105,7 +115,8 @@ __global__ void __launch_bounds__(tensor_core_threads, 1)
   using Block = TensorCoreShape<Operand, Blocks, Units, Tiles>;
   using Exchange = typename Block::Exchange;
   constexpr bool forward = direction == Direction::forward;
-  constexpr int quarters = Block::quarters, depths = Block::depths, row_tiles = Block::row_tiles;
+  constexpr int quarters = Block::quarters, depths = Block::depths, row_fragments = Block::row_fragments,
+                row_warps = Block::row_warps;
   constexpr int register_units = Block::register_units;
   constexpr int threads = static_cast<int>(tensor_core_threads);
   constexpr int owned = 2 * Units;
@@ -115,43 +126,43 @@ __global__ void __launch_bounds__(tensor_core_threads, 1)
   Exchange exchanges[Tiles];
 #pragma unroll
   for (int tile = 0; tile < Tiles; ++tile) {
-    exchanges[tile] = Exchange(memory + Block::weights + tile * Exchange::shared_bytes, sequences);
+    exchanges[tile] = Exchange(memory + Block::weight_bytes + tile * Exchange::shared_bytes, sequences);
   }
   Exchange::begin();
   const int lane = static_cast<int>(threadIdx.x % warp_size),
             warp = static_cast<int>(threadIdx.x / warp_size);
   const int g = lane / 4, l = lane % 4;
-  const int warp_row = warp % 2 * 16 * row_tiles, quarter = warp / 2;
+  const int warp_row = warp % row_warps * 16 * row_fragments, quarter = warp / row_warps;
   const Index first_row = Index{Exchange::rank()} * Exchange::rows;
   const Index first_sequence = Index{blockIdx.x / Blocks} * sequences * Tiles;
   const Index n = arguments.hidden_size;
 
   // 1. The operands that stay: where they are shared, each thread reads back what it wrote.
-  const auto operand = [&](int unit, int tile, int k, int i) {
+  const auto operand = [&](int unit, int fragment, int k, int i) {
     return Operand::left(i, g, l, [&](int r, int c) {
-      const int eight = (tile * 2 + r / 8 + quarter) % quarters;
+      const int eight = (fragment * 2 + r / 8 + quarter) % quarters;
       const Index row = first_row + unit * unit_rows + warp_row + eight * 8 + r % 8;
       const Index column = quarter * Block::quarter_columns + k * Operand::depth + c;
       return row < n && column < n ? (forward ? q[row * n + column] : q[column * n + row]) : 0.0f;
     });
   };
-  unsigned weights[register_units][row_tiles][depths][4];
+  unsigned weights[register_units][row_fragments][depths][4];
 #pragma unroll
   for (int k = 0; k < depths; ++k) {
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
 #pragma unroll
-      for (int tile = 0; tile < row_tiles; ++tile) {
+      for (int fragment = 0; fragment < row_fragments; ++fragment) {
 #pragma unroll
         for (int unit = 0; unit < register_units; ++unit)
-          weights[unit][tile][k][i] = operand(unit, tile, k, i);
+          weights[unit][fragment][k][i] = operand(unit, fragment, k, i);
       }
     }
   }
   for (int f = 0; f < Block::shared_fragments; ++f) {
-    const int tile = f % row_tiles, k = f / row_tiles;
-    shared_weights[f * threads] = make_uint4(operand(1, tile, k, 0), operand(1, tile, k, 1),
-                                             operand(1, tile, k, 2), operand(1, tile, k, 3));
+    const int fragment = f % row_fragments, k = f / row_fragments;
+    shared_weights[f * threads] = make_uint4(operand(1, fragment, k, 0), operand(1, fragment, k, 1),
+                                             operand(1, fragment, k, 2), operand(1, fragment, k, 3));
   }
 
   // 2. The elements that this thread finishes: a row of each unit, two neighbouring sequences of each tile.
@@ -177,9 +188,10 @@ __global__ void __launch_bounds__(tensor_core_threads, 1)
 
   /// (Q x)_row, or (Q^T x)_row, for this thread's elements of a tile.
   const auto multiply = [&](int step, int tile, float(&products)[owned]) {
-    // Four sums at least take turns: an instruction need not wait for the one before it.
+    // Four sums take turns: an instruction need not wait for the one before it. Of a sequence that is none,
+    // a column of x holds anything; it reaches that column of the sums alone, and an absent element drops it.
     constexpr int chains = 2 / Units;
-    float sums[Units][row_tiles][chains][4] = {};
+    float sums[Units][row_fragments][chains][4] = {};
     const auto* const state =
         exchanges[tile].columns(step, quarter * Block::quarter_columns) + Exchange::offset(0, g);
 #pragma unroll
@@ -187,13 +199,13 @@ __global__ void __launch_bounds__(tensor_core_threads, 1)
       const int column = k * Operand::depth;
       const uint2 x = Operand::right(state + Exchange::offset(column, 0) + column % Exchange::rows, l);
 #pragma unroll
-      for (int t = 0; t < row_tiles; ++t) {
+      for (int f = 0; f < row_fragments; ++f) {
 #pragma unroll
         for (int unit = 0; unit < register_units; ++unit)
-          Operand::multiply_add(sums[unit][t][k % chains], weights[unit][t][k], x);
+          Operand::multiply_add(sums[unit][f][k % chains], weights[unit][f][k], x);
         if constexpr (register_units < Units) {
-          const uint4 loaded = shared_weights[(k * row_tiles + t) * threads];
-          Operand::multiply_add(sums[1][t][k % chains], {loaded.x, loaded.y, loaded.z, loaded.w}, x);
+          const uint4 loaded = shared_weights[(k * row_fragments + f) * threads];
+          Operand::multiply_add(sums[1][f][k % chains], {loaded.x, loaded.y, loaded.z, loaded.w}, x);
         }
       }
     }
@@ -207,8 +219,9 @@ __global__ void __launch_bounds__(tensor_core_threads, 1)
       }
       return x;
     };
-    float2* const slots = reinterpret_cast<float2*>(memory + Block::weights + Block::exchanges) +
+    float2* const slots = reinterpret_cast<float2*>(memory + Block::weight_bytes + Block::exchange_bytes) +
                           tile * Units * (quarters - 1) * threads + lane;
+    /// Where a warp finds what the one `number` + 1 quarters before it has for it.
     const auto slot = [&](int unit, int number, int of_warp) {
       return slots + ((unit * (quarters - 1) + number) * threads + of_warp * static_cast<int>(warp_size));
     };
@@ -216,7 +229,7 @@ __global__ void __launch_bounds__(tensor_core_threads, 1)
     for (int unit = 0; unit < Units; ++unit) {
 #pragma unroll
       for (int i = 1; i < quarters; ++i)
-        *slot(unit, i - 1, warp % 2 + 2 * ((quarter + i) % quarters)) = pair(unit, i);
+        *slot(unit, i - 1, warp % row_warps + (quarter + i) % quarters * row_warps) = pair(unit, i);
     }
     __syncthreads();
 #pragma unroll
@@ -232,7 +245,7 @@ __global__ void __launch_bounds__(tensor_core_threads, 1)
   };
 
   // 3. Through time, as in persistent_rollout; but inputs come into registers, a step before they are needed:
-  // a step is long, and shared memory full.
+  // with N = 1024, shared memory is full.
   const int length = static_cast<int>(arguments.length);
   const auto time = [&](int step) { return forward ? step : length - 1 - step; };
   const Index stride = (forward ? 1 : -1) * arguments.batch * n;

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "cuda/core/check.hpp"
-#include "cuda/core/code_capability.hpp"
+#include "cuda/core/clusters.hpp"
 #include "orthornn/core/error.hpp"
 
 namespace orthornn::cuda {
@@ -22,11 +22,12 @@ constexpr std::size_t blas_workspace = std::size_t{32} << 20;
 // Scratch memory doubles as long as that wastes little.
 constexpr std::size_t scratch_that_doubles = std::size_t{64} << 20;
 
-std::string in_gigabytes(std::size_t bytes) {
-  return fmt::format("{:.2f} GB", static_cast<double>(bytes) * 1e-9);
+std::string in_words(std::size_t bytes) {
+  const auto count = static_cast<double>(bytes);
+  return count < 1e8 ? fmt::format("{:.3f} MB", count * 1e-6) : fmt::format("{:.2f} GB", count * 1e-9);
 }
 
-/// What `make` puts where it is told to.
+/// The handle, or memory, that a function of CUDA makes.
 template <class Owner>
 Owner made(auto make) {
   typename Owner::pointer handle = nullptr;
@@ -41,8 +42,7 @@ Context::Context(int index) : index_(index) {
   cudaDeviceProp properties{};
   check(cudaGetDeviceProperties(&properties, index));
   multiprocessors_ = properties.multiProcessorCount;
-  compute_capability_ = 10 * properties.major + properties.minor;
-  code_capability_ = capability_of_loaded_code();
+  has_clusters_ = current_device_has_clusters();
   shared_memory_per_block_ = properties.sharedMemPerBlockOptin;
   total_memory_ = properties.totalGlobalMem;
   stream_ = made<decltype(stream_)>(
@@ -81,7 +81,7 @@ void* Context::allocate(std::size_t bytes) {
     cudaGetLastError();
     throw DeviceError(fmt::format(
         "out of memory on cuda:{}: {} more were needed, {} of {} are free; use a smaller batch or model",
-        index_, in_gigabytes(bytes), in_gigabytes(free_memory()), in_gigabytes(total_memory_)));
+        index_, in_words(bytes), in_words(free_memory()), in_words(total_memory_)));
   }
   check(status);
   ++memory_changes_;

@@ -17,8 +17,6 @@
 
 namespace orthornn::cuda {
 
-/// A handle of one of CUDA's libraries, or memory, given back by `give_back`: a context that could not be
-/// made leaves nothing behind.
 template <auto give_back>
 struct GiveBack {
   template <class T>
@@ -26,6 +24,8 @@ struct GiveBack {
     give_back(owned);
   }
 };
+/// A handle of one of CUDA's libraries, or memory, which `give_back` takes: a context that could not be made
+/// leaves nothing behind.
 template <class Handle, auto give_back>
 using Owned = std::unique_ptr<std::remove_pointer_t<Handle>, GiveBack<give_back>>;
 
@@ -45,10 +45,8 @@ class Context {
   int multiprocessors() const { return multiprocessors_; }
   /// Bytes of shared memory that a block may ask for.
   std::size_t shared_memory_per_block() const { return shared_memory_per_block_; }
-  /// 90 for 9.0.
-  int compute_capability() const { return compute_capability_; }
-  /// The same of the kernels that were loaded, which may have been compiled for an older GPU.
-  int code_capability() const { return code_capability_; }
+  /// As cuda/core/clusters.hpp says.
+  bool has_clusters() const { return has_clusters_; }
 
   /// Throws DeviceError, with what is free, when there is not so much memory, and while operations are
   /// recorded.
@@ -102,8 +100,7 @@ class Context {
   Owned<FaultWord*, cudaFree> faults_;
   Owned<FaultWord*, cudaFreeHost> faults_on_host_;
   int multiprocessors_ = 0;
-  int compute_capability_ = 0;
-  int code_capability_ = 0;
+  bool has_clusters_ = false;
   std::size_t shared_memory_per_block_ = 0;
   std::size_t total_memory_ = 0;
   std::uint64_t memory_changes_ = 0;

@@ -96,7 +96,7 @@ void copy_bytes(Device to_device, void* to, Device from_device, const void* from
   to_device.is_cuda() ? gpu.wait() : gpu.synchronize();
 }
 
-int code_capability(Device device) { return context(device).code_capability(); }
+bool has_clusters(Device device) { return context(device).has_clusters(); }
 
 void synchronize(Device device) { context(device).synchronize(); }
 

@@ -29,9 +29,8 @@ void fill_zero(Device device, void* memory, std::size_t bytes);
 /// on with its memory; to the host throws as `synchronize`.
 void copy_bytes(Device to_device, void* to, Device from_device, const void* from, std::size_t bytes);
 
-/// 90 where the kernels that the device has loaded were compiled for compute capability 9.0; the device may
-/// be newer.
-int code_capability(Device device);
+/// As cuda/core/clusters.hpp says.
+bool has_clusters(Device device);
 
 void synchronize(Device device);
 void* stream_of(Device device);

@@ -11,7 +11,5 @@ inline constexpr Index largest_resident_size = 192;
 /// Q on the chips of a cluster of at most 8 multiprocessors.
 inline constexpr Index largest_cluster_size = 512;
 inline constexpr Index largest_bf16_cluster_size = 1024;
-/// What the code must have been compiled for to have clusters in it.
-inline constexpr int cluster_capability = 90;
 
 }  // namespace orthornn::cuda

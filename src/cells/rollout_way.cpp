@@ -5,6 +5,7 @@
 
 #include "core/back_end.hpp"
 #include "cuda/cells/persistent_rollout.hpp"
+#include "cuda/core/device.hpp"
 #include "orthornn/cells/rollout.hpp"
 
 namespace orthornn {
@@ -22,7 +23,7 @@ std::optional<std::string> obstacle(RolloutWay way, const Transition<T>& transit
   const Execution& execution = transition.execution();
   const Index n = transition.hidden_size();
   if (way == RolloutWay::cluster && !cuda::has_clusters(execution.device)) {
-    return "this GPU has no thread-block clusters (compute capability 9.0)";
+    return "this GPU, or part of a GPU, runs no thread-block clusters as compute capability 9.0 has them";
   }
   const Index largest = way == RolloutWay::resident              ? cuda::largest_resident_size
                         : execution.precision == Precision::bf16 ? cuda::largest_bf16_cluster_size
@@ -34,7 +35,7 @@ std::optional<std::string> obstacle(RolloutWay way, const Transition<T>& transit
     return fmt::format("hidden size {} is above {}, the largest{}", n, largest, in_precision);
   }
   if (!cuda::fits_persistent_rollout(length, batch, n))
-    return "there are more than 2^31 steps or numbers in a step";
+    return "there are no steps, more than 2^30 of them, or 2^31 numbers in a step";
   return std::nullopt;
 }
 
@@ -54,7 +55,7 @@ RolloutWay rollout_way(const Transition<T>& transition, Index length, Index batc
       }
       return asked;
     }
-    // The fewer multiprocessors share a state, the less a step waits.
+    // Where one multiprocessor holds Q, a step waits for no other.
     for (const RolloutWay way : {RolloutWay::resident, RolloutWay::cluster}) {
       if (!obstacle(way, transition, length, batch)) return way;
     }

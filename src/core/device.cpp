@@ -34,7 +34,8 @@ std::string processor_name() {
 Device Device::cuda(int index) {
   if constexpr (has_cuda_bodies) {
     if (const auto reason = cuda::unusable(index)) {
-      throw DeviceError(fmt::format("device cuda was asked for, but {}; or use --device cpu", *reason));
+      throw DeviceError(
+          fmt::format("device cuda was asked for, but {}; --device cpu works everywhere", *reason));
     }
     return Device(Kind::cuda, index);
   } else {

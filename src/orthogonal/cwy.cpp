@@ -154,7 +154,7 @@ bool stays_on_chip(Index n, const Execution& execution) {
     if (n <= cuda::largest_resident_size) return true;
     const Index largest =
         execution.precision == Precision::bf16 ? cuda::largest_bf16_cluster_size : cuda::largest_cluster_size;
-    return n <= largest && cuda::code_capability(execution.device) >= cuda::cluster_capability;
+    return n <= largest && cuda::has_clusters(execution.device);
   }
   return false;
 }

@@ -177,7 +177,7 @@ Numbers<float> found_on(const Execution& execution, const Numbers<float>& given,
 /// Relative, after T steps: the rounding of sums adds up as in tolerance::reference_float. An operand that
 /// falls on the other side of a rounding is off by a whole unit of the operand's precision (u): a share error
 /// / u of them is, so a step moves the norm by sqrt(error u). The T + 1 steps (h_0 is rounded too) round
-/// independently, so their norms add in squares; the unit is up to twice u, hence 2.
+/// independently, so their norms add in squares. The unit is up to twice u; the rest of the 2 is margin.
 double bound(const Sizes& sizes, Precision precision) {
   const double sums = tolerance::reference_float(sizes.length, sizes.n, 4);
   const double unit = precision == Precision::bf16 ? 0x1p-8 : precision == Precision::tf32 ? 0x1p-11 : 0;
@@ -251,16 +251,39 @@ TEST_CASE("a rollout on tensor cores is the recurrence of rounded operands", "[c
     for (const Sizes& sizes : {Sizes{1, 1, 1}, Sizes{7, 3, 2}, Sizes{193, 9, 5}, Sizes{500, 3, 3}}) {
       check_all(execution, sizes);
     }
-    // One, two and three tiles of eight sequences, and several turns, over two blocks and over four.
-    for (const Index batch : {31, 600, 1100, 1700}) {
+    // One tile and two, of every number of sequences that a tile can have, full and not, and several turns,
+    // for the 66 clusters of two blocks and the 15 of eight that an H200 runs at a time.
+    for (const Index batch : {66, 67, 133, 265, 1056, 1057}) {
       check_rollout(execution, {33, batch, 3}, Activation::modrelu, true, true);
     }
-    for (const Index batch : {100, 300, 600}) {
-      check_rollout(execution, {260, batch, 4}, Activation::relu, true, true);
+    for (const Index batch : {15, 16, 31, 61, 90, 151, 181, 240, 241}) {
+      check_rollout(execution, {260, batch, 3}, Activation::relu, true, true);
     }
   }
-  check_rollout({*device, Precision::bf16, RolloutWay::cluster}, {520, 130, 3}, Activation::abs, true, true);
+  for (const Index batch : {3, 16, 130, 241}) {
+    check_rollout({*device, Precision::bf16, RolloutWay::cluster}, {520, batch, 3}, Activation::abs, true,
+                  true);
+  }
   check_all({*device, Precision::bf16, RolloutWay::cluster}, {1000, 3, 2});
+}
+
+TEST_CASE("a rollout of no steps hands its state on", "[cuda][rollout]") {
+  const auto device = gpu();
+  if (!device) return;
+  const Numbers<float> given = random_numbers({7, 3, 0}, false, 9);
+  const Numbers<float> found = found_on(*device, given, Activation::tanh);
+  CHECK(same_bits(found.states, given.states));
+  for (Index b = 0; b < 3; ++b) {
+    for (Index i = 0; i < 7; ++i) {
+      CHECK(found.h_last(b, i) == given.states(0, b, i));
+      CHECK(found.d_h0(b, i) == given.d_h_last(b, i));
+    }
+  }
+  check_says<ValueError>(
+      [&] {
+        found_on({*device, Precision::fp32, RolloutWay::resident}, given, Activation::tanh);
+      },
+      {"no steps"});
 }
 
 TEST_CASE("a rollout step by step is the recurrence", "[cuda][rollout]") {
@@ -324,7 +347,10 @@ TEST_CASE("a long rollout over clusters loses nobody on the way", "[cuda][rollou
   // Many phases of every barrier, in a few clusters of which each goes at its own pace.
   for (const Precision precision : {Precision::fp32, Precision::tf32, Precision::bf16}) {
     check_rollout({*device, precision, RolloutWay::cluster}, {40, 3, 300}, Activation::tanh, false, true);
+    check_rollout({*device, precision, RolloutWay::cluster}, {300, 40, 40}, Activation::tanh, false, true);
   }
+  check_rollout({*device, Precision::bf16, RolloutWay::cluster}, {600, 40, 40}, Activation::tanh, false,
+                true);
 }
 
 TEST_CASE("a way that does not take the sizes says so", "[cuda][rollout]") {

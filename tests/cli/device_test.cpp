@@ -160,6 +160,22 @@ TEST_CASE("a rollout that the sizes forbid is refused before anything is written
                 1, {"cluster", "sequential form", "automatic"});
 }
 
+TEST_CASE("a part of a GPU that has no room for a cluster goes step by step", "[cli][cuda]") {
+  if (!gpu()) return;
+  if (properties_of(Device::cuda()).name != "emulated GPU") {
+    std::printf("skipped: only an emulated GPU can be made small\n");
+    return;
+  }
+  const Arguments rollout = {"bench",   "rollout", "--cells",  "free", "--hidden",  "193",
+                             "--batch", "2",       "--length", "2",    "--samples", "1"};
+  const std::map<std::string, std::string> small = {{"ORTHORNN_EMULATED_SMS", "7"}};
+  const ProgramResult result = run_on_gpu(rollout, small);
+  check_success(result);
+  CHECK_THAT(result.output, contains("stepwise"));
+  check_refused(run_on_gpu(rollout + Arguments{"--rollout", "cluster"}, small), 1,
+                {"the rollout cannot be cluster", "part of a GPU", "use automatic"});
+}
+
 TEST_CASE("a GPU with too little memory is one clear line", "[cli][cuda]") {
   if (!gpu()) return;
   if (properties_of(Device::cuda()).name != "emulated GPU") {
@@ -263,8 +279,7 @@ TEST_CASE("bench compare on a GPU leaves out what is on the CPU alone, and says 
   CHECK(result.exit_code == 0);
   const Json json = Json::parse(content(file));
   check_machine(json.at("machine"), "fp32");
-  CHECK_THAT(json.at("command").get<std::string>(),
-             contains("--device cuda --precision fp32 --rollout automatic"));
+  CHECK_THAT(json.at("command").get<std::string>(), contains("--device cuda --precision fp32 --threads"));
   for (const char* list : {"training_step", "construction"}) {
     std::size_t ours = 0;
     for (const Json& timed : json.at(list)) {

@@ -152,7 +152,7 @@ TEST_CASE("the automatic form on a GPU is dense as long as Q stays on chip", "[o
     return make_transition<float>(few, n, Execution(*device, precision, way))->form();
   };
   bool clusters = false;
-  if constexpr (has_cuda_bodies) clusters = cuda::code_capability(*device) >= cuda::cluster_capability;
+  if constexpr (has_cuda_bodies) clusters = cuda::has_clusters(*device);
   const std::string where_clusters_are = clusters ? "dense" : "factored";
   for (const Precision precision : {Precision::fp32, Precision::tf32, Precision::bf16}) {
     CAPTURE(name_of(precision));

@@ -309,10 +309,10 @@ std::string compiler_name() {
 std::string command_line(const CompareSettings& settings, const Execution& execution) {
   return fmt::format(
       "orthornn bench compare --hidden {} --reflections {} --batch {} --length {} --samples {} --limit {} "
-      "--device {} --precision {} --rollout {} --threads {}",
+      "--device {} --precision {} --threads {}",
       fmt::join(settings.hidden, ","), fmt::join(settings.reflections, ","), settings.batch, settings.length,
       settings.samples, settings.limit, execution.device.is_cuda() ? "cuda" : "cpu",
-      name_of(execution.precision), name_of(execution.rollout), thread_count());
+      name_of(execution.precision), thread_count());
 }
 
 Json description(const CompareSettings& settings, const Execution& execution) {
@@ -537,7 +537,7 @@ void add_compare(CLI::App& bench, Command& chosen) {
           "Seconds for the runs of one method at one size: when they have gone, those that there are "
           "count, at least one")
       ->check(number_from(0, std::numeric_limits<double>::infinity(), false));
-  settings->machine.add_to(*command);
+  settings->machine.add_precision_to(*command);
   command->add_flag("--verbose", settings->verbose, "Print how each recurrence is computed");
   command->add_option("--out", settings->out, "Folder for compare.json and the page compare.html");
   command->add_option("--json", settings->json, "File for all results with every sample");

@@ -106,12 +106,16 @@ void MachineOptions::add_device_to(CLI::App& command) {
       ->check(CLI::Range(0, 1024));
 }
 
-void MachineOptions::add_to(CLI::App& command) {
+void MachineOptions::add_precision_to(CLI::App& command) {
   add_device_to(command);
   command
       .add_option("--precision", precision,
                   "Products on a GPU: fp32, tf32, or bf16 in the recurrence; the CPU has fp32 alone")
       ->check(CLI::IsMember({"fp32", "tf32", "bf16"}));
+}
+
+void MachineOptions::add_to(CLI::App& command) {
+  add_precision_to(command);
   command
       .add_option("--rollout", rollout,
                   "Recurrence on a GPU: resident, cluster, stepwise, or automatic for the fastest that fits")

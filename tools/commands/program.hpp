@@ -54,7 +54,9 @@ struct MachineOptions {
 
   /// --device and --threads.
   void add_device_to(CLI::App& command);
-  /// These, --precision and --rollout.
+  /// These and --precision.
+  void add_precision_to(CLI::App& command);
+  /// These and --rollout.
   void add_to(CLI::App& command);
   /// Sets the number of threads and finds the device. Throws UsageError for what only a GPU has.
   Execution apply() const;

@@ -12,7 +12,8 @@ enum class RolloutWay {
   /// The fastest that the sizes, the precision and the GPU allow.
   automatic,
   /// Q lives in the registers of one multiprocessor, which carries its sequences through all of T alone.
-  /// Float, N <= 192, in fp32 whatever the precision: at these sizes that is the fastest as well.
+  /// Float, N <= 192, in fp32 whatever the precision: at these sizes a step waits more than it
+  /// multiplies.
   resident,
   /// Q is spread over a thread-block cluster, whose blocks exchange the state through distributed shared
   /// memory. Float, compute capability 9.0, N <= 512 in fp32 and tf32, N <= 1024 in bf16.
