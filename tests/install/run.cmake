@@ -1,4 +1,5 @@
-# Installs the build tree BUILD, moves what was installed, then builds and runs the ten lines of consumer.cpp against it.
+# Installs the build tree BUILD, moves what was installed, then builds and runs the ten lines of consumer.cpp against it,
+# and builds the README's example.
 set(work ${BUILD}/install_test)
 file(REMOVE_RECURSE ${work})
 function(run)
@@ -19,7 +20,12 @@ foreach(file IN LISTS package)
     message(FATAL_ERROR "${file} has absolute paths: ${absolute}")
   endif()
 endforeach()
+file(READ ${SOURCE}/../../README.md readme)
+if(NOT readme MATCHES "```cpp\n(.*)\n```\n\n```cmake")
+  message(FATAL_ERROR "the README has no example in C++, followed by one in CMake")
+endif()
+file(WRITE ${work}/readme.cpp "${CMAKE_MATCH_1}\n")
 run(${CMAKE_COMMAND} -S ${SOURCE} -B ${work}/build -G ${GENERATOR} -DCMAKE_BUILD_TYPE=Release
-    -DCMAKE_PREFIX_PATH=${work}/moved -DCMAKE_CXX_FLAGS=${FLAGS})
+    -DCMAKE_PREFIX_PATH=${work}/moved -DCMAKE_CXX_FLAGS=${FLAGS} -DREADME_EXAMPLE=${work}/readme.cpp)
 run(${CMAKE_COMMAND} --build ${work}/build)
 run(${work}/build/consumer)
