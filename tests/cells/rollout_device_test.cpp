@@ -10,6 +10,7 @@
 #include "support/check_says.hpp"
 #include "support/errors.hpp"
 #include "support/gpu.hpp"
+#include "support/oracle.hpp"
 #include "support/random_tensor.hpp"
 #include "support/same_bits.hpp"
 #include "support/tolerances.hpp"
@@ -28,22 +29,6 @@ double rounded_operand(double x, Precision precision) {
   if (precision == Precision::bf16) return round_to_bits(x, 8);
   if (precision == Precision::tf32) return round_to_bits(x, 11);
   return x;
-}
-
-double sigma(Activation activation, double a, double m) {
-  switch (activation) {
-    case Activation::tanh:
-      return std::tanh(a);
-    case Activation::relu:
-      return std::max(a, 0.0);
-    case Activation::abs:
-      return std::abs(a);
-    case Activation::modrelu:
-      return a == 0 ? 0 : std::copysign(std::max(std::abs(a) + m, 0.0), a);
-    case Activation::identity:
-      return a;
-  }
-  return NAN;
 }
 
 /// sigma' from h and from the sign of a.

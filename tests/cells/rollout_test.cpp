@@ -13,22 +13,6 @@
 namespace orthornn::testing {
 namespace {
 
-double sigma(Activation activation, double a, double m) {
-  switch (activation) {
-    case Activation::tanh:
-      return std::tanh(a);
-    case Activation::relu:
-      return std::max(a, 0.0);
-    case Activation::abs:
-      return std::abs(a);
-    case Activation::modrelu:
-      return (a < 0 ? -1 : 1) * std::max(std::abs(a) + m, 0.0);
-    case Activation::identity:
-      return a;
-  }
-  return NAN;
-}
-
 struct Expected {
   Tensor<double> outputs, last;
 };

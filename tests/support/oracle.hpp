@@ -1,9 +1,11 @@
 #pragma once
 // The formulas as one would write them on paper: one entry and one reflection at a time, in long double.
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
+#include "orthornn/cells/activation.hpp"
 #include "orthornn/core/tensor.hpp"
 
 namespace orthornn::testing {
@@ -77,6 +79,23 @@ double orthogonality_error_in_1_norm(const Tensor<T>& q) {
     largest = std::max(largest, sum);
   }
   return largest;
+}
+
+/// h from its argument a and the bias m of modrelu.
+inline double sigma(Activation activation, double a, double m) {
+  switch (activation) {
+    case Activation::tanh:
+      return std::tanh(a);
+    case Activation::relu:
+      return std::max(a, 0.0);
+    case Activation::abs:
+      return std::abs(a);
+    case Activation::modrelu:
+      return a == 0 ? 0 : std::copysign(std::max(std::abs(a) + m, 0.0), a);
+    case Activation::identity:
+      return a;
+  }
+  return NAN;
 }
 
 }  // namespace orthornn::testing
