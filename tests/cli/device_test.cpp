@@ -153,11 +153,16 @@ TEST_CASE("a rollout that the sizes forbid is refused before anything is written
   const fs::path out = folder / "run";
   check_refused(run_on_gpu({"train", "copying", "--delay", "3", "--batch", "2", "--hidden", "200",
                             "--rollout", "resident", "--out", out.string()}),
-                1, {"resident", "200", "192", "automatic"});
+                2, {"--rollout resident", "200", "192", "automatic"});
   CHECK_FALSE(fs::exists(out));
   check_refused(run_on_gpu({"bench", "rollout", "--cells", "householder", "--hidden", "6", "--batch", "2",
                             "--length", "2", "--rollout", "cluster"}),
-                1, {"cluster", "sequential form", "automatic"});
+                2, {"--rollout cluster", "sequential form", "automatic"});
+  // Noticed before anything is measured.
+  const ProgramResult mixed = run_on_gpu({"bench", "rollout", "--cells", "free", "--hidden", "6,193",
+                                          "--batch", "2", "--length", "2", "--rollout", "resident"});
+  check_refused(mixed, 2, {"193"});
+  CHECK(mixed.output.empty());
 }
 
 TEST_CASE("a part of a GPU that has no room for a cluster goes step by step", "[cli][cuda]") {
@@ -172,7 +177,7 @@ TEST_CASE("a part of a GPU that has no room for a cluster goes step by step", "[
   const ProgramResult result = run_on_gpu(rollout, small);
   check_success(result);
   CHECK_THAT(result.output, contains("stepwise"));
-  check_refused(run_on_gpu(rollout + Arguments{"--rollout", "cluster"}, small), 1,
+  check_refused(run_on_gpu(rollout + Arguments{"--rollout", "cluster"}, small), 2,
                 {"the rollout cannot be cluster", "part of a GPU", "use automatic"});
 }
 

@@ -181,21 +181,56 @@ void print_gains(const Json& results) {
   }
 }
 
-/// One of the cells at one size, in device memory.
-std::unique_ptr<Measured> make_measured(const BenchSettings& settings, const std::string& name, Index hidden,
-                                        Index reflections, const Execution& execution, bool rollout) {
-  if constexpr (has_cudnn) {
-    if (name == cudnn_cell) return make_cudnn_rnn(execution, hidden, settings.length, settings.batch);
+/// One row of a table.
+struct Row {
+  std::string name;
+  Index hidden, reflections;
+};
+
+std::vector<Row> rows_of(const BenchSettings& settings) {
+  std::vector<Row> rows;
+  for (const Index hidden : settings.hidden) {
+    for (const std::string& name : settings.cells) {
+      const bool has_reflections = name != cudnn_cell && bench_cell(name).has_reflections;
+      std::vector<Index> done;
+      for (const Index wanted : settings.reflections) {
+        const Index reflections = !has_reflections ? 0 : std::min(wanted == 0 ? hidden : wanted, hidden);
+        if (std::count(done.begin(), done.end(), reflections) > 0) continue;
+        done.push_back(reflections);
+        rows.push_back({name, hidden, reflections});
+      }
+    }
   }
-  const BenchCell& cell = bench_cell(name);
-  if (!rollout) return std::make_unique<MeasuredPrepare>(cell, hidden, reflections, execution);
-  return std::make_unique<MeasuredRollout>(cell, hidden, reflections, settings.length, settings.batch,
+  return rows;
+}
+
+/// Throws UsageError where --rollout names a way that one of the rows cannot go, before any is measured.
+void check_ways(const std::vector<Row>& rows, const BenchSettings& settings, const Execution& execution) {
+  for (const Row& row : rows) {
+    if (row.name == cudnn_cell) continue;
+    const TransitionOptions options = bench_cell(row.name).options(row.reflections);
+    chosen_way(*make_transition<float>(options, row.hidden, execution), settings.length, settings.batch);
+  }
+}
+
+/// A row's cell, in device memory.
+std::unique_ptr<Measured> make_measured(const BenchSettings& settings, const Row& row,
+                                        const Execution& execution, bool rollout) {
+  if constexpr (has_cudnn) {
+    if (row.name == cudnn_cell) return make_cudnn_rnn(execution, row.hidden, settings.length, settings.batch);
+  }
+  const BenchCell& cell = bench_cell(row.name);
+  if (!rollout) return std::make_unique<MeasuredPrepare>(cell, row.hidden, row.reflections, execution);
+  return std::make_unique<MeasuredRollout>(cell, row.hidden, row.reflections, settings.length, settings.batch,
                                            parse_activation(settings.activation), execution);
 }
 
 int bench(BenchSettings& settings, bool rollout) {
   const Execution execution = settings.machine.apply();
   settings.complete(execution.device, rollout);
+  if (!settings.json.empty()) check_place(settings.json);
+  const std::vector<Row> rows = rows_of(settings);
+  if (rollout) check_ways(rows, settings, execution);
   const Columns columns{.rollout = rollout, .gpu = execution.device.is_cuda()};
   if (rollout) {
     fmt::print(
@@ -218,18 +253,9 @@ int bench(BenchSettings& settings, bool rollout) {
   }
   print_head(columns);
   Json results = Json::array();
-  for (const Index hidden : settings.hidden) {
-    for (const std::string& name : settings.cells) {
-      const bool has_reflections = name != cudnn_cell && bench_cell(name).has_reflections;
-      std::vector<Index> done;
-      for (const Index wanted : settings.reflections) {
-        const Index reflections = !has_reflections ? 0 : std::min(wanted == 0 ? hidden : wanted, hidden);
-        if (std::count(done.begin(), done.end(), reflections) > 0) continue;
-        done.push_back(reflections);
-        const auto measured = make_measured(settings, name, hidden, reflections, execution, rollout);
-        results.push_back(measure(*measured, settings, execution, columns));
-      }
-    }
+  for (const Row& row : rows) {
+    const auto measured = make_measured(settings, row, execution, rollout);
+    results.push_back(measure(*measured, settings, execution, columns));
   }
   if (rollout) print_gains(results);
   if (!settings.json.empty()) {

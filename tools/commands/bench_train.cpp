@@ -25,6 +25,7 @@ int bench_train(CLI::App& command, BenchTrainSettings& settings) {
   TrainSettings& training = settings.training;
   const std::unique_ptr<Task> task = training.complete(command);
   const Execution execution = training.machine.apply();
+  if (!settings.json.empty()) check_place(settings.json);
   task->load();
   SequenceModel<float> model(execution, training.model_options(*task), training.seed);
   Trainer trainer(model, *task, training.trainer_options());

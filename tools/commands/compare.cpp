@@ -1,10 +1,8 @@
 #include "commands/compare.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
 #include <filesystem>
 #include <functional>
@@ -430,22 +428,6 @@ void print_tables(const Json& comparison, const Execution& execution) {
   }
 }
 
-/// Throws FileError where write_file_atomically would for lack of a folder or of the right to write.
-void check_place(const fs::path& file) {
-  std::error_code status;
-  const fs::path target = fs::weakly_canonical(fs::absolute(file), status);
-  const auto refuse = [&](const std::string& why) {
-    throw FileError(fmt::format("cannot write '{}': {}; choose another place", file.string(), why));
-  };
-  if (status) refuse(status.message());
-  if (fs::exists(target, status) && !fs::is_regular_file(target, status)) refuse("it is no regular file");
-  for (const fs::path& needed : {target.parent_path(), target}) {
-    if (access(needed.c_str(), W_OK) != 0 && (needed != target || errno != ENOENT)) {
-      refuse(std::generic_category().message(errno));
-    }
-  }
-}
-
 /// Creates the folder for compare.json and compare.html.
 void make_folder(const fs::path& folder) {
   std::error_code status;
@@ -460,7 +442,6 @@ void make_folder(const fs::path& folder) {
 int compare(CompareSettings& settings) {
   const Execution execution = settings.machine.apply();
   settings.tidy(execution.device);
-  // A place that cannot be written is to be noticed before minutes of measuring.
   if (!settings.json.empty()) check_place(settings.json);
   const fs::path folder = settings.out;
   bool page = !settings.out.empty();

@@ -25,6 +25,7 @@ int run_evaluation(const EvaluateSettings& settings) {
       info.task_config,
       {.batch = info.batch, .seed = info.seed, .data = settings.data, .input_order = info.permutation});
   task->load();
+  const nlohmann::ordered_json cells = recurrences(*model, task->length(), info.batch);
   const Evaluation evaluation = evaluate(*model, *task);
   const double baseline = task->baseline_loss();
   const double error = model->orthogonality_error();
@@ -40,7 +41,7 @@ int run_evaluation(const EvaluateSettings& settings) {
     if (evaluation.accuracy) json["accuracy"] = *evaluation.accuracy;
     json["solved"] = solved;
     json["orthogonality_error"] = error;
-    json["cells"] = recurrences(*model, task->length(), info.batch);
+    json["cells"] = cells;
     json.update(machine_fields(execution));
     fmt::print("{}\n", json.dump(2));
     return success;

@@ -2,7 +2,8 @@
 
 #include <fmt/format.h>
 
-#include "orthornn/cells/rollout.hpp"
+#include "commands/program.hpp"
+#include "orthornn/core/error.hpp"
 
 namespace orthornn::program {
 
@@ -31,6 +32,14 @@ std::string machine_text(const Execution& execution) {
                      name_of(execution.precision));
 }
 
+RolloutWay chosen_way(const Transition<float>& transition, Index length, Index batch) {
+  try {
+    return rollout_way(transition, length, batch);
+  } catch (const ValueError& error) {
+    throw UsageError(fmt::format("--rollout {}: {}", name_of(transition.execution().rollout), error.what()));
+  }
+}
+
 Json recurrences(const SequenceModel<float>& model, Index length, Index batch) {
   Json cells = Json::array();
   for (Index i = 0; i < model.cell_count(); ++i) {
@@ -38,7 +47,7 @@ Json recurrences(const SequenceModel<float>& model, Index length, Index batch) {
     cells.push_back({{"cell", name_of(model.cell(i).options().transition)},
                      {"form", transition.form()},
                      {"hidden", transition.hidden_size()},
-                     {"rollout", name_of(rollout_way(transition, length, batch))}});
+                     {"rollout", name_of(chosen_way(transition, length, batch))}});
   }
   return cells;
 }

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "orthornn/cells/rollout.hpp"
 #include "orthornn/nn/sequence_model.hpp"
 
 namespace orthornn::program {
@@ -13,8 +14,11 @@ nlohmann::ordered_json machine_fields(const Execution& execution);
 /// The device with its name, and the precision: "cuda:0 (NVIDIA H200, ..), tf32".
 std::string machine_text(const Execution& execution);
 
+/// As `rollout_way`, but that --rollout names a way that does not take the sizes is wrong use: UsageError.
+RolloutWay chosen_way(const Transition<float>& transition, Index length, Index batch);
+
 /// How each cell of a model computes its recurrence of so many steps and sequences: cell, form, hidden,
-/// rollout. Throws ValueError where the way that the model's execution names does not take them.
+/// rollout. Throws as `chosen_way`.
 nlohmann::ordered_json recurrences(const SequenceModel<float>& model, Index length, Index batch);
 /// The same, a line for each cell.
 void print_recurrences(const SequenceModel<float>& model, Index length, Index batch);

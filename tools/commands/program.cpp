@@ -1,6 +1,7 @@
 #include "commands/program.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -13,6 +14,7 @@
 #include <fstream>
 #include <new>
 #include <set>
+#include <system_error>
 
 #include "commands/flat_toml.hpp"
 
@@ -96,6 +98,23 @@ int run(int argc, char** argv, const std::vector<AddCommand>& commands) {
     return fail(failure, "out of memory; try a smaller --batch, --hidden or sequence length");
   } catch (const std::exception& error) {
     return fail(failure, error.what());
+  }
+}
+
+void check_place(const std::filesystem::path& file) {
+  std::error_code status;
+  const std::filesystem::path target =
+      std::filesystem::weakly_canonical(std::filesystem::absolute(file), status);
+  const auto refuse = [&](const std::string& why) {
+    throw FileError(fmt::format("cannot write '{}': {}; choose another place", file.string(), why));
+  };
+  if (status) refuse(status.message());
+  if (std::filesystem::exists(target, status) && !std::filesystem::is_regular_file(target, status))
+    refuse("it is no regular file");
+  for (const std::filesystem::path& needed : {target.parent_path(), target}) {
+    if (access(needed.c_str(), W_OK) != 0 && (needed != target || errno != ENOENT)) {
+      refuse(std::generic_category().message(errno));
+    }
   }
 }
 

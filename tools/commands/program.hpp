@@ -3,6 +3,7 @@
 // configuration files.
 
 #include <CLI/CLI.hpp>
+#include <filesystem>
 #include <functional>
 #include <string>
 #include <vector>
@@ -44,6 +45,10 @@ class UsageError : public Error {
  public:
   using Error::Error;
 };
+
+/// Throws FileError where write_file_atomically would for lack of a folder or of the right to write: that is
+/// to be noticed before minutes of measuring.
+void check_place(const std::filesystem::path& file);
 
 /// Where and how to compute.
 struct MachineOptions {
