@@ -97,18 +97,16 @@ Json measure(Measured& measured, const BenchSettings& settings, const Execution&
              const Columns& columns) {
   std::optional<EigenProduct> product;
   if (columns.gemm()) product.emplace(measured.hidden_size(), settings.batch);
-  std::vector<double> forward, backward, total, gemm, share;
+  Samples samples;
+  std::vector<double> gemm, share;
   for (int i = 0; i < warm_up_runs(execution.device); ++i) measured.run();
   if (product) product->gflops();
   for (int i = 0; i < settings.samples; ++i) {
-    const Sample sample = measured.run();
-    forward.push_back(sample.forward_ms);
-    backward.push_back(sample.backward_ms);
-    total.push_back(sample.forward_ms + sample.backward_ms);
+    samples.add(measured.run());
     if (!product) continue;
     // Right after each sample, so that both see the same machine when its speed drifts.
     gemm.push_back(product->gflops());
-    share.push_back(measured.flops() / total.back() * 1e-6 / gemm.back());
+    share.push_back(measured.flops() / samples.total.back() * 1e-6 / gemm.back());
   }
   Json json = {{"benchmark", columns.rollout ? "rollout" : "prepare"},
                {"cell", measured.cell()},
@@ -119,20 +117,16 @@ Json measure(Measured& measured, const BenchSettings& settings, const Execution&
                {"length", columns.rollout ? settings.length : 0}};
   json.update(measured.details());
   json.update(machine_fields(execution));
-  json["forward_ms"] = median(forward);
-  json["backward_ms"] = median(backward);
-  json["total_ms"] = median(total);
-  json["forward_samples_ms"] = forward;
-  json["backward_samples_ms"] = backward;
-  json["total_samples_ms"] = total;
+  samples.add_to(json);
+  const double total = median(samples.total);
 
   fmt::print("{:<21} {:<10}", measured.cell(), measured.form());
   if (columns.steps()) fmt::print(" {:<23}", json["rollout"].get<std::string>());
   fmt::print(" {:>5} {:>5} {:>11.3f} {:>11.3f} {:>11.3f}", measured.hidden_size(), measured.reflections(),
-             median(forward), median(backward), median(total));
+             median(samples.forward), median(samples.backward), total);
   if (columns.rollout) {
-    const double step = median(total) * 1e3 / static_cast<double>(settings.length);
-    const double gflops = measured.flops() / median(total) * 1e-6;
+    const double step = total * 1e3 / static_cast<double>(settings.length);
+    const double gflops = measured.flops() / total * 1e-6;
     json["step_us"] = step;
     json["gflop"] = measured.flops() * 1e-9;
     json["gflops"] = gflops;

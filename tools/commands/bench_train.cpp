@@ -44,7 +44,7 @@ int bench_train(CLI::App& command, BenchTrainSettings& settings) {
   const double rate = static_cast<double>(training.batch) * 1e3 / time;
   fmt::print("{} with {}: {} parameters, batch {}, {} steps a sequence, {}\n", task->name(), training.cell,
              model.parameters().count(), training.batch, task->length(), training.optimizer);
-  print_recurrences(model, task->length(), training.batch);
+  print_recurrences(cells, execution, task->length(), training.batch);
   fmt::print("a training step: {:.3f} ms, {:.0f} sequences a second; median of {} samples of {} step{}\n",
              time, rate, settings.samples, steps, steps == 1 ? "" : "s");
   if (settings.json.empty()) return success;

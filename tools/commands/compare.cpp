@@ -103,30 +103,19 @@ bool is_timed(const StiefelMethod& method, Device device) {
   return method.id != std::string("own") && !(method.step && device.is_cuda());
 }
 
-struct Samples {
-  std::vector<double> forward, backward, total;
+struct LimitedSamples : Samples {
   /// False where warming up took the whole time limit, and its last run is what was measured.
   bool warmed_up = true;
 
-  void add(const Sample& sample) {
-    forward.push_back(sample.forward_ms);
-    backward.push_back(sample.backward_ms);
-    total.push_back(sample.forward_ms + sample.backward_ms);
-  }
   void add_to(Json& json) const {
-    json["forward_ms"] = median(forward);
-    json["backward_ms"] = median(backward);
-    json["total_ms"] = median(total);
+    Samples::add_to(json);
     json["warmed_up"] = warmed_up;
-    json["forward_samples_ms"] = forward;
-    json["backward_samples_ms"] = backward;
-    json["total_samples_ms"] = total;
   }
 };
 
 /// Runs after those that warm up; after `limit` seconds none is begun, but one is measured in any case.
-Samples take_samples(Device device, const std::function<Sample()>& run, int samples, double limit) {
-  Samples taken;
+LimitedSamples take_samples(Device device, const std::function<Sample()>& run, int samples, double limit) {
+  LimitedSamples taken;
   const auto start = Clock::now();
   const auto over = [&] { return std::chrono::duration<double>(Clock::now() - start).count() >= limit; };
   for (int i = 0; i < warm_up_runs(device); ++i) {

@@ -46,7 +46,7 @@ int run_evaluation(const EvaluateSettings& settings) {
     fmt::print("{}\n", json.dump(2));
     return success;
   }
-  if (settings.verbose) print_recurrences(*model, task->length(), info.batch);
+  if (settings.verbose) print_recurrences(cells, execution, task->length(), info.batch);
   fmt::print("{} on held-out data of the task {}, after {} training steps:\n", settings.model, task->name(),
              info.steps.value_or(0));
   fmt::print("  {:20} {:.6g}; a guesser has {:.6g}\n", cross_entropy ? "cross-entropy" : "mean squared error",

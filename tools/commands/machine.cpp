@@ -52,13 +52,12 @@ Json recurrences(const SequenceModel<float>& model, Index length, Index batch) {
   return cells;
 }
 
-void print_recurrences(const SequenceModel<float>& model, Index length, Index batch) {
-  const Json cells = recurrences(model, length, batch);
+void print_recurrences(const Json& cells, const Execution& execution, Index length, Index batch) {
   for (std::size_t i = 0; i < cells.size(); ++i) {
     const Json& cell = cells[i];
     fmt::print("recurrence {}: {}, {} form, N = {}, {} rollout of {} steps and {} sequences on {}\n", i,
                cell["cell"].get<std::string>(), cell["form"].get<std::string>(), cell["hidden"].get<Index>(),
-               cell["rollout"].get<std::string>(), length, batch, machine_text(model.execution()));
+               cell["rollout"].get<std::string>(), length, batch, machine_text(execution));
   }
 }
 

@@ -20,7 +20,8 @@ RolloutWay chosen_way(const Transition<float>& transition, Index length, Index b
 /// How each cell of a model computes its recurrence of so many steps and sequences: cell, form, hidden,
 /// rollout. Throws as `chosen_way`.
 nlohmann::ordered_json recurrences(const SequenceModel<float>& model, Index length, Index batch);
-/// The same, a line for each cell.
-void print_recurrences(const SequenceModel<float>& model, Index length, Index batch);
+/// A line for each of those `cells`.
+void print_recurrences(const nlohmann::ordered_json& cells, const Execution& execution, Index length,
+                       Index batch);
 
 }  // namespace orthornn::program

@@ -2,7 +2,9 @@
 
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
+#include "commands/timing.hpp"
 #include "orthornn/core/shape.hpp"
 
 namespace orthornn::program {
@@ -10,6 +12,25 @@ namespace orthornn::program {
 struct Sample {
   double forward_ms;
   double backward_ms;
+};
+
+/// At least one, and what the JSON of a measurement says of them.
+struct Samples {
+  std::vector<double> forward, backward, total;
+
+  void add(const Sample& sample) {
+    forward.push_back(sample.forward_ms);
+    backward.push_back(sample.backward_ms);
+    total.push_back(sample.forward_ms + sample.backward_ms);
+  }
+  void add_to(nlohmann::ordered_json& json) const {
+    json["forward_ms"] = median(forward);
+    json["backward_ms"] = median(backward);
+    json["total_ms"] = median(total);
+    json["forward_samples_ms"] = forward;
+    json["backward_samples_ms"] = backward;
+    json["total_samples_ms"] = total;
+  }
 };
 
 /// Something at one size, ready to be timed again and again.

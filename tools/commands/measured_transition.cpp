@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "commands/machine.hpp"
 #include "commands/timing.hpp"
 #include "core/set_zero.hpp"  // not public, but what is recorded for a GPU must take no memory
 
@@ -112,7 +111,7 @@ double MeasuredRollout::flops() const {
 
 nlohmann::ordered_json MeasuredRollout::details() const {
   return {{"activation", name_of(activation_)},
-          {"rollout", name_of(chosen_way(*transition_, length_, batch_))}};
+          {"rollout", name_of(rollout_way(*transition_, length_, batch_))}};
 }
 
 MeasuredPrepare::MeasuredPrepare(const BenchCell& cell, Index hidden, Index reflections,

@@ -69,8 +69,9 @@ int predict(const PredictSettings& settings) {
   const auto model = load_model(settings.model, execution, &info);
   const Batch batch = read_input(settings.input, info.model, info.permutation).copy(model->device());
   const Shape& steps = batch.symbols.empty() ? batch.features.shape() : batch.symbols.shape();
-  recurrences(*model, steps[0], steps[1]);  // throws now what would be thrown of the input
-  if (settings.verbose) print_recurrences(*model, steps[0], steps[1]);
+  // Throws now what would else be said of the input.
+  const nlohmann::ordered_json cells = recurrences(*model, steps[0], steps[1]);
+  if (settings.verbose) print_recurrences(cells, execution, steps[0], steps[1]);
   TensorView<const float> logits;
   try {
     logits = model->forward(batch);

@@ -120,7 +120,8 @@ int train(CLI::App& command, TrainSettings& settings) {
   }
   task->load();
   SequenceModel<float> model(execution, settings.model_options(*task), settings.seed);
-  recurrences(model, task->length(), settings.batch);  // throws now what would be thrown within a step
+  // Throws now what would be thrown within a step.
+  const nlohmann::ordered_json cells = recurrences(model, task->length(), settings.batch);
   Trainer trainer(model, *task, settings.trainer_options());
   if (settings.resume && std::filesystem::exists(model_file)) {
     restore(model_file, trainer);
@@ -141,7 +142,7 @@ int train(CLI::App& command, TrainSettings& settings) {
   fmt::print("{} with {}: {} parameters, hidden size {}, {} form, batch {}, {} steps, on {}\n", task->name(),
              settings.cell, model.parameters().count(), settings.hidden, cell.transition().form(),
              settings.batch, settings.steps, machine_text(execution));
-  if (settings.verbose) print_recurrences(model, task->length(), settings.batch);
+  if (settings.verbose) print_recurrences(cells, execution, task->length(), settings.batch);
   if (trainer.steps() > 0) fmt::print("going on after step {}\n", trainer.steps());
   std::fflush(stdout);
 
