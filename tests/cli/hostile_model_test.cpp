@@ -213,8 +213,12 @@ RunSettings in_little_memory() {
 #endif
 }
 
+/// The model lies in a run directory as model.h5, the input beside that directory.
 void check_all_refuse(const fs::path& model, const fs::path& input, const std::vector<std::string>& words) {
   const std::string output = (input.parent_path() / "out.h5").string();
+  // Resuming compares the model with the training's own options too, and may find another reason first.
+  check_refused(run({"train", "--resume", "--steps", "3", "--out", model.parent_path().string()}), 1,
+                {"model.h5"});
   for (const Arguments& arguments : {Arguments{"inspect", model.string()}, Arguments{"eval", model.string()},
                                      Arguments{"predict", model.string(), input.string(), "-o", output}}) {
     CAPTURE(arguments);
@@ -231,7 +235,8 @@ void check_all_refuse(const fs::path& model, const fs::path& input, const std::v
 TEST_CASE("a hostile model file is refused with its reason by every command", "[cli][hostile]") {
   const TemporaryFolder folder;
   check_success(run(train_copying(folder / "run", {"--steps", "1"})));
-  const fs::path sound = folder / "run/model.h5", model = folder / "model.h5";
+  const fs::path model = folder / "run/model.h5", sound = folder / "sound.h5";
+  fs::copy_file(model, sound);
   Hdf5Writer input;
   input.dataset("x", Tensor<std::int32_t>(Shape{3, 2}));
   input.commit(folder / "in.h5");
@@ -259,6 +264,46 @@ TEST_CASE("a hostile order of the pixels is refused by every command", "[cli][ho
   check({0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, -1}, {12});
   check({0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 10}, {12});
   check({0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}, {3, 4});
+}
+
+TEST_CASE("a hostile input of predict is refused with its reason", "[cli][hostile]") {
+  const TemporaryFolder folder;
+  check_success(run(train_copying(folder / "run", {"--steps", "1"})));
+  const std::string model = folder / "run/model.h5", input = folder / "in.h5", output = folder / "out.h5";
+  const auto refused = [&](const char* path, hid_t type, const Hdf5Edit::Sizes& sizes, hid_t properties,
+                           const void* data, std::initializer_list<std::string> words) {
+    Hdf5Writer writer;
+    writer.dataset("x", Tensor<std::int32_t>(Shape{3, 2}));
+    writer.commit(input);
+    Hdf5Edit(input).dataset(path, type, sizes, properties, data);
+    const ProgramResult result = run({"predict", model, input, "-o", output}, in_little_memory());
+    check_refused(result, 1, {input});
+    check_refused(result, 1, words);
+    CHECK_FALSE(fs::exists(output));
+  };
+  const auto with = [](const auto& set) {
+    const hid_t properties = Hdf5Edit::ok(H5Pcreate(H5P_DATASET_CREATE));
+    Hdf5Edit::ok(set(properties));
+    return properties;
+  };
+  const hsize_t chunk[] = {1, 1 << 20};
+  const hid_t sparse = with([&](hid_t properties) { return H5Pset_chunk(properties, 2, chunk); });
+  const hid_t packed = with([&](hid_t properties) { return H5Pset_chunk(properties, 2, chunk); });
+  Hdf5Edit::ok(H5Pset_deflate(packed, 9));
+  const hid_t elsewhere =
+      with([](hid_t properties) { return H5Pset_external(properties, "/proc/self/exe", 0, 24); });
+  const hsize_t many = hsize_t{1} << 30;
+  const std::int32_t symbols[6] = {};
+
+  refused("x", H5T_STD_I32LE, {many, 1 << 20}, sparse, nullptr, {"'x'", "expected all of it in the file"});
+  refused("x", H5T_STD_I32LE, {hsize_t{1} << 33, hsize_t{1} << 33}, sparse, nullptr,
+          {"'x'", "larger than any memory"});
+  refused("x", H5T_STD_I32LE, {many, 1 << 20}, packed, nullptr, {"'x'", "filter 1"});
+  refused("x", H5T_STD_I32LE, {3, 2}, elsewhere, nullptr, {"'x'", "other files"});
+  refused("x", H5T_STD_B32LE, {3, 2}, H5P_DEFAULT, symbols, {"'x'", "found bit fields"});
+  refused("lengths", H5T_STD_I32LE, {many}, with([&](hid_t p) { return H5Pset_chunk(p, 1, chunk + 1); }),
+          nullptr, {"'lengths'", "expected all of it in the file"});
+  refused("lengths", H5T_STD_I32LE, {2}, elsewhere, nullptr, {"'lengths'", "other files"});
 }
 
 TEST_CASE("a few reflection vectors do not make a load form a huge Q", "[cli][hostile]") {
