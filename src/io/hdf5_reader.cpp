@@ -94,8 +94,8 @@ const char* class_name(H5T_class_t kind) {
   }
 }
 
-// The types that numbers may have in a file. HDF5 can describe countless others, down to single bits; what it
-// does with those has never been tested by those who write numbers.
+// The types that numbers may have in a file. HDF5 describes many others, down to single bits; its conversions
+// of those are rarely used and little tested.
 bool is_plain_number(hid_t type) {
   for (const hid_t plain : {H5T_IEEE_F32LE, H5T_IEEE_F32BE, H5T_IEEE_F64LE, H5T_IEEE_F64BE, H5T_STD_I8LE,
                             H5T_STD_I8BE,   H5T_STD_U8LE,   H5T_STD_U8BE,   H5T_STD_I16LE,  H5T_STD_I16BE,
