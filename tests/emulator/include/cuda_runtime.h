@@ -31,7 +31,8 @@
 ///  - ORTHORNN_EMULATED_SEED=n: the order in which threads run is random, and they yield at atomics and
 ///  fences, to
 ///    shake out races;
-///  - ORTHORNN_EMULATED_DEVICES=0: no device; ORTHORNN_EMULATED_SMS: multiprocessors (132);
+///  - ORTHORNN_EMULATED_DEVICES=0: no device; ORTHORNN_EMULATED_SMS: multiprocessors (22, so that
+///    tests which fill a device are short);
 ///  - ORTHORNN_EMULATED_MEMORY: bytes of device memory, beyond which cudaMalloc fails.
 ///
 /// Not emulated: what no kernel of ours uses, such as <<<>>>, cooperative launches, textures, dynamic
