@@ -46,6 +46,12 @@ struct RunSettings {
   bool gpu = false;
 };
 
+/// In a child process, before the program starts: it sees neither this machine's GPUs nor emulated ones.
+inline void hide_gpus() {
+  setenv("CUDA_VISIBLE_DEVICES", "", 1);
+  setenv("ORTHORNN_EMULATED_DEVICES", "0", 1);
+}
+
 /// The program while it runs. Its standard input is empty, and no terminal is in sight.
 class Orthornn {
  public:
@@ -64,10 +70,7 @@ class Orthornn {
     dup2(open(errors.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), STDERR_FILENO);
     // Tests run side by side, and models of this size gain nothing from threads that wait for one another.
     setenv("OMP_NUM_THREADS", "1", 1);
-    if (!settings.gpu) {
-      setenv("CUDA_VISIBLE_DEVICES", "", 1);
-      setenv("ORTHORNN_EMULATED_DEVICES", "0", 1);
-    }
+    if (!settings.gpu) hide_gpus();
     for (const auto& [name, value] : settings.variables) setenv(name.c_str(), value.c_str(), 1);
     if (!settings.folder.empty() && chdir(settings.folder.c_str()) != 0) _exit(126);
     if (settings.largest_file > 0) {
