@@ -36,7 +36,7 @@ struct RunSettings {
   std::filesystem::path folder = {};
   /// Files cannot grow beyond it; 0: any size.
   rlim_t largest_file = 0;
-  /// Its address space cannot grow beyond it; 0: any size.
+  /// Its own memory (RLIMIT_DATA, without the code of libraries) cannot grow beyond it; 0: any size.
   rlim_t largest_memory = 0;
   /// Root becomes someone with no rights.
   bool as_user = false;
@@ -79,7 +79,7 @@ class Orthornn {
     }
     if (settings.largest_memory > 0) {
       const rlimit limit{settings.largest_memory, settings.largest_memory};
-      if (setrlimit(RLIMIT_AS, &limit) != 0) _exit(125);
+      if (setrlimit(RLIMIT_DATA, &limit) != 0) _exit(125);
     }
     if (settings.as_user && geteuid() == 0 && setuid(65534) != 0) _exit(124);
     execv(pointers[0], pointers.data());
