@@ -29,7 +29,7 @@ class EditProgram {
     return value;
   }
   template <class T>
-  const T& one_of(std::initializer_list<T> choices) {
+  T one_of(std::initializer_list<T> choices) {
     return choices.begin()[below(choices.size())];
   }
   template <class Container>

@@ -23,17 +23,23 @@ using detail::own;
 using detail::QuietHdf5;
 using Json = nlohmann::ordered_json;
 
+/// Of the values that are written to a dataset or an attribute.
+constexpr std::uint64_t most_bytes = 1U << 20;
+
 /// Wrong steps of a program do nothing: an HDF5 call that fails gives an identifier that is none.
 Hdf5Handle attempt(hid_t id) { return Hdf5Handle(id); }
 
+/// An empty file where there is no image.
 Hdf5Handle open_image(const std::vector<std::uint8_t>& image, H5F_libver_t oldest) {
-  const Hdf5Handle access = own(H5Pcreate(H5P_FILE_ACCESS), "open an image");
-  check(H5Pset_fapl_core(access, 1U << 16, false), "open an image");
-  check(H5Pset_libver_bounds(access, oldest, H5F_LIBVER_V110), "open an image");
-  check(H5Pset_fclose_degree(access, H5F_CLOSE_STRONG), "open an image");
-  if (image.empty()) return own(H5Fcreate("image", H5F_ACC_TRUNC, H5P_DEFAULT, access), "open an image");
-  check(H5Pset_file_image(access, const_cast<std::uint8_t*>(image.data()), image.size()), "open an image");
-  return own(H5Fopen("image", H5F_ACC_RDWR, access), "open an image");
+  const std::string what = "open an image";
+  const Hdf5Handle access = own(H5Pcreate(H5P_FILE_ACCESS), what);
+  check(H5Pset_fapl_core(access, 1U << 16, false), what);
+  check(H5Pset_libver_bounds(access, oldest, H5F_LIBVER_V110), what);
+  check(H5Pset_fclose_degree(access, H5F_CLOSE_STRONG), what);
+  // HDF5 takes images of one name for one file.
+  if (image.empty()) return own(H5Fcreate("new image", H5F_ACC_TRUNC, H5P_DEFAULT, access), what);
+  check(H5Pset_file_image(access, const_cast<std::uint8_t*>(image.data()), image.size()), what);
+  return own(H5Fopen("image", H5F_ACC_RDWR, access), what);
 }
 
 std::vector<std::uint8_t> image_of(hid_t file) {
@@ -266,7 +272,7 @@ class Edit {
         break;
       }
       case 4: {
-        const std::string& source = program_.one_of<std::string>({".", outside_});
+        const std::string source = program_.one_of<std::string>({".", outside_});
         const Hdf5Handle other = attempt(H5Scopy(space));
         H5Pset_virtual(properties, space, source.c_str(), dataset().c_str(), other);
         break;
@@ -324,7 +330,7 @@ class Edit {
   /// that would be too much, or where values are pointers.
   std::vector<std::uint8_t> values(hid_t type, hssize_t count) {
     const std::size_t size = H5Tget_size(type);
-    if (count <= 0 || size == 0 || static_cast<std::uint64_t>(count) > (1U << 20) / size) return {};
+    if (count <= 0 || size == 0 || static_cast<std::uint64_t>(count) > most_bytes / size) return {};
     if (H5Tdetect_class(type, H5T_VLEN) > 0 || H5Tdetect_class(type, H5T_STRING) > 0 ||
         H5Tdetect_class(type, H5T_REFERENCE) > 0)
       return {};
@@ -338,11 +344,15 @@ class Edit {
   void replace_attribute() {
     const std::string path = object(), name = attribute_of(path);
     const Hdf5Handle type = this->type(), space = this->space({});
+    const hssize_t count = H5Sget_simple_extent_npoints(space);
+    // HDF5 would have to hold all of it to write it.
+    if (count < 0 ||
+        static_cast<std::uint64_t>(count) > most_bytes / std::max<std::size_t>(H5Tget_size(type), 1))
+      return;
     const Hdf5Handle owner = attempt(H5Oopen(file_, path.c_str(), H5P_DEFAULT));
     H5Adelete(owner, name.c_str());
     const Hdf5Handle attribute =
         attempt(H5Acreate2(owner, name.c_str(), type, space, H5P_DEFAULT, H5P_DEFAULT));
-    const hssize_t count = H5Sget_simple_extent_npoints(space);
     if (H5Tis_variable_str(type) > 0 && count == 1) {
       const std::string text = this->text();
       const char* start = text.c_str();
