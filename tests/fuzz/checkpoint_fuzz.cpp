@@ -11,7 +11,16 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   static const testing::TemporaryFolder folder;
   static const std::vector<SmallTraining> trainings = small_trainings();
   static const OutsideFile outside;
-  static MemoryFile file;
+  static InputFile file;
+  // Otherwise all that follows finds nothing.
+  static const bool sound = [] {
+    for (const SmallTraining& training : trainings) {
+      file.write(unedited(training.file, outside.path()));
+      require(accepted([&] { restore(file.path(), *training.trainer); }), "a sound checkpoint is refused");
+    }
+    return true;
+  }();
+  static_cast<void>(sound);
 
   EditProgram edits({data, size});
   const SmallTraining& training = trainings[edits.below(trainings.size())];

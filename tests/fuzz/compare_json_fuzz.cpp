@@ -9,7 +9,7 @@ using namespace orthornn;
 using namespace orthornn::fuzz;
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  static MemoryFile file;
+  static InputFile file;
   file.write(Bytes(data, size));
   std::string page;
   accepted(file.path(), [&] { page = program::page_of_comparison(file.path()); });

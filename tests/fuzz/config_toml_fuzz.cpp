@@ -9,7 +9,7 @@ using namespace orthornn::fuzz;
 namespace {
 
 /// The settings of a file, completed and written anew.
-std::string completed(const MemoryFile& file) {
+std::string completed(const InputFile& file) {
   program::TrainSettings settings;
   settings.config = file.path();
   CLI::App command;
@@ -24,7 +24,7 @@ std::string completed(const MemoryFile& file) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  static MemoryFile file;
+  static InputFile file;
   file.write(Bytes(data, size));
   std::string toml;
   if (!accepted([&] { toml = completed(file); })) return 0;

@@ -2,18 +2,16 @@
 
 #include <fmt/format.h>
 #include <hdf5.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <new>
-#include <system_error>
 
 #include "orthornn/core/device.hpp"
+#include "support/temporary_folder.hpp"
 
 // HDF5 1.10 loses memory when an object header has a wrong checksum; that is not our leak.
 extern "C" const char* __lsan_default_suppressions() { return "leak:libhdf5"; }
@@ -67,20 +65,16 @@ extern "C" int LLVMFuzzerInitialize(int*, char***) {
 
 namespace orthornn::fuzz {
 
-MemoryFile::MemoryFile() : descriptor_(memfd_create("fuzz", MFD_CLOEXEC)) {
-  if (descriptor_ < 0) throw std::system_error(errno, std::generic_category(), "memfd_create");
-  path_ = fmt::format("/proc/self/fd/{}", descriptor_);
+InputFile::InputFile() {
+  static const testing::TemporaryFolder folder;
+  static int count = 0;
+  path_ = folder / fmt::format("file{}", count++);
 }
 
-MemoryFile::~MemoryFile() { close(descriptor_); }
-
-void MemoryFile::write(Bytes bytes) {
-  if (ftruncate(descriptor_, 0) != 0) throw std::system_error(errno, std::generic_category(), "ftruncate");
-  for (std::size_t at = 0; at < bytes.size();) {
-    const ssize_t written = pwrite(descriptor_, bytes.data() + at, bytes.size() - at, static_cast<off_t>(at));
-    if (written <= 0) throw std::system_error(errno, std::generic_category(), "pwrite");
-    at += static_cast<std::size_t>(written);
-  }
+void InputFile::write(Bytes bytes) {
+  std::ofstream stream(path_, std::ios::binary);
+  stream.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+  require(static_cast<bool>(stream.flush()), "cannot write " + path_.string());
 }
 
 void require(bool holds, const std::string& message) {
@@ -90,13 +84,8 @@ void require(bool holds, const std::string& message) {
 }
 
 void require_hdf5_closed() {
-  for (const H5I_type_t type : {H5I_FILE, H5I_GROUP, H5I_DATASET, H5I_ATTR, H5I_DATASPACE}) {
-    hsize_t count = 0;
-    // An error says that there has been no identifier of that type yet.
-    if (H5Inmembers(type, &count) < 0) continue;
-    require(count == 0,
-            fmt::format("{} HDF5 identifiers of type {} are left open", count, static_cast<int>(type)));
-  }
+  const ssize_t count = H5Fget_obj_count(H5F_OBJ_ALL, H5F_OBJ_ALL);
+  require(count == 0, fmt::format("{} identifiers of HDF5 are left open", count));
 }
 
 }  // namespace orthornn::fuzz

@@ -20,13 +20,10 @@ inline std::string text_of(Bytes bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-/// A file in memory under a path of this process, which ends with it.
-class MemoryFile {
+/// A file of this process in a folder under TMPDIR, where memory is faster than a disk.
+class InputFile {
  public:
-  MemoryFile();
-  MemoryFile(const MemoryFile&) = delete;
-  MemoryFile& operator=(const MemoryFile&) = delete;
-  ~MemoryFile();
+  InputFile();
 
   void write(Bytes bytes);
   void write(std::string_view text) {
@@ -35,7 +32,6 @@ class MemoryFile {
   const std::filesystem::path& path() const { return path_; }
 
  private:
-  int descriptor_;
   std::filesystem::path path_;
 };
 
@@ -66,7 +62,7 @@ bool accepted(const std::filesystem::path& file, const Work& work) {
   }
 }
 
-/// HDF5's identifiers of files, groups, datasets, attributes and dataspaces: all are to be closed by now.
+/// No file of HDF5, and nothing in one, is to be open by now.
 void require_hdf5_closed();
 
 }  // namespace orthornn::fuzz

@@ -42,11 +42,13 @@ class OutsideFile {
   std::string path() const { return file_.path(); }
 
  private:
-  MemoryFile file_;
+  InputFile file_;
 };
 
 /// Applies the steps of the program to the file, and returns its bytes. `outside` is the path of an
 /// OutsideFile.
 std::vector<std::uint8_t> edited(const SoundFile& file, EditProgram& program, const std::string& outside);
+/// The same without any step: has to be as good as the file.
+std::vector<std::uint8_t> unedited(const SoundFile& file, const std::string& outside);
 
 }  // namespace orthornn::fuzz

@@ -27,7 +27,7 @@ std::vector<std::uint8_t> gzipped(Bytes bytes) {
   return packed;
 }
 
-/// A data folder of four files in memory.
+/// A data folder of four files.
 struct DataFolder {
   DataFolder() {
     const char* names[] = {"train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte",
@@ -35,7 +35,7 @@ struct DataFolder {
     for (int i = 0; i < 4; ++i) std::filesystem::create_symlink(files[i].path(), folder / names[i]);
   }
   testing::TemporaryFolder folder;
-  MemoryFile files[4];
+  InputFile files[4];
 };
 
 }  // namespace
@@ -45,7 +45,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   EditProgram program({data, size});
   const int rank = static_cast<int>(program.below(5));
   const bool packed = program.flag();
-  const auto write = [&](MemoryFile& file, Bytes bytes) {
+  const auto write = [&](InputFile& file, Bytes bytes) {
     packed ? file.write(gzipped(bytes)) : file.write(bytes);
   };
   if (rank > 0) {
@@ -53,7 +53,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     accepted(folder.files[0].path(), [&] { read_idx(folder.files[0].path(), rank); });
     return 0;
   }
-  for (MemoryFile& file : folder.files) write(file, program.some(program.byte()));
+  for (InputFile& file : folder.files) write(file, program.some(program.byte()));
   MnistTask task({.data = folder.folder.path(), .permuted = program.flag(), .batch = 2});
   const bool loaded = accepted([&] { task.load(); });
   if (loaded && task.length() < 1000) {
