@@ -3,38 +3,30 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <limits>
-
 #include "orthornn/core/error.hpp"
 
 namespace orthornn {
 namespace {
 
-using nlohmann::json;
-
-json parse(const std::string& config) {
-  json settings = json::parse(config, nullptr, /*allow_exceptions=*/false);
-  if (!settings.is_object() || !settings.contains("task") || !settings["task"].is_string()) {
+Json parse(const std::string& config) {
+  try {
+    Json settings = parse_json(config);
+    text_member(settings, "task");
+    return settings;
+  } catch (const ValueError& error) {
     throw ValueError(fmt::format(
-        R"(the config of a task is a JSON object such as {{"task": "copying", "delay": 1000}}, not '{}')",
-        config));
+        R"(the config of a task is a JSON object such as {{"task": "copying", "delay": 1000}}, not '{}': {})",
+        config.substr(0, 60), error.what()));
   }
-  return settings;
-}
-
-[[noreturn]] void throw_wrong_kind(const json& settings, const char* setting, const char* expected) {
-  throw ValueError(fmt::format("task {}: setting '{}' is {}, expected {}",
-                               settings["task"].get<std::string>(), setting, settings[setting].dump(),
-                               expected));
 }
 
 }  // namespace
 
-std::string task_name(const std::string& config) { return parse(config)["task"]; }
+std::string task_name(const std::string& config) { return text_member(parse(config), "task"); }
 
 TaskConfig::TaskConfig(const std::string& config, const char* name, std::initializer_list<const char*> known)
     : settings_(parse(config)) {
-  if (settings_["task"] != name) {
+  if (text_member(settings_, "task") != name) {
     throw ValueError(fmt::format("this is the config of task '{}', expected '{}'", task_name(config), name));
   }
   for (const auto& entry : settings_.items()) {
@@ -47,30 +39,25 @@ TaskConfig::TaskConfig(const std::string& config, const char* name, std::initial
   }
 }
 
-void TaskConfig::read(const char* setting, Index& value) const {
+/// value <- read(settings, setting) where the setting is there.
+template <class Value, class Read>
+void TaskConfig::read_with(const Read& read, const char* setting, Value& value) const {
   if (!settings_.contains(setting)) return;
-  const json& found = settings_[setting];
-  // An unsigned number beyond Index would turn negative.
-  if (!found.is_number_integer() ||
-      (found.is_number_unsigned() &&
-       found.get<std::uint64_t>() > static_cast<std::uint64_t>(std::numeric_limits<Index>::max()))) {
-    throw_wrong_kind(settings_, setting, "a whole number below 2^63");
+  try {
+    value = read(settings_, setting);
+  } catch (const ValueError& error) {
+    throw ValueError(fmt::format("task {}: {}", text_member(settings_, "task"), error.what()));
   }
-  value = found.get<Index>();
+}
+
+void TaskConfig::read(const char* setting, Index& value) const {
+  read_with([](const Json& of, const char* key) { return integer_member(of, key); }, setting, value);
 }
 
 void TaskConfig::read(const char* setting, std::uint64_t& value) const {
-  if (!settings_.contains(setting)) return;
-  const json& found = settings_[setting];
-  if (!found.is_number_unsigned()) throw_wrong_kind(settings_, setting, "a whole number from 0 to 2^64 - 1");
-  value = found.get<std::uint64_t>();
+  read_with(unsigned_member, setting, value);
 }
 
-void TaskConfig::read(const char* setting, bool& value) const {
-  if (!settings_.contains(setting)) return;
-  const json& found = settings_[setting];
-  if (!found.is_boolean()) throw_wrong_kind(settings_, setting, "true or false");
-  value = found.get<bool>();
-}
+void TaskConfig::read(const char* setting, bool& value) const { read_with(boolean_member, setting, value); }
 
 }  // namespace orthornn

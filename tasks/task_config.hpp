@@ -1,10 +1,9 @@
 #pragma once
 
 #include <initializer_list>
-#include <nlohmann/json.hpp>
 #include <string>
 
-#include "orthornn/core/shape.hpp"
+#include "core/checked_json.hpp"
 
 namespace orthornn {
 
@@ -23,7 +22,10 @@ class TaskConfig {
   void read(const char* setting, bool& value) const;
 
  private:
-  nlohmann::json settings_;
+  template <class Value, class Read>
+  void read_with(const Read& read, const char* setting, Value& value) const;
+
+  Json settings_;
 };
 
 }  // namespace orthornn

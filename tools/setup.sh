@@ -1,7 +1,8 @@
 # shellcheck shell=bash
 # Sourced by tools/quickstart and tools/test:
 #
-#   install_prerequisites build|test   what the build needs, for test with clang-format; exits 1 if it cannot
+#   install_prerequisites [format] [fuzz]   what the build needs, and what these checks do; exits 1 if it cannot
+#   configure PRESET                        one configuration for both, so that neither compiles what the other has
 #
 # Only what is missing is installed. ORTHORNN_SKIP_SETUP=1 leaves the machine alone, for those who keep the
 # libraries elsewhere (conda, spack, modules) and let CMake find them through CMAKE_PREFIX_PATH.
@@ -10,6 +11,7 @@ libraries=(libeigen3-dev libhdf5-dev catch2 libcli11-dev libfmt-dev nlohmann-jso
 pkg_config_names=(eigen3 hdf5 catch2 CLI11 fmt nlohmann_json zlib)  # the same, in the same order
 oldest_gcc=12
 oldest_cmake=3.25
+oldest_capability=8.0
 
 fail() {
   echo "${0##*/}: $*" >&2
@@ -82,15 +84,24 @@ as_root() {
   fi
 }
 
+apt=(env DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=300)
+
+# Once a run.
+refresh_lists() {
+  [[ -z ${lists_are_fresh:-} ]] || return 0
+  lists_are_fresh=yes
+  as_root "${apt[@]}" update </dev/null || echo "The package lists could not be refreshed; going on with the old ones." >&2
+}
+
 install_with_apt() {
-  local packages=("$@") apt=(env DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=300)
+  local packages=("$@")
   may_become_root || fail "these packages are missing: $*
 Installing them takes an administrator, once:
 
   apt-get update && apt-get install --no-install-recommends $*
 "
   echo "Installing what is missing: $*"
-  as_root "${apt[@]}" update </dev/null || echo "The package lists could not be refreshed; going on with the old ones." >&2
+  refresh_lists
   if [[ " $* " == *" clang-format-14 "* ]] && ! offered_by_apt clang-format-14; then
     mapfile -t packages < <(printf '%s\n' "$@" | grep -vx clang-format-14)
   fi
@@ -99,11 +110,12 @@ Installing them takes an administrator, once:
     fail "apt-get could not install: ${packages[*]} (its own message is above; is this machine online?)"
 }
 
-# gnuplot draws the pages of 'orthornn report' and 'orthornn bench compare'. Nothing else needs it, so nothing fails
-# where it cannot be had.
-install_plotter() {
-  (install_with_apt gnuplot-nox) 2>/dev/null ||
-    echo "gnuplot is missing: 'orthornn report' draws nothing until gnuplot-nox is installed; all else works." >&2
+# install_if_possible PACKAGES WHAT_IS_MISSING: for what only one thing needs, so nothing fails where it cannot be had.
+install_if_possible() {
+  local packages
+  read -ra packages <<<"$1"
+  ! may_become_root || refresh_lists 2>/dev/null
+  (install_with_apt "${packages[@]}") 2>/dev/null || echo "$2 until $1 is installed; all else works." >&2
 }
 
 # Other distributions: nothing is installed, but what is missing is named.
@@ -137,13 +149,46 @@ If there is a newer compiler under another name, name it: CXX=g++-13 $0"
 
 install_prerequisites() {
   [[ ${ORTHORNN_SKIP_SETUP:-} != 1 ]] || return 0
+  local wanted=" $* "
   if has apt-get && has dpkg-query; then
     local missing
-    mapfile -t missing < <(missing_tools; missing_libraries; [[ $1 != test ]] || missing_formatter)
+    mapfile -t missing < <(missing_tools; missing_libraries; [[ $wanted != *" format "* ]] || missing_formatter)
     [[ ${#missing[@]} == 0 ]] || install_with_apt "${missing[@]}"
-    has gnuplot || install_plotter
+    has gnuplot || install_if_possible gnuplot-nox "gnuplot is missing: 'orthornn report' draws nothing"
+    [[ $wanted != *" fuzz "* ]] || has clang++ ||
+      install_if_possible "clang libclang-rt-dev" "clang is missing: tools/fuzz does not run"
   else
     check_without_apt
   fi
   check_versions
+}
+
+# Prints the architecture of the first GPU, 90 for compute capability 9.0; fails where there is none that orthornn can use.
+gpu_architecture() {
+  local capability
+  capability=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | head -n 1)
+  [[ $capability =~ ^[0-9]+\.[0-9]+$ ]] && version_at_least "$capability" "$oldest_capability" && echo "${capability/./}"
+}
+
+# Warnings of other compilers are no errors: new ones come with every release.
+compiler_is_tested() {
+  local compiler version
+  read -ra compiler <<<"${CXX:-g++}"
+  version=$("${compiler[@]}" --version | head -n 1)
+  [[ $version == *"g++"* && $version =~ \ (12|13|14)\.[0-9.]+$ ]]
+}
+
+configure() {
+  local options=(-DORTHORNN_WERROR=OFF) architecture
+  ! compiler_is_tested || options=(-DORTHORNN_WERROR=ON)
+  if [[ $1 == release ]]; then
+    if architecture=$(gpu_architecture); then
+      options+=(-DORTHORNN_CUDA=AUTO "-DCMAKE_CUDA_ARCHITECTURES=$architecture")
+    else
+      options+=(-DORTHORNN_CUDA=OFF)
+    fi
+  fi
+  # CMake reads these when it configures for the first time.
+  ! has ccache || export CMAKE_{C,CXX,CUDA}_COMPILER_LAUNCHER=ccache
+  cmake --preset "$1" "${options[@]}"
 }

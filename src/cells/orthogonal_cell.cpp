@@ -23,11 +23,32 @@ InputMatrix parse_input_matrix(const std::string& name) {
 }
 
 template <class T>
+typename RecurrentLayer<T>::Places RecurrentLayer<T>::add_parameters(ParameterSet<T>& parameters,
+                                                                     const std::string& prefix,
+                                                                     const OrthogonalCell& options,
+                                                                     Index input_size) {
+  if (input_size < 1) throw ValueError(fmt::format("input size {}; expected at least 1", input_size));
+  const Index n = options.hidden_size;
+  const Parameter transition = parameter_of(options.transition, n);
+  Places places;
+  places.transition = parameters.add(prefix + "/" + transition.name, transition.shape, transition.kind);
+  places.input =
+      options.input_matrix == InputMatrix::stiefel
+          ? parameters.add(prefix + "/input_reflection_vectors", {input_size, n}, ParameterKind::orthogonal)
+          : parameters.add(prefix + "/input_weights", {n, input_size});
+  places.bias = parameters.add(prefix + "/bias", {n});
+  if (options.activation == Activation::modrelu)
+    places.modrelu_bias = parameters.add(prefix + "/modrelu_bias", {n});
+  return places;
+}
+
+template <class T>
 RecurrentLayer<T>::RecurrentLayer(ParameterSet<T>& parameters, const std::string& prefix,
                                   const OrthogonalCell& options, Index input_size, const Execution& execution)
     : parameters_(parameters),
       options_(options),
       input_size_(input_size),
+      places_(add_parameters(parameters, prefix, options, input_size)),
       transition_(make_transition<T>(options.transition, options.hidden_size, execution)),
       input_product_(std::make_unique<InputProduct<T>>(options.hidden_size, input_size, execution)),
       states_(Shape{0}, execution.device),
@@ -35,21 +56,9 @@ RecurrentLayer<T>::RecurrentLayer(ParameterSet<T>& parameters, const std::string
       d_states_(Shape{0}, execution.device),
       d_initial_state_(Shape{0}, execution.device),
       d_input_weights_(Shape{0}, execution.device) {
-  if (input_size < 1) throw ValueError(fmt::format("input size {}; expected at least 1", input_size));
-  const Index n = options.hidden_size;
-  transition_index_ = parameters.add(prefix + "/" + transition_->parameter_name(),
-                                     transition_->parameter_shape(), transition_->parameter_kind());
-  if (options.input_matrix == InputMatrix::stiefel) {
-    stiefel_.emplace(n, input_size, execution);
-    input_index_ = parameters.add(prefix + "/input_reflection_vectors", stiefel_->parameter_shape(),
-                                  ParameterKind::orthogonal);
-    d_input_weights_.resize({n, input_size});
-  } else {
-    input_index_ = parameters.add(prefix + "/input_weights", {n, input_size});
-  }
-  bias_index_ = parameters.add(prefix + "/bias", {n});
-  if (options.activation == Activation::modrelu)
-    modrelu_index_ = parameters.add(prefix + "/modrelu_bias", {n});
+  if (options.input_matrix != InputMatrix::stiefel) return;
+  stiefel_.emplace(options.hidden_size, input_size, execution);
+  d_input_weights_.resize({options.hidden_size, input_size});
 }
 
 template <class T>
@@ -63,19 +72,19 @@ TensorView<T> RecurrentLayer<T>::d_outputs() {
 
 template <class T>
 void RecurrentLayer<T>::initialize(std::uint64_t seed) {
-  transition_->initialize(seed, parameters_.value(transition_index_));
+  transition_->initialize(seed, parameters_.value(places_.transition));
   if (stiefel_) {
-    stiefel_->initialize(seed + 1, parameters_.value(input_index_));
+    stiefel_->initialize(seed + 1, parameters_.value(places_.input));
   } else {
-    fill_on_host(parameters_.value(input_index_), [&](TensorView<T> weights) {
+    fill_on_host(parameters_.value(places_.input), [&](TensorView<T> weights) {
       RandomStream random(seed, RandomPurpose::initialization, 1);
       const double deviation = std::sqrt(2.0 / static_cast<double>(input_size_));
       for (T& w : weights) w = static_cast<T>(deviation * random.normal());
     });
   }
-  set_zero(parameters_.value(bias_index_));
-  if (modrelu_index_ >= 0) {
-    fill_on_host(parameters_.value(modrelu_index_), [&](TensorView<T> bias) {
+  set_zero(parameters_.value(places_.bias));
+  if (places_.modrelu_bias >= 0) {
+    fill_on_host(parameters_.value(places_.modrelu_bias), [&](TensorView<T> bias) {
       RandomStream random(seed, RandomPurpose::initialization, 2);
       for (T& m : bias) m = static_cast<T>(random.uniform(-0.01, 0.01));
     });
@@ -84,14 +93,14 @@ void RecurrentLayer<T>::initialize(std::uint64_t seed) {
 
 template <class T>
 TensorView<const T> RecurrentLayer<T>::input_weights() const {
-  return stiefel_ ? stiefel_->omega() : std::as_const(parameters_).value(input_index_);
+  return stiefel_ ? stiefel_->omega() : std::as_const(parameters_).value(places_.input);
 }
 
 template <class T>
 void RecurrentLayer<T>::prepare() {
   const ParameterSet<T>& parameters = parameters_;
-  transition_->prepare(parameters.value(transition_index_));
-  if (stiefel_) stiefel_->prepare(parameters.value(input_index_));
+  transition_->prepare(parameters.value(places_.transition));
+  if (stiefel_) stiefel_->prepare(parameters.value(places_.input));
   input_product_->forget();
   prepared_ = true;
 }
@@ -137,10 +146,11 @@ void RecurrentLayer<T>::forward(const SequenceInput<T>& input, ConstTensorView<T
     check_shape("initial state", h0.shape(), initial.shape());
     copy<T>(h0, initial);
   }
-  input_product_->forward(input, input_weights(), std::as_const(parameters_).value(bias_index_),
+  input_product_->forward(input, input_weights(), std::as_const(parameters_).value(places_.bias),
                           states_.view().slice(1, input.length()));
-  const TensorView<const T> modrelu_bias =
-      modrelu_index_ < 0 ? TensorView<const T>() : std::as_const(parameters_).value(modrelu_index_);
+  const TensorView<const T> modrelu_bias = places_.modrelu_bias < 0
+                                               ? TensorView<const T>()
+                                               : std::as_const(parameters_).value(places_.modrelu_bias);
   rollout_forward<T>(*transition_, options_.activation, modrelu_bias, lengths, states_, last_state_, cache_);
 }
 
@@ -163,15 +173,16 @@ void RecurrentLayer<T>::backward(const SequenceInput<T>& input, ConstTensorView<
   };
   transition_->backward_of_rollout(
       columns_of(std::as_const(d_states_)), columns_of(std::as_const(states_).view().slice(0, length)),
-      coefficients(cache_.z), coefficients(cache_.y), parameters_.gradient(transition_index_));
-  const TensorView<T> d_weights = stiefel_ ? d_input_weights_.view() : parameters_.gradient(input_index_);
+      coefficients(cache_.z), coefficients(cache_.y), parameters_.gradient(places_.transition));
+  const TensorView<T> d_weights = stiefel_ ? d_input_weights_.view() : parameters_.gradient(places_.input);
   input_product_->backward(
       input, input_weights(), d_states_, outputs(),
       {.weights = d_weights,
-       .bias = parameters_.gradient(bias_index_),
-       .modrelu_bias = modrelu_index_ < 0 ? TensorView<T>() : parameters_.gradient(modrelu_index_),
+       .bias = parameters_.gradient(places_.bias),
+       .modrelu_bias =
+           places_.modrelu_bias < 0 ? TensorView<T>() : parameters_.gradient(places_.modrelu_bias),
        .input = d_input});
-  if (stiefel_) stiefel_->backward(d_input_weights_, parameters_.gradient(input_index_));
+  if (stiefel_) stiefel_->backward(d_input_weights_, parameters_.gradient(places_.input));
 }
 
 template class RecurrentLayer<float>;

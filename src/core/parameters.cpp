@@ -14,8 +14,9 @@ Index ParameterSet<T>::add(std::string name, const Shape& shape, ParameterKind k
   for (const Parameter& other : list_) {
     if (other.name == name) throw ValueError(fmt::format("there is a parameter '{}' already", name));
   }
+  const Index count = checked_sum(count_, shape.count(), "parameters");
   list_.push_back({std::move(name), shape, kind, count_});
-  count_ += shape.count();
+  count_ = count;
   return static_cast<Index>(list_.size()) - 1;
 }
 

@@ -62,4 +62,13 @@ void random_permutation(TensorView<std::int32_t> permutation, RandomStream strea
   }
 }
 
+bool is_permutation(ConstTensorView<std::int32_t> numbers) {
+  Tensor<std::uint8_t> seen(Shape{numbers.size()});
+  for (const std::int32_t i : numbers) {
+    if (i < 0 || i >= numbers.size() || seen(i) != 0) return false;
+    seen(i) = 1;
+  }
+  return true;
+}
+
 }  // namespace orthornn

@@ -17,6 +17,14 @@ Index Shape::count() const {
   return product;
 }
 
+std::size_t Shape::bytes(std::size_t element_bytes) const {
+  Index product = 0;
+  if (__builtin_mul_overflow(count(), element_bytes, &product)) {
+    throw ShapeError(fmt::format("a tensor of shape {} has more than 2^63 bytes", to_string(*this)));
+  }
+  return static_cast<std::size_t>(product);
+}
+
 void Shape::append(Index size) {
   if (size < 0) throw ShapeError(fmt::format("a size of {} was asked for; sizes are not negative", size));
   if (rank_ == max_rank) throw ShapeError(fmt::format("tensors have at most {} dimensions", max_rank));
@@ -29,6 +37,13 @@ bool Shape::operator==(const Shape& other) const {
     if ((*this)[i] != other[i]) return false;
   }
   return true;
+}
+
+Index checked_sum(Index a, Index b, const char* what) {
+  Index sum = 0;
+  if (__builtin_add_overflow(a, b, &sum))
+    throw ShapeError(fmt::format("{} are {} + {}; expected below 2^63", what, a, b));
+  return sum;
 }
 
 std::string to_string(const Shape& shape) {

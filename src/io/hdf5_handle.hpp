@@ -120,6 +120,10 @@ inline std::int64_t checksum(const void* bytes, std::size_t count) {
       crc32_z(crc32_z(0, nullptr, 0), static_cast<const unsigned char*>(bytes), count));
 }
 
+/// Bytes of a text attribute at most: with its description it must fit in one message of an object header
+/// (64 KiB).
+constexpr std::size_t longest_text = 60000;
+
 /// How the numbers lie in our memory, and in our files on every machine.
 struct NumberType {
   hid_t memory;

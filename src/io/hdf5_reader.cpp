@@ -34,8 +34,8 @@ constexpr std::uintmax_t smallest_file = 48;
   throw FileError(fmt::format("cannot read '{}': {}", file.string(), why));
 }
 
-// Everything that can be wrong with a file before HDF5 has a look at it.
-void check_readable(const std::filesystem::path& file) {
+// Everything that can be wrong with a file before HDF5 has a look at it. Returns its length in bytes.
+std::uintmax_t check_readable(const std::filesystem::path& file) {
   const int descriptor = open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // a pipe must not block
   if (descriptor < 0 && errno == ENOENT) refuse(file, "there is no such file; check the path");
   if (descriptor < 0 && errno == EACCES)
@@ -49,6 +49,7 @@ void check_readable(const std::filesystem::path& file) {
   if (S_ISDIR(status.st_mode)) refuse(file, "it is a folder; give the name of a file in it");
   if (!S_ISREG(status.st_mode)) refuse(file, "it is not a regular file; give the name of an HDF5 file");
   if (status.st_size == 0) refuse(file, "it is empty; use another copy of it");
+  return static_cast<std::uintmax_t>(status.st_size);
 }
 
 Hdf5Handle open_file(const std::filesystem::path& file) {
@@ -93,6 +94,26 @@ const char* class_name(H5T_class_t kind) {
   }
 }
 
+// The types that numbers may have in a file. HDF5 describes many others, down to single bits; its conversions
+// of those are rarely used and little tested.
+bool is_plain_number(hid_t type) {
+  for (const hid_t plain : {H5T_IEEE_F32LE, H5T_IEEE_F32BE, H5T_IEEE_F64LE, H5T_IEEE_F64BE, H5T_STD_I8LE,
+                            H5T_STD_I8BE,   H5T_STD_U8LE,   H5T_STD_U8BE,   H5T_STD_I16LE,  H5T_STD_I16BE,
+                            H5T_STD_U16LE,  H5T_STD_U16BE,  H5T_STD_I32LE,  H5T_STD_I32BE,  H5T_STD_U32LE,
+                            H5T_STD_U32BE,  H5T_STD_I64LE,  H5T_STD_I64BE,  H5T_STD_U64LE,  H5T_STD_U64BE}) {
+    if (H5Tequal(type, plain) > 0) return true;
+  }
+  return false;
+}
+
+// "32-bit floating-point numbers"
+std::string type_name(hid_t type) {
+  const H5T_class_t kind = H5Tget_class(type);
+  if (kind != H5T_INTEGER && kind != H5T_FLOAT) return class_name(kind);
+  return fmt::format("{}{}-bit {}", is_plain_number(type) ? "" : "unusual ", 8 * H5Tget_size(type),
+                     class_name(kind));
+}
+
 // HDF5 would put the largest int32 for an int64 that is larger still.
 H5T_conv_ret_t stop_when_out_of_range(H5T_conv_except_t exception, hid_t, hid_t, void*, void*,
                                       void* out_of_range) {
@@ -133,15 +154,21 @@ struct Hdf5Reader::Impl {
   // Invalid when there is no such object.
   Hdf5Handle find(const std::string& object) const;
   Hdf5Handle open_object(const std::string& object, H5I_type_t kind, const std::string& what) const;
-  Hdf5Handle open_dataset(const std::string& path, const std::string& what) const {
-    return open_object(path, H5I_DATASET, what);
-  }
-  Hdf5Handle open_attribute(const std::string& object, const std::string& name, H5T_class_t kind,
+  // A dataset that can be read: numbers of a plain type, all of them in this file.
+  Hdf5Handle open_dataset(const std::string& path, const std::string& what) const;
+  Hdf5Handle open_attribute(hid_t owner, const std::string& name, H5T_class_t kind,
                             const std::string& what) const;
+  Hdf5Handle open_attribute(const std::string& object, const std::string& name, H5T_class_t kind,
+                            const std::string& what) const {
+    return open_attribute(open_object(object, H5I_BADID, what), name, kind, what);
+  }
   std::string attribute_task(const std::string& object, const std::string& name) const {
     return fmt::format("read attribute '{}' of '{}' in '{}'", name, object, path_.string());
   }
+  std::int64_t read_integer(hid_t attribute, const std::string& what) const;
   Shape shape(hid_t dataset, const std::string& what) const;
+  void check_layout(hid_t dataset, const std::string& what) const;
+  void check_size(hid_t dataset, const std::string& what) const;
   void read(hid_t dataset, hid_t memory_type, void* to, const std::string& what) const;
   void check_checksum(hid_t dataset, hid_t type, hid_t memory_type, const void* numbers,
                       const std::string& what) const;
@@ -149,6 +176,7 @@ struct Hdf5Reader::Impl {
   void read_into(hid_t dataset, TensorView<T> to, const std::string& what) const;
 
   std::filesystem::path path_;
+  std::uintmax_t file_size_ = 0;
   Hdf5Handle file_;
 };
 
@@ -158,6 +186,13 @@ Hdf5Handle Hdf5Reader::Impl::find(const std::string& object) const {
   for (const std::string& name : components(object)) {
     if (H5Iget_type(found) != H5I_GROUP) return {};
     if (check(H5Lexists(found, name.c_str(), H5P_DEFAULT), what) == 0) return {};
+    H5L_info_t link;
+    check(H5Lget_info(found, name.c_str(), &link, H5P_DEFAULT), what);
+    if (link.type != H5L_TYPE_HARD) {
+      fail(what, fmt::format("'{}' is a link to somewhere else; expected an object of this file: copy what "
+                             "the link names into the file",
+                             name));
+    }
     found = own(H5Oopen(found, name.c_str(), H5P_DEFAULT), what);
   }
   return found;
@@ -173,18 +208,49 @@ Hdf5Handle Hdf5Reader::Impl::open_object(const std::string& object, H5I_type_t k
   return found;
 }
 
-Hdf5Handle Hdf5Reader::Impl::open_attribute(const std::string& object, const std::string& name,
-                                            H5T_class_t kind, const std::string& what) const {
-  const Hdf5Handle owner = open_object(object, H5I_BADID, what);
+Hdf5Handle Hdf5Reader::Impl::open_dataset(const std::string& path, const std::string& what) const {
+  Hdf5Handle dataset = open_object(path, H5I_DATASET, what);
+  // In this order: HDF5 follows a virtual dataset to other files when it is asked for the extent.
+  check_layout(dataset, what);
+  const Hdf5Handle type = own(H5Dget_type(dataset), what);
+  if (!is_plain_number(type)) {
+    fail(what, fmt::format("expected integers of 8 to 64 bits or IEEE numbers of 32 or 64, found {}",
+                           type_name(type)));
+  }
+  check_size(dataset, what);
+  return dataset;
+}
+
+Hdf5Handle Hdf5Reader::Impl::open_attribute(hid_t owner, const std::string& name, H5T_class_t kind,
+                                            const std::string& what) const {
   if (check(H5Aexists(owner, name.c_str()), what) == 0) fail(what, "there is no such attribute");
   Hdf5Handle attribute = own(H5Aopen(owner, name.c_str(), H5P_DEFAULT), what);
   const Hdf5Handle type = own(H5Aget_type(attribute), what);
-  const H5T_class_t found = H5Tget_class(type);
-  if (found != kind) fail(what, fmt::format("expected {}, found {}", class_name(kind), class_name(found)));
+  if (H5Tget_class(type) != kind || (kind != H5T_STRING && !is_plain_number(type)))
+    fail(what, fmt::format("expected {}, found {}", class_name(kind), type_name(type)));
+  if (kind == H5T_STRING && check(H5Tis_variable_str(type), what) > 0)
+    fail(what, "expected text of a fixed length, found text of variable length");
+  if (kind == H5T_STRING && H5Tget_size(type) > detail::longest_text) {
+    fail(what,
+         fmt::format("expected text of at most {} bytes, found {}", detail::longest_text, H5Tget_size(type)));
+  }
   const Hdf5Handle space = own(H5Aget_space(attribute), what);
   const hssize_t count = check(H5Sget_simple_extent_npoints(space), what);
   if (count != 1) fail(what, fmt::format("expected one value, found {}", count));
   return attribute;
+}
+
+std::int64_t Hdf5Reader::Impl::read_integer(hid_t attribute, const std::string& what) const {
+  const Hdf5Handle type = own(H5Aget_type(attribute), what);
+  if (H5Tget_sign(type) != H5T_SGN_NONE) {
+    std::int64_t value = 0;
+    check(H5Aread(attribute, H5T_NATIVE_INT64, &value), what);
+    return value;
+  }
+  std::uint64_t wide = 0;
+  check(H5Aread(attribute, H5T_NATIVE_UINT64, &wide), what);
+  if (!std::in_range<std::int64_t>(wide)) fail(what, fmt::format("{} does not fit in an int64", wide));
+  return static_cast<std::int64_t>(wide);
 }
 
 Shape Hdf5Reader::Impl::shape(hid_t dataset, const std::string& what) const {
@@ -196,14 +262,63 @@ Shape Hdf5Reader::Impl::shape(hid_t dataset, const std::string& what) const {
   }
   std::array<hsize_t, Shape::max_rank> sizes{};
   check(H5Sget_simple_extent_dims(space, sizes.data(), nullptr), what);
-  // HDF5 sees to it that a size and the number of elements fit in 64 bits; with their bytes they need to fit
-  // too.
+  // The number of bytes must fit in 63 bits, also of numbers that are widened to eight bytes each.
   Index bytes = 8;
   for (int i = 0; i < rank; ++i) {
-    const auto size = static_cast<Index>(std::max<hsize_t>(sizes[static_cast<std::size_t>(i)], 1));
-    if (__builtin_mul_overflow(bytes, size, &bytes)) fail(what, "it claims to be larger than any memory");
+    const hsize_t size = std::max<hsize_t>(sizes[static_cast<std::size_t>(i)], 1);
+    if (!std::in_range<Index>(size) || __builtin_mul_overflow(bytes, static_cast<Index>(size), &bytes))
+      fail(what, "it claims to be larger than any memory");
   }
   return Shape(sizes.begin(), sizes.begin() + rank);
+}
+
+// Numbers lie in this file as they are: no other file is read, and no filter makes much of little.
+void Hdf5Reader::Impl::check_layout(hid_t dataset, const std::string& what) const {
+  const Hdf5Handle properties = own(H5Dget_create_plist(dataset), what);
+  const H5D_layout_t layout = H5Pget_layout(properties);
+  if (layout == H5D_VIRTUAL || check(H5Pget_external_count(properties), what) > 0) {
+    fail(what,
+         "its numbers lie in other files; expected them in this one: copy the dataset, as h5repack does");
+  }
+  if (layout != H5D_COMPACT && layout != H5D_CONTIGUOUS && layout != H5D_CHUNKED)
+    fail(what, "its layout is unknown; expected a compact, contiguous or chunked one");
+  const int filters = check(H5Pget_nfilters(properties), what);
+  for (int i = 0; i < filters; ++i) {
+    unsigned flags = 0;
+    std::size_t values = 0;
+    const H5Z_filter_t filter =
+        H5Pget_filter2(properties, static_cast<unsigned>(i), &flags, &values, nullptr, 0, nullptr, nullptr);
+    if (filter == H5Z_FILTER_FLETCHER32) continue;
+    fail(what,
+         fmt::format("it is stored through HDF5's filter {}; expected none but Fletcher32 ({}): write it "
+                     "without compression",
+                     static_cast<int>(filter), static_cast<int>(H5Z_FILTER_FLETCHER32)));
+  }
+}
+
+// The file holds all the numbers that the extent claims, and no chunk is larger than the file: what a read
+// allocates is bounded by the file's length.
+void Hdf5Reader::Impl::check_size(hid_t dataset, const std::string& what) const {
+  const Hdf5Handle type = own(H5Dget_type(dataset), what);
+  const Shape extent = shape(dataset, what);
+  const std::uintmax_t claimed = static_cast<std::uintmax_t>(extent.count()) * H5Tget_size(type);
+  const std::uintmax_t stored = H5Dget_storage_size(dataset);
+  if (claimed > stored || stored > file_size_) {
+    fail(what,
+         fmt::format("its shape {} of {} takes {} bytes, its storage {}, the file {}; expected all of it "
+                     "in the file",
+                     to_string(extent), type_name(type), claimed, stored, file_size_));
+  }
+  const Hdf5Handle properties = own(H5Dget_create_plist(dataset), what);
+  if (H5Pget_layout(properties) != H5D_CHUNKED) return;
+  std::array<hsize_t, Shape::max_rank> sizes{};
+  const int rank = check(H5Pget_chunk(properties, Shape::max_rank, sizes.data()), what);
+  std::uintmax_t chunk = H5Tget_size(type);
+  for (int i = 0; i < rank; ++i) {
+    if (__builtin_mul_overflow(chunk, sizes[static_cast<std::size_t>(i)], &chunk)) chunk = UINTMAX_MAX;
+  }
+  if (chunk > std::max<std::uintmax_t>(stored, 1) && extent.count() > 0)
+    fail(what, fmt::format("its chunks of {} bytes are larger than its storage of {} bytes", chunk, stored));
 }
 
 // The whole dataset, converted.
@@ -233,9 +348,9 @@ void Hdf5Reader::Impl::check_checksum(hid_t dataset, hid_t type, hid_t memory_ty
                                       const std::string& what) const {
   if (check(H5Tequal(type, memory_type), what) == 0) return;
   if (check(H5Aexists(dataset, detail::checksum_attribute), what) == 0) return;
-  const Hdf5Handle attribute = own(H5Aopen(dataset, detail::checksum_attribute, H5P_DEFAULT), what);
-  std::int64_t expected = 0;
-  check(H5Aread(attribute, H5T_NATIVE_INT64, &expected), what);
+  const std::string attribute_of_it = fmt::format("{}, attribute '{}'", what, detail::checksum_attribute);
+  const std::int64_t expected = read_integer(
+      open_attribute(dataset, detail::checksum_attribute, H5T_INTEGER, attribute_of_it), attribute_of_it);
   const Hdf5Handle space = own(H5Dget_space(dataset), what);
   const auto count = static_cast<std::size_t>(check(H5Sget_simple_extent_npoints(space), what));
   if (detail::checksum(numbers, count * H5Tget_size(type)) != expected) {
@@ -255,7 +370,7 @@ void Hdf5Reader::Impl::read_into(hid_t dataset, TensorView<T> to, const std::str
 
 Hdf5Reader::Hdf5Reader(const std::filesystem::path& file) : impl_(std::make_unique<Impl>()) {
   const QuietHdf5 quiet;
-  check_readable(file);
+  impl_->file_size_ = check_readable(file);
   impl_->path_ = file;
   impl_->file_ = open_file(file);
 }
@@ -263,6 +378,8 @@ Hdf5Reader::Hdf5Reader(const std::filesystem::path& file) : impl_(std::make_uniq
 Hdf5Reader::~Hdf5Reader() = default;
 
 const std::filesystem::path& Hdf5Reader::file() const { return impl_->path_; }
+
+std::uintmax_t Hdf5Reader::file_size() const { return impl_->file_size_; }
 
 bool Hdf5Reader::has(const std::string& path) const {
   const QuietHdf5 quiet;
@@ -296,11 +413,27 @@ bool Hdf5Reader::is_integer(const std::string& path) const {
   const std::string what = impl_->task("dataset", path);
   const Hdf5Handle dataset = impl_->open_dataset(path, what);
   const Hdf5Handle type = own(H5Dget_type(dataset), what);
-  const H5T_class_t found = H5Tget_class(type);
-  if (found != H5T_INTEGER && found != H5T_FLOAT) {
-    impl_->fail(what, fmt::format("expected numbers, found {}", class_name(found)));
+  return H5Tget_class(type) == H5T_INTEGER;
+}
+
+template <class T>
+void Hdf5Reader::expect(const std::string& path, const Shape& shape) const {
+  const QuietHdf5 quiet;
+  const std::string what = impl_->task("dataset", path);
+  const hid_t wanted = detail::number_type<T>().file;
+  const Hdf5Handle found = impl_->find(path);
+  if (found < 0) {
+    impl_->fail(what, fmt::format("there is no such object in the file; expected {} of shape {}",
+                                  type_name(wanted), to_string(shape)));
   }
-  return found == H5T_INTEGER;
+  const Hdf5Handle dataset = impl_->open_dataset(path, what);
+  const Hdf5Handle type = own(H5Dget_type(dataset), what);
+  const Shape found_shape = impl_->shape(dataset, what);
+  if (found_shape == shape && H5Tget_class(type) == H5Tget_class(wanted) &&
+      H5Tget_size(type) == H5Tget_size(wanted) && H5Tget_sign(type) == H5Tget_sign(wanted))
+    return;
+  impl_->fail(what, fmt::format("expected {} of shape {}, found {} of shape {}", type_name(wanted),
+                                to_string(shape), type_name(type), to_string(found_shape)));
 }
 
 template <class T>
@@ -310,11 +443,7 @@ Tensor<T> Hdf5Reader::read(const std::string& path) const {
   const Hdf5Handle dataset = impl_->open_dataset(path, what);
   const Shape shape = impl_->shape(dataset, what);
   Tensor<T> result;
-  try {
-    result.reserve(shape);
-  } catch (const std::bad_alloc&) {
-    impl_->fail(what, fmt::format("there is no memory for its shape {}", to_string(shape)));
-  }
+  result.reserve(shape);
   impl_->read_into(dataset, result.view(), what);
   return result;
 }
@@ -329,6 +458,8 @@ void Hdf5Reader::read_into(const std::string& path, TensorView<T> to) const {
   impl_->read_into(dataset, to, what);
 }
 
+template void Hdf5Reader::expect<float>(const std::string&, const Shape&) const;
+template void Hdf5Reader::expect<std::int32_t>(const std::string&, const Shape&) const;
 template Tensor<float> Hdf5Reader::read(const std::string&) const;
 template Tensor<double> Hdf5Reader::read(const std::string&) const;
 template Tensor<std::int32_t> Hdf5Reader::read(const std::string&) const;
@@ -352,13 +483,6 @@ std::string Hdf5Reader::string_attribute(const std::string& object, const std::s
   const std::string what = impl_->attribute_task(object, name);
   const Hdf5Handle attribute = impl_->open_attribute(object, name, H5T_STRING, what);
   const Hdf5Handle type = own(H5Aget_type(attribute), what);
-  if (check(H5Tis_variable_str(type), what) > 0) {
-    char* text = nullptr;
-    check(H5Aread(attribute, type, &text), what);
-    const std::string result = text == nullptr ? "" : text;
-    H5free_memory(text);
-    return result;
-  }
   std::string text(H5Tget_size(type), '\0');
   check(H5Aread(attribute, type, text.data()), what);
   return without_padding(text, H5Tget_strpad(type));
@@ -368,18 +492,7 @@ std::int64_t Hdf5Reader::int_attribute(const std::string& object, const std::str
   const QuietHdf5 quiet;
   const std::string what = impl_->attribute_task(object, name);
   const Hdf5Handle attribute = impl_->open_attribute(object, name, H5T_INTEGER, what);
-  const Hdf5Handle type = own(H5Aget_type(attribute), what);
-  std::int64_t value = 0;
-  if (H5Tget_sign(type) == H5T_SGN_NONE) {
-    std::uint64_t wide = 0;
-    check(H5Aread(attribute, H5T_NATIVE_UINT64, &wide), what);
-    if (!std::in_range<std::int64_t>(wide))
-      impl_->fail(what, fmt::format("{} does not fit in an int64", wide));
-    value = static_cast<std::int64_t>(wide);
-  } else {
-    check(H5Aread(attribute, H5T_NATIVE_INT64, &value), what);
-  }
-  return value;
+  return impl_->read_integer(attribute, what);
 }
 
 double Hdf5Reader::double_attribute(const std::string& object, const std::string& name) const {

@@ -18,8 +18,6 @@ using detail::QuietHdf5;
 
 namespace {
 
-// An attribute must fit, with its description, in one message of an object header (64 KiB).
-constexpr std::size_t longest_text = 60000;
 // As many attributes or links as HDF5 can be told to keep in an object header.
 constexpr unsigned most_in_header = 65535;
 // By how much HDF5's core driver lets the image grow at a time.
@@ -214,12 +212,12 @@ template void Hdf5Writer::write(const std::string&, TensorView<const std::int64_
 template void Hdf5Writer::write(const std::string&, TensorView<const std::uint8_t>);
 
 void Hdf5Writer::attribute(const std::string& object, const std::string& name, std::string_view text) {
-  if (text.size() > longest_text || text.find('\0') != std::string_view::npos) {
+  if (text.size() > detail::longest_text || text.find('\0') != std::string_view::npos) {
     throw ValueError(
         fmt::format("attribute '{}' of '{}' has {} bytes; attributes are text of at most {} bytes without a "
                     "NUL: make it a "
                     "dataset of uint8",
-                    name, object, text.size(), longest_text));
+                    name, object, text.size(), detail::longest_text));
   }
   const QuietHdf5 quiet;
   const std::string what = fmt::format("write attribute '{}' of '{}'", name, object);

@@ -30,14 +30,21 @@ struct Readout<T>::Product {
 };
 
 template <class T>
+typename Readout<T>::Places Readout<T>::add_parameters(ParameterSet<T>& parameters, const std::string& prefix,
+                                                       Index hidden_size, Index outputs) {
+  if (outputs < 1) throw ValueError(fmt::format("a readout of {} outputs; expected at least 1", outputs));
+  return {.weight = parameters.add(prefix + "/weight", {outputs, hidden_size}),
+          .bias = parameters.add(prefix + "/bias", {outputs})};
+}
+
+template <class T>
 Readout<T>::Readout(ParameterSet<T>& parameters, const std::string& prefix, Index hidden_size, Index outputs,
                     const Execution& execution)
     : parameters_(parameters),
       hidden_size_(hidden_size),
       outputs_(outputs),
       execution_(execution),
-      weight_index_(parameters.add(prefix + "/weight", {outputs, hidden_size})),
-      bias_index_(parameters.add(prefix + "/bias", {outputs})),
+      places_(add_parameters(parameters, prefix, hidden_size, outputs)),
       product_(std::make_unique<Product>()) {}
 
 template <class T>
@@ -45,12 +52,12 @@ Readout<T>::~Readout() = default;
 
 template <class T>
 void Readout<T>::initialize(std::uint64_t seed) {
-  fill_on_host(parameters_.value(weight_index_), [&](TensorView<T> weight) {
+  fill_on_host(parameters_.value(places_.weight), [&](TensorView<T> weight) {
     RandomStream random(seed, RandomPurpose::initialization, 3);
     const double deviation = 1 / std::sqrt(static_cast<double>(hidden_size_));
     for (T& w : weight) w = static_cast<T>(deviation * random.normal());
   });
-  set_zero(parameters_.value(bias_index_));
+  set_zero(parameters_.value(places_.bias));
 }
 
 /// h [.., B, N] and y [.., B, C] with one y for each h.
@@ -68,7 +75,7 @@ template <class T>
 void Readout<T>::prepare() {
   if (execution_.device.is_cuda()) return;  // cuBLAS reads R as it lies
   // R [C, N] is R^T in the column-major view.
-  const auto weight_transposed = columns_of(std::as_const(parameters_).value(weight_index_));
+  const auto weight_transposed = columns_of(std::as_const(parameters_).value(places_.weight));
   product_->forward.pack(transposed(weight_transposed));
   product_->backward.pack(weight_transposed);
 }
@@ -78,11 +85,11 @@ void Readout<T>::forward(ConstTensorView<T> h, TensorView<T> y) const {
   check_pair(h.shape(), y.shape());
   const MatrixView<const T> states = columns_of(h);
   const MatrixView<T> outputs = columns_of(y);
-  const TensorView<const T> bias = std::as_const(parameters_).value(bias_index_);
+  const TensorView<const T> bias = std::as_const(parameters_).value(places_.bias);
   if constexpr (has_cuda_bodies) {
     if (y.device().is_cuda()) {
       cuda::fill_with_bias<T>(bias, y);
-      return gemm<T>(1, transposed(columns_of(std::as_const(parameters_).value(weight_index_))), states, 1,
+      return gemm<T>(1, transposed(columns_of(std::as_const(parameters_).value(places_.weight))), states, 1,
                      outputs, execution_.precision);
     }
   }
@@ -105,13 +112,13 @@ void Readout<T>::backward(ConstTensorView<T> h, ConstTensorView<T> d_y, TensorVi
   const MatrixView<const T> d_outputs = columns_of(d_y);
   const MatrixView<T> d_states = columns_of(d_h);
   // dR = dY H^T in C order: H dY^T in the column-major view.
-  gemm<T>(1, states, transposed(d_outputs), 0, columns_of(parameters_.gradient(weight_index_)),
+  gemm<T>(1, states, transposed(d_outputs), 0, columns_of(parameters_.gradient(places_.weight)),
           execution_.precision);
-  const TensorView<T> d_bias = parameters_.gradient(bias_index_);
+  const TensorView<T> d_bias = parameters_.gradient(places_.bias);
   if constexpr (has_cuda_bodies) {
     if (d_h.device().is_cuda()) {
       cuda::sum_columns<T>(d_y, {.total = d_bias});
-      return gemm<T>(1, columns_of(std::as_const(parameters_).value(weight_index_)), d_outputs, 0, d_states,
+      return gemm<T>(1, columns_of(std::as_const(parameters_).value(places_.weight)), d_outputs, 0, d_states,
                      execution_.precision);
     }
   }

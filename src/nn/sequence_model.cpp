@@ -80,35 +80,66 @@ Index output_size(const ReadoutOptions& readout) {
   return std::visit([](const auto& options) { return options.outputs; }, readout);
 }
 
+constexpr const char* readout_prefix = "readout";
+
+/// "cell" of a single cell, "cell0", "cell1" .. of several.
+std::string cell_prefix(const ModelOptions& options, std::size_t cell) {
+  return options.cells.size() == 1 ? "cell" : fmt::format("cell{}", cell);
+}
+
+Index input_size_of_cell(const ModelOptions& options, std::size_t cell) {
+  return cell == 0 ? std::visit(InputSize{}, options.input) : options.cells[cell - 1].hidden_size;
+}
+
+/// Adds the vectors of a TokenEmbedding; -1 where the input is another.
+template <class T>
+Index add_embedding(ParameterSet<T>& parameters, const InputOptions& input) {
+  const auto* embedding = std::get_if<TokenEmbedding>(&input);
+  if (embedding == nullptr) return -1;
+  if (embedding->tokens < 1)
+    throw ValueError(fmt::format("{} tokens; expected at least 1", embedding->tokens));
+  return parameters.add("embedding/vectors", {embedding->tokens, embedding->size});
+}
+
 }  // namespace
 
 template <class T>
-SequenceModel<T>::SequenceModel(const Execution& execution, const ModelOptions& options, std::uint64_t seed)
+ParameterSet<T> parameter_layout(const ModelOptions& options) {
+  if (options.cells.empty()) throw ValueError("a model of no cells; expected at least one");
+  ParameterSet<T> layout;
+  add_embedding(layout, options.input);
+  for (std::size_t i = 0; i < options.cells.size(); ++i) {
+    RecurrentLayer<T>::add_parameters(layout, cell_prefix(options, i), options.cells[i],
+                                      input_size_of_cell(options, i));
+  }
+  Readout<T>::add_parameters(layout, readout_prefix, options.cells.back().hidden_size,
+                             output_size(options.readout));
+  return layout;
+}
+
+template <class T>
+SequenceModel<T>::SequenceModel(const Execution& execution, const ModelOptions& options, Undrawn)
     : execution_(execution),
       options_(options),
+      embedding_index_(add_embedding(parameters_, options.input)),
       features_(Shape{0}, execution.device),
       d_features_(Shape{0}, execution.device),
       outputs_(Shape{0}, execution.device),
       d_last_state_(Shape{0}, execution.device),
       loss_(Shape{1}, execution.device) {
-  if (options.cells.empty()) throw ValueError("a model needs at least one cell");
-  if (output_size(options.readout) < 1) throw ValueError("a readout needs at least one output");
-  if (const auto* embedding = std::get_if<TokenEmbedding>(&options.input)) {
-    if (embedding->tokens < 1)
-      throw ValueError(fmt::format("{} tokens; expected at least 1", embedding->tokens));
-    embedding_index_ = parameters_.add("embedding/vectors", {embedding->tokens, embedding->size});
-  }
-  Index input_size = std::visit(InputSize{}, options.input);
+  parameter_layout<T>(options);  // the check of the sizes, before any layer takes memory
   for (std::size_t i = 0; i < options.cells.size(); ++i) {
-    const std::string prefix = options.cells.size() == 1 ? "cell" : fmt::format("cell{}", i);
-    cells_.push_back(
-        std::make_unique<RecurrentLayer<T>>(parameters_, prefix, options.cells[i], input_size, execution));
-    input_size = options.cells[i].hidden_size;
+    cells_.push_back(std::make_unique<RecurrentLayer<T>>(
+        parameters_, cell_prefix(options, i), options.cells[i], input_size_of_cell(options, i), execution));
   }
-  readout_ = std::make_unique<Readout<T>>(parameters_, "readout", input_size, output_size(options.readout),
-                                          execution);
-
+  readout_ = std::make_unique<Readout<T>>(parameters_, readout_prefix, options.cells.back().hidden_size,
+                                          output_size(options.readout), execution);
   parameters_.allocate(execution.device);
+}
+
+template <class T>
+SequenceModel<T>::SequenceModel(const Execution& execution, const ModelOptions& options, std::uint64_t seed)
+    : SequenceModel(execution, options, Undrawn{}) {
   if (embedding_index_ >= 0) {
     fill_on_host(parameters_.value(embedding_index_), [&](TensorView<T> vectors) {
       RandomStream random(seed, RandomPurpose::initialization, 4);
@@ -346,5 +377,7 @@ TensorView<const T> SequenceModel<T>::Generator::step() {
 
 template class SequenceModel<float>;
 template class SequenceModel<double>;
+template ParameterSet<float> parameter_layout<float>(const ModelOptions&);
+template ParameterSet<double> parameter_layout<double>(const ModelOptions&);
 
 }  // namespace orthornn

@@ -16,13 +16,13 @@ namespace {
 template <class T>
 class CwyTransition : public ReflectionTransition<T> {
  public:
-  CwyTransition(const Cwy& options, Index n, Index l, const Execution& execution)
-      : ReflectionTransition<T>(n, l, options.init, execution),
-        s_inverse_(Shape{l, l}, execution.device),
-        left_(Shape{l, n}, execution.device),
-        right_(Shape{l, n}, execution.device),
-        small_(Shape{l, l}, execution.device),
-        small_product_(Shape{l, l}, execution.device) {}
+  CwyTransition(const Parameter& vectors, Init init, const Execution& execution)
+      : ReflectionTransition<T>(vectors, init, execution),
+        s_inverse_(by_reflections(), execution.device),
+        left_(vectors.shape, execution.device),
+        right_(vectors.shape, execution.device),
+        small_(by_reflections(), execution.device),
+        small_product_(by_reflections(), execution.device) {}
 
   void backward(ConstTensorView<T> d_q, TensorView<T> d_vectors) override {
     const Index n = this->hidden_size();
@@ -63,14 +63,17 @@ class CwyTransition : public ReflectionTransition<T> {
 
   Tensor<T> s_inverse_;
   Tensor<T> left_, right_, small_, small_product_;
+
+ private:
+  Shape by_reflections() const { return {this->reflections(), this->reflections()}; }
 };
 
 /// One N x N product a step.
 template <class T>
 class DenseCwy final : public DenseForm<T, CwyTransition<T>> {
  public:
-  DenseCwy(const Cwy& options, Index n, Index l, const Execution& execution)
-      : DenseForm<T, CwyTransition<T>>(n, options, n, l, execution) {}
+  DenseCwy(const Parameter& vectors, Init init, const Execution& execution)
+      : DenseForm<T, CwyTransition<T>>(vectors.shape[-1], vectors, init, execution) {}
 
   void prepare(ConstTensorView<T> vectors) override {
     this->prepare_factors(vectors);
@@ -163,12 +166,13 @@ bool stays_on_chip(Index n, const Execution& execution) {
 
 template <class T>
 std::unique_ptr<Transition<T>> make_cwy(const Cwy& options, Index hidden_size, const Execution& execution) {
-  const Index l = checked_reflections(options.reflections, hidden_size);
-  const bool dense = options.form == ReflectionForm::dense ||
-                     (options.form == ReflectionForm::automatic &&
-                      (stays_on_chip<T>(hidden_size, execution) || dense_is_cheaper(hidden_size, l)));
-  if (dense) return std::make_unique<DenseCwy<T>>(options, hidden_size, l, execution);
-  return std::make_unique<FactoredCwy<T>>(options, hidden_size, l, execution);
+  const Parameter vectors = parameter_of(options, hidden_size);
+  const bool dense =
+      options.form == ReflectionForm::dense ||
+      (options.form == ReflectionForm::automatic &&
+       (stays_on_chip<T>(hidden_size, execution) || dense_is_cheaper(hidden_size, vectors.shape[0])));
+  if (dense) return std::make_unique<DenseCwy<T>>(vectors, options.init, execution);
+  return std::make_unique<FactoredCwy<T>>(vectors, options.init, execution);
 }
 
 template std::unique_ptr<Transition<float>> make_cwy<float>(const Cwy&, Index, const Execution&);

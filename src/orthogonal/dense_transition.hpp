@@ -35,11 +35,9 @@ class DenseForm : public Base {
 /// A transition whose parameters are an N x N matrix as well: Cayley, exponential, free.
 template <class T>
 class DenseTransition : public DenseForm<T, Transition<T>> {
- public:
-  Shape parameter_shape() const override { return {this->hidden_size(), this->hidden_size()}; }
-
  protected:
-  DenseTransition(Index n, const Execution& execution) : DenseForm<T, Transition<T>>(n, n, execution) {}
+  DenseTransition(const Parameter& parameter, const Execution& execution)
+      : DenseForm<T, Transition<T>>(parameter.shape[-1], parameter, execution) {}
 };
 
 }  // namespace orthornn

@@ -1,5 +1,5 @@
 #pragma once
-// One factory a parametrization; make_transition (transition.cpp) chooses among them.
+// One factory a parametrization; make_transition (transition.cpp) checks the sizes and chooses among them.
 
 #include "orthornn/orthogonal/transition.hpp"
 
@@ -19,8 +19,5 @@ std::unique_ptr<Transition<T>> make_matrix_exponential(const MatrixExponential& 
 template <class T>
 std::unique_ptr<Transition<T>> make_unconstrained(const Unconstrained& options, Index hidden_size,
                                                   const Execution& execution);
-
-/// L for an option value where 0 stands for N; throws ValueError outside 1 .. N.
-Index checked_reflections(Index reflections, Index hidden_size);
 
 }  // namespace orthornn

@@ -14,8 +14,8 @@ namespace {
 template <class T>
 class Householder : public ReflectionTransition<T> {
  public:
-  Householder(const HouseholderProduct& options, Index n, Index l, const Execution& execution)
-      : ReflectionTransition<T>(n, l, options.init, execution),
+  Householder(const Parameter& vectors, Init init, const Execution& execution)
+      : ReflectionTransition<T>(vectors, init, execution),
         identity_(Shape{0}, execution.device),
         d_columns_(Shape{0}, execution.device),
         ignored_(Shape{0}, execution.device),
@@ -137,10 +137,10 @@ class RankOneHouseholder final : public Householder<T> {
 template <class T>
 std::unique_ptr<Transition<T>> make_householder_product(const HouseholderProduct& options, Index hidden_size,
                                                         const Execution& execution) {
-  const Index l = checked_reflections(options.reflections, hidden_size);
+  const Parameter vectors = parameter_of(options, hidden_size);
   if (options.rank_one_updates)
-    return std::make_unique<RankOneHouseholder<T>>(options, hidden_size, l, execution);
-  return std::make_unique<TiledHouseholder<T>>(options, hidden_size, l, execution);
+    return std::make_unique<RankOneHouseholder<T>>(vectors, options.init, execution);
+  return std::make_unique<TiledHouseholder<T>>(vectors, options.init, execution);
 }
 
 template std::unique_ptr<Transition<float>> make_householder_product<float>(const HouseholderProduct&, Index,

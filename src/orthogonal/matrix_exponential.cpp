@@ -21,13 +21,11 @@ template <class T>
 class ExponentialMatrix final : public DenseTransition<T> {
  public:
   ExponentialMatrix(const MatrixExponential& options, Index n, const Execution& execution)
-      : DenseTransition<T>(n, execution),
+      : DenseTransition<T>(parameter_of(options, n), execution),
         init_(options.init),
         exponential_(n, execution.device),
         generator_(Shape{n, n}, execution.device),
         gradient_(Shape{n, n}, execution.device) {}
-
-  std::string parameter_name() const override { return "skew_parameters"; }
 
   void prepare(ConstTensorView<T> x) override {
     check_tensor("skew_parameters", x, this->parameter_shape(), this->device());

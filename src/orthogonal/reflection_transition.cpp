@@ -1,36 +1,23 @@
 #include "orthogonal/reflection_transition.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "orthogonal/check_tensor.hpp"
-#include "orthogonal/factories.hpp"
 #include "orthogonal/initial_matrix.hpp"
 #include "orthornn/core/error.hpp"
 #include "orthornn/core/random.hpp"
 
 namespace orthornn {
 
-Index checked_reflections(Index reflections, Index hidden_size) {
-  if (reflections == 0) return hidden_size;
-  if (reflections < 0 || reflections > hidden_size) {
-    throw ValueError(fmt::format("{} reflections with hidden size {}; expected 1 to {}", reflections,
-                                 hidden_size, hidden_size));
-  }
-  return reflections;
-}
-
 template <class T>
-ReflectionTransition<T>::ReflectionTransition(Index hidden_size, Index reflections, Init init,
-                                              const Execution& execution)
-    : Transition<T>(hidden_size, execution),
-      d_units_(Shape{reflections, hidden_size}, execution.device),
-      reflections_(reflections),
+ReflectionTransition<T>::ReflectionTransition(const Parameter& vectors, Init init, const Execution& execution)
+    : Transition<T>(vectors, execution),
+      d_units_(vectors.shape, execution.device),
+      reflections_(vectors.shape[0]),
       init_(init),
-      units_(Shape{reflections, hidden_size}, execution.device),
-      norms_(Shape{reflections}, execution.device),
-      coefficient_product_(Shape{reflections, reflections}, execution.device) {}
+      units_(vectors.shape, execution.device),
+      norms_(Shape{reflections_}, execution.device),
+      coefficient_product_(Shape{reflections_, reflections_}, execution.device) {}
 
 template <class T>
 void ReflectionTransition<T>::draw(std::uint64_t seed, TensorView<T> vectors) const {
@@ -47,7 +34,7 @@ void ReflectionTransition<T>::draw(std::uint64_t seed, TensorView<T> vectors) co
       const Index n = this->hidden_size();
       Tensor<double> q(Shape{n, n});
       initial_matrix(init_, seed, reflections_, reflections_ % 2 == 0 ? 1 : -1, q);
-      Tensor<double> exact(parameter_shape());
+      Tensor<double> exact(this->parameter_shape());
       reflection_vectors_of<double>(q, exact);
       std::transform(exact.begin(), exact.end(), vectors.begin(), [](double x) { return static_cast<T>(x); });
       return;
@@ -62,7 +49,7 @@ void ReflectionTransition<T>::find_parameters(ConstTensorView<T> q, TensorView<T
 
 template <class T>
 void ReflectionTransition<T>::normalize(ConstTensorView<T> vectors) {
-  check_tensor("reflection_vectors", vectors, parameter_shape(), this->device());
+  check_tensor("reflection_vectors", vectors, this->parameter_shape(), this->device());
   this->set_prepared(false);
   normalize_reflectors<T>(vectors, units_, norms_);
 }

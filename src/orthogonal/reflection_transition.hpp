@@ -10,12 +10,8 @@ namespace orthornn {
 /// product.
 template <class T>
 class ReflectionTransition : public Transition<T> {
- public:
-  std::string parameter_name() const override { return "reflection_vectors"; }
-  Shape parameter_shape() const override { return {reflections_, this->hidden_size()}; }
-
  protected:
-  ReflectionTransition(Index hidden_size, Index reflections, Init init, const Execution& execution);
+  ReflectionTransition(const Parameter& vectors, Init init, const Execution& execution);
 
   void draw(std::uint64_t seed, TensorView<T> vectors) const override;
   void find_parameters(ConstTensorView<T> q, TensorView<T> vectors) const override;

@@ -26,15 +26,13 @@ template <class T>
 class CayleyMatrix final : public DenseTransition<T> {
  public:
   CayleyMatrix(const ScaledCayley& options, Index n, const Execution& execution)
-      : DenseTransition<T>(n, execution),
+      : DenseTransition<T>(parameter_of(options, n), execution),
         negative_signs_(options.negative_signs),
         init_(options.init),
         inverse_(Shape{n, n}, execution.device),
         workspace_(Shape{n, n}, execution.device),
         gradient_(Shape{n, n}, execution.device),
         pivots_(Shape{n}, execution.device) {}
-
-  std::string parameter_name() const override { return "skew_parameters"; }
 
   // K = (I + A)^-1, and (I + A)^-1 (I - A) = 2 K - I.
   void prepare(ConstTensorView<T> x) override {
@@ -137,10 +135,6 @@ class CayleyMatrix final : public DenseTransition<T> {
 template <class T>
 std::unique_ptr<Transition<T>> make_scaled_cayley(const ScaledCayley& options, Index hidden_size,
                                                   const Execution& execution) {
-  if (options.negative_signs < 0 || options.negative_signs > hidden_size) {
-    throw ValueError(fmt::format("{} negative signs with hidden size {}; expected 0 to {}",
-                                 options.negative_signs, hidden_size, hidden_size));
-  }
   return std::make_unique<CayleyMatrix<T>>(options, hidden_size, execution);
 }
 

@@ -93,6 +93,41 @@ template class Transition<double>;
 
 namespace {
 
+Parameter reflection_vectors(Index reflections, Index hidden_size) {
+  if (reflections < 0 || reflections > hidden_size) {
+    throw ValueError(fmt::format("{} reflections with hidden size {}; expected 1 to {}", reflections,
+                                 hidden_size, hidden_size));
+  }
+  return {"reflection_vectors",
+          {reflections == 0 ? hidden_size : reflections, hidden_size},
+          ParameterKind::orthogonal,
+          0};
+}
+Parameter square(const char* name, Index hidden_size, ParameterKind kind) {
+  return {name, {hidden_size, hidden_size}, kind, 0};
+}
+
+struct ParameterOf {
+  Index hidden_size;
+  Parameter operator()(const Cwy& o) const { return reflection_vectors(o.reflections, hidden_size); }
+  Parameter operator()(const HouseholderProduct& o) const {
+    return reflection_vectors(o.reflections, hidden_size);
+  }
+  Parameter operator()(const ScaledCayley& o) const {
+    if (o.negative_signs < 0 || o.negative_signs > hidden_size) {
+      throw ValueError(fmt::format("{} negative signs with hidden size {}; expected 0 to {}",
+                                   o.negative_signs, hidden_size, hidden_size));
+    }
+    return square("skew_parameters", hidden_size, ParameterKind::orthogonal);
+  }
+  Parameter operator()(const MatrixExponential&) const {
+    return square("skew_parameters", hidden_size, ParameterKind::orthogonal);
+  }
+  Parameter operator()(const Unconstrained&) const {
+    return square("matrix", hidden_size, ParameterKind::ordinary);
+  }
+};
+
 template <class T>
 struct Factory {
   Index hidden_size;
@@ -124,10 +159,15 @@ struct ReflectionsFrom {
 
 }  // namespace
 
+Parameter parameter_of(const TransitionOptions& options, Index hidden_size) {
+  if (hidden_size < 1) throw ValueError(fmt::format("hidden size {}; expected at least 1", hidden_size));
+  return std::visit(ParameterOf{hidden_size}, options);
+}
+
 template <class T>
 std::unique_ptr<Transition<T>> make_transition(const TransitionOptions& options, Index hidden_size,
                                                const Execution& execution) {
-  if (hidden_size < 1) throw ValueError(fmt::format("hidden size {}; expected at least 1", hidden_size));
+  parameter_of(options, hidden_size);  // the check of the sizes
   return std::visit(Factory<T>{hidden_size, execution}, options);
 }
 

@@ -16,10 +16,7 @@ template <class T>
 class FreeMatrix final : public DenseTransition<T> {
  public:
   FreeMatrix(const Unconstrained& options, Index n, const Execution& execution)
-      : DenseTransition<T>(n, execution), init_(options.init) {}
-
-  std::string parameter_name() const override { return "matrix"; }
-  ParameterKind parameter_kind() const override { return ParameterKind::ordinary; }
+      : DenseTransition<T>(parameter_of(options, n), execution), init_(options.init) {}
 
   void prepare(ConstTensorView<T> parameters) override {
     check_tensor("matrix", parameters, this->parameter_shape(), this->device());

@@ -4,47 +4,45 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
 
+#include "core/checked_json.hpp"
 #include "core/fill_on_host.hpp"
 #include "orthornn/core/error.hpp"
+#include "orthornn/core/random.hpp"
 #include "orthornn/io/hdf5.hpp"
 #include "orthornn/version.hpp"
 
 namespace orthornn {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 constexpr const char* format_name = "orthornn-model";
 constexpr std::int64_t format_version = 1;
 
-/// Writes each parameter's part of a flat buffer as PREFIX/MODULE/NAME.
-void write_parameters(Hdf5Writer& writer, const std::string& prefix, const ParameterSet<float>& parameters,
-                      TensorView<const float> flat) {
-  for (const Parameter& parameter : parameters.list()) {
-    writer.dataset(prefix + "/" + parameter.name,
-                   TensorView<const float>(flat.data() + parameter.offset, parameter.shape, flat.device()));
+/// Throws FileError unless the file holds each parameter as PREFIX/MODULE/NAME, as floats of its shape. Reads
+/// none of them, and needs no memory of their size.
+void expect_parameters(const Hdf5Reader& reader, const std::string& prefix,
+                       const ParameterSet<float>& layout) {
+  // Two names may stand for one dataset, so each may fit where all do not.
+  const std::size_t bytes = Shape{layout.count()}.bytes(sizeof(float));
+  if (bytes > reader.file_size()) {
+    throw FileError(fmt::format(
+        "{}: its config describes parameters of {} bytes in '{}'; expected fewer than the file's {}",
+        reader.file().string(), bytes, prefix, reader.file_size()));
+  }
+  for (const Parameter& parameter : layout.list()) {
+    reader.expect<float>(prefix + "/" + parameter.name, parameter.shape);
   }
 }
 
-/// Into the host memory of a flat buffer.
+/// Into the host memory of a flat buffer, after `expect_parameters`.
 void read_parameters(const Hdf5Reader& reader, const std::string& prefix,
                      const ParameterSet<float>& parameters, TensorView<float> flat) {
   for (const Parameter& parameter : parameters.list()) {
     const std::string path = prefix + "/" + parameter.name;
-    if (!reader.has(path)) {
-      throw FileError(fmt::format("{}: no dataset '{}'; expected it with shape {}", reader.file().string(),
-                                  path, to_string(parameter.shape)));
-    }
     const TensorView<float> window(flat.data() + parameter.offset, parameter.shape, flat.device());
-    try {
-      reader.read_into<float>(path, window);
-    } catch (const ShapeError& error) {
-      throw FileError(fmt::format("{}: {}", reader.file().string(), error.what()));
-    }
+    reader.read_into<float>(path, window);
     for (const float x : window) {
       if (std::isfinite(x)) continue;
       throw FileError(
@@ -53,33 +51,36 @@ void read_parameters(const Hdf5Reader& reader, const std::string& prefix,
   }
 }
 
-/// A save must not replace a sound model by one that could not be loaded. `values` is the set's flat buffer
-/// in host memory.
-void check_finite(const ParameterSet<float>& parameters, const Tensor<float>& values) {
+/// Writes a flat buffer of the set's layout, on any device. Throws ValueError for a value that is not finite:
+/// a save must not replace a sound file by one that cannot be loaded or resumed.
+void write_finite_parameters(Hdf5Writer& writer, const std::string& prefix,
+                             const ParameterSet<float>& parameters, TensorView<const float> flat) {
+  Tensor<float> values;
+  values.reserve(flat.shape());
+  copy<float>(flat, values);
   for (const Parameter& parameter : parameters.list()) {
-    const float* first = values.data() + parameter.offset;
-    if (std::all_of(first, first + parameter.shape.count(), [](float x) { return std::isfinite(x); }))
-      continue;
-    throw ValueError(
-        fmt::format("'{}' holds a value that is not finite, so the model is not saved", parameter.name));
+    const std::string path = prefix + "/" + parameter.name;
+    const TensorView<const float> window(values.data() + parameter.offset, parameter.shape);
+    if (!std::all_of(window.begin(), window.end(), [](float x) { return std::isfinite(x); })) {
+      throw ValueError(fmt::format("'{}' holds a value that is not finite, so nothing is saved", path));
+    }
+    writer.dataset(path, window);
   }
 }
 
 void write_model(Hdf5Writer& writer, const SequenceModel<float>& model, const Json& config,
                  const std::string& task_name) {
-  const Tensor<float> values = model.parameters().values().copy(Device::cpu());
-  check_finite(model.parameters(), values);
   writer.attribute("/", "format", format_name);
   writer.attribute("/", "format_version", format_version);
   writer.attribute("/", "library_version", version());
   writer.attribute("/", "task", task_name);
   writer.attribute("/", "config", config.dump());
-  write_parameters(writer, "parameters", model.parameters(), values);
+  write_finite_parameters(writer, "parameters", model.parameters(), model.parameters().values());
 }
 
 /// "cells/0/hidden_size is 8 there and 9 here": the first option in which two descriptions differ.
 std::string first_difference(const std::string& there, const std::string& here) {
-  const Json a = Json::parse(there).flatten(), b = Json::parse(here).flatten();
+  const Json a = parse_json(there).flatten(), b = parse_json(here).flatten();
   const auto value = [](const Json& of, const std::string& key) {
     return of.contains(key) ? of.at(key).dump() : std::string("missing");
   };
@@ -112,58 +113,124 @@ void check_format(const Hdf5Reader& reader) {
   }
 }
 
+/// Text that `inspect` prints: control characters of a stranger's file must not reach a terminal.
+std::string printable_attribute(const Hdf5Reader& reader, const std::string& object,
+                                const std::string& name) {
+  const std::string text = reader.string_attribute(object, name);
+  const auto printable = [](char c) { return c >= ' ' && c <= '~'; };
+  if (text.size() <= 100 && std::all_of(text.begin(), text.end(), printable)) return text;
+  throw FileError(
+      fmt::format("{}: attribute '{}' of '{}' has {} bytes; expected at most 100, all of them "
+                  "printable ASCII",
+                  reader.file().string(), name, object, text.size()));
+}
+
+std::int64_t count_attribute(const Hdf5Reader& reader, const std::string& object, const std::string& name) {
+  const std::int64_t count = reader.int_attribute(object, name);
+  if (count >= 0) return count;
+  throw FileError(fmt::format("{}: attribute '{}' of '{}' is {}; expected 0 or more", reader.file().string(),
+                              name, object, count));
+}
+
+/// What the JSON of the attribute `config` says. Throws ValueError.
+void read_config(const std::string& text, ModelFileInfo& info) {
+  const Json config = parse_json(text);
+  info.model = model_options_from_json(object_member(config, "model").dump());
+  if (config.contains("task")) {
+    const Json& task = object_member(config, "task");
+    if (text_member(task, "task") != info.task_name)
+      throw ValueError(
+          fmt::format("its task is {}, the attribute 'task' says '{}'", task["task"].dump(), info.task_name));
+    info.task_config = task.dump(-1, ' ', /*ensure_ascii=*/true);
+  }
+  if (config.contains("training")) {
+    const Json& training = object_member(config, "training");
+    info.trainer = trainer_options_from_json(training.dump());
+    info.batch = integer_member(training, "batch", 1);
+    info.seed = unsigned_member(training, "seed");
+  }
+}
+
 ModelFileInfo info_of(const Hdf5Reader& reader) {
   check_format(reader);
   ModelFileInfo info;
   info.format_version = reader.int_attribute("/", "format_version");
-  info.library_version = reader.string_attribute("/", "library_version");
-  info.task_name = reader.string_attribute("/", "task");
+  info.library_version = printable_attribute(reader, "/", "library_version");
+  info.task_name = printable_attribute(reader, "/", "task");
   info.config = reader.string_attribute("/", "config");
-  try {
-    const Json config = Json::parse(info.config);
-    info.model = model_options_from_json(config.at("model").dump());
-    if (config.contains("task")) info.task_config = config.at("task").dump();
-    if (config.contains("training")) {
-      info.trainer = trainer_options_from_json(config.at("training").dump());
-      info.batch = config.at("training").at("batch");
-      info.seed = config.at("training").at("seed");
+  if (reader.has("task/permutation")) {
+    info.permutation = reader.read<std::int32_t>("task/permutation");
+    if (info.permutation.shape().rank() != 1 || !is_permutation(info.permutation)) {
+      throw FileError(
+          fmt::format("{}: dataset 'task/permutation' of shape {} is not a permutation of 0 .. T - 1",
+                      reader.file().string(), to_string(info.permutation.shape())));
     }
-  } catch (const Json::exception& error) {
-    throw FileError(fmt::format("{}: the attribute 'config' is not what orthornn writes: {}",
-                                reader.file().string(), error.what()));
+  }
+  try {
+    read_config(info.config, info);
+    // A task of a program's own is known to that program alone.
+    const std::vector<std::string> known = task_names();
+    if (!info.task_config.empty() && std::find(known.begin(), known.end(), info.task_name) != known.end())
+      make_task(
+          info.task_config,
+          {.batch = std::max<Index>(info.batch, 1), .seed = info.seed, .input_order = info.permutation});
   } catch (const ValueError& error) {
     throw FileError(fmt::format("{}: the attribute 'config' is not what orthornn writes: {}",
                                 reader.file().string(), error.what()));
   }
   if (reader.has("training")) {
-    info.steps = reader.int_attribute("training", "step");
+    info.steps = count_attribute(reader, "training", "step");
     if (reader.has_attribute("training", "best_metric")) {
       info.best = BestResult{reader.double_attribute("training", "best_metric"),
-                             reader.int_attribute("training", "best_step")};
+                             count_attribute(reader, "training", "best_step")};
     }
-    info.optimizer = reader.string_attribute("optimizer", "name");
+    info.optimizer = printable_attribute(reader, "optimizer", "name");
   }
-  if (reader.has("task/permutation")) info.permutation = reader.read<std::int32_t>("task/permutation");
   return info;
+}
+
+/// The numbers of Q where CWY is to form it from fewer reflection vectors than a matrix has numbers.
+/// Everything else that a load allocates is a small multiple of what the file holds.
+void check_dense_forms(const Hdf5Reader& reader, const ModelOptions& options) {
+  constexpr std::uintmax_t always_allowed = std::uintmax_t{1} << 26;  // N = 8192: 256 MiB of floats
+  constexpr std::uintmax_t a_byte = 16;
+  std::uintmax_t numbers = 0;
+  for (const OrthogonalCell& cell : options.cells) {
+    const auto* cwy = std::get_if<Cwy>(&cell.transition);
+    if (cwy == nullptr || cwy->form != ReflectionForm::dense) continue;
+    const auto n = static_cast<std::uintmax_t>(cell.hidden_size);
+    std::uintmax_t square = 0;
+    if (__builtin_mul_overflow(n, n, &square) || __builtin_add_overflow(numbers, square, &numbers))
+      numbers = UINTMAX_MAX;
+    if (numbers <= always_allowed + a_byte * reader.file_size()) continue;
+    throw FileError(fmt::format(
+        "{}: its config asks for the dense form of hidden size {}, more than a file of {} bytes may "
+        "ask for; use the form 'factored'",
+        reader.file().string(), n, reader.file_size()));
+  }
 }
 
 }  // namespace
 
 void save_model(const std::filesystem::path& file, const SequenceModel<float>& model) {
   Hdf5Writer writer;
-  write_model(writer, model, Json{{"model", Json::parse(to_json(model.options()))}}, "");
+  write_model(writer, model, Json{{"model", parse_json(to_json(model.options()))}}, "");
   writer.commit(file);
 }
 
 void save_checkpoint(const std::filesystem::path& file, Trainer& trainer) {
   trainer.synchronize();
   const Task& task = trainer.task();
-  Json training = Json::parse(to_json(trainer.options()));
+  Json training = parse_json(to_json(trainer.options()));
   training["batch"] = task.batch_size();
   training["seed"] = task.seed();
-  const Json config{{"model", Json::parse(to_json(trainer.model().options()))},
-                    {"task", Json::parse(task.config())},
+  const Json config{{"model", parse_json(to_json(trainer.model().options()))},
+                    {"task", parse_json(task.config())},
                     {"training", training}};
+  // An option that JSON cannot hold (an infinite clip) must not be noticed when the training is to go on.
+  ModelFileInfo read_back;
+  read_back.task_name = task.name();
+  read_config(config.dump(), read_back);
   Hdf5Writer writer;
   write_model(writer, trainer.model(), config, task.name());
 
@@ -171,7 +238,7 @@ void save_checkpoint(const std::filesystem::path& file, Trainer& trainer) {
   writer.attribute("optimizer", "name", trainer.optimizer().name());
   writer.attribute("optimizer", "steps", trainer.optimizer().steps());
   for (const auto& [name, moment] : trainer.optimizer().state()) {
-    write_parameters(writer, "optimizer/" + name, trainer.model().parameters(), moment);
+    write_finite_parameters(writer, "optimizer/" + name, trainer.model().parameters(), moment);
   }
   writer.group("training");
   writer.attribute("training", "step", trainer.steps());
@@ -192,7 +259,10 @@ std::unique_ptr<SequenceModel<float>> load_model(const std::filesystem::path& fi
   const Hdf5Reader reader(file);
   ModelFileInfo found = info_of(reader);
   try {
-    auto model = std::make_unique<SequenceModel<float>>(execution, found.model);
+    // Sizes are compared before memory of these sizes is taken.
+    expect_parameters(reader, "parameters", parameter_layout<float>(found.model));
+    check_dense_forms(reader, found.model);
+    auto model = std::make_unique<SequenceModel<float>>(execution, found.model, Undrawn{});
     fill_on_host(model->parameters().values().view(), [&](TensorView<float> values) {
       read_parameters(reader, "parameters", model->parameters(), values);
     });
@@ -220,8 +290,8 @@ void restore(const std::filesystem::path& file, Trainer& trainer) {
     throw FileError(fmt::format("{} holds another {} than this training: {}", file.string(), what,
                                 first_difference(there.dump(), here.dump())));
   };
-  require_equal("model", Json::parse(to_json(info.model)), Json::parse(to_json(trainer.model().options())));
-  require_equal("task", Json::parse(info.task_config), Json::parse(task.config()));
+  require_equal("model", parse_json(to_json(info.model)), parse_json(to_json(trainer.model().options())));
+  require_equal("task", parse_json(info.task_config), parse_json(task.config()));
   require_equal("stream of data", {{"batch", info.batch}, {"seed", info.seed}},
                 {{"batch", task.batch_size()}, {"seed", task.seed()}});
   const auto order = task.input_order();
@@ -237,15 +307,13 @@ void restore(const std::filesystem::path& file, Trainer& trainer) {
   const ParameterSet<float>& layout = trainer.model().parameters();
   std::vector<std::pair<TensorView<float>, Tensor<float>>> changes;
   const auto read = [&](const std::string& prefix, TensorView<float> to) {
+    expect_parameters(reader, prefix, layout);
     changes.emplace_back(to, Tensor<float>(to.shape()));
     read_parameters(reader, prefix, layout, changes.back().second);
   };
   read("parameters", trainer.model().parameters().values());
   for (const auto& [name, moment] : trainer.optimizer().state()) read("optimizer/" + name, moment);
-  const std::int64_t optimizer_steps = reader.int_attribute("optimizer", "steps");
-  if (optimizer_steps < 0 || *info.steps < 0) {
-    throw FileError(fmt::format("{} holds a negative number of steps", file.string()));
-  }
+  const std::int64_t optimizer_steps = count_attribute(reader, "optimizer", "steps");
   for (const auto& [to, from] : changes) copy<float>(from, to);
   trainer.optimizer().set_steps(optimizer_steps);
   trainer.set_steps(*info.steps);

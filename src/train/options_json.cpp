@@ -1,14 +1,11 @@
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
-
+#include "core/checked_json.hpp"
 #include "orthornn/core/error.hpp"
 #include "orthornn/train/model_file.hpp"
 
 namespace orthornn {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 Json json_of(const DenseInput& input) { return {{"kind", "dense"}, {"size", input.size}}; }
 Json json_of(const OneHot& input) { return {{"kind", "one_hot"}, {"symbols", input.symbols}}; }
@@ -17,11 +14,11 @@ Json json_of(const TokenEmbedding& input) {
 }
 
 InputOptions input_of(const Json& json) {
-  const std::string kind = json.at("kind");
-  if (kind == "dense") return DenseInput{json.at("size").get<Index>()};
-  if (kind == "one_hot") return OneHot{json.at("symbols").get<Index>()};
+  const std::string kind = text_member(json, "kind");
+  if (kind == "dense") return DenseInput{integer_member(json, "size")};
+  if (kind == "one_hot") return OneHot{integer_member(json, "symbols")};
   if (kind == "embedding")
-    return TokenEmbedding{json.at("tokens").get<Index>(), json.at("size").get<Index>()};
+    return TokenEmbedding{integer_member(json, "tokens"), integer_member(json, "size")};
   throw ValueError(fmt::format("unknown input '{}'", kind));
 }
 
@@ -29,9 +26,9 @@ Json json_of(const EveryStep& readout) { return {{"kind", "every_step"}, {"outpu
 Json json_of(const LastStep& readout) { return {{"kind", "last_step"}, {"outputs", readout.outputs}}; }
 
 ReadoutOptions readout_of(const Json& json) {
-  const std::string kind = json.at("kind");
-  if (kind == "every_step") return EveryStep{json.at("outputs").get<Index>()};
-  if (kind == "last_step") return LastStep{json.at("outputs").get<Index>()};
+  const std::string kind = text_member(json, "kind");
+  if (kind == "every_step") return EveryStep{integer_member(json, "outputs")};
+  if (kind == "last_step") return LastStep{integer_member(json, "outputs")};
   throw ValueError(fmt::format("unknown readout '{}'", kind));
 }
 
@@ -59,15 +56,15 @@ Json json_of(const TransitionOptions& options) {
 }
 
 TransitionOptions transition_of(const Json& json) {
-  const std::string kind = json.at("kind");
-  const Init init = parse_init(json.at("init"));
+  const std::string kind = text_member(json, "kind");
+  const Init init = parse_init(text_member(json, "init"));
   if (kind == "cwy")
-    return Cwy{json.at("reflections").get<Index>(), init, parse_reflection_form(json.at("form"))};
+    return Cwy{integer_member(json, "reflections"), init, parse_reflection_form(text_member(json, "form"))};
   if (kind == "householder") {
-    return HouseholderProduct{json.at("reflections").get<Index>(), init,
-                              json.at("rank_one_updates").get<bool>()};
+    return HouseholderProduct{integer_member(json, "reflections"), init,
+                              boolean_member(json, "rank_one_updates")};
   }
-  if (kind == "cayley") return ScaledCayley{json.at("negative_signs").get<Index>(), init};
+  if (kind == "cayley") return ScaledCayley{integer_member(json, "negative_signs"), init};
   if (kind == "expm") return MatrixExponential{init};
   if (kind == "free") return Unconstrained{init};
   throw ValueError(fmt::format("unknown cell '{}'", kind));
@@ -81,10 +78,10 @@ Json json_of(const OrthogonalCell& cell) {
 }
 
 OrthogonalCell cell_of(const Json& json) {
-  return {.hidden_size = json.at("hidden_size").get<Index>(),
-          .transition = transition_of(json.at("transition")),
-          .activation = parse_activation(json.at("activation")),
-          .input_matrix = parse_input_matrix(json.at("input_matrix"))};
+  return {.hidden_size = integer_member(json, "hidden_size"),
+          .transition = transition_of(object_member(json, "transition")),
+          .activation = parse_activation(text_member(json, "activation")),
+          .input_matrix = parse_input_matrix(text_member(json, "input_matrix"))};
 }
 
 Json json_of(const Sgd& o) {
@@ -118,21 +115,23 @@ Json json_of(const OptimizerOptions& options) {
 template <class AdamOptions>
 AdamOptions adam_of(const Json& json) {
   AdamOptions o;
-  o.beta1 = json.at("beta1");
-  o.beta2 = json.at("beta2");
-  o.epsilon = json.at("epsilon");
-  o.weight_decay = json.at("weight_decay");
+  o.beta1 = real_member(json, "beta1");
+  o.beta2 = real_member(json, "beta2");
+  o.epsilon = real_member(json, "epsilon");
+  o.weight_decay = real_member(json, "weight_decay");
   return o;
 }
 
 OptimizerOptions optimizer_of(const Json& json) {
-  const std::string kind = json.at("kind");
+  const std::string kind = text_member(json, "kind");
   OptimizerOptions options;
   if (kind == "sgd") {
-    options = Sgd{.momentum = json.at("momentum"), .weight_decay = json.at("weight_decay")};
+    options =
+        Sgd{.momentum = real_member(json, "momentum"), .weight_decay = real_member(json, "weight_decay")};
   } else if (kind == "rmsprop") {
-    options = RmsProp{
-        .decay = json.at("decay"), .epsilon = json.at("epsilon"), .weight_decay = json.at("weight_decay")};
+    options = RmsProp{.decay = real_member(json, "decay"),
+                      .epsilon = real_member(json, "epsilon"),
+                      .weight_decay = real_member(json, "weight_decay")};
   } else if (kind == "adam") {
     options = adam_of<Adam>(json);
   } else if (kind == "adamw") {
@@ -142,8 +141,8 @@ OptimizerOptions optimizer_of(const Json& json) {
   }
   std::visit(
       [&](auto& o) {
-        o.lr = json.at("lr");
-        if (json.contains("lr_orthogonal")) o.lr_orthogonal = json.at("lr_orthogonal").get<double>();
+        o.lr = real_member(json, "lr");
+        if (json.contains("lr_orthogonal")) o.lr_orthogonal = real_member(json, "lr_orthogonal");
       },
       options);
   return options;
@@ -156,19 +155,19 @@ Json json_of(const Schedule& schedule) {
 }
 
 Schedule schedule_of(const Json& json) {
-  return {.kind = parse_schedule(json.at("kind")),
-          .warmup_steps = json.at("warmup_steps"),
-          .total_steps = json.at("total_steps"),
-          .step_every = json.at("step_every"),
-          .step_factor = json.at("step_factor"),
-          .final_factor = json.at("final_factor")};
+  return {.kind = parse_schedule(text_member(json, "kind")),
+          .warmup_steps = integer_member(json, "warmup_steps"),
+          .total_steps = integer_member(json, "total_steps"),
+          .step_every = integer_member(json, "step_every"),
+          .step_factor = real_member(json, "step_factor"),
+          .final_factor = real_member(json, "final_factor")};
 }
 
 template <class Read>
 auto parse(const std::string& text, const char* what, const Read& read) {
   try {
-    return read(Json::parse(text));
-  } catch (const Json::exception& error) {
+    return read(parse_json(text));
+  } catch (const ValueError& error) {
     throw ValueError(fmt::format("this is not a description of {}: {}", what, error.what()));
   }
 }
@@ -195,20 +194,20 @@ std::string to_json(const TrainerOptions& options) {
 
 ModelOptions model_options_from_json(const std::string& text) {
   return parse(text, "a model", [](const Json& json) {
-    ModelOptions options{.input = input_of(json.at("input")),
+    ModelOptions options{.input = input_of(object_member(json, "input")),
                          .cells = {},
-                         .readout = readout_of(json.at("readout")),
-                         .loss = parse_loss(json.at("loss"))};
-    for (const Json& cell : json.at("cells")) options.cells.push_back(cell_of(cell));
+                         .readout = readout_of(object_member(json, "readout")),
+                         .loss = parse_loss(text_member(json, "loss"))};
+    for (const Json& cell : array_member(json, "cells")) options.cells.push_back(cell_of(cell));
     return options;
   });
 }
 
 TrainerOptions trainer_options_from_json(const std::string& text) {
   return parse(text, "a training", [](const Json& json) {
-    return TrainerOptions{.optimizer = optimizer_of(json.at("optimizer")),
-                          .schedule = schedule_of(json.at("schedule")),
-                          .clip = json.at("clip")};
+    return TrainerOptions{.optimizer = optimizer_of(object_member(json, "optimizer")),
+                          .schedule = schedule_of(object_member(json, "schedule")),
+                          .clip = real_member(json, "clip")};
   });
 }
 

@@ -6,6 +6,7 @@
 #include "core/philox.hpp"
 #include "cuda/tasks/adding_task.hpp"
 #include "orthornn/core/error.hpp"
+#include "tasks/batch_size.hpp"
 #include "tasks/task_config.hpp"
 
 namespace orthornn {
@@ -24,7 +25,7 @@ AddingTask::AddingTask(const AddingOptions& options)
     : length_(options.length), batch_(options.batch), seed_(options.seed) {
   if (length_ < 2)
     throw ValueError(fmt::format("task adding: the length is {}, expected at least 2", length_));
-  if (batch_ < 1) throw ValueError(fmt::format("task adding: the batch is {}, expected at least 1", batch_));
+  check_batch_size("adding", length_, batch_);
 }
 
 AddingTask::AddingTask(const std::string& config, const TaskSource& source)

@@ -9,6 +9,7 @@
 #include "core/philox.hpp"
 #include "cuda/tasks/copying_task.hpp"
 #include "orthornn/core/error.hpp"
+#include "tasks/batch_size.hpp"
 #include "tasks/count_correct.hpp"
 #include "tasks/task_config.hpp"
 
@@ -27,7 +28,8 @@ CopyingOptions read_options(const std::string& config, const TaskSource& source)
 CopyingTask::CopyingTask(const CopyingOptions& options)
     : delay_(options.delay), batch_(options.batch), seed_(options.seed) {
   if (delay_ < 1) throw ValueError(fmt::format("task copying: the delay is {}, expected at least 1", delay_));
-  if (batch_ < 1) throw ValueError(fmt::format("task copying: the batch is {}, expected at least 1", batch_));
+  check_batch_size("copying", delay_, batch_);  // so that the sum in length() fits
+  check_batch_size("copying", length(), batch_);
 }
 
 CopyingTask::CopyingTask(const std::string& config, const TaskSource& source)

@@ -11,6 +11,7 @@
 #include "cuda/tasks/mnist_task.hpp"
 #include "orthornn/core/error.hpp"
 #include "orthornn/core/random.hpp"
+#include "tasks/batch_size.hpp"
 #include "tasks/count_correct.hpp"
 #include "tasks/mnist/idx_file.hpp"
 #include "tasks/task_config.hpp"
@@ -25,15 +26,6 @@ MnistOptions read_options(const std::string& config, const TaskSource& source) {
   settings.read("permuted", options.permuted);
   settings.read("permutation_seed", options.permutation_seed);
   return options;
-}
-
-bool is_permutation(ConstTensorView<std::int32_t> order) {
-  Tensor<std::uint8_t> seen(Shape{order.size()});
-  for (const std::int32_t i : order) {
-    if (i < 0 || i >= order.size() || seen(i) != 0) return false;
-    seen(i) = 1;
-  }
-  return true;
 }
 
 /// The file of that kind ("images-idx3", "labels-idx1") in a folder, by any of its usual names.
@@ -62,7 +54,7 @@ MnistTask::MnistTask(const MnistOptions& options)
       order_was_given_(options.permuted && !options.input_order.empty()),
       batch_(options.batch),
       seed_(options.seed) {
-  if (batch_ < 1) throw ValueError(fmt::format("task mnist: the batch is {}, expected at least 1", batch_));
+  check_batch_size("mnist", length_, batch_);
   if (!permuted_) return;
   if (order_was_given_) {
     if (!is_permutation(options.input_order)) {

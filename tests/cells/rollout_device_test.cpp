@@ -186,6 +186,12 @@ void check_rollout(const Execution& execution, const Sizes& sizes, Activation ac
   CHECK(relative_error(found.d_h0, loop.d_h0) < bound(sizes, execution.precision));
 }
 
+/// How many clusters of a size run at a time, where an H200 with its 132 multiprocessors runs so many. The
+/// emulated device has fewer, and smaller batches fill it.
+Index at_a_time(Device device, Index on_h200) {
+  return on_h200 * properties_of(device).multiprocessors / 132;
+}
+
 /// Each activation once, with and without lengths and a gradient of the last state.
 void check_all(const Execution& execution, const Sizes& sizes) {
   check_rollout(execution, sizes, Activation::tanh, false, true);
@@ -206,8 +212,9 @@ TEST_CASE("a rollout in one multiprocessor is the recurrence", "[cuda][rollout]"
     check_all(execution, sizes);
   }
   // More sequences than multiprocessors: two at a time.
-  check_rollout(execution, {7, 200, 3}, Activation::modrelu, true, true);
-  check_rollout(execution, {190, 135, 2}, Activation::tanh, false, true);
+  const Index multiprocessors = properties_of(*device).multiprocessors;
+  check_rollout(execution, {7, 3 * multiprocessors / 2, 3}, Activation::modrelu, true, true);
+  check_rollout(execution, {190, multiprocessors + 3, 2}, Activation::tanh, false, true);
 }
 
 TEST_CASE("a rollout over a cluster is the recurrence", "[cuda][rollout]") {
@@ -218,12 +225,13 @@ TEST_CASE("a rollout over a cluster is the recurrence", "[cuda][rollout]") {
        {Sizes{1, 1, 1}, Sizes{7, 3, 2}, Sizes{193, 3, 5}, Sizes{256, 1, 4}, Sizes{500, 2, 3}}) {
     check_all(execution, sizes);
   }
-  // Every number of sequences a cluster that there is: 1, 2, 4, 6, 9, 12, 16, and several turns. An H200 runs
-  // 31 clusters of four blocks at a time, and 15 of eight.
-  for (const Index batch : {31, 62, 124, 186, 279, 372, 500}) {
+  // Every number of sequences a cluster that there is: 1, 2, 4, 6, 9, 12, 16, and several turns.
+  const Index fours = at_a_time(*device, 31), eights = at_a_time(*device, 15);
+  for (const Index batch : {fours, 2 * fours, 4 * fours, 6 * fours, 9 * fours, 12 * fours, 16 * fours + 4}) {
     check_rollout(execution, {33, batch, 3}, Activation::modrelu, true, true);
   }
-  for (const Index batch : {15, 30, 60, 90, 135, 180, 250}) {
+  for (const Index batch :
+       {eights, 2 * eights, 4 * eights, 6 * eights, 9 * eights, 12 * eights, 16 * eights + 10}) {
     check_rollout(execution, {260, batch, 4}, Activation::relu, true, true);
   }
 }
@@ -231,21 +239,23 @@ TEST_CASE("a rollout over a cluster is the recurrence", "[cuda][rollout]") {
 TEST_CASE("a rollout on tensor cores is the recurrence of rounded operands", "[cuda][rollout]") {
   const auto device = gpu();
   if (!device) return;
+  const Index twos = at_a_time(*device, 66), eights = at_a_time(*device, 15);
   for (const Precision precision : {Precision::tf32, Precision::bf16}) {
     const Execution execution{*device, precision, RolloutWay::cluster};
     for (const Sizes& sizes : {Sizes{1, 1, 1}, Sizes{7, 3, 2}, Sizes{193, 9, 5}, Sizes{500, 3, 3}}) {
       check_all(execution, sizes);
     }
     // One tile and two, of every number of sequences that a tile can have, full and not, and several turns,
-    // for the 66 clusters of two blocks and the 15 of eight that an H200 runs at a time.
-    for (const Index batch : {66, 67, 133, 265, 1056, 1057}) {
+    // for clusters of two blocks and of eight.
+    for (const Index batch : {twos, twos + 1, 2 * twos + 1, 4 * twos + 1, 16 * twos, 16 * twos + 1}) {
       check_rollout(execution, {33, batch, 3}, Activation::modrelu, true, true);
     }
-    for (const Index batch : {15, 16, 31, 61, 90, 151, 181, 240, 241}) {
+    for (const Index batch : {eights, eights + 1, 2 * eights + 1, 4 * eights + 1, 6 * eights, 10 * eights + 1,
+                              12 * eights + 1, 16 * eights, 16 * eights + 1}) {
       check_rollout(execution, {260, batch, 3}, Activation::relu, true, true);
     }
   }
-  for (const Index batch : {3, 16, 130, 241}) {
+  for (const Index batch : {Index{3}, eights + 1, 9 * eights - 5, 16 * eights + 1}) {
     check_rollout({*device, Precision::bf16, RolloutWay::cluster}, {520, batch, 3}, Activation::abs, true,
                   true);
   }
@@ -330,11 +340,12 @@ TEST_CASE("a long rollout over clusters loses nobody on the way", "[cuda][rollou
   const auto device = gpu();
   if (!device) return;
   // Many phases of every barrier, in a few clusters of which each goes at its own pace.
+  const Index some = at_a_time(*device, 40);
   for (const Precision precision : {Precision::fp32, Precision::tf32, Precision::bf16}) {
     check_rollout({*device, precision, RolloutWay::cluster}, {40, 3, 300}, Activation::tanh, false, true);
-    check_rollout({*device, precision, RolloutWay::cluster}, {300, 40, 40}, Activation::tanh, false, true);
+    check_rollout({*device, precision, RolloutWay::cluster}, {300, some, 40}, Activation::tanh, false, true);
   }
-  check_rollout({*device, Precision::bf16, RolloutWay::cluster}, {600, 40, 40}, Activation::tanh, false,
+  check_rollout({*device, Precision::bf16, RolloutWay::cluster}, {600, some, 40}, Activation::tanh, false,
                 true);
 }
 

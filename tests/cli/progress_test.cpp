@@ -12,7 +12,7 @@ using namespace orthornn::testing;
 
 namespace {
 
-/// The program on a terminal of its own, whose keys we press.
+/// The program on a terminal of its own, whose keys we press. It sees no GPU.
 class OnTerminal {
  public:
   explicit OnTerminal(const Arguments& arguments) {
@@ -23,6 +23,7 @@ class OnTerminal {
     pointers.push_back(nullptr);
     child_ = forkpty(&terminal_, nullptr, nullptr, nullptr);
     if (child_ != 0) return;
+    hide_gpus();
     execv(pointers[0], pointers.data());
     _exit(127);
   }

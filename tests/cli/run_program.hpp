@@ -36,6 +36,8 @@ struct RunSettings {
   std::filesystem::path folder = {};
   /// Files cannot grow beyond it; 0: any size.
   rlim_t largest_file = 0;
+  /// Its own memory (RLIMIT_DATA, without the code of libraries) cannot grow beyond it; 0: any size.
+  rlim_t largest_memory = 0;
   /// Root becomes someone with no rights.
   bool as_user = false;
   /// Where standard output goes; empty: to ProgramResult::output.
@@ -43,6 +45,12 @@ struct RunSettings {
   /// Whether it sees this machine's GPUs, or emulated ones.
   bool gpu = false;
 };
+
+/// In a child process, before the program starts: it sees neither this machine's GPUs nor emulated ones.
+inline void hide_gpus() {
+  setenv("CUDA_VISIBLE_DEVICES", "", 1);
+  setenv("ORTHORNN_EMULATED_DEVICES", "0", 1);
+}
 
 /// The program while it runs. Its standard input is empty, and no terminal is in sight.
 class Orthornn {
@@ -62,15 +70,16 @@ class Orthornn {
     dup2(open(errors.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), STDERR_FILENO);
     // Tests run side by side, and models of this size gain nothing from threads that wait for one another.
     setenv("OMP_NUM_THREADS", "1", 1);
-    if (!settings.gpu) {
-      setenv("CUDA_VISIBLE_DEVICES", "", 1);
-      setenv("ORTHORNN_EMULATED_DEVICES", "0", 1);
-    }
+    if (!settings.gpu) hide_gpus();
     for (const auto& [name, value] : settings.variables) setenv(name.c_str(), value.c_str(), 1);
     if (!settings.folder.empty() && chdir(settings.folder.c_str()) != 0) _exit(126);
     if (settings.largest_file > 0) {
       const rlimit limit{settings.largest_file, settings.largest_file};
       if (setrlimit(RLIMIT_FSIZE, &limit) != 0) _exit(125);
+    }
+    if (settings.largest_memory > 0) {
+      const rlimit limit{settings.largest_memory, settings.largest_memory};
+      if (setrlimit(RLIMIT_DATA, &limit) != 0) _exit(125);
     }
     if (settings.as_user && geteuid() == 0 && setuid(65534) != 0) _exit(124);
     execv(pointers[0], pointers.data());

@@ -309,9 +309,9 @@ TEST_CASE("sizes beyond all memory are one clear line", "[cli][usage]") {
   check_refused(run({"train", "copying", "--hidden", "999999999", "--out", out}), 1, {"memory"});
   check_refused(run({"train", "copying", "--hidden", "99999999999", "--out", out}), 1, {"elements"});
   check_refused(run({"train", "copying", "--delay", "99999999999", "--hidden", "8", "--out", out}), 1,
-                {"memory"});
+                {"99999999999 steps", "at most 2147483647"});
   check_refused(run({"train", "copying", "--batch", "99999999999", "--hidden", "8", "--out", out}), 1,
-                {"memory"});
+                {"99999999999 sequences", "at most 2147483647"});
 }
 #endif
 

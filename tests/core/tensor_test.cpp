@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <numeric>
 #include <type_traits>
 #include <utility>
@@ -54,6 +55,24 @@ TEST_CASE("Impossible shapes and shapes that do not fit are errors that say so",
           check_shape("weights", {2, 3}, {3, 2});
         }) == "weights has shape [2, 3], expected [3, 2]");
   CHECK_NOTHROW(check_shape("weights", {2, 3}, {2, 3}));
+}
+
+TEST_CASE("Sizes whose product or bytes do not fit in 63 bits are errors", "[tensor]") {
+  const Index large = Index{1} << 32;
+  CHECK(Shape{large, large / 4}.count() == Index{1} << 62);
+  CHECK_THAT(error_message<ShapeError>([&] { Shape{large, large / 2}.count(); }), contains("2^63 elements"));
+  CHECK(Shape{large, large / 32}.bytes(sizeof(float)) == std::size_t{1} << 61);
+  // The product is 2^64, which an unsigned number takes for 0.
+  CHECK_THAT(error_message<ShapeError>([&] {
+               Shape{large, large / 4}.bytes(sizeof(float));
+             }),
+             contains("2^63 bytes"));
+  Tensor<float> tensor(Shape{3});
+  CHECK_THROWS_AS(tensor.resize(Shape{large, large / 4}), ShapeError);
+  CHECK(tensor.shape() == Shape{3});
+  CHECK(checked_sum(3, 4, "sizes") == 7);
+  CHECK_THAT(error_message<ShapeError>([] { checked_sum(std::numeric_limits<Index>::max(), 1, "sizes"); }),
+             contains("sizes") && contains("2^63"));
 }
 
 TEST_CASE("A tensor starts as zeros, in C order", "[tensor]") {

@@ -1,5 +1,7 @@
 #include "orthornn/tasks/copying_task.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -190,7 +192,15 @@ TEST_CASE("Texts that are no task are errors that name what is known", "[copying
   CHECK_THAT(message(R"({"task": "copying", "delay": "5"})"), contains(R"('delay' is "5")"));
   CHECK_THAT(message(R"({"task": "copying", "delay": 1.5})"), contains("'delay' is 1.5"));
   CHECK_THAT(message(R"({"task": "copying", "delay": 18446744073709551615})"), contains("whole number"));
+  CHECK_THAT(message(R"({"task": "copying", "delay": true})"), contains("'delay' is true"));
+  CHECK_THAT(message(R"({"task": "copying", "delay": 1e9})"), contains("'delay' is 1000000000.0"));
   CHECK_THAT(message(R"({"task": "copying", "delay": 0})"), contains("at least 1"));
+  // Bytes of such a batch were counted modulo 2^64, and the task wrote beyond them.
+  for (const char* delay : {"4611686018427387948", "9223372036854775807", "16777216"}) {
+    CAPTURE(delay);
+    CHECK_THAT(message(fmt::format(R"({{"task": "copying", "delay": {}}})", delay).c_str()),
+               contains("128 sequences") && contains("at most 2147483647 steps"));
+  }
   CHECK_THAT(error_message<ValueError>([] { make_task(R"({"task": "copying"})", {.batch = 0}); }),
              contains("batch"));
   CHECK_THAT(error_message<ValueError>([] { CopyingTask(R"({"task": "adding"})", {}); }),

@@ -13,10 +13,11 @@ failures=0
 checks=0
 subject=''
 
-# run [NAME=VALUE...] COMMAND...: leaves status, and the files output and errors. Nothing of the caller's environment comes in.
+# run [NAME=VALUE...] COMMAND...: leaves status, and the files output and errors. Nothing of the caller's environment comes
+# in, and no program of this machine but those linked below.
 run() {
   status=0
-  env -i PATH="$bin:/usr/bin:/bin" HOME="$scratch" LC_ALL=C SCRATCH="$scratch" "$@" \
+  env -i PATH="$bin" HOME="$scratch" LC_ALL=C SCRATCH="$scratch" "$@" \
     </dev/null >"$scratch/output" 2>"$scratch/errors" || status=$?
 }
 
@@ -47,23 +48,29 @@ impostor() {
   chmod +x "$bin/$1"
 }
 
-mkdir -p "$bin" "$project/tools" "$project/src" "$project/.ci"
+mkdir -p "$bin" "$project"/{.ci,cuda,include,src,tasks,tests,tools}
+for program in awk bash cat chmod cp cut dirname env find grep head mkdir mktemp mv nproc realpath rm sed sha256sum sort tail; do
+  ln -s "$(command -v "$program")" "$bin"
+done
 cp "$root/.ci/run" "$project/.ci"
 cp "$root"/tools/{setup.sh,quickstart,test,fetch-data,data.sha256} "$project/tools"
 echo 'int main() {}' >"$project/src/main.cpp"
 forget_calls
 
-impostor g++ <<<'echo 13.2.0'
+impostor g++ <<'E2'
+[[ $1 == --version ]] && echo "g++ (Debian 12.2.0-14) ${GCC_IMPOSTOR:-12.2.0}" || echo "${GCC_IMPOSTOR:-12.2.0}"
+E2
 impostor ninja <<<'exit 0'
 impostor pkg-config <<<'exit 0'
 impostor gnuplot <<<'exit 0'
 impostor apt-get <<<'exit 100'
 impostor sudo <<<'exit 1'
 impostor id <<<'echo 1000'
+impostor nvidia-smi <<<'[[ -n ${CAPABILITY:-} ]] && echo "$CAPABILITY" || exit 9'
 impostor dpkg-query <<<'for name in "${@:4}"; do [[ $name == "${ABSENT:-}" ]] || echo "installed $name"; done'
 impostor clang-format-14 <<'E2'
 [[ $1 == --version ]] && echo "clang-format version 14.0.6" && exit
-[[ ! -e $SCRATCH/ugly ]]
+[[ ! -e $SCRATCH/ugly ]] || { echo "src/main.cpp:1:4: error: code should be clang-formatted [-Wclang-format-violations]" >&2; exit 1; }
 E2
 impostor cmake <<'E2'
 [[ $1 == --version ]] && echo "cmake version ${CMAKE_IMPOSTOR:-3.25.1}" && exit
@@ -73,7 +80,6 @@ E2
 impostor ctest <<'E2'
 while [[ $1 != --output-junit ]]; do shift; done
 junit=$2
-[[ ! -e $SCRATCH/during ]] || echo "// changed" >>"$SCRATCH/project/src/main.cpp"
 [[ ! -e $SCRATCH/no-tests ]] || exit 8
 printf '\t<testcase name="a" status="run">\n\t</testcase>\n' >"$junit"
 printf '\t<testcase name="b" status="notrun">\n\t\t<skipped message="SKIP_RETURN_CODE=4"/>\n\t</testcase>\n' >>"$junit"
@@ -104,12 +110,12 @@ cp "$SCRATCH/web/${3#*//}" "$2" 2>/dev/null || { echo "curl: (22) The requested 
 E2
 
 subject="set-up, nothing missing"
-run bash -c 'source "$1/tools/setup.sh" && install_prerequisites test' - "$project"
+run bash -c 'source "$1/tools/setup.sh" && install_prerequisites format' - "$project"
 exits 0
 not_called apt-get
 
 subject="set-up, a package missing and no way to install it"
-run ABSENT=libhdf5-dev bash -c 'source "$1/tools/setup.sh" && install_prerequisites build' - "$project"
+run ABSENT=libhdf5-dev bash -c 'source "$1/tools/setup.sh" && install_prerequisites' - "$project"
 exits 1
 complains "missing: libhdf5-dev"
 complains "apt-get install --no-install-recommends libhdf5-dev"
@@ -118,176 +124,173 @@ not_called apt-get
 subject="set-up, a package missing and sudo at hand"
 impostor sudo <<<'[[ $1 != -n ]] || shift; "$@"'
 impostor apt-get <<<'exit 0'
-run ABSENT=libhdf5-dev bash -c 'source "$1/tools/setup.sh" && install_prerequisites build' - "$project"
+run ABSENT=libhdf5-dev bash -c 'source "$1/tools/setup.sh" && install_prerequisites' - "$project"
 exits 0
 called '^sudo -n .*apt-get.*install.* libhdf5-dev$'
 called '^apt-get.* update$'
 
-# install_without_gnuplot: as if there were none, wherever this machine may have it.
-install_without_gnuplot() {
-  forget_calls
-  run bash -c 'source "$1/tools/setup.sh"
-    has() { [[ $1 != gnuplot ]] && command -v "$1" >/dev/null; }
-    install_prerequisites build' - "$project"
-}
-
 subject="set-up, gnuplot missing"
-install_without_gnuplot
+rm "$bin/gnuplot"
+forget_calls
+run bash -c 'source "$1/tools/setup.sh" && install_prerequisites' - "$project"
 exits 0
 called '^apt-get .*install.* gnuplot-nox$'
 
+subject="set-up, clang missing"
+forget_calls
+run bash -c 'source "$1/tools/setup.sh" && install_prerequisites fuzz' - "$project"
+exits 0
+called '^apt-get .*install.* clang libclang-rt-dev$'
+check "the package lists should be fetched once" [ "$(grep -c '^apt-get.* update$' "$scratch/calls")" = 1 ]
+
 subject="set-up, gnuplot missing and not to be had"
 impostor apt-get <<<'exit 100'
-install_without_gnuplot
+run bash -c 'source "$1/tools/setup.sh" && install_prerequisites' - "$project"
 exits 0
 complains "until gnuplot-nox is installed"
 complains_in_one_line
 
 subject="set-up, gnuplot missing and no way to install it"
 impostor sudo <<<'exit 1'
-install_without_gnuplot
+forget_calls
+run bash -c 'source "$1/tools/setup.sh" && install_prerequisites' - "$project"
 exits 0
 complains "until gnuplot-nox is installed"
 not_called apt-get
+impostor gnuplot <<<'exit 0'
 
 subject="set-up, old cmake"
-run CMAKE_IMPOSTOR=3.22.1 bash -c 'source "$1/tools/setup.sh" && install_prerequisites build' - "$project"
+run CMAKE_IMPOSTOR=3.22.1 bash -c 'source "$1/tools/setup.sh" && install_prerequisites' - "$project"
 exits 1
 complains "cmake 3.25 or newer is needed"
 
-subject="test, first run, from another folder"
+subject="test, from another folder"
 forget_calls
 run bash -c 'cd / && "$1/tools/test"' - "$project"
 exits 0
-ends_with "4 passed, 0 failed, 3 skipped"
-called '^cmake --preset release .*-DORTHORNN_WERROR=ON'
-called '^ctest --test-dir build/release .* -L ^slow\$'
+ends_with "3 passed, 0 failed, 2 skipped"
+called '^cmake --preset release -DORTHORNN_WERROR=ON -DORTHORNN_CUDA=OFF$'
+called '^cmake --preset asan -DORTHORNN_WERROR=ON$'
+called '^ctest --test-dir build/release '
+not_called '^ctest --test-dir build/release .* -LE'
 called '^ctest --test-dir build/asan .* -LE ^slow\$'
+says "0 min  0 s  sanitizers, fast tests: 1 passed, 0 failed, 1 skipped"
 
-subject="test, nothing changed"
-forget_calls
-run "$project/tools/test"
-exits 0
-says "Nothing has changed"
-ends_with "4 passed, 0 failed, 3 skipped"
-not_called ctest
-
-subject="test --again"
-run "$project/tools/test" --again
-exits 0
-called ctest
-
-subject="test in continuous integration"
-forget_calls
-run CI=true "$project/tools/test"
-exits 0
-called ctest
-
-subject=".ci/run, nothing changed"
+subject=".ci/run"
 forget_calls
 run "$project/.ci/run"
 exits 0
-called ctest
+called '^ctest --test-dir build/asan'
 
 subject="test --fast"
 forget_calls
 run "$project/tools/test" --fast
 exits 0
-ends_with "3 passed, 0 failed, 2 skipped"
-not_called '-L ^slow'
+ends_with "2 passed, 0 failed, 1 skipped"
+called '^ctest --test-dir build/release .* -LE ^slow\$'
+not_called asan
+says "left out (--fast)"
 
-subject="test after a full run was followed by a fast one"
+subject="test with a compiler whose warnings are new"
+forget_calls
+run GCC_IMPOSTOR=15.1.0 "$project/tools/test" --fast
+called '^cmake --preset release -DORTHORNN_WERROR=OFF'
+
+subject="test with a GPU"
+forget_calls
+run CAPABILITY=9.0 "$project/tools/test"
+exits 0
+ends_with "3 passed, 0 failed, 5 skipped"
+says "compute-sanitizer is not installed"
+called '^cmake --preset release .*-DORTHORNN_CUDA=AUTO -DCMAKE_CUDA_ARCHITECTURES=90$'
+
+subject="test with a GPU and compute-sanitizer, which finds something"
+impostor compute-sanitizer <<<'[[ $2 != racecheck ]]'
+run CAPABILITY=9.0 "$project/tools/test"
+exits 1
+ends_with "5 passed, 1 failed, 2 skipped"
+rm "$bin/compute-sanitizer"
+
+subject="test with a GPU that is too old"
+forget_calls
+run CAPABILITY=7.5 "$project/tools/test" --fast
+called '^cmake --preset release .*-DORTHORNN_CUDA=OFF$'
+
+subject="test with nvcc but no GPU"
+impostor nvcc <<<'exit 0'
 forget_calls
 run "$project/tools/test"
 exits 0
-called '-L ^slow'
+ends_with "4 passed, 0 failed, 2 skipped"
+called '^cmake --build --preset kernels --target orthornn_cuda$'
+rm "$bin/nvcc"
 
-subject="test with reference files elsewhere"
-mkdir "$scratch/reference"
-run ORTHORNN_REFERENCE_DIR="$scratch/reference" "$project/tools/test"
-echo 1 >"$scratch/reference/a.h5"
+subject="test with fuzz targets, but no clang"
+printf '#!/bin/bash\necho "fuzz $*" >>"$SCRATCH/calls"; [[ ! -e $SCRATCH/found ]]\n' >"$project/tools/fuzz"
+chmod +x "$project/tools/fuzz"
 forget_calls
-run ORTHORNN_REFERENCE_DIR="$scratch/reference" "$project/tools/test"
-called ctest
+run "$project/tools/test"
+exits 0
+complains "until clang libclang-rt-dev is installed"
+ends_with "3 passed, 0 failed, 3 skipped"
+
+subject="test with fuzz targets"
+impostor clang++ <<<'exit 0'
+run "$project/tools/test"
+exits 0
+called '^fuzz --seconds 5$'
+ends_with "4 passed, 0 failed, 2 skipped"
+
+subject="test, fuzzing finds something"
+touch "$scratch/found"
+run "$project/tools/test"
+exits 1
+ends_with "3 passed, 1 failed, 2 skipped"
+
+subject="test --fast with fuzz targets"
+forget_calls
+run "$project/tools/test" --fast
+exits 0
+not_called '^fuzz'
+rm "$project/tools/fuzz" "$scratch/found"
 
 for outcome in fail notrun; do
   subject="test, one test is '$outcome'"
   echo "$outcome" >"$scratch/red"
-  echo "// $outcome" >>"$project/src/main.cpp"
   run "$project/tools/test"
   exits 1
-  ends_with "4 passed, 3 failed, 3 skipped"
+  ends_with "3 passed, 2 failed, 2 skipped"
   rm "$scratch/red"
-
-  subject="test after a failure, nothing changed"
-  forget_calls
-  run "$project/tools/test"
-  exits 0
-  called ctest
 done
-
-subject="test, a failure where the last run was green"
-echo fail >"$scratch/red"
-run "$project/tools/test" --again
-exits 1
-run "$project/tools/test"
-exits 1
-rm "$scratch/red"
 
 subject="test without any test"
 touch "$scratch/no-tests"
-run "$project/tools/test" --again
+run "$project/tools/test"
 exits 1
-ends_with "1 passed, 3 failed"
+ends_with "1 passed, 2 failed"
 rm "$scratch/no-tests"
 
 subject="test, the build fails"
 touch "$scratch/broken-build"
-run "$project/tools/test" --again
+run "$project/tools/test"
 exits 1
 ends_with "1 passed, 1 failed"
 rm "$scratch/broken-build"
 
 subject="test, a file is not formatted"
 touch "$scratch/ugly"
-run "$project/tools/test" --again
-exits 1
-says "src/main.cpp"
-ends_with "3 passed, 1 failed, 3 skipped"
-rm "$scratch/ugly"
-
-subject="test, a file changes meanwhile and is changed back later"
-cp "$project/src/main.cpp" "$scratch/main.cpp"
-touch "$scratch/during"
-run "$project/tools/test" --again
-exits 0
-rm "$scratch/during"
-cp "$scratch/main.cpp" "$project/src"
-forget_calls
 run "$project/tools/test"
-exits 0
-called ctest
-
-if command -v git >/dev/null; then
-  subject="test in a git checkout"
-  git -C "$project" -c init.defaultBranch=main init -q
-  printf '/build/\n/ignored\n' >"$project/.gitignore"
-  run "$project/tools/test"
-  exits 0
-  touch "$project/ignored"
-  forget_calls
-  run "$project/tools/test"
-  not_called ctest
-  touch "$project/untracked"
-  run "$project/tools/test"
-  exits 0
-  called ctest
-fi
+exits 1
+says "  src/main.cpp"
+ends_with "2 passed, 1 failed, 2 skipped"
+rm "$scratch/ugly"
 
 subject="quickstart, first run"
 forget_calls
 run "$project/tools/quickstart"
 exits 0
+called '^cmake --preset release -DORTHORNN_WERROR=ON -DORTHORNN_CUDA=OFF$'
+called '^cmake --build --preset release --target orthornn_program$'
 called '^orthornn train copying .*--until-solved'
 not_called resume
 says "99.98 %"

@@ -1,5 +1,6 @@
 #include "orthornn/train/model_file.hpp"
 
+#include <algorithm>
 #include <limits>
 
 #include "orthornn/core/error.hpp"
@@ -7,6 +8,7 @@
 #include "orthornn/tasks/copying_task.hpp"
 #include "orthornn/version.hpp"
 #include "support/catch.hpp"
+#include "support/child_process.hpp"
 #include "support/errors.hpp"
 #include "support/temporary_folder.hpp"
 
@@ -103,7 +105,7 @@ TEST_CASE("files that are no model of ours are refused with the reason", "[train
   const SequenceModel<float> model(Device::cpu(),
                                    {OneHot{3}, {OrthogonalCell{.hidden_size = 4}}, EveryStep{2}});
   write("orthornn-model", 1, "{\"model\":" + to_json(model.options()) + "}");
-  CHECK_THROWS_WITH(load_model(file), contains("parameters/cell/reflection_vectors"));
+  CHECK_THROWS_WITH(load_model(file), contains("parameters/cell/reflection_vectors") && contains("[4, 4]"));
   CHECK_THROWS_AS(load_model(folder.path() / "absent.h5"), FileError);
 }
 
@@ -140,6 +142,48 @@ TEST_CASE("parameters that are not finite are neither saved nor loaded", "[train
   writer.commit(file);
   CHECK_THROWS_WITH(load_model(file),
                     contains("model.h5") && contains("readout/bias") && contains("not finite"));
+}
+
+TEST_CASE("a checkpoint that could not be resumed is not written", "[train]") {
+  const TemporaryFolder folder;
+  const auto file = folder.path() / "model.h5";
+  const CopyingTask task({.delay = 2, .batch = 3});
+  SequenceModel<float> model(Device::cpu(),
+                             {task.input(), {OrthogonalCell{.hidden_size = 4}}, task.readout()});
+  Trainer trainer(model, task);
+  trainer.step();
+  save_checkpoint(file, trainer);
+  const std::string sound = content(file);
+  SECTION("a moment that is not finite") {
+    trainer.optimizer().state().front().second(7) = std::numeric_limits<float>::infinity();
+    CHECK_THROWS_WITH(
+        save_checkpoint(file, trainer),
+        contains("'optimizer/square_average/cell/reflection_vectors'") && contains("not finite"));
+  }
+  SECTION("a clip that JSON cannot hold") {
+    Trainer unlimited(model, task, {.clip = std::numeric_limits<double>::infinity()});
+    CHECK_THROWS_WITH(save_checkpoint(file, unlimited), contains("'clip' is null; expected a number"));
+  }
+  CHECK((content(file) == sound));
+}
+
+TEST_CASE("a load draws nothing and compares sizes before it takes memory", "[train]") {
+  const TemporaryFolder folder;
+  const auto file = folder.path() / "model.h5";
+  const SequenceModel<float> model(Device::cpu(), unusual_model(), 11);
+  save_model(file, model);
+  const ParameterSet<float> layout = parameter_layout<float>(model.options());
+  CHECK(layout.values().empty());
+  REQUIRE(layout.list().size() == model.parameters().list().size());
+  for (std::size_t i = 0; i < layout.list().size(); ++i) {
+    const Parameter &found = layout.list()[i], &expected = model.parameters().list()[i];
+    CHECK(found.name == expected.name);
+    CHECK(found.shape == expected.shape);
+    CHECK((found.kind == expected.kind));
+    CHECK(found.offset == expected.offset);
+  }
+  const SequenceModel<float> undrawn(Device::cpu(), unusual_model(), Undrawn{});
+  CHECK(std::ranges::all_of(undrawn.parameters().values(), [](float x) { return x == 0; }));
 }
 
 TEST_CASE("a training is resumed only with its own task, seed and batch, or left as it was", "[train]") {

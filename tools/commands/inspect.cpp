@@ -1,33 +1,46 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "commands/program.hpp"
 
 namespace orthornn::program {
 namespace {
 
+using Json = nlohmann::ordered_json;
+
 struct InspectSettings {
   std::string model;
   bool json = false;
 };
 
+/// Above this hidden size Q would take more memory and time than looking into a file should.
+constexpr Index largest_inspected = 4096;
+
+std::optional<double> orthogonality_error(const SequenceModel<float>& model) {
+  for (Index i = 0; i < model.cell_count(); ++i) {
+    if (model.cell(i).options().hidden_size > largest_inspected) return std::nullopt;
+  }
+  return model.orthogonality_error();
+}
+
 int inspect(const InspectSettings& settings) {
   ModelFileInfo info;
   const auto model = load_model(settings.model, Device::cpu(), &info);
-  const double error = model->orthogonality_error();
+  const std::optional<double> error = orthogonality_error(*model);
   const ParameterSet<float>& parameters = model->parameters();
 
   if (settings.json) {
-    nlohmann::ordered_json json = {{"model", settings.model},
-                                   {"format_version", info.format_version},
-                                   {"library_version", info.library_version},
-                                   {"task", info.task_name},
-                                   {"config", nlohmann::ordered_json::parse(info.config)},
-                                   {"parameter_count", parameters.count()},
-                                   {"orthogonality_error", error}};
+    Json json = {{"model", settings.model},
+                 {"format_version", info.format_version},
+                 {"library_version", info.library_version},
+                 {"task", info.task_name},
+                 {"config", Json::parse(info.config)},
+                 {"parameter_count", parameters.count()},
+                 {"orthogonality_error", error ? Json(*error) : Json()}};
     for (const Parameter& parameter : parameters.list()) {
-      nlohmann::ordered_json shape = nlohmann::ordered_json::array();
+      Json shape = Json::array();
       for (int i = 0; i < parameter.shape.rank(); ++i) shape.push_back(parameter.shape[i]);
       json["parameters"][parameter.name] = shape;
     }
@@ -55,7 +68,8 @@ int inspect(const InspectSettings& settings) {
                parameter.kind == ParameterKind::orthogonal ? "  orthogonal" : "");
   }
   fmt::print("parameters {} in all\n", parameters.count());
-  fmt::print("|I - Q'Q|  {:.1e}, the largest entry\n", error);
+  if (error) fmt::print("|I - Q'Q|  {:.1e}, the largest entry\n", *error);
+  if (!error) fmt::print("|I - Q'Q|  not computed above hidden size {}\n", largest_inspected);
   if (info.steps) {
     fmt::print("training   {} steps with {}, batch {}, seed {}", *info.steps, info.optimizer, info.batch,
                info.seed);

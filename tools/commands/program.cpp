@@ -42,9 +42,13 @@ std::string message_of(const CLI::ParseError& error, const CLI::App& program) {
 }
 
 std::vector<TomlEntry> read_entries(const std::string& file) {
+  constexpr std::uintmax_t largest = 1 << 20;
   std::error_code ignored;
-  if (!std::filesystem::exists(file, ignored) || std::filesystem::is_directory(file, ignored)) {
+  if (!std::filesystem::is_regular_file(file, ignored))
     throw UsageError(fmt::format("there is no configuration file '{}'", file));
+  if (const std::uintmax_t size = std::filesystem::file_size(file, ignored); size > largest) {
+    throw UsageError(
+        fmt::format("the configuration file '{}' has {} bytes; expected at most {}", file, size, largest));
   }
   std::ifstream stream(file);
   if (!stream) throw FileError(fmt::format("cannot read '{}': {}", file, std::strerror(errno)));
@@ -62,7 +66,10 @@ std::string expected(const std::string& value, const std::string& description) {
 }  // namespace
 
 void note(std::string message) {
-  for (char& c : message) c = static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
+  // A name out of a stranger's file may be long.
+  constexpr std::size_t longest = 2000;
+  if (message.size() > longest) message = message.substr(0, longest) + "...";
+  for (char& c : message) c = static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? ' ' : c;
   // Not fmt::print, which throws where standard error is full.
   std::fputs(fmt::format("orthornn: {}\n", message).c_str(), stderr);
 }
@@ -175,6 +182,11 @@ void read_config(CLI::App& command, const std::string& file) {
     };
     const std::vector<CLI::Option*> options = command.get_options(
         [&](const CLI::Option* o) { return o->get_configurable() && o->get_single_name() == entry.key; });
+    if (options.empty() && entry.key == "out") {
+      note(fmt::format("{}, line {}: 'out' is ignored; only --out says where a run is kept", file,
+                       entry.line));
+      continue;
+    }
     if (options.empty()) fail(fmt::format("there is no setting '{}'", entry.key));
     CLI::Option& option = *options.front();
     // The command line has the last word: on this setting, and on one that stands for it (--steps and

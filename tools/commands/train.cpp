@@ -119,11 +119,14 @@ int train(CLI::App& command, TrainSettings& settings) {
                     folder.string()));
   }
   task->load();
-  SequenceModel<float> model(execution, settings.model_options(*task), settings.seed);
+  const bool goes_on = settings.resume && std::filesystem::exists(model_file);
+  const ModelOptions options = settings.model_options(*task);
+  SequenceModel<float> model = goes_on ? SequenceModel<float>(execution, options, Undrawn{})
+                                       : SequenceModel<float>(execution, options, settings.seed);
   // Throws now what would be thrown within a step.
   const nlohmann::ordered_json cells = recurrences(model, task->length(), settings.batch);
   Trainer trainer(model, *task, settings.trainer_options());
-  if (settings.resume && std::filesystem::exists(model_file)) {
+  if (goes_on) {
     restore(model_file, trainer);
   } else if (settings.resume) {
     fmt::print("'{}' has no model.h5 yet: starting anew with its settings\n", folder.string());

@@ -208,7 +208,8 @@ void TrainSettings::add_to(CLI::App& command) {
   command
       .add_option("--out", out,
                   "Run directory for config.toml, metrics.csv and model.h5; left out: runs/TASK-CELL")
-      ->group(g);
+      ->group(g)
+      ->configurable(false);  // someone else's file does not decide what is overwritten
   command.add_flag("--resume", resume, "Go on with the training in the run directory, with its settings")
       ->group(g)
       ->configurable(false);

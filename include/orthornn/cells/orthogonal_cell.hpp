@@ -52,7 +52,15 @@ class InputProduct;
 template <class T>
 class RecurrentLayer {
  public:
-  /// Adds its parameters to the set. Throws ValueError for sizes that do not fit.
+  /// Where a layer's parameters are in the set; -1 for one that it does not have.
+  struct Places {
+    Index transition = -1, input = -1, bias = -1, modrelu_bias = -1;
+  };
+  /// Adds the parameters of such a layer to the set. Throws ValueError for sizes that do not fit.
+  static Places add_parameters(ParameterSet<T>& parameters, const std::string& prefix,
+                               const OrthogonalCell& options, Index input_size);
+
+  /// Adds its parameters to the set. Throws as `add_parameters`.
   RecurrentLayer(ParameterSet<T>& parameters, const std::string& prefix, const OrthogonalCell& options,
                  Index input_size, const Execution& execution = {});
   ~RecurrentLayer();
@@ -91,11 +99,11 @@ class RecurrentLayer {
   ParameterSet<T>& parameters_;
   OrthogonalCell options_;
   Index input_size_;
+  Places places_;
   std::unique_ptr<Transition<T>> transition_;
   std::optional<TruncatedCwy<T>> stiefel_;
   std::unique_ptr<InputProduct<T>> input_product_;
   bool prepared_ = false;
-  Index transition_index_, input_index_, bias_index_, modrelu_index_ = -1;
 
   RolloutCache<T> cache_;
   Tensor<T> states_;

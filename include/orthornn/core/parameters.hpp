@@ -26,7 +26,7 @@ template <class T>
 class ParameterSet {
  public:
   /// Returns the number by which `value` and `gradient` know it. Throws ValueError after `allocate` or for a
-  /// name that is there already.
+  /// name that is there already, ShapeError when all parameters together do not fit in 63 bits.
   Index add(std::string name, const Shape& shape, ParameterKind kind = ParameterKind::ordinary);
   void allocate(Device device);
 

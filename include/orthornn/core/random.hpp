@@ -47,5 +47,7 @@ class RandomStream {
 /// A uniformly random permutation of 0 .. count - 1 (Fisher-Yates), new or into memory that exists.
 Tensor<std::int32_t> random_permutation(Index count, RandomStream stream);
 void random_permutation(TensorView<std::int32_t> permutation, RandomStream stream);
+/// Whether every number from 0 to count - 1 is there once.
+bool is_permutation(ConstTensorView<std::int32_t> numbers);
 
 }  // namespace orthornn

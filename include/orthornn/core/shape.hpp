@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 #include <string>
@@ -28,6 +29,8 @@ class Shape {
   Index operator[](int i) const { return sizes_[static_cast<std::size_t>(i < 0 ? i + rank_ : i)]; }
   /// Number of elements; 1 for rank 0. Throws ShapeError when it does not fit in 63 bits.
   Index count() const;
+  /// Bytes of that many elements of `element_bytes` each. Throws ShapeError when it does not fit in 63 bits.
+  std::size_t bytes(std::size_t element_bytes) const;
   void append(Index size);
   bool operator==(const Shape& other) const;
 
@@ -35,6 +38,9 @@ class Shape {
   std::array<Index, max_rank> sizes_{};
   int rank_ = 0;
 };
+
+/// a + b of sizes; throws ShapeError, naming `what`, when it does not fit in 63 bits.
+Index checked_sum(Index a, Index b, const char* what);
 
 /// "[3, 4]"
 std::string to_string(const Shape& shape);

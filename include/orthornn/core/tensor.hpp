@@ -90,15 +90,16 @@ class Tensor {
   }
   ~Tensor() { detail::release(device_, data_); }
 
-  /// Gives it this shape and zeros; memory is taken anew only when what there is does not suffice.
+  /// Gives it this shape and zeros; memory is taken anew only when what there is does not suffice. Throws
+  /// ShapeError for more than 2^63 bytes, and what allocation throws; then the tensor is as it was.
   void resize(const Shape& shape) {
     reserve(shape);
-    detail::fill_zero(device_, data_, bytes(shape.count()));
+    detail::fill_zero(device_, data_, shape.bytes(sizeof(T)));
   }
   /// The same without the zeros: what the elements hold is unspecified.
   void reserve(const Shape& shape) {
     if (shape.count() > capacity_) {
-      void* memory = detail::allocate(device_, bytes(shape.count()));
+      void* memory = detail::allocate(device_, shape.bytes(sizeof(T)));
       detail::release(device_, data_);
       data_ = static_cast<T*>(memory);
       capacity_ = shape.count();
@@ -111,7 +112,7 @@ class Tensor {
     Tensor result;
     result.device_ = device;
     result.reserve(shape_);
-    detail::copy_bytes(device, result.data_, device_, data_, bytes(size()));
+    detail::copy_bytes(device, result.data_, device_, data_, data_ == nullptr ? 0 : shape_.bytes(sizeof(T)));
     return result;
   }
 
@@ -140,7 +141,6 @@ class Tensor {
   }
 
  private:
-  static std::size_t bytes(Index count) { return static_cast<std::size_t>(count) * sizeof(T); }
   void swap(Tensor& other) noexcept {
     std::swap(data_, other.data_);
     std::swap(capacity_, other.capacity_);

@@ -67,8 +67,17 @@ class Hdf5Writer {
   std::unique_ptr<Impl> impl_;
 };
 
-/// Reads an HDF5 file, ours or another's. Every error is a FileError of one sentence that names the file, the
-/// object and, for HDF5's own failures, HDF5's reason. Damage is found when what is damaged is read.
+/// Reads an HDF5 file, which may come from a stranger. It accepts
+/// - hard links,
+/// - datasets of at most four dimensions whose numbers all lie in this file, compact, contiguous or in
+/// chunks,
+///   through no filter but Fletcher32,
+/// - integers of 8 to 64 bits, IEEE numbers of 32 and 64 bits,
+/// - attributes of one such number, or of text of a fixed length of at most 60,000 bytes.
+/// Everything else is refused before memory is taken for it, so that a read allocates at most eight times the
+/// file's length. Every error is a FileError of one sentence that names the file, the object, what was
+/// expected and found and, for HDF5's own failures, HDF5's reason. Damage is found when what is damaged is
+/// read.
 class Hdf5Reader {
  public:
   /// Throws FileError: no such file, no permission, a folder, an empty file, not HDF5, truncated, damaged.
@@ -76,6 +85,8 @@ class Hdf5Reader {
   ~Hdf5Reader();
 
   const std::filesystem::path& file() const;
+  /// Length of the file in bytes.
+  std::uintmax_t file_size() const;
 
   /// Is there a group or dataset of this path?
   bool has(const std::string& path) const;
@@ -83,8 +94,12 @@ class Hdf5Reader {
   std::vector<std::string> names(const std::string& group) const;
   /// Shape of a dataset; FileError for more than four dimensions.
   Shape shape(const std::string& path) const;
-  /// True for integers of any width, false for floating-point numbers; FileError for anything else.
+  /// True for integers, false for floating-point numbers.
   bool is_integer(const std::string& path) const;
+  /// Throws unless there is a dataset of this shape and of T's own type (float or int32), in either byte
+  /// order. Reads no number of it.
+  template <class T>
+  void expect(const std::string& path, const Shape& shape) const;
 
   /// A whole dataset in host memory, T = float, double, int32, int64 or uint8. Widths are converted: double
   /// to float rounds; an integer that does not fit in T is a FileError, as are integers read as
@@ -96,7 +111,7 @@ class Hdf5Reader {
   void read_into(const std::string& path, TensorView<T> to) const;
 
   bool has_attribute(const std::string& object, const std::string& name) const;
-  /// Of fixed or variable length, without padding.
+  /// Without padding.
   std::string string_attribute(const std::string& object, const std::string& name) const;
   std::int64_t int_attribute(const std::string& object, const std::string& name) const;
   double double_attribute(const std::string& object, const std::string& name) const;

@@ -13,6 +13,14 @@ namespace orthornn {
 template <class T>
 class Readout {
  public:
+  /// Where its parameters are in the set.
+  struct Places {
+    Index weight, bias;
+  };
+  /// Adds the parameters of a readout to the set.
+  static Places add_parameters(ParameterSet<T>& parameters, const std::string& prefix, Index hidden_size,
+                               Index outputs);
+
   Readout(ParameterSet<T>& parameters, const std::string& prefix, Index hidden_size, Index outputs,
           const Execution& execution = {});
   ~Readout();
@@ -34,8 +42,7 @@ class Readout {
   Index hidden_size_;
   Index outputs_;
   Execution execution_;
-  Index weight_index_;
-  Index bias_index_;
+  Places places_;
   std::unique_ptr<Product> product_;
 };
 

@@ -19,6 +19,14 @@ struct ModelOptions {
   Loss loss = Loss::softmax_cross_entropy;
 };
 
+/// Names, shapes and kinds of the parameters of such a model, without memory for them. Throws ValueError for
+/// sizes that do not fit, ShapeError for more numbers than fit in 63 bits.
+template <class T>
+ParameterSet<T> parameter_layout(const ModelOptions& options);
+
+/// Chooses the constructor that draws nothing.
+struct Undrawn {};
+
 /// States of all cells between two calls, [B, N] each: what `forward` and `Generator` carry on.
 template <class T>
 using ModelState = std::vector<Tensor<T>>;
@@ -36,6 +44,8 @@ class SequenceModel {
  public:
   /// Draws the parameters from `seed`, the same on every device. Throws ValueError for sizes that do not fit.
   SequenceModel(const Execution& execution, const ModelOptions& options, std::uint64_t seed = 1);
+  /// With all parameters zero, for a caller that fills them; then `prepare`.
+  SequenceModel(const Execution& execution, const ModelOptions& options, Undrawn);
   SequenceModel(const SequenceModel&) = delete;
   SequenceModel& operator=(const SequenceModel&) = delete;
 
@@ -113,7 +123,7 @@ class SequenceModel {
   Execution execution_;
   ModelOptions options_;
   ParameterSet<T> parameters_;
-  Index embedding_index_ = -1;
+  Index embedding_index_;
   std::vector<std::unique_ptr<RecurrentLayer<T>>> cells_;
   std::unique_ptr<Readout<T>> readout_;
   Tensor<T> features_;
@@ -127,5 +137,7 @@ class SequenceModel {
 
 extern template class SequenceModel<float>;
 extern template class SequenceModel<double>;
+extern template ParameterSet<float> parameter_layout<float>(const ModelOptions&);
+extern template ParameterSet<double> parameter_layout<double>(const ModelOptions&);
 
 }  // namespace orthornn

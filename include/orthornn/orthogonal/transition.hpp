@@ -93,11 +93,10 @@ class Transition {
   Index hidden_size() const { return hidden_size_; }
   const Execution& execution() const { return execution_; }
   Device device() const { return execution_.device; }
-  /// "reflection_vectors", "skew_parameters" or "matrix", as in a model file.
-  virtual std::string parameter_name() const = 0;
-  /// [L, N] for reflection vectors, else [N, N].
-  virtual Shape parameter_shape() const = 0;
-  virtual ParameterKind parameter_kind() const { return ParameterKind::orthogonal; }
+  /// As `parameter_of` says.
+  const std::string& parameter_name() const { return parameter_.name; }
+  const Shape& parameter_shape() const { return parameter_.shape; }
+  ParameterKind parameter_kind() const { return parameter_.kind; }
   /// "dense", "factored", "sequential" or "rank-one": how it is applied.
   virtual std::string form() const = 0;
 
@@ -158,8 +157,12 @@ class Transition {
   virtual double flops_of_prepare() const = 0;
 
  protected:
-  Transition(Index hidden_size, const Execution& execution)
-      : hidden_size_(hidden_size), execution_(execution), d_q_(Shape{0}, execution.device) {}
+  /// `parameter` [.., N].
+  Transition(const Parameter& parameter, const Execution& execution)
+      : hidden_size_(parameter.shape[-1]),
+        parameter_(parameter),
+        execution_(execution),
+        d_q_(Shape{0}, execution.device) {}
 
   static constexpr Index all_columns = std::numeric_limits<Index>::max();
 
@@ -181,6 +184,7 @@ class Transition {
   void check_vectors(TensorView<T> h) const;
 
   Index hidden_size_;
+  Parameter parameter_;
   Execution execution_;
   bool prepared_ = false;
   Tensor<T> d_q_;
@@ -189,7 +193,11 @@ class Transition {
 extern template class Transition<float>;
 extern template class Transition<double>;
 
-/// The one place where options become objects. Throws ValueError for sizes outside their range.
+/// What a transition of hidden size N adds to a ParameterSet: "reflection_vectors" [L, N], "skew_parameters"
+/// [N, N] or "matrix" [N, N], as in a model file. Throws ValueError for sizes outside their range.
+Parameter parameter_of(const TransitionOptions& options, Index hidden_size);
+
+/// The one place where options become objects. Throws as `parameter_of`.
 template <class T>
 std::unique_ptr<Transition<T>> make_transition(const TransitionOptions& options, Index hidden_size,
                                                const Execution& execution = {});

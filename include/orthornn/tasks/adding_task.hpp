@@ -19,7 +19,7 @@ struct AddingOptions {
 /// elsewhere. Target [B, 1]: the sum of the two marked values.
 class AddingTask final : public Task {
  public:
-  /// Throws ValueError for a length below 2 or a batch below 1.
+  /// Throws ValueError for a length below 2 or a batch below 1, or for 2^31 steps or more in a batch.
   explicit AddingTask(const AddingOptions& options = {});
   /// From `config()`; throws ValueError as `make_task` does.
   AddingTask(const std::string& config, const TaskSource& source);

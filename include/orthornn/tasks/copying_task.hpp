@@ -22,7 +22,7 @@ struct CopyingOptions {
 ///     target    blank         blank         blank    the ten symbols
 class CopyingTask final : public Task {
  public:
-  /// Throws ValueError for a delay or batch below 1.
+  /// Throws ValueError for a delay or batch below 1, or for 2^31 steps or more in a batch.
   explicit CopyingTask(const CopyingOptions& options = {});
   /// From `config()`; throws ValueError as `make_task` does.
   CopyingTask(const std::string& config, const TaskSource& source);

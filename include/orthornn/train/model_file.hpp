@@ -38,7 +38,8 @@ struct ModelFileInfo {
 /// Only the model. Throws FileError.
 void save_model(const std::filesystem::path& file, const SequenceModel<float>& model);
 /// Model, task, optimizer and training state: all that `restore` needs to go on, on any device. Throws as
-/// `Trainer::synchronize` as well.
+/// `Trainer::synchronize` as well, and ValueError for a training that could not be resumed: a parameter or
+/// moment that is not finite, an option that is not finite. The file is then as it was.
 void save_checkpoint(const std::filesystem::path& file, Trainer& trainer);
 
 /// Throws FileError with its reason for a file that is missing, damaged, truncated, foreign or newer.

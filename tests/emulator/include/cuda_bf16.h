@@ -13,8 +13,6 @@ struct __nv_bfloat16 {
 
   __nv_bfloat16() = default;
   __nv_bfloat16(float x) : bits(rounded(x)) {}
-  explicit __nv_bfloat16(double x) : __nv_bfloat16(static_cast<float>(x)) {}
-  explicit __nv_bfloat16(int x) : __nv_bfloat16(static_cast<float>(x)) {}
   operator float() const { return std::bit_cast<float>(static_cast<unsigned>(bits) << 16); }
 
  private:
@@ -32,28 +30,10 @@ struct alignas(4) __nv_bfloat162 {
   __nv_bfloat162(__nv_bfloat16 x_, __nv_bfloat16 y_) : x(x_), y(y_) {}
 };
 
-using nv_bfloat16 = __nv_bfloat16;
-using nv_bfloat162 = __nv_bfloat162;
-
 inline __nv_bfloat16 __float2bfloat16(float x) { return x; }
-inline __nv_bfloat16 __float2bfloat16_rn(float x) { return x; }
-inline __nv_bfloat16 __double2bfloat16(double x) { return __nv_bfloat16(x); }
-inline float __bfloat162float(__nv_bfloat16 x) { return x; }
 inline unsigned short __bfloat16_as_ushort(__nv_bfloat16 x) { return x.bits; }
-inline __nv_bfloat16 __ushort_as_bfloat16(unsigned short bits) {
-  __nv_bfloat16 x;
-  x.bits = bits;
-  return x;
-}
 
 inline __nv_bfloat162 __floats2bfloat162_rn(float x, float y) { return {x, y}; }
-inline __nv_bfloat162 __float22bfloat162_rn(float2 x) { return {x.x, x.y}; }
-inline __nv_bfloat162 __float2bfloat162_rn(float x) { return {x, x}; }
 inline float2 __bfloat1622float2(__nv_bfloat162 x) { return {x.x, x.y}; }
-inline __nv_bfloat162 __halves2bfloat162(__nv_bfloat16 x, __nv_bfloat16 y) { return {x, y}; }
-inline __nv_bfloat162 make_bfloat162(__nv_bfloat16 x, __nv_bfloat16 y) { return {x, y}; }
-inline __nv_bfloat162 __bfloat162bfloat162(__nv_bfloat16 x) { return {x, x}; }
-inline __nv_bfloat16 __low2bfloat16(__nv_bfloat162 x) { return x.x; }
-inline __nv_bfloat16 __high2bfloat16(__nv_bfloat162 x) { return x.y; }
 inline float __low2float(__nv_bfloat162 x) { return x.x; }
 inline float __high2float(__nv_bfloat162 x) { return x.y; }

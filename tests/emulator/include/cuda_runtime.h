@@ -14,15 +14,14 @@
 /// Emulated:
 ///  - launches by cudaLaunchKernelEx, with clusters of up to 16 blocks, and CUDA's limits;
 ///  - __syncthreads, warp collectives, atomics; our own PTX functions (emulated_ptx.hpp): the cluster's
-///  barrier,
-///    stores and bulk copies into other blocks' shared memory, mbarriers, cp.async, mma and ldmatrix;
+///    barrier, bulk copies into other blocks' shared memory, mbarriers, cp.async and mma;
 ///  - memory, streams, events, capture and graphs; of cuBLAS and cuSOLVER what we call.
 ///
 /// Found out, with a message that names the kernel and the thread, and an abort:
 ///  - deadlocks; threads that exit while others wait for them; barriers or collectives that differ between
 ///  threads;
 ///  - writes next to what was cudaMalloc'ed (at cudaFree and at exit) or to a block's shared memory, accesses
-///    beyond its end, and those to blocks of a cluster that have not started or have exited;
+///    beyond its end, and bulk copies to blocks of a cluster that have not started or have exited;
 ///  - missing waits for asynchronous copies, as these are performed as late as possible;
 ///  - memory never written: fresh device and shared memory is not a number (all bytes 0xFF).
 /// And returned as errors: launches that CUDA refuses, and calls that are illegal during a capture.
@@ -32,7 +31,8 @@
 ///  - ORTHORNN_EMULATED_SEED=n: the order in which threads run is random, and they yield at atomics and
 ///  fences, to
 ///    shake out races;
-///  - ORTHORNN_EMULATED_DEVICES=0: no device; ORTHORNN_EMULATED_SMS: multiprocessors (132);
+///  - ORTHORNN_EMULATED_DEVICES=0: no device; ORTHORNN_EMULATED_SMS: multiprocessors (22, so that
+///    tests which fill a device are short);
 ///  - ORTHORNN_EMULATED_MEMORY: bytes of device memory, beyond which cudaMalloc fails.
 ///
 /// Not emulated: what no kernel of ours uses, such as <<<>>>, cooperative launches, textures, dynamic

@@ -2,7 +2,7 @@
 
 #include "cublas_v2.h"
 
-/// The part of cuSOLVER that we use. Matrices are stored by columns.
+/// The part of cuSOLVER that the kernels' launchers use. Matrices are stored by columns.
 
 using cusolverDnHandle_t = struct cusolverDnContext*;
 using cusolverDnParams_t = struct cusolverDnParams*;
@@ -12,16 +12,13 @@ enum cusolverStatus_t {
   CUSOLVER_STATUS_NOT_INITIALIZED = 1,
   CUSOLVER_STATUS_ALLOC_FAILED = 2,
   CUSOLVER_STATUS_INVALID_VALUE = 3,
-  CUSOLVER_STATUS_ARCH_MISMATCH = 4,
   CUSOLVER_STATUS_EXECUTION_FAILED = 6,
-  CUSOLVER_STATUS_INTERNAL_ERROR = 7,
   CUSOLVER_STATUS_NOT_SUPPORTED = 9
 };
 
 cusolverStatus_t cusolverDnCreate(cusolverDnHandle_t* handle);
 cusolverStatus_t cusolverDnDestroy(cusolverDnHandle_t handle);
 cusolverStatus_t cusolverDnSetStream(cusolverDnHandle_t handle, cudaStream_t stream);
-cusolverStatus_t cusolverDnGetStream(cusolverDnHandle_t handle, cudaStream_t* stream);
 cusolverStatus_t cusolverDnCreateParams(cusolverDnParams_t* params);
 cusolverStatus_t cusolverDnDestroyParams(cusolverDnParams_t params);
 
@@ -40,29 +37,3 @@ cusolverStatus_t cusolverDnXgetrs(cusolverDnHandle_t handle, cusolverDnParams_t 
                                   cudaDataType a_type, const void* a, std::int64_t lda,
                                   const std::int64_t* pivots, cudaDataType b_type, void* b, std::int64_t ldb,
                                   int* info);
-cusolverStatus_t cusolverDnXtrtri_bufferSize(cusolverDnHandle_t handle, cublasFillMode_t uplo,
-                                             cublasDiagType_t diagonal, std::int64_t n, cudaDataType a_type,
-                                             void* a, std::int64_t lda, std::size_t* device_bytes,
-                                             std::size_t* host_bytes);
-cusolverStatus_t cusolverDnXtrtri(cusolverDnHandle_t handle, cublasFillMode_t uplo, cublasDiagType_t diagonal,
-                                  std::int64_t n, cudaDataType a_type, void* a, std::int64_t lda,
-                                  void* device_buffer, std::size_t device_bytes, void* host_buffer,
-                                  std::size_t host_bytes, int* info);
-cusolverStatus_t cusolverDnXgeqrf_bufferSize(cusolverDnHandle_t handle, cusolverDnParams_t params,
-                                             std::int64_t m, std::int64_t n, cudaDataType a_type,
-                                             const void* a, std::int64_t lda, cudaDataType tau_type,
-                                             const void* tau, cudaDataType compute_type,
-                                             std::size_t* device_bytes, std::size_t* host_bytes);
-cusolverStatus_t cusolverDnXgeqrf(cusolverDnHandle_t handle, cusolverDnParams_t params, std::int64_t m,
-                                  std::int64_t n, cudaDataType a_type, void* a, std::int64_t lda,
-                                  cudaDataType tau_type, void* tau, cudaDataType compute_type,
-                                  void* device_buffer, std::size_t device_bytes, void* host_buffer,
-                                  std::size_t host_bytes, int* info);
-cusolverStatus_t cusolverDnSorgqr_bufferSize(cusolverDnHandle_t handle, int m, int n, int k, const float* a,
-                                             int lda, const float* tau, int* size);
-cusolverStatus_t cusolverDnDorgqr_bufferSize(cusolverDnHandle_t handle, int m, int n, int k, const double* a,
-                                             int lda, const double* tau, int* size);
-cusolverStatus_t cusolverDnSorgqr(cusolverDnHandle_t handle, int m, int n, int k, float* a, int lda,
-                                  const float* tau, float* buffer, int size, int* info);
-cusolverStatus_t cusolverDnDorgqr(cusolverDnHandle_t handle, int m, int n, int k, double* a, int lda,
-                                  const double* tau, double* buffer, int size, int* info);

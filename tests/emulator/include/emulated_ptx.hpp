@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <source_location>
-#include <type_traits>
 
 #include "emulator/thread.hpp"
 
@@ -16,22 +15,9 @@ namespace orthornn::ptx {
 
 /// Rank of the running block in its cluster (%cluster_ctarank).
 unsigned cluster_rank();
-/// Number of blocks in the cluster (%cluster_nctarank).
-unsigned cluster_size();
-/// Arrives at the cluster's barrier, without waiting (barrier.cluster.arrive.release).
-void cluster_arrive(ORTHORNN_EMULATED_HERE);
-/// Waits until all threads of the cluster that have not exited have arrived (barrier.cluster.wait.acquire).
-void cluster_wait(ORTHORNN_EMULATED_HERE);
-/// Both.
+/// Waits until all threads of the cluster that have not exited have arrived (barrier.cluster.arrive.release,
+/// then barrier.cluster.wait.acquire).
 void cluster_synchronize(ORTHORNN_EMULATED_HERE);
-
-/// Address of what lies at `shared` in our block, in the block of that rank (mapa). Not for __shared__
-/// variables.
-void* map_address_to_rank(void* shared, unsigned rank, std::source_location where);
-template <class T>
-T* map_to_rank(T* shared, unsigned rank, ORTHORNN_EMULATED_HERE) {
-  return static_cast<T*>(map_address_to_rank(const_cast<std::remove_const_t<T>*>(shared), rank, where));
-}
 
 /// A barrier whose phases complete with `count` arrivals and all bytes that these expect (mbarrier.init).
 void mbarrier_initialize(std::uint64_t* barrier, unsigned count, ORTHORNN_EMULATED_HERE);
@@ -39,8 +25,6 @@ void mbarrier_initialize(std::uint64_t* barrier, unsigned count, ORTHORNN_EMULAT
 inline void mbarrier_fence_initialization() {}
 /// Arrives and expects that many more bytes in this phase (mbarrier.arrive.expect_tx).
 void mbarrier_arrive_expect(std::uint64_t* barrier, unsigned bytes, ORTHORNN_EMULATED_HERE);
-/// Arrives (mbarrier.arrive).
-void mbarrier_arrive(std::uint64_t* barrier, ORTHORNN_EMULATED_HERE);
 /// Waits until the phase of that parity has completed (mbarrier.try_wait.parity in a loop).
 void mbarrier_wait(std::uint64_t* barrier, unsigned parity, ORTHORNN_EMULATED_HERE);
 
@@ -49,9 +33,6 @@ void mbarrier_wait(std::uint64_t* barrier, unsigned parity, ORTHORNN_EMULATED_HE
 /// our own shared memory.
 void copy_bulk_to_rank(void* destination, const void* source, unsigned bytes, std::uint64_t* barrier,
                        unsigned rank, ORTHORNN_EMULATED_HERE);
-/// Stores into the shared memory of a block of the cluster, at what is `address` in ours
-/// (st.shared::cluster).
-void store_remote(float* address, float value, unsigned rank, ORTHORNN_EMULATED_HERE);
 /// Makes what was written to shared memory visible to bulk copies (fence.proxy.async.shared::cta).
 inline void fence_proxy_async() {}
 
@@ -79,11 +60,6 @@ void mma_m16n8k16_bf16(float (&d)[4], const unsigned (&a)[4], const unsigned (&b
 void mma_m16n8k8_tf32(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2], ORTHORNN_EMULATED_HERE);
 /// To the nearest, ties away from zero (cvt.rna.tf32.f32).
 unsigned round_to_tf32(float x);
-/// Four matrices of 8 x 8 elements of 16 bits; lane i gives the address of row i % 8 of matrix i / 8
-/// (ldmatrix.sync.aligned.m8n8.x4.shared.b16).
-void ldmatrix_x4(unsigned (&r)[4], const void* shared_row, ORTHORNN_EMULATED_HERE);
-/// Two of them, from the addresses of the first 16 lanes (ldmatrix.sync.aligned.m8n8.x2.shared.b16).
-void ldmatrix_x2(unsigned (&r)[2], const void* shared_row, ORTHORNN_EMULATED_HERE);
 
 }  // namespace orthornn::ptx
 

@@ -2,12 +2,5 @@
 
 /// Types of elements, for the libraries.
 
-enum cudaDataType_t {
-  CUDA_R_32F = 0,
-  CUDA_R_64F = 1,
-  CUDA_R_16F = 2,
-  CUDA_R_8I = 3,
-  CUDA_R_32I = 10,
-  CUDA_R_16BF = 14
-};
+enum cudaDataType_t { CUDA_R_32F = 0, CUDA_R_64F = 1 };
 using cudaDataType = cudaDataType_t;

@@ -41,12 +41,12 @@ __global__ void deadlock_kernel() {
   auto* barrier = reinterpret_cast<std::uint64_t*>(dynamic_shared_memory());
   if (threadIdx.x == 0) mbarrier_initialize(barrier, 2);
   __syncthreads();
-  if (threadIdx.x == 0) mbarrier_arrive(barrier);
+  if (threadIdx.x == 0) mbarrier_arrive_expect(barrier, 0);
   mbarrier_wait(barrier, 0);
 }
 
 __global__ void uninitialised_kernel() {
-  mbarrier_arrive(reinterpret_cast<std::uint64_t*>(dynamic_shared_memory()));
+  mbarrier_arrive_expect(reinterpret_cast<std::uint64_t*>(dynamic_shared_memory()), 0);
 }
 
 __global__ void too_many_arrivals_kernel() {
@@ -54,7 +54,7 @@ __global__ void too_many_arrivals_kernel() {
   if (threadIdx.x == 0) {
     mbarrier_initialize(barrier, 1);
     mbarrier_arrive_expect(barrier, 16);
-    mbarrier_arrive(barrier);
+    mbarrier_arrive_expect(barrier, 0);
   }
 }
 
@@ -72,16 +72,16 @@ __global__ void recursive_kernel(volatile int* depth) {
   frame[1] = frame[0];  // so that it is needed until then
 }
 
-__global__ void early_store_kernel() {
-  if (cluster_rank() == 0) store_remote(reinterpret_cast<float*>(dynamic_shared_memory()), 1, 1);
+__global__ void early_copy_kernel() {
+  auto* barrier = reinterpret_cast<std::uint64_t*>(dynamic_shared_memory());
+  if (cluster_rank() == 0) copy_bulk_to_rank(barrier + 2, barrier + 2, 16, barrier, 1);
   cluster_synchronize();
 }
 
-__global__ void late_store_kernel() {
+__global__ void late_copy_kernel() {
   cluster_synchronize();
-  auto* mine = reinterpret_cast<float*>(dynamic_shared_memory());
-  float* other = map_to_rank(mine, 0);
-  if (cluster_rank() == 1) *other = 1;
+  auto* barrier = reinterpret_cast<std::uint64_t*>(dynamic_shared_memory());
+  if (cluster_rank() == 1) copy_bulk_to_rank(barrier + 2, barrier + 2, 16, barrier, 0);
 }
 
 /// The sender does not wait for its copy to be complete.
@@ -170,8 +170,8 @@ TEST_CASE("Recursion without end") {
 TEST_CASE("Accesses to blocks of a cluster that do not run") {
   if (std::getenv("ORTHORNN_EMULATED_SEED") != nullptr) return;  // that depends on the order
   const Shape shape{.grid = 2, .cluster = 2, .shared_bytes = 64};
-  CHECK_THAT(words_of(shape, early_store_kernel), Contains("has not started yet"));
-  CHECK_THAT(words_of(shape, late_store_kernel), REPORT("after the block had exited"));
+  CHECK_THAT(words_of(shape, early_copy_kernel), Contains("has not started yet"));
+  CHECK_THAT(words_of(shape, late_copy_kernel), Contains("exits before a bulk copy to its shared memory"));
   CHECK_THAT(words_of(shape, abandoned_copy_kernel),
              Contains("exits before a bulk copy from its shared memory"));
 }

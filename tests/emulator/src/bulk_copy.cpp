@@ -36,10 +36,15 @@ void copy_bulk_to_rank(void* destination, const void* source, unsigned bytes, st
     emulator::fail("bulk copy that leaves the dynamic shared memory", where);
   }
   emulator::Block& receiver = p.accessible_block(rank, "copy_bulk_to_rank");
-  p.begin_bulk_copy({.to = static_cast<unsigned char*>(map_to_rank(destination, rank, where)),
+  // What lies at `address` in our block, in the receiver's.
+  const auto mapped = [&](void* address) {
+    const auto offset = static_cast<unsigned char*>(address) - emulator::dynamic_shared_memory();
+    return p.shared_memory().of_rank(receiver.rank) + offset;
+  };
+  p.begin_bulk_copy({.to = mapped(destination),
                      .from = static_cast<const unsigned char*>(source),
                      .bytes = bytes,
-                     .barrier = map_to_rank(barrier, rank, where),
+                     .barrier = reinterpret_cast<std::uint64_t*>(mapped(barrier)),
                      .sender = p.current()->block,
                      .receiver = &receiver,
                      .where = where});

@@ -36,7 +36,7 @@ cudaDeviceProp properties() {
   p.totalConstMem = 64 << 10;
   p.major = 9;
   p.minor = 0;
-  p.multiProcessorCount = static_cast<int>(environment_number("ORTHORNN_EMULATED_SMS", 132));
+  p.multiProcessorCount = static_cast<int>(environment_number("ORTHORNN_EMULATED_SMS", 22));
   p.canMapHostMemory = 1;
   p.concurrentKernels = 1;
   p.ECCEnabled = 1;

@@ -119,9 +119,6 @@ cudaError_t cudaOccupancyMaxActiveClusters(int* count, const void* function,
   int processors = 0;
   cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, 0);
   *count = processors / size;
-  // Large clusters do not fit into every group of multiprocessors of an H200.
-  if (processors == 132 && size == 8) *count = 15;
-  if (processors == 132 && size == 16) *count = 7;
   return cudaSuccess;
 }
 

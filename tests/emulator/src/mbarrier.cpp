@@ -106,12 +106,6 @@ void mbarrier_arrive_expect(std::uint64_t* barrier, unsigned bytes, std::source_
   emulator::mbarrier_count(barrier, 1, -static_cast<int>(bytes), where);
 }
 
-void mbarrier_arrive(std::uint64_t* barrier, std::source_location where) {
-  emulator::perhaps_yield();
-  emulator::check_own(barrier, where);
-  emulator::mbarrier_count(barrier, 1, 0, where);
-}
-
 void mbarrier_wait(std::uint64_t* barrier, unsigned parity, std::source_location where) {
   emulator::perhaps_yield();
   emulator::check_own(barrier, where);

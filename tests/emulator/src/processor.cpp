@@ -42,7 +42,6 @@ void Processor::run(const Launch& launch) {
         idle_fibers_.pop_back();
         enter(first);
         host_.switch_to(*first.fiber);
-        end_cluster();
       }
     }
   }
@@ -71,7 +70,6 @@ void Processor::begin(const Launch& launch) {
 void Processor::begin_cluster(uint3 first) {
   live_ = cluster_size_ * block_size_;
   ready_begin_ = ready_end_ = 0;
-  arrived_at_cluster_ = 0;
   for (unsigned rank = 0; rank < cluster_size_; ++rank) {
     Block& block = blocks_[rank];
     const uint3 offset = unravel(rank, launch_->cluster);
@@ -88,7 +86,7 @@ void Processor::begin_cluster(uint3 first) {
       thread.rank = i;
       thread.block = &block;
       thread.fiber = nullptr;
-      thread.exited = thread.arrived_at_cluster = false;
+      thread.exited = false;
       thread.operation = nullptr;
       thread.copy_group = 0;
       make_ready(thread);
@@ -106,17 +104,6 @@ void Processor::begin_cluster(uint3 first) {
       block.warps[w].present = lanes >= 32 ? 0xFFFFFFFFU : (1U << lanes) - 1;
     }
     shared_memory_.prepare(rank);
-  }
-}
-
-void Processor::end_cluster() {
-  if (cluster_size_ == 1) return;
-  for (unsigned rank = 0; rank < cluster_size_; ++rank) {
-    if (!shared_memory_.untouched(rank)) {
-      fail("the shared memory of block " + std::to_string(rank) +
-           " of a cluster was written after the block had exited (the last operation has to be a "
-           "cluster_synchronize)");
-    }
   }
 }
 
@@ -148,11 +135,6 @@ void Processor::enter(Thread& thread) {
   Block& block = *thread.block;
   if (!block.started) [[unlikely]] {
     block.started = true;
-    if (cluster_size_ > 1 && !shared_memory_.untouched(block.rank)) {
-      fail("the shared memory of block " + std::to_string(block.rank) +
-           " of a cluster was written before the block had started (the first operation has to be a "
-           "cluster_synchronize)");
-    }
     shared_memory_.allow_access(block.rank);
   }
   current_ = &thread;
@@ -229,8 +211,8 @@ void Processor::exit_thread() {
   thread.copies.clear();
   thread.exited = true;
   --live_;
-  if (thread.arrived_at_cluster && thread.cluster_phase == cluster_phase_) --arrived_at_cluster_;
-  complete_cluster_barrier();
+  // Those that wait at the cluster's barrier do not wait for this thread.
+  if (at_cluster_barrier_.size() == live_) complete_cluster_barrier();
   if (--block.live == 0) exit_block(block);
 }
 
@@ -243,19 +225,14 @@ void Processor::exit_block(Block& block) {
     fail("its block wrote outside of its " + std::to_string(shared_memory_.size()) +
          " bytes of dynamic shared memory");
   }
-  if (cluster_size_ > 1) shared_memory_.prepare(block.rank);  // to see whether others write to it yet
 }
 
-Block& Processor::block_of_rank(unsigned rank) {
+Block& Processor::accessible_block(unsigned rank, const char* operation) {
   if (rank >= cluster_size_) {
     fail("there is no rank " + std::to_string(rank) + " in a cluster of " + std::to_string(cluster_size_) +
          " blocks");
   }
-  return blocks_[rank];
-}
-
-Block& Processor::accessible_block(unsigned rank, const char* operation) {
-  Block& block = block_of_rank(rank);
+  Block& block = blocks_[rank];
   if (!block.started || block.live == 0) {
     fail(std::string(operation) + ": block " + std::to_string(rank) + " of the cluster has " +
          (block.started ? "already exited" : "not started yet; cluster_synchronize first"));

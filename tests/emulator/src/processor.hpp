@@ -25,8 +25,6 @@ struct Thread {
   Block* block = nullptr;
   Fiber* fiber = nullptr;  // none before it starts
   bool exited = false;
-  bool arrived_at_cluster = false;  // and has not waited yet
-  unsigned cluster_phase = 0;       // in which it arrived
 
   // What it waits for; no operation while it runs or could run.
   const char* operation = nullptr;
@@ -90,15 +88,13 @@ class Processor {
   const Launch& launch() const { return *launch_; }
   SharedMemory& shared_memory() { return shared_memory_; }
   unsigned cluster_size() const { return cluster_size_; }
-  Block& block_of_rank(unsigned rank);
-  /// The same, for an access: the block must have started and not exited.
+  /// For an access to its shared memory: the block must have started and not exited.
   Block& accessible_block(unsigned rank, const char* operation);
 
   void synchronize_block(std::source_location where);
   void warp_collective(unsigned mask, const char* operation, void* argument, Operate* operate,
                        std::source_location where);
-  void arrive_at_cluster(std::source_location where);
-  void wait_for_cluster(std::source_location where);
+  void synchronize_cluster(std::source_location where);
 
   void begin_bulk_copy(const BulkCopy& copy) { bulk_copies_.push_back(copy); }
   void wait_at_mbarrier(std::uint64_t* barrier, std::source_location where);
@@ -118,7 +114,6 @@ class Processor {
 
   void begin(const Launch& launch);
   void begin_cluster(uint3 first);
-  void end_cluster();
   void exit_thread();
   void exit_block(Block& block);
 
@@ -149,7 +144,6 @@ class Processor {
   std::deque<Fiber> fibers_;
   std::vector<Fiber*> idle_fibers_;
 
-  unsigned arrived_at_cluster_ = 0, cluster_phase_ = 0;
   std::vector<Thread*> at_cluster_barrier_;
   std::unordered_map<std::uint64_t*, std::vector<Thread*>> at_mbarrier_;
   std::vector<BulkCopy> bulk_copies_;

@@ -49,13 +49,6 @@ void SharedMemory::prepare(unsigned rank) const {
   forbid_access(rank);
 }
 
-bool SharedMemory::untouched(unsigned rank) const {
-  ASAN_UNPOISON_MEMORY_REGION(slot(rank), space);
-  const bool answer = all_equal(of_rank(rank), of_rank(rank) + bytes_, nan_byte);
-  forbid_access(rank);
-  return answer;
-}
-
 bool SharedMemory::surroundings_untouched(unsigned rank) const {
   ASAN_UNPOISON_MEMORY_REGION(slot(rank), space);
   const unsigned char* begin = of_rank(rank);

@@ -20,8 +20,7 @@ class SharedMemory {
 
   /// Fills all of it with what is not a number, and marks its surroundings.
   void prepare(unsigned rank) const;
-  /// Whether it is still as prepared.
-  bool untouched(unsigned rank) const;
+  /// Whether they are still as prepared.
   bool surroundings_untouched(unsigned rank) const;
 
   void allow_access(unsigned rank) const;

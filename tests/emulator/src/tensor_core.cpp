@@ -1,9 +1,8 @@
 #include <bit>
 #include <cmath>
-#include <cstring>
 
 #include "emulated_ptx.hpp"
-#include "emulator/fail.hpp"
+#include "emulator/warp_functions.hpp"
 
 namespace orthornn::ptx {
 namespace {
@@ -62,26 +61,6 @@ void multiply_tf32(void* const (&lanes)[32]) {
   multiply(a, b, lanes);
 }
 
-struct Rows {
-  const unsigned char* address;
-  unsigned* r;
-};
-
-template <int count>
-void load_matrices(void* const (&lanes)[32]) {
-  for (int lane = 0; lane < 8 * count; ++lane) {
-    if (reinterpret_cast<std::uintptr_t>(static_cast<Rows*>(lanes[lane])->address) % 16 != 0) {
-      emulator::fail("ldmatrix: the row of lane " + std::to_string(lane) + " is not aligned to 16 bytes");
-    }
-  }
-  for (int lane = 0; lane < 32; ++lane) {
-    for (int i = 0; i < count; ++i) {
-      const unsigned char* row = static_cast<Rows*>(lanes[8 * i + lane / 4])->address;
-      std::memcpy(&static_cast<Rows*>(lanes[lane])->r[i], row + 4 * (lane % 4), 4);
-    }
-  }
-}
-
 constexpr unsigned all_lanes = 0xFFFFFFFFU;
 
 }  // namespace
@@ -101,16 +80,6 @@ void mma_m16n8k8_tf32(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)
 unsigned round_to_tf32(float x) {
   const auto bits = std::bit_cast<unsigned>(x);
   return std::isfinite(x) ? (bits + 0x1000U) & 0xFFFFE000U : bits;
-}
-
-void ldmatrix_x4(unsigned (&r)[4], const void* shared_row, std::source_location where) {
-  Rows own{static_cast<const unsigned char*>(shared_row), r};
-  emulator::warp_collective(all_lanes, "ldmatrix_x4", &own, load_matrices<4>, where);
-}
-
-void ldmatrix_x2(unsigned (&r)[2], const void* shared_row, std::source_location where) {
-  Rows own{static_cast<const unsigned char*>(shared_row), r};
-  emulator::warp_collective(all_lanes, "ldmatrix_x2", &own, load_matrices<2>, where);
 }
 
 }  // namespace orthornn::ptx

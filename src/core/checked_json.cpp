@@ -1,0 +1,115 @@
+#include "core/checked_json.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <utility>
+
+#include "orthornn/core/error.hpp"
+
+namespace orthornn {
+namespace {
+
+constexpr int deepest_level = 32;
+
+/// Counted before the parser runs, which builds a tree of any depth.
+void check_depth(std::string_view text) {
+  int level = 0;
+  bool in_string = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (in_string) {
+      if (c == '\\') ++i;
+      in_string = c != '"';
+    } else if (c == '"') {
+      in_string = true;
+    } else if (c == '[' || c == '{') {
+      if (++level > deepest_level)
+        throw ValueError(
+            fmt::format("this JSON is nested too deeply; expected at most {} levels", deepest_level));
+    } else if (c == ']' || c == '}') {
+      --level;
+    }
+  }
+}
+
+/// What a message shows of a value that may be long.
+std::string shown(const Json& value) {
+  const std::string text = value.dump(-1, ' ', /*ensure_ascii=*/true);
+  return text.size() <= 60 ? text : text.substr(0, 57) + "...";
+}
+
+[[noreturn]] void refuse(const char* key, const std::string& expected, const Json& found) {
+  throw ValueError(fmt::format("'{}' is {}; expected {}", key, shown(found), expected));
+}
+
+}  // namespace
+
+Json parse_json(std::string_view text) {
+  check_depth(text);
+  try {
+    return Json::parse(text);
+  } catch (const Json::exception& error) {
+    throw ValueError(fmt::format("this is not JSON: {}", error.what()));
+  }
+}
+
+const Json& member(const Json& object, const char* key) {
+  if (!object.is_object())
+    throw ValueError(fmt::format("{} was found; expected an object with the key '{}'", shown(object), key));
+  const auto found = object.find(key);
+  if (found == object.end()) throw ValueError(fmt::format("the key '{}' is missing", key));
+  return *found;
+}
+
+Index integer_member(const Json& object, const char* key, Index lowest) {
+  const Json& value = member(object, key);
+  const bool fits = value.is_number_integer() &&
+                    (!value.is_number_unsigned() || std::in_range<Index>(value.get<std::uint64_t>()));
+  if (!fits || value.get<Index>() < lowest) {
+    refuse(key,
+           lowest == std::numeric_limits<Index>::min()
+               ? "a whole number below 2^63"
+               : fmt::format("a whole number from {} to 2^63 - 1", lowest),
+           value);
+  }
+  return value.get<Index>();
+}
+
+std::uint64_t unsigned_member(const Json& object, const char* key) {
+  const Json& value = member(object, key);
+  if (!value.is_number_unsigned()) refuse(key, "a whole number from 0 to 2^64 - 1", value);
+  return value.get<std::uint64_t>();
+}
+
+double real_member(const Json& object, const char* key) {
+  const Json& value = member(object, key);
+  if (!value.is_number() || !std::isfinite(value.get<double>())) refuse(key, "a number", value);
+  return value.get<double>();
+}
+
+bool boolean_member(const Json& object, const char* key) {
+  const Json& value = member(object, key);
+  if (!value.is_boolean()) refuse(key, "true or false", value);
+  return value.get<bool>();
+}
+
+std::string text_member(const Json& object, const char* key) {
+  const Json& value = member(object, key);
+  if (!value.is_string()) refuse(key, "text", value);
+  return value.get<std::string>();
+}
+
+const Json& array_member(const Json& object, const char* key) {
+  const Json& value = member(object, key);
+  if (!value.is_array()) refuse(key, "an array", value);
+  return value;
+}
+
+const Json& object_member(const Json& object, const char* key) {
+  const Json& value = member(object, key);
+  if (!value.is_object()) refuse(key, "an object", value);
+  return value;
+}
+
+}  // namespace orthornn

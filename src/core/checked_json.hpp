@@ -1,0 +1,34 @@
+#pragma once
+// JSON that a stranger may have written: its depth is bounded, and a member is what its reader expects or an
+// error.
+
+#include <cstdint>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+#include "orthornn/core/shape.hpp"
+
+namespace orthornn {
+
+using Json = nlohmann::ordered_json;
+
+/// Throws ValueError for text that is not JSON, or that is nested more than 32 levels deep. What we write has
+/// five levels; nlohmann's copies and destructors call themselves once a level.
+Json parse_json(std::string_view text);
+
+/// Members of an object. Each function throws ValueError, naming the key, what was expected and what was
+/// found, when the object has no such member, when it is of another kind, or when it is out of range. A whole
+/// number is a JSON number without fraction and exponent; true is not 1.
+const Json& member(const Json& object, const char* key);
+Index integer_member(const Json& object, const char* key, Index lowest = std::numeric_limits<Index>::min());
+std::uint64_t unsigned_member(const Json& object, const char* key);
+double real_member(const Json& object, const char* key);
+bool boolean_member(const Json& object, const char* key);
+std::string text_member(const Json& object, const char* key);
+/// An array or an object, whose own members are then read.
+const Json& array_member(const Json& object, const char* key);
+const Json& object_member(const Json& object, const char* key);
+
+}  // namespace orthornn

@@ -1,0 +1,326 @@
+// Model files that a stranger made to hurt: each is refused with its reason by every command that reads it,
+// in little memory and time. Their checksums are right.
+
+#include <sys/resource.h>
+
+#include <functional>
+
+#include "cli/model_content.hpp"
+#include "cli/run_program.hpp"
+#include "cli/tiny_mnist.hpp"
+#include "orthornn/train/model_file.hpp"
+#include "support/hdf5_edit.hpp"
+
+namespace fs = std::filesystem;
+using namespace orthornn;
+using namespace orthornn::testing;
+
+namespace {
+
+constexpr const char* bias = "parameters/cell/bias";
+
+struct HostileFile {
+  const char* name;
+  std::function<void(const Hdf5Edit&)> change;
+  /// What the refusal says.
+  std::vector<std::string> words;
+};
+
+hid_t chunked(hsize_t size) {
+  const hid_t properties = Hdf5Edit::ok(H5Pcreate(H5P_DATASET_CREATE));
+  Hdf5Edit::ok(H5Pset_chunk(properties, 1, &size));
+  return properties;
+}
+
+const float eight[8] = {};
+
+/// A model of 8 hidden units that was trained on copying over 3 steps.
+const HostileFile of_copying[] = {
+    {"a checksum of 512 numbers",
+     [](const Hdf5Edit& file) {
+       const std::vector<std::int64_t> many(512, 0x4141414141414141);
+       file.attribute(bias, "crc32", H5T_STD_I64LE, {512}, many.data());
+     },
+     {"'parameters/cell/bias'", "'crc32'", "expected one value, found 512"}},
+    {"a checksum of another kind",
+     [](const Hdf5Edit& file) { file.text(bias, "crc32", "12"); },
+     {"'crc32'", "expected integers, found text"}},
+    {"a bias in another file",
+     [](const Hdf5Edit& file) {
+       const hid_t properties = Hdf5Edit::ok(H5Pcreate(H5P_DATASET_CREATE));
+       Hdf5Edit::ok(H5Pset_external(properties, "/proc/self/exe", 0, 32));
+       file.dataset(bias, H5T_IEEE_F32LE, {8}, properties, nullptr);
+     },
+     {"'parameters/cell/bias'", "its numbers lie in other files"}},
+    {"a virtual bias",
+     [](const Hdf5Edit& file) {
+       const hid_t properties = Hdf5Edit::ok(H5Pcreate(H5P_DATASET_CREATE));
+       const hid_t space = Hdf5Edit::dataspace({8});
+       Hdf5Edit::ok(H5Pset_virtual(properties, space, "/tmp/other.h5", "bias", space));
+       file.dataset(bias, H5T_IEEE_F32LE, {8}, properties, nullptr);
+     },
+     {"'parameters/cell/bias'", "its numbers lie in other files"}},
+    {"a soft link",
+     [](const Hdf5Edit& file) {
+       file.remove(bias);
+       Hdf5Edit::ok(
+           H5Lcreate_soft("/parameters/cell/modrelu_bias", file.file(), bias, H5P_DEFAULT, H5P_DEFAULT));
+     },
+     {"'parameters/cell/bias'", "'bias' is a link to somewhere else"}},
+    {"an external link to a group",
+     [](const Hdf5Edit& file) {
+       file.remove("parameters");
+       Hdf5Edit::ok(H5Lcreate_external("/tmp/other.h5", "/parameters", file.file(), "parameters", H5P_DEFAULT,
+                                       H5P_DEFAULT));
+     },
+     {"'parameters' is a link to somewhere else"}},
+    {"a compressed bias",
+     [](const Hdf5Edit& file) {
+       const hid_t properties = chunked(8);
+       Hdf5Edit::ok(H5Pset_deflate(properties, 9));
+       file.dataset(bias, H5T_IEEE_F32LE, {8}, properties, eight);
+     },
+     {"'parameters/cell/bias'", "filter 1", "without compression"}},
+    {"a sparse bias",
+     [](const Hdf5Edit& file) { file.dataset(bias, H5T_IEEE_F32LE, {8}, chunked(8), nullptr); },
+     {"'parameters/cell/bias'", "takes 32 bytes, its storage 0"}},
+    {"a sparse bias of two exabytes",
+     [](const Hdf5Edit& file) {
+       file.dataset(bias, H5T_IEEE_F32LE, {hsize_t{1} << 59}, chunked(1024), nullptr);
+     },
+     {"'parameters/cell/bias'", "expected all of it in the file"}},
+    {"a bias in chunks of a gigabyte",
+     [](const Hdf5Edit& file) {
+       file.dataset(bias, H5T_IEEE_F32LE, {8}, chunked(hsize_t{1} << 28), nullptr, true);
+     },
+     {"'parameters/cell/bias'", "expected all of it in the file"}},
+    {"a bias of integers",
+     [](const Hdf5Edit& file) {
+       const std::int32_t numbers[8] = {};
+       file.dataset(bias, H5T_STD_I32LE, {8}, H5P_DEFAULT, numbers);
+     },
+     {"'parameters/cell/bias'",
+      "expected 32-bit floating-point numbers of shape [8], found 32-bit integers"}},
+    {"a bias of doubles",
+     [](const Hdf5Edit& file) {
+       const double numbers[8] = {};
+       file.dataset(bias, H5T_IEEE_F64LE, {8}, H5P_DEFAULT, numbers);
+     },
+     {"'parameters/cell/bias'", "found 64-bit floating-point numbers"}},
+    {"a bias of odd numbers",
+     [](const Hdf5Edit& file) {
+       const hid_t odd = Hdf5Edit::ok(H5Tcopy(H5T_IEEE_F32LE));
+       Hdf5Edit::ok(H5Tset_ebias(odd, 3));
+       file.dataset(bias, odd, {8}, H5P_DEFAULT, eight);
+     },
+     {"'parameters/cell/bias'", "unusual 32-bit floating-point numbers"}},
+    {"a bias of another shape",
+     [](const Hdf5Edit& file) {
+       file.dataset(bias, H5T_IEEE_F32LE, {2, 4}, H5P_DEFAULT, eight);
+     },
+     {"'parameters/cell/bias'", "of shape [8], found", "of shape [2, 4]"}},
+    {"a hidden size that no file could hold",
+     [](const Hdf5Edit& file) {
+       file.replace_in_text("/", "config", "\"hidden_size\":8", "\"hidden_size\":100000000");
+     },
+     {"its config describes parameters of", "expected fewer than the file's"}},
+    {"more numbers than 63 bits count",
+     [](const Hdf5Edit& file) {
+       file.replace_in_text("/", "config", "\"hidden_size\":8", "\"hidden_size\":4611686018427387904");
+     },
+     {"model.h5", "2^63"}},
+    {"a size of 1e30",
+     [](const Hdf5Edit& file) {
+       file.replace_in_text("/", "config", "\"hidden_size\":8", "\"hidden_size\":1e30");
+     },
+     {"'config'", "'hidden_size' is 1e+30; expected a whole number"}},
+    {"a size of true",
+     [](const Hdf5Edit& file) { file.replace_in_text("/", "config", "\"symbols\":10", "\"symbols\":true"); },
+     {"'config'", "'symbols' is true; expected a whole number"}},
+    {"a negative size",
+     [](const Hdf5Edit& file) { file.replace_in_text("/", "config", "\"outputs\":9", "\"outputs\":-9"); },
+     {"-9 outputs"}},
+    {"cells without end",
+     [](const Hdf5Edit& file) {
+       std::string cells;
+       for (int i = 0; i < 450; ++i)
+         cells +=
+             R"({"hidden_size":8,"transition":{"kind":"expm","init":"haar"},"activation":"abs","input_matrix":"free"},)";
+       file.replace_in_text("/", "config", "\"cells\":[", "\"cells\":[" + cells);
+     },
+     {"its config describes parameters of"}},
+    {"JSON of 20,000 levels",
+     [](const Hdf5Edit& file) {
+       file.text("/", "config", std::string(20000, '[') + std::string(20000, ']'));
+     },
+     {"'config'", "nested too deeply"}},
+    {"a config of variable length",
+     [](const Hdf5Edit& file) {
+       const hid_t type = Hdf5Edit::ok(H5Tcopy(H5T_C_S1));
+       Hdf5Edit::ok(H5Tset_size(type, H5T_VARIABLE));
+       const char* text = "{}";
+       file.attribute("/", "config", type, {}, &text);
+     },
+     {"'config'", "found text of variable length"}},
+    {"a delay near 2^62",
+     [](const Hdf5Edit& file) {
+       file.replace_in_text("/", "config", "\"delay\":3", "\"delay\":4611686018427387948");
+     },
+     {"'config'", "4611686018427387948 steps, expected at most 2147483647"}},
+    {"a delay near 2^63",
+     [](const Hdf5Edit& file) {
+       file.replace_in_text("/", "config", "\"delay\":3", "\"delay\":9223372036854775807");
+     },
+     {"'config'", "9223372036854775807 steps, expected at most 2147483647"}},
+    {"a batch of 2^40",
+     [](const Hdf5Edit& file) {
+       file.replace_in_text("/", "config", "\"batch\":4", "\"batch\":1099511627776");
+     },
+     {"'config'", "expected at most 2147483647"}},
+    {"a negative step",
+     [](const Hdf5Edit& file) {
+       const std::int64_t step = -1;
+       file.attribute("training", "step", H5T_STD_I64LE, {}, &step);
+     },
+     {"'step'", "is -1; expected 0 or more"}},
+    {"a step beyond int64",
+     [](const Hdf5Edit& file) {
+       const std::uint64_t step = ~std::uint64_t{0};
+       file.attribute("training", "step", H5T_STD_U64LE, {}, &step);
+     },
+     {"'step'", "does not fit in an int64"}},
+    {"a version that would speak to the terminal",
+     [](const Hdf5Edit& file) { file.text("/", "library_version", "\033]0;owned\007"); },
+     {"'library_version'", "printable"}},
+    {"another task than the config's",
+     [](const Hdf5Edit& file) { file.text("/", "task", "adding"); },
+     {"'config'", "its task is \"copying\", the attribute 'task' says 'adding'"}},
+    {"every parameter the same group",
+     [](const Hdf5Edit& file) {
+       file.remove("parameters/readout");
+       Hdf5Edit::ok(H5Lcreate_hard(file.file(), "parameters", file.file(), "parameters/readout", H5P_DEFAULT,
+                                   H5P_DEFAULT));
+     },
+     {"'parameters/readout/weight'", "no such object"}},
+};
+
+/// Limits the program to a gigabyte of memory; the sanitizers need address space of their own.
+RunSettings in_little_memory() {
+#ifdef __SANITIZE_ADDRESS__
+  return {};
+#else
+  return {.largest_memory = rlim_t{1} << 30};
+#endif
+}
+
+/// The model lies in a run directory as model.h5, the input beside that directory.
+void check_all_refuse(const fs::path& model, const fs::path& input, const std::vector<std::string>& words) {
+  const std::string output = (input.parent_path() / "out.h5").string();
+  // Resuming compares the model with the training's own options too, and may find another reason first.
+  check_refused(run({"train", "--resume", "--steps", "3", "--out", model.parent_path().string()}), 1,
+                {"model.h5"});
+  for (const Arguments& arguments : {Arguments{"inspect", model.string()}, Arguments{"eval", model.string()},
+                                     Arguments{"predict", model.string(), input.string(), "-o", output}}) {
+    CAPTURE(arguments);
+    const ProgramResult result = run(arguments, in_little_memory());
+    check_refused(result, 1, {model.filename().string()});
+    for (const std::string& word : words) CHECK_THAT(result.errors, contains(word));
+    CHECK(result.output == "");
+  }
+  CHECK_FALSE(fs::exists(output));
+}
+
+}  // namespace
+
+TEST_CASE("a hostile model file is refused with its reason by every command", "[cli][hostile]") {
+  const TemporaryFolder folder;
+  check_success(run(train_copying(folder / "run", {"--steps", "1"})));
+  const fs::path model = folder / "run/model.h5", sound = folder / "sound.h5";
+  fs::copy_file(model, sound);
+  Hdf5Writer input;
+  input.dataset("x", Tensor<std::int32_t>(Shape{3, 2}));
+  input.commit(folder / "in.h5");
+  for (const HostileFile& hostile : of_copying) {
+    CAPTURE(hostile.name);
+    fs::copy_file(sound, model, fs::copy_options::overwrite_existing);
+    hostile.change(Hdf5Edit(model));
+    check_all_refuse(model, folder / "in.h5", hostile.words);
+  }
+}
+
+TEST_CASE("a hostile order of the pixels is refused by every command", "[cli][hostile]") {
+  const TemporaryFolder folder;
+  write_tiny_mnist(folder / "data");
+  check_success(run(train_mnist(folder / "data", folder / "run", {"--permuted", "--steps", "1"})));
+  const fs::path model = folder / "run/model.h5";
+  Hdf5Writer input;
+  input.dataset("x", Tensor<float>(Shape{12, 2, 1}));
+  input.commit(folder / "in.h5");
+  const auto check = [&](const std::vector<std::int32_t>& order, const Hdf5Edit::Sizes& sizes) {
+    Hdf5Edit(model).dataset("task/permutation", H5T_STD_I32LE, sizes, H5P_DEFAULT, order.data());
+    check_all_refuse(model, folder / "in.h5", {"'task/permutation'", "is not a permutation"});
+  };
+  check({0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 1000000}, {12});
+  check({0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, -1}, {12});
+  check({0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 10}, {12});
+  check({0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}, {3, 4});
+}
+
+TEST_CASE("a hostile input of predict is refused with its reason", "[cli][hostile]") {
+  const TemporaryFolder folder;
+  check_success(run(train_copying(folder / "run", {"--steps", "1"})));
+  const std::string model = folder / "run/model.h5", input = folder / "in.h5", output = folder / "out.h5";
+  const auto refused = [&](const char* path, hid_t type, const Hdf5Edit::Sizes& sizes, hid_t properties,
+                           const void* data, std::initializer_list<std::string> words) {
+    Hdf5Writer writer;
+    writer.dataset("x", Tensor<std::int32_t>(Shape{3, 2}));
+    writer.commit(input);
+    Hdf5Edit(input).dataset(path, type, sizes, properties, data);
+    const ProgramResult result = run({"predict", model, input, "-o", output}, in_little_memory());
+    check_refused(result, 1, {input});
+    check_refused(result, 1, words);
+    CHECK_FALSE(fs::exists(output));
+  };
+  const auto with = [](const auto& set) {
+    const hid_t properties = Hdf5Edit::ok(H5Pcreate(H5P_DATASET_CREATE));
+    Hdf5Edit::ok(set(properties));
+    return properties;
+  };
+  const hsize_t chunk[] = {1, 1 << 20};
+  const hid_t sparse = with([&](hid_t properties) { return H5Pset_chunk(properties, 2, chunk); });
+  const hid_t packed = with([&](hid_t properties) { return H5Pset_chunk(properties, 2, chunk); });
+  Hdf5Edit::ok(H5Pset_deflate(packed, 9));
+  const hid_t elsewhere =
+      with([](hid_t properties) { return H5Pset_external(properties, "/proc/self/exe", 0, 24); });
+  const hsize_t many = hsize_t{1} << 30;
+  const std::int32_t symbols[6] = {};
+
+  refused("x", H5T_STD_I32LE, {many, 1 << 20}, sparse, nullptr, {"'x'", "expected all of it in the file"});
+  refused("x", H5T_STD_I32LE, {hsize_t{1} << 33, hsize_t{1} << 33}, sparse, nullptr,
+          {"'x'", "larger than any memory"});
+  refused("x", H5T_STD_I32LE, {many, 1 << 20}, packed, nullptr, {"'x'", "filter 1"});
+  refused("x", H5T_STD_I32LE, {3, 2}, elsewhere, nullptr, {"'x'", "other files"});
+  refused("x", H5T_STD_B32LE, {3, 2}, H5P_DEFAULT, symbols, {"'x'", "found bit fields"});
+  refused("lengths", H5T_STD_I32LE, {many}, with([&](hid_t p) { return H5Pset_chunk(p, 1, chunk + 1); }),
+          nullptr, {"'lengths'", "expected all of it in the file"});
+  refused("lengths", H5T_STD_I32LE, {2}, elsewhere, nullptr, {"'lengths'", "other files"});
+}
+
+TEST_CASE("a few reflection vectors do not make a load form a huge Q", "[cli][hostile]") {
+  const TemporaryFolder folder;
+  const Index n = 60000;
+  const ModelOptions options{OneHot{1},
+                             {OrthogonalCell{.hidden_size = n,
+                                             .transition = Cwy{1, Init::normal, ReflectionForm::factored},
+                                             .activation = Activation::tanh}},
+                             LastStep{1}};
+  const fs::path file = folder / "model.h5";
+  save_model(file, SequenceModel<float>(Device::cpu(), options));
+  // As it is, it can be inspected: no N x N matrix is formed.
+  const ProgramResult sound = run({"inspect", file.string()}, in_little_memory());
+  check_success(sound);
+  CHECK_THAT(sound.output, contains("not computed above hidden size"));
+  Hdf5Edit(file).replace_in_text("/", "config", "factored", "dense");
+  check_refused(run({"inspect", file.string()}, in_little_memory()), 1,
+                {"model.h5", "asks for the dense form of hidden size 60000", "'factored'"});
+}
