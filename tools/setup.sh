@@ -48,6 +48,14 @@ missing_tools() {
   has curl || printf '%s\n' curl ca-certificates
 }
 
+# Its sanitizers, libFuzzer and OpenMP are packages of their own.
+clang_can_fuzz() {
+  has clang++ && clang++ -x c++ -fsanitize=fuzzer,address,undefined -fopenmp -o /dev/null - 2>/dev/null <<'END'
+#include <omp.h>
+extern "C" int LLVMFuzzerTestOneInput(const unsigned char*, decltype(sizeof 0)) { return omp_get_num_threads() - 1; }
+END
+}
+
 missing_libraries() {
   local installed name
   installed=$(dpkg-query -W -f '${db:Status-Status} ${Package}\n' "${libraries[@]}" 2>/dev/null || true)
@@ -155,8 +163,8 @@ install_prerequisites() {
     mapfile -t missing < <(missing_tools; missing_libraries; [[ $wanted != *" format "* ]] || missing_formatter)
     [[ ${#missing[@]} == 0 ]] || install_with_apt "${missing[@]}"
     has gnuplot || install_if_possible gnuplot-nox "gnuplot is missing: 'orthornn report' draws nothing"
-    [[ $wanted != *" fuzz "* ]] || has clang++ ||
-      install_if_possible "clang libclang-rt-dev" "clang is missing: tools/fuzz does not run"
+    [[ $wanted != *" fuzz "* ]] || clang_can_fuzz ||
+      install_if_possible "clang libclang-rt-dev libomp-dev" "clang with libFuzzer is missing: tools/fuzz does not run"
   else
     check_without_apt
   fi

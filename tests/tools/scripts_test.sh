@@ -140,7 +140,7 @@ subject="set-up, clang missing"
 forget_calls
 run bash -c 'source "$1/tools/setup.sh" && install_prerequisites fuzz' - "$project"
 exits 0
-called '^apt-get .*install.* clang libclang-rt-dev$'
+called '^apt-get .*install.* clang libclang-rt-dev libomp-dev$'
 check "the package lists should be fetched once" [ "$(grep -c '^apt-get.* update$' "$scratch/calls")" = 1 ]
 
 subject="set-up, gnuplot missing and not to be had"
@@ -231,7 +231,7 @@ chmod +x "$project/tools/fuzz"
 forget_calls
 run "$project/tools/test"
 exits 0
-complains "until clang libclang-rt-dev is installed"
+complains "until clang libclang-rt-dev libomp-dev is installed"
 ends_with "3 passed, 0 failed, 3 skipped"
 
 subject="test with fuzz targets"
@@ -253,6 +253,49 @@ run "$project/tools/test" --fast
 exits 0
 not_called '^fuzz'
 rm "$project/tools/fuzz" "$scratch/found"
+
+cp "$root/tools/fuzz" "$project/tools"
+mkdir -p "$project/tests/fuzz" "$project/build/fuzz"
+touch "$project/tests/fuzz/"{apple,pear}_fuzz.cpp
+for target in apple pear; do
+  printf '#!/bin/bash\necho "%s $*" >>"$SCRATCH/calls"\necho stat::number_of_executed_units: 1234 >&2\n' $target >"$project/build/fuzz/${target}_fuzz"
+  chmod +x "$project/build/fuzz/${target}_fuzz"
+done
+
+subject="fuzz"
+forget_calls
+run "$project/tools/fuzz" --seconds 7
+exits 0
+called '^cmake --build --preset fuzz$'
+called '^apple .*-max_total_time=7 .*-timeout=5 -rss_limit_mb=1024'
+called '^pear '
+says "1234 executions, nothing found"
+ends_with "2 passed, 0 failed"
+
+subject="fuzz, one target, which finds something"
+printf 'echo "FINDING: too sweet" >&2\nexit 77\n' >>"$project/build/fuzz/pear_fuzz"
+forget_calls
+run "$project/tools/fuzz" pear
+exits 1
+called '^cmake --build --preset fuzz --target pear_fuzz$'
+not_called '^apple'
+says "1234 executions, then: FINDING: too sweet"
+ends_with "0 passed, 1 failed"
+
+subject="fuzz, wrong use"
+for options in "plum" "apple pear" "--seconds" "--seconds 0" "--seconds many"; do
+  # shellcheck disable=SC2086  # words of their own
+  run "$project/tools/fuzz" $options
+  exits 2
+  complains "Usage: tools/fuzz"
+done
+
+subject="fuzz, no clang that can"
+impostor clang++ <<<'exit 1'
+run "$project/tools/fuzz"
+exits 1
+complains "apt-get install clang libclang-rt-dev libomp-dev"
+rm -r "$project/tools/fuzz" "$project/tests/fuzz" "$project/build/fuzz"
 
 for outcome in fail notrun; do
   subject="test, one test is '$outcome'"

@@ -1,10 +1,9 @@
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <cmath>
 #include <filesystem>
 
 #include "commands/machine.hpp"
+#include "commands/predict_input.hpp"
 #include "commands/program.hpp"
 
 namespace orthornn::program {
@@ -18,44 +17,6 @@ struct PredictSettings {
   MachineOptions machine;
 };
 
-/// Reads /x and /lengths as what the model takes; throws FileError when they are something else.
-Batch read_input(const std::string& file, const ModelOptions& model, const Tensor<std::int32_t>& order) {
-  const Hdf5Reader reader(file);
-  if (!reader.has("x")) throw FileError(fmt::format("{}: no dataset '/x'", file));
-  const Shape shape = reader.shape("x");
-  Batch batch;
-  if (const auto* dense = std::get_if<DenseInput>(&model.input)) {
-    if (shape.rank() != 3 || shape[2] != dense->size || reader.is_integer("x")) {
-      throw FileError(fmt::format("{}: /x has shape {} of {}; this model reads floats [T, B, {}]", file,
-                                  to_string(shape), reader.is_integer("x") ? "integers" : "floats",
-                                  dense->size));
-    }
-    batch.features = reader.read<float>("x");
-    for (const float x : batch.features) {
-      if (!std::isfinite(x)) throw FileError(fmt::format("{}: /x holds a value that is not finite", file));
-    }
-    if (!order.empty()) {
-      if (shape[0] != order.size()) {
-        throw FileError(fmt::format("{}: /x has {} steps; this model reads {} in an order of its own", file,
-                                    shape[0], order.size()));
-      }
-      const Tensor<float> original = batch.features.copy();
-      for (Index t = 0; t < order.size(); ++t)
-        copy<float>(original.view()[order(t)], batch.features.view()[t]);
-    }
-  } else {
-    if (shape.rank() != 2 || !reader.is_integer("x")) {
-      throw FileError(fmt::format("{}: /x has shape {} of {}; this model reads integer symbols [T, B]", file,
-                                  to_string(shape), reader.is_integer("x") ? "integers" : "floats"));
-    }
-    batch.symbols = reader.read<std::int32_t>("x");
-  }
-  if (shape.count() == 0)
-    throw FileError(fmt::format("{}: /x is empty, its shape is {}", file, to_string(shape)));
-  if (reader.has("lengths")) batch.lengths = reader.read<std::int32_t>("lengths");
-  return batch;
-}
-
 int predict(const PredictSettings& settings) {
   const Execution execution = settings.machine.apply();
   for (const std::string& read : {settings.model, settings.input}) {
@@ -67,7 +28,7 @@ int predict(const PredictSettings& settings) {
   }
   ModelFileInfo info;
   const auto model = load_model(settings.model, execution, &info);
-  const Batch batch = read_input(settings.input, info.model, info.permutation).copy(model->device());
+  const Batch batch = read_predict_input(settings.input, info.model, info.permutation).copy(model->device());
   const Shape& steps = batch.symbols.empty() ? batch.features.shape() : batch.symbols.shape();
   // Throws now what would else be said of the input.
   const nlohmann::ordered_json cells = recurrences(*model, steps[0], steps[1]);

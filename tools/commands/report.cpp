@@ -1,15 +1,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <nlohmann/json.hpp>
 
 #include "commands/program.hpp"
 #include "orthornn/io/atomic_file.hpp"
-#include "pages/comparison_page.hpp"
+#include "pages/comparison_file.hpp"
 #include "pages/training_page.hpp"
 
 namespace orthornn::program {
@@ -17,33 +13,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Levels of the JSON; comparisons have four.
-constexpr int deepest_nesting = 100;
-
 struct ReportSettings {
   std::vector<std::string> sources;
   std::string out;
 };
-
-std::string page_of_comparison(const fs::path& file) {
-  std::ifstream stream(file);
-  if (!stream) throw FileError(fmt::format("cannot read '{}': {}", file.string(), std::strerror(errno)));
-  const auto refusal = [&](const std::string& why) {
-    return FileError(fmt::format("'{}' is not what orthornn bench compare writes: {}", file.string(), why));
-  };
-  // The parser copies what it has read, one call within another for each level.
-  const auto check_depth = [&](int depth, nlohmann::ordered_json::parse_event_t, const auto&) {
-    if (depth > deepest_nesting) throw refusal("it is nested too deeply");
-    return true;
-  };
-  const auto comparison = nlohmann::ordered_json::parse(stream, check_depth, false);
-  if (comparison.is_discarded()) throw refusal("it is no JSON, or not all of it");
-  try {
-    return comparison_page(comparison);
-  } catch (const ValueError& error) {
-    throw refusal(error.what());
-  }
-}
 
 /// Each run once, under the name it was first given by; `notes` gets what there is to say about them.
 std::string page_of_runs(const std::vector<std::string>& folders, std::vector<std::string>& notes) {

@@ -93,6 +93,29 @@ class MetricsColumns {
   std::size_t step_, seconds_, loss_, learning_rate_, orthogonality_error_, evaluation_loss_, accuracy_;
 };
 
+std::string task_text(const TrainSettings& settings) {
+  if (settings.task == "copying") return fmt::format("copying, delay {}", settings.delay);
+  if (settings.task == "adding") return fmt::format("adding, length {}", settings.length);
+  return settings.permuted ? settings.task + ", permuted" : settings.task;
+}
+
+}  // namespace
+
+const MetricsRow* TrainingRun::last_evaluation() const {
+  const auto found =
+      std::find_if(rows.rbegin(), rows.rend(), [](const MetricsRow& row) { return row.evaluation_loss; });
+  return found == rows.rend() ? nullptr : &*found;
+}
+
+const MetricsRow* TrainingRun::best_evaluation() const {
+  const MetricsRow* best = nullptr;
+  for (const MetricsRow& row : rows) {
+    if (row.evaluation_loss && (best == nullptr || *row.evaluation_loss < *best->evaluation_loss))
+      best = &row;
+  }
+  return best;
+}
+
 void read_metrics(TrainingRun& run, const fs::path& file) {
   std::ifstream stream(file, std::ios::binary);
   if (!stream) throw FileError(fmt::format("cannot read '{}': {}", file.string(), std::strerror(errno)));
@@ -120,29 +143,6 @@ void read_metrics(TrainingRun& run, const fs::path& file) {
         fmt::format("{} row{} of metrics.csv left out, {}", left_out, left_out == 1 ? "" : "s", why));
   }
   if (run.rows.empty()) run.notes.push_back("no step is logged yet");
-}
-
-std::string task_text(const TrainSettings& settings) {
-  if (settings.task == "copying") return fmt::format("copying, delay {}", settings.delay);
-  if (settings.task == "adding") return fmt::format("adding, length {}", settings.length);
-  return settings.permuted ? settings.task + ", permuted" : settings.task;
-}
-
-}  // namespace
-
-const MetricsRow* TrainingRun::last_evaluation() const {
-  const auto found =
-      std::find_if(rows.rbegin(), rows.rend(), [](const MetricsRow& row) { return row.evaluation_loss; });
-  return found == rows.rend() ? nullptr : &*found;
-}
-
-const MetricsRow* TrainingRun::best_evaluation() const {
-  const MetricsRow* best = nullptr;
-  for (const MetricsRow& row : rows) {
-    if (row.evaluation_loss && (best == nullptr || *row.evaluation_loss < *best->evaluation_loss))
-      best = &row;
-  }
-  return best;
 }
 
 TrainingRun read_training_run(const fs::path& folder) {

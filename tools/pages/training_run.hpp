@@ -41,6 +41,9 @@ struct TrainingRun {
   const MetricsRow* best_evaluation() const;
 };
 
+/// Adds the rows of a metrics.csv, and notes what is left out. Throws FileError for a file that is none.
+void read_metrics(TrainingRun& run, const std::filesystem::path& file);
+
 /// Reads config.toml, metrics.csv and model.h5 of a run, also of one that is under way. Throws FileError for
 /// a folder that is no run and for files that are damaged, UsageError for a configuration that cannot be.
 TrainingRun read_training_run(const std::filesystem::path& folder);

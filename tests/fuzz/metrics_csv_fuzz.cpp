@@ -1,0 +1,23 @@
+// A metrics.csv that report draws.
+
+#include <nlohmann/json.hpp>
+
+#include "fuzz/fuzz_target.hpp"
+#include "pages/training_page.hpp"
+
+using namespace orthornn;
+using namespace orthornn::fuzz;
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  static InputFile file;
+  file.write(Bytes(data, size));
+  program::TrainingRun run;
+  run.folder = "run";
+  run.task = "copying, delay 3";
+  run.steps = 6;
+  run.baseline = 1;
+  if (!accepted(file.path(), [&] { program::read_metrics(run, file.path()); })) return 0;
+  const std::string page = program::training_page({run});
+  nlohmann::json(page).dump();  // throws unless the page is UTF-8
+  return 0;
+}

@@ -1,0 +1,90 @@
+// The HDF5 file that predict is given, from h5py or from anywhere.
+
+#include <algorithm>
+
+#include "commands/predict_input.hpp"
+#include "fuzz/hdf5_edits.hpp"
+#include "orthornn/orthornn.hpp"
+
+using namespace orthornn;
+using namespace orthornn::fuzz;
+
+namespace {
+
+std::vector<SoundFile> input_files() {
+  std::vector<SoundFile> files;
+  for (const bool symbols : {false, true}) {
+    Hdf5Writer writer;
+    if (symbols) {
+      writer.dataset("x", Tensor<std::int32_t>({5, 2}));
+    } else {
+      writer.dataset("x", Tensor<float>({5, 2, 1}));
+    }
+    Tensor<std::int32_t> lengths({2});
+    lengths(0) = 5;
+    writer.dataset("lengths", lengths);
+    files.push_back(written(writer));
+    files.push_back(in_oldest_format(files.back()));
+  }
+  return files;
+}
+
+/// A model, and the order in which it reads its steps.
+struct Reader {
+  Reader(const InputOptions& input, const ReadoutOptions& readout, std::initializer_list<std::int32_t> steps)
+      : model(Device::cpu(), {.input = input,
+                              .cells = {OrthogonalCell{.hidden_size = 3, .transition = Cwy{2}}},
+                              .readout = readout}),
+        order(Shape{static_cast<Index>(steps.size())}) {
+    std::copy(steps.begin(), steps.end(), order.begin());
+  }
+  SequenceModel<float> model;
+  Tensor<std::int32_t> order;
+};
+
+/// Reads the file and computes with it; returns whether both could be done.
+bool use(const std::filesystem::path& file, Reader& reader) {
+  Batch batch;
+  if (!accepted(file,
+                [&] { batch = program::read_predict_input(file, reader.model.options(), reader.order); })) {
+    return false;
+  }
+  require(std::find(batch.features.begin(), batch.features.end(), outside_number) == batch.features.end(),
+          "the input has numbers of another file");
+  return accepted([&] {
+    reader.model.forward(batch);
+    ModelState<float> state;
+    reader.model.final_state(state);
+  });
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  static const std::vector<SoundFile> files = input_files();
+  static Reader plain(DenseInput{1}, EveryStep{2}, {}), ordered(DenseInput{1}, LastStep{2}, {3, 1, 4, 0, 2}),
+      one_hot(OneHot{10}, EveryStep{2}, {}), embedding(TokenEmbedding{7, 2}, LastStep{2}, {});
+  static const OutsideFile outside;
+  static InputFile file;
+  // Otherwise all that follows finds nothing. The first files hold floats, the last ones symbols.
+  static const bool sound = [] {
+    for (std::size_t i = 0; i < files.size(); ++i) {
+      file.write(unedited(files[i], outside.path()));
+      require(use(file.path(), i < files.size() / 2 ? ordered : embedding), "a sound input is refused");
+    }
+    return true;
+  }();
+  static_cast<void>(sound);
+
+  EditProgram edits({data, size});
+  Reader& reader = *edits.one_of({&plain, &ordered, &one_hot, &embedding});
+  const std::size_t number = edits.below(files.size() + 1);
+  if (number == files.size()) {
+    file.write(edits.rest());
+  } else {
+    file.write(edited(files[number], edits, outside.path()));
+  }
+  use(file.path(), reader);
+  require_hdf5_closed();
+  return 0;
+}

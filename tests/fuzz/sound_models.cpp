@@ -1,0 +1,76 @@
+#include "fuzz/sound_models.hpp"
+
+#include <fstream>
+#include <iterator>
+
+#include "orthornn/tasks/adding_task.hpp"
+#include "orthornn/tasks/copying_task.hpp"
+#include "orthornn/tasks/mnist_task.hpp"
+#include "orthornn/train/model_file.hpp"
+#include "support/temporary_folder.hpp"
+
+namespace orthornn::fuzz {
+namespace {
+
+using testing::TemporaryFolder;
+
+/// What `save` writes to a path.
+template <class Save>
+SoundFile saved(const Save& save) {
+  const TemporaryFolder folder;
+  const std::filesystem::path path = folder / "model.h5";
+  save(path);
+  std::ifstream stream(path, std::ios::binary);
+  return sound_file({std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()});
+}
+
+SmallTraining training(std::unique_ptr<Task> task, const OrthogonalCell& cell,
+                       const TrainerOptions& options) {
+  SmallTraining result{.task = std::move(task), .model = nullptr, .trainer = nullptr, .file = {}};
+  const ModelOptions model{.input = result.task->input(),
+                           .cells = {cell},
+                           .readout = result.task->readout(),
+                           .loss = result.task->loss()};
+  result.model = std::make_unique<SequenceModel<float>>(Device::cpu(), model);
+  result.trainer = std::make_unique<Trainer>(*result.model, *result.task, options);
+  result.trainer->set_best({.loss = 0.5, .step = 3});
+  result.file = saved([&](const auto& path) { save_checkpoint(path, *result.trainer); });
+  return result;
+}
+
+}  // namespace
+
+std::vector<SmallTraining> small_trainings() {
+  std::vector<SmallTraining> all;
+  all.push_back(training(std::make_unique<CopyingTask>(CopyingOptions{.delay = 3, .batch = 2, .seed = 1}),
+                         {.hidden_size = 4, .transition = Cwy{4}}, {.optimizer = RmsProp{}}));
+  all.push_back(
+      training(std::make_unique<AddingTask>(AddingOptions{.length = 5, .batch = 2, .seed = 1}),
+               {.hidden_size = 3, .transition = MatrixExponential{}, .activation = Activation::tanh},
+               {.optimizer = Adam{}}));
+  all.push_back(training(std::make_unique<MnistTask>(MnistOptions{.permuted = true, .batch = 1, .seed = 1}),
+                         {.hidden_size = 3, .transition = HouseholderProduct{2}},
+                         {.optimizer = Sgd{.momentum = 0.5}, .clip = 0}));
+  return all;
+}
+
+std::vector<SoundFile> model_files() {
+  std::vector<SoundFile> files;
+  for (SmallTraining& one : small_trainings()) files.push_back(std::move(one.file));
+  const SequenceModel<float> stack(
+      Device::cpu(), {.input = TokenEmbedding{7, 3},
+                      .cells = {OrthogonalCell{.hidden_size = 5,
+                                               .transition = Cwy{2, Init::haar, ReflectionForm::factored},
+                                               .activation = Activation::abs,
+                                               .input_matrix = InputMatrix::stiefel},
+                                OrthogonalCell{.hidden_size = 4, .transition = ScaledCayley{2, Init::cayley}},
+                                OrthogonalCell{.hidden_size = 3, .transition = Unconstrained{}}},
+                      .readout = LastStep{2},
+                      .loss = Loss::mean_squared_error});
+  files.push_back(saved([&](const auto& path) { save_model(path, stack); }));
+  const std::size_t count = files.size();
+  for (std::size_t i = 0; i < count; ++i) files.push_back(in_oldest_format(files[i]));
+  return files;
+}
+
+}  // namespace orthornn::fuzz

@@ -1,0 +1,51 @@
+#include "commands/predict_input.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <variant>
+
+#include "orthornn/core/error.hpp"
+#include "orthornn/io/hdf5.hpp"
+
+namespace orthornn::program {
+
+Batch read_predict_input(const std::string& file, const ModelOptions& model,
+                         const Tensor<std::int32_t>& order) {
+  const Hdf5Reader reader(file);
+  if (!reader.has("x")) throw FileError(fmt::format("{}: no dataset '/x'", file));
+  const Shape shape = reader.shape("x");
+  Batch batch;
+  if (const auto* dense = std::get_if<DenseInput>(&model.input)) {
+    if (shape.rank() != 3 || shape[2] != dense->size || reader.is_integer("x")) {
+      throw FileError(fmt::format("{}: /x has shape {} of {}; this model reads floats [T, B, {}]", file,
+                                  to_string(shape), reader.is_integer("x") ? "integers" : "floats",
+                                  dense->size));
+    }
+    batch.features = reader.read<float>("x");
+    for (const float x : batch.features) {
+      if (!std::isfinite(x)) throw FileError(fmt::format("{}: /x holds a value that is not finite", file));
+    }
+    if (!order.empty()) {
+      if (shape[0] != order.size()) {
+        throw FileError(fmt::format("{}: /x has {} steps; this model reads {} in an order of its own", file,
+                                    shape[0], order.size()));
+      }
+      const Tensor<float> original = batch.features.copy();
+      for (Index t = 0; t < order.size(); ++t)
+        copy<float>(original.view()[order(t)], batch.features.view()[t]);
+    }
+  } else {
+    if (shape.rank() != 2 || !reader.is_integer("x")) {
+      throw FileError(fmt::format("{}: /x has shape {} of {}; this model reads integer symbols [T, B]", file,
+                                  to_string(shape), reader.is_integer("x") ? "integers" : "floats"));
+    }
+    batch.symbols = reader.read<std::int32_t>("x");
+  }
+  if (shape.count() == 0)
+    throw FileError(fmt::format("{}: /x is empty, its shape is {}", file, to_string(shape)));
+  if (reader.has("lengths")) batch.lengths = reader.read<std::int32_t>("lengths");
+  return batch;
+}
+
+}  // namespace orthornn::program

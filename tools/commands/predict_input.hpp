@@ -1,0 +1,16 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "orthornn/nn/batch.hpp"
+#include "orthornn/nn/sequence_model.hpp"
+
+namespace orthornn::program {
+
+/// Reads /x and /lengths of the HDF5 file that `orthornn predict` is given, as what the model takes; throws
+/// FileError when they are something else. `order` is the model's own order of the steps; empty: as they are.
+Batch read_predict_input(const std::string& file, const ModelOptions& model,
+                         const Tensor<std::int32_t>& order);
+
+}  // namespace orthornn::program
