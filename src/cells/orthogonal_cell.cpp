@@ -30,6 +30,12 @@ typename RecurrentLayer<T>::Places RecurrentLayer<T>::add_parameters(ParameterSe
   if (input_size < 1) throw ValueError(fmt::format("input size {}; expected at least 1", input_size));
   const Index n = options.hidden_size;
   const Parameter transition = parameter_of(options.transition, n);
+  if (options.input_matrix == InputMatrix::stiefel && input_size > n) {
+    throw ValueError(
+        fmt::format("a Stiefel input matrix of {} inputs and hidden size {}; expected no more inputs "
+                    "than the hidden size",
+                    input_size, n));
+  }
   Places places;
   places.transition = parameters.add(prefix + "/" + transition.name, transition.shape, transition.kind);
   places.input =

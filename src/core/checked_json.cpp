@@ -54,6 +54,15 @@ Json parse_json(std::string_view text) {
   }
 }
 
+Index whole_number(const char* what, const Json& value, Index lowest) {
+  const bool fits = value.is_number_integer() &&
+                    (!value.is_number_unsigned() || std::in_range<Index>(value.get<std::uint64_t>()));
+  if (fits && value.get<Index>() >= lowest) return value.get<Index>();
+  throw ValueError(
+      fmt::format("{} is {}; expected a whole number{} below 2^63", what, shown(value),
+                  lowest == std::numeric_limits<Index>::min() ? "" : fmt::format(" from {} on,", lowest)));
+}
+
 const Json& member(const Json& object, const char* key) {
   if (!object.is_object())
     throw ValueError(fmt::format("{} was found; expected an object with the key '{}'", shown(object), key));
@@ -63,17 +72,7 @@ const Json& member(const Json& object, const char* key) {
 }
 
 Index integer_member(const Json& object, const char* key, Index lowest) {
-  const Json& value = member(object, key);
-  const bool fits = value.is_number_integer() &&
-                    (!value.is_number_unsigned() || std::in_range<Index>(value.get<std::uint64_t>()));
-  if (!fits || value.get<Index>() < lowest) {
-    refuse(key,
-           lowest == std::numeric_limits<Index>::min()
-               ? "a whole number below 2^63"
-               : fmt::format("a whole number from {} to 2^63 - 1", lowest),
-           value);
-  }
-  return value.get<Index>();
+  return whole_number(fmt::format("'{}'", key).c_str(), member(object, key), lowest);
 }
 
 std::uint64_t unsigned_member(const Json& object, const char* key) {

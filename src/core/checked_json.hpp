@@ -18,9 +18,12 @@ using Json = nlohmann::ordered_json;
 /// five levels; nlohmann's copies and destructors call themselves once a level.
 Json parse_json(std::string_view text);
 
+/// A JSON number without fraction and exponent, from `lowest` to 2^63 - 1; true is not 1. Throws ValueError,
+/// naming `what`, for any other value.
+Index whole_number(const char* what, const Json& value, Index lowest = std::numeric_limits<Index>::min());
+
 /// Members of an object. Each function throws ValueError, naming the key, what was expected and what was
-/// found, when the object has no such member, when it is of another kind, or when it is out of range. A whole
-/// number is a JSON number without fraction and exponent; true is not 1.
+/// found, when the object has no such member, when it is of another kind, or when it is out of range.
 const Json& member(const Json& object, const char* key);
 Index integer_member(const Json& object, const char* key, Index lowest = std::numeric_limits<Index>::min());
 std::uint64_t unsigned_member(const Json& object, const char* key);

@@ -14,7 +14,9 @@ Index ParameterSet<T>::add(std::string name, const Shape& shape, ParameterKind k
   for (const Parameter& other : list_) {
     if (other.name == name) throw ValueError(fmt::format("there is a parameter '{}' already", name));
   }
-  const Index count = checked_sum(count_, shape.count(), "parameters");
+  Index count = 0;
+  if (__builtin_add_overflow(count_, shape.count(), &count))
+    throw ShapeError(fmt::format("with parameter '{}' there are more than 2^63 numbers", name));
   list_.push_back({std::move(name), shape, kind, count_});
   count_ = count;
   return static_cast<Index>(list_.size()) - 1;

@@ -39,13 +39,6 @@ bool Shape::operator==(const Shape& other) const {
   return true;
 }
 
-Index checked_sum(Index a, Index b, const char* what) {
-  Index sum = 0;
-  if (__builtin_add_overflow(a, b, &sum))
-    throw ShapeError(fmt::format("{} are {} + {}; expected below 2^63", what, a, b));
-  return sum;
-}
-
 std::string to_string(const Shape& shape) {
   std::string text = "[";
   for (int i = 0; i < shape.rank(); ++i) text += fmt::format("{}{}", i == 0 ? "" : ", ", shape[i]);

@@ -96,8 +96,10 @@ template <class T>
 Index add_embedding(ParameterSet<T>& parameters, const InputOptions& input) {
   const auto* embedding = std::get_if<TokenEmbedding>(&input);
   if (embedding == nullptr) return -1;
-  if (embedding->tokens < 1)
-    throw ValueError(fmt::format("{} tokens; expected at least 1", embedding->tokens));
+  if (embedding->tokens < 1 || embedding->size < 1) {
+    throw ValueError(fmt::format("an embedding of {} tokens of size {}; expected at least 1 of each",
+                                 embedding->tokens, embedding->size));
+  }
   return parameters.add("embedding/vectors", {embedding->tokens, embedding->size});
 }
 

@@ -147,7 +147,7 @@ class FactoredCwy final : public CwyTransition<T> {
 };
 
 /// Operations a column, forward, backward and weight gradient: 6 N^2 dense, 12 N L + 2 L^2 factored.
-bool dense_is_cheaper(Index n, Index l) { return 6 * n * n <= 12 * n * l + 2 * l * l; }
+bool dense_is_cheaper(double n, double l) { return 6 * n * n <= 12 * n * l + 2 * l * l; }
 
 /// Whether a rollout of a GPU keeps Q on chip, which spares more than operations: no step reads it again.
 template <class T>
@@ -170,7 +170,8 @@ std::unique_ptr<Transition<T>> make_cwy(const Cwy& options, Index hidden_size, c
   const bool dense =
       options.form == ReflectionForm::dense ||
       (options.form == ReflectionForm::automatic &&
-       (stays_on_chip<T>(hidden_size, execution) || dense_is_cheaper(hidden_size, vectors.shape[0])));
+       (stays_on_chip<T>(hidden_size, execution) ||
+        dense_is_cheaper(static_cast<double>(hidden_size), static_cast<double>(vectors.shape[0]))));
   if (dense) return std::make_unique<DenseCwy<T>>(vectors, options.init, execution);
   return std::make_unique<FactoredCwy<T>>(vectors, options.init, execution);
 }

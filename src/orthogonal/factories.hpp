@@ -1,5 +1,5 @@
 #pragma once
-// One factory a parametrization; make_transition (transition.cpp) checks the sizes and chooses among them.
+// One factory a parametrization; make_transition (transition.cpp) chooses among them.
 
 #include "orthornn/orthogonal/transition.hpp"
 

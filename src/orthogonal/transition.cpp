@@ -167,7 +167,6 @@ Parameter parameter_of(const TransitionOptions& options, Index hidden_size) {
 template <class T>
 std::unique_ptr<Transition<T>> make_transition(const TransitionOptions& options, Index hidden_size,
                                                const Execution& execution) {
-  parameter_of(options, hidden_size);  // the check of the sizes
   return std::visit(Factory<T>{hidden_size, execution}, options);
 }
 

@@ -113,35 +113,35 @@ void check_format(const Hdf5Reader& reader) {
   }
 }
 
-/// Text that `inspect` prints: control characters of a stranger's file must not reach a terminal.
-std::string printable_attribute(const Hdf5Reader& reader, const std::string& object,
-                                const std::string& name) {
-  const std::string text = reader.string_attribute(object, name);
-  const auto printable = [](char c) { return c >= ' ' && c <= '~'; };
-  if (text.size() <= 100 && std::all_of(text.begin(), text.end(), printable)) return text;
-  throw FileError(
-      fmt::format("{}: attribute '{}' of '{}' has {} bytes; expected at most 100, all of them "
-                  "printable ASCII",
-                  reader.file().string(), name, object, text.size()));
+[[noreturn]] void refuse(const Hdf5Reader& reader, const std::string& why) {
+  throw FileError(fmt::format("{}: {}", reader.file().string(), why));
 }
 
+/// Steps are counted on from what a file says.
 std::int64_t count_attribute(const Hdf5Reader& reader, const std::string& object, const std::string& name) {
+  constexpr std::int64_t most = std::int64_t{1} << 53;
   const std::int64_t count = reader.int_attribute(object, name);
-  if (count >= 0) return count;
-  throw FileError(fmt::format("{}: attribute '{}' of '{}' is {}; expected 0 or more", reader.file().string(),
-                              name, object, count));
+  if (count < 0 || count > most) {
+    refuse(reader, fmt::format("attribute '{}' of '{}' is {}; expected 0 to 2^53", name, object, count));
+  }
+  return count;
 }
 
-/// What the JSON of the attribute `config` says. Throws ValueError.
+/// Control characters of a stranger's file must not reach a terminal.
+void check_printable(const char* what, const std::string& text) {
+  const auto printable = [](char c) { return c >= ' ' && c <= '~'; };
+  if (text.size() <= 100 && std::all_of(text.begin(), text.end(), printable)) return;
+  throw ValueError(fmt::format("the {} has {} bytes; expected at most 100, all of them printable ASCII", what,
+                               text.size()));
+}
+
+/// Fills what the JSON of the attribute `config` says. Throws ValueError.
 void read_config(const std::string& text, ModelFileInfo& info) {
   const Json config = parse_json(text);
+  info.config = text;
   info.model = model_options_from_json(object_member(config, "model").dump());
   if (config.contains("task")) {
-    const Json& task = object_member(config, "task");
-    if (text_member(task, "task") != info.task_name)
-      throw ValueError(
-          fmt::format("its task is {}, the attribute 'task' says '{}'", task["task"].dump(), info.task_name));
-    info.task_config = task.dump(-1, ' ', /*ensure_ascii=*/true);
+    info.task_config = object_member(config, "task").dump(-1, ' ', /*ensure_ascii=*/true);
   }
   if (config.contains("training")) {
     const Json& training = object_member(config, "training");
@@ -151,75 +151,84 @@ void read_config(const std::string& text, ModelFileInfo& info) {
   }
 }
 
+/// Throws ValueError for what no model file may say. A save asks too: it must not write what a load refuses.
+void check_info(const ModelFileInfo& info) {
+  check_printable("library version", info.library_version);
+  check_printable("task's name", info.task_name);
+  if (!info.permutation.empty() &&
+      (info.permutation.shape().rank() != 1 || !is_permutation(info.permutation))) {
+    throw ValueError(fmt::format("'task/permutation' of shape {} is not a permutation of 0 .. T - 1",
+                                 to_string(info.permutation.shape())));
+  }
+  // A task of a program's own is known to that program alone.
+  const std::vector<std::string> known = task_names();
+  if (info.task_config.empty() || std::find(known.begin(), known.end(), info.task_name) == known.end())
+    return;
+  const std::string named = text_member(parse_json(info.task_config), "task");
+  if (named != info.task_name) {
+    throw ValueError(
+        fmt::format("its task is \"{}\", the attribute 'task' says '{}'", named, info.task_name));
+  }
+  const auto task = make_task(
+      info.task_config,
+      {.batch = std::max<Index>(info.batch, 1), .seed = info.seed, .input_order = info.permutation});
+  // Drawn anew it could be another than the one the model was trained with.
+  if (!task->input_order().empty() && info.permutation.empty()) {
+    throw ValueError(
+        "there is no dataset 'task/permutation'; expected the order in which this model reads its input");
+  }
+}
+
 ModelFileInfo info_of(const Hdf5Reader& reader) {
   check_format(reader);
   ModelFileInfo info;
   info.format_version = reader.int_attribute("/", "format_version");
-  info.library_version = printable_attribute(reader, "/", "library_version");
-  info.task_name = printable_attribute(reader, "/", "task");
-  info.config = reader.string_attribute("/", "config");
-  if (reader.has("task/permutation")) {
-    info.permutation = reader.read<std::int32_t>("task/permutation");
-    if (info.permutation.shape().rank() != 1 || !is_permutation(info.permutation)) {
-      throw FileError(
-          fmt::format("{}: dataset 'task/permutation' of shape {} is not a permutation of 0 .. T - 1",
-                      reader.file().string(), to_string(info.permutation.shape())));
-    }
-  }
+  info.library_version = reader.string_attribute("/", "library_version");
+  info.task_name = reader.string_attribute("/", "task");
   try {
-    read_config(info.config, info);
-    // A task of a program's own is known to that program alone.
-    const std::vector<std::string> known = task_names();
-    if (!info.task_config.empty() && std::find(known.begin(), known.end(), info.task_name) != known.end()) {
-      const auto task = make_task(
-          info.task_config,
-          {.batch = std::max<Index>(info.batch, 1), .seed = info.seed, .input_order = info.permutation});
-      // Drawn anew it could be another than the one the model was trained with.
-      if (!task->input_order().empty() && info.permutation.empty()) {
-        throw FileError(
-            fmt::format("{}: there is no dataset 'task/permutation'; expected the order in which this "
-                        "model reads its input",
-                        reader.file().string()));
-      }
-    }
+    read_config(reader.string_attribute("/", "config"), info);
   } catch (const ValueError& error) {
-    throw FileError(fmt::format("{}: the attribute 'config' is not what orthornn writes: {}",
-                                reader.file().string(), error.what()));
+    refuse(reader, fmt::format("the attribute 'config' is not what orthornn writes: {}", error.what()));
   }
+  if (reader.has("task/permutation")) info.permutation = reader.read<std::int32_t>("task/permutation");
   if (reader.has("training")) {
+    if (info.task_config.empty() || info.batch == 0)
+      refuse(reader, "it has a group 'training', but its config names no task or no training");
     info.steps = count_attribute(reader, "training", "step");
+    if (reader.int_attribute("training", "seed") != static_cast<std::int64_t>(info.seed))
+      refuse(reader,
+             fmt::format("attribute 'seed' of 'training' is not {}, as the config has it", info.seed));
     if (reader.has_attribute("training", "best_metric")) {
       info.best = BestResult{reader.double_attribute("training", "best_metric"),
                              count_attribute(reader, "training", "best_step")};
     }
-    info.optimizer = printable_attribute(reader, "optimizer", "name");
-    if (reader.int_attribute("training", "seed") != static_cast<std::int64_t>(info.seed)) {
-      throw FileError(fmt::format("{}: attribute 'seed' of 'training' is not the seed {} of the config",
-                                  reader.file().string(), info.seed));
-    }
+    info.optimizer = reader.string_attribute("optimizer", "name");
+  }
+  try {
+    check_printable("optimizer's name", info.optimizer);
+    check_info(info);
+  } catch (const ValueError& error) {
+    refuse(reader, error.what());
   }
   return info;
 }
 
-/// The numbers of Q where CWY is to form it from fewer reflection vectors than a matrix has numbers.
-/// Everything else that a load allocates is a small multiple of what the file holds.
-void check_dense_forms(const Hdf5Reader& reader, const ModelOptions& options) {
-  constexpr std::uintmax_t always_allowed = std::uintmax_t{1} << 26;  // N = 8192: 256 MiB of floats
-  constexpr std::uintmax_t a_byte = 16;
-  std::uintmax_t numbers = 0;
-  for (const OrthogonalCell& cell : options.cells) {
-    const auto* cwy = std::get_if<Cwy>(&cell.transition);
+/// From few reflection vectors the dense form of CWY makes N x N numbers, more than a file of their size may
+/// ask for. Such a cell is computed in its factored form, which gives the same outputs up to rounding.
+/// Everything else that a load allocates is a small multiple of the parameters.
+ModelOptions with_bounded_forms(ModelOptions options) {
+  constexpr double always_allowed = 8192.0 * 8192.0;  // 256 MiB of floats
+  constexpr double for_each_parameter = 16;
+  double numbers = 0;
+  const double allowed =
+      always_allowed + for_each_parameter * static_cast<double>(parameter_layout<float>(options).count());
+  for (OrthogonalCell& cell : options.cells) {
+    auto* cwy = std::get_if<Cwy>(&cell.transition);
     if (cwy == nullptr || cwy->form != ReflectionForm::dense) continue;
-    const auto n = static_cast<std::uintmax_t>(cell.hidden_size);
-    std::uintmax_t square = 0;
-    if (__builtin_mul_overflow(n, n, &square) || __builtin_add_overflow(numbers, square, &numbers))
-      numbers = UINTMAX_MAX;
-    if (numbers <= always_allowed + a_byte * reader.file_size()) continue;
-    throw FileError(fmt::format(
-        "{}: its config asks for the dense form of hidden size {}, more than a file of {} bytes may "
-        "ask for; use the form 'factored'",
-        reader.file().string(), n, reader.file_size()));
+    numbers += static_cast<double>(cell.hidden_size) * static_cast<double>(cell.hidden_size);
+    if (numbers > allowed) cwy->form = ReflectionForm::factored;
   }
+  return options;
 }
 
 }  // namespace
@@ -239,10 +248,14 @@ void save_checkpoint(const std::filesystem::path& file, Trainer& trainer) {
   const Json config{{"model", parse_json(to_json(trainer.model().options()))},
                     {"task", parse_json(task.config())},
                     {"training", training}};
-  // An option that JSON cannot hold (an infinite clip) must not be noticed when the training is to go on.
+  // What could not be read again is refused now, not when the training is to go on.
   ModelFileInfo read_back;
+  read_back.library_version = version();
   read_back.task_name = task.name();
+  read_back.permutation.reserve(task.input_order().shape());
+  copy<std::int32_t>(task.input_order(), read_back.permutation);
   read_config(config.dump(), read_back);
+  check_info(read_back);
   Hdf5Writer writer;
   write_model(writer, trainer.model(), config, task.name());
 
@@ -273,8 +286,8 @@ std::unique_ptr<SequenceModel<float>> load_model(const std::filesystem::path& fi
   try {
     // Sizes are compared before memory of these sizes is taken.
     expect_parameters(reader, "parameters", parameter_layout<float>(found.model));
-    check_dense_forms(reader, found.model);
-    auto model = std::make_unique<SequenceModel<float>>(execution, found.model, Undrawn{});
+    auto model =
+        std::make_unique<SequenceModel<float>>(execution, with_bounded_forms(found.model), Undrawn{});
     fill_on_host(model->parameters().values().view(), [&](TensorView<float> values) {
       read_parameters(reader, "parameters", model->parameters(), values);
     });
@@ -303,8 +316,6 @@ void restore(const std::filesystem::path& file, Trainer& trainer) {
                                 first_difference(there.dump(), here.dump())));
   };
   require_equal("model", parse_json(to_json(info.model)), parse_json(to_json(trainer.model().options())));
-  if (info.task_config.empty())
-    throw FileError(fmt::format("{} holds a model without its task; it cannot be resumed", file.string()));
   require_equal("task", parse_json(info.task_config), parse_json(task.config()));
   require_equal("stream of data", {{"batch", info.batch}, {"seed", info.seed}},
                 {{"batch", task.batch_size()}, {"seed", task.seed()}});

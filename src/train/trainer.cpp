@@ -93,7 +93,8 @@ Trainer::Trainer(SequenceModel<float>& model, const Task& task, const TrainerOpt
       optimizer_(make_optimizer<float>(options.optimizer, model.parameters())),
       batch_(model.device()) {
   options.schedule.validate();
-  if (!(options.clip >= 0)) throw ValueError(fmt::format("clip is {}; expected 0 or more", options.clip));
+  if (!(options.clip >= 0 && std::isfinite(options.clip)))
+    throw ValueError(fmt::format("clip is {}; expected a number, 0 or more", options.clip));
   if constexpr (has_cuda_bodies) {
     const Device device = model.device();
     if (!device.is_cuda()) return;

@@ -28,7 +28,7 @@ CopyingOptions read_options(const std::string& config, const TaskSource& source)
 CopyingTask::CopyingTask(const CopyingOptions& options)
     : delay_(options.delay), batch_(options.batch), seed_(options.seed) {
   if (delay_ < 1) throw ValueError(fmt::format("task copying: the delay is {}, expected at least 1", delay_));
-  check_batch_size("copying", delay_, batch_);  // so that the sum in length() fits
+  check_batch_size("copying", delay_, batch_);  // first, as length() adds to the delay
   check_batch_size("copying", length(), batch_);
 }
 

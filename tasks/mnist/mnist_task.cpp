@@ -61,6 +61,7 @@ MnistTask::MnistTask(const MnistOptions& options)
       throw ValueError("task mnist: the input order is not a permutation of 0 .. T - 1");
     }
     length_ = options.input_order.size();
+    check_batch_size("mnist", length_, batch_);
     input_order_.reserve({length_});
     copy(options.input_order, input_order_.view());
   } else {
@@ -107,6 +108,7 @@ void MnistTask::load() const {
                     "it was trained with",
                     data_.string(), pixels, length_));
   }
+  check_batch_size("mnist", pixels, batch_);
   if (training.count() < batch_) {
     throw ValueError(fmt::format("task mnist: the batch is {}, but {} has only {} training images", batch_,
                                  data_.string(), training.count()));

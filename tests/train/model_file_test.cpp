@@ -32,7 +32,58 @@ ModelOptions unusual_model() {
           .loss = Loss::mean_squared_error};
 }
 
+/// A task of a program's own, with settings that orthornn does not know.
+class OwnTask final : public Task {
+ public:
+  std::string name() const override { return its_name; }
+  InputOptions input() const override { return copying_.input(); }
+  ReadoutOptions readout() const override { return copying_.readout(); }
+  Loss loss() const override { return copying_.loss(); }
+  TaskDefaults defaults() const override { return copying_.defaults(); }
+  Index batch_size() const override { return 3; }
+  std::uint64_t seed() const override { return 5; }
+  Index length() const override { return copying_.length(); }
+  double baseline_loss() const override { return 1; }
+  bool solved(const Evaluation&) const override { return false; }
+  void training_batch(std::uint64_t step, Batch& batch) const override {
+    copying_.training_batch(step, batch);
+  }
+  Index evaluation_batches() const override { return 1; }
+  void evaluation_batch(Index number, Batch& batch) const override {
+    copying_.evaluation_batch(number, batch);
+  }
+  std::optional<Score> score(ConstTensorView<float>, const Batch&) const override { return std::nullopt; }
+  std::string config() const override { return R"({"colour": "red"})"; }
+  ConstTensorView<std::int32_t> input_order() const override {
+    return {order.data(), Shape{static_cast<Index>(order.size())}};
+  }
+
+  std::string its_name = "own";
+  std::vector<std::int32_t> order;
+
+ private:
+  CopyingTask copying_{{.delay = 2, .batch = 3, .seed = 5}};
+};
+
 }  // namespace
+
+TEST_CASE("a model that was trained on a program's own task is loaded and resumed", "[train]") {
+  const TemporaryFolder folder;
+  const auto file = folder.path() / "model.h5";
+  OwnTask task;
+  task.order = {1, 0};
+  const ModelOptions options{task.input(), {OrthogonalCell{.hidden_size = 4}}, task.readout()};
+  SequenceModel<float> model(Device::cpu(), options);
+  Trainer trainer(model, task);
+  trainer.step();
+  save_checkpoint(file, trainer);
+  CHECK(read_model_info(file).task_config == R"({"colour":"red"})");
+  SequenceModel<float> other(Device::cpu(), options, Undrawn{});
+  Trainer resumed(other, task);
+  restore(file, resumed);
+  CHECK(equal(other.parameters().values(), model.parameters().values()));
+  CHECK(resumed.steps() == 1);
+}
 
 TEST_CASE("a model file gives back the model", "[train]") {
   const TemporaryFolder folder;
@@ -160,18 +211,22 @@ TEST_CASE("a checkpoint that could not be resumed is not written", "[train]") {
         save_checkpoint(file, trainer),
         contains("'optimizer/square_average/cell/reflection_vectors'") && contains("not finite"));
   }
-  SECTION("a clip that JSON cannot hold") {
-    Trainer unlimited(model, task, {.clip = std::numeric_limits<double>::infinity()});
-    CHECK_THROWS_WITH(save_checkpoint(file, unlimited), contains("'clip' is null; expected a number"));
+  SECTION("a task of a program's own whose order or name a load would refuse") {
+    OwnTask own;
+    Trainer own_trainer(model, own);
+    own.order = {0, 2};
+    CHECK_THROWS_WITH(save_checkpoint(file, own_trainer), contains("not a permutation"));
+    own.order = {1, 0};
+    own.its_name = "a name\n";
+    CHECK_THROWS_WITH(save_checkpoint(file, own_trainer), contains("printable"));
+    own.its_name = "adding";
+    CHECK_THROWS_WITH(save_checkpoint(file, own_trainer), contains("'task' is missing"));
   }
   CHECK((content(file) == sound));
 }
 
-TEST_CASE("a load draws nothing and compares sizes before it takes memory", "[train]") {
-  const TemporaryFolder folder;
-  const auto file = folder.path() / "model.h5";
+TEST_CASE("the layout of a model's parameters is known without memory for them", "[train]") {
   const SequenceModel<float> model(Device::cpu(), unusual_model(), 11);
-  save_model(file, model);
   const ParameterSet<float> layout = parameter_layout<float>(model.options());
   CHECK(layout.values().empty());
   REQUIRE(layout.list().size() == model.parameters().list().size());

@@ -8,9 +8,9 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cctype>
 #include <istream>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -141,16 +141,18 @@ class TomlLine {
 /// All entries in their order. Throws TomlError, also for a key that is there twice.
 inline std::vector<TomlEntry> read_flat_toml(std::istream& stream) {
   std::vector<TomlEntry> entries;
+  std::map<std::string, int> lines;  // of the keys
   std::string text;
   for (int number = 1; std::getline(stream, text); ++number) {
+    constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";
+    if (number == 1 && text.starts_with(byte_order_mark)) text.erase(0, byte_order_mark.size());
     TomlLine line(text, number);
     if (!line.has_content()) continue;
     TomlEntry entry = line.entry();
-    const auto twin =
-        std::find_if(entries.begin(), entries.end(), [&](const TomlEntry& e) { return e.key == entry.key; });
-    if (twin != entries.end()) {
+    const auto [twin, is_new] = lines.emplace(entry.key, number);
+    if (!is_new) {
       throw TomlError{number,
-                      fmt::format("'{}' is given a second time, after line {}", entry.key, twin->line)};
+                      fmt::format("'{}' is given a second time, after line {}", entry.key, twin->second)};
     }
     entries.push_back(std::move(entry));
   }

@@ -14,6 +14,7 @@
 #include <fstream>
 #include <new>
 #include <set>
+#include <sstream>
 #include <system_error>
 
 #include "commands/flat_toml.hpp"
@@ -42,17 +43,19 @@ std::string message_of(const CLI::ParseError& error, const CLI::App& program) {
 }
 
 std::vector<TomlEntry> read_entries(const std::string& file) {
-  constexpr std::uintmax_t largest = 1 << 20;
+  constexpr std::size_t largest = 1 << 20;
   std::error_code ignored;
-  if (!std::filesystem::exists(file, ignored))
+  if (!std::filesystem::exists(file, ignored) || std::filesystem::is_directory(file, ignored)) {
     throw UsageError(fmt::format("there is no configuration file '{}'", file));
-  check_regular(file);
-  if (const std::uintmax_t size = std::filesystem::file_size(file, ignored); size > largest) {
-    throw UsageError(
-        fmt::format("the configuration file '{}' has {} bytes; expected at most {}", file, size, largest));
   }
-  std::ifstream stream(file);
-  if (!stream) throw FileError(fmt::format("cannot read '{}': {}", file, std::strerror(errno)));
+  std::ifstream input(file, std::ios::binary);
+  if (!input) throw FileError(fmt::format("cannot read '{}': {}", file, std::strerror(errno)));
+  std::string text(largest + 1, '\0');
+  input.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(input.gcount()));
+  if (text.size() > largest)
+    throw UsageError(fmt::format("the configuration file '{}' has more than {} bytes", file, largest));
+  std::istringstream stream(text);
   try {
     return read_flat_toml(stream);
   } catch (const TomlError& error) {
@@ -217,11 +220,7 @@ void read_config(CLI::App& command, const std::string& file) {
     };
     const std::vector<CLI::Option*> options = command.get_options(
         [&](const CLI::Option* o) { return o->get_configurable() && o->get_single_name() == entry.key; });
-    if (options.empty() && entry.key == "out") {
-      note(fmt::format("{}, line {}: 'out' is ignored; only --out says where a run is kept", file,
-                       entry.line));
-      continue;
-    }
+    if (options.empty() && entry.key == "out") continue;  // run directories of earlier versions have it
     if (options.empty()) fail(fmt::format("there is no setting '{}'", entry.key));
     CLI::Option& option = *options.front();
     // The command line has the last word: on this setting, and on one that stands for it (--steps and

@@ -245,12 +245,16 @@ std::unique_ptr<Task> TrainSettings::complete(CLI::App& command) {
     if (given(own.option)) owned_given.push_back(&own);
   }
   const bool new_rate = given("--lr") && !given("--lr-orth");
-  if (!config.empty()) read_config(command, config);
+  if (!config.empty()) {
+    read_config(command, config);
+    if (!setting_in(config, "out").empty())
+      note(fmt::format("'out' in {} is ignored; only --out says where a run is kept", config));
+  }
   if (resume) {
     if (out.empty() && task.empty()) throw UsageError("--resume needs the run directory: --out DIR");
     if (out.empty()) out = fmt::format("runs/{}-{}", task, cell);
     const std::filesystem::path saved = std::filesystem::path(out) / "config.toml";
-    if (!std::filesystem::exists(saved)) {
+    if (!std::filesystem::is_regular_file(saved)) {
       throw FileError(fmt::format("there is no training to resume in '{}': no config.toml", out));
     }
     const std::string saved_task = setting_in(saved.string(), "task");

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "core/checked_json.hpp"
 #include "orthornn/core/error.hpp"
 #include "pages/comparison_table.hpp"
 #include "pages/html_page.hpp"
@@ -56,8 +57,8 @@ class ComparisonPage {
         "Everything a training step needs of the recurrence: prepare, forward over all steps, backward, "
         "gradient of the parameters. Batch {}, {} steps, {}, medians of {} samples after a warm-up; a star "
         "says that fewer were taken, as their {} seconds had gone.",
-        settings_.at("batch").get<Index>(), settings_.at("length").get<Index>(),
-        settings_.at("activation").get<std::string>(), settings_.at("samples").get<int>(),
+        integer_member(settings_, "batch"), integer_member(settings_, "length"),
+        settings_.at("activation").get<std::string>(), integer_member(settings_, "samples"),
         settings_.at("limit_seconds").get<double>()));
     if (has_method(training_steps_, "cudnn-tanh")) {
       page.paragraph(
@@ -108,7 +109,7 @@ class ComparisonPage {
                 .columns = {"processor", "device", "threads", "compiler", "precision", "orthornn"},
                 .naming_columns = 6,
                 .rows = {{machine.at("processor"), machine.at("device"),
-                          fmt::format("{}", machine.at("threads").get<int>()), machine.at("compiler"),
+                          fmt::format("{}", integer_member(machine, "threads")), machine.at("compiler"),
                           machine.at("precision"), comparison_.at("library_version")}}});
     if (!has_gpu()) return;
     const Json& gpu = machine.at("gpu");
@@ -117,8 +118,8 @@ class ComparisonPage {
                             "the driver's CUDA"},
                 .naming_columns = 7,
                 .rows = {{gpu.at("name"), gpu.at("compute_capability"),
-                          fmt::format("{}", gpu.at("multiprocessors").get<int>()),
-                          fmt::format("{} MHz", gpu.at("clock_mhz").get<int>()),
+                          fmt::format("{}", integer_member(gpu, "multiprocessors")),
+                          fmt::format("{} MHz", integer_member(gpu, "clock_mhz")),
                           fmt::format("{:.2f} GB", gpu.at("memory_bytes").get<double>() * 1e-9),
                           gpu.at("cuda"), gpu.at("driver_cuda")}}});
   }
@@ -318,8 +319,8 @@ class ComparisonPage {
                      .rows = {}};
     for (const Json& one : comparison_.at(stiefel)) {
       const bool forms_omega = one.at("method") == "t-cwy";
-      result.rows.push_back({one.at("name"), fmt::format("{}", one.at("n").get<Index>()),
-                             fmt::format("{}", one.at("m").get<Index>()), with_powers(one.at("flop_formula")),
+      result.rows.push_back({one.at("name"), fmt::format("{}", integer_member(one, "n")),
+                             fmt::format("{}", integer_member(one, "m")), with_powers(one.at("flop_formula")),
                              comparison_cell(comparison_, &one, "mflop"),
                              forms_omega ? comparison_cell(comparison_, &one, "forward_ms") : "",
                              comparison_cell(comparison_, &one, "total_ms")});
@@ -347,9 +348,9 @@ class ComparisonPage {
 std::string comparison_page(const Json& comparison) {
   try {
     if (comparison.at("format") != comparison_format) throw ValueError("its format is another");
-    if (comparison.at("format_version").get<int>() > comparison_format_version) {
+    if (integer_member(comparison, "format_version") > comparison_format_version) {
       throw ValueError(fmt::format("its format version {} is newer than this program, which reads {}",
-                                   comparison.at("format_version").get<int>(), comparison_format_version));
+                                   integer_member(comparison, "format_version"), comparison_format_version));
     }
     return ComparisonPage(comparison).str();
   } catch (const Json::exception& error) {

@@ -5,14 +5,22 @@
 #include <algorithm>
 
 #include "commands/reflection_count.hpp"
+#include "core/checked_json.hpp"
 #include "orthornn/core/error.hpp"
 #include "pages/number_text.hpp"
 
 namespace orthornn::program {
 
-using Json = nlohmann::ordered_json;
-
 namespace {
+
+/// Rows and columns are looked for one by one.
+const Json& bounded_list(const Json& settings, const char* key) {
+  constexpr std::size_t most = 100;
+  const Json& list = array_member(settings, key);
+  if (list.size() > most)
+    throw ValueError(fmt::format("'{}' has {} entries; expected at most {}", key, list.size(), most));
+  return list;
+}
 
 /// For each N the result of `method` with what `count` makes of N as its L.
 template <class Count>
@@ -33,7 +41,9 @@ std::vector<const Json*> results_of(const Json& results, const std::string& meth
 
 ComparisonTable comparison_table(const Json& comparison, const std::string& list) {
   ComparisonTable table;
-  comparison.at("settings").at("hidden").get_to(table.hidden);
+  const Json& settings = object_member(comparison, "settings");
+  for (const Json& size : bounded_list(settings, "hidden"))
+    table.hidden.push_back(whole_number("a size", size, 1));
   const Json& results = comparison.at(list);
   std::vector<std::string> methods;
   for (const Json& first : results) {
@@ -46,7 +56,7 @@ ComparisonTable comparison_table(const Json& comparison, const std::string& list
       table.rows.push_back(std::move(row));
       continue;
     }
-    for (const Json& text : comparison.at("settings").at("reflections")) {
+    for (const Json& text : bounded_list(settings, "reflections")) {
       const auto count = ReflectionCount::parse(text);
       if (!count) throw ValueError(fmt::format("'{}' is no number of reflections", text.get<std::string>()));
       row.reflections = text;
@@ -61,9 +71,9 @@ ComparisonTable comparison_table(const Json& comparison, const std::string& list
 
 std::string comparison_cell(const Json& comparison, const Json* result, const std::string& key) {
   if (result == nullptr || !result->contains(key)) return "";
-  const bool cut_short =
-      result->contains("total_samples_ms") && key != "mflop" &&
-      result->at("total_samples_ms").size() < comparison.at("settings").at("samples").get<std::size_t>();
+  const bool cut_short = result->contains("total_samples_ms") && key != "mflop" &&
+                         std::cmp_less(array_member(*result, "total_samples_ms").size(),
+                                       integer_member(object_member(comparison, "settings"), "samples"));
   return short_number(result->at(key)) + (cut_short ? "*" : "");
 }
 

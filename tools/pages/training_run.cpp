@@ -117,6 +117,7 @@ const MetricsRow* TrainingRun::best_evaluation() const {
 }
 
 void read_metrics(TrainingRun& run, const fs::path& file) {
+  check_regular(file);
   std::ifstream stream(file, std::ios::binary);
   if (!stream) throw FileError(fmt::format("cannot read '{}': {}", file.string(), std::strerror(errno)));
   std::string line;
@@ -163,6 +164,7 @@ TrainingRun read_training_run(const fs::path& folder) {
   TrainSettings settings;
   CLI::App command;
   settings.add_to(command);
+  check_regular(folder / "config.toml");
   read_config(command, (folder / "config.toml").string());
   if (settings.task.empty()) {
     throw FileError(fmt::format("'{}' names no task; give a run directory that orthornn train wrote",
@@ -183,7 +185,7 @@ TrainingRun read_training_run(const fs::path& folder) {
   if (const MetricsRow* last = run.last_evaluation())
     run.solved = task->solved({.loss = *last->evaluation_loss, .accuracy = last->accuracy});
   if (fs::exists(folder / "model.h5", status))
-    run.parameters = load_model(folder / "model.h5")->parameters().count();
+    run.parameters = parameter_layout<float>(read_model_info(folder / "model.h5").model).count();
   return run;
 }
 

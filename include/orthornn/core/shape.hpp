@@ -39,9 +39,6 @@ class Shape {
   int rank_ = 0;
 };
 
-/// a + b of sizes; throws ShapeError, naming `what`, when it does not fit in 63 bits.
-Index checked_sum(Index a, Index b, const char* what);
-
 /// "[3, 4]"
 std::string to_string(const Shape& shape);
 

@@ -68,16 +68,19 @@ class Hdf5Writer {
 };
 
 /// Reads an HDF5 file, which may come from a stranger. It accepts
-/// - hard links,
-/// - datasets of at most four dimensions whose numbers all lie in this file, compact, contiguous or in
-/// chunks,
-///   through no filter but Fletcher32,
-/// - integers of 8 to 64 bits, IEEE numbers of 32 and 64 bits,
-/// - attributes of one such number, or of text of a fixed length of at most 60,000 bytes.
-/// Everything else is refused before memory is taken for it, so that a read allocates at most eight times the
-/// file's length. Every error is a FileError of one sentence that names the file, the object, what was
-/// expected and found and, for HDF5's own failures, HDF5's reason. Damage is found when what is damaged is
-/// read.
+///
+///   links       hard ones alone
+///   datasets    of at most four dimensions, whose numbers all lie in this file, through no filter but
+///               Fletcher32: compact, contiguous, or in chunks (at most 16384, unless they have 4 KiB each)
+///   numbers     integers of 8 to 64 bits, IEEE numbers of 32 and 64 bits
+///   attributes  one such number, or text of a fixed length of at most 60,000 bytes
+///
+/// and refuses everything else before memory is taken for it: a read allocates a small multiple of the file's
+/// length at most. HDF5 1.10 crashes on metadata that are forged well enough, so a child process (fork) reads
+/// the whole file first, and a file that it does not survive is refused.
+///
+/// Every error is a FileError of one sentence that names the file, the object, what was expected and found
+/// and, for HDF5's own failures, HDF5's reason. Damage is found when what is damaged is read.
 class Hdf5Reader {
  public:
   /// Throws FileError: no such file, no permission, a folder, an empty file, not HDF5, truncated, damaged.
@@ -94,10 +97,10 @@ class Hdf5Reader {
   std::vector<std::string> names(const std::string& group) const;
   /// Shape of a dataset; FileError for more than four dimensions.
   Shape shape(const std::string& path) const;
-  /// True for integers, false for floating-point numbers.
+  /// True for integers, false for floating-point numbers; FileError for anything else.
   bool is_integer(const std::string& path) const;
-  /// Throws unless there is a dataset of this shape and of T's own type (float or int32), in either byte
-  /// order. Reads no number of it.
+  /// Throws unless there is a dataset of this shape and of T's own type (float), in either byte order. Reads
+  /// no number of it.
   template <class T>
   void expect(const std::string& path, const Shape& shape) const;
 
@@ -118,6 +121,8 @@ class Hdf5Reader {
 
  private:
   struct Impl;
+
+  void read_everything() const;
 
   std::unique_ptr<Impl> impl_;
 };

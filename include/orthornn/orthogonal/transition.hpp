@@ -93,7 +93,7 @@ class Transition {
   Index hidden_size() const { return hidden_size_; }
   const Execution& execution() const { return execution_; }
   Device device() const { return execution_.device; }
-  /// As `parameter_of` says.
+  /// Name, shape and kind of the parameters (`parameter_of`).
   const std::string& parameter_name() const { return parameter_.name; }
   const Shape& parameter_shape() const { return parameter_.shape; }
   ParameterKind parameter_kind() const { return parameter_.kind; }
@@ -157,7 +157,7 @@ class Transition {
   virtual double flops_of_prepare() const = 0;
 
  protected:
-  /// `parameter` [.., N].
+  /// The last dimension of the parameter's shape is N.
   Transition(const Parameter& parameter, const Execution& execution)
       : hidden_size_(parameter.shape[-1]),
         parameter_(parameter),

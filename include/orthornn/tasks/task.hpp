@@ -44,6 +44,7 @@ class Task {
  public:
   virtual ~Task() = default;
 
+  /// Printable ASCII, at most 100 bytes. "adding", "copying" and "mnist" are orthornn's own.
   virtual std::string name() const = 0;
   virtual InputOptions input() const = 0;
   virtual ReadoutOptions readout() const = 0;
@@ -74,9 +75,11 @@ class Task {
   /// nullopt where the task has no such notion. Throws ShapeError.
   virtual std::optional<Score> score(ConstTensorView<float> outputs, const Batch& batch) const = 0;
 
-  /// Everything `make_task` needs to rebuild this task, as JSON text without data, batch size or seed.
+  /// Everything `make_task` needs to rebuild this task, as the text of a JSON object without data, batch size
+  /// or seed.
   virtual std::string config() const = 0;
-  /// Order in which the model reads an input of T steps ([T], position -> original index); empty: as it is.
+  /// Order in which the model reads an input of T steps ([T], position -> original index), a permutation;
+  /// empty: as it is.
   virtual ConstTensorView<std::int32_t> input_order() const { return {}; }
 };
 

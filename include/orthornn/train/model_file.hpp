@@ -44,7 +44,8 @@ void save_checkpoint(const std::filesystem::path& file, Trainer& trainer);
 
 /// Throws FileError with its reason for a file that is missing, damaged, truncated, foreign or newer.
 ModelFileInfo read_model_info(const std::filesystem::path& file);
-/// The same errors; `info`, unless null, gets what `read_model_info` says of the same file.
+/// The same errors; `info`, unless null, gets what `read_model_info` says of the same file. Where the dense
+/// form of CWY would take far more memory than the file holds, the model has the factored form.
 std::unique_ptr<SequenceModel<float>> load_model(const std::filesystem::path& file,
                                                  const Execution& execution = {},
                                                  ModelFileInfo* info = nullptr);
