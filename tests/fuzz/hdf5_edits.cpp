@@ -603,6 +603,8 @@ class Edit {
 
   void replace_by_other_object() {
     const std::string path = object();
+    // HDF5 crashes when a type that could not be committed is closed.
+    if (path == "/" || H5Lexists(file_, path.c_str(), H5P_DEFAULT) <= 0) return;
     H5Ldelete(file_, path.c_str(), H5P_DEFAULT);
     if (program_.flag()) {
       attempt(H5Gcreate2(file_, path.c_str(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
