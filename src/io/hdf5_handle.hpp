@@ -68,9 +68,8 @@ class Hdf5Handle {
   hid_t id_ = H5I_INVALID_HID;
 };
 
-/// HDF5 (1.10 at least) loses a few bytes when an object header has a wrong checksum, and complains of them
-/// on standard error when the program exits ("infinite loop closing library"). What was wrong has been said
-/// by then.
+/// HDF5 (1.10 at least) loses a few bytes on some failures, and complains of them on standard error when the
+/// program exits ("infinite loop closing library"). What was wrong has been said by then.
 inline void stay_quiet_at_exit() {
   [[maybe_unused]] static const int once = std::atexit([] { H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr); });
 }
@@ -91,7 +90,7 @@ inline std::string hdf5_reason() {
     return 0;
   };
   H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, keep_first, &reason);
-  if (tells_of_damage(reason)) stay_quiet_at_exit();
+  stay_quiet_at_exit();
   return reason.empty() ? "no reason given" : reason;
 }
 

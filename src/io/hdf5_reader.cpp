@@ -169,6 +169,9 @@ struct Hdf5Reader::Impl {
   Shape shape(hid_t dataset, const std::string& what) const;
   void check_layout(hid_t dataset, const std::string& what) const;
   void check_size(hid_t dataset, const std::string& what) const;
+  void check_chunks(hid_t dataset, hid_t properties, const Shape& extent, const std::string& what) const;
+  template <class CheckStored>
+  void check_unfiltered_chunks(hid_t dataset, const CheckStored& check_stored, const std::string& what) const;
   void read(hid_t dataset, hid_t memory_type, void* to, const std::string& what) const;
   void check_checksum(hid_t dataset, hid_t type, hid_t memory_type, const void* numbers,
                       const std::string& what) const;
@@ -214,7 +217,8 @@ Hdf5Handle Hdf5Reader::Impl::open_dataset(const std::string& path, const std::st
   check_layout(dataset, what);
   const Hdf5Handle type = own(H5Dget_type(dataset), what);
   if (!is_plain_number(type)) {
-    fail(what, fmt::format("expected integers of 8 to 64 bits or IEEE numbers of 32 or 64, found {}",
+    fail(what, fmt::format("expected integers of 8 to 64 bits or IEEE numbers of 32 or 64, found {}; convert "
+                           "it before it is written",
                            type_name(type)));
   }
   check_size(dataset, what);
@@ -229,7 +233,8 @@ Hdf5Handle Hdf5Reader::Impl::open_attribute(hid_t owner, const std::string& name
   if (H5Tget_class(type) != kind || (kind != H5T_STRING && !is_plain_number(type)))
     fail(what, fmt::format("expected {}, found {}", class_name(kind), type_name(type)));
   if (kind == H5T_STRING && check(H5Tis_variable_str(type), what) > 0)
-    fail(what, "expected text of a fixed length, found text of variable length");
+    fail(what,
+         "expected text of a fixed length, found text of variable length (numpy.bytes_ has a fixed one)");
   if (kind == H5T_STRING && H5Tget_size(type) > detail::longest_text) {
     fail(what,
          fmt::format("expected text of at most {} bytes, found {}", detail::longest_text, H5Tget_size(type)));
@@ -296,13 +301,14 @@ void Hdf5Reader::Impl::check_layout(hid_t dataset, const std::string& what) cons
   }
 }
 
-// The file holds all the numbers that the extent claims, and no chunk is larger than the file: what a read
-// allocates is bounded by the file's length.
+// The file holds all the numbers that the extent claims: what a read allocates is bounded by the file's
+// length.
 void Hdf5Reader::Impl::check_size(hid_t dataset, const std::string& what) const {
   const Hdf5Handle type = own(H5Dget_type(dataset), what);
   const Shape extent = shape(dataset, what);
   const std::uintmax_t claimed = static_cast<std::uintmax_t>(extent.count()) * H5Tget_size(type);
   const std::uintmax_t stored = H5Dget_storage_size(dataset);
+  if (claimed > 0 && stored == 0) fail(what, "no number of it was ever written");
   if (claimed > stored || stored > file_size_) {
     fail(what,
          fmt::format("its shape {} of {} takes {} bytes, its storage {}, the file {}; expected all of it "
@@ -310,15 +316,67 @@ void Hdf5Reader::Impl::check_size(hid_t dataset, const std::string& what) const 
                      to_string(extent), type_name(type), claimed, stored, file_size_));
   }
   const Hdf5Handle properties = own(H5Dget_create_plist(dataset), what);
-  if (H5Pget_layout(properties) != H5D_CHUNKED) return;
+  if (H5Pget_layout(properties) == H5D_CHUNKED && claimed > 0)
+    check_chunks(dataset, properties, extent, what);
+}
+
+// Each chunk is stored whole: HDF5 1.10 reads beyond what it has of one that is shorter. All of them together
+// fit in the file, as check_size has found, so none is larger.
+void Hdf5Reader::Impl::check_chunks(hid_t dataset, hid_t properties, const Shape& extent,
+                                    const std::string& what) const {
   std::array<hsize_t, Shape::max_rank> sizes{};
   const int rank = check(H5Pget_chunk(properties, Shape::max_rank, sizes.data()), what);
-  std::uintmax_t chunk = H5Tget_size(type);
+  if (rank != extent.rank())
+    fail(what, fmt::format("its chunks have {} dimensions, its shape {}", rank, to_string(extent)));
+  const Hdf5Handle type = own(H5Dget_type(dataset), what);
+  std::uintmax_t bytes = H5Tget_size(type);
   for (int i = 0; i < rank; ++i) {
-    if (__builtin_mul_overflow(chunk, sizes[static_cast<std::size_t>(i)], &chunk)) chunk = UINTMAX_MAX;
+    if (__builtin_mul_overflow(bytes, sizes[static_cast<std::size_t>(i)], &bytes) || bytes == 0)
+      fail(what, "its chunks have no size that fits in 64 bits");
   }
-  if (chunk > std::max<std::uintmax_t>(stored, 1) && extent.count() > 0)
-    fail(what, fmt::format("its chunks of {} bytes are larger than its storage of {} bytes", chunk, stored));
+  const int filters = check(H5Pget_nfilters(properties), what);
+  bytes += 4 * static_cast<std::uintmax_t>(filters);  // Fletcher32's checksum of a chunk
+  const auto check_stored = [&](hsize_t stored) {
+    if (stored < bytes)
+      fail(what, fmt::format("a chunk of it has {} bytes in the file; expected {}", stored, bytes));
+  };
+  if (filters == 0) return check_unfiltered_chunks(dataset, check_stored, what);
+  std::array<hsize_t, Shape::max_rank> at{};
+  for (bool more = true; more;) {
+    hsize_t stored = 0;
+    check(H5Dget_chunk_storage_size(dataset, at.data(), &stored), what);
+    check_stored(stored);
+    more = false;
+    for (int i = rank - 1; i >= 0 && !more; --i) {
+      const auto k = static_cast<std::size_t>(i);
+      at[k] += sizes[k];
+      more = at[k] < static_cast<hsize_t>(extent[i]);
+      if (!more) at[k] = 0;
+    }
+  }
+}
+
+// H5Dget_chunk_storage_size takes the size of chunks without filters for granted; H5Dget_chunk_info looks,
+// but counts through all chunks at each call.
+template <class CheckStored>
+void Hdf5Reader::Impl::check_unfiltered_chunks(hid_t dataset, const CheckStored& check_stored,
+                                               const std::string& what) const {
+  constexpr hsize_t most = 16384;
+  const Hdf5Handle space = own(H5Dget_space(dataset), what);
+  hsize_t count = 0;
+  check(H5Dget_num_chunks(dataset, space, &count), what);
+  if (count > most)
+    fail(what,
+         fmt::format("it lies in {} chunks; expected at most {}: write it in larger ones, or contiguous",
+                     count, most));
+  for (hsize_t i = 0; i < count; ++i) {
+    std::array<hsize_t, Shape::max_rank> at{};
+    unsigned filter_mask = 0;
+    haddr_t address = 0;
+    hsize_t stored = 0;
+    check(H5Dget_chunk_info(dataset, space, i, at.data(), &filter_mask, &address, &stored), what);
+    check_stored(stored);
+  }
 }
 
 // The whole dataset, converted.
@@ -336,7 +394,7 @@ void Hdf5Reader::Impl::read(hid_t dataset, hid_t memory_type, void* to, const st
   }
   const herr_t status = H5Dread(dataset, memory_type, H5S_ALL, H5S_ALL, transfer, to);
   if (status < 0 && out_of_range) {
-    fail(what, fmt::format("it holds integers that do not fit in {} bits; read it as a wider type",
+    fail(what, fmt::format("it holds integers that do not fit in {} bits; expected smaller ones",
                            8 * H5Tget_size(memory_type)));
   }
   check(status, what);

@@ -170,10 +170,18 @@ ModelFileInfo info_of(const Hdf5Reader& reader) {
     read_config(info.config, info);
     // A task of a program's own is known to that program alone.
     const std::vector<std::string> known = task_names();
-    if (!info.task_config.empty() && std::find(known.begin(), known.end(), info.task_name) != known.end())
-      make_task(
+    if (!info.task_config.empty() && std::find(known.begin(), known.end(), info.task_name) != known.end()) {
+      const auto task = make_task(
           info.task_config,
           {.batch = std::max<Index>(info.batch, 1), .seed = info.seed, .input_order = info.permutation});
+      // Drawn anew it could be another than the one the model was trained with.
+      if (!task->input_order().empty() && info.permutation.empty()) {
+        throw FileError(
+            fmt::format("{}: there is no dataset 'task/permutation'; expected the order in which this "
+                        "model reads its input",
+                        reader.file().string()));
+      }
+    }
   } catch (const ValueError& error) {
     throw FileError(fmt::format("{}: the attribute 'config' is not what orthornn writes: {}",
                                 reader.file().string(), error.what()));
@@ -185,6 +193,10 @@ ModelFileInfo info_of(const Hdf5Reader& reader) {
                              count_attribute(reader, "training", "best_step")};
     }
     info.optimizer = printable_attribute(reader, "optimizer", "name");
+    if (reader.int_attribute("training", "seed") != static_cast<std::int64_t>(info.seed)) {
+      throw FileError(fmt::format("{}: attribute 'seed' of 'training' is not the seed {} of the config",
+                                  reader.file().string(), info.seed));
+    }
   }
   return info;
 }
@@ -291,6 +303,8 @@ void restore(const std::filesystem::path& file, Trainer& trainer) {
                                 first_difference(there.dump(), here.dump())));
   };
   require_equal("model", parse_json(to_json(info.model)), parse_json(to_json(trainer.model().options())));
+  if (info.task_config.empty())
+    throw FileError(fmt::format("{} holds a model without its task; it cannot be resumed", file.string()));
   require_equal("task", parse_json(info.task_config), parse_json(task.config()));
   require_equal("stream of data", {{"batch", info.batch}, {"seed", info.seed}},
                 {{"batch", task.batch_size()}, {"seed", task.seed()}});

@@ -47,8 +47,8 @@ int run_evaluation(const EvaluateSettings& settings) {
     return success;
   }
   if (settings.verbose) print_recurrences(cells, execution, task->length(), info.batch);
-  fmt::print("{} on held-out data of the task {}, after {} training steps:\n", settings.model, task->name(),
-             info.steps.value_or(0));
+  fmt::print("{} on held-out data of the task {}, after {} training steps:\n", printable(settings.model),
+             task->name(), info.steps.value_or(0));
   fmt::print("  {:20} {:.6g}; a guesser has {:.6g}\n", cross_entropy ? "cross-entropy" : "mean squared error",
              evaluation.loss, baseline);
   if (evaluation.accuracy) fmt::print("  {:20} {:.2f} %\n", "right", 100 * *evaluation.accuracy);

@@ -56,7 +56,7 @@ class TomlLine {
     if (quoted()) {
       entry.value = string();
     } else {
-      entry.value = take_while([](char c) { return c != '#' && c != ' ' && c != '\t'; });
+      entry.value = take_while([](char c) { return c != '#' && c != ' ' && c != '\t' && c != '\r'; });
       const bool boolean = entry.value == "true" || entry.value == "false";
       if (!boolean && !is_number(entry.value)) {
         fail(fmt::format("'{}' has the value '{}'; expected a number, true, false or \"text\"", entry.key,

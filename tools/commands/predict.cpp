@@ -49,7 +49,7 @@ int predict(const PredictSettings& settings) {
   for (std::size_t i = 0; state.size() > 1 && i < state.size(); ++i)
     writer.dataset(fmt::format("h_last{}", i), state[i]);
   writer.commit(settings.output);
-  fmt::print("{}: /logits {}, /h_last {}\n", settings.output, to_string(logits.shape()),
+  fmt::print("{}: /logits {}, /h_last {}\n", printable(settings.output), to_string(logits.shape()),
              to_string(state.back().shape()));
   return success;
 }

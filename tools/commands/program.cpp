@@ -44,8 +44,9 @@ std::string message_of(const CLI::ParseError& error, const CLI::App& program) {
 std::vector<TomlEntry> read_entries(const std::string& file) {
   constexpr std::uintmax_t largest = 1 << 20;
   std::error_code ignored;
-  if (!std::filesystem::is_regular_file(file, ignored))
+  if (!std::filesystem::exists(file, ignored))
     throw UsageError(fmt::format("there is no configuration file '{}'", file));
+  check_regular(file);
   if (const std::uintmax_t size = std::filesystem::file_size(file, ignored); size > largest) {
     throw UsageError(
         fmt::format("the configuration file '{}' has {} bytes; expected at most {}", file, size, largest));
@@ -65,13 +66,41 @@ std::string expected(const std::string& value, const std::string& description) {
 
 }  // namespace
 
+std::string printable(std::string_view text) {
+  const auto obeyed = [](char32_t c) {
+    return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0x200e || c == 0x200f ||
+           (c >= 0x2028 && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069);
+  };
+  std::string result;
+  for (std::size_t at = 0; at < text.size();) {
+    // Length and first bits of the character, by its first byte; 0 for a byte that starts none.
+    const auto first = static_cast<unsigned char>(text[at]);
+    const std::size_t length = first < 0x80    ? 1
+                               : first >= 0xf0 ? 4
+                               : first >= 0xe0 ? 3
+                               : first >= 0xc2 ? 2
+                                               : 0;
+    char32_t c = length == 1 ? first : first & (0x7fU >> length);
+    bool valid = length > 0 && first < 0xf5 && at + length <= text.size();
+    for (std::size_t i = 1; valid && i < length; ++i) {
+      const auto byte = static_cast<unsigned char>(text[at + i]);
+      valid = (byte & 0xc0) == 0x80;
+      c = c << 6 | (byte & 0x3f);
+    }
+    valid = valid && !(length == 3 && (c < 0x800 || (c >= 0xd800 && c < 0xe000))) &&
+            !(length == 4 && (c < 0x10000 || c > 0x10ffff));
+    result += valid && !obeyed(c) ? std::string(text.substr(at, length)) : " ";
+    at += valid ? length : 1;
+  }
+  return result;
+}
+
 void note(std::string message) {
   // A name out of a stranger's file may be long.
   constexpr std::size_t longest = 2000;
   if (message.size() > longest) message = message.substr(0, longest) + "...";
-  for (char& c : message) c = static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? ' ' : c;
   // Not fmt::print, which throws where standard error is full.
-  std::fputs(fmt::format("orthornn: {}\n", message).c_str(), stderr);
+  std::fputs(fmt::format("orthornn: {}\n", printable(message)).c_str(), stderr);
 }
 
 int fail(ExitCode code, std::string message) {
@@ -106,6 +135,12 @@ int run(int argc, char** argv, const std::vector<AddCommand>& commands) {
   } catch (const std::exception& error) {
     return fail(failure, error.what());
   }
+}
+
+void check_regular(const std::filesystem::path& file) {
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(file, ignored))
+    throw FileError(fmt::format("cannot read '{}': it is not a regular file", file.string()));
 }
 
 void check_place(const std::filesystem::path& file) {

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "orthornn/orthornn.hpp"
@@ -35,7 +36,10 @@ void add_report(CLI::App& program, Command& chosen);
 /// Parses, runs and turns every error into one line on stderr and an exit code.
 int run(int argc, char** argv, const std::vector<AddCommand>& commands);
 
-/// One line on standard error, whatever a file name in it may hold.
+/// The text with spaces for all that a terminal would obey or hide: control characters (C0, DEL, C1), line
+/// and paragraph separators, marks of the direction of writing, and bytes that are not UTF-8.
+std::string printable(std::string_view text);
+/// One line on standard error, `printable`.
 void note(std::string message);
 /// Notes what is wrong; returns `code`.
 int fail(ExitCode code, std::string message);
@@ -45,6 +49,9 @@ class UsageError : public Error {
  public:
   using Error::Error;
 };
+
+/// Throws FileError for a folder, a pipe or a device, which are read without end or not at all.
+void check_regular(const std::filesystem::path& file);
 
 /// Throws FileError where write_file_atomically would for lack of a folder or of the right to write: that is
 /// to be noticed before minutes of measuring.

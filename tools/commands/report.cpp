@@ -64,7 +64,7 @@ int report(const ReportSettings& settings) {
   write_file_atomically(out, comparison ? page_of_comparison(first) : page_of_runs(settings.sources, notes));
   // Now that all went well: an error is to be the only line on standard error.
   for (const std::string& text : notes) note(text);
-  fmt::print("page: {}\n", out.string());
+  fmt::print("page: {}\n", printable(out.string()));
   return success;
 }
 

@@ -72,6 +72,21 @@ class FolderLock {
   int descriptor_;
 };
 
+/// A run directory may come from a stranger: what is written into it must not go through a link to another
+/// file.
+void check_run_files(const std::filesystem::path& folder) {
+  for (const char* name : {"config.toml", "metrics.csv", "model.h5"}) {
+    std::error_code ignored;
+    const std::filesystem::path file = folder / name;
+    const std::filesystem::file_status status = std::filesystem::symlink_status(file, ignored);
+    if (!std::filesystem::exists(status) || std::filesystem::is_regular_file(status)) continue;
+    throw FileError(
+        fmt::format("'{}' is a link or no regular file; expected a regular file or none: replace it by "
+                    "what it names, or choose another --out",
+                    file.string()));
+  }
+}
+
 std::string describe(const Evaluation& evaluation, double baseline) {
   std::string text = fmt::format("held-out loss {:.4g}, a guesser has {:.4g}", evaluation.loss, baseline);
   if (evaluation.accuracy) text += fmt::format("; {:.2f} % right", 100 * *evaluation.accuracy);
@@ -119,6 +134,7 @@ int train(CLI::App& command, TrainSettings& settings) {
                     folder.string()));
   }
   task->load();
+  check_run_files(folder);
   const bool goes_on = settings.resume && std::filesystem::exists(model_file);
   const ModelOptions options = settings.model_options(*task);
   SequenceModel<float> model = goes_on ? SequenceModel<float>(execution, options, Undrawn{})
@@ -129,7 +145,7 @@ int train(CLI::App& command, TrainSettings& settings) {
   if (goes_on) {
     restore(model_file, trainer);
   } else if (settings.resume) {
-    fmt::print("'{}' has no model.h5 yet: starting anew with its settings\n", folder.string());
+    fmt::print("'{}' has no model.h5 yet: starting anew with its settings\n", printable(folder.string()));
   }
 
   std::error_code status;
@@ -193,7 +209,7 @@ int train(CLI::App& command, TrainSettings& settings) {
   solved = task->solved(*last_evaluation);
   fmt::print("{} after {} steps and {}: {}\n", solved ? "solved" : "trained", trainer.steps(),
              duration(metrics.seconds()), describe(*last_evaluation, baseline));
-  fmt::print("model: {}\n", model_file.string());
+  fmt::print("model: {}\n", printable(model_file.string()));
   if (settings.until_solved && !solved) {
     return fail(not_solved, fmt::format("not solved after {} steps; go on with --resume --steps {} --out {}",
                                         trainer.steps(), 2 * trainer.steps(), folder.string()));
