@@ -1,6 +1,6 @@
 // A checkpoint that a training is to go on from. What goes on is saved, and can be resumed again.
 
-#include "fuzz/sound_models.hpp"
+#include "fuzz/sound_files.hpp"
 #include "orthornn/train/model_file.hpp"
 #include "support/temporary_folder.hpp"
 

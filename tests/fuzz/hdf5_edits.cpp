@@ -91,34 +91,31 @@ class Edit {
       : sound_(sound), program_(program), outside_(outside), config_(sound.config) {}
 
   std::vector<std::uint8_t> run() {
-    {
-      const QuietHdf5 quiet;
-      const bool newest = program_.flag();
-      const Hdf5Handle file = open_image(sound_.image, newest ? H5F_LIBVER_V110 : H5F_LIBVER_EARLIEST);
-      file_ = file;
-      // Mostly few steps: after many of them a file is refused for the first of its faults.
-      for (std::size_t left = program_.one_of<std::size_t>({0, 1, 1, 1, 2, 3, 5, 20}); left > 0; --left) {
-        apply_step();
-      }
-      if (config_ != sound_.config) write_text("/", "config", json_text());
-      image_ = image_of(file);
+    const QuietHdf5 quiet;
+    const bool newest = program_.flag();
+    const Hdf5Handle file = open_image(sound_.image, newest ? H5F_LIBVER_V110 : H5F_LIBVER_EARLIEST);
+    file_ = file;
+    // Mostly few steps: after many of them a file is refused for the first of its faults.
+    for (std::size_t left = program_.one_of<std::size_t>({0, 1, 1, 1, 2, 3, 5, 20}); left > 0; --left) {
+      apply_step();
     }
-    for (const ByteEdit& edit : byte_edits_) apply(edit);
-    if (sealed_) seal_all();
+    if (config_ != sound_.config) write_text("/", "config", json_text(config_));
+    return image_of(file);
+  }
+
+  std::vector<std::uint8_t> run_and_damage() {
+    image_ = run();
+    const bool sealed = program_.flag();
+    while (!program_.ended()) damage_byte();
+    if (sealed) seal_all();
     return std::move(image_);
   }
 
  private:
-  struct ByteEdit {
-    std::uint8_t kind;
-    std::uint64_t place;
-    std::uint64_t value;
-  };
-
   void apply_step() {
-    const std::size_t step = program_.below(16);
+    const std::size_t step = program_.below(14);
     // What steps have put in the place of datasets is not read here: HDF5 may not come back from it.
-    const bool reads = step >= 11 && step <= 13;
+    const bool reads = step >= 11;
     if (reads && !structure_is_sound_) return;
     if (step >= 6 && step <= 10) structure_is_sound_ = false;
     switch (step) {
@@ -143,14 +140,8 @@ class Edit {
       case 11:
       case 12:
         return change_values();
-      case 13:
-        return set_number();
-      case 14:
-        sealed_ = program_.flag();
-        [[fallthrough]];
       default:
-        byte_edits_.push_back({program_.byte(), program_.number(4), program_.number(1)});
-        if ((byte_edits_.back().kind & 7) >= 6) byte_edits_.back().value = program_.size();
+        return set_number();
     }
   }
 
@@ -396,12 +387,14 @@ class Edit {
         return program_.one_of<std::string>({"orthornn-model", "rmsprop", "adam", "sgd", "copying", "mnist",
                                              "adding", "\xff\xfe", "", "{}", "[]", "null"});
       default:
-        return json_text();
+        return json_text(config_);
     }
   }
 
   /// Whatever bytes its texts have.
-  std::string json_text() const { return config_.dump(-1, ' ', false, Json::error_handler_t::replace); }
+  static std::string json_text(const Json& json) {
+    return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  }
 
   void write_text(const char* path, const char* name, const std::string& text) {
     const Hdf5Handle owner = attempt(H5Oopen(file_, path, H5P_DEFAULT));
@@ -478,7 +471,11 @@ class Edit {
                                              "mnist"});
       case 8: {
         Json deep = Json::array();
-        for (std::size_t depth = program_.number(2) % 500; depth > 0; --depth) deep = Json::array({deep});
+        for (std::size_t depth = program_.number(2) % 500; depth > 0; --depth) {
+          Json outer = Json::array();
+          outer.push_back(std::move(deep));
+          deep = std::move(outer);
+        }
         return deep;
       }
       case 9:
@@ -504,7 +501,8 @@ class Edit {
       case 0:
         if (at->is_array() && !at->empty()) {  // many of them: cells
           const Json one = at->front();
-          at->get_ref<Json::array_t&>().assign(program_.one_of<std::size_t>({0, 2, 3, 16, 1000, 20000}), one);
+          const std::size_t count = program_.one_of<std::size_t>({0, 2, 3, 16, 1000, 20000});
+          if (json_text(one).size() * count < (1U << 22)) at->get_ref<Json::array_t&>().assign(count, one);
         } else if (at->is_object()) {
           at->clear();
         } else {
@@ -605,11 +603,13 @@ class Edit {
 
   void replace_by_other_object() {
     const std::string path = object();
+    // HDF5 crashes when a type is closed that it could not commit, so here a simple one has to do.
+    if (path == "/" || H5Lexists(file_, path.c_str(), H5P_DEFAULT) <= 0) return;
     H5Ldelete(file_, path.c_str(), H5P_DEFAULT);
     if (program_.flag()) {
       attempt(H5Gcreate2(file_, path.c_str(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
     } else {
-      const Hdf5Handle committed = type();
+      const Hdf5Handle committed = attempt(H5Tcopy(program_.one_of({H5T_IEEE_F32LE, H5T_STD_I64LE})));
       H5Tcommit2(file_, path.c_str(), committed, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
     }
   }
@@ -665,27 +665,21 @@ class Edit {
     if (H5Tget_class(type) == H5T_FLOAT) H5Awrite(attribute, H5T_NATIVE_DOUBLE, &real);
   }
 
-  void apply(const ByteEdit& edit) {
+  void damage_byte() {
+    const std::size_t kind = program_.below(8);
+    const std::size_t place = program_.number(4) % std::max<std::size_t>(image_.size(), 1);
     if (image_.empty()) return;
-    std::uint8_t& place = image_[edit.place % image_.size()];
-    switch (edit.kind & 7) {
-      case 0:
-      case 1:
-      case 2:
-        place = static_cast<std::uint8_t>(place ^ (1U << (edit.value & 7)));
-        break;
-      case 3:
-      case 4:
-        place = static_cast<std::uint8_t>(edit.value);
-        break;
-      case 5:
-        if (edit.value < 16) image_.resize(edit.place % image_.size());
-        break;
-      default:
-        for (std::size_t i = 0; i < 8; ++i) {
-          const std::size_t at = edit.place % image_.size() + i;
-          if (at < image_.size()) image_[at] = static_cast<std::uint8_t>(edit.value >> 8 * i);
-        }
+    if (kind < 3) {
+      image_[place] = static_cast<std::uint8_t>(image_[place] ^ (1U << program_.below(8)));
+    } else if (kind < 5) {
+      image_[place] = program_.byte();
+    } else if (kind == 5 && program_.below(16) == 0) {
+      image_.resize(place);
+    } else {
+      const std::uint64_t value = program_.size();
+      const std::size_t width =
+          std::min<std::size_t>({std::size_t{1} << program_.below(4), 8, image_.size() - place});
+      std::memcpy(image_.data() + place, &value, width);
     }
   }
 
@@ -711,9 +705,7 @@ class Edit {
   const std::string& outside_;
   Json config_;
   hid_t file_ = H5I_INVALID_HID;
-  std::vector<ByteEdit> byte_edits_;
   bool structure_is_sound_ = true;
-  bool sealed_ = false;
   std::vector<std::uint8_t> image_;
 };
 
@@ -802,6 +794,11 @@ SoundFile in_oldest_format(const SoundFile& sound) {
 
 std::vector<std::uint8_t> edited(const SoundFile& file, EditProgram& program, const std::string& outside) {
   return Edit(file, program, outside).run();
+}
+
+std::vector<std::uint8_t> edited_and_damaged(const SoundFile& file, EditProgram& program,
+                                             const std::string& outside) {
+  return Edit(file, program, outside).run_and_damage();
 }
 
 std::vector<std::uint8_t> unedited(const SoundFile& file, const std::string& outside) {

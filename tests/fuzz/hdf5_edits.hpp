@@ -48,6 +48,9 @@ class OutsideFile {
 /// Applies the steps of the program to the file, and returns its bytes. `outside` is the path of an
 /// OutsideFile.
 std::vector<std::uint8_t> edited(const SoundFile& file, EditProgram& program, const std::string& outside);
+/// The same, and then changes bytes, perhaps with HDF5's checksums of its metadata set right again.
+std::vector<std::uint8_t> edited_and_damaged(const SoundFile& file, EditProgram& program,
+                                             const std::string& outside);
 /// The same without any step: has to be as good as the file.
 std::vector<std::uint8_t> unedited(const SoundFile& file, const std::string& outside);
 

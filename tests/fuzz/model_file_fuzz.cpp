@@ -4,7 +4,7 @@
 
 #include "commands/predict_input.hpp"
 #include "commands/program.hpp"
-#include "fuzz/sound_models.hpp"
+#include "fuzz/sound_files.hpp"
 
 using namespace orthornn;
 using namespace orthornn::fuzz;
@@ -77,12 +77,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   static_cast<void>(sound);
 
   EditProgram edits({data, size});
-  const std::size_t number = edits.below(files.size() + 1);
-  if (number == files.size()) {
-    file.write(edits.rest());
-  } else {
-    file.write(edited(files[number], edits, outside.path()));
-  }
+  file.write(edited(edits.element_of(files), edits, outside.path()));
   accepted(file.path(), inspect);
   accepted(file.path(), inspect_json);
   use(file.path(), inputs);

@@ -3,31 +3,13 @@
 #include <algorithm>
 
 #include "commands/predict_input.hpp"
-#include "fuzz/hdf5_edits.hpp"
+#include "fuzz/sound_files.hpp"
 #include "orthornn/orthornn.hpp"
 
 using namespace orthornn;
 using namespace orthornn::fuzz;
 
 namespace {
-
-std::vector<SoundFile> input_files() {
-  std::vector<SoundFile> files;
-  for (const bool symbols : {false, true}) {
-    Hdf5Writer writer;
-    if (symbols) {
-      writer.dataset("x", Tensor<std::int32_t>({5, 2}));
-    } else {
-      writer.dataset("x", Tensor<float>({5, 2, 1}));
-    }
-    Tensor<std::int32_t> lengths({2});
-    lengths(0) = 5;
-    writer.dataset("lengths", lengths);
-    files.push_back(written(writer));
-    files.push_back(in_oldest_format(files.back()));
-  }
-  return files;
-}
 
 /// A model, and the order in which it reads its steps.
 struct Reader {
@@ -78,12 +60,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
 
   EditProgram edits({data, size});
   Reader& reader = *edits.one_of({&plain, &ordered, &one_hot, &embedding});
-  const std::size_t number = edits.below(files.size() + 1);
-  if (number == files.size()) {
-    file.write(edits.rest());
-  } else {
-    file.write(edited(files[number], edits, outside.path()));
-  }
+  file.write(edited(edits.element_of(files), edits, outside.path()));
   use(file.path(), reader);
   require_hdf5_closed();
   return 0;

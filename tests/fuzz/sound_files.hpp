@@ -1,5 +1,6 @@
 #pragma once
-// Small models as `orthornn train` and `save_model` write them, for the targets that damage them.
+// Small models as `orthornn train` and `save_model` write them, and inputs of predict, for the targets that
+// edit them.
 
 #include <memory>
 #include <vector>
@@ -22,5 +23,7 @@ struct SmallTraining {
 std::vector<SmallTraining> small_trainings();
 /// Of those trainings, and a model with embedding and stacked cells; each also in the oldest format.
 std::vector<SoundFile> model_files();
+/// Inputs of predict, floats [5, 2, 1] and then symbols [5, 2], with lengths; each also in the oldest format.
+std::vector<SoundFile> input_files();
 
 }  // namespace orthornn::fuzz

@@ -1,4 +1,4 @@
-#include "fuzz/sound_models.hpp"
+#include "fuzz/sound_files.hpp"
 
 #include <fstream>
 #include <iterator>
@@ -70,6 +70,24 @@ std::vector<SoundFile> model_files() {
   files.push_back(saved([&](const auto& path) { save_model(path, stack); }));
   const std::size_t count = files.size();
   for (std::size_t i = 0; i < count; ++i) files.push_back(in_oldest_format(files[i]));
+  return files;
+}
+
+std::vector<SoundFile> input_files() {
+  std::vector<SoundFile> files;
+  for (const bool symbols : {false, true}) {
+    Hdf5Writer writer;
+    if (symbols) {
+      writer.dataset("x", Tensor<std::int32_t>({5, 2}));
+    } else {
+      writer.dataset("x", Tensor<float>({5, 2, 1}));
+    }
+    Tensor<std::int32_t> lengths({2});
+    lengths(0) = 5;
+    writer.dataset("lengths", lengths);
+    files.push_back(written(writer));
+    files.push_back(in_oldest_format(files.back()));
+  }
   return files;
 }
 
