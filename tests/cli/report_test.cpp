@@ -140,6 +140,26 @@ TEST_CASE("report draws around numbers that no plot has room for", "[cli][report
   CHECK(lines_named(content(out), "run") == 10);
 }
 
+TEST_CASE("report shows a time that is longer than hours can say", "[cli][report]") {
+  if (gnuplot_is_missing()) return;
+  const TemporaryFolder folder;
+  const fs::path run_folder = train(folder / "run"), out = folder / "page.html";
+  std::ofstream(run_folder / "metrics.csv", std::ios::app) << "7,1e308,1,1,0.001,1e-7,1,0,1\n";
+  check_success(run(report({run_folder}, out)));
+  CHECK_THAT(table_row(content(out), "run"), contains("<td>1e+308 s</td>"));
+}
+
+TEST_CASE("report leaves out rows of a negative time", "[cli][report]") {
+  if (gnuplot_is_missing()) return;
+  const TemporaryFolder folder;
+  const fs::path run_folder = train(folder / "run"), out = folder / "page.html";
+  std::ofstream(run_folder / "metrics.csv", std::ios::app) << "7,-1e308,1,1,0.001,1e-7,1,0,1\n";
+  const ProgramResult result = run(report({run_folder}, out));
+  CHECK(result.exit_code == 0);
+  CHECK_THAT(result.errors, contains("1 row of metrics.csv left out, line 8: '-1e308' is no time"));
+  CHECK_THAT(table_row(content(out), "run"), contains(">6 of 6</td>"));
+}
+
 TEST_CASE("report makes pages of UTF-8 for folders of any name", "[cli][report]") {
   if (gnuplot_is_missing()) return;
   const TemporaryFolder folder;

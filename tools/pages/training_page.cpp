@@ -110,6 +110,8 @@ std::string evaluation_text(const MetricsRow* row) {
 }
 
 std::string time_text(double seconds) {
+  // A file may claim more seconds than hours can be counted of.
+  if (seconds > 1e15) return fmt::format("{:.3g} s", seconds);
   return seconds < 60 ? fmt::format("{:.1f} s", seconds) : duration(seconds);
 }
 

@@ -78,7 +78,7 @@ class MetricsColumns {
     const std::optional<std::int64_t> step = number<std::int64_t>(cells[step_]);
     if (!step) throw refusal(step_, "whole number");
     const std::optional<double> seconds = possible(seconds_);
-    if (!seconds) throw refusal(seconds_, "time");
+    if (!seconds || *seconds < 0) throw refusal(seconds_, "time");
     return {.step = *step,
             .seconds = *seconds,
             .loss = possible(loss_),
