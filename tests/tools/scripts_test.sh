@@ -201,7 +201,7 @@ forget_calls
 run CAPABILITY=9.0 "$project/tools/test"
 exits 0
 ends_with "3 passed, 0 failed, 5 skipped"
-says "compute-sanitizer is not installed"
+says "compute-sanitizer is not on the PATH"
 called '^cmake --preset release .*-DORTHORNN_CUDA=AUTO -DCMAKE_CUDA_ARCHITECTURES=90$'
 
 subject="test with a GPU and compute-sanitizer, which finds something"
