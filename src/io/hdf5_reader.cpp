@@ -132,6 +132,19 @@ std::string without_padding(std::string text, H5T_str_t padding) {
   return text.substr(0, text.find_last_not_of(filler) + 1);
 }
 
+// Bytes that no other object of the file has: its address.
+std::string identity(hid_t object) {
+#if H5_VERSION_GE(1, 12, 0)
+  H5O_info2_t info{};
+  check(H5Oget_info3(object, &info, H5O_INFO_BASIC), "tell the objects of a file apart");
+  return std::string(reinterpret_cast<const char*>(&info.token), sizeof info.token);
+#else
+  H5O_info_t info{};
+  check(H5Oget_info2(object, &info, H5O_INFO_BASIC), "tell the objects of a file apart");
+  return std::string(reinterpret_cast<const char*>(&info.addr), sizeof info.addr);
+#endif
+}
+
 std::vector<std::string> components(const std::string& path) {
   std::vector<std::string> names;
   std::size_t begin = 0;
@@ -480,30 +493,35 @@ Hdf5Reader::Hdf5Reader(const std::filesystem::path& file) : impl_(std::make_uniq
 // All that a reader of this file can come to ask for, in the child process. What is refused here is refused
 // again when it is asked for.
 void Hdf5Reader::read_everything() const {
-  constexpr int most_objects = 100000;  // links in a circle have no end
+  std::set<std::string> seen;  // links may go in circles
   std::vector<std::string> paths = {"/"};
-  for (int count = 0; !paths.empty() && count < most_objects; ++count) {
+  const auto attempt = [](const auto& read) {
+    try {
+      read();
+    } catch (const Error&) {
+    }
+  };
+  const auto read_object = [&](const std::string& path) {
+    const Hdf5Handle object = impl_->open_object(path, H5I_BADID, impl_->task("object", path));
+    if (!seen.insert(identity(object)).second) return;
+    for (const std::string& name : impl_->attribute_names(path)) {
+      attempt([&] { string_attribute(path, name); });
+      attempt([&] { int_attribute(path, name); });
+      attempt([&] { double_attribute(path, name); });
+    }
+    if (H5Iget_type(object) == H5I_DATASET) {
+      // Of larger ones, which may have nothing to do with what is asked for, the indices alone.
+      constexpr Index largest = Index{1} << 24;
+      if (shape(path).count() > largest) return;
+      is_integer(path) ? read<std::int64_t>(path).size() : read<double>(path).size();
+    } else {
+      for (const std::string& name : names(path)) paths.push_back(path + "/" + name);
+    }
+  };
+  while (!paths.empty()) {
     const std::string path = std::move(paths.back());
     paths.pop_back();
-    const auto attempt = [](const auto& read) {
-      try {
-        read();
-      } catch (const Error&) {
-      }
-    };
-    attempt([&] {
-      for (const std::string& name : impl_->attribute_names(path)) {
-        attempt([&] { string_attribute(path, name); });
-        attempt([&] { int_attribute(path, name); });
-        attempt([&] { double_attribute(path, name); });
-      }
-    });
-    attempt([&] { is_integer(path) ? read<std::int64_t>(path).size() : read<double>(path).size(); });
-    attempt([&] {
-      constexpr std::size_t deepest = 200;  // bytes of a path; ours have a third of it
-      if (path.size() > deepest) return;
-      for (const std::string& name : names(path)) paths.push_back(path + "/" + name);
-    });
+    attempt([&] { read_object(path); });
   }
 }
 

@@ -177,10 +177,19 @@ called '^ctest --test-dir build/asan .* -LE ^slow\$'
 says "0 min  0 s  sanitizers, fast tests: 1 passed, 0 failed, 1 skipped"
 
 subject=".ci/run"
+printf '#!/bin/bash\necho "fuzz $*" >>"$SCRATCH/calls"; [[ ! -e $SCRATCH/found ]]\n' >"$project/tools/fuzz"
+chmod +x "$project/tools/fuzz"
 forget_calls
 run "$project/.ci/run"
 exits 0
+called '^fuzz --seconds 5$'
 called '^ctest --test-dir build/asan'
+
+subject=".ci/run, fuzzing finds something"
+touch "$scratch/found"
+run "$project/.ci/run"
+exits 1
+rm "$project/tools/fuzz" "$scratch/found"
 
 subject="test --fast"
 forget_calls
@@ -225,35 +234,7 @@ ends_with "4 passed, 0 failed, 2 skipped"
 called '^cmake --build --preset kernels --target orthornn_cuda$'
 rm "$bin/nvcc"
 
-subject="test with fuzz targets, but no clang"
-printf '#!/bin/bash\necho "fuzz $*" >>"$SCRATCH/calls"; [[ ! -e $SCRATCH/found ]]\n' >"$project/tools/fuzz"
-chmod +x "$project/tools/fuzz"
-forget_calls
-run "$project/tools/test"
-exits 0
-complains "until clang libclang-rt-dev libomp-dev is installed"
-ends_with "3 passed, 0 failed, 3 skipped"
-
-subject="test with fuzz targets"
 impostor clang++ <<<'exit 0'
-run "$project/tools/test"
-exits 0
-called '^fuzz --seconds 5$'
-ends_with "4 passed, 0 failed, 2 skipped"
-
-subject="test, fuzzing finds something"
-touch "$scratch/found"
-run "$project/tools/test"
-exits 1
-ends_with "3 passed, 1 failed, 2 skipped"
-
-subject="test --fast with fuzz targets"
-forget_calls
-run "$project/tools/test" --fast
-exits 0
-not_called '^fuzz'
-rm "$project/tools/fuzz" "$scratch/found"
-
 cp "$root/tools/fuzz" "$project/tools"
 mkdir -p "$project/tests/fuzz" "$project/build/fuzz"
 touch "$project/tests/fuzz/"{apple,pear}_fuzz.cpp

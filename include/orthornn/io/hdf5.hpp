@@ -76,8 +76,8 @@ class Hdf5Writer {
 ///   attributes  one such number, or text of a fixed length of at most 60,000 bytes
 ///
 /// and refuses everything else before memory is taken for it: a read allocates a small multiple of the file's
-/// length at most. HDF5 1.10 crashes on metadata that are forged well enough, so a child process (fork) reads
-/// the whole file first, and a file that it does not survive is refused.
+/// length at most. HDF5 1.10 crashes on metadata that are forged well enough, so a child process (fork) goes
+/// through the whole file first, and a file that it does not survive is refused.
 ///
 /// Every error is a FileError of one sentence that names the file, the object, what was expected and found
 /// and, for HDF5's own failures, HDF5's reason. Damage is found when what is damaged is read.
