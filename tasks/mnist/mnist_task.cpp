@@ -14,6 +14,7 @@
 #include "tasks/batch_size.hpp"
 #include "tasks/count_correct.hpp"
 #include "tasks/mnist/idx_file.hpp"
+#include "tasks/mnist/numpy_permutation.hpp"
 #include "tasks/task_config.hpp"
 
 namespace orthornn {
@@ -65,7 +66,7 @@ MnistTask::MnistTask(const MnistOptions& options)
     input_order_.reserve({length_});
     copy(options.input_order, input_order_.view());
   } else {
-    input_order_ = random_permutation(length_, RandomStream(permutation_seed_, RandomPurpose::permutation));
+    input_order_ = numpy_permutation(length_, permutation_seed_);
   }
 }
 
@@ -114,7 +115,7 @@ void MnistTask::load() const {
                                  data_.string(), training.count()));
   }
   if (permuted_ && pixels != length_) {
-    input_order_ = random_permutation(pixels, RandomStream(permutation_seed_, RandomPurpose::permutation));
+    input_order_ = numpy_permutation(pixels, permutation_seed_);
   }
   length_ = pixels;
   training_ = std::move(training);

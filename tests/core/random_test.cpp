@@ -53,9 +53,8 @@ TEST_CASE("Random streams differ by seed, purpose and index, and by nothing else
   std::set<Words> starts;
   int streams = 0;
   for (const std::uint64_t seed : {std::uint64_t{0}, std::uint64_t{1}, far}) {
-    for (const auto purpose :
-         {RandomPurpose::initialization, RandomPurpose::training, RandomPurpose::evaluation,
-          RandomPurpose::permutation, RandomPurpose::shuffle}) {
+    for (const auto purpose : {RandomPurpose::initialization, RandomPurpose::training,
+                               RandomPurpose::evaluation, RandomPurpose::shuffle}) {
       for (const std::uint64_t index : {std::uint64_t{0}, std::uint64_t{1}, far}) {
         const Words words = first_words(RandomStream(seed, purpose, index));
         CHECK(words == first_words(RandomStream(seed, purpose, index)));
@@ -150,7 +149,7 @@ TEST_CASE("Random integers are evenly spread below their bound", "[random]") {
 
 TEST_CASE("A random permutation is one, and every order is as likely", "[random]") {
   for (const Index count : {0, 1, 2, 784}) {
-    const Tensor<std::int32_t> order = random_permutation(count, RandomStream(5, RandomPurpose::permutation));
+    const Tensor<std::int32_t> order = random_permutation(count, RandomStream(5, RandomPurpose::shuffle));
     std::vector<std::int32_t> sorted(order.begin(), order.end());
     std::ranges::sort(sorted);
     std::vector<std::int32_t> expected(static_cast<std::size_t>(count));

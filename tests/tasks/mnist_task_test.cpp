@@ -211,7 +211,7 @@ TEST_CASE("The permutation is drawn from its own seed, or taken from a model", "
   CHECK_THAT(message({0, 0}), contains("not a permutation"));
   CHECK_THAT(message({0, 2}), contains("not a permutation"));
   CHECK_THAT(message({0, -1}), contains("not a permutation"));
-  Tensor<std::int32_t> longer = random_permutation(7, RandomStream(1, RandomPurpose::permutation));
+  Tensor<std::int32_t> longer = random_permutation(7, RandomStream(1, RandomPurpose::shuffle));
   const MnistTask foreign({.data = folder.path(), .permuted = true, .input_order = longer, .batch = 4});
   CHECK_THAT(error_message<FileError>([&] { foreign.load(); }), contains("images have 6 pixels"));
 }
@@ -235,7 +235,7 @@ TEST_CASE("An MNIST task comes back from its config, and needs no data until a b
 
   const auto sequential = make_task(R"({"task": "mnist"})", {});
   CHECK(sequential->input_order().empty());
-  const Tensor<std::int32_t> order = random_permutation(784, RandomStream(1, RandomPurpose::permutation));
+  const Tensor<std::int32_t> order = random_permutation(784, RandomStream(1, RandomPurpose::shuffle));
   CHECK_THROWS_AS(make_task(R"({"task": "mnist"})", {.input_order = order}), ValueError);
   CHECK_THAT(error_message<ValueError>([] { make_task(R"({"task": "mnist", "permuted": 1})", {}); }),
              contains("true or false"));

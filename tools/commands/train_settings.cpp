@@ -94,7 +94,9 @@ void TrainSettings::add_workload_to(CLI::App& command) {
       ->group(g)
       ->check(CLI::Range(Index{2}, Index{1} << 40));
   command.add_flag("--permuted", permuted, "mnist: read the pixels in one fixed random order")->group(g);
-  command.add_option("--permutation-seed", permutation_seed, "mnist: decides that order")
+  command
+      .add_option("--permutation-seed", permutation_seed,
+                  "mnist: that order is NumPy's RandomState(SEED).permutation(784)")
       ->group(g)
       ->check(seed_number());
   command.add_option("--data", data, "mnist: folder with the four IDX files")->group(g);

@@ -16,8 +16,7 @@ enum class RandomPurpose : std::uint32_t {
   initialization = 1,
   training = 2,
   evaluation = 3,
-  permutation = 4,
-  shuffle = 5
+  shuffle = 5  // 4 was a purpose once
 };
 
 /// Draws from the stream (seed, purpose, index): nothing else decides what comes out. `index` is a step, an

@@ -9,7 +9,7 @@ struct MnistOptions {
   std::filesystem::path data = {};
   /// Read the pixels in one fixed random order instead of row by row.
   bool permuted = false;
-  /// Decides that order, unless `input_order` gives it.
+  /// Decides that order, unless `input_order` gives it: 0 to 2^32 - 1, as NumPy's RandomState has it.
   std::uint64_t permutation_seed = 92916;
   /// The order itself, [T]; copied. For a permuted task that goes with a model trained before.
   ConstTensorView<std::int32_t> input_order = {};
@@ -22,7 +22,7 @@ struct MnistOptions {
 /// Pixel-by-pixel MNIST (Le, Jaitly and Hinton, "A simple way to initialize recurrent networks of rectified
 /// linear units", 2015): a handwritten digit as a sequence of pixels, [784, B, 1] in 0 .. 1, to be named
 /// after the last one. The permutation seed is the one of expRNN's experiments (Lezcano and Martinez-Rubio,
-/// ICML 2019); the permutation is our own, from RandomPurpose::permutation.
+/// ICML 2019); the permutation of a seed is numpy.random.RandomState(seed).permutation(T), as theirs.
 ///
 /// Files are read when they are first needed. T is taken from them; `length()` and a drawn `input_order()`
 /// are those of 784 pixels until then, and views of the order end where another size is read. Training data
