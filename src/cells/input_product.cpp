@@ -98,32 +98,38 @@ void InputProduct<T>::sum_gradients(const SequenceInput<T>& input, ConstTensorVi
   }
   const MatrixView<const T> g = columns_of(g_view);
   const MatrixView<const T> h = columns_of(h_view);
+  const bool has_modrelu = !gradients.modrelu_bias.empty();
   if (symbols) d_columns_.reserve({input_size_, hidden_size_});
-  // One pass over G for all sums over its columns; threads share the rows, so every sum keeps its order.
+  sums_.reserve({2, hidden_size_});
+  // One pass over G for all sums over its columns; threads share the rows, so every sum keeps its order. In
+  // double: T * B terms in one float lose 1.6 per cent of two million equal gradients.
   parallel_for(g.rows, 16, [&](Index first, Index last) {
     const Index count = last - first;
-    T* bias = gradients.bias.data() + first;
-    std::fill(bias, bias + count, T{0});
-    T* modrelu = gradients.modrelu_bias.empty() ? nullptr : gradients.modrelu_bias.data() + first;
-    if (modrelu) std::fill(modrelu, modrelu + count, T{0});
+    double* bias = &sums_(0, first);
+    double* modrelu = &sums_(1, first);
+    std::fill(bias, bias + count, 0.0);
+    std::fill(modrelu, modrelu + count, 0.0);
     for (Index k = 0; symbols && k < input_size_; ++k) {
-      std::fill(&d_columns_(k, first), &d_columns_(k, first) + count, T{0});
+      std::fill(&d_columns_(k, first), &d_columns_(k, first) + count, 0.0);
     }
     for (Index j = 0; j < g.cols; ++j) {
       const T* gradient = g.column(j) + first;
       for (Index i = 0; i < count; ++i) bias[i] += gradient[i];
-      if (modrelu) {
+      if (has_modrelu) {
         const T* state = h.column(j) + first;
         for (Index i = 0; i < count; ++i) modrelu[i] += std::copysign(gradient[i], gradient[i] * state[i]);
       }
       if (symbols) {
-        T* column = &d_columns_(input.symbols.data()[j], first);
+        double* column = &d_columns_(input.symbols.data()[j], first);
         for (Index i = 0; i < count; ++i) column[i] += gradient[i];
       }
     }
   });
-  for (Index n = 0; symbols && n < hidden_size_; ++n) {
-    for (Index k = 0; k < input_size_; ++k) gradients.weights(n, k) = d_columns_(k, n);
+  for (Index n = 0; n < hidden_size_; ++n) {
+    gradients.bias(n) = static_cast<T>(sums_(0, n));
+    if (has_modrelu) gradients.modrelu_bias(n) = static_cast<T>(sums_(1, n));
+    for (Index k = 0; symbols && k < input_size_; ++k)
+      gradients.weights(n, k) = static_cast<T>(d_columns_(k, n));
   }
 }
 

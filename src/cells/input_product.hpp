@@ -42,7 +42,8 @@ class InputProduct {
   bool is_packed_ = false;
   Tensor<T> columns_;  // [K, N], for symbols
   bool has_columns_ = false;
-  Tensor<T> d_columns_;  // [K, N]
+  Tensor<double> d_columns_;  // [K, N]
+  Tensor<double> sums_;       // [2, N]: of the bias and of the modrelu bias
 };
 
 }  // namespace orthornn

@@ -9,6 +9,7 @@
 #include "core/fill_on_host.hpp"
 #include "core/parallel.hpp"
 #include "core/set_zero.hpp"
+#include "core/thread_scratch.hpp"
 #include "cuda/cells/input_product.hpp"
 #include "linalg/gemm.hpp"
 #include "linalg/packed_matrix.hpp"
@@ -20,6 +21,8 @@ namespace {
 
 // Columns a thread takes at a time; a multiple of the product kernel's column group.
 constexpr Index column_grain = 16;
+
+struct BiasSums;
 
 }  // namespace
 
@@ -122,10 +125,13 @@ void Readout<T>::backward(ConstTensorView<T> h, ConstTensorView<T> d_y, TensorVi
                      execution_.precision);
     }
   }
-  std::fill(d_bias.begin(), d_bias.end(), T{0});
+  // In double, as InputProduct's sums.
+  double* sums = thread_scratch<double, BiasSums>(outputs_);
+  std::fill(sums, sums + outputs_, 0.0);
   for (Index j = 0; j < d_outputs.cols; ++j) {
-    for (Index i = 0; i < outputs_; ++i) d_bias(i) += d_outputs(i, j);
+    for (Index i = 0; i < outputs_; ++i) sums[i] += d_outputs(i, j);
   }
+  std::transform(sums, sums + outputs_, d_bias.begin(), [](double sum) { return static_cast<T>(sum); });
   parallel_for(d_states.cols, column_grain, [&](Index first, Index last) {
     const MatrixView<T> part = d_states.columns(first, last - first);
     std::fill(part.data, part.data + part.rows * part.cols, T{0});

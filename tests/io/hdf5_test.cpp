@@ -485,7 +485,7 @@ TEST_CASE("a changed byte anywhere is an error or harmless", "[io][hdf5]") {
   int refused = 0;
   std::fstream stream(file, std::ios::in | std::ios::out | std::ios::binary);
   std::size_t tried = 0;
-  for (std::size_t i = 0; i < bytes.size(); i += 5, ++tried) {  // each try reads the whole file twice
+  for (std::size_t i = 0; i < bytes.size(); i += 37, ++tried) {  // each try makes processes, which takes time
     const char change = static_cast<char>(i % 2 == 0 ? 0xff : 1 << (i / 2 % 8));
     const auto set = [&](char byte) { stream.seekp(static_cast<std::streamoff>(i)).put(byte).flush(); };
     set(static_cast<char>(bytes[i] ^ change));
@@ -526,7 +526,7 @@ TEST_CASE("a file cut short anywhere is an error", "[io][hdf5]") {
   const fs::path file = folder / "file.h5";
   write_small_file(file);
   for (std::uintmax_t size = fs::file_size(file); size-- > 0;) {
-    if (size > 100 && size % 5 != 0) continue;
+    if (size > 100 && size % 37 != 0) continue;
     fs::resize_file(file, size);
     CAPTURE(size);
     const std::string reason = refusal([&] { everything_in_small_file(file); });

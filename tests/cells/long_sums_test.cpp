@@ -1,0 +1,51 @@
+// Sums over two million columns, which in one float lose more than a per cent.
+
+#include <algorithm>
+#include <cmath>
+
+#include "cells/input_product.hpp"
+#include "orthornn/nn/readout.hpp"
+#include "support/catch.hpp"
+
+using namespace orthornn;
+
+namespace {
+
+constexpr Index steps = 2000, batch = 1000;
+constexpr float one = 0.1F;
+// Every column has the same gradient; what remains is the rounding of the result to float.
+const double expected = static_cast<double>(steps * batch) * static_cast<double>(one);
+constexpr double bound = 1e-7;
+
+Tensor<float> constant(const Shape& shape, float value) {
+  Tensor<float> tensor(shape);
+  std::fill(tensor.begin(), tensor.end(), value);
+  return tensor;
+}
+
+void check_sum(float found) { CHECK(std::abs(static_cast<double>(found) / expected - 1) < bound); }
+
+}  // namespace
+
+TEST_CASE("bias, modrelu and symbol gradients of two million columns keep their digits", "[cells]") {
+  InputProduct<float> product(1, 1, Execution{});
+  const Tensor<std::int32_t> symbols(Shape{steps, batch});
+  const Tensor<float> g = constant({steps, batch, 1}, one), weights = constant({1, 1}, 1);
+  Tensor<float> d_weights(Shape{1, 1}), d_bias(Shape{1}), d_modrelu(Shape{1});
+  product.backward({{}, symbols}, weights, g, g,
+                   {.weights = d_weights, .bias = d_bias, .modrelu_bias = d_modrelu, .input = {}});
+  check_sum(d_weights(0, 0));
+  check_sum(d_bias(0));
+  check_sum(d_modrelu(0));
+}
+
+TEST_CASE("the readout's bias gradient of two million columns keeps its digits", "[nn]") {
+  ParameterSet<float> parameters;
+  Readout<float> readout(parameters, "readout", 1, 1);
+  parameters.allocate(Device::cpu());
+  readout.prepare();
+  const Tensor<float> h(Shape{steps, batch, 1}), d_y = constant({steps, batch, 1}, one);
+  Tensor<float> d_h(h.shape());
+  readout.backward(h, d_y, d_h);
+  check_sum(parameters.gradient(parameters.find("readout/bias"))(0));
+}
