@@ -80,10 +80,10 @@ void check_run_files(const std::filesystem::path& folder) {
     const std::filesystem::path file = folder / name;
     const std::filesystem::file_status status = std::filesystem::symlink_status(file, ignored);
     if (!std::filesystem::exists(status) || std::filesystem::is_regular_file(status)) continue;
-    throw FileError(
-        fmt::format("'{}' is a link, a folder or no regular file; expected a regular file or none: replace it by "
-                    "what it names, or choose another --out",
-                    file.string()));
+    throw FileError(fmt::format(
+        "'{}' is a link, a folder or no regular file; expected a regular file or none: replace it by "
+        "what it names, or choose another --out",
+        file.string()));
   }
 }
 
