@@ -389,6 +389,26 @@ TEST_CASE("files of other programs are read", "[io][hdf5]") {
   CHECK_THAT(refusal([&] { reader.int_attribute("/", "shorts"); }), contains("expected one value, found 3"));
 }
 
+TEST_CASE("a file that HDF5 does not survive is refused", "[io][hdf5]") {
+  // Found by tools/fuzz: a link-info message, its checksum right, whose addresses lie near 2^64. HDF5 1.10.8
+  // dies of it in H5F__accum_read.
+  const fs::path forged = fs::path(ORTHORNN_SOURCE_DIR) / "tests/io/data/forged_link_info.h5";
+  CHECK_THAT(refusal([&] { Hdf5Reader(forged).read<float>("x"); }), contains("forged_link_info.h5"));
+}
+
+TEST_CASE("links in a circle do no harm", "[io][hdf5]") {
+  // Found by tools/fuzz: the process that goes through a file first went round until its time was up.
+  const TemporaryFolder folder;
+  const fs::path file = folder / "file.h5";
+  write_small_file(file);
+  const hid_t id = H5Fopen(file.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
+  for (const char* name : {"/cell/itself", "/cell/again", "/cell/and_again"})
+    REQUIRE(H5Lcreate_hard(id, "/cell", id, name, H5P_DEFAULT, H5P_DEFAULT) >= 0);
+  H5Fclose(id);
+  const Hdf5Reader reader(file);
+  CHECK(equal(reader.read<double>("cell/again/itself/doubles"), example<double>(Shape{4, 5})));
+}
+
 TEST_CASE("a chunk that is stored short is refused", "[io][hdf5]") {
   // HDF5 1.10 copies a whole chunk out of the few bytes that it has read; the long chunk makes up for the
   // sum.
