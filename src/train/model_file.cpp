@@ -21,7 +21,7 @@ constexpr const char* format_name = "orthornn-model";
 constexpr std::int64_t format_version = 1;
 
 /// Throws FileError unless the file holds each parameter as PREFIX/MODULE/NAME, as floats of its shape. Reads
-/// none of them, and needs no memory of their size.
+/// no numbers, and takes no memory of their size.
 void expect_parameters(const Hdf5Reader& reader, const std::string& prefix,
                        const ParameterSet<float>& layout) {
   // Two names may stand for one dataset, so each may fit where all do not.
