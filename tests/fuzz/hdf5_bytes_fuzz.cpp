@@ -26,8 +26,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       file.write(edits.rest());
   }
   accepted(file.path(), [&] { load_model(file.path()); });
-  for (const ModelOptions* model : {&reads_floats, &reads_symbols})
-    accepted(file.path(), [&] { program::read_predict_input(file.path(), *model, {}); });
+  // One of the two: a file on which HDF5 hangs costs each reader two seconds.
+  const ModelOptions& model = size % 2 == 0 ? reads_floats : reads_symbols;
+  accepted(file.path(), [&] { program::read_predict_input(file.path(), model, {}); });
   require_hdf5_closed();
   return 0;
 }
