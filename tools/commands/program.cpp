@@ -208,7 +208,8 @@ std::string setting_in(const std::string& file, const std::string& key) {
   return "";
 }
 
-void read_config(CLI::App& command, const std::string& file) {
+bool read_config(CLI::App& command, const std::string& file) {
+  bool has_out = false;
   const std::vector<TomlEntry> entries = read_entries(file);
   std::set<const CLI::Option*> on_command_line;
   for (const CLI::Option* option : command.get_options()) {
@@ -220,7 +221,10 @@ void read_config(CLI::App& command, const std::string& file) {
     };
     const std::vector<CLI::Option*> options = command.get_options(
         [&](const CLI::Option* o) { return o->get_configurable() && o->get_single_name() == entry.key; });
-    if (options.empty() && entry.key == "out") continue;  // run directories of earlier versions have it
+    if (options.empty() && entry.key == "out") {  // run directories of earlier versions have it
+      has_out = true;
+      continue;
+    }
     if (options.empty()) fail(fmt::format("there is no setting '{}'", entry.key));
     CLI::Option& option = *options.front();
     // The command line has the last word: on this setting, and on one that stands for it (--steps and
@@ -252,6 +256,7 @@ void read_config(CLI::App& command, const std::string& file) {
       fail(error.what());
     }
   }
+  return has_out;
 }
 
 CLI::Validator number_from(double low, double high, bool low_included) {

@@ -76,7 +76,8 @@ struct MachineOptions {
 
 /// Gives options of `command` that the command line left out the values of a TOML file. Throws UsageError,
 /// naming file and key, for what it does not understand.
-void read_config(CLI::App& command, const std::string& file);
+/// Returns whether the file has the key `out`, which is ignored.
+bool read_config(CLI::App& command, const std::string& file);
 /// The value of one key of such a file, "" when it has none.
 std::string setting_in(const std::string& file, const std::string& key);
 

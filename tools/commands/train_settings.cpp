@@ -247,11 +247,8 @@ std::unique_ptr<Task> TrainSettings::complete(CLI::App& command) {
     if (given(own.option)) owned_given.push_back(&own);
   }
   const bool new_rate = given("--lr") && !given("--lr-orth");
-  if (!config.empty()) {
-    read_config(command, config);
-    if (!setting_in(config, "out").empty())
-      note(fmt::format("'out' in {} is ignored; only --out says where a run is kept", config));
-  }
+  if (!config.empty() && read_config(command, config))
+    note(fmt::format("'out' in {} is ignored; only --out says where a run is kept", config));
   if (resume) {
     if (out.empty() && task.empty()) throw UsageError("--resume needs the run directory: --out DIR");
     if (out.empty()) out = fmt::format("runs/{}-{}", task, cell);

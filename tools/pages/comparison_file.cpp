@@ -12,6 +12,7 @@
 #include "pages/comparison_page.hpp"
 
 namespace orthornn::program {
+
 std::string page_of_comparison(const std::filesystem::path& file) {
   std::ifstream stream(file);
   if (!stream) throw FileError(fmt::format("cannot read '{}': {}", file.string(), std::strerror(errno)));

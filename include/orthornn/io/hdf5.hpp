@@ -71,7 +71,7 @@ class Hdf5Writer {
 ///
 ///   links       hard ones alone
 ///   datasets    of at most four dimensions, whose numbers all lie in this file, through no filter but
-///               Fletcher32: compact, contiguous, or in chunks (at most 16384, unless they have 4 KiB each)
+///               Fletcher32: compact, contiguous, or in chunks (more than 16384: of 4 KiB, with Fletcher32)
 ///   numbers     integers of 8 to 64 bits, IEEE numbers of 32 and 64 bits
 ///   attributes  one such number, or text of a fixed length of at most 60,000 bytes
 ///
