@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+
 #include "cuda/core/kernel.cuh"
 #include "cuda/core/launch.hpp"
 
@@ -16,12 +18,11 @@ constexpr unsigned threads_along_rows(Index rows) {
 
 template <class Body>
 __global__ void for_each_entry_kernel(Index rows, Index columns, Body body) {
-  const Index row = static_cast<Index>(blockIdx.y) * blockDim.x + threadIdx.x;
-  if (row >= rows) return;
-  const Index stride = static_cast<Index>(gridDim.x) * blockDim.y;
-  for (Index column = static_cast<Index>(blockIdx.x) * blockDim.y + threadIdx.y; column < columns;
-       column += stride) {
-    body(row, column);
+  const Index first_column = static_cast<Index>(blockIdx.x) * blockDim.y + threadIdx.y;
+  const Index row_stride = static_cast<Index>(gridDim.y) * blockDim.x;
+  const Index column_stride = static_cast<Index>(gridDim.x) * blockDim.y;
+  for (Index row = static_cast<Index>(blockIdx.y) * blockDim.x + threadIdx.x; row < rows; row += row_stride) {
+    for (Index column = first_column; column < columns; column += column_stride) body(row, column);
   }
 }
 
@@ -35,7 +36,9 @@ void for_each_entry(const Context& gpu, Index rows, Index columns, Body body) {
   constexpr unsigned blocks_per_multiprocessor = 8;
   const unsigned x = threads_along_rows(rows);
   const unsigned y = threads / x;
-  const unsigned row_blocks = blocks_for(rows, x);
+  // CUDA allows so many along y; the kernel goes on from there.
+  constexpr unsigned most_row_blocks = 65'535;
+  const unsigned row_blocks = std::min(blocks_for(rows, x), most_row_blocks);
   const Index column_blocks = blocks_for(columns, y);
   const Index most = 1 + static_cast<Index>(gpu.multiprocessors()) * blocks_per_multiprocessor / row_blocks;
   launch(gpu, for_each_entry_kernel<Body>,

@@ -19,6 +19,10 @@ namespace {
 // NVIDIA recommends for compute capability 9.0.
 constexpr std::size_t blas_workspace = std::size_t{32} << 20;
 
+// One for each model on a GPU, 32 KiB in all.
+constexpr int fault_word_count = 4096;
+constexpr std::size_t fault_bytes = fault_word_count * sizeof(FaultWord);
+
 // Scratch memory doubles as long as that wastes little.
 constexpr std::size_t scratch_that_doubles = std::size_t{64} << 20;
 
@@ -58,10 +62,10 @@ Context::Context(int index) : index_(index) {
   reached_ = made<decltype(reached_)>(
       [](cudaEvent_t* event) { return cudaEventCreateWithFlags(event, cudaEventDisableTiming); });
   faults_ = made<decltype(faults_)>(
-      [](FaultWord** word) { return cudaMalloc(reinterpret_cast<void**>(word), sizeof(FaultWord)); });
+      [](FaultWord** words) { return cudaMalloc(reinterpret_cast<void**>(words), fault_bytes); });
   faults_on_host_ = made<decltype(faults_on_host_)>(
-      [](FaultWord** word) { return cudaMallocHost(reinterpret_cast<void**>(word), sizeof(FaultWord)); });
-  check(cudaMemsetAsync(faults(), 0xFF, sizeof(FaultWord), stream()));
+      [](FaultWord** words) { return cudaMallocHost(reinterpret_cast<void**>(words), fault_bytes); });
+  check(cudaMemsetAsync(faults_.get(), 0xFF, fault_bytes, stream()));
 }
 
 void Context::refuse_allocating() const {
@@ -152,15 +156,40 @@ void Context::follow(Context& other) {
   check(cudaStreamWaitEvent(stream(), other.reached_.get(), 0));
 }
 
+int Context::take_fault_word() {
+  if (!fault_words_given_back_.empty()) {
+    const int number = fault_words_given_back_.back();
+    fault_words_given_back_.pop_back();
+    check(cudaMemsetAsync(faults_.get() + number, 0xFF, sizeof(FaultWord), stream()));
+    return number;
+  }
+  if (fault_words_taken_ == fault_word_count) {
+    throw DeviceError(fmt::format("there are {} models on cuda:{} already, the most it takes",
+                                  fault_word_count - 1, index_));
+  }
+  return fault_words_taken_++;
+}
+
+void Context::give_back_fault_word(int number) noexcept {
+  try {
+    fault_words_given_back_.push_back(number);
+  } catch (...) {
+    return;  // without memory for the list, the word is lost
+  }
+}
+
 void Context::synchronize() {
   refuse_waiting();
-  check(
-      cudaMemcpyAsync(faults_on_host_.get(), faults(), sizeof(FaultWord), cudaMemcpyDeviceToHost, stream()));
+  const int count = fault_word_ == 0 ? fault_words_taken_ : 1;
+  check(cudaMemcpyAsync(faults_on_host_.get(), faults(), static_cast<std::size_t>(count) * sizeof(FaultWord),
+                        cudaMemcpyDeviceToHost, stream()));
   check(cudaStreamSynchronize(stream()));
-  if (*faults_on_host_ == no_fault) return;
-  const FaultWord found = *faults_on_host_;
-  check(cudaMemsetAsync(faults(), 0xFF, sizeof(FaultWord), stream()));
-  throw_fault(found);
+  const FaultWord* const end = faults_on_host_.get() + count;
+  const FaultWord* const found =
+      std::find_if(faults_on_host_.get(), end, [](FaultWord word) { return word != no_fault; });
+  if (found == end) return;
+  check(cudaMemsetAsync(faults() + (found - faults_on_host_.get()), 0xFF, sizeof(FaultWord), stream()));
+  throw_fault(*found);
 }
 
 int Context::active_clusters(const void* kernel, const cudaLaunchConfig_t& config) {

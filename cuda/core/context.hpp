@@ -10,6 +10,7 @@
 #include <memory>
 #include <tuple>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "cuda/core/fault.hpp"
@@ -66,10 +67,17 @@ class Context {
   /// The same in host memory, for operations that wait for what they have it used by.
   void* host_scratch(std::size_t bytes);
 
-  /// Where kernels say what they find wrong.
-  FaultWord* faults() const { return faults_.get(); }
-  /// Waits for the stream and throws what kernels have found wrong since the last time; DeviceError while
-  /// operations are recorded.
+  /// Where kernels say what they find wrong: the word in use.
+  FaultWord* faults() const { return faults_.get() + fault_word_; }
+  /// A word of its own for an owner, so that its faults are not taken for another's. Throws DeviceError when
+  /// none is left.
+  int take_fault_word();
+  /// A fault that has not been thrown yet stays there for `synchronize`.
+  void give_back_fault_word(int number) noexcept;
+  /// Word `number` is in use from now on; returns the one that was. Word 0 belongs to no owner.
+  int use_fault_word(int number) noexcept { return std::exchange(fault_word_, number); }
+  /// Waits for the stream and throws what kernels have found wrong since the last time: what the word in use
+  /// says, or any word where that is 0. DeviceError while operations are recorded.
   void synchronize();
   /// Waits for the stream alone.
   void wait();
@@ -97,8 +105,13 @@ class Context {
   Owned<cusolverDnHandle_t, cusolverDnDestroy> solver_;
   Owned<cusolverDnParams_t, cusolverDnDestroyParams> solver_parameters_;
   Owned<cudaEvent_t, cudaEventDestroy> reached_;
+  /// [fault_word_count]
   Owned<FaultWord*, cudaFree> faults_;
   Owned<FaultWord*, cudaFreeHost> faults_on_host_;
+  int fault_word_ = 0;
+  /// Words 0 .. fault_words_taken_ - 1 have had an owner, word 0 aside.
+  int fault_words_taken_ = 1;
+  std::vector<int> fault_words_given_back_;
   int multiprocessors_ = 0;
   bool has_clusters_ = false;
   std::size_t shared_memory_per_block_ = 0;

@@ -100,6 +100,17 @@ bool has_clusters(Device device) { return context(device).has_clusters(); }
 
 void synchronize(Device device) { context(device).synchronize(); }
 
+int take_fault_word(Device device) { return context(device).take_fault_word(); }
+
+void give_back_fault_word(Device device, int number) noexcept {
+  if (Context* const gpu = existing_context(device)) gpu->give_back_fault_word(number);
+}
+
+int use_fault_word(Device device, int number) noexcept {
+  Context* const gpu = existing_context(device);
+  return gpu != nullptr ? gpu->use_fault_word(number) : 0;
+}
+
 void* stream_of(Device device) { return context(device).stream(); }
 
 }  // namespace orthornn::cuda

@@ -33,6 +33,12 @@ void copy_bytes(Device to_device, void* to, Device from_device, const void* from
 bool has_clusters(Device device);
 
 void synchronize(Device device);
+
+// As those of Context, for owners of faults in src.
+int take_fault_word(Device device);
+void give_back_fault_word(Device device, int number) noexcept;
+int use_fault_word(Device device, int number) noexcept;
+
 void* stream_of(Device device);
 
 }  // namespace orthornn::cuda

@@ -30,7 +30,7 @@ void throw_fault(FaultWord word) {
     case Fault::class_out_of_range:
       throw ValueError(fmt::format("class at position {} is out of range", index));
     case Fault::no_target_counts:
-      throw ValueError("no target counts: every class of the batch is negative");
+      throw ValueError("no target counts: every class of the batch is negative, or every length 0");
   }
   throw DeviceError(fmt::format("the GPU reported an unknown fault {:#x}", word));
 }

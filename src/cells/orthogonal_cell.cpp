@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "cells/input_product.hpp"
@@ -11,8 +12,34 @@
 #include "cuda/cells/input_product.hpp"
 #include "orthornn/core/error.hpp"
 #include "orthornn/core/random.hpp"
+#include "orthornn/linalg/orthogonality.hpp"
 
 namespace orthornn {
+namespace {
+
+/// Every row of rows [B, N] <- vector [N].
+template <class T>
+void copy_to_rows(TensorView<const T> vector, TensorView<T> rows) {
+  if constexpr (has_cuda_bodies) {
+    if (rows.device().is_cuda()) return cuda::fill_with_bias<T>(vector, rows);
+  }
+  for (Index b = 0; b < rows.shape()[0]; ++b) std::copy(vector.begin(), vector.end(), rows[b].begin());
+}
+
+/// sum [N] <- the sum of rows [B, N].
+template <class T>
+void sum_rows(TensorView<const T> rows, TensorView<T> sum) {
+  if constexpr (has_cuda_bodies) {
+    if (rows.device().is_cuda()) return cuda::sum_columns<T>(rows, {.total = sum});
+  }
+  for (Index n = 0; n < sum.size(); ++n) {
+    double total = 0;
+    for (Index b = 0; b < rows.shape()[0]; ++b) total += static_cast<double>(rows(b, n));
+    sum(n) = static_cast<T>(total);
+  }
+}
+
+}  // namespace
 
 std::string name_of(InputMatrix matrix) { return matrix == InputMatrix::free ? "free" : "stiefel"; }
 
@@ -45,6 +72,7 @@ typename RecurrentLayer<T>::Places RecurrentLayer<T>::add_parameters(ParameterSe
   places.bias = parameters.add(prefix + "/bias", {n});
   if (options.activation == Activation::modrelu)
     places.modrelu_bias = parameters.add(prefix + "/modrelu_bias", {n});
+  if (options.learn_initial_state) places.initial_state = parameters.add(prefix + "/initial_state", {n});
   return places;
 }
 
@@ -89,6 +117,7 @@ void RecurrentLayer<T>::initialize(std::uint64_t seed) {
     });
   }
   set_zero(parameters_.value(places_.bias));
+  if (places_.initial_state >= 0) set_zero(parameters_.value(places_.initial_state));
   if (places_.modrelu_bias >= 0) {
     fill_on_host(parameters_.value(places_.modrelu_bias), [&](TensorView<T> bias) {
       RandomStream random(seed, RandomPurpose::initialization, 2);
@@ -137,6 +166,13 @@ void RecurrentLayer<T>::check_input(const SequenceInput<T>& input,
 }
 
 template <class T>
+void RecurrentLayer<T>::initial_state(TensorView<T> h0) const {
+  check_shape("initial state", h0.shape(), {h0.shape()[0], options_.hidden_size});
+  if (places_.initial_state < 0) return set_zero(h0);
+  copy_to_rows<T>(std::as_const(parameters_).value(places_.initial_state), h0);
+}
+
+template <class T>
 void RecurrentLayer<T>::forward(const SequenceInput<T>& input, ConstTensorView<T> h0,
                                 TensorView<const std::int32_t> lengths) {
   if (!prepared_) throw ValueError("a cell was run before prepare()");
@@ -146,8 +182,9 @@ void RecurrentLayer<T>::forward(const SequenceInput<T>& input, ConstTensorView<T
   states_.reserve({input.length() + 1, batch, n});
   last_state_.reserve({batch, n});
   const TensorView<T> initial = states_.view()[0];
-  if (h0.empty()) {
-    set_zero(initial);
+  starts_from_own_state_ = h0.empty();
+  if (starts_from_own_state_) {
+    initial_state(initial);
   } else {
     check_shape("initial state", h0.shape(), initial.shape());
     copy<T>(h0, initial);
@@ -173,6 +210,10 @@ void RecurrentLayer<T>::backward(const SequenceInput<T>& input, ConstTensorView<
   d_initial_state_.reserve({input.batch(), options_.hidden_size});
   rollout_backward<T>(*transition_, options_.activation, lengths, states_, d_h_last, d_states_,
                       d_initial_state_, cache_);
+  if (places_.initial_state >= 0) {
+    const TensorView<T> gradient = parameters_.gradient(places_.initial_state);
+    starts_from_own_state_ ? sum_rows<T>(d_initial_state_, gradient) : set_zero(gradient);
+  }
   const auto coefficients = [&](const Tensor<T>& c) {
     const Index count = transition_->coefficient_count();
     return MatrixView<const T>{c.data(), count, length * input.batch(), count, c.device()};
@@ -189,6 +230,11 @@ void RecurrentLayer<T>::backward(const SequenceInput<T>& input, ConstTensorView<
            places_.modrelu_bias < 0 ? TensorView<T>() : parameters_.gradient(places_.modrelu_bias),
        .input = d_input});
   if (stiefel_) stiefel_->backward(d_input_weights_, parameters_.gradient(places_.input));
+}
+
+template <class T>
+double RecurrentLayer<T>::orthogonality_error() {
+  return orthornn::orthogonality_error<T>(applied_.of(*transition_));
 }
 
 template class RecurrentLayer<float>;

@@ -61,111 +61,174 @@ void check_classes(const Shape& outputs, const Shape& classes) {
   }
 }
 
-/// The value that compute(device memory) leaves there.
+void check_lengths(const Shape& outputs, TensorView<const std::int32_t> lengths) {
+  if (lengths.empty()) return;
+  if (outputs.rank() != 3)
+    throw ShapeError(
+        fmt::format("lengths were given for outputs of shape {}; expected [T, B, C]", to_string(outputs)));
+  check_shape("lengths", lengths.shape(), {outputs[1]});
+}
+
+/// Whether row t B + b of the outputs is a step of its sequence, and not padding.
+class LiveRows {
+ public:
+  LiveRows(TensorView<const std::int32_t> lengths) : lengths_(lengths) {}
+
+  bool operator()(Index row) const {
+    return lengths_.empty() || row / lengths_.size() < lengths_(row % lengths_.size());
+  }
+  Index count(Index rows) const {
+    if (lengths_.empty()) return rows;
+    const Index steps = rows / lengths_.size();
+    Index live = 0;
+    for (const std::int32_t length : lengths_) live += std::clamp<Index>(length, 0, steps);
+    return live;
+  }
+
+ private:
+  TensorView<const std::int32_t> lengths_;
+};
+
+/// What compute(device memory) leaves there.
 template <class Compute>
-double read_back(Device device, const Compute& compute) {
-  Tensor<double> value(Shape{1}, device);
+BatchLoss read_back(Device device, const Compute& compute) {
+  Tensor<double> value(Shape{2}, device);
   compute(value.view());
-  return value.copy(Device::cpu())(0);
+  const Tensor<double> here = value.copy(Device::cpu());
+  return {here(0), here(1)};
+}
+
+[[noreturn]] void throw_nothing_counts() {
+  throw ValueError("no target counts: every class of the batch is negative, or every length 0");
 }
 
 }  // namespace
 
 template <class T>
-double softmax_cross_entropy(TensorView<T> outputs, TensorView<const std::int32_t> classes, bool gradient) {
+BatchLoss softmax_cross_entropy(TensorView<T> outputs, TensorView<const std::int32_t> classes,
+                                TensorView<const std::int32_t> lengths, bool gradient) {
   if constexpr (has_cuda_bodies) {
     if (outputs.device().is_cuda()) {
       return read_back(outputs.device(), [&](TensorView<double> value) {
-        orthornn::softmax_cross_entropy<T>(outputs, classes, value, gradient);
+        orthornn::softmax_cross_entropy<T>(outputs, classes, lengths, value, gradient);
       });
     }
   }
   check_classes(outputs.shape(), classes.shape());
+  check_lengths(outputs.shape(), lengths);
   const Index class_count = outputs.shape()[-1];
   const Index rows = classes.shape().count();
+  const LiveRows live(lengths);
   Index counted = 0;
-  for (const std::int32_t c : classes) {
+  for (Index row = 0; row < rows; ++row) {
+    const std::int32_t c = classes.data()[row];
+    if (c < 0 || !live(row)) continue;
     if (c >= class_count) throw ValueError(fmt::format("class {}; expected below {}", c, class_count));
-    counted += c >= 0;
+    ++counted;
   }
-  if (counted == 0) throw ValueError("no target counts: every class of the batch is negative");
+  if (counted == 0) throw_nothing_counts();
   const double scale = 1.0 / static_cast<double>(counted);
 
-  return scale * sum_over_blocks(rows, [&](Index first, Index last) {
-           double sum = 0;
-           for (Index row = first; row < last; ++row) {
-             T* y = outputs.data() + row * class_count;
-             const std::int32_t target = classes.data()[row];
-             if (target < 0) {
-               if (gradient) std::fill(y, y + class_count, T{0});
-               continue;
-             }
-             const T largest = *std::max_element(y, y + class_count);
-             T total = 0;
-             for (Index c = 0; c < class_count; ++c) total += std::exp(y[c] - largest);
-             sum += std::log(static_cast<double>(total)) - static_cast<double>(y[target] - largest);
-             if (!gradient) continue;
-             const T factor = static_cast<T>(scale) / total;
-             for (Index c = 0; c < class_count; ++c) y[c] = factor * std::exp(y[c] - largest);
-             y[target] -= static_cast<T>(scale);
-           }
-           return sum;
-         });
+  const double sum = sum_over_blocks(rows, [&](Index first, Index last) {
+    double block_sum = 0;
+    for (Index row = first; row < last; ++row) {
+      T* y = outputs.data() + row * class_count;
+      const std::int32_t target = classes.data()[row];
+      if (target < 0 || !live(row)) {
+        if (gradient) std::fill(y, y + class_count, T{0});
+        continue;
+      }
+      const T largest = *std::max_element(y, y + class_count);
+      T total = 0;
+      for (Index c = 0; c < class_count; ++c) total += std::exp(y[c] - largest);
+      block_sum += std::log(static_cast<double>(total)) - static_cast<double>(y[target] - largest);
+      if (!gradient) continue;
+      const T factor = static_cast<T>(scale) / total;
+      for (Index c = 0; c < class_count; ++c) y[c] = factor * std::exp(y[c] - largest);
+      y[target] -= static_cast<T>(scale);
+    }
+    return block_sum;
+  });
+  return {.mean = scale * sum, .count = static_cast<double>(counted)};
 }
 
 template <class T>
 void softmax_cross_entropy(TensorView<T> outputs, TensorView<const std::int32_t> classes,
-                           TensorView<double> value, bool gradient) {
+                           TensorView<const std::int32_t> lengths, TensorView<double> value, bool gradient) {
   if constexpr (has_cuda_bodies) {
     if (outputs.device().is_cuda()) {
       check_classes(outputs.shape(), classes.shape());
-      return cuda::softmax_cross_entropy<T>(outputs, classes, value, gradient);
+      check_lengths(outputs.shape(), lengths);
+      return cuda::softmax_cross_entropy<T>(outputs, classes, lengths, value, gradient);
     }
   }
-  value(0) = softmax_cross_entropy<T>(outputs, classes, gradient);
+  const BatchLoss loss = softmax_cross_entropy<T>(outputs, classes, lengths, gradient);
+  value(0) = loss.mean;
+  value(1) = loss.count;
 }
 
 template <class T>
-double mean_squared_error(TensorView<T> outputs, TensorView<const float> values, bool gradient) {
+BatchLoss mean_squared_error(TensorView<T> outputs, TensorView<const float> values,
+                             TensorView<const std::int32_t> lengths, bool gradient) {
   if constexpr (has_cuda_bodies) {
     if (outputs.device().is_cuda()) {
       return read_back(outputs.device(), [&](TensorView<double> value) {
-        orthornn::mean_squared_error<T>(outputs, values, value, gradient);
+        orthornn::mean_squared_error<T>(outputs, values, lengths, value, gradient);
       });
     }
   }
   check_shape("target values", values.shape(), outputs.shape());
-  const double scale = 1.0 / static_cast<double>(outputs.size());
-  return scale * sum_over_blocks(outputs.size(), [&](Index first, Index last) {
-           double sum = 0;
-           for (Index i = first; i < last; ++i) {
-             const double difference =
-                 static_cast<double>(outputs.data()[i]) - static_cast<double>(values.data()[i]);
-             sum += difference * difference;
-             if (gradient) outputs.data()[i] = static_cast<T>(2 * scale * difference);
-           }
-           return sum;
-         });
+  check_lengths(outputs.shape(), lengths);
+  const Index columns = outputs.shape()[-1];
+  const Index rows = columns == 0 ? 0 : outputs.size() / columns;
+  const LiveRows live(lengths);
+  const double counted = static_cast<double>(live.count(rows) * columns);
+  if (counted == 0) throw_nothing_counts();
+  const double scale = 1.0 / counted;
+  const double sum = sum_over_blocks(rows, [&](Index first, Index last) {
+    double block_sum = 0;
+    for (Index row = first; row < last; ++row) {
+      T* y = outputs.data() + row * columns;
+      const float* expected = values.data() + row * columns;
+      if (!live(row)) {
+        if (gradient) std::fill(y, y + columns, T{0});
+        continue;
+      }
+      for (Index c = 0; c < columns; ++c) {
+        const double difference = static_cast<double>(y[c]) - static_cast<double>(expected[c]);
+        block_sum += difference * difference;
+        if (gradient) y[c] = static_cast<T>(2 * scale * difference);
+      }
+    }
+    return block_sum;
+  });
+  return {.mean = scale * sum, .count = counted};
 }
 
 template <class T>
-void mean_squared_error(TensorView<T> outputs, TensorView<const float> values, TensorView<double> value,
-                        bool gradient) {
+void mean_squared_error(TensorView<T> outputs, TensorView<const float> values,
+                        TensorView<const std::int32_t> lengths, TensorView<double> value, bool gradient) {
   if constexpr (has_cuda_bodies) {
     if (outputs.device().is_cuda()) {
       check_shape("target values", values.shape(), outputs.shape());
-      return cuda::mean_squared_error<T>(outputs, values, value, gradient);
+      check_lengths(outputs.shape(), lengths);
+      return cuda::mean_squared_error<T>(outputs, values, lengths, value, gradient);
     }
   }
-  value(0) = mean_squared_error<T>(outputs, values, gradient);
+  const BatchLoss loss = mean_squared_error<T>(outputs, values, lengths, gradient);
+  value(0) = loss.mean;
+  value(1) = loss.count;
 }
 
-#define ORTHORNN_INSTANTIATE(T)                                                                             \
-  template double softmax_cross_entropy<T>(TensorView<T>, TensorView<const std::int32_t>, bool);            \
-  template void softmax_cross_entropy<T>(TensorView<T>, TensorView<const std::int32_t>, TensorView<double>, \
-                                         bool);                                                             \
-  template double mean_squared_error<T>(TensorView<T>, TensorView<const float>, bool);                      \
-  template void mean_squared_error<T>(TensorView<T>, TensorView<const float>, TensorView<double>, bool);
+#define ORTHORNN_INSTANTIATE(T)                                                                     \
+  template BatchLoss softmax_cross_entropy<T>(TensorView<T>, TensorView<const std::int32_t>,        \
+                                              TensorView<const std::int32_t>, bool);                \
+  template void softmax_cross_entropy<T>(TensorView<T>, TensorView<const std::int32_t>,             \
+                                         TensorView<const std::int32_t>, TensorView<double>, bool); \
+  template BatchLoss mean_squared_error<T>(TensorView<T>, TensorView<const float>,                  \
+                                           TensorView<const std::int32_t>, bool);                   \
+  template void mean_squared_error<T>(TensorView<T>, TensorView<const float>,                       \
+                                      TensorView<const std::int32_t>, TensorView<double>, bool);
 ORTHORNN_INSTANTIATE(float)
 ORTHORNN_INSTANTIATE(double)
 #undef ORTHORNN_INSTANTIATE

@@ -6,13 +6,13 @@
 #include <cmath>
 
 #include "core/back_end.hpp"
+#include "core/fault_domain.hpp"
 #include "core/fill_on_host.hpp"
 #include "core/set_zero.hpp"
 #include "cuda/cells/column_sums.hpp"
 #include "cuda/nn/model_input.hpp"
 #include "orthornn/core/error.hpp"
 #include "orthornn/core/random.hpp"
-#include "orthornn/linalg/orthogonality.hpp"
 
 namespace orthornn {
 namespace {
@@ -56,10 +56,11 @@ void embed(TensorView<const T> vectors, TensorView<const std::int32_t> symbols, 
   }
 }
 
-/// d_vectors [tokens, E] <- for each the sum of what arrives at its places in d_x [T, B, E].
+/// d_vectors [tokens, E] <- for each the sum of what arrives at its places in d_x [T, B, E]. The CPU sums in
+/// double, in `sums`: a frequent token has so many terms that a float would lose them.
 template <class T>
-void embed_backward(TensorView<const T> d_x, TensorView<const std::int32_t> symbols,
-                    TensorView<T> d_vectors) {
+void embed_backward(TensorView<const T> d_x, TensorView<const std::int32_t> symbols, TensorView<T> d_vectors,
+                    Tensor<double>& sums) {
   if constexpr (has_cuda_bodies) {
     if (d_x.device().is_cuda()) {
       return cuda::sum_columns<T>(d_x, {.by_symbol = d_vectors.data(),
@@ -69,11 +70,13 @@ void embed_backward(TensorView<const T> d_x, TensorView<const std::int32_t> symb
                                         .symbols = symbols});
     }
   }
-  std::fill(d_vectors.begin(), d_vectors.end(), T{0});
+  sums.reserve(d_vectors.shape());
+  std::fill(sums.begin(), sums.end(), 0.0);
   const T* d_feature = d_x.data();
   for (const std::int32_t symbol : symbols) {
-    for (T& d : d_vectors[symbol]) d += *d_feature++;
+    for (double& sum : sums.view()[symbol]) sum += static_cast<double>(*d_feature++);
   }
+  std::transform(sums.begin(), sums.end(), d_vectors.begin(), [](double sum) { return static_cast<T>(sum); });
 }
 
 Index output_size(const ReadoutOptions& readout) {
@@ -122,13 +125,14 @@ ParameterSet<T> parameter_layout(const ModelOptions& options) {
 template <class T>
 SequenceModel<T>::SequenceModel(const Execution& execution, const ModelOptions& options, Undrawn)
     : execution_(execution),
+      faults_(std::make_unique<FaultDomain>(execution.device)),
       options_(options),
       embedding_index_(add_embedding(parameters_, options.input)),
       features_(Shape{0}, execution.device),
       d_features_(Shape{0}, execution.device),
       outputs_(Shape{0}, execution.device),
       d_last_state_(Shape{0}, execution.device),
-      loss_(Shape{1}, execution.device) {
+      loss_(Shape{2}, execution.device) {
   parameter_layout<T>(options);  // the check of the sizes, before any layer takes memory
   for (std::size_t i = 0; i < options.cells.size(); ++i) {
     cells_.push_back(std::make_unique<RecurrentLayer<T>>(
@@ -155,7 +159,17 @@ SequenceModel<T>::SequenceModel(const Execution& execution, const ModelOptions& 
 }
 
 template <class T>
+SequenceModel<T>::~SequenceModel() = default;
+
+template <class T>
+void SequenceModel<T>::synchronize() {
+  const FaultDomain::Scope scope(*faults_);
+  orthornn::synchronize(device());
+}
+
+template <class T>
 void SequenceModel<T>::prepare() {
+  const FaultDomain::Scope scope(*faults_);
   for (const auto& cell : cells_) cell->prepare();
   readout_->prepare();
 }
@@ -223,6 +237,7 @@ TensorView<const T> SequenceModel<T>::run(const Batch& batch, const ModelState<T
   if (initial && initial->size() != cells_.size()) {
     throw ShapeError(fmt::format("{} initial states for {} cells", initial->size(), cells_.size()));
   }
+  const FaultDomain::Scope scope(*faults_);
   check_device(batch);
   shapes_.reset();
   SequenceInput<T> input = first_input(batch);
@@ -251,6 +266,7 @@ TensorView<const T> SequenceModel<T>::forward(const Batch& batch, const ModelSta
 
 template <class T>
 void SequenceModel<T>::final_state(ModelState<T>& state) const {
+  const FaultDomain::Scope scope(*faults_);
   state.resize(cells_.size());
   for (std::size_t i = 0; i < cells_.size(); ++i) {
     const TensorView<const T> last = cells_[i]->last_state();
@@ -263,22 +279,27 @@ void SequenceModel<T>::final_state(ModelState<T>& state) const {
 /// loss_ <- the loss of the outputs, which with `gradient` become its gradient.
 template <class T>
 void SequenceModel<T>::compute_loss(const Batch& batch, bool gradient) {
+  const FaultDomain::Scope scope(*faults_);
+  // The last state is no padding, whatever its sequence's length.
+  const TensorView<const std::int32_t> lengths =
+      every_step() ? batch.lengths.view() : TensorView<const std::int32_t>();
   if (options_.loss == Loss::softmax_cross_entropy) {
-    softmax_cross_entropy<T>(outputs_, batch.classes, loss_, gradient);
+    softmax_cross_entropy<T>(outputs_, batch.classes, lengths, loss_, gradient);
   } else {
-    mean_squared_error<T>(outputs_, batch.values, loss_, gradient);
+    mean_squared_error<T>(outputs_, batch.values, lengths, loss_, gradient);
   }
 }
 
 template <class T>
-double SequenceModel<T>::read_loss() const {
-  double value = 0;
-  copy<double>(loss_, TensorView<double>(&value, loss_.shape()));
-  return value;
+BatchLoss SequenceModel<T>::read_loss() const {
+  const FaultDomain::Scope scope(*faults_);
+  double value[2];
+  copy<double>(loss_, TensorView<double>(value, loss_.shape()));
+  return {.mean = value[0], .count = value[1]};
 }
 
 template <class T>
-double SequenceModel<T>::loss_of_last_outputs(const Batch& batch) {
+BatchLoss SequenceModel<T>::loss_of_last_outputs(const Batch& batch) {
   compute_loss(batch, false);
   return read_loss();
 }
@@ -286,14 +307,14 @@ double SequenceModel<T>::loss_of_last_outputs(const Batch& batch) {
 template <class T>
 double SequenceModel<T>::loss(const Batch& batch) {
   forward(batch);
-  return loss_of_last_outputs(batch);
+  return loss_of_last_outputs(batch).mean;
 }
 
 template <class T>
 double SequenceModel<T>::loss_and_gradient(const Batch& batch) {
   prepare();
   loss_and_gradient_of_prepared(batch);
-  return read_loss();
+  return read_loss().mean;
 }
 
 template <class T>
@@ -305,6 +326,7 @@ void SequenceModel<T>::loss_and_gradient_of_prepared(const Batch& batch) {
 
 template <class T>
 void SequenceModel<T>::backward(const Batch& batch) {
+  const FaultDomain::Scope scope(*faults_);
   TensorView<T> d_states = cells_.back()->d_outputs();
   TensorView<const T> d_last;
   if (every_step()) {
@@ -327,16 +349,19 @@ void SequenceModel<T>::backward(const Batch& batch) {
     d_last = {};
   }
   if (embedding_index_ >= 0) {
-    embed_backward<T>(d_features_, batch.symbols, parameters_.gradient(embedding_index_));
+    embed_backward<T>(d_features_, batch.symbols, parameters_.gradient(embedding_index_), embedding_sums_);
   }
 }
 
 template <class T>
-double SequenceModel<T>::orthogonality_error() const {
+double SequenceModel<T>::orthogonality_error() {
+  const FaultDomain::Scope scope(*faults_);
   double largest = 0;
   for (const auto& cell : cells_) {
-    largest = std::max(largest,
-                       orthornn::orthogonality_error(cell->transition().materialize().copy(Device::cpu())));
+    const double error = cell->orthogonality_error();
+    // A NaN must not be lost in a maximum.
+    if (!(error <= largest)) largest = error;
+    if (std::isnan(largest)) break;
   }
   return largest;
 }
@@ -347,6 +372,7 @@ SequenceModel<T>::Generator::Generator(SequenceModel& model, Index batch)
   model_.prepare();
   for (const auto& cell : model_.cells_) {
     state_.emplace_back(Shape{batch, cell->options().hidden_size}, model.device());
+    cell->initial_state(state_.back());
   }
 }
 

@@ -164,12 +164,19 @@ void check_rates(const char* optimizer, const Options& options) {
   require_not_negative(optimizer, "weight_decay", options.weight_decay);
 }
 
-template <class Options>
+/// In T, where a tiny epsilon is 0: the first step of a parameter without gradient would be 0 / 0.
+template <class T>
+void require_epsilon(const char* optimizer, double value) {
+  require_positive(optimizer, "epsilon", value);
+  require(static_cast<T>(value) > 0, optimizer, "epsilon", value, "a number that the parameters' type holds");
+}
+
+template <class T, class Options>
 void check_adam(const char* optimizer, const Options& options) {
   check_rates(optimizer, options);
   require_fraction(optimizer, "beta1", options.beta1);
   require_fraction(optimizer, "beta2", options.beta2);
-  require_positive(optimizer, "epsilon", options.epsilon);
+  require_epsilon<T>(optimizer, options.epsilon);
 }
 
 // One overload an optimizer: where options become an object.
@@ -185,19 +192,19 @@ template <class T>
 std::unique_ptr<Optimizer<T>> make(const RmsProp& options, const ParameterSet<T>& parameters) {
   check_rates("rmsprop", options);
   require_fraction("rmsprop", "decay", options.decay);
-  require_positive("rmsprop", "epsilon", options.epsilon);
+  require_epsilon<T>("rmsprop", options.epsilon);
   return std::make_unique<RmsPropOptimizer<T>>(options, parameters);
 }
 
 template <class T>
 std::unique_ptr<Optimizer<T>> make(const Adam& options, const ParameterSet<T>& parameters) {
-  check_adam("adam", options);
+  check_adam<T>("adam", options);
   return std::make_unique<AdamOptimizer<T, Adam>>(options, parameters);
 }
 
 template <class T>
 std::unique_ptr<Optimizer<T>> make(const AdamW& options, const ParameterSet<T>& parameters) {
-  check_adam("adamw", options);
+  check_adam<T>("adamw", options);
   return std::make_unique<AdamOptimizer<T, AdamW>>(options, parameters);
 }
 

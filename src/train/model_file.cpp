@@ -292,7 +292,7 @@ std::unique_ptr<SequenceModel<float>> load_model(const std::filesystem::path& fi
       read_parameters(reader, "parameters", model->parameters(), values);
     });
     model->prepare();
-    synchronize(model->device());  // a GPU says only then that the parameters are none
+    model->synchronize();  // a GPU says only then that the parameters are none
     if (info) *info = std::move(found);
     return model;
   } catch (const FileError&) {

@@ -74,14 +74,18 @@ Json json_of(const OrthogonalCell& cell) {
   return {{"hidden_size", cell.hidden_size},
           {"transition", json_of(cell.transition)},
           {"activation", name_of(cell.activation)},
-          {"input_matrix", name_of(cell.input_matrix)}};
+          {"input_matrix", name_of(cell.input_matrix)},
+          {"learn_initial_state", cell.learn_initial_state}};
 }
 
 OrthogonalCell cell_of(const Json& json) {
   return {.hidden_size = integer_member(json, "hidden_size"),
           .transition = transition_of(object_member(json, "transition")),
           .activation = parse_activation(text_member(json, "activation")),
-          .input_matrix = parse_input_matrix(text_member(json, "input_matrix"))};
+          .input_matrix = parse_input_matrix(text_member(json, "input_matrix")),
+          // Files of orthornn 0.1 do not say it.
+          .learn_initial_state =
+              json.contains("learn_initial_state") && boolean_member(json, "learn_initial_state")};
 }
 
 Json json_of(const Sgd& o) {

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "core/back_end.hpp"
+#include "core/fault_domain.hpp"
 #include "core/set_zero.hpp"
 #include "cuda/train/step_record.hpp"
 #include "orthornn/core/error.hpp"
@@ -14,26 +15,22 @@
 
 namespace orthornn {
 
-Evaluation evaluate(SequenceModel<float>& model, const Task& task) {
+namespace {
+
+/// `batch` is scratch on the model's device.
+Evaluation evaluate_through(Batch& batch, SequenceModel<float>& model, const Task& task, HeldOut set) {
+  const FaultDomain::Scope scope(model.faults());
   const bool on_gpu = model.device().is_cuda();
-  Batch batch(model.device());
   // What counts right answers does so on the host.
   Batch copied_batch;
   Tensor<float> copied_outputs;
   double loss = 0;
+  double targets = 0;
   Score score;
   bool scored = false;
-  double targets = 0;
-  for (Index i = 0; i < task.evaluation_batches(); ++i) {
-    task.evaluation_batch(i, batch);
+  for (Index i = 0; i < task.evaluation_batches(set); ++i) {
+    task.evaluation_batch(set, i, batch);
     if (on_gpu) copied_batch = batch.copy(Device::cpu());
-    const Batch& on_host = on_gpu ? copied_batch : batch;
-    // A batch's loss is the mean over its targets that count.
-    const double counted =
-        on_host.classes.empty()
-            ? static_cast<double>(on_host.values.size())
-            : static_cast<double>(std::count_if(on_host.classes.begin(), on_host.classes.end(),
-                                                [](std::int32_t c) { return c >= 0; }));
     TensorView<const float> outputs = model.forward(batch);
     if (on_gpu) {
       copied_outputs.reserve(outputs.shape());
@@ -41,17 +38,25 @@ Evaluation evaluate(SequenceModel<float>& model, const Task& task) {
       outputs = copied_outputs;
     }
     // Scored before the loss, which works in place.
-    if (const std::optional<Score> part = task.score(outputs, on_host)) {
+    if (const std::optional<Score> part = task.score(outputs, on_gpu ? copied_batch : batch)) {
       score.correct += part->correct;
       score.count += part->count;
       scored = true;
     }
-    loss += model.loss_of_last_outputs(batch) * counted;
-    targets += counted;
+    const BatchLoss part = model.loss_of_last_outputs(batch);
+    loss += part.mean * part.count;
+    targets += part.count;
   }
   Evaluation result{.loss = loss / targets, .accuracy = std::nullopt};
   if (scored) result.accuracy = static_cast<double>(score.correct) / static_cast<double>(score.count);
   return result;
+}
+
+}  // namespace
+
+Evaluation evaluate(SequenceModel<float>& model, const Task& task, HeldOut set) {
+  Batch batch(model.device());
+  return evaluate_through(batch, model, task, set);
 }
 
 /// What a training keeps on its GPU.
@@ -91,7 +96,8 @@ Trainer::Trainer(SequenceModel<float>& model, const Task& task, const TrainerOpt
       task_(task),
       options_(options),
       optimizer_(make_optimizer<float>(options.optimizer, model.parameters())),
-      batch_(model.device()) {
+      batch_(model.device()),
+      evaluation_batch_(model.device()) {
   options.schedule.validate();
   if (!(options.clip >= 0 && std::isfinite(options.clip)))
     throw ValueError(fmt::format("clip is {}; expected a number, 0 or more", options.clip));
@@ -146,6 +152,7 @@ TrainingStep::Numbers Trainer::step_on_host(double schedule_factor) {
 /// Enqueues the step. Whether it may change anything is decided there, by the record.
 void Trainer::step_on_device(double schedule_factor) {
   if constexpr (has_cuda_bodies) {
+    const FaultDomain::Scope scope(model_.faults());
     OnDevice& gpu = *on_device_;
     const auto compute = [&] {
       prepare_model();
@@ -171,11 +178,12 @@ void Trainer::step_on_device(double schedule_factor) {
 
 TrainingStep::Numbers Trainer::read_step() {
   if constexpr (has_cuda_bodies) {
+    const FaultDomain::Scope scope(model_.faults());
     cuda::StepRecord record{};
     try {
       copy<cuda::StepRecord>(on_device_->record, TensorView<cuda::StepRecord>(&record, Shape{1}));
     } catch (const ValueError&) {
-      // The record has arrived all the same, and knows more, unless the fault is none of a step's.
+      // The copy succeeded; the record, where it has a fault, also knows its step.
       if (record.diverged_step == 0) throw;
     }
     if (record.diverged_step == 0) return {record.loss, record.gradient_norm};
@@ -213,8 +221,9 @@ void Trainer::run(std::int64_t steps, const std::function<bool(const TrainingSte
 
 Evaluation Trainer::evaluate() {
   synchronize();
-  const Evaluation result = orthornn::evaluate(model_, task_);
-  if (!best_ || !(result.loss >= best_->loss)) best_ = BestResult{result.loss, steps_};
+  const Evaluation result = evaluate_through(evaluation_batch_, model_, task_, HeldOut::validation);
+  if (std::isfinite(result.loss) && (!best_ || result.loss < best_->loss))
+    best_ = BestResult{result.loss, steps_};
   return result;
 }
 

@@ -43,8 +43,9 @@ void AddingTask::training_batch(std::uint64_t step, Batch& batch) const {
   fill(RandomPurpose::training, step, batch);
 }
 
-void AddingTask::evaluation_batch(Index number, Batch& batch) const {
-  fill(RandomPurpose::evaluation, static_cast<std::uint64_t>(number), batch);
+void AddingTask::evaluation_batch(HeldOut set, Index number, Batch& batch) const {
+  fill(set == HeldOut::validation ? RandomPurpose::validation : RandomPurpose::test,
+       static_cast<std::uint64_t>(number), batch);
 }
 
 void AddingTask::fill(RandomPurpose purpose, std::uint64_t index, Batch& batch) const {

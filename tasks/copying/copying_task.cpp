@@ -56,8 +56,9 @@ void CopyingTask::training_batch(std::uint64_t step, Batch& batch) const {
   fill(RandomPurpose::training, step, batch);
 }
 
-void CopyingTask::evaluation_batch(Index number, Batch& batch) const {
-  fill(RandomPurpose::evaluation, static_cast<std::uint64_t>(number), batch);
+void CopyingTask::evaluation_batch(HeldOut set, Index number, Batch& batch) const {
+  fill(set == HeldOut::validation ? RandomPurpose::validation : RandomPurpose::test,
+       static_cast<std::uint64_t>(number), batch);
 }
 
 void CopyingTask::fill(RandomPurpose purpose, std::uint64_t index, Batch& batch) const {

@@ -46,6 +46,9 @@ std::filesystem::path find_idx_file(const std::filesystem::path& folder, const s
       fmt::format("{} has no file {}-{}-{} (nor with .gz); {}", folder.string(), set, content, kind, advice));
 }
 
+/// How many of so many training images are held out for validation.
+Index validation_count(Index images) { return std::max<Index>(images / 12, 1); }
+
 }  // namespace
 
 MnistTask::MnistTask(const MnistOptions& options)
@@ -110,9 +113,11 @@ void MnistTask::load() const {
                     data_.string(), pixels, length_));
   }
   check_batch_size("mnist", pixels, batch_);
-  if (training.count() < batch_) {
-    throw ValueError(fmt::format("task mnist: the batch is {}, but {} has only {} training images", batch_,
-                                 data_.string(), training.count()));
+  const Index left = training.count() - validation_count(training.count());
+  if (left < batch_) {
+    throw ValueError(fmt::format(
+        "task mnist: the batch is {}, but {} has only {} training images, {} of them held out for validation",
+        batch_, data_.string(), training.count(), training.count() - left));
   }
   if (permuted_ && pixels != length_) {
     input_order_ = numpy_permutation(pixels, permutation_seed_);
@@ -120,6 +125,7 @@ void MnistTask::load() const {
   length_ = pixels;
   training_ = std::move(training);
   test_ = std::move(test);
+  split_ = random_permutation(training_.count(), RandomStream(seed_, RandomPurpose::split));
   on_device_.reset();
 }
 
@@ -146,12 +152,25 @@ MnistTask::Images MnistTask::read_images(const char* set) const {
 
 std::optional<Index> MnistTask::batches_per_epoch() const {
   load();
-  return training_.count() / batch_;
+  return training_images().size() / batch_;
 }
 
-Index MnistTask::evaluation_batches() const {
+ConstTensorView<std::int32_t> MnistTask::validation_images() const {
+  return split_.view().slice(0, validation_count(split_.size()));
+}
+
+ConstTensorView<std::int32_t> MnistTask::training_images() const {
+  const Index first = validation_count(split_.size());
+  return split_.view().slice(first, split_.size() - first);
+}
+
+Index MnistTask::held_out_count(HeldOut set) const {
+  return set == HeldOut::validation ? validation_images().size() : test_.count();
+}
+
+Index MnistTask::evaluation_batches(HeldOut set) const {
   load();
-  return (test_.count() + batch_ - 1) / batch_;
+  return (held_out_count(set) + batch_ - 1) / batch_;
 }
 
 void MnistTask::training_batch(std::uint64_t step, Batch& batch) const {
@@ -167,20 +186,28 @@ void MnistTask::training_batch(std::uint64_t step, Batch& batch) const {
   fill(data.training, data.epoch_order, first, batch_, batch);
 }
 
-void MnistTask::evaluation_batch(Index number, Batch& batch) const {
-  if (number < 0 || number >= evaluation_batches()) {
-    throw ValueError(fmt::format("task mnist: evaluation batch {} was asked for; there are {}", number,
-                                 evaluation_batches()));
+void MnistTask::evaluation_batch(HeldOut set, Index number, Batch& batch) const {
+  const Index batches = evaluation_batches(set);
+  if (number < 0 || number >= batches) {
+    throw ValueError(
+        fmt::format("task mnist: evaluation batch {} was asked for; there are {}", number, batches));
   }
   const Index first = number * batch_;
-  const Images& images = batch.device().is_cuda() ? on_device(batch.device()).test : test_;
-  fill(images, {}, first, std::min(batch_, test_.count() - first), batch);
+  const Index count = std::min(batch_, held_out_count(set) - first);
+  const bool on_gpu = batch.device().is_cuda();
+  if (set == HeldOut::test) {
+    return fill(on_gpu ? on_device(batch.device()).test : test_, {}, first, count, batch);
+  }
+  if (!on_gpu) return fill(training_, validation_images(), first, count, batch);
+  const OnDevice& data = on_device(batch.device());
+  fill(data.training, data.validation, first, count, batch);
 }
 
 ConstTensorView<std::int32_t> MnistTask::order_of_epoch(std::uint64_t epoch) const {
   if (epoch_ != epoch) {
-    epoch_order_.reserve({training_.count()});
+    epoch_order_.reserve({training_images().size()});
     random_permutation(epoch_order_, RandomStream(seed_, RandomPurpose::shuffle, epoch));
+    for (std::int32_t& image : epoch_order_) image = training_images()(image);
     epoch_ = epoch;
   }
   return epoch_order_;
@@ -194,9 +221,11 @@ MnistTask::OnDevice& MnistTask::on_device(Device device) const {
     on_device_ = OnDevice{.device = device,
                           .training = copied(training_),
                           .test = copied(test_),
+                          .validation = Tensor<std::int32_t>(Shape{validation_images().size()}, device),
                           .input_order = input_order_.copy(device),
-                          .epoch_order = Tensor<std::int32_t>(Shape{training_.count()}, device),
+                          .epoch_order = Tensor<std::int32_t>(Shape{training_images().size()}, device),
                           .epoch = std::nullopt};
+    copy<std::int32_t>(validation_images(), on_device_->validation);
   }
   return *on_device_;
 }

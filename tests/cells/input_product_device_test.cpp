@@ -21,7 +21,7 @@ const Sizes all_sizes[] = {{1, 1, 1, 1},    {7, 9, 3, 2},   {190, 9, 3, 33},
 
 Tensor<std::int32_t> random_symbols(const Shape& shape, Index count) {
   Tensor<std::int32_t> symbols(shape);
-  RandomStream random(5, RandomPurpose::evaluation);
+  RandomStream random(5, RandomPurpose::validation);
   for (std::int32_t& s : symbols) {
     s = static_cast<std::int32_t>(random.integer(static_cast<std::uint32_t>(count)));
   }

@@ -5,6 +5,7 @@
 
 #include "cells/input_product.hpp"
 #include "orthornn/nn/readout.hpp"
+#include "orthornn/nn/sequence_model.hpp"
 #include "support/catch.hpp"
 
 using namespace orthornn;
@@ -37,6 +38,29 @@ TEST_CASE("bias, modrelu and symbol gradients of two million columns keep their 
   check_sum(d_weights(0, 0));
   check_sum(d_bias(0));
   check_sum(d_modrelu(0));
+}
+
+TEST_CASE("the gradient of a token that comes two million times keeps its digits", "[nn]") {
+  // Identity cells with Q = W = 1 and a readout of 1 from a zero embedding: every place of the token has the
+  // same gradient, dl/dy times the steps after it.
+  ModelOptions options{
+      .input = TokenEmbedding{2, 1},
+      .cells = {OrthogonalCell{
+          .hidden_size = 1, .transition = Unconstrained{}, .activation = Activation::identity}},
+      .readout = EveryStep{1},
+      .loss = Loss::mean_squared_error};
+  SequenceModel<float> model(Device::cpu(), options);
+  ParameterSet<float>& parameters = model.parameters();
+  std::fill(parameters.values().begin(), parameters.values().end(), 0.0F);
+  for (const char* name : {"cell/input_weights", "readout/weight"})
+    parameters.value(parameters.find(name))(0, 0) = 1;
+  Batch of;
+  of.symbols = Tensor<std::int32_t>(Shape{steps, batch});
+  of.values = constant({steps, batch, 1}, -0.5F);  // with y = 0, the gradient of the sum is 2 (0 + 0.5) = 1
+  model.loss_and_gradient(of);
+  // Q = 0, so a place reaches its own output alone; the mean over all places is 1.
+  CHECK(std::abs(parameters.gradient(parameters.find("embedding/vectors"))(0, 0) - 1) < 1e-5);
+  CHECK(parameters.gradient(parameters.find("embedding/vectors"))(1, 0) == 0);
 }
 
 TEST_CASE("the readout's bias gradient of two million columns keeps its digits", "[nn]") {

@@ -74,7 +74,7 @@ Numbers<float> random_numbers(const Sizes& sizes, bool with_lengths, std::uint64
   x.d_h0.resize({batch, n});
   if (with_lengths) {
     x.lengths.resize({batch});
-    RandomStream random(seed, RandomPurpose::evaluation);
+    RandomStream random(seed, RandomPurpose::validation);
     for (std::int32_t& live : x.lengths)
       live = static_cast<std::int32_t>(random.integer(static_cast<std::uint32_t>(length + 1)));
   }

@@ -81,9 +81,10 @@ TEST_CASE("a limit on file sizes is an error like a full disk", "[cli][save]") {
   REQUIRE(model.size() > 4096);
   const ProgramResult result =
       run({"train", "--resume", "--steps", "4", "--out", out.string()}, {.largest_file = 4096});
-  check_refused(result, 1, {(out / "model.h5").string(), "File too large"});
+  check_refused(result, 1, {(out / "best.h5").string(), "File too large"});
   CHECK((content(out / "model.h5") == model));
   check_loads(out / "model.h5");
+  check_loads(out / "best.h5");
   check_success(run({"train", "--resume", "--steps", "4", "--out", out.string()}));
 
   check_refused(run(train_copying(folder / "new", {"--steps", "2"}), {.largest_file = 4096}), 1,
@@ -154,7 +155,7 @@ TEST_CASE("a training killed at any moment leaves a whole model, and can be resu
   const fs::path out = folder / "run", whole = folder / "whole";
   const Arguments two_steps = save_often + Arguments{"--steps", "2"};
   check_success(run(train_copying(whole, two_steps)));
-  const std::string expected = content(whole / "model.h5");
+  const std::string expected = content(whole / "model.h5"), expected_best = content(whole / "best.h5");
 
   bool saved_once = false;
   std::int64_t last_steps = 0;
@@ -180,6 +181,7 @@ TEST_CASE("a training killed at any moment leaves a whole model, and can be resu
       CHECK(steps >= last_steps);
       last_steps = steps;
     }
+    if (fs::exists(out / "best.h5")) check_loads(out / "best.h5");
     if (!reached) break;
 
     // Where config.toml was not there yet, nothing was begun.
@@ -189,6 +191,7 @@ TEST_CASE("a training killed at any moment leaves a whole model, and can be resu
       check_success(run(train_copying(out, two_steps)));
     }
     CHECK((content(out / "model.h5") == expected));
+    CHECK((content(out / "best.h5") == expected_best));
     // Steps that were logged but not saved are logged anew, not twice.
     const std::string metrics = content(out / "metrics.csv");
     CHECK(lines(metrics) == 3);

@@ -12,6 +12,7 @@
 #include "cli/model_content.hpp"
 #include "cli/run_program.hpp"
 #include "cli/tiny_mnist.hpp"
+#include "orthornn/train/model_file.hpp"
 
 namespace fs = std::filesystem;
 using namespace orthornn;
@@ -85,7 +86,7 @@ TEST_CASE("train leaves settings, metrics and a model", "[cli][train]") {
   std::vector<std::string> names;
   for (const auto& entry : fs::directory_iterator(run_folder)) names.push_back(entry.path().filename());
   std::sort(names.begin(), names.end());
-  CHECK(names == std::vector<std::string>{"config.toml", "metrics.csv", "model.h5"});
+  CHECK(names == std::vector<std::string>{"best.h5", "config.toml", "metrics.csv", "model.h5"});
 
   // Every second step, the evaluations and the last one.
   const std::vector<std::string> rows = lines_of(run_folder / "metrics.csv");
@@ -108,6 +109,103 @@ TEST_CASE("train leaves settings, metrics and a model", "[cli][train]") {
     CHECK(std::stod(row[8]) > 0);
   }
   CHECK(steps_in(run_folder / "model.h5") == 5);
+}
+
+TEST_CASE("train keeps the best model beside the last", "[cli][train]") {
+  const TemporaryFolder folder;
+  const fs::path out = folder / "run";
+  // Rates this large make the loss rise again after the first steps.
+  const ProgramResult result =
+      run(train_copying(out, {"--steps", "12", "--eval-every", "2", "--lr", "0.5", "--lr-orth", "0",
+                              "--optimizer", "sgd", "--clip", "0", "--momentum", "0.99"}));
+  check_success(result);
+  const std::vector<std::string> rows = lines_of(out / "metrics.csv");
+  std::int64_t best_step = 0;
+  double best = 1e300;
+  for (std::size_t i = 1; i < rows.size(); ++i) {
+    const std::vector<std::string> row = fields(rows[i]);
+    if (row[6].empty() || std::stod(row[6]) >= best) continue;
+    best = std::stod(row[6]);
+    best_step = std::stoll(row[0]);
+  }
+  REQUIRE(best_step > 0);
+  REQUIRE(best_step < 12);  // else this tests nothing
+  CHECK(steps_in(out / "model.h5") == 12);
+  CHECK(steps_in(out / "best.h5") == best_step);
+  CHECK_THAT(result.output, contains(fmt::format("best on validation data, step {}: ", best_step)));
+  for (const char* file : {"model.h5", "best.h5"}) {
+    const ModelFileInfo info = read_model_info(out / file);
+    CHECK(info.best->step == best_step);
+    CHECK(info.best->loss == Approx(best).epsilon(1e-7));
+  }
+  const auto task = make_task(R"({"task": "copying", "delay": 3})", {.batch = 4, .seed = 1});
+  CHECK(evaluate(*load_model(out / "best.h5"), *task, HeldOut::validation).loss ==
+        Approx(best).epsilon(1e-7));
+
+  // It can be resumed like the last one, and is not overwritten by another training either.
+  fs::create_directory(folder / "from-best");
+  fs::copy(out / "config.toml", folder / "from-best/config.toml");
+  fs::copy(out / "best.h5", folder / "from-best/model.h5");
+  check_success(run({"train", "--resume", "--steps", "13", "--out", (folder / "from-best").string()}));
+  fs::remove(out / "model.h5");
+  check_refused(run(train_copying(out, {"--steps", "1"})), 1, {"holds a trained model"});
+}
+
+TEST_CASE("an interrupted and resumed run has the best model of one that was not", "[cli][train]") {
+  const TemporaryFolder folder;
+  const Arguments rising = {"--eval-every", "2",   "--lr",   "0.5", "--lr-orth",  "0",
+                            "--optimizer",  "sgd", "--clip", "0",   "--momentum", "0.99"};
+  check_success(run(train_copying(folder / "whole", rising + Arguments{"--steps", "12"})));
+  check_success(run(train_copying(folder / "parts", rising + Arguments{"--steps", "10"})));
+  check_success(run({"train", "--resume", "--steps", "12", "--out", (folder / "parts").string()}));
+  CHECK(steps_in(folder / "parts/best.h5") == steps_in(folder / "whole/best.h5"));
+  CHECK(parameters_in(folder / "parts/best.h5") == parameters_in(folder / "whole/best.h5"));
+}
+
+TEST_CASE("train learns the initial state where that is asked for", "[cli][train]") {
+  const TemporaryFolder folder;
+  const fs::path out = folder / "run";
+  check_success(run(train_copying(out, {"--steps", "3", "--learn-initial-state"})));
+  const auto state = Hdf5Reader(out / "model.h5").read<float>("parameters/cell/initial_state");
+  REQUIRE(state.shape() == Shape{8});
+  for (const float x : state) CHECK(x != 0);
+  CHECK(has_line(out / "config.toml", "learn-initial-state = true"));
+  check_success(run({"train", "--resume", "--steps", "4", "--out", out.string()}));
+  check_success(run({"eval", (out / "best.h5").string()}));
+}
+
+TEST_CASE("the optimizers' constants are options, and change the training", "[cli][train]") {
+  const TemporaryFolder folder;
+  const auto trained = [&](const std::string& name, const Arguments& options) {
+    check_success(run(train_copying(folder / name, Arguments{"--steps", "3"} + options)));
+    return parameters_in(folder / name / "model.h5");
+  };
+  const auto plain = trained("rmsprop", {});
+  CHECK(trained("decay", {"--rmsprop-decay", "0.9"}) != plain);
+  CHECK(trained("epsilon", {"--epsilon", "0.01"}) != plain);
+  CHECK(trained("same", {"--rmsprop-decay", "0.99", "--epsilon", "1e-8"}) == plain);
+  CHECK(has_line(folder / "decay/config.toml", "rmsprop-decay = 0.9"));
+  CHECK(has_line(folder / "epsilon/config.toml", "epsilon = 0.01"));
+  for (const char* optimizer : {"adam", "adamw"}) {
+    CAPTURE(optimizer);
+    const std::string name = optimizer;
+    const auto usual = trained(name, {"--optimizer", name});
+    CHECK(trained(name + "1", {"--optimizer", name, "--beta1", "0.5"}) != usual);
+    CHECK(trained(name + "2", {"--optimizer", name, "--beta2", "0.9"}) != usual);
+    CHECK(trained(name + "3", {"--optimizer", name, "--beta1", "0.9", "--beta2", "0.999"}) == usual);
+  }
+  const std::string config = Hdf5Reader(folder / "adam1/model.h5").string_attribute("", "config");
+  CHECK_THAT(config, contains("\"beta1\":0.5"));
+
+  const auto refused = [&](const Arguments& options, std::initializer_list<std::string> words) {
+    check_refused(run(train_copying(folder / "none", Arguments{"--steps", "1"} + options)), 2, words);
+  };
+  refused({"--beta1", "0.5"}, {"--beta1", "--optimizer", "adam"});
+  refused({"--optimizer", "sgd", "--epsilon", "1"}, {"--epsilon", "rmsprop"});
+  refused({"--rmsprop-decay", "1"}, {"--rmsprop-decay"});
+  refused({"--epsilon", "0"}, {"--epsilon"});
+  refused({"--epsilon", "1e-50"}, {"--epsilon"});
+  refused({"--epsilon", "nan"}, {"--epsilon"});
 }
 
 TEST_CASE("train knows every task, cell and optimizer", "[cli][train]") {

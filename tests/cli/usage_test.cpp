@@ -34,6 +34,7 @@ const Help helps[] = {
       "--form",
       "--input-matrix",
       "--negative-signs",
+      "--learn-initial-state",
       "--batch",
       "--steps",
       "--epochs",
@@ -41,6 +42,10 @@ const Help helps[] = {
       "--lr",
       "--lr-orth",
       "--momentum",
+      "--rmsprop-decay",
+      "--beta1",
+      "--beta2",
+      "--epsilon",
       "--weight-decay",
       "--clip",
       "--schedule",
@@ -62,7 +67,7 @@ const Help helps[] = {
      {"model", "--data", "--json", "--verbose", "--device", "--threads", "--precision", "--rollout"}},
     {{"predict"},
      {"model", "input", "-o,--output", "--verbose", "--device", "--threads", "--precision", "--rollout"}},
-    {{"inspect"}, {"model", "--json"}},
+    {{"inspect"}, {"model", "--json", "--device", "--threads", "--precision", "--rollout"}},
     {{"bench", "rollout"},
      {"--cells", "--hidden", "--reflections", "--batch", "--length", "--activation", "--samples", "--device",
       "--threads", "--precision", "--rollout", "--json"}},
@@ -72,10 +77,31 @@ const Help helps[] = {
      {"--hidden", "--reflections", "--batch", "--length", "--samples", "--limit", "--device", "--threads",
       "--precision", "--verbose", "--out", "--json"}},
     {{"bench", "train"},
-     {"task",      "--delay",        "--length",         "--permuted",  "--permutation-seed", "--data",
-      "--cell",    "--hidden",       "--reflections",    "--layers",    "--activation",       "--init",
-      "--form",    "--input-matrix", "--negative-signs", "--batch",     "--optimizer",        "--seed",
-      "--samples", "--device",       "--threads",        "--precision", "--rollout",          "--json"}},
+     {"task",
+      "--delay",
+      "--length",
+      "--permuted",
+      "--permutation-seed",
+      "--data",
+      "--cell",
+      "--hidden",
+      "--reflections",
+      "--layers",
+      "--activation",
+      "--init",
+      "--form",
+      "--input-matrix",
+      "--negative-signs",
+      "--learn-initial-state",
+      "--batch",
+      "--optimizer",
+      "--seed",
+      "--samples",
+      "--device",
+      "--threads",
+      "--precision",
+      "--rollout",
+      "--json"}},
     {{"report"}, {"runs", "--out"}}};
 
 /// Each entry of a help: its name, and the explanation beside it or in the next line.
@@ -196,8 +222,8 @@ TEST_CASE("a command line that is off is refused in one line", "[cli][usage]") {
   refused({"train", "copying", "--threads", "-1"}, {"--threads", "-1"});
   refused({"train", "copying", "--layers", "0"}, {"--layers", "0"});
   refused({"train", "copying", "--warmup", "-1"}, {"--warmup", "-1"});
-  for (const char* option : {"--lr", "--lr-orth", "--clip", "--weight-decay", "--momentum",
-                             "--schedule-factor", "--schedule-final"}) {
+  for (const char* option : {"--lr", "--lr-orth", "--clip", "--weight-decay", "--momentum", "--rmsprop-decay",
+                             "--beta1", "--beta2", "--epsilon", "--schedule-factor", "--schedule-final"}) {
     for (const char* value : {"nan", "inf", "-1", "1e999", "fast", ""}) {
       refused({"train", "copying", option, value}, {option, value});
     }
@@ -237,7 +263,7 @@ TEST_CASE("a command line that is off is refused in one line", "[cli][usage]") {
   refused({"eval", "a.h5", "b.h5"}, {"b.h5"});
   refused({"eval", "a.h5", "--jsn"}, {"--jsn"});
   refused({"inspect"}, {"model"});
-  refused({"inspect", "a.h5", "--device", "cpu"}, {"--device"});
+  refused({"inspect", "a.h5", "--seed", "1"}, {"--seed"});
   refused({"predict", "a.h5", "b.h5"}, {"--output"});
 }
 

@@ -41,7 +41,7 @@ TEST_CASE("A random stream walks through philox blocks", "[random]") {
   const std::uint64_t seed = 0x299f31d0a4093822;
   const std::uint64_t index = 0x0370734413198a2e;
   const std::array<std::uint32_t, 2> key{0xa4093822, 0x299f31d0};
-  RandomStream stream(seed, RandomPurpose::evaluation, index);
+  RandomStream stream(seed, RandomPurpose::validation, index);
   for (std::uint32_t block = 0; block < 3; ++block) {
     for (const std::uint32_t word : philox({block, 3, 0x13198a2e, 0x03707344}, key))
       CHECK(stream.bits() == word);
@@ -53,8 +53,9 @@ TEST_CASE("Random streams differ by seed, purpose and index, and by nothing else
   std::set<Words> starts;
   int streams = 0;
   for (const std::uint64_t seed : {std::uint64_t{0}, std::uint64_t{1}, far}) {
-    for (const auto purpose : {RandomPurpose::initialization, RandomPurpose::training,
-                               RandomPurpose::evaluation, RandomPurpose::shuffle}) {
+    for (const auto purpose :
+         {RandomPurpose::initialization, RandomPurpose::training, RandomPurpose::validation,
+          RandomPurpose::shuffle, RandomPurpose::test, RandomPurpose::split}) {
       for (const std::uint64_t index : {std::uint64_t{0}, std::uint64_t{1}, far}) {
         const Words words = first_words(RandomStream(seed, purpose, index));
         CHECK(words == first_words(RandomStream(seed, purpose, index)));

@@ -59,7 +59,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (loaded && task.length() < 1000) {
     Batch batch;
     task.training_batch(0, batch);
-    task.evaluation_batch(task.evaluation_batches() - 1, batch);
+    for (const HeldOut set : {HeldOut::validation, HeldOut::test})
+      task.evaluation_batch(set, task.evaluation_batches(set) - 1, batch);
   }
   return 0;
 }

@@ -52,7 +52,7 @@ bool use(const std::filesystem::path& file, const Inputs& inputs) {
         make_task(info.task_config,
                   {.batch = info.batch, .seed = info.seed, .data = {}, .input_order = info.permutation});
     task->baseline_loss();
-    if (task->length() <= 100 && info.batch <= 100) evaluate(*model, *task);
+    if (task->length() <= 100 && info.batch <= 100) evaluate(*model, *task, HeldOut::test);
   });
   return true;
 }

@@ -18,6 +18,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (task->length() > 1000 || task->name() == "mnist") return 0;
   Batch batch;
   task->training_batch(0, batch);
-  task->evaluation_batch(0, batch);
+  task->evaluation_batch(HeldOut::test, 0, batch);
   return 0;
 }

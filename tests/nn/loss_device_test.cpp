@@ -15,7 +15,7 @@ namespace {
 /// Some of them do not count; the first does.
 Tensor<std::int32_t> random_classes(const Shape& shape, Index count) {
   Tensor<std::int32_t> classes(shape);
-  RandomStream random(5, RandomPurpose::evaluation);
+  RandomStream random(5, RandomPurpose::validation);
   for (std::int32_t& c : classes) {
     c = static_cast<std::int32_t>(random.integer(static_cast<std::uint32_t>(count + 1))) - 1;
   }
@@ -37,8 +37,10 @@ TEMPLATE_TEST_CASE("losses on a GPU are those of the CPU", "[cuda]", float, doub
     Tensor<double> expected = cast<double>(outputs);
     Tensor<T> found = outputs.copy(*device);
     // The CPU sums a row's exponentials in T, so the oracle is double.
-    const auto compare = [&](double loss, double expected_loss) {
-      CHECK(std::abs(loss - expected_loss) <= tolerance::rounding<T>(4) * (1 + std::abs(expected_loss)));
+    const auto compare = [&](const BatchLoss& loss, const BatchLoss& expected_loss) {
+      CHECK(loss.count == expected_loss.count);
+      CHECK(std::abs(loss.mean - expected_loss.mean) <=
+            tolerance::rounding<T>(4) * (1 + std::abs(expected_loss.mean)));
       CHECK(relative_error(found.copy(Device::cpu()), expected) <= tolerance::rounding<T>(8));
     };
     Shape rows;
@@ -46,21 +48,36 @@ TEMPLATE_TEST_CASE("losses on a GPU are those of the CPU", "[cuda]", float, doub
     const Tensor<std::int32_t> classes = random_classes(rows, shape[-1]);
     const Tensor<std::int32_t> classes_there = classes.copy(*device);
 
-    CHECK(softmax_cross_entropy<T>(found, classes_there, false) ==
-          Approx(softmax_cross_entropy<double>(expected, classes, false)).epsilon(tolerance::rounding<T>(4)));
+    CHECK(softmax_cross_entropy<T>(found, classes_there, {}, false).mean ==
+          Approx(softmax_cross_entropy<double>(expected, classes, {}, false).mean)
+              .epsilon(tolerance::rounding<T>(4)));
     CHECK(same_bits(found.copy(Device::cpu()), outputs));  // without a gradient they stay
-    const double expected_entropy = softmax_cross_entropy<double>(expected, classes);
-    const double entropy = softmax_cross_entropy<T>(found, classes_there);
+    const BatchLoss expected_entropy = softmax_cross_entropy<double>(expected, classes);
+    const BatchLoss entropy = softmax_cross_entropy<T>(found, classes_there);
     compare(entropy, expected_entropy);
     const Tensor<T> first = found.copy(Device::cpu());
     found = outputs.copy(*device);
-    CHECK(softmax_cross_entropy<T>(found, classes_there) == entropy);
+    CHECK(softmax_cross_entropy<T>(found, classes_there).mean == entropy.mean);
     CHECK(same_bits(found.copy(Device::cpu()), first));
 
     const Tensor<float> values = normal_tensor<float>(shape, 2);
     expected = cast<double>(outputs);
     found = outputs.copy(*device);
     compare(mean_squared_error<T>(found, values.copy(*device)), mean_squared_error<double>(expected, values));
+
+    if (shape.rank() != 3) continue;
+    // Padding beyond the lengths, in both losses; the first sequence has its first step, whose target counts.
+    Tensor<std::int32_t> lengths(Shape{shape[1]});
+    for (Index b = 0; b < shape[1]; ++b) lengths(b) = static_cast<std::int32_t>((b + 1) % (shape[0] + 1));
+    const Tensor<std::int32_t> lengths_there = lengths.copy(*device);
+    expected = cast<double>(outputs);
+    found = outputs.copy(*device);
+    compare(softmax_cross_entropy<T>(found, classes_there, lengths_there),
+            softmax_cross_entropy<double>(expected, classes, lengths));
+    expected = cast<double>(outputs);
+    found = outputs.copy(*device);
+    compare(mean_squared_error<T>(found, values.copy(*device), lengths_there),
+            mean_squared_error<double>(expected, values, lengths));
   }
 }
 
@@ -73,7 +90,7 @@ TEST_CASE("large outputs overflow no exponential on a GPU", "[cuda]") {
   Tensor<std::int32_t> classes(Shape{1});
   classes(0) = 1;
   Tensor<float> there = outputs.copy(*device);
-  CHECK(softmax_cross_entropy<float>(there, classes.copy(*device)) == Approx(2e4));
+  CHECK(softmax_cross_entropy<float>(there, classes.copy(*device)).mean == Approx(2e4));
   const Tensor<float> gradient = there.copy(Device::cpu());
   CHECK(gradient(0, 0) == 1);
   CHECK(gradient(0, 1) == -1);
@@ -91,8 +108,8 @@ TEST_CASE("what a GPU finds wrong with targets is thrown when somebody waits", "
   for (std::int32_t& c : classes) c = -1;
   CHECK_THROWS_WITH(softmax_cross_entropy<float>(outputs, classes.copy(*device)),
                     contains("no target counts"));
-  Tensor<double> value(Shape{1}, *device);
-  softmax_cross_entropy<float>(outputs, classes.copy(*device), value);
+  Tensor<double> value(Shape{2}, *device);
+  softmax_cross_entropy<float>(outputs, classes.copy(*device), {}, value, true);
   CHECK_THROWS_AS(synchronize(*device), ValueError);
   CHECK(std::isnan(value.copy(Device::cpu())(0)));
 }
@@ -105,6 +122,7 @@ TEST_CASE("losses of nothing on a GPU are those of the CPU", "[cuda]") {
     Tensor<float> outputs(Shape{0, 3}, where);
     CHECK_THROWS_WITH(softmax_cross_entropy<float>(outputs, Tensor<std::int32_t>(Shape{0}, where)),
                       contains("no target counts"));
-    CHECK(std::isnan(mean_squared_error<float>(outputs, Tensor<float>(Shape{0, 3}, where))));
+    CHECK_THROWS_WITH(mean_squared_error<float>(outputs, Tensor<float>(Shape{0, 3}, where)),
+                      contains("no target counts"));
   }
 }

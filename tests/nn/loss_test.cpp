@@ -1,6 +1,7 @@
 #include "orthornn/nn/loss.hpp"
 
 #include <cmath>
+#include <limits>
 
 #include "orthornn/core/error.hpp"
 #include "support/catch.hpp"
@@ -27,7 +28,7 @@ TEST_CASE("softmax cross-entropy of a case computed by hand", "[nn]") {
   Tensor<double> outputs(Shape{2, 3});
   const double logs[] = {0, std::log(3), std::log(4), 5, -7, 1};
   std::copy(logs, logs + 6, outputs.begin());
-  const double loss = softmax_cross_entropy<double>(outputs, classes_of({1, -1}));
+  const double loss = softmax_cross_entropy<double>(outputs, classes_of({1, -1})).mean;
   CHECK(loss == Approx(std::log(8.0 / 3)).epsilon(1e-14));
   CHECK(outputs(0, 0) == Approx(1.0 / 8).epsilon(1e-14));
   CHECK(outputs(0, 1) == Approx(3.0 / 8 - 1).epsilon(1e-14));
@@ -38,7 +39,7 @@ TEST_CASE("softmax cross-entropy of a case computed by hand", "[nn]") {
 TEST_CASE("softmax cross-entropy leaves outputs alone when no gradient is asked for", "[nn]") {
   Tensor<float> outputs = normal_tensor<float>({5, 4}, 1);
   const Tensor<float> before = outputs.copy();
-  softmax_cross_entropy<float>(outputs, classes_of({0, 1, 2, 3, -1}), false);
+  softmax_cross_entropy<float>(outputs, classes_of({0, 1, 2, 3, -1}), {}, false);
   CHECK(equal(outputs, before));
 }
 
@@ -46,7 +47,7 @@ TEST_CASE("softmax cross-entropy survives outputs far apart", "[nn]") {
   Tensor<float> outputs(Shape{1, 2});
   outputs(0, 0) = 1e30F;
   outputs(0, 1) = -1e30F;
-  CHECK(softmax_cross_entropy<float>(outputs, classes_of({0})) == 0);
+  CHECK(softmax_cross_entropy<float>(outputs, classes_of({0})).mean == 0);
   CHECK(std::isfinite(outputs(0, 1)));
 }
 
@@ -59,10 +60,10 @@ TEST_CASE("gradients of both losses are those of finite differences", "[nn][grad
     for (Index i = 0; i < rows; ++i) classes(i) = static_cast<std::int32_t>(i % 4) - 1;
     const auto loss = [&] {
       Tensor<double> work = outputs.copy();
-      return softmax_cross_entropy<double>(work, classes, false);
+      return softmax_cross_entropy<double>(work, classes, {}, false).mean;
     };
     Tensor<double> gradient = outputs.copy();
-    CHECK(softmax_cross_entropy<double>(gradient, classes) == loss());
+    CHECK(softmax_cross_entropy<double>(gradient, classes).mean == loss());
     CHECK(relative_error(gradient, finite_differences(outputs, loss)) <
           1e-5);  // each entry is 1 / rows of the loss
   }
@@ -70,12 +71,56 @@ TEST_CASE("gradients of both losses are those of finite differences", "[nn][grad
     const Tensor<float> values = normal_tensor<float>({rows, 3}, 3);
     const auto loss = [&] {
       Tensor<double> work = outputs.copy();
-      return mean_squared_error<double>(work, values, false);
+      return mean_squared_error<double>(work, values, {}, false).mean;
     };
     Tensor<double> gradient = outputs.copy();
-    CHECK(mean_squared_error<double>(gradient, values) == loss());
+    CHECK(mean_squared_error<double>(gradient, values).mean == loss());
     CHECK(relative_error(gradient, finite_differences(outputs, loss)) < 1e-5);
   }
+}
+
+TEST_CASE("padding beyond the lengths counts in no loss and has no gradient", "[nn]") {
+  // Two sequences of two and of one step, in three steps; one of the three targets that remain does not
+  // count.
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const Tensor<std::int32_t> lengths = classes_of({2, 1});
+  Tensor<double> outputs(Shape{3, 2, 2});
+  std::fill(outputs.begin(), outputs.end(), static_cast<double>(nan));
+  outputs(0, 0, 0) = 1, outputs(0, 0, 1) = 1 + std::log(3);
+  outputs(0, 1, 0) = 2, outputs(0, 1, 1) = 2;
+  outputs(1, 0, 0) = 0, outputs(1, 0, 1) = 5;
+  Tensor<double> work = outputs.copy();
+
+  Tensor<std::int32_t> classes(Shape{3, 2});
+  std::fill(classes.begin(), classes.end(), 7);  // not even looked at
+  classes(0, 0) = 1, classes(0, 1) = 0, classes(1, 0) = -1;
+  const BatchLoss entropy = softmax_cross_entropy<double>(work, classes, lengths);
+  CHECK(entropy.count == 2);
+  CHECK(entropy.mean == Approx((std::log(4.0 / 3) + std::log(2.0)) / 2).epsilon(1e-14));
+  CHECK(work(0, 0, 1) == Approx((0.75 - 1) / 2).epsilon(1e-14));
+  CHECK(work(0, 1, 1) == Approx(0.5 / 2).epsilon(1e-14));
+  const auto check_padding = [&] {
+    for (const double x : {work(1, 1, 0), work(1, 1, 1), work(2, 0, 0), work(2, 1, 1)}) CHECK(x == 0);
+  };
+  check_padding();
+
+  Tensor<float> values(Shape{3, 2, 2});
+  std::fill(values.begin(), values.end(), nan);
+  values(0, 0, 0) = 0, values(0, 0, 1) = 1;
+  values(0, 1, 0) = 2, values(0, 1, 1) = 4;
+  values(1, 0, 0) = 3, values(1, 0, 1) = 5;
+  work = outputs.copy();
+  const BatchLoss square = mean_squared_error<double>(work, values, lengths);
+  CHECK(square.count == 6);
+  CHECK(square.mean == Approx((1 + std::log(3) * std::log(3) + 4 + 9) / 6).epsilon(1e-7));
+  CHECK(work(0, 1, 1) == Approx(2.0 * (2 - 4) / 6).epsilon(1e-14));
+  check_padding();
+
+  CHECK_THROWS_WITH(mean_squared_error<double>(work, values, classes_of({0, 0})),
+                    contains("no target counts"));
+  CHECK_THROWS_WITH(softmax_cross_entropy<double>(work, classes, classes_of({0, 0})),
+                    contains("no target counts"));
+  CHECK_THROWS_AS(mean_squared_error<double>(work, values, classes_of({1, 1, 1})), ShapeError);
 }
 
 TEST_CASE("losses do not depend on the number of threads", "[nn]") {
@@ -87,7 +132,7 @@ TEST_CASE("losses do not depend on the number of threads", "[nn]") {
   for (int threads = 1; threads <= 3; ++threads) {
     set_thread_count(threads);
     Tensor<float> work = outputs.copy();
-    losses[threads - 1] = softmax_cross_entropy<float>(work, classes);
+    losses[threads - 1] = softmax_cross_entropy<float>(work, classes).mean;
   }
   set_thread_count(before);
   CHECK(losses[0] == losses[1]);

@@ -1,3 +1,6 @@
+#include <memory>
+#include <vector>
+
 #include "orthornn/core/error.hpp"
 #include "orthornn/nn/sequence_model.hpp"
 #include "support/catch.hpp"
@@ -20,6 +23,7 @@ OrthogonalCell smooth_cell(Index hidden, TransitionOptions transition = Cwy{}) {
 std::vector<ModelOptions> all_kinds() {
   OrthogonalCell stiefel = smooth_cell(6, Cwy{.reflections = 2});
   stiefel.input_matrix = InputMatrix::stiefel;
+  stiefel.learn_initial_state = true;
   std::vector<ModelOptions> kinds;
   for (const auto& cells : {std::vector<OrthogonalCell>{smooth_cell(7)},
                             std::vector<OrthogonalCell>{stiefel, smooth_cell(5, ScaledCayley{})}}) {
@@ -27,6 +31,7 @@ std::vector<ModelOptions> all_kinds() {
          {InputOptions(DenseInput{3}), InputOptions(OneHot{5}), InputOptions(TokenEmbedding{40, 3})}) {
       kinds.push_back({input, cells, EveryStep{4}, Loss::softmax_cross_entropy});
       kinds.push_back({input, cells, LastStep{2}, Loss::mean_squared_error});
+      kinds.push_back({input, cells, EveryStep{2}, Loss::mean_squared_error});
     }
   }
   return kinds;
@@ -68,7 +73,7 @@ TEST_CASE("a seed gives the same parameters on a GPU", "[cuda]") {
   const auto device = gpu();
   if (!device) return;
   for (const ModelOptions& options : all_kinds()) {
-    const SequenceModel<float> here(Device::cpu(), options, 4), there(*device, options, 4);
+    SequenceModel<float> here(Device::cpu(), options, 4), there(*device, options, 4);
     CHECK(same_bits(there.parameters().values().copy(Device::cpu()), here.parameters().values()));
     CHECK(there.orthogonality_error() < 1e-5);
   }
@@ -130,12 +135,69 @@ TEST_CASE("a model on a GPU says what does not fit, at once or when somebody wai
   CHECK_THROWS_AS(reader.forward(batch.copy(*device)), ShapeError);
 }
 
+TEST_CASE("a fault of one model on a GPU is not told as another's", "[cuda]") {
+  const auto device = gpu();
+  if (!device) return;
+  const ModelOptions tokens{TokenEmbedding{4, 3}, {smooth_cell(6)}, EveryStep{4}};
+  SequenceModel<float> sound(*device, tokens);
+  const Batch good = batch_for(tokens, 4, 2).copy(*device);
+  const double expected = sound.loss(good);
+  {
+    SequenceModel<float> faulty(*device, tokens);
+    Batch batch = batch_for(tokens, 4, 2);
+    batch.symbols(1, 1) = 4;
+    faulty.forward(batch.copy(*device));
+    CHECK(sound.loss(good) == expected);
+    CHECK(sound.orthogonality_error() < 1e-5);
+    CHECK_NOTHROW(sound.synchronize());
+    CHECK_THROWS_WITH(faulty.synchronize(), contains("token at position 3"));
+    CHECK_NOTHROW(faulty.synchronize());  // told once
+    faulty.forward(batch.copy(*device));
+  }
+  // The model is gone, and nobody has waited for it: what waits for the whole device tells it.
+  CHECK(sound.loss(good) == expected);
+  CHECK_THROWS_WITH(synchronize(*device), contains("token at position 3"));
+  CHECK_NOTHROW(synchronize(*device));
+}
+
+TEST_CASE("many short-lived models on a GPU find room for their faults", "[cuda]") {
+  const auto device = gpu();
+  if (!device) return;
+  const ModelOptions tokens{TokenEmbedding{4, 3}, {smooth_cell(2)}, EveryStep{2}};
+  std::vector<std::unique_ptr<SequenceModel<float>>> models;
+  for (int i = 0; i < 40; ++i) {
+    models.push_back(std::make_unique<SequenceModel<float>>(*device, tokens));
+    if (i % 2 == 1) models.erase(models.begin());
+  }
+  Batch batch = batch_for(tokens, 2, 1);
+  batch.symbols(0, 0) = 9;
+  const Batch bad = batch.copy(*device);
+  for (const auto& model : models) model->forward(bad);
+  for (const auto& model : models) CHECK_THROWS_AS(model->synchronize(), ValueError);
+  for (const auto& model : models) CHECK_NOTHROW(model->synchronize());
+}
+
+TEST_CASE("an input of more than four million numbers a step fits on a GPU", "[cuda]") {
+  const auto device = gpu();
+  if (!device) return;
+  // Rows of a grid were B K / 64 blocks, of which CUDA allows 65,535.
+  const ModelOptions options{DenseInput{1}, {smooth_cell(1)}, LastStep{1}, Loss::mean_squared_error};
+  const Index batch_size = 65'536 * 64 + 1;
+  SequenceModel<float> model(*device, options);
+  Batch batch;
+  batch.features = Tensor<float>(Shape{1, batch_size, 1});
+  batch.values = Tensor<float>(Shape{batch_size, 1});
+  for (Index b = 0; b < batch_size; ++b) batch.features(0, b, 0) = static_cast<float>(b % 7) - 3;
+  SequenceModel<float> here(Device::cpu(), options);
+  CHECK(model.loss(batch.copy(*device)) == Approx(here.loss(batch)).epsilon(1e-5));
+}
+
 TEST_CASE("a graph holds a model's step unless it waits or is very long", "[cuda]") {
   const auto device = gpu();
   if (!device) return;
   const auto recordable = [&](const TransitionOptions& transition, RolloutWay way, Index length) {
-    const SequenceModel<float> model(Execution(*device, Precision::fp32, way),
-                                     {OneHot{3}, {smooth_cell(8, transition)}, EveryStep{2}});
+    SequenceModel<float> model(Execution(*device, Precision::fp32, way),
+                               {OneHot{3}, {smooth_cell(8, transition)}, EveryStep{2}});
     Batch batch(*device);
     batch.symbols.resize({length, 1});
     return model.recordable(batch);

@@ -1,5 +1,7 @@
 #include "orthornn/nn/sequence_model.hpp"
 
+#include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "orthornn/core/error.hpp"
@@ -25,7 +27,9 @@ std::vector<ModelOptions> all_kinds() {
   const std::vector<OrthogonalCell> stack = {smooth_cell(6, Cwy{.reflections = 2}),
                                              smooth_cell(5, MatrixExponential{}),
                                              smooth_cell(4, HouseholderProduct{})};
-  for (const auto& cells : {one, stack}) {
+  std::vector<OrthogonalCell> learned = stack;
+  for (OrthogonalCell& cell : learned) cell.learn_initial_state = true;
+  for (const auto& cells : {one, stack, learned}) {
     for (const InputOptions& input :
          {InputOptions(DenseInput{3}), InputOptions(OneHot{5}), InputOptions(TokenEmbedding{5, 3})}) {
       kinds.push_back({input, cells, EveryStep{4}, Loss::softmax_cross_entropy});
@@ -119,20 +123,64 @@ TEST_CASE("a sequence in two parts with carried state is the sequence", "[nn]") 
   }
 }
 
-TEST_CASE("what stands beyond a sequence's length reaches no gradient, a NaN included", "[nn]") {
-  const ModelOptions options{DenseInput{3}, {smooth_cell(6)}, EveryStep{4}};
+TEST_CASE("what stands beyond a sequence's length reaches no loss and no gradient, a NaN included", "[nn]") {
+  const Loss loss = GENERATE(Loss::softmax_cross_entropy, Loss::mean_squared_error);
+  const ModelOptions options{DenseInput{3}, {smooth_cell(6)}, EveryStep{4}, loss};
   SequenceModel<double> model(Device::cpu(), options, 5);
   Batch batch = batch_for(options, 6, 3);
   batch.lengths = mixed_lengths(6, 3);
-  model.loss_and_gradient(batch);
+  const double expected_loss = model.loss_and_gradient(batch);
   const Tensor<double> expected = model.parameters().gradients().copy();
+  for (Index b = 0; b < 3; ++b) {
+    for (Index t = batch.lengths(b); t < 6; ++t) {
+      if (!batch.classes.empty()) batch.classes(t, b) = 3;
+      if (!batch.values.empty()) batch.values(t, b, 2) = std::numeric_limits<float>::quiet_NaN();
+    }
+  }
   for (Index b = 0; b < 3; ++b) {
     for (Index t = batch.lengths(b); t < 6; ++t)
       batch.features(t, b, 1) = std::numeric_limits<float>::quiet_NaN();
   }
   batch.features(5, 2, 0) = std::numeric_limits<float>::infinity();
-  model.loss_and_gradient(batch);
+  CHECK(model.loss_and_gradient(batch) == expected_loss);
   CHECK(equal(model.parameters().gradients(), expected));
+}
+
+TEST_CASE("a learned initial state starts every sequence, and has a gradient only where it does", "[nn]") {
+  OrthogonalCell cell = smooth_cell(6);
+  cell.learn_initial_state = true;
+  const ModelOptions options{DenseInput{3}, {cell}, EveryStep{4}};
+  SequenceModel<double> model(Device::cpu(), options, 5);
+  ParameterSet<double>& parameters = model.parameters();
+  const Index place = parameters.find("cell/initial_state");
+  for (const double x : parameters.value(place)) CHECK(x == 0);
+  for (Index n = 0; n < 6; ++n) parameters.value(place)(n) = 0.1 * static_cast<double>(n + 1);
+
+  const Batch batch = batch_for(options, 4, 3);
+  ModelState<double> same;
+  same.emplace_back(Shape{3, 6});
+  for (Index b = 0; b < 3; ++b) copy<double>(parameters.value(place), same[0].view()[b]);
+  const TensorView<const double> given = model.forward(batch, &same);
+  Tensor<double> expected(given.shape());
+  copy<double>(given, expected);
+  CHECK(equal(model.forward(batch), expected));
+
+  // A state of the caller's own leaves the parameter out.
+  ParameterSet<double> own;
+  RecurrentLayer<double> layer(own, "cell", cell, 3);
+  own.allocate(Device::cpu());
+  layer.initialize(1);
+  layer.prepare();
+  const Tensor<double> x = normal_tensor<double>({4, 3, 3}, 1), d_last = normal_tensor<double>({3, 6}, 2);
+  for (const bool from_own : {true, false}) {
+    layer.forward({x, {}}, from_own ? TensorView<const double>() : same[0].view(), {});
+    std::fill(layer.d_outputs().begin(), layer.d_outputs().end(), 0.0);
+    layer.backward({x, {}}, d_last, {}, {});
+    double largest = 0;
+    for (const double d : own.gradient(own.find("cell/initial_state")))
+      largest = std::max(largest, std::abs(d));
+    CHECK((largest > 0) == from_own);
+  }
 }
 
 TEST_CASE("a generator refuses what is not one step of its batch", "[nn]") {
@@ -146,7 +194,7 @@ TEST_CASE("a generator refuses what is not one step of its batch", "[nn]") {
 TEST_CASE("the seed decides the initial parameters", "[nn]") {
   const ModelOptions options{
       OneHot{4}, {OrthogonalCell{.hidden_size = 8}, OrthogonalCell{.hidden_size = 8}}, EveryStep{3}};
-  const SequenceModel<float> a(Device::cpu(), options, 1), b(Device::cpu(), options, 1),
+  SequenceModel<float> a(Device::cpu(), options, 1), b(Device::cpu(), options, 1),
       c(Device::cpu(), options, 2);
   CHECK(equal(a.parameters().values(), b.parameters().values()));
   CHECK_FALSE(equal(a.parameters().values(), c.parameters().values()));

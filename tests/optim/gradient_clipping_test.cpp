@@ -1,5 +1,6 @@
 #include "orthornn/optim/gradient_clipping.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -34,6 +35,18 @@ TEMPLATE_TEST_CASE("Gradients above the norm are scaled onto it", "[clipping]", 
   CHECK(std::abs(gradients(0, 0) - 0.6) <= rounding);
   CHECK(std::abs(gradients(1, 1) + 0.8) <= rounding);
   CHECK(gradients(0, 1) == 0);
+}
+
+TEMPLATE_TEST_CASE("The norm is compared with the limit, not its square", "[clipping]", float, double) {
+  // Norm 0.5 has the square 0.25, norm 2 the square 4: the limits lie between the two.
+  for (const double norm : {0.5, 2.0}) {
+    for (const double limit : {0.3, 0.7, 1.5, 3.0}) {
+      Tensor<TestType> gradients(Shape{2});
+      gradients(0) = static_cast<TestType>(norm);
+      CHECK(clip_by_global_norm(gradients.view(), limit) == norm);
+      CHECK(gradients(0) == Approx(std::min(norm, limit)).epsilon(1e-6));
+    }
+  }
 }
 
 TEMPLATE_TEST_CASE("Gradients within the norm, or only measured, keep their bits", "[clipping]", float,

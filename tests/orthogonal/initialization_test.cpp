@@ -223,7 +223,7 @@ std::vector<NamedMatrix> orthogonal_matrices(Index n) {
   std::vector<Index> image(static_cast<std::size_t>(n));
   for (Index i = 0; i < n; ++i) image[static_cast<std::size_t>(i)] = (i + 1) % n;
   add("cyclic permutation", permutation_matrix(image));
-  const auto random = random_permutation(n, RandomStream(5, RandomPurpose::evaluation));
+  const auto random = random_permutation(n, RandomStream(5, RandomPurpose::validation));
   for (Index i = 0; i < n; ++i) image[static_cast<std::size_t>(i)] = random(i);
   add("random permutation", permutation_matrix(image));
   for (Index i = 0; i < n; ++i) image[static_cast<std::size_t>(i)] = i;

@@ -12,7 +12,7 @@ namespace orthornn::testing {
 template <class T>
 Tensor<T> normal_tensor(const Shape& shape, std::uint64_t seed, double deviation = 1) {
   Tensor<T> tensor(shape);
-  RandomStream random(seed, RandomPurpose::evaluation);
+  RandomStream random(seed, RandomPurpose::validation);
   for (T& x : tensor) x = static_cast<T>(deviation * random.normal());
   return tensor;
 }

@@ -51,7 +51,7 @@ struct Recurrence {
   }
   /// Symbols at random in place of vectors.
   void use_symbols(std::uint64_t seed) {
-    RandomStream random(seed, RandomPurpose::evaluation);
+    RandomStream random(seed, RandomPurpose::validation);
     symbols.resize({length, batch});
     for (std::int32_t& s : symbols) {
       s = static_cast<std::int32_t>(random.integer(static_cast<std::uint32_t>(layer.input_size())));

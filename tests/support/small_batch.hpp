@@ -8,7 +8,7 @@ namespace orthornn::testing {
 /// A batch of random inputs and targets that fits the options; some targets do not count.
 inline Batch batch_for(const ModelOptions& options, Index length, Index batch, std::uint64_t seed = 7) {
   Batch result;
-  RandomStream random(seed, RandomPurpose::evaluation, 99);
+  RandomStream random(seed, RandomPurpose::validation, 99);
   const auto symbols = [&](Index count) {
     result.symbols.resize({length, batch});
     for (std::int32_t& s : result.symbols)

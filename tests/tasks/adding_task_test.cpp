@@ -74,9 +74,9 @@ TEST_CASE("The adding baseline is the error of always answering one", "[adding]"
   const AddingTask task({.length = 20, .batch = 1000, .seed = 3});
   double error = 0, sum = 0;
   double count = 0;
-  for (Index number = 0; number < task.evaluation_batches(); ++number) {
+  for (Index number = 0; number < task.evaluation_batches(HeldOut::validation); ++number) {
     Batch batch;
-    task.evaluation_batch(number, batch);
+    task.evaluation_batch(HeldOut::validation, number, batch);
     for (const float target : batch.values) {
       error += (target - 1.0) * (target - 1.0);
       sum += target;
@@ -97,11 +97,11 @@ TEST_CASE("Adding batches depend on seed and step alone, and evaluation has batc
   CHECK(features_of(AddingTask({.length = 6, .batch = 3, .seed = 7}), 5) == fifth);
   CHECK(features_of(AddingTask({.length = 6, .batch = 3, .seed = 8}), 5) != fifth);
 
-  REQUIRE(task.evaluation_batches() == 10);
+  REQUIRE(task.evaluation_batches(HeldOut::validation) == 10);
   std::vector<std::vector<float>> all;
   for (Index number = 0; number < 10; ++number) {
     Batch batch;
-    task.evaluation_batch(number, batch);
+    task.evaluation_batch(HeldOut::validation, number, batch);
     all.emplace_back(batch.features.begin(), batch.features.end());
     all.push_back(features_of(task, static_cast<std::uint64_t>(number)));
   }

@@ -26,11 +26,13 @@ void check_same_batches(const Task& task, Device device, const std::vector<std::
     CAPTURE(task.config(), step);
     CHECK(same_batch(there.copy(Device::cpu()), here));
   }
-  for (const Index number : {Index{0}, task.evaluation_batches() - 1}) {
-    task.evaluation_batch(number, here);
-    task.evaluation_batch(number, there);
-    CAPTURE(task.config(), number);
-    CHECK(same_batch(there.copy(Device::cpu()), here));
+  for (const HeldOut set : {HeldOut::validation, HeldOut::test}) {
+    for (const Index number : {Index{0}, task.evaluation_batches(set) - 1}) {
+      task.evaluation_batch(set, number, here);
+      task.evaluation_batch(set, number, there);
+      CAPTURE(task.config(), number);
+      CHECK(same_batch(there.copy(Device::cpu()), here));
+    }
   }
 }
 
@@ -53,7 +55,7 @@ TEST_CASE("batches of MNIST have the same bits on a GPU", "[cuda]") {
   const auto device = gpu();
   if (!device) return;
   const TemporaryFolder folder;
-  RandomStream random(1, RandomPurpose::evaluation);
+  RandomStream random(1, RandomPurpose::validation);
   const auto write = [&](const std::string& set, std::uint32_t count) {
     std::vector<std::uint8_t> pixels(count * 12), labels(count);
     for (std::uint8_t& p : pixels) p = static_cast<std::uint8_t>(random.integer(256));

@@ -91,11 +91,11 @@ TEST_CASE("Copying batches depend on seed and step alone, and evaluation has bat
   CHECK(symbols_of(CopyingTask({.delay = 3, .batch = 4, .seed = 7}), 5) == fifth);
   CHECK(symbols_of(CopyingTask({.delay = 3, .batch = 4, .seed = 8}), 5) != fifth);
 
-  REQUIRE(task.evaluation_batches() == 10);
+  REQUIRE(task.evaluation_batches(HeldOut::validation) == 10);
   std::vector<std::vector<std::int32_t>> all;
   for (Index number = 0; number < 10; ++number) {
     Batch batch;
-    task.evaluation_batch(number, batch);
+    task.evaluation_batch(HeldOut::validation, number, batch);
     all.emplace_back(batch.symbols.begin(), batch.symbols.end());
     all.push_back(symbols_of(task, static_cast<std::uint64_t>(number)));
   }
@@ -107,9 +107,9 @@ TEST_CASE("The copying baseline is the loss of blanks, then a fair die", "[copyi
   const CopyingTask task({.delay = 12, .batch = 50, .seed = 1});
   double loss = 0;
   Index count = 0;
-  for (Index number = 0; number < task.evaluation_batches(); ++number) {
+  for (Index number = 0; number < task.evaluation_batches(HeldOut::validation); ++number) {
     Batch batch;
-    task.evaluation_batch(number, batch);
+    task.evaluation_batch(HeldOut::validation, number, batch);
     for (Index t = 0; t < task.length(); ++t) {
       for (Index b = 0; b < task.batch_size(); ++b) {
         std::array<double, 9> guess{};

@@ -122,7 +122,7 @@ TEST_CASE("MNIST files are found under all their names, gzipped or not", "[mnist
 TEST_CASE("An MNIST epoch shows each image once, in an order of its own", "[mnist]") {
   const TinyMnist folder;
   const MnistTask task({.data = folder.path(), .batch = 6, .seed = 1});
-  REQUIRE(task.batches_per_epoch() == 3);  // two images of twenty are left out
+  REQUIRE(task.batches_per_epoch() == 3);  // of twenty images one is held out, and one is left over
   std::vector<std::vector<int>> epochs(3);
   for (std::uint64_t step = 0; step < 9; ++step) {
     const std::vector<int> images = images_of(task, step);
@@ -143,11 +143,11 @@ TEST_CASE("An MNIST epoch shows each image once, in an order of its own", "[mnis
 TEST_CASE("MNIST evaluation is the whole test set, once and in order", "[mnist]") {
   const TinyMnist folder;
   const MnistTask task({.data = folder.path(), .batch = 3});
-  REQUIRE(task.evaluation_batches() == 3);
+  REQUIRE(task.evaluation_batches(HeldOut::test) == 3);
   Batch batch;
   int image = 20;
   for (Index number = 0; number < 3; ++number) {
-    task.evaluation_batch(number, batch);
+    task.evaluation_batch(HeldOut::test, number, batch);
     REQUIRE(batch.classes.size() == (number < 2 ? 3 : 1));
     REQUIRE(batch.features.shape() == Shape{6, batch.classes.size(), 1});
     for (Index b = 0; b < batch.classes.size(); ++b, ++image) {
@@ -156,7 +156,44 @@ TEST_CASE("MNIST evaluation is the whole test set, once and in order", "[mnist]"
     }
   }
   CHECK(image == 27);
-  CHECK_THROWS_AS(task.evaluation_batch(3, batch), ValueError);
+  CHECK_THROWS_AS(task.evaluation_batch(HeldOut::test, 3, batch), ValueError);
+}
+
+TEST_CASE("MNIST holds out a twelfth of the training images, by seed, and trains on none of them",
+          "[mnist]") {
+  const TemporaryFolder folder;
+  write_plain(folder / "train-images-idx3-ubyte", tiny_pixels(0, 25));
+  write_plain(folder / "train-labels-idx1-ubyte", tiny_labels(0, 25));
+  write_plain(folder / "t10k-images-idx3-ubyte", tiny_pixels(25, 1));
+  write_plain(folder / "t10k-labels-idx1-ubyte", tiny_labels(25, 1));
+  const auto held_out = [&](std::uint64_t seed) {
+    const MnistTask task({.data = folder.path(), .batch = 23, .seed = seed});
+    REQUIRE(task.evaluation_batches(HeldOut::validation) == 1);
+    Batch batch;
+    task.evaluation_batch(HeldOut::validation, 0, batch);
+    REQUIRE(batch.classes.size() == 2);
+    std::set<int> images = {pixels_of(batch, 0)[0] / 10, pixels_of(batch, 1)[0] / 10};
+    CHECK(images.size() == 2);
+    for (const int image : images) {
+      const Index b = image == pixels_of(batch, 0)[0] / 10 ? 0 : 1;
+      CHECK(batch.classes(b) == image % 10);
+    }
+    // All 23 others in every epoch.
+    for (const std::uint64_t step : {0, 1, 2}) {
+      for (const int image : images_of(task, step)) CHECK(images.insert(image).second);
+      CHECK(images.size() == 25);
+      while (images.size() > 2) {
+        for (const int image : images_of(task, step)) images.erase(image);
+      }
+    }
+    return images;
+  };
+  const std::set<int> first = held_out(1);
+  CHECK(held_out(1) == first);
+  bool differs = false;
+  for (const std::uint64_t seed : {2, 3, 4}) differs = differs || held_out(seed) != first;
+  CHECK(differs);
+  CHECK_THROWS_WITH(MnistTask({.data = folder.path(), .batch = 24}).load(), contains("2 of them held out"));
 }
 
 TEST_CASE("Permuted MNIST reads every image in the same other order", "[mnist]") {
@@ -176,8 +213,8 @@ TEST_CASE("Permuted MNIST reads every image in the same other order", "[mnist]")
       for (Index b = 0; b < 4; ++b) CHECK(reordered.features(t, b, 0) == as_it_is.features(order(t), b, 0));
     }
   }
-  plain.evaluation_batch(0, as_it_is);
-  permuted.evaluation_batch(0, reordered);
+  plain.evaluation_batch(HeldOut::test, 0, as_it_is);
+  permuted.evaluation_batch(HeldOut::test, 0, reordered);
   for (Index t = 0; t < 6; ++t) {
     CHECK(reordered.features(t, 0, 0) == as_it_is.features(permuted.input_order()(t), 0, 0));
   }
@@ -230,7 +267,7 @@ TEST_CASE("An MNIST task comes back from its config, and needs no data until a b
   CHECK_THAT(error_message<FileError>([&] { rebuilt->training_batch(0, batch); }),
              contains("no folder was given"));
   CHECK_THROWS_AS(rebuilt->load(), FileError);
-  CHECK_THROWS_AS(rebuilt->evaluation_batches(), FileError);
+  CHECK_THROWS_AS(rebuilt->evaluation_batches(HeldOut::test), FileError);
   CHECK_THROWS_AS(rebuilt->batches_per_epoch(), FileError);
 
   const auto sequential = make_task(R"({"task": "mnist"})", {});
@@ -294,7 +331,7 @@ TEST_CASE("An MNIST task that could not load loads once the files are there", "[
   CHECK_THROWS_AS(task.load(), FileError);
   write_tiny_mnist(folder.path());
   CHECK_NOTHROW(task.load());
-  CHECK(task.batches_per_epoch() == 5);
+  CHECK(task.batches_per_epoch() == 4);
 }
 
 TEST_CASE("MNIST refills a batch in place", "[mnist]") {
@@ -303,7 +340,7 @@ TEST_CASE("MNIST refills a batch in place", "[mnist]") {
   Batch batch;
   task.training_batch(0, batch);
   const float* memory = batch.features.data();
-  task.evaluation_batch(1, batch);  // of two images
+  task.evaluation_batch(HeldOut::test, 1, batch);  // of two images
   task.training_batch(9, batch);
   CHECK(batch.features.data() == memory);
 }
@@ -336,8 +373,9 @@ TEST_CASE("The real MNIST files read as they are distributed", "[mnist]") {
     return;
   }
   const MnistTask task({.data = data});
-  CHECK(task.batches_per_epoch() == 468);
-  CHECK(task.evaluation_batches() == 79);
+  CHECK(task.batches_per_epoch() == 429);
+  CHECK(task.evaluation_batches(HeldOut::test) == 79);
+  CHECK(task.evaluation_batches(HeldOut::validation) == 40);
   CHECK(task.length() == 784);
 
   std::array<double, 10> found{};
@@ -346,7 +384,7 @@ TEST_CASE("The real MNIST files read as they are distributed", "[mnist]") {
   std::vector<std::int32_t> first_labels;
   Batch batch;
   for (Index number = 0; number < 79; ++number) {
-    task.evaluation_batch(number, batch);
+    task.evaluation_batch(HeldOut::test, number, batch);
     for (const float pixel : batch.features) sum += pixel;
     for (const std::int32_t label : batch.classes) ++found[static_cast<std::size_t>(label)];
     if (number == 0) first_labels.assign(batch.classes.begin(), batch.classes.begin() + 10);
@@ -365,14 +403,21 @@ TEST_CASE("The real MNIST files read as they are distributed", "[mnist]") {
   CHECK(task.baseline_loss() - entropy < 0.005);
 
   std::array<int, 10> trained{};
-  for (std::uint64_t step = 0; step < 468; ++step) {
+  for (std::uint64_t step = 0; step < 429; ++step) {
     task.training_batch(step, batch);
     for (const std::int32_t label : batch.classes) ++trained[static_cast<std::size_t>(label)];
   }
-  // 5923, 6742, .. training images of each digit, less the 96 that do not fill a batch.
+  Index held_out = 0;
+  for (Index number = 0; number < 40; ++number) {
+    task.evaluation_batch(HeldOut::validation, number, batch);
+    for (const std::int32_t label : batch.classes) ++trained[static_cast<std::size_t>(label)];
+    held_out += batch.classes.size();
+  }
+  CHECK(held_out == 5000);
+  // 5923, 6742, .. images of each digit for training and validation, less the 88 that do not fill a batch.
   const std::array<int, 10> published{5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949};
   for (std::size_t digit = 0; digit < 10; ++digit) {
     CHECK(trained[digit] <= published[digit]);
-    CHECK(trained[digit] >= published[digit] - 96);
+    CHECK(trained[digit] >= published[digit] - 88);
   }
 }

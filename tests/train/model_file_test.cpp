@@ -48,9 +48,9 @@ class OwnTask final : public Task {
   void training_batch(std::uint64_t step, Batch& batch) const override {
     copying_.training_batch(step, batch);
   }
-  Index evaluation_batches() const override { return 1; }
-  void evaluation_batch(Index number, Batch& batch) const override {
-    copying_.evaluation_batch(number, batch);
+  Index evaluation_batches(HeldOut) const override { return 1; }
+  void evaluation_batch(HeldOut set, Index number, Batch& batch) const override {
+    copying_.evaluation_batch(set, number, batch);
   }
   std::optional<Score> score(ConstTensorView<float>, const Batch&) const override { return std::nullopt; }
   std::string config() const override { return R"({"colour": "red"})"; }

@@ -1,5 +1,6 @@
 #include "orthornn/train/trainer.hpp"
 
+#include <cmath>
 #include <limits>
 
 #include "orthornn/core/error.hpp"
@@ -91,6 +92,80 @@ TEST_CASE("training gives the same bits with any number of threads", "[train]") 
   set_thread_count(before);
   CHECK(results[0] == results[1]);
   CHECK(results[0] == results[2]);
+}
+
+namespace {
+
+/// Adding over a few steps, with held-out batches of four, four and one sequence.
+class UnevenTask final : public Task {
+ public:
+  std::string name() const override { return "uneven"; }
+  InputOptions input() const override { return adding_.input(); }
+  ReadoutOptions readout() const override { return adding_.readout(); }
+  Loss loss() const override { return adding_.loss(); }
+  TaskDefaults defaults() const override { return adding_.defaults(); }
+  Index batch_size() const override { return 4; }
+  std::uint64_t seed() const override { return 5; }
+  Index length() const override { return adding_.length(); }
+  double baseline_loss() const override { return 1; }
+  bool solved(const Evaluation&) const override { return false; }
+  void training_batch(std::uint64_t step, Batch& batch) const override {
+    adding_.training_batch(step, batch);
+  }
+  Index evaluation_batches(HeldOut) const override { return 3; }
+  void evaluation_batch(HeldOut set, Index number, Batch& batch) const override {
+    (number < 2 ? adding_ : single_).evaluation_batch(set, number, batch);
+    if (spoiled) batch.values(0, 0) = std::numeric_limits<float>::quiet_NaN();
+  }
+  std::optional<Score> score(ConstTensorView<float>, const Batch&) const override { return std::nullopt; }
+  std::string config() const override { return "{}"; }
+
+  bool spoiled = false;
+
+ private:
+  AddingTask adding_{{.length = 6, .batch = 4, .seed = 5}};
+  AddingTask single_{{.length = 6, .batch = 1, .seed = 5}};
+};
+
+}  // namespace
+
+TEST_CASE("an evaluation weighs targets alike, whatever the sizes of their batches", "[train]") {
+  const UnevenTask task;
+  SequenceModel<float> model(Device::cpu(), model_for(task, 8));
+  for (const HeldOut set : {HeldOut::validation, HeldOut::test}) {
+    double sum = 0;
+    int count = 0;
+    Batch batch;
+    for (Index i = 0; i < 3; ++i) {
+      task.evaluation_batch(set, i, batch);
+      const TensorView<const float> outputs = model.forward(batch);
+      for (Index b = 0; b < outputs.shape()[0]; ++b, ++count) {
+        const double difference = static_cast<double>(outputs(b, 0)) - batch.values(b, 0);
+        sum += difference * difference;
+      }
+    }
+    CHECK(count == 9);
+    CHECK(evaluate(model, task, set).loss == Approx(sum / count).epsilon(1e-12));
+  }
+  CHECK(evaluate(model, task, HeldOut::test).loss != evaluate(model, task, HeldOut::validation).loss);
+}
+
+TEST_CASE("the best result is the first of the smallest finite loss", "[train]") {
+  UnevenTask task;
+  SequenceModel<float> model(Device::cpu(), model_for(task, 8));
+  Trainer trainer(model, task);
+  task.spoiled = true;
+  CHECK(std::isnan(trainer.evaluate().loss));
+  CHECK_FALSE(trainer.best().has_value());
+  task.spoiled = false;
+  const double sound = trainer.evaluate().loss;
+  CHECK(trainer.best()->loss == sound);
+  trainer.set_steps(3);
+  trainer.evaluate();  // as good, but later
+  task.spoiled = true;
+  trainer.evaluate();
+  CHECK(trainer.best()->loss == sound);
+  CHECK(trainer.best()->step == 0);
 }
 
 TEST_CASE("a training that diverges stops with the step named and the parameters as they were", "[train]") {

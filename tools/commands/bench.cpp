@@ -87,7 +87,7 @@ void print_head(const Columns& columns) {
   if (columns.steps()) fmt::print(" {:<23}", "rollout");
   fmt::print(" {:>5} {:>5} {:>11} {:>11} {:>11}", "N", "L", "forward ms", "backward ms", "total ms");
   if (columns.steps()) fmt::print(" {:>8}", "us/step");
-  if (columns.rollout) fmt::print(" {:>8}", "GFLOP/s");
+  if (columns.rollout) fmt::print(" {:>8} {:>8}", "GFLOP/s", "|I-A'A|");
   if (columns.gemm()) fmt::print(" {:>8} {:>8}", "GEMM", "share");
   fmt::print("\n");
 }
@@ -132,6 +132,9 @@ Json measure(Measured& measured, const BenchSettings& settings, const Execution&
     json["gflops"] = gflops;
     if (columns.steps()) fmt::print(" {:>8.3f}", step);
     fmt::print(" {:>8.1f}", gflops);
+    // cuDNN's unconstrained matrix has none.
+    const bool known = json.contains("orthogonality_error");
+    fmt::print(" {:>8}", known ? fmt::format("{:.1e}", json["orthogonality_error"].get<double>()) : "");
   }
   if (product) {
     json["gemm_gflops"] = median(gemm);

@@ -186,10 +186,10 @@ Json measure(const char* method, const char* name, Measured& measured, Device de
                {"form", measured.form()},
                {"hidden", measured.hidden_size()},
                {"reflections", measured.reflections()}};
+  const LimitedSamples samples = take_samples(
+      device, [&] { return measured.run(); }, settings.samples, settings.limit);
   json.update(measured.details());
-  take_samples(
-      device, [&] { return measured.run(); }, settings.samples, settings.limit)
-      .add_to(json);
+  samples.add_to(json);
   return json;
 }
 

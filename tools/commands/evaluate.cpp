@@ -26,7 +26,7 @@ int run_evaluation(const EvaluateSettings& settings) {
       {.batch = info.batch, .seed = info.seed, .data = settings.data, .input_order = info.permutation});
   task->load();
   const nlohmann::ordered_json cells = recurrences(*model, task->length(), info.batch);
-  const Evaluation evaluation = evaluate(*model, *task);
+  const Evaluation evaluation = evaluate(*model, *task, HeldOut::test);
   const double baseline = task->baseline_loss();
   const double error = model->orthogonality_error();
   const bool solved = task->solved(evaluation);
@@ -47,12 +47,13 @@ int run_evaluation(const EvaluateSettings& settings) {
     return success;
   }
   if (settings.verbose) print_recurrences(cells, execution, task->length(), info.batch);
-  fmt::print("{} on held-out data of the task {}, after {} training steps:\n", printable(settings.model),
+  fmt::print("{} on test data of the task {}, after {} training steps:\n", printable(settings.model),
              task->name(), info.steps.value_or(0));
   fmt::print("  {:20} {:.6g}; a guesser has {:.6g}\n", cross_entropy ? "cross-entropy" : "mean squared error",
              evaluation.loss, baseline);
   if (evaluation.accuracy) fmt::print("  {:20} {:.2f} %\n", "right", 100 * *evaluation.accuracy);
-  fmt::print("  {:20} {:.1e}, the largest entry of |I - Q'Q|\n", "orthogonality error", error);
+  fmt::print("  {:20} {:.1e}, the largest entry of |I - A'A| for Q as {} applies it\n", "orthogonality error",
+             error, name_of(execution.precision));
   fmt::print("The task counts as {}.\n", solved ? "solved" : "not solved");
   return success;
 }
@@ -60,7 +61,7 @@ int run_evaluation(const EvaluateSettings& settings) {
 }  // namespace
 
 void add_evaluate(CLI::App& program, Command& chosen) {
-  CLI::App* command = program.add_subcommand("eval", "Metrics of a model on held-out data");
+  CLI::App* command = program.add_subcommand("eval", "Metrics of a model on test data");
   command->option_defaults()->always_capture_default();
   const auto settings = std::make_shared<EvaluateSettings>();
   command->add_option("model", settings->model, "Model file, model.h5 of a run")->required();

@@ -14,12 +14,13 @@ using Json = nlohmann::ordered_json;
 struct InspectSettings {
   std::string model;
   bool json = false;
+  MachineOptions machine;
 };
 
 /// Operations that looking into a file may take: those of one cell of hidden size 2048, a second or two.
 constexpr double largest_work = 2048.0 * 2048 * 2048;
 
-std::optional<double> orthogonality_error(const SequenceModel<float>& model) {
+std::optional<double> orthogonality_error(SequenceModel<float>& model) {
   double work = 0;
   for (Index i = 0; i < model.cell_count(); ++i) {
     work += std::pow(static_cast<double>(model.cell(i).options().hidden_size), 3);
@@ -29,7 +30,8 @@ std::optional<double> orthogonality_error(const SequenceModel<float>& model) {
 
 int inspect(const InspectSettings& settings) {
   ModelFileInfo info;
-  const auto model = load_model(settings.model, Device::cpu(), &info);
+  const Execution execution = settings.machine.apply();
+  const auto model = load_model(settings.model, execution, &info);
   const std::optional<double> error = orthogonality_error(*model);
   const ParameterSet<float>& parameters = model->parameters();
 
@@ -40,7 +42,9 @@ int inspect(const InspectSettings& settings) {
                  {"task", info.task_name},
                  {"config", Json::parse(info.config)},
                  {"parameter_count", parameters.count()},
-                 {"orthogonality_error", error ? Json(*error) : Json()}};
+                 {"orthogonality_error", error ? Json(*error) : Json()},
+                 {"device", to_string(execution.device)},
+                 {"precision", name_of(execution.precision)}};
     for (const Parameter& parameter : parameters.list()) {
       Json shape = Json::array();
       for (int i = 0; i < parameter.shape.rank(); ++i) shape.push_back(parameter.shape[i]);
@@ -70,12 +74,16 @@ int inspect(const InspectSettings& settings) {
                parameter.kind == ParameterKind::orthogonal ? "  orthogonal" : "");
   }
   fmt::print("parameters {} in all\n", parameters.count());
-  if (error) fmt::print("|I - Q'Q|  {:.1e}, the largest entry\n", *error);
-  if (!error) fmt::print("|I - Q'Q|  not computed: it would take long at these sizes\n");
+  if (error) {
+    fmt::print("|I - A'A|  {:.1e}, the largest entry for Q as {} applies it on {}\n", *error,
+               name_of(execution.precision), to_string(execution.device));
+  } else {
+    fmt::print("|I - A'A|  not computed: it would take long at these sizes\n");
+  }
   if (info.steps) {
     fmt::print("training   {} steps with {}, batch {}, seed {}", *info.steps, info.optimizer, info.batch,
                info.seed);
-    if (info.best) fmt::print("; best held-out loss {:.4g} at step {}", info.best->loss, info.best->step);
+    if (info.best) fmt::print("; best validation loss {:.4g} at step {}", info.best->loss, info.best->step);
     fmt::print("\n");
   }
   return success;
@@ -88,6 +96,7 @@ void add_inspect(CLI::App& program, Command& chosen) {
   const auto settings = std::make_shared<InspectSettings>();
   command->add_option("model", settings->model, "Model file")->required();
   command->add_flag("--json", settings->json, "One JSON object instead of a text");
+  settings->machine.add_to(*command);
   command->callback([&chosen, settings] { chosen = [settings] { return inspect(*settings); }; });
 }
 

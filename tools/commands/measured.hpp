@@ -50,8 +50,9 @@ class Measured {
   virtual Index reflections() const { return 0; }
   /// Of a sample; 0 where a rate would mean nothing.
   virtual double flops() const { return 0; }
-  /// What else the JSON of its results says of it. Recurrences say how the state is carried: "rollout".
-  virtual nlohmann::ordered_json details() const { return nlohmann::ordered_json::object(); }
+  /// What else the JSON of its results says of it, after a `run`. Recurrences say how the state is carried,
+  /// "rollout", and max |I - A^T A| of the AppliedMatrix A, "orthogonality_error".
+  virtual nlohmann::ordered_json details() { return nlohmann::ordered_json::object(); }
 };
 
 }  // namespace orthornn::program

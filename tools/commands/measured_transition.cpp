@@ -109,9 +109,10 @@ double MeasuredRollout::flops() const {
          transition_->flops_per_column() * static_cast<double>(length_ * batch_);
 }
 
-nlohmann::ordered_json MeasuredRollout::details() const {
+nlohmann::ordered_json MeasuredRollout::details() {
   return {{"activation", name_of(activation_)},
-          {"rollout", name_of(rollout_way(*transition_, length_, batch_))}};
+          {"rollout", name_of(rollout_way(*transition_, length_, batch_))},
+          {"orthogonality_error", orthogonality_error<float>(applied_.of(*transition_))}};
 }
 
 MeasuredPrepare::MeasuredPrepare(const BenchCell& cell, Index hidden, Index reflections,

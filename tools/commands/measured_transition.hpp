@@ -49,7 +49,7 @@ class MeasuredRollout final : public MeasuredTransition {
                   Activation activation, const Execution& execution);
   Sample run() override { return pass_.run(); }
   double flops() const override;
-  nlohmann::ordered_json details() const override;
+  nlohmann::ordered_json details() override;
 
  private:
   void forward();
@@ -59,6 +59,7 @@ class MeasuredRollout final : public MeasuredTransition {
   Index length_;
   Index batch_;
   RolloutCache<float> cache_;
+  AppliedMatrix<float> applied_;
   Tensor<float> input_, states_, d_input_, d_states_, bias_, last_, d_initial_;
   TimedPass pass_;
 };

@@ -75,7 +75,7 @@ class FolderLock {
 /// A run directory may come from a stranger: what is written into it must not go through a link to another
 /// file.
 void check_run_files(const std::filesystem::path& folder) {
-  for (const char* name : {"config.toml", "metrics.csv", "model.h5"}) {
+  for (const char* name : {"config.toml", "metrics.csv", "model.h5", "best.h5"}) {
     std::error_code ignored;
     const std::filesystem::path file = folder / name;
     const std::filesystem::file_status status = std::filesystem::symlink_status(file, ignored);
@@ -87,10 +87,24 @@ void check_run_files(const std::filesystem::path& folder) {
   }
 }
 
-std::string describe(const Evaluation& evaluation, double baseline) {
-  std::string text = fmt::format("held-out loss {:.4g}, a guesser has {:.4g}", evaluation.loss, baseline);
-  if (evaluation.accuracy) text += fmt::format("; {:.2f} % right", 100 * *evaluation.accuracy);
+std::string describe(const Evaluation& evaluation) {
+  std::string text = fmt::format("loss {:.4g}", evaluation.loss);
+  if (evaluation.accuracy) text += fmt::format(", {:.2f} % right", 100 * *evaluation.accuracy);
   return text;
+}
+
+/// The figures of the test data, which nothing of the training has seen, for the last model and the best.
+void print_test_results(Trainer& trainer, const std::filesystem::path& model_file,
+                        const std::filesystem::path& best_file) {
+  const Evaluation last = evaluate(trainer.model(), trainer.task(), HeldOut::test);
+  fmt::print("test data: {}, model of step {}: {}\n", describe(last), trainer.steps(),
+             printable(model_file.string()));
+  if (!trainer.best() || trainer.best()->step == trainer.steps() || !std::filesystem::exists(best_file))
+    return;
+  const auto best = load_model(best_file, trainer.model().execution());
+  fmt::print("test data: {}, best on validation data, step {}: {}\n",
+             describe(evaluate(*best, trainer.task(), HeldOut::test)), trainer.best()->step,
+             printable(best_file.string()));
 }
 
 /// Mean length of all reflection vectors. It means nothing to the reflections, but the longer a vector, the
@@ -127,8 +141,8 @@ int train(CLI::App& command, TrainSettings& settings) {
   const std::unique_ptr<Task> task = settings.complete(command);
   const Execution execution = settings.machine.apply();
   const std::filesystem::path folder = settings.out;
-  const std::filesystem::path model_file = folder / "model.h5";
-  if (!settings.resume && std::filesystem::exists(model_file)) {
+  const std::filesystem::path model_file = folder / "model.h5", best_file = folder / "best.h5";
+  if (!settings.resume && (std::filesystem::exists(model_file) || std::filesystem::exists(best_file))) {
     throw FileError(
         fmt::format("'{}' holds a trained model already: go on with it by --resume, or choose another --out",
                     folder.string()));
@@ -166,9 +180,9 @@ int train(CLI::App& command, TrainSettings& settings) {
   std::fflush(stdout);
 
   const double baseline = task->baseline_loss();
-  const auto save = [&] {
+  const auto save = [&](const std::filesystem::path& file) {
     trainer.synchronize();  // what this throws says all
-    unless_diverged([&] { save_checkpoint(model_file, trainer); });
+    unless_diverged([&] { save_checkpoint(file, trainer); });
   };
   ProgressLine progress(trainer.steps(), settings.steps, baseline);
   std::optional<Evaluation> last_evaluation;
@@ -181,6 +195,7 @@ int train(CLI::App& command, TrainSettings& settings) {
       trainer.synchronize();
       last_evaluation = evaluation = unless_diverged([&] { return trainer.evaluate(); });
       solved = task->solved(*evaluation);
+      if (trainer.best() && trainer.best()->step == step.step) save(best_file);
     }
     const bool enough = step.step == settings.steps || (settings.until_solved && solved);
     stopped = stop && !enough;
@@ -195,7 +210,7 @@ int train(CLI::App& command, TrainSettings& settings) {
       }
       if (enough || stopped || progress.due(row)) progress.print(step, error, evaluation);
     }
-    if (enough || stopped || step.step % settings.save_every == 0) save();
+    if (enough || stopped || step.step % settings.save_every == 0) save(model_file);
     return !enough && !stopped;
   });
   progress.finish();
@@ -207,9 +222,10 @@ int train(CLI::App& command, TrainSettings& settings) {
   }
   if (!last_evaluation) last_evaluation = trainer.evaluate();
   solved = task->solved(*last_evaluation);
-  fmt::print("{} after {} steps and {}: {}\n", solved ? "solved" : "trained", trainer.steps(),
-             duration(metrics.seconds()), describe(*last_evaluation, baseline));
-  fmt::print("model: {}\n", printable(model_file.string()));
+  fmt::print("{} after {} steps and {}: {} on validation data; a guesser has {:.4g}\n",
+             solved ? "solved" : "trained", trainer.steps(), duration(metrics.seconds()),
+             describe(*last_evaluation), baseline);
+  print_test_results(trainer, model_file, best_file);
   if (settings.until_solved && !solved) {
     return fail(not_solved, fmt::format("not solved after {} steps; go on with --resume --steps {} --out {}",
                                         trainer.steps(), 2 * trainer.steps(), folder.string()));

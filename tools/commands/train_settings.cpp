@@ -19,6 +19,9 @@ const CLI::Range not_negative(Index{0}, most);
 const CLI::Validator rate = number_from(0, std::numeric_limits<double>::infinity());
 const CLI::Validator positive_rate = number_from(0, std::numeric_limits<double>::infinity(), false);
 const CLI::Validator share = number_from(0, 1);
+// Parameters are floats: what is nearer to 1, or to 0, would be 1 or 0 there.
+const CLI::Validator below_one = number_from(0, 0.9999999);
+const CLI::Validator epsilon_domain = number_from(1e-30, std::numeric_limits<double>::infinity());
 
 using Json = nlohmann::json;
 
@@ -41,6 +44,10 @@ const OwnedOption owned_options[] = {
     {"--form", "--cell", &TrainSettings::cell, {"cwy"}},
     {"--negative-signs", "--cell", &TrainSettings::cell, {"cayley"}},
     {"--momentum", "--optimizer", &TrainSettings::optimizer, {"sgd"}},
+    {"--rmsprop-decay", "--optimizer", &TrainSettings::optimizer, {"rmsprop"}},
+    {"--beta1", "--optimizer", &TrainSettings::optimizer, {"adam", "adamw"}},
+    {"--beta2", "--optimizer", &TrainSettings::optimizer, {"adam", "adamw"}},
+    {"--epsilon", "--optimizer", &TrainSettings::optimizer, {"rmsprop", "adam", "adamw"}},
     {"--schedule-every", "--schedule", &TrainSettings::schedule, {"step"}},
     {"--schedule-factor", "--schedule", &TrainSettings::schedule, {"step"}},
     {"--schedule-final", "--schedule", &TrainSettings::schedule, {"cosine", "step"}}};
@@ -77,6 +84,10 @@ struct RealNumber {
 constexpr RealNumber real_numbers[] = {{"--lr", &TrainSettings::lr},
                                        {"--lr-orth", &TrainSettings::lr_orth},
                                        {"--momentum", &TrainSettings::momentum},
+                                       {"--rmsprop-decay", &TrainSettings::rmsprop_decay},
+                                       {"--beta1", &TrainSettings::beta1},
+                                       {"--beta2", &TrainSettings::beta2},
+                                       {"--epsilon", &TrainSettings::epsilon},
                                        {"--weight-decay", &TrainSettings::weight_decay},
                                        {"--clip", &TrainSettings::clip},
                                        {"--schedule-factor", &TrainSettings::schedule_factor},
@@ -134,6 +145,11 @@ void TrainSettings::add_workload_to(CLI::App& command) {
       ->group(g)
       ->check(not_negative);
 
+  command
+      .add_flag("--learn-initial-state", learn_initial_state,
+                "Learn the state in which every sequence starts, instead of zeros")
+      ->group(g);
+
   g = "Training";
   command.add_option("--batch", batch, "Sequences B of a batch; left out: the task's default")
       ->group(g)
@@ -170,9 +186,23 @@ void TrainSettings::add_to(CLI::App& command) {
       .add_option("--lr-orth", lr_orth, "Learning rate of orthogonal parameters; left out: a tenth of --lr")
       ->group(g)
       ->check(rate);
-  command.add_option("--momentum", momentum, "sgd: momentum, 0 to below 1")
+  command.add_option("--momentum", momentum, "sgd: momentum, 0 to below 1")->group(g)->check(below_one);
+  command
+      .add_option("--rmsprop-decay", rmsprop_decay,
+                  "rmsprop: share of the mean of squares that a step keeps, 0 to below 1")
       ->group(g)
-      ->check(number_from(0, 0.999999));
+      ->check(below_one);
+  command.add_option("--beta1", beta1, "adam, adamw: share of the mean gradient that a step keeps")
+      ->group(g)
+      ->check(below_one);
+  command.add_option("--beta2", beta2, "adam, adamw: share of the mean of squares that a step keeps")
+      ->group(g)
+      ->check(below_one);
+  command
+      .add_option("--epsilon", epsilon,
+                  "rmsprop, adam, adamw: added to the root of the mean of squares, above 0")
+      ->group(g)
+      ->check(epsilon_domain);
   command
       .add_option("--weight-decay", weight_decay,
                   "Weight decay, of which reflection vectors have none; left out: 0, adamw 0.01")
@@ -336,7 +366,8 @@ ModelOptions TrainSettings::model_options(const Task& of_task) const {
   OrthogonalCell one{.hidden_size = hidden,
                      .transition = Unconstrained{initial},
                      .activation = parse_activation(activation),
-                     .input_matrix = parse_input_matrix(input_matrix)};
+                     .input_matrix = parse_input_matrix(input_matrix),
+                     .learn_initial_state = learn_initial_state};
   if (cell == "cwy") one.transition = Cwy{reflections, initial, parse_reflection_form(form)};
   if (cell == "householder") one.transition = HouseholderProduct{reflections, initial};
   if (cell == "cayley") one.transition = ScaledCayley{negative_signs, initial};
@@ -350,9 +381,9 @@ ModelOptions TrainSettings::model_options(const Task& of_task) const {
 TrainerOptions TrainSettings::trainer_options() const {
   TrainerOptions options;
   if (optimizer == "sgd") options.optimizer = Sgd{.momentum = momentum};
-  if (optimizer == "rmsprop") options.optimizer = RmsProp{};
-  if (optimizer == "adam") options.optimizer = Adam{};
-  if (optimizer == "adamw") options.optimizer = AdamW{};
+  if (optimizer == "rmsprop") options.optimizer = RmsProp{.decay = rmsprop_decay, .epsilon = epsilon};
+  if (optimizer == "adam") options.optimizer = Adam{.beta1 = beta1, .beta2 = beta2, .epsilon = epsilon};
+  if (optimizer == "adamw") options.optimizer = AdamW{.beta1 = beta1, .beta2 = beta2, .epsilon = epsilon};
   std::visit(
       [&](auto& o) {
         o.lr = lr;

@@ -26,6 +26,7 @@ struct TrainSettings {
   std::string form = "automatic";
   std::string input_matrix = "free";
   Index negative_signs = 0;
+  bool learn_initial_state = false;
   // training
   Index batch = 0;
   std::int64_t steps = 0;
@@ -34,6 +35,10 @@ struct TrainSettings {
   double lr = 0;
   double lr_orth = 0;
   double momentum = 0.9;
+  double rmsprop_decay = RmsProp{}.decay;
+  double beta1 = Adam{}.beta1;
+  double beta2 = Adam{}.beta2;
+  double epsilon = Adam{}.epsilon;
   double weight_decay = 0;
   double clip = 0;
   std::string schedule = "constant";

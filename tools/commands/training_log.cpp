@@ -74,11 +74,11 @@ void ProgressLine::print(const TrainingStep& step, double orthogonality_error,
   if (evaluation) evaluation_ = evaluation;
   const double rate = static_cast<double>(step.step - first_step_) / std::max(seconds_since(start_), 1e-9);
   std::string text =
-      fmt::format("step {}/{}  {:.1f} steps/s  left {}  loss {:.3g} (guesser {:.3g})  |I-Q'Q| {:.1e}",
+      fmt::format("step {}/{}  {:.1f} steps/s  left {}  loss {:.3g} (guesser {:.3g})  |I-A'A| {:.1e}",
                   step.step, steps_, rate, duration(static_cast<double>(steps_ - step.step) / rate),
                   step.loss(), baseline_, orthogonality_error);
   if (evaluation_) {
-    text += fmt::format("  held out: loss {:.3g}", evaluation_->loss);
+    text += fmt::format("  validation: loss {:.3g}", evaluation_->loss);
     if (evaluation_->accuracy) text += fmt::format(", {:.2f} % right", 100 * *evaluation_->accuracy);
   }
   if (terminal_) {

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "orthornn/cells/rollout.hpp"
+#include "orthornn/cells/applied_matrix.hpp"
 #include "orthornn/core/execution.hpp"
 #include "orthornn/orthogonal/truncated_cwy.hpp"
 
@@ -24,6 +24,8 @@ struct OrthogonalCell {
   TransitionOptions transition = Cwy{};
   Activation activation = Activation::modrelu;
   InputMatrix input_matrix = InputMatrix::free;
+  /// Whether h_0 is learned, one vector for all sequences; else it is 0.
+  bool learn_initial_state = false;
 };
 
 /// What a cell reads: real vectors [T, B, K], or symbols [T, B] that stand for unit vectors of K entries.
@@ -44,6 +46,7 @@ class InputProduct;
 /// PREFIX/reflection_vectors [L, N], skew_parameters [N, N] or matrix [N, N]: the transition's
 /// PREFIX/input_weights [N, K], or input_reflection_vectors [K, N] when W is Stiefel
 /// PREFIX/bias [N], and modrelu_bias [N] for modrelu
+/// PREFIX/initial_state [N] where h_0 is learned
 ///
 /// `prepare`, `forward`, `backward` in this order; the states stay inside between the last two. Buffers grow
 /// to the largest T and B seen and then no call allocates. Everything lies on the execution's device, the
@@ -54,7 +57,7 @@ class RecurrentLayer {
  public:
   /// Where a layer's parameters are in the set; -1 for one that it does not have.
   struct Places {
-    Index transition = -1, input = -1, bias = -1, modrelu_bias = -1;
+    Index transition = -1, input = -1, bias = -1, modrelu_bias = -1, initial_state = -1;
   };
   /// Adds the parameters of such a layer to the set. Throws ValueError for sizes that do not fit.
   static Places add_parameters(ParameterSet<T>& parameters, const std::string& prefix,
@@ -65,14 +68,17 @@ class RecurrentLayer {
                  Index input_size, const Execution& execution = {});
   ~RecurrentLayer();
 
-  /// Draws W from N(0, 2 / K) (He et al. 2015) or Haar, m from U(-0.01, 0.01), b = 0 and the transition by
-  /// its Init.
+  /// Draws W from N(0, 2 / K) (He et al. 2015) or Haar, m from U(-0.01, 0.01) and the transition by its Init;
+  /// b and a learned h_0 are 0.
   void initialize(std::uint64_t seed);
   /// Forms Q (or its factors) and W from the parameters as they are now.
   void prepare();
 
-  /// h0 [B, N], or empty for zeros; lengths [B], or empty. Throws ShapeError, and ValueError for a symbol
-  /// outside 0 .. K - 1 or a length outside 0 .. T.
+  /// h0 [B, N] <- the state in which every sequence starts by itself: the learned one, or zeros.
+  void initial_state(TensorView<T> h0) const;
+
+  /// h0 [B, N], or empty for `initial_state`; lengths [B], or empty. Throws ShapeError, and ValueError for a
+  /// symbol outside 0 .. K - 1 or a length outside 0 .. T.
   void forward(const SequenceInput<T>& input, ConstTensorView<T> h0, TensorView<const std::int32_t> lengths);
   /// [T, B, N]; zeros beyond a sequence's length.
   TensorView<const T> outputs() const { return states_.view().slice(1, states_.shape()[0] - 1); }
@@ -87,6 +93,10 @@ class RecurrentLayer {
                 TensorView<const std::int32_t> lengths, TensorView<T> d_input);
   /// Gradient with respect to h0 [B, N], after `backward`.
   TensorView<const T> d_initial_state() const { return d_initial_state_; }
+
+  /// max |I - A^T A| of the AppliedMatrix A, after `prepare`. Waits for a GPU; allocates nothing there after
+  /// the first call.
+  double orthogonality_error();
 
   const OrthogonalCell& options() const { return options_; }
   Index input_size() const { return input_size_; }
@@ -104,6 +114,8 @@ class RecurrentLayer {
   std::optional<TruncatedCwy<T>> stiefel_;
   std::unique_ptr<InputProduct<T>> input_product_;
   bool prepared_ = false;
+  /// In the last forward.
+  bool starts_from_own_state_ = true;
 
   RolloutCache<T> cache_;
   Tensor<T> states_;
@@ -111,6 +123,7 @@ class RecurrentLayer {
   Tensor<T> d_states_;
   Tensor<T> d_initial_state_;
   Tensor<T> d_input_weights_;
+  AppliedMatrix<T> applied_;
 };
 
 extern template class RecurrentLayer<float>;

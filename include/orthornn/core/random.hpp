@@ -15,8 +15,10 @@ std::array<std::uint32_t, 4> philox(std::array<std::uint32_t, 4> counter, std::a
 enum class RandomPurpose : std::uint32_t {
   initialization = 1,
   training = 2,
-  evaluation = 3,
-  shuffle = 5  // 4 was a purpose once
+  validation = 3,
+  shuffle = 5,  // 4 was a purpose once
+  test = 6,
+  split = 7
 };
 
 /// Draws from the stream (seed, purpose, index): nothing else decides what comes out. `index` is a step, an

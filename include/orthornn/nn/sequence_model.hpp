@@ -11,6 +11,8 @@
 
 namespace orthornn {
 
+class FaultDomain;
+
 /// A sequence model as plain values: input -> cells, one on the other -> readout -> loss.
 struct ModelOptions {
   InputOptions input = DenseInput{};
@@ -37,8 +39,9 @@ using ModelState = std::vector<Tensor<T>>;
 /// allocates.
 ///
 /// Everything lies and runs on the execution's device, where batches must lie too. On a GPU a call only
-/// starts the work; what the CPU would throw of a batch's contents or of the parameters is thrown when
-/// somebody next waits: `synchronize`, a copy to the host, a function that returns a number.
+/// starts the work. What the CPU would throw of a batch's contents or of the parameters is thrown by the next
+/// call that waits: `synchronize`, a function of this model that returns a number, or a copy of a tensor to
+/// the host. Functions of another model do not throw it.
 template <class T>
 class SequenceModel {
  public:
@@ -46,6 +49,7 @@ class SequenceModel {
   SequenceModel(const Execution& execution, const ModelOptions& options, std::uint64_t seed = 1);
   /// With all parameters zero, for a caller that fills them; then `prepare`.
   SequenceModel(const Execution& execution, const ModelOptions& options, Undrawn);
+  ~SequenceModel();
   SequenceModel(const SequenceModel&) = delete;
   SequenceModel& operator=(const SequenceModel&) = delete;
 
@@ -62,21 +66,21 @@ class SequenceModel {
   /// ValueError for parameters that are no transition (a zero reflection vector).
   void prepare();
   /// Outputs [T, B, C] or [B, C], valid until the next call. The parameters are read anew at each call.
-  /// `initial` holds one state a cell; none stands for zeros. Throws ShapeError or ValueError for a batch
-  /// that does not fit.
+  /// `initial` holds one state a cell; without it cells start as `RecurrentLayer::initial_state` says. Throws
+  /// ShapeError or ValueError for a batch that does not fit.
   TensorView<const T> forward(const Batch& batch, const ModelState<T>* initial = nullptr);
   /// States of all cells after the last live step of each sequence, copied into `state`.
   void final_state(ModelState<T>& state) const;
-  /// Mean loss of a batch.
+  /// Mean loss of a batch. With EveryStep, targets beyond a sequence's length do not count.
   double loss(const Batch& batch);
   /// The same from the outputs of the last `forward`, which must have been of this batch.
-  double loss_of_last_outputs(const Batch& batch);
-  /// The same, with the gradients of all parameters overwritten.
+  BatchLoss loss_of_last_outputs(const Batch& batch);
+  /// The mean loss, with the gradients of all parameters overwritten.
   double loss_and_gradient(const Batch& batch);
   /// The same for a caller that has just called `prepare`; the loss stays on the device, as `last_loss`, so
   /// that nothing waits for a GPU.
   void loss_and_gradient_of_prepared(const Batch& batch);
-  /// The loss that was computed last, [1] on the device, always at the same place.
+  /// The BatchLoss that was computed last, [2] on the device, always at the same place.
   TensorView<const double> last_loss() const { return loss_; }
   /// Whether a CUDA graph can and should hold `prepare` and `loss_and_gradient_of_prepared` of such a batch:
   /// neither waits for the device, and they are not too many launches.
@@ -85,14 +89,21 @@ class SequenceModel {
   /// a graph leaves as it is, for it runs nothing on the host.
   bool has_shapes_of(const Batch& batch) const { return shapes_ == batch.shapes(); }
 
-  /// Largest orthogonality error of the cells' transitions as the last call prepared them.
-  double orthogonality_error() const;
+  /// Largest max |I - A^T A| over the cells' AppliedMatrix A, as the last call prepared them: of what the
+  /// recurrence multiplies by in this precision, which may be farther from orthogonal than Q. Allocates
+  /// nothing on a GPU after the first call.
+  double orthogonality_error();
+
+  /// Waits for the device and throws what this model's operations found wrong.
+  void synchronize();
+  /// To be entered by whoever starts work on the model's behalf.
+  const FaultDomain& faults() const { return *faults_; }
 
   /// One step at a time with carried state, with the same numbers as `forward`: on the CPU bit for bit, on a
   /// GPU up to the order in which products of other sizes are summed.
   class Generator {
    public:
-    /// Starts from zeros. The model must outlive it, and its parameters must not change meanwhile.
+    /// Starts where sequences start. The model must outlive it, and its parameters must not change meanwhile.
     Generator(SequenceModel& model, Index batch);
     /// features [B, K], or symbols [B], on any device; returns the outputs [B, C], on the model's, valid
     /// until the next call of the model.
@@ -117,10 +128,11 @@ class SequenceModel {
   TensorView<const T> read_states() const;
   void check_device(const Batch& batch) const;
   void compute_loss(const Batch& batch, bool gradient);
-  double read_loss() const;
+  BatchLoss read_loss() const;
   void backward(const Batch& batch);
 
   Execution execution_;
+  std::unique_ptr<FaultDomain> faults_;
   ModelOptions options_;
   ParameterSet<T> parameters_;
   Index embedding_index_;
@@ -128,6 +140,8 @@ class SequenceModel {
   std::unique_ptr<Readout<T>> readout_;
   Tensor<T> features_;
   Tensor<T> d_features_;
+  /// On the CPU, [tokens, E].
+  Tensor<double> embedding_sums_;
   Tensor<T> outputs_;
   Tensor<T> d_last_state_;
   Tensor<double> loss_;

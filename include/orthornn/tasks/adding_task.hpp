@@ -39,8 +39,8 @@ class AddingTask final : public Task {
   bool solved(const Evaluation& evaluation) const override { return evaluation.loss < 0.01; }
 
   void training_batch(std::uint64_t step, Batch& batch) const override;
-  Index evaluation_batches() const override { return 10; }
-  void evaluation_batch(Index number, Batch& batch) const override;
+  Index evaluation_batches(HeldOut) const override { return 10; }
+  void evaluation_batch(HeldOut set, Index number, Batch& batch) const override;
   /// None: a sum is more or less wrong.
   std::optional<Score> score(ConstTensorView<float>, const Batch&) const override { return std::nullopt; }
 

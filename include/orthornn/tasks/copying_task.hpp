@@ -46,8 +46,8 @@ class CopyingTask final : public Task {
   bool solved(const Evaluation& evaluation) const override;
 
   void training_batch(std::uint64_t step, Batch& batch) const override;
-  Index evaluation_batches() const override { return 10; }
-  void evaluation_batch(Index number, Batch& batch) const override;
+  Index evaluation_batches(HeldOut) const override { return 10; }
+  void evaluation_batch(HeldOut set, Index number, Batch& batch) const override;
   /// Symbols recalled at the last ten steps, among all nine classes.
   std::optional<Score> score(ConstTensorView<float> outputs, const Batch& batch) const override;
 

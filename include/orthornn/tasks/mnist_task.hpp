@@ -15,7 +15,7 @@ struct MnistOptions {
   ConstTensorView<std::int32_t> input_order = {};
   /// Images B of a batch, >= 1.
   Index batch = 128;
-  /// Decides the order of the training images in each epoch.
+  /// Decides which training images are held out for validation, and the order of the others in each epoch.
   std::uint64_t seed = 1;
 };
 
@@ -25,10 +25,11 @@ struct MnistOptions {
 /// ICML 2019); the permutation of a seed is numpy.random.RandomState(seed).permutation(T), as theirs.
 ///
 /// Files are read when they are first needed. T is taken from them; `length()` and a drawn `input_order()`
-/// are those of 784 pixels until then, and views of the order end where another size is read. Training data
-/// are all images in a new order each epoch, less the remainder that does not fill a batch; evaluation data
-/// are the whole test set. Keeps what it read and one epoch's order, so one task serves one thread at a time;
-/// also on a GPU, from the first batch that lies there.
+/// are those of 784 pixels until then, and views of the order end where another size is read. A twelfth of
+/// the training images, drawn from the seed, is the validation set: 5,000 of MNIST's 60,000. Training data
+/// are the others in a new order each epoch, less the remainder that does not fill a batch. Keeps what it
+/// read and one epoch's order, so one task serves one thread at a time; also on a GPU, from the first batch
+/// that lies there.
 class MnistTask final : public Task {
  public:
   /// Throws ValueError for a batch below 1 or an input order that is no permutation; reads no file.
@@ -56,8 +57,8 @@ class MnistTask final : public Task {
   void load() const override;
   void training_batch(std::uint64_t step, Batch& batch) const override;
   /// Needs the data.
-  Index evaluation_batches() const override;
-  void evaluation_batch(Index number, Batch& batch) const override;
+  Index evaluation_batches(HeldOut set) const override;
+  void evaluation_batch(HeldOut set, Index number, Batch& batch) const override;
   std::optional<Score> score(ConstTensorView<float> outputs, const Batch& batch) const override;
 
   std::string config() const override;
@@ -77,12 +78,17 @@ class MnistTask final : public Task {
     Device device;
     Images training;
     Images test;
+    Tensor<std::int32_t> validation;
     Tensor<std::int32_t> input_order;
     Tensor<std::int32_t> epoch_order;
     std::optional<std::uint64_t> epoch;
   };
 
   Images read_images(const char* set) const;
+  Index held_out_count(HeldOut set) const;
+  /// Their numbers in the files of training images.
+  ConstTensorView<std::int32_t> validation_images() const;
+  ConstTensorView<std::int32_t> training_images() const;
   ConstTensorView<std::int32_t> order_of_epoch(std::uint64_t epoch) const;
   OnDevice& on_device(Device device) const;
   /// Image i of the batch is number `order[first + i]`, or `first + i` when the order is empty.
@@ -101,6 +107,8 @@ class MnistTask final : public Task {
   mutable Tensor<std::int32_t> input_order_;
   mutable Images training_;
   mutable Images test_;
+  /// A permutation of the images in the training files: those for validation first.
+  mutable Tensor<std::int32_t> split_;
   mutable std::optional<std::uint64_t> epoch_;
   mutable Tensor<std::int32_t> epoch_order_;
   mutable std::optional<OnDevice> on_device_;

@@ -13,6 +13,14 @@
 
 namespace orthornn {
 
+/// Data that no training step sees.
+enum class HeldOut {
+  /// For choices made during a training: the learning curve, the best model, whether the task is solved.
+  validation,
+  /// For the figure at the end alone. What has been chosen by it says too much of itself.
+  test,
+};
+
 /// What a model made of held-out data: mean loss, and the share of right answers where the task has them.
 struct Evaluation {
   double loss = 0;
@@ -68,9 +76,9 @@ class Task {
   /// Fills `batch` on the device where it lies, with the same bits on each; no allocation after the first
   /// batch of a size.
   virtual void training_batch(std::uint64_t step, Batch& batch) const = 0;
-  virtual Index evaluation_batches() const = 0;
-  /// Held-out data, number 0 .. evaluation_batches() - 1; the last batch may be smaller.
-  virtual void evaluation_batch(Index number, Batch& batch) const = 0;
+  virtual Index evaluation_batches(HeldOut set) const = 0;
+  /// Held-out data, number 0 .. evaluation_batches(set) - 1; the last batch may be smaller.
+  virtual void evaluation_batch(HeldOut set, Index number, Batch& batch) const = 0;
   /// Counts right answers in the model's `outputs` ([T, B, C] or [B, C], by the readout), all in host memory;
   /// nullopt where the task has no such notion. Throws ShapeError.
   virtual std::optional<Score> score(ConstTensorView<float> outputs, const Batch& batch) const = 0;

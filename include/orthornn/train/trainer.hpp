@@ -50,10 +50,11 @@ class TrainingStep {
   mutable std::optional<Numbers> numbers_;
 };
 
-/// Mean loss and accuracy of a model over a task's held-out data.
-Evaluation evaluate(SequenceModel<float>& model, const Task& task);
+/// Mean loss and accuracy of a model over held-out data of a task. A target counts as much as any other,
+/// whatever the size of its batch.
+Evaluation evaluate(SequenceModel<float>& model, const Task& task, HeldOut set);
 
-/// Best evaluation of a training so far.
+/// Best evaluation of a training so far, by the loss of the validation data.
 struct BestResult {
   double loss;
   std::int64_t step;
@@ -79,7 +80,8 @@ class Trainer {
   /// Waits for a GPU. Throws what a step would have thrown on the CPU, once, whatever was started after that
   /// step: parameters, moments and `steps()` are as they were before it. On the CPU it does nothing.
   void synchronize();
-  /// Evaluates on held-out data and remembers the best result. Throws as `synchronize`.
+  /// Evaluates on the validation data and remembers the best result: the first of the smallest finite loss.
+  /// Throws as `synchronize`.
   Evaluation evaluate();
 
   /// Steps taken; on a GPU, started.
@@ -111,6 +113,7 @@ class Trainer {
   std::int64_t steps_ = 0;
   std::optional<BestResult> best_;
   Batch batch_;
+  Batch evaluation_batch_;
   std::unique_ptr<OnDevice> on_device_;
 };
 
