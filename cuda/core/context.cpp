@@ -184,11 +184,11 @@ void Context::synchronize() {
   check(cudaMemcpyAsync(faults_on_host_.get(), faults(), static_cast<std::size_t>(count) * sizeof(FaultWord),
                         cudaMemcpyDeviceToHost, stream()));
   check(cudaStreamSynchronize(stream()));
-  const FaultWord* const end = faults_on_host_.get() + count;
+  const FaultWord* const words = faults_on_host_.get();
   const FaultWord* const found =
-      std::find_if(faults_on_host_.get(), end, [](FaultWord word) { return word != no_fault; });
-  if (found == end) return;
-  check(cudaMemsetAsync(faults() + (found - faults_on_host_.get()), 0xFF, sizeof(FaultWord), stream()));
+      std::find_if(words, words + count, [](FaultWord word) { return word != no_fault; });
+  if (found == words + count) return;
+  check(cudaMemsetAsync(faults() + (found - words), 0xFF, sizeof(FaultWord), stream()));
   throw_fault(*found);
 }
 
