@@ -45,6 +45,8 @@ int bench_train(CLI::App& command, BenchTrainSettings& settings) {
   fmt::print("{} with {}: {} parameters, batch {}, {} steps a sequence, {}\n", task->name(), training.cell,
              model.parameters().count(), training.batch, task->length(), training.optimizer);
   print_recurrences(cells, execution, task->length(), training.batch);
+  const double error = model.orthogonality_error();
+  fmt::print("|I - A'A| {:.1e} for Q as it is applied\n", error);
   fmt::print("a training step: {:.3f} ms, {:.0f} sequences a second; median of {} samples of {} step{}\n",
              time, rate, settings.samples, steps, steps == 1 ? "" : "s");
   if (settings.json.empty()) return success;
@@ -56,6 +58,7 @@ int bench_train(CLI::App& command, BenchTrainSettings& settings) {
                {"length", task->length()},
                {"optimizer", training.optimizer}};
   json.update(machine_fields(execution));
+  json["orthogonality_error"] = error;
   json["step_ms"] = time;
   json["sequences_per_second"] = rate;
   json["steps_per_sample"] = steps;

@@ -232,14 +232,14 @@ void TrainSettings::add_to(CLI::App& command) {
       ->check(share);
   command
       .add_flag("--until-solved", until_solved,
-                "Stop as soon as the task counts as solved on held-out data; exit code 3 when it never does")
+                "Stop as soon as the task counts as solved on validation data; exit code 3 when it never does")
       ->group(g);
 
   g = "Run";
   machine.add_to(command);
   command
       .add_option("--out", out,
-                  "Run directory for config.toml, metrics.csv and model.h5; left out: runs/TASK-CELL")
+                  "Run directory for config.toml, metrics.csv, model.h5 and best.h5; left out: runs/TASK-CELL")
       ->group(g)
       ->configurable(false);  // someone else's file does not decide what is overwritten
   command.add_flag("--resume", resume, "Go on with the training in the run directory, with its settings")
@@ -252,7 +252,7 @@ void TrainSettings::add_to(CLI::App& command) {
       ->check(positive);
   command
       .add_option("--eval-every", eval_every,
-                  "Steps between two evaluations on held-out data; left out: the task's default")
+                  "Steps between two evaluations on validation data; left out: the task's default")
       ->group(g)
       ->check(positive);
   command

@@ -28,10 +28,10 @@ const Quantity quantities[] = {
     {"Training loss", "loss", true, true, [](const MetricsRow& row) { return row.loss; },
      "Of the batch at each logged step. A guesser does not look at the input."},
     {"Held-out loss", "loss", true, true, [](const MetricsRow& row) { return row.evaluation_loss; },
-     "On held-out data. A guesser does not look at the input."},
+     "On validation data. A guesser does not look at the input."},
     {"Held-out accuracy", "right answers [%]", false, false,
      [](const MetricsRow& row) { return row.accuracy ? std::optional(100 * *row.accuracy) : std::nullopt; },
-     "Share of right answers on held-out data, for tasks that have such a notion."},
+     "Share of right answers on validation data, for tasks that have such a notion."},
     {"Orthogonality error", "largest entry of |I − QᵀQ|", true, false,
      [](const MetricsRow& row) { return row.orthogonality_error; },
      "How far Q is from orthogonal; rounding alone leaves about 1e-7. An error of exactly 0 has no place on "
@@ -116,7 +116,7 @@ std::string time_text(double seconds) {
 }
 
 HtmlTable table_of(const std::vector<TrainingRun>& runs, const std::vector<std::string>& names) {
-  HtmlTable table{.caption = "The runs; best and final are held-out loss and share of right answers",
+  HtmlTable table{.caption = "The runs; best and final are validation loss and share of right answers",
                   .columns = {"run", "task", "cell", "state", "N", "L", "parameters", "steps", "time",
                               "guesser", "best", "at step", "final"},
                   .naming_columns = 4,

@@ -36,7 +36,7 @@ struct TrainingRun {
   /// What a reader should know of it: rows that were left out, and why.
   std::vector<std::string> notes;
 
-  /// The last row with an evaluation, and that with the lowest held-out loss; nullptr before the first.
+  /// The last row with an evaluation, and that with the lowest validation loss; nullptr before the first.
   const MetricsRow* last_evaluation() const;
   const MetricsRow* best_evaluation() const;
 };
