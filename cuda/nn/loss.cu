@@ -165,7 +165,8 @@ __global__ void squared_error(SquaredError<T> a) {
   double sum = 0;
   const Index stride = static_cast<Index>(gridDim.x) * blockDim.x;
   for (Index i = grid_thread(); i < a.rows * a.columns; i += stride) {
-    if (!a.live(i / a.columns)) {
+    // Without lengths there is nothing to divide for.
+    if (a.live.lengths != nullptr && !a.live(i / a.columns)) {
       if (a.gradient) a.outputs[i] = 0;
       continue;
     }

@@ -52,6 +52,7 @@ TEST_CASE("bench rollout times every cell at every size", "[cli][bench]") {
     CHECK(result.at("batch") == 3);
     CHECK(result.at("length") == 5);
     CHECK(result.at("activation") == "tanh");
+    CHECK(result.at("orthogonality_error").get<double>() < 1e-5);
     CHECK(result.at("threads") == 1);
     const int hidden = result.at("hidden"), reflections = result.at("reflections");
     CHECK((hidden == 6 || hidden == 9));

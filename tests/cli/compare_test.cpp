@@ -101,6 +101,7 @@ TEST_CASE("bench compare times every method at every size", "[cli][compare]") {
     }
   }
   for (const Json& timed : json.at("training_step")) {
+    CHECK(timed.at("orthogonality_error").get<double>() < 1e-5);
     CHECK(timed.at("sequence_steps_per_second").get<double>() ==
           Approx(2 * 3 * 1e3 / timed.at("total_ms").get<double>()));
   }
