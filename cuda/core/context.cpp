@@ -157,17 +157,16 @@ void Context::follow(Context& other) {
 }
 
 int Context::take_fault_word() {
-  if (!fault_words_given_back_.empty()) {
-    const int number = fault_words_given_back_.back();
-    fault_words_given_back_.pop_back();
-    check(cudaMemsetAsync(faults_.get() + number, 0xFF, sizeof(FaultWord), stream()));
-    return number;
-  }
-  if (fault_words_taken_ == fault_word_count) {
+  // Words are used again as late as possible: what they say may still be thrown.
+  if (fault_words_taken_ < fault_word_count) return fault_words_taken_++;
+  if (fault_words_given_back_.empty()) {
     throw DeviceError(fmt::format("there are {} models on cuda:{} already, the most it takes",
                                   fault_word_count - 1, index_));
   }
-  return fault_words_taken_++;
+  const int number = fault_words_given_back_.front();
+  fault_words_given_back_.pop_front();
+  check(cudaMemsetAsync(faults_.get() + number, 0xFF, sizeof(FaultWord), stream()));
+  return number;
 }
 
 void Context::give_back_fault_word(int number) noexcept {

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <tuple>
@@ -72,7 +73,7 @@ class Context {
   /// A word of its own for an owner, so that its faults are not taken for another's. Throws DeviceError when
   /// none is left.
   int take_fault_word();
-  /// A fault that has not been thrown yet stays there for `synchronize`.
+  /// A fault that has not been thrown yet stays there for `synchronize`, until the word has a new owner.
   void give_back_fault_word(int number) noexcept;
   /// Word `number` is in use from now on; returns the one that was. Word 0 belongs to no owner.
   int use_fault_word(int number) noexcept { return std::exchange(fault_word_, number); }
@@ -111,7 +112,7 @@ class Context {
   int fault_word_ = 0;
   /// Words 0 .. fault_words_taken_ - 1 have had an owner, word 0 aside.
   int fault_words_taken_ = 1;
-  std::vector<int> fault_words_given_back_;
+  std::deque<int> fault_words_given_back_;
   int multiprocessors_ = 0;
   bool has_clusters_ = false;
   std::size_t shared_memory_per_block_ = 0;

@@ -1,10 +1,12 @@
 #pragma once
 // Everything a user's program needs.
 
+#include "orthornn/cells/applied_matrix.hpp"
 #include "orthornn/cells/orthogonal_cell.hpp"
 #include "orthornn/core/device.hpp"
 #include "orthornn/core/error.hpp"
 #include "orthornn/core/execution.hpp"
+#include "orthornn/core/fault_domain.hpp"
 #include "orthornn/core/parameters.hpp"
 #include "orthornn/core/precision.hpp"
 #include "orthornn/core/random.hpp"

@@ -117,6 +117,7 @@ template <class T>
 void rollout_forward(const Transition<T>& transition, Activation activation, ConstTensorView<T> modrelu_bias,
                      TensorView<const std::int32_t> lengths, TensorView<T> states, TensorView<T> h_last,
                      RolloutCache<T>& cache) {
+  if (!transition.is_prepared()) throw ValueError("a transition was rolled out before prepare()");
   check_states(transition, states.shape());
   check_shape("h_last", h_last.shape(), {states.shape()[1], states.shape()[2]});
   const Index length = states.shape()[0] - 1;

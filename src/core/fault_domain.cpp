@@ -1,4 +1,4 @@
-#include "core/fault_domain.hpp"
+#include "orthornn/core/fault_domain.hpp"
 
 #include "core/back_end.hpp"
 #include "cuda/core/device.hpp"

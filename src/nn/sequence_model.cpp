@@ -6,7 +6,6 @@
 #include <cmath>
 
 #include "core/back_end.hpp"
-#include "core/fault_domain.hpp"
 #include "core/fill_on_host.hpp"
 #include "core/set_zero.hpp"
 #include "cuda/cells/column_sums.hpp"
@@ -125,7 +124,7 @@ ParameterSet<T> parameter_layout(const ModelOptions& options) {
 template <class T>
 SequenceModel<T>::SequenceModel(const Execution& execution, const ModelOptions& options, Undrawn)
     : execution_(execution),
-      faults_(std::make_unique<FaultDomain>(execution.device)),
+      faults_(execution.device),
       options_(options),
       embedding_index_(add_embedding(parameters_, options.input)),
       features_(Shape{0}, execution.device),
@@ -159,17 +158,14 @@ SequenceModel<T>::SequenceModel(const Execution& execution, const ModelOptions& 
 }
 
 template <class T>
-SequenceModel<T>::~SequenceModel() = default;
-
-template <class T>
 void SequenceModel<T>::synchronize() {
-  const FaultDomain::Scope scope(*faults_);
+  const FaultDomain::Scope scope(faults_);
   orthornn::synchronize(device());
 }
 
 template <class T>
 void SequenceModel<T>::prepare() {
-  const FaultDomain::Scope scope(*faults_);
+  const FaultDomain::Scope scope(faults_);
   for (const auto& cell : cells_) cell->prepare();
   readout_->prepare();
 }
@@ -237,7 +233,7 @@ TensorView<const T> SequenceModel<T>::run(const Batch& batch, const ModelState<T
   if (initial && initial->size() != cells_.size()) {
     throw ShapeError(fmt::format("{} initial states for {} cells", initial->size(), cells_.size()));
   }
-  const FaultDomain::Scope scope(*faults_);
+  const FaultDomain::Scope scope(faults_);
   check_device(batch);
   shapes_.reset();
   SequenceInput<T> input = first_input(batch);
@@ -266,7 +262,7 @@ TensorView<const T> SequenceModel<T>::forward(const Batch& batch, const ModelSta
 
 template <class T>
 void SequenceModel<T>::final_state(ModelState<T>& state) const {
-  const FaultDomain::Scope scope(*faults_);
+  const FaultDomain::Scope scope(faults_);
   state.resize(cells_.size());
   for (std::size_t i = 0; i < cells_.size(); ++i) {
     const TensorView<const T> last = cells_[i]->last_state();
@@ -279,7 +275,7 @@ void SequenceModel<T>::final_state(ModelState<T>& state) const {
 /// loss_ <- the loss of the outputs, which with `gradient` become its gradient.
 template <class T>
 void SequenceModel<T>::compute_loss(const Batch& batch, bool gradient) {
-  const FaultDomain::Scope scope(*faults_);
+  const FaultDomain::Scope scope(faults_);
   // The last state is no padding, whatever its sequence's length.
   const TensorView<const std::int32_t> lengths =
       every_step() ? batch.lengths.view() : TensorView<const std::int32_t>();
@@ -292,7 +288,7 @@ void SequenceModel<T>::compute_loss(const Batch& batch, bool gradient) {
 
 template <class T>
 BatchLoss SequenceModel<T>::read_loss() const {
-  const FaultDomain::Scope scope(*faults_);
+  const FaultDomain::Scope scope(faults_);
   double value[2];
   copy<double>(loss_, TensorView<double>(value, loss_.shape()));
   return {.mean = value[0], .count = value[1]};
@@ -326,7 +322,7 @@ void SequenceModel<T>::loss_and_gradient_of_prepared(const Batch& batch) {
 
 template <class T>
 void SequenceModel<T>::backward(const Batch& batch) {
-  const FaultDomain::Scope scope(*faults_);
+  const FaultDomain::Scope scope(faults_);
   TensorView<T> d_states = cells_.back()->d_outputs();
   TensorView<const T> d_last;
   if (every_step()) {
@@ -355,7 +351,7 @@ void SequenceModel<T>::backward(const Batch& batch) {
 
 template <class T>
 double SequenceModel<T>::orthogonality_error() {
-  const FaultDomain::Scope scope(*faults_);
+  const FaultDomain::Scope scope(faults_);
   double largest = 0;
   for (const auto& cell : cells_) {
     const double error = cell->orthogonality_error();

@@ -153,8 +153,10 @@ void require_not_negative(const char* optimizer, const char* option, double valu
   require(value >= 0 && std::isfinite(value), optimizer, option, value, "0 or more");
 }
 
+/// In T, where 0.99999999 is 1, with which a mean would never move.
+template <class T>
 void require_fraction(const char* optimizer, const char* option, double value) {
-  require(value >= 0 && value < 1, optimizer, option, value, "a number in [0, 1)");
+  require(value >= 0 && static_cast<T>(value) < 1, optimizer, option, value, "a number in [0, 1)");
 }
 
 template <class Options>
@@ -174,8 +176,8 @@ void require_epsilon(const char* optimizer, double value) {
 template <class T, class Options>
 void check_adam(const char* optimizer, const Options& options) {
   check_rates(optimizer, options);
-  require_fraction(optimizer, "beta1", options.beta1);
-  require_fraction(optimizer, "beta2", options.beta2);
+  require_fraction<T>(optimizer, "beta1", options.beta1);
+  require_fraction<T>(optimizer, "beta2", options.beta2);
   require_epsilon<T>(optimizer, options.epsilon);
 }
 
@@ -184,14 +186,14 @@ void check_adam(const char* optimizer, const Options& options) {
 template <class T>
 std::unique_ptr<Optimizer<T>> make(const Sgd& options, const ParameterSet<T>& parameters) {
   check_rates("sgd", options);
-  require_fraction("sgd", "momentum", options.momentum);
+  require_fraction<T>("sgd", "momentum", options.momentum);
   return std::make_unique<SgdOptimizer<T>>(options, parameters);
 }
 
 template <class T>
 std::unique_ptr<Optimizer<T>> make(const RmsProp& options, const ParameterSet<T>& parameters) {
   check_rates("rmsprop", options);
-  require_fraction("rmsprop", "decay", options.decay);
+  require_fraction<T>("rmsprop", "decay", options.decay);
   require_epsilon<T>("rmsprop", options.epsilon);
   return std::make_unique<RmsPropOptimizer<T>>(options, parameters);
 }

@@ -70,6 +70,7 @@ void write_finite_parameters(Hdf5Writer& writer, const std::string& prefix,
 
 void write_model(Hdf5Writer& writer, const SequenceModel<float>& model, const Json& config,
                  const std::string& task_name) {
+  const FaultDomain::Scope scope(model.faults());
   writer.attribute("/", "format", format_name);
   writer.attribute("/", "format_version", format_version);
   writer.attribute("/", "library_version", version());
@@ -199,8 +200,10 @@ ModelFileInfo info_of(const Hdf5Reader& reader) {
       refuse(reader,
              fmt::format("attribute 'seed' of 'training' is not {}, as the config has it", info.seed));
     if (reader.has_attribute("training", "best_metric")) {
-      info.best = BestResult{reader.double_attribute("training", "best_metric"),
-                             count_attribute(reader, "training", "best_step")};
+      const BestResult best{reader.double_attribute("training", "best_metric"),
+                            count_attribute(reader, "training", "best_step")};
+      // What is not finite is never the best, whoever has written it.
+      if (std::isfinite(best.loss)) info.best = best;
     }
     info.optimizer = reader.string_attribute("optimizer", "name");
   }
@@ -241,6 +244,7 @@ void save_model(const std::filesystem::path& file, const SequenceModel<float>& m
 
 void save_checkpoint(const std::filesystem::path& file, Trainer& trainer) {
   trainer.synchronize();
+  const FaultDomain::Scope scope(trainer.model().faults());
   const Task& task = trainer.task();
   Json training = parse_json(to_json(trainer.options()));
   training["batch"] = task.batch_size();
@@ -342,7 +346,7 @@ void restore(const std::filesystem::path& file, Trainer& trainer) {
   for (const auto& [to, from] : changes) copy<float>(from, to);
   trainer.optimizer().set_steps(optimizer_steps);
   trainer.set_steps(*info.steps);
-  if (info.best) trainer.set_best(*info.best);
+  trainer.set_best(info.best);
 }
 
 }  // namespace orthornn

@@ -83,7 +83,7 @@ OrthogonalCell cell_of(const Json& json) {
           .transition = transition_of(object_member(json, "transition")),
           .activation = parse_activation(text_member(json, "activation")),
           .input_matrix = parse_input_matrix(text_member(json, "input_matrix")),
-          // Files of orthornn 0.1 do not say it.
+          // Files from before there was this option do not have it.
           .learn_initial_state =
               json.contains("learn_initial_state") && boolean_member(json, "learn_initial_state")};
 }

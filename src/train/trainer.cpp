@@ -6,7 +6,6 @@
 #include <cmath>
 
 #include "core/back_end.hpp"
-#include "core/fault_domain.hpp"
 #include "core/set_zero.hpp"
 #include "cuda/train/step_record.hpp"
 #include "orthornn/core/error.hpp"

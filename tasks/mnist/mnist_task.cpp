@@ -20,12 +20,22 @@
 namespace orthornn {
 namespace {
 
+// Images in the training files for each that is held out for validation: 5,000 of MNIST's 60,000.
+constexpr Index images_for_one = 12;
+
 MnistOptions read_options(const std::string& config, const TaskSource& source) {
   MnistOptions options{
       .data = source.data, .input_order = source.input_order, .batch = source.batch, .seed = source.seed};
-  const TaskConfig settings(config, "mnist", {"permuted", "permutation_seed"});
+  const TaskConfig settings(config, "mnist", {"permuted", "permutation_seed", "validation_share"});
   settings.read("permuted", options.permuted);
   settings.read("permutation_seed", options.permutation_seed);
+  // Files from before there were validation images do not have it: a training of theirs is another task.
+  Index share = images_for_one;
+  settings.read("validation_share", share);
+  if (share != images_for_one) {
+    throw ValueError(
+        fmt::format("task mnist: the validation share is 1 / {}; expected 1 / {}", share, images_for_one));
+  }
   return options;
 }
 
@@ -47,7 +57,7 @@ std::filesystem::path find_idx_file(const std::filesystem::path& folder, const s
 }
 
 /// How many of so many training images are held out for validation.
-Index validation_count(Index images) { return std::max<Index>(images / 12, 1); }
+Index validation_count(Index images) { return std::max<Index>(images / images_for_one, 1); }
 
 }  // namespace
 
@@ -257,8 +267,8 @@ std::optional<Score> MnistTask::score(ConstTensorView<float> outputs, const Batc
 }
 
 std::string MnistTask::config() const {
-  return fmt::format(R"({{"task": "mnist", "permuted": {}, "permutation_seed": {}}})", permuted_,
-                     permutation_seed_);
+  return fmt::format(R"({{"task": "mnist", "permuted": {}, "permutation_seed": {}, "validation_share": {}}})",
+                     permuted_, permutation_seed_, images_for_one);
 }
 
 }  // namespace orthornn

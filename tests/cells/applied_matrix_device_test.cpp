@@ -1,5 +1,7 @@
 #include "orthornn/cells/applied_matrix.hpp"
 #include "orthornn/core/random.hpp"
+#include "orthornn/linalg/orthogonality.hpp"
+#include "orthornn/nn/sequence_model.hpp"
 #include "support/catch.hpp"
 #include "support/gpu.hpp"
 #include "support/random_tensor.hpp"
@@ -27,6 +29,7 @@ TEST_CASE("a step on a GPU multiplies the state by the applied matrix", "[cuda]"
                         {Precision::tf32, RolloutWay::cluster, ReflectionForm::dense, 100},
                         {Precision::bf16, RolloutWay::cluster, ReflectionForm::dense, 100},
                         {Precision::tf32, RolloutWay::stepwise, ReflectionForm::dense, 100},
+                        {Precision::tf32, RolloutWay::stepwise, ReflectionForm::factored, 100},
                         {Precision::fp32, RolloutWay::stepwise, ReflectionForm::factored, 40}};
   for (const Case& c : cases) {
     CAPTURE(name_of(c.precision), name_of(c.way), c.n);
@@ -58,4 +61,23 @@ TEST_CASE("a step on a GPU multiplies the state by the applied matrix", "[cuda]"
       CHECK(difference <= tolerance::rounding<float>(c.n) * 4 * size);
     }
   }
+}
+
+TEST_CASE("a model's orthogonality error on a GPU is that of its precision", "[cuda]") {
+  const auto device = gpu();
+  if (!device) return;
+  const ModelOptions options{
+      OneHot{3}, {OrthogonalCell{.hidden_size = 100, .transition = Cwy{.init = Init::haar}}}, EveryStep{2}};
+  const auto error = [&](Precision precision, RolloutWay way) {
+    SequenceModel<float> model(Execution(*device, precision, way), options, 3);
+    AppliedMatrix<float> applied;
+    const double found = model.orthogonality_error();
+    CHECK(found == orthogonality_error<float>(applied.of(model.cell(0).transition())));
+    return found;
+  };
+  CHECK(error(Precision::fp32, RolloutWay::cluster) < 2e-6);
+  // Eleven bits of each entry of Q, rounded or cut off.
+  const double tf32 = error(Precision::tf32, RolloutWay::stepwise);
+  CHECK(tf32 > 2e-5);
+  CHECK(tf32 < 2e-3);
 }

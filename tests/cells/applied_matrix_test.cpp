@@ -1,5 +1,9 @@
 #include "orthornn/cells/applied_matrix.hpp"
 
+#include <algorithm>
+
+#include "orthornn/core/error.hpp"
+#include "orthornn/nn/sequence_model.hpp"
 #include "support/catch.hpp"
 #include "support/errors.hpp"
 #include "support/random_tensor.hpp"
@@ -25,5 +29,23 @@ TEMPLATE_TEST_CASE("the applied matrix on the CPU is Q", "[cells]", float, doubl
       REQUIRE(found.shape() == q.shape());
       CHECK(relative_error(found, cast<double>(q)) <= tolerance::rounding<T>(n));
     }
+  }
+}
+
+TEST_CASE("a model that is not prepared has no orthogonality error", "[cells]") {
+  for (const ReflectionForm form : {ReflectionForm::dense, ReflectionForm::factored}) {
+    const ModelOptions options{
+        OneHot{3},
+        {OrthogonalCell{.hidden_size = 6, .transition = Cwy{.reflections = 2, .form = form}}},
+        EveryStep{2}};
+    SequenceModel<float> undrawn(Device::cpu(), options, Undrawn{});
+    CHECK_THROWS_WITH(undrawn.orthogonality_error(), contains("before prepare"));
+
+    SequenceModel<float> spoiled(Device::cpu(), options);
+    CHECK(spoiled.orthogonality_error() < 1e-5);
+    const TensorView<float> vectors = spoiled.parameters().value(0);
+    std::fill(vectors[1].begin(), vectors[1].end(), 0.0F);
+    CHECK_THROWS_AS(spoiled.prepare(), ValueError);
+    CHECK_THROWS_WITH(spoiled.orthogonality_error(), contains("before prepare"));
   }
 }

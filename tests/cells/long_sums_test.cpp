@@ -41,8 +41,7 @@ TEST_CASE("bias, modrelu and symbol gradients of two million columns keep their 
 }
 
 TEST_CASE("the gradient of a token that comes two million times keeps its digits", "[nn]") {
-  // Identity cells with Q = W = 1 and a readout of 1 from a zero embedding: every place of the token has the
-  // same gradient, dl/dy times the steps after it.
+  // Q = 0, W = 1 and a readout of 1: a place of the token reaches its own output alone.
   ModelOptions options{
       .input = TokenEmbedding{2, 1},
       .cells = {OrthogonalCell{
@@ -58,7 +57,7 @@ TEST_CASE("the gradient of a token that comes two million times keeps its digits
   of.symbols = Tensor<std::int32_t>(Shape{steps, batch});
   of.values = constant({steps, batch, 1}, -0.5F);  // with y = 0, the gradient of the sum is 2 (0 + 0.5) = 1
   model.loss_and_gradient(of);
-  // Q = 0, so a place reaches its own output alone; the mean over all places is 1.
+  // The mean over all places of a gradient of 1.
   CHECK(std::abs(parameters.gradient(parameters.find("embedding/vectors"))(0, 0) - 1) < 1e-5);
   CHECK(parameters.gradient(parameters.find("embedding/vectors"))(1, 0) == 0);
 }

@@ -132,7 +132,15 @@ TEST_CASE("train keeps the best model beside the last", "[cli][train]") {
   REQUIRE(best_step < 12);  // else this tests nothing
   CHECK(steps_in(out / "model.h5") == 12);
   CHECK(steps_in(out / "best.h5") == best_step);
-  CHECK_THAT(result.output, contains(fmt::format("best on validation data, step {}: ", best_step)));
+  const auto test_task = make_task(R"({"task": "copying", "delay": 3})", {.batch = 4, .seed = 1});
+  for (const char* file : {"model.h5", "best.h5"}) {
+    const Evaluation test = evaluate(*load_model(out / file), *test_task, HeldOut::test);
+    const bool last = file == std::string("model.h5");
+    CHECK_THAT(result.output, contains(fmt::format("test data: loss {:.4g}, {:.2f} % right, {} step {}: {}",
+                                                   test.loss, 100 * test.accuracy.value(),
+                                                   last ? "model of" : "best on validation data,",
+                                                   last ? 12 : best_step, (out / file).string())));
+  }
   for (const char* file : {"model.h5", "best.h5"}) {
     const ModelFileInfo info = read_model_info(out / file);
     CHECK(info.best->step == best_step);
@@ -143,12 +151,47 @@ TEST_CASE("train keeps the best model beside the last", "[cli][train]") {
         Approx(best).epsilon(1e-7));
 
   // It can be resumed like the last one, and is not overwritten by another training either.
-  fs::create_directory(folder / "from-best");
-  fs::copy(out / "config.toml", folder / "from-best/config.toml");
-  fs::copy(out / "best.h5", folder / "from-best/model.h5");
-  check_success(run({"train", "--resume", "--steps", "13", "--out", (folder / "from-best").string()}));
+  const fs::path copied = folder / "from-best";
+  fs::create_directory(copied);
+  fs::copy(out / "config.toml", copied / "config.toml");
+  fs::copy(out / "best.h5", copied / "model.h5");
+  check_success(run({"train", "--resume", "--steps", "13", "--out", copied.string()}));
+  CHECK(steps_in(copied / "best.h5") == best_step);
+  CHECK(parameters_in(copied / "best.h5") == parameters_in(out / "best.h5"));
+
+  // With best.h5 alone, as after a kill before the first save of the last model, nothing of it is lost.
   fs::remove(out / "model.h5");
   check_refused(run(train_copying(out, {"--steps", "1"})), 1, {"holds a trained model"});
+  const auto best_parameters = parameters_in(out / "best.h5");
+  const ProgramResult resumed = run({"train", "--resume", "--steps", "14", "--out", out.string()});
+  check_success(resumed);
+  CHECK_THAT(resumed.output, contains(fmt::format("going on after step {}", best_step)));
+  CHECK(parameters_in(out / "best.h5") == best_parameters);
+}
+
+TEST_CASE("a resumed training keeps a better best.h5, and says whose it is", "[cli][train]") {
+  const TemporaryFolder folder;
+  const Arguments rising = {"--eval-every", "2",   "--lr",   "0.5", "--lr-orth",  "0",
+                            "--optimizer",  "sgd", "--clip", "0",   "--momentum", "0.99"};
+  check_success(run(train_copying(folder / "early", rising + Arguments{"--steps", "2"})));
+  check_success(run(train_copying(folder / "late", rising + Arguments{"--steps", "12"})));
+  const std::int64_t best_step = steps_in(folder / "late/best.h5");
+  REQUIRE(best_step > 2);
+  // As a kill leaves it that comes after the best model was saved and before the last one was.
+  fs::copy(folder / "late/best.h5", folder / "early/best.h5", fs::copy_options::overwrite_existing);
+  const auto best = parameters_in(folder / "late/best.h5");
+  // It goes on with other rates, so that step is never evaluated again with these numbers.
+  const ProgramResult result =
+      run({"train", "--resume", "--steps", "4", "--lr", "1e-9", "--out", (folder / "early").string()});
+  check_success(result);
+  CHECK(parameters_in(folder / "early/best.h5") == best);
+  CHECK_THAT(result.output, contains(fmt::format("best on validation data, step {}: ", best_step)));
+  // Another model's best.h5 is not taken for this training's.
+  check_success(run(train_copying(folder / "other", {"--steps", "12", "--hidden", "6"})));
+  fs::copy(folder / "other/best.h5", folder / "early/best.h5", fs::copy_options::overwrite_existing);
+  const ProgramResult mixed =
+      run({"train", "--resume", "--steps", "5", "--out", (folder / "early").string()});
+  CHECK(mixed.exit_code == 0);
 }
 
 TEST_CASE("an interrupted and resumed run has the best model of one that was not", "[cli][train]") {

@@ -1,3 +1,5 @@
+#include <limits>
+
 #include "orthornn/core/error.hpp"
 #include "orthornn/nn/loss.hpp"
 #include "support/catch.hpp"
@@ -70,14 +72,25 @@ TEMPLATE_TEST_CASE("losses on a GPU are those of the CPU", "[cuda]", float, doub
     Tensor<std::int32_t> lengths(Shape{shape[1]});
     for (Index b = 0; b < shape[1]; ++b) lengths(b) = static_cast<std::int32_t>((b + 1) % (shape[0] + 1));
     const Tensor<std::int32_t> lengths_there = lengths.copy(*device);
-    expected = cast<double>(outputs);
-    found = outputs.copy(*device);
-    compare(softmax_cross_entropy<T>(found, classes_there, lengths_there),
-            softmax_cross_entropy<double>(expected, classes, lengths));
-    expected = cast<double>(outputs);
-    found = outputs.copy(*device);
-    compare(mean_squared_error<T>(found, values.copy(*device), lengths_there),
-            mean_squared_error<double>(expected, values, lengths));
+    Tensor<std::int32_t> padded_classes = classes.copy();
+    Tensor<float> padded_values = values.copy();
+    Tensor<T> padded_outputs = outputs.copy();
+    for (Index t = 0; t < shape[0]; ++t) {
+      for (Index b = 0; b < shape[1]; ++b) {
+        if (t < lengths(b)) continue;
+        padded_classes(t, b) = 99'999;
+        padded_values(t, b, 0) = std::numeric_limits<float>::quiet_NaN();
+        padded_outputs(t, b, 0) = std::numeric_limits<T>::quiet_NaN();
+      }
+    }
+    expected = cast<double>(padded_outputs);
+    found = padded_outputs.copy(*device);
+    compare(softmax_cross_entropy<T>(found, padded_classes.copy(*device), lengths_there),
+            softmax_cross_entropy<double>(expected, padded_classes, lengths));
+    expected = cast<double>(padded_outputs);
+    found = padded_outputs.copy(*device);
+    compare(mean_squared_error<T>(found, padded_values.copy(*device), lengths_there),
+            mean_squared_error<double>(expected, padded_values, lengths));
   }
 }
 

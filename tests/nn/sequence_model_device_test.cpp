@@ -3,11 +3,13 @@
 
 #include "orthornn/core/error.hpp"
 #include "orthornn/nn/sequence_model.hpp"
+#include "orthornn/train/model_file.hpp"
 #include "support/catch.hpp"
 #include "support/errors.hpp"
 #include "support/gpu.hpp"
 #include "support/same_bits.hpp"
 #include "support/small_batch.hpp"
+#include "support/temporary_folder.hpp"
 #include "support/tolerances.hpp"
 
 using namespace orthornn;
@@ -51,6 +53,8 @@ TEMPLATE_TEST_CASE("models on a GPU have the losses and gradients of the CPU", "
                 with_lengths);
         SequenceModel<double> expected(Device::cpu(), options, 3);
         SequenceModel<T> found(*device, options, 3);
+        draw_initial_states(expected);
+        draw_initial_states(found);
         Batch batch = batch_for(options, length, batch_size);
         if (with_lengths) batch.lengths = mixed_lengths(length, batch_size);
         const double expected_loss = expected.loss_and_gradient(batch);
@@ -85,6 +89,7 @@ TEST_CASE("generation on a GPU carries the state of the rollout", "[cuda]") {
   for (const ModelOptions& options : all_kinds()) {
     if (!std::holds_alternative<EveryStep>(options.readout)) continue;
     SequenceModel<float> model(*device, options, 5);
+    draw_initial_states(model);
     const Batch batch = batch_for(options, 4, 3);
     const TensorView<const float> outputs = model.forward(batch.copy(*device));
     Tensor<float> expected(outputs.shape());
@@ -111,8 +116,10 @@ TEST_CASE("a NaN beyond a sequence's length reaches no gradient on a GPU", "[cud
   model.loss_and_gradient(batch.copy(*device));
   const Tensor<float> expected = model.parameters().gradients().copy(Device::cpu());
   for (Index b = 0; b < 3; ++b) {
-    for (Index t = batch.lengths(b); t < 6; ++t)
+    for (Index t = batch.lengths(b); t < 6; ++t) {
       batch.features(t, b, 1) = std::numeric_limits<float>::quiet_NaN();
+      batch.classes(t, b) = 99;
+    }
   }
   model.loss_and_gradient(batch.copy(*device));
   CHECK(same_bits(model.parameters().gradients().copy(Device::cpu()), expected));
@@ -150,10 +157,13 @@ TEST_CASE("a fault of one model on a GPU is not told as another's", "[cuda]") {
     CHECK(sound.loss(good) == expected);
     CHECK(sound.orthogonality_error() < 1e-5);
     CHECK_NOTHROW(sound.synchronize());
+    const TemporaryFolder folder;
+    CHECK_NOTHROW(save_model(folder.path() / "model.h5", sound));
     CHECK_THROWS_WITH(faulty.synchronize(), contains("token at position 3"));
     CHECK_NOTHROW(faulty.synchronize());  // told once
     faulty.forward(batch.copy(*device));
   }
+  SequenceModel<float> next(*device, tokens);
   // The model is gone, and nobody has waited for it: what waits for the whole device tells it.
   CHECK(sound.loss(good) == expected);
   CHECK_THROWS_WITH(synchronize(*device), contains("token at position 3"));

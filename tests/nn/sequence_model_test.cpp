@@ -89,6 +89,7 @@ TEST_CASE("generation gives the numbers of the rollout, bit for bit", "[nn]") {
     if (!std::holds_alternative<EveryStep>(options.readout)) continue;
     for (const Index batch_size : {1, 3, 20}) {
       SequenceModel<float> model(Device::cpu(), options, 5);
+      draw_initial_states(model);
       const Batch batch = batch_for(options, 6, batch_size);
       const TensorView<const float> outputs = model.forward(batch);
       Tensor<float> expected(outputs.shape());

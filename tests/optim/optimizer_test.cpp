@@ -337,3 +337,20 @@ TEST_CASE("An optimizer can step a model without parameters", "[optimizer]") {
     CHECK(optimizer->steps() == 1);
   }
 }
+
+TEST_CASE("constants that the parameters' type cannot hold are refused", "[optimizer]") {
+  ParameterSet<float> floats;
+  floats.add("x", {1});
+  floats.allocate(Device::cpu());
+  ParameterSet<double> doubles;
+  doubles.add("x", {1});
+  doubles.allocate(Device::cpu());
+  for (const OptimizerOptions& options :
+       {OptimizerOptions(Adam{.epsilon = 1e-50}), OptimizerOptions(AdamW{.epsilon = 1e-50}),
+        OptimizerOptions(RmsProp{.epsilon = 1e-50}), OptimizerOptions(Adam{.beta1 = 0.999999999}),
+        OptimizerOptions(AdamW{.beta2 = 0.999999999}), OptimizerOptions(RmsProp{.decay = 0.999999999}),
+        OptimizerOptions(Sgd{.momentum = 0.999999999})}) {
+    CHECK_THROWS_AS(make_optimizer(options, floats), ValueError);
+    CHECK_NOTHROW(make_optimizer(options, doubles));
+  }
+}

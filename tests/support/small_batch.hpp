@@ -36,6 +36,16 @@ inline Batch batch_for(const ModelOptions& options, Index length, Index batch, s
   return result;
 }
 
+/// Learned initial states start at 0, where a test would not see them missing.
+template <class T>
+void draw_initial_states(SequenceModel<T>& model) {
+  for (std::size_t i = 0; i < model.parameters().list().size(); ++i) {
+    if (!model.parameters().list()[i].name.ends_with("/initial_state")) continue;
+    const TensorView<T> state = model.parameters().value(static_cast<Index>(i));
+    copy<T>(normal_tensor<T>(state.shape(), 11 + i), state);
+  }
+}
+
 /// Live steps 0, 1 .. up to `length`, again and again.
 inline Tensor<std::int32_t> mixed_lengths(Index length, Index batch) {
   Tensor<std::int32_t> lengths(Shape{batch});

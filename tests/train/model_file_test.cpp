@@ -67,6 +67,26 @@ class OwnTask final : public Task {
 
 }  // namespace
 
+TEST_CASE("a best result that is not finite is none", "[train]") {
+  const TemporaryFolder folder;
+  const auto file = folder.path() / "model.h5";
+  const CopyingTask task({.delay = 2, .batch = 3, .seed = 5});
+  const ModelOptions options{
+      .input = task.input(), .cells = {OrthogonalCell{.hidden_size = 4}}, .readout = task.readout()};
+  SequenceModel<float> model(Device::cpu(), options);
+  Trainer trainer(model, task);
+  for (const double loss :
+       {std::numeric_limits<double>::quiet_NaN(), -std::numeric_limits<double>::infinity()}) {
+    trainer.set_best(BestResult{loss, 0});
+    save_checkpoint(file, trainer);
+    CHECK_FALSE(read_model_info(file).best.has_value());
+    restore(file, trainer);
+    CHECK_FALSE(trainer.best().has_value());
+    const double sound = trainer.evaluate().loss;
+    CHECK(trainer.best()->loss == sound);
+  }
+}
+
 TEST_CASE("a model that was trained on a program's own task is loaded and resumed", "[train]") {
   const TemporaryFolder folder;
   const auto file = folder.path() / "model.h5";

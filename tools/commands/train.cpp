@@ -9,6 +9,7 @@
 #include <cstring>
 #include <filesystem>
 #include <memory>
+#include <nlohmann/json.hpp>
 
 #include "commands/machine.hpp"
 #include "commands/train_settings.hpp"
@@ -93,18 +94,38 @@ std::string describe(const Evaluation& evaluation) {
   return text;
 }
 
-/// The figures of the test data, which nothing of the training has seen, for the last model and the best.
+/// Figures of the test data, which nothing of the training has seen, for the last model and the best. The
+/// trainer has the best one afterwards.
 void print_test_results(Trainer& trainer, const std::filesystem::path& model_file,
                         const std::filesystem::path& best_file) {
-  const Evaluation last = evaluate(trainer.model(), trainer.task(), HeldOut::test);
-  fmt::print("test data: {}, model of step {}: {}\n", describe(last), trainer.steps(),
-             printable(model_file.string()));
-  if (!trainer.best() || trainer.best()->step == trainer.steps() || !std::filesystem::exists(best_file))
-    return;
-  const auto best = load_model(best_file, trainer.model().execution());
-  fmt::print("test data: {}, best on validation data, step {}: {}\n",
-             describe(evaluate(*best, trainer.task(), HeldOut::test)), trainer.best()->step,
-             printable(best_file.string()));
+  const auto print = [&](const char* which, const std::filesystem::path& file) {
+    fmt::print("test data: {}, {} step {}: {}\n",
+               describe(evaluate(trainer.model(), trainer.task(), HeldOut::test)), which, trainer.steps(),
+               printable(file.string()));
+  };
+  print("model of", model_file);
+  if (!trainer.best() || trainer.best()->step == trainer.steps()) return;
+  try {
+    restore(best_file, trainer);
+  } catch (const FileError& error) {
+    return note(fmt::format("the best model cannot be evaluated: {}", error.what()));
+  }
+  print("best on validation data,", best_file);
+}
+
+/// Brings the trainer's best result and best.h5 together after a resumption: a run may have been killed
+/// between their saves, or only one of its files may have been copied.
+void reconcile_best(Trainer& trainer, const std::filesystem::path& best_file) {
+  if (!std::filesystem::exists(best_file)) {
+    if (trainer.best() && trainer.best()->step == trainer.steps()) return save_checkpoint(best_file, trainer);
+    return trainer.set_best(std::nullopt);
+  }
+  const ModelFileInfo info = read_model_info(best_file);
+  const bool ours = !info.task_config.empty() && to_json(info.model) == to_json(trainer.model().options()) &&
+                    nlohmann::json::parse(info.task_config) == nlohmann::json::parse(trainer.task().config());
+  if (ours && info.best && (!trainer.best() || info.best->loss < trainer.best()->loss)) {
+    trainer.set_best(info.best);
+  }
 }
 
 /// Mean length of all reflection vectors. It means nothing to the reflections, but the longer a vector, the
@@ -149,7 +170,9 @@ int train(CLI::App& command, TrainSettings& settings) {
   }
   task->load();
   check_run_files(folder);
-  const bool goes_on = settings.resume && std::filesystem::exists(model_file);
+  // The best model is saved first: a run that was killed then has no other.
+  const bool has_last = std::filesystem::exists(model_file);
+  const bool goes_on = settings.resume && (has_last || std::filesystem::exists(best_file));
   const ModelOptions options = settings.model_options(*task);
   SequenceModel<float> model = goes_on ? SequenceModel<float>(execution, options, Undrawn{})
                                        : SequenceModel<float>(execution, options, settings.seed);
@@ -157,7 +180,8 @@ int train(CLI::App& command, TrainSettings& settings) {
   const nlohmann::ordered_json cells = recurrences(model, task->length(), settings.batch);
   Trainer trainer(model, *task, settings.trainer_options());
   if (goes_on) {
-    restore(model_file, trainer);
+    restore(has_last ? model_file : best_file, trainer);
+    reconcile_best(trainer, best_file);
   } else if (settings.resume) {
     fmt::print("'{}' has no model.h5 yet: starting anew with its settings\n", printable(folder.string()));
   }
@@ -222,9 +246,10 @@ int train(CLI::App& command, TrainSettings& settings) {
   }
   if (!last_evaluation) last_evaluation = trainer.evaluate();
   solved = task->solved(*last_evaluation);
+  const std::int64_t steps = trainer.steps();
   fmt::print("{} after {} steps and {}: {} on validation data; a guesser has {:.4g}\n",
-             solved ? "solved" : "trained", trainer.steps(), duration(metrics.seconds()),
-             describe(*last_evaluation), baseline);
+             solved ? "solved" : "trained", steps, duration(metrics.seconds()), describe(*last_evaluation),
+             baseline);
   print_test_results(trainer, model_file, best_file);
   if (settings.until_solved && !solved) {
     return fail(not_solved, fmt::format("not solved after {} steps; go on with --resume --steps {} --out {}",

@@ -13,7 +13,7 @@ template <class T>
 class AppliedMatrix {
  public:
   /// A of a transition as it was prepared last, on its device, valid until the next call. Allocates nothing
-  /// after the first call for a size. Throws as `rollout_way`.
+  /// after the first call for a size. Throws as `rollout_way`, and ValueError for one that is not prepared.
   TensorView<const T> of(const Transition<T>& transition);
 
  private:

@@ -43,6 +43,8 @@ bool recordable_rollout(const Transition<T>& transition, Index length, Index bat
 /// modrelu_bias [N], read for modrelu alone
 /// lengths      [B] or empty; from step length on, the output is 0
 /// h_last       [B, N], the last live state; h_0 where the length is 0
+///
+/// Throws ValueError for a transition that is not prepared.
 template <class T>
 void rollout_forward(const Transition<T>& transition, Activation activation, ConstTensorView<T> modrelu_bias,
                      TensorView<const std::int32_t> lengths, TensorView<T> states, TensorView<T> h_last,

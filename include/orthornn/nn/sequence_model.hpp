@@ -5,13 +5,12 @@
 #include <vector>
 
 #include "orthornn/cells/orthogonal_cell.hpp"
+#include "orthornn/core/fault_domain.hpp"
 #include "orthornn/nn/batch.hpp"
 #include "orthornn/nn/loss.hpp"
 #include "orthornn/nn/readout.hpp"
 
 namespace orthornn {
-
-class FaultDomain;
 
 /// A sequence model as plain values: input -> cells, one on the other -> readout -> loss.
 struct ModelOptions {
@@ -49,7 +48,6 @@ class SequenceModel {
   SequenceModel(const Execution& execution, const ModelOptions& options, std::uint64_t seed = 1);
   /// With all parameters zero, for a caller that fills them; then `prepare`.
   SequenceModel(const Execution& execution, const ModelOptions& options, Undrawn);
-  ~SequenceModel();
   SequenceModel(const SequenceModel&) = delete;
   SequenceModel& operator=(const SequenceModel&) = delete;
 
@@ -96,8 +94,8 @@ class SequenceModel {
 
   /// Waits for the device and throws what this model's operations found wrong.
   void synchronize();
-  /// To be entered by whoever starts work on the model's behalf.
-  const FaultDomain& faults() const { return *faults_; }
+  /// Functions that start or wait for work of the model enter it.
+  const FaultDomain& faults() const { return faults_; }
 
   /// One step at a time with carried state, with the same numbers as `forward`: on the CPU bit for bit, on a
   /// GPU up to the order in which products of other sizes are summed.
@@ -132,7 +130,7 @@ class SequenceModel {
   void backward(const Batch& batch);
 
   Execution execution_;
-  std::unique_ptr<FaultDomain> faults_;
+  FaultDomain faults_;
   ModelOptions options_;
   ParameterSet<T> parameters_;
   Index embedding_index_;

@@ -130,7 +130,8 @@ class Optimizer {
 
 /// The optimizer that the options name, its moments at zero. Throws ValueError, naming the option and its
 /// value, unless lr and epsilon are positive, lr_orthogonal and weight_decay not negative, momentum, decay,
-/// beta1 and beta2 in [0, 1); and for a set that has not been allocated.
+/// beta1 and beta2 in [0, 1), all of which must hold of epsilon and of these when they are rounded to T; and
+/// for a set that has not been allocated.
 template <class T>
 std::unique_ptr<Optimizer<T>> make_optimizer(const OptimizerOptions& options,
                                              const ParameterSet<T>& parameters);

@@ -115,6 +115,8 @@ class Transition {
   /// neither wait nor allocate, nor leave that to a library which does not say, and are not a launch for each
   /// reflection.
   virtual bool recordable() const { return true; }
+  /// Whether the last `prepare` came to its end; on a GPU, whether it was enqueued.
+  bool is_prepared() const { return prepared_; }
   /// h <- Q h for each of the vectors h [.., N], in the execution's precision.
   void apply(TensorView<T> h) const;
   /// h <- Q^T h.

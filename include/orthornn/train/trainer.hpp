@@ -88,7 +88,7 @@ class Trainer {
   std::int64_t steps() const { return steps_; }
   void set_steps(std::int64_t steps);
   const std::optional<BestResult>& best() const { return best_; }
-  void set_best(const BestResult& best) { best_ = best; }
+  void set_best(const std::optional<BestResult>& best) { best_ = best; }
 
   SequenceModel<float>& model() { return model_; }
   const SequenceModel<float>& model() const { return model_; }
