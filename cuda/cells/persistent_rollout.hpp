@@ -12,7 +12,8 @@ bool fits_persistent_rollout(Index length, Index batch, Index hidden_size);
 
 /// From Q [N, N] in C order, N <= largest_resident_size.
 void resident_rollout(Direction direction, const RolloutArguments<float>& arguments, const float* q);
-/// The same over clusters: fp32 multiplies by fused multiply-adds, tf32 and bf16 on tensor cores.
+/// The same over clusters: fp32 multiplies by fused multiply-adds, tf32 and bf16 on tensor cores, with the
+/// operands that Precision says.
 void cluster_rollout(Direction direction, const RolloutArguments<float>& arguments, const float* q,
                      Precision precision);
 

@@ -1,6 +1,6 @@
 // Every way through time on a GPU against the recurrence written as a loop in double. Where the precision
 // rounds the operands of the product, so does the loop: what is left to differ is the rounding of sums, in
-// every precision.
+// every precision. And that rounded operands keep the norms that an orthogonal Q keeps.
 
 #include <cmath>
 #include <vector>
@@ -25,10 +25,30 @@ double round_to_bits(double x, int bits) {
   return std::ldexp(std::nearbyint(std::ldexp(fraction, bits)), exponent - bits);
 }
 
-double rounded_operand(double x, Precision precision) {
-  if (precision == Precision::bf16) return round_to_bits(x, 8);
-  if (precision == Precision::tf32) return round_to_bits(x, 11);
-  return x;
+/// How a product has an operand: as a sum of `terms` numbers of so many bits, of which each is what the ones
+/// before it left, rounded. No terms: as it is.
+struct Rounding {
+  int bits = 0, terms = 0;
+
+  double of(double x) const {
+    double sum = 0;
+    for (int term = 0; term < terms; ++term) sum += round_to_bits(x - sum, bits);
+    return terms == 0 ? x : sum;
+  }
+  /// By how much it moves where x crosses from one rounded number to the next, relative to x, up to a factor
+  /// of 2.
+  double unit() const { return terms == 0 ? 0 : std::exp2(-bits * terms); }
+};
+
+struct Operands {
+  Rounding q, state;
+};
+
+Operands operands_of(const Execution& execution, Index n) {
+  const Precision precision = execution.precision;
+  if (precision == Precision::fp32) return {};
+  if (execution.rollout == RolloutWay::stepwise) return {{11, 1}, {11, 1}};
+  return {{8, n <= 512 ? 2 : 1}, {8, n <= 256 || precision == Precision::tf32 ? 2 : 1}};
 }
 
 /// sigma' from h and from the sign of a.
@@ -89,14 +109,14 @@ Tensor<double> in_double(const Tensor<float>& x) {
 
 /// The loop. Backward starts from the states that the GPU reached, so that a slope that jumps jumps for both.
 Numbers<double> expected(const Numbers<float>& given, const Numbers<float>& found, Activation activation,
-                         Precision precision) {
+                         const Operands& operands) {
   Numbers<double> x;
   x.states = in_double(given.states);
   x.d_states = in_double(given.d_states);
   x.h_last = in_double(given.h_last);
   x.d_h0.resize(given.d_h0.shape());
   x.q = in_double(given.q);
-  for (double& value : x.q) value = rounded_operand(value, precision);
+  for (double& value : x.q) value = operands.q.of(value);
   const Index length = x.d_states.shape()[0], batch = x.d_states.shape()[1], n = x.d_states.shape()[2];
   x.signs.resize({length, batch, n});
   Tensor<double> operand(Shape{n}), carried(Shape{n});
@@ -107,7 +127,7 @@ Numbers<double> expected(const Numbers<float>& given, const Numbers<float>& foun
     };
     keep(0);
     for (Index t = 0; t < length; ++t) {
-      for (Index k = 0; k < n; ++k) operand(k) = rounded_operand(x.states(t, b, k), precision);
+      for (Index k = 0; k < n; ++k) operand(k) = operands.state.of(x.states(t, b, k));
       for (Index i = 0; i < n; ++i) {
         double a = x.states(t + 1, b, i);
         for (Index k = 0; k < n; ++k) a += x.q(i, k) * operand(k);
@@ -123,7 +143,7 @@ Numbers<double> expected(const Numbers<float>& given, const Numbers<float>& foun
         if (t + 1 == live && !given.d_h_last.empty()) e += double(given.d_h_last(b, i));
         const int sign = found.signs.empty() ? 0 : found.signs(t, b, i);
         x.d_states(t, b, i) = t < live ? slope(activation, double(found.states(t + 1, b, i)), sign) * e : 0;
-        operand(i) = rounded_operand(x.d_states(t, b, i), precision);
+        operand(i) = operands.state.of(x.d_states(t, b, i));
       }
       for (Index k = 0; k < n; ++k) {
         carried(k) = 0;
@@ -159,14 +179,14 @@ Numbers<float> found_on(const Execution& execution, const Numbers<float>& given,
   return result;
 }
 
-/// Relative, after T steps: the rounding of sums adds up as in tolerance::reference_float. An operand that
-/// falls on the other side of a rounding is off by a whole unit of the operand's precision (u): a share error
-/// / u of them is, so a step moves the norm by sqrt(error u). The T + 1 steps (h_0 is rounded too) round
-/// independently, so their norms add in squares. The unit is up to twice u; the rest of the 2 is margin.
-double bound(const Sizes& sizes, Precision precision) {
+/// Relative, after T steps: the rounding of sums adds up as in tolerance::reference_float. A number of the
+/// state that falls on the other side of a rounding is off by a whole unit of its precision (u): a share
+/// error / u of them is, so a step moves the norm by sqrt(error u). The T + 1 steps (h_0 is rounded too)
+/// round independently, so their norms add in squares. The unit is up to twice u; the rest of the 2 is
+/// margin.
+double bound(const Sizes& sizes, const Operands& operands) {
   const double sums = tolerance::reference_float(sizes.length, sizes.n, 4);
-  const double unit = precision == Precision::bf16 ? 0x1p-8 : precision == Precision::tf32 ? 0x1p-11 : 0;
-  return sums + 2 * std::sqrt(static_cast<double>(sizes.length + 1) * sums * unit);
+  return sums + 2 * std::sqrt(static_cast<double>(sizes.length + 1) * sums * operands.state.unit());
 }
 
 void check_rollout(const Execution& execution, const Sizes& sizes, Activation activation, bool with_lengths,
@@ -174,16 +194,51 @@ void check_rollout(const Execution& execution, const Sizes& sizes, Activation ac
   Numbers<float> given = random_numbers(sizes, with_lengths, 17 + static_cast<std::uint64_t>(sizes.n));
   if (!with_d_h_last) given.d_h_last = Tensor<float>();
   const Numbers<float> found = found_on(execution, given, activation);
-  const Numbers<double> loop = expected(given, found, activation, execution.precision);
+  const Operands operands = operands_of(execution, sizes.n);
+  const Numbers<double> loop = expected(given, found, activation, operands);
+  const double error = bound(sizes, operands);
   INFO(name_of(execution.rollout) << " " << name_of(execution.precision) << " " << name_of(activation)
                                   << " N " << sizes.n << " B " << sizes.batch << " T " << sizes.length
                                   << " lengths " << with_lengths);
-  const double forward =
-      tolerance::with_kinks(bound(sizes, execution.precision), sizes.n * sizes.batch * sizes.length);
+  const double forward = tolerance::with_kinks(error, sizes.n * sizes.batch * sizes.length);
   CHECK(relative_error(found.states, loop.states) < forward);
   CHECK(relative_error(found.h_last, loop.h_last) < forward);
-  CHECK(relative_error(found.d_states, loop.d_states) < bound(sizes, execution.precision));
-  CHECK(relative_error(found.d_h0, loop.d_h0) < bound(sizes, execution.precision));
+  CHECK(relative_error(found.d_states, loop.d_states) < error);
+  CHECK(relative_error(found.d_h0, loop.d_h0) < error);
+}
+
+/// A linear recurrence from random states without input, and a gradient of the last states alone. Q is CWY's.
+Numbers<float> linear_numbers(const Sizes& sizes, Init init, Device device) {
+  const auto [n, batch, length] = sizes;
+  Numbers<float> x = random_numbers(sizes, false, 31);
+  const auto transition = make_transition<float>(Cwy{.reflections = n, .init = init}, n, device);
+  Tensor<float> reflections(transition->parameter_shape(), device);
+  transition->initialize(32, reflections);
+  transition->prepare(reflections);
+  x.q = transition->materialize().copy(Device::cpu());
+  std::fill(x.states.begin() + batch * n, x.states.end(), 0.0f);
+  std::fill(x.d_states.begin(), x.d_states.end(), 0.0f);
+  return x;
+}
+
+/// Q is orthogonal, and T steps of it keep the norm of every state and gradient.
+void check_norms_are_kept(const Execution& execution, const Sizes& sizes, Init init) {
+  const Numbers<float> given = linear_numbers(sizes, init, execution.device);
+  const Numbers<float> found = found_on(execution, given, Activation::identity);
+  double forward = 0, backward = 0;
+  for (Index b = 0; b < sizes.batch; ++b) {
+    const double first = frobenius_norm(given.states.view()[0][b]);
+    for (Index t = 1; t <= sizes.length; ++t)
+      forward = std::max(forward, std::abs(frobenius_norm(found.states.view()[t][b]) / first - 1));
+    const double last = frobenius_norm(given.d_h_last.view()[b]);
+    backward = std::max(backward, std::abs(frobenius_norm(found.d_h0.view()[b]) / last - 1));
+  }
+  INFO(name_of(execution.precision) << " " << name_of(init) << " N " << sizes.n << " T " << sizes.length);
+  const bool rounded_states = operands_of(execution, sizes.n).state.terms == 1;
+  const double change = tolerance::kept_norm(sizes.length) +
+                        (rounded_states ? tolerance::norm_of_rounded_states(sizes.length, sizes.n) : 0);
+  CHECK(forward < change);
+  CHECK(backward < change);
 }
 
 /// How many clusters of a size run at a time, where an H200 with its 132 multiprocessors runs so many. The
@@ -245,13 +300,14 @@ TEST_CASE("a rollout on tensor cores is the recurrence of rounded operands", "[c
     for (const Sizes& sizes : {Sizes{1, 1, 1}, Sizes{7, 3, 2}, Sizes{193, 9, 5}, Sizes{500, 3, 3}}) {
       check_all(execution, sizes);
     }
-    // One tile and two, of every number of sequences that a tile can have, full and not, and several turns,
-    // for clusters of two blocks and of eight.
-    for (const Index batch : {twos, twos + 1, 2 * twos + 1, 4 * twos + 1, 16 * twos, 16 * twos + 1}) {
+    // Every number of tiles, of every number of sequences that a tile can have, full and not, and several
+    // turns, for clusters of two blocks and of eight.
+    for (const Index batch :
+         {twos, twos + 1, 2 * twos + 1, 4 * twos + 1, 8 * twos + 1, 16 * twos, 16 * twos + 1}) {
       check_rollout(execution, {33, batch, 3}, Activation::modrelu, true, true);
     }
-    for (const Index batch : {eights, eights + 1, 2 * eights + 1, 4 * eights + 1, 6 * eights, 10 * eights + 1,
-                              12 * eights + 1, 16 * eights, 16 * eights + 1}) {
+    for (const Index batch : {eights, eights + 1, 2 * eights + 1, 4 * eights + 1, 6 * eights, 8 * eights + 1,
+                              10 * eights + 1, 12 * eights + 1, 16 * eights, 16 * eights + 1}) {
       check_rollout(execution, {260, batch, 3}, Activation::relu, true, true);
     }
   }
@@ -347,6 +403,19 @@ TEST_CASE("a long rollout over clusters loses nobody on the way", "[cuda][rollou
   }
   check_rollout({*device, Precision::bf16, RolloutWay::cluster}, {600, some, 40}, Activation::tanh, false,
                 true);
+}
+
+TEST_CASE("a linear rollout keeps the norms of states and gradients", "[cuda][rollout]") {
+  const auto device = gpu();
+  if (!device) return;
+  // The emulated device is slow, and has 22 multiprocessors.
+  const Index length = at_a_time(*device, 1000);
+  for (const Precision precision : {Precision::fp32, Precision::tf32, Precision::bf16}) {
+    for (const Init init : {Init::henaff, Init::haar}) {
+      for (const Index n : {200, 389, 512})
+        check_norms_are_kept({*device, precision, RolloutWay::cluster}, {n, 8, length}, init);
+    }
+  }
 }
 
 TEST_CASE("a way that does not take the sizes says so", "[cuda][rollout]") {

@@ -173,8 +173,11 @@ void MachineOptions::add_device_to(CLI::App& command) {
 void MachineOptions::add_precision_to(CLI::App& command) {
   add_device_to(command);
   command
-      .add_option("--precision", precision,
-                  "Products on a GPU: fp32, tf32, or bf16 in the recurrence; the CPU has fp32 alone")
+      .add_option(
+          "--precision", precision,
+          "Products on a GPU: fp32, tf32, or bf16. A recurrence over a cluster has 16 bits of Q and state in "
+          "tf32; in bf16 it has 8 bits of the state above N = 256 and of Q above N = 512. Other products "
+          "have 11 bits in both. The CPU has fp32 alone")
       ->check(CLI::IsMember({"fp32", "tf32", "bf16"}));
 }
 

@@ -55,9 +55,6 @@ void cp_async_wait() {
 /// d += a b with a of 16 x 16 and b of 16 x 8 (mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32). Sums are
 /// exact until they are rounded into d, which the device does not promise.
 void mma_m16n8k16_bf16(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2], ORTHORNN_EMULATED_HERE);
-/// d += a b with a of 16 x 8 and b of 8 x 8 (mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32); of the
-/// operands only the upper 19 bits count.
-void mma_m16n8k8_tf32(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2], ORTHORNN_EMULATED_HERE);
 /// To the nearest, ties away from zero (cvt.rna.tf32.f32).
 unsigned round_to_tf32(float x);
 

@@ -16,17 +16,15 @@ struct Fragments {
 
 double low_bf16(unsigned pair) { return std::bit_cast<float>(pair << 16); }
 double high_bf16(unsigned pair) { return std::bit_cast<float>(pair & 0xFFFF0000U); }
-double tf32(unsigned x) { return std::bit_cast<float>(x & 0xFFFFE000U); }
 
 /// d += a b, where lane 4 g + t holds (g, 2 t), (g, 2 t + 1), (g + 8, 2 t), (g + 8, 2 t + 1) of d.
-template <int depth>
-void multiply(const double (&a)[16][depth], const double (&b)[depth][8], void* const (&lanes)[32]) {
+void multiply(const double (&a)[16][16], const double (&b)[16][8], void* const (&lanes)[32]) {
   for (int lane = 0; lane < 32; ++lane) {
     float* d = static_cast<Fragments*>(lanes[lane])->d;
     for (int i = 0; i < 4; ++i) {
       const int row = lane / 4 + 8 * (i / 2), column = 2 * (lane % 4) + i % 2;
       double sum = d[i];
-      for (int k = 0; k < depth; ++k) sum += a[row][k] * b[k][column];
+      for (int k = 0; k < 16; ++k) sum += a[row][k] * b[k][column];
       d[i] = static_cast<float>(sum);
     }
   }
@@ -50,17 +48,6 @@ void multiply_bf16(void* const (&lanes)[32]) {
   multiply(a, b, lanes);
 }
 
-void multiply_tf32(void* const (&lanes)[32]) {
-  double a[16][8], b[8][8];
-  for (int lane = 0; lane < 32; ++lane) {
-    const auto& own = *static_cast<Fragments*>(lanes[lane]);
-    const int g = lane / 4, t = lane % 4;
-    for (int i = 0; i < 4; ++i) a[g + 8 * (i % 2)][t + 4 * (i / 2)] = tf32(own.a[i]);
-    for (int i = 0; i < 2; ++i) b[t + 4 * i][g] = tf32(own.b[i]);
-  }
-  multiply(a, b, lanes);
-}
-
 constexpr unsigned all_lanes = 0xFFFFFFFFU;
 
 }  // namespace
@@ -69,12 +56,6 @@ void mma_m16n8k16_bf16(float (&d)[4], const unsigned (&a)[4], const unsigned (&b
                        std::source_location where) {
   Fragments own{d, a, b};
   emulator::warp_collective(all_lanes, "mma_m16n8k16_bf16", &own, multiply_bf16, where);
-}
-
-void mma_m16n8k8_tf32(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2],
-                      std::source_location where) {
-  Fragments own{d, a, b};
-  emulator::warp_collective(all_lanes, "mma_m16n8k8_tf32", &own, multiply_tf32, where);
 }
 
 unsigned round_to_tf32(float x) {
