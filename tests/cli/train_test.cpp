@@ -80,7 +80,7 @@ TEST_CASE("train leaves settings, metrics and a model", "[cli][train]") {
       run(train_copying(run_folder, {"--steps", "5", "--log-every", "2", "--eval-every", "3", "--lr", "0.001",
                                      "--schedule", "constant"}));
   check_success(result);
-  CHECK_THAT(result.output, contains("trained after 5 steps"));
+  CHECK_THAT(result.output, contains("trained after 5 steps") && contains("; not solved\n"));
   CHECK_THAT(result.output, contains((run_folder / "model.h5").string()));
 
   std::vector<std::string> names;
@@ -171,7 +171,8 @@ void check_settings(const Arguments& options, const std::vector<std::string>& li
   const TemporaryFolder folder;
   const std::string out = (folder / "run").string();
   CAPTURE(options);
-  check_success(run(Arguments{"train"} + options + Arguments{"--batch", "2", "--out", out}));
+  check_success(
+      run(Arguments{"train"} + options + Arguments{"--batch", "2", "--device", "cpu", "--out", out}));
   for (const std::string& line : lines) {
     CAPTURE(line);
     CHECK(has_line(folder / "run/config.toml", line));

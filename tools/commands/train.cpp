@@ -207,8 +207,8 @@ int train(CLI::App& command, TrainSettings& settings) {
   }
   if (!last_evaluation) last_evaluation = trainer.evaluate();
   solved = task->solved(*last_evaluation);
-  fmt::print("{} after {} steps and {}: {}\n", solved ? "solved" : "trained", trainer.steps(),
-             duration(metrics.seconds()), describe(*last_evaluation, baseline));
+  fmt::print("{} after {} steps and {}: {}{}\n", solved ? "solved" : "trained", trainer.steps(),
+             duration(metrics.seconds()), describe(*last_evaluation, baseline), solved ? "" : "; not solved");
   fmt::print("model: {}\n", printable(model_file.string()));
   if (settings.until_solved && !solved) {
     return fail(not_solved, fmt::format("not solved after {} steps; go on with --resume --steps {} --out {}",
