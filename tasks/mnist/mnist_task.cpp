@@ -87,17 +87,16 @@ MnistTask::MnistTask(const std::string& config, const TaskSource& source)
     : MnistTask(read_options(config, source)) {}
 
 TaskDefaults MnistTask::defaults() const {
-  // Slow rotations keep the last rows of the image and the first alike; with Henaff's angles, or with the
-  // clipping that the copying task likes, it learned half as fast. 2,500 steps with a cosine schedule name 92
-  // of 100 digits.
+  // Slow rotations keep the last rows of the image and the first alike; with Henaff's angles it learned half
+  // as fast. After 15 passes, which these steps are, Adam names 97.0 of 100 digits and RMSProp 95.6.
   return {.hidden_size = 128,
           .init = Init::cayley,
-          .batch = 32,
-          .steps = 9375,
-          .evaluation_steps = 1875,
-          .learning_rate = 1e-3,
-          .learning_rate_orthogonal = 1e-4,
-          .clip = 0};
+          .batch = 128,
+          .steps = 7020,
+          .evaluation_steps = 468,
+          .optimizer = "adam",
+          .learning_rate = 2e-3,
+          .learning_rate_orthogonal = 1e-4};
 }
 
 double MnistTask::baseline_loss() const { return std::log(static_cast<double>(digits)); }

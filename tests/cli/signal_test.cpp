@@ -29,7 +29,8 @@ TEST_CASE("Ctrl-C or SIGTERM saves, stops, and the training can go on with the s
   CAPTURE(signal);
   const TemporaryFolder folder;
   const fs::path out = folder / "run", whole = folder / "whole";
-  const Arguments settings = {"--log-every", "1", "--eval-every", "1", "--optimizer", "adam"};
+  const Arguments settings = {"--log-every", "1",    "--eval-every", "1",
+                              "--optimizer", "adam", "--schedule",   "constant"};
   Orthornn training(train_copying(out, settings + Arguments{"--steps", "1000000"}));
   wait_for(training, "\nstep 5/");
   training.send(signal);

@@ -78,9 +78,10 @@ TEST_CASE("train leaves settings, metrics and a model", "[cli][train]") {
   const TemporaryFolder folder;
   const fs::path run_folder = folder / "run";
   const ProgramResult result =
-      run(train_copying(run_folder, {"--steps", "5", "--log-every", "2", "--eval-every", "3"}));
+      run(train_copying(run_folder, {"--steps", "5", "--log-every", "2", "--eval-every", "3", "--lr", "0.001",
+                                     "--schedule", "constant"}));
   check_success(result);
-  CHECK_THAT(result.output, contains("trained after 5 steps"));
+  CHECK_THAT(result.output, contains("trained after 5 steps") && contains("; not solved\n"));
   CHECK_THAT(result.output, contains((run_folder / "model.h5").string()));
 
   std::vector<std::string> names;
@@ -302,6 +303,57 @@ TEST_CASE("metrics.csv has the mean length of the reflection vectors, where ther
     }
     CHECK(std::stod(last[8]) == Approx(sum / 16).epsilon(1e-6));
   }
+}
+
+namespace {
+
+/// `options` with which `lines` are said to stand in the config.toml of a training of one step.
+void check_settings(const Arguments& options, const std::vector<std::string>& lines) {
+  const TemporaryFolder folder;
+  const std::string out = (folder / "run").string();
+  CAPTURE(options);
+  check_success(
+      run(Arguments{"train"} + options + Arguments{"--batch", "2", "--device", "cpu", "--out", out}));
+  for (const std::string& line : lines) {
+    CAPTURE(line);
+    CHECK(has_line(folder / "run/config.toml", line));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a training has the settings of its task and its length, unless others are given", "[cli][train]") {
+  const Arguments tiny = {"--hidden", "4", "--steps", "1"};
+  check_settings(Arguments{"copying", "--delay", "3"} + tiny,
+                 {R"(optimizer = "rmsprop")", "lr = 0.0005", "lr-orth = 5e-05", "clip = 1",
+                  R"(schedule = "cosine")", "warmup = 0", R"(init = "henaff")", R"(activation = "modrelu")"});
+  check_settings(Arguments{"adding", "--length", "5"} + tiny,
+                 {R"(optimizer = "adam")", "lr = 0.005", "lr-orth = 0.0005", R"(schedule = "cosine")"});
+  check_settings(Arguments{"adding", "--length", "5", "--optimizer", "sgd", "--schedule", "step", "--lr",
+                           "0.1", "--clip", "0"} +
+                     tiny,
+                 {R"(optimizer = "sgd")", "lr = 0.1", "lr-orth = 0.01", "clip = 0", R"(schedule = "step")"});
+}
+
+TEST_CASE("an unconstrained matrix learns slowly, and more slowly over longer sequences", "[cli][train]") {
+  const Arguments tiny = {"--cell", "free", "--hidden", "4", "--steps", "20"};
+  check_settings(Arguments{"copying", "--delay", "180"} + tiny,
+                 {R"(optimizer = "adam")", "lr = 0.0005", "warmup = 2", R"(activation = "modrelu")"});
+  check_settings(Arguments{"copying", "--delay", "1980"} + tiny, {"lr = 0.0002", "lr-orth = 2e-05"});
+  check_settings(Arguments{"adding", "--length", "200"} + tiny, {"lr = 0.002", "lr-orth = 0.0002"});
+  check_settings(
+      Arguments{"adding", "--length", "200", "--lr", "0.5", "--warmup", "0", "--optimizer", "sgd"} + tiny,
+      {R"(optimizer = "sgd")", "lr = 0.5", "lr-orth = 0.05", "warmup = 0"});
+}
+
+TEST_CASE("few reflections learn the adding task at the rate of the other weights", "[cli][train]") {
+  const Arguments tiny = {"--length", "5", "--hidden", "4", "--steps", "1"};
+  check_settings(Arguments{"adding", "--reflections", "3"} + tiny, {"lr = 0.005", "lr-orth = 0.005"});
+  check_settings(Arguments{"adding", "--reflections", "4"} + tiny, {"lr-orth = 0.0005"});
+  check_settings(Arguments{"adding", "--cell", "householder", "--reflections", "1"} + tiny,
+                 {"lr-orth = 0.005"});
+  check_settings({"copying", "--delay", "3", "--hidden", "4", "--steps", "1", "--reflections", "3"},
+                 {"lr-orth = 5e-05"});
 }
 
 TEST_CASE("weight decay is 0.01 with adamw and 0 otherwise, unless it is given", "[cli][train]") {

@@ -249,10 +249,10 @@ TEST_CASE("a command line that is off is refused in one line", "[cli][usage]") {
   refused({"train", "copying", "--cell", "householder", "--form", "dense"}, {"--form", "cwy", "householder"});
   refused({"train", "copying", "--negative-signs", "3"}, {"--negative-signs", "cayley", "cwy"});
   refused({"train", "copying", "--momentum", "0.5"}, {"--momentum", "sgd", "rmsprop"});
-  refused({"train", "copying", "--schedule-every", "5"}, {"--schedule-every", "step", "constant"});
+  refused({"train", "copying", "--schedule-every", "5"}, {"--schedule-every", "step", "cosine"});
   refused({"train", "copying", "--schedule", "cosine", "--schedule-factor", "0.5"},
           {"--schedule-factor", "step", "cosine"});
-  refused({"train", "copying", "--schedule-final", "0.5"},
+  refused({"train", "copying", "--schedule", "constant", "--schedule-final", "0.5"},
           {"--schedule-final", "cosine or step", "constant"});
   refused({"train", "copying", "--epochs", "2"}, {"copying", "epochs", "--steps"});
   refused({"train", "mnist", "--epochs", "2", "--steps", "3"}, {"--epochs", "--steps"});

@@ -49,11 +49,11 @@ impostor() {
 }
 
 mkdir -p "$bin" "$project"/{.ci,cuda,include,src,tasks,tests,tools}
-for program in awk bash cat chmod cp cut dirname env find grep head mkdir mktemp mv nproc realpath rm sed sha256sum sort tail; do
+for program in awk bash cat chmod cp cut dirname env find grep head mkdir mktemp mv nproc realpath rm sed sha256sum sort tail tee; do
   ln -s "$(command -v "$program")" "$bin"
 done
 cp "$root/.ci/run" "$project/.ci"
-cp "$root"/tools/{setup.sh,quickstart,test,fetch-data,data.sha256} "$project/tools"
+cp "$root"/tools/{setup.sh,quickstart,test,fetch-data,learning-table,data.sha256} "$project/tools"
 echo 'int main() {}' >"$project/src/main.cpp"
 forget_calls
 
@@ -362,6 +362,90 @@ touch "$scratch/broken-build"
 run "$project/tools/quickstart"
 exits 1
 complains "could not be configured"
+
+rm "$scratch/broken-build"
+# Its trainings are solved after 100 times their seed steps; "free" is never solved, or diverges over 750 steps; "expm" ends as
+# the file expm says.
+cp "$scratch/orthornn" "$scratch/quickstart-orthornn"
+cat >"$scratch/orthornn" <<'E2'
+#!/bin/bash
+echo "orthornn $*" >>"$SCRATCH/calls"
+text=" $* "
+value() { local rest=${text#* --$1 }; echo "${rest%% *}"; }
+folder=$(value out) seed=$(value seed) cell=$(value cell)
+[[ $cell != expm || ! -e $SCRATCH/expm ]] || { echo "orthornn: no luck" >&2; exit "$(<"$SCRATCH/expm")"; }
+echo "step,seconds,loss,gradient_norm,learning_rate,orthogonality_error,evaluation_loss,accuracy,reflection_norm" >"$folder/metrics.csv"
+case $cell$text in
+  free*" --length 750 "*) echo "orthornn: the training diverged at step 7: loss nan" >&2; exit 1 ;;
+  free*) word=trained steps=9 accuracy=0.5 status=3 ;;
+  *) word=solved steps=${seed}00 accuracy=0.995 status=0 ;;
+esac
+[[ $2 != adding ]] || accuracy=''
+[[ $2 != mnist ]] || status=0
+echo "$steps,$seed.5,1,1,1,1,0.0${seed},$accuracy,1" >>"$folder/metrics.csv"
+echo "$word after $steps steps and 0:0$seed: held-out loss 0.0$seed, a guesser has 1"
+exit $status
+E2
+table=$project/runs/learning-table
+
+subject="learning-table, wrong use"
+for options in "--seeds 3" "--device tpu" "--out"; do
+  # shellcheck disable=SC2086  # words of their own
+  run "$project/tools/learning-table" $options
+  exits 2
+  complains "Usage: tools/learning-table"
+done
+
+subject="learning-table, a training fails"
+echo 1 >"$scratch/expm"
+run "$project/tools/learning-table"
+exits 1
+complains "orthornn: no luck"
+says "MNIST is left out"
+check "what was trained before should have its row" grep -q '^copying,200,cayley,,3,solved,300,' "$table/learning.csv"
+
+subject="learning-table, interrupted"
+echo 130 >"$scratch/expm"
+forget_calls
+run "$project/tools/learning-table"
+exits 130
+says "Interrupted"
+not_called '^orthornn train .*--cell cayley'
+
+subject="learning-table, goes on"
+rm "$scratch/expm"
+forget_calls
+run "$project/tools/learning-table"
+exits 0
+not_called '^orthornn train .*--delay 200 .*--cell cayley'
+called '^orthornn train copying --delay 2000 --until-solved --cell cwy --hidden 128 --seed 3 --device auto .*--reflections 128$'
+called '^orthornn train adding --length 200 --until-solved --cell householder '
+not_called '^orthornn train mnist'
+says "| copying 200 | 200 steps, 2.5 s (3 of 3) |"
+says " 50.0 % right (0 of 3) |"
+says "| adding 200 | 200 steps, 2.5 s (3 of 3) |"
+says " loss 0.02 (0 of 3) |"
+says " 3 diverged (0 of 3) |"
+check "the table should be kept" grep -qF "| copying 2000 | 200 steps, 2.5 s (3 of 3) |" "$table/learning.md"
+check "a row for each training expected" [ "$(grep -c '' "$table/learning.csv")" = 70 ]
+
+subject="learning-table, all done"
+forget_calls
+run "$project/tools/learning-table"
+exits 0
+not_called '^orthornn train'
+says "| copying 1000 |"
+
+subject="learning-table, with MNIST and its own places, from another folder"
+mkdir -p "$scratch/elsewhere/digits"
+touch "$scratch/elsewhere/digits/train-images-idx3-ubyte.gz"
+forget_calls
+run bash -c 'cd "$SCRATCH/elsewhere" && "$1/tools/learning-table" --data digits --out table --device cpu' - "$project"
+exits 0
+called "^orthornn train mnist --permuted --data $scratch/elsewhere/digits --epochs 15 --cell cwy .*--device cpu .*--reflections 32$"
+says "| mnist | 100 steps, 1.5 s; 99.5 % right (1 of 1) |"
+exists "$scratch/elsewhere/table/learning.md"
+mv "$scratch/quickstart-orthornn" "$scratch/orthornn"
 
 mirror=$scratch/web/ossci-datasets.s3.amazonaws.com/mnist
 anki=$scratch/web/www.manythings.org/anki

@@ -19,10 +19,13 @@ ModelOptions model_for(const Task& task) {
           .loss = task.loss()};
 }
 
-TrainerOptions options_of(const TaskDefaults& defaults) {
-  return {
-      .optimizer = RmsProp{.lr = defaults.learning_rate, .lr_orthogonal = defaults.learning_rate_orthogonal},
-      .clip = defaults.clip};
+TrainerOptions options_of(const TaskDefaults& defaults, std::int64_t steps) {
+  const double lr = defaults.learning_rate, lr_orthogonal = defaults.learning_rate_orthogonal;
+  OptimizerOptions optimizer = RmsProp{.lr = lr, .lr_orthogonal = lr_orthogonal};
+  if (defaults.optimizer == "adam") optimizer = Adam{.lr = lr, .lr_orthogonal = lr_orthogonal};
+  return {.optimizer = optimizer,
+          .schedule = {.kind = Schedule::Kind::cosine, .total_steps = steps},
+          .clip = defaults.clip};
 }
 
 /// Folder with the real MNIST files, or nothing.
@@ -43,7 +46,7 @@ TEST_CASE("copying over 200 steps falls below a tenth of the guesser's loss, fro
   for (const std::uint64_t seed : {1, 2, 3}) {
     const CopyingTask task({.delay = 200, .batch = 128, .seed = seed});
     SequenceModel<float> model(Device::cpu(), model_for(task), seed);
-    Trainer trainer(model, task, options_of(task.defaults()));
+    Trainer trainer(model, task, options_of(task.defaults(), task.defaults().steps));
     Evaluation result;
     while (trainer.steps() < task.defaults().steps) {
       trainer.run(trainer.steps() + 50, [](const TrainingStep&) { return true; });
@@ -66,9 +69,7 @@ TEST_CASE("a short training on the real MNIST names 90 of 100 digits", "[train][
   const std::int64_t steps = 3500;  // two passes over the data
   const MnistTask task({.data = folder, .batch = 32});
   SequenceModel<float> model(Device::cpu(), model_for(task));
-  TrainerOptions options = options_of(task.defaults());
-  options.schedule = {.kind = Schedule::Kind::cosine, .total_steps = steps};
-  Trainer trainer(model, task, options);
+  Trainer trainer(model, task, options_of(task.defaults(), steps));
   trainer.run(steps, [](const TrainingStep&) { return true; });
   const Evaluation result = evaluate(model, task, HeldOut::test);
   CAPTURE(result.loss);

@@ -247,9 +247,9 @@ int train(CLI::App& command, TrainSettings& settings) {
   if (!last_evaluation) last_evaluation = trainer.evaluate();
   solved = task->solved(*last_evaluation);
   const std::int64_t steps = trainer.steps();
-  fmt::print("{} after {} steps and {}: {} on validation data; a guesser has {:.4g}\n",
+  fmt::print("{} after {} steps and {}: {} on validation data{}; a guesser has {:.4g}\n",
              solved ? "solved" : "trained", steps, duration(metrics.seconds()), describe(*last_evaluation),
-             baseline);
+             solved ? "" : ", not solved", baseline);
   print_test_results(trainer, model_file, best_file);
   if (settings.until_solved && !solved) {
     return fail(not_solved, fmt::format("not solved after {} steps; go on with --resume --steps {} --out {}",

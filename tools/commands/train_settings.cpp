@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "commands/flat_toml.hpp"
+#include "commands/training_defaults.hpp"
 
 namespace orthornn::program {
 namespace {
@@ -66,9 +67,9 @@ const TaskSetting task_settings[] = {
 
 /// Options whose default follows from the task or from other options: what is bound to them before it is
 /// known is no default, and a help that showed it would be wrong.
-constexpr const char* settled_later[] = {"--hidden",     "--batch",     "--steps", "--epochs",
-                                         "--lr",         "--lr-orth",   "--clip",  "--weight-decay",
-                                         "--eval-every", "--save-every"};
+constexpr const char* settled_later[] = {"--hidden",       "--batch",  "--optimizer",  "--steps",
+                                         "--epochs",       "--lr",     "--lr-orth",    "--clip",
+                                         "--weight-decay", "--warmup", "--eval-every", "--save-every"};
 
 void show_no_default(CLI::App& command) {
   for (const char* name : settled_later) {
@@ -154,7 +155,7 @@ void TrainSettings::add_workload_to(CLI::App& command) {
   command.add_option("--batch", batch, "Sequences B of a batch; left out: the task's default")
       ->group(g)
       ->check(positive);
-  command.add_option("--optimizer", optimizer, "sgd, rmsprop, adam or adamw")
+  command.add_option("--optimizer", optimizer, "sgd, rmsprop, adam or adamw; left out: the task's default")
       ->group(g)
       ->check(CLI::IsMember({"sgd", "rmsprop", "adam", "adamw"}));
   command.add_option("--seed", seed, "Decides initial parameters and all data")
@@ -183,7 +184,8 @@ void TrainSettings::add_to(CLI::App& command) {
       ->group(g)
       ->check(positive_rate);
   command
-      .add_option("--lr-orth", lr_orth, "Learning rate of orthogonal parameters; left out: a tenth of --lr")
+      .add_option("--lr-orth", lr_orth,
+                  "Learning rate of orthogonal parameters; left out: the task's share of --lr")
       ->group(g)
       ->check(rate);
   command.add_option("--momentum", momentum, "sgd: momentum, 0 to below 1")->group(g)->check(below_one);
@@ -216,7 +218,10 @@ void TrainSettings::add_to(CLI::App& command) {
   command.add_option("--schedule", schedule, "Of the learning rates: constant, cosine (to --steps) or step")
       ->group(g)
       ->check(CLI::IsMember({"constant", "cosine", "step"}));
-  command.add_option("--warmup", warmup, "Steps of a linear rise of the learning rates at first")
+  command
+      .add_option("--warmup", warmup,
+                  "Steps of a linear rise of the learning rates at first; left out: 0, or a tenth of --steps "
+                  "with --cell free")
       ->group(g)
       ->check(not_negative);
   command.add_option("--schedule-every", schedule_every, "step: training steps between two drops")
@@ -293,6 +298,10 @@ std::unique_ptr<Task> TrainSettings::complete(CLI::App& command) {
     if (config.empty()) read_config(command, saved.string());
   }
   if (task.empty()) throw UsageError("which task? orthornn train copying, adding or mnist");
+  const TrainingDefaults defaults = training_defaults(
+      *make_task(), {.name = cell, .hidden = given("--hidden") ? hidden : 0, .reflections = reflections});
+  const TaskDefaults& of_task = defaults.task;
+  if (!given("--optimizer")) optimizer = of_task.optimizer;
   for (const OwnedOption* own : owned_given) {
     const std::string& chosen = this->*own->choice;
     if (std::find(own->owners.begin(), own->owners.end(), chosen) == own->owners.end()) {
@@ -302,18 +311,17 @@ std::unique_ptr<Task> TrainSettings::complete(CLI::App& command) {
   }
   if (out.empty()) out = fmt::format("runs/{}-{}", task, cell);
 
-  const TaskDefaults defaults = make_task()->defaults();
-  if (!given("--hidden")) hidden = defaults.hidden_size;
-  if (!given("--init")) init = name_of(defaults.init);
-  if (!given("--batch")) batch = defaults.batch;
-  if (!given("--lr")) lr = defaults.learning_rate;
+  if (!given("--hidden")) hidden = of_task.hidden_size;
+  if (!given("--init")) init = name_of(of_task.init);
+  if (!given("--batch")) batch = of_task.batch;
+  if (!given("--lr")) lr = of_task.learning_rate;
   // A rate on the command line takes the orthogonal one along, which a file states even where it was left
   // out.
   if (!given("--lr-orth") || new_rate)
-    lr_orth = lr * defaults.learning_rate_orthogonal / defaults.learning_rate;
+    lr_orth = lr * of_task.learning_rate_orthogonal / of_task.learning_rate;
   if (!given("--weight-decay")) weight_decay = optimizer == "adamw" ? AdamW{}.weight_decay : 0;
-  if (!given("--clip")) clip = defaults.clip;
-  if (!given("--eval-every")) eval_every = defaults.evaluation_steps;
+  if (!given("--clip")) clip = of_task.clip;
+  if (!given("--eval-every")) eval_every = of_task.evaluation_steps;
   if (!given("--save-every")) save_every = eval_every;
   std::unique_ptr<Task> described = make_task();
   if (given("--epochs")) {
@@ -325,8 +333,9 @@ std::unique_ptr<Task> TrainSettings::complete(CLI::App& command) {
       throw UsageError(fmt::format("--epochs {} are {:.3g} steps; expected below 1e15", epochs, exact));
     steps = std::max<std::int64_t>(1, std::llround(exact));
   } else if (!given("--steps")) {
-    steps = defaults.steps;
+    steps = of_task.steps;
   }
+  if (!given("--warmup")) warmup = defaults.warmup(steps);
   if ((cell == "cwy" || cell == "householder") && reflections > hidden) {
     throw UsageError(fmt::format("--reflections {} is more than --hidden {}", reflections, hidden));
   }

@@ -31,7 +31,7 @@ struct TrainSettings {
   Index batch = 0;
   std::int64_t steps = 0;
   double epochs = 0;
-  std::string optimizer = "rmsprop";
+  std::string optimizer;
   double lr = 0;
   double lr_orth = 0;
   double momentum = 0.9;
@@ -41,7 +41,7 @@ struct TrainSettings {
   double epsilon = Adam{}.epsilon;
   double weight_decay = 0;
   double clip = 0;
-  std::string schedule = "constant";
+  std::string schedule = "cosine";
   std::int64_t warmup = 0;
   std::int64_t schedule_every = 1000;
   double schedule_factor = 0.5;
@@ -62,9 +62,8 @@ struct TrainSettings {
   void add_to(CLI::App& command);
   /// Those that decide what a training step computes: task, model, batch, optimizer and seed.
   void add_workload_to(CLI::App& command);
-  /// Reads the configuration file (that of the run when resuming), and gives what is still open the task's
-  /// defaults.
-  /// Returns the task that they describe.
+  /// Reads the configuration file (that of the run when resuming), and gives what is still open the defaults
+  /// of task and cell. Returns the task that they describe.
   std::unique_ptr<Task> complete(CLI::App& command);
   /// The settings as a TOML file that `--config` takes.
   std::string to_toml(const CLI::App& command) const;

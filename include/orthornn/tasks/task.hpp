@@ -33,7 +33,8 @@ struct Score {
   Index count = 0;
 };
 
-/// Settings with which a task is known to learn; the command line starts from them.
+/// Settings with which orthogonal cells are known to learn a task, under a cosine schedule that ends with the
+/// last step; the command line starts from them.
 struct TaskDefaults {
   Index hidden_size = 128;
   Init init = Init::henaff;
@@ -41,6 +42,8 @@ struct TaskDefaults {
   Index steps = 1000;
   /// Steps between two evaluations on held-out data.
   Index evaluation_steps = 100;
+  /// As `Optimizer::name()` has it.
+  std::string optimizer = "rmsprop";
   double learning_rate = 1e-3;
   double learning_rate_orthogonal = 1e-4;
   double clip = 1;

@@ -1,0 +1,34 @@
+#include "commands/training_defaults.hpp"
+
+#include <algorithm>
+
+namespace orthornn::program {
+
+std::int64_t TrainingDefaults::warmup(std::int64_t steps) const {
+  return static_cast<std::int64_t>(warmup_share * static_cast<double>(steps));
+}
+
+TrainingDefaults training_defaults(const Task& task, const CellChoice& cell) {
+  TrainingDefaults defaults{.task = task.defaults()};
+  TaskDefaults& settings = defaults.task;
+  if (cell.name == "free") {
+    // Nothing keeps this matrix orthogonal. A change of it acts on a state as often as a sequence has steps.
+    // So the longer the sequences are, the less it may change in one training step.
+    const double rate = std::min(settings.learning_rate, 0.4 / static_cast<double>(task.length()));
+    settings.learning_rate_orthogonal *= rate / settings.learning_rate;
+    settings.learning_rate = rate;
+    // The first step of RMSProp is ten times as long as its rate says, and the states overflow.
+    settings.optimizer = "adam";
+    defaults.warmup_share = 0.1;
+  }
+  const Index hidden = cell.hidden > 0 ? cell.hidden : settings.hidden_size;
+  const bool reflects = cell.name == "cwy" || cell.name == "householder";
+  if (reflects && cell.reflections > 0 && cell.reflections < hidden && task.name() == "adding") {
+    // N - L eigenvalues are 1, and there the values that are not marked add up over the sequence.
+    // Reflections that learn more slowly than the other weights do not get the better of that.
+    settings.learning_rate_orthogonal = settings.learning_rate;
+  }
+  return defaults;
+}
+
+}  // namespace orthornn::program
