@@ -53,8 +53,8 @@ void start_padded(const RolloutArguments<float>& arguments, const float* q, Prec
   const Index n = arguments.hidden_size;
   // In bfloat16 as well: a state of one term would not be faster (2.96 ms).
   if (n <= 256) return start_smallest<direction, TwoTermColumns, TwoTermOperands, 2, 2>(gpu, arguments, q);
-  // Eight blocks with 64 rows each, also where four would do in bfloat16: those took an eighth longer.
   if (n > 512) return start_smallest<direction, OneTerm, OneTerm, 8, 2>(gpu, arguments, q);
+  // Above 256, eight blocks with 64 rows each: both terms of Q are 128 registers a thread.
   if (precision == Precision::bf16) {
     return start_smallest<direction, OneTermState, OneTermState, 8, 1>(gpu, arguments, q);
   }
