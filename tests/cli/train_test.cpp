@@ -50,6 +50,11 @@ fs::path config_file(const TemporaryFolder& folder, const std::string& text) {
   return file;
 }
 
+/// Rates with which the validation loss falls and then rises again within twelve steps.
+const Arguments rising = {"--eval-every", "2",       "--lr",   "0.5", "--lr-orth",  "0",
+                          "--optimizer",  "sgd",     "--clip", "0",   "--momentum", "0.99",
+                          "--schedule",   "constant"};
+
 const std::string tiny_config = "task = \"copying\"\ndelay = 3\nhidden = 8\nbatch = 4\nsteps = 2\n";
 
 }  // namespace
@@ -81,7 +86,8 @@ TEST_CASE("train leaves settings, metrics and a model", "[cli][train]") {
       run(train_copying(run_folder, {"--steps", "5", "--log-every", "2", "--eval-every", "3", "--lr", "0.001",
                                      "--schedule", "constant"}));
   check_success(result);
-  CHECK_THAT(result.output, contains("trained after 5 steps") && contains("; not solved\n"));
+  CHECK_THAT(result.output, contains("trained after 5 steps") &&
+                                contains(" on validation data, not solved; a guesser has "));
   CHECK_THAT(result.output, contains((run_folder / "model.h5").string()));
 
   std::vector<std::string> names;
@@ -115,10 +121,7 @@ TEST_CASE("train leaves settings, metrics and a model", "[cli][train]") {
 TEST_CASE("train keeps the best model beside the last", "[cli][train]") {
   const TemporaryFolder folder;
   const fs::path out = folder / "run";
-  // Rates this large make the loss rise again after the first steps.
-  const ProgramResult result =
-      run(train_copying(out, {"--steps", "12", "--eval-every", "2", "--lr", "0.5", "--lr-orth", "0",
-                              "--optimizer", "sgd", "--clip", "0", "--momentum", "0.99"}));
+  const ProgramResult result = run(train_copying(out, rising + Arguments{"--steps", "12"}));
   check_success(result);
   const std::vector<std::string> rows = lines_of(out / "metrics.csv");
   std::int64_t best_step = 0;
@@ -172,8 +175,6 @@ TEST_CASE("train keeps the best model beside the last", "[cli][train]") {
 
 TEST_CASE("a resumed training keeps a better best.h5, and says whose it is", "[cli][train]") {
   const TemporaryFolder folder;
-  const Arguments rising = {"--eval-every", "2",   "--lr",   "0.5", "--lr-orth",  "0",
-                            "--optimizer",  "sgd", "--clip", "0",   "--momentum", "0.99"};
   check_success(run(train_copying(folder / "early", rising + Arguments{"--steps", "2"})));
   check_success(run(train_copying(folder / "late", rising + Arguments{"--steps", "12"})));
   const std::int64_t best_step = steps_in(folder / "late/best.h5");
@@ -188,7 +189,8 @@ TEST_CASE("a resumed training keeps a better best.h5, and says whose it is", "[c
   CHECK(parameters_in(folder / "early/best.h5") == best);
   CHECK_THAT(result.output, contains(fmt::format("best on validation data, step {}: ", best_step)));
   // Another model's best.h5 is not taken for this training's.
-  check_success(run(train_copying(folder / "other", {"--steps", "12", "--hidden", "6"})));
+  check_success(run({"train", "copying", "--delay", "3", "--hidden", "6", "--batch", "4", "--steps", "12",
+                     "--out", (folder / "other").string()}));
   fs::copy(folder / "other/best.h5", folder / "early/best.h5", fs::copy_options::overwrite_existing);
   const ProgramResult mixed =
       run({"train", "--resume", "--steps", "5", "--out", (folder / "early").string()});
@@ -197,8 +199,6 @@ TEST_CASE("a resumed training keeps a better best.h5, and says whose it is", "[c
 
 TEST_CASE("an interrupted and resumed run has the best model of one that was not", "[cli][train]") {
   const TemporaryFolder folder;
-  const Arguments rising = {"--eval-every", "2",   "--lr",   "0.5", "--lr-orth",  "0",
-                            "--optimizer",  "sgd", "--clip", "0",   "--momentum", "0.99"};
   check_success(run(train_copying(folder / "whole", rising + Arguments{"--steps", "12"})));
   check_success(run(train_copying(folder / "parts", rising + Arguments{"--steps", "10"})));
   check_success(run({"train", "--resume", "--steps", "12", "--out", (folder / "parts").string()}));

@@ -219,7 +219,6 @@ int train(CLI::App& command, TrainSettings& settings) {
       trainer.synchronize();
       last_evaluation = evaluation = unless_diverged([&] { return trainer.evaluate(); });
       solved = task->solved(*evaluation);
-      if (trainer.best() && trainer.best()->step == step.step) save(best_file);
     }
     const bool enough = step.step == settings.steps || (settings.until_solved && solved);
     stopped = stop && !enough;
@@ -234,6 +233,8 @@ int train(CLI::App& command, TrainSettings& settings) {
       }
       if (enough || stopped || progress.due(row)) progress.print(step, error, evaluation);
     }
+    // After the row, which a training that goes on from here does not write again.
+    if (evaluation && trainer.best() && trainer.best()->step == step.step) save(best_file);
     if (enough || stopped || step.step % settings.save_every == 0) save(model_file);
     return !enough && !stopped;
   });
