@@ -178,7 +178,7 @@ class CudnnRnn final : public Measured {
     return 6.0 * static_cast<double>(sizes_.hidden * (sizes_.hidden + cudnn_input_size)) *
            static_cast<double>(sizes_.length * sizes_.batch);
   }
-  nlohmann::ordered_json details() const override {
+  nlohmann::ordered_json details() override {
     const std::size_t number = cudnnGetVersion();
     return {{"activation", "tanh"},
             {"rollout", algorithm_.name},
