@@ -114,9 +114,10 @@ TEST_CASE("inspect says what is in a model", "[cli][inspect]") {
   }
 
   const Json json = json_of({"inspect", model});
-  CHECK(keys(json) == std::vector<std::string>{"config", "device", "format_version", "library_version",
-                                               "model", "orthogonality_error", "parameter_count",
-                                               "parameters", "precision", "task", "training"});
+  CHECK(keys(json) == std::vector<std::string>{"cells", "config", "device", "format_version",
+                                               "library_version", "model", "orthogonality_error",
+                                               "parameter_count", "parameters", "precision", "task",
+                                               "training"});
   CHECK(json["format_version"] == 1);
   CHECK(json["task"] == "copying");
   CHECK(json["parameter_count"] == 4 * 8 + 8 * 10 + 8 + 8 + 9 * 8 + 9);

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "commands/machine.hpp"
 #include "commands/program.hpp"
 
 namespace orthornn::program {
@@ -44,7 +45,9 @@ int inspect(const InspectSettings& settings) {
                  {"parameter_count", parameters.count()},
                  {"orthogonality_error", error ? Json(*error) : Json()},
                  {"device", to_string(execution.device)},
-                 {"precision", name_of(execution.precision)}};
+                 {"precision", name_of(execution.precision)},
+                 // Of one step, as the error is found.
+                 {"cells", recurrences(*model, 1, 1)}};
     for (const Parameter& parameter : parameters.list()) {
       Json shape = Json::array();
       for (int i = 0; i < parameter.shape.rank(); ++i) shape.push_back(parameter.shape[i]);
