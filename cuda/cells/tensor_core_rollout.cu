@@ -1,8 +1,10 @@
 #include <algorithm>
+#include <string>
 
 #include "cuda/cells/cluster_rollout.hpp"
 #include "cuda/cells/tensor_core_rollout.cuh"
 #include "cuda/core/launch.hpp"
+#include "orthornn/core/error.hpp"
 
 namespace orthornn::cuda {
 namespace {
@@ -53,7 +55,14 @@ void start_padded(const RolloutArguments<float>& arguments, const float* q, Prec
   const Index n = arguments.hidden_size;
   // In bfloat16 as well: a state of one term would not be faster (2.96 ms).
   if (n <= 256) return start_smallest<direction, TwoTermColumns, TwoTermOperands, 2, 2>(gpu, arguments, q);
-  if (n > 512) return start_smallest<direction, OneTerm, OneTerm, 8, 2>(gpu, arguments, q);
+  if (n > 512) {
+    // Two terms of Q do not fit. In tf32, one would be less than what was asked for.
+    if (precision != Precision::bf16) {
+      throw ValueError("a rollout in " + name_of(precision) + " over a cluster takes N up to 512, not " +
+                       std::to_string(n));
+    }
+    return start_smallest<direction, OneTerm, OneTerm, 8, 2>(gpu, arguments, q);
+  }
   // Above 256, eight blocks with 64 rows each: both terms of Q are 128 registers a thread.
   if (precision == Precision::bf16) {
     return start_smallest<direction, OneTermState, OneTermState, 8, 1>(gpu, arguments, q);

@@ -32,6 +32,8 @@ namespace orthornn::cuda {
 ///   many instructions as one term of eight. One lane has the sums of both columns, and adds them.
 /// - `OperandTerms` of them are operands of their own, for up to eight sequences. Then the product of the two
 ///   second terms, 2^-16 of the whole, is left out.
+///
+/// An infinite number makes its second term NaN, and with it the sums: such a training has diverged.
 template <int MatrixTerms, int OperandTerms, int ColumnTerms>
 struct Bf16Operands {
   static_assert(OperandTerms == 1 || (MatrixTerms == 2 && ColumnTerms == 1));
@@ -121,6 +123,7 @@ struct TensorCoreShape {
   /// Q. Where two units do not fit, the second is kept in shared memory.
   static constexpr int unit_operands = row_fragments * depths * Operands::matrix_terms;
   static constexpr int register_units = Units * unit_operands * 4 > 128 ? 1 : Units;
+  static_assert(register_units * unit_operands * 4 <= 128);
   static constexpr int shared_operands = (Units - register_units) * unit_operands;
   /// Elements that a thread finishes of a tile: a row of each unit, of its lane's sequences.
   static constexpr int owned = Units * Operands::lane_sequences;

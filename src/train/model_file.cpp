@@ -306,9 +306,11 @@ std::unique_ptr<SequenceModel<float>> load_model(const std::filesystem::path& fi
   }
 }
 
-void restore(const std::filesystem::path& file, Trainer& trainer) {
-  const Hdf5Reader reader(file);
-  const ModelFileInfo info = info_of(reader);
+namespace {
+
+/// Throws FileError unless the file holds a training that the trainer can go on with.
+void check_same_training(const std::filesystem::path& file, const ModelFileInfo& info,
+                         const Trainer& trainer) {
   const Task& task = trainer.task();
   if (!info.steps) {
     throw FileError(
@@ -331,7 +333,20 @@ void restore(const std::filesystem::path& file, Trainer& trainer) {
     throw FileError(fmt::format("{} was trained with {}, the training uses {}", file.string(), info.optimizer,
                                 trainer.optimizer().name()));
   }
+}
 
+}  // namespace
+
+ModelFileInfo check_resumable(const std::filesystem::path& file, const Trainer& trainer) {
+  ModelFileInfo info = read_model_info(file);
+  check_same_training(file, info, trainer);
+  return info;
+}
+
+void restore(const std::filesystem::path& file, Trainer& trainer) {
+  const Hdf5Reader reader(file);
+  const ModelFileInfo info = info_of(reader);
+  check_same_training(file, info, trainer);
   // Everything is read before anything is changed: a damaged file leaves the trainer as it was.
   const ParameterSet<float>& layout = trainer.model().parameters();
   std::vector<std::pair<TensorView<float>, Tensor<float>>> changes;

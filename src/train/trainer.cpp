@@ -71,7 +71,9 @@ struct Trainer::OnDevice {
 namespace {
 
 std::string not_finite(double loss, double gradient_norm) {
-  return fmt::format("loss {}, gradient norm {}", loss, gradient_norm);
+  // A NaN may have a sign, which says nothing.
+  const auto text = [](double x) { return std::isnan(x) ? std::string("nan") : fmt::format("{}", x); };
+  return fmt::format("loss {}, gradient norm {}", text(loss), text(gradient_norm));
 }
 
 }  // namespace

@@ -89,11 +89,13 @@ MnistTask::MnistTask(const std::string& config, const TaskSource& source)
 TaskDefaults MnistTask::defaults() const {
   // Slow rotations keep the last rows of the image and the first alike; with Henaff's angles it learned half
   // as fast. After 15 passes, which these steps are, Adam names 97.0 of 100 digits and RMSProp 95.6.
+  // Of MNIST's own 55,000 images, for the files need not have been read.
+  const Index batches = std::max<Index>(55'000 / batch_, 1);
   return {.hidden_size = 128,
           .init = Init::cayley,
           .batch = 128,
-          .steps = 7020,
-          .evaluation_steps = 468,
+          .steps = 15 * batches,
+          .evaluation_steps = batches,
           .optimizer = "adam",
           .learning_rate = 2e-3,
           .learning_rate_orthogonal = 1e-4};
@@ -124,9 +126,10 @@ void MnistTask::load() const {
   check_batch_size("mnist", pixels, batch_);
   const Index left = training.count() - validation_count(training.count());
   if (left < batch_) {
-    throw ValueError(fmt::format(
-        "task mnist: the batch is {}, but {} has only {} training images, {} of them held out for validation",
-        batch_, data_.string(), training.count(), training.count() - left));
+    throw ValueError(
+        fmt::format("task mnist: the batch is {}, but {} has only {} images to train on, beside {} that are "
+                    "held out for validation",
+                    batch_, data_.string(), left, training.count() - left));
   }
   if (permuted_ && pixels != length_) {
     input_order_ = numpy_permutation(pixels, permutation_seed_);

@@ -169,32 +169,91 @@ TEST_CASE("train keeps the best model beside the last", "[cli][train]") {
   const auto best_parameters = parameters_in(out / "best.h5");
   const ProgramResult resumed = run({"train", "--resume", "--steps", "14", "--out", out.string()});
   check_success(resumed);
+  CHECK_THAT(resumed.output, contains("model.h5' is missing: going on from"));
   CHECK_THAT(resumed.output, contains(fmt::format("going on after step {}", best_step)));
   CHECK(parameters_in(out / "best.h5") == best_parameters);
+  fs::remove(out / "model.h5");
+  const ProgramResult nothing = run({"train", "--resume", "--steps", "2", "--out", out.string()});
+  CHECK(nothing.exit_code == 0);
+  CHECK(parameters_in(out / "model.h5") == best_parameters);  // which the last lines speak of
 }
 
-TEST_CASE("a resumed training keeps a better best.h5, and says whose it is", "[cli][train]") {
+TEST_CASE("a training goes on from the later of its two files", "[cli][train]") {
   const TemporaryFolder folder;
-  check_success(run(train_copying(folder / "early", rising + Arguments{"--steps", "2"})));
-  check_success(run(train_copying(folder / "late", rising + Arguments{"--steps", "12"})));
-  const std::int64_t best_step = steps_in(folder / "late/best.h5");
+  const fs::path early = folder / "early", late = folder / "late";
+  check_success(run(train_copying(early, rising + Arguments{"--steps", "2"})));
+  check_success(run(train_copying(late, rising + Arguments{"--steps", "12"})));
+  const std::int64_t best_step = steps_in(late / "best.h5");
   REQUIRE(best_step > 2);
   // As a kill leaves it that comes after the best model was saved and before the last one was.
-  fs::copy(folder / "late/best.h5", folder / "early/best.h5", fs::copy_options::overwrite_existing);
-  const auto best = parameters_in(folder / "late/best.h5");
-  // It goes on with other rates, so that step is never evaluated again with these numbers.
-  const ProgramResult result =
-      run({"train", "--resume", "--steps", "4", "--lr", "1e-9", "--out", (folder / "early").string()});
+  fs::copy(late / "best.h5", early / "best.h5", fs::copy_options::overwrite_existing);
+  const ProgramResult result = run({"train", "--resume", "--steps", "12", "--out", early.string()});
   check_success(result);
-  CHECK(parameters_in(folder / "early/best.h5") == best);
-  CHECK_THAT(result.output, contains(fmt::format("best on validation data, step {}: ", best_step)));
-  // Another model's best.h5 is not taken for this training's.
-  check_success(run({"train", "copying", "--delay", "3", "--hidden", "6", "--batch", "4", "--steps", "12",
-                     "--out", (folder / "other").string()}));
-  fs::copy(folder / "other/best.h5", folder / "early/best.h5", fs::copy_options::overwrite_existing);
-  const ProgramResult mixed =
-      run({"train", "--resume", "--steps", "5", "--out", (folder / "early").string()});
-  CHECK(mixed.exit_code == 0);
+  CHECK_THAT(result.output, contains("model.h5' is of an earlier step: going on from"));
+  CHECK_THAT(result.output, contains(fmt::format("going on after step {}", best_step)));
+  for (const char* file : {"model.h5", "best.h5"})
+    CHECK(training_content(early / file) == training_content(late / file));
+}
+
+TEST_CASE("a best.h5 that is not of this training is refused before the first step", "[cli][train]") {
+  const TemporaryFolder folder;
+  const fs::path out = folder / "run", best = out / "best.h5";
+  check_success(run(train_copying(out, rising + Arguments{"--steps", "12"})));
+  REQUIRE(steps_in(best) < 12);
+  const std::string last = content(out / "model.h5"), own_best = content(best);
+  const auto refused = [&](std::initializer_list<std::string> words) {
+    const ProgramResult result = run({"train", "--resume", "--steps", "14", "--out", out.string()});
+    check_refused(result, 1, words);
+    check_refused(result, 1, {"best.h5", "Remove"});
+    CHECK((content(out / "model.h5") == last));
+  };
+  check_success(run({"train", "copying", "--delay", "3", "--hidden", "6", "--batch", "4", "--steps", "2",
+                     "--out", (folder / "smaller").string()}));
+  fs::copy(folder / "smaller/best.h5", best, fs::copy_options::overwrite_existing);
+  refused({"another model"});
+  check_success(run(train_copying(folder / "seed", rising + Arguments{"--steps", "2", "--seed", "2"})));
+  fs::copy(folder / "seed/best.h5", best, fs::copy_options::overwrite_existing);
+  refused({"another stream of data"});
+  fs::copy(out / "model.h5", best, fs::copy_options::overwrite_existing);
+  refused({"of step 12", "best result is of step"});
+  std::ofstream(best) << "";
+  refused({"best.h5"});
+
+  // Without it the training goes on, and says what is lost.
+  fs::remove(best);
+  const ProgramResult lost = run({"train", "--resume", "--steps", "14", "--out", out.string()});
+  CHECK(lost.exit_code == 0);
+  CHECK_THAT(lost.errors, contains("best.h5' is missing: the best model so far, of step"));
+  CHECK(steps_in(best) == 14);
+}
+
+TEST_CASE("a resumption with nothing left to do says so and leaves the settings", "[cli][train]") {
+  const TemporaryFolder folder;
+  const fs::path out = folder / "run";
+  check_success(run(train_copying(out, {"--steps", "3"})));
+  const std::string config = content(out / "config.toml");
+  const ProgramResult result = run({"train", "--resume", "--steps", "2", "--lr", "7", "--out", out.string()});
+  check_success(result);
+  CHECK_THAT(result.output, contains("nothing is left to do: 2 steps were asked for, 3 are done"));
+  CHECK(content(out / "config.toml") == config);
+}
+
+TEST_CASE("settings of which nothing can be made are wrong use", "[cli][train]") {
+  const TemporaryFolder folder;
+  write_tiny_mnist(folder / "data");
+  const auto refused = [&](const Arguments& arguments, std::initializer_list<std::string> words) {
+    check_refused(run(arguments + Arguments{"--out", (folder / "run").string()}), 2, words);
+    CHECK_FALSE(fs::exists(folder / "run"));
+  };
+  refused({"train", "adding", "--steps", "10", "--warmup", "10"}, {"--warmup 10", "--steps 10"});
+  refused({"train", "copying", "--hidden", "8", "--cell", "cayley", "--negative-signs", "9"},
+          {"9 negative signs"});
+  refused({"train", "copying", "--hidden", "4", "--input-matrix", "stiefel"}, {"Stiefel"});
+  refused({"train", "copying", "--delay", "99999999999"}, {"copying"});
+  refused({"train", "copying", "--hidden", "99999999999"}, {"99999999999"});
+  refused({"train", "mnist", "--permuted", "--permutation-seed", "99999999999"}, {"permutation seed"});
+  refused({"train", "mnist", "--data", (folder / "data").string(), "--batch", "10"},
+          {"the batch is 10", "9 images to train on"});
 }
 
 TEST_CASE("an interrupted and resumed run has the best model of one that was not", "[cli][train]") {
@@ -348,8 +407,8 @@ TEST_CASE("an unconstrained matrix learns slowly, and more slowly over longer se
 
 TEST_CASE("few reflections learn the adding task at the rate of the other weights", "[cli][train]") {
   const Arguments tiny = {"--length", "5", "--hidden", "4", "--steps", "1"};
-  check_settings(Arguments{"adding", "--reflections", "3"} + tiny, {"lr = 0.005", "lr-orth = 0.005"});
-  check_settings(Arguments{"adding", "--reflections", "4"} + tiny, {"lr-orth = 0.0005"});
+  check_settings(Arguments{"adding", "--reflections", "2"} + tiny, {"lr = 0.005", "lr-orth = 0.005"});
+  check_settings(Arguments{"adding", "--reflections", "3"} + tiny, {"lr-orth = 0.0005"});
   check_settings(Arguments{"adding", "--cell", "householder", "--reflections", "1"} + tiny,
                  {"lr-orth = 0.005"});
   check_settings({"copying", "--delay", "3", "--hidden", "4", "--steps", "1", "--reflections", "3"},

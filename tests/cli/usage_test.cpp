@@ -333,10 +333,10 @@ TEST_CASE("sizes beyond all memory are one clear line", "[cli][usage]") {
   const TemporaryFolder folder;
   const std::string out = folder / "run";
   check_refused(run({"train", "copying", "--hidden", "999999999", "--out", out}), 1, {"memory"});
-  check_refused(run({"train", "copying", "--hidden", "99999999999", "--out", out}), 1, {"elements"});
-  check_refused(run({"train", "copying", "--delay", "99999999999", "--hidden", "8", "--out", out}), 1,
+  check_refused(run({"train", "copying", "--hidden", "99999999999", "--out", out}), 2, {"elements"});
+  check_refused(run({"train", "copying", "--delay", "99999999999", "--hidden", "8", "--out", out}), 2,
                 {"99999999999 steps", "at most 2147483647"});
-  check_refused(run({"train", "copying", "--batch", "99999999999", "--hidden", "8", "--out", out}), 1,
+  check_refused(run({"train", "copying", "--batch", "99999999999", "--hidden", "8", "--out", out}), 2,
                 {"99999999999 sequences", "at most 2147483647"});
 }
 #endif
@@ -346,8 +346,8 @@ TEST_CASE("missing and odd data folders are one clear line", "[cli][usage]") {
   const std::string data = folder / "data", out = folder / "run";
   check_refused(run(train_mnist(data, out)), 1, {data, "train-images-idx3", "fetch-data"});
   write_tiny_mnist(data);
-  check_refused(run({"train", "mnist", "--data", data, "--batch", "11", "--out", out}), 1,
-                {"11", "10 training images"});
+  check_refused(run({"train", "mnist", "--data", data, "--batch", "11", "--out", out}), 2,
+                {"11", "9 images to train on"});
   fs::resize_file(folder / "data/train-images-idx3-ubyte", 50);
   check_refused(run(train_mnist(data, out)), 1, {"train-images-idx3-ubyte"});
   fs::remove(folder / "data/t10k-labels-idx1-ubyte");

@@ -165,12 +165,12 @@ void print_gains(const Json& results) {
     const std::optional<double> sequential = time_of("householder", cwy);
     const std::optional<double> rank_one = time_of("householder-rank-one", cwy);
     std::vector<std::string> gains;
-    if (sequential)
-      gains.push_back(fmt::format("{:.2f} times faster than sequential Householder", *sequential / time));
-    if (rank_one) {
-      gains.push_back(
-          fmt::format("{:.2f} times {}than rank-one updates", *rank_one / time, sequential ? "" : "faster "));
-    }
+    const auto add = [&](double other, const char* name) {
+      gains.push_back(fmt::format("{:.2f} times {} than {}", std::max(other / time, time / other),
+                                  other >= time ? "faster" : "slower", name));
+    };
+    if (sequential) add(*sequential, "sequential Householder");
+    if (rank_one) add(*rank_one, "rank-one updates");
     if (gains.empty()) continue;
     fmt::print("{}CWY is {} (N = {}, L = {})\n", first ? "\n" : "", fmt::join(gains, ", "),
                cwy["hidden"].get<Index>(), cwy["reflections"].get<Index>());

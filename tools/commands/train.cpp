@@ -9,9 +9,10 @@
 #include <cstring>
 #include <filesystem>
 #include <memory>
-#include <nlohmann/json.hpp>
+#include <optional>
 
 #include "commands/machine.hpp"
+#include "commands/saved_training.hpp"
 #include "commands/train_settings.hpp"
 #include "commands/training_log.hpp"
 #include "orthornn/io/atomic_file.hpp"
@@ -96,36 +97,20 @@ std::string describe(const Evaluation& evaluation) {
 
 /// Figures of the test data, which nothing of the training has seen, for the last model and the best. The
 /// trainer has the best one afterwards.
-void print_test_results(Trainer& trainer, const std::filesystem::path& model_file,
-                        const std::filesystem::path& best_file) {
+void print_test_results(Trainer& trainer, const SavedTraining& saved) {
   const auto print = [&](const char* which, const std::filesystem::path& file) {
     fmt::print("test data: {}, {} step {}: {}\n",
                describe(evaluate(trainer.model(), trainer.task(), HeldOut::test)), which, trainer.steps(),
                printable(file.string()));
   };
-  print("model of", model_file);
+  print("model of", saved.last);
   if (!trainer.best() || trainer.best()->step == trainer.steps()) return;
   try {
-    restore(best_file, trainer);
+    restore(saved.best, trainer);
   } catch (const FileError& error) {
     return note(fmt::format("the best model cannot be evaluated: {}", error.what()));
   }
-  print("best on validation data,", best_file);
-}
-
-/// Brings the trainer's best result and best.h5 together after a resumption: a run may have been killed
-/// between their saves, or only one of its files may have been copied.
-void reconcile_best(Trainer& trainer, const std::filesystem::path& best_file) {
-  if (!std::filesystem::exists(best_file)) {
-    if (trainer.best() && trainer.best()->step == trainer.steps()) return save_checkpoint(best_file, trainer);
-    return trainer.set_best(std::nullopt);
-  }
-  const ModelFileInfo info = read_model_info(best_file);
-  const bool ours = !info.task_config.empty() && to_json(info.model) == to_json(trainer.model().options()) &&
-                    nlohmann::json::parse(info.task_config) == nlohmann::json::parse(trainer.task().config());
-  if (ours && info.best && (!trainer.best() || info.best->loss < trainer.best()->loss)) {
-    trainer.set_best(info.best);
-  }
+  print("best on validation data,", saved.best);
 }
 
 /// Mean length of all reflection vectors. It means nothing to the reflections, but the longer a vector, the
@@ -158,33 +143,42 @@ auto unless_diverged(const Work& work) {
   }
 }
 
+/// Makes what the settings describe: sizes and numbers that cannot be are wrong use.
+template <class Make>
+auto as_usage(const Make& make) {
+  try {
+    return make();
+  } catch (const ValueError& error) {
+    throw UsageError(error.what());
+  } catch (const ShapeError& error) {
+    throw UsageError(error.what());
+  }
+}
+
 int train(CLI::App& command, TrainSettings& settings) {
-  const std::unique_ptr<Task> task = settings.complete(command);
+  const std::unique_ptr<Task> task = as_usage([&] { return settings.complete(command); });
   const Execution execution = settings.machine.apply();
   const std::filesystem::path folder = settings.out;
-  const std::filesystem::path model_file = folder / "model.h5", best_file = folder / "best.h5";
-  if (!settings.resume && (std::filesystem::exists(model_file) || std::filesystem::exists(best_file))) {
+  const SavedTraining saved(folder);
+  if (!settings.resume && saved.exists()) {
     throw FileError(
         fmt::format("'{}' holds a trained model already: go on with it by --resume, or choose another --out",
                     folder.string()));
   }
-  task->load();
+  as_usage([&] { task->load(); });
   check_run_files(folder);
-  // The best model is saved first: a run that was killed then has no other.
-  const bool has_last = std::filesystem::exists(model_file);
-  const bool goes_on = settings.resume && (has_last || std::filesystem::exists(best_file));
-  const ModelOptions options = settings.model_options(*task);
-  SequenceModel<float> model = goes_on ? SequenceModel<float>(execution, options, Undrawn{})
-                                       : SequenceModel<float>(execution, options, settings.seed);
+  const bool goes_on = settings.resume && saved.exists();
+  const auto owned_model = as_usage([&] {
+    const ModelOptions options = settings.model_options(*task);
+    return goes_on ? std::make_unique<SequenceModel<float>>(execution, options, Undrawn{})
+                   : std::make_unique<SequenceModel<float>>(execution, options, settings.seed);
+  });
+  SequenceModel<float>& model = *owned_model;
   // Throws now what would be thrown within a step.
   const nlohmann::ordered_json cells = recurrences(model, task->length(), settings.batch);
-  Trainer trainer(model, *task, settings.trainer_options());
-  if (goes_on) {
-    restore(has_last ? model_file : best_file, trainer);
-    reconcile_best(trainer, best_file);
-  } else if (settings.resume) {
-    fmt::print("'{}' has no model.h5 yet: starting anew with its settings\n", printable(folder.string()));
-  }
+  const auto owned_trainer =
+      as_usage([&] { return std::make_unique<Trainer>(model, *task, settings.trainer_options()); });
+  Trainer& trainer = *owned_trainer;
 
   std::error_code status;
   std::filesystem::create_directories(folder, status);
@@ -192,7 +186,14 @@ int train(CLI::App& command, TrainSettings& settings) {
     throw FileError(
         fmt::format("cannot create the run directory '{}': {}", folder.string(), status.message()));
   const FolderLock lock(folder);
-  write_file_atomically(folder / "config.toml", settings.to_toml(command));
+  if (goes_on) {
+    saved.resume(trainer);
+  } else if (settings.resume) {
+    fmt::print("'{}' has no model.h5 yet: starting anew with its settings\n", printable(folder.string()));
+  }
+  const bool nothing_left = goes_on && trainer.steps() >= settings.steps;
+  // Settings with which no step is taken are not those of the run.
+  if (!nothing_left) write_file_atomically(folder / "config.toml", settings.to_toml(command));
   MetricsFile metrics(folder / "metrics.csv", trainer.steps());
 
   const auto& cell = model.cell(0);
@@ -201,6 +202,9 @@ int train(CLI::App& command, TrainSettings& settings) {
              settings.batch, settings.steps, machine_text(execution));
   if (settings.verbose) print_recurrences(cells, execution, task->length(), settings.batch);
   if (trainer.steps() > 0) fmt::print("going on after step {}\n", trainer.steps());
+  if (nothing_left)
+    fmt::print("nothing is left to do: {} steps were asked for, {} are done\n", settings.steps,
+               trainer.steps());
   std::fflush(stdout);
 
   const double baseline = task->baseline_loss();
@@ -211,7 +215,7 @@ int train(CLI::App& command, TrainSettings& settings) {
   ProgressLine progress(trainer.steps(), settings.steps, baseline);
   std::optional<Evaluation> last_evaluation;
   bool solved = false, stopped = false;
-  StopOnSignal stop_on_signal;
+  std::optional<StopOnSignal> stop_on_signal(std::in_place);
   trainer.run(settings.steps, [&](const TrainingStep& step) {
     const bool stop = stop_requested != 0;  // once: it may change at any time
     std::optional<Evaluation> evaluation;
@@ -234,16 +238,18 @@ int train(CLI::App& command, TrainSettings& settings) {
       if (enough || stopped || progress.due(row)) progress.print(step, error, evaluation);
     }
     // After the row, which a training that goes on from here does not write again.
-    if (evaluation && trainer.best() && trainer.best()->step == step.step) save(best_file);
-    if (enough || stopped || step.step % settings.save_every == 0) save(model_file);
+    if (evaluation && trainer.best() && trainer.best()->step == step.step) save(saved.best);
+    if (enough || stopped || step.step % settings.save_every == 0) save(saved.last);
     return !enough && !stopped;
   });
   progress.finish();
+  // All is saved: from here on, a signal ends the program.
+  stop_on_signal.reset();
 
   if (stopped) {
     return fail(interrupted,
                 fmt::format("interrupted after step {}; '{}' is saved, go on with --resume --out {}",
-                            trainer.steps(), model_file.string(), folder.string()));
+                            trainer.steps(), saved.last.string(), folder.string()));
   }
   if (!last_evaluation) last_evaluation = trainer.evaluate();
   solved = task->solved(*last_evaluation);
@@ -251,10 +257,10 @@ int train(CLI::App& command, TrainSettings& settings) {
   fmt::print("{} after {} steps and {}: {} on validation data{}; a guesser has {:.4g}\n",
              solved ? "solved" : "trained", steps, duration(metrics.seconds()), describe(*last_evaluation),
              solved ? "" : ", not solved", baseline);
-  print_test_results(trainer, model_file, best_file);
+  print_test_results(trainer, saved);
   if (settings.until_solved && !solved) {
     return fail(not_solved, fmt::format("not solved after {} steps; go on with --resume --steps {} --out {}",
-                                        trainer.steps(), 2 * trainer.steps(), folder.string()));
+                                        steps, 2 * steps, folder.string()));
   }
   return success;
 }

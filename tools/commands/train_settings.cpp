@@ -180,7 +180,8 @@ void TrainSettings::add_to(CLI::App& command) {
       ->group(g)
       ->check(positive_rate)
       ->excludes(steps_option);
-  command.add_option("--lr", lr, "Learning rate; left out: the task's default")
+  command
+      .add_option("--lr", lr, "Learning rate; left out: the task's default, which is for its own --optimizer")
       ->group(g)
       ->check(positive_rate);
   command
@@ -236,15 +237,17 @@ void TrainSettings::add_to(CLI::App& command) {
       ->group(g)
       ->check(share);
   command
-      .add_flag("--until-solved", until_solved,
-                "Stop as soon as the task counts as solved on validation data; exit code 3 when it never does")
+      .add_flag(
+          "--until-solved", until_solved,
+          "Stop as soon as the task counts as solved on validation data; exit code 3 when it never does")
       ->group(g);
 
   g = "Run";
   machine.add_to(command);
   command
-      .add_option("--out", out,
-                  "Run directory for config.toml, metrics.csv, model.h5 and best.h5; left out: runs/TASK-CELL")
+      .add_option(
+          "--out", out,
+          "Run directory for config.toml, metrics.csv, model.h5 and best.h5; left out: runs/TASK-CELL")
       ->group(g)
       ->configurable(false);  // someone else's file does not decide what is overwritten
   command.add_flag("--resume", resume, "Go on with the training in the run directory, with its settings")
@@ -336,6 +339,11 @@ std::unique_ptr<Task> TrainSettings::complete(CLI::App& command) {
     steps = of_task.steps;
   }
   if (!given("--warmup")) warmup = defaults.warmup(steps);
+  if (schedule == "cosine" && warmup >= steps) {
+    throw UsageError(fmt::format(
+        "--warmup {} (given, or of the configuration file) leaves nothing of --steps {}; expected fewer",
+        warmup, steps));
+  }
   if ((cell == "cwy" || cell == "householder") && reflections > hidden) {
     throw UsageError(fmt::format("--reflections {} is more than --hidden {}", reflections, hidden));
   }

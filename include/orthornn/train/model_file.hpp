@@ -53,6 +53,10 @@ std::unique_ptr<SequenceModel<float>> load_model(const std::filesystem::path& fi
 /// that an uninterrupted training would have had. Throws FileError when the file does not fit.
 void restore(const std::filesystem::path& file, Trainer& trainer);
 
+/// What `read_model_info` says of a file that `restore` would take. Throws FileError for a file of another
+/// training or without a training state; the numbers in it are not read.
+ModelFileInfo check_resumable(const std::filesystem::path& file, const Trainer& trainer);
+
 /// Options as the JSON text of a model file's config, and back; throws ValueError for text that is not.
 std::string to_json(const ModelOptions& options);
 std::string to_json(const TrainerOptions& options);

@@ -95,6 +95,7 @@ class Trainer {
   const Task& task() const { return task_; }
   const TrainerOptions& options() const { return options_; }
   Optimizer<float>& optimizer() { return *optimizer_; }
+  const Optimizer<float>& optimizer() const { return *optimizer_; }
 
  private:
   friend class TrainingStep;

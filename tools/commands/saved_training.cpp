@@ -1,0 +1,54 @@
+#include "commands/saved_training.hpp"
+
+#include <fmt/format.h>
+
+#include <optional>
+
+#include "commands/program.hpp"
+#include "orthornn/core/error.hpp"
+#include "orthornn/train/model_file.hpp"
+
+namespace orthornn::program {
+namespace {
+
+/// Throws FileError unless the file is the best state of this training, as `train` saves it.
+ModelFileInfo info_of_best(const std::filesystem::path& file, const Trainer& trainer) {
+  try {
+    ModelFileInfo info = check_resumable(file, trainer);
+    if (!info.best || info.best->step != *info.steps) {
+      throw FileError(fmt::format(
+          "{} is of step {}, and its best result is {}; expected the best result itself", file.string(),
+          *info.steps, info.best ? fmt::format("of step {}", info.best->step) : "missing"));
+    }
+    return info;
+  } catch (const FileError& error) {
+    throw FileError(fmt::format("{}. Remove '{}' to go on without it", error.what(), file.string()));
+  }
+}
+
+}  // namespace
+
+void SavedTraining::resume(Trainer& trainer) const {
+  // The last state first: where settings do not fit, both files are refused for the same reason.
+  std::optional<ModelFileInfo> last_info, best_info;
+  if (std::filesystem::exists(last)) last_info = check_resumable(last, trainer);
+  if (std::filesystem::exists(best)) best_info = info_of_best(best, trainer);
+  // The best state is saved first, so a run that was killed between the two saves goes on from there.
+  const bool from_best = best_info && (!last_info || *best_info->steps > *last_info->steps);
+  restore(from_best ? best : last, trainer);
+  if (best_info) {
+    trainer.set_best(best_info->best);
+  } else if (trainer.best() && trainer.best()->step == trainer.steps()) {
+    save_checkpoint(best, trainer);
+  } else if (trainer.best()) {
+    note(fmt::format("'{}' is missing: the best model so far, of step {}, is lost", best.string(),
+                     trainer.best()->step));
+    trainer.set_best(std::nullopt);
+  }
+  if (!from_best) return;
+  fmt::print("'{}' is {}: going on from '{}'\n", printable(last.string()),
+             last_info ? "of an earlier step" : "missing", printable(best.string()));
+  save_checkpoint(last, trainer);
+}
+
+}  // namespace orthornn::program

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <filesystem>
+
+#include "orthornn/train/trainer.hpp"
+
+namespace orthornn::program {
+
+/// What a run directory keeps of a training: model.h5, the last state, and best.h5, the one of the smallest
+/// validation loss. A training can go on from either.
+struct SavedTraining {
+  std::filesystem::path last;
+  std::filesystem::path best;
+
+  explicit SavedTraining(const std::filesystem::path& folder)
+      : last(folder / "model.h5"), best(folder / "best.h5") {}
+
+  bool exists() const { return std::filesystem::exists(last) || std::filesystem::exists(best); }
+
+  /// Brings the trainer to the later of the two states, and both files in line with it: where model.h5 was
+  /// the earlier one or is missing, it is written. Notes it where the best model is missing. Throws FileError
+  /// for a file that is damaged or of another training.
+  void resume(Trainer& trainer) const;
+};
+
+}  // namespace orthornn::program
