@@ -13,8 +13,8 @@ enum class Precision {
   fp32,
   /// On tensor cores. A recurrence over a cluster takes Q and the state as sums of two bfloat16, which have
   /// 16-bit significands: an entry of Q is off by 2^-17 of itself at most, and a linear recurrence keeps
-  /// norms to 1e-5 a step. Operands of other products have 11-bit significands (TensorFloat-32). In a
-  /// recurrence step by step, that changes norms by some per cent and more in 1000 steps.
+  /// norms to 1e-5 a step. Operands of other products are rounded to 11-bit significands (TensorFloat-32).
+  /// In a recurrence step by step, that changes norms by some per cent in 1000 steps.
   tf32,
   /// As tf32, but that a recurrence over a cluster rounds the state to one bfloat16 (8-bit significands)
   /// where N > 256, and Q as well where N > 512. Rounded states change norms by up to 1.6 % in 1000
