@@ -33,7 +33,7 @@ SmallTraining training(std::unique_ptr<Task> task, const OrthogonalCell& cell,
                            .loss = result.task->loss()};
   result.model = std::make_unique<SequenceModel<float>>(Device::cpu(), model);
   result.trainer = std::make_unique<Trainer>(*result.model, *result.task, options);
-  result.trainer->set_best({.loss = 0.5, .step = 3});
+  result.trainer->set_best(BestResult{.loss = 0.5, .step = 3});
   result.file = saved([&](const auto& path) { save_checkpoint(path, *result.trainer); });
   return result;
 }
