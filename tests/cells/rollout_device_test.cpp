@@ -409,7 +409,7 @@ TEST_CASE("a linear rollout keeps the norms of states and gradients", "[cuda][ro
   if (!device) return;
   // It takes some hundred steps to see a Q of 11 bits. The emulated device, which has 22 multiprocessors,
   // takes 0.1 s for each, forward and backward: there, this says only that the kernels run.
-  const bool emulated = properties_of(*device).multiprocessors < 64;
+  const bool emulated = is_emulated(*device);
   const Index length = emulated ? 5 : 1000;
   for (const Init init : {Init::henaff, Init::haar}) {
     for (const Index n : {200, 389, 512}) {

@@ -190,6 +190,10 @@ TEST_CASE("many short-lived models on a GPU find room for their faults", "[cuda]
 TEST_CASE("an input of more than four million numbers a step fits on a GPU", "[cuda]") {
   const auto device = gpu();
   if (!device) return;
+  if (is_emulated(*device)) {
+    WARN("skipped: four million threads take the emulated device ten minutes");
+    return;
+  }
   // Rows of a grid were B K / 64 blocks, of which CUDA allows 65,535.
   const ModelOptions options{DenseInput{1}, {smooth_cell(1)}, LastStep{1}, Loss::mean_squared_error};
   const Index batch_size = 65'536 * 64 + 1;

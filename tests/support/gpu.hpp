@@ -21,4 +21,10 @@ inline std::optional<Device> gpu() {
   }
 }
 
+/// Whether it is the emulated device, on which what takes a GPU a millisecond takes minutes.
+inline bool is_emulated(Device device) {
+  constexpr int fewest_of_a_gpu = 64;
+  return properties_of(device).multiprocessors < fewest_of_a_gpu;
+}
+
 }  // namespace orthornn::testing
