@@ -322,7 +322,8 @@ TEST_CASE("MNIST files that are missing, damaged or do not fit are errors that n
   }
   SECTION("too few images for a batch") {
     const MnistTask task({.data = folder.path(), .batch = 21});
-    CHECK_THAT(error_message<ValueError>([&] { task.load(); }), contains("only 19 images to train on, beside 1"));
+    CHECK_THAT(error_message<ValueError>([&] { task.load(); }),
+               contains("only 19 images to train on, beside 1"));
   }
 }
 
