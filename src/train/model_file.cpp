@@ -202,7 +202,7 @@ ModelFileInfo info_of(const Hdf5Reader& reader) {
     if (reader.has_attribute("training", "best_metric")) {
       const BestResult best{reader.double_attribute("training", "best_metric"),
                             count_attribute(reader, "training", "best_step")};
-      // What is not finite is never the best, whoever has written it.
+      // A loss that is not finite is never the best, also where a file says so.
       if (std::isfinite(best.loss)) info.best = best;
     }
     info.optimizer = reader.string_attribute("optimizer", "name");

@@ -7,6 +7,7 @@
 #include "cuda/tasks/adding_task.hpp"
 #include "orthornn/core/error.hpp"
 #include "tasks/batch_size.hpp"
+#include "tasks/held_out_stream.hpp"
 #include "tasks/task_config.hpp"
 
 namespace orthornn {
@@ -48,8 +49,7 @@ void AddingTask::training_batch(std::uint64_t step, Batch& batch) const {
 }
 
 void AddingTask::evaluation_batch(HeldOut set, Index number, Batch& batch) const {
-  fill(set == HeldOut::validation ? RandomPurpose::validation : RandomPurpose::test,
-       static_cast<std::uint64_t>(number), batch);
+  fill(held_out_stream(set), static_cast<std::uint64_t>(number), batch);
 }
 
 void AddingTask::fill(RandomPurpose purpose, std::uint64_t index, Batch& batch) const {

@@ -11,6 +11,7 @@
 #include "orthornn/core/error.hpp"
 #include "tasks/batch_size.hpp"
 #include "tasks/count_correct.hpp"
+#include "tasks/held_out_stream.hpp"
 #include "tasks/task_config.hpp"
 
 namespace orthornn {
@@ -58,8 +59,7 @@ void CopyingTask::training_batch(std::uint64_t step, Batch& batch) const {
 }
 
 void CopyingTask::evaluation_batch(HeldOut set, Index number, Batch& batch) const {
-  fill(set == HeldOut::validation ? RandomPurpose::validation : RandomPurpose::test,
-       static_cast<std::uint64_t>(number), batch);
+  fill(held_out_stream(set), static_cast<std::uint64_t>(number), batch);
 }
 
 void CopyingTask::fill(RandomPurpose purpose, std::uint64_t index, Batch& batch) const {

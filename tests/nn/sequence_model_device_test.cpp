@@ -164,7 +164,7 @@ TEST_CASE("a fault of one model on a GPU is not told as another's", "[cuda]") {
     faulty.forward(batch.copy(*device));
   }
   SequenceModel<float> next(*device, tokens);
-  // The model is gone, and nobody has waited for it: what waits for the whole device tells it.
+  // The model was destroyed before its fault was thrown. A wait for the whole device throws it.
   CHECK(sound.loss(good) == expected);
   CHECK_THROWS_WITH(synchronize(*device), contains("token at position 3"));
   CHECK_NOTHROW(synchronize(*device));

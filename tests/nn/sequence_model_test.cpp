@@ -124,7 +124,8 @@ TEST_CASE("a sequence in two parts with carried state is the sequence", "[nn]") 
   }
 }
 
-TEST_CASE("what stands beyond a sequence's length reaches no loss and no gradient, a NaN included", "[nn]") {
+TEST_CASE("padding beyond a sequence's length changes no loss and no gradient, even where it is NaN",
+          "[nn]") {
   const Loss loss = GENERATE(Loss::softmax_cross_entropy, Loss::mean_squared_error);
   const ModelOptions options{DenseInput{3}, {smooth_cell(6)}, EveryStep{4}, loss};
   SequenceModel<double> model(Device::cpu(), options, 5);

@@ -159,8 +159,9 @@ TEST_CASE("MNIST evaluation is the whole test set, once and in order", "[mnist]"
   CHECK_THROWS_AS(task.evaluation_batch(HeldOut::test, 3, batch), ValueError);
 }
 
-TEST_CASE("MNIST holds out a twelfth of the training images, by seed, and trains on none of them",
-          "[mnist]") {
+TEST_CASE(
+    "A twelfth of the MNIST training images is for validation, chosen by seed, and in no training batch",
+    "[mnist]") {
   const TemporaryFolder folder;
   write_plain(folder / "train-images-idx3-ubyte", tiny_pixels(0, 25));
   write_plain(folder / "train-labels-idx1-ubyte", tiny_labels(0, 25));
