@@ -1,5 +1,6 @@
-// The direction of includes: core -> linalg -> orthogonal -> cells -> nn -> tasks -> optim -> train -> tools.
-// A later stage may include an earlier one, never the reverse; io sees only core, and core sees nothing.
+// The direction of includes: core -> linalg -> orthogonal -> cells -> layers -> nn -> tasks -> optim -> train
+// -> tools. A later stage may include an earlier one, never the reverse; io sees only core, and core sees
+// nothing.
 
 #include <algorithm>
 #include <filesystem>
@@ -17,8 +18,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const std::vector<std::string> stages = {"core",  "linalg", "orthogonal", "cells", "nn",
-                                         "tasks", "optim",  "train",      "tools"};
+const std::vector<std::string> stages = {"core", "linalg", "orthogonal", "cells", "layers",
+                                         "nn",   "tasks",  "optim",      "train", "tools"};
 
 std::optional<std::size_t> stage_number(const std::string& name) {
   const auto found = std::find(stages.begin(), stages.end(), name);

@@ -13,8 +13,8 @@
 #include <map>
 
 #include "linalg/eigen_map.hpp"
-#include "orthornn/cells/orthogonal_cell.hpp"
 #include "orthornn/io/hdf5.hpp"
+#include "orthornn/layers/orthogonal_layer.hpp"
 #include "support/catch.hpp"
 #include "support/errors.hpp"
 #include "support/gpu.hpp"
@@ -115,7 +115,7 @@ void check_orthogonal_rnn(const Hdf5Reader& file, const TransitionOptions& trans
   const auto lengths = read_optional<std::int32_t>(file, "lengths", device);
 
   ParameterSet<T> parameters;
-  RecurrentLayer<T> layer(
+  OrthogonalLayer<T> layer(
       parameters, "cell",
       {.hidden_size = file.shape("V")[1], .transition = transition, .activation = activation}, x.shape()[2],
       execution);
@@ -131,15 +131,23 @@ void check_orthogonal_rnn(const Hdf5Reader& file, const TransitionOptions& trans
   }
   layer.prepare();
   check_dataset<T>(file, "Q", layer.transition().materialize(), bounds.states);
-  const SequenceInput<T> input{.vectors = x, .symbols = {}};
-  layer.forward(input, h0, lengths);
-  check_dataset<T>(file, "h", layer.outputs(), bounds.states);
-  if (file.has("h_last")) check_dataset<T>(file, "h_last", layer.last_state(), bounds.states);
+  const SequenceInput<T> input{.vectors = x, .lengths = lengths};
+  const auto states_of = [](auto view) { return std::vector<decltype(view)>(view.empty() ? 0 : 1, view); };
+  Saved saved(device), scratch(device);
+  Tensor<T> h_last(layer.state_shape(0, x.shape()[1]), device), d_h0(h_last.shape(), device);
+  const TensorView<const T> h =
+      layer.forward(input, states_of(std::as_const(h0).view()), states_of(h_last.view()), saved);
+  check_dataset<T>(file, "h", h, bounds.states);
+  if (file.has("h_last")) check_dataset<T>(file, "h_last", std::as_const(h_last).view(), bounds.states);
 
-  const TensorView<T> d_outputs = layer.d_outputs();
-  copy<T>(dh.empty() ? Tensor<T>(d_outputs.shape(), device) : dh.copy(), d_outputs);
+  Tensor<T> d_output = dh.empty() ? Tensor<T>(h.shape(), device) : dh.copy();
   Tensor<T> dx(x.shape(), device);
-  layer.backward(input, dh_last, lengths, dx);
+  layer.backward(input,
+                 {.d_output = d_output,
+                  .d_last = states_of(std::as_const(dh_last).view()),
+                  .d_input = dx,
+                  .d_start = states_of(d_h0.view())},
+                 saved, scratch);
   for (const auto& [in_file, in_set] : names) {
     if (file.has("grad/" + in_file)) {
       check_dataset<T>(file, "grad/" + in_file, parameters.gradient(parameters.find(in_set)),
@@ -147,7 +155,7 @@ void check_orthogonal_rnn(const Hdf5Reader& file, const TransitionOptions& trans
     }
   }
   check_dataset<T>(file, "grad/x", dx, bounds.gradients);
-  if (file.has("grad/h0")) check_dataset<T>(file, "grad/h0", layer.d_initial_state(), bounds.gradients);
+  if (file.has("grad/h0")) check_dataset<T>(file, "grad/h0", std::as_const(d_h0).view(), bounds.gradients);
 }
 
 void check_orthogonal_rnn(const Hdf5Reader& file, const Execution& execution) {

@@ -11,9 +11,9 @@ namespace orthornn::cuda {
 /// (src/cells/rollout_way.cpp).
 template <class T>
 void rollout_forward(const Transition<T>& transition, RolloutWay way, const RolloutArguments<T>& arguments,
-                     RolloutCache<T>& cache);
+                     const RolloutMemory<T>& memory, RolloutRecords& records);
 template <class T>
 void rollout_backward(const Transition<T>& transition, RolloutWay way, const RolloutArguments<T>& arguments,
-                      RolloutCache<T>& cache);
+                      const RolloutMemory<T>& memory, RolloutRecords& records);
 
 }  // namespace orthornn::cuda

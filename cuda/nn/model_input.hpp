@@ -10,9 +10,4 @@ namespace orthornn::cuda {
 template <class T>
 void copy_features(TensorView<const float> features, TensorView<const std::int32_t> lengths, TensorView<T> x);
 
-/// x [T, B, E] <- the vectors [tokens, E] of the symbols [T, B]. A token that is none is a fault and gives
-/// NaN.
-template <class T>
-void embed(TensorView<const T> vectors, TensorView<const std::int32_t> symbols, TensorView<T> x);
-
 }  // namespace orthornn::cuda

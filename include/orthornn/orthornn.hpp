@@ -2,7 +2,6 @@
 // Everything a user's program needs.
 
 #include "orthornn/cells/applied_matrix.hpp"
-#include "orthornn/cells/orthogonal_cell.hpp"
 #include "orthornn/core/device.hpp"
 #include "orthornn/core/error.hpp"
 #include "orthornn/core/execution.hpp"
@@ -11,8 +10,12 @@
 #include "orthornn/core/precision.hpp"
 #include "orthornn/core/random.hpp"
 #include "orthornn/core/repeated_operations.hpp"
+#include "orthornn/core/saved.hpp"
 #include "orthornn/core/tensor.hpp"
 #include "orthornn/io/hdf5.hpp"
+#include "orthornn/layers/embedding_layer.hpp"
+#include "orthornn/layers/linear_layer.hpp"
+#include "orthornn/layers/orthogonal_layer.hpp"
 #include "orthornn/linalg/orthogonality.hpp"
 #include "orthornn/nn/sequence_model.hpp"
 #include "orthornn/optim/gradient_clipping.hpp"

@@ -76,7 +76,7 @@ void zero_column(MatrixView<T> m, Index j) {
 template <class T>
 cuda::RolloutArguments<T> cuda_arguments(const Transition<T>& transition, Activation activation,
                                          TensorView<const std::int32_t> lengths, const T* states,
-                                         const Shape& shape, RolloutCache<T>& cache) {
+                                         const Shape& shape, const RolloutMemory<T>& memory) {
   return {.device = transition.device(),
           .length = shape[0] - 1,
           .batch = shape[1],
@@ -84,7 +84,7 @@ cuda::RolloutArguments<T> cuda_arguments(const Transition<T>& transition, Activa
           .activation = activation,
           .lengths = lengths.empty() ? nullptr : lengths.data(),
           .modrelu_bias = nullptr,
-          .signs = cache.signs.data(),
+          .signs = memory.signs.data(),
           .states = const_cast<T*>(states),  // only the forward direction writes them
           .h_last = nullptr,
           .d_h_last = nullptr,
@@ -102,34 +102,36 @@ void check_states(const Transition<T>& transition, const Shape& states) {
 }  // namespace
 
 template <class T>
-void RolloutCache<T>::reserve(Index length, Index batch, const Transition<T>& transition,
-                              Activation activation) {
+RolloutMemory<T> RolloutCache<T>::reserve(Index length, Index batch, const Transition<T>& transition,
+                                          Activation activation) {
   if (z.device() != transition.device()) {
     z = Tensor<T>({0}, transition.device());
     y = Tensor<T>({0}, transition.device());
     signs = Tensor<std::int8_t>({0}, transition.device());
   }
   z.reserve({length, batch, transition.coefficient_count()});
+  y.reserve(z.shape());
   if (activation == Activation::abs) signs.reserve({length, batch, transition.hidden_size()});
+  return {.z = z, .signs = signs, .y = y};
 }
 
 template <class T>
 void rollout_forward(const Transition<T>& transition, Activation activation, ConstTensorView<T> modrelu_bias,
                      TensorView<const std::int32_t> lengths, TensorView<T> states, TensorView<T> h_last,
-                     RolloutCache<T>& cache) {
+                     const RolloutMemory<T>& memory, RolloutRecords& records) {
   if (!transition.is_prepared()) throw ValueError("a transition was rolled out before prepare()");
   check_states(transition, states.shape());
   check_shape("h_last", h_last.shape(), {states.shape()[1], states.shape()[2]});
   const Index length = states.shape()[0] - 1;
   const Index batch = states.shape()[1];
-  cache.reserve(length, batch, transition, activation);
   if constexpr (has_cuda_bodies) {
     if (transition.device().is_cuda()) {
       auto arguments =
-          cuda_arguments<T>(transition, activation, lengths, states.data(), states.shape(), cache);
+          cuda_arguments<T>(transition, activation, lengths, states.data(), states.shape(), memory);
       arguments.modrelu_bias = modrelu_bias.data();
       arguments.h_last = h_last.data();
-      return cuda::rollout_forward<T>(transition, rollout_way(transition, length, batch), arguments, cache);
+      return cuda::rollout_forward<T>(transition, rollout_way(transition, length, batch), arguments, memory,
+                                      records);
     }
   }
   // Threads own whole sequences and carry them through all of T with no synchronisation.
@@ -146,8 +148,8 @@ void rollout_forward(const Transition<T>& transition, Activation activation, Con
     keep_last(sequences(states[0]), 0);
     for (Index t = 0; t < length; ++t) {
       const MatrixView<T> h = sequences(states[t + 1]);
-      transition.multiply_add(sequences(states[t]), h, sequences(cache.z.view()[t]));
-      std::int8_t* signs = activation == Activation::abs ? sequences(cache.signs.view()[t]).data : nullptr;
+      transition.multiply_add(sequences(states[t]), h, sequences(memory.z[t]));
+      std::int8_t* signs = activation == Activation::abs ? sequences(memory.signs[t]).data : nullptr;
       activate(activation, h, modrelu_bias.data(), signs);
       for (Index j = 0; j < h.cols; ++j) {
         if (t >= live_steps(j)) zero_column(h, j);
@@ -161,22 +163,22 @@ template <class T>
 void rollout_backward(const Transition<T>& transition, Activation activation,
                       TensorView<const std::int32_t> lengths, ConstTensorView<T> states,
                       ConstTensorView<T> d_h_last, TensorView<T> d_states, TensorView<T> d_h0,
-                      RolloutCache<T>& cache) {
+                      const RolloutMemory<T>& memory, RolloutRecords& records) {
   check_states(transition, states.shape());
   const Index length = states.shape()[0] - 1;
   const Index batch = states.shape()[1];
   check_shape("d_states", d_states.shape(), {length, batch, states.shape()[2]});
   check_shape("d_h0", d_h0.shape(), {batch, states.shape()[2]});
   if (!d_h_last.empty()) check_shape("d_h_last", d_h_last.shape(), d_h0.shape());
-  cache.y.reserve({length, batch, transition.coefficient_count()});
   if constexpr (has_cuda_bodies) {
     if (transition.device().is_cuda()) {
       auto arguments =
-          cuda_arguments<T>(transition, activation, lengths, states.data(), states.shape(), cache);
+          cuda_arguments<T>(transition, activation, lengths, states.data(), states.shape(), memory);
       arguments.d_h_last = d_h_last.empty() ? nullptr : d_h_last.data();
       arguments.d_states = d_states.data();
       arguments.d_h0 = d_h0.data();
-      return cuda::rollout_backward<T>(transition, rollout_way(transition, length, batch), arguments, cache);
+      return cuda::rollout_backward<T>(transition, rollout_way(transition, length, batch), arguments, memory,
+                                       records);
     }
   }
   parallel_for(batch, transition.column_grain(), [&](Index first, Index last) {
@@ -198,18 +200,44 @@ void rollout_backward(const Transition<T>& transition, Activation activation,
       for (Index j = 0; j < g.cols; ++j) {
         if (t >= live_steps(j)) zero_column(g, j);
       }
-      const std::int8_t* signs =
-          activation == Activation::abs ? sequences(cache.signs.view()[t]).data : nullptr;
+      const std::int8_t* signs = activation == Activation::abs ? sequences(memory.signs[t]).data : nullptr;
       differentiate<T>(activation, sequences(states[t + 1]), signs, g);
       const MatrixView<T> previous = t > 0 ? sequences(d_states[t - 1]) : initial;
-      transition.multiply_add_transposed(g, previous, sequences(cache.y.view()[t]));
+      transition.multiply_add_transposed(g, previous, sequences(memory.y[t]));
     }
     add_last(initial, 0);
   });
 }
 
+template <class T>
+void rollout_forward(const Transition<T>& transition, Activation activation, ConstTensorView<T> modrelu_bias,
+                     TensorView<const std::int32_t> lengths, TensorView<T> states, TensorView<T> h_last,
+                     RolloutCache<T>& cache) {
+  check_states(transition, states.shape());
+  rollout_forward<T>(transition, activation, modrelu_bias, lengths, states, h_last,
+                     cache.reserve(states.shape()[0] - 1, states.shape()[1], transition, activation),
+                     cache.records);
+}
+
+template <class T>
+void rollout_backward(const Transition<T>& transition, Activation activation,
+                      TensorView<const std::int32_t> lengths, ConstTensorView<T> states,
+                      ConstTensorView<T> d_h_last, TensorView<T> d_states, TensorView<T> d_h0,
+                      RolloutCache<T>& cache) {
+  check_states(transition, states.shape());
+  rollout_backward<T>(transition, activation, lengths, states, d_h_last, d_states, d_h0,
+                      cache.reserve(states.shape()[0] - 1, states.shape()[1], transition, activation),
+                      cache.records);
+}
+
 #define ORTHORNN_INSTANTIATE(T)                                                                           \
   template struct RolloutCache<T>;                                                                        \
+  template void rollout_forward<T>(const Transition<T>&, Activation, ConstTensorView<T>,                  \
+                                   TensorView<const std::int32_t>, TensorView<T>, TensorView<T>,          \
+                                   const RolloutMemory<T>&, RolloutRecords&);                             \
+  template void rollout_backward<T>(const Transition<T>&, Activation, TensorView<const std::int32_t>,     \
+                                    ConstTensorView<T>, ConstTensorView<T>, TensorView<T>, TensorView<T>, \
+                                    const RolloutMemory<T>&, RolloutRecords&);                            \
   template void rollout_forward<T>(const Transition<T>&, Activation, ConstTensorView<T>,                  \
                                    TensorView<const std::int32_t>, TensorView<T>, TensorView<T>,          \
                                    RolloutCache<T>&);                                                     \

@@ -6,12 +6,11 @@
 #include <cmath>
 
 #include "core/back_end.hpp"
-#include "core/fill_on_host.hpp"
 #include "core/set_zero.hpp"
-#include "cuda/cells/column_sums.hpp"
 #include "cuda/nn/model_input.hpp"
 #include "orthornn/core/error.hpp"
-#include "orthornn/core/random.hpp"
+#include "orthornn/layers/embedding_layer.hpp"
+#include "orthornn/layers/linear_layer.hpp"
 
 namespace orthornn {
 namespace {
@@ -22,8 +21,7 @@ struct InputSize {
   Index operator()(const TokenEmbedding& input) const { return input.size; }
 };
 
-/// x [T, B, K] <- features, with zeros beyond each sequence's length: what stands there is nobody's business,
-/// a NaN included, but the weight gradient would multiply it by 0.
+/// x [T, B, K] <- features. Padding is set to zero: a NaN there would reach the gradient of the weights.
 template <class T>
 void copy_features(TensorView<const float> features, TensorView<const std::int32_t> lengths,
                    TensorView<T> x) {
@@ -37,45 +35,6 @@ void copy_features(TensorView<const float> features, TensorView<const std::int32
       std::fill(column.begin(), column.end(), T{0});
     }
   }
-}
-
-/// x [T, B, E] <- the vectors [tokens, E] of the symbols.
-template <class T>
-void embed(TensorView<const T> vectors, TensorView<const std::int32_t> symbols, TensorView<T> x) {
-  if constexpr (has_cuda_bodies) {
-    if (x.device().is_cuda()) return cuda::embed<T>(vectors, symbols, x);
-  }
-  const Index tokens = vectors.shape()[0];
-  T* feature = x.data();
-  for (const std::int32_t symbol : symbols) {
-    if (symbol < 0 || symbol >= tokens) {
-      throw ValueError(fmt::format("token {}; expected 0 to {}", symbol, tokens - 1));
-    }
-    feature = std::copy_n(vectors[symbol].data(), vectors.shape()[1], feature);
-  }
-}
-
-/// d_vectors [tokens, E] <- for each the sum of what arrives at its places in d_x [T, B, E]. The CPU sums in
-/// double, in `sums`: a frequent token has so many terms that a float would lose them.
-template <class T>
-void embed_backward(TensorView<const T> d_x, TensorView<const std::int32_t> symbols, TensorView<T> d_vectors,
-                    Tensor<double>& sums) {
-  if constexpr (has_cuda_bodies) {
-    if (d_x.device().is_cuda()) {
-      return cuda::sum_columns<T>(d_x, {.by_symbol = d_vectors.data(),
-                                        .symbol_count = d_vectors.shape()[0],
-                                        .symbol_stride = d_vectors.shape()[1],
-                                        .row_stride = 1,
-                                        .symbols = symbols});
-    }
-  }
-  sums.reserve(d_vectors.shape());
-  std::fill(sums.begin(), sums.end(), 0.0);
-  const T* d_feature = d_x.data();
-  for (const std::int32_t symbol : symbols) {
-    for (double& sum : sums.view()[symbol]) sum += static_cast<double>(*d_feature++);
-  }
-  std::transform(sums.begin(), sums.end(), d_vectors.begin(), [](double sum) { return static_cast<T>(sum); });
 }
 
 Index output_size(const ReadoutOptions& readout) {
@@ -93,17 +52,7 @@ Index input_size_of_cell(const ModelOptions& options, std::size_t cell) {
   return cell == 0 ? std::visit(InputSize{}, options.input) : options.cells[cell - 1].hidden_size;
 }
 
-/// Adds the vectors of a TokenEmbedding; -1 where the input is another.
-template <class T>
-Index add_embedding(ParameterSet<T>& parameters, const InputOptions& input) {
-  const auto* embedding = std::get_if<TokenEmbedding>(&input);
-  if (embedding == nullptr) return -1;
-  if (embedding->tokens < 1 || embedding->size < 1) {
-    throw ValueError(fmt::format("an embedding of {} tokens of size {}; expected at least 1 of each",
-                                 embedding->tokens, embedding->size));
-  }
-  return parameters.add("embedding/vectors", {embedding->tokens, embedding->size});
-}
+constexpr const char* embedding_prefix = "embedding";
 
 }  // namespace
 
@@ -111,13 +60,14 @@ template <class T>
 ParameterSet<T> parameter_layout(const ModelOptions& options) {
   if (options.cells.empty()) throw ValueError("a model of no cells; expected at least one");
   ParameterSet<T> layout;
-  add_embedding(layout, options.input);
+  if (const auto* embedding = std::get_if<TokenEmbedding>(&options.input))
+    EmbeddingLayer<T>::add_parameters(layout, embedding_prefix, embedding->tokens, embedding->size);
   for (std::size_t i = 0; i < options.cells.size(); ++i) {
-    RecurrentLayer<T>::add_parameters(layout, cell_prefix(options, i), options.cells[i],
-                                      input_size_of_cell(options, i));
+    OrthogonalLayer<T>::add_parameters(layout, cell_prefix(options, i), options.cells[i],
+                                       input_size_of_cell(options, i));
   }
-  Readout<T>::add_parameters(layout, readout_prefix, options.cells.back().hidden_size,
-                             output_size(options.readout));
+  LinearLayer<T>::add_parameters(layout, readout_prefix, options.cells.back().hidden_size,
+                                 output_size(options.readout));
   return layout;
 }
 
@@ -126,34 +76,38 @@ SequenceModel<T>::SequenceModel(const Execution& execution, const ModelOptions& 
     : execution_(execution),
       faults_(execution.device),
       options_(options),
-      embedding_index_(add_embedding(parameters_, options.input)),
-      features_(Shape{0}, execution.device),
-      d_features_(Shape{0}, execution.device),
-      outputs_(Shape{0}, execution.device),
-      d_last_state_(Shape{0}, execution.device),
+      saved_(execution.device),
+      scratch_(execution.device),
       loss_(Shape{2}, execution.device) {
   parameter_layout<T>(options);  // the check of the sizes, before any layer takes memory
+  if (const auto* embedding = std::get_if<TokenEmbedding>(&options.input)) {
+    layers_.push_back(std::make_unique<EmbeddingLayer<T>>(parameters_, embedding_prefix, embedding->tokens,
+                                                          embedding->size));
+  }
   for (std::size_t i = 0; i < options.cells.size(); ++i) {
-    cells_.push_back(std::make_unique<RecurrentLayer<T>>(
+    layers_.push_back(std::make_unique<OrthogonalLayer<T>>(
         parameters_, cell_prefix(options, i), options.cells[i], input_size_of_cell(options, i), execution));
   }
-  readout_ = std::make_unique<Readout<T>>(parameters_, readout_prefix, options.cells.back().hidden_size,
-                                          output_size(options.readout), execution);
+  layers_.push_back(std::make_unique<LinearLayer<T>>(parameters_, readout_prefix,
+                                                     options.cells.back().hidden_size,
+                                                     output_size(options.readout), execution));
   parameters_.allocate(execution.device);
+  inputs_.resize(layers_.size());
+  first_state_.push_back(0);
+  for (const auto& layer : layers_) {
+    first_state_.push_back(first_state_.back() + static_cast<std::size_t>(layer->state_count()));
+  }
+  for (std::size_t i = 0; i < first_state_.back(); ++i) last_states_.emplace_back(Shape{0}, execution.device);
 }
 
 template <class T>
 SequenceModel<T>::SequenceModel(const Execution& execution, const ModelOptions& options, std::uint64_t seed)
     : SequenceModel(execution, options, Undrawn{}) {
-  if (embedding_index_ >= 0) {
-    fill_on_host(parameters_.value(embedding_index_), [&](TensorView<T> vectors) {
-      RandomStream random(seed, RandomPurpose::initialization, 4);
-      for (T& x : vectors) x = static_cast<T>(random.normal());
-    });
+  // Layers of one kind draw from the same streams of a seed, so each cell gets a seed of its own.
+  for (std::size_t i = 0; i < layers_.size(); ++i) {
+    const bool is_cell = i >= first_cell() && i + 1 < layers_.size();
+    layers_[i]->initialize(seed + (is_cell ? 0x9E3779B97F4A7C15 * (i - first_cell()) : 0));
   }
-  // Layers draw from streams of one seed, so each gets a seed of its own.
-  for (std::size_t i = 0; i < cells_.size(); ++i) cells_[i]->initialize(seed + 0x9E3779B97F4A7C15 * i);
-  readout_->initialize(seed);
   prepare();
 }
 
@@ -166,8 +120,7 @@ void SequenceModel<T>::synchronize() {
 template <class T>
 void SequenceModel<T>::prepare() {
   const FaultDomain::Scope scope(faults_);
-  for (const auto& cell : cells_) cell->prepare();
-  readout_->prepare();
+  for (const auto& layer : layers_) layer->prepare();
 }
 
 template <class T>
@@ -179,10 +132,8 @@ template <class T>
 bool SequenceModel<T>::recordable(const Batch& batch) const {
   const Shape& shape = input_shape(batch);
   if (shape.rank() < 2) return false;  // no batch, as it will be told
-  return std::all_of(cells_.begin(), cells_.end(), [&](const auto& cell) {
-    const Transition<T>& transition = cell->transition();
-    return transition.recordable() && recordable_rollout(transition, shape[0], shape[1]);
-  });
+  return std::all_of(layers_.begin(), layers_.end(),
+                     [&](const auto& layer) { return layer->recordable(shape[0], shape[1]); });
 }
 
 template <class T>
@@ -198,58 +149,60 @@ void SequenceModel<T>::check_device(const Batch& batch) const {
 }
 
 template <class T>
+void SequenceModel<T>::check_initial(const ModelState<T>* initial) const {
+  if (initial && initial->size() != last_states_.size()) {
+    throw ShapeError(
+        fmt::format("{} initial states; the model has {}", initial->size(), last_states_.size()));
+  }
+}
+
+template <class T>
 SequenceInput<T> SequenceModel<T>::first_input(const Batch& batch) {
   if (const auto* dense = std::get_if<DenseInput>(&options_.input)) {
     if (batch.features.shape().rank() != 3)
       check_shape("features", batch.features.shape(), {0, 0, dense->size});
-    features_.reserve(batch.features.shape());
-    copy_features<T>(batch.features, batch.lengths, features_);
-    return {features_, {}};
+    const TensorView<T> features = saved_.push<T>(batch.features.shape());
+    copy_features<T>(batch.features, batch.lengths, features);
+    return {.vectors = features, .lengths = batch.lengths};
   }
   if (batch.symbols.shape().rank() != 2) check_shape("symbols", batch.symbols.shape(), {0, 0});
-  if (std::holds_alternative<OneHot>(options_.input)) return {{}, batch.symbols};
-
-  const auto& embedding = std::get<TokenEmbedding>(options_.input);
-  features_.reserve({batch.symbols.shape()[0], batch.symbols.shape()[1], embedding.size});
-  embed<T>(std::as_const(parameters_).value(embedding_index_), batch.symbols, features_);
-  return {features_, {}};
+  return {.symbols = batch.symbols, .lengths = batch.lengths};
 }
 
-/// What cell i read in the last forward.
+/// The outputs of the last cell, or its last state as a sequence of one step.
 template <class T>
-SequenceInput<T> SequenceModel<T>::input_of(std::size_t cell, const Batch& batch) {
-  if (cell > 0) return {cells_[cell - 1]->outputs(), {}};
-  if (std::holds_alternative<OneHot>(options_.input)) return {{}, batch.symbols};
-  return {features_, {}};
-}
-
-template <class T>
-TensorView<const T> SequenceModel<T>::read_states() const {
-  return every_step() ? cells_.back()->outputs() : cells_.back()->last_state();
+SequenceInput<T> SequenceModel<T>::readout_input(TensorView<const T> outputs, const Batch& batch) const {
+  if (every_step()) return {.vectors = outputs, .lengths = batch.lengths};
+  const Tensor<T>& last = last_states_[first_state_[layers_.size() - 2]];
+  return {.vectors = last.view().reshaped({1, last.shape()[0], last.shape()[1]})};
 }
 
 template <class T>
 TensorView<const T> SequenceModel<T>::run(const Batch& batch, const ModelState<T>* initial) {
-  if (initial && initial->size() != cells_.size()) {
-    throw ShapeError(fmt::format("{} initial states for {} cells", initial->size(), cells_.size()));
-  }
+  check_initial(initial);
   const FaultDomain::Scope scope(faults_);
   check_device(batch);
   shapes_.reset();
-  SequenceInput<T> input = first_input(batch);
-  for (std::size_t i = 0; i < cells_.size(); ++i) {
-    const TensorView<const T> h0 = initial ? (*initial)[i].view() : TensorView<const T>();
-    cells_[i]->forward(input, h0, batch.lengths);
-    input = {cells_[i]->outputs(), {}};
+  saved_.clear();
+  inputs_[0] = first_input(batch);
+  last_views_.clear();
+  start_views_.clear();
+  for (std::size_t i = 0; i < layers_.size(); ++i) {
+    const std::size_t first = first_state_[i], count = first_state_[i + 1] - first;
+    for (std::size_t k = 0; k < count; ++k) {
+      Tensor<T>& last = last_states_[first + k];
+      last.reserve(layers_[i]->state_shape(static_cast<Index>(k), inputs_[i].batch()));
+      last_views_.push_back(last);
+      if (initial) start_views_.push_back((*initial)[first + k].view());
+    }
+    const States<T> last(last_views_.data() + first, count);
+    const States<const T> start(start_views_.data() + first, initial ? count : 0);
+    const TensorView<const T> outputs = layers_[i]->forward(inputs_[i], start, last, saved_);
+    if (i + 2 < layers_.size()) inputs_[i + 1] = {.vectors = outputs, .lengths = batch.lengths};
+    if (i + 2 == layers_.size()) inputs_[i + 1] = readout_input(outputs, batch);
   }
-  const TensorView<const T> states = read_states();
-  const Index outputs = output_size(options_.readout);
-  if (every_step()) {
-    outputs_.reserve({states.shape()[0], states.shape()[1], outputs});
-  } else {
-    outputs_.reserve({states.shape()[0], outputs});
-  }
-  readout_->forward(states, outputs_);
+  const TensorView<T> outputs = saved_.top<T>();
+  outputs_ = every_step() ? outputs : outputs[0];
   shapes_ = batch.shapes();
   return outputs_;
 }
@@ -263,9 +216,9 @@ TensorView<const T> SequenceModel<T>::forward(const Batch& batch, const ModelSta
 template <class T>
 void SequenceModel<T>::final_state(ModelState<T>& state) const {
   const FaultDomain::Scope scope(faults_);
-  state.resize(cells_.size());
-  for (std::size_t i = 0; i < cells_.size(); ++i) {
-    const TensorView<const T> last = cells_[i]->last_state();
+  state.resize(last_states_.size());
+  for (std::size_t i = 0; i < state.size(); ++i) {
+    const Tensor<T>& last = last_states_[i];
     if (!(state[i].device() == last.device())) state[i] = Tensor<T>(Shape{0}, last.device());
     state[i].reserve(last.shape());
     copy<T>(last, state[i]);
@@ -317,35 +270,47 @@ template <class T>
 void SequenceModel<T>::loss_and_gradient_of_prepared(const Batch& batch) {
   run(batch, nullptr);
   compute_loss(batch, true);
-  backward(batch);
+  backward();
 }
 
+/// From the gradient of the outputs, which stands in their place.
 template <class T>
-void SequenceModel<T>::backward(const Batch& batch) {
+void SequenceModel<T>::backward() {
   const FaultDomain::Scope scope(faults_);
-  TensorView<T> d_states = cells_.back()->d_outputs();
-  TensorView<const T> d_last;
+  const std::size_t readout = layers_.size() - 1;
+  const Index length = inputs_[0].length(), batch = inputs_[0].batch();
+  // 1. Two buffers in turn for the gradients between the layers.
+  scratch_.clear();
+  Index widest = 0;
+  for (std::size_t i = 0; i < readout; ++i) widest = std::max(widest, layers_[i]->output_size());
+  const Shape most{length, batch, widest};
+  const TensorView<T> buffers[2] = {scratch_.push<T>(most), scratch_.push<T>(most)};
+  const auto gradient_of = [&](std::size_t layer) {
+    return TensorView<T>(buffers[layer % 2].data(), {length, batch, layers_[layer]->output_size()}, device());
+  };
+  // 2. The readout, of all steps or of the last state.
+  TensorView<T> d_output = gradient_of(readout - 1);
+  d_last_views_.clear();
+  const Shape outputs = {inputs_[readout].length(), batch, layers_[readout]->output_size()};
   if (every_step()) {
-    readout_->backward(read_states(), outputs_, d_states);
+    layers_[readout]->backward(
+        inputs_[readout], {.d_output = outputs_.reshaped(outputs), .d_input = d_output}, saved_, scratch_);
   } else {
-    set_zero(d_states);
-    d_last_state_.reserve(read_states().shape());
-    readout_->backward(read_states(), outputs_, d_last_state_);
-    d_last = d_last_state_;
+    set_zero(d_output);
+    const TensorView<T> d_last = scratch_.push<T>({1, batch, layers_[readout - 1]->output_size()});
+    layers_[readout]->backward(inputs_[readout], {.d_output = outputs_.reshaped(outputs), .d_input = d_last},
+                               saved_, scratch_);
+    // The output is the first state; the others have no gradient.
+    d_last_views_.resize(static_cast<std::size_t>(layers_[readout - 1]->state_count()));
+    d_last_views_[0] = d_last[0];
   }
-  for (std::size_t i = cells_.size(); i-- > 0;) {
-    TensorView<T> d_input;
-    if (i > 0) {
-      d_input = cells_[i - 1]->d_outputs();
-    } else if (embedding_index_ >= 0) {
-      d_features_.reserve(features_.shape());
-      d_input = d_features_;
-    }
-    cells_[i]->backward(input_of(i, batch), d_last, batch.lengths, d_input);
-    d_last = {};
-  }
-  if (embedding_index_ >= 0) {
-    embed_backward<T>(d_features_, batch.symbols, parameters_.gradient(embedding_index_), embedding_sums_);
+  // 3. The layers below it.
+  for (std::size_t i = readout; i-- > 0;) {
+    const TensorView<T> d_input = i > 0 ? gradient_of(i - 1) : TensorView<T>();
+    layers_[i]->backward(inputs_[i], {.d_output = d_output, .d_last = d_last_views_, .d_input = d_input},
+                         saved_, scratch_);
+    d_output = d_input;
+    d_last_views_.clear();
   }
 }
 
@@ -353,10 +318,10 @@ template <class T>
 double SequenceModel<T>::orthogonality_error() {
   const FaultDomain::Scope scope(faults_);
   double largest = 0;
-  for (const auto& cell : cells_) {
-    const double error = cell->orthogonality_error();
+  for (const auto& layer : layers_) {
+    const std::optional<double> error = layer->orthogonality_error();
     // A NaN must not be lost in a maximum.
-    if (!(error <= largest)) largest = error;
+    if (error && !(*error <= largest)) largest = *error;
     if (std::isnan(largest)) break;
   }
   return largest;
@@ -366,9 +331,13 @@ template <class T>
 SequenceModel<T>::Generator::Generator(SequenceModel& model, Index batch)
     : model_(model), batch_(model.device()) {
   model_.prepare();
-  for (const auto& cell : model_.cells_) {
-    state_.emplace_back(Shape{batch, cell->options().hidden_size}, model.device());
-    cell->initial_state(state_.back());
+  for (const auto& layer : model_.layers_) {
+    std::vector<TensorView<T>> views;
+    for (Index i = 0; i < layer->state_count(); ++i) {
+      state_.emplace_back(layer->state_shape(i, batch), model.device());
+      views.push_back(state_.back());
+    }
+    layer->initial_state(views);
   }
 }
 

@@ -134,14 +134,14 @@ TEMPLATE_TEST_CASE("nor does one from symbols through a Stiefel matrix, nor one 
   allocations_of_a_step(r);
   CHECK(allocations_of_a_step(r) == 0);
   // Dense inputs gather nothing new but the product's blocks.
-  r.layer.forward(smaller.input(), smaller.h0, {});
-  copy<TestType>(smaller.dh, r.layer.d_outputs());
-  r.layer.backward(smaller.input(), smaller.dh_last, {}, smaller.dx);
+  r.forward(smaller.input(), smaller.h0);
+  copy<TestType>(smaller.dh, r.d_outputs());
+  r.backward(smaller.input(), smaller.dh_last, smaller.dx);
   const long before = allocations;
   r.layer.prepare();
-  r.layer.forward(smaller.input(), smaller.h0, {});
-  copy<TestType>(smaller.dh, r.layer.d_outputs());
-  r.layer.backward(smaller.input(), smaller.dh_last, {}, smaller.dx);
+  r.forward(smaller.input(), smaller.h0);
+  copy<TestType>(smaller.dh, r.d_outputs());
+  r.backward(smaller.input(), smaller.dh_last, smaller.dx);
   CHECK(allocations == before);
 }
 

@@ -71,7 +71,8 @@ TEST_CASE("a model's orthogonality error on a GPU is that of its precision", "[c
     SequenceModel<float> model(Execution(*device, precision, way), options, 3);
     AppliedMatrix<float> applied;
     const double found = model.orthogonality_error();
-    CHECK(found == orthogonality_error<float>(applied.of(model.cell(0).transition())));
+    const auto& cell = dynamic_cast<const OrthogonalLayer<float>&>(model.cell(0));
+    CHECK(found == orthogonality_error<float>(applied.of(cell.transition())));
     return found;
   };
   CHECK(error(Precision::fp32, RolloutWay::cluster) < 2e-6);

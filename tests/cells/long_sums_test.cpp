@@ -3,8 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "cells/input_product.hpp"
-#include "orthornn/nn/readout.hpp"
+#include "layers/affine_map.hpp"
 #include "orthornn/nn/sequence_model.hpp"
 #include "support/catch.hpp"
 
@@ -29,12 +28,13 @@ void check_sum(float found) { CHECK(std::abs(static_cast<double>(found) / expect
 }  // namespace
 
 TEST_CASE("bias, modrelu and symbol gradients of two million columns keep their digits", "[cells]") {
-  InputProduct<float> product(1, 1, Execution{});
+  Saved scratch(Device::cpu());
   const Tensor<std::int32_t> symbols(Shape{steps, batch});
   const Tensor<float> g = constant({steps, batch, 1}, one), weights = constant({1, 1}, 1);
   Tensor<float> d_weights(Shape{1, 1}), d_bias(Shape{1}), d_modrelu(Shape{1});
-  product.backward({{}, symbols}, weights, g, g,
-                   {.weights = d_weights, .bias = d_bias, .modrelu_bias = d_modrelu, .input = {}});
+  AffineMap<float>(1, 1, Execution{})
+      .backward({.symbols = symbols}, weights, g,
+                {.weights = d_weights, .bias = d_bias, .signed_bias = d_modrelu, .states = g}, scratch);
   check_sum(d_weights(0, 0));
   check_sum(d_bias(0));
   check_sum(d_modrelu(0));
@@ -60,15 +60,4 @@ TEST_CASE("the gradient of a token that comes two million times keeps its digits
   // The mean over all places of a gradient of 1.
   CHECK(std::abs(parameters.gradient(parameters.find("embedding/vectors"))(0, 0) - 1) < 1e-5);
   CHECK(parameters.gradient(parameters.find("embedding/vectors"))(1, 0) == 0);
-}
-
-TEST_CASE("the readout's bias gradient of two million columns keeps its digits", "[nn]") {
-  ParameterSet<float> parameters;
-  Readout<float> readout(parameters, "readout", 1, 1);
-  parameters.allocate(Device::cpu());
-  readout.prepare();
-  const Tensor<float> h(Shape{steps, batch, 1}), d_y = constant({steps, batch, 1}, one);
-  Tensor<float> d_h(h.shape());
-  readout.backward(h, d_y, d_h);
-  check_sum(parameters.gradient(parameters.find("readout/bias"))(0));
 }

@@ -13,7 +13,7 @@ namespace {
 
 double loss(Recurrence<double>& r) {
   r.forward();
-  return inner_product(r.dh, r.layer.outputs()) + inner_product(r.dh_last, r.layer.last_state());
+  return inner_product(r.dh, r.outputs()) + inner_product(r.dh_last, r.last_state());
 }
 
 template <class Found>
@@ -38,7 +38,7 @@ void check_all_gradients(Recurrence<double>& r) {
   }
   if (!r.x.empty()) check_gradient("the input", r.dx, r, r.x);
   // Copied, for a forward may not touch it but need not promise so.
-  const Tensor<double> d_h0 = cast<double>(r.layer.d_initial_state());
+  const Tensor<double> d_h0 = cast<double>(r.d_initial_state());
   check_gradient("h0", d_h0, r, r.h0);
 }
 
@@ -104,14 +104,15 @@ TEST_CASE("without a gradient of the last state, and without h0, the rest is as 
   r.forward();
   r.backward();
   const Tensor<double> gradients = r.parameters.gradients().copy(), dx = r.dx.copy();
-  r.layer.forward(r.input(), {}, {});
-  copy<double>(r.dh, r.layer.d_outputs());
-  r.layer.backward(r.input(), {}, {}, r.dx);
+  r.forward(r.input(), {});
+  copy<double>(r.dh, r.d_outputs());
+  r.backward(r.input(), {}, r.dx);
   CHECK(equal(r.parameters.gradients(), gradients));
   CHECK(equal(r.dx, dx));
   // And the input's gradient need not be asked for.
-  copy<double>(r.dh, r.layer.d_outputs());
-  r.layer.backward(r.input(), {}, {}, {});
+  r.forward(r.input(), {});
+  copy<double>(r.dh, r.d_outputs());
+  r.backward(r.input(), {}, {});
   CHECK(equal(r.parameters.gradients(), gradients));
 }
 
@@ -137,7 +138,7 @@ TEST_CASE("nothing beyond the length of a sequence has a gradient or makes one",
     CHECK(equal(r.parameters.gradients(), gradients));
     CHECK(equal(r.dx, dx));
     // h_last of a sequence without a step is h0.
-    CHECK(equal(r.layer.d_initial_state()[1], r.dh_last.view()[1]));
+    CHECK(equal(r.d_initial_state()[1], r.dh_last.view()[1]));
   }
 }
 

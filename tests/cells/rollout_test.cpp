@@ -67,8 +67,8 @@ TEMPLATE_TEST_CASE("a rollout is the recurrence of the formula", "[cells]", floa
       const Expected e = expected_rollout(r, activation);
       // A float argument near 0 may take modrelu's jump the other way; no seed here has one.
       const double bound = static_cast<double>(s.length) * tolerance::rounding<TestType>(s.n);
-      CHECK(relative_error(r.layer.outputs(), e.outputs) <= bound);
-      CHECK(relative_error(r.layer.last_state(), e.last) <= bound);
+      CHECK(relative_error(r.outputs(), e.outputs) <= bound);
+      CHECK(relative_error(r.last_state(), e.last) <= bound);
     }
   }
 }
@@ -82,19 +82,19 @@ TEMPLATE_TEST_CASE("sequences of several lengths", "[cells]", float, double) {
       r.set_lengths({6, 0, 1, 5, 3});
       // What an earlier, longer use left behind must not show.
       r.layer.prepare();
-      r.layer.forward(r.input(), r.h0, {});
+      r.forward(r.input(), r.h0);
       r.forward();
       const Expected e = expected_rollout(r, activation);
-      CHECK(relative_error(r.layer.outputs(), e.outputs) <= 6 * tolerance::rounding<TestType>(9));
-      CHECK(relative_error(r.layer.last_state(), e.last) <= 6 * tolerance::rounding<TestType>(9));
+      CHECK(relative_error(r.outputs(), e.outputs) <= 6 * tolerance::rounding<TestType>(9));
+      CHECK(relative_error(r.last_state(), e.last) <= 6 * tolerance::rounding<TestType>(9));
       for (Index j = 0; j < 5; ++j) {
         for (Index t = r.lengths(j); t < 6; ++t) {
-          for (const TestType value : r.layer.outputs()[t][j]) REQUIRE(value == 0);
+          for (const TestType value : r.outputs()[t][j]) REQUIRE(value == 0);
         }
         if (r.lengths(j) == 0) {
-          CHECK(equal(r.layer.last_state()[j], r.h0.view()[j]));
+          CHECK(equal(r.last_state()[j], r.h0.view()[j]));
         } else {
-          CHECK(equal(r.layer.last_state()[j], r.layer.outputs()[r.lengths(j) - 1][j]));
+          CHECK(equal(r.last_state()[j], r.outputs()[r.lengths(j) - 1][j]));
         }
       }
     }
@@ -104,11 +104,11 @@ TEMPLATE_TEST_CASE("sequences of several lengths", "[cells]", float, double) {
 TEST_CASE("without an initial state the rollout starts at zero", "[cells]") {
   Recurrence<float> r({.hidden_size = 7, .transition = Cwy{}, .activation = Activation::tanh}, 2, 3, 2);
   r.forward();  // leaves states that are not zero
-  r.layer.forward(r.input(), {}, {});
-  const Tensor<float> found = cast<float>(r.layer.outputs());
+  r.forward(r.input(), {});
+  const Tensor<float> found = cast<float>(r.outputs());
   r.h0.resize(r.h0.shape());
   r.forward();
-  CHECK(equal(r.layer.outputs(), found));
+  CHECK(equal(r.outputs(), found));
 }
 
 TEMPLATE_TEST_CASE("the linear cell without input keeps norms, and its backward runs it in reverse",
@@ -128,14 +128,14 @@ TEMPLATE_TEST_CASE("the linear cell without input keeps norms, and its backward 
     for (Index j = 0; j < s.batch; ++j) {
       const double norm = frobenius_norm(r.h0.view()[j]);
       for (Index t = 0; t < s.length; ++t) {
-        REQUIRE(std::abs(frobenius_norm(r.layer.outputs()[t][j]) / norm - 1) <= bound);
+        REQUIRE(std::abs(frobenius_norm(r.outputs()[t][j]) / norm - 1) <= bound);
       }
     }
     // A gradient equal to the last state comes back as the first: (Q^T)^T Q^T h0 = h0.
     r.dh.resize(r.dh.shape());
-    copy<TestType>(r.layer.last_state(), r.dh_last);
+    copy<TestType>(r.last_state(), r.dh_last);
     r.backward();
-    CHECK(relative_error(r.layer.d_initial_state(), r.h0) <= bound);
+    CHECK(relative_error(r.d_initial_state(), r.h0) <= bound);
   }
 }
 
@@ -145,12 +145,12 @@ struct Results {
   Tensor<T> outputs, last, gradients, dx, d_h0;
   explicit Results(Recurrence<T>& r) {
     r.forward();
-    outputs = cast<T>(r.layer.outputs());
-    last = cast<T>(r.layer.last_state());
+    outputs = cast<T>(r.outputs());
+    last = cast<T>(r.last_state());
     r.backward();
     gradients = r.parameters.gradients().copy();
     dx = r.dx.copy();
-    d_h0 = cast<T>(r.layer.d_initial_state());
+    d_h0 = cast<T>(r.d_initial_state());
   }
 };
 
@@ -187,12 +187,12 @@ TEMPLATE_TEST_CASE("one step at a time gives the same bits", "[cells]", float, d
         } else {
           input.vectors = std::as_const(whole.x).view().slice(t, 1);
         }
-        stepwise.layer.forward(input, state, {});
-        same = same && equal(stepwise.layer.outputs()[0], whole.layer.outputs()[t]);
-        copy<T>(stepwise.layer.last_state(), state);
+        stepwise.forward(input, state);
+        same = same && equal(stepwise.outputs()[0], whole.outputs()[t]);
+        copy<T>(stepwise.last_state(), state);
       }
       CHECK(same);
-      CHECK(equal(state, whole.layer.last_state()));
+      CHECK(equal(state, whole.last_state()));
     }
   }
 }
@@ -230,9 +230,9 @@ TEMPLATE_TEST_CASE("a layer that was used before, for more and for less, gives w
     for (const auto& [length, batch] : {std::pair<Index, Index>{9, 21}, std::pair<Index, Index>{1, 1}}) {
       Recurrence<T> other(cell, 3, length, batch, 30);
       used.layer.prepare();
-      used.layer.forward(other.input(), other.h0, {});
-      copy<T>(other.dh, used.layer.d_outputs());
-      used.layer.backward(other.input(), other.dh_last, {}, other.dx);
+      used.forward(other.input(), other.h0);
+      copy<T>(other.dh, used.d_outputs());
+      used.backward(other.input(), other.dh_last, other.dx);
     }
     check_equal(Results<T>(used), expected);
   }
@@ -270,8 +270,8 @@ TEST_CASE("modrelu of zero is zero, and a NaN stays one", "[cells]") {
     Recurrence<float> r({.hidden_size = 3, .transition = Cwy{}, .activation = activation}, 2, 2, 2);
     r.x(0, 1, 0) = NAN;
     r.forward();
-    for (const float h : r.layer.outputs()[1][0]) CHECK(std::isfinite(h));
-    for (const float h : r.layer.outputs()[1][1]) CHECK(std::isnan(h));
+    for (const float h : r.outputs()[1][0]) CHECK(std::isfinite(h));
+    for (const float h : r.outputs()[1][1]) CHECK(std::isnan(h));
   }
   Recurrence<double> r({.hidden_size = 3, .transition = Cwy{}, .activation = Activation::modrelu}, 2, 1, 1);
   for (double& value : r.parameters.value(r.parameters.find("cell/bias"))) value = 0;
@@ -279,14 +279,14 @@ TEST_CASE("modrelu of zero is zero, and a NaN stays one", "[cells]") {
   r.x.resize(r.x.shape());
   r.h0.resize(r.h0.shape());
   r.forward();
-  for (const double h : r.layer.outputs()) CHECK(h == 0);
+  for (const double h : r.outputs()) CHECK(h == 0);
 }
 
 TEST_CASE("a layer refuses what does not fit", "[cells][errors]") {
   const OrthogonalCell cell{.hidden_size = 5, .transition = Cwy{}, .activation = Activation::tanh};
   Recurrence<float> r(cell, 3, 4, 2);
   r.layer.prepare();
-  const auto forward = [&] { r.layer.forward(r.input(), r.h0, r.lengths); };
+  const auto forward = [&] { r.forward(r.input(), r.h0); };
   r.h0.resize({2, 4});
   check_says<ShapeError>(forward, {"initial state", "[2, 4]", "[2, 5]"});
   r.h0.resize({2, 5});
@@ -306,10 +306,10 @@ TEST_CASE("a layer refuses what does not fit", "[cells][errors]") {
   check_says<ValueError>(forward, {"symbol -1"});
 
   ParameterSet<float> parameters;
-  CHECK_THROWS_AS(RecurrentLayer<float>(parameters, "a", cell, 0), ValueError);
+  CHECK_THROWS_AS(OrthogonalLayer<float>(parameters, "a", cell, 0), ValueError);
   OrthogonalCell stiefel = cell;
   stiefel.input_matrix = InputMatrix::stiefel;
-  CHECK_THROWS_AS(RecurrentLayer<float>(parameters, "b", stiefel, 6), ValueError);
+  CHECK_THROWS_AS(OrthogonalLayer<float>(parameters, "b", stiefel, 6), ValueError);
   CHECK_THAT(error_message<ValueError>([] { parse_activation("gelu"); }), contains("gelu"));
   CHECK_THAT(error_message<ValueError>([] { parse_input_matrix("round"); }), contains("round"));
 }

@@ -169,15 +169,17 @@ TEST_CASE("a learned initial state starts every sequence, and has a gradient onl
 
   // A state of the caller's own leaves the parameter out.
   ParameterSet<double> own;
-  RecurrentLayer<double> layer(own, "cell", cell, 3);
+  OrthogonalLayer<double> layer(own, "cell", cell, 3);
   own.allocate(Device::cpu());
   layer.initialize(1);
   layer.prepare();
   const Tensor<double> x = normal_tensor<double>({4, 3, 3}, 1), d_last = normal_tensor<double>({3, 6}, 2);
   for (const bool from_own : {true, false}) {
-    layer.forward({x, {}}, from_own ? TensorView<const double>() : same[0].view(), {});
-    std::fill(layer.d_outputs().begin(), layer.d_outputs().end(), 0.0);
-    layer.backward({x, {}}, d_last, {}, {});
+    const TensorView<const double> start = same[0], d_end = d_last;
+    Saved saved(Device::cpu()), scratch(Device::cpu());
+    Tensor<double> d_output(Shape{4, 3, 6});
+    layer.forward({.vectors = x}, {&start, from_own ? 0U : 1U}, {}, saved);
+    layer.backward({.vectors = x}, {.d_output = d_output, .d_last = {&d_end, 1}}, saved, scratch);
     double largest = 0;
     for (const double d : own.gradient(own.find("cell/initial_state")))
       largest = std::max(largest, std::abs(d));

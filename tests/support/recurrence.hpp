@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "orthornn/cells/orthogonal_cell.hpp"
+#include "orthornn/layers/orthogonal_layer.hpp"
 #include "support/random_tensor.hpp"
 
 namespace orthornn::testing {
@@ -13,7 +13,7 @@ namespace orthornn::testing {
 template <class T>
 struct Recurrence {
   ParameterSet<T> parameters;
-  RecurrentLayer<T> layer;
+  OrthogonalLayer<T> layer;
   Index length, batch;
   Tensor<T> x;                   // [T, B, K]
   Tensor<std::int32_t> symbols;  // [T, B], read where x is empty
@@ -62,16 +62,48 @@ struct Recurrence {
 
   SequenceInput<T> input() const {
     return {.vectors = x.empty() ? TensorView<const T>() : x.view(),
-            .symbols = symbols.empty() ? TensorView<const std::int32_t>() : symbols.view()};
+            .symbols = symbols.empty() ? TensorView<const std::int32_t>() : symbols.view(),
+            .lengths = lengths};
   }
   void forward() {
     layer.prepare();
-    layer.forward(input(), h0, lengths);
+    forward(input(), h0);
   }
   void backward() {
-    copy<T>(dh, layer.d_outputs());
-    layer.backward(input(), dh_last, lengths, dx);
+    copy<T>(dh, d_outputs());
+    backward(input(), dh_last, dx);
   }
+
+  /// Of the layer as it is prepared, from the caller's input.
+  void forward(const SequenceInput<T>& x_or_symbols, ConstTensorView<T> initial) {
+    saved_.clear();
+    last_state_.reserve({x_or_symbols.batch(), layer.output_size()});
+    const TensorView<T> last = last_state_;
+    outputs_ = layer.forward(x_or_symbols, {&initial, initial.empty() ? 0U : 1U}, {&last, 1}, saved_);
+  }
+  void backward(const SequenceInput<T>& x_or_symbols, ConstTensorView<T> d_last, TensorView<T> d_x) {
+    d_initial_state_.reserve(last_state_.shape());
+    const TensorView<T> d_start = d_initial_state_;
+    layer.backward(x_or_symbols,
+                   {.d_output = d_outputs_,
+                    .d_last = {&d_last, d_last.empty() ? 0U : 1U},
+                    .d_input = d_x,
+                    .d_start = {&d_start, 1}},
+                   saved_, scratch_);
+  }
+  TensorView<const T> outputs() const { return outputs_; }
+  TensorView<const T> last_state() const { return last_state_; }
+  TensorView<const T> d_initial_state() const { return d_initial_state_; }
+  /// Where the gradient of the outputs is to be put before `backward`.
+  TensorView<T> d_outputs() {
+    d_outputs_.reserve(outputs_.shape());
+    return d_outputs_;
+  }
+
+ private:
+  Saved saved_{Device::cpu()}, scratch_{Device::cpu()};
+  TensorView<const T> outputs_;
+  Tensor<T> last_state_, d_outputs_, d_initial_state_;
 };
 
 inline constexpr Activation all_activations[] = {Activation::tanh, Activation::relu, Activation::abs,

@@ -142,5 +142,5 @@ TEST_CASE("An adding task comes back from its config", "[adding]") {
 
 TEST_CASE("Longer adding sequences are trained on for longer", "[adding]") {
   CHECK(AddingTask({.length = 2}).defaults().steps == 3008);
-  CHECK(AddingTask({.length = 750}).defaults().steps == 6000);
+  CHECK(AddingTask({.length = 750}).defaults().steps == 12000);
 }

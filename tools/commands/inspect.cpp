@@ -24,7 +24,7 @@ constexpr double largest_work = 2048.0 * 2048 * 2048;
 std::optional<double> orthogonality_error(SequenceModel<float>& model) {
   double work = 0;
   for (Index i = 0; i < model.cell_count(); ++i) {
-    work += std::pow(static_cast<double>(model.cell(i).options().hidden_size), 3);
+    work += std::pow(static_cast<double>(model.cell(i).output_size()), 3);
   }
   return work <= largest_work ? std::optional(model.orthogonality_error()) : std::nullopt;
 }
@@ -67,10 +67,10 @@ int inspect(const InspectSettings& settings) {
              info.format_version, info.library_version);
   fmt::print("task      {}\n", info.task_name.empty() ? "none" : info.task_config);
   for (Index i = 0; i < model->cell_count(); ++i) {
-    const auto& cell = model->cell(i);
-    fmt::print("cell {}    {}, {} form; hidden size {}, input size {}, activation {}\n", i,
-               name_of(cell.options().transition), cell.transition().form(), cell.options().hidden_size,
-               cell.input_size(), name_of(cell.options().activation));
+    const LayerDescription cell = model->cell(i).describe(1, 1);
+    fmt::print("cell {}    {}, {} form; hidden size {}, input size {}, activation {}\n", i, cell.kind,
+               cell.form, cell.output_size, cell.input_size,
+               name_of(info.model.cells[static_cast<std::size_t>(i)].activation));
   }
   for (const Parameter& parameter : parameters.list()) {
     fmt::print("  {:32} {}{}\n", parameter.name, to_string(parameter.shape),

@@ -32,22 +32,31 @@ std::string machine_text(const Execution& execution) {
                      name_of(execution.precision));
 }
 
-RolloutWay chosen_way(const Transition<float>& transition, Index length, Index batch) {
+namespace {
+
+/// What `describe()` returns, but a way that does not take the sizes is wrong use.
+template <class Describe>
+auto unless_refused(const Execution& execution, const Describe& describe) {
   try {
-    return rollout_way(transition, length, batch);
+    return describe();
   } catch (const ValueError& error) {
-    throw UsageError(fmt::format("--rollout {}: {}", name_of(transition.execution().rollout), error.what()));
+    throw UsageError(fmt::format("--rollout {}: {}", name_of(execution.rollout), error.what()));
   }
+}
+
+}  // namespace
+
+RolloutWay chosen_way(const Transition<float>& transition, Index length, Index batch) {
+  return unless_refused(transition.execution(), [&] { return rollout_way(transition, length, batch); });
 }
 
 Json recurrences(const SequenceModel<float>& model, Index length, Index batch) {
   Json cells = Json::array();
   for (Index i = 0; i < model.cell_count(); ++i) {
-    const Transition<float>& transition = model.cell(i).transition();
-    cells.push_back({{"cell", name_of(model.cell(i).options().transition)},
-                     {"form", transition.form()},
-                     {"hidden", transition.hidden_size()},
-                     {"rollout", name_of(chosen_way(transition, length, batch))}});
+    const LayerDescription cell =
+        unless_refused(model.execution(), [&] { return model.cell(i).describe(length, batch); });
+    cells.push_back(
+        {{"cell", cell.kind}, {"form", cell.form}, {"hidden", cell.output_size}, {"rollout", cell.rollout}});
   }
   return cells;
 }

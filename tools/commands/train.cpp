@@ -196,10 +196,10 @@ int train(CLI::App& command, TrainSettings& settings) {
   if (!nothing_left) write_file_atomically(folder / "config.toml", settings.to_toml(command));
   MetricsFile metrics(folder / "metrics.csv", trainer.steps());
 
-  const auto& cell = model.cell(0);
   fmt::print("{} with {}: {} parameters, hidden size {}, {} form, batch {}, {} steps, on {}\n", task->name(),
-             settings.cell, model.parameters().count(), settings.hidden, cell.transition().form(),
-             settings.batch, settings.steps, machine_text(execution));
+             settings.cell, model.parameters().count(), settings.hidden,
+             model.cell(0).describe(task->length(), settings.batch).form, settings.batch, settings.steps,
+             machine_text(execution));
   if (settings.verbose) print_recurrences(cells, execution, task->length(), settings.batch);
   if (trainer.steps() > 0) fmt::print("going on after step {}\n", trainer.steps());
   if (nothing_left)

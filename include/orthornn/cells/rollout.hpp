@@ -8,22 +8,34 @@
 
 namespace orthornn {
 
-struct RecordedRollout;
+struct RecordedLoops;
 
-/// What a rollout forward leaves for the rollout backward, besides the states. Sized before the loop; memory
-/// stays.
+/// Memory of a rollout besides the states.
+template <class T>
+struct RolloutMemory {
+  /// z of math.md section 1, [T, B, L], empty for dense transitions: forward writes it for backward.
+  TensorView<T> z;
+  /// sign(a_t) [T, B, N] for abs alone, as every other derivative follows from h_t: likewise.
+  TensorView<std::int8_t> signs;
+  /// y of math.md section 1, [T, B, L]: backward writes it for the gradient of the parameters. The forward
+  /// does not read it.
+  TensorView<T> y;
+};
+
+/// On a GPU, the stepwise loops of one transition as they were recorded last.
+struct RolloutRecords {
+  std::shared_ptr<RecordedLoops> loops;
+};
+
+/// Both, for a caller that has nowhere else to keep them. Memory stays.
 template <class T>
 struct RolloutCache {
-  /// z and y of math.md section 1, [T, B, L]; empty for dense transitions.
-  Tensor<T> z;
-  Tensor<T> y;
-  /// sign(a_t) [T, B, N], for abs alone: every other derivative follows from h_t.
+  Tensor<T> z, y;
   Tensor<std::int8_t> signs;
-  /// On a GPU, the stepwise loops as they were recorded last.
-  std::shared_ptr<RecordedRollout> recorded;
+  RolloutRecords records;
 
-  /// Also takes the device of the transition.
-  void reserve(Index length, Index batch, const Transition<T>& transition, Activation activation);
+  /// Memory for so many sequences of T steps, on the device of the transition.
+  RolloutMemory<T> reserve(Index length, Index batch, const Transition<T>& transition, Activation activation);
 };
 
 /// The way in which a GPU carries so many sequences of T steps: the one that the transition's execution
@@ -48,13 +60,24 @@ bool recordable_rollout(const Transition<T>& transition, Index length, Index bat
 template <class T>
 void rollout_forward(const Transition<T>& transition, Activation activation, ConstTensorView<T> modrelu_bias,
                      TensorView<const std::int32_t> lengths, TensorView<T> states, TensorView<T> h_last,
-                     RolloutCache<T>& cache);
+                     const RolloutMemory<T>& memory, RolloutRecords& records);
 
-/// Back through time from the same states and cache.
+/// Back through time from the same states and memory.
 ///
 /// d_states [T, B, N]; gradients that arrive at h_t on entry, g_t (at the argument of sigma) on return
 /// d_h_last [B, N] or empty
 /// d_h0     [B, N], overwritten
+template <class T>
+void rollout_backward(const Transition<T>& transition, Activation activation,
+                      TensorView<const std::int32_t> lengths, ConstTensorView<T> states,
+                      ConstTensorView<T> d_h_last, TensorView<T> d_states, TensorView<T> d_h0,
+                      const RolloutMemory<T>& memory, RolloutRecords& records);
+
+/// The same with the memory of a cache.
+template <class T>
+void rollout_forward(const Transition<T>& transition, Activation activation, ConstTensorView<T> modrelu_bias,
+                     TensorView<const std::int32_t> lengths, TensorView<T> states, TensorView<T> h_last,
+                     RolloutCache<T>& cache);
 template <class T>
 void rollout_backward(const Transition<T>& transition, Activation activation,
                       TensorView<const std::int32_t> lengths, ConstTensorView<T> states,

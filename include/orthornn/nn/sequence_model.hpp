@@ -4,11 +4,10 @@
 #include <optional>
 #include <vector>
 
-#include "orthornn/cells/orthogonal_cell.hpp"
 #include "orthornn/core/fault_domain.hpp"
+#include "orthornn/layers/orthogonal_layer.hpp"
 #include "orthornn/nn/batch.hpp"
 #include "orthornn/nn/loss.hpp"
-#include "orthornn/nn/readout.hpp"
 
 namespace orthornn {
 
@@ -28,7 +27,7 @@ ParameterSet<T> parameter_layout(const ModelOptions& options);
 /// Chooses the constructor that draws nothing.
 struct Undrawn {};
 
-/// States of all cells between two calls, [B, N] each: what `forward` and `Generator` carry on.
+/// States of all layers between two calls, in their order: what `forward` and `Generator` carry on.
 template <class T>
 using ModelState = std::vector<Tensor<T>>;
 
@@ -56,18 +55,21 @@ class SequenceModel {
   Device device() const { return execution_.device; }
   ParameterSet<T>& parameters() { return parameters_; }
   const ParameterSet<T>& parameters() const { return parameters_; }
-  const RecurrentLayer<T>& cell(Index i) const { return *cells_[static_cast<std::size_t>(i)]; }
-  Index cell_count() const { return static_cast<Index>(cells_.size()); }
+  /// Cell i of the options.
+  const Layer<T>& cell(Index i) const { return *layers_[first_cell() + static_cast<std::size_t>(i)]; }
+  Index cell_count() const { return static_cast<Index>(options_.cells.size()); }
 
   /// Forms Q and packs all matrices from the parameters as they are now. `forward`, `loss` and
   /// `loss_and_gradient` do so themselves; alone it is the check that the parameters are a model. Throws
   /// ValueError for parameters that are no transition (a zero reflection vector).
   void prepare();
   /// Outputs [T, B, C] or [B, C], valid until the next call. The parameters are read anew at each call.
-  /// `initial` holds one state a cell; without it cells start as `RecurrentLayer::initial_state` says. Throws
+  /// `initial` holds all states; without it cells start as `Layer::initial_state` says. Throws
   /// ShapeError or ValueError for a batch that does not fit.
   TensorView<const T> forward(const Batch& batch, const ModelState<T>* initial = nullptr);
-  /// States of all cells after the last live step of each sequence, copied into `state`.
+  /// The outputs of the last call; where it made gradients, theirs took their place.
+  TensorView<const T> outputs() const { return outputs_; }
+  /// States of all layers after the last live step of each sequence, copied into `state`.
   void final_state(ModelState<T>& state) const;
   /// Mean loss of a batch. With EveryStep, targets beyond a sequence's length do not count.
   double loss(const Batch& batch);
@@ -119,29 +121,34 @@ class SequenceModel {
 
  private:
   bool every_step() const { return std::holds_alternative<EveryStep>(options_.readout); }
+  /// Where the cells begin among the layers.
+  std::size_t first_cell() const { return std::holds_alternative<TokenEmbedding>(options_.input) ? 1 : 0; }
   TensorView<const T> run(const Batch& batch, const ModelState<T>* initial);
   SequenceInput<T> first_input(const Batch& batch);
-  SequenceInput<T> input_of(std::size_t cell, const Batch& batch);
+  SequenceInput<T> readout_input(TensorView<const T> outputs, const Batch& batch) const;
   const Shape& input_shape(const Batch& batch) const;
-  TensorView<const T> read_states() const;
+  void check_initial(const ModelState<T>* initial) const;
   void check_device(const Batch& batch) const;
   void compute_loss(const Batch& batch, bool gradient);
   BatchLoss read_loss() const;
-  void backward(const Batch& batch);
+  void backward();
 
   Execution execution_;
   FaultDomain faults_;
   ModelOptions options_;
   ParameterSet<T> parameters_;
-  Index embedding_index_;
-  std::vector<std::unique_ptr<RecurrentLayer<T>>> cells_;
-  std::unique_ptr<Readout<T>> readout_;
-  Tensor<T> features_;
-  Tensor<T> d_features_;
-  /// On the CPU, [tokens, E].
-  Tensor<double> embedding_sums_;
-  Tensor<T> outputs_;
-  Tensor<T> d_last_state_;
+  /// The embedding, where there is one, the cells, and the readout.
+  std::vector<std::unique_ptr<Layer<T>>> layers_;
+  /// What each layer read in the last forward.
+  std::vector<SequenceInput<T>> inputs_;
+  /// For each layer the first of its states among those of all, and at the end their number.
+  std::vector<std::size_t> first_state_;
+  ModelState<T> last_states_;
+  std::vector<TensorView<T>> last_views_;
+  std::vector<TensorView<const T>> start_views_, d_last_views_;
+  Saved saved_;
+  Saved scratch_;
+  TensorView<T> outputs_;
   Tensor<double> loss_;
   /// Of the last batch; none where a call failed on the way.
   std::optional<Batch::Shapes> shapes_;

@@ -1,4 +1,4 @@
-#include "orthornn/nn/readout.hpp"
+#include "orthornn/layers/linear_layer.hpp"
 #include "support/catch.hpp"
 #include "support/errors.hpp"
 #include "support/gpu.hpp"
@@ -13,25 +13,26 @@ namespace {
 template <class T>
 struct Case {
   ParameterSet<T> parameters;
-  Tensor<T> y, d_h;
+  Tensor<T> y, d_x;
 
   Case(Index n, Index c, Index b, Index t, Device device)
-      : y(Shape{t, b, c}, device), d_h(Shape{t, b, n}, device) {
-    Readout<T> readout(parameters, "readout", n, c, device);
+      : y(Shape{t, b, c}, device), d_x(Shape{t, b, n}, device) {
+    LinearLayer<T> layer(parameters, "readout", n, c, device);
     parameters.allocate(device);
-    readout.initialize(3);
+    layer.initialize(3);
     copy<T>(normal_tensor<T>({c}, 1), parameters.value(parameters.find("readout/bias")));
-    const Tensor<T> h = normal_tensor<T>({t, b, n}, 2).copy(device);
-    const Tensor<T> d_y = normal_tensor<T>({t, b, c}, 3).copy(device);
-    readout.prepare();
-    readout.forward(h, y);
-    readout.backward(h, d_y, d_h);
+    const Tensor<T> x = normal_tensor<T>({t, b, n}, 2).copy(device);
+    Tensor<T> d_y = normal_tensor<T>({t, b, c}, 3).copy(device);
+    Saved saved(device), scratch(device);
+    layer.prepare();
+    copy<T>(layer.forward({.vectors = x}, {}, {}, saved), y);
+    layer.backward({.vectors = x}, {.d_output = d_y, .d_input = d_x}, saved, scratch);
   }
 };
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("a readout on a GPU is that of the CPU", "[cuda]", float, double) {
+TEMPLATE_TEST_CASE("a linear layer on a GPU is that of the CPU", "[cuda]", float, double) {
   const auto device = gpu();
   if (!device) return;
   using T = TestType;
@@ -42,7 +43,7 @@ TEMPLATE_TEST_CASE("a readout on a GPU is that of the CPU", "[cuda]", float, dou
     const Case<T> found(n, c, b, t, *device);
     const double bound = tolerance::rounding<T>(n);
     CHECK(relative_error(found.y.copy(Device::cpu()), expected.y) <= bound);
-    CHECK(relative_error(found.d_h.copy(Device::cpu()), expected.d_h) <= tolerance::rounding<T>(c));
+    CHECK(relative_error(found.d_x.copy(Device::cpu()), expected.d_x) <= tolerance::rounding<T>(c));
     CHECK(relative_error(found.parameters.gradients().copy(Device::cpu()), expected.parameters.gradients()) <=
           tolerance::rounding<T>(t * b));
   }

@@ -1,4 +1,4 @@
-#include "cells/input_product.hpp"
+#include "layers/affine_map.hpp"
 #include "orthornn/core/error.hpp"
 #include "support/catch.hpp"
 #include "support/errors.hpp"
@@ -28,7 +28,7 @@ Tensor<std::int32_t> random_symbols(const Shape& shape, Index count) {
   return symbols;
 }
 
-/// Everything that goes into an input product and comes out, on one device.
+/// Everything that goes into an affine map and comes out, on one device.
 template <class T>
 struct Case {
   Tensor<T> weights, bias, x, g, h;
@@ -50,22 +50,24 @@ struct Case {
       x = normal_tensor<T>({s.t, s.b, s.k}, 3).copy(device);
       d_x = Tensor<T>(Shape{s.t, s.b, s.k}, device);
     }
-    InputProduct<T> product(s.n, s.k, device);
+    const AffineMap<T> map(s.k, s.n, device);
+    Saved scratch(device);
     SequenceInput<T> input;
     if (use_symbols) {
       input.symbols = symbols;
     } else {
       input.vectors = x;
     }
-    product.forward(input, weights, bias, a);
-    product.backward(input, weights, g, h,
-                     {.weights = d_weights, .bias = d_bias, .modrelu_bias = d_modrelu, .input = d_x});
+    map.forward(input, weights, bias, a, scratch);
+    map.backward(input, weights, g,
+                 {.weights = d_weights, .bias = d_bias, .signed_bias = d_modrelu, .states = h, .input = d_x},
+                 scratch);
   }
 };
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("an input product on a GPU is that of the CPU", "[cuda]", float, double) {
+TEMPLATE_TEST_CASE("an affine map on a GPU is that of the CPU", "[cuda]", float, double) {
   const auto device = gpu();
   if (!device) return;
   using T = TestType;
@@ -101,8 +103,8 @@ TEST_CASE("a symbol that is none is a fault, named by its place", "[cuda]") {
     const Tensor<float> weights = normal_tensor<float>({4, 9}, 1).copy(*device);
     const Tensor<float> bias = normal_tensor<float>({4}, 2).copy(*device);
     Tensor<float> a(Shape{2, 3, 4}, *device);
-    InputProduct<float> product(4, 9, *device);
-    product.forward({{}, on_gpu}, weights, bias, a);
+    Saved scratch(*device);
+    AffineMap<float>(9, 4, *device).forward({.symbols = on_gpu}, weights, bias, a, scratch);
     CHECK_THROWS_WITH(synchronize(*device), contains("symbol at position 4"));
   }
 }

@@ -1,8 +1,8 @@
 #include <limits>
 
 #include "cuda/cells/for_each_entry.cuh"
-#include "cuda/cells/input_product.hpp"
 #include "cuda/core/for_each.cuh"
+#include "cuda/layers/affine_map.hpp"
 #include "cuda/linalg/gemm.hpp"
 
 namespace orthornn::cuda {

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <string>
+
+#include "orthornn/core/execution.hpp"
+#include "orthornn/layers/layer.hpp"
+
+namespace orthornn {
+
+/// y = E[s] for symbols s: PREFIX/vectors [K, N], one learned vector for each symbol.
+template <class T>
+class EmbeddingLayer final : public Layer<T> {
+ public:
+  /// Adds the parameters of such a layer and returns their place. Throws ValueError for sizes below 1.
+  static Index add_parameters(ParameterSet<T>& parameters, const std::string& prefix, Index symbols,
+                              Index size);
+
+  EmbeddingLayer(ParameterSet<T>& parameters, const std::string& prefix, Index symbols, Index size);
+
+  /// From N(0, 1).
+  void initialize(std::uint64_t seed) override;
+  void prepare() override {}
+  LayerDescription describe(Index length, Index batch) const override;
+
+ private:
+  TensorView<const T> run_forward(const SequenceInput<T>& input, States<const T> start, States<T> last,
+                                  Saved& saved) const override;
+  void run_backward(const SequenceInput<T>& input, const BackwardArguments<T>& arguments, Saved& saved,
+                    Saved& scratch) const override;
+
+  Index vectors_;
+};
+
+extern template class EmbeddingLayer<float>;
+extern template class EmbeddingLayer<double>;
+
+}  // namespace orthornn

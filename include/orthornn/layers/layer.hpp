@@ -1,0 +1,145 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "orthornn/core/parameters.hpp"
+#include "orthornn/core/saved.hpp"
+
+namespace orthornn {
+
+/// What a layer reads: real vectors [T, B, K], or symbols [T, B] that stand for unit vectors of K entries.
+template <class T>
+struct SequenceInput {
+  TensorView<const T> vectors = {};
+  TensorView<const std::int32_t> symbols = {};
+  /// Live steps of each sequence, [B], 0 .. T; empty when all are T. What lies beyond must be finite.
+  TensorView<const std::int32_t> lengths = {};
+
+  Index length() const { return (vectors.empty() ? symbols.shape() : vectors.shape())[0]; }
+  Index batch() const { return (vectors.empty() ? symbols.shape() : vectors.shape())[1]; }
+};
+
+/// One tensor for each of a layer's states, or none.
+template <class T>
+using States = std::span<const TensorView<T>>;
+
+/// What a backward does with numbers that are there already.
+enum class Gradients { overwrite, add };
+
+/// What a layer's backward reads and writes.
+template <class T>
+struct BackwardArguments {
+  /// Gradient with respect to the output, [T, B, N]; used as scratch memory.
+  TensorView<T> d_output;
+  /// Gradients with respect to the last states. None, or an empty one, stands for 0.
+  States<const T> d_last = {};
+  /// Gradient with respect to the vectors of the input, [T, B, K]; empty where it is not wanted.
+  TensorView<T> d_input = {};
+  /// Gradients with respect to the first states, overwritten; none where they are not wanted.
+  States<T> d_start = {};
+  /// How d_input is written.
+  Gradients input = Gradients::overwrite;
+  /// How the gradients of the parameters are written.
+  Gradients parameters = Gradients::overwrite;
+};
+
+/// What is worth knowing of a layer.
+struct LayerDescription {
+  /// As `--cell` names it: "cwy", "lstm".
+  std::string kind;
+  Index input_size = 0;
+  Index output_size = 0;
+  /// How an orthogonal transition is applied: "dense", "factored", "sequential" or "rank-one"; else empty.
+  std::string form = {};
+  /// How a recurrence is carried through time, as RolloutWay names it; else empty.
+  std::string rollout = {};
+};
+
+/// A map from sequences to sequences: y [T, B, N] from x [T, B, K], with parameters in a ParameterSet.
+///
+/// `prepare` once after each change of the parameters, then any number of forwards. A forward leaves on
+/// `saved` what its backward reads. Backwards come in the reverse order of their forwards, each with the
+/// input of its forward, and pop it. So a layer may run twice before its first backward, with
+/// `Gradients::add` for the second. `forward` and `backward` change nothing of a layer but its caches; one
+/// thread at a time.
+///
+/// Everything lies on the execution's device, parameters and arguments included. Once sized, no call
+/// allocates. On a GPU no call waits, and what a kernel finds wrong with symbols, lengths or parameters is
+/// thrown by the next call that does (`synchronize`).
+template <class T>
+class Layer {
+ public:
+  virtual ~Layer() = default;
+  Layer(const Layer&) = delete;
+  Layer& operator=(const Layer&) = delete;
+
+  /// K and N.
+  Index input_size() const { return input_size_; }
+  Index output_size() const { return output_size_; }
+
+  /// How many tensors are carried from step to step: 0, 1 (h), 2 (h and c). The first is the last output.
+  virtual Index state_count() const { return 0; }
+  /// Shape of state i of B sequences.
+  virtual Shape state_shape(Index /*i*/, Index /*batch*/) const { return {}; }
+  /// Writes the states in which every sequence starts by itself.
+  virtual void initial_state(States<T> /*states*/) const {}
+
+  /// Draws the parameters, the same on every device.
+  virtual void initialize(std::uint64_t seed) = 0;
+  /// Arranges the parameters as they are now. Throws ValueError for parameters that cannot be (a zero
+  /// reflection vector).
+  virtual void prepare() = 0;
+
+  /// Returns y [T, B, N], which is on `saved`: zeros beyond a sequence's length for recurrences. `start` has
+  /// the first states, or none for `initial_state`; `last`, unless it is empty, gets the states after the
+  /// last live step of each sequence. Throws ShapeError, and ValueError for a symbol outside 0 .. K - 1, a
+  /// length outside 0 .. T, or when `prepare` has not been called.
+  TensorView<const T> forward(const SequenceInput<T>& input, States<const T> start, States<T> last,
+                              Saved& saved) const;
+  /// Pops what `forward` left. `scratch` is as it was when this returns. Throws ShapeError.
+  void backward(const SequenceInput<T>& input, const BackwardArguments<T>& arguments, Saved& saved,
+                Saved& scratch) const;
+
+  /// Whether a CUDA graph can and should hold `prepare`, `forward` and `backward` of such sequences.
+  virtual bool recordable(Index /*length*/, Index /*batch*/) const { return true; }
+  /// For so many sequences of T steps. Throws as `rollout_way`.
+  virtual LayerDescription describe(Index length, Index batch) const = 0;
+  /// max |I - A^T A| of the matrix A by which a step of an orthogonal recurrence multiplies its state
+  /// (AppliedMatrix), of the parameters as they were prepared last; none for other layers. Waits for a GPU;
+  /// allocates nothing there after the first call.
+  virtual std::optional<double> orthogonality_error() { return std::nullopt; }
+
+ protected:
+  /// The layer's own parameters are those that are added from here on until `parameters_added`.
+  Layer(ParameterSet<T>& parameters, Index input_size, Index output_size);
+  void parameters_added();
+
+  /// Input and states have the right shapes.
+  virtual TensorView<const T> run_forward(const SequenceInput<T>& input, States<const T> start,
+                                          States<T> last, Saved& saved) const = 0;
+  /// Overwrites the gradients of the parameters.
+  virtual void run_backward(const SequenceInput<T>& input, const BackwardArguments<T>& arguments,
+                            Saved& saved, Saved& scratch) const = 0;
+
+  TensorView<const T> value(Index place) const { return std::as_const(parameters_).value(place); }
+  TensorView<T> gradient(Index place) const { return parameters_.gradient(place); }
+
+  ParameterSet<T>& parameters_;
+
+ private:
+  void check_input(const SequenceInput<T>& input) const;
+
+  Index input_size_;
+  Index output_size_;
+  /// Where the layer's own parameters begin in the flat buffers, and how many numbers they are.
+  Index first_parameter_;
+  Index parameter_count_ = 0;
+};
+
+extern template class Layer<float>;
+extern template class Layer<double>;
+
+}  // namespace orthornn

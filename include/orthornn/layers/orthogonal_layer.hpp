@@ -1,0 +1,94 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "orthornn/cells/applied_matrix.hpp"
+#include "orthornn/core/execution.hpp"
+#include "orthornn/layers/layer.hpp"
+#include "orthornn/orthogonal/truncated_cwy.hpp"
+
+namespace orthornn {
+
+/// How the input matrix W [N, K] is parametrised: any matrix, or one with orthonormal columns (T-CWY, K <=
+/// N).
+enum class InputMatrix { free, stiefel };
+
+std::string name_of(InputMatrix matrix);
+/// Throws ValueError naming the known ones.
+InputMatrix parse_input_matrix(const std::string& name);
+
+/// A recurrent cell as plain values.
+struct OrthogonalCell {
+  Index hidden_size = 128;
+  TransitionOptions transition = Cwy{};
+  Activation activation = Activation::modrelu;
+  InputMatrix input_matrix = InputMatrix::free;
+  /// Whether h_0 is learned, one vector for all sequences; else it is 0.
+  bool learn_initial_state = false;
+};
+
+template <class T>
+class AffineMap;
+
+/// h_t = sigma(Q h_{t-1} + W x_t + b) over sequences:
+///
+/// PREFIX/reflection_vectors [L, N], skew_parameters [N, N] or matrix [N, N]: the transition's
+/// PREFIX/input_weights [N, K], or input_reflection_vectors [K, N] when W is Stiefel
+/// PREFIX/bias [N], and modrelu_bias [N] for modrelu
+/// PREFIX/initial_state [N] where h_0 is learned
+///
+/// Its state is h [B, N].
+template <class T>
+class OrthogonalLayer final : public Layer<T> {
+ public:
+  /// Where a layer's parameters are in the set; -1 for one that it does not have.
+  struct Places {
+    Index transition = -1, input = -1, bias = -1, modrelu_bias = -1, initial_state = -1;
+  };
+  /// Adds the parameters of such a layer to the set. Throws ValueError for sizes that do not fit.
+  static Places add_parameters(ParameterSet<T>& parameters, const std::string& prefix,
+                               const OrthogonalCell& options, Index input_size);
+
+  /// Adds its parameters to the set. Throws as `add_parameters`.
+  OrthogonalLayer(ParameterSet<T>& parameters, const std::string& prefix, const OrthogonalCell& options,
+                  Index input_size, const Execution& execution = {});
+  ~OrthogonalLayer() override;
+
+  Index state_count() const override { return 1; }
+  Shape state_shape(Index, Index batch) const override { return {batch, options_.hidden_size}; }
+  /// The learned h_0, or zeros.
+  void initial_state(States<T> states) const override;
+  /// Draws W from N(0, 2 / K) (He et al. 2015) or Haar, m from U(-0.01, 0.01) and the transition by its Init;
+  /// b and a learned h_0 are 0.
+  void initialize(std::uint64_t seed) override;
+  /// Forms Q (or its factors) and W.
+  void prepare() override;
+  bool recordable(Index length, Index batch) const override;
+  LayerDescription describe(Index length, Index batch) const override;
+  std::optional<double> orthogonality_error() override;
+
+  const OrthogonalCell& options() const { return options_; }
+  const Transition<T>& transition() const { return *transition_; }
+
+ private:
+  TensorView<const T> run_forward(const SequenceInput<T>& input, States<const T> start, States<T> last,
+                                  Saved& saved) const override;
+  void run_backward(const SequenceInput<T>& input, const BackwardArguments<T>& arguments, Saved& saved,
+                    Saved& scratch) const override;
+  TensorView<const T> input_weights() const;
+
+  OrthogonalCell options_;
+  Places places_;
+  std::unique_ptr<Transition<T>> transition_;
+  std::unique_ptr<TruncatedCwy<T>> stiefel_;
+  std::unique_ptr<AffineMap<T>> input_map_;
+  bool prepared_ = false;
+  mutable RolloutRecords records_;
+  AppliedMatrix<T> applied_;
+};
+
+extern template class OrthogonalLayer<float>;
+extern template class OrthogonalLayer<double>;
+
+}  // namespace orthornn

@@ -1,0 +1,105 @@
+#include "orthornn/layers/embedding_layer.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/back_end.hpp"
+#include "core/fill_on_host.hpp"
+#include "cuda/cells/column_sums.hpp"
+#include "cuda/layers/embedding.hpp"
+#include "orthornn/core/error.hpp"
+#include "orthornn/core/random.hpp"
+
+namespace orthornn {
+namespace {
+
+/// y [T, B, N] <- the vectors [K, N] of the symbols [T, B].
+template <class T>
+void embed(TensorView<const T> vectors, TensorView<const std::int32_t> symbols, TensorView<T> y) {
+  if constexpr (has_cuda_bodies) {
+    if (y.device().is_cuda()) return cuda::embed<T>(vectors, symbols, y);
+  }
+  T* feature = y.data();
+  for (const std::int32_t symbol : symbols) {
+    feature = std::copy_n(vectors[symbol].data(), vectors.shape()[1], feature);
+  }
+}
+
+/// d_vectors [K, N] <- for each the sum of what arrives at its places in d_y [T, B, N]. The CPU sums in
+/// double: a frequent symbol has so many terms that a float would lose them.
+template <class T>
+void embed_backward(TensorView<const T> d_y, TensorView<const std::int32_t> symbols, TensorView<T> d_vectors,
+                    Saved& scratch) {
+  if constexpr (has_cuda_bodies) {
+    if (d_y.device().is_cuda()) {
+      return cuda::sum_columns<T>(d_y, {.by_symbol = d_vectors.data(),
+                                        .symbol_count = d_vectors.shape()[0],
+                                        .symbol_stride = d_vectors.shape()[1],
+                                        .row_stride = 1,
+                                        .symbols = symbols});
+    }
+  }
+  const Saved::Scope scope(scratch);
+  const TensorView<double> sums = scratch.push<double>(d_vectors.shape());
+  std::fill(sums.begin(), sums.end(), 0.0);
+  const T* d_feature = d_y.data();
+  for (const std::int32_t symbol : symbols) {
+    for (double& sum : sums[symbol]) sum += static_cast<double>(*d_feature++);
+  }
+  std::transform(sums.begin(), sums.end(), d_vectors.begin(), [](double sum) { return static_cast<T>(sum); });
+}
+
+}  // namespace
+
+template <class T>
+Index EmbeddingLayer<T>::add_parameters(ParameterSet<T>& parameters, const std::string& prefix, Index symbols,
+                                        Index size) {
+  if (symbols < 1 || size < 1) {
+    throw ValueError(
+        fmt::format("an embedding of {} tokens of size {}; expected at least 1 of each", symbols, size));
+  }
+  return parameters.add(prefix + "/vectors", {symbols, size});
+}
+
+template <class T>
+EmbeddingLayer<T>::EmbeddingLayer(ParameterSet<T>& parameters, const std::string& prefix, Index symbols,
+                                  Index size)
+    : Layer<T>(parameters, symbols, size), vectors_(add_parameters(parameters, prefix, symbols, size)) {
+  this->parameters_added();
+}
+
+template <class T>
+void EmbeddingLayer<T>::initialize(std::uint64_t seed) {
+  fill_on_host(this->parameters_.value(vectors_), [&](TensorView<T> vectors) {
+    RandomStream random(seed, RandomPurpose::initialization, 4);
+    for (T& x : vectors) x = static_cast<T>(random.normal());
+  });
+}
+
+template <class T>
+LayerDescription EmbeddingLayer<T>::describe(Index, Index) const {
+  return {.kind = "embedding", .input_size = this->input_size(), .output_size = this->output_size()};
+}
+
+template <class T>
+TensorView<const T> EmbeddingLayer<T>::run_forward(const SequenceInput<T>& input, States<const T>, States<T>,
+                                                   Saved& saved) const {
+  if (input.symbols.empty()) throw ValueError("an embedding was given vectors; it reads symbols");
+  const TensorView<T> y = saved.push<T>({input.length(), input.batch(), this->output_size()});
+  embed<T>(this->value(vectors_), input.symbols, y);
+  return y;
+}
+
+template <class T>
+void EmbeddingLayer<T>::run_backward(const SequenceInput<T>& input, const BackwardArguments<T>& arguments,
+                                     Saved& saved, Saved& scratch) const {
+  if (!arguments.d_input.empty()) throw ValueError("symbols have no gradient; expected an empty d_input");
+  embed_backward<T>(arguments.d_output, input.symbols, this->gradient(vectors_), scratch);
+  saved.pop(1);
+}
+
+template class EmbeddingLayer<float>;
+template class EmbeddingLayer<double>;
+
+}  // namespace orthornn

@@ -1,0 +1,87 @@
+#include "orthornn/core/saved.hpp"
+
+#include <cstdint>
+#include <vector>
+
+#include "orthornn/core/error.hpp"
+#include "support/catch.hpp"
+#include "support/check_says.hpp"
+
+using namespace orthornn;
+using namespace orthornn::testing;
+
+TEST_CASE("what is saved is there until it is popped, the last first", "[core]") {
+  Saved saved(Device::cpu());
+  const TensorView<float> first = saved.push<float>({3, 2});
+  const TensorView<std::int8_t> second = saved.push<std::int8_t>({5});
+  std::fill(first.begin(), first.end(), 1.5F);
+  std::fill(second.begin(), second.end(), std::int8_t{7});
+  CHECK(saved.size() == 2);
+  CHECK(saved.top<std::int8_t>().shape() == Shape{5});
+  CHECK(saved.top<float>(1).data() == first.data());
+  for (const float x : saved.top<float>(1)) CHECK(x == 1.5F);
+  saved.pop(1);
+  CHECK(saved.top<float>().shape() == Shape{3, 2});
+  for (const float x : saved.top<float>()) CHECK(x == 1.5F);
+}
+
+TEST_CASE("saved tensors do not overlap, and are aligned", "[core]") {
+  Saved saved(Device::cpu());
+  std::vector<TensorView<std::uint8_t>> views;
+  // Sizes that fill, overfill and skip blocks.
+  for (const Index size : {1, 300, 100000, 5, 70000, 0, 200000, 64})
+    views.push_back(saved.push<std::uint8_t>({size}));
+  for (std::size_t i = 0; i < views.size(); ++i)
+    std::fill(views[i].begin(), views[i].end(), static_cast<std::uint8_t>(i + 1));
+  for (std::size_t i = 0; i < views.size(); ++i) {
+    CHECK(reinterpret_cast<std::uintptr_t>(views[i].data()) % 64 == 0);
+    for (const std::uint8_t x : views[i]) REQUIRE(x == i + 1);
+  }
+}
+
+TEST_CASE("the same pushes get the same addresses and no new memory", "[core]") {
+  Saved saved(Device::cpu());
+  const auto push_all = [&] {
+    std::vector<const void*> addresses;
+    for (const Index size : {100, 5000, 20, 100000}) {
+      addresses.push_back(saved.push<double>({size}).data());
+      const Saved::Scope scope(saved);
+      addresses.push_back(saved.push<double>({700}).data());
+    }
+    saved.clear();
+    return addresses;
+  };
+  const std::vector<const void*> first = push_all();
+  const std::size_t bytes = saved.bytes();
+  CHECK(bytes >= 105120 * sizeof(double));
+  CHECK(push_all() == first);
+  // A larger one in between takes memory of its own.
+  saved.push<double>({500000});
+  saved.clear();
+  const std::size_t with_larger = saved.bytes();
+  CHECK(with_larger > bytes);
+  CHECK(push_all() == first);
+  CHECK(saved.bytes() == with_larger);
+}
+
+TEST_CASE("a scope takes off what was pushed in it, whatever ends it", "[core]") {
+  Saved saved(Device::cpu());
+  saved.push<float>({2});
+  try {
+    const Saved::Scope scope(saved);
+    saved.push<float>({3});
+    saved.push<float>({4});
+    throw ValueError("enough");
+  } catch (const ValueError&) {
+  }
+  CHECK(saved.size() == 1);
+  CHECK(saved.top<float>().shape() == Shape{2});
+}
+
+TEST_CASE("a stack refuses what it does not hold", "[core][errors]") {
+  Saved saved(Device::cpu());
+  saved.push<float>({2});
+  CHECK_THAT(error_message<ValueError>([&] { saved.pop(2); }), contains("there are 1"));
+  CHECK_THAT(error_message<ValueError>([&] { saved.top<float>(1); }), contains("there are 1"));
+  CHECK_THAT(error_message<ValueError>([&] { saved.top<double>(); }), contains("4 bytes, expected 8"));
+}
