@@ -14,10 +14,13 @@
 
 #include "linalg/eigen_map.hpp"
 #include "orthornn/io/hdf5.hpp"
+#include "orthornn/layers/gru_layer.hpp"
+#include "orthornn/layers/lstm_layer.hpp"
 #include "orthornn/layers/orthogonal_layer.hpp"
 #include "support/catch.hpp"
 #include "support/errors.hpp"
 #include "support/gpu.hpp"
+#include "support/layer_case.hpp"
 #include "support/temporary_folder.hpp"
 #include "support/tolerances.hpp"
 #include "support/transitions.hpp"
@@ -103,59 +106,86 @@ Bounds bounds_of_rnn(const Hdf5Reader& file, Activation activation) {
   return {activation == Activation::modrelu ? gradients : smooth, gradients};
 }
 
+/// A recurrence whose states are called `states` ("h", "c") in the file and whose parameters have these names
+/// there.
+template <class T>
+void check_recurrence(const Hdf5Reader& file, Layer<T>& layer, ParameterSet<T>& parameters,
+                      const std::map<std::string, std::string>& names, const std::vector<std::string>& states,
+                      const Bounds& bounds, Device device) {
+  const auto x = read<T>(file, "x", device);
+  const auto lengths = read_optional<std::int32_t>(file, "lengths", device);
+  const SequenceInput<T> input{.vectors = x, .lengths = lengths};
+  std::vector<Tensor<T>> start, last, d_last, d_start;
+  for (std::size_t i = 0; i < states.size(); ++i) {
+    const Shape shape = layer.state_shape(static_cast<Index>(i), x.shape()[1]);
+    if (file.has(states[i] + "0")) start.push_back(read<T>(file, states[i] + "0", device));
+    if (file.has("d" + states[i] + "_last"))
+      d_last.push_back(read<T>(file, "d" + states[i] + "_last", device));
+    last.emplace_back(shape, device);
+    d_start.emplace_back(shape, device);
+  }
+  for (const auto& [in_file, in_set] : names)
+    copy<T>(file.read<T>(in_file), parameters.value(parameters.find("cell/" + in_set)));
+
+  Saved saved(device), scratch(device);
+  layer.prepare();
+  const TensorView<const T> h = layer.forward(input, const_views_of(start), views_of(last), saved);
+  check_dataset<T>(file, "h", h, bounds.states);
+  for (std::size_t i = 0; i < states.size(); ++i) {
+    if (file.has(states[i] + "_last"))
+      check_dataset<T>(file, states[i] + "_last", std::as_const(last[i]).view(), bounds.states);
+  }
+  Tensor<T> d_output = file.has("dh") ? read<T>(file, "dh", device) : Tensor<T>(h.shape(), device);
+  Tensor<T> dx(x.shape(), device);
+  layer.backward(
+      input,
+      {.d_output = d_output, .d_last = const_views_of(d_last), .d_input = dx, .d_start = views_of(d_start)},
+      saved, scratch);
+  for (const auto& [in_file, in_set] : names) {
+    if (!file.has("grad/" + in_file)) continue;
+    check_dataset<T>(file, "grad/" + in_file,
+                     std::as_const(parameters).gradient(parameters.find("cell/" + in_set)), bounds.gradients);
+  }
+  check_dataset<T>(file, "grad/x", std::as_const(dx).view(), bounds.gradients);
+  for (std::size_t i = 0; i < states.size(); ++i) {
+    if (file.has("grad/" + states[i] + "0"))
+      check_dataset<T>(file, "grad/" + states[i] + "0", std::as_const(d_start[i]).view(), bounds.gradients);
+  }
+}
+
 template <class T>
 void check_orthogonal_rnn(const Hdf5Reader& file, const TransitionOptions& transition,
                           const Execution& execution) {
-  const Device device = execution.device;
   const Activation activation = parse_activation(text_attribute(file, "activation"));
   const Bounds bounds = bounds_of_rnn<T>(file, activation);
-  const auto x = read<T>(file, "x", device);
-  const auto h0 = read_optional<T>(file, "h0", device), dh = read_optional<T>(file, "dh", device);
-  const auto dh_last = read_optional<T>(file, "dh_last", device);
-  const auto lengths = read_optional<std::int32_t>(file, "lengths", device);
-
   ParameterSet<T> parameters;
   OrthogonalLayer<T> layer(
       parameters, "cell",
-      {.hidden_size = file.shape("V")[1], .transition = transition, .activation = activation}, x.shape()[2],
-      execution);
-  parameters.allocate(device);
-  const std::map<std::string, std::string> names = {{"V", "cell/reflection_vectors"},
-                                                    {"W", "cell/input_weights"},
-                                                    {"b", "cell/bias"},
-                                                    {"modrelu_bias", "cell/modrelu_bias"}};
-  for (const auto& [in_file, in_set] : names) {
-    if (in_file != "modrelu_bias" || activation == Activation::modrelu) {
-      copy<T>(file.read<T>(in_file), parameters.value(parameters.find(in_set)));
-    }
-  }
-  layer.prepare();
+      {.hidden_size = file.shape("V")[1], .transition = transition, .activation = activation},
+      file.shape("x")[2], execution);
+  parameters.allocate(execution.device);
+  std::map<std::string, std::string> names = {
+      {"V", "reflection_vectors"}, {"W", "input_weights"}, {"b", "bias"}};
+  if (activation == Activation::modrelu) names["modrelu_bias"] = "modrelu_bias";
+  check_recurrence<T>(file, layer, parameters, names, {"h"}, bounds, execution.device);
   check_dataset<T>(file, "Q", layer.transition().materialize(), bounds.states);
-  const SequenceInput<T> input{.vectors = x, .lengths = lengths};
-  const auto states_of = [](auto view) { return std::vector<decltype(view)>(view.empty() ? 0 : 1, view); };
-  Saved saved(device), scratch(device);
-  Tensor<T> h_last(layer.state_shape(0, x.shape()[1]), device), d_h0(h_last.shape(), device);
-  const TensorView<const T> h =
-      layer.forward(input, states_of(std::as_const(h0).view()), states_of(h_last.view()), saved);
-  check_dataset<T>(file, "h", h, bounds.states);
-  if (file.has("h_last")) check_dataset<T>(file, "h_last", std::as_const(h_last).view(), bounds.states);
+}
 
-  Tensor<T> d_output = dh.empty() ? Tensor<T>(h.shape(), device) : dh.copy();
-  Tensor<T> dx(x.shape(), device);
-  layer.backward(input,
-                 {.d_output = d_output,
-                  .d_last = states_of(std::as_const(dh_last).view()),
-                  .d_input = dx,
-                  .d_start = states_of(d_h0.view())},
-                 saved, scratch);
-  for (const auto& [in_file, in_set] : names) {
-    if (file.has("grad/" + in_file)) {
-      check_dataset<T>(file, "grad/" + in_file, parameters.gradient(parameters.find(in_set)),
-                       bounds.gradients);
-    }
-  }
-  check_dataset<T>(file, "grad/x", dx, bounds.gradients);
-  if (file.has("grad/h0")) check_dataset<T>(file, "grad/h0", std::as_const(d_h0).view(), bounds.gradients);
+/// An LSTM or a GRU.
+template <class T, class LayerOfKind, class Options>
+void check_gated(const Hdf5Reader& file, const std::vector<std::string>& states, const Execution& execution) {
+  const Shape x = file.shape("x"), weights = file.shape("weight_hh");
+  const double bound = std::is_same_v<T, double> ? tolerance::reference_double
+                                                 : tolerance::reference_float(x[0], weights[1], 1);
+  ParameterSet<T> parameters;
+  LayerOfKind layer(parameters, "cell", Options{.hidden_size = weights[1]}, x[2], execution);
+  parameters.allocate(execution.device);
+  check_recurrence<T>(file, layer, parameters,
+                      {{"weight_ih", "input_weights"},
+                       {"bias_ih", "input_bias"},
+                       {"weight_hh", "recurrent_weights"},
+                       {"bias_hh", "recurrent_bias"}},
+                      states, {bound, bound}, execution.device);
 }
 
 void check_orthogonal_rnn(const Hdf5Reader& file, const Execution& execution) {
@@ -245,6 +275,16 @@ bool check_file(const fs::path& path, const Execution& execution = {}) {
   const Device device = execution.device;
   const std::map<std::string, std::function<void(const Hdf5Reader&)>> checks = {
       {"orthogonal_rnn", [&](const Hdf5Reader& file) { check_orthogonal_rnn(file, execution); }},
+      {"lstm",
+       [&](const Hdf5Reader& file) {
+         check_gated<double, LstmLayer<double>, Lstm>(file, {"h", "c"}, execution);
+         check_gated<float, LstmLayer<float>, Lstm>(file, {"h", "c"}, execution);
+       }},
+      {"gru",
+       [&](const Hdf5Reader& file) {
+         check_gated<double, GruLayer<double>, Gru>(file, {"h"}, execution);
+         check_gated<float, GruLayer<float>, Gru>(file, {"h"}, execution);
+       }},
       {"stiefel",
        [&](const Hdf5Reader& file) {
          check_stiefel<double>(file, device);

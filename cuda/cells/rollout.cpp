@@ -2,51 +2,10 @@
 
 #include <cstdint>
 #include <type_traits>
-#include <utility>
-#include <vector>
 
 #include "cuda/cells/persistent_rollout.hpp"
 #include "cuda/cells/stepwise_rollout.hpp"
 #include "cuda/core/device.hpp"
-#include "orthornn/core/repeated_operations.hpp"
-
-namespace orthornn {
-
-/// The stepwise loops: thousands of launches, which take the host longer than the GPU. More than a graph
-/// should hold run directly.
-struct RecordedLoops {
-  struct Loop {
-    /// What it reads and writes, and how much of it: other numbers, another loop.
-    std::vector<std::uintptr_t> key;
-    RepeatedOperations operations;
-  };
-  /// Training and evaluation have their own sizes; so have two forwards before their backwards.
-  static constexpr std::size_t most = 4;
-
-  explicit RecordedLoops(Device where) : device(where) {}
-
-  /// The loop with this key; a new one in place of the oldest where there is none.
-  RepeatedOperations& loop(std::vector<std::uintptr_t> key) {
-    for (Loop& known : loops) {
-      if (known.key == key) return known.operations;
-    }
-    Loop fresh{std::move(key), RepeatedOperations(device)};
-    if (loops.size() < most) {
-      loops.push_back(std::move(fresh));
-      return loops.back().operations;
-    }
-    loops[next] = std::move(fresh);
-    RepeatedOperations& operations = loops[next].operations;
-    next = (next + 1) % most;
-    return operations;
-  }
-
-  Device device;
-  std::vector<Loop> loops;
-  std::size_t next = 0;
-};
-
-}  // namespace orthornn
 
 namespace orthornn::cuda {
 namespace {
@@ -95,21 +54,20 @@ void step_backward(const Transition<T>& transition, const RolloutArguments<T>& a
 /// alone, which RepeatedOperations notices; neither do a transition's precision and form change, and N is its
 /// own.
 template <class T>
-std::vector<std::uintptr_t> key_of(Direction direction, const Transition<T>& transition,
-                                   const RolloutArguments<T>& a, const RolloutMemory<T>& memory) {
-  const auto address = [](const void* pointer) { return reinterpret_cast<std::uintptr_t>(pointer); };
+RecordedLoops::Key key_of(Direction direction, const Transition<T>& transition, const RolloutArguments<T>& a,
+                          const RolloutMemory<T>& memory) {
   return {static_cast<std::uintptr_t>(direction),
-          address(&transition),
-          address(a.lengths),
-          address(a.modrelu_bias),
-          address(a.signs),
-          address(a.states),
-          address(a.h_last),
-          address(a.d_h_last),
-          address(a.d_states),
-          address(a.d_h0),
-          address(memory.z.data()),
-          address(memory.y.data()),
+          orthornn::key_of(&transition),
+          orthornn::key_of(a.lengths),
+          orthornn::key_of(a.modrelu_bias),
+          orthornn::key_of(a.signs),
+          orthornn::key_of(a.states),
+          orthornn::key_of(a.h_last),
+          orthornn::key_of(a.d_h_last),
+          orthornn::key_of(a.d_states),
+          orthornn::key_of(a.d_h0),
+          orthornn::key_of(memory.z.data()),
+          orthornn::key_of(memory.y.data()),
           static_cast<std::uintptr_t>(a.length),
           static_cast<std::uintptr_t>(a.batch),
           static_cast<std::uintptr_t>(a.activation)};
@@ -117,7 +75,7 @@ std::vector<std::uintptr_t> key_of(Direction direction, const Transition<T>& tra
 
 template <class T>
 void rollout(Direction direction, const Transition<T>& transition, RolloutWay way,
-             const RolloutArguments<T>& arguments, const RolloutMemory<T>& memory, RolloutRecords& records) {
+             const RolloutArguments<T>& arguments, const RolloutMemory<T>& memory, RecordedLoops& records) {
   if constexpr (std::is_same_v<T, float>) {
     const float* q = transition.dense_matrix().data;
     if (way == RolloutWay::resident) return resident_rollout(direction, arguments, q);
@@ -129,33 +87,29 @@ void rollout(Direction direction, const Transition<T>& transition, RolloutWay wa
     direction == Direction::forward ? step_forward(transition, arguments, memory)
                                     : step_backward(transition, arguments, memory);
   };
-  // Within another recording the steps become part of that.
-  if (is_recording(arguments.device) || !recordable_rollout(transition, arguments.length, arguments.batch)) {
-    return steps();
-  }
-  if (!records.loops) records.loops = std::make_shared<RecordedLoops>(arguments.device);
-  records.loops->loop(key_of(direction, transition, arguments, memory)).run(steps);
+  if (!recordable_rollout(transition, arguments.length, arguments.batch)) return steps();
+  records.run(arguments.device, key_of(direction, transition, arguments, memory), steps);
 }
 
 }  // namespace
 
 template <class T>
 void rollout_forward(const Transition<T>& transition, RolloutWay way, const RolloutArguments<T>& arguments,
-                     const RolloutMemory<T>& memory, RolloutRecords& records) {
+                     const RolloutMemory<T>& memory, RecordedLoops& records) {
   rollout(Direction::forward, transition, way, arguments, memory, records);
 }
 
 template <class T>
 void rollout_backward(const Transition<T>& transition, RolloutWay way, const RolloutArguments<T>& arguments,
-                      const RolloutMemory<T>& memory, RolloutRecords& records) {
+                      const RolloutMemory<T>& memory, RecordedLoops& records) {
   rollout(Direction::backward, transition, way, arguments, memory, records);
 }
 
 #define ORTHORNN_INSTANTIATE(T)                                                                   \
   template void rollout_forward<T>(const Transition<T>&, RolloutWay, const RolloutArguments<T>&,  \
-                                   const RolloutMemory<T>&, RolloutRecords&);                     \
+                                   const RolloutMemory<T>&, RecordedLoops&);                      \
   template void rollout_backward<T>(const Transition<T>&, RolloutWay, const RolloutArguments<T>&, \
-                                    const RolloutMemory<T>&, RolloutRecords&);
+                                    const RolloutMemory<T>&, RecordedLoops&);
 ORTHORNN_INSTANTIATE(float)
 ORTHORNN_INSTANTIATE(double)
 #undef ORTHORNN_INSTANTIATE

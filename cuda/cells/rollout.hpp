@@ -11,9 +11,9 @@ namespace orthornn::cuda {
 /// (src/cells/rollout_way.cpp).
 template <class T>
 void rollout_forward(const Transition<T>& transition, RolloutWay way, const RolloutArguments<T>& arguments,
-                     const RolloutMemory<T>& memory, RolloutRecords& records);
+                     const RolloutMemory<T>& memory, RecordedLoops& records);
 template <class T>
 void rollout_backward(const Transition<T>& transition, RolloutWay way, const RolloutArguments<T>& arguments,
-                      const RolloutMemory<T>& memory, RolloutRecords& records);
+                      const RolloutMemory<T>& memory, RecordedLoops& records);
 
 }  // namespace orthornn::cuda

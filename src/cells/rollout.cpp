@@ -118,7 +118,7 @@ RolloutMemory<T> RolloutCache<T>::reserve(Index length, Index batch, const Trans
 template <class T>
 void rollout_forward(const Transition<T>& transition, Activation activation, ConstTensorView<T> modrelu_bias,
                      TensorView<const std::int32_t> lengths, TensorView<T> states, TensorView<T> h_last,
-                     const RolloutMemory<T>& memory, RolloutRecords& records) {
+                     const RolloutMemory<T>& memory, RecordedLoops& records) {
   if (!transition.is_prepared()) throw ValueError("a transition was rolled out before prepare()");
   check_states(transition, states.shape());
   check_shape("h_last", h_last.shape(), {states.shape()[1], states.shape()[2]});
@@ -163,7 +163,7 @@ template <class T>
 void rollout_backward(const Transition<T>& transition, Activation activation,
                       TensorView<const std::int32_t> lengths, ConstTensorView<T> states,
                       ConstTensorView<T> d_h_last, TensorView<T> d_states, TensorView<T> d_h0,
-                      const RolloutMemory<T>& memory, RolloutRecords& records) {
+                      const RolloutMemory<T>& memory, RecordedLoops& records) {
   check_states(transition, states.shape());
   const Index length = states.shape()[0] - 1;
   const Index batch = states.shape()[1];
@@ -234,10 +234,10 @@ void rollout_backward(const Transition<T>& transition, Activation activation,
   template struct RolloutCache<T>;                                                                        \
   template void rollout_forward<T>(const Transition<T>&, Activation, ConstTensorView<T>,                  \
                                    TensorView<const std::int32_t>, TensorView<T>, TensorView<T>,          \
-                                   const RolloutMemory<T>&, RolloutRecords&);                             \
+                                   const RolloutMemory<T>&, RecordedLoops&);                              \
   template void rollout_backward<T>(const Transition<T>&, Activation, TensorView<const std::int32_t>,     \
                                     ConstTensorView<T>, ConstTensorView<T>, TensorView<T>, TensorView<T>, \
-                                    const RolloutMemory<T>&, RolloutRecords&);                            \
+                                    const RolloutMemory<T>&, RecordedLoops&);                             \
   template void rollout_forward<T>(const Transition<T>&, Activation, ConstTensorView<T>,                  \
                                    TensorView<const std::int32_t>, TensorView<T>, TensorView<T>,          \
                                    RolloutCache<T>&);                                                     \

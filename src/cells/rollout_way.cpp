@@ -39,9 +39,6 @@ std::optional<std::string> obstacle(RolloutWay way, const Transition<T>& transit
   return std::nullopt;
 }
 
-// More launches than this take a graph too long to make, and too much memory.
-constexpr Index most_recorded_launches = 100'000;
-
 }  // namespace
 
 template <class T>
@@ -66,7 +63,7 @@ RolloutWay rollout_way(const Transition<T>& transition, Index length, Index batc
 template <class T>
 bool recordable_rollout(const Transition<T>& transition, Index length, Index batch) {
   // One more finishes the step.
-  return length <= most_recorded_launches / (transition.launches_of_product() + 1) ||
+  return length <= RecordedLoops::most_launches / (transition.launches_of_product() + 1) ||
          rollout_way(transition, length, batch) != RolloutWay::stepwise;
 }
 

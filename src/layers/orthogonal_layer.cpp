@@ -10,21 +10,13 @@
 #include "core/set_zero.hpp"
 #include "cuda/layers/affine_map.hpp"
 #include "layers/affine_map.hpp"
+#include "layers/copy_to_rows.hpp"
 #include "orthornn/core/error.hpp"
 #include "orthornn/core/random.hpp"
 #include "orthornn/linalg/orthogonality.hpp"
 
 namespace orthornn {
 namespace {
-
-/// Every row of rows [B, N] <- vector [N].
-template <class T>
-void copy_to_rows(TensorView<const T> vector, TensorView<T> rows) {
-  if constexpr (has_cuda_bodies) {
-    if (rows.device().is_cuda()) return cuda::fill_with_bias<T>(vector, rows);
-  }
-  for (Index b = 0; b < rows.shape()[0]; ++b) std::copy(vector.begin(), vector.end(), rows[b].begin());
-}
 
 /// sum [N] <- the sum of rows [B, N].
 template <class T>

@@ -1,78 +1,41 @@
 // Every layer against central differences in double, twice before its backwards, and one step at a time.
 
+#include "layers/all_layers.hpp"
 #include "orthornn/core/error.hpp"
-#include "orthornn/layers/embedding_layer.hpp"
-#include "orthornn/layers/linear_layer.hpp"
-#include "orthornn/layers/orthogonal_layer.hpp"
-#include "support/check_says.hpp"
+#include "support/error_message.hpp"
 #include "support/layer_case.hpp"
-#include "support/same_bits.hpp"
 
 namespace orthornn::testing {
 namespace {
 
-template <class T>
-struct Kind {
-  std::string name;
-  std::unique_ptr<Layer<T>> (*make)(ParameterSet<T>&);
-  bool reads_vectors, reads_symbols;
-};
-
 constexpr Index inputs = 3, outputs = 5;
-
-// tanh is smooth, so that finite differences see no kinks.
-template <class T>
-std::unique_ptr<Layer<T>> orthogonal(ParameterSet<T>& parameters) {
-  const OrthogonalCell cell{.hidden_size = outputs,
-                            .transition = Cwy{.reflections = 3},
-                            .activation = Activation::tanh,
-                            .learn_initial_state = true};
-  return std::make_unique<OrthogonalLayer<T>>(parameters, "layer", cell, inputs);
-}
-template <class T>
-std::unique_ptr<Layer<T>> factored(ParameterSet<T>& parameters) {
-  const OrthogonalCell cell{.hidden_size = outputs,
-                            .transition = Cwy{.reflections = 2, .form = ReflectionForm::factored},
-                            .activation = Activation::tanh,
-                            .input_matrix = InputMatrix::stiefel};
-  return std::make_unique<OrthogonalLayer<T>>(parameters, "layer", cell, inputs);
-}
-template <class T>
-std::unique_ptr<Layer<T>> linear(ParameterSet<T>& parameters) {
-  return std::make_unique<LinearLayer<T>>(parameters, "layer", inputs, outputs);
-}
-template <class T>
-std::unique_ptr<Layer<T>> embedding(ParameterSet<T>& parameters) {
-  return std::make_unique<EmbeddingLayer<T>>(parameters, "layer", inputs, outputs);
-}
-
-template <class T>
-std::vector<Kind<T>> all_kinds() {
-  return {{"orthogonal", orthogonal<T>, true, true},
-          {"orthogonal, factored", factored<T>, true, true},
-          {"linear", linear<T>, true, true},
-          {"embedding", embedding<T>, false, true}};
-}
 
 /// Calls what(kind, from_symbols) for everything that a kind reads.
 template <class T, class What>
 void for_all_kinds(const What& what) {
-  for (const Kind<T>& kind : all_kinds<T>()) {
+  for (const LayerKind<T>& kind : all_layers<T>(inputs, outputs)) {
     for (const bool symbols : {false, true}) {
       if (!(symbols ? kind.reads_symbols : kind.reads_vectors)) continue;
       CAPTURE(kind.name, symbols);
-      what(kind, symbols);
+      what(kind.make(Device::cpu()), symbols);
     }
   }
+}
+
+LayerKind<float>::Add layer_called(const std::string& name) {
+  for (const LayerKind<float>& kind : all_layers<float>(inputs, outputs)) {
+    if (kind.name == name) return kind.make(Device::cpu());
+  }
+  throw ValueError("no layer " + name);
 }
 
 }  // namespace
 
 TEST_CASE("gradients of every layer are those of finite differences", "[layers][gradient]") {
-  for_all_kinds<double>([](const Kind<double>& kind, bool symbols) {
+  for_all_kinds<double>([](const auto& make, bool symbols) {
     for (const bool with_lengths : {false, true}) {
       CAPTURE(with_lengths);
-      LayerCase<double> c(kind.make, 4, 4, symbols);
+      LayerCase<double> c(make, 4, 4, symbols);
       if (with_lengths) c.set_lengths({4, 0, 2, 1});
       check_gradients(c);
     }
@@ -80,26 +43,25 @@ TEST_CASE("gradients of every layer are those of finite differences", "[layers][
 }
 
 TEST_CASE("a layer may run twice before its backwards", "[layers][gradient]") {
-  for_all_kinds<double>([](const Kind<double>& kind, bool symbols) {
-    LayerCase<double> first(kind.make, 4, 3, symbols),
-        second(kind.make, 6, 2, symbols, Device::cpu(), 0.4, 9);
+  for_all_kinds<double>([](const auto& make, bool symbols) {
+    LayerCase<double> first(make, 4, 3, symbols), second(make, 6, 2, symbols, Device::cpu(), 0.4, 9);
     check_two_passes(first, second);
   });
 }
 
 TEMPLATE_TEST_CASE("one step of a layer at a time gives the bits of the whole", "[layers]", float, double) {
-  for_all_kinds<TestType>([](const Kind<TestType>& kind, bool symbols) {
+  for_all_kinds<TestType>([](const auto& make, bool symbols) {
     for (const Index batch : {1, 3, 17}) {
       CAPTURE(batch);
-      LayerCase<TestType> c(kind.make, 5, batch, symbols);
+      LayerCase<TestType> c(make, 5, batch, symbols);
       check_generation(c);
     }
   });
 }
 
 TEST_CASE("a sequence in two parts has the gradients of the whole", "[layers][gradient]") {
-  for_all_kinds<double>([](const Kind<double>& kind, bool symbols) {
-    LayerCase<double> whole(kind.make, 5, 3, symbols), parts(kind.make, 5, 3, symbols);
+  for_all_kinds<double>([](const auto& make, bool symbols) {
+    LayerCase<double> whole(make, 5, 3, symbols), parts(make, 5, 3, symbols);
     whole.forward();
     whole.backward();
     Layer<double>& layer = *parts.layer;
@@ -144,7 +106,7 @@ TEST_CASE("a sequence in two parts has the gradients of the whole", "[layers][gr
 }
 
 TEST_CASE("a layer refuses states that are not its own", "[layers][errors]") {
-  LayerCase<float> recurrent(orthogonal<float>, 2, 3), stateless(linear<float>, 2, 3);
+  LayerCase<float> recurrent(layer_called("orthogonal"), 2, 3), stateless(layer_called("linear"), 2, 3);
   recurrent.layer->prepare();
   recurrent.start.emplace_back(Shape{3, outputs});
   CHECK_THAT(error_message<ShapeError>([&] { recurrent.forward(); }), contains("2 initial states"));
@@ -154,7 +116,7 @@ TEST_CASE("a layer refuses states that are not its own", "[layers][errors]") {
 }
 
 TEST_CASE("a backward without its forward is refused", "[layers][errors]") {
-  LayerCase<float> c(orthogonal<float>, 2, 3);
+  LayerCase<float> c(layer_called("orthogonal"), 2, 3);
   c.layer->prepare();
   CHECK_THROWS_AS(c.backward(), ValueError);
 }

@@ -1,14 +1,12 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 
 #include "orthornn/cells/activation.hpp"
+#include "orthornn/core/recorded_loops.hpp"
 #include "orthornn/orthogonal/transition.hpp"
 
 namespace orthornn {
-
-struct RecordedLoops;
 
 /// Memory of a rollout besides the states.
 template <class T>
@@ -22,17 +20,13 @@ struct RolloutMemory {
   TensorView<T> y;
 };
 
-/// On a GPU, the stepwise loops of one transition as they were recorded last.
-struct RolloutRecords {
-  std::shared_ptr<RecordedLoops> loops;
-};
-
 /// Both, for a caller that has nowhere else to keep them. Memory stays.
 template <class T>
 struct RolloutCache {
   Tensor<T> z, y;
   Tensor<std::int8_t> signs;
-  RolloutRecords records;
+  /// The stepwise loops on a GPU.
+  RecordedLoops records;
 
   /// Memory for so many sequences of T steps, on the device of the transition.
   RolloutMemory<T> reserve(Index length, Index batch, const Transition<T>& transition, Activation activation);
@@ -60,7 +54,7 @@ bool recordable_rollout(const Transition<T>& transition, Index length, Index bat
 template <class T>
 void rollout_forward(const Transition<T>& transition, Activation activation, ConstTensorView<T> modrelu_bias,
                      TensorView<const std::int32_t> lengths, TensorView<T> states, TensorView<T> h_last,
-                     const RolloutMemory<T>& memory, RolloutRecords& records);
+                     const RolloutMemory<T>& memory, RecordedLoops& records);
 
 /// Back through time from the same states and memory.
 ///
@@ -71,7 +65,7 @@ template <class T>
 void rollout_backward(const Transition<T>& transition, Activation activation,
                       TensorView<const std::int32_t> lengths, ConstTensorView<T> states,
                       ConstTensorView<T> d_h_last, TensorView<T> d_states, TensorView<T> d_h0,
-                      const RolloutMemory<T>& memory, RolloutRecords& records);
+                      const RolloutMemory<T>& memory, RecordedLoops& records);
 
 /// The same with the memory of a cache.
 template <class T>

@@ -84,7 +84,7 @@ class OrthogonalLayer final : public Layer<T> {
   std::unique_ptr<TruncatedCwy<T>> stiefel_;
   std::unique_ptr<AffineMap<T>> input_map_;
   bool prepared_ = false;
-  mutable RolloutRecords records_;
+  mutable RecordedLoops records_;
   AppliedMatrix<T> applied_;
 };
 

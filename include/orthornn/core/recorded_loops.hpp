@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "orthornn/core/repeated_operations.hpp"
+
+namespace orthornn {
+
+/// Loops of thousands of launches, which take the host longer than the GPU: each becomes one launch when it
+/// comes again with the same key. The CPU just runs them.
+class RecordedLoops {
+ public:
+  /// Addresses and sizes that decide what a loop does. What moves by allocations alone need not be among them
+  /// (RepeatedOperations notices that).
+  using Key = std::vector<std::uintptr_t>;
+
+  /// A loop of more launches than this takes a graph too long to make, and too much memory.
+  static constexpr std::int64_t most_launches = 100'000;
+
+  /// Runs `steps`, as RepeatedOperations::run does. Within another recording they become part of that.
+  void run(Device device, Key key, const std::function<void()>& steps);
+
+ private:
+  struct Loop {
+    Key key;
+    RepeatedOperations operations;
+  };
+  std::vector<Loop> loops_;
+  /// The next to be replaced.
+  std::size_t oldest_ = 0;
+};
+
+/// An address as part of a key.
+inline std::uintptr_t key_of(const void* pointer) { return reinterpret_cast<std::uintptr_t>(pointer); }
+
+}  // namespace orthornn

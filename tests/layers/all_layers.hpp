@@ -1,0 +1,66 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "orthornn/layers/embedding_layer.hpp"
+#include "orthornn/layers/gru_layer.hpp"
+#include "orthornn/layers/linear_layer.hpp"
+#include "orthornn/layers/lstm_layer.hpp"
+#include "orthornn/layers/orthogonal_layer.hpp"
+
+namespace orthornn::testing {
+
+/// A kind of layer: `make(execution)` returns what adds such a layer to a ParameterSet.
+template <class T>
+struct LayerKind {
+  using Add = std::function<std::unique_ptr<Layer<T>>(ParameterSet<T>&)>;
+
+  std::string name;
+  bool reads_vectors, reads_symbols;
+  std::function<Add(const Execution&)> make;
+};
+
+/// Every kind of layer with K inputs and N outputs. tanh is smooth, so that finite differences see no kinks.
+template <class T>
+std::vector<LayerKind<T>> all_layers(Index k, Index n) {
+  std::vector<LayerKind<T>> kinds;
+  const auto add_kind = [&](const std::string& name, bool vectors, bool symbols, const auto& make) {
+    kinds.push_back({name, vectors, symbols, [make](const Execution& execution) {
+                       return [make, execution](ParameterSet<T>& parameters) -> std::unique_ptr<Layer<T>> {
+                         return make(parameters, execution);
+                       };
+                     }});
+  };
+  const auto orthogonal = [&](const std::string& name, const OrthogonalCell& cell) {
+    add_kind(name, true, true, [cell, k](ParameterSet<T>& parameters, const Execution& execution) {
+      return std::make_unique<OrthogonalLayer<T>>(parameters, "layer", cell, k, execution);
+    });
+  };
+  orthogonal("orthogonal", {.hidden_size = n,
+                            .transition = Cwy{.reflections = (n + 1) / 2, .form = ReflectionForm::dense},
+                            .activation = Activation::tanh,
+                            .learn_initial_state = true});
+  orthogonal("orthogonal, factored",
+             {.hidden_size = n,
+              .transition = Cwy{.reflections = (n + 1) / 2, .form = ReflectionForm::factored},
+              .activation = Activation::tanh,
+              .input_matrix = k <= n ? InputMatrix::stiefel : InputMatrix::free});
+  add_kind("linear", true, true, [k, n](ParameterSet<T>& parameters, const Execution& execution) {
+    return std::make_unique<LinearLayer<T>>(parameters, "layer", k, n, execution);
+  });
+  add_kind("embedding", false, true, [k, n](ParameterSet<T>& parameters, const Execution&) {
+    return std::make_unique<EmbeddingLayer<T>>(parameters, "layer", k, n);
+  });
+  add_kind("lstm", true, true, [k, n](ParameterSet<T>& parameters, const Execution& execution) {
+    return std::make_unique<LstmLayer<T>>(parameters, "layer", Lstm{n}, k, execution);
+  });
+  add_kind("gru", true, true, [k, n](ParameterSet<T>& parameters, const Execution& execution) {
+    return std::make_unique<GruLayer<T>>(parameters, "layer", Gru{n}, k, execution);
+  });
+  return kinds;
+}
+
+}  // namespace orthornn::testing

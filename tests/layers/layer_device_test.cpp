@@ -1,0 +1,111 @@
+// Every layer on a GPU is that of the CPU, in several sizes, with lengths, from symbols, and when its steps
+// are recorded.
+
+#include "layers/all_layers.hpp"
+#include "support/gpu.hpp"
+#include "support/layer_case.hpp"
+
+namespace orthornn::testing {
+namespace {
+
+/// What a forward and a backward give, on the host.
+template <class T>
+struct Results {
+  std::vector<Tensor<T>> tensors;
+  std::vector<std::string> names;
+
+  explicit Results(LayerCase<T>& c) {
+    c.forward();
+    c.backward();
+    const auto add = [&](const char* name, const Tensor<T>& tensor) {
+      if (tensor.empty()) return;
+      tensors.push_back(tensor.copy(Device::cpu()));
+      names.push_back(name);
+    };
+    add("outputs", c.y);
+    add("dx", c.dx);
+    add("gradients", c.parameters.gradients());
+    for (const Tensor<T>& state : c.last) add("last state", state);
+    for (const Tensor<T>& d : c.d_start) add("d_start", d);
+  }
+};
+
+}  // namespace
+
+TEMPLATE_TEST_CASE("layers on a GPU are those of the CPU", "[cuda]", float, double) {
+  const auto device = gpu();
+  if (!device) return;
+  struct Sizes {
+    Index n, k, t, b;
+  };
+  for (const Sizes& s : {Sizes{1, 1, 1, 1}, Sizes{7, 3, 4, 5}, Sizes{65, 40, 3, 33}, Sizes{130, 5, 6, 4}}) {
+    const auto kinds = all_layers<TestType>(s.k, s.n);
+    const auto exact = all_layers<double>(s.k, s.n);
+    for (std::size_t i = 0; i < kinds.size(); ++i) {
+      for (const bool symbols : {false, true}) {
+        if (!(symbols ? kinds[i].reads_symbols : kinds[i].reads_vectors)) continue;
+        for (const bool with_lengths : {false, true}) {
+          CAPTURE(kinds[i].name, s.n, s.k, s.t, s.b, symbols, with_lengths);
+          const double deviation = 1 / std::sqrt(static_cast<double>(s.n));
+          LayerCase<double> here(exact[i].make(Device::cpu()), s.t, s.b, symbols, Device::cpu(), deviation);
+          LayerCase<TestType> there(kinds[i].make(*device), s.t, s.b, symbols, *device, deviation);
+          if (with_lengths) {
+            std::vector<std::int32_t> lengths;
+            for (Index b = 0; b < s.b; ++b) lengths.push_back(static_cast<std::int32_t>(b % (s.t + 1)));
+            here.set_lengths(lengths);
+            there.set_lengths(lengths);
+          }
+          const Results<double> expected(here);
+          const Results<TestType> found(there);
+          REQUIRE(found.names == expected.names);
+          // Sums over the columns, or along a row, in each of the steps.
+          const double bound = static_cast<double>(s.t) * tolerance::rounding<TestType>(s.n + s.t * s.b);
+          for (std::size_t k = 0; k < found.tensors.size(); ++k) {
+            INFO(found.names[k]);
+            // Nothing depends on a first state where all sequences end before it is used.
+            if (frobenius_norm(expected.tensors[k]) == 0) {
+              CHECK(frobenius_norm(found.tensors[k]) == 0);
+            } else {
+              CHECK(relative_error(found.tensors[k], expected.tensors[k]) <= bound);
+            }
+          }
+          // The second time the steps are recorded, the third they are one launch.
+          for (int repetition = 0; repetition < 2; ++repetition) {
+            const Results<TestType> again(there);
+            for (std::size_t k = 0; k < found.tensors.size(); ++k)
+              CHECK(equal(again.tensors[k], found.tensors[k]));
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("one step of a layer at a time on a GPU carries the state of the whole", "[cuda]") {
+  const auto device = gpu();
+  if (!device) return;
+  for (const auto& kind : all_layers<double>(3, 7)) {
+    if (!kind.reads_vectors) continue;
+    CAPTURE(kind.name);
+    LayerCase<double> c(kind.make(*device), 4, 5, false, *device);
+    c.forward();
+    std::vector<Tensor<double>> state;
+    for (const Tensor<double>& s : c.start) state.push_back(s.copy());
+    for (Index t = 0; t < c.length; ++t) {
+      c.saved.clear();
+      const SequenceInput<double> step{.vectors = std::as_const(c.x).view().slice(t, 1)};
+      const TensorView<const double> y =
+          c.layer->forward(step, const_views_of(state), views_of(state), c.saved);
+      Tensor<double> found(y.shape()), expected(y.shape());
+      copy<double>(y, found);
+      copy<double>(std::as_const(c.y).view().slice(t, 1), expected);
+      CHECK(relative_error(found, expected) <= tolerance::rounding<double>(7 * c.length));
+    }
+    for (std::size_t i = 0; i < state.size(); ++i) {
+      CHECK(relative_error(state[i].copy(Device::cpu()), c.last[i].copy(Device::cpu())) <=
+            tolerance::rounding<double>(7 * c.length));
+    }
+  }
+}
+
+}  // namespace orthornn::testing
