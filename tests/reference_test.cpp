@@ -107,7 +107,7 @@ template <class T>
 void check_orthogonal_rnn(const Hdf5Reader& file, const TransitionOptions& transition,
                           const Execution& execution) {
   const Device device = execution.device;
-  const Activation activation = parse_activation(text_attribute(file, "activation"));
+  const Activation activation = parse<Activation>(text_attribute(file, "activation"));
   const Bounds bounds = bounds_of_rnn<T>(file, activation);
   const auto x = read<T>(file, "x", device);
   const auto h0 = read_optional<T>(file, "h0", device), dh = read_optional<T>(file, "dh", device);

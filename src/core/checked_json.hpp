@@ -30,6 +30,8 @@ std::uint64_t unsigned_member(const Json& object, const char* key);
 double real_member(const Json& object, const char* key);
 bool boolean_member(const Json& object, const char* key);
 std::string text_member(const Json& object, const char* key);
+/// What they throw for a value that is not as expected.
+[[noreturn]] void refuse_member(const char* key, const std::string& expected, const Json& found);
 /// An array or an object, whose own members are then read.
 const Json& array_member(const Json& object, const char* key);
 const Json& object_member(const Json& object, const char* key);

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/checked_json.hpp"
+#include "core/fields_json.hpp"
 #include "core/fill_on_host.hpp"
 #include "orthornn/core/error.hpp"
 #include "orthornn/core/random.hpp"
@@ -136,17 +136,28 @@ void check_printable(const char* what, const std::string& text) {
                                text.size()));
 }
 
+template <class Options>
+Options options_of(const Json& json, const char* what) {
+  try {
+    Options options;
+    read_fields(json, options);
+    return options;
+  } catch (const ValueError& error) {
+    throw ValueError(fmt::format("this is not a description of {}: {}", what, error.what()));
+  }
+}
+
 /// Fills what the JSON of the attribute `config` says. Throws ValueError.
 void read_config(const std::string& text, ModelFileInfo& info) {
   const Json config = parse_json(text);
   info.config = text;
-  info.model = model_options_from_json(object_member(config, "model").dump());
+  info.model = options_of<ModelOptions>(object_member(config, "model"), "a model");
   if (config.contains("task")) {
     info.task_config = object_member(config, "task").dump(-1, ' ', /*ensure_ascii=*/true);
   }
   if (config.contains("training")) {
     const Json& training = object_member(config, "training");
-    info.trainer = trainer_options_from_json(training.dump());
+    info.trainer = options_of<TrainerOptions>(training, "a training");
     info.batch = integer_member(training, "batch", 1);
     info.seed = unsigned_member(training, "seed");
   }
@@ -238,7 +249,7 @@ ModelOptions with_bounded_forms(ModelOptions options) {
 
 void save_model(const std::filesystem::path& file, const SequenceModel<float>& model) {
   Hdf5Writer writer;
-  write_model(writer, model, Json{{"model", parse_json(to_json(model.options()))}}, "");
+  write_model(writer, model, Json{{"model", json_object(model.options())}}, "");
   writer.commit(file);
 }
 
@@ -246,10 +257,10 @@ void save_checkpoint(const std::filesystem::path& file, Trainer& trainer) {
   trainer.synchronize();
   const FaultDomain::Scope scope(trainer.model().faults());
   const Task& task = trainer.task();
-  Json training = parse_json(to_json(trainer.options()));
+  Json training = json_object(trainer.options());
   training["batch"] = task.batch_size();
   training["seed"] = task.seed();
-  const Json config{{"model", parse_json(to_json(trainer.model().options()))},
+  const Json config{{"model", json_object(trainer.model().options())},
                     {"task", parse_json(task.config())},
                     {"training", training}};
   // What could not be read again is refused now, not when the training is to go on.
@@ -321,7 +332,7 @@ void check_same_training(const std::filesystem::path& file, const ModelFileInfo&
     throw FileError(fmt::format("{} holds another {} than this training: {}", file.string(), what,
                                 first_difference(there.dump(), here.dump())));
   };
-  require_equal("model", parse_json(to_json(info.model)), parse_json(to_json(trainer.model().options())));
+  require_equal("model", json_object(info.model), json_object(trainer.model().options()));
   require_equal("task", parse_json(info.task_config), parse_json(task.config()));
   require_equal("stream of data", {{"batch", info.batch}, {"seed", info.seed}},
                 {{"batch", task.batch_size()}, {"seed", task.seed()}});
@@ -362,6 +373,15 @@ void restore(const std::filesystem::path& file, Trainer& trainer) {
   trainer.optimizer().set_steps(optimizer_steps);
   trainer.set_steps(*info.steps);
   trainer.set_best(info.best);
+}
+
+std::string to_json(const ModelOptions& options) { return json_object(options).dump(); }
+std::string to_json(const TrainerOptions& options) { return json_object(options).dump(); }
+ModelOptions model_options_from_json(const std::string& text) {
+  return options_of<ModelOptions>(parse_json(text), "a model");
+}
+TrainerOptions trainer_options_from_json(const std::string& text) {
+  return options_of<TrainerOptions>(parse_json(text), "a training");
 }
 
 }  // namespace orthornn

@@ -1,15 +1,19 @@
 #pragma once
 
-#include <string>
+#include "orthornn/core/fields.hpp"
 
 namespace orthornn {
 
 /// sigma of h_t = sigma(a_t): tanh, relu, |a|, sign(a) relu(|a| + m) with a learned m [N] (Arjovsky, Shah and
 /// Bengio, ICML 2016, for real numbers), or none.
 enum class Activation { tanh, relu, abs, modrelu, identity };
-
-std::string name_of(Activation activation);
-/// Throws ValueError naming the known ones.
-Activation parse_activation(const std::string& name);
+template <>
+struct Names<Activation> {
+  static constexpr Choice<Activation> list[] = {{"tanh", Activation::tanh},
+                                                {"relu", Activation::relu},
+                                                {"abs", Activation::abs},
+                                                {"modrelu", Activation::modrelu},
+                                                {"identity", Activation::identity}};
+};
 
 }  // namespace orthornn

@@ -18,6 +18,13 @@ struct ModelOptions {
   std::vector<OrthogonalCell> cells = {OrthogonalCell{}};
   ReadoutOptions readout = EveryStep{};
   Loss loss = Loss::softmax_cross_entropy;
+
+  static void fields(auto&& visit) {
+    visit("input", &ModelOptions::input, domain::any, "What is read at each step");
+    visit("cells", &ModelOptions::cells, domain::any, "Cells, one on the other");
+    visit("readout", &ModelOptions::readout, domain::any, "What is answered");
+    visit("loss", &ModelOptions::loss, domain::any, "What training makes small");
+  }
 };
 
 /// Names, shapes and kinds of the parameters of such a model, without memory for them. Throws ValueError for

@@ -6,6 +6,7 @@
 #include <variant>
 
 #include "orthornn/core/execution.hpp"
+#include "orthornn/core/fields.hpp"
 #include "orthornn/core/parameters.hpp"
 #include "orthornn/linalg/matrix_view.hpp"
 
@@ -24,6 +25,12 @@ enum class Init {
   /// for the free matrix.
   normal,
 };
+template <>
+struct Names<Init> {
+  static constexpr Choice<Init> list[] = {
+      {"henaff", Init::henaff}, {"cayley", Init::cayley}, {"haar", Init::haar}, {"normal", Init::normal}};
+  static constexpr const char* help = "Initial transition: henaff, cayley, haar or normal";
+};
 
 /// How a product of reflections is computed. All give the same function.
 enum class ReflectionForm {
@@ -35,18 +42,36 @@ enum class ReflectionForm {
   /// CWY: U and S^-1 U^T kept, two N x L products a step.
   factored,
 };
+template <>
+struct Names<ReflectionForm> {
+  static constexpr Choice<ReflectionForm> list[] = {{"automatic", ReflectionForm::automatic},
+                                                    {"dense", ReflectionForm::dense},
+                                                    {"factored", ReflectionForm::factored}};
+};
+
+// Each parametrization has its `name` in files and on the command line, and a `title` in tables and plots.
 
 /// Q = H(v1) ... H(vL) as I - U S^-1 U^T, the compact WY form (math.md section 1; Likhosherstov et al.,
 /// AISTATS 2021).
 struct Cwy {
+  static constexpr const char* name = "cwy";
+  static constexpr const char* title = "CWY";
   /// L, 1 .. N; 0 stands for N.
   Index reflections = 0;
   Init init = Init::henaff;
   ReflectionForm form = ReflectionForm::automatic;
+
+  static void fields(auto&& visit) {
+    visit("reflections", &Cwy::reflections, domain::not_negative, "reflections L, 1 to N; 0 for N");
+    visit("form", &Cwy::form, domain::any, "dense, factored, or automatic for the cheaper one");
+    visit("init", &Cwy::init, domain::any, Names<Init>::help);
+  }
 };
 
 /// The same product, one reflection after another (Mhammedi et al., ICML 2017).
 struct HouseholderProduct {
+  static constexpr const char* name = "householder";
+  static constexpr const char* title = "sequential Householder, tiled";
   /// L, 1 .. N; 0 stands for N.
   Index reflections = 0;
   Init init = Init::henaff;
@@ -55,29 +80,58 @@ struct HouseholderProduct {
   /// True: every reflection is one rank-one update of the whole batch by plain Eigen, which has one thread
   /// for that, or one kernel on a GPU: the opponent that the papers time.
   bool rank_one_updates = false;
+
+  static void fields(auto&& visit) {
+    using Self = HouseholderProduct;
+    visit("reflections", &Self::reflections, domain::not_negative, "reflections L, 1 to N; 0 for N");
+    visit("rank_one_updates", &Self::rank_one_updates, domain::any, "each reflection over the whole batch");
+    visit("init", &Self::init, domain::any, Names<Init>::help);
+  }
 };
 
 /// Q = (I + A)^-1 (I - A) D, orthogonal up to rounding times |A|, with A = X - X^T and fixed signs D (scoRNN,
 /// Helfrich et al. 2018).
 struct ScaledCayley {
+  static constexpr const char* name = "cayley";
+  static constexpr const char* title = "scaled Cayley";
   /// Entries of D that are -1, the first ones.
   Index negative_signs = 0;
   Init init = Init::cayley;
+
+  static void fields(auto&& visit) {
+    visit("negative_signs", &ScaledCayley::negative_signs, domain::not_negative,
+          "entries -1 of its fixed diagonal");
+    visit("init", &ScaledCayley::init, domain::any, Names<Init>::help);
+  }
 };
 
 /// Q = exp(X - X^T), orthogonal up to rounding times |X| (EXPRNN, Lezcano-Casado and Martinez-Rubio, ICML
 /// 2019).
 struct MatrixExponential {
+  static constexpr const char* name = "expm";
+  static constexpr const char* title = "matrix exponential";
   Init init = Init::henaff;
+
+  static void fields(auto&& visit) {
+    visit("init", &MatrixExponential::init, domain::any, Names<Init>::help);
+  }
 };
 
 /// Any matrix: the baseline. It starts orthogonal and does not stay so.
 struct Unconstrained {
+  static constexpr const char* name = "free";
+  static constexpr const char* title = "unconstrained";
   Init init = Init::henaff;
+
+  static void fields(auto&& visit) { visit("init", &Unconstrained::init, domain::any, Names<Init>::help); }
 };
 
 using TransitionOptions =
     std::variant<Cwy, HouseholderProduct, ScaledCayley, MatrixExponential, Unconstrained>;
+
+/// L of a product of reflections, 0 for N; nullptr for other parametrizations.
+Index* reflections_of(TransitionOptions& options);
+const Index* reflections_of(const TransitionOptions& options);
 
 /// The N x N matrix Q that a recurrence multiplies its state by, as a function of free parameters.
 ///
@@ -207,13 +261,5 @@ std::unique_ptr<Transition<T>> make_transition(const TransitionOptions& options,
 /// Only the mathematics: a prepared transition from parameters, V [L, N] or X [N, N], on their device.
 template <class T>
 std::unique_ptr<Transition<T>> prepare(const TransitionOptions& options, ConstTensorView<T> parameters);
-
-/// "cwy", "householder", "cayley", "expm" or "free": the names of the command line and of model files.
-std::string name_of(const TransitionOptions& options);
-std::string name_of(Init init);
-std::string name_of(ReflectionForm form);
-/// These throw ValueError naming the known ones.
-Init parse_init(const std::string& name);
-ReflectionForm parse_reflection_form(const std::string& name);
 
 }  // namespace orthornn
