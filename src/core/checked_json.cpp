@@ -71,8 +71,8 @@ const Json& member(const Json& object, const char* key) {
   return *found;
 }
 
-Index integer_member(const Json& object, const char* key, Index lowest) {
-  return whole_number(fmt::format("'{}'", key).c_str(), member(object, key), lowest);
+Index integer_member(const Json& object, const char* key) {
+  return whole_number(fmt::format("'{}'", key).c_str(), member(object, key));
 }
 
 std::uint64_t unsigned_member(const Json& object, const char* key) {

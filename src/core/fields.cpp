@@ -5,19 +5,11 @@
 #include "orthornn/core/error.hpp"
 
 namespace orthornn {
-namespace {
 
-template <class Number>
-[[noreturn]] void refuse(const char* owner, const char* key, Number value, const Domain& domain) {
-  const std::string what = *owner != 0 ? fmt::format("{}: {}", owner, key) : fmt::format("'{}'", key);
-  throw ValueError(
-      fmt::format("{} is {}; expected {}", what, value, domain.text(!std::same_as<Number, double>)));
-}
-
-}  // namespace
-
-std::string Domain::text(bool whole) const {
-  const char* number = whole ? "a whole number" : "a number";
+std::string Domain::text(double found, bool whole) const {
+  const char* number = whole             ? "a whole number"
+                       : contains(found) ? "a number that rounded to 32 bits is still"
+                                         : "a number";
   if (low == high) return fmt::format("{}", low);
   if (std::isfinite(high) && !high_included) return fmt::format("{} in [{}, {})", number, low, high);
   if (std::isfinite(high)) return fmt::format("{} from {} to {}", number, low, high);
@@ -36,14 +28,14 @@ void refuse_name(const std::string& name, const std::vector<std::string>& known)
   throw ValueError(fmt::format("unknown name '{}'; expected {}", name, one_of(known)));
 }
 
-void refuse_number(const char* owner, const char* key, std::int64_t value, const Domain& domain) {
-  refuse(owner, key, value, domain);
+template <class Number>
+void refuse_number(const char* owner, const char* key, Number value, const Domain& domain) {
+  const std::string what = *owner != 0 ? fmt::format("{}: {}", owner, key) : fmt::format("'{}'", key);
+  throw ValueError(fmt::format("{} is {}; expected {}", what, value,
+                               domain.text(static_cast<double>(value), !std::same_as<Number, double>)));
 }
-void refuse_number(const char* owner, const char* key, std::uint64_t value, const Domain& domain) {
-  refuse(owner, key, value, domain);
-}
-void refuse_number(const char* owner, const char* key, double value, const Domain& domain) {
-  refuse(owner, key, value, domain);
-}
+template void refuse_number(const char*, const char*, std::int64_t, const Domain&);
+template void refuse_number(const char*, const char*, std::uint64_t, const Domain&);
+template void refuse_number(const char*, const char*, double, const Domain&);
 
 }  // namespace orthornn

@@ -152,14 +152,10 @@ std::unique_ptr<Optimizer<T>> make(const RmsProp& options, const ParameterSet<T>
   return std::make_unique<RmsPropOptimizer<T>>(options, parameters);
 }
 
-template <class T>
-std::unique_ptr<Optimizer<T>> make(const Adam& options, const ParameterSet<T>& parameters) {
-  return std::make_unique<AdamOptimizer<T, Adam>>(options, parameters);
-}
-
-template <class T>
-std::unique_ptr<Optimizer<T>> make(const AdamW& options, const ParameterSet<T>& parameters) {
-  return std::make_unique<AdamOptimizer<T, AdamW>>(options, parameters);
+// Adam and AdamW.
+template <class T, class Options>
+std::unique_ptr<Optimizer<T>> make(const Options& options, const ParameterSet<T>& parameters) {
+  return std::make_unique<AdamOptimizer<T, Options>>(options, parameters);
 }
 
 }  // namespace

@@ -41,7 +41,7 @@ void Schedule::validate() const {
     throw ValueError(fmt::format("schedule: step_every is {}; expected 1 or more", step_every));
   }
   if (kind == Kind::step && step_factor == 0) {
-    throw ValueError("schedule: step_factor is 0; expected a number above 0, at most 1");
+    throw ValueError("schedule: step_factor is 0; expected a number in (0, 1]");
   }
 }
 

@@ -107,47 +107,25 @@ Parameter square(const char* name, Index hidden_size, ParameterKind kind) {
   return {name, {hidden_size, hidden_size}, kind, 0};
 }
 
-struct ParameterOf {
-  Index hidden_size;
-  Parameter operator()(const Cwy& o) const { return reflection_vectors(o.reflections, hidden_size); }
-  Parameter operator()(const HouseholderProduct& o) const {
-    return reflection_vectors(o.reflections, hidden_size);
+Parameter parameter(const Cwy& o, Index hidden_size) {
+  return reflection_vectors(o.reflections, hidden_size);
+}
+Parameter parameter(const HouseholderProduct& o, Index hidden_size) {
+  return reflection_vectors(o.reflections, hidden_size);
+}
+Parameter parameter(const ScaledCayley& o, Index hidden_size) {
+  if (o.negative_signs < 0 || o.negative_signs > hidden_size) {
+    throw ValueError(fmt::format("{} negative signs with hidden size {}; expected 0 to {}", o.negative_signs,
+                                 hidden_size, hidden_size));
   }
-  Parameter operator()(const ScaledCayley& o) const {
-    if (o.negative_signs < 0 || o.negative_signs > hidden_size) {
-      throw ValueError(fmt::format("{} negative signs with hidden size {}; expected 0 to {}",
-                                   o.negative_signs, hidden_size, hidden_size));
-    }
-    return square("skew_parameters", hidden_size, ParameterKind::orthogonal);
-  }
-  Parameter operator()(const MatrixExponential&) const {
-    return square("skew_parameters", hidden_size, ParameterKind::orthogonal);
-  }
-  Parameter operator()(const Unconstrained&) const {
-    return square("matrix", hidden_size, ParameterKind::ordinary);
-  }
-};
-
-template <class T>
-struct Factory {
-  Index hidden_size;
-  Execution execution;
-  std::unique_ptr<Transition<T>> operator()(const Cwy& o) const {
-    return make_cwy<T>(o, hidden_size, execution);
-  }
-  std::unique_ptr<Transition<T>> operator()(const HouseholderProduct& o) const {
-    return make_householder_product<T>(o, hidden_size, execution);
-  }
-  std::unique_ptr<Transition<T>> operator()(const ScaledCayley& o) const {
-    return make_scaled_cayley<T>(o, hidden_size, execution);
-  }
-  std::unique_ptr<Transition<T>> operator()(const MatrixExponential& o) const {
-    return make_matrix_exponential<T>(o, hidden_size, execution);
-  }
-  std::unique_ptr<Transition<T>> operator()(const Unconstrained& o) const {
-    return make_unconstrained<T>(o, hidden_size, execution);
-  }
-};
+  return square("skew_parameters", hidden_size, ParameterKind::orthogonal);
+}
+Parameter parameter(const MatrixExponential&, Index hidden_size) {
+  return square("skew_parameters", hidden_size, ParameterKind::orthogonal);
+}
+Parameter parameter(const Unconstrained&, Index hidden_size) {
+  return square("matrix", hidden_size, ParameterKind::ordinary);
+}
 
 /// Number is Index, or const Index.
 template <class Number>
@@ -168,13 +146,13 @@ const Index* reflections_of(const TransitionOptions& options) {
 
 Parameter parameter_of(const TransitionOptions& options, Index hidden_size) {
   if (hidden_size < 1) throw ValueError(fmt::format("hidden size {}; expected at least 1", hidden_size));
-  return std::visit(ParameterOf{hidden_size}, options);
+  return std::visit([&](const auto& chosen) { return parameter(chosen, hidden_size); }, options);
 }
 
 template <class T>
 std::unique_ptr<Transition<T>> make_transition(const TransitionOptions& options, Index hidden_size,
                                                const Execution& execution) {
-  return std::visit(Factory<T>{hidden_size, execution}, options);
+  return std::visit([&](const auto& chosen) { return make<T>(chosen, hidden_size, execution); }, options);
 }
 
 template <class T>

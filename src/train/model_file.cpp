@@ -158,8 +158,10 @@ void read_config(const std::string& text, ModelFileInfo& info) {
   if (config.contains("training")) {
     const Json& training = object_member(config, "training");
     info.trainer = options_of<TrainerOptions>(training, "a training");
-    info.batch = integer_member(training, "batch", 1);
-    info.seed = unsigned_member(training, "seed");
+    TaskSource source;
+    read_fields(training, source);
+    info.batch = source.batch;
+    info.seed = source.seed;
   }
 }
 
@@ -258,8 +260,7 @@ void save_checkpoint(const std::filesystem::path& file, Trainer& trainer) {
   const FaultDomain::Scope scope(trainer.model().faults());
   const Task& task = trainer.task();
   Json training = json_object(trainer.options());
-  training["batch"] = task.batch_size();
-  training["seed"] = task.seed();
+  training.update(json_object(TaskSource{.batch = task.batch_size(), .seed = task.seed()}));
   const Json config{{"model", json_object(trainer.model().options())},
                     {"task", parse_json(task.config())},
                     {"training", training}};
@@ -328,7 +329,8 @@ void check_same_training(const std::filesystem::path& file, const ModelFileInfo&
         fmt::format("{} holds a model without its training state; it cannot be resumed", file.string()));
   }
   const auto require_equal = [&](const char* what, const Json& there, const Json& here) {
-    if (there == here) return;
+    // In whatever order the members stand.
+    if (nlohmann::json(there) == nlohmann::json(here)) return;
     throw FileError(fmt::format("{} holds another {} than this training: {}", file.string(), what,
                                 first_difference(there.dump(), here.dump())));
   };

@@ -306,8 +306,11 @@ TEST_CASE("a domain knows which numbers it has, also when they are rounded", "[f
   CHECK(domain::share.contains(1));
   CHECK_FALSE(domain::share.contains(1.5));
   CHECK(domain::positive.contains<float>(1e300));
-  CHECK(domain::count.text(true) == "a whole number, at least 1");
-  CHECK(domain::any.text(false) == "a number");
+  CHECK(domain::count.text(0, true) == "a whole number, at least 1");
+  CHECK(domain::any.text(nan, false) == "a number");
+  CHECK(domain::positive.text(0, false) == "a number above 0");
+  CHECK(domain::positive.text(1e-50, false) == "a number that rounded to 32 bits is still above 0");
+  CHECK(domain::below_one.text(0.999999999, false) == "a number that rounded to 32 bits is still in [0, 1)");
 }
 
 }  // namespace orthornn::testing

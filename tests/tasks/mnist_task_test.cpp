@@ -431,6 +431,7 @@ TEST_CASE("The config of an MNIST task says that images are held out for validat
   CHECK_THAT(task.config(), contains("\"validation_share\":12"));
   CHECK(make_task(task.config(), {})->config() == task.config());
   CHECK(make_task(R"({"task": "mnist"})", {})->config() == task.config());
-  CHECK_THROWS_WITH(make_task(R"({"task": "mnist", "validation_share": 6})", {}), contains("'validation_share' is 6; expected 12"));
+  CHECK_THROWS_WITH(make_task(R"({"task": "mnist", "validation_share": 6})", {}),
+                    contains("'validation_share' is 6; expected 12"));
   CHECK_THROWS_WITH(MnistTask({.validation_share = 6}), contains("validation_share is 6; expected 12"));
 }

@@ -63,20 +63,6 @@ struct CompareSettings {
   }
 };
 
-/// What is compared.
-std::vector<const BenchCell*> compared_cells() {
-  std::vector<const BenchCell*> compared;
-  for (const BenchCell& cell : bench_cells()) {
-    if (!cell.title.empty()) compared.push_back(&cell);
-  }
-  return compared;
-}
-
-/// To form Q, CWY takes its dense form; in the recurrence it takes the cheaper one.
-const BenchCell& cell_of_construction(const BenchCell& cell) {
-  return cell.name == Cwy::name ? bench_cell("cwy-dense") : cell;
-}
-
 /// Ways to a step on St(N, M). The operations are those of math.md, section 2: of forming Omega for T-CWY and
 /// OWN, of the whole step for the others.
 struct StiefelMethod {
@@ -233,13 +219,14 @@ std::vector<Measurement> measurements(const CompareSettings& settings, const Exe
   const auto each_size = [&](const auto& add) {
     for (const Index hidden : settings.hidden) {
       const std::vector<Index> reflections = reflections_at(settings, hidden);
-      for (const BenchCell* cell : compared_cells()) {
-        if (!cell->has_reflections()) {
-          add(*cell, hidden, 0, fmt::format("{}, N = {}", cell->title, hidden));
+      for (const BenchCell& cell : bench_cells()) {
+        if (cell.title.empty()) continue;
+        if (!cell.has_reflections()) {
+          add(cell, hidden, 0, fmt::format("{}, N = {}", cell.title, hidden));
           continue;
         }
         for (const Index l : reflections)
-          add(*cell, hidden, l, fmt::format("{}, N = {}, L = {}", cell->title, hidden, l));
+          add(cell, hidden, l, fmt::format("{}, N = {}, L = {}", cell.title, hidden, l));
       }
     }
   };
@@ -265,7 +252,9 @@ std::vector<Measurement> measurements(const CompareSettings& settings, const Exe
   each_size([&](const BenchCell& cell, Index hidden, Index reflections, const std::string& what) {
     all.push_back(
         {"construction", "construction of Q, " + what, [&settings, &cell, hidden, reflections, execution] {
-           MeasuredConstruction construction(cell_of_construction(cell), hidden, reflections, execution);
+           // To form Q, CWY takes its dense form; in the recurrence it takes the cheaper one.
+           const BenchCell& constructed = cell.name == Cwy::name ? bench_cell("cwy-dense") : cell;
+           MeasuredConstruction construction(constructed, hidden, reflections, execution);
            return measure(cell.name, cell.title, construction, execution.device, settings);
          }});
   });
@@ -408,7 +397,7 @@ void print_tables(const Json& comparison, const Execution& execution) {
     fmt::print("{:<9} {}{}\n", method.name, method.flop_formula,
                method.step && !is_timed(method, execution.device) ? "; on the CPU alone, so not timed" : "");
   fmt::print("\n");
-  for (const BenchCell* cell : compared_cells()) print_speed_ups(comparison, cell->name, cell->title);
+  for (const BenchCell& cell : bench_cells()) print_speed_ups(comparison, cell.name, cell.title);
 }
 
 /// Creates the folder for compare.json and compare.html.

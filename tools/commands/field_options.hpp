@@ -13,6 +13,7 @@
 #include <list>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <vector>
 
@@ -93,8 +94,9 @@ struct Alternatives<std::variant<Options...>> {
   }
 };
 
-/// How the command line has a field.
+/// How the command line has the fields of a key.
 struct FlagOfField {
+  std::string key;
   /// With its dashes; "" where it has none.
   std::string flag;
   /// What an option means that is left out, where that is no fixed default.
@@ -160,18 +162,19 @@ void add_fields(CLI::App& command, const char* group, Alternatives<std::variant<
     using Chosen = std::decay_t<decltype(options)>;
     Chosen::fields([&](const char* key, auto member, const Domain& domain, const char* help) {
       auto& value = options.*member;
-      CLI::Option* option = command.get_option_no_throw(flag_of(key).flag);
-      if (option != nullptr) {
-        option->each([&value](const std::string& text) { set_from_text(value, text); });
+      const std::string flag = flag_of(key).flag;
+      auto own = std::find_if(owned.begin(), owned.end(), [&](const OwnedOption& o) {
+        return o.option->get_name() == flag && o.chooser == std::string_view(chooser);
+      });
+      if (own != owned.end()) {
+        own->option->each([&value](const std::string& text) { set_from_text(value, text); });
       } else {
-        option = add_field(command, group, key, value, domain, help);
+        CLI::Option* option = add_field(command, group, key, value, domain, help);
         if (option == nullptr) return;
-        owned.push_back({option, chooser, [&alternatives] { return alternatives.name; }});
+        own = owned.insert(owned.end(), {option, chooser, [&alternatives] { return alternatives.name; }});
       }
-      OwnedOption& own =
-          *std::find_if(owned.begin(), owned.end(), [&](const OwnedOption& o) { return o.option == option; });
-      own.owners.emplace_back(Chosen::name);
-      own.texts.emplace_back([&value] { return text_of(value); });
+      own->owners.emplace_back(Chosen::name);
+      own->texts.emplace_back([&value] { return text_of(value); });
     });
   });
   for (auto own = std::next(owned.begin(), static_cast<std::ptrdiff_t>(before)); own != owned.end(); ++own) {

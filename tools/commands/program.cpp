@@ -181,7 +181,7 @@ CLI::Validator number_in(const Domain& domain) {
         double value = 0;
         // A model's numbers are floats.
         const bool fits = CLI::detail::lexical_cast(text, value) && domain.contains<float>(value);
-        return fits ? std::string() : expected(text, domain.text(/*whole=*/false));
+        return fits ? std::string() : expected(text, domain.text(value, /*whole=*/false));
       },
       "");
 }

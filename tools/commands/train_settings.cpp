@@ -9,12 +9,6 @@
 #include "commands/training_defaults.hpp"
 
 namespace orthornn::program {
-namespace {
-
-constexpr Index most = Index{1} << 40;
-const CLI::Range positive(Index{1}, most);
-
-}  // namespace
 
 void TrainSettings::add_workload_to(CLI::App& command) {
   command.option_defaults()->always_capture_default();
@@ -32,9 +26,7 @@ void TrainSettings::add_workload_to(CLI::App& command) {
       ->group(g)
       ->check(CLI::IsMember(names_of<TransitionOptions>()));
   add_fields(command, g, cell);
-  command.add_option("--layers", layers, "Cells, one on the other")
-      ->group(g)
-      ->check(CLI::Range(Index{1}, Index{64}));
+  add_value(command, "--layers", layers, "Cells, one on the other", Domain{.low = 1, .high = 64})->group(g);
   add_fields(command, g, transition, "--cell", owned_);
 
   g = "Training";
@@ -84,22 +76,16 @@ void TrainSettings::add_to(CLI::App& command) {
   command.add_flag("--resume", resume, "Go on with the training in the run directory, with its settings")
       ->group(g)
       ->configurable(false);
-  command
-      .add_option("--log-every", log_every,
-                  "Steps between two rows of metrics.csv (and lines, when output is no terminal)")
+  add_value(command, "--log-every", log_every,
+            "Steps between two rows of metrics.csv (and lines, when output is no terminal)", domain::count)
+      ->group(g);
+  add_value(command, "--eval-every", eval_every,
+            "Steps between two evaluations on validation data; left out: the task's default", domain::count)
       ->group(g)
-      ->check(positive);
-  command
-      .add_option("--eval-every", eval_every,
-                  "Steps between two evaluations on validation data; left out: the task's default")
-      ->group(g)
-      ->check(positive)
       ->default_str("");
-  command
-      .add_option("--save-every", save_every,
-                  "Steps between two saves of model.h5; left out: as --eval-every")
+  add_value(command, "--save-every", save_every,
+            "Steps between two saves of model.h5; left out: as --eval-every", domain::count)
       ->group(g)
-      ->check(positive)
       ->default_str("");
   command.add_flag("--verbose", verbose, "Print how the recurrence of each cell is computed")
       ->group(g)

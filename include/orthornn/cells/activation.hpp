@@ -9,11 +9,9 @@ namespace orthornn {
 enum class Activation { tanh, relu, abs, modrelu, identity };
 template <>
 struct Names<Activation> {
-  static constexpr Choice<Activation> list[] = {{"tanh", Activation::tanh},
-                                                {"relu", Activation::relu},
-                                                {"abs", Activation::abs},
-                                                {"modrelu", Activation::modrelu},
-                                                {"identity", Activation::identity}};
+  using enum Activation;
+  static constexpr Choice<Activation> list[] = {
+      {"tanh", tanh}, {"relu", relu}, {"abs", abs}, {"modrelu", modrelu}, {"identity", identity}};
 };
 
 }  // namespace orthornn

@@ -15,8 +15,8 @@ namespace orthornn {
 enum class InputMatrix { free, stiefel };
 template <>
 struct Names<InputMatrix> {
-  static constexpr Choice<InputMatrix> list[] = {{"free", InputMatrix::free},
-                                                 {"stiefel", InputMatrix::stiefel}};
+  using enum InputMatrix;
+  static constexpr Choice<InputMatrix> list[] = {{"free", free}, {"stiefel", stiefel}};
 };
 
 /// A recurrent cell as plain values.

@@ -21,10 +21,9 @@ enum class RolloutWay {
 };
 template <>
 struct Names<RolloutWay> {
-  static constexpr Choice<RolloutWay> list[] = {{"automatic", RolloutWay::automatic},
-                                                {"resident", RolloutWay::resident},
-                                                {"cluster", RolloutWay::cluster},
-                                                {"stepwise", RolloutWay::stepwise}};
+  using enum RolloutWay;
+  static constexpr Choice<RolloutWay> list[] = {
+      {"automatic", automatic}, {"resident", resident}, {"cluster", cluster}, {"stepwise", stepwise}};
 };
 
 /// Where and how layers compute; not part of what a model is. A device alone stands for its defaults. The

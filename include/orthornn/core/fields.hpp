@@ -10,9 +10,9 @@
 //     }
 //   };
 //
-// A field's default is its member's initialiser. The JSON of model files, config.toml, the command line and
-// messages follow from these lists. A key in files is for ever; the order of fields, of alternatives and of
-// an enum's values means nothing.
+// visit(key, pointer to member, domain, help); the default is the member's initialiser. The JSON of model
+// files, config.toml, the command line and messages follow from these lists. Files have the keys and names,
+// so they stay. The order of fields, of alternatives and of an enum's values means nothing.
 
 #include <cmath>
 #include <concepts>
@@ -42,8 +42,8 @@ struct Domain {
     return std::isfinite(value) && value >= low && value <= high && (low_included || rounded > low) &&
            (high_included || rounded < high);
   }
-  /// "a number above 0", "a whole number from 0 to 64".
-  std::string text(bool whole) const;
+  /// What is expected in place of `found`: "a number above 0", "a whole number from 0 to 64".
+  std::string text(double found, bool whole) const;
 };
 
 namespace domain {
@@ -132,10 +132,8 @@ Type parse(const std::string& name) {
 }
 
 /// "OWNER: KEY is VALUE; expected ..", or "'KEY' is .." without an owner.
-[[noreturn]] void refuse_number(const char* owner, const char* key, std::int64_t value, const Domain& domain);
-[[noreturn]] void refuse_number(const char* owner, const char* key, std::uint64_t value,
-                                const Domain& domain);
-[[noreturn]] void refuse_number(const char* owner, const char* key, double value, const Domain& domain);
+template <class Number>
+[[noreturn]] void refuse_number(const char* owner, const char* key, Number value, const Domain& domain);
 
 /// Throws ValueError as `refuse_number` for a number outside its domain, also where it only leaves the domain
 /// when it is rounded to T; other values are fine.

@@ -23,8 +23,8 @@ enum class Precision {
 };
 template <>
 struct Names<Precision> {
-  static constexpr Choice<Precision> list[] = {
-      {"fp32", Precision::fp32}, {"tf32", Precision::tf32}, {"bf16", Precision::bf16}};
+  using enum Precision;
+  static constexpr Choice<Precision> list[] = {{"fp32", fp32}, {"tf32", tf32}, {"bf16", bf16}};
 };
 
 }  // namespace orthornn

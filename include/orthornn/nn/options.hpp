@@ -55,8 +55,9 @@ using ReadoutOptions = std::variant<EveryStep, LastStep>;
 enum class Loss { softmax_cross_entropy, mean_squared_error };
 template <>
 struct Names<Loss> {
-  static constexpr Choice<Loss> list[] = {{"softmax_cross_entropy", Loss::softmax_cross_entropy},
-                                          {"mean_squared_error", Loss::mean_squared_error}};
+  using enum Loss;
+  static constexpr Choice<Loss> list[] = {{"softmax_cross_entropy", softmax_cross_entropy},
+                                          {"mean_squared_error", mean_squared_error}};
 };
 
 }  // namespace orthornn

@@ -29,12 +29,17 @@ void rate_fields(auto&& visit) {
   visit("lr_orthogonal", &Options::lr_orthogonal, domain::not_negative,
         "Learning rate of orthogonal parameters");
 }
+/// The field of those that divide by the root of a mean of squares.
+template <class Options>
+void epsilon_field(auto&& visit) {
+  visit("epsilon", &Options::epsilon, domain::positive, "added to the root of the mean of squares, above 0");
+}
 /// Fields that Adam and AdamW have.
 template <class Options>
 void adam_fields(auto&& visit) {
   visit("beta1", &Options::beta1, domain::below_one, "share of the mean gradient that a step keeps");
   visit("beta2", &Options::beta2, domain::below_one, "share of the mean of squares that a step keeps");
-  visit("epsilon", &Options::epsilon, domain::positive, "added to the root of the mean of squares, above 0");
+  epsilon_field<Options>(visit);
   rate_fields<Options>(visit);
 }
 
@@ -67,8 +72,7 @@ struct RmsProp {
   static void fields(auto&& visit) {
     visit("decay", &RmsProp::decay, domain::below_one,
           "share of the mean of squares that a step keeps, 0 to below 1");
-    visit("epsilon", &RmsProp::epsilon, domain::positive,
-          "added to the root of the mean of squares, above 0");
+    epsilon_field<RmsProp>(visit);
     rate_fields<RmsProp>(visit);
   }
 };

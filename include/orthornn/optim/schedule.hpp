@@ -49,9 +49,9 @@ struct Schedule {
 
 template <>
 struct Names<Schedule::Kind> {
-  static constexpr Choice<Schedule::Kind> list[] = {{"constant", Schedule::Kind::constant},
-                                                    {"cosine", Schedule::Kind::cosine},
-                                                    {"step", Schedule::Kind::step}};
+  using enum Schedule::Kind;
+  static constexpr Choice<Schedule::Kind> list[] = {
+      {"constant", constant}, {"cosine", cosine}, {"step", step}};
 };
 
 }  // namespace orthornn

@@ -27,9 +27,9 @@ enum class Init {
 };
 template <>
 struct Names<Init> {
+  using enum Init;
   static constexpr Choice<Init> list[] = {
-      {"henaff", Init::henaff}, {"cayley", Init::cayley}, {"haar", Init::haar}, {"normal", Init::normal}};
-  static constexpr const char* help = "Initial transition: henaff, cayley, haar or normal";
+      {"henaff", henaff}, {"cayley", cayley}, {"haar", haar}, {"normal", normal}};
 };
 
 /// How a product of reflections is computed. All give the same function.
@@ -44,12 +44,23 @@ enum class ReflectionForm {
 };
 template <>
 struct Names<ReflectionForm> {
-  static constexpr Choice<ReflectionForm> list[] = {{"automatic", ReflectionForm::automatic},
-                                                    {"dense", ReflectionForm::dense},
-                                                    {"factored", ReflectionForm::factored}};
+  using enum ReflectionForm;
+  static constexpr Choice<ReflectionForm> list[] = {
+      {"automatic", automatic}, {"dense", dense}, {"factored", factored}};
 };
 
 // Each parametrization has its `name` in files and on the command line, and a `title` in tables and plots.
+
+/// The field that all parametrizations have.
+template <class Options>
+void init_field(auto&& visit) {
+  visit("init", &Options::init, domain::any, "Initial transition: henaff, cayley, haar or normal");
+}
+/// The field that products of reflections have.
+template <class Options>
+void reflections_field(auto&& visit) {
+  visit("reflections", &Options::reflections, domain::not_negative, "reflections L, 1 to N; 0 for N");
+}
 
 /// Q = H(v1) ... H(vL) as I - U S^-1 U^T, the compact WY form (math.md section 1; Likhosherstov et al.,
 /// AISTATS 2021).
@@ -62,9 +73,9 @@ struct Cwy {
   ReflectionForm form = ReflectionForm::automatic;
 
   static void fields(auto&& visit) {
-    visit("reflections", &Cwy::reflections, domain::not_negative, "reflections L, 1 to N; 0 for N");
+    reflections_field<Cwy>(visit);
     visit("form", &Cwy::form, domain::any, "dense, factored, or automatic for the cheaper one");
-    visit("init", &Cwy::init, domain::any, Names<Init>::help);
+    init_field<Cwy>(visit);
   }
 };
 
@@ -82,10 +93,10 @@ struct HouseholderProduct {
   bool rank_one_updates = false;
 
   static void fields(auto&& visit) {
-    using Self = HouseholderProduct;
-    visit("reflections", &Self::reflections, domain::not_negative, "reflections L, 1 to N; 0 for N");
-    visit("rank_one_updates", &Self::rank_one_updates, domain::any, "each reflection over the whole batch");
-    visit("init", &Self::init, domain::any, Names<Init>::help);
+    reflections_field<HouseholderProduct>(visit);
+    visit("rank_one_updates", &HouseholderProduct::rank_one_updates, domain::any,
+          "each reflection over the whole batch");
+    init_field<HouseholderProduct>(visit);
   }
 };
 
@@ -101,7 +112,7 @@ struct ScaledCayley {
   static void fields(auto&& visit) {
     visit("negative_signs", &ScaledCayley::negative_signs, domain::not_negative,
           "entries -1 of its fixed diagonal");
-    visit("init", &ScaledCayley::init, domain::any, Names<Init>::help);
+    init_field<ScaledCayley>(visit);
   }
 };
 
@@ -112,9 +123,7 @@ struct MatrixExponential {
   static constexpr const char* title = "matrix exponential";
   Init init = Init::henaff;
 
-  static void fields(auto&& visit) {
-    visit("init", &MatrixExponential::init, domain::any, Names<Init>::help);
-  }
+  static void fields(auto&& visit) { init_field<MatrixExponential>(visit); }
 };
 
 /// Any matrix: the baseline. It starts orthogonal and does not stay so.
@@ -123,7 +132,7 @@ struct Unconstrained {
   static constexpr const char* title = "unconstrained";
   Init init = Init::henaff;
 
-  static void fields(auto&& visit) { visit("init", &Unconstrained::init, domain::any, Names<Init>::help); }
+  static void fields(auto&& visit) { init_field<Unconstrained>(visit); }
 };
 
 using TransitionOptions =
