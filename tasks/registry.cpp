@@ -1,53 +1,75 @@
-// Where names become tasks. To add a task: one header and one source beside their siblings, one line here.
+// Where names become tasks. To add a task: one header and one source beside their siblings, its options in
+// TaskOptions, one line here.
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "core/fields_json.hpp"
 #include "orthornn/core/error.hpp"
-#include "orthornn/tasks/adding_task.hpp"
-#include "orthornn/tasks/copying_task.hpp"
-#include "orthornn/tasks/mnist_task.hpp"
-#include "tasks/task_config.hpp"
+#include "orthornn/tasks/task_options.hpp"
 
 namespace orthornn {
 namespace {
 
-template <class T>
-std::unique_ptr<Task> make(const std::string& config, const TaskSource& source) {
-  return std::make_unique<T>(config, source);
+std::unique_ptr<Task> make(const AddingOptions& options) { return std::make_unique<AddingTask>(options); }
+std::unique_ptr<Task> make(const CopyingOptions& options) { return std::make_unique<CopyingTask>(options); }
+std::unique_ptr<Task> make(const MnistOptions& options) { return std::make_unique<MnistTask>(options); }
+
+/// An object with the text "task".
+Json parse_config(const std::string& config) {
+  try {
+    Json settings = parse_json(config);
+    text_member(settings, "task");
+    return settings;
+  } catch (const ValueError& error) {
+    throw ValueError(fmt::format(
+        R"(the config of a task is a JSON object such as {{"task": "copying", "delay": 1000}}, not '{}': {})",
+        config.substr(0, 60), error.what()));
+  }
 }
 
-struct Entry {
-  const char* name;
-  std::unique_ptr<Task> (*make)(const std::string& config, const TaskSource& source);
-};
-
-constexpr Entry entries[] = {
-    {"adding", make<AddingTask>},
-    {"copying", make<CopyingTask>},
-    {"mnist", make<MnistTask>},
-};
+template <class Options>
+void read_settings(const Json& settings, Options& options) {
+  std::vector<std::string> known;
+  Options::fields([&](const char* key, auto&&...) { known.emplace_back(key); });
+  for (const auto& entry : settings.items()) {
+    if (entry.key() == "task" || std::find(known.begin(), known.end(), entry.key()) != known.end()) continue;
+    throw ValueError(fmt::format("task {} has no setting '{}'; it has {}", Options::name, entry.key(),
+                                 fmt::join(known, ", ")));
+  }
+  try {
+    read_fields(settings, options, MissingField::has_its_default);
+  } catch (const ValueError& error) {
+    throw ValueError(fmt::format("task {}: {}", Options::name, error.what()));
+  }
+}
 
 }  // namespace
 
-std::vector<std::string> task_names() {
-  std::vector<std::string> names;
-  for (const Entry& entry : entries) names.emplace_back(entry.name);
-  return names;
+std::vector<std::string> task_names() { return names_of<TaskOptions>(); }
+
+std::unique_ptr<Task> make_task(const TaskOptions& options, const TaskSource& source) {
+  auto task = std::visit(
+      [&](auto own) {
+        own.batch = source.batch;
+        own.seed = source.seed;
+        if constexpr (requires { own.data; }) own.data = source.data;
+        if constexpr (requires { own.input_order; }) own.input_order = source.input_order;
+        return make(own);
+      },
+      options);
+  if (!source.input_order.empty() && task->input_order().empty()) {
+    throw ValueError(
+        fmt::format("an input order was given, but the task {} reads its input as it is", task->config()));
+  }
+  return task;
 }
 
 std::unique_ptr<Task> make_task(const std::string& config, const TaskSource& source) {
-  const std::string name = task_name(config);
-  for (const Entry& entry : entries) {
-    if (entry.name != name) continue;
-    std::unique_ptr<Task> task = entry.make(config, source);
-    if (!source.input_order.empty() && task->input_order().empty()) {
-      throw ValueError(
-          fmt::format("an input order was given, but the task {} reads its input as it is", config));
-    }
-    return task;
-  }
-  throw ValueError(fmt::format("unknown task '{}'; expected {}", name, fmt::join(task_names(), ", ")));
+  const Json settings = parse_config(config);
+  auto options = named_member<TaskOptions>(settings, "task");
+  std::visit([&](auto& own) { read_settings(settings, own); }, options);
+  return make_task(options, source);
 }
 
 }  // namespace orthornn

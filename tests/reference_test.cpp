@@ -156,7 +156,7 @@ void check_recurrence(const Hdf5Reader& file, Layer<T>& layer, ParameterSet<T>& 
 template <class T>
 void check_orthogonal_rnn(const Hdf5Reader& file, const TransitionOptions& transition,
                           const Execution& execution) {
-  const Activation activation = parse_activation(text_attribute(file, "activation"));
+  const Activation activation = parse<Activation>(text_attribute(file, "activation"));
   const Bounds bounds = bounds_of_rnn<T>(file, activation);
   ParameterSet<T> parameters;
   OrthogonalLayer<T> layer(

@@ -7,8 +7,8 @@
 # Only what is missing is installed. ORTHORNN_SKIP_SETUP=1 leaves the machine alone, for those who keep the
 # libraries elsewhere (conda, spack, modules) and let CMake find them through CMAKE_PREFIX_PATH.
 
-libraries=(libeigen3-dev libhdf5-dev catch2 libcli11-dev libfmt-dev nlohmann-json3-dev zlib1g-dev)
-pkg_config_names=(eigen3 hdf5 catch2 CLI11 fmt nlohmann_json zlib)  # the same, in the same order
+libraries=(libeigen3-dev libhdf5-dev catch2 libcli11-dev libfmt-dev nlohmann-json3-dev libtomlplusplus-dev zlib1g-dev)
+pkg_config_names=(eigen3 hdf5 catch2 CLI11 fmt nlohmann_json tomlplusplus zlib)  # the same, in the same order
 oldest_gcc=12
 oldest_cmake=3.25
 oldest_capability=8.0

@@ -39,11 +39,11 @@ std::string shown(const Json& value) {
   return text.size() <= 60 ? text : text.substr(0, 57) + "...";
 }
 
-[[noreturn]] void refuse(const char* key, const std::string& expected, const Json& found) {
+}  // namespace
+
+void refuse_member(const char* key, const std::string& expected, const Json& found) {
   throw ValueError(fmt::format("'{}' is {}; expected {}", key, shown(found), expected));
 }
-
-}  // namespace
 
 Json parse_json(std::string_view text) {
   check_depth(text);
@@ -71,43 +71,43 @@ const Json& member(const Json& object, const char* key) {
   return *found;
 }
 
-Index integer_member(const Json& object, const char* key, Index lowest) {
-  return whole_number(fmt::format("'{}'", key).c_str(), member(object, key), lowest);
+Index integer_member(const Json& object, const char* key) {
+  return whole_number(fmt::format("'{}'", key).c_str(), member(object, key));
 }
 
 std::uint64_t unsigned_member(const Json& object, const char* key) {
   const Json& value = member(object, key);
-  if (!value.is_number_unsigned()) refuse(key, "a whole number from 0 to 2^64 - 1", value);
+  if (!value.is_number_unsigned()) refuse_member(key, "a whole number from 0 to 2^64 - 1", value);
   return value.get<std::uint64_t>();
 }
 
 double real_member(const Json& object, const char* key) {
   const Json& value = member(object, key);
-  if (!value.is_number() || !std::isfinite(value.get<double>())) refuse(key, "a number", value);
+  if (!value.is_number() || !std::isfinite(value.get<double>())) refuse_member(key, "a number", value);
   return value.get<double>();
 }
 
 bool boolean_member(const Json& object, const char* key) {
   const Json& value = member(object, key);
-  if (!value.is_boolean()) refuse(key, "true or false", value);
+  if (!value.is_boolean()) refuse_member(key, "true or false", value);
   return value.get<bool>();
 }
 
 std::string text_member(const Json& object, const char* key) {
   const Json& value = member(object, key);
-  if (!value.is_string()) refuse(key, "text", value);
+  if (!value.is_string()) refuse_member(key, "text", value);
   return value.get<std::string>();
 }
 
 const Json& array_member(const Json& object, const char* key) {
   const Json& value = member(object, key);
-  if (!value.is_array()) refuse(key, "an array", value);
+  if (!value.is_array()) refuse_member(key, "an array", value);
   return value;
 }
 
 const Json& object_member(const Json& object, const char* key) {
   const Json& value = member(object, key);
-  if (!value.is_object()) refuse(key, "an object", value);
+  if (!value.is_object()) refuse_member(key, "an object", value);
   return value;
 }
 

@@ -25,11 +25,13 @@ Index whole_number(const char* what, const Json& value, Index lowest = std::nume
 /// Members of an object. Each function throws ValueError, naming the key, what was expected and what was
 /// found, when the object has no such member, when it is of another kind, or when it is out of range.
 const Json& member(const Json& object, const char* key);
-Index integer_member(const Json& object, const char* key, Index lowest = std::numeric_limits<Index>::min());
+Index integer_member(const Json& object, const char* key);
 std::uint64_t unsigned_member(const Json& object, const char* key);
 double real_member(const Json& object, const char* key);
 bool boolean_member(const Json& object, const char* key);
 std::string text_member(const Json& object, const char* key);
+/// What they throw for a value that is not as expected.
+[[noreturn]] void refuse_member(const char* key, const std::string& expected, const Json& found);
 /// An array or an object, whose own members are then read.
 const Json& array_member(const Json& object, const char* key);
 const Json& object_member(const Json& object, const char* key);

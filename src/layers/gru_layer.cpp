@@ -255,7 +255,7 @@ bool GruLayer<T>::recordable(Index length, Index) const {
 
 template <class T>
 LayerDescription GruLayer<T>::describe(Index, Index) const {
-  return {.kind = "gru",
+  return {.kind = Gru::name,
           .input_size = this->input_size(),
           .output_size = options_.hidden_size,
           .rollout = name_of(RolloutWay::stepwise)};

@@ -268,7 +268,7 @@ bool LstmLayer<T>::recordable(Index length, Index) const {
 
 template <class T>
 LayerDescription LstmLayer<T>::describe(Index, Index) const {
-  return {.kind = "lstm",
+  return {.kind = Lstm::name,
           .input_size = this->input_size(),
           .output_size = options_.hidden_size,
           .rollout = name_of(RolloutWay::stepwise)};

@@ -33,14 +33,6 @@ void sum_rows(TensorView<const T> rows, TensorView<T> sum) {
 
 }  // namespace
 
-std::string name_of(InputMatrix matrix) { return matrix == InputMatrix::free ? "free" : "stiefel"; }
-
-InputMatrix parse_input_matrix(const std::string& name) {
-  if (name == "free") return InputMatrix::free;
-  if (name == "stiefel") return InputMatrix::stiefel;
-  throw ValueError(fmt::format("unknown input matrix '{}'; expected free or stiefel", name));
-}
-
 template <class T>
 typename OrthogonalLayer<T>::Places OrthogonalLayer<T>::add_parameters(ParameterSet<T>& parameters,
                                                                        const std::string& prefix,

@@ -34,22 +34,6 @@ double sum_over_blocks(Index rows, const Body& body) {
   return std::accumulate(sums, sums + blocks, 0.0);
 }
 
-}  // namespace
-
-std::string name_of(Loss loss) {
-  return loss == Loss::softmax_cross_entropy ? "softmax_cross_entropy" : "mean_squared_error";
-}
-
-Loss parse_loss(const std::string& name) {
-  for (const Loss loss : {Loss::softmax_cross_entropy, Loss::mean_squared_error}) {
-    if (name == name_of(loss)) return loss;
-  }
-  throw ValueError(
-      fmt::format("unknown loss '{}'; expected softmax_cross_entropy or mean_squared_error", name));
-}
-
-namespace {
-
 void check_classes(const Shape& outputs, const Shape& classes) {
   const Index class_count = outputs.rank() > 0 ? outputs[-1] : 0;
   Shape expected;

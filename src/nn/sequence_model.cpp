@@ -49,7 +49,7 @@ std::string cell_prefix(const ModelOptions& options, std::size_t cell) {
 }
 
 Index input_size_of_cell(const ModelOptions& options, std::size_t cell) {
-  return cell == 0 ? std::visit(InputSize{}, options.input) : options.cells[cell - 1].hidden_size;
+  return cell == 0 ? std::visit(InputSize{}, options.input) : hidden_size_of(options.cells[cell - 1]);
 }
 
 constexpr const char* embedding_prefix = "embedding";
@@ -63,10 +63,10 @@ ParameterSet<T> parameter_layout(const ModelOptions& options) {
   if (const auto* embedding = std::get_if<TokenEmbedding>(&options.input))
     EmbeddingLayer<T>::add_parameters(layout, embedding_prefix, embedding->tokens, embedding->size);
   for (std::size_t i = 0; i < options.cells.size(); ++i) {
-    OrthogonalLayer<T>::add_parameters(layout, cell_prefix(options, i), options.cells[i],
-                                       input_size_of_cell(options, i));
+    add_recurrent_parameters(layout, cell_prefix(options, i), options.cells[i],
+                             input_size_of_cell(options, i));
   }
-  LinearLayer<T>::add_parameters(layout, readout_prefix, options.cells.back().hidden_size,
+  LinearLayer<T>::add_parameters(layout, readout_prefix, hidden_size_of(options.cells.back()),
                                  output_size(options.readout));
   return layout;
 }
@@ -85,11 +85,11 @@ SequenceModel<T>::SequenceModel(const Execution& execution, const ModelOptions& 
                                                           embedding->size));
   }
   for (std::size_t i = 0; i < options.cells.size(); ++i) {
-    layers_.push_back(std::make_unique<OrthogonalLayer<T>>(
-        parameters_, cell_prefix(options, i), options.cells[i], input_size_of_cell(options, i), execution));
+    layers_.push_back(make_recurrent_layer<T>(parameters_, cell_prefix(options, i), options.cells[i],
+                                              input_size_of_cell(options, i), execution));
   }
   layers_.push_back(std::make_unique<LinearLayer<T>>(parameters_, readout_prefix,
-                                                     options.cells.back().hidden_size,
+                                                     hidden_size_of(options.cells.back()),
                                                      output_size(options.readout), execution));
   parameters_.allocate(execution.device);
   inputs_.resize(layers_.size());
@@ -315,14 +315,14 @@ void SequenceModel<T>::backward() {
 }
 
 template <class T>
-double SequenceModel<T>::orthogonality_error() {
+std::optional<double> SequenceModel<T>::orthogonality_error() {
   const FaultDomain::Scope scope(faults_);
-  double largest = 0;
+  std::optional<double> largest;
   for (const auto& layer : layers_) {
     const std::optional<double> error = layer->orthogonality_error();
     // A NaN must not be lost in a maximum.
-    if (error && !(*error <= largest)) largest = *error;
-    if (std::isnan(largest)) break;
+    if (error && !(largest && *error <= *largest)) largest = error;
+    if (largest && std::isnan(*largest)) break;
   }
   return largest;
 }

@@ -38,7 +38,7 @@ class SgdOptimizer final : public Optimizer<T> {
     if (options.momentum > 0) momentum_ = this->moment();
   }
 
-  std::string name() const override { return "sgd"; }
+  std::string name() const override { return Sgd::name; }
 
   std::vector<std::pair<std::string, TensorView<T>>> state() override {
     if (momentum_.empty()) return {};
@@ -74,7 +74,7 @@ class RmsPropOptimizer final : public Optimizer<T> {
   RmsPropOptimizer(const RmsProp& options, const ParameterSet<T>& parameters)
       : Optimizer<T>(parameters), options_(options), square_average_(this->moment()) {}
 
-  std::string name() const override { return "rmsprop"; }
+  std::string name() const override { return RmsProp::name; }
 
   std::vector<std::pair<std::string, TensorView<T>>> state() override {
     return {{"square_average", square_average_.view()}};
@@ -106,7 +106,7 @@ class AdamOptimizer final : public Optimizer<T> {
         first_moment_(this->moment()),
         second_moment_(this->moment()) {}
 
-  std::string name() const override { return decoupled ? "adamw" : "adam"; }
+  std::string name() const override { return Options::name; }
 
   std::vector<std::pair<std::string, TensorView<T>>> state() override {
     return {{"first_moment", first_moment_.view()}, {"second_moment", second_moment_.view()}};
@@ -140,74 +140,22 @@ class AdamOptimizer final : public Optimizer<T> {
   Tensor<T> second_moment_;
 };
 
-// NaN fails every comparison, so each condition is stated as what must hold.
-void require(bool holds, const char* optimizer, const char* option, double value, const char* domain) {
-  if (!holds) throw ValueError(fmt::format("{}: {} is {}; expected {}", optimizer, option, value, domain));
-}
-
-void require_positive(const char* optimizer, const char* option, double value) {
-  require(value > 0 && std::isfinite(value), optimizer, option, value, "a positive number");
-}
-
-void require_not_negative(const char* optimizer, const char* option, double value) {
-  require(value >= 0 && std::isfinite(value), optimizer, option, value, "0 or more");
-}
-
-/// In T, where 0.99999999 is 1, with which a mean would never move.
-template <class T>
-void require_fraction(const char* optimizer, const char* option, double value) {
-  require(value >= 0 && static_cast<T>(value) < 1, optimizer, option, value, "a number in [0, 1)");
-}
-
-template <class Options>
-void check_rates(const char* optimizer, const Options& options) {
-  require_positive(optimizer, "lr", options.lr);
-  require_not_negative(optimizer, "lr_orthogonal", options.lr_orthogonal.value_or(0));
-  require_not_negative(optimizer, "weight_decay", options.weight_decay);
-}
-
-/// In T, where a tiny epsilon is 0: the first step of a parameter without gradient would be 0 / 0.
-template <class T>
-void require_epsilon(const char* optimizer, double value) {
-  require_positive(optimizer, "epsilon", value);
-  require(static_cast<T>(value) > 0, optimizer, "epsilon", value, "a number that the parameters' type holds");
-}
-
-template <class T, class Options>
-void check_adam(const char* optimizer, const Options& options) {
-  check_rates(optimizer, options);
-  require_fraction<T>(optimizer, "beta1", options.beta1);
-  require_fraction<T>(optimizer, "beta2", options.beta2);
-  require_epsilon<T>(optimizer, options.epsilon);
-}
-
 // One overload an optimizer: where options become an object.
 
 template <class T>
 std::unique_ptr<Optimizer<T>> make(const Sgd& options, const ParameterSet<T>& parameters) {
-  check_rates("sgd", options);
-  require_fraction<T>("sgd", "momentum", options.momentum);
   return std::make_unique<SgdOptimizer<T>>(options, parameters);
 }
 
 template <class T>
 std::unique_ptr<Optimizer<T>> make(const RmsProp& options, const ParameterSet<T>& parameters) {
-  check_rates("rmsprop", options);
-  require_fraction<T>("rmsprop", "decay", options.decay);
-  require_epsilon<T>("rmsprop", options.epsilon);
   return std::make_unique<RmsPropOptimizer<T>>(options, parameters);
 }
 
-template <class T>
-std::unique_ptr<Optimizer<T>> make(const Adam& options, const ParameterSet<T>& parameters) {
-  check_adam<T>("adam", options);
-  return std::make_unique<AdamOptimizer<T, Adam>>(options, parameters);
-}
-
-template <class T>
-std::unique_ptr<Optimizer<T>> make(const AdamW& options, const ParameterSet<T>& parameters) {
-  check_adam<T>("adamw", options);
-  return std::make_unique<AdamOptimizer<T, AdamW>>(options, parameters);
+// Adam and AdamW.
+template <class T, class Options>
+std::unique_ptr<Optimizer<T>> make(const Options& options, const ParameterSet<T>& parameters) {
+  return std::make_unique<AdamOptimizer<T, Options>>(options, parameters);
 }
 
 }  // namespace
@@ -285,7 +233,13 @@ void Optimizer<T>::set_steps(std::int64_t steps) {
 template <class T>
 std::unique_ptr<Optimizer<T>> make_optimizer(const OptimizerOptions& options,
                                              const ParameterSet<T>& parameters) {
-  return std::visit([&](const auto& chosen) { return make(chosen, parameters); }, options);
+  return std::visit(
+      [&](const auto& chosen) {
+        // In T, where 0.99999999 is 1, with which a mean would never move, and an epsilon of 1e-50 is 0.
+        check_fields<T>(chosen.name, chosen);
+        return make(chosen, parameters);
+      },
+      options);
 }
 
 template class Optimizer<float>;

@@ -32,12 +32,7 @@ double Schedule::factor(std::int64_t step) const {
 }
 
 void Schedule::validate() const {
-  if (warmup_steps < 0) {
-    throw ValueError(fmt::format("schedule: warmup_steps is {}; expected 0 or more", warmup_steps));
-  }
-  if (!(final_factor >= 0 && final_factor <= 1)) {
-    throw ValueError(fmt::format("schedule: final_factor is {}; expected a number in [0, 1]", final_factor));
-  }
+  check_fields("schedule", *this);
   if (kind == Kind::cosine && total_steps <= warmup_steps) {
     throw ValueError(fmt::format("schedule: total_steps is {}; cosine expects more than the {} warmup_steps",
                                  total_steps, warmup_steps));
@@ -45,29 +40,9 @@ void Schedule::validate() const {
   if (kind == Kind::step && step_every < 1) {
     throw ValueError(fmt::format("schedule: step_every is {}; expected 1 or more", step_every));
   }
-  if (kind == Kind::step && !(step_factor > 0 && step_factor <= 1)) {
-    throw ValueError(fmt::format("schedule: step_factor is {}; expected a number in (0, 1]", step_factor));
+  if (kind == Kind::step && step_factor == 0) {
+    throw ValueError("schedule: step_factor is 0; expected a number in (0, 1]");
   }
-}
-
-std::string name_of(Schedule::Kind kind) {
-  switch (kind) {
-    case Schedule::Kind::constant:
-      return "constant";
-    case Schedule::Kind::cosine:
-      return "cosine";
-    case Schedule::Kind::step:
-      return "step";
-  }
-  return {};
-}
-
-Schedule::Kind parse_schedule(const std::string& name) {
-  using enum Schedule::Kind;
-  for (const Schedule::Kind kind : {constant, cosine, step}) {
-    if (name == name_of(kind)) return kind;
-  }
-  throw ValueError(fmt::format("unknown schedule '{}'; expected constant, cosine or step", name));
 }
 
 }  // namespace orthornn

@@ -165,7 +165,7 @@ bool stays_on_chip(Index n, const Execution& execution) {
 }  // namespace
 
 template <class T>
-std::unique_ptr<Transition<T>> make_cwy(const Cwy& options, Index hidden_size, const Execution& execution) {
+std::unique_ptr<Transition<T>> make(const Cwy& options, Index hidden_size, const Execution& execution) {
   const Parameter vectors = parameter_of(options, hidden_size);
   const bool dense =
       options.form == ReflectionForm::dense ||
@@ -176,7 +176,7 @@ std::unique_ptr<Transition<T>> make_cwy(const Cwy& options, Index hidden_size, c
   return std::make_unique<FactoredCwy<T>>(vectors, options.init, execution);
 }
 
-template std::unique_ptr<Transition<float>> make_cwy<float>(const Cwy&, Index, const Execution&);
-template std::unique_ptr<Transition<double>> make_cwy<double>(const Cwy&, Index, const Execution&);
+template std::unique_ptr<Transition<float>> make<float>(const Cwy&, Index, const Execution&);
+template std::unique_ptr<Transition<double>> make<double>(const Cwy&, Index, const Execution&);
 
 }  // namespace orthornn

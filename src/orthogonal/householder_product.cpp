@@ -135,17 +135,15 @@ class RankOneHouseholder final : public Householder<T> {
 }  // namespace
 
 template <class T>
-std::unique_ptr<Transition<T>> make_householder_product(const HouseholderProduct& options, Index hidden_size,
-                                                        const Execution& execution) {
+std::unique_ptr<Transition<T>> make(const HouseholderProduct& options, Index hidden_size,
+                                    const Execution& execution) {
   const Parameter vectors = parameter_of(options, hidden_size);
   if (options.rank_one_updates)
     return std::make_unique<RankOneHouseholder<T>>(vectors, options.init, execution);
   return std::make_unique<TiledHouseholder<T>>(vectors, options.init, execution);
 }
 
-template std::unique_ptr<Transition<float>> make_householder_product<float>(const HouseholderProduct&, Index,
-                                                                            const Execution&);
-template std::unique_ptr<Transition<double>> make_householder_product<double>(const HouseholderProduct&,
-                                                                              Index, const Execution&);
+template std::unique_ptr<Transition<float>> make<float>(const HouseholderProduct&, Index, const Execution&);
+template std::unique_ptr<Transition<double>> make<double>(const HouseholderProduct&, Index, const Execution&);
 
 }  // namespace orthornn

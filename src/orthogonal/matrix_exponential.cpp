@@ -116,14 +116,12 @@ class ExponentialMatrix final : public DenseTransition<T> {
 }  // namespace
 
 template <class T>
-std::unique_ptr<Transition<T>> make_matrix_exponential(const MatrixExponential& options, Index hidden_size,
-                                                       const Execution& execution) {
+std::unique_ptr<Transition<T>> make(const MatrixExponential& options, Index hidden_size,
+                                    const Execution& execution) {
   return std::make_unique<ExponentialMatrix<T>>(options, hidden_size, execution);
 }
 
-template std::unique_ptr<Transition<float>> make_matrix_exponential<float>(const MatrixExponential&, Index,
-                                                                           const Execution&);
-template std::unique_ptr<Transition<double>> make_matrix_exponential<double>(const MatrixExponential&, Index,
-                                                                             const Execution&);
+template std::unique_ptr<Transition<float>> make<float>(const MatrixExponential&, Index, const Execution&);
+template std::unique_ptr<Transition<double>> make<double>(const MatrixExponential&, Index, const Execution&);
 
 }  // namespace orthornn

@@ -133,14 +133,12 @@ class CayleyMatrix final : public DenseTransition<T> {
 }  // namespace
 
 template <class T>
-std::unique_ptr<Transition<T>> make_scaled_cayley(const ScaledCayley& options, Index hidden_size,
-                                                  const Execution& execution) {
+std::unique_ptr<Transition<T>> make(const ScaledCayley& options, Index hidden_size,
+                                    const Execution& execution) {
   return std::make_unique<CayleyMatrix<T>>(options, hidden_size, execution);
 }
 
-template std::unique_ptr<Transition<float>> make_scaled_cayley<float>(const ScaledCayley&, Index,
-                                                                      const Execution&);
-template std::unique_ptr<Transition<double>> make_scaled_cayley<double>(const ScaledCayley&, Index,
-                                                                        const Execution&);
+template std::unique_ptr<Transition<float>> make<float>(const ScaledCayley&, Index, const Execution&);
+template std::unique_ptr<Transition<double>> make<double>(const ScaledCayley&, Index, const Execution&);
 
 }  // namespace orthornn

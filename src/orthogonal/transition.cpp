@@ -107,74 +107,59 @@ Parameter square(const char* name, Index hidden_size, ParameterKind kind) {
   return {name, {hidden_size, hidden_size}, kind, 0};
 }
 
-struct ParameterOf {
-  Index hidden_size;
-  Parameter operator()(const Cwy& o) const { return reflection_vectors(o.reflections, hidden_size); }
-  Parameter operator()(const HouseholderProduct& o) const {
-    return reflection_vectors(o.reflections, hidden_size);
+Parameter parameter(const Cwy& o, Index hidden_size) {
+  return reflection_vectors(o.reflections, hidden_size);
+}
+Parameter parameter(const HouseholderProduct& o, Index hidden_size) {
+  return reflection_vectors(o.reflections, hidden_size);
+}
+Parameter parameter(const ScaledCayley& o, Index hidden_size) {
+  if (o.negative_signs < 0 || o.negative_signs > hidden_size) {
+    throw ValueError(fmt::format("{} negative signs with hidden size {}; expected 0 to {}", o.negative_signs,
+                                 hidden_size, hidden_size));
   }
-  Parameter operator()(const ScaledCayley& o) const {
-    if (o.negative_signs < 0 || o.negative_signs > hidden_size) {
-      throw ValueError(fmt::format("{} negative signs with hidden size {}; expected 0 to {}",
-                                   o.negative_signs, hidden_size, hidden_size));
-    }
-    return square("skew_parameters", hidden_size, ParameterKind::orthogonal);
-  }
-  Parameter operator()(const MatrixExponential&) const {
-    return square("skew_parameters", hidden_size, ParameterKind::orthogonal);
-  }
-  Parameter operator()(const Unconstrained&) const {
-    return square("matrix", hidden_size, ParameterKind::ordinary);
-  }
-};
+  return square("skew_parameters", hidden_size, ParameterKind::orthogonal);
+}
+Parameter parameter(const MatrixExponential&, Index hidden_size) {
+  return square("skew_parameters", hidden_size, ParameterKind::orthogonal);
+}
+Parameter parameter(const Unconstrained&, Index hidden_size) {
+  return square("matrix", hidden_size, ParameterKind::ordinary);
+}
 
-template <class T>
-struct Factory {
-  Index hidden_size;
-  Execution execution;
-  std::unique_ptr<Transition<T>> operator()(const Cwy& o) const {
-    return make_cwy<T>(o, hidden_size, execution);
+/// Number is Index, or const Index.
+template <class Number>
+struct FindReflections {
+  template <class Options>
+  Number* operator()(Options& options) const {
+    if constexpr (requires { options.reflections; }) return &options.reflections;
+    return nullptr;
   }
-  std::unique_ptr<Transition<T>> operator()(const HouseholderProduct& o) const {
-    return make_householder_product<T>(o, hidden_size, execution);
-  }
-  std::unique_ptr<Transition<T>> operator()(const ScaledCayley& o) const {
-    return make_scaled_cayley<T>(o, hidden_size, execution);
-  }
-  std::unique_ptr<Transition<T>> operator()(const MatrixExponential& o) const {
-    return make_matrix_exponential<T>(o, hidden_size, execution);
-  }
-  std::unique_ptr<Transition<T>> operator()(const Unconstrained& o) const {
-    return make_unconstrained<T>(o, hidden_size, execution);
-  }
-};
-
-struct ReflectionsFrom {
-  Index count;
-  void operator()(Cwy& o) const { o.reflections = count; }
-  void operator()(HouseholderProduct& o) const { o.reflections = count; }
-  template <class Other>
-  void operator()(Other&) const {}
 };
 
 }  // namespace
 
+Index* reflections_of(TransitionOptions& options) { return std::visit(FindReflections<Index>{}, options); }
+const Index* reflections_of(const TransitionOptions& options) {
+  return std::visit(FindReflections<const Index>{}, options);
+}
+
 Parameter parameter_of(const TransitionOptions& options, Index hidden_size) {
   if (hidden_size < 1) throw ValueError(fmt::format("hidden size {}; expected at least 1", hidden_size));
-  return std::visit(ParameterOf{hidden_size}, options);
+  return std::visit([&](const auto& chosen) { return parameter(chosen, hidden_size); }, options);
 }
 
 template <class T>
 std::unique_ptr<Transition<T>> make_transition(const TransitionOptions& options, Index hidden_size,
                                                const Execution& execution) {
-  return std::visit(Factory<T>{hidden_size, execution}, options);
+  return std::visit([&](const auto& chosen) { return make<T>(chosen, hidden_size, execution); }, options);
 }
 
 template <class T>
 std::unique_ptr<Transition<T>> prepare(const TransitionOptions& options, ConstTensorView<T> parameters) {
   if (parameters.shape().rank() != 2) check_shape("parameters", parameters.shape(), {0, 0});
   TransitionOptions sized = options;
-  std::visit(ReflectionsFrom{parameters.shape()[0]}, sized);
+  if (Index* reflections = reflections_of(sized)) *reflections = parameters.shape()[0];
   auto transition = make_transition<T>(sized, parameters.shape()[1], parameters.device());
   transition->prepare(parameters);
   return transition;
@@ -187,51 +172,5 @@ template std::unique_ptr<Transition<double>> make_transition<double>(const Trans
 template std::unique_ptr<Transition<float>> prepare<float>(const TransitionOptions&, ConstTensorView<float>);
 template std::unique_ptr<Transition<double>> prepare<double>(const TransitionOptions&,
                                                              ConstTensorView<double>);
-
-std::string name_of(const TransitionOptions& options) {
-  static constexpr const char* names[] = {"cwy", "householder", "cayley", "expm", "free"};
-  return names[options.index()];
-}
-
-std::string name_of(Init init) {
-  switch (init) {
-    case Init::henaff:
-      return "henaff";
-    case Init::cayley:
-      return "cayley";
-    case Init::haar:
-      return "haar";
-    case Init::normal:
-      return "normal";
-  }
-  return {};
-}
-
-std::string name_of(ReflectionForm form) {
-  switch (form) {
-    case ReflectionForm::automatic:
-      return "automatic";
-    case ReflectionForm::dense:
-      return "dense";
-    case ReflectionForm::factored:
-      return "factored";
-  }
-  return {};
-}
-
-Init parse_init(const std::string& name) {
-  for (const Init init : {Init::henaff, Init::cayley, Init::haar, Init::normal}) {
-    if (name == name_of(init)) return init;
-  }
-  throw ValueError(fmt::format("unknown initialisation '{}'; expected henaff, cayley, haar or normal", name));
-}
-
-ReflectionForm parse_reflection_form(const std::string& name) {
-  using enum ReflectionForm;
-  for (const ReflectionForm form : {automatic, dense, factored}) {
-    if (name == name_of(form)) return form;
-  }
-  throw ValueError(fmt::format("unknown form '{}'; expected automatic, dense or factored", name));
-}
 
 }  // namespace orthornn

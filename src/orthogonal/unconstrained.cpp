@@ -48,14 +48,12 @@ class FreeMatrix final : public DenseTransition<T> {
 }  // namespace
 
 template <class T>
-std::unique_ptr<Transition<T>> make_unconstrained(const Unconstrained& options, Index hidden_size,
-                                                  const Execution& execution) {
+std::unique_ptr<Transition<T>> make(const Unconstrained& options, Index hidden_size,
+                                    const Execution& execution) {
   return std::make_unique<FreeMatrix<T>>(options, hidden_size, execution);
 }
 
-template std::unique_ptr<Transition<float>> make_unconstrained<float>(const Unconstrained&, Index,
-                                                                      const Execution&);
-template std::unique_ptr<Transition<double>> make_unconstrained<double>(const Unconstrained&, Index,
-                                                                        const Execution&);
+template std::unique_ptr<Transition<float>> make<float>(const Unconstrained&, Index, const Execution&);
+template std::unique_ptr<Transition<double>> make<double>(const Unconstrained&, Index, const Execution&);
 
 }  // namespace orthornn

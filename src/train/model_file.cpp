@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/checked_json.hpp"
+#include "core/fields_json.hpp"
 #include "core/fill_on_host.hpp"
 #include "orthornn/core/error.hpp"
 #include "orthornn/core/random.hpp"
@@ -18,7 +18,8 @@ namespace orthornn {
 namespace {
 
 constexpr const char* format_name = "orthornn-model";
-constexpr std::int64_t format_version = 1;
+// 2: cells have a kind, for there are LSTM and GRU.
+constexpr std::int64_t format_version = 2;
 
 /// Throws FileError unless the file holds each parameter as PREFIX/MODULE/NAME, as floats of its shape. Reads
 /// no numbers, and takes no memory of their size.
@@ -136,19 +137,41 @@ void check_printable(const char* what, const std::string& text) {
                                text.size()));
 }
 
-/// Fills what the JSON of the attribute `config` says. Throws ValueError.
-void read_config(const std::string& text, ModelFileInfo& info) {
+template <class Options>
+Options options_of(const Json& json, const char* what) {
+  try {
+    Options options;
+    read_fields(json, options);
+    return options;
+  } catch (const ValueError& error) {
+    throw ValueError(fmt::format("this is not a description of {}: {}", what, error.what()));
+  }
+}
+
+/// The description of a model as the present format has it.
+Json present_model(Json model, std::int64_t version) {
+  if (version >= 2 || !model.contains("cells") || !model["cells"].is_array()) return model;
+  for (Json& cell : model["cells"]) {
+    if (cell.is_object()) cell["kind"] = OrthogonalCell::name;
+  }
+  return model;
+}
+
+/// Fills what the JSON of the attribute `config` says in a file of that version. Throws ValueError.
+void read_config(const std::string& text, std::int64_t version, ModelFileInfo& info) {
   const Json config = parse_json(text);
   info.config = text;
-  info.model = model_options_from_json(object_member(config, "model").dump());
+  info.model = options_of<ModelOptions>(present_model(object_member(config, "model"), version), "a model");
   if (config.contains("task")) {
     info.task_config = object_member(config, "task").dump(-1, ' ', /*ensure_ascii=*/true);
   }
   if (config.contains("training")) {
     const Json& training = object_member(config, "training");
-    info.trainer = trainer_options_from_json(training.dump());
-    info.batch = integer_member(training, "batch", 1);
-    info.seed = unsigned_member(training, "seed");
+    info.trainer = options_of<TrainerOptions>(training, "a training");
+    TaskSource source;
+    read_fields(training, source);
+    info.batch = source.batch;
+    info.seed = source.seed;
   }
 }
 
@@ -187,7 +210,7 @@ ModelFileInfo info_of(const Hdf5Reader& reader) {
   info.library_version = reader.string_attribute("/", "library_version");
   info.task_name = reader.string_attribute("/", "task");
   try {
-    read_config(reader.string_attribute("/", "config"), info);
+    read_config(reader.string_attribute("/", "config"), info.format_version, info);
   } catch (const ValueError& error) {
     refuse(reader, fmt::format("the attribute 'config' is not what orthornn writes: {}", error.what()));
   }
@@ -225,10 +248,12 @@ ModelOptions with_bounded_forms(ModelOptions options) {
   double numbers = 0;
   const double allowed =
       always_allowed + for_each_parameter * static_cast<double>(parameter_layout<float>(options).count());
-  for (OrthogonalCell& cell : options.cells) {
-    auto* cwy = std::get_if<Cwy>(&cell.transition);
+  for (RecurrentOptions& cell : options.cells) {
+    auto* orthogonal = std::get_if<OrthogonalCell>(&cell);
+    auto* cwy = orthogonal == nullptr ? nullptr : std::get_if<Cwy>(&orthogonal->transition);
     if (cwy == nullptr || cwy->form != ReflectionForm::dense) continue;
-    numbers += static_cast<double>(cell.hidden_size) * static_cast<double>(cell.hidden_size);
+    const auto n = static_cast<double>(orthogonal->hidden_size);
+    numbers += n * n;
     if (numbers > allowed) cwy->form = ReflectionForm::factored;
   }
   return options;
@@ -238,7 +263,7 @@ ModelOptions with_bounded_forms(ModelOptions options) {
 
 void save_model(const std::filesystem::path& file, const SequenceModel<float>& model) {
   Hdf5Writer writer;
-  write_model(writer, model, Json{{"model", parse_json(to_json(model.options()))}}, "");
+  write_model(writer, model, Json{{"model", json_object(model.options())}}, "");
   writer.commit(file);
 }
 
@@ -246,10 +271,9 @@ void save_checkpoint(const std::filesystem::path& file, Trainer& trainer) {
   trainer.synchronize();
   const FaultDomain::Scope scope(trainer.model().faults());
   const Task& task = trainer.task();
-  Json training = parse_json(to_json(trainer.options()));
-  training["batch"] = task.batch_size();
-  training["seed"] = task.seed();
-  const Json config{{"model", parse_json(to_json(trainer.model().options()))},
+  Json training = json_object(trainer.options());
+  training.update(json_object(TaskSource{.batch = task.batch_size(), .seed = task.seed()}));
+  const Json config{{"model", json_object(trainer.model().options())},
                     {"task", parse_json(task.config())},
                     {"training", training}};
   // What could not be read again is refused now, not when the training is to go on.
@@ -258,7 +282,7 @@ void save_checkpoint(const std::filesystem::path& file, Trainer& trainer) {
   read_back.task_name = task.name();
   read_back.permutation.reserve(task.input_order().shape());
   copy<std::int32_t>(task.input_order(), read_back.permutation);
-  read_config(config.dump(), read_back);
+  read_config(config.dump(), format_version, read_back);
   check_info(read_back);
   Hdf5Writer writer;
   write_model(writer, trainer.model(), config, task.name());
@@ -317,11 +341,12 @@ void check_same_training(const std::filesystem::path& file, const ModelFileInfo&
         fmt::format("{} holds a model without its training state; it cannot be resumed", file.string()));
   }
   const auto require_equal = [&](const char* what, const Json& there, const Json& here) {
-    if (there == here) return;
+    // In whatever order the members stand.
+    if (nlohmann::json(there) == nlohmann::json(here)) return;
     throw FileError(fmt::format("{} holds another {} than this training: {}", file.string(), what,
                                 first_difference(there.dump(), here.dump())));
   };
-  require_equal("model", parse_json(to_json(info.model)), parse_json(to_json(trainer.model().options())));
+  require_equal("model", json_object(info.model), json_object(trainer.model().options()));
   require_equal("task", parse_json(info.task_config), parse_json(task.config()));
   require_equal("stream of data", {{"batch", info.batch}, {"seed", info.seed}},
                 {{"batch", task.batch_size()}, {"seed", task.seed()}});
@@ -362,6 +387,15 @@ void restore(const std::filesystem::path& file, Trainer& trainer) {
   trainer.optimizer().set_steps(optimizer_steps);
   trainer.set_steps(*info.steps);
   trainer.set_best(info.best);
+}
+
+std::string to_json(const ModelOptions& options) { return json_object(options).dump(); }
+std::string to_json(const TrainerOptions& options) { return json_object(options).dump(); }
+ModelOptions model_options_from_json(const std::string& text) {
+  return options_of<ModelOptions>(parse_json(text), "a model");
+}
+TrainerOptions trainer_options_from_json(const std::string& text) {
+  return options_of<TrainerOptions>(parse_json(text), "a training");
 }
 
 }  // namespace orthornn

@@ -100,8 +100,7 @@ Trainer::Trainer(SequenceModel<float>& model, const Task& task, const TrainerOpt
       batch_(model.device()),
       evaluation_batch_(model.device()) {
   options.schedule.validate();
-  if (!(options.clip >= 0 && std::isfinite(options.clip)))
-    throw ValueError(fmt::format("clip is {}; expected a number, 0 or more", options.clip));
+  check_fields("trainer", options);
   if constexpr (has_cuda_bodies) {
     const Device device = model.device();
     if (!device.is_cuda()) return;

@@ -1,38 +1,21 @@
 #include "orthornn/tasks/adding_task.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "core/back_end.hpp"
+#include "core/fields_json.hpp"
 #include "core/philox.hpp"
 #include "cuda/tasks/adding_task.hpp"
-#include "orthornn/core/error.hpp"
 #include "tasks/batch_size.hpp"
 #include "tasks/held_out_stream.hpp"
-#include "tasks/task_config.hpp"
 
 namespace orthornn {
-namespace {
-
-AddingOptions read_options(const std::string& config, const TaskSource& source) {
-  AddingOptions options{.batch = source.batch, .seed = source.seed};
-  const TaskConfig settings(config, "adding", {"length"});
-  settings.read("length", options.length);
-  return options;
-}
-
-}  // namespace
 
 AddingTask::AddingTask(const AddingOptions& options)
     : length_(options.length), batch_(options.batch), seed_(options.seed) {
-  if (length_ < 2)
-    throw ValueError(fmt::format("task adding: the length is {}, expected at least 2", length_));
+  check_fields("task adding", options);
   check_batch_size("adding", length_, batch_);
 }
-
-AddingTask::AddingTask(const std::string& config, const TaskSource& source)
-    : AddingTask(read_options(config, source)) {}
 
 TaskDefaults AddingTask::defaults() const {
   // The loss stays at the guesser's for long, the longer the sequences the longer.
@@ -81,7 +64,7 @@ void AddingTask::fill(RandomPurpose purpose, std::uint64_t index, Batch& batch) 
 }
 
 std::string AddingTask::config() const {
-  return fmt::format(R"({{"task": "adding", "length": {}}})", length_);
+  return json_object(AddingOptions{.length = length_}, "task").dump();
 }
 
 }  // namespace orthornn

@@ -1,40 +1,24 @@
 #include "orthornn/tasks/copying_task.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 
 #include "core/back_end.hpp"
+#include "core/fields_json.hpp"
 #include "core/philox.hpp"
 #include "cuda/tasks/copying_task.hpp"
-#include "orthornn/core/error.hpp"
 #include "tasks/batch_size.hpp"
 #include "tasks/count_correct.hpp"
 #include "tasks/held_out_stream.hpp"
-#include "tasks/task_config.hpp"
 
 namespace orthornn {
-namespace {
-
-CopyingOptions read_options(const std::string& config, const TaskSource& source) {
-  CopyingOptions options{.batch = source.batch, .seed = source.seed};
-  const TaskConfig settings(config, "copying", {"delay"});
-  settings.read("delay", options.delay);
-  return options;
-}
-
-}  // namespace
 
 CopyingTask::CopyingTask(const CopyingOptions& options)
     : delay_(options.delay), batch_(options.batch), seed_(options.seed) {
-  if (delay_ < 1) throw ValueError(fmt::format("task copying: the delay is {}, expected at least 1", delay_));
+  check_fields("task copying", options);
   check_batch_size("copying", delay_, batch_);  // first, as length() adds to the delay
   check_batch_size("copying", length(), batch_);
 }
-
-CopyingTask::CopyingTask(const std::string& config, const TaskSource& source)
-    : CopyingTask(read_options(config, source)) {}
 
 TaskDefaults CopyingTask::defaults() const {
   // Learned from several starts at delays of 100 to 2000. With 1e-3 it takes five times as many steps over
@@ -99,7 +83,7 @@ std::optional<Score> CopyingTask::score(ConstTensorView<float> outputs, const Ba
 }
 
 std::string CopyingTask::config() const {
-  return fmt::format(R"({{"task": "copying", "delay": {}}})", delay_);
+  return json_object(CopyingOptions{.delay = delay_}, "task").dump();
 }
 
 }  // namespace orthornn

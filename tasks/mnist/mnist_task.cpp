@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/back_end.hpp"
+#include "core/fields_json.hpp"
 #include "cuda/tasks/mnist_task.hpp"
 #include "orthornn/core/error.hpp"
 #include "orthornn/core/random.hpp"
@@ -15,29 +16,9 @@
 #include "tasks/count_correct.hpp"
 #include "tasks/mnist/idx_file.hpp"
 #include "tasks/mnist/numpy_permutation.hpp"
-#include "tasks/task_config.hpp"
 
 namespace orthornn {
 namespace {
-
-// Images in the training files for each that is held out for validation: 5,000 of MNIST's 60,000.
-constexpr Index images_for_one = 12;
-
-MnistOptions read_options(const std::string& config, const TaskSource& source) {
-  MnistOptions options{
-      .data = source.data, .input_order = source.input_order, .batch = source.batch, .seed = source.seed};
-  const TaskConfig settings(config, "mnist", {"permuted", "permutation_seed", "validation_share"});
-  settings.read("permuted", options.permuted);
-  settings.read("permutation_seed", options.permutation_seed);
-  // Files from before there were validation images do not have it: a training of theirs is another task.
-  Index share = images_for_one;
-  settings.read("validation_share", share);
-  if (share != images_for_one) {
-    throw ValueError(
-        fmt::format("task mnist: the validation share is 1 / {}; expected 1 / {}", share, images_for_one));
-  }
-  return options;
-}
 
 /// The file of that kind ("images-idx3", "labels-idx1") in a folder, by any of its usual names.
 std::filesystem::path find_idx_file(const std::filesystem::path& folder, const std::string& set,
@@ -56,9 +37,6 @@ std::filesystem::path find_idx_file(const std::filesystem::path& folder, const s
       fmt::format("{} has no file {}-{}-{} (nor with .gz); {}", folder.string(), set, content, kind, advice));
 }
 
-/// How many of so many training images are held out for validation.
-Index validation_count(Index images) { return std::max<Index>(images / images_for_one, 1); }
-
 }  // namespace
 
 MnistTask::MnistTask(const MnistOptions& options)
@@ -67,7 +45,9 @@ MnistTask::MnistTask(const MnistOptions& options)
       permutation_seed_(options.permutation_seed),
       order_was_given_(options.permuted && !options.input_order.empty()),
       batch_(options.batch),
-      seed_(options.seed) {
+      seed_(options.seed),
+      validation_share_(options.validation_share) {
+  check_fields("task mnist", options);
   check_batch_size("mnist", length_, batch_);
   if (!permuted_) return;
   if (order_was_given_) {
@@ -82,9 +62,6 @@ MnistTask::MnistTask(const MnistOptions& options)
     input_order_ = numpy_permutation(length_, permutation_seed_);
   }
 }
-
-MnistTask::MnistTask(const std::string& config, const TaskSource& source)
-    : MnistTask(read_options(config, source)) {}
 
 TaskDefaults MnistTask::defaults() const {
   // Slow rotations keep the last rows of the image and the first alike; with Henaff's angles it learned half
@@ -105,6 +82,10 @@ double MnistTask::baseline_loss() const { return std::log(static_cast<double>(di
 
 bool MnistTask::solved(const Evaluation& evaluation) const {
   return evaluation.accuracy.value_or(0) >= (permuted_ ? 0.95 : 0.98);
+}
+
+Index MnistTask::validation_count(Index images) const {
+  return std::max<Index>(images / validation_share_, 1);
 }
 
 void MnistTask::load() const {
@@ -269,8 +250,11 @@ std::optional<Score> MnistTask::score(ConstTensorView<float> outputs, const Batc
 }
 
 std::string MnistTask::config() const {
-  return fmt::format(R"({{"task": "mnist", "permuted": {}, "permutation_seed": {}, "validation_share": {}}})",
-                     permuted_, permutation_seed_, images_for_one);
+  return json_object(MnistOptions{.permuted = permuted_,
+                                  .permutation_seed = permutation_seed_,
+                                  .validation_share = validation_share_},
+                     "task")
+      .dump();
 }
 
 }  // namespace orthornn

@@ -70,7 +70,7 @@ TEST_CASE("a model's orthogonality error on a GPU is that of its precision", "[c
   const auto error = [&](Precision precision, RolloutWay way) {
     SequenceModel<float> model(Execution(*device, precision, way), options, 3);
     AppliedMatrix<float> applied;
-    const double found = model.orthogonality_error();
+    const double found = model.orthogonality_error().value();
     const auto& cell = dynamic_cast<const OrthogonalLayer<float>&>(model.cell(0));
     CHECK(found == orthogonality_error<float>(applied.of(cell.transition())));
     return found;

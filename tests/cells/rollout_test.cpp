@@ -310,8 +310,8 @@ TEST_CASE("a layer refuses what does not fit", "[cells][errors]") {
   OrthogonalCell stiefel = cell;
   stiefel.input_matrix = InputMatrix::stiefel;
   CHECK_THROWS_AS(OrthogonalLayer<float>(parameters, "b", stiefel, 6), ValueError);
-  CHECK_THAT(error_message<ValueError>([] { parse_activation("gelu"); }), contains("gelu"));
-  CHECK_THAT(error_message<ValueError>([] { parse_input_matrix("round"); }), contains("round"));
+  CHECK_THAT(error_message<ValueError>([] { parse<Activation>("gelu"); }), contains("gelu"));
+  CHECK_THAT(error_message<ValueError>([] { parse<InputMatrix>("round"); }), contains("round"));
 }
 
 TEST_CASE("a layer draws its parameters from the seed", "[cells]") {

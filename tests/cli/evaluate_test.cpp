@@ -107,7 +107,7 @@ TEST_CASE("inspect says what is in a model", "[cli][inspect]") {
   const std::string model = folder / "run/model.h5";
   const ProgramResult text = run({"inspect", model});
   check_success(text);
-  for (const char* words : {"orthornn model, format version 1", "copying", "cwy", "modrelu",
+  for (const char* words : {"orthornn model, format version 2", "copying", "cwy", "modrelu",
                             "cell/reflection_vectors", "[4, 8]", "cell/input_weights", "[8, 10]",
                             "readout/weight", "[9, 8]", "209 in all", "3 steps with adam", "seed 5"}) {
     CHECK_THAT(text.output, contains(words));
@@ -118,7 +118,7 @@ TEST_CASE("inspect says what is in a model", "[cli][inspect]") {
                                                "library_version", "model", "orthogonality_error",
                                                "parameter_count", "parameters", "precision", "task",
                                                "training"});
-  CHECK(json["format_version"] == 1);
+  CHECK(json["format_version"] == 2);
   CHECK(json["task"] == "copying");
   CHECK(json["parameter_count"] == 4 * 8 + 8 * 10 + 8 + 8 + 9 * 8 + 9);
   CHECK(json["parameters"] ==

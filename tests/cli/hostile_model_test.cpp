@@ -151,13 +151,13 @@ const HostileFile of_copying[] = {
      {"'config'", "'symbols' is true; expected a whole number"}},
     {"a negative size",
      [](const Hdf5Edit& file) { file.replace_in_text("/", "config", "\"outputs\":9", "\"outputs\":-9"); },
-     {"-9 outputs"}},
+     {"'outputs' is -9; expected a whole number, at least 1"}},
     {"cells without end",
      [](const Hdf5Edit& file) {
        std::string cells;
-       for (int i = 0; i < 450; ++i)
+       for (int i = 0; i < 430; ++i)
          cells +=
-             R"({"hidden_size":8,"transition":{"kind":"expm","init":"haar"},"activation":"abs","input_matrix":"free"},)";
+             R"({"kind":"orthogonal","hidden_size":8,"transition":{"kind":"expm","init":"haar"},"activation":"abs","input_matrix":"free"},)";
        file.replace_in_text("/", "config", "\"cells\":[", "\"cells\":[" + cells);
      },
      {"its config describes parameters of"}},
@@ -363,7 +363,7 @@ TEST_CASE("what a terminal would obey does not reach it from a file", "[cli][hos
   CHECK_THAT(sound.output, contains("a 31m   b.h5"));
   Hdf5Edit(model).replace_in_text("/", "config", "\"modrelu\"", "\"" + obeyed + "\"");
   const ProgramResult refused = run({"inspect", model.string()});
-  check_refused(refused, 1, {"unknown activation ' 31m  '"});
+  check_refused(refused, 1, {R"('activation' is "\u009b31m\u202e\u007f"; expected tanh)"});
 }
 
 TEST_CASE("a hostile order of the pixels is refused by every command", "[cli][hostile]") {

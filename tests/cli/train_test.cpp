@@ -458,6 +458,61 @@ TEST_CASE("a run's config.toml gives the same model again", "[cli][train][config
   }
 }
 
+TEST_CASE("numbers survive the way through config.toml bit for bit", "[cli][train][config]") {
+  const TemporaryFolder folder;
+  const fs::path out = folder / "run";
+  // Shortest decimals of doubles that six or fifteen digits would change, and seeds around 2^63.
+  for (const auto& [lr, seed, line] :
+       {std::tuple("0.30000000000000004", "9223372036854775807", "seed = 9223372036854775807"),
+        std::tuple("5.551115123125783e-17", "9223372036854775808", "seed = \"9223372036854775808\""),
+        std::tuple("0.9999999999999999", "18446744073709551615", "seed = \"18446744073709551615\"")}) {
+    CAPTURE(lr, seed);
+    check_success(run(train_copying(out, {"--steps", "1", "--lr", lr, "--seed", seed})));
+    CHECK(has_line(out / "config.toml", fmt::format("lr = {}", lr)));
+    CHECK(has_line(out / "config.toml", line));
+    const fs::path copy = folder / "copy";
+    check_success(run({"train", "--config", (out / "config.toml").string(), "--out", copy.string()}));
+    CHECK(content(copy / "config.toml") == content(out / "config.toml"));
+    CHECK((content(copy / "model.h5") == content(out / "model.h5")));
+    fs::remove_all(out);
+    fs::remove_all(copy);
+  }
+}
+
+TEST_CASE("a value that TOML writes in its own way is read", "[cli][train][config]") {
+  const TemporaryFolder folder;
+  const fs::path out = folder / "run", config = folder / "settings.toml";
+  std::ofstream(config, std::ios::binary)
+      << "\xef\xbb\xbf# a mark of the byte order, and lines of a system that ends them in another way\r\n"
+         "task='copying'\r\n delay = +3\r\nhidden = 1_6 # N\r\nbatch = 0x4\r\n\"steps\" = 2\r\nlr = 1\r\n"
+         "lr-orth = 1e-1\r\nclip = 5E-1\r\ncell = \"\\u0063wy\"\r\nseed = \"7\"\r\n";
+  check_success(run({"train", "--config", config.string(), "--out", out.string()}));
+  for (const char* line : {"delay = 3", "hidden = 16", "batch = 4", "steps = 2", "lr = 1", "lr-orth = 0.1",
+                           "clip = 0.5", "cell = \"cwy\"", "seed = 7"}) {
+    CAPTURE(line);
+    CHECK(has_line(out / "config.toml", line));
+  }
+}
+
+TEST_CASE("a setting stands in config.toml as the chosen cell or optimizer has it", "[cli][train][config]") {
+  const TemporaryFolder folder;
+  // One option sets it for all that have it, whichever is chosen.
+  check_success(run(train_copying(folder / "a", {"--steps", "1", "--cell", "householder", "--reflections",
+                                                 "3", "--optimizer", "adamw", "--epsilon", "0.25"})));
+  const std::string config = Hdf5Reader(folder / "a/model.h5").string_attribute("", "config");
+  CHECK_THAT(config, contains("\"kind\":\"householder\",\"reflections\":3"));
+  CHECK_THAT(config, contains("\"epsilon\":0.25"));
+  CHECK(has_line(folder / "a/config.toml", "reflections = 3"));
+  CHECK(has_line(folder / "a/config.toml", "epsilon = 0.25"));
+  // Defaults that the alternatives do not share are those of the one that is chosen.
+  CHECK(has_line(folder / "a/config.toml", "weight-decay = 0.01"));
+  check_success(run({"train", "--config", (folder / "a/config.toml").string(), "--cell", "cwy", "--optimizer",
+                     "rmsprop", "--out", (folder / "b").string()}));
+  const std::string other = Hdf5Reader(folder / "b/model.h5").string_attribute("", "config");
+  CHECK_THAT(other, contains("\"kind\":\"cwy\",\"reflections\":3"));
+  CHECK_THAT(other, contains("\"epsilon\":0.25,\"weight_decay\":0.01"));
+}
+
 TEST_CASE("the command line has the last word over a configuration file", "[cli][train][config]") {
   const TemporaryFolder folder;
   write_tiny_mnist(folder / "data");
@@ -529,23 +584,31 @@ TEST_CASE("a configuration file that is off is refused by file and key", "[cli][
   refused(tiny_config + "lr = -1\n", {"--lr", "above 0"});
   refused(tiny_config + "lr = nan\n", {"--lr", "nan"});
   refused(tiny_config + "lr = inf\n", {"--lr", "inf"});
-  refused(tiny_config + "lr =\n", {"'lr'"});
+  refused(tiny_config + "lr =\n", {"line 6", "'lr ='", "expected value"});
+  refused(tiny_config + "lr = 1979-05-27\n", {"'lr' is a date", "a number"});
+  refused(tiny_config + "lr = {rate = 1}\n", {"line 6", "tables"});
+  refused(tiny_config + "lr.rate = 1\n", {"line 6", "tables"});
+  refused(tiny_config + "lr = 1e999\n", {"line 6", "'lr = 1e999'"});
   refused(tiny_config + "seed = -1\n", {"--seed", "-1"});
-  refused(tiny_config + "seed = 1.5\n", {"--seed", "1.5"});
-  refused(tiny_config + "layers = 1.5\n", {"--layers", "1.5"});
-  refused(tiny_config + "layers = 1e1\n", {"--layers", "1e1"});
+  refused(tiny_config + "seed = 1.5\n", {"line 6", "'seed' is 1.5", "a whole number"});
+  refused(tiny_config + "seed = \"many\"\n", {"--seed", "many", "a whole number"});
+  refused(tiny_config + "seed = 9223372036854775808\n",
+          {"line 6", "'seed = 9223372036854775808'", "in quotation marks"});
+  refused(tiny_config + "layers = 1.5\n", {"line 6", "'layers' is 1.5", "a whole number"});
+  refused(tiny_config + "layers = 1e1\n", {"line 6", "'layers' is 10.0", "a whole number"});
+  refused(tiny_config + "layers = 65\n", {"line 6", "--layers", "65"});
   refused(tiny_config + "cell = 3\n", {"'cell'", "text"});
-  refused(tiny_config + "cell = \"lstm\"\n", {"--cell", "lstm", "cwy"});
+  refused(tiny_config + "cell = \"elman\"\n", {"--cell", "elman", "cwy"});
   refused(tiny_config + "until-solved = 5\n", {"'until-solved'", "true or false"});
-  refused(tiny_config + "until-solved = maybe\n", {"'until-solved'", "maybe"});
+  refused(tiny_config + "until-solved = maybe\n", {"line 6", "'until-solved = maybe'"});
   refused(tiny_config + "hidden = 9\n", {"line 6", "'hidden'", "line 3"});
   refused(tiny_config + "epochs = 2\n", {"'epochs'", "'steps'"});
   refused(tiny_config + "[model]\nlr = 1\n", {"line 6", "tables"});
   refused(tiny_config + "lr 0.1\n", {"line 6", "key = value"});
   refused(tiny_config + "lr\n", {"line 6"});
   refused(tiny_config + "= 3\n", {"line 6"});
-  refused(tiny_config + "lr = 1 2\n", {"line 6", "'lr'"});
-  refused(tiny_config + "data = \"unclosed\n", {"line 6", "quotation mark"});
+  refused(tiny_config + "lr = 1 2\n", {"line 6", "'lr = 1 2'"});
+  refused(tiny_config + "data = \"unclosed\n", {"line 6", "'data = \"unclosed'", "parsing string"});
   refused(tiny_config + "data = \"\\q\"\n", {"line 6", "escape"});
   refused(std::string("\0\1\2", 3), {"line 1"});
 }
@@ -655,4 +718,19 @@ TEST_CASE("a configuration file that is none or too long is refused", "[cli][tra
   check_refused(run({"train", "--config", config.string()}), 2,
                 {"config.toml", "has more than 1048576 bytes"});
   check_refused(run({"train", "--config", "/dev/zero"}), 2, {"'/dev/zero' has more than 1048576 bytes"});
+  // Levels of nesting that would end the program where they are taken apart.
+  const auto refused = [&](const std::string& text, const char* words) {
+    std::ofstream(config, std::ios::trunc) << text;
+    check_refused(run({"train", "--config", config.string()}), 2, {"config.toml", words});
+  };
+  std::string dots;
+  for (int i = 0; i < 300000; ++i) dots += "a.";
+  refused(dots + "a = 1\n", "has more than 2000 dots");
+  refused("[" + dots + "a]\n", "has more than 2000 dots");
+  refused(dots.substr(0, 4000) + "a = 1\n", "tables");
+  for (const char* opening : {"[", "{a=", "[{a="}) {
+    std::string nested = "delay = ";
+    for (int i = 0; i < 200000; ++i) nested += opening;
+    refused(nested, "line 1");
+  }
 }

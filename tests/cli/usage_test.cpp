@@ -234,7 +234,7 @@ TEST_CASE("a command line that is off is refused in one line", "[cli][usage]") {
   refused({"train", "copying", "--seed", "1.5"}, {"--seed", "1.5"});
   refused({"train", "copying", "--seed", "18446744073709551616"}, {"--seed", "18446744073709551616"});
   refused({"train", "mnist", "--permutation-seed", "-1"}, {"--permutation-seed", "-1"});
-  refused({"train", "copying", "--cell", "lstm"}, {"--cell", "lstm", "cwy"});
+  refused({"train", "copying", "--cell", "elman"}, {"--cell", "elman", "cwy"});
   refused({"train", "copying", "--activation", "gelu"}, {"--activation", "gelu", "modrelu"});
   refused({"train", "copying", "--optimizer", "lbfgs"}, {"--optimizer", "lbfgs", "adam"});
   refused({"train", "copying", "--precision", "fp64"}, {"--precision", "fp64", "fp32"});

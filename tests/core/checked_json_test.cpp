@@ -41,7 +41,7 @@ TEST_CASE("a member of a JSON object is what is asked for or an error with its k
     CAPTURE(key);
     CHECK_THROWS_WITH(integer_member(object, key), contains(key) && contains("expected a whole number"));
   }
-  CHECK_THROWS_WITH(integer_member(object, "negative", 0), contains("from 0 on"));
+  CHECK_THROWS_WITH(whole_number("one", member(object, "negative"), 0), contains("from 0 on"));
   CHECK_THROWS_AS(unsigned_member(object, "negative"), ValueError);
   for (const char* key : {"yes", "words", "nothing"}) CHECK_THROWS_AS(real_member(object, key), ValueError);
   CHECK_THROWS_AS(boolean_member(object, "whole"), ValueError);

@@ -16,7 +16,6 @@ std::string completed(const InputFile& file) {
   settings.add_to(command);
   const std::unique_ptr<Task> task = settings.complete(command);
   settings.model_options(*task);
-  settings.trainer_options();
   task->baseline_loss();
   return settings.to_toml(command);
 }

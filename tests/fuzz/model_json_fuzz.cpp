@@ -22,7 +22,7 @@ bool is_small(const ModelOptions& options) {
   return options.cells.size() <= 4 && small(std::visit(size, options.input)) &&
          small(std::visit(size, options.readout)) &&
          std::all_of(options.cells.begin(), options.cells.end(),
-                     [&](const OrthogonalCell& cell) { return small(cell.hidden_size); });
+                     [&](const RecurrentOptions& cell) { return small(hidden_size_of(cell)); });
 }
 
 void try_model(const std::string& text) {

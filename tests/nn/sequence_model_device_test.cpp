@@ -27,8 +27,9 @@ std::vector<ModelOptions> all_kinds() {
   stiefel.input_matrix = InputMatrix::stiefel;
   stiefel.learn_initial_state = true;
   std::vector<ModelOptions> kinds;
-  for (const auto& cells : {std::vector<OrthogonalCell>{smooth_cell(7)},
-                            std::vector<OrthogonalCell>{stiefel, smooth_cell(5, ScaledCayley{})}}) {
+  for (const auto& cells : {std::vector<RecurrentOptions>{smooth_cell(7)},
+                            std::vector<RecurrentOptions>{stiefel, smooth_cell(5, ScaledCayley{})},
+                            std::vector<RecurrentOptions>{Lstm{6}, smooth_cell(5), Gru{4}}}) {
     for (const InputOptions& input :
          {InputOptions(DenseInput{3}), InputOptions(OneHot{5}), InputOptions(TokenEmbedding{40, 3})}) {
       kinds.push_back({input, cells, EveryStep{4}, Loss::softmax_cross_entropy});
@@ -79,7 +80,7 @@ TEST_CASE("a seed gives the same parameters on a GPU", "[cuda]") {
   for (const ModelOptions& options : all_kinds()) {
     SequenceModel<float> here(Device::cpu(), options, 4), there(*device, options, 4);
     CHECK(same_bits(there.parameters().values().copy(Device::cpu()), here.parameters().values()));
-    CHECK(there.orthogonality_error() < 1e-5);
+    CHECK(there.orthogonality_error().value() < 1e-5);
   }
 }
 
@@ -155,7 +156,7 @@ TEST_CASE("a fault of one model on a GPU is not told as another's", "[cuda]") {
     batch.symbols(1, 1) = 4;
     faulty.forward(batch.copy(*device));
     CHECK(sound.loss(good) == expected);
-    CHECK(sound.orthogonality_error() < 1e-5);
+    CHECK(sound.orthogonality_error().value() < 1e-5);
     CHECK_NOTHROW(sound.synchronize());
     const TemporaryFolder folder;
     CHECK_NOTHROW(save_model(folder.path() / "model.h5", sound));

@@ -29,7 +29,11 @@ std::vector<ModelOptions> all_kinds() {
                                              smooth_cell(4, HouseholderProduct{})};
   std::vector<OrthogonalCell> learned = stack;
   for (OrthogonalCell& cell : learned) cell.learn_initial_state = true;
-  for (const auto& cells : {one, stack, learned}) {
+  const std::vector<RecurrentOptions> mixed = {Lstm{4}, smooth_cell(5), Gru{3}};
+  const auto as_options = [](const std::vector<OrthogonalCell>& cells) {
+    return std::vector<RecurrentOptions>(cells.begin(), cells.end());
+  };
+  for (const auto& cells : {as_options(one), as_options(stack), as_options(learned), mixed}) {
     for (const InputOptions& input :
          {InputOptions(DenseInput{3}), InputOptions(OneHot{5}), InputOptions(TokenEmbedding{5, 3})}) {
       kinds.push_back({input, cells, EveryStep{4}, Loss::softmax_cross_entropy});
@@ -205,7 +209,7 @@ TEST_CASE("the seed decides the initial parameters", "[nn]") {
   const auto& parameters = a.parameters();
   CHECK_FALSE(equal(parameters.value(parameters.find("cell0/reflection_vectors")),
                     parameters.value(parameters.find("cell1/reflection_vectors"))));
-  CHECK(a.orthogonality_error() < 1e-5);
+  CHECK(a.orthogonality_error().value() < 1e-5);
 }
 
 TEST_CASE("models refuse what does not fit, naming it", "[nn]") {

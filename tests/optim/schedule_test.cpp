@@ -98,6 +98,6 @@ TEST_CASE("Schedules are known by name", "[schedule]") {
   CHECK(name_of(Kind::cosine) == "cosine");
   CHECK(name_of(Kind::step) == "step");
   for (const Kind kind : {Kind::constant, Kind::cosine, Kind::step})
-    CHECK(parse_schedule(name_of(kind)) == kind);
-  CHECK_THROWS_AS(parse_schedule("linear"), ValueError);
+    CHECK(parse<Kind>(name_of(kind)) == kind);
+  CHECK_THROWS_AS(parse<Kind>("linear"), ValueError);
 }

@@ -313,8 +313,8 @@ TEST_CASE("names of transitions and initialisers", "[orthogonal]") {
   CHECK(name_of(TransitionOptions(Cwy{})) == "cwy");
   CHECK(name_of(TransitionOptions(Unconstrained{})) == "free");
   for (const Init init : {Init::henaff, Init::cayley, Init::haar, Init::normal})
-    CHECK(parse_init(name_of(init)) == init);
-  check_says<ValueError>([] { parse_init("xavier"); }, {"xavier", "haar"});
+    CHECK(parse<Init>(name_of(init)) == init);
+  check_says<ValueError>([] { parse<Init>("xavier"); }, {"xavier", "haar"});
 }
 
 TEST_CASE("a transition is refused before it was prepared, and after that failed", "[orthogonal]") {

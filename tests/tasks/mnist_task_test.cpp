@@ -428,8 +428,10 @@ TEST_CASE("The real MNIST files read as they are distributed", "[mnist]") {
 TEST_CASE("The config of an MNIST task says that images are held out for validation", "[mnist]") {
   // A training begun before there were any would call images held out that it has trained on.
   const MnistTask task;
-  CHECK_THAT(task.config(), contains("\"validation_share\": 12"));
+  CHECK_THAT(task.config(), contains("\"validation_share\":12"));
   CHECK(make_task(task.config(), {})->config() == task.config());
   CHECK(make_task(R"({"task": "mnist"})", {})->config() == task.config());
-  CHECK_THROWS_WITH(make_task(R"({"task": "mnist", "validation_share": 6})", {}), contains("1 / 12"));
+  CHECK_THROWS_WITH(make_task(R"({"task": "mnist", "validation_share": 6})", {}),
+                    contains("'validation_share' is 6; expected 12"));
+  CHECK_THROWS_WITH(MnistTask({.validation_share = 6}), contains("validation_share is 6; expected 12"));
 }

@@ -141,7 +141,7 @@ TEST_CASE("a model file is what the README says", "[train]") {
   save_checkpoint(file, trainer);
   const Hdf5Reader reader(file);
   CHECK(reader.string_attribute("/", "format") == "orthornn-model");
-  CHECK(reader.int_attribute("/", "format_version") == 1);
+  CHECK(reader.int_attribute("/", "format_version") == 2);
   CHECK(reader.string_attribute("/", "library_version") == version());
   CHECK(reader.string_attribute("/", "task") == "copying");
   CHECK(reader.names("/") == std::vector<std::string>{"optimizer", "parameters", "task", "training"});
@@ -167,15 +167,15 @@ TEST_CASE("files that are no model of ours are refused with the reason", "[train
   };
   write("somebody-else's", 1, "{}");
   CHECK_THROWS_WITH(load_model(file), contains("no orthornn model"));
-  write("orthornn-model", 2, "{}");
-  CHECK_THROWS_WITH(load_model(file), contains("version 2") && contains("newer"));
+  write("orthornn-model", 3, "{}");
+  CHECK_THROWS_WITH(load_model(file), contains("version 3") && contains("newer"));
   write("orthornn-model", 0, "{}");
   CHECK_THROWS_AS(load_model(file), FileError);
   write("orthornn-model", 1, "{}");
   CHECK_THROWS_WITH(load_model(file), contains("config"));
   const SequenceModel<float> model(Device::cpu(),
                                    {OneHot{3}, {OrthogonalCell{.hidden_size = 4}}, EveryStep{2}});
-  write("orthornn-model", 1, "{\"model\":" + to_json(model.options()) + "}");
+  write("orthornn-model", 2, "{\"model\":" + to_json(model.options()) + "}");
   CHECK_THROWS_WITH(load_model(file), contains("parameters/cell/reflection_vectors") && contains("[4, 4]"));
   CHECK_THROWS_AS(load_model(folder.path() / "absent.h5"), FileError);
 }
@@ -203,7 +203,7 @@ TEST_CASE("parameters that are not finite are neither saved nor loaded", "[train
 
   Hdf5Writer writer;
   writer.attribute("/", "format", "orthornn-model");
-  writer.attribute("/", "format_version", 1);
+  writer.attribute("/", "format_version", 2);
   writer.attribute("/", "library_version", "0");
   writer.attribute("/", "task", "");
   writer.attribute("/", "config", "{\"model\":" + to_json(model.options()) + "}");

@@ -89,7 +89,7 @@ TEST_CASE("every transition trains on a GPU as on the CPU, and names its diverge
   const CopyingTask task({.delay = 5, .batch = 7});
   for (const NamedTransition& named : all_transitions(12, 5)) {
     ModelOptions options = model_for(task);
-    options.cells[0].transition = named.options;
+    std::get<OrthogonalCell>(options.cells[0]).transition = named.options;
     SequenceModel<float> here(Device::cpu(), options), there(*device, options);
     Trainer expected(here, task, adam), found(there, task, adam);
     CAPTURE(named.name);

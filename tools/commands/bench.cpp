@@ -8,6 +8,7 @@
 #include "commands/bench_train.hpp"
 #include "commands/compare.hpp"
 #include "commands/cudnn_rnn.hpp"
+#include "commands/field_options.hpp"
 #include "commands/machine.hpp"
 #include "commands/measured_transition.hpp"
 #include "commands/program.hpp"
@@ -26,7 +27,7 @@ struct BenchSettings {
   std::vector<Index> reflections = {0};
   Index batch = 128;
   Index length = 100;
-  std::string activation = "modrelu";
+  Activation activation = Activation::modrelu;
   int samples = 0;
   MachineOptions machine;
   std::string json;
@@ -188,7 +189,7 @@ std::vector<Row> rows_of(const BenchSettings& settings) {
   std::vector<Row> rows;
   for (const Index hidden : settings.hidden) {
     for (const std::string& name : settings.cells) {
-      const bool has_reflections = name != cudnn_cell && bench_cell(name).has_reflections;
+      const bool has_reflections = name != cudnn_cell && bench_cell(name).has_reflections();
       std::vector<Index> done;
       for (const Index wanted : settings.reflections) {
         const Index reflections = !has_reflections ? 0 : std::min(wanted == 0 ? hidden : wanted, hidden);
@@ -205,7 +206,7 @@ std::vector<Row> rows_of(const BenchSettings& settings) {
 void check_ways(const std::vector<Row>& rows, const BenchSettings& settings, const Execution& execution) {
   for (const Row& row : rows) {
     if (row.name == cudnn_cell) continue;
-    const TransitionOptions options = bench_cell(row.name).options(row.reflections);
+    const TransitionOptions options = bench_cell(row.name).with(row.reflections);
     chosen_way(*make_transition<float>(options, row.hidden, execution), settings.length, settings.batch);
   }
 }
@@ -219,7 +220,7 @@ std::unique_ptr<Measured> make_measured(const BenchSettings& settings, const Row
   const BenchCell& cell = bench_cell(row.name);
   if (!rollout) return std::make_unique<MeasuredPrepare>(cell, row.hidden, row.reflections, execution);
   return std::make_unique<MeasuredRollout>(cell, row.hidden, row.reflections, settings.length, settings.batch,
-                                           parse_activation(settings.activation), execution);
+                                           settings.activation, execution);
 }
 
 int bench(BenchSettings& settings, bool rollout) {
@@ -232,7 +233,7 @@ int bench(BenchSettings& settings, bool rollout) {
   if (rollout) {
     fmt::print(
         "rollout: prepare + forward, then backward + gradient of the parameters; batch {}, {} steps, {}\n",
-        settings.batch, settings.length, settings.activation);
+        settings.batch, settings.length, name_of(settings.activation));
   } else {
     fmt::print("prepare: forming Q or its factors, then the parameters' gradient from that of Q\n");
   }
@@ -292,8 +293,7 @@ void add_bench(CLI::App& program, Command& chosen) {
     if (rollout) {
       sub->add_option("--batch", settings->batch, "Sequences B")->check(CLI::Range(Index{1}, Index{1} << 20));
       sub->add_option("--length", settings->length, "Steps T")->check(CLI::Range(Index{1}, Index{1} << 30));
-      sub->add_option("--activation", settings->activation, "tanh, relu, abs, modrelu or identity")
-          ->check(CLI::IsMember({"tanh", "relu", "abs", "modrelu", "identity"}));
+      add_value(*sub, "--activation", settings->activation, one_of(names_of<Activation>()));
     }
     sub->add_option("--samples", settings->samples,
                     "Timed runs; the table has their median; left out: 5, on a GPU 20")

@@ -27,9 +27,9 @@ int bench_train(CLI::App& command, BenchTrainSettings& settings) {
   const Execution execution = training.machine.apply();
   if (!settings.json.empty()) check_place(settings.json);
   task->load();
-  SequenceModel<float> model(execution, training.model_options(*task), training.seed);
-  Trainer trainer(model, *task, training.trainer_options());
-  const Json cells = recurrences(model, task->length(), training.batch);
+  SequenceModel<float> model(execution, training.model_options(*task), training.source.seed);
+  Trainer trainer(model, *task, training.trainer);
+  const Json cells = recurrences(model, task->length(), training.source.batch);
   // A GPU is waited for once in so many steps, as a training does.
   const int steps = execution.device.is_cuda() ? 10 : 1;
   const auto step = [&] {
@@ -41,12 +41,13 @@ int bench_train(CLI::App& command, BenchTrainSettings& settings) {
   for (int i = 0; i < settings.samples; ++i) samples.push_back(milliseconds(execution.device, step) / steps);
 
   const double time = median(samples);
-  const double rate = static_cast<double>(training.batch) * 1e3 / time;
-  fmt::print("{} with {}: {} parameters, batch {}, {} steps a sequence, {}\n", task->name(), training.cell,
-             model.parameters().count(), training.batch, task->length(), training.optimizer);
-  print_recurrences(cells, execution, task->length(), training.batch);
-  const double error = model.orthogonality_error();
-  fmt::print("|I - A'A| {:.1e} for Q as it is applied\n", error);
+  const double rate = static_cast<double>(training.source.batch) * 1e3 / time;
+  fmt::print("{} with {}: {} parameters, batch {}, {} steps a sequence, {}\n", task->name(),
+             training.transition.name, model.parameters().count(), training.source.batch, task->length(),
+             training.optimizer.name);
+  print_recurrences(cells, execution, task->length(), training.source.batch);
+  const std::optional<double> error = model.orthogonality_error();
+  if (error) fmt::print("|I - A'A| {:.1e} for Q as it is applied\n", *error);
   fmt::print("a training step: {:.3f} ms, {:.0f} sequences a second; median of {} samples of {} step{}\n",
              time, rate, settings.samples, steps, steps == 1 ? "" : "s");
   if (settings.json.empty()) return success;
@@ -54,11 +55,11 @@ int bench_train(CLI::App& command, BenchTrainSettings& settings) {
                {"task", Json::parse(task->config())},
                {"cells", cells},
                {"parameters", model.parameters().count()},
-               {"batch", training.batch},
+               {"batch", training.source.batch},
                {"length", task->length()},
-               {"optimizer", training.optimizer}};
+               {"optimizer", training.optimizer.name}};
   json.update(machine_fields(execution));
-  json["orthogonality_error"] = error;
+  if (error) json["orthogonality_error"] = *error;
   json["step_ms"] = time;
   json["sequences_per_second"] = rate;
   json["steps_per_sample"] = steps;

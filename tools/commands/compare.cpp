@@ -27,7 +27,7 @@ namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 using Clock = std::chrono::steady_clock;
 
-constexpr const char* activation = "modrelu";
+constexpr Activation activation = Activation::modrelu;
 
 struct CompareSettings {
   std::vector<Index> hidden = {64, 128, 256, 512, 1024};
@@ -62,21 +62,6 @@ struct CompareSettings {
     reflections = std::move(kept);
   }
 };
-
-/// What is compared, in the order of the papers' plots. To form Q, CWY takes its dense form; in the
-/// recurrence it takes the cheaper one.
-struct Method {
-  const char* cell;
-  const char* cell_of_construction;
-  const char* name;
-};
-constexpr Method methods[] = {
-    {"cwy", "cwy-dense", "CWY"},
-    {"householder", "householder", "sequential Householder, tiled"},
-    {"householder-rank-one", "householder-rank-one", "sequential Householder, rank-one updates"},
-    {"cayley", "cayley", "scaled Cayley"},
-    {"expm", "expm", "matrix exponential"},
-    {"free", "free", "unconstrained"}};
 
 /// Ways to a step on St(N, M). The operations are those of math.md, section 2: of forming Omega for T-CWY and
 /// OWN, of the whole step for the others.
@@ -179,7 +164,7 @@ std::vector<Index> reflections_at(const CompareSettings& settings, Index hidden)
   return found;
 }
 
-Json measure(const char* method, const char* name, Measured& measured, Device device,
+Json measure(const std::string& method, const std::string& name, Measured& measured, Device device,
              const CompareSettings& settings) {
   Json json = {{"method", method},
                {"name", name},
@@ -194,7 +179,7 @@ Json measure(const char* method, const char* name, Measured& measured, Device de
 }
 
 /// The same of a recurrence.
-Json measure_rollout(const char* method, const char* name, Measured& measured, Device device,
+Json measure_rollout(const std::string& method, const std::string& name, Measured& measured, Device device,
                      const CompareSettings& settings) {
   Json json = measure(method, name, measured, device, settings);
   json["sequence_steps_per_second"] =
@@ -234,22 +219,23 @@ std::vector<Measurement> measurements(const CompareSettings& settings, const Exe
   const auto each_size = [&](const auto& add) {
     for (const Index hidden : settings.hidden) {
       const std::vector<Index> reflections = reflections_at(settings, hidden);
-      for (const Method& method : methods) {
-        if (!bench_cell(method.cell).has_reflections) {
-          add(method, hidden, 0, fmt::format("{}, N = {}", method.name, hidden));
+      for (const BenchCell& cell : bench_cells()) {
+        if (cell.title.empty()) continue;
+        if (!cell.has_reflections()) {
+          add(cell, hidden, 0, fmt::format("{}, N = {}", cell.title, hidden));
           continue;
         }
         for (const Index l : reflections)
-          add(method, hidden, l, fmt::format("{}, N = {}, L = {}", method.name, hidden, l));
+          add(cell, hidden, l, fmt::format("{}, N = {}, L = {}", cell.title, hidden, l));
       }
     }
   };
-  each_size([&](const Method& method, Index hidden, Index reflections, const std::string& what) {
+  each_size([&](const BenchCell& cell, Index hidden, Index reflections, const std::string& what) {
     all.push_back(
-        {"training_step", "training step, " + what, [&settings, &method, hidden, reflections, execution] {
-           MeasuredRollout rollout(bench_cell(method.cell), hidden, reflections, settings.length,
-                                   settings.batch, parse_activation(activation), execution);
-           return measure_rollout(method.cell, method.name, rollout, execution.device, settings);
+        {"training_step", "training step, " + what, [&settings, &cell, hidden, reflections, execution] {
+           MeasuredRollout rollout(cell, hidden, reflections, settings.length, settings.batch, activation,
+                                   execution);
+           return measure_rollout(cell.name, cell.title, rollout, execution.device, settings);
          }});
   });
   if constexpr (has_cudnn) {
@@ -263,12 +249,13 @@ std::vector<Measurement> measurements(const CompareSettings& settings, const Exe
                      }});
     }
   }
-  each_size([&](const Method& method, Index hidden, Index reflections, const std::string& what) {
+  each_size([&](const BenchCell& cell, Index hidden, Index reflections, const std::string& what) {
     all.push_back(
-        {"construction", "construction of Q, " + what, [&settings, &method, hidden, reflections, execution] {
-           MeasuredConstruction construction(bench_cell(method.cell_of_construction), hidden, reflections,
-                                             execution);
-           return measure(method.cell, method.name, construction, execution.device, settings);
+        {"construction", "construction of Q, " + what, [&settings, &cell, hidden, reflections, execution] {
+           // To form Q, CWY takes its dense form; in the recurrence it takes the cheaper one.
+           const BenchCell& constructed = cell.name == Cwy::name ? bench_cell("cwy-dense") : cell;
+           MeasuredConstruction construction(constructed, hidden, reflections, execution);
+           return measure(cell.name, cell.title, construction, execution.device, settings);
          }});
   });
   for (const Index n : settings.hidden) {
@@ -315,7 +302,7 @@ Json description(const CompareSettings& settings, const Execution& execution) {
             {"reflections", settings.reflections},
             {"batch", settings.batch},
             {"length", settings.length},
-            {"activation", activation},
+            {"activation", name_of(activation)},
             {"samples", settings.samples},
             {"limit_seconds", settings.limit}}},
           {"training_step", Json::array()},
@@ -359,7 +346,7 @@ void print_table(const Json& comparison, const std::string& title, const std::st
 }
 
 /// One line: by how much CWY is faster at each N, with the first L that was asked for.
-void print_speed_ups(const Json& comparison, const char* over, const char* name) {
+void print_speed_ups(const Json& comparison, const std::string& over, const std::string& name) {
   const std::string text = comparison["settings"]["reflections"][0];
   const std::optional<ReflectionCount> count = ReflectionCount::parse(text);
   std::vector<std::string> factors;
@@ -410,11 +397,7 @@ void print_tables(const Json& comparison, const Execution& execution) {
     fmt::print("{:<9} {}{}\n", method.name, method.flop_formula,
                method.step && !is_timed(method, execution.device) ? "; on the CPU alone, so not timed" : "");
   fmt::print("\n");
-  for (const Method& method : methods) {
-    if (std::string_view(method.cell).starts_with("householder")) {
-      print_speed_ups(comparison, method.cell, method.name);
-    }
-  }
+  for (const BenchCell& cell : bench_cells()) print_speed_ups(comparison, cell.name, cell.title);
 }
 
 /// Creates the folder for compare.json and compare.html.
@@ -506,7 +489,7 @@ void add_compare(CLI::App& bench, Command& chosen) {
           "--limit", settings->limit,
           "Seconds for the runs of one method at one size: when they have gone, those that there are "
           "count, at least one")
-      ->check(number_from(0, std::numeric_limits<double>::infinity(), false));
+      ->check(number_in(domain::positive));
   settings->machine.add_precision_to(*command);
   command->add_flag("--verbose", settings->verbose, "Print how each recurrence is computed");
   command->add_option("--out", settings->out, "Folder for compare.json and the page compare.html");

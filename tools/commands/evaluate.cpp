@@ -28,7 +28,7 @@ int run_evaluation(const EvaluateSettings& settings) {
   const nlohmann::ordered_json cells = recurrences(*model, task->length(), info.batch);
   const Evaluation evaluation = evaluate(*model, *task, HeldOut::test);
   const double baseline = task->baseline_loss();
-  const double error = model->orthogonality_error();
+  const std::optional<double> error = model->orthogonality_error();
   const bool solved = task->solved(evaluation);
   const bool cross_entropy = task->loss() == Loss::softmax_cross_entropy;
 
@@ -40,7 +40,7 @@ int run_evaluation(const EvaluateSettings& settings) {
                                    {"baseline", baseline}};
     if (evaluation.accuracy) json["accuracy"] = *evaluation.accuracy;
     json["solved"] = solved;
-    json["orthogonality_error"] = error;
+    if (error) json["orthogonality_error"] = *error;
     json["cells"] = cells;
     json.update(machine_fields(execution));
     fmt::print("{}\n", json.dump(2));
@@ -52,8 +52,10 @@ int run_evaluation(const EvaluateSettings& settings) {
   fmt::print("  {:20} {:.6g}; a guesser has {:.6g}\n", cross_entropy ? "cross-entropy" : "mean squared error",
              evaluation.loss, baseline);
   if (evaluation.accuracy) fmt::print("  {:20} {:.2f} %\n", "right", 100 * *evaluation.accuracy);
-  fmt::print("  {:20} {:.1e}, the largest entry of |I - A'A| for Q as {} applies it\n", "orthogonality error",
-             error, name_of(execution.precision));
+  if (error) {
+    fmt::print("  {:20} {:.1e}, the largest entry of |I - A'A| for Q as {} applies it\n",
+               "orthogonality error", *error, name_of(execution.precision));
+  }
   fmt::print("The task counts as {}.\n", solved ? "solved" : "not solved");
   return success;
 }

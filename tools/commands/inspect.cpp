@@ -21,19 +21,21 @@ struct InspectSettings {
 /// Operations that looking into a file may take: those of one cell of hidden size 2048, a second or two.
 constexpr double largest_work = 2048.0 * 2048 * 2048;
 
-std::optional<double> orthogonality_error(SequenceModel<float>& model) {
+bool takes_long(const ModelOptions& model) {
   double work = 0;
-  for (Index i = 0; i < model.cell_count(); ++i) {
-    work += std::pow(static_cast<double>(model.cell(i).output_size()), 3);
+  for (const RecurrentOptions& cell : model.cells) {
+    if (std::holds_alternative<OrthogonalCell>(cell))
+      work += std::pow(static_cast<double>(hidden_size_of(cell)), 3);
   }
-  return work <= largest_work ? std::optional(model.orthogonality_error()) : std::nullopt;
+  return work > largest_work;
 }
 
 int inspect(const InspectSettings& settings) {
   ModelFileInfo info;
   const Execution execution = settings.machine.apply();
   const auto model = load_model(settings.model, execution, &info);
-  const std::optional<double> error = orthogonality_error(*model);
+  const bool too_large = takes_long(info.model);
+  const std::optional<double> error = too_large ? std::nullopt : model->orthogonality_error();
   const ParameterSet<float>& parameters = model->parameters();
 
   if (settings.json) {
@@ -68,9 +70,10 @@ int inspect(const InspectSettings& settings) {
   fmt::print("task      {}\n", info.task_name.empty() ? "none" : info.task_config);
   for (Index i = 0; i < model->cell_count(); ++i) {
     const LayerDescription cell = model->cell(i).describe(1, 1);
-    fmt::print("cell {}    {}, {} form; hidden size {}, input size {}, activation {}\n", i, cell.kind,
-               cell.form, cell.output_size, cell.input_size,
-               name_of(info.model.cells[static_cast<std::size_t>(i)].activation));
+    const auto* orthogonal = std::get_if<OrthogonalCell>(&info.model.cells[static_cast<std::size_t>(i)]);
+    fmt::print("cell {}    {}{}; hidden size {}, input size {}{}\n", i, cell.kind,
+               cell.form.empty() ? "" : ", " + cell.form + " form", cell.output_size, cell.input_size,
+               orthogonal ? ", activation " + name_of(orthogonal->activation) : "");
   }
   for (const Parameter& parameter : parameters.list()) {
     fmt::print("  {:32} {}{}\n", parameter.name, to_string(parameter.shape),
@@ -80,7 +83,7 @@ int inspect(const InspectSettings& settings) {
   if (error) {
     fmt::print("|I - A'A|  {:.1e}, the largest entry for Q as {} applies it on {}\n", *error,
                name_of(execution.precision), to_string(execution.device));
-  } else {
+  } else if (too_large) {
     fmt::print("|I - A'A|  not computed: it would take long at these sizes\n");
   }
   if (info.steps) {

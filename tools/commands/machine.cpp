@@ -64,9 +64,11 @@ Json recurrences(const SequenceModel<float>& model, Index length, Index batch) {
 void print_recurrences(const Json& cells, const Execution& execution, Index length, Index batch) {
   for (std::size_t i = 0; i < cells.size(); ++i) {
     const Json& cell = cells[i];
-    fmt::print("recurrence {}: {}, {} form, N = {}, {} rollout of {} steps and {} sequences on {}\n", i,
-               cell["cell"].get<std::string>(), cell["form"].get<std::string>(), cell["hidden"].get<Index>(),
-               cell["rollout"].get<std::string>(), length, batch, machine_text(execution));
+    const auto form = cell["form"].get<std::string>();
+    fmt::print("recurrence {}: {}, {}N = {}, {} rollout of {} steps and {} sequences on {}\n", i,
+               cell["cell"].get<std::string>(), form.empty() ? "" : form + " form, ",
+               cell["hidden"].get<Index>(), cell["rollout"].get<std::string>(), length, batch,
+               machine_text(execution));
   }
 }
 

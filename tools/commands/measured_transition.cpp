@@ -9,56 +9,60 @@
 namespace orthornn::program {
 namespace {
 
-constexpr BenchCell bench_cells[] = {
-    {"cwy",
-     [](Index l) -> TransitionOptions {
-       return Cwy{l, Init::normal};
-     },
-     true},
-    {"cwy-dense",
-     [](Index l) -> TransitionOptions {
-       return Cwy{l, Init::normal, ReflectionForm::dense};
-     },
-     true},
-    {"cwy-factored",
-     [](Index l) -> TransitionOptions {
-       return Cwy{l, Init::normal, ReflectionForm::factored};
-     },
-     true},
-    {"householder",
-     [](Index l) -> TransitionOptions {
-       return HouseholderProduct{l, Init::normal};
-     },
-     true},
-    {"householder-rank-one",
-     [](Index l) -> TransitionOptions {
-       return HouseholderProduct{l, Init::normal, true};
-     },
-     true},
-    {"cayley", [](Index) -> TransitionOptions { return ScaledCayley{}; }, false},
-    {"expm", [](Index) -> TransitionOptions { return MatrixExponential{}; }, false},
-    {"free", [](Index) -> TransitionOptions { return Unconstrained{}; }, false}};
+/// With reflection vectors of the papers' benchmarks.
+BenchCell bench_cell_of(std::string name, std::string title, TransitionOptions options) {
+  if (reflections_of(options) != nullptr) std::visit([](auto& own) { own.init = Init::normal; }, options);
+  return {std::move(name), std::move(title), std::move(options)};
+}
+
+std::vector<BenchCell> all_bench_cells() {
+  std::vector<BenchCell> cells;
+  for (const auto& [name, options] : Names<TransitionOptions>::list) {
+    cells.push_back(
+        bench_cell_of(name, std::visit([](const auto& own) { return own.title; }, options), options));
+    if (std::holds_alternative<Cwy>(options)) {
+      cells.push_back(bench_cell_of("cwy-dense", "", Cwy{.form = ReflectionForm::dense}));
+      cells.push_back(bench_cell_of("cwy-factored", "", Cwy{.form = ReflectionForm::factored}));
+    }
+    if (std::holds_alternative<HouseholderProduct>(options)) {
+      cells.push_back(bench_cell_of("householder-rank-one", "sequential Householder, rank-one updates",
+                                    HouseholderProduct{.rank_one_updates = true}));
+    }
+  }
+  return cells;
+}
 
 }  // namespace
 
+TransitionOptions BenchCell::with(Index reflections) const {
+  TransitionOptions sized = options;
+  if (Index* count = reflections_of(sized)) *count = reflections;
+  return sized;
+}
+
+const std::vector<BenchCell>& bench_cells() {
+  static const std::vector<BenchCell> cells = all_bench_cells();
+  return cells;
+}
+
 std::vector<std::string> bench_cell_names() {
   std::vector<std::string> names;
-  for (const BenchCell& cell : bench_cells) names.emplace_back(cell.name);
+  for (const BenchCell& cell : bench_cells()) names.push_back(cell.name);
   return names;
 }
 
 const BenchCell& bench_cell(const std::string& name) {
-  return *std::find_if(std::begin(bench_cells), std::end(bench_cells),
+  return *std::find_if(bench_cells().begin(), bench_cells().end(),
                        [&](const BenchCell& c) { return name == c.name; });
 }
 
 MeasuredTransition::MeasuredTransition(const BenchCell& cell, Index hidden, Index reflections,
                                        const Execution& execution)
     : cell_(cell),
-      transition_(make_transition<float>(cell.options(reflections), hidden, execution)),
+      transition_(make_transition<float>(cell.with(reflections), hidden, execution)),
       parameters_(transition_->parameter_shape(), execution.device),
       d_parameters_(transition_->parameter_shape(), execution.device),
-      reflections_(cell.has_reflections ? transition_->parameter_shape()[0] : 0) {
+      reflections_(cell.has_reflections() ? transition_->parameter_shape()[0] : 0) {
   transition_->initialize(1, parameters_);
 }
 

@@ -12,11 +12,18 @@ namespace orthornn::program {
 
 /// What can be timed, by the name that the command line and the JSON give it.
 struct BenchCell {
-  const char* name;
-  TransitionOptions (*options)(Index reflections);
-  bool has_reflections;
+  std::string name;
+  /// What a comparison of all methods calls it; "" for those that it leaves out.
+  std::string title;
+  TransitionOptions options;
+
+  bool has_reflections() const { return reflections_of(options) != nullptr; }
+  /// Its options with L reflections, where it has any.
+  TransitionOptions with(Index reflections) const;
 };
 
+/// Every parametrization by its own name, and forms that only benchmarks name.
+const std::vector<BenchCell>& bench_cells();
 std::vector<std::string> bench_cell_names();
 /// `name` is one of bench_cell_names().
 const BenchCell& bench_cell(const std::string& name);

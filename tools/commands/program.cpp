@@ -6,18 +6,14 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
-#include <cmath>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <new>
-#include <set>
-#include <sstream>
 #include <system_error>
 
-#include "commands/flat_toml.hpp"
+#include "commands/field_options.hpp"
 
 namespace orthornn::program {
 namespace {
@@ -40,27 +36,6 @@ std::string message_of(const CLI::ParseError& error, const CLI::App& program) {
     return fmt::format("there is no command '{}'", unknown.front());
   }
   return message;
-}
-
-std::vector<TomlEntry> read_entries(const std::string& file) {
-  constexpr std::size_t largest = 1 << 20;
-  std::error_code ignored;
-  if (!std::filesystem::exists(file, ignored) || std::filesystem::is_directory(file, ignored)) {
-    throw UsageError(fmt::format("there is no configuration file '{}'", file));
-  }
-  std::ifstream input(file, std::ios::binary);
-  if (!input) throw FileError(fmt::format("cannot read '{}': {}", file, std::strerror(errno)));
-  std::string text(largest + 1, '\0');
-  input.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<std::size_t>(input.gcount()));
-  if (text.size() > largest)
-    throw UsageError(fmt::format("the configuration file '{}' has more than {} bytes", file, largest));
-  std::istringstream stream(text);
-  try {
-    return read_flat_toml(stream);
-  } catch (const TomlError& error) {
-    throw UsageError(fmt::format("{}, line {}: {}", file, error.line, error.message));
-  }
 }
 
 std::string expected(const std::string& value, const std::string& description) {
@@ -172,26 +147,22 @@ void MachineOptions::add_device_to(CLI::App& command) {
 
 void MachineOptions::add_precision_to(CLI::App& command) {
   add_device_to(command);
-  command
-      .add_option(
-          "--precision", precision,
-          "Products on a GPU: fp32, tf32, or bf16. A recurrence over a cluster has 16 bits of Q and state in "
-          "tf32; in bf16 it has 8 bits of the state above N = 256 and of Q above N = 512. Other products "
-          "have 11 bits in both. The CPU has fp32 alone")
-      ->check(CLI::IsMember({"fp32", "tf32", "bf16"}));
+  add_value(
+      command, "--precision", precision,
+      "Products on a GPU: fp32, tf32, or bf16. A recurrence over a cluster has 16 bits of Q and state in "
+      "tf32; in bf16 it has 8 bits of the state above N = 256 and of Q above N = 512. Other products "
+      "have 11 bits in both. The CPU has fp32 alone");
 }
 
 void MachineOptions::add_to(CLI::App& command) {
   add_precision_to(command);
-  command
-      .add_option("--rollout", rollout,
-                  "Recurrence on a GPU: resident, cluster, stepwise, or automatic for the fastest that fits")
-      ->check(CLI::IsMember({"automatic", "resident", "cluster", "stepwise"}));
+  add_value(command, "--rollout", rollout,
+            "Recurrence on a GPU: resident, cluster, stepwise, or automatic for the fastest that fits");
 }
 
 Execution MachineOptions::apply() const {
   if (threads > 0) set_thread_count(threads);
-  const Execution execution(Device::parse(device), parse_precision(precision), parse_rollout_way(rollout));
+  const Execution execution(Device::parse(device), precision, rollout);
   if (execution.device.is_cuda()) return execution;
   const auto refuse = [&](const char* option, const std::string& value, const char* only) {
     throw UsageError(
@@ -199,80 +170,18 @@ Execution MachineOptions::apply() const {
                     "{} {}, or --device cuda",
                     option, value, only, option, only));
   };
-  if (execution.precision != Precision::fp32) refuse("--precision", precision, "fp32");
-  if (execution.rollout != RolloutWay::automatic) refuse("--rollout", rollout, "automatic");
+  if (execution.precision != Precision::fp32) refuse("--precision", name_of(precision), "fp32");
+  if (execution.rollout != RolloutWay::automatic) refuse("--rollout", name_of(rollout), "automatic");
   return execution;
 }
 
-std::string setting_in(const std::string& file, const std::string& key) {
-  for (const TomlEntry& entry : read_entries(file)) {
-    if (entry.key == key) return entry.value;
-  }
-  return "";
-}
-
-bool read_config(CLI::App& command, const std::string& file) {
-  bool has_out = false;
-  const std::vector<TomlEntry> entries = read_entries(file);
-  std::set<const CLI::Option*> on_command_line;
-  for (const CLI::Option* option : command.get_options()) {
-    if (option->count() > 0) on_command_line.insert(option);
-  }
-  for (const TomlEntry& entry : entries) {
-    const auto fail = [&](const std::string& message) {
-      throw UsageError(fmt::format("{}, line {}: {}", file, entry.line, message));
-    };
-    const std::vector<CLI::Option*> options = command.get_options(
-        [&](const CLI::Option* o) { return o->get_configurable() && o->get_single_name() == entry.key; });
-    if (options.empty() && entry.key == "out") {  // run directories of earlier versions have it
-      has_out = true;
-      continue;
-    }
-    if (options.empty()) fail(fmt::format("there is no setting '{}'", entry.key));
-    CLI::Option& option = *options.front();
-    // The command line has the last word: on this setting, and on one that stands for it (--steps and
-    // --epochs).
-    bool decided = on_command_line.count(&option) > 0;
-    for (const CLI::Option* other : option.get_excludes()) {
-      decided = decided || on_command_line.count(other) > 0;
-      if (!decided && other->count() > 0) {
-        fail(fmt::format("'{}' excludes '{}'; only one of them can be given", entry.key,
-                         other->get_single_name()));
-      }
-    }
-    if (decided) continue;
-    const bool flag = option.get_expected_max() == 0;
-    const TomlEntry::Kind kind = flag                                         ? TomlEntry::Kind::boolean
-                                 : option.get_type_name().starts_with("TEXT") ? TomlEntry::Kind::text
-                                                                              : TomlEntry::Kind::number;
-    if (entry.kind != kind) {
-      fail(fmt::format("'{}' is {}; expected {}", entry.key, entry.value,
-                       flag                            ? "true or false"
-                       : kind == TomlEntry::Kind::text ? "text in quotation marks"
-                                                       : "a number"));
-    }
-    if (flag && entry.value == "false") continue;
-    try {
-      option.add_result(entry.value);
-      option.run_callback();
-    } catch (const CLI::Error& error) {
-      fail(error.what());
-    }
-  }
-  return has_out;
-}
-
-CLI::Validator number_from(double low, double high, bool low_included) {
-  const std::string description = std::isfinite(high) ? fmt::format("a number from {} to {}", low, high)
-                                  : low_included      ? fmt::format("a number, {} or more", low)
-                                                      : fmt::format("a number above {}", low);
+CLI::Validator number_in(const Domain& domain) {
   return CLI::Validator(
-      [=](std::string& text) {
+      [domain](std::string& text) {
         double value = 0;
-        const bool read = CLI::detail::lexical_cast(text, value);
-        const bool fits =
-            read && std::isfinite(value) && value <= high && (low_included ? value >= low : value > low);
-        return fits ? std::string() : expected(text, description);
+        // A model's numbers are floats.
+        const bool fits = CLI::detail::lexical_cast(text, value) && domain.contains<float>(value);
+        return fits ? std::string() : expected(text, domain.text(value, /*whole=*/false));
       },
       "");
 }

@@ -1,6 +1,5 @@
 #pragma once
-// What the subcommands share: how they are registered, exit codes, the device and thread options,
-// configuration files.
+// What the subcommands share: how they are registered, exit codes, the device and thread options.
 
 #include <CLI/CLI.hpp>
 #include <filesystem>
@@ -61,8 +60,8 @@ void check_place(const std::filesystem::path& file);
 struct MachineOptions {
   std::string device = "auto";
   int threads = 0;
-  std::string precision = "fp32";
-  std::string rollout = "automatic";
+  Precision precision = Precision::fp32;
+  RolloutWay rollout = RolloutWay::automatic;
 
   /// --device and --threads.
   void add_device_to(CLI::App& command);
@@ -74,16 +73,9 @@ struct MachineOptions {
   Execution apply() const;
 };
 
-/// Gives options of `command` that the command line left out the values of a TOML file. Throws UsageError,
-/// naming file and key, for what it does not understand.
-/// Returns whether the file has the key `out`, which is ignored.
-bool read_config(CLI::App& command, const std::string& file);
-/// The value of one key of such a file, "" when it has none.
-std::string setting_in(const std::string& file, const std::string& key);
-
-/// Checks for options: finite numbers in a range (infinity as the upper end: none), and seeds. CLI11's own
-/// let NaN through, wrap negative seeds around, and name bounds of 300 digits.
-CLI::Validator number_from(double low, double high, bool low_included = true);
+/// Checks for options: numbers in a domain, and seeds. CLI11's own let NaN through, wrap negative seeds
+/// around, and name bounds of 300 digits.
+CLI::Validator number_in(const Domain& domain);
 CLI::Validator seed_number();
 
 /// "1:02:03" or "2:03"

@@ -171,13 +171,13 @@ int train(CLI::App& command, TrainSettings& settings) {
   const auto owned_model = as_usage([&] {
     const ModelOptions options = settings.model_options(*task);
     return goes_on ? std::make_unique<SequenceModel<float>>(execution, options, Undrawn{})
-                   : std::make_unique<SequenceModel<float>>(execution, options, settings.seed);
+                   : std::make_unique<SequenceModel<float>>(execution, options, settings.source.seed);
   });
   SequenceModel<float>& model = *owned_model;
   // Throws now what would be thrown within a step.
-  const nlohmann::ordered_json cells = recurrences(model, task->length(), settings.batch);
+  const nlohmann::ordered_json cells = recurrences(model, task->length(), settings.source.batch);
   const auto owned_trainer =
-      as_usage([&] { return std::make_unique<Trainer>(model, *task, settings.trainer_options()); });
+      as_usage([&] { return std::make_unique<Trainer>(model, *task, settings.trainer); });
   Trainer& trainer = *owned_trainer;
 
   std::error_code status;
@@ -191,48 +191,50 @@ int train(CLI::App& command, TrainSettings& settings) {
   } else if (settings.resume) {
     fmt::print("'{}' has no model.h5 yet: starting anew with its settings\n", printable(folder.string()));
   }
-  const bool nothing_left = goes_on && trainer.steps() >= settings.steps;
+  const bool nothing_left = goes_on && trainer.steps() >= settings.steps();
   // Settings with which no step is taken are not those of the run.
   if (!nothing_left) write_file_atomically(folder / "config.toml", settings.to_toml(command));
   MetricsFile metrics(folder / "metrics.csv", trainer.steps());
 
-  fmt::print("{} with {}: {} parameters, hidden size {}, {} form, batch {}, {} steps, on {}\n", task->name(),
-             settings.cell, model.parameters().count(), settings.hidden,
-             model.cell(0).describe(task->length(), settings.batch).form, settings.batch, settings.steps,
+  const std::string form = model.cell(0).describe(task->length(), settings.source.batch).form;
+  fmt::print("{} with {}: {} parameters, hidden size {}, {}batch {}, {} steps, on {}\n", task->name(),
+             settings.transition.name, model.parameters().count(), settings.cell.hidden_size,
+             form.empty() ? "" : form + " form, ", settings.source.batch, settings.steps(),
              machine_text(execution));
-  if (settings.verbose) print_recurrences(cells, execution, task->length(), settings.batch);
+  if (settings.verbose) print_recurrences(cells, execution, task->length(), settings.source.batch);
   if (trainer.steps() > 0) fmt::print("going on after step {}\n", trainer.steps());
   if (nothing_left)
-    fmt::print("nothing is left to do: {} steps were asked for, {} are done\n", settings.steps,
+    fmt::print("nothing is left to do: {} steps were asked for, {} are done\n", settings.steps(),
                trainer.steps());
   std::fflush(stdout);
 
   const double baseline = task->baseline_loss();
+  const double learning_rate = std::visit([](const auto& o) { return o.lr; }, settings.trainer.optimizer);
   const auto save = [&](const std::filesystem::path& file) {
     trainer.synchronize();  // what this throws says all
     unless_diverged([&] { save_checkpoint(file, trainer); });
   };
-  ProgressLine progress(trainer.steps(), settings.steps, baseline);
+  ProgressLine progress(trainer.steps(), settings.steps(), baseline);
   std::optional<Evaluation> last_evaluation;
   bool solved = false, stopped = false;
   std::optional<StopOnSignal> stop_on_signal(std::in_place);
-  trainer.run(settings.steps, [&](const TrainingStep& step) {
+  trainer.run(settings.steps(), [&](const TrainingStep& step) {
     const bool stop = stop_requested != 0;  // once: it may change at any time
     std::optional<Evaluation> evaluation;
-    if (step.step % settings.eval_every == 0 || step.step == settings.steps) {
+    if (step.step % settings.eval_every == 0 || step.step == settings.steps()) {
       trainer.synchronize();
       last_evaluation = evaluation = unless_diverged([&] { return trainer.evaluate(); });
       solved = task->solved(*evaluation);
     }
-    const bool enough = step.step == settings.steps || (settings.until_solved && solved);
+    const bool enough = step.step == settings.steps() || (settings.until_solved && solved);
     stopped = stop && !enough;
     // An interruption adds no row: resumed, the training leaves what it would have left without.
     const bool row = step.step % settings.log_every == 0 || evaluation || enough;
     if (row || stopped || progress.due(row)) {
       trainer.synchronize();
-      const double error = model.orthogonality_error();
+      const std::optional<double> error = model.orthogonality_error();
       if (row) {
-        metrics.write(step, settings.lr * step.schedule_factor, error, evaluation,
+        metrics.write(step, learning_rate * step.schedule_factor, error, evaluation,
                       reflection_norm(model.parameters()));
       }
       if (enough || stopped || progress.due(row)) progress.print(step, error, evaluation);

@@ -1,52 +1,31 @@
 #pragma once
 
+#include <list>
 #include <memory>
 #include <string>
 
+#include "commands/field_options.hpp"
 #include "commands/program.hpp"
 
 namespace orthornn::program {
 
-/// Every option of `orthornn train`, bound to the command line and to config.toml.
+/// Every option of `orthornn train`, bound to the command line and to config.toml. It must not move after it
+/// is.
 struct TrainSettings {
-  std::string task;
-  // task
-  Index delay = 1000;
-  Index length = 200;
-  bool permuted = false;
-  std::uint64_t permutation_seed = 92916;
+  Alternatives<TaskOptions> task;
+  TaskSource source;
   std::string data = "data/mnist";
   // model
-  std::string cell = "cwy";
-  Index hidden = 0;
-  Index reflections = 0;
+  /// `name` is what --cell says: the transition of an orthogonal cell, or another kind of recurrent layer.
+  Alternatives<TransitionOptions> transition{.name = Cwy::name};
+  OrthogonalCell cell;
   Index layers = 1;
-  std::string activation = "modrelu";
-  std::string init;
-  std::string form = "automatic";
-  std::string input_matrix = "free";
-  Index negative_signs = 0;
-  bool learn_initial_state = false;
   // training
-  Index batch = 0;
-  std::int64_t steps = 0;
+  Alternatives<OptimizerOptions> optimizer;
+  TrainerOptions trainer{
+      // `complete` sets its optimizer
+      .schedule = {.kind = Schedule::Kind::cosine, .step_every = 1000, .step_factor = 0.5}};
   double epochs = 0;
-  std::string optimizer;
-  double lr = 0;
-  double lr_orth = 0;
-  double momentum = 0.9;
-  double rmsprop_decay = RmsProp{}.decay;
-  double beta1 = Adam{}.beta1;
-  double beta2 = Adam{}.beta2;
-  double epsilon = Adam{}.epsilon;
-  double weight_decay = 0;
-  double clip = 0;
-  std::string schedule = "cosine";
-  std::int64_t warmup = 0;
-  std::int64_t schedule_every = 1000;
-  double schedule_factor = 0.5;
-  double schedule_final = 0;
-  std::uint64_t seed = 1;
   bool until_solved = false;
   // run
   MachineOptions machine;
@@ -58,6 +37,8 @@ struct TrainSettings {
   std::int64_t save_every = 0;
   std::string config;
 
+  TrainSettings() { std::get<Sgd>(optimizer.all).momentum = 0.9; }
+
   /// Every option.
   void add_to(CLI::App& command);
   /// Those that decide what a training step computes: task, model, batch, optimizer and seed.
@@ -66,11 +47,16 @@ struct TrainSettings {
   /// of task and cell. Returns the task that they describe.
   std::unique_ptr<Task> complete(CLI::App& command);
   /// The settings as a TOML file that `--config` takes.
-  std::string to_toml(const CLI::App& command) const;
+  std::string to_toml(CLI::App& command) const;
 
+  std::int64_t steps() const { return trainer.schedule.total_steps; }
   std::unique_ptr<Task> make_task() const;
+  /// The recurrent layer that --cell and the options of the model describe.
+  RecurrentOptions recurrent() const;
   ModelOptions model_options(const Task& task) const;
-  TrainerOptions trainer_options() const;
+
+ private:
+  std::list<OwnedOption> owned_;
 };
 
 }  // namespace orthornn::program

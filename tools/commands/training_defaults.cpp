@@ -8,10 +8,18 @@ std::int64_t TrainingDefaults::warmup(std::int64_t steps) const {
   return static_cast<std::int64_t>(warmup_share * static_cast<double>(steps));
 }
 
-TrainingDefaults training_defaults(const Task& task, const CellChoice& cell) {
+TrainingDefaults training_defaults(const Task& task, const RecurrentOptions& cell, Index hidden) {
   TrainingDefaults defaults{.task = task.defaults()};
   TaskDefaults& settings = defaults.task;
-  if (cell.name == "free") {
+  const auto* orthogonal = std::get_if<OrthogonalCell>(&cell);
+  if (orthogonal == nullptr) {
+    // Gates keep the gradients of LSTM and GRU small enough for one rate and any length.
+    settings.optimizer = "adam";
+    settings.learning_rate = 2e-3;
+    settings.learning_rate_orthogonal = 2e-3;
+    return defaults;
+  }
+  if (std::holds_alternative<Unconstrained>(orthogonal->transition)) {
     // Nothing keeps this matrix orthogonal. A change of it acts on a state as often as a sequence has steps.
     // So the longer the sequences are, the less it may change in one training step.
     const double rate = std::min(settings.learning_rate, 0.4 / static_cast<double>(task.length()));
@@ -21,9 +29,9 @@ TrainingDefaults training_defaults(const Task& task, const CellChoice& cell) {
     settings.optimizer = "adam";
     defaults.warmup_share = 0.1;
   }
-  const Index hidden = cell.hidden > 0 ? cell.hidden : settings.hidden_size;
-  const bool reflects = cell.name == "cwy" || cell.name == "householder";
-  if (reflects && cell.reflections > 0 && 2 * cell.reflections <= hidden && task.name() == "adding") {
+  if (hidden == 0) hidden = settings.hidden_size;
+  const Index* reflections = reflections_of(cell);
+  if (reflections != nullptr && *reflections > 0 && 2 * *reflections <= hidden && task.name() == "adding") {
     // N - L eigenvalues are 1, and there the values that are not marked add up over the sequence.
     // Reflections that learn more slowly than the other weights do not get the better of that: with L = N / 4
     // and a tenth of the rate no seed of three solved T = 200, with the whole rate all did in 1,500 to 2,600

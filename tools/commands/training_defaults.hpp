@@ -1,20 +1,11 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 
+#include "orthornn/layers/recurrent_layer.hpp"
 #include "orthornn/tasks/task.hpp"
 
 namespace orthornn::program {
-
-/// The cell that is to learn, as the command line has it.
-struct CellChoice {
-  std::string name;
-  /// N; 0 for the task's default.
-  Index hidden = 0;
-  /// L; 0 for N.
-  Index reflections = 0;
-};
 
 /// What a training has where neither the command line nor a file says otherwise.
 struct TrainingDefaults {
@@ -25,7 +16,7 @@ struct TrainingDefaults {
   std::int64_t warmup(std::int64_t steps) const;
 };
 
-/// The task's settings, and what the cell changes of them.
-TrainingDefaults training_defaults(const Task& task, const CellChoice& cell);
+/// The task's settings, and what the cell changes of them. N is 0 for the task's default.
+TrainingDefaults training_defaults(const Task& task, const RecurrentOptions& cell, Index hidden);
 
 }  // namespace orthornn::program

@@ -49,11 +49,12 @@ MetricsFile::MetricsFile(const std::filesystem::path& file, std::int64_t steps) 
   write_file_atomically(file, kept);
 }
 
-void MetricsFile::write(const TrainingStep& step, double learning_rate, double orthogonality_error,
+void MetricsFile::write(const TrainingStep& step, double learning_rate,
+                        std::optional<double> orthogonality_error,
                         const std::optional<Evaluation>& evaluation, std::optional<double> reflection_norm) {
   const std::string row = fmt::format(
-      "{},{:.3f},{:.8g},{:.8g},{:.8g},{:.3e},{},{},{}\n", step.step, seconds(), step.loss(),
-      step.gradient_norm(), learning_rate, orthogonality_error,
+      "{},{:.3f},{:.8g},{:.8g},{:.8g},{},{},{},{}\n", step.step, seconds(), step.loss(), step.gradient_norm(),
+      learning_rate, orthogonality_error ? fmt::format("{:.3e}", *orthogonality_error) : "",
       evaluation ? fmt::format("{:.8g}", evaluation->loss) : "", evaluation ? accuracy_text(*evaluation) : "",
       reflection_norm ? fmt::format("{:.8g}", *reflection_norm) : "");
   std::ofstream stream(file_, std::ios::app);
@@ -68,15 +69,15 @@ ProgressLine::ProgressLine(std::int64_t first_step, std::int64_t steps, double b
 
 bool ProgressLine::due(bool row) const { return terminal_ ? seconds_since(printed_) > 0.2 : row; }
 
-void ProgressLine::print(const TrainingStep& step, double orthogonality_error,
+void ProgressLine::print(const TrainingStep& step, std::optional<double> orthogonality_error,
                          const std::optional<Evaluation>& evaluation) {
   printed_ = Clock::now();
   if (evaluation) evaluation_ = evaluation;
   const double rate = static_cast<double>(step.step - first_step_) / std::max(seconds_since(start_), 1e-9);
   std::string text =
-      fmt::format("step {}/{}  {:.1f} steps/s  left {}  loss {:.3g} (guesser {:.3g})  |I-A'A| {:.1e}",
-                  step.step, steps_, rate, duration(static_cast<double>(steps_ - step.step) / rate),
-                  step.loss(), baseline_, orthogonality_error);
+      fmt::format("step {}/{}  {:.1f} steps/s  left {}  loss {:.3g} (guesser {:.3g})", step.step, steps_,
+                  rate, duration(static_cast<double>(steps_ - step.step) / rate), step.loss(), baseline_);
+  if (orthogonality_error) text += fmt::format("  |I-A'A| {:.1e}", *orthogonality_error);
   if (evaluation_) {
     text += fmt::format("  validation: loss {:.3g}", evaluation_->loss);
     if (evaluation_->accuracy) text += fmt::format(", {:.2f} % right", 100 * *evaluation_->accuracy);

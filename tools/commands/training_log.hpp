@@ -11,13 +11,14 @@
 namespace orthornn::program {
 
 /// metrics.csv of a run directory: a row every so many steps, columns
-/// step, seconds, loss, gradient_norm, learning_rate, orthogonality_error, evaluation_loss, accuracy (both
-/// where an evaluation was made), reflection_norm (for cells that have reflections).
+/// step, seconds, loss, gradient_norm, learning_rate, orthogonality_error (for orthogonal cells),
+/// evaluation_loss, accuracy (both where an evaluation was made), reflection_norm (for cells that have
+/// reflections).
 class MetricsFile {
  public:
   /// Starts anew, or keeps the rows up to `steps` of a training that is resumed. Throws FileError.
   MetricsFile(const std::filesystem::path& file, std::int64_t steps);
-  void write(const TrainingStep& step, double learning_rate, double orthogonality_error,
+  void write(const TrainingStep& step, double learning_rate, std::optional<double> orthogonality_error,
              const std::optional<Evaluation>& evaluation, std::optional<double> reflection_norm);
   /// Seconds of training up to now, those before a resumption included.
   double seconds() const;
@@ -38,7 +39,7 @@ class ProgressLine {
   ProgressLine& operator=(const ProgressLine&) = delete;
   /// Whether a line is due: often on a terminal, at the rows of metrics.csv elsewhere.
   bool due(bool row) const;
-  void print(const TrainingStep& step, double orthogonality_error,
+  void print(const TrainingStep& step, std::optional<double> orthogonality_error,
              const std::optional<Evaluation>& evaluation);
   /// Leaves the line that was being written over, as its end does: an error message gets a line of its own.
   void finish() noexcept;

@@ -10,6 +10,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "commands/config_file.hpp"
 #include "commands/train_settings.hpp"
 
 namespace orthornn::program {
@@ -93,10 +94,21 @@ class MetricsColumns {
   std::size_t step_, seconds_, loss_, learning_rate_, orthogonality_error_, evaluation_loss_, accuracy_;
 };
 
-std::string task_text(const TrainSettings& settings) {
-  if (settings.task == "copying") return fmt::format("copying, delay {}", settings.delay);
-  if (settings.task == "adding") return fmt::format("adding, length {}", settings.length);
-  return settings.permuted ? settings.task + ", permuted" : settings.task;
+/// "copying, delay 200", "mnist, permuted": its sizes, and what is true of it.
+std::string task_text(const TaskOptions& options) {
+  return std::visit(
+      [](const auto& own) {
+        std::string text = own.name;
+        own.fields([&](const char* key, auto member, const Domain& domain, const char*) {
+          const auto& value = own.*member;
+          using Value = std::decay_t<decltype(value)>;
+          if constexpr (std::same_as<Value, bool>) text += value ? fmt::format(", {}", key) : "";
+          if constexpr (std::same_as<Value, Index>)
+            text += domain.low < domain.high ? fmt::format(", {} {}", key, value) : "";
+        });
+        return text;
+      },
+      options);
 }
 
 }  // namespace
@@ -166,7 +178,7 @@ TrainingRun read_training_run(const fs::path& folder) {
   settings.add_to(command);
   check_regular(folder / "config.toml");
   read_config(command, (folder / "config.toml").string());
-  if (settings.task.empty()) {
+  if (settings.task.name.empty()) {
     throw FileError(fmt::format("'{}' names no task; give a run directory that orthornn train wrote",
                                 (folder / "config.toml").string()));
   }
@@ -174,12 +186,13 @@ TrainingRun read_training_run(const fs::path& folder) {
 
   TrainingRun run;
   run.folder = folder;
-  run.task = task_text(settings);
-  run.cell = settings.cell;
-  run.hidden = settings.hidden;
-  const bool has_reflections = settings.cell == "cwy" || settings.cell == "householder";
-  if (has_reflections) run.reflections = settings.reflections > 0 ? settings.reflections : settings.hidden;
-  run.steps = settings.steps;
+  run.task = task_text(settings.task.chosen());
+  run.cell = settings.transition.name;
+  run.hidden = settings.cell.hidden_size;
+  const RecurrentOptions cell = settings.recurrent();
+  if (const Index* reflections = reflections_of(cell))
+    run.reflections = *reflections > 0 ? *reflections : run.hidden;
+  run.steps = settings.steps();
   run.baseline = task->baseline_loss();
   read_metrics(run, folder / "metrics.csv");
   if (const MetricsRow* last = run.last_evaluation())

@@ -1,15 +1,17 @@
 #pragma once
 
-#include <string>
+#include "orthornn/core/fields.hpp"
 
 namespace orthornn {
 
 /// sigma of h_t = sigma(a_t): tanh, relu, |a|, sign(a) relu(|a| + m) with a learned m [N] (Arjovsky, Shah and
 /// Bengio, ICML 2016, for real numbers), or none.
 enum class Activation { tanh, relu, abs, modrelu, identity };
-
-std::string name_of(Activation activation);
-/// Throws ValueError naming the known ones.
-Activation parse_activation(const std::string& name);
+template <>
+struct Names<Activation> {
+  using enum Activation;
+  static constexpr Choice<Activation> list[] = {
+      {"tanh", tanh}, {"relu", relu}, {"abs", abs}, {"modrelu", modrelu}, {"identity", identity}};
+};
 
 }  // namespace orthornn

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <string>
-
 #include "orthornn/core/device.hpp"
 #include "orthornn/core/precision.hpp"
 
@@ -21,10 +19,12 @@ enum class RolloutWay {
   /// A matrix product and a pointwise kernel a step, recorded in a CUDA graph. Everything.
   stepwise,
 };
-
-std::string name_of(RolloutWay way);
-/// Throws ValueError naming the known ones.
-RolloutWay parse_rollout_way(const std::string& name);
+template <>
+struct Names<RolloutWay> {
+  using enum RolloutWay;
+  static constexpr Choice<RolloutWay> list[] = {
+      {"automatic", automatic}, {"resident", resident}, {"cluster", cluster}, {"stepwise", stepwise}};
+};
 
 /// Where and how layers compute; not part of what a model is. A device alone stands for its defaults. The
 /// precision is what products have at least.

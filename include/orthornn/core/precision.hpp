@@ -1,6 +1,6 @@
 #pragma once
 
-#include <string>
+#include "orthornn/core/fields.hpp"
 
 namespace orthornn {
 
@@ -21,9 +21,10 @@ enum class Precision {
   /// steps, as a random walk; a rounded Q may double them and more.
   bf16,
 };
-
-std::string name_of(Precision precision);
-/// Throws ValueError naming the known ones.
-Precision parse_precision(const std::string& name);
+template <>
+struct Names<Precision> {
+  using enum Precision;
+  static constexpr Choice<Precision> list[] = {{"fp32", fp32}, {"tf32", tf32}, {"bf16", bf16}};
+};
 
 }  // namespace orthornn

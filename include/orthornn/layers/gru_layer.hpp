@@ -4,6 +4,7 @@
 #include <string>
 
 #include "orthornn/core/execution.hpp"
+#include "orthornn/core/fields.hpp"
 #include "orthornn/core/recorded_loops.hpp"
 #include "orthornn/layers/layer.hpp"
 
@@ -11,7 +12,10 @@ namespace orthornn {
 
 /// A gated recurrent unit (Cho et al., EMNLP 2014), as plain values.
 struct Gru {
+  static constexpr const char* name = "gru";
   Index hidden_size = 128;
+
+  static void fields(auto&& visit) { visit("hidden_size", &Gru::hidden_size, domain::count, "State size N"); }
 };
 
 template <class T>

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "orthornn/core/execution.hpp"
+#include "orthornn/core/fields.hpp"
 #include "orthornn/core/recorded_loops.hpp"
 #include "orthornn/layers/layer.hpp"
 
@@ -11,7 +12,12 @@ namespace orthornn {
 
 /// A long short-term memory (Hochreiter and Schmidhuber, 1997) with forget gates, as plain values.
 struct Lstm {
+  static constexpr const char* name = "lstm";
   Index hidden_size = 128;
+
+  static void fields(auto&& visit) {
+    visit("hidden_size", &Lstm::hidden_size, domain::count, "State size N");
+  }
 };
 
 template <class T>

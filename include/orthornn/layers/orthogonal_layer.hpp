@@ -13,19 +13,32 @@ namespace orthornn {
 /// How the input matrix W [N, K] is parametrised: any matrix, or one with orthonormal columns (T-CWY, K <=
 /// N).
 enum class InputMatrix { free, stiefel };
-
-std::string name_of(InputMatrix matrix);
-/// Throws ValueError naming the known ones.
-InputMatrix parse_input_matrix(const std::string& name);
+template <>
+struct Names<InputMatrix> {
+  using enum InputMatrix;
+  static constexpr Choice<InputMatrix> list[] = {{"free", free}, {"stiefel", stiefel}};
+};
 
 /// A recurrent cell as plain values.
 struct OrthogonalCell {
+  static constexpr const char* name = "orthogonal";
   Index hidden_size = 128;
   TransitionOptions transition = Cwy{};
   Activation activation = Activation::modrelu;
   InputMatrix input_matrix = InputMatrix::free;
   /// Whether h_0 is learned, one vector for all sequences; else it is 0.
   bool learn_initial_state = false;
+
+  static void fields(auto&& visit) {
+    using Self = OrthogonalCell;
+    visit("hidden_size", &Self::hidden_size, domain::count, "State size N");
+    visit("transition", &Self::transition, domain::any, "What makes Q");
+    visit("activation", &Self::activation, domain::any, "tanh, relu, abs, modrelu or identity");
+    visit("input_matrix", &Self::input_matrix, domain::any,
+          "Input matrix: free, or stiefel for orthonormal columns (T-CWY)");
+    visit("learn_initial_state", &Self::learn_initial_state, domain::added_later,
+          "Learn the state in which every sequence starts, instead of zeros");
+  }
 };
 
 template <class T>

@@ -17,6 +17,12 @@ inline Index hidden_size_of(const RecurrentOptions& options) {
   return std::visit([](const auto& chosen) { return chosen.hidden_size; }, options);
 }
 
+/// L of a product of reflections, 0 for N; nullptr for other layers.
+inline const Index* reflections_of(const RecurrentOptions& options) {
+  const auto* orthogonal = std::get_if<OrthogonalCell>(&options);
+  return orthogonal == nullptr ? nullptr : reflections_of(orthogonal->transition);
+}
+
 /// Adds the parameters of such a layer to the set, without memory for a layer. Throws ValueError for sizes
 /// that do not fit.
 template <class T>

@@ -1,15 +1,9 @@
 #pragma once
 
-#include <string>
-
 #include "orthornn/core/tensor.hpp"
 #include "orthornn/nn/options.hpp"
 
 namespace orthornn {
-
-std::string name_of(Loss loss);
-/// Throws ValueError naming the known ones.
-Loss parse_loss(const std::string& name);
 
 /// What a loss function finds in a batch. On a GPU it lies there as two doubles, in this order.
 struct BatchLoss {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "orthornn/core/fault_domain.hpp"
-#include "orthornn/layers/orthogonal_layer.hpp"
+#include "orthornn/layers/recurrent_layer.hpp"
 #include "orthornn/nn/batch.hpp"
 #include "orthornn/nn/loss.hpp"
 
@@ -14,9 +14,16 @@ namespace orthornn {
 /// A sequence model as plain values: input -> cells, one on the other -> readout -> loss.
 struct ModelOptions {
   InputOptions input = DenseInput{};
-  std::vector<OrthogonalCell> cells = {OrthogonalCell{}};
+  std::vector<RecurrentOptions> cells = {OrthogonalCell{}};
   ReadoutOptions readout = EveryStep{};
   Loss loss = Loss::softmax_cross_entropy;
+
+  static void fields(auto&& visit) {
+    visit("input", &ModelOptions::input, domain::any, "What is read at each step");
+    visit("cells", &ModelOptions::cells, domain::any, "Cells, one on the other");
+    visit("readout", &ModelOptions::readout, domain::any, "What is answered");
+    visit("loss", &ModelOptions::loss, domain::any, "What training makes small");
+  }
 };
 
 /// Names, shapes and kinds of the parameters of such a model, without memory for them. Throws ValueError for
@@ -90,9 +97,9 @@ class SequenceModel {
   bool has_shapes_of(const Batch& batch) const { return shapes_ == batch.shapes(); }
 
   /// Largest max |I - A^T A| over the cells' AppliedMatrix A, as the last call prepared them: of what the
-  /// recurrence multiplies by in this precision, which may be farther from orthogonal than Q. Allocates
-  /// nothing on a GPU after the first call.
-  double orthogonality_error();
+  /// recurrence multiplies by in this precision, which may be farther from orthogonal than Q. None for a
+  /// model without orthogonal cells. Allocates nothing on a GPU after the first call.
+  std::optional<double> orthogonality_error();
 
   /// Waits for the device and throws what this model's operations found wrong.
   void synchronize();

@@ -8,6 +8,7 @@
 #include <variant>
 #include <vector>
 
+#include "orthornn/core/fields.hpp"
 #include "orthornn/core/parameters.hpp"
 
 namespace orthornn {
@@ -19,47 +20,90 @@ namespace orthornn {
 // transitions that learn as fast as the other weights fail to learn at all (the copying task, modrelu); 0
 // freezes them.
 
+/// Fields that every optimizer has.
+template <class Options>
+void rate_fields(auto&& visit) {
+  visit("weight_decay", &Options::weight_decay, domain::not_negative,
+        "Weight decay, of which reflection vectors have none");
+  visit("lr", &Options::lr, domain::positive, "Learning rate");
+  visit("lr_orthogonal", &Options::lr_orthogonal, domain::not_negative,
+        "Learning rate of orthogonal parameters");
+}
+/// The field of those that divide by the root of a mean of squares.
+template <class Options>
+void epsilon_field(auto&& visit) {
+  visit("epsilon", &Options::epsilon, domain::positive, "added to the root of the mean of squares, above 0");
+}
+/// Fields that Adam and AdamW have.
+template <class Options>
+void adam_fields(auto&& visit) {
+  visit("beta1", &Options::beta1, domain::below_one, "share of the mean gradient that a step keeps");
+  visit("beta2", &Options::beta2, domain::below_one, "share of the mean of squares that a step keeps");
+  epsilon_field<Options>(visit);
+  rate_fields<Options>(visit);
+}
+
 /// Stochastic gradient descent with heavy-ball momentum mu (torch.optim.SGD without dampening):
 /// b <- mu b + (g + lambda theta);  theta <- theta - lr b.
 struct Sgd {
+  static constexpr const char* name = "sgd";
   double lr = 1e-3;
   std::optional<double> lr_orthogonal = std::nullopt;
   double momentum = 0;
   double weight_decay = 0;
+
+  static void fields(auto&& visit) {
+    visit("momentum", &Sgd::momentum, domain::below_one, "momentum, 0 to below 1");
+    rate_fields<Sgd>(visit);
+  }
 };
 
 /// Tieleman and Hinton, "Lecture 6.5: rmsprop", Coursera 2012, as torch.optim.RMSprop (there decay is alpha):
 /// g <- g + lambda theta;  s <- decay s + (1 - decay) g^2;
 /// theta <- theta - lr g / (sqrt(s) + epsilon).
 struct RmsProp {
+  static constexpr const char* name = "rmsprop";
   double lr = 1e-3;
   std::optional<double> lr_orthogonal = std::nullopt;
   double decay = 0.99;
   double epsilon = 1e-8;
   double weight_decay = 0;
+
+  static void fields(auto&& visit) {
+    visit("decay", &RmsProp::decay, domain::below_one,
+          "share of the mean of squares that a step keeps, 0 to below 1");
+    epsilon_field<RmsProp>(visit);
+    rate_fields<RmsProp>(visit);
+  }
 };
 
 /// Kingma and Ba, "Adam: a method for stochastic optimization", ICLR 2015, algorithm 1, at step t = 1, 2, ..:
 /// g <- g + lambda theta;  m <- beta1 m + (1 - beta1) g;  s <- beta2 s + (1 - beta2) g^2;
 /// theta <- theta - lr (m / (1 - beta1^t)) / (sqrt(s / (1 - beta2^t)) + epsilon).
 struct Adam {
+  static constexpr const char* name = "adam";
   double lr = 1e-3;
   std::optional<double> lr_orthogonal = std::nullopt;
   double beta1 = 0.9;
   double beta2 = 0.999;
   double epsilon = 1e-8;
   double weight_decay = 0;
+
+  static void fields(auto&& visit) { adam_fields<Adam>(visit); }
 };
 
 /// Loshchilov and Hutter, "Decoupled weight decay regularization", ICLR 2019, algorithm 2,
 /// as torch.optim.AdamW: theta <- (1 - lr lambda) theta, then Adam's step without its weight decay.
 struct AdamW {
+  static constexpr const char* name = "adamw";
   double lr = 1e-3;
   std::optional<double> lr_orthogonal = std::nullopt;
   double beta1 = 0.9;
   double beta2 = 0.999;
   double epsilon = 1e-8;
   double weight_decay = 1e-2;
+
+  static void fields(auto&& visit) { adam_fields<AdamW>(visit); }
 };
 
 using OptimizerOptions = std::variant<Sgd, RmsProp, Adam, AdamW>;
@@ -129,9 +173,8 @@ class Optimizer {
 };
 
 /// The optimizer that the options name, its moments at zero. Throws ValueError, naming the option and its
-/// value, unless lr and epsilon are positive, lr_orthogonal and weight_decay not negative, momentum, decay,
-/// beta1 and beta2 in [0, 1), all of which must hold of epsilon and of these when they are rounded to T; and
-/// for a set that has not been allocated.
+/// value, for one outside its field's domain, also where it leaves it only when it is rounded to T; and for a
+/// set that has not been allocated.
 template <class T>
 std::unique_ptr<Optimizer<T>> make_optimizer(const OptimizerOptions& options,
                                              const ParameterSet<T>& parameters);

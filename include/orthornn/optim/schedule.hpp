@@ -1,7 +1,8 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
+
+#include "orthornn/core/fields.hpp"
 
 namespace orthornn {
 
@@ -29,13 +30,28 @@ struct Schedule {
   /// Throws ValueError for a negative s, and as `validate`.
   double factor(std::int64_t step) const;
 
-  /// Throws ValueError, naming the field, unless w >= 0 and f lies in [0, 1]; for cosine also n > w; for step
-  /// also k >= 1 and r in (0, 1].
+  /// Throws ValueError, naming the field, for one outside its domain; for cosine also unless n > w, for step
+  /// unless k >= 1 and r > 0.
   void validate() const;
+
+  static void fields(auto&& visit) {
+    visit("kind", &Schedule::kind, domain::any,
+          "Of the learning rates: constant, cosine (to the last step) or step");
+    visit("warmup_steps", &Schedule::warmup_steps, domain::not_negative,
+          "Steps of a linear rise of the learning rates at first");
+    visit("total_steps", &Schedule::total_steps, domain::not_negative, "Training steps in all");
+    visit("step_every", &Schedule::step_every, domain::not_negative, "training steps between two drops");
+    visit("step_factor", &Schedule::step_factor, domain::share, "what a drop multiplies the rates by");
+    visit("final_factor", &Schedule::final_factor, domain::share,
+          "share of the rates that remains in the end");
+  }
 };
 
-std::string name_of(Schedule::Kind kind);
-/// Throws ValueError naming the known ones.
-Schedule::Kind parse_schedule(const std::string& name);
+template <>
+struct Names<Schedule::Kind> {
+  using enum Schedule::Kind;
+  static constexpr Choice<Schedule::Kind> list[] = {
+      {"constant", constant}, {"cosine", cosine}, {"step", step}};
+};
 
 }  // namespace orthornn

@@ -6,6 +6,7 @@
 #include <variant>
 
 #include "orthornn/core/execution.hpp"
+#include "orthornn/core/fields.hpp"
 #include "orthornn/core/parameters.hpp"
 #include "orthornn/linalg/matrix_view.hpp"
 
@@ -24,6 +25,12 @@ enum class Init {
   /// for the free matrix.
   normal,
 };
+template <>
+struct Names<Init> {
+  using enum Init;
+  static constexpr Choice<Init> list[] = {
+      {"henaff", henaff}, {"cayley", cayley}, {"haar", haar}, {"normal", normal}};
+};
 
 /// How a product of reflections is computed. All give the same function.
 enum class ReflectionForm {
@@ -35,18 +42,47 @@ enum class ReflectionForm {
   /// CWY: U and S^-1 U^T kept, two N x L products a step.
   factored,
 };
+template <>
+struct Names<ReflectionForm> {
+  using enum ReflectionForm;
+  static constexpr Choice<ReflectionForm> list[] = {
+      {"automatic", automatic}, {"dense", dense}, {"factored", factored}};
+};
+
+// Each parametrization has its `name` in files and on the command line, and a `title` in tables and plots.
+
+/// The field that all parametrizations have.
+template <class Options>
+void init_field(auto&& visit) {
+  visit("init", &Options::init, domain::any, "Initial transition: henaff, cayley, haar or normal");
+}
+/// The field that products of reflections have.
+template <class Options>
+void reflections_field(auto&& visit) {
+  visit("reflections", &Options::reflections, domain::not_negative, "reflections L, 1 to N; 0 for N");
+}
 
 /// Q = H(v1) ... H(vL) as I - U S^-1 U^T, the compact WY form (math.md section 1; Likhosherstov et al.,
 /// AISTATS 2021).
 struct Cwy {
+  static constexpr const char* name = "cwy";
+  static constexpr const char* title = "CWY";
   /// L, 1 .. N; 0 stands for N.
   Index reflections = 0;
   Init init = Init::henaff;
   ReflectionForm form = ReflectionForm::automatic;
+
+  static void fields(auto&& visit) {
+    reflections_field<Cwy>(visit);
+    visit("form", &Cwy::form, domain::any, "dense, factored, or automatic for the cheaper one");
+    init_field<Cwy>(visit);
+  }
 };
 
 /// The same product, one reflection after another (Mhammedi et al., ICML 2017).
 struct HouseholderProduct {
+  static constexpr const char* name = "householder";
+  static constexpr const char* title = "sequential Householder, tiled";
   /// L, 1 .. N; 0 stands for N.
   Index reflections = 0;
   Init init = Init::henaff;
@@ -55,29 +91,56 @@ struct HouseholderProduct {
   /// True: every reflection is one rank-one update of the whole batch by plain Eigen, which has one thread
   /// for that, or one kernel on a GPU: the opponent that the papers time.
   bool rank_one_updates = false;
+
+  static void fields(auto&& visit) {
+    reflections_field<HouseholderProduct>(visit);
+    visit("rank_one_updates", &HouseholderProduct::rank_one_updates, domain::any,
+          "each reflection over the whole batch");
+    init_field<HouseholderProduct>(visit);
+  }
 };
 
 /// Q = (I + A)^-1 (I - A) D, orthogonal up to rounding times |A|, with A = X - X^T and fixed signs D (scoRNN,
 /// Helfrich et al. 2018).
 struct ScaledCayley {
+  static constexpr const char* name = "cayley";
+  static constexpr const char* title = "scaled Cayley";
   /// Entries of D that are -1, the first ones.
   Index negative_signs = 0;
   Init init = Init::cayley;
+
+  static void fields(auto&& visit) {
+    visit("negative_signs", &ScaledCayley::negative_signs, domain::not_negative,
+          "entries -1 of its fixed diagonal");
+    init_field<ScaledCayley>(visit);
+  }
 };
 
 /// Q = exp(X - X^T), orthogonal up to rounding times |X| (EXPRNN, Lezcano-Casado and Martinez-Rubio, ICML
 /// 2019).
 struct MatrixExponential {
+  static constexpr const char* name = "expm";
+  static constexpr const char* title = "matrix exponential";
   Init init = Init::henaff;
+
+  static void fields(auto&& visit) { init_field<MatrixExponential>(visit); }
 };
 
 /// Any matrix: the baseline. It starts orthogonal and does not stay so.
 struct Unconstrained {
+  static constexpr const char* name = "free";
+  static constexpr const char* title = "unconstrained";
   Init init = Init::henaff;
+
+  static void fields(auto&& visit) { init_field<Unconstrained>(visit); }
 };
 
 using TransitionOptions =
     std::variant<Cwy, HouseholderProduct, ScaledCayley, MatrixExponential, Unconstrained>;
+
+/// L of a product of reflections, 0 for N; nullptr for other parametrizations.
+Index* reflections_of(TransitionOptions& options);
+const Index* reflections_of(const TransitionOptions& options);
 
 /// The N x N matrix Q that a recurrence multiplies its state by, as a function of free parameters.
 ///
@@ -207,13 +270,5 @@ std::unique_ptr<Transition<T>> make_transition(const TransitionOptions& options,
 /// Only the mathematics: a prepared transition from parameters, V [L, N] or X [N, N], on their device.
 template <class T>
 std::unique_ptr<Transition<T>> prepare(const TransitionOptions& options, ConstTensorView<T> parameters);
-
-/// "cwy", "householder", "cayley", "expm" or "free": the names of the command line and of model files.
-std::string name_of(const TransitionOptions& options);
-std::string name_of(Init init);
-std::string name_of(ReflectionForm form);
-/// These throw ValueError naming the known ones.
-Init parse_init(const std::string& name);
-ReflectionForm parse_reflection_form(const std::string& name);
 
 }  // namespace orthornn

@@ -6,11 +6,17 @@
 namespace orthornn {
 
 struct AddingOptions {
+  static constexpr const char* name = "adding";
   /// Steps T of a sequence, >= 2.
   Index length = 200;
   /// Sequences B of a batch, >= 1.
   Index batch = 128;
   std::uint64_t seed = 1;
+
+  /// Of `Task::config()`; the others are the TaskSource's.
+  static void fields(auto&& visit) {
+    visit("length", &AddingOptions::length, Domain{.low = 2}, "steps of a sequence");
+  }
 };
 
 /// The adding problem (Hochreiter and Schmidhuber, "Long short-term memory", 1997, in the form of Arjovsky,
@@ -19,12 +25,10 @@ struct AddingOptions {
 /// elsewhere. Target [B, 1]: the sum of the two marked values.
 class AddingTask final : public Task {
  public:
-  /// Throws ValueError for a length below 2 or a batch below 1, or for 2^31 steps or more in a batch.
+  /// Throws ValueError for an option outside its domain, or for 2^31 steps or more in a batch.
   explicit AddingTask(const AddingOptions& options = {});
-  /// From `config()`; throws ValueError as `make_task` does.
-  AddingTask(const std::string& config, const TaskSource& source);
 
-  std::string name() const override { return "adding"; }
+  std::string name() const override { return AddingOptions::name; }
   InputOptions input() const override { return DenseInput{2}; }
   ReadoutOptions readout() const override { return LastStep{1}; }
   Loss loss() const override { return Loss::mean_squared_error; }

@@ -6,11 +6,17 @@
 namespace orthornn {
 
 struct CopyingOptions {
+  static constexpr const char* name = "copying";
   /// Steps T between the end of the string and the marker that asks for it, >= 1.
   Index delay = 1000;
   /// Sequences B of a batch, >= 1.
   Index batch = 128;
   std::uint64_t seed = 1;
+
+  /// Of `Task::config()`; the others are the TaskSource's.
+  static void fields(auto&& visit) {
+    visit("delay", &CopyingOptions::delay, domain::count, "steps to remember over");
+  }
 };
 
 /// The copying memory problem (Hochreiter and Schmidhuber, "Long short-term memory", 1997, in the form of
@@ -22,17 +28,15 @@ struct CopyingOptions {
 ///     target    blank         blank         blank    the ten symbols
 class CopyingTask final : public Task {
  public:
-  /// Throws ValueError for a delay or batch below 1, or for 2^31 steps or more in a batch.
+  /// Throws ValueError for an option outside its domain, or for 2^31 steps or more in a batch.
   explicit CopyingTask(const CopyingOptions& options = {});
-  /// From `config()`; throws ValueError as `make_task` does.
-  CopyingTask(const std::string& config, const TaskSource& source);
 
   /// Inputs: data symbols 0 .. 7, blank 8, marker 9.
   Index symbols() const { return marker + 1; }
   /// Targets: data symbols 0 .. 7 and blank 8.
   Index classes() const { return blank + 1; }
 
-  std::string name() const override { return "copying"; }
+  std::string name() const override { return CopyingOptions::name; }
   InputOptions input() const override { return OneHot{symbols()}; }
   ReadoutOptions readout() const override { return EveryStep{classes()}; }
   Loss loss() const override { return Loss::softmax_cross_entropy; }

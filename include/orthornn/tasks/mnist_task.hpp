@@ -5,6 +5,7 @@
 namespace orthornn {
 
 struct MnistOptions {
+  static constexpr const char* name = "mnist";
   /// Folder with the four IDX files as they are distributed, compressed or not.
   std::filesystem::path data = {};
   /// Read the pixels in one fixed random order instead of row by row.
@@ -17,6 +18,19 @@ struct MnistOptions {
   Index batch = 128;
   /// Decides which training images are held out for validation, and the order of the others in each epoch.
   std::uint64_t seed = 1;
+  /// One training image in so many is held out for validation. There is no other share yet; files from before
+  /// there were validation images do not say it: a training of theirs is another task.
+  Index validation_share = 12;
+
+  /// Of `Task::config()`; the others are the TaskSource's.
+  static void fields(auto&& visit) {
+    using Self = MnistOptions;
+    visit("permuted", &Self::permuted, domain::any, "read the pixels in one fixed random order");
+    visit("permutation_seed", &Self::permutation_seed, domain::any,
+          "that order is NumPy's RandomState(SEED).permutation(784)");
+    visit("validation_share", &Self::validation_share, Domain{.low = 12, .high = 12},
+          "one training image in so many is held out");
+  }
 };
 
 /// Pixel-by-pixel MNIST (Le, Jaitly and Hinton, "A simple way to initialize recurrent networks of rectified
@@ -34,10 +48,8 @@ class MnistTask final : public Task {
  public:
   /// Throws ValueError for a batch below 1 or an input order that is no permutation; reads no file.
   explicit MnistTask(const MnistOptions& options = {});
-  /// From `config()`; throws ValueError as `make_task` does.
-  MnistTask(const std::string& config, const TaskSource& source);
 
-  std::string name() const override { return "mnist"; }
+  std::string name() const override { return MnistOptions::name; }
   InputOptions input() const override { return DenseInput{1}; }
   ReadoutOptions readout() const override { return LastStep{digits}; }
   Loss loss() const override { return Loss::softmax_cross_entropy; }
@@ -85,6 +97,8 @@ class MnistTask final : public Task {
   };
 
   Images read_images(const char* set) const;
+  /// How many of so many training images are held out for validation.
+  Index validation_count(Index images) const;
   Index held_out_count(HeldOut set) const;
   /// Their numbers in the files of training images.
   ConstTensorView<std::int32_t> validation_images() const;
@@ -101,6 +115,7 @@ class MnistTask final : public Task {
   bool order_was_given_;
   Index batch_;
   std::uint64_t seed_;
+  Index validation_share_;
 
   // What is read or drawn when it is first needed.
   mutable Index length_ = 784;

@@ -102,6 +102,11 @@ struct TaskSource {
   std::filesystem::path data = {};
   /// `Task::input_order()` as a model file keeps it; copied. Empty: the task draws its own, if it has one.
   ConstTensorView<std::int32_t> input_order = {};
+
+  static void fields(auto&& visit) {
+    visit("batch", &TaskSource::batch, domain::count, "Sequences B of a batch");
+    visit("seed", &TaskSource::seed, domain::any, "Decides initial parameters and all data");
+  }
 };
 
 /// Names that `make_task` knows, sorted.

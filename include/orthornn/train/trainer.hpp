@@ -18,6 +18,13 @@ struct TrainerOptions {
   Schedule schedule = {};
   /// Largest global norm of the gradient; 0 leaves it alone.
   double clip = 1;
+
+  static void fields(auto&& visit) {
+    visit("optimizer", &TrainerOptions::optimizer, domain::any, "Rule of an update");
+    visit("schedule", &TrainerOptions::schedule, domain::any, "Course of the learning rates");
+    visit("clip", &TrainerOptions::clip, domain::not_negative,
+          "Largest global norm of the gradient, 0 for no limit");
+  }
 };
 
 class Trainer;

@@ -1,0 +1,198 @@
+#include "commands/config_file.hpp"
+
+#include <fmt/format.h>
+#include <toml++/toml.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <sstream>
+#include <vector>
+
+#include "commands/program.hpp"
+
+namespace orthornn::program {
+namespace {
+
+enum class Kind { text, whole, number, boolean, other };
+
+struct Entry {
+  std::string key;
+  std::string value;
+  Kind kind;
+  std::uint32_t line;
+};
+
+std::string read_text(const std::string& file) {
+  constexpr std::size_t largest = 1 << 20;
+  std::error_code ignored;
+  if (!std::filesystem::exists(file, ignored) || std::filesystem::is_directory(file, ignored)) {
+    throw UsageError(fmt::format("there is no configuration file '{}'", file));
+  }
+  std::ifstream input(file, std::ios::binary);
+  if (!input) throw FileError(fmt::format("cannot read '{}': {}", file, std::strerror(errno)));
+  std::string text(largest + 1, '\0');
+  input.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(input.gcount()));
+  if (text.size() > largest)
+    throw UsageError(fmt::format("the configuration file '{}' has more than {} bytes", file, largest));
+  // A dot in a key is a table within a table, and toml++ calls itself once a level to remove them: 50,000
+  // levels end the program.
+  constexpr std::ptrdiff_t most_dots = 2000;
+  if (std::count(text.begin(), text.end(), '.') > most_dots)
+    throw UsageError(fmt::format("the configuration file '{}' has more than {} dots", file, most_dots));
+  return text;
+}
+
+[[noreturn]] void refuse(const std::string& file, std::uint32_t line, const std::string& why) {
+  throw UsageError(fmt::format("{}, line {}: {}", file, line, why));
+}
+
+/// What is before the sign of equality, without blanks.
+std::string key_of(const std::string& line) {
+  std::string key = line.substr(0, line.find('='));
+  std::erase_if(key, [](char c) { return c == ' ' || c == '\t'; });
+  return key;
+}
+
+/// Why toml++ has refused a line of the text.
+std::string reason(const std::string& text, const toml::parse_error& error) {
+  std::vector<std::string> lines(1);
+  std::istringstream stream(text);
+  while (lines.size() <= error.source().begin.line && std::getline(stream, lines.emplace_back())) continue;
+  const std::string why(error.description());
+  const std::string line = lines.back();
+  const auto twin = std::find_if(lines.begin() + 1, lines.end(),
+                                 [&](const std::string& other) { return key_of(other) == key_of(line); });
+  if (why.find("redefine") != std::string::npos && twin + 1 < lines.end())
+    return fmt::format("'{}' is given a second time, after line {}", key_of(line), twin - lines.begin());
+  return fmt::format("expected 'key = value', found '{}': {}{}", line.substr(0, 60), why,
+                     why.find("representable") == std::string::npos
+                         ? ""
+                         : "; a whole number above 2^63 - 1 stands in quotation marks");
+}
+
+Entry entry_of(std::string key, const toml::node& node) {
+  Entry entry{.key = std::move(key), .value = "", .kind = Kind::other, .line = node.source().begin.line};
+  const auto is = [&](Kind kind, std::string value) {
+    entry.kind = kind;
+    entry.value = std::move(value);
+  };
+  if (const auto* text = node.as_string()) is(Kind::text, text->get());
+  if (const auto* whole = node.as_integer()) is(Kind::whole, fmt::format("{}", whole->get()));
+  if (const auto* number = node.as_floating_point()) is(Kind::number, fmt::format("{:#}", number->get()));
+  if (const auto* boolean = node.as_boolean()) is(Kind::boolean, boolean->get() ? "true" : "false");
+  if (entry.kind == Kind::other) entry.value = node.is_array() ? "an array" : "a date or a time";
+  return entry;
+}
+
+/// In the order of the lines.
+std::vector<Entry> read_entries(const std::string& file) {
+  const std::string text = read_text(file);
+  std::vector<Entry> entries;
+  try {
+    for (const auto& [key, node] : toml::parse(text)) {
+      if (node.is_table())
+        refuse(file, node.source().begin.line, "tables are not used here; write 'key = value'");
+      entries.push_back(entry_of(std::string(key.str()), node));
+    }
+  } catch (const toml::parse_error& error) {
+    refuse(file, error.source().begin.line, reason(text, error));
+  }
+  std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) { return a.line < b.line; });
+  return entries;
+}
+
+/// What the option takes from a file, by the name that the command line gives its type.
+struct Wanted {
+  const char* words;
+  std::vector<Kind> kinds;
+};
+Wanted wanted_by(const CLI::Option& option) {
+  const std::string type = option.get_type_name();
+  if (option.get_expected_max() == 0) return {"true or false", {Kind::boolean}};
+  if (type.starts_with("TEXT")) return {"text in quotation marks", {Kind::text}};
+  if (type.starts_with("FLOAT")) return {"a number", {Kind::whole, Kind::number}};
+  if (type.starts_with("INT")) return {"a whole number", {Kind::whole}};
+  return {"a whole number, in quotation marks above 2^63 - 1", {Kind::whole, Kind::text}};
+}
+
+/// "key = value"
+std::string toml_line(const std::string& key, const CLI::Option& option) {
+  const std::string value = option.get_default_str();
+  const std::string type = option.get_type_name();
+  // TOML's integers end at 2^63 - 1, so larger seeds are text.
+  const bool is_text =
+      type.starts_with("TEXT") || (type.starts_with("UINT") && std::stoull(value) >> 63 != 0);
+  if (!is_text) return fmt::format("{} = {}", key, value);
+  std::ostringstream line;
+  line << toml::toml_formatter(toml::table{{key, value}}, toml::format_flags::allow_unicode_strings);
+  return line.str();
+}
+
+}  // namespace
+
+std::string setting_in(const std::string& file, const std::string& key) {
+  for (const Entry& entry : read_entries(file)) {
+    if (entry.key == key) return entry.value;
+  }
+  return "";
+}
+
+bool read_config(CLI::App& command, const std::string& file) {
+  bool has_out = false;
+  std::set<const CLI::Option*> on_command_line;
+  for (const CLI::Option* option : command.get_options()) {
+    if (option->count() > 0) on_command_line.insert(option);
+  }
+  for (const Entry& entry : read_entries(file)) {
+    const std::vector<CLI::Option*> options = command.get_options(
+        [&](const CLI::Option* o) { return o->get_configurable() && o->get_single_name() == entry.key; });
+    if (options.empty() && entry.key == "out") {  // run directories of earlier versions have it
+      has_out = true;
+      continue;
+    }
+    if (options.empty()) refuse(file, entry.line, fmt::format("there is no setting '{}'", entry.key));
+    CLI::Option& option = *options.front();
+    // The command line has the last word: on this setting, and on one that stands for it (--steps and
+    // --epochs).
+    bool decided = on_command_line.count(&option) > 0;
+    for (const CLI::Option* other : option.get_excludes()) {
+      decided = decided || on_command_line.count(other) > 0;
+      if (!decided && other->count() > 0) {
+        refuse(file, entry.line,
+               fmt::format("'{}' excludes '{}'; only one of them can be given", entry.key,
+                           other->get_single_name()));
+      }
+    }
+    if (decided) continue;
+    const Wanted wanted = wanted_by(option);
+    if (std::count(wanted.kinds.begin(), wanted.kinds.end(), entry.kind) == 0)
+      refuse(file, entry.line, fmt::format("'{}' is {}; expected {}", entry.key, entry.value, wanted.words));
+    if (entry.kind == Kind::boolean && entry.value == "false") continue;
+    try {
+      option.add_result(entry.value);
+      option.run_callback();
+    } catch (const CLI::Error& error) {
+      refuse(file, entry.line, error.what());
+    }
+  }
+  return has_out;
+}
+
+std::string config_text(CLI::App& command) {
+  std::string text;
+  for (CLI::Option* option : command.get_options()) {
+    if (!option->get_configurable() || option->get_name() == "--help") continue;
+    if (option->get_name() == "--epochs") continue;  // steps says it
+    option->capture_default_str();
+    text += toml_line(option->get_single_name(), *option) + "\n";
+  }
+  return text;
+}
+
+}  // namespace orthornn::program

@@ -1,0 +1,56 @@
+#include "commands/field_options.hpp"
+
+namespace orthornn::program {
+namespace {
+
+/// Fields whose option is not their key with dashes.
+const FlagOfField named_flags[] = {{"hidden_size", "--hidden", "the task's default"},
+                                   {"rank_one_updates", ""},  // bench has a cell of its own for it
+                                   {"init", "--init", "the task's default"},
+                                   {"batch", "--batch", "the task's default"},
+                                   {"lr", "--lr", "the task's default, which is for its own --optimizer"},
+                                   {"lr_orthogonal", "--lr-orth", "the task's share of --lr"},
+                                   {"decay", "--rmsprop-decay"},
+                                   {"weight_decay", "--weight-decay", "0, adamw 0.01"},
+                                   {"clip", "--clip", "the task's default"},
+                                   {"kind", "--schedule"},
+                                   {"warmup_steps", "--warmup", "0, or a tenth of --steps with --cell free"},
+                                   {"total_steps", "--steps", "the task's default", 1},
+                                   {"step_every", "--schedule-every", "", 1},
+                                   {"step_factor", "--schedule-factor"},
+                                   {"final_factor", "--schedule-final"}};
+
+}  // namespace
+
+FlagOfField flag_of(const std::string& key) {
+  for (const FlagOfField& named : named_flags) {
+    if (named.key == key) return named;
+  }
+  std::string flag = "--" + key;
+  std::replace(flag.begin(), flag.end(), '_', '-');
+  return {key, flag};
+}
+
+void OwnedOption::check() const {
+  const std::string chosen = choice();
+  if (std::find(owners.begin(), owners.end(), chosen) != owners.end()) return;
+  throw UsageError(fmt::format("{} is an option of {} {}, not of {}", option->get_name(), chooser,
+                               one_of(owners), chosen));
+}
+
+std::string OwnedOption::text() const {
+  const auto owner = std::find(owners.begin(), owners.end(), choice());
+  return texts[owner == owners.end() ? 0 : static_cast<std::size_t>(owner - owners.begin())]();
+}
+
+void OwnedOption::show_owners() const {
+  option->description(fmt::format("{}: {}", fmt::join(owners, ", "), option->get_description()));
+}
+
+void add_owned(std::list<OwnedOption>& owned, CLI::Option* option, const char* chooser,
+               std::function<std::string()> choice, std::vector<std::string> owners) {
+  owned.push_back({option, chooser, std::move(choice), std::move(owners)});
+  owned.back().show_owners();
+}
+
+}  // namespace orthornn::program
