@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "core/fill_on_host.hpp"
 #include "core/parallel.hpp"
 #include "linalg/elementwise.hpp"

@@ -147,7 +147,7 @@ TEST_CASE("every member of an options type is a field", "[fields]") {
   CHECK(keys_of<MnistOptions>().size() == member_count<MnistOptions>() - 4);
 }
 
-TEST_CASE("the names in files are these, in whatever order they stand", "[fields]") {
+TEST_CASE("the names in files are these", "[fields]") {
   using Pairs = std::vector<std::pair<std::string, int>>;
   const auto pairs = []<class Enum>(std::type_identity<Enum>) {
     Pairs found;

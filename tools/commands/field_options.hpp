@@ -9,11 +9,8 @@
 #include <algorithm>
 #include <cstdlib>
 #include <functional>
-#include <limits>
 #include <list>
-#include <optional>
 #include <string>
-#include <string_view>
 #include <tuple>
 #include <vector>
 
@@ -164,7 +161,7 @@ void add_fields(CLI::App& command, const char* group, Alternatives<std::variant<
       auto& value = options.*member;
       const std::string flag = flag_of(key).flag;
       auto own = std::find_if(owned.begin(), owned.end(), [&](const OwnedOption& o) {
-        return o.option->get_name() == flag && o.chooser == std::string_view(chooser);
+        return o.option->get_name() == flag && std::string(o.chooser) == chooser;
       });
       if (own != owned.end()) {
         own->option->each([&value](const std::string& text) { set_from_text(value, text); });

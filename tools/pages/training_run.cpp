@@ -8,7 +8,6 @@
 #include <cmath>
 #include <cstring>
 #include <fstream>
-#include <sstream>
 
 #include "commands/config_file.hpp"
 #include "commands/train_settings.hpp"
