@@ -15,9 +15,9 @@
 namespace orthornn {
 namespace {
 
-// Elements of a piece: enough work to hide the cost of handing it out, few enough to balance the threads.
+// Elements of a piece: enough to hide the cost of scheduling it, few enough to balance the threads.
 constexpr Index piece_size = 4096;
-// Fewer pieces than this a thread are not worth waking it.
+// A thread is used only for at least this many pieces.
 constexpr Index pieces_per_thread = 4;
 
 template <class Options>
@@ -153,7 +153,7 @@ void require_not_negative(const char* optimizer, const char* option, double valu
   require(value >= 0 && std::isfinite(value), optimizer, option, value, "0 or more");
 }
 
-/// In T, where 0.99999999 is 1, with which a mean would never move.
+/// Checked in T: 0.99999999 is 1 in float, and a mean with factor 1 would never change.
 template <class T>
 void require_fraction(const char* optimizer, const char* option, double value) {
   require(value >= 0 && static_cast<T>(value) < 1, optimizer, option, value, "a number in [0, 1)");
@@ -166,7 +166,8 @@ void check_rates(const char* optimizer, const Options& options) {
   require_not_negative(optimizer, "weight_decay", options.weight_decay);
 }
 
-/// In T, where a tiny epsilon is 0: the first step of a parameter without gradient would be 0 / 0.
+/// Checked in T: a tiny epsilon is 0 in float, and the first step of a parameter without gradient would be
+/// NaN (0 / 0).
 template <class T>
 void require_epsilon(const char* optimizer, double value) {
   require_positive(optimizer, "epsilon", value);
@@ -181,7 +182,7 @@ void check_adam(const char* optimizer, const Options& options) {
   require_epsilon<T>(optimizer, options.epsilon);
 }
 
-// One overload an optimizer: where options become an object.
+// One overload for each optimizer turns its options into an object.
 
 template <class T>
 std::unique_ptr<Optimizer<T>> make(const Sgd& options, const ParameterSet<T>& parameters) {
@@ -219,7 +220,7 @@ Optimizer<T>::Optimizer(const ParameterSet<T>& parameters)
     throw ValueError("an optimizer was made for parameters that have no memory yet; call allocate() first");
   }
   for (std::size_t i = 0; i < parameters.list().size();) {
-    // Neighbours of one kind are one run, so that many small biases do not make many small pieces.
+    // Adjacent parameters of one kind form one run: many small biases would make many small pieces.
     const ParameterKind kind = parameters.list()[i].kind;
     Index first = parameters.list()[i].offset;
     while (i < parameters.list().size() && parameters.list()[i].kind == kind) ++i;
@@ -249,8 +250,8 @@ void Optimizer<T>::apply(const MakeRule& make_rule, const Step& step, Moments*..
   parallel_for(static_cast<Index>(pieces_.size()), pieces_per_thread, [&](Index first, Index last) {
     for (Index number = first; number < last; ++number) {
       const Piece& piece = pieces_[static_cast<std::size_t>(number)];
-      // Made here, the compiler sees that no store into a moment changes it, and can take several elements at
-      // a time.
+      // The rule is a local object. So the compiler knows that no store into a moment changes it, and can
+      // vectorize.
       const auto rule = make_rule(piece.kind);
       T* const values = step.values;
       const T* const gradients = step.gradients;
