@@ -1,11 +1,11 @@
 # shellcheck shell=bash
 # Sourced by tools/quickstart and tools/test:
 #
-#   install_prerequisites [format] [fuzz]   what the build needs, and what these checks do; exits 1 if it cannot
-#   configure PRESET                        one configuration for both, so that neither compiles what the other has
+#   install_prerequisites [format] [fuzz]   installs what the build and these checks need; exits 1 if it cannot
+#   configure PRESET                        one configuration for both scripts, so that they share compiled files
 #
-# Only what is missing is installed. ORTHORNN_SKIP_SETUP=1 leaves the machine alone, for those who keep the
-# libraries elsewhere (conda, spack, modules) and let CMake find them through CMAKE_PREFIX_PATH.
+# Only missing packages are installed. ORTHORNN_SKIP_SETUP=1 installs nothing. It is for users who have the
+# libraries elsewhere (conda, spack, modules) and set CMAKE_PREFIX_PATH.
 
 libraries=(libeigen3-dev libhdf5-dev catch2 libcli11-dev libfmt-dev nlohmann-json3-dev libtomlplusplus-dev zlib1g-dev)
 pkg_config_names=(eigen3 hdf5 catch2 CLI11 fmt nlohmann_json tomlplusplus zlib)  # the same, in the same order
@@ -27,7 +27,7 @@ has() {
   command -v "$1" >/dev/null
 }
 
-# Prints the command of clang-format 14, the version the sources are formatted with.
+# Prints the command of clang-format 14, the version that formats the sources.
 find_clang_format() {
   local name
   for name in clang-format-14 clang-format; do
@@ -39,7 +39,7 @@ find_clang_format() {
   return 1
 }
 
-# Tools count by their command, wherever it comes from; prints the packages that would bring the others.
+# Prints the packages of missing tools. A tool is present if its command is on the PATH.
 missing_tools() {
   [[ -n ${CXX:-} ]] || has g++ || echo g++
   has cmake || echo cmake
@@ -48,7 +48,7 @@ missing_tools() {
   has curl || printf '%s\n' curl ca-certificates
 }
 
-# Its sanitizers, libFuzzer and OpenMP are packages of their own.
+# Clang's sanitizers, libFuzzer and OpenMP are separate packages.
 clang_can_fuzz() {
   has clang++ && clang++ -x c++ -fsanitize=fuzzer,address,undefined -fopenmp -o /dev/null - 2>/dev/null <<'END'
 #include <omp.h>
@@ -68,8 +68,8 @@ offered_by_apt() {
   [[ -n $(apt-cache show "$1" 2>/dev/null) ]]
 }
 
-# Releases that no longer offer this version do without: tools/test then reports its format check as skipped.
-# Where apt's lists have never been fetched, they say nothing about that yet.
+# Newer releases do not offer this version: tools/test then reports its format check as skipped.
+# If apt's lists were never fetched, it is unknown whether the release offers it.
 missing_formatter() {
   find_clang_format >/dev/null && return
   ! compgen -G '/var/lib/apt/lists/*Packages*' >/dev/null || offered_by_apt clang-format-14 || return 0
@@ -94,7 +94,7 @@ as_root() {
 
 apt=(env DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=300)
 
-# Once a run.
+# Once for each run of a script.
 refresh_lists() {
   [[ -z ${lists_are_fresh:-} ]] || return 0
   lists_are_fresh=yes
@@ -118,7 +118,7 @@ Installing them takes an administrator, once:
     fail "apt-get could not install: ${packages[*]} (its own message is above; is this machine online?)"
 }
 
-# install_if_possible PACKAGES WHAT_IS_MISSING: for what only one thing needs, so nothing fails where it cannot be had.
+# install_if_possible PACKAGES WHAT_IS_MISSING: for optional packages; a failure only prints a message.
 install_if_possible() {
   local packages
   read -ra packages <<<"$1"
@@ -126,7 +126,7 @@ install_if_possible() {
   (install_with_apt "${packages[@]}") 2>/dev/null || echo "$2 until $1 is installed; all else works." >&2
 }
 
-# Other distributions: nothing is installed, but what is missing is named.
+# Other distributions: nothing is installed; missing packages are named.
 check_without_apt() {
   local missing i
   mapfile -t missing < <(missing_tools)
@@ -171,14 +171,14 @@ install_prerequisites() {
   check_versions
 }
 
-# Prints the architecture of the first GPU, 90 for compute capability 9.0; fails where there is none that orthornn can use.
+# Prints the architecture of the first GPU, 90 for compute capability 9.0; fails if orthornn can use no GPU.
 gpu_architecture() {
   local capability
   capability=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | head -n 1)
   [[ $capability =~ ^[0-9]+\.[0-9]+$ ]] && version_at_least "$capability" "$oldest_capability" && echo "${capability/./}"
 }
 
-# Warnings of other compilers are no errors: new ones come with every release.
+# Warnings of other compilers are not errors: every compiler release adds new warnings.
 compiler_is_tested() {
   local compiler version
   read -ra compiler <<<"${CXX:-g++}"

@@ -1,5 +1,5 @@
 #pragma once
-// The status of every call of CUDA, cuBLAS and cuSOLVER goes through one of these.
+// One of these functions checks the status of every call of CUDA, cuBLAS and cuSOLVER.
 
 #include <cublas_v2.h>
 #include <cuda_runtime.h>
@@ -9,7 +9,7 @@
 
 namespace orthornn::cuda {
 
-/// Throw DeviceError with the library's own words and the place, unless all went well.
+/// Throw DeviceError with the library's message and the source location, unless the status is success.
 void check(cudaError_t status, std::source_location place = std::source_location::current());
 void check(cublasStatus_t status, std::source_location place = std::source_location::current());
 void check(cusolverStatus_t status, std::source_location place = std::source_location::current());

@@ -10,8 +10,8 @@ __global__ void nothing() {}
 
 bool current_device_has_clusters() {
   constexpr int cluster_capability = 90;
-  // Not binaryVersion: the driver compiles what was written for an older GPU, and left things out, to a
-  // binary of its own version.
+  // Not binaryVersion: the driver compiles PTX of an older GPU, which lacks the cluster code, to a binary of
+  // its own version.
   cudaFuncAttributes attributes{};
   check(cudaFuncGetAttributes(&attributes, nothing));
   if (attributes.ptxVersion < cluster_capability) return false;

@@ -4,11 +4,11 @@
 
 namespace orthornn::cuda {
 
-/// Shared memory that a block may have at compute capability 9.0: what kernels over clusters count on.
+/// Shared memory that a block may have at compute capability 9.0. Kernels over clusters rely on it.
 inline constexpr std::size_t cluster_shared_memory = std::size_t{227} << 10;
 
 /// Whether the current device runs clusters of eight blocks, each with that memory, and has loaded kernels
-/// that were compiled for clusters. A part of a GPU may have no room for one.
+/// that were compiled for clusters. A part of a GPU (MIG) may have too few multiprocessors for a cluster.
 bool current_device_has_clusters();
 
 }  // namespace orthornn::cuda

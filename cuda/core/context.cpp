@@ -15,7 +15,7 @@
 namespace orthornn::cuda {
 namespace {
 
-// cuBLAS would allocate its workspace when it is first needed, which a recording forbids. 32 MiB is what
+// cuBLAS would allocate its workspace at first use, which is forbidden during a capture. 32 MiB is what
 // NVIDIA recommends for compute capability 9.0.
 constexpr std::size_t blas_workspace = std::size_t{32} << 20;
 
@@ -23,7 +23,7 @@ constexpr std::size_t blas_workspace = std::size_t{32} << 20;
 constexpr int fault_word_count = 4096;
 constexpr std::size_t fault_bytes = fault_word_count * sizeof(FaultWord);
 
-// Scratch memory doubles as long as that wastes little.
+// Scratch memory doubles while that wastes little.
 constexpr std::size_t scratch_that_doubles = std::size_t{64} << 20;
 
 std::string in_words(std::size_t bytes) {
@@ -31,7 +31,7 @@ std::string in_words(std::size_t bytes) {
   return count < 1e8 ? fmt::format("{:.3f} MB", count * 1e-6) : fmt::format("{:.2f} GB", count * 1e-9);
 }
 
-/// The handle, or memory, that a function of CUDA makes.
+/// Owns the handle or the memory that a CUDA function creates.
 template <class Owner>
 Owner made(auto make) {
   typename Owner::pointer handle = nullptr;
@@ -102,14 +102,14 @@ void Context::release(void* memory) noexcept {
   try {
     if (is_recording()) return put_off_.push_back(memory);
   } catch (...) {
-    return;  // lost, with whatever made it so
+    return;  // leaked: CUDA or a host allocation has failed
   }
   free_what_was_put_off();
   free(memory);
 }
 
 void Context::free(void* memory) noexcept {
-  // At the end of a process the driver may be gone already, and there is nobody to tell.
+  // At the end of a process the driver may be unloaded already. Then the error is ignored.
   if (cudaFree(memory) != cudaSuccess) cudaGetLastError();
   ++memory_changes_;
 }
@@ -157,7 +157,7 @@ void Context::follow(Context& other) {
 }
 
 int Context::take_fault_word() {
-  // Words are used again as late as possible: what they say may still be thrown.
+  // Words are reused as late as possible: their faults may still be thrown.
   if (fault_words_taken_ < fault_word_count) return fault_words_taken_++;
   if (fault_words_given_back_.empty()) {
     throw DeviceError(fmt::format("there are {} models on cuda:{} already, the most it takes",
@@ -221,7 +221,7 @@ struct Contexts {
   std::map<int, std::unique_ptr<Context>> by_index;
 };
 
-/// Never destroyed: at the end of the process the driver may be gone before us.
+/// Never destroyed: at the end of the process the driver may be unloaded first.
 Contexts& contexts() {
   static auto& instance = *new Contexts;
   return instance;

@@ -26,13 +26,12 @@ struct GiveBack {
     give_back(owned);
   }
 };
-/// A handle of one of CUDA's libraries, or memory, which `give_back` takes: a context that could not be made
-/// leaves nothing behind.
+/// Owns a CUDA handle or memory and releases it by `give_back`. So a constructor that throws leaks nothing.
 template <class Handle, auto give_back>
 using Owned = std::unique_ptr<std::remove_pointer_t<Handle>, GiveBack<give_back>>;
 
-/// What operations on one GPU share: a stream, the libraries' handles on it, and scratch memory. One host
-/// thread at a time.
+/// The shared resources of operations on one GPU: a stream, library handles on it, and scratch memory. Only
+/// one host thread at a time may use it.
 class Context {
  public:
   explicit Context(int index);
@@ -42,55 +41,55 @@ class Context {
   cudaStream_t stream() const { return stream_.get(); }
   cublasHandle_t blas() const { return blas_.get(); }
   cusolverDnHandle_t solver() const { return solver_.get(); }
-  /// The default algorithms, and what cuSOLVER keeps of them.
+  /// cuSOLVER's parameters: the default algorithms.
   cusolverDnParams_t solver_parameters() const { return solver_parameters_.get(); }
   int multiprocessors() const { return multiprocessors_; }
-  /// Bytes of shared memory that a block may ask for.
+  /// The most bytes of shared memory of a block.
   std::size_t shared_memory_per_block() const { return shared_memory_per_block_; }
-  /// As cuda/core/clusters.hpp says.
+  /// See cuda/core/clusters.hpp.
   bool has_clusters() const { return has_clusters_; }
 
-  /// Throws DeviceError, with what is free, when there is not so much memory, and while operations are
-  /// recorded.
+  /// Throws DeviceError, which names the free memory, if memory is short. Also throws it during a capture.
   void* allocate(std::size_t bytes);
-  /// While operations are recorded, which forbids it, it is put off.
+  /// During a capture, the release is postponed.
   void release(void* memory) noexcept;
-  /// As cudaMemGetInfo says.
+  /// The free memory by cudaMemGetInfo.
   std::size_t free_memory() const;
   /// Allocations and releases so far.
   std::uint64_t memory_changes() const { return memory_changes_; }
 
-  /// Memory for the operation that asks, until the next one asks: operations on one stream never overlap.
+  /// Memory for the calling operation, valid until the next call. Operations on one stream never overlap, so
+  /// they share it.
   template <class T>
   T* scratch(std::size_t count) {
     return static_cast<T*>(scratch_bytes(count * sizeof(T)));
   }
-  /// The same in host memory, for operations that wait for what they have it used by.
+  /// The same in host memory, for operations that synchronize before they return.
   void* host_scratch(std::size_t bytes);
 
-  /// Where kernels say what they find wrong: the word in use.
+  /// The word in which kernels report faults.
   FaultWord* faults() const { return faults_.get() + fault_word_; }
-  /// A word of its own for an owner, so that its faults are not taken for another's. Throws DeviceError when
-  /// none is left.
+  /// Reserves a word for one owner, so that its faults are told apart from those of others. Throws
+  /// DeviceError when all words are in use.
   int take_fault_word();
-  /// A fault that has not been thrown yet stays there for `synchronize`, until the word has a new owner.
+  /// A fault that was not thrown yet stays in the word for `synchronize`, until the word has a new owner.
   void give_back_fault_word(int number) noexcept;
-  /// Word `number` is in use from now on; returns the one that was. Word 0 belongs to no owner.
+  /// Makes word `number` the current one; returns the previous number. Word 0 has no owner.
   int use_fault_word(int number) noexcept { return std::exchange(fault_word_, number); }
-  /// Waits for the stream and throws what kernels have found wrong since the last time: what the word in use
-  /// says, or any word where that is 0. DeviceError while operations are recorded.
+  /// Synchronizes the stream and throws the fault that kernels reported since the last call: the fault of the
+  /// current word, or of any word if the current one is word 0. Throws DeviceError during a capture.
   void synchronize();
-  /// Waits for the stream alone.
+  /// Synchronizes the stream without throwing faults.
   void wait();
-  /// Throws as these two while operations are recorded.
+  /// Throws DeviceError during a capture, as these two.
   void refuse_waiting() const;
-  /// Lets what is enqueued on this stream from now on wait for what is enqueued on the other one.
+  /// Makes operations that are enqueued here from now on wait for those already enqueued on the other stream.
   void follow(Context& other);
-  /// True while the stream is recorded into a graph, not run.
+  /// True while the stream is captured into a graph.
   bool is_recording() const;
 
-  /// Clusters of this kernel and shape that run at the same time. CUDA takes its time to say so, the first
-  /// time.
+  /// The number of clusters of this kernel and shape that run at the same time. The first call is slow; the
+  /// answer is cached.
   int active_clusters(const void* kernel, const cudaLaunchConfig_t& config);
 
  private:
@@ -110,7 +109,7 @@ class Context {
   Owned<FaultWord*, cudaFree> faults_;
   Owned<FaultWord*, cudaFreeHost> faults_on_host_;
   int fault_word_ = 0;
-  /// Words 0 .. fault_words_taken_ - 1 have had an owner, word 0 aside.
+  /// Words 1 .. fault_words_taken_ - 1 have had an owner.
   int fault_words_taken_ = 1;
   std::deque<int> fault_words_given_back_;
   int multiprocessors_ = 0;
@@ -118,7 +117,7 @@ class Context {
   std::size_t shared_memory_per_block_ = 0;
   std::size_t total_memory_ = 0;
   std::uint64_t memory_changes_ = 0;
-  /// Released while operations were recorded.
+  /// Memory that was released during a capture.
   std::vector<void*> put_off_;
   void* scratch_ = nullptr;
   std::size_t scratch_size_ = 0;
@@ -130,7 +129,7 @@ class Context {
 /// The context of a GPU, which becomes the calling thread's current one. Made at first use, kept to the end
 /// of the process.
 Context& context(Device device);
-/// The same if there is one already, as for those who give memory back; else null.
+/// The same if it exists already, for releasing memory; else null.
 Context* existing_context(Device device) noexcept;
 
 }  // namespace orthornn::cuda

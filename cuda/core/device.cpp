@@ -84,7 +84,7 @@ void copy_bytes(Device to_device, void* to, Device from_device, const void* from
     Context& target = context(to_device);
     target.follow(source);
     check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, target.stream()));
-    source.follow(target);  // what is copied may be overwritten or freed there
+    source.follow(target);  // the source may overwrite or free the memory after the copy
     return;
   }
   Context& gpu = context(to_device.is_cuda() ? to_device : from_device);

@@ -4,8 +4,8 @@
 
 namespace orthornn::cuda {
 
-/// What a kernel can find wrong with its data and cannot throw. The host throws it as the CPU's body would
-/// have, when it next waits for the device.
+/// Faults in the data that a kernel detects. A kernel cannot throw: the host throws the fault when it next
+/// synchronizes, with the exception of the CPU body.
 enum class Fault : std::uint64_t {
   zero_reflection_vector,
   reflection_vector_not_finite,
@@ -18,7 +18,7 @@ enum class Fault : std::uint64_t {
   no_target_counts,
 };
 
-/// The fault of the lowest number and index so far, as number << 48 | index; all bits set: none.
+/// The fault with the lowest number and index so far, as number << 48 | index. All bits set mean no fault.
 using FaultWord = unsigned long long;
 inline constexpr FaultWord no_fault = ~FaultWord{0};
 

@@ -11,7 +11,7 @@ __global__ void for_each_kernel(Index count, Body body) {
   for (Index i = grid_thread(); i < count; i += stride) body(i);
 }
 
-/// body(i) for i = 0 .. count - 1, in no order: `body` is a __device__ lambda that captures by value.
+/// Calls body(i) for i = 0 .. count - 1, in any order: `body` is a __device__ lambda that captures by value.
 template <class Body>
 void for_each(const Context& gpu, Index count, Body body) {
   if (count == 0) return;

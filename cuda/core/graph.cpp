@@ -23,7 +23,8 @@ Graph& Graph::operator=(Graph&& other) noexcept {
 }
 
 Graph::~Graph() {
-  // As in release: at the end of a process there may be no driver to ask, and nobody to tell.
+  // As in Context::free: at the end of a process the driver may be unloaded already. Then the error is
+  // ignored.
   if (executable_ != nullptr &&
       cudaGraphExecDestroy(static_cast<cudaGraphExec_t>(executable_)) != cudaSuccess) {
     cudaGetLastError();

@@ -7,8 +7,9 @@
 
 namespace orthornn::cuda {
 
-/// Operations on a device's stream, recorded once and then started together. They refer to the memory they
-/// were recorded with: whoever keeps one compares `memory_changes` (cuda/core/device.hpp).
+/// A CUDA graph: operations on a device's stream, captured once and then launched together. They use the
+/// memory of the capture. So the owner of a graph must compare `memory_changes` (cuda/core/device.hpp) before
+/// a launch.
 class Graph {
  public:
   Graph() = default;
@@ -16,8 +17,8 @@ class Graph {
   Graph& operator=(Graph&& other) noexcept;
   ~Graph();
 
-  /// Records what `operations` enqueues, without running it. What it throws goes on, and the graph is empty
-  /// then.
+  /// Captures the operations that `operations` enqueues, without running them. If it throws, the exception is
+  /// passed on and the graph is empty.
   void record(Device device, const std::function<void()>& operations);
   bool empty() const { return executable_ == nullptr; }
   /// Enqueues all of it.
@@ -28,11 +29,10 @@ class Graph {
   void* executable_ = nullptr;
 };
 
-/// Graphs that were launched so far, on all devices: those who compare recorded operations with direct ones
-/// make sure of them.
+/// The number of graph launches so far, on all devices. Tests use it to prove that a graph was launched.
 std::uint64_t graph_launches();
 
-/// True while operations are recorded, so that nothing may wait.
+/// True during a capture, when synchronizing is forbidden.
 bool is_recording(Device device);
 
 }  // namespace orthornn::cuda

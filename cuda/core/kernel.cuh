@@ -1,5 +1,5 @@
 #pragma once
-// What kernels share.
+// Functions for all kernels.
 
 #include <cuda_runtime.h>
 
@@ -11,7 +11,7 @@ namespace orthornn::cuda {
 inline constexpr unsigned warp_size = 32;
 inline constexpr unsigned whole_warp = 0xFFFF'FFFF;
 
-/// The dynamic shared memory of the block, aligned as bulk copies want it.
+/// The dynamic shared memory of the block, aligned for bulk copies.
 #ifdef ORTHORNN_EMULATED_CUDA
 inline unsigned char* dynamic_shared_memory() { return emulator::dynamic_shared_memory(); }
 #else
@@ -49,8 +49,8 @@ __device__ __forceinline__ T warp_max(T x) {
 }
 
 /// Sum over a block of whole warps, the same in all threads, in an order that depends on the size of the
-/// block alone. `partial` holds a number for each warp, in shared memory; every thread must come, and none
-/// may touch it before the next barrier.
+/// block only. `partial` holds a number for each warp, in shared memory. Every thread must call this
+/// function. No thread may write to `partial` before the next barrier.
 template <class T>
 __device__ __forceinline__ T block_sum(T x, T* partial) {
   const unsigned lane = threadIdx.x % warp_size;

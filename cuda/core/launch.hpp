@@ -17,7 +17,7 @@ struct LaunchShape {
   unsigned cluster = 1;
 };
 
-/// What a launch of a kernel needs to be allowed and to be said: more shared memory than every GPU has,
+/// Sets the attributes that a kernel needs before its launch: more shared memory than the default limit,
 /// clusters of more than eight blocks.
 inline void permit(const void* function, const LaunchShape& shape) {
   constexpr std::size_t always_allowed = 48 << 10;
@@ -31,7 +31,7 @@ inline void permit(const void* function, const LaunchShape& shape) {
   }
 }
 
-/// The shape as CUDA wants it; `attribute` must live as long as the result.
+/// The shape in CUDA's types; `attribute` must live as long as the result.
 inline cudaLaunchConfig_t launch_config(const LaunchShape& shape, cudaStream_t stream,
                                         cudaLaunchAttribute& attribute) {
   cudaLaunchConfig_t config{};
@@ -48,7 +48,7 @@ inline cudaLaunchConfig_t launch_config(const LaunchShape& shape, cudaStream_t s
   return config;
 }
 
-/// The one way in which kernels are started.
+/// Launches a kernel. Kernels are launched only by this function.
 template <class... Parameters, class... Arguments>
 void launch(const Context& gpu, void (*kernel)(Parameters...), const LaunchShape& shape,
             Arguments... arguments) {
@@ -58,8 +58,8 @@ void launch(const Context& gpu, void (*kernel)(Parameters...), const LaunchShape
   check(cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...));
 }
 
-/// Clusters of this kernel and shape that the GPU runs at the same time. Throws DeviceError where it runs
-/// none.
+/// The number of clusters of this kernel and shape that the GPU runs at the same time. Throws DeviceError if
+/// it is 0.
 template <class... Parameters>
 int active_clusters(Context& gpu, void (*kernel)(Parameters...), const LaunchShape& shape) {
   const void* function = reinterpret_cast<const void*>(kernel);

@@ -1,6 +1,7 @@
 #pragma once
-// What CUDA C++ has no name for: clusters, barriers that count bytes, bulk copies, tensor cores. The names
-// follow the PTX ISA, where the exact meaning stands. Everything about clusters needs compute capability 9.0.
+// Instructions without a name in CUDA C++: clusters, barriers that count bytes, bulk copies, tensor cores.
+// The names follow the PTX ISA, which defines their exact meaning. Everything about clusters needs compute
+// capability 9.0.
 
 #ifdef ORTHORNN_EMULATED_CUDA
 #include <emulated_ptx.hpp>
@@ -8,7 +9,7 @@
 
 #include <cstdint>
 
-// Kernels that use clusters are compiled for older GPUs too, where nobody starts them.
+// Kernels that use clusters are compiled for older GPUs too, but never launched there.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
 #define ORTHORNN_HOPPER_ASM(...) __trap()
 #else
@@ -17,7 +18,7 @@
 
 namespace orthornn::ptx {
 
-/// Address in the shared window, as PTX wants it.
+/// Address in the shared window, for PTX.
 __device__ __forceinline__ unsigned shared_address(const void* shared) {
   return static_cast<unsigned>(__cvta_generic_to_shared(shared));
 }
@@ -28,26 +29,26 @@ __device__ __forceinline__ unsigned cluster_rank() {
   return rank;
 }
 
-/// A barrier of all threads of the cluster; what was written before is seen by everyone after.
+/// A barrier of all threads of the cluster. Writes before it are visible to all threads after it.
 __device__ __forceinline__ void cluster_synchronize() {
   ORTHORNN_HOPPER_ASM("barrier.cluster.arrive.release.aligned;\n\tbarrier.cluster.wait.acquire.aligned;" ::
                           : "memory");
 }
 
-/// The address, in block `rank` of the cluster, of what lies at `address` here.
+/// The address in block `rank` of the cluster that corresponds to `address` in this block.
 __device__ __forceinline__ unsigned address_at_rank(unsigned address, unsigned rank) {
   unsigned mapped = 0;
   ORTHORNN_HOPPER_ASM("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(mapped) : "r"(address), "r"(rank));
   return mapped;
 }
 
-/// A barrier in shared memory that a phase ends of when `count` arrivals and all announced bytes have come.
+/// A barrier in shared memory. A phase ends after `count` arrivals and all announced bytes.
 __device__ __forceinline__ void mbarrier_initialize(std::uint64_t* barrier, unsigned count) {
   ORTHORNN_HOPPER_ASM("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(count)
                       : "memory");
 }
 
-/// Makes initialised barriers known to the other blocks of the cluster, which a cluster barrier must follow.
+/// Makes initialized barriers visible to the other blocks of the cluster. A cluster barrier must follow.
 __device__ __forceinline__ void mbarrier_fence_initialization() {
   ORTHORNN_HOPPER_ASM("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
@@ -74,8 +75,8 @@ __device__ __forceinline__ void mbarrier_wait(std::uint64_t* barrier, unsigned p
 }
 
 /// Starts copying `bytes` (a multiple of 16, both sides aligned so) from this block's shared memory to block
-/// `rank`; `destination` and `barrier` are the places of this block that lie where those of the other do. The
-/// bytes count at the barrier there.
+/// `rank`; `destination` and `barrier` are given as addresses in this block and are used at the same offset
+/// in the other. The bytes count at the barrier of the other block.
 __device__ __forceinline__ void copy_bulk_to_rank(void* destination, const void* source, unsigned bytes,
                                                   std::uint64_t* barrier, unsigned rank) {
   ORTHORNN_HOPPER_ASM(
@@ -98,10 +99,10 @@ __device__ __forceinline__ void cp_async(void* shared, const void* global) {
                : "memory");
 }
 
-/// Makes a group of the copies that this thread has started since the last one.
+/// Commits the copies that this thread has started since the last group as one group.
 __device__ __forceinline__ void cp_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 
-/// Waits for all groups of this thread but the last N.
+/// Waits for all groups of this thread except the last N.
 template <int N>
 __device__ __forceinline__ void cp_async_wait() {
   asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");

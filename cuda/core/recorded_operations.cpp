@@ -33,7 +33,7 @@ class OperationsInGraph final : public RecordedOperations {
  private:
   Device device_;
   Graph graph_;
-  /// Of the device's memory when the operations had been called.
+  /// The device's `memory_changes` after the operations were called.
   std::optional<std::uint64_t> seen_changes_;
 };
 

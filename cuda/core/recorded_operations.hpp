@@ -7,7 +7,7 @@
 
 namespace orthornn::cuda {
 
-/// What RepeatedOperations does on a GPU.
+/// RepeatedOperations on a GPU.
 class RecordedOperations {
  public:
   virtual ~RecordedOperations() = default;

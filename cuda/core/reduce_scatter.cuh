@@ -5,16 +5,16 @@
 namespace orthornn::cuda {
 
 /// Sums `Count` values over groups of `Lanes` neighbouring lanes, and leaves in each lane only its share of
-/// the sums: every exchange halves the values along with the lanes that still have to meet, so that Count
-/// values cost about Count + log2(Lanes) shuffles, where butterflies of their own would cost Count *
+/// the sums: every exchange halves the number of values and the number of lanes that still have to exchange.
+/// So Count values cost about Count + log2(Lanes) shuffles. One butterfly for each value would cost Count *
 /// log2(Lanes).
 template <int Count, int Lanes>
 struct ReduceScatter {
   static constexpr bool halves = Count % 2 == 0 && Lanes > 1;
   using Next = ReduceScatter<halves ? Count / 2 : Count, Lanes / 2>;
-  /// Sums that are left in a lane, in the first elements of the array.
+  /// Number of sums that remain in a lane, in the first elements of the array.
   static constexpr int left = Next::left;
-  /// Neighbouring lanes that are left with the same ones.
+  /// Number of neighbouring lanes that hold the same sums.
   static constexpr int copies = halves ? Next::copies : 2 * Next::copies;
 
   static __device__ __forceinline__ void run(float* values, unsigned lane) {
@@ -34,7 +34,7 @@ struct ReduceScatter {
     Next::run(values, lane);
   }
 
-  /// Number, among the Count, of the first value that is left in this lane.
+  /// Index, among the Count values, of the first sum in this lane.
   static __device__ __forceinline__ int first(unsigned lane) {
     return ((lane & (Lanes / 2)) != 0 && halves ? Count / 2 : 0) + Next::first(lane);
   }

@@ -7,12 +7,12 @@ namespace {
 constexpr unsigned tile = 32;
 constexpr unsigned tile_rows_at_a_time = 8;
 
-/// Through shared memory, so that neighbouring threads read and write neighbours. Tiles of `to` are rows x
-/// columns: blockIdx.x counts along its rows.
+/// Goes through shared memory, so that neighbouring threads read and write neighbouring numbers. Tiles of
+/// `to` are rows x columns: blockIdx.x counts along its rows.
 template <class T>
 __global__ void transpose_kernel(const T* from, Index from_stride, T* to, Index to_stride, Index rows,
                                  Index cols) {
-  __shared__ T entries[tile][tile + 1];  // no two of a column in one bank
+  __shared__ T entries[tile][tile + 1];  // the padding avoids bank conflicts in a column
   const Index first_row = static_cast<Index>(blockIdx.x) * tile;
   const Index first_col = static_cast<Index>(blockIdx.y) * tile;
   for (unsigned k = threadIdx.y; k < tile; k += tile_rows_at_a_time) {

@@ -10,7 +10,7 @@
 namespace orthornn::cuda {
 namespace {
 
-/// cuBLAS wants a stride of at least one, even of a matrix that has no rows.
+/// cuBLAS requires a stride of at least one, also for a matrix without rows.
 template <class T>
 std::int64_t stride_of(const MatrixView<T>& matrix) {
   return std::max<Index>({matrix.stride, matrix.rows, 1});

@@ -16,10 +16,10 @@ void invert_general(MatrixView<T> a, MatrixView<T> inverse, std::int64_t* pivots
   std::size_t on_device = 0, on_host = 0;
   check(cusolverDnXgetrf_bufferSize(gpu.solver(), parameters, a.rows, a.cols, type, a.data, a.stride, type,
                                     &on_device, &on_host));
-  // The last call may not be done with this memory.
+  // The previous call may still use the host memory.
   if (on_host > 0) gpu.wait();
-  // What it says of a singular matrix stays on the device unread, in front of its workspace: the inverse
-  // tells as much.
+  // The status of a singular matrix lies in front of the workspace on the device and is not read: the inverse
+  // is then not finite.
   constexpr std::size_t aligned = 256;
   auto* scratch = gpu.scratch<std::byte>(aligned + on_device);
   auto* info = reinterpret_cast<int*>(scratch);

@@ -1,5 +1,5 @@
 #pragma once
-// What orthornn::ExponentialOf needs besides products.
+// The operations of orthornn::ExponentialOf other than products.
 
 #include <array>
 
@@ -7,7 +7,7 @@
 
 namespace orthornn::cuda {
 
-/// |a|_1, the largest column sum. Waits for the device.
+/// |a|_1, the largest column sum. Synchronizes.
 template <class T>
 double one_norm(MatrixView<const T> a);
 /// to <- scale * from, matrices without gaps between columns, as in `add_terms`.

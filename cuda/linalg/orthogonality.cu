@@ -9,7 +9,7 @@ namespace {
 constexpr unsigned threads = 256;
 constexpr unsigned blocks = 256;
 
-/// A NaN must not be lost in a maximum.
+/// fmax would drop a NaN.
 __host__ __device__ inline double larger(double a, double b) { return a > b || isnan(a) ? a : b; }
 
 /// The largest |I - gram| of each block's entries.

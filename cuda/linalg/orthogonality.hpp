@@ -4,7 +4,7 @@
 
 namespace orthornn::cuda {
 
-/// As orthornn::orthogonality_error. Waits for the device.
+/// As orthornn::orthogonality_error. Synchronizes.
 template <class T>
 double orthogonality_error(TensorView<const T> q);
 

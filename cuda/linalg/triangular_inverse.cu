@@ -6,9 +6,9 @@ namespace {
 
 constexpr int block_size = 64;
 
-/// Block (blockIdx.x, blockIdx.y) of `to`, whose corner of `size` x `size` entries alone is written: the
-/// inverse of that block of `a` on the diagonal, the block itself above it, zeros below. `to` may be `a`
-/// where there is but one block. `count` is a's size.
+/// Writes block (blockIdx.x, blockIdx.y) of `to`, but only the corner of `size` x `size` entries of `to`: the
+/// inverse of that block of `a` on the diagonal, the block itself above it, zeros below. `to` may be `a` if
+/// there is only one block. `count` is a's size.
 template <class T, class Result>
 __global__ void __launch_bounds__(block_size)
     invert_diagonal_blocks(const T* a, Index stride, Index count, double diagonal, Result* to,
@@ -30,8 +30,8 @@ __global__ void __launch_bounds__(block_size)
   __shared__ double block[block_size][block_size];  // a column in each row
   for (int col = 0; col < block_size; ++col) block[col][thread] = entry(first_row + thread, first_col + col);
   __syncthreads();
-  // Each thread solves for one column of the inverse in its registers, from the last row up. All read the
-  // same entry at the same time, and updates of different rows do not wait for one another.
+  // Each thread solves for one column of the inverse in its registers, from the last row up. All threads read
+  // the same entry at the same time, and updates of different rows are independent.
   const double reciprocal = 1 / diagonal;
   double column[block_size];
 #pragma unroll

@@ -8,7 +8,7 @@
 namespace orthornn::cuda {
 namespace {
 
-// A warp has a column.
+// One warp for each column.
 constexpr unsigned columns_of_block = 8;
 
 /// Columns of the gradient taken at a time, so that their copies do not grow with T.
@@ -36,7 +36,7 @@ __global__ void reflect_kernel(const T* u, T* states, Index n, Index columns, T*
   }
 }
 
-/// The state is walked back through a reflection, and the gradient projected on its vector.
+/// Undoes a reflection of the state, and projects the gradient on the reflection's vector.
 template <class T>
 __global__ void walk_back_kernel(const T* u, T* states, const T* gradients, Index n, Index columns,
                                  T* of_states, T* of_gradients) {
@@ -53,7 +53,7 @@ __global__ void walk_back_kernel(const T* u, T* states, const T* gradients, Inde
   }
 }
 
-// A block has a few rows of all columns.
+// One block for a few rows of all columns.
 constexpr unsigned rows_of_block = 8;
 constexpr unsigned columns_at_a_time = 32;
 
@@ -68,7 +68,7 @@ __global__ void gradient_kernel(const T* u, const T* states, T* gradients, Index
     for (Index column = threadIdx.y; column < columns; column += columns_at_a_time) {
       const Index place = column * n + row;
       const T gradient = gradients[place];
-      // Reflected, u . x has changed its sign: of_state is -2 u . x_i.
+      // The reflection changed the sign of u . x: of_state is -2 u . x_i.
       sum += gradient * of_states[column] - states[place] * of_gradients[column];
       gradients[place] = gradient - of_gradients[column] * u[row];
     }

@@ -1,14 +1,14 @@
-// L reflections of a column are L dot products, each of which waits for the one before: only the time that
-// one takes counts, as long as there are fewer columns than the GPU has room for. So a column lies in the
-// registers of a group of lanes within one warp, for N up to 1024: a dot product is then a few multiply-adds
-// in each lane and a butterfly of shuffles, with no barrier. One more halving of the lanes' share costs one
-// more exchange (a shuffle and an addition, about 30 cycles), which is what 2 x 15 elements of a float column
-// take to be projected and updated: hence 8 lanes up to N = 256 and 24 to 32 elements a lane beyond. Only
-// columns that exceed the registers of a warp are spread over a block, whose barrier costs about 60 cycles.
+// L reflections of a column are L dot products. Each depends on the one before. While the GPU has room for
+// all columns, only the latency of one dot product counts. So a column lies in the registers of a group of
+// lanes within one warp, for N up to 1024: a dot product is then a few multiply-adds in each lane and a
+// butterfly of shuffles, with no barrier. Twice as many lanes need one more exchange (a shuffle and an
+// addition, about 30 cycles). Projecting and updating 2 x 15 elements of a float column takes the same time.
+// Hence 8 lanes up to N = 256, and 24 to 32 elements a lane for larger N. Only columns that exceed the
+// registers of a warp are spread over a block, whose barrier costs about 60 cycles.
 //
-// Reflectors come from the second-level cache, which answers after about 270 cycles, more than a reflection
-// takes. So a block has a few of them at a time in shared memory, while the next few are on their way into
-// registers; two warps share them, which halves what all multiprocessors together ask of the cache.
+// Reflectors come from the second-level cache. Its latency is about 270 cycles, more than a reflection takes.
+// So a block keeps a few reflectors in shared memory while it loads the next few into registers. Two warps
+// share them, which halves the traffic of the cache.
 
 #include "cuda/core/kernel.cuh"
 #include "cuda/core/launch.hpp"
@@ -27,10 +27,10 @@ struct TileLayout {
   static constexpr int threads = lanes > 64 ? lanes : 64;
   static constexpr int columns = threads / lanes;
   static constexpr int warps_of_column = (lanes + 31) / 32;
-  /// Shared memory is read in words of 16 bytes, lane after lane.
+  /// Each lane reads words of 16 bytes from shared memory.
   static constexpr int width = 16 / sizeof(T);
   static constexpr int words = elements / width;
-  /// Reflectors that are loaded at a time; 128 bytes a thread wait in registers for their turn.
+  /// Reflectors that are loaded at a time: 128 bytes a thread in registers.
   static constexpr int rows_that_fit = threads * 128 / static_cast<int>(capacity * sizeof(T));
   static constexpr int rows = rows_that_fit > 1 ? rows_that_fit : 1;
   static constexpr int staged_of_row = capacity / threads;
@@ -61,8 +61,8 @@ struct ReflectArguments {
   Index c_stride;
 };
 
-/// The next few reflectors on their way to shared memory, zeros behind their ends; behind the last one, the
-/// last again.
+/// The next few reflectors, loaded into registers and padded with zeros. After the last reflector, the last
+/// one is loaded again.
 template <class T, class Layout>
 struct StagedReflectors {
   T element[Layout::rows][Layout::staged_of_row];
@@ -114,7 +114,7 @@ struct Share {
   }
 };
 
-/// The lane's part of u . h: a sum for each place in a word, side by side.
+/// The lane's part of u . h: one sum for each position in a word, computed in parallel.
 template <class T, class Layout>
 __device__ T partial_product(const Share<T, Layout>& u, const Share<T, Layout>& h) {
   constexpr int sums = 4;
@@ -127,8 +127,8 @@ __device__ T partial_product(const Share<T, Layout>& u, const Share<T, Layout>& 
   return (sum[0] + sum[1]) + (sum[2] + sum[3]);
 }
 
-/// Sum over a column's lanes, in each of them. `partial` holds a number for each warp and may be used again
-/// after the next but one call.
+/// Sum over a column's lanes, in each of them. `partial` holds a number for each warp. It may be reused two
+/// calls later.
 template <class T, class Layout>
 __device__ T column_sum(T x, T* partial) {
   constexpr int in_warp = Layout::lanes < 32 ? Layout::lanes : 32;
@@ -152,7 +152,7 @@ __global__ void __launch_bounds__(Layout::threads) reflect_kernel(ReflectArgumen
   const Index column = static_cast<Index>(blockIdx.x) * Layout::columns + threadIdx.x / Layout::lanes;
   const bool exists = column < a.columns;
 
-  // 1. The column, zeros behind its end, and the first reflectors.
+  // 1. Load the column, padded with zeros, and the first reflectors.
   StagedReflectors<T, Layout> staged;
   staged.load(a, 0);
   Share<T, Layout> h;
@@ -161,7 +161,7 @@ __global__ void __launch_bounds__(Layout::threads) reflect_kernel(ReflectArgumen
   staged.store(shared);
   __syncthreads();
 
-  // 2. All reflections, in batches of reflectors; the next batch is loaded meanwhile.
+  // 2. Apply all reflections, in batches of reflectors, while the next batch is loaded.
   Share<T, Layout> u, next;
   for (Index first = 0; first < a.reflections; first += Layout::rows) {
     const T* rows = shared + (first / Layout::rows % 2) * Layout::rows * Layout::capacity;
@@ -169,7 +169,7 @@ __global__ void __launch_bounds__(Layout::threads) reflect_kernel(ReflectArgumen
     const int count = left < Layout::rows ? static_cast<int>(left) : Layout::rows;
     staged.load(a, first + Layout::rows);
     u.load(rows, lane);
-    // By two, so that u and next change places without a move.
+    // Unrolled by two, so that u and next swap without a move.
 #pragma unroll 2
     for (int row = 0; row < count; ++row) {
       const T projection = partial_product(u, h);
@@ -198,7 +198,8 @@ __global__ void __launch_bounds__(Layout::threads) reflect_kernel(ReflectArgumen
   });
 }
 
-/// body(layout) for the first layout that takes columns of `rows` on this GPU; false where none does.
+/// Calls body(layout) for the first layout that supports columns of `rows` on this GPU; returns false if
+/// there is none.
 template <class T, class Body>
 bool with_layout(const Context& gpu, Index rows, const Body& body) {
   const auto takes = [&](auto layout) {

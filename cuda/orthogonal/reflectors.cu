@@ -6,7 +6,7 @@
 namespace orthornn::cuda {
 namespace {
 
-// A block has a vector.
+// One block for each vector.
 constexpr unsigned threads = 256;
 
 /// As block_sum, of numbers that are not negative; NaNs are lost.
@@ -28,7 +28,8 @@ __global__ void normalize_kernel(const T* vectors, T* units, T* norms, Index n, 
   T largest = 0;
   for (Index k = threadIdx.x; k < n; k += threads) largest = max(largest, fabs(v[k]));
   largest = block_max(largest, maxima);
-  // Scaled by the largest entry, so that squares of very small or large entries neither vanish nor overflow.
+  // Scaled by the largest entry, so that squares of very small or large entries neither underflow nor
+  // overflow.
   const T scale = largest > 0 ? largest : T{1};
   T squares = 0;
   for (Index k = threadIdx.x; k < n; k += threads) squares += (v[k] / scale) * (v[k] / scale);

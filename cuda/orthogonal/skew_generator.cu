@@ -9,7 +9,7 @@ namespace {
 
 constexpr unsigned threads = 256;
 
-/// A row of A a block, whose sum tells whether it is finite and small enough.
+/// One block for each row of A. The row's sum tells whether A is finite and small enough.
 template <class T>
 __global__ void skew_generator_kernel(const T* x, T* a, Index n, double largest, FaultWord* faults) {
   __shared__ double partial[threads / warp_size];

@@ -11,14 +11,14 @@ namespace orthornn {
 ///       if (c.device.is_cuda()) return cuda::gemm<T>(alpha, a, b, beta, c);
 ///     }
 ///
-/// and goes on with the CPU's. Nobody else asks where data lie.
+/// and continues with the CPU body. This is the only place that asks where the data lie.
 #ifdef ORTHORNN_WITH_CUDA
 inline constexpr bool has_cuda_bodies = true;
 #else
 inline constexpr bool has_cuda_bodies = false;
 #endif
 
-/// For operations that have a CPU body alone; throws DeviceError.
+/// For operations that have only a CPU body; throws DeviceError.
 inline void require_host_memory(const char* operation, Device device) {
   if (device.is_cuda()) {
     throw DeviceError(std::string(operation) + " works on host memory, but was given memory of " +

@@ -12,7 +12,7 @@ namespace {
 
 constexpr int deepest_level = 32;
 
-/// Counted before the parser runs, which builds a tree of any depth.
+/// The depth is counted before parsing: the parser accepts any depth.
 void check_depth(std::string_view text) {
   int level = 0;
   bool in_string = false;
@@ -33,7 +33,7 @@ void check_depth(std::string_view text) {
   }
 }
 
-/// What a message shows of a value that may be long.
+/// A value, shortened for a message.
 std::string shown(const Json& value) {
   const std::string text = value.dump(-1, ' ', /*ensure_ascii=*/true);
   return text.size() <= 60 ? text : text.substr(0, 57) + "...";

@@ -1,6 +1,5 @@
 #pragma once
-// JSON that a stranger may have written: its depth is bounded, and a member is what its reader expects or an
-// error.
+// Reads JSON from untrusted files. Its depth is bounded. A member of an unexpected kind is an error.
 
 #include <cstdint>
 #include <limits>
@@ -14,8 +13,8 @@ namespace orthornn {
 
 using Json = nlohmann::ordered_json;
 
-/// Throws ValueError for text that is not JSON, or that is nested more than 32 levels deep. What we write has
-/// five levels; nlohmann's copies and destructors call themselves once a level.
+/// Throws ValueError for text that is not JSON, or that is nested more than 32 levels deep. orthornn writes
+/// five levels. nlohmann's copies and destructors recurse once a level.
 Json parse_json(std::string_view text);
 
 /// A JSON number without fraction and exponent, from `lowest` to 2^63 - 1; true is not 1. Throws ValueError,

@@ -4,7 +4,7 @@
 
 namespace orthornn {
 
-/// fill(view) on host memory that is copied to `to`, wherever that lies.
+/// Calls fill(view) on host memory and copies the result to `to`, on any device.
 template <class T, class Fill>
 void fill_on_host(TensorView<T> to, const Fill& fill) {
   Tensor<T> host(to.shape());

@@ -20,8 +20,8 @@ void parallel_for(Index count, Index grain, const Body& body) {
     if (count > 0) body(Index{0}, count);
     return;
   }
-  // Always the same team, even where it is too large for the work: OpenMP ends the threads that a smaller
-  // team leaves over, and their scratch memory with them.
+  // The team has the same size for every amount of work. For a smaller team OpenMP would end the other
+  // threads and free their scratch memory.
 #pragma omp parallel num_threads(threads)
   {
     const Index parts = std::min<Index>(omp_get_num_threads(), grains);

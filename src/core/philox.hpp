@@ -1,6 +1,5 @@
 #pragma once
-// The one copy of the random streams' arithmetic. All of it is constexpr, so that kernels may call it as
-// well.
+// The arithmetic of the random streams, for all devices. It is constexpr, so that kernels can call it.
 
 #include <array>
 #include <cstdint>
@@ -25,7 +24,7 @@ constexpr std::array<std::uint32_t, 4> philox_block(std::array<std::uint32_t, 4>
 }
 
 /// A stream (seed, purpose, index) as key and first counter, whose words are: running number of the block,
-/// purpose, index (low, high). 2^32 blocks a stream are plenty.
+/// purpose, index (low, high). A stream has at most 2^32 blocks.
 struct PhiloxStream {
   std::array<std::uint32_t, 2> key;
   std::array<std::uint32_t, 4> counter;

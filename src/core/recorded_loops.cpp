@@ -8,14 +8,14 @@
 namespace orthornn {
 namespace {
 
-// Forward and backward of training and of evaluation, which have sizes of their own.
+// Forward and backward, each with the sizes of training and of evaluation.
 constexpr std::size_t most_loops = 4;
 
 }  // namespace
 
 void RecordedLoops::run(Device device, Key key, const std::function<void()>& steps) {
   if constexpr (has_cuda_bodies) {
-    // What follows may give a graph back, which is not for a recording.
+    // The code below may destroy a graph, which is forbidden during a capture.
     if (device.is_cuda() && cuda::is_recording(device)) return steps();
   }
   if (!device.is_cuda()) return steps();

@@ -9,7 +9,7 @@
 namespace orthornn {
 namespace {
 
-// What cudaMalloc aligns to; a multiple of every vector and cache line.
+// The alignment of cudaMalloc; a multiple of every vector and cache line.
 constexpr std::size_t alignment = 256;
 // Many small tensors share a block; a large one has its own.
 constexpr std::size_t largest_spare = std::size_t{64} << 20;

@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// As many as the kernel follows.
+// The number of links that the kernel follows.
 constexpr int most_links = 40;
 
 std::string advice(int error, const fs::path& folder) {
@@ -47,7 +47,7 @@ std::string advice(int error, const fs::path& folder) {
                               std::generic_category().message(error), advice(error, folder)));
 }
 
-// A call that a signal may interrupt, until it is through.
+// Repeats a call while signals interrupt it.
 template <class Call>
 auto uninterrupted(const Call& call) {
   auto result = call();
@@ -69,7 +69,7 @@ class Descriptor {
   int number_;
 };
 
-// Removes the temporary at the end, unless it has become the file.
+// Removes the temporary file in its destructor, unless it was renamed.
 class Temporary {
  public:
   explicit Temporary(const fs::path& path) : path_(path) {}
@@ -85,7 +85,7 @@ class Temporary {
   bool became_file_ = false;
 };
 
-// What a symbolic link, or a chain of them, points at, whether that exists or not.
+// The target of a symbolic link or of a chain of links. The target need not exist.
 fs::path follow_links(const fs::path& path) {
   fs::path target = path;
   for (int i = 0; i <= most_links; ++i) {
@@ -96,14 +96,14 @@ fs::path follow_links(const fs::path& path) {
   fail(ELOOP, path, path.parent_path());
 }
 
-// Opens the temporary and locks it against other writers. While we waited for the lock, the one who held it
-// may have renamed the file: then what we hold is the saved file itself, which must not be touched.
+// Opens the temporary file and locks it against other writers. During the wait for the lock, its holder may
+// have renamed the file. Then the open file is the saved file itself, which must not be changed.
 int open_locked(const char* name) {
   while (true) {
     const int file =
         uninterrupted([&] { return open(name, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666); });
     if (file < 0) return -1;
-    uninterrupted([&] { return flock(file, LOCK_EX); });  // where a file system has no locks, we go without
+    uninterrupted([&] { return flock(file, LOCK_EX); });  // some file systems have no locks
     struct stat held, named;
     if (fstat(file, &held) == 0 && lstat(name, &named) == 0 && held.st_dev == named.st_dev &&
         held.st_ino == named.st_ino) {
@@ -152,17 +152,17 @@ void write_file_atomically(const fs::path& path, std::string_view bytes) {
   const fs::path name = folder / ("." + target.filename().string() + ".tmp");
   const Descriptor file(open_locked(name.c_str()));
   if (file < 0) fail(errno, path, folder);
-  Temporary temporary(name);  // removed before `file`, and with it the lock, is let go
+  Temporary temporary(name);  // is removed before `file` is closed, which releases the lock
   if (uninterrupted([&] { return ftruncate(file, 0); }) != 0) fail(errno, path, folder);
   if (replaces && uninterrupted([&] { return fchmod(file, old.st_mode & 07777); }) != 0) {
     fail(errno, path, folder);
   }
   if (!write_all(file, bytes) || !force_to_disk(file)) fail(errno, path, folder);
 
-  // 3. Give it the name, and wait until the folder on disk says so too.
+  // 3. Rename it, and synchronize the folder to the disk.
   if (rename(name.c_str(), target.c_str()) != 0) fail(errno, path, folder);
   temporary.became_file();
-  // Some file systems (EINVAL) have no such thing for folders.
+  // Some file systems cannot synchronize folders (EINVAL).
   if (!force_to_disk(folder_descriptor) && errno != EINVAL) fail(errno, path, folder);
 }
 

@@ -16,7 +16,7 @@ namespace orthornn::detail {
 namespace {
 
 [[noreturn]] void run_child(int seconds, int report, const std::function<void()>& work) {
-  // A crash is expected here: no core file, no handler of the program's, no word of a sanitizer.
+  // A crash is expected here: no core file, no signal handler of the program, no output of a sanitizer.
   for (const int signal : {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL, SIGXCPU}) std::signal(signal, SIG_DFL);
   const rlimit no_core{0, 0}, time{static_cast<rlim_t>(seconds), static_cast<rlim_t>(seconds)};
   setrlimit(RLIMIT_CORE, &no_core);
@@ -26,10 +26,10 @@ namespace {
   dup2(nowhere, STDERR_FILENO);
   try {
     work();
-  } catch (...) {  // the parent meets it again, where it can be told
+  } catch (...) {  // the parent throws it again and reports it
   }
   const bool told = write(report, "1", 1) == 1;
-  _exit(told ? 0 : 1);  // nothing of the parent's is flushed or destroyed twice
+  _exit(told ? 0 : 1);  // flushes and destroys no object of the parent
 }
 
 [[noreturn]] void throw_no_process() {
@@ -40,7 +40,7 @@ namespace {
 }  // namespace
 
 std::string end_of_child(int seconds, const std::function<void()>& work) {
-  // Survival is told through a pipe: a program that ignores SIGCHLD does not learn how a child ended.
+  // The child reports its end through a pipe: a program that ignores SIGCHLD does not get its exit status.
   int ends[2];
   if (pipe(ends) != 0) throw_no_process();
   const pid_t child = fork();

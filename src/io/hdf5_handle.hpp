@@ -15,8 +15,8 @@
 
 namespace orthornn::detail {
 
-/// While it lives, HDF5 does not print errors on its own; afterwards it does what the application told it to.
-/// Every function of ours that calls HDF5 begins with one.
+/// Stops HDF5 from printing errors while it lives, then restores the application's setting. Every function of
+/// orthornn that calls HDF5 begins with one.
 class QuietHdf5 {
  public:
   QuietHdf5() {
@@ -68,13 +68,13 @@ class Hdf5Handle {
   hid_t id_ = H5I_INVALID_HID;
 };
 
-/// HDF5 (1.10 at least) loses a few bytes on some failures, and complains of them on standard error when the
-/// program exits ("infinite loop closing library"). What was wrong has been said by then.
+/// HDF5 (at least 1.10) leaks a few bytes on some failures. It reports them on standard error when the
+/// program exits ("infinite loop closing library"). The failure itself was already reported.
 inline void stay_quiet_at_exit() {
   [[maybe_unused]] static const int once = std::atexit([] { H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr); });
 }
 
-/// Does HDF5's message say that the bytes of the file are not what was once written?
+/// Whether HDF5's message says that the file is damaged.
 inline bool tells_of_damage(const std::string& reason) {
   for (const char* words : {"checksum", "bad ", "wrong ", "signature"}) {
     if (reason.find(words) != std::string::npos) return true;
@@ -82,7 +82,7 @@ inline bool tells_of_damage(const std::string& reason) {
   return false;
 }
 
-/// The innermost message on HDF5's error stack: the one that knows what happened.
+/// The innermost message on HDF5's error stack, which names the cause.
 inline std::string hdf5_reason() {
   std::string reason;
   const auto keep_first = [](unsigned level, const H5E_error2_t* error, void* text) -> herr_t {
@@ -95,7 +95,7 @@ inline std::string hdf5_reason() {
 }
 
 /// Returns `status` unless it says that an HDF5 call failed; then throws FileError "cannot WHAT: ..." with
-/// HDF5's reason. Must come right after the call, for the next call forgets the reason.
+/// HDF5's reason. Call it directly after the HDF5 call: the next call clears the reason.
 template <class Status>
 Status check(Status status, const std::string& what) {
   static_assert(std::is_signed_v<Status>);
@@ -110,20 +110,19 @@ Status check(Status status, const std::string& what) {
 /// The same for a call that returns an identifier.
 inline Hdf5Handle own(hid_t id, const std::string& what) { return Hdf5Handle(check(id, what)); }
 
-/// CRC-32 (zlib's) of a dataset's numbers as the file has them, an attribute beside Fletcher32: of a block
-/// that was zeroed together with its checksum, as file systems do after a crash, Fletcher32 finds nothing
-/// wrong.
+/// CRC-32 (zlib's) of the bytes of a dataset in the file, an attribute in addition to Fletcher32. After a
+/// crash, file systems may zero a block together with its checksum. Fletcher32 accepts such a block.
 constexpr const char* checksum_attribute = "crc32";
 inline std::int64_t checksum(const void* bytes, std::size_t count) {
   return static_cast<std::int64_t>(
       crc32_z(crc32_z(0, nullptr, 0), static_cast<const unsigned char*>(bytes), count));
 }
 
-/// Bytes of a text attribute at most: with its description it must fit in one message of an object header
+/// The most bytes of a text attribute. With its description it must fit in one message of an object header
 /// (64 KiB).
 constexpr std::size_t longest_text = 60000;
 
-/// How the numbers lie in our memory, and in our files on every machine.
+/// The type of the numbers in memory, and in the files of every machine.
 struct NumberType {
   hid_t memory;
   hid_t file;

@@ -15,7 +15,7 @@
 #include "orthornn/io/hdf5.hpp"
 
 #ifdef __SANITIZE_ADDRESS__
-// HDF5 1.10 loses memory when an object header has a wrong checksum; that is not our leak.
+// HDF5 1.10 leaks memory when an object header has a wrong checksum. The leak is not orthornn's.
 extern "C" __attribute__((weak)) const char* __lsan_default_suppressions() { return "leak:libhdf5"; }
 extern "C" __attribute__((weak)) const char* __lsan_default_options() { return "print_suppressions=0"; }
 #endif
@@ -29,14 +29,14 @@ using detail::QuietHdf5;
 
 namespace {
 
-// The length of a superblock, without which HDF5 cannot know that a file is truncated.
+// The length of a superblock. HDF5 needs a whole superblock to detect a truncated file.
 constexpr std::uintmax_t smallest_file = 48;
 
 [[noreturn]] void refuse(const std::filesystem::path& file, const std::string& why) {
   throw FileError(fmt::format("cannot read '{}': {}", file.string(), why));
 }
 
-// Everything that can be wrong with a file before HDF5 has a look at it. Returns its length in bytes.
+// The checks before HDF5 opens the file. Returns its length in bytes.
 std::uintmax_t check_readable(const std::filesystem::path& file) {
   const int descriptor = open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // a pipe must not block
   if (descriptor < 0 && errno == ENOENT) refuse(file, "there is no such file; check the path");
@@ -96,8 +96,8 @@ const char* class_name(H5T_class_t kind) {
   }
 }
 
-// The types that numbers may have in a file. HDF5 describes many others, down to single bits; its conversions
-// of those are rarely used and little tested.
+// The number types that are accepted in a file. HDF5 has many others, down to single bits. Their conversions
+// are rarely used and little tested.
 bool is_plain_number(hid_t type) {
   for (const hid_t plain : {H5T_IEEE_F32LE, H5T_IEEE_F32BE, H5T_IEEE_F64LE, H5T_IEEE_F64BE, H5T_STD_I8LE,
                             H5T_STD_I8BE,   H5T_STD_U8LE,   H5T_STD_U8BE,   H5T_STD_I16LE,  H5T_STD_I16BE,
@@ -116,7 +116,7 @@ std::string type_name(hid_t type) {
                      class_name(kind));
 }
 
-// HDF5 would put the largest int32 for an int64 that is larger still.
+// HDF5 would replace a larger int64 by the largest int32.
 H5T_conv_ret_t stop_when_out_of_range(H5T_conv_except_t exception, hid_t, hid_t, void*, void*,
                                       void* out_of_range) {
   if (exception != H5T_CONV_EXCEPT_RANGE_HI && exception != H5T_CONV_EXCEPT_RANGE_LOW)
@@ -125,14 +125,14 @@ H5T_conv_ret_t stop_when_out_of_range(H5T_conv_except_t exception, hid_t, hid_t,
   return H5T_CONV_ABORT;
 }
 
-// The text of a fixed-length string without what fills it up.
+// The text of a fixed-length string without its padding.
 std::string without_padding(std::string text, H5T_str_t padding) {
   if (padding == H5T_STR_NULLTERM) return text.substr(0, text.find('\0'));
   const char filler = padding == H5T_STR_SPACEPAD ? ' ' : '\0';
   return text.substr(0, text.find_last_not_of(filler) + 1);
 }
 
-// Bytes that no other object of the file has: its address.
+// Bytes that identify an object of the file: its address.
 std::string identity(hid_t object) {
 #if H5_VERSION_GE(1, 12, 0)
   H5O_info2_t info{};
@@ -159,7 +159,7 @@ std::vector<std::string> components(const std::string& path) {
 }  // namespace
 
 struct Hdf5Reader::Impl {
-  // "read dataset 'cell/bias' of 'model.h5'": the rest of an error's first words.
+  // The task for an error message: "read dataset 'cell/bias' of 'model.h5'".
   std::string task(const char* kind, const std::string& object) const {
     return fmt::format("read {} '{}' of '{}'", kind, object, path_.string());
   }
@@ -205,7 +205,7 @@ Hdf5Handle Hdf5Reader::Impl::find(const std::string& object) const {
   Hdf5Handle found = own(H5Gopen2(file_, "/", H5P_DEFAULT), what);
   for (const std::string& name : components(object)) {
     if (H5Iget_type(found) != H5I_GROUP) return {};
-    // A group can keep its links behind filters too.
+    // The links of a group can be compressed too.
     const Hdf5Handle properties = own(H5Gget_create_plist(found), what);
     if (check(H5Pget_nfilters(properties), what) > 0)
       fail(what, fmt::format("the group that holds '{}' is stored through a filter; expected none", name));
@@ -235,7 +235,7 @@ Hdf5Handle Hdf5Reader::Impl::open_object(const std::string& object, H5I_type_t k
 Hdf5Handle Hdf5Reader::Impl::open_dataset(const std::string& path, const std::string& what) const {
   Hdf5Handle dataset = open_object(path, H5I_DATASET, what);
   if (checked_.contains(path)) return dataset;
-  // In this order: HDF5 follows a virtual dataset to other files when it is asked for the extent.
+  // The order matters: for the extent of a virtual dataset, HDF5 opens other files.
   check_layout(dataset, what);
   const Hdf5Handle type = own(H5Dget_type(dataset), what);
   if (!is_plain_number(type)) {
@@ -302,7 +302,7 @@ Shape Hdf5Reader::Impl::shape(hid_t dataset, const std::string& what) const {
   }
   std::array<hsize_t, Shape::max_rank> sizes{};
   check(H5Sget_simple_extent_dims(space, sizes.data(), nullptr), what);
-  // The number of bytes must fit in 63 bits, also of numbers that are widened to eight bytes each.
+  // The number of bytes must fit in 63 bits, also after each number is widened to eight bytes.
   Index bytes = 8;
   for (int i = 0; i < rank; ++i) {
     const hsize_t size = std::max<hsize_t>(sizes[static_cast<std::size_t>(i)], 1);
@@ -312,7 +312,7 @@ Shape Hdf5Reader::Impl::shape(hid_t dataset, const std::string& what) const {
   return Shape(sizes.begin(), sizes.begin() + rank);
 }
 
-// Numbers lie in this file as they are: no other file is read, and no filter makes much of little.
+// The numbers lie in this file without compression: no other file is read, and a small file cannot expand.
 void Hdf5Reader::Impl::check_layout(hid_t dataset, const std::string& what) const {
   const Hdf5Handle properties = own(H5Dget_create_plist(dataset), what);
   const H5D_layout_t layout = H5Pget_layout(properties);
@@ -336,8 +336,8 @@ void Hdf5Reader::Impl::check_layout(hid_t dataset, const std::string& what) cons
   }
 }
 
-// The file holds all the numbers that the extent claims: what a read allocates is bounded by the file's
-// length.
+// The file must hold all numbers that the extent claims. So the length of the file bounds the memory of a
+// read.
 void Hdf5Reader::Impl::check_size(hid_t dataset, const std::string& what) const {
   const Hdf5Handle type = own(H5Dget_type(dataset), what);
   const Shape extent = shape(dataset, what);
@@ -355,8 +355,8 @@ void Hdf5Reader::Impl::check_size(hid_t dataset, const std::string& what) const 
     check_chunks(dataset, properties, extent, what);
 }
 
-// Each chunk is stored whole: HDF5 1.10 reads beyond what it has of one that is shorter. All of them together
-// fit in the file, as check_size has found, so none is larger.
+// Each chunk must be stored whole: HDF5 1.10 reads beyond the end of a shorter one. check_size has found that
+// all chunks together fit in the file, so no chunk is larger.
 void Hdf5Reader::Impl::check_chunks(hid_t dataset, hid_t properties, const Shape& extent,
                                     const std::string& what) const {
   std::array<hsize_t, Shape::max_rank> sizes{};
@@ -369,13 +369,13 @@ void Hdf5Reader::Impl::check_chunks(hid_t dataset, hid_t properties, const Shape
     if (__builtin_mul_overflow(bytes, sizes[static_cast<std::size_t>(i)], &bytes) || bytes == 0)
       fail(what, "its chunks have no size that fits in 64 bits");
   }
-  std::uintmax_t count = 1;  // not above the number of elements, which fits in 63 bits
+  std::uintmax_t count = 1;  // at most the number of elements, which fits in 63 bits
   for (int i = 0; i < rank; ++i) {
     const hsize_t size = sizes[static_cast<std::size_t>(i)];
     count *= (static_cast<hsize_t>(extent[i]) + size - 1) / size;
   }
-  // HDF5 takes some four kilobytes for each chunk that it reads, however small the chunk is. Looking at the
-  // chunks without filters takes the square of their number.
+  // HDF5 allocates about four kilobytes for each chunk that it reads, even for a small chunk. The time to
+  // check chunks without filters grows with the square of their number.
   constexpr std::uintmax_t most = 16384;
   const int filters = check(H5Pget_nfilters(properties), what);
   if (count > most && (filters == 0 || bytes < 4096)) {
@@ -405,8 +405,8 @@ void Hdf5Reader::Impl::check_chunks(hid_t dataset, hid_t properties, const Shape
   }
 }
 
-// H5Dget_chunk_storage_size takes the size of chunks without filters for granted; H5Dget_chunk_info looks,
-// but counts through all chunks at each call.
+// H5Dget_chunk_storage_size does not read the stored size of chunks without filters. H5Dget_chunk_info does,
+// but each call iterates over all chunks.
 template <class CheckStored>
 void Hdf5Reader::Impl::check_unfiltered_chunks(hid_t dataset, const CheckStored& check_stored,
                                                const std::string& what) const {
@@ -445,7 +445,7 @@ void Hdf5Reader::Impl::read(hid_t dataset, hid_t memory_type, void* to, const st
   check_checksum(dataset, type, memory_type, to, what);
 }
 
-// Ours beside Fletcher32 (hdf5_handle.hpp): of numbers that come as they lie in the file.
+// orthornn's own checksum (hdf5_handle.hpp), of numbers that need no conversion.
 void Hdf5Reader::Impl::check_checksum(hid_t dataset, hid_t type, hid_t memory_type, const void* numbers,
                                       const std::string& what) const {
   if (check(H5Tequal(type, memory_type), what) == 0) return;
@@ -474,7 +474,7 @@ Hdf5Reader::Hdf5Reader(const std::filesystem::path& file) : impl_(std::make_uniq
   const QuietHdf5 quiet;
   impl_->file_size_ = check_readable(file);
   impl_->path_ = file;
-  // Some eight times what reading with all checksums takes.
+  // About eight times the time of a read with all checksums.
   const int seconds = 2 + static_cast<int>(impl_->file_size_ >> 26);
   const std::string end = detail::end_of_child(seconds, [&] {
     impl_->file_ = open_file(file);
@@ -484,10 +484,10 @@ Hdf5Reader::Hdf5Reader(const std::filesystem::path& file) : impl_(std::make_uniq
   impl_->file_ = open_file(file);
 }
 
-// All that a reader of this file can come to ask for, in the child process. What is refused here is refused
-// again when it is asked for.
+// Reads, in the child process, everything that the parent may read from this file. The parent rejects again
+// what is rejected here.
 void Hdf5Reader::read_everything() const {
-  std::set<std::string> seen;  // links may go in circles
+  std::set<std::string> seen;  // links may form cycles
   std::vector<std::string> paths = {"/"};
   const auto attempt = [](const auto& read) {
     try {
@@ -504,7 +504,7 @@ void Hdf5Reader::read_everything() const {
       attempt([&] { double_attribute(path, name); });
     }
     if (H5Iget_type(object) == H5I_DATASET) {
-      // Of larger ones, which may have nothing to do with what is asked for, the indices alone.
+      // Of larger datasets, which the parent may not read at all, only the chunk index is read.
       constexpr Index largest = Index{1} << 24;
       if (shape(path).count() > largest) return;
       is_integer(path) ? read<std::int64_t>(path).size() : read<double>(path).size();
@@ -539,8 +539,7 @@ std::vector<std::string> Hdf5Reader::names(const std::string& group) const {
     static_cast<std::vector<std::string>*>(names)->emplace_back(name);
     return 0;
   };
-  // In whatever order: when HDF5 1.10 is to sort the names of a damaged group, it frees memory that is not
-  // its own.
+  // Unsorted: HDF5 1.10 frees memory that it does not own when it sorts the names of a damaged group.
   check(H5Literate(found, H5_INDEX_NAME, H5_ITER_NATIVE, nullptr, add_name, &result), what);
   std::sort(result.begin(), result.end());
   return result;

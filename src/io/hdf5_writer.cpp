@@ -18,16 +18,16 @@ using detail::QuietHdf5;
 
 namespace {
 
-// As many attributes or links as HDF5 can be told to keep in an object header.
+// The most attributes or links that HDF5 can keep in an object header.
 constexpr unsigned most_in_header = 65535;
-// By how much HDF5's core driver lets the image grow at a time.
+// The step by which HDF5's core driver grows the image.
 constexpr std::size_t image_growth = 1 << 16;
-// Where a superblock of version 2 or 3 states the length of the file.
+// Offset of the file length in a superblock of version 2 or 3.
 constexpr std::size_t end_of_file_field = 28;
 
-// The file in memory. HDF5's core driver asks these functions for memory and, on closing the file, tells us
-// to free it; we keep it instead. (H5Fget_file_image would be the plain way, but up to HDF5 1.10 at least it
-// returns a superblock of version 3 with a wrong checksum.)
+// The file in memory. HDF5's core driver allocates its memory by these functions. When it closes the file it
+// frees the memory; these functions keep it instead. (H5Fget_file_image would be simpler. But at least up to
+// HDF5 1.10 it returns a superblock of version 3 with a wrong checksum.)
 struct Image {
   char* data = nullptr;
   std::size_t capacity = 0;
@@ -50,7 +50,7 @@ struct Image {
   static void* share(void* image) { return image; }
   static herr_t forget(void*) { return 0; }
 
-  // Once the file is closed.
+  // After the file is closed.
   std::string_view bytes() const {
     std::uint64_t size = 0;
     for (std::size_t i = 8; i-- > 0;) {
@@ -66,9 +66,9 @@ std::string group_above(const std::string& path) {
   return slash == std::string::npos ? "" : path.substr(0, slash);
 }
 
-// Timestamps would make equal content give unequal bytes. Attributes and links stay in the object header
-// however many they are: in HDF5's other storage long attributes would be out of reach of checksums, and of
-// damaged links some readers (HDF5 1.10) crash.
+// Timestamps would make equal content give unequal bytes. Attributes and links of every number stay in the
+// object header. In HDF5's other storage, long attributes have no checksums, and damaged links crash some
+// readers (HDF5 1.10).
 Hdf5Handle creation_properties(hid_t kind, const std::string& what) {
   Hdf5Handle properties = own(H5Pcreate(kind), what);
   check(H5Pset_obj_track_times(properties, false), what);
@@ -85,8 +85,8 @@ Hdf5Handle dataspace(const Shape& shape, const std::string& what) {
       what);
 }
 
-// The whole array if it has at most `limit` elements, else as many rows as that allows (at least one, and
-// then parts of rows).
+// The whole array if it has at most `limit` elements, else as many rows as fit. If a single row does not fit,
+// a part of a row.
 std::array<hsize_t, Shape::max_rank> chunk_sizes(const Shape& shape, Index limit) {
   std::array<hsize_t, Shape::max_rank> sizes{};
   Index rest = shape.count();
@@ -131,7 +131,7 @@ Hdf5Writer::Impl::Impl(Index chunk_bytes) : chunk_bytes_(chunk_bytes) {
   callbacks.udata = &image_;
   check(H5Pset_file_image_callbacks(access, &callbacks), what);
   const Hdf5Handle creation = creation_properties(H5P_FILE_CREATE, what);
-  // HDF5 takes images of one name for one file.
+  // HDF5 treats images of the same name as one file.
   static std::atomic<std::uint64_t> number{0};
   const std::string name = fmt::format("orthornn image {}", number++);
   file_ = own(H5Fcreate(name.c_str(), H5F_ACC_TRUNC, creation, access), what);
@@ -163,7 +163,7 @@ Hdf5Writer::~Hdf5Writer() = default;
 void Hdf5Writer::group(const std::string& path) {
   const QuietHdf5 quiet;
   const std::string what = fmt::format("create group '{}'", path);
-  // Level by level, for HDF5 would give the groups that it adds on its own a timestamp.
+  // Level by level: groups that HDF5 creates itself would get a timestamp.
   for (std::size_t end = 0; end < path.size();) {
     end = std::min(path.find('/', end + 1), path.size());
     const std::string prefix = path.substr(0, end);
@@ -187,7 +187,8 @@ void Hdf5Writer::write(const std::string& path, TensorView<const T> values) {
   const Shape& shape = values.shape();
   const Hdf5Handle properties = creation_properties(H5P_DATASET_CREATE, what);
   if (shape.rank() == 0 || shape.count() == 0) {
-    // No chunks without dimensions or elements; inside the object header a scalar is under its checksum.
+    // A dataset without dimensions or elements has no chunks. A scalar lies in the object header, under its
+    // checksum.
     check(H5Pset_layout(properties, H5D_COMPACT), what);
   } else {
     const auto sizes = chunk_sizes(shape, impl_->chunk_bytes_ / static_cast<Index>(sizeof(T)));

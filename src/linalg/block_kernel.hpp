@@ -1,7 +1,7 @@
 #pragma once
 // Eigen's packing routines and register-blocked kernel behind three calls. Eigen's own product allocates its
 // packed blocks on every call and packs a matrix again each time it is used; a recurrence multiplies by the
-// same matrix T times and must not allocate, so the blocks are ours and the arithmetic is Eigen's.
+// same matrix T times and must not allocate, so orthornn owns the blocks and Eigen does the arithmetic.
 
 #include <Eigen/Core>
 #include <algorithm>
@@ -13,7 +13,8 @@ namespace orthornn::block_kernel {
 template <class T>
 using Traits = Eigen::internal::gebp_traits<T, T>;
 
-/// The kernel works on groups of this many rows and columns; cuts at multiples of them change no rounding.
+/// The kernel works on groups of this many rows and columns; splitting at multiples of them does not change
+/// the rounding.
 template <class T>
 constexpr Index row_group = Traits<T>::mr;
 template <class T>

@@ -12,7 +12,7 @@
 namespace orthornn {
 namespace {
 
-// Below this much arithmetic, waking the other threads costs more than they save.
+// Below this number of operations, waking the other threads costs more time than they save.
 constexpr double serial_flops = 2e5;
 
 struct GemmBlocks;
@@ -67,7 +67,8 @@ void gemm(std::type_identity_t<T> alpha, std::type_identity_t<Operand<T>> a,
     if (c.device.is_cuda()) return cuda::gemm<T>(alpha, a, b, beta, c, precision);
   }
   assert(a.rows() == c.rows && b.cols() == c.cols && a.cols() == b.rows());
-  // The blocking is that of the whole product, so that threads cut c but never the order of a sum.
+  // The blocking is that of the whole product. So the split of c among threads never changes the order of a
+  // sum.
   const block_kernel::Blocking blocking = block_kernel::blocking<T>(c.rows, c.cols, a.cols());
   const double flops =
       2.0 * static_cast<double>(c.rows) * static_cast<double>(c.cols) * static_cast<double>(a.cols());

@@ -5,10 +5,9 @@
 
 namespace orthornn {
 
-/// c <- alpha * a * b + beta * c. Threaded over the entries of c; sums run in the same order whatever the
-/// number of threads. beta = 0 overwrites c, NaNs and all. No allocation once the largest product has been
-/// seen. Sizes must fit (asserted); c must not overlap a or b. `precision` is that of float products on a
-/// GPU.
+/// c <- alpha * a * b + beta * c. Threaded over the entries of c; the order of a sum does not depend on the
+/// number of threads. beta = 0 overwrites c, NaNs included. No allocation after the largest product. Sizes
+/// must fit (asserted); c must not overlap a or b. `precision` is that of float products on a GPU.
 template <class T>
 void gemm(std::type_identity_t<T> alpha, std::type_identity_t<Operand<T>> a,
           std::type_identity_t<Operand<T>> b, std::type_identity_t<T> beta, MatrixView<T> c,

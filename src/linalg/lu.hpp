@@ -7,9 +7,9 @@
 namespace orthornn {
 
 /// Replaces the square matrix `a` by its inverse: LU decomposition with partial pivoting, recursive on halves
-/// of the columns (Toledo 1997), so that nearly all of the work is products and no memory is taken: `inverse`
-/// and `pivots` [n] are workspace. Eigen's decomposition allocates on each call. A GPU leaves it to cuSOLVER.
-/// A singular matrix gives non-finite numbers.
+/// of the columns (Toledo 1997), so that nearly all of the work is products. It allocates nothing: `inverse`
+/// and `pivots` [n] are workspace. Eigen's decomposition allocates on each call. On a GPU cuSOLVER does it. A
+/// singular matrix gives non-finite numbers.
 template <class T>
 void invert_general(MatrixView<T> a, MatrixView<T> inverse, std::int64_t* pivots);
 

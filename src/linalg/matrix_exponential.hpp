@@ -6,14 +6,15 @@ namespace orthornn {
 
 /// exp(A), and its directional derivative L(A, E) = d/dt exp(A + tE) at t = 0, by scaling and squaring of the
 /// Taylor polynomial of degree 16 (Paterson-Stockmeyer; |A| / 2^s <= 0.8 keeps the truncation below the
-/// double's rounding). Products alone: no linear solves, and no memory after the first call.
+/// double's rounding). It needs only products: no linear solves, and no allocation after the first call.
 template <class T>
 class ExponentialOf {
  public:
   explicit ExponentialOf(Index n, Device device = Device::cpu());
 
-  /// result <- exp(a), N x N, for a finite a. Each squaring doubles the rounding error: little is left of it
-  /// at norms near 0.01 / eps. On a GPU this and the derivative wait, for the norm decides on the squarings.
+  /// result <- exp(a), N x N, for a finite a. Each squaring doubles the rounding error: the result has few
+  /// correct digits at norms near 0.01 / eps. On a GPU this and the derivative synchronize, because the norm
+  /// decides the number of squarings.
   void value(MatrixView<const T> a, MatrixView<T> result);
   /// result <- L(a, e). The gradient of <G, exp(A)> with respect to A is L(A^T, G).
   void derivative(MatrixView<const T> a, MatrixView<const T> e, MatrixView<T> result);
@@ -21,7 +22,7 @@ class ExponentialOf {
   int squarings() const { return squarings_; }
 
  private:
-  /// A matrix with the derivative it carries along; without one, the second has no data.
+  /// A matrix and its derivative; without a derivative, the second has no data.
   struct Dual {
     MatrixView<T> value;
     MatrixView<T> derivative;

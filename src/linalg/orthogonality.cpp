@@ -30,7 +30,7 @@ double orthogonality_error(TensorView<const T> q) {
   for (Index i = 0; i < m; ++i) {
     for (Index j = 0; j < m; ++j) {
       const double difference = std::abs(gram(i, j) - (i == j ? 1.0 : 0.0));
-      // A NaN must not be lost in a maximum.
+      // std::max would drop a NaN.
       if (std::isnan(difference)) return difference;
       error = std::max(error, difference);
     }

@@ -13,7 +13,7 @@ namespace {
 
 struct RightBlock;
 
-// Columns of b that are packed and multiplied at a time; what a thread has of a batch seldom exceeds it.
+// Columns of b that are packed and multiplied at a time. A thread's part of a batch is rarely larger.
 constexpr Index panel_columns = 256;
 
 Index aligned(Index count) { return (count + 15) / 16 * 16; }

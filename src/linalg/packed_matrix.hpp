@@ -7,7 +7,7 @@ namespace orthornn {
 
 /// A matrix in the order in which the product kernel reads it, for a recurrence that multiplies by it T
 /// times: packing costs about as much as a product with a few columns, so it is done once. On a GPU it is a
-/// copy in C order, which tensor cores read best.
+/// copy in C order, the fastest for tensor cores.
 template <class T>
 class PackedMatrix {
  public:
@@ -15,9 +15,8 @@ class PackedMatrix {
 
   Index rows() const { return rows_; }
   Index cols() const { return cols_; }
-  /// c += alpha * matrix * b, by the calling thread alone. Cut into calls at multiples
-  /// of the kernel's column group, the columns of the result keep their bits. `precision` is that of float
-  /// products on a GPU.
+  /// c += alpha * matrix * b, by the calling thread only. Splitting b at multiples of the kernel's column
+  /// group does not change the bits of the result. `precision` is that of float products on a GPU.
   void multiply_add(std::type_identity_t<T> alpha, MatrixView<const T> b, MatrixView<T> c,
                     Precision precision = Precision::fp32) const;
   /// c = alpha * matrix * b.

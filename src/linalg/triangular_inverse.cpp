@@ -24,7 +24,7 @@ void invert_unblocked(MatrixView<T> a) {
   }
 }
 
-/// The strict lower parts of the diagonal blocks hold what the caller left there, so products read copies.
+/// The strict lower parts of the diagonal blocks hold the caller's numbers, so products read copies.
 template <class T>
 void copy_upper(MatrixView<const T> from, MatrixView<T> to) {
   for (Index j = 0; j < from.cols; ++j) {

@@ -15,10 +15,10 @@
 namespace orthornn {
 namespace {
 
-// The sum is cut into at most so many blocks, each of the same length: partial sums fit on the stack, and
-// their borders follow from the number of elements alone.
+// The sum is cut into at most this many blocks of equal length. The partial sums fit on the stack. The
+// borders depend only on the number of elements.
 constexpr Index max_blocks = 256;
-// Shorter blocks would cost more to hand out than to sum.
+// Scheduling a shorter block would cost more than its sum.
 constexpr Index min_block_size = 4096;
 
 void check(double max_norm) {

@@ -15,9 +15,9 @@
 namespace orthornn {
 namespace {
 
-// Elements of a piece: enough work to hide the cost of handing it out, few enough to balance the threads.
+// Elements of a piece: enough to hide the cost of scheduling it, few enough to balance the threads.
 constexpr Index piece_size = 4096;
-// Fewer pieces than this a thread are not worth waking it.
+// A thread is used only for at least this many pieces.
 constexpr Index pieces_per_thread = 4;
 
 template <class Options>
@@ -167,7 +167,7 @@ Optimizer<T>::Optimizer(const ParameterSet<T>& parameters)
     throw ValueError("an optimizer was made for parameters that have no memory yet; call allocate() first");
   }
   for (std::size_t i = 0; i < parameters.list().size();) {
-    // Neighbours of one kind are one run, so that many small biases do not make many small pieces.
+    // Adjacent parameters of one kind form one run: many small biases would make many small pieces.
     const ParameterKind kind = parameters.list()[i].kind;
     Index first = parameters.list()[i].offset;
     while (i < parameters.list().size() && parameters.list()[i].kind == kind) ++i;
@@ -197,8 +197,8 @@ void Optimizer<T>::apply(const MakeRule& make_rule, const Step& step, Moments*..
   parallel_for(static_cast<Index>(pieces_.size()), pieces_per_thread, [&](Index first, Index last) {
     for (Index number = first; number < last; ++number) {
       const Piece& piece = pieces_[static_cast<std::size_t>(number)];
-      // Made here, the compiler sees that no store into a moment changes it, and can take several elements at
-      // a time.
+      // The rule is a local object. So the compiler knows that no store into a moment changes it, and can
+      // vectorize.
       const auto rule = make_rule(piece.kind);
       T* const values = step.values;
       const T* const gradients = step.gradients;

@@ -83,8 +83,8 @@ void retract_qr(TensorView<T> omega_view, const Matrix<T>& generator, T lr) {
 // The Cayley curve in 2M dimensions (Wen and Yin, lemma 4; Sherman-Morrison-Woodbury). With K = [lr D, Omega]
 // and J = [0 I; -I 0] of size 2M we have lr A = K J K^T, so
 //   (I + lr/2 A)^-1 (I - lr/2 A) Omega = Omega - K (I + J C / 2)^-1 J K^T Omega,  C = K^T K,
-// where K^T Omega is the right half of C. That holds for any Omega: what it lacks in orthogonality is neither
-// used nor amplified. The matrix to invert has the determinant of I + lr/2 A, at least 1.
+// where K^T Omega is the right half of C. That holds for every Omega, orthogonal or not. An error in Omega's
+// orthogonality is not amplified. The matrix to invert has the determinant of I + lr/2 A, at least 1.
 template <class T>
 void retract_cayley(TensorView<T> omega_view, const Matrix<T>& generator, T lr) {
   auto omega = matrix(omega_view);

@@ -1,7 +1,7 @@
 #pragma once
-// What a step does to one number, on every device: the formulas of orthornn/optim/optimizer.hpp with their
-// scalars for one kind of parameter, computed in double and rounded once, for 1 - beta2 has no digits to lose
-// in float.
+// One step of one number, for every device: the formulas of orthornn/optim/optimizer.hpp with their scalars
+// for one kind of parameter. The scalars are computed in double and rounded once: 1 - beta2 would lose too
+// many digits in float.
 
 #include <cmath>
 

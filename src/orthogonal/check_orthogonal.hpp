@@ -9,7 +9,7 @@
 
 namespace orthornn {
 
-/// Throws ValueError unless q [N, N] is orthogonal up to what rounding to T explains; returns its error.
+/// Throws ValueError unless q [N, N] is orthogonal up to rounding errors of T; returns its error.
 template <class T>
 double check_orthogonal(ConstTensorView<T> q) {
   const double error = orthogonality_error<T>(q);

@@ -7,7 +7,7 @@
 
 namespace orthornn {
 
-/// Throws ShapeError for another shape, and DeviceError for a tensor that lies elsewhere.
+/// Throws ShapeError for another shape, DeviceError for another device.
 template <class T>
 void check_tensor(const char* name, TensorView<T> tensor, const Shape& shape, Device device) {
   check_shape(name, tensor.shape(), shape);

@@ -12,7 +12,7 @@
 namespace orthornn {
 namespace {
 
-/// What both forms of CWY share: U, S^-1 and the backward through Q (math.md section 1, "dense").
+/// The common part of both forms of CWY: U, S^-1 and the backward through Q (math.md section 1, "dense").
 template <class T>
 class CwyTransition : public ReflectionTransition<T> {
  public:
@@ -36,7 +36,7 @@ class CwyTransition : public ReflectionTransition<T> {
     const auto s_inverse = columns_of(s_inverse_);
     gemm<T>(1, transposed(d_q_transposed), u, 0, left);
     gemm<T>(1, d_q_transposed, u, 0, right);
-    // dT = -U^T dQ U, then dS, of which only the strict upper part is a variable.
+    // dT = -U^T dQ U, then dS, of which only the strict upper part is variable.
     gemm<T>(-1, transposed(u), left, 0, m);
     backward_of_inverse<T>(s_inverse, m, columns_of(small_product_), m);
     symmetrize_strict_upper(m);
@@ -149,7 +149,7 @@ class FactoredCwy final : public CwyTransition<T> {
 /// Operations a column, forward, backward and weight gradient: 6 N^2 dense, 12 N L + 2 L^2 factored.
 bool dense_is_cheaper(double n, double l) { return 6 * n * n <= 12 * n * l + 2 * l * l; }
 
-/// Whether a rollout of a GPU keeps Q on chip, which spares more than operations: no step reads it again.
+/// Whether a rollout of a GPU keeps Q on chip. Then a step does not read Q from memory.
 template <class T>
 bool stays_on_chip(Index n, const Execution& execution) {
   if constexpr (has_cuda_bodies && std::is_same_v<T, float>) {

@@ -7,13 +7,13 @@
 namespace orthornn {
 
 /// Q [N, N] in C order, for every transition that is applied as one matrix, with its two packings on the CPU;
-/// a GPU multiplies by Q itself.
+/// a GPU multiplies by Q without packing.
 template <class T>
 class DenseMatrix {
  public:
   DenseMatrix(Index n, Device device) : q_(Shape{n, n}, device) {}
 
-  /// To be filled, then packed.
+  /// Fill it, then pack it.
   TensorView<T> q() { return q_; }
   TensorView<const T> q() const { return q_; }
   /// Its column-major view is Q^T.

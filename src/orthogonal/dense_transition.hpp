@@ -5,7 +5,7 @@
 
 namespace orthornn {
 
-/// What a transition that is applied as one N x N matrix adds to what it is otherwise, `Base`.
+/// A transition `Base` that is applied as one N x N matrix.
 template <class T, class Base>
 class DenseForm : public Base {
  public:
@@ -32,7 +32,7 @@ class DenseForm : public Base {
   DenseMatrix<T> matrix_;
 };
 
-/// A transition whose parameters are an N x N matrix as well: Cayley, exponential, free.
+/// A transition whose parameters are also an N x N matrix: Cayley, exponential, free.
 template <class T>
 class DenseTransition : public DenseForm<T, Transition<T>> {
  protected:

@@ -10,7 +10,7 @@
 namespace orthornn {
 namespace {
 
-/// What both forms share. Q h = H(v1) ... H(vL) h: the last vector reflects first.
+/// The common part of both forms. Q h = H(v1) ... H(vL) h: the last vector reflects first.
 template <class T>
 class Householder : public ReflectionTransition<T> {
  public:
@@ -27,7 +27,7 @@ class Householder : public ReflectionTransition<T> {
     this->set_prepared(true);
   }
 
-  /// As a rollout of one step from h = I, with dQ as the gradient that arrives.
+  /// As a rollout of one step from h = I, with dQ as the incoming gradient.
   void backward(ConstTensorView<T> d_q, TensorView<T> d_vectors) override {
     const Index n = this->hidden_size();
     check_tensor("d_q", d_q, {n, n}, this->device());
@@ -54,15 +54,15 @@ class Householder : public ReflectionTransition<T> {
   }
 
  protected:
-  /// One for each reflection, and a copy before and a sum after them.
+  /// One for each reflection, a copy before them and a sum after them.
   Index launches_of_rank_one_updates() const { return this->reflections() + 2; }
 
  private:
   Tensor<T> identity_, d_columns_, ignored_, z_, y_;
 };
 
-/// Tiles of the batch go through all reflections in the first-level cache, or in a GPU's registers; the
-/// coefficients that they leave behind turn the gradient into products.
+/// Tiles of the batch go through all reflections in the first-level cache, or in a GPU's registers; with the
+/// stored coefficients, the gradient is a few matrix products.
 template <class T>
 class TiledHouseholder final : public Householder<T> {
  public:
@@ -117,7 +117,8 @@ class RankOneHouseholder final : public Householder<T> {
     gradient_by_rank_one_updates<T>(this->u(), g, h, columns_of(this->d_units_));
     this->finish_backward(d_vectors);
   }
-  /// Two sweeps over the reflections in the rollout; two, and as much again for the gradient, after it.
+  /// Two sweeps over the reflections in the rollout. After it, two more and the same work again for the
+  /// gradient.
   double flops_per_column() const override {
     return 20.0 * static_cast<double>(this->hidden_size() * this->reflections());
   }

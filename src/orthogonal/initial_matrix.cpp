@@ -26,7 +26,7 @@ void initial_matrix(Init init, std::uint64_t seed, Index rank, int determinant, 
   auto matrix = eigen(columns_of(q));
   matrix.setIdentity();
   if (init == Init::haar || init == Init::normal) {
-    // Q of a normal matrix with the signs of R taken out is uniform (Mezzadri 2007).
+    // Q of a normal matrix, multiplied by the signs of R's diagonal, is uniform (Mezzadri 2007).
     Eigen::MatrixXd normal(n, n);
     for (double& x : normal.reshaped()) x = random.normal();
     const Eigen::HouseholderQR<Eigen::MatrixXd> decomposition(normal);
@@ -37,7 +37,7 @@ void initial_matrix(Init init, std::uint64_t seed, Index rank, int determinant, 
     if (matrix.determinant() * determinant < 0) matrix.col(n - 1) *= -1;
     return;
   }
-  // Rotations have determinant 1, so a negative one takes a coordinate of its own.
+  // Rotations have determinant 1, so determinant -1 needs one more coordinate.
   const Index rotated = determinant > 0 ? rank : rank - 1;
   for (Index i = 0; i + 1 < rotated; i += 2) {
     const double angle = rotation_angle(init, random);

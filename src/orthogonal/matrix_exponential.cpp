@@ -53,7 +53,7 @@ class ExponentialMatrix final : public DenseTransition<T> {
   double flops_of_prepare() const override {
     return 4 * 10 * 2 * std::pow(static_cast<double>(this->hidden_size()), 3);
   }
-  /// The generator's norm, which the host reads, decides on the number of squarings.
+  /// The host reads the generator's norm, which decides the number of squarings.
   bool recordable() const override { return false; }
 
  protected:
@@ -85,7 +85,7 @@ class ExponentialMatrix final : public DenseTransition<T> {
     const Eigen::RealSchur<Eigen::MatrixXd> schur(matrix);
     const Eigen::MatrixXd& t = schur.matrixT();
     Eigen::MatrixXd angles = Eigen::MatrixXd::Zero(n, n);
-    Index negative = -1;  // an eigenvalue -1 that waits for its partner
+    Index negative = -1;  // an eigenvalue -1 without its partner yet
     for (Index i = 0; i < n; ++i) {
       if (i + 1 < n && t(i + 1, i) != 0) {
         angles(i + 1, i) = std::atan2(t(i + 1, i) - t(i, i + 1), t(i, i) + t(i + 1, i + 1));

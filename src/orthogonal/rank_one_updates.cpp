@@ -20,7 +20,7 @@ struct GradientMemory;
 /// Columns of the gradient taken at a time: a batch of the usual size.
 constexpr Index gradient_columns = 128;
 
-/// x <- x - 2 u (u . x) for all columns; projections [columns] are 2 u . x of before.
+/// x <- x - 2 u (u . x) for all columns; projections [columns] are 2 u . x before the update.
 template <class T, class Vector, class State>
 void reflect(const Vector& u, State& x, Row<T>& projections) {
   projections.noalias() = T{2} * u.transpose() * x;
@@ -69,7 +69,7 @@ void gradient_by_rank_one_updates(MatrixView<const std::type_identity_t<T>> u,
     for (Index i = u.cols - 1; i >= 0; --i) reflect<T>(units.col(i), state, of_state);
     for (Index i = 0; i < u.cols; ++i) {
       reflect<T>(units.col(i), state, of_state);
-      // Reflected, u . x has changed its sign: of_state is -2 u . x_i.
+      // The reflection changed the sign of u . x: of_state is -2 u . x_i.
       auto du = eigen(d_u).col(i);
       du.noalias() += gradient * of_state.transpose();
       of_gradient.noalias() = T{2} * units.col(i).transpose() * gradient;

@@ -21,8 +21,8 @@ struct Lanes {
 struct TileMemory;
 
 /// tile_n -= previous_n * factor for all n, and projection = sum_n next_n * tile_n: one pass, two
-/// reflections. Four sums side by side hide the latency of the multiply-adds. Registers by reference: by
-/// value, their calling convention would depend on the processor that is compiled for.
+/// reflections. Four sums side by side hide the latency of the multiply-adds. Registers are passed by
+/// reference: by value, the calling convention would depend on the target processor.
 template <class T, class Vector = typename Lanes<T>::Type>
 void update_and_project(Vector* tile, Index n, const T* previous, const Vector& factor, const T* next,
                         Vector& projection) {

@@ -6,8 +6,8 @@
 namespace orthornn {
 
 /// out += H(...)...H(...) x for unit reflectors u (N x L) applied one after another in the given order, and
-/// c(i, j) = 2 u_i . (column j as reflection i finds it). By the calling thread. Tiles of as many columns as
-/// a vector register has lanes stay in the first-level cache through all L reflections, and each pass over a
+/// c(i, j) = 2 u_i . (column j before reflection i). By the calling thread. Tiles of as many columns as a
+/// vector register has lanes stay in the first-level cache through all L reflections, and each pass over a
 /// tile updates it by one reflection and takes the dot product for the next.
 template <class T>
 void reflect_tiles(MatrixView<const std::type_identity_t<T>> u, ReflectionOrder order,

@@ -31,7 +31,7 @@ void normalize_reflectors(ConstTensorView<T> v, TensorView<T> u, TensorView<T> n
   const auto vectors = eigen(columns_of(v));
   auto units = eigen(columns_of(u));
   for (Index i = 0; i < vectors.cols(); ++i) {
-    // Scaled by the largest entry, so that squares of very small or large entries neither vanish nor
+    // Scaled by the largest entry, so that squares of very small or large entries neither underflow nor
     // overflow.
     const T largest = vectors.col(i).cwiseAbs().maxCoeff();
     const T norm = largest * (vectors.col(i) / largest).norm();
@@ -109,8 +109,8 @@ void reflection_vectors_of(ConstTensorView<T> q, TensorView<T> v) {
   const double error = check_orthogonal<T>(q);
   // In double, and columns of Q are rows of the C-order tensor's transpose.
   Eigen::MatrixXd rest = eigen(columns_of(q)).template cast<double>().transpose();
-  // The column farthest from its unit vector comes first, for rounding errors grow as one over the distance.
-  // Nothing is left to do when all are there, up to what q's own error and its rounding explain.
+  // The column farthest from its unit vector comes first, because rounding errors grow as one over the
+  // distance. The loop ends when all columns are unit vectors up to the error and the rounding of q.
   const double unit_tolerance =
       std::sqrt(static_cast<double>(n)) * std::max(16.0 * std::numeric_limits<T>::epsilon(), 4 * error);
   Eigen::MatrixXd vectors(n, count);
@@ -121,11 +121,11 @@ void reflection_vectors_of(ConstTensorView<T> q, TensorView<T> v) {
         std::sqrt((rest - Eigen::MatrixXd::Identity(n, n)).colwise().squaredNorm().maxCoeff(&i));
     if (distance <= unit_tolerance) break;
     if (used == count) {
-      if (count == n) break;  // N reflections reach everything: what is left is q's error
+      if (count == n) break;  // N reflections give every q: the rest is q's error
       throw ValueError(fmt::format("{} reflections do not reach this matrix: rank(I - Q) is larger", count));
     }
     Eigen::VectorXd vector = rest.col(i);
-    // q_ii - 1 of a unit column; where q_ii is near 1 the subtraction would leave its rounding error alone.
+    // q_ii - 1 of a unit column; if q_ii is near 1, only the rounding error would remain of the subtraction.
     const double diagonal = vector(i);
     vector(i) = 0;
     vector(i) = diagonal > 0 ? -vector.squaredNorm() / (1 + diagonal) : diagonal - 1;
@@ -152,7 +152,7 @@ void haar_reflection_vectors(std::uint64_t seed, TensorView<T> v) {
       vectors(k, i) = static_cast<T>(x);
       squares += x * x;
     }
-    // Of the last of N vectors one coordinate is left, and a reflection of it the only choice.
+    // The last of N vectors has one coordinate, so its reflection is the only choice.
     vectors(i, i) = i == vectors.rows - 1
                         ? T{1}
                         : static_cast<T>(static_cast<double>(vectors(i, i)) - std::sqrt(squares));

@@ -1,12 +1,12 @@
 #pragma once
-// What CWY, T-CWY and the sequential product share: unit reflectors, the S factor and their backward.
+// The common part of CWY, T-CWY and the sequential product: unit reflectors, the S factor and their backward.
 
 #include "orthornn/linalg/matrix_view.hpp"
 
 namespace orthornn {
 
 /// u_i = v_i / |v_i| for v [L, N]; norms [L]. Throws ValueError naming the first vector that is zero or not
-/// finite; on a GPU, when somebody waits for it.
+/// finite; on a GPU, at the next synchronization.
 template <class T>
 void normalize_reflectors(ConstTensorView<T> v, TensorView<T> u, TensorView<T> norms);
 
@@ -30,10 +30,9 @@ void backward_of_inverse(MatrixView<const std::type_identity_t<T>> s_inverse,
                          MatrixView<const std::type_identity_t<T>> d_t, MatrixView<T> workspace,
                          MatrixView<T> d_s);
 
-/// L reflection vectors [L, N] whose product is q [N, N]: columns are taken to unit vectors one after
-/// another, the farthest first, until all are there (rank(I - q) reflections), and pairs of equal reflections
-/// fill up. Throws ValueError when no L reflections give q: L below rank(I - q), or a determinant other than
-/// (-1)^L.
+/// L reflection vectors [L, N] whose product is q [N, N]: columns are mapped to unit vectors one after
+/// another, the farthest first, by rank(I - q) reflections. Pairs of equal reflections make up the rest.
+/// Throws ValueError when no L reflections give q: L below rank(I - q), or a determinant other than (-1)^L.
 template <class T>
 void reflection_vectors_of(ConstTensorView<T> q, TensorView<T> v);
 

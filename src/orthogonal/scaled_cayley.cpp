@@ -77,7 +77,8 @@ class CayleyMatrix final : public DenseTransition<T> {
       return;
     }
     if (init_ == Init::haar) {
-      // Q D with Q uniform is uniform; the transform reaches all of it but a set of measure zero.
+      // Q D with Q uniform is uniform; the transform reaches all orthogonal matrices except a set of measure
+      // zero.
       Tensor<double> q(this->parameter_shape());
       initial_matrix(init_, seed, n, determinant(), q);
       return skew_parameters_of<T>(columns_of(generator_of(q, std::numeric_limits<double>::epsilon())), x);
@@ -102,8 +103,8 @@ class CayleyMatrix final : public DenseTransition<T> {
  private:
   int determinant() const { return negative_signs_ % 2 == 0 ? 1 : -1; }
 
-  /// A = (I - QD)(I + QD)^-1 as a column-major matrix. An eigenvalue within what rounding q by `epsilon`
-  /// explains of -1 is one, for its A would be noise.
+  /// A = (I - QD)(I + QD)^-1 as a column-major matrix. An eigenvalue that differs from -1 by at most a
+  /// rounding of q by `epsilon` counts as -1: its A would be noise.
   Tensor<double> generator_of(const Tensor<double>& q, double epsilon) const {
     const Index n = this->hidden_size();
     Eigen::MatrixXd plus = eigen(columns_of(q)).transpose();

@@ -4,8 +4,8 @@
 
 namespace orthornn {
 
-/// A = X - X^T in C order. Throws ValueError where it is not finite, or so large (|A|_1 eps >= 0.01) that
-/// rounding would leave nothing of a transform of it.
+/// A = X - X^T in C order. Throws ValueError if it is not finite, or so large (|A|_1 eps >= 0.01) that
+/// rounding errors would destroy its transform.
 template <class T>
 void skew_generator(ConstTensorView<T> x, TensorView<T> a);
 
@@ -13,7 +13,7 @@ void skew_generator(ConstTensorView<T> x, TensorView<T> a);
 template <class T>
 void transpose_in_place(TensorView<T> a);
 
-/// The gradient of X where A = X - X^T has d_a: d_a - d_a^T.
+/// The gradient of X if A = X - X^T has the gradient d_a: d_a - d_a^T.
 template <class T>
 void backward_of_skew_generator(ConstTensorView<T> d_a, TensorView<T> d_x);
 

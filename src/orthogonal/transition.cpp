@@ -67,7 +67,7 @@ void Transition<T>::apply_transpose(TensorView<T> h) const {
 
 template <class T>
 Tensor<T> Transition<T>::materialize() const {
-  // Columns of Q^T are rows of Q, which is what C order wants.
+  // Columns of Q^T are rows of Q, as C order requires.
   Tensor<T> q(Shape{hidden_size_, hidden_size_}, device());
   check_vectors(q);
   add_to_diagonal(columns_of(q), T{1});

@@ -12,7 +12,7 @@
 namespace orthornn {
 namespace {
 
-/// x [.., M] and y [.., N] with as many vectors in one as in the other.
+/// x [.., M] and y [.., N], with the same number of vectors.
 void check_pair(const Shape& x, const Shape& y, Index n, Index m) {
   if (x.rank() > 0 && y.rank() > 0 && x[-1] == m && y[-1] == n && x.count() / m == y.count() / n) return;
   throw ShapeError(fmt::format("x has shape {} and y {}; expected [.., {}] and [.., {}] with as many vectors",

@@ -1,5 +1,5 @@
 # Installs the build tree BUILD, moves what was installed, then builds and runs the ten lines of consumer.cpp against it,
-# and builds the README's example.
+# and builds the examples of README.md and include/orthornn/README.md.
 set(work ${BUILD}/install_test)
 file(REMOVE_RECURSE ${work})
 function(run)
@@ -20,12 +20,17 @@ foreach(file IN LISTS package)
     message(FATAL_ERROR "${file} has absolute paths: ${absolute}")
   endif()
 endforeach()
-file(READ ${SOURCE}/../../README.md readme)
-if(NOT readme MATCHES "```cpp\n(.*)\n```\n\n```cmake")
-  message(FATAL_ERROR "the README has no example in C++, followed by one in CMake")
-endif()
-file(WRITE ${work}/readme.cpp "${CMAKE_MATCH_1}\n")
+# The first block of C++ in a README becomes NAME.cpp.
+function(extract_example name file)
+  file(READ ${SOURCE}/../../${file} text)
+  if(NOT text MATCHES "```cpp\n([^`]*)\n```")
+    message(FATAL_ERROR "${file} has no example in C++")
+  endif()
+  file(WRITE ${work}/${name}.cpp "${CMAKE_MATCH_1}\n")
+endfunction()
+extract_example(training README.md)
+extract_example(mathematics include/orthornn/README.md)
 run(${CMAKE_COMMAND} -S ${SOURCE} -B ${work}/build -G ${GENERATOR} -DCMAKE_BUILD_TYPE=Release
-    -DCMAKE_PREFIX_PATH=${work}/moved -DCMAKE_CXX_FLAGS=${FLAGS} -DREADME_EXAMPLE=${work}/readme.cpp)
+    -DCMAKE_PREFIX_PATH=${work}/moved -DCMAKE_CXX_FLAGS=${FLAGS} -DEXAMPLES=${work})
 run(${CMAKE_COMMAND} --build ${work}/build)
 run(${work}/build/consumer)

@@ -129,7 +129,7 @@ TEST_CASE("options survive the journey through JSON", "[train]") {
   CHECK_THROWS_AS(model_options_from_json("not json"), ValueError);
 }
 
-TEST_CASE("a model file is what the README says", "[train]") {
+TEST_CASE("a model file is what include/orthornn/io/README.md says", "[train]") {
   const TemporaryFolder folder;
   const auto file = folder.path() / "model.h5";
   const CopyingTask task({.delay = 2, .batch = 3, .seed = 5});

@@ -45,12 +45,19 @@ int predict(const PredictSettings& settings) {
 
   Hdf5Writer writer;
   writer.dataset("logits", logits);
-  writer.dataset("h_last", state.back());
-  for (std::size_t i = 0; state.size() > 1 && i < state.size(); ++i)
-    writer.dataset(fmt::format("h_last{}", i), state[i]);
+  std::string written = fmt::format("/logits {}", to_string(logits.shape()));
+  auto next = state.begin();
+  for (Index cell = 0; cell < model->cell_count(); ++cell) {
+    for (Index i = 0; i < model->cell(cell).state_count(); ++i, ++next) {
+      const std::string name = fmt::format("{}_last", model->cell(cell).state_name(i));
+      if (model->cell_count() > 1) writer.dataset(fmt::format("{}{}", name, cell), *next);
+      if (cell + 1 < model->cell_count()) continue;
+      writer.dataset(name, *next);
+      written += fmt::format(", /{} {}", name, to_string(next->shape()));
+    }
+  }
   writer.commit(settings.output);
-  fmt::print("{}: /logits {}, /h_last {}\n", printable(settings.output), to_string(logits.shape()),
-             to_string(state.back().shape()));
+  fmt::print("{}: {}\n", printable(settings.output), written);
   return success;
 }
 

@@ -5,8 +5,8 @@
 
 namespace orthornn::program {
 
-/// The HTML page of the results that `orthornn bench compare` left in `file`. Throws FileError when it is
-/// something else, and what `comparison_page` throws where a plot cannot be drawn.
+/// The HTML page of the results of `orthornn bench compare` in `file`. Throws FileError for another kind of
+/// file, and throws as `comparison_page` if a plot cannot be drawn.
 std::string page_of_comparison(const std::filesystem::path& file);
 
 }  // namespace orthornn::program

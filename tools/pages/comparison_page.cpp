@@ -152,7 +152,7 @@ class ComparisonPage {
     return axis;
   }
 
-  /// Time over N by method, those with reflections at the first L.
+  /// Time over N by method, methods with reflections at the first L.
   Plot times(const std::string& title, const std::string& unit, const ComparisonTable& table,
              const std::string& what) const {
     Plot plot{.title = title,
@@ -223,7 +223,7 @@ class ComparisonPage {
     return std::nullopt;
   }
 
-  /// Time over L at the largest N; methods without reflections are level lines.
+  /// Time over L at the largest N; methods without reflections are horizontal lines.
   Plot times_by_reflections() const {
     const std::size_t last = training_steps_.hidden.size() - 1;
     Plot plot{.title = fmt::format("Time of a training step at N = {}", training_steps_.hidden[last]),
@@ -260,7 +260,7 @@ class ComparisonPage {
     return plot;
   }
 
-  /// A plot for each M: all methods in one would be too many lines to tell apart.
+  /// One plot for each M: one plot for all would have too many lines.
   std::vector<Plot> stiefel_times() const {
     std::vector<Plot> plots;
     for (const std::string reflections : settings_.at("reflections")) {

@@ -13,7 +13,7 @@ namespace orthornn::program {
 
 namespace {
 
-/// Rows and columns are looked for one by one.
+/// An array of bounded length: the results are searched for each of its entries.
 const Json& bounded_list(const Json& settings, const char* key) {
   constexpr std::size_t most = 100;
   const Json& list = array_member(settings, key);
@@ -22,7 +22,7 @@ const Json& bounded_list(const Json& settings, const char* key) {
   return list;
 }
 
-/// For each N the result of `method` with what `count` makes of N as its L.
+/// For each N the result of `method` with L = count(N).
 template <class Count>
 std::vector<const Json*> results_of(const Json& results, const std::string& method,
                                     const std::vector<Index>& hidden, const Count& count) {

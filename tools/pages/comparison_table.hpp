@@ -13,7 +13,7 @@ struct ComparisonRow {
   std::string method;
   std::string name;
   std::string reflections;  // "" for methods that have none
-  /// For each N what was measured; nullptr where L would be above N.
+  /// For each N the measured result; nullptr if L would be above N.
   std::vector<const nlohmann::ordered_json*> results;
 };
 
@@ -23,12 +23,12 @@ struct ComparisonTable {
   std::vector<ComparisonRow> rows;
 };
 
-/// Points into `comparison`. Throws nlohmann's exceptions where that is not as `orthornn bench compare`
-/// writes it.
+/// Points into `comparison`. Throws nlohmann's exceptions for JSON that `orthornn bench compare` did not
+/// write.
 ComparisonTable comparison_table(const nlohmann::ordered_json& comparison, const std::string& list);
 
-/// The median of `key` ("total_ms" ...) for readers, "" where there is none; a star says that the time limit
-/// left fewer samples than asked for.
+/// The median of `key` ("total_ms" ...) as text, "" if there is none. A star means that the time limit
+/// allowed fewer samples than requested.
 std::string comparison_cell(const nlohmann::ordered_json& comparison, const nlohmann::ordered_json* result,
                             const std::string& key);
 

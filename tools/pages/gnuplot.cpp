@@ -12,8 +12,7 @@ namespace orthornn::program {
 bool gnuplot_is_installed() { return run_piped({"gnuplot", "--version"}, "").has_value(); }
 
 std::string run_gnuplot(const std::string& script) {
-  // Without the user's own settings, and without a terminal that this gnuplot may not have: it would not
-  // start.
+  // Without the user's settings, and without GNUTERM: gnuplot does not start with a terminal that it lacks.
   unsetenv("GNUTERM");
   std::optional<PipedResult> result = run_piped({"gnuplot", "-d"}, script);
   if (!result) throw Error(fmt::format("no plot can be drawn: {}", gnuplot_advice));

@@ -4,12 +4,12 @@
 
 namespace orthornn::program {
 
-/// What to do where gnuplot is missing.
+/// Advice for an error message if gnuplot is missing.
 inline constexpr const char* gnuplot_advice = "gnuplot is not installed (apt-get install gnuplot-nox)";
 
 bool gnuplot_is_installed();
 
-/// What gnuplot writes to standard output for a script. Throws Error when it is missing or refuses.
+/// The standard output of gnuplot for a script. Throws Error if gnuplot is missing or fails.
 std::string run_gnuplot(const std::string& script);
 
 }  // namespace orthornn::program

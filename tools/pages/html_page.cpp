@@ -8,8 +8,8 @@
 namespace orthornn::program {
 namespace {
 
-// Colours of series: Okabe and Ito, "Color universal design" (2008), the light ones darker on white, the dark
-// ones lighter on black.
+// Colours of series: Okabe and Ito, "Color universal design" (2008), with light colours darkened on white and
+// dark colours lightened on black.
 constexpr const char* style = R"(
 :root {
   color-scheme: light dark;

@@ -16,16 +16,16 @@ struct HtmlTable {
   std::vector<std::vector<std::string>> rows;
 };
 
-/// An HTML page that needs nothing but itself: no network, no script. What is added is text, not HTML.
+/// An HTML page in one file: no network, no script. Its functions take text, not HTML.
 class HtmlPage {
  public:
   explicit HtmlPage(const std::string& title);
   void heading(const std::string& text);
   void paragraph(const std::string& text);
-  /// A line of text as it would be typed.
+  /// A line of text for a terminal, such as a command.
   void code(const std::string& text);
-  /// Plots side by side where there is room, each with its title, legend and caption. One without anything to
-  /// draw says so. Throws Error when gnuplot does.
+  /// Plots side by side if there is room, each with its title, legend and caption. A plot without data gets a
+  /// note instead. Throws Error if gnuplot fails.
   void figures(const std::vector<Plot>& plots);
   void table(const HtmlTable& table);
   /// The whole page.

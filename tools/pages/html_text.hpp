@@ -5,8 +5,8 @@
 
 namespace orthornn::program {
 
-/// Text as it goes between tags and into quoted attributes. What no page may hold, bytes that are no UTF-8
-/// and control characters, becomes U+FFFD.
+/// Escapes text for use between tags and in quoted attributes. Bytes that are not UTF-8 and control
+/// characters become U+FFFD.
 inline std::string html_text(const std::string& text) {
   using Json = nlohmann::json;
   const std::string utf8 =

@@ -7,7 +7,7 @@
 
 namespace orthornn::program {
 
-/// Three or four digits, without an exponent where a reader needs none: 0.00123, 1.234, 12.34, 1234.
+/// Three or four digits, without an exponent for numbers of common size: 0.00123, 1.234, 12.34, 1234.
 inline std::string short_number(double value) {
   const double size = std::abs(value);
   if (size < 1 || size >= 1e12) return fmt::format("{:.3g}", value);

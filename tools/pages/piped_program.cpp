@@ -20,7 +20,7 @@ namespace {
   throw Error(fmt::format("cannot run {}: {}", program, std::strerror(error)));
 }
 
-/// Both ends of a pipe, closed in programs that are started but for what is handed to them.
+/// Both ends of a pipe. Started programs inherit only the ends that are given to them.
 class Pipe {
  public:
   explicit Pipe(const std::string& program) {
@@ -47,7 +47,7 @@ class Pipe {
   int ends_[2];
 };
 
-/// A child that ends before it has read everything must not end us.
+/// Ignores SIGPIPE: a child that ends before it has read everything must not end this program.
 class WithoutBrokenPipe {
  public:
   WithoutBrokenPipe() {
@@ -63,7 +63,7 @@ class WithoutBrokenPipe {
   struct sigaction before_ {};
 };
 
-/// posix_spawnp, its three standard files at our pipes; the error number, 0 for none.
+/// Calls posix_spawnp with pipes as the three standard files. Returns the error number, 0 for success.
 int start(const std::vector<std::string>& command, const Pipe& in, const Pipe& out, const Pipe& err,
           pid_t& child) {
   std::vector<char*> arguments;
@@ -87,7 +87,7 @@ int start(const std::vector<std::string>& command, const Pipe& in, const Pipe& o
   return error;
 }
 
-/// Appends what has arrived; false at the end.
+/// Appends the available bytes; returns false at the end of the stream.
 bool read_some(int end, std::string& text) {
   char buffer[65536];
   const ssize_t count = read(end, buffer, sizeof buffer);
@@ -102,7 +102,7 @@ std::optional<PipedResult> run_piped(const std::vector<std::string>& command, st
   const WithoutBrokenPipe without_broken_pipe;
   pid_t child = 0;
   const int error = start(command, in, out, err, child);
-  // Folders of PATH that may not be looked into, or that are none, hold no program either.
+  // Folders of PATH that are unreadable or missing contain no program either.
   if (error == ENOENT || error == EACCES || error == ENOTDIR) return std::nullopt;
   if (error != 0) fail(command[0], error);
   in.close_reading();
@@ -110,7 +110,8 @@ std::optional<PipedResult> run_piped(const std::vector<std::string>& command, st
   err.close_writing();
   fcntl(in.writing(), F_SETFL, O_NONBLOCK);
 
-  // It may say something before it has read everything: both directions at once, or each waits for the other.
+  // The program may write before it has read everything. Both directions are served at once to avoid a
+  // deadlock.
   PipedResult result{.exit_code = -1, .output = "", .errors = ""};
   while (out.reading() >= 0 || err.reading() >= 0) {
     if (input.empty()) in.close_writing();

@@ -7,16 +7,16 @@
 
 namespace orthornn::program {
 
-/// How a program ended and what it said.
+/// The exit code and the output of a program.
 struct PipedResult {
   int exit_code;  // -1 when a signal ended it
   std::string output;
   std::string errors;
 };
 
-/// Runs `command`, whose first word is looked for in PATH, with `input` on its standard input, and waits for
-/// its end. All that goes in and comes out goes through pipes, no file is made. nullopt when there is no such
-/// program. Throws Error when the system has no process or pipe left.
+/// Runs `command` with `input` on its standard input and waits for its end. Its first word is searched in
+/// PATH. Input and output go through pipes; no file is created. Returns nullopt if there is no such program.
+/// Throws Error if the system has no process or pipe left.
 std::optional<PipedResult> run_piped(const std::vector<std::string>& command, std::string_view input);
 
 }  // namespace orthornn::program

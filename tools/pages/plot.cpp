@@ -14,18 +14,18 @@
 namespace orthornn::program {
 namespace {
 
-constexpr int width = 640, height = 400;  // units of the SVG, which is scaled to its place in the page
+constexpr int width = 640, height = 400;  // units of the SVG, which the page scales
 constexpr int line_width = 2;
-/// Numbers at an axis that would be closer, as shares of its length, are left out.
+/// The smallest distance between numbers at an axis, as a share of its length. Closer numbers are left out.
 constexpr double least_tick_distance = 0.055;
-/// Larger numbers, and on logarithmic axes smaller ones than its reciprocal, are not drawn: room around them
-/// and their ratios would leave what a double can hold.
+/// Larger numbers are not drawn, nor numbers below its reciprocal on logarithmic axes: their ratios and the
+/// room around them would overflow a double.
 constexpr double largest_drawn = 1e100;
-/// Lines of more points than this have a few marks only, which would hide them.
+/// Lines with more points than this have only a few marks: many marks would hide the line.
 constexpr std::size_t most_marked_points = 30;
 constexpr int marks_of_long_lines = 10;
 
-// gnuplot knows no variables of CSS. It draws in these colours, which become such variables afterwards.
+// gnuplot has no CSS variables. It draws in these colours, which are replaced by CSS variables afterwards.
 constexpr int axis_colour = 1, text_colour = 2, grid_colour = 3, neutral_colour = 4, first_series_colour = 10;
 
 std::string stand_in(int colour) { return fmt::format("rgb \"#{:06x}\"", colour); }
@@ -49,7 +49,7 @@ std::string css_colour(int colour) {
   }
 }
 
-/// A dash pattern as gnuplot and as SVG have it, and a mark likewise.
+/// A dash pattern for gnuplot and for SVG, and a mark for both.
 struct Dash {
   const char* gnuplot;
   const char* svg;
@@ -84,7 +84,8 @@ Range roomy(const PlotAxis& axis, Range values) {
   return {std::min(0.0, values.low), values.high > 0 ? values.high * 1.03 : 1};
 }
 
-/// Round numbers within a logarithmic range: of every so many decades, or several in one where there are few.
+/// Round numbers within a logarithmic range: one for every few decades, or several for each decade if there
+/// are few.
 std::vector<double> round_numbers(const Range& range) {
   const int first = static_cast<int>(std::floor(std::log10(range.low)));
   const int last = static_cast<int>(std::ceil(std::log10(range.high)));
@@ -104,7 +105,7 @@ std::vector<double> round_numbers(const Range& range) {
   return numbers;
 }
 
-/// In gnuplot's enhanced text.
+/// As gnuplot's enhanced text.
 std::string tick_text(double number) {
   if (number >= 1e-3 && number < 1e4) return fmt::format("{:.4g}", number);
   const double exponent = std::floor(std::log10(number) + 1e-9);
@@ -135,7 +136,7 @@ std::string axis_script(char name, const PlotAxis& axis, const Range& values) {
   return script + fmt::format("set {}tics ({})\n", name, fmt::join(texts, ", "));
 }
 
-/// Names stay out of it, so that nothing has to be quoted.
+/// The script contains no names, so nothing has to be quoted.
 std::string script_of(const Plot& plot, const std::vector<PlotSeries>& series) {
   Range x, y;
   std::string data, lines;
@@ -173,7 +174,7 @@ std::string script_of(const Plot& plot, const std::vector<PlotSeries>& series) {
          axis_script('x', plot.x, x) + axis_script('y', plot.y, y) + data + lines + "\n";
 }
 
-/// `text` with what `replacement(match)` gives for each match.
+/// `text` with each match replaced by `replacement(match)`.
 template <class Replacement>
 std::string replace_each(const std::string& text, const std::regex& pattern, const Replacement& replacement) {
   std::string result;
@@ -186,7 +187,7 @@ std::string replace_each(const std::string& text, const std::regex& pattern, con
   return result.append(last, text.cend());
 }
 
-/// Without what only files of their own need, and with nothing that another plot of the page has too.
+/// The SVG without the parts that only a separate file needs, and with ids that are unique in the page.
 std::string adapt(const std::string& svg, const Plot& plot, const std::vector<PlotSeries>& series,
                   const std::string& id) {
   static const std::regex empty_group(R"(<g [^>]*>\s*</g>\s*)");
@@ -198,7 +199,7 @@ std::string adapt(const std::string& svg, const Plot& plot, const std::vector<Pl
     throw Error("gnuplot gave something else than an SVG image");
   }
   std::string result = svg.substr(content);
-  // Backgrounds of texts, which we have none of.
+  // Backgrounds of texts, which these plots do not have.
   for (std::size_t filter; (filter = result.find("<filter")) != std::string::npos;) {
     result.erase(filter, result.find("</filter>", filter) + 9 - filter);
   }

@@ -12,10 +12,10 @@
 namespace orthornn::program {
 namespace {
 
-/// Lines have no more points than this: more would not be seen, only loaded.
+/// The most points of a line: more points would not be visible.
 constexpr std::size_t most_points = 500;
 
-/// Something that rows of metrics.csv have.
+/// A column of metrics.csv.
 struct Quantity {
   const char* title;
   const char* axis;
@@ -40,7 +40,7 @@ const Quantity quantities[] = {
     {"Learning rate", "learning rate", false, false, [](const MetricsRow& row) { return row.learning_rate; },
      "Of the parameters that are not orthogonal."}};
 
-/// Names of the folders, with as much of the path before them as tells them apart.
+/// Names of the folders, with as much of their paths as distinguishes them.
 std::vector<std::string> names_of(const std::vector<TrainingRun>& runs) {
   std::vector<std::string> names;
   const auto name = [](const TrainingRun& run) {
@@ -111,7 +111,7 @@ std::string evaluation_text(const MetricsRow* row) {
 }
 
 std::string time_text(double seconds) {
-  // A file may claim more seconds than hours can be counted of.
+  // A damaged file may have so many seconds that the hours would overflow.
   if (seconds > 1e15) return fmt::format("{:.3g} s", seconds);
   return seconds < 60 ? fmt::format("{:.1f} s", seconds) : duration(seconds);
 }

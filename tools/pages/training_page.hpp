@@ -7,7 +7,7 @@
 
 namespace orthornn::program {
 
-/// The HTML page of one or more runs, laid over one another. Throws Error where gnuplot is missing.
+/// The HTML page of one or more runs, drawn in the same plots. Throws Error if gnuplot is missing.
 std::string training_page(const std::vector<TrainingRun>& runs);
 
 }  // namespace orthornn::program

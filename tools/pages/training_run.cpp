@@ -39,7 +39,7 @@ std::optional<Number> number(const std::string& text) {
   return value;
 }
 
-/// Where in a row the columns are that we show.
+/// Positions of the columns that the page shows.
 class MetricsColumns {
  public:
   MetricsColumns(const fs::path& file, const std::vector<std::string>& header) : count_(header.size()) {
@@ -62,7 +62,7 @@ class MetricsColumns {
 
   std::size_t count() const { return count_; }
 
-  /// Throws ValueError, saying what is wrong with the row.
+  /// Throws ValueError that names the error in the row.
   MetricsRow row(const std::vector<std::string>& cells) const {
     if (cells.size() != count_)
       throw ValueError(fmt::format("it has {} cells, expected {}", cells.size(), count_));

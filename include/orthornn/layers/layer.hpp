@@ -84,6 +84,8 @@ class Layer {
   virtual Index state_count() const { return 0; }
   /// Shape of state i of B sequences.
   virtual Shape state_shape(Index /*i*/, Index /*batch*/) const { return {}; }
+  /// Its name in files: "h", and "c" for an LSTM's cells.
+  virtual const char* state_name(Index i) const { return i == 0 ? "h" : "c"; }
   /// Writes the states in which every sequence starts by itself.
   virtual void initial_state(States<T> /*states*/) const {}
 

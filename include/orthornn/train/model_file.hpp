@@ -10,8 +10,8 @@
 
 namespace orthornn {
 
-// HDF5 files of the format "orthornn-model", version 1; README, "Model files", has the table of paths and
-// shapes. Saving replaces the file in one step: whatever happens, the old model or the new one is there,
+// HDF5 files of the format "orthornn-model", version 1; include/orthornn/io/README.md has the table of paths
+// and shapes. Saving replaces the file in one step: whatever happens, the old model or the new one is there,
 // whole.
 
 /// Everything a model file says besides numbers.
