@@ -33,9 +33,8 @@ void TrainSettings::add_workload_to(CLI::App& command) {
 
   g = "Model";
   command
-      .add_option(
-          "--cell", transition.name,
-          fmt::format("Recurrent layer: {}; free is a tanh RNN's unconstrained matrix", one_of(cell_names())))
+      .add_option("--cell", transition.name,
+                  fmt::format("Recurrent layer: {}; free is the unconstrained matrix", one_of(cell_names())))
       ->group(g)
       ->check(CLI::IsMember(cell_names()));
   add_fields(command, g, cell);
