@@ -87,7 +87,8 @@ void rollout(Direction direction, const Transition<T>& transition, RolloutWay wa
     direction == Direction::forward ? step_forward(transition, arguments, memory)
                                     : step_backward(transition, arguments, memory);
   };
-  if (!recordable_rollout(transition, arguments.length, arguments.batch)) return steps();
+  const Index launches = launches_of_rollout(transition, arguments.length, arguments.batch);
+  if (launches > RecordedLoops::most_launches) return steps();
   records.run(arguments.device, key_of(direction, transition, arguments, memory), steps);
 }
 

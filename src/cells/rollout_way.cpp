@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <optional>
 #include <type_traits>
 
@@ -61,15 +62,16 @@ RolloutWay rollout_way(const Transition<T>& transition, Index length, Index batc
 }
 
 template <class T>
-bool recordable_rollout(const Transition<T>& transition, Index length, Index batch) {
-  // One more finishes the step.
-  return length <= RecordedLoops::most_launches / (transition.launches_of_product() + 1) ||
-         rollout_way(transition, length, batch) != RolloutWay::stepwise;
+Index launches_of_rollout(const Transition<T>& transition, Index length, Index batch) {
+  if (rollout_way(transition, length, batch) != RolloutWay::stepwise) return 1;
+  // A product, and a kernel that finishes the step. A sequence this long is recorded in no case.
+  const Index of_step = transition.launches_of_product() + 1;
+  return std::min(length, RecordedLoops::most_launches) * of_step;
 }
 
 template RolloutWay rollout_way<float>(const Transition<float>&, Index, Index);
 template RolloutWay rollout_way<double>(const Transition<double>&, Index, Index);
-template bool recordable_rollout<float>(const Transition<float>&, Index, Index);
-template bool recordable_rollout<double>(const Transition<double>&, Index, Index);
+template Index launches_of_rollout<float>(const Transition<float>&, Index, Index);
+template Index launches_of_rollout<double>(const Transition<double>&, Index, Index);
 
 }  // namespace orthornn

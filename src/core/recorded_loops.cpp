@@ -1,5 +1,6 @@
 #include "orthornn/core/recorded_loops.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "core/back_end.hpp"
@@ -8,29 +9,25 @@
 namespace orthornn {
 namespace {
 
-// Forward and backward, each with the sizes of training and of evaluation.
-constexpr std::size_t most_loops = 4;
+// Forward and backward, of training and of evaluation, and of a layer that runs several times in a step.
+constexpr std::size_t most_loops = 16;
 
 }  // namespace
 
 void RecordedLoops::run(Device device, Key key, const std::function<void()>& steps) {
+  if (!device.is_cuda()) return steps();
   if constexpr (has_cuda_bodies) {
     // The code below may destroy a graph, which is forbidden during a capture.
-    if (device.is_cuda() && cuda::is_recording(device)) return steps();
+    if (cuda::is_recording(device)) return steps();
   }
-  if (!device.is_cuda()) return steps();
-  for (Loop& known : loops_) {
-    if (known.key == key) return known.operations.run(steps);
+  auto found = std::find_if(loops_.begin(), loops_.end(), [&](const Loop& loop) { return loop.key == key; });
+  if (found == loops_.end()) {
+    if (loops_.size() == most_loops) loops_.pop_back();
+    found = loops_.insert(loops_.end(), Loop{std::move(key), RepeatedOperations(device)});
   }
-  Loop loop{std::move(key), RepeatedOperations(device)};
-  if (loops_.size() < most_loops) {
-    loops_.push_back(std::move(loop));
-    return loops_.back().operations.run(steps);
-  }
-  Loop& replaced = loops_[oldest_];
-  oldest_ = (oldest_ + 1) % most_loops;
-  replaced = std::move(loop);
-  replaced.operations.run(steps);
+  // The last used first.
+  std::rotate(loops_.begin(), found, found + 1);
+  loops_.front().operations.run(steps);
 }
 
 }  // namespace orthornn

@@ -14,8 +14,6 @@ constexpr std::size_t alignment = 256;
 // Many small tensors share a block; a large one has its own.
 constexpr std::size_t largest_spare = std::size_t{64} << 20;
 
-std::size_t size_of(const Tensor<std::byte>& block) { return static_cast<std::size_t>(block.shape()[0]); }
-
 }  // namespace
 
 Saved::Saved(Device device) : device_(device) {}
@@ -23,20 +21,29 @@ Saved::Saved(Device device) : device_(device) {}
 void* Saved::take(const Shape& shape, std::size_t element_bytes) {
   const std::size_t bytes = (shape.bytes(element_bytes) + alignment - 1) / alignment * alignment;
   std::size_t block = block_, offset = offset_;
-  while (block < blocks_.size() && offset + bytes > size_of(blocks_[block])) {
+  while (block < blocks_.size() && offset + bytes > blocks_[block].bytes()) {
     ++block;
     offset = 0;
   }
   if (block == blocks_.size()) {
-    Tensor<std::byte> memory(Shape{0}, device_);
-    memory.reserve({static_cast<Index>(std::max(bytes, std::min(this->bytes(), largest_spare)))});
-    blocks_.push_back(std::move(memory));
+    Block fresh{.memory = Tensor<std::byte>(Shape{0}, device_), .used = false};
+    fresh.memory.reserve({static_cast<Index>(std::max(bytes, std::min(this->bytes(), largest_spare)))});
+    blocks_.push_back(std::move(fresh));
+    grew_ = true;
   }
-  void* data = blocks_[block].data() + offset;
+  void* data = blocks_[block].memory.data() + offset;
   entries_.push_back({data, shape, element_bytes, block_, offset_});
+  blocks_[block].used = true;
   block_ = block;
   offset_ = offset + bytes;
   return data;
+}
+
+/// Gives back what tensors have outgrown: blocks that were too small for a round that needed new ones.
+void Saved::end_round() {
+  if (grew_) std::erase_if(blocks_, [](const Block& block) { return !block.used; });
+  for (Block& block : blocks_) block.used = false;
+  grew_ = false;
 }
 
 const Saved::Entry& Saved::entry(Index below, std::size_t element_bytes) const {
@@ -52,6 +59,19 @@ const Saved::Entry& Saved::entry(Index below, std::size_t element_bytes) const {
   return found;
 }
 
+void Saved::close_frame(Frame frame) {
+  frame.end = size();
+  frames_.push_back(frame);
+}
+
+const Saved::Frame& Saved::last_frame(const void* owner) const {
+  if (frames_.empty() || frames_.back().owner != owner || frames_.back().end != size()) {
+    throw ValueError(
+        "a backward was called without its forward; expected backwards in the reverse order of the forwards");
+  }
+  return frames_.back();
+}
+
 void Saved::pop(Index count) {
   if (count < 0 || count > size())
     throw ValueError(fmt::format("{} saved tensors to pop; there are {}", count, size()));
@@ -60,11 +80,13 @@ void Saved::pop(Index count) {
   block_ = last.block;
   offset_ = last.offset;
   entries_.erase(entries_.end() - count, entries_.end());
+  while (!frames_.empty() && frames_.back().end > size()) frames_.pop_back();
+  if (entries_.empty()) end_round();
 }
 
 std::size_t Saved::bytes() const {
   std::size_t total = 0;
-  for (const Tensor<std::byte>& block : blocks_) total += size_of(block);
+  for (const Block& block : blocks_) total += block.bytes();
   return total;
 }
 

@@ -93,10 +93,8 @@ TensorView<const T> EmbeddingLayer<T>::run_forward(const SequenceInput<T>& input
 
 template <class T>
 void EmbeddingLayer<T>::run_backward(const SequenceInput<T>& input, const BackwardArguments<T>& arguments,
-                                     Saved& saved, Saved& scratch) const {
-  if (!arguments.d_input.empty()) throw ValueError("symbols have no gradient; expected an empty d_input");
+                                     bool, const Saved&, Saved& scratch) const {
   embed_backward<T>(arguments.d_output, input.symbols, this->gradient(vectors_), scratch);
-  saved.pop(1);
 }
 
 template class EmbeddingLayer<float>;

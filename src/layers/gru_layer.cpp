@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
-
 #include "core/back_end.hpp"
 #include "core/fill_on_host.hpp"
 #include "core/parallel.hpp"
@@ -23,9 +21,6 @@ namespace {
 
 // Columns a thread takes in multiples of the product kernel's column group.
 constexpr Index column_grain = 16;
-// A product, which may be three kernels, and a pointwise one.
-constexpr Index launches_of_step = 4;
-
 /// What a rollout reads and writes, forward and backward.
 template <class T>
 struct GruRollout {
@@ -154,118 +149,28 @@ RecordedLoops::Key key_of(const GruRollout<T>& r, const RecurrentWeights<T>& wei
           static_cast<std::uintptr_t>(r.batch())};
 }
 
-/// Runs steps that are so many launches each, recorded where a graph can hold them.
-template <class T, class Steps>
-void run_on_gpu(const GruRollout<T>& r, const RecurrentWeights<T>& weights, RecordedLoops& records,
-                const Steps& steps) {
-  if (r.length() > RecordedLoops::most_launches / launches_of_step) return steps();
-  records.run(r.h.device(), key_of(r, weights), steps);
+template <class T>
+void forward_on_gpu(const GruRollout<T>& r, const RecurrentWeights<T>& weights) {
+  for (Index t = 0; t < r.length(); ++t) {
+    weights.multiply_add(columns_of(r.h[t]), columns_of(r.products[t]));
+    cuda::gru_forward_step(cuda_step(r, t));
+  }
 }
 
 template <class T>
-void rollout_forward(const GruRollout<T>& r, const RecurrentWeights<T>& weights, RecordedLoops& records) {
-  if constexpr (has_cuda_bodies) {
-    if (r.h.device().is_cuda()) {
-      return run_on_gpu(r, weights, records, [&] {
-        for (Index t = 0; t < r.length(); ++t) {
-          weights.multiply_add(columns_of(r.h[t]), columns_of(r.products[t]));
-          cuda::gru_forward_step(cuda_step(r, t));
-        }
-      });
-    }
+void backward_on_gpu(const GruRollout<T>& r, const RecurrentWeights<T>& weights) {
+  for (Index t = r.length() - 1; t >= 0; --t) {
+    cuda::gru_backward_step(cuda_step(r, t));
+    weights.multiply_add_transposed(columns_of(r.products[t]), columns_of(r.d_h_before(t)));
   }
-  forward_on_host(r, weights);
-}
-
-template <class T>
-void rollout_backward(const GruRollout<T>& r, const RecurrentWeights<T>& weights, RecordedLoops& records) {
-  if constexpr (has_cuda_bodies) {
-    if (r.h.device().is_cuda()) {
-      return run_on_gpu(r, weights, records, [&] {
-        for (Index t = r.length() - 1; t >= 0; --t) {
-          cuda::gru_backward_step(cuda_step(r, t));
-          weights.multiply_add_transposed(columns_of(r.products[t]), columns_of(r.d_h_before(t)));
-        }
-      });
-    }
-  }
-  backward_on_host(r, weights);
 }
 
 }  // namespace
 
 template <class T>
-typename GruLayer<T>::Places GruLayer<T>::add_parameters(ParameterSet<T>& parameters,
-                                                         const std::string& prefix, const Gru& options,
-                                                         Index input_size) {
-  if (input_size < 1 || options.hidden_size < 1) {
-    throw ValueError(fmt::format("a GRU of {} inputs and hidden size {}; expected at least 1 of each",
-                                 input_size, options.hidden_size));
-  }
-  const Index rows = Shape{3, options.hidden_size}.count();
-  return {.input_weights = parameters.add(prefix + "/input_weights", {rows, input_size}),
-          .input_bias = parameters.add(prefix + "/input_bias", {rows}),
-          .recurrent_weights = parameters.add(prefix + "/recurrent_weights", {rows, options.hidden_size}),
-          .recurrent_bias = parameters.add(prefix + "/recurrent_bias", {rows})};
-}
-
-template <class T>
-GruLayer<T>::GruLayer(ParameterSet<T>& parameters, const std::string& prefix, const Gru& options,
-                      Index input_size, const Execution& execution)
-    : Layer<T>(parameters, input_size, options.hidden_size),
-      options_(options),
-      execution_(execution),
-      places_(add_parameters(parameters, prefix, options, input_size)),
-      input_map_(std::make_unique<AffineMap<T>>(input_size, 3 * options.hidden_size, execution)),
-      recurrent_(std::make_unique<RecurrentWeights<T>>(execution)) {
-  this->parameters_added();
-}
-
-template <class T>
-GruLayer<T>::~GruLayer() = default;
-
-template <class T>
-void GruLayer<T>::initial_state(States<T> states) const {
-  for (const TensorView<T>& state : states) set_zero(state);
-}
-
-template <class T>
-void GruLayer<T>::initialize(std::uint64_t seed) {
-  const double bound = 1 / std::sqrt(static_cast<double>(options_.hidden_size));
-  RandomStream random(seed, RandomPurpose::initialization, 1);
-  for (const Index place :
-       {places_.input_weights, places_.input_bias, places_.recurrent_weights, places_.recurrent_bias}) {
-    fill_on_host(this->parameters_.value(place), [&](TensorView<T> values) {
-      for (T& w : values) w = static_cast<T>(random.uniform(-bound, bound));
-    });
-  }
-}
-
-template <class T>
-void GruLayer<T>::prepare() {
-  input_map_->forget();
-  recurrent_->prepare(this->value(places_.recurrent_weights));
-  prepared_ = true;
-}
-
-template <class T>
-bool GruLayer<T>::recordable(Index length, Index) const {
-  return length <= RecordedLoops::most_launches / launches_of_step;
-}
-
-template <class T>
-LayerDescription GruLayer<T>::describe(Index, Index) const {
-  return {.kind = Gru::name,
-          .input_size = this->input_size(),
-          .output_size = options_.hidden_size,
-          .rollout = name_of(RolloutWay::stepwise)};
-}
-
-template <class T>
 TensorView<const T> GruLayer<T>::run_forward(const SequenceInput<T>& input, States<const T> start,
                                              States<T> last, Saved& saved) const {
-  if (!prepared_) throw ValueError("a layer was run before prepare()");
-  const Index length = input.length(), batch = input.batch(), n = options_.hidden_size;
+  const Index length = input.length(), batch = input.batch(), n = this->output_size();
   GruRollout<T> r{.lengths = input.lengths,
                   .h = saved.push<T>({length + 1, batch, n}),
                   .gates = saved.push<T>({length, batch, 3 * n}),
@@ -277,43 +182,49 @@ TensorView<const T> GruLayer<T>::run_forward(const SequenceInput<T>& input, Stat
     copy<T>(r.h[0], r.h_last);
   }
   // 2. W x_t + b for all steps, and b'.
-  input_map_->forward(input, this->value(places_.input_weights), this->value(places_.input_bias), r.gates,
-                      saved);
-  copy_to_rows<T>(this->value(places_.recurrent_bias), r.products);
+  this->input_map_->forward(input, this->value(this->places_.input_weights),
+                            this->value(this->places_.input_bias), r.gates, saved);
+  copy_to_rows<T>(this->value(this->places_.recurrent_bias), r.products);
   // 3. The recurrence.
-  rollout_forward(r, *recurrent_, records_);
+  if (!r.h.device().is_cuda()) forward_on_host(r, *this->recurrent_);
+  if constexpr (has_cuda_bodies) {
+    if (r.h.device().is_cuda())
+      this->run_steps(length, key_of(r, *this->recurrent_), [&] { forward_on_gpu(r, *this->recurrent_); });
+  }
   return r.h.slice(1, length);
 }
 
 template <class T>
-void GruLayer<T>::run_backward(const SequenceInput<T>& input, const BackwardArguments<T>& arguments,
-                               Saved& saved, Saved& scratch) const {
-  const Index length = input.length(), batch = input.batch(), n = options_.hidden_size;
+void GruLayer<T>::run_backward(const SequenceInput<T>& input, const BackwardArguments<T>& arguments, bool,
+                               const Saved& saved, Saved& scratch) const {
+  const Index length = input.length(), batch = input.batch(), n = this->output_size();
   GruRollout<T> r{.lengths = input.lengths,
                   .h = saved.top<T>(2),
                   .gates = saved.top<T>(1),
                   .products = saved.top<T>(0),
                   .d_h = arguments.d_output};
-  check_shape("states of the last forward", r.h.shape(), {length + 1, batch, n});
   // 1. The recurrence: gates and products become their gradients.
   r.d_h0 = arguments.d_start.empty() ? scratch.push<T>({batch, n}) : arguments.d_start[0];
   set_zero(r.d_h0);
   if (!arguments.d_last.empty()) r.d_h_last = arguments.d_last[0];
-  rollout_backward(r, *recurrent_, records_);
+  if (!r.h.device().is_cuda()) backward_on_host(r, *this->recurrent_);
+  if constexpr (has_cuda_bodies) {
+    if (r.h.device().is_cuda())
+      this->run_steps(length, key_of(r, *this->recurrent_), [&] { backward_on_gpu(r, *this->recurrent_); });
+  }
   add_where_empty(input.lengths, r.d_h_last, r.d_h0);
   // 2. The parameters, from the gradients of all steps at once.
-  AffineMap<T>(n, 3 * n, execution_)
-      .backward({.vectors = r.h.slice(0, length)}, this->value(places_.recurrent_weights), r.products,
-                {.weights = this->gradient(places_.recurrent_weights),
-                 .bias = this->gradient(places_.recurrent_bias)},
+  AffineMap<T>(n, 3 * n, this->execution_)
+      .backward({.vectors = r.h.slice(0, length)}, this->value(this->places_.recurrent_weights), r.products,
+                {.weights = this->gradient(this->places_.recurrent_weights),
+                 .bias = this->gradient(this->places_.recurrent_bias)},
                 scratch);
-  input_map_->backward(input, this->value(places_.input_weights), r.gates,
-                       {.weights = this->gradient(places_.input_weights),
-                        .bias = this->gradient(places_.input_bias),
-                        .input = arguments.d_input,
-                        .mode = arguments.input},
-                       scratch);
-  saved.pop(3);
+  this->input_map_->backward(input, this->value(this->places_.input_weights), r.gates,
+                             {.weights = this->gradient(this->places_.input_weights),
+                              .bias = this->gradient(this->places_.input_bias),
+                              .input = arguments.d_input,
+                              .mode = arguments.input},
+                             scratch);
 }
 
 template class GruLayer<float>;

@@ -47,7 +47,7 @@ void LinearLayer<T>::initialize(std::uint64_t seed) {
 }
 
 template <class T>
-void LinearLayer<T>::prepare() {
+void LinearLayer<T>::run_prepare() {
   map_->forget();
 }
 
@@ -65,15 +65,14 @@ TensorView<const T> LinearLayer<T>::run_forward(const SequenceInput<T>& input, S
 }
 
 template <class T>
-void LinearLayer<T>::run_backward(const SequenceInput<T>& input, const BackwardArguments<T>& arguments,
-                                  Saved& saved, Saved& scratch) const {
+void LinearLayer<T>::run_backward(const SequenceInput<T>& input, const BackwardArguments<T>& arguments, bool,
+                                  const Saved&, Saved& scratch) const {
   map_->backward(input, this->value(places_.weight), arguments.d_output,
                  {.weights = this->gradient(places_.weight),
                   .bias = this->gradient(places_.bias),
                   .input = arguments.d_input,
                   .mode = arguments.input},
                  scratch);
-  saved.pop(1);
 }
 
 template class LinearLayer<float>;

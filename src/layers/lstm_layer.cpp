@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
+#include <algorithm>
 
 #include "core/back_end.hpp"
 #include "core/fill_on_host.hpp"
@@ -25,9 +25,6 @@ namespace {
 
 // Columns a thread takes in multiples of the product kernel's column group.
 constexpr Index column_grain = 16;
-// A product, which may be three kernels, and a pointwise one.
-constexpr Index launches_of_step = 4;
-
 /// What a rollout reads and writes, forward and backward.
 template <class T>
 struct LstmRollout {
@@ -165,120 +162,36 @@ RecordedLoops::Key key_of(const LstmRollout<T>& r, const RecurrentWeights<T>& we
           static_cast<std::uintptr_t>(r.batch())};
 }
 
-/// Runs steps that are so many launches each, recorded where a graph can hold them.
-template <class T, class Steps>
-void run_on_gpu(const LstmRollout<T>& r, const RecurrentWeights<T>& weights, RecordedLoops& records,
-                const Steps& steps) {
-  if (r.length() > RecordedLoops::most_launches / launches_of_step) return steps();
-  records.run(r.h.device(), key_of(r, weights), steps);
+template <class T>
+void forward_on_gpu(const LstmRollout<T>& r, const RecurrentWeights<T>& weights) {
+  for (Index t = 0; t < r.length(); ++t) {
+    weights.multiply_add(columns_of(r.h[t]), columns_of(r.gates[t]));
+    cuda::lstm_forward_step(cuda_step(r, t));
+  }
 }
 
 template <class T>
-void rollout_forward(const LstmRollout<T>& r, const RecurrentWeights<T>& weights, RecordedLoops& records) {
-  if constexpr (has_cuda_bodies) {
-    if (r.h.device().is_cuda()) {
-      return run_on_gpu(r, weights, records, [&] {
-        for (Index t = 0; t < r.length(); ++t) {
-          weights.multiply_add(columns_of(r.h[t]), columns_of(r.gates[t]));
-          cuda::lstm_forward_step(cuda_step(r, t));
-        }
-      });
-    }
+void backward_on_gpu(const LstmRollout<T>& r, const RecurrentWeights<T>& weights) {
+  for (Index t = r.length() - 1; t >= 0; --t) {
+    cuda::lstm_backward_step(cuda_step(r, t));
+    weights.multiply_add_transposed(columns_of(r.gates[t]), columns_of(t > 0 ? r.d_h[t - 1] : r.d_h0));
   }
-  forward_on_host(r, weights);
-}
-
-template <class T>
-void rollout_backward(const LstmRollout<T>& r, const RecurrentWeights<T>& weights, RecordedLoops& records) {
-  if constexpr (has_cuda_bodies) {
-    if (r.h.device().is_cuda()) {
-      return run_on_gpu(r, weights, records, [&] {
-        for (Index t = r.length() - 1; t >= 0; --t) {
-          cuda::lstm_backward_step(cuda_step(r, t));
-          weights.multiply_add_transposed(columns_of(r.gates[t]), columns_of(t > 0 ? r.d_h[t - 1] : r.d_h0));
-        }
-      });
-    }
-  }
-  backward_on_host(r, weights);
 }
 
 }  // namespace
 
 template <class T>
-typename LstmLayer<T>::Places LstmLayer<T>::add_parameters(ParameterSet<T>& parameters,
-                                                           const std::string& prefix, const Lstm& options,
-                                                           Index input_size) {
-  if (input_size < 1 || options.hidden_size < 1) {
-    throw ValueError(fmt::format("an LSTM of {} inputs and hidden size {}; expected at least 1 of each",
-                                 input_size, options.hidden_size));
-  }
-  const Index rows = Shape{4, options.hidden_size}.count();
-  return {.input_weights = parameters.add(prefix + "/input_weights", {rows, input_size}),
-          .input_bias = parameters.add(prefix + "/input_bias", {rows}),
-          .recurrent_weights = parameters.add(prefix + "/recurrent_weights", {rows, options.hidden_size}),
-          .recurrent_bias = parameters.add(prefix + "/recurrent_bias", {rows})};
-}
-
-template <class T>
-LstmLayer<T>::LstmLayer(ParameterSet<T>& parameters, const std::string& prefix, const Lstm& options,
-                        Index input_size, const Execution& execution)
-    : Layer<T>(parameters, input_size, options.hidden_size),
-      options_(options),
-      execution_(execution),
-      places_(add_parameters(parameters, prefix, options, input_size)),
-      input_map_(std::make_unique<AffineMap<T>>(input_size, 4 * options.hidden_size, execution)),
-      recurrent_(std::make_unique<RecurrentWeights<T>>(execution)) {
-  this->parameters_added();
-}
-
-template <class T>
-LstmLayer<T>::~LstmLayer() = default;
-
-template <class T>
-void LstmLayer<T>::initial_state(States<T> states) const {
-  for (const TensorView<T>& state : states) set_zero(state);
-}
-
-template <class T>
 void LstmLayer<T>::initialize(std::uint64_t seed) {
-  const Index n = options_.hidden_size;
-  const double bound = 1 / std::sqrt(static_cast<double>(n));
-  RandomStream random(seed, RandomPurpose::initialization, 1);
-  for (const Index place :
-       {places_.input_weights, places_.input_bias, places_.recurrent_weights, places_.recurrent_bias}) {
-    fill_on_host(this->parameters_.value(place), [&](TensorView<T> values) {
-      for (T& w : values) w = static_cast<T>(random.uniform(-bound, bound));
-      if (place == places_.recurrent_bias) std::fill(values.begin() + n, values.begin() + 2 * n, T{1});
-    });
-  }
-}
-
-template <class T>
-void LstmLayer<T>::prepare() {
-  input_map_->forget();
-  recurrent_->prepare(this->value(places_.recurrent_weights));
-  prepared_ = true;
-}
-
-template <class T>
-bool LstmLayer<T>::recordable(Index length, Index) const {
-  return length <= RecordedLoops::most_launches / launches_of_step;
-}
-
-template <class T>
-LayerDescription LstmLayer<T>::describe(Index, Index) const {
-  return {.kind = Lstm::name,
-          .input_size = this->input_size(),
-          .output_size = options_.hidden_size,
-          .rollout = name_of(RolloutWay::stepwise)};
+  GatedLayer<T>::initialize(seed);
+  const Index n = this->output_size();
+  fill_on_host(this->parameters_.value(this->places_.recurrent_bias).slice(n, n),
+               [](TensorView<T> forget) { std::fill(forget.begin(), forget.end(), T{1}); });
 }
 
 template <class T>
 TensorView<const T> LstmLayer<T>::run_forward(const SequenceInput<T>& input, States<const T> start,
                                               States<T> last, Saved& saved) const {
-  if (!prepared_) throw ValueError("a layer was run before prepare()");
-  const Index length = input.length(), batch = input.batch(), n = options_.hidden_size;
+  const Index length = input.length(), batch = input.batch(), n = this->output_size();
   LstmRollout<T> r{.lengths = input.lengths,
                    .h = saved.push<T>({length + 1, batch, n}),
                    .c = saved.push<T>({length + 1, batch, n}),
@@ -296,24 +209,27 @@ TensorView<const T> LstmLayer<T>::run_forward(const SequenceInput<T>& input, Sta
   // 2. W x_t + b + b' for all steps.
   const Saved::Scope scope(saved);
   const TensorView<T> bias = saved.push<T>({4 * n});
-  copy<T>(this->value(places_.input_bias), bias);
-  add<T>(columns_of(this->value(places_.recurrent_bias)), columns_of(bias));
-  input_map_->forward(input, this->value(places_.input_weights), bias, r.gates, saved);
+  copy<T>(this->value(this->places_.input_bias), bias);
+  add<T>(columns_of(this->value(this->places_.recurrent_bias)), columns_of(bias));
+  this->input_map_->forward(input, this->value(this->places_.input_weights), bias, r.gates, saved);
   // 3. The recurrence.
-  rollout_forward(r, *recurrent_, records_);
+  if (!r.h.device().is_cuda()) forward_on_host(r, *this->recurrent_);
+  if constexpr (has_cuda_bodies) {
+    if (r.h.device().is_cuda())
+      this->run_steps(length, key_of(r, *this->recurrent_), [&] { forward_on_gpu(r, *this->recurrent_); });
+  }
   return r.h.slice(1, length);
 }
 
 template <class T>
-void LstmLayer<T>::run_backward(const SequenceInput<T>& input, const BackwardArguments<T>& arguments,
-                                Saved& saved, Saved& scratch) const {
-  const Index length = input.length(), batch = input.batch(), n = options_.hidden_size;
+void LstmLayer<T>::run_backward(const SequenceInput<T>& input, const BackwardArguments<T>& arguments, bool,
+                                const Saved& saved, Saved& scratch) const {
+  const Index length = input.length(), batch = input.batch(), n = this->output_size();
   LstmRollout<T> r{.lengths = input.lengths,
                    .h = saved.top<T>(2),
                    .c = saved.top<T>(1),
                    .gates = saved.top<T>(0),
                    .d_h = arguments.d_output};
-  check_shape("states of the last forward", r.h.shape(), {length + 1, batch, n});
   // 1. The recurrence: the gates become the gradients of their arguments.
   const bool wants_start = !arguments.d_start.empty();
   r.d_h0 = wants_start ? arguments.d_start[0] : scratch.push<T>({batch, n});
@@ -324,21 +240,24 @@ void LstmLayer<T>::run_backward(const SequenceInput<T>& input, const BackwardArg
     r.d_h_last = arguments.d_last[0];
     r.d_c_last = arguments.d_last[1];
   }
-  rollout_backward(r, *recurrent_, records_);
+  if (!r.h.device().is_cuda()) backward_on_host(r, *this->recurrent_);
+  if constexpr (has_cuda_bodies) {
+    if (r.h.device().is_cuda())
+      this->run_steps(length, key_of(r, *this->recurrent_), [&] { backward_on_gpu(r, *this->recurrent_); });
+  }
   add_where_empty(input.lengths, r.d_h_last, r.d_h0);
   add_where_empty(input.lengths, r.d_c_last, r.d_c);
   // 2. The parameters, from the gradients of all steps at once.
   const TensorView<const T> g = r.gates, h_before = r.h.slice(0, length);
   gemm<T>(1, columns_of(h_before), transposed(columns_of(g)), 0,
-          columns_of(this->gradient(places_.recurrent_weights)), execution_.precision);
-  input_map_->backward(input, this->value(places_.input_weights), g,
-                       {.weights = this->gradient(places_.input_weights),
-                        .bias = this->gradient(places_.input_bias),
-                        .input = arguments.d_input,
-                        .mode = arguments.input},
-                       scratch);
-  copy<T>(this->gradient(places_.input_bias), this->gradient(places_.recurrent_bias));
-  saved.pop(3);
+          columns_of(this->gradient(this->places_.recurrent_weights)), this->execution_.precision);
+  this->input_map_->backward(input, this->value(this->places_.input_weights), g,
+                             {.weights = this->gradient(this->places_.input_weights),
+                              .bias = this->gradient(this->places_.input_bias),
+                              .input = arguments.d_input,
+                              .mode = arguments.input},
+                             scratch);
+  copy<T>(this->gradient(this->places_.input_bias), this->gradient(this->places_.recurrent_bias));
 }
 
 template class LstmLayer<float>;

@@ -106,24 +106,22 @@ TensorView<const T> OrthogonalLayer<T>::input_weights() const {
 }
 
 template <class T>
-void OrthogonalLayer<T>::prepare() {
-  prepared_ = false;
+void OrthogonalLayer<T>::run_prepare() {
   transition_->prepare(this->value(places_.transition));
   if (stiefel_) stiefel_->prepare(this->value(places_.input));
   input_map_->forget();
-  prepared_ = true;
 }
 
 template <class T>
-void OrthogonalLayer<T>::initial_state(States<T> states) const {
-  check_shape("initial state", states[0].shape(), {states[0].shape()[0], options_.hidden_size});
+void OrthogonalLayer<T>::run_initial_state(States<T> states) const {
   if (places_.initial_state < 0) return set_zero(states[0]);
   copy_to_rows<T>(this->value(places_.initial_state), states[0]);
 }
 
 template <class T>
-bool OrthogonalLayer<T>::recordable(Index length, Index batch) const {
-  return transition_->recordable() && recordable_rollout(*transition_, length, batch);
+std::optional<Index> OrthogonalLayer<T>::launches(Index length, Index batch) const {
+  if (!transition_->recordable()) return std::nullopt;
+  return launches_of_rollout(*transition_, length, batch);
 }
 
 template <class T>
@@ -143,18 +141,16 @@ std::optional<double> OrthogonalLayer<T>::orthogonality_error() {
 template <class T>
 TensorView<const T> OrthogonalLayer<T>::run_forward(const SequenceInput<T>& input, States<const T> start,
                                                     States<T> last, Saved& saved) const {
-  if (!prepared_) throw ValueError("a layer was run before prepare()");
   const Index length = input.length(), batch = input.batch(), n = options_.hidden_size;
-  // 1. What the backward reads. A size says whether the sequences begin by themselves.
+  // 1. What the backward reads.
   const TensorView<T> states = saved.push<T>({length + 1, batch, n});
   const Index signs = options_.activation == Activation::abs ? n : 0;
   const RolloutMemory<T> memory{.z = saved.push<T>({length, batch, transition_->coefficient_count()}),
                                 .signs = saved.push<std::int8_t>({length, batch, signs}),
                                 .y = {}};
-  saved.push<std::byte>({start.empty() ? 1 : 0});
   // 2. h_0, and W x_t + b for all steps.
   const TensorView<T> initial = states[0];
-  start.empty() ? initial_state(States<T>(&initial, 1)) : copy<T>(start[0], initial);
+  start.empty() ? run_initial_state(States<T>(&initial, 1)) : copy<T>(start[0], initial);
   const TensorView<T> outputs = states.slice(1, length);
   input_map_->forward(input, input_weights(), this->value(places_.bias), outputs, saved);
   // 3. The recurrence.
@@ -169,14 +165,12 @@ TensorView<const T> OrthogonalLayer<T>::run_forward(const SequenceInput<T>& inpu
 
 template <class T>
 void OrthogonalLayer<T>::run_backward(const SequenceInput<T>& input, const BackwardArguments<T>& arguments,
-                                      Saved& saved, Saved& scratch) const {
+                                      bool own_start, const Saved& saved, Saved& scratch) const {
   const Index length = input.length(), batch = input.batch(), n = options_.hidden_size;
   // 1. What the forward left, the last first.
-  const bool began_by_itself = saved.top<std::byte>(0).size() == 1;
-  const TensorView<const T> states = saved.top<T>(3);
-  check_shape("states of the last forward", states.shape(), {length + 1, batch, n});
-  const RolloutMemory<T> memory{.z = saved.top<T>(2),
-                                .signs = saved.top<std::int8_t>(1),
+  const TensorView<const T> states = saved.top<T>(2);
+  const RolloutMemory<T> memory{.z = saved.top<T>(1),
+                                .signs = saved.top<std::int8_t>(0),
                                 .y = scratch.push<T>({length, batch, transition_->coefficient_count()})};
   // 2. The recurrence; the gradients g_t take the place of those that arrive.
   const TensorView<T> g = arguments.d_output;
@@ -186,7 +180,7 @@ void OrthogonalLayer<T>::run_backward(const SequenceInput<T>& input, const Backw
                       records_);
   if (places_.initial_state >= 0) {
     const TensorView<T> gradient = this->gradient(places_.initial_state);
-    began_by_itself ? sum_rows<T>(d_h0, gradient) : set_zero(gradient);
+    own_start ? sum_rows<T>(d_h0, gradient) : set_zero(gradient);
   }
   // 3. The parameters, from the gradients of all steps at once.
   const auto coefficients = [&](TensorView<const T> c) {
@@ -208,7 +202,6 @@ void OrthogonalLayer<T>::run_backward(const SequenceInput<T>& input, const Backw
                         .mode = arguments.input},
                        scratch);
   if (stiefel_) stiefel_->backward(d_weights, this->gradient(places_.input));
-  saved.pop(4);
 }
 
 template class OrthogonalLayer<float>;

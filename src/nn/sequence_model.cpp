@@ -132,8 +132,13 @@ template <class T>
 bool SequenceModel<T>::recordable(const Batch& batch) const {
   const Shape& shape = input_shape(batch);
   if (shape.rank() < 2) return false;  // no batch, as it will be told
-  return std::all_of(layers_.begin(), layers_.end(),
-                     [&](const auto& layer) { return layer->recordable(shape[0], shape[1]); });
+  Index launches = 0;
+  for (const auto& layer : layers_) {
+    const std::optional<Index> more = layer->launches(shape[0], shape[1]);
+    if (!more) return false;
+    launches += *more;
+  }
+  return launches <= RecordedLoops::most_launches;
 }
 
 template <class T>
@@ -171,8 +176,8 @@ SequenceInput<T> SequenceModel<T>::first_input(const Batch& batch) {
 
 /// The outputs of the last cell, or its last state as a sequence of one step.
 template <class T>
-SequenceInput<T> SequenceModel<T>::readout_input(TensorView<const T> outputs, const Batch& batch) const {
-  if (every_step()) return {.vectors = outputs, .lengths = batch.lengths};
+SequenceInput<T> SequenceModel<T>::readout_input(TensorView<const T> outputs) const {
+  if (every_step()) return {.vectors = outputs};
   const Tensor<T>& last = last_states_[first_state_[layers_.size() - 2]];
   return {.vectors = last.view().reshaped({1, last.shape()[0], last.shape()[1]})};
 }
@@ -199,7 +204,7 @@ TensorView<const T> SequenceModel<T>::run(const Batch& batch, const ModelState<T
     const States<const T> start(start_views_.data() + first, initial ? count : 0);
     const TensorView<const T> outputs = layers_[i]->forward(inputs_[i], start, last, saved_);
     if (i + 2 < layers_.size()) inputs_[i + 1] = {.vectors = outputs, .lengths = batch.lengths};
-    if (i + 2 == layers_.size()) inputs_[i + 1] = readout_input(outputs, batch);
+    if (i + 2 == layers_.size()) inputs_[i + 1] = readout_input(outputs);
   }
   const TensorView<T> outputs = saved_.top<T>();
   outputs_ = every_step() ? outputs : outputs[0];
@@ -284,7 +289,8 @@ void SequenceModel<T>::backward() {
   Index widest = 0;
   for (std::size_t i = 0; i < readout; ++i) widest = std::max(widest, layers_[i]->output_size());
   const Shape most{length, batch, widest};
-  const TensorView<T> buffers[2] = {scratch_.push<T>(most), scratch_.push<T>(most)};
+  const TensorView<T> first = scratch_.push<T>(most);
+  const TensorView<T> buffers[2] = {first, readout > 1 ? scratch_.push<T>(most) : first};
   const auto gradient_of = [&](std::size_t layer) {
     return TensorView<T>(buffers[layer % 2].data(), {length, batch, layers_[layer]->output_size()}, device());
   };

@@ -106,11 +106,11 @@ TEST_CASE("nor does a step of a trainer", "[allocation]") {
   for (const Task* task : {static_cast<const Task*>(&copying), static_cast<const Task*>(&adding)}) {
     for (const OptimizerOptions& optimizer :
          {OptimizerOptions(Sgd{.momentum = 0.5}), OptimizerOptions(RmsProp{}), OptimizerOptions(AdamW{})}) {
-      SequenceModel<float> model(
-          Device::cpu(), {.input = task->input(),
-                          .cells = {OrthogonalCell{.hidden_size = 70}, OrthogonalCell{.hidden_size = 50}},
-                          .readout = task->readout(),
-                          .loss = task->loss()});
+      SequenceModel<float> model(Device::cpu(),
+                                 {.input = task->input(),
+                                  .cells = {OrthogonalCell{.hidden_size = 70}, Lstm{30}, Gru{50}},
+                                  .readout = task->readout(),
+                                  .loss = task->loss()});
       Trainer trainer(model, *task, {.optimizer = optimizer});
       trainer.step();
       const long before = allocations;

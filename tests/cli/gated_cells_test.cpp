@@ -26,6 +26,9 @@ TEST_CASE("LSTM and GRU are trained, resumed, evaluated and inspected like other
     };
     CHECK(equal(parameters(whole), parameters(parts)));
 
+    const ModelFileInfo info = read_model_info(whole / "model.h5");
+    REQUIRE(std::holds_alternative<Adam>(info.trainer.optimizer));
+    CHECK(std::get<Adam>(info.trainer.optimizer).lr == 2e-3);
     const std::string model = (whole / "model.h5").string();
     const auto output_of = [](const Arguments& arguments) {
       const ProgramResult result = run(arguments);

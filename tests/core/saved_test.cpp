@@ -55,13 +55,37 @@ TEST_CASE("the same pushes get the same addresses and no new memory", "[core]") 
   const std::size_t bytes = saved.bytes();
   CHECK(bytes >= 105120 * sizeof(double));
   CHECK(push_all() == first);
-  // A larger one in between takes memory of its own.
-  saved.push<double>({500000});
+}
+
+TEST_CASE("memory that has become too small is given back", "[core]") {
+  Saved saved(Device::cpu());
+  // Each round needs more than the last: nothing but the present sizes may remain.
+  for (Index size = 10'000'000; size <= 12'000'000; size += 250'000) {
+    saved.push<double>({size});
+    saved.push<double>({size / 2});
+    const std::size_t needed = static_cast<std::size_t>(size + size / 2) * sizeof(double);
+    CHECK(saved.bytes() >= needed);
+    saved.clear();
+    CHECK(saved.bytes() <= needed + (std::size_t{64} << 20) + 1024);
+  }
+  // A smaller round takes nothing new.
+  const std::size_t before = saved.bytes();
+  saved.push<double>({1000});
+  saved.push<double>({2000});
+  CHECK(saved.bytes() == before);
+}
+
+TEST_CASE("tensors below keep their contents when memory above them grows", "[core]") {
+  Saved saved(Device::cpu());
+  saved.push<float>({100});
   saved.clear();
-  const std::size_t with_larger = saved.bytes();
-  CHECK(with_larger > bytes);
-  CHECK(push_all() == first);
-  CHECK(saved.bytes() == with_larger);
+  const TensorView<float> kept = saved.push<float>({50});
+  std::fill(kept.begin(), kept.end(), 2.5F);
+  saved.push<float>({100'000});
+  for (const float x : saved.top<float>(1)) CHECK(x == 2.5F);
+  saved.pop(1);
+  saved.push<float>({30'000'000});
+  for (const float x : saved.top<float>(1)) CHECK(x == 2.5F);
 }
 
 TEST_CASE("a scope takes off what was pushed in it, whatever ends it", "[core]") {
@@ -84,4 +108,15 @@ TEST_CASE("a stack refuses what it does not hold", "[core][errors]") {
   CHECK_THAT(error_message<ValueError>([&] { saved.pop(2); }), contains("there are 1"));
   CHECK_THAT(error_message<ValueError>([&] { saved.top<float>(1); }), contains("there are 1"));
   CHECK_THAT(error_message<ValueError>([&] { saved.top<double>(); }), contains("4 bytes, expected 8"));
+  const int owner = 0, other = 0;
+  CHECK_THROWS_AS(saved.last_frame(&owner), ValueError);
+  saved.close_frame({.owner = &owner, .length = 1, .batch = 1, .own_start = true, .first = 0, .end = 0});
+  CHECK(saved.last_frame(&owner).end == 1);
+  CHECK_THROWS_AS(saved.last_frame(&other), ValueError);
+  saved.push<float>({1});
+  CHECK_THROWS_AS(saved.last_frame(&owner), ValueError);
+  saved.pop(1);
+  CHECK(saved.last_frame(&owner).first == 0);
+  saved.pop(1);
+  CHECK_THROWS_AS(saved.last_frame(&owner), ValueError);
 }

@@ -1,7 +1,10 @@
 // Every layer on a GPU is that of the CPU, in several sizes, with lengths, from symbols, and when its steps
 // are recorded.
 
+#include "core/back_end.hpp"
+#include "cuda/core/graph.hpp"
 #include "layers/all_layers.hpp"
+#include "orthornn/core/error.hpp"
 #include "support/gpu.hpp"
 #include "support/layer_case.hpp"
 
@@ -29,6 +32,11 @@ struct Results {
     for (const Tensor<T>& d : c.d_start) add("d_start", d);
   }
 };
+
+std::uint64_t graph_launches() {
+  if constexpr (has_cuda_bodies) return cuda::graph_launches();
+  return 0;
+}
 
 }  // namespace
 
@@ -69,7 +77,7 @@ TEMPLATE_TEST_CASE("layers on a GPU are those of the CPU", "[cuda]", float, doub
               CHECK(relative_error(found.tensors[k], expected.tensors[k]) <= bound);
             }
           }
-          // The second time the steps are recorded, the third they are one launch.
+          // What is recorded has the bits of what runs directly.
           for (int repetition = 0; repetition < 2; ++repetition) {
             const Results<TestType> again(there);
             for (std::size_t k = 0; k < found.tensors.size(); ++k)
@@ -78,6 +86,47 @@ TEMPLATE_TEST_CASE("layers on a GPU are those of the CPU", "[cuda]", float, doub
         }
       }
     }
+  }
+}
+
+TEST_CASE("the loop of a layer over its steps becomes one launch on a GPU", "[cuda]") {
+  const auto device = gpu();
+  if (!device) return;
+  for (const auto& kind : all_layers<float>(3, 7)) {
+    if (!kind.reads_vectors) continue;
+    CAPTURE(kind.name);
+    LayerCase<float> c(kind.make(Execution(*device, Precision::fp32, RolloutWay::stepwise)), 6, 5, false,
+                       *device);
+    const auto launches_of_a_pass = [&] {
+      const std::uint64_t before = graph_launches();
+      c.forward();
+      c.backward();
+      return graph_launches() - before;
+    };
+    const std::uint64_t expected = c.layer->state_count() > 0 ? 2 : 0;
+    CHECK(launches_of_a_pass() == 0);  // memory is taken
+    launches_of_a_pass();
+    CHECK(launches_of_a_pass() == expected);
+    CHECK(launches_of_a_pass() == expected);
+  }
+}
+
+TEST_CASE("tensors on the wrong device are refused by a layer", "[cuda]") {
+  const auto device = gpu();
+  if (!device) return;
+  for (const auto& kind : all_layers<float>(3, 7)) {
+    CAPTURE(kind.name);
+    LayerCase<float> here(kind.make(Device::cpu()), 2, 3, !kind.reads_vectors),
+        there(kind.make(*device), 2, 3, !kind.reads_vectors, *device);
+    there.layer->prepare();
+    CHECK_THROWS_AS(there.layer->forward(here.input(), {}, {}, there.saved), DeviceError);
+    CHECK_THROWS_AS(there.layer->forward(there.input(), {}, {}, here.saved), DeviceError);
+    here.layer->prepare();
+    CHECK_THROWS_AS(here.layer->forward(there.input(), {}, {}, here.saved), DeviceError);
+    there.forward();
+    CHECK_THROWS_AS(
+        there.layer->backward(there.input(), {.d_output = here.d_output}, there.saved, there.scratch),
+        DeviceError);
   }
 }
 

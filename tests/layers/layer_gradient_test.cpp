@@ -34,18 +34,26 @@ LayerKind<float>::Add layer_called(const std::string& name) {
 TEST_CASE("gradients of every layer are those of finite differences", "[layers][gradient]") {
   for_all_kinds<double>([](const auto& make, bool symbols) {
     for (const bool with_lengths : {false, true}) {
-      CAPTURE(with_lengths);
-      LayerCase<double> c(make, 4, 4, symbols);
-      if (with_lengths) c.set_lengths({4, 0, 2, 1});
-      check_gradients(c);
+      for (const bool own_start : {false, true}) {
+        CAPTURE(with_lengths, own_start);
+        LayerCase<double> c(make, 4, 4, symbols);
+        if (with_lengths) c.set_lengths({4, 0, 2, 1});
+        c.own_start = own_start;
+        check_gradients(c);
+      }
     }
   });
 }
 
 TEST_CASE("a layer may run twice before its backwards", "[layers][gradient]") {
   for_all_kinds<double>([](const auto& make, bool symbols) {
-    LayerCase<double> first(make, 4, 3, symbols), second(make, 6, 2, symbols, Device::cpu(), 0.4, 9);
-    check_two_passes(first, second);
+    for (const bool own_start : {false, true}) {
+      CAPTURE(own_start);
+      LayerCase<double> first(make, 4, 3, symbols), second(make, 6, 2, symbols, Device::cpu(), 0.4, 9);
+      first.own_start = own_start;
+      second.set_lengths({6, 3});
+      check_two_passes(first, second);
+    }
   });
 }
 
@@ -115,10 +123,89 @@ TEST_CASE("a layer refuses states that are not its own", "[layers][errors]") {
   CHECK_THAT(error_message<ShapeError>([&] { stateless.forward(); }), contains("has 0"));
 }
 
-TEST_CASE("a backward without its forward is refused", "[layers][errors]") {
-  LayerCase<float> c(layer_called("orthogonal"), 2, 3);
+TEST_CASE("the gradient of one last state alone is that with zeros for the others", "[layers][gradient]") {
+  for_all_kinds<double>([](const auto& make, bool symbols) {
+    LayerCase<double> c(make, 3, 2, symbols);
+    if (c.d_last.size() < 2) return;
+    for (std::size_t i = 1; i < c.d_last.size(); ++i) c.d_last[i].resize(c.d_last[i].shape());
+    c.forward();
+    c.backward();
+    const Tensor<double> expected = c.parameters.gradients().copy();
+    c.forward();
+    for (std::size_t i = 1; i < c.d_last.size(); ++i) c.d_last[i] = Tensor<double>();
+    c.backward();
+    CHECK(equal(c.parameters.gradients(), expected));
+  });
+}
+
+TEST_CASE("a backward that is not of the last forward is refused before it writes", "[layers][errors]") {
+  for (const LayerKind<float>& kind : all_layers<float>(inputs, outputs)) {
+    CAPTURE(kind.name);
+    const bool symbols = !kind.reads_vectors;
+    LayerCase<float> c(kind.make(Device::cpu()), 2, 3, symbols),
+        other(kind.make(Device::cpu()), 2, 3, symbols);
+    c.layer->prepare();
+    const auto refused = [&] {
+      CHECK_THAT(error_message<ValueError>([&] { c.backward(); }), contains("without its forward"));
+      CHECK(frobenius_norm(c.parameters.gradients()) == 0);
+    };
+    refused();
+    // Another layer's forward is the last.
+    c.forward();
+    other.layer->prepare();
+    other.layer->forward(other.input(), {}, {}, c.saved);
+    refused();
+    c.saved.clear();
+    // Another input.
+    c.forward();
+    LayerCase<float> longer(kind.make(Device::cpu()), 4, 3, symbols);
+    std::swap(c.x, longer.x);
+    std::swap(c.symbols, longer.symbols);
+    CHECK_THAT(error_message<ValueError>([&] { c.backward(); }), contains("its forward had 2 of 3"));
+  }
+}
+
+TEST_CASE("a forward that fails leaves the stack as it was", "[layers][errors]") {
+  for (const LayerKind<float>& kind : all_layers<float>(inputs, outputs)) {
+    CAPTURE(kind.name);
+    LayerCase<float> c(kind.make(Device::cpu()), 2, 3, !kind.reads_vectors);
+    CHECK_THAT(error_message<ValueError>([&] { c.layer->forward(c.input(), {}, {}, c.saved); }),
+               contains("before prepare"));
+    c.forward();
+    const Index size = c.saved.size();
+    c.set_lengths({0, 1, 3});
+    CHECK_THROWS_AS(c.layer->forward(c.input(), {}, {}, c.saved), ValueError);
+    CHECK(c.saved.size() == size);
+    c.lengths = Tensor<std::int32_t>();
+    CHECK_NOTHROW(c.backward());
+  }
+}
+
+TEST_CASE("a layer refuses arguments of the wrong shape", "[layers][errors]") {
+  LayerCase<float> c(layer_called("lstm"), 2, 3);
   c.layer->prepare();
-  CHECK_THROWS_AS(c.backward(), ValueError);
+  const Tensor<std::int32_t> three(Shape{2, 3, 2});
+  CHECK_THAT(error_message<ShapeError>([&] { c.layer->forward({.symbols = three}, {}, {}, c.saved); }),
+             contains("symbols") && contains("[2, 3, 2]"));
+  const Tensor<float> wide(Shape{2, 3, inputs + 1});
+  CHECK_THAT(error_message<ShapeError>([&] { c.layer->forward({.vectors = wide}, {}, {}, c.saved); }),
+             contains("input has shape [2, 3, 4]"));
+  c.start[1].resize({2, outputs});
+  CHECK_THAT(error_message<ShapeError>([&] { c.forward(); }), contains("initial states has shape [2, 5]"));
+  c.start[1].resize({3, outputs});
+  c.forward();
+  c.dx.resize({2, 3, inputs + 1});
+  CHECK_THAT(error_message<ShapeError>([&] { c.backward(); }), contains("d_input"));
+  c.dx.resize({2, 3, inputs});
+  CHECK_THAT(error_message<ValueError>(
+                 [&] { c.layer->backward(c.input(), {.d_output = c.d_output}, c.saved, c.saved); }),
+             contains("one stack twice"));
+  CHECK_NOTHROW(c.backward());
+  LayerCase<float> from_symbols(layer_called("lstm"), 2, 3, true);
+  from_symbols.forward();
+  from_symbols.dx = Tensor<float>(Shape{2, 3, inputs});
+  CHECK_THAT(error_message<ValueError>([&] { from_symbols.backward(); }),
+             contains("symbols have no gradient"));
 }
 
 }  // namespace orthornn::testing

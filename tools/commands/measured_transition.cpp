@@ -79,7 +79,9 @@ MeasuredRollout::MeasuredRollout(const BenchCell& cell, Index hidden, Index refl
       bias_({hidden}, execution.device),
       last_({batch, hidden}, execution.device),
       d_initial_(last_.shape(), execution.device),
-      pass_(execution.device, transition_->recordable() && recordable_rollout(*transition_, length, batch),
+      pass_(execution.device,
+            transition_->recordable() &&
+                launches_of_rollout(*transition_, length, batch) <= RecordedLoops::most_launches,
             {.restore =
                  [this] {
                    copy<float>(input_, states_);

@@ -38,10 +38,9 @@ struct RolloutCache {
 template <class T>
 RolloutWay rollout_way(const Transition<T>& transition, Index length, Index batch);
 
-/// Whether a CUDA graph should hold a rollout of so many sequences of T steps: one of at most 100,000
-/// launches.
+/// Kernels that a rollout of so many sequences of T steps is on a GPU, about.
 template <class T>
-bool recordable_rollout(const Transition<T>& transition, Index length, Index batch);
+Index launches_of_rollout(const Transition<T>& transition, Index length, Index batch);
 
 /// h_t = sigma(Q h_{t-1} + a_t) for t = 1 .. T (math.md section 1).
 ///

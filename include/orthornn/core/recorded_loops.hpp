@@ -8,8 +8,8 @@
 
 namespace orthornn {
 
-/// Loops of thousands of launches, which take the host longer than the GPU: each becomes one launch when it
-/// comes again with the same key. The CPU just runs them.
+/// Loops of thousands of launches. Such launches take the host longer than the GPU. So a loop that comes
+/// again with the same key becomes one launch. The CPU just runs it.
 class RecordedLoops {
  public:
   /// Addresses and sizes that decide what a loop does. What moves by allocations alone need not be among them
@@ -27,9 +27,8 @@ class RecordedLoops {
     Key key;
     RepeatedOperations operations;
   };
+  /// The last used first.
   std::vector<Loop> loops_;
-  /// The next to be replaced.
-  std::size_t oldest_ = 0;
 };
 
 /// An address as part of a key.

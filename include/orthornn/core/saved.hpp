@@ -7,14 +7,14 @@
 
 namespace orthornn {
 
-/// A stack of tensors on one device. A forward pushes what its backward reads; the backward looks at it and
-/// pops it. Memory grows to the most that was on the stack at once and stays, so the same sequence of pushes
-/// gets the same addresses and allocates nothing.
+/// A stack of tensors on one device. A forward pushes what its backward reads; the backward pops it. Memory
+/// stays: the same pushes from an empty stack get the same addresses and allocate nothing. Memory that has
+/// become too small is given back when the stack is empty again.
 class Saved {
  public:
   explicit Saved(Device device);
-  Saved(Saved&&) = default;
-  Saved& operator=(Saved&&) = default;
+  Saved(const Saved&) = delete;
+  Saved& operator=(const Saved&) = delete;
 
   Device device() const { return device_; }
 
@@ -34,6 +34,21 @@ class Saved {
   /// Takes all off.
   void clear() { pop(size()); }
 
+  /// What one forward left, as `close_frame` marked it.
+  struct Frame {
+    const void* owner;
+    /// Steps and sequences of the input.
+    Index length, batch;
+    /// Whether the sequences began in states of the layer's own.
+    bool own_start;
+    /// Tensors below it, and with it.
+    Index first, end;
+  };
+  /// Marks what lies above the lowest `frame.first` tensors as one forward's; sets `frame.end`.
+  void close_frame(Frame frame);
+  /// The frame on top. Throws ValueError unless it is the owner's and nothing lies above it.
+  const Frame& last_frame(const void* owner) const;
+
   /// Tensors on the stack.
   Index size() const { return static_cast<Index>(entries_.size()); }
   /// Bytes of memory that it holds, used or not.
@@ -43,7 +58,9 @@ class Saved {
   class Scope {
    public:
     explicit Scope(Saved& saved) : saved_(saved), size_(saved.size()) {}
-    ~Scope() { saved_.pop(saved_.size() - size_); }
+    ~Scope() {
+      if (saved_.size() > size_) saved_.pop(saved_.size() - size_);
+    }
     Scope(const Scope&) = delete;
     Scope& operator=(const Scope&) = delete;
 
@@ -61,12 +78,23 @@ class Saved {
     std::size_t block, offset;
   };
 
+  struct Block {
+    Tensor<std::byte> memory;
+    /// Since the stack was empty last.
+    bool used;
+    std::size_t bytes() const { return static_cast<std::size_t>(memory.shape()[0]); }
+  };
+
   void* take(const Shape& shape, std::size_t element_bytes);
+  void end_round();
   const Entry& entry(Index below, std::size_t element_bytes) const;
 
   Device device_;
-  std::vector<Tensor<std::byte>> blocks_;
+  std::vector<Block> blocks_;
+  /// Whether a block was added since the stack was empty last.
+  bool grew_ = false;
   std::vector<Entry> entries_;
+  std::vector<Frame> frames_;
   std::size_t block_ = 0, offset_ = 0;
 };
 

@@ -19,14 +19,14 @@ class EmbeddingLayer final : public Layer<T> {
 
   /// From N(0, 1).
   void initialize(std::uint64_t seed) override;
-  void prepare() override {}
   LayerDescription describe(Index length, Index batch) const override;
 
  private:
+  void run_prepare() override {}
   TensorView<const T> run_forward(const SequenceInput<T>& input, States<const T> start, States<T> last,
                                   Saved& saved) const override;
-  void run_backward(const SequenceInput<T>& input, const BackwardArguments<T>& arguments, Saved& saved,
-                    Saved& scratch) const override;
+  void run_backward(const SequenceInput<T>& input, const BackwardArguments<T>& arguments, bool own_start,
+                    const Saved& saved, Saved& scratch) const override;
 
   Index vectors_;
 };

@@ -48,7 +48,7 @@ struct BackwardArguments {
 
 /// What is worth knowing of a layer.
 struct LayerDescription {
-  /// As `--cell` names it: "cwy", "lstm".
+  /// "cwy", "lstm", "linear"; for recurrent layers as `--cell` names them.
   std::string kind;
   Index input_size = 0;
   Index output_size = 0;
@@ -66,9 +66,9 @@ struct LayerDescription {
 /// `Gradients::add` for the second. `forward` and `backward` change nothing of a layer but its caches; one
 /// thread at a time.
 ///
-/// Everything lies on the execution's device, parameters and arguments included. Once sized, no call
-/// allocates. On a GPU no call waits, and what a kernel finds wrong with symbols, lengths or parameters is
-/// thrown by the next call that does (`synchronize`).
+/// Everything lies on the device of the parameters, arguments included. Once sized, no call allocates memory
+/// of the device. On a GPU no call waits. A kernel may find symbols, lengths or parameters wrong; the next
+/// call that waits (`synchronize`) throws that.
 template <class T>
 class Layer {
  public:
@@ -86,27 +86,30 @@ class Layer {
   virtual Shape state_shape(Index /*i*/, Index /*batch*/) const { return {}; }
   /// Its name in files: "h", and "c" for an LSTM's cells.
   virtual const char* state_name(Index i) const { return i == 0 ? "h" : "c"; }
-  /// Writes the states in which every sequence starts by itself.
-  virtual void initial_state(States<T> /*states*/) const {}
+  /// Writes the states in which every sequence starts by itself. Throws ShapeError.
+  void initial_state(States<T> states) const;
 
   /// Draws the parameters, the same on every device.
   virtual void initialize(std::uint64_t seed) = 0;
   /// Arranges the parameters as they are now. Throws ValueError for parameters that cannot be (a zero
   /// reflection vector).
-  virtual void prepare() = 0;
+  void prepare();
 
-  /// Returns y [T, B, N], which is on `saved`: zeros beyond a sequence's length for recurrences. `start` has
-  /// the first states, or none for `initial_state`; `last`, unless it is empty, gets the states after the
-  /// last live step of each sequence. Throws ShapeError, and ValueError for a symbol outside 0 .. K - 1, a
-  /// length outside 0 .. T, or when `prepare` has not been called.
+  /// Returns y [T, B, N], which is on top of `saved`: zeros beyond a sequence's length for recurrences.
+  /// `start` has the first states, or none for `initial_state`; `last`, unless it is empty, gets the states
+  /// after the last live step of each sequence. Throws ShapeError, DeviceError, and ValueError for a symbol
+  /// outside 0 .. K - 1, a length outside 0 .. T, or when `prepare` has not been called; `saved` is then as
+  /// it was.
   TensorView<const T> forward(const SequenceInput<T>& input, States<const T> start, States<T> last,
                               Saved& saved) const;
-  /// Pops what `forward` left. `scratch` is as it was when this returns. Throws ShapeError.
+  /// Pops what `forward` left. `scratch`, another stack, is as it was when this returns. Throws ShapeError,
+  /// DeviceError, and ValueError where the last forward on `saved` is not this layer's or had another input.
   void backward(const SequenceInput<T>& input, const BackwardArguments<T>& arguments, Saved& saved,
                 Saved& scratch) const;
 
-  /// Whether a CUDA graph can and should hold `prepare`, `forward` and `backward` of such sequences.
-  virtual bool recordable(Index /*length*/, Index /*batch*/) const { return true; }
+  /// Kernels of the forward's loop over the steps on a GPU, at most; 0 for a layer without one. None where a
+  /// CUDA graph cannot hold `prepare`, `forward` and `backward`.
+  virtual std::optional<Index> launches(Index /*length*/, Index /*batch*/) const { return 0; }
   /// For so many sequences of T steps. Throws as `rollout_way`.
   virtual LayerDescription describe(Index length, Index batch) const = 0;
   /// max |I - A^T A| of the matrix A by which a step of an orthogonal recurrence multiplies its state
@@ -119,12 +122,16 @@ class Layer {
   Layer(ParameterSet<T>& parameters, Index input_size, Index output_size);
   void parameters_added();
 
-  /// Input and states have the right shapes.
+  /// Zeros, unless a layer knows better. States have the right shapes.
+  virtual void run_initial_state(States<T> states) const;
+  virtual void run_prepare() = 0;
+  /// Input and states have the right shapes and devices.
   virtual TensorView<const T> run_forward(const SequenceInput<T>& input, States<const T> start,
                                           States<T> last, Saved& saved) const = 0;
-  /// Overwrites the gradients of the parameters.
+  /// The same input as the forward's, whose tensors are on top of `saved`. `own_start`: whether the sequences
+  /// began in `initial_state`. Overwrites the gradients of the parameters; pops nothing of the forward's.
   virtual void run_backward(const SequenceInput<T>& input, const BackwardArguments<T>& arguments,
-                            Saved& saved, Saved& scratch) const = 0;
+                            bool own_start, const Saved& saved, Saved& scratch) const = 0;
 
   TensorView<const T> value(Index place) const { return std::as_const(parameters_).value(place); }
   TensorView<T> gradient(Index place) const { return parameters_.gradient(place); }
@@ -132,10 +139,17 @@ class Layer {
   ParameterSet<T>& parameters_;
 
  private:
+  Device device() const { return std::as_const(parameters_).values().device(); }
+  void check_device(const char* name, Device found) const;
   void check_input(const SequenceInput<T>& input) const;
+  template <class U>
+  void check_states(const char* name, States<U> states, Index batch, bool may_be_empty = false) const;
+  void check_backward(const SequenceInput<T>& input, const BackwardArguments<T>& arguments,
+                      const Saved& saved, const Saved& scratch) const;
 
   Index input_size_;
   Index output_size_;
+  bool prepared_ = false;
   /// Where the layer's own parameters begin in the flat buffers, and how many numbers they are.
   Index first_parameter_;
   Index parameter_count_ = 0;

@@ -30,14 +30,14 @@ class LinearLayer final : public Layer<T> {
 
   /// R from N(0, 1 / K), c = 0.
   void initialize(std::uint64_t seed) override;
-  void prepare() override;
   LayerDescription describe(Index length, Index batch) const override;
 
  private:
+  void run_prepare() override;
   TensorView<const T> run_forward(const SequenceInput<T>& input, States<const T> start, States<T> last,
                                   Saved& saved) const override;
-  void run_backward(const SequenceInput<T>& input, const BackwardArguments<T>& arguments, Saved& saved,
-                    Saved& scratch) const override;
+  void run_backward(const SequenceInput<T>& input, const BackwardArguments<T>& arguments, bool own_start,
+                    const Saved& saved, Saved& scratch) const override;
 
   Places places_;
   std::unique_ptr<AffineMap<T>> map_;

@@ -51,7 +51,7 @@ class AffineMap;
 /// PREFIX/bias [N], and modrelu_bias [N] for modrelu
 /// PREFIX/initial_state [N] where h_0 is learned
 ///
-/// Its state is h [B, N].
+/// Its state is h [B, N]. `prepare` forms Q (or its factors) and W.
 template <class T>
 class OrthogonalLayer final : public Layer<T> {
  public:
@@ -70,14 +70,10 @@ class OrthogonalLayer final : public Layer<T> {
 
   Index state_count() const override { return 1; }
   Shape state_shape(Index, Index batch) const override { return {batch, options_.hidden_size}; }
-  /// The learned h_0, or zeros.
-  void initial_state(States<T> states) const override;
   /// Draws W from N(0, 2 / K) (He et al. 2015) or Haar, m from U(-0.01, 0.01) and the transition by its Init;
   /// b and a learned h_0 are 0.
   void initialize(std::uint64_t seed) override;
-  /// Forms Q (or its factors) and W.
-  void prepare() override;
-  bool recordable(Index length, Index batch) const override;
+  std::optional<Index> launches(Index length, Index batch) const override;
   LayerDescription describe(Index length, Index batch) const override;
   std::optional<double> orthogonality_error() override;
 
@@ -85,10 +81,13 @@ class OrthogonalLayer final : public Layer<T> {
   const Transition<T>& transition() const { return *transition_; }
 
  private:
+  /// The learned h_0, or zeros.
+  void run_initial_state(States<T> states) const override;
+  void run_prepare() override;
   TensorView<const T> run_forward(const SequenceInput<T>& input, States<const T> start, States<T> last,
                                   Saved& saved) const override;
-  void run_backward(const SequenceInput<T>& input, const BackwardArguments<T>& arguments, Saved& saved,
-                    Saved& scratch) const override;
+  void run_backward(const SequenceInput<T>& input, const BackwardArguments<T>& arguments, bool own_start,
+                    const Saved& saved, Saved& scratch) const override;
   TensorView<const T> input_weights() const;
 
   OrthogonalCell options_;
@@ -96,7 +95,6 @@ class OrthogonalLayer final : public Layer<T> {
   std::unique_ptr<Transition<T>> transition_;
   std::unique_ptr<TruncatedCwy<T>> stiefel_;
   std::unique_ptr<AffineMap<T>> input_map_;
-  bool prepared_ = false;
   mutable RecordedLoops records_;
   AppliedMatrix<T> applied_;
 };

@@ -132,7 +132,7 @@ class SequenceModel {
   std::size_t first_cell() const { return std::holds_alternative<TokenEmbedding>(options_.input) ? 1 : 0; }
   TensorView<const T> run(const Batch& batch, const ModelState<T>* initial);
   SequenceInput<T> first_input(const Batch& batch);
-  SequenceInput<T> readout_input(TensorView<const T> outputs, const Batch& batch) const;
+  SequenceInput<T> readout_input(TensorView<const T> outputs) const;
   const Shape& input_shape(const Batch& batch) const;
   void check_initial(const ModelState<T>* initial) const;
   void check_device(const Batch& batch) const;
