@@ -152,7 +152,12 @@ Options options_of(const Json& json, const char* what) {
 Json present_model(Json model, std::int64_t version) {
   if (version >= 2 || !model.contains("cells") || !model["cells"].is_array()) return model;
   for (Json& cell : model["cells"]) {
-    if (cell.is_object()) cell["kind"] = OrthogonalCell::name;
+    if (!cell.is_object()) continue;
+    if (cell.contains("kind")) {
+      throw ValueError(
+          "a cell has the key 'kind'; expected none in format version 1, where all cells are orthogonal");
+    }
+    cell["kind"] = OrthogonalCell::name;
   }
   return model;
 }

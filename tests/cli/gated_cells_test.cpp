@@ -85,3 +85,9 @@ TEST_CASE("options of orthogonal cells are refused for others", "[cli][gated]") 
   check_refused(run(train_copying(folder / "run", {"--cell", "lstm", "--reflections", "2"})), 2,
                 {"--reflections", "lstm"});
 }
+
+TEST_CASE("a learning rate of the transition is refused where there is none", "[cli][gated]") {
+  const TemporaryFolder folder;
+  check_refused(run(train_copying(folder / "run", {"--cell", "lstm", "--lr-orth", "0.1"})), 2,
+                {"--lr-orth", "lstm"});
+}

@@ -600,6 +600,9 @@ TEST_CASE("a configuration file that is off is refused by file and key", "[cli][
   refused(tiny_config + "cell = 3\n", {"'cell'", "text"});
   refused(tiny_config + "cell = \"elman\"\n", {"--cell", "elman", "cwy"});
   refused(tiny_config + "until-solved = 5\n", {"'until-solved'", "true or false"});
+  refused(tiny_config + "until-solved = \"true\"\n", {"the text \"true\"", "expected true or false"});
+  refused(tiny_config + std::string("x\0y\n", 4), {"byte 0"});
+  refused(tiny_config + "data = \"a\\u0000b\"\n", {"line 6", "\\u0000"});
   refused(tiny_config + "until-solved = maybe\n", {"line 6", "'until-solved = maybe'"});
   refused(tiny_config + "hidden = 9\n", {"line 6", "'hidden'", "line 3"});
   refused(tiny_config + "epochs = 2\n", {"'epochs'", "'steps'"});

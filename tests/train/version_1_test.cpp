@@ -43,6 +43,19 @@ TEST_CASE("models of format version 1 compute what they did", "[train]") {
   }
 }
 
+TEST_CASE("a file of format version 1 whose cells have kinds is refused", "[train]") {
+  const TemporaryFolder folder;
+  const auto file = folder.path() / "model.h5";
+  Hdf5Writer writer;
+  writer.attribute("/", "format", "orthornn-model");
+  writer.attribute("/", "format_version", 1);
+  writer.attribute("/", "library_version", "0");
+  writer.attribute("/", "task", "");
+  writer.attribute("/", "config", "{\"model\":" + to_json(ModelOptions{.cells = {Lstm{4}}}) + "}");
+  writer.commit(file);
+  CHECK_THROWS_WITH(load_model(file), contains("kind") && contains("version 1"));
+}
+
 TEST_CASE("a training of format version 1 goes on, and is saved in the present format", "[train]") {
   const TemporaryFolder folder;
   for (const OldModel& old : old_models) {

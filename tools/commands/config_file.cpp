@@ -30,9 +30,10 @@ struct Entry {
 std::string read_text(const std::string& file) {
   constexpr std::size_t largest = 1 << 20;
   std::error_code ignored;
-  if (!std::filesystem::exists(file, ignored) || std::filesystem::is_directory(file, ignored)) {
+  if (!std::filesystem::exists(file, ignored))
     throw UsageError(fmt::format("there is no configuration file '{}'", file));
-  }
+  if (std::filesystem::is_directory(file, ignored))
+    throw UsageError(fmt::format("'{}' is a folder; expected a configuration file", file));
   std::ifstream input(file, std::ios::binary);
   if (!input) throw FileError(fmt::format("cannot read '{}': {}", file, std::strerror(errno)));
   std::string text(largest + 1, '\0');
@@ -93,18 +94,30 @@ Entry entry_of(std::string key, const toml::node& node) {
 /// In the order of the lines.
 std::vector<Entry> read_entries(const std::string& file) {
   const std::string text = read_text(file);
+  // It would end a message, a path and a number too early.
+  if (const std::size_t zero = text.find('\0'); zero != std::string::npos) {
+    const auto line = 1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(zero), '\n');
+    refuse(file, static_cast<std::uint32_t>(line), "a byte 0; expected 'key = value' as text");
+  }
   std::vector<Entry> entries;
   try {
     for (const auto& [key, node] : toml::parse(text)) {
       if (node.is_table())
         refuse(file, node.source().begin.line, "tables are not used here; write 'key = value'");
       entries.push_back(entry_of(std::string(key.str()), node));
+      if ((entries.back().key + entries.back().value).find('\0') != std::string::npos)
+        refuse(file, entries.back().line, "a character \\u0000; expected text without one");
     }
   } catch (const toml::parse_error& error) {
     refuse(file, error.source().begin.line, reason(text, error));
   }
   std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) { return a.line < b.line; });
   return entries;
+}
+
+/// The value as a message shows it: text in quotation marks.
+std::string found_text(const Entry& entry) {
+  return entry.kind == Kind::text ? fmt::format("the text \"{}\"", entry.value) : entry.value;
 }
 
 /// What the option takes from a file, by the name that the command line gives its type.
@@ -172,7 +185,8 @@ bool read_config(CLI::App& command, const std::string& file) {
     if (decided) continue;
     const Wanted wanted = wanted_by(option);
     if (std::count(wanted.kinds.begin(), wanted.kinds.end(), entry.kind) == 0)
-      refuse(file, entry.line, fmt::format("'{}' is {}; expected {}", entry.key, entry.value, wanted.words));
+      refuse(file, entry.line,
+             fmt::format("'{}' is {}; expected {}", entry.key, found_text(entry), wanted.words));
     if (entry.kind == Kind::boolean && entry.value == "false") continue;
     try {
       option.add_result(entry.value);

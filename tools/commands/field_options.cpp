@@ -4,21 +4,22 @@ namespace orthornn::program {
 namespace {
 
 /// Fields whose option is not their key with dashes.
-const FlagOfField named_flags[] = {{"hidden_size", "--hidden", "the task's default"},
-                                   {"rank_one_updates", ""},  // bench has a cell of its own for it
-                                   {"init", "--init", "the task's default"},
-                                   {"batch", "--batch", "the task's default"},
-                                   {"lr", "--lr", "the task's default, which is for its own --optimizer"},
-                                   {"lr_orthogonal", "--lr-orth", "the task's share of --lr"},
-                                   {"decay", "--rmsprop-decay"},
-                                   {"weight_decay", "--weight-decay", "0, adamw 0.01"},
-                                   {"clip", "--clip", "the task's default"},
-                                   {"kind", "--schedule"},
-                                   {"warmup_steps", "--warmup", "0, or a tenth of --steps with --cell free"},
-                                   {"total_steps", "--steps", "the task's default", 1},
-                                   {"step_every", "--schedule-every", "", 1},
-                                   {"step_factor", "--schedule-factor"},
-                                   {"final_factor", "--schedule-final"}};
+const FlagOfField named_flags[] = {
+    {"hidden_size", "--hidden", "the task's default"},
+    {"rank_one_updates", ""},  // bench has a cell of its own for it
+    {"init", "--init", "the task's default"},
+    {"batch", "--batch", "the task's default"},
+    {"lr", "--lr", "the default of task and cell, for their own --optimizer"},
+    {"lr_orthogonal", "--lr-orth", "the share of --lr that task and cell have"},
+    {"decay", "--rmsprop-decay"},
+    {"weight_decay", "--weight-decay", "0, adamw 0.01"},
+    {"clip", "--clip", "the task's default"},
+    {"kind", "--schedule"},
+    {"warmup_steps", "--warmup", "0, or a tenth of --steps with --cell free"},
+    {"total_steps", "--steps", "the task's default", 1},
+    {"step_every", "--schedule-every", "", 1},
+    {"step_factor", "--schedule-factor"},
+    {"final_factor", "--schedule-final"}};
 
 }  // namespace
 

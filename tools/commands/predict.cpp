@@ -72,7 +72,10 @@ void add_predict(CLI::App& program, Command& chosen) {
       ->add_option("input", settings->input,
                    "HDF5 file with /x, [T, B, K] floats or [T, B] integer symbols, and perhaps /lengths [B]")
       ->required();
-  command->add_option("-o,--output", settings->output, "HDF5 file to write: /logits, /h_last, and /c_last of an LSTM")->required();
+  command
+      ->add_option("-o,--output", settings->output,
+                   "HDF5 file to write: /logits, /h_last, and /c_last of an LSTM")
+      ->required();
   command->add_flag("--verbose", settings->verbose, "Print how the recurrence of each cell is computed");
   settings->machine.add_to(*command);
   command->callback([&chosen, settings] { chosen = [settings] { return predict(*settings); }; });

@@ -49,7 +49,9 @@ void TrainSettings::add_workload_to(CLI::App& command) {
   g = "Training";
   add_fields(command, g, source);
   const std::vector<std::string> optimizers = names_of<OptimizerOptions>();
-  command.add_option("--optimizer", optimizer.name, one_of(optimizers) + "; left out: the task's default")
+  command
+      .add_option("--optimizer", optimizer.name,
+                  one_of(optimizers) + "; left out: the default of task and cell")
       ->group(g)
       ->check(CLI::IsMember(optimizers))
       ->default_str("");
@@ -58,12 +60,16 @@ void TrainSettings::add_workload_to(CLI::App& command) {
 void TrainSettings::add_to(CLI::App& command) {
   add_workload_to(command);
   command
-      .add_option("--config", config,
-                  "TOML file with any of these options, without dashes; the command line has the last word")
+      .add_option(
+          "--config", config,
+          "TOML file as a run's config.toml, with any of its settings; the command line has the last word")
       ->configurable(false);
 
   const char* g = "Training";
   add_fields(command, g, optimizer, "--optimizer", owned_);
+  add_owned(
+      owned_, command.get_option("--lr-orth"), "--cell", [this] { return transition.name; },
+      names_of<TransitionOptions>());
   add_fields(command, g, trainer);
   add_fields(command, g, trainer.schedule);
   const auto belongs = [&](const char* flag, std::vector<std::string> kinds) {
