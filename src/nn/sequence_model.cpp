@@ -200,9 +200,10 @@ TensorView<const T> SequenceModel<T>::run(const Batch& batch, const ModelState<T
       last_views_.push_back(last);
       if (initial) start_views_.push_back((*initial)[first + k].view());
     }
-    const States<T> last(last_views_.data() + first, count);
-    const States<const T> start(start_views_.data() + first, initial ? count : 0);
-    const TensorView<const T> outputs = layers_[i]->forward(inputs_[i], start, last, saved_);
+    const States<T> last = States<T>(last_views_).subspan(first, count);
+    const States<const T> starts(start_views_);  // none without `initial`
+    const TensorView<const T> outputs =
+        layers_[i]->forward(inputs_[i], initial ? starts.subspan(first, count) : starts, last, saved_);
     if (i + 2 < layers_.size()) inputs_[i + 1] = {.vectors = outputs, .lengths = batch.lengths};
     if (i + 2 == layers_.size()) inputs_[i + 1] = readout_input(outputs);
   }
