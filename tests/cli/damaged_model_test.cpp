@@ -113,7 +113,7 @@ TEST_CASE("a model that is no sound model file is refused with its reason", "[cl
     for (const char* config : {"", "{", "[]", "{\"model\": {}}", "{\"model\": 3}"}) {
       Hdf5Writer writer;
       writer.attribute("/", "format", "orthornn-model");
-      writer.attribute("/", "format_version", 1);
+      writer.attribute("/", "format_version", 2);
       writer.attribute("/", "library_version", "0.1.0");
       writer.attribute("/", "task", "copying");
       writer.attribute("/", "config", config);
@@ -131,7 +131,7 @@ TEST_CASE("a model that is no sound model file is refused with its reason", "[cl
         for (const char* name : {"format", "library_version", "task", "config"}) {
           writer.attribute("/", name, reader.string_attribute("/", name));
         }
-        writer.attribute("/", "format_version", 1);
+        writer.attribute("/", "format_version", 2);
         for (const char* name : {"cell/reflection_vectors", "cell/input_weights", "cell/bias",
                                  "cell/modrelu_bias", "readout/weight", "readout/bias"}) {
           const std::string path = std::string("parameters/") + name;

@@ -57,7 +57,8 @@ void restore(const std::filesystem::path& file, Trainer& trainer);
 /// training or without a training state; the numbers in it are not read.
 ModelFileInfo check_resumable(const std::filesystem::path& file, const Trainer& trainer);
 
-/// Options as the JSON text of a model file's config (format version 2), and back; throws ValueError for text that is not.
+/// Options as the JSON text of a model file's config (format version 2), and back; throws ValueError for text
+/// that is not.
 std::string to_json(const ModelOptions& options);
 std::string to_json(const TrainerOptions& options);
 ModelOptions model_options_from_json(const std::string& text);
