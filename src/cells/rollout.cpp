@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "cells/sequence_columns.hpp"
 #include "core/back_end.hpp"
 #include "core/parallel.hpp"
 #include "cuda/cells/rollout.hpp"
@@ -65,11 +66,6 @@ void differentiate(Activation activation, MatrixView<const T> h, const std::int8
     case Activation::identity:
       break;
   }
-}
-
-template <class T>
-void zero_column(MatrixView<T> m, Index j) {
-  std::fill(m.column(j), m.column(j) + m.rows, T{0});
 }
 
 /// What both directions tell a GPU.
@@ -136,23 +132,22 @@ void rollout_forward(const Transition<T>& transition, Activation activation, Con
   }
   // Threads own whole sequences and carry them through all of T with no synchronisation.
   parallel_for(batch, transition.column_grain(), [&](Index first, Index last) {
-    const auto live_steps = [&](Index j) { return lengths.empty() ? length : Index{lengths(first + j)}; };
-    const auto sequences = [&](auto tensor) { return columns_of(tensor).columns(first, last - first); };
-    const MatrixView<T> final_states = sequences(h_last);
+    const SequenceColumns own(lengths, length, first, last);
+    const MatrixView<T> final_states = own.of(h_last);
     const Index rows = final_states.rows;
     const auto keep_last = [&](MatrixView<const T> h, Index t) {
       for (Index j = 0; j < h.cols; ++j) {
-        if (live_steps(j) == t) std::copy(h.column(j), h.column(j) + rows, final_states.column(j));
+        if (own.live_steps(j) == t) std::copy(h.column(j), h.column(j) + rows, final_states.column(j));
       }
     };
-    keep_last(sequences(states[0]), 0);
+    keep_last(own.of(states[0]), 0);
     for (Index t = 0; t < length; ++t) {
-      const MatrixView<T> h = sequences(states[t + 1]);
-      transition.multiply_add(sequences(states[t]), h, sequences(memory.z[t]));
-      std::int8_t* signs = activation == Activation::abs ? sequences(memory.signs[t]).data : nullptr;
+      const MatrixView<T> h = own.of(states[t + 1]);
+      transition.multiply_add(own.of(states[t]), h, own.of(memory.z[t]));
+      std::int8_t* signs = activation == Activation::abs ? own.of(memory.signs[t]).data : nullptr;
       activate(activation, h, modrelu_bias.data(), signs);
       for (Index j = 0; j < h.cols; ++j) {
-        if (t >= live_steps(j)) zero_column(h, j);
+        if (t >= own.live_steps(j)) zero_column(h, j);
       }
       keep_last(h, t + 1);
     }
@@ -182,28 +177,26 @@ void rollout_backward(const Transition<T>& transition, Activation activation,
     }
   }
   parallel_for(batch, transition.column_grain(), [&](Index first, Index last) {
-    const auto live_steps = [&](Index j) { return lengths.empty() ? length : Index{lengths(first + j)}; };
-    const auto sequences = [&](auto tensor) { return columns_of(tensor).columns(first, last - first); };
+    const SequenceColumns own(lengths, length, first, last);
     const auto add_last = [&](MatrixView<T> d, Index t) {
       if (d_h_last.empty()) return;
-      const MatrixView<const T> arriving = sequences(d_h_last);
+      const MatrixView<const T> arriving = own.of(d_h_last);
       for (Index j = 0; j < d.cols; ++j) {
-        if (live_steps(j) != t) continue;
-        for (Index i = 0; i < d.rows; ++i) d(i, j) += arriving(i, j);
+        if (own.live_steps(j) == t) add_column<T>(arriving.column(j), d.column(j), d.rows);
       }
     };
-    const MatrixView<T> initial = sequences(d_h0);
+    const MatrixView<T> initial = own.of(d_h0);
     std::fill(initial.data, initial.data + initial.rows * initial.cols, T{0});
     for (Index t = length - 1; t >= 0; --t) {
-      const MatrixView<T> g = sequences(d_states[t]);
+      const MatrixView<T> g = own.of(d_states[t]);
       add_last(g, t + 1);
       for (Index j = 0; j < g.cols; ++j) {
-        if (t >= live_steps(j)) zero_column(g, j);
+        if (t >= own.live_steps(j)) zero_column(g, j);
       }
-      const std::int8_t* signs = activation == Activation::abs ? sequences(memory.signs[t]).data : nullptr;
-      differentiate<T>(activation, sequences(states[t + 1]), signs, g);
-      const MatrixView<T> previous = t > 0 ? sequences(d_states[t - 1]) : initial;
-      transition.multiply_add_transposed(g, previous, sequences(memory.y[t]));
+      const std::int8_t* signs = activation == Activation::abs ? own.of(memory.signs[t]).data : nullptr;
+      differentiate<T>(activation, own.of(states[t + 1]), signs, g);
+      const MatrixView<T> previous = t > 0 ? own.of(d_states[t - 1]) : initial;
+      transition.multiply_add_transposed(g, previous, own.of(memory.y[t]));
     }
     add_last(initial, 0);
   });

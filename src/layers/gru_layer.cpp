@@ -1,9 +1,9 @@
 #include "orthornn/layers/gru_layer.hpp"
 
-#include <fmt/format.h>
+#include <algorithm>
 
+#include "cells/sequence_columns.hpp"
 #include "core/back_end.hpp"
-#include "core/fill_on_host.hpp"
 #include "core/parallel.hpp"
 #include "core/set_zero.hpp"
 #include "cuda/layers/gru.hpp"
@@ -11,16 +11,11 @@
 #include "layers/copy_to_rows.hpp"
 #include "layers/last_states.hpp"
 #include "layers/recurrent_weights.hpp"
-#include "layers/sequence_columns.hpp"
 #include "layers/sigmoid.hpp"
-#include "orthornn/core/error.hpp"
-#include "orthornn/core/random.hpp"
 
 namespace orthornn {
 namespace {
 
-// Columns a thread takes in multiples of the product kernel's column group.
-constexpr Index column_grain = 16;
 /// What a rollout reads and writes, forward and backward.
 template <class T>
 struct GruRollout {
@@ -90,7 +85,7 @@ template <class T>
 void forward_on_host(const GruRollout<T>& r, const RecurrentWeights<T>& weights) {
   const Index n = r.h.shape()[2];
   // Threads own whole sequences and carry them through all of T with no synchronisation.
-  parallel_for(r.batch(), column_grain, [&](Index first, Index last) {
+  parallel_for(r.batch(), RecurrentWeights<T>::column_grain, [&](Index first, Index last) {
     const SequenceColumns own(r.lengths, r.length(), first, last);
     for (Index t = 0; t < r.length(); ++t) {
       const MatrixView<T> a = own.of(r.gates[t]), p = own.of(r.products[t]), h_before = own.of(r.h[t]),
@@ -103,7 +98,7 @@ void forward_on_host(const GruRollout<T>& r, const RecurrentWeights<T>& weights)
         }
         step_forward(n, a.column(j), p.column(j), h_before.column(j), h.column(j));
         if (t + 1 == own.live_steps(j) && !r.h_last.empty())
-          copy_column(h.column(j), own.of(r.h_last).column(j), n);
+          std::copy_n(h.column(j), n, own.of(r.h_last).column(j));
       }
     }
   });
@@ -112,7 +107,7 @@ void forward_on_host(const GruRollout<T>& r, const RecurrentWeights<T>& weights)
 template <class T>
 void backward_on_host(const GruRollout<T>& r, const RecurrentWeights<T>& weights) {
   const Index n = r.h.shape()[2];
-  parallel_for(r.batch(), column_grain, [&](Index first, Index last) {
+  parallel_for(r.batch(), RecurrentWeights<T>::column_grain, [&](Index first, Index last) {
     const SequenceColumns own(r.lengths, r.length(), first, last);
     for (Index t = r.length() - 1; t >= 0; --t) {
       const MatrixView<T> a = own.of(r.gates[t]), p = own.of(r.products[t]), h_before = own.of(r.h[t]),
@@ -123,10 +118,8 @@ void backward_on_host(const GruRollout<T>& r, const RecurrentWeights<T>& weights
           zero_column(p, j);
           continue;
         }
-        if (t + 1 == own.live_steps(j) && !r.d_h_last.empty()) {
-          const T* arriving = own.of(r.d_h_last).column(j);
-          for (Index k = 0; k < n; ++k) d_h(k, j) += arriving[k];
-        }
+        if (t + 1 == own.live_steps(j) && !r.d_h_last.empty())
+          add_column<T>(own.of(r.d_h_last).column(j), d_h.column(j), n);
         step_backward(n, a.column(j), p.column(j), h_before.column(j), d_h.column(j), d_h_before.column(j));
       }
       weights.multiply_add_transposed(p, d_h_before);

@@ -1,9 +1,8 @@
 #include "orthornn/layers/lstm_layer.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
+#include "cells/sequence_columns.hpp"
 #include "core/back_end.hpp"
 #include "core/fill_on_host.hpp"
 #include "core/parallel.hpp"
@@ -13,18 +12,13 @@
 #include "layers/affine_map.hpp"
 #include "layers/last_states.hpp"
 #include "layers/recurrent_weights.hpp"
-#include "layers/sequence_columns.hpp"
 #include "layers/sigmoid.hpp"
 #include "linalg/elementwise.hpp"
 #include "linalg/gemm.hpp"
-#include "orthornn/core/error.hpp"
-#include "orthornn/core/random.hpp"
 
 namespace orthornn {
 namespace {
 
-// Columns a thread takes in multiples of the product kernel's column group.
-constexpr Index column_grain = 16;
 /// What a rollout reads and writes, forward and backward.
 template <class T>
 struct LstmRollout {
@@ -93,7 +87,7 @@ template <class T>
 void forward_on_host(const LstmRollout<T>& r, const RecurrentWeights<T>& weights) {
   const Index n = r.h.shape()[2];
   // Threads own whole sequences and carry them through all of T with no synchronisation.
-  parallel_for(r.batch(), column_grain, [&](Index first, Index last) {
+  parallel_for(r.batch(), RecurrentWeights<T>::column_grain, [&](Index first, Index last) {
     const SequenceColumns own(r.lengths, r.length(), first, last);
     for (Index t = 0; t < r.length(); ++t) {
       const MatrixView<T> a = own.of(r.gates[t]), c_before = own.of(r.c[t]), c = own.of(r.c[t + 1]),
@@ -107,8 +101,8 @@ void forward_on_host(const LstmRollout<T>& r, const RecurrentWeights<T>& weights
         }
         step_forward(n, a.column(j), c_before.column(j), c.column(j), h.column(j));
         if (t + 1 < own.live_steps(j) || r.h_last.empty()) continue;
-        copy_column(h.column(j), own.of(r.h_last).column(j), n);
-        copy_column(c.column(j), own.of(r.c_last).column(j), n);
+        std::copy_n(h.column(j), n, own.of(r.h_last).column(j));
+        std::copy_n(c.column(j), n, own.of(r.c_last).column(j));
       }
     }
   });
@@ -119,10 +113,7 @@ struct TanhOfC;
 template <class T>
 void backward_on_host(const LstmRollout<T>& r, const RecurrentWeights<T>& weights) {
   const Index n = r.h.shape()[2];
-  const auto add_column = [n](const T* from, T* to) {
-    for (Index k = 0; k < n; ++k) to[k] += from[k];
-  };
-  parallel_for(r.batch(), column_grain, [&](Index first, Index last) {
+  parallel_for(r.batch(), RecurrentWeights<T>::column_grain, [&](Index first, Index last) {
     const SequenceColumns own(r.lengths, r.length(), first, last);
     T* tanh_c = thread_scratch<T, TanhOfC>(n);
     for (Index t = r.length() - 1; t >= 0; --t) {
@@ -134,8 +125,8 @@ void backward_on_host(const LstmRollout<T>& r, const RecurrentWeights<T>& weight
           continue;
         }
         if (t + 1 == own.live_steps(j)) {
-          if (!r.d_h_last.empty()) add_column(own.of(r.d_h_last).column(j), d_h.column(j));
-          if (!r.d_c_last.empty()) add_column(own.of(r.d_c_last).column(j), d_c.column(j));
+          if (!r.d_h_last.empty()) add_column<T>(own.of(r.d_h_last).column(j), d_h.column(j), n);
+          if (!r.d_c_last.empty()) add_column<T>(own.of(r.d_c_last).column(j), d_c.column(j), n);
         }
         step_backward(n, a.column(j), c_before.column(j), c.column(j), d_h.column(j), d_c.column(j), tanh_c);
       }

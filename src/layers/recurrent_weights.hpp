@@ -10,6 +10,10 @@ namespace orthornn {
 template <class T>
 class RecurrentWeights {
  public:
+  /// Threads take columns in multiples of the product kernel's column group, so that results do not depend on
+  /// the number of threads.
+  static constexpr Index column_grain = 16;
+
   explicit RecurrentWeights(const Execution& execution) : precision_(execution.precision) {}
 
   void prepare(ConstTensorView<T> weights) {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "orthornn/layers/layer.hpp"
+#include "orthornn/core/tensor.hpp"
 #include "orthornn/linalg/matrix_view.hpp"
 
 namespace orthornn {
@@ -27,10 +27,10 @@ class SequenceColumns {
   Index length_, first_, count_;
 };
 
-/// Column `from` of one matrix into column `to` of another.
+/// to += from, columns of `rows` numbers.
 template <class T>
-void copy_column(const T* from, T* to, Index rows) {
-  std::copy(from, from + rows, to);
+void add_column(const T* from, T* to, Index rows) {
+  for (Index i = 0; i < rows; ++i) to[i] += from[i];
 }
 
 template <class T>
