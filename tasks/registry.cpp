@@ -1,5 +1,5 @@
-// Where names become tasks. To add a task: one header and one source beside their siblings, its options in
-// TaskOptions, one line here.
+// Where names become tasks. To add a task: one header and one source beside their siblings, and its options,
+// which name their task as `Made`, in TaskOptions.
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -10,10 +10,6 @@
 
 namespace orthornn {
 namespace {
-
-std::unique_ptr<Task> make(const AddingOptions& options) { return std::make_unique<AddingTask>(options); }
-std::unique_ptr<Task> make(const CopyingOptions& options) { return std::make_unique<CopyingTask>(options); }
-std::unique_ptr<Task> make(const MnistOptions& options) { return std::make_unique<MnistTask>(options); }
 
 /// An object with the text "task".
 Json parse_config(const std::string& config) {
@@ -50,12 +46,17 @@ std::vector<std::string> task_names() { return names_of<TaskOptions>(); }
 
 std::unique_ptr<Task> make_task(const TaskOptions& options, const TaskSource& source) {
   auto task = std::visit(
-      [&](auto own) {
+      [&]<class Options>(Options own) -> std::unique_ptr<Task> {
         own.batch = source.batch;
         own.seed = source.seed;
         if constexpr (requires { own.data; }) own.data = source.data;
         if constexpr (requires { own.input_order; }) own.input_order = source.input_order;
-        return make(own);
+        if constexpr (requires { own.parts; }) {
+          own.parts = source.parts;
+        } else if (!source.parts.empty()) {
+          throw ValueError(fmt::format("parts were given, but the task {} has none", Options::name));
+        }
+        return std::make_unique<typename Options::Made>(own);
       },
       options);
   if (!source.input_order.empty() && task->input_order().empty()) {

@@ -24,6 +24,7 @@
 #include "support/temporary_folder.hpp"
 #include "support/tolerances.hpp"
 #include "support/transitions.hpp"
+#include "test_paths.hpp"
 
 namespace orthornn::testing {
 namespace {

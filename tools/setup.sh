@@ -7,8 +7,11 @@
 # Only missing packages are installed. ORTHORNN_SKIP_SETUP=1 installs nothing. It is for users who have the
 # libraries elsewhere (conda, spack, modules) and set CMAKE_PREFIX_PATH.
 
-libraries=(libeigen3-dev libhdf5-dev catch2 libcli11-dev libfmt-dev nlohmann-json3-dev libtomlplusplus-dev zlib1g-dev)
-pkg_config_names=(eigen3 hdf5 catch2 CLI11 fmt nlohmann_json tomlplusplus zlib)  # the same, in the same order
+libraries=(libeigen3-dev libhdf5-dev catch2 libcli11-dev libfmt-dev nlohmann-json3-dev libtomlplusplus-dev zlib1g-dev
+  libutf8proc-dev libzip-dev libsentencepiece-dev)
+# The same, in the same order.
+pkg_config_names=(eigen3 hdf5 catch2 CLI11 fmt nlohmann_json tomlplusplus zlib
+  libutf8proc libzip sentencepiece)
 oldest_gcc=12
 oldest_cmake=3.25
 oldest_capability=8.0

@@ -2,9 +2,9 @@
 
 #include <cstdint>
 
-#include "orthornn/cells/activation.hpp"
 #include "orthornn/core/device.hpp"
 #include "orthornn/core/shape.hpp"
+#include "orthornn/scalar/activation.hpp"
 
 namespace orthornn::cuda {
 

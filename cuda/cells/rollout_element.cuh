@@ -1,7 +1,7 @@
 #pragma once
 
-#include "cuda/cells/activation.cuh"
 #include "cuda/cells/rollout_arguments.hpp"
+#include "cuda/core/kernel.cuh"
 
 namespace orthornn::cuda {
 

@@ -49,15 +49,13 @@ Context::Context(int index) : index_(index) {
   has_clusters_ = current_device_has_clusters();
   shared_memory_per_block_ = properties.sharedMemPerBlockOptin;
   total_memory_ = properties.totalGlobalMem;
-  stream_ = made<decltype(stream_)>(
+  own_stream_ = made<decltype(own_stream_)>(
       [](cudaStream_t* stream) { return cudaStreamCreateWithFlags(stream, cudaStreamNonBlocking); });
   blas_ = made<decltype(blas_)>(cublasCreate);
-  check(cublasSetStream(blas(), stream()));
   blas_workspace_ =
       made<decltype(blas_workspace_)>([](void** memory) { return cudaMalloc(memory, blas_workspace); });
-  check(cublasSetWorkspace(blas(), blas_workspace_.get(), blas_workspace));
   solver_ = made<decltype(solver_)>(cusolverDnCreate);
-  check(cusolverDnSetStream(solver(), stream()));
+  set_stream(own_stream_.get());
   solver_parameters_ = made<decltype(solver_parameters_)>(cusolverDnCreateParams);
   reached_ = made<decltype(reached_)>(
       [](cudaEvent_t* event) { return cudaEventCreateWithFlags(event, cudaEventDisableTiming); });
@@ -66,6 +64,49 @@ Context::Context(int index) : index_(index) {
   faults_on_host_ = made<decltype(faults_on_host_)>(
       [](FaultWord** words) { return cudaMallocHost(reinterpret_cast<void**>(words), fault_bytes); });
   check(cudaMemsetAsync(faults_.get(), 0xFF, fault_bytes, stream()));
+}
+
+void Context::set_stream(cudaStream_t stream) {
+  check(cublasSetStream(blas(), stream));
+  // cublasSetStream sets cuBLAS's own workspace.
+  check(cublasSetWorkspace(blas(), blas_workspace_.get(), blas_workspace));
+  check(cusolverDnSetStream(solver(), stream));
+  stream_ = stream;
+}
+
+void Context::use_stream(cudaStream_t stream) {
+  cudaStreamCaptureStatus status{};
+  check(cudaStreamIsCapturing(stream, &status));
+  if (is_recording() || status != cudaStreamCaptureStatusNone) {
+    throw DeviceError(fmt::format(
+        "another stream of cuda:{} was asked for while operations were recorded; begin and end a StreamScope "
+        "outside of the recording",
+        index_));
+  }
+  if (stream == stream_) return;
+  check(cudaEventRecord(reached_.get(), stream_));
+  check(cudaStreamWaitEvent(stream, reached_.get(), 0));
+  set_stream(stream);
+}
+
+void Context::leave_stream(cudaStream_t stream) noexcept {
+  try {
+    set_stream(stream);
+  } catch (...) {
+    stream_ = stream;  // cuBLAS or cuSOLVER has failed, which the next call says
+  }
+}
+
+OwnStream::OwnStream(Context& gpu) : gpu_(gpu), before_(gpu.stream()) {
+  if (before_ != gpu_.own_stream_.get()) gpu_.set_stream(gpu_.own_stream_.get());
+}
+
+OwnStream::~OwnStream() {
+  try {
+    if (before_ != gpu_.stream()) gpu_.set_stream(before_);
+  } catch (const DeviceError&) {
+    return;  // cuBLAS or cuSOLVER has failed, which the next call says
+  }
 }
 
 void Context::refuse_allocating() const {

@@ -38,7 +38,13 @@ class Context {
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
 
-  cudaStream_t stream() const { return stream_.get(); }
+  /// The stream that operations go to: its own, or one that `use_stream` has set.
+  cudaStream_t stream() const { return stream_; }
+  /// Makes operations go to `stream`, after what either stream has to do. Throws DeviceError while either is
+  /// captured.
+  void use_stream(cudaStream_t stream);
+  /// The same where the streams cannot be ordered, for they are captured.
+  void leave_stream(cudaStream_t stream) noexcept;
   cublasHandle_t blas() const { return blas_.get(); }
   cusolverDnHandle_t solver() const { return solver_.get(); }
   /// cuSOLVER's parameters: the default algorithms.
@@ -93,13 +99,16 @@ class Context {
   int active_clusters(const void* kernel, const cudaLaunchConfig_t& config);
 
  private:
+  friend class OwnStream;
+  void set_stream(cudaStream_t stream);
   void* scratch_bytes(std::size_t bytes);
   void refuse_allocating() const;
   void free(void* memory) noexcept;
   void free_what_was_put_off() noexcept;
 
   int index_;
-  Owned<cudaStream_t, cudaStreamDestroy> stream_;
+  Owned<cudaStream_t, cudaStreamDestroy> own_stream_;
+  cudaStream_t stream_ = nullptr;
   Owned<void*, cudaFree> blas_workspace_;
   Owned<cublasHandle_t, cublasDestroy> blas_;
   Owned<cusolverDnHandle_t, cusolverDnDestroy> solver_;
@@ -124,6 +133,20 @@ class Context {
   std::vector<std::byte> host_scratch_;
   /// By kernel, threads and shared memory of a block, and blocks of a cluster.
   std::map<std::tuple<const void*, unsigned, std::size_t, unsigned>, int> active_clusters_;
+};
+
+/// While it lives, operations go to the context's own stream, which may be captured. A caller's stream may
+/// not: it may be the default one. Nothing is ordered.
+class OwnStream {
+ public:
+  explicit OwnStream(Context& gpu);
+  ~OwnStream();
+  OwnStream(const OwnStream&) = delete;
+  OwnStream& operator=(const OwnStream&) = delete;
+
+ private:
+  Context& gpu_;
+  cudaStream_t before_;
 };
 
 /// The context of a GPU, which becomes the calling thread's current one. Made at first use, kept to the end

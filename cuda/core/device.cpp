@@ -113,4 +113,20 @@ int use_fault_word(Device device, int number) noexcept {
 
 void* stream_of(Device device) { return context(device).stream(); }
 
+void* use_stream(Device device, void* stream) {
+  Context& gpu = context(device);
+  void* const before = gpu.stream();
+  gpu.use_stream(static_cast<cudaStream_t>(stream));
+  return before;
+}
+
+void return_to_stream(Device device, void* stream) noexcept {
+  try {
+    use_stream(device, stream);
+  } catch (...) {
+    // A capture allows no order between the streams, but the caller's must not be kept: it may be destroyed.
+    if (Context* const gpu = existing_context(device)) gpu->leave_stream(static_cast<cudaStream_t>(stream));
+  }
+}
+
 }  // namespace orthornn::cuda

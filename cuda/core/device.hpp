@@ -40,5 +40,9 @@ void give_back_fault_word(Device device, int number) noexcept;
 int use_fault_word(Device device, int number) noexcept;
 
 void* stream_of(Device device);
+/// Makes operations go to `stream`; returns the stream before. Throws DeviceError while either is captured.
+void* use_stream(Device device, void* stream);
+/// The same at the end of a scope. An error of CUDA is left for the next call that checks.
+void return_to_stream(Device device, void* stream) noexcept;
 
 }  // namespace orthornn::cuda

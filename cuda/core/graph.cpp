@@ -33,7 +33,9 @@ Graph::~Graph() {
 
 void Graph::record(Device device, const std::function<void()>& operations) {
   *this = Graph();  // even if what follows throws
-  const cudaStream_t stream = context(device).stream();
+  Context& gpu = context(device);
+  const OwnStream own(gpu);
+  const cudaStream_t stream = gpu.stream();
   cudaGraph_t graph = nullptr;
   check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
   try {

@@ -61,4 +61,13 @@ __device__ __forceinline__ T block_sum(T x, T* partial) {
   return warp_sum(sum);
 }
 
+/// The same for the maximum.
+template <class T>
+__device__ __forceinline__ T block_max(T x, T* partial) {
+  x = warp_max(x);
+  if (threadIdx.x % warp_size == 0) partial[threadIdx.x / warp_size] = x;
+  __syncthreads();
+  return warp_max(partial[threadIdx.x % (blockDim.x / warp_size)]);
+}
+
 }  // namespace orthornn::cuda

@@ -1,7 +1,7 @@
 #include <limits>
 
-#include "cuda/cells/for_each_entry.cuh"
 #include "cuda/core/for_each.cuh"
+#include "cuda/core/for_each_entry.cuh"
 #include "cuda/layers/affine_map.hpp"
 #include "cuda/linalg/gemm.hpp"
 

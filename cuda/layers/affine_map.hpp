@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "cuda/cells/column_sums.hpp"
+#include "cuda/linalg/column_sums.hpp"
 #include "orthornn/core/precision.hpp"
 #include "orthornn/core/tensor.hpp"
 

@@ -1,6 +1,6 @@
 #include <limits>
 
-#include "cuda/cells/for_each_entry.cuh"
+#include "cuda/core/for_each_entry.cuh"
 #include "cuda/layers/embedding.hpp"
 
 namespace orthornn::cuda {

@@ -1,4 +1,4 @@
-#include "cuda/cells/for_each_entry.cuh"
+#include "cuda/core/for_each_entry.cuh"
 #include "cuda/layers/gate.cuh"
 #include "cuda/layers/gru.hpp"
 

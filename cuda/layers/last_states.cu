@@ -1,4 +1,4 @@
-#include "cuda/cells/for_each_entry.cuh"
+#include "cuda/core/for_each_entry.cuh"
 #include "cuda/layers/last_states.hpp"
 
 namespace orthornn::cuda {

@@ -60,6 +60,14 @@ void set_zero(MatrixView<T> matrix) {
 }
 
 template <class T>
+void symmetrize_strict_upper(MatrixView<T> m) {
+  for_each(context(m.device), m.rows * m.cols, [=] __device__(Index e) {
+    const Index i = e % m.rows, j = e / m.rows;
+    if (i >= j) m.data[i + j * m.stride] = i == j ? T{0} : m.data[j + i * m.stride];
+  });
+}
+
+template <class T>
 void set_identity(MatrixView<T> matrix) {
   for_each(context(matrix.device), matrix.rows * matrix.cols, [=] __device__(Index k) {
     const Index i = k % matrix.rows, j = k / matrix.rows;
@@ -85,6 +93,7 @@ void copy_matrix(MatrixView<const T> from, MatrixView<T> to) {
   template void add<T>(MatrixView<const T>, MatrixView<T>);             \
   template void add_to_diagonal<T>(MatrixView<T>, T);                   \
   template void copy_transposed<T>(MatrixView<const T>, MatrixView<T>); \
+  template void symmetrize_strict_upper<T>(MatrixView<T>);              \
   template void set_zero<T>(MatrixView<T>);                             \
   template void set_identity<T>(MatrixView<T>);                         \
   template void copy_matrix<T>(MatrixView<const T>, MatrixView<T>);

@@ -12,6 +12,8 @@ template <class T>
 void add_to_diagonal(MatrixView<T> matrix, T x);
 template <class T>
 void copy_transposed(MatrixView<const T> from, MatrixView<T> to);
+template <class T>
+void symmetrize_strict_upper(MatrixView<T> m);
 /// matrix <- 0.
 template <class T>
 void set_zero(MatrixView<T> matrix);

@@ -14,8 +14,11 @@ constexpr unsigned warps = threads / warp_size;
 // Blocks of a sum at most: their sums are added by one block again.
 constexpr Index max_blocks = 1024;
 
-/// Threads a row of outputs: a warp where it gives all its threads something to do.
-constexpr unsigned lanes_for(Index classes) { return classes > 64 ? warp_size : 1; }
+/// Threads a row of outputs: one, a warp or a block, as long as each has something to do.
+constexpr unsigned lanes_for(Index classes) {
+  if (classes > 8 * threads) return threads;
+  return classes > 64 ? warp_size : 1;
+}
 
 /// Which rows of outputs are steps of a sequence, and which are padding: row t B + b is padding from
 /// t = lengths[b] on. Without lengths there is no padding.
@@ -26,33 +29,17 @@ struct LiveRows {
   __device__ __forceinline__ bool operator()(Index row) const {
     return lengths == nullptr || row / batch < lengths[row % batch];
   }
-  /// Of `rows` rows, this thread's share of the live ones.
-  __device__ __forceinline__ Index share_of_count(Index rows) const {
-    if (lengths == nullptr) return threadIdx.x == 0 ? rows : 0;
-    const Index steps = rows / batch;
-    Index count = 0;
-    for (Index b = threadIdx.x; b < batch; b += blockDim.x) {
-      const Index length = lengths[b];
-      count += length < 0 ? 0 : length < steps ? length : steps;
-    }
-    return count;
-  }
 };
 
 LiveRows live_rows(TensorView<const std::int32_t> lengths) {
   return {.lengths = lengths.empty() ? nullptr : lengths.data(), .batch = lengths.size()};
 }
 
-/// Number of classes that count in the block's part of them.
-__global__ void count_targets(const std::int32_t* classes, LiveRows live, Index rows, Index* counts) {
-  __shared__ Index partial[warps];
-  Index count = 0;
-  for (Index i = grid_thread(); i < rows; i += static_cast<Index>(gridDim.x) * blockDim.x) {
-    count += classes[i] >= 0 && live(i);
-  }
-  count = block_sum(count, partial);
-  if (threadIdx.x == 0) counts[blockIdx.x] = count;
-}
+/// What a block found.
+struct BlockLoss {
+  double sum;
+  Index count;
+};
 
 template <class T>
 struct CrossEntropy {
@@ -61,37 +48,49 @@ struct CrossEntropy {
   LiveRows live;
   Index rows;
   Index class_count;
-  const Index* counts;
-  Index count_blocks;
   bool gradient;
-  double* sums;
-  BatchLoss* value;
+  /// What is subtracted from the gradient of the target and from that of each class.
+  T of_target, of_each;
+  BlockLoss* blocks;
   FaultWord* faults;
 };
 
-/// Reports it, and is the loss then.
-__device__ __forceinline__ double nothing_counts(FaultWord* faults) {
-  report_fault(faults, Fault::no_target_counts, 0);
-  return std::numeric_limits<double>::quiet_NaN();
+/// Waits for the threads of a row.
+template <unsigned lanes>
+__device__ __forceinline__ void lanes_wait() {
+  if constexpr (lanes == warp_size) __syncwarp();
+  if constexpr (lanes == threads) __syncthreads();
 }
 
 template <unsigned lanes, class T>
 __device__ __forceinline__ T lanes_sum(T x) {
-  if constexpr (lanes == warp_size) return warp_sum(x);
-  return x;
+  if constexpr (lanes == threads) {
+    __shared__ T partial[warps];
+    __syncthreads();  // the sum before has been read
+    return block_sum(x, partial);
+  } else {
+    if constexpr (lanes == warp_size) x = warp_sum(x);
+    return x;
+  }
 }
 
 template <unsigned lanes, class T>
 __device__ __forceinline__ T lanes_max(T x) {
-  if constexpr (lanes == warp_size) return warp_max(x);
-  return x;
+  if constexpr (lanes == threads) {
+    __shared__ T partial[warps];
+    __syncthreads();  // the maximum before has been read
+    return block_max(x, partial);
+  } else {
+    if constexpr (lanes == warp_size) x = warp_max(x);
+    return x;
+  }
 }
 
-/// -log softmax(y)[target] of a row, whose classes the lanes share; with `gradient`, y becomes `scale` times
+/// -log softmax(y)[target] of row y, whose classes the lanes share; with `gradient`, y becomes
 /// the gradient with respect to it.
 template <unsigned lanes, class T>
-__device__ double row_loss(T* y, Index class_count, Index target, double scale, bool gradient) {
-  const Index lane = threadIdx.x % lanes;
+__device__ double row_loss(const CrossEntropy<T>& a, T* y, Index target) {
+  const Index lane = threadIdx.x % lanes, class_count = a.class_count;
   T largest = -std::numeric_limits<T>::infinity();
   for (Index c = lane; c < class_count; c += lanes) largest = largest < y[c] ? y[c] : largest;
   largest = lanes_max<lanes>(largest);
@@ -99,12 +98,12 @@ __device__ double row_loss(T* y, Index class_count, Index target, double scale, 
   for (Index c = lane; c < class_count; c += lanes) total += static_cast<double>(exp(y[c] - largest));
   total = lanes_sum<lanes>(total);
   const double loss = log(total) - static_cast<double>(y[target] - largest);
-  if (!gradient) return loss;
+  if (!a.gradient) return loss;
   // Before anyone writes: the lanes have all read y[target].
-  if constexpr (lanes == warp_size) __syncwarp();
-  const T factor = static_cast<T>(scale / total);
+  lanes_wait<lanes>();
+  const T factor = static_cast<T>(1 / total);
   for (Index c = lane; c < class_count; c += lanes) {
-    y[c] = factor * exp(y[c] - largest) - (c == target ? static_cast<T>(scale) : T{0});
+    y[c] = factor * exp(y[c] - largest) - (c == target ? a.of_target : T{0}) - a.of_each;
   }
   return loss;
 }
@@ -113,19 +112,19 @@ template <unsigned lanes, class T>
 __global__ void cross_entropy(CrossEntropy<T> a) {
   __shared__ Index index_partial[warps];
   __shared__ double partial[warps];
-  Index part = 0;
-  for (Index i = threadIdx.x; i < a.count_blocks; i += blockDim.x) part += a.counts[i];
-  const Index counted = block_sum(part, index_partial);
-  const double scale = 1.0 / static_cast<double>(counted);
   double sum = 0;
+  Index count = 0;
   const Index stride = static_cast<Index>(gridDim.x) * (threads / lanes);
   for (Index row = grid_thread() / lanes; row < a.rows; row += stride) {
     T* y = a.outputs + row * a.class_count;
     const Index target = a.live(row) ? a.classes[row] : -1;
     const bool first_lane = threadIdx.x % lanes == 0;
     if (target >= 0 && target < a.class_count) {
-      const double loss = row_loss<lanes>(y, a.class_count, target, scale, a.gradient);
-      if (first_lane) sum += loss;
+      const double loss = row_loss<lanes>(a, y, target);
+      if (first_lane) {
+        sum += loss;
+        ++count;
+      }
       continue;
     }
     if (target >= a.class_count && first_lane) {
@@ -135,11 +134,8 @@ __global__ void cross_entropy(CrossEntropy<T> a) {
     for (Index c = threadIdx.x % lanes; a.gradient && c < a.class_count; c += lanes) y[c] = 0;
   }
   sum = block_sum(sum, partial);
-  if (threadIdx.x != 0) return;
-  a.sums[blockIdx.x] = scale * sum;
-  if (blockIdx.x > 0) return;
-  a.value->count = static_cast<double>(counted);
-  if (counted == 0) a.sums[0] = nothing_counts(a.faults);
+  count = block_sum(count, index_partial);
+  if (threadIdx.x == 0) a.blocks[blockIdx.x] = {sum, count};
 }
 
 template <class T>
@@ -150,19 +146,15 @@ struct SquaredError {
   Index rows;
   Index columns;
   bool gradient;
-  double* sums;
-  BatchLoss* value;
-  FaultWord* faults;
+  BlockLoss* blocks;
 };
 
 template <class T>
 __global__ void squared_error(SquaredError<T> a) {
   __shared__ Index index_partial[warps];
   __shared__ double partial[warps];
-  const double counted =
-      static_cast<double>(block_sum(a.live.share_of_count(a.rows), index_partial) * a.columns);
-  const double scale = 1.0 / counted;
   double sum = 0;
+  Index count = 0;
   const Index stride = static_cast<Index>(gridDim.x) * blockDim.x;
   for (Index i = grid_thread(); i < a.rows * a.columns; i += stride) {
     // Without lengths there is nothing to divide for.
@@ -172,26 +164,32 @@ __global__ void squared_error(SquaredError<T> a) {
     }
     const double difference = static_cast<double>(a.outputs[i]) - static_cast<double>(a.values[i]);
     sum += difference * difference;
-    if (a.gradient) a.outputs[i] = static_cast<T>(2 * scale * difference);
+    ++count;
+    if (a.gradient) a.outputs[i] = static_cast<T>(2 * difference);
   }
   sum = block_sum(sum, partial);
-  if (threadIdx.x != 0) return;
-  a.sums[blockIdx.x] = scale * sum;
-  if (blockIdx.x > 0) return;
-  a.value->count = counted;
-  if (counted == 0) a.sums[0] = nothing_counts(a.faults);
+  count = block_sum(count, index_partial);
+  if (threadIdx.x == 0) a.blocks[blockIdx.x] = {sum, count};
 }
 
-/// The sum of the blocks' sums, by one block.
-__global__ void add_sums(const double* sums, Index count, BatchLoss* value) {
+/// The sum of what the blocks found, by one block.
+__global__ void add_blocks(const BlockLoss* blocks, Index block_count, BatchLoss* value) {
+  __shared__ Index index_partial[warps];
   __shared__ double partial[warps];
   double sum = 0;
-  for (Index i = threadIdx.x; i < count; i += blockDim.x) sum += sums[i];
+  Index count = 0;
+  for (Index i = threadIdx.x; i < block_count; i += blockDim.x) {
+    sum += blocks[i].sum;
+    count += blocks[i].count;
+  }
   sum = block_sum(sum, partial);
-  if (threadIdx.x == 0) value->mean = sum;
+  count = block_sum(count, index_partial);
+  if (threadIdx.x > 0) return;
+  value->sum = sum;
+  value->count = static_cast<double>(count);
 }
 
-/// One at least, for those who add nothing up.
+/// At least 1: an empty grid is no launch.
 Index blocks_of(Index items) { return std::clamp<Index>(blocks_for(items, threads), 1, max_blocks); }
 
 /// The two doubles of `value`, as what they are.
@@ -204,33 +202,28 @@ BatchLoss* batch_loss(TensorView<double> value) {
 
 template <class T>
 void softmax_cross_entropy(TensorView<T> outputs, TensorView<const std::int32_t> classes,
-                           TensorView<const std::int32_t> lengths, TensorView<double> value, bool gradient) {
+                           TensorView<const std::int32_t> lengths, TensorView<double> value, bool gradient,
+                           double smoothing) {
   Context& gpu = context(outputs.device());
   const Index class_count = outputs.shape()[-1];
   const Index rows = classes.size();
   const unsigned lanes = lanes_for(class_count);
-  const Index count_blocks = blocks_of(rows);
   const Index blocks = blocks_of(rows * lanes);
-  double* sums = gpu.scratch<double>(static_cast<std::size_t>(blocks + count_blocks));
-  static_assert(sizeof(Index) == sizeof(double));
-  Index* counts = reinterpret_cast<Index*>(sums + blocks);
-  const LiveRows live = live_rows(lengths);
-  launch(gpu, count_targets, {.grid = static_cast<unsigned>(count_blocks), .block = threads}, classes.data(),
-         live, rows, counts);
   const CrossEntropy<T> a{.outputs = outputs.data(),
                           .classes = classes.data(),
-                          .live = live,
+                          .live = live_rows(lengths),
                           .rows = rows,
                           .class_count = class_count,
-                          .counts = counts,
-                          .count_blocks = count_blocks,
                           .gradient = gradient,
-                          .sums = sums,
-                          .value = batch_loss(value),
+                          .of_target = static_cast<T>(1 - smoothing),
+                          .of_each = static_cast<T>(smoothing / static_cast<double>(class_count)),
+                          .blocks = gpu.scratch<BlockLoss>(static_cast<std::size_t>(blocks)),
                           .faults = gpu.faults()};
-  launch(gpu, lanes == 1 ? cross_entropy<1, T> : cross_entropy<warp_size, T>,
-         {.grid = static_cast<unsigned>(blocks), .block = threads}, a);
-  launch(gpu, add_sums, {.grid = 1, .block = threads}, sums, blocks, a.value);
+  const auto kernel = lanes == 1         ? cross_entropy<1, T>
+                      : lanes == threads ? cross_entropy<threads, T>
+                                         : cross_entropy<warp_size, T>;
+  launch(gpu, kernel, {.grid = static_cast<unsigned>(blocks), .block = threads}, a);
+  launch(gpu, add_blocks, {.grid = 1, .block = threads}, a.blocks, blocks, batch_loss(value));
 }
 
 template <class T>
@@ -245,17 +238,15 @@ void mean_squared_error(TensorView<T> outputs, TensorView<const float> values,
                           .rows = columns == 0 ? 0 : outputs.size() / columns,
                           .columns = columns,
                           .gradient = gradient,
-                          .sums = gpu.scratch<double>(static_cast<std::size_t>(blocks)),
-                          .value = batch_loss(value),
-                          .faults = gpu.faults()};
+                          .blocks = gpu.scratch<BlockLoss>(static_cast<std::size_t>(blocks))};
   launch(gpu, squared_error<T>, {.grid = static_cast<unsigned>(blocks), .block = threads}, a);
-  launch(gpu, add_sums, {.grid = 1, .block = threads}, a.sums, blocks, a.value);
+  launch(gpu, add_blocks, {.grid = 1, .block = threads}, a.blocks, blocks, batch_loss(value));
 }
 
-#define ORTHORNN_INSTANTIATE(T)                                                                     \
-  template void softmax_cross_entropy<T>(TensorView<T>, TensorView<const std::int32_t>,             \
-                                         TensorView<const std::int32_t>, TensorView<double>, bool); \
-  template void mean_squared_error<T>(TensorView<T>, TensorView<const float>,                       \
+#define ORTHORNN_INSTANTIATE(T)                                                                             \
+  template void softmax_cross_entropy<T>(TensorView<T>, TensorView<const std::int32_t>,                     \
+                                         TensorView<const std::int32_t>, TensorView<double>, bool, double); \
+  template void mean_squared_error<T>(TensorView<T>, TensorView<const float>,                               \
                                       TensorView<const std::int32_t>, TensorView<double>, bool);
 ORTHORNN_INSTANTIATE(float)
 ORTHORNN_INSTANTIATE(double)

@@ -9,7 +9,8 @@ namespace orthornn::cuda {
 /// As those of orthornn, with the BatchLoss left in device memory, value [2].
 template <class T>
 void softmax_cross_entropy(TensorView<T> outputs, TensorView<const std::int32_t> classes,
-                           TensorView<const std::int32_t> lengths, TensorView<double> value, bool gradient);
+                           TensorView<const std::int32_t> lengths, TensorView<double> value, bool gradient,
+                           double smoothing);
 template <class T>
 void mean_squared_error(TensorView<T> outputs, TensorView<const float> values,
                         TensorView<const std::int32_t> lengths, TensorView<double> value, bool gradient);

@@ -1,4 +1,4 @@
-#include "cuda/cells/for_each_entry.cuh"
+#include "cuda/core/for_each_entry.cuh"
 #include "cuda/nn/model_input.hpp"
 
 namespace orthornn::cuda {

@@ -1,4 +1,5 @@
-#include "cuda/core/for_each.cuh"
+#include "cuda/core/kernel.cuh"
+#include "cuda/core/launch.hpp"
 #include "cuda/linalg/gemm.hpp"
 #include "cuda/linalg/triangular_inverse.hpp"
 #include "cuda/orthogonal/reflectors.hpp"
@@ -74,14 +75,6 @@ void inverse_s_factor(MatrixView<const T> u, MatrixView<T> s_inverse) {
 }
 
 template <class T>
-void symmetrize_strict_upper(MatrixView<T> m) {
-  for_each(context(m.device), m.rows * m.cols, [=] __device__(Index e) {
-    const Index i = e % m.rows, j = e / m.rows;
-    if (i >= j) m.data[i + j * m.stride] = i == j ? T{0} : m.data[j + i * m.stride];
-  });
-}
-
-template <class T>
 void backward_of_normalize(ConstTensorView<T> u, ConstTensorView<T> norms, ConstTensorView<T> du,
                            TensorView<T> dv) {
   launch(context(dv.device()), backward_of_normalize_kernel<T>,
@@ -92,7 +85,6 @@ void backward_of_normalize(ConstTensorView<T> u, ConstTensorView<T> norms, Const
 #define ORTHORNN_INSTANTIATE(T)                                                                      \
   template void normalize_reflectors<T>(ConstTensorView<T>, TensorView<T>, TensorView<T>);           \
   template void inverse_s_factor<T>(MatrixView<const T>, MatrixView<T>);                             \
-  template void symmetrize_strict_upper<T>(MatrixView<T>);                                           \
   template void backward_of_normalize<T>(ConstTensorView<T>, ConstTensorView<T>, ConstTensorView<T>, \
                                          TensorView<T>);
 ORTHORNN_INSTANTIATE(float)

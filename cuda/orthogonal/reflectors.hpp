@@ -11,8 +11,6 @@ void normalize_reflectors(ConstTensorView<T> v, TensorView<T> u, TensorView<T> n
 template <class T>
 void inverse_s_factor(MatrixView<const T> u, MatrixView<T> s_inverse);
 template <class T>
-void symmetrize_strict_upper(MatrixView<T> m);
-template <class T>
 void backward_of_normalize(ConstTensorView<T> u, ConstTensorView<T> norms, ConstTensorView<T> du,
                            TensorView<T> dv);
 

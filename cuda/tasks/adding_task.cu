@@ -1,4 +1,4 @@
-#include "cuda/cells/for_each_entry.cuh"
+#include "cuda/core/for_each_entry.cuh"
 #include "cuda/tasks/adding_task.hpp"
 
 namespace orthornn::cuda {

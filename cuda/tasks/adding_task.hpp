@@ -1,7 +1,7 @@
 #pragma once
 
-#include "orthornn/nn/batch.hpp"
-#include "src/core/philox.hpp"
+#include "orthornn/core/tensor.hpp"
+#include "orthornn/scalar/philox.hpp"
 
 namespace orthornn::cuda {
 

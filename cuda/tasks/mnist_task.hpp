@@ -1,6 +1,6 @@
 #pragma once
 
-#include "orthornn/nn/batch.hpp"
+#include "orthornn/core/tensor.hpp"
 
 namespace orthornn::cuda {
 

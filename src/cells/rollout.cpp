@@ -3,76 +3,76 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
+#include <type_traits>
 
+#include "cells/gpu_rollout.hpp"
 #include "cells/sequence_columns.hpp"
-#include "core/back_end.hpp"
 #include "core/parallel.hpp"
-#include "cuda/cells/rollout.hpp"
 #include "linalg/eigen_map.hpp"
 #include "orthornn/core/error.hpp"
+#include "plan/plan.hpp"
 
 namespace orthornn {
 namespace {
 
+/// Calls body(constant) with the activation as a constant, of which the compiler makes a loop over vectors.
+template <class Body>
+void with_constant(Activation activation, const Body& body) {
+  using enum Activation;
+  switch (activation) {
+    case tanh:
+      return body(std::integral_constant<Activation, tanh>());
+    case relu:
+      return body(std::integral_constant<Activation, relu>());
+    case abs:
+      return body(std::integral_constant<Activation, abs>());
+    case modrelu:
+      return body(std::integral_constant<Activation, modrelu>());
+    case identity:
+      return;
+  }
+}
+
 /// h <- sigma(h) for the columns of h; signs as large as h, for abs.
 template <class T>
-void activate(Activation activation, MatrixView<T> h, const T* modrelu_bias, std::int8_t* signs) {
-  const Index count = h.rows * h.cols;
-  switch (activation) {
-    case Activation::tanh:
-      eigen(h).array() = eigen(h).array().tanh();
-      break;
-    case Activation::relu:
-      for (Index i = 0; i < count; ++i) h.data[i] = std::max(h.data[i], T{0});
-      break;
-    case Activation::abs:
-      for (Index i = 0; i < count; ++i) {
-        signs[i] = static_cast<std::int8_t>((h.data[i] > 0) - (h.data[i] < 0));
-        h.data[i] = std::abs(h.data[i]);
-      }
-      break;
-    case Activation::modrelu:
-      for (Index j = 0; j < h.cols; ++j) {
-        T* column = h.column(j);
-        for (Index i = 0; i < h.rows; ++i) {
-          const T magnitude = std::max(std::abs(column[i]) + modrelu_bias[i], T{0});
-          column[i] = column[i] == T{0} ? T{0} : std::copysign(magnitude, column[i]);
-        }
-      }
-      break;
-    case Activation::identity:
-      break;
+void activate_columns(Activation activation, MatrixView<T> h, const T* modrelu_bias, std::int8_t* signs) {
+  // Eigen has a tanh of vectors.
+  if (activation == Activation::tanh) {
+    eigen(h).array() = eigen(h).array().tanh();
+    return;
   }
+  with_constant(activation, [&](auto constant) {
+    for (Index j = 0; j < h.cols; ++j) {
+      T* column = h.column(j);
+      if constexpr (constant == Activation::abs) {
+        for (Index i = 0; i < h.rows; ++i) signs[j * h.rows + i] = sign_of(column[i]);
+      }
+      for (Index i = 0; i < h.rows; ++i) {
+        const T bias = constant == Activation::modrelu ? modrelu_bias[i] : T{0};
+        column[i] = activate<T>(constant, column[i], bias);
+      }
+    }
+  });
 }
 
 /// g <- sigma'(a) * g, the derivative from h = sigma(a) (or its sign).
 template <class T>
-void differentiate(Activation activation, MatrixView<const T> h, const std::int8_t* signs, MatrixView<T> g) {
+void differentiate_columns(Activation activation, MatrixView<const T> h, const std::int8_t* signs,
+                           MatrixView<T> g) {
   const Index count = g.rows * g.cols;
-  switch (activation) {
-    case Activation::tanh:
-      for (Index i = 0; i < count; ++i) g.data[i] *= T{1} - h.data[i] * h.data[i];
-      break;
-    case Activation::relu:
-      for (Index i = 0; i < count; ++i) g.data[i] = h.data[i] > 0 ? g.data[i] : T{0};
-      break;
-    case Activation::abs:
-      for (Index i = 0; i < count; ++i) g.data[i] *= static_cast<T>(signs[i]);
-      break;
-    case Activation::modrelu:
-      for (Index i = 0; i < count; ++i) g.data[i] = h.data[i] != 0 ? g.data[i] : T{0};
-      break;
-    case Activation::identity:
-      break;
-  }
+  with_constant(activation, [&](auto constant) {
+    for (Index i = 0; i < count; ++i) {
+      const std::int8_t sign = constant == Activation::abs ? signs[i] : std::int8_t{0};
+      g.data[i] = differentiate<T>(constant, h.data[i], sign, g.data[i]);
+    }
+  });
 }
 
 /// What both directions tell a GPU.
 template <class T>
-cuda::RolloutArguments<T> cuda_arguments(const Transition<T>& transition, Activation activation,
-                                         TensorView<const std::int32_t> lengths, const T* states,
-                                         const Shape& shape, const RolloutMemory<T>& memory) {
+cuda::RolloutArguments<T> gpu_arguments(const Transition<T>& transition, Activation activation,
+                                        TensorView<const std::int32_t> lengths, const T* states,
+                                        const Shape& shape, const RolloutMemory<T>& memory) {
   return {.device = transition.device(),
           .length = shape[0] - 1,
           .batch = shape[1],
@@ -98,6 +98,19 @@ void check_states(const Transition<T>& transition, const Shape& states) {
 }  // namespace
 
 template <class T>
+RolloutWay rollout_way(const Transition<T>& transition, Index length, Index batch) {
+  return planned_way<T>(transition.form(), transition.hidden_size(), length, batch, transition.execution());
+}
+
+template <class T>
+Index launches_of_rollout(const Transition<T>& transition, Index length, Index batch) {
+  if (rollout_way(transition, length, batch) != RolloutWay::stepwise) return 1;
+  // A product, and a kernel that finishes the step. A sequence this long is recorded in no case.
+  const Index of_step = transition.launches_of_product() + 1;
+  return std::min(length, RecordedLoops::most_launches) * of_step;
+}
+
+template <class T>
 RolloutMemory<T> RolloutCache<T>::reserve(Index length, Index batch, const Transition<T>& transition,
                                           Activation activation) {
   if (z.device() != transition.device()) {
@@ -120,15 +133,11 @@ void rollout_forward(const Transition<T>& transition, Activation activation, Con
   check_shape("h_last", h_last.shape(), {states.shape()[1], states.shape()[2]});
   const Index length = states.shape()[0] - 1;
   const Index batch = states.shape()[1];
-  if constexpr (has_cuda_bodies) {
-    if (transition.device().is_cuda()) {
-      auto arguments =
-          cuda_arguments<T>(transition, activation, lengths, states.data(), states.shape(), memory);
-      arguments.modrelu_bias = modrelu_bias.data();
-      arguments.h_last = h_last.data();
-      return cuda::rollout_forward<T>(transition, rollout_way(transition, length, batch), arguments, memory,
-                                      records);
-    }
+  if (transition.device().is_cuda()) {
+    auto arguments = gpu_arguments<T>(transition, activation, lengths, states.data(), states.shape(), memory);
+    arguments.modrelu_bias = modrelu_bias.data();
+    arguments.h_last = h_last.data();
+    return gpu_rollout(cuda::Direction::forward, transition, arguments, memory, records);
   }
   // Threads own whole sequences and carry them through all of T with no synchronisation.
   parallel_for(batch, transition.column_grain(), [&](Index first, Index last) {
@@ -145,7 +154,7 @@ void rollout_forward(const Transition<T>& transition, Activation activation, Con
       const MatrixView<T> h = own.of(states[t + 1]);
       transition.multiply_add(own.of(states[t]), h, own.of(memory.z[t]));
       std::int8_t* signs = activation == Activation::abs ? own.of(memory.signs[t]).data : nullptr;
-      activate(activation, h, modrelu_bias.data(), signs);
+      activate_columns(activation, h, modrelu_bias.data(), signs);
       for (Index j = 0; j < h.cols; ++j) {
         if (t >= own.live_steps(j)) zero_column(h, j);
       }
@@ -165,16 +174,12 @@ void rollout_backward(const Transition<T>& transition, Activation activation,
   check_shape("d_states", d_states.shape(), {length, batch, states.shape()[2]});
   check_shape("d_h0", d_h0.shape(), {batch, states.shape()[2]});
   if (!d_h_last.empty()) check_shape("d_h_last", d_h_last.shape(), d_h0.shape());
-  if constexpr (has_cuda_bodies) {
-    if (transition.device().is_cuda()) {
-      auto arguments =
-          cuda_arguments<T>(transition, activation, lengths, states.data(), states.shape(), memory);
-      arguments.d_h_last = d_h_last.empty() ? nullptr : d_h_last.data();
-      arguments.d_states = d_states.data();
-      arguments.d_h0 = d_h0.data();
-      return cuda::rollout_backward<T>(transition, rollout_way(transition, length, batch), arguments, memory,
-                                       records);
-    }
+  if (transition.device().is_cuda()) {
+    auto arguments = gpu_arguments<T>(transition, activation, lengths, states.data(), states.shape(), memory);
+    arguments.d_h_last = d_h_last.empty() ? nullptr : d_h_last.data();
+    arguments.d_states = d_states.data();
+    arguments.d_h0 = d_h0.data();
+    return gpu_rollout(cuda::Direction::backward, transition, arguments, memory, records);
   }
   parallel_for(batch, transition.column_grain(), [&](Index first, Index last) {
     const SequenceColumns own(lengths, length, first, last);
@@ -194,7 +199,7 @@ void rollout_backward(const Transition<T>& transition, Activation activation,
         if (t >= own.live_steps(j)) zero_column(g, j);
       }
       const std::int8_t* signs = activation == Activation::abs ? own.of(memory.signs[t]).data : nullptr;
-      differentiate<T>(activation, own.of(states[t + 1]), signs, g);
+      differentiate_columns<T>(activation, own.of(states[t + 1]), signs, g);
       const MatrixView<T> previous = t > 0 ? own.of(d_states[t - 1]) : initial;
       transition.multiply_add_transposed(g, previous, own.of(memory.y[t]));
     }
@@ -224,6 +229,8 @@ void rollout_backward(const Transition<T>& transition, Activation activation,
 }
 
 #define ORTHORNN_INSTANTIATE(T)                                                                           \
+  template RolloutWay rollout_way<T>(const Transition<T>&, Index, Index);                                 \
+  template Index launches_of_rollout<T>(const Transition<T>&, Index, Index);                              \
   template struct RolloutCache<T>;                                                                        \
   template void rollout_forward<T>(const Transition<T>&, Activation, ConstTensorView<T>,                  \
                                    TensorView<const std::int32_t>, TensorView<T>, TensorView<T>,          \

@@ -4,6 +4,7 @@
 #include <omp.h>
 
 #include <atomic>
+#include <charconv>
 #include <cstring>
 #include <fstream>
 #include <new>
@@ -32,17 +33,18 @@ std::string processor_name() {
 }  // namespace
 
 Device Device::cuda(int index) {
+  const std::string name = index == 0 ? "cuda" : fmt::format("cuda:{}", index);
   if constexpr (has_cuda_bodies) {
     if (const auto reason = cuda::unusable(index)) {
       throw DeviceError(
-          fmt::format("device cuda was asked for, but {}; --device cpu works everywhere", *reason));
+          fmt::format("device {} was asked for, but {}; --device cpu works everywhere", name, *reason));
     }
     return Device(Kind::cuda, index);
   } else {
     throw DeviceError(
-        "device cuda was asked for, but this build of orthornn is CPU-only; use --device cpu, or a build "
-        "with "
-        "the CUDA back end");
+        fmt::format("device {} was asked for, but this build of orthornn is CPU-only; use --device cpu, or a "
+                    "build with the CUDA back end",
+                    name));
   }
 }
 
@@ -57,7 +59,13 @@ Device Device::parse(std::string_view name) {
   if (name == "cpu") return cpu();
   if (name == "cuda") return cuda();
   if (name == "auto") return best();
-  throw ValueError(fmt::format("unknown device '{}'; expected cpu, cuda or auto", name));
+  if (name.starts_with("cuda:")) {
+    const char* const end = name.data() + name.size();
+    int index = -1;
+    const auto [rest, error] = std::from_chars(name.data() + 5, end, index);
+    if (error == std::errc() && rest == end && index >= 0) return cuda(index);
+  }
+  throw ValueError(fmt::format("unknown device '{}'; expected cpu, cuda, cuda:INDEX or auto", name));
 }
 
 std::string to_string(Device device) {

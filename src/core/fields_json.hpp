@@ -16,7 +16,7 @@ template <class Value>
 Json json_value(const Value& value) {
   if constexpr (HasFields<Value>) {
     return json_object(value);
-  } else if constexpr (is_a<Value, std::variant>) {
+  } else if constexpr (IsVariant<Value>) {
     return std::visit([](const auto& chosen) { return json_object(chosen); }, value);
   } else if constexpr (is_a<Value, std::vector>) {
     Json array = Json::array();
@@ -44,7 +44,7 @@ Json json_object(const Options& options, const char* tag) {
   return json;
 }
 
-/// What becomes of a field that an object does not have.
+/// What becomes of a field that an object, or one within it, does not have.
 enum class MissingField { is_an_error, has_its_default };
 
 /// Overwrites the fields by those of an object. Throws ValueError, naming the key, what was expected and what
@@ -62,22 +62,24 @@ Type named_member(const Json& object, const char* key) {
 
 /// The alternative that the object has under "kind".
 template <HasFields... Options>
-void read_alternative(const Json& object, std::variant<Options...>& value) {
+void read_alternative(const Json& object, std::variant<Options...>& value,
+                      MissingField missing = MissingField::is_an_error) {
   value = named_member<std::variant<Options...>>(object, "kind");
-  std::visit([&](auto& options) { read_fields(object, options); }, value);
+  std::visit([&](auto& options) { read_fields(object, options, missing); }, value);
 }
 
 template <class Value>
-void read_member(const Json& object, const char* key, Value& value) {
+void read_member(const Json& object, const char* key, Value& value, MissingField missing) {
   if constexpr (HasFields<Value>) {
-    read_fields(object_member(object, key), value);
-  } else if constexpr (is_a<Value, std::variant>) {
-    read_alternative(object_member(object, key), value);
+    read_fields(object_member(object, key), value, missing);
+  } else if constexpr (IsVariant<Value>) {
+    read_alternative(object_member(object, key), value, missing);
   } else if constexpr (is_a<Value, std::vector>) {
     value.clear();
-    for (const Json& element : array_member(object, key)) read_alternative(element, value.emplace_back());
+    for (const Json& element : array_member(object, key))
+      read_alternative(element, value.emplace_back(), missing);
   } else if constexpr (is_a<Value, std::optional>) {
-    read_member(object, key, value.emplace());
+    read_member(object, key, value.emplace(), missing);
   } else if constexpr (HasNames<Value>) {
     value = named_member<Value>(object, key);
   } else if constexpr (std::same_as<Value, bool>) {
@@ -100,7 +102,7 @@ void read_fields(const Json& object, Options& options, MissingField missing) {
     const bool needed =
         missing == MissingField::is_an_error && !domain.may_be_missing && !is_a<Value, std::optional>;
     if (!needed && object.is_object() && !object.contains(key)) return;
-    read_member(object, key, value);
+    read_member(object, key, value, missing);
     check_field("", key, value, domain);
   });
 }

@@ -3,15 +3,9 @@
 #include <cmath>
 #include <numbers>
 #include <numeric>
-#include <utility>
-
-#include "core/philox.hpp"
+#include <span>
 
 namespace orthornn {
-
-std::array<std::uint32_t, 4> philox(std::array<std::uint32_t, 4> counter, std::array<std::uint32_t, 2> key) {
-  return philox_block(counter, key);
-}
 
 RandomStream::RandomStream(std::uint64_t seed, RandomPurpose purpose, std::uint64_t index) {
   const PhiloxStream stream(seed, purpose, index);
@@ -56,10 +50,7 @@ Tensor<std::int32_t> random_permutation(Index count, RandomStream stream) {
 
 void random_permutation(TensorView<std::int32_t> permutation, RandomStream stream) {
   std::iota(permutation.begin(), permutation.end(), 0);
-  for (Index i = permutation.size() - 1; i > 0; --i) {
-    const Index j = stream.integer(static_cast<std::uint32_t>(i + 1));
-    std::swap(permutation(i), permutation(j));
-  }
+  shuffle(std::span(permutation.begin(), static_cast<std::size_t>(permutation.size())), stream);
 }
 
 bool is_permutation(ConstTensorView<std::int32_t> numbers) {

@@ -72,6 +72,22 @@ const Saved::Frame& Saved::last_frame(const void* owner) const {
   return frames_.back();
 }
 
+Saved::Frame Saved::open_frame(const void* owner) {
+  const Frame frame = last_frame(owner);
+  frames_.pop_back();
+  return frame;
+}
+
+const Saved::Frame& Saved::frame_below(Index end, const void* owner) const {
+  // A container's frame ends where that of its last layer does.
+  const auto found = std::find_if(frames_.rbegin(), frames_.rend(), [&](const Frame& frame) {
+    return frame.end == end && frame.owner == owner;
+  });
+  if (found == frames_.rend())
+    throw ValueError(fmt::format("no forward of that layer ends after {} saved tensors", end));
+  return *found;
+}
+
 void Saved::pop(Index count) {
   if (count < 0 || count > size())
     throw ValueError(fmt::format("{} saved tensors to pop; there are {}", count, size()));

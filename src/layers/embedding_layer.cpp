@@ -6,8 +6,8 @@
 
 #include "core/back_end.hpp"
 #include "core/fill_on_host.hpp"
-#include "cuda/cells/column_sums.hpp"
 #include "cuda/layers/embedding.hpp"
+#include "cuda/linalg/column_sums.hpp"
 #include "orthornn/core/error.hpp"
 #include "orthornn/core/random.hpp"
 
@@ -93,7 +93,7 @@ TensorView<const T> EmbeddingLayer<T>::run_forward(const SequenceInput<T>& input
 
 template <class T>
 void EmbeddingLayer<T>::run_backward(const SequenceInput<T>& input, const BackwardArguments<T>& arguments,
-                                     bool, const Saved&, Saved& scratch) const {
+                                     bool, Saved&, Saved& scratch) const {
   embed_backward<T>(arguments.d_output, input.symbols, this->gradient(vectors_), scratch);
 }
 

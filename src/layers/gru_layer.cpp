@@ -158,6 +158,23 @@ void backward_on_gpu(const GruRollout<T>& r, const RecurrentWeights<T>& weights)
   }
 }
 
+/// `run_steps` records a loop on a GPU, or runs it.
+template <class T, class RunSteps>
+void gru_forward(const GruRollout<T>& r, const RecurrentWeights<T>& weights, const RunSteps& run_steps) {
+  if constexpr (has_cuda_bodies) {
+    if (r.h.device().is_cuda()) return run_steps(key_of(r, weights), [&] { forward_on_gpu(r, weights); });
+  }
+  forward_on_host(r, weights);
+}
+
+template <class T, class RunSteps>
+void gru_backward(const GruRollout<T>& r, const RecurrentWeights<T>& weights, const RunSteps& run_steps) {
+  if constexpr (has_cuda_bodies) {
+    if (r.h.device().is_cuda()) return run_steps(key_of(r, weights), [&] { backward_on_gpu(r, weights); });
+  }
+  backward_on_host(r, weights);
+}
+
 }  // namespace
 
 template <class T>
@@ -179,17 +196,13 @@ TensorView<const T> GruLayer<T>::run_forward(const SequenceInput<T>& input, Stat
                             this->value(this->places_.input_bias), r.gates, saved);
   copy_to_rows<T>(this->value(this->places_.recurrent_bias), r.products);
   // 3. The recurrence.
-  if (!r.h.device().is_cuda()) forward_on_host(r, *this->recurrent_);
-  if constexpr (has_cuda_bodies) {
-    if (r.h.device().is_cuda())
-      this->run_steps(length, key_of(r, *this->recurrent_), [&] { forward_on_gpu(r, *this->recurrent_); });
-  }
+  gru_forward(r, *this->recurrent_, this->steps_of(length));
   return r.h.slice(1, length);
 }
 
 template <class T>
 void GruLayer<T>::run_backward(const SequenceInput<T>& input, const BackwardArguments<T>& arguments, bool,
-                               const Saved& saved, Saved& scratch) const {
+                               Saved& saved, Saved& scratch) const {
   const Index length = input.length(), batch = input.batch(), n = this->output_size();
   GruRollout<T> r{.lengths = input.lengths,
                   .h = saved.top<T>(2),
@@ -200,11 +213,7 @@ void GruLayer<T>::run_backward(const SequenceInput<T>& input, const BackwardArgu
   r.d_h0 = arguments.d_start.empty() ? scratch.push<T>({batch, n}) : arguments.d_start[0];
   set_zero(r.d_h0);
   if (!arguments.d_last.empty()) r.d_h_last = arguments.d_last[0];
-  if (!r.h.device().is_cuda()) backward_on_host(r, *this->recurrent_);
-  if constexpr (has_cuda_bodies) {
-    if (r.h.device().is_cuda())
-      this->run_steps(length, key_of(r, *this->recurrent_), [&] { backward_on_gpu(r, *this->recurrent_); });
-  }
+  gru_backward(r, *this->recurrent_, this->steps_of(length));
   add_where_empty(input.lengths, r.d_h_last, r.d_h0);
   // 2. The parameters, from the gradients of all steps at once.
   AffineMap<T>(n, 3 * n, this->execution_)

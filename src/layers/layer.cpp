@@ -2,13 +2,24 @@
 
 #include <fmt/format.h>
 
-#include "core/back_end.hpp"
 #include "core/set_zero.hpp"
-#include "cuda/layers/affine_map.hpp"
+#include "layers/check_lengths.hpp"
 #include "linalg/elementwise.hpp"
 #include "orthornn/core/error.hpp"
 
 namespace orthornn {
+namespace {
+
+/// On a GPU the kernel that reads the symbols checks them.
+void check_symbols(TensorView<const std::int32_t> symbols, Index count) {
+  if (symbols.device().is_cuda()) return;
+  for (const std::int32_t symbol : symbols) {
+    if (symbol < 0 || symbol >= count)
+      throw ValueError(fmt::format("input symbol {}; expected 0 to {}", symbol, count - 1));
+  }
+}
+
+}  // namespace
 
 template <class T>
 Layer<T>::Layer(ParameterSet<T>& parameters, Index input_size, Index output_size)
@@ -16,6 +27,21 @@ Layer<T>::Layer(ParameterSet<T>& parameters, Index input_size, Index output_size
       input_size_(input_size),
       output_size_(output_size),
       first_parameter_(parameters.count()) {}
+
+template <class T>
+Layer<T>::Layer(const std::vector<std::unique_ptr<Layer>>& inner, Index input_size, Index output_size)
+    : Layer(inner.front()->parameters_, input_size, output_size) {
+  first_parameter_ = inner.front()->first_parameter_;
+  for (const auto& layer : inner) {
+    if (&layer->parameters_ != &parameters_ ||
+        layer->first_parameter_ != first_parameter_ + parameter_count_) {
+      throw ValueError(
+          "the layers of one layer have their parameters apart; expected them in one set, added in the order "
+          "of the layers with nothing between them");
+    }
+    parameter_count_ += layer->parameter_count_;
+  }
+}
 
 template <class T>
 void Layer<T>::parameters_added() {
@@ -47,20 +73,12 @@ void Layer<T>::check_input(const SequenceInput<T>& input) const {
     check_shape("lengths", input.lengths.shape(), {batch});
     check_device("lengths", input.lengths.device());
   }
-  if constexpr (has_cuda_bodies) {
-    if (device().is_cuda()) {
-      if (!input.lengths.empty()) cuda::check_lengths(input.lengths, length);
-      return;
-    }
+  if (!input.noise.empty()) {
+    check_shape("noise", input.noise.shape(), {1});
+    check_device("noise", input.noise.device());
   }
-  for (const std::int32_t symbol : input.symbols) {
-    if (symbol < 0 || symbol >= input_size_) {
-      throw ValueError(fmt::format("input symbol {}; expected 0 to {}", symbol, input_size_ - 1));
-    }
-  }
-  for (const std::int32_t live : input.lengths) {
-    if (live < 0 || live > length) throw ValueError(fmt::format("length {}; expected 0 to {}", live, length));
-  }
+  check_symbols(input.symbols, input_size_);
+  check_lengths(input.lengths, length);
 }
 
 /// `states` are none, or one of the right shape for each state of the layer.
@@ -114,7 +132,8 @@ TensorView<const T> Layer<T>::forward(const SequenceInput<T>& input, States<cons
                        .batch = input.batch(),
                        .own_start = start.empty(),
                        .first = before,
-                       .end = 0});
+                       .end = 0,
+                       .output = y.data()});
     return y;
   } catch (...) {
     saved.pop(saved.size() - before);
@@ -161,7 +180,7 @@ void Layer<T>::backward(const SequenceInput<T>& input, const BackwardArguments<T
     run_backward(input, arguments, frame.own_start, saved, scratch);
     add<T>(columns_of(before), columns_of(own));
   }
-  saved.pop(frame.end - frame.first);
+  saved.pop(saved.size() - frame.first);
 }
 
 template class Layer<float>;

@@ -66,7 +66,7 @@ TensorView<const T> LinearLayer<T>::run_forward(const SequenceInput<T>& input, S
 
 template <class T>
 void LinearLayer<T>::run_backward(const SequenceInput<T>& input, const BackwardArguments<T>& arguments, bool,
-                                  const Saved&, Saved& scratch) const {
+                                  Saved&, Saved& scratch) const {
   map_->backward(input, this->value(places_.weight), arguments.d_output,
                  {.weights = this->gradient(places_.weight),
                   .bias = this->gradient(places_.bias),

@@ -169,6 +169,23 @@ void backward_on_gpu(const LstmRollout<T>& r, const RecurrentWeights<T>& weights
   }
 }
 
+/// `run_steps` records a loop on a GPU, or runs it.
+template <class T, class RunSteps>
+void lstm_forward(const LstmRollout<T>& r, const RecurrentWeights<T>& weights, const RunSteps& run_steps) {
+  if constexpr (has_cuda_bodies) {
+    if (r.h.device().is_cuda()) return run_steps(key_of(r, weights), [&] { forward_on_gpu(r, weights); });
+  }
+  forward_on_host(r, weights);
+}
+
+template <class T, class RunSteps>
+void lstm_backward(const LstmRollout<T>& r, const RecurrentWeights<T>& weights, const RunSteps& run_steps) {
+  if constexpr (has_cuda_bodies) {
+    if (r.h.device().is_cuda()) return run_steps(key_of(r, weights), [&] { backward_on_gpu(r, weights); });
+  }
+  backward_on_host(r, weights);
+}
+
 }  // namespace
 
 template <class T>
@@ -204,17 +221,13 @@ TensorView<const T> LstmLayer<T>::run_forward(const SequenceInput<T>& input, Sta
   add<T>(columns_of(this->value(this->places_.recurrent_bias)), columns_of(bias));
   this->input_map_->forward(input, this->value(this->places_.input_weights), bias, r.gates, saved);
   // 3. The recurrence.
-  if (!r.h.device().is_cuda()) forward_on_host(r, *this->recurrent_);
-  if constexpr (has_cuda_bodies) {
-    if (r.h.device().is_cuda())
-      this->run_steps(length, key_of(r, *this->recurrent_), [&] { forward_on_gpu(r, *this->recurrent_); });
-  }
+  lstm_forward(r, *this->recurrent_, this->steps_of(length));
   return r.h.slice(1, length);
 }
 
 template <class T>
 void LstmLayer<T>::run_backward(const SequenceInput<T>& input, const BackwardArguments<T>& arguments, bool,
-                                const Saved& saved, Saved& scratch) const {
+                                Saved& saved, Saved& scratch) const {
   const Index length = input.length(), batch = input.batch(), n = this->output_size();
   LstmRollout<T> r{.lengths = input.lengths,
                    .h = saved.top<T>(2),
@@ -231,11 +244,7 @@ void LstmLayer<T>::run_backward(const SequenceInput<T>& input, const BackwardArg
     r.d_h_last = arguments.d_last[0];
     r.d_c_last = arguments.d_last[1];
   }
-  if (!r.h.device().is_cuda()) backward_on_host(r, *this->recurrent_);
-  if constexpr (has_cuda_bodies) {
-    if (r.h.device().is_cuda())
-      this->run_steps(length, key_of(r, *this->recurrent_), [&] { backward_on_gpu(r, *this->recurrent_); });
-  }
+  lstm_backward(r, *this->recurrent_, this->steps_of(length));
   add_where_empty(input.lengths, r.d_h_last, r.d_h0);
   add_where_empty(input.lengths, r.d_c_last, r.d_c);
   // 2. The parameters, from the gradients of all steps at once.

@@ -5,33 +5,16 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/back_end.hpp"
 #include "core/fill_on_host.hpp"
 #include "core/set_zero.hpp"
-#include "cuda/layers/affine_map.hpp"
 #include "layers/affine_map.hpp"
 #include "layers/copy_to_rows.hpp"
+#include "layers/sum_rows.hpp"
 #include "orthornn/core/error.hpp"
 #include "orthornn/core/random.hpp"
 #include "orthornn/linalg/orthogonality.hpp"
 
 namespace orthornn {
-namespace {
-
-/// sum [N] <- the sum of rows [B, N].
-template <class T>
-void sum_rows(TensorView<const T> rows, TensorView<T> sum) {
-  if constexpr (has_cuda_bodies) {
-    if (rows.device().is_cuda()) return cuda::sum_columns<T>(rows, {.total = sum});
-  }
-  for (Index n = 0; n < sum.size(); ++n) {
-    double total = 0;
-    for (Index b = 0; b < rows.shape()[0]; ++b) total += static_cast<double>(rows(b, n));
-    sum(n) = static_cast<T>(total);
-  }
-}
-
-}  // namespace
 
 template <class T>
 typename OrthogonalLayer<T>::Places OrthogonalLayer<T>::add_parameters(ParameterSet<T>& parameters,
@@ -165,7 +148,7 @@ TensorView<const T> OrthogonalLayer<T>::run_forward(const SequenceInput<T>& inpu
 
 template <class T>
 void OrthogonalLayer<T>::run_backward(const SequenceInput<T>& input, const BackwardArguments<T>& arguments,
-                                      bool own_start, const Saved& saved, Saved& scratch) const {
+                                      bool own_start, Saved& saved, Saved& scratch) const {
   const Index length = input.length(), batch = input.batch(), n = options_.hidden_size;
   // 1. What the forward left, the last first.
   const TensorView<const T> states = saved.top<T>(2);
@@ -180,7 +163,7 @@ void OrthogonalLayer<T>::run_backward(const SequenceInput<T>& input, const Backw
                       records_);
   if (places_.initial_state >= 0) {
     const TensorView<T> gradient = this->gradient(places_.initial_state);
-    own_start ? sum_rows<T>(d_h0, gradient) : set_zero(gradient);
+    own_start ? sum_rows<T>(d_h0, gradient, scratch) : set_zero(gradient);
   }
   // 3. The parameters, from the gradients of all steps at once.
   const auto coefficients = [&](TensorView<const T> c) {

@@ -33,10 +33,22 @@ void copy_transposed(MatrixView<const std::type_identity_t<T>> from, MatrixView<
   }
 }
 
-#define ORTHORNN_INSTANTIATE(T)                             \
-  template void add<T>(MatrixView<const T>, MatrixView<T>); \
-  template void add_to_diagonal<T>(MatrixView<T>, T);       \
-  template void copy_transposed<T>(MatrixView<const T>, MatrixView<T>);
+template <class T>
+void symmetrize_strict_upper(MatrixView<T> m) {
+  if constexpr (has_cuda_bodies) {
+    if (m.device.is_cuda()) return cuda::symmetrize_strict_upper<T>(m);
+  }
+  for (Index j = 0; j < m.cols; ++j) {
+    m(j, j) = 0;
+    for (Index i = 0; i < j; ++i) m(j, i) = m(i, j);
+  }
+}
+
+#define ORTHORNN_INSTANTIATE(T)                                         \
+  template void add<T>(MatrixView<const T>, MatrixView<T>);             \
+  template void add_to_diagonal<T>(MatrixView<T>, T);                   \
+  template void copy_transposed<T>(MatrixView<const T>, MatrixView<T>); \
+  template void symmetrize_strict_upper<T>(MatrixView<T>);
 ORTHORNN_INSTANTIATE(float)
 ORTHORNN_INSTANTIATE(double)
 #undef ORTHORNN_INSTANTIATE

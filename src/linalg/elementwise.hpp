@@ -16,4 +16,8 @@ void add_to_diagonal(MatrixView<T> matrix, std::type_identity_t<T> x);
 template <class T>
 void copy_transposed(MatrixView<const std::type_identity_t<T>> from, MatrixView<T> to);
 
+/// M <- striu(M) + striu(M)^T, in place.
+template <class T>
+void symmetrize_strict_upper(MatrixView<T> m);
+
 }  // namespace orthornn

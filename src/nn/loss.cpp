@@ -45,6 +45,11 @@ void check_classes(const Shape& outputs, const Shape& classes) {
   }
 }
 
+template <class T>
+void check_smoothing(double smoothing) {
+  check_field<T>("softmax_cross_entropy", "smoothing", smoothing, domain::below_one);
+}
+
 void check_lengths(const Shape& outputs, TensorView<const std::int32_t> lengths) {
   if (lengths.empty()) return;
   if (outputs.rank() != 3)
@@ -82,27 +87,32 @@ BatchLoss read_back(Device device, const Compute& compute) {
   return {here(0), here(1)};
 }
 
-[[noreturn]] void throw_nothing_counts() {
-  throw ValueError("no target counts: every class of the batch is negative, or every length 0");
-}
-
 }  // namespace
+
+double BatchLoss::mean() const {
+  if (count == 0)
+    throw ValueError("no target counts: every class of the batch is negative, or every length 0");
+  return sum / count;
+}
 
 template <class T>
 BatchLoss softmax_cross_entropy(TensorView<T> outputs, TensorView<const std::int32_t> classes,
-                                TensorView<const std::int32_t> lengths, bool gradient) {
+                                TensorView<const std::int32_t> lengths, bool gradient, double smoothing) {
   if constexpr (has_cuda_bodies) {
     if (outputs.device().is_cuda()) {
       return read_back(outputs.device(), [&](TensorView<double> value) {
-        orthornn::softmax_cross_entropy<T>(outputs, classes, lengths, value, gradient);
+        orthornn::softmax_cross_entropy<T>(outputs, classes, lengths, value, gradient, smoothing);
       });
     }
   }
+  check_smoothing<T>(smoothing);
   check_classes(outputs.shape(), classes.shape());
   check_lengths(outputs.shape(), lengths);
   const Index class_count = outputs.shape()[-1];
   const Index rows = classes.shape().count();
   const LiveRows live(lengths);
+  const auto of_target = static_cast<T>(1 - smoothing);
+  const auto of_each = static_cast<T>(smoothing / static_cast<double>(class_count));
   Index counted = 0;
   for (Index row = 0; row < rows; ++row) {
     const std::int32_t c = classes.data()[row];
@@ -110,9 +120,6 @@ BatchLoss softmax_cross_entropy(TensorView<T> outputs, TensorView<const std::int
     if (c >= class_count) throw ValueError(fmt::format("class {}; expected below {}", c, class_count));
     ++counted;
   }
-  if (counted == 0) throw_nothing_counts();
-  const double scale = 1.0 / static_cast<double>(counted);
-
   const double sum = sum_over_blocks(rows, [&](Index first, Index last) {
     double block_sum = 0;
     for (Index row = first; row < last; ++row) {
@@ -123,31 +130,38 @@ BatchLoss softmax_cross_entropy(TensorView<T> outputs, TensorView<const std::int
         continue;
       }
       const T largest = *std::max_element(y, y + class_count);
+      const auto below = static_cast<double>(y[target] - largest);
       T total = 0;
-      for (Index c = 0; c < class_count; ++c) total += std::exp(y[c] - largest);
-      block_sum += std::log(static_cast<double>(total)) - static_cast<double>(y[target] - largest);
+      for (Index c = 0; c < class_count; ++c) {
+        const T e = std::exp(y[c] - largest);
+        total += e;
+        if (gradient) y[c] = e;
+      }
+      block_sum += std::log(static_cast<double>(total)) - below;
       if (!gradient) continue;
-      const T factor = static_cast<T>(scale) / total;
-      for (Index c = 0; c < class_count; ++c) y[c] = factor * std::exp(y[c] - largest);
-      y[target] -= static_cast<T>(scale);
+      const T factor = 1 / total;
+      for (Index c = 0; c < class_count; ++c) y[c] = factor * y[c] - of_each;
+      y[target] -= of_target;
     }
     return block_sum;
   });
-  return {.mean = scale * sum, .count = static_cast<double>(counted)};
+  return {.sum = sum, .count = static_cast<double>(counted)};
 }
 
 template <class T>
 void softmax_cross_entropy(TensorView<T> outputs, TensorView<const std::int32_t> classes,
-                           TensorView<const std::int32_t> lengths, TensorView<double> value, bool gradient) {
+                           TensorView<const std::int32_t> lengths, TensorView<double> value, bool gradient,
+                           double smoothing) {
   if constexpr (has_cuda_bodies) {
     if (outputs.device().is_cuda()) {
+      check_smoothing<T>(smoothing);
       check_classes(outputs.shape(), classes.shape());
       check_lengths(outputs.shape(), lengths);
-      return cuda::softmax_cross_entropy<T>(outputs, classes, lengths, value, gradient);
+      return cuda::softmax_cross_entropy<T>(outputs, classes, lengths, value, gradient, smoothing);
     }
   }
-  const BatchLoss loss = softmax_cross_entropy<T>(outputs, classes, lengths, gradient);
-  value(0) = loss.mean;
+  const BatchLoss loss = softmax_cross_entropy<T>(outputs, classes, lengths, gradient, smoothing);
+  value(0) = loss.sum;
   value(1) = loss.count;
 }
 
@@ -166,9 +180,6 @@ BatchLoss mean_squared_error(TensorView<T> outputs, TensorView<const float> valu
   const Index columns = outputs.shape()[-1];
   const Index rows = columns == 0 ? 0 : outputs.size() / columns;
   const LiveRows live(lengths);
-  const double counted = static_cast<double>(live.count(rows) * columns);
-  if (counted == 0) throw_nothing_counts();
-  const double scale = 1.0 / counted;
   const double sum = sum_over_blocks(rows, [&](Index first, Index last) {
     double block_sum = 0;
     for (Index row = first; row < last; ++row) {
@@ -181,12 +192,12 @@ BatchLoss mean_squared_error(TensorView<T> outputs, TensorView<const float> valu
       for (Index c = 0; c < columns; ++c) {
         const double difference = static_cast<double>(y[c]) - static_cast<double>(expected[c]);
         block_sum += difference * difference;
-        if (gradient) y[c] = static_cast<T>(2 * scale * difference);
+        if (gradient) y[c] = static_cast<T>(2 * difference);
       }
     }
     return block_sum;
   });
-  return {.mean = scale * sum, .count = counted};
+  return {.sum = sum, .count = static_cast<double>(live.count(rows) * columns)};
 }
 
 template <class T>
@@ -200,18 +211,18 @@ void mean_squared_error(TensorView<T> outputs, TensorView<const float> values,
     }
   }
   const BatchLoss loss = mean_squared_error<T>(outputs, values, lengths, gradient);
-  value(0) = loss.mean;
+  value(0) = loss.sum;
   value(1) = loss.count;
 }
 
-#define ORTHORNN_INSTANTIATE(T)                                                                     \
-  template BatchLoss softmax_cross_entropy<T>(TensorView<T>, TensorView<const std::int32_t>,        \
-                                              TensorView<const std::int32_t>, bool);                \
-  template void softmax_cross_entropy<T>(TensorView<T>, TensorView<const std::int32_t>,             \
-                                         TensorView<const std::int32_t>, TensorView<double>, bool); \
-  template BatchLoss mean_squared_error<T>(TensorView<T>, TensorView<const float>,                  \
-                                           TensorView<const std::int32_t>, bool);                   \
-  template void mean_squared_error<T>(TensorView<T>, TensorView<const float>,                       \
+#define ORTHORNN_INSTANTIATE(T)                                                                             \
+  template BatchLoss softmax_cross_entropy<T>(TensorView<T>, TensorView<const std::int32_t>,                \
+                                              TensorView<const std::int32_t>, bool, double);                \
+  template void softmax_cross_entropy<T>(TensorView<T>, TensorView<const std::int32_t>,                     \
+                                         TensorView<const std::int32_t>, TensorView<double>, bool, double); \
+  template BatchLoss mean_squared_error<T>(TensorView<T>, TensorView<const float>,                          \
+                                           TensorView<const std::int32_t>, bool);                           \
+  template void mean_squared_error<T>(TensorView<T>, TensorView<const float>,                               \
                                       TensorView<const std::int32_t>, TensorView<double>, bool);
 ORTHORNN_INSTANTIATE(float)
 ORTHORNN_INSTANTIATE(double)

@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "core/back_end.hpp"
+#include "core/fields_json.hpp"
 #include "core/set_zero.hpp"
 #include "cuda/nn/model_input.hpp"
+#include "layers/largest_orthogonality_error.hpp"
+#include "nn/last_outputs.hpp"
 #include "orthornn/core/error.hpp"
 #include "orthornn/layers/embedding_layer.hpp"
 #include "orthornn/layers/linear_layer.hpp"
@@ -48,50 +50,66 @@ std::string cell_prefix(const ModelOptions& options, std::size_t cell) {
   return options.cells.size() == 1 ? "cell" : fmt::format("cell{}", cell);
 }
 
-Index input_size_of_cell(const ModelOptions& options, std::size_t cell) {
-  return cell == 0 ? std::visit(InputSize{}, options.input) : hidden_size_of(options.cells[cell - 1]);
+/// Sizes of what each cell and, at the end, the readout reads.
+std::vector<Index> input_sizes(const ModelOptions& options) {
+  std::vector<Index> sizes = {std::visit(InputSize{}, options.input)};
+  for (const LayerOptions& layer : options.cells) sizes.push_back(output_size_of(layer, sizes.back()));
+  return sizes;
 }
 
 constexpr const char* embedding_prefix = "embedding";
 
 }  // namespace
 
+ModelOptions model_for(const SequenceData& data, std::vector<LayerOptions> cells) {
+  const Index outputs = data.classes > 0 ? data.classes : data.values;
+  ModelOptions options{.cells = std::move(cells)};
+  options.input = data.symbols > 0 ? InputOptions(OneHot{data.symbols}) : DenseInput{data.features};
+  options.readout = data.every_step ? ReadoutOptions(EveryStep{outputs}) : LastStep{outputs};
+  options.loss = data.classes > 0 ? Loss::softmax_cross_entropy : Loss::mean_squared_error;
+  return options;
+}
+
 template <class T>
 ParameterSet<T> parameter_layout(const ModelOptions& options) {
   if (options.cells.empty()) throw ValueError("a model of no cells; expected at least one");
+  check_layer_count(options.cells);
+  if (std::holds_alternative<OneHot>(options.input) && !reads_symbols(options.cells[0])) {
+    throw ValueError(
+        "the first layer was given symbols, but reads vectors; put an embedding, a linear or a "
+        "recurrent layer before it");
+  }
+  const std::vector<Index> sizes = input_sizes(options);
   ParameterSet<T> layout;
   if (const auto* embedding = std::get_if<TokenEmbedding>(&options.input))
     EmbeddingLayer<T>::add_parameters(layout, embedding_prefix, embedding->tokens, embedding->size);
-  for (std::size_t i = 0; i < options.cells.size(); ++i) {
-    add_recurrent_parameters(layout, cell_prefix(options, i), options.cells[i],
-                             input_size_of_cell(options, i));
-  }
-  LinearLayer<T>::add_parameters(layout, readout_prefix, hidden_size_of(options.cells.back()),
-                                 output_size(options.readout));
+  for (std::size_t i = 0; i < options.cells.size(); ++i)
+    add_layer_parameters(layout, cell_prefix(options, i), options.cells[i], sizes[i]);
+  LinearLayer<T>::add_parameters(layout, readout_prefix, sizes.back(), output_size(options.readout));
   return layout;
 }
 
 template <class T>
 SequenceModel<T>::SequenceModel(const Execution& execution, const ModelOptions& options, Undrawn)
-    : execution_(execution),
-      faults_(execution.device),
+    : Model<T>(execution, draws_noise(options.cells)),
       options_(options),
+      last_outputs_(Shape{0}, execution.device),
       saved_(execution.device),
-      scratch_(execution.device),
-      loss_(Shape{2}, execution.device) {
+      scratch_(execution.device) {
   parameter_layout<T>(options);  // the check of the sizes, before any layer takes memory
   if (const auto* embedding = std::get_if<TokenEmbedding>(&options.input)) {
-    layers_.push_back(std::make_unique<EmbeddingLayer<T>>(parameters_, embedding_prefix, embedding->tokens,
-                                                          embedding->size));
+    layers_.push_back(std::make_unique<EmbeddingLayer<T>>(this->parameters_, embedding_prefix,
+                                                          embedding->tokens, embedding->size));
   }
+  const std::vector<Index> sizes = input_sizes(options);
   for (std::size_t i = 0; i < options.cells.size(); ++i) {
-    layers_.push_back(make_recurrent_layer<T>(parameters_, cell_prefix(options, i), options.cells[i],
-                                              input_size_of_cell(options, i), execution));
+    layers_.push_back(
+        make_layer<T>(this->parameters_, cell_prefix(options, i), options.cells[i], sizes[i], execution));
   }
-  layers_.push_back(std::make_unique<LinearLayer<T>>(parameters_, readout_prefix,
-                                                     hidden_size_of(options.cells.back()),
+  layers_.push_back(std::make_unique<LinearLayer<T>>(this->parameters_, readout_prefix, sizes.back(),
                                                      output_size(options.readout), execution));
-  parameters_.allocate(execution.device);
+  this->parameters_.allocate(execution.device);
+  check_last_step();
   inputs_.resize(layers_.size());
   first_state_.push_back(0);
   for (const auto& layer : layers_) {
@@ -108,29 +126,28 @@ SequenceModel<T>::SequenceModel(const Execution& execution, const ModelOptions& 
     const bool is_cell = i >= first_cell() && i + 1 < layers_.size();
     layers_[i]->initialize(seed + (is_cell ? 0x9E3779B97F4A7C15 * (i - first_cell()) : 0));
   }
-  prepare();
+  this->prepare();
 }
 
 template <class T>
-void SequenceModel<T>::synchronize() {
-  const FaultDomain::Scope scope(faults_);
-  orthornn::synchronize(device());
+std::string SequenceModel<T>::options_text() const {
+  return json_object(options_).dump();
 }
 
 template <class T>
-void SequenceModel<T>::prepare() {
-  const FaultDomain::Scope scope(faults_);
+void SequenceModel<T>::run_prepare() {
   for (const auto& layer : layers_) layer->prepare();
 }
 
 template <class T>
-const Shape& SequenceModel<T>::input_shape(const Batch& batch) const {
-  return std::holds_alternative<DenseInput>(options_.input) ? batch.features.shape() : batch.symbols.shape();
+Shape SequenceModel<T>::input_shape(const Batch& batch) const {
+  return std::holds_alternative<DenseInput>(options_.input) ? batch.reals(batch_names::features).shape()
+                                                            : batch.integers(batch_names::symbols).shape();
 }
 
 template <class T>
 bool SequenceModel<T>::recordable(const Batch& batch) const {
-  const Shape& shape = input_shape(batch);
+  const Shape shape = input_shape(batch);
   if (shape.rank() < 2) return false;  // no batch, as it will be told
   Index launches = 0;
   for (const auto& layer : layers_) {
@@ -142,14 +159,23 @@ bool SequenceModel<T>::recordable(const Batch& batch) const {
 }
 
 template <class T>
-void SequenceModel<T>::check_device(const Batch& batch) const {
-  for (const Device found : {batch.symbols.device(), batch.features.device(), batch.lengths.device(),
-                             batch.classes.device(), batch.values.device()}) {
-    if (found == device()) continue;
-    throw DeviceError(
-        fmt::format("a batch in memory of {} was given to a model on {}; make it as Batch(device), "
-                    "or copy(device) it",
-                    to_string(found), to_string(device())));
+std::vector<LayerDescription> SequenceModel<T>::describe(Index length, Index batch) const {
+  std::vector<LayerDescription> cells;
+  for (Index i = 0; i < cell_count(); ++i) cells.push_back(cell(i).describe(length, batch));
+  return cells;
+}
+
+/// The last step of a layer that reads backward has seen one step. A recurrence above it has seen all.
+template <class T>
+void SequenceModel<T>::check_last_step() const {
+  if (every_step()) return;
+  for (Index i = cell_count(); i-- > 0;) {
+    if (!cell(i).is_causal()) {
+      throw ValueError(
+          "a readout of the last step on a layer that reads backward in time, of which the last step has "
+          "seen one step; use a readout of every step, or a recurrence above that layer");
+    }
+    if (cell(i).state_count() > 0) return;
   }
 }
 
@@ -163,33 +189,38 @@ void SequenceModel<T>::check_initial(const ModelState<T>* initial) const {
 
 template <class T>
 SequenceInput<T> SequenceModel<T>::first_input(const Batch& batch) {
+  const TensorView<const std::int32_t> lengths = batch.integers(batch_names::lengths);
   if (const auto* dense = std::get_if<DenseInput>(&options_.input)) {
-    if (batch.features.shape().rank() != 3)
-      check_shape("features", batch.features.shape(), {0, 0, dense->size});
-    const TensorView<T> features = saved_.push<T>(batch.features.shape());
-    copy_features<T>(batch.features, batch.lengths, features);
-    return {.vectors = features, .lengths = batch.lengths};
+    const TensorView<const float> given = batch.reals(batch_names::features);
+    if (given.shape().rank() != 3) check_shape("features", given.shape(), {0, 0, dense->size});
+    const TensorView<T> features = saved_.push<T>(given.shape());
+    copy_features<T>(given, lengths, features);
+    return {.vectors = features, .lengths = lengths};
   }
-  if (batch.symbols.shape().rank() != 2) check_shape("symbols", batch.symbols.shape(), {0, 0});
-  return {.symbols = batch.symbols, .lengths = batch.lengths};
+  const TensorView<const std::int32_t> symbols = batch.integers(batch_names::symbols);
+  if (symbols.shape().rank() != 2) check_shape("symbols", symbols.shape(), {0, 0});
+  return {.symbols = symbols, .lengths = lengths};
 }
 
-/// The outputs of the last cell, or its last state as a sequence of one step.
+/// The outputs of the last cell, or those of the last step as a sequence of one.
 template <class T>
-SequenceInput<T> SequenceModel<T>::readout_input(TensorView<const T> outputs) const {
+SequenceInput<T> SequenceModel<T>::readout_input(TensorView<const T> outputs) {
   if (every_step()) return {.vectors = outputs};
-  const Tensor<T>& last = last_states_[first_state_[layers_.size() - 2]];
+  const bool is_state = ends_in_state(options_.cells.back());
+  if (!is_state) {
+    last_outputs_.reserve({outputs.shape()[1], outputs.shape()[2]});
+    gather_last<T>(outputs, inputs_[0].lengths, last_outputs_);
+  }
+  const Tensor<T>& last = is_state ? last_states_[first_state_[layers_.size() - 2]] : last_outputs_;
   return {.vectors = last.view().reshaped({1, last.shape()[0], last.shape()[1]})};
 }
 
 template <class T>
-TensorView<const T> SequenceModel<T>::run(const Batch& batch, const ModelState<T>* initial) {
+void SequenceModel<T>::run_layers(const Batch& batch, const ModelState<T>* initial, bool training) {
   check_initial(initial);
-  const FaultDomain::Scope scope(faults_);
-  check_device(batch);
-  shapes_.reset();
   saved_.clear();
   inputs_[0] = first_input(batch);
+  if (training) inputs_[0].noise = this->noise();
   last_views_.clear();
   start_views_.clear();
   for (std::size_t i = 0; i < layers_.size(); ++i) {
@@ -204,24 +235,23 @@ TensorView<const T> SequenceModel<T>::run(const Batch& batch, const ModelState<T
     const States<const T> starts(start_views_);  // none without `initial`
     const TensorView<const T> outputs =
         layers_[i]->forward(inputs_[i], initial ? starts.subspan(first, count) : starts, last, saved_);
-    if (i + 2 < layers_.size()) inputs_[i + 1] = {.vectors = outputs, .lengths = batch.lengths};
+    if (i + 2 < layers_.size()) inputs_[i + 1] = inputs_[0].with_vectors(outputs);
     if (i + 2 == layers_.size()) inputs_[i + 1] = readout_input(outputs);
   }
   const TensorView<T> outputs = saved_.top<T>();
   outputs_ = every_step() ? outputs : outputs[0];
-  shapes_ = batch.shapes();
-  return outputs_;
 }
 
 template <class T>
 TensorView<const T> SequenceModel<T>::forward(const Batch& batch, const ModelState<T>* initial) {
-  prepare();
-  return run(batch, initial);
+  this->prepare();
+  this->run_on(batch, [&] { run_layers(batch, initial, false); });
+  return outputs_;
 }
 
 template <class T>
 void SequenceModel<T>::final_state(ModelState<T>& state) const {
-  const FaultDomain::Scope scope(faults_);
+  const FaultDomain::Scope scope(this->faults());
   state.resize(last_states_.size());
   for (std::size_t i = 0; i < state.size(); ++i) {
     const Tensor<T>& last = last_states_[i];
@@ -234,55 +264,26 @@ void SequenceModel<T>::final_state(ModelState<T>& state) const {
 /// loss_ <- the loss of the outputs, which with `gradient` become its gradient.
 template <class T>
 void SequenceModel<T>::compute_loss(const Batch& batch, bool gradient) {
-  const FaultDomain::Scope scope(faults_);
   // The last state is no padding, whatever its sequence's length.
   const TensorView<const std::int32_t> lengths =
-      every_step() ? batch.lengths.view() : TensorView<const std::int32_t>();
+      every_step() ? inputs_[0].lengths : TensorView<const std::int32_t>();
   if (options_.loss == Loss::softmax_cross_entropy) {
-    softmax_cross_entropy<T>(outputs_, batch.classes, lengths, loss_, gradient);
+    softmax_cross_entropy<T>(outputs_, batch.integers(batch_names::classes), lengths, loss_, gradient);
   } else {
-    mean_squared_error<T>(outputs_, batch.values, lengths, loss_, gradient);
+    mean_squared_error<T>(outputs_, batch.reals(batch_names::values), lengths, loss_, gradient);
   }
 }
 
 template <class T>
-BatchLoss SequenceModel<T>::read_loss() const {
-  const FaultDomain::Scope scope(faults_);
-  double value[2];
-  copy<double>(loss_, TensorView<double>(value, loss_.shape()));
-  return {.mean = value[0], .count = value[1]};
-}
-
-template <class T>
-BatchLoss SequenceModel<T>::loss_of_last_outputs(const Batch& batch) {
-  compute_loss(batch, false);
-  return read_loss();
-}
-
-template <class T>
-double SequenceModel<T>::loss(const Batch& batch) {
-  forward(batch);
-  return loss_of_last_outputs(batch).mean;
-}
-
-template <class T>
-double SequenceModel<T>::loss_and_gradient(const Batch& batch) {
-  prepare();
-  loss_and_gradient_of_prepared(batch);
-  return read_loss().mean;
-}
-
-template <class T>
-void SequenceModel<T>::loss_and_gradient_of_prepared(const Batch& batch) {
-  run(batch, nullptr);
-  compute_loss(batch, true);
-  backward();
+void SequenceModel<T>::run(const Batch& batch, bool gradient) {
+  run_layers(batch, nullptr, gradient);
+  compute_loss(batch, gradient);
+  if (gradient) backward();
 }
 
 /// From the gradient of the outputs, which stands in their place.
 template <class T>
 void SequenceModel<T>::backward() {
-  const FaultDomain::Scope scope(faults_);
   const std::size_t readout = layers_.size() - 1;
   const Index length = inputs_[0].length(), batch = inputs_[0].batch();
   // 1. Two buffers in turn for the gradients between the layers.
@@ -293,7 +294,8 @@ void SequenceModel<T>::backward() {
   const TensorView<T> first = scratch_.push<T>(most);
   const TensorView<T> buffers[2] = {first, readout > 1 ? scratch_.push<T>(most) : first};
   const auto gradient_of = [&](std::size_t layer) {
-    return TensorView<T>(buffers[layer % 2].data(), {length, batch, layers_[layer]->output_size()}, device());
+    return TensorView<T>(buffers[layer % 2].data(), {length, batch, layers_[layer]->output_size()},
+                         this->device());
   };
   // 2. The readout, of all steps or of the last state.
   TensorView<T> d_output = gradient_of(readout - 1);
@@ -303,13 +305,17 @@ void SequenceModel<T>::backward() {
     layers_[readout]->backward(
         inputs_[readout], {.d_output = outputs_.reshaped(outputs), .d_input = d_output}, saved_, scratch_);
   } else {
-    set_zero(d_output);
     const TensorView<T> d_last = scratch_.push<T>({1, batch, layers_[readout - 1]->output_size()});
     layers_[readout]->backward(inputs_[readout], {.d_output = outputs_.reshaped(outputs), .d_input = d_last},
                                saved_, scratch_);
-    // The output is the first state; the others have no gradient.
-    d_last_views_.resize(static_cast<std::size_t>(layers_[readout - 1]->state_count()));
-    d_last_views_[0] = d_last[0];
+    if (ends_in_state(options_.cells.back())) {
+      // The output is the first state; the others have no gradient.
+      set_zero(d_output);
+      d_last_views_.resize(static_cast<std::size_t>(layers_[readout - 1]->state_count()));
+      d_last_views_[0] = d_last[0];
+    } else {
+      scatter_last<T>(d_last[0], inputs_[0].lengths, d_output);
+    }
   }
   // 3. The layers below it.
   for (std::size_t i = readout; i-- > 0;) {
@@ -323,22 +329,17 @@ void SequenceModel<T>::backward() {
 
 template <class T>
 std::optional<double> SequenceModel<T>::orthogonality_error() {
-  const FaultDomain::Scope scope(faults_);
-  std::optional<double> largest;
-  for (const auto& layer : layers_) {
-    const std::optional<double> error = layer->orthogonality_error();
-    // A NaN must not be lost in a maximum.
-    if (error && !(largest && *error <= *largest)) largest = error;
-    if (largest && std::isnan(*largest)) break;
-  }
-  return largest;
+  const FaultDomain::Scope scope(this->faults());
+  return largest_orthogonality_error(layers_);
 }
 
 template <class T>
 SequenceModel<T>::Generator::Generator(SequenceModel& model, Index batch)
-    : model_(model), batch_(model.device()) {
+    : model_(model), batch_size_(batch), batch_(model.device()) {
   model_.prepare();
   for (const auto& layer : model_.layers_) {
+    if (!layer->is_causal())
+      throw ValueError("a layer reads backward in time, so nothing can be generated step by step");
     std::vector<TensorView<T>> views;
     for (Index i = 0; i < layer->state_count(); ++i) {
       state_.emplace_back(layer->state_shape(i, batch), model.device());
@@ -352,9 +353,10 @@ template <class T>
 TensorView<const T> SequenceModel<T>::Generator::step(TensorView<const float> features) {
   const auto* dense = std::get_if<DenseInput>(&model_.options_.input);
   if (!dense) throw ValueError("this model reads symbols, not features");
-  check_shape("features", features.shape(), {state_[0].shape()[0], dense->size});
-  batch_.features.reserve({1, features.shape()[0], features.shape()[1]});
-  copy<float>(features, batch_.features.view()[0]);
+  check_shape("features", features.shape(), {batch_size_, dense->size});
+  Tensor<float>& step_features = batch_.reals(batch_names::features);
+  step_features.reserve({1, features.shape()[0], features.shape()[1]});
+  copy<float>(features, step_features.view()[0]);
   return step();
 }
 
@@ -362,15 +364,17 @@ template <class T>
 TensorView<const T> SequenceModel<T>::Generator::step(TensorView<const std::int32_t> symbols) {
   if (std::holds_alternative<DenseInput>(model_.options_.input))
     throw ValueError("this model reads features, not symbols");
-  check_shape("symbols", symbols.shape(), {state_[0].shape()[0]});
-  batch_.symbols.reserve({1, symbols.shape()[0]});
-  copy<std::int32_t>(symbols, batch_.symbols.view()[0]);
+  check_shape("symbols", symbols.shape(), {batch_size_});
+  Tensor<std::int32_t>& step_symbols = batch_.integers(batch_names::symbols);
+  step_symbols.reserve({1, symbols.shape()[0]});
+  copy<std::int32_t>(symbols, step_symbols.view()[0]);
   return step();
 }
 
 template <class T>
 TensorView<const T> SequenceModel<T>::Generator::step() {
-  const TensorView<const T> outputs = model_.run(batch_, &state_);
+  model_.run_on(batch_, [&] { model_.run_layers(batch_, &state_, false); });
+  const TensorView<const T> outputs = model_.outputs();
   model_.final_state(state_);
   return model_.every_step() ? outputs[0] : outputs;
 }

@@ -9,8 +9,8 @@
 #include "core/back_end.hpp"
 #include "core/parallel.hpp"
 #include "cuda/optim/optimizer.hpp"
-#include "optim/update_rules.hpp"
 #include "orthornn/core/error.hpp"
+#include "orthornn/scalar/update_rules.hpp"
 
 namespace orthornn {
 namespace {
@@ -46,9 +46,9 @@ class SgdOptimizer final : public Optimizer<T> {
   }
 
  private:
-  void update(const typename Optimizer<T>::Step& step) override {
+  void take(const typename Optimizer<T>::Step& step) override {
     const auto rate = [&](ParameterKind kind) {
-      return static_cast<T>(learning_rate(options_, kind) * step.schedule_factor);
+      return static_cast<T>(learning_rate(options_, kind) * step.update.schedule_factor);
     };
     const auto decay = [&](ParameterKind kind) { return static_cast<T>(weight_decay(options_, kind)); };
     if (momentum_.empty()) {
@@ -81,13 +81,14 @@ class RmsPropOptimizer final : public Optimizer<T> {
   }
 
  private:
-  void update(const typename Optimizer<T>::Step& step) override {
+  void take(const typename Optimizer<T>::Step& step) override {
     const auto rule = [&](ParameterKind kind) {
-      return RmsPropRule<T>{.rate = static_cast<T>(learning_rate(options_, kind) * step.schedule_factor),
-                            .decay = static_cast<T>(weight_decay(options_, kind)),
-                            .keep = static_cast<T>(options_.decay),
-                            .take = static_cast<T>(1 - options_.decay),
-                            .epsilon = static_cast<T>(options_.epsilon)};
+      return RmsPropRule<T>{
+          .rate = static_cast<T>(learning_rate(options_, kind) * step.update.schedule_factor),
+          .decay = static_cast<T>(weight_decay(options_, kind)),
+          .keep = static_cast<T>(options_.decay),
+          .take = static_cast<T>(1 - options_.decay),
+          .epsilon = static_cast<T>(options_.epsilon)};
     };
     this->apply(rule, step, square_average_.data());
   }
@@ -115,12 +116,12 @@ class AdamOptimizer final : public Optimizer<T> {
  private:
   static constexpr bool decoupled = std::is_same_v<Options, AdamW>;
 
-  void update(const typename Optimizer<T>::Step& step) override {
+  void take(const typename Optimizer<T>::Step& step) override {
     const double steps = static_cast<double>(this->steps());
     const double correction1 = 1 - std::pow(options_.beta1, steps);
     const double correction2 = 1 - std::pow(options_.beta2, steps);
     const auto rule = [&](ParameterKind kind) {
-      const double rate = learning_rate(options_, kind) * step.schedule_factor;
+      const double rate = learning_rate(options_, kind) * step.update.schedule_factor;
       const double lambda = weight_decay(options_, kind);
       return AdamRule<T>{.corrected_rate = static_cast<T>(rate / correction1),
                          .root_scale = static_cast<T>(1 / std::sqrt(correction2)),
@@ -190,10 +191,12 @@ template <class MakeRule, class... Moments>
 void Optimizer<T>::apply(const MakeRule& make_rule, const Step& step, Moments*... moments) const {
   if constexpr (has_cuda_bodies) {
     if (device_.is_cuda()) {
-      return cuda::update<T>(is_orthogonal_, step.halted, make_rule(ParameterKind::ordinary),
-                             make_rule(ParameterKind::orthogonal), step.values, step.gradients, moments...);
+      return cuda::update<T>(is_orthogonal_, step.update.gradient_scale, step.update.halted,
+                             make_rule(ParameterKind::ordinary), make_rule(ParameterKind::orthogonal),
+                             step.values, step.gradients, moments...);
     }
   }
+  const T scale = step.update.gradient_scale.empty() ? T{1} : static_cast<T>(step.update.gradient_scale(0));
   parallel_for(static_cast<Index>(pieces_.size()), pieces_per_thread, [&](Index first, Index last) {
     for (Index number = first; number < last; ++number) {
       const Piece& piece = pieces_[static_cast<std::size_t>(number)];
@@ -202,25 +205,31 @@ void Optimizer<T>::apply(const MakeRule& make_rule, const Step& step, Moments*..
       const auto rule = make_rule(piece.kind);
       T* const values = step.values;
       const T* const gradients = step.gradients;
-      for (Index i = piece.first; i < piece.last; ++i) rule(values[i], gradients[i], moments[i]...);
+      for (Index i = piece.first; i < piece.last; ++i) rule(values[i], scale * gradients[i], moments[i]...);
     }
   });
 }
 
 template <class T>
-void Optimizer<T>::step(ParameterSet<T>& parameters, double schedule_factor,
-                        TensorView<const std::int64_t> halted) {
+void Optimizer<T>::step(ParameterSet<T>& parameters, const Update& update) {
   check_shape("flat parameter buffer", parameters.values().shape(), Shape{count_});
-  if (!(schedule_factor >= 0 && std::isfinite(schedule_factor))) {
+  if (!(update.schedule_factor >= 0 && std::isfinite(update.schedule_factor))) {
     throw ValueError(fmt::format("{}: the schedule's factor is {}; expected a number, 0 or more", name(),
-                                 schedule_factor));
+                                 update.schedule_factor));
   }
+  const auto check_place = [&](const char* what, const Shape& shape, Device device) {
+    if (shape.count() == 0) return;
+    check_shape(what, shape, {1});
+    if (device == device_) return;
+    throw DeviceError(
+        fmt::format("{}: {} lies in memory of {}, the parameters in that of {}; expected one device", name(),
+                    what, to_string(device), to_string(device_)));
+  };
+  check_place("gradient_scale", update.gradient_scale.shape(), update.gradient_scale.device());
+  check_place("halted", update.halted.shape(), update.halted.device());
   ++steps_;
-  if (!device_.is_cuda() && !halted.empty() && halted(0) != 0) return;
-  update({.values = parameters.values().data(),
-          .gradients = parameters.gradients().data(),
-          .schedule_factor = schedule_factor,
-          .halted = halted});
+  if (!device_.is_cuda() && !update.halted.empty() && update.halted(0) != 0) return;
+  take({.values = parameters.values().data(), .gradients = parameters.gradients().data(), .update = update});
 }
 
 template <class T>

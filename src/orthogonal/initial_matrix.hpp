@@ -1,6 +1,6 @@
 #pragma once
 
-#include "orthornn/orthogonal/transition.hpp"
+#include "orthornn/orthogonal/parametrization.hpp"
 
 namespace orthornn {
 

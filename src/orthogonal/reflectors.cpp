@@ -69,17 +69,6 @@ void inverse_s_factor(MatrixView<const std::type_identity_t<T>> u, MatrixView<T>
 }
 
 template <class T>
-void symmetrize_strict_upper(MatrixView<T> m) {
-  if constexpr (has_cuda_bodies) {
-    if (m.device.is_cuda()) return cuda::symmetrize_strict_upper<T>(m);
-  }
-  for (Index j = 0; j < m.cols; ++j) {
-    m(j, j) = 0;
-    for (Index i = 0; i < j; ++i) m(j, i) = m(i, j);
-  }
-}
-
-template <class T>
 void backward_of_normalize(ConstTensorView<T> u, ConstTensorView<T> norms, ConstTensorView<T> du,
                            TensorView<T> dv) {
   if constexpr (has_cuda_bodies) {
@@ -162,7 +151,6 @@ void haar_reflection_vectors(std::uint64_t seed, TensorView<T> v) {
 #define ORTHORNN_INSTANTIATE(T)                                                                      \
   template void normalize_reflectors<T>(ConstTensorView<T>, TensorView<T>, TensorView<T>);           \
   template void inverse_s_factor<T>(MatrixView<const T>, MatrixView<T>);                             \
-  template void symmetrize_strict_upper<T>(MatrixView<T>);                                           \
   template void backward_of_normalize<T>(ConstTensorView<T>, ConstTensorView<T>, ConstTensorView<T>, \
                                          TensorView<T>);                                             \
   template void backward_of_inverse<T>(MatrixView<const T>, MatrixView<const T>, MatrixView<T>,      \

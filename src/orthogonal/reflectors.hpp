@@ -14,10 +14,6 @@ void normalize_reflectors(ConstTensorView<T> v, TensorView<T> u, TensorView<T> n
 template <class T>
 void inverse_s_factor(MatrixView<const std::type_identity_t<T>> u, MatrixView<T> s_inverse);
 
-/// M <- striu(M) + striu(M)^T, in place.
-template <class T>
-void symmetrize_strict_upper(MatrixView<T> m);
-
 /// The last step of every backward: dv_i = (du_i - u_i (u_i . du_i)) / |v_i|, all [L, N]. du and dv may be
 /// one.
 template <class T>

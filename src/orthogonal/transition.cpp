@@ -5,25 +5,25 @@
 #include "core/fill_on_host.hpp"
 #include "core/parallel.hpp"
 #include "linalg/elementwise.hpp"
-#include "linalg/gemm.hpp"
 #include "orthogonal/check_tensor.hpp"
-#include "orthogonal/factories.hpp"
+#include "orthogonal/parametrization.hpp"
 #include "orthornn/core/error.hpp"
 
 namespace orthornn {
 namespace {
 
-/// x <- multiply(x) for all columns, where multiply(from, to, coefficients) adds to `to`.
-template <class T, class Multiply>
-void replace_columns(MatrixView<T> x, const Transition<T>& transition, const Multiply& multiply) {
-  const Index coefficient_count = transition.coefficient_count();
+/// x <- Q x or Q^T x.
+template <class T>
+void replace_columns(MatrixView<T> x, const Product<T>& product, Side side, Precision precision) {
+  const Index coefficient_count = product.traits().coefficient_count;
   Tensor<T> result(Shape{x.cols, x.rows}, x.device);
   Tensor<T> coefficients(Shape{x.cols, coefficient_count}, x.device);
   const auto to = columns_of(result);
   const auto c = MatrixView<T>{coefficients.data(), coefficient_count, x.cols, coefficient_count, x.device};
-  parallel_for(x.cols, transition.column_grain(), [&](Index first, Index last) {
+  parallel_for(x.cols, product.traits().column_grain, [&](Index first, Index last) {
     const Index count = last - first;
-    multiply(x.columns(first, count), to.columns(first, count), c.columns(first, count));
+    product.multiply_add(side, x.columns(first, count), to.columns(first, count), c.columns(first, count),
+                         precision);
   });
   copy<T>(result, TensorView<T>(x.data, result.shape(), x.device));
 }
@@ -31,9 +31,24 @@ void replace_columns(MatrixView<T> x, const Transition<T>& transition, const Mul
 }  // namespace
 
 template <class T>
+Transition<T>::Transition(const TransitionOptions& options, Index hidden_size, const Execution& execution)
+    : hidden_size_(hidden_size),
+      parameter_(orthornn::parameter_of(options, hidden_size)),
+      execution_(execution) {
+  TransitionParts<T> parts = std::visit(
+      [&](const auto& chosen) { return chosen.template parts<T>(hidden_size, execution); }, options);
+  parametrization_ = std::move(parts.parametrization);
+  product_ = std::move(parts.product);
+  traits_ = product_->traits();
+}
+
+template <class T>
+Transition<T>::~Transition() = default;
+
+template <class T>
 void Transition<T>::initialize(std::uint64_t seed, TensorView<T> parameters) const {
   check_shape(parameter_name().c_str(), parameters.shape(), parameter_shape());
-  fill_on_host(parameters, [&](TensorView<T> host) { draw(seed, host); });
+  fill_on_host(parameters, [&](TensorView<T> host) { parametrization_->draw(seed, host); });
 }
 
 template <class T>
@@ -42,7 +57,21 @@ void Transition<T>::parameters_of(ConstTensorView<T> q, TensorView<T> parameters
   check_shape(parameter_name().c_str(), parameters.shape(), parameter_shape());
   Tensor<T> q_on_host(q.shape());
   copy<T>(q, q_on_host);
-  fill_on_host(parameters, [&](TensorView<T> host) { find_parameters(q_on_host, host); });
+  fill_on_host(parameters, [&](TensorView<T> host) { parametrization_->find_parameters(q_on_host, host); });
+}
+
+template <class T>
+void Transition<T>::prepare(ConstTensorView<T> parameters) {
+  check_tensor(parameter_name().c_str(), parameters, parameter_shape(), device());
+  prepared_ = false;
+  parametrization_->prepare(parameters);
+  product_->prepare();
+  prepared_ = true;
+}
+
+template <class T>
+bool Transition<T>::recordable() const {
+  return parametrization_->recordable() && traits_.recordable;
 }
 
 template <class T>
@@ -55,14 +84,13 @@ void Transition<T>::check_vectors(TensorView<T> h) const {
 template <class T>
 void Transition<T>::apply(TensorView<T> h) const {
   check_vectors(h);
-  replace_columns(columns_of(h), *this, [this](auto from, auto to, auto c) { multiply_add(from, to, c); });
+  replace_columns(columns_of(h), *product_, Side::q, execution_.precision);
 }
 
 template <class T>
 void Transition<T>::apply_transpose(TensorView<T> h) const {
   check_vectors(h);
-  replace_columns(columns_of(h), *this,
-                  [this](auto from, auto to, auto c) { multiply_add_transposed(from, to, c); });
+  replace_columns(columns_of(h), *product_, Side::q_transposed, execution_.precision);
 }
 
 template <class T>
@@ -71,59 +99,42 @@ Tensor<T> Transition<T>::materialize() const {
   Tensor<T> q(Shape{hidden_size_, hidden_size_}, device());
   check_vectors(q);
   add_to_diagonal(columns_of(q), T{1});
-  replace_columns(columns_of(q), *this, [this](auto from, auto to, auto c) {
-    add_transposed_product(from, to, c, Precision::fp32);
-  });
+  replace_columns(columns_of(q), *product_, Side::q_transposed, Precision::fp32);
   return q;
 }
 
 template <class T>
-void Transition<T>::backward_of_rollout(MatrixView<const T> g, MatrixView<const T> h, MatrixView<const T>,
-                                        MatrixView<const T>, TensorView<T> d_parameters) {
-  d_q_.reserve(Shape{hidden_size_, hidden_size_});
-  // dQ = G H^T in C order, that is H G^T in the column-major view.
-  gemm<T>(1, h, transposed(g), 0, columns_of(d_q_), execution_.precision);
-  backward(d_q_, d_parameters);
+void Transition<T>::backward(ConstTensorView<T> d_q, TensorView<T> d_parameters) {
+  check_tensor("d_q", d_q, {hidden_size_, hidden_size_}, device());
+  check_tensor(("d_" + parameter_name()).c_str(), d_parameters, parameter_shape(), device());
+  parametrization_->backward(product_->backward(d_q, execution_.precision), d_parameters);
+}
+
+template <class T>
+MatrixView<const T> Transition<T>::dense_matrix() const {
+  return product_->dense_matrix();
+}
+
+template <class T>
+void Transition<T>::multiply_add(MatrixView<const T> h, MatrixView<T> a, MatrixView<T> z) const {
+  product_->multiply_add(Side::q, h, a, z, execution_.precision);
+}
+
+template <class T>
+void Transition<T>::multiply_add_transposed(MatrixView<const T> g, MatrixView<T> d, MatrixView<T> y) const {
+  product_->multiply_add(Side::q_transposed, g, d, y, execution_.precision);
+}
+
+template <class T>
+void Transition<T>::backward_of_rollout(MatrixView<const T> g, MatrixView<const T> h, MatrixView<const T> z,
+                                        MatrixView<const T> y, TensorView<T> d_parameters) {
+  parametrization_->backward(product_->backward_of_rollout(g, h, z, y, execution_.precision), d_parameters);
 }
 
 template class Transition<float>;
 template class Transition<double>;
 
 namespace {
-
-Parameter reflection_vectors(Index reflections, Index hidden_size) {
-  if (reflections < 0 || reflections > hidden_size) {
-    throw ValueError(fmt::format("{} reflections with hidden size {}; expected 1 to {}", reflections,
-                                 hidden_size, hidden_size));
-  }
-  return {"reflection_vectors",
-          {reflections == 0 ? hidden_size : reflections, hidden_size},
-          ParameterKind::orthogonal,
-          0};
-}
-Parameter square(const char* name, Index hidden_size, ParameterKind kind) {
-  return {name, {hidden_size, hidden_size}, kind, 0};
-}
-
-Parameter parameter(const Cwy& o, Index hidden_size) {
-  return reflection_vectors(o.reflections, hidden_size);
-}
-Parameter parameter(const HouseholderProduct& o, Index hidden_size) {
-  return reflection_vectors(o.reflections, hidden_size);
-}
-Parameter parameter(const ScaledCayley& o, Index hidden_size) {
-  if (o.negative_signs < 0 || o.negative_signs > hidden_size) {
-    throw ValueError(fmt::format("{} negative signs with hidden size {}; expected 0 to {}", o.negative_signs,
-                                 hidden_size, hidden_size));
-  }
-  return square("skew_parameters", hidden_size, ParameterKind::orthogonal);
-}
-Parameter parameter(const MatrixExponential&, Index hidden_size) {
-  return square("skew_parameters", hidden_size, ParameterKind::orthogonal);
-}
-Parameter parameter(const Unconstrained&, Index hidden_size) {
-  return square("matrix", hidden_size, ParameterKind::ordinary);
-}
 
 /// Number is Index, or const Index.
 template <class Number>
@@ -144,13 +155,7 @@ const Index* reflections_of(const TransitionOptions& options) {
 
 Parameter parameter_of(const TransitionOptions& options, Index hidden_size) {
   if (hidden_size < 1) throw ValueError(fmt::format("hidden size {}; expected at least 1", hidden_size));
-  return std::visit([&](const auto& chosen) { return parameter(chosen, hidden_size); }, options);
-}
-
-template <class T>
-std::unique_ptr<Transition<T>> make_transition(const TransitionOptions& options, Index hidden_size,
-                                               const Execution& execution) {
-  return std::visit([&](const auto& chosen) { return make<T>(chosen, hidden_size, execution); }, options);
+  return std::visit([&](const auto& chosen) { return chosen.parameter(hidden_size); }, options);
 }
 
 template <class T>
@@ -163,10 +168,6 @@ std::unique_ptr<Transition<T>> prepare(const TransitionOptions& options, ConstTe
   return transition;
 }
 
-template std::unique_ptr<Transition<float>> make_transition<float>(const TransitionOptions&, Index,
-                                                                   const Execution&);
-template std::unique_ptr<Transition<double>> make_transition<double>(const TransitionOptions&, Index,
-                                                                     const Execution&);
 template std::unique_ptr<Transition<float>> prepare<float>(const TransitionOptions&, ConstTensorView<float>);
 template std::unique_ptr<Transition<double>> prepare<double>(const TransitionOptions&,
                                                              ConstTensorView<double>);

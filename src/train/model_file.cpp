@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -20,6 +21,7 @@ namespace {
 constexpr const char* format_name = "orthornn-model";
 // 2: cells have a kind, for there are LSTM and GRU.
 constexpr std::int64_t format_version = 2;
+constexpr const char* permutation_name = "permutation";
 
 /// Throws FileError unless the file holds each parameter as PREFIX/MODULE/NAME, as floats of its shape. Reads
 /// no numbers, and takes no memory of their size.
@@ -69,15 +71,46 @@ void write_finite_parameters(Hdf5Writer& writer, const std::string& prefix,
   }
 }
 
-void write_model(Hdf5Writer& writer, const SequenceModel<float>& model, const Json& config,
+void write_model(Hdf5Writer& writer, const ParameterSet<float>& parameters, const Json& config,
                  const std::string& task_name) {
-  const FaultDomain::Scope scope(model.faults());
   writer.attribute("/", "format", format_name);
   writer.attribute("/", "format_version", format_version);
   writer.attribute("/", "library_version", version());
   writer.attribute("/", "task", task_name);
   writer.attribute("/", "config", config.dump());
-  write_finite_parameters(writer, "parameters", model.parameters(), model.parameters().values());
+  write_finite_parameters(writer, "parameters", parameters, parameters.values());
+}
+
+/// What a training goes on from besides the parameters and the options.
+struct TrainingState {
+  std::int64_t step;
+  std::uint64_t seed;
+  std::optional<BestResult> best;
+  ConstTensorView<std::int32_t> input_order;
+  std::vector<TaskPart> parts;
+};
+
+void write_training(Hdf5Writer& writer, const ParameterSet<float>& parameters, Optimizer<float>& optimizer,
+                    const TrainingState& training) {
+  writer.group("optimizer");
+  writer.attribute("optimizer", "name", optimizer.name());
+  writer.attribute("optimizer", "steps", optimizer.steps());
+  for (const auto& [name, moment] : optimizer.state())
+    write_finite_parameters(writer, "optimizer/" + name, parameters, moment);
+  writer.group("training");
+  writer.attribute("training", "step", training.step);
+  writer.attribute("training", "seed", static_cast<std::int64_t>(training.seed));
+  if (training.best) {
+    writer.attribute("training", "best_metric", training.best->loss);
+    writer.attribute("training", "best_step", training.best->step);
+  }
+  writer.group("task");
+  if (!training.input_order.empty()) writer.dataset("task/permutation", training.input_order);
+  for (const TaskPart& part : training.parts) {
+    Tensor<std::uint8_t> bytes(Shape{std::ssize(part.bytes)});
+    std::ranges::copy(part.bytes, bytes.begin());
+    writer.dataset("task/" + part.name, bytes);
+  }
 }
 
 /// "cells/0/hidden_size is 8 there and 9 here": the first option in which two descriptions differ.
@@ -137,6 +170,24 @@ void check_printable(const char* what, const std::string& text) {
                                text.size()));
 }
 
+/// Throws ValueError unless these are names of datasets, each once. A stranger's file may list them.
+void check_names(const std::vector<TaskPart>& parts) {
+  constexpr std::size_t most_parts = 16, longest_name = 64;
+  if (parts.size() > most_parts)
+    throw ValueError(fmt::format("the task has {} parts; expected at most {}", parts.size(), most_parts));
+  for (auto part = parts.begin(); part != parts.end(); ++part) {
+    const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || c == '_'; };
+    if (part->name.empty() || part->name.size() > longest_name || !std::ranges::all_of(part->name, letter) ||
+        part->name == permutation_name) {
+      throw ValueError(fmt::format(
+          "a part of the task has a name of {} bytes; expected 1 to {} of a to z and _, and not {}",
+          part->name.size(), longest_name, permutation_name));
+    }
+    if (std::ranges::count(parts.begin(), part, part->name, &TaskPart::name) > 0)
+      throw ValueError(fmt::format("the part '{}' of the task is there twice", part->name));
+  }
+}
+
 template <class Options>
 Options options_of(const Json& json, const char* what) {
   try {
@@ -166,9 +217,20 @@ Json present_model(Json model, std::int64_t version) {
 void read_config(const std::string& text, std::int64_t version, ModelFileInfo& info) {
   const Json config = parse_json(text);
   info.config = text;
-  info.model = options_of<ModelOptions>(present_model(object_member(config, "model"), version), "a model");
+  const Json& model = object_member(config, "model");
+  if (model.contains("kind")) {
+    if (text_member(model, "kind") != EncoderDecoderOptions::name)
+      refuse_member("kind", EncoderDecoderOptions::name, model.at("kind"));
+    info.model = options_of<EncoderDecoderOptions>(model, "an encoder and a decoder");
+  } else {
+    info.model = options_of<ModelOptions>(present_model(model, version), "a model");
+  }
   if (config.contains("task")) {
     info.task_config = object_member(config, "task").dump(-1, ' ', /*ensure_ascii=*/true);
+  }
+  if (config.contains("parts")) {
+    for (const Json& part : array_member(config, "parts"))
+      info.parts.push_back({text_member(part, "name"), ""});
   }
   if (config.contains("training")) {
     const Json& training = object_member(config, "training");
@@ -198,9 +260,10 @@ void check_info(const ModelFileInfo& info) {
     throw ValueError(
         fmt::format("its task is \"{}\", the attribute 'task' says '{}'", named, info.task_name));
   }
-  const auto task = make_task(
-      info.task_config,
-      {.batch = std::max<Index>(info.batch, 1), .seed = info.seed, .input_order = info.permutation});
+  const auto task = make_task(info.task_config, {.batch = std::max<Index>(info.batch, 1),
+                                                 .seed = info.seed,
+                                                 .input_order = info.permutation,
+                                                 .parts = info.parts});
   // Drawn anew it could be another than the one the model was trained with.
   if (!task->input_order().empty() && info.permutation.empty()) {
     throw ValueError(
@@ -216,10 +279,24 @@ ModelFileInfo info_of(const Hdf5Reader& reader) {
   info.task_name = reader.string_attribute("/", "task");
   try {
     read_config(reader.string_attribute("/", "config"), info.format_version, info);
+    check_names(info.parts);
   } catch (const ValueError& error) {
     refuse(reader, fmt::format("the attribute 'config' is not what orthornn writes: {}", error.what()));
   }
   if (reader.has("task/permutation")) info.permutation = reader.read<std::int32_t>("task/permutation");
+  std::size_t bytes_of_parts = 0;
+  for (TaskPart& part : info.parts) {
+    // Several names may stand for one dataset.
+    const Shape shape = reader.shape("task/" + part.name);
+    bytes_of_parts += static_cast<std::size_t>(shape.count());
+    if (shape.rank() != 1 || bytes_of_parts > reader.file_size()) {
+      refuse(reader, fmt::format("'task/{}' has the shape {}; expected [bytes], and in all parts at most the "
+                                 "{} bytes of the file",
+                                 part.name, to_string(shape), reader.file_size()));
+    }
+    const Tensor<std::uint8_t> bytes = reader.read<std::uint8_t>("task/" + part.name);
+    part.bytes.assign(bytes.begin(), bytes.end());
+  }
   if (reader.has("training")) {
     if (info.task_config.empty() || info.batch == 0)
       refuse(reader, "it has a group 'training', but its config names no task or no training");
@@ -247,28 +324,62 @@ ModelFileInfo info_of(const Hdf5Reader& reader) {
 /// From few reflection vectors the dense form of CWY makes N x N numbers, more than a file of their size may
 /// ask for. Such a cell is computed in its factored form, which gives the same outputs up to rounding.
 /// Everything else that a load allocates is a small multiple of the parameters.
-ModelOptions with_bounded_forms(ModelOptions options) {
+class BoundedForms {
+ public:
+  explicit BoundedForms(double allowed) : allowed_(allowed) {}
+
+  /// `copies`: how often a model has these layers; both directions have theirs.
+  void bound(std::vector<LayerOptions>& layers, double copies) {
+    for (LayerOptions& layer : layers) {
+      std::visit(
+          [&]<class Options>(Options& chosen) {
+            if constexpr (std::is_same_v<Options, OrthogonalCell>) bound(chosen, copies);
+            if constexpr (requires { chosen.layers; })
+              bound(chosen.layers, std::is_same_v<Options, Bidirectional> ? 2 * copies : copies);
+          },
+          layer);
+    }
+  }
+
+ private:
+  void bound(OrthogonalCell& cell, double copies) {
+    auto* cwy = std::get_if<Cwy>(&cell.transition);
+    if (cwy == nullptr || cwy->form == ReflectionForm::factored) return;
+    const auto n = static_cast<double>(cell.hidden_size);
+    numbers_ += copies * n * n;
+    if (numbers_ > allowed_) cwy->form = ReflectionForm::factored;
+  }
+
+  double allowed_;
+  double numbers_ = 0;
+};
+
+/// Numbers that all dense forms of such a model may have.
+template <class Options>
+double largest_forms(const Options& options) {
   constexpr double always_allowed = 8192.0 * 8192.0;  // 256 MiB of floats
   constexpr double for_each_parameter = 16;
-  double numbers = 0;
-  const double allowed =
-      always_allowed + for_each_parameter * static_cast<double>(parameter_layout<float>(options).count());
-  for (RecurrentOptions& cell : options.cells) {
-    auto* orthogonal = std::get_if<OrthogonalCell>(&cell);
-    auto* cwy = orthogonal == nullptr ? nullptr : std::get_if<Cwy>(&orthogonal->transition);
-    if (cwy == nullptr || cwy->form != ReflectionForm::dense) continue;
-    const auto n = static_cast<double>(orthogonal->hidden_size);
-    numbers += n * n;
-    if (numbers > allowed) cwy->form = ReflectionForm::factored;
-  }
+  return always_allowed + for_each_parameter * static_cast<double>(parameter_layout<float>(options).count());
+}
+
+ModelOptions with_bounded_forms(ModelOptions options) {
+  BoundedForms(largest_forms(options)).bound(options.cells, 1);
+  return options;
+}
+
+EncoderDecoderOptions with_bounded_forms(EncoderDecoderOptions options) {
+  BoundedForms forms(largest_forms(options));
+  forms.bound(options.encoder, 1);
+  forms.bound(options.decoder, 1);
   return options;
 }
 
 }  // namespace
 
-void save_model(const std::filesystem::path& file, const SequenceModel<float>& model) {
+void save_model(const std::filesystem::path& file, const Model<float>& model) {
+  const FaultDomain::Scope scope(model.faults());
   Hdf5Writer writer;
-  write_model(writer, model, Json{{"model", json_object(model.options())}}, "");
+  write_model(writer, model.parameters(), Json{{"model", parse_json(model.options_text())}}, "");
   writer.commit(file);
 }
 
@@ -278,9 +389,11 @@ void save_checkpoint(const std::filesystem::path& file, Trainer& trainer) {
   const Task& task = trainer.task();
   Json training = json_object(trainer.options());
   training.update(json_object(TaskSource{.batch = task.batch_size(), .seed = task.seed()}));
-  const Json config{{"model", json_object(trainer.model().options())},
-                    {"task", parse_json(task.config())},
-                    {"training", training}};
+  Json config{{"model", parse_json(trainer.model().options_text())},
+              {"task", parse_json(task.config())},
+              {"training", training}};
+  const std::vector<TaskPart> parts = task.parts();
+  for (const TaskPart& part : parts) config["parts"].push_back({{"name", part.name}});
   // What could not be read again is refused now, not when the training is to go on.
   ModelFileInfo read_back;
   read_back.library_version = version();
@@ -288,51 +401,85 @@ void save_checkpoint(const std::filesystem::path& file, Trainer& trainer) {
   read_back.permutation.reserve(task.input_order().shape());
   copy<std::int32_t>(task.input_order(), read_back.permutation);
   read_config(config.dump(), format_version, read_back);
+  check_names(parts);
+  read_back.parts = parts;
   check_info(read_back);
   Hdf5Writer writer;
-  write_model(writer, trainer.model(), config, task.name());
-
-  writer.group("optimizer");
-  writer.attribute("optimizer", "name", trainer.optimizer().name());
-  writer.attribute("optimizer", "steps", trainer.optimizer().steps());
-  for (const auto& [name, moment] : trainer.optimizer().state()) {
-    write_finite_parameters(writer, "optimizer/" + name, trainer.model().parameters(), moment);
-  }
-  writer.group("training");
-  writer.attribute("training", "step", trainer.steps());
-  writer.attribute("training", "seed", static_cast<std::int64_t>(task.seed()));
-  if (trainer.best()) {
-    writer.attribute("training", "best_metric", trainer.best()->loss);
-    writer.attribute("training", "best_step", trainer.best()->step);
-  }
-  writer.group("task");
-  if (!task.input_order().empty()) writer.dataset("task/permutation", task.input_order());
+  const ParameterSet<float>& parameters = trainer.model().parameters();
+  write_model(writer, parameters, config, task.name());
+  write_training(writer, parameters, trainer.optimizer(),
+                 {.step = trainer.steps(),
+                  .seed = task.seed(),
+                  .best = trainer.best(),
+                  .input_order = task.input_order(),
+                  .parts = parts});
   writer.commit(file);
 }
 
 ModelFileInfo read_model_info(const std::filesystem::path& file) { return info_of(Hdf5Reader(file)); }
 
-std::unique_ptr<SequenceModel<float>> load_model(const std::filesystem::path& file,
-                                                 const Execution& execution, ModelFileInfo* info) {
-  const Hdf5Reader reader(file);
-  ModelFileInfo found = info_of(reader);
+namespace {
+
+/// A model with those of the file's options that are `Options`, prepared.
+template <class Made, class Options>
+std::unique_ptr<Made> loaded(const Hdf5Reader& reader, const Options& options, const Execution& execution) {
   try {
     // Sizes are compared before memory of these sizes is taken.
-    expect_parameters(reader, "parameters", parameter_layout<float>(found.model));
-    auto model =
-        std::make_unique<SequenceModel<float>>(execution, with_bounded_forms(found.model), Undrawn{});
+    expect_parameters(reader, "parameters", parameter_layout<float>(options));
+    auto model = std::make_unique<Made>(execution, with_bounded_forms(options), Undrawn{});
     fill_on_host(model->parameters().values().view(), [&](TensorView<float> values) {
       read_parameters(reader, "parameters", model->parameters(), values);
     });
     model->prepare();
     model->synchronize();  // a GPU says only then that the parameters are none
-    if (info) *info = std::move(found);
     return model;
   } catch (const FileError&) {
     throw;
   } catch (const Error& error) {
-    throw FileError(fmt::format("{}: {}", file.string(), error.what()));
+    refuse(reader, error.what());
   }
+}
+
+/// `loaded` where the file has a model of these options; throws FileError, which names that kind, elsewhere.
+template <class Made, class Options>
+std::unique_ptr<Made> loaded_as(const char* kind, const std::filesystem::path& file,
+                                const Execution& execution, ModelFileInfo* info) {
+  const Hdf5Reader reader(file);
+  ModelFileInfo found = info_of(reader);
+  const auto* options = std::get_if<Options>(&found.model);
+  if (options == nullptr) refuse(reader, fmt::format("its model is of another kind; expected {}", kind));
+  auto model = loaded<Made>(reader, *options, execution);
+  if (info) *info = std::move(found);
+  return model;
+}
+
+}  // namespace
+
+std::unique_ptr<Model<float>> load_any_model(const std::filesystem::path& file, const Execution& execution,
+                                             ModelFileInfo* info) {
+  const Hdf5Reader reader(file);
+  ModelFileInfo found = info_of(reader);
+  auto model = std::visit(
+      [&]<class Options>(const Options& options) -> std::unique_ptr<Model<float>> {
+        using Made = std::conditional_t<std::is_same_v<Options, ModelOptions>, SequenceModel<float>,
+                                        EncoderDecoder<float>>;
+        return loaded<Made>(reader, options, execution);
+      },
+      found.model);
+  if (info) *info = std::move(found);
+  return model;
+}
+
+std::unique_ptr<SequenceModel<float>> load_model(const std::filesystem::path& file,
+                                                 const Execution& execution, ModelFileInfo* info) {
+  return loaded_as<SequenceModel<float>, ModelOptions>("layers that read one sequence", file, execution,
+                                                       info);
+}
+
+std::unique_ptr<EncoderDecoder<float>> load_encoder_decoder(const std::filesystem::path& file,
+                                                            const Execution& execution, ModelFileInfo* info) {
+  return loaded_as<EncoderDecoder<float>, EncoderDecoderOptions>("an encoder and a decoder, for translation",
+                                                                 file, execution, info);
 }
 
 namespace {
@@ -351,7 +498,6 @@ void check_same_training(const std::filesystem::path& file, const ModelFileInfo&
     throw FileError(fmt::format("{} holds another {} than this training: {}", file.string(), what,
                                 first_difference(there.dump(), here.dump())));
   };
-  require_equal("model", json_object(info.model), json_object(trainer.model().options()));
   require_equal("task", parse_json(info.task_config), parse_json(task.config()));
   require_equal("stream of data", {{"batch", info.batch}, {"seed", info.seed}},
                 {{"batch", task.batch_size()}, {"seed", task.seed()}});
@@ -359,6 +505,12 @@ void check_same_training(const std::filesystem::path& file, const ModelFileInfo&
   if (!std::equal(info.permutation.begin(), info.permutation.end(), order.begin(), order.end())) {
     throw FileError(fmt::format("{} holds another permutation than this training", file.string()));
   }
+  if (info.parts != task.parts()) {
+    throw FileError(fmt::format("{} was trained with another vocabulary or other data than this training has",
+                                file.string()));
+  }
+  // Last: where the data differ, so do the numbers of symbols.
+  require_equal("model", json_value(info.model), parse_json(trainer.model().options_text()));
   if (info.optimizer != trainer.optimizer().name()) {
     throw FileError(fmt::format("{} was trained with {}, the training uses {}", file.string(), info.optimizer,
                                 trainer.optimizer().name()));
@@ -392,6 +544,46 @@ void restore(const std::filesystem::path& file, Trainer& trainer) {
   trainer.optimizer().set_steps(optimizer_steps);
   trainer.set_steps(*info.steps);
   trainer.set_best(info.best);
+}
+
+void convert_model(const std::filesystem::path& from, const std::filesystem::path& to) {
+  Hdf5Writer writer;
+  try {
+    const Hdf5Reader reader(from);
+    const ModelFileInfo info = info_of(reader);
+    ParameterSet<float> parameters =
+        std::visit([](const auto& options) { return parameter_layout<float>(options); }, info.model);
+    // Sizes are compared before memory of these sizes is taken.
+    expect_parameters(reader, "parameters", parameters);
+    parameters.allocate(Device::cpu());
+    read_parameters(reader, "parameters", parameters, parameters.values());
+    Json config = parse_json(info.config);
+    config["model"] = json_value(info.model);
+    write_model(writer, parameters, config, info.task_name);
+    if (info.steps) {
+      const auto optimizer = make_optimizer(info.trainer.optimizer, parameters);
+      if (optimizer->name() != info.optimizer) {
+        refuse(reader, fmt::format("the attribute 'name' of 'optimizer' is '{}', its config has {}",
+                                   info.optimizer, optimizer->name()));
+      }
+      for (const auto& [name, moment] : optimizer->state()) {
+        expect_parameters(reader, "optimizer/" + name, parameters);
+        read_parameters(reader, "optimizer/" + name, parameters, moment);
+      }
+      optimizer->set_steps(count_attribute(reader, "optimizer", "steps"));
+      write_training(writer, parameters, *optimizer,
+                     {.step = *info.steps,
+                      .seed = info.seed,
+                      .best = info.best,
+                      .input_order = info.permutation,
+                      .parts = info.parts});
+    }
+  } catch (const FileError&) {
+    throw;
+  } catch (const Error& error) {
+    throw FileError(fmt::format("{}: {}", from.string(), error.what()));
+  }
+  writer.commit(to);
 }
 
 std::string to_json(const ModelOptions& options) { return json_object(options).dump(); }

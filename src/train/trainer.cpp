@@ -5,67 +5,68 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/back_end.hpp"
 #include "core/set_zero.hpp"
-#include "cuda/train/step_record.hpp"
+#include "linalg/elementwise.hpp"
 #include "orthornn/core/error.hpp"
+#include "orthornn/core/random.hpp"
 #include "orthornn/core/repeated_operations.hpp"
-#include "orthornn/optim/gradient_clipping.hpp"
+#include "orthornn/optim/gradient_scale.hpp"
+#include "train/step_record.hpp"
 
 namespace orthornn {
 
 namespace {
 
-/// `batch` is scratch on the model's device.
-Evaluation evaluate_through(Batch& batch, SequenceModel<float>& model, const Task& task, HeldOut set) {
+/// What an evaluation counts in, kept so that the next one takes no memory.
+struct EvaluationMemory {
+  explicit EvaluationMemory(Device device) : batch(device), loss(Shape{2}, device), score(Shape{2}, device) {}
+
+  Batch batch;
+  /// A BatchLoss over all batches.
+  Tensor<double> loss;
+  /// As `Task::count_right` adds to it.
+  Tensor<double> score;
+};
+
+Evaluation evaluate_with(EvaluationMemory& memory, Model<float>& model, const Task& task, HeldOut set) {
   const FaultDomain::Scope scope(model.faults());
-  const bool on_gpu = model.device().is_cuda();
-  // What counts right answers does so on the host.
-  Batch copied_batch;
-  Tensor<float> copied_outputs;
-  double loss = 0;
-  double targets = 0;
-  Score score;
-  bool scored = false;
+  set_zero(memory.loss.view());
+  set_zero(memory.score.view());
+  model.prepare();
   for (Index i = 0; i < task.evaluation_batches(set); ++i) {
-    task.evaluation_batch(set, i, batch);
-    if (on_gpu) copied_batch = batch.copy(Device::cpu());
-    TensorView<const float> outputs = model.forward(batch);
-    if (on_gpu) {
-      copied_outputs.reserve(outputs.shape());
-      copy<float>(outputs, copied_outputs);
-      outputs = copied_outputs;
-    }
-    // Scored before the loss, which works in place.
-    if (const std::optional<Score> part = task.score(outputs, on_gpu ? copied_batch : batch)) {
-      score.correct += part->correct;
-      score.count += part->count;
-      scored = true;
-    }
-    const BatchLoss part = model.loss_of_last_outputs(batch);
-    loss += part.mean * part.count;
-    targets += part.count;
+    task.evaluation_batch(set, i, memory.batch);
+    model.loss_of_prepared(memory.batch);
+    add<double>(columns_of(model.last_loss()), columns_of(memory.loss));
+    task.count_right(model.outputs(), memory.batch, memory.score);
   }
-  Evaluation result{.loss = loss / targets, .accuracy = std::nullopt};
-  if (scored) result.accuracy = static_cast<double>(score.correct) / static_cast<double>(score.count);
+  const Tensor<double> loss = memory.loss.copy(Device::cpu());
+  Evaluation result{.loss = BatchLoss{.sum = loss(0), .count = loss(1)}.mean(), .accuracy = std::nullopt};
+  if (task.has_accuracy()) {
+    const Tensor<double> score = memory.score.copy(Device::cpu());
+    result.accuracy = score(0) / score(1);
+  }
   return result;
 }
 
 }  // namespace
 
-Evaluation evaluate(SequenceModel<float>& model, const Task& task, HeldOut set) {
-  Batch batch(model.device());
-  return evaluate_through(batch, model, task, set);
+Evaluation evaluate(Model<float>& model, const Task& task, HeldOut set) {
+  EvaluationMemory memory(model.device());
+  return evaluate_with(memory, model, task, set);
 }
 
-/// What a training keeps on its GPU.
-struct Trainer::OnDevice {
-  Tensor<double> gradient_norm;
-  Tensor<cuda::StepRecord> record;
+/// What a training keeps on its device.
+struct Trainer::Work {
+  explicit Work(Device device) : record(Shape{1}, device), repeated(device), evaluation(device) {
+    set_zero(record.view());
+  }
+
+  Tensor<StepRecord> record;
   /// Forward and backward, where the model is recordable.
-  RepeatedOperations work;
-  /// Of the batch that `work` was last.
-  Batch::Shapes batch_shapes;
+  RepeatedOperations repeated;
+  /// Of the batch that `repeated` had last.
+  BatchShapes batch_shapes;
+  EvaluationMemory evaluation;
 };
 
 namespace {
@@ -92,23 +93,16 @@ const TrainingStep::Numbers& TrainingStep::numbers() const {
   return *numbers_;
 }
 
-Trainer::Trainer(SequenceModel<float>& model, const Task& task, const TrainerOptions& options)
+Trainer::Trainer(Model<float>& model, const Task& task, const TrainerOptions& options)
     : model_(model),
       task_(task),
       options_(options),
       optimizer_(make_optimizer<float>(options.optimizer, model.parameters())),
       batch_(model.device()),
-      evaluation_batch_(model.device()) {
+      scale_(Shape{2}, model.device()),
+      work_(std::make_unique<Work>(model.device())) {
   options.schedule.validate();
   check_fields("trainer", options);
-  if constexpr (has_cuda_bodies) {
-    const Device device = model.device();
-    if (!device.is_cuda()) return;
-    on_device_ = std::make_unique<OnDevice>(OnDevice{.gradient_norm = Tensor<double>(Shape{1}, device),
-                                                     .record = Tensor<cuda::StepRecord>(Shape{1}, device),
-                                                     .work = RepeatedOperations(device),
-                                                     .batch_shapes = {}});
-  }
 }
 
 Trainer::~Trainer() = default;
@@ -117,13 +111,11 @@ TrainingStep Trainer::step() {
   task_.training_batch(static_cast<std::uint64_t>(steps_), batch_);
   TrainingStep result;
   result.schedule_factor = options_.schedule.factor(steps_);
-  if (on_device_) {
-    step_on_device(result.schedule_factor);
-  } else {
-    result.numbers_ = step_on_host(result.schedule_factor);
-  }
+  start_step(result.schedule_factor);
   result.step = ++steps_;
   result.trainer_ = this;
+  // The CPU has done the step, so what is wrong with it is thrown now.
+  if (!model_.device().is_cuda()) result.numbers_ = read_step();
   return result;
 }
 
@@ -136,71 +128,54 @@ void Trainer::prepare_model() {
   }
 }
 
-TrainingStep::Numbers Trainer::step_on_host(double schedule_factor) {
-  prepare_model();
-  TrainingStep::Numbers result{};
-  model_.loss_and_gradient_of_prepared(batch_);
-  result.loss = model_.last_loss()(0);
-  result.gradient_norm = clip_by_global_norm<float>(model_.parameters().gradients(), options_.clip);
-  if (!std::isfinite(result.loss) || !std::isfinite(result.gradient_norm)) {
-    throw_diverged(steps_ + 1, not_finite(result.loss, result.gradient_norm));
-  }
-  optimizer_->step(model_.parameters(), schedule_factor);
-  return result;
-}
-
-/// Enqueues the step. Whether it may change anything is decided there, by the record.
-void Trainer::step_on_device(double schedule_factor) {
-  if constexpr (has_cuda_bodies) {
-    const FaultDomain::Scope scope(model_.faults());
-    OnDevice& gpu = *on_device_;
-    const auto compute = [&] {
-      prepare_model();
-      model_.loss_and_gradient_of_prepared(batch_);
-      clip_by_global_norm<float>(model_.parameters().gradients(), options_.clip, gpu.gradient_norm);
-    };
-    if (model_.recordable(batch_)) {
-      // The model may have met other batches since, between the steps.
-      if (batch_.shapes() != gpu.batch_shapes || !model_.has_shapes_of(batch_)) {
-        gpu.work.forget();
-        gpu.batch_shapes = batch_.shapes();
-      }
-      gpu.work.run(compute);
-    } else {
-      compute();
+/// Starts the step. Whether it changes anything is decided on the device, by the record.
+void Trainer::start_step(double schedule_factor) {
+  const FaultDomain::Scope scope(model_.faults());
+  RandomStream noise(task_.seed(), RandomPurpose::dropout, static_cast<std::uint64_t>(steps_));
+  const std::uint64_t high = noise.bits();
+  model_.set_noise(high << 32 | noise.bits());
+  const auto compute = [&] {
+    prepare_model();
+    model_.loss_and_gradient_of_prepared(batch_);
+    gradient_scale<float>(model_.parameters().gradients(), model_.last_loss(), options_.clip, scale_);
+  };
+  if (model_.recordable(batch_)) {
+    // The model may have met other batches since, between the steps.
+    if (!work_->batch_shapes.and_places_are_of(batch_) || !model_.has_shapes_of(batch_)) {
+      work_->repeated.forget();
+      work_->batch_shapes.set(batch_);
     }
-    cuda::record_step(steps_ + 1, model_.last_loss(), gpu.gradient_norm, gpu.record);
-    const TensorView<const std::int64_t> diverged(&gpu.record.data()->diverged_step, Shape{1},
-                                                  model_.device());
-    optimizer_->step(model_.parameters(), schedule_factor, diverged);
+    work_->repeated.run(compute);
+  } else {
+    compute();
   }
+  orthornn::record_step(steps_ + 1, model_.last_loss(), scale_, work_->record);
+  const TensorView<const std::int64_t> diverged(&work_->record.data()->diverged_step, Shape{1},
+                                                model_.device());
+  optimizer_->step(
+      model_.parameters(),
+      {.schedule_factor = schedule_factor, .gradient_scale = scale_.view().slice(1, 1), .halted = diverged});
 }
 
 TrainingStep::Numbers Trainer::read_step() {
-  if constexpr (has_cuda_bodies) {
-    const FaultDomain::Scope scope(model_.faults());
-    cuda::StepRecord record{};
-    try {
-      copy<cuda::StepRecord>(on_device_->record, TensorView<cuda::StepRecord>(&record, Shape{1}));
-    } catch (const ValueError&) {
-      // The copy succeeded; the record, where it has a fault, also knows its step.
-      if (record.diverged_step == 0) throw;
-    }
-    if (record.diverged_step == 0) return {record.loss, record.gradient_norm};
-
-    const std::int64_t last_good = record.diverged_step - 1;
-    optimizer_->set_steps(optimizer_->steps() - (steps_ - last_good));
-    set_steps(last_good);
-    try {
-      cuda::throw_fault(record.fault);
-    } catch (const ValueError& error) {
-      // What `prepare` finds wrong, an update has made of the parameters; the rest is the batch's fault.
-      if (!cuda::is_of_parameters(record.fault)) throw;
-      throw_diverged(record.diverged_step, error.what());
-    }
-    throw_diverged(record.diverged_step, not_finite(record.loss, record.gradient_norm));
+  const FaultDomain::Scope scope(model_.faults());
+  StepRecord record{};
+  try {
+    copy<StepRecord>(work_->record, TensorView<StepRecord>(&record, Shape{1}));
+  } catch (const ValueError&) {
+    // The copy succeeded; the record, where it has a fault, also knows its step.
+    if (record.diverged_step == 0) throw;
   }
-  return {};
+  if (record.diverged_step == 0) return {record.loss, record.gradient_norm};
+
+  const std::int64_t last_good = record.diverged_step - 1;
+  optimizer_->set_steps(optimizer_->steps() - (steps_ - last_good));
+  set_steps(last_good);
+  const std::optional<StepFault> fault = fault_of(record);
+  if (!fault) throw_diverged(record.diverged_step, not_finite(record.loss, record.gradient_norm));
+  // What `prepare` finds wrong, an update has made of the parameters; the rest is the batch's fault.
+  if (!fault->of_parameters) throw ValueError(fault->message);
+  throw_diverged(record.diverged_step, fault->message);
 }
 
 void Trainer::throw_diverged(std::int64_t step, const std::string& how) const {
@@ -208,9 +183,7 @@ void Trainer::throw_diverged(std::int64_t step, const std::string& how) const {
       fmt::format("the training diverged at step {}: {}; try a smaller learning rate or --clip", step, how));
 }
 
-void Trainer::synchronize() {
-  if (on_device_) read_step();
-}
+void Trainer::synchronize() { read_step(); }
 
 void Trainer::run(std::int64_t steps, const std::function<bool(const TrainingStep&)>& report) {
   while (steps_ < steps) {
@@ -221,7 +194,7 @@ void Trainer::run(std::int64_t steps, const std::function<bool(const TrainingSte
 
 Evaluation Trainer::evaluate() {
   synchronize();
-  const Evaluation result = evaluate_through(evaluation_batch_, model_, task_, HeldOut::validation);
+  const Evaluation result = evaluate_with(work_->evaluation, model_, task_, HeldOut::validation);
   if (std::isfinite(result.loss) && (!best_ || result.loss < best_->loss))
     best_ = BestResult{result.loss, steps_};
   return result;
@@ -230,7 +203,7 @@ Evaluation Trainer::evaluate() {
 void Trainer::set_steps(std::int64_t steps) {
   if (steps < 0) throw ValueError(fmt::format("{} training steps; expected 0 or more", steps));
   steps_ = steps;
-  if (on_device_) set_zero(on_device_->record.view());
+  set_zero(work_->record.view());
 }
 
 }  // namespace orthornn

@@ -4,8 +4,8 @@
 
 #include "core/back_end.hpp"
 #include "core/fields_json.hpp"
-#include "core/philox.hpp"
 #include "cuda/tasks/adding_task.hpp"
+#include "orthornn/scalar/philox.hpp"
 #include "tasks/batch_size.hpp"
 #include "tasks/held_out_stream.hpp"
 
@@ -39,27 +39,29 @@ void AddingTask::evaluation_batch(HeldOut set, Index number, Batch& batch) const
 }
 
 void AddingTask::fill(RandomPurpose purpose, std::uint64_t index, Batch& batch) const {
-  batch.features.reserve({length_, batch_, 2});
-  batch.values.reserve({batch_, 1});
+  Tensor<float>& features = batch.reals(batch_names::features);
+  Tensor<float>& values = batch.reals(batch_names::values);
+  features.reserve({length_, batch_, 2});
+  values.reserve({batch_, 1});
   if constexpr (has_cuda_bodies) {
     if (batch.device().is_cuda()) {
-      return cuda::fill_adding_batch(PhiloxStream(seed_, purpose, index), batch.features, batch.values);
+      return cuda::fill_adding_batch(PhiloxStream(seed_, purpose, index), features, values);
     }
   }
   RandomStream stream(seed_, purpose, index);
   for (Index t = 0; t < length_; ++t) {
     for (Index b = 0; b < batch_; ++b) {
-      batch.features(t, b, 0) = uniform_float(stream.bits());
-      batch.features(t, b, 1) = 0;
+      features(t, b, 0) = uniform_float(stream.bits());
+      features(t, b, 1) = 0;
     }
   }
   const Index half = length_ / 2;
   for (Index b = 0; b < batch_; ++b) {
     const Index first = stream.integer(static_cast<std::uint32_t>(half));
     const Index second = half + stream.integer(static_cast<std::uint32_t>(length_ - half));
-    batch.features(first, b, 1) = 1;
-    batch.features(second, b, 1) = 1;
-    batch.values(b, 0) = batch.features(first, b, 0) + batch.features(second, b, 0);
+    features(first, b, 1) = 1;
+    features(second, b, 1) = 1;
+    values(b, 0) = features(first, b, 0) + features(second, b, 0);
   }
 }
 

@@ -5,10 +5,10 @@
 
 #include "core/back_end.hpp"
 #include "core/fields_json.hpp"
-#include "core/philox.hpp"
 #include "cuda/tasks/copying_task.hpp"
+#include "orthornn/scalar/philox.hpp"
 #include "tasks/batch_size.hpp"
-#include "tasks/count_correct.hpp"
+#include "tasks/count_right.hpp"
 #include "tasks/held_out_stream.hpp"
 
 namespace orthornn {
@@ -47,8 +47,10 @@ void CopyingTask::evaluation_batch(HeldOut set, Index number, Batch& batch) cons
 }
 
 void CopyingTask::fill(RandomPurpose purpose, std::uint64_t index, Batch& batch) const {
-  batch.symbols.reserve({length(), batch_});
-  batch.classes.reserve({length(), batch_});
+  Tensor<std::int32_t>& symbols = batch.integers(batch_names::symbols);
+  Tensor<std::int32_t>& classes = batch.integers(batch_names::classes);
+  symbols.reserve({length(), batch_});
+  classes.reserve({length(), batch_});
   if constexpr (has_cuda_bodies) {
     if (batch.device().is_cuda()) {
       return cuda::fill_batch({.stream = PhiloxStream(seed_, purpose, index),
@@ -57,29 +59,30 @@ void CopyingTask::fill(RandomPurpose purpose, std::uint64_t index, Batch& batch)
                                .data_symbols = data_symbols,
                                .blank = blank,
                                .marker = marker},
-                              batch.symbols, batch.classes);
+                              symbols, classes);
     }
   }
   RandomStream stream(seed_, purpose, index);
-  std::ranges::fill(batch.symbols, blank);
-  std::ranges::fill(batch.classes, blank);
-  std::ranges::fill(batch.symbols.view()[string_length + delay_ - 1], marker);
+  std::ranges::fill(symbols, blank);
+  std::ranges::fill(classes, blank);
+  std::ranges::fill(symbols.view()[string_length + delay_ - 1], marker);
   for (Index i = 0; i < string_length; ++i) {
     for (Index b = 0; b < batch_; ++b) {
       const auto symbol = static_cast<std::int32_t>(stream.integer(data_symbols));
-      batch.symbols(i, b) = symbol;
-      batch.classes(string_length + delay_ + i, b) = symbol;
+      symbols(i, b) = symbol;
+      classes(string_length + delay_ + i, b) = symbol;
     }
   }
 }
 
-std::optional<Score> CopyingTask::score(ConstTensorView<float> outputs, const Batch& batch) const {
-  const Index count = batch.classes.shape()[1];
-  check_shape("outputs of task copying", outputs.shape(), {length(), count, classes()});
+void CopyingTask::count_right(ConstTensorView<float> outputs, const Batch& batch,
+                              TensorView<double> score) const {
+  const ConstTensorView<std::int32_t> targets = batch.integers(batch_names::classes);
+  check_shape("outputs of task copying", outputs.shape(), {length(), targets.shape()[1], classes()});
   const Index first = length() - string_length;
-  const Index rows = string_length * count;
-  return count_correct(outputs.slice(first, string_length).reshaped({rows, classes()}),
-                       batch.classes.view().slice(first, string_length).reshaped({rows}));
+  const Index rows = string_length * targets.shape()[1];
+  orthornn::count_right(outputs.slice(first, string_length).reshaped({rows, classes()}),
+                        targets.slice(first, string_length).reshaped({rows}), score);
 }
 
 std::string CopyingTask::config() const {

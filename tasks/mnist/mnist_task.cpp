@@ -13,7 +13,7 @@
 #include "orthornn/core/error.hpp"
 #include "orthornn/core/random.hpp"
 #include "tasks/batch_size.hpp"
-#include "tasks/count_correct.hpp"
+#include "tasks/count_right.hpp"
 #include "tasks/mnist/idx_file.hpp"
 #include "tasks/mnist/numpy_permutation.hpp"
 
@@ -119,7 +119,7 @@ void MnistTask::load() const {
   training_ = std::move(training);
   test_ = std::move(test);
   split_ = random_permutation(training_.count(), RandomStream(seed_, RandomPurpose::split));
-  on_device_.reset();
+  on_devices_.clear();
 }
 
 MnistTask::Images MnistTask::read_images(const char* set) const {
@@ -207,46 +207,50 @@ ConstTensorView<std::int32_t> MnistTask::order_of_epoch(std::uint64_t epoch) con
 }
 
 MnistTask::OnDevice& MnistTask::on_device(Device device) const {
-  if (!on_device_ || on_device_->device != device) {
-    const auto copied = [&](const Images& images) {
-      return Images{.pixels = images.pixels.copy(device), .labels = images.labels.copy(device)};
-    };
-    on_device_ = OnDevice{.device = device,
-                          .training = copied(training_),
-                          .test = copied(test_),
-                          .validation = Tensor<std::int32_t>(Shape{validation_images().size()}, device),
-                          .input_order = input_order_.copy(device),
-                          .epoch_order = Tensor<std::int32_t>(Shape{training_images().size()}, device),
-                          .epoch = std::nullopt};
-    copy<std::int32_t>(validation_images(), on_device_->validation);
-  }
-  return *on_device_;
+  const auto found = std::ranges::find(on_devices_, device, &OnDevice::device);
+  if (found != on_devices_.end()) return *found;
+  const auto copied = [&](const Images& images) {
+    return Images{.pixels = images.pixels.copy(device), .labels = images.labels.copy(device)};
+  };
+  on_devices_.push_back({.device = device,
+                         .training = copied(training_),
+                         .test = copied(test_),
+                         .validation = Tensor<std::int32_t>(Shape{validation_images().size()}, device),
+                         .input_order = input_order_.copy(device),
+                         .epoch_order = Tensor<std::int32_t>(Shape{training_images().size()}, device),
+                         .epoch = std::nullopt});
+  copy<std::int32_t>(validation_images(), on_devices_.back().validation);
+  return on_devices_.back();
 }
 
 void MnistTask::fill(const Images& images, ConstTensorView<std::int32_t> order, Index first, Index count,
                      Batch& batch) const {
-  batch.features.reserve({length_, count, 1});
-  batch.classes.reserve({count});
+  Tensor<float>& features = batch.reals(batch_names::features);
+  Tensor<std::int32_t>& classes = batch.integers(batch_names::classes);
+  features.reserve({length_, count, 1});
+  classes.reserve({count});
   if constexpr (has_cuda_bodies) {
     if (batch.device().is_cuda()) {
       return cuda::fill_mnist_batch(images.pixels, images.labels, order, first,
-                                    on_device(batch.device()).input_order, batch.features, batch.classes);
+                                    on_device(batch.device()).input_order, features, classes);
     }
   }
   for (Index b = 0; b < count; ++b) {
     const Index image = order.empty() ? first + b : order(first + b);
-    batch.classes(b) = images.labels(image);
+    classes(b) = images.labels(image);
     const ConstTensorView<std::uint8_t> pixels = images.pixels.view()[image].reshaped({length_});
     for (Index t = 0; t < length_; ++t) {
       const Index pixel = permuted_ ? input_order_(t) : t;
-      batch.features(t, b, 0) = static_cast<float>(pixels(pixel)) / 255.0F;
+      features(t, b, 0) = static_cast<float>(pixels(pixel)) / 255.0F;
     }
   }
 }
 
-std::optional<Score> MnistTask::score(ConstTensorView<float> outputs, const Batch& batch) const {
-  check_shape("outputs of task mnist", outputs.shape(), {batch.classes.size(), digits});
-  return count_correct(outputs, batch.classes);
+void MnistTask::count_right(ConstTensorView<float> outputs, const Batch& batch,
+                            TensorView<double> score) const {
+  const ConstTensorView<std::int32_t> targets = batch.integers(batch_names::classes);
+  check_shape("outputs of task mnist", outputs.shape(), {targets.size(), digits});
+  orthornn::count_right(outputs, targets, score);
 }
 
 std::string MnistTask::config() const {

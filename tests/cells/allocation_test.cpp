@@ -5,6 +5,12 @@
 #include <cerrno>
 #include <cstdlib>
 
+#include "nn/translation_batch.hpp"
+#include "orthornn/cells/applied_matrix.hpp"
+#include "orthornn/core/convert.hpp"
+#include "orthornn/layers/layer_options.hpp"
+#include "orthornn/nn/sequence_model.hpp"
+#include "orthornn/optim/gradient_scale.hpp"
 #include "orthornn/tasks/adding_task.hpp"
 #include "orthornn/tasks/copying_task.hpp"
 #include "orthornn/train/trainer.hpp"
@@ -103,14 +109,12 @@ TEST_CASE("nor does a step of a trainer", "[allocation]") {
   // 32 sequences occupy two threads, other parts of the step all of them.
   const CopyingTask copying({.delay = 5, .batch = 32});
   const AddingTask adding({.length = 6, .batch = 32});
-  for (const Task* task : {static_cast<const Task*>(&copying), static_cast<const Task*>(&adding)}) {
+  for (const SequenceTask* task :
+       {static_cast<const SequenceTask*>(&copying), static_cast<const SequenceTask*>(&adding)}) {
     for (const OptimizerOptions& optimizer :
          {OptimizerOptions(Sgd{.momentum = 0.5}), OptimizerOptions(RmsProp{}), OptimizerOptions(AdamW{})}) {
-      SequenceModel<float> model(Device::cpu(),
-                                 {.input = task->input(),
-                                  .cells = {OrthogonalCell{.hidden_size = 70}, Lstm{30}, Gru{50}},
-                                  .readout = task->readout(),
-                                  .loss = task->loss()});
+      SequenceModel<float> model(
+          Device::cpu(), model_for(task->data(), {OrthogonalCell{.hidden_size = 70}, Lstm{30}, Gru{50}}));
       Trainer trainer(model, *task, {.optimizer = optimizer});
       trainer.step();
       const long before = allocations;
@@ -120,6 +124,111 @@ TEST_CASE("nor does a step of a trainer", "[allocation]") {
       CHECK(during == 0);
     }
   }
+  set_thread_count(threads_before);
+}
+
+TEST_CASE("nor does a pass through layers made of others", "[allocation]") {
+  const int threads_before = thread_count();
+  const int threads = GENERATE(1, 2, 3, 4);
+  set_thread_count(threads);
+  constexpr Index size = 20, length = 4, batch = 33;
+  ParameterSet<float> parameters;
+  const auto layer = make_layer<float>(
+      parameters, "layer",
+      Bidirectional{{Residual{{RmsNorm{}, Lstm{size}, Dropout{.rate = 0.2}}}, Linear{7}, Gru{9}}}, size);
+  parameters.allocate(Device::cpu());
+  layer->initialize(1);
+  const Tensor<float> x({length, batch, size});
+  Tensor<float> d_x(x.shape()), d_y({length, batch, layer->output_size()});
+  Tensor<std::uint64_t> noise(Shape{1});
+  Tensor<std::int32_t> lengths(Shape{batch});
+  std::fill(lengths.begin(), lengths.end(), 3);
+  std::vector<Tensor<float>> states;
+  for (Index i = 0; i < layer->state_count(); ++i) states.emplace_back(layer->state_shape(i, batch));
+  const std::vector<TensorView<float>> views(states.begin(), states.end());
+  const std::vector<TensorView<const float>> read_only(views.begin(), views.end());
+  Saved saved(Device::cpu()), scratch(Device::cpu());
+  const auto pass = [&] {
+    const long before = allocations;
+    layer->prepare();
+    const SequenceInput<float> input{.vectors = x, .lengths = lengths, .noise = noise};
+    layer->forward(input, read_only, views, saved);
+    layer->backward(input,
+                    {.d_output = d_y,
+                     .d_last = read_only,
+                     .d_input = d_x,
+                     .d_start = views,
+                     .parameters = Gradients::add},
+                    saved, scratch);
+    return allocations - before;
+  };
+  pass();
+  CAPTURE(threads);
+  CHECK(pass() == 0);
+  set_thread_count(threads_before);
+}
+
+TEST_CASE("nor does a step of an encoder-decoder", "[allocation]") {
+  const int threads_before = thread_count();
+  const int threads = GENERATE(1, 3);
+  set_thread_count(threads);
+  const OrthogonalCell cell{.hidden_size = 40};
+  const EncoderDecoderOptions options{.source_symbols = 9,
+                                      .target_symbols = 8,
+                                      .embedding_size = 20,
+                                      .encoder = {cell},
+                                      .decoder = {cell},
+                                      .tied = true,
+                                      .dropout = 0.1,
+                                      .label_smoothing = 0.1};
+  // The softmax in parts of 20 rows.
+  EncoderDecoder<float> model(Device::cpu(), options, 1, 160);
+  const Batch batch = translation_batch(options, 6, 5, 33, true);
+  const auto step = [&] {
+    const long before = allocations;
+    model.prepare();
+    model.loss_and_gradient_of_prepared(batch);
+    model.loss_of_prepared(batch);
+    return allocations - before;
+  };
+  step();
+  step();  // an arena that grew in its first round keeps its memory from the second on
+  CAPTURE(threads);
+  CHECK(step() == 0);
+  set_thread_count(threads_before);
+}
+
+/// The functions that include/orthornn/README.md names and no step of a trainer calls.
+TEST_CASE("nor do functions on tensors that are large enough", "[allocation]") {
+  const int threads_before = thread_count();
+  set_thread_count(GENERATE(1, 3));
+  const Index count = 1 << 16;
+  Tensor<float> wide = normal_tensor<float>({count}, 1), second({count});
+  Tensor<bfloat16> narrow({count});
+  Tensor<double> loss({2}), scale({2});
+  Recurrence<float> r({.hidden_size = 70}, 5, 6, 40);
+  r.layer.prepare();
+  AppliedMatrix<float> applied;
+  Saved saved(Device::cpu());
+  const auto all = [&] {
+    convert(wide, narrow);
+    convert(narrow, second);
+    copy<float>(wide, second);
+    second.resize({count / 2});
+    second.reserve({2, count / 2});
+    second.reserve({count});
+    gradient_scale<float>(wide, loss, 1.0, scale);
+    applied.of(r.layer.transition());
+    saved.push<float>({count});
+    saved.push<double>({3, 4});
+    saved.pop(2);
+  };
+  all();
+  all();  // an arena that grew in its first round keeps its memory from the second on
+  const long before = allocations;
+  all();
+  const long during = allocations - before;
+  CHECK(during == 0);
   set_thread_count(threads_before);
 }
 

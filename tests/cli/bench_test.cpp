@@ -69,6 +69,29 @@ TEST_CASE("bench rollout times every cell at every size", "[cli][bench]") {
   CHECK(cwy == 4);
 }
 
+TEST_CASE("bench rollout times LSTM and GRU as whole layers", "[cli][bench]") {
+  const TemporaryFolder folder;
+  const Json results = bench({"rollout", "--cells", "lstm,gru,free", "--hidden", "6", "--reflections", "0,4",
+                              "--batch", "3", "--length", "5", "--threads", "1"},
+                             folder / "rollout.json");
+  REQUIRE(results.size() == 3);
+  for (const std::size_t i : {0, 1}) {
+    const Json& result = results[i];
+    CAPTURE(result.dump());
+    check_times(result);
+    CHECK(result.at("cell") == (i == 0 ? "lstm" : "gru"));
+    CHECK(result.at("rollout") == "stepwise");
+    CHECK(result.at("input_size") == 10);
+    for (const char* absent : {"activation", "orthogonality_error"}) CHECK_FALSE(result.contains(absent));
+    // G gates' products with N + 10 numbers, forward, backward and for the weights, at 15 steps of a
+    // sequence.
+    const double gates = i == 0 ? 4 : 3;
+    CHECK(result.at("gflop").get<double>() == Approx(6 * gates * 6 * (6 + 10) * 15 * 1e-9));
+    CHECK(result.at("share_of_gemm").get<double>() > 0);
+  }
+  CHECK_FALSE(results[2].contains("input_size"));
+}
+
 TEST_CASE("bench prepare times the forming of Q", "[cli][bench]") {
   const TemporaryFolder folder;
   const Json results =
@@ -123,11 +146,14 @@ TEST_CASE("bench refuses what it cannot time", "[cli][bench]") {
   const TemporaryFolder folder;
   check_refused(run({"bench"}), 2, {"subcommand"});
   check_refused(run({"bench", "speed"}), 2, {"speed"});
-  check_refused(run({"bench", "rollout", "--cells", "cwy,lstm"}), 2, {"--cells", "lstm"});
+  check_refused(run({"bench", "rollout", "--cells", "cwy,rnn"}), 2, {"--cells", "rnn"});
+  check_refused(run({"bench", "prepare", "--cells", "lstm"}), 2, {"--cells", "lstm"});
   check_refused(run({"bench", "rollout", "--hidden", "0"}), 2, {"--hidden", "0"});
   check_refused(run({"bench", "rollout", "--hidden", "8,x"}), 2, {"--hidden", "x"});
   check_refused(run({"bench", "rollout", "--reflections", "-1"}), 2, {"--reflections", "-1"});
   check_refused(run({"bench", "rollout", "--samples", "0"}), 2, {"--samples", "0"});
+  check_refused(run({"bench", "rollout", "--samples", "1.5"}), 2,
+                {"--samples", "'1.5' was given; expected a whole number from 1 to 100000"});
   check_refused(run({"bench", "rollout", "--length", "0"}), 2, {"--length", "0"});
   check_refused(run({"bench", "prepare", "--length", "3"}), 2, {"--length"});
   check_refused(run({"bench", "rollout", "--device", "cuda"}), 1,

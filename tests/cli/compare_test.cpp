@@ -91,17 +91,22 @@ TEST_CASE("bench compare times every method at every size", "[cli][compare]") {
   // 6 is N again at N = 6: measured once.
   const std::vector<std::string> sizes =
       expected_sizes({"cwy", "householder", "householder-rank-one"}, {"cayley", "expm", "free"});
+  const std::vector<std::string> with_layers = expected_sizes({"cwy", "householder", "householder-rank-one"},
+                                                              {"cayley", "expm", "free", "lstm", "gru"});
   for (const char* list : {"training_step", "construction"}) {
     CAPTURE(list);
-    CHECK(sizes_in(json.at(list), "hidden", "reflections") == sizes);
+    const bool whole_step = list == std::string("training_step");
+    CHECK(sizes_in(json.at(list), "hidden", "reflections") == (whole_step ? with_layers : sizes));
     for (const Json& timed : json.at(list)) {
       CAPTURE(timed.dump());
       check_times(timed);
-      CHECK(timed.contains("sequence_steps_per_second") == (list == std::string("training_step")));
+      CHECK(timed.contains("sequence_steps_per_second") == whole_step);
     }
   }
   for (const Json& timed : json.at("training_step")) {
-    CHECK(timed.at("orthogonality_error").get<double>() < 1e-5);
+    const bool is_layer = timed.at("method") == "lstm" || timed.at("method") == "gru";
+    CHECK(timed.contains("orthogonality_error") == !is_layer);
+    if (!is_layer) CHECK(timed.at("orthogonality_error").get<double>() < 1e-5);
     CHECK(timed.at("sequence_steps_per_second").get<double>() ==
           Approx(2 * 3 * 1e3 / timed.at("total_ms").get<double>()));
   }
@@ -151,10 +156,11 @@ TEST_CASE("bench compare prints tables and what CWY gains at each N", "[cli][com
                                     "--batch", "2", "--length", "2", "--samples", "1"},
                                    {.folder = folder.path()});
   CHECK(result.exit_code == 0);
-  for (const char* words : {"\ntraining step, ms", "\nconstruction of Q from the parameters, ms",
-                            "\nStiefel manifold St(N, M), ms", "      N = 6      N = 9\n",
-                            "sequential Householder, tiled", "rank-one updates", "scaled Cayley",
-                            "matrix exponential", "unconstrained", "OWN       4 N M^2 + 14/3 M^3\n"}) {
+  for (const char* words :
+       {"\ntraining step, ms", "\nconstruction of Q from the parameters, ms",
+        "\nStiefel manifold St(N, M), ms", "      N = 6      N = 9\n", "sequential Householder, tiled",
+        "rank-one updates", "scaled Cayley", "matrix exponential", "unconstrained", "\nLSTM ", "\nGRU ",
+        "OWN       4 N M^2 + 14/3 M^3\n"}) {
     CAPTURE(words);
     CHECK_THAT(result.output, contains(words));
   }
@@ -180,8 +186,8 @@ TEST_CASE("bench compare ends with one sample where time is short, and says so",
     }
   }
   CHECK_THAT(result.output, contains("* fewer, as 1e-09 s had gone"));
-  // Six methods in three tables, four in that of the Stiefel manifold, and the explanation.
-  CHECK(count(result.output, "*\n") == 6 * 3 + 4);
+  // Six methods in three tables, two layers in one, and four methods in that of the Stiefel manifold.
+  CHECK(count(result.output, "*\n") == 6 * 3 + 2 + 4);
 }
 
 TEST_CASE("bench compare draws a page that needs nothing else, and report draws it again", "[cli][compare]") {
@@ -203,6 +209,8 @@ TEST_CASE("bench compare draws a page that needs nothing else, and report draws 
     CHECK(lines_named(page, name) == 5);
     CHECK_THAT(page, contains(std::string("/></g></svg>") + name + "</li>"));
   }
+  // In those of training steps.
+  for (const char* name : {"LSTM", "GRU"}) CHECK(lines_named(page, name) == 3);
   for (const char* name : {"L = N", "L = N/2", "L = 6"}) CHECK(lines_named(page, name) == 2);
   for (const char* name : {"T-CWY", "RGD-C-QR", "RGD-E-QR", "RGD-C-C"}) CHECK(lines_named(page, name) == 3);
   const Json json = Json::parse(content(out / "compare.json"));

@@ -49,8 +49,9 @@ class PlainNetwork {
 
   /// Outputs of one sequence at all steps.
   std::vector<std::vector<double>> outputs(const Batch& batch, Index sequence) const {
-    const bool symbols = batch.features.empty();
-    const Index length = (symbols ? batch.symbols.shape() : batch.features.shape())[0];
+    const bool symbols = batch.reals(batch_names::features).empty();
+    const Index length = (symbols ? batch.integers(batch_names::symbols).shape()
+                                  : batch.reals(batch_names::features).shape())[0];
     const Index n = q_.shape()[0];
     std::vector<double> h(static_cast<std::size_t>(n), 0.0);
     std::vector<std::vector<double>> all;
@@ -59,8 +60,8 @@ class PlainNetwork {
       for (Index i = 0; i < n; ++i) {
         double a = b_(i);
         for (Index k = 0; k < w_.shape()[1]; ++k) {
-          const double x =
-              symbols ? (batch.symbols(t, sequence) == k ? 1 : 0) : batch.features(t, sequence, k);
+          const double x = symbols ? (batch.integers(batch_names::symbols)(t, sequence) == k ? 1 : 0)
+                                   : batch.reals(batch_names::features)(t, sequence, k);
           a += w_(i, k) * x;
         }
         for (Index j = 0; j < n; ++j) a += static_cast<double>(q_(i, j)) * h[static_cast<std::size_t>(j)];
@@ -100,19 +101,21 @@ Figures figures_of(const fs::path& model, const Task& task) {
   Batch batch;
   for (Index number = 0; number < task.evaluation_batches(HeldOut::test); ++number) {
     task.evaluation_batch(HeldOut::test, number, batch);
-    const Index sequences = (batch.features.empty() ? batch.symbols.shape() : batch.features.shape())[1];
+    const Index sequences =
+        (batch.reals(batch_names::features).empty() ? batch.integers(batch_names::symbols).shape()
+                                                    : batch.reals(batch_names::features).shape())[1];
     for (Index b = 0; b < sequences; ++b) {
       const auto y = network.outputs(batch, b);
       if (task.name() == "adding") {
-        loss += std::pow(y.back()[0] - batch.values(b, 0), 2);
+        loss += std::pow(y.back()[0] - batch.reals(batch_names::values)(b, 0), 2);
         ++targets;
       } else if (task.name() == "mnist") {
-        loss += cross_entropy(y.back(), batch.classes(b));
-        right += names(y.back(), batch.classes(b));
+        loss += cross_entropy(y.back(), batch.integers(batch_names::classes)(b));
+        right += names(y.back(), batch.integers(batch_names::classes)(b));
         ++targets, ++answers;
       } else {
         for (std::size_t t = 0; t < y.size(); ++t) {
-          const std::int32_t target = batch.classes(static_cast<Index>(t), b);
+          const std::int32_t target = batch.integers(batch_names::classes)(static_cast<Index>(t), b);
           loss += cross_entropy(y[t], target);
           ++targets;
           // The ten symbols at the end are what is to be recalled.

@@ -5,6 +5,7 @@
 
 #include "cli/model_content.hpp"
 #include "cli/run_program.hpp"
+#include "test_paths.hpp"
 
 namespace fs = std::filesystem;
 using namespace orthornn;

@@ -63,7 +63,7 @@ TEST_CASE("predict writes every state of every cell by its name", "[cli][gated]"
 
   const auto model = load_model(folder / "run/model.h5");
   Batch batch;
-  batch.symbols = Tensor<std::int32_t>(Shape{5, 3});
+  batch.integers(batch_names::symbols) = Tensor<std::int32_t>(Shape{5, 3});
   model->forward(batch);
   ModelState<float> state;
   model->final_state(state);

@@ -48,12 +48,14 @@ TEST_CASE("predict gives the library's outputs for symbols", "[cli][predict]") {
   check_success(run(train_copying(folder / "run", {"--steps", "2"})));
   const fs::path model = folder / "run/model.h5";
   Batch batch;
-  batch.symbols = symbols({7, 3}, 10);  // another length and batch than those of the training
+  batch.integers(batch_names::symbols) =
+      symbols({7, 3}, 10);  // another length and batch than those of the training
   const fs::path input = folder / "in.h5", output = folder / "out.h5";
   const auto write = [&] {
     Hdf5Writer writer;
-    writer.dataset("x", batch.symbols);
-    if (!batch.lengths.empty()) writer.dataset("lengths", batch.lengths);
+    writer.dataset("x", batch.integers(batch_names::symbols));
+    if (!batch.integers(batch_names::lengths).empty())
+      writer.dataset("lengths", batch.integers(batch_names::lengths));
     writer.commit(input);
   };
   write();
@@ -62,10 +64,10 @@ TEST_CASE("predict gives the library's outputs for symbols", "[cli][predict]") {
   CHECK(whole.h_last.shape() == Shape{3, 8});
   check_equals_library(whole, model, batch);
 
-  batch.lengths = Tensor<std::int32_t>(Shape{3});
-  batch.lengths(0) = 7;
-  batch.lengths(1) = 2;
-  batch.lengths(2) = 0;
+  batch.integers(batch_names::lengths) = Tensor<std::int32_t>(Shape{3});
+  batch.integers(batch_names::lengths)(0) = 7;
+  batch.integers(batch_names::lengths)(1) = 2;
+  batch.integers(batch_names::lengths)(2) = 0;
   write();
   const Outputs parts = predicted(model, input, output);
   check_equals_library(parts, model, batch);
@@ -73,9 +75,10 @@ TEST_CASE("predict gives the library's outputs for symbols", "[cli][predict]") {
   for (const float x : parts.h_last.view()[2]) CHECK(x == 0);  // no step, so the initial state
 
   // Integers of any width.
-  Tensor<std::int64_t> wide(batch.symbols.shape());
-  std::copy(batch.symbols.begin(), batch.symbols.end(), wide.begin());
-  Tensor<std::uint8_t> narrow = cast<std::uint8_t>(batch.symbols);
+  Tensor<std::int64_t> wide(batch.integers(batch_names::symbols).shape());
+  std::copy(batch.integers(batch_names::symbols).begin(), batch.integers(batch_names::symbols).end(),
+            wide.begin());
+  Tensor<std::uint8_t> narrow = cast<std::uint8_t>(batch.integers(batch_names::symbols));
   for (const bool is_wide : {true, false}) {
     Hdf5Writer writer;
     if (is_wide) {
@@ -94,9 +97,9 @@ TEST_CASE("predict gives the library's outputs for floats and every cell of a st
                      "--layers", "2", "--out", (folder / "run").string()}));
   const fs::path model = folder / "run/model.h5", input = folder / "in.h5", output = folder / "out.h5";
   Batch batch;
-  batch.features = normal_tensor<float>({5, 3, 2}, 1);
+  batch.reals(batch_names::features) = normal_tensor<float>({5, 3, 2}, 1);
   Hdf5Writer writer;
-  writer.dataset("x", batch.features);
+  writer.dataset("x", batch.reals(batch_names::features));
   writer.commit(input);
   const Outputs found = predicted(model, input, output);
   CHECK(found.logits.shape() == Shape{3, 1});
@@ -117,8 +120,9 @@ TEST_CASE("predict reads the steps in the order that a permuted model was traine
   writer.commit(input);
   const Tensor<std::int32_t> order = Hdf5Reader(model).read<std::int32_t>("task/permutation");
   Batch batch;
-  batch.features = Tensor<float>(x.shape());
-  for (Index t = 0; t < 12; ++t) copy<float>(x.view()[order(t)], batch.features.view()[t]);
+  batch.reals(batch_names::features) = Tensor<float>(x.shape());
+  for (Index t = 0; t < 12; ++t)
+    copy<float>(x.view()[order(t)], batch.reals(batch_names::features).view()[t]);
   check_equals_library(predicted(model, input, output), model, batch);
 
   Hdf5Writer shorter;

@@ -261,6 +261,7 @@ TEST_CASE("report refuses what is no run and writes nothing", "[cli][report]") {
   CHECK(content(folder / "own.html") == "{}");
   for (const auto& [text, words] :
        {std::pair("[]", "damaged"), std::pair("{}", "damaged"), std::pair(R"({"format": "other"})", "format"),
+        std::pair(R"([{"benchmark": "rollout"}])", "bench compare --out"),
         std::pair(R"({"format": "orthornn-comparison", "format_version": 2})", "newer"),
         std::pair(R"({"format": "orthornn-comparison", "format_version": 1,
                                       "settings": {"hidden": [], "reflections": []}, "training_step": [],
@@ -299,4 +300,5 @@ TEST_CASE("report without a gnuplot that works is one clear line and writes noth
   // It ends well but has drawn nothing, and has not read what it was told either.
   refused(with_impostor_gnuplot(bin, "exec <&-; exit 0"), {"SVG"});
   refused(with_impostor_gnuplot(bin, "echo '<svg> <g id=\"gnuplot_canvas\">'"), {"SVG"});
+  refused(with_impostor_gnuplot(bin, "echo '<svg> <g> <defs> </defs> <path/> </g>'"), {"SVG"});
 }

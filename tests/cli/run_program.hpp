@@ -20,6 +20,7 @@
 #include "support/catch.hpp"
 #include "support/child_process.hpp"
 #include "support/temporary_folder.hpp"
+#include "test_paths.hpp"
 
 namespace orthornn::testing {
 
@@ -40,6 +41,8 @@ struct RunSettings {
   rlim_t largest_memory = 0;
   /// Root becomes someone with no rights.
   bool as_user = false;
+  /// The file that standard input comes from; empty: it has nothing.
+  std::string input = {};
   /// Where standard output goes; empty: to ProgramResult::output.
   std::string output = {};
   /// Whether it sees this machine's GPUs, or emulated ones.
@@ -52,7 +55,7 @@ inline void hide_gpus() {
   setenv("ORTHORNN_EMULATED_DEVICES", "0", 1);
 }
 
-/// The program while it runs. Its standard input is empty, and no terminal is in sight.
+/// The program while it runs. No terminal is in sight.
 class Orthornn {
  public:
   explicit Orthornn(const Arguments& arguments, const RunSettings& settings = {}) {
@@ -65,7 +68,7 @@ class Orthornn {
     const std::string errors = scratch_ / "errors";
     child_ = fork();
     if (child_ != 0) return;
-    dup2(open("/dev/null", O_RDONLY), STDIN_FILENO);
+    dup2(open(settings.input.empty() ? "/dev/null" : settings.input.c_str(), O_RDONLY), STDIN_FILENO);
     dup2(open(output.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), STDOUT_FILENO);
     dup2(open(errors.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), STDERR_FILENO);
     // Tests run side by side, and models of this size gain nothing from threads that wait for one another.

@@ -607,6 +607,7 @@ TEST_CASE("a configuration file that is off is refused by file and key", "[cli][
   refused(tiny_config + "hidden = 9\n", {"line 6", "'hidden'", "line 3"});
   refused(tiny_config + "epochs = 2\n", {"'epochs'", "'steps'"});
   refused(tiny_config + "[model]\nlr = 1\n", {"line 6", "tables"});
+  refused(tiny_config + "[# no name\n", {"'['", "key = value"});
   refused(tiny_config + "lr 0.1\n", {"line 6", "key = value"});
   refused(tiny_config + "lr\n", {"line 6"});
   refused(tiny_config + "= 3\n", {"line 6"});

@@ -24,6 +24,13 @@ const Help helps[] = {
       "--length",
       "--permuted",
       "--permutation-seed",
+      "--direction",
+      "--pairs",
+      "--tokenizer",
+      "--vocabulary",
+      "--keep-case",
+      "--strip-accents",
+      "--longest",
       "--data",
       "--cell",
       "--hidden",
@@ -35,6 +42,11 @@ const Help helps[] = {
       "--input-matrix",
       "--negative-signs",
       "--learn-initial-state",
+      "--embedding-size",
+      "--tied",
+      "--dropout",
+      "--label-smoothing",
+      "--bidirectional",
       "--batch",
       "--steps",
       "--epochs",
@@ -64,7 +76,11 @@ const Help helps[] = {
       "--eval-every",
       "--save-every"}},
     {{"eval"},
-     {"model", "--data", "--json", "--verbose", "--device", "--threads", "--precision", "--rollout"}},
+     {"model", "--data", "--json", "--verbose", "--beam", "--length-penalty", "--sample", "--device",
+      "--threads", "--precision", "--rollout"}},
+    {{"translate"},
+     {"model", "--beam", "--length-penalty", "--n-best", "--batch", "--json", "--device", "--threads",
+      "--precision", "--rollout"}},
     {{"predict"},
      {"model", "input", "-o,--output", "--verbose", "--device", "--threads", "--precision", "--rollout"}},
     {{"inspect"}, {"model", "--json", "--device", "--threads", "--precision", "--rollout"}},
@@ -82,6 +98,13 @@ const Help helps[] = {
       "--length",
       "--permuted",
       "--permutation-seed",
+      "--direction",
+      "--pairs",
+      "--tokenizer",
+      "--vocabulary",
+      "--keep-case",
+      "--strip-accents",
+      "--longest",
       "--data",
       "--cell",
       "--hidden",
@@ -93,6 +116,11 @@ const Help helps[] = {
       "--input-matrix",
       "--negative-signs",
       "--learn-initial-state",
+      "--embedding-size",
+      "--tied",
+      "--dropout",
+      "--label-smoothing",
+      "--bidirectional",
       "--batch",
       "--optimizer",
       "--seed",
@@ -172,7 +200,7 @@ TEST_CASE("the help shows no default that depends on the task", "[cli][usage]") 
 TEST_CASE("the program names its commands and its version", "[cli][usage]") {
   const ProgramResult help = run({"--help"});
   check_success(help);
-  for (const char* command : {"train", "eval", "predict", "inspect", "bench"}) {
+  for (const char* command : {"train", "eval", "predict", "inspect", "convert", "bench"}) {
     CHECK_THAT(help.output, contains(std::string("\n  ") + command + " "));
   }
   const ProgramResult bench = run({"bench", "--help"});

@@ -53,9 +53,9 @@ TEST_CASE("Random streams differ by seed, purpose and index, and by nothing else
   std::set<Words> starts;
   int streams = 0;
   for (const std::uint64_t seed : {std::uint64_t{0}, std::uint64_t{1}, far}) {
-    for (const auto purpose :
-         {RandomPurpose::initialization, RandomPurpose::training, RandomPurpose::validation,
-          RandomPurpose::shuffle, RandomPurpose::test, RandomPurpose::split}) {
+    for (const auto purpose : {RandomPurpose::initialization, RandomPurpose::training,
+                               RandomPurpose::validation, RandomPurpose::shuffle, RandomPurpose::test,
+                               RandomPurpose::split, RandomPurpose::dropout, RandomPurpose::selection}) {
       for (const std::uint64_t index : {std::uint64_t{0}, std::uint64_t{1}, far}) {
         const Words words = first_words(RandomStream(seed, purpose, index));
         CHECK(words == first_words(RandomStream(seed, purpose, index)));

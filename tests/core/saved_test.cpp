@@ -102,6 +102,34 @@ TEST_CASE("a scope takes off what was pushed in it, whatever ends it", "[core]")
   CHECK(saved.top<float>().shape() == Shape{2});
 }
 
+TEST_CASE("frames within a frame are found once it is open", "[core]") {
+  Saved saved(Device::cpu());
+  const int outer = 0, lower = 0, upper = 0;
+  const auto close = [&](const int& owner, Index first, const float* output) {
+    saved.close_frame({.owner = &owner,
+                       .length = 1,
+                       .batch = 1,
+                       .own_start = true,
+                       .first = first,
+                       .end = 0,
+                       .output = output});
+  };
+  const float* y = saved.push<float>({2}).data();
+  close(lower, 0, y);
+  saved.push<float>({3});
+  close(upper, 1, nullptr);
+  close(outer, 0, nullptr);
+  CHECK_THROWS_AS(saved.last_frame(&upper), ValueError);
+  CHECK_THROWS_AS(saved.open_frame(&upper), ValueError);
+  CHECK(saved.open_frame(&outer).first == 0);
+  CHECK(saved.last_frame(&upper).first == 1);
+  CHECK(saved.frame_below(1, &lower).output == y);
+  CHECK_THROWS_AS(saved.frame_below(1, &upper), ValueError);
+  CHECK_THROWS_AS(saved.frame_below(2, &lower), ValueError);
+  saved.pop(1);
+  CHECK(saved.last_frame(&lower).first == 0);
+}
+
 TEST_CASE("a stack refuses what it does not hold", "[core][errors]") {
   Saved saved(Device::cpu());
   saved.push<float>({2});

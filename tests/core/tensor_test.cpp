@@ -50,7 +50,7 @@ TEST_CASE("Shapes are equal when rank and all sizes are", "[tensor]") {
 
 TEST_CASE("Impossible shapes and shapes that do not fit are errors that say so", "[tensor]") {
   CHECK_THAT(error_message<ShapeError>([] { Shape{2, -1}; }), contains("-1"));
-  CHECK_THAT(error_message<ShapeError>([] { Shape{1, 2, 3, 4, 5}; }), contains("at most 4"));
+  CHECK_THAT(error_message<ShapeError>([] { Shape{1, 2, 3, 4, 5, 6, 7}; }), contains("at most 6"));
   CHECK(error_message<ShapeError>([] {
           check_shape("weights", {2, 3}, {3, 2});
         }) == "weights has shape [2, 3], expected [3, 2]");
@@ -123,6 +123,15 @@ TEST_CASE("Slices and entries of the first dimension are windows too", "[tensor]
   CHECK(tensor(3, 1, 2) == -1);
 }
 
+TEST_CASE("A tensor has up to six dimensions", "[tensor]") {
+  Tensor<float> tensor = counting({2, 1, 3, 2, 2, 2});
+  CHECK(tensor(1, 0, 2, 1, 0, 1) == 45);
+  CHECK(tensor.view()[1].shape() == Shape{1, 3, 2, 2, 2});
+  CHECK(tensor.view()[1](0, 2, 1, 0, 1) == 45);
+  CHECK(tensor.view().slice(1, 1).shape() == Shape{1, 1, 3, 2, 2, 2});
+  CHECK(to_string(tensor.shape()) == "[2, 1, 3, 2, 2, 2]");
+}
+
 TEST_CASE("Reshaping keeps elements and their number", "[tensor]") {
   Tensor<float> tensor = counting({2, 6});
   const TensorView<float> view = tensor.view().reshaped({3, 4});
@@ -186,6 +195,53 @@ TEST_CASE("A copy has memory of its own", "[tensor]") {
   CHECK(std::ranges::equal(target, original));
   Tensor<float> narrow(Shape{3, 2});
   CHECK_THROWS_AS(copy(original.view(), narrow.view()), ShapeError);
+}
+
+TEST_CASE("A view may be of memory that is no tensor's", "[tensor]") {
+  float memory[] = {0, 1, 2, 3, 4, 5};
+  const TensorView<float> view(memory, {2, 3});
+  CHECK(view.device() == Device::cpu());
+  CHECK(view(1, 2) == 5);
+  Tensor<float> tensor(Shape{2, 3});
+  copy<float>(view, tensor);
+  CHECK(tensor(1, 0) == 3);
+  tensor(1, 0) = 30;
+  copy<float>(tensor, view);
+  CHECK(memory[3] == 30);
+}
+
+TEST_CASE("Adopted memory is released once, by the function that came with it", "[tensor]") {
+  float memory[6] = {0, 1, 2, 3, 4, 5};
+  int released = 0;
+  const auto release = [&](float* given_back) {
+    CHECK(given_back == memory);
+    ++released;
+  };
+  {
+    Tensor<float> tensor = Tensor<float>::adopt(memory, {2, 3}, Device::cpu(), release);
+    CHECK(tensor(1, 2) == 5);
+    Tensor<float> moved = std::move(tensor);
+    CHECK(moved.data() == memory);
+    moved.resize({2, 2});
+    CHECK(moved.data() == memory);
+    CHECK(memory[3] == 0);
+    CHECK(memory[4] == 4);
+    CHECK(moved.copy().data() != memory);
+    CHECK(released == 0);
+  }
+  CHECK(released == 1);
+  Tensor<float> grown = Tensor<float>::adopt(memory, {6}, Device::cpu(), release);
+  grown.resize({7});
+  CHECK(released == 2);
+  CHECK(grown.data() != memory);
+  grown = Tensor<float>::adopt(memory, {6}, Device::cpu(), release);
+  grown = Tensor<float>();
+  CHECK(released == 3);
+}
+
+TEST_CASE("memory is not adopted without a function that releases it", "[tensor]") {
+  float memory[2] = {};
+  CHECK_THROWS_AS(Tensor<float>::adopt(memory, {2}, Device::cpu(), {}), ValueError);
 }
 
 TEST_CASE("Tensor memory is aligned for vector registers", "[tensor]") {

@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "fuzz/fuzz_target.hpp"
-#include "pages/comparison_file.hpp"
+#include "pages/comparison_page.hpp"
 
 using namespace orthornn;
 using namespace orthornn::fuzz;

@@ -9,7 +9,7 @@ namespace orthornn::program {
 std::string run_gnuplot(const std::string& script) {
   for (const char* word : {" nan", " inf", " -inf", ":inf", ":nan"})
     fuzz::require(script.find(word) == std::string::npos, "gnuplot is given no number:\n" + script);
-  return "<svg><g id=\"gnuplot_canvas\"><title>0</title><path stroke='rgb(  0,   0,  10)'/></g></svg>";
+  return "<svg><g><defs></defs><title>0</title><path stroke='rgb(  0,   0,  10)'/></g></svg>";
 }
 
 }  // namespace orthornn::program

@@ -44,8 +44,9 @@ bool use(const std::filesystem::path& file, const Inputs& inputs) {
   require(std::find(values.begin(), values.end(), outside_number) == values.end(),
           "the model has numbers of another file");
   for (const InputFile* input : {&inputs.pixels, &inputs.pairs, &inputs.symbols}) {
-    accepted(
-        [&] { model->forward(program::read_predict_input(input->path(), info.model, info.permutation)); });
+    accepted([&] {
+      model->forward(program::read_predict_input(input->path(), model->options(), info.permutation));
+    });
   }
   accepted([&] {
     const std::unique_ptr<Task> task =

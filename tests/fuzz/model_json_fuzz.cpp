@@ -19,10 +19,14 @@ bool is_small(const ModelOptions& options) {
     if constexpr (requires { o.outputs; }) return o.outputs;
     if constexpr (requires { o.size; }) return o.size;
   };
-  return options.cells.size() <= 4 && small(std::visit(size, options.input)) &&
-         small(std::visit(size, options.readout)) &&
-         std::all_of(options.cells.begin(), options.cells.end(),
-                     [&](const RecurrentOptions& cell) { return small(hidden_size_of(cell)); });
+  int layers = 0;
+  bool all_small = true;
+  each_layer(options.cells, [&](const LayerOptions& layer) {
+    ++layers;
+    all_small = all_small && small(output_size_of(layer, 1));
+  });
+  return layers <= 8 && all_small && small(std::visit(size, options.input)) &&
+         small(std::visit(size, options.readout));
 }
 
 void try_model(const std::string& text) {
@@ -41,11 +45,8 @@ void try_training(const std::string& text) {
   require(to_json(trainer_options_from_json(again)) == again,
           "a training's JSON changes when it is read again: " + again);
   static const AddingTask task({.length = 5, .batch = 2});
-  static SequenceModel<float> model(Device::cpu(),
-                                    {.input = task.input(),
-                                     .cells = {OrthogonalCell{.hidden_size = 3, .transition = Cwy{2}}},
-                                     .readout = task.readout(),
-                                     .loss = task.loss()});
+  static SequenceModel<float> model(
+      Device::cpu(), model_for(task.data(), {OrthogonalCell{.hidden_size = 3, .transition = Cwy{2}}}));
   accepted([&] { Trainer(model, task, options).step(); });
 }
 

@@ -31,7 +31,8 @@ bool use(const std::filesystem::path& file, Reader& reader) {
                 [&] { batch = program::read_predict_input(file, reader.model.options(), reader.order); })) {
     return false;
   }
-  require(std::find(batch.features.begin(), batch.features.end(), outside_number) == batch.features.end(),
+  require(std::find(batch.reals(batch_names::features).begin(), batch.reals(batch_names::features).end(),
+                    outside_number) == batch.reals(batch_names::features).end(),
           "the input has numbers of another file");
   return accepted([&] {
     reader.model.forward(batch);

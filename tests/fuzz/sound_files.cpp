@@ -24,13 +24,10 @@ SoundFile saved(const Save& save) {
   return sound_file({std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()});
 }
 
-SmallTraining training(std::unique_ptr<Task> task, const OrthogonalCell& cell,
+SmallTraining training(std::unique_ptr<SequenceTask> task, const OrthogonalCell& cell,
                        const TrainerOptions& options) {
+  const ModelOptions model = model_for(task->data(), {cell});
   SmallTraining result{.task = std::move(task), .model = nullptr, .trainer = nullptr, .file = {}};
-  const ModelOptions model{.input = result.task->input(),
-                           .cells = {cell},
-                           .readout = result.task->readout(),
-                           .loss = result.task->loss()};
   result.model = std::make_unique<SequenceModel<float>>(Device::cpu(), model);
   result.trainer = std::make_unique<Trainer>(*result.model, *result.task, options);
   result.trainer->set_best(BestResult{.loss = 0.5, .step = 3});

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "fuzz/hdf5_edits.hpp"
+#include "orthornn/nn/sequence_model.hpp"
 #include "orthornn/train/trainer.hpp"
 
 namespace orthornn::fuzz {

@@ -17,6 +17,7 @@
 #include "support/catch.hpp"
 #include "support/child_process.hpp"
 #include "support/temporary_folder.hpp"
+#include "test_paths.hpp"
 
 namespace fs = std::filesystem;
 using namespace orthornn;
@@ -29,9 +30,19 @@ using orthornn::testing::TemporaryFolder;
 
 namespace {
 
-const std::vector<Shape> shapes{Shape{},           Shape{5},          Shape{1},       Shape{3, 4},
-                                Shape{2, 3, 4},    Shape{0},          Shape{3, 0, 2}, Shape{7, 1, 1},
-                                Shape{2, 3, 2, 5}, Shape{1, 1, 1, 0}, Shape{1001},    Shape{37, 41}};
+const std::vector<Shape> shapes{Shape{},
+                                Shape{5},
+                                Shape{1},
+                                Shape{3, 4},
+                                Shape{2, 3, 4},
+                                Shape{0},
+                                Shape{3, 0, 2},
+                                Shape{7, 1, 1},
+                                Shape{2, 3, 2, 5},
+                                Shape{1, 1, 1, 0},
+                                Shape{1001},
+                                Shape{37, 41},
+                                Shape{2, 1, 3, 2, 2, 2}};
 
 // Values with every byte in use, signs, extremes.
 template <class T>
@@ -348,7 +359,7 @@ TEST_CASE("files of other programs are read", "[io][hdf5]") {
     const float one = 1;
     foreign.dataset("shorts", H5T_STD_I16BE, H5T_NATIVE_INT16, {3}, shorts);
     foreign.dataset("wide", H5T_STD_U64LE, H5T_NATIVE_UINT64, {1}, wide);
-    foreign.dataset("five", H5T_NATIVE_FLOAT, H5T_NATIVE_FLOAT, {1, 1, 1, 1, 1}, &one);
+    foreign.dataset("seven", H5T_NATIVE_FLOAT, H5T_NATIVE_FLOAT, {1, 1, 1, 1, 1, 1, 1}, &one);
     foreign.dataset("text", text_type(4, H5T_STR_NULLTERM), 0, {1}, nullptr);
     foreign.dataset("large", H5T_NATIVE_DOUBLE, 0, {hsize_t{1} << 54}, nullptr);
     foreign.dataset("vast", H5T_NATIVE_DOUBLE, 0, {hsize_t{1} << 31, hsize_t{1} << 31}, nullptr);
@@ -368,7 +379,7 @@ TEST_CASE("files of other programs are read", "[io][hdf5]") {
   CHECK(reader.is_integer("shorts"));
   CHECK(reader.read<std::int32_t>("shorts")(0) == -1);
   CHECK_THAT(refusal([&] { reader.read<std::int64_t>("wide"); }), contains("do not fit in 64 bits"));
-  CHECK_THAT(refusal([&] { reader.shape("five"); }), contains("'five'") && contains("5 dimensions"));
+  CHECK_THAT(refusal([&] { reader.shape("seven"); }), contains("'seven'") && contains("7 dimensions"));
   CHECK_THAT(refusal([&] { reader.is_integer("text"); }),
              contains("expected integers") && contains("found text"));
   CHECK_THAT(refusal([&] { reader.read<float>("text"); }), contains("found text"));

@@ -6,10 +6,8 @@
 #include <vector>
 
 #include "orthornn/layers/embedding_layer.hpp"
-#include "orthornn/layers/gru_layer.hpp"
-#include "orthornn/layers/linear_layer.hpp"
-#include "orthornn/layers/lstm_layer.hpp"
-#include "orthornn/layers/orthogonal_layer.hpp"
+#include "orthornn/layers/layer_options.hpp"
+#include "orthornn/layers/stack_layer.hpp"
 
 namespace orthornn::testing {
 
@@ -23,7 +21,8 @@ struct LayerKind {
   std::function<Add(const Execution&)> make;
 };
 
-/// Every kind of layer with K inputs and N outputs. tanh is smooth, so that finite differences see no kinks.
+/// Every kind of layer with K inputs, and N outputs where it has a choice. tanh is smooth, so that finite
+/// differences see no kinks. A large epsilon keeps the gradient of a normalised single number above rounding.
 template <class T>
 std::vector<LayerKind<T>> all_layers(Index k, Index n) {
   std::vector<LayerKind<T>> kinds;
@@ -59,6 +58,31 @@ std::vector<LayerKind<T>> all_layers(Index k, Index n) {
   });
   add_kind("gru", true, true, [k, n](ParameterSet<T>& parameters, const Execution& execution) {
     return std::make_unique<GruLayer<T>>(parameters, "layer", Gru{n}, k, execution);
+  });
+  const auto made = [&](const std::string& name, bool symbols, const LayerOptions& options) {
+    add_kind(name, true, symbols, [options, k](ParameterSet<T>& parameters, const Execution& execution) {
+      return make_layer<T>(parameters, "layer", options, k, execution);
+    });
+  };
+  const OrthogonalCell learned_start{.hidden_size = k,
+                                     .transition = Cwy{.reflections = (k + 1) / 2},
+                                     .activation = Activation::tanh,
+                                     .learn_initial_state = true};
+  made("rms norm", false, RmsNorm{.epsilon = 0.5});
+  made("dropout", false, Dropout{.rate = 0.25});
+  made("residual", false, Residual{{learned_start, Dropout{.rate = 0.25}}});
+  made("bidirectional", true, Bidirectional{{Gru{n}, RmsNorm{.epsilon = 0.5}}});
+  add_kind("stack", true, true, [k, n](ParameterSet<T>& parameters, const Execution& execution) {
+    std::vector<std::unique_ptr<Layer<T>>> layers;
+    Index size = k;
+    for (const LayerOptions& options :
+         {LayerOptions(Linear{n}), LayerOptions(Residual{{Lstm{n}, Dropout{.rate = 0.25}}}),
+          LayerOptions(Gru{n})}) {
+      layers.push_back(
+          make_layer<T>(parameters, "layer/" + std::to_string(layers.size()), options, size, execution));
+      size = layers.back()->output_size();
+    }
+    return std::make_unique<StackLayer<T>>(std::move(layers));
   });
   return kinds;
 }

@@ -28,7 +28,7 @@ TEST_CASE("softmax cross-entropy of a case computed by hand", "[nn]") {
   Tensor<double> outputs(Shape{2, 3});
   const double logs[] = {0, std::log(3), std::log(4), 5, -7, 1};
   std::copy(logs, logs + 6, outputs.begin());
-  const double loss = softmax_cross_entropy<double>(outputs, classes_of({1, -1})).mean;
+  const double loss = softmax_cross_entropy<double>(outputs, classes_of({1, -1})).mean();
   CHECK(loss == Approx(std::log(8.0 / 3)).epsilon(1e-14));
   CHECK(outputs(0, 0) == Approx(1.0 / 8).epsilon(1e-14));
   CHECK(outputs(0, 1) == Approx(3.0 / 8 - 1).epsilon(1e-14));
@@ -47,7 +47,7 @@ TEST_CASE("softmax cross-entropy survives outputs far apart", "[nn]") {
   Tensor<float> outputs(Shape{1, 2});
   outputs(0, 0) = 1e30F;
   outputs(0, 1) = -1e30F;
-  CHECK(softmax_cross_entropy<float>(outputs, classes_of({0})).mean == 0);
+  CHECK(softmax_cross_entropy<float>(outputs, classes_of({0})).mean() == 0);
   CHECK(std::isfinite(outputs(0, 1)));
 }
 
@@ -60,21 +60,43 @@ TEST_CASE("gradients of both losses are those of finite differences", "[nn][grad
     for (Index i = 0; i < rows; ++i) classes(i) = static_cast<std::int32_t>(i % 4) - 1;
     const auto loss = [&] {
       Tensor<double> work = outputs.copy();
-      return softmax_cross_entropy<double>(work, classes, {}, false).mean;
+      return softmax_cross_entropy<double>(work, classes, {}, false).sum;
     };
     Tensor<double> gradient = outputs.copy();
-    CHECK(softmax_cross_entropy<double>(gradient, classes).mean == loss());
+    CHECK(softmax_cross_entropy<double>(gradient, classes).sum == loss());
     CHECK(relative_error(gradient, finite_differences(outputs, loss)) <
-          1e-5);  // each entry is 1 / rows of the loss
+          1e-5);  // each entry is about 1 / rows of the loss
+  }
+  SECTION("softmax cross-entropy with label smoothing") {
+    Tensor<std::int32_t> classes(Shape{rows});
+    for (Index i = 0; i < rows; ++i) classes(i) = static_cast<std::int32_t>(i % 4) - 1;
+    const double smoothing = 0.15;
+    // -log p of every class is what the loss is where that class is the target.
+    const auto loss = [&] {
+      Tensor<double> work = outputs.copy();
+      double sum = (1 - smoothing) * softmax_cross_entropy<double>(work, classes, {}, false).sum;
+      for (std::int32_t c = 0; c < 3; ++c) {
+        Tensor<std::int32_t> all = classes.copy();
+        for (std::int32_t& target : all) target = target < 0 ? -1 : c;
+        sum += smoothing / 3 * softmax_cross_entropy<double>(work, all, {}, false).sum;
+      }
+      return sum;
+    };
+    Tensor<double> gradient = outputs.copy();
+    Tensor<double> plain = outputs.copy();
+    // The value is that without smoothing.
+    CHECK(softmax_cross_entropy<double>(gradient, classes, {}, true, smoothing).sum ==
+          softmax_cross_entropy<double>(plain, classes).sum);
+    CHECK(relative_error(gradient, finite_differences(outputs, loss)) < 1e-5);
   }
   SECTION("mean squared error") {
     const Tensor<float> values = normal_tensor<float>({rows, 3}, 3);
     const auto loss = [&] {
       Tensor<double> work = outputs.copy();
-      return mean_squared_error<double>(work, values, {}, false).mean;
+      return mean_squared_error<double>(work, values, {}, false).sum;
     };
     Tensor<double> gradient = outputs.copy();
-    CHECK(mean_squared_error<double>(gradient, values).mean == loss());
+    CHECK(mean_squared_error<double>(gradient, values).sum == loss());
     CHECK(relative_error(gradient, finite_differences(outputs, loss)) < 1e-5);
   }
 }
@@ -96,9 +118,9 @@ TEST_CASE("padding beyond the lengths counts in no loss and has no gradient", "[
   classes(0, 0) = 1, classes(0, 1) = 0, classes(1, 0) = -1;
   const BatchLoss entropy = softmax_cross_entropy<double>(work, classes, lengths);
   CHECK(entropy.count == 2);
-  CHECK(entropy.mean == Approx((std::log(4.0 / 3) + std::log(2.0)) / 2).epsilon(1e-14));
-  CHECK(work(0, 0, 1) == Approx((0.75 - 1) / 2).epsilon(1e-14));
-  CHECK(work(0, 1, 1) == Approx(0.5 / 2).epsilon(1e-14));
+  CHECK(entropy.mean() == Approx((std::log(4.0 / 3) + std::log(2.0)) / 2).epsilon(1e-14));
+  CHECK(work(0, 0, 1) == Approx(0.75 - 1).epsilon(1e-14));
+  CHECK(work(0, 1, 1) == Approx(0.5).epsilon(1e-14));
   const auto check_padding = [&] {
     for (const double x : {work(1, 1, 0), work(1, 1, 1), work(2, 0, 0), work(2, 1, 1)}) CHECK(x == 0);
   };
@@ -112,13 +134,13 @@ TEST_CASE("padding beyond the lengths counts in no loss and has no gradient", "[
   work = outputs.copy();
   const BatchLoss square = mean_squared_error<double>(work, values, lengths);
   CHECK(square.count == 6);
-  CHECK(square.mean == Approx((1 + std::log(3) * std::log(3) + 4 + 9) / 6).epsilon(1e-7));
-  CHECK(work(0, 1, 1) == Approx(2.0 * (2 - 4) / 6).epsilon(1e-14));
+  CHECK(square.mean() == Approx((1 + std::log(3) * std::log(3) + 4 + 9) / 6).epsilon(1e-7));
+  CHECK(work(0, 1, 1) == Approx(2.0 * (2 - 4)).epsilon(1e-14));
   check_padding();
 
-  CHECK_THROWS_WITH(mean_squared_error<double>(work, values, classes_of({0, 0})),
+  CHECK_THROWS_WITH(mean_squared_error<double>(work, values, classes_of({0, 0})).mean(),
                     contains("no target counts"));
-  CHECK_THROWS_WITH(softmax_cross_entropy<double>(work, classes, classes_of({0, 0})),
+  CHECK_THROWS_WITH(softmax_cross_entropy<double>(work, classes, classes_of({0, 0})).mean(),
                     contains("no target counts"));
   CHECK_THROWS_AS(mean_squared_error<double>(work, values, classes_of({1, 1, 1})), ShapeError);
 }
@@ -132,7 +154,7 @@ TEST_CASE("losses do not depend on the number of threads", "[nn]") {
   for (int threads = 1; threads <= 3; ++threads) {
     set_thread_count(threads);
     Tensor<float> work = outputs.copy();
-    losses[threads - 1] = softmax_cross_entropy<float>(work, classes).mean;
+    losses[threads - 1] = softmax_cross_entropy<float>(work, classes).mean();
   }
   set_thread_count(before);
   CHECK(losses[0] == losses[1]);
@@ -143,7 +165,9 @@ TEST_CASE("losses refuse targets that do not fit", "[nn]") {
   Tensor<float> outputs(Shape{2, 3});
   CHECK_THROWS_AS(softmax_cross_entropy<float>(outputs, classes_of({0})), ShapeError);
   CHECK_THROWS_WITH(softmax_cross_entropy<float>(outputs, classes_of({0, 3})), contains("class 3"));
-  CHECK_THROWS_WITH(softmax_cross_entropy<float>(outputs, classes_of({-1, -1})),
+  CHECK_THROWS_WITH(softmax_cross_entropy<float>(outputs, classes_of({-1, -1})).mean(),
                     contains("no target counts"));
+  CHECK_THROWS_WITH(softmax_cross_entropy<float>(outputs, classes_of({0, 1}), {}, true, 1.0),
+                    contains("smoothing"));
   CHECK_THROWS_AS(mean_squared_error<float>(outputs, Tensor<float>(Shape{3, 2})), ShapeError);
 }

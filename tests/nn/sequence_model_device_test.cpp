@@ -27,9 +27,11 @@ std::vector<ModelOptions> all_kinds() {
   stiefel.input_matrix = InputMatrix::stiefel;
   stiefel.learn_initial_state = true;
   std::vector<ModelOptions> kinds;
-  for (const auto& cells : {std::vector<RecurrentOptions>{smooth_cell(7)},
-                            std::vector<RecurrentOptions>{stiefel, smooth_cell(5, ScaledCayley{})},
-                            std::vector<RecurrentOptions>{Lstm{6}, smooth_cell(5), Gru{4}}}) {
+  for (const auto& cells :
+       {std::vector<LayerOptions>{smooth_cell(7)},
+        std::vector<LayerOptions>{stiefel, smooth_cell(5, ScaledCayley{})},
+        std::vector<LayerOptions>{Lstm{6}, smooth_cell(5), Gru{4}},
+        std::vector<LayerOptions>{Gru{3}, Residual{{RmsNorm{}, smooth_cell(3)}}, Linear{4}}}) {
     for (const InputOptions& input :
          {InputOptions(DenseInput{3}), InputOptions(OneHot{5}), InputOptions(TokenEmbedding{40, 3})}) {
       kinds.push_back({input, cells, EveryStep{4}, Loss::softmax_cross_entropy});
@@ -57,17 +59,17 @@ TEMPLATE_TEST_CASE("models on a GPU have the losses and gradients of the CPU", "
         draw_initial_states(expected);
         draw_initial_states(found);
         Batch batch = batch_for(options, length, batch_size);
-        if (with_lengths) batch.lengths = mixed_lengths(length, batch_size);
-        const double expected_loss = expected.loss_and_gradient(batch);
+        if (with_lengths) batch.integers(batch_names::lengths) = mixed_lengths(length, batch_size);
+        const double expected_loss = expected.loss_and_gradient(batch).mean();
         const Batch there = batch.copy(*device);
-        const double loss = found.loss_and_gradient(there);
+        const double loss = found.loss_and_gradient(there).mean();
         // Every step is a product over at most 7 entries and a tanh; 10 is the condition of S.
         const double bound = 10 * static_cast<double>(length) * tolerance::rounding<T>(7);
         CHECK(std::abs(loss - expected_loss) <= bound * (1 + expected_loss));
         const Tensor<T> gradient = found.parameters().gradients().copy(Device::cpu());
         CHECK(relative_error(gradient, expected.parameters().gradients()) <= bound);
-        CHECK(found.loss(there) == loss);
-        CHECK(found.loss_and_gradient(there) == loss);
+        CHECK(found.loss(there).mean() == loss);
+        CHECK(found.loss_and_gradient(there).mean() == loss);
         CHECK(same_bits(found.parameters().gradients().copy(Device::cpu()), gradient));
       }
     }
@@ -97,8 +99,9 @@ TEST_CASE("generation on a GPU carries the state of the rollout", "[cuda]") {
     copy<float>(outputs, expected);
     SequenceModel<float>::Generator generator(model, 3);
     for (Index t = 0; t < 4; ++t) {
-      const TensorView<const float> step = batch.features.empty() ? generator.step(batch.symbols.view()[t])
-                                                                  : generator.step(batch.features.view()[t]);
+      const TensorView<const float> step = batch.reals(batch_names::features).empty()
+                                               ? generator.step(batch.integers(batch_names::symbols)[t])
+                                               : generator.step(batch.reals(batch_names::features)[t]);
       Tensor<float> found(step.shape());
       copy<float>(step, found);
       CAPTURE(t, options.input.index(), options.cells.size());
@@ -113,13 +116,13 @@ TEST_CASE("a NaN beyond a sequence's length reaches no gradient on a GPU", "[cud
   const ModelOptions options{DenseInput{3}, {smooth_cell(6)}, EveryStep{4}};
   SequenceModel<float> model(*device, options, 5);
   Batch batch = batch_for(options, 6, 3);
-  batch.lengths = mixed_lengths(6, 3);
+  batch.integers(batch_names::lengths) = mixed_lengths(6, 3);
   model.loss_and_gradient(batch.copy(*device));
   const Tensor<float> expected = model.parameters().gradients().copy(Device::cpu());
   for (Index b = 0; b < 3; ++b) {
-    for (Index t = batch.lengths(b); t < 6; ++t) {
-      batch.features(t, b, 1) = std::numeric_limits<float>::quiet_NaN();
-      batch.classes(t, b) = 99;
+    for (Index t = batch.integers(batch_names::lengths)(b); t < 6; ++t) {
+      batch.reals(batch_names::features)(t, b, 1) = std::numeric_limits<float>::quiet_NaN();
+      batch.integers(batch_names::classes)(t, b) = 99;
     }
   }
   model.loss_and_gradient(batch.copy(*device));
@@ -133,13 +136,13 @@ TEST_CASE("a model on a GPU says what does not fit, at once or when somebody wai
   SequenceModel<float> reader(*device, tokens);
   Batch batch = batch_for(tokens, 4, 2);
   CHECK_THROWS_AS(reader.forward(batch), DeviceError);
-  batch.symbols(1, 1) = 4;
+  batch.integers(batch_names::symbols)(1, 1) = 4;
   CHECK_THROWS_WITH(reader.loss(batch.copy(*device)), contains("token at position 3"));
-  batch.symbols(1, 1) = 0;
-  batch.lengths = mixed_lengths(4, 2);
-  batch.lengths(1) = 5;
+  batch.integers(batch_names::symbols)(1, 1) = 0;
+  batch.integers(batch_names::lengths) = mixed_lengths(4, 2);
+  batch.integers(batch_names::lengths)(1) = 5;
   CHECK_THROWS_WITH(reader.loss(batch.copy(*device)), contains("length of sequence 1"));
-  batch.lengths = mixed_lengths(4, 3);
+  batch.integers(batch_names::lengths) = mixed_lengths(4, 3);
   CHECK_THROWS_AS(reader.forward(batch.copy(*device)), ShapeError);
 }
 
@@ -149,13 +152,13 @@ TEST_CASE("a fault of one model on a GPU is not told as another's", "[cuda]") {
   const ModelOptions tokens{TokenEmbedding{4, 3}, {smooth_cell(6)}, EveryStep{4}};
   SequenceModel<float> sound(*device, tokens);
   const Batch good = batch_for(tokens, 4, 2).copy(*device);
-  const double expected = sound.loss(good);
+  const double expected = sound.loss(good).mean();
   {
     SequenceModel<float> faulty(*device, tokens);
     Batch batch = batch_for(tokens, 4, 2);
-    batch.symbols(1, 1) = 4;
+    batch.integers(batch_names::symbols)(1, 1) = 4;
     faulty.forward(batch.copy(*device));
-    CHECK(sound.loss(good) == expected);
+    CHECK(sound.loss(good).mean() == expected);
     CHECK(sound.orthogonality_error().value() < 1e-5);
     CHECK_NOTHROW(sound.synchronize());
     const TemporaryFolder folder;
@@ -166,7 +169,7 @@ TEST_CASE("a fault of one model on a GPU is not told as another's", "[cuda]") {
   }
   SequenceModel<float> next(*device, tokens);
   // The model was destroyed before its fault was thrown. A wait for the whole device throws it.
-  CHECK(sound.loss(good) == expected);
+  CHECK(sound.loss(good).mean() == expected);
   CHECK_THROWS_WITH(synchronize(*device), contains("token at position 3"));
   CHECK_NOTHROW(synchronize(*device));
 }
@@ -181,7 +184,7 @@ TEST_CASE("many short-lived models on a GPU find room for their faults", "[cuda]
     if (i % 2 == 1) models.erase(models.begin());
   }
   Batch batch = batch_for(tokens, 2, 1);
-  batch.symbols(0, 0) = 9;
+  batch.integers(batch_names::symbols)(0, 0) = 9;
   const Batch bad = batch.copy(*device);
   for (const auto& model : models) model->forward(bad);
   for (const auto& model : models) CHECK_THROWS_AS(model->synchronize(), ValueError);
@@ -200,11 +203,12 @@ TEST_CASE("an input of more than four million numbers a step fits on a GPU", "[c
   const Index batch_size = 65'536 * 64 + 1;
   SequenceModel<float> model(*device, options);
   Batch batch;
-  batch.features = Tensor<float>(Shape{1, batch_size, 1});
-  batch.values = Tensor<float>(Shape{batch_size, 1});
-  for (Index b = 0; b < batch_size; ++b) batch.features(0, b, 0) = static_cast<float>(b % 7) - 3;
+  batch.reals(batch_names::features) = Tensor<float>(Shape{1, batch_size, 1});
+  batch.reals(batch_names::values) = Tensor<float>(Shape{batch_size, 1});
+  for (Index b = 0; b < batch_size; ++b)
+    batch.reals(batch_names::features)(0, b, 0) = static_cast<float>(b % 7) - 3;
   SequenceModel<float> here(Device::cpu(), options);
-  CHECK(model.loss(batch.copy(*device)) == Approx(here.loss(batch)).epsilon(1e-5));
+  CHECK(model.loss(batch.copy(*device)).mean() == Approx(here.loss(batch).mean()).epsilon(1e-5));
 }
 
 TEST_CASE("a graph holds a model's step unless it waits or is very long", "[cuda]") {
@@ -214,7 +218,7 @@ TEST_CASE("a graph holds a model's step unless it waits or is very long", "[cuda
     SequenceModel<float> model(Execution(*device, Precision::fp32, way),
                                {OneHot{3}, {smooth_cell(8, transition)}, EveryStep{2}});
     Batch batch(*device);
-    batch.symbols.resize({length, 1});
+    batch.integers(batch_names::symbols).resize({length, 1});
     return model.recordable(batch);
   };
   const Cwy dense{.form = ReflectionForm::dense};

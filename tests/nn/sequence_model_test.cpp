@@ -29,11 +29,14 @@ std::vector<ModelOptions> all_kinds() {
                                              smooth_cell(4, HouseholderProduct{})};
   std::vector<OrthogonalCell> learned = stack;
   for (OrthogonalCell& cell : learned) cell.learn_initial_state = true;
-  const std::vector<RecurrentOptions> mixed = {Lstm{4}, smooth_cell(5), Gru{3}};
+  const std::vector<LayerOptions> mixed = {Lstm{4}, smooth_cell(5), Gru{3}};
   const auto as_options = [](const std::vector<OrthogonalCell>& cells) {
-    return std::vector<RecurrentOptions>(cells.begin(), cells.end());
+    return std::vector<LayerOptions>(cells.begin(), cells.end());
   };
-  for (const auto& cells : {as_options(one), as_options(stack), as_options(learned), mixed}) {
+  // The last layer has no state of its own, so the readout of the last step takes its last output.
+  const std::vector<LayerOptions> nested = {Gru{3}, Residual{{RmsNorm{}, smooth_cell(3), Linear{3}}},
+                                            Linear{4}, RmsNorm{}};
+  for (const auto& cells : {as_options(one), as_options(stack), as_options(learned), mixed, nested}) {
     for (const InputOptions& input :
          {InputOptions(DenseInput{3}), InputOptions(OneHot{5}), InputOptions(TokenEmbedding{5, 3})}) {
       kinds.push_back({input, cells, EveryStep{4}, Loss::softmax_cross_entropy});
@@ -52,12 +55,12 @@ TEST_CASE("gradients of every model are those of finite differences", "[nn][grad
     for (const bool with_lengths : {false, true}) {
       SequenceModel<double> model(Device::cpu(), options, 3);
       Batch batch = batch_for(options, 4, 3);
-      if (with_lengths) batch.lengths = mixed_lengths(4, 3);
-      const double loss = model.loss_and_gradient(batch);
-      CHECK(loss == model.loss(batch));
+      if (with_lengths) batch.integers(batch_names::lengths) = mixed_lengths(4, 3);
+      const double loss = model.loss_and_gradient(batch).sum;
+      CHECK(loss == model.loss(batch).sum);
       const Tensor<double> gradient = model.parameters().gradients().copy();
       const Tensor<double> expected =
-          finite_differences(model.parameters().values(), [&] { return model.loss(batch); });
+          finite_differences(model.parameters().values(), [&] { return model.loss(batch).sum; });
       CAPTURE(options.input.index(), options.readout.index(), options.cells.size(), with_lengths);
       CHECK(relative_error(gradient, expected) < tolerance::finite_difference);
     }
@@ -100,9 +103,9 @@ TEST_CASE("generation gives the numbers of the rollout, bit for bit", "[nn]") {
       copy<float>(outputs, expected);
       SequenceModel<float>::Generator generator(model, batch_size);
       for (Index t = 0; t < 6; ++t) {
-        const TensorView<const float> step = batch.features.empty()
-                                                 ? generator.step(batch.symbols.view()[t])
-                                                 : generator.step(batch.features.view()[t]);
+        const TensorView<const float> step = batch.reals(batch_names::features).empty()
+                                                 ? generator.step(batch.integers(batch_names::symbols)[t])
+                                                 : generator.step(batch.reals(batch_names::features)[t]);
         CAPTURE(t, batch_size, options.input.index(), options.cells.size());
         CHECK(equal(step, expected.view()[t]));
       }
@@ -121,8 +124,8 @@ TEST_CASE("a sequence in two parts with carried state is the sequence", "[nn]") 
   for (const Index first : {0, 5}) {
     const Index count = first == 0 ? 5 : 3;
     Batch part;
-    part.features = Tensor<float>(Shape{count, 3, 3});
-    copy<float>(whole.features.view().slice(first, count), part.features);
+    part.reals(batch_names::features) = Tensor<float>(Shape{count, 3, 3});
+    copy<float>(whole.reals(batch_names::features).slice(first, count), part.reals(batch_names::features));
     CHECK(equal(model.forward(part, first == 0 ? nullptr : &state), expected.view().slice(first, count)));
     model.final_state(state);
   }
@@ -134,21 +137,22 @@ TEST_CASE("padding beyond a sequence's length changes no loss and no gradient, e
   const ModelOptions options{DenseInput{3}, {smooth_cell(6)}, EveryStep{4}, loss};
   SequenceModel<double> model(Device::cpu(), options, 5);
   Batch batch = batch_for(options, 6, 3);
-  batch.lengths = mixed_lengths(6, 3);
-  const double expected_loss = model.loss_and_gradient(batch);
+  batch.integers(batch_names::lengths) = mixed_lengths(6, 3);
+  const double expected_loss = model.loss_and_gradient(batch).sum;
   const Tensor<double> expected = model.parameters().gradients().copy();
   for (Index b = 0; b < 3; ++b) {
-    for (Index t = batch.lengths(b); t < 6; ++t) {
-      if (!batch.classes.empty()) batch.classes(t, b) = 3;
-      if (!batch.values.empty()) batch.values(t, b, 2) = std::numeric_limits<float>::quiet_NaN();
+    for (Index t = batch.integers(batch_names::lengths)(b); t < 6; ++t) {
+      if (!batch.integers(batch_names::classes).empty()) batch.integers(batch_names::classes)(t, b) = 3;
+      if (!batch.reals(batch_names::values).empty())
+        batch.reals(batch_names::values)(t, b, 2) = std::numeric_limits<float>::quiet_NaN();
     }
   }
   for (Index b = 0; b < 3; ++b) {
-    for (Index t = batch.lengths(b); t < 6; ++t)
-      batch.features(t, b, 1) = std::numeric_limits<float>::quiet_NaN();
+    for (Index t = batch.integers(batch_names::lengths)(b); t < 6; ++t)
+      batch.reals(batch_names::features)(t, b, 1) = std::numeric_limits<float>::quiet_NaN();
   }
-  batch.features(5, 2, 0) = std::numeric_limits<float>::infinity();
-  CHECK(model.loss_and_gradient(batch) == expected_loss);
+  batch.reals(batch_names::features)(5, 2, 0) = std::numeric_limits<float>::infinity();
+  CHECK(model.loss_and_gradient(batch).sum == expected_loss);
   CHECK(equal(model.parameters().gradients(), expected));
 }
 
@@ -216,18 +220,18 @@ TEST_CASE("models refuse what does not fit, naming it", "[nn]") {
   const ModelOptions options{DenseInput{3}, {smooth_cell(6)}, EveryStep{4}};
   SequenceModel<float> model(Device::cpu(), options);
   Batch batch = batch_for(options, 4, 2);
-  batch.features = Tensor<float>(Shape{4, 2, 5});
+  batch.reals(batch_names::features) = Tensor<float>(Shape{4, 2, 5});
   CHECK_THROWS_WITH(model.forward(batch), contains("[4, 2, 5]") && contains("[4, 2, 3]"));
   batch = batch_for(options, 4, 2);
-  batch.lengths = mixed_lengths(4, 3);
+  batch.integers(batch_names::lengths) = mixed_lengths(4, 3);
   CHECK_THROWS_WITH(model.forward(batch), contains("lengths"));
-  batch.lengths = Tensor<std::int32_t>(Shape{2});
-  batch.lengths(1) = 5;
+  batch.integers(batch_names::lengths) = Tensor<std::int32_t>(Shape{2});
+  batch.integers(batch_names::lengths)(1) = 5;
   CHECK_THROWS_WITH(model.forward(batch), contains("length 5"));
   const ModelOptions symbols{OneHot{4}, {smooth_cell(6)}, EveryStep{4}};
   SequenceModel<float> reader(Device::cpu(), symbols);
   Batch wrong = batch_for(symbols, 4, 2);
-  wrong.symbols(1, 1) = 4;
+  wrong.integers(batch_names::symbols)(1, 1) = 4;
   CHECK_THROWS_WITH(reader.forward(wrong), contains("symbol 4"));
   CHECK_THROWS_AS(SequenceModel<float>(Device::cpu(), {DenseInput{3}, {}, EveryStep{4}}), ValueError);
   CHECK_THROWS_AS(SequenceModel<float>(Device::cpu(), {DenseInput{3}, {smooth_cell(0)}, EveryStep{4}}),
@@ -235,4 +239,63 @@ TEST_CASE("models refuse what does not fit, naming it", "[nn]") {
   CHECK_THROWS_AS(SequenceModel<float>(
                       Device::cpu(), {DenseInput{3}, {smooth_cell(4, Cwy{.reflections = 5})}, EveryStep{4}}),
                   ValueError);
+}
+
+TEST_CASE("dropout changes gradients with its key, and no evaluation", "[nn]") {
+  const ModelOptions options{
+      DenseInput{3}, {Lstm{6}, Dropout{0.5}, smooth_cell(5), Dropout{0.5}}, LastStep{4}};
+  SequenceModel<double> model(Device::cpu(), options, 5);
+  const Batch batch = batch_for(options, 6, 3);
+  const double expected = model.loss(batch).sum;
+  const auto gradients = [&](std::uint64_t key) {
+    model.set_noise(key);
+    model.loss_and_gradient(batch);
+    return model.parameters().gradients().copy();
+  };
+  const Tensor<double> first = gradients(1);
+  CHECK_FALSE(equal(gradients(2), first));
+  CHECK(equal(gradients(1), first));
+  CHECK(model.loss(batch).sum == expected);
+}
+
+TEST_CASE("a layer that reads backward allows no generation and no readout of the last step", "[nn]") {
+  const std::vector<LayerOptions> both_ways = {Bidirectional{{Gru{3}}}};
+  SequenceModel<float> model(Device::cpu(), {DenseInput{3}, both_ways, EveryStep{4}});
+  CHECK_THROWS_WITH(SequenceModel<float>::Generator(model, 2), contains("backward in time"));
+  for (const LayerOptions& above :
+       {LayerOptions(Linear{6}), LayerOptions(RmsNorm{}), LayerOptions(Dropout{})}) {
+    CHECK_THROWS_WITH(
+        SequenceModel<float>(Device::cpu(), {DenseInput{3}, {both_ways[0], above}, LastStep{4}}),
+        contains("backward in time"));
+  }
+  CHECK_THROWS_WITH(SequenceModel<float>(Device::cpu(), {DenseInput{3}, both_ways, LastStep{4}}),
+                    contains("backward in time"));
+  // A recurrence above it has seen all steps.
+  SequenceModel<float>(Device::cpu(), {DenseInput{3}, {both_ways[0], Gru{2}}, LastStep{4}});
+}
+
+TEST_CASE("the model of a task's data has its ends", "[nn]") {
+  const ModelOptions symbols = model_for({.symbols = 7, .classes = 5, .every_step = true}, {Gru{3}});
+  CHECK(std::get<OneHot>(symbols.input).symbols == 7);
+  CHECK(std::get<EveryStep>(symbols.readout).outputs == 5);
+  CHECK(symbols.loss == Loss::softmax_cross_entropy);
+  const ModelOptions numbers = model_for({.features = 2, .values = 3}, {Gru{3}});
+  CHECK(std::get<DenseInput>(numbers.input).size == 2);
+  CHECK(std::get<LastStep>(numbers.readout).outputs == 3);
+  CHECK(numbers.loss == Loss::mean_squared_error);
+}
+
+TEST_CASE("a model refuses symbols for a layer of vectors, and too many layers", "[nn]") {
+  for (const LayerOptions& first :
+       {LayerOptions(RmsNorm{}), LayerOptions(Dropout{}), LayerOptions(Residual{{Gru{3}}}),
+        LayerOptions(Bidirectional{{RmsNorm{}}})}) {
+    CHECK_THROWS_WITH(parameter_layout<float>({OneHot{3}, {first, Gru{3}}, EveryStep{4}}),
+                      contains("symbols"));
+  }
+  CHECK(parameter_layout<float>({OneHot{3}, {Bidirectional{{Linear{3}}}}, EveryStep{4}}).count() > 0);
+  // 7 levels double 8 layers to 1024, and are layers themselves.
+  LayerOptions nested = Bidirectional{std::vector<LayerOptions>(8, Gru{1})};
+  for (int level = 1; level < 7; ++level) nested = Bidirectional{{nested}};
+  CHECK_THROWS_WITH(parameter_layout<float>({DenseInput{1}, {nested}, EveryStep{1}}),
+                    contains("at most 1024"));
 }

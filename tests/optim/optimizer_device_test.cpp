@@ -1,7 +1,7 @@
 #include <array>
 #include <limits>
 
-#include "orthornn/optim/gradient_clipping.hpp"
+#include "orthornn/optim/gradient_scale.hpp"
 #include "orthornn/optim/optimizer.hpp"
 #include "support/catch.hpp"
 #include "support/errors.hpp"
@@ -48,8 +48,8 @@ TEMPLATE_TEST_CASE("every optimizer does the same on a GPU", "[cuda]", float, do
           normal_tensor<T>(here.values().shape(), 10 + static_cast<std::uint64_t>(step));
       copy<T>(gradients, here.gradients());
       copy<T>(gradients, there.gradients());
-      optimizer_here->step(here, 0.5);
-      optimizer_there->step(there, 0.5);
+      optimizer_here->step(here, {.schedule_factor = 0.5});
+      optimizer_there->step(there, {.schedule_factor = 0.5});
     }
     CAPTURE(optimizer_here->name(), options.index());
     // One formula in one order; what differs is which products the compilers fuse with sums.
@@ -74,7 +74,8 @@ TEST_CASE("a halted step on a GPU changes nothing", "[cuda]") {
     Tensor<std::int64_t> halted(Shape{1});
     halted(0) = 7;
     const Tensor<float> before = parameters.values().copy(Device::cpu());
-    optimizer->step(parameters, 1, halted.copy(*device));
+    Tensor<std::int64_t> halted_there = halted.copy(*device);
+    optimizer->step(parameters, {.halted = halted_there});
     CHECK(same_bits(parameters.values().copy(Device::cpu()), before));
     for (const auto& [name, moment] : optimizer->state()) {
       Tensor<float> copied(moment.shape());
@@ -82,31 +83,51 @@ TEST_CASE("a halted step on a GPU changes nothing", "[cuda]") {
       CHECK(frobenius_norm(copied) == 0);
     }
     halted(0) = 0;
-    optimizer->step(parameters, 1, halted.copy(*device));
+    halted_there = halted.copy(*device);
+    optimizer->step(parameters, {.halted = halted_there});
     CHECK_FALSE(same_bits(parameters.values().copy(Device::cpu()), before));
   }
 }
 
-TEMPLATE_TEST_CASE("gradients are clipped on a GPU as on the CPU", "[cuda]", float, double) {
+TEMPLATE_TEST_CASE("the scale of gradients on a GPU is that of the CPU", "[cuda]", float, double) {
   const auto device = gpu();
   if (!device) return;
   using T = TestType;
   for (const Index count : {0, 1, 257, 70000}) {
     const Tensor<T> gradients = normal_tensor<T>({count}, 4);
-    const double norm = frobenius_norm(gradients);
+    const Tensor<T> there = gradients.copy(*device);
+    const double norm = frobenius_norm(gradients) / 3;
     for (const double max_norm : {0.0, 0.5 * norm, 2 * norm}) {
       CAPTURE(count, max_norm);
-      Tensor<T> here = gradients.copy(), there = gradients.copy(*device);
-      const double norm_here = clip_by_global_norm<T>(here, max_norm);
-      const double norm_there = clip_by_global_norm<T>(there, max_norm);
-      CHECK(norm_there == Approx(norm_here).epsilon(tolerance::rounding<double>(count)));
-      CHECK(relative_error(there.copy(Device::cpu()), here) <= tolerance::rounding<T>(0));
-      if (max_norm != 0.5 * norm) CHECK(same_bits(there.copy(Device::cpu()), gradients));
+      const GradientScale expected = gradient_scale<T>(gradients, 3, max_norm);
+      const GradientScale found = gradient_scale<T>(there, 3, max_norm);
+      CHECK(found.norm == Approx(expected.norm).epsilon(tolerance::rounding<double>(count)));
+      CHECK(found.factor == Approx(expected.factor).epsilon(tolerance::rounding<double>(count)));
     }
   }
   Tensor<T> gradients = normal_tensor<T>({300}, 4);
   gradients(299) = std::numeric_limits<T>::infinity();
-  Tensor<T> there = gradients.copy(*device);
-  CHECK(std::isinf(clip_by_global_norm<T>(there, 1)));
-  CHECK(same_bits(there.copy(Device::cpu()), gradients));
+  const GradientScale endless = gradient_scale<T>(gradients.copy(*device), 1, 1);
+  CHECK(std::isinf(endless.norm));
+  CHECK(endless.factor == 1);
+}
+
+TEST_CASE("an optimizer on a GPU multiplies gradients by their scale", "[cuda]") {
+  const auto device = gpu();
+  if (!device) return;
+  for (const OptimizerOptions& options : all_optimizers) {
+    CAPTURE(options.index());
+    auto scaled = make_parameters<float>(*device), plain = make_parameters<float>(*device);
+    const Tensor<float> gradients = normal_tensor<float>(scaled.values().shape(), 10);
+    Tensor<float> eighths = gradients.copy();
+    for (float& x : eighths) x /= 8;
+    copy<float>(gradients, scaled.gradients());
+    copy<float>(eighths, plain.gradients());
+    Tensor<double> scale(Shape{1});
+    scale(0) = 0.125;  // a power of two rounds nothing
+    const Tensor<double> scale_there = scale.copy(*device);
+    make_optimizer<float>(options, scaled)->step(scaled, {.gradient_scale = scale_there});
+    make_optimizer<float>(options, plain)->step(plain);
+    CHECK(same_bits(scaled.values().copy(Device::cpu()), plain.values().copy(Device::cpu())));
+  }
 }

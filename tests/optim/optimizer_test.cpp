@@ -118,7 +118,7 @@ TEMPLATE_TEST_CASE("Every optimizer follows its textbook formula", "[optimizer]"
     for (int step = 0; step < steps; ++step) {
       fill_gradients(parameters, step);
       gradients.push_back(parameters.gradients().copy());
-      optimizer->step(parameters, factors[static_cast<std::size_t>(step)]);
+      optimizer->step(parameters, {.schedule_factor = factors[static_cast<std::size_t>(step)]});
     }
     CHECK(optimizer->steps() == steps);
 
@@ -321,8 +321,9 @@ TEST_CASE("Parameters and steps that do not fit an optimizer change nothing", "[
   const auto optimizer = make_optimizer(OptimizerOptions(Sgd{}), parameters);
   ParameterSet<float> others = make_parameters<float>();
   CHECK_THROWS_AS(optimizer->step(others), ShapeError);
-  CHECK_THROWS_AS(optimizer->step(parameters, -0.5), ValueError);
-  CHECK_THROWS_AS(optimizer->step(parameters, std::numeric_limits<double>::quiet_NaN()), ValueError);
+  CHECK_THROWS_AS(optimizer->step(parameters, {.schedule_factor = -0.5}), ValueError);
+  CHECK_THROWS_AS(optimizer->step(parameters, {.schedule_factor = std::numeric_limits<double>::quiet_NaN()}),
+                  ValueError);
   CHECK_THROWS_AS(optimizer->set_steps(-1), ValueError);
   CHECK(optimizer->steps() == 0);
   CHECK(parameters.values()(0) == 1.0F);

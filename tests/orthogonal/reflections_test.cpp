@@ -2,9 +2,10 @@
 
 #include <limits>
 
-#include "orthogonal/rank_one_updates.hpp"
-#include "orthogonal/reflect_tiles.hpp"
+#include "linalg/elementwise.hpp"
 #include "orthogonal/reflectors.hpp"
+#include "products/rank_one_updates.hpp"
+#include "products/reflect_tiles.hpp"
 #include "support/catch.hpp"
 #include "support/check_says.hpp"
 #include "support/errors.hpp"

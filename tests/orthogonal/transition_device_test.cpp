@@ -6,7 +6,6 @@
 #include "core/back_end.hpp"
 #include "cuda/core/device.hpp"
 #include "cuda/core/graph.hpp"
-#include "cuda/orthogonal/largest_on_chip.hpp"
 #include "orthornn/linalg/orthogonality.hpp"
 #include "support/catch.hpp"
 #include "support/check_says.hpp"
@@ -144,26 +143,37 @@ TEMPLATE_TEST_CASE("large transitions on a GPU are those of the CPU", "[orthogon
   }
 }
 
-TEST_CASE("the automatic form on a GPU is dense as long as Q stays on chip", "[orthogonal][cuda]") {
+TEST_CASE("the automatic form on a GPU is the faster one", "[orthogonal][cuda]") {
   const auto device = gpu();
   if (!device) return;
-  const Cwy few{.reflections = 10};
-  const auto form = [&](Index n, Precision precision, RolloutWay way = RolloutWay::automatic) {
-    return make_transition<float>(few, n, Execution(*device, precision, way))->form();
+  const auto form = [&](Index n, Index l, Precision precision, RolloutWay way = RolloutWay::automatic) {
+    return make_transition<float>(Cwy{.reflections = l}, n, Execution(*device, precision, way))->form();
   };
-  bool clusters = false;
-  if constexpr (has_cuda_bodies) clusters = cuda::has_clusters(*device);
-  const std::string where_clusters_are = clusters ? "dense" : "factored";
   for (const Precision precision : {Precision::fp32, Precision::tf32, Precision::bf16}) {
     CAPTURE(name_of(precision));
-    CHECK(form(192, precision) == "dense");
-    CHECK(form(512, precision) == where_clusters_are);
-    CHECK(form(513, precision) == (precision == Precision::bf16 ? where_clusters_are : "factored"));
-    CHECK(form(1024, precision) == (precision == Precision::bf16 ? where_clusters_are : "factored"));
-    CHECK(form(1025, precision) == "factored");
-    CHECK(form(192, precision, RolloutWay::stepwise) == "factored");
+    // Everything that can stay on chip, also where it may not.
+    for (const Index n : {1, 192, 512}) {
+      CHECK(form(n, 1, precision) == "dense");
+      CHECK(form(n, 1, precision, RolloutWay::stepwise) == "dense");
+    }
+    CHECK(form(1024, 128, precision) == (precision == Precision::fp32 ? "factored" : "dense"));
+    CHECK(form(2048, 64, precision) == "factored");
+    CHECK(form(1024, 512, precision) == "dense");
   }
-  CHECK(make_transition<double>(few, 190, *device)->form() == "factored");
+  // The larger the batch, the less the factored form has to save.
+  const auto form_for_batch = [&](Index batch, Precision precision) {
+    Execution execution(*device, precision);
+    execution.expected_batch = batch;
+    return make_transition<float>(Cwy{.reflections = 128}, precision == Precision::fp32 ? 768 : 2048,
+                                  execution)
+        ->form();
+  };
+  CHECK(form_for_batch(128, Precision::fp32) == "dense");
+  CHECK(form_for_batch(1024, Precision::fp32) == "factored");
+  CHECK(form_for_batch(128, Precision::tf32) == "dense");
+  CHECK(form_for_batch(1024, Precision::tf32) == "factored");
+  // In doubles operations alone count.
+  CHECK(make_transition<double>(Cwy{.reflections = 10}, 190, *device)->form() == "factored");
   CHECK(make_transition<double>(Cwy{.reflections = 190}, 190, *device)->form() == "dense");
 }
 

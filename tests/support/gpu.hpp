@@ -21,6 +21,16 @@ inline std::optional<Device> gpu() {
   }
 }
 
+/// The second GPU of a test of two (tag [two-gpus]), which returns when there is none, as above.
+inline std::optional<Device> second_gpu() {
+  try {
+    return Device::cuda(1);
+  } catch (const DeviceError& error) {
+    std::printf("skipped: %s\n", error.what());
+    return std::nullopt;
+  }
+}
+
 /// Whether it is the emulated device, on which what takes a GPU a millisecond takes minutes.
 inline bool is_emulated(Device device) {
   constexpr int fewest_of_a_gpu = 64;

@@ -34,6 +34,7 @@ struct LayerCase {
   Tensor<T> x;                   // [T, B, K]
   Tensor<std::int32_t> symbols;  // [T, B], read where x is empty
   Tensor<std::int32_t> lengths;  // [B] or empty
+  Tensor<std::uint64_t> noise;   // [1] or empty
   std::vector<Tensor<T>> start, d_last;
   Tensor<T> dy;  // [T, B, N]
 
@@ -85,10 +86,16 @@ struct LayerCase {
     std::copy(live.begin(), live.end(), here.begin());
     lengths = here.copy(device);
   }
+  void set_noise(std::uint64_t key) {
+    Tensor<std::uint64_t> here(Shape{1});
+    here(0) = key;
+    noise = here.copy(device);
+  }
   SequenceInput<T> input() const {
     return {.vectors = x.empty() ? TensorView<const T>() : x.view(),
             .symbols = symbols.empty() ? TensorView<const std::int32_t>() : symbols.view(),
-            .lengths = lengths};
+            .lengths = lengths,
+            .noise = noise};
   }
   std::vector<TensorView<const T>> start_views() const {
     return own_start ? std::vector<TensorView<const T>>() : const_views_of(start);
@@ -175,7 +182,7 @@ inline void check_two_passes(LayerCase<double>& first, LayerCase<double>& second
   CHECK(relative_error(first.dx, before) <= tolerance::rounding<double>(first.length));
 }
 
-/// One step at a time, with carried states, gives the bits of the whole.
+/// One step at a time, with carried states, gives the bits of the whole, where nothing is drawn.
 template <class T>
 void check_generation(LayerCase<T>& c) {
   c.forward();

@@ -10,12 +10,12 @@ inline Batch batch_for(const ModelOptions& options, Index length, Index batch, s
   Batch result;
   RandomStream random(seed, RandomPurpose::validation, 99);
   const auto symbols = [&](Index count) {
-    result.symbols.resize({length, batch});
-    for (std::int32_t& s : result.symbols)
+    result.integers(batch_names::symbols).resize({length, batch});
+    for (std::int32_t& s : result.integers(batch_names::symbols))
       s = static_cast<std::int32_t>(random.integer(static_cast<std::uint32_t>(count)));
   };
   if (const auto* dense = std::get_if<DenseInput>(&options.input)) {
-    result.features = normal_tensor<float>({length, batch, dense->size}, seed);
+    result.reals(batch_names::features) = normal_tensor<float>({length, batch, dense->size}, seed);
   } else if (const auto* one_hot = std::get_if<OneHot>(&options.input)) {
     symbols(one_hot->symbols);
   } else {
@@ -24,13 +24,13 @@ inline Batch batch_for(const ModelOptions& options, Index length, Index batch, s
   const bool every_step = std::holds_alternative<EveryStep>(options.readout);
   const Index outputs = std::visit([](const auto& r) { return r.outputs; }, options.readout);
   if (options.loss == Loss::softmax_cross_entropy) {
-    result.classes.resize(every_step ? Shape{length, batch} : Shape{batch});
-    for (std::int32_t& c : result.classes) {
+    result.integers(batch_names::classes).resize(every_step ? Shape{length, batch} : Shape{batch});
+    for (std::int32_t& c : result.integers(batch_names::classes)) {
       c = static_cast<std::int32_t>(random.integer(static_cast<std::uint32_t>(outputs + 1))) - 1;
     }
-    *result.classes.begin() = 0;
+    *result.integers(batch_names::classes).begin() = 0;
   } else {
-    result.values =
+    result.reals(batch_names::values) =
         normal_tensor<float>(every_step ? Shape{length, batch, outputs} : Shape{batch, outputs}, seed + 1);
   }
   return result;

@@ -16,7 +16,7 @@ namespace {
 std::vector<float> features_of(const Task& task, std::uint64_t step) {
   Batch batch;
   task.training_batch(step, batch);
-  return {batch.features.begin(), batch.features.end()};
+  return {batch.reals(batch_names::features).begin(), batch.reals(batch_names::features).end()};
 }
 
 }  // namespace
@@ -27,18 +27,18 @@ TEST_CASE("An adding batch marks one value in each half and wants their sum", "[
   REQUIRE(task.length() == length);
   Batch batch;
   task.training_batch(0, batch);
-  REQUIRE(batch.features.shape() == Shape{length, 40, 2});
-  REQUIRE(batch.values.shape() == Shape{40, 1});
-  CHECK(batch.symbols.empty());
-  CHECK(batch.classes.empty());
-  CHECK(batch.lengths.empty());
+  REQUIRE(batch.reals(batch_names::features).shape() == Shape{length, 40, 2});
+  REQUIRE(batch.reals(batch_names::values).shape() == Shape{40, 1});
+  CHECK(batch.integers(batch_names::symbols).empty());
+  CHECK(batch.integers(batch_names::classes).empty());
+  CHECK(batch.integers(batch_names::lengths).empty());
 
   for (Index b = 0; b < 40; ++b) {
     float sum = 0;
     int first_half = 0, second_half = 0;
     for (Index t = 0; t < length; ++t) {
-      const float value = batch.features(t, b, 0);
-      const float mark = batch.features(t, b, 1);
+      const float value = batch.reals(batch_names::features)(t, b, 0);
+      const float mark = batch.reals(batch_names::features)(t, b, 1);
       REQUIRE((value >= 0 && value < 1));
       REQUIRE((mark == 0 || mark == 1));
       sum += mark * value;
@@ -46,7 +46,7 @@ TEST_CASE("An adding batch marks one value in each half and wants their sum", "[
     }
     CHECK(first_half == 1);
     CHECK(second_half == 1);
-    CHECK(batch.values(b, 0) == sum);
+    CHECK(batch.reals(batch_names::values)(b, 0) == sum);
   }
 }
 
@@ -58,9 +58,10 @@ TEST_CASE("Adding values are uniform and every step gets its marks", "[adding]")
   for (Index t = 0; t < 7; ++t) {
     int marks = 0;
     for (Index b = 0; b < 6000; ++b) {
-      sum += batch.features(t, b, 0);
-      sum_of_squares += batch.features(t, b, 0) * batch.features(t, b, 0);
-      marks += batch.features(t, b, 1) == 1;
+      sum += batch.reals(batch_names::features)(t, b, 0);
+      sum_of_squares +=
+          batch.reals(batch_names::features)(t, b, 0) * batch.reals(batch_names::features)(t, b, 0);
+      marks += batch.reals(batch_names::features)(t, b, 1) == 1;
     }
     // Three steps in the first half, four in the second; counts stray by at most sqrt(6000 / 3 * 2 / 3) = 37.
     CHECK(std::abs(marks - (t < 3 ? 2000 : 1500)) < 5 * 37);
@@ -77,7 +78,7 @@ TEST_CASE("The adding baseline is the error of always answering one", "[adding]"
   for (Index number = 0; number < task.evaluation_batches(HeldOut::validation); ++number) {
     Batch batch;
     task.evaluation_batch(HeldOut::validation, number, batch);
-    for (const float target : batch.values) {
+    for (const float target : batch.reals(batch_names::values)) {
       error += (target - 1.0) * (target - 1.0);
       sum += target;
       ++count;
@@ -102,7 +103,7 @@ TEST_CASE("Adding batches depend on seed and step alone, and evaluation has batc
   for (Index number = 0; number < 10; ++number) {
     Batch batch;
     task.evaluation_batch(HeldOut::validation, number, batch);
-    all.emplace_back(batch.features.begin(), batch.features.end());
+    all.emplace_back(batch.reals(batch_names::features).begin(), batch.reals(batch_names::features).end());
     all.push_back(features_of(task, static_cast<std::uint64_t>(number)));
   }
   std::ranges::sort(all);
@@ -113,9 +114,9 @@ TEST_CASE("Adding refills a batch in place", "[adding]") {
   const AddingTask task({.length = 8, .batch = 4, .seed = 1});
   Batch batch;
   task.training_batch(0, batch);
-  const float* memory = batch.features.data();
+  const float* memory = batch.reals(batch_names::features).data();
   task.training_batch(1, batch);
-  CHECK(batch.features.data() == memory);
+  CHECK(batch.reals(batch_names::features).data() == memory);
 }
 
 TEST_CASE("Adding is solved by its error; it has no right answers", "[adding]") {
@@ -124,7 +125,7 @@ TEST_CASE("Adding is solved by its error; it has no right answers", "[adding]") 
   CHECK(task.solved({.loss = 0.009, .accuracy = std::nullopt}));
   CHECK_FALSE(task.solved({.loss = 0.011, .accuracy = std::nullopt}));
   CHECK_FALSE(task.solved({.loss = std::nan(""), .accuracy = std::nullopt}));
-  CHECK_FALSE(task.score({}, {}).has_value());
+  CHECK_FALSE(task.has_accuracy());
 }
 
 TEST_CASE("An adding task comes back from its config", "[adding]") {

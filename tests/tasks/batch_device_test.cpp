@@ -14,8 +14,13 @@ using namespace orthornn::testing;
 namespace {
 
 bool same_batch(const Batch& a, const Batch& b) {
-  return same_bits(a.symbols, b.symbols) && same_bits(a.features, b.features) &&
-         same_bits(a.lengths, b.lengths) && same_bits(a.classes, b.classes) && same_bits(a.values, b.values);
+  BatchShapes shapes;
+  shapes.set(a);
+  if (!shapes.are_of(b)) return false;
+  const auto same = [](auto x, auto y) { return std::equal(x.begin(), x.end(), y.begin(), y.end()); };
+  using namespace batch_names;
+  return same(a.integers(symbols), b.integers(symbols)) && same(a.reals(features), b.reals(features)) &&
+         same(a.integers(classes), b.integers(classes)) && same(a.reals(values), b.reals(values));
 }
 
 void check_same_batches(const Task& task, Device device, const std::vector<std::uint64_t>& steps) {

@@ -11,6 +11,7 @@
 #include "orthornn/core/error.hpp"
 #include "support/catch.hpp"
 #include "support/error_message.hpp"
+#include "support/score.hpp"
 
 using namespace orthornn;
 using namespace orthornn::testing;
@@ -20,14 +21,15 @@ namespace {
 std::vector<std::int32_t> symbols_of(const Task& task, std::uint64_t step) {
   Batch batch;
   task.training_batch(step, batch);
-  return {batch.symbols.begin(), batch.symbols.end()};
+  return {batch.integers(batch_names::symbols).begin(), batch.integers(batch_names::symbols).end()};
 }
 
 /// Outputs that are 1 for the right class and 0 for the others.
 Tensor<float> right_outputs(const CopyingTask& task, const Batch& batch) {
   Tensor<float> outputs(Shape{task.length(), task.batch_size(), task.classes()});
   for (Index t = 0; t < task.length(); ++t) {
-    for (Index b = 0; b < task.batch_size(); ++b) outputs(t, b, batch.classes(t, b)) = 1;
+    for (Index b = 0; b < task.batch_size(); ++b)
+      outputs(t, b, batch.integers(batch_names::classes)(t, b)) = 1;
   }
   return outputs;
 }
@@ -43,17 +45,17 @@ TEST_CASE("A copying batch shows ten symbols, blanks, the marker and blanks, and
   REQUIRE(task.classes() == 9);
   Batch batch;
   task.training_batch(0, batch);
-  REQUIRE(batch.symbols.shape() == Shape{delay + 20, 5});
-  REQUIRE(batch.classes.shape() == Shape{delay + 20, 5});
-  CHECK(batch.features.empty());
-  CHECK(batch.values.empty());
-  CHECK(batch.lengths.empty());
+  REQUIRE(batch.integers(batch_names::symbols).shape() == Shape{delay + 20, 5});
+  REQUIRE(batch.integers(batch_names::classes).shape() == Shape{delay + 20, 5});
+  CHECK(batch.reals(batch_names::features).empty());
+  CHECK(batch.reals(batch_names::values).empty());
+  CHECK(batch.integers(batch_names::lengths).empty());
 
   for (Index b = 0; b < 5; ++b) {
     std::vector<std::int32_t> input, target;
     for (Index t = 0; t < task.length(); ++t) {
-      input.push_back(batch.symbols(t, b));
-      target.push_back(batch.classes(t, b));
+      input.push_back(batch.integers(batch_names::symbols)(t, b));
+      target.push_back(batch.integers(batch_names::classes)(t, b));
     }
     const std::vector<std::int32_t> string(input.begin(), input.begin() + 10);
     CHECK(std::ranges::all_of(string, [](std::int32_t s) { return s >= 0 && s < 8; }));
@@ -77,7 +79,8 @@ TEST_CASE("Copying symbols are evenly spread over places and sequences", "[copyi
   // 1000 draws a place: a count strays from 125 by sqrt(1000 / 8 * 7 / 8) = 10.5; five of those.
   for (Index place = 0; place < 10; ++place) {
     std::array<int, 8> found{};
-    for (Index b = 0; b < 1000; ++b) ++found[static_cast<std::size_t>(batch.symbols(place, b))];
+    for (Index b = 0; b < 1000; ++b)
+      ++found[static_cast<std::size_t>(batch.integers(batch_names::symbols)(place, b))];
     for (const int times : found) CHECK(std::abs(times - 125) < 53);
   }
 }
@@ -96,7 +99,8 @@ TEST_CASE("Copying batches depend on seed and step alone, and evaluation has bat
   for (Index number = 0; number < 10; ++number) {
     Batch batch;
     task.evaluation_batch(HeldOut::validation, number, batch);
-    all.emplace_back(batch.symbols.begin(), batch.symbols.end());
+    all.emplace_back(batch.integers(batch_names::symbols).begin(),
+                     batch.integers(batch_names::symbols).end());
     all.push_back(symbols_of(task, static_cast<std::uint64_t>(number)));
   }
   std::ranges::sort(all);
@@ -118,7 +122,7 @@ TEST_CASE("The copying baseline is the loss of blanks, then a fair die", "[copyi
         } else {
           std::fill(guess.begin(), guess.begin() + 8, 1.0 / 8);
         }
-        loss -= std::log(guess[static_cast<std::size_t>(batch.classes(t, b))]);
+        loss -= std::log(guess[static_cast<std::size_t>(batch.integers(batch_names::classes)(t, b))]);
         ++count;
       }
     }
@@ -132,22 +136,21 @@ TEST_CASE("Copying scores the symbols recalled, at the last ten steps alone", "[
   Batch batch;
   task.training_batch(0, batch);
   Tensor<float> outputs = right_outputs(task, batch);
-  std::optional<Score> score = task.score(outputs, batch);
-  REQUIRE(score.has_value());
-  CHECK(score->count == 30);
-  CHECK(score->correct == 30);
+  const Score score = score_of(task, outputs, batch);
+  CHECK(score.counted == 30);
+  CHECK(score.right == 30);
 
   outputs(13, 0, 0) = 2;  // the last step before the string
-  CHECK(task.score(outputs, batch)->correct == 30);
+  CHECK(score_of(task, outputs, batch).right == 30);
   outputs(14, 0, 8) = 2;  // a blank where the first symbol should be
-  CHECK(task.score(outputs, batch)->correct == 29);
-  outputs(23, 2, batch.classes(23, 2)) = std::numeric_limits<float>::quiet_NaN();
-  CHECK(task.score(outputs, batch)->correct == 28);
+  CHECK(score_of(task, outputs, batch).right == 29);
+  outputs(23, 2, batch.integers(batch_names::classes)(23, 2)) = std::numeric_limits<float>::quiet_NaN();
+  CHECK(score_of(task, outputs, batch).right == 28);
   outputs.resize(outputs.shape());  // all classes alike: no answer
-  CHECK(task.score(outputs, batch)->correct == 0);
+  CHECK(score_of(task, outputs, batch).right == 0);
 
   const Tensor<float> narrow(Shape{task.length(), 3, 8});
-  CHECK_THROWS_AS(task.score(narrow, batch), ShapeError);
+  CHECK_THROWS_AS(score_of(task, narrow, batch), ShapeError);
 }
 
 TEST_CASE("Copying is solved far below the baseline with nearly all symbols recalled", "[copying]") {
@@ -164,9 +167,9 @@ TEST_CASE("Copying refills a batch in place", "[copying]") {
   const CopyingTask task({.delay = 9, .batch = 4, .seed = 1});
   Batch batch;
   task.training_batch(0, batch);
-  const std::int32_t* memory = batch.symbols.data();
+  const std::int32_t* memory = batch.integers(batch_names::symbols).data();
   task.training_batch(1, batch);
-  CHECK(batch.symbols.data() == memory);
+  CHECK(batch.integers(batch_names::symbols).data() == memory);
 }
 
 TEST_CASE("A copying task comes back from its config", "[copying]") {
@@ -186,8 +189,7 @@ TEST_CASE("Texts that are no task are errors that name what is known", "[copying
   CHECK_THAT(message("[1]"), contains("JSON object"));
   CHECK_THAT(message(R"({"delay": 5})"), contains("JSON object"));
   CHECK_THAT(message(R"({"task": 5})"), contains("JSON object"));
-  CHECK_THAT(message(R"({"task": "coping"})"),
-             contains(R"('task' is "coping"; expected adding, copying or mnist)"));
+  CHECK_THAT(message(R"({"task": "coping"})"), contains(R"('task' is "coping"; expected adding, copying)"));
   CHECK_THAT(message(R"({"task": "copying", "length": 5})"), contains("no setting 'length'; it has delay"));
   CHECK_THAT(message(R"({"task": "copying", "delay": "5"})"), contains(R"('delay' is "5")"));
   CHECK_THAT(message(R"({"task": "copying", "delay": 1.5})"), contains("'delay' is 1.5"));

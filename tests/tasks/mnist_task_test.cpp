@@ -14,7 +14,9 @@
 #include "support/catch.hpp"
 #include "support/error_message.hpp"
 #include "support/idx_writer.hpp"
+#include "support/score.hpp"
 #include "support/temporary_folder.hpp"
+#include "test_paths.hpp"
 
 using namespace orthornn;
 using namespace orthornn::testing;
@@ -58,13 +60,15 @@ std::vector<int> images_of(const Task& task, std::uint64_t step) {
   Batch batch;
   task.training_batch(step, batch);
   std::vector<int> images;
-  for (Index b = 0; b < batch.features.shape()[1]; ++b) images.push_back(byte(batch.features(0, b, 0)) / 10);
+  for (Index b = 0; b < batch.reals(batch_names::features).shape()[1]; ++b)
+    images.push_back(byte(batch.reals(batch_names::features)(0, b, 0)) / 10);
   return images;
 }
 
 std::vector<int> pixels_of(const Batch& batch, Index b) {
   std::vector<int> pixels;
-  for (Index t = 0; t < batch.features.shape()[0]; ++t) pixels.push_back(byte(batch.features(t, b, 0)));
+  for (Index t = 0; t < batch.reals(batch_names::features).shape()[0]; ++t)
+    pixels.push_back(byte(batch.reals(batch_names::features)(t, b, 0)));
   return pixels;
 }
 
@@ -86,17 +90,17 @@ TEST_CASE("An MNIST batch holds pixels in reading order and labels", "[mnist]") 
   Batch batch;
   task.training_batch(0, batch);
   CHECK(task.length() == 6);
-  REQUIRE(batch.features.shape() == Shape{6, 4, 1});
-  REQUIRE(batch.classes.shape() == Shape{4});
-  CHECK(batch.symbols.empty());
-  CHECK(batch.values.empty());
+  REQUIRE(batch.reals(batch_names::features).shape() == Shape{6, 4, 1});
+  REQUIRE(batch.integers(batch_names::classes).shape() == Shape{4});
+  CHECK(batch.integers(batch_names::symbols).empty());
+  CHECK(batch.reals(batch_names::values).empty());
   CHECK(task.input_order().empty());
   for (Index b = 0; b < 4; ++b) {
-    const int image = byte(batch.features(0, b, 0)) / 10;
+    const int image = byte(batch.reals(batch_names::features)(0, b, 0)) / 10;
     for (Index t = 0; t < 6; ++t) {
-      CHECK(batch.features(t, b, 0) == static_cast<float>(10 * image + t) / 255.0F);
+      CHECK(batch.reals(batch_names::features)(t, b, 0) == static_cast<float>(10 * image + t) / 255.0F);
     }
-    CHECK(batch.classes(b) == image % 10);
+    CHECK(batch.integers(batch_names::classes)(b) == image % 10);
   }
 }
 
@@ -148,11 +152,12 @@ TEST_CASE("MNIST evaluation is the whole test set, once and in order", "[mnist]"
   int image = 20;
   for (Index number = 0; number < 3; ++number) {
     task.evaluation_batch(HeldOut::test, number, batch);
-    REQUIRE(batch.classes.size() == (number < 2 ? 3 : 1));
-    REQUIRE(batch.features.shape() == Shape{6, batch.classes.size(), 1});
-    for (Index b = 0; b < batch.classes.size(); ++b, ++image) {
+    REQUIRE(batch.integers(batch_names::classes).size() == (number < 2 ? 3 : 1));
+    REQUIRE(batch.reals(batch_names::features).shape() ==
+            Shape{6, batch.integers(batch_names::classes).size(), 1});
+    for (Index b = 0; b < batch.integers(batch_names::classes).size(); ++b, ++image) {
       CHECK(pixels_of(batch, b)[0] == 10 * image % 256);
-      CHECK(batch.classes(b) == image % 10);
+      CHECK(batch.integers(batch_names::classes)(b) == image % 10);
     }
   }
   CHECK(image == 27);
@@ -172,12 +177,12 @@ TEST_CASE(
     REQUIRE(task.evaluation_batches(HeldOut::validation) == 1);
     Batch batch;
     task.evaluation_batch(HeldOut::validation, 0, batch);
-    REQUIRE(batch.classes.size() == 2);
+    REQUIRE(batch.integers(batch_names::classes).size() == 2);
     std::set<int> images = {pixels_of(batch, 0)[0] / 10, pixels_of(batch, 1)[0] / 10};
     CHECK(images.size() == 2);
     for (const int image : images) {
       const Index b = image == pixels_of(batch, 0)[0] / 10 ? 0 : 1;
-      CHECK(batch.classes(b) == image % 10);
+      CHECK(batch.integers(batch_names::classes)(b) == image % 10);
     }
     // All 23 others in every epoch.
     for (const std::uint64_t step : {0, 1, 2}) {
@@ -210,15 +215,19 @@ TEST_CASE("Permuted MNIST reads every image in the same other order", "[mnist]")
     REQUIRE(order.shape() == Shape{6});
     CHECK_FALSE(std::ranges::is_sorted(order));
     CHECK(std::set<int>(order.begin(), order.end()).size() == 6);
-    CHECK(std::ranges::equal(as_it_is.classes, reordered.classes));
+    CHECK(std::ranges::equal(as_it_is.integers(batch_names::classes),
+                             reordered.integers(batch_names::classes)));
     for (Index t = 0; t < 6; ++t) {
-      for (Index b = 0; b < 4; ++b) CHECK(reordered.features(t, b, 0) == as_it_is.features(order(t), b, 0));
+      for (Index b = 0; b < 4; ++b)
+        CHECK(reordered.reals(batch_names::features)(t, b, 0) ==
+              as_it_is.reals(batch_names::features)(order(t), b, 0));
     }
   }
   plain.evaluation_batch(HeldOut::test, 0, as_it_is);
   permuted.evaluation_batch(HeldOut::test, 0, reordered);
   for (Index t = 0; t < 6; ++t) {
-    CHECK(reordered.features(t, 0, 0) == as_it_is.features(permuted.input_order()(t), 0, 0));
+    CHECK(reordered.reals(batch_names::features)(t, 0, 0) ==
+          as_it_is.reals(batch_names::features)(permuted.input_order()(t), 0, 0));
   }
 }
 
@@ -238,7 +247,7 @@ TEST_CASE("The permutation is drawn from its own seed, or taken from a model", "
   stored(0) = 77;  // the task has its own copy
   Batch batch;
   task->training_batch(0, batch);
-  CHECK(batch.features(5, 0, 0) < batch.features(0, 0, 0));
+  CHECK(batch.reals(batch_names::features)(5, 0, 0) < batch.reals(batch_names::features)(0, 0, 0));
   CHECK(std::ranges::equal(task->input_order(), std::array{5, 4, 3, 2, 1, 0}));
 
   const auto message = [&](std::initializer_list<std::int32_t> order) {
@@ -263,7 +272,7 @@ TEST_CASE("An MNIST task comes back from its config, and needs no data until a b
   CHECK(rebuilt->config() == task.config());
   CHECK(rebuilt->length() == 784);
   CHECK(std::ranges::equal(rebuilt->input_order(), task.input_order()));
-  CHECK(std::get<LastStep>(rebuilt->readout()).outputs == 10);
+  CHECK(dynamic_cast<const SequenceTask&>(*rebuilt).data().classes == 10);
 
   Batch batch;
   CHECK_THAT(error_message<FileError>([&] { rebuilt->training_batch(0, batch); }),
@@ -342,10 +351,10 @@ TEST_CASE("MNIST refills a batch in place", "[mnist]") {
   const MnistTask task({.data = folder.path(), .batch = 5});
   Batch batch;
   task.training_batch(0, batch);
-  const float* memory = batch.features.data();
+  const float* memory = batch.reals(batch_names::features).data();
   task.evaluation_batch(HeldOut::test, 1, batch);  // of two images
   task.training_batch(9, batch);
-  CHECK(batch.features.data() == memory);
+  CHECK(batch.reals(batch_names::features).data() == memory);
 }
 
 TEST_CASE("MNIST scores digits named, and is solved with nearly all of them", "[mnist]") {
@@ -354,12 +363,12 @@ TEST_CASE("MNIST scores digits named, and is solved with nearly all of them", "[
   Batch batch;
   task.training_batch(0, batch);
   Tensor<float> outputs(Shape{4, 10});
-  for (Index b = 0; b < 4; ++b) outputs(b, batch.classes(b)) = 1;
-  CHECK(task.score(outputs, batch)->correct == 4);
-  CHECK(task.score(outputs, batch)->count == 4);
-  outputs(2, (batch.classes(2) + 1) % 10) = 2;
-  CHECK(task.score(outputs, batch)->correct == 3);
-  CHECK_THROWS_AS(task.score(Tensor<float>(Shape{3, 10}), batch), ShapeError);
+  for (Index b = 0; b < 4; ++b) outputs(b, batch.integers(batch_names::classes)(b)) = 1;
+  CHECK(score_of(task, outputs, batch).right == 4);
+  CHECK(score_of(task, outputs, batch).counted == 4);
+  outputs(2, (batch.integers(batch_names::classes)(2) + 1) % 10) = 2;
+  CHECK(score_of(task, outputs, batch).right == 3);
+  CHECK_THROWS_AS(score_of(task, Tensor<float>(Shape{3, 10}), batch), ShapeError);
 
   const MnistTask permuted({.permuted = true});
   CHECK(task.solved({.loss = 0.1, .accuracy = 0.981}));
@@ -388,10 +397,13 @@ TEST_CASE("The real MNIST files read as they are distributed", "[mnist]") {
   Batch batch;
   for (Index number = 0; number < 79; ++number) {
     task.evaluation_batch(HeldOut::test, number, batch);
-    for (const float pixel : batch.features) sum += pixel;
-    for (const std::int32_t label : batch.classes) ++found[static_cast<std::size_t>(label)];
-    if (number == 0) first_labels.assign(batch.classes.begin(), batch.classes.begin() + 10);
-    count += batch.classes.size();
+    for (const float pixel : batch.reals(batch_names::features)) sum += pixel;
+    for (const std::int32_t label : batch.integers(batch_names::classes))
+      ++found[static_cast<std::size_t>(label)];
+    if (number == 0)
+      first_labels.assign(batch.integers(batch_names::classes).begin(),
+                          batch.integers(batch_names::classes).begin() + 10);
+    count += batch.integers(batch_names::classes).size();
   }
   CHECK(count == 10000);
   CHECK(first_labels == std::vector<std::int32_t>{7, 2, 1, 0, 4, 1, 4, 9, 5, 9});
@@ -408,13 +420,15 @@ TEST_CASE("The real MNIST files read as they are distributed", "[mnist]") {
   std::array<int, 10> trained{};
   for (std::uint64_t step = 0; step < 429; ++step) {
     task.training_batch(step, batch);
-    for (const std::int32_t label : batch.classes) ++trained[static_cast<std::size_t>(label)];
+    for (const std::int32_t label : batch.integers(batch_names::classes))
+      ++trained[static_cast<std::size_t>(label)];
   }
   Index held_out = 0;
   for (Index number = 0; number < 40; ++number) {
     task.evaluation_batch(HeldOut::validation, number, batch);
-    for (const std::int32_t label : batch.classes) ++trained[static_cast<std::size_t>(label)];
-    held_out += batch.classes.size();
+    for (const std::int32_t label : batch.integers(batch_names::classes))
+      ++trained[static_cast<std::size_t>(label)];
+    held_out += batch.integers(batch_names::classes).size();
   }
   CHECK(held_out == 5000);
   // 5923, 6742, .. images of each digit for training and validation, less the 88 that do not fill a batch.

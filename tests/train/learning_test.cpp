@@ -1,22 +1,21 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "orthornn/nn/sequence_model.hpp"
 #include "orthornn/tasks/copying_task.hpp"
 #include "orthornn/tasks/mnist_task.hpp"
 #include "orthornn/train/trainer.hpp"
 #include "support/catch.hpp"
+#include "test_paths.hpp"
 
 using namespace orthornn;
 
 namespace {
 
-ModelOptions model_for(const Task& task) {
+ModelOptions model_for(const SequenceTask& task) {
   const TaskDefaults defaults = task.defaults();
-  return {.input = task.input(),
-          .cells = {OrthogonalCell{.hidden_size = defaults.hidden_size,
-                                   .transition = Cwy{.init = defaults.init}}},
-          .readout = task.readout(),
-          .loss = task.loss()};
+  return model_for(task.data(), {OrthogonalCell{.hidden_size = defaults.hidden_size,
+                                                .transition = Cwy{.init = defaults.init}}});
 }
 
 TrainerOptions options_of(const TaskDefaults& defaults, std::int64_t steps) {

@@ -33,12 +33,10 @@ ModelOptions unusual_model() {
 }
 
 /// A task of a program's own, with settings that orthornn does not know.
-class OwnTask final : public Task {
+class OwnTask final : public SequenceTask {
  public:
   std::string name() const override { return its_name; }
-  InputOptions input() const override { return copying_.input(); }
-  ReadoutOptions readout() const override { return copying_.readout(); }
-  Loss loss() const override { return copying_.loss(); }
+  SequenceData data() const override { return copying_.data(); }
   TaskDefaults defaults() const override { return copying_.defaults(); }
   Index batch_size() const override { return 3; }
   std::uint64_t seed() const override { return 5; }
@@ -52,7 +50,8 @@ class OwnTask final : public Task {
   void evaluation_batch(HeldOut set, Index number, Batch& batch) const override {
     copying_.evaluation_batch(set, number, batch);
   }
-  std::optional<Score> score(ConstTensorView<float>, const Batch&) const override { return std::nullopt; }
+  bool has_accuracy() const override { return false; }
+  void count_right(ConstTensorView<float>, const Batch&, TensorView<double>) const override {}
   std::string config() const override { return R"({"colour": "red"})"; }
   ConstTensorView<std::int32_t> input_order() const override {
     return {order.data(), Shape{static_cast<Index>(order.size())}};
@@ -71,8 +70,7 @@ TEST_CASE("a best result that is not finite is none", "[train]") {
   const TemporaryFolder folder;
   const auto file = folder.path() / "model.h5";
   const CopyingTask task({.delay = 2, .batch = 3, .seed = 5});
-  const ModelOptions options{
-      .input = task.input(), .cells = {OrthogonalCell{.hidden_size = 4}}, .readout = task.readout()};
+  const ModelOptions options = model_for(task.data(), {OrthogonalCell{.hidden_size = 4}});
   SequenceModel<float> model(Device::cpu(), options);
   Trainer trainer(model, task);
   for (const double loss :
@@ -92,7 +90,7 @@ TEST_CASE("a model that was trained on a program's own task is loaded and resume
   const auto file = folder.path() / "model.h5";
   OwnTask task;
   task.order = {1, 0};
-  const ModelOptions options{task.input(), {OrthogonalCell{.hidden_size = 4}}, task.readout()};
+  const ModelOptions options = model_for(task.data(), {OrthogonalCell{.hidden_size = 4}});
   SequenceModel<float> model(Device::cpu(), options);
   Trainer trainer(model, task);
   trainer.step();
@@ -133,8 +131,7 @@ TEST_CASE("a model file is what include/orthornn/io/README.md says", "[train]") 
   const TemporaryFolder folder;
   const auto file = folder.path() / "model.h5";
   const CopyingTask task({.delay = 2, .batch = 3, .seed = 5});
-  SequenceModel<float> model(Device::cpu(),
-                             {task.input(), {OrthogonalCell{.hidden_size = 4}}, task.readout()});
+  SequenceModel<float> model(Device::cpu(), model_for(task.data(), {OrthogonalCell{.hidden_size = 4}}));
   Trainer trainer(model, task);
   trainer.step();
   trainer.evaluate();
@@ -219,8 +216,7 @@ TEST_CASE("a checkpoint that could not be resumed is not written", "[train]") {
   const TemporaryFolder folder;
   const auto file = folder.path() / "model.h5";
   const CopyingTask task({.delay = 2, .batch = 3});
-  SequenceModel<float> model(Device::cpu(),
-                             {task.input(), {OrthogonalCell{.hidden_size = 4}}, task.readout()});
+  SequenceModel<float> model(Device::cpu(), model_for(task.data(), {OrthogonalCell{.hidden_size = 4}}));
   Trainer trainer(model, task);
   trainer.step();
   save_checkpoint(file, trainer);
@@ -265,7 +261,7 @@ TEST_CASE("a training is resumed only with its own task, seed and batch, or left
   const TemporaryFolder folder;
   const auto file = folder.path() / "model.h5";
   const CopyingTask task({.delay = 2, .batch = 3, .seed = 5});
-  const ModelOptions options{task.input(), {OrthogonalCell{.hidden_size = 4}}, task.readout()};
+  const ModelOptions options = model_for(task.data(), {OrthogonalCell{.hidden_size = 4}});
   SequenceModel<float> model(Device::cpu(), options);
   Trainer trainer(model, task);
   trainer.step();
@@ -296,7 +292,7 @@ TEST_CASE("a training is not resumed from a file of another one", "[train]") {
   const auto file = folder.path() / "model.h5";
   const CopyingTask task({.delay = 2, .batch = 3});
   const auto with = [&](Index hidden) {
-    return ModelOptions{task.input(), {OrthogonalCell{.hidden_size = hidden}}, task.readout()};
+    return model_for(task.data(), {OrthogonalCell{.hidden_size = hidden}});
   };
   SequenceModel<float> model(Device::cpu(), with(4));
   Trainer trainer(model, task);

@@ -14,9 +14,8 @@ int main(int count, char** arguments) {
   if (count != 3) return 2;
   try {
     const CopyingTask task({.delay = 5, .batch = 7});
-    SequenceModel<float> model(
-        Device::parse(arguments[1]),
-        {.input = task.input(), .cells = {OrthogonalCell{.hidden_size = 40}}, .readout = task.readout()}, 3);
+    SequenceModel<float> model(Device::parse(arguments[1]),
+                               model_for(task.data(), {OrthogonalCell{.hidden_size = 40}}), 3);
     Trainer trainer(model, task, {.optimizer = Adam{.lr = 1e-2}});
     trainer.run(5, [](const TrainingStep&) { return true; });
     save_checkpoint(arguments[2], trainer);

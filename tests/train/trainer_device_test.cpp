@@ -16,17 +16,15 @@
 #include "support/temporary_folder.hpp"
 #include "support/tolerances.hpp"
 #include "support/transitions.hpp"
+#include "test_paths.hpp"
 
 using namespace orthornn;
 using namespace orthornn::testing;
 
 namespace {
 
-ModelOptions model_for(const Task& task) {
-  return {.input = task.input(),
-          .cells = {OrthogonalCell{.hidden_size = 12}},
-          .readout = task.readout(),
-          .loss = task.loss()};
+ModelOptions model_for(const SequenceTask& task) {
+  return model_for(task.data(), {OrthogonalCell{.hidden_size = 12}});
 }
 
 const TrainerOptions adam{.optimizer = Adam{.lr = 1e-2},
@@ -56,7 +54,7 @@ struct Training {
   SequenceModel<float> model;
   Trainer trainer;
 
-  Training(const Task& task, Device device, std::uint64_t seed = 3)
+  Training(const SequenceTask& task, Device device, std::uint64_t seed = 3)
       : model(device, model_for(task), seed), trainer(model, task, adam) {}
 };
 
@@ -67,7 +65,8 @@ TEST_CASE("training on a GPU goes the way of the CPU, and the same way twice", "
   if (!device) return;
   const CopyingTask copying({.delay = 5, .batch = 7});
   const AddingTask adding({.length = 9, .batch = 7});
-  for (const Task* task : {static_cast<const Task*>(&copying), static_cast<const Task*>(&adding)}) {
+  for (const SequenceTask* task :
+       {static_cast<const SequenceTask*>(&copying), static_cast<const SequenceTask*>(&adding)}) {
     Training here(*task, Device::cpu()), there(*task, *device), again(*task, *device);
     for (int i = 0; i < 5; ++i) {
       const TrainingStep expected = here.trainer.step(), found = there.trainer.step();
@@ -136,7 +135,8 @@ TEST_CASE("a step after the second takes no memory of the GPU", "[cuda][alone]")
   if constexpr (has_cuda_bodies) {
     const CopyingTask copying({.delay = 5, .batch = 7});
     const AddingTask adding({.length = 9, .batch = 7});
-    for (const Task* task : {static_cast<const Task*>(&copying), static_cast<const Task*>(&adding)}) {
+    for (const SequenceTask* task :
+         {static_cast<const SequenceTask*>(&copying), static_cast<const SequenceTask*>(&adding)}) {
       Training training(*task, *device);
       training.trainer.run(2, go_on);
       const std::uint64_t before = cuda::memory_changes(*device);
@@ -329,4 +329,26 @@ TEST_CASE("the numbers of a step on a GPU are asked for before the next one", "[
   training.trainer.step();
   CHECK(first.loss() == loss);
   CHECK_THROWS_WITH(second.loss(), contains("step 2 are gone"));
+}
+
+TEST_CASE("a recorded training draws other dropout masks in each step, those of the CPU", "[cuda]") {
+  const auto device = gpu();
+  if (!device) return;
+  const CopyingTask task({.delay = 5, .batch = 7});
+  const ModelOptions options = model_for(task.data(), {Gru{12}, Dropout{0.5}, Linear{8}, Dropout{0.25}});
+  const auto train = [&](Device where, bool disturbed) {
+    SequenceModel<float> model(where, options, 3);
+    Trainer trainer(model, task, adam);
+    for (int i = 0; i < 5; ++i) {
+      trainer.step();
+      trainer.synchronize();
+      // Evaluation has no noise, and the graph of the next step must still have its own.
+      if (disturbed) evaluate(model, task, HeldOut::validation);
+    }
+    return model.parameters().values().copy(Device::cpu());
+  };
+  const Tensor<float> expected = train(Device::cpu(), false), found = train(*device, false);
+  // As of trainings without dropout.
+  CHECK(relative_error(found, expected) <= tolerance::trained_elsewhere);
+  CHECK(same_bits(train(*device, true), found));
 }

@@ -16,11 +16,8 @@ using namespace orthornn::testing;
 
 namespace {
 
-ModelOptions model_for(const Task& task, Index hidden, TransitionOptions transition = Cwy{}) {
-  return {.input = task.input(),
-          .cells = {OrthogonalCell{.hidden_size = hidden, .transition = transition}},
-          .readout = task.readout(),
-          .loss = task.loss()};
+ModelOptions model_for(const SequenceTask& task, Index hidden, TransitionOptions transition = Cwy{}) {
+  return model_for(task.data(), {OrthogonalCell{.hidden_size = hidden, .transition = transition}});
 }
 
 }  // namespace
@@ -97,12 +94,10 @@ TEST_CASE("training gives the same bits with any number of threads", "[train]") 
 namespace {
 
 /// Adding over a few steps, with held-out batches of four, four and one sequence.
-class UnevenTask final : public Task {
+class UnevenTask final : public SequenceTask {
  public:
   std::string name() const override { return "uneven"; }
-  InputOptions input() const override { return adding_.input(); }
-  ReadoutOptions readout() const override { return adding_.readout(); }
-  Loss loss() const override { return adding_.loss(); }
+  SequenceData data() const override { return adding_.data(); }
   TaskDefaults defaults() const override { return adding_.defaults(); }
   Index batch_size() const override { return 4; }
   std::uint64_t seed() const override { return 5; }
@@ -115,9 +110,10 @@ class UnevenTask final : public Task {
   Index evaluation_batches(HeldOut) const override { return 3; }
   void evaluation_batch(HeldOut set, Index number, Batch& batch) const override {
     (number < 2 ? adding_ : single_).evaluation_batch(set, number, batch);
-    if (spoiled) batch.values(0, 0) = std::numeric_limits<float>::quiet_NaN();
+    if (spoiled) batch.reals(batch_names::values)(0, 0) = std::numeric_limits<float>::quiet_NaN();
   }
-  std::optional<Score> score(ConstTensorView<float>, const Batch&) const override { return std::nullopt; }
+  bool has_accuracy() const override { return false; }
+  void count_right(ConstTensorView<float>, const Batch&, TensorView<double>) const override {}
   std::string config() const override { return "{}"; }
 
   bool spoiled = false;
@@ -140,7 +136,7 @@ TEST_CASE("an evaluation weighs targets alike, whatever the sizes of their batch
       task.evaluation_batch(set, i, batch);
       const TensorView<const float> outputs = model.forward(batch);
       for (Index b = 0; b < outputs.shape()[0]; ++b, ++count) {
-        const double difference = static_cast<double>(outputs(b, 0)) - batch.values(b, 0);
+        const double difference = static_cast<double>(outputs(b, 0)) - batch.reals(batch_names::values)(b, 0);
         sum += difference * difference;
       }
     }

@@ -5,11 +5,10 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "commands/bench_train.hpp"
-#include "commands/compare.hpp"
 #include "commands/cudnn_rnn.hpp"
 #include "commands/field_options.hpp"
 #include "commands/machine.hpp"
+#include "commands/measured_layer.hpp"
 #include "commands/measured_transition.hpp"
 #include "commands/program.hpp"
 #include "commands/timing.hpp"
@@ -37,7 +36,7 @@ struct BenchSettings {
     if (samples == 0) samples = default_samples(device);
     if (!cells.empty()) return;
     cells = {"cwy", "householder", "householder-rank-one", "free"};
-    if (rollout && has_cudnn && device.is_cuda()) cells.emplace_back(cudnn_cell);
+    if (rollout && has_cudnn && device.is_cuda()) cells.push_back(name_of(CudnnLayer::tanh));
   }
 };
 
@@ -75,8 +74,8 @@ class EigenProduct {
 /// Which columns a table has.
 struct Columns {
   bool rollout;
-  /// The way of the rollout and its time a step. What the CPU has in their place, the share of the machine's
-  /// GEMM, says nothing of a GPU, where steps wait for one another more than they compute.
+  /// The way of the rollout and its time a step, in place of the share of the machine's GEMM: on a GPU the
+  /// time of a step is mostly synchronisation.
   bool gpu;
 
   bool gemm() const { return rollout && !gpu; }
@@ -133,7 +132,7 @@ Json measure(Measured& measured, const BenchSettings& settings, const Execution&
     json["gflops"] = gflops;
     if (columns.steps()) fmt::print(" {:>8.3f}", step);
     fmt::print(" {:>8.1f}", gflops);
-    // cuDNN's unconstrained matrix has none.
+    // Whole layers have none.
     const bool known = json.contains("orthogonality_error");
     fmt::print(" {:>8}", known ? fmt::format("{:.1e}", json["orthogonality_error"].get<double>()) : "");
   }
@@ -185,11 +184,23 @@ struct Row {
   Index hidden, reflections;
 };
 
+std::optional<CudnnLayer> cudnn_layer(const std::string& name) {
+  for (const auto& [known, layer] : Names<CudnnLayer>::list) {
+    if (known == name) return layer;
+  }
+  return std::nullopt;
+}
+
+/// Whether the input product is part of what is timed.
+bool is_whole_layer(const std::string& name) {
+  return cudnn_layer(name).has_value() || find_bench_layer(name) != nullptr;
+}
+
 std::vector<Row> rows_of(const BenchSettings& settings) {
   std::vector<Row> rows;
   for (const Index hidden : settings.hidden) {
     for (const std::string& name : settings.cells) {
-      const bool has_reflections = name != cudnn_cell && bench_cell(name).has_reflections();
+      const bool has_reflections = !is_whole_layer(name) && bench_cell(name).has_reflections();
       std::vector<Index> done;
       for (const Index wanted : settings.reflections) {
         const Index reflections = !has_reflections ? 0 : std::min(wanted == 0 ? hidden : wanted, hidden);
@@ -205,7 +216,14 @@ std::vector<Row> rows_of(const BenchSettings& settings) {
 /// Throws UsageError where --rollout names a way that one of the rows cannot go, before any is measured.
 void check_ways(const std::vector<Row>& rows, const BenchSettings& settings, const Execution& execution) {
   for (const Row& row : rows) {
-    if (row.name == cudnn_cell) continue;
+    if (cudnn_layer(row.name)) continue;
+    if (const BenchLayer* kind = find_bench_layer(row.name)) {
+      ParameterSet<float> parameters;
+      const auto layer = make_layer(parameters, "layer", layer_options(kind->with(row.hidden)),
+                                    measured_input_size, execution);
+      chosen_description(*layer, execution, settings.length, settings.batch);
+      continue;
+    }
     const TransitionOptions options = bench_cell(row.name).with(row.reflections);
     chosen_way(*make_transition<float>(options, row.hidden, execution), settings.length, settings.batch);
   }
@@ -215,7 +233,11 @@ void check_ways(const std::vector<Row>& rows, const BenchSettings& settings, con
 std::unique_ptr<Measured> make_measured(const BenchSettings& settings, const Row& row,
                                         const Execution& execution, bool rollout) {
   if constexpr (has_cudnn) {
-    if (row.name == cudnn_cell) return make_cudnn_rnn(execution, row.hidden, settings.length, settings.batch);
+    if (const std::optional<CudnnLayer> layer = cudnn_layer(row.name))
+      return make_cudnn_rnn(*layer, execution, row.hidden, settings.length, settings.batch);
+  }
+  if (const BenchLayer* layer = find_bench_layer(row.name)) {
+    return std::make_unique<MeasuredLayer>(*layer, row.hidden, settings.length, settings.batch, execution);
   }
   const BenchCell& cell = bench_cell(row.name);
   if (!rollout) return std::make_unique<MeasuredPrepare>(cell, row.hidden, row.reflections, execution);
@@ -224,7 +246,7 @@ std::unique_ptr<Measured> make_measured(const BenchSettings& settings, const Row
 }
 
 int bench(BenchSettings& settings, bool rollout) {
-  const Execution execution = settings.machine.apply();
+  const Execution execution = settings.machine.apply(settings.batch);
   settings.complete(execution.device, rollout);
   if (!settings.json.empty()) check_place(settings.json);
   const std::vector<Row> rows = rows_of(settings);
@@ -243,11 +265,13 @@ int bench(BenchSettings& settings, bool rollout) {
     fmt::print("GEMM: GFLOP/s of Eigen's product of N x N by N x {}, timed after each sample; share: of it\n",
                settings.batch);
   }
-  if (columns.steps() && std::count(settings.cells.begin(), settings.cells.end(), cudnn_cell) > 0) {
+  std::vector<std::string> layers;
+  std::ranges::copy_if(settings.cells, std::back_inserter(layers), is_whole_layer);
+  if (!layers.empty()) {
     fmt::print(
-        "{}: cuDNN's tanh RNN, unconstrained, with its product of {} inputs a step, by its fastest "
-        "algorithm\n",
-        cudnn_cell, cudnn_input_size);
+        "{}: whole layers, with the product of {} inputs a step and the gradient of the inputs; "
+        "cuDNN's by its fastest algorithm\n",
+        fmt::join(layers, ", "), measured_input_size);
   }
   print_head(columns);
   Json results = Json::array();
@@ -273,8 +297,12 @@ void add_bench(CLI::App& program, Command& chosen) {
     CLI::App* sub = command->add_subcommand(name, description);
     sub->option_defaults()->always_capture_default();
     const auto settings = std::make_shared<BenchSettings>();
-    std::vector<std::string> names = bench_cell_names();
-    if (rollout && has_cudnn) names.emplace_back(cudnn_cell);
+    std::vector<std::string> names;
+    for (const BenchCell& cell : bench_cells()) names.push_back(cell.name);
+    if (rollout) {
+      for (const BenchLayer& layer : bench_layers()) names.push_back(layer.name);
+      if (has_cudnn) std::ranges::copy(names_of<CudnnLayer>(), std::back_inserter(names));
+    }
     sub->add_option(
            "--cells", settings->cells,
            fmt::format("What to compare, with commas between: {}; left out: cwy, both householder "
@@ -285,20 +313,20 @@ void add_bench(CLI::App& program, Command& chosen) {
         ->check(CLI::IsMember(names));
     sub->add_option("--hidden", settings->hidden, "State sizes N, with commas between")
         ->delimiter(',')
-        ->check(CLI::Range(Index{1}, Index{1} << 20));
+        ->check(whole_number_in(1, Index{1} << 20));
     sub->add_option("--reflections", settings->reflections,
                     "Reflections L, with commas between; 0 for N, at most N")
         ->delimiter(',')
-        ->check(CLI::Range(Index{0}, Index{1} << 20));
+        ->check(whole_number_in(0, Index{1} << 20));
     if (rollout) {
-      sub->add_option("--batch", settings->batch, "Sequences B")->check(CLI::Range(Index{1}, Index{1} << 20));
-      sub->add_option("--length", settings->length, "Steps T")->check(CLI::Range(Index{1}, Index{1} << 30));
+      sub->add_option("--batch", settings->batch, "Sequences B")->check(whole_number_in(1, Index{1} << 20));
+      sub->add_option("--length", settings->length, "Steps T")->check(whole_number_in(1, Index{1} << 30));
       add_value(*sub, "--activation", settings->activation, one_of(names_of<Activation>()));
     }
     sub->add_option("--samples", settings->samples,
                     "Timed runs; the table has their median; left out: 5, on a GPU 20")
         ->default_str("")
-        ->check(CLI::Range(1, 100000));
+        ->check(whole_number_in(1, 100000));
     // Q is formed in full precision whatever the recurrence computes in.
     rollout ? settings->machine.add_to(*sub) : settings->machine.add_device_to(*sub);
     sub->add_option("--json", settings->json, "File for all results with every sample");

@@ -1,10 +1,9 @@
-#include "commands/bench_train.hpp"
-
 #include <fmt/format.h>
 
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "commands/any_model.hpp"
 #include "commands/machine.hpp"
 #include "commands/timing.hpp"
 #include "commands/train_settings.hpp"
@@ -24,10 +23,11 @@ struct BenchTrainSettings {
 int bench_train(CLI::App& command, BenchTrainSettings& settings) {
   TrainSettings& training = settings.training;
   const std::unique_ptr<Task> task = training.complete(command);
-  const Execution execution = training.machine.apply();
+  const Execution execution = training.machine.apply(training.source.batch);
   if (!settings.json.empty()) check_place(settings.json);
   task->load();
-  SequenceModel<float> model(execution, training.model_options(*task), training.source.seed);
+  const auto owned_model = make_model(execution, training.model_options(*task), training.source.seed);
+  Model<float>& model = *owned_model;
   Trainer trainer(model, *task, training.trainer);
   const Json cells = recurrences(model, task->length(), training.source.batch);
   // A GPU is waited for once in so many steps, as a training does.
@@ -43,7 +43,7 @@ int bench_train(CLI::App& command, BenchTrainSettings& settings) {
   const double time = median(samples);
   const double rate = static_cast<double>(training.source.batch) * 1e3 / time;
   fmt::print("{} with {}: {} parameters, batch {}, {} steps a sequence, {}\n", task->name(),
-             training.transition.name, model.parameters().count(), training.source.batch, task->length(),
+             training.cell_name(), model.parameters().count(), training.source.batch, task->length(),
              training.optimizer.name);
   print_recurrences(cells, execution, task->length(), training.source.batch);
   const std::optional<double> error = model.orthogonality_error();
@@ -77,7 +77,7 @@ void add_bench_train(CLI::App& bench, Command& chosen) {
   const auto settings = std::make_shared<BenchTrainSettings>();
   settings->training.add_workload_to(*command);
   command->add_option("--samples", settings->samples, "Timed samples, of which the median counts")
-      ->check(CLI::Range(1, 100000));
+      ->check(whole_number_in(1, 100000));
   settings->training.machine.add_to(*command);
   command->add_option("--json", settings->json, "File for the result with every sample");
   command->callback([&chosen, command, settings] {

@@ -1,5 +1,3 @@
-#include "commands/compare.hpp"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,13 +9,15 @@
 
 #include "commands/cudnn_rnn.hpp"
 #include "commands/machine.hpp"
+#include "commands/measured_layer.hpp"
 #include "commands/measured_transition.hpp"
-#include "commands/reflection_count.hpp"
+#include "commands/program.hpp"
 #include "commands/timing.hpp"
 #include "orthornn/io/atomic_file.hpp"
 #include "pages/comparison_page.hpp"
 #include "pages/comparison_table.hpp"
 #include "pages/gnuplot.hpp"
+#include "pages/reflection_count.hpp"
 
 namespace orthornn::program {
 namespace {
@@ -237,15 +237,29 @@ std::vector<Measurement> measurements(const CompareSettings& settings, const Exe
            return measure_rollout(cell.name, cell.title, rollout, execution.device, settings);
          }});
   });
-  if constexpr (has_cudnn) {
+  const auto add_layers = [&](const std::string& method, const std::string& name, const auto& make) {
     for (const Index hidden : settings.hidden) {
-      if (!execution.device.is_cuda()) break;
-      constexpr const char* name = "cuDNN tanh RNN, unconstrained";
       all.push_back({"training_step", fmt::format("training step, {}, N = {}", name, hidden),
-                     [&settings, hidden, execution] {
-                       const auto rnn = make_cudnn_rnn(execution, hidden, settings.length, settings.batch);
-                       return measure_rollout(cudnn_cell, name, *rnn, execution.device, settings);
+                     [&settings, method, name, hidden, make, execution] {
+                       const std::unique_ptr<Measured> layer = make(hidden);
+                       return measure_rollout(method, name, *layer, execution.device, settings);
                      }});
+    }
+  };
+  for (const BenchLayer& layer : bench_layers()) {
+    add_layers(layer.name, layer.title, [&settings, &layer, execution](Index hidden) {
+      return std::make_unique<MeasuredLayer>(layer, hidden, settings.length, settings.batch, execution);
+    });
+  }
+  if constexpr (has_cudnn) {
+    constexpr Choice<CudnnLayer> titles[] = {{"cuDNN tanh RNN, unconstrained", CudnnLayer::tanh},
+                                             {"cuDNN LSTM", CudnnLayer::lstm},
+                                             {"cuDNN GRU", CudnnLayer::gru}};
+    for (const auto& [title, layer] : titles) {
+      if (!execution.device.is_cuda()) break;
+      add_layers(name_of(layer), title, [&settings, layer = layer, execution](Index hidden) {
+        return make_cudnn_rnn(layer, execution, hidden, settings.length, settings.batch);
+      });
     }
   }
   each_size([&](const BenchCell& cell, Index hidden, Index reflections, const std::string& what) {
@@ -362,9 +376,10 @@ void print_speed_ups(const Json& comparison, const std::string& over, const std:
 void print_recurrences(const Json& comparison) {
   fmt::print("\n");
   for (const Json& result : comparison["training_step"]) {
-    fmt::print("{}, N = {}, L = {}: {} form, {} rollout\n", result["name"].get<std::string>(),
+    const auto form = result["form"].get<std::string>();
+    fmt::print("{}, N = {}, L = {}: {}{} rollout\n", result["name"].get<std::string>(),
                result["hidden"].get<Index>(), result["reflections"].get<Index>(),
-               result["form"].get<std::string>(), result["rollout"].get<std::string>());
+               form.empty() ? "" : form + " form, ", result["rollout"].get<std::string>());
   }
 }
 
@@ -411,7 +426,7 @@ void make_folder(const fs::path& folder) {
 }
 
 int compare(CompareSettings& settings) {
-  const Execution execution = settings.machine.apply();
+  const Execution execution = settings.machine.apply(settings.batch);
   settings.tidy(execution.device);
   if (!settings.json.empty()) check_place(settings.json);
   const fs::path folder = settings.out;
@@ -463,7 +478,7 @@ void add_compare(CLI::App& bench, Command& chosen) {
   const auto settings = std::make_shared<CompareSettings>();
   command->add_option("--hidden", settings->hidden, "State sizes N, with commas between")
       ->delimiter(',')
-      ->check(CLI::Range(Index{1}, Index{1} << 20));
+      ->check(whole_number_in(1, Index{1} << 20));
   command
       ->add_option(
           "--reflections", settings->reflections,
@@ -476,13 +491,13 @@ void add_compare(CLI::App& bench, Command& chosen) {
             return fmt::format("'{}' was given; expected N, a share as N/2, or a whole number", text);
           },
           ""));
-  command->add_option("--batch", settings->batch, "Sequences B")->check(CLI::Range(Index{1}, Index{1} << 20));
-  command->add_option("--length", settings->length, "Steps T")->check(CLI::Range(Index{1}, Index{1} << 30));
+  command->add_option("--batch", settings->batch, "Sequences B")->check(whole_number_in(1, Index{1} << 20));
+  command->add_option("--length", settings->length, "Steps T")->check(whole_number_in(1, Index{1} << 30));
   command
       ->add_option("--samples", settings->samples,
                    "Timed runs of each; the tables have their medians; left out: 5, on a GPU 20")
       ->default_str("")
-      ->check(CLI::Range(1, 100000));
+      ->check(whole_number_in(1, 100000));
   command
       ->add_option(
           "--limit", settings->limit,

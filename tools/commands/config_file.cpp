@@ -1,7 +1,7 @@
 #include "commands/config_file.hpp"
 
 #include <fmt/format.h>
-#include <toml++/toml.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -14,6 +14,23 @@
 #include <vector>
 
 #include "commands/program.hpp"
+#include "core/fields_json.hpp"
+
+namespace orthornn::program {
+/// What an assertion of toml++ throws.
+struct NoToml {};
+constexpr void assert_toml(bool holds) {
+  if (!holds) throw NoToml();
+}
+}  // namespace orthornn::program
+
+// toml++ 3.3 asserts some things of a text that it has not checked. "[#" fails one, and where assertions are
+// off Clang takes it for impossible. So the assertions throw here, in every build.
+#define TOML_ASSERT(condition) orthornn::program::assert_toml(static_cast<bool>(condition))
+#pragma push_macro("NDEBUG")
+#undef NDEBUG
+#include <toml++/toml.h>
+#pragma pop_macro("NDEBUG")
 
 namespace orthornn::program {
 namespace {
@@ -91,25 +108,39 @@ Entry entry_of(std::string key, const toml::node& node) {
   return entry;
 }
 
-/// In the order of the lines.
-std::vector<Entry> read_entries(const std::string& file) {
+/// The key of the tables of layers.
+constexpr const char* layer_key = "layer";
+
+toml::table read_table(const std::string& file) {
   const std::string text = read_text(file);
   // It would end a message, a path and a number too early.
   if (const std::size_t zero = text.find('\0'); zero != std::string::npos) {
     const auto line = 1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(zero), '\n');
     refuse(file, static_cast<std::uint32_t>(line), "a byte 0; expected 'key = value' as text");
   }
-  std::vector<Entry> entries;
   try {
-    for (const auto& [key, node] : toml::parse(text)) {
-      if (node.is_table())
-        refuse(file, node.source().begin.line, "tables are not used here; write 'key = value'");
-      entries.push_back(entry_of(std::string(key.str()), node));
-      if ((entries.back().key + entries.back().value).find('\0') != std::string::npos)
-        refuse(file, entries.back().line, "a character \\u0000; expected text without one");
-    }
+    return toml::parse(text);
   } catch (const toml::parse_error& error) {
     refuse(file, error.source().begin.line, reason(text, error));
+  } catch (const NoToml&) {
+    throw UsageError(
+        fmt::format("{} is no TOML: a '[' without the name of a table; expected 'key = value' or [[{}]]",
+                    file, layer_key));
+  }
+}
+
+/// Those that are no layers, in the order of the lines.
+std::vector<Entry> read_entries(const std::string& file) {
+  std::vector<Entry> entries;
+  for (const auto& [key, node] : read_table(file)) {
+    if (key.str() == layer_key && node.is_array_of_tables()) continue;
+    if (node.is_table() || node.is_array_of_tables()) {
+      refuse(file, node.source().begin.line,
+             fmt::format("the table '{}'; expected 'key = value', or [[{}]] tables", key.str(), layer_key));
+    }
+    entries.push_back(entry_of(std::string(key.str()), node));
+    if ((entries.back().key + entries.back().value).find('\0') != std::string::npos)
+      refuse(file, entries.back().line, "a character \\u0000; expected text without one");
   }
   std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) { return a.line < b.line; });
   return entries;
@@ -147,7 +178,105 @@ std::string toml_line(const std::string& key, const CLI::Option& option) {
   return line.str();
 }
 
+/// The tables of layers, as the one field of an options type.
+struct LayerTables {
+  std::vector<LayerOptions> layers;
+
+  static void fields(auto&& visit) {
+    visit(layer_key, &LayerTables::layers, domain::any, "Layers, one on the other");
+  }
+};
+
+Json json_of(const toml::node& node) {
+  if (const auto* table = node.as_table()) {
+    Json object = Json::object();
+    for (const auto& [key, value] : *table) object[std::string(key.str())] = json_of(value);
+    return object;
+  }
+  if (const auto* array = node.as_array()) {
+    Json list = Json::array();
+    for (const toml::node& element : *array) list.push_back(json_of(element));
+    return list;
+  }
+  if (const auto* text = node.as_string()) return text->get();
+  if (const auto* whole = node.as_integer()) return whole->get();
+  if (const auto* number = node.as_floating_point()) return number->get();
+  if (const auto* boolean = node.as_boolean()) return boolean->get();
+  return Json();  // a date, which no field is
+}
+
+/// Adds the members of a JSON object to a table.
+void add_members(const Json& object, toml::table& table);
+
+toml::array toml_of(const Json& list) {
+  toml::array array;
+  for (const Json& element : list) {
+    toml::table table;
+    add_members(element, table);
+    array.push_back(std::move(table));
+  }
+  return array;
+}
+
+void add_members(const Json& object, toml::table& table) {
+  for (const auto& [key, value] : object.items()) {
+    if (value.is_string()) table.insert(key, value.get<std::string>());
+    if (value.is_boolean()) table.insert(key, value.get<bool>());
+    if (value.is_number_integer()) table.insert(key, value.get<std::int64_t>());
+    if (value.is_number_float()) table.insert(key, value.get<double>());
+    if (value.is_array()) table.insert(key, toml_of(value));
+    if (value.is_object()) {
+      toml::table inner;
+      add_members(value, inner);
+      inner.is_inline(true);
+      table.insert(key, std::move(inner));
+    }
+  }
+}
+
+/// Throws ValueError for a key of the tables `given` that no field of what was `read` from them has.
+void check_keys(const std::string& place, const Json& given, const Json& read) {
+  if (given.is_array() && read.is_array()) {
+    for (std::size_t i = 0; i < given.size() && i < read.size(); ++i)
+      check_keys(fmt::format("{} {}", place, i + 1), given[i], read[i]);
+  }
+  if (!given.is_object() || !read.is_object()) return;
+  for (const auto& [key, value] : given.items()) {
+    if (read.contains(key)) {
+      check_keys(key == "layers" ? fmt::format("{}, layer", place) : fmt::format("{}, {}", place, key), value,
+                 read.at(key));
+      continue;
+    }
+    std::vector<std::string> keys;
+    for (const auto& member : read.items()) keys.push_back(member.key());
+    throw ValueError(fmt::format("{} has no setting '{}'; it has {}", place, key, fmt::join(keys, ", ")));
+  }
+}
+
 }  // namespace
+
+std::vector<LayerOptions> layers_in(const std::string& file) {
+  const toml::table table = read_table(file);
+  const toml::node* node = table.get(layer_key);
+  if (node == nullptr || !node->is_array_of_tables()) return {};
+  LayerTables tables;
+  try {
+    const Json layers = json_of(*node);
+    read_fields(Json{{layer_key, layers}}, tables, MissingField::has_its_default);
+    check_keys(layer_key, layers, json_value(tables.layers));
+  } catch (const ValueError& error) {
+    refuse(file, node->source().begin.line, error.what());
+  }
+  return tables.layers;
+}
+
+std::string layers_text(const std::vector<LayerOptions>& layers) {
+  std::ostringstream text;
+  toml::table table;
+  table.insert(layer_key, toml_of(json_value(layers)));
+  text << toml::toml_formatter(table) << "\n";
+  return text.str();
+}
 
 std::string setting_in(const std::string& file, const std::string& key) {
   for (const Entry& entry : read_entries(file)) {
@@ -198,11 +327,12 @@ bool read_config(CLI::App& command, const std::string& file) {
   return has_out;
 }
 
-std::string config_text(CLI::App& command) {
+std::string config_text(CLI::App& command, const std::string& without) {
   std::string text;
   for (CLI::Option* option : command.get_options()) {
     if (!option->get_configurable() || option->get_name() == "--help") continue;
     if (option->get_name() == "--epochs") continue;  // steps says it
+    if (option->get_group() == without) continue;
     option->capture_default_str();
     text += toml_line(option->get_single_name(), *option) + "\n";
   }

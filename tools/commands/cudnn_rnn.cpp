@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "commands/measured_layer.hpp"
 #include "commands/program.hpp"
 #include "commands/timed_pass.hpp"
 #include "commands/timing.hpp"
@@ -88,6 +89,18 @@ std::span<const Algorithm> algorithms(Precision precision) {
   return {};
 }
 
+/// What cuDNN calls a layer, and its blocks of N weight rows.
+struct Kind {
+  cudnnRNNMode_t mode;
+  Index gates;
+};
+
+Kind kind_of(CudnnLayer layer) {
+  return layer == CudnnLayer::lstm  ? Kind{CUDNN_LSTM, 4}
+         : layer == CudnnLayer::gru ? Kind{CUDNN_GRU, 3}
+                                    : Kind{CUDNN_RNN_TANH, 1};
+}
+
 struct Sizes {
   Index hidden, length, batch;
 };
@@ -120,12 +133,16 @@ class Numbers {
   Tensor<std::byte> bytes_;
 };
 
+/// Numbers that are there; else nullptr, by which cuDNN knows that a layer has no such state.
+void* data_of(std::optional<Numbers>& numbers) { return numbers ? numbers->data() : nullptr; }
+
 /// The layer by one algorithm.
 class CudnnRnn final : public Measured {
  public:
   /// Throws CudnnError where cuDNN refuses.
-  CudnnRnn(const Execution& execution, const Sizes& sizes, const Algorithm& algorithm)
-      : device_(execution.device),
+  CudnnRnn(CudnnLayer layer, const Execution& execution, const Sizes& sizes, const Algorithm& algorithm)
+      : layer_(layer),
+        device_(execution.device),
         precision_(execution.precision),
         sizes_(sizes),
         algorithm_(algorithm),
@@ -135,8 +152,8 @@ class CudnnRnn final : public Measured {
     const bool halved = precision_ == Precision::bf16;
     const cudnnDataType_t type = halved ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_FLOAT;
     const int hidden = static_cast<int>(sizes.hidden), length = static_cast<int>(sizes.length),
-              batch = static_cast<int>(sizes.batch), inputs = static_cast<int>(cudnn_input_size);
-    check(cudnnSetRNNDescriptor_v8(rnn_, algorithm.algorithm, CUDNN_RNN_TANH, CUDNN_RNN_DOUBLE_BIAS,
+              batch = static_cast<int>(sizes.batch), inputs = static_cast<int>(measured_input_size);
+    check(cudnnSetRNNDescriptor_v8(rnn_, algorithm.algorithm, kind_of(layer).mode, CUDNN_RNN_DOUBLE_BIAS,
                                    CUDNN_UNIDIRECTIONAL, CUDNN_LINEAR_INPUT, type, CUDNN_DATA_FLOAT,
                                    algorithm.math, inputs, hidden, hidden, 1, dropout_,
                                    CUDNN_RNN_PADDED_IO_ENABLED));
@@ -145,7 +162,7 @@ class CudnnRnn final : public Measured {
     check(cudnnSetRNNDataDescriptor(x_, type, layout, length, batch, inputs, lengths.data(), nullptr));
     check(cudnnSetRNNDataDescriptor(y_, type, layout, length, batch, hidden, lengths.data(), nullptr));
     const int state_shape[] = {1, batch, hidden}, state_strides[] = {batch * hidden, hidden, 1};
-    check(cudnnSetTensorNdDescriptor(h_, type, 3, state_shape, state_strides));
+    check(cudnnSetTensorNdDescriptor(state_, type, 3, state_shape, state_strides));
 
     std::size_t weight_bytes = 0, work_bytes = 0, reserve_bytes = 0;
     check(cudnnGetRNNWeightSpaceSize(handle_, rnn_, &weight_bytes));
@@ -155,9 +172,13 @@ class CudnnRnn final : public Measured {
       to.emplace(device_, static_cast<std::size_t>(count) * width);
     };
     const Index steps = sizes.length * sizes.batch;
-    for (auto* inputs_like : {&inputs_, &d_inputs_}) numbers(*inputs_like, steps * cudnn_input_size);
+    for (auto* inputs_like : {&inputs_, &d_inputs_}) numbers(*inputs_like, steps * measured_input_size);
     for (auto* outputs_like : {&outputs_, &d_outputs_}) numbers(*outputs_like, steps * sizes.hidden);
-    for (auto* state : {&initial_, &last_, &d_initial_}) numbers(*state, sizes.batch * sizes.hidden);
+    for (auto* state : {&h_first_, &h_last_, &d_h_first_}) numbers(*state, sizes.batch * sizes.hidden);
+    if (layer == CudnnLayer::lstm) {
+      for (auto* state : {&c_first_, &c_last_, &d_c_first_}) numbers(*state, sizes.batch * sizes.hidden);
+      c_first_->set_zero();
+    }
     for (auto* weights : {&weights_, &d_weights_}) weights->emplace(device_, weight_bytes);
     work_.emplace(device_, work_bytes);
     reserve_.emplace(device_, reserve_bytes);
@@ -166,46 +187,48 @@ class CudnnRnn final : public Measured {
     inputs_->fill(precision_, 1, 3);
     d_outputs_->fill(precision_, 1, 4);
     weights_->fill(precision_, 1 / std::sqrt(static_cast<double>(sizes.hidden)), 5);
-    initial_->set_zero();
+    h_first_->set_zero();
   }
 
   Sample run() override { return pass_.run(); }
-  std::string cell() const override { return cudnn_cell; }
+  std::string cell() const override { return name_of(layer_); }
   std::string form() const override { return "cudnn"; }
   Index hidden_size() const override { return sizes_.hidden; }
-  /// The products of recurrence and input, forward, backward and for the weights.
   double flops() const override {
-    return 6.0 * static_cast<double>(sizes_.hidden * (sizes_.hidden + cudnn_input_size)) *
-           static_cast<double>(sizes_.length * sizes_.batch);
+    return flops_of_gates(kind_of(layer_).gates, sizes_.hidden, sizes_.length, sizes_.batch);
   }
   nlohmann::ordered_json details() override {
     const std::size_t number = cudnnGetVersion();
-    return {{"activation", "tanh"},
-            {"rollout", algorithm_.name},
-            {"input_size", cudnn_input_size},
-            {"cudnn", fmt::format("{}.{}.{}", number / 10000, number / 100 % 100, number % 100)}};
+    nlohmann::ordered_json json;
+    if (layer_ == CudnnLayer::tanh) json["activation"] = "tanh";
+    json.update({{"rollout", algorithm_.name},
+                 {"input_size", measured_input_size},
+                 {"cudnn", fmt::format("{}.{}.{}", number / 10000, number / 100 % 100, number % 100)}});
+    return json;
   }
 
  private:
   void forward() {
     check(cudnnRNNForward(handle_, rnn_, CUDNN_FWD_MODE_TRAINING, lengths_.data(), x_, inputs_->data(), y_,
-                          outputs_->data(), h_, initial_->data(), last_->data(), h_, nullptr, nullptr,
-                          weights_->size(), weights_->data(), work_->size(), work_->data(), reserve_->size(),
-                          reserve_->data()));
+                          outputs_->data(), state_, h_first_->data(), h_last_->data(), state_,
+                          data_of(c_first_), data_of(c_last_), weights_->size(), weights_->data(),
+                          work_->size(), work_->data(), reserve_->size(), reserve_->data()));
   }
 
   void backward() {
     check(cudnnRNNBackwardData_v8(handle_, rnn_, lengths_.data(), y_, outputs_->data(), d_outputs_->data(),
-                                  x_, d_inputs_->data(), h_, initial_->data(), nullptr, d_initial_->data(),
-                                  h_, nullptr, nullptr, nullptr, weights_->size(), weights_->data(),
-                                  work_->size(), work_->data(), reserve_->size(), reserve_->data()));
+                                  x_, d_inputs_->data(), state_, h_first_->data(), nullptr,
+                                  d_h_first_->data(), state_, data_of(c_first_), nullptr, data_of(d_c_first_),
+                                  weights_->size(), weights_->data(), work_->size(), work_->data(),
+                                  reserve_->size(), reserve_->data()));
     d_weights_->set_zero();  // cuDNN only adds to it
     check(cudnnRNNBackwardWeights_v8(handle_, rnn_, CUDNN_WGRAD_MODE_ADD, lengths_.data(), x_,
-                                     inputs_->data(), h_, initial_->data(), y_, outputs_->data(),
+                                     inputs_->data(), state_, h_first_->data(), y_, outputs_->data(),
                                      d_weights_->size(), d_weights_->data(), work_->size(), work_->data(),
                                      reserve_->size(), reserve_->data()));
   }
 
+  CudnnLayer layer_;
   Device device_;
   Precision precision_;
   Sizes sizes_;
@@ -215,21 +238,21 @@ class CudnnRnn final : public Measured {
   Dropout dropout_;
   Rnn rnn_;
   Sequences x_, y_;
-  State h_;
-  std::optional<Numbers> inputs_, d_inputs_, outputs_, d_outputs_, initial_, last_, d_initial_, weights_,
-      d_weights_, work_, reserve_;
+  State state_;
+  std::optional<Numbers> inputs_, d_inputs_, outputs_, d_outputs_, h_first_, h_last_, d_h_first_, c_first_,
+      c_last_, d_c_first_, weights_, d_weights_, work_, reserve_;
   Tensor<std::int32_t> lengths_;
 };
 
 }  // namespace
 
-std::unique_ptr<Measured> make_cudnn_rnn(const Execution& execution, Index hidden, Index length,
-                                         Index batch) {
+std::unique_ptr<Measured> make_cudnn_rnn(CudnnLayer layer, const Execution& execution, Index hidden,
+                                         Index length, Index batch) {
   if (!execution.device.is_cuda()) {
     throw UsageError(
         fmt::format("{} runs on a GPU, and this would run on the CPU; leave it out of --cells, "
                     "or use --device cuda",
-                    cudnn_cell));
+                    name_of(layer)));
   }
   constexpr int trials = 5;
   std::optional<Algorithm> fastest;
@@ -238,7 +261,7 @@ std::unique_ptr<Measured> make_cudnn_rnn(const Execution& execution, Index hidde
   const Sizes sizes{hidden, length, batch};
   for (const Algorithm& algorithm : algorithms(execution.precision)) {
     try {
-      CudnnRnn rnn(execution, sizes, algorithm);
+      CudnnRnn rnn(layer, execution, sizes, algorithm);
       for (int i = 0; i < warm_up_runs(execution.device); ++i) rnn.run();
       std::vector<double> totals;
       for (int i = 0; i < trials; ++i) {
@@ -255,10 +278,11 @@ std::unique_ptr<Measured> make_cudnn_rnn(const Execution& execution, Index hidde
     }
   }
   if (!fastest) {
-    throw DeviceError(fmt::format("no algorithm of cuDNN takes hidden size {}, batch {}, {} steps in {}{}",
-                                  hidden, batch, length, name_of(execution.precision), refusals));
+    throw DeviceError(
+        fmt::format("no algorithm of cuDNN takes {} of hidden size {}, batch {}, {} steps in {}{}",
+                    name_of(layer), hidden, batch, length, name_of(execution.precision), refusals));
   }
-  return std::make_unique<CudnnRnn>(execution, sizes, *fastest);
+  return std::make_unique<CudnnRnn>(layer, execution, sizes, *fastest);
 }
 
 }  // namespace orthornn::program

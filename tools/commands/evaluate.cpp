@@ -1,36 +1,50 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
+#include <optional>
 
+#include "commands/field_options.hpp"
 #include "commands/machine.hpp"
 #include "commands/program.hpp"
+#include "commands/translation_metrics.hpp"
 
 namespace orthornn::program {
 namespace {
 
 struct EvaluateSettings {
   std::string model;
-  std::string data = "data/mnist";
+  std::string data;
   bool json = false;
   bool verbose = false;
+  BeamSearchOptions search;
+  Index sample = 5;
   MachineOptions machine;
 };
 
 int run_evaluation(const EvaluateSettings& settings) {
   const Execution execution = settings.machine.apply();
   ModelFileInfo info;
-  const auto model = load_model(settings.model, execution, &info);
+  const auto model = load_any_model(settings.model, execution, &info);
   if (info.task_config.empty()) throw FileError(fmt::format("{} was saved without a task", settings.model));
-  const std::unique_ptr<Task> task = make_task(
-      info.task_config,
-      {.batch = info.batch, .seed = info.seed, .data = settings.data, .input_order = info.permutation});
+  const std::unique_ptr<Task> task =
+      make_task(info.task_config, {.batch = info.batch,
+                                   .seed = info.seed,
+                                   .data = settings.data.empty() ? usual_data(info.task_name) : settings.data,
+                                   .input_order = info.permutation,
+                                   .parts = info.parts});
   task->load();
   const nlohmann::ordered_json cells = recurrences(*model, task->length(), info.batch);
   const Evaluation evaluation = evaluate(*model, *task, HeldOut::test);
   const double baseline = task->baseline_loss();
   const std::optional<double> error = model->orthogonality_error();
   const bool solved = task->solved(evaluation);
-  const bool cross_entropy = task->loss() == Loss::softmax_cross_entropy;
+  std::optional<TranslationMetrics> translations;
+  if (const auto* pairs = dynamic_cast<const TranslationTask*>(task.get())) {
+    translations = translation_metrics(dynamic_cast<EncoderDecoder<float>&>(*model), *pairs, settings.search,
+                                       settings.sample);
+  }
+  const auto* sequence = std::get_if<ModelOptions>(&info.model);
+  const bool cross_entropy = sequence == nullptr || sequence->loss == Loss::softmax_cross_entropy;
 
   if (settings.json) {
     nlohmann::ordered_json json = {{"model", settings.model},
@@ -39,11 +53,12 @@ int run_evaluation(const EvaluateSettings& settings) {
                                    {cross_entropy ? "cross_entropy" : "mean_squared_error", evaluation.loss},
                                    {"baseline", baseline}};
     if (evaluation.accuracy) json["accuracy"] = *evaluation.accuracy;
+    if (translations) json.update(json_of(*translations, settings.search));
     json["solved"] = solved;
     if (error) json["orthogonality_error"] = *error;
     json["cells"] = cells;
     json.update(machine_fields(execution));
-    fmt::print("{}\n", json.dump(2));
+    fmt::print("{}\n", json.dump(2, ' ', /*ensure_ascii=*/true));
     return success;
   }
   if (settings.verbose) print_recurrences(cells, execution, task->length(), info.batch);
@@ -52,6 +67,7 @@ int run_evaluation(const EvaluateSettings& settings) {
   fmt::print("  {:20} {:.6g}; a guesser has {:.6g}\n", cross_entropy ? "cross-entropy" : "mean squared error",
              evaluation.loss, baseline);
   if (evaluation.accuracy) fmt::print("  {:20} {:.2f} %\n", "right", 100 * *evaluation.accuracy);
+  if (translations) print_metrics(*translations, settings.search);
   if (error) {
     fmt::print("  {:20} {:.1e}, the largest entry of |I - A'A| for Q as {} applies it\n",
                "orthogonality error", *error, name_of(execution.precision));
@@ -67,9 +83,16 @@ void add_evaluate(CLI::App& program, Command& chosen) {
   command->option_defaults()->always_capture_default();
   const auto settings = std::make_shared<EvaluateSettings>();
   command->add_option("model", settings->model, "Model file, model.h5 of a run")->required();
-  command->add_option("--data", settings->data, "mnist: folder with the four IDX files");
+  command
+      ->add_option("--data", settings->data,
+                   "mnist, translate: where the data are; left out: data/mnist or data/tatoeba")
+      ->default_str("");
   command->add_flag("--json", settings->json, "One JSON object instead of a text");
   command->add_flag("--verbose", settings->verbose, "Print how the recurrence of each cell is computed");
+  add_fields(*command, "translate", settings->search);
+  add_value(*command, "--sample", settings->sample, "Sentences that are shown with their translations",
+            domain::not_negative)
+      ->group("translate");
   settings->machine.add_to(*command);
   command->callback([&chosen, settings] { chosen = [settings] { return run_evaluation(*settings); }; });
 }

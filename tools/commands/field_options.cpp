@@ -7,6 +7,9 @@ namespace {
 const FlagOfField named_flags[] = {
     {"hidden_size", "--hidden", "the task's default"},
     {"rank_one_updates", ""},  // bench has a cell of its own for it
+    {"source_symbols", ""},    // the task's
+    {"target_symbols", ""},
+    {"activation", "--activation", "modrelu; tanh for translate"},
     {"init", "--init", "the task's default"},
     {"batch", "--batch", "the task's default"},
     {"lr", "--lr", "the default of task and cell, for their own --optimizer"},

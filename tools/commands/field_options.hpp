@@ -107,7 +107,7 @@ FlagOfField flag_of(const std::string& key);
 template <class Value>
 CLI::Option* add_field(CLI::App& command, const char* group, const char* key, Value& value, Domain domain,
                        const char* help) {
-  if constexpr (HasFields<Value> || is_a<Value, std::variant>) {
+  if constexpr (HasFields<Value> || is_a<Value, std::variant> || is_a<Value, std::vector>) {
     return nullptr;
   } else {
     const FlagOfField own = flag_of(key);

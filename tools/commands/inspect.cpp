@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "commands/any_model.hpp"
 #include "commands/machine.hpp"
 #include "commands/program.hpp"
 
@@ -21,20 +22,30 @@ struct InspectSettings {
 /// Operations that looking into a file may take: those of one cell of hidden size 2048, a second or two.
 constexpr double largest_work = 2048.0 * 2048 * 2048;
 
-bool takes_long(const ModelOptions& model) {
+bool takes_long(const std::vector<LayerOptions>& layers) {
   double work = 0;
-  for (const RecurrentOptions& cell : model.cells) {
-    if (std::holds_alternative<OrthogonalCell>(cell))
-      work += std::pow(static_cast<double>(hidden_size_of(cell)), 3);
-  }
+  each_layer(layers, [&](const LayerOptions& layer) {
+    if (const auto* orthogonal = std::get_if<OrthogonalCell>(&layer))
+      work += std::pow(static_cast<double>(orthogonal->hidden_size), 3);
+  });
   return work > largest_work;
+}
+
+/// What a layer is made of, a line each.
+void print_layers_within(const LayerDescription& layer, int level) {
+  for (const LayerDescription& inner : layer.layers) {
+    fmt::print("{:{}}of {}{}; output size {}, input size {}\n", "", 8 + 2 * level, inner.kind,
+               inner.form.empty() ? "" : ", " + inner.form + " form", inner.output_size, inner.input_size);
+    print_layers_within(inner, level + 1);
+  }
 }
 
 int inspect(const InspectSettings& settings) {
   ModelFileInfo info;
   const Execution execution = settings.machine.apply();
-  const auto model = load_model(settings.model, execution, &info);
-  const bool too_large = takes_long(info.model);
+  const auto model = load_any_model(settings.model, execution, &info);
+  const std::vector<LayerOptions> layers = layers_of(info.model);
+  const bool too_large = takes_long(layers);
   const std::optional<double> error = too_large ? std::nullopt : model->orthogonality_error();
   const ParameterSet<float>& parameters = model->parameters();
 
@@ -68,12 +79,15 @@ int inspect(const InspectSettings& settings) {
   fmt::print("{}: orthornn model, format version {}, written by orthornn {}\n", printable(settings.model),
              info.format_version, info.library_version);
   fmt::print("task      {}\n", info.task_name.empty() ? "none" : info.task_config);
-  for (Index i = 0; i < model->cell_count(); ++i) {
-    const LayerDescription cell = model->cell(i).describe(1, 1);
-    const auto* orthogonal = std::get_if<OrthogonalCell>(&info.model.cells[static_cast<std::size_t>(i)]);
-    fmt::print("cell {}    {}{}; hidden size {}, input size {}{}\n", i, cell.kind,
-               cell.form.empty() ? "" : ", " + cell.form + " form", cell.output_size, cell.input_size,
+  const std::vector<LayerDescription> cells = model->describe(1, 1);
+  for (std::size_t i = 0; i < cells.size(); ++i) {
+    const LayerDescription& cell = cells[i];
+    const auto* orthogonal = std::get_if<OrthogonalCell>(&layers[i]);
+    fmt::print("cell {}    {}{}; {} size {}, input size {}{}\n", i, cell.kind,
+               cell.form.empty() ? "" : ", " + cell.form + " form",
+               cell.rollout.empty() ? "output" : "hidden", cell.output_size, cell.input_size,
                orthogonal ? ", activation " + name_of(orthogonal->activation) : "");
+    print_layers_within(cell, 1);
   }
   for (const Parameter& parameter : parameters.list()) {
     fmt::print("  {:32} {}{}\n", parameter.name, to_string(parameter.shape),

@@ -50,11 +50,15 @@ RolloutWay chosen_way(const Transition<float>& transition, Index length, Index b
   return unless_refused(transition.execution(), [&] { return rollout_way(transition, length, batch); });
 }
 
-Json recurrences(const SequenceModel<float>& model, Index length, Index batch) {
+LayerDescription chosen_description(const Layer<float>& layer, const Execution& execution, Index length,
+                                    Index batch) {
+  return unless_refused(execution, [&] { return layer.describe(length, batch); });
+}
+
+Json recurrences(const Model<float>& model, Index length, Index batch) {
   Json cells = Json::array();
-  for (Index i = 0; i < model.cell_count(); ++i) {
-    const LayerDescription cell =
-        unless_refused(model.execution(), [&] { return model.cell(i).describe(length, batch); });
+  for (const LayerDescription& cell :
+       unless_refused(model.execution(), [&] { return model.describe(length, batch); })) {
     cells.push_back(
         {{"cell", cell.kind}, {"form", cell.form}, {"hidden", cell.output_size}, {"rollout", cell.rollout}});
   }

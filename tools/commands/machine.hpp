@@ -17,9 +17,13 @@ std::string machine_text(const Execution& execution);
 /// As `rollout_way`, but that --rollout names a way that does not take the sizes is wrong use: UsageError.
 RolloutWay chosen_way(const Transition<float>& transition, Index length, Index batch);
 
+/// As `Layer::describe`, with the same UsageError.
+LayerDescription chosen_description(const Layer<float>& layer, const Execution& execution, Index length,
+                                    Index batch);
+
 /// How each cell of a model computes its recurrence of so many steps and sequences: cell, form, hidden,
 /// rollout. Throws as `chosen_way`.
-nlohmann::ordered_json recurrences(const SequenceModel<float>& model, Index length, Index batch);
+nlohmann::ordered_json recurrences(const Model<float>& model, Index length, Index batch);
 /// A line for each of those `cells`.
 void print_recurrences(const nlohmann::ordered_json& cells, const Execution& execution, Index length,
                        Index batch);

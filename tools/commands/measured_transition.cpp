@@ -5,6 +5,7 @@
 
 #include "commands/timing.hpp"
 #include "core/set_zero.hpp"  // not public, but what is recorded for a GPU must take no memory
+#include "plan/plan.hpp"      // not public, but these are the counts that the library plans with
 
 namespace orthornn::program {
 namespace {
@@ -32,6 +33,30 @@ std::vector<BenchCell> all_bench_cells() {
   return cells;
 }
 
+/// Floating-point operations of prepare and the parameters' backward, once a step of training.
+struct OperationsOfPrepare {
+  double n, l;
+  bool dense;
+
+  /// Gram matrix, inverse, and Q or the two products with S^-1; then the backward.
+  double operator()(const Cwy&) const {
+    if (!dense) return 8 * n * l * l + l * l * l;
+    return 6 * n * n * l + 12 * n * l * l + 5 * l * l * l;
+  }
+  double operator()(const HouseholderProduct&) const { return 2 * n * l * l; }
+  double operator()(const ScaledCayley&) const { return 6 * n * n * n; }
+  /// Six products for the polynomial, and about four squarings for generators of norm ten; three times that
+  /// for the derivative.
+  double operator()(const MatrixExponential&) const { return 80 * n * n * n; }
+  /// Not counted; a rollout takes many more.
+  double operator()(const auto&) const { return 0; }
+};
+
+double operations_of_column(const std::string& form, double n, double l) {
+  if (form == "dense") return dense_operations(n);
+  return form == "rank-one" ? rank_one_operations(n, l) : factored_operations(n, l);
+}
+
 }  // namespace
 
 TransitionOptions BenchCell::with(Index reflections) const {
@@ -43,12 +68,6 @@ TransitionOptions BenchCell::with(Index reflections) const {
 const std::vector<BenchCell>& bench_cells() {
   static const std::vector<BenchCell> cells = all_bench_cells();
   return cells;
-}
-
-std::vector<std::string> bench_cell_names() {
-  std::vector<std::string> names;
-  for (const BenchCell& cell : bench_cells()) names.push_back(cell.name);
-  return names;
 }
 
 const BenchCell& bench_cell(const std::string& name) {
@@ -111,8 +130,9 @@ void MeasuredRollout::backward() {
 }
 
 double MeasuredRollout::flops() const {
-  return transition_->flops_of_prepare() +
-         transition_->flops_per_column() * static_cast<double>(length_ * batch_);
+  const auto n = static_cast<double>(hidden_size()), l = static_cast<double>(reflections());
+  return std::visit(OperationsOfPrepare{n, l, form() == "dense"}, cell_.options) +
+         operations_of_column(form(), n, l) * static_cast<double>(length_ * batch_);
 }
 
 nlohmann::ordered_json MeasuredRollout::details() {

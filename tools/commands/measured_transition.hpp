@@ -24,8 +24,7 @@ struct BenchCell {
 
 /// Every parametrization by its own name, and forms that only benchmarks name.
 const std::vector<BenchCell>& bench_cells();
-std::vector<std::string> bench_cell_names();
-/// `name` is one of bench_cell_names().
+/// `name` is that of one of them.
 const BenchCell& bench_cell(const std::string& name);
 
 /// A transition of ours, whatever is timed of it.

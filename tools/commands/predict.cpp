@@ -28,8 +28,10 @@ int predict(const PredictSettings& settings) {
   }
   ModelFileInfo info;
   const auto model = load_model(settings.model, execution, &info);
-  const Batch batch = read_predict_input(settings.input, info.model, info.permutation).copy(model->device());
-  const Shape& steps = batch.symbols.empty() ? batch.features.shape() : batch.symbols.shape();
+  const Batch batch =
+      read_predict_input(settings.input, model->options(), info.permutation).copy(model->device());
+  const TensorView<const std::int32_t> symbols = batch.integers(batch_names::symbols);
+  const Shape steps = symbols.empty() ? batch.reals(batch_names::features).shape() : symbols.shape();
   // Throws now what would else be said of the input.
   const nlohmann::ordered_json cells = recurrences(*model, steps[0], steps[1]);
   if (settings.verbose) print_recurrences(cells, execution, steps[0], steps[1]);

@@ -22,8 +22,9 @@ Batch read_predict_input(const std::string& file, const ModelOptions& model,
                                   to_string(shape), reader.is_integer("x") ? "integers" : "floats",
                                   dense->size));
     }
-    batch.features = reader.read<float>("x");
-    for (const float x : batch.features) {
+    Tensor<float>& features = batch.reals(batch_names::features);
+    features = reader.read<float>("x");
+    for (const float x : features) {
       if (!std::isfinite(x)) throw FileError(fmt::format("{}: /x holds a value that is not finite", file));
     }
     if (!order.empty()) {
@@ -31,20 +32,19 @@ Batch read_predict_input(const std::string& file, const ModelOptions& model,
         throw FileError(fmt::format("{}: /x has {} steps; this model reads {} in an order of its own", file,
                                     shape[0], order.size()));
       }
-      const Tensor<float> original = batch.features.copy();
-      for (Index t = 0; t < order.size(); ++t)
-        copy<float>(original.view()[order(t)], batch.features.view()[t]);
+      const Tensor<float> original = features.copy();
+      for (Index t = 0; t < order.size(); ++t) copy<float>(original.view()[order(t)], features.view()[t]);
     }
   } else {
     if (shape.rank() != 2 || !reader.is_integer("x")) {
       throw FileError(fmt::format("{}: /x has shape {} of {}; this model reads integer symbols [T, B]", file,
                                   to_string(shape), reader.is_integer("x") ? "integers" : "floats"));
     }
-    batch.symbols = reader.read<std::int32_t>("x");
+    batch.integers(batch_names::symbols) = reader.read<std::int32_t>("x");
   }
   if (shape.count() == 0)
     throw FileError(fmt::format("{}: /x is empty, its shape is {}", file, to_string(shape)));
-  if (reader.has("lengths")) batch.lengths = reader.read<std::int32_t>("lengths");
+  if (reader.has("lengths")) batch.integers(batch_names::lengths) = reader.read<std::int32_t>("lengths");
   return batch;
 }
 

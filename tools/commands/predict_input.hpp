@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string>
 
-#include "orthornn/nn/batch.hpp"
+#include "orthornn/core/batch.hpp"
 #include "orthornn/nn/sequence_model.hpp"
 
 namespace orthornn::program {

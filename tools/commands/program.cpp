@@ -137,11 +137,29 @@ void check_place(const std::filesystem::path& file) {
   }
 }
 
+namespace {
+
+/// What is wrong with the word, whether there is such a device or not; empty for nothing.
+std::string known_device(const std::string& name) {
+  try {
+    Device::parse(name);
+  } catch (const ValueError& error) {
+    return error.what();
+  } catch (const DeviceError&) {
+    // apply() says so, as for the other options of the machine.
+  }
+  return {};
+}
+
+}  // namespace
+
 void MachineOptions::add_device_to(CLI::App& command) {
-  command.add_option("--device", device, "Where to compute: cpu, cuda, or auto for a GPU if there is one")
-      ->check(CLI::IsMember({"cpu", "cuda", "auto"}));
+  command
+      .add_option("--device", device,
+                  "Where to compute: cpu, cuda, cuda:1 for the second GPU, or auto for a GPU if there is one")
+      ->check(known_device);
   command.add_option("--threads", threads, "Processor threads; 0 for all. Results do not depend on it")
-      ->check(CLI::Range(0, 1024));
+      ->check(whole_number_in(0, 1024));
 }
 
 void MachineOptions::add_precision_to(CLI::App& command) {
@@ -159,9 +177,14 @@ void MachineOptions::add_to(CLI::App& command) {
             "Recurrence on a GPU: resident, cluster, stepwise, or automatic for the fastest that fits");
 }
 
-Execution MachineOptions::apply() const {
+std::string usual_data(const std::string& task) {
+  return task == TranslationOptions::name ? "data/tatoeba" : "data/mnist";
+}
+
+Execution MachineOptions::apply(Index expected_batch) const {
   if (threads > 0) set_thread_count(threads);
-  const Execution execution(Device::parse(device), precision, rollout);
+  Execution execution(Device::parse(device), precision, rollout);
+  execution.expected_batch = expected_batch;
   if (execution.device.is_cuda()) return execution;
   const auto refuse = [&](const char* option, const std::string& value, const char* only) {
     throw UsageError(
@@ -185,21 +208,29 @@ CLI::Validator number_in(const Domain& domain) {
       "");
 }
 
-CLI::Validator seed_number() {
+namespace {
+
+/// Text from the first to the last digit of a number from `low` to `high`.
+template <class Whole>
+CLI::Validator whole_number_in(Whole low, Whole high, const std::string& range, const std::string& help) {
   return CLI::Validator(
-      [](std::string& text) {
-        std::uint64_t value = 0;
+      [=](std::string& text) {
+        Whole value = 0;
         const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-        const bool fits = error == std::errc() && end == text.data() + text.size();
-        return fits ? std::string() : expected(text, "a whole number from 0 to 2^64 - 1");
+        const bool whole = error == std::errc() && end == text.data() + text.size();
+        return whole && value >= low && value <= high ? std::string()
+                                                      : expected(text, "a whole number from " + range);
       },
-      "");
+      help);
 }
 
-std::string duration(double seconds) {
-  const auto whole = static_cast<std::int64_t>(seconds + 0.5);
-  if (whole < 3600) return fmt::format("{}:{:02}", whole / 60, whole % 60);
-  return fmt::format("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
+}  // namespace
+
+CLI::Validator whole_number_in(Index low, Index high) {
+  return whole_number_in<Index>(low, high, fmt::format("{} to {}", low, high),
+                                fmt::format("{}..{}", low, high));
 }
+
+CLI::Validator seed_number() { return whole_number_in<std::uint64_t>(0, UINT64_MAX, "0 to 2^64 - 1", ""); }
 
 }  // namespace orthornn::program

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "orthornn/orthornn.hpp"
+#include "pages/number_text.hpp"
 
 namespace orthornn::program {
 
@@ -28,9 +29,14 @@ using AddCommand = void (*)(CLI::App& program, Command& chosen);
 void add_train(CLI::App& program, Command& chosen);
 void add_evaluate(CLI::App& program, Command& chosen);
 void add_predict(CLI::App& program, Command& chosen);
+void add_translate(CLI::App& program, Command& chosen);
 void add_inspect(CLI::App& program, Command& chosen);
+void add_convert(CLI::App& program, Command& chosen);
 void add_bench(CLI::App& program, Command& chosen);
 void add_report(CLI::App& program, Command& chosen);
+/// Of the command `bench`.
+void add_bench_train(CLI::App& bench, Command& chosen);
+void add_compare(CLI::App& bench, Command& chosen);
 
 /// Parses, runs and turns every error into one line on stderr and an exit code.
 int run(int argc, char** argv, const std::vector<AddCommand>& commands);
@@ -56,6 +62,9 @@ void check_regular(const std::filesystem::path& file);
 /// to be noticed before minutes of measuring.
 void check_place(const std::filesystem::path& file);
 
+/// Where `tools/fetch-data` puts the data of a task.
+std::string usual_data(const std::string& task);
+
 /// Where and how to compute.
 struct MachineOptions {
   std::string device = "auto";
@@ -70,15 +79,14 @@ struct MachineOptions {
   /// These and --rollout.
   void add_to(CLI::App& command);
   /// Sets the number of threads and finds the device. Throws UsageError for what only a GPU has.
-  Execution apply() const;
+  Execution apply(Index expected_batch = Execution().expected_batch) const;
 };
 
-/// Checks for options: numbers in a domain, and seeds. CLI11's own let NaN through, wrap negative seeds
-/// around, and name bounds of 300 digits.
+/// Checks for options: numbers in a domain, whole numbers from `low` to `high`, and seeds. CLI11's own let
+/// NaN through, wrap negative seeds around, name bounds of 300 digits, and say that 1.5 is not in range 1
+/// to 9.
 CLI::Validator number_in(const Domain& domain);
+CLI::Validator whole_number_in(Index low, Index high);
 CLI::Validator seed_number();
-
-/// "1:02:03" or "2:03"
-std::string duration(double seconds);
 
 }  // namespace orthornn::program

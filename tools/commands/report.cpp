@@ -3,9 +3,10 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "commands/program.hpp"
+#include "commands/config_file.hpp"
+#include "commands/train_settings.hpp"
 #include "orthornn/io/atomic_file.hpp"
-#include "pages/comparison_file.hpp"
+#include "pages/comparison_page.hpp"
 #include "pages/training_page.hpp"
 
 namespace orthornn::program {
@@ -17,6 +18,73 @@ struct ReportSettings {
   std::vector<std::string> sources;
   std::string out;
 };
+
+/// "copying, delay 200", "mnist, permuted": its sizes, and what is true of it.
+std::string task_text(const TaskOptions& options) {
+  return std::visit(
+      [](const auto& own) {
+        std::string text = own.name;
+        own.fields([&](const char* key, auto member, const Domain& domain, const char*) {
+          const auto& value = own.*member;
+          using Value = std::decay_t<decltype(value)>;
+          if constexpr (std::same_as<Value, bool>) text += value ? fmt::format(", {}", key) : "";
+          if constexpr (std::same_as<Value, Index>)
+            text += domain.low < domain.high ? fmt::format(", {} {}", key, value) : "";
+        });
+        return text;
+      },
+      options);
+}
+
+/// Reads config.toml, metrics.csv and model.h5 of a run, finished or not. Throws FileError for a folder that
+/// is no run and for damaged files, UsageError for an invalid configuration.
+TrainingRun read_training_run(const fs::path& folder) {
+  std::error_code status;
+  if (!fs::is_directory(folder, status)) {
+    throw FileError(
+        fmt::format("'{}' is no folder and no file; expected a run directory of orthornn train, or "
+                    "compare.json of orthornn bench compare",
+                    folder.string()));
+  }
+  for (const char* name : {"config.toml", "metrics.csv"}) {
+    if (!fs::exists(folder / name, status)) {
+      throw FileError(
+          fmt::format("'{}' is no run directory: it has no {}; give one that orthornn train wrote",
+                      folder.string(), name));
+    }
+  }
+  TrainSettings settings;
+  CLI::App command;
+  settings.add_to(command);
+  check_regular(folder / "config.toml");
+  read_config(command, (folder / "config.toml").string());
+  if (settings.task.name.empty()) {
+    throw FileError(fmt::format("'{}' names no task; give a run directory that orthornn train wrote",
+                                (folder / "config.toml").string()));
+  }
+  const std::unique_ptr<Task> task = settings.make_task();
+
+  TrainingRun run;
+  run.folder = folder;
+  run.task = task_text(settings.task.chosen());
+  settings.stack = layers_in((folder / "config.toml").string());
+  run.cell = settings.cell_name();
+  run.hidden = settings.hidden_size();
+  const LayerOptions cell = settings.recurrent();
+  if (const Index* reflections = reflections_of(cell))
+    run.reflections = *reflections > 0 ? *reflections : run.hidden;
+  run.steps = settings.steps();
+  // That of sentences follows from their text, which a page does not read.
+  if (dynamic_cast<const TranslationTask*>(task.get()) == nullptr) run.baseline = task->baseline_loss();
+  check_regular(folder / "metrics.csv");
+  read_metrics(run, folder / "metrics.csv");
+  if (const MetricsRow* last = run.last_evaluation())
+    run.solved = task->solved({.loss = *last->evaluation_loss, .accuracy = last->accuracy});
+  if (fs::exists(folder / "model.h5", status))
+    run.parameters = std::visit([](const auto& model) { return parameter_layout<float>(model).count(); },
+                                read_model_info(folder / "model.h5").model);
+  return run;
+}
 
 /// Each run once, under the name it was first given by; `notes` gets what there is to say about them.
 std::string page_of_runs(const std::vector<std::string>& folders, std::vector<std::string>& notes) {

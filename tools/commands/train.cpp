@@ -11,10 +11,12 @@
 #include <memory>
 #include <optional>
 
+#include "commands/any_model.hpp"
 #include "commands/machine.hpp"
 #include "commands/saved_training.hpp"
 #include "commands/train_settings.hpp"
 #include "commands/training_log.hpp"
+#include "commands/translation_metrics.hpp"
 #include "orthornn/io/atomic_file.hpp"
 
 namespace orthornn::program {
@@ -113,6 +115,16 @@ void print_test_results(Trainer& trainer, const SavedTraining& saved) {
   print("best on validation data,", saved.best);
 }
 
+/// What the trainer's model, as it is now, is worth as a translator.
+void print_translations(Trainer& trainer) {
+  const auto* pairs = dynamic_cast<const TranslationTask*>(&trainer.task());
+  auto* model = dynamic_cast<EncoderDecoder<float>*>(&trainer.model());
+  if (pairs == nullptr || model == nullptr) return;
+  const BeamSearchOptions search;
+  fmt::print("translations of the model of step {}:\n", trainer.steps());
+  print_metrics(translation_metrics(*model, *pairs, search, 3), search);
+}
+
 /// Mean length of all reflection vectors. It means nothing to the reflections, but the longer a vector, the
 /// less a step turns it.
 std::optional<double> reflection_norm(const ParameterSet<float>& parameters) {
@@ -157,7 +169,7 @@ auto as_usage(const Make& make) {
 
 int train(CLI::App& command, TrainSettings& settings) {
   const std::unique_ptr<Task> task = as_usage([&] { return settings.complete(command); });
-  const Execution execution = settings.machine.apply();
+  const Execution execution = settings.machine.apply(settings.source.batch);
   const std::filesystem::path folder = settings.out;
   const SavedTraining saved(folder);
   if (!settings.resume && saved.exists()) {
@@ -166,14 +178,16 @@ int train(CLI::App& command, TrainSettings& settings) {
                     folder.string()));
   }
   as_usage([&] { task->load(); });
+  if (const auto* pairs = dynamic_cast<const TranslationTask*>(task.get())) {
+    if (const std::string left_out = pairs->left_out(); !left_out.empty()) note(left_out);
+  }
   check_run_files(folder);
   const bool goes_on = settings.resume && saved.exists();
   const auto owned_model = as_usage([&] {
-    const ModelOptions options = settings.model_options(*task);
-    return goes_on ? std::make_unique<SequenceModel<float>>(execution, options, Undrawn{})
-                   : std::make_unique<SequenceModel<float>>(execution, options, settings.source.seed);
+    return make_model(execution, settings.model_options(*task),
+                      goes_on ? std::nullopt : std::optional(settings.source.seed));
   });
-  SequenceModel<float>& model = *owned_model;
+  Model<float>& model = *owned_model;
   // Throws now what would be thrown within a step.
   const nlohmann::ordered_json cells = recurrences(model, task->length(), settings.source.batch);
   const auto owned_trainer =
@@ -196,9 +210,9 @@ int train(CLI::App& command, TrainSettings& settings) {
   if (!nothing_left) write_file_atomically(folder / "config.toml", settings.to_toml(command));
   MetricsFile metrics(folder / "metrics.csv", trainer.steps());
 
-  const std::string form = model.cell(0).describe(task->length(), settings.source.batch).form;
+  const auto form = cells[0]["form"].get<std::string>();
   fmt::print("{} with {}: {} parameters, hidden size {}, {}batch {}, {} steps, on {}\n", task->name(),
-             settings.transition.name, model.parameters().count(), settings.cell.hidden_size,
+             settings.cell_name(), model.parameters().count(), settings.hidden_size(),
              form.empty() ? "" : form + " form, ", settings.source.batch, settings.steps(),
              machine_text(execution));
   if (settings.verbose) print_recurrences(cells, execution, task->length(), settings.source.batch);
@@ -260,6 +274,7 @@ int train(CLI::App& command, TrainSettings& settings) {
              solved ? "solved" : "trained", steps, duration(metrics.seconds()), describe(*last_evaluation),
              solved ? "" : ", not solved", baseline);
   print_test_results(trainer, saved);
+  print_translations(trainer);
   if (settings.until_solved && !solved) {
     return fail(not_solved, fmt::format("not solved after {} steps; go on with --resume --steps {} --out {}",
                                         steps, 2 * steps, folder.string()));

@@ -5,11 +5,15 @@
 #include <cmath>
 #include <filesystem>
 
+#include "commands/any_model.hpp"
 #include "commands/config_file.hpp"
 #include "commands/training_defaults.hpp"
 
 namespace orthornn::program {
 namespace {
+
+/// Options that describe the model.
+constexpr const char* model_group = "Model";
 
 /// What --cell may say.
 std::vector<std::string> cell_names() {
@@ -28,10 +32,17 @@ void TrainSettings::add_workload_to(CLI::App& command) {
 
   const char* g = "Task";
   add_fields(command, g, task, "the task", owned_);
-  add_owned(owned_, command.add_option("--data", data, "folder with the four IDX files")->group(g),
-            "the task", [this] { return task.name; }, {MnistOptions::name});
+  add_owned(
+      owned_,
+      command
+          .add_option("--data", data,
+                      "folder with the four IDX files, or zip, text or folder with the sentence pairs; left "
+                      "out: data/mnist or data/tatoeba")
+          ->default_str("")
+          ->group(g),
+      "the task", [this] { return task.name; }, {MnistOptions::name, TranslationOptions::name});
 
-  g = "Model";
+  g = model_group;
   command
       .add_option("--cell", transition.name,
                   fmt::format("Recurrent layer: {}; free is the unconstrained matrix", one_of(cell_names())))
@@ -44,6 +55,15 @@ void TrainSettings::add_workload_to(CLI::App& command) {
     add_owned(
         owned_, command.get_option(flag), "--cell", [this] { return transition.name; },
         names_of<TransitionOptions>());
+  }
+
+  add_fields(command, g, translation);
+  add_value(command, "--bidirectional", bidirectional, "The encoder reads forward and backward in time")
+      ->group(g);
+  for (const char* flag :
+       {"--embedding-size", "--tied", "--dropout", "--label-smoothing", "--bidirectional"}) {
+    add_owned(owned_, command.get_option(flag), "the task", [this] { return task.name; },
+              {TranslationOptions::name});
   }
 
   g = "Training";
@@ -80,7 +100,8 @@ void TrainSettings::add_to(CLI::App& command) {
   belongs("--schedule-every", {"step"});
   belongs("--schedule-factor", {"step"});
   belongs("--schedule-final", {"cosine", "step"});
-  add_value(command, "--epochs", epochs, "Passes over the data instead of --steps (mnist)", domain::positive)
+  add_value(command, "--epochs", epochs, "Passes over the data instead of --steps (mnist, translate)",
+            domain::positive)
       ->group(g)
       ->default_str("")
       ->excludes(command.get_option("--steps"));
@@ -128,9 +149,10 @@ std::unique_ptr<Task> TrainSettings::complete(CLI::App& command) {
   const bool new_rate = given("--lr") && !given("--lr-orth");
   if (!config.empty() && read_config(command, config))
     note(fmt::format("'out' in {} is ignored; only --out says where a run is kept", config));
+  if (!config.empty()) stack = layers_in(config);
   if (resume) {
     if (out.empty() && task.name.empty()) throw UsageError("--resume needs the run directory: --out DIR");
-    if (out.empty()) out = fmt::format("runs/{}-{}", task.name, transition.name);
+    if (out.empty()) out = fmt::format("runs/{}-{}", task.name, cell_name());
     const std::filesystem::path saved = std::filesystem::path(out) / "config.toml";
     if (!std::filesystem::is_regular_file(saved)) {
       throw FileError(fmt::format("there is no training to resume in '{}': no config.toml", out));
@@ -140,17 +162,34 @@ std::unique_ptr<Task> TrainSettings::complete(CLI::App& command) {
       throw UsageError(
           fmt::format("the training in '{}' is of the task {}, not {}", out, saved_task, task.name));
     }
-    if (config.empty()) read_config(command, saved.string());
+    if (config.empty()) {
+      read_config(command, saved.string());
+      stack = layers_in(saved.string());
+    }
+  }
+  if (!stack.empty()) {
+    for (const CLI::Option* option : command.get_options()) {
+      if (option->get_group() != model_group || option->count() == 0) continue;
+      throw UsageError(fmt::format("'{}' and [[layer]] tables both describe the model; expected one of them",
+                                   option->get_single_name()));
+    }
   }
   if (task.name.empty()) throw UsageError(fmt::format("which task? orthornn train {}", one_of(task_names())));
+  if (data.empty()) data = usual_data(task.name);
+  if (!stack.empty() && task.name == TranslationOptions::name) {
+    throw UsageError(
+        "[[layer]] tables describe a model of one sequence, and the task translate has two; use --cell and "
+        "--layers");
+  }
   const TrainingDefaults defaults =
-      training_defaults(*make_task(), recurrent(), given("--hidden") ? cell.hidden_size : 0);
+      training_defaults(*make_task(), recurrent(), given("--hidden") || !stack.empty() ? hidden_size() : 0);
   const TaskDefaults& of_task = defaults.task;
   if (!given("--optimizer")) optimizer.name = of_task.optimizer;
   for (const OwnedOption* own : owned_given) own->check();
-  if (out.empty()) out = fmt::format("runs/{}-{}", task.name, transition.name);
+  if (out.empty()) out = fmt::format("runs/{}-{}", task.name, cell_name());
 
   if (!given("--hidden")) cell.hidden_size = of_task.hidden_size;
+  if (!given("--activation")) cell.activation = defaults.activation;
   if (!given("--init")) transition.each([&](auto& options) { options.init = of_task.init; });
   if (!given("--batch")) source.batch = of_task.batch;
   optimizer.each([&](auto& options) {
@@ -184,13 +223,20 @@ std::unique_ptr<Task> TrainSettings::complete(CLI::App& command) {
         "--warmup {} (given, or of the configuration file) leaves nothing of --steps {}; expected fewer",
         schedule.warmup_steps, steps()));
   }
-  const RecurrentOptions chosen = recurrent();
+  const LayerOptions chosen = recurrent();
   const Index* reflections = reflections_of(chosen);
-  if (reflections != nullptr && *reflections > cell.hidden_size) {
+  if (stack.empty() && reflections != nullptr && *reflections > cell.hidden_size) {
     throw UsageError(
         fmt::format("--reflections {} is more than --hidden {}", *reflections, cell.hidden_size));
   }
   trainer.optimizer = optimizer.chosen();
+  if (!stack.empty()) {
+    try {
+      check_sizes(model_options(*described));
+    } catch (const Error& error) {
+      throw UsageError(fmt::format("[[layer]] tables: {}", error.what()));
+    }
+  }
   return described;
 }
 
@@ -202,10 +248,15 @@ std::unique_ptr<Task> TrainSettings::make_task() const {
 
 std::string TrainSettings::to_toml(CLI::App& command) const {
   return fmt::format("# orthornn {} train: every setting of this run; use it with --config\n", version()) +
-         config_text(command);
+         config_text(command, stack.empty() ? "" : model_group) + (stack.empty() ? "" : layers_text(stack));
 }
 
-RecurrentOptions TrainSettings::recurrent() const {
+LayerOptions TrainSettings::recurrent() const {
+  const LayerOptions* first = nullptr;
+  each_layer(stack, [&](const LayerOptions& layer) {
+    if (first == nullptr && ends_in_state(layer)) first = &layer;
+  });
+  if (first != nullptr) return *first;
   const RecurrentOptions* other = find_name<RecurrentOptions>(transition.name);
   if (other == nullptr) {
     OrthogonalCell orthogonal = cell;
@@ -214,14 +265,28 @@ RecurrentOptions TrainSettings::recurrent() const {
   }
   RecurrentOptions options = *other;
   std::visit([&](auto& chosen) { chosen.hidden_size = cell.hidden_size; }, options);
+  return layer_options(options);
+}
+
+EncoderDecoderOptions TrainSettings::translation_options(const TranslationTask& of_task) const {
+  EncoderDecoderOptions options = translation;
+  options.source_symbols = of_task.source_tokenizer().size();
+  options.target_symbols = of_task.target_tokenizer().size();
+  options.decoder.assign(static_cast<std::size_t>(layers), recurrent());
+  options.encoder = options.decoder;
+  if (bidirectional) options.encoder = {Bidirectional{options.encoder}};
   return options;
 }
 
-ModelOptions TrainSettings::model_options(const Task& of_task) const {
-  return {.input = of_task.input(),
-          .cells = std::vector<RecurrentOptions>(static_cast<std::size_t>(layers), recurrent()),
-          .readout = of_task.readout(),
-          .loss = of_task.loss()};
+AnyModelOptions TrainSettings::model_options(const Task& of_task) const {
+  if (const auto* pairs = dynamic_cast<const TranslationTask*>(&of_task)) return translation_options(*pairs);
+  const auto* sequences = dynamic_cast<const SequenceTask*>(&of_task);
+  if (sequences == nullptr)
+    throw UsageError(
+        fmt::format("the task {} has no sequences that a model of --cell could read", task.name));
+  return model_for(
+      sequences->data(),
+      stack.empty() ? std::vector<LayerOptions>(static_cast<std::size_t>(layers), recurrent()) : stack);
 }
 
 }  // namespace orthornn::program

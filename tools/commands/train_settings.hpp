@@ -6,6 +6,8 @@
 
 #include "commands/field_options.hpp"
 #include "commands/program.hpp"
+#include "orthornn/layers/recurrent_layer.hpp"
+#include "orthornn/train/model_file.hpp"
 
 namespace orthornn::program {
 
@@ -14,12 +16,18 @@ namespace orthornn::program {
 struct TrainSettings {
   Alternatives<TaskOptions> task;
   TaskSource source;
-  std::string data = "data/mnist";
+  /// Empty until `complete`.
+  std::string data;
   // model
   /// `name` is what --cell says: the transition of an orthogonal cell, or another kind of recurrent layer.
   Alternatives<TransitionOptions> transition{.name = Cwy::name};
   OrthogonalCell cell;
   Index layers = 1;
+  /// Of the task translate: all but the numbers of symbols and the layers.
+  EncoderDecoderOptions translation;
+  bool bidirectional = false;
+  /// The [[layer]] tables of config.toml, in place of --cell and --layers.
+  std::vector<LayerOptions> stack;
   // training
   Alternatives<OptimizerOptions> optimizer;
   TrainerOptions trainer{
@@ -51,11 +59,18 @@ struct TrainSettings {
 
   std::int64_t steps() const { return trainer.schedule.total_steps; }
   std::unique_ptr<Task> make_task() const;
-  /// The recurrent layer that --cell and the options of the model describe.
-  RecurrentOptions recurrent() const;
-  ModelOptions model_options(const Task& task) const;
+  /// The recurrent layer that --cell and the options of the model describe, or the first of the stack.
+  LayerOptions recurrent() const;
+  /// N of `recurrent`.
+  Index hidden_size() const { return output_size_of(recurrent(), 1); }
+  /// What --cell says, or "layers" of a stack.
+  std::string cell_name() const { return stack.empty() ? transition.name : "layers"; }
+  /// Of the model for a task that is loaded.
+  AnyModelOptions model_options(const Task& task) const;
 
  private:
+  EncoderDecoderOptions translation_options(const TranslationTask& task) const;
+
   std::list<OwnedOption> owned_;
 };
 

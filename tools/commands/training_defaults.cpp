@@ -2,15 +2,20 @@
 
 #include <algorithm>
 
+#include "orthornn/tasks/translation_task.hpp"
+
 namespace orthornn::program {
 
 std::int64_t TrainingDefaults::warmup(std::int64_t steps) const {
   return static_cast<std::int64_t>(warmup_share * static_cast<double>(steps));
 }
 
-TrainingDefaults training_defaults(const Task& task, const RecurrentOptions& cell, Index hidden) {
+TrainingDefaults training_defaults(const Task& task, const LayerOptions& cell, Index hidden) {
   TrainingDefaults defaults{.task = task.defaults()};
   TaskDefaults& settings = defaults.task;
+  // Attention compares states of the whole sentence. With modrelu their size grows with every word: after
+  // two epochs of 8,000 pairs at N = 256 the validation loss was 5.10, with tanh 4.77, with an LSTM 4.80.
+  if (task.name() == TranslationOptions::name) defaults.activation = Activation::tanh;
   const auto* orthogonal = std::get_if<OrthogonalCell>(&cell);
   if (orthogonal == nullptr) {
     // Gates keep the gradients of LSTM and GRU small enough for one rate and any length.

@@ -3,7 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <iterator>
 #include <optional>
+#include <set>
 
 #include "core/checked_json.hpp"
 #include "orthornn/core/error.hpp"
@@ -16,18 +21,16 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr const char* training_step = "training_step";
-constexpr const char* construction = "construction";
-constexpr const char* stiefel = "stiefel";
-
-/// The median of `total` or `forward` with the least and largest sample.
-std::optional<PlotPoint> measured_point(const Json* result, double x, const std::string& what) {
-  if (result == nullptr || !result->contains(what + "_ms")) return std::nullopt;
-  const std::vector<double> samples = result->at(what + "_samples_ms");
+/// The median of `total` or `forward` with the least and largest sample, at x = 0.
+std::optional<PlotPoint> time_of(const Json& result, const std::string& what) {
+  if (!result.contains(what + "_ms")) return std::nullopt;
+  const std::vector<double> samples = result.at(what + "_samples_ms");
   if (samples.empty()) return std::nullopt;
   const auto [low, high] = std::minmax_element(samples.begin(), samples.end());
-  return PlotPoint{.x = x, .y = result->at(what + "_ms"), .low = *low, .high = *high};
+  return PlotPoint{.x = 0, .y = result.at(what + "_ms"), .low = *low, .high = *high};
 }
+std::optional<PlotPoint> total_time(const Json& result) { return time_of(result, "total"); }
+std::optional<PlotPoint> forward_time(const Json& result) { return time_of(result, "forward"); }
 
 /// Draws one comparison. A method has the same colour in all plots of a section.
 class ComparisonPage {
@@ -35,13 +38,12 @@ class ComparisonPage {
   explicit ComparisonPage(const Json& comparison)
       : comparison_(comparison),
         settings_(comparison.at("settings")),
-        training_steps_(comparison_table(comparison, training_step)),
-        constructions_(comparison_table(comparison, construction)),
-        stiefel_(comparison_table(comparison, stiefel)) {
+        training_steps_(comparison_table(comparison, "training_step")),
+        constructions_(comparison_table(comparison, "construction")),
+        stiefel_(comparison_table(comparison, "stiefel")) {
     const std::vector<std::string> reflections = settings_.at("reflections");
     if (training_steps_.hidden.empty() || reflections.empty()) throw ValueError("it has no sizes");
     first_reflections_ = reflections.front();
-    for (const Index n : training_steps_.hidden) sizes_.ticks.push_back(static_cast<double>(n));
   }
 
   std::string str() {
@@ -60,28 +62,25 @@ class ComparisonPage {
         integer_member(settings_, "batch"), integer_member(settings_, "length"),
         settings_.at("activation").get<std::string>(), integer_member(settings_, "samples"),
         settings_.at("limit_seconds").get<double>()));
-    if (has_method(training_steps_, "cudnn-tanh")) {
-      page.paragraph(
-          "cuDNN's tanh RNN is what stays in reach without orthogonality: each time its fastest algorithm, "
-          "and "
-          "in its time the product of a small input, which the others leave out.");
-    }
-    page.figures({times("Time of a training step", "time [ms]", training_steps_, "total"), rates(),
-                  speed_up("householder", "tiled"), speed_up("householder-rank-one", "rank-one updates"),
-                  times_by_reflections()});
-    page.table(table_of(training_steps_, "Time of a training step, ms", "L", "total_ms"));
-    page.table(table_of(training_steps_, "Sequences · steps per second", "L", "sequence_steps_per_second"));
+    page.paragraph(
+        "LSTM, GRU and cuDNN's layers, each by its fastest algorithm, are timed whole: with the product of a "
+        "small input, which the other methods leave out.");
+    page.figures(
+        {methods("Time of a training step", "time [ms]", training_steps_, first_reflections_, total_time),
+         rates(), speed_up("householder", "tiled"), speed_up("householder-rank-one", "rank-one updates"),
+         times_by_reflections()});
+    page.table(table_of(training_steps_, "Time of a training step, ms", "total_ms"));
+    page.table(table_of(training_steps_, "Sequences · steps per second", "sequence_steps_per_second"));
     page.table(speed_up_table());
     page.heading("Construction of Q");
     page.paragraph(
         "From the parameters to the entries of Q, and back from the gradient of Q to that of the parameters. "
         "This is once an optimizer step, however long the sequences are.");
-    page.figures(
-        {times("Construction of Q", "time [ms]", constructions_, "forward"),
-         times("Construction of Q and the parameters' gradient", "time [ms]", constructions_, "total")});
-    page.table(table_of(constructions_, "Construction of Q, ms", "L", "forward_ms"));
-    page.table(
-        table_of(constructions_, "Construction of Q and the parameters' gradient, ms", "L", "total_ms"));
+    page.figures({methods("Construction of Q", "time [ms]", constructions_, first_reflections_, forward_time),
+                  methods("Construction of Q and the parameters' gradient", "time [ms]", constructions_,
+                          first_reflections_, total_time)});
+    page.table(table_of(constructions_, "Construction of Q, ms", "forward_ms"));
+    page.table(table_of(constructions_, "Construction of Q and the parameters' gradient, ms", "total_ms"));
     page.heading("Stiefel manifold");
     page.paragraph(
         "An optimizer step on the N × M matrices with orthonormal columns: T-CWY forms Omega from its "
@@ -98,125 +97,108 @@ class ComparisonPage {
  private:
   bool has_gpu() const { return comparison_.at("machine").contains("gpu"); }
 
-  static bool has_method(const ComparisonTable& table, const std::string& method) {
-    return std::any_of(table.rows.begin(), table.rows.end(),
-                       [&](const ComparisonRow& row) { return row.method == method; });
-  }
-
   void add_machine(HtmlPage& page) const {
+    const auto whole = [](const Json& of, const char* key) {
+      return fmt::format("{}", integer_member(of, key));
+    };
     const Json& machine = comparison_.at("machine");
-    page.table({.caption = "The machine",
-                .columns = {"processor", "device", "threads", "compiler", "precision", "orthornn"},
-                .naming_columns = 6,
-                .rows = {{machine.at("processor"), machine.at("device"),
-                          fmt::format("{}", integer_member(machine, "threads")), machine.at("compiler"),
-                          machine.at("precision"), comparison_.at("library_version")}}});
+    page.table(
+        {.caption = "The machine",
+         .columns = {"processor", "device", "threads", "compiler", "precision", "orthornn"},
+         .naming_columns = 6,
+         .rows = {{machine.at("processor"), machine.at("device"), whole(machine, "threads"),
+                   machine.at("compiler"), machine.at("precision"), comparison_.at("library_version")}}});
     if (!has_gpu()) return;
     const Json& gpu = machine.at("gpu");
     page.table({.caption = "Its GPU",
                 .columns = {"name", "compute capability", "multiprocessors", "clock", "memory", "CUDA",
                             "the driver's CUDA"},
                 .naming_columns = 7,
-                .rows = {{gpu.at("name"), gpu.at("compute_capability"),
-                          fmt::format("{}", integer_member(gpu, "multiprocessors")),
-                          fmt::format("{} MHz", integer_member(gpu, "clock_mhz")),
+                .rows = {{gpu.at("name"), gpu.at("compute_capability"), whole(gpu, "multiprocessors"),
+                          whole(gpu, "clock_mhz") + " MHz",
                           fmt::format("{:.2f} GB", gpu.at("memory_bytes").get<double>() * 1e-9),
                           gpu.at("cuda"), gpu.at("driver_cuda")}}});
   }
 
-  /// A line without points yet: the n-th method of its section has the n-th colour and mark.
-  static PlotSeries series_of(const ComparisonTable& table, const ComparisonRow& row) {
-    std::vector<std::string> methods;
-    for (const ComparisonRow& other : table.rows) {
-      if (std::count(methods.begin(), methods.end(), other.method) == 0) methods.push_back(other.method);
-      if (other.method == row.method) break;
-    }
-    const int number = static_cast<int>(methods.size()) - 1;
-    return {.name = row.name, .points = {}, .colour = number % plot_colours, .mark = number % plot_marks};
-  }
-
-  static PlotSeries timed_series(const ComparisonTable& table, const ComparisonRow& row,
-                                 const std::string& what) {
-    PlotSeries series = series_of(table, row);
-    for (std::size_t i = 0; i < table.hidden.size(); ++i) {
-      if (const auto point = measured_point(row.results[i], static_cast<double>(table.hidden[i]), what))
-        series.points.push_back(*point);
-    }
-    return series;
-  }
-
-  PlotAxis sizes(const char* title = "state size N") const {
-    PlotAxis axis = sizes_;
-    axis.title = title;
-    axis.logarithmic = true;
-    return axis;
-  }
-
-  /// Time over N by method, methods with reflections at the first L.
-  Plot times(const std::string& title, const std::string& unit, const ComparisonTable& table,
-             const std::string& what) const {
-    Plot plot{.title = title,
-              .caption = fmt::format("Over N by method, both axes logarithmic; L = {} where there are "
-                                     "reflections. Points are medians, bars reach from the fastest to the "
-                                     "slowest sample.",
-                                     first_reflections_),
-              .x = sizes(),
-              .y = {.title = unit, .logarithmic = true},
-              .series = {}};
+  /// Lines over N: `line(row)` is nullopt or its line, `value(result)` nullopt or its point, at any x.
+  template <class Line, class Value>
+  static Plot over_sizes(Plot plot, const ComparisonTable& table, const Line& line, const Value& value) {
+    plot.x = {.title = "state size N", .logarithmic = true};
+    plot.y.logarithmic = true;
+    for (const Index n : table.hidden) plot.x.ticks.push_back(static_cast<double>(n));
     for (const ComparisonRow& row : table.rows) {
-      if (!row.reflections.empty() && row.reflections != first_reflections_) continue;
-      plot.series.push_back(timed_series(table, row, what));
+      std::optional<PlotSeries> series = line(row);
+      if (!series) continue;
+      for (std::size_t i = 0; i < table.hidden.size(); ++i) {
+        std::optional<PlotPoint> point = row.results[i] ? value(*row.results[i]) : std::nullopt;
+        if (!point) continue;
+        point->x = plot.x.ticks[i];
+        series->points.push_back(*point);
+      }
+      plot.series.push_back(std::move(*series));
     }
     return plot;
+  }
+
+  /// Over N by method, methods with reflections at this L.
+  template <class Value>
+  static Plot methods(const std::string& title, const std::string& unit, const ComparisonTable& table,
+                      const std::string& reflections, const Value& value) {
+    return over_sizes(
+        {.title = title,
+         .caption =
+             fmt::format("By method, both axes logarithmic; L or M = {} for methods that have reflections. "
+                         "Points are medians, bars reach from the fastest to the slowest sample.",
+                         reflections),
+         .x = {},
+         .y = {.title = unit}},
+        table,
+        [&](const ComparisonRow& row) -> std::optional<PlotSeries> {
+          if (!row.reflections.empty() && row.reflections != reflections) return std::nullopt;
+          return PlotSeries{.name = row.name, .style = row.style};
+        },
+        value);
   }
 
   Plot rates() const {
-    Plot plot = times("Throughput", "sequences · steps per second", training_steps_, "total");
-    const double work = settings_.at("batch").get<double>() * settings_.at("length").get<double>();
-    for (PlotSeries& series : plot.series) {
-      for (PlotPoint& point : series.points) {
-        point = {.x = point.x,
-                 .y = work * 1e3 / point.y,
-                 .low = work * 1e3 / *point.high,
-                 .high = work * 1e3 / *point.low};
-      }
-    }
-    return plot;
+    const double work = settings_.at("batch").get<double>() * settings_.at("length").get<double>() * 1e3;
+    return methods("Throughput", "sequences · steps per second", training_steps_, first_reflections_,
+                   [&](const Json& result) {
+                     std::optional<PlotPoint> point = time_of(result, "total");
+                     if (point) *point = {0, work / point->y, work / *point->high, work / *point->low};
+                     return point;
+                   });
   }
 
   Plot speed_up(const std::string& over, const std::string& name) const {
-    Plot plot{.title = fmt::format("CWY over sequential Householder, {}", name),
-              .caption =
-                  "How many times less a training step takes with CWY than with the same reflections one "
-                  "after another, over N by L; 1 is no difference.",
-              .x = sizes(),
-              .y = {.title = "times faster", .logarithmic = true},
-              .series = {}};
-    PlotSeries one{.name = "no difference", .points = {}, .colour = PlotSeries::neutral, .dash = 2};
-    for (const Index n : training_steps_.hidden) one.points.push_back({static_cast<double>(n), 1});
-    for (const ComparisonRow& row : training_steps_.rows) {
-      if (row.method != "cwy") continue;
-      const std::size_t number = plot.series.size();
-      PlotSeries series{.name = fmt::format("L = {}", row.reflections),
-                        .points = {},
-                        .colour = static_cast<int>(number) % plot_colours,
-                        .dash = static_cast<int>(number) % plot_dashes,
-                        .mark = static_cast<int>(number) % plot_marks};
-      for (std::size_t i = 0; i < row.results.size(); ++i) {
-        const auto factor = factor_over(over, row.results[i]);
-        if (factor) series.points.push_back({static_cast<double>(training_steps_.hidden[i]), *factor});
-      }
-      plot.series.push_back(std::move(series));
-    }
-    if (!drawable_series(plot).empty()) plot.series.push_back(std::move(one));
+    int style = 0;
+    Plot plot = over_sizes(
+        {.title = fmt::format("CWY over sequential Householder, {}", name),
+         .caption = "How many times less a training step takes with CWY than with the same reflections one "
+                    "after another, over N by L; 1 is no difference.",
+         .x = {},
+         .y = {.title = "times faster"}},
+        training_steps_,
+        [&](const ComparisonRow& row) -> std::optional<PlotSeries> {
+          if (!is_cwy(row)) return std::nullopt;
+          return PlotSeries{.name = fmt::format("L = {}", row.reflections), .style = style++};
+        },
+        [&](const Json& result) -> std::optional<PlotPoint> {
+          const auto factor = factor_over(over, result);
+          return factor ? std::optional(PlotPoint{0, *factor}) : std::nullopt;
+        });
+    if (drawable_series(plot).empty()) return plot;
+    plot.series.push_back({.name = "no difference", .style = -2});
+    for (const double n : plot.x.ticks) plot.series.back().points.push_back({n, 1});
     return plot;
   }
 
-  std::optional<double> factor_over(const std::string& over, const Json* cwy) const {
-    if (cwy == nullptr) return std::nullopt;
+  static bool is_cwy(const ComparisonRow& row) { return row.method == "cwy"; }
+
+  std::optional<double> factor_over(const std::string& over, const Json& cwy) const {
     for (const Json& one : comparison_.at("speed_up")) {
-      if (one.at("over") == over && one.at("hidden") == cwy->at("hidden") &&
-          one.at("reflections") == cwy->at("reflections")) {
+      if (one.at("over") == over && one.at("hidden") == cwy.at("hidden") &&
+          one.at("reflections") == cwy.at("reflections")) {
         return one.at("factor").get<double>();
       }
     }
@@ -229,34 +211,31 @@ class ComparisonPage {
     Plot plot{.title = fmt::format("Time of a training step at N = {}", training_steps_.hidden[last]),
               .caption = "Over the number of reflections L. Methods that have none are level lines.",
               .x = {.title = "reflections L", .logarithmic = true},
-              .y = {.title = "time [ms]", .logarithmic = true},
-              .series = {}};
-    std::vector<double>& counts = plot.x.ticks;
+              .y = {.title = "time [ms]", .logarithmic = true}};
+    std::set<double> counts;
     for (const ComparisonRow& row : training_steps_.rows) {
       if (row.results[last] != nullptr && !row.reflections.empty())
-        counts.push_back(row.results[last]->at("reflections"));
+        counts.insert(row.results[last]->at("reflections").get<double>());
     }
-    std::sort(counts.begin(), counts.end());
-    counts.erase(std::unique(counts.begin(), counts.end()), counts.end());
+    plot.x.ticks.assign(counts.begin(), counts.end());
+    std::string method;
     for (const ComparisonRow& row : training_steps_.rows) {
       const Json* result = row.results[last];
       if (result == nullptr) continue;
-      auto series = std::find_if(plot.series.begin(), plot.series.end(),
-                                 [&](const PlotSeries& other) { return other.name == row.name; });
-      if (series == plot.series.end()) {
-        plot.series.push_back(series_of(training_steps_, row));
-        series = plot.series.end() - 1;
-      }
-      const std::vector<double> at =
-          row.reflections.empty() ? counts : std::vector<double>{result->at("reflections")};
-      for (const double x : at) {
-        if (const auto point = measured_point(result, x, "total")) series->points.push_back(*point);
+      if (plot.series.empty() || method != row.method)
+        plot.series.push_back({.name = row.name, .style = row.style});
+      method = row.method;
+      for (const double count : counts) {
+        if (!row.reflections.empty() && count != result->at("reflections").get<double>()) continue;
+        std::optional<PlotPoint> point = time_of(*result, "total");
+        if (!point) continue;
+        point->x = count;
+        plot.series.back().points.push_back(*point);
       }
     }
-    for (PlotSeries& series : plot.series) {
-      std::sort(series.points.begin(), series.points.end(),
-                [](const PlotPoint& a, const PlotPoint& b) { return a.x < b.x; });
-    }
+    for (PlotSeries& line : plot.series)
+      std::sort(line.points.begin(), line.points.end(),
+                [](const auto& a, const auto& b) { return a.x < b.x; });
     return plot;
   }
 
@@ -264,49 +243,42 @@ class ComparisonPage {
   std::vector<Plot> stiefel_times() const {
     std::vector<Plot> plots;
     for (const std::string reflections : settings_.at("reflections")) {
-      Plot plot{.title = fmt::format("A step on the Stiefel manifold St(N, M), M = {}", reflections),
-                .caption =
-                    "Over N by method, both axes logarithmic. Points are medians, bars reach from the "
-                    "fastest to the slowest sample.",
-                .x = sizes("rows N"),
-                .y = {.title = "time [ms]", .logarithmic = true},
-                .series = {}};
-      for (const ComparisonRow& row : stiefel_.rows) {
-        if (row.reflections == reflections) plot.series.push_back(timed_series(stiefel_, row, "total"));
-      }
-      plots.push_back(std::move(plot));
+      plots.push_back(methods(fmt::format("A step on the Stiefel manifold St(N, M), M = {}", reflections),
+                              "time [ms]", stiefel_, reflections, total_time));
+      plots.back().x.title = "rows N";
     }
     return plots;
   }
 
-  HtmlTable table_of(const ComparisonTable& table, const std::string& caption, const char* count,
-                     const char* key) const {
-    HtmlTable result{.caption = caption, .columns = {"method", count}, .naming_columns = 2, .rows = {}};
-    for (const Index n : table.hidden) result.columns.push_back(fmt::format("N = {}", n));
+  /// A table without rows that has a column for each N.
+  HtmlTable sizes_table(const std::string& caption, const char* first, const char* count) const {
+    HtmlTable table{.caption = caption, .columns = {first, count}, .naming_columns = 2};
+    for (const Index n : training_steps_.hidden) table.columns.push_back(fmt::format("N = {}", n));
+    return table;
+  }
+
+  HtmlTable table_of(const ComparisonTable& table, const std::string& caption, const char* key) const {
+    HtmlTable result = sizes_table(caption, "method", "L");
     for (const ComparisonRow& row : table.rows) {
-      std::vector<std::string> cells = {row.name, row.reflections};
+      std::vector<std::string>& cells = result.rows.emplace_back();
+      cells = {row.name, row.reflections};
       for (const Json* one : row.results) cells.push_back(comparison_cell(comparison_, one, key));
-      result.rows.push_back(std::move(cells));
     }
     return result;
   }
 
   HtmlTable speed_up_table() const {
-    HtmlTable result{.caption = "CWY over sequential Householder, times faster",
-                     .columns = {"over", "L"},
-                     .naming_columns = 2,
-                     .rows = {}};
-    for (const Index n : training_steps_.hidden) result.columns.push_back(fmt::format("N = {}", n));
-    for (const char* over : {"householder", "householder-rank-one"}) {
+    HtmlTable result = sizes_table("CWY over sequential Householder, times faster", "over", "L");
+    for (const auto& [over, name] :
+         {std::pair("householder", "tiled"), std::pair("householder-rank-one", "rank-one updates")}) {
       for (const ComparisonRow& row : training_steps_.rows) {
-        if (row.method != "cwy") continue;
-        std::vector<std::string> cells = {over == std::string("householder") ? "tiled" : "rank-one updates",
-                                          row.reflections};
+        if (!is_cwy(row)) continue;
+        std::vector<std::string>& cells = result.rows.emplace_back();
+        cells = {name, row.reflections};
         for (const Json* cwy : row.results) {
-          const auto factor = factor_over(over, cwy);
+          const auto factor = cwy ? factor_over(over, *cwy) : std::nullopt;
           cells.push_back(factor ? fmt::format("{:.2f}", *factor) : "");
         }
-        result.rows.push_back(std::move(cells));
       }
     }
     return result;
@@ -315,15 +287,13 @@ class ComparisonPage {
   HtmlTable stiefel_table() const {
     HtmlTable result{.caption = "Operations by formula, and times measured",
                      .columns = {"method", "N", "M", "operations", "millions", "Omega, ms", "step, ms"},
-                     .naming_columns = 1,
-                     .rows = {}};
-    for (const Json& one : comparison_.at(stiefel)) {
-      const bool forms_omega = one.at("method") == "t-cwy";
+                     .naming_columns = 1};
+    for (const Json& one : comparison_.at("stiefel")) {
+      const auto cell = [&](const char* key) { return comparison_cell(comparison_, &one, key); };
       result.rows.push_back({one.at("name"), fmt::format("{}", integer_member(one, "n")),
                              fmt::format("{}", integer_member(one, "m")), with_powers(one.at("flop_formula")),
-                             comparison_cell(comparison_, &one, "mflop"),
-                             forms_omega ? comparison_cell(comparison_, &one, "forward_ms") : "",
-                             comparison_cell(comparison_, &one, "total_ms")});
+                             cell("mflop"), one.at("method") == "t-cwy" ? cell("forward_ms") : "",
+                             cell("total_ms")});
     }
     return result;
   }
@@ -340,7 +310,6 @@ class ComparisonPage {
   const Json& settings_;
   ComparisonTable training_steps_, constructions_, stiefel_;
   std::string first_reflections_;
-  PlotAxis sizes_;
 };
 
 }  // namespace
@@ -355,6 +324,25 @@ std::string comparison_page(const Json& comparison) {
     return ComparisonPage(comparison).str();
   } catch (const Json::exception& error) {
     throw ValueError(fmt::format("it is damaged ({})", error.what()));
+  }
+}
+
+std::string page_of_comparison(const std::filesystem::path& file) {
+  std::ifstream stream(file);
+  if (!stream) throw FileError(fmt::format("cannot read '{}': {}", file.string(), std::strerror(errno)));
+  const std::string text(std::istreambuf_iterator<char>(stream), {});
+  try {
+    const Json json = parse_json(text);
+    const Json& first = json.is_array() && !json.empty() ? json.front() : json;
+    if (first.is_object() && first.contains("benchmark")) {
+      throw ValueError(
+          "it holds results of bench rollout, prepare or train, of which no page is drawn; report draws the "
+          "JSON of 'orthornn bench compare --out DIR'");
+    }
+    return comparison_page(json);
+  } catch (const ValueError& error) {
+    throw FileError(
+        fmt::format("'{}' is not what orthornn bench compare writes: {}", file.string(), error.what()));
   }
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -12,5 +13,8 @@ inline constexpr int comparison_format_version = 1;
 /// The HTML page of what `orthornn bench compare` measured, from its JSON only. Throws Error for other JSON,
 /// naming what is missing, and if gnuplot is missing.
 std::string comparison_page(const nlohmann::ordered_json& comparison);
+
+/// The same of the JSON in `file`. Throws FileError for another kind of file.
+std::string page_of_comparison(const std::filesystem::path& file);
 
 }  // namespace orthornn::program

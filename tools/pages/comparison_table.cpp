@@ -4,10 +4,10 @@
 
 #include <algorithm>
 
-#include "commands/reflection_count.hpp"
 #include "core/checked_json.hpp"
 #include "orthornn/core/error.hpp"
 #include "pages/number_text.hpp"
+#include "pages/reflection_count.hpp"
 
 namespace orthornn::program {
 
@@ -50,7 +50,11 @@ ComparisonTable comparison_table(const Json& comparison, const std::string& list
     const std::string method = first.at("method");
     if (std::count(methods.begin(), methods.end(), method) > 0) continue;
     methods.push_back(method);
-    ComparisonRow row{.method = method, .name = first.at("name"), .reflections = "", .results = {}};
+    ComparisonRow row{.method = method,
+                      .name = first.at("name"),
+                      .style = static_cast<int>(methods.size()) - 1,
+                      .reflections = "",
+                      .results = {}};
     if (first.value("reflections", Index{1}) == 0) {
       row.results = results_of(results, method, table.hidden, [](Index) { return Index{0}; });
       table.rows.push_back(std::move(row));

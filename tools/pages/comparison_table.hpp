@@ -12,6 +12,8 @@ namespace orthornn::program {
 struct ComparisonRow {
   std::string method;
   std::string name;
+  /// The method's number in the table: the style of its lines.
+  int style;
   std::string reflections;  // "" for methods that have none
   /// For each N the measured result; nullptr if L would be above N.
   std::vector<const nlohmann::ordered_json*> results;

@@ -14,16 +14,16 @@ constexpr const char* style = R"(
 :root {
   color-scheme: light dark;
   --page: #ffffff; --card: #fafbfc; --line: #d5dbe1; --text: #1c2127; --muted: #59636e;
-  --axis: #7d8790; --grid: #e4e8ec; --neutral: #6b7580;
-  --series-0: #0072b2; --series-1: #d55e00; --series-2: #b4558a; --series-3: #00875f;
-  --series-4: #c98600; --series-5: #3a3f45; --series-6: #2f9bd6; --series-7: #857600;
+  --colour-0: #7d8790; --colour-1: var(--text); --colour-2: #e4e8ec; --colour-3: #6b7580;
+  --colour-4: #0072b2; --colour-5: #d55e00; --colour-6: #b4558a; --colour-7: #00875f;
+  --colour-8: #c98600; --colour-9: #3a3f45; --colour-10: #2f9bd6; --colour-11: #857600;
 }
 @media (prefers-color-scheme: dark) {
   :root {
     --page: #14171a; --card: #1a1e22; --line: #343b42; --text: #e6eaee; --muted: #9aa5b0;
-    --axis: #78838d; --grid: #2b3137; --neutral: #a3adb7;
-    --series-0: #4aa8e8; --series-1: #ff8a3d; --series-2: #e594c0; --series-3: #2ec997;
-    --series-4: #f2b632; --series-5: #d7dce1; --series-6: #9ad7fb; --series-7: #e8dc4a;
+    --colour-0: #78838d; --colour-2: #2b3137; --colour-3: #a3adb7;
+    --colour-4: #4aa8e8; --colour-5: #ff8a3d; --colour-6: #e594c0; --colour-7: #2ec997;
+    --colour-8: #f2b632; --colour-9: #d7dce1; --colour-10: #9ad7fb; --colour-11: #e8dc4a;
   }
 }
 * { box-sizing: border-box; }
@@ -50,7 +50,7 @@ figcaption { margin-top: 0.5rem; font-size: 0.85rem; color: var(--muted); }
 table { border-collapse: collapse; font-size: 0.85rem; font-variant-numeric: tabular-nums; }
 caption { text-align: left; padding: 0 0 0.4rem; color: var(--muted); }
 th, td { padding: 0.3rem 0.55rem; border-bottom: 1px solid var(--line); text-align: right; white-space: nowrap; }
-thead th { border-bottom: 2px solid var(--axis); }
+thead th { border-bottom: 2px solid var(--colour-0); }
 tbody th { font-weight: normal; }
 .name { text-align: left; }
 tbody tr:hover { background: var(--card); }
@@ -62,32 +62,14 @@ footer { margin-top: 3rem; font-size: 0.85rem; color: var(--muted); }
 
 HtmlPage::HtmlPage(const std::string& title) : title_(html_text(title)) {}
 
-void HtmlPage::heading(const std::string& text) { body_ += fmt::format("<h2>{}</h2>\n", html_text(text)); }
-
-void HtmlPage::paragraph(const std::string& text) { body_ += fmt::format("<p>{}</p>\n", html_text(text)); }
-
-void HtmlPage::code(const std::string& text) { body_ += fmt::format("<pre>{}</pre>\n", html_text(text)); }
+void HtmlPage::add(const char* tag, const std::string& text) {
+  body_ += fmt::format("<{0}>{1}</{0}>\n", tag, html_text(text));
+}
 
 void HtmlPage::figures(const std::vector<Plot>& plots) {
   body_ += "<div class=\"figures\">\n";
-  for (const Plot& plot : plots) body_ += figure(plot);
+  for (const Plot& plot : plots) body_ += figure(plot, figures_);
   body_ += "</div>\n";
-}
-
-std::string HtmlPage::figure(const Plot& plot) {
-  std::string text = fmt::format("<figure>\n<h3>{}</h3>\n", html_text(plot.title));
-  const std::vector<PlotSeries> series = drawable_series(plot);
-  if (series.empty()) {
-    text += "<p>Nothing to draw yet.</p>\n";
-  } else {
-    text += draw(plot, fmt::format("plot-{}", ++figures_));
-    text += "<ul class=\"legend\">\n";
-    for (const PlotSeries& line : series) {
-      text += fmt::format("<li>{}{}</li>\n", legend_sample(line), html_text(line.name));
-    }
-    text += "</ul>\n";
-  }
-  return text + fmt::format("<figcaption>{}</figcaption>\n</figure>\n", html_text(plot.caption));
 }
 
 void HtmlPage::table(const HtmlTable& table) {

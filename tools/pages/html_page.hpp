@@ -13,26 +13,25 @@ struct HtmlTable {
   std::vector<std::string> columns;
   /// Leading columns that name a row; the others hold numbers and are aligned to the right.
   std::size_t naming_columns = 1;
-  std::vector<std::vector<std::string>> rows;
+  std::vector<std::vector<std::string>> rows = {};
 };
 
 /// An HTML page in one file: no network, no script. Its functions take text, not HTML.
 class HtmlPage {
  public:
   explicit HtmlPage(const std::string& title);
-  void heading(const std::string& text);
-  void paragraph(const std::string& text);
+  void heading(const std::string& text) { add("h2", text); }
+  void paragraph(const std::string& text) { add("p", text); }
   /// A line of text for a terminal, such as a command.
-  void code(const std::string& text);
-  /// Plots side by side if there is room, each with its title, legend and caption. A plot without data gets a
-  /// note instead. Throws Error if gnuplot fails.
+  void code(const std::string& text) { add("pre", text); }
+  /// Plots side by side if there is room. Throws Error if gnuplot fails.
   void figures(const std::vector<Plot>& plots);
   void table(const HtmlTable& table);
   /// The whole page.
   std::string str() const;
 
  private:
-  std::string figure(const Plot& plot);
+  void add(const char* tag, const std::string& text);
 
   std::string title_;
   std::string body_;

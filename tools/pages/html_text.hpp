@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -9,36 +10,17 @@ namespace orthornn::program {
 /// characters become U+FFFD.
 inline std::string html_text(const std::string& text) {
   using Json = nlohmann::json;
+  static const std::map<char, const char*> escapes = {
+      {'&', "&amp;"}, {'<', "&lt;"}, {'>', "&gt;"}, {'"', "&quot;"}, {'\'', "&#39;"}};
   const std::string utf8 =
       Json::parse(Json(text).dump(-1, ' ', false, Json::error_handler_t::replace)).get<std::string>();
   std::string result;
   for (const char c : utf8) {
-    switch (c) {
-      case '&':
-        result += "&amp;";
-        break;
-      case '<':
-        result += "&lt;";
-        break;
-      case '>':
-        result += "&gt;";
-        break;
-      case '"':
-        result += "&quot;";
-        break;
-      case '\'':
-        result += "&#39;";
-        break;
-      case '\n':
-      case '\t':
-        result += c;
-        break;
-      default:
-        if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
-          result += "\xef\xbf\xbd";
-        } else {
-          result += c;
-        }
+    const bool control = (static_cast<unsigned char>(c) < 0x20 && c != '\n' && c != '\t') || c == 0x7f;
+    if (const auto escape = escapes.find(c); escape != escapes.end()) {
+      result += escape->second;
+    } else {
+      result += control ? "\xef\xbf\xbd" : std::string(1, c);
     }
   }
   return result;

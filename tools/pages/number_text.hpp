@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <cstdint>
 #include <string>
 
 namespace orthornn::program {
@@ -12,6 +13,13 @@ inline std::string short_number(double value) {
   const double size = std::abs(value);
   if (size < 1 || size >= 1e12) return fmt::format("{:.3g}", value);
   return fmt::format("{:.{}f}", value, size < 10 ? 3 : size < 100 ? 2 : size < 1000 ? 1 : 0);
+}
+
+/// "1:02:03" or "2:03"
+inline std::string duration(double seconds) {
+  const auto whole = static_cast<std::int64_t>(seconds + 0.5);
+  if (whole < 3600) return fmt::format("{}:{:02}", whole / 60, whole % 60);
+  return fmt::format("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
 }
 
 }  // namespace orthornn::program

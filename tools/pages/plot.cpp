@@ -25,46 +25,34 @@ constexpr double largest_drawn = 1e100;
 constexpr std::size_t most_marked_points = 30;
 constexpr int marks_of_long_lines = 10;
 
-// gnuplot has no CSS variables. It draws in these colours, which are replaced by CSS variables afterwards.
-constexpr int axis_colour = 1, text_colour = 2, grid_colour = 3, neutral_colour = 4, first_series_colour = 10;
+// gnuplot has no CSS variables. It draws in the colours #000000, #000001 .., which become --colour-0,
+// --colour-1 ..: axis, text, grid and grey lines, then the lines of a plot.
+constexpr int axis_colour = 0, text_colour = 1, grid_colour = 2, grey = 3, first_colour = 4, colours = 8;
 
 std::string stand_in(int colour) { return fmt::format("rgb \"#{:06x}\"", colour); }
 
 int colour_of(const PlotSeries& series) {
-  return series.colour == PlotSeries::neutral ? neutral_colour : first_series_colour + series.colour;
+  return series.style < 0 ? grey : first_colour + series.style % colours;
 }
 
-std::string css_colour(int colour) {
-  switch (colour) {
-    case axis_colour:
-      return "var(--axis)";
-    case text_colour:
-      return "var(--text)";
-    case grid_colour:
-      return "var(--grid)";
-    case neutral_colour:
-      return "var(--neutral)";
-    default:
-      return fmt::format("var(--series-{})", colour - first_series_colour);
-  }
-}
-
-/// A dash pattern for gnuplot and for SVG, and a mark for both.
+/// A dash pattern for gnuplot and for SVG.
 struct Dash {
   const char* gnuplot;
   const char* svg;
 };
-constexpr Dash dashes[plot_dashes] = {
+constexpr Dash dashes[] = {
     {"solid", "none"}, {"(8, 4)", "8 4"}, {"(2, 3)", "2 3"}, {"(9, 3, 2, 3)", "9 3 2 3"}};
-struct Mark {
-  int gnuplot;
-  const char* svg;
-};
-constexpr Mark marks[plot_marks] = {{7, "<circle cx=\"18\" cy=\"7\" r=\"3.6\"/>"},
-                                    {5, "<rect x=\"14.6\" y=\"3.6\" width=\"6.8\" height=\"6.8\"/>"},
-                                    {9, "<path d=\"M18 2.4 L22.2 9.6 L13.8 9.6 z\"/>"},
-                                    {13, "<path d=\"M18 2.2 L22.6 7 L18 11.8 L13.4 7 z\"/>"},
-                                    {11, "<path d=\"M18 11.6 L22.2 4.4 L13.8 4.4 z\"/>"}};
+
+/// Lines of one colour, and grey ones, differ in their dashes.
+const Dash& dash_of(const PlotSeries& series) {
+  return dashes[series.style < 0 ? 1 + (-series.style - 1) % 3 : series.style / colours % 4];
+}
+
+/// As gnuplot counts its filled marks; in its SVG the mark n is called gpPt(n - 1).
+int mark_of(const PlotSeries& series) {
+  constexpr int marks[] = {7, 5, 9, 13, 11};
+  return marks[series.style % 5];
+}
 
 struct Range {
   double low = std::numeric_limits<double>::infinity();
@@ -118,14 +106,13 @@ std::string axis_script(char name, const PlotAxis& axis, const Range& values) {
   const Range range = roomy(axis, values);
   std::string script = fmt::format("set {0}label \"{1}\" textcolor {2}\nset {0}range [{3}:{4}]\n", name,
                                    axis.title, stand_in(text_colour), range.low, range.high);
-  if (axis.logarithmic) script += fmt::format("set logscale {}\n", name);
-  std::vector<double> ticks = axis.ticks;
-  if (ticks.empty() && axis.logarithmic) ticks = round_numbers(range);
+  if (!axis.logarithmic) return script;
+  script += fmt::format("set logscale {}\n", name);
+  const std::vector<double> ticks = axis.ticks.empty() ? round_numbers(range) : axis.ticks;
   if (ticks.empty()) return script;
   std::vector<std::string> texts;
   const auto place = [&](double value) {
-    return axis.logarithmic ? std::log(value / range.low) / std::log(range.high / range.low)
-                            : (value - range.low) / (range.high - range.low);
+    return std::log(value / range.low) / std::log(range.high / range.low);
   };
   double last = -1;
   for (const double tick : ticks) {
@@ -137,7 +124,7 @@ std::string axis_script(char name, const PlotAxis& axis, const Range& values) {
 }
 
 /// The script contains no names, so nothing has to be quoted.
-std::string script_of(const Plot& plot, const std::vector<PlotSeries>& series) {
+std::string script_of(const Plot& plot, const std::vector<PlotSeries>& series, int number) {
   Range x, y;
   std::string data, lines;
   for (std::size_t i = 0; i < series.size(); ++i) {
@@ -152,67 +139,60 @@ std::string script_of(const Plot& plot, const std::vector<PlotSeries>& series) {
       data += fmt::format("{} {} {} {}\n", point.x, point.y, low, high);
     }
     data += "EOD\n";
-    const bool marked = series[i].colour != PlotSeries::neutral;
+    const bool marked = series[i].style >= 0;
     lines += fmt::format("{}$series{} using {} with {} linecolor {} linewidth {} dashtype {}",
                          i == 0 ? "plot " : ", ", i, bars ? "1:2:3:4" : "1:2",
                          !marked ? "lines"
                          : bars  ? "yerrorlines"
                                  : "linespoints",
-                         stand_in(colour_of(series[i])), line_width, dashes[series[i].dash].gnuplot);
-    if (marked) lines += fmt::format(" pointtype {} pointsize 0.7", marks[series[i].mark].gnuplot);
+                         stand_in(colour_of(series[i])), line_width, dash_of(series[i]).gnuplot);
+    if (marked) lines += fmt::format(" pointtype {} pointsize 0.7", mark_of(series[i]));
     if (marked && series[i].points.size() > most_marked_points) {
       lines += fmt::format(" pointnumber {}", marks_of_long_lines);
     }
     lines += fmt::format(" title \"{}\"", i);
   }
   return fmt::format(
-             "set terminal svg size {}, {} enhanced font \"sans-serif,14\"\n"
+             "set terminal svg size {}, {} enhanced name \"plot_{}\" font \"sans-serif,14\"\n"
              "set encoding utf8\nunset key\nset errorbars small\n"
              "set border 3 linecolor {} \nset tics nomirror scale 0.5 textcolor {}\n"
              "set format \"%g\"\nset grid linetype 1 linecolor {} linewidth 1\n",
-             width, height, stand_in(axis_colour), stand_in(text_colour), stand_in(grid_colour)) +
+             width, height, number, stand_in(axis_colour), stand_in(text_colour), stand_in(grid_colour)) +
          axis_script('x', plot.x, x) + axis_script('y', plot.y, y) + data + lines + "\n";
 }
 
-/// `text` with each match replaced by `replacement(match)`.
-template <class Replacement>
-std::string replace_each(const std::string& text, const std::regex& pattern, const Replacement& replacement) {
-  std::string result;
-  auto last = text.cbegin();
-  for (std::sregex_iterator match(text.begin(), text.end(), pattern), end; match != end; ++match) {
-    result.append(last, (*match)[0].first);
-    result += replacement(*match);
-    last = (*match)[0].second;
+/// What gnuplot drew, in the page's colours, without the marks unless this is the first plot of the page.
+std::string adapt(const std::string& svg, const std::vector<PlotSeries>& series, bool first) {
+  static const std::regex colour(R"(rgb\( *0, *0, *(\d+)\))"), empty_group(R"(<g [^>]*>\s*</g>\s*)");
+  const std::string marks_end = "</defs>";
+  const std::size_t marks = svg.find("<defs>"), content = svg.find(marks_end), end = svg.rfind("</g>");
+  if (marks > content || end < content || end == std::string::npos ||
+      svg.find("</svg>", end) == std::string::npos)
+    throw Error("gnuplot gave something else than an SVG image");
+  const std::size_t begin = first ? marks : content + marks_end.size();
+  std::string result = std::regex_replace(svg.substr(begin, end - begin), empty_group, "");
+  result = std::regex_replace(result, colour, "var(--colour-$1)");
+  for (std::size_t i = 0; i < series.size(); ++i) {
+    const std::string number = fmt::format("<title>{}</title>", i);
+    const std::size_t at = result.find(number);
+    if (at == std::string::npos) continue;
+    result.replace(at, number.size(), fmt::format("<title>{}</title>", html_text(series[i].name)));
   }
-  return result.append(last, text.cend());
+  return result;
 }
 
-/// The SVG without the parts that only a separate file needs, and with ids that are unique in the page.
-std::string adapt(const std::string& svg, const Plot& plot, const std::vector<PlotSeries>& series,
-                  const std::string& id) {
-  static const std::regex empty_group(R"(<g [^>]*>\s*</g>\s*)");
-  static const std::regex colour(R"(rgb\( *0, *0, *(\d+)\))");
-  static const std::regex identity(R"(( id=['"])|(xlink:href='#))");
-  static const std::regex name(R"(<title>(\d+)</title>)");
-  const std::size_t content = svg.find("<g id=\"gnuplot_canvas\">");
-  if (content == std::string::npos || svg.find("</svg>", content) == std::string::npos) {
-    throw Error("gnuplot gave something else than an SVG image");
-  }
-  std::string result = svg.substr(content);
-  // Backgrounds of texts, which these plots do not have.
-  for (std::size_t filter; (filter = result.find("<filter")) != std::string::npos;) {
-    result.erase(filter, result.find("</filter>", filter) + 9 - filter);
-  }
-  result = std::regex_replace(result, empty_group, "");
-  result = replace_each(result, colour, [](const auto& match) { return css_colour(std::stoi(match[1])); });
-  result = replace_each(result, identity, [&](const auto& match) {
-    return match[1].matched ? match[1].str() + id + "-" : "href='#" + id + "-";
-  });
-  result = replace_each(result, name, [&](const auto& match) {
-    return fmt::format("<title>{}</title>", html_text(series.at(std::stoul(match[1])).name));
-  });
-  return fmt::format("<svg class=\"plot\" viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\">\n{}", width,
-                     height, html_text(plot.title), result);
+/// A line of the legend: the sample of the line with its mark, and the name.
+std::string legend_line(const PlotSeries& series) {
+  const std::string mark = series.style < 0 ? ""
+                                            : fmt::format(
+                                                  "<use href=\"#gpPt{}\" transform=\"translate(18 7) "
+                                                  "scale(3.6)\"/>",
+                                                  mark_of(series) - 1);
+  return fmt::format(
+      "<li><svg class=\"sample\" viewBox=\"0 0 36 14\" aria-hidden=\"true\"><g color=\"var(--colour-{})\">"
+      "<line x2=\"36\" y1=\"7\" y2=\"7\" stroke=\"currentColor\" stroke-width=\"2\" "
+      "stroke-dasharray=\"{}\"/>{}</g></svg>{}</li>\n",
+      colour_of(series), dash_of(series).svg, mark, html_text(series.name));
 }
 
 }  // namespace
@@ -236,20 +216,21 @@ std::vector<PlotSeries> drawable_series(const Plot& plot) {
   return drawable;
 }
 
-std::string draw(const Plot& plot, const std::string& id) {
+std::string figure(const Plot& plot, int& drawn) {
   const std::vector<PlotSeries> series = drawable_series(plot);
-  return adapt(run_gnuplot(script_of(plot, series)), plot, series, id);
-}
-
-std::string legend_sample(const PlotSeries& series) {
-  const std::string colour = css_colour(colour_of(series));
-  return fmt::format(
-      "<svg class=\"sample\" viewBox=\"0 0 36 14\" aria-hidden=\"true\"><line x1=\"0\" y1=\"7\" x2=\"36\" "
-      "y2=\"7\" stroke=\"{0}\" stroke-width=\"2\" stroke-dasharray=\"{1}\"/>{2}</svg>",
-      colour, dashes[series.dash].svg,
-      series.colour == PlotSeries::neutral
-          ? ""
-          : fmt::format("<g fill=\"{}\">{}</g>", colour, marks[series.mark].svg));
+  std::string drawing = "<p>Nothing to draw yet.</p>\n";
+  if (!series.empty()) {
+    const bool first = drawn++ == 0;
+    drawing = fmt::format(
+        "<svg class=\"plot\" viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\">\n{}</svg>\n<ul "
+        "class=\"legend\">\n",
+        width, height, html_text(plot.title),
+        adapt(run_gnuplot(script_of(plot, series, drawn)), series, first));
+    for (const PlotSeries& line : series) drawing += legend_line(line);
+    drawing += "</ul>\n";
+  }
+  return fmt::format("<figure>\n<h3>{}</h3>\n{}<figcaption>{}</figcaption>\n</figure>\n",
+                     html_text(plot.title), drawing, html_text(plot.caption));
 }
 
 }  // namespace orthornn::program

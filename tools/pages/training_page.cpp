@@ -3,9 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <functional>
+#include <set>
 
-#include "commands/program.hpp"
 #include "pages/html_page.hpp"
 #include "pages/number_text.hpp"
 
@@ -35,8 +34,8 @@ const Quantity quantities[] = {
     {"Orthogonality error", "largest entry of |I − AᵀA|", true, false,
      [](const MetricsRow& row) { return row.orthogonality_error; },
      "How far the matrix A, by which the recurrence multiplies, is from orthogonal. Rounding alone leaves "
-     "about "
-     "1e-7 in fp32, and more in tf32 and bf16. An error of exactly 0 has no place on a logarithmic axis."},
+     "about 1e-7 in fp32, and more in tf32 and bf16. An error of exactly 0 has no place on a logarithmic "
+     "axis."},
     {"Learning rate", "learning rate", false, false, [](const MetricsRow& row) { return row.learning_rate; },
      "Of the parameters that are not orthogonal."}};
 
@@ -74,31 +73,21 @@ Plot plot_of(const std::vector<TrainingRun>& runs, const std::vector<std::string
   Plot plot{.title = fmt::format("{} over {}", quantity.title, over_seconds ? "time" : "steps"),
             .caption = quantity.caption,
             .x = {.title = over_seconds ? "training time [s]" : "training step"},
-            .y = {.title = quantity.axis, .logarithmic = quantity.logarithmic},
-            .series = {}};
-  std::vector<PlotSeries> guessers;
+            .y = {.title = quantity.axis, .logarithmic = quantity.logarithmic}};
   double end = 0;
   for (std::size_t i = 0; i < runs.size(); ++i) {
-    const int number = static_cast<int>(i);
     plot.series.push_back({.name = names[i],
                            .points = points_of(runs[i], quantity, over_seconds),
-                           .colour = number % plot_colours,
-                           .dash = number / plot_colours % plot_dashes,
-                           .mark = number % plot_marks});
+                           .style = static_cast<int>(i)});
     if (!plot.series.back().points.empty()) end = std::max(end, plot.series.back().points.back().x);
-    const std::string guesser = fmt::format("a guesser ({})", runs[i].task);
-    if (std::none_of(guessers.begin(), guessers.end(),
-                     [&](const PlotSeries& other) { return other.name == guesser; })) {
-      guessers.push_back({.name = guesser,
-                          .points = {{0, runs[i].baseline}},
-                          .colour = PlotSeries::neutral,
-                          .dash = 1 + static_cast<int>(guessers.size()) % (plot_dashes - 1)});
-    }
   }
   if (!quantity.baseline || drawable_series(plot).empty()) return plot;
-  for (PlotSeries& guesser : guessers) {
-    guesser.points.push_back({end, guesser.points.front().y});
-    plot.series.push_back(std::move(guesser));
+  std::set<std::string> tasks;
+  for (const TrainingRun& run : runs) {
+    if (!run.baseline || !tasks.insert(run.task).second) continue;
+    plot.series.push_back({.name = fmt::format("a guesser ({})", run.task),
+                           .points = {{0, *run.baseline}, {end, *run.baseline}},
+                           .style = -static_cast<int>(tasks.size())});
   }
   return plot;
 }
@@ -120,8 +109,7 @@ HtmlTable table_of(const std::vector<TrainingRun>& runs, const std::vector<std::
   HtmlTable table{.caption = "The runs; best and final are validation loss and share of right answers",
                   .columns = {"run", "task", "cell", "state", "N", "L", "parameters", "steps", "time",
                               "guesser", "best", "at step", "final"},
-                  .naming_columns = 4,
-                  .rows = {}};
+                  .naming_columns = 4};
   const auto optional = [](auto value, bool there) { return there ? fmt::format("{}", value) : "–"; };
   for (std::size_t i = 0; i < runs.size(); ++i) {
     const TrainingRun& run = runs[i];
@@ -135,7 +123,7 @@ HtmlTable table_of(const std::vector<TrainingRun>& runs, const std::vector<std::
                           optional(run.parameters.value_or(0), run.parameters.has_value()),
                           fmt::format("{} of {}", step, run.steps),
                           run.rows.empty() ? "–" : time_text(run.rows.back().seconds),
-                          short_number(run.baseline), evaluation_text(best),
+                          run.baseline ? short_number(*run.baseline) : "–", evaluation_text(best),
                           optional(best == nullptr ? 0 : best->step, best != nullptr),
                           evaluation_text(run.last_evaluation())});
   }

@@ -17,7 +17,7 @@ struct MetricsRow {
   std::optional<double> loss, learning_rate, orthogonality_error, evaluation_loss, accuracy;
 };
 
-/// The content of a run directory of `orthornn train`.
+/// What a page shows of a run directory of `orthornn train`.
 struct TrainingRun {
   std::filesystem::path folder;
   std::string task;  // with its size: "copying, delay 200"
@@ -29,7 +29,8 @@ struct TrainingRun {
   std::optional<Index> parameters;
   /// The number of steps in the configuration.
   std::int64_t steps = 0;
-  double baseline = 0;
+  /// nullopt where only the data tell it.
+  std::optional<double> baseline = {};
   /// Whether the last evaluation solves the task.
   bool solved = false;
   std::vector<MetricsRow> rows;
@@ -44,9 +45,5 @@ struct TrainingRun {
 
 /// Adds the rows of a metrics.csv, and notes which rows are left out. Throws FileError for another file.
 void read_metrics(TrainingRun& run, const std::filesystem::path& file);
-
-/// Reads config.toml, metrics.csv and model.h5 of a run, finished or not. Throws FileError for a folder that
-/// is no run and for damaged files, UsageError for an invalid configuration.
-TrainingRun read_training_run(const std::filesystem::path& folder);
 
 }  // namespace orthornn::program

@@ -1,12 +1,10 @@
 #pragma once
 
 #include "orthornn/core/fields.hpp"
+#include "orthornn/scalar/activation.hpp"
 
 namespace orthornn {
 
-/// sigma of h_t = sigma(a_t): tanh, relu, |a|, sign(a) relu(|a| + m) with a learned m [N] (Arjovsky, Shah and
-/// Bengio, ICML 2016, for real numbers), or none.
-enum class Activation { tanh, relu, abs, modrelu, identity };
 template <>
 struct Names<Activation> {
   using enum Activation;

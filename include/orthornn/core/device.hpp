@@ -17,7 +17,8 @@ class Device {
   static Device cuda(int index = 0);
   /// A GPU if this build and this machine have one, else the CPU.
   static Device best();
-  /// "cpu", "cuda" or "auto"; throws DeviceError for a device that is not there, ValueError for another word.
+  /// "cpu", "auto", "cuda" for the first GPU, or "cuda:1" for that of index 1. Throws DeviceError for a
+  /// device that is not there, ValueError for another word.
   static Device parse(std::string_view name);
 
   Kind kind() const { return kind_; }
@@ -61,7 +62,8 @@ std::string description(Device device);
 /// throw at once, it does nothing.
 void synchronize(Device device);
 /// The cudaStream_t that operations of this device go to, for programs that put work of their own in between;
-/// nullptr for the CPU. One host thread at a time may use a device.
+/// nullptr for the CPU. StreamScope (stream_scope.hpp) sets another one. One host thread at a time may use a
+/// device. Operations leave their GPU as the current device of the calling thread (cudaSetDevice).
 void* stream_of(Device device);
 
 /// Threads that CPU operations use; at first OMP_NUM_THREADS or all that the process may run on.

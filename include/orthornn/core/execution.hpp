@@ -2,6 +2,7 @@
 
 #include "orthornn/core/device.hpp"
 #include "orthornn/core/precision.hpp"
+#include "orthornn/core/shape.hpp"
 
 namespace orthornn {
 
@@ -32,6 +33,8 @@ struct Execution {
   Device device = Device::cpu();
   Precision precision = Precision::fp32;
   RolloutWay rollout = RolloutWay::automatic;
+  /// Sequences of a batch, about: layers choose by it what is fastest. A batch of any size is right.
+  Index expected_batch = 128;
 
   Execution() = default;
   Execution(Device where, Precision with = Precision::fp32, RolloutWay by = RolloutWay::automatic)

@@ -20,6 +20,7 @@
 #include <limits>
 #include <optional>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -71,6 +72,16 @@ template <class Value>
 inline constexpr bool is_number =
     std::same_as<Value, std::int64_t> || std::same_as<Value, std::uint64_t> || std::same_as<Value, double>;
 
+namespace detail {
+template <class... Options>
+void take_variant(const std::variant<Options...>&);
+}  // namespace detail
+/// A std::variant, or a type derived from one, whose alternatives can hold values of that type.
+template <class Type>
+concept IsVariant = requires(const Type& value) {
+  detail::take_variant(value);
+};
+
 /// Something to choose, by its name in files, on the command line and in messages.
 template <class Type>
 struct Choice {
@@ -82,10 +93,16 @@ struct Choice {
 /// its alternatives, with their defaults.
 template <class Type>
 struct Names;
-template <class... Options>
-struct Names<std::variant<Options...>> {
-  inline static const Choice<std::variant<Options...>> list[] = {{Options::name, Options{}}...};
+namespace detail {
+template <class Type, class... Options>
+struct NamesOfAlternatives {
+  inline static const Choice<Type> list[] = {{Options::name, Type(Options{})}...};
 };
+template <class Type, class... Options>
+NamesOfAlternatives<Type, Options...> names_of_alternatives(const std::variant<Options...>&);
+}  // namespace detail
+template <IsVariant Type>
+struct Names<Type> : decltype(detail::names_of_alternatives<Type>(std::declval<const Type&>())) {};
 template <class Type>
 concept HasNames = requires {
   Names<Type>::list;
@@ -99,7 +116,7 @@ std::vector<std::string> names_of() {
 }
 
 template <HasNames Enum>
-std::string name_of(Enum value) {
+requires(!IsVariant<Enum>) std::string name_of(Enum value) {
   for (const auto& choice : Names<Enum>::list) {
     if (choice.value == value) return choice.name;
   }

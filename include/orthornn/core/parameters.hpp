@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,8 @@ class ParameterSet {
   /// name that is there already, ShapeError when all parameters together do not fit in 63 bits.
   Index add(std::string name, const Shape& shape, ParameterKind kind = ParameterKind::ordinary);
   void allocate(Device device);
+  /// 0, 1, 2, ..: for layers that draw random numbers while they run, a stream of its own for each.
+  std::uint64_t take_stream() { return streams_++; }
 
   const std::vector<Parameter>& list() const { return list_; }
   /// Number of scalars in all.
@@ -56,6 +59,7 @@ class ParameterSet {
 
   std::vector<Parameter> list_;
   Index count_ = 0;
+  std::uint64_t streams_ = 0;
   Tensor<T> values_;
   Tensor<T> gradients_;
 };

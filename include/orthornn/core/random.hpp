@@ -1,25 +1,15 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <span>
+#include <utility>
 
 #include "orthornn/core/tensor.hpp"
+#include "orthornn/scalar/philox.hpp"
 
 namespace orthornn {
-
-/// Philox4x32-10 (Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011):
-/// 128 random bits as a function of a 128-bit counter and a 64-bit key. The same on every device.
-std::array<std::uint32_t, 4> philox(std::array<std::uint32_t, 4> counter, std::array<std::uint32_t, 2> key);
-
-/// What a stream of random numbers is for: streams of one seed never overlap.
-enum class RandomPurpose : std::uint32_t {
-  initialization = 1,
-  training = 2,
-  validation = 3,
-  shuffle = 5,  // 4 was a purpose once
-  test = 6,
-  split = 7
-};
 
 /// Draws from the stream (seed, purpose, index): nothing else decides what comes out. `index` is a step, an
 /// epoch or a parameter's number. Cheap to make; keep none across steps.
@@ -44,6 +34,15 @@ class RandomStream {
   double spare_normal_ = 0;
   bool has_spare_ = false;
 };
+
+/// Puts the values in a uniformly random order (Fisher-Yates), the same on every machine. At most 2^32 - 1
+/// values.
+template <class T>
+void shuffle(std::span<T> values, RandomStream& stream) {
+  for (std::size_t i = values.size(); i > 1; --i) {
+    std::swap(values[i - 1], values[stream.integer(static_cast<std::uint32_t>(i))]);
+  }
+}
 
 /// A uniformly random permutation of 0 .. count - 1 (Fisher-Yates), new or into memory that exists.
 Tensor<std::int32_t> random_permutation(Index count, RandomStream stream);

@@ -43,11 +43,18 @@ class Saved {
     bool own_start;
     /// Tensors below it, and with it.
     Index first, end;
+    /// Where what the forward returned begins.
+    const void* output = nullptr;
   };
   /// Marks what lies above the lowest `frame.first` tensors as one forward's; sets `frame.end`.
   void close_frame(Frame frame);
   /// The frame on top. Throws ValueError unless it is the owner's and nothing lies above it.
   const Frame& last_frame(const void* owner) const;
+  /// Takes the mark off the owner's frame on top, so that the forwards within it can be popped one by one.
+  /// Throws as `last_frame`.
+  Frame open_frame(const void* owner);
+  /// The owner's frame below another one that begins at `end`. Throws ValueError where there is none.
+  const Frame& frame_below(Index end, const void* owner) const;
 
   /// Tensors on the stack.
   Index size() const { return static_cast<Index>(entries_.size()); }

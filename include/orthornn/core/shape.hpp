@@ -11,13 +11,13 @@ namespace orthornn {
 /// All sizes and indices: T * B * N overflows 32 bits sooner than one thinks.
 using Index = std::int64_t;
 
-/// Sizes of a tensor of rank 0 to 4 in C order (last index fastest), as HDF5 and PyTorch show them.
+/// Sizes of a tensor of rank 0 to 6 in C order (last index fastest), as HDF5 and PyTorch show them.
 class Shape {
  public:
-  static constexpr int max_rank = 4;
+  static constexpr int max_rank = 6;
 
   Shape() = default;
-  /// Throws ShapeError for a negative size or more than four dimensions.
+  /// Throws ShapeError for a negative size or more than six dimensions.
   Shape(std::initializer_list<Index> sizes);
   template <class Iterator>
   Shape(Iterator first, Iterator last) {

@@ -1,14 +1,22 @@
 #pragma once
 
+#include <functional>
+#include <memory>
 #include <type_traits>
 #include <utility>
 
 #include "orthornn/core/device.hpp"
+#include "orthornn/core/error.hpp"
 #include "orthornn/core/shape.hpp"
 
 namespace orthornn {
 
 /// A shaped window on memory that someone else owns. C order; const T for read-only windows.
+///
+/// The memory may come from anywhere, PyTorch or cudaMalloc: TensorView<float>(pointer, {T, B, N}, device).
+/// It holds shape.count() numbers without gaps, each aligned as a T. Memory of a GPU was allocated on that
+/// GPU. It must outlive the view, and on a GPU the operations that use it (`synchronize`). Work of others on
+/// it must be over, or come earlier on `stream_of(device)`.
 ///
 /// A tensor [.., N] is, in memory, the column-major N x (..) matrix that BLAS and Eigen want: a sequence
 /// [T, B, N] is a matrix with one column for each time and sequence. No operation here transposes or copies.
@@ -84,11 +92,24 @@ class Tensor {
   /// Zeros.
   explicit Tensor(Shape shape, Device device = Device::cpu()) : device_(device) { resize(shape); }
   Tensor(Tensor&& other) noexcept { swap(other); }
+  /// Takes over memory that a TensorView may be made of. `release` is called once, when the tensor is done
+  /// with it: at its end, or where it needs more memory. It must not throw. On a GPU, operations may still be
+  /// using the memory then; cudaFree waits for them. Throws ValueError for an empty `release`.
+  static Tensor adopt(T* data, const Shape& shape, Device device, std::function<void(T*)> release) {
+    if (!release) throw ValueError("memory was adopted without a function that releases it; expected one");
+    Tensor result;
+    result.capacity_ = shape.count();
+    result.foreign_ = std::make_unique<std::function<void(T*)>>(std::move(release));
+    result.data_ = data;
+    result.shape_ = shape;
+    result.device_ = device;
+    return result;
+  }
   Tensor& operator=(Tensor&& other) noexcept {
     Tensor(std::move(other)).swap(*this);
     return *this;
   }
-  ~Tensor() { detail::release(device_, data_); }
+  ~Tensor() { give_back(); }
 
   /// Gives it this shape and zeros; memory is taken anew only when what there is does not suffice. Throws
   /// ShapeError for more than 2^63 bytes, and what allocation throws; then the tensor is as it was.
@@ -100,7 +121,7 @@ class Tensor {
   void reserve(const Shape& shape) {
     if (shape.count() > capacity_) {
       void* memory = detail::allocate(device_, shape.bytes(sizeof(T)));
-      detail::release(device_, data_);
+      give_back();
       data_ = static_cast<T*>(memory);
       capacity_ = shape.count();
     }
@@ -146,9 +167,17 @@ class Tensor {
     std::swap(capacity_, other.capacity_);
     std::swap(shape_, other.shape_);
     std::swap(device_, other.device_);
+    std::swap(foreign_, other.foreign_);
+  }
+  void give_back() noexcept {
+    if (foreign_ == nullptr) return detail::release(device_, data_);
+    (*foreign_)(data_);
+    foreign_.reset();
   }
 
   T* data_ = nullptr;
+  /// What releases adopted memory; null for memory of its own.
+  std::unique_ptr<std::function<void(T*)>> foreign_;
   Index capacity_ = 0;
   Shape shape_{0};
   Device device_ = Device::cpu();

@@ -70,7 +70,7 @@ class Hdf5Writer {
 /// Reads an HDF5 file, which may come from a stranger. It accepts
 ///
 ///   links       hard ones alone
-///   datasets    of at most four dimensions, whose numbers all lie in this file, through no filter but
+///   datasets    of at most six dimensions, whose numbers all lie in this file, through no filter but
 ///               Fletcher32: compact, contiguous, or in chunks (more than 16384: of 4 KiB, with Fletcher32)
 ///   numbers     integers of 8 to 64 bits, IEEE numbers of 32 and 64 bits
 ///   attributes  one such number, or text of a fixed length of at most 60,000 bytes
@@ -95,7 +95,7 @@ class Hdf5Reader {
   bool has(const std::string& path) const;
   /// Names (not paths) of what is in the group, sorted.
   std::vector<std::string> names(const std::string& group) const;
-  /// Shape of a dataset; FileError for more than four dimensions.
+  /// Shape of a dataset; FileError for more than six dimensions.
   Shape shape(const std::string& path) const;
   /// True for integers, false for floating-point numbers; FileError for anything else.
   bool is_integer(const std::string& path) const;

@@ -26,7 +26,7 @@ class EmbeddingLayer final : public Layer<T> {
   TensorView<const T> run_forward(const SequenceInput<T>& input, States<const T> start, States<T> last,
                                   Saved& saved) const override;
   void run_backward(const SequenceInput<T>& input, const BackwardArguments<T>& arguments, bool own_start,
-                    const Saved& saved, Saved& scratch) const override;
+                    Saved& saved, Saved& scratch) const override;
 
   Index vectors_;
 };

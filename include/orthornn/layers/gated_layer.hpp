@@ -46,6 +46,12 @@ class GatedLayer : public Layer<T> {
   void run_prepare() override;
   /// Runs the loop of a forward or a backward on a GPU, recorded where a graph can hold it.
   void run_steps(Index length, RecordedLoops::Key key, const std::function<void()>& steps) const;
+  /// The same as an object, for so many steps.
+  auto steps_of(Index length) const {
+    return [this, length](RecordedLoops::Key key, const std::function<void()>& steps) {
+      run_steps(length, std::move(key), steps);
+    };
+  }
 
   const char* kind_;
   Execution execution_;

@@ -7,9 +7,14 @@
 
 namespace orthornn {
 
+template <class T>
+class GruLayer;
+
 /// A gated recurrent unit (Cho et al., EMNLP 2014), as plain values.
 struct Gru {
   static constexpr const char* name = "gru";
+  template <class T>
+  using Layer = GruLayer<T>;
   Index hidden_size = 128;
 
   static void fields(auto&& visit) { visit("hidden_size", &Gru::hidden_size, domain::count, "State size N"); }
@@ -42,7 +47,7 @@ class GruLayer final : public GatedLayer<T> {
   TensorView<const T> run_forward(const SequenceInput<T>& input, States<const T> start, States<T> last,
                                   Saved& saved) const override;
   void run_backward(const SequenceInput<T>& input, const BackwardArguments<T>& arguments, bool own_start,
-                    const Saved& saved, Saved& scratch) const override;
+                    Saved& saved, Saved& scratch) const override;
 };
 
 extern template class GruLayer<float>;

@@ -1,9 +1,11 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "orthornn/core/parameters.hpp"
 #include "orthornn/core/saved.hpp"
@@ -17,9 +19,16 @@ struct SequenceInput {
   TensorView<const std::int32_t> symbols = {};
   /// Live steps of each sequence, [B], 0 .. T; empty when all are T. What lies beyond must be finite.
   TensorView<const std::int32_t> lengths = {};
+  /// The key of everything that layers draw at random in this pass, [1]; empty in evaluation, when they draw
+  /// nothing. A key gives the same numbers again: each forward of a training needs another one.
+  TensorView<const std::uint64_t> noise = {};
 
   Index length() const { return (vectors.empty() ? symbols.shape() : vectors.shape())[0]; }
   Index batch() const { return (vectors.empty() ? symbols.shape() : vectors.shape())[1]; }
+  /// The same sequences with these vectors in place of what is read.
+  SequenceInput with_vectors(TensorView<const T> others) const {
+    return {.vectors = others, .lengths = lengths, .noise = noise};
+  }
 };
 
 /// One tensor for each of a layer's states, or none.
@@ -48,7 +57,7 @@ struct BackwardArguments {
 
 /// What is worth knowing of a layer.
 struct LayerDescription {
-  /// "cwy", "lstm", "linear"; for recurrent layers as `--cell` names them.
+  /// "cwy", "lstm", "linear", "residual"; for recurrent layers as `--cell` names them.
   std::string kind;
   Index input_size = 0;
   Index output_size = 0;
@@ -56,6 +65,8 @@ struct LayerDescription {
   std::string form = {};
   /// How a recurrence is carried through time, as RolloutWay names it; else empty.
   std::string rollout = {};
+  /// What a layer is made of.
+  std::vector<LayerDescription> layers = {};
 };
 
 /// A map from sequences to sequences: y [T, B, N] from x [T, B, K], with parameters in a ParameterSet.
@@ -80,12 +91,16 @@ class Layer {
   Index input_size() const { return input_size_; }
   Index output_size() const { return output_size_; }
 
-  /// How many tensors are carried from step to step: 0, 1 (h), 2 (h and c). The first is the last output.
+  /// How many tensors are carried from step to step: 0, 1 (h), 2 (h and c), or those of all layers within.
+  /// The first of a recurrence is its last output.
   virtual Index state_count() const { return 0; }
   /// Shape of state i of B sequences.
   virtual Shape state_shape(Index /*i*/, Index /*batch*/) const { return {}; }
-  /// Its name in files: "h", and "c" for an LSTM's cells.
-  virtual const char* state_name(Index i) const { return i == 0 ? "h" : "c"; }
+  /// Its name in files: "h", and "c" for an LSTM's cells; "1.h" within a stack.
+  virtual std::string state_name(Index i) const { return i == 0 ? "h" : "c"; }
+  /// Whether no output depends on later steps. Only then may a sequence be cut, or generated step by step,
+  /// with carried states.
+  virtual bool is_causal() const { return true; }
   /// Writes the states in which every sequence starts by itself. Throws ShapeError.
   void initial_state(States<T> states) const;
 
@@ -103,7 +118,8 @@ class Layer {
   TensorView<const T> forward(const SequenceInput<T>& input, States<const T> start, States<T> last,
                               Saved& saved) const;
   /// Pops what `forward` left. `scratch`, another stack, is as it was when this returns. Throws ShapeError,
-  /// DeviceError, and ValueError where the last forward on `saved` is not this layer's or had another input.
+  /// DeviceError, and ValueError where the last forward on `saved` is not this layer's or was of another
+  /// length or batch.
   void backward(const SequenceInput<T>& input, const BackwardArguments<T>& arguments, Saved& saved,
                 Saved& scratch) const;
 
@@ -121,6 +137,9 @@ class Layer {
   /// The layer's own parameters are those that are added from here on until `parameters_added`.
   Layer(ParameterSet<T>& parameters, Index input_size, Index output_size);
   void parameters_added();
+  /// A layer made of at least one other, whose parameters are theirs. Throws ValueError unless they were
+  /// added to one set in this order, with no other parameters between them.
+  Layer(const std::vector<std::unique_ptr<Layer>>& inner, Index input_size, Index output_size);
 
   /// Zeros, unless a layer knows better. States have the right shapes.
   virtual void run_initial_state(States<T> states) const;
@@ -129,9 +148,10 @@ class Layer {
   virtual TensorView<const T> run_forward(const SequenceInput<T>& input, States<const T> start,
                                           States<T> last, Saved& saved) const = 0;
   /// The same input as the forward's, whose tensors are on top of `saved`. `own_start`: whether the sequences
-  /// began in `initial_state`. Overwrites the gradients of the parameters; pops nothing of the forward's.
+  /// began in `initial_state`. Overwrites the gradients of the parameters. May pop what the forward left;
+  /// what is still there is popped afterwards.
   virtual void run_backward(const SequenceInput<T>& input, const BackwardArguments<T>& arguments,
-                            bool own_start, const Saved& saved, Saved& scratch) const = 0;
+                            bool own_start, Saved& saved, Saved& scratch) const = 0;
 
   TensorView<const T> value(Index place) const { return std::as_const(parameters_).value(place); }
   TensorView<T> gradient(Index place) const { return parameters_.gradient(place); }

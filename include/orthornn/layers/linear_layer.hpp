@@ -4,9 +4,18 @@
 #include <string>
 
 #include "orthornn/core/execution.hpp"
+#include "orthornn/core/fields.hpp"
 #include "orthornn/layers/layer.hpp"
 
 namespace orthornn {
+
+/// An affine map at every step, as plain values.
+struct Linear {
+  static constexpr const char* name = "linear";
+  Index outputs = 128;
+
+  static void fields(auto&& visit) { visit("outputs", &Linear::outputs, domain::count, "Outputs a step"); }
+};
 
 template <class T>
 class AffineMap;
@@ -37,7 +46,7 @@ class LinearLayer final : public Layer<T> {
   TensorView<const T> run_forward(const SequenceInput<T>& input, States<const T> start, States<T> last,
                                   Saved& saved) const override;
   void run_backward(const SequenceInput<T>& input, const BackwardArguments<T>& arguments, bool own_start,
-                    const Saved& saved, Saved& scratch) const override;
+                    Saved& saved, Saved& scratch) const override;
 
   Places places_;
   std::unique_ptr<AffineMap<T>> map_;

@@ -7,9 +7,14 @@
 
 namespace orthornn {
 
+template <class T>
+class LstmLayer;
+
 /// A long short-term memory (Hochreiter and Schmidhuber, 1997) with forget gates, as plain values.
 struct Lstm {
   static constexpr const char* name = "lstm";
+  template <class T>
+  using Layer = LstmLayer<T>;
   Index hidden_size = 128;
 
   static void fields(auto&& visit) {
@@ -46,7 +51,7 @@ class LstmLayer final : public GatedLayer<T> {
   TensorView<const T> run_forward(const SequenceInput<T>& input, States<const T> start, States<T> last,
                                   Saved& saved) const override;
   void run_backward(const SequenceInput<T>& input, const BackwardArguments<T>& arguments, bool own_start,
-                    const Saved& saved, Saved& scratch) const override;
+                    Saved& saved, Saved& scratch) const override;
 };
 
 extern template class LstmLayer<float>;

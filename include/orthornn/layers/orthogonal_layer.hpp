@@ -19,9 +19,14 @@ struct Names<InputMatrix> {
   static constexpr Choice<InputMatrix> list[] = {{"free", free}, {"stiefel", stiefel}};
 };
 
+template <class T>
+class OrthogonalLayer;
+
 /// A recurrent cell as plain values.
 struct OrthogonalCell {
   static constexpr const char* name = "orthogonal";
+  template <class T>
+  using Layer = OrthogonalLayer<T>;
   Index hidden_size = 128;
   TransitionOptions transition = Cwy{};
   Activation activation = Activation::modrelu;
@@ -87,7 +92,7 @@ class OrthogonalLayer final : public Layer<T> {
   TensorView<const T> run_forward(const SequenceInput<T>& input, States<const T> start, States<T> last,
                                   Saved& saved) const override;
   void run_backward(const SequenceInput<T>& input, const BackwardArguments<T>& arguments, bool own_start,
-                    const Saved& saved, Saved& scratch) const override;
+                    Saved& saved, Saved& scratch) const override;
   TensorView<const T> input_weights() const;
 
   OrthogonalCell options_;

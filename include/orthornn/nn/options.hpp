@@ -51,7 +51,7 @@ struct LastStep {
 };
 using ReadoutOptions = std::variant<EveryStep, LastStep>;
 
-/// Mean over all counted targets: of -log softmax(output)[class], or of the squared difference.
+/// What is summed over all counted targets: -log softmax(output)[class], or the squared difference.
 enum class Loss { softmax_cross_entropy, mean_squared_error };
 template <>
 struct Names<Loss> {

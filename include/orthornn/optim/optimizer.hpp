@@ -108,9 +108,20 @@ struct AdamW {
 
 using OptimizerOptions = std::variant<Sgd, RmsProp, Adam, AdamW>;
 
+/// How one step of an optimizer is taken.
+struct Update {
+  /// Of the learning rates.
+  double schedule_factor = 1;
+  /// [1], by which gradients are multiplied when they are read (GradientScale::factor); empty: 1. On the
+  /// device of the parameters, as `halted` is.
+  TensorView<const double> gradient_scale = {};
+  /// [1]; where it is not 0 when the step comes to it, the step counts and changes nothing.
+  TensorView<const std::int64_t> halted = {};
+};
+
 /// Changes the parameters of one set by their gradients. Its moments have the layout of the set's flat
-/// buffer. To add one: options above and in the variant, its formula in src/optim/update_rules.hpp, a class
-/// and a `make` in the source file, and a line in cuda/optim/optimizer.cu.
+/// buffer. To add one: options above and in the variant, its formula in orthornn/scalar/update_rules.hpp, a
+/// class and a `make` in the source file, and a line in cuda/optim/optimizer.cu.
 template <class T>
 class Optimizer {
  public:
@@ -123,11 +134,9 @@ class Optimizer {
 
   /// Reads parameters.gradients(), updates parameters.values(); allocates nothing, and the result does not
   /// depend on the number of threads. Throws ShapeError for a set of another size than that it was made for,
-  /// ValueError unless schedule_factor is finite and not negative; then nothing has changed. On a GPU it only
-  /// starts the work. `halted` [1], when there is one, lies on the device of the parameters: where it is not
-  /// 0 when the step comes to it, the step counts and changes nothing.
-  void step(ParameterSet<T>& parameters, double schedule_factor = 1,
-            TensorView<const std::int64_t> halted = {});
+  /// ValueError unless the schedule's factor is finite and not negative; then nothing has changed. On a GPU
+  /// it only starts the work.
+  void step(ParameterSet<T>& parameters, const Update& update = {});
 
   /// Named moments, each [parameters.count()]; write into the views, and call `set_steps`, to go on from a
   /// checkpoint with the same bits. The views live as long as the optimizer.
@@ -148,8 +157,7 @@ class Optimizer {
   struct Step {
     T* values;
     const T* gradients;
-    double schedule_factor;
-    TensorView<const std::int64_t> halted;
+    Update update;
   };
 
   explicit Optimizer(const ParameterSet<T>& parameters);
@@ -161,7 +169,7 @@ class Optimizer {
 
  private:
   /// One step, which `steps()` counts already.
-  virtual void update(const Step& step) = 0;
+  virtual void take(const Step& step) = 0;
 
   Index count_;
   Device device_;

@@ -5,7 +5,10 @@
 
 namespace orthornn {
 
+class AddingTask;
+
 struct AddingOptions {
+  using Made = AddingTask;
   static constexpr const char* name = "adding";
   /// Steps T of a sequence, >= 2.
   Index length = 200;
@@ -23,30 +26,29 @@ struct AddingOptions {
 /// Shah and Bengio, "Unitary evolution recurrent neural networks", ICML 2016). Features [T, B, 2]: a value
 /// uniform in [0, 1), and a mark that is 1 at one step of the first half, at one of the second, and 0
 /// elsewhere. Target [B, 1]: the sum of the two marked values.
-class AddingTask final : public Task {
+class AddingTask final : public SequenceTask {
  public:
   /// Throws ValueError for an option outside its domain, or for 2^31 steps or more in a batch.
   explicit AddingTask(const AddingOptions& options = {});
 
   std::string name() const override { return AddingOptions::name; }
-  InputOptions input() const override { return DenseInput{2}; }
-  ReadoutOptions readout() const override { return LastStep{1}; }
-  Loss loss() const override { return Loss::mean_squared_error; }
+  SequenceData data() const override { return {.features = 2, .values = 1}; }
   TaskDefaults defaults() const override;
   Index batch_size() const override { return batch_; }
   std::uint64_t seed() const override { return seed_; }
   Index length() const override { return length_; }
   /// 1/6, the variance of the sum of two uniform numbers: the error of always answering 1.
   double baseline_loss() const override { return 1.0 / 6; }
-  /// A mean squared error below 0.01: whoever knows one of the two numbers and not the other is left with
-  /// 1/12.
+  /// A mean squared error below 0.01: a model that knows one of the two numbers and not the other is left
+  /// with 1/12.
   bool solved(const Evaluation& evaluation) const override { return evaluation.loss < 0.01; }
 
   void training_batch(std::uint64_t step, Batch& batch) const override;
   Index evaluation_batches(HeldOut) const override { return 10; }
   void evaluation_batch(HeldOut set, Index number, Batch& batch) const override;
-  /// None: a sum is more or less wrong.
-  std::optional<Score> score(ConstTensorView<float>, const Batch&) const override { return std::nullopt; }
+  /// A sum is more or less wrong.
+  bool has_accuracy() const override { return false; }
+  void count_right(ConstTensorView<float>, const Batch&, TensorView<double>) const override {}
 
   std::string config() const override;
 

@@ -5,7 +5,10 @@
 
 namespace orthornn {
 
+class CopyingTask;
+
 struct CopyingOptions {
+  using Made = CopyingTask;
   static constexpr const char* name = "copying";
   /// Steps T between the end of the string and the marker that asks for it, >= 1.
   Index delay = 1000;
@@ -26,7 +29,7 @@ struct CopyingOptions {
 ///     step      0 .. 9        10 .. T + 8   T + 9    T + 10 .. T + 19
 ///     input     ten symbols   blank         marker   blank
 ///     target    blank         blank         blank    the ten symbols
-class CopyingTask final : public Task {
+class CopyingTask final : public SequenceTask {
  public:
   /// Throws ValueError for an option outside its domain, or for 2^31 steps or more in a batch.
   explicit CopyingTask(const CopyingOptions& options = {});
@@ -37,9 +40,9 @@ class CopyingTask final : public Task {
   Index classes() const { return blank + 1; }
 
   std::string name() const override { return CopyingOptions::name; }
-  InputOptions input() const override { return OneHot{symbols()}; }
-  ReadoutOptions readout() const override { return EveryStep{classes()}; }
-  Loss loss() const override { return Loss::softmax_cross_entropy; }
+  SequenceData data() const override {
+    return {.symbols = symbols(), .classes = classes(), .every_step = true};
+  }
   TaskDefaults defaults() const override;
   Index batch_size() const override { return batch_; }
   std::uint64_t seed() const override { return seed_; }
@@ -52,8 +55,10 @@ class CopyingTask final : public Task {
   void training_batch(std::uint64_t step, Batch& batch) const override;
   Index evaluation_batches(HeldOut) const override { return 10; }
   void evaluation_batch(HeldOut set, Index number, Batch& batch) const override;
+  bool has_accuracy() const override { return true; }
   /// Symbols recalled at the last ten steps, among all nine classes.
-  std::optional<Score> score(ConstTensorView<float> outputs, const Batch& batch) const override;
+  void count_right(ConstTensorView<float> outputs, const Batch& batch,
+                   TensorView<double> score) const override;
 
   std::string config() const override;
 

@@ -1,10 +1,15 @@
 #pragma once
 
+#include <list>
+
 #include "orthornn/tasks/task.hpp"
 
 namespace orthornn {
 
+class MnistTask;
+
 struct MnistOptions {
+  using Made = MnistTask;
   static constexpr const char* name = "mnist";
   /// Folder with the four IDX files as they are distributed, compressed or not.
   std::filesystem::path data = {};
@@ -44,15 +49,13 @@ struct MnistOptions {
 /// are the others in a new order each epoch, less the remainder that does not fill a batch. Keeps what it
 /// read and one epoch's order, so one task serves one thread at a time; also on a GPU, from the first batch
 /// that lies there.
-class MnistTask final : public Task {
+class MnistTask final : public SequenceTask {
  public:
   /// Throws ValueError for a batch below 1 or an input order that is no permutation; reads no file.
   explicit MnistTask(const MnistOptions& options = {});
 
   std::string name() const override { return MnistOptions::name; }
-  InputOptions input() const override { return DenseInput{1}; }
-  ReadoutOptions readout() const override { return LastStep{digits}; }
-  Loss loss() const override { return Loss::softmax_cross_entropy; }
+  SequenceData data() const override { return {.features = 1, .classes = digits}; }
   TaskDefaults defaults() const override;
   Index batch_size() const override { return batch_; }
   std::uint64_t seed() const override { return seed_; }
@@ -71,7 +74,9 @@ class MnistTask final : public Task {
   /// Needs the data.
   Index evaluation_batches(HeldOut set) const override;
   void evaluation_batch(HeldOut set, Index number, Batch& batch) const override;
-  std::optional<Score> score(ConstTensorView<float> outputs, const Batch& batch) const override;
+  bool has_accuracy() const override { return true; }
+  void count_right(ConstTensorView<float> outputs, const Batch& batch,
+                   TensorView<double> score) const override;
 
   std::string config() const override;
   ConstTensorView<std::int32_t> input_order() const override { return input_order_; }
@@ -126,7 +131,8 @@ class MnistTask final : public Task {
   mutable Tensor<std::int32_t> split_;
   mutable std::optional<std::uint64_t> epoch_;
   mutable Tensor<std::int32_t> epoch_order_;
-  mutable std::optional<OnDevice> on_device_;
+  /// Of stable addresses: trainings on several GPUs take turns.
+  mutable std::list<OnDevice> on_devices_;
 };
 
 }  // namespace orthornn

@@ -7,8 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "orthornn/nn/batch.hpp"
-#include "orthornn/nn/options.hpp"
+#include "orthornn/core/batch.hpp"
 #include "orthornn/orthogonal/transition.hpp"
 
 namespace orthornn {
@@ -27,12 +26,6 @@ struct Evaluation {
   std::optional<double> accuracy;
 };
 
-/// Right answers among those that count.
-struct Score {
-  Index correct = 0;
-  Index count = 0;
-};
-
 /// Settings with which orthogonal cells are known to learn a task, under a cosine schedule that ends with the
 /// last step; the command line starts from them.
 struct TaskDefaults {
@@ -49,7 +42,16 @@ struct TaskDefaults {
   double clip = 1;
 };
 
-/// Something to learn: seeded training batches, held-out batches, a metric and the loss of a guesser.
+/// Bytes that a task was made with and that its `config` does not hold, such as a vocabulary.
+struct TaskPart {
+  /// Of a dataset in a model file: a to z and _.
+  std::string name;
+  std::string bytes;
+  bool operator==(const TaskPart&) const = default;
+};
+
+/// Something to learn, for any model that reads its batches: seeded training batches, held-out batches, a
+/// metric and the loss of a guesser.
 /// A batch depends on (seed, step) alone, so a resumed training goes on as an uninterrupted one would.
 class Task {
  public:
@@ -57,14 +59,11 @@ class Task {
 
   /// Printable ASCII, at most 100 bytes. "adding", "copying" and "mnist" are orthornn's own.
   virtual std::string name() const = 0;
-  virtual InputOptions input() const = 0;
-  virtual ReadoutOptions readout() const = 0;
-  virtual Loss loss() const = 0;
   virtual TaskDefaults defaults() const = 0;
   virtual Index batch_size() const = 0;
   /// Decides, with the number of the step, every training batch.
   virtual std::uint64_t seed() const = 0;
-  /// Steps T of a sequence.
+  /// Steps T of a sequence, of the longest where they differ.
   virtual Index length() const = 0;
   /// Training batches in one pass over the data; nullopt where data never repeat.
   virtual std::optional<Index> batches_per_epoch() const { return std::nullopt; }
@@ -82,9 +81,12 @@ class Task {
   virtual Index evaluation_batches(HeldOut set) const = 0;
   /// Held-out data, number 0 .. evaluation_batches(set) - 1; the last batch may be smaller.
   virtual void evaluation_batch(HeldOut set, Index number, Batch& batch) const = 0;
-  /// Counts right answers in the model's `outputs` ([T, B, C] or [B, C], by the readout), all in host memory;
-  /// nullopt where the task has no such notion. Throws ShapeError.
-  virtual std::optional<Score> score(ConstTensorView<float> outputs, const Batch& batch) const = 0;
+  /// Whether answers are right or wrong, so that `count_right` counts.
+  virtual bool has_accuracy() const = 0;
+  /// Adds to `score` [2] how many of a model's outputs ([T, B, C] or [B, C]) are right and how many count,
+  /// on the device where all three lie. A task without right answers adds nothing. Throws ShapeError.
+  virtual void count_right(ConstTensorView<float> outputs, const Batch& batch,
+                           TensorView<double> score) const = 0;
 
   /// Everything `make_task` needs to rebuild this task, as the text of a JSON object without data, batch size
   /// or seed.
@@ -92,6 +94,15 @@ class Task {
   /// Order in which the model reads an input of T steps ([T], position -> original index), a permutation;
   /// empty: as it is.
   virtual ConstTensorView<std::int32_t> input_order() const { return {}; }
+  /// What a model file keeps beside `config`, so that the model can be used without the task's data. Throws
+  /// FileError where it needs data that cannot be read.
+  virtual std::vector<TaskPart> parts() const { return {}; }
+};
+
+/// A task whose batches hold one sequence, as `data` says.
+class SequenceTask : public Task {
+ public:
+  virtual SequenceData data() const = 0;
 };
 
 /// Where a task's data and randomness come from; not part of what it is.
@@ -102,6 +113,8 @@ struct TaskSource {
   std::filesystem::path data = {};
   /// `Task::input_order()` as a model file keeps it; copied. Empty: the task draws its own, if it has one.
   ConstTensorView<std::int32_t> input_order = {};
+  /// `Task::parts()` as a model file keeps them. Empty: the task makes its own, if it has any.
+  std::vector<TaskPart> parts = {};
 
   static void fields(auto&& visit) {
     visit("batch", &TaskSource::batch, domain::count, "Sequences B of a batch");

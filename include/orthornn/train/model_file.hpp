@@ -5,14 +5,21 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <variant>
+#include <vector>
 
+#include "orthornn/nn/encoder_decoder.hpp"
+#include "orthornn/nn/sequence_model.hpp"
 #include "orthornn/train/trainer.hpp"
 
 namespace orthornn {
 
-// HDF5 files of the format "orthornn-model", version 1; include/orthornn/io/README.md has the table of paths
+// HDF5 files of the format "orthornn-model", version 2; include/orthornn/io/README.md has the table of paths
 // and shapes. Saving replaces the file in one step: whatever happens, the old model or the new one is there,
 // whole.
+
+/// Options of a model of any kind that a file may hold.
+using AnyModelOptions = std::variant<ModelOptions, EncoderDecoderOptions>;
 
 /// Everything a model file says besides numbers.
 struct ModelFileInfo {
@@ -20,7 +27,7 @@ struct ModelFileInfo {
   std::string library_version;
   /// JSON text of all options.
   std::string config;
-  ModelOptions model;
+  AnyModelOptions model;
   /// Empty when the model was saved without a task.
   std::string task_name;
   /// `Task::config()`
@@ -33,10 +40,11 @@ struct ModelFileInfo {
   std::optional<BestResult> best;
   std::string optimizer;
   Tensor<std::int32_t> permutation;
+  std::vector<TaskPart> parts;
 };
 
 /// Only the model. Throws FileError.
-void save_model(const std::filesystem::path& file, const SequenceModel<float>& model);
+void save_model(const std::filesystem::path& file, const Model<float>& model);
 /// Model, task, optimizer and training state: all that `restore` needs to go on, on any device. Throws as
 /// `Trainer::synchronize` as well, and ValueError for a training that could not be resumed: a parameter or
 /// moment that is not finite, an option that is not finite. The file is then as it was.
@@ -44,11 +52,18 @@ void save_checkpoint(const std::filesystem::path& file, Trainer& trainer);
 
 /// Throws FileError with its reason for a file that is missing, damaged, truncated, foreign or newer.
 ModelFileInfo read_model_info(const std::filesystem::path& file);
-/// The same errors; `info`, unless null, gets what `read_model_info` says of the same file. Where the dense
-/// form of CWY would take far more memory than the file holds, the model has the factored form.
+/// A model of any kind. The same errors; `info`, unless null, gets what `read_model_info` says of the same
+/// file. Where the dense form of CWY would take far more memory than the file holds, the model has the
+/// factored form.
+std::unique_ptr<Model<float>> load_any_model(const std::filesystem::path& file,
+                                             const Execution& execution = {}, ModelFileInfo* info = nullptr);
+/// The same for a file with a model of this kind; FileError for another.
 std::unique_ptr<SequenceModel<float>> load_model(const std::filesystem::path& file,
                                                  const Execution& execution = {},
                                                  ModelFileInfo* info = nullptr);
+std::unique_ptr<EncoderDecoder<float>> load_encoder_decoder(const std::filesystem::path& file,
+                                                            const Execution& execution = {},
+                                                            ModelFileInfo* info = nullptr);
 /// Puts parameters, moments and step into a trainer made with the same options; its next steps have the bits
 /// that an uninterrupted training would have had. Throws FileError when the file does not fit.
 void restore(const std::filesystem::path& file, Trainer& trainer);
@@ -56,6 +71,11 @@ void restore(const std::filesystem::path& file, Trainer& trainer);
 /// What `read_model_info` says of a file that `restore` would take. Throws FileError for a file of another
 /// training or without a training state; the numbers in it are not read.
 ModelFileInfo check_resumable(const std::filesystem::path& file, const Trainer& trainer);
+
+/// Writes the model of the file `from`, and the training that it holds, to the file `to` in the present
+/// format version, with the same numbers. Both may be one file. Throws FileError as `load_model` and
+/// `restore`, or if `to` cannot be written; `to` is then as it was.
+void convert_model(const std::filesystem::path& from, const std::filesystem::path& to);
 
 /// Options as the JSON text of a model file's config (format version 2), and back; throws ValueError for text
 /// that is not.

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "orthornn/nn/sequence_model.hpp"
+#include "orthornn/nn/model.hpp"
 #include "orthornn/optim/optimizer.hpp"
 #include "orthornn/optim/schedule.hpp"
 #include "orthornn/tasks/task.hpp"
@@ -59,7 +59,7 @@ class TrainingStep {
 
 /// Mean loss and accuracy of a model over held-out data of a task. A target counts as much as any other,
 /// whatever the size of its batch.
-Evaluation evaluate(SequenceModel<float>& model, const Task& task, HeldOut set);
+Evaluation evaluate(Model<float>& model, const Task& task, HeldOut set);
 
 /// Best evaluation of a training so far, by the loss of the validation data.
 struct BestResult {
@@ -73,7 +73,7 @@ struct BestResult {
 class Trainer {
  public:
   /// The model and the task must outlive it.
-  Trainer(SequenceModel<float>& model, const Task& task, const TrainerOptions& options = {});
+  Trainer(Model<float>& model, const Task& task, const TrainerOptions& options = {});
   ~Trainer();
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
@@ -85,7 +85,8 @@ class Trainer {
   /// Steps until `steps` have been taken in all, or `report` returns false; then `synchronize`.
   void run(std::int64_t steps, const std::function<bool(const TrainingStep&)>& report);
   /// Waits for a GPU. Throws what a step would have thrown on the CPU, once, whatever was started after that
-  /// step: parameters, moments and `steps()` are as they were before it. On the CPU it does nothing.
+  /// step: parameters, moments and `steps()` are as they were before it. On the CPU nothing is left to wait
+  /// for.
   void synchronize();
   /// Evaluates on the validation data and remembers the best result: the first of the smallest finite loss.
   /// Throws as `synchronize`.
@@ -97,8 +98,8 @@ class Trainer {
   const std::optional<BestResult>& best() const { return best_; }
   void set_best(const std::optional<BestResult>& best) { best_ = best; }
 
-  SequenceModel<float>& model() { return model_; }
-  const SequenceModel<float>& model() const { return model_; }
+  Model<float>& model() { return model_; }
+  const Model<float>& model() const { return model_; }
   const Task& task() const { return task_; }
   const TrainerOptions& options() const { return options_; }
   Optimizer<float>& optimizer() { return *optimizer_; }
@@ -106,23 +107,23 @@ class Trainer {
 
  private:
   friend class TrainingStep;
-  struct OnDevice;
+  struct Work;
 
   void prepare_model();
-  TrainingStep::Numbers step_on_host(double schedule_factor);
-  void step_on_device(double schedule_factor);
+  void start_step(double schedule_factor);
   TrainingStep::Numbers read_step();
   [[noreturn]] void throw_diverged(std::int64_t step, const std::string& how) const;
 
-  SequenceModel<float>& model_;
+  Model<float>& model_;
   const Task& task_;
   TrainerOptions options_;
   std::unique_ptr<Optimizer<float>> optimizer_;
   std::int64_t steps_ = 0;
   std::optional<BestResult> best_;
   Batch batch_;
-  Batch evaluation_batch_;
-  std::unique_ptr<OnDevice> on_device_;
+  /// Norm and factor of the gradients.
+  Tensor<double> scale_;
+  std::unique_ptr<Work> work_;
 };
 
 }  // namespace orthornn

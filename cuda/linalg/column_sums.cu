@@ -1,0 +1,175 @@
+#include <algorithm>
+
+#include "cuda/core/for_each_entry.cuh"
+#include "cuda/linalg/column_sums.hpp"
+
+namespace orthornn::cuda {
+namespace {
+
+constexpr unsigned threads = 256;
+// Symbols that a block keeps sums of: 32 KiB of shared memory in double.
+constexpr Index symbols_at_once = 16;
+// Columns of a block at least: fewer cost more partial sums than they save time.
+constexpr Index min_columns = 512;
+constexpr Index max_partial_sums = Index{1} << 24;
+// CUDA's limit.
+constexpr Index max_blocks_along_z = 65'535;
+
+/// The sums have numbers: total, signed total, symbol 0, 1, ..
+template <class T>
+struct Arguments {
+  const T* g;
+  const T* h;
+  const std::int32_t* symbols;
+  Index rows;
+  Index columns;
+  Index columns_of_block;
+  Index symbol_count;
+  /// [rows] each, or null
+  T* total;
+  T* signed_total;
+  T* by_symbol;
+  Index symbol_stride;
+  Index row_stride;
+  Index sum_count;
+  /// [blocks, sum_count, rows]
+  T* partial;
+};
+
+/// Adds x over threadIdx.y, in order; the result is that of threadIdx.y = 0. `shared` holds a number a
+/// thread.
+template <class T>
+__device__ T sum_over_y(T x, T* shared) {
+  __syncthreads();
+  shared[threadIdx.y * blockDim.x + threadIdx.x] = x;
+  __syncthreads();
+  T sum = 0;
+  if (threadIdx.y == 0) {
+    for (unsigned y = 0; y < blockDim.y; ++y) sum += shared[y * blockDim.x + threadIdx.x];
+  }
+  return sum;
+}
+
+/// Block (i, j, k): columns of range i, rows of range j, symbols of range first_range + k; range 0 takes the
+/// totals.
+template <class T>
+__global__ void partial_sums(Arguments<T> a, Index first_range) {
+  __shared__ T shared[threads];
+  T* by_symbol = reinterpret_cast<T*>(dynamic_shared_memory());
+  const unsigned thread = threadIdx.y * blockDim.x + threadIdx.x;
+  const Index row = static_cast<Index>(blockIdx.y) * blockDim.x + threadIdx.x;
+  const Index first_symbol = (first_range + blockIdx.z) * symbols_at_once;
+  const Index last_symbol =
+      first_symbol + symbols_at_once < a.symbol_count ? first_symbol + symbols_at_once : a.symbol_count;
+  const bool totals = first_symbol == 0 && (a.total != nullptr || a.signed_total != nullptr);
+  for (Index k = first_symbol; k < last_symbol; ++k) by_symbol[(k - first_symbol) * threads + thread] = 0;
+
+  T total = 0, signed_total = 0;
+  const Index first = blockIdx.x * a.columns_of_block;
+  const Index last = first + a.columns_of_block < a.columns ? first + a.columns_of_block : a.columns;
+  if (row < a.rows) {
+#pragma unroll 4
+    for (Index j = first + threadIdx.y; j < last; j += blockDim.y) {
+      const Index symbol = a.symbols == nullptr ? -1 : a.symbols[j];
+      const bool mine = symbol >= first_symbol && symbol < last_symbol;
+      if (!totals && !mine) continue;
+      const T gradient = a.g[j * a.rows + row];
+      total += gradient;
+      if (a.signed_total != nullptr && totals)
+        signed_total += copysign(gradient, gradient * a.h[j * a.rows + row]);
+      if (mine) by_symbol[(symbol - first_symbol) * threads + thread] += gradient;
+    }
+  }
+
+  T* out = a.partial + blockIdx.x * a.sum_count * a.rows + row;
+  const bool writes = threadIdx.y == 0 && row < a.rows;
+  if (a.total != nullptr && totals) {
+    const T sum = sum_over_y(total, shared);
+    if (writes) *out = sum;
+  }
+  if (a.total != nullptr) out += a.rows;
+  if (a.signed_total != nullptr && totals) {
+    const T sum = sum_over_y(signed_total, shared);
+    if (writes) *out = sum;
+  }
+  if (a.signed_total != nullptr) out += a.rows;
+  for (Index k = first_symbol; k < last_symbol; ++k) {
+    const T sum = sum_over_y(by_symbol[(k - first_symbol) * threads + thread], shared);
+    if (writes) out[k * a.rows] = sum;
+  }
+}
+
+/// Adds the blocks' sums, each threadIdx.y a range of them.
+template <class T>
+__global__ void add_partial_sums(Arguments<T> a, Index blocks) {
+  __shared__ T shared[threads];
+  const Index row = static_cast<Index>(blockIdx.y) * blockDim.x + threadIdx.x;
+  const Index number = blockIdx.x;
+  const Index range = (blocks + blockDim.y - 1) / blockDim.y;
+  const Index first = threadIdx.y * range;
+  const Index last = first + range < blocks ? first + range : blocks;
+  T part = 0;
+  if (row < a.rows) {
+#pragma unroll 4
+    for (Index i = first; i < last; ++i) part += a.partial[(i * a.sum_count + number) * a.rows + row];
+  }
+  const T sum = sum_over_y(part, shared);
+  if (threadIdx.y != 0 || row >= a.rows) return;
+  const Index symbol = number - (a.total != nullptr) - (a.signed_total != nullptr);
+  if (symbol >= 0) {
+    a.by_symbol[symbol * a.symbol_stride + row * a.row_stride] = sum;
+  } else if (number == 0 && a.total != nullptr) {
+    a.total[row] = sum;
+  } else {
+    a.signed_total[row] = sum;
+  }
+}
+
+}  // namespace
+
+template <class T>
+void sum_columns(TensorView<const T> g, const ColumnSums<T>& sums) {
+  Context& gpu = context(g.device());
+  const Index rows = g.shape()[-1];
+  const Index columns = g.shape().count() / rows;
+  const Index symbol_count = sums.by_symbol == nullptr ? 0 : sums.symbol_count;
+  Arguments<T> a{.g = g.data(),
+                 .h = sums.states.data(),
+                 .symbols = symbol_count > 0 ? sums.symbols.data() : nullptr,
+                 .rows = rows,
+                 .columns = columns,
+                 .columns_of_block = 0,
+                 .symbol_count = symbol_count,
+                 .total = sums.total.data(),
+                 .signed_total = sums.signed_total.data(),
+                 .by_symbol = sums.by_symbol,
+                 .symbol_stride = sums.symbol_stride,
+                 .row_stride = sums.row_stride,
+                 .sum_count = symbol_count + !sums.total.empty() + !sums.signed_total.empty(),
+                 .partial = nullptr};
+  const Index max_blocks = std::clamp<Index>(max_partial_sums / (a.sum_count * rows), 1, 1024);
+  a.columns_of_block = std::max(min_columns, (columns + max_blocks - 1) / max_blocks);
+  const unsigned blocks = blocks_for(columns, a.columns_of_block);
+  a.partial = gpu.scratch<T>(static_cast<std::size_t>(blocks * a.sum_count * rows));
+  const unsigned x = threads_along_rows(rows);
+  const Index ranges = std::max(1U, blocks_for(symbol_count, symbols_at_once));
+  const std::size_t shared =
+      sizeof(T) * threads * static_cast<std::size_t>(std::min(symbol_count, symbols_at_once));
+  for (Index range = 0; range < ranges; range += max_blocks_along_z) {
+    const auto count = static_cast<unsigned>(std::min(max_blocks_along_z, ranges - range));
+    launch(
+        gpu, partial_sums<T>,
+        {.grid = dim3(blocks, blocks_for(rows, x), count), .block = dim3(x, threads / x), .shared = shared},
+        a, range);
+  }
+  const unsigned final_x = std::min(x, 32U);
+  launch(gpu, add_partial_sums<T>,
+         {.grid = dim3(static_cast<unsigned>(a.sum_count), blocks_for(rows, final_x)),
+          .block = dim3(final_x, threads / final_x)},
+         a, blocks);
+}
+
+template void sum_columns<float>(TensorView<const float>, const ColumnSums<float>&);
+template void sum_columns<double>(TensorView<const double>, const ColumnSums<double>&);
+
+}  // namespace orthornn::cuda

@@ -1,0 +1,66 @@
+#pragma once
+// The arithmetic of the random streams, for all devices. It is constexpr, so that kernels can call it.
+
+#include <array>
+#include <cstdint>
+
+namespace orthornn {
+
+/// Philox4x32-10 (Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011):
+/// 128 random bits as a function of a 128-bit counter and a 64-bit key.
+constexpr std::array<std::uint32_t, 4> philox(std::array<std::uint32_t, 4> counter,
+                                              std::array<std::uint32_t, 2> key) {
+  for (int round = 0; round < 10; ++round) {
+    const std::uint64_t first = std::uint64_t{0xD2511F53} * counter[0];
+    const std::uint64_t second = std::uint64_t{0xCD9E8D57} * counter[2];
+    counter = {
+        static_cast<std::uint32_t>(second >> 32) ^ counter[1] ^ key[0], static_cast<std::uint32_t>(second),
+        static_cast<std::uint32_t>(first >> 32) ^ counter[3] ^ key[1], static_cast<std::uint32_t>(first)};
+    key[0] += 0x9E3779B9;
+    key[1] += 0xBB67AE85;
+  }
+  return counter;
+}
+
+/// What a stream of random numbers is for: streams of one seed never overlap.
+enum class RandomPurpose : std::uint32_t {
+  initialization = 1,
+  training = 2,
+  validation = 3,
+  shuffle = 5,  // 4 was a purpose once
+  test = 6,
+  split = 7,
+  dropout = 8,
+  selection = 9
+};
+
+/// A stream (seed, purpose, index) as key and first counter, whose words are: running number of the block,
+/// purpose, index (low, high). A stream has at most 2^32 blocks.
+struct PhiloxStream {
+  std::array<std::uint32_t, 2> key;
+  std::array<std::uint32_t, 4> counter;
+
+  constexpr PhiloxStream(std::uint64_t seed, RandomPurpose purpose, std::uint64_t index)
+      : key{static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)},
+        counter{0, static_cast<std::uint32_t>(purpose), static_cast<std::uint32_t>(index),
+                static_cast<std::uint32_t>(index >> 32)} {}
+
+  /// What calls number 4 `number` to 4 `number` + 3 of RandomStream::bits return.
+  constexpr std::array<std::uint32_t, 4> block(std::uint64_t number) const {
+    std::array<std::uint32_t, 4> at = counter;
+    at[0] = static_cast<std::uint32_t>(number);
+    return philox(at, key);
+  }
+  /// What call number `draw` = 0, 1, .. of RandomStream::bits returns.
+  constexpr std::uint32_t bits(std::uint64_t draw) const { return block(draw / 4)[draw % 4]; }
+};
+
+/// Uniform in 0 .. bound - 1.
+constexpr std::uint32_t integer_below(std::uint32_t bound, std::uint32_t bits) {
+  return static_cast<std::uint32_t>((std::uint64_t{bits} * bound) >> 32);
+}
+
+/// Uniform in [0, 1): multiples of 2^-24, which float holds exactly; a rounded double could be 1.
+constexpr float uniform_float(std::uint32_t bits) { return static_cast<float>(bits >> 8) * 0x1p-24F; }
+
+}  // namespace orthornn

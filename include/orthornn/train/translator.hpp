@@ -1,0 +1,50 @@
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "orthornn/nn/beam_search.hpp"
+#include "orthornn/tasks/translation_task.hpp"
+#include "orthornn/train/model_file.hpp"
+
+namespace orthornn {
+
+/// A translation of a sentence, as a reader writes it.
+struct Translation {
+  std::string text = {};
+  /// As in Hypothesis.
+  double log_probability = 0;
+  double score = 0;
+  bool complete = true;
+};
+
+/// Translates sentences by a model and the tokenizers that it was trained with.
+class Translator {
+ public:
+  /// Model and task must outlive it.
+  Translator(EncoderDecoder<float>& model, const TranslationTask& task);
+
+  /// Translations of each sentence, the best first, at most `options.beam` of them; one empty translation of
+  /// a blank sentence. A word that is not known is copied from the position that attention points to, where
+  /// tokens are words. The sentences go through the model `batch` at a time, in the order of their lengths;
+  /// neither changes a translation, up to rounding. Throws ValueError for text that is not UTF-8, and for
+  /// more than `TranslationOptions::most_tokens` tokens.
+  std::vector<std::vector<Translation>> translate(std::span<const std::string> sentences,
+                                                  const BeamSearchOptions& options = {},
+                                                  Index batch = 64) const;
+  /// Throws what `translate` would throw of this sentence.
+  void check(std::string_view sentence) const;
+
+ private:
+  std::vector<std::int32_t> encode(std::string_view sentence) const;
+  Translation translation(std::string_view sentence, const Hypothesis& hypothesis) const;
+
+  EncoderDecoder<float>& model_;
+  const TranslationTask& task_;
+};
+
+}  // namespace orthornn

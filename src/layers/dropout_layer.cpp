@@ -1,0 +1,97 @@
+#include "orthornn/layers/dropout_layer.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/back_end.hpp"
+#include "core/parallel.hpp"
+#include "cuda/layers/dropout.hpp"
+#include "layers/check_vectors.hpp"
+#include "linalg/elementwise.hpp"
+#include "orthornn/scalar/dropout_mask.hpp"
+
+namespace orthornn {
+namespace {
+
+/// to <- (or +=) from times the mask and its scale; `key` [1].
+template <class T>
+void drop(const DropoutMask& mask, TensorView<const std::uint64_t> key, TensorView<const T> from,
+          TensorView<T> to, bool adds) {
+  if constexpr (has_cuda_bodies) {
+    if (to.device().is_cuda()) return cuda::drop<T>(mask, key, from, to, adds);
+  }
+  constexpr Index group = DropoutMask::group;
+  const auto scale = static_cast<T>(mask.scale);
+  const Index count = from.size();
+  parallel_for((count + group - 1) / group, 16, [&](Index first, Index last) {
+    for (Index i = first; i < last; ++i) {
+      const auto keeps = mask.keeps(key(0), i);
+      const Index here = std::min(group, count - i * group);
+      for (Index k = 0; k < here; ++k) {
+        const Index at = i * group + k;
+        const T kept = keeps[static_cast<std::size_t>(k)] ? from.data()[at] * scale : T{0};
+        to.data()[at] = adds ? to.data()[at] + kept : kept;
+      }
+    }
+  });
+}
+
+}  // namespace
+
+template <class T>
+void DropoutLayer<T>::add_parameters(ParameterSet<T>&, const std::string&, const Dropout& options,
+                                     Index size) {
+  if (size < 1) throw ValueError(fmt::format("{}: {} inputs; expected at least 1", Dropout::name, size));
+  check_fields<T>(Dropout::name, options);
+}
+
+template <class T>
+DropoutLayer<T>::DropoutLayer(ParameterSet<T>& parameters, const std::string& prefix, const Dropout& options,
+                              Index size)
+    : Layer<T>(parameters, size, size), rate_(options.rate), stream_(parameters.take_stream()) {
+  add_parameters(parameters, prefix, options, size);
+}
+
+template <class T>
+LayerDescription DropoutLayer<T>::describe(Index, Index) const {
+  return {.kind = Dropout::name, .input_size = this->input_size(), .output_size = this->output_size()};
+}
+
+template <class T>
+TensorView<const T> DropoutLayer<T>::run_forward(const SequenceInput<T>& input, States<const T>, States<T>,
+                                                 Saved& saved) const {
+  check_vectors(Dropout::name, input);
+  // The backward draws the mask again: that takes less time than to write and read it, and no memory. The key
+  // is kept, for the caller may put the next one in its place before the backward.
+  // Without noise its place stays empty, so that all passes of one shape have the same addresses.
+  const TensorView<std::uint64_t> key = saved.push<std::uint64_t>({1});
+  const TensorView<T> y = saved.push<T>(input.vectors.shape());
+  if (input.noise.empty()) {
+    copy<T>(input.vectors, y);
+  } else {
+    copy<std::uint64_t>(input.noise, key);
+    drop<T>(DropoutMask(rate_, stream_), key, input.vectors, y, false);
+  }
+  return y;
+}
+
+template <class T>
+void DropoutLayer<T>::run_backward(const SequenceInput<T>& input, const BackwardArguments<T>& arguments, bool,
+                                   Saved& saved, Saved&) const {
+  if (arguments.d_input.empty()) return;
+  const TensorView<const std::uint64_t> key = saved.top<std::uint64_t>(1);
+  const bool adds = arguments.input == Gradients::add;
+  if (!input.noise.empty()) {
+    drop<T>(DropoutMask(rate_, stream_), key, arguments.d_output, arguments.d_input, adds);
+  } else if (adds) {
+    add<T>(columns_of(arguments.d_output), columns_of(arguments.d_input));
+  } else {
+    copy<T>(arguments.d_output, arguments.d_input);
+  }
+}
+
+template class DropoutLayer<float>;
+template class DropoutLayer<double>;
+
+}  // namespace orthornn

@@ -1,0 +1,243 @@
+#include "orthornn/layers/layer_options.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <concepts>
+
+#include "orthornn/core/error.hpp"
+#include "orthornn/layers/bidirectional_layer.hpp"
+#include "orthornn/layers/residual_layer.hpp"
+#include "orthornn/layers/stack_layer.hpp"
+
+namespace orthornn {
+namespace {
+
+template <class Options>
+concept Container = requires(const Options& options) {
+  options.layers;
+};
+
+/// Layers within one another, the outermost included.
+int depth_of(const LayerOptions& options) {
+  return std::visit(
+      []<class Options>(const Options& chosen) {
+        int deepest = 0;
+        if constexpr (Container<Options>) {
+          for (const LayerOptions& layer : chosen.layers) deepest = std::max(deepest, depth_of(layer));
+        }
+        return deepest + 1;
+      },
+      options);
+}
+
+/// Layers and those within them, those of both directions; stops counting above `most_layers`.
+Index count_of(const std::vector<LayerOptions>& layers) {
+  Index count = 0;
+  for (const LayerOptions& layer : layers) {
+    if (count > most_layers) break;
+    count += std::visit(
+        []<class Options>(const Options& chosen) -> Index {
+          if constexpr (Container<Options>)
+            return 1 + (std::is_same_v<Options, Bidirectional> ? 2 : 1) * count_of(chosen.layers);
+          return 1;
+        },
+        layer);
+  }
+  return count;
+}
+
+template <class Options>
+Index output_size(const Options& options, Index input_size) {
+  if constexpr (requires { options.hidden_size; }) {
+    return options.hidden_size;
+  } else if constexpr (requires { options.outputs; }) {
+    return options.outputs;
+  } else if constexpr (std::is_same_v<Options, Bidirectional>) {
+    return Shape{2, output_size_of(options.layers, input_size)}.count();
+  } else {
+    return input_size;
+  }
+}
+
+/// Adds the parameters of a layer.
+template <class T>
+struct Addition {
+  ParameterSet<T>& parameters;
+  std::string prefix;
+  Index input_size;
+
+  template <class Options>
+  void operator()(const Options& options) const {
+    Options::template Layer<T>::add_parameters(parameters, prefix, options, input_size);
+  }
+  void operator()(const Linear& options) const {
+    LinearLayer<T>::add_parameters(parameters, prefix, input_size, options.outputs);
+  }
+  void operator()(const Residual& options) const {
+    stack(prefix, options);
+    ResidualLayer<T>::check_sizes(input_size, output_size_of(options.layers, input_size));
+  }
+  void operator()(const Bidirectional& options) const {
+    stack(prefix + "/forward", options);
+    stack(prefix + "/backward", options);
+    output_size(options, input_size);
+  }
+
+ private:
+  template <class Options>
+  void stack(const std::string& within, const Options& options) const {
+    if (options.layers.empty())
+      throw ValueError(fmt::format("a {} layer of no layers; expected at least one", Options::name));
+    Index size = input_size;
+    for (std::size_t i = 0; i < options.layers.size(); ++i) {
+      std::visit(Addition{parameters, fmt::format("{}/{}", within, i), size}, options.layers[i]);
+      size = output_size_of(options.layers[i], size);
+    }
+  }
+};
+
+/// Makes a layer of options that can be.
+template <class T>
+struct Making {
+  ParameterSet<T>& parameters;
+  std::string prefix;
+  Index input_size;
+  Execution execution;
+
+  using Made = std::unique_ptr<Layer<T>>;
+
+  template <class Options>
+  Made operator()(const Options& options) const {
+    using Layer = typename Options::template Layer<T>;
+    if constexpr (std::constructible_from<Layer, ParameterSet<T>&, std::string, Options, Index, Execution>) {
+      return std::make_unique<Layer>(parameters, prefix, options, input_size, execution);
+    } else {
+      return std::make_unique<Layer>(parameters, prefix, options, input_size);
+    }
+  }
+  Made operator()(const Linear& options) const {
+    return std::make_unique<LinearLayer<T>>(parameters, prefix, input_size, options.outputs, execution);
+  }
+  Made operator()(const Residual& options) const {
+    return std::make_unique<ResidualLayer<T>>(stack(prefix, options.layers));
+  }
+  Made operator()(const Bidirectional& options) const {
+    Made forward = stack(prefix + "/forward", options.layers);
+    return std::make_unique<BidirectionalLayer<T>>(std::move(forward),
+                                                   stack(prefix + "/backward", options.layers));
+  }
+
+  /// A single layer needs no stack around it.
+  Made stack(const std::string& within, const std::vector<LayerOptions>& options) const {
+    std::vector<Made> layers;
+    Index size = input_size;
+    for (std::size_t i = 0; i < options.size(); ++i) {
+      layers.push_back(
+          std::visit(Making{parameters, fmt::format("{}/{}", within, i), size, execution}, options[i]));
+      size = layers.back()->output_size();
+    }
+    if (layers.size() == 1) return std::move(layers[0]);
+    return std::make_unique<StackLayer<T>>(std::move(layers));
+  }
+};
+
+}  // namespace
+
+Index output_size_of(const LayerOptions& options, Index input_size) {
+  return std::visit([&](const auto& chosen) { return output_size(chosen, input_size); }, options);
+}
+
+Index output_size_of(const std::vector<LayerOptions>& layers, Index input_size) {
+  for (const LayerOptions& layer : layers) input_size = output_size_of(layer, input_size);
+  return input_size;
+}
+
+void check_layer_count(const std::vector<LayerOptions>& layers) {
+  const Index count = count_of(layers);
+  if (count > most_layers)
+    throw ValueError(fmt::format("a model of {} layers or more; expected at most {}", count, most_layers));
+}
+
+bool reads_symbols(const LayerOptions& options) {
+  return std::visit(
+      []<class Options>(const Options& chosen) {
+        if constexpr (std::is_same_v<Options, Bidirectional>)
+          return !chosen.layers.empty() && reads_symbols(chosen.layers[0]);
+        return requires { chosen.hidden_size; }
+        || requires { chosen.outputs; };
+      },
+      options);
+}
+
+bool ends_in_state(const LayerOptions& options) {
+  return std::visit(
+      [](const auto& chosen) {
+        return requires { chosen.hidden_size; };
+      },
+      options);
+}
+
+const Index* reflections_of(const LayerOptions& options) {
+  const auto* orthogonal = std::get_if<OrthogonalCell>(&options);
+  return orthogonal == nullptr ? nullptr : reflections_of(orthogonal->transition);
+}
+
+template <class T>
+void add_layer_parameters(ParameterSet<T>& parameters, const std::string& prefix, const LayerOptions& options,
+                          Index input_size) {
+  if (const int depth = depth_of(options); depth > deepest_nesting)
+    throw ValueError(fmt::format("layers nested {} deep; expected at most {}", depth, deepest_nesting));
+  check_layer_count({options});
+  std::visit(Addition<T>{parameters, prefix, input_size}, options);
+}
+
+template <class T>
+std::unique_ptr<Layer<T>> make_layer(ParameterSet<T>& parameters, const std::string& prefix,
+                                     const LayerOptions& options, Index input_size,
+                                     const Execution& execution) {
+  ParameterSet<T> layout;
+  add_layer_parameters(layout, prefix, options, input_size);  // the checks, before a layer takes memory
+  return std::visit(Making<T>{parameters, prefix, input_size, execution}, options);
+}
+
+template <class T>
+void add_stack_parameters(ParameterSet<T>& parameters, const std::string& prefix,
+                          const std::vector<LayerOptions>& layers, Index input_size) {
+  if (layers.empty()) throw ValueError(fmt::format("{}: no layers; expected at least one", prefix));
+  check_layer_count(layers);
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    add_layer_parameters(parameters, fmt::format("{}/{}", prefix, i), layers[i], input_size);
+    input_size = output_size_of(layers[i], input_size);
+  }
+}
+
+template <class T>
+std::unique_ptr<Layer<T>> make_stack(ParameterSet<T>& parameters, const std::string& prefix,
+                                     const std::vector<LayerOptions>& layers, Index input_size,
+                                     const Execution& execution) {
+  ParameterSet<T> layout;
+  add_stack_parameters(layout, prefix, layers, input_size);  // the checks, before a layer takes memory
+  return Making<T>{parameters, prefix, input_size, execution}.stack(prefix, layers);
+}
+
+bool draws_noise(const std::vector<LayerOptions>& layers) {
+  bool found = false;
+  each_layer(layers,
+             [&](const LayerOptions& layer) { found = found || std::holds_alternative<Dropout>(layer); });
+  return found;
+}
+
+#define ORTHORNN_INSTANTIATE(T)                                                                            \
+  template void add_layer_parameters<T>(ParameterSet<T>&, const std::string&, const LayerOptions&, Index); \
+  template std::unique_ptr<Layer<T>> make_layer<T>(ParameterSet<T>&, const std::string&,                   \
+                                                   const LayerOptions&, Index, const Execution&);          \
+  template void add_stack_parameters<T>(ParameterSet<T>&, const std::string&,                              \
+                                        const std::vector<LayerOptions>&, Index);                          \
+  template std::unique_ptr<Layer<T>> make_stack<T>(                                                        \
+      ParameterSet<T>&, const std::string&, const std::vector<LayerOptions>&, Index, const Execution&);
+ORTHORNN_INSTANTIATE(float)
+ORTHORNN_INSTANTIATE(double)
+#undef ORTHORNN_INSTANTIATE
+
+}  // namespace orthornn

@@ -1,0 +1,81 @@
+#include "orthornn/layers/residual_layer.hpp"
+
+#include <fmt/format.h>
+
+#include "core/back_end.hpp"
+#include "core/parallel.hpp"
+#include "cuda/layers/residual.hpp"
+#include "layers/check_vectors.hpp"
+
+namespace orthornn {
+namespace {
+
+constexpr const char* kind = "residual";
+
+/// to <- a + b, tensors of one shape; `to` may be a.
+template <class T>
+void sum(TensorView<const T> a, TensorView<const T> b, TensorView<T> to) {
+  if constexpr (has_cuda_bodies) {
+    if (to.device().is_cuda()) return cuda::sum<T>(a, b, to);
+  }
+  parallel_for(to.size(), 64, [&](Index first, Index last) {
+    for (Index i = first; i < last; ++i) to.data()[i] = a.data()[i] + b.data()[i];
+  });
+}
+
+template <class T>
+std::vector<std::unique_ptr<Layer<T>>> only(std::unique_ptr<Layer<T>> f) {
+  ResidualLayer<T>::check_sizes(f->input_size(), f->output_size());
+  std::vector<std::unique_ptr<Layer<T>>> layers;
+  layers.push_back(std::move(f));
+  return layers;
+}
+
+}  // namespace
+
+template <class T>
+void ResidualLayer<T>::check_sizes(Index input_size, Index output_size) {
+  if (input_size == output_size) return;
+  throw ValueError(fmt::format(
+      "the layers of a residual read {} numbers a step and return {}; expected as many, to add them",
+      input_size, output_size));
+}
+
+template <class T>
+ResidualLayer<T>::ResidualLayer(std::unique_ptr<Layer<T>> f) : ResidualLayer(only<T>(std::move(f))) {}
+
+template <class T>
+ResidualLayer<T>::ResidualLayer(Layers layers)
+    : ContainerLayer<T>(kind, std::move(layers), {""}, layers[0]->input_size(), layers[0]->output_size()) {}
+
+template <class T>
+TensorView<const T> ResidualLayer<T>::run_forward(const SequenceInput<T>& input, States<const T> start,
+                                                  States<T> last, Saved& saved) const {
+  check_vectors(kind, input);
+  const TensorView<const T> change = this->layers()[0]->forward(input, start, last, saved);
+  const TensorView<T> y = saved.push<T>(change.shape());
+  sum<T>(input.vectors, change, y);
+  return y;
+}
+
+template <class T>
+void ResidualLayer<T>::run_backward(const SequenceInput<T>& input, const BackwardArguments<T>& arguments,
+                                    bool, Saved& saved, Saved& scratch) const {
+  saved.open_frame(this);
+  saved.pop(1);  // y
+  // The gradient goes past f before f uses its memory.
+  const TensorView<T> d_input = arguments.d_input;
+  if (!d_input.empty()) {
+    arguments.input == Gradients::add ? sum<T>(d_input, arguments.d_output, d_input)
+                                      : copy<T>(arguments.d_output, d_input);
+  }
+  BackwardArguments<T> own = arguments;
+  own.input = Gradients::add;
+  own.parameters = Gradients::overwrite;
+  this->layers()[0]->backward(input, own, saved, scratch);
+}
+
+template class ResidualLayer<float>;
+template class ResidualLayer<double>;
+
+}  // namespace orthornn

@@ -1,0 +1,61 @@
+#include "orthornn/nn/model.hpp"
+
+#include "core/set_value.hpp"
+
+namespace orthornn {
+
+template <class T>
+Model<T>::Model(const Execution& execution, bool draws)
+    : loss_(Shape{2}, execution.device),
+      execution_(execution),
+      faults_(execution.device),
+      noise_(Shape{draws ? 1 : 0}, execution.device) {}
+
+template <class T>
+void Model<T>::set_noise(std::uint64_t key) {
+  if (!noise_.empty()) set_value(noise_, key);
+}
+
+template <class T>
+void Model<T>::prepare() {
+  const FaultDomain::Scope scope(faults_);
+  run_prepare();
+}
+
+template <class T>
+void Model<T>::compute(const Batch& batch, bool gradient) {
+  run_on(batch, [&] { run(batch, gradient); });
+}
+
+template <class T>
+BatchLoss Model<T>::read_loss() const {
+  const FaultDomain::Scope scope(faults_);
+  double value[2];
+  copy<double>(loss_, TensorView<double>(value, loss_.shape()));
+  return {.sum = value[0], .count = value[1]};
+}
+
+template <class T>
+BatchLoss Model<T>::loss(const Batch& batch) {
+  prepare();
+  loss_of_prepared(batch);
+  return read_loss();
+}
+
+template <class T>
+BatchLoss Model<T>::loss_and_gradient(const Batch& batch) {
+  prepare();
+  loss_and_gradient_of_prepared(batch);
+  return read_loss();
+}
+
+template <class T>
+void Model<T>::synchronize() {
+  const FaultDomain::Scope scope(faults_);
+  orthornn::synchronize(device());
+}
+
+template class Model<float>;
+template class Model<double>;
+
+}  // namespace orthornn

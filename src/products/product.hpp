@@ -1,0 +1,75 @@
+#pragma once
+
+#include <limits>
+#include <memory>
+#include <utility>
+
+#include "orthornn/core/precision.hpp"
+#include "orthornn/products/product_traits.hpp"
+
+namespace orthornn {
+
+/// What a parametrization and a product exchange: views of the factors, which the parametrization keeps, or
+/// of their gradients, which the product keeps. A product uses some of them; the others are empty.
+template <class T>
+struct Factors {
+  /// [N, N], for products with Q itself.
+  TensorView<const T> q = {};
+  /// [L, N], for products by reflections: the unit reflectors u_i. Their gradient includes that of S^-1.
+  TensorView<const T> units = {};
+  /// [L, L], column-major, for the factored product.
+  TensorView<const T> s_inverse = {};
+};
+
+enum class Side { q, q_transposed };
+
+/// How Q is applied. It is made from views of the factors, whose memory stays in place.
+template <class T>
+class Product {
+ public:
+  virtual ~Product() = default;
+
+  const ProductTraits& traits() const { return traits_; }
+  /// columns_of(Q), or no data.
+  virtual MatrixView<const T> dense_matrix() const { return {}; }
+  /// Takes in new values of the factors.
+  virtual void prepare() {}
+  /// out += Q x or Q^T x for N x n matrices, coefficients c L x n. By the calling thread alone; safe from
+  /// several at once. The precision is that of float products on a GPU.
+  virtual void multiply_add(Side side, MatrixView<const T> x, MatrixView<T> out, MatrixView<T> c,
+                            Precision precision) const = 0;
+  /// The gradient of the factors from a rollout's columns g_t, h_{t-1}, z_t and y_t. The result is valid
+  /// until the next call.
+  virtual Factors<T> backward_of_rollout(MatrixView<const T> g, MatrixView<const T> h, MatrixView<const T> z,
+                                         MatrixView<const T> y, Precision precision) = 0;
+  /// The gradient of the factors from d_q [N, N]; d_q itself where the parametrization takes it.
+  virtual Factors<T> backward(TensorView<const T> d_q, Precision) { return {.q = d_q}; }
+
+ protected:
+  Product(Device device, ProductTraits traits) : traits_(std::move(traits)) {
+    if (device.is_cuda()) traits_.column_grain = all_columns;
+  }
+  static constexpr Index all_columns = std::numeric_limits<Index>::max();
+
+ private:
+  ProductTraits traits_;
+};
+
+// The products, from factors [N, N], [L, N] and [L, L].
+
+/// One N x N product a step.
+template <class T>
+std::unique_ptr<Product<T>> dense_product(TensorView<const T> q);
+/// Two N x L products a step: z = S^-1 U^T h, Q h = h - U z.
+template <class T>
+std::unique_ptr<Product<T>> factored_product(TensorView<const T> units, TensorView<const T> s_inverse);
+/// One reflection after another, the last one first. Tiles of the batch go through all reflections in the
+/// first-level cache, or in a GPU's registers; with the stored coefficients, the gradient is a few matrix
+/// products.
+template <class T>
+std::unique_ptr<Product<T>> tiled_product(TensorView<const T> units);
+/// The same; every reflection is a rank-one update of all columns, forward and backward.
+template <class T>
+std::unique_ptr<Product<T>> rank_one_product(TensorView<const T> units);
+
+}  // namespace orthornn

@@ -1,0 +1,91 @@
+#include "products/rank_one_updates.hpp"
+
+#include <algorithm>
+
+#include "core/back_end.hpp"
+#include "core/thread_scratch.hpp"
+#include "cuda/products/rank_one_updates.hpp"
+#include "linalg/eigen_map.hpp"
+
+namespace orthornn {
+namespace {
+
+template <class T>
+using Row = Eigen::Map<Eigen::Matrix<T, 1, Eigen::Dynamic>>;
+
+struct ProjectionMemory;
+struct StateMemory;
+struct GradientMemory;
+
+/// Columns of the gradient taken at a time: a batch of the usual size.
+constexpr Index gradient_columns = 128;
+
+/// x <- x - 2 u (u . x) for all columns; projections [columns] are 2 u . x before the update.
+template <class T, class Vector, class State>
+void reflect(const Vector& u, State& x, Row<T>& projections) {
+  projections.noalias() = T{2} * u.transpose() * x;
+  x.noalias() -= u * projections;
+}
+
+}  // namespace
+
+template <class T>
+void reflect_by_rank_one_updates(MatrixView<const std::type_identity_t<T>> u, ReflectionOrder order,
+                                 MatrixView<const std::type_identity_t<T>> x, MatrixView<T> out) {
+  if constexpr (has_cuda_bodies) {
+    if (out.device.is_cuda()) return cuda::reflect_by_rank_one_updates<T>(u, order, x, out);
+  }
+  const MatrixView<T> work{thread_scratch<T, StateMemory>(u.rows * x.cols), u.rows, x.cols, u.rows};
+  Row<T> projections(thread_scratch<T, ProjectionMemory>(x.cols), x.cols);
+  auto state = eigen(work);
+  state = eigen(x);
+  for (Index step = 0; step < u.cols; ++step) {
+    const Index i = order == ReflectionOrder::first_to_last ? step : u.cols - 1 - step;
+    reflect<T>(eigen(u).col(i), state, projections);
+  }
+  eigen(out) += state;
+}
+
+template <class T>
+void gradient_by_rank_one_updates(MatrixView<const std::type_identity_t<T>> u,
+                                  MatrixView<const std::type_identity_t<T>> g,
+                                  MatrixView<const std::type_identity_t<T>> x, MatrixView<T> d_u) {
+  if constexpr (has_cuda_bodies) {
+    if (d_u.device.is_cuda()) return cuda::gradient_by_rank_one_updates<T>(u, g, x, d_u);
+  }
+  eigen(d_u).setZero();
+  const auto units = eigen(u);
+  for (Index first = 0; first < x.cols; first += gradient_columns) {
+    const Index count = std::min(gradient_columns, x.cols - first);
+    const MatrixView<T> states{thread_scratch<T, StateMemory>(2 * u.rows * count), u.rows, count, u.rows};
+    const MatrixView<T> gradients{thread_scratch<T, GradientMemory>(u.rows * count), u.rows, count, u.rows};
+    T* memory = thread_scratch<T, ProjectionMemory>(2 * count);
+    Row<T> of_state(memory, count);
+    Row<T> of_gradient(memory + count, count);
+    auto state = eigen(states);
+    auto gradient = eigen(gradients);
+    state = eigen(x.columns(first, count));
+    gradient = eigen(g.columns(first, count));
+    for (Index i = u.cols - 1; i >= 0; --i) reflect<T>(units.col(i), state, of_state);
+    for (Index i = 0; i < u.cols; ++i) {
+      reflect<T>(units.col(i), state, of_state);
+      // The reflection changed the sign of u . x: of_state is -2 u . x_i.
+      auto du = eigen(d_u).col(i);
+      du.noalias() += gradient * of_state.transpose();
+      of_gradient.noalias() = T{2} * units.col(i).transpose() * gradient;
+      du.noalias() -= state * of_gradient.transpose();
+      gradient.noalias() -= units.col(i) * of_gradient;
+    }
+  }
+}
+
+#define ORTHORNN_INSTANTIATE(T)                                                                           \
+  template void reflect_by_rank_one_updates<T>(MatrixView<const T>, ReflectionOrder, MatrixView<const T>, \
+                                               MatrixView<T>);                                            \
+  template void gradient_by_rank_one_updates<T>(MatrixView<const T>, MatrixView<const T>,                 \
+                                                MatrixView<const T>, MatrixView<T>);
+ORTHORNN_INSTANTIATE(float)
+ORTHORNN_INSTANTIATE(double)
+#undef ORTHORNN_INSTANTIATE
+
+}  // namespace orthornn

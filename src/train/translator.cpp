@@ -1,0 +1,123 @@
+#include "orthornn/train/translator.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "orthornn/core/error.hpp"
+#include "orthornn/text/word_tokenizer.hpp"
+
+namespace orthornn {
+namespace {
+
+using Tokens = std::vector<std::int32_t>;
+
+/// source [S, B] and source_lengths [B] of sentences with their ends.
+Batch batch_of(std::span<const Tokens* const> sentences, Device device) {
+  const Index count = std::ssize(sentences);
+  Index longest = 0;
+  for (const Tokens* tokens : sentences) longest = std::max(longest, std::ssize(*tokens) + 1);
+  Batch batch;
+  Tensor<std::int32_t>& source = batch.integers(batch_names::source);
+  Tensor<std::int32_t>& lengths = batch.integers(batch_names::source_lengths);
+  source.reserve({longest, count});
+  lengths.reserve({count});
+  std::ranges::fill(source, token_ids::padding);
+  for (Index b = 0; b < count; ++b) {
+    const Tokens& tokens = *sentences[static_cast<std::size_t>(b)];
+    for (Index s = 0; s < std::ssize(tokens); ++s) source(s, b) = tokens[static_cast<std::size_t>(s)];
+    source(std::ssize(tokens), b) = token_ids::end;
+    lengths(b) = static_cast<std::int32_t>(tokens.size()) + 1;
+  }
+  return batch.copy(device);
+}
+
+}  // namespace
+
+Translator::Translator(EncoderDecoder<float>& model, const TranslationTask& task)
+    : model_(model), task_(task) {
+  const EncoderDecoderOptions& options = model.options();
+  if (options.source_symbols == task.source_tokenizer().size() &&
+      options.target_symbols == task.target_tokenizer().size())
+    return;
+  throw ValueError(fmt::format("the model has {} and {} symbols, and the task's tokenizers have {} and {}",
+                               options.source_symbols, options.target_symbols, task.source_tokenizer().size(),
+                               task.target_tokenizer().size()));
+}
+
+std::vector<std::int32_t> Translator::encode(std::string_view sentence) const {
+  Tokens tokens = task_.source_tokenizer().encode(sentence);
+  if (std::ssize(tokens) > TranslationOptions::most_tokens) {
+    throw ValueError(fmt::format("a sentence of {} tokens; expected at most {}", tokens.size(),
+                                 TranslationOptions::most_tokens));
+  }
+  return tokens;
+}
+
+void Translator::check(std::string_view sentence) const { encode(sentence); }
+
+std::vector<std::vector<Translation>> Translator::translate(std::span<const std::string> sentences,
+                                                            const BeamSearchOptions& options,
+                                                            Index batch) const {
+  if (batch < 1)
+    throw ValueError(fmt::format("translating {} sentences at a time; expected at least 1", batch));
+  // 1. In the order of their lengths, so that little is padding.
+  std::vector<Tokens> tokens;
+  std::vector<std::size_t> order;
+  std::vector<std::vector<Translation>> translations(sentences.size());
+  for (const std::string& sentence : sentences) {
+    tokens.push_back(encode(sentence));
+    if (tokens.back().empty()) {
+      translations[tokens.size() - 1].emplace_back();
+    } else {
+      order.push_back(tokens.size() - 1);
+    }
+  }
+  std::ranges::stable_sort(order, std::ranges::less(), [&](std::size_t i) { return tokens[i].size(); });
+  // 2. A batch at a time.
+  const AnswerSymbols symbols{
+      .begin = token_ids::begin, .end = token_ids::end, .excluded = {token_ids::padding, token_ids::begin}};
+  for (std::size_t first = 0; first < order.size(); first += static_cast<std::size_t>(batch)) {
+    const std::size_t count = std::min(static_cast<std::size_t>(batch), order.size() - first);
+    std::vector<const Tokens*> together;
+    for (std::size_t i = 0; i < count; ++i) together.push_back(&tokens[order[first + i]]);
+    auto found = beam_search(model_, batch_of(together, model_.device()), symbols, options);
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::size_t number = order[first + i];
+      for (const Hypothesis& hypothesis : found[i])
+        translations[number].push_back(translation(sentences[number], hypothesis));
+    }
+  }
+  return translations;
+}
+
+/// The hypothesis as text.
+Translation Translator::translation(std::string_view sentence, const Hypothesis& hypothesis) const {
+  const Tokenizer& target = task_.target_tokenizer();
+  Translation result{.log_probability = hypothesis.log_probability,
+                     .score = hypothesis.score,
+                     .complete = hypothesis.complete};
+  const auto* source = dynamic_cast<const WordTokenizer*>(&task_.source_tokenizer());
+  const bool copies = source != nullptr && std::ranges::count(hypothesis.symbols, token_ids::unknown) > 0;
+  if (!copies) {
+    result.text = target.decode(hypothesis.symbols);
+    return result;
+  }
+  const std::vector<std::string> words = source->words(sentence);
+  std::vector<std::string> answer;
+  for (std::size_t t = 0; t < hypothesis.symbols.size(); ++t) {
+    if (hypothesis.symbols[t] != token_ids::unknown) {
+      answer.emplace_back(target.text_of(hypothesis.symbols[t]));
+      continue;
+    }
+    // The end, which attention may point to, is no word.
+    const auto weights = hypothesis.attention[t].begin();
+    answer.push_back(
+        words[static_cast<std::size_t>(std::max_element(weights, weights + std::ssize(words)) - weights)]);
+  }
+  result.text = detokenize(fmt::format("{}", fmt::join(answer, " ")));
+  return result;
+}
+
+}  // namespace orthornn

@@ -1,0 +1,42 @@
+#include "tasks/count_right.hpp"
+
+#include <fmt/format.h>
+
+#include "core/back_end.hpp"
+#include "cuda/tasks/count_right.hpp"
+#include "orthornn/core/error.hpp"
+
+namespace orthornn {
+namespace {
+
+bool is_largest(ConstTensorView<float> row, Index target) {
+  if (target >= row.size()) return false;  // a class beyond the last, which the loss refuses
+  for (Index c = 0; c < row.size(); ++c) {
+    if (c != target && !(row(target) > row(c))) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+void count_right(ConstTensorView<float> outputs, ConstTensorView<std::int32_t> classes,
+                 TensorView<double> score) {
+  check_shape("classes", classes.shape(), {outputs.shape()[0]});
+  check_shape("score", score.shape(), {2});
+  for (const Device device : {classes.device(), score.device()}) {
+    if (device == outputs.device()) continue;
+    throw DeviceError(
+        fmt::format("outputs lie in memory of {}, classes or score in that of {}; expected one device",
+                    to_string(outputs.device()), to_string(device)));
+  }
+  if constexpr (has_cuda_bodies) {
+    if (outputs.device().is_cuda()) return cuda::count_right(outputs, classes, score);
+  }
+  for (Index i = 0; i < classes.size(); ++i) {
+    if (classes(i) < 0) continue;
+    score(0) += is_largest(outputs[i], classes(i)) ? 1 : 0;
+    score(1) += 1;
+  }
+}
+
+}  // namespace orthornn

@@ -1,0 +1,14 @@
+#pragma once
+
+#include "orthornn/core/tensor.hpp"
+
+namespace orthornn {
+
+/// Adds to `score` [2] how many rows of `outputs` [R, C] have their largest entry at `classes` [R], and how
+/// many rows count: those of a class that is not negative. A tie is no answer, and neither is a NaN: both are
+/// wrong. All on one device; nothing waits for a GPU. Throws ShapeError, and DeviceError for a score
+/// elsewhere.
+void count_right(ConstTensorView<float> outputs, ConstTensorView<std::int32_t> classes,
+                 TensorView<double> score);
+
+}  // namespace orthornn

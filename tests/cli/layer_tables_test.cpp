@@ -1,0 +1,119 @@
+// Models of layers of any kind, as [[layer]] tables of config.toml describe them.
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "cli/run_program.hpp"
+#include "orthornn/train/model_file.hpp"
+#include "support/errors.hpp"
+
+namespace fs = std::filesystem;
+using namespace orthornn;
+using namespace orthornn::testing;
+
+namespace {
+
+constexpr const char* workload = R"(
+task = "copying"
+delay = 4
+batch = 8
+steps = 6
+eval-every = 3
+)";
+
+constexpr const char* tables = R"(
+[[layer]]
+kind = "orthogonal"
+hidden_size = 6
+transition = { kind = "cwy", reflections = 3 }
+
+[[layer]]
+kind = "residual"
+
+  [[layer.layers]]
+  kind = "rms_norm"
+
+  [[layer.layers]]
+  kind = "gru"
+  hidden_size = 6
+
+[[layer]]
+kind = "dropout"
+rate = 0.25
+)";
+
+fs::path write(const fs::path& file, const std::string& text) {
+  std::ofstream(file) << text;
+  return file;
+}
+
+}  // namespace
+
+TEST_CASE("a model of [[layer]] tables is trained, resumed, inspected and evaluated", "[cli][layers]") {
+  const TemporaryFolder folder;
+  const fs::path config = write(folder / "config.toml", std::string(workload) + tables);
+  const fs::path whole = folder / "whole", parts = folder / "parts";
+  check_success(
+      run({"train", "--config", config.string(), "--out", whole.string(), "--schedule", "constant"}));
+  check_success(run({"train", "--config", config.string(), "--out", parts.string(), "--schedule", "constant",
+                     "--steps", "3"}));
+  check_success(run({"train", "--resume", "--out", parts.string(), "--steps", "6"}));
+  const auto parameters = [](const fs::path& run_folder) {
+    return load_model(run_folder / "model.h5")->parameters().values().copy();
+  };
+  // Dropout of step 4 does not depend on where the run was interrupted.
+  CHECK(equal(parameters(whole), parameters(parts)));
+
+  const auto model = std::get<ModelOptions>(read_model_info(whole / "model.h5").model);
+  REQUIRE(model.cells.size() == 3);
+  const auto& orthogonal = std::get<OrthogonalCell>(model.cells[0]);
+  CHECK(orthogonal.hidden_size == 6);
+  CHECK(std::get<Cwy>(orthogonal.transition).reflections == 3);
+  const auto& residual = std::get<Residual>(model.cells[1]);
+  REQUIRE(residual.layers.size() == 2);
+  CHECK(std::holds_alternative<RmsNorm>(residual.layers[0]));
+  CHECK(std::get<Gru>(residual.layers[1]).hidden_size == 6);
+  CHECK(std::get<Dropout>(model.cells[2]).rate == 0.25);
+
+  // Another model in the file that resumes it is refused.
+  const fs::path other = write(folder / "other.toml", std::string(workload) + "[[layer]]\nkind = \"lstm\"\n");
+  const ProgramResult refused =
+      run({"train", "--resume", "--out", parts.string(), "--config", other.string(), "--steps", "9"});
+  CHECK(refused.exit_code != 0);
+  CHECK_THAT(refused.errors, contains("another model"));
+
+  const std::string file = (whole / "model.h5").string();
+  const ProgramResult inspected = run({"inspect", file});
+  check_success(inspected);
+  CHECK_THAT(inspected.output, contains("residual") && contains("of rms_norm") && contains("dropout"));
+  check_success(run({"eval", file}));
+  check_success(run({"report", whole.string(), "--out", (folder / "report.html").string()}));
+}
+
+TEST_CASE("[[layer]] tables that cannot be are refused by their line", "[cli][layers]") {
+  const TemporaryFolder folder;
+  const auto refusal = [&](const std::string& text, const Arguments& more = {}) {
+    Arguments arguments{"train", "--config", write(folder / "config.toml", text).string(), "--out",
+                        (folder / "run").string()};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const ProgramResult result = run(arguments);
+    CHECK(result.exit_code == 2);
+    CHECK_FALSE(fs::exists(folder / "run" / "model.h5"));
+    return result.errors;
+  };
+  const std::string head = workload;
+  CHECK_THAT(refusal(head + "[[layer]]\nkind = \"lstn\"\n"), contains("line 7") && contains("lstm"));
+  CHECK_THAT(refusal(head + "[[layer]]\nhidden_size = 3\n"), contains("kind"));
+  CHECK_THAT(refusal(head + "[[layer]]\nkind = \"gru\"\nhidden = 3\n"),
+             contains("'hidden'") && contains("hidden_size"));
+  CHECK_THAT(refusal(head + "[[layer]]\nkind = \"gru\"\nhidden_size = 0\n"), contains("hidden_size"));
+  CHECK_THAT(refusal(head + "[[layer]]\nkind = \"dropout\"\nrate = 1.5\n"), contains("rate"));
+  CHECK_THAT(
+      refusal(head + "[[layer]]\nkind = \"orthogonal\"\ntransition = { kind = \"cwy\", reflection = 4 }\n"),
+      contains("transition has no setting 'reflection'"));
+  CHECK_THAT(refusal(head + "[[layer]]\nkind = \"rms_norm\"\n"), contains("symbols"));
+  CHECK_THAT(refusal(head + "[layer]\nkind = \"gru\"\n"), contains("[[layer]]"));
+  CHECK_THAT(refusal(head + "[[cells]]\nkind = \"gru\"\n"), contains("[[layer]]"));
+  CHECK_THAT(refusal(head + "hidden = 5\n" + tables), contains("hidden"));
+  CHECK_THAT(refusal(head + tables, {"--cell", "lstm"}), contains("cell"));
+}

@@ -1,0 +1,276 @@
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "cli/run_program.hpp"
+#include "orthornn/train/model_file.hpp"
+#include "support/hdf5_edit.hpp"
+#include "support/sentence_pairs.hpp"
+
+namespace fs = std::filesystem;
+using namespace orthornn;
+using namespace orthornn::testing;
+using Json = nlohmann::json;
+
+namespace {
+
+Arguments train_numbers(const TemporaryFolder& folder, const fs::path& out, const Arguments& more = {}) {
+  const fs::path data = write_text(folder / "pairs.txt", number_pairs(100));
+  return Arguments{"train", "translate", "--data", data.string(), "--hidden",  "8", "--embedding-size",
+                   "6",     "--batch",   "16",     "--out",       out.string()} +
+         more;
+}
+
+/// A run directory "run" with a model that has been trained for three steps.
+struct Trained {
+  Trained() { check_success(run(train_numbers(folder, folder / "run", {"--steps", "3"}))); }
+
+  ProgramResult translate(const std::string& input, const Arguments& more = {}) const {
+    write_text(folder / "input.txt", input);
+    return run(Arguments{"translate", model} + more, {.input = folder / "input.txt"});
+  }
+
+  TemporaryFolder folder;
+  std::string model = folder / "run/model.h5";
+};
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> found;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) found.push_back(line);
+  return found;
+}
+
+std::vector<std::string> columns_of(const std::string& line) {
+  std::vector<std::string> found;
+  std::istringstream stream(line + "\t");
+  for (std::string column; std::getline(stream, column, '\t');) found.push_back(column);
+  return found;
+}
+
+}  // namespace
+
+TEST_CASE("a translation is trained, resumed with the same bits, inspected and evaluated",
+          "[cli][translate]") {
+  const TemporaryFolder folder;
+  const Arguments every = {"--log-every", "1", "--eval-every", "4", "--schedule", "constant"};
+  const Arguments options = {"--tied",     "--bidirectional", "--dropout", "0.1",       "--label-smoothing",
+                             "0.1",        "--layers",        "2",         "--longest", "7",
+                             "--keep-case"};
+  const fs::path whole = folder / "whole", parts = folder / "parts";
+  // Six batches are an epoch.
+  check_success(run(train_numbers(folder, whole, options + every + Arguments{"--steps", "8"})));
+  check_success(run(train_numbers(folder, parts, options + every + Arguments{"--steps", "4"})));
+  check_success(run({"train", "--resume", "--steps", "8", "--out", parts.string()}));
+  CHECK((content(parts / "model.h5") == content(whole / "model.h5")));
+
+  const std::string model = whole / "model.h5";
+  const ModelFileInfo info = read_model_info(model);
+  const auto& made = std::get<EncoderDecoderOptions>(info.model);
+  CHECK(made.tied);
+  CHECK(made.dropout == 0.1);
+  CHECK(made.label_smoothing == 0.1);
+  CHECK(made.embedding_size == 6);
+  CHECK(made.source_symbols == 14);
+  CHECK(made.decoder.size() == 2);
+  CHECK(std::get<Bidirectional>(made.encoder.at(0)).layers.size() == 2);
+  CHECK(info.steps == 8);
+  CHECK_THAT(info.task_config, contains(R"("longest":7)") && contains(R"("keep_case":true)"));
+
+  const ProgramResult text = run({"inspect", model});
+  check_success(text);
+  CHECK_THAT(text.output, contains("translate") && contains("target_embedding/vectors") &&
+                              contains("bidirectional") && contains("8 steps"));
+  const ProgramResult inspected = run({"inspect", model, "--json"});
+  check_success(inspected);
+  const Json description = Json::parse(inspected.output);
+  CHECK(description.at("config").at("model").at("kind") == "encoder_decoder");
+  CHECK(description.at("parameters").at("target_embedding/vectors").at(1) == 6);
+
+  const std::string data = folder / "pairs.txt";
+  const ProgramResult evaluated = run({"eval", model, "--data", data, "--json"});
+  check_success(evaluated);
+  const Json evaluation = Json::parse(evaluated.output);
+  CHECK(evaluation.at("task") == "translate");
+  CHECK(evaluation.at("cross_entropy") > 0);
+  // The entropy of about thirty words.
+  CHECK((evaluation.at("baseline") > 1 && evaluation.at("baseline") < 3.4));
+  check_refused(run({"eval", model, "--data", (folder / "absent").string()}), 1, {"absent"});
+}
+
+TEST_CASE("a training of a translation is made again from its config.toml", "[cli][translate]") {
+  const TemporaryFolder folder;
+  const fs::path first = folder / "first", second = folder / "second";
+  check_success(run(train_numbers(folder, first,
+                                  {"--steps", "2", "--tied", "--direction", "es-en", "--cell", "lstm",
+                                   "--tokenizer", "sentencepiece", "--vocabulary", "30", "--pairs", "80"})));
+  const ProgramResult again =
+      run({"train", "--config", (first / "config.toml").string(), "--out", second.string()});
+  CHECK(again.exit_code == 0);
+  CHECK((content(first / "model.h5") == content(second / "model.h5")));
+}
+
+TEST_CASE("lines of standard input are translated in their order", "[cli][translate]") {
+  const Trained trained;
+  const ProgramResult together = trained.translate("4 2\n\n1 7\r\n \t\n9 unheard 9");
+  check_success(together);
+  const std::vector<std::string> found = lines_of(together.output);
+  REQUIRE(found.size() == 5);
+  CHECK(together.output.back() == '\n');
+  CHECK(found[1] == "");
+  CHECK(found[3] == "");
+  const char* const sentences[] = {"4 2\n", "\n", "1 7\n", "\n", "9 unheard 9\n"};
+  for (std::size_t i = 0; i < 5; ++i) {
+    const ProgramResult alone = trained.translate(sentences[i]);
+    check_success(alone);
+    CHECK(alone.output == found[i] + "\n");
+  }
+  const ProgramResult in_pieces = trained.translate("4 2\n\n1 7\r\n \t\n9 unheard 9", {"--batch", "1"});
+  CHECK(in_pieces.output == together.output);
+  // Nothing to translate is no mistake.
+  const ProgramResult nothing = trained.translate("");
+  check_success(nothing);
+  CHECK(nothing.output == "");
+}
+
+TEST_CASE("more lines than are read at once keep their order", "[cli][translate]") {
+  const Trained trained;
+  std::string input;
+  for (int i = 0; i < 40; ++i) input += std::to_string(i % 7) + "\n";
+  const ProgramResult result = trained.translate(input, {"--batch", "1", "--beam", "2", "--n-best", "2"});
+  check_success(result);
+  const std::vector<std::string> found = lines_of(result.output);
+  REQUIRE(found.size() == 80);
+  for (std::size_t i = 0; i < 80; ++i) {
+    const std::vector<std::string> columns = columns_of(found[i]);
+    REQUIRE(columns.size() == 3);
+    CHECK(columns[0] == std::to_string(i / 2 + 1));
+    if (i >= 14) CHECK(columns[2] == columns_of(found[i - 14])[2]);
+  }
+}
+
+TEST_CASE("a line that cannot be translated is named, and the others are translated", "[cli][translate]") {
+  const Trained trained;
+  std::string long_line;
+  for (int i = 0; i < 1001; ++i) long_line += "1 ";
+  const std::string input = "4 2\n\xFF\xFE\n1 7\n" + long_line + "\n5";
+  const ProgramResult result = trained.translate(input);
+  CHECK(result.exit_code == 1);
+  const std::vector<std::string> found = lines_of(result.output), errors = lines_of(result.errors);
+  REQUIRE(found.size() == 5);
+  CHECK(found[0] == lines_of(trained.translate("4 2\n").output).at(0));
+  CHECK(found[1] == "");
+  CHECK(found[2] == lines_of(trained.translate("1 7\n").output).at(0));
+  CHECK(found[3] == "");
+  CHECK(found[4] == lines_of(trained.translate("5\n").output).at(0));
+  REQUIRE(errors.size() == 3);
+  CHECK_THAT(errors[0], contains("orthornn: line 2: ") && contains("UTF-8"));
+  CHECK_THAT(errors[1], contains("orthornn: line 4: ") && contains("1001 tokens"));
+  CHECK_THAT(errors[2], contains("2 of 5 lines"));
+
+  // A line beyond the buffer of the reader does not become two lines.
+  const ProgramResult wide = trained.translate(std::string(200'000, 'x') + "\n5\n");
+  CHECK(wide.exit_code == 1);
+  CHECK(lines_of(wide.output) == std::vector<std::string>{"", found[4]});
+  CHECK_THAT(wide.errors, contains("line 1: more than 65536 bytes") && contains("1 of 2 lines"));
+
+  // The number of a line counts on where lines are read in parts: 4 at once.
+  const ProgramResult late = trained.translate(std::string(40, '\n') + "\xFF\n", {"--batch", "1"});
+  CHECK(late.exit_code == 1);
+  CHECK_THAT(late.errors, contains("line 41: ") && contains("1 of 41 lines"));
+}
+
+TEST_CASE("several translations of a line have its number and their scores", "[cli][translate]") {
+  const Trained trained;
+  const ProgramResult result = trained.translate("4 2\n\n7\n", {"--beam", "4", "--n-best", "3"});
+  check_success(result);
+  const std::vector<std::string> found = lines_of(result.output);
+  // A blank line has one translation.
+  REQUIRE(found.size() == 7);
+  const char* const numbers[] = {"1", "1", "1", "2", "3", "3", "3"};
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    const std::vector<std::string> columns = columns_of(found[i]);
+    REQUIRE(columns.size() == 3);
+    CHECK(columns[0] == numbers[i]);
+    if (i == 3) CHECK(columns[2] == "");
+    if (i > 0 && columns[0] == numbers[i - 1])
+      CHECK(std::stod(columns[1]) <= std::stod(columns_of(found[i - 1])[1]));
+  }
+  const ProgramResult best = trained.translate("4 2\n\n7\n", {"--beam", "4"});
+  CHECK(lines_of(best.output).at(2) == columns_of(found[4]).at(2));
+  check_refused(trained.translate("4\n", {"--beam", "2", "--n-best", "3"}), 2, {"--n-best 3", "--beam 2"});
+  check_refused(trained.translate("4\n", {"--beam", "0"}), 2, {"--beam"});
+  check_refused(trained.translate("4\n", {"--n-best", "0"}), 2, {"--n-best"});
+  check_refused(trained.translate("4\n", {"--length-penalty", "-1"}), 2, {"--length-penalty"});
+}
+
+TEST_CASE("translations as JSON are one object a line", "[cli][translate]") {
+  const Trained trained;
+  const std::string input = "4 2\n\n\"\\ unheard\n\xFF\n";
+  const ProgramResult result = trained.translate(input, {"--json", "--n-best", "2"});
+  CHECK(result.exit_code == 1);
+  const std::vector<std::string> found = lines_of(result.output);
+  REQUIRE(found.size() == 4);
+  std::vector<Json> objects;
+  for (const std::string& line : found) objects.push_back(Json::parse(line));
+  for (std::size_t i = 0; i < 4; ++i) {
+    CHECK(objects[i].at("line") == i + 1);
+    CHECK(objects[i].contains("error") == (i == 3));
+  }
+  CHECK(objects[0].at("translations").size() == 2);
+  CHECK_THAT(objects[3].at("error").get<std::string>(), contains("UTF-8"));
+  const Json first = objects[0].at("translations").at(0);
+  CHECK(first.at("text") == lines_of(trained.translate("4 2\n").output).at(0));
+  CHECK(first.at("score").get<double>() >= objects[0].at("translations").at(1).at("score").get<double>());
+  CHECK(first.at("log_probability").get<double>() <= first.at("score").get<double>());
+}
+
+TEST_CASE("a model that does not translate is refused", "[cli][translate]") {
+  const Trained trained;
+  const TemporaryFolder& folder = trained.folder;
+  check_success(run(train_copying(folder / "copying", {"--steps", "1"})));
+  const std::string copying = folder / "copying/model.h5";
+  check_refused(run({"translate", copying}), 1, {copying, "another kind", "an encoder and a decoder"});
+  check_refused(run({"predict", trained.model, copying, "-o", (folder / "out.h5").string()}), 1,
+                {trained.model, "another kind"});
+  const std::string absent = folder / "absent.h5";
+  check_refused(run({"translate", absent}), 1, {absent});
+  check_refused(run({"translate"}), 2, {"model"});
+  const std::string alone = folder / "alone.h5";
+  save_model(alone, *load_any_model(trained.model));
+  check_refused(run({"translate", alone}), 1, {alone, "vocabularies"});
+  // Vocabularies of another size than the model's.
+  const std::string other = folder / "other.h5";
+  fs::copy_file(trained.model, other);
+  const std::string bytes =
+      "orthornn tokenizer 1\n"
+      R"({"tokens":{"kind":"word","vocabulary":30000},"normalization":{"lower_case":true,"strip_accents":false}})"
+      "\none\ntwo\n";
+  Hdf5Edit(other).dataset("task/target_tokenizer", H5T_NATIVE_UINT8, {bytes.size()}, H5P_DEFAULT,
+                          bytes.data());
+  check_refused(run({"translate", other}), 1, {"symbols", "tokenizers have 14 and 6"});
+}
+
+TEST_CASE("options of a translation are its own", "[cli][translate]") {
+  const TemporaryFolder folder;
+  const std::string out = folder / "run";
+  for (const Arguments& option : {Arguments{"--tied"},
+                                  {"--bidirectional"},
+                                  {"--dropout", "0.1"},
+                                  {"--embedding-size", "4"},
+                                  {"--label-smoothing", "0.1"},
+                                  {"--direction", "es-en"},
+                                  {"--vocabulary", "30"}}) {
+    CAPTURE(option[0]);
+    check_refused(run(train_copying(out, option)), 2, {option[0], "translate"});
+  }
+  write_text(folder / "config.toml", "[[layer]]\nkind = \"lstm\"\n");
+  check_refused(run({"train", "translate", "--data", write_text(folder / "pairs.txt", number_pairs(100)),
+                     "--config", (folder / "config.toml").string(), "--out", out}),
+                2, {"[[layer]]", "translate"});
+  check_refused(run({"train", "translate", "--data", (folder / "absent").string(), "--out", out}), 1,
+                {"absent"});
+  check_refused(run(train_numbers(folder, out, {"--direction", "en-de"})), 2, {"--direction", "en-de"});
+  check_refused(run(train_numbers(folder, out, {"--vocabulary", "4"})), 2, {"vocabulary", "5"});
+  check_refused(run(train_numbers(folder, out, {"--longest", "1", "--steps", "1"})), 2, {"1 tokens"});
+  CHECK_FALSE(fs::exists(fs::path(out) / "model.h5"));
+}

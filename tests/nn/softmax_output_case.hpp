@@ -1,0 +1,43 @@
+#pragma once
+
+#include "orthornn/nn/softmax_output.hpp"
+#include "support/random_tensor.hpp"
+
+namespace orthornn::testing {
+
+/// A softmax output with its parameters, and a batch [T, B] of inputs and classes, of which some do not
+/// count.
+template <class T>
+struct SoftmaxOutputCase {
+  static constexpr Index length = 5, batch = 3, inputs = 4, classes = 7;
+
+  ParameterSet<T> parameters;
+  SoftmaxOutput<T> output;
+  Tensor<T> h, d_h;
+  Tensor<std::int32_t> targets;
+  Tensor<double> value;
+  Saved scratch;
+
+  explicit SoftmaxOutputCase(Index most_outputs, Device device = Device::cpu())
+      : output(parameters, "output", inputs, classes, {}, device, most_outputs),
+        h(normal_tensor<T>({length, batch, inputs}, 1).copy(device)),
+        d_h(h.shape(), device),
+        value(Shape{2}, device),
+        scratch(device) {
+    parameters.allocate(device);
+    copy<T>(normal_tensor<T>(parameters.values().shape(), 2, 0.5), parameters.values());
+    Tensor<std::int32_t> drawn(Shape{length, batch});
+    for (Index i = 0; i < drawn.size(); ++i)
+      drawn.data()[i] = static_cast<std::int32_t>(i % (classes + 1)) - 1;
+    targets = drawn.copy(device);
+  }
+  SoftmaxOutputCase(SoftmaxOutputCase&&) = delete;  // the output refers to the parameters
+
+  void run(double smoothing = 0) { output.loss_and_gradient(h, targets, smoothing, d_h, value, scratch); }
+  double loss() {
+    output.loss(h, targets, value, scratch);
+    return value(0);
+  }
+};
+
+}  // namespace orthornn::testing

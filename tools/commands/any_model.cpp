@@ -1,0 +1,34 @@
+#include "commands/any_model.hpp"
+
+namespace orthornn::program {
+namespace {
+
+template <class Made, class Options>
+std::unique_ptr<Model<float>> made(const Execution& execution, const Options& options,
+                                   std::optional<std::uint64_t> seed) {
+  if (seed) return std::make_unique<Made>(execution, options, *seed);
+  return std::make_unique<Made>(execution, options, Undrawn{});
+}
+
+}  // namespace
+
+std::unique_ptr<Model<float>> make_model(const Execution& execution, const AnyModelOptions& options,
+                                         std::optional<std::uint64_t> seed) {
+  if (const auto* translation = std::get_if<EncoderDecoderOptions>(&options))
+    return made<EncoderDecoder<float>>(execution, *translation, seed);
+  return made<SequenceModel<float>>(execution, std::get<ModelOptions>(options), seed);
+}
+
+void check_sizes(const AnyModelOptions& options) {
+  std::visit([](const auto& chosen) { parameter_layout<float>(chosen); }, options);
+}
+
+std::vector<LayerOptions> layers_of(const AnyModelOptions& options) {
+  const auto* translation = std::get_if<EncoderDecoderOptions>(&options);
+  if (translation == nullptr) return std::get<ModelOptions>(options).cells;
+  std::vector<LayerOptions> layers = translation->encoder;
+  layers.insert(layers.end(), translation->decoder.begin(), translation->decoder.end());
+  return layers;
+}
+
+}  // namespace orthornn::program

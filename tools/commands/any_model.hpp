@@ -1,0 +1,23 @@
+#pragma once
+// Models of the kinds that model files hold.
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "orthornn/train/model_file.hpp"
+
+namespace orthornn::program {
+
+/// A model of these options with parameters from `seed`, or all zero without one.
+std::unique_ptr<Model<float>> make_model(const Execution& execution, const AnyModelOptions& options,
+                                         std::optional<std::uint64_t> seed);
+
+/// Throws as `parameter_layout`.
+void check_sizes(const AnyModelOptions& options);
+
+/// The layers of the options in the order of `Model::describe`.
+std::vector<LayerOptions> layers_of(const AnyModelOptions& options);
+
+}  // namespace orthornn::program

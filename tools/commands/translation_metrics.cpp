@@ -1,0 +1,107 @@
+#include "commands/translation_metrics.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cmath>
+
+#include "commands/program.hpp"
+
+namespace orthornn::program {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr Index sentences_of_batch = 64;
+
+/// Sets both cross-entropies.
+void add_cross_entropies(EncoderDecoder<float>& model, const TranslationTask& task,
+                         TranslationMetrics& metrics) {
+  Batch batch(model.device());
+  BatchLoss all{};
+  double with_padding = 0;
+  const Index batches = task.evaluation_batches(HeldOut::test);
+  for (Index number = 0; number < batches; ++number) {
+    task.evaluation_batch(HeldOut::test, number, batch);
+    const BatchLoss loss = model.loss(batch);
+    all.sum += loss.sum;
+    all.count += loss.count;
+    with_padding += loss.sum / static_cast<double>(batch.integers(batch_names::classes).size());
+  }
+  metrics.cross_entropy = all.mean();
+  metrics.cross_entropy_with_padding = with_padding / static_cast<double>(batches);
+}
+
+/// The best translation of each.
+std::vector<std::string> translations_of(const Translator& translator,
+                                         const std::vector<std::string>& sentences,
+                                         const BeamSearchOptions& search) {
+  // Many batches at a time, so that sentences of one length meet.
+  constexpr std::size_t at_a_time = 8 * sentences_of_batch;
+  const bool terminal = isatty(STDERR_FILENO) != 0;
+  std::vector<std::string> texts;
+  for (std::size_t first = 0; first < sentences.size(); first += at_a_time) {
+    const std::size_t count = std::min(at_a_time, sentences.size() - first);
+    for (const auto& found :
+         translator.translate(std::span(sentences).subspan(first, count), search, sentences_of_batch))
+      texts.push_back(found.empty() ? "" : found[0].text);
+    if (terminal) fmt::print(stderr, "\rtranslated {} of {} sentences", texts.size(), sentences.size());
+  }
+  if (terminal) fmt::print(stderr, "\r{:60}\r", "");
+  return texts;
+}
+
+}  // namespace
+
+TranslationMetrics translation_metrics(EncoderDecoder<float>& model, const TranslationTask& task,
+                                       const BeamSearchOptions& search, Index sample) {
+  TranslationMetrics metrics;
+  add_cross_entropies(model, task, metrics);
+  std::vector<std::string> sources, references;
+  for (const SentencePair& pair : task.held_out_pairs(HeldOut::test)) {
+    sources.push_back(pair.source);
+    references.push_back(clean_text(pair.target, task.normalization()));
+  }
+  const std::vector<std::string> texts = translations_of(Translator(model, task), sources, search);
+  metrics.sentences = std::ssize(texts);
+  const std::vector<std::vector<std::string>> one_each = {references};
+  metrics.bleu = bleu(bleu_statistics(texts, one_each));
+  metrics.chrf = chrf(chrf_statistics(texts, one_each));
+  sample = std::min(sample, metrics.sentences);
+  for (Index i = 0; i < sample; ++i) {
+    const auto number = static_cast<std::size_t>(i * metrics.sentences / sample);
+    metrics.sample.push_back({sources[number], references[number], texts[number]});
+  }
+  return metrics;
+}
+
+void print_metrics(const TranslationMetrics& metrics, const BeamSearchOptions& search) {
+  fmt::print("  {:20} {:.4g} a target token; {:.4g} if padding is counted as tutorials do\n", "perplexity",
+             std::exp(metrics.cross_entropy), std::exp(metrics.cross_entropy_with_padding));
+  fmt::print("  {:20} {} of {} sentences, beam {}\n", "translations",
+             score_text(metrics.bleu) + ", " + score_text(metrics.chrf), metrics.sentences, search.beam);
+  fmt::print("  {:20} {}\n  {:20} {}\n", "", metrics.bleu.signature, "", metrics.chrf.signature);
+  for (const TranslationSample& line : metrics.sample) {
+    fmt::print("  source       {}\n  reference    {}\n  translation  {}\n\n", printable(line.source),
+               printable(line.reference), printable(line.translation));
+  }
+}
+
+Json json_of(const TranslationMetrics& metrics, const BeamSearchOptions& search) {
+  Json json = {{"perplexity", std::exp(metrics.cross_entropy)},
+               {"cross_entropy_with_padding", metrics.cross_entropy_with_padding},
+               {"perplexity_with_padding", std::exp(metrics.cross_entropy_with_padding)},
+               {"beam", search.beam},
+               {"length_penalty", search.length_penalty},
+               {"sentences", metrics.sentences},
+               {"bleu", {{"score", metrics.bleu.score}, {"signature", metrics.bleu.signature}}},
+               {"chrf", {{"score", metrics.chrf.score}, {"signature", metrics.chrf.signature}}},
+               {"sample", Json::array()}};
+  for (const TranslationSample& line : metrics.sample) {
+    json["sample"].push_back(
+        {{"source", line.source}, {"reference", line.reference}, {"translation", line.translation}});
+  }
+  return json;
+}
+
+}  // namespace orthornn::program
