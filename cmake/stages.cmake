@@ -1,7 +1,7 @@
 # The stages of the library, in their order. A stage sees its own headers and those of the stages before it, and no
 # others: an include of a later stage does not compile. A stage may have the folders include/orthornn/STAGE, src/STAGE
 # and cuda/STAGE; that of tasks is tasks, without src. To add a stage, put its name here.
-set(ORTHORNN_STAGES scalar core io text linalg plan products orthogonal tasks cells layers nn optim train)
+set(ORTHORNN_STAGES scalar core io text linalg delta plan products orthogonal tasks cells layers nn optim train)
 
 # What a stage sees are links in the build tree: STAGE/shared has the public headers and those of cuda, STAGE/src those
 # of src. The include folders of a source of src are both, and of a source of cuda only the first.
@@ -43,13 +43,16 @@ function(add_stage_objects library target flags sources)
 endfunction()
 
 # add_stages(LIBRARY HOST_FLAGS CUDA_FLAGS): compiles every stage into the library. The flags are targets to link;
-# without CUDA_FLAGS the bodies in cuda are left out.
+# without CUDA_FLAGS the bodies in cuda are left out. With them the target LIBRARY_cuda compiles these bodies alone.
 function(add_stages library host_flags cuda_flags)
   # A new folder needs its links too.
   file(GLOB folders CONFIGURE_DEPENDS LIST_DIRECTORIES true
        ${PROJECT_SOURCE_DIR}/include/orthornn/* ${PROJECT_SOURCE_DIR}/src/* ${PROJECT_SOURCE_DIR}/cuda/*)
   file(REMOVE_RECURSE ${stage_links})  # links of a former order of the stages
   set(seen_stages)
+  if(cuda_flags)
+    add_custom_target(${library}_cuda)
+  endif()
   foreach(stage IN LISTS ORTHORNN_STAGES)
     list(APPEND seen_stages ${stage})
     set(shared ${stage_links}/${stage}/shared)
@@ -73,6 +76,9 @@ function(add_stages library host_flags cuda_flags)
     if(cuda_flags)
       file(GLOB_RECURSE sources CONFIGURE_DEPENDS cuda/${stage}/*.cu cuda/${stage}/*.cpp)
       add_stage_objects(${library} ${library}_cuda_${stage} ${cuda_flags} "${sources}" ${shared})
+      if(sources)
+        add_dependencies(${library}_cuda ${library}_cuda_${stage})
+      endif()
     endif()
   endforeach()
 endfunction()

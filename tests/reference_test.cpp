@@ -13,6 +13,7 @@
 #include <map>
 
 #include "linalg/eigen_map.hpp"
+#include "orthornn/delta/delta_product.hpp"
 #include "orthornn/io/hdf5.hpp"
 #include "orthornn/layers/gru_layer.hpp"
 #include "orthornn/layers/lstm_layer.hpp"
@@ -271,10 +272,67 @@ void check_cayley(const Hdf5Reader& file, Device device) {
   check_skew<float>(file, ScaledCayley{.negative_signs = negative}, ones(d.size()), device);
 }
 
+/// Both forms, on the CPU.
+template <class T>
+void check_delta_product(const Hdf5Reader& file) {
+  const auto device = Device::cpu();
+  const auto q = read<T>(file, "q", device), k = read<T>(file, "k", device), v = read<T>(file, "v", device),
+             beta = read<T>(file, "beta", device), start = read<T>(file, "S0", device),
+             log_decay = read_optional<T>(file, "log_decay", device), d_output = read<T>(file, "do", device),
+             d_last = read<T>(file, "dST", device);
+  const Shape keys = k.shape();
+  const Index batch = keys[0], length = keys[1], rows = batch * length;
+  // [B, T, ..] to [R, ..].
+  const auto by_rows = [&](const Tensor<T>& x) {
+    Shape shape{rows};
+    for (int i = 2; i < x.shape().rank(); ++i) shape.append(x.shape()[i]);
+    return x.view().reshaped(shape);
+  };
+  DeltaProductInput<T> input{.queries = by_rows(q),
+                             .keys = by_rows(k),
+                             .values = by_rows(v),
+                             .betas = by_rows(beta),
+                             .initial_states = start};
+  if (!log_decay.empty()) input.log_decays = by_rows(log_decay);
+  // Factors of unit keys with beta up to 2 enlarge no error, so those of all micro-steps add up.
+  const double bound = std::is_same_v<T, double> ? tolerance::reference_double
+                                                 : tolerance::reference_float(length * keys[2], keys[4], 1);
+  for (const DeltaForm form : {DeltaForm::recurrent, DeltaForm::chunked}) {
+    INFO(name_of(form));
+    DeltaProductOptions options{.form = form, .scale = file.double_attribute("/", "scale"), .chunk = 16};
+    const TokenLayout layout = TokenLayout::sequence_major(batch, length);
+    Tensor<T> output(d_output.shape()), last(start.shape()), dq(q.shape()), dk(k.shape()), dv(v.shape()),
+        d_beta(beta.shape()), d_log_decay(log_decay.shape()), d_start(start.shape());
+    const auto rows_of = [&](Tensor<T>& x) {
+      const TensorView<const T> shaped = by_rows(x);
+      return x.view().reshaped(shaped.shape());
+    };
+    Saved saved(device);
+    delta_product_forward<T>(input, layout, options, rows_of(output), last, saved);
+    check_dataset<T>(file, "o", output, bound);
+    check_dataset<T>(file, "ST", last, bound);
+    DeltaProductGradients<T> gradients{.d_outputs = by_rows(d_output),
+                                       .d_final_states = d_last,
+                                       .d_queries = rows_of(dq),
+                                       .d_keys = rows_of(dk),
+                                       .d_values = rows_of(dv),
+                                       .d_betas = rows_of(d_beta),
+                                       .d_initial_states = d_start};
+    if (!log_decay.empty()) gradients.d_log_decays = rows_of(d_log_decay);
+    delta_product_backward<T>(input, layout, options, gradients, saved);
+    check_dataset<T>(file, "grad/q", dq, bound);
+    check_dataset<T>(file, "grad/k", dk, bound);
+    check_dataset<T>(file, "grad/v", dv, bound);
+    check_dataset<T>(file, "grad/beta", d_beta, bound);
+    check_dataset<T>(file, "grad/S0", d_start, bound);
+    if (!log_decay.empty()) check_dataset<T>(file, "grad/log_decay", d_log_decay, bound);
+  }
+}
+
 /// False for a kind that nothing here computes.
 bool check_file(const fs::path& path, const Execution& execution = {}) {
   const Device device = execution.device;
-  const std::map<std::string, std::function<void(const Hdf5Reader&)>> checks = {
+  std::map<std::string, std::function<void(const Hdf5Reader&)>> checks = {
       {"orthogonal_rnn", [&](const Hdf5Reader& file) { check_orthogonal_rnn(file, execution); }},
       {"lstm",
        [&](const Hdf5Reader& file) {
@@ -293,13 +351,19 @@ bool check_file(const fs::path& path, const Execution& execution = {}) {
        }},
       {"skew_expm", [&](const Hdf5Reader& file) { check_exponential(file, device); }},
       {"skew_cayley", [&](const Hdf5Reader& file) { check_cayley(file, device); }}};
+  if (!device.is_cuda()) {
+    checks["delta_product"] = [](const Hdf5Reader& found) {
+      check_delta_product<double>(found);
+      check_delta_product<float>(found);
+    };
+  }
   const Hdf5Reader file(path);
   const std::string kind = text_attribute(file, "kind");
   if (kind.empty()) throw FileError(fmt::format("'{}' has no attribute 'kind'", path.string()));
   const auto check = checks.find(kind);
   if (check == checks.end()) {
-    std::cout << "skipped " << path.filename().string() << ": nothing computes the kind '" << kind
-              << "' yet\n";
+    std::cout << "skipped " << path.filename().string() << ": nothing computes the kind '" << kind << "' on "
+              << to_string(device) << " yet\n";
     return false;
   }
   check->second(file);

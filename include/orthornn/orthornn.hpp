@@ -16,6 +16,8 @@
 #include "orthornn/core/saved.hpp"
 #include "orthornn/core/stream_scope.hpp"
 #include "orthornn/core/tensor.hpp"
+#include "orthornn/delta/delta_product.hpp"
+#include "orthornn/delta/token_layout.hpp"
 #include "orthornn/io/hdf5.hpp"
 #include "orthornn/layers/bidirectional_layer.hpp"
 #include "orthornn/layers/embedding_layer.hpp"

@@ -15,11 +15,13 @@ void invert_unblocked(MatrixView<T> a) {
   for (Index j = 0; j < a.cols; ++j) {
     const T diagonal = T{1} / a(j, j);
     a(j, j) = diagonal;
-    // Column j above the diagonal: -(inverse so far) * column * diagonal, from the top down.
-    for (Index i = 0; i < j; ++i) {
-      T sum = 0;
-      for (Index k = i; k < j; ++k) sum += a(i, k) * a(k, j);
-      a(i, j) = -sum * diagonal;
+    // Column j above the diagonal: -(inverse so far) * column * diagonal, a column of the inverse at a time.
+    T* const column = a.column(j);
+    for (Index k = 0; k < j; ++k) {
+      const T factor = -column[k] * diagonal;
+      const T* const inverse = a.column(k);
+      for (Index i = 0; i < k; ++i) column[i] += factor * inverse[i];
+      column[k] = factor * inverse[k];
     }
   }
 }

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "orthornn/core/tensor.hpp"
+
+namespace orthornn {
+
+/// Where the tokens of B sequences lie among the R rows of tensors [R, ..]. An operation reads sequences of
+/// any layout where they lie, without a copy. A row belongs to one sequence at most; rows of no sequence are
+/// padding.
+class TokenLayout {
+ public:
+  /// Token t of a sequence is row `first + t * stride`.
+  struct Sequence {
+    Index first, stride, count;
+    Index row(Index token) const { return first + token * stride; }
+  };
+
+  /// Tensors [T, B, ..], as everywhere in this library. `lengths` [B], 0 .. T, in host memory; empty when all
+  /// are T. Throws ValueError for a length outside 0 .. T, and ShapeError.
+  static TokenLayout time_major(Index length, Index batch, ConstTensorView<std::int32_t> lengths = {});
+  /// Tensors [B, T, ..], as in PyTorch. As above.
+  static TokenLayout sequence_major(Index batch, Index length, ConstTensorView<std::int32_t> lengths = {});
+  /// Sequences of different lengths one after another, without padding: sequence b is rows offsets[b] ..
+  /// offsets[b + 1] - 1. Throws ValueError unless there are B + 1 offsets that begin with 0 and never fall.
+  static TokenLayout packed(std::span<const Index> offsets);
+
+  /// R.
+  Index rows() const { return rows_; }
+  /// B.
+  Index size() const { return static_cast<Index>(sequences_.size()); }
+  const Sequence& operator[](Index b) const { return sequences_[static_cast<std::size_t>(b)]; }
+  /// Whether some rows belong to no sequence.
+  bool has_padding() const { return tokens_ < rows_; }
+
+ private:
+  TokenLayout(Index rows, std::vector<Sequence> sequences);
+
+  Index rows_, tokens_ = 0;
+  std::vector<Sequence> sequences_;
+};
+
+}  // namespace orthornn
