@@ -14,6 +14,7 @@
 
 #include "linalg/eigen_map.hpp"
 #include "orthornn/delta/delta_product.hpp"
+#include "orthornn/delta/rank_one_chain.hpp"
 #include "orthornn/io/hdf5.hpp"
 #include "orthornn/layers/gru_layer.hpp"
 #include "orthornn/layers/lstm_layer.hpp"
@@ -329,6 +330,54 @@ void check_delta_product(const Hdf5Reader& file) {
   }
 }
 
+template <class T>
+void check_rank_one_chain(const Hdf5Reader& file) {
+  const auto device = Device::cpu();
+  const auto q = read<T>(file, "q", device), k = read<T>(file, "k", device),
+             alpha = read<T>(file, "alpha", device), beta = read<T>(file, "beta", device),
+             start = read<T>(file, "s0", device), d_output = read<T>(file, "du", device),
+             d_last = read<T>(file, "ds", device);
+  const Index n = q.shape()[0], size = q.shape()[1], columns = start.shape()[1];
+  const auto one_head = [](const Tensor<T>& x, const Shape& shape) { return x.view().reshaped(shape); };
+  const RankOneChainInput<T> input{.left = one_head(q, {n, 1, size}),
+                                   .right = one_head(k, {n, 1, size}),
+                                   .left_scales = one_head(alpha, {n, 1}),
+                                   .right_scales = one_head(beta, {n, 1}),
+                                   .initial_states = one_head(start, {1, 1, size, columns})};
+  const TokenLayout layout = TokenLayout::sequence_major(1, n);
+  Tensor<T> output({n, 1, columns}), last({1, 1, size, columns}), inverse({1, 1, size, size}),
+      dq({n, 1, size}), dk({n, 1, size}), d_alpha({n, 1}), d_beta({n, 1}), d_start(last.shape());
+  Saved saved(device);
+  for (const Index chunk : {4, 64}) {
+    rank_one_chain_forward<T>(input, layout, {.chunk = chunk}, output, last, saved);
+    rank_one_chain_backward<T>(input, layout, {.chunk = chunk},
+                               {.d_outputs = one_head(d_output, output.shape()),
+                                .d_final_states = one_head(d_last, last.shape()),
+                                .d_left = dq,
+                                .d_right = dk,
+                                .d_left_scales = d_alpha,
+                                .d_right_scales = d_beta,
+                                .d_initial_states = d_start},
+                               saved);
+    rank_one_chain_inverse<T>(input, layout, {.chunk = chunk}, inverse, saved);
+    // Factors are not orthogonal: an error may grow as the product of them does, which the inverse shows.
+    const auto norm_of_inverse = frobenius_norm(file.read<double>("inverse"));
+    const double bound = std::is_same_v<T, double> ? tolerance::reference_double
+                                                   : tolerance::reference_float(n, size, 1 + norm_of_inverse);
+    const auto compare = [&](const std::string& name, const Tensor<T>& found) {
+      check_dataset<T>(file, name, found.view().reshaped(file.shape(name)), bound);
+    };
+    compare("u", output);
+    compare("s", last);
+    compare("inverse", inverse);
+    compare("grad/q", dq);
+    compare("grad/k", dk);
+    compare("grad/alpha", d_alpha);
+    compare("grad/beta", d_beta);
+    compare("grad/s0", d_start);
+  }
+}
+
 /// False for a kind that nothing here computes.
 bool check_file(const fs::path& path, const Execution& execution = {}) {
   const Device device = execution.device;
@@ -352,6 +401,10 @@ bool check_file(const fs::path& path, const Execution& execution = {}) {
       {"skew_expm", [&](const Hdf5Reader& file) { check_exponential(file, device); }},
       {"skew_cayley", [&](const Hdf5Reader& file) { check_cayley(file, device); }}};
   if (!device.is_cuda()) {
+    checks["rank_one_chain"] = [](const Hdf5Reader& found) {
+      check_rank_one_chain<double>(found);
+      check_rank_one_chain<float>(found);
+    };
     checks["delta_product"] = [](const Hdf5Reader& found) {
       check_delta_product<double>(found);
       check_delta_product<float>(found);

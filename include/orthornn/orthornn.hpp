@@ -17,6 +17,8 @@
 #include "orthornn/core/stream_scope.hpp"
 #include "orthornn/core/tensor.hpp"
 #include "orthornn/delta/delta_product.hpp"
+#include "orthornn/delta/position_scores.hpp"
+#include "orthornn/delta/rank_one_chain.hpp"
 #include "orthornn/delta/token_layout.hpp"
 #include "orthornn/io/hdf5.hpp"
 #include "orthornn/layers/bidirectional_layer.hpp"

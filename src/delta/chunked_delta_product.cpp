@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "core/parallel.hpp"
-#include "core/thread_scratch.hpp"
 #include "delta/sequence_parts.hpp"
+#include "delta/slab.hpp"
 #include "delta/unit_key.hpp"
 #include "delta/value_parts.hpp"
 #include "linalg/block_kernel.hpp"
@@ -15,35 +15,6 @@
 
 namespace orthornn {
 namespace {
-
-struct ChunkScratch;
-
-/// A thread's memory, handed out as matrices.
-template <class T>
-class Slab {
- public:
-  explicit Slab(Index count) : next_(thread_scratch<T, ChunkScratch>(count)) {}
-  MatrixView<T> matrix(Index rows, Index cols) {
-    T* const data = next_;
-    next_ += rows * cols;
-    return {data, rows, cols, rows};
-  }
-
- private:
-  T* next_;
-};
-
-/// Matrix i of a tensor [.., rows, cols] in C order, of which a chunk at the end of a sequence has fewer.
-template <class T>
-MatrixView<T> matrix(TensorView<T> tensor, Index i, Index rows, Index cols) {
-  const Index size = tensor.shape()[-1] * tensor.shape()[-2];
-  return {tensor.data() + i * size, rows, cols, tensor.shape()[-1]};
-}
-
-template <class T>
-void scale_columns(MatrixView<T> m, const T* factors) {
-  for (Index j = 0; j < m.cols; ++j) eigen(m).col(j) *= factors[j];
-}
 
 template <class T>
 T dot(MatrixView<T> a, MatrixView<T> b, Index column) {
@@ -194,18 +165,18 @@ class Work {
   /// The matrices of a head in a chunk.
   MatrixView<T> inverse(Index index, Index head) const {
     const Index count = chunks[index].tokens * sizes.factors;
-    return matrix(kept.inverse, place(index, head), count, count);
+    return matrix_of(kept.inverse, place(index, head), count, count);
   }
   MatrixView<T> scores(Index index, Index head) const {
     const Index count = chunks[index].tokens;
-    return matrix(kept.scores, place(index, head), count * sizes.factors, count);
+    return matrix_of(kept.scores, place(index, head), count * sizes.factors, count);
   }
   /// A tensor [chunks, H, C, V] or [chunks, H, K, V].
   MatrixView<T> of_micro_steps(TensorView<T> tensor, Index index, Index head) const {
-    return matrix(tensor, place(index, head), sizes.value, chunks[index].tokens * sizes.factors);
+    return matrix_of(tensor, place(index, head), sizes.value, chunks[index].tokens * sizes.factors);
   }
   MatrixView<T> of_state(TensorView<T> tensor, Index index, Index head) const {
-    return matrix(tensor, place(index, head), sizes.value, sizes.key);
+    return matrix_of(tensor, place(index, head), sizes.value, sizes.key);
   }
 
   /// Calls body(chunk, head) for all of them, on all threads.
@@ -266,7 +237,8 @@ template <class T>
 void advance(const Work<T>& work, TensorView<T> final_states, Index b, Index head, Index first, Index count) {
   const DeltaSizes& sizes = work.sizes;
   const auto state_of = [&](auto tensor, Index i) {
-    return matrix(tensor, i * sizes.heads + head, sizes.value, sizes.key).block(first, 0, count, sizes.key);
+    return matrix_of(tensor, i * sizes.heads + head, sizes.value, sizes.key)
+        .block(first, 0, count, sizes.key);
   };
   const Index begin = work.chunks.begin(b), end = work.chunks.end(b);
   const auto state_before = [&](Index index) {
@@ -340,7 +312,8 @@ void advance_backward(const Work<T>& work, const DeltaProductGradients<T>& gradi
                       const ChunkGradients<T>& between, Index b, Index head, Index first, Index count) {
   const DeltaSizes& sizes = work.sizes;
   const auto state_of = [&](auto tensor, Index i) {
-    return matrix(tensor, i * sizes.heads + head, sizes.value, sizes.key).block(first, 0, count, sizes.key);
+    return matrix_of(tensor, i * sizes.heads + head, sizes.value, sizes.key)
+        .block(first, 0, count, sizes.key);
   };
   const Index begin = work.chunks.begin(b), end = work.chunks.end(b);
   const auto d_state_after = [&](Index index) {

@@ -177,19 +177,11 @@ called '^ctest --test-dir build/asan .* -LE ^slow\$'
 says "0 min  0 s  sanitizers, fast tests: 1 passed, 0 failed, 1 skipped"
 
 subject=".ci/run"
-printf '#!/bin/bash\necho "fuzz $*" >>"$SCRATCH/calls"; [[ ! -e $SCRATCH/found ]]\n' >"$project/tools/fuzz"
-chmod +x "$project/tools/fuzz"
 forget_calls
 run "$project/.ci/run"
 exits 0
-called '^fuzz --seconds 5$'
+called '^ctest --test-dir build/release'
 called '^ctest --test-dir build/asan'
-
-subject=".ci/run, fuzzing finds something"
-touch "$scratch/found"
-run "$project/.ci/run"
-exits 1
-rm "$project/tools/fuzz" "$scratch/found"
 
 subject="test --fast"
 forget_calls

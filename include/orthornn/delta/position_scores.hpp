@@ -1,0 +1,60 @@
+#pragma once
+
+#include "orthornn/core/saved.hpp"
+#include "orthornn/delta/token_layout.hpp"
+
+namespace orthornn {
+
+/// What the scores of attention with Householder position encoding read: R tokens of B sequences, H heads.
+template <class T>
+struct PositionScoresInput {
+  /// q and k [R, H, D].
+  TensorView<const T> queries, keys;
+  /// w [R, H, D] and beta [R, H]: a token's factor is I - beta w w^T, a reflection for |w| = 1 and beta = 2.
+  TensorView<const T> vectors, betas;
+};
+
+struct PositionScoresOptions {
+  /// c below.
+  double scale = 1;
+  /// Tokens of a chunk, at most.
+  Index chunk = 32;
+};
+
+/// PaTH (Yang et al., NeurIPS 2025, arXiv 2505.16381): what lies between a key and a query, a product of
+/// factors that the data choose, is the position encoding. For tokens s <= t of one sequence
+///
+///     scores [B, H, T, T] (b, h, t, s) = c q_t^T (I - beta_t w_t w_t^T) .. (I - beta_{s+1} w_{s+1}
+///     w_{s+1}^T) k_s
+///
+/// and 0 for s > t and beyond a sequence's end. T is at least the longest sequence. Keys are carried from
+/// chunk to chunk, each chunk's factors in compact WY form: 2 T^2 D multiplications a head, and as many
+/// numbers of scratch as half of the keys at each chunk's beginning, T^2 D / (2 chunk).
+///
+/// Results have the same bits for every number of threads. `scratch` is as it was when this returns. Throws
+/// ShapeError, ValueError for options outside their domain, and DeviceError for tensors of a GPU.
+template <class T>
+void position_scores(const PositionScoresInput<T>& input, const TokenLayout& layout,
+                     const PositionScoresOptions& options, TensorView<T> scores, Saved& scratch);
+
+/// The same, for training: pushes what the backward reads.
+template <class T>
+void position_scores_forward(const PositionScoresInput<T>& input, const TokenLayout& layout,
+                             const PositionScoresOptions& options, TensorView<T> scores, Saved& saved);
+
+/// Gradients are overwritten; rows of padding get 0.
+template <class T>
+struct PositionScoresGradients {
+  /// [B, H, T, T]. What it holds for s > t is not read.
+  TensorView<const T> d_scores;
+  TensorView<T> d_queries, d_keys, d_vectors, d_betas;
+};
+
+/// The input and the options of the last forward on `saved`, which pushed what this pops. Throws as the
+/// forward.
+template <class T>
+void position_scores_backward(const PositionScoresInput<T>& input, const TokenLayout& layout,
+                              const PositionScoresOptions& options,
+                              const PositionScoresGradients<T>& gradients, Saved& saved);
+
+}  // namespace orthornn

@@ -1,0 +1,313 @@
+#include "orthornn/delta/position_scores.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/parallel.hpp"
+#include "delta/slab.hpp"
+#include "linalg/eigen_map.hpp"
+#include "linalg/gemm.hpp"
+#include "linalg/triangular_inverse.hpp"
+
+namespace orthornn {
+namespace {
+
+template <class T>
+void check(const PositionScoresInput<T>& input, const TokenLayout& layout,
+           const PositionScoresOptions& options, const char* name, const Shape& scores) {
+  const Shape keys = input.keys.shape();
+  if (keys.rank() != 3) throw ShapeError("keys have shape " + to_string(keys) + "; expected [R, H, D]");
+  check_shape("keys", keys, {layout.rows(), keys[1], keys[2]});
+  check_shape("queries", input.queries.shape(), keys);
+  check_shape("vectors", input.vectors.shape(), keys);
+  check_shape("betas", input.betas.shape(), {keys[0], keys[1]});
+  if (options.chunk < 1)
+    throw ValueError(fmt::format("a chunk has {} tokens, expected 1 or more", options.chunk));
+  if (!std::isfinite(options.scale))
+    throw ValueError(fmt::format("the scale of scores is {}, expected a finite number", options.scale));
+  if (input.keys.device().is_cuda())
+    throw DeviceError("position_scores runs on the CPU alone; its tensors are on " +
+                      to_string(input.keys.device()));
+  Index longest = 0;
+  for (Index b = 0; b < layout.size(); ++b) longest = std::max(longest, layout[b].count);
+  const bool fits = scores.rank() == 4 && scores[2] >= longest;
+  const Index length = fits ? scores[2] : longest;
+  check_shape(name, scores, {layout.size(), keys[1], length, length});
+}
+
+/// One head of one sequence. Keys of the chunks before are carried to the beginning of a chunk. For a chunk
+/// of C tokens with M tokens before its end, all as columns:
+///
+///     carried P [D, M]   the keys so far, those of the chunk last and as they are
+///     inverse [C, C]     of the upper triangular beta_r w_s . w_r, 1 on the diagonal
+///     reach E [M, C]     beta_r w_r . P_j; within the chunk 0 unless r > j
+///     updates Y [M, C]   E inverse
+///     meeting G [C, C]   w_r . q_t for r <= t, else 0
+///     scores [M, C]      c (P^T q - Y G), within the chunk P^T q only for j <= t
+///
+/// and after the chunk the keys are P - W Y^T.
+template <class T>
+class HeadScores {
+ public:
+  HeadScores(const PositionScoresInput<T>& input, const TokenLayout& layout,
+             const PositionScoresOptions& options, Index b, Index head)
+      : input_(input),
+        sequence_(layout[b]),
+        heads_(input.keys.shape()[1]),
+        size_(input.keys.shape()[2]),
+        head_(head),
+        place_(b * heads_ + head),
+        chunk_(options.chunk),
+        scale_(static_cast<T>(options.scale)) {}
+
+  /// Numbers that `carried` holds for a sequence of so many tokens.
+  static Index carried_size(Index tokens, Index chunk, Index size) {
+    Index columns = 0;
+    for (Index first = 0; first < tokens; first += chunk) columns += std::min(tokens, first + chunk);
+    return columns * size;
+  }
+
+  void forward(TensorView<T> scores, T* carried) const {
+    for (Index first = 0; first < sequence_.count; first += chunk_) {
+      const Index count = std::min(chunk_, sequence_.count - first), all = first + count;
+      Slab<T> slab(scratch(count, all));
+      const Chunk chunk = load(slab, first, count, carried);
+      const MatrixView<T> block = scores_of(scores, first, count, all);
+      gemm<T>(scale_, transposed(chunk.carried), chunk.queries, 0, block);
+      clear_keys_after(block, first);
+      gemm<T>(-scale_, chunk.updates, chunk.meeting, 1, block);
+      if (all == sequence_.count) break;
+      carried += all * size_;
+      const MatrixView<T> next{carried, size_, all, size_};
+      eigen(next) = eigen(chunk.carried);
+      gemm<T>(-1, chunk.vectors, transposed(chunk.updates), 1, next);
+    }
+  }
+
+  /// `carried` is as the forward left it, and `d_carried` scratch of [D, tokens].
+  void backward(const PositionScoresGradients<T>& gradients, T* carried, T* d_carried) const {
+    eigen(MatrixView<T>{d_carried, size_, sequence_.count, size_}).setZero();
+    const Index chunks = (sequence_.count + chunk_ - 1) / chunk_;
+    T* block_of_carried = carried + carried_size(sequence_.count, chunk_, size_);
+    for (Index i = chunks; i-- > 0;) {
+      const Index first = i * chunk_, count = std::min(chunk_, sequence_.count - first), all = first + count;
+      block_of_carried -= all * size_;
+      Slab<T> slab(scratch(count, all) + all * (3 * count + size_) + count * (3 * size_ + 2 * count));
+      const Chunk chunk = load(slab, first, count, block_of_carried);
+      const MatrixView<T> d_block = slab.matrix(all, count), d_updates = slab.matrix(all, count),
+                          d_reach = slab.matrix(all, count), d_keys = slab.matrix(size_, all);
+      const MatrixView<T> d_queries = slab.matrix(size_, count), d_vectors = slab.matrix(size_, count),
+                          scaled = slab.matrix(size_, count);
+      const MatrixView<T> d_meeting = slab.matrix(count, count), products = slab.matrix(count, count);
+      // The gradient of the keys after the chunk.
+      const MatrixView<T> d_next{d_carried, size_, all, size_};
+
+      // 1. Scores. Those of later keys are no function of anything.
+      for (Index t = 0; t < count; ++t) {
+        const T* from = &gradients.d_scores.data()[(place_ * gradients.d_scores.shape()[2] + first + t) *
+                                                   gradients.d_scores.shape()[3]];
+        std::copy_n(from, all, d_block.column(t));
+      }
+      clear_keys_after(d_block, first);
+      gemm<T>(scale_, chunk.carried, d_block, 0, d_queries);
+      gemm<T>(scale_, chunk.queries, transposed(d_block), 0, d_keys);
+      gemm<T>(-scale_, d_block, transposed(chunk.meeting), 0, d_updates);
+      gemm<T>(-scale_, transposed(chunk.updates), d_block, 0, d_meeting);
+      for (Index t = 0; t < count; ++t)
+        std::fill(d_meeting.column(t) + t + 1, d_meeting.column(t) + count, T{0});
+      gemm<T>(1, chunk.vectors, d_meeting, 1, d_queries);
+      gemm<T>(1, chunk.queries, transposed(d_meeting), 0, d_vectors);
+
+      // 2. The keys after the chunk.
+      eigen(d_keys) += eigen(d_next);
+      gemm<T>(-1, d_next, chunk.updates, 1, d_vectors);
+      gemm<T>(-1, transposed(d_next), chunk.vectors, 1, d_updates);
+
+      // 3. Updates: Y U = E, where U is the coupling.
+      gemm<T>(1, d_updates, transposed(chunk.inverse), 0, d_reach);
+      gemm<T>(-1, transposed(chunk.updates), d_reach, 0, d_meeting);
+      gemm<T>(1, transposed(chunk.vectors), chunk.vectors, 0, products);
+      for (Index r = 0; r < count; ++r) {
+        T d_beta = 0;
+        for (Index s = 0; s < r; ++s) d_beta += d_meeting(s, r) * products(s, r);
+        *beta(gradients.d_betas, first + r) = d_beta;
+        eigen(d_meeting).col(r).head(r) *= *beta(input_.betas, first + r);
+        std::fill(d_meeting.column(r) + r, d_meeting.column(r) + count, T{0});
+      }
+      gemm<T>(1, chunk.vectors, d_meeting, 1, d_vectors);
+      gemm<T>(1, chunk.vectors, transposed(d_meeting), 1, d_vectors);
+
+      // 4. Reach.
+      clear_keys_from(d_reach, first);
+      scale_vectors(chunk.vectors, first, scaled);
+      gemm<T>(1, scaled, transposed(d_reach), 1, d_keys);
+      gemm<T>(1, chunk.carried, d_reach, 0, scaled);
+      for (Index r = 0; r < count; ++r) {
+        *beta(gradients.d_betas, first + r) += eigen(chunk.vectors).col(r).dot(eigen(scaled).col(r));
+        eigen(d_vectors).col(r) += *beta(input_.betas, first + r) * eigen(scaled).col(r);
+        std::copy_n(d_queries.column(r), size_, vector(gradients.d_queries, first + r));
+        std::copy_n(d_vectors.column(r), size_, vector(gradients.d_vectors, first + r));
+        std::copy_n(d_keys.column(first + r), size_, vector(gradients.d_keys, first + r));
+      }
+      eigen(d_next) = eigen(d_keys);
+    }
+  }
+
+ private:
+  struct Chunk {
+    MatrixView<T> carried, queries, vectors, inverse, updates, meeting;
+  };
+
+  /// Numbers that `load` takes.
+  Index scratch(Index count, Index all) const {
+    return 3 * size_ * count + 2 * count * count + 2 * all * count;
+  }
+
+  Chunk load(Slab<T>& slab, Index first, Index count, T* carried) const {
+    const Index all = first + count;
+    const Chunk chunk{.carried = {carried, size_, all, size_},
+                      .queries = slab.matrix(size_, count),
+                      .vectors = slab.matrix(size_, count),
+                      .inverse = slab.matrix(count, count),
+                      .updates = slab.matrix(all, count),
+                      .meeting = slab.matrix(count, count)};
+    const MatrixView<T> scaled = slab.matrix(size_, count), reach = slab.matrix(all, count);
+    for (Index r = 0; r < count; ++r) {
+      std::copy_n(vector(input_.queries, first + r), size_, chunk.queries.column(r));
+      std::copy_n(vector(input_.vectors, first + r), size_, chunk.vectors.column(r));
+      std::copy_n(vector(input_.keys, first + r), size_, chunk.carried.column(first + r));
+    }
+    scale_vectors(chunk.vectors, first, scaled);
+    gemm<T>(1, transposed(chunk.vectors), scaled, 0, chunk.inverse);
+    gemm<T>(1, transposed(chunk.vectors), chunk.queries, 0, chunk.meeting);
+    for (Index r = 0; r < count; ++r) {
+      chunk.inverse(r, r) = 1;
+      std::fill(chunk.inverse.column(r) + r + 1, chunk.inverse.column(r) + count, T{0});
+      std::fill(chunk.meeting.column(r) + r + 1, chunk.meeting.column(r) + count, T{0});
+    }
+    invert_upper_triangular(chunk.inverse);
+    gemm<T>(1, transposed(chunk.carried), scaled, 0, reach);
+    clear_keys_from(reach, first);
+    gemm<T>(1, reach, chunk.inverse, 0, chunk.updates);
+    return chunk;
+  }
+
+  template <class U>
+  U* vector(TensorView<U> x, Index token) const {
+    return x.data() + (sequence_.row(token) * heads_ + head_) * size_;
+  }
+  template <class U>
+  U* beta(TensorView<U> x, Index token) const {
+    return x.data() + sequence_.row(token) * heads_ + head_;
+  }
+  void scale_vectors(MatrixView<T> vectors, Index first, MatrixView<T> to) const {
+    for (Index r = 0; r < vectors.cols; ++r)
+      eigen(to).col(r) = *beta(input_.betas, first + r) * eigen(vectors).col(r);
+  }
+  /// The scores of a chunk's queries with all keys so far.
+  MatrixView<T> scores_of(TensorView<T> scores, Index first, Index count, Index all) const {
+    const Index length = scores.shape()[2];
+    return {scores.data() + (place_ * length + first) * length, all, count, length};
+  }
+  /// Sets the keys of the chunk that come after token r, in column r, to 0.
+  static void clear_keys_after(MatrixView<T> m, Index first) {
+    for (Index r = 0; r < m.cols; ++r) std::fill(m.column(r) + first + r + 1, m.column(r) + m.rows, T{0});
+  }
+  /// The same with the key of token r itself.
+  static void clear_keys_from(MatrixView<T> m, Index first) {
+    for (Index r = 0; r < m.cols; ++r) std::fill(m.column(r) + first + r, m.column(r) + m.rows, T{0});
+  }
+
+  const PositionScoresInput<T>& input_;
+  TokenLayout::Sequence sequence_;
+  Index heads_, size_, head_, place_, chunk_;
+  T scale_;
+};
+
+/// Calls body(sequence, head, where its carried keys begin).
+template <class T, class Body>
+void for_each_head(const PositionScoresInput<T>& input, const TokenLayout& layout,
+                   const PositionScoresOptions& options, const Body& body) {
+  const Index heads = input.keys.shape()[1], size = input.keys.shape()[2];
+  parallel_for(layout.size() * heads, 1, [&](Index first, Index last) {
+    Index offset = 0, pair = 0;
+    for (Index b = 0; b < layout.size(); ++b) {
+      const Index numbers = HeadScores<T>::carried_size(layout[b].count, options.chunk, size);
+      for (Index h = 0; h < heads; ++h, ++pair, offset += numbers) {
+        if (pair >= first && pair < last) body(b, h, offset);
+      }
+    }
+  });
+}
+
+template <class T>
+Index carried_size(const PositionScoresInput<T>& input, const TokenLayout& layout,
+                   const PositionScoresOptions& options) {
+  Index numbers = 0;
+  for (Index b = 0; b < layout.size(); ++b)
+    numbers += HeadScores<T>::carried_size(layout[b].count, options.chunk, input.keys.shape()[2]);
+  return numbers * input.keys.shape()[1];
+}
+
+}  // namespace
+
+template <class T>
+void position_scores_forward(const PositionScoresInput<T>& input, const TokenLayout& layout,
+                             const PositionScoresOptions& options, TensorView<T> scores, Saved& saved) {
+  check(input, layout, options, "scores", scores.shape());
+  std::fill(scores.begin(), scores.end(), T{0});
+  const TensorView<T> carried = saved.push<T>({carried_size(input, layout, options)});
+  for_each_head(input, layout, options, [&](Index b, Index head, Index offset) {
+    HeadScores<T>(input, layout, options, b, head).forward(scores, carried.data() + offset);
+  });
+}
+
+template <class T>
+void position_scores(const PositionScoresInput<T>& input, const TokenLayout& layout,
+                     const PositionScoresOptions& options, TensorView<T> scores, Saved& scratch) {
+  const Saved::Scope scope(scratch);
+  position_scores_forward(input, layout, options, scores, scratch);
+}
+
+template <class T>
+void position_scores_backward(const PositionScoresInput<T>& input, const TokenLayout& layout,
+                              const PositionScoresOptions& options,
+                              const PositionScoresGradients<T>& gradients, Saved& saved) {
+  check(input, layout, options, "d_scores", gradients.d_scores.shape());
+  check_shape("d_queries", gradients.d_queries.shape(), input.queries.shape());
+  check_shape("d_keys", gradients.d_keys.shape(), input.keys.shape());
+  check_shape("d_vectors", gradients.d_vectors.shape(), input.vectors.shape());
+  check_shape("d_betas", gradients.d_betas.shape(), input.betas.shape());
+  if (layout.has_padding()) {
+    for (TensorView<T> gradient :
+         {gradients.d_queries, gradients.d_keys, gradients.d_vectors, gradients.d_betas})
+      std::fill(gradient.begin(), gradient.end(), T{0});
+  }
+  const TensorView<T> carried = saved.top<T>();
+  {
+    const Saved::Scope scope(saved);
+    // At most as much as the forward has kept.
+    const TensorView<T> d_carried = saved.push<T>(carried.shape());
+    for_each_head(input, layout, options, [&](Index b, Index head, Index offset) {
+      HeadScores<T>(input, layout, options, b, head)
+          .backward(gradients, carried.data() + offset, d_carried.data() + offset);
+    });
+  }
+  saved.pop(1);
+}
+
+#define ORTHORNN_INSTANTIATE(T)                                                                              \
+  template void position_scores<T>(const PositionScoresInput<T>&, const TokenLayout&,                        \
+                                   const PositionScoresOptions&, TensorView<T>, Saved&);                     \
+  template void position_scores_forward<T>(const PositionScoresInput<T>&, const TokenLayout&,                \
+                                           const PositionScoresOptions&, TensorView<T>, Saved&);             \
+  template void position_scores_backward<T>(const PositionScoresInput<T>&, const TokenLayout&,               \
+                                            const PositionScoresOptions&, const PositionScoresGradients<T>&, \
+                                            Saved&);
+ORTHORNN_INSTANTIATE(float)
+ORTHORNN_INSTANTIATE(double)
+#undef ORTHORNN_INSTANTIATE
+
+}  // namespace orthornn

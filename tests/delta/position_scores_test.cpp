@@ -1,0 +1,152 @@
+#include "orthornn/delta/position_scores.hpp"
+
+#include <cmath>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "orthornn/core/error.hpp"
+#include "support/catch.hpp"
+#include "support/errors.hpp"
+#include "support/finite_differences.hpp"
+#include "support/random_tensor.hpp"
+#include "support/same_bits.hpp"
+#include "support/tolerances.hpp"
+
+using namespace orthornn;
+using namespace orthornn::testing;
+
+namespace {
+
+template <class T>
+struct ScoresCase {
+  TokenLayout layout;
+  PositionScoresOptions options;
+  Tensor<T> queries, keys, vectors, betas, d_scores;
+  Tensor<T> scores, d_queries, d_keys, d_vectors, d_betas;
+  std::unique_ptr<Saved> saved = std::make_unique<Saved>(Device::cpu());
+
+  ScoresCase(TokenLayout where, Index heads, Index size, Index length, PositionScoresOptions how)
+      : layout(std::move(where)), options(how) {
+    const Index rows = layout.rows();
+    queries = normal_tensor<T>({rows, heads, size}, 1);
+    keys = normal_tensor<T>({rows, heads, size}, 2);
+    vectors = normal_tensor<T>({rows, heads, size}, 3);
+    for (T* w = vectors.begin(); w != vectors.end(); w += size) {
+      T squares = 0;
+      for (Index i = 0; i < size; ++i) squares += w[i] * w[i];
+      for (Index i = 0; i < size; ++i) w[i] /= std::sqrt(squares);
+    }
+    betas = normal_tensor<T>({rows, heads}, 4);
+    for (T& beta : betas) beta = 2 / (1 + std::exp(-beta));
+    d_scores = normal_tensor<T>({layout.size(), heads, length, length}, 5);
+    scores.resize(d_scores.shape());
+    d_queries.resize(queries.shape());
+    d_keys.resize(keys.shape());
+    d_vectors.resize(vectors.shape());
+    d_betas.resize(betas.shape());
+  }
+  PositionScoresInput<T> input() const {
+    return {.queries = queries, .keys = keys, .vectors = vectors, .betas = betas};
+  }
+  void evaluate() { position_scores<T>(input(), layout, options, scores, *saved); }
+  void run() {
+    position_scores_forward<T>(input(), layout, options, scores, *saved);
+    position_scores_backward<T>(input(), layout, options,
+                                {.d_scores = d_scores,
+                                 .d_queries = d_queries,
+                                 .d_keys = d_keys,
+                                 .d_vectors = d_vectors,
+                                 .d_betas = d_betas},
+                                *saved);
+  }
+};
+
+/// The definition: every key goes through every factor after it.
+Tensor<double> by_definition(const ScoresCase<double>& c) {
+  Tensor<double> scores(c.scores.shape());
+  const Index size = c.keys.shape()[2];
+  for (Index b = 0; b < c.layout.size(); ++b) {
+    for (Index h = 0; h < c.keys.shape()[1]; ++h) {
+      for (Index s = 0; s < c.layout[b].count; ++s) {
+        std::vector<double> key(static_cast<std::size_t>(size));
+        const auto entry = [&](Index i) -> double& { return key[static_cast<std::size_t>(i)]; };
+        for (Index i = 0; i < size; ++i) entry(i) = c.keys(c.layout[b].row(s), h, i);
+        for (Index t = s; t < c.layout[b].count; ++t) {
+          const Index row = c.layout[b].row(t);
+          double along = 0, score = 0;
+          for (Index i = 0; i < size; ++i) along += c.vectors(row, h, i) * entry(i);
+          for (Index i = 0; i < size && t > s; ++i)
+            entry(i) -= c.betas(row, h) * along * c.vectors(row, h, i);
+          for (Index i = 0; i < size; ++i) score += c.queries(row, h, i) * entry(i);
+          scores(b, h, t, s) = c.options.scale * score;
+        }
+      }
+    }
+  }
+  return scores;
+}
+
+}  // namespace
+
+TEST_CASE("scores with Householder positions are those of the product of factors", "[delta]") {
+  const Index chunk = GENERATE(1, 5, 16, 100);
+  const std::vector<Index> offsets{0, 23, 23, 24};
+  ScoresCase<double> c(TokenLayout::packed(offsets), 2, 6, 25, {.scale = 0.4, .chunk = chunk});
+  c.scores.begin()[7] = std::nan("");
+  c.evaluate();
+  CHECK(c.saved->size() == 0);
+  CHECK(relative_error(c.scores, by_definition(c)) <= tolerance::rounding<double>(24));
+}
+
+TEST_CASE("gradients of scores with Householder positions are those of finite differences",
+          "[delta][gradient]") {
+  const Threads one(1);
+  const Index chunk = GENERATE(1, 3, 100);
+  Tensor<std::int32_t> lengths(Shape{2});
+  lengths(0) = 7;
+  lengths(1) = 4;
+  ScoresCase<double> c(TokenLayout::time_major(8, 2, lengths), 2, 3, 8, {.scale = 0.4, .chunk = chunk});
+  c.run();
+  CHECK(c.saved->size() == 0);
+  const auto loss = [&] {
+    c.evaluate();
+    return inner_product(c.d_scores, c.scores);
+  };
+  for (auto [gradient, x] : {std::pair{&c.d_queries, &c.queries},
+                             {&c.d_keys, &c.keys},
+                             {&c.d_vectors, &c.vectors},
+                             {&c.d_betas, &c.betas}})
+    CHECK(relative_error(*gradient, finite_differences(*x, loss)) <= tolerance::finite_difference);
+}
+
+TEST_CASE("scores with Householder positions have the same bits for every number of threads", "[delta]") {
+  const auto run = [](int threads) {
+    const Threads set(threads);
+    ScoresCase<float> c(TokenLayout::sequence_major(3, 50), 2, 16, 50, {.chunk = 16});
+    c.run();
+    return c;
+  };
+  const ScoresCase<float> one = run(1), three = run(3);
+  CHECK(same_bits(one.scores, three.scores));
+  CHECK(same_bits(one.d_vectors, three.d_vectors));
+  CHECK(same_bits(one.d_keys, three.d_keys));
+  CHECK(same_bits(one.d_betas, three.d_betas));
+}
+
+TEST_CASE("position_scores refuses what does not fit", "[delta]") {
+  ScoresCase<double> c(TokenLayout::sequence_major(2, 6), 2, 3, 6, {});
+  const auto refused = [&](const char* words) { CHECK_THROWS_WITH(c.evaluate(), contains(words)); };
+  c.options.chunk = 0;
+  refused("0 tokens");
+  c.options.chunk = 4;
+  c.options.scale = std::nan("");
+  refused("scale");
+  c.options.scale = 1;
+  c.scores.resize({2, 2, 5, 5});
+  refused("expected [2, 2, 6, 6]");
+  c.scores.resize({2, 2, 7, 6});
+  refused("expected [2, 2, 7, 7]");
+  c.betas.resize({12, 1});
+  refused("betas");
+}

@@ -1,0 +1,199 @@
+#include "orthornn/delta/rank_one_chain.hpp"
+
+#include <cmath>
+#include <memory>
+#include <utility>
+
+#include "orthornn/core/error.hpp"
+#include "support/catch.hpp"
+#include "support/errors.hpp"
+#include "support/finite_differences.hpp"
+#include "support/random_tensor.hpp"
+#include "support/same_bits.hpp"
+#include "support/tolerances.hpp"
+
+using namespace orthornn;
+using namespace orthornn::testing;
+
+namespace {
+
+/// Chains of factors that neither grow nor shrink much, with everything that goes in and comes out.
+template <class T>
+struct ChainCase {
+  TokenLayout layout;
+  RankOneChainOptions options;
+  Tensor<T> left, right, left_scales, right_scales, initial_states, d_outputs, d_final_states;
+  Tensor<T> outputs, final_states, d_left, d_right, d_left_scales, d_right_scales, d_initial_states;
+  std::unique_ptr<Saved> saved = std::make_unique<Saved>(Device::cpu());
+
+  ChainCase(TokenLayout where, Index heads, Index size, Index columns, RankOneChainOptions how,
+            bool scaled = true)
+      : layout(std::move(where)), options(how) {
+    const Index rows = layout.rows();
+    const double deviation = 1 / std::sqrt(static_cast<double>(size));
+    left = normal_tensor<T>({rows, heads, size}, 1, deviation);
+    right = normal_tensor<T>({rows, heads, size}, 2, deviation);
+    if (scaled) {
+      left_scales = normal_tensor<T>({rows, heads}, 3, 0.7);
+      right_scales = normal_tensor<T>({rows, heads}, 4, 0.7);
+    }
+    initial_states = normal_tensor<T>({layout.size(), heads, size, columns}, 5);
+    d_outputs = normal_tensor<T>({rows, heads, columns}, 6);
+    d_final_states = normal_tensor<T>(initial_states.shape(), 7);
+    outputs.resize(d_outputs.shape());
+    final_states.resize(initial_states.shape());
+    d_left.resize(left.shape());
+    d_right.resize(right.shape());
+    d_left_scales.resize(left_scales.shape());
+    d_right_scales.resize(right_scales.shape());
+    d_initial_states.resize(initial_states.shape());
+  }
+
+  RankOneChainInput<T> input() const {
+    return {.left = left,
+            .right = right,
+            .left_scales = left_scales,
+            .right_scales = right_scales,
+            .initial_states = initial_states};
+  }
+  void evaluate() { rank_one_chain<T>(input(), layout, options, outputs, final_states, *saved); }
+  void run() {
+    rank_one_chain_forward<T>(input(), layout, options, outputs, final_states, *saved);
+    rank_one_chain_backward<T>(input(), layout, options,
+                               {.d_outputs = d_outputs,
+                                .d_final_states = d_final_states,
+                                .d_left = d_left,
+                                .d_right = d_right,
+                                .d_left_scales = d_left_scales,
+                                .d_right_scales = d_right_scales,
+                                .d_initial_states = d_initial_states},
+                               *saved);
+  }
+  T left_scale(Index row, Index h) const { return left_scales.empty() ? T{1} : left_scales(row, h); }
+  T right_scale(Index row, Index h) const { return right_scales.empty() ? T{1} : right_scales(row, h); }
+};
+
+/// The definition, one number after the other.
+void by_definition(const ChainCase<double>& c, Tensor<double>& outputs, Tensor<double>& states) {
+  states = c.initial_states.copy();
+  outputs.resize(c.outputs.shape());
+  const Shape shape = states.shape();
+  for (Index b = 0; b < c.layout.size(); ++b) {
+    for (Index t = 0; t < c.layout[b].count; ++t) {
+      const Index row = c.layout[b].row(t);
+      for (Index h = 0; h < shape[1]; ++h) {
+        for (Index m = 0; m < shape[3]; ++m) {
+          for (Index i = 0; i < shape[2]; ++i)
+            outputs(row, h, m) += c.right_scale(row, h) * c.right(row, h, i) * states(b, h, i, m);
+          for (Index i = 0; i < shape[2]; ++i)
+            states(b, h, i, m) += c.left_scale(row, h) * c.left(row, h, i) * outputs(row, h, m);
+        }
+      }
+    }
+  }
+}
+
+const std::vector<Index> offsets{0, 11, 11, 12, 30};
+
+}  // namespace
+
+TEST_CASE("a chain of rank-one factors is that of its definition", "[delta]") {
+  const Index chunk = GENERATE(1, 4, 18, 64);
+  const bool scaled = GENERATE(false, true);
+  ChainCase<double> c(TokenLayout::packed(offsets), 2, 5, 3, {.chunk = chunk}, scaled);
+  Tensor<double> outputs, states;
+  by_definition(c, outputs, states);
+  c.evaluate();
+  CHECK(c.saved->size() == 0);
+  // A factor has a norm of about 2, so errors may double a few times.
+  CHECK(relative_error(c.outputs, outputs) <= 10 * tolerance::rounding<double>(18));
+  CHECK(relative_error(c.final_states, states) <= 10 * tolerance::rounding<double>(18));
+}
+
+TEST_CASE("gradients of a chain of rank-one factors are those of finite differences", "[delta][gradient]") {
+  const Threads one(1);
+  const Index chunk = GENERATE(1, 4, 64);
+  const bool scaled = GENERATE(false, true);
+  ChainCase<double> c(TokenLayout::packed(std::vector<Index>{0, 5, 5, 12}), 2, 3, 2, {.chunk = chunk},
+                      scaled);
+  c.run();
+  CHECK(c.saved->size() == 0);
+  const auto loss = [&] {
+    c.evaluate();
+    return inner_product(c.d_outputs, c.outputs) + inner_product(c.d_final_states, c.final_states);
+  };
+  for (auto [gradient, x] : {std::pair{&c.d_left, &c.left},
+                             {&c.d_right, &c.right},
+                             {&c.d_left_scales, &c.left_scales},
+                             {&c.d_right_scales, &c.right_scales},
+                             {&c.d_initial_states, &c.initial_states}})
+    CHECK(relative_error(*gradient, finite_differences(*x, loss)) <= tolerance::finite_difference);
+}
+
+TEST_CASE("the inverse of a chain of reflections is exact, and that of others is near", "[delta]") {
+  const bool reflections = GENERATE(true, false);
+  ChainCase<double> c(TokenLayout::packed(offsets), 2, 6, 6, {.chunk = 8});
+  if (reflections) {
+    for (Index row = 0; row < 30; ++row) {
+      for (Index h = 0; h < 2; ++h) {
+        double squares = 0;
+        for (Index i = 0; i < 6; ++i) squares += c.left(row, h, i) * c.left(row, h, i);
+        for (Index i = 0; i < 6; ++i) c.right(row, h, i) = c.left(row, h, i);
+        c.left_scales(row, h) = -2 / squares;
+        c.right_scales(row, h) = 1;
+      }
+    }
+  }
+  Tensor<double> inverses(c.initial_states.shape());
+  rank_one_chain_inverse<double>(c.input(), c.layout, c.options, inverses, *c.saved);
+  // The states that the chain makes of the inverses of its product are unit matrices.
+  Tensor<double> unit(inverses.shape());
+  for (Index b = 0; b < 4; ++b) {
+    for (Index h = 0; h < 2; ++h) {
+      for (Index i = 0; i < 6; ++i) unit(b, h, i, i) = 1;
+    }
+  }
+  // A factor near 1 + q^T k = 0 has a large inverse: the product of 18 has a condition of up to 1e8.
+  c.initial_states = std::move(inverses);
+  c.evaluate();
+  CHECK(relative_error(c.final_states, unit) <= (reflections ? tolerance::rounding<double>(30) : 1e-6));
+
+  c.left_scales(11, 1) = 1;
+  c.right_scales(11, 1) = 1;
+  for (Index i = 0; i < 6; ++i) c.left(11, 1, i) = -(c.right(11, 1, i) = i == 0);
+  CHECK_THROWS_WITH(rank_one_chain_inverse<double>(c.input(), c.layout, c.options, unit, *c.saved),
+                    contains("factor 0 of sequence 2, head 1"));
+}
+
+TEST_CASE("a chain of rank-one factors has the same bits for every number of threads", "[delta]") {
+  const auto run = [](int threads) {
+    const Threads set(threads);
+    ChainCase<float> c(TokenLayout::sequence_major(1, 40), 1, 16, 100, {.chunk = 16});
+    c.run();
+    return c;
+  };
+  const ChainCase<float> one = run(1), three = run(3);
+  CHECK(same_bits(one.outputs, three.outputs));
+  CHECK(same_bits(one.final_states, three.final_states));
+  CHECK(same_bits(one.d_left, three.d_left));
+  CHECK(same_bits(one.d_right_scales, three.d_right_scales));
+  CHECK(same_bits(one.d_initial_states, three.d_initial_states));
+}
+
+TEST_CASE("rank_one_chain refuses what does not fit", "[delta]") {
+  ChainCase<double> c(TokenLayout::packed(offsets), 2, 5, 3, {});
+  const auto refused = [&](const char* words) { CHECK_THROWS_WITH(c.evaluate(), contains(words)); };
+  c.options.chunk = 0;
+  refused("0 factors");
+  c.options.chunk = 4;
+  c.outputs.resize({30, 2, 4});
+  refused("[30, 2, 3]");
+  c.outputs.resize({30, 2, 3});
+  c.right.resize({30, 2, 4});
+  refused("right vectors");
+  c.right.resize({30, 2, 5});
+  c.initial_states.resize({3, 2, 5, 3});
+  refused("initial states");
+  c.initial_states.resize({2, 5, 3});
+  refused("[B, H, D, M]");
+}
