@@ -142,7 +142,29 @@ TEST_CASE("bench rollout says what CWY gains, at each size where it can", "[cli]
   CHECK_THAT(prepare, !contains("GFLOP/s"));
 }
 
+TEST_CASE("bench delta-product times both forms at every number of factors", "[cli][bench]") {
+  const TemporaryFolder folder;
+  const Json results = bench({"delta-product", "--householder", "1,3", "--length", "20", "--heads", "2",
+                              "--key", "5", "--value", "7", "--gated"},
+                             folder / "d.json");
+  REQUIRE(results.size() == 4);
+  for (std::size_t i = 0; i < 4; ++i) {
+    const Json& result = results[i];
+    CHECK(result.at("benchmark") == "delta-product");
+    CHECK(result.at("form") == (i % 2 == 0 ? "recurrent" : "chunked"));
+    CHECK(result.at("householder") == (i < 2 ? 1 : 3));
+    CHECK(result.at("gated") == true);
+    CHECK(result.at("gflops").get<double>() > 0);
+    CHECK(result.at("gemm_gflops").get<double>() > 0);
+    check_times(result);
+  }
+  // Both by hand: K V = 35; 40 tokens times heads. 2 n + 1 products forward, 7 n + 2 backward.
+  CHECK(results[0].at("gflop").get<double>() == Approx(2e-9 * 40 * 35 * (3 + 9)));
+}
+
 TEST_CASE("bench refuses what it cannot time", "[cli][bench]") {
+  check_refused(run({"bench", "delta-product", "--householder", "0"}), 2, {"--householder", "0"});
+  check_refused(run({"bench", "delta-product", "--chunk", "0"}), 2, {"--chunk", "0"});
   const TemporaryFolder folder;
   check_refused(run({"bench"}), 2, {"subcommand"});
   check_refused(run({"bench", "speed"}), 2, {"speed"});

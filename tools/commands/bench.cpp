@@ -1,18 +1,17 @@
 #include <fmt/format.h>
 
-#include <Eigen/Core>
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>
 
 #include "commands/cudnn_rnn.hpp"
+#include "commands/eigen_product.hpp"
 #include "commands/field_options.hpp"
 #include "commands/machine.hpp"
 #include "commands/measured_layer.hpp"
 #include "commands/measured_transition.hpp"
 #include "commands/program.hpp"
 #include "commands/timing.hpp"
-#include "core/parallel.hpp"  // not public, but the product to compare with must be cut as the library cuts its own
 #include "orthornn/io/atomic_file.hpp"
 
 namespace orthornn::program {
@@ -38,37 +37,6 @@ struct BenchSettings {
     cells = {"cwy", "householder", "householder-rank-one", "free"};
     if (rollout && has_cudnn && device.is_cuda()) cells.push_back(name_of(CudnnLayer::tanh));
   }
-};
-
-/// Eigen's product of N x N by N x B floats, what the machine's GEMM does for the shape of a recurrent step.
-class EigenProduct {
- public:
-  EigenProduct(Index n, Index batch) : q_(Shape{n, n}), h_(Shape{batch, n}), product_(Shape{batch, n}) {
-    fill_normal(q_, 1);
-    fill_normal(h_, 2);
-  }
-
-  /// GFLOP/s: every thread multiplies its share of the columns, over and over, without waiting for the
-  /// others.
-  double gflops() {
-    const Index n = q_.shape()[0], batch = h_.shape()[0];
-    const double flops = 2.0 * static_cast<double>(n * n * batch);
-    // At most so many that tiny matrices, which Eigen multiplies slowly, do not take seconds.
-    const int repeats = static_cast<int>(std::clamp(5e9 / flops, 1.0, 5000.0));
-    const double time = milliseconds(Device::cpu(), [&] {
-      parallel_for(batch, 4, [&](Index first, Index last) {
-        using Matrix = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic>;
-        const Eigen::Map<const Matrix> left(q_.data(), n, n);
-        const Eigen::Map<const Matrix> right(h_.data() + first * n, n, last - first);
-        Eigen::Map<Matrix> result(product_.data() + first * n, n, last - first);
-        for (int i = 0; i < repeats; ++i) result.noalias() = left * right;
-      });
-    });
-    return flops * repeats / time * 1e-6;
-  }
-
- private:
-  Tensor<float> q_, h_, product_;
 };
 
 /// Which columns a table has.
@@ -336,6 +304,7 @@ void add_bench(CLI::App& program, Command& chosen) {
   add("rollout", "The recurrence over a whole sequence, forward and backward", true);
   add("prepare", "Forming Q or its factors from the parameters, forward and backward", false);
   add_bench_train(*command, chosen);
+  add_bench_delta_product(*command, chosen);
   add_compare(*command, chosen);
 }
 

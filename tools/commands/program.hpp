@@ -36,6 +36,7 @@ void add_bench(CLI::App& program, Command& chosen);
 void add_report(CLI::App& program, Command& chosen);
 /// Of the command `bench`.
 void add_bench_train(CLI::App& bench, Command& chosen);
+void add_bench_delta_product(CLI::App& bench, Command& chosen);
 void add_compare(CLI::App& bench, Command& chosen);
 
 /// Parses, runs and turns every error into one line on stderr and an exit code.
