@@ -13,6 +13,11 @@ namespace {
 
 using Tokens = std::vector<std::int32_t>;
 
+AnswerSymbols answer_symbols() {
+  return {
+      .begin = token_ids::begin, .end = token_ids::end, .excluded = {token_ids::padding, token_ids::begin}};
+}
+
 /// source [S, B] and source_lengths [B] of sentences with their ends.
 Batch batch_of(std::span<const Tokens* const> sentences, Device device) {
   const Index count = std::ssize(sentences);
@@ -76,13 +81,11 @@ std::vector<std::vector<Translation>> Translator::translate(std::span<const std:
   }
   std::ranges::stable_sort(order, std::ranges::less(), [&](std::size_t i) { return tokens[i].size(); });
   // 2. A batch at a time.
-  const AnswerSymbols symbols{
-      .begin = token_ids::begin, .end = token_ids::end, .excluded = {token_ids::padding, token_ids::begin}};
   for (std::size_t first = 0; first < order.size(); first += static_cast<std::size_t>(batch)) {
     const std::size_t count = std::min(static_cast<std::size_t>(batch), order.size() - first);
     std::vector<const Tokens*> together;
     for (std::size_t i = 0; i < count; ++i) together.push_back(&tokens[order[first + i]]);
-    auto found = beam_search(model_, batch_of(together, model_.device()), symbols, options);
+    auto found = beam_search(model_, batch_of(together, model_.device()), answer_symbols(), options);
     for (std::size_t i = 0; i < count; ++i) {
       const std::size_t number = order[first + i];
       for (const Hypothesis& hypothesis : found[i])
@@ -92,23 +95,49 @@ std::vector<std::vector<Translation>> Translator::translate(std::span<const std:
   return translations;
 }
 
+AlignedTranslation Translator::align(std::string_view sentence, const BeamSearchOptions& options) const {
+  const Tokens tokens = encode(sentence);
+  if (tokens.empty()) return {};
+  const Tokens* const alone = &tokens;
+  Hypothesis best = std::move(
+      beam_search(model_, batch_of(std::span(&alone, 1), model_.device()), answer_symbols(), options)
+          .front()
+          .front());
+  AlignedTranslation result{.translation = translation(sentence, best), .target = words_of(sentence, best)};
+  const Tokenizer& source = task_.source_tokenizer();
+  if (const auto* words = dynamic_cast<const WordTokenizer*>(&source)) {
+    result.source = words->words(sentence);
+  } else {
+    for (const std::int32_t token : tokens) result.source.emplace_back(source.text_of(token));
+  }
+  const char* const end = "</s>";
+  result.source.emplace_back(end);
+  if (best.complete) result.target.emplace_back(end);
+  result.attention = std::move(best.attention);
+  return result;
+}
+
 /// The hypothesis as text.
 Translation Translator::translation(std::string_view sentence, const Hypothesis& hypothesis) const {
-  const Tokenizer& target = task_.target_tokenizer();
   Translation result{.log_probability = hypothesis.log_probability,
                      .score = hypothesis.score,
                      .complete = hypothesis.complete};
+  const bool copies = dynamic_cast<const WordTokenizer*>(&task_.source_tokenizer()) != nullptr &&
+                      std::ranges::count(hypothesis.symbols, token_ids::unknown) > 0;
+  result.text = copies ? detokenize(fmt::format("{}", fmt::join(words_of(sentence, hypothesis), " ")))
+                       : task_.target_tokenizer().decode(hypothesis.symbols);
+  return result;
+}
+
+/// The symbols of a hypothesis as text. Where the source has words, an unknown one is copied from it.
+std::vector<std::string> Translator::words_of(std::string_view sentence, const Hypothesis& hypothesis) const {
   const auto* source = dynamic_cast<const WordTokenizer*>(&task_.source_tokenizer());
-  const bool copies = source != nullptr && std::ranges::count(hypothesis.symbols, token_ids::unknown) > 0;
-  if (!copies) {
-    result.text = target.decode(hypothesis.symbols);
-    return result;
-  }
-  const std::vector<std::string> words = source->words(sentence);
+  const std::vector<std::string> words =
+      source != nullptr ? source->words(sentence) : std::vector<std::string>();
   std::vector<std::string> answer;
   for (std::size_t t = 0; t < hypothesis.symbols.size(); ++t) {
-    if (hypothesis.symbols[t] != token_ids::unknown) {
-      answer.emplace_back(target.text_of(hypothesis.symbols[t]));
+    if (words.empty() || hypothesis.symbols[t] != token_ids::unknown) {
+      answer.emplace_back(task_.target_tokenizer().text_of(hypothesis.symbols[t]));
       continue;
     }
     // The end, which attention may point to, is no word.
@@ -116,8 +145,7 @@ Translation Translator::translation(std::string_view sentence, const Hypothesis&
     answer.push_back(
         words[static_cast<std::size_t>(std::max_element(weights, weights + std::ssize(words)) - weights)]);
   }
-  result.text = detokenize(fmt::format("{}", fmt::join(answer, " ")));
-  return result;
+  return answer;
 }
 
 }  // namespace orthornn

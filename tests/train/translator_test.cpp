@@ -73,6 +73,42 @@ TEST_CASE("a blank sentence has one empty translation", "[translator]") {
   CHECK(translator.translate(std::vector<std::string>{}).empty());
 }
 
+TEST_CASE("a translation comes with the attention of each of its tokens", "[translator]") {
+  const Untrained untrained;
+  const Translator translator(*untrained.model, untrained.task);
+  for (const char* sentence : {"One hundred twelve", "seven Zanzibar seven"}) {
+    const AlignedTranslation found = translator.align(sentence, {.beam = 3});
+    const std::vector<std::string> alone = {sentence};
+    const Translation expected = translator.translate(alone, {.beam = 3})[0][0];
+    CHECK(found.translation.text == expected.text);
+    CHECK(found.translation.score == expected.score);
+    REQUIRE(found.source.size() == 4);
+    CHECK(found.source.back() == "</s>");
+    CHECK((found.target.back() == "</s>") == expected.complete);
+    REQUIRE(found.attention.size() == found.target.size());
+    for (const std::vector<float>& weights : found.attention) {
+      REQUIRE(weights.size() == 4);
+      // Rounding errors of four floats.
+      CHECK(std::abs(weights[0] + weights[1] + weights[2] + weights[3] - 1) < 1e-6F);
+    }
+  }
+  CHECK(translator.align("one hundred").source == std::vector<std::string>{"one", "hundred", "</s>"});
+  CHECK(translator.align(" ").source.empty());
+  CHECK_THROWS_AS(translator.align("\xFF"), ValueError);
+
+  const Untrained pieces({.tokenizer = TokenizerKind::sentencepiece, .vocabulary = 30});
+  const AlignedTranslation of_pieces = Translator(*pieces.model, pieces.task).align("one hundred");
+  const auto tokens = pieces.task.source_tokenizer().encode("one hundred");
+  REQUIRE(of_pieces.source.size() == tokens.size() + 1);
+  CHECK(of_pieces.source[0] == pieces.task.source_tokenizer().text_of(tokens[0]));
+
+  // Unknown words are shown as they are copied.
+  untrained.force(token_ids::unknown);
+  const AlignedTranslation copied = translator.align("Tom", {.beam = 1, .most_symbols = 2});
+  CHECK(copied.target == std::vector<std::string>{"tom", "tom"});
+  CHECK(copied.attention.size() == 2);
+}
+
 TEST_CASE("an unknown word is copied from the word that attention points to", "[translator]") {
   const Untrained untrained;
   untrained.force(token_ids::unknown);

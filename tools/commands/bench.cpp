@@ -259,7 +259,8 @@ int bench(BenchSettings& settings, bool rollout) {
 
 void add_bench(CLI::App& program, Command& chosen) {
   CLI::App* command = program.add_subcommand(
-      "bench", "Time rollouts, the forming of Q or training steps, or compare all methods");
+      "bench",
+      "Time rollouts, the forming of Q or training steps; compare all methods, or cells on translation");
   command->require_subcommand(1);
   const auto add = [&](const char* name, const char* description, bool rollout) {
     CLI::App* sub = command->add_subcommand(name, description);
@@ -305,6 +306,7 @@ void add_bench(CLI::App& program, Command& chosen) {
   add("prepare", "Forming Q or its factors from the parameters, forward and backward", false);
   add_bench_train(*command, chosen);
   add_bench_delta_product(*command, chosen);
+  add_bench_translate(*command, chosen);
   add_compare(*command, chosen);
 }
 

@@ -485,12 +485,7 @@ void add_compare(CLI::App& bench, Command& chosen) {
           "Reflections L (and M of the Stiefel manifold): N or 0, shares as N/2, numbers where they are "
           "at most N; with commas between")
       ->delimiter(',')
-      ->check(CLI::Validator(
-          [](const std::string& text) {
-            if (ReflectionCount::parse(text)) return std::string();
-            return fmt::format("'{}' was given; expected N, a share as N/2, or a whole number", text);
-          },
-          ""));
+      ->check(reflection_count());
   command->add_option("--batch", settings->batch, "Sequences B")->check(whole_number_in(1, Index{1} << 20));
   command->add_option("--length", settings->length, "Steps T")->check(whole_number_in(1, Index{1} << 30));
   command

@@ -111,8 +111,8 @@ Entry entry_of(std::string key, const toml::node& node) {
 /// The key of the tables of layers.
 constexpr const char* layer_key = "layer";
 
-toml::table read_table(const std::string& file) {
-  const std::string text = read_text(file);
+/// `file` is its name in messages.
+toml::table table_of(const std::string& text, const std::string& file) {
   // It would end a message, a path and a number too early.
   if (const std::size_t zero = text.find('\0'); zero != std::string::npos) {
     const auto line = 1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(zero), '\n');
@@ -128,6 +128,8 @@ toml::table read_table(const std::string& file) {
                     file, layer_key));
   }
 }
+
+toml::table read_table(const std::string& file) { return table_of(read_text(file), file); }
 
 /// Those that are no layers, in the order of the lines.
 std::vector<Entry> read_entries(const std::string& file) {
@@ -277,6 +279,10 @@ std::string layers_text(const std::vector<LayerOptions>& layers) {
   text << toml::toml_formatter(table) << "\n";
   return text.str();
 }
+
+Json settings_in(const std::string& file) { return json_of(read_table(file)); }
+
+Json settings_of(const std::string& text) { return json_of(table_of(text, "config.toml")); }
 
 std::string setting_in(const std::string& file, const std::string& key) {
   for (const Entry& entry : read_entries(file)) {

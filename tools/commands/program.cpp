@@ -13,6 +13,7 @@
 #include <system_error>
 
 #include "commands/field_options.hpp"
+#include "pages/reflection_count.hpp"
 
 namespace orthornn::program {
 namespace {
@@ -232,5 +233,14 @@ CLI::Validator whole_number_in(Index low, Index high) {
 }
 
 CLI::Validator seed_number() { return whole_number_in<std::uint64_t>(0, UINT64_MAX, "0 to 2^64 - 1", ""); }
+
+CLI::Validator reflection_count() {
+  return CLI::Validator(
+      [](const std::string& text) {
+        if (ReflectionCount::parse(text)) return std::string();
+        return fmt::format("'{}' was given; expected N, a share as N/2, or a whole number", text);
+      },
+      "");
+}
 
 }  // namespace orthornn::program

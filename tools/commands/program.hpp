@@ -37,6 +37,7 @@ void add_report(CLI::App& program, Command& chosen);
 /// Of the command `bench`.
 void add_bench_train(CLI::App& bench, Command& chosen);
 void add_bench_delta_product(CLI::App& bench, Command& chosen);
+void add_bench_translate(CLI::App& bench, Command& chosen);
 void add_compare(CLI::App& bench, Command& chosen);
 
 /// Parses, runs and turns every error into one line on stderr and an exit code.
@@ -55,6 +56,18 @@ class UsageError : public Error {
  public:
   using Error::Error;
 };
+
+/// Makes what the settings describe: sizes and numbers that cannot be are wrong use.
+template <class Make>
+auto as_usage(const Make& make) {
+  try {
+    return make();
+  } catch (const ValueError& error) {
+    throw UsageError(error.what());
+  } catch (const ShapeError& error) {
+    throw UsageError(error.what());
+  }
+}
 
 /// Throws FileError for a folder, a pipe or a device, which are read without end or not at all.
 void check_regular(const std::filesystem::path& file);
@@ -89,5 +102,7 @@ struct MachineOptions {
 CLI::Validator number_in(const Domain& domain);
 CLI::Validator whole_number_in(Index low, Index high);
 CLI::Validator seed_number();
+/// N, a share as N/2, or a number (ReflectionCount).
+CLI::Validator reflection_count();
 
 }  // namespace orthornn::program

@@ -1,9 +1,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
+#include <fstream>
 
 #include "commands/config_file.hpp"
+#include "commands/loaded_translator.hpp"
+#include "commands/saved_training.hpp"
 #include "commands/train_settings.hpp"
 #include "orthornn/io/atomic_file.hpp"
 #include "pages/comparison_page.hpp"
@@ -16,6 +21,7 @@ namespace fs = std::filesystem;
 
 struct ReportSettings {
   std::vector<std::string> sources;
+  std::string sentences;
   std::string out;
 };
 
@@ -36,9 +42,55 @@ std::string task_text(const TaskOptions& options) {
       options);
 }
 
+/// Sentences of a file, one a line, perhaps with a tab and a translation.
+std::vector<SentencePair> read_sentences(const fs::path& file) {
+  constexpr std::size_t most = 20, longest = 4096;
+  check_regular(file);
+  std::ifstream stream(file, std::ios::binary);
+  if (!stream) throw FileError(fmt::format("cannot read '{}': {}", file.string(), std::strerror(errno)));
+  std::vector<SentencePair> sentences;
+  for (std::string line; std::getline(stream, line);) {
+    if (line.size() > longest || sentences.size() == most) {
+      throw FileError(
+          fmt::format("'{}' has more than {} lines, or a line of more than {} bytes; expected a few "
+                      "sentences, of which a page shows the attention",
+                      file.string(), most, longest));
+    }
+    const std::size_t end = std::min(line.find_first_of("\t\r"), line.size());
+    const std::string rest = line.substr(end < line.size() && line[end] == '\t' ? end + 1 : line.size());
+    sentences.push_back({line.substr(0, end), rest.substr(0, rest.find_first_of("\t\r"))});
+  }
+  return sentences;
+}
+
+/// Translates the sentences and adds what a map can show of them.
+void add_attention(TrainingRun& run, const std::vector<SentencePair>& sentences) {
+  constexpr std::size_t most_tokens = 60;
+  const LoadedTranslator translator(SavedTraining(run.folder).best_or_last().string(), {});
+  for (const SentencePair& sentence : sentences) {
+    try {
+      AlignedTranslation found = translator->align(sentence.source);
+      if (found.source.empty()) continue;
+      if (std::max(found.source.size(), found.target.size()) > most_tokens) {
+        throw ValueError(fmt::format("{} tokens and {} of its translation; a map shows at most {}",
+                                     found.source.size(), found.target.size(), most_tokens));
+      }
+      run.attention.push_back({.source = sentence.source,
+                               .reference = sentence.target,
+                               .translation = std::move(found.translation.text),
+                               .source_tokens = std::move(found.source),
+                               .target_tokens = std::move(found.target),
+                               .weights = std::move(found.attention)});
+    } catch (const ValueError& error) {
+      run.notes.push_back(
+          fmt::format("no attention is drawn for '{}': {}", sentence.source.substr(0, 40), error.what()));
+    }
+  }
+}
+
 /// Reads config.toml, metrics.csv and model.h5 of a run, finished or not. Throws FileError for a folder that
 /// is no run and for damaged files, UsageError for an invalid configuration.
-TrainingRun read_training_run(const fs::path& folder) {
+TrainingRun read_training_run(const fs::path& folder, const std::string& sentences) {
   std::error_code status;
   if (!fs::is_directory(folder, status)) {
     throw FileError(
@@ -83,11 +135,21 @@ TrainingRun read_training_run(const fs::path& folder) {
   if (fs::exists(folder / "model.h5", status))
     run.parameters = std::visit([](const auto& model) { return parameter_layout<float>(model).count(); },
                                 read_model_info(folder / "model.h5").model);
+  if (run.parameters && settings.task.name == TranslationOptions::name) {
+    const fs::path file = sentences.empty() ? folder / sample_file : fs::path(sentences);
+    if (sentences.empty() && !fs::exists(file, status)) {
+      run.notes.push_back(fmt::format(
+          "no attention is drawn, as there is no {}; give sentences by --sentences FILE", sample_file));
+    } else {
+      add_attention(run, read_sentences(file));
+    }
+  }
   return run;
 }
 
 /// Each run once, under the name it was first given by; `notes` gets what there is to say about them.
-std::string page_of_runs(const std::vector<std::string>& folders, std::vector<std::string>& notes) {
+std::string page_of_runs(const ReportSettings& settings, std::vector<std::string>& notes) {
+  const std::vector<std::string>& folders = settings.sources;
   std::vector<TrainingRun> runs;
   for (const std::string& folder : folders) {
     std::error_code ignored;
@@ -96,12 +158,18 @@ std::string page_of_runs(const std::vector<std::string>& folders, std::vector<st
       notes.push_back(fmt::format("'{}' was given more than once; it is shown once", folder));
       continue;
     }
-    runs.push_back(read_training_run(folder));
+    runs.push_back(read_training_run(folder, settings.sentences));
     for (const std::string& text : runs.back().notes) notes.push_back(fmt::format("'{}': {}", folder, text));
   }
   if (std::all_of(runs.begin(), runs.end(), [](const TrainingRun& run) { return run.rows.empty(); })) {
     throw FileError(
         fmt::format("there is nothing to draw: no step is logged yet in '{}'", fmt::join(folders, "', '")));
+  }
+  if (!settings.sentences.empty() &&
+      std::all_of(runs.begin(), runs.end(), [](const TrainingRun& run) { return run.attention.empty(); })) {
+    throw UsageError(
+        fmt::format("--sentences '{}' was given, and no run has a model that translates one of them",
+                    settings.sentences));
   }
   return training_page(runs);
 }
@@ -129,7 +197,7 @@ int report(const ReportSettings& settings) {
         fmt::format("the page would replace '{}', which it is made of; give another --out", first.string()));
   }
   std::vector<std::string> notes;
-  write_file_atomically(out, comparison ? page_of_comparison(first) : page_of_runs(settings.sources, notes));
+  write_file_atomically(out, comparison ? page_of_comparison(first) : page_of_runs(settings, notes));
   // Now that all went well: an error is to be the only line on standard error.
   for (const std::string& text : notes) note(text);
   fmt::print("page: {}\n", printable(out.string()));
@@ -146,6 +214,10 @@ void add_report(CLI::App& program, Command& chosen) {
       ->required();
   command->add_option("--out", settings->out,
                       "HTML file; left out: report.html, for a comparison beside its JSON");
+  command->add_option(
+      "--sentences", settings->sentences,
+      "translate: text with a sentence a line, whose attention is drawn; left out: those that "
+      "the run directory keeps of the test data");
   command->callback([&chosen, settings] { chosen = [settings] { return report(*settings); }; });
 }
 

@@ -6,6 +6,9 @@
 
 namespace orthornn::program {
 
+/// What a run directory of translations keeps of its test data: a few pairs, a line each.
+inline constexpr const char* sample_file = "sentences.tsv";
+
 /// What a run directory keeps of a training: model.h5, the last state, and best.h5, the one of the smallest
 /// validation loss. A training can go on from either.
 struct SavedTraining {
@@ -16,6 +19,9 @@ struct SavedTraining {
       : last(folder / "model.h5"), best(folder / "best.h5") {}
 
   bool exists() const { return std::filesystem::exists(last) || std::filesystem::exists(best); }
+
+  /// The model that test data and translations are for: the best one, if there is one.
+  const std::filesystem::path& best_or_last() const { return std::filesystem::exists(best) ? best : last; }
 
   /// Brings the trainer to the later of the two states, and both files in line with it: where model.h5 was
   /// the earlier one or is missing, it is written. Notes it where the best model is missing. Throws FileError

@@ -15,7 +15,8 @@ namespace {
 /// Options that describe the model.
 constexpr const char* model_group = "Model";
 
-/// What --cell may say.
+}  // namespace
+
 std::vector<std::string> cell_names() {
   std::vector<std::string> names = names_of<TransitionOptions>();
   for (const std::string& kind : names_of<RecurrentOptions>()) {
@@ -23,8 +24,6 @@ std::vector<std::string> cell_names() {
   }
   return names;
 }
-
-}  // namespace
 
 void TrainSettings::add_workload_to(CLI::App& command) {
   command.option_defaults()->always_capture_default();
@@ -134,6 +133,30 @@ void TrainSettings::add_to(CLI::App& command) {
   command.add_flag("--verbose", verbose, "Print how the recurrence of each cell is computed")
       ->group(g)
       ->configurable(false);
+}
+
+void TrainSettings::remove(CLI::App& command, const std::vector<std::string>& names) {
+  for (const std::string& name : names) {
+    CLI::Option* option = command.get_option(name);
+    owned_.remove_if([&](const OwnedOption& own) { return own.option == option; });
+    command.remove_option(option);
+  }
+}
+
+void TrainSettings::remove_other_tasks(CLI::App& command, const std::string& kept) {
+  std::vector<std::string> others;
+  for (const OwnedOption& own : owned_) {
+    if (own.chooser == std::string("the task") && std::ranges::count(own.owners, kept) == 0)
+      others.push_back(own.option->get_name());
+  }
+  remove(command, others);
+}
+
+bool TrainSettings::takes(const CLI::Option& option, const std::string& name) const {
+  return std::ranges::none_of(owned_, [&](const OwnedOption& own) {
+    return own.option == &option && own.chooser == std::string("--cell") &&
+           std::ranges::count(own.owners, name) == 0;
+  });
 }
 
 std::unique_ptr<Task> TrainSettings::complete(CLI::App& command) {

@@ -11,6 +11,9 @@
 
 namespace orthornn::program {
 
+/// What --cell may say.
+std::vector<std::string> cell_names();
+
 /// Every option of `orthornn train`, bound to the command line and to config.toml. It must not move after it
 /// is.
 struct TrainSettings {
@@ -49,6 +52,10 @@ struct TrainSettings {
 
   /// Every option.
   void add_to(CLI::App& command);
+  /// Takes options away again, for a command that decides them itself.
+  void remove(CLI::App& command, const std::vector<std::string>& names);
+  /// ... and those that only other tasks have.
+  void remove_other_tasks(CLI::App& command, const std::string& kept);
   /// Those that decide what a training step computes: task, model, batch, optimizer and seed.
   void add_workload_to(CLI::App& command);
   /// Reads the configuration file (that of the run when resuming), and gives what is still open the defaults
@@ -57,6 +64,8 @@ struct TrainSettings {
   /// The settings as a TOML file that `--config` takes.
   std::string to_toml(CLI::App& command) const;
 
+  /// Whether a training with --cell NAME takes the option.
+  bool takes(const CLI::Option& option, const std::string& name) const;
   std::int64_t steps() const { return trainer.schedule.total_steps; }
   std::unique_ptr<Task> make_task() const;
   /// The recurrent layer that --cell and the options of the model describe, or the first of the stack.

@@ -64,36 +64,41 @@ void MetricsFile::write(const TrainingStep& step, double learning_rate,
 
 double MetricsFile::seconds() const { return seconds_before_ + seconds_since(start_); }
 
-ProgressLine::ProgressLine(std::int64_t first_step, std::int64_t steps, double baseline)
-    : terminal_(isatty(STDOUT_FILENO) != 0), first_step_(first_step), steps_(steps), baseline_(baseline) {}
+ProgressLine::ProgressLine(std::int64_t first_step, std::int64_t steps, double baseline, ProgressPlace place)
+    : place_(std::move(place)),
+      terminal_(isatty(fileno(place_.stream)) != 0),
+      first_step_(first_step),
+      steps_(steps),
+      baseline_(baseline) {}
 
-bool ProgressLine::due(bool row) const { return terminal_ ? seconds_since(printed_) > 0.2 : row; }
+bool ProgressLine::due(bool row, bool last) const {
+  const double waited = seconds_since(printed_);
+  if (place_.passing) return waited > (terminal_ ? 0.2 : 2.0);
+  return last || (terminal_ ? waited > 0.2 : row);
+}
 
 void ProgressLine::print(const TrainingStep& step, std::optional<double> orthogonality_error,
                          const std::optional<Evaluation>& evaluation) {
   printed_ = Clock::now();
   if (evaluation) evaluation_ = evaluation;
   const double rate = static_cast<double>(step.step - first_step_) / std::max(seconds_since(start_), 1e-9);
-  std::string text =
-      fmt::format("step {}/{}  {:.1f} steps/s  left {}  loss {:.3g} (guesser {:.3g})", step.step, steps_,
-                  rate, duration(static_cast<double>(steps_ - step.step) / rate), step.loss(), baseline_);
+  std::string text = fmt::format(
+      "{}step {}/{}  {:.1f} steps/s  left {}  loss {:.3g} (guesser {:.3g})", place_.label, step.step, steps_,
+      rate, duration(static_cast<double>(steps_ - step.step) / rate), step.loss(), baseline_);
   if (orthogonality_error) text += fmt::format("  |I-A'A| {:.1e}", *orthogonality_error);
   if (evaluation_) {
     text += fmt::format("  validation: loss {:.3g}", evaluation_->loss);
     if (evaluation_->accuracy) text += fmt::format(", {:.2f} % right", 100 * *evaluation_->accuracy);
   }
-  if (terminal_) {
-    fmt::print("\r\033[K{}", text);
-    open_ = true;
-  } else {
-    fmt::print("{}\n", text);
-  }
-  std::fflush(stdout);
+  std::fputs((terminal_ ? "\r\033[K" + text : text + "\n").c_str(), place_.stream);
+  open_ = terminal_;
+  std::fflush(place_.stream);
 }
 
 void ProgressLine::finish() noexcept {
-  if (open_) std::fputc('\n', stdout);
-  if (open_) std::fflush(stdout);
+  if (!open_) return;
+  std::fputs(place_.passing ? "\r\033[K" : "\n", place_.stream);
+  std::fflush(place_.stream);
   open_ = false;
 }
 

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <cstdio>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -29,22 +30,34 @@ class MetricsFile {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
+/// Where the progress of a training goes.
+struct ProgressPlace {
+  std::FILE* stream = stdout;
+  /// What begins each line.
+  std::string label = {};
+  /// For a training that is one of several: its line vanishes with its end. Where there is no terminal, a
+  /// line comes every two seconds, in place of one for each row of metrics.csv.
+  bool passing = false;
+};
+
 /// The progress of a training on the terminal: one line that is written over, or plain lines when output goes
 /// elsewhere.
 class ProgressLine {
  public:
-  ProgressLine(std::int64_t first_step, std::int64_t steps, double baseline);
+  ProgressLine(std::int64_t first_step, std::int64_t steps, double baseline, ProgressPlace place);
   ~ProgressLine() { finish(); }
   ProgressLine(const ProgressLine&) = delete;
   ProgressLine& operator=(const ProgressLine&) = delete;
-  /// Whether a line is due: often on a terminal, at the rows of metrics.csv elsewhere.
-  bool due(bool row) const;
+  /// Whether a line is due after this step, which may have a row in metrics.csv or be the last: often on a
+  /// terminal, at the rows elsewhere.
+  bool due(bool row, bool last) const;
   void print(const TrainingStep& step, std::optional<double> orthogonality_error,
              const std::optional<Evaluation>& evaluation);
   /// Leaves the line that was being written over, as its end does: an error message gets a line of its own.
   void finish() noexcept;
 
  private:
+  ProgressPlace place_;
   bool terminal_;
   std::int64_t first_step_;
   std::int64_t steps_;

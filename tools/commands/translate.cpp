@@ -6,6 +6,7 @@
 
 #include "commands/field_options.hpp"
 #include "commands/line_reader.hpp"
+#include "commands/loaded_translator.hpp"
 #include "commands/program.hpp"
 
 namespace orthornn::program {
@@ -81,18 +82,8 @@ int translate(const TranslateSettings& settings) {
     throw UsageError(fmt::format("--n-best {} is more than --beam {}, the hypotheses that are followed",
                                  settings.n_best, settings.search.beam));
   }
-  ModelFileInfo info;
-  const auto model = load_encoder_decoder(settings.model, execution, &info);
-  if (info.task_config.empty())
-    throw FileError(fmt::format("{} was saved without its task, which has the vocabularies", settings.model));
-  const auto task = make_task(
-      info.task_config, {.batch = std::max<Index>(info.batch, 1), .seed = info.seed, .parts = info.parts});
-  const auto* pairs = dynamic_cast<const TranslationTask*>(task.get());
-  if (pairs == nullptr) {
-    throw FileError(fmt::format("{} was trained on the task {}; expected {}", settings.model, info.task_name,
-                                TranslationOptions::name));
-  }
-  const Translator translator(*model, *pairs);
+  const LoadedTranslator loaded(settings.model, execution);
+  const Translator& translator = *loaded;
   LineReader reader(STDIN_FILENO);
   Index number = 0, refused = 0;
   while (true) {

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "commands/program.hpp"
+#include "commands/stop_on_signal.hpp"
 
 namespace orthornn::program {
 namespace {
@@ -13,6 +14,14 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr Index sentences_of_batch = 64;
+
+/// So many numbers below `count` at equal distances, or all.
+std::vector<std::size_t> spread(Index count, Index sample) {
+  sample = std::min(sample, count);
+  std::vector<std::size_t> numbers;
+  for (Index i = 0; i < sample; ++i) numbers.push_back(static_cast<std::size_t>(i * count / sample));
+  return numbers;
+}
 
 /// Sets both cross-entropies.
 void add_cross_entropies(EncoderDecoder<float>& model, const TranslationTask& task,
@@ -41,6 +50,7 @@ std::vector<std::string> translations_of(const Translator& translator,
   const bool terminal = isatty(STDERR_FILENO) != 0;
   std::vector<std::string> texts;
   for (std::size_t first = 0; first < sentences.size(); first += at_a_time) {
+    leave_if_stop_requested();
     const std::size_t count = std::min(at_a_time, sentences.size() - first);
     for (const auto& found :
          translator.translate(std::span(sentences).subspan(first, count), search, sentences_of_batch))
@@ -52,6 +62,12 @@ std::vector<std::string> translations_of(const Translator& translator,
 }
 
 }  // namespace
+
+std::vector<SentencePair> sample_of(std::span<const SentencePair> pairs, Index sample) {
+  std::vector<SentencePair> kept;
+  for (const std::size_t number : spread(std::ssize(pairs), sample)) kept.push_back(pairs[number]);
+  return kept;
+}
 
 TranslationMetrics translation_metrics(EncoderDecoder<float>& model, const TranslationTask& task,
                                        const BeamSearchOptions& search, Index sample) {
@@ -67,11 +83,8 @@ TranslationMetrics translation_metrics(EncoderDecoder<float>& model, const Trans
   const std::vector<std::vector<std::string>> one_each = {references};
   metrics.bleu = bleu(bleu_statistics(texts, one_each));
   metrics.chrf = chrf(chrf_statistics(texts, one_each));
-  sample = std::min(sample, metrics.sentences);
-  for (Index i = 0; i < sample; ++i) {
-    const auto number = static_cast<std::size_t>(i * metrics.sentences / sample);
+  for (const std::size_t number : spread(metrics.sentences, sample))
     metrics.sample.push_back({sources[number], references[number], texts[number]});
-  }
   return metrics;
 }
 

@@ -2,12 +2,16 @@
 // What translations of a test set are worth.
 
 #include <nlohmann/json.hpp>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "orthornn/orthornn.hpp"
 
 namespace orthornn::program {
+
+/// So many of the pairs, or all where there are fewer, spread over them.
+std::vector<SentencePair> sample_of(std::span<const SentencePair> pairs, Index sample);
 
 struct TranslationSample {
   std::string source, reference, translation;
@@ -26,7 +30,8 @@ struct TranslationMetrics {
 };
 
 /// Translates the test set. References are cleaned as the task's sentences are (case, accents). Shows
-/// progress on a terminal. `sample`: so many of the sentences, spread over the set.
+/// progress on a terminal. `sample`: so many of the sentences, spread over the set. Throws Interrupted where
+/// a StopOnSignal lives and a stop is asked for.
 TranslationMetrics translation_metrics(EncoderDecoder<float>& model, const TranslationTask& task,
                                        const BeamSearchOptions& search, Index sample);
 

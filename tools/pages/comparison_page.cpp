@@ -336,7 +336,8 @@ std::string page_of_comparison(const std::filesystem::path& file) {
     const Json& first = json.is_array() && !json.empty() ? json.front() : json;
     if (first.is_object() && first.contains("benchmark")) {
       throw ValueError(
-          "it holds results of bench rollout, prepare or train, of which no page is drawn; report draws the "
+          "it holds results of bench rollout, prepare, train or translate, of which no page is drawn; report "
+          "draws the "
           "JSON of 'orthornn bench compare --out DIR'");
     }
     return comparison_page(json);

@@ -54,6 +54,13 @@ thead th { border-bottom: 2px solid var(--colour-0); }
 tbody th { font-weight: normal; }
 .name { text-align: left; }
 tbody tr:hover { background: var(--card); }
+h3 { font-size: 1rem; margin: 1.5rem 0 0.5rem; }
+.map { border-collapse: separate; border-spacing: 1px; }
+.map th, .map td { padding: 0.1rem 0.3rem; border: 0; }
+.map thead th { padding: 0.3rem 0; vertical-align: bottom; text-align: center; font-weight: normal; }
+.map thead span { display: inline-block; writing-mode: vertical-rl; transform: rotate(180deg); }
+.map tbody td { width: 1.5rem; min-width: 1.5rem; padding: 0; background: var(--page); }
+.map i { display: block; height: 1.5rem; background: var(--colour-4); }
 footer { margin-top: 3rem; font-size: 0.85rem; color: var(--muted); }
 @media print { figure, tr { break-inside: avoid; } }
 )";
@@ -90,6 +97,27 @@ void HtmlPage::table(const HtmlTable& table) {
     body_ += "</tr>\n";
   }
   body_ += "</tbody>\n</table>\n</div>\n";
+}
+
+void HtmlPage::maps(const std::vector<HtmlMap>& maps) {
+  body_ += "<div class=\"figures\">\n";
+  for (const HtmlMap& map : maps) {
+    body_ += fmt::format(
+        "<figure>\n<h3>{}</h3>\n<div class=\"wide\">\n<table class=\"map\">\n<thead>\n<tr><td></td>",
+        html_text(map.title));
+    for (const std::string& column : map.columns)
+      body_ += fmt::format("<th scope=\"col\"><span>{}</span></th>", html_text(column));
+    body_ += "</tr>\n</thead>\n<tbody>\n";
+    for (std::size_t i = 0; i < map.rows.size(); ++i) {
+      body_ += fmt::format("<tr><th scope=\"row\">{}</th>", html_text(map.rows[i]));
+      for (const float weight : map.weights[i])
+        body_ += fmt::format("<td title=\"{0:.2f}\"><i style=\"opacity:{0:.2f}\"></i></td>", weight);
+      body_ += "</tr>\n";
+    }
+    body_ += fmt::format("</tbody>\n</table>\n</div>\n<figcaption>{}</figcaption>\n</figure>\n",
+                         html_text(map.caption));
+  }
+  body_ += "</div>\n";
 }
 
 std::string HtmlPage::str() const {

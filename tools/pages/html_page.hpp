@@ -16,17 +16,30 @@ struct HtmlTable {
   std::vector<std::vector<std::string>> rows = {};
 };
 
+/// Weights from 0 to 1 as a heat map.
+struct HtmlMap {
+  std::string title;
+  std::string caption;
+  std::vector<std::string> rows;
+  std::vector<std::string> columns;
+  /// [rows][columns]
+  std::vector<std::vector<float>> weights;
+};
+
 /// An HTML page in one file: no network, no script. Its functions take text, not HTML.
 class HtmlPage {
  public:
   explicit HtmlPage(const std::string& title);
   void heading(const std::string& text) { add("h2", text); }
+  void subheading(const std::string& text) { add("h3", text); }
   void paragraph(const std::string& text) { add("p", text); }
   /// A line of text for a terminal, such as a command.
   void code(const std::string& text) { add("pre", text); }
   /// Plots side by side if there is room. Throws Error if gnuplot fails.
   void figures(const std::vector<Plot>& plots);
   void table(const HtmlTable& table);
+  /// Heat maps side by side if there is room.
+  void maps(const std::vector<HtmlMap>& maps);
   /// The whole page.
   std::string str() const;
 

@@ -130,6 +130,43 @@ HtmlTable table_of(const std::vector<TrainingRun>& runs, const std::vector<std::
   return table;
 }
 
+/// The heat maps of one sentence beside each other, run by run.
+void add_attention(HtmlPage& page, const std::vector<TrainingRun>& runs,
+                   const std::vector<std::string>& names) {
+  std::vector<const AttentionMap*> sentences;
+  for (const TrainingRun& run : runs) {
+    for (const AttentionMap& map : run.attention) {
+      if (std::none_of(sentences.begin(), sentences.end(),
+                       [&](const AttentionMap* other) { return other->source == map.source; }))
+        sentences.push_back(&map);
+    }
+  }
+  if (sentences.empty()) return;
+  page.heading("Attention");
+  page.paragraph(
+      "Each row is a token of the translation, each column a token of the sentence. The stronger the colour "
+      "of a "
+      "cell, the more the token of the row attends to the token of the column; the weights of a row sum to "
+      "1. "
+      "</s> is the end of a sentence. The pointer shows the weight.");
+  for (const AttentionMap* sentence : sentences) {
+    page.subheading(sentence->source);
+    if (!sentence->reference.empty()) page.paragraph(fmt::format("Reference: {}", sentence->reference));
+    std::vector<HtmlMap> maps;
+    for (std::size_t i = 0; i < runs.size(); ++i) {
+      for (const AttentionMap& map : runs[i].attention) {
+        if (map.source != sentence->source) continue;
+        maps.push_back({.title = names[i],
+                        .caption = fmt::format("Translation: {}", map.translation),
+                        .rows = map.target_tokens,
+                        .columns = map.source_tokens,
+                        .weights = map.weights});
+      }
+    }
+    page.maps(maps);
+  }
+}
+
 }  // namespace
 
 std::string training_page(const std::vector<TrainingRun>& runs) {
@@ -149,6 +186,7 @@ std::string training_page(const std::vector<TrainingRun>& runs) {
     page.heading(quantity.title);
     page.figures({plot_of(runs, names, quantity, false), plot_of(runs, names, quantity, true)});
   }
+  add_attention(page, runs, names);
   return page.str();
 }
 

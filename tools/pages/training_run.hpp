@@ -17,6 +17,18 @@ struct MetricsRow {
   std::optional<double> loss, learning_rate, orthogonality_error, evaluation_loss, accuracy;
 };
 
+/// How a model translates a sentence, and what it attends to.
+struct AttentionMap {
+  std::string source;
+  /// "" if there is none.
+  std::string reference;
+  std::string translation;
+  std::vector<std::string> source_tokens;
+  std::vector<std::string> target_tokens;
+  /// [target][source], each row of sum 1.
+  std::vector<std::vector<float>> weights;
+};
+
 /// What a page shows of a run directory of `orthornn train`.
 struct TrainingRun {
   std::filesystem::path folder;
@@ -34,6 +46,8 @@ struct TrainingRun {
   /// Whether the last evaluation solves the task.
   bool solved = false;
   std::vector<MetricsRow> rows;
+  /// Of a run of the task translate.
+  std::vector<AttentionMap> attention = {};
   /// Notes for the reader: rows that were left out, and why.
   std::vector<std::string> notes;
 

@@ -22,6 +22,16 @@ struct Translation {
   bool complete = true;
 };
 
+/// A translation, and which tokens of the sentence each of its tokens was made of.
+struct AlignedTranslation {
+  Translation translation = {};
+  /// Tokens as text. "</s>" is the end, which the sentence always has, and the answer where it is complete.
+  std::vector<std::string> source = {};
+  std::vector<std::string> target = {};
+  /// Attention weights [target][source]. Each row sums to 1.
+  std::vector<std::vector<float>> attention = {};
+};
+
 /// Translates sentences by a model and the tokenizers that it was trained with.
 class Translator {
  public:
@@ -36,12 +46,16 @@ class Translator {
   std::vector<std::vector<Translation>> translate(std::span<const std::string> sentences,
                                                   const BeamSearchOptions& options = {},
                                                   Index batch = 64) const;
+  /// The best translation of a sentence, with its attention; a blank one has no tokens. Throws as
+  /// `translate`.
+  AlignedTranslation align(std::string_view sentence, const BeamSearchOptions& options = {}) const;
   /// Throws what `translate` would throw of this sentence.
   void check(std::string_view sentence) const;
 
  private:
   std::vector<std::int32_t> encode(std::string_view sentence) const;
   Translation translation(std::string_view sentence, const Hypothesis& hypothesis) const;
+  std::vector<std::string> words_of(std::string_view sentence, const Hypothesis& hypothesis) const;
 
   EncoderDecoder<float>& model_;
   const TranslationTask& task_;

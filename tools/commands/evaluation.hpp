@@ -1,0 +1,43 @@
+#pragma once
+// What a model file is worth on the test data of its task.
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+
+#include "commands/translation_metrics.hpp"
+
+namespace orthornn::program {
+
+struct EvaluationSource {
+  std::string model;
+  /// Where the data of the task are; "": in the usual place.
+  std::string data;
+  /// Of translations, of which `sample` are kept with their sentences.
+  BeamSearchOptions search;
+  Index sample = 5;
+};
+
+struct ModelEvaluation {
+  std::string task;
+  std::int64_t steps = 0;
+  /// Else the loss is the mean squared error.
+  bool cross_entropy = true;
+  Evaluation evaluation = {};
+  double baseline = 0;
+  bool solved = false;
+  std::optional<double> orthogonality_error = {};
+  std::optional<TranslationMetrics> translations = {};
+  /// Of `recurrences`, for sequences of this length and batches of this size.
+  nlohmann::ordered_json cells = {};
+  Index length = 0;
+  Index batch = 0;
+};
+
+/// Throws FileError for a model without its task and for data that are missing or others.
+ModelEvaluation evaluate_file(const EvaluationSource& source, const Execution& execution);
+
+nlohmann::ordered_json json_of(const ModelEvaluation& result, const EvaluationSource& source,
+                               const Execution& execution);
+
+}  // namespace orthornn::program

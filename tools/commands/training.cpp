@@ -1,0 +1,183 @@
+#include "commands/training.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+
+#include "commands/any_model.hpp"
+#include "commands/machine.hpp"
+#include "commands/stop_on_signal.hpp"
+#include "commands/translation_metrics.hpp"
+#include "orthornn/io/atomic_file.hpp"
+
+namespace orthornn::program {
+namespace {
+
+/// A run directory may come from a stranger: what is written into it must not go through a link to another
+/// file.
+void check_run_files(const std::filesystem::path& folder) {
+  for (const char* name : {"config.toml", "metrics.csv", "model.h5", "best.h5", sample_file}) {
+    std::error_code ignored;
+    const std::filesystem::path file = folder / name;
+    const std::filesystem::file_status status = std::filesystem::symlink_status(file, ignored);
+    if (!std::filesystem::exists(status) || std::filesystem::is_regular_file(status)) continue;
+    throw FileError(fmt::format(
+        "'{}' is a link, a folder or no regular file; expected a regular file or none: replace it by "
+        "what it names, or choose another --out",
+        file.string()));
+  }
+}
+
+/// Mean length of all reflection vectors. It means nothing to the reflections, but the longer a vector, the
+/// less a step turns it.
+std::optional<double> reflection_norm(const ParameterSet<float>& parameters) {
+  const Tensor<float> values = parameters.values().copy(Device::cpu());
+  double sum = 0;
+  Index count = 0;
+  for (std::size_t i = 0; i < parameters.list().size(); ++i) {
+    if (!parameters.list()[i].name.ends_with("/reflection_vectors")) continue;
+    const TensorView<const float> vectors(values.data() + parameters.list()[i].offset,
+                                          parameters.list()[i].shape);
+    for (Index row = 0; row < vectors.shape()[0]; ++row, ++count) {
+      double square = 0;
+      for (const float x : vectors[row]) square += static_cast<double>(x) * x;
+      sum += std::sqrt(square);
+    }
+  }
+  return count > 0 ? std::optional(sum / static_cast<double>(count)) : std::nullopt;
+}
+
+/// Evaluates or saves: neither can be done with parameters that updates have made useless.
+template <class Work>
+auto unless_diverged(const Work& work) {
+  try {
+    return work();
+  } catch (const ValueError& error) {
+    throw ValueError(
+        fmt::format("the training diverged: {}; try a smaller learning rate or --clip", error.what()));
+  }
+}
+
+/// So that sentences of the run can be shown where its data are not.
+void write_sample(const Task& task, const std::filesystem::path& file) {
+  const auto* pairs = dynamic_cast<const TranslationTask*>(&task);
+  if (pairs == nullptr) return;
+  std::string text;
+  for (const SentencePair& pair : sample_of(pairs->held_out_pairs(HeldOut::test), 5))
+    text += fmt::format("{}\t{}\n", pair.source, pair.target);
+  write_file_atomically(file, text);
+}
+
+}  // namespace
+
+std::string describe(const Evaluation& evaluation) {
+  std::string text = fmt::format("loss {:.4g}", evaluation.loss);
+  if (evaluation.accuracy) text += fmt::format(", {:.2f} % right", 100 * *evaluation.accuracy);
+  return text;
+}
+
+Training::FolderLock::FolderLock(const std::filesystem::path& folder)
+    : descriptor_(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+  if (descriptor_ < 0) {
+    throw FileError(
+        fmt::format("cannot open the run directory '{}': {}", folder.string(), std::strerror(errno)));
+  }
+  // A file system without locks keeps nobody out.
+  if (flock(descriptor_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    close(descriptor_);
+    throw FileError(fmt::format("another training is at work in '{}'; wait for it or choose another --out",
+                                folder.string()));
+  }
+}
+
+Training::FolderLock::~FolderLock() { close(descriptor_); }
+
+Training::Training(CLI::App& command, const TrainSettings& settings, const Task& task,
+                   const Execution& execution)
+    : settings_(settings), task_(task), saved_(settings.out) {
+  const std::filesystem::path folder = settings.out;
+  if (!settings.resume && saved_.exists()) {
+    throw FileError(
+        fmt::format("'{}' holds a trained model already: go on with it by --resume, or choose another --out",
+                    folder.string()));
+  }
+  as_usage([&] { task.load(); });
+  check_run_files(folder);
+  goes_on_ = settings.resume && saved_.exists();
+  model_ = as_usage([&] {
+    return make_model(execution, settings.model_options(task),
+                      goes_on_ ? std::nullopt : std::optional(settings.source.seed));
+  });
+  // Throws now what would be thrown within a step.
+  cells_ = recurrences(*model_, task.length(), settings.source.batch);
+  trainer_ = as_usage([&] { return std::make_unique<Trainer>(*model_, task, settings.trainer); });
+
+  std::error_code status;
+  std::filesystem::create_directories(folder, status);
+  if (status)
+    throw FileError(
+        fmt::format("cannot create the run directory '{}': {}", folder.string(), status.message()));
+  lock_.emplace(folder);
+  if (goes_on_) saved_.resume(*trainer_);
+  nothing_is_left_ = goes_on_ && trainer_->steps() >= settings.steps();
+  // Settings with which no step is taken are not those of the run.
+  if (!nothing_is_left_) {
+    write_file_atomically(folder / "config.toml", settings.to_toml(command));
+    write_sample(task, folder / sample_file);
+  }
+  metrics_.emplace(folder / "metrics.csv", trainer_->steps());
+}
+
+TrainingEnd Training::run(const ProgressPlace& place) {
+  Trainer& trainer = *trainer_;
+  const double learning_rate = std::visit([](const auto& o) { return o.lr; }, settings_.trainer.optimizer);
+  const auto save = [&](const std::filesystem::path& file) {
+    trainer.synchronize();  // what this throws says all
+    unless_diverged([&] { save_checkpoint(file, trainer); });
+  };
+  TrainingEnd end;
+  std::optional<Evaluation> last_evaluation;
+  {
+    ProgressLine progress(trainer.steps(), settings_.steps(), task_.baseline_loss(), place);
+    const StopOnSignal stop_on_signal;
+    trainer.run(settings_.steps(), [&](const TrainingStep& step) {
+      const bool stop = stop_requested();  // once: it may change at any time
+      std::optional<Evaluation> evaluation;
+      if (step.step % settings_.eval_every == 0 || step.step == settings_.steps()) {
+        trainer.synchronize();
+        last_evaluation = evaluation = unless_diverged([&] { return trainer.evaluate(); });
+        end.solved = task_.solved(*evaluation);
+      }
+      const bool enough = step.step == settings_.steps() || (settings_.until_solved && end.solved);
+      end.stopped = stop && !enough;
+      const bool last = enough || end.stopped;
+      // An interruption adds no row: resumed, the training leaves what it would have left without.
+      const bool row = step.step % settings_.log_every == 0 || evaluation || enough;
+      if (row || progress.due(row, last)) {
+        trainer.synchronize();
+        const std::optional<double> error = model_->orthogonality_error();
+        if (row) {
+          metrics_->write(step, learning_rate * step.schedule_factor, error, evaluation,
+                          reflection_norm(model_->parameters()));
+        }
+        if (progress.due(row, last)) progress.print(step, error, evaluation);
+      }
+      // After the row, which a training that goes on from here does not write again.
+      if (evaluation && trainer.best() && trainer.best()->step == step.step) save(saved_.best);
+      if (last || step.step % settings_.save_every == 0) save(saved_.last);
+      return !last;
+    });
+  }
+  // All is saved: from here on, a signal ends the program.
+  if (end.stopped) return end;
+  end.validation = last_evaluation ? *last_evaluation : trainer.evaluate();
+  end.solved = task_.solved(end.validation);
+  return end;
+}
+
+}  // namespace orthornn::program

@@ -1,0 +1,76 @@
+#pragma once
+// One training in a run directory.
+
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+
+#include "commands/saved_training.hpp"
+#include "commands/train_settings.hpp"
+#include "commands/training_log.hpp"
+
+namespace orthornn::program {
+
+/// How a training ended.
+struct TrainingEnd {
+  /// By a signal before its last step, with the training saved.
+  bool stopped = false;
+  /// Of the last step, on validation data; nothing where it was stopped.
+  Evaluation validation = {};
+  bool solved = false;
+};
+
+/// "loss 0.1, 97.00 % right"
+std::string describe(const Evaluation& evaluation);
+
+/// A training as `orthornn train` makes it: what it computes, and the run directory that it fills.
+class Training {
+ public:
+  /// Opens the run directory and takes the state of its training where `settings.resume` asks for that. Reads
+  /// the task's data. The settings are complete, and what made `task`; both must outlive it. Throws
+  /// UsageError for settings of which no model can be made, and FileError for data and folders that are not
+  /// as they must be.
+  Training(CLI::App& command, const TrainSettings& settings, const Task& task, const Execution& execution);
+
+  /// Trains to the last step, to --until-solved or to a signal, with everything saved. Throws ValueError for
+  /// a training that diverges.
+  TrainingEnd run(const ProgressPlace& place = {});
+
+  Trainer& trainer() { return *trainer_; }
+  const SavedTraining& saved() const { return saved_; }
+  /// Of `recurrences`.
+  const nlohmann::ordered_json& cells() const { return cells_; }
+  /// Whether it was to go on, and there was nothing to go on from.
+  bool starts_anew() const { return settings_.resume && !goes_on_; }
+  bool nothing_is_left() const { return nothing_is_left_; }
+  /// Seconds of training up to now, those before a resumption included.
+  double seconds() const { return metrics_->seconds(); }
+
+ private:
+  /// Keeps a run directory to one training at a time, as long as it lives.
+  class FolderLock {
+   public:
+    explicit FolderLock(const std::filesystem::path& folder);
+    ~FolderLock();
+    FolderLock(const FolderLock&) = delete;
+    FolderLock& operator=(const FolderLock&) = delete;
+
+   private:
+    int descriptor_;
+  };
+
+  const TrainSettings& settings_;
+  const Task& task_;
+  SavedTraining saved_;
+  bool goes_on_ = false;
+  bool nothing_is_left_ = false;
+  std::unique_ptr<Model<float>> model_;
+  std::unique_ptr<Trainer> trainer_;
+  nlohmann::ordered_json cells_;
+  std::optional<FolderLock> lock_;
+  std::optional<MetricsFile> metrics_;
+};
+
+}  // namespace orthornn::program
