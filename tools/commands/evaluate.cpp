@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <list>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -19,13 +20,20 @@ struct EvaluateSettings {
   BeamSearchOptions search;
   Index sample = 5;
   MachineOptions machine;
+  /// Of the model file.
+  std::string task;
+  std::list<OwnedOption> owned;
 };
 
-int run_evaluation(const EvaluateSettings& settings) {
+int run_evaluation(EvaluateSettings& settings) {
   const Execution execution = settings.machine.apply();
   ModelFileInfo info;
   const auto model = load_any_model(settings.model, execution, &info);
   if (info.task_config.empty()) throw FileError(fmt::format("{} was saved without a task", settings.model));
+  settings.task = info.task_name;
+  for (const OwnedOption& own : settings.owned) {
+    if (own.option->count() > 0) own.check();
+  }
   const std::unique_ptr<Task> task =
       make_task(info.task_config, {.batch = info.batch,
                                    .seed = info.seed,
@@ -34,14 +42,15 @@ int run_evaluation(const EvaluateSettings& settings) {
                                    .parts = info.parts});
   task->load();
   const nlohmann::ordered_json cells = recurrences(*model, task->length(), info.batch);
-  const Evaluation evaluation = evaluate(*model, *task, HeldOut::test);
+  const TestEvaluation tested = evaluate_test_data(*model, *task);
+  const Evaluation& evaluation = tested.of_targets;
   const double baseline = task->baseline_loss();
   const std::optional<double> error = model->orthogonality_error();
   const bool solved = task->solved(evaluation);
   std::optional<TranslationMetrics> translations;
   if (const auto* pairs = dynamic_cast<const TranslationTask*>(task.get())) {
-    translations = translation_metrics(dynamic_cast<EncoderDecoder<float>&>(*model), *pairs, settings.search,
-                                       settings.sample);
+    translations = translation_metrics(dynamic_cast<EncoderDecoder<float>&>(*model), *pairs, tested,
+                                       settings.search, settings.sample);
   }
   const auto* sequence = std::get_if<ModelOptions>(&info.model);
   const bool cross_entropy = sequence == nullptr || sequence->loss == Loss::softmax_cross_entropy;
@@ -83,16 +92,24 @@ void add_evaluate(CLI::App& program, Command& chosen) {
   command->option_defaults()->always_capture_default();
   const auto settings = std::make_shared<EvaluateSettings>();
   command->add_option("model", settings->model, "Model file, model.h5 of a run")->required();
-  command
-      ->add_option("--data", settings->data,
-                   "mnist, translate: where the data are; left out: data/mnist or data/tatoeba")
-      ->default_str("");
+  const auto belongs = [&](CLI::Option* option, std::vector<std::string> tasks) {
+    const EvaluateSettings* own = settings.get();
+    add_owned(
+        settings->owned, option, "the task", [own] { return own->task; }, std::move(tasks));
+  };
+  belongs(
+      command
+          ->add_option("--data", settings->data, "where the data are; left out: data/mnist or data/tatoeba")
+          ->default_str(""),
+      {MnistOptions::name, TranslationOptions::name});
   command->add_flag("--json", settings->json, "One JSON object instead of a text");
   command->add_flag("--verbose", settings->verbose, "Print how the recurrence of each cell is computed");
-  add_fields(*command, "translate", settings->search);
+  add_fields(*command, "Translation", settings->search);
   add_value(*command, "--sample", settings->sample, "Sentences that are shown with their translations",
             domain::not_negative)
-      ->group("translate");
+      ->group("Translation");
+  for (const char* flag : {"--beam", "--length-penalty", "--sample"})
+    belongs(command->get_option(flag), {TranslationOptions::name});
   settings->machine.add_to(*command);
   command->callback([&chosen, settings] { chosen = [settings] { return run_evaluation(*settings); }; });
 }

@@ -42,6 +42,9 @@ std::vector<Line> read_lines(LineReader& reader, Index most) {
 void check(Line& line, const Translator& translator) {
   if (line.text.size() > LineReader::longest_line) {
     line.reason = fmt::format("more than {} bytes", LineReader::longest_line);
+  } else if (line.text.find('\0') != std::string::npos) {
+    // As in the text of a training: it is not text but another file.
+    line.reason = "a NUL byte; expected text in UTF-8";
   } else {
     try {
       translator.check(line.text);
@@ -92,7 +95,7 @@ int translate(const TranslateSettings& settings) {
     throw FileError(fmt::format("{} was trained on the task {}; expected {}", settings.model, info.task_name,
                                 TranslationOptions::name));
   }
-  const Translator translator(*model, *pairs);
+  Translator translator(*model, *pairs);
   LineReader reader(STDIN_FILENO);
   Index number = 0, refused = 0;
   while (true) {

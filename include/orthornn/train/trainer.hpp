@@ -58,8 +58,10 @@ class TrainingStep {
 };
 
 /// Mean loss and accuracy of a model over held-out data of a task. A target counts as much as any other,
-/// whatever the size of its batch.
-Evaluation evaluate(Model<float>& model, const Task& task, HeldOut set);
+/// whatever the size of its batch. `look`, where it is given, is called after each batch with the batch and
+/// its loss; a GPU is then waited for each time.
+Evaluation evaluate(Model<float>& model, const Task& task, HeldOut set,
+                    const std::function<void(const Batch&, const BatchLoss&)>& look = {});
 
 /// Best evaluation of a training so far, by the loss of the validation data.
 struct BestResult {

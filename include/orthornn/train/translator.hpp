@@ -22,10 +22,11 @@ struct Translation {
   bool complete = true;
 };
 
-/// Translates sentences by a model and the tokenizers that it was trained with.
+/// Translates sentences by a model and the tokenizers that it was trained with. One thread at a time.
 class Translator {
  public:
-  /// Model and task must outlive it.
+  /// Prepares the model, once for all sentences. Model and task must outlive it, and the parameters must not
+  /// change in the meantime. Throws ValueError for a model and a task of different tokens.
   Translator(EncoderDecoder<float>& model, const TranslationTask& task);
 
   /// Translations of each sentence, the best first, at most `options.beam` of them; one empty translation of
@@ -34,8 +35,7 @@ class Translator {
   /// neither changes a translation, up to rounding. Throws ValueError for text that is not UTF-8, and for
   /// more than `TranslationOptions::most_tokens` tokens.
   std::vector<std::vector<Translation>> translate(std::span<const std::string> sentences,
-                                                  const BeamSearchOptions& options = {},
-                                                  Index batch = 64) const;
+                                                  const BeamSearchOptions& options = {}, Index batch = 64);
   /// Throws what `translate` would throw of this sentence.
   void check(std::string_view sentence) const;
 
@@ -43,8 +43,11 @@ class Translator {
   std::vector<std::int32_t> encode(std::string_view sentence) const;
   Translation translation(std::string_view sentence, const Hypothesis& hypothesis) const;
 
-  EncoderDecoder<float>& model_;
   const TranslationTask& task_;
+  EncoderDecoder<float>::Generator generator_;
+  /// source and source_lengths of the sentences that are translated together.
+  Batch batch_;
+  Tensor<std::int32_t> staging_;
 };
 
 }  // namespace orthornn
