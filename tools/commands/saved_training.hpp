@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <vector>
 
 #include "orthornn/train/trainer.hpp"
 
@@ -16,6 +17,11 @@ struct SavedTraining {
       : last(folder / "model.h5"), best(folder / "best.h5") {}
 
   bool exists() const { return std::filesystem::exists(last) || std::filesystem::exists(best); }
+
+  /// `Task::parts()` as model.h5 keeps them, or best.h5 where there is no other. None of a file that the
+  /// training will not go on from: of another task or seed, or no regular file. Throws FileError for a file
+  /// that is damaged.
+  std::vector<TaskPart> parts_of(const Task& task) const;
 
   /// Brings the trainer to the later of the two states, and both files in line with it: where model.h5 was
   /// the earlier one or is missing, it is written. Notes it where the best model is missing. Throws FileError

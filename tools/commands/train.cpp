@@ -174,11 +174,6 @@ int train(CLI::App& command, TrainSettings& settings) {
   const Execution execution = settings.machine.apply(settings.source.batch);
   const std::filesystem::path folder = settings.out;
   const SavedTraining saved(folder);
-  if (!settings.resume && saved.exists()) {
-    throw FileError(
-        fmt::format("'{}' holds a trained model already: go on with it by --resume, or choose another --out",
-                    folder.string()));
-  }
   as_usage([&] { task->load(); });
   if (const auto* pairs = dynamic_cast<const TranslationTask*>(task.get())) {
     if (const std::string left_out = pairs->left_out(); !left_out.empty()) note(left_out);

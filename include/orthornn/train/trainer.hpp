@@ -1,10 +1,12 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "orthornn/nn/model.hpp"
 #include "orthornn/optim/optimizer.hpp"
@@ -109,6 +111,7 @@ class Trainer {
 
  private:
   friend class TrainingStep;
+  friend void save_checkpoint(const std::filesystem::path& file, Trainer& trainer);
   struct Work;
 
   void prepare_model();
@@ -126,6 +129,8 @@ class Trainer {
   /// Norm and factor of the gradients.
   Tensor<double> scale_;
   std::unique_ptr<Work> work_;
+  /// Parts of the task of which a save has made the task again, to see that a load can.
+  std::vector<TaskPart> readable_parts_;
 };
 
 }  // namespace orthornn
