@@ -12,6 +12,7 @@
 #include <optional>
 
 #include "commands/any_model.hpp"
+#include "commands/interruption.hpp"
 #include "commands/machine.hpp"
 #include "commands/saved_training.hpp"
 #include "commands/train_settings.hpp"
@@ -170,6 +171,7 @@ auto as_usage(const Make& make) {
 }
 
 int train(CLI::App& command, TrainSettings& settings) {
+  say_when_interrupted("interrupted before the first step, so nothing new is saved");
   const std::unique_ptr<Task> task = as_usage([&] { return settings.complete(command); });
   const Execution execution = settings.machine.apply(settings.source.batch);
   const std::filesystem::path folder = settings.out;
@@ -258,6 +260,8 @@ int train(CLI::App& command, TrainSettings& settings) {
   progress.finish();
   // All is saved: from here on, a signal ends the program.
   stop_on_signal.reset();
+  say_when_interrupted(
+      "interrupted while evaluating; the training is saved, and eval prints what is missing");
 
   if (stopped) {
     return fail(interrupted,
