@@ -146,10 +146,12 @@ TEST_CASE("a resumed translation has the vocabularies of its model file", "[cli]
   const std::size_t at = bytes.find("\ntwo\n");
   REQUIRE(at != std::string::npos);
   const std::size_t next = bytes.find('\n', at + 5);
+  REQUIRE(next != std::string::npos);
   const std::string other = bytes.substr(at + 5, next - at - 5);
-  bytes.replace(at, next - at, "\n" + other.substr(0) + "\ntwo");
+  bytes.replace(at, next - at, "\n" + other + "\ntwo");
   Hdf5Edit(model).dataset("task/target_tokenizer", H5T_NATIVE_UINT8, {bytes.size()}, H5P_DEFAULT,
                           bytes.data());
+  fs::remove(out / "best.h5");  // of the same step, with the other vocabulary
   check_success(run({"train", "--resume", "--steps", "4", "--out", out.string()}));
   const ModelFileInfo info = read_model_info(model);
   CHECK(info.steps == 4);
