@@ -15,19 +15,42 @@
 namespace orthornn {
 namespace {
 
+/// The last symbol of a hypothesis. Hypotheses that began alike share what they began with.
+struct Node {
+  /// Place of the node before it; -1 for the first symbol.
+  Index before;
+  std::int32_t symbol;
+  /// Place of the first of the attention weights with which the symbol was chosen.
+  Index weights;
+};
+
 /// A hypothesis that goes on: `row` is its answer in the generator's batch.
 struct Live {
-  Hypothesis hypothesis = {};
+  /// Place of its last symbol; -1 before the first.
+  Index node = -1;
+  Index length = 0;
+  double log_probability = 0;
   Index row = 0;
   std::int32_t last = 0;
   /// Whether it is the one of the greedy search.
   bool greedy = true;
 };
 
-/// All of one sequence.
+struct Finished {
+  Index node;
+  double log_probability;
+  double score;
+  bool complete;
+};
+
+/// All of one sequence, of so many live steps.
 struct Search {
+  Index source_length;
   std::vector<Live> live;
-  std::vector<Hypothesis> finished;
+  std::vector<Finished> finished = {};
+  std::vector<Node> nodes = {};
+  /// Weights of the source's live steps, of one step of one hypothesis after the other.
+  std::vector<float> attention = {};
 };
 
 /// A way to go on from a live hypothesis.
@@ -65,16 +88,14 @@ class BeamSearch {
   BeamSearch(const AnswerSymbols& symbols, const BeamSearchOptions& options)
       : symbols_(symbols), options_(options) {}
 
-  Search started(Index row) const {
-    Search search;
-    search.live.push_back({.row = row, .last = symbols_.begin});
-    return search;
+  Search started(Index row, Index source_length) const {
+    return {.source_length = source_length, .live = {{.row = row, .last = symbols_.begin}}};
   }
 
   /// Goes on by one symbol. `log_probabilities` [R, V] and `attention` [R, S] have a row for each live
-  /// hypothesis, of a sequence of so many live steps.
-  void advance(Search& search, TensorView<const float> log_probabilities, TensorView<const float> attention,
-               Index source_length) const {
+  /// hypothesis.
+  void advance(Search& search, TensorView<const float> log_probabilities,
+               TensorView<const float> attention) const {
     const Index size = log_probabilities.shape()[1];
     // 1. The best steps of all hypotheses together. The first of a hypothesis' own steps is its greedy one.
     std::vector<Step> steps;
@@ -83,7 +104,7 @@ class BeamSearch {
       const Live& live = search.live[i];
       const float* row = log_probabilities.data() + live.row * size;
       for (const std::int32_t symbol : largest(row, size, options_.beam, symbols_.excluded)) {
-        steps.push_back({i, symbol, live.hypothesis.log_probability + static_cast<double>(row[symbol])});
+        steps.push_back({i, symbol, live.log_probability + static_cast<double>(row[symbol])});
         if (live.greedy && !greedy) greedy = steps.back();
       }
     }
@@ -95,37 +116,65 @@ class BeamSearch {
       return greedy && step.from == greedy->from && step.symbol == greedy->symbol;
     };
     if (greedy && std::ranges::none_of(steps, is_greedy)) steps.push_back(*greedy);
-    // 3. Those that end are finished.
-    const Index most_symbols = std::min(options_.most_symbols, 3 * source_length + 10);
+    // 3. Those that end are finished. All steps of a hypothesis share its weights.
+    const Index most_symbols = std::min(options_.most_symbols, 3 * search.source_length + 10);
+    std::vector<Index> weights(search.live.size(), -1);
     std::vector<Live> next;
     for (const Step& step : steps) {
       const Live& from = search.live[step.from];
-      Hypothesis longer = from.hypothesis;
-      longer.log_probability = step.log_probability;
-      const float* weights = attention.data() + from.row * attention.shape()[1];
-      longer.attention.emplace_back(weights, weights + source_length);
-      longer.complete = step.symbol == symbols_.end;
-      if (!longer.complete) longer.symbols.push_back(step.symbol);
-      if (longer.complete || std::ssize(longer.attention) >= most_symbols) {
-        search.finished.push_back(scored(std::move(longer)));
+      if (weights[step.from] < 0) weights[step.from] = add_weights(search, attention[from.row]);
+      search.nodes.push_back({from.node, step.symbol, weights[step.from]});
+      const Index node = std::ssize(search.nodes) - 1, length = from.length + 1;
+      const bool complete = step.symbol == symbols_.end;
+      if (complete || length >= most_symbols) {
+        const double score =
+            step.log_probability / std::pow(static_cast<double>(length), options_.length_penalty);
+        search.finished.push_back({node, step.log_probability, score, complete});
       } else {
-        next.push_back({std::move(longer), from.row, step.symbol, is_greedy(step)});
+        next.push_back({.node = node,
+                        .length = length,
+                        .log_probability = step.log_probability,
+                        .row = from.row,
+                        .last = step.symbol,
+                        .greedy = is_greedy(step)});
       }
     }
     search.live = std::move(next);
   }
 
-  std::vector<Hypothesis> best(Search search) const {
-    std::ranges::stable_sort(search.finished, std::ranges::greater(), &Hypothesis::score);
+  std::vector<Hypothesis> best(Search& search) const {
+    std::ranges::stable_sort(search.finished, std::ranges::greater(), &Finished::score);
     if (std::ssize(search.finished) > options_.beam)
       search.finished.resize(static_cast<std::size_t>(options_.beam));
-    return std::move(search.finished);
+    std::vector<Hypothesis> hypotheses;
+    for (const Finished& finished : search.finished) hypotheses.push_back(hypothesis_of(search, finished));
+    return hypotheses;
   }
 
  private:
-  Hypothesis scored(Hypothesis hypothesis) const {
-    const auto length = static_cast<double>(hypothesis.attention.size());
-    hypothesis.score = hypothesis.log_probability / std::pow(length, options_.length_penalty);
+  /// Appends the weights of the source's live steps; returns the place of the first.
+  static Index add_weights(Search& search, TensorView<const float> weights) {
+    const Index place = std::ssize(search.attention);
+    search.attention.insert(search.attention.end(), weights.begin(), weights.begin() + search.source_length);
+    return place;
+  }
+
+  /// Its symbols and weights, from the last to the first.
+  static Hypothesis hypothesis_of(const Search& search, const Finished& finished) {
+    Hypothesis hypothesis{.symbols = {},
+                          .log_probability = finished.log_probability,
+                          .score = finished.score,
+                          .complete = finished.complete,
+                          .attention = {}};
+    for (Index at = finished.node; at >= 0;) {
+      const Node& node = search.nodes[static_cast<std::size_t>(at)];
+      if (at != finished.node || !finished.complete) hypothesis.symbols.push_back(node.symbol);
+      const auto weights = search.attention.begin() + node.weights;
+      hypothesis.attention.emplace_back(weights, weights + search.source_length);
+      at = node.before;
+    }
+    std::ranges::reverse(hypothesis.symbols);
+    std::ranges::reverse(hypothesis.attention);
     return hypothesis;
   }
 
@@ -153,12 +202,19 @@ template <class T>
 std::vector<std::vector<Hypothesis>> beam_search(EncoderDecoder<T>& model, const Batch& batch,
                                                  const AnswerSymbols& symbols,
                                                  const BeamSearchOptions& options) {
+  typename EncoderDecoder<T>::Generator generator(model);
+  return beam_search<T>(generator, batch, symbols, options);
+}
+
+template <class T>
+std::vector<std::vector<Hypothesis>> beam_search(typename EncoderDecoder<T>::Generator& generator,
+                                                 const Batch& batch, const AnswerSymbols& symbols,
+                                                 const BeamSearchOptions& options) {
   check_fields("beam search", options);
   if (options.most_symbols < 1) {
     throw ValueError(
         fmt::format("beam search: most_symbols is {}; expected 1 or more", options.most_symbols));
   }
-  typename EncoderDecoder<T>::Generator generator(model);
   generator.start(batch);
   const Index count = generator.batch();
   const Index longest = batch.integers(batch_names::source).shape()[0];
@@ -168,7 +224,7 @@ std::vector<std::vector<Hypothesis>> beam_search(EncoderDecoder<T>& model, const
   if (!given.empty()) copy<std::int32_t>(given, lengths);
   const BeamSearch beam(symbols, options);
   std::vector<Search> searches;
-  for (Index b = 0; b < count; ++b) searches.push_back(beam.started(b));
+  for (Index b = 0; b < count; ++b) searches.push_back(beam.started(b, lengths(b)));
   while (true) {
     // 1. The rows of the generator that go on, in the order of the sequences.
     std::vector<Index> rows;
@@ -193,7 +249,7 @@ std::vector<std::vector<Hypothesis>> beam_search(EncoderDecoder<T>& model, const
     parallel_for(count, 1, [&](Index first, Index end) {
       for (auto b = static_cast<std::size_t>(first); b < static_cast<std::size_t>(end); ++b) {
         try {
-          beam.advance(searches[b], log_probabilities, attention, lengths(static_cast<Index>(b)));
+          beam.advance(searches[b], log_probabilities, attention);
         } catch (...) {
           failures[b] = std::current_exception();
         }
@@ -204,15 +260,17 @@ std::vector<std::vector<Hypothesis>> beam_search(EncoderDecoder<T>& model, const
     }
   }
   std::vector<std::vector<Hypothesis>> best;
-  for (Search& search : searches) best.push_back(beam.best(std::move(search)));
+  for (Search& search : searches) best.push_back(beam.best(search));
   return best;
 }
 
-template std::vector<std::vector<Hypothesis>> beam_search<float>(EncoderDecoder<float>&, const Batch&,
-                                                                 const AnswerSymbols&,
-                                                                 const BeamSearchOptions&);
-template std::vector<std::vector<Hypothesis>> beam_search<double>(EncoderDecoder<double>&, const Batch&,
-                                                                  const AnswerSymbols&,
-                                                                  const BeamSearchOptions&);
+#define ORTHORNN_INSTANTIATE(T)                                                          \
+  template std::vector<std::vector<Hypothesis>> beam_search<T>(                          \
+      EncoderDecoder<T>&, const Batch&, const AnswerSymbols&, const BeamSearchOptions&); \
+  template std::vector<std::vector<Hypothesis>> beam_search<T>(                          \
+      typename EncoderDecoder<T>::Generator&, const Batch&, const AnswerSymbols&, const BeamSearchOptions&);
+ORTHORNN_INSTANTIATE(float)
+ORTHORNN_INSTANTIATE(double)
+#undef ORTHORNN_INSTANTIATE
 
 }  // namespace orthornn

@@ -283,6 +283,7 @@ EncoderDecoder<T>::Generator::Generator(EncoderDecoder& model)
       other_lengths_(Shape{0}, model.device()),
       saved_(model.device()) {
   for (Index i = 0; i < model.decoder_->state_count(); ++i) states_.emplace_back(Shape{0}, model.device());
+  model_.prepare();
 }
 
 template <class T>
@@ -296,7 +297,6 @@ void EncoderDecoder<T>::Generator::start(const Batch& batch) {
   const FaultDomain::Scope scope(model_.faults());
   batch_ = 0;
   batch.check_device(model_.device());
-  model_.prepare();
   const auto source = symbols_of<T>(batch, batch_names::source, batch_names::source_lengths);
   for (Index i = 0; i < static_cast<Index>(states_.size()); ++i)
     states_[static_cast<std::size_t>(i)].reserve(model_.decoder_->state_shape(i, source.batch()));

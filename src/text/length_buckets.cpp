@@ -15,16 +15,6 @@ namespace {
 
 constexpr std::size_t batches_of_bucket = 16;
 
-/// Calls `take` with one part after another of so many values, the last of which may be smaller.
-template <class Take>
-void for_each_part(std::span<std::int32_t> values, std::size_t size, const Take& take) {
-  while (!values.empty()) {
-    const std::span<std::int32_t> part = values.first(std::min(size, values.size()));
-    take(part);
-    values = values.subspan(part.size());
-  }
-}
-
 }  // namespace
 
 LengthBuckets::LengthBuckets(std::span<const PairLength> lengths, Index batch_size, std::uint64_t seed)
@@ -47,19 +37,20 @@ LengthBuckets::LengthBuckets(std::span<const PairLength> lengths, Index batch_si
 
 Index LengthBuckets::batches() const { return static_cast<Index>((sorted_.size() - 1) / batch_size_ + 1); }
 
-std::vector<std::vector<std::int32_t>> LengthBuckets::epoch(std::uint64_t number) const {
+void LengthBuckets::epoch(std::uint64_t number, EpochBatches& batches) const {
   RandomStream stream(seed_, RandomPurpose::shuffle, number);
-  std::vector<std::int32_t> order = sorted_;
-  std::vector<std::vector<std::int32_t>> batches;
-  // No bucket is larger than all pairs: with a huge batch the product would not fit.
-  const std::size_t bucket_size = batches_of_bucket * std::min(batch_size_, order.size());
-  for_each_part(order, bucket_size, [&](std::span<std::int32_t> bucket) {
+  // No batch is larger than all pairs: with a huge one the products would not fit.
+  const std::size_t size = std::min(batch_size_, sorted_.size());
+  batches.batch_size_ = size;
+  batches.pairs_ = sorted_;
+  for (std::span<std::int32_t> left(batches.pairs_); !left.empty();) {
+    const std::span<std::int32_t> bucket = left.first(std::min(batches_of_bucket * size, left.size()));
     shuffle(bucket, stream);
-    for_each_part(bucket, batch_size_,
-                  [&](std::span<std::int32_t> batch) { batches.emplace_back(batch.begin(), batch.end()); });
-  });
-  shuffle(std::span(batches), stream);
-  return batches;
+    left = left.subspan(bucket.size());
+  }
+  batches.order_.clear();
+  for (std::size_t first = 0; first < sorted_.size(); first += size) batches.order_.push_back(first);
+  shuffle(std::span(batches.order_), stream);
 }
 
 }  // namespace orthornn

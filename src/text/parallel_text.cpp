@@ -67,7 +67,8 @@ class LineSplitter {
 /// Makes pairs of lines, and counts those that are none.
 class PairReader {
  public:
-  explicit PairReader(bool reverse) : reverse_(reverse) {}
+  PairReader(std::filesystem::path file, const ParallelTextOptions& options)
+      : file_(std::move(file)), options_(options) {}
 
   void take(std::optional<std::string_view> line) {
     ++lines_;
@@ -80,8 +81,13 @@ class PairReader {
       if (skipped.count++ == 0) skipped.first_line = lines_;
       return;
     }
-    text_.pairs.push_back(
-        {.source = std::string(columns[reverse_ ? 1 : 0]), .target = std::string(columns[reverse_ ? 0 : 1])});
+    if (std::ssize(text_.pairs) == options_.most_pairs) {
+      throw FileError(
+          fmt::format("{}: it has more than {} sentence pairs, the limit; keep the pairs that are wanted",
+                      file_.string(), options_.most_pairs));
+    }
+    text_.pairs.push_back({.source = std::string(columns[options_.reverse ? 1 : 0]),
+                           .target = std::string(columns[options_.reverse ? 0 : 1])});
   }
 
   Index lines() const { return lines_; }
@@ -110,7 +116,8 @@ class PairReader {
     return std::nullopt;
   }
 
-  bool reverse_;
+  std::filesystem::path file_;
+  const ParallelTextOptions& options_;
   Index lines_ = 0;
   ParallelText text_;
   std::array<SkippedLines, std::size(Names<LineFault>::list)> skipped_{};
@@ -140,10 +147,11 @@ std::string describe(const std::vector<SkippedLines>& skipped) {
 ParallelText read_parallel_text(const std::filesystem::path& path, const ParallelTextOptions& options) {
   std::error_code ignored;  // reading it says what is wrong
   const bool is_folder = std::filesystem::is_directory(path, ignored);
-  PairReader reader(options.reverse);
+  check_fields("the text", options);
+  const std::filesystem::path file = is_folder ? find_text_file(path) : path;
+  PairReader reader(file, options);
   LineSplitter lines([&](std::optional<std::string_view> line) { reader.take(line); });
-  const std::string name = read_text_file(is_folder ? find_text_file(path) : path,
-                                          [&](std::string_view piece) { lines.feed(piece); });
+  const std::string name = read_text_file(file, [&](std::string_view piece) { lines.feed(piece); });
   lines.finish();
   if (reader.lines() == 0) throw FileError(fmt::format("{}: it is empty; expected sentence pairs", name));
   const Index count = reader.lines();

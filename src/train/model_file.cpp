@@ -19,8 +19,9 @@ namespace orthornn {
 namespace {
 
 constexpr const char* format_name = "orthornn-model";
-// 2: cells have a kind, for there are LSTM and GRU.
-constexpr std::int64_t format_version = 2;
+// 2: cells have a kind, for there are LSTM and GRU. 3: the model may be an encoder and a decoder. A file has
+// the first version that has all of it, so that an older orthornn reads what it can.
+constexpr std::int64_t format_version = 3, first_of_encoder_decoders = 3, first_of_kinds = 2;
 constexpr const char* permutation_name = "permutation";
 
 /// Throws FileError unless the file holds each parameter as PREFIX/MODULE/NAME, as floats of its shape. Reads
@@ -74,7 +75,8 @@ void write_finite_parameters(Hdf5Writer& writer, const std::string& prefix,
 void write_model(Hdf5Writer& writer, const ParameterSet<float>& parameters, const Json& config,
                  const std::string& task_name) {
   writer.attribute("/", "format", format_name);
-  writer.attribute("/", "format_version", format_version);
+  writer.attribute("/", "format_version",
+                   config.at("model").contains("kind") ? first_of_encoder_decoders : first_of_kinds);
   writer.attribute("/", "library_version", version());
   writer.attribute("/", "task", task_name);
   writer.attribute("/", "config", config.dump());
@@ -201,7 +203,7 @@ Options options_of(const Json& json, const char* what) {
 
 /// The description of a model as the present format has it.
 Json present_model(Json model, std::int64_t version) {
-  if (version >= 2 || !model.contains("cells") || !model["cells"].is_array()) return model;
+  if (version >= first_of_kinds || !model.contains("cells") || !model["cells"].is_array()) return model;
   for (Json& cell : model["cells"]) {
     if (!cell.is_object()) continue;
     if (cell.contains("kind")) {
@@ -402,8 +404,10 @@ void save_checkpoint(const std::filesystem::path& file, Trainer& trainer) {
   copy<std::int32_t>(task.input_order(), read_back.permutation);
   read_config(config.dump(), format_version, read_back);
   check_names(parts);
-  read_back.parts = parts;
+  // Making a tokenizer takes longer than the rest of a save, so equal parts are tried once.
+  read_back.parts = parts == trainer.readable_parts_ ? std::vector<TaskPart>() : parts;
   check_info(read_back);
+  trainer.readable_parts_ = parts;
   Hdf5Writer writer;
   const ParameterSet<float>& parameters = trainer.model().parameters();
   write_model(writer, parameters, config, task.name());
@@ -440,14 +444,22 @@ std::unique_ptr<Made> loaded(const Hdf5Reader& reader, const Options& options, c
   }
 }
 
-/// `loaded` where the file has a model of these options; throws FileError, which names that kind, elsewhere.
+/// The kinds of models in messages.
+const char* kind_of(const ModelOptions&) { return "layers that read one sequence, for predict"; }
+const char* kind_of(const EncoderDecoderOptions&) { return "an encoder and a decoder, for translate"; }
+
+/// `loaded` where the file has a model of these options; throws FileError, which names both kinds, elsewhere.
 template <class Made, class Options>
-std::unique_ptr<Made> loaded_as(const char* kind, const std::filesystem::path& file,
-                                const Execution& execution, ModelFileInfo* info) {
+std::unique_ptr<Made> loaded_as(const std::filesystem::path& file, const Execution& execution,
+                                ModelFileInfo* info) {
   const Hdf5Reader reader(file);
   ModelFileInfo found = info_of(reader);
   const auto* options = std::get_if<Options>(&found.model);
-  if (options == nullptr) refuse(reader, fmt::format("its model is of another kind; expected {}", kind));
+  if (options == nullptr) {
+    refuse(reader, fmt::format("its model is {}; expected {}",
+                               std::visit([](const auto& other) { return kind_of(other); }, found.model),
+                               kind_of(Options{})));
+  }
   auto model = loaded<Made>(reader, *options, execution);
   if (info) *info = std::move(found);
   return model;
@@ -472,14 +484,12 @@ std::unique_ptr<Model<float>> load_any_model(const std::filesystem::path& file, 
 
 std::unique_ptr<SequenceModel<float>> load_model(const std::filesystem::path& file,
                                                  const Execution& execution, ModelFileInfo* info) {
-  return loaded_as<SequenceModel<float>, ModelOptions>("layers that read one sequence", file, execution,
-                                                       info);
+  return loaded_as<SequenceModel<float>, ModelOptions>(file, execution, info);
 }
 
 std::unique_ptr<EncoderDecoder<float>> load_encoder_decoder(const std::filesystem::path& file,
                                                             const Execution& execution, ModelFileInfo* info) {
-  return loaded_as<EncoderDecoder<float>, EncoderDecoderOptions>("an encoder and a decoder, for translation",
-                                                                 file, execution, info);
+  return loaded_as<EncoderDecoder<float>, EncoderDecoderOptions>(file, execution, info);
 }
 
 namespace {

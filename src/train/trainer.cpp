@@ -28,7 +28,8 @@ struct EvaluationMemory {
   Tensor<double> score;
 };
 
-Evaluation evaluate_with(EvaluationMemory& memory, Model<float>& model, const Task& task, HeldOut set) {
+Evaluation evaluate_with(EvaluationMemory& memory, Model<float>& model, const Task& task, HeldOut set,
+                         const std::function<void(const Batch&, const BatchLoss&)>& look = {}) {
   const FaultDomain::Scope scope(model.faults());
   set_zero(memory.loss.view());
   set_zero(memory.score.view());
@@ -38,6 +39,7 @@ Evaluation evaluate_with(EvaluationMemory& memory, Model<float>& model, const Ta
     model.loss_of_prepared(memory.batch);
     add<double>(columns_of(model.last_loss()), columns_of(memory.loss));
     task.count_right(model.outputs(), memory.batch, memory.score);
+    if (look) look(memory.batch, model.read_loss());
   }
   const Tensor<double> loss = memory.loss.copy(Device::cpu());
   Evaluation result{.loss = BatchLoss{.sum = loss(0), .count = loss(1)}.mean(), .accuracy = std::nullopt};
@@ -50,9 +52,10 @@ Evaluation evaluate_with(EvaluationMemory& memory, Model<float>& model, const Ta
 
 }  // namespace
 
-Evaluation evaluate(Model<float>& model, const Task& task, HeldOut set) {
+Evaluation evaluate(Model<float>& model, const Task& task, HeldOut set,
+                    const std::function<void(const Batch&, const BatchLoss&)>& look) {
   EvaluationMemory memory(model.device());
-  return evaluate_with(memory, model, task, set);
+  return evaluate_with(memory, model, task, set, look);
 }
 
 /// What a training keeps on its device.

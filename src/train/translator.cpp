@@ -7,41 +7,17 @@
 
 #include "orthornn/core/error.hpp"
 #include "orthornn/text/word_tokenizer.hpp"
+#include "text/sentence_columns.hpp"
 
 namespace orthornn {
 namespace {
 
 using Tokens = std::vector<std::int32_t>;
 
-AnswerSymbols answer_symbols() {
-  return {
-      .begin = token_ids::begin, .end = token_ids::end, .excluded = {token_ids::padding, token_ids::begin}};
-}
-
-/// source [S, B] and source_lengths [B] of sentences with their ends.
-Batch batch_of(std::span<const Tokens* const> sentences, Device device) {
-  const Index count = std::ssize(sentences);
-  Index longest = 0;
-  for (const Tokens* tokens : sentences) longest = std::max(longest, std::ssize(*tokens) + 1);
-  Batch batch;
-  Tensor<std::int32_t>& source = batch.integers(batch_names::source);
-  Tensor<std::int32_t>& lengths = batch.integers(batch_names::source_lengths);
-  source.reserve({longest, count});
-  lengths.reserve({count});
-  std::ranges::fill(source, token_ids::padding);
-  for (Index b = 0; b < count; ++b) {
-    const Tokens& tokens = *sentences[static_cast<std::size_t>(b)];
-    for (Index s = 0; s < std::ssize(tokens); ++s) source(s, b) = tokens[static_cast<std::size_t>(s)];
-    source(std::ssize(tokens), b) = token_ids::end;
-    lengths(b) = static_cast<std::int32_t>(tokens.size()) + 1;
-  }
-  return batch.copy(device);
-}
-
 }  // namespace
 
 Translator::Translator(EncoderDecoder<float>& model, const TranslationTask& task)
-    : model_(model), task_(task) {
+    : task_(task), generator_(model), batch_(model.device()) {
   const EncoderDecoderOptions& options = model.options();
   if (options.source_symbols == task.source_tokenizer().size() &&
       options.target_symbols == task.target_tokenizer().size())
@@ -62,9 +38,17 @@ std::vector<std::int32_t> Translator::encode(std::string_view sentence) const {
 
 void Translator::check(std::string_view sentence) const { encode(sentence); }
 
+std::vector<std::vector<Hypothesis>> Translator::search(std::span<const Tokens* const> sentences,
+                                                        const BeamSearchOptions& options) {
+  const AnswerSymbols symbols{
+      .begin = token_ids::begin, .end = token_ids::end, .excluded = {token_ids::padding, token_ids::begin}};
+  write_with_ends(sentences, token_ids::padding, batch_.integers(batch_names::source),
+                  batch_.integers(batch_names::source_lengths), staging_);
+  return beam_search<float>(generator_, batch_, symbols, options);
+}
+
 std::vector<std::vector<Translation>> Translator::translate(std::span<const std::string> sentences,
-                                                            const BeamSearchOptions& options,
-                                                            Index batch) const {
+                                                            const BeamSearchOptions& options, Index batch) {
   if (batch < 1)
     throw ValueError(fmt::format("translating {} sentences at a time; expected at least 1", batch));
   // 1. In the order of their lengths, so that little is padding.
@@ -85,7 +69,7 @@ std::vector<std::vector<Translation>> Translator::translate(std::span<const std:
     const std::size_t count = std::min(static_cast<std::size_t>(batch), order.size() - first);
     std::vector<const Tokens*> together;
     for (std::size_t i = 0; i < count; ++i) together.push_back(&tokens[order[first + i]]);
-    auto found = beam_search(model_, batch_of(together, model_.device()), answer_symbols(), options);
+    auto found = search(together, options);
     for (std::size_t i = 0; i < count; ++i) {
       const std::size_t number = order[first + i];
       for (const Hypothesis& hypothesis : found[i])
@@ -95,14 +79,11 @@ std::vector<std::vector<Translation>> Translator::translate(std::span<const std:
   return translations;
 }
 
-AlignedTranslation Translator::align(std::string_view sentence, const BeamSearchOptions& options) const {
+AlignedTranslation Translator::align(std::string_view sentence, const BeamSearchOptions& options) {
   const Tokens tokens = encode(sentence);
   if (tokens.empty()) return {};
   const Tokens* const alone = &tokens;
-  Hypothesis best = std::move(
-      beam_search(model_, batch_of(std::span(&alone, 1), model_.device()), answer_symbols(), options)
-          .front()
-          .front());
+  Hypothesis best = std::move(search(std::span(&alone, 1), options).front().front());
   AlignedTranslation result{.translation = translation(sentence, best), .target = words_of(sentence, best)};
   const Tokenizer& source = task_.source_tokenizer();
   if (const auto* words = dynamic_cast<const WordTokenizer*>(&source)) {

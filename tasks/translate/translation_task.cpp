@@ -1,16 +1,20 @@
 #include "orthornn/tasks/translation_task.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <zlib.h>
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "core/fields_json.hpp"
 #include "orthornn/core/error.hpp"
 #include "orthornn/text/split.hpp"
 #include "tasks/batch_size.hpp"
+#include "text/sentence_columns.hpp"
 
 namespace orthornn {
 namespace {
@@ -18,9 +22,6 @@ namespace {
 constexpr const char* source_part = "source_tokenizer";
 constexpr const char* target_part = "target_tokenizer";
 constexpr const char* data_part = "data";
-
-/// Sentence pairs of www.manythings.org/anki's English and Spanish, of 2018.
-constexpr Index usual_pairs = 118'964;
 
 TokenizerOptions tokenizer_options(const TranslationOptions& options) {
   const auto with_size = [&](auto tokens) {
@@ -58,17 +59,6 @@ std::string checksum_of(const std::vector<SentencePair>& pairs) {
   return fmt::format("{} pairs, CRC-32 {:08x}", pairs.size(), crc);
 }
 
-/// x [T, B] <- column b of row t is at(b, t).
-template <class At>
-void fill_columns(Tensor<std::int32_t>& x, Index length, Index batch, const At& at) {
-  Tensor<std::int32_t> host(Shape{length, batch});
-  for (Index t = 0; t < length; ++t) {
-    for (Index b = 0; b < batch; ++b) host(t, b) = at(b, t);
-  }
-  x.reserve(host.shape());
-  copy<std::int32_t>(host, x);
-}
-
 }  // namespace
 
 TranslationTask::TranslationTask(const TranslationOptions& options) : options_(options) {
@@ -77,10 +67,12 @@ TranslationTask::TranslationTask(const TranslationOptions& options) : options_(o
   if (options.vocabulary != 0)
     std::visit([](const auto& tokens) { check_fields("task translate", tokens); },
                tokenizer_options(options));
-  if (!options.parts.empty()) read_parts(options.parts);
+  if (!options.parts.empty()) read_parts();
 }
 
-void TranslationTask::read_parts(const std::vector<TaskPart>& parts) {
+/// Moves the parts of the options to where they are kept.
+void TranslationTask::read_parts() {
+  const std::vector<TaskPart> parts = std::exchange(options_.parts, {});
   for (const auto& [name, tokenizer] :
        {std::pair{source_part, &source_tokenizer_}, {target_part, &target_tokenizer_}}) {
     const std::string& bytes = bytes_of(parts, name);
@@ -104,13 +96,13 @@ void TranslationTask::read_parts(const std::vector<TaskPart>& parts) {
         fmt::format("task translate: the part '{}' has {} bytes; expected 1 to {} of printable ASCII",
                     data_part, data.size(), longest_checksum));
   }
-  checksum_ = data;
+  parts_ = {{source_part, bytes_of(parts, source_part)},
+            {target_part, bytes_of(parts, target_part)},
+            {data_part, data}};
 }
 
 TaskDefaults TranslationTask::defaults() const {
-  // Of the usual text, for the file need not have been read: nine of ten sentences train.
-  const Index pairs = options_.pairs > 0 ? options_.pairs : usual_pairs;
-  const Index batches = std::max<Index>(pairs / 10 * 9 / options_.batch, 1);
+  const Index batches = *batches_per_epoch();
   return {.hidden_size = 512,
           .batch = 128,
           .steps = 10 * batches,
@@ -135,22 +127,39 @@ void TranslationTask::load() const {
         "task translate needs its data, but no folder was given; name a folder with the pairs, or fetch them "
         "with tools/fetch-data tatoeba");
   }
+  std::error_code other;  // what else may be wrong with it is said where it is read
+  if (!std::filesystem::exists(options_.data, other) && !other) {
+    throw FileError(fmt::format(
+        "task translate: its data '{}' do not exist; fetch them with tools/fetch-data tatoeba, or "
+        "name a text of sentence pairs, its zip archive, or its folder (--data)",
+        options_.data.string()));
+  }
   const bool reverse = options_.direction == Direction::second_to_first;
   ParallelText text = read_parallel_text(options_.data, {.reverse = reverse});
   // 1. A sample of all pairs.
   std::vector<SentencePair> pairs = shuffled(std::move(text.pairs), options_.seed);
-  if (options_.pairs > 0 && std::cmp_less(options_.pairs, pairs.size()))
-    pairs.resize(static_cast<std::size_t>(options_.pairs));
-  std::string checksum = checksum_of(pairs);
-  if (!checksum_.empty() && checksum_ != checksum) {
+  const auto wanted = static_cast<std::size_t>(options_.pairs), all_pairs = pairs.size();
+  if (wanted > 0 && wanted < all_pairs) pairs.resize(wanted);
+  const std::string checksum = checksum_of(pairs);
+  if (!parts_.empty() && bytes_of(parts_, data_part) != checksum) {
     throw FileError(fmt::format(
         "{} is another text than the one that the model was trained with ({} there, {} here), so its "
         "test sentences may be among those of the training; name the text of the training",
-        options_.data.string(), checksum_, checksum));
+        options_.data.string(), bytes_of(parts_, data_part), checksum));
   }
   // 2. No sentence of the first column is on two sides.
-  SplitPairs split =
-      split_pairs(std::move(pairs), reverse ? Column::target : Column::source, SplitShares{}, options_.seed);
+  const std::size_t used = pairs.size();
+  const auto refuse = [&](const std::string& why) {
+    throw ValueError(fmt::format("task translate: {} of {} pairs in {} are used (--pairs), too few: {}", used,
+                                 all_pairs, options_.data.string(), why));
+  };
+  SplitPairs split;
+  try {
+    split = split_pairs(std::move(pairs), reverse ? Column::target : Column::source, SplitShares{},
+                        options_.seed);
+  } catch (const ValueError& error) {
+    refuse(error.what());
+  }
   // 3. What is known of the tokens is known from training sentences alone.
   std::shared_ptr<const Tokenizer> source = source_tokenizer_, target = target_tokenizer_;
   if (!source) {
@@ -167,9 +176,10 @@ void TranslationTask::load() const {
           test = encoded(split.test);
   for (const auto& [what, set] :
        {std::pair{"training", &training}, {"validation", &validation}, {"test", &test}}) {
-    if (!set->pairs.empty()) continue;
-    throw ValueError(fmt::format("task translate: {} has no pair for {} with at most {} tokens on each side",
-                                 options_.data.string(), what, options_.longest));
+    if (set->pairs.empty()) {
+      refuse(fmt::format("there is none for {} with at most {} tokens on each side (--longest)", what,
+                         options_.longest));
+    }
   }
   // 4. Batches, and what a guesser would lose.
   std::vector<double> counts(static_cast<std::size_t>(target->size()), 0);
@@ -181,7 +191,7 @@ void TranslationTask::load() const {
   }
   buckets_.emplace(lengths_of(training), options_.batch, options_.seed);
   for (Encoded* set : {&validation, &test})
-    set->batches = LengthBuckets(lengths_of(*set), options_.batch, options_.seed).epoch(0);
+    LengthBuckets(lengths_of(*set), options_.batch, options_.seed).epoch(0, set->batches);
   entropy_ = 0;
   for (const double count : counts) {
     if (count > 0) entropy_ -= count / all * std::log(count / all);
@@ -194,8 +204,13 @@ void TranslationTask::load() const {
   // Only what is complete is kept: a text that was mended may be read again.
   source_tokenizer_ = std::move(source);
   target_tokenizer_ = std::move(target);
-  checksum_ = std::move(checksum);
+  if (parts_.empty()) {
+    parts_ = {{source_part, source_tokenizer_->serialize()},
+              {target_part, target_tokenizer_->serialize()},
+              {data_part, checksum}};
+  }
   skipped_ = std::move(text.skipped);
+  all_pairs_ = static_cast<Index>(all_pairs);
   too_long_ = too_long;
   training_ = std::move(training);
   validation_ = std::move(validation);
@@ -235,15 +250,15 @@ const TranslationTask::Encoded& TranslationTask::held_out(HeldOut set) const {
   return set == HeldOut::validation ? validation_ : test_;
 }
 
-Index TranslationTask::evaluation_batches(HeldOut set) const { return std::ssize(held_out(set).batches); }
+Index TranslationTask::evaluation_batches(HeldOut set) const { return held_out(set).batches.count(); }
 
 void TranslationTask::training_batch(std::uint64_t step, Batch& batch) const {
   const auto batches = static_cast<std::uint64_t>(*batches_per_epoch());
   if (epoch_ != step / batches) {
-    training_.batches = buckets_->epoch(step / batches);
+    buckets_->epoch(step / batches, training_.batches);
     epoch_ = step / batches;
   }
-  fill(training_, training_.batches[step % batches], batch);
+  fill(training_, static_cast<Index>(step % batches), batch);
 }
 
 void TranslationTask::evaluation_batch(HeldOut set, Index number, Batch& batch) const {
@@ -252,44 +267,21 @@ void TranslationTask::evaluation_batch(HeldOut set, Index number, Batch& batch) 
     throw ValueError(
         fmt::format("task translate: evaluation batch {} was asked for; there are {}", number, batches));
   }
-  const Encoded& pairs = held_out(set);
-  fill(pairs, pairs.batches[static_cast<std::size_t>(number)], batch);
+  fill(held_out(set), number, batch);
 }
 
-void TranslationTask::fill(const Encoded& pairs, std::span<const std::int32_t> numbers, Batch& batch) const {
-  const Index count = std::ssize(numbers);
-  const auto column = [&](const auto& side, Index b) -> const std::vector<std::int32_t>& {
-    return side[static_cast<std::size_t>(numbers[static_cast<std::size_t>(b)])];
-  };
-  Tensor<std::int32_t> lengths[2] = {Tensor<std::int32_t>(Shape{count}), Tensor<std::int32_t>(Shape{count})};
-  Index longest[2] = {0, 0};
-  for (const int side : {0, 1}) {
-    for (Index b = 0; b < count; ++b) {
-      const Index length = std::ssize(column(side == 0 ? pairs.source : pairs.target, b)) + 1;
-      lengths[side](b) = static_cast<std::int32_t>(length);
-      longest[side] = std::max(longest[side], length);
-    }
+void TranslationTask::fill(const Encoded& pairs, Index number, Batch& batch) const {
+  sources_.clear();
+  targets_.clear();
+  for (const std::int32_t pair : pairs.batches[number]) {
+    sources_.push_back(&pairs.source[static_cast<std::size_t>(pair)]);
+    targets_.push_back(&pairs.target[static_cast<std::size_t>(pair)]);
   }
-  /// The tokens, then the end, then padding.
-  const auto with_end = [&](const auto& side, std::int32_t padding) {
-    return [&, padding](Index b, Index t) {
-      const std::vector<std::int32_t>& tokens = column(side, b);
-      if (t < std::ssize(tokens)) return tokens[static_cast<std::size_t>(t)];
-      return t == std::ssize(tokens) ? token_ids::end : padding;
-    };
-  };
-  const auto answers = with_end(pairs.target, -1);
-  fill_columns(batch.integers(batch_names::source), longest[0], count,
-               with_end(pairs.source, token_ids::padding));
-  fill_columns(batch.integers(batch_names::classes), longest[1], count, answers);
-  fill_columns(batch.integers(batch_names::target), longest[1], count, [&](Index b, Index t) {
-    return t == 0 ? token_ids::begin : std::max(answers(b, t - 1), token_ids::padding);
-  });
-  for (const auto& [name, from] :
-       {std::pair{batch_names::source_lengths, &lengths[0]}, {batch_names::target_lengths, &lengths[1]}}) {
-    batch.integers(name).reserve(from->shape());
-    copy<std::int32_t>(*from, batch.integers(name));
-  }
+  write_with_ends(sources_, token_ids::padding, batch.integers(batch_names::source),
+                  batch.integers(batch_names::source_lengths), staging_);
+  write_with_ends(targets_, -1, batch.integers(batch_names::classes),
+                  batch.integers(batch_names::target_lengths), staging_);
+  write_after_begin(targets_, token_ids::padding, batch.integers(batch_names::target), staging_);
 }
 
 std::string TranslationTask::config() const { return json_object(options_, "task").dump(); }
@@ -305,10 +297,8 @@ const Tokenizer& TranslationTask::target_tokenizer() const {
 }
 
 std::vector<TaskPart> TranslationTask::parts() const {
-  if (checksum_.empty()) load();
-  return {{source_part, source_tokenizer().serialize()},
-          {target_part, target_tokenizer().serialize()},
-          {data_part, checksum_}};
+  if (parts_.empty()) load();
+  return parts_;
 }
 
 std::span<const SentencePair> TranslationTask::held_out_pairs(HeldOut set) const {
@@ -317,12 +307,16 @@ std::span<const SentencePair> TranslationTask::held_out_pairs(HeldOut set) const
 
 std::string TranslationTask::left_out() const {
   load();
-  std::string text = describe(skipped_);
+  std::vector<std::string> texts;
+  if (!skipped_.empty()) texts.push_back(describe(skipped_));
+  if (options_.pairs > all_pairs_)
+    texts.push_back(
+        fmt::format("--pairs {}: there are {} pairs, and all are used", options_.pairs, all_pairs_));
   if (too_long_ > 0) {
-    text += fmt::format("{}{} pairs were left out: more than {} tokens on a side", text.empty() ? "" : "; ",
-                        too_long_, options_.longest);
+    texts.push_back(
+        fmt::format("{} pairs were left out: more than {} tokens on a side", too_long_, options_.longest));
   }
-  return text;
+  return fmt::format("{}", fmt::join(texts, "; "));
 }
 
 }  // namespace orthornn

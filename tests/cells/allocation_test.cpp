@@ -9,13 +9,17 @@
 #include "orthornn/cells/applied_matrix.hpp"
 #include "orthornn/core/convert.hpp"
 #include "orthornn/layers/layer_options.hpp"
+#include "orthornn/nn/beam_search.hpp"
 #include "orthornn/nn/sequence_model.hpp"
 #include "orthornn/optim/gradient_scale.hpp"
 #include "orthornn/tasks/adding_task.hpp"
 #include "orthornn/tasks/copying_task.hpp"
+#include "orthornn/tasks/translation_task.hpp"
 #include "orthornn/train/trainer.hpp"
 #include "support/catch.hpp"
 #include "support/recurrence.hpp"
+#include "support/sentence_pairs.hpp"
+#include "support/temporary_folder.hpp"
 #include "support/transitions.hpp"
 
 namespace {
@@ -196,6 +200,46 @@ TEST_CASE("nor does a step of an encoder-decoder", "[allocation]") {
   CAPTURE(threads);
   CHECK(step() == 0);
   set_thread_count(threads_before);
+}
+
+TEST_CASE("nor does filling a batch of translation, once the batches of an epoch were seen", "[allocation]") {
+  const TemporaryFolder folder;
+  const TranslationTask task({.data = write_text(folder / "pairs.txt", number_pairs(400)), .batch = 16});
+  const auto steps = static_cast<std::uint64_t>(*task.batches_per_epoch());
+  REQUIRE(steps > 10);
+  Batch batch;
+  const auto passes = [&](std::uint64_t first_epoch) {
+    const long before = allocations;
+    for (std::uint64_t step = first_epoch * steps; step < (first_epoch + 2) * steps; ++step)
+      task.training_batch(step, batch);
+    for (Index number = 0; number < task.evaluation_batches(HeldOut::validation); ++number)
+      task.evaluation_batch(HeldOut::validation, number, batch);
+    return allocations - before;
+  };
+  // Two epochs each: the longest of their batches have one shape.
+  passes(0);
+  CHECK(passes(2) == 0);
+}
+
+TEST_CASE("a beam search allocates for a step what it allocated for the step before", "[allocation]") {
+  const OrthogonalCell cell{.hidden_size = 6};
+  const EncoderDecoderOptions options{
+      .source_symbols = 9, .target_symbols = 8, .embedding_size = 4, .encoder = {cell}, .decoder = {cell}};
+  EncoderDecoder<float> model(Device::cpu(), options, 1);
+  // It never ends by itself.
+  model.parameters().value(model.parameters().find("output/bias"))(3) = -1e4F;
+  Batch batch;
+  batch.integers(batch_names::source).resize({40, 1});
+  const auto of_steps = [&](Index steps) {
+    const long before = allocations;
+    beam_search(model, batch, {.begin = 2, .end = 3}, {.beam = 5, .most_symbols = steps});
+    return allocations - before;
+  };
+  of_steps(100);
+  // Hypotheses that are copied at each step, a row of attention weights at a time, would allocate twice five
+  // times 100 x 101 / 2 rows. Answers have a row for each symbol: 5 x 100.
+  const long of_first = of_steps(50), of_both = of_steps(100);
+  CHECK(of_both < 3 * of_first);
 }
 
 /// The functions that include/orthornn/README.md names and no step of a trainer calls.

@@ -98,8 +98,8 @@ TEST_CASE("a model that is no sound model file is refused with its reason", "[cl
     sound.check_all_refuse({"no orthornn model"});
   }
   SECTION("a newer format") {
-    write_claim(model, "orthornn-model", 3);
-    sound.check_all_refuse({"version 3", "newer orthornn"});
+    write_claim(model, "orthornn-model", 4);
+    sound.check_all_refuse({"version 4", "newer orthornn"});
   }
   SECTION("a version that never was") {
     write_claim(model, "orthornn-model", 0);

@@ -252,6 +252,7 @@ TEST_CASE("report refuses what is no run and writes nothing", "[cli][report]") {
   refused({run_folder, folder / "empty"}, 1, {(folder / "empty").string(), "config.toml"});
   write(folder / "bad.json", "{\"format\": ");
   refused({folder / "bad.json"}, 1, {"bad.json", "not JSON"});
+  refused({run_folder / "model.h5"}, 1, {"model.h5", "HDF5", "run directory"});
   refused({run_folder, folder / "bad.json"}, 2, {"bad.json", "run directories"});
   write(folder / "deep.json", "{\"machine\": " + std::string(500000, '[') + std::string(500000, ']') +
                                   ", \"a\": 1, \"b\": 2, \"c\": 3, \"d\": 4}");

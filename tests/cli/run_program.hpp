@@ -98,6 +98,17 @@ class Orthornn {
   }
 
   void send(int signal) const { kill(child_, signal); }
+  /// Whether it has a handler for the signal, as the mask SigCgt of /proc says. Before it runs as the program
+  /// it has those of the tests.
+  bool catches(int signal) const {
+    const std::string process = "/proc/" + std::to_string(child_), key = "SigCgt:";
+    std::error_code gone;
+    if (!std::filesystem::equivalent(process + "/exe", ORTHORNN_PROGRAM, gone)) return false;
+    const std::string status = content(process + "/status");
+    const std::size_t at = status.find(key);
+    return at != std::string::npos &&
+           (std::stoull(status.substr(at + key.size()), nullptr, 16) >> (signal - 1) & 1) != 0;
+  }
   std::string output_so_far() const { return content(output_file()); }
 
   /// Waits for its end; one that takes minutes hangs and is killed.

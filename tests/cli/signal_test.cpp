@@ -6,6 +6,7 @@
 
 #include "cli/model_content.hpp"
 #include "cli/run_program.hpp"
+#include "support/sentence_pairs.hpp"
 
 namespace fs = std::filesystem;
 using namespace orthornn;
@@ -50,6 +51,27 @@ TEST_CASE("Ctrl-C or SIGTERM saves, stops, and the training can go on with the s
   // The step of the interruption was evaluated as well: also the best result is the same.
   CHECK((content(out / "model.h5") == content(whole / "model.h5")));
   CHECK(metrics_without_time(out) == metrics_without_time(whole));
+}
+
+TEST_CASE("Ctrl-C or SIGTERM before a training begins is said, and ends the program", "[cli][signal]") {
+  const int signal = GENERATE(SIGINT, SIGTERM);
+  const TemporaryFolder folder;
+  const fs::path out = folder / "run";
+  // Pieces of a text that take longer to find than a signal takes to arrive.
+  const fs::path data = write_text(folder / "pairs.txt", number_pairs(10'000));
+  Orthornn training({"train", "translate", "--data", data.string(), "--tokenizer", "sentencepiece",
+                     "--vocabulary", "100", "--out", out.string()});
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes(2);
+  while (!training.catches(signal)) {
+    REQUIRE(std::chrono::steady_clock::now() < deadline);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  training.send(signal);
+  const ProgramResult result = training.wait();
+  CHECK(result.signal == signal);
+  CHECK_THAT(result.errors, Catch::Matchers::StartsWith("orthornn: interrupted"));
+  CHECK(lines(result.errors) == 1);
+  CHECK_FALSE(fs::exists(out / "model.h5"));
 }
 
 TEST_CASE("a schedule goes on after Ctrl-C as if nothing had been", "[cli][signal]") {

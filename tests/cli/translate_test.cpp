@@ -40,6 +40,29 @@ std::vector<std::string> lines_of(const std::string& text) {
   return found;
 }
 
+/// Both means of what `eval` printed, against the model's loss of each batch of the test data.
+void check_cross_entropies(const Json& evaluation, const std::string& file, const std::string& data) {
+  ModelFileInfo info;
+  const auto model = load_any_model(file, {}, &info);
+  const auto task = make_task(info.task_config, {.batch = info.batch, .seed = info.seed, .data = data});
+  BatchLoss all{};
+  double with_padding = 0;
+  Batch batch;
+  const Index batches = task->evaluation_batches(HeldOut::test);
+  for (Index number = 0; number < batches; ++number) {
+    task->evaluation_batch(HeldOut::test, number, batch);
+    const BatchLoss loss = model->loss(batch);
+    all.sum += loss.sum;
+    all.count += loss.count;
+    with_padding += loss.sum / static_cast<double>(batch.integers(batch_names::classes).size());
+  }
+  with_padding /= static_cast<double>(batches);
+  // The same sums.
+  CHECK(evaluation.at("cross_entropy") == Approx(all.mean()).epsilon(1e-14));
+  CHECK(evaluation.at("cross_entropy_with_padding") == Approx(with_padding).epsilon(1e-14));
+  CHECK(evaluation.at("perplexity_with_padding") < evaluation.at("perplexity"));
+}
+
 std::vector<std::string> columns_of(const std::string& line) {
   std::vector<std::string> found;
   std::istringstream stream(line + "\t");
@@ -94,6 +117,7 @@ TEST_CASE("a translation is trained, resumed with the same bits, inspected and e
   CHECK(evaluation.at("cross_entropy") > 0);
   // The entropy of about thirty words.
   CHECK((evaluation.at("baseline") > 1 && evaluation.at("baseline") < 3.4));
+  check_cross_entropies(evaluation, model, data);
   check_refused(run({"eval", model, "--data", (folder / "absent").string()}), 1, {"absent"});
 }
 
@@ -107,6 +131,51 @@ TEST_CASE("a training of a translation is made again from its config.toml", "[cl
       run({"train", "--config", (first / "config.toml").string(), "--out", second.string()});
   CHECK(again.exit_code == 0);
   CHECK((content(first / "model.h5") == content(second / "model.h5")));
+}
+
+TEST_CASE("a resumed translation has the vocabularies of its model file", "[cli][translate]") {
+  const TemporaryFolder folder;
+  const fs::path out = folder / "run";
+  check_success(run(train_numbers(folder, out, {"--steps", "3", "--eval-every", "9"})));
+  // Two words change places, as in a vocabulary that was made of the text in another way.
+  const std::string model = out / "model.h5";
+  std::string bytes;
+  for (const TaskPart& part : read_model_info(model).parts) {
+    if (part.name == "target_tokenizer") bytes = part.bytes;
+  }
+  const std::size_t at = bytes.find("\ntwo\n");
+  REQUIRE(at != std::string::npos);
+  const std::size_t next = bytes.find('\n', at + 5);
+  REQUIRE(next != std::string::npos);
+  const std::string other = bytes.substr(at + 5, next - at - 5);
+  bytes.replace(at, next - at, "\n" + other + "\ntwo");
+  Hdf5Edit(model).dataset("task/target_tokenizer", H5T_NATIVE_UINT8, {bytes.size()}, H5P_DEFAULT,
+                          bytes.data());
+  fs::remove(out / "best.h5");  // of the same step, with the other vocabulary
+  check_success(run({"train", "--resume", "--steps", "4", "--out", out.string()}));
+  const ModelFileInfo info = read_model_info(model);
+  CHECK(info.steps == 4);
+  CHECK(info.parts.at(1).bytes == bytes);
+  // The text must be the same.
+  write_text(folder / "pairs.txt", number_pairs(99));
+  check_refused(run({"train", "--resume", "--steps", "5", "--out", out.string()}), 1,
+                {"pairs.txt", "another text", "100 pairs", "99 pairs"});
+  write_text(folder / "pairs.txt", number_pairs(100));
+  check_refused(run({"train", "--resume", "--steps", "5", "--seed", "2", "--out", out.string()}), 1,
+                {"seed"});
+  check_refused(run({"train", "--resume", "--steps", "5", "--keep-case", "--out", out.string()}), 1,
+                {"keep_case"});
+}
+
+TEST_CASE("a translation is trained for ten epochs, and says how many pairs it has", "[cli][translate]") {
+  const TemporaryFolder folder;
+  const ProgramResult result = run(train_numbers(folder, folder / "run", {"--pairs", "200"}));
+  CHECK(result.exit_code == 0);
+  // Ninety pairs train, in six batches.
+  CHECK_THAT(result.output, contains("60 steps") && contains("step 60/60"));
+  CHECK(result.errors == "orthornn: --pairs 200: there are 100 pairs, and all are used\n");
+  check_refused(run(train_numbers(folder, folder / "few", {"--pairs", "2"})), 2,
+                {"2 of 100 pairs", "--pairs"});
 }
 
 TEST_CASE("lines of standard input are translated in their order", "[cli][translate]") {
@@ -167,6 +236,11 @@ TEST_CASE("a line that cannot be translated is named, and the others are transla
   CHECK_THAT(errors[1], contains("orthornn: line 4: ") && contains("1001 tokens"));
   CHECK_THAT(errors[2], contains("2 of 5 lines"));
 
+  const ProgramResult nul = trained.translate(std::string("4 \0 2\n5\n", 8));
+  CHECK(nul.exit_code == 1);
+  CHECK(lines_of(nul.output) == std::vector<std::string>{"", found[4]});
+  CHECK_THAT(nul.errors, contains("line 1: a NUL byte"));
+
   // A line beyond the buffer of the reader does not become two lines.
   const ProgramResult wide = trained.translate(std::string(200'000, 'x') + "\n5\n");
   CHECK(wide.exit_code == 1);
@@ -201,6 +275,10 @@ TEST_CASE("several translations of a line have its number and their scores", "[c
   check_refused(trained.translate("4\n", {"--beam", "0"}), 2, {"--beam"});
   check_refused(trained.translate("4\n", {"--n-best", "0"}), 2, {"--n-best"});
   check_refused(trained.translate("4\n", {"--length-penalty", "-1"}), 2, {"--length-penalty"});
+  // All scores would be 0.
+  check_refused(trained.translate("4\n", {"--length-penalty", "1e308"}), 2, {"--length-penalty", "10"});
+  check_refused(trained.translate("4\n", {"--beam", "2", "--beam", "3"}), 2,
+                {"--beam was given more than once"});
 }
 
 TEST_CASE("translations as JSON are one object a line", "[cli][translate]") {
@@ -229,9 +307,9 @@ TEST_CASE("a model that does not translate is refused", "[cli][translate]") {
   const TemporaryFolder& folder = trained.folder;
   check_success(run(train_copying(folder / "copying", {"--steps", "1"})));
   const std::string copying = folder / "copying/model.h5";
-  check_refused(run({"translate", copying}), 1, {copying, "another kind", "an encoder and a decoder"});
+  check_refused(run({"translate", copying}), 1, {copying, "one sequence", "an encoder and a decoder"});
   check_refused(run({"predict", trained.model, copying, "-o", (folder / "out.h5").string()}), 1,
-                {trained.model, "another kind"});
+                {trained.model, "an encoder and a decoder, for translate", "one sequence"});
   const std::string absent = folder / "absent.h5";
   check_refused(run({"translate", absent}), 1, {absent});
   check_refused(run({"translate"}), 2, {"model"});
@@ -248,6 +326,19 @@ TEST_CASE("a model that does not translate is refused", "[cli][translate]") {
   Hdf5Edit(other).dataset("task/target_tokenizer", H5T_NATIVE_UINT8, {bytes.size()}, H5P_DEFAULT,
                           bytes.data());
   check_refused(run({"translate", other}), 1, {"symbols", "tokenizers have 14 and 6"});
+}
+
+TEST_CASE("eval refuses options that the task of a model does not have", "[cli][translate]") {
+  const TemporaryFolder folder;
+  check_success(run(train_copying(folder / "copying", {"--steps", "1"})));
+  for (const Arguments& option : {Arguments{"--beam", "3"},
+                                  {"--length-penalty", "0.5"},
+                                  {"--sample", "2"},
+                                  {"--data", folder.path().string()}}) {
+    CAPTURE(option[0]);
+    check_refused(run(Arguments{"eval", folder / "copying/model.h5"} + option), 2,
+                  {option[0], "translate", "copying"});
+  }
 }
 
 TEST_CASE("options of a translation are its own", "[cli][translate]") {

@@ -102,6 +102,20 @@ TEMPLATE_TEST_CASE("one step of a layer at a time gives the bits of the whole", 
   });
 }
 
+TEST_CASE("last states may take the place of the first", "[layers]") {
+  for_all_kinds<float>([](const auto& make, bool symbols) {
+    LayerCase<float> apart(make, 4, 5, symbols), together(make, 4, 5, symbols);
+    // The last states of a sequence without a step are its first.
+    for (LayerCase<float>* c : {&apart, &together}) c->set_lengths({4, 0, 1, 4, 3});
+    apart.forward();
+    together.layer->prepare();
+    const auto y = together.layer->forward(together.input(), together.start_views(), views_of(together.start),
+                                           together.saved);
+    CHECK(equal(y, apart.y));
+    for (std::size_t i = 0; i < apart.last.size(); ++i) CHECK(equal(together.start[i], apart.last[i]));
+  });
+}
+
 TEST_CASE("a sequence in two parts has the gradients of the whole", "[layers][gradient]") {
   for_all_kinds<double>([](const auto& make, bool symbols) {
     LayerCase<double> whole(make, 5, 3, symbols), parts(make, 5, 3, symbols);

@@ -142,6 +142,26 @@ TEST_CASE("a generator leaves the model's own losses and gradients alone", "[nn]
   CHECK(equal(model.parameters().gradients(), gradient));
 }
 
+TEST_CASE("a generator prepares its model once, and needs no other preparation", "[nn][translation]") {
+  const EncoderDecoderOptions options = translation_models()[0];
+  EncoderDecoder<double> model(Device::cpu(), options, 5);
+  const Batch batch = translation_batch(options, source_length, target_length, batch_size, false);
+  EncoderDecoder<double>::Generator generator(model);
+  generator.start(batch);
+  const Tensor<double> found = generated<double>(generator, batch);
+  // The factors of Q are there. What they were made of is not read again: of zeros there is no Q.
+  bool changed = false;
+  for (const Parameter& parameter : model.parameters().list()) {
+    if (!parameter.name.ends_with("/reflection_vectors")) continue;
+    std::ranges::fill(model.parameters().value(model.parameters().find(parameter.name)), 0);
+    changed = true;
+  }
+  REQUIRE(changed);
+  generator.start(batch);
+  CHECK(equal(generated<double>(generator, batch), found));
+  CHECK_THROWS_AS(EncoderDecoder<double>::Generator(model), ValueError);
+}
+
 TEST_CASE("a generator refuses what does not fit", "[nn][translation]") {
   const EncoderDecoderOptions options = translation_models()[0];
   EncoderDecoder<float> model(Device::cpu(), options, 5);

@@ -275,6 +275,8 @@ TEST_CASE("Options of translation choose pairs, lengths and tokens", "[translati
     // Four words have 121 to 199 beyond the tens and teens, 72 of them, and "this is twenty one" to nine.
     CHECK(task.left_out() == "81 pairs were left out: more than 3 tokens on a side");
     CHECK(made({}).left_out() == "");
+    CHECK(made({.pairs = 210}).left_out() == "");
+    CHECK(made({.pairs = 211}).left_out() == "--pairs 211: there are 210 pairs, and all are used");
     write_text(text.folder / "pairs.txt", some_pairs() + "no tab\n");
     const std::string left_out = made({.longest = 3}).left_out();
     CHECK_THAT(left_out, contains("no tab (first: line 211)") && contains("; 81 pairs"));
@@ -371,6 +373,32 @@ TEST_CASE("A translation task comes back from its config and its parts, without 
   CHECK(same_batch(dynamic_cast<const TranslationTask&>(*whole), task, 4));
 }
 
+TEST_CASE("The default steps of a translation are ten epochs of the pairs that train", "[translation]") {
+  const Text text;
+  for (const Index pairs : {0, 100}) {
+    const TranslationTask task({.data = text.folder.path(), .pairs = pairs, .batch = 16});
+    // A twentieth of the sentences each is held out: some 190 pairs, or 90, train.
+    CHECK(*task.batches_per_epoch() == (pairs == 0 ? 12 : 6));
+    CHECK(task.defaults().steps == 10 * *task.batches_per_epoch());
+    CHECK(task.defaults().evaluation_steps == *task.batches_per_epoch());
+  }
+}
+
+TEST_CASE("The parts of a translation task are the bytes that it was given", "[translation]") {
+  const Text text;
+  std::vector<TaskPart> parts = TranslationTask({.data = text.folder.path(), .batch = 16}).parts();
+  // The same options in another order of JSON.
+  std::string& bytes = parts.at(0).bytes;
+  const std::string lower = R"("lower_case":true)", accents = R"("strip_accents":false)";
+  const std::size_t at = bytes.find(lower + "," + accents);
+  REQUIRE(at != std::string::npos);
+  bytes.replace(at, lower.size() + accents.size() + 1, accents + "," + lower);
+  const TranslationTask task({.data = text.folder.path(), .batch = 16, .parts = parts});
+  CHECK((task.parts() == parts));
+  task.load();
+  CHECK((task.parts() == parts));
+}
+
 TEST_CASE("Parts that do not belong to a translation task are refused", "[translation]") {
   const Text text;
   const TranslationTask task({.data = text.folder.path(), .batch = 16});
@@ -409,14 +437,18 @@ TEST_CASE("A translation task without usable data says what is missing", "[trans
   check_says<FileError>([&] { load({}); }, {"translate", "tatoeba"});
   check_says<FileError>([&] { TranslationTask().source_tokenizer(); }, {"translate"});
   const auto absent = folder / "absent";
-  check_says<FileError>([&] { load({.data = absent}); }, {absent.string()});
+  check_says<FileError>([&] { load({.data = absent}); },
+                        {absent.string(), "tools/fetch-data tatoeba", "--data"});
   check_says<FileError>([&] { load({.data = folder.path()}); }, {folder.path().string()});
   const auto file = write_text(folder / "pairs.txt", "");
   check_says<FileError>([&] { load({.data = file}); }, {file.string(), "empty"});
   write_text(file, number_pairs(100));
-  check_says<ValueError>([&] { load({.data = file, .longest = 1}); }, {file.string(), "1 tokens"});
+  check_says<ValueError>([&] { load({.data = file, .longest = 1}); },
+                         {file.string(), "1 tokens", "--longest"});
+  check_says<ValueError>([&] { load({.data = file, .pairs = 2}); },
+                         {file.string(), "2 of 100 pairs", "--pairs", "2 distinct sentences"});
   write_text(file, number_pairs(2));
-  check_says<ValueError>([&] { load({.data = file}); }, {"2 distinct sentences"});
+  check_says<ValueError>([&] { load({.data = file}); }, {file.string(), "2 of 2 pairs"});
   check_says<ValueError>([&] { load({.longest = 0}); }, {"longest"});
   check_says<ValueError>([&] { load({.vocabulary = 4}); }, {"vocabulary", "5"});
   check_says<ValueError>([&] { load({.vocabulary = -1}); }, {"vocabulary"});

@@ -68,6 +68,14 @@ TEST_CASE("Reversed pairs have the second column as their source", "[text]") {
         std::vector<SentencePair>{{"Ve.", "Go."}, {"¡Hola!", "Hi!"}});
 }
 
+TEST_CASE("A text of more pairs than are allowed is refused", "[text]") {
+  // A line that is no pair does not count.
+  const std::string text = "no tab\n" + two_lines;
+  CHECK(read(text, {.most_pairs = 2}).pairs == two_pairs);
+  check_says<FileError>([&] { read(text, {.most_pairs = 1}); }, {"pairs.txt", "more than 1 sentence pairs"});
+  check_says<ValueError>([&] { read(text, {.most_pairs = 0}); }, {"most_pairs"});
+}
+
 TEST_CASE("Lines longer than a piece of the file are whole", "[text]") {
   // Pieces are 256 KiB: their ends fall into lines.
   std::string text;

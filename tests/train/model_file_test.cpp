@@ -164,8 +164,8 @@ TEST_CASE("files that are no model of ours are refused with the reason", "[train
   };
   write("somebody-else's", 1, "{}");
   CHECK_THROWS_WITH(load_model(file), contains("no orthornn model"));
-  write("orthornn-model", 3, "{}");
-  CHECK_THROWS_WITH(load_model(file), contains("version 3") && contains("newer"));
+  write("orthornn-model", 4, "{}");
+  CHECK_THROWS_WITH(load_model(file), contains("version 4") && contains("newer"));
   write("orthornn-model", 0, "{}");
   CHECK_THROWS_AS(load_model(file), FileError);
   write("orthornn-model", 1, "{}");

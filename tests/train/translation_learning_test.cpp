@@ -29,7 +29,7 @@ TEST_CASE("a small model learns to say numbers that it has not seen, from three 
                   {.optimizer = Adam{.lr = 3e-3, .lr_orthogonal = 3e-4},
                    .schedule = {.kind = Schedule::Kind::cosine, .total_steps = steps}});
   trainer.run(steps, [](const TrainingStep&) { return true; });
-  const Translator translator(model, task);
+  Translator translator(model, task);
   int exact = 0, all = 0;
   for (const HeldOut set : {HeldOut::validation, HeldOut::test}) {
     std::vector<std::string> sentences;

@@ -60,7 +60,7 @@ const std::vector<std::string> some_sentences = {
 
 TEST_CASE("a blank sentence has one empty translation", "[translator]") {
   const Untrained untrained;
-  const Translator translator(*untrained.model, untrained.task);
+  Translator translator(*untrained.model, untrained.task);
   const std::vector<std::string> sentences = {"", " ", "\t \xC2\xA0", "\x01", "seven"};
   const auto found = translator.translate(sentences, {.beam = 3});
   REQUIRE(found.size() == 5);
@@ -75,7 +75,7 @@ TEST_CASE("a blank sentence has one empty translation", "[translator]") {
 
 TEST_CASE("a translation comes with the attention of each of its tokens", "[translator]") {
   const Untrained untrained;
-  const Translator translator(*untrained.model, untrained.task);
+  Translator translator(*untrained.model, untrained.task);
   for (const char* sentence : {"One hundred twelve", "seven Zanzibar seven"}) {
     const AlignedTranslation found = translator.align(sentence, {.beam = 3});
     const std::vector<std::string> alone = {sentence};
@@ -112,7 +112,7 @@ TEST_CASE("a translation comes with the attention of each of its tokens", "[tran
 TEST_CASE("an unknown word is copied from the word that attention points to", "[translator]") {
   const Untrained untrained;
   untrained.force(token_ids::unknown);
-  const Translator translator(*untrained.model, untrained.task);
+  Translator translator(*untrained.model, untrained.task);
   const BeamSearchOptions search{.beam = 1, .most_symbols = 3};
   const std::vector<std::pair<std::string, std::vector<std::string>>> cases = {
       {"Zanzibar seven Tom", {"zanzibar", "seven", "tom"}},
@@ -158,7 +158,7 @@ TEST_CASE("a known word is not copied, and a piece never", "[translator]") {
     const Untrained untrained;
     const std::int32_t seven = untrained.task.target_tokenizer().encode("7").at(0);
     untrained.force(seven);
-    const Translator translator(*untrained.model, untrained.task);
+    Translator translator(*untrained.model, untrained.task);
     const auto found =
         translator.translate(std::vector<std::string>{"Tom seven"}, {.beam = 1, .most_symbols = 2});
     CHECK(found[0][0].text == "7 7");
@@ -166,7 +166,7 @@ TEST_CASE("a known word is not copied, and a piece never", "[translator]") {
   SECTION("pieces") {
     const Untrained untrained({.tokenizer = TokenizerKind::sentencepiece, .vocabulary = 40});
     untrained.force(token_ids::unknown);
-    const Translator translator(*untrained.model, untrained.task);
+    Translator translator(*untrained.model, untrained.task);
     const auto found =
         translator.translate(std::vector<std::string>{"seven"}, {.beam = 1, .most_symbols = 1});
     CHECK(found[0][0].text == untrained.task.target_tokenizer().decode(std::vector{token_ids::unknown}));
@@ -175,7 +175,7 @@ TEST_CASE("a known word is not copied, and a piece never", "[translator]") {
 
 TEST_CASE("translations are in the order of the sentences, whatever the batch", "[translator]") {
   const Untrained untrained;
-  const Translator translator(*untrained.model, untrained.task);
+  Translator translator(*untrained.model, untrained.task);
   const BeamSearchOptions search{.beam = 3, .most_symbols = 6};
   const auto together = translator.translate(some_sentences, search);
   REQUIRE(together.size() == some_sentences.size());
@@ -203,7 +203,7 @@ TEST_CASE("translations are in the order of the sentences, whatever the batch", 
 
 TEST_CASE("what cannot be translated is refused", "[translator]") {
   const Untrained untrained;
-  const Translator translator(*untrained.model, untrained.task);
+  Translator translator(*untrained.model, untrained.task);
   std::string longest;
   for (Index i = 0; i < TranslationOptions::most_tokens; ++i) longest += "one ";
   CHECK_NOTHROW(translator.check(longest));

@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <list>
+
 #include "commands/evaluation.hpp"
 #include "commands/field_options.hpp"
 #include "commands/machine.hpp"
@@ -13,12 +15,20 @@ struct EvaluateSettings {
   bool json = false;
   bool verbose = false;
   MachineOptions machine;
+  /// Of the model file.
+  std::string task;
+  std::list<OwnedOption> owned;
 };
 
-int run_evaluation(const EvaluateSettings& settings) {
+int run_evaluation(EvaluateSettings& settings) {
   const Execution execution = settings.machine.apply();
   const EvaluationSource& source = settings.source;
-  const ModelEvaluation result = evaluate_file(source, execution);
+  const ModelEvaluation result = evaluate_file(source, execution, [&](const std::string& task) {
+    settings.task = task;
+    for (const OwnedOption& own : settings.owned) {
+      if (own.option->count() > 0) own.check();
+    }
+  });
   if (settings.json) {
     fmt::print("{}\n", json_of(result, source, execution).dump(2, ' ', /*ensure_ascii=*/true));
     return success;
@@ -47,16 +57,24 @@ void add_evaluate(CLI::App& program, Command& chosen) {
   command->option_defaults()->always_capture_default();
   const auto settings = std::make_shared<EvaluateSettings>();
   command->add_option("model", settings->source.model, "Model file, model.h5 of a run")->required();
-  command
-      ->add_option("--data", settings->source.data,
-                   "mnist, translate: where the data are; left out: data/mnist or data/tatoeba")
-      ->default_str("");
+  const auto belongs = [&](CLI::Option* option, std::vector<std::string> tasks) {
+    const EvaluateSettings* own = settings.get();
+    add_owned(
+        settings->owned, option, "the task", [own] { return own->task; }, std::move(tasks));
+  };
+  belongs(command
+              ->add_option("--data", settings->source.data,
+                           "where the data are; left out: data/mnist or data/tatoeba")
+              ->default_str(""),
+          {MnistOptions::name, TranslationOptions::name});
   command->add_flag("--json", settings->json, "One JSON object instead of a text");
   command->add_flag("--verbose", settings->verbose, "Print how the recurrence of each cell is computed");
-  add_fields(*command, "translate", settings->source.search);
+  add_fields(*command, "Translation", settings->source.search);
   add_value(*command, "--sample", settings->source.sample, "Sentences that are shown with their translations",
             domain::not_negative)
-      ->group("translate");
+      ->group("Translation");
+  for (const char* flag : {"--beam", "--length-penalty", "--sample"})
+    belongs(command->get_option(flag), {TranslationOptions::name});
   settings->machine.add_to(*command);
   command->callback([&chosen, settings] { chosen = [settings] { return run_evaluation(*settings); }; });
 }

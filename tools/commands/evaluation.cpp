@@ -9,10 +9,12 @@ namespace orthornn::program {
 
 using Json = nlohmann::ordered_json;
 
-ModelEvaluation evaluate_file(const EvaluationSource& source, const Execution& execution) {
+ModelEvaluation evaluate_file(const EvaluationSource& source, const Execution& execution,
+                              const std::function<void(const std::string&)>& check_task) {
   ModelFileInfo info;
   const auto model = load_any_model(source.model, execution, &info);
   if (info.task_config.empty()) throw FileError(fmt::format("{} was saved without a task", source.model));
+  if (check_task) check_task(info.task_name);
   const std::unique_ptr<Task> task =
       make_task(info.task_config, {.batch = info.batch,
                                    .seed = info.seed,
@@ -28,12 +30,13 @@ ModelEvaluation evaluate_file(const EvaluationSource& source, const Execution& e
   result.length = task->length();
   result.batch = info.batch;
   result.cells = recurrences(*model, result.length, result.batch);
-  result.evaluation = evaluate(*model, *task, HeldOut::test);
+  const TestEvaluation tested = evaluate_test_data(*model, *task);
+  result.evaluation = tested.of_targets;
   result.baseline = task->baseline_loss();
   result.orthogonality_error = model->orthogonality_error();
   result.solved = task->solved(result.evaluation);
   if (const auto* pairs = dynamic_cast<const TranslationTask*>(task.get())) {
-    result.translations = translation_metrics(dynamic_cast<EncoderDecoder<float>&>(*model), *pairs,
+    result.translations = translation_metrics(dynamic_cast<EncoderDecoder<float>&>(*model), *pairs, tested,
                                               source.search, source.sample);
   }
   return result;

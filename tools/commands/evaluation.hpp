@@ -1,6 +1,7 @@
 #pragma once
 // What a model file is worth on the test data of its task.
 
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -34,8 +35,10 @@ struct ModelEvaluation {
   Index batch = 0;
 };
 
-/// Throws FileError for a model without its task and for data that are missing or others.
-ModelEvaluation evaluate_file(const EvaluationSource& source, const Execution& execution);
+/// `check_task` gets the name of the model's task before anything is read for it, and may throw. Throws
+/// FileError for a model without its task and for data that are missing or others.
+ModelEvaluation evaluate_file(const EvaluationSource& source, const Execution& execution,
+                              const std::function<void(const std::string&)>& check_task = {});
 
 nlohmann::ordered_json json_of(const ModelEvaluation& result, const EvaluationSource& source,
                                const Execution& execution);

@@ -13,8 +13,8 @@ class LoadedTranslator {
   /// Throws FileError for a file of another kind.
   LoadedTranslator(const std::string& file, const Execution& execution);
 
-  const Translator& operator*() const { return *translator_; }
-  const Translator* operator->() const { return translator_.get(); }
+  Translator& operator*() const { return *translator_; }
+  Translator* operator->() const { return translator_.get(); }
 
  private:
   std::unique_ptr<EncoderDecoder<float>> model_;

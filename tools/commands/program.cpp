@@ -13,6 +13,7 @@
 #include <system_error>
 
 #include "commands/field_options.hpp"
+#include "commands/interruption.hpp"
 #include "pages/reflection_count.hpp"
 
 namespace orthornn::program {
@@ -35,6 +36,9 @@ std::string message_of(const CLI::ParseError& error, const CLI::App& program) {
   if (!unknown.empty() && message.find("subcommand is required") != std::string::npos) {
     return fmt::format("there is no command '{}'", unknown.front());
   }
+  // "--hidden: At Most 1 required but received 2".
+  const std::size_t mismatch = message.find(": At Most 1 required");
+  if (mismatch != std::string::npos) return message.substr(0, mismatch) + " was given more than once";
   return message;
 }
 
@@ -89,6 +93,7 @@ int fail(ExitCode code, std::string message) {
 int run(int argc, char** argv, const std::vector<AddCommand>& commands) {
   // A file that grows beyond `ulimit -f` is to be an error like a full disk (EFBIG), not the end.
   std::signal(SIGXFSZ, SIG_IGN);
+  say_when_interrupted("interrupted");
   CLI::App program{"Recurrent networks whose transition is orthogonal by construction", "orthornn"};
   program.set_version_flag("--version", version());
   program.require_subcommand(1);

@@ -28,6 +28,15 @@ ModelFileInfo info_of_best(const std::filesystem::path& file, const Trainer& tra
 
 }  // namespace
 
+std::vector<TaskPart> SavedTraining::parts_of(const Task& task) const {
+  const std::filesystem::path& file = std::filesystem::exists(last) ? last : best;
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(std::filesystem::symlink_status(file, ignored))) return {};
+  ModelFileInfo info = read_model_info(file);
+  if (info.task_config != task.config() || info.seed != task.seed()) return {};
+  return std::move(info.parts);
+}
+
 void SavedTraining::resume(Trainer& trainer) const {
   // The last state first: where settings do not fit, both files are refused for the same reason.
   std::optional<ModelFileInfo> last_info, best_info;

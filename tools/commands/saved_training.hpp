@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <vector>
 
 #include "orthornn/train/trainer.hpp"
 
@@ -22,6 +23,11 @@ struct SavedTraining {
 
   /// The model that test data and translations are for: the best one, if there is one.
   const std::filesystem::path& best_or_last() const { return std::filesystem::exists(best) ? best : last; }
+
+  /// `Task::parts()` as model.h5 keeps them, or best.h5 where there is no other. None of a file that the
+  /// training will not go on from: of another task or seed, or no regular file. Throws FileError for a file
+  /// that is damaged.
+  std::vector<TaskPart> parts_of(const Task& task) const;
 
   /// Brings the trainer to the later of the two states, and both files in line with it: where model.h5 was
   /// the earlier one or is missing, it is written. Notes it where the best model is missing. Throws FileError

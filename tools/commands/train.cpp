@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <memory>
 
+#include "commands/interruption.hpp"
 #include "commands/machine.hpp"
 #include "commands/training.hpp"
 #include "commands/translation_metrics.hpp"
@@ -11,34 +12,37 @@ namespace orthornn::program {
 namespace {
 
 /// Figures of the test data, which nothing of the training has seen, for the last model and the best. The
-/// trainer has the best one afterwards.
-void print_test_results(Trainer& trainer, const SavedTraining& saved) {
+/// trainer has the best one afterwards, and its figures are returned.
+TestEvaluation print_test_results(Trainer& trainer, const SavedTraining& saved) {
   const auto print = [&](const char* which, const std::filesystem::path& file) {
-    fmt::print("test data: {}, {} step {}: {}\n",
-               describe(evaluate(trainer.model(), trainer.task(), HeldOut::test)), which, trainer.steps(),
+    const TestEvaluation tested = evaluate_test_data(trainer.model(), trainer.task());
+    fmt::print("test data: {}, {} step {}: {}\n", describe(tested.of_targets), which, trainer.steps(),
                printable(file.string()));
+    return tested;
   };
-  print("model of", saved.last);
-  if (!trainer.best() || trainer.best()->step == trainer.steps()) return;
+  const TestEvaluation of_last = print("model of", saved.last);
+  if (!trainer.best() || trainer.best()->step == trainer.steps()) return of_last;
   try {
     restore(saved.best, trainer);
   } catch (const FileError& error) {
-    return note(fmt::format("the best model cannot be evaluated: {}", error.what()));
+    note(fmt::format("the best model cannot be evaluated: {}", error.what()));
+    return of_last;
   }
-  print("best on validation data,", saved.best);
+  return print("best on validation data,", saved.best);
 }
 
-/// What the trainer's model, as it is now, is worth as a translator.
-void print_translations(Trainer& trainer) {
+/// What the trainer's model, as it is now, is worth as a translator; `tested` is of this model.
+void print_translations(Trainer& trainer, const TestEvaluation& tested) {
   const auto* pairs = dynamic_cast<const TranslationTask*>(&trainer.task());
   auto* model = dynamic_cast<EncoderDecoder<float>*>(&trainer.model());
   if (pairs == nullptr || model == nullptr) return;
   const BeamSearchOptions search;
   fmt::print("translations of the model of step {}:\n", trainer.steps());
-  print_metrics(translation_metrics(*model, *pairs, search, 3), search);
+  print_metrics(translation_metrics(*model, *pairs, tested, search, 3), search);
 }
 
 int train(CLI::App& command, TrainSettings& settings) {
+  say_when_interrupted("interrupted before the first step, so nothing new is saved");
   const std::unique_ptr<Task> task = as_usage([&] { return settings.complete(command); });
   const Execution execution = settings.machine.apply(settings.source.batch);
   const std::string folder = settings.out;
@@ -62,6 +66,8 @@ int train(CLI::App& command, TrainSettings& settings) {
   std::fflush(stdout);
 
   const TrainingEnd end = training.run();
+  say_when_interrupted(
+      "interrupted while evaluating; the training is saved, and eval prints what is missing");
   const std::int64_t steps = trainer.steps();
   if (end.stopped) {
     return fail(interrupted,
@@ -71,8 +77,7 @@ int train(CLI::App& command, TrainSettings& settings) {
   fmt::print("{} after {} steps and {}: {} on validation data{}; a guesser has {:.4g}\n",
              end.solved ? "solved" : "trained", steps, duration(training.seconds()), describe(end.validation),
              end.solved ? "" : ", not solved", task->baseline_loss());
-  print_test_results(trainer, training.saved());
-  print_translations(trainer);
+  print_translations(trainer, print_test_results(trainer, training.saved()));
   if (settings.until_solved && !end.solved) {
     return fail(not_solved, fmt::format("not solved after {} steps; go on with --resume --steps {} --out {}",
                                         steps, 2 * steps, folder));

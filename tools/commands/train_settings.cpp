@@ -7,6 +7,7 @@
 
 #include "commands/any_model.hpp"
 #include "commands/config_file.hpp"
+#include "commands/saved_training.hpp"
 #include "commands/training_defaults.hpp"
 
 namespace orthornn::program {
@@ -204,17 +205,33 @@ std::unique_ptr<Task> TrainSettings::complete(CLI::App& command) {
         "[[layer]] tables describe a model of one sequence, and the task translate has two; use --cell and "
         "--layers");
   }
+  if (out.empty()) out = fmt::format("runs/{}-{}", task.name, cell_name());
+  // 1. The task, whose data may take a minute to read: what can be refused before is refused now.
+  const SavedTraining saved(out);
+  const bool keeps_runs = command.get_option_no_throw("--out") != nullptr;
+  if (keeps_runs && !resume && saved.exists()) {
+    throw FileError(fmt::format(
+        "'{}' holds a trained model already: go on with it by --resume, or choose another --out", out));
+  }
+  std::unique_ptr<Task> described = make_task();
+  if (resume && saved.exists()) {
+    source.parts = saved.parts_of(*described);
+    described = make_task();
+  }
+  // 2. What is still open.
   const TrainingDefaults defaults =
-      training_defaults(*make_task(), recurrent(), given("--hidden") || !stack.empty() ? hidden_size() : 0);
+      training_defaults(*described, recurrent(), given("--hidden") || !stack.empty() ? hidden_size() : 0);
   const TaskDefaults& of_task = defaults.task;
   if (!given("--optimizer")) optimizer.name = of_task.optimizer;
   for (const OwnedOption* own : owned_given) own->check();
-  if (out.empty()) out = fmt::format("runs/{}-{}", task.name, cell_name());
 
   if (!given("--hidden")) cell.hidden_size = of_task.hidden_size;
   if (!given("--activation")) cell.activation = defaults.activation;
   if (!given("--init")) transition.each([&](auto& options) { options.init = of_task.init; });
-  if (!given("--batch")) source.batch = of_task.batch;
+  if (!given("--batch") && source.batch != of_task.batch) {
+    source.batch = of_task.batch;
+    described = make_task();
+  }
   optimizer.each([&](auto& options) {
     if (!given("--lr")) options.lr = of_task.learning_rate;
     // A rate on the command line takes the orthogonal one along, which a file states even where it was left
@@ -225,7 +242,6 @@ std::unique_ptr<Task> TrainSettings::complete(CLI::App& command) {
   if (!given("--clip")) trainer.clip = of_task.clip;
   if (!given("--eval-every")) eval_every = of_task.evaluation_steps;
   if (!given("--save-every")) save_every = eval_every;
-  std::unique_ptr<Task> described = make_task();
   Schedule& schedule = trainer.schedule;
   if (given("--epochs")) {
     const std::optional<Index> batches = described->batches_per_epoch();

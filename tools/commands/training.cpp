@@ -101,11 +101,6 @@ Training::Training(CLI::App& command, const TrainSettings& settings, const Task&
                    const Execution& execution)
     : settings_(settings), task_(task), saved_(settings.out) {
   const std::filesystem::path folder = settings.out;
-  if (!settings.resume && saved_.exists()) {
-    throw FileError(
-        fmt::format("'{}' holds a trained model already: go on with it by --resume, or choose another --out",
-                    folder.string()));
-  }
   as_usage([&] { task.load(); });
   check_run_files(folder);
   goes_on_ = settings.resume && saved_.exists();

@@ -43,6 +43,9 @@ std::vector<Line> read_lines(LineReader& reader, Index most) {
 void check(Line& line, const Translator& translator) {
   if (line.text.size() > LineReader::longest_line) {
     line.reason = fmt::format("more than {} bytes", LineReader::longest_line);
+  } else if (line.text.find('\0') != std::string::npos) {
+    // As in the text of a training: it is not text but another file.
+    line.reason = "a NUL byte; expected text in UTF-8";
   } else {
     try {
       translator.check(line.text);
@@ -83,7 +86,7 @@ int translate(const TranslateSettings& settings) {
                                  settings.n_best, settings.search.beam));
   }
   const LoadedTranslator loaded(settings.model, execution);
-  const Translator& translator = *loaded;
+  Translator& translator = *loaded;
   LineReader reader(STDIN_FILENO);
   Index number = 0, refused = 0;
   while (true) {

@@ -23,27 +23,8 @@ std::vector<std::size_t> spread(Index count, Index sample) {
   return numbers;
 }
 
-/// Sets both cross-entropies.
-void add_cross_entropies(EncoderDecoder<float>& model, const TranslationTask& task,
-                         TranslationMetrics& metrics) {
-  Batch batch(model.device());
-  BatchLoss all{};
-  double with_padding = 0;
-  const Index batches = task.evaluation_batches(HeldOut::test);
-  for (Index number = 0; number < batches; ++number) {
-    task.evaluation_batch(HeldOut::test, number, batch);
-    const BatchLoss loss = model.loss(batch);
-    all.sum += loss.sum;
-    all.count += loss.count;
-    with_padding += loss.sum / static_cast<double>(batch.integers(batch_names::classes).size());
-  }
-  metrics.cross_entropy = all.mean();
-  metrics.cross_entropy_with_padding = with_padding / static_cast<double>(batches);
-}
-
 /// The best translation of each.
-std::vector<std::string> translations_of(const Translator& translator,
-                                         const std::vector<std::string>& sentences,
+std::vector<std::string> translations_of(Translator& translator, const std::vector<std::string>& sentences,
                                          const BeamSearchOptions& search) {
   // Many batches at a time, so that sentences of one length meet.
   constexpr std::size_t at_a_time = 8 * sentences_of_batch;
@@ -69,16 +50,30 @@ std::vector<SentencePair> sample_of(std::span<const SentencePair> pairs, Index s
   return kept;
 }
 
+TestEvaluation evaluate_test_data(Model<float>& model, const Task& task) {
+  if (dynamic_cast<const TranslationTask*>(&task) == nullptr) return {evaluate(model, task, HeldOut::test)};
+  double means = 0;
+  Index batches = 0;
+  const Evaluation evaluation =
+      evaluate(model, task, HeldOut::test, [&](const Batch& batch, const BatchLoss& loss) {
+        means += loss.sum / static_cast<double>(batch.integers(batch_names::classes).size());
+        ++batches;
+      });
+  return {evaluation, means / static_cast<double>(batches)};
+}
+
 TranslationMetrics translation_metrics(EncoderDecoder<float>& model, const TranslationTask& task,
-                                       const BeamSearchOptions& search, Index sample) {
-  TranslationMetrics metrics;
-  add_cross_entropies(model, task, metrics);
+                                       const TestEvaluation& evaluation, const BeamSearchOptions& search,
+                                       Index sample) {
+  TranslationMetrics metrics{.cross_entropy = evaluation.of_targets.loss,
+                             .cross_entropy_with_padding = evaluation.cross_entropy_with_padding};
   std::vector<std::string> sources, references;
   for (const SentencePair& pair : task.held_out_pairs(HeldOut::test)) {
     sources.push_back(pair.source);
     references.push_back(clean_text(pair.target, task.normalization()));
   }
-  const std::vector<std::string> texts = translations_of(Translator(model, task), sources, search);
+  Translator translator(model, task);
+  const std::vector<std::string> texts = translations_of(translator, sources, search);
   metrics.sentences = std::ssize(texts);
   const std::vector<std::vector<std::string>> one_each = {references};
   metrics.bleu = bleu(bleu_statistics(texts, one_each));

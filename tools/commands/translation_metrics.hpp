@@ -17,23 +17,33 @@ struct TranslationSample {
   std::string source, reference, translation;
 };
 
+/// What a model makes of a task's test data.
+struct TestEvaluation {
+  Evaluation of_targets;
+  /// Of a translation, as tutorials count it: in each batch the sum over its tokens, divided by all its
+  /// entries, padding included; then the mean over the batches. Padding makes it smaller.
+  double cross_entropy_with_padding = 0;
+};
+/// Goes over the test data once.
+TestEvaluation evaluate_test_data(Model<float>& model, const Task& task);
+
 struct TranslationMetrics {
   /// Mean over the target tokens of the test set, the end of each sentence counted, in nats.
   double cross_entropy = 0;
-  /// As tutorials count it: in each batch the sum over its tokens, divided by all its entries, padding
-  /// included; then the mean over the batches. Padding makes it smaller.
+  /// As in TestEvaluation.
   double cross_entropy_with_padding = 0;
-  BleuScore bleu;
-  ChrfScore chrf;
+  BleuScore bleu = {};
+  ChrfScore chrf = {};
   Index sentences = 0;
-  std::vector<TranslationSample> sample;
+  std::vector<TranslationSample> sample = {};
 };
 
-/// Translates the test set. References are cleaned as the task's sentences are (case, accents). Shows
-/// progress on a terminal. `sample`: so many of the sentences, spread over the set. Throws Interrupted where
-/// a StopOnSignal lives and a stop is asked for.
+/// Translates the test set, of which `evaluation` is. References are cleaned as the task's sentences are
+/// (case, accents). Shows progress on a terminal. `sample`: so many of the sentences, spread over the set.
+/// Throws Interrupted where a StopOnSignal lives and a stop is asked for.
 TranslationMetrics translation_metrics(EncoderDecoder<float>& model, const TranslationTask& task,
-                                       const BeamSearchOptions& search, Index sample);
+                                       const TestEvaluation& evaluation, const BeamSearchOptions& search,
+                                       Index sample);
 
 void print_metrics(const TranslationMetrics& metrics, const BeamSearchOptions& search);
 nlohmann::ordered_json json_of(const TranslationMetrics& metrics, const BeamSearchOptions& search);

@@ -331,6 +331,12 @@ std::string page_of_comparison(const std::filesystem::path& file) {
   std::ifstream stream(file);
   if (!stream) throw FileError(fmt::format("cannot read '{}': {}", file.string(), std::strerror(errno)));
   const std::string text(std::istreambuf_iterator<char>(stream), {});
+  if (text.starts_with("\x89HDF")) {
+    throw FileError(
+        fmt::format("'{}' is an HDF5 file, as models are; report draws a training from its whole run "
+                    "directory: give that",
+                    file.string()));
+  }
   try {
     const Json json = parse_json(text);
     const Json& first = json.is_array() && !json.empty() ? json.front() : json;

@@ -112,9 +112,10 @@ class Layer {
 
   /// Returns y [T, B, N], which is on top of `saved`: zeros beyond a sequence's length for recurrences.
   /// `start` has the first states, or none for `initial_state`; `last`, unless it is empty, gets the states
-  /// after the last live step of each sequence. Throws ShapeError, DeviceError, and ValueError for a symbol
-  /// outside 0 .. K - 1, a length outside 0 .. T, or when `prepare` has not been called; `saved` is then as
-  /// it was.
+  /// after the last live step of each sequence. A state of `last` may be its own counterpart in `start`, in
+  /// the same memory; every other overlap is forbidden. Throws ShapeError, DeviceError, and ValueError for a
+  /// symbol outside 0 .. K - 1, a length outside 0 .. T, or when `prepare` has not been called; `saved` is
+  /// then as it was.
   TensorView<const T> forward(const SequenceInput<T>& input, States<const T> start, States<T> last,
                               Saved& saved) const;
   /// Pops what `forward` left. `scratch`, another stack, is as it was when this returns. Throws ShapeError,

@@ -10,6 +10,8 @@ namespace orthornn {
 struct BeamSearchOptions {
   /// Hypotheses K of a sequence that are followed; 1: at each step the most probable symbol (greedy).
   Index beam = 5;
+  /// Scores with a larger power are 0 up to rounding, and no answer is better than another: 1000^10 is 1e30.
+  static constexpr double largest_penalty = 10;
   /// Power a of the length by which the logarithm of a probability is divided. 0: no normalisation.
   double length_penalty = 1;
   /// Symbols of an answer at most, the end included; 3 S + 10 for a sequence of S steps where that is fewer.
@@ -18,7 +20,7 @@ struct BeamSearchOptions {
   static void fields(auto&& visit) {
     using O = BeamSearchOptions;
     visit("beam", &O::beam, Domain{.low = 1, .high = 1000}, "Hypotheses that are followed; 1: greedy");
-    visit("length_penalty", &O::length_penalty, domain::not_negative,
+    visit("length_penalty", &O::length_penalty, Domain{.low = 0, .high = largest_penalty},
           "Power of the length that divides the logarithm of a probability; 0 favours short answers");
   }
 };
@@ -53,6 +55,11 @@ struct Hypothesis {
 template <class T>
 std::vector<std::vector<Hypothesis>> beam_search(EncoderDecoder<T>& model, const Batch& batch,
                                                  const AnswerSymbols& symbols,
+                                                 const BeamSearchOptions& options = {});
+/// The same for a caller with many batches: the model is prepared once, when the generator is made.
+template <class T>
+std::vector<std::vector<Hypothesis>> beam_search(typename EncoderDecoder<T>::Generator& generator,
+                                                 const Batch& batch, const AnswerSymbols& symbols,
                                                  const BeamSearchOptions& options = {});
 
 }  // namespace orthornn

@@ -91,13 +91,15 @@ class EncoderDecoder final : public Model<T> {
 
   /// Answers step by step, with the numbers of the whole but for the order of sums. It has states and memory
   /// of its own, so that several of one model may take turns.
+  ///
+  /// The decoder's last states take the place of its first ones, as `Layer::forward` allows.
   class Generator {
    public:
-    /// The model must outlive it.
+    /// Prepares the model, which must outlive it, with the parameters as they are now. They must not change
+    /// as long as it is used.
     explicit Generator(EncoderDecoder& model);
 
-    /// Reads sources, batch_names::source and source_lengths, with the parameters as they are now; they must
-    /// not change before the last step. Throws as the model's loss.
+    /// Reads sources, batch_names::source and source_lengths. Throws as the model's loss.
     void start(const Batch& batch);
     /// Answers that are going on.
     Index batch() const { return batch_; }

@@ -59,6 +59,8 @@ class Model {
   void loss_and_gradient_of_prepared(const Batch& batch) { compute(batch, true); }
   /// The BatchLoss that was computed last, [2] on the device, always at the same place.
   TensorView<const double> last_loss() const { return loss_; }
+  /// The same on the host; waits for a GPU.
+  BatchLoss read_loss() const;
   /// The outputs of the last call; where it made gradients, theirs took their place.
   TensorView<const T> outputs() const { return outputs_; }
 
@@ -110,7 +112,6 @@ class Model {
 
  private:
   void compute(const Batch& batch, bool gradient);
-  BatchLoss read_loss() const;
 
   Execution execution_;
   FaultDomain faults_;

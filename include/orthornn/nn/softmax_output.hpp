@@ -44,7 +44,8 @@ class SoftmaxOutput {
   void outputs(TensorView<const T> h, TensorView<T> y) const;
 
   /// value [2] <- the BatchLoss of the classes [..] for h [.., K], as softmax_cross_entropy. Allocates
-  /// nothing once sized. Throws ShapeError, and ValueError for a class >= C.
+  /// nothing once sized. Throws ShapeError, and ValueError for a class >= C; a GPU names its position within
+  /// the part of the batch that was being computed.
   void loss(TensorView<const T> h, TensorView<const std::int32_t> classes, TensorView<double> value,
             Saved& scratch) const;
   /// The same with the gradients of W and b, and that of h in d_h [.., K], all overwritten: those of the

@@ -59,6 +59,7 @@ class Task {
 
   /// Printable ASCII, at most 100 bytes. "adding", "copying" and "mnist" are orthornn's own.
   virtual std::string name() const = 0;
+  /// May need the task's data, and then throws as `load`.
   virtual TaskDefaults defaults() const = 0;
   virtual Index batch_size() const = 0;
   /// Decides, with the number of the step, every training batch.

@@ -61,8 +61,8 @@ struct TranslationOptions {
           "from the first column to the second (en-es), or back (es-en)");
     visit("pairs", &Self::pairs, Domain{.low = 0, .high = 1e12}, "sentence pairs that are used, 0 for all");
     visit("tokenizer", &Self::tokenizer, domain::any, "word, or sentencepiece for parts of words");
-    visit("vocabulary", &Self::vocabulary, domain::not_negative,
-          "tokens of each language, 0 for 30000 words or 8000 pieces");
+    visit("vocabulary", &Self::vocabulary, Domain{.low = 0, .high = vocabulary_domain.high},
+          "tokens of each language from 5, or 0 for 30000 words or 8000 pieces");
     visit("keep_case", &Self::keep_case, domain::any, "keep capital letters");
     visit("strip_accents", &Self::strip_accents, domain::any, "remove accents in both languages");
     visit("longest", &Self::longest, Domain{.low = 1, .high = most_tokens},
@@ -83,6 +83,7 @@ class TranslationTask final : public Task {
   explicit TranslationTask(const TranslationOptions& options = {});
 
   std::string name() const override { return TranslationOptions::name; }
+  /// Ten epochs. Needs the data.
   TaskDefaults defaults() const override;
   Index batch_size() const override { return options_.batch; }
   std::uint64_t seed() const override { return options_.seed; }
@@ -118,7 +119,8 @@ class TranslationTask final : public Task {
   NormalizationOptions normalization() const;
   /// The held-out pairs as the text has them. Needs the data.
   std::span<const SentencePair> held_out_pairs(HeldOut set) const;
-  /// What was left out of the text, as sentences for readers; "" when nothing was. Needs the data.
+  /// What was left out of the text, and whether it has fewer pairs than were asked for, as sentences for
+  /// readers; "" when there is nothing to say. Needs the data.
   std::string left_out() const;
 
  private:
@@ -126,29 +128,33 @@ class TranslationTask final : public Task {
   struct Encoded {
     std::vector<std::vector<std::int32_t>> source, target;
     std::vector<SentencePair> pairs;
-    /// Numbers of the pairs in each batch.
-    std::vector<std::vector<std::int32_t>> batches;
+    EpochBatches batches;
   };
 
   /// Adds to `too_long` how many it leaves out.
   Encoded encode(std::vector<SentencePair> pairs, const Tokenizer& source_tokenizer,
                  const Tokenizer& target_tokenizer, Index& too_long) const;
-  void read_parts(const std::vector<TaskPart>& parts);
+  void read_parts();
   const Encoded& held_out(HeldOut set) const;
-  void fill(const Encoded& pairs, std::span<const std::int32_t> numbers, Batch& batch) const;
+  void fill(const Encoded& pairs, Index number, Batch& batch) const;
 
   TranslationOptions options_;
   // What is read or made when it is first needed.
   mutable std::shared_ptr<const Tokenizer> source_tokenizer_, target_tokenizer_;
-  /// Of the pairs.
-  mutable std::string checksum_;
+  /// Of these tokenizers, and the checksum of the pairs; none before they are there.
+  mutable std::vector<TaskPart> parts_;
   mutable Encoded training_, validation_, test_;
   mutable std::optional<LengthBuckets> buckets_;
   mutable std::optional<std::uint64_t> epoch_;
   mutable std::vector<SkippedLines> skipped_;
+  /// Of the text.
+  mutable Index all_pairs_ = 0;
   mutable Index too_long_ = 0;
   mutable Index longest_sentence_ = 0;
   mutable double entropy_ = 0;
+  // What filling a batch writes to, kept so that the next one takes no memory.
+  mutable std::vector<const std::vector<std::int32_t>*> sources_, targets_;
+  mutable Tensor<std::int32_t> staging_;
 };
 
 }  // namespace orthornn

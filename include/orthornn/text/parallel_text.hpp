@@ -69,9 +69,14 @@ std::string describe(const std::vector<SkippedLines>& skipped);
 struct ParallelTextOptions {
   /// The second column is the source.
   bool reverse = false;
+  /// More pairs are refused: a text of the largest size has so many lines of 64 bytes, and those of Tatoeba
+  /// have 67. A TranslationTask takes some 260 bytes for a pair of the shortest sentences, 4 GiB for so many;
+  /// a text of 1 GiB in lines of 4 bytes would take 64 GiB.
+  Index most_pairs = Index{1} << 24;
 
   static void fields(auto&& visit) {
     visit("reverse", &ParallelTextOptions::reverse, domain::any, "the second column is the source");
+    visit("most_pairs", &ParallelTextOptions::most_pairs, domain::count, "more pairs are refused");
   }
 };
 
@@ -86,7 +91,8 @@ struct ParallelTextOptions {
 /// Lines with a LineFault are skipped and counted. Throws FileError, which names the file, what was expected
 /// and what was found: nothing to read, or several texts; an encrypted or damaged archive; an empty file; no
 /// line that is a pair (with the fault of the first line); a text of more than 1 GiB, or of more than 8 MiB
-/// and 200 times its archive, which is taken for a zip bomb. Takes memory for the pairs alone.
+/// and 200 times its archive, which is taken for a zip bomb; more than `most_pairs`. Takes memory for the
+/// pairs alone. Throws ValueError for options outside their domain.
 ParallelText read_parallel_text(const std::filesystem::path& path, const ParallelTextOptions& options = {});
 
 /// The pairs in an order that the seed and their number decide. Files are sorted by length: the first so many

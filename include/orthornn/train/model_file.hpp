@@ -14,9 +14,9 @@
 
 namespace orthornn {
 
-// HDF5 files of the format "orthornn-model", version 2; include/orthornn/io/README.md has the table of paths
-// and shapes. Saving replaces the file in one step: whatever happens, the old model or the new one is there,
-// whole.
+// HDF5 files of the format "orthornn-model", version 2, or 3 of an encoder and a decoder;
+// include/orthornn/io/README.md has the table of paths and shapes. Saving replaces the file in one step:
+// whatever happens, the old model or the new one is there, whole.
 
 /// Options of a model of any kind that a file may hold.
 using AnyModelOptions = std::variant<ModelOptions, EncoderDecoderOptions>;
@@ -77,8 +77,8 @@ ModelFileInfo check_resumable(const std::filesystem::path& file, const Trainer& 
 /// `restore`, or if `to` cannot be written; `to` is then as it was.
 void convert_model(const std::filesystem::path& from, const std::filesystem::path& to);
 
-/// Options as the JSON text of a model file's config (format version 2), and back; throws ValueError for text
-/// that is not.
+/// Options as the JSON text of a model file's config (format version 2 or 3), and back; throws ValueError for
+/// text that is not.
 std::string to_json(const ModelOptions& options);
 std::string to_json(const TrainerOptions& options);
 ModelOptions model_options_from_json(const std::string& text);

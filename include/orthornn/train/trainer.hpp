@@ -1,10 +1,12 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "orthornn/nn/model.hpp"
 #include "orthornn/optim/optimizer.hpp"
@@ -58,8 +60,10 @@ class TrainingStep {
 };
 
 /// Mean loss and accuracy of a model over held-out data of a task. A target counts as much as any other,
-/// whatever the size of its batch.
-Evaluation evaluate(Model<float>& model, const Task& task, HeldOut set);
+/// whatever the size of its batch. `look`, where it is given, is called after each batch with the batch and
+/// its loss; a GPU is then waited for each time.
+Evaluation evaluate(Model<float>& model, const Task& task, HeldOut set,
+                    const std::function<void(const Batch&, const BatchLoss&)>& look = {});
 
 /// Best evaluation of a training so far, by the loss of the validation data.
 struct BestResult {
@@ -107,6 +111,7 @@ class Trainer {
 
  private:
   friend class TrainingStep;
+  friend void save_checkpoint(const std::filesystem::path& file, Trainer& trainer);
   struct Work;
 
   void prepare_model();
@@ -124,6 +129,8 @@ class Trainer {
   /// Norm and factor of the gradients.
   Tensor<double> scale_;
   std::unique_ptr<Work> work_;
+  /// Parts of the task of which a save has made the task again, to see that a load can.
+  std::vector<TaskPart> readable_parts_;
 };
 
 }  // namespace orthornn

@@ -32,10 +32,11 @@ struct AlignedTranslation {
   std::vector<std::vector<float>> attention = {};
 };
 
-/// Translates sentences by a model and the tokenizers that it was trained with.
+/// Translates sentences by a model and the tokenizers that it was trained with. One thread at a time.
 class Translator {
  public:
-  /// Model and task must outlive it.
+  /// Prepares the model, once for all sentences. Model and task must outlive it, and the parameters must not
+  /// change in the meantime. Throws ValueError for a model and a task of different tokens.
   Translator(EncoderDecoder<float>& model, const TranslationTask& task);
 
   /// Translations of each sentence, the best first, at most `options.beam` of them; one empty translation of
@@ -44,21 +45,26 @@ class Translator {
   /// neither changes a translation, up to rounding. Throws ValueError for text that is not UTF-8, and for
   /// more than `TranslationOptions::most_tokens` tokens.
   std::vector<std::vector<Translation>> translate(std::span<const std::string> sentences,
-                                                  const BeamSearchOptions& options = {},
-                                                  Index batch = 64) const;
+                                                  const BeamSearchOptions& options = {}, Index batch = 64);
   /// The best translation of a sentence, with its attention; a blank one has no tokens. Throws as
   /// `translate`.
-  AlignedTranslation align(std::string_view sentence, const BeamSearchOptions& options = {}) const;
+  AlignedTranslation align(std::string_view sentence, const BeamSearchOptions& options = {});
   /// Throws what `translate` would throw of this sentence.
   void check(std::string_view sentence) const;
 
  private:
   std::vector<std::int32_t> encode(std::string_view sentence) const;
+  /// Answers to sentences of some tokens, together.
+  std::vector<std::vector<Hypothesis>> search(std::span<const std::vector<std::int32_t>* const> sentences,
+                                              const BeamSearchOptions& options);
   Translation translation(std::string_view sentence, const Hypothesis& hypothesis) const;
   std::vector<std::string> words_of(std::string_view sentence, const Hypothesis& hypothesis) const;
 
-  EncoderDecoder<float>& model_;
   const TranslationTask& task_;
+  EncoderDecoder<float>::Generator generator_;
+  /// source and source_lengths of the sentences that are translated together.
+  Batch batch_;
+  Tensor<std::int32_t> staging_;
 };
 
 }  // namespace orthornn
