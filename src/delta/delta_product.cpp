@@ -1,11 +1,7 @@
 #include "orthornn/delta/delta_product.hpp"
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <cmath>
-
 #include "delta/chunked_delta_product.hpp"
+#include "delta/delta_checks.hpp"
 #include "delta/delta_sizes.hpp"
 #include "delta/recurrent_delta_product.hpp"
 
@@ -13,7 +9,11 @@ namespace orthornn {
 namespace {
 
 template <class T>
-void check(const DeltaProductInput<T>& input, const TokenLayout& layout, const DeltaProductOptions& options) {
+void check(const DeltaProductInput<T>& input, const TokenLayout& layout, const DeltaProductOptions& options,
+           const Saved& saved) {
+  check_on_cpu("delta_product", {input.queries.device(), input.keys.device(), input.values.device(),
+                                 input.betas.device(), input.log_decays.device(), input.removals.device(),
+                                 input.initial_states.device(), saved.device()});
   const Shape keys = input.keys.shape(), values = input.values.shape();
   if (keys.rank() != 4 || values.rank() != 4)
     throw ShapeError("keys have shape " + to_string(keys) + ", values " + to_string(values) +
@@ -34,31 +34,21 @@ void check(const DeltaProductInput<T>& input, const TokenLayout& layout, const D
   if (!input.initial_states.empty())
     check_shape("initial states", input.initial_states.shape(), {layout.size(), heads, key, value});
 
-  if (options.chunk < 1)
-    throw ValueError(fmt::format("a chunk has {} micro-steps, expected 1 or more", options.chunk));
-  if (!std::isfinite(options.scale))
-    throw ValueError(fmt::format("the scale of outputs is {}, expected a finite number", options.scale));
+  check_chunk(options.chunk, "micro-steps");
+  check_scale<T>(options.scale);
   if (options.form == DeltaForm::chunked && (!input.removals.empty() || input.log_decays.shape().rank() == 3))
     throw ValueError(
         "removals and decays for each row of a state need the recurrent form; the chunked one was asked for");
-  if (input.keys.device().is_cuda())
-    throw DeviceError("delta_product runs on the CPU alone; its tensors are on " +
-                      to_string(input.keys.device()));
 }
 
 template <class T>
-void check_results(const DeltaProductInput<T>& input, const TokenLayout& layout, const Shape& outputs,
+void check_results(const DeltaProductInput<T>& input, const TokenLayout& layout, TensorView<const T> outputs,
                    TensorView<const T> final_states, const char* output_name, const char* state_name) {
   const DeltaSizes sizes(input);
-  check_shape(output_name, outputs, {layout.rows(), sizes.heads, sizes.value});
+  check_on_cpu("delta_product", {outputs.device(), final_states.device()});
+  check_shape(output_name, outputs.shape(), {layout.rows(), sizes.heads, sizes.value});
   if (!final_states.empty())
     check_shape(state_name, final_states.shape(), {layout.size(), sizes.heads, sizes.key, sizes.value});
-}
-
-/// Padding is set to zero: a number there would reach sums over all rows.
-template <class T>
-void clear_padding(const TokenLayout& layout, TensorView<T> x) {
-  if (layout.has_padding()) std::fill(x.begin(), x.end(), T{0});
 }
 
 }  // namespace
@@ -72,9 +62,9 @@ void delta_product(const DeltaProductInput<T>& input, const TokenLayout& layout,
     delta_product_forward(input, layout, options, outputs, final_states, scratch);
     return;
   }
-  check(input, layout, options);
-  check_results<T>(input, layout, outputs.shape(), final_states, "outputs", "final states");
-  clear_padding(layout, outputs);
+  check(input, layout, options, scratch);
+  check_results<T>(input, layout, outputs, final_states, "outputs", "final states");
+  clear_padding<T>(layout, {outputs});
   recurrent_delta_product(input, layout, options, outputs, final_states, false, scratch);
 }
 
@@ -82,9 +72,9 @@ template <class T>
 void delta_product_forward(const DeltaProductInput<T>& input, const TokenLayout& layout,
                            const DeltaProductOptions& options, TensorView<T> outputs,
                            TensorView<T> final_states, Saved& saved) {
-  check(input, layout, options);
-  check_results<T>(input, layout, outputs.shape(), final_states, "outputs", "final states");
-  clear_padding(layout, outputs);
+  check(input, layout, options, saved);
+  check_results<T>(input, layout, outputs, final_states, "outputs", "final states");
+  clear_padding<T>(layout, {outputs});
   if (options.form == DeltaForm::chunked) {
     chunked_delta_product(input, layout, options, outputs, final_states, saved);
   } else {
@@ -96,9 +86,13 @@ template <class T>
 void delta_product_backward(const DeltaProductInput<T>& input, const TokenLayout& layout,
                             const DeltaProductOptions& options, const DeltaProductGradients<T>& gradients,
                             Saved& saved) {
-  check(input, layout, options);
-  check_results<T>(input, layout, gradients.d_outputs.shape(), gradients.d_final_states, "d_outputs",
+  check(input, layout, options, saved);
+  check_results<T>(input, layout, gradients.d_outputs, gradients.d_final_states, "d_outputs",
                    "d_final_states");
+  check_on_cpu("delta_product",
+               {gradients.d_queries.device(), gradients.d_keys.device(), gradients.d_values.device(),
+                gradients.d_betas.device(), gradients.d_log_decays.device(), gradients.d_removals.device(),
+                gradients.d_initial_states.device()});
   check_shape("d_queries", gradients.d_queries.shape(), input.queries.shape());
   check_shape("d_keys", gradients.d_keys.shape(), input.keys.shape());
   check_shape("d_values", gradients.d_values.shape(), input.values.shape());
@@ -110,9 +104,8 @@ void delta_product_backward(const DeltaProductInput<T>& input, const TokenLayout
     check_shape("d_initial_states", gradients.d_initial_states.shape(),
                 {layout.size(), sizes.heads, sizes.key, sizes.value});
   }
-  for (TensorView<T> gradient : {gradients.d_queries, gradients.d_keys, gradients.d_values, gradients.d_betas,
-                                 gradients.d_log_decays, gradients.d_removals})
-    clear_padding(layout, gradient);
+  clear_padding<T>(layout, {gradients.d_queries, gradients.d_keys, gradients.d_values, gradients.d_betas,
+                            gradients.d_log_decays, gradients.d_removals});
   if (options.form == DeltaForm::chunked) {
     chunked_delta_product_backward(input, layout, options, gradients, saved);
   } else {

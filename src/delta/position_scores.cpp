@@ -1,11 +1,9 @@
 #include "orthornn/delta/position_scores.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <cmath>
 
 #include "core/parallel.hpp"
+#include "delta/delta_checks.hpp"
 #include "delta/slab.hpp"
 #include "linalg/eigen_map.hpp"
 #include "linalg/gemm.hpp"
@@ -16,25 +14,26 @@ namespace {
 
 template <class T>
 void check(const PositionScoresInput<T>& input, const TokenLayout& layout,
-           const PositionScoresOptions& options, const char* name, const Shape& scores) {
+           const PositionScoresOptions& options, const char* name, TensorView<const T> scores,
+           const Saved& saved) {
+  check_on_cpu("position_scores", {input.queries.device(), input.keys.device(), input.vectors.device(),
+                                   input.betas.device(), scores.device(), saved.device()});
   const Shape keys = input.keys.shape();
   if (keys.rank() != 3) throw ShapeError("keys have shape " + to_string(keys) + "; expected [R, H, D]");
   check_shape("keys", keys, {layout.rows(), keys[1], keys[2]});
   check_shape("queries", input.queries.shape(), keys);
   check_shape("vectors", input.vectors.shape(), keys);
   check_shape("betas", input.betas.shape(), {keys[0], keys[1]});
-  if (options.chunk < 1)
-    throw ValueError(fmt::format("a chunk has {} tokens, expected 1 or more", options.chunk));
-  if (!std::isfinite(options.scale))
-    throw ValueError(fmt::format("the scale of scores is {}, expected a finite number", options.scale));
-  if (input.keys.device().is_cuda())
-    throw DeviceError("position_scores runs on the CPU alone; its tensors are on " +
-                      to_string(input.keys.device()));
-  Index longest = 0;
-  for (Index b = 0; b < layout.size(); ++b) longest = std::max(longest, layout[b].count);
-  const bool fits = scores.rank() == 4 && scores[2] >= longest;
-  const Index length = fits ? scores[2] : longest;
-  check_shape(name, scores, {layout.size(), keys[1], length, length});
+  check_chunk(options.chunk, "tokens");
+  check_scale<T>(options.scale);
+  const Shape shape = scores.shape();
+  const Index length = shape.rank() == 4 && shape[2] >= layout.longest() ? shape[2] : layout.longest();
+  check_shape(name, shape, {layout.size(), keys[1], length, length});
+}
+
+/// Tokens of a chunk: no more than the longest sequence has.
+Index chunk_tokens(const TokenLayout& layout, const PositionScoresOptions& options) {
+  return std::clamp(options.chunk, Index{1}, std::max(Index{1}, layout.longest()));
 }
 
 /// One head of one sequence. Keys of the chunks before are carried to the beginning of a chunk. For a chunk
@@ -59,17 +58,18 @@ class HeadScores {
         size_(input.keys.shape()[2]),
         head_(head),
         place_(b * heads_ + head),
-        chunk_(options.chunk),
+        chunk_(chunk_tokens(layout, options)),
         scale_(static_cast<T>(options.scale)) {}
 
-  /// Numbers that `carried` holds for a sequence of so many tokens.
-  static Index carried_size(Index tokens, Index chunk, Index size) {
-    Index columns = 0;
-    for (Index first = 0; first < tokens; first += chunk) columns += std::min(tokens, first + chunk);
-    return columns * size;
+  /// Keys [.., D] that a backward needs of a sequence of so many tokens: those at each chunk's end.
+  static Index kept_keys(Index tokens, Index chunk) {
+    Index count = 0;
+    for (Index first = 0; first < tokens; first += chunk) count += std::min(tokens, first + chunk);
+    return count;
   }
 
-  void forward(TensorView<T> scores, T* carried) const {
+  /// `carried` has room for `kept_keys` with `keep`, else for all tokens' keys.
+  void forward(TensorView<T> scores, T* carried, bool keep) const {
     for (Index first = 0; first < sequence_.count; first += chunk_) {
       const Index count = std::min(chunk_, sequence_.count - first), all = first + count;
       Slab<T> slab(scratch(count, all));
@@ -79,18 +79,19 @@ class HeadScores {
       clear_keys_after(block, first);
       gemm<T>(-scale_, chunk.updates, chunk.meeting, 1, block);
       if (all == sequence_.count) break;
-      carried += all * size_;
-      const MatrixView<T> next{carried, size_, all, size_};
-      eigen(next) = eigen(chunk.carried);
-      gemm<T>(-1, chunk.vectors, transposed(chunk.updates), 1, next);
+      if (keep) {
+        carried += all * size_;
+        std::copy_n(chunk.carried.data, all * size_, carried);
+      }
+      gemm<T>(-1, chunk.vectors, transposed(chunk.updates), 1, MatrixView<T>{carried, size_, all, size_});
     }
   }
 
   /// `carried` is as the forward left it, and `d_carried` scratch of [D, tokens].
   void backward(const PositionScoresGradients<T>& gradients, T* carried, T* d_carried) const {
     eigen(MatrixView<T>{d_carried, size_, sequence_.count, size_}).setZero();
-    const Index chunks = (sequence_.count + chunk_ - 1) / chunk_;
-    T* block_of_carried = carried + carried_size(sequence_.count, chunk_, size_);
+    const Index chunks = sequence_.count == 0 ? 0 : (sequence_.count - 1) / chunk_ + 1;
+    T* block_of_carried = carried + kept_keys(sequence_.count, chunk_) * size_;
     for (Index i = chunks; i-- > 0;) {
       const Index first = i * chunk_, count = std::min(chunk_, sequence_.count - first), all = first + count;
       block_of_carried -= all * size_;
@@ -226,29 +227,53 @@ class HeadScores {
   T scale_;
 };
 
-/// Calls body(sequence, head, where its carried keys begin).
-template <class T, class Body>
-void for_each_head(const PositionScoresInput<T>& input, const TokenLayout& layout,
-                   const PositionScoresOptions& options, const Body& body) {
-  const Index heads = input.keys.shape()[1], size = input.keys.shape()[2];
-  parallel_for(layout.size() * heads, 1, [&](Index first, Index last) {
-    Index offset = 0, pair = 0;
+/// Where each head's keys begin in memory for the heads of all sequences, one after another.
+class KeyPlaces {
+ public:
+  /// With `keep` each head has room for HeadScores::kept_keys, else for all tokens' keys.
+  template <class T>
+  KeyPlaces(const PositionScoresInput<T>& input, const TokenLayout& layout,
+            const PositionScoresOptions& options, bool keep, Saved& saved)
+      : heads_(input.keys.shape()[1]),
+        size_(input.keys.shape()[2]),
+        first_(saved.push<Index>({layout.size() + 1})) {
+    const Index chunk = chunk_tokens(layout, options);
+    first_(0) = 0;
     for (Index b = 0; b < layout.size(); ++b) {
-      const Index numbers = HeadScores<T>::carried_size(layout[b].count, options.chunk, size);
-      for (Index h = 0; h < heads; ++h, ++pair, offset += numbers) {
-        if (pair >= first && pair < last) body(b, h, offset);
-      }
+      const Index count = layout[b].count;
+      first_(b + 1) = first_(b) + heads_ * (keep ? HeadScores<T>::kept_keys(count, chunk) : count);
     }
+  }
+  Shape shape() const { return {first_(first_.size() - 1), size_}; }
+  /// Offset of a head in a tensor of this shape.
+  Index operator()(Index b, Index head) const {
+    return (first_(b) + (first_(b + 1) - first_(b)) / heads_ * head) * size_;
+  }
+
+ private:
+  Index heads_, size_;
+  TensorView<Index> first_;
+};
+
+template <class T, class Body>
+void for_each_head(const PositionScoresInput<T>& input, const TokenLayout& layout, const Body& body) {
+  const Index heads = input.keys.shape()[1];
+  parallel_for(layout.size() * heads, 1, [&](Index first, Index last) {
+    for (Index i = first; i < last; ++i) body(i / heads, i % heads);
   });
 }
 
+/// Pushes two tensors: the places, and the carried keys.
 template <class T>
-Index carried_size(const PositionScoresInput<T>& input, const TokenLayout& layout,
-                   const PositionScoresOptions& options) {
-  Index numbers = 0;
-  for (Index b = 0; b < layout.size(); ++b)
-    numbers += HeadScores<T>::carried_size(layout[b].count, options.chunk, input.keys.shape()[2]);
-  return numbers * input.keys.shape()[1];
+void run_forward(const PositionScoresInput<T>& input, const TokenLayout& layout,
+                 const PositionScoresOptions& options, TensorView<T> scores, bool keep, Saved& saved) {
+  check<T>(input, layout, options, "scores", scores, saved);
+  std::fill(scores.begin(), scores.end(), T{0});
+  const KeyPlaces places(input, layout, options, keep, saved);
+  const TensorView<T> carried = saved.push<T>(places.shape());
+  for_each_head(input, layout, [&](Index b, Index head) {
+    HeadScores<T>(input, layout, options, b, head).forward(scores, carried.data() + places(b, head), keep);
+  });
 }
 
 }  // namespace
@@ -256,46 +281,40 @@ Index carried_size(const PositionScoresInput<T>& input, const TokenLayout& layou
 template <class T>
 void position_scores_forward(const PositionScoresInput<T>& input, const TokenLayout& layout,
                              const PositionScoresOptions& options, TensorView<T> scores, Saved& saved) {
-  check(input, layout, options, "scores", scores.shape());
-  std::fill(scores.begin(), scores.end(), T{0});
-  const TensorView<T> carried = saved.push<T>({carried_size(input, layout, options)});
-  for_each_head(input, layout, options, [&](Index b, Index head, Index offset) {
-    HeadScores<T>(input, layout, options, b, head).forward(scores, carried.data() + offset);
-  });
+  run_forward(input, layout, options, scores, true, saved);
 }
 
 template <class T>
 void position_scores(const PositionScoresInput<T>& input, const TokenLayout& layout,
                      const PositionScoresOptions& options, TensorView<T> scores, Saved& scratch) {
   const Saved::Scope scope(scratch);
-  position_scores_forward(input, layout, options, scores, scratch);
+  run_forward(input, layout, options, scores, false, scratch);
 }
 
 template <class T>
 void position_scores_backward(const PositionScoresInput<T>& input, const TokenLayout& layout,
                               const PositionScoresOptions& options,
                               const PositionScoresGradients<T>& gradients, Saved& saved) {
-  check(input, layout, options, "d_scores", gradients.d_scores.shape());
+  check<T>(input, layout, options, "d_scores", gradients.d_scores, saved);
+  check_on_cpu("position_scores", {gradients.d_queries.device(), gradients.d_keys.device(),
+                                   gradients.d_vectors.device(), gradients.d_betas.device()});
   check_shape("d_queries", gradients.d_queries.shape(), input.queries.shape());
   check_shape("d_keys", gradients.d_keys.shape(), input.keys.shape());
   check_shape("d_vectors", gradients.d_vectors.shape(), input.vectors.shape());
   check_shape("d_betas", gradients.d_betas.shape(), input.betas.shape());
-  if (layout.has_padding()) {
-    for (TensorView<T> gradient :
-         {gradients.d_queries, gradients.d_keys, gradients.d_vectors, gradients.d_betas})
-      std::fill(gradient.begin(), gradient.end(), T{0});
-  }
+  clear_padding<T>(layout, {gradients.d_queries, gradients.d_keys, gradients.d_vectors, gradients.d_betas});
   const TensorView<T> carried = saved.top<T>();
   {
     const Saved::Scope scope(saved);
-    // At most as much as the forward has kept.
-    const TensorView<T> d_carried = saved.push<T>(carried.shape());
-    for_each_head(input, layout, options, [&](Index b, Index head, Index offset) {
+    const KeyPlaces kept(input, layout, options, true, saved), places(input, layout, options, false, saved);
+    check_shape("keys that the forward kept", carried.shape(), kept.shape());
+    const TensorView<T> d_carried = saved.push<T>(places.shape());
+    for_each_head(input, layout, [&](Index b, Index head) {
       HeadScores<T>(input, layout, options, b, head)
-          .backward(gradients, carried.data() + offset, d_carried.data() + offset);
+          .backward(gradients, carried.data() + kept(b, head), d_carried.data() + places(b, head));
     });
   }
-  saved.pop(1);
+  saved.pop(2);
 }
 
 #define ORTHORNN_INSTANTIATE(T)                                                                              \

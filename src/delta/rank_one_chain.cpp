@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
-#include "core/parallel.hpp"
+#include "delta/delta_checks.hpp"
 #include "delta/sequence_parts.hpp"
 #include "delta/slab.hpp"
 #include "delta/value_parts.hpp"
@@ -17,7 +19,11 @@ namespace orthornn {
 namespace {
 
 template <class T>
-void check(const RankOneChainInput<T>& input, const TokenLayout& layout, const RankOneChainOptions& options) {
+void check(const RankOneChainInput<T>& input, const TokenLayout& layout, const RankOneChainOptions& options,
+           const Saved& saved) {
+  check_on_cpu("rank_one_chain",
+               {input.left.device(), input.right.device(), input.left_scales.device(),
+                input.right_scales.device(), input.initial_states.device(), saved.device()});
   const Shape left = input.left.shape();
   if (left.rank() != 3)
     throw ShapeError("left vectors have shape " + to_string(left) + "; expected [R, H, D]");
@@ -26,11 +32,7 @@ void check(const RankOneChainInput<T>& input, const TokenLayout& layout, const R
   if (!input.left_scales.empty()) check_shape("left scales", input.left_scales.shape(), {left[0], left[1]});
   if (!input.right_scales.empty())
     check_shape("right scales", input.right_scales.shape(), {left[0], left[1]});
-  if (options.chunk < 1)
-    throw ValueError(fmt::format("a chunk has {} factors, expected 1 or more", options.chunk));
-  if (input.left.device().is_cuda())
-    throw DeviceError("rank_one_chain runs on the CPU alone; its tensors are on " +
-                      to_string(input.left.device()));
+  check_chunk(options.chunk, "factors");
 }
 
 template <class T>
@@ -39,12 +41,6 @@ void check_states(const RankOneChainInput<T>& input, const TokenLayout& layout) 
   if (states.rank() != 4)
     throw ShapeError("initial states have shape " + to_string(states) + "; expected [B, H, D, M]");
   check_shape("initial states", states, {layout.size(), left[1], left[2], states[3]});
-}
-
-/// Padding is set to zero: a number there would reach sums over all rows.
-template <class T>
-void clear_padding(const TokenLayout& layout, TensorView<T> x) {
-  if (layout.has_padding()) std::fill(x.begin(), x.end(), T{0});
 }
 
 /// All that the phases of a forward and a backward share. For a chunk of C factors of one head
@@ -71,8 +67,18 @@ class Chain {
   /// Inverses of coupling [chunks, H, C, C], and s before each chunk [chunks, H, D, M].
   TensorView<T> inverses, states;
 
+  /// Shapes of these, and of updates.
+  Shape inverses_shape() const { return {chunks.size(), heads, chunks.part_tokens(), chunks.part_tokens()}; }
+  Shape states_shape() const { return {chunks.size(), heads, size, columns}; }
+  Shape updates_shape() const { return {chunks.size(), heads, chunks.part_tokens(), columns}; }
+
   Index row(const SequenceParts::Part& part, Index r) const {
     return layout[part.sequence].row(part.first_token + r);
+  }
+  /// Where the vector of factor r of a chunk is in a tensor [R, H, M].
+  template <class U>
+  U* at(TensorView<U> x, const SequenceParts::Part& part, Index r, Index head) const {
+    return x.data() + (row(part, r) * heads + head) * columns;
   }
   /// q or k of a chunk, as columns.
   void gather(TensorView<const T> vectors, TensorView<const T> scales, const SequenceParts::Part& part,
@@ -110,24 +116,6 @@ class Chain {
   template <class U>
   MatrixView<U> state(TensorView<U> tensor, Index i, Index head, Index first, Index count) const {
     return matrix_of(tensor, i * heads + head, columns, size).block(first, 0, count, size);
-  }
-
-  template <class Body>
-  void for_each_chunk(const Body& body) const {
-    parallel_for(chunks.size() * heads, 1, [&](Index first, Index last) {
-      for (Index i = first; i < last; ++i) body(i / heads, i % heads);
-    });
-  }
-  /// The columns of a state do not mix, so that few heads still use all threads.
-  template <class Body>
-  void for_each_state(const Body& body) const {
-    const ValueParts parts(layout.size() * heads, columns, block_kernel::row_group<T>);
-    parallel_for(parts.size(), 1, [&](Index first, Index last) {
-      for (Index i = first; i < last; ++i) {
-        const ValueParts::Part part = parts[i];
-        body(part.pair / heads, part.pair % heads, part.first, part.count);
-      }
-    });
   }
 };
 
@@ -170,7 +158,7 @@ void advance(const Chain<T>& chain, TensorView<T> updates, TensorView<T> outputs
     gemm<T>(1, state_before(index), vectors, 0, right_side);
     gemm<T>(1, right_side, chain.inverse(index, head), 0, u);
     for (Index r = 0; r < part.tokens; ++r)
-      std::copy_n(u.column(r), count, &outputs(chain.row(part, r), head, first));
+      std::copy_n(u.column(r), count, chain.at(outputs, part, r, head) + first);
     const MatrixView<T> next = state_before(index + 1);
     if (next.data == nullptr) continue;
     chain.gather_left(part, head, vectors);
@@ -209,7 +197,7 @@ void advance_backward(const Chain<T>& chain, const RankOneChainGradients<T>& gra
     const MatrixView<T> vectors = slab.matrix(chain.size, part.tokens),
                         d_updates = slab.matrix(count, part.tokens);
     for (Index r = 0; r < part.tokens; ++r)
-      std::copy_n(&gradients.d_outputs(chain.row(part, r), head, first), count, d_updates.column(r));
+      std::copy_n(chain.at(gradients.d_outputs, part, r, head) + first, count, d_updates.column(r));
     chain.gather_left(part, head, vectors);
     gemm<T>(1, d_state_after(index), vectors, 1, d_updates);
     const MatrixView<T> d_right_side =
@@ -256,21 +244,22 @@ template <class T>
 void rank_one_chain_forward(const RankOneChainInput<T>& input, const TokenLayout& layout,
                             const RankOneChainOptions& options, TensorView<T> outputs,
                             TensorView<T> final_states, Saved& saved) {
-  check(input, layout, options);
+  check(input, layout, options, saved);
   check_states(input, layout);
   const Index heads = input.left.shape()[1], columns = input.initial_states.shape()[3];
+  check_on_cpu("rank_one_chain", {outputs.device(), final_states.device()});
   check_shape("outputs", outputs.shape(), {layout.rows(), heads, columns});
   if (!final_states.empty()) check_shape("final states", final_states.shape(), input.initial_states.shape());
-  clear_padding(layout, outputs);
+  clear_padding<T>(layout, {outputs});
   Chain<T> chain(input, layout, options, saved);
-  const Index chunks = chain.chunks.size();
-  chain.inverses = saved.push<T>({chunks, heads, options.chunk, options.chunk});
-  chain.states = saved.push<T>({chunks, heads, chain.size, columns});
-  const TensorView<T> updates = saved.push<T>({chunks, heads, options.chunk, columns});
-  chain.for_each_chunk([&](Index index, Index head) { couple(chain, index, head); });
-  chain.for_each_state([&](Index b, Index head, Index first, Index count) {
-    advance(chain, updates, outputs, final_states, b, head, first, count);
-  });
+  chain.inverses = saved.push<T>(chain.inverses_shape());
+  chain.states = saved.push<T>(chain.states_shape());
+  const TensorView<T> updates = saved.push<T>(chain.updates_shape());
+  chain.chunks.for_each(chain.heads, [&](Index index, Index head) { couple(chain, index, head); });
+  for_each_state(layout.size(), chain.heads, chain.columns, block_kernel::row_group<T>,
+                 [&](Index b, Index head, Index first, Index count) {
+                   advance(chain, updates, outputs, final_states, b, head, first, count);
+                 });
 }
 
 template <class T>
@@ -285,9 +274,13 @@ template <class T>
 void rank_one_chain_backward(const RankOneChainInput<T>& input, const TokenLayout& layout,
                              const RankOneChainOptions& options, const RankOneChainGradients<T>& gradients,
                              Saved& saved) {
-  check(input, layout, options);
+  check(input, layout, options, saved);
   check_states(input, layout);
   const Shape states = input.initial_states.shape();
+  check_on_cpu("rank_one_chain",
+               {gradients.d_outputs.device(), gradients.d_final_states.device(), gradients.d_left.device(),
+                gradients.d_right.device(), gradients.d_left_scales.device(),
+                gradients.d_right_scales.device(), gradients.d_initial_states.device()});
   check_shape("d_outputs", gradients.d_outputs.shape(), {layout.rows(), states[1], states[3]});
   if (!gradients.d_final_states.empty())
     check_shape("d_final_states", gradients.d_final_states.shape(), states);
@@ -297,23 +290,27 @@ void rank_one_chain_backward(const RankOneChainInput<T>& input, const TokenLayou
   check_shape("d_right_scales", gradients.d_right_scales.shape(), input.right_scales.shape());
   if (!gradients.d_initial_states.empty())
     check_shape("d_initial_states", gradients.d_initial_states.shape(), states);
-  for (TensorView<T> gradient :
-       {gradients.d_left, gradients.d_right, gradients.d_left_scales, gradients.d_right_scales})
-    clear_padding(layout, gradient);
+  clear_padding<T>(layout,
+                   {gradients.d_left, gradients.d_right, gradients.d_left_scales, gradients.d_right_scales});
 
   const TensorView<T> inverses = saved.top<T>(2), kept_states = saved.top<T>(1), updates = saved.top<T>(0);
   {
     const Saved::Scope scope(saved);
     Chain<T> chain(input, layout, options, saved);
+    check_shape("inverses that the forward kept", inverses.shape(), chain.inverses_shape());
+    check_shape("states that the forward kept", kept_states.shape(), chain.states_shape());
+    check_shape("updates that the forward kept", updates.shape(), chain.updates_shape());
     chain.inverses = inverses;
     chain.states = kept_states;
     const ChainGradients<T> between{.d_right_sides = saved.push<T>(updates.shape()),
                                     .d_states = saved.push<T>(kept_states.shape())};
-    chain.for_each_state([&](Index b, Index head, Index first, Index count) {
-      advance_backward(chain, gradients, between, b, head, first, count);
+    for_each_state(layout.size(), chain.heads, chain.columns, block_kernel::row_group<T>,
+                   [&](Index b, Index head, Index first, Index count) {
+                     advance_backward(chain, gradients, between, b, head, first, count);
+                   });
+    chain.chunks.for_each(chain.heads, [&](Index index, Index head) {
+      gather_gradients(chain, gradients, updates, between, index, head);
     });
-    chain.for_each_chunk(
-        [&](Index index, Index head) { gather_gradients(chain, gradients, updates, between, index, head); });
   }
   saved.pop(4);
 }
@@ -321,7 +318,7 @@ void rank_one_chain_backward(const RankOneChainInput<T>& input, const TokenLayou
 template <class T>
 void rank_one_chain_inverse(const RankOneChainInput<T>& input, const TokenLayout& layout,
                             const RankOneChainOptions& options, TensorView<T> inverses, Saved& scratch) {
-  check(input, layout, options);
+  check(input, layout, options, scratch);
   const Index rows = layout.rows(), heads = input.left.shape()[1], size = input.left.shape()[2];
   check_shape("inverses", inverses.shape(), {layout.size(), heads, size, size});
   const Saved::Scope scope(scratch);
@@ -335,12 +332,17 @@ void rank_one_chain_inverse(const RankOneChainInput<T>& input, const TokenLayout
         const Index row = layout[b].row(t);
         const T alpha = input.left_scales.empty() ? T{1} : input.left_scales(row, h);
         const T beta = input.right_scales.empty() ? T{1} : input.right_scales(row, h);
-        T product = 0;
-        for (Index i = 0; i < size; ++i) product += input.left(row, h, i) * input.right(row, h, i);
-        const T determinant = 1 + alpha * beta * product;
-        if (determinant == T{0})
-          throw ValueError(
-              fmt::format("factor {} of sequence {}, head {}, has no inverse: 1 + q^T k is 0", t, b, h));
+        T product = 0, sizes = 0;
+        for (Index i = 0; i < size; ++i) {
+          const T term = alpha * beta * input.left(row, h, i) * input.right(row, h, i);
+          product += term;
+          sizes += std::abs(term);
+        }
+        const T determinant = 1 + product;
+        // No larger than its own rounding.
+        if (!(std::abs(determinant) > 4 * std::numeric_limits<T>::epsilon() * (1 + sizes)))
+          throw ValueError(fmt::format("factor {} of sequence {}, head {}, has no inverse: 1 + q^T k is {}",
+                                       t, b, h, determinant));
         scales(row, h) = -alpha / determinant;
       }
     }

@@ -42,7 +42,15 @@ Index segment_tokens(const DeltaSizes& sizes) {
 /// Head h of one row of a tensor [R, .., H, D], with micro-step j where there are several.
 template <class T>
 T* vector_of(TensorView<T> x, Index row, Index micro_step, Index head) {
-  return x.shape().rank() == 4 ? &x(row, micro_step, head, 0) : &x(row, head, 0);
+  const Shape& shape = x.shape();
+  const Index place =
+      shape.rank() == 4 ? (row * shape[1] + micro_step) * shape[2] + head : row * shape[1] + head;
+  return x.data() + place * shape[-1];
+}
+/// State [K, V] of one sequence, or of one part, and head in a tensor [.., H, K, V].
+template <class T>
+T* state_of(TensorView<T> x, Index i, Index head) {
+  return x.data() + (i * x.shape()[1] + head) * x.shape()[2] * x.shape()[3];
 }
 
 /// One head of the inputs, micro-step by micro-step.
@@ -101,14 +109,13 @@ class Head {
   const T* value_ = nullptr;
 };
 
-/// One head of one sequence, values first .. last - 1.
+/// One head of one sequence, `width` values from `first` on.
 template <class T>
 void run_head(const DeltaProductInput<T>& input, const TokenLayout& layout,
               const DeltaProductOptions& options, TensorView<T> outputs, TensorView<T> final_states,
               const SequenceParts* segments, TensorView<T> borders, Index b, Index h, Index first,
-              Index last) {
+              Index width) {
   const DeltaSizes sizes(input);
-  const Index width = last - first;
   // Columns are as far apart as in the whole state: Eigen chooses the order of a sum by it.
   const Index size = sizes.key * sizes.value;
   T* scratch = thread_scratch<T, RecurrentState>(size + width + Head<T>::scratch(sizes));
@@ -120,7 +127,6 @@ void run_head(const DeltaProductInput<T>& input, const TokenLayout& layout,
         &tensor(i, h, 0, first), width, sizes.key, Eigen::OuterStride<>(sizes.value));
   };
   const TokenLayout::Sequence sequence = layout[b];
-  const Index segment = segment_tokens(sizes);
   const T scale = static_cast<T>(options.scale);
 
   if (input.initial_states.empty()) {
@@ -130,7 +136,8 @@ void run_head(const DeltaProductInput<T>& input, const TokenLayout& layout,
   }
   for (Index t = 0; t < sequence.count; ++t) {
     const Index row = sequence.row(t);
-    if (segments != nullptr && t % segment == 0) rows(borders, segments->begin(b) + t / segment) = state;
+    if (segments != nullptr && t % segments->part_tokens() == 0)
+      rows(borders, segments->begin(b) + t / segments->part_tokens()) = state;
     head.decay(row, state);
     for (Index j = 0; j < sizes.factors; ++j) {
       head.load(row, j);
@@ -139,7 +146,7 @@ void run_head(const DeltaProductInput<T>& input, const TokenLayout& layout,
       error *= head.beta();
       state.noalias() += error * head.key().transpose();
     }
-    Vector<T> output(&outputs(row, h, first), width);
+    Vector<T> output(vector_of(outputs, row, 0, h) + first, width);
     output.noalias() = state * head.query(row);
     output *= scale;
   }
@@ -152,7 +159,7 @@ void run_head_backward(const DeltaProductInput<T>& input, const TokenLayout& lay
                        const DeltaProductOptions& options, const DeltaProductGradients<T>& gradients,
                        const SequenceParts& segments, TensorView<const T> borders, Index b, Index h) {
   const DeltaSizes sizes(input);
-  const Index size = sizes.key * sizes.value, segment = segment_tokens(sizes);
+  const Index size = sizes.key * sizes.value;
   T* scratch =
       thread_scratch<T, RecurrentState>(size + 3 * sizes.value + 2 * sizes.key + Head<T>::scratch(sizes));
   State<T> d_state(scratch, sizes.value, sizes.key);
@@ -163,7 +170,7 @@ void run_head_backward(const DeltaProductInput<T>& input, const TokenLayout& lay
   Vector<T> d_key(scratch, sizes.key), d_removal(scratch + sizes.key, sizes.key);
   Head<T> head(input, options, h, scratch + 2 * sizes.key);
   // The state before each micro-step of a segment, and after the last of a token.
-  T* memory = thread_scratch<T, RecurrentHistory>(segment * (sizes.factors + 1) * size);
+  T* memory = thread_scratch<T, RecurrentHistory>(segments.part_tokens() * (sizes.factors + 1) * size);
   const auto before = [&](Index token, Index micro_step) {
     return State<T>(memory + (token * (sizes.factors + 1) + micro_step) * size, sizes.value, sizes.key);
   };
@@ -176,14 +183,14 @@ void run_head_backward(const DeltaProductInput<T>& input, const TokenLayout& lay
   if (gradients.d_final_states.empty()) {
     d_state.setZero();
   } else {
-    d_state = Eigen::Map<const Eigen::Matrix<T, -1, -1>>(&gradients.d_final_states(b, h, 0, 0), sizes.value,
-                                                         sizes.key);
+    d_state = Eigen::Map<const Eigen::Matrix<T, -1, -1>>(state_of(gradients.d_final_states, b, h),
+                                                         sizes.value, sizes.key);
   }
   for (Index part = segments.end(b); part-- > segments.begin(b);) {
     const auto [_, first_token, tokens] = segments[part];
     const auto row_of = [&, first = first_token](Index t) { return layout[b].row(first + t); };
     // 1. The states of the segment, forward.
-    std::copy_n(&borders(part, h, 0, 0), size, before(0, 0).data());
+    std::copy_n(state_of(borders, part, h), size, before(0, 0).data());
     for (Index t = 0; t < tokens; ++t) {
       if (t > 0) before(t, 0) = before(t - 1, sizes.factors);
       State<T> start = before(t, 0);
@@ -245,7 +252,7 @@ void run_head_backward(const DeltaProductInput<T>& input, const TokenLayout& lay
     }
   }
   if (!gradients.d_initial_states.empty())
-    std::copy_n(d_state.data(), size, &gradients.d_initial_states(b, h, 0, 0));
+    std::copy_n(d_state.data(), size, state_of(gradients.d_initial_states, b, h));
 }
 
 }  // namespace
@@ -261,14 +268,11 @@ void recurrent_delta_product(const DeltaProductInput<T>& input, const TokenLayou
     segments.emplace(layout, segment_tokens(sizes), saved);
     borders = saved.push<T>({segments->size(), sizes.heads, sizes.key, sizes.value});
   }
-  const ValueParts parts(layout.size() * sizes.heads, sizes.value, block_kernel::row_group<T>);
-  parallel_for(parts.size(), 1, [&](Index begin, Index end) {
-    for (Index i = begin; i < end; ++i) {
-      const ValueParts::Part part = parts[i];
-      run_head(input, layout, options, outputs, final_states, segments ? &*segments : nullptr, borders,
-               part.pair / sizes.heads, part.pair % sizes.heads, part.first, part.first + part.count);
-    }
-  });
+  for_each_state(layout.size(), sizes.heads, sizes.value, block_kernel::row_group<T>,
+                 [&](Index b, Index head, Index first, Index count) {
+                   run_head(input, layout, options, outputs, final_states, segments ? &*segments : nullptr,
+                            borders, b, head, first, count);
+                 });
 }
 
 template <class T>
@@ -277,13 +281,18 @@ void recurrent_delta_product_backward(const DeltaProductInput<T>& input, const T
                                       const DeltaProductGradients<T>& gradients, Saved& saved) {
   const DeltaSizes sizes(input);
   const TensorView<const T> borders = saved.top<T>(0);
-  const SequenceParts segments(layout, segment_tokens(sizes), saved);
-  parallel_for(layout.size() * sizes.heads, 1, [&](Index begin, Index end) {
-    for (Index i = begin; i < end; ++i)
-      run_head_backward(input, layout, options, gradients, segments, borders, i / sizes.heads,
-                        i % sizes.heads);
-  });
-  saved.pop(3);
+  {
+    const Saved::Scope scope(saved);
+    const SequenceParts segments(layout, segment_tokens(sizes), saved);
+    check_shape("states that the forward kept", borders.shape(),
+                {segments.size(), sizes.heads, sizes.key, sizes.value});
+    parallel_for(layout.size() * sizes.heads, 1, [&](Index begin, Index end) {
+      for (Index i = begin; i < end; ++i)
+        run_head_backward(input, layout, options, gradients, segments, borders, i / sizes.heads,
+                          i % sizes.heads);
+    });
+  }
+  saved.pop(2);
 }
 
 #define ORTHORNN_INSTANTIATE(T)                                                                            \

@@ -2,13 +2,14 @@
 
 #include <algorithm>
 
+#include "core/parallel.hpp"
 #include "orthornn/core/saved.hpp"
 #include "orthornn/delta/token_layout.hpp"
 
 namespace orthornn {
 
-/// Sequences cut into parts of `part_tokens` tokens, the last of a sequence maybe of fewer, and the parts
-/// numbered through.
+/// Sequences cut into parts of so many tokens, the last of a sequence maybe of fewer, and the parts numbered
+/// through.
 class SequenceParts {
  public:
   struct Part {
@@ -16,15 +17,22 @@ class SequenceParts {
     Index sequence, first_token, tokens;
   };
 
-  /// Pushes one tensor on `saved`, which the parts refer to.
-  SequenceParts(const TokenLayout& layout, Index part_tokens, Saved& saved)
-      : layout_(layout), part_tokens_(part_tokens), first_(saved.push<Index>({layout.size() + 1})) {
+  /// A part has at most `wanted` tokens, at least one, and no more than the longest sequence. Pushes one
+  /// tensor on `saved`, which the parts refer to.
+  SequenceParts(const TokenLayout& layout, Index wanted, Saved& saved)
+      : layout_(layout),
+        part_tokens_(std::clamp(wanted, Index{1}, std::max(Index{1}, layout.longest()))),
+        first_(saved.push<Index>({layout.size() + 1})) {
     first_(0) = 0;
-    for (Index b = 0; b < layout.size(); ++b)
-      first_(b + 1) = first_(b) + (layout[b].count + part_tokens - 1) / part_tokens;
+    for (Index b = 0; b < layout.size(); ++b) {
+      const Index count = layout[b].count;
+      first_(b + 1) = first_(b) + (count == 0 ? 0 : (count - 1) / part_tokens_ + 1);
+    }
   }
 
   Index size() const { return first_(layout_.size()); }
+  /// Of a part that no sequence ends.
+  Index part_tokens() const { return part_tokens_; }
   /// The part with which a sequence begins, and one past its last.
   Index begin(Index sequence) const { return first_(sequence); }
   Index end(Index sequence) const { return first_(sequence + 1); }
@@ -33,6 +41,14 @@ class SequenceParts {
     const Index sequence = after - first_.begin() - 1;
     const Index first_token = (part - first_(sequence)) * part_tokens_;
     return {sequence, first_token, std::min(part_tokens_, layout_[sequence].count - first_token)};
+  }
+
+  /// Calls body(part, head) for every part and head, on all threads.
+  template <class Body>
+  void for_each(Index heads, const Body& body) const {
+    parallel_for(size() * heads, 1, [&](Index first, Index last) {
+      for (Index i = first; i < last; ++i) body(i / heads, i % heads);
+    });
   }
 
  private:

@@ -2,44 +2,49 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace orthornn {
 namespace {
 
 /// Sequence b of a padded layout, whose first token is row `first`.
 TokenLayout::Sequence padded(Index first, Index stride, Index length, ConstTensorView<std::int32_t> lengths,
                              Index b) {
-  if (lengths.empty()) return {first, stride, length};
+  if (lengths.data() == nullptr) return {first, stride, length};
   const Index count = lengths(b);
   if (count < 0 || count > length)
     throw ValueError(fmt::format("sequence {} has length {}, expected 0 to {}", b, count, length));
   return {first, stride, count};
 }
 
-void check_padded(Index length, Index batch, ConstTensorView<std::int32_t> lengths) {
-  if (length < 0 || batch < 0)
-    throw ShapeError(fmt::format("{} sequences of {} tokens; expected sizes of 0 or more", batch, length));
-  if (!lengths.empty()) check_shape("lengths of sequences", lengths.shape(), {batch});
+/// R. Throws ShapeError for negative sizes and too many rows.
+Index padded_rows(Index length, Index batch, ConstTensorView<std::int32_t> lengths) {
+  if (lengths.data() != nullptr) check_shape("lengths of sequences", lengths.shape(), {batch});
+  return Shape{length, batch}.count();
 }
 
 }  // namespace
 
 TokenLayout::TokenLayout(Index rows, std::vector<Sequence> sequences)
     : rows_(rows), sequences_(std::move(sequences)) {
-  for (const Sequence& sequence : sequences_) tokens_ += sequence.count;
+  for (const Sequence& sequence : sequences_) {
+    tokens_ += sequence.count;
+    longest_ = std::max(longest_, sequence.count);
+  }
 }
 
 TokenLayout TokenLayout::time_major(Index length, Index batch, ConstTensorView<std::int32_t> lengths) {
-  check_padded(length, batch, lengths);
+  const Index rows = padded_rows(length, batch, lengths);
   std::vector<Sequence> sequences;
   for (Index b = 0; b < batch; ++b) sequences.push_back(padded(b, batch, length, lengths, b));
-  return {Shape{length, batch}.count(), std::move(sequences)};
+  return {rows, std::move(sequences)};
 }
 
 TokenLayout TokenLayout::sequence_major(Index batch, Index length, ConstTensorView<std::int32_t> lengths) {
-  check_padded(length, batch, lengths);
+  const Index rows = padded_rows(length, batch, lengths);
   std::vector<Sequence> sequences;
   for (Index b = 0; b < batch; ++b) sequences.push_back(padded(b * length, 1, length, lengths, b));
-  return {Shape{batch, length}.count(), std::move(sequences)};
+  return {rows, std::move(sequences)};
 }
 
 TokenLayout TokenLayout::packed(std::span<const Index> offsets) {

@@ -120,6 +120,52 @@ TEST_CASE("gradients of scores with Householder positions are those of finite di
     CHECK(relative_error(*gradient, finite_differences(*x, loss)) <= tolerance::finite_difference);
 }
 
+TEST_CASE("scores with Householder positions are as exact in float", "[delta]") {
+  ScoresCase<double> exact(TokenLayout::sequence_major(2, 40), 1, 8, 40, {.chunk = 16});
+  ScoresCase<float> c(TokenLayout::sequence_major(2, 40), 1, 8, 40, {.chunk = 16});
+  exact.run();
+  c.run();
+  // Factors of a norm of at most 1 enlarge no error, so those of 40 add up.
+  const double bound = tolerance::reference_float(40, 8, 1);
+  CHECK(relative_error(c.scores, exact.scores) <= bound);
+  CHECK(relative_error(c.d_queries, exact.d_queries) <= bound);
+  CHECK(relative_error(c.d_keys, exact.d_keys) <= bound);
+  CHECK(relative_error(c.d_vectors, exact.d_vectors) <= bound);
+  CHECK(relative_error(c.d_betas, exact.d_betas) <= bound);
+  // With and without what a backward reads.
+  const Tensor<float> scores = c.scores.copy();
+  c.evaluate();
+  CHECK(same_bits(c.scores, scores));
+}
+
+TEST_CASE("scores with Householder positions read no padding and no gradient of later keys", "[delta]") {
+  Tensor<std::int32_t> lengths(Shape{2});
+  lengths(0) = 3;
+  lengths(1) = 5;
+  ScoresCase<double> c(TokenLayout::time_major(5, 2, lengths), 1, 3, 5, {.chunk = 2});
+  c.run();
+  const Tensor<double> d_keys = c.d_keys.copy(), d_vectors = c.d_vectors.copy();
+  const double nan = std::nan("");
+  for (const Index row : {6, 8}) {
+    for (Tensor<double>* input : {&c.queries, &c.keys, &c.vectors, &c.betas}) {
+      const TensorView<double> whole = input->view().slice(row, 1);
+      std::fill(whole.begin(), whole.end(), nan);
+    }
+  }
+  for (Index b = 0; b < 2; ++b) {
+    for (Index t = 0; t < 5; ++t) {
+      for (Index s = 0; s < 5; ++s) {
+        if (s > t || t >= lengths(b)) c.d_scores(b, 0, t, s) = nan;
+      }
+    }
+  }
+  c.run();
+  CHECK(equal(c.d_keys, d_keys));
+  CHECK(equal(c.d_vectors, d_vectors));
+  CHECK(frobenius_norm(c.d_keys.view().slice(6, 1)) == 0);
+  CHECK(frobenius_norm(c.scores) < 1e3);
+}
+
 TEST_CASE("scores with Householder positions have the same bits for every number of threads", "[delta]") {
   const auto run = [](int threads) {
     const Threads set(threads);
@@ -129,6 +175,7 @@ TEST_CASE("scores with Householder positions have the same bits for every number
   };
   const ScoresCase<float> one = run(1), three = run(3);
   CHECK(same_bits(one.scores, three.scores));
+  CHECK(same_bits(one.d_queries, three.d_queries));
   CHECK(same_bits(one.d_vectors, three.d_vectors));
   CHECK(same_bits(one.d_keys, three.d_keys));
   CHECK(same_bits(one.d_betas, three.d_betas));

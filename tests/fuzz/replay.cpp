@@ -1,5 +1,5 @@
-// In the place of libFuzzer: the target gets each file of a folder once. So every compiler can run it, and a run is
-// the same each time.
+// In the place of libFuzzer: the target gets each file of a folder once. So every compiler can run it, and a
+// run is the same each time.
 
 #include <algorithm>
 #include <cstdint>
@@ -29,6 +29,10 @@ int main(int argc, char** argv) {
     // A target that ends the process says nothing about its input.
     std::fprintf(stderr, "%s\n", file.c_str());
     std::ifstream stream(file, std::ios::binary);
+    if (!stream || !std::filesystem::is_regular_file(file)) {
+      std::fprintf(stderr, "this is no file that can be read\n");
+      return 1;
+    }
     const std::vector<std::uint8_t> bytes{std::istreambuf_iterator<char>(stream), {}};
     LLVMFuzzerTestOneInput(bytes.data(), bytes.size());
   }

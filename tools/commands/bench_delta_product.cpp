@@ -36,7 +36,8 @@ struct Flops {
   double forward, backward;
 };
 
-/// What the products of src/delta do.
+/// The multiplications and additions that a form needs. Products with triangular matrices count half: that
+/// the library multiplies by their zeros is its loss.
 Flops flops_of(DeltaForm form, const BenchDeltaSettings& settings, Index factors) {
   const auto k = static_cast<double>(settings.key), v = static_cast<double>(settings.value),
              n = static_cast<double>(factors);
@@ -45,12 +46,13 @@ Flops flops_of(DeltaForm form, const BenchDeltaSettings& settings, Index factors
     return {.forward = 2 * tokens * k * v * (2 * n + 1), .backward = 2 * tokens * k * v * (7 * n + 2)};
   // A chunk of C micro-steps has t tokens.
   const double t = std::max(1.0, std::floor(static_cast<double>(settings.chunk) / n)), c = t * n;
-  const double forward = c * c * k + c * t * k + c * c * c / 6  // coupling, scores, inverse
-                         + 2 * c * k * v + c * c * v            // from chunk to chunk
-                         + c * t * v + t * k * v;               // outputs
-  const double backward = c * t * v + c * k * v + c * c * v + t * k * v + c * k * v  // from chunk to chunk
-                          + c * t * (v + 2 * k) + t * k * v                          // scores
-                          + 3 * c * k * v + c * c * (v + 3 * k);  // state, coupling, errors
+  const double triangle = c * c / 2, scores = c * t / 2;
+  const double forward = triangle * k + scores * k + triangle * c / 3            // coupling, scores, inverse
+                         + 2 * c * k * v + triangle * v                          // from chunk to chunk
+                         + scores * v + t * k * v;                               // outputs
+  const double backward = scores * v + 2 * c * k * v + triangle * v + t * k * v  // from chunk to chunk
+                          + scores * (v + 2 * k) + t * k * v                     // scores
+                          + 3 * c * k * v + triangle * (v + 3 * k);              // state, coupling, errors
   return {.forward = 2 * tokens / t * forward, .backward = 2 * tokens / t * backward};
 }
 
@@ -146,12 +148,16 @@ int bench_delta_product(BenchDeltaSettings& settings) {
     throw UsageError("bench delta-product runs on the CPU alone, and --device asks for a GPU; leave it out");
   if (settings.samples == 0) settings.samples = default_samples(execution.device);
   if (!settings.json.empty()) check_place(settings.json);
-  fmt::print("delta product{}: batch {}, {} tokens, {} heads, keys of {}, values of {}, chunks of {}\n",
-             settings.gated ? " with decay" : "", settings.batch, settings.length, settings.heads,
-             settings.key, settings.value, settings.chunk);
+  fmt::print(
+      "delta product{}: batch {}, {} tokens, {} heads, keys of {}, values of {}, chunks of at most {}\n",
+      settings.gated ? " with decay" : "", settings.batch, settings.length, settings.heads, settings.key,
+      settings.value, settings.chunk);
   fmt::print("{}, {} threads, medians of {} after a warm-up\n", machine_text(execution), thread_count(),
              settings.samples);
-  fmt::print("GEMM: GFLOP/s of Eigen's product of K x K by K x 64 a thread, timed after each sample\n");
+  fmt::print(
+      "GFLOP/s: of the arithmetic that the form needs; GEMM: of Eigen's product of K x K by K x 64 a thread, "
+      "timed "
+      "after each sample\n");
   fmt::print("\n{:>3} {:<10} {:>11} {:>11} {:>11} {:>8} {:>8} {:>8}\n", "n", "form", "forward ms",
              "backward ms", "total ms", "GFLOP/s", "GEMM", "share");
   Json results = Json::array();

@@ -65,7 +65,7 @@ struct RunSettings {
     }
     std::ranges::reverse(words);  // as CLI11 takes them
     command.parse(std::move(words));
-    task = as_usage([&] { return settings.complete(command); });
+    task = as_usage([&] { return settings.complete(command, /*may_exist=*/true); });
   }
 
   CLI::App command;

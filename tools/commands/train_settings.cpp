@@ -160,7 +160,7 @@ bool TrainSettings::takes(const CLI::Option& option, const std::string& name) co
   });
 }
 
-std::unique_ptr<Task> TrainSettings::complete(CLI::App& command) {
+std::unique_ptr<Task> TrainSettings::complete(CLI::App& command, bool may_exist) {
   const auto given = [&](const char* name) {
     const CLI::Option* option = command.get_option_no_throw(name);
     return option != nullptr && option->count() > 0;
@@ -209,12 +209,12 @@ std::unique_ptr<Task> TrainSettings::complete(CLI::App& command) {
   // 1. The task, whose data may take a minute to read: what can be refused before is refused now.
   const SavedTraining saved(out);
   const bool keeps_runs = command.get_option_no_throw("--out") != nullptr;
-  if (keeps_runs && !resume && saved.exists()) {
+  if (keeps_runs && !resume && !may_exist && saved.exists()) {
     throw FileError(fmt::format(
         "'{}' holds a trained model already: go on with it by --resume, or choose another --out", out));
   }
   std::unique_ptr<Task> described = make_task();
-  if (resume && saved.exists()) {
+  if ((resume || may_exist) && saved.exists()) {
     source.parts = saved.parts_of(*described);
     described = make_task();
   }

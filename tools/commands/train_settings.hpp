@@ -59,8 +59,9 @@ struct TrainSettings {
   /// Those that decide what a training step computes: task, model, batch, optimizer and seed.
   void add_workload_to(CLI::App& command);
   /// Reads the configuration file (that of the run when resuming), and gives what is still open the defaults
-  /// of task and cell. Returns the task that they describe.
-  std::unique_ptr<Task> complete(CLI::App& command);
+  /// of task and cell. Returns the task that they describe. Throws FileError for a run directory with a
+  /// trained model that is not resumed, unless `may_exist`: the caller decides then whether to resume.
+  std::unique_ptr<Task> complete(CLI::App& command, bool may_exist = false);
   /// The settings as a TOML file that `--config` takes.
   std::string to_toml(CLI::App& command) const;
 

@@ -27,9 +27,13 @@ struct PositionScoresOptions {
 ///     scores [B, H, T, T] (b, h, t, s) = c q_t^T (I - beta_t w_t w_t^T) .. (I - beta_{s+1} w_{s+1}
 ///     w_{s+1}^T) k_s
 ///
-/// and 0 for s > t and beyond a sequence's end. T is at least the longest sequence. Keys are carried from
-/// chunk to chunk, each chunk's factors in compact WY form: 2 T^2 D multiplications a head, and as many
-/// numbers of scratch as half of the keys at each chunk's beginning, T^2 D / (2 chunk).
+/// and 0 for s > t and beyond a sequence's end. T is at least the longest sequence. Finite numbers are
+/// assumed.
+///
+/// Keys are carried from chunk to chunk by the product of a chunk's factors (compact WY). With chunks of C
+/// tokens a head of T tokens takes about T^2 (1.5 D + C) multiplications, and T D numbers of scratch. For a
+/// backward it keeps the keys at each chunk's end, T^2 D / (2 C) numbers, and takes about three times as many
+/// multiplications again. Heads and sequences run side by side; one head is one thread's work.
 ///
 /// Results have the same bits for every number of threads. `scratch` is as it was when this returns. Throws
 /// ShapeError, ValueError for options outside their domain, and DeviceError for tensors of a GPU.

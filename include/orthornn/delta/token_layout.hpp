@@ -18,8 +18,8 @@ class TokenLayout {
     Index row(Index token) const { return first + token * stride; }
   };
 
-  /// Tensors [T, B, ..], as everywhere in this library. `lengths` [B], 0 .. T, in host memory; empty when all
-  /// are T. Throws ValueError for a length outside 0 .. T, and ShapeError.
+  /// Tensors [T, B, ..], as everywhere in this library. `lengths` [B], 0 .. T, in host memory; without memory
+  /// when all are T. Throws ValueError for a length outside 0 .. T, and ShapeError.
   static TokenLayout time_major(Index length, Index batch, ConstTensorView<std::int32_t> lengths = {});
   /// Tensors [B, T, ..], as in PyTorch. As above.
   static TokenLayout sequence_major(Index batch, Index length, ConstTensorView<std::int32_t> lengths = {});
@@ -32,13 +32,15 @@ class TokenLayout {
   /// B.
   Index size() const { return static_cast<Index>(sequences_.size()); }
   const Sequence& operator[](Index b) const { return sequences_[static_cast<std::size_t>(b)]; }
+  /// Tokens of the longest sequence.
+  Index longest() const { return longest_; }
   /// Whether some rows belong to no sequence.
   bool has_padding() const { return tokens_ < rows_; }
 
  private:
   TokenLayout(Index rows, std::vector<Sequence> sequences);
 
-  Index rows_, tokens_ = 0;
+  Index rows_, tokens_ = 0, longest_ = 0;
   std::vector<Sequence> sequences_;
 };
 
