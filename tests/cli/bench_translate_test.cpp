@@ -153,9 +153,18 @@ TEST_CASE("a table goes on where it was interrupted, with the same bits", "[cli]
   CHECK(fs::last_write_time(out / "cwy-2-seed1/model.h5") == time);
   CHECK(steps_in(out / "lstm-seed1/model.h5") == 600);
   const Json after = content_of(json).at("rows").at(1);
+  // Its metrics.csv lacks the time up to the interruption.
+  CHECK(after.at("went_on") == true);
+  CHECK_FALSE(after.contains("seconds"));
   check_done(run(with_out(whole)));
   CHECK((content(out / "lstm-seed1/model.h5") == content(whole / "lstm-seed1/model.h5")));
   CHECK(content_of(json).at("rows").at(1).at("test") == after.at("test"));
+
+  // What a stranger's folder links to is not written.
+  fs::rename(out / "cwy-2-seed1/result.json", folder / "elsewhere.json");
+  fs::create_symlink(folder / "elsewhere.json", out / "cwy-2-seed1/result.json");
+  check_refused(run(with_out(out)), 1, {"result.json", "link"});
+  fs::remove(out / "cwy-2-seed1/result.json");
 
   // Trained, but not evaluated: by another search, with a damaged result, without one.
   for (const Arguments& more : {Arguments{"--beam", "1"}, {}}) {
@@ -182,6 +191,7 @@ TEST_CASE("bench translate refuses what cannot be a table before it trains", "[c
   refused({"--reflections", "many"}, 2, {"--reflections", "many", "N/2"});
   refused({"--cells", "lstm,gru", "--activation", "tanh"}, 2, {"--activation", "lstm,gru"});
   refused({"--cells", "cayley", "--form", "dense"}, 2, {"--form", "cayley"});
+  refused({"--cells", "lstm,gru", "--reflections", "4"}, 2, {"--reflections", "lstm,gru"});
   refused({"--seeds", "-1"}, 2, {"--seeds"});
   refused({"--json", (folder / "none/table.json").string()}, 1, {"table.json"});
   for (const char* option : {"--cell", "--seed", "--resume", "--until-solved", "--delay"})

@@ -33,6 +33,7 @@ struct TableSettings {
   std::vector<const CLI::Option*> of_training = {};
   std::vector<std::string> cells = {"cwy", "lstm", "gru", "free", "cayley", "expm"};
   std::vector<std::string> reflections = {"N", "N/2", "N/4", "N/8"};
+  const CLI::Option* of_reflections = nullptr;
   std::vector<std::uint64_t> seeds = {1};
   BeamSearchOptions search;
   std::string out;
@@ -57,7 +58,8 @@ struct RunSettings {
   RunSettings(const TableSettings& table, const Run& run, const fs::path& folder) {
     settings.add_to(command);
     std::vector<std::string> words = {TranslationOptions::name, "--cell=" + run.cell,
-                                      fmt::format("--seed={}", run.seed), "--out=" + folder.string()};
+                                      fmt::format("--seed={}", run.seed), "--out=" + folder.string(),
+                                      "--until-solved=false"};  // a configuration file may have it
     if (run.reflections > 0) words.push_back(fmt::format("--reflections={}", run.reflections));
     for (const CLI::Option* given : table.of_training) {
       if (given->count() == 0 || !settings.takes(*command.get_option(given->get_name()), run.cell)) continue;
@@ -98,13 +100,19 @@ std::vector<Run> runs_of(const TableSettings& table, const RunSettings& any) {
   const auto is_new = [&](const Run& run) {
     return std::ranges::none_of(runs, [&](const Run& other) { return other.name() == run.name(); });
   };
+  bool any_reflects = false;
   for (const std::string& cell : table.cells) {
     const bool reflects = any.settings.takes(*any.command.get_option("--reflections"), cell);
+    any_reflects |= reflects;
     for (const Index count : reflects ? counts : std::vector<Index>{0}) {
       for (const std::uint64_t seed : table.seeds) {
         if (const Run run{cell, count, seed}; is_new(run)) runs.push_back(run);
       }
     }
+  }
+  if (!any_reflects && table.of_reflections->count() > 0) {
+    throw UsageError(fmt::format("--reflections was given, and --cells {} has none with reflections",
+                                 fmt::join(table.cells, ",")));
   }
   return runs;
 }
@@ -152,6 +160,7 @@ void check_folders(const TableSettings& table, const std::vector<Run>& runs) {
   }
   for (const Run& run : runs) {
     if (!fs::exists(folder / run.name(), ignored)) continue;
+    check_run_files(folder / run.name());
     RunSettings own(table, run, folder / run.name());
     holds_training(folder / run.name(), own);
   }
@@ -166,10 +175,16 @@ std::int64_t steps_in(const fs::path& folder) {
 /// What an earlier table left in result.json of a run that has been trained to its end; nothing if it is of
 /// another search or another model.
 std::optional<Json> earlier_result(const fs::path& folder, const BeamSearchOptions& search) {
-  std::ifstream stream(folder / "result.json", std::ios::binary);
+  std::ifstream stream(folder / result_file, std::ios::binary);
   if (!stream) return std::nullopt;
   try {
-    Json result = parse_json(std::string(std::istreambuf_iterator<char>(stream), {}));
+    const Json found = parse_json(std::string(std::istreambuf_iterator<char>(stream), {}));
+    // A file may hold anything: only what a row takes from it.
+    Json result;
+    for (const char* key : {"parameters", "epochs", "seconds", "seconds_per_epoch",
+                            "seconds_per_epoch_with_validation", "went_on", "test"}) {
+      if (found.contains(key)) result[key] = found[key];
+    }
     const Json& test = object_member(result, "test");
     if (integer_member(test, "beam") != search.beam ||
         real_member(test, "length_penalty") != search.length_penalty ||
@@ -221,6 +236,7 @@ void add_result(Json& row, const TableSettings& table, const Run& run, const fs:
     Training training(own.command, settings, *own.task, settings.machine.apply(settings.source.batch));
     const TrainingEnd end = training.run({.stream = stderr, .label = label, .passing = true});
     if (end.stopped) throw Interrupted();
+    leave_if_stop_requested();
   }
   const fs::path model = SavedTraining(folder).best_or_last();
   const ModelFileInfo info = read_model_info(model);
@@ -229,14 +245,19 @@ void add_result(Json& row, const TableSettings& table, const Run& run, const fs:
       {"parameters",
        std::visit([](const auto& options) { return parameter_layout<float>(options).count(); }, info.model)},
       {"epochs", static_cast<double>(settings.steps()) / static_cast<double>(steps_per_epoch)}};
-  add_times(result, folder, steps_per_epoch);
+  // metrics.csv does not have the time between its last row and an interruption.
+  if (settings.resume && !trained) {
+    result["went_on"] = true;
+  } else {
+    add_times(result, folder, steps_per_epoch);
+  }
   own.task.reset();  // the evaluation reads its data itself
   // As `orthornn eval` of this file.
   const Execution execution = settings.machine.apply();
   const EvaluationSource source{.model = model.string(), .data = settings.data, .search = table.search};
   result["test"] = json_of(evaluate_file(source, execution), source, execution);
   result["test"].erase("model");
-  write_file_atomically(folder / "result.json", result.dump(2, ' ', /*ensure_ascii=*/true) + "\n");
+  write_file_atomically(folder / result_file, result.dump(2, ' ', /*ensure_ascii=*/true) + "\n");
   row.update(result);
 }
 
@@ -252,9 +273,9 @@ Json row_of(const TableSettings& table, const Run& run, const fs::path& folder, 
   };
   try {
     add_result(row, table, run, folder, label);
-  } catch (const ValueError& error) {
-    failed(error.what());
-  } catch (const DeviceError& error) {
+  } catch (const Interrupted&) {
+    throw;
+  } catch (const Error& error) {
     failed(error.what());
   } catch (const std::bad_alloc&) {
     failed("out of memory");
@@ -371,8 +392,9 @@ int bench_translate(TableSettings& table) {
   std::vector<Run> runs;
   Json result = {{"benchmark", "translate"}, {"library_version", version()}};
   {
-    // What all runs have in common.
-    RunSettings any(table, {table.cells.front(), 0, table.seeds.front()}, "any");
+    // What all runs have in common, in a folder where no run is.
+    const ScratchFolder nothing("the settings cannot be checked");
+    RunSettings any(table, {table.cells.front(), 0, table.seeds.front()}, nothing.path() / "run");
     runs = runs_of(table, any);
     if (!table.out.empty()) check_folders(table, runs);
     as_usage([&] { any.task->load(); });
@@ -396,6 +418,10 @@ int bench_translate(TableSettings& table) {
       const Json& row = result["rows"].emplace_back(
           row_of(table, run, folder / run.name(), fmt::format("{}/{} {}  ", i + 1, runs.size(), run.name())));
       print_row(row);
+      if (scratch) {
+        std::error_code ignored;
+        fs::remove_all(folder / run.name(), ignored);  // some runs of a table would fill a disk
+      }
       failed += row["state"] == "failed";
       const bool last_seed =
           i + 1 == runs.size() || runs[i + 1].cell != run.cell || runs[i + 1].reflections != run.reflections;
@@ -440,14 +466,15 @@ void add_bench_translate(CLI::App& bench, Command& chosen) {
       ->delimiter(',')
       ->check(CLI::IsMember(cell_names()))
       ->group(g);
-  command
-      ->add_option(
-          "--reflections", table->reflections,
-          "Reflections L of cwy and householder: N or 0, shares as N/2, numbers up to N; with commas "
-          "between")
-      ->delimiter(',')
-      ->check(reflection_count())
-      ->group(g);
+  table->of_reflections =
+      command
+          ->add_option(
+              "--reflections", table->reflections,
+              "Reflections L of cwy and householder: N or 0, shares as N/2, numbers up to N; with commas "
+              "between")
+          ->delimiter(',')
+          ->check(reflection_count())
+          ->group(g);
   command->add_option("--seeds", table->seeds, "Seeds of data and model, with commas between")
       ->delimiter(',')
       ->check(seed_number())

@@ -44,7 +44,7 @@ std::string task_text(const TaskOptions& options) {
 
 /// Sentences of a file, one a line, perhaps with a tab and a translation.
 std::vector<SentencePair> read_sentences(const fs::path& file) {
-  constexpr std::size_t most = 20, longest = 4096;
+  constexpr std::size_t most = 20, longest = longest_sample_line;
   check_regular(file);
   std::ifstream stream(file, std::ios::binary);
   if (!stream) throw FileError(fmt::format("cannot read '{}': {}", file.string(), std::strerror(errno)));
@@ -181,6 +181,10 @@ int report(const ReportSettings& settings) {
       std::find_if(settings.sources.begin(), settings.sources.end(),
                    [&](const fs::path& source) { return fs::is_regular_file(source, ignored); });
   const bool comparison = file != settings.sources.end();
+  if (comparison && !settings.sentences.empty()) {
+    throw UsageError(
+        fmt::format("--sentences is for training runs, and '{}' is a file; expected run directories", *file));
+  }
   if (comparison && settings.sources.size() > 1) {
     throw UsageError(
         fmt::format("'{}' is a file; expected run directories, or one compare.json alone", *file));

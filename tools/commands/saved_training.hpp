@@ -9,6 +9,10 @@ namespace orthornn::program {
 
 /// What a run directory of translations keeps of its test data: a few pairs, a line each.
 inline constexpr const char* sample_file = "sentences.tsv";
+/// Bytes of its longest line: a sentence, a tab and its translation.
+inline constexpr std::size_t longest_sample_line = 4096;
+/// What `bench translate` keeps of a training that is evaluated.
+inline constexpr const char* result_file = "result.json";
 
 /// What a run directory keeps of a training: model.h5, the last state, and best.h5, the one of the smallest
 /// validation loss. A training can go on from either.

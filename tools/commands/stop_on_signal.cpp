@@ -4,24 +4,28 @@ namespace orthornn::program {
 namespace {
 
 volatile std::sig_atomic_t requested = 0;
+int living = 0;
 
 }  // namespace
 
 StopOnSignal::StopOnSignal() {
+  if (living++ > 0) return;
+  requested = 0;
   struct sigaction action {};
   action.sa_handler = [](int) { requested = 1; };
   // Restarted, a write to a pipe that is full goes on waiting; else it would fail, and the training with
   // it.
   action.sa_flags = static_cast<int>(SA_RESETHAND | SA_RESTART);
-  sigaction(SIGINT, &action, &interrupt_);
-  sigaction(SIGTERM, &action, &terminate_);
-  sigaction(SIGHUP, &action, &hang_up_);
+  for (std::size_t i = 0; i < signals_.size(); ++i) {
+    sigaction(signals_[i], nullptr, &before_[i]);
+    if (before_[i].sa_handler != SIG_IGN) sigaction(signals_[i], &action, nullptr);
+  }
 }
 
 StopOnSignal::~StopOnSignal() {
-  sigaction(SIGINT, &interrupt_, nullptr);
-  sigaction(SIGTERM, &terminate_, nullptr);
-  sigaction(SIGHUP, &hang_up_, nullptr);
+  if (--living > 0) return;
+  for (std::size_t i = 0; i < signals_.size(); ++i) sigaction(signals_[i], &before_[i], nullptr);
+  requested = 0;
 }
 
 bool stop_requested() { return requested != 0; }

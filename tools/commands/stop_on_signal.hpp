@@ -1,6 +1,7 @@
 #pragma once
 // Ctrl-C while work is under way that can be saved or must be tidied up.
 
+#include <array>
 #include <csignal>
 
 #include "orthornn/core/error.hpp"
@@ -8,7 +9,8 @@
 namespace orthornn::program {
 
 /// While it lives, Ctrl-C, SIGTERM and SIGHUP (the terminal goes) only ask for a stop; a second one ends the
-/// program at once.
+/// program at once. What a process ignores it goes on ignoring, as under nohup. One within another does
+/// nothing.
 class StopOnSignal {
  public:
   StopOnSignal();
@@ -17,12 +19,11 @@ class StopOnSignal {
   StopOnSignal& operator=(const StopOnSignal&) = delete;
 
  private:
-  struct sigaction interrupt_ {};
-  struct sigaction terminate_ {};
-  struct sigaction hang_up_ {};
+  static constexpr std::array signals_ = {SIGINT, SIGTERM, SIGHUP};
+  std::array<struct sigaction, signals_.size()> before_{};
 };
 
-/// Whether a stop was asked for. It may change at any time, from false to true.
+/// Whether a stop was asked for while a StopOnSignal lives. It may change at any time, from false to true.
 bool stop_requested();
 
 /// Work was left because a stop was asked for.

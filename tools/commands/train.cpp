@@ -65,9 +65,10 @@ int train(CLI::App& command, TrainSettings& settings) {
                trainer.steps());
   std::fflush(stdout);
 
-  const TrainingEnd end = training.run();
+  // Not within the steps, which stop and save.
   say_when_interrupted(
       "interrupted while evaluating; the training is saved, and eval prints what is missing");
+  const TrainingEnd end = training.run();
   const std::int64_t steps = trainer.steps();
   if (end.stopped) {
     return fail(interrupted,

@@ -18,21 +18,6 @@
 namespace orthornn::program {
 namespace {
 
-/// A run directory may come from a stranger: what is written into it must not go through a link to another
-/// file.
-void check_run_files(const std::filesystem::path& folder) {
-  for (const char* name : {"config.toml", "metrics.csv", "model.h5", "best.h5", sample_file}) {
-    std::error_code ignored;
-    const std::filesystem::path file = folder / name;
-    const std::filesystem::file_status status = std::filesystem::symlink_status(file, ignored);
-    if (!std::filesystem::exists(status) || std::filesystem::is_regular_file(status)) continue;
-    throw FileError(fmt::format(
-        "'{}' is a link, a folder or no regular file; expected a regular file or none: replace it by "
-        "what it names, or choose another --out",
-        file.string()));
-  }
-}
-
 /// Mean length of all reflection vectors. It means nothing to the reflections, but the longer a vector, the
 /// less a step turns it.
 std::optional<double> reflection_norm(const ParameterSet<float>& parameters) {
@@ -67,13 +52,30 @@ auto unless_diverged(const Work& work) {
 void write_sample(const Task& task, const std::filesystem::path& file) {
   const auto* pairs = dynamic_cast<const TranslationTask*>(&task);
   if (pairs == nullptr) return;
+  std::vector<SentencePair> short_pairs;
+  for (const SentencePair& pair : pairs->held_out_pairs(HeldOut::test)) {
+    if (pair.source.size() + 1 + pair.target.size() <= longest_sample_line) short_pairs.push_back(pair);
+  }
   std::string text;
-  for (const SentencePair& pair : sample_of(pairs->held_out_pairs(HeldOut::test), 5))
+  for (const SentencePair& pair : sample_of(short_pairs, 5))
     text += fmt::format("{}\t{}\n", pair.source, pair.target);
   write_file_atomically(file, text);
 }
 
 }  // namespace
+
+void check_run_files(const std::filesystem::path& folder) {
+  for (const char* name : {"config.toml", "metrics.csv", "model.h5", "best.h5", sample_file, result_file}) {
+    std::error_code ignored;
+    const std::filesystem::path file = folder / name;
+    const std::filesystem::file_status status = std::filesystem::symlink_status(file, ignored);
+    if (!std::filesystem::exists(status) || std::filesystem::is_regular_file(status)) continue;
+    throw FileError(fmt::format(
+        "'{}' is a link, a folder or no regular file; expected a regular file or none: replace it by "
+        "what it names, or choose another --out",
+        file.string()));
+  }
+}
 
 std::string describe(const Evaluation& evaluation) {
   std::string text = fmt::format("loss {:.4g}", evaluation.loss);

@@ -31,6 +31,7 @@ std::vector<std::string> translations_of(Translator& translator, const std::vect
   const bool terminal = isatty(STDERR_FILENO) != 0;
   std::vector<std::string> texts;
   for (std::size_t first = 0; first < sentences.size(); first += at_a_time) {
+    if (terminal && stop_requested()) fmt::print(stderr, "\r{:60}\r", "");
     leave_if_stop_requested();
     const std::size_t count = std::min(at_a_time, sentences.size() - first);
     for (const auto& found :
