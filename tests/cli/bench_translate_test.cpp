@@ -166,9 +166,16 @@ TEST_CASE("a table goes on where it was interrupted, with the same bits", "[cli]
   check_refused(run(with_out(out)), 1, {"result.json", "link"});
   fs::remove(out / "cwy-2-seed1/result.json");
 
-  // Trained, but not evaluated: by another search, with a damaged result, without one.
+  // Trained, but not evaluated: by another search, with a damaged result, with one that lacks numbers.
+  Json without_numbers = before;
+  without_numbers["test"]["cross_entropy"] = "x";
+  const std::vector<std::string> damaged = {"{\"test\": ", without_numbers.dump()};
+  for (const std::string& text : damaged) {
+    write_text(out / "cwy-2-seed1/result.json", text);
+    check_done(run(with_out(out)));
+    CHECK(content_of(json).at("rows").at(0).at("test") == before.at("test"));
+  }
   for (const Arguments& more : {Arguments{"--beam", "1"}, {}}) {
-    if (more.empty()) write_text(out / "cwy-2-seed1/result.json", "{\"test\": ");
     const Arguments again = with_out(out);
     check_done(run(more.empty()
                        ? again

@@ -44,8 +44,9 @@ Flops flops_of(DeltaForm form, const BenchDeltaSettings& settings, Index factors
   const double tokens = static_cast<double>(settings.batch * settings.length * settings.heads);
   if (form == DeltaForm::recurrent)
     return {.forward = 2 * tokens * k * v * (2 * n + 1), .backward = 2 * tokens * k * v * (7 * n + 2)};
-  // A chunk of C micro-steps has t tokens.
-  const double t = std::max(1.0, std::floor(static_cast<double>(settings.chunk) / n)), c = t * n;
+  // A chunk of C micro-steps has t tokens, and no more than a sequence.
+  const double t = static_cast<double>(std::clamp(settings.chunk / factors, Index{1}, settings.length)),
+               c = t * n;
   const double triangle = c * c / 2, scores = c * t / 2;
   const double forward = triangle * k + scores * k + triangle * c / 3            // coupling, scores, inverse
                          + 2 * c * k * v + triangle * v                          // from chunk to chunk

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -145,6 +146,16 @@ bool holds_training(const fs::path& folder, RunSettings& run) {
   return true;
 }
 
+/// Before the data are read: a folder that cannot be made.
+void check_out(const fs::path& folder) {
+  std::error_code ignored;
+  fs::path place = fs::absolute(folder, ignored);
+  while (!fs::exists(place, ignored) && place.has_relative_path()) place = place.parent_path();
+  if (access(place.c_str(), W_OK) == 0) return;
+  throw FileError(fmt::format("cannot write in '{}': {}; choose another --out", place.string(),
+                              std::generic_category().message(errno)));
+}
+
 /// Before hours of training: folders that cannot be used.
 void check_folders(const TableSettings& table, const std::vector<Run>& runs) {
   const fs::path folder = table.out;
@@ -172,8 +183,30 @@ std::int64_t steps_in(const fs::path& folder) {
   return fs::exists(saved.last) ? read_model_info(saved.last).steps.value_or(0) : 0;
 }
 
+/// A column of numbers.
+struct Column {
+  const char* title;
+  /// Where a row has it.
+  const char* place;
+  int digits;
+};
+constexpr Column columns[] = {{"parameters", "/parameters", 0},
+                              {"cross-entropy", "/test/cross_entropy", 4},
+                              {"perplexity", "/test/perplexity", 3},
+                              {"padded", "/test/perplexity_with_padding", 3},
+                              {"BLEU", "/test/bleu/score", 2},
+                              {"chrF2", "/test/chrf/score", 2},
+                              {"seconds", "/seconds", 1},
+                              {"s/epoch", "/seconds_per_epoch", 2}};
+
+std::optional<double> number_in(const Json& row, const Column& column) {
+  const Json::json_pointer place(column.place);
+  if (!row.contains(place) || !row.at(place).is_number()) return std::nullopt;
+  return row.at(place).get<double>();
+}
+
 /// What an earlier table left in result.json of a run that has been trained to its end; nothing if it is of
-/// another search or another model.
+/// another search or another model, or lacks a number.
 std::optional<Json> earlier_result(const fs::path& folder, const BeamSearchOptions& search) {
   std::ifstream stream(folder / result_file, std::ios::binary);
   if (!stream) return std::nullopt;
@@ -190,6 +223,10 @@ std::optional<Json> earlier_result(const fs::path& folder, const BeamSearchOptio
         real_member(test, "length_penalty") != search.length_penalty ||
         integer_member(test, "steps") != read_model_info(SavedTraining(folder).best_or_last()).steps)
       return std::nullopt;
+    for (const Column& column : columns) {
+      const bool is_time = std::string_view(column.place).starts_with("/seconds");
+      if (!number_in(result, column) && !(is_time && result.contains("went_on"))) return std::nullopt;
+    }
     return result;
   } catch (const ValueError&) {
     return std::nullopt;  // it is made again
@@ -283,26 +320,9 @@ Json row_of(const TableSettings& table, const Run& run, const fs::path& folder, 
   return row;
 }
 
-/// A column of numbers.
-struct Column {
-  const char* title;
-  /// Where a row has it.
-  const char* place;
-  int digits;
-};
-constexpr Column columns[] = {{"parameters", "/parameters", 0},
-                              {"cross-entropy", "/test/cross_entropy", 4},
-                              {"perplexity", "/test/perplexity", 3},
-                              {"padded", "/test/perplexity_with_padding", 3},
-                              {"BLEU", "/test/bleu/score", 2},
-                              {"chrF2", "/test/chrf/score", 2},
-                              {"seconds", "/seconds", 1},
-                              {"s/epoch", "/seconds_per_epoch", 2}};
-
-std::optional<double> number_in(const Json& row, const Column& column) {
-  const Json::json_pointer place(column.place);
-  if (!row.contains(place) || !row.at(place).is_number()) return std::nullopt;
-  return row.at(place).get<double>();
+/// As wide as a column where it can be.
+std::string number_text(double value, const Column& column) {
+  return std::abs(value) < 1e9 ? fmt::format("{:.{}f}", value, column.digits) : fmt::format("{:.3e}", value);
 }
 
 void print_line(const std::string& cell, const std::string& reflections, const std::string& seed,
@@ -331,7 +351,7 @@ void print_row(const Json& row) {
   }
   print_line(cell, reflections, seed, [&](const Column& column) {
     const std::optional<double> value = number_in(row, column);
-    return value ? fmt::format("{:.{}f}", *value, column.digits) : "";
+    return value ? number_text(*value, column) : "";
   });
 }
 
@@ -364,7 +384,7 @@ void print_summary(const Json& summary) {
     print_line(summary["cell"], reflections_text(summary), key == std::string("mean") ? "mean" : "sd",
                [&](const Column& column) {
                  const std::optional<double> value = number_in(summary[key], column);
-                 return value ? fmt::format("{:.{}f}", *value, column.digits) : "";
+                 return value ? number_text(*value, column) : "";
                });
   }
 }
@@ -389,6 +409,7 @@ void print_head(const TableSettings& table, const RunSettings& any, std::size_t 
 int bench_translate(TableSettings& table) {
   check_options(table);
   if (!table.json.empty()) check_place(table.json);
+  if (!table.out.empty()) check_out(table.out);
   std::vector<Run> runs;
   Json result = {{"benchmark", "translate"}, {"library_version", version()}};
   {

@@ -135,7 +135,10 @@ TrainingRun read_training_run(const fs::path& folder, const std::string& sentenc
   if (fs::exists(folder / "model.h5", status))
     run.parameters = std::visit([](const auto& model) { return parameter_layout<float>(model).count(); },
                                 read_model_info(folder / "model.h5").model);
-  if (run.parameters && settings.task.name == TranslationOptions::name) {
+  const bool translates = settings.task.name == TranslationOptions::name;
+  if (translates && !run.parameters)
+    run.notes.push_back("no attention is drawn, as there is no model.h5; expected that of the training");
+  if (translates && run.parameters) {
     const fs::path file = sentences.empty() ? folder / sample_file : fs::path(sentences);
     if (sentences.empty() && !fs::exists(file, status)) {
       run.notes.push_back(fmt::format(
