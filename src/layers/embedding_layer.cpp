@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "core/back_end.hpp"
 #include "core/fill_on_host.hpp"
@@ -73,7 +74,8 @@ template <class T>
 void EmbeddingLayer<T>::initialize(std::uint64_t seed) {
   fill_on_host(this->parameters_.value(vectors_), [&](TensorView<T> vectors) {
     RandomStream random(seed, RandomPurpose::initialization, 4);
-    for (T& x : vectors) x = static_cast<T>(random.normal());
+    const double deviation = 1 / std::sqrt(static_cast<double>(this->output_size()));
+    for (T& x : vectors) x = static_cast<T>(deviation * random.normal());
   });
 }
 

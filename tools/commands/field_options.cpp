@@ -9,7 +9,7 @@ const FlagOfField named_flags[] = {
     {"rank_one_updates", ""},  // bench has a cell of its own for it
     {"source_symbols", ""},    // the task's
     {"target_symbols", ""},
-    {"activation", "--activation", "modrelu; tanh for translate"},
+    {"activation", "--activation", "modrelu; relu for translate"},
     {"init", "--init", "the task's default"},
     {"batch", "--batch", "the task's default"},
     {"lr", "--lr", "the default of task and cell, for their own --optimizer"},
