@@ -29,8 +29,12 @@ struct Results {
   Index segment_tokens;
 };
 
+/// Blocks that a multiprocessor has registers for: in float 128 a thread are enough.
+template <class T, class Layout>
+constexpr int blocks_at_once = Layout::elements* static_cast<int>(sizeof(T)) <= 64 ? 4 : 1;
+
 template <class T, class Layout, int Columns>
-__global__ void __launch_bounds__(threads)
+__global__ void __launch_bounds__(threads, (blocks_at_once<T, Layout>))
     forward_kernel(Inputs<T> a, StagePlan plan, Results<T> to, Index tiles) {
   const Head<T> head(a, plan, nullptr, blockIdx.x / tiles, reinterpret_cast<T*>(dynamic_shared_memory()));
   const int lane = static_cast<int>(threadIdx.x % warp_size);
