@@ -66,7 +66,8 @@ void check_results(const DeltaProductInput<T>& input, const TokenLayout& layout,
     check_shape(state_name, final_states.shape(), {layout.size(), sizes.heads, sizes.key, sizes.value});
 }
 
-/// The recurrent form's body for the device of `saved`.
+/// The bodies of the recurrent form for the device of `saved`. The chunked form has those of the CPU alone:
+/// see `check`.
 template <class T>
 void run_recurrent(const DeltaProductInput<T>& input, const TokenLayout& layout,
                    const DeltaProductOptions& options, TensorView<T> outputs, TensorView<T> final_states,
@@ -76,6 +77,16 @@ void run_recurrent(const DeltaProductInput<T>& input, const TokenLayout& layout,
       return cuda::recurrent_delta_product<T>(input, layout, options, outputs, final_states, keep, saved);
   }
   recurrent_delta_product(input, layout, options, outputs, final_states, keep, saved);
+}
+template <class T>
+void run_recurrent_backward(const DeltaProductInput<T>& input, const TokenLayout& layout,
+                            const DeltaProductOptions& options, const DeltaProductGradients<T>& gradients,
+                            Saved& saved) {
+  if constexpr (has_cuda_bodies) {
+    if (saved.device().is_cuda())
+      return cuda::recurrent_delta_product_backward<T>(input, layout, options, gradients, saved);
+  }
+  recurrent_delta_product_backward(input, layout, options, gradients, saved);
 }
 
 }  // namespace
@@ -137,14 +148,10 @@ void delta_product_backward(const DeltaProductInput<T>& input, const TokenLayout
   }
   clear_padding<T>(layout, {gradients.d_queries, gradients.d_keys, gradients.d_values, gradients.d_betas,
                             gradients.d_log_decays, gradients.d_removals});
-  if constexpr (has_cuda_bodies) {
-    if (saved.device().is_cuda())
-      return cuda::recurrent_delta_product_backward<T>(input, layout, options, gradients, saved);
-  }
   if (options.form == DeltaForm::chunked) {
     chunked_delta_product_backward(input, layout, options, gradients, saved);
   } else {
-    recurrent_delta_product_backward(input, layout, options, gradients, saved);
+    run_recurrent_backward(input, layout, options, gradients, saved);
   }
 }
 

@@ -42,8 +42,9 @@ class TokenLayout {
 
   /// [B, 4] in the memory of a device, for its kernels: first row, stride, number of tokens, and the tokens
   /// of all sequences before. Made at the first call for a device, which waits for it, and kept as long as a
-  /// copy of this layout lives. Several threads may call this. Throws DeviceError if memory is short, and
-  /// where the first call comes while operations are recorded.
+  /// copy of this layout lives; one must outlive recordings that use it. Threads that use different devices
+  /// may call it at once. Throws DeviceError if memory is short, and where the first call comes while
+  /// operations are recorded.
   TensorView<const Index> on(Device device) const;
 
  private:
