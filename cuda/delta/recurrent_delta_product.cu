@@ -157,11 +157,11 @@ void recurrent_delta_product(const DeltaProductInput<T>& input, const TokenLayou
                 .final_states = final_states.empty() ? nullptr : final_states.data(),
                 .borders = nullptr,
                 .segment_tokens = segment_tokens(layout.longest(), a.factors)};
-  if (keep)
-    to.borders = saved.push<T>({segment_count(layout, to.segment_tokens), a.heads, a.key, a.value}).data();
   const Index states = layout.size() * a.heads;
   with_layout<T>(a.key, [&](auto state_layout) {
     using Layout = decltype(state_layout);
+    if (keep)
+      to.borders = saved.push<T>({segment_count(layout, to.segment_tokens), a.heads, a.key, a.value}).data();
     if (states * a.value == 0) return;
     const Context& gpu = context(saved.device());
     // Two columns a lane where they still fill the GPU: see above.

@@ -352,6 +352,7 @@ TEST_CASE("delta_product on a GPU refuses what does not fit", "[delta][cuda]") {
       make_case<float>(TokenLayout::time_major(1, 1), {.factors = 1, .heads = 1, .key = 1025, .value = 1});
   wide.move_to(*device);
   CHECK_THROWS_AS(wide.forward(), ValueError);
+  CHECK(wide.saved->size() == 0);
   Tensor<float> scores(Shape{2, 2, 3, 3}, *device), beta(Shape{6, 2}, *device);
   CHECK_THROWS_WITH(
       position_scores<float>({.queries = c.queries, .keys = c.queries, .vectors = c.queries, .betas = beta},
