@@ -1,5 +1,9 @@
 #include "orthornn/delta/delta_product.hpp"
 
+#include <fmt/format.h>
+
+#include "core/back_end.hpp"
+#include "cuda/delta/recurrent_delta_product.hpp"
 #include "delta/chunked_delta_product.hpp"
 #include "delta/delta_checks.hpp"
 #include "delta/delta_sizes.hpp"
@@ -11,9 +15,14 @@ namespace {
 template <class T>
 void check(const DeltaProductInput<T>& input, const TokenLayout& layout, const DeltaProductOptions& options,
            const Saved& saved) {
-  check_on_cpu("delta_product", {input.queries.device(), input.keys.device(), input.values.device(),
-                                 input.betas.device(), input.log_decays.device(), input.removals.device(),
-                                 input.initial_states.device(), saved.device()});
+  check_on_device("delta_product", saved,
+                  {{"queries", input.queries},
+                   {"keys", input.keys},
+                   {"values", input.values},
+                   {"betas", input.betas},
+                   {"log decays", input.log_decays},
+                   {"removals", input.removals},
+                   {"initial states", input.initial_states}});
   const Shape keys = input.keys.shape(), values = input.values.shape();
   if (keys.rank() != 4 || values.rank() != 4)
     throw ShapeError("keys have shape " + to_string(keys) + ", values " + to_string(values) +
@@ -39,16 +48,45 @@ void check(const DeltaProductInput<T>& input, const TokenLayout& layout, const D
   if (options.form == DeltaForm::chunked && (!input.removals.empty() || input.log_decays.shape().rank() == 3))
     throw ValueError(
         "removals and decays for each row of a state need the recurrent form; the chunked one was asked for");
+  if (options.form == DeltaForm::chunked && saved.device().is_cuda())
+    throw DeviceError(fmt::format(
+        "the chunked form of delta_product runs on the CPU alone, and its tensors are on {}; ask for the "
+        "recurrent form",
+        to_string(saved.device())));
 }
 
 template <class T>
 void check_results(const DeltaProductInput<T>& input, const TokenLayout& layout, TensorView<const T> outputs,
-                   TensorView<const T> final_states, const char* output_name, const char* state_name) {
+                   TensorView<const T> final_states, const char* output_name, const char* state_name,
+                   const Saved& saved) {
   const DeltaSizes sizes(input);
-  check_on_cpu("delta_product", {outputs.device(), final_states.device()});
+  check_on_device("delta_product", saved, {{output_name, outputs}, {state_name, final_states}});
   check_shape(output_name, outputs.shape(), {layout.rows(), sizes.heads, sizes.value});
   if (!final_states.empty())
     check_shape(state_name, final_states.shape(), {layout.size(), sizes.heads, sizes.key, sizes.value});
+}
+
+/// The bodies of the recurrent form for the device of `saved`. The chunked form has those of the CPU alone:
+/// see `check`.
+template <class T>
+void run_recurrent(const DeltaProductInput<T>& input, const TokenLayout& layout,
+                   const DeltaProductOptions& options, TensorView<T> outputs, TensorView<T> final_states,
+                   bool keep, Saved& saved) {
+  if constexpr (has_cuda_bodies) {
+    if (saved.device().is_cuda())
+      return cuda::recurrent_delta_product<T>(input, layout, options, outputs, final_states, keep, saved);
+  }
+  recurrent_delta_product(input, layout, options, outputs, final_states, keep, saved);
+}
+template <class T>
+void run_recurrent_backward(const DeltaProductInput<T>& input, const TokenLayout& layout,
+                            const DeltaProductOptions& options, const DeltaProductGradients<T>& gradients,
+                            Saved& saved) {
+  if constexpr (has_cuda_bodies) {
+    if (saved.device().is_cuda())
+      return cuda::recurrent_delta_product_backward<T>(input, layout, options, gradients, saved);
+  }
+  recurrent_delta_product_backward(input, layout, options, gradients, saved);
 }
 
 }  // namespace
@@ -63,9 +101,9 @@ void delta_product(const DeltaProductInput<T>& input, const TokenLayout& layout,
     return;
   }
   check(input, layout, options, scratch);
-  check_results<T>(input, layout, outputs, final_states, "outputs", "final states");
+  check_results<T>(input, layout, outputs, final_states, "outputs", "final states", scratch);
   clear_padding<T>(layout, {outputs});
-  recurrent_delta_product(input, layout, options, outputs, final_states, false, scratch);
+  run_recurrent(input, layout, options, outputs, final_states, false, scratch);
 }
 
 template <class T>
@@ -73,12 +111,12 @@ void delta_product_forward(const DeltaProductInput<T>& input, const TokenLayout&
                            const DeltaProductOptions& options, TensorView<T> outputs,
                            TensorView<T> final_states, Saved& saved) {
   check(input, layout, options, saved);
-  check_results<T>(input, layout, outputs, final_states, "outputs", "final states");
+  check_results<T>(input, layout, outputs, final_states, "outputs", "final states", saved);
   clear_padding<T>(layout, {outputs});
   if (options.form == DeltaForm::chunked) {
     chunked_delta_product(input, layout, options, outputs, final_states, saved);
   } else {
-    recurrent_delta_product(input, layout, options, outputs, final_states, true, saved);
+    run_recurrent(input, layout, options, outputs, final_states, true, saved);
   }
 }
 
@@ -88,11 +126,15 @@ void delta_product_backward(const DeltaProductInput<T>& input, const TokenLayout
                             Saved& saved) {
   check(input, layout, options, saved);
   check_results<T>(input, layout, gradients.d_outputs, gradients.d_final_states, "d_outputs",
-                   "d_final_states");
-  check_on_cpu("delta_product",
-               {gradients.d_queries.device(), gradients.d_keys.device(), gradients.d_values.device(),
-                gradients.d_betas.device(), gradients.d_log_decays.device(), gradients.d_removals.device(),
-                gradients.d_initial_states.device()});
+                   "d_final_states", saved);
+  check_on_device("delta_product", saved,
+                  {{"d_queries", gradients.d_queries},
+                   {"d_keys", gradients.d_keys},
+                   {"d_values", gradients.d_values},
+                   {"d_betas", gradients.d_betas},
+                   {"d_log_decays", gradients.d_log_decays},
+                   {"d_removals", gradients.d_removals},
+                   {"d_initial_states", gradients.d_initial_states}});
   check_shape("d_queries", gradients.d_queries.shape(), input.queries.shape());
   check_shape("d_keys", gradients.d_keys.shape(), input.keys.shape());
   check_shape("d_values", gradients.d_values.shape(), input.values.shape());
@@ -109,7 +151,7 @@ void delta_product_backward(const DeltaProductInput<T>& input, const TokenLayout
   if (options.form == DeltaForm::chunked) {
     chunked_delta_product_backward(input, layout, options, gradients, saved);
   } else {
-    recurrent_delta_product_backward(input, layout, options, gradients, saved);
+    run_recurrent_backward(input, layout, options, gradients, saved);
   }
 }
 

@@ -3,12 +3,14 @@
 #include <cmath>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <vector>
 
 #include "commands/eigen_product.hpp"
 #include "commands/field_options.hpp"
 #include "commands/machine.hpp"
-#include "commands/measured.hpp"
 #include "commands/program.hpp"
+#include "commands/timed_pass.hpp"
 #include "orthornn/delta/delta_product.hpp"
 #include "orthornn/io/atomic_file.hpp"
 
@@ -57,56 +59,72 @@ Flops flops_of(DeltaForm form, const BenchDeltaSettings& settings, Index factors
   return {.forward = 2 * tokens / t * forward, .backward = 2 * tokens / t * backward};
 }
 
+/// The forms that a device has.
+std::vector<DeltaForm> forms_on(Device device) {
+  if (device.is_cuda()) return {DeltaForm::recurrent};
+  return {DeltaForm::recurrent, DeltaForm::chunked};
+}
+
 /// Inputs at random: keys of norm 1, betas from 0 to 2, decays from e^-1 to 1.
 class MeasuredDeltaProduct {
  public:
-  MeasuredDeltaProduct(const BenchDeltaSettings& settings, Index factors)
-      : layout_(TokenLayout::time_major(settings.length, settings.batch)) {
+  MeasuredDeltaProduct(const BenchDeltaSettings& settings, Index factors, Device device)
+      : device_(device), layout_(TokenLayout::time_major(settings.length, settings.batch)), saved_(device) {
     const Index rows = layout_.rows(), h = settings.heads, k = settings.key, v = settings.value;
-    const auto draw = [&](Tensor<float>& x, const Shape& shape) {
-      x.resize(shape);
-      fill_normal(x, stream_++);
+    const auto draw = [&](Tensor<float>& x, const Shape& shape, auto change) {
+      Tensor<float> drawn(shape);
+      fill_normal(drawn, stream_++);
+      for (float& value : drawn) value = change(value);
+      x = drawn.copy(device);
     };
-    draw(queries_, {rows, h, k});
-    draw(keys_, {rows, factors, h, k});
-    draw(values_, {rows, factors, h, v});
-    draw(betas_, {rows, factors, h});
-    for (float& beta : betas_) beta = 2 / (1 + std::exp(-beta));
-    if (settings.gated) {
-      draw(log_decays_, {rows, h});
-      for (float& a : log_decays_) a = -1 / (1 + std::exp(a));
-    }
-    draw(d_outputs_, {rows, h, v});
-    outputs_.resize(d_outputs_.shape());
-    d_queries_.resize(queries_.shape());
-    d_keys_.resize(keys_.shape());
-    d_values_.resize(values_.shape());
-    d_betas_.resize(betas_.shape());
-    d_log_decays_.resize(log_decays_.shape());
+    const auto same = [](float x) { return x; };
+    draw(queries_, {rows, h, k}, same);
+    draw(keys_, {rows, factors, h, k}, same);
+    draw(values_, {rows, factors, h, v}, same);
+    draw(betas_, {rows, factors, h}, [](float x) { return 2 / (1 + std::exp(-x)); });
+    if (settings.gated) draw(log_decays_, {rows, h}, [](float x) { return -1 / (1 + std::exp(x)); });
+    draw(d_outputs_, {rows, h, v}, same);
+    outputs_ = Tensor<float>(d_outputs_.shape(), device);
+    d_queries_ = Tensor<float>(queries_.shape(), device);
+    d_keys_ = Tensor<float>(keys_.shape(), device);
+    d_values_ = Tensor<float>(values_.shape(), device);
+    d_betas_ = Tensor<float>(betas_.shape(), device);
+    d_log_decays_ = Tensor<float>(log_decays_.shape(), device);
   }
 
-  Sample run(const DeltaProductOptions& options) {
-    const DeltaProductInput<float> input{
-        .queries = queries_, .keys = keys_, .values = values_, .betas = betas_, .log_decays = log_decays_};
-    const DeltaProductGradients<float> gradients{.d_outputs = d_outputs_,
-                                                 .d_queries = d_queries_,
-                                                 .d_keys = d_keys_,
-                                                 .d_values = d_values_,
-                                                 .d_betas = d_betas_,
-                                                 .d_log_decays = d_log_decays_};
-    Sample sample{};
-    sample.forward_ms = milliseconds(
-        Device::cpu(), [&] { delta_product_forward<float>(input, layout_, options, outputs_, {}, saved_); });
-    sample.backward_ms = milliseconds(
-        Device::cpu(), [&] { delta_product_backward<float>(input, layout_, options, gradients, saved_); });
-    return sample;
+  /// One form, to be timed while this lives.
+  TimedPass pass(const DeltaProductOptions& options) {
+    return {device_,
+            true,
+            {.forward = [this, options] { forward(options); },
+             .backward = [this, options] { backward(options); }}};
   }
 
  private:
+  DeltaProductInput<float> input() const {
+    return {
+        .queries = queries_, .keys = keys_, .values = values_, .betas = betas_, .log_decays = log_decays_};
+  }
+  void forward(const DeltaProductOptions& options) {
+    saved_.clear();  // a forward that is timed alone has no backward
+    delta_product_forward<float>(input(), layout_, options, outputs_, {}, saved_);
+  }
+  void backward(const DeltaProductOptions& options) {
+    delta_product_backward<float>(input(), layout_, options,
+                                  {.d_outputs = d_outputs_,
+                                   .d_queries = d_queries_,
+                                   .d_keys = d_keys_,
+                                   .d_values = d_values_,
+                                   .d_betas = d_betas_,
+                                   .d_log_decays = d_log_decays_},
+                                  saved_);
+  }
+
+  Device device_;
   TokenLayout layout_;
   Tensor<float> queries_, keys_, values_, betas_, log_decays_, d_outputs_, outputs_;
   Tensor<float> d_queries_, d_keys_, d_values_, d_betas_, d_log_decays_;
-  Saved saved_{Device::cpu()};
+  Saved saved_;
   std::uint64_t stream_ = 1;
 };
 
@@ -114,15 +132,18 @@ class MeasuredDeltaProduct {
 Json measure(MeasuredDeltaProduct& measured, const BenchDeltaSettings& settings, const Execution& execution,
              DeltaForm form, Index factors) {
   const DeltaProductOptions options{.form = form, .unit_keys = true, .chunk = settings.chunk};
-  EigenProduct product(settings.key, 64 * Index{thread_count()});
+  TimedPass pass = measured.pass(options);
+  // Beside a GPU, the product of a CPU would say nothing.
+  std::optional<EigenProduct> product;
+  if (!execution.device.is_cuda()) product.emplace(settings.key, 64 * Index{thread_count()});
   Samples samples;
   std::vector<double> gemm;
-  measured.run(options);
-  product.gflops();
+  for (int i = 0; i < warm_up_runs(execution.device); ++i) pass.run();
+  if (product) product->gflops();
   for (int i = 0; i < settings.samples; ++i) {
-    samples.add(measured.run(options));
+    samples.add(pass.run());
     // Right after each sample, so that both see the same machine when its speed drifts.
-    gemm.push_back(product.gflops());
+    if (product) gemm.push_back(product->gflops());
   }
   const Flops flops = flops_of(form, settings, factors);
   const double rate = (flops.forward + flops.backward) / median(samples.total) * 1e-6;
@@ -134,19 +155,21 @@ Json measure(MeasuredDeltaProduct& measured, const BenchDeltaSettings& settings,
   samples.add_to(json);
   json["gflop"] = (flops.forward + flops.backward) * 1e-9;
   json["gflops"] = rate;
-  json["gemm_gflops"] = median(gemm);
-  json["gemm_samples_gflops"] = gemm;
-  fmt::print("{:>3} {:<10} {:>11.3f} {:>11.3f} {:>11.3f} {:>8.1f} {:>8.1f} {:>6.0f} %\n", factors,
-             name_of(form), median(samples.forward), median(samples.backward), median(samples.total), rate,
-             median(gemm), 100 * rate / median(gemm));
+  fmt::print("{:>3} {:<10} {:>11.3f} {:>11.3f} {:>11.3f} {:>8.1f}", factors, name_of(form),
+             median(samples.forward), median(samples.backward), median(samples.total), rate);
+  if (product) {
+    json["gemm_gflops"] = median(gemm);
+    json["gemm_samples_gflops"] = gemm;
+    fmt::print(" {:>8.1f} {:>6.0f} %", median(gemm), 100 * rate / median(gemm));
+  }
+  fmt::print("\n");
   std::fflush(stdout);
   return json;
 }
 
 int bench_delta_product(BenchDeltaSettings& settings) {
   const Execution execution = settings.machine.apply(settings.batch);
-  if (execution.device.is_cuda())
-    throw UsageError("bench delta-product runs on the CPU alone, and --device asks for a GPU; leave it out");
+  const bool gpu = execution.device.is_cuda();
   if (settings.samples == 0) settings.samples = default_samples(execution.device);
   if (!settings.json.empty()) check_place(settings.json);
   fmt::print(
@@ -155,16 +178,20 @@ int bench_delta_product(BenchDeltaSettings& settings) {
       settings.value, settings.chunk);
   fmt::print("{}, {} threads, medians of {} after a warm-up\n", machine_text(execution), thread_count(),
              settings.samples);
-  fmt::print(
-      "GFLOP/s: of the arithmetic that the form needs; GEMM: of Eigen's product of K x K by K x 64 a thread, "
-      "timed "
-      "after each sample\n");
-  fmt::print("\n{:>3} {:<10} {:>11} {:>11} {:>11} {:>8} {:>8} {:>8}\n", "n", "form", "forward ms",
-             "backward ms", "total ms", "GFLOP/s", "GEMM", "share");
+  fmt::print("GFLOP/s: of the arithmetic that the form needs\n");
+  if (gpu) {
+    fmt::print("the chunked form runs on the CPU alone, so it is not timed\n");
+  } else {
+    fmt::print("GEMM: of Eigen's product of K x K by K x 64 a thread, timed after each sample\n");
+  }
+  fmt::print("\n{:>3} {:<10} {:>11} {:>11} {:>11} {:>8}", "n", "form", "forward ms", "backward ms",
+             "total ms", "GFLOP/s");
+  if (!gpu) fmt::print(" {:>8} {:>8}", "GEMM", "share");
+  fmt::print("\n");
   Json results = Json::array();
   for (const Index factors : settings.householder) {
-    MeasuredDeltaProduct measured(settings, factors);
-    for (const DeltaForm form : {DeltaForm::recurrent, DeltaForm::chunked})
+    MeasuredDeltaProduct measured(settings, factors, execution.device);
+    for (const DeltaForm form : forms_on(execution.device))
       results.push_back(measure(measured, settings, execution, form, factors));
   }
   if (!settings.json.empty()) {
@@ -195,7 +222,9 @@ void add_bench_delta_product(CLI::App& bench, Command& chosen) {
   add_size("--value", settings->value, "Size V of a value", 4096);
   add_size("--chunk", settings->chunk, "Micro-steps of a chunk", 4096);
   command->add_flag("--gated", settings->gated, "Decay the state at each token")->default_str("false");
-  command->add_option("--samples", settings->samples, "Timed runs; the table has their median; left out: 5")
+  command
+      ->add_option("--samples", settings->samples,
+                   "Timed runs; the table has their median; left out: 5, on a GPU 20")
       ->default_str("")
       ->check(whole_number_in(1, 100000));
   settings->machine.add_device_to(*command);

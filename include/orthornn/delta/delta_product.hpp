@@ -61,8 +61,13 @@ struct DeltaProductOptions {
 ///
 /// A decay for each row and removals need the recurrent form. Results have the same bits for every number of
 /// threads, and a sequence has the same bits alone and beside others. `scratch` is as it was when this
-/// returns. Allocates nothing once sized, but what the layout did. Throws ShapeError, ValueError for options
-/// outside their domain, and DeviceError for tensors of a GPU.
+/// returns. Allocates nothing once sized, but what the layout did.
+///
+/// All tensors lie on the device of `scratch`. On a GPU there is the recurrent form alone, for K up to 1024.
+/// It can be recorded once the layout has been there (TokenLayout::on).
+///
+/// Throws ShapeError, ValueError for options outside their domain and for longer keys on a GPU, and
+/// DeviceError for tensors on different devices and for the chunked form on a GPU.
 template <class T>
 void delta_product(const DeltaProductInput<T>& input, const TokenLayout& layout,
                    const DeltaProductOptions& options, TensorView<T> outputs, TensorView<T> final_states,
