@@ -52,8 +52,9 @@ struct StateLayout {
   }
 };
 
-/// Calls body(layout) for the layout of keys of this size. 16 rows a lane: their 32 multiply-adds of a
-/// micro-step take about as long as one exchange more would. Throws ValueError where there is none.
+/// Calls body(layout) for the layout of keys of this size. 16 rows a lane, by estimate: their 32
+/// multiply-adds of a micro-step take about as long as one exchange more would. Throws ValueError where there
+/// is none.
 template <class T, class Body>
 void with_layout(Index key, const Body& body) {
   if (key <= 64) return body(StateLayout<T, 4, 16>());
@@ -178,8 +179,9 @@ StagePlan plan_stages(const Inputs<T>& a, Index longest, int columns, bool with_
     take(plan.decays, plan.tokens, 1);
     return plan;
   };
-  // A stage is computed while the next is loaded. A micro-step takes about 100 cycles, and 16 of them hide
-  // the latency of global memory. Fewer where blocks would take so much memory that few run at a time.
+  // A stage is computed while the next is loaded. A micro-step takes 100 cycles or more by
+  // the latencies of its instructions, and 16 of them hide that of global memory. Fewer where blocks would
+  // take so much memory that few run at a time.
   constexpr int most_steps = 16;
   constexpr int most_bytes = 24 << 10;
   int steps = most_steps;
