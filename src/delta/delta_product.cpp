@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "core/back_end.hpp"
+#include "cuda/delta/chunked_delta_product.hpp"
 #include "cuda/delta/recurrent_delta_product.hpp"
 #include "delta/chunked_delta_product.hpp"
 #include "delta/delta_checks.hpp"
@@ -43,22 +44,26 @@ void check(const DeltaProductInput<T>& input, const TokenLayout& layout, const D
   if (!input.initial_states.empty())
     check_shape("initial states", input.initial_states.shape(), {layout.size(), heads, key, value});
 
-  check_chunk(options.chunk, "micro-steps");
-  check_scale<T>(options.scale);
+  if (options.chunk != 0) check_chunk(options.chunk, "micro-steps");
+  check_scale<DeltaNumber<T>>(options.scale);
   if (options.form == DeltaForm::chunked && (!input.removals.empty() || input.log_decays.shape().rank() == 3))
     throw ValueError(
         "removals and decays for each row of a state need the recurrent form; the chunked one was asked for");
-  if (options.form == DeltaForm::chunked && saved.device().is_cuda())
+  constexpr bool is_bfloat16 = std::is_same_v<T, bfloat16>, is_double = std::is_same_v<T, double>;
+  const bool on_gpu = saved.device().is_cuda(), chunked = options.form == DeltaForm::chunked;
+  if (is_bfloat16 && !(on_gpu && chunked))
     throw DeviceError(fmt::format(
-        "the chunked form of delta_product runs on the CPU alone, and its tensors are on {}; ask for the "
-        "recurrent form",
-        to_string(saved.device())));
+        "a delta product of bfloat16 has the chunked form on a GPU alone; the {} form on {} was asked for",
+        name_of(options.form), to_string(saved.device())));
+  if (is_double && on_gpu && chunked)
+    throw DeviceError(
+        "a delta product of double has the recurrent form alone on a GPU; the chunked one was asked for");
 }
 
 template <class T>
 void check_results(const DeltaProductInput<T>& input, const TokenLayout& layout, TensorView<const T> outputs,
-                   TensorView<const T> final_states, const char* output_name, const char* state_name,
-                   const Saved& saved) {
+                   TensorView<const DeltaNumber<T>> final_states, const char* output_name,
+                   const char* state_name, const Saved& saved) {
   const DeltaSizes sizes(input);
   check_on_device("delta_product", saved, {{output_name, outputs}, {state_name, final_states}});
   check_shape(output_name, outputs.shape(), {layout.rows(), sizes.heads, sizes.value});
@@ -66,58 +71,74 @@ void check_results(const DeltaProductInput<T>& input, const TokenLayout& layout,
     check_shape(state_name, final_states.shape(), {layout.size(), sizes.heads, sizes.key, sizes.value});
 }
 
-/// The bodies of the recurrent form for the device of `saved`. The chunked form has those of the CPU alone:
-/// see `check`.
+/// The body of a form on the device of `saved`: `check` has refused those that do not exist.
 template <class T>
-void run_recurrent(const DeltaProductInput<T>& input, const TokenLayout& layout,
-                   const DeltaProductOptions& options, TensorView<T> outputs, TensorView<T> final_states,
-                   bool keep, Saved& saved) {
+void run(const DeltaProductInput<T>& input, const TokenLayout& layout, const DeltaProductOptions& options,
+         TensorView<T> outputs, TensorView<DeltaNumber<T>> final_states, bool keep, Saved& saved) {
+  constexpr bool is_bfloat16 = std::is_same_v<T, bfloat16>, is_double = std::is_same_v<T, double>;
+  const bool chunked = options.form == DeltaForm::chunked;
   if constexpr (has_cuda_bodies) {
-    if (saved.device().is_cuda())
-      return cuda::recurrent_delta_product<T>(input, layout, options, outputs, final_states, keep, saved);
+    if (saved.device().is_cuda()) {
+      if constexpr (!is_double) {
+        if (chunked)
+          return cuda::chunked_delta_product<T>(input, layout, options, outputs, final_states, keep, saved);
+      }
+      if constexpr (!is_bfloat16)
+        return cuda::recurrent_delta_product<T>(input, layout, options, outputs, final_states, keep, saved);
+    }
   }
-  recurrent_delta_product(input, layout, options, outputs, final_states, keep, saved);
+  if constexpr (!is_bfloat16) {
+    if (!chunked) return recurrent_delta_product(input, layout, options, outputs, final_states, keep, saved);
+    const Index kept = saved.size();
+    chunked_delta_product(input, layout, options, outputs, final_states, saved);
+    if (!keep) saved.pop(saved.size() - kept);
+  }
 }
 template <class T>
-void run_recurrent_backward(const DeltaProductInput<T>& input, const TokenLayout& layout,
-                            const DeltaProductOptions& options, const DeltaProductGradients<T>& gradients,
-                            Saved& saved) {
+void run_backward(const DeltaProductInput<T>& input, const TokenLayout& layout,
+                  const DeltaProductOptions& options, const DeltaProductGradients<T>& gradients,
+                  Saved& saved) {
+  constexpr bool is_bfloat16 = std::is_same_v<T, bfloat16>, is_double = std::is_same_v<T, double>;
+  const bool chunked = options.form == DeltaForm::chunked;
   if constexpr (has_cuda_bodies) {
-    if (saved.device().is_cuda())
-      return cuda::recurrent_delta_product_backward<T>(input, layout, options, gradients, saved);
+    if (saved.device().is_cuda()) {
+      if constexpr (!is_double) {
+        if (chunked) return cuda::chunked_delta_product_backward<T>(input, layout, options, gradients, saved);
+      }
+      if constexpr (!is_bfloat16)
+        return cuda::recurrent_delta_product_backward<T>(input, layout, options, gradients, saved);
+    }
   }
-  recurrent_delta_product_backward(input, layout, options, gradients, saved);
+  if constexpr (!is_bfloat16) {
+    if (chunked) {
+      chunked_delta_product_backward(input, layout, options, gradients, saved);
+    } else {
+      recurrent_delta_product_backward(input, layout, options, gradients, saved);
+    }
+  }
 }
 
 }  // namespace
 
 template <class T>
 void delta_product(const DeltaProductInput<T>& input, const TokenLayout& layout,
-                   const DeltaProductOptions& options, TensorView<T> outputs, TensorView<T> final_states,
-                   Saved& scratch) {
+                   const DeltaProductOptions& options, TensorView<T> outputs,
+                   TensorView<DeltaNumber<T>> final_states, Saved& scratch) {
   const Saved::Scope scope(scratch);
-  if (options.form == DeltaForm::chunked) {
-    delta_product_forward(input, layout, options, outputs, final_states, scratch);
-    return;
-  }
   check(input, layout, options, scratch);
   check_results<T>(input, layout, outputs, final_states, "outputs", "final states", scratch);
   clear_padding<T>(layout, {outputs});
-  run_recurrent(input, layout, options, outputs, final_states, false, scratch);
+  run(input, layout, options, outputs, final_states, false, scratch);
 }
 
 template <class T>
 void delta_product_forward(const DeltaProductInput<T>& input, const TokenLayout& layout,
                            const DeltaProductOptions& options, TensorView<T> outputs,
-                           TensorView<T> final_states, Saved& saved) {
+                           TensorView<DeltaNumber<T>> final_states, Saved& saved) {
   check(input, layout, options, saved);
   check_results<T>(input, layout, outputs, final_states, "outputs", "final states", saved);
   clear_padding<T>(layout, {outputs});
-  if (options.form == DeltaForm::chunked) {
-    chunked_delta_product(input, layout, options, outputs, final_states, saved);
-  } else {
-    run_recurrent(input, layout, options, outputs, final_states, true, saved);
-  }
+  run(input, layout, options, outputs, final_states, true, saved);
 }
 
 template <class T>
@@ -146,25 +167,24 @@ void delta_product_backward(const DeltaProductInput<T>& input, const TokenLayout
     check_shape("d_initial_states", gradients.d_initial_states.shape(),
                 {layout.size(), sizes.heads, sizes.key, sizes.value});
   }
-  clear_padding<T>(layout, {gradients.d_queries, gradients.d_keys, gradients.d_values, gradients.d_betas,
-                            gradients.d_log_decays, gradients.d_removals});
-  if (options.form == DeltaForm::chunked) {
-    chunked_delta_product_backward(input, layout, options, gradients, saved);
-  } else {
-    run_recurrent_backward(input, layout, options, gradients, saved);
-  }
+  clear_padding<T>(layout, {gradients.d_queries, gradients.d_keys, gradients.d_values, gradients.d_removals});
+  clear_padding<DeltaNumber<T>>(layout, {gradients.d_betas, gradients.d_log_decays});
+  run_backward(input, layout, options, gradients, saved);
 }
 
-#define ORTHORNN_INSTANTIATE(T)                                                                             \
-  template void delta_product<T>(const DeltaProductInput<T>&, const TokenLayout&,                           \
-                                 const DeltaProductOptions&, TensorView<T>, TensorView<T>, Saved&);         \
-  template void delta_product_forward<T>(const DeltaProductInput<T>&, const TokenLayout&,                   \
-                                         const DeltaProductOptions&, TensorView<T>, TensorView<T>, Saved&); \
-  template void delta_product_backward<T>(const DeltaProductInput<T>&, const TokenLayout&,                  \
-                                          const DeltaProductOptions&, const DeltaProductGradients<T>&,      \
+#define ORTHORNN_INSTANTIATE(T)                                                                         \
+  template void delta_product<T>(const DeltaProductInput<T>&, const TokenLayout&,                       \
+                                 const DeltaProductOptions&, TensorView<T>, TensorView<DeltaNumber<T>>, \
+                                 Saved&);                                                               \
+  template void delta_product_forward<T>(const DeltaProductInput<T>&, const TokenLayout&,               \
+                                         const DeltaProductOptions&, TensorView<T>,                     \
+                                         TensorView<DeltaNumber<T>>, Saved&);                           \
+  template void delta_product_backward<T>(const DeltaProductInput<T>&, const TokenLayout&,              \
+                                          const DeltaProductOptions&, const DeltaProductGradients<T>&,  \
                                           Saved&);
 ORTHORNN_INSTANTIATE(float)
 ORTHORNN_INSTANTIATE(double)
+ORTHORNN_INSTANTIATE(bfloat16)
 #undef ORTHORNN_INSTANTIATE
 
 }  // namespace orthornn

@@ -1,9 +1,11 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <type_traits>
 #include <vector>
 
 #include "commands/eigen_product.hpp"
@@ -26,7 +28,7 @@ struct BenchDeltaSettings {
   Index heads = 4;
   Index key = 64;
   Index value = 64;
-  Index chunk = DeltaProductOptions().chunk;
+  Index chunk = 0;
   bool gated = false;
   int samples = 0;
   MachineOptions machine;
@@ -59,37 +61,34 @@ Flops flops_of(DeltaForm form, const BenchDeltaSettings& settings, Index factors
   return {.forward = 2 * tokens / t * forward, .backward = 2 * tokens / t * backward};
 }
 
-/// The forms that a device has.
-std::vector<DeltaForm> forms_on(Device device) {
-  if (device.is_cuda()) return {DeltaForm::recurrent};
+/// The forms that there are for vectors of T.
+template <class T>
+std::vector<DeltaForm> forms() {
+  if (std::is_same_v<T, bfloat16>) return {DeltaForm::chunked};
   return {DeltaForm::recurrent, DeltaForm::chunked};
 }
 
 /// Inputs at random: keys of norm 1, betas from 0 to 2, decays from e^-1 to 1.
+template <class T>
 class MeasuredDeltaProduct {
  public:
+  using Number = DeltaNumber<T>;
+
   MeasuredDeltaProduct(const BenchDeltaSettings& settings, Index factors, Device device)
       : device_(device), layout_(TokenLayout::time_major(settings.length, settings.batch)), saved_(device) {
     const Index rows = layout_.rows(), h = settings.heads, k = settings.key, v = settings.value;
-    const auto draw = [&](Tensor<float>& x, const Shape& shape, auto change) {
-      Tensor<float> drawn(shape);
-      fill_normal(drawn, stream_++);
-      for (float& value : drawn) value = change(value);
-      x = drawn.copy(device);
-    };
-    const auto same = [](float x) { return x; };
-    draw(queries_, {rows, h, k}, same);
-    draw(keys_, {rows, factors, h, k}, same);
-    draw(values_, {rows, factors, h, v}, same);
+    draw(queries_, {rows, h, k});
+    draw(keys_, {rows, factors, h, k});
+    draw(values_, {rows, factors, h, v});
     draw(betas_, {rows, factors, h}, [](float x) { return 2 / (1 + std::exp(-x)); });
     if (settings.gated) draw(log_decays_, {rows, h}, [](float x) { return -1 / (1 + std::exp(x)); });
-    draw(d_outputs_, {rows, h, v}, same);
-    outputs_ = Tensor<float>(d_outputs_.shape(), device);
-    d_queries_ = Tensor<float>(queries_.shape(), device);
-    d_keys_ = Tensor<float>(keys_.shape(), device);
-    d_values_ = Tensor<float>(values_.shape(), device);
-    d_betas_ = Tensor<float>(betas_.shape(), device);
-    d_log_decays_ = Tensor<float>(log_decays_.shape(), device);
+    draw(d_outputs_, {rows, h, v});
+    outputs_ = Tensor<T>(d_outputs_.shape(), device);
+    d_queries_ = Tensor<T>(queries_.shape(), device);
+    d_keys_ = Tensor<T>(keys_.shape(), device);
+    d_values_ = Tensor<T>(values_.shape(), device);
+    d_betas_ = Tensor<Number>(betas_.shape(), device);
+    d_log_decays_ = Tensor<Number>(log_decays_.shape(), device);
   }
 
   /// One form, to be timed while this lives.
@@ -101,37 +100,50 @@ class MeasuredDeltaProduct {
   }
 
  private:
-  DeltaProductInput<float> input() const {
+  template <class U>
+  void draw(
+      Tensor<U>& x, const Shape& shape, float (*change)(float) = [](float number) { return number; }) {
+    Tensor<float> drawn(shape);
+    fill_normal(drawn, stream_++);
+    Tensor<U> changed(shape);
+    std::transform(drawn.begin(), drawn.end(), changed.begin(),
+                   [&](float number) { return U(change(number)); });
+    x = changed.copy(device_);
+  }
+
+  DeltaProductInput<T> input() const {
     return {
         .queries = queries_, .keys = keys_, .values = values_, .betas = betas_, .log_decays = log_decays_};
   }
   void forward(const DeltaProductOptions& options) {
     saved_.clear();  // a forward that is timed alone has no backward
-    delta_product_forward<float>(input(), layout_, options, outputs_, {}, saved_);
+    delta_product_forward<T>(input(), layout_, options, outputs_, {}, saved_);
   }
   void backward(const DeltaProductOptions& options) {
-    delta_product_backward<float>(input(), layout_, options,
-                                  {.d_outputs = d_outputs_,
-                                   .d_queries = d_queries_,
-                                   .d_keys = d_keys_,
-                                   .d_values = d_values_,
-                                   .d_betas = d_betas_,
-                                   .d_log_decays = d_log_decays_},
-                                  saved_);
+    delta_product_backward<T>(input(), layout_, options,
+                              {.d_outputs = d_outputs_,
+                               .d_queries = d_queries_,
+                               .d_keys = d_keys_,
+                               .d_values = d_values_,
+                               .d_betas = d_betas_,
+                               .d_log_decays = d_log_decays_},
+                              saved_);
   }
 
   Device device_;
   TokenLayout layout_;
-  Tensor<float> queries_, keys_, values_, betas_, log_decays_, d_outputs_, outputs_;
-  Tensor<float> d_queries_, d_keys_, d_values_, d_betas_, d_log_decays_;
+  Tensor<T> queries_, keys_, values_, d_outputs_, outputs_, d_queries_, d_keys_, d_values_;
+  Tensor<Number> betas_, log_decays_, d_betas_, d_log_decays_;
   Saved saved_;
   std::uint64_t stream_ = 1;
 };
 
-/// Times one form and prints its row.
-Json measure(MeasuredDeltaProduct& measured, const BenchDeltaSettings& settings, const Execution& execution,
-             DeltaForm form, Index factors) {
-  const DeltaProductOptions options{.form = form, .unit_keys = true, .chunk = settings.chunk};
+/// One line of the table.
+template <class T>
+Json measure(MeasuredDeltaProduct<T>& measured, const BenchDeltaSettings& settings,
+             const Execution& execution, DeltaForm form, Index factors) {
+  const DeltaProductOptions options{
+      .form = form, .unit_keys = true, .chunk = settings.chunk, .precision = execution.precision};
   TimedPass pass = measured.pass(options);
   // Beside a GPU, the product of a CPU would say nothing.
   std::optional<EigenProduct> product;
@@ -171,6 +183,8 @@ int bench_delta_product(BenchDeltaSettings& settings) {
   const Execution execution = settings.machine.apply(settings.batch);
   const bool gpu = execution.device.is_cuda();
   if (settings.samples == 0) settings.samples = default_samples(execution.device);
+  if (settings.chunk == 0)
+    settings.chunk = gpu ? DeltaProductOptions::gpu_chunk : DeltaProductOptions::cpu_chunk;
   if (!settings.json.empty()) check_place(settings.json);
   fmt::print(
       "delta product{}: batch {}, {} tokens, {} heads, keys of {}, values of {}, chunks of at most {}\n",
@@ -179,20 +193,23 @@ int bench_delta_product(BenchDeltaSettings& settings) {
   fmt::print("{}, {} threads, medians of {} after a warm-up\n", machine_text(execution), thread_count(),
              settings.samples);
   fmt::print("GFLOP/s: of the arithmetic that the form needs\n");
-  if (gpu) {
-    fmt::print("the chunked form runs on the CPU alone, so it is not timed\n");
-  } else {
-    fmt::print("GEMM: of Eigen's product of K x K by K x 64 a thread, timed after each sample\n");
-  }
+  if (!gpu) fmt::print("GEMM: of Eigen's product of K x K by K x 64 a thread, timed after each sample\n");
   fmt::print("\n{:>3} {:<10} {:>11} {:>11} {:>11} {:>8}", "n", "form", "forward ms", "backward ms",
              "total ms", "GFLOP/s");
   if (!gpu) fmt::print(" {:>8} {:>8}", "GEMM", "share");
   fmt::print("\n");
   Json results = Json::array();
-  for (const Index factors : settings.householder) {
-    MeasuredDeltaProduct measured(settings, factors, execution.device);
-    for (const DeltaForm form : forms_on(execution.device))
-      results.push_back(measure(measured, settings, execution, form, factors));
+  const auto measure_all = [&]<class T>(const T&) {
+    for (const Index factors : settings.householder) {
+      MeasuredDeltaProduct<T> measured(settings, factors, execution.device);
+      for (const DeltaForm form : forms<T>())
+        results.push_back(measure(measured, settings, execution, form, factors));
+    }
+  };
+  if (execution.precision == Precision::bf16) {
+    measure_all(bfloat16());
+  } else {
+    measure_all(float());
   }
   if (!settings.json.empty()) {
     write_file_atomically(settings.json, results.dump(2) + "\n");
@@ -220,14 +237,16 @@ void add_bench_delta_product(CLI::App& bench, Command& chosen) {
   add_size("--heads", settings->heads, "Heads H", 4096);
   add_size("--key", settings->key, "Size K of a key", 4096);
   add_size("--value", settings->value, "Size V of a value", 4096);
-  add_size("--chunk", settings->chunk, "Micro-steps of a chunk", 4096);
+  command->add_option("--chunk", settings->chunk, "Micro-steps of a chunk at most; left out: 32, on a GPU 64")
+      ->default_str("")
+      ->check(whole_number_in(1, 4096));
   command->add_flag("--gated", settings->gated, "Decay the state at each token")->default_str("false");
   command
       ->add_option("--samples", settings->samples,
                    "Timed runs; the table has their median; left out: 5, on a GPU 20")
       ->default_str("")
       ->check(whole_number_in(1, 100000));
-  settings->machine.add_device_to(*command);
+  settings->machine.add_precision_to(*command);
   command->add_option("--json", settings->json, "File for all results with every sample");
   command->callback([&chosen, settings] { chosen = [settings] { return bench_delta_product(*settings); }; });
 }
