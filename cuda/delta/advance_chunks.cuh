@@ -11,9 +11,9 @@
 //   3. outputs = read * Q S + P errors^T                        [tokens, 16]
 //   4. S^T <- whole * S^T + (end * errors) K                    [16, K]
 //
-// The other four warps load the next chunk meanwhile; all meet once a chunk. (When the computing warps loaded
-// too, a chunk took 6.3 us in place of 4.1: each has a scheduler for itself, and addresses are long
-// chains.)
+// The other four warps load the next chunk meanwhile; all meet once a chunk. A computing warp has a scheduler
+// of its own, and addresses take many dependent instructions: when these warps loaded too, a chunk took 6.3
+// us in place of 4.1 (and of 3.1 now).
 //
 // Shared memory, twice: keys [C, K], queries [tokens, K], values [C, 64], inverse [C, C], scores [tokens, C],
 // scales. Once a warp: 16 rows of what is kept for the backward, [16, K] and [16, C], on their way to global
@@ -99,9 +99,9 @@ __device__ __forceinline__ void store_state(const Rows<tiles>& rows, float* stat
   }
 }
 
-/// Sends 16 rows of a warp to an image in global memory. Those of bfloat16 go by way of shared memory and a
-/// bulk copy, which writes whole lines; floats fill them from registers. Written from registers, the states
-/// cost 0.09 ms in place of 0.03 (B 8, T 4096, 8 heads, K = V = 128).
+/// Sends 16 rows of a warp to an image in global memory. Rows of bfloat16 go by way of shared memory and a
+/// bulk copy, which writes whole lines: keeping the states took 0.09 ms without it and takes 0.03 (B 8, T
+/// 4096, 8 heads, K = V = 128). Rows of floats are written from registers, 32 bytes by four lanes.
 template <int tiles, class Product, int columns>
 __device__ __forceinline__ void send_rows(const Rows<tiles>& rows, const Tile<Product, columns>& leaving,
                                           typename Product::Element* image) {
@@ -312,6 +312,8 @@ __global__ __launch_bounds__(256) void advance_chunks(ChunkedArguments<typename 
     }
   }
 
+  // Shared memory of a block that has ended belongs to the next one.
+  if (threadIdx.x % 32 == 0) ptx::copy_bulk_wait_read();
   if (a.final_states != nullptr) store_state(state, a.final_states + state_place, a.sizes, value);
 }
 

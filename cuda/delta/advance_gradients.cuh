@@ -8,7 +8,7 @@
 //   2. d_errors <- d_errors (I + A)^-1, the gradients of the values [16, C]
 //   3. dS^T <- whole * dS^T + (read * dO)^T Q - (start * d_errors) K
 //
-// Shared memory, twice: keys [C, K], queries [tokens, K], dO [tokens, 64], inverse [C, C], scores [tokens,
+// Shared memory, twice: keys [C, K], queries [tokens, K], dO [C, 64], inverse [C, C], scores [tokens,
 // C], scales.
 
 #include "cuda/delta/advance_chunks.cuh"
@@ -171,6 +171,8 @@ __global__ __launch_bounds__(256) void advance_gradients(
     }
   }
 
+  // Shared memory of a block that has ended belongs to the next one.
+  if (threadIdx.x % 32 == 0) ptx::copy_bulk_wait_read();
   if (gradients.d_initial_states != nullptr)
     store_state(d_state, gradients.d_initial_states + state_place, a.sizes, value);
 }

@@ -15,7 +15,7 @@ struct ChunkSizes {
   int factors, heads, key, value;
   /// Tokens of a chunk, and these times n.
   int tokens, steps;
-  /// `tokens` up to 16, 32 or 64, and V up to a multiple of 64: sizes of kept matrices.
+  /// `tokens` rounded up to 16, 32 or 64, and V to a multiple of 64: sizes of kept matrices.
   int padded_tokens, padded_value;
   /// 65536 / n, rounded up: r / n is r * reciprocal / 65536 for the micro-steps of a chunk.
   unsigned reciprocal;

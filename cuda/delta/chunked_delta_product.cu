@@ -3,6 +3,7 @@
 #include <string>
 #include <type_traits>
 
+#include "cuda/core/check.hpp"
 #include "cuda/core/context.hpp"
 #include "cuda/delta/chunked_delta_product.hpp"
 #include "cuda/delta/chunked_kernels.cuh"
@@ -55,7 +56,7 @@ struct Plan {
     });
     if (factors > steps) refuse("micro-steps a token", factors, steps);
     // Rows of a chunk are counted by int, and a row has heads times the size of a vector.
-    constexpr Index largest = std::numeric_limits<int>::max();
+    constexpr Index largest = std::numeric_limits<int>::max() - 63;
     if (heads * std::max(key, value) > largest)
       refuse("numbers a micro-step", heads * std::max(key, value), largest);
     for (Index b = 0; b < layout.size(); ++b) {
@@ -113,6 +114,11 @@ ChunkedArguments<T> arguments_of(const DeltaProductInput<T>& input, const TokenL
 
 }  // namespace
 
+bool has_chunked_kernels(Device device) {
+  // Clusters came with the instructions that move matrices to shared memory.
+  return context(device).has_clusters();
+}
+
 template <class T>
 void chunked_delta_product(const DeltaProductInput<T>& input, const TokenLayout& layout,
                            const DeltaProductOptions& options, TensorView<T> outputs,
@@ -120,12 +126,19 @@ void chunked_delta_product(const DeltaProductInput<T>& input, const TokenLayout&
   const Plan<T> plan(input, layout, options);
   const Device device = saved.device();
   ChunkedArguments<T> a = arguments_of(input, layout, options, plan, device);
-  a.scales = saved.push<float>(plan.scales()).data();
-  a.inverse = saved.push<T>(plan.inverses()).data();
-  a.scores = saved.push<T>(plan.scores()).data();
-  if (keep) {
-    a.errors = saved.push<T>(plan.errors()).data();
-    a.states = saved.push<T>(plan.states()).data();
+  const Index before = saved.size();
+  try {
+    a.scales = saved.push<float>(plan.scales()).data();
+    a.inverse = saved.push<T>(plan.inverses()).data();
+    a.scores = saved.push<T>(plan.scores()).data();
+    if (keep) {
+      a.errors = saved.push<T>(plan.errors()).data();
+      a.states = saved.push<T>(plan.states()).data();
+    }
+  } catch (...) {
+    // Memory is short: a forward that throws leaves the stack as it was.
+    saved.pop(saved.size() - before);
+    throw;
   }
   a.outputs = outputs.data();
   a.paired_values = is_aligned(outputs, 2 * sizeof(T));
@@ -173,7 +186,17 @@ void chunked_delta_product_backward(const DeltaProductInput<T>& input, const Tok
     a.paired_values = is_aligned(gradients.d_values, 2 * sizeof(T));
     a.paired_keys =
         is_aligned(gradients.d_keys, 2 * sizeof(T)) && is_aligned(gradients.d_queries, 2 * sizeof(T));
-    if (layout.size() > 0 && a.sizes.heads > 0 && a.sizes.value > 0) {
+    if (a.sizes.value == 0) {
+      // Nothing depends on the inputs, and no kernel has anything to do.
+      const auto set_zero = [&](const auto& tensor) {
+        const auto bytes = static_cast<std::size_t>(tensor.size()) * sizeof(tensor.data()[0]);
+        if (bytes > 0) check(cudaMemsetAsync(tensor.data(), 0, bytes, context(device).stream()));
+      };
+      set_zero(gradients.d_queries);
+      set_zero(gradients.d_keys);
+      set_zero(gradients.d_betas);
+      set_zero(gradients.d_log_decays);
+    } else if (layout.size() > 0 && a.sizes.heads > 0) {
       with_kernels<T>(a.sizes.key, options.precision, [&](auto kernels) {
         kernels.backward(context(device), {.sequences = layout.size(), .longest = layout.longest()}, a, g);
       });

@@ -24,7 +24,7 @@ namespace orthornn::cuda {
 /// Decays below e^-200 are 0 in a float, and so is what they decay.
 inline constexpr float lowest_log_decay = -200.0F;
 
-/// Sums of the logarithms of decays up to each token of a chunk, as powers of 2 and in two floats, so that a
+/// Sums of the logarithms of decays up to each token of a chunk, to base 2 and each in two floats, so that a
 /// difference of two sums is exact to a float.
 template <int steps>
 struct DecaySums {

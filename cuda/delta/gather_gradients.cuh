@@ -6,14 +6,18 @@
 // on, and 64 of the K columns. The formulas, with err the errors, z their gradients, unit keys f k, and
 // scales as `ChunkScales` without beta where a beta is written:
 //
-//   X_ts = dO_t . err_s                       dP_ts = scale beta_s D_ts f_s X_ts                for s up to
-//   token t M_rs = z_r . err_s                        G_rs = -beta_s D_rs f_r f_s M_rs                  for s
-//   < r dq_t = read_t S dO_t + sum_s dP_ts k_s dk_r = beta_r end_r dS err_r - start_r S z_r + sum_t dP_tr q_t
-//   + sum_s (G_rs + G_sr) k_s dbeta_s = end_s k_s . dS err_s + sum_t (dP_ts / beta_s) q_t . k_s + sum_r (G_rs
-//   / beta_s) k_r . k_s
+// clang-format off
+//   X_ts    = dO_t . err_s
+//   M_rs    = z_r . err_s
+//   dP_ts   = scale beta_s D_ts f_s X_ts    for s up to token t
+//   G_rs    = -beta_s D_rs f_r f_s M_rs     for s < r
+//   dq_t    = read_t S dO_t + sum_s dP_ts k_s
+//   dk_r    = beta_r end_r dS err_r - start_r S z_r + sum_t dP_tr q_t + sum_s (G_rs + G_sr) k_s
+//   dbeta_s = end_s k_s . dS err_s + sum_t (dP_ts / beta_s) q_t . k_s + sum_r (G_rs / beta_s) k_r . k_s
+// clang-format on
 //
-// and dk_r - f_r^2 k_r (k_r . dk_r) where keys are made unit. The decay up to token t multiplies e^(+g_t) and
-// e^(-g_t) in these; what g_t gains is in `log_sums`, and a token's own decay counts for all g from there on.
+// and dk_r - f_r^2 k_r (k_r . dk_r) where keys are made unit. `log_sums` has the gradient with respect to
+// g_t. That of a_t is the sum over the tokens from t on.
 //
 //   1. X, M and dS err over the values, 64 at a time; dv is z
 //   2. dP, G, and the sums that need D

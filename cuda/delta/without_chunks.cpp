@@ -12,6 +12,8 @@ namespace {
 
 }  // namespace
 
+bool has_chunked_kernels(Device) { return false; }
+
 template <class T>
 void chunked_delta_product(const DeltaProductInput<T>&, const TokenLayout&, const DeltaProductOptions&,
                            TensorView<T>, TensorView<float>, bool, Saved&) {

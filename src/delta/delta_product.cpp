@@ -51,6 +51,11 @@ void check(const DeltaProductInput<T>& input, const TokenLayout& layout, const D
         "removals and decays for each row of a state need the recurrent form; the chunked one was asked for");
   constexpr bool is_bfloat16 = std::is_same_v<T, bfloat16>, is_double = std::is_same_v<T, double>;
   const bool on_gpu = saved.device().is_cuda(), chunked = options.form == DeltaForm::chunked;
+  if (chunked && !has_chunked_form(saved.device()))
+    throw DeviceError(
+        fmt::format("{} has no chunked form of a delta product: that needs a GPU of compute capability 9.0, "
+                    "and a build for it{}",
+                    to_string(saved.device()), is_bfloat16 ? "" : "; ask for the recurrent form"));
   if (is_bfloat16 && !(on_gpu && chunked))
     throw DeviceError(fmt::format(
         "a delta product of bfloat16 has the chunked form on a GPU alone; the {} form on {} was asked for",
@@ -119,6 +124,13 @@ void run_backward(const DeltaProductInput<T>& input, const TokenLayout& layout,
 }
 
 }  // namespace
+
+bool has_chunked_form(Device device) {
+  if constexpr (has_cuda_bodies) {
+    if (device.is_cuda()) return cuda::has_chunked_kernels(device);
+  }
+  return !device.is_cuda();
+}
 
 template <class T>
 void delta_product(const DeltaProductInput<T>& input, const TokenLayout& layout,

@@ -215,7 +215,7 @@ TEST_CASE("bench translate refuses what cannot be a table before it trains", "[c
 
   check_done(run(table(folder, {"--cells", "lstm", "--steps", "1", "--out", out.string()})));
   refused({"--cells", "gru,lstm", "--lr", "0.5"}, 1,
-          {(out / "lstm-seed1").string(), "lr 0.002", "0.5", "--out"});
+          {(out / "lstm-seed1").string(), "lr 0.001", "0.5", "--out"});
   CHECK_FALSE(fs::exists(out / "gru-seed1"));
   write_text(out / "lstm-seed1/config.toml", "[");
   refused({"--cells", "lstm"}, 2, {"config.toml"});

@@ -61,10 +61,23 @@ Flops flops_of(DeltaForm form, const BenchDeltaSettings& settings, Index factors
   return {.forward = 2 * tokens / t * forward, .backward = 2 * tokens / t * backward};
 }
 
-/// The forms that there are for vectors of T.
+/// Micro-steps of a chunk that runs: a GPU has no longer ones.
+Index chunk_that_runs(const BenchDeltaSettings& settings, const Execution& execution) {
+  if (!execution.device.is_cuda())
+    return settings.chunk == 0 ? DeltaProductOptions::cpu_chunk : settings.chunk;
+  const bool is_long = execution.precision == Precision::bf16 && settings.key <= 128;
+  const Index most = is_long ? DeltaProductOptions::gpu_chunk : DeltaProductOptions::gpu_chunk / 2;
+  return settings.chunk == 0 ? most : std::min(settings.chunk, most);
+}
+
+/// The forms of these sizes that a device has for vectors of T.
 template <class T>
-std::vector<DeltaForm> forms() {
+std::vector<DeltaForm> forms_of(const BenchDeltaSettings& settings, Device device, Index factors) {
   if (std::is_same_v<T, bfloat16>) return {DeltaForm::chunked};
+  constexpr Index longest_key = 256;
+  const bool has_chunks = !device.is_cuda() || (has_chunked_form(device) && settings.key <= longest_key &&
+                                                factors <= DeltaProductOptions::gpu_chunk / 2);
+  if (!has_chunks) return {DeltaForm::recurrent};
   return {DeltaForm::recurrent, DeltaForm::chunked};
 }
 
@@ -183,8 +196,7 @@ int bench_delta_product(BenchDeltaSettings& settings) {
   const Execution execution = settings.machine.apply(settings.batch);
   const bool gpu = execution.device.is_cuda();
   if (settings.samples == 0) settings.samples = default_samples(execution.device);
-  if (settings.chunk == 0)
-    settings.chunk = gpu ? DeltaProductOptions::gpu_chunk : DeltaProductOptions::cpu_chunk;
+  settings.chunk = chunk_that_runs(settings, execution);
   if (!settings.json.empty()) check_place(settings.json);
   fmt::print(
       "delta product{}: batch {}, {} tokens, {} heads, keys of {}, values of {}, chunks of at most {}\n",
@@ -202,7 +214,7 @@ int bench_delta_product(BenchDeltaSettings& settings) {
   const auto measure_all = [&]<class T>(const T&) {
     for (const Index factors : settings.householder) {
       MeasuredDeltaProduct<T> measured(settings, factors, execution.device);
-      for (const DeltaForm form : forms<T>())
+      for (const DeltaForm form : forms_of<T>(settings, execution.device, factors))
         results.push_back(measure(measured, settings, execution, form, factors));
     }
   };
@@ -237,7 +249,9 @@ void add_bench_delta_product(CLI::App& bench, Command& chosen) {
   add_size("--heads", settings->heads, "Heads H", 4096);
   add_size("--key", settings->key, "Size K of a key", 4096);
   add_size("--value", settings->value, "Size V of a value", 4096);
-  command->add_option("--chunk", settings->chunk, "Micro-steps of a chunk at most; left out: 32, on a GPU 64")
+  command
+      ->add_option("--chunk", settings->chunk,
+                   "Micro-steps of a chunk at most; left out: 32, on a GPU 64 with bf16")
       ->default_str("")
       ->check(whole_number_in(1, 4096));
   command->add_flag("--gated", settings->gated, "Decay the state at each token")->default_str("false");

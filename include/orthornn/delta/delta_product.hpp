@@ -23,6 +23,10 @@ struct Names<DeltaForm> {
   static constexpr Choice<DeltaForm> list[] = {{"recurrent", recurrent}, {"chunked", chunked}};
 };
 
+/// Whether a delta product has the chunked form on a device: on the CPU, and on GPUs with clusters (compute
+/// capability 9.0), in a build that has code for them.
+bool has_chunked_form(Device device);
+
 /// What step sizes, decays and states consist of, beside vectors of T.
 template <class T>
 using DeltaNumber = std::conditional_t<std::is_same_v<T, bfloat16>, float, T>;
@@ -52,11 +56,12 @@ struct DeltaProductOptions {
   /// c below.
   double scale = 1;
   /// Keys are divided by their norm, before anything else. A key of zeros stays as it is and has no gradient.
+  /// In the chunked form on a GPU norms must be 1e-15 to 1e15: their squares are floats.
   bool unit_keys = false;
   /// Micro-steps of a chunk, about: a chunk has a whole number of tokens, one at least. 0 for the best of the
   /// device. Long ones do more arithmetic in faster products: on a CPU with AVX2, K = V = 64 and 128, 32 was
   /// at most a tenth behind the best of 16, 32 and 64. On a GPU a chunk has at most 64, and at most 32 for
-  /// floats and for K > 128; it costs as much as a full one.
+  /// floats and for K > 128. A shorter chunk costs as much time there as a full one.
   Index chunk = 0;
   static constexpr Index cpu_chunk = 32, gpu_chunk = 64;
   /// Of the products of floats in the chunked form on a GPU: tf32 and bf16 both take operands of 11 bits.
