@@ -108,8 +108,8 @@ TaskDefaults TranslationTask::defaults() const {
           .steps = 10 * batches,
           .evaluation_steps = batches,
           .optimizer = "adam",
-          // At N = 1024 and with all pairs, of 5e-4, 1e-3, 2e-3 and 4e-3 the best for CWY, and of the first three
-          // for LSTM.
+          // At N = 1024 and with all pairs, of 5e-4, 1e-3, 2e-3 and 4e-3 the best for CWY, and of the first
+          // three for LSTM.
           .learning_rate = 1e-3,
           .learning_rate_orthogonal = 1e-3};
 }
