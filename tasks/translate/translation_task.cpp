@@ -108,8 +108,8 @@ TaskDefaults TranslationTask::defaults() const {
           .steps = 10 * batches,
           .evaluation_steps = batches,
           .optimizer = "adam",
-          // At N = 1024 and with all pairs, of 5e-4, 1e-3, 2e-3 and 4e-3 the best for CWY, and of the first
-          // three for LSTM.
+          // At N = 1024 with all pairs: CWY (relu, tied) has a loss of 1.41 with 1e-3 and of 1.49 with 5e-4,
+          // and higher rates were worse with tanh. For LSTM 1e-3 is the best of 5e-4, 1e-3 and 2e-3.
           .learning_rate = 1e-3,
           .learning_rate_orthogonal = 1e-3};
 }

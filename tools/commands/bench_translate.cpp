@@ -320,9 +320,14 @@ Json row_of(const TableSettings& table, const Run& run, const fs::path& folder, 
   return row;
 }
 
-/// As wide as a column where it can be.
-std::string number_text(double value, const Column& column) {
-  return std::abs(value) < 1e9 ? fmt::format("{:.{}f}", value, column.digits) : fmt::format("{:.3e}", value);
+/// The texts of a row's numbers for `print_line`: as wide as a column where they can be, empty without one.
+auto numbers_of(const Json& row) {
+  return [&row](const Column& column) -> std::string {
+    const std::optional<double> value = number_in(row, column);
+    if (!value) return "";
+    return std::abs(*value) < 1e9 ? fmt::format("{:.{}f}", *value, column.digits)
+                                  : fmt::format("{:.3e}", *value);
+  };
 }
 
 void print_line(const std::string& cell, const std::string& reflections, const std::string& seed,
@@ -349,10 +354,7 @@ void print_row(const Json& row) {
     std::fflush(stdout);
     return;
   }
-  print_line(cell, reflections, seed, [&](const Column& column) {
-    const std::optional<double> value = number_in(row, column);
-    return value ? number_text(*value, column) : "";
-  });
+  print_line(cell, reflections, seed, numbers_of(row));
 }
 
 /// Mean and standard deviation over the seeds of one cell, those that are done.
@@ -382,10 +384,7 @@ Json summary_of(const std::vector<const Json*>& rows) {
 void print_summary(const Json& summary) {
   for (const char* key : {"mean", "deviation"}) {
     print_line(summary["cell"], reflections_text(summary), key == std::string("mean") ? "mean" : "sd",
-               [&](const Column& column) {
-                 const std::optional<double> value = number_in(summary[key], column);
-                 return value ? number_text(*value, column) : "";
-               });
+               numbers_of(summary[key]));
   }
 }
 

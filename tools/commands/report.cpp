@@ -137,7 +137,8 @@ TrainingRun read_training_run(const fs::path& folder, const std::string& sentenc
                                 read_model_info(folder / "model.h5").model);
   const bool translates = settings.task.name == TranslationOptions::name;
   if (translates && !run.parameters)
-    run.notes.push_back("no attention is drawn, as there is no model.h5; expected that of the training");
+    run.notes.push_back(
+        "no attention is drawn: model.h5 is missing; expected the one that the training saved");
   if (translates && run.parameters) {
     const fs::path file = sentences.empty() ? folder / sample_file : fs::path(sentences);
     if (sentences.empty() && !fs::exists(file, status)) {

@@ -4,8 +4,8 @@ Usage: pytorch_peer.py spa-eng.zip [--cells lstm,cwy] [--hidden 1024] [--reflect
 
 Embeddings, encoder, decoder from the encoder's last state, attention (Luong's "general"), tanh(W [context; state]), dropout, softmax; Adam,
 gradients clipped at norm 1, products in tf32. Batches of 128 pairs of similar length lie on the GPU before the clock starts. The LSTM is
-nn.LSTM (cuDNN). The recurrence of CWY, h <- tanh(h - U S^-1 U^T h + W x), is compiled by torch.compile, eight steps a call: a call of the
-compiler for each length would take minutes, and a call a step is slower.
+nn.LSTM (cuDNN). The recurrence of CWY, h <- tanh(h - U S^-1 U^T h + W x), is compiled by torch.compile, eight steps a call, so that one
+compilation serves all lengths.
 """
 import argparse, json, random, re, time, zipfile
 from collections import Counter
