@@ -37,9 +37,12 @@ if(ORTHORNN_CUDA_BACK_END STREQUAL "EMULATED")
   add_subdirectory(${PROJECT_SOURCE_DIR}/tests/emulator ${PROJECT_BINARY_DIR}/emulator)
   file(GLOB_RECURSE kernels CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/cuda/*.cu)
   emulate_cuda(${kernels})
+  # The emulator has no instructions that move matrices of 16 bits.
+  set(ORTHORNN_CUDA_LEFT_OUT "cuda/delta/chunked_[a-z0-9_]*\\.cu$")
   set(ORTHORNN_CUDA_LIBRARIES $<BUILD_INTERFACE:cuda_emulator>)
   target_link_libraries(orthornn_cuda_flags INTERFACE orthornn_flags)
 elseif(ORTHORNN_CUDA_BACK_END STREQUAL "GPU")
+  set(ORTHORNN_CUDA_LEFT_OUT "cuda/delta/without_chunks\\.cpp$")
   # One CUDA runtime a process: a shared library shares it with the program that uses it.
   if(BUILD_SHARED_LIBS)
     set(CMAKE_CUDA_RUNTIME_LIBRARY Shared)

@@ -86,6 +86,21 @@ __device__ __forceinline__ void copy_bulk_to_rank(void* destination, const void*
       : "memory");
 }
 
+/// Starts copying `bytes` (a multiple of 16, both sides aligned so) from shared to global memory, as a group
+/// of this thread.
+__device__ __forceinline__ void copy_bulk_to_global(void* global, const void* shared, unsigned bytes) {
+  ORTHORNN_HOPPER_ASM(
+      "cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;\n\tcp.async.bulk.commit_group;" ::"l"(
+          global),
+      "r"(shared_address(shared)), "r"(bytes)
+      : "memory");
+}
+
+/// Waits until all groups of this thread have read their shared memory.
+__device__ __forceinline__ void copy_bulk_wait_read() {
+  ORTHORNN_HOPPER_ASM("cp.async.bulk.wait_group.read 0;" ::: "memory");
+}
+
 /// Makes what this thread wrote to shared memory visible to bulk copies that a thread starts after a barrier.
 __device__ __forceinline__ void fence_proxy_async() {
   ORTHORNN_HOPPER_ASM("fence.proxy.async.shared::cta;" ::: "memory");
@@ -108,6 +123,29 @@ __device__ __forceinline__ void cp_async_wait() {
   asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
 }
 
+/// Four 8 x 8 matrices of 16 bits from shared memory, by the whole warp. Lane 8 i + r gives the address of
+/// row r of matrix i, and lane 4 g + t gets numbers 2 t and 2 t + 1 of row g of each.
+__device__ __forceinline__ void load_matrices(unsigned (&x)[4], const void* row) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3])
+               : "r"(shared_address(row)));
+}
+
+/// The same of the transposed matrices.
+__device__ __forceinline__ void load_matrices_transposed(unsigned (&x)[4], const void* row) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3])
+               : "r"(shared_address(row)));
+}
+
+/// The inverse of load_matrices. Needs compute capability 9.0.
+__device__ __forceinline__ void store_matrices(const unsigned (&x)[4], void* row) {
+  ORTHORNN_HOPPER_ASM(
+      "stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(shared_address(row)),
+      "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3])
+      : "memory");
+}
+
 /// d += a b for 16 x 16 by 16 x 8, by the whole warp: bfloat16 operands, float sums.
 __device__ __forceinline__ void mma_m16n8k16_bf16(float (&d)[4], const unsigned (&a)[4],
                                                   const unsigned (&b)[2]) {
@@ -116,6 +154,30 @@ __device__ __forceinline__ void mma_m16n8k16_bf16(float (&d)[4], const unsigned 
       "{%0, %1, %2, %3};"
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
+/// d += a b for 16 x 8 by 8 x 8, by the whole warp: operands are tf32, sums float.
+__device__ __forceinline__ void mma_m16n8k8_tf32(float (&d)[4], const unsigned (&a)[4],
+                                                 const unsigned (&b)[2]) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+      "{%0, %1, %2, %3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
+/// The nearest tf32.
+__device__ __forceinline__ unsigned round_to_tf32(float x) {
+  unsigned bits;
+  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(x));
+  return bits;
+}
+
+/// Starts copying 16 bytes from global to shared memory past the first cache, or sets them to zero.
+__device__ __forceinline__ void cp_async_or_zero(void* shared, const void* global, bool present) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(shared)), "l"(global),
+               "r"(present ? 16 : 0)
+               : "memory");
 }
 
 }  // namespace orthornn::ptx

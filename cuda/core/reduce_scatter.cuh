@@ -17,14 +17,15 @@ struct ReduceScatter {
   /// Number of neighbouring lanes that hold the same sums.
   static constexpr int copies = halves ? Next::copies : 2 * Next::copies;
 
-  static __device__ __forceinline__ void run(float* values, unsigned lane) {
+  template <class T>
+  static __device__ __forceinline__ void run(T* values, unsigned lane) {
     constexpr int distance = Lanes / 2;
     if constexpr (halves) {
       const bool upper = (lane & distance) != 0;
 #pragma unroll
       for (int i = 0; i < Count / 2; ++i) {
-        const float given = upper ? values[i] : values[i + Count / 2];
-        const float kept = upper ? values[i + Count / 2] : values[i];
+        const T given = upper ? values[i] : values[i + Count / 2];
+        const T kept = upper ? values[i + Count / 2] : values[i];
         values[i] = kept + __shfl_xor_sync(whole_warp, given, distance);
       }
     } else {
@@ -44,7 +45,8 @@ template <int Count>
 struct ReduceScatter<Count, 1> {
   static constexpr int left = Count;
   static constexpr int copies = 1;
-  static __device__ __forceinline__ void run(float*, unsigned) {}
+  template <class T>
+  static __device__ __forceinline__ void run(T*, unsigned) {}
   static __device__ __forceinline__ int first(unsigned) { return 0; }
 };
 

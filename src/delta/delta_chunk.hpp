@@ -140,7 +140,7 @@ class ChunkedWork {
         options(how),
         sizes(in),
         scale(static_cast<T>(how.scale)),
-        chunks(where, how.chunk / sizes.factors, saved) {}
+        chunks(where, (how.chunk == 0 ? how.cpu_chunk : how.chunk) / sizes.factors, saved) {}
 
   const DeltaProductInput<T>& input;
   const TokenLayout& layout;

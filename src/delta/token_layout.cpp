@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <list>
+#include <mutex>
+#include <utility>
 
 namespace orthornn {
 namespace {
@@ -25,8 +28,37 @@ Index padded_rows(Index length, Index batch, ConstTensorView<std::int32_t> lengt
 
 }  // namespace
 
+class TokenLayout::Tables {
+ public:
+  TensorView<const Index> on(Device device, const std::vector<Sequence>& sequences) {
+    const std::lock_guard lock(mutex_);
+    const auto found = std::find_if(tables_.begin(), tables_.end(),
+                                    [&](const Tensor<Index>& table) { return table.device() == device; });
+    if (found != tables_.end()) return std::as_const(*found);
+    Tensor<Index> table({static_cast<Index>(sequences.size()), 4});
+    Index before = 0;
+    for (Index b = 0; b < table.shape()[0]; ++b) {
+      const Sequence& sequence = sequences[static_cast<std::size_t>(b)];
+      table(b, 0) = sequence.first;
+      table(b, 1) = sequence.stride;
+      table(b, 2) = sequence.count;
+      table(b, 3) = before;
+      before += sequence.count;
+    }
+    tables_.push_back(table.copy(device));
+    return std::as_const(tables_.back());
+  }
+
+ private:
+  std::mutex mutex_;
+  /// Views of a table stay valid when another one is added.
+  std::list<Tensor<Index>> tables_;
+};
+
+TensorView<const Index> TokenLayout::on(Device device) const { return tables_->on(device, sequences_); }
+
 TokenLayout::TokenLayout(Index rows, std::vector<Sequence> sequences)
-    : rows_(rows), sequences_(std::move(sequences)) {
+    : rows_(rows), sequences_(std::move(sequences)), tables_(std::make_shared<Tables>()) {
   for (const Sequence& sequence : sequences_) {
     tokens_ += sequence.count;
     longest_ = std::max(longest_, sequence.count);

@@ -4,6 +4,7 @@
 
 #include "cli/model_content.hpp"
 #include "cli/run_program.hpp"
+#include "orthornn/delta/delta_product.hpp"
 #include "support/gpu.hpp"
 
 namespace fs = std::filesystem;
@@ -275,6 +276,26 @@ TEST_CASE("bench train times whole steps", "[cli][bench][cuda]") {
   check(json, 10);
   check_machine(json, "fp32");
   CHECK(json.at("cells")[1].at("rollout") == "resident");
+}
+
+TEST_CASE("bench delta-product on a GPU times the forms that it has", "[cli][bench][cuda]") {
+  const auto device = gpu();
+  if (!device) return;
+  const TemporaryFolder folder;
+  const std::string file = folder / "d.json";
+  const ProgramResult result =
+      run_on_gpu({"bench", "delta-product", "--householder", "2", "--length", "20", "--heads", "2", "--key",
+                  "5", "--value", "7", "--gated", "--samples", "2", "--json", file});
+  check_success(result);
+  const Json json = Json::parse(content(file));
+  REQUIRE(json.size() == (has_chunked_form(*device) ? 2 : 1));
+  CHECK(json[0].at("form") == "recurrent");
+  for (const Json& row : json) {
+    check_machine(row, "fp32");
+    check_times(row, 2);
+    CHECK(row.at("gflops").get<double>() > 0);
+    CHECK_FALSE(row.contains("gemm_gflops"));
+  }
 }
 
 TEST_CASE("bench compare on a GPU leaves out what is on the CPU alone, and says so", "[cli][compare][cuda]") {

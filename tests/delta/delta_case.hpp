@@ -90,6 +90,15 @@ struct DeltaCase {
   /// Without what a backward reads.
   void evaluate() { delta_product<T>(input(), layout, options, outputs, final_states, *saved); }
 
+  /// Moves all of it to a device.
+  void move_to(Device device) {
+    for (Tensor<T>* x : {&queries, &keys, &values, &betas, &log_decays, &removals, &initial_states,
+                         &d_outputs, &d_final_states})
+      *x = x->copy(device);
+    for (auto [name, x] : results()) *x = x->copy(device);
+    saved = std::make_unique<Saved>(device);
+  }
+
   /// Everything that a run writes, with its name.
   std::vector<std::pair<const char*, Tensor<T>*>> results() {
     return {{"outputs", &outputs},

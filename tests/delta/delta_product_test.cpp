@@ -429,8 +429,8 @@ TEST_CASE("one token continues a sequence, as generation does", "[delta]") {
 TEST_CASE("delta_product refuses what does not fit", "[delta]") {
   Case c(TokenLayout::time_major(3, 2), {});
   const auto refused = [&](const char* words) { CHECK_THROWS_WITH(c.forward(), contains(words)); };
-  c.options.chunk = 0;
-  refused("0 micro-steps");
+  c.options.chunk = -1;
+  refused("-1 micro-steps");
   c.options.chunk = 64;
   c.options.scale = std::numeric_limits<double>::infinity();
   refused("scale");

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -9,7 +10,7 @@ namespace orthornn {
 
 /// Where the tokens of B sequences lie among the R rows of tensors [R, ..]. An operation reads sequences of
 /// any layout where they lie, without a copy. A row belongs to one sequence at most; rows of no sequence are
-/// padding.
+/// padding. On a GPU, keep a layout that comes again: each one made takes memory there.
 class TokenLayout {
  public:
   /// Token t of a sequence is row `first + t * stride`.
@@ -29,6 +30,8 @@ class TokenLayout {
 
   /// R.
   Index rows() const { return rows_; }
+  /// Rows that belong to a sequence.
+  Index tokens() const { return tokens_; }
   /// B.
   Index size() const { return static_cast<Index>(sequences_.size()); }
   const Sequence& operator[](Index b) const { return sequences_[static_cast<std::size_t>(b)]; }
@@ -37,11 +40,22 @@ class TokenLayout {
   /// Whether some rows belong to no sequence.
   bool has_padding() const { return tokens_ < rows_; }
 
+  /// [B, 4] in the memory of a device, for its kernels: first row, stride, number of tokens, and the tokens
+  /// of all sequences before. Made at the first call for a device, which waits for it, and kept as long as a
+  /// copy of this layout lives; one must outlive recordings that use it. Threads that use different devices
+  /// may call it at once. Throws DeviceError if memory is short, and where the first call comes while
+  /// operations are recorded.
+  TensorView<const Index> on(Device device) const;
+
  private:
+  /// The tables on all devices, which copies of a layout share.
+  class Tables;
+
   TokenLayout(Index rows, std::vector<Sequence> sequences);
 
   Index rows_, tokens_ = 0, longest_ = 0;
   std::vector<Sequence> sequences_;
+  std::shared_ptr<Tables> tables_;
 };
 
 }  // namespace orthornn

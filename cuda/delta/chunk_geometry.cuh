@@ -1,0 +1,142 @@
+#pragma once
+// Where the chunks of a delta product lie, and how their rows come to shared memory.
+
+#include "cuda/core/kernel.cuh"
+#include "cuda/core/ptx.cuh"
+#include "cuda/delta/token_sequence.cuh"
+#include "cuda/delta/warp_product.cuh"
+
+namespace orthornn::cuda {
+
+/// Sizes of a chunked delta product. All kernels have them.
+struct ChunkSizes {
+  /// TokenLayout::on.
+  const Index* sequences;
+  int factors, heads, key, value;
+  /// Tokens of a chunk, and these times n.
+  int tokens, steps;
+  /// `tokens` rounded up to 16, 32 or 64, and V to a multiple of 64: sizes of kept matrices.
+  int padded_tokens, padded_value;
+  /// 65536 / n, rounded up: r / n is r * reciprocal / 65536 for the micro-steps of a chunk.
+  unsigned reciprocal;
+
+  __device__ __forceinline__ int token_of(int r) const {
+    return static_cast<int>(static_cast<unsigned>(r) * reciprocal >> 16);
+  }
+};
+
+/// The number of the first chunk of sequence b, so that no two have one number.
+__device__ __forceinline__ Index first_chunk(const ChunkSizes& sizes, const TokenSequence& sequence,
+                                             Index b) {
+  return sequence.before / sizes.tokens + b;
+}
+
+/// One head of one chunk.
+struct ChunkPlace {
+  /// Row of the chunk's first token, and rows from a token to the next.
+  Index row;
+  int stride;
+  int head;
+  /// Tokens, and these times n.
+  int tokens, steps;
+  /// Number of head and chunk among all: where what is kept of it lies.
+  Index slot;
+
+  /// `first` is `first_chunk` of the sequence.
+  __device__ __forceinline__ ChunkPlace(const ChunkSizes& sizes, const TokenSequence& sequence, Index first,
+                                        Index chunk, int h)
+      : row(sequence.row(chunk * sizes.tokens)),
+        stride(static_cast<int>(sequence.stride)),
+        head(h),
+        tokens(
+            static_cast<int>(min(static_cast<Index>(sizes.tokens), sequence.count - chunk * sizes.tokens))),
+        steps(tokens * sizes.factors),
+        slot((first + chunk) * sizes.heads + h) {}
+};
+
+/// The vectors of one head in a chunk of a tensor [R, H, width], or [R, n, H, width].
+template <class T>
+struct ChunkRows {
+  T* first;
+  /// Numbers from a row or micro-step to the next.
+  int pitch;
+  int stride, factors;
+  unsigned reciprocal;
+
+  __device__ __forceinline__ T* operator[](int i) const {
+    const int token = factors == 1 ? i : static_cast<int>(static_cast<unsigned>(i) * reciprocal >> 16);
+    return first + static_cast<Index>(i + token * (stride - 1) * factors) * pitch;
+  }
+};
+template <class T>
+__device__ __forceinline__ ChunkRows<T> token_rows(T* tensor, int width, const ChunkSizes& sizes,
+                                                   const ChunkPlace& place) {
+  return {tensor + (place.row * sizes.heads + place.head) * width, sizes.heads * width, place.stride, 1,
+          65536};
+}
+template <class T>
+__device__ __forceinline__ ChunkRows<T> step_rows(T* tensor, int width, const ChunkSizes& sizes,
+                                                  const ChunkPlace& place) {
+  return {tensor + (place.row * sizes.factors * sizes.heads + place.head) * width, sizes.heads * width,
+          place.stride, sizes.factors, sizes.reciprocal};
+}
+
+/// Starts loading `rows` rows of a tile, at most `most`, by threads 0 .. `threads` - 1 of some. The rows
+/// below `present` have `width` numbers, of which the tile takes those from `column` on. What is missing
+/// becomes 0. Rows that are not of whole vectors are copied number by number.
+template <int threads, int most, class Product, int columns, class Source>
+__device__ __forceinline__ void load_rows(int thread, const Tile<Product, columns>& tile, int rows,
+                                          const ChunkRows<Source>& source, int width, int column, int present,
+                                          bool aligned) {
+  using Element = typename Product::Element;
+  constexpr int vectors = Tile<Product, columns>::vectors, size = Product::vector;
+  static_assert(most * vectors % threads == 0);
+  if (!aligned) {
+#pragma unroll 1
+    for (int i = thread; i < rows * columns; i += threads) {
+      const int row = i / columns, j = i % columns;
+      tile.at(row, j) = row < present && column + j < width ? source[row][column + j] : Element(0.0F);
+    }
+    return;
+  }
+#pragma unroll
+  for (int i = 0; i < most * vectors; i += threads) {
+    const int row = (i + thread) / vectors, v = (i + thread) % vectors, begin = column + v * size;
+    if (row >= rows) break;
+    const bool inside = row < present && begin < width;
+    ptx::cp_async_or_zero(tile.at_vector(row, v), source[inside ? row : 0] + (inside ? begin : 0), inside);
+  }
+}
+
+/// The same of an image of `rows` rows.
+template <int threads, int most, class Product, int columns>
+__device__ __forceinline__ void load_image(int thread, const Tile<Product, columns>& tile, int rows,
+                                           const typename Product::Element* image) {
+  constexpr int vectors = Tile<Product, columns>::vectors;
+#pragma unroll
+  for (int i = 0; i < most * vectors; i += threads) {
+    if (i + thread >= rows * vectors) break;
+    const int place = (i + thread) * Product::vector;
+    ptx::cp_async<16>(tile.data + place, image + place);
+  }
+}
+
+/// Two neighbours of a row, of which the first `count` exist.
+__device__ __forceinline__ void store_pair(float* to, float a, float b, int count, bool aligned) {
+  if (aligned && count > 1) {
+    *reinterpret_cast<float2*>(to) = make_float2(a, b);
+  } else {
+    if (count > 0) to[0] = a;
+    if (count > 1) to[1] = b;
+  }
+}
+__device__ __forceinline__ void store_pair(bfloat16* to, float a, float b, int count, bool aligned) {
+  if (aligned && count > 1) {
+    *reinterpret_cast<unsigned*>(to) = Bfloat16Product::pack(a, b);
+  } else {
+    if (count > 0) to[0] = bfloat16(a);
+    if (count > 1) to[1] = bfloat16(b);
+  }
+}
+
+}  // namespace orthornn::cuda

@@ -1,0 +1,51 @@
+#pragma once
+// What the kernels of the chunked delta product read and write.
+
+#include "cuda/delta/chunk_geometry.cuh"
+
+namespace orthornn::cuda {
+
+/// Micro-steps of a chunk at most: what one block keeps in registers and shared memory.
+template <class Product, int padded_key>
+inline constexpr int chunk_steps = Product::vector == 8 && padded_key <= 128 ? 64 : 32;
+
+/// Numbers of a chunk and head that scale rows and columns, in float [slots, 3 C + 4]: for each micro-step
+/// `start` (decay from the chunk's begin, times the factor that gives the key norm 1) and `end` (decay to the
+/// chunk's end, times beta and that factor), for each token `read` (scale times decay from the begin), and
+/// the decay of the whole chunk.
+template <int steps>
+struct ChunkScales {
+  static constexpr int start = 0, end = steps, read = 2 * steps, whole = 3 * steps, count = 3 * steps + 4;
+};
+
+template <class E>
+struct ChunkedArguments {
+  ChunkSizes sizes;
+  const E *queries, *keys, *values;
+  const float *betas, *log_decays, *initial_states;
+  float scale;
+  bool unit_keys;
+  /// Whether rows of K and of V numbers are whole vectors of 16 bytes, and whether pairs are aligned.
+  bool aligned_keys, aligned_values, paired_values, paired_keys;
+  /// Kept for each slot: scales, and images of the inverse [C, C] and of the scores [padded tokens, C]; for a
+  /// backward also of the errors [padded V, C] and of the state before the chunk [padded V, padded K].
+  E *inverse, *scores;
+  float *scales;
+  E *errors, *states;
+  E *outputs;
+  float *final_states;
+};
+
+/// What the backward reads and writes beside these.
+template <class E>
+struct ChunkedGradients {
+  const E *d_outputs;
+  const float *d_final_states;
+  /// Images for the second kernel: gradients of the errors [padded V, C], which are those of the values, and
+  /// of the state after the chunk [padded V, padded K].
+  E *d_errors, *d_states;
+  E *d_queries, *d_keys, *d_values;
+  float *d_betas, *d_log_decays, *d_initial_states;
+};
+
+}  // namespace orthornn::cuda

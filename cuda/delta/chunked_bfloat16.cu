@@ -1,0 +1,9 @@
+#include "cuda/delta/chunked_launches.cuh"
+
+namespace orthornn::cuda {
+
+template struct ChunkedKernels<Bfloat16Product, 64>;
+template struct ChunkedKernels<Bfloat16Product, 128>;
+template struct ChunkedKernels<Bfloat16Product, 256>;
+
+}  // namespace orthornn::cuda

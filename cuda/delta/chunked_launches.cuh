@@ -1,0 +1,63 @@
+#pragma once
+// The definition of ChunkedKernels.
+
+#include "cuda/delta/advance_chunks.cuh"
+#include "cuda/delta/advance_gradients.cuh"
+#include "cuda/delta/chunked_kernels.cuh"
+#include "cuda/delta/couple_chunks.cuh"
+#include "cuda/delta/gather_gradients.cuh"
+
+namespace orthornn::cuda {
+
+/// A block for each chunk and head of each sequence.
+inline dim3 grid_of_chunks(const ChunkedGrid& grid, const ChunkSizes& sizes) {
+  return dim3(static_cast<unsigned>((grid.longest + sizes.tokens - 1) / sizes.tokens),
+              static_cast<unsigned>(sizes.heads), static_cast<unsigned>(grid.sequences));
+}
+/// A block for 64 values of each head of each sequence.
+inline dim3 grid_of_values(const ChunkedGrid& grid, const ChunkSizes& sizes) {
+  return dim3(static_cast<unsigned>(sizes.padded_value / 64), static_cast<unsigned>(sizes.heads),
+              static_cast<unsigned>(grid.sequences));
+}
+
+template <class Product, int padded_key>
+void ChunkedKernels<Product, padded_key>::forward(const Context& gpu, const ChunkedGrid& grid,
+                                                  const ChunkedArguments<E>& arguments) {
+  using Couple = Coupling<Product, padded_key>;
+  using Go = Advance<Product, padded_key>;
+  const ChunkSizes& sizes = arguments.sizes;
+  if (grid.longest > 0) {
+    launch(gpu, couple_chunks<Product, padded_key>,
+           {.grid = grid_of_chunks(grid, sizes),
+            .block = dim3(Couple::threads),
+            .shared = Couple::shared(sizes.padded_tokens)},
+           arguments);
+  }
+  launch(gpu, advance_chunks<Product, padded_key>,
+         {.grid = grid_of_values(grid, sizes),
+          .block = dim3(2 * Go::threads),
+          .shared = Go::shared(sizes.padded_tokens)},
+         arguments);
+}
+
+template <class Product, int padded_key>
+void ChunkedKernels<Product, padded_key>::backward(const Context& gpu, const ChunkedGrid& grid,
+                                                   const ChunkedArguments<E>& arguments,
+                                                   const ChunkedGradients<E>& gradients) {
+  using Go = Advance<Product, padded_key>;
+  using Sum = Gather<Product, padded_key>;
+  const ChunkSizes& sizes = arguments.sizes;
+  launch(gpu, advance_gradients<Product, padded_key>,
+         {.grid = grid_of_values(grid, sizes),
+          .block = dim3(2 * Go::threads),
+          .shared = Go::shared(sizes.padded_tokens)},
+         arguments, gradients);
+  if (grid.longest == 0) return;
+  launch(gpu, gather_gradients<Product, padded_key>,
+         {.grid = grid_of_chunks(grid, sizes),
+          .block = dim3(Sum::threads),
+          .shared = Sum::shared(sizes.padded_tokens)},
+         arguments, gradients);
+}
+
+}  // namespace orthornn::cuda

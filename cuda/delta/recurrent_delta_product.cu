@@ -1,0 +1,185 @@
+// The recurrent delta product, forward. A block has some columns of one head of one sequence in its registers
+// (cuda/delta/recurrent_steps.cuh) and goes through all tokens:
+//
+//   1. decay the columns, at a token's first micro-step
+//   2. dot products with k * r, summed over K by shuffles
+//   3. add beta k (v - sum)
+//   4. after a token's last micro-step, dot products with q. They are summed together with those of the next
+//      micro-step: so their shuffles cost no time of their own.
+//
+// Only 2. and 3. wait for one another. With few states nothing but their latency counts; with many, shared
+// memory must be read less often, so a lane then has two columns. The sums are the same.
+
+#include "cuda/delta/recurrent_delta_product.hpp"
+#include "cuda/delta/recurrent_steps.cuh"
+
+namespace orthornn::cuda {
+namespace {
+
+using namespace recurrent;
+
+constexpr int threads = 128;
+
+template <class T>
+struct Results {
+  T* outputs;
+  T* final_states;
+  /// The states between segments of so many tokens [segments, H, K, V]; null where nothing is kept.
+  T* borders;
+  Index segment_tokens;
+};
+
+/// Blocks that a multiprocessor has registers for: in float 128 a thread are enough.
+template <class T, class Layout>
+constexpr int blocks_at_once = Layout::elements* static_cast<int>(sizeof(T)) <= 64 ? 4 : 1;
+
+template <class T, class Layout, int Columns>
+__global__ void __launch_bounds__(threads, (blocks_at_once<T, Layout>))
+    forward_kernel(Inputs<T> a, StagePlan plan, Results<T> to, Index tiles) {
+  const Head<T> head(a, plan, nullptr, blockIdx.x / tiles, reinterpret_cast<T*>(dynamic_shared_memory()));
+  const int lane = static_cast<int>(threadIdx.x % warp_size);
+  const int part = lane / Layout::columns_of_warp;
+  const int columns_of_block = static_cast<int>(blockDim.x) / Layout::parts;
+  const int own_column =
+      static_cast<int>(threadIdx.x / warp_size) * Layout::columns_of_warp + lane % Layout::columns_of_warp;
+  const Index first_column = blockIdx.x % tiles * plan.columns;
+  const auto column = [&](int c) { return own_column + c * columns_of_block; };
+
+  T state[Columns][Layout::elements];
+#pragma unroll
+  for (int c = 0; c < Columns; ++c)
+    load_column<Layout>(state[c], a.initial_states, head, head.state(head.b), first_column + column(c), part);
+
+  // This lane's part of the last token's products with q, until they are summed. Negative: there is none.
+  T output[Columns] = {};
+  Index output_token = -1;
+  const auto write_output = [&](const T* sums) {
+    if (output_token < 0) return;
+    T* const outputs = to.outputs + head.at_token(output_token) * a.value + first_column;
+#pragma unroll
+    for (int c = 0; c < Columns; ++c) {
+      if (part == 0 && first_column + column(c) < a.value) outputs[column(c)] = a.scale * sums[c];
+    }
+    output_token = -1;
+  };
+  Index segment = first_segment(head.sequence, head.b, to.segment_tokens);
+  Index border = 0;  // the token before which a state is kept next
+
+  for_each_stage<Direction::forward, Layout>(
+      head, 0, head.sequence.count, first_column, [&](const Stage& stage, const T* memory) {
+        const T* const removals = removal_rows(head, memory);
+        const int steps = stage.tokens * stage.steps;
+        int token = 0, step = 0;
+        T row[Layout::elements];
+        load_row<Layout>(row, removals, part);
+    // Unrolled by two, so that row and next_row swap without a move.
+#pragma unroll 2
+        for (int i = 0; i < steps; ++i) {
+          // 1.
+          if (step == 0 && stage.begins_tokens()) {
+            if (to.borders != nullptr && stage.token + token == border) {
+#pragma unroll
+              for (int c = 0; c < Columns; ++c)
+                store_column<Layout>(state[c], to.borders, head, head.state(segment),
+                                     first_column + column(c), part);
+              ++segment;
+              border += to.segment_tokens;
+            }
+            decay<Layout>(head, memory, token, part, state);
+          }
+          // 2. and 4.
+          T sums[2 * Columns], values[Columns];
+#pragma unroll
+          for (int c = 0; c < Columns; ++c) {
+            sums[c] = part_of_dot(row, state[c]);
+            sums[Columns + c] = output[c];
+            values[c] = memory[plan.values + i * plan.columns + column(c)];
+          }
+          const T beta = memory[plan.betas + i];
+          T next_row[Layout::elements];
+          load_row<Layout>(next_row, removals + (i + 1 < steps ? i + 1 : i) * Layout::row_stride, part);
+          sum_over_parts<Layout>(sums);
+          // 3.
+          if (a.removals != nullptr) load_row<Layout>(row, memory + plan.keys + i * Layout::row_stride, part);
+#pragma unroll
+          for (int c = 0; c < Columns; ++c) {
+            const T error = beta * (values[c] - sums[c]);
+#pragma unroll
+            for (int e = 0; e < Layout::elements; ++e) state[c][e] += row[e] * error;
+          }
+#pragma unroll
+          for (int e = 0; e < Layout::elements; ++e) row[e] = next_row[e];
+          write_output(sums + Columns);
+          // 4.
+          if (++step < stage.steps) continue;
+          if (stage.ends_tokens(a.factors)) {
+            T query[Layout::elements];
+            load_row<Layout>(query, memory + plan.queries + token * Layout::row_stride, part);
+#pragma unroll
+            for (int c = 0; c < Columns; ++c) output[c] = part_of_dot(query, state[c]);
+            output_token = stage.token + token;
+          }
+          ++token;
+          step = 0;
+        }
+      });
+  sum_over_parts<Layout>(output);
+  write_output(output);
+#pragma unroll
+  for (int c = 0; c < Columns; ++c)
+    store_column<Layout>(state[c], to.final_states, head, head.state(head.b), first_column + column(c), part);
+}
+
+/// Blocks for the columns of so many states, `Columns` in each lane.
+template <class Layout, int Columns, class T>
+void launch_forward(const Context& gpu, const Inputs<T>& a, const Results<T>& to, Index longest,
+                    Index states) {
+  constexpr Index granule = Layout::columns_of_warp * Columns;
+  const Index warps = std::min<Index>((a.value + granule - 1) / granule, threads / warp_size);
+  const Index columns = warps * granule;
+  const Index tiles = (a.value + columns - 1) / columns;
+  const StagePlan plan = plan_stages<Layout>(a, longest, static_cast<int>(columns), false);
+  launch(gpu, forward_kernel<T, Layout, Columns>,
+         {.grid = static_cast<unsigned>(states * tiles),
+          .block = static_cast<unsigned>(warps * warp_size),
+          .shared = 2 * static_cast<std::size_t>(plan.size) * sizeof(T)},
+         a, plan, to, tiles);
+}
+
+}  // namespace
+
+template <class T>
+void recurrent_delta_product(const DeltaProductInput<T>& input, const TokenLayout& layout,
+                             const DeltaProductOptions& options, TensorView<T> outputs,
+                             TensorView<T> final_states, bool keep, Saved& saved) {
+  const Inputs<T> a(input, layout, options, saved.device());
+  Results<T> to{.outputs = outputs.data(),
+                .final_states = final_states.empty() ? nullptr : final_states.data(),
+                .borders = nullptr,
+                .segment_tokens = segment_tokens(layout.longest(), a.factors)};
+  const Index states = layout.size() * a.heads;
+  with_layout<T>(a.key, [&](auto state_layout) {
+    using Layout = decltype(state_layout);
+    if (keep)
+      to.borders = saved.push<T>({segment_count(layout, to.segment_tokens), a.heads, a.key, a.value}).data();
+    if (states * a.value == 0) return;
+    const Context& gpu = context(saved.device());
+    // Two columns a lane where they still fill the GPU: see above.
+    constexpr int columns = Layout::elements > 16 ? 1 : 2;
+    const Index lanes = states * ((a.value + columns - 1) / columns) * Layout::parts;
+    if (lanes >= static_cast<Index>(gpu.multiprocessors()) * threads) {
+      launch_forward<Layout, columns>(gpu, a, to, layout.longest(), states);
+    } else {
+      launch_forward<Layout, 1>(gpu, a, to, layout.longest(), states);
+    }
+  });
+}
+
+template void recurrent_delta_product<float>(const DeltaProductInput<float>&, const TokenLayout&,
+                                             const DeltaProductOptions&, TensorView<float>, TensorView<float>,
+                                             bool, Saved&);
+template void recurrent_delta_product<double>(const DeltaProductInput<double>&, const TokenLayout&,
+                                              const DeltaProductOptions&, TensorView<double>,
+                                              TensorView<double>, bool, Saved&);
+
+}  // namespace orthornn::cuda

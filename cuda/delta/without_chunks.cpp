@@ -1,0 +1,39 @@
+// What stands for chunked_delta_product.cu where its kernels are left out: cmake/cuda.cmake says where.
+
+#include "cuda/delta/chunked_delta_product.hpp"
+#include "orthornn/core/error.hpp"
+
+namespace orthornn::cuda {
+namespace {
+
+[[noreturn]] void refuse() {
+  throw DeviceError("this build has no chunked form of a delta product on a GPU; ask for the recurrent form");
+}
+
+}  // namespace
+
+bool has_chunked_kernels(Device) { return false; }
+
+template <class T>
+void chunked_delta_product(const DeltaProductInput<T>&, const TokenLayout&, const DeltaProductOptions&,
+                           TensorView<T>, TensorView<float>, bool, Saved&) {
+  refuse();
+}
+template <class T>
+void chunked_delta_product_backward(const DeltaProductInput<T>&, const TokenLayout&,
+                                    const DeltaProductOptions&, const DeltaProductGradients<T>&, Saved&) {
+  refuse();
+}
+
+#define ORTHORNN_INSTANTIATE(T)                                                                              \
+  template void chunked_delta_product<T>(const DeltaProductInput<T>&, const TokenLayout&,                    \
+                                         const DeltaProductOptions&, TensorView<T>, TensorView<float>, bool, \
+                                         Saved&);                                                            \
+  template void chunked_delta_product_backward<T>(const DeltaProductInput<T>&, const TokenLayout&,           \
+                                                  const DeltaProductOptions&,                                \
+                                                  const DeltaProductGradients<T>&, Saved&);
+ORTHORNN_INSTANTIATE(float)
+ORTHORNN_INSTANTIATE(bfloat16)
+#undef ORTHORNN_INSTANTIATE
+
+}  // namespace orthornn::cuda

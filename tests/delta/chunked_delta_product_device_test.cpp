@@ -1,0 +1,363 @@
+// The chunked delta product on a GPU against the recurrent form in double, on the CPU and for the same
+// numbers.
+
+#include <functional>
+#include <limits>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "delta/delta_case.hpp"
+#include "orthornn/core/error.hpp"
+#include "support/catch.hpp"
+#include "support/errors.hpp"
+#include "support/gpu.hpp"
+#include "support/tolerances.hpp"
+
+using namespace orthornn;
+using namespace orthornn::testing;
+
+namespace {
+
+using Case = DeltaCase<double>;
+using Decay = Case::Decay;
+
+/// A GPU that has this form.
+std::optional<Device> gpu_with_chunks() {
+  const auto device = gpu();
+  return device && !has_chunked_form(*device) ? std::nullopt : device;
+}
+
+template <class To>
+Tensor<To> converted(const Tensor<double>& from, Device device) {
+  Tensor<To> to(from.shape());
+  std::transform(from.begin(), from.end(), to.begin(), [](double x) { return To(static_cast<float>(x)); });
+  return to.copy(device);
+}
+template <class From>
+Tensor<double> in_double(const Tensor<From>& from) {
+  const Tensor<From> here = from.copy(Device::cpu());
+  Tensor<double> to(here.shape());
+  std::transform(here.begin(), here.end(), to.begin(),
+                 [](From x) { return static_cast<double>(static_cast<float>(x)); });
+  return to;
+}
+
+/// Rounds the inputs of a case to what a GPU reads.
+template <class T>
+void round_inputs(Case& c) {
+  for (Tensor<double>* x : {&c.queries, &c.keys, &c.values, &c.d_outputs})
+    *x = in_double(converted<T>(*x, Device::cpu()));
+  for (Tensor<double>* x : {&c.betas, &c.log_decays, &c.initial_states, &c.d_final_states})
+    *x = in_double(converted<float>(*x, Device::cpu()));
+}
+
+/// What the chunked form on a GPU makes of the inputs of a case.
+template <class T>
+class GpuRun {
+ public:
+  GpuRun(const Case& c, Device device, Precision precision, Index chunk)
+      : c_(c),
+        options_(c.options),
+        device_(device),
+        queries_(converted<T>(c.queries, device)),
+        keys_(converted<T>(c.keys, device)),
+        values_(converted<T>(c.values, device)),
+        d_outputs_(converted<T>(c.d_outputs, device)),
+        betas_(converted<float>(c.betas, device)),
+        log_decays_(converted<float>(c.log_decays, device)),
+        initial_states_(converted<float>(c.initial_states, device)),
+        d_final_states_(converted<float>(c.d_final_states, device)),
+        saved_(device) {
+    options_.form = DeltaForm::chunked;
+    options_.precision = precision;
+    options_.chunk = chunk;
+  }
+
+  /// As Case::results, without gradients of removals.
+  std::vector<std::pair<const char*, Tensor<double>>> run() {
+    const auto place = [&](const Tensor<double>& like) {
+      Tensor<double> noise(like.shape());
+      std::fill(noise.begin(), noise.end(), std::numeric_limits<double>::quiet_NaN());
+      return noise;
+    };
+    Tensor<T> outputs = converted<T>(place(c_.outputs), device_),
+              d_queries = converted<T>(place(c_.queries), device_),
+              d_keys = converted<T>(place(c_.keys), device_),
+              d_values = converted<T>(place(c_.values), device_);
+    Tensor<float> final_states = converted<float>(place(c_.final_states), device_),
+                  d_betas = converted<float>(place(c_.betas), device_),
+                  d_log_decays = converted<float>(place(c_.log_decays), device_),
+                  d_initial_states = converted<float>(place(c_.initial_states), device_);
+    delta_product_forward<T>(input(), c_.layout, options_, outputs, final_states, saved_);
+    delta_product_backward<T>(input(), c_.layout, options_,
+                              {.d_outputs = d_outputs_,
+                               .d_final_states = d_final_states_,
+                               .d_queries = d_queries,
+                               .d_keys = d_keys,
+                               .d_values = d_values,
+                               .d_betas = d_betas,
+                               .d_log_decays = d_log_decays,
+                               .d_initial_states = d_initial_states},
+                              saved_);
+    CHECK(saved_.size() == 0);
+    // The same without what a backward reads.
+    Tensor<T> again = converted<T>(place(c_.outputs), device_);
+    delta_product<T>(input(), c_.layout, options_, again, {}, saved_);
+    CHECK(same(in_double(again), in_double(outputs)));
+    std::vector<std::pair<const char*, Tensor<double>>> results;
+    const auto add = [&](const char* name, const auto& result) {
+      results.emplace_back(name, in_double(result));
+    };
+    add("outputs", outputs);
+    add("final_states", final_states);
+    add("d_queries", d_queries);
+    add("d_keys", d_keys);
+    add("d_values", d_values);
+    add("d_betas", d_betas);
+    add("d_log_decays", d_log_decays);
+    add("d_initial_states", d_initial_states);
+    return results;
+  }
+  static bool same(const Tensor<double>& a, const Tensor<double>& b) {
+    return std::equal(a.begin(), a.end(), b.begin(), b.end());
+  }
+
+ private:
+  DeltaProductInput<T> input() const {
+    return {.queries = queries_,
+            .keys = keys_,
+            .values = values_,
+            .betas = betas_,
+            .log_decays = log_decays_,
+            .initial_states = initial_states_};
+  }
+
+  const Case& c_;
+  DeltaProductOptions options_;
+  Device device_;
+  Tensor<T> queries_, keys_, values_, d_outputs_;
+  Tensor<float> betas_, log_decays_, initial_states_, d_final_states_;
+  Saved saved_;
+};
+
+/// What a precision is held to. A float has 24 bits; the error of a product of tf32 operands is some 2^-12 of
+/// its norm, that of bfloat16 operands some 2^-9, and a few such products follow each other. The bounds are
+/// those times a few: bfloat16 was within 6e-3 for keys of 64 numbers.
+struct Kind {
+  Precision precision;
+  double bound;
+};
+
+/// Compares all results with those of the recurrent form in double, and with themselves.
+template <class T>
+void check_like_recurrent(Case& c, Device device, const Kind& kind, Index chunk) {
+  round_inputs<T>(c);
+  c.options.form = DeltaForm::recurrent;
+  c.run();
+  GpuRun<T> gpu(c, device, kind.precision, chunk);
+  const auto found = gpu.run(), again = gpu.run();
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    const auto& [name, result] = found[i];
+    INFO(name);
+    for (const auto& [expected_name, expected] : c.results()) {
+      if (std::string(expected_name) == name) CHECK(relative_error(result, *expected) <= kind.bound);
+    }
+    CHECK(GpuRun<T>::same(result, again[i].second));
+  }
+}
+
+constexpr Kind fp32{Precision::fp32, 1e-5}, tf32{Precision::tf32, 2e-3};
+/// Many factors on few numbers share directions, and their errors add up: 1.5e-2 for 90 on keys of 16.
+Kind bf16(Index key) { return {Precision::bf16, key < 64 ? 3e-2 : 1e-2}; }
+
+/// In all precisions.
+void check_all(const std::function<Case()>& make, Device device, Index chunk) {
+  Case c = make();
+  check_like_recurrent<float>(c, device, fp32, chunk);
+  c = make();
+  check_like_recurrent<float>(c, device, tf32, chunk);
+  c = make();
+  check_like_recurrent<bfloat16>(c, device, bf16(c.keys.shape()[3]), chunk);
+}
+
+Tensor<std::int32_t> lengths_of(std::initializer_list<std::int32_t> list) {
+  Tensor<std::int32_t> lengths(Shape{static_cast<Index>(list.size())});
+  std::copy(list.begin(), list.end(), lengths.begin());
+  return lengths;
+}
+
+}  // namespace
+
+TEST_CASE("a chunked delta product on a GPU is the recurrent one, for all sizes", "[delta][cuda]") {
+  const auto device = gpu_with_chunks();
+  if (!device) return;
+  struct Sizes {
+    Index length, factors, key, value, chunk;
+  };
+  // One number, odd numbers, each size that is compiled and just above it; chunks of a token and of several,
+  // in each number of rows of 16 tokens; sequences of a token, of part of a chunk and of several.
+  const auto [length, factors, key, value, chunk] =
+      GENERATE(Sizes{1, 1, 1, 1, 64}, Sizes{70, 1, 5, 7, 1}, Sizes{70, 1, 5, 7, 16},
+               Sizes{150, 1, 64, 64, 64}, Sizes{150, 2, 65, 64, 64}, Sizes{150, 3, 128, 72, 64},
+               Sizes{80, 1, 100, 72, 64}, Sizes{150, 1, 128, 128, 64}, Sizes{90, 4, 128, 128, 64},
+               Sizes{40, 8, 100, 130, 64}, Sizes{50, 1, 256, 200, 64}, Sizes{40, 2, 129, 65, 32},
+               Sizes{70, 1, 64, 33, 48}, Sizes{3, 30, 16, 8, 64});
+  const Decay decay = GENERATE(Decay::none, Decay::of_heads);
+  CAPTURE(length, factors, key, value, chunk);
+  check_all(
+      [&] {
+        return Case(TokenLayout::time_major(length, 2),
+                    {.factors = factors, .heads = 3, .key = key, .value = value}, {.scale = 0.7}, decay);
+      },
+      *device, chunk);
+}
+
+TEST_CASE("a chunked delta product on a GPU makes keys unit vectors", "[delta][cuda]") {
+  const auto device = gpu_with_chunks();
+  if (!device) return;
+  const Decay decay = GENERATE(Decay::none, Decay::of_heads);
+  check_all(
+      [&] {
+        Case c(TokenLayout::sequence_major(2, 60), {.factors = 2, .heads = 2, .key = 64, .value = 40},
+               {.scale = 0.7, .unit_keys = true}, decay);
+        std::fill_n(c.keys.data() + 7 * 64, 64, 0.0);  // a key of zeros has no direction
+        return c;
+      },
+      *device, 64);
+}
+
+TEST_CASE("a chunked delta product on a GPU takes what is hard: equal keys, reflections, cleared states",
+          "[delta][cuda]") {
+  const auto device = gpu_with_chunks();
+  if (!device) return;
+  const auto make = [](bool clears) {
+    return [clears] {
+      Case c(TokenLayout::time_major(100, 1), {.factors = 2, .heads = 2, .key = 32, .value = 16}, {},
+             clears ? Decay::of_heads : Decay::none);
+      // Four directions, and steps of exactly 2 and 0.
+      const Tensor<double> first = c.keys.copy();
+      for (Index i = 0; i < c.betas.size(); ++i) {
+        std::copy_n(first.data() + i / 2 * 7 % 4 * 32, 32, c.keys.data() + i * 32);
+        c.betas.data()[i] = i % 11 == 0 ? 0 : 2;
+      }
+      for (Index i = 0; i < c.log_decays.size(); ++i)
+        c.log_decays.data()[i] = i % 13 == 0  ? -std::numeric_limits<double>::infinity()
+                                 : i % 7 == 0 ? -50
+                                              : 0;
+      return c;
+    };
+  };
+  Case c = make(true)();
+  check_like_recurrent<float>(c, *device, fp32, 64);
+  c = make(true)();
+  check_like_recurrent<bfloat16>(c, *device, {Precision::bf16, 5e-2}, 64);
+  // Nothing forgets: each error stays, and those of 200 reflections in the same four directions add up, 2^-9
+  // each.
+  c = make(false)();
+  check_like_recurrent<float>(c, *device, {Precision::fp32, 1e-4}, 64);
+  c = make(false)();
+  check_like_recurrent<bfloat16>(c, *device, {Precision::bf16, 200 * 0x1p-9}, 64);
+}
+
+TEST_CASE("a chunked delta product on a GPU neither reads nor needs padding", "[delta][cuda]") {
+  const auto device = gpu_with_chunks();
+  if (!device) return;
+  const bool time_major = GENERATE(true, false);
+  const auto lengths = lengths_of({0, 1, 80, 64, 33});
+  const TokenLayout layout =
+      time_major ? TokenLayout::time_major(80, 5, lengths) : TokenLayout::sequence_major(5, 80, lengths);
+  check_all(
+      [&] {
+        Case c(layout, {.factors = 2, .heads = 2, .key = 24, .value = 16}, {}, Decay::of_heads);
+        std::vector<bool> live(static_cast<std::size_t>(layout.rows()));
+        for (Index b = 0; b < layout.size(); ++b) {
+          for (Index t = 0; t < layout[b].count; ++t) live[static_cast<std::size_t>(layout[b].row(t))] = true;
+        }
+        for (Tensor<double>* x : {&c.queries, &c.keys, &c.values, &c.betas, &c.log_decays, &c.d_outputs}) {
+          const Index size = x->size() / layout.rows();
+          for (Index row = 0; row < layout.rows(); ++row) {
+            if (!live[static_cast<std::size_t>(row)])
+              std::fill_n(x->data() + row * size, size, std::numeric_limits<double>::quiet_NaN());
+          }
+        }
+        return c;
+      },
+      *device, 64);
+}
+
+TEST_CASE("packed sequences on a GPU have the bits that each has alone", "[delta][cuda]") {
+  const auto device = gpu_with_chunks();
+  if (!device) return;
+  const std::vector<Index> offsets = {0, 70, 70, 71, 150};
+  const DeltaCaseSizes sizes{.factors = 2, .heads = 2, .key = 32, .value = 24};
+  Case all(TokenLayout::packed(offsets), sizes, {}, Decay::of_heads);
+  round_inputs<bfloat16>(all);
+  const auto together = GpuRun<bfloat16>(all, *device, Precision::bf16, 64).run();
+  for (std::size_t b = 0; b + 1 < offsets.size(); ++b) {
+    const Index first = offsets[b], count = offsets[b + 1] - first;
+    const std::vector<Index> own = {0, count};
+    Case one(TokenLayout::packed(own), sizes, {}, Decay::of_heads);
+    const auto take = [&](Tensor<double>& to, const Tensor<double>& from, Index begin, Index rows, Index of) {
+      std::copy_n(from.data() + begin * (from.size() / of), rows * (from.size() / of), to.data());
+    };
+    const Index rows = offsets.back(), sequences = all.layout.size(), i = static_cast<Index>(b);
+    take(one.queries, all.queries, first, count, rows);
+    take(one.keys, all.keys, first, count, rows);
+    take(one.values, all.values, first, count, rows);
+    take(one.betas, all.betas, first, count, rows);
+    take(one.log_decays, all.log_decays, first, count, rows);
+    take(one.d_outputs, all.d_outputs, first, count, rows);
+    take(one.initial_states, all.initial_states, i, 1, sequences);
+    take(one.d_final_states, all.d_final_states, i, 1, sequences);
+    const auto alone = GpuRun<bfloat16>(one, *device, Precision::bf16, 64).run();
+    for (std::size_t j = 0; j < alone.size(); ++j) {
+      const auto& [name, result] = alone[j];
+      INFO(name << " of sequence " << b);
+      const bool of_states = std::string(name).find("states") != std::string::npos;
+      Tensor<double> part(result.shape());
+      take(part, together[j].second, of_states ? i : first, of_states ? 1 : count,
+           of_states ? sequences : rows);
+      CHECK(GpuRun<bfloat16>::same(result, part));
+    }
+  }
+}
+
+TEST_CASE("no tokens and no sequences are no error in chunks on a GPU", "[delta][cuda]") {
+  const auto device = gpu_with_chunks();
+  if (!device) return;
+  const auto lengths = lengths_of({0, 0, 0});
+  for (const TokenLayout& layout : {TokenLayout::time_major(0, 3), TokenLayout::time_major(2, 3, lengths),
+                                    TokenLayout::time_major(5, 0)}) {
+    Case c(layout, {}, {}, Decay::of_heads);
+    round_inputs<bfloat16>(c);
+    for (const auto& [name, result] : GpuRun<bfloat16>(c, *device, Precision::bf16, 64).run()) {
+      INFO(name);
+      if (std::string(name) == "final_states") CHECK(GpuRun<bfloat16>::same(result, c.initial_states));
+      if (std::string(name) == "d_initial_states") CHECK(GpuRun<bfloat16>::same(result, c.d_final_states));
+    }
+  }
+}
+
+TEST_CASE("a chunked delta product on a GPU refuses what it does not have", "[delta][cuda]") {
+  const auto device = gpu_with_chunks();
+  if (!device) return;
+  const auto refuses = [&](Index factors, Index key, const char* what) {
+    Case c(TokenLayout::time_major(2, 1), {.factors = factors, .heads = 1, .key = key, .value = 2});
+    GpuRun<float> run(c, *device, Precision::fp32, 64);
+    CHECK_THROWS_WITH(run.run(), Catch::Contains(what) && Catch::Contains("recurrent form"));
+  };
+  refuses(1, 257, "257 numbers a key");
+  refuses(33, 4, "33 micro-steps a token");
+  DeltaCase<double> c(TokenLayout::time_major(2, 1), {}, {.form = DeltaForm::chunked});
+  c.move_to(*device);
+  CHECK_THROWS_AS(c.run(), DeviceError);
+}
+
+TEST_CASE("a delta product of bfloat16 needs a GPU", "[delta]") {
+  Case c(TokenLayout::time_major(2, 1), {});
+  round_inputs<bfloat16>(c);
+  GpuRun<bfloat16> run(c, Device::cpu(), Precision::bf16, 64);
+  CHECK_THROWS_AS(run.run(), DeviceError);
+}
