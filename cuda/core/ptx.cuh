@@ -60,6 +60,11 @@ __device__ __forceinline__ void mbarrier_arrive_expect(std::uint64_t* barrier, u
                       : "memory");
 }
 
+/// Arrives. What this thread has written is visible to those that wait for the phase.
+__device__ __forceinline__ void mbarrier_arrive(std::uint64_t* barrier) {
+  ORTHORNN_HOPPER_ASM("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
+}
+
 /// Waits for the end of the phase of this parity: 0, 1, 0, ..
 __device__ __forceinline__ void mbarrier_wait(std::uint64_t* barrier, unsigned parity) {
   unsigned done = 0;
@@ -96,6 +101,17 @@ __device__ __forceinline__ void copy_bulk_to_global(void* global, const void* sh
       : "memory");
 }
 
+/// Starts copying `bytes` (a multiple of 16, both sides aligned so) from global to shared memory. The bytes count
+/// at the barrier.
+__device__ __forceinline__ void copy_bulk_to_shared(void* shared, const void* global, unsigned bytes,
+                                                    std::uint64_t* barrier) {
+  ORTHORNN_HOPPER_ASM(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
+          shared_address(shared)),
+      "l"(global), "r"(bytes), "r"(shared_address(barrier))
+      : "memory");
+}
+
 /// Waits until all groups of this thread have read their shared memory.
 __device__ __forceinline__ void copy_bulk_wait_read() {
   ORTHORNN_HOPPER_ASM("cp.async.bulk.wait_group.read 0;" ::: "memory");
@@ -123,6 +139,12 @@ __device__ __forceinline__ void cp_async_wait() {
   asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
 }
 
+/// Arrives at a barrier when the copies that this thread has started so far are done.
+__device__ __forceinline__ void cp_async_mbarrier_arrive(std::uint64_t* barrier) {
+  ORTHORNN_HOPPER_ASM("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(shared_address(barrier))
+                      : "memory");
+}
+
 /// Four 8 x 8 matrices of 16 bits from shared memory, by the whole warp. Lane 8 i + r gives the address of
 /// row r of matrix i, and lane 4 g + t gets numbers 2 t and 2 t + 1 of row g of each.
 __device__ __forceinline__ void load_matrices(unsigned (&x)[4], const void* row) {
@@ -146,6 +168,14 @@ __device__ __forceinline__ void store_matrices(const unsigned (&x)[4], void* row
       : "memory");
 }
 
+/// The inverse of load_matrices_transposed. Needs compute capability 9.0.
+__device__ __forceinline__ void store_matrices_transposed(const unsigned (&x)[4], void* row) {
+  ORTHORNN_HOPPER_ASM(
+      "stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(shared_address(row)),
+      "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3])
+      : "memory");
+}
+
 /// d += a b for 16 x 16 by 16 x 8, by the whole warp: bfloat16 operands, float sums.
 __device__ __forceinline__ void mma_m16n8k16_bf16(float (&d)[4], const unsigned (&a)[4],
                                                   const unsigned (&b)[2]) {
@@ -164,6 +194,13 @@ __device__ __forceinline__ void mma_m16n8k8_tf32(float (&d)[4], const unsigned (
       "{%0, %1, %2, %3};"
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
+/// 2^x, up to a relative error of 2^-22; 0 where that is below the normal numbers.
+__device__ __forceinline__ float exp2(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
 }
 
 /// The nearest tf32.

@@ -3,71 +3,24 @@
 //
 // A block has 64 values of one head of one sequence, and each of its first four warps 16 of them. Values do
 // not mix. So a warp keeps its 16 rows of the transposed state [V, K] in registers over the whole sequence,
-// and every product below has an operand that this warp itself has just computed: nothing is written to
-// shared memory. For each chunk, with everything transposed:
+// and every product below has a left operand that this warp itself has just computed. For each chunk, with
+// everything transposed:
 //
-//   1. expected = S^T K^T, errors w = v - start * expected      [16, C] from [16, K] and keys [C, K]
-//   2. errors <- w (I + A)^-T                                   [16, C] from the inverse [C, C]
-//   3. outputs = read * Q S + P errors^T                        [tokens, 16]
-//   4. S^T <- whole * S^T + (end * errors) K                    [16, K]
+//   1. expected = S^T K^T, read = S^T Q^T, errors w = v - start * expected   [16, C], [16, tokens]
+//   2. errors <- w (I + A)^-T                                                [16, C]
+//   3. outputs = read * scale + errors P^T                                   [16, tokens]
+//   4. S^T <- whole * S^T + (end * errors) K                                 [16, K]
 //
-// The other four warps load the next chunk meanwhile; all meet once a chunk. A computing warp has a scheduler
-// of its own, and addresses take many dependent instructions: when these warps loaded too, a chunk took 6.3
-// us in place of 4.1 (and of 3.1 now).
+// The other four warps load the next chunks meanwhile (chunk_stages.cuh). A computing warp has a scheduler of its
+// own, and addresses take many dependent instructions: when these warps loaded too, a chunk took 6.3 us in place of
+// 4.1.
 //
-// Shared memory, twice: keys [C, K], queries [tokens, K], values [C, 64], inverse [C, C], scores [tokens, C],
-// scales. Once a warp: 16 rows of what is kept for the backward, [16, K] and [16, C], on their way to global
-// memory.
+// Once a warp, in shared memory: 16 rows of what is kept for the backward, [16, K] and [16, C], and outputs
+// [tokens, 16], on their way to global memory.
 
-#include <type_traits>
-
-#include "cuda/delta/chunked_arguments.cuh"
+#include "cuda/delta/chunk_stages.cuh"
 
 namespace orthornn::cuda {
-
-template <class Product, int padded_key>
-struct Advance {
-  static constexpr int steps = chunk_steps<Product, padded_key>;
-  static constexpr int values = 64;
-  /// Those that compute, and as many that load.
-  static constexpr int threads = 128;
-  using Scales = ChunkScales<steps>;
-  using KeyTile = Tile<Product, padded_key>;
-  using ValueTile = Tile<Product, values>;
-  using StepTile = Tile<Product, steps>;
-
-  struct Stage {
-    KeyTile keys, queries;
-    ValueTile values;
-    StepTile inverse, scores;
-    float* scales;
-  };
-  static constexpr std::size_t stage_bytes(int padded_tokens) {
-    return KeyTile::bytes(steps + padded_tokens) + ValueTile::bytes(steps) +
-           StepTile::bytes(steps + padded_tokens) + sizeof(float) * Scales::count;
-  }
-  /// Of a warp, for what leaves it.
-  static constexpr std::size_t leaving_bytes = KeyTile::packed ? KeyTile::bytes(16) + StepTile::bytes(16) : 0;
-  static std::size_t shared(int padded_tokens) { return 2 * stage_bytes(padded_tokens) + 4 * leaving_bytes; }
-
-  using E = typename Product::Element;
-  static __device__ __forceinline__ Stage stage(int number, int padded_tokens) {
-    E* next = reinterpret_cast<E*>(dynamic_shared_memory() + number * stage_bytes(padded_tokens));
-    const auto take = [&](int count) {
-      E* const here = next;
-      next += count;
-      return here;
-    };
-    Stage s;
-    s.keys = {take(steps * padded_key)};
-    s.queries = {take(padded_tokens * padded_key)};
-    s.values = {take(steps * values)};
-    s.inverse = {take(steps * steps)};
-    s.scores = {take(padded_tokens * steps)};
-    s.scales = reinterpret_cast<float*>(next);
-    return s;
-  }
-};
 
 /// Rows `value` and `value` + 8 of a transposed state [K, V], or zeros without one.
 template <int tiles>
@@ -99,217 +52,205 @@ __device__ __forceinline__ void store_state(const Rows<tiles>& rows, float* stat
   }
 }
 
+/// The rows as left operands, and as those of other columns' scales.
+template <class Product, int tiles>
+__device__ __forceinline__ void make_operands(typename Product::Left (&to)[tiles / 2], const Rows<tiles>& rows) {
+#pragma unroll
+  for (int j = 0; j < tiles; j += 2) to[j / 2] = Product::left(rows.tile[j], rows.tile[j + 1]);
+}
+
+/// Multiplies column s of the rows by scales[s].
+template <int tiles>
+__device__ __forceinline__ void scale_columns(Rows<tiles>& rows, const float* scales) {
+#pragma unroll
+  for (int j = 0; j < tiles; ++j) {
+    const float2 scale = *reinterpret_cast<const float2*>(scales + 8 * j + lane_column());
+    float(&x)[4] = rows.tile[j];
+    x[0] *= scale.x, x[1] *= scale.y, x[2] *= scale.x, x[3] *= scale.y;
+  }
+}
+template <int tiles>
+__device__ __forceinline__ void scale(Rows<tiles>& rows, float factor) {
+#pragma unroll
+  for (auto& tile : rows.tile) {
+#pragma unroll
+    for (float& x : tile) x *= factor;
+  }
+}
+
 /// Sends 16 rows of a warp to an image in global memory. Rows of bfloat16 go by way of shared memory and a
 /// bulk copy, which writes whole lines: keeping the states took 0.09 ms without it and takes 0.03 (B 8, T
 /// 4096, 8 heads, K = V = 128). Rows of floats are written from registers, 32 bytes by four lanes.
-template <int tiles, class Product, int columns>
-__device__ __forceinline__ void send_rows(const Rows<tiles>& rows, const Tile<Product, columns>& leaving,
+template <class Product, int count, int columns>
+__device__ __forceinline__ void send_rows(const typename Product::Left (&rows)[count],
+                                          const Tile<Product, columns>& leaving,
                                           typename Product::Element* image) {
-  static_assert(8 * tiles == columns);
+  static_assert(16 * count == columns);
   if constexpr (!leaving.packed) {
     const Tile<Product, columns> to{image};
 #pragma unroll
-    for (int j = 0; j < tiles; j += 2) to.store(Product::left(rows.tile[j], rows.tile[j + 1]), 0, 8 * j);
+    for (int j = 0; j < count; ++j) to.store(rows[j], 0, 16 * j);
     return;
   }
   const bool first_lane = threadIdx.x % 32 == 0;
   if (first_lane) ptx::copy_bulk_wait_read();
   __syncwarp();
 #pragma unroll
-  for (int j = 0; j < tiles; j += 2) leaving.store(Product::left(rows.tile[j], rows.tile[j + 1]), 0, 8 * j);
+  for (int j = 0; j < count; ++j) leaving.store(rows[j], 0, 16 * j);
   ptx::fence_proxy_async();
   __syncwarp();
   if (first_lane) ptx::copy_bulk_to_global(image, leaving.data, static_cast<unsigned>(leaving.bytes(16)));
 }
 
-template <class Product, int padded_key>
-__global__ __launch_bounds__(256) void advance_chunks(ChunkedArguments<typename Product::Element> a) {
-  using Shape = Advance<Product, padded_key>;
-  using E = typename Product::Element;
-  using Right = typename Product::Right;
-  constexpr int steps = Shape::steps, key_tiles = padded_key / 8, step_tiles = steps / 8;
-  const Index b = blockIdx.z;
-  const int head = static_cast<int>(blockIdx.y), block_value = static_cast<int>(blockIdx.x) * Shape::values;
-  const TokenSequence sequence = sequence_of(a.sizes.sequences, b);
-  const Index first = first_chunk(a.sizes, sequence, b);
-  const Index chunks = (sequence.count + a.sizes.tokens - 1) / a.sizes.tokens;
-  const int padded_tokens = a.sizes.padded_tokens;
-  const int warp_value = static_cast<int>(threadIdx.x) / 32 * 16;
-  const int value = block_value + warp_value + lane_row();  // of this lane's first row
+/// Writes 16 values of each token from `column` on, where column t of the rows is token t. Where rows of
+/// outputs are whole vectors, they go by way of shared memory, so that a lane writes 16 bytes of a token.
+template <class Product, int tiles, class E>
+__device__ __forceinline__ void store_outputs(const Rows<tiles>& rows, E* leaving, const ChunkRows<E>& outputs,
+                                              int tokens, int column, int values, bool aligned) {
+  if constexpr (Product::vector == 8) {
+    if (aligned) {
+      const int lane = static_cast<int>(threadIdx.x) % 32;
+      // Two vectors a token. Four tokens have all banks between them.
+      const auto place = [&](int token, int v) { return leaving + 16 * token + 8 * (v ^ (token / 4 & 1)); };
+      __syncwarp();
+#pragma unroll
+      for (int j = 0; j < tiles; j += 2) {
+        const auto two = Product::left(rows.tile[j], rows.tile[j + 1]);
+        ptx::store_matrices_transposed(two.part, place(8 * j + lane % 8 + lane / 16 * 8, lane / 8 % 2));
+      }
+      __syncwarp();
+#pragma unroll
+      for (int i = 0; i < tiles / 2; ++i) {
+        const int token = 16 * i + lane / 2, begin = column + lane % 2 * 8;
+        if (token < tokens && begin < values)
+          *reinterpret_cast<uint4*>(outputs[token] + begin) =
+              *reinterpret_cast<const uint4*>(place(token, lane % 2));
+      }
+      return;
+    }
+  }
+#pragma unroll
+  for (int j = 0; j < tiles; ++j) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const int token = 8 * j + lane_column() + i % 2, value = column + lane_row() + i / 2 * 8;
+      if (token < tokens && value < values) outputs[token][value] = E(rows.tile[j][i]);
+    }
+  }
+}
 
-  const auto load = [&](Index chunk) {
-    const int thread = static_cast<int>(threadIdx.x) - Shape::threads;
-    const auto stage = Shape::stage(static_cast<int>(chunk % 2), padded_tokens);
-    const ChunkPlace place(a.sizes, sequence, first, chunk, head);
-    load_rows<Shape::threads, steps>(thread, stage.keys, steps,
-                                     step_rows(a.keys, a.sizes.key, a.sizes, place), a.sizes.key, 0,
-                                     place.steps, a.aligned_keys);
-    load_rows<Shape::threads, steps>(thread, stage.values, steps,
-                                     step_rows(a.values, a.sizes.value, a.sizes, place), a.sizes.value,
-                                     block_value, place.steps, a.aligned_values);
-    load_rows<Shape::threads, steps>(thread, stage.queries, padded_tokens,
-                                     token_rows(a.queries, a.sizes.key, a.sizes, place), a.sizes.key, 0,
-                                     place.tokens, a.aligned_keys);
-    load_image<Shape::threads, steps>(thread, stage.inverse, steps, a.inverse + place.slot * steps * steps);
-    load_image<Shape::threads, steps>(thread, stage.scores, padded_tokens,
-                                      a.scores + place.slot * padded_tokens * steps);
-    for (int i = thread; i < Shape::Scales::count / 4; i += Shape::threads)
-      ptx::cp_async<16>(stage.scales + 4 * i, a.scales + place.slot * Shape::Scales::count + 4 * i);
-    ptx::cp_async_commit();
-    ptx::cp_async_wait<0>();
-  };
-  if (threadIdx.x >= Shape::threads) {
-    for (Index chunk = 0; chunk < chunks; ++chunk) {
-      load(chunk);
-      __syncthreads();  // this chunk has come, and the one before is not read any more
+template <class Product, int padded_key, int padded_tokens>
+__global__ __launch_bounds__(256, 1) void advance_chunks(ChunkedArguments<typename Product::Element> a) {
+  using Stages = ChunkStages<Product, padded_key, padded_tokens>;
+  using Scales = typename Stages::Scales;
+  using Products = RowProducts<Product>;
+  using Left = typename Product::Left;
+  using E = typename Product::Element;
+  constexpr int steps = Stages::steps, key_tiles = padded_key / 8, step_tiles = steps / 8,
+                token_tiles = padded_tokens / 8;
+  const int head = static_cast<int>(blockIdx.y), block_value = static_cast<int>(blockIdx.x) * Stages::values;
+  const ChunkSequence sequence(a.sizes, blockIdx.z, head);
+  Stages stages;
+  if (threadIdx.x >= Stages::threads) {
+    const auto values = [&](const ChunkPlace& place) {
+      return step_rows(a.values, a.sizes.value, a.sizes, place);
+    };
+    const ChunkPlace begin = sequence.place(0);
+    typename Stages::template Loading<steps> loading(stages, a, begin, values(begin), block_value, a.aligned_values);
+    for (Index chunk = 0; chunk < sequence.chunks; ++chunk) {
+      const ChunkPlace place = sequence.place(chunk);
+      loading.load(place, values(place), place.steps);
     }
     return;
   }
 
+  const int warp_value = static_cast<int>(threadIdx.x) / 32 * 16;
+  const int value = block_value + warp_value + lane_row();  // of this lane's first row
   Rows<key_tiles> state;
-  const Index state_place = (b * a.sizes.heads + head) * a.sizes.key * a.sizes.value;
+  const Index state_place = sequence.state_place();
   load_state(state, a.initial_states == nullptr ? nullptr : a.initial_states + state_place, a.sizes, value);
-  unsigned char* const leaving = dynamic_shared_memory() + 2 * Shape::stage_bytes(padded_tokens) +
-                                 threadIdx.x / 32 * Shape::leaving_bytes;
-  const typename Shape::KeyTile leaving_state{reinterpret_cast<E*>(leaving)};
-  const typename Shape::StepTile leaving_errors{leaving_state.data + 16 * padded_key};
+  const auto leaving = stages.leaving();
 
-  for (Index chunk = 0; chunk < chunks; ++chunk) {
-    __syncthreads();
-    const auto stage = Shape::stage(static_cast<int>(chunk % 2), padded_tokens);
-    const ChunkPlace place(a.sizes, sequence, first, chunk, head);
+  for (Index chunk = 0; chunk < sequence.chunks; ++chunk) {
+    const auto stage = stages.wait();
+    const ChunkPlace place = sequence.place(chunk);
     const Index kept_row = place.slot * a.sizes.padded_value + block_value + warp_value;
-    if (a.states != nullptr) send_rows(state, leaving_state, a.states + kept_row * padded_key);
-
-    // 1. What the state does not expect.
+    // 1. What the state says of keys and of queries.
+    Left of_state[key_tiles / 2];
+    make_operands<Product>(of_state, state);
     Rows<step_tiles> errors;
-    errors.set_zero();
+    Rows<token_tiles> reads;
+    Products::fence();
 #pragma unroll
     for (int k = 0; k < padded_key; k += 16) {
-      const auto left = Product::left(state.tile[k / 8], state.tile[k / 8 + 1]);
-#pragma unroll
-      for (int n = 0; n < steps; n += 16) {
-        Right right[2];
-        stage.keys.right_transposed(right, n, k);
-        Product::multiply(errors.tile[n / 8], left, right[0]);
-        Product::multiply(errors.tile[n / 8 + 1], left, right[1]);
-      }
+      if (k == 0) Products::template with_rows<steps, false>(errors.tile, of_state[0], stage.keys, 0, 0);
+      else Products::template with_rows<steps, true>(errors.tile, of_state[k / 16], stage.keys, 0, k);
     }
+    Products::commit();
+#pragma unroll
+    for (int k = 0; k < padded_key; k += 16) {
+      if (k == 0) Products::template with_rows<padded_tokens, false>(reads.tile, of_state[0], stage.queries, 0, 0);
+      else Products::template with_rows<padded_tokens, true>(reads.tile, of_state[k / 16], stage.queries, 0, k);
+    }
+    Products::commit();
+    if (a.states != nullptr) send_rows<Product>(of_state, leaving.state, a.states + kept_row * padded_key);
+    Left values[steps / 16];
+#pragma unroll
+    for (int n = 0; n < steps; n += 16) values[n / 16] = stage.values.left_transposed(n, warp_value);
+    Products::template wait<1>(errors);
 #pragma unroll
     for (int n = 0; n < steps; n += 16) {
-      float values[2][4];
-      Product::unpack(stage.values.left_transposed(n, warp_value), values[0], values[1]);
+      float v[2][4];
+      Product::unpack(values[n / 16], v[0], v[1]);
 #pragma unroll
       for (int j = 0; j < 2; ++j) {
         const float2 start =
-            *reinterpret_cast<const float2*>(stage.scales + Shape::Scales::start + n + 8 * j + lane_column());
+            *reinterpret_cast<const float2*>(stage.scales + Scales::start + n + 8 * j + lane_column());
         float(&x)[4] = errors.tile[n / 8 + j];
 #pragma unroll
-        for (int i = 0; i < 4; ++i) x[i] = values[j][i] - (i % 2 == 0 ? start.x : start.y) * x[i];
+        for (int i = 0; i < 4; ++i) x[i] = v[j][i] - (i % 2 == 0 ? start.x : start.y) * x[i];
       }
     }
     // 2. The errors when those before have been mended.
+    Left operands[step_tiles / 2];
+    make_operands<Product>(operands, errors);
     Rows<step_tiles> solved;
-    solved.set_zero();
+    Products::fence();
+    each_block<steps, Products::granule>([&](auto first, auto from) {
 #pragma unroll
-    for (int s = 0; s < steps; s += 16) {
-      const auto left = Product::left(errors.tile[s / 8], errors.tile[s / 8 + 1]);
-#pragma unroll
-      for (int n = s; n < steps; n += 16) {
-        Right right[2];
-        stage.inverse.right_transposed(right, n, s);
-        Product::multiply(solved.tile[n / 8], left, right[0]);
-        Product::multiply(solved.tile[n / 8 + 1], left, right[1]);
-      }
-    }
-    if (a.errors != nullptr) send_rows(solved, leaving_errors, a.errors + kept_row * steps);
+      for (int n = from; n < steps; n += Products::granule)
+        Products::template with_rows<Products::granule, (first > 0)>(solved.tile + n / 8, operands[first / 16],
+                                                                     stage.inverse, n, first);
+    });
+    Products::commit();
+    Products::template wait<0>(solved, reads);
     // 3. Outputs.
-    const auto outputs = token_rows(a.outputs, a.sizes.value, a.sizes, place);
-    // All rows of 16 tokens at once: one after another they would wait for two sums each. That took 2 us a
-    // chunk.
-    const auto read_out = [&](auto count) {
-      constexpr int tiles = decltype(count)::value;
-      float sums[tiles][2][4] = {};
+    make_operands<Product>(operands, solved);
+    scale_columns(reads, stage.scales + Scales::read);
+    Products::fence();
 #pragma unroll
-      for (int k = 0; k < padded_key; k += 16) {
-        const Right right[2] = {Product::right(state.tile[k / 8], state.tile[k / 8 + 1], 0),
-                                Product::right(state.tile[k / 8], state.tile[k / 8 + 1], 1)};
-#pragma unroll
-        for (int i = 0; i < tiles; ++i) {
-          const auto left = stage.queries.left(16 * i, k);
-          Product::multiply(sums[i][0], left, right[0]);
-          Product::multiply(sums[i][1], left, right[1]);
-        }
-      }
-#pragma unroll
-      for (int i = 0; i < tiles; ++i) {
-        const float* const read = stage.scales + Shape::Scales::read + 16 * i + lane_row();
-#pragma unroll
-        for (int j = 0; j < 4; ++j) {
-          sums[i][0][j] *= read[j / 2 * 8];
-          sums[i][1][j] *= read[j / 2 * 8];
-        }
-      }
-#pragma unroll
-      for (int s = 0; s < steps; s += 16) {
-        const Right right[2] = {Product::right(solved.tile[s / 8], solved.tile[s / 8 + 1], 0),
-                                Product::right(solved.tile[s / 8], solved.tile[s / 8 + 1], 1)};
-#pragma unroll
-        for (int i = 0; i < tiles; ++i) {
-          // Four rows of 16 tokens have n = 1.
-          if (tiles == 4 ? s > 16 * i : s >= 16 * (i + 1) * a.sizes.factors) continue;
-          const auto left = stage.scores.left(16 * i, s);
-          Product::multiply(sums[i][0], left, right[0]);
-          Product::multiply(sums[i][1], left, right[1]);
-        }
-      }
-#pragma unroll
-      for (int i = 0; i < 2 * tiles; ++i) {
-        const int token = lane_row() + 8 * i;
-        if (token >= place.tokens) continue;
-        E* const to = outputs[token];
-#pragma unroll
-        for (int half = 0; half < 2; ++half) {
-          const int column = block_value + warp_value + 8 * half + lane_column();
-          const float* const x = sums[i / 2][half] + i % 2 * 2;
-          store_pair(to + column, x[0], x[1], a.sizes.value - column, a.paired_values);
-        }
-      }
-    };
-    if (padded_tokens == 16) {
-      read_out(std::integral_constant<int, 1>());
-    } else if (padded_tokens == 32) {
-      read_out(std::integral_constant<int, 2>());
-    } else if constexpr (steps == 64) {
-      read_out(std::integral_constant<int, 4>());
-    }
+    for (int n = 0; n < steps; n += 16)
+      Products::template with_rows<padded_tokens, true>(reads.tile, operands[n / 16], stage.scores, 0, n);
+    Products::commit();
     // 4. The next state.
-    if (a.log_decays != nullptr) {
-      const float whole = stage.scales[Shape::Scales::whole];
-#pragma unroll
-      for (auto& tile : state.tile) {
-#pragma unroll
-        for (float& x : tile) x *= whole;
-      }
-    }
+    scale_columns(solved, stage.scales + Scales::end);
+    Left updates[step_tiles / 2];
+    make_operands<Product>(updates, solved);
+    if (a.log_decays != nullptr) scale(state, stage.scales[Scales::whole]);
+    Products::fence();
 #pragma unroll
     for (int s = 0; s < steps; s += 16) {
 #pragma unroll
-      for (int j = 0; j < 2; ++j) {
-        const float2 end =
-            *reinterpret_cast<const float2*>(stage.scales + Shape::Scales::end + s + 8 * j + lane_column());
-        float(&x)[4] = solved.tile[s / 8 + j];
-        x[0] *= end.x, x[1] *= end.y, x[2] *= end.x, x[3] *= end.y;
-      }
-      const auto left = Product::left(solved.tile[s / 8], solved.tile[s / 8 + 1]);
-#pragma unroll
-      for (int k = 0; k < padded_key; k += 16) {
-        Right right[2];
-        stage.keys.right(right, s, k);
-        Product::multiply(state.tile[k / 8], left, right[0]);
-        Product::multiply(state.tile[k / 8 + 1], left, right[1]);
-      }
+      for (int k = 0; k < padded_key; k += Stages::key_columns)
+        Products::template over_rows<Stages::key_columns, true>(state.tile + k / 8, updates[s / 16], stage.keys, s, k);
     }
+    Products::commit();
+    if (a.errors != nullptr) send_rows<Product>(operands, leaving.errors, a.errors + kept_row * steps);
+    Products::template wait<1>(reads);
+    store_outputs<Product>(reads, leaving.outputs, token_rows(a.outputs, a.sizes.value, a.sizes, place),
+                           place.tokens, block_value + warp_value, a.sizes.value, a.aligned_outputs);
+    Products::template wait<0>(state);
+    stages.release();
   }
 
   // Shared memory of a block that has ended belongs to the next one.

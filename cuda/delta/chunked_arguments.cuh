@@ -26,7 +26,7 @@ struct ChunkedArguments {
   float scale;
   bool unit_keys;
   /// Whether rows of K and of V numbers are whole vectors of 16 bytes, and whether pairs are aligned.
-  bool aligned_keys, aligned_values, paired_values, paired_keys;
+  bool aligned_keys, aligned_values, aligned_outputs, paired_values, paired_keys;
   /// Kept for each slot: scales, and images of the inverse [C, C] and of the scores [padded tokens, C]; for a
   /// backward also of the errors [padded V, C] and of the state before the chunk [padded V, padded K].
   E *inverse, *scores;

@@ -141,7 +141,7 @@ void chunked_delta_product(const DeltaProductInput<T>& input, const TokenLayout&
     throw;
   }
   a.outputs = outputs.data();
-  a.paired_values = is_aligned(outputs, 2 * sizeof(T));
+  a.aligned_outputs = is_aligned(outputs, 16);
   a.final_states = final_states.empty() ? nullptr : final_states.data();
   if (layout.size() == 0 || a.sizes.heads == 0 || a.sizes.value == 0) return;
   with_kernels<T>(a.sizes.key, options.precision, [&](auto kernels) {

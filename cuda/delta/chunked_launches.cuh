@@ -20,38 +20,46 @@ inline dim3 grid_of_values(const ChunkedGrid& grid, const ChunkSizes& sizes) {
               static_cast<unsigned>(grid.sequences));
 }
 
+/// Calls body(tokens) for the padded tokens of a chunk, as a constant.
+template <class Product, int padded_key, class Body>
+void with_tokens(int padded_tokens, const Body& body) {
+  if (padded_tokens == 16) return body(std::integral_constant<int, 16>());
+  if constexpr (chunk_steps<Product, padded_key> == 64) {
+    if (padded_tokens == 64) return body(std::integral_constant<int, 64>());
+  }
+  body(std::integral_constant<int, 32>());
+}
+
 template <class Product, int padded_key>
 void ChunkedKernels<Product, padded_key>::forward(const Context& gpu, const ChunkedGrid& grid,
                                                   const ChunkedArguments<E>& arguments) {
-  using Couple = Coupling<Product, padded_key>;
-  using Go = Advance<Product, padded_key>;
   const ChunkSizes& sizes = arguments.sizes;
-  if (grid.longest > 0) {
-    launch(gpu, couple_chunks<Product, padded_key>,
-           {.grid = grid_of_chunks(grid, sizes),
-            .block = dim3(Couple::threads),
-            .shared = Couple::shared(sizes.padded_tokens)},
+  with_tokens<Product, padded_key>(sizes.padded_tokens, [&](auto tokens) {
+    using Couple = Coupling<Product, padded_key, tokens>;
+    using Stages = ChunkStages<Product, padded_key, tokens>;
+    if (grid.longest > 0) {
+      launch(gpu, couple_chunks<Product, padded_key, tokens>,
+             {.grid = grid_of_chunks(grid, sizes), .block = dim3(Couple::threads), .shared = Couple::shared},
+             arguments);
+    }
+    launch(gpu, advance_chunks<Product, padded_key, tokens>,
+           {.grid = grid_of_values(grid, sizes), .block = dim3(2 * Stages::threads), .shared = Stages::shared},
            arguments);
-  }
-  launch(gpu, advance_chunks<Product, padded_key>,
-         {.grid = grid_of_values(grid, sizes),
-          .block = dim3(2 * Go::threads),
-          .shared = Go::shared(sizes.padded_tokens)},
-         arguments);
+  });
 }
 
 template <class Product, int padded_key>
 void ChunkedKernels<Product, padded_key>::backward(const Context& gpu, const ChunkedGrid& grid,
                                                    const ChunkedArguments<E>& arguments,
                                                    const ChunkedGradients<E>& gradients) {
-  using Go = Advance<Product, padded_key>;
   using Sum = Gather<Product, padded_key>;
   const ChunkSizes& sizes = arguments.sizes;
-  launch(gpu, advance_gradients<Product, padded_key>,
-         {.grid = grid_of_values(grid, sizes),
-          .block = dim3(2 * Go::threads),
-          .shared = Go::shared(sizes.padded_tokens)},
-         arguments, gradients);
+  with_tokens<Product, padded_key>(sizes.padded_tokens, [&](auto tokens) {
+    using Stages = ChunkStages<Product, padded_key, tokens>;
+    launch(gpu, advance_gradients<Product, padded_key, tokens>,
+           {.grid = grid_of_values(grid, sizes), .block = dim3(2 * Stages::threads), .shared = Stages::shared},
+           arguments, gradients);
+  });
   if (grid.longest == 0) return;
   launch(gpu, gather_gradients<Product, padded_key>,
          {.grid = grid_of_chunks(grid, sizes),

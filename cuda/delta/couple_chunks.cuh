@@ -6,157 +6,43 @@
 // of the decays up to token t and f_r what makes key r have norm 1:
 //
 //   1. Keys and queries to shared memory, and g
-//   2. A_rs = beta_s e^(g_r - g_s) f_r f_s k_r.k_s for s < r: the lower blocks of K K^T, by tensor cores
-//   3. scores P_ts = scale beta_s e^(g_t - g_s) f_s q_t.k_s for the micro-steps s up to token t, likewise
-//   4. (I + A)^-1 in float: blocks of 16 on the diagonal by substitution, a thread a column; then
-//      [X 0; B Y]^-1 = [X^-1 0; -Y^-1 B X^-1 Y^-1] for blocks of 16 and of 32, by products with the errors of
-//      float. Keys may repeat and beta be 2: a series in powers of A would not do.
+//   2. K K^T and K Q^T: by a warpgroup (row_products.cuh), or the lower blocks by each warp
+//   3. A_rs = beta_s e^(g_r - g_s) f_r f_s k_r.k_s for s < r
+//   4. (I + A)^-1 in float (triangular_inverse.cuh)
+//   5. scores P_ts = scale beta_s e^(g_t - g_s) f_s q_t.k_s for the micro-steps s up to token t
 //
-// Substitution of whole columns, without blocks, took 210 us in place of 163 us (4096 chunks and heads, C
-// = 64): its code did not fit into the instruction cache.
-//
-// Shared memory: keys [C, K], queries [tokens, K], A [C, C] in float, g.
+// Shared memory: keys [C, K] and queries [tokens, K], of which images of the inverse and the scores take the place;
+// A [C, C] in float; g.
 
 #include "cuda/delta/chunked_arguments.cuh"
+#include "cuda/delta/decay_sums.cuh"
+#include "cuda/delta/row_products.cuh"
+#include "cuda/delta/triangular_inverse.cuh"
 
 namespace orthornn::cuda {
 
-/// Decays below e^-200 are 0 in a float, and so is what they decay.
-inline constexpr float lowest_log_decay = -200.0F;
-
-/// Sums of the logarithms of decays up to each token of a chunk, to base 2 and each in two floats, so that a
-/// difference of two sums is exact to a float.
-template <int steps>
-struct DecaySums {
-  float high[steps], low[steps];
-  double first_half;
-
-  /// By all threads of a block, which has `steps` at least. Tokens that are missing do not decay.
-  template <class Arguments>
-  __device__ __forceinline__ void compute(const Arguments& a, const ChunkPlace& place) {
-    const int t = static_cast<int>(threadIdx.x), lane = t % 32;
-    double sum = 0;
-    if (t < place.tokens) {
-      constexpr double log2_e = 1.4426950408889634;
-      const float log = *token_rows(a.log_decays, 1, a.sizes, place)[t];
-      sum = log2_e * static_cast<double>(log < lowest_log_decay ? lowest_log_decay : log);
-    }
-#pragma unroll
-    for (int offset = 1; offset < 32; offset *= 2) {
-      const double before = __shfl_up_sync(whole_warp, sum, offset);
-      if (lane >= offset) sum += before;
-    }
-    if (t == 31) first_half = sum;
-    __syncthreads();
-    if (t >= steps) return;
-    if (t >= 32) sum += first_half;
-    high[t] = static_cast<float>(sum);
-    low[t] = static_cast<float>(sum - static_cast<double>(high[t]));
-  }
-  /// The decay from after token `from` to token `to`.
-  __device__ __forceinline__ float between(int from, int to) const {
-    return exp2f((high[to] - high[from]) + (low[to] - low[from]));
-  }
-  /// From the begin of the chunk.
-  __device__ __forceinline__ float up_to(int token) const { return exp2f(high[token] + low[token]); }
-};
-
-template <class Product, int padded_key>
+template <class Product, int padded_key, int padded_tokens>
 struct Coupling {
   static constexpr int steps = chunk_steps<Product, padded_key>;
   static constexpr int threads = 2 * steps;
-  using Inverse = FloatProduct<true>;
-  using KeyTile = Tile<Product, padded_key>;
+  /// A warpgroup has four warps.
+  static constexpr bool by_warpgroup = steps == 64 && RowProducts<Product>::by_warpgroup;
+  using KeyTile = Tile<Product, padded_key, steps>;
+  using QueryTile = Tile<Product, padded_key, padded_tokens>;
   using StepTile = Tile<Product, steps>;
 
   struct alignas(16) Numbers {
     /// What makes a key have norm 1, and beta times this.
     float factors[steps], weights[steps];
     DecaySums<steps> decays;
+    /// Of the tokens of the micro-steps.
+    float step_high[steps], step_low[steps];
   };
-  static std::size_t shared(int padded_tokens) {
-    return Tile<Inverse, steps>::bytes(steps) + KeyTile::bytes(steps + padded_tokens) + sizeof(Numbers);
-  }
+  // Tiles begin at multiples of 1024 bytes.
+  static constexpr std::size_t tile_bytes = KeyTile::bytes(steps) + QueryTile::bytes(padded_tokens);
+  static_assert(StepTile::bytes(steps + padded_tokens) <= tile_bytes);
+  static constexpr std::size_t shared = 1024 + tile_bytes + FloatSquare<steps>::bytes + sizeof(Numbers);
 };
-
-/// Replaces the block of 16 on the diagonal from `begin` on, of I + A with A below the diagonal, by its
-/// inverse. Half a warp does it, a thread a column.
-template <class Tile>
-__device__ __forceinline__ void invert_diagonal_block(const Tile& a, int begin, int column) {
-  float x[16];
-#pragma unroll
-  for (int i = 0; i < 16; ++i) {
-    float sums[4] = {i == column ? 1.0F : 0.0F, 0, 0, 0};
-#pragma unroll
-    for (int s = 0; s < i; s += 4) {
-      const float4 row = *reinterpret_cast<const float4*>(a.at_vector(begin + i, (begin + s) / 4));
-      sums[0] -= row.x * x[s];
-      if (s + 1 < i) sums[1] -= row.y * x[s + 1];
-      if (s + 2 < i) sums[2] -= row.z * x[s + 2];
-      if (s + 3 < i) sums[3] -= row.w * x[s + 3];
-    }
-    x[i] = (sums[0] + sums[1]) + (sums[2] + sums[3]);
-  }
-  __syncwarp();
-#pragma unroll
-  for (int i = 0; i < 16; ++i) a.at(begin + i, begin + column) = x[i];
-}
-
-/// 16 rows from `row` on of B <- -Y^-1 B X^-1, with blocks of `size` that X begins at `begin`: the inverses
-/// are in place.
-template <int size, class Product, int columns>
-__device__ __forceinline__ void mend_lower_block(const Tile<Product, columns>& a, int begin, int row,
-                                                 Rows<size / 8>& result) {
-  Rows<size / 8> product;
-  product.set_zero();
-#pragma unroll 1
-  for (int k = 0; k < size; k += 16) {
-    const auto left = a.left(row, begin + size + k);
-#pragma unroll
-    for (int n = 0; n < size; n += 16) {
-      typename Product::Right right[2];
-      a.right(right, begin + size + k, begin + n);
-      Product::multiply(product.tile[n / 8], left, right[0]);
-      Product::multiply(product.tile[n / 8 + 1], left, right[1]);
-    }
-  }
-  result.set_zero();
-#pragma unroll
-  for (int k = 0; k < size; k += 16) {
-    const auto left = Product::left(product.tile[k / 8], product.tile[k / 8 + 1]);
-#pragma unroll
-    for (int n = 0; n < size; n += 16) {
-      typename Product::Right right[2];
-      a.right(right, begin + k, begin + n);
-      Product::multiply(result.tile[n / 8], left, right[0]);
-      Product::multiply(result.tile[n / 8 + 1], left, right[1]);
-    }
-  }
-#pragma unroll
-  for (auto& tile : result.tile) {
-#pragma unroll
-    for (float& x : tile) x = -x;
-  }
-}
-
-/// Joins the inverses of blocks of `size` to those of blocks of twice the size. By the whole block.
-template <int size, class Product, int columns>
-__device__ __forceinline__ void join_blocks(const Tile<Product, columns>& a) {
-  const int warp = static_cast<int>(threadIdx.x) / 32;
-  // Of the rows of 16, the lower `size` of every two `size`.
-  const int row = warp / (size / 16) * 2 * size + size + warp % (size / 16) * 16,
-            begin = row / (2 * size) * 2 * size;
-  const bool works = row < columns;
-  Rows<size / 8> result;
-  if (works) mend_lower_block<size>(a, begin, row, result);
-  __syncthreads();
-  if (works) {
-#pragma unroll
-    for (int n = 0; n < size; n += 16)
-      a.store(Product::left(result.tile[n / 8], result.tile[n / 8 + 1]), row, begin + n);
-  }
-  __syncthreads();
-}
 
 /// The factors that make the keys of a tile have norm 1.
 template <class Tile>
@@ -175,10 +61,11 @@ __device__ __forceinline__ float key_factor(const Tile& keys, int r) {
 }
 
 /// 16 rows from `row` on of `left` times the rows of `right` below `end`, transposed.
-template <class Product, int padded_key, int step_tiles>
+template <class Product, int padded_key, int left_panel, int right_panel, int step_tiles>
 __device__ __forceinline__ void inner_products(Rows<step_tiles>& product,
-                                               const Tile<Product, padded_key>& left,
-                                               const Tile<Product, padded_key>& right, int row, int end) {
+                                               const Tile<Product, padded_key, left_panel>& left,
+                                               const Tile<Product, padded_key, right_panel>& right, int row,
+                                               int end) {
   product.set_zero();
 #pragma unroll 1
   for (int k = 0; k < padded_key; k += 16) {
@@ -194,38 +81,51 @@ __device__ __forceinline__ void inner_products(Rows<step_tiles>& product,
   }
 }
 
-template <class Product, int padded_key>
+template <class Product, int padded_key, int padded_tokens>
 __global__ __launch_bounds__(2 * chunk_steps<Product, padded_key>) void couple_chunks(
     ChunkedArguments<typename Product::Element> a) {
-  using Shape = Coupling<Product, padded_key>;
+  using Shape = Coupling<Product, padded_key, padded_tokens>;
   using E = typename Product::Element;
-  using Inverse = typename Shape::Inverse;
-  constexpr int steps = Shape::steps, threads = Shape::threads;
+  constexpr int steps = Shape::steps, threads = Shape::threads, step_tiles = steps / 8,
+                token_tiles = padded_tokens / 8;
   const TokenSequence sequence = sequence_of(a.sizes.sequences, blockIdx.z);
   if (blockIdx.x * static_cast<Index>(a.sizes.tokens) >= sequence.count) return;
   const ChunkPlace place(a.sizes, sequence, first_chunk(a.sizes, sequence, blockIdx.z), blockIdx.x,
                          static_cast<int>(blockIdx.y));
 
-  auto& numbers = *reinterpret_cast<typename Shape::Numbers*>(dynamic_shared_memory());
-  const Tile<Inverse, steps> coupling{reinterpret_cast<float*>(dynamic_shared_memory() + sizeof(numbers))};
-  const typename Shape::KeyTile keys{reinterpret_cast<E*>(coupling.data + steps * steps)};
-  const typename Shape::KeyTile queries{keys.data + steps * padded_key};
+  const unsigned begin = ptx::shared_address(dynamic_shared_memory());
+  unsigned char* const memory = dynamic_shared_memory() + (1024 - begin % 1024) % 1024;
+  const typename Shape::KeyTile keys{reinterpret_cast<E*>(memory)};
+  const typename Shape::QueryTile queries{keys.data + steps * padded_key};
+  const FloatSquare<steps> coupling{reinterpret_cast<float*>(memory + Shape::tile_bytes)};
+  auto& numbers = *reinterpret_cast<typename Shape::Numbers*>(memory + Shape::tile_bytes + coupling.bytes);
 
   // 1. Inputs.
-  const int thread = static_cast<int>(threadIdx.x);
-  load_rows<threads, steps>(thread, keys, steps, step_rows(a.keys, a.sizes.key, a.sizes, place), a.sizes.key,
-                            0, place.steps, a.aligned_keys);
-  load_rows<threads, steps>(thread, queries, a.sizes.padded_tokens,
-                            token_rows(a.queries, a.sizes.key, a.sizes, place), a.sizes.key, 0, place.tokens,
-                            a.aligned_keys);
+  const int thread = static_cast<int>(threadIdx.x), warp = thread / 32, row = 16 * warp;
+  const auto key_rows = step_rows(a.keys, a.sizes.key, a.sizes, place);
+  const auto query_rows = token_rows(a.queries, a.sizes.key, a.sizes, place);
+  RowCopies<threads, steps, typename Shape::KeyTile>(thread, key_rows, a.sizes.key, 0, a.aligned_keys)
+      .start(keys, key_rows, place.steps);
+  RowCopies<threads, padded_tokens, typename Shape::QueryTile>(thread, query_rows, a.sizes.key, 0, a.aligned_keys)
+      .start(queries, query_rows, place.tokens);
   ptx::cp_async_commit();
+  const auto token_of = [&](int r) { return min(a.sizes.token_of(r), a.sizes.tokens - 1); };
+  const bool decays = a.log_decays != nullptr;
   if (thread < steps) {
     numbers.weights[thread] = thread < place.steps ? *step_rows(a.betas, 1, a.sizes, place)[thread] : 0.0F;
     numbers.factors[thread] = 1;
   }
-  const bool decays = a.log_decays != nullptr;
-  if (decays) numbers.decays.compute(a, place);
+  if (decays) {
+    numbers.decays.compute(a, place);
+    __syncthreads();
+    if (thread < steps) {
+      const int t = token_of(thread);
+      numbers.step_high[thread] = numbers.decays.high[t];
+      numbers.step_low[thread] = numbers.decays.low[t];
+    }
+  }
   ptx::cp_async_wait<0>();
+  ptx::fence_proxy_async();
   __syncthreads();
   if (a.unit_keys) {
     if (thread < steps) {
@@ -235,70 +135,137 @@ __global__ __launch_bounds__(2 * chunk_steps<Product, padded_key>) void couple_c
     __syncthreads();
   }
 
-  const int warp = thread / 32, row = 16 * warp;
-  const float* const factors = numbers.factors;
-  const float* const weights = numbers.weights;
-  const auto token_of = [&](int r) { return min(a.sizes.token_of(r), a.sizes.tokens - 1); };
-  const auto decay = [&](int from, int to) { return decays ? numbers.decays.between(from, to) : 1.0F; };
-
-  // 2. A.
-  Rows<steps / 8> product;
-  inner_products(product, keys, keys, row, row + 16);
+  // 2. Products of keys with keys and with queries.
+  Rows<step_tiles> gram;
+  Rows<token_tiles> reads;
+  if constexpr (Shape::by_warpgroup) {
+    using Products = RowProducts<Product>;
+    typename Product::Left rows[padded_key / 16];
 #pragma unroll
-  for (int i = 0; i < 2; ++i) {
-    const int r = row + lane_row() + i * 8, to = token_of(r);
-    const float factor = factors[r];
+    for (int k = 0; k < padded_key; k += 16) rows[k / 16] = keys.left(row, k);
+    Products::fence();
 #pragma unroll
-    for (int j = 0; j < steps / 8; ++j) {
-      const int s = 8 * j + lane_column();
-      const float2 weight = *reinterpret_cast<const float2*>(weights + s);
-      float x = s < r ? product.tile[j][2 * i] * weight.x * factor : 0.0F;
-      float y = s + 1 < r ? product.tile[j][2 * i + 1] * weight.y * factor : 0.0F;
-      if (decays && s < r) x *= decay(token_of(s), to);
-      if (decays && s + 1 < r) y *= decay(token_of(s + 1), to);
-      store_pair(&coupling.at(r, s), x, y, 2, true);
-    }
-  }
-  // 3. Scores.
-  if (row < a.sizes.padded_tokens) {
-    inner_products(product, queries, keys, row, (row + 16) * a.sizes.factors);
-    const typename Shape::StepTile scores{a.scores + place.slot * a.sizes.padded_tokens * steps};
-#pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      const int t = row + lane_row() + i * 8, end = t < a.sizes.tokens ? (t + 1) * a.sizes.factors : 0;
-#pragma unroll
-      for (int j = 0; j < steps / 8; ++j) {
-        const int s = 8 * j + lane_column();
-        const float2 weight = *reinterpret_cast<const float2*>(weights + s);
-        float x = s < end ? a.scale * product.tile[j][2 * i] * weight.x : 0.0F;
-        float y = s + 1 < end ? a.scale * product.tile[j][2 * i + 1] * weight.y : 0.0F;
-        if (decays && s < end) x *= decay(token_of(s), t);
-        if (decays && s + 1 < end) y *= decay(token_of(s + 1), t);
-        store_pair(&scores.at(t, s), x, y, 2, true);
+    for (int k = 0; k < padded_key; k += 16) {
+      if (k == 0) {
+        Products::template with_rows<steps, false>(gram.tile, rows[0], keys, 0, 0);
+        Products::template with_rows<padded_tokens, false>(reads.tile, rows[0], queries, 0, 0);
+      } else {
+        Products::template with_rows<steps, true>(gram.tile, rows[k / 16], keys, 0, k);
+        Products::template with_rows<padded_tokens, true>(reads.tile, rows[k / 16], queries, 0, k);
       }
     }
+    Products::commit();
+    Products::template wait<0>(gram, reads);
+  } else {
+    inner_products(gram, keys, keys, row, row + 16);
+    inner_products(reads, keys, queries, row, padded_tokens);
+  }
+  __syncthreads();  // images take the place of keys and queries
+
+  // 3. A. What is above the diagonal is not read.
+  const float* const weights = numbers.weights;
+  float row_factor[2], row_weight[2], high[2], low[2];
+  int row_token[2];
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    const int r = row + lane_row() + 8 * i;
+    row_factor[i] = numbers.factors[r];
+    row_weight[i] = a.scale * weights[r];
+    row_token[i] = token_of(r);
+    if (decays) high[i] = numbers.step_high[r], low[i] = numbers.step_low[r];
+  }
+#pragma unroll
+  for (int n = 0; n < steps; n += 16) {
+    if (n > row) continue;
+#pragma unroll
+    for (int j = n / 8; j < n / 8 + 2; ++j) {
+      const int s = 8 * j + lane_column();
+      const float2 weight = *reinterpret_cast<const float2*>(weights + s);
+      float(&x)[4] = gram.tile[j];
+#pragma unroll
+      for (int i = 0; i < 4; ++i) x[i] *= row_factor[i / 2] * (i % 2 == 0 ? weight.x : weight.y);
+      if (decays) {
+        const float2 from_high = *reinterpret_cast<const float2*>(numbers.step_high + s),
+                     from_low = *reinterpret_cast<const float2*>(numbers.step_low + s);
+#pragma unroll
+        for (int i = 0; i < 4; ++i)
+          x[i] *= ptx::exp2(fminf(0.0F, (high[i / 2] - (i % 2 == 0 ? from_high.x : from_high.y)) +
+                                            (low[i / 2] - (i % 2 == 0 ? from_low.x : from_low.y))));
+      }
+      if (n == row) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          if (s + i % 2 >= row + lane_row() + i / 2 * 8) x[i] = 0;
+        }
+      }
+    }
+    coupling.store(gram.tile[n / 8], gram.tile[n / 8 + 1], row, n);
   }
   using Scales = ChunkScales<steps>;
   float* const scales = a.scales + place.slot * Scales::count;
   if (thread < steps) {
     const int r = thread, t = token_of(r), last = a.sizes.tokens - 1;
-    scales[Scales::start + r] = factors[r] * (decays ? numbers.decays.up_to(t) : 1.0F);
-    scales[Scales::end + r] = weights[r] * decay(t, last);
+    scales[Scales::start + r] = numbers.factors[r] * (decays ? numbers.decays.up_to(t) : 1.0F);
+    scales[Scales::end + r] = weights[r] * (decays ? numbers.decays.between(t, last) : 1.0F);
     scales[Scales::read + r] = a.scale * (decays && r <= last ? numbers.decays.up_to(r) : 1.0F);
     if (r == 0) scales[Scales::whole] = decays ? numbers.decays.up_to(last) : 1.0F;
   }
   // 4. The inverse.
-  __syncthreads();
-  if (thread < steps) invert_diagonal_block(coupling, thread / 16 * 16, thread % 16);
+  __syncwarp();  // a warp's block on the diagonal is its own
+  invert_diagonal_block(coupling, row);
+  // 5. Scores. Queries that are missing are 0, and so are their products.
+#pragma unroll
+  for (int j = 0; j < token_tiles; ++j) {
+    const int t = 8 * j + lane_column();
+    float(&x)[4] = reads.tile[j];
+    float2 to_high, to_low;
+    if (decays) {
+      to_high = *reinterpret_cast<const float2*>(numbers.decays.high + t);
+      to_low = *reinterpret_cast<const float2*>(numbers.decays.low + t);
+    }
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      x[i] = t + i % 2 >= row_token[i / 2] ? x[i] * row_weight[i / 2] : 0.0F;
+      if (decays)
+        x[i] *= ptx::exp2(fminf(0.0F, ((i % 2 == 0 ? to_high.x : to_high.y) - high[i / 2]) +
+                                          ((i % 2 == 0 ? to_low.x : to_low.y) - low[i / 2])));
+    }
+  }
+  E* const score_image = a.scores + place.slot * padded_tokens * steps;
+  E* const inverse_image = a.inverse + place.slot * steps * steps;
+  const typename Shape::StepTile scores{Shape::StepTile::packed ? keys.data : score_image},
+      inverse{Shape::StepTile::packed ? keys.data + padded_tokens * steps : inverse_image};
+  if constexpr (Shape::StepTile::packed) {
+    const int lane = thread % 32;
+#pragma unroll
+    for (int j = 0; j < token_tiles; j += 2)
+      ptx::store_matrices_transposed(Product::left(reads.tile[j], reads.tile[j + 1]).part,
+                                     scores.at_vector(8 * j + lane % 8 + lane / 16 * 8, row / 8 + lane / 8 % 2));
+  } else {
+#pragma unroll
+    for (int j = 0; j < token_tiles; ++j) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i)
+        scores.at(8 * j + lane_column() + i % 2, row + lane_row() + i / 2 * 8) = reads.tile[j][i];
+    }
+  }
   __syncthreads();
   join_blocks<16>(coupling);
   if constexpr (steps == 64) join_blocks<32>(coupling);
-  const typename Shape::StepTile inverse{a.inverse + place.slot * steps * steps};
-#pragma unroll 4
-  for (int i = 2 * thread; i < steps * steps; i += 2 * threads) {
-    const int r = i / steps, s = i % steps;
-    const float2 x = *reinterpret_cast<const float2*>(&coupling.at(r, s));
-    store_pair(&inverse.at(r, s), x.x, x.y, 2, true);
+#pragma unroll
+  for (int n = 0; n < steps; n += 16) {
+    Rows<2> x;
+    x.set_zero();
+    if (n <= row) FloatProduct<true>::unpack(coupling.left(row, n), x.tile[0], x.tile[1]);
+    inverse.store(Product::left(x.tile[0], x.tile[1]), row, n);
+  }
+  if constexpr (Shape::StepTile::packed) {
+    ptx::fence_proxy_async();
+    __syncthreads();
+    if (thread > 0) return;
+    ptx::copy_bulk_to_global(score_image, scores.data, static_cast<unsigned>(scores.bytes(padded_tokens)));
+    ptx::copy_bulk_to_global(inverse_image, inverse.data, static_cast<unsigned>(inverse.bytes(steps)));
+    ptx::copy_bulk_wait_read();
   }
 }
 

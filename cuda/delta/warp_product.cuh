@@ -137,18 +137,23 @@ struct FloatProduct {
 
 /// Rows of `columns` elements in shared memory. A matrix that one kernel keeps for another lies in global
 /// memory as it does here (`image`), so that it is copied as it is. Any 16 rows of it lie as the first 16 do.
-template <class Product, int columns>
+/// With `panel_rows` bfloat16 lie in panels of 64 columns and so many rows, as wgmma.cuh wants them.
+template <class Product, int columns, int panel_rows = 0>
 struct Tile {
   using Element = typename Product::Element;
   using Left = typename Product::Left;
   using Right = typename Product::Right;
   static constexpr int vectors = columns / Product::vector;
   static constexpr bool packed = Product::vector == 8;
+  static constexpr bool has_panels = packed && panel_rows > 0 && columns > 64;
+  static constexpr int row_size = has_panels ? 64 : columns, panel_size = panel_rows * row_size;
 
   Element* data;
 
   static constexpr std::size_t bytes(int rows) { return sizeof(Element) * rows * columns; }
   __device__ __forceinline__ Element* at_vector(int row, int v) const {
+    if constexpr (has_panels)
+      return data + v / 8 * panel_size + row * 64 + Product::template place<8>(row, v % 8) * Product::vector;
     return data + row * columns + Product::template place<vectors>(row, v) * Product::vector;
   }
   __device__ __forceinline__ Element& at(int row, int column) const {
