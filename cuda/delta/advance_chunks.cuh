@@ -19,6 +19,7 @@
 // [tokens, 16], on their way to global memory.
 
 #include "cuda/delta/chunk_stages.cuh"
+#include "cuda/delta/segments.cuh"
 
 namespace orthornn::cuda {
 
@@ -139,7 +140,8 @@ __device__ __forceinline__ void store_outputs(const Rows<tiles>& rows, E* leavin
   }
 }
 
-template <class Product, int padded_key, int padded_tokens>
+/// With `maps` nothing but the segments' maps is made (segments.cuh).
+template <class Product, int padded_key, int padded_tokens, bool maps>
 __global__ __launch_bounds__(256, 1) void advance_chunks(ChunkedArguments<typename Product::Element> a) {
   using Stages = ChunkStages<Product, padded_key, padded_tokens>;
   using Scales = typename Stages::Scales;
@@ -149,17 +151,21 @@ __global__ __launch_bounds__(256, 1) void advance_chunks(ChunkedArguments<typena
   constexpr int steps = Stages::steps, key_tiles = padded_key / 8, step_tiles = steps / 8,
                 token_tiles = padded_tokens / 8;
   const int head = static_cast<int>(blockIdx.y), block_value = static_cast<int>(blockIdx.x) * Stages::values;
-  const ChunkSequence sequence(a.sizes, blockIdx.z, head);
+  const ChunkSegment segment(a.sizes, blockIdx.z, head);
+  // In a map, the rows after those of values belong to the matrix.
+  const bool of_matrix = maps && block_value >= a.sizes.padded_value;
+  if (segment.number >= segment.count || (maps && !needs_map(segment, of_matrix))) return;
   Stages stages;
   if (threadIdx.x >= Stages::threads) {
     const auto values = [&](const ChunkPlace& place) {
       return step_rows(a.values, a.sizes.value, a.sizes, place);
     };
-    const ChunkPlace begin = sequence.place(0);
-    typename Stages::template Loading<steps> loading(stages, a, begin, values(begin), block_value, a.aligned_values);
-    for (Index chunk = 0; chunk < sequence.chunks; ++chunk) {
-      const ChunkPlace place = sequence.place(chunk);
-      loading.load(place, values(place), place.steps);
+    const ChunkPlace begin = segment.place(segment.begin);
+    typename Stages::template Loading<steps, !maps> loading(stages, a, begin, values(begin), block_value,
+                                                            a.aligned_values);
+    for (Index chunk = segment.begin; chunk < segment.end; ++chunk) {
+      const ChunkPlace place = segment.place(chunk);
+      loading.load(place, values(place), of_matrix ? 0 : place.steps);
     }
     return;
   }
@@ -167,13 +173,21 @@ __global__ __launch_bounds__(256, 1) void advance_chunks(ChunkedArguments<typena
   const int warp_value = static_cast<int>(threadIdx.x) / 32 * 16;
   const int value = block_value + warp_value + lane_row();  // of this lane's first row
   Rows<key_tiles> state;
-  const Index state_place = sequence.state_place();
-  load_state(state, a.initial_states == nullptr ? nullptr : a.initial_states + state_place, a.sizes, value);
+  if (of_matrix) {
+    set_identity(state, value - a.sizes.padded_value);
+  } else if (segment.number == 0) {
+    load_state(state, a.initial_states == nullptr ? nullptr : a.initial_states + segment.state_place(), a.sizes,
+               value);
+  } else if (maps) {
+    state.set_zero();
+  } else {
+    load_segment_state(state, a.segment_states + segment_state_place(segment, padded_key, segment.number), value);
+  }
   const auto leaving = stages.leaving();
 
-  for (Index chunk = 0; chunk < sequence.chunks; ++chunk) {
+  for (Index chunk = segment.begin; chunk < segment.end; ++chunk) {
     const auto stage = stages.wait();
-    const ChunkPlace place = sequence.place(chunk);
+    const ChunkPlace place = segment.place(chunk);
     const Index kept_row = place.slot * a.sizes.padded_value + block_value + warp_value;
     // 1. What the state says of keys and of queries.
     Left of_state[key_tiles / 2];
@@ -187,13 +201,16 @@ __global__ __launch_bounds__(256, 1) void advance_chunks(ChunkedArguments<typena
       else Products::template with_rows<steps, true>(errors.tile, of_state[k / 16], stage.keys, 0, k);
     }
     Products::commit();
+    if constexpr (!maps) {
 #pragma unroll
-    for (int k = 0; k < padded_key; k += 16) {
-      if (k == 0) Products::template with_rows<padded_tokens, false>(reads.tile, of_state[0], stage.queries, 0, 0);
-      else Products::template with_rows<padded_tokens, true>(reads.tile, of_state[k / 16], stage.queries, 0, k);
+      for (int k = 0; k < padded_key; k += 16) {
+        if (k == 0) Products::template with_rows<padded_tokens, false>(reads.tile, of_state[0], stage.queries, 0, 0);
+        else Products::template with_rows<padded_tokens, true>(reads.tile, of_state[k / 16], stage.queries, 0, k);
+      }
     }
     Products::commit();
-    if (a.states != nullptr) send_rows<Product>(of_state, leaving.state, a.states + kept_row * padded_key);
+    if (!maps && a.states != nullptr)
+      send_rows<Product>(of_state, leaving.state, a.states + kept_row * padded_key);
     Left values[steps / 16];
 #pragma unroll
     for (int n = 0; n < steps; n += 16) values[n / 16] = stage.values.left_transposed(n, warp_value);
@@ -225,12 +242,14 @@ __global__ __launch_bounds__(256, 1) void advance_chunks(ChunkedArguments<typena
     Products::commit();
     Products::template wait<0>(solved, reads);
     // 3. Outputs.
+    if constexpr (!maps) {
     make_operands<Product>(operands, solved);
     scale_columns(reads, stage.scales + Scales::read);
     Products::fence();
 #pragma unroll
     for (int n = 0; n < steps; n += 16)
       Products::template with_rows<padded_tokens, true>(reads.tile, operands[n / 16], stage.scores, 0, n);
+    }
     Products::commit();
     // 4. The next state.
     scale_columns(solved, stage.scales + Scales::end);
@@ -245,17 +264,30 @@ __global__ __launch_bounds__(256, 1) void advance_chunks(ChunkedArguments<typena
         Products::template over_rows<Stages::key_columns, true>(state.tile + k / 8, updates[s / 16], stage.keys, s, k);
     }
     Products::commit();
+    if constexpr (!maps) {
     if (a.errors != nullptr) send_rows<Product>(operands, leaving.errors, a.errors + kept_row * steps);
     Products::template wait<1>(reads);
     store_outputs<Product>(reads, leaving.outputs, token_rows(a.outputs, a.sizes.value, a.sizes, place),
                            place.tokens, block_value + warp_value, a.sizes.value, a.aligned_outputs);
+    }
     Products::template wait<0>(state);
     stages.release();
   }
 
+  if constexpr (maps) {
+    if (of_matrix) {
+      store_rows(state, a.segment_maps + segment_map_place(segment, padded_key), value - a.sizes.padded_value,
+                 map_pitch(padded_key));
+    } else {
+      store_rows(state, a.segment_states + segment_state_place(segment, padded_key, segment.number + 1), value,
+                 padded_key);
+    }
+    return;
+  }
   // Shared memory of a block that has ended belongs to the next one.
   if (threadIdx.x % 32 == 0) ptx::copy_bulk_wait_read();
-  if (a.final_states != nullptr) store_state(state, a.final_states + state_place, a.sizes, value);
+  if (a.final_states != nullptr && segment.is_last())
+    store_state(state, a.final_states + segment.state_place(), a.sizes, value);
 }
 
 }  // namespace orthornn::cuda

@@ -14,7 +14,8 @@
 
 namespace orthornn::cuda {
 
-template <class Product, int padded_key, int padded_tokens>
+/// With `maps` nothing but what the segments add to the gradient of the state is made (segments.cuh).
+template <class Product, int padded_key, int padded_tokens, bool maps>
 __global__ __launch_bounds__(256, 1) void advance_gradients(
     ChunkedArguments<typename Product::Element> a, ChunkedGradients<typename Product::Element> gradients) {
   using Stages = ChunkStages<Product, padded_key, padded_tokens>;
@@ -24,18 +25,19 @@ __global__ __launch_bounds__(256, 1) void advance_gradients(
   constexpr int steps = Stages::steps, key_tiles = padded_key / 8, step_tiles = steps / 8,
                 token_tiles = padded_tokens / 8;
   const int head = static_cast<int>(blockIdx.y), block_value = static_cast<int>(blockIdx.x) * Stages::values;
-  const ChunkSequence sequence(a.sizes, blockIdx.z, head);
+  const ChunkSegment segment(a.sizes, blockIdx.z, head);
+  if (segment.number >= segment.count || (maps && segment.number == 0)) return;
   Stages stages;
   if (threadIdx.x >= Stages::threads) {
     // d_outputs take the place of the values.
     const auto values = [&](const ChunkPlace& place) {
       return token_rows(gradients.d_outputs, a.sizes.value, a.sizes, place);
     };
-    const ChunkPlace begin = sequence.place(0);
-    typename Stages::template Loading<padded_tokens> loading(stages, a, begin, values(begin), block_value,
+    const ChunkPlace begin = segment.place(segment.begin);
+    typename Stages::template Loading<padded_tokens, true> loading(stages, a, begin, values(begin), block_value,
                                                              a.aligned_values);
-    for (Index chunk = sequence.chunks; chunk-- > 0;) {
-      const ChunkPlace place = sequence.place(chunk);
+    for (Index chunk = segment.end; chunk-- > segment.begin;) {
+      const ChunkPlace place = segment.place(chunk);
       loading.load(place, values(place), place.tokens);
     }
     return;
@@ -44,14 +46,21 @@ __global__ __launch_bounds__(256, 1) void advance_gradients(
   const int warp_value = static_cast<int>(threadIdx.x) / 32 * 16;
   const int value = block_value + warp_value + lane_row();  // of this lane's first row
   Rows<key_tiles> d_state;
-  const Index state_place = sequence.state_place();
-  load_state(d_state, gradients.d_final_states == nullptr ? nullptr : gradients.d_final_states + state_place,
-             a.sizes, value);
+  if (segment.is_last()) {
+    load_state(d_state,
+               gradients.d_final_states == nullptr ? nullptr : gradients.d_final_states + segment.state_place(),
+               a.sizes, value);
+  } else if (maps) {
+    d_state.set_zero();
+  } else {
+    load_segment_state(d_state, gradients.d_segment_states + segment_state_place(segment, padded_key, segment.number),
+                       value);
+  }
   const auto leaving = stages.leaving();
 
-  for (Index chunk = sequence.chunks; chunk-- > 0;) {
+  for (Index chunk = segment.end; chunk-- > segment.begin;) {
     const auto stage = stages.wait();
-    const ChunkPlace place = sequence.place(chunk);
+    const ChunkPlace place = segment.place(chunk);
     const Index kept_row = place.slot * a.sizes.padded_value + block_value + warp_value;
     Left of_state[key_tiles / 2], of_outputs[token_tiles / 2], of_reads[token_tiles / 2];
     make_operands<Product>(of_state, d_state);
@@ -86,7 +95,7 @@ __global__ __launch_bounds__(256, 1) void advance_gradients(
         Products::template over_rows<Stages::key_columns, true>(d_state.tile + k / 8, of_reads[t / 16], stage.queries, t, k);
     }
     Products::commit();
-    send_rows<Product>(of_state, leaving.state, gradients.d_states + kept_row * padded_key);
+    if (!maps) send_rows<Product>(of_state, leaving.state, gradients.d_states + kept_row * padded_key);
     Products::template wait<1>(by_state, by_outputs);
     scale_columns(by_state, stage.scales + Scales::end);
 #pragma unroll
@@ -125,15 +134,20 @@ __global__ __launch_bounds__(256, 1) void advance_gradients(
         Products::template over_rows<Stages::key_columns, true>(d_state.tile + k / 8, updates[s / 16], stage.keys, s, k);
     }
     Products::commit();
-    send_rows<Product>(operands, leaving.errors, gradients.d_errors + kept_row * steps);
+    if (!maps) send_rows<Product>(operands, leaving.errors, gradients.d_errors + kept_row * steps);
     Products::template wait<0>(d_state);
     stages.release();
   }
 
+  if constexpr (maps) {
+    store_rows(d_state, gradients.d_segment_states + segment_state_place(segment, padded_key, segment.number - 1), value,
+               padded_key);
+    return;
+  }
   // Shared memory of a block that has ended belongs to the next one.
   if (threadIdx.x % 32 == 0) ptx::copy_bulk_wait_read();
-  if (gradients.d_initial_states != nullptr)
-    store_state(d_state, gradients.d_initial_states + state_place, a.sizes, value);
+  if (gradients.d_initial_states != nullptr && segment.number == 0)
+    store_state(d_state, gradients.d_initial_states + segment.state_place(), a.sizes, value);
 }
 
 }  // namespace orthornn::cuda

@@ -17,6 +17,9 @@ struct ChunkSizes {
   int tokens, steps;
   /// `tokens` rounded up to 16, 32 or 64, and V to a multiple of 64: sizes of kept matrices.
   int padded_tokens, padded_value;
+  /// Parts of a sequence that are done at once, and chunks of each of them but the last.
+  int segments;
+  Index segment_chunks;
   /// 65536 / n, rounded up: r / n is r * reciprocal / 65536 for the micro-steps of a chunk.
   unsigned reciprocal;
 

@@ -14,25 +14,35 @@
 
 namespace orthornn::cuda {
 
-/// One head of one sequence, in chunks.
-struct ChunkSequence {
+/// One head of a segment of a sequence, in chunks.
+struct ChunkSegment {
   const ChunkSizes& sizes;
+  /// Among the sequences, among those of the sequence, and how many of these have chunks.
+  Index sequence_number;
+  int number, count, head;
   TokenSequence sequence;
-  Index number, first, chunks;
-  int head;
+  Index first_slot, begin, end;
 
-  __device__ __forceinline__ ChunkSequence(const ChunkSizes& chunk_sizes, Index b, int h)
+  /// `block` counts segments and sequences.
+  __device__ __forceinline__ ChunkSegment(const ChunkSizes& chunk_sizes, Index block, int h)
       : sizes(chunk_sizes),
-        sequence(sequence_of(chunk_sizes.sequences, b)),
-        number(b),
-        first(first_chunk(chunk_sizes, sequence, b)),
-        chunks((sequence.count + chunk_sizes.tokens - 1) / chunk_sizes.tokens),
-        head(h) {}
-  __device__ __forceinline__ ChunkPlace place(Index chunk) const { return {sizes, sequence, first, chunk, head}; }
-  /// Of the state of the head, among those [B, H, K, V].
-  __device__ __forceinline__ Index state_place() const {
-    return (number * sizes.heads + head) * sizes.key * sizes.value;
+        sequence_number(block / chunk_sizes.segments),
+        number(static_cast<int>(block % chunk_sizes.segments)),
+        head(h),
+        sequence(sequence_of(chunk_sizes.sequences, sequence_number)),
+        first_slot(first_chunk(chunk_sizes, sequence, sequence_number)) {
+    const Index chunks = (sequence.count + sizes.tokens - 1) / sizes.tokens;
+    count = static_cast<int>(max(Index{1}, (chunks + sizes.segment_chunks - 1) / sizes.segment_chunks));
+    begin = min(chunks, number * sizes.segment_chunks);
+    end = min(chunks, begin + sizes.segment_chunks);
   }
+  __device__ __forceinline__ bool is_last() const { return number + 1 >= count; }
+  __device__ __forceinline__ ChunkPlace place(Index chunk) const {
+    return {sizes, sequence, first_slot, chunk, head};
+  }
+  __device__ __forceinline__ Index head_place() const { return sequence_number * sizes.heads + head; }
+  /// Of the state of the head, among those [B, H, K, V].
+  __device__ __forceinline__ Index state_place() const { return head_place() * sizes.key * sizes.value; }
 };
 
 /// Calls body(first, from) for the blocks of 16 from `first` = 0, 16, .. on, with `first` rounded down to a multiple
@@ -117,7 +127,8 @@ class ChunkStages {
   __device__ __forceinline__ int thread() const { return static_cast<int>(threadIdx.x) - threads; }
   /// What a loading thread does for each chunk. The rows of values are those of micro-steps, [C, 64], or the
   /// gradients of outputs, [tokens, 64].
-  template <int value_rows>
+  /// Queries and scores are loaded only where outputs are made.
+  template <int value_rows, bool has_outputs>
   class Loading {
    public:
     /// `any` and `values` are of a chunk, whichever. `aligned`: whether rows of values are whole vectors.
@@ -136,14 +147,16 @@ class ChunkStages {
       if (stages_.thread() == 0) {
         constexpr unsigned inverse = StepTile::bytes(steps), scores = StepTile::bytes(padded_tokens),
                            scales = scale_bytes;
-        ptx::mbarrier_arrive_expect(s.full, inverse + scores + scales);
+        ptx::mbarrier_arrive_expect(s.full, inverse + (has_outputs ? scores : 0) + scales);
         ptx::copy_bulk_to_shared(s.inverse.data, a_.inverse + place.slot * steps * steps, inverse, s.full);
-        ptx::copy_bulk_to_shared(s.scores.data, a_.scores + place.slot * padded_tokens * steps, scores, s.full);
+        if (has_outputs)
+          ptx::copy_bulk_to_shared(s.scores.data, a_.scores + place.slot * padded_tokens * steps, scores, s.full);
         ptx::copy_bulk_to_shared(s.scales, a_.scales + place.slot * Scales::count, scales, s.full);
       }
       keys_.start(s.keys, step_rows(a_.keys, a_.sizes.key, a_.sizes, place), place.steps);
       values_.start(s.values, values, present);
-      queries_.start(s.queries, token_rows(a_.queries, a_.sizes.key, a_.sizes, place), place.tokens);
+      if (has_outputs)
+        queries_.start(s.queries, token_rows(a_.queries, a_.sizes.key, a_.sizes, place), place.tokens);
       if (asynchronous_) {
         ptx::cp_async_mbarrier_arrive(s.full);
       } else {

@@ -18,6 +18,11 @@ struct ChunkScales {
   static constexpr int start = 0, end = steps, read = 2 * steps, whole = 3 * steps, count = 3 * steps + 4;
 };
 
+/// Sequences with longer keys are not split into segments: two of their maps do not fit into shared memory.
+inline constexpr int longest_split_key = 128;
+/// Numbers from a row of a segment's map to the next: with these, no bank of shared memory is read twice.
+__host__ __device__ constexpr int map_pitch(int padded_key) { return padded_key + 4; }
+
 template <class E>
 struct ChunkedArguments {
   ChunkSizes sizes;
@@ -34,6 +39,9 @@ struct ChunkedArguments {
   E *errors, *states;
   E *outputs;
   float *final_states;
+  /// Of the segments (segments.cuh): states before them [B, H, segments, padded V, padded K], and maps
+  /// [B, H, segments, padded K, padded K + 4].
+  float *segment_states, *segment_maps;
 };
 
 /// What the backward reads and writes beside these.
@@ -46,6 +54,8 @@ struct ChunkedGradients {
   E *d_errors, *d_states;
   E *d_queries, *d_keys, *d_values;
   float *d_betas, *d_log_decays, *d_initial_states;
+  /// Of the states after the segments [B, H, segments, padded V, padded K].
+  float *d_segment_states;
 };
 
 }  // namespace orthornn::cuda

@@ -12,8 +12,8 @@
 namespace orthornn::cuda {
 namespace {
 
-/// What is kept by a forward: scales, inverses, scores, errors and states.
-constexpr Index kept_tensors = 5;
+/// Chunks of a segment at least, unless a caller asks for shorter ones.
+constexpr Index shortest_segment = 16;
 
 /// Calls body(kernels) for the kind of product and the size of the keys.
 template <class T, class Body>
@@ -36,10 +36,11 @@ void with_kernels(Index key, Precision precision, const Body& body) {
 /// Sizes that do not depend on the device.
 template <class T>
 struct Plan {
-  int padded_key, steps, tokens, padded_tokens, padded_value;
-  Index slots;
+  int padded_key, steps, tokens, padded_tokens, padded_value, segments;
+  Index slots, segment_chunks, segment_slots;
 
-  Plan(const DeltaProductInput<T>& input, const TokenLayout& layout, const DeltaProductOptions& options) {
+  Plan(const DeltaProductInput<T>& input, const TokenLayout& layout, const DeltaProductOptions& options,
+       Device device) {
     const Shape keys = input.keys.shape();
     const Index factors = keys[1], heads = keys[2], key = keys[3], value = input.values.shape()[3];
     const auto refuse = [](const char* what, Index found, Index most) {
@@ -68,6 +69,16 @@ struct Plan {
     padded_tokens = tokens <= 16 ? 16 : tokens <= 32 ? 32 : 64;
     padded_value = static_cast<int>((value + 63) / 64 * 64);
     slots = (layout.tokens() / tokens + layout.size()) * heads;
+    // A block that goes from chunk to chunk has a multiprocessor for itself.
+    const Index chunks = (layout.longest() + tokens - 1) / tokens, blocks = layout.size() * heads * padded_value / 64;
+    Index wanted_segments = options.segments;
+    if (wanted_segments == 0)
+      wanted_segments = std::min(context(device).multiprocessors() / std::max(blocks, Index{1}), chunks / shortest_segment);
+    const bool splits = padded_key <= longest_split_key && chunks > 0;
+    wanted_segments = splits ? std::clamp<Index>(wanted_segments, 1, std::min(chunks, largest_grid / layout.size())) : 1;
+    segment_chunks = splits ? (chunks + wanted_segments - 1) / wanted_segments : 1;
+    segments = splits ? static_cast<int>((chunks + segment_chunks - 1) / segment_chunks) : 1;
+    segment_slots = layout.size() * heads * segments;
   }
 
   Shape scales() const { return {slots, 3 * steps + 4}; }
@@ -75,6 +86,10 @@ struct Plan {
   Shape scores() const { return {slots, padded_tokens, steps}; }
   Shape errors() const { return {slots, padded_value, steps}; }
   Shape states() const { return {slots, padded_value, padded_key}; }
+  Shape segment_states() const { return {segment_slots, padded_value, padded_key}; }
+  Shape segment_maps() const { return {segment_slots, padded_key, map_pitch(padded_key)}; }
+  /// What a forward keeps: scales, inverses, scores, errors, states and the maps of several segments.
+  Index kept_tensors() const { return segments > 1 ? 6 : 5; }
 };
 
 template <class U>
@@ -98,6 +113,8 @@ ChunkedArguments<T> arguments_of(const DeltaProductInput<T>& input, const TokenL
              .steps = plan.tokens * factors,
              .padded_tokens = plan.padded_tokens,
              .padded_value = plan.padded_value,
+             .segments = plan.segments,
+             .segment_chunks = plan.segment_chunks,
              .reciprocal = static_cast<unsigned>((65536 + factors - 1) / factors)};
   a.queries = input.queries.data();
   a.keys = input.keys.data();
@@ -123,8 +140,8 @@ template <class T>
 void chunked_delta_product(const DeltaProductInput<T>& input, const TokenLayout& layout,
                            const DeltaProductOptions& options, TensorView<T> outputs,
                            TensorView<float> final_states, bool keep, Saved& saved) {
-  const Plan<T> plan(input, layout, options);
   const Device device = saved.device();
+  const Plan<T> plan(input, layout, options, device);
   ChunkedArguments<T> a = arguments_of(input, layout, options, plan, device);
   const Index before = saved.size();
   try {
@@ -135,11 +152,15 @@ void chunked_delta_product(const DeltaProductInput<T>& input, const TokenLayout&
       a.errors = saved.push<T>(plan.errors()).data();
       a.states = saved.push<T>(plan.states()).data();
     }
+    if (plan.segments > 1) a.segment_maps = saved.push<float>(plan.segment_maps()).data();
+    if (plan.segments > 1) a.segment_states = saved.push<float>(plan.segment_states()).data();
   } catch (...) {
     // Memory is short: a forward that throws leaves the stack as it was.
     saved.pop(saved.size() - before);
     throw;
   }
+  // Only the kernels of this call read the states of segments. Whatever comes to their place comes after them.
+  if (plan.segments > 1) saved.pop(1);
   a.outputs = outputs.data();
   a.aligned_outputs = is_aligned(outputs, 16);
   a.final_states = final_states.empty() ? nullptr : final_states.data();
@@ -153,12 +174,13 @@ template <class T>
 void chunked_delta_product_backward(const DeltaProductInput<T>& input, const TokenLayout& layout,
                                     const DeltaProductOptions& options,
                                     const DeltaProductGradients<T>& gradients, Saved& saved) {
-  const Plan<T> plan(input, layout, options);
   const Device device = saved.device();
+  const Plan<T> plan(input, layout, options, device);
   ChunkedArguments<T> a = arguments_of(input, layout, options, plan, device);
-  const auto states = saved.top<T>(0), errors = saved.top<T>(1), scores = saved.top<T>(2),
-             inverses = saved.top<T>(3);
-  const auto scales = saved.top<float>(4);
+  const Index maps = plan.segments > 1 ? 1 : 0;
+  const auto states = saved.top<T>(maps), errors = saved.top<T>(maps + 1), scores = saved.top<T>(maps + 2),
+             inverses = saved.top<T>(maps + 3);
+  const auto scales = saved.top<float>(maps + 4);
   check_shape("states that the forward kept", states.shape(), plan.states());
   check_shape("errors that the forward kept", errors.shape(), plan.errors());
   check_shape("scores that the forward kept", scores.shape(), plan.scores());
@@ -169,11 +191,17 @@ void chunked_delta_product_backward(const DeltaProductInput<T>& input, const Tok
   a.scores = scores.data();
   a.inverse = inverses.data();
   a.scales = scales.data();
+  if (maps > 0) {
+    const auto segment_maps = saved.top<float>(0);
+    check_shape("maps that the forward kept", segment_maps.shape(), plan.segment_maps());
+    a.segment_maps = segment_maps.data();
+  }
   {
     const Saved::Scope scope(saved);
     ChunkedGradients<T> g{};
     g.d_errors = saved.push<T>(plan.errors()).data();
     g.d_states = saved.push<T>(plan.states()).data();
+    if (maps > 0) g.d_segment_states = saved.push<float>(plan.segment_states()).data();
     g.d_outputs = gradients.d_outputs.data();
     g.d_final_states = gradients.d_final_states.empty() ? nullptr : gradients.d_final_states.data();
     g.d_queries = gradients.d_queries.data();
@@ -202,7 +230,7 @@ void chunked_delta_product_backward(const DeltaProductInput<T>& input, const Tok
       });
     }
   }
-  saved.pop(kept_tensors);
+  saved.pop(plan.kept_tensors());
 }
 
 #define ORTHORNN_INSTANTIATE(T)                                                                              \

@@ -6,6 +6,7 @@
 #include "cuda/delta/chunked_kernels.cuh"
 #include "cuda/delta/couple_chunks.cuh"
 #include "cuda/delta/gather_gradients.cuh"
+#include "cuda/delta/segments.cuh"
 
 namespace orthornn::cuda {
 
@@ -14,10 +15,24 @@ inline dim3 grid_of_chunks(const ChunkedGrid& grid, const ChunkSizes& sizes) {
   return dim3(static_cast<unsigned>((grid.longest + sizes.tokens - 1) / sizes.tokens),
               static_cast<unsigned>(sizes.heads), static_cast<unsigned>(grid.sequences));
 }
-/// A block for 64 values of each head of each sequence.
-inline dim3 grid_of_values(const ChunkedGrid& grid, const ChunkSizes& sizes) {
-  return dim3(static_cast<unsigned>(sizes.padded_value / 64), static_cast<unsigned>(sizes.heads),
-              static_cast<unsigned>(grid.sequences));
+/// A block for 64 rows of each head of each segment: `rows` of padded values, or with those of the segments' maps.
+inline dim3 grid_of_segments(const ChunkedGrid& grid, const ChunkSizes& sizes, int rows) {
+  return dim3(static_cast<unsigned>(rows / 64), static_cast<unsigned>(sizes.heads),
+              static_cast<unsigned>(grid.sequences * sizes.segments));
+}
+
+/// The states before (in a backward: after) all segments, from what `advance_chunks` or `advance_gradients` has made of
+/// each.
+template <int padded_key, bool backward>
+void launch_join(const Context& gpu, const ChunkedGrid& grid, const ChunkSizes& sizes, const float* maps,
+                 float* states) {
+  using Join = JoinSegments<padded_key>;
+  launch(gpu, join_segments<padded_key, backward>,
+         {.grid = dim3(static_cast<unsigned>(sizes.padded_value / 64), static_cast<unsigned>(sizes.heads),
+                       static_cast<unsigned>(grid.sequences)),
+          .block = dim3(Join::threads),
+          .shared = Join::shared},
+         sizes, maps, states);
 }
 
 /// Calls body(tokens) for the padded tokens of a chunk, as a constant.
@@ -42,9 +57,20 @@ void ChunkedKernels<Product, padded_key>::forward(const Context& gpu, const Chun
              {.grid = grid_of_chunks(grid, sizes), .block = dim3(Couple::threads), .shared = Couple::shared},
              arguments);
     }
-    launch(gpu, advance_chunks<Product, padded_key, tokens>,
-           {.grid = grid_of_values(grid, sizes), .block = dim3(2 * Stages::threads), .shared = Stages::shared},
-           arguments);
+    const auto advance = [&](auto kernel, int rows) {
+      launch(gpu, kernel,
+             {.grid = grid_of_segments(grid, sizes, rows),
+              .block = dim3(2 * Stages::threads),
+              .shared = Stages::shared},
+             arguments);
+    };
+    if constexpr (padded_key <= longest_split_key) {
+      if (sizes.segments > 1) {
+        advance(advance_chunks<Product, padded_key, tokens, true>, sizes.padded_value + padded_key);
+        launch_join<padded_key, false>(gpu, grid, sizes, arguments.segment_maps, arguments.segment_states);
+      }
+    }
+    advance(advance_chunks<Product, padded_key, tokens, false>, sizes.padded_value);
   });
 }
 
@@ -56,9 +82,20 @@ void ChunkedKernels<Product, padded_key>::backward(const Context& gpu, const Chu
   const ChunkSizes& sizes = arguments.sizes;
   with_tokens<Product, padded_key>(sizes.padded_tokens, [&](auto tokens) {
     using Stages = ChunkStages<Product, padded_key, tokens>;
-    launch(gpu, advance_gradients<Product, padded_key, tokens>,
-           {.grid = grid_of_values(grid, sizes), .block = dim3(2 * Stages::threads), .shared = Stages::shared},
-           arguments, gradients);
+    const auto advance = [&](auto kernel) {
+      launch(gpu, kernel,
+             {.grid = grid_of_segments(grid, sizes, sizes.padded_value),
+              .block = dim3(2 * Stages::threads),
+              .shared = Stages::shared},
+             arguments, gradients);
+    };
+    if constexpr (padded_key <= longest_split_key) {
+      if (sizes.segments > 1) {
+        advance(advance_gradients<Product, padded_key, tokens, true>);
+        launch_join<padded_key, true>(gpu, grid, sizes, arguments.segment_maps, gradients.d_segment_states);
+      }
+    }
+    advance(advance_gradients<Product, padded_key, tokens, false>);
   });
   if (grid.longest == 0) return;
   launch(gpu, gather_gradients<Product, padded_key>,

@@ -1,0 +1,136 @@
+#pragma once
+// Long sequences of few heads would leave most of a GPU idle, so a sequence is cut into segments that are done at once.
+//
+// A segment maps the transposed state [V, K] before it to the one after it: S' = S W + N. A row of W is what the segment
+// makes of a row of the identity without values; N is what it makes of zeros. So:
+//
+//   1. advance_chunks with `maps`: N of every segment but the last, and W of those between the first and the last. The
+//      first begins with the initial state, so its N is the state after it.
+//   2. join_segments: the states before all segments, one after another
+//   3. advance_chunks: outputs of all segments at once
+//
+// Gradients go back likewise: d = d' W^T + N', with the W that the forward has kept. Nothing is truncated. Results differ
+// from those of the whole sequence by rounding alone, but in their bits.
+
+#include "cuda/delta/chunk_stages.cuh"
+#include "cuda/delta/triangular_inverse.cuh"
+
+namespace orthornn::cuda {
+
+__device__ __forceinline__ bool needs_map(const ChunkSegment& segment, bool of_matrix) {
+  return !segment.is_last() && !(of_matrix && segment.number == 0);
+}
+__device__ __forceinline__ Index segment_place(const ChunkSegment& segment, int number) {
+  return segment.head_place() * segment.sizes.segments + number;
+}
+/// Of the state before (in a backward: after) segment `number`.
+__device__ __forceinline__ Index segment_state_place(const ChunkSegment& segment, int padded_key, int number) {
+  return segment_place(segment, number) * segment.sizes.padded_value * padded_key;
+}
+__device__ __forceinline__ Index segment_map_place(const ChunkSegment& segment, int padded_key) {
+  return segment_place(segment, segment.number) * padded_key * map_pitch(padded_key);
+}
+
+/// Rows `row` and `row` + 8 of a matrix.
+template <int tiles>
+__device__ __forceinline__ void store_rows(const Rows<tiles>& rows, float* matrix, int row, int pitch) {
+#pragma unroll
+  for (int j = 0; j < tiles; ++j) {
+#pragma unroll
+    for (int i = 0; i < 2; ++i)
+      *reinterpret_cast<float2*>(matrix + (row + 8 * i) * pitch + 8 * j + lane_column()) =
+          make_float2(rows.tile[j][2 * i], rows.tile[j][2 * i + 1]);
+  }
+}
+template <int tiles>
+__device__ __forceinline__ void load_segment_state(Rows<tiles>& rows, const float* state, int row) {
+#pragma unroll
+  for (int j = 0; j < tiles; ++j) {
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const float2 two = *reinterpret_cast<const float2*>(state + (row + 8 * i) * 8 * tiles + 8 * j + lane_column());
+      rows.tile[j][2 * i] = two.x, rows.tile[j][2 * i + 1] = two.y;
+    }
+  }
+}
+template <int tiles>
+__device__ __forceinline__ void set_identity(Rows<tiles>& rows, int row) {
+#pragma unroll
+  for (int j = 0; j < tiles; ++j) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) rows.tile[j][i] = 8 * j + lane_column() + i % 2 == row + i / 2 * 8 ? 1.0F : 0.0F;
+  }
+}
+
+template <int padded_key>
+struct JoinSegments {
+  static constexpr int threads = 128;
+  static constexpr std::size_t map_bytes = sizeof(float) * padded_key * map_pitch(padded_key);
+  /// Two maps, one of which is loaded while the other one is read, and a barrier for each.
+  static constexpr std::size_t barrier_bytes = 16, shared = barrier_bytes + 2 * map_bytes;
+};
+
+/// states[g + 1] <- states[g] W_g + states[g + 1] for the segments between the first and the last; with `backward`,
+/// states[g - 1] <- states[g] W_g^T + states[g - 1], from the last to the first. A block has 64 values of one head of
+/// one sequence, a warp 16 of them.
+template <int padded_key, bool backward>
+__global__ __launch_bounds__(128) void join_segments(ChunkSizes sizes, const float* maps, float* states) {
+  using Shape = JoinSegments<padded_key>;
+  constexpr int tiles = padded_key / 8, pitch = map_pitch(padded_key);
+  const ChunkSegment segment(sizes, blockIdx.z * static_cast<Index>(sizes.segments), static_cast<int>(blockIdx.y));
+  const int joins = segment.count - 2;
+  if (joins <= 0) return;
+  auto* const barriers = reinterpret_cast<std::uint64_t*>(dynamic_shared_memory());
+  auto* const shared = reinterpret_cast<float*>(dynamic_shared_memory() + Shape::barrier_bytes);
+  if (threadIdx.x == 0) {
+    for (int i = 0; i < 2; ++i) ptx::mbarrier_initialize(barriers + i, 1);
+    ptx::mbarrier_fence_initialization();
+  }
+  __syncthreads();
+  const auto number = [&](int join) { return backward ? segment.count - 2 - join : join + 1; };
+  const auto load = [&](int join) {
+    if (threadIdx.x > 0 || join >= joins) return;
+    std::uint64_t* const barrier = barriers + join % 2;
+    ptx::mbarrier_arrive_expect(barrier, Shape::map_bytes);
+    ptx::copy_bulk_to_shared(shared + join % 2 * (padded_key * pitch),
+                             maps + segment_place(segment, number(join)) * padded_key * pitch, Shape::map_bytes,
+                             barrier);
+  };
+  const int value = static_cast<int>(blockIdx.x) * 64 + static_cast<int>(threadIdx.x) / 32 * 16 + lane_row();
+  const auto state_at = [&](int n) { return states + segment_state_place(segment, padded_key, n); };
+
+  load(0);
+  Rows<tiles> state, next;
+  load_segment_state(state, state_at(number(0)), value);
+  for (int join = 0; join < joins; ++join) {
+    load(join + 1);
+    const int target = number(join) + (backward ? -1 : 1);
+    load_segment_state(next, state_at(target), value);
+    ptx::mbarrier_wait(barriers + join % 2, join / 2 % 2);
+    const float* const map = shared + join % 2 * (padded_key * pitch);
+#pragma unroll
+    for (int k = 0; k < padded_key; k += 16) {
+      const auto left = FloatProduct<true>::left(state.tile[k / 8], state.tile[k / 8 + 1]);
+#pragma unroll
+      for (int n = 0; n < padded_key; n += 16) {
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+          // Numbers k + lane_column + {0, 1, 8, 9} of column n + 8 half + lane_row.
+          const int row = k + lane_column(), column = n + 8 * half + lane_row();
+          SplitProduct::Right right;
+#pragma unroll
+          for (int i = 0; i < 4; ++i) {
+            const int r = row + i % 2 + i / 2 * 8;
+            right.part[i] = backward ? map[column * pitch + r] : map[r * pitch + column];
+          }
+          SplitProduct::multiply(next.tile[n / 8 + half], left, right);
+        }
+      }
+    }
+    store_rows(next, state_at(target), value, padded_key);
+    state = next;
+    __syncthreads();  // the map has been read
+  }
+}
+
+}  // namespace orthornn::cuda
