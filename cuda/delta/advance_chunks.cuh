@@ -79,16 +79,18 @@ __device__ __forceinline__ void scale(Rows<tiles>& rows, float factor) {
   }
 }
 
-/// Sends 16 rows of a warp to an image in global memory. Rows of bfloat16 go by way of shared memory and a
-/// bulk copy, which writes whole lines: keeping the states took 0.09 ms without it and takes 0.03 (B 8, T
-/// 4096, 8 heads, K = V = 128). Rows of floats are written from registers, 32 bytes by four lanes.
-template <class Product, int count, int columns>
+/// Sends 16 rows of a warp to an image of `image_rows` rows in global memory, from `row` on. Rows of bfloat16 go by way
+/// of shared memory and bulk copies, one a panel, which write whole lines: keeping the states took 0.09 ms without them
+/// and takes 0.03 (B 8, T 4096, 8 heads, K = V = 128). Rows of floats are written from registers, 32 bytes by four
+/// lanes.
+template <class Product, int count, int columns, int panel_rows>
 __device__ __forceinline__ void send_rows(const typename Product::Left (&rows)[count],
-                                          const Tile<Product, columns>& leaving,
-                                          typename Product::Element* image) {
+                                          const Tile<Product, columns, panel_rows>& leaving,
+                                          typename Product::Element* image, Index row, int image_rows) {
   static_assert(16 * count == columns);
-  if constexpr (!leaving.packed) {
-    const Tile<Product, columns> to{image};
+  using Leaving = Tile<Product, columns, panel_rows>;
+  if constexpr (!Leaving::packed) {
+    const Leaving to{image + row * columns};
 #pragma unroll
     for (int j = 0; j < count; ++j) to.store(rows[j], 0, 16 * j);
     return;
@@ -100,10 +102,14 @@ __device__ __forceinline__ void send_rows(const typename Product::Left (&rows)[c
   for (int j = 0; j < count; ++j) leaving.store(rows[j], 0, 16 * j);
   ptx::fence_proxy_async();
   __syncwarp();
-  if (first_lane) ptx::copy_bulk_to_global(image, leaving.data, static_cast<unsigned>(leaving.bytes(16)));
+  if (!first_lane) return;
+#pragma unroll
+  for (int p = 0; p < columns / Leaving::row_size; ++p)
+    ptx::copy_bulk_to_global(image + (p * image_rows + row) * Leaving::row_size, leaving.data + p * Leaving::panel_size,
+                             sizeof(typename Product::Element) * 16 * Leaving::row_size);
 }
 
-/// Writes 16 values of each token from `column` on, where column t of the rows is token t. Where rows of
+/// Writes 16 values of each token, or micro-step, from `column` on, where column t of the rows is token t. Where rows of
 /// outputs are whole vectors, they go by way of shared memory, so that a lane writes 16 bytes of a token.
 template <class Product, int tiles, class E>
 __device__ __forceinline__ void store_outputs(const Rows<tiles>& rows, E* leaving, const ChunkRows<E>& outputs,
@@ -188,7 +194,7 @@ __global__ __launch_bounds__(256, 1) void advance_chunks(ChunkedArguments<typena
   for (Index chunk = segment.begin; chunk < segment.end; ++chunk) {
     const auto stage = stages.wait();
     const ChunkPlace place = segment.place(chunk);
-    const Index kept_row = place.slot * a.sizes.padded_value + block_value + warp_value;
+    const Index kept = place.slot * a.sizes.padded_value;
     // 1. What the state says of keys and of queries.
     Left of_state[key_tiles / 2];
     make_operands<Product>(of_state, state);
@@ -210,7 +216,8 @@ __global__ __launch_bounds__(256, 1) void advance_chunks(ChunkedArguments<typena
     }
     Products::commit();
     if (!maps && a.states != nullptr)
-      send_rows<Product>(of_state, leaving.state, a.states + kept_row * padded_key);
+      send_rows<Product>(of_state, leaving.state, a.states + kept * padded_key, block_value + warp_value,
+                         a.sizes.padded_value);
     Left values[steps / 16];
 #pragma unroll
     for (int n = 0; n < steps; n += 16) values[n / 16] = stage.values.left_transposed(n, warp_value);
@@ -265,7 +272,8 @@ __global__ __launch_bounds__(256, 1) void advance_chunks(ChunkedArguments<typena
     }
     Products::commit();
     if constexpr (!maps) {
-    if (a.errors != nullptr) send_rows<Product>(operands, leaving.errors, a.errors + kept_row * steps);
+    if (a.errors != nullptr)
+      send_rows<Product>(operands, leaving.errors, a.errors + kept * steps, block_value + warp_value, a.sizes.padded_value);
     Products::template wait<1>(reads);
     store_outputs<Product>(reads, leaving.outputs, token_rows(a.outputs, a.sizes.value, a.sizes, place),
                            place.tokens, block_value + warp_value, a.sizes.value, a.aligned_outputs);

@@ -5,7 +5,7 @@
 // each chunk:
 //
 //   1. d_errors = end * dS^T K^T + dO^T P                                [16, C]
-//   2. d_errors <- d_errors (I + A)^-1, the gradients of the values      [16, C]
+//   2. d_errors <- d_errors (I + A)^-1, which are the gradients of the values   [16, C]
 //   3. dS^T <- whole * dS^T + (read * dO)^T Q - (start * d_errors) K     [16, K]
 //
 // The first two terms of 3. do not wait for 2.
@@ -61,7 +61,7 @@ __global__ __launch_bounds__(256, 1) void advance_gradients(
   for (Index chunk = segment.end; chunk-- > segment.begin;) {
     const auto stage = stages.wait();
     const ChunkPlace place = segment.place(chunk);
-    const Index kept_row = place.slot * a.sizes.padded_value + block_value + warp_value;
+    const Index kept = place.slot * a.sizes.padded_value;
     Left of_state[key_tiles / 2], of_outputs[token_tiles / 2], of_reads[token_tiles / 2];
     make_operands<Product>(of_state, d_state);
 #pragma unroll
@@ -95,7 +95,9 @@ __global__ __launch_bounds__(256, 1) void advance_gradients(
         Products::template over_rows<Stages::key_columns, true>(d_state.tile + k / 8, of_reads[t / 16], stage.queries, t, k);
     }
     Products::commit();
-    if (!maps) send_rows<Product>(of_state, leaving.state, gradients.d_states + kept_row * padded_key);
+    if (!maps)
+      send_rows<Product>(of_state, leaving.state, gradients.d_states + kept * padded_key, block_value + warp_value,
+                         a.sizes.padded_value);
     Products::template wait<1>(by_state, by_outputs);
     scale_columns(by_state, stage.scales + Scales::end);
 #pragma unroll
@@ -118,11 +120,8 @@ __global__ __launch_bounds__(256, 1) void advance_gradients(
     Products::template wait<0>(d_errors, d_state);
     make_operands<Product>(operands, d_errors);
     // 3. Of the state before the chunk.
-#pragma unroll
-    for (auto& tile : d_errors.tile) {
-#pragma unroll
-      for (float& x : tile) x = -x;
-    }
+    const Rows<step_tiles> d_values = d_errors;
+    scale(d_errors, -1.0F);
     scale_columns(d_errors, stage.scales + Scales::start);
     Left updates[step_tiles / 2];
     make_operands<Product>(updates, d_errors);
@@ -134,7 +133,12 @@ __global__ __launch_bounds__(256, 1) void advance_gradients(
         Products::template over_rows<Stages::key_columns, true>(d_state.tile + k / 8, updates[s / 16], stage.keys, s, k);
     }
     Products::commit();
-    if (!maps) send_rows<Product>(operands, leaving.errors, gradients.d_errors + kept_row * steps);
+    if (!maps) {
+      send_rows<Product>(operands, leaving.errors, gradients.d_errors + kept * steps, block_value + warp_value,
+                         a.sizes.padded_value);
+      store_outputs<Product>(d_values, leaving.outputs, step_rows(gradients.d_values, a.sizes.value, a.sizes, place),
+                             place.steps, block_value + warp_value, a.sizes.value, a.aligned_outputs);
+    }
     Products::template wait<0>(d_state);
     stages.release();
   }

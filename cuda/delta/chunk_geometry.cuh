@@ -93,7 +93,7 @@ __device__ __forceinline__ void load_rows(int thread, const Tile<Product, column
                                           int present, bool aligned) {
   using Element = typename Product::Element;
   constexpr int vectors = Tile<Product, columns>::vectors, size = Product::vector;
-  static_assert(most * vectors % threads == 0);
+  static_assert(most * vectors % threads == 0 || most * vectors < threads);
   if (!aligned) {
 #pragma unroll 1
     for (int i = thread; i < rows * columns; i += threads) {
@@ -157,24 +157,6 @@ __device__ __forceinline__ void load_image(int thread, const Tile<Product, colum
     if (i + thread >= rows * vectors) break;
     const int place = (i + thread) * Product::vector;
     ptx::cp_async<16>(tile.data + place, image + place);
-  }
-}
-
-/// Two neighbours of a row, of which the first `count` exist.
-__device__ __forceinline__ void store_pair(float* to, float a, float b, int count, bool aligned) {
-  if (aligned && count > 1) {
-    *reinterpret_cast<float2*>(to) = make_float2(a, b);
-  } else {
-    if (count > 0) to[0] = a;
-    if (count > 1) to[1] = b;
-  }
-}
-__device__ __forceinline__ void store_pair(bfloat16* to, float a, float b, int count, bool aligned) {
-  if (aligned && count > 1) {
-    *reinterpret_cast<unsigned*>(to) = Bfloat16Product::pack(a, b);
-  } else {
-    if (count > 0) to[0] = bfloat16(a);
-    if (count > 1) to[1] = bfloat16(b);
   }
 }
 

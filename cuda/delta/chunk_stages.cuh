@@ -83,8 +83,9 @@ class ChunkStages {
   };
   /// What a computing warp sends to global memory.
   struct Leaving {
-    Tile<Product, padded_key> state;
+    Tile<Product, padded_key, 16> state;
     StepTile errors;
+    /// 16 values of tokens, or of micro-steps.
     E* outputs;
   };
 
@@ -96,7 +97,7 @@ class ChunkStages {
                                              1024;
   static_assert(scale_bytes <= 1024 && stage_bytes % 1024 == 0);
   static constexpr std::size_t leaving_bytes =
-      KeyTile::packed ? KeyTile::bytes(16) + StepTile::bytes(16) + sizeof(E) * padded_tokens * 16 : 0;
+      KeyTile::packed ? KeyTile::bytes(16) + 2 * StepTile::bytes(16) : 0;
   static constexpr std::size_t barrier_bytes = 128, alignment = 1024;
   static constexpr std::size_t bytes(int count) {
     return alignment + count * stage_bytes + 4 * leaving_bytes + barrier_bytes;

@@ -211,9 +211,8 @@ void chunked_delta_product_backward(const DeltaProductInput<T>& input, const Tok
     g.d_log_decays = gradients.d_log_decays.empty() ? nullptr : gradients.d_log_decays.data();
     g.d_initial_states = gradients.d_initial_states.empty() ? nullptr : gradients.d_initial_states.data();
     a.aligned_values = is_aligned(gradients.d_outputs, 16);
-    a.paired_values = is_aligned(gradients.d_values, 2 * sizeof(T));
-    a.paired_keys =
-        is_aligned(gradients.d_keys, 2 * sizeof(T)) && is_aligned(gradients.d_queries, 2 * sizeof(T));
+    a.aligned_outputs = is_aligned(gradients.d_values, 16);
+    a.aligned_gradients = is_aligned(gradients.d_keys, 16) && is_aligned(gradients.d_queries, 16);
     if (a.sizes.value == 0) {
       // Nothing depends on the inputs, and no kernel has anything to do.
       const auto set_zero = [&](const auto& tensor) {

@@ -78,7 +78,6 @@ template <class Product, int padded_key>
 void ChunkedKernels<Product, padded_key>::backward(const Context& gpu, const ChunkedGrid& grid,
                                                    const ChunkedArguments<E>& arguments,
                                                    const ChunkedGradients<E>& gradients) {
-  using Sum = Gather<Product, padded_key>;
   const ChunkSizes& sizes = arguments.sizes;
   with_tokens<Product, padded_key>(sizes.padded_tokens, [&](auto tokens) {
     using Stages = ChunkStages<Product, padded_key, tokens>;
@@ -96,13 +95,19 @@ void ChunkedKernels<Product, padded_key>::backward(const Context& gpu, const Chu
       }
     }
     advance(advance_gradients<Product, padded_key, tokens, false>);
+    if (grid.longest == 0) return;
+    const auto gather = [&](auto decays) {
+      using Sum = Gather<Product, padded_key, tokens, decays>;
+      launch(gpu, gather_gradients<Product, padded_key, tokens, decays>,
+             {.grid = grid_of_chunks(grid, sizes), .block = dim3(Sum::threads), .shared = Sum::shared}, arguments,
+             gradients);
+    };
+    if (arguments.log_decays != nullptr) {
+      gather(std::true_type());
+    } else {
+      gather(std::false_type());
+    }
   });
-  if (grid.longest == 0) return;
-  launch(gpu, gather_gradients<Product, padded_key>,
-         {.grid = grid_of_chunks(grid, sizes),
-          .block = dim3(Sum::threads),
-          .shared = Sum::shared(sizes.padded_tokens)},
-         arguments, gradients);
 }
 
 }  // namespace orthornn::cuda

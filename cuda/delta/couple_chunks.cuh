@@ -16,6 +16,7 @@
 
 #include "cuda/delta/chunked_arguments.cuh"
 #include "cuda/delta/decay_sums.cuh"
+#include "cuda/delta/key_factor.cuh"
 #include "cuda/delta/row_products.cuh"
 #include "cuda/delta/triangular_inverse.cuh"
 
@@ -25,8 +26,7 @@ template <class Product, int padded_key, int padded_tokens>
 struct Coupling {
   static constexpr int steps = chunk_steps<Product, padded_key>;
   static constexpr int threads = 2 * steps;
-  /// A warpgroup has four warps.
-  static constexpr bool by_warpgroup = steps == 64 && RowProducts<Product>::by_warpgroup;
+  using Products = RowProducts<Product, steps == 64>;
   using KeyTile = Tile<Product, padded_key, steps>;
   using QueryTile = Tile<Product, padded_key, padded_tokens>;
   using StepTile = Tile<Product, steps>;
@@ -43,22 +43,6 @@ struct Coupling {
   static_assert(StepTile::bytes(steps + padded_tokens) <= tile_bytes);
   static constexpr std::size_t shared = 1024 + tile_bytes + FloatSquare<steps>::bytes + sizeof(Numbers);
 };
-
-/// The factors that make the keys of a tile have norm 1.
-template <class Tile>
-__device__ __forceinline__ float key_factor(const Tile& keys, int r) {
-  float squares = 0;
-#pragma unroll 1
-  for (int v = 0; v < Tile::vectors; ++v) {
-    const auto* const x = keys.at_vector(r, v);
-#pragma unroll
-    for (int j = 0; j < 16 / static_cast<int>(sizeof(*x)); ++j) {
-      const float k = static_cast<float>(x[j]);
-      squares += k * k;
-    }
-  }
-  return squares > 0 ? 1 / sqrtf(squares) : 0.0F;
-}
 
 /// 16 rows from `row` on of `left` times the rows of `right` below `end`, transposed.
 template <class Product, int padded_key, int left_panel, int right_panel, int step_tiles>
@@ -138,8 +122,8 @@ __global__ __launch_bounds__(2 * chunk_steps<Product, padded_key>) void couple_c
   // 2. Products of keys with keys and with queries.
   Rows<step_tiles> gram;
   Rows<token_tiles> reads;
-  if constexpr (Shape::by_warpgroup) {
-    using Products = RowProducts<Product>;
+  using Products = typename Shape::Products;
+  if constexpr (Products::by_warpgroup) {
     typename Product::Left rows[padded_key / 16];
 #pragma unroll
     for (int k = 0; k < padded_key; k += 16) rows[k / 16] = keys.left(row, k);

@@ -1,9 +1,9 @@
 #pragma once
-// Second kernel of the backward of the chunked delta product: the gradients of all inputs, for all chunks at
-// once.
+// Second kernel of the backward of the chunked delta product: the gradients of all inputs but the values, for all
+// chunks at once.
 //
 // A block has one head of one chunk. A warp has 16 rows of the results, the micro-steps or tokens from 16 m
-// on, and 64 of the K columns. The formulas, with err the errors, z their gradients, unit keys f k, and
+// on, and 64 or 128 of the K columns. The formulas, with err the errors, z their gradients, unit keys f k, and
 // scales as `ChunkScales` without beta where a beta is written:
 //
 // clang-format off
@@ -16,50 +16,74 @@
 //   dbeta_s = end_s k_s . dS err_s + sum_t (dP_ts / beta_s) q_t . k_s + sum_r (G_rs / beta_s) k_r . k_s
 // clang-format on
 //
-// and dk_r - f_r^2 k_r (k_r . dk_r) where keys are made unit. `log_sums` has the gradient with respect to
-// g_t. That of a_t is the sum over the tokens from t on.
+// and dk_r - f_r^2 k_r (k_r . dk_r) where keys are made unit. The gradient of the decay a_t is the sum over the tokens
+// from t on of the derivatives with respect to g.
 //
-//   1. X, M and dS err over the values, 64 at a time; dv is z
-//   2. dP, G, and the sums that need D
-//   3. S z and then S dO over the values
+//   1. X^T, M^T and dS err over the values, 32 at a time: all have the rows of err on the left
+//   2. dP^T, G^T, and the sums that need D
+//   3. S z and S dO over the values
 //   4. The products of dP and G
 //
-// Shared memory: keys [C, K], queries [tokens, K], a state or its gradient [64, K], dO [tokens, 64], err and
-// z [64, C], dP [tokens, C], G [C, C], sums.
+// Shared memory: keys [C, K], queries [tokens, K], dP^T [C, tokens], G^T [C, C], sums, and three stages of 32 values: a
+// state or its gradient [32, K], err and z [32, C], dO [tokens, 32]. Results leave by way of the stages.
+//
+// Floor for K = V = 128, n = 1: 192 KB to read and write a chunk, 0.19 ms for 4096 chunks and heads; 3600 cycles of
+// tensor cores a chunk, 0.06 ms.
 
-#include "cuda/delta/couple_chunks.cuh"
+#include <algorithm>
+
+#include "cuda/delta/chunk_stages.cuh"
+#include "cuda/delta/decay_sums.cuh"
+#include "cuda/delta/key_factor.cuh"
 
 namespace orthornn::cuda {
 
-template <class Product, int padded_key>
+template <class Product, int padded_key, int padded_tokens, bool decays>
 struct Gather {
   static constexpr int steps = chunk_steps<Product, padded_key>;
-  static constexpr int values = 64;
-  /// Warps side by side over the columns, and over the rows.
-  static constexpr int parts = padded_key / 64, rows = steps / 16;
+  /// Values of a stage.
+  static constexpr int values = 32;
+  /// Columns of a warp, and warps side by side over the columns and over the rows.
+  static constexpr int columns = Product::vector == 8 && padded_key <= 128 ? padded_key : 64,
+                       parts = padded_key / columns, rows = steps / 16;
   static constexpr int threads = 32 * parts * rows;
   /// Blocks that a multiprocessor shall hold: one loads while another computes.
-  static constexpr int blocks = Product::vector != 8 || padded_key > 128 ? 1 : padded_key == 64 ? 3 : 2;
+  static constexpr int blocks = Product::vector == 8 && padded_key <= 128 ? 2 : 1;
   using E = typename Product::Element;
-  using KeyTile = Tile<Product, padded_key>;
+  using KeyTile = Tile<Product, padded_key, steps>;
+  using QueryTile = Tile<Product, padded_key, padded_tokens>;
+  using StateTile = Tile<Product, padded_key, values>;
   using ValueTile = Tile<Product, values>;
   using StepTile = Tile<Product, steps>;
+  // Rows of a tile are 64 bytes at least.
+  using ScoreTile = Tile<Product, (padded_tokens < 32 ? 32 : padded_tokens)>;
 
-  /// Sums of one column by the warps of the rows, and of one row by those of the parts.
-  struct alignas(16) Sums {
-    DecaySums<steps> decays;
-    float betas[steps], factors[steps], starts[steps], ends[steps];
-    float column_beta[rows][steps], column_log[rows][steps];
-    float gram_beta[rows][steps], gram_log[rows][steps];
-    float row_log[steps], gram_row_log[steps];
-    float end_dot[parts][steps], start_dot[parts][steps], query_dot[parts][steps], key_dot[parts][steps];
-    float state_dot[threads / 32];
-    float log_sums[steps];
+  /// Sums of the rows of one part.
+  struct Sums {
+    float betas[steps], factors[steps];
+    float end_dot[parts][steps], key_dot[parts][steps], beta[parts][steps];
   };
-  static std::size_t shared(int padded_tokens) {
-    return KeyTile::bytes(steps + padded_tokens + values) + ValueTile::bytes(padded_tokens) +
-           StepTile::bytes(2 * values + padded_tokens + steps) + sizeof(Sums);
-  }
+  /// What decays need beside.
+  struct Logs {
+    DecaySums<steps> sums;
+    float step_high[steps], step_low[steps];
+    /// Of the rows of one part.
+    float start_dot[parts][steps], query_dot[parts][steps], row[parts][steps];
+    /// Of the columns of one warp of rows.
+    float token[rows][padded_tokens], step[rows][steps];
+    float state_dot[threads / 32], step_sums[steps], token_sums[steps];
+  };
+  // Two blocks fit into the shared memory of a multiprocessor.
+  static constexpr int stages = decays ? 2 : 3;
+  static constexpr std::size_t stage_bytes =
+      StateTile::bytes(values) + 2 * StepTile::bytes(values) + ValueTile::bytes(padded_tokens);
+  static constexpr std::size_t tile_bytes = KeyTile::bytes(steps) + QueryTile::bytes(padded_tokens) +
+                                            ScoreTile::bytes(steps) + StepTile::bytes(steps) + stages * stage_bytes;
+  static constexpr std::size_t shared =
+      1024 + tile_bytes + 64 + sizeof(Sums) + (decays ? sizeof(Logs) : 0);
+  static_assert(blocks * (shared + 1024) <= 228 * 1024);
+  // What leaves takes the place of the stages.
+  static_assert(rows * parts * Tile<Product, columns>::bytes(16) <= stages * stage_bytes);
 };
 
 /// The sum over the four lanes of a row.
@@ -74,13 +98,13 @@ __device__ __forceinline__ float column_sum(float x) {
   return x + __shfl_xor_sync(whole_warp, x, 16);
 }
 
-/// Writes to sums[i][row] the products of 16 rows of `x` with those of a tile, over 64 columns.
-template <class Product, int columns>
-__device__ __forceinline__ void row_dots(const Rows<8>& x, const Tile<Product, columns>& tile, int row,
+/// Writes to sums[row ..] the products of 16 rows with those of a tile, over the columns from `column` on.
+template <class Product, int tiles, int columns, int panel_rows>
+__device__ __forceinline__ void row_dots(const Rows<tiles>& x, const Tile<Product, columns, panel_rows>& tile, int row,
                                          int column, float* sums) {
   float sum[2] = {};
 #pragma unroll
-  for (int k = 0; k < 64; k += 16) {
+  for (int k = 0; k < 8 * tiles; k += 16) {
     float y[2][4];
     Product::unpack(tile.left(row, column + k), y[0], y[1]);
 #pragma unroll
@@ -96,356 +120,432 @@ __device__ __forceinline__ void row_dots(const Rows<8>& x, const Tile<Product, c
   }
 }
 
-template <class Product, int padded_key>
+/// Writes 16 rows from `row` on, those below `present`, and their columns from `column` on to a tensor. Rows of whole
+/// vectors go by way of shared memory, so that a lane writes 16 bytes.
+template <class Product, int tiles, class E>
+__device__ __forceinline__ void store_gradients(const Rows<tiles>& x, const Tile<Product, 8 * tiles>& leaving,
+                                                const ChunkRows<E>& rows, int row, int present, int column, int width,
+                                                bool aligned) {
+  if (aligned) {
+    using Leaving = Tile<Product, 8 * tiles>;
+    __syncwarp();
+#pragma unroll
+    for (int j = 0; j < tiles; j += 2) leaving.store(Product::left(x.tile[j], x.tile[j + 1]), 0, 8 * j);
+    __syncwarp();
+    constexpr int vectors = Leaving::vectors;
+#pragma unroll
+    for (int i = 0; i < 16 * vectors; i += 32) {
+      const int r = (i + static_cast<int>(threadIdx.x) % 32) / vectors,
+                v = (i + static_cast<int>(threadIdx.x) % 32) % vectors, begin = column + v * Product::vector;
+      if (row + r < present && begin < width)
+        *reinterpret_cast<uint4*>(rows[row + r] + begin) = *reinterpret_cast<const uint4*>(leaving.at_vector(r, v));
+    }
+    return;
+  }
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    const int r = row + lane_row() + 8 * i;
+    if (r >= present) continue;
+    E* const to = rows[r];
+#pragma unroll
+    for (int j = 0; j < tiles; ++j) {
+#pragma unroll
+      for (int c = 0; c < 2; ++c) {
+        const int place = column + 8 * j + lane_column() + c;
+        if (place < width) to[place] = E(x.tile[j][2 * i + c]);
+      }
+    }
+  }
+}
+
+template <class Product, int padded_key, int padded_tokens, bool decays>
 __global__ __launch_bounds__(
-    Gather<Product, padded_key>::threads,
-    Gather<Product, padded_key>::blocks) void gather_gradients(ChunkedArguments<typename Product::Element> a,
-                                                               ChunkedGradients<typename Product::Element>
-                                                                   gradients) {
-  using Shape = Gather<Product, padded_key>;
+    Gather<Product, padded_key, padded_tokens, decays>::threads,
+    Gather<Product, padded_key, padded_tokens, decays>::blocks) void gather_gradients(ChunkedArguments<typename Product::Element>
+                                                                                  a,
+                                                                              ChunkedGradients<
+                                                                                  typename Product::Element>
+                                                                                  gradients) {
+  using Shape = Gather<Product, padded_key, padded_tokens, decays>;
+  using Products = RowProducts<Product, Shape::parts == 1 && Shape::rows == 4>;
+  using Left = typename Product::Left;
   using E = typename Product::Element;
-  using Right = typename Product::Right;
-  constexpr int steps = Shape::steps, threads = Shape::threads, step_tiles = steps / 8;
+  constexpr int steps = Shape::steps, threads = Shape::threads, columns = Shape::columns, step_tiles = steps / 8,
+                token_tiles = padded_tokens / 8, column_tiles = columns / 8;
   const TokenSequence sequence = sequence_of(a.sizes.sequences, blockIdx.z);
   if (blockIdx.x * static_cast<Index>(a.sizes.tokens) >= sequence.count) return;
   const ChunkPlace place(a.sizes, sequence, first_chunk(a.sizes, sequence, blockIdx.z), blockIdx.x,
                          static_cast<int>(blockIdx.y));
-  const int padded_tokens = a.sizes.padded_tokens, factors = a.sizes.factors;
 
-  auto& sums = *reinterpret_cast<typename Shape::Sums*>(dynamic_shared_memory());
-  E* next = reinterpret_cast<E*>(dynamic_shared_memory() + sizeof(sums));
-  const auto take = [&](int count) {
-    E* const here = next;
-    next += count;
+  const unsigned begin = ptx::shared_address(dynamic_shared_memory());
+  unsigned char* next = dynamic_shared_memory() + (1024 - begin % 1024) % 1024;
+  unsigned char* const stage_memory = next;
+  next += Shape::stages * Shape::stage_bytes;
+  const auto take = [&](std::size_t bytes) {
+    E* const here = reinterpret_cast<E*>(next);
+    next += bytes;
     return here;
   };
-  const typename Shape::KeyTile keys{take(steps * padded_key)}, queries{take(padded_tokens * padded_key)},
-      state{take(Shape::values * padded_key)};
-  const typename Shape::ValueTile d_outputs{take(padded_tokens * Shape::values)};
-  const typename Shape::StepTile errors{take(Shape::values * steps)}, d_errors{take(Shape::values * steps)},
-      d_scores{take(padded_tokens * steps)}, d_gram{take(steps * steps)};
+  struct Stage {
+    typename Shape::StateTile state;
+    typename Shape::StepTile errors, d_errors;
+    typename Shape::ValueTile d_outputs;
+  };
+  const auto stage = [&](int ring) -> Stage {
+    E* const state = reinterpret_cast<E*>(stage_memory + ring * Shape::stage_bytes);
+    E* const errors = state + Shape::values * padded_key;
+    return {{state}, {errors}, {errors + Shape::values * steps}, {errors + 2 * Shape::values * steps}};
+  };
+  const typename Shape::KeyTile keys{take(Shape::KeyTile::bytes(steps))};
+  const typename Shape::QueryTile queries{take(Shape::QueryTile::bytes(padded_tokens))};
+  const typename Shape::ScoreTile d_scores{take(Shape::ScoreTile::bytes(steps))};
+  const typename Shape::StepTile d_gram{take(Shape::StepTile::bytes(steps))};
+  auto* const barriers = reinterpret_cast<std::uint64_t*>(next);
+  auto& sums = *reinterpret_cast<typename Shape::Sums*>(next + 64);
+  auto& logs = *reinterpret_cast<typename Shape::Logs*>(next + 64 + sizeof(sums));
 
-  const int warp = static_cast<int>(threadIdx.x) / 32, part = warp / Shape::rows,
-            row = warp % Shape::rows * 16;
-  const int key_column = 64 * part;
-  const bool has_tokens = row < padded_tokens, decays = a.log_decays != nullptr;
-  const bool first_part = part == 0, last_part = part == Shape::parts - 1;
-  const int thread = static_cast<int>(threadIdx.x);
+  const int thread = static_cast<int>(threadIdx.x), warp = thread / 32, part = warp / Shape::rows,
+            row = warp % Shape::rows * 16, column = columns * part, factors = a.sizes.factors;
+  // Rows beyond the tokens are those of others, and are not stored.
+  const bool has_tokens = row < padded_tokens;
+  const int token_row = has_tokens ? row : 0;
+  // A warp has X or M, or both where a row of warps has one part.
+  const bool has_scores = Shape::parts == 1 || part == 0, has_gram = Shape::parts == 1 || part == Shape::parts - 1;
   const auto token_of = [&](int r) { return min(a.sizes.token_of(r), a.sizes.tokens - 1); };
-  const auto decay = [&](int from, int to) { return decays ? sums.decays.between(from, to) : 1.0F; };
 
-  load_rows<threads, steps>(thread, keys, steps, step_rows(a.keys, a.sizes.key, a.sizes, place), a.sizes.key,
-                            0, place.steps, a.aligned_keys);
-  load_rows<threads, steps>(thread, queries, padded_tokens,
-                            token_rows(a.queries, a.sizes.key, a.sizes, place), a.sizes.key, 0, place.tokens,
-                            a.aligned_keys);
-  ptx::cp_async_commit();
-  if (thread < steps) {
-    const int r = thread;
-    sums.betas[r] = r < place.steps ? *step_rows(a.betas, 1, a.sizes, place)[r] : 0.0F;
-    sums.factors[r] = 1;
-    sums.row_log[r] = sums.gram_row_log[r] = 0;
-    for (int i = 0; i < Shape::rows; ++i)
-      sums.column_beta[i][r] = sums.column_log[i][r] = sums.gram_beta[i][r] = sums.gram_log[i][r] = 0;
-    for (int i = 0; i < Shape::parts; ++i) sums.query_dot[i][r] = 0;
+  // Stages are numbered: first all values with the gradients of the state, then all values with the state.
+  const auto key_rows = step_rows(a.keys, a.sizes.key, a.sizes, place);
+  const auto query_rows = token_rows(a.queries, a.sizes.key, a.sizes, place);
+  const auto d_output_rows = token_rows(gradients.d_outputs, a.sizes.value, a.sizes, place);
+  const int value_stages = a.sizes.padded_value / Shape::values;
+  const auto load = [&](int number, int ring) {
+    if (number >= 2 * value_stages) return;
+    const Stage s = stage(ring);
+    const bool first = number < value_stages;
+    const int value = (first ? number : number - value_stages) * Shape::values;
+    if (thread == 0) {
+      constexpr unsigned state_bytes = Shape::StateTile::bytes(Shape::values),
+                         error_bytes = Shape::StepTile::bytes(Shape::values);
+      ptx::mbarrier_arrive_expect(barriers + ring, state_bytes + (first ? 2 : 1) * error_bytes);
+      const E* const state =
+          (first ? gradients.d_states : a.states) + place.slot * a.sizes.padded_value * padded_key;
+      using T = typename Shape::StateTile;
+      constexpr int panels = padded_key / T::row_size;
+#pragma unroll
+      for (int p = 0; p < panels; ++p)
+        ptx::copy_bulk_to_shared(s.state.data + p * Shape::values * T::row_size,
+                                 state + (p * a.sizes.padded_value + value) * T::row_size, state_bytes / panels,
+                                 barriers + ring);
+      const Index errors = (place.slot * a.sizes.padded_value + value) * steps;
+      if (first) ptx::copy_bulk_to_shared(s.errors.data, a.errors + errors, error_bytes, barriers + ring);
+      ptx::copy_bulk_to_shared(s.d_errors.data, gradients.d_errors + errors, error_bytes, barriers + ring);
+    }
+    load_rows<threads, padded_tokens>(thread, s.d_outputs, padded_tokens, d_output_rows, a.sizes.value, value,
+                                      place.tokens, a.aligned_values);
+    if (a.aligned_values) {
+      ptx::cp_async_mbarrier_arrive(barriers + ring);
+    } else {
+      ptx::mbarrier_arrive(barriers + ring);
+    }
+  };
+  const auto wait = [&](int number, int ring) {
+    ptx::mbarrier_wait(barriers + ring, static_cast<unsigned>(number / Shape::stages) % 2);
+    ptx::fence_proxy_async();  // wgmma reads what threads have copied
+  };
+
+  if (thread == 0) {
+    for (int i = 0; i < Shape::stages; ++i) ptx::mbarrier_initialize(barriers + i, threads + 1);
+    ptx::mbarrier_fence_initialization();
   }
-  if (decays) sums.decays.compute(a, place);
+  RowCopies<threads, steps, typename Shape::KeyTile>(thread, key_rows, a.sizes.key, 0, a.aligned_keys)
+      .start(keys, key_rows, place.steps);
+  RowCopies<threads, padded_tokens, typename Shape::QueryTile>(thread, query_rows, a.sizes.key, 0, a.aligned_keys)
+      .start(queries, query_rows, place.tokens);
+  ptx::cp_async_commit();
+  __syncthreads();  // the barriers are initialized
+#pragma unroll
+  for (int i = 0; i < Shape::stages; ++i) load(i, i);
+  if (thread < steps) {
+    sums.betas[thread] = thread < place.steps ? *step_rows(a.betas, 1, a.sizes, place)[thread] : 0.0F;
+    sums.factors[thread] = 1;
+  }
+  if (decays) {
+    logs.sums.compute(a, place);
+    __syncthreads();
+  }
   ptx::cp_async_wait<0>();
+  ptx::fence_proxy_async();
   __syncthreads();
   if (a.unit_keys) {
     if (thread < steps) sums.factors[thread] = key_factor(keys, thread);
     __syncthreads();
   }
-  if (thread < steps) {
-    const int r = thread, t = token_of(r);
-    sums.starts[r] = sums.factors[r] * (decays ? sums.decays.up_to(t) : 1.0F);
-    sums.ends[r] = sums.factors[r] * decay(t, a.sizes.tokens - 1);
+  if (decays && thread < steps) {
+    const int t = token_of(thread);
+    logs.step_high[thread] = logs.sums.high[t];
+    logs.step_low[thread] = logs.sums.low[t];
   }
-  const auto begin_values = [&](const E* states, int value) {
-    __syncthreads();  // the last ones have been read
-    load_image<threads, Shape::values>(thread, state, Shape::values,
-                                       states + (place.slot * a.sizes.padded_value + value) * padded_key);
-  };
-  const auto load_d_errors = [&](int value) {
-    load_image<threads, Shape::values>(
-        thread, d_errors, Shape::values,
-        gradients.d_errors + (place.slot * a.sizes.padded_value + value) * steps);
-  };
-  const auto d_output_rows = token_rows(gradients.d_outputs, a.sizes.value, a.sizes, place);
-  const auto load_d_outputs = [&](int value) {
-    load_rows<threads, steps>(thread, d_outputs, padded_tokens, d_output_rows, a.sizes.value, value,
-                              place.tokens, a.aligned_values);
-  };
-  const auto wait = [] {
-    ptx::cp_async_commit();
-    ptx::cp_async_wait<0>();
-    __syncthreads();
+  // The decays from the chunk's begin to a micro-step and from there to the chunk's end, times what makes the key unit.
+  const auto start_of = [&](int r) { return sums.factors[r] * (decays ? logs.sums.up_to(token_of(r)) : 1.0F); };
+  const auto end_of = [&](int r) {
+    return sums.factors[r] * (decays ? logs.sums.between(token_of(r), a.sizes.tokens - 1) : 1.0F);
   };
 
   // 1. Products with the errors.
-  // A warp has X or M, or both where a row of warps has one part.
-  constexpr int own = Shape::parts == 1 ? 1 : 0;
-  Rows<step_tiles> pair_parts[own + 1];
-  Rows<step_tiles>&score_part = pair_parts[0], &gram_part = pair_parts[own];
-  Rows<8> d_key;  // dS err
-  for (auto& x : pair_parts) x.set_zero();
+  Rows<column_tiles> d_key;  // dS err
+  Rows<token_tiles> scores;
+  Rows<step_tiles> gram;
   d_key.set_zero();
-  const auto d_value_rows = step_rows(gradients.d_values, a.sizes.value, a.sizes, place);
+  scores.set_zero();
+  gram.set_zero();
+  int ring = 0;
 #pragma unroll 1
-  for (int value = 0; value < a.sizes.padded_value; value += Shape::values) {
-    begin_values(gradients.d_states, value);
-    load_d_errors(value);
-    load_d_outputs(value);
-    load_image<threads, Shape::values>(thread, errors, Shape::values,
-                                       a.errors + (place.slot * a.sizes.padded_value + value) * steps);
-    wait();
-#pragma unroll 1
-    for (int v = 0; v < Shape::values; v += 16) {
-      const auto of_error = errors.left_transposed(v, row);
+  for (int number = 0; number < value_stages; ++number) {
+    wait(number, ring);
+    const Stage s = stage(ring);
+    Left of_error[2];
 #pragma unroll
-      for (int k = 0; k < 64; k += 16) {
-        Right right[2];
-        state.right(right, v, key_column + k);
-        Product::multiply(d_key.tile[k / 8], of_error, right[0]);
-        Product::multiply(d_key.tile[k / 8 + 1], of_error, right[1]);
-      }
-      if (first_part && has_tokens) {
-        const auto of_output = d_outputs.left(row, v);
+    for (int v = 0; v < 2; ++v) of_error[v] = s.errors.left_transposed(16 * v, row);
+    Products::fence();
 #pragma unroll
-        for (int n = 0; n < steps; n += 16) {
-          if (n >= (row + 16) * factors) continue;
-          Right right[2];
-          errors.right(right, v, n);
-          Product::multiply(score_part.tile[n / 8], of_output, right[0]);
-          Product::multiply(score_part.tile[n / 8 + 1], of_output, right[1]);
-        }
-      }
-      if (last_part) {
-        const auto of_d_error = d_errors.left_transposed(v, row);
-#pragma unroll
-        for (int n = 0; n < steps; n += 16) {
-          if (n > row) continue;
-          Right right[2];
-          errors.right(right, v, n);
-          Product::multiply(gram_part.tile[n / 8], of_d_error, right[0]);
-          Product::multiply(gram_part.tile[n / 8 + 1], of_d_error, right[1]);
-        }
-      }
-      if (v / 16 % Shape::parts == part) {
-        float x[2][4];
-        Product::unpack(d_errors.left_transposed(v, row), x[0], x[1]);
-#pragma unroll
-        for (int i = 0; i < 2; ++i) {
-          const int r = row + lane_row() + 8 * i;
-          if (r >= place.steps) continue;
-          E* const to = d_value_rows[r];
-#pragma unroll
-          for (int j = 0; j < 2; ++j) {
-            const int column = value + v + 8 * j + lane_column();
-            store_pair(to + column, x[j][2 * i], x[j][2 * i + 1], a.sizes.value - column, a.paired_values);
-          }
-        }
-      }
+    for (int v = 0; v < 2; ++v) {
+      Products::template over_rows<columns, true>(d_key.tile, of_error[v], s.state, 16 * v, column);
+      if (has_scores) Products::template with_rows<padded_tokens, true>(scores.tile, of_error[v], s.d_outputs, 0, 16 * v);
+      if (has_gram) Products::template over_rows<steps, true>(gram.tile, of_error[v], s.d_errors, 16 * v, 0);
     }
+    Products::commit();
+    Products::template wait<0>(d_key, scores, gram);
+    __syncthreads();
+    load(number + Shape::stages, ring);
+    ring = ring + 1 == Shape::stages ? 0 : ring + 1;
   }
-  row_dots(d_key, keys, row, key_column, sums.end_dot[part]);
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    const int r = row + lane_row() + i / 2 * 8;
-    const float end = sums.betas[r] * sums.ends[r];
-#pragma unroll
-    for (int j = 0; j < 8; ++j) d_key.tile[j][i] *= end;
-  }
-
   // 2. Through the scores, and through the coupling of micro-steps.
-  if (first_part && has_tokens) {
-    Rows<step_tiles> product;
-    inner_products(product, queries, keys, row, (row + 16) * factors);
-    float row_logs[2] = {};
+  row_dots(d_key, keys, row, column, sums.end_dot[part]);
+  float row_beta[2], row_factor[2], high[2], low[2], of_beta[2] = {}, of_log[2] = {};
+  int row_token[2];
 #pragma unroll
-    for (int j = 0; j < step_tiles; ++j) {
-      float of_beta[2] = {}, of_log[2] = {}, d[4];
+  for (int i = 0; i < 2; ++i) {
+    const int r = row + lane_row() + 8 * i;
+    row_beta[i] = sums.betas[r];
+    row_factor[i] = sums.factors[r];
+    row_token[i] = token_of(r);
+    if (decays) high[i] = logs.step_high[r], low[i] = logs.step_low[r];
+    const float end = row_beta[i] * end_of(r);
 #pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        const int t = row + lane_row() + i / 2 * 8, s = 8 * j + lane_column() + i % 2;
-        const bool reads = s < (t + 1) * factors && t < a.sizes.tokens;
-        const float x =
-            reads ? a.scale * sums.factors[s] * decay(token_of(s), t) * score_part.tile[j][i] : 0.0F;
-        d[i] = sums.betas[s] * x;
-        of_beta[i % 2] += x * product.tile[j][i];
-        if (decays && s < t * factors) {
-          of_log[i % 2] += d[i] * product.tile[j][i];
-          row_logs[i / 2] += d[i] * product.tile[j][i];
-        }
-      }
-#pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        store_pair(&d_scores.at(row + lane_row() + 8 * i, 8 * j + lane_column()), d[2 * i], d[2 * i + 1], 2,
-                   true);
-        const float beta = column_sum(of_beta[i]), log = decays ? column_sum(of_log[i]) : 0.0F;
-        if (lane_row() == 0) {
-          sums.column_beta[row / 16][8 * j + lane_column() + i] = beta;
-          sums.column_log[row / 16][8 * j + lane_column() + i] = log;
-        }
-      }
-    }
-#pragma unroll
-    for (int i = 0; i < 2 && decays; ++i) {
-      const float log = row_sum(row_logs[i]);
-      if (lane_column() == 0) sums.row_log[row + lane_row() + 8 * i] = log;
-    }
+    for (auto& tile : d_key.tile) tile[2 * i] *= end, tile[2 * i + 1] *= end;
   }
-  if (last_part) {
-    Rows<step_tiles> product;
-    inner_products(product, keys, keys, row, row + 16);
-    float row_logs[2] = {};
+  // The decay from this lane's row i to a later one.
+  const auto decay_to = [&](float to_high, float to_low, int i) {
+    return decays ? ptx::exp2(fminf(0.0F, (to_high - high[i]) + (to_low - low[i]))) : 1.0F;
+  };
+  Rows<token_tiles> key_query;
+  Rows<step_tiles> key_key;
+  key_query.set_zero();
+  key_key.set_zero();
 #pragma unroll
-    for (int j = 0; j < step_tiles; ++j) {
-      float of_beta[2] = {}, of_log[2] = {}, d[4];
+  for (int k = 0; k < padded_key; k += 64) {
+    Left of_keys[4];
 #pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        const int r = row + lane_row() + i / 2 * 8, s = 8 * j + lane_column() + i % 2;
-        const float x = s < r ? -sums.factors[r] * sums.factors[s] * decay(token_of(s), token_of(r)) *
-                                    gram_part.tile[j][i]
-                              : 0.0F;
-        d[i] = sums.betas[s] * x;
-        of_beta[i % 2] += x * product.tile[j][i];
-        if (decays && token_of(s) < token_of(r)) {
-          of_log[i % 2] += d[i] * product.tile[j][i];
-          row_logs[i / 2] += d[i] * product.tile[j][i];
-        }
-      }
-#pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        store_pair(&d_gram.at(row + lane_row() + 8 * i, 8 * j + lane_column()), d[2 * i], d[2 * i + 1], 2,
-                   true);
-        const float beta = column_sum(of_beta[i]), log = decays ? column_sum(of_log[i]) : 0.0F;
-        if (lane_row() == 0) {
-          sums.gram_beta[row / 16][8 * j + lane_column() + i] = beta;
-          sums.gram_log[row / 16][8 * j + lane_column() + i] = log;
-        }
-      }
-    }
-#pragma unroll
-    for (int i = 0; i < 2 && decays; ++i) {
-      const float log = row_sum(row_logs[i]);
-      if (lane_column() == 0) sums.gram_row_log[row + lane_row() + 8 * i] = log;
-    }
-  }
-
-  // 3. Products with the state before the chunk: for keys, and then for queries.
-  float state_dot = 0;
-  {
-    Rows<8> by_state;
-    by_state.set_zero();
-#pragma unroll 1
-    for (int value = 0; value < a.sizes.padded_value; value += Shape::values) {
-      begin_values(a.states, value);
-      load_d_errors(value);
-      wait();
-#pragma unroll 1
-      for (int v = 0; v < Shape::values; v += 16) {
-        const auto of_d_error = d_errors.left_transposed(v, row);
-#pragma unroll
-        for (int k = 0; k < 64; k += 16) {
-          Right right[2];
-          state.right(right, v, key_column + k);
-          Product::multiply(by_state.tile[k / 8], of_d_error, right[0]);
-          Product::multiply(by_state.tile[k / 8 + 1], of_d_error, right[1]);
-        }
-      }
-      if (decays) {  // both are images
-        const E* const d_after =
-            gradients.d_states + (place.slot * a.sizes.padded_value + value) * padded_key;
-#pragma unroll 4
-        for (int i = 2 * thread; i < Shape::values * padded_key; i += 2 * threads)
-          state_dot += static_cast<float>(d_after[i]) * static_cast<float>(state.data[i]) +
-                       static_cast<float>(d_after[i + 1]) * static_cast<float>(state.data[i + 1]);
-      }
-    }
-    if (decays) {
-      row_dots(by_state, keys, row, key_column, sums.start_dot[part]);
-      state_dot = warp_sum(state_dot);
-      if (threadIdx.x % 32 == 0) sums.state_dot[warp] = state_dot;
-    }
+    for (int i = 0; i < 4; ++i) of_keys[i] = keys.left(row, k + 16 * i);
+    Products::fence();
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      const float start = sums.starts[row + lane_row() + i / 2 * 8];
-#pragma unroll
-      for (int j = 0; j < 8; ++j) d_key.tile[j][i] -= start * by_state.tile[j][i];
+      if (has_scores) Products::template with_rows<padded_tokens, true>(key_query.tile, of_keys[i], queries, 0, k + 16 * i);
+      if (has_gram) Products::template with_rows<steps, true>(key_key.tile, of_keys[i], keys, 0, k + 16 * i);
     }
+    Products::commit();
+    Products::template wait<0>(key_query, key_key);
   }
-  Rows<8> d_query;
-  d_query.set_zero();
-#pragma unroll 1
-  for (int value = 0; value < a.sizes.padded_value; value += Shape::values) {
-    begin_values(a.states, value);
-    load_d_outputs(value);
-    wait();
-    if (!has_tokens) continue;
-#pragma unroll 1
-    for (int v = 0; v < Shape::values; v += 16) {
-      const auto of_output = d_outputs.left(row, v);
+  if (has_scores) {
 #pragma unroll
-      for (int k = 0; k < 64; k += 16) {
-        Right right[2];
-        state.right(right, v, key_column + k);
-        Product::multiply(d_query.tile[k / 8], of_output, right[0]);
-        Product::multiply(d_query.tile[k / 8 + 1], of_output, right[1]);
+    for (int j = 0; j < token_tiles; ++j) {
+      const int t = 8 * j + lane_column();
+      float column_log[2] = {};
+      float2 to_high{}, to_low{};
+      if (decays) {
+        to_high = *reinterpret_cast<const float2*>(logs.sums.high + t);
+        to_low = *reinterpret_cast<const float2*>(logs.sums.low + t);
+      }
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const int to = t + i % 2;
+        float& d = scores.tile[j][i];
+        float x = to >= row_token[i / 2] ? a.scale * row_factor[i / 2] * d : 0.0F;
+        if (decays) x *= decay_to(i % 2 == 0 ? to_high.x : to_high.y, i % 2 == 0 ? to_low.x : to_low.y, i / 2);
+        d = row_beta[i / 2] * x;
+        of_beta[i / 2] += x * key_query.tile[j][i];
+        if (decays && to > row_token[i / 2]) {
+          const float log = d * key_query.tile[j][i];
+          of_log[i / 2] += log;
+          column_log[i % 2] += log;
+        }
+      }
+#pragma unroll
+      for (int i = 0; i < 2 && decays; ++i) {
+        const float log = column_sum(column_log[i]);
+        if (lane_row() == 0) logs.token[row / 16][t + i] = log;
       }
     }
+#pragma unroll
+    for (int j = 0; j < token_tiles; j += 2)
+      d_scores.store(Product::left(scores.tile[j], scores.tile[j + 1]), row, 8 * j);
   }
-  if (decays && has_tokens) row_dots(d_query, queries, row, key_column, sums.query_dot[part]);
+  if (has_gram) {
+#pragma unroll
+    for (int j = 0; j < step_tiles; ++j) {
+      const int r = 8 * j + lane_column();
+      const float2 factor = *reinterpret_cast<const float2*>(sums.factors + r);
+      float column_log[2] = {};
+      float2 to_high{}, to_low{};
+      if (decays) {
+        to_high = *reinterpret_cast<const float2*>(logs.step_high + r);
+        to_low = *reinterpret_cast<const float2*>(logs.step_low + r);
+      }
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        float& d = gram.tile[j][i];
+        float x = r + i % 2 > row + lane_row() + i / 2 * 8
+                      ? -(i % 2 == 0 ? factor.x : factor.y) * row_factor[i / 2] * d
+                      : 0.0F;
+        if (decays) x *= decay_to(i % 2 == 0 ? to_high.x : to_high.y, i % 2 == 0 ? to_low.x : to_low.y, i / 2);
+        d = row_beta[i / 2] * x;
+        of_beta[i / 2] += x * key_key.tile[j][i];
+        if (decays && token_of(r + i % 2) > row_token[i / 2]) {
+          const float log = d * key_key.tile[j][i];
+          of_log[i / 2] += log;
+          column_log[i % 2] += log;
+        }
+      }
+#pragma unroll
+      for (int i = 0; i < 2 && decays; ++i) {
+        const float log = column_sum(column_log[i]);
+        if (lane_row() == 0) logs.step[row / 16][r + i] = log;
+      }
+    }
+#pragma unroll
+    for (int j = 0; j < step_tiles; j += 2) d_gram.store(Product::left(gram.tile[j], gram.tile[j + 1]), row, 8 * j);
+  }
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    const int r = row + lane_row() + 8 * i;
+    const float beta = row_sum(of_beta[i]), log = decays ? row_sum(of_log[i]) : 0.0F;
+    if (lane_column() == 0) sums.beta[part][r] = beta;
+    if (decays && lane_column() == 0) logs.row[part][r] = log;
+  }
+
+  // 3. Products with the state before the chunk, for keys and for queries.
+  Rows<column_tiles> by_state, d_query;
+  by_state.set_zero();
+  d_query.set_zero();
+  float state_dot = 0;
+#pragma unroll 1
+  for (int number = value_stages; number < 2 * value_stages; ++number) {
+    wait(number, ring);
+    const Stage s = stage(ring);
+    Left of_d_error[2], of_output[2];
+#pragma unroll
+    for (int v = 0; v < 2; ++v) {
+      of_d_error[v] = s.d_errors.left_transposed(16 * v, row);
+      of_output[v] = s.d_outputs.left(token_row, 16 * v);
+    }
+    Products::fence();
+#pragma unroll
+    for (int v = 0; v < 2; ++v) {
+      Products::template over_rows<columns, true>(by_state.tile, of_d_error[v], s.state, 16 * v, column);
+      if (Products::by_warpgroup || has_tokens)
+        Products::template over_rows<columns, true>(d_query.tile, of_output[v], s.state, 16 * v, column);
+    }
+    Products::commit();
+    if (decays) {  // both are images
+      using T = typename Shape::StateTile;
+      const int value = (number - value_stages) * Shape::values;
+      constexpr int panels = padded_key / T::row_size, panel = Shape::values * T::row_size, vector = Product::vector;
+      const E* const d_after = gradients.d_states + place.slot * a.sizes.padded_value * padded_key;
+#pragma unroll
+      for (int p = 0; p < panels; ++p) {
+        const E* const d = d_after + (p * a.sizes.padded_value + value) * T::row_size;
+#pragma unroll 4
+        for (int i = vector * thread; i < panel; i += vector * threads) {
+          const uint4 x = *reinterpret_cast<const uint4*>(d + i),
+                      y = *reinterpret_cast<const uint4*>(s.state.data + p * panel + i);
+#pragma unroll
+          for (int e = 0; e < vector; ++e)
+            state_dot += static_cast<float>(reinterpret_cast<const E*>(&x)[e]) *
+                         static_cast<float>(reinterpret_cast<const E*>(&y)[e]);
+        }
+      }
+    }
+    Products::template wait<0>(by_state, d_query);
+    __syncthreads();
+    load(number + Shape::stages, ring);
+    ring = ring + 1 == Shape::stages ? 0 : ring + 1;
+  }
+  if (decays) {
+    row_dots(by_state, keys, row, column, logs.start_dot[part]);
+    if (has_tokens) row_dots(d_query, queries, row, column, logs.query_dot[part]);
+    state_dot = warp_sum(state_dot);
+    if (thread % 32 == 0) logs.state_dot[warp] = state_dot;
+  }
   const auto read = [&](int t) {
-    return a.scale * (decays && t < a.sizes.tokens ? sums.decays.up_to(t) : 1.0F);
+    return a.scale * (decays && t < a.sizes.tokens ? logs.sums.up_to(t) : 1.0F);
   };
 #pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    const float of_query = read(row + lane_row() + i / 2 * 8);
+  for (int i = 0; i < 2; ++i) {
+    const int r = row + lane_row() + 8 * i;
+    const float start = start_of(r), of_query = read(r);
 #pragma unroll
-    for (int j = 0; j < 8; ++j) d_query.tile[j][i] *= of_query;
+    for (int j = 0; j < column_tiles; ++j) {
+#pragma unroll
+      for (int c = 2 * i; c < 2 * i + 2; ++c) {
+        d_key.tile[j][c] -= start * by_state.tile[j][c];
+        d_query.tile[j][c] *= of_query;
+      }
+    }
   }
 
   // 4. Products of the gradients of the scores and of the coupling.
-  __syncthreads();
-#pragma unroll 1
-  for (int s = 0; s < steps; s += 16) {
-    const bool reads = has_tokens && s < (row + 16) * factors;
-    typename Product::Left of_score, of_gram, of_gram_transposed;
-    if (reads) of_score = d_scores.left(row, s);
-    if (s <= row) of_gram = d_gram.left(row, s);
-    if (s >= row) of_gram_transposed = d_gram.left_transposed(s, row);
+  {
+    Left of_scores[steps / 16], of_tokens[padded_tokens / 16];
 #pragma unroll
-    for (int k = 0; k < 64; k += 16) {
-      Right right[2];
-      keys.right(right, s, key_column + k);
+    for (int s = 0; s < steps; s += 16) of_scores[s / 16] = d_scores.left_transposed(s, token_row);
 #pragma unroll
-      for (int j = 0; j < 2; ++j) {
-        if (reads) Product::multiply(d_query.tile[k / 8 + j], of_score, right[j]);
-        if (s <= row) Product::multiply(d_key.tile[k / 8 + j], of_gram, right[j]);
-        if (s >= row) Product::multiply(d_key.tile[k / 8 + j], of_gram_transposed, right[j]);
-      }
+    for (int t = 0; t < padded_tokens; t += 16) of_tokens[t / 16] = d_scores.left(row, t);
+    Products::fence();
+#pragma unroll
+    for (int s = 0; s < steps; s += 16) {
+      if (Products::by_warpgroup || has_tokens)
+        Products::template over_rows<columns, true>(d_query.tile, of_scores[s / 16], keys, s, column);
     }
-  }
-#pragma unroll 1
-  for (int t = 0; t < padded_tokens; t += 16) {
-    if (row >= (t + 16) * factors) continue;
-    const auto of_score = d_scores.left_transposed(t, row);
 #pragma unroll
-    for (int k = 0; k < 64; k += 16) {
-      Right right[2];
-      queries.right(right, t, key_column + k);
-      Product::multiply(d_key.tile[k / 8], of_score, right[0]);
-      Product::multiply(d_key.tile[k / 8 + 1], of_score, right[1]);
+    for (int t = 0; t < padded_tokens; t += 16)
+      Products::template over_rows<columns, true>(d_key.tile, of_tokens[t / 16], queries, t, column);
+    Products::commit();
+    Products::template wait<0>(d_key, d_query);
+    Left of_gram[steps / 16], of_transposed[steps / 16];
+#pragma unroll
+    for (int s = 0; s < steps; s += 16) {
+      of_gram[s / 16] = d_gram.left(row, s);
+      of_transposed[s / 16] = d_gram.left_transposed(s, row);
     }
+    Products::fence();
+#pragma unroll
+    for (int s = 0; s < steps; s += 16) {
+      // G is below its diagonal, and G^T is here.
+      if (Products::by_warpgroup || s >= row)
+        Products::template over_rows<columns, true>(d_key.tile, of_gram[s / 16], keys, s, column);
+      if (Products::by_warpgroup || s <= row)
+        Products::template over_rows<columns, true>(d_key.tile, of_transposed[s / 16], keys, s, column);
+    }
+    Products::commit();
+    Products::template wait<0>(d_key);
   }
   if (a.unit_keys) {
-    row_dots(d_key, keys, row, key_column, sums.key_dot[part]);
+    row_dots(d_key, keys, row, column, sums.key_dot[part]);
     __syncthreads();
 #pragma unroll
-    for (int k = 0; k < 64; k += 16) {
+    for (int k = 0; k < columns; k += 16) {
       float y[2][4];
-      Product::unpack(keys.left(row, key_column + k), y[0], y[1]);
+      Product::unpack(keys.left(row, column + k), y[0], y[1]);
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
         const int r = row + lane_row() + i / 2 * 8;
@@ -457,53 +557,69 @@ __global__ __launch_bounds__(
       }
     }
   }
-  const auto d_key_rows = step_rows(gradients.d_keys, a.sizes.key, a.sizes, place);
-  const auto d_query_rows = token_rows(gradients.d_queries, a.sizes.key, a.sizes, place);
-#pragma unroll
-  for (int i = 0; i < 2; ++i) {
-    const int r = row + lane_row() + 8 * i;
-    const auto store = [&](E* to, const Rows<8>& x) {
-#pragma unroll
-      for (int j = 0; j < 8; ++j) {
-        const int column = key_column + 8 * j + lane_column();
-        store_pair(to + column, x.tile[j][2 * i], x.tile[j][2 * i + 1], a.sizes.key - column, a.paired_keys);
-      }
-    };
-    if (r < place.steps) store(d_key_rows[r], d_key);
-    if (r < place.tokens) store(d_query_rows[r], d_query);
-  }
+  const Tile<Product, columns> leaving{stage(0).state.data + warp * 16 * columns};
+  store_gradients<Product>(d_key, leaving, step_rows(gradients.d_keys, a.sizes.key, a.sizes, place), row, place.steps,
+                           column, a.sizes.key, a.aligned_gradients);
+  if (has_tokens)
+    store_gradients<Product>(d_query, leaving, token_rows(gradients.d_queries, a.sizes.key, a.sizes, place), row,
+                             place.tokens, column, a.sizes.key, a.aligned_gradients);
 
   // Sums: step sizes, and decays.
+  __syncthreads();
   const int r = thread;
-  float end_dot = 0, start_dot = 0;
+  float of_end = 0;
   if (r < steps) {
-    for (int p = 0; p < Shape::parts; ++p) end_dot += sums.end_dot[p][r];
-    float d_beta = sums.ends[r] * end_dot;
-    for (int i = 0; i < Shape::rows; ++i) d_beta += sums.column_beta[i][r] + sums.gram_beta[i][r];
-    if (r < place.steps) *step_rows(gradients.d_betas, 1, a.sizes, place)[r] = d_beta;
+    float d_beta = 0;
+    for (int p = 0; p < Shape::parts; ++p) {
+      of_end += sums.end_dot[p][r];
+      d_beta += sums.beta[p][r];
+    }
+    of_end *= end_of(r);
+    if (r < place.steps) *step_rows(gradients.d_betas, 1, a.sizes, place)[r] = d_beta + of_end;
   }
-  if (!decays) return;
+  if constexpr (!decays) return;
+  // With respect to the logarithm g of each micro-step, then of each token, then of each token and those after it.
   if (r < steps) {
-    for (int p = 0; p < Shape::parts; ++p) start_dot += sums.start_dot[p][r];
-    float log = sums.gram_row_log[r] - sums.starts[r] * start_dot - sums.betas[r] * sums.ends[r] * end_dot;
-    for (int i = 0; i < Shape::rows; ++i) log -= sums.column_log[i][r] + sums.gram_log[i][r];
-    sums.log_sums[r] = log;  // of the micro-step; a token has the sum of its own
+    of_end *= sums.betas[r];
+    float log = -of_end;
+    for (int p = 0; p < Shape::parts; ++p) log -= start_of(r) * logs.start_dot[p][r] + logs.row[p][r];
+    for (int i = 0; i < Shape::rows; ++i) log += logs.step[i][r];
+    logs.step_sums[r] = log;
+    logs.step_high[r] = of_end;  // nothing else is read there any more
   }
   __syncthreads();
-  if (threadIdx.x > 0) return;
-  float sum = 0;
-  for (int i = 0; i < threads / 32; ++i) sum += sums.state_dot[i];
-  sum *= sums.decays.up_to(a.sizes.tokens - 1);
-  for (int i = 0; i < place.steps; ++i) {
-    float dot = 0;
-    for (int p = 0; p < Shape::parts; ++p) dot += sums.end_dot[p][i];
-    sum += sums.betas[i] * sums.ends[i] * dot;
+  if (r < steps) {
+    float sum = 0;
+    if (r < place.tokens) {
+      for (int i = r * factors; i < (r + 1) * factors; ++i) sum += logs.step_sums[i];
+      for (int i = 0; i < Shape::rows; ++i) sum += logs.token[i][r];
+      for (int p = 0; p < Shape::parts; ++p) sum += read(r) * logs.query_dot[p][r];
+    }
+    logs.token_sums[r] = sum;
   }
-  for (int t = place.tokens; t-- > 0;) {
-    for (int i = t * factors; i < (t + 1) * factors; ++i) sum += sums.log_sums[i];
-    sum += sums.row_log[t];
-    for (int p = 0; p < Shape::parts; ++p) sum += read(t) * sums.query_dot[p][t];
-    *token_rows(gradients.d_log_decays, 1, a.sizes, place)[t] = sum;
+  __syncthreads();
+  if (warp > 0) return;
+  // A lane has `count` tokens, one after another, and all that the whole chunk's decay has part in.
+  constexpr int count = steps / 32;
+  float whole = 0, own[count], after = 0;
+  for (int i = thread; i < threads / 32; i += 32) whole += logs.state_dot[i];
+  whole *= logs.sums.up_to(a.sizes.tokens - 1);
+#pragma unroll
+  for (int i = 0; i < count; ++i) whole += logs.step_high[thread * count + i];
+  whole = warp_sum(whole);
+#pragma unroll
+  for (int i = count; i-- > 0;) own[i] = after += logs.token_sums[thread * count + i];
+#pragma unroll
+  for (int offset = 1; offset < 32; offset *= 2) {
+    const float x = __shfl_down_sync(whole_warp, after, offset);
+    if (thread + offset < 32) after += x;
+  }
+  const float of_later_lanes = __shfl_down_sync(whole_warp, after, 1);
+  const float later = whole + (thread < 31 ? of_later_lanes : 0.0F);
+#pragma unroll
+  for (int i = 0; i < count; ++i) {
+    const int t = thread * count + i;
+    if (t < place.tokens) *token_rows(gradients.d_log_decays, 1, a.sizes, place)[t] = own[i] + later;
   }
 }
 

@@ -11,9 +11,10 @@
 
 namespace orthornn::cuda {
 
-template <class Product>
+/// With other than four warps, each multiplies at once on every GPU.
+template <class Product, bool four_warps = true>
 struct RowProducts {
-  static constexpr bool by_warpgroup = Product::vector == 8 && wgmma::has_wgmma;
+  static constexpr bool by_warpgroup = four_warps && Product::vector == 8 && wgmma::has_wgmma;
   using Left = typename Product::Left;
 
   /// Columns that one product has are a multiple of this, so that a triangular matrix is done in such blocks.
