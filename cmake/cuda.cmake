@@ -43,6 +43,13 @@ if(ORTHORNN_CUDA_BACK_END STREQUAL "EMULATED")
   target_link_libraries(orthornn_cuda_flags INTERFACE orthornn_flags)
 elseif(ORTHORNN_CUDA_BACK_END STREQUAL "GPU")
   set(ORTHORNN_CUDA_LEFT_OUT "cuda/delta/without_chunks\\.cpp$")
+  # The instructions of warpgroups are those of compute capability 9.0 alone, so 9.0 does not have them. A GPU takes the
+  # code that is nearest to it.
+  if(90 IN_LIST CMAKE_CUDA_ARCHITECTURES)
+    file(GLOB warpgroup_sources ${PROJECT_SOURCE_DIR}/cuda/delta/chunked_bfloat16_*.cu)
+    set_source_files_properties(${warpgroup_sources} PROPERTIES COMPILE_OPTIONS
+                                "-gencode=arch=compute_90a,code=sm_90a")
+  endif()
   # One CUDA runtime a process: a shared library shares it with the program that uses it.
   if(BUILD_SHARED_LIBS)
     set(CMAKE_CUDA_RUNTIME_LIBRARY Shared)

@@ -101,8 +101,8 @@ __device__ __forceinline__ void copy_bulk_to_global(void* global, const void* sh
       : "memory");
 }
 
-/// Starts copying `bytes` (a multiple of 16, both sides aligned so) from global to shared memory. The bytes count
-/// at the barrier.
+/// Starts copying `bytes` (a multiple of 16, both sides aligned so) from global to shared memory. The bytes
+/// count at the barrier.
 __device__ __forceinline__ void copy_bulk_to_shared(void* shared, const void* global, unsigned bytes,
                                                     std::uint64_t* barrier) {
   ORTHORNN_HOPPER_ASM(

@@ -11,9 +11,9 @@
 //   3. outputs = read * scale + errors P^T                                   [16, tokens]
 //   4. S^T <- whole * S^T + (end * errors) K                                 [16, K]
 //
-// The other four warps load the next chunks meanwhile (chunk_stages.cuh). A computing warp has a scheduler of its
-// own, and addresses take many dependent instructions: when these warps loaded too, a chunk took 6.3 us in place of
-// 4.1.
+// The other four warps load the next chunks meanwhile (chunk_stages.cuh). A computing warp has a scheduler of
+// its own, and addresses take many dependent instructions: when these warps loaded too, a chunk took 6.3 us
+// in place of 4.1.
 //
 // Once a warp, in shared memory: 16 rows of what is kept for the backward, [16, K] and [16, C], and outputs
 // [tokens, 16], on their way to global memory.
@@ -55,7 +55,8 @@ __device__ __forceinline__ void store_state(const Rows<tiles>& rows, float* stat
 
 /// The rows as left operands, and as those of other columns' scales.
 template <class Product, int tiles>
-__device__ __forceinline__ void make_operands(typename Product::Left (&to)[tiles / 2], const Rows<tiles>& rows) {
+__device__ __forceinline__ void make_operands(typename Product::Left (&to)[tiles / 2],
+                                              const Rows<tiles>& rows) {
 #pragma unroll
   for (int j = 0; j < tiles; j += 2) to[j / 2] = Product::left(rows.tile[j], rows.tile[j + 1]);
 }
@@ -79,10 +80,10 @@ __device__ __forceinline__ void scale(Rows<tiles>& rows, float factor) {
   }
 }
 
-/// Sends 16 rows of a warp to an image of `image_rows` rows in global memory, from `row` on. Rows of bfloat16 go by way
-/// of shared memory and bulk copies, one a panel, which write whole lines: keeping the states took 0.09 ms without them
-/// and takes 0.03 (B 8, T 4096, 8 heads, K = V = 128). Rows of floats are written from registers, 32 bytes by four
-/// lanes.
+/// Sends 16 rows of a warp to an image of `image_rows` rows in global memory, from `row` on. Rows of bfloat16
+/// go by way of shared memory and bulk copies, one a panel, which write whole lines: keeping the states took
+/// 0.09 ms without them and takes 0.03 (B 8, T 4096, 8 heads, K = V = 128). Rows of floats are written from
+/// registers, 32 bytes by four lanes.
 template <class Product, int count, int columns, int panel_rows>
 __device__ __forceinline__ void send_rows(const typename Product::Left (&rows)[count],
                                           const Tile<Product, columns, panel_rows>& leaving,
@@ -105,15 +106,18 @@ __device__ __forceinline__ void send_rows(const typename Product::Left (&rows)[c
   if (!first_lane) return;
 #pragma unroll
   for (int p = 0; p < columns / Leaving::row_size; ++p)
-    ptx::copy_bulk_to_global(image + (p * image_rows + row) * Leaving::row_size, leaving.data + p * Leaving::panel_size,
+    ptx::copy_bulk_to_global(image + (p * image_rows + row) * Leaving::row_size,
+                             leaving.data + p * Leaving::panel_size,
                              sizeof(typename Product::Element) * 16 * Leaving::row_size);
 }
 
-/// Writes 16 values of each token, or micro-step, from `column` on, where column t of the rows is token t. Where rows of
-/// outputs are whole vectors, they go by way of shared memory, so that a lane writes 16 bytes of a token.
+/// Writes 16 values of each token, or micro-step, from `column` on, where column t of the rows is token t.
+/// Where rows of outputs are whole vectors, they go by way of shared memory, so that a lane writes 16 bytes
+/// of a token.
 template <class Product, int tiles, class E>
-__device__ __forceinline__ void store_outputs(const Rows<tiles>& rows, E* leaving, const ChunkRows<E>& outputs,
-                                              int tokens, int column, int values, bool aligned) {
+__device__ __forceinline__ void store_outputs(const Rows<tiles>& rows, E* leaving,
+                                              const ChunkRows<E>& outputs, int tokens, int column, int values,
+                                              bool aligned) {
   if constexpr (Product::vector == 8) {
     if (aligned) {
       const int lane = static_cast<int>(threadIdx.x) % 32;
@@ -148,8 +152,10 @@ __device__ __forceinline__ void store_outputs(const Rows<tiles>& rows, E* leavin
 
 /// With `maps` nothing but the segments' maps is made (segments.cuh).
 template <class Product, int padded_key, int padded_tokens, bool maps>
-__global__ __launch_bounds__(256, 1) void advance_chunks(ChunkedArguments<typename Product::Element> a) {
-  using Stages = ChunkStages<Product, padded_key, padded_tokens>;
+__global__
+__launch_bounds__(256, ChunkStages<Product, padded_key, padded_tokens, maps>::blocks) void advance_chunks(
+    ChunkedArguments<typename Product::Element> a) {
+  using Stages = ChunkStages<Product, padded_key, padded_tokens, maps>;
   using Scales = typename Stages::Scales;
   using Products = RowProducts<Product>;
   using Left = typename Product::Left;
@@ -163,139 +169,148 @@ __global__ __launch_bounds__(256, 1) void advance_chunks(ChunkedArguments<typena
   if (segment.number >= segment.count || (maps && !needs_map(segment, of_matrix))) return;
   Stages stages;
   if (threadIdx.x >= Stages::threads) {
+    if constexpr (Stages::blocks > 1) Products::template release_registers<48>();
     const auto values = [&](const ChunkPlace& place) {
       return step_rows(a.values, a.sizes.value, a.sizes, place);
     };
     const ChunkPlace begin = segment.place(segment.begin);
-    typename Stages::template Loading<steps, !maps> loading(stages, a, begin, values(begin), block_value,
-                                                            a.aligned_values);
+    typename Stages::template Loading<steps> loading(stages, a, begin, values(begin), block_value,
+                                                     a.aligned_values);
     for (Index chunk = segment.begin; chunk < segment.end; ++chunk) {
       const ChunkPlace place = segment.place(chunk);
       loading.load(place, values(place), of_matrix ? 0 : place.steps);
     }
-    return;
-  }
-
-  const int warp_value = static_cast<int>(threadIdx.x) / 32 * 16;
-  const int value = block_value + warp_value + lane_row();  // of this lane's first row
-  Rows<key_tiles> state;
-  if (of_matrix) {
-    set_identity(state, value - a.sizes.padded_value);
-  } else if (segment.number == 0) {
-    load_state(state, a.initial_states == nullptr ? nullptr : a.initial_states + segment.state_place(), a.sizes,
-               value);
-  } else if (maps) {
-    state.set_zero();
   } else {
-    load_segment_state(state, a.segment_states + segment_state_place(segment, padded_key, segment.number), value);
-  }
-  const auto leaving = stages.leaving();
-
-  for (Index chunk = segment.begin; chunk < segment.end; ++chunk) {
-    const auto stage = stages.wait();
-    const ChunkPlace place = segment.place(chunk);
-    const Index kept = place.slot * a.sizes.padded_value;
-    // 1. What the state says of keys and of queries.
-    Left of_state[key_tiles / 2];
-    make_operands<Product>(of_state, state);
-    Rows<step_tiles> errors;
-    Rows<token_tiles> reads;
-    Products::fence();
-#pragma unroll
-    for (int k = 0; k < padded_key; k += 16) {
-      if (k == 0) Products::template with_rows<steps, false>(errors.tile, of_state[0], stage.keys, 0, 0);
-      else Products::template with_rows<steps, true>(errors.tile, of_state[k / 16], stage.keys, 0, k);
+    if constexpr (Stages::blocks > 1) Products::template take_registers<208>();
+    const int warp_value = static_cast<int>(threadIdx.x) / 32 * 16;
+    const int value = block_value + warp_value + lane_row();  // of this lane's first row
+    Rows<key_tiles> state;
+    if (of_matrix) {
+      set_identity(state, value - a.sizes.padded_value);
+    } else if (segment.number == 0) {
+      load_state(state, a.initial_states == nullptr ? nullptr : a.initial_states + segment.state_place(),
+                 a.sizes, value);
+    } else if (maps) {
+      state.set_zero();
+    } else {
+      load_segment_state(state, a.segment_states + segment_state_place(segment, padded_key, segment.number),
+                         value);
     }
-    Products::commit();
-    if constexpr (!maps) {
+    const auto leaving = stages.leaving();
+
+    for (Index chunk = segment.begin; chunk < segment.end; ++chunk) {
+      const auto stage = stages.wait();
+      const ChunkPlace place = segment.place(chunk);
+      const Index kept = place.slot * a.sizes.padded_value;
+      // 1. What the state says of keys and of queries.
+      Left of_state[key_tiles / 2];
+      make_operands<Product>(of_state, state);
+      Rows<step_tiles> errors;
+      Rows<token_tiles> reads;
+      Products::fence();
 #pragma unroll
       for (int k = 0; k < padded_key; k += 16) {
-        if (k == 0) Products::template with_rows<padded_tokens, false>(reads.tile, of_state[0], stage.queries, 0, 0);
-        else Products::template with_rows<padded_tokens, true>(reads.tile, of_state[k / 16], stage.queries, 0, k);
+        if (k == 0)
+          Products::template with_rows<steps, false>(errors.tile, of_state[0], stage.keys, 0, 0);
+        else
+          Products::template with_rows<steps, true>(errors.tile, of_state[k / 16], stage.keys, 0, k);
       }
-    }
-    Products::commit();
-    if (!maps && a.states != nullptr)
-      send_rows<Product>(of_state, leaving.state, a.states + kept * padded_key, block_value + warp_value,
-                         a.sizes.padded_value);
-    Left values[steps / 16];
+      Products::commit();
+      if constexpr (!maps) {
 #pragma unroll
-    for (int n = 0; n < steps; n += 16) values[n / 16] = stage.values.left_transposed(n, warp_value);
-    Products::template wait<1>(errors);
-#pragma unroll
-    for (int n = 0; n < steps; n += 16) {
-      float v[2][4];
-      Product::unpack(values[n / 16], v[0], v[1]);
-#pragma unroll
-      for (int j = 0; j < 2; ++j) {
-        const float2 start =
-            *reinterpret_cast<const float2*>(stage.scales + Scales::start + n + 8 * j + lane_column());
-        float(&x)[4] = errors.tile[n / 8 + j];
-#pragma unroll
-        for (int i = 0; i < 4; ++i) x[i] = v[j][i] - (i % 2 == 0 ? start.x : start.y) * x[i];
+        for (int k = 0; k < padded_key; k += 16) {
+          if (k == 0)
+            Products::template with_rows<padded_tokens, false>(reads.tile, of_state[0], stage.queries, 0, 0);
+          else
+            Products::template with_rows<padded_tokens, true>(reads.tile, of_state[k / 16], stage.queries, 0,
+                                                              k);
+        }
       }
-    }
-    // 2. The errors when those before have been mended.
-    Left operands[step_tiles / 2];
-    make_operands<Product>(operands, errors);
-    Rows<step_tiles> solved;
-    Products::fence();
-    each_block<steps, Products::granule>([&](auto first, auto from) {
+      Products::commit();
+      if (!maps && a.states != nullptr)
+        send_rows<Product>(of_state, leaving.state, a.states + kept * padded_key, block_value + warp_value,
+                           a.sizes.padded_value);
+      Left values[steps / 16];
 #pragma unroll
-      for (int n = from; n < steps; n += Products::granule)
-        Products::template with_rows<Products::granule, (first > 0)>(solved.tile + n / 8, operands[first / 16],
-                                                                     stage.inverse, n, first);
-    });
-    Products::commit();
-    Products::template wait<0>(solved, reads);
-    // 3. Outputs.
-    if constexpr (!maps) {
-    make_operands<Product>(operands, solved);
-    scale_columns(reads, stage.scales + Scales::read);
-    Products::fence();
+      for (int n = 0; n < steps; n += 16) values[n / 16] = stage.values.left_transposed(n, warp_value);
+      Products::template wait<1>(errors);
 #pragma unroll
-    for (int n = 0; n < steps; n += 16)
-      Products::template with_rows<padded_tokens, true>(reads.tile, operands[n / 16], stage.scores, 0, n);
-    }
-    Products::commit();
-    // 4. The next state.
-    scale_columns(solved, stage.scales + Scales::end);
-    Left updates[step_tiles / 2];
-    make_operands<Product>(updates, solved);
-    if (a.log_decays != nullptr) scale(state, stage.scales[Scales::whole]);
-    Products::fence();
+      for (int n = 0; n < steps; n += 16) {
+        float v[2][4];
+        Product::unpack(values[n / 16], v[0], v[1]);
 #pragma unroll
-    for (int s = 0; s < steps; s += 16) {
+        for (int j = 0; j < 2; ++j) {
+          const float2 start =
+              *reinterpret_cast<const float2*>(stage.scales + Scales::start + n + 8 * j + lane_column());
+          float(&x)[4] = errors.tile[n / 8 + j];
 #pragma unroll
-      for (int k = 0; k < padded_key; k += Stages::key_columns)
-        Products::template over_rows<Stages::key_columns, true>(state.tile + k / 8, updates[s / 16], stage.keys, s, k);
+          for (int i = 0; i < 4; ++i) x[i] = v[j][i] - (i % 2 == 0 ? start.x : start.y) * x[i];
+        }
+      }
+      // 2. The errors when those before have been mended.
+      Left operands[step_tiles / 2];
+      make_operands<Product>(operands, errors);
+      Rows<step_tiles> solved;
+      Products::fence();
+      each_block<steps, Products::granule>([&](auto first, auto from) {
+#pragma unroll
+        for (int n = from; n < steps; n += Products::granule)
+          Products::template with_rows<Products::granule, (first > 0)>(
+              solved.tile + n / 8, operands[first / 16], stage.inverse, n, first);
+      });
+      Products::commit();
+      Products::template wait<0>(solved, reads);
+      // 3. Outputs.
+      if constexpr (!maps) {
+        make_operands<Product>(operands, solved);
+        scale_columns(reads, stage.scales + Scales::read);
+        Products::fence();
+#pragma unroll
+        for (int n = 0; n < steps; n += 16)
+          Products::template with_rows<padded_tokens, true>(reads.tile, operands[n / 16], stage.scores, 0, n);
+      }
+      Products::commit();
+      // 4. The next state.
+      scale_columns(solved, stage.scales + Scales::end);
+      Left updates[step_tiles / 2];
+      make_operands<Product>(updates, solved);
+      if (a.log_decays != nullptr) scale(state, stage.scales[Scales::whole]);
+      Products::fence();
+#pragma unroll
+      for (int s = 0; s < steps; s += 16) {
+#pragma unroll
+        for (int k = 0; k < padded_key; k += Stages::key_columns)
+          Products::template over_rows<Stages::key_columns, true>(state.tile + k / 8, updates[s / 16],
+                                                                  stage.keys, s, k);
+      }
+      Products::commit();
+      if constexpr (!maps) {
+        if (a.errors != nullptr)
+          send_rows<Product>(operands, leaving.errors, a.errors + kept * steps, block_value + warp_value,
+                             a.sizes.padded_value);
+        Products::template wait<1>(reads);
+        store_outputs<Product>(reads, leaving.outputs, token_rows(a.outputs, a.sizes.value, a.sizes, place),
+                               place.tokens, block_value + warp_value, a.sizes.value, a.aligned_outputs);
+      }
+      Products::template wait<0>(state);
+      stages.release();
     }
-    Products::commit();
-    if constexpr (!maps) {
-    if (a.errors != nullptr)
-      send_rows<Product>(operands, leaving.errors, a.errors + kept * steps, block_value + warp_value, a.sizes.padded_value);
-    Products::template wait<1>(reads);
-    store_outputs<Product>(reads, leaving.outputs, token_rows(a.outputs, a.sizes.value, a.sizes, place),
-                           place.tokens, block_value + warp_value, a.sizes.value, a.aligned_outputs);
-    }
-    Products::template wait<0>(state);
-    stages.release();
-  }
 
-  if constexpr (maps) {
-    if (of_matrix) {
-      store_rows(state, a.segment_maps + segment_map_place(segment, padded_key), value - a.sizes.padded_value,
-                 map_pitch(padded_key));
+    if constexpr (maps) {
+      if (of_matrix) {
+        store_rows(state, a.segment_maps + segment_map_place(segment, padded_key),
+                   value - a.sizes.padded_value, map_pitch(padded_key));
+      } else {
+        store_rows(state, a.segment_states + segment_state_place(segment, padded_key, segment.number + 1),
+                   value, padded_key);
+      }
     } else {
-      store_rows(state, a.segment_states + segment_state_place(segment, padded_key, segment.number + 1), value,
-                 padded_key);
+      // Shared memory of a block that has ended belongs to the next one.
+      if (threadIdx.x % 32 == 0) ptx::copy_bulk_wait_read();
+      if (a.final_states != nullptr && segment.is_last())
+        store_state(state, a.final_states + segment.state_place(), a.sizes, value);
     }
-    return;
   }
-  // Shared memory of a block that has ended belongs to the next one.
-  if (threadIdx.x % 32 == 0) ptx::copy_bulk_wait_read();
-  if (a.final_states != nullptr && segment.is_last())
-    store_state(state, a.final_states + segment.state_place(), a.sizes, value);
 }
 
 }  // namespace orthornn::cuda

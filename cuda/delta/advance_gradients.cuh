@@ -18,7 +18,7 @@ namespace orthornn::cuda {
 template <class Product, int padded_key, int padded_tokens, bool maps>
 __global__ __launch_bounds__(256, 1) void advance_gradients(
     ChunkedArguments<typename Product::Element> a, ChunkedGradients<typename Product::Element> gradients) {
-  using Stages = ChunkStages<Product, padded_key, padded_tokens>;
+  using Stages = ChunkStages<Product, padded_key, padded_tokens, false>;
   using Scales = typename Stages::Scales;
   using Products = RowProducts<Product>;
   using Left = typename Product::Left;
@@ -34,7 +34,7 @@ __global__ __launch_bounds__(256, 1) void advance_gradients(
       return token_rows(gradients.d_outputs, a.sizes.value, a.sizes, place);
     };
     const ChunkPlace begin = segment.place(segment.begin);
-    typename Stages::template Loading<padded_tokens, true> loading(stages, a, begin, values(begin), block_value,
+    typename Stages::template Loading<padded_tokens> loading(stages, a, begin, values(begin), block_value,
                                                              a.aligned_values);
     for (Index chunk = segment.end; chunk-- > segment.begin;) {
       const ChunkPlace place = segment.place(chunk);
@@ -47,13 +47,15 @@ __global__ __launch_bounds__(256, 1) void advance_gradients(
   const int value = block_value + warp_value + lane_row();  // of this lane's first row
   Rows<key_tiles> d_state;
   if (segment.is_last()) {
-    load_state(d_state,
-               gradients.d_final_states == nullptr ? nullptr : gradients.d_final_states + segment.state_place(),
-               a.sizes, value);
+    load_state(
+        d_state,
+        gradients.d_final_states == nullptr ? nullptr : gradients.d_final_states + segment.state_place(),
+        a.sizes, value);
   } else if (maps) {
     d_state.set_zero();
   } else {
-    load_segment_state(d_state, gradients.d_segment_states + segment_state_place(segment, padded_key, segment.number),
+    load_segment_state(d_state,
+                       gradients.d_segment_states + segment_state_place(segment, padded_key, segment.number),
                        value);
   }
   const auto leaving = stages.leaving();
@@ -79,25 +81,30 @@ __global__ __launch_bounds__(256, 1) void advance_gradients(
     Products::fence();
 #pragma unroll
     for (int k = 0; k < padded_key; k += 16) {
-      if (k == 0) Products::template with_rows<steps, false>(by_state.tile, of_state[0], stage.keys, 0, 0);
-      else Products::template with_rows<steps, true>(by_state.tile, of_state[k / 16], stage.keys, 0, k);
+      if (k == 0)
+        Products::template with_rows<steps, false>(by_state.tile, of_state[0], stage.keys, 0, 0);
+      else
+        Products::template with_rows<steps, true>(by_state.tile, of_state[k / 16], stage.keys, 0, k);
     }
 #pragma unroll
     for (int t = 0; t < padded_tokens; t += 16) {
-      if (t == 0) Products::template over_rows<steps, false>(by_outputs.tile, of_outputs[0], stage.scores, 0, 0);
-      else Products::template over_rows<steps, true>(by_outputs.tile, of_outputs[t / 16], stage.scores, t, 0);
+      if (t == 0)
+        Products::template over_rows<steps, false>(by_outputs.tile, of_outputs[0], stage.scores, 0, 0);
+      else
+        Products::template over_rows<steps, true>(by_outputs.tile, of_outputs[t / 16], stage.scores, t, 0);
     }
     Products::commit();
 #pragma unroll
     for (int t = 0; t < padded_tokens; t += 16) {
 #pragma unroll
       for (int k = 0; k < padded_key; k += Stages::key_columns)
-        Products::template over_rows<Stages::key_columns, true>(d_state.tile + k / 8, of_reads[t / 16], stage.queries, t, k);
+        Products::template over_rows<Stages::key_columns, true>(d_state.tile + k / 8, of_reads[t / 16],
+                                                                stage.queries, t, k);
     }
     Products::commit();
     if (!maps)
-      send_rows<Product>(of_state, leaving.state, gradients.d_states + kept * padded_key, block_value + warp_value,
-                         a.sizes.padded_value);
+      send_rows<Product>(of_state, leaving.state, gradients.d_states + kept * padded_key,
+                         block_value + warp_value, a.sizes.padded_value);
     Products::template wait<1>(by_state, by_outputs);
     scale_columns(by_state, stage.scales + Scales::end);
 #pragma unroll
@@ -114,7 +121,8 @@ __global__ __launch_bounds__(256, 1) void advance_gradients(
       // From the last block of rows, which has all columns.
       constexpr int row = steps - 16 - static_cast<int>(last);
       constexpr int columns = (row / Products::granule + 1) * Products::granule;
-      Products::template over_rows<columns, row != steps - 16>(d_errors.tile, operands[row / 16], stage.inverse, row, 0);
+      Products::template over_rows<columns, row != steps - 16>(d_errors.tile, operands[row / 16],
+                                                               stage.inverse, row, 0);
     });
     Products::commit();
     Products::template wait<0>(d_errors, d_state);
@@ -130,22 +138,25 @@ __global__ __launch_bounds__(256, 1) void advance_gradients(
     for (int s = 0; s < steps; s += 16) {
 #pragma unroll
       for (int k = 0; k < padded_key; k += Stages::key_columns)
-        Products::template over_rows<Stages::key_columns, true>(d_state.tile + k / 8, updates[s / 16], stage.keys, s, k);
+        Products::template over_rows<Stages::key_columns, true>(d_state.tile + k / 8, updates[s / 16],
+                                                                stage.keys, s, k);
     }
     Products::commit();
     if (!maps) {
-      send_rows<Product>(operands, leaving.errors, gradients.d_errors + kept * steps, block_value + warp_value,
-                         a.sizes.padded_value);
-      store_outputs<Product>(d_values, leaving.outputs, step_rows(gradients.d_values, a.sizes.value, a.sizes, place),
-                             place.steps, block_value + warp_value, a.sizes.value, a.aligned_outputs);
+      send_rows<Product>(operands, leaving.errors, gradients.d_errors + kept * steps,
+                         block_value + warp_value, a.sizes.padded_value);
+      store_outputs<Product>(d_values, leaving.outputs,
+                             step_rows(gradients.d_values, a.sizes.value, a.sizes, place), place.steps,
+                             block_value + warp_value, a.sizes.value, a.aligned_outputs);
     }
     Products::template wait<0>(d_state);
     stages.release();
   }
 
   if constexpr (maps) {
-    store_rows(d_state, gradients.d_segment_states + segment_state_place(segment, padded_key, segment.number - 1), value,
-               padded_key);
+    store_rows(d_state,
+               gradients.d_segment_states + segment_state_place(segment, padded_key, segment.number - 1),
+               value, padded_key);
     return;
   }
   // Shared memory of a block that has ended belongs to the next one.

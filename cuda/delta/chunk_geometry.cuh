@@ -121,23 +121,26 @@ class RowCopies {
 
  public:
   /// For rows that lie as those of `pattern`.
-  __device__ __forceinline__ RowCopies(int thread, const ChunkRows<const Element>& pattern, int width, int column,
-                                       bool aligned)
+  __device__ __forceinline__ RowCopies(int thread, const ChunkRows<const Element>& pattern, int width,
+                                       int column, bool aligned)
       : thread_(thread), width_(width), column_(column), aligned_(aligned) {
     const int begin = column + thread % vectors * size;
     inside_ = begin < width;
 #pragma unroll
-    for (int i = 0; i < most / rows; ++i) places_[i] = pattern[thread / vectors + i * rows] - pattern.first + begin;
+    for (int i = 0; i < most / rows; ++i)
+      places_[i] = pattern[thread / vectors + i * rows] - pattern.first + begin;
   }
   /// Starts loading the rows of a chunk.
   __device__ __forceinline__ void start(const Tile& tile, const ChunkRows<const Element>& source,
                                         int present) const {
-    if (!aligned_) return load_rows<threads, most>(thread_, tile, most, source, width_, column_, present, false);
+    if (!aligned_)
+      return load_rows<threads, most>(thread_, tile, most, source, width_, column_, present, false);
 #pragma unroll
     for (int i = 0; i < most / rows; ++i) {
       const int row = thread_ / vectors + i * rows;
       const bool inside = inside_ && row < present;
-      ptx::cp_async_or_zero(tile.at_vector(row, thread_ % vectors), source.first + (inside ? places_[i] : 0), inside);
+      ptx::cp_async_or_zero(tile.at_vector(row, thread_ % vectors), source.first + (inside ? places_[i] : 0),
+                            inside);
     }
   }
 

@@ -1,11 +1,11 @@
 #pragma once
-// How chunks come to the kernels that go from chunk to chunk: four warps load, four compute, and a ring of stages in
-// shared memory lies between them. A barrier for each stage says that its chunk has come, another one that it has
-// been read.
+// How chunks come to the kernels that go from chunk to chunk: four warps load, four compute, and a ring of
+// stages in shared memory lies between them. A barrier for each stage says that its chunk has come, another
+// one that it has been read.
 //
 // A stage: keys [C, K], queries [tokens, K], values or gradients of outputs [C, 64], inverse [C, C], scores
-// [tokens, C], scales. Rows come by copies of 16 bytes, which put them where tiles want them; what is an image
-// already comes by one bulk copy each.
+// [tokens, C], scales. Rows come by copies of 16 bytes, which put them where tiles want them; what is an
+// image already comes by one bulk copy each.
 
 #include <type_traits>
 
@@ -45,8 +45,8 @@ struct ChunkSegment {
   __device__ __forceinline__ Index state_place() const { return head_place() * sizes.key * sizes.value; }
 };
 
-/// Calls body(first, from) for the blocks of 16 from `first` = 0, 16, .. on, with `first` rounded down to a multiple
-/// of `granule`. Both are constants.
+/// Calls body(first, from) for the blocks of 16 from `first` = 0, 16, .. on, with `first` rounded down to a
+/// multiple of `granule`. Both are constants.
 template <int count, int granule, int first = 0, class Body>
 __device__ __forceinline__ void each_block(const Body& body) {
   if constexpr (first < count) {
@@ -55,7 +55,9 @@ __device__ __forceinline__ void each_block(const Body& body) {
   }
 }
 
-template <class Product, int padded_key, int padded_tokens>
+/// Where only maps of segments are made, a stage has neither queries nor scores, nothing leaves, and two
+/// blocks share a multiprocessor.
+template <class Product, int padded_key, int padded_tokens, bool maps>
 class ChunkStages {
  public:
   using E = typename Product::Element;
@@ -92,20 +94,23 @@ class ChunkStages {
  private:
   static constexpr std::size_t scale_bytes = sizeof(float) * Scales::count;
   // Tiles begin at multiples of 1024 bytes.
-  static constexpr std::size_t stage_bytes = KeyTile::bytes(steps) + QueryTile::bytes(padded_tokens) +
-                                             ValueTile::bytes(steps) + StepTile::bytes(steps + padded_tokens) +
+  static constexpr int read_tokens = maps ? 0 : padded_tokens;
+  static constexpr std::size_t stage_bytes = KeyTile::bytes(steps) + QueryTile::bytes(read_tokens) +
+                                             ValueTile::bytes(steps) + StepTile::bytes(steps + read_tokens) +
                                              1024;
   static_assert(scale_bytes <= 1024 && stage_bytes % 1024 == 0);
   static constexpr std::size_t leaving_bytes =
-      KeyTile::packed ? KeyTile::bytes(16) + 2 * StepTile::bytes(16) : 0;
+      KeyTile::packed && !maps ? KeyTile::bytes(16) + 2 * StepTile::bytes(16) : 0;
   static constexpr std::size_t barrier_bytes = 128, alignment = 1024;
   static constexpr std::size_t bytes(int count) {
     return alignment + count * stage_bytes + 4 * leaving_bytes + barrier_bytes;
   }
-  // What a block has on a GPU of compute capability 9.0.
-  static constexpr std::size_t most_bytes = 227 * 1024;
+  // What a multiprocessor of compute capability 9.0 has, of which each block takes 1 KB more.
+  static constexpr std::size_t most_bytes = 228 * 1024 / (maps ? 2 : 1) - 1024;
 
  public:
+  /// Blocks that a multiprocessor shall hold.
+  static constexpr int blocks = maps && KeyTile::packed && bytes(2) <= most_bytes ? 2 : 1;
   static constexpr int count = bytes(3) <= most_bytes ? 3 : 2;
   static constexpr std::size_t shared = bytes(count);
 
@@ -116,8 +121,8 @@ class ChunkStages {
     barriers_ = reinterpret_cast<std::uint64_t*>(memory_ + count * stage_bytes + 4 * leaving_bytes);
     if (threadIdx.x == 0) {
       for (int i = 0; i < count; ++i) {
-        ptx::mbarrier_initialize(barriers_ + i, threads + 1);        // of each loading thread, and the bulk copies
-        ptx::mbarrier_initialize(barriers_ + count + i, threads / 32);  // of each computing warp
+        ptx::mbarrier_initialize(barriers_ + i, threads + 1);  // of each loading thread, and the bulk copies
+        ptx::mbarrier_initialize(barriers_ + count + i, threads);  // of each computing thread
       }
       ptx::mbarrier_fence_initialization();
     }
@@ -128,35 +133,39 @@ class ChunkStages {
   __device__ __forceinline__ int thread() const { return static_cast<int>(threadIdx.x) - threads; }
   /// What a loading thread does for each chunk. The rows of values are those of micro-steps, [C, 64], or the
   /// gradients of outputs, [tokens, 64].
-  /// Queries and scores are loaded only where outputs are made.
-  template <int value_rows, bool has_outputs>
+  template <int value_rows>
   class Loading {
    public:
     /// `any` and `values` are of a chunk, whichever. `aligned`: whether rows of values are whole vectors.
-    __device__ __forceinline__ Loading(ChunkStages& stages, const ChunkedArguments<E>& a, const ChunkPlace& any,
-                                       const ChunkRows<const E>& values, int value, bool aligned)
+    __device__ __forceinline__ Loading(ChunkStages& stages, const ChunkedArguments<E>& a,
+                                       const ChunkPlace& any, const ChunkRows<const E>& values, int value,
+                                       bool aligned)
         : stages_(stages),
           a_(a),
           asynchronous_(aligned && a.aligned_keys),
-          keys_(stages.thread(), step_rows(a.keys, a.sizes.key, a.sizes, any), a.sizes.key, 0, a.aligned_keys),
-          queries_(stages.thread(), token_rows(a.queries, a.sizes.key, a.sizes, any), a.sizes.key, 0, a.aligned_keys),
+          keys_(stages.thread(), step_rows(a.keys, a.sizes.key, a.sizes, any), a.sizes.key, 0,
+                a.aligned_keys),
+          queries_(stages.thread(), token_rows(a.queries, a.sizes.key, a.sizes, any), a.sizes.key, 0,
+                   a.aligned_keys),
           values_(stages.thread(), values, a.sizes.value, value, aligned) {}
 
-    __device__ __forceinline__ void load(const ChunkPlace& place, const ChunkRows<const E>& values, int present) {
+    __device__ __forceinline__ void load(const ChunkPlace& place, const ChunkRows<const E>& values,
+                                         int present) {
       const Stage s = stages_.stage();
       if (stages_.round_ > 0) ptx::mbarrier_wait(s.empty, (stages_.round_ - 1) % 2);
       if (stages_.thread() == 0) {
         constexpr unsigned inverse = StepTile::bytes(steps), scores = StepTile::bytes(padded_tokens),
                            scales = scale_bytes;
-        ptx::mbarrier_arrive_expect(s.full, inverse + (has_outputs ? scores : 0) + scales);
+        ptx::mbarrier_arrive_expect(s.full, inverse + (!maps ? scores : 0) + scales);
         ptx::copy_bulk_to_shared(s.inverse.data, a_.inverse + place.slot * steps * steps, inverse, s.full);
-        if (has_outputs)
-          ptx::copy_bulk_to_shared(s.scores.data, a_.scores + place.slot * padded_tokens * steps, scores, s.full);
+        if (!maps)
+          ptx::copy_bulk_to_shared(s.scores.data, a_.scores + place.slot * padded_tokens * steps, scores,
+                                   s.full);
         ptx::copy_bulk_to_shared(s.scales, a_.scales + place.slot * Scales::count, scales, s.full);
       }
       keys_.start(s.keys, step_rows(a_.keys, a_.sizes.key, a_.sizes, place), place.steps);
       values_.start(s.values, values, present);
-      if (has_outputs)
+      if (!maps)
         queries_.start(s.queries, token_rows(a_.queries, a_.sizes.key, a_.sizes, place), place.tokens);
       if (asynchronous_) {
         ptx::cp_async_mbarrier_arrive(s.full);
@@ -184,20 +193,22 @@ class ChunkStages {
     ptx::fence_proxy_async();  // wgmma reads what threads have copied
     return s;
   }
-  /// By a computing warp that reads the stage no more.
+  /// By a computing thread that reads the stage no more.
   __device__ __forceinline__ void release() {
-    __syncwarp();
-    if (threadIdx.x % 32 == 0) ptx::mbarrier_arrive(stage().empty);
+    ptx::mbarrier_arrive(barriers_ + count + number_);
     next();
   }
   __device__ __forceinline__ Leaving leaving() const {
     E* const begin = reinterpret_cast<E*>(memory_ + count * stage_bytes + threadIdx.x / 32 * leaving_bytes);
-    return {.state = {begin}, .errors = {begin + 16 * padded_key}, .outputs = begin + 16 * (padded_key + steps)};
+    return {
+        .state = {begin}, .errors = {begin + 16 * padded_key}, .outputs = begin + 16 * (padded_key + steps)};
   }
 
  private:
   __device__ __forceinline__ Stage stage() const {
-    E* next = reinterpret_cast<E*>(memory_ + number_ * stage_bytes);
+    // All lanes have the same number. That the compiler knows it saves a move to uniform registers for every
+    // product.
+    E* next = reinterpret_cast<E*>(memory_ + __shfl_sync(whole_warp, number_, 0) * stage_bytes);
     const auto take = [&](int size) {
       E* const here = next;
       next += size;
@@ -205,10 +216,10 @@ class ChunkStages {
     };
     Stage s;
     s.keys = {take(steps * padded_key)};
-    s.queries = {take(padded_tokens * padded_key)};
+    s.queries = {take(read_tokens * padded_key)};
     s.values = {take(steps * values)};
     s.inverse = {take(steps * steps)};
-    s.scores = {take(padded_tokens * steps)};
+    s.scores = {take(read_tokens * steps)};
     s.scales = reinterpret_cast<float*>(next);
     s.full = barriers_ + number_;
     s.empty = barriers_ + count + number_;

@@ -30,12 +30,12 @@ struct ChunkedArguments {
   const float *betas, *log_decays, *initial_states;
   float scale;
   bool unit_keys;
-  /// Whether rows are whole vectors of 16 bytes: of keys and queries, of the values or the gradients of outputs, of
-  /// the outputs or the gradients of values, and of the gradients of keys and queries.
+  /// Whether rows are whole vectors of 16 bytes: of keys and queries, of the values or the gradients of
+  /// outputs, of the outputs or the gradients of values, and of the gradients of keys and queries.
   bool aligned_keys, aligned_values, aligned_outputs, aligned_gradients;
   /// Kept for each slot: scales, and images of the inverse [C, C] and of the scores [padded tokens, C]; for a
-  /// backward also of the errors [padded V, C] and of the state before the chunk [padded V, padded K]. Images of
-  /// bfloat16 with more than 64 columns lie in panels.
+  /// backward also of the errors [padded V, C] and of the state before the chunk [padded V, padded K]. Images
+  /// of bfloat16 with more than 64 columns lie in panels.
   E *inverse, *scores;
   float *scales;
   E *errors, *states;

@@ -70,12 +70,15 @@ struct Plan {
     padded_value = static_cast<int>((value + 63) / 64 * 64);
     slots = (layout.tokens() / tokens + layout.size()) * heads;
     // A block that goes from chunk to chunk has a multiprocessor for itself.
-    const Index chunks = (layout.longest() + tokens - 1) / tokens, blocks = layout.size() * heads * padded_value / 64;
+    const Index chunks = (layout.longest() + tokens - 1) / tokens,
+                blocks = layout.size() * heads * padded_value / 64;
     Index wanted_segments = options.segments;
     if (wanted_segments == 0)
-      wanted_segments = std::min(context(device).multiprocessors() / std::max(blocks, Index{1}), chunks / shortest_segment);
+      wanted_segments =
+          std::min(context(device).multiprocessors() / std::max(blocks, Index{1}), chunks / shortest_segment);
     const bool splits = padded_key <= longest_split_key && chunks > 0;
-    wanted_segments = splits ? std::clamp<Index>(wanted_segments, 1, std::min(chunks, largest_grid / layout.size())) : 1;
+    wanted_segments =
+        splits ? std::clamp<Index>(wanted_segments, 1, std::min(chunks, largest_grid / layout.size())) : 1;
     segment_chunks = splits ? (chunks + wanted_segments - 1) / wanted_segments : 1;
     segments = splits ? static_cast<int>((chunks + segment_chunks - 1) / segment_chunks) : 1;
     segment_slots = layout.size() * heads * segments;
@@ -159,7 +162,8 @@ void chunked_delta_product(const DeltaProductInput<T>& input, const TokenLayout&
     saved.pop(saved.size() - before);
     throw;
   }
-  // Only the kernels of this call read the states of segments. Whatever comes to their place comes after them.
+  // Only the kernels of this call read the states of segments. Whatever comes to their place comes after
+  // them.
   if (plan.segments > 1) saved.pop(1);
   a.outputs = outputs.data();
   a.aligned_outputs = is_aligned(outputs, 16);

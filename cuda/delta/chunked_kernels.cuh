@@ -1,6 +1,6 @@
 #pragma once
-// The kernels of the chunked delta product for one kind of product. A source for each kind instantiates them:
-// together they would compile for minutes.
+// The kernels of the chunked delta product for one kind of product and one size of keys. A source for each
+// instantiates them: together they would compile for many minutes.
 
 #include "cuda/core/launch.hpp"
 #include "cuda/delta/chunked_arguments.cuh"

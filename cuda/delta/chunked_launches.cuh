@@ -15,14 +15,15 @@ inline dim3 grid_of_chunks(const ChunkedGrid& grid, const ChunkSizes& sizes) {
   return dim3(static_cast<unsigned>((grid.longest + sizes.tokens - 1) / sizes.tokens),
               static_cast<unsigned>(sizes.heads), static_cast<unsigned>(grid.sequences));
 }
-/// A block for 64 rows of each head of each segment: `rows` of padded values, or with those of the segments' maps.
+/// A block for 64 rows of each head of each segment: `rows` of padded values, or with those of the segments'
+/// maps.
 inline dim3 grid_of_segments(const ChunkedGrid& grid, const ChunkSizes& sizes, int rows) {
   return dim3(static_cast<unsigned>(rows / 64), static_cast<unsigned>(sizes.heads),
               static_cast<unsigned>(grid.sequences * sizes.segments));
 }
 
-/// The states before (in a backward: after) all segments, from what `advance_chunks` or `advance_gradients` has made of
-/// each.
+/// The states before (in a backward: after) all segments, from what `advance_chunks` or `advance_gradients`
+/// has made of each.
 template <int padded_key, bool backward>
 void launch_join(const Context& gpu, const ChunkedGrid& grid, const ChunkSizes& sizes, const float* maps,
                  float* states) {
@@ -51,14 +52,14 @@ void ChunkedKernels<Product, padded_key>::forward(const Context& gpu, const Chun
   const ChunkSizes& sizes = arguments.sizes;
   with_tokens<Product, padded_key>(sizes.padded_tokens, [&](auto tokens) {
     using Couple = Coupling<Product, padded_key, tokens>;
-    using Stages = ChunkStages<Product, padded_key, tokens>;
     if (grid.longest > 0) {
       launch(gpu, couple_chunks<Product, padded_key, tokens>,
              {.grid = grid_of_chunks(grid, sizes), .block = dim3(Couple::threads), .shared = Couple::shared},
              arguments);
     }
-    const auto advance = [&](auto kernel, int rows) {
-      launch(gpu, kernel,
+    const auto advance = [&](auto maps, int rows) {
+      using Stages = ChunkStages<Product, padded_key, tokens, maps>;
+      launch(gpu, advance_chunks<Product, padded_key, tokens, maps>,
              {.grid = grid_of_segments(grid, sizes, rows),
               .block = dim3(2 * Stages::threads),
               .shared = Stages::shared},
@@ -66,11 +67,11 @@ void ChunkedKernels<Product, padded_key>::forward(const Context& gpu, const Chun
     };
     if constexpr (padded_key <= longest_split_key) {
       if (sizes.segments > 1) {
-        advance(advance_chunks<Product, padded_key, tokens, true>, sizes.padded_value + padded_key);
+        advance(std::true_type(), sizes.padded_value + padded_key);
         launch_join<padded_key, false>(gpu, grid, sizes, arguments.segment_maps, arguments.segment_states);
       }
     }
-    advance(advance_chunks<Product, padded_key, tokens, false>, sizes.padded_value);
+    advance(std::false_type(), sizes.padded_value);
   });
 }
 
@@ -80,7 +81,7 @@ void ChunkedKernels<Product, padded_key>::backward(const Context& gpu, const Chu
                                                    const ChunkedGradients<E>& gradients) {
   const ChunkSizes& sizes = arguments.sizes;
   with_tokens<Product, padded_key>(sizes.padded_tokens, [&](auto tokens) {
-    using Stages = ChunkStages<Product, padded_key, tokens>;
+    using Stages = ChunkStages<Product, padded_key, tokens, false>;
     const auto advance = [&](auto kernel) {
       launch(gpu, kernel,
              {.grid = grid_of_segments(grid, sizes, sizes.padded_value),
@@ -99,8 +100,8 @@ void ChunkedKernels<Product, padded_key>::backward(const Context& gpu, const Chu
     const auto gather = [&](auto decays) {
       using Sum = Gather<Product, padded_key, tokens, decays>;
       launch(gpu, gather_gradients<Product, padded_key, tokens, decays>,
-             {.grid = grid_of_chunks(grid, sizes), .block = dim3(Sum::threads), .shared = Sum::shared}, arguments,
-             gradients);
+             {.grid = grid_of_chunks(grid, sizes), .block = dim3(Sum::threads), .shared = Sum::shared},
+             arguments, gradients);
     };
     if (arguments.log_decays != nullptr) {
       gather(std::true_type());

@@ -11,8 +11,8 @@
 //   4. (I + A)^-1 in float (triangular_inverse.cuh)
 //   5. scores P_ts = scale beta_s e^(g_t - g_s) f_s q_t.k_s for the micro-steps s up to token t
 //
-// Shared memory: keys [C, K] and queries [tokens, K], of which images of the inverse and the scores take the place;
-// A [C, C] in float; g.
+// Shared memory: keys [C, K] and queries [tokens, K], of which images of the inverse and the scores take the
+// place; A [C, C] in float; g.
 
 #include "cuda/delta/chunked_arguments.cuh"
 #include "cuda/delta/decay_sums.cuh"
@@ -90,7 +90,8 @@ __global__ __launch_bounds__(2 * chunk_steps<Product, padded_key>) void couple_c
   const auto query_rows = token_rows(a.queries, a.sizes.key, a.sizes, place);
   RowCopies<threads, steps, typename Shape::KeyTile>(thread, key_rows, a.sizes.key, 0, a.aligned_keys)
       .start(keys, key_rows, place.steps);
-  RowCopies<threads, padded_tokens, typename Shape::QueryTile>(thread, query_rows, a.sizes.key, 0, a.aligned_keys)
+  RowCopies<threads, padded_tokens, typename Shape::QueryTile>(thread, query_rows, a.sizes.key, 0,
+                                                               a.aligned_keys)
       .start(queries, query_rows, place.tokens);
   ptx::cp_async_commit();
   const auto token_of = [&](int r) { return min(a.sizes.token_of(r), a.sizes.tokens - 1); };
@@ -223,8 +224,9 @@ __global__ __launch_bounds__(2 * chunk_steps<Product, padded_key>) void couple_c
     const int lane = thread % 32;
 #pragma unroll
     for (int j = 0; j < token_tiles; j += 2)
-      ptx::store_matrices_transposed(Product::left(reads.tile[j], reads.tile[j + 1]).part,
-                                     scores.at_vector(8 * j + lane % 8 + lane / 16 * 8, row / 8 + lane / 8 % 2));
+      ptx::store_matrices_transposed(
+          Product::left(reads.tile[j], reads.tile[j + 1]).part,
+          scores.at_vector(8 * j + lane % 8 + lane / 16 * 8, row / 8 + lane / 8 % 2));
   } else {
 #pragma unroll
     for (int j = 0; j < token_tiles; ++j) {

@@ -1,10 +1,10 @@
 #pragma once
-// Second kernel of the backward of the chunked delta product: the gradients of all inputs but the values, for all
-// chunks at once.
+// Second kernel of the backward of the chunked delta product: the gradients of all inputs but the values, for
+// all chunks at once.
 //
 // A block has one head of one chunk. A warp has 16 rows of the results, the micro-steps or tokens from 16 m
-// on, and 64 or 128 of the K columns. The formulas, with err the errors, z their gradients, unit keys f k, and
-// scales as `ChunkScales` without beta where a beta is written:
+// on, and 64 or 128 of the K columns. The formulas, with err the errors, z their gradients, unit keys f k,
+// and scales as `ChunkScales` without beta where a beta is written:
 //
 // clang-format off
 //   X_ts    = dO_t . err_s
@@ -16,19 +16,20 @@
 //   dbeta_s = end_s k_s . dS err_s + sum_t (dP_ts / beta_s) q_t . k_s + sum_r (G_rs / beta_s) k_r . k_s
 // clang-format on
 //
-// and dk_r - f_r^2 k_r (k_r . dk_r) where keys are made unit. The gradient of the decay a_t is the sum over the tokens
-// from t on of the derivatives with respect to g.
+// and dk_r - f_r^2 k_r (k_r . dk_r) where keys are made unit. The gradient of the decay a_t is the sum over
+// the tokens from t on of the derivatives with respect to g.
 //
 //   1. X^T, M^T and dS err over the values, 32 at a time: all have the rows of err on the left
 //   2. dP^T, G^T, and the sums that need D
 //   3. S z and S dO over the values
 //   4. The products of dP and G
 //
-// Shared memory: keys [C, K], queries [tokens, K], dP^T [C, tokens], G^T [C, C], sums, and three stages of 32 values: a
-// state or its gradient [32, K], err and z [32, C], dO [tokens, 32]. Results leave by way of the stages.
+// Shared memory: keys [C, K], queries [tokens, K], dP^T [C, tokens], G^T [C, C], sums, and three stages of 32
+// values: a state or its gradient [32, K], err and z [32, C], dO [tokens, 32]. Results leave by way of the
+// stages.
 //
-// Floor for K = V = 128, n = 1: 192 KB to read and write a chunk, 0.19 ms for 4096 chunks and heads; 3600 cycles of
-// tensor cores a chunk, 0.06 ms.
+// Floor for K = V = 128, n = 1: 192 KB to read and write a chunk, 0.19 ms for 4096 chunks and heads; 3600
+// cycles of tensor cores a chunk, 0.06 ms.
 
 #include <algorithm>
 
@@ -78,9 +79,9 @@ struct Gather {
   static constexpr std::size_t stage_bytes =
       StateTile::bytes(values) + 2 * StepTile::bytes(values) + ValueTile::bytes(padded_tokens);
   static constexpr std::size_t tile_bytes = KeyTile::bytes(steps) + QueryTile::bytes(padded_tokens) +
-                                            ScoreTile::bytes(steps) + StepTile::bytes(steps) + stages * stage_bytes;
-  static constexpr std::size_t shared =
-      1024 + tile_bytes + 64 + sizeof(Sums) + (decays ? sizeof(Logs) : 0);
+                                            ScoreTile::bytes(steps) + StepTile::bytes(steps) +
+                                            stages * stage_bytes;
+  static constexpr std::size_t shared = 1024 + tile_bytes + 64 + sizeof(Sums) + (decays ? sizeof(Logs) : 0);
   static_assert(blocks * (shared + 1024) <= 228 * 1024);
   // What leaves takes the place of the stages.
   static_assert(rows * parts * Tile<Product, columns>::bytes(16) <= stages * stage_bytes);
@@ -100,8 +101,8 @@ __device__ __forceinline__ float column_sum(float x) {
 
 /// Writes to sums[row ..] the products of 16 rows with those of a tile, over the columns from `column` on.
 template <class Product, int tiles, int columns, int panel_rows>
-__device__ __forceinline__ void row_dots(const Rows<tiles>& x, const Tile<Product, columns, panel_rows>& tile, int row,
-                                         int column, float* sums) {
+__device__ __forceinline__ void row_dots(const Rows<tiles>& x, const Tile<Product, columns, panel_rows>& tile,
+                                         int row, int column, float* sums) {
   float sum[2] = {};
 #pragma unroll
   for (int k = 0; k < 8 * tiles; k += 16) {
@@ -120,12 +121,12 @@ __device__ __forceinline__ void row_dots(const Rows<tiles>& x, const Tile<Produc
   }
 }
 
-/// Writes 16 rows from `row` on, those below `present`, and their columns from `column` on to a tensor. Rows of whole
-/// vectors go by way of shared memory, so that a lane writes 16 bytes.
+/// Writes 16 rows from `row` on, those below `present`, and their columns from `column` on to a tensor. Rows
+/// of whole vectors go by way of shared memory, so that a lane writes 16 bytes.
 template <class Product, int tiles, class E>
 __device__ __forceinline__ void store_gradients(const Rows<tiles>& x, const Tile<Product, 8 * tiles>& leaving,
-                                                const ChunkRows<E>& rows, int row, int present, int column, int width,
-                                                bool aligned) {
+                                                const ChunkRows<E>& rows, int row, int present, int column,
+                                                int width, bool aligned) {
   if (aligned) {
     using Leaving = Tile<Product, 8 * tiles>;
     __syncwarp();
@@ -138,7 +139,8 @@ __device__ __forceinline__ void store_gradients(const Rows<tiles>& x, const Tile
       const int r = (i + static_cast<int>(threadIdx.x) % 32) / vectors,
                 v = (i + static_cast<int>(threadIdx.x) % 32) % vectors, begin = column + v * Product::vector;
       if (row + r < present && begin < width)
-        *reinterpret_cast<uint4*>(rows[row + r] + begin) = *reinterpret_cast<const uint4*>(leaving.at_vector(r, v));
+        *reinterpret_cast<uint4*>(rows[row + r] + begin) =
+            *reinterpret_cast<const uint4*>(leaving.at_vector(r, v));
     }
     return;
   }
@@ -161,17 +163,15 @@ __device__ __forceinline__ void store_gradients(const Rows<tiles>& x, const Tile
 template <class Product, int padded_key, int padded_tokens, bool decays>
 __global__ __launch_bounds__(
     Gather<Product, padded_key, padded_tokens, decays>::threads,
-    Gather<Product, padded_key, padded_tokens, decays>::blocks) void gather_gradients(ChunkedArguments<typename Product::Element>
-                                                                                  a,
-                                                                              ChunkedGradients<
-                                                                                  typename Product::Element>
-                                                                                  gradients) {
+    Gather<Product, padded_key, padded_tokens,
+           decays>::blocks) void gather_gradients(ChunkedArguments<typename Product::Element> a,
+                                                  ChunkedGradients<typename Product::Element> gradients) {
   using Shape = Gather<Product, padded_key, padded_tokens, decays>;
   using Products = RowProducts<Product, Shape::parts == 1 && Shape::rows == 4>;
   using Left = typename Product::Left;
   using E = typename Product::Element;
-  constexpr int steps = Shape::steps, threads = Shape::threads, columns = Shape::columns, step_tiles = steps / 8,
-                token_tiles = padded_tokens / 8, column_tiles = columns / 8;
+  constexpr int steps = Shape::steps, threads = Shape::threads, columns = Shape::columns,
+                step_tiles = steps / 8, token_tiles = padded_tokens / 8, column_tiles = columns / 8;
   const TokenSequence sequence = sequence_of(a.sizes.sequences, blockIdx.z);
   if (blockIdx.x * static_cast<Index>(a.sizes.tokens) >= sequence.count) return;
   const ChunkPlace place(a.sizes, sequence, first_chunk(a.sizes, sequence, blockIdx.z), blockIdx.x,
@@ -210,7 +210,8 @@ __global__ __launch_bounds__(
   const bool has_tokens = row < padded_tokens;
   const int token_row = has_tokens ? row : 0;
   // A warp has X or M, or both where a row of warps has one part.
-  const bool has_scores = Shape::parts == 1 || part == 0, has_gram = Shape::parts == 1 || part == Shape::parts - 1;
+  const bool has_scores = Shape::parts == 1 || part == 0,
+             has_gram = Shape::parts == 1 || part == Shape::parts - 1;
   const auto token_of = [&](int r) { return min(a.sizes.token_of(r), a.sizes.tokens - 1); };
 
   // Stages are numbered: first all values with the gradients of the state, then all values with the state.
@@ -234,8 +235,8 @@ __global__ __launch_bounds__(
 #pragma unroll
       for (int p = 0; p < panels; ++p)
         ptx::copy_bulk_to_shared(s.state.data + p * Shape::values * T::row_size,
-                                 state + (p * a.sizes.padded_value + value) * T::row_size, state_bytes / panels,
-                                 barriers + ring);
+                                 state + (p * a.sizes.padded_value + value) * T::row_size,
+                                 state_bytes / panels, barriers + ring);
       const Index errors = (place.slot * a.sizes.padded_value + value) * steps;
       if (first) ptx::copy_bulk_to_shared(s.errors.data, a.errors + errors, error_bytes, barriers + ring);
       ptx::copy_bulk_to_shared(s.d_errors.data, gradients.d_errors + errors, error_bytes, barriers + ring);
@@ -259,7 +260,8 @@ __global__ __launch_bounds__(
   }
   RowCopies<threads, steps, typename Shape::KeyTile>(thread, key_rows, a.sizes.key, 0, a.aligned_keys)
       .start(keys, key_rows, place.steps);
-  RowCopies<threads, padded_tokens, typename Shape::QueryTile>(thread, query_rows, a.sizes.key, 0, a.aligned_keys)
+  RowCopies<threads, padded_tokens, typename Shape::QueryTile>(thread, query_rows, a.sizes.key, 0,
+                                                               a.aligned_keys)
       .start(queries, query_rows, place.tokens);
   ptx::cp_async_commit();
   __syncthreads();  // the barriers are initialized
@@ -285,8 +287,11 @@ __global__ __launch_bounds__(
     logs.step_high[thread] = logs.sums.high[t];
     logs.step_low[thread] = logs.sums.low[t];
   }
-  // The decays from the chunk's begin to a micro-step and from there to the chunk's end, times what makes the key unit.
-  const auto start_of = [&](int r) { return sums.factors[r] * (decays ? logs.sums.up_to(token_of(r)) : 1.0F); };
+  // The decays from the chunk's begin to a micro-step and from there to the chunk's end, times what makes the
+  // key unit.
+  const auto start_of = [&](int r) {
+    return sums.factors[r] * (decays ? logs.sums.up_to(token_of(r)) : 1.0F);
+  };
   const auto end_of = [&](int r) {
     return sums.factors[r] * (decays ? logs.sums.between(token_of(r), a.sizes.tokens - 1) : 1.0F);
   };
@@ -310,7 +315,8 @@ __global__ __launch_bounds__(
 #pragma unroll
     for (int v = 0; v < 2; ++v) {
       Products::template over_rows<columns, true>(d_key.tile, of_error[v], s.state, 16 * v, column);
-      if (has_scores) Products::template with_rows<padded_tokens, true>(scores.tile, of_error[v], s.d_outputs, 0, 16 * v);
+      if (has_scores)
+        Products::template with_rows<padded_tokens, true>(scores.tile, of_error[v], s.d_outputs, 0, 16 * v);
       if (has_gram) Products::template over_rows<steps, true>(gram.tile, of_error[v], s.d_errors, 16 * v, 0);
     }
     Products::commit();
@@ -350,7 +356,8 @@ __global__ __launch_bounds__(
     Products::fence();
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      if (has_scores) Products::template with_rows<padded_tokens, true>(key_query.tile, of_keys[i], queries, 0, k + 16 * i);
+      if (has_scores)
+        Products::template with_rows<padded_tokens, true>(key_query.tile, of_keys[i], queries, 0, k + 16 * i);
       if (has_gram) Products::template with_rows<steps, true>(key_key.tile, of_keys[i], keys, 0, k + 16 * i);
     }
     Products::commit();
@@ -371,7 +378,8 @@ __global__ __launch_bounds__(
         const int to = t + i % 2;
         float& d = scores.tile[j][i];
         float x = to >= row_token[i / 2] ? a.scale * row_factor[i / 2] * d : 0.0F;
-        if (decays) x *= decay_to(i % 2 == 0 ? to_high.x : to_high.y, i % 2 == 0 ? to_low.x : to_low.y, i / 2);
+        if (decays)
+          x *= decay_to(i % 2 == 0 ? to_high.x : to_high.y, i % 2 == 0 ? to_low.x : to_low.y, i / 2);
         d = row_beta[i / 2] * x;
         of_beta[i / 2] += x * key_query.tile[j][i];
         if (decays && to > row_token[i / 2]) {
@@ -407,7 +415,8 @@ __global__ __launch_bounds__(
         float x = r + i % 2 > row + lane_row() + i / 2 * 8
                       ? -(i % 2 == 0 ? factor.x : factor.y) * row_factor[i / 2] * d
                       : 0.0F;
-        if (decays) x *= decay_to(i % 2 == 0 ? to_high.x : to_high.y, i % 2 == 0 ? to_low.x : to_low.y, i / 2);
+        if (decays)
+          x *= decay_to(i % 2 == 0 ? to_high.x : to_high.y, i % 2 == 0 ? to_low.x : to_low.y, i / 2);
         d = row_beta[i / 2] * x;
         of_beta[i / 2] += x * key_key.tile[j][i];
         if (decays && token_of(r + i % 2) > row_token[i / 2]) {
@@ -423,7 +432,8 @@ __global__ __launch_bounds__(
       }
     }
 #pragma unroll
-    for (int j = 0; j < step_tiles; j += 2) d_gram.store(Product::left(gram.tile[j], gram.tile[j + 1]), row, 8 * j);
+    for (int j = 0; j < step_tiles; j += 2)
+      d_gram.store(Product::left(gram.tile[j], gram.tile[j + 1]), row, 8 * j);
   }
 #pragma unroll
   for (int i = 0; i < 2; ++i) {
@@ -459,7 +469,8 @@ __global__ __launch_bounds__(
     if (decays) {  // both are images
       using T = typename Shape::StateTile;
       const int value = (number - value_stages) * Shape::values;
-      constexpr int panels = padded_key / T::row_size, panel = Shape::values * T::row_size, vector = Product::vector;
+      constexpr int panels = padded_key / T::row_size, panel = Shape::values * T::row_size,
+                    vector = Product::vector;
       const E* const d_after = gradients.d_states + place.slot * a.sizes.padded_value * padded_key;
 #pragma unroll
       for (int p = 0; p < panels; ++p) {
@@ -558,11 +569,11 @@ __global__ __launch_bounds__(
     }
   }
   const Tile<Product, columns> leaving{stage(0).state.data + warp * 16 * columns};
-  store_gradients<Product>(d_key, leaving, step_rows(gradients.d_keys, a.sizes.key, a.sizes, place), row, place.steps,
-                           column, a.sizes.key, a.aligned_gradients);
+  store_gradients<Product>(d_key, leaving, step_rows(gradients.d_keys, a.sizes.key, a.sizes, place), row,
+                           place.steps, column, a.sizes.key, a.aligned_gradients);
   if (has_tokens)
-    store_gradients<Product>(d_query, leaving, token_rows(gradients.d_queries, a.sizes.key, a.sizes, place), row,
-                             place.tokens, column, a.sizes.key, a.aligned_gradients);
+    store_gradients<Product>(d_query, leaving, token_rows(gradients.d_queries, a.sizes.key, a.sizes, place),
+                             row, place.tokens, column, a.sizes.key, a.aligned_gradients);
 
   // Sums: step sizes, and decays.
   __syncthreads();
@@ -578,7 +589,8 @@ __global__ __launch_bounds__(
     if (r < place.steps) *step_rows(gradients.d_betas, 1, a.sizes, place)[r] = d_beta + of_end;
   }
   if constexpr (!decays) return;
-  // With respect to the logarithm g of each micro-step, then of each token, then of each token and those after it.
+  // With respect to the logarithm g of each micro-step, then of each token, then of each token and those
+  // after it.
   if (r < steps) {
     of_end *= sums.betas[r];
     float log = -of_end;

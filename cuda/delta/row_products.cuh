@@ -1,10 +1,10 @@
 #pragma once
-// Products of rows in registers with tiles in shared memory, by four warps of 16 rows each. With bfloat16 on a GPU
-// of compute capability 9.0a the warpgroup multiplies (wgmma.cuh): products are started, and run beside the threads
-// until `wait`. Elsewhere each warp multiplies at once (warp_product.cuh).
+// Products of rows in registers with tiles in shared memory, by four warps of 16 rows each. With bfloat16 on
+// a GPU of compute capability 9.0a the warpgroup multiplies (wgmma.cuh): products are started, and run beside
+// the threads until `wait`. Elsewhere each warp multiplies at once (warp_product.cuh).
 //
-// N columns of results are N / 8 tiles of `Rows`. Before products are started, `fence` must follow the last change
-// of their registers.
+// N columns of results are N / 8 tiles of `Rows`. Before products are started, `fence` must follow the last
+// change of their registers.
 
 #include "cuda/core/wgmma.cuh"
 #include "cuda/delta/warp_product.cuh"
@@ -37,7 +37,18 @@ struct RowProducts {
     }
   }
 
-  /// sums += left t^T, or sums = left t^T, where t has rows `row` .. `row` + N - 1 and 16 columns from `column`.
+  /// Gives registers of a warpgroup back, or takes them, so that a thread has so many: a multiple of 8.
+  template <int count>
+  static __device__ __forceinline__ void release_registers() {
+    if constexpr (by_warpgroup) wgmma::release_registers<count>();
+  }
+  template <int count>
+  static __device__ __forceinline__ void take_registers() {
+    if constexpr (by_warpgroup) wgmma::take_registers<count>();
+  }
+
+  /// sums += left t^T, or sums = left t^T, where t has rows `row` .. `row` + N - 1 and 16 columns from
+  /// `column`.
   template <int N, bool add, int columns, int panel_rows>
   static __device__ __forceinline__ void with_rows(float (*sums)[4], const Left& left,
                                                    const Tile<Product, columns, panel_rows>& tile, int row,
@@ -58,8 +69,8 @@ struct RowProducts {
     }
   }
 
-  /// sums += left t, or sums = left t, where t has 16 rows from `row` and columns `column` .. `column` + N - 1;
-  /// `column` is a multiple of 64.
+  /// sums += left t, or sums = left t, where t has 16 rows from `row` and columns `column` .. `column` + N -
+  /// 1; `column` is a multiple of 64.
   template <int N, bool add, int columns, int panel_rows>
   static __device__ __forceinline__ void over_rows(float (*sums)[4], const Left& left,
                                                    const Tile<Product, columns, panel_rows>& tile, int row,

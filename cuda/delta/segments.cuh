@@ -1,16 +1,18 @@
 #pragma once
-// Long sequences of few heads would leave most of a GPU idle, so a sequence is cut into segments that are done at once.
+// Long sequences of few heads would leave most of a GPU idle, so a sequence is cut into segments that are
+// done at once.
 //
-// A segment maps the transposed state [V, K] before it to the one after it: S' = S W + N. A row of W is what the segment
-// makes of a row of the identity without values; N is what it makes of zeros. So:
+// A segment maps the transposed state [V, K] before it to the one after it: S' = S W + N. A row of W is what
+// the segment makes of a row of the identity without values; N is what it makes of zeros. So:
 //
-//   1. advance_chunks with `maps`: N of every segment but the last, and W of those between the first and the last. The
+//   1. advance_chunks with `maps`: N of every segment but the last, and W of those between the first and the
+//   last. The
 //      first begins with the initial state, so its N is the state after it.
 //   2. join_segments: the states before all segments, one after another
 //   3. advance_chunks: outputs of all segments at once
 //
-// Gradients go back likewise: d = d' W^T + N', with the W that the forward has kept. Nothing is truncated. Results differ
-// from those of the whole sequence by rounding alone, but in their bits.
+// Gradients go back likewise: d = d' W^T + N', with the W that the forward has kept. Nothing is truncated.
+// Results differ from those of the whole sequence by rounding alone, but in their bits.
 
 #include "cuda/delta/chunk_stages.cuh"
 #include "cuda/delta/triangular_inverse.cuh"
@@ -24,7 +26,8 @@ __device__ __forceinline__ Index segment_place(const ChunkSegment& segment, int 
   return segment.head_place() * segment.sizes.segments + number;
 }
 /// Of the state before (in a backward: after) segment `number`.
-__device__ __forceinline__ Index segment_state_place(const ChunkSegment& segment, int padded_key, int number) {
+__device__ __forceinline__ Index segment_state_place(const ChunkSegment& segment, int padded_key,
+                                                     int number) {
   return segment_place(segment, number) * segment.sizes.padded_value * padded_key;
 }
 __device__ __forceinline__ Index segment_map_place(const ChunkSegment& segment, int padded_key) {
@@ -48,7 +51,8 @@ __device__ __forceinline__ void load_segment_state(Rows<tiles>& rows, const floa
   for (int j = 0; j < tiles; ++j) {
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
-      const float2 two = *reinterpret_cast<const float2*>(state + (row + 8 * i) * 8 * tiles + 8 * j + lane_column());
+      const float2 two =
+          *reinterpret_cast<const float2*>(state + (row + 8 * i) * 8 * tiles + 8 * j + lane_column());
       rows.tile[j][2 * i] = two.x, rows.tile[j][2 * i + 1] = two.y;
     }
   }
@@ -58,7 +62,8 @@ __device__ __forceinline__ void set_identity(Rows<tiles>& rows, int row) {
 #pragma unroll
   for (int j = 0; j < tiles; ++j) {
 #pragma unroll
-    for (int i = 0; i < 4; ++i) rows.tile[j][i] = 8 * j + lane_column() + i % 2 == row + i / 2 * 8 ? 1.0F : 0.0F;
+    for (int i = 0; i < 4; ++i)
+      rows.tile[j][i] = 8 * j + lane_column() + i % 2 == row + i / 2 * 8 ? 1.0F : 0.0F;
   }
 }
 
@@ -70,14 +75,15 @@ struct JoinSegments {
   static constexpr std::size_t barrier_bytes = 16, shared = barrier_bytes + 2 * map_bytes;
 };
 
-/// states[g + 1] <- states[g] W_g + states[g + 1] for the segments between the first and the last; with `backward`,
-/// states[g - 1] <- states[g] W_g^T + states[g - 1], from the last to the first. A block has 64 values of one head of
-/// one sequence, a warp 16 of them.
+/// states[g + 1] <- states[g] W_g + states[g + 1] for the segments between the first and the last; with
+/// `backward`, states[g - 1] <- states[g] W_g^T + states[g - 1], from the last to the first. A block has 64
+/// values of one head of one sequence, a warp 16 of them.
 template <int padded_key, bool backward>
 __global__ __launch_bounds__(128) void join_segments(ChunkSizes sizes, const float* maps, float* states) {
   using Shape = JoinSegments<padded_key>;
   constexpr int tiles = padded_key / 8, pitch = map_pitch(padded_key);
-  const ChunkSegment segment(sizes, blockIdx.z * static_cast<Index>(sizes.segments), static_cast<int>(blockIdx.y));
+  const ChunkSegment segment(sizes, blockIdx.z * static_cast<Index>(sizes.segments),
+                             static_cast<int>(blockIdx.y));
   const int joins = segment.count - 2;
   if (joins <= 0) return;
   auto* const barriers = reinterpret_cast<std::uint64_t*>(dynamic_shared_memory());
@@ -93,8 +99,8 @@ __global__ __launch_bounds__(128) void join_segments(ChunkSizes sizes, const flo
     std::uint64_t* const barrier = barriers + join % 2;
     ptx::mbarrier_arrive_expect(barrier, Shape::map_bytes);
     ptx::copy_bulk_to_shared(shared + join % 2 * (padded_key * pitch),
-                             maps + segment_place(segment, number(join)) * padded_key * pitch, Shape::map_bytes,
-                             barrier);
+                             maps + segment_place(segment, number(join)) * padded_key * pitch,
+                             Shape::map_bytes, barrier);
   };
   const int value = static_cast<int>(blockIdx.x) * 64 + static_cast<int>(threadIdx.x) / 32 * 16 + lane_row();
   const auto state_at = [&](int n) { return states + segment_state_place(segment, padded_key, n); };

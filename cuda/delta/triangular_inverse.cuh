@@ -1,18 +1,19 @@
 #pragma once
 // The inverse of I + A in shared memory, with A below the diagonal, in float: blocks of 16 on the diagonal by
-// substitution, a thread a column; then [X 0; B Y]^-1 = [X^-1 0; -Y^-1 B X^-1 Y^-1] for blocks of 16 and of 32 by
-// tensor cores. Keys may repeat and beta be 2: a series in powers of A would not do.
+// substitution, a thread a column; then [X 0; B Y]^-1 = [X^-1 0; -Y^-1 B X^-1 Y^-1] for blocks of 16 and of
+// 32 by tensor cores. Keys may repeat and beta be 2: a series in powers of A would not do.
 //
-// Substitution of whole columns, without blocks, took 210 us in place of 163 us (4096 chunks and heads, C = 64): its
-// code did not fit into the instruction cache.
+// Substitution of whole columns, without blocks, took 210 us in place of 163 us (4096 chunks and heads, C =
+// 64): its code did not fit into the instruction cache.
 
 #include "cuda/core/kernel.cuh"
 #include "cuda/delta/warp_product.cuh"
 
 namespace orthornn::cuda {
 
-/// Operands of float, each the sum of two tf32: x without its last 13 bits, and what is left of x without the last
-/// bits of that. Products have errors of 2^-20. Rounded parts, as in FloatProduct, take five instructions more each.
+/// Operands of float, each the sum of two tf32: x without its last 13 bits, and what is left of x without the
+/// last bits of that. Products have errors of 2^-20. Rounded parts, as in FloatProduct, take five
+/// instructions more each.
 struct SplitProduct {
   using Left = FloatProduct<true>::Left;
   using Right = FloatProduct<true>::Right;
@@ -35,8 +36,8 @@ struct SplitProduct {
   }
 };
 
-/// A square matrix of floats in shared memory. Rows are padded, so that neither operand waits for a bank much and
-/// addresses are sums.
+/// A square matrix of floats in shared memory. Rows are padded, so that neither operand waits for a bank much
+/// and addresses are sums.
 template <int size>
 struct FloatSquare {
   static constexpr int pitch = size + 8;
@@ -72,8 +73,8 @@ struct FloatSquare {
   }
 };
 
-/// Replaces the block of 16 on the diagonal from `begin` on by its inverse. By a warp, the first half of which has
-/// a column a thread.
+/// Replaces the block of 16 on the diagonal from `begin` on by its inverse. By a warp, the first half of
+/// which has a column a thread.
 template <int size>
 __device__ __forceinline__ void invert_diagonal_block(const FloatSquare<size>& a, int begin) {
   const int column = static_cast<int>(threadIdx.x) % 32;
@@ -98,9 +99,8 @@ __device__ __forceinline__ void invert_diagonal_block(const FloatSquare<size>& a
   }
 }
 
-/// Of the blocks of `size` below the diagonal that join two blocks on it, 16 rows a warp: B <- -Y^-1 B X^-1, where the
-/// inverses are in place. By the whole block, which has a warp for each 16
-/// rows.
+/// Of the blocks of `size` below the diagonal that join two blocks on it, 16 rows a warp: B <- -Y^-1 B X^-1,
+/// where the inverses are in place. By the whole block, which has a warp for each 16 rows.
 template <int size, int columns>
 __device__ __forceinline__ void join_blocks(const FloatSquare<columns>& a) {
   const int row = static_cast<int>(threadIdx.x) / 32 * 16, begin = row / (2 * size) * 2 * size;

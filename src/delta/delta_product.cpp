@@ -46,7 +46,8 @@ void check(const DeltaProductInput<T>& input, const TokenLayout& layout, const D
 
   if (options.chunk != 0) check_chunk(options.chunk, "micro-steps");
   if (options.segments < 0)
-    throw ValueError(fmt::format("a delta product was given {} segments; expected 0 or more", options.segments));
+    throw ValueError(
+        fmt::format("a delta product was given {} segments; expected 0 or more", options.segments));
   check_scale<DeltaNumber<T>>(options.scale);
   if (options.form == DeltaForm::chunked && (!input.removals.empty() || input.log_decays.shape().rank() == 3))
     throw ValueError(

@@ -64,8 +64,9 @@ struct DeltaProductOptions {
   /// floats and for K > 128. A shorter chunk costs as much time there as a full one.
   Index chunk = 0;
   static constexpr Index cpu_chunk = 32, gpu_chunk = 64;
-  /// Segments of each sequence that a GPU does at once in the chunked form, at most: 1 for whole sequences, 0 for as
-  /// many as fill the GPU. Their number changes results by rounding. Only keys of at most 128 numbers are split.
+  /// Segments of each sequence that a GPU does at once in the chunked form, at most: 1 for whole sequences, 0
+  /// for as many as fill the GPU. Their number changes results by rounding. Only keys of at most 128 numbers
+  /// are split.
   Index segments = 0;
   /// Of the products of floats in the chunked form on a GPU: tf32 and bf16 both take operands of 11 bits.
   Precision precision = Precision::fp32;
@@ -80,8 +81,8 @@ struct DeltaProductOptions {
 /// token; they may be empty, and may be the initial states. Outputs in rows of padding are 0.
 ///
 /// A decay for each row and removals need the recurrent form. Results have the same bits for every number of
-/// threads, and a sequence has the same bits alone and beside others, in the same number of segments. `scratch`
-/// is as it was when this returns. Allocates nothing once sized, but what the layout did.
+/// threads, and a sequence has the same bits alone and beside others, in the same number of segments.
+/// `scratch` is as it was when this returns. Allocates nothing once sized, but what the layout did.
 ///
 /// All tensors lie on the device of `scratch`. The CPU has both forms for float and double. A GPU has the
 /// recurrent form for float and double and K up to 1024, and the chunked form for float and bfloat16 and K up

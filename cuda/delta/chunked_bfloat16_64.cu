@@ -3,7 +3,5 @@
 namespace orthornn::cuda {
 
 template struct ChunkedKernels<Bfloat16Product, 64>;
-template struct ChunkedKernels<Bfloat16Product, 128>;
-template struct ChunkedKernels<Bfloat16Product, 256>;
 
 }  // namespace orthornn::cuda

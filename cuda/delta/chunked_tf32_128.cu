@@ -2,8 +2,6 @@
 
 namespace orthornn::cuda {
 
-template struct ChunkedKernels<FloatProduct<false>, 64>;
 template struct ChunkedKernels<FloatProduct<false>, 128>;
-template struct ChunkedKernels<FloatProduct<false>, 256>;
 
 }  // namespace orthornn::cuda
