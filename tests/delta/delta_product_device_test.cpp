@@ -7,7 +7,6 @@
 #include "cuda/core/graph.hpp"
 #include "delta/delta_case.hpp"
 #include "orthornn/core/error.hpp"
-#include "orthornn/delta/position_scores.hpp"
 #include "support/catch.hpp"
 #include "support/errors.hpp"
 #include "support/gpu.hpp"
@@ -355,11 +354,6 @@ TEST_CASE("delta_product on a GPU refuses what does not fit", "[delta][cuda]") {
   wide.move_to(*device);
   CHECK_THROWS_AS(wide.forward(), ValueError);
   CHECK(wide.saved->size() == 0);
-  Tensor<float> scores(Shape{2, 2, 3, 3}, *device), beta(Shape{6, 2}, *device);
-  CHECK_THROWS_WITH(
-      position_scores<float>({.queries = c.queries, .keys = c.queries, .vectors = c.queries, .betas = beta},
-                             c.layout, {}, scores, *c.saved),
-      contains("runs on the CPU alone"));
 }
 
 TEST_CASE("no tokens and no sequences are no error on a GPU", "[delta][cuda]") {
