@@ -6,6 +6,7 @@
 #include "cuda/core/device.hpp"
 #include "cuda/core/graph.hpp"
 #include "delta/delta_case.hpp"
+#include "delta/device_results.hpp"
 #include "orthornn/core/error.hpp"
 #include "support/catch.hpp"
 #include "support/errors.hpp"
@@ -28,13 +29,6 @@ DeltaCase<T> make_case(const TokenLayout& layout, const DeltaCaseSizes& sizes, D
           {.form = DeltaForm::recurrent, .scale = 0.7, .unit_keys = unit_keys},
           static_cast<typename DeltaCase<T>::Decay>(decay),
           removals};
-}
-
-template <class T>
-std::vector<Tensor<T>> results_on_host(DeltaCase<T>& c) {
-  std::vector<Tensor<T>> results;
-  for (auto [name, result] : c.results()) results.push_back(result->copy(Device::cpu()));
-  return results;
 }
 
 Tensor<std::int32_t> lengths_of(std::initializer_list<std::int32_t> list) {

@@ -1,6 +1,6 @@
 #pragma once
-// What device tests of chains and of position scores share: a case is run on a GPU and compared with the same
-// case in double on the CPU.
+// What device tests of this stage share: a case is run on a GPU and compared with the same case in double on
+// the CPU.
 
 #include <algorithm>
 #include <limits>
@@ -62,18 +62,21 @@ void check_like_cpu(Case<T>& found, Case<double>& expected, Device device, doubl
   }
 }
 
-/// A tensor that begins at its second number, as a part of a larger one may.
+/// A tensor that begins so many numbers after aligned memory, as a part of a larger one may.
 template <class T>
 class WithOffset {
  public:
-  explicit WithOffset(const Tensor<T>& x) : memory_({x.size() + 1}, x.device()), shape_(x.shape()) {
+  explicit WithOffset(const Tensor<T>& x, Index offset = 1)
+      : offset_(offset), shape_(x.shape()), memory_({x.size() + offset}, x.device()) {
     copy<T>(x, view());
   }
-  TensorView<T> view() { return {memory_.data() + 1, shape_, memory_.device()}; }
+  TensorView<T> view() { return {memory_.data() + offset_, shape_, memory_.device()}; }
+  TensorView<const T> view() const { return {memory_.data() + offset_, shape_, memory_.device()}; }
 
  private:
-  Tensor<T> memory_;
+  Index offset_;
   Shape shape_;
+  Tensor<T> memory_;
 };
 
 }  // namespace orthornn::testing

@@ -36,7 +36,7 @@ struct PositionScoresOptions {
 /// multiplications again. Heads and sequences run side by side; one head is one thread's work.
 ///
 /// On a GPU a chunk has at most 32 tokens, and fewer where D is so large that shared memory is short. The
-/// keys of each chunk run side by side too, and are in shared memory: without a backward, T C numbers of
+/// keys of each chunk run side by side too, and are in shared memory: without a backward, 2 T C numbers of
 /// scratch for a head are enough. The backward takes T^2 (D / (2 C) + 1) numbers for a head beside those that
 /// the forward kept. In a batch of different lengths, T^2 of this memory is a sequence's length times that of
 /// the longest one.

@@ -72,8 +72,8 @@ void rank_one_chain_backward(const RankOneChainInput<T>& input, const TokenLayou
 /// product: (I + q k^T)^-1 = I - q k^T / (1 + q^T k), so they are a mirrored chain. It is stable where
 /// factors are reflections, alpha beta |q'|^2 = -2 with q' = k', and loses the digits that the factors'
 /// conditions cost elsewhere. The initial states are not read. Throws as above, and ValueError for a factor
-/// with 1 + q^T k = 0, which it names. On a GPU that exception comes when the host next waits for it, names
-/// the place in [R, H], and leaves no inverses of that sequence and head.
+/// with 1 + q^T k = 0, which it names. On a GPU that exception comes when the host next waits for it and
+/// names the place in [R, H]; what was written for that sequence and head is no inverse.
 template <class T>
 void rank_one_chain_inverse(const RankOneChainInput<T>& input, const TokenLayout& layout,
                             const RankOneChainOptions& options, TensorView<T> inverses, Saved& scratch);
