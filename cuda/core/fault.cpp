@@ -31,6 +31,9 @@ void throw_fault(FaultWord word) {
       throw ValueError(fmt::format("class at position {} is out of range", index));
     case Fault::no_target_counts:
       throw ValueError("no target counts: every class of the batch is negative, or every length 0");
+    case Fault::factor_without_inverse:
+      throw ValueError(fmt::format(
+          "factor {}, counted over rows and heads, has no inverse: 1 + q^T k is 0 but for rounding", index));
   }
   throw DeviceError(fmt::format("the GPU reported an unknown fault {:#x}", word));
 }

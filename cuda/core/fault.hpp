@@ -16,6 +16,7 @@ enum class Fault : std::uint64_t {
   length_out_of_range,
   class_out_of_range,
   no_target_counts,
+  factor_without_inverse,
 };
 
 /// The fault with the lowest number and index so far, as number << 48 | index. All bits set mean no fault.

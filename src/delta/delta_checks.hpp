@@ -24,14 +24,6 @@ void check_scale(double scale) {
     throw ValueError(fmt::format("the scale is {}, expected a finite number", scale));
 }
 
-inline void check_on_cpu(const char* operation, std::initializer_list<Device> devices) {
-  for (const Device device : devices) {
-    if (device.is_cuda())
-      throw DeviceError(fmt::format("{} runs on the CPU alone, and one of its tensors is on {}; copy it",
-                                    operation, to_string(device)));
-  }
-}
-
 /// An argument of an operation, as messages name it.
 struct NamedPlace {
   const char* name;

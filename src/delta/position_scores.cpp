@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "core/back_end.hpp"
 #include "core/parallel.hpp"
+#include "cuda/delta/position_scores.hpp"
 #include "delta/delta_checks.hpp"
 #include "delta/slab.hpp"
 #include "linalg/eigen_map.hpp"
@@ -16,8 +18,12 @@ template <class T>
 void check(const PositionScoresInput<T>& input, const TokenLayout& layout,
            const PositionScoresOptions& options, const char* name, TensorView<const T> scores,
            const Saved& saved) {
-  check_on_cpu("position_scores", {input.queries.device(), input.keys.device(), input.vectors.device(),
-                                   input.betas.device(), scores.device(), saved.device()});
+  check_on_device("position_scores", saved,
+                  {{"queries", input.queries},
+                   {"keys", input.keys},
+                   {"vectors", input.vectors},
+                   {"betas", input.betas},
+                   {name, scores}});
   const Shape keys = input.keys.shape();
   if (keys.rank() != 3) throw ShapeError("keys have shape " + to_string(keys) + "; expected [R, H, D]");
   check_shape("keys", keys, {layout.rows(), keys[1], keys[2]});
@@ -268,7 +274,11 @@ template <class T>
 void run_forward(const PositionScoresInput<T>& input, const TokenLayout& layout,
                  const PositionScoresOptions& options, TensorView<T> scores, bool keep, Saved& saved) {
   check<T>(input, layout, options, "scores", scores, saved);
-  std::fill(scores.begin(), scores.end(), T{0});
+  set_zero(scores);
+  if constexpr (has_cuda_bodies) {
+    if (saved.device().is_cuda())
+      return cuda::position_scores<T>(input, layout, options, scores, keep, saved);
+  }
   const KeyPlaces places(input, layout, options, keep, saved);
   const TensorView<T> carried = saved.push<T>(places.shape());
   for_each_head(input, layout, [&](Index b, Index head) {
@@ -296,13 +306,20 @@ void position_scores_backward(const PositionScoresInput<T>& input, const TokenLa
                               const PositionScoresOptions& options,
                               const PositionScoresGradients<T>& gradients, Saved& saved) {
   check<T>(input, layout, options, "d_scores", gradients.d_scores, saved);
-  check_on_cpu("position_scores", {gradients.d_queries.device(), gradients.d_keys.device(),
-                                   gradients.d_vectors.device(), gradients.d_betas.device()});
+  check_on_device("position_scores", saved,
+                  {{"d_queries", gradients.d_queries},
+                   {"d_keys", gradients.d_keys},
+                   {"d_vectors", gradients.d_vectors},
+                   {"d_betas", gradients.d_betas}});
   check_shape("d_queries", gradients.d_queries.shape(), input.queries.shape());
   check_shape("d_keys", gradients.d_keys.shape(), input.keys.shape());
   check_shape("d_vectors", gradients.d_vectors.shape(), input.vectors.shape());
   check_shape("d_betas", gradients.d_betas.shape(), input.betas.shape());
   clear_padding<T>(layout, {gradients.d_queries, gradients.d_keys, gradients.d_vectors, gradients.d_betas});
+  if constexpr (has_cuda_bodies) {
+    if (saved.device().is_cuda())
+      return cuda::position_scores_backward<T>(input, layout, options, gradients, saved);
+  }
   const TensorView<T> carried = saved.top<T>();
   {
     const Saved::Scope scope(saved);

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <limits>
 
+#include "core/back_end.hpp"
+#include "cuda/delta/rank_one_chain.hpp"
 #include "delta/delta_checks.hpp"
 #include "delta/sequence_parts.hpp"
 #include "delta/slab.hpp"
@@ -21,9 +23,12 @@ namespace {
 template <class T>
 void check(const RankOneChainInput<T>& input, const TokenLayout& layout, const RankOneChainOptions& options,
            const Saved& saved) {
-  check_on_cpu("rank_one_chain",
-               {input.left.device(), input.right.device(), input.left_scales.device(),
-                input.right_scales.device(), input.initial_states.device(), saved.device()});
+  check_on_device("rank_one_chain", saved,
+                  {{"left vectors", input.left},
+                   {"right vectors", input.right},
+                   {"left scales", input.left_scales},
+                   {"right scales", input.right_scales},
+                   {"initial states", input.initial_states}});
   const Shape left = input.left.shape();
   if (left.rank() != 3)
     throw ShapeError("left vectors have shape " + to_string(left) + "; expected [R, H, D]");
@@ -238,19 +243,21 @@ void gather_gradients(const Chain<T>& chain, const RankOneChainGradients<T>& gra
                          gradients.d_right_scales);
 }
 
-}  // namespace
-
 template <class T>
-void rank_one_chain_forward(const RankOneChainInput<T>& input, const TokenLayout& layout,
-                            const RankOneChainOptions& options, TensorView<T> outputs,
-                            TensorView<T> final_states, Saved& saved) {
+void run_forward(const RankOneChainInput<T>& input, const TokenLayout& layout,
+                 const RankOneChainOptions& options, TensorView<T> outputs, TensorView<T> final_states,
+                 bool keep, Saved& saved) {
   check(input, layout, options, saved);
   check_states(input, layout);
   const Index heads = input.left.shape()[1], columns = input.initial_states.shape()[3];
-  check_on_cpu("rank_one_chain", {outputs.device(), final_states.device()});
+  check_on_device("rank_one_chain", saved, {{"outputs", outputs}, {"final states", final_states}});
   check_shape("outputs", outputs.shape(), {layout.rows(), heads, columns});
   if (!final_states.empty()) check_shape("final states", final_states.shape(), input.initial_states.shape());
   clear_padding<T>(layout, {outputs});
+  if constexpr (has_cuda_bodies) {
+    if (saved.device().is_cuda())
+      return cuda::rank_one_chain<T>(input, layout, options, outputs, final_states, keep, saved);
+  }
   Chain<T> chain(input, layout, options, saved);
   chain.inverses = saved.push<T>(chain.inverses_shape());
   chain.states = saved.push<T>(chain.states_shape());
@@ -262,12 +269,21 @@ void rank_one_chain_forward(const RankOneChainInput<T>& input, const TokenLayout
                  });
 }
 
+}  // namespace
+
+template <class T>
+void rank_one_chain_forward(const RankOneChainInput<T>& input, const TokenLayout& layout,
+                            const RankOneChainOptions& options, TensorView<T> outputs,
+                            TensorView<T> final_states, Saved& saved) {
+  run_forward(input, layout, options, outputs, final_states, true, saved);
+}
+
 template <class T>
 void rank_one_chain(const RankOneChainInput<T>& input, const TokenLayout& layout,
                     const RankOneChainOptions& options, TensorView<T> outputs, TensorView<T> final_states,
                     Saved& scratch) {
   const Saved::Scope scope(scratch);
-  rank_one_chain_forward(input, layout, options, outputs, final_states, scratch);
+  run_forward(input, layout, options, outputs, final_states, false, scratch);
 }
 
 template <class T>
@@ -277,10 +293,14 @@ void rank_one_chain_backward(const RankOneChainInput<T>& input, const TokenLayou
   check(input, layout, options, saved);
   check_states(input, layout);
   const Shape states = input.initial_states.shape();
-  check_on_cpu("rank_one_chain",
-               {gradients.d_outputs.device(), gradients.d_final_states.device(), gradients.d_left.device(),
-                gradients.d_right.device(), gradients.d_left_scales.device(),
-                gradients.d_right_scales.device(), gradients.d_initial_states.device()});
+  check_on_device("rank_one_chain", saved,
+                  {{"d_outputs", gradients.d_outputs},
+                   {"d_final_states", gradients.d_final_states},
+                   {"d_left", gradients.d_left},
+                   {"d_right", gradients.d_right},
+                   {"d_left_scales", gradients.d_left_scales},
+                   {"d_right_scales", gradients.d_right_scales},
+                   {"d_initial_states", gradients.d_initial_states}});
   check_shape("d_outputs", gradients.d_outputs.shape(), {layout.rows(), states[1], states[3]});
   if (!gradients.d_final_states.empty())
     check_shape("d_final_states", gradients.d_final_states.shape(), states);
@@ -292,6 +312,10 @@ void rank_one_chain_backward(const RankOneChainInput<T>& input, const TokenLayou
     check_shape("d_initial_states", gradients.d_initial_states.shape(), states);
   clear_padding<T>(layout,
                    {gradients.d_left, gradients.d_right, gradients.d_left_scales, gradients.d_right_scales});
+  if constexpr (has_cuda_bodies) {
+    if (saved.device().is_cuda())
+      return cuda::rank_one_chain_backward<T>(input, layout, options, gradients, saved);
+  }
 
   const TensorView<T> inverses = saved.top<T>(2), kept_states = saved.top<T>(1), updates = saved.top<T>(0);
   {
@@ -320,7 +344,12 @@ void rank_one_chain_inverse(const RankOneChainInput<T>& input, const TokenLayout
                             const RankOneChainOptions& options, TensorView<T> inverses, Saved& scratch) {
   check(input, layout, options, scratch);
   const Index rows = layout.rows(), heads = input.left.shape()[1], size = input.left.shape()[2];
+  check_on_device("rank_one_chain", scratch, {{"inverses", inverses}});
   check_shape("inverses", inverses.shape(), {layout.size(), heads, size, size});
+  if constexpr (has_cuda_bodies) {
+    if (scratch.device().is_cuda())
+      return cuda::rank_one_chain_inverse<T>(input, layout, options, inverses, scratch);
+  }
   const Saved::Scope scope(scratch);
   // s^-1 = r with r_t = r_{t-1} (I + c q' k^T), c = -alpha / (1 + q^T k): the mirrored chain.
   const TensorView<T> scales = scratch.push<T>({rows, heads}), outputs = scratch.push<T>({rows, heads, size}),

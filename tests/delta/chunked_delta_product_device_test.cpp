@@ -8,7 +8,11 @@
 #include <utility>
 #include <vector>
 
+#include "core/back_end.hpp"
+#include "cuda/core/device.hpp"
+#include "cuda/core/graph.hpp"
 #include "delta/delta_case.hpp"
+#include "delta/device_results.hpp"
 #include "orthornn/core/error.hpp"
 #include "support/catch.hpp"
 #include "support/errors.hpp"
@@ -57,67 +61,78 @@ void round_inputs(Case& c) {
 template <class T>
 class GpuRun {
  public:
-  GpuRun(const Case& c, Device device, Precision precision, Index chunk)
+  /// Tensors begin `offset` numbers after aligned memory.
+  GpuRun(const Case& c, Device device, Precision precision, Index chunk, Index offset = 0)
       : c_(c),
         options_(c.options),
-        device_(device),
-        queries_(converted<T>(c.queries, device)),
-        keys_(converted<T>(c.keys, device)),
-        values_(converted<T>(c.values, device)),
-        d_outputs_(converted<T>(c.d_outputs, device)),
-        betas_(converted<float>(c.betas, device)),
-        log_decays_(converted<float>(c.log_decays, device)),
-        initial_states_(converted<float>(c.initial_states, device)),
-        d_final_states_(converted<float>(c.d_final_states, device)),
+        queries_(converted<T>(c.queries, device), offset),
+        keys_(converted<T>(c.keys, device), offset),
+        values_(converted<T>(c.values, device), offset),
+        d_outputs_(converted<T>(c.d_outputs, device), offset),
+        outputs_(converted<T>(c.outputs, device), offset),
+        d_queries_(converted<T>(c.queries, device), offset),
+        d_keys_(converted<T>(c.keys, device), offset),
+        d_values_(converted<T>(c.values, device), offset),
+        betas_(converted<float>(c.betas, device), offset),
+        log_decays_(converted<float>(c.log_decays, device), offset),
+        initial_states_(converted<float>(c.initial_states, device), offset),
+        d_final_states_(converted<float>(c.d_final_states, device), offset),
+        final_states_(converted<float>(c.final_states, device), offset),
+        d_betas_(converted<float>(c.betas, device), offset),
+        d_log_decays_(converted<float>(c.log_decays, device), offset),
+        d_initial_states_(converted<float>(c.initial_states, device), offset),
         saved_(device) {
     options_.form = DeltaForm::chunked;
     options_.precision = precision;
     options_.chunk = chunk;
   }
 
+  /// Goes on without the states that are no input or result of a step.
+  void leave_out_states() {
+    for (WithOffset<float>* x : {&initial_states_, &d_final_states_, &final_states_, &d_initial_states_})
+      *x = WithOffset<float>(Tensor<float>({0}, saved_.device()));
+  }
+
   /// As Case::results, without gradients of removals.
   std::vector<std::pair<const char*, Tensor<double>>> run() {
-    const auto place = [&](const Tensor<double>& like) {
-      Tensor<double> noise(like.shape());
-      std::fill(noise.begin(), noise.end(), std::numeric_limits<double>::quiet_NaN());
-      return noise;
-    };
-    Tensor<T> outputs = converted<T>(place(c_.outputs), device_),
-              d_queries = converted<T>(place(c_.queries), device_),
-              d_keys = converted<T>(place(c_.keys), device_),
-              d_values = converted<T>(place(c_.values), device_);
-    Tensor<float> final_states = converted<float>(place(c_.final_states), device_),
-                  d_betas = converted<float>(place(c_.betas), device_),
-                  d_log_decays = converted<float>(place(c_.log_decays), device_),
-                  d_initial_states = converted<float>(place(c_.initial_states), device_);
-    delta_product_forward<T>(input(), c_.layout, options_, outputs, final_states, saved_);
-    delta_product_backward<T>(input(), c_.layout, options_,
-                              {.d_outputs = d_outputs_,
-                               .d_final_states = d_final_states_,
-                               .d_queries = d_queries,
-                               .d_keys = d_keys,
-                               .d_values = d_values,
-                               .d_betas = d_betas,
-                               .d_log_decays = d_log_decays,
-                               .d_initial_states = d_initial_states},
-                              saved_);
+    spoil();
+    enqueue();
     CHECK(saved_.size() == 0);
+    auto results = this->results();
     // The same without what a backward reads.
-    Tensor<T> again = converted<T>(place(c_.outputs), device_);
-    delta_product<T>(input(), c_.layout, options_, again, {}, saved_);
-    CHECK(same(in_double(again), in_double(outputs)));
+    spoil();
+    delta_product<T>(input(), c_.layout, options_, outputs_.view(), {}, saved_);
+    CHECK(same(here(outputs_), results[0].second));
+    return results;
+  }
+  void enqueue() {
+    delta_product_forward<T>(input(), c_.layout, options_, outputs_.view(), final_states_.view(), saved_);
+    delta_product_backward<T>(input(), c_.layout, options_,
+                              {.d_outputs = d_outputs_.view(),
+                               .d_final_states = d_final_states_.view(),
+                               .d_queries = d_queries_.view(),
+                               .d_keys = d_keys_.view(),
+                               .d_values = d_values_.view(),
+                               .d_betas = d_betas_.view(),
+                               .d_log_decays = d_log_decays_.view(),
+                               .d_initial_states = d_initial_states_.view()},
+                              saved_);
+  }
+  /// Fills the results with NaN.
+  void spoil() {
+    for (WithOffset<T>* x : {&outputs_, &d_queries_, &d_keys_, &d_values_}) spoil(*x);
+    for (WithOffset<float>* x : {&final_states_, &d_betas_, &d_log_decays_, &d_initial_states_}) spoil(*x);
+  }
+  std::vector<std::pair<const char*, Tensor<double>>> results() const {
     std::vector<std::pair<const char*, Tensor<double>>> results;
-    const auto add = [&](const char* name, const auto& result) {
-      results.emplace_back(name, in_double(result));
-    };
-    add("outputs", outputs);
-    add("final_states", final_states);
-    add("d_queries", d_queries);
-    add("d_keys", d_keys);
-    add("d_values", d_values);
-    add("d_betas", d_betas);
-    add("d_log_decays", d_log_decays);
-    add("d_initial_states", d_initial_states);
+    results.emplace_back("outputs", here(outputs_));
+    results.emplace_back("final_states", here(final_states_));
+    results.emplace_back("d_queries", here(d_queries_));
+    results.emplace_back("d_keys", here(d_keys_));
+    results.emplace_back("d_values", here(d_values_));
+    results.emplace_back("d_betas", here(d_betas_));
+    results.emplace_back("d_log_decays", here(d_log_decays_));
+    results.emplace_back("d_initial_states", here(d_initial_states_));
     return results;
   }
   static bool same(const Tensor<double>& a, const Tensor<double>& b) {
@@ -126,19 +141,31 @@ class GpuRun {
 
  private:
   DeltaProductInput<T> input() const {
-    return {.queries = queries_,
-            .keys = keys_,
-            .values = values_,
-            .betas = betas_,
-            .log_decays = log_decays_,
-            .initial_states = initial_states_};
+    return {.queries = queries_.view(),
+            .keys = keys_.view(),
+            .values = values_.view(),
+            .betas = betas_.view(),
+            .log_decays = log_decays_.view(),
+            .initial_states = initial_states_.view()};
+  }
+  template <class From>
+  static Tensor<double> here(const WithOffset<From>& x) {
+    Tensor<From> host(x.view().shape());
+    copy<From>(x.view(), host);
+    return in_double(host);
+  }
+  template <class To>
+  static void spoil(WithOffset<To>& x) {
+    Tensor<double> noise(x.view().shape());
+    fill_with_nan(noise.view());
+    copy<To>(converted<To>(noise, Device::cpu()), x.view());
   }
 
   const Case& c_;
   DeltaProductOptions options_;
-  Device device_;
-  Tensor<T> queries_, keys_, values_, d_outputs_;
-  Tensor<float> betas_, log_decays_, initial_states_, d_final_states_;
+  WithOffset<T> queries_, keys_, values_, d_outputs_, outputs_, d_queries_, d_keys_, d_values_;
+  WithOffset<float> betas_, log_decays_, initial_states_, d_final_states_, final_states_, d_betas_,
+      d_log_decays_, d_initial_states_;
   Saved saved_;
 };
 
@@ -320,6 +347,85 @@ TEST_CASE("packed sequences on a GPU have the bits that each has alone", "[delta
       take(part, together[j].second, of_states ? i : first, of_states ? 1 : count,
            of_states ? sequences : rows);
       CHECK(GpuRun<bfloat16>::same(result, part));
+    }
+  }
+}
+
+TEST_CASE("a chunked delta product on a GPU makes long and short keys unit vectors", "[delta][cuda]") {
+  const auto device = gpu_with_chunks();
+  if (!device) return;
+  // Norms whose squares are floats.
+  const double norm = GENERATE(1e-10, 1e10);
+  check_all(
+      [&] {
+        Case c(TokenLayout::sequence_major(2, 60), {.factors = 2, .heads = 2, .key = 64, .value = 40},
+               {.scale = 0.7, .unit_keys = true}, Decay::of_heads);
+        for (double& x : c.keys) x *= norm / 8;  // keys of 64 normal numbers have norms of about 8
+        return c;
+      },
+      *device, 64);
+}
+
+TEMPLATE_TEST_CASE("tensors of a chunked delta product on a GPU begin anywhere", "[delta][cuda]", float,
+                   bfloat16) {
+  const auto device = gpu_with_chunks();
+  if (!device) return;
+  Case c(TokenLayout::time_major(70, 2), {.factors = 2, .heads = 2, .key = 64, .value = 64}, {},
+         Decay::of_heads);
+  round_inputs<TestType>(c);
+  const Precision precision = GENERATE(Precision::fp32, Precision::tf32);
+  const auto expected = GpuRun<TestType>(c, *device, precision, 64).run();
+  for (const Index offset : {1, 2}) {
+    const auto found = GpuRun<TestType>(c, *device, precision, 64, offset).run();
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      INFO(found[i].first << " at " << offset);
+      CHECK(GpuRun<TestType>::same(found[i].second, expected[i].second));
+    }
+  }
+}
+
+TEMPLATE_TEST_CASE("states and decays of a chunked delta product may be left out on a GPU", "[delta][cuda]",
+                   float, bfloat16) {
+  const auto device = gpu_with_chunks();
+  if (!device) return;
+  const Decay decay = GENERATE(Decay::none, Decay::of_heads);
+  Case c(TokenLayout::time_major(70, 2), {.factors = 2, .heads = 2, .key = 40, .value = 24}, {}, decay);
+  round_inputs<TestType>(c);
+  std::fill(c.initial_states.begin(), c.initial_states.end(), 0.0);
+  std::fill(c.d_final_states.begin(), c.d_final_states.end(), 0.0);
+  GpuRun<TestType> gpu(c, *device, Precision::fp32, 64);
+  const auto expected = gpu.run();
+  gpu.leave_out_states();
+  const auto found = gpu.run();
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    INFO(found[i].first);
+    if (!found[i].second.empty()) CHECK(GpuRun<TestType>::same(found[i].second, expected[i].second));
+  }
+}
+
+TEMPLATE_TEST_CASE("a chunked delta product on a GPU can be recorded", "[delta][cuda]", float, bfloat16) {
+  const auto device = gpu_with_chunks();
+  if (!device) return;
+  if constexpr (!has_cuda_bodies) {
+    std::printf("skipped: the tests were compiled without ORTHORNN_WITH_CUDA\n");
+  } else {
+    Case c(TokenLayout::time_major(70, 2), {.factors = 2, .heads = 2, .key = 40, .value = 24}, {},
+           Decay::of_heads);
+    round_inputs<TestType>(c);
+    GpuRun<TestType> gpu(c, *device, Precision::fp32, 64);
+    const auto expected = gpu.run();
+    gpu.enqueue();  // memory that was too small is one piece now
+    const std::uint64_t before = cuda::memory_changes(*device);
+    gpu.enqueue();
+    CHECK(cuda::memory_changes(*device) == before);
+    cuda::Graph graph;
+    graph.record(*device, [&] { gpu.enqueue(); });
+    gpu.spoil();
+    graph.launch();
+    const auto found = gpu.results();
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      INFO(found[i].first);
+      CHECK(GpuRun<TestType>::same(found[i].second, expected[i].second));
     }
   }
 }

@@ -6,8 +6,8 @@
 #include "cuda/core/device.hpp"
 #include "cuda/core/graph.hpp"
 #include "delta/delta_case.hpp"
+#include "delta/device_results.hpp"
 #include "orthornn/core/error.hpp"
-#include "orthornn/delta/position_scores.hpp"
 #include "support/catch.hpp"
 #include "support/errors.hpp"
 #include "support/gpu.hpp"
@@ -29,13 +29,6 @@ DeltaCase<T> make_case(const TokenLayout& layout, const DeltaCaseSizes& sizes, D
           {.form = DeltaForm::recurrent, .scale = 0.7, .unit_keys = unit_keys},
           static_cast<typename DeltaCase<T>::Decay>(decay),
           removals};
-}
-
-template <class T>
-std::vector<Tensor<T>> results_on_host(DeltaCase<T>& c) {
-  std::vector<Tensor<T>> results;
-  for (auto [name, result] : c.results()) results.push_back(result->copy(Device::cpu()));
-  return results;
 }
 
 Tensor<std::int32_t> lengths_of(std::initializer_list<std::int32_t> list) {
@@ -355,11 +348,6 @@ TEST_CASE("delta_product on a GPU refuses what does not fit", "[delta][cuda]") {
   wide.move_to(*device);
   CHECK_THROWS_AS(wide.forward(), ValueError);
   CHECK(wide.saved->size() == 0);
-  Tensor<float> scores(Shape{2, 2, 3, 3}, *device), beta(Shape{6, 2}, *device);
-  CHECK_THROWS_WITH(
-      position_scores<float>({.queries = c.queries, .keys = c.queries, .vectors = c.queries, .betas = beta},
-                             c.layout, {}, scores, *c.saved),
-      contains("runs on the CPU alone"));
 }
 
 TEST_CASE("no tokens and no sequences are no error on a GPU", "[delta][cuda]") {

@@ -35,8 +35,16 @@ struct PositionScoresOptions {
 /// backward it keeps the keys at each chunk's end, T^2 D / (2 C) numbers, and takes about three times as many
 /// multiplications again. Heads and sequences run side by side; one head is one thread's work.
 ///
-/// Results have the same bits for every number of threads. `scratch` is as it was when this returns. Throws
-/// ShapeError, ValueError for options outside their domain, and DeviceError for tensors of a GPU.
+/// On a GPU a chunk has at most 32 tokens, and fewer where D is so large that shared memory is short. The
+/// keys of each chunk run side by side too, and are in shared memory: without a backward, 2 T C numbers of
+/// scratch for a head are enough. The backward takes T^2 (D / (2 C) + 1) numbers for a head beside those that
+/// the forward kept. In a batch of different lengths, T^2 of this memory is a sequence's length times that of
+/// the longest one.
+///
+/// Results have the same bits for every number of threads, and on a GPU in every run. `scratch` is as it was
+/// when this returns. Throws ShapeError, ValueError for options outside their domain and for keys that shared
+/// memory has no room for (thousands of numbers), and DeviceError for tensors that are not all where
+/// `scratch` is.
 template <class T>
 void position_scores(const PositionScoresInput<T>& input, const TokenLayout& layout,
                      const PositionScoresOptions& options, TensorView<T> scores, Saved& scratch);

@@ -32,8 +32,13 @@ struct RankOneChainOptions {
 /// The mirrored chain r_t = r_{t-1} (I + q_t k_t^T) with outputs r_{t-1} q_t is this one of r^T, with left
 /// and right exchanged.
 ///
-/// Results have the same bits for every number of threads. `scratch` is as it was when this returns. Throws
-/// ShapeError, ValueError for a chunk of 0 or less, and DeviceError for tensors of a GPU.
+/// On a GPU a chunk has at most 32 factors, and fewer where D is so large that shared memory is short. A
+/// layout that has been used there before needs no memory again, so calls can be recorded.
+///
+/// Results have the same bits for every number of threads, and on a GPU in every run. `scratch` is as it was
+/// when this returns. Throws ShapeError, ValueError for a chunk of 0 or less and for vectors that shared
+/// memory has no room for (thousands of numbers), and DeviceError for tensors that are not all where
+/// `scratch` is.
 template <class T>
 void rank_one_chain(const RankOneChainInput<T>& input, const TokenLayout& layout,
                     const RankOneChainOptions& options, TensorView<T> outputs, TensorView<T> final_states,
@@ -67,7 +72,8 @@ void rank_one_chain_backward(const RankOneChainInput<T>& input, const TokenLayou
 /// product: (I + q k^T)^-1 = I - q k^T / (1 + q^T k), so they are a mirrored chain. It is stable where
 /// factors are reflections, alpha beta |q'|^2 = -2 with q' = k', and loses the digits that the factors'
 /// conditions cost elsewhere. The initial states are not read. Throws as above, and ValueError for a factor
-/// with 1 + q^T k = 0, which it names.
+/// with 1 + q^T k = 0, which it names. On a GPU that exception comes when the host next waits for it and
+/// names the place in [R, H]; what was written for that sequence and head is no inverse.
 template <class T>
 void rank_one_chain_inverse(const RankOneChainInput<T>& input, const TokenLayout& layout,
                             const RankOneChainOptions& options, TensorView<T> inverses, Saved& scratch);

@@ -1,0 +1,500 @@
+// Scores with Householder positions, in chunks (cuda/delta/factor_chunks.cuh). The factors I - beta w w^T act
+// on each key alone. So a block carries the keys of one chunk through the chunks of factors from there on, as
+// a chain of factors I + q k^T with q = -beta w and k = w. Four kernels:
+//
+//   couple    a block for each chunk and head: the inverse N of the coupling, and the meetings G of w and c q
+//   carry     a block for each chunk of keys P [C, D] and head. Through each chunk of tokens, its own first:
+//               1. right sides R = W P^T       2. u = N^T R, steps Y = -beta u
+//               3. scores = (c Q) P^T + G^T Y  4. P += Y^T W
+//   retreat   the same backward, with dP. From the last chunk of tokens to its own:
+//               1. R and u as above            2. du = -beta (W dP^T + G dscores)
+//               3. dR = N du                   4. dP += dscores^T (c Q) + dR^T W
+//   gather    a block for each chunk of tokens and head: gradients of queries, vectors and betas, which are
+//   sums
+//             over all chunks of keys that came. B = u dR^T above the diagonal and A = u dscores^T from the
+//             diagonal on are the gradients of products q . w and q . (c query):
+//               d(c Q) = dscores P + A^T q     dq = u dP + B W + A (c Q)
+//               dW (as k) = dR P + B^T q       dw = dW - beta dq          dbeta = -w . dq
+//
+// In the chunk of the keys themselves, a factor acts on the keys before its token: R is 0 but for r > key. A
+// query meets the keys up to its token.
+
+#include "cuda/delta/factor_chunks.cuh"
+#include "cuda/delta/position_scores.hpp"
+
+namespace orthornn::cuda {
+namespace {
+
+using namespace factors;
+
+template <class T>
+struct Arguments {
+  Vectors<T> queries, keys, vectors;
+  const T* betas;
+  Coupled<T> coupled;
+  /// Keys before each chunk of tokens [pairs of chunks, H, C, D], or null.
+  T* carried;
+  /// Of rows and columns of scores.
+  Index length;
+};
+
+/// What `retreat` writes for `gather`, for each pair of chunks: gradients of the keys after the chunk of
+/// tokens [pairs, H, C, D], u and dR [pairs, H, C, C].
+template <class T>
+struct Returned {
+  T* d_carried;
+  T* updates;
+  T* d_right_sides;
+};
+
+/// No two pairs of a chunk of tokens and a chunk of keys at or before it, in one sequence, have the same
+/// number below this.
+inline Index count_pairs(const TokenLayout& layout, int factors) {
+  const Index most = (layout.longest() + factors - 1) / factors;
+  return (count_numbers(layout, factors) * (most + 1) + 1) / 2;
+}
+
+/// The place of a pair in a tensor [pairs, H, ..]. A sequence of n chunks has n (n + 1) / 2 pairs, no more
+/// than n (most + 1) / 2.
+__device__ __forceinline__ Index slot_of_pair(const Head& head, Index tokens, Index keys) {
+  const Index first = (head.first_number * (head.chunks.most + 1) + 1) / 2;
+  return (first + tokens * (tokens + 1) / 2 + keys) * head.chunks.heads + head.head;
+}
+
+/// Whether a key of a chunk is reached by the factor of token `row` of a chunk, and met by its query.
+__device__ __forceinline__ bool is_reached(Index tokens, Index keys, int row, int key) {
+  return tokens > keys || row > key;
+}
+__device__ __forceinline__ bool is_met(Index tokens, Index keys, int row, int key) {
+  return tokens > keys || row >= key;
+}
+
+/// Of a score in a tensor [B, H, length, length].
+__device__ __forceinline__ Index place_of_score(const Head& head, Index length, Index tokens, int row,
+                                                Index keys, int key) {
+  const int count = head.chunks.factors;
+  return (head.pair * length + tokens * count + row) * length + keys * count + key;
+}
+
+/// Loads -beta of each row, with zeros where there is none.
+template <class T>
+__device__ __forceinline__ void load_factors(T* to, const T* betas, const Head& head, Index chunk) {
+  const int rows = head.rows(chunk);
+  for_each_entry(head.chunks.factors, 1,
+                 [&](int r, int) { to[r] = r < rows ? -betas[head.place(chunk, r)] : T{0}; });
+}
+
+template <class T>
+__global__ void __launch_bounds__(threads) carry(Chunks chunks, Arguments<T> a, T* scores) {
+  const Head head(chunks, blockIdx.x / chunks.most);
+  const Index own = blockIdx.x % chunks.most, all = head.count();
+  if (own >= all) return;
+  const int size = chunks.size, count = chunks.factors, stride = odd(size), key_stride = odd(count);
+  const int own_rows = head.rows(own);
+  SharedMatrices<T> shared;
+  T* const keys = shared.take(count, stride);
+  T* const vectors = shared.take(count, stride);
+  T* const queries = shared.take(count, stride);
+  T* const inverse = shared.take(count, count);
+  T* const meeting = shared.take(count, count);
+  T* const products = shared.take(count, key_stride);
+  T* const steps = shared.take(count, key_stride);
+  T* const scored = shared.take(count, key_stride);
+  T* const factor = shared.take(count, 1);
+
+  load_vectors(keys, stride, a.keys, head, own, 0, size);
+  for (Index chunk = own; chunk < all; ++chunk) {
+    const int rows = head.rows(chunk);
+    __syncthreads();
+    if (a.carried != nullptr) {
+      T* const to = a.carried + slot_of_pair(head, chunk, own) * count * size;
+      for_each_entry(count, size, [&](int key, int k) { to[key * size + k] = keys[key * stride + k]; });
+    }
+    load_vectors(vectors, stride, a.vectors, head, chunk, 0, size);
+    load_vectors(queries, stride, a.queries, head, chunk, 0, size);
+    load_kept(inverse, count, a.coupled.inverses + head.slot(chunk) * count * count, count, count);
+    load_kept(meeting, count, a.coupled.meetings + head.slot(chunk) * count * count, count, count);
+    load_factors(factor, a.betas, head, chunk);
+    __syncthreads();
+    // 1., and the first part of 3.
+    const auto key_column = [&](int k, int key) { return keys[key * stride + k]; };
+    multiply<2, 2, T>(
+        count, count, size, [&](int r, int k) { return vectors[r * stride + k]; }, key_column,
+        [&](int r, int key, T sum) {
+          products[r * key_stride + key] = is_reached(chunk, own, r, key) ? sum : T{0};
+        });
+    multiply<2, 2, T>(
+        count, count, size, [&](int t, int k) { return queries[t * stride + k]; }, key_column,
+        [&](int t, int key, T sum) { scored[t * key_stride + key] = sum; });
+    __syncthreads();
+    // 2.
+    multiply<2, 2, T>(
+        count, count, count, [&](int r, int s) { return inverse[s * count + r]; },
+        [&](int s, int key) { return products[s * key_stride + key]; },
+        [&](int r, int key, T sum) { steps[r * key_stride + key] = factor[r] * sum; });
+    __syncthreads();
+    // 3.
+    multiply<2, 2, T>(
+        count, count, count, [&](int t, int r) { return meeting[r * count + t]; },
+        [&](int r, int key) { return steps[r * key_stride + key]; },
+        [&](int t, int key, T sum) {
+          if (t < rows && key < own_rows && is_met(chunk, own, t, key))
+            scores[place_of_score(head, a.length, chunk, t, own, key)] = scored[t * key_stride + key] + sum;
+        });
+    // 4.
+    multiply<4, 4, T>(
+        count, size, count, [&](int key, int r) { return steps[r * key_stride + key]; },
+        [&](int r, int k) { return vectors[r * stride + k]; },
+        [&](int key, int k, T sum) { keys[key * stride + k] += sum; });
+  }
+}
+
+/// Loads the gradients of a pair's scores, with zeros where there is no score.
+template <class T>
+__device__ __forceinline__ void load_score_gradients(T* to, int stride, const T* d_scores, Index length,
+                                                     const Head& head, Index tokens, Index keys) {
+  const int count = head.chunks.factors, rows = head.rows(tokens), key_rows = head.rows(keys);
+  for_each_entry(count, count, [&](int t, int key) {
+    const bool exists = t < rows && key < key_rows && is_met(tokens, keys, t, key);
+    to[t * stride + key] = exists ? d_scores[place_of_score(head, length, tokens, t, keys, key)] : T{0};
+  });
+}
+
+template <class T>
+__global__ void __launch_bounds__(threads)
+    retreat(Chunks chunks, Arguments<T> a, const T* d_scores, Returned<T> to, T* d_keys) {
+  const Head head(chunks, blockIdx.x / chunks.most);
+  const Index own = blockIdx.x % chunks.most, all = head.count();
+  if (own >= all) return;
+  const int size = chunks.size, count = chunks.factors, stride = odd(size), key_stride = odd(count);
+  SharedMatrices<T> shared;
+  T* const d_carried = shared.take(count, stride);
+  T* const keys = shared.take(count, stride);
+  T* const vectors = shared.take(count, stride);
+  T* const queries = shared.take(count, stride);
+  T* const inverse = shared.take(count, count);
+  T* const meeting = shared.take(count, count);
+  T* const products = shared.take(count, key_stride);
+  T* const d_updates = shared.take(count, key_stride);
+  T* const d_scored = shared.take(count, key_stride);
+  T* const factor = shared.take(count, 1);
+
+  for_each_entry(count, size, [&](int key, int k) { d_carried[key * stride + k] = 0; });
+  for (Index chunk = all; chunk-- > own;) {
+    const Index pair = slot_of_pair(head, chunk, own);
+    T* const updates = to.updates + pair * count * count;
+    T* const d_right_sides = to.d_right_sides + pair * count * count;
+    __syncthreads();
+    for_each_entry(count, size, [&](int key, int k) {
+      const Index place = (pair * count + key) * size + k;
+      to.d_carried[place] = d_carried[key * stride + k];
+      keys[key * stride + k] = a.carried[place];
+    });
+    load_vectors(vectors, stride, a.vectors, head, chunk, 0, size);
+    load_vectors(queries, stride, a.queries, head, chunk, 0, size);
+    load_kept(inverse, count, a.coupled.inverses + head.slot(chunk) * count * count, count, count);
+    load_kept(meeting, count, a.coupled.meetings + head.slot(chunk) * count * count, count, count);
+    load_factors(factor, a.betas, head, chunk);
+    load_score_gradients(d_scored, key_stride, d_scores, a.length, head, chunk, own);
+    __syncthreads();
+    // 1. and 2.
+    const auto vector = [&](int r, int k) { return vectors[r * stride + k]; };
+    multiply<2, 2, T>(
+        count, count, size, vector, [&](int k, int key) { return keys[key * stride + k]; },
+        [&](int r, int key, T sum) {
+          products[r * key_stride + key] = is_reached(chunk, own, r, key) ? sum : T{0};
+        });
+    multiply<2, 2, T>(
+        count, count, size, vector, [&](int k, int key) { return d_carried[key * stride + k]; },
+        [&](int r, int key, T sum) { d_updates[r * key_stride + key] = sum; });
+    multiply<2, 2, T>(
+        count, count, count, [&](int r, int t) { return meeting[r * count + t]; },
+        [&](int t, int key) { return d_scored[t * key_stride + key]; },
+        [&](int r, int key, T sum) {
+          T& d_update = d_updates[r * key_stride + key];
+          d_update = factor[r] * (d_update + sum);
+        });
+    __syncthreads();
+    multiply<2, 2, T>(
+        count, count, count, [&](int r, int s) { return inverse[s * count + r]; },
+        [&](int s, int key) { return products[s * key_stride + key]; },
+        [&](int r, int key, T sum) { updates[r * count + key] = sum; });
+    __syncthreads();
+    // 3. Right sides that are 0 have a gradient too, of which `gather` makes that of the coupling.
+    multiply<2, 2, T>(
+        count, count, count, [&](int r, int s) { return inverse[r * count + s]; },
+        [&](int s, int key) { return d_updates[s * key_stride + key]; },
+        [&](int r, int key, T sum) {
+          d_right_sides[r * count + key] = sum;
+          products[r * key_stride + key] = is_reached(chunk, own, r, key) ? sum : T{0};
+        });
+    __syncthreads();
+    // 4.
+    const auto add_to_keys = [&](int key, int k, T sum) { d_carried[key * stride + k] += sum; };
+    multiply<4, 4, T>(
+        count, size, count, [&](int key, int t) { return d_scored[t * key_stride + key]; },
+        [&](int t, int k) { return queries[t * stride + k]; }, add_to_keys);
+    multiply<4, 4, T>(
+        count, size, count, [&](int key, int r) { return products[r * key_stride + key]; },
+        [&](int r, int k) { return vectors[r * stride + k]; }, add_to_keys);
+  }
+  __syncthreads();
+  for_each_entry(head.rows(own), size, [&](int key, int k) {
+    d_keys[head.place(own, key) * size + k] = d_carried[key * stride + k];
+  });
+}
+
+template <class T>
+struct TokenGradients {
+  T* queries;
+  T* vectors;
+  T* betas;
+};
+
+template <class T>
+__global__ void __launch_bounds__(threads)
+    gather(Chunks chunks, Arguments<T> a, const T* d_scores, Returned<T> returned, TokenGradients<T> to) {
+  const Head head(chunks, blockIdx.x / chunks.most);
+  // Late chunks meet more keys, so they begin first.
+  const Index chunk = chunks.most - 1 - blockIdx.x % chunks.most;
+  if (chunk >= head.count()) return;
+  const int size = chunks.size, count = chunks.factors, rows = head.rows(chunk), key_stride = odd(count);
+  SharedMatrices<T> shared;
+  T* const of_factors = shared.take(count, count);
+  T* const of_queries = shared.take(count, count);
+  T* const updates = shared.take(count, key_stride);
+  T* const d_right_sides = shared.take(count, key_stride);
+  T* const d_scored = shared.take(count, key_stride);
+  T* const keys = shared.take(count, slice_stride);
+  T* const d_carried = shared.take(count, slice_stride);
+  T* const vectors = shared.take(count, slice_stride);
+  T* const queries = shared.take(count, slice_stride);
+  T* const d_left = shared.take(count, slice_stride);
+  T* const d_right = shared.take(count, slice_stride);
+  T* const d_queries = shared.take(count, slice_stride);
+  T* const factor = shared.take(count, 1);
+  T* const sums = shared.take(count, 1);
+
+  const auto for_each_chunk_of_keys = [&](const auto& load, const auto& body) {
+    for (Index own = 0; own <= chunk; ++own) {
+      const Index pair = slot_of_pair(head, chunk, own);
+      __syncthreads();
+      load_kept(updates, key_stride, returned.updates + pair * count * count, count, count);
+      load_kept(d_right_sides, key_stride, returned.d_right_sides + pair * count * count, count, count);
+      load_score_gradients(d_scored, key_stride, d_scores, a.length, head, chunk, own);
+      load(pair);
+      __syncthreads();
+      body(own);
+    }
+    __syncthreads();
+  };
+
+  for_each_entry(count, count,
+                 [&](int s, int r) { of_factors[s * count + r] = of_queries[s * count + r] = 0; });
+  for_each_entry(count, 1, [&](int r, int) { sums[r] = 0; });
+  load_factors(factor, a.betas, head, chunk);
+  const auto update = [&](int r, int key) { return updates[r * key_stride + key]; };
+  for_each_chunk_of_keys(
+      [](Index) {},
+      [&](Index) {
+        multiply<2, 2, T>(
+            count, count, count, update, [&](int key, int r) { return d_right_sides[r * key_stride + key]; },
+            [&](int s, int r, T sum) {
+              if (s < r) of_factors[s * count + r] += sum;
+            });
+        multiply<2, 2, T>(
+            count, count, count, update, [&](int key, int t) { return d_scored[t * key_stride + key]; },
+            [&](int r, int t, T sum) {
+              if (r <= t) of_queries[r * count + t] += sum;
+            });
+      });
+
+  for (int first = 0; first < size; first += slice) {
+    const int width = min(slice, size - first);
+    load_vectors(vectors, slice_stride, a.vectors, head, chunk, first, width);
+    load_vectors(queries, slice_stride, a.queries, head, chunk, first, width);
+    __syncthreads();
+    const auto vector = [&](int r, int i) { return vectors[r * slice_stride + i]; };
+    const auto query = [&](int t, int i) { return queries[t * slice_stride + i]; };
+    multiply<4, 2, T>(
+        count, width, count, [&](int r, int t) { return of_queries[r * count + t]; }, query,
+        [&](int r, int i, T sum) { d_left[r * slice_stride + i] = sum; });
+    multiply<4, 2, T>(
+        count, width, count, [&](int s, int r) { return of_factors[s * count + r]; }, vector,
+        [&](int s, int i, T sum) { d_left[s * slice_stride + i] += sum; });
+    multiply<4, 2, T>(
+        count, width, count, [&](int r, int s) { return of_factors[s * count + r] * factor[s]; }, vector,
+        [&](int r, int i, T sum) { d_right[r * slice_stride + i] = sum; });
+    multiply<4, 2, T>(
+        count, width, count, [&](int t, int r) { return of_queries[r * count + t] * factor[r]; }, vector,
+        [&](int t, int i, T sum) { d_queries[t * slice_stride + i] = sum; });
+    for_each_chunk_of_keys(
+        [&](Index pair) {
+          for_each_entry(count, width, [&](int key, int i) {
+            const Index place = (pair * count + key) * size + first + i;
+            keys[key * slice_stride + i] = a.carried[place];
+            d_carried[key * slice_stride + i] = returned.d_carried[place];
+          });
+        },
+        [&](Index own) {
+          const auto key_row = [&](int key, int i) { return keys[key * slice_stride + i]; };
+          multiply<4, 2, T>(
+              count, width, count, update, [&](int key, int i) { return d_carried[key * slice_stride + i]; },
+              [&](int r, int i, T sum) { d_left[r * slice_stride + i] += sum; });
+          multiply<4, 2, T>(
+              count, width, count,
+              [&](int r, int key) {
+                return is_reached(chunk, own, r, key) ? d_right_sides[r * key_stride + key] : T{0};
+              },
+              key_row, [&](int r, int i, T sum) { d_right[r * slice_stride + i] += sum; });
+          multiply<4, 2, T>(
+              count, width, count, [&](int t, int key) { return d_scored[t * key_stride + key]; }, key_row,
+              [&](int t, int i, T sum) { d_queries[t * slice_stride + i] += sum; });
+        });
+    add_row_products(sums, rows, width, vectors, d_left);
+    for_each_entry(rows, width, [&](int r, int i) {
+      const Index place = head.place(chunk, r) * size + first + i;
+      const int from = r * slice_stride + i;
+      to.vectors[place] = d_right[from] + factor[r] * d_left[from];
+      to.queries[place] = a.queries.factor * d_queries[from];
+    });
+    __syncthreads();
+  }
+  for_each_entry(rows, 1, [&](int r, int) { to.betas[head.place(chunk, r)] = -sums[r]; });
+}
+
+/// Numbers in shared memory.
+Index memory_of_carry(Index size, Index factors) {
+  return 3 * factors * (size + 1) + 2 * factors * factors + 3 * factors * (factors + 1) + factors;
+}
+Index memory_of_retreat(Index size, Index factors) {
+  return 4 * factors * (size + 1) + 2 * factors * factors + 3 * factors * (factors + 1) + factors;
+}
+Index memory_of_gather(Index factors) {
+  return 2 * factors * factors + 3 * factors * (factors + 1) + 7 * factors * slice_stride + 2 * factors;
+}
+
+/// Sizes, and what kernels read.
+template <class T>
+class Scores {
+ public:
+  Scores(const PositionScoresInput<T>& input, const TokenLayout& layout, const PositionScoresOptions& options,
+         Index length, Device device)
+      : gpu_(context(device)),
+        heads_(input.keys.shape()[1]),
+        pairs_(layout.size() * heads_),
+        chunks_(chunks_of(gpu_, input, layout, options, device)),
+        numbers_(count_numbers(layout, chunks_.factors)),
+        pairs_of_chunks_(count_pairs(layout, chunks_.factors)) {
+    arguments.queries = {input.queries.data(), nullptr, static_cast<T>(options.scale)};
+    arguments.keys = {input.keys.data(), nullptr, T{1}};
+    arguments.vectors = {input.vectors.data(), nullptr, T{1}};
+    arguments.betas = input.betas.data();
+    arguments.length = length;
+  }
+
+  Arguments<T> arguments{};
+
+  /// Of inverses and meetings, of kept keys, and of the products of a pair.
+  Shape coupled() const { return {2, numbers_, heads_, chunks_.factors, chunks_.factors}; }
+  Shape carried() const { return {pairs_of_chunks_, heads_, chunks_.factors, chunks_.size}; }
+  Shape products() const { return {pairs_of_chunks_, heads_, chunks_.factors, chunks_.factors}; }
+  void set_coupled(TensorView<T> both) { arguments.coupled = {both[0].data(), both[1].data()}; }
+
+  void launch_couple() const {
+    const Vectors<T> left{arguments.vectors.vectors, arguments.betas, T{-1}};
+    factors::launch_couple<T>(gpu_, chunks_, pairs_, left, arguments.vectors, arguments.queries,
+                              arguments.coupled);
+  }
+  void launch_carry(T* scores) const {
+    launch_for_chunks(carry<T>, memory_of_carry(chunks_.size, chunks_.factors), scores);
+  }
+  void launch_backward(const PositionScoresGradients<T>& gradients, const Returned<T>& returned) const {
+    const T* const d_scores = gradients.d_scores.data();
+    launch_for_chunks(retreat<T>, memory_of_retreat(chunks_.size, chunks_.factors), d_scores, returned,
+                      gradients.d_keys.data());
+    launch_for_chunks(
+        gather<T>, memory_of_gather(chunks_.factors), d_scores, returned,
+        TokenGradients<T>{gradients.d_queries.data(), gradients.d_vectors.data(), gradients.d_betas.data()});
+  }
+
+ private:
+  template <class Kernel, class... More>
+  void launch_for_chunks(Kernel* kernel, Index numbers, const More&... more) const {
+    if (pairs_ * chunks_.most == 0) return;
+    launch(gpu_, kernel,
+           {.grid = static_cast<unsigned>(pairs_ * chunks_.most),
+            .block = threads,
+            .shared = static_cast<std::size_t>(numbers) * sizeof(T)},
+           chunks_, arguments, more...);
+  }
+
+  static Chunks chunks_of(const Context& gpu, const PositionScoresInput<T>& input, const TokenLayout& layout,
+                          const PositionScoresOptions& options, Device device) {
+    const Index heads = input.keys.shape()[1], size = input.keys.shape()[2];
+    const int chunk = factors_of_chunk<T>(gpu, options.chunk, size, "keys", [&](Index factors) {
+      return std::max(
+          {memory_of_retreat(size, factors), memory_of_gather(factors), memory_of_couple(factors, true)});
+    });
+    return {layout, device, heads, size, chunk};
+  }
+
+  const Context& gpu_;
+  Index heads_;
+  /// Heads of all sequences.
+  Index pairs_;
+  Chunks chunks_;
+  Index numbers_, pairs_of_chunks_;
+};
+
+}  // namespace
+
+template <class T>
+void position_scores(const PositionScoresInput<T>& input, const TokenLayout& layout,
+                     const PositionScoresOptions& options, TensorView<T> scores, bool keep, Saved& saved) {
+  Scores<T> all(input, layout, options, scores.shape()[2], saved.device());
+  const Index before = saved.size();
+  try {
+    all.set_coupled(saved.push<T>(all.coupled()));
+    if (keep) all.arguments.carried = saved.push<T>(all.carried()).data();
+  } catch (...) {
+    // Memory is short: a forward that throws leaves the stack as it was.
+    saved.pop(saved.size() - before);
+    throw;
+  }
+  all.launch_couple();
+  all.launch_carry(scores.data());
+}
+
+template <class T>
+void position_scores_backward(const PositionScoresInput<T>& input, const TokenLayout& layout,
+                              const PositionScoresOptions& options,
+                              const PositionScoresGradients<T>& gradients, Saved& saved) {
+  Scores<T> all(input, layout, options, gradients.d_scores.shape()[2], saved.device());
+  const TensorView<T> coupled = saved.top<T>(1), carried = saved.top<T>(0);
+  check_shape("inverses that the forward kept", coupled.shape(), all.coupled());
+  check_shape("keys that the forward kept", carried.shape(), all.carried());
+  all.set_coupled(coupled);
+  all.arguments.carried = carried.data();
+  {
+    const Saved::Scope scope(saved);
+    Returned<T> returned{};
+    returned.d_carried = saved.push<T>(all.carried()).data();
+    returned.updates = saved.push<T>(all.products()).data();
+    returned.d_right_sides = saved.push<T>(all.products()).data();
+    all.launch_backward(gradients, returned);
+  }
+  saved.pop(2);
+}
+
+#define ORTHORNN_INSTANTIATE(T)                                                                              \
+  template void position_scores<T>(const PositionScoresInput<T>&, const TokenLayout&,                        \
+                                   const PositionScoresOptions&, TensorView<T>, bool, Saved&);               \
+  template void position_scores_backward<T>(const PositionScoresInput<T>&, const TokenLayout&,               \
+                                            const PositionScoresOptions&, const PositionScoresGradients<T>&, \
+                                            Saved&);
+ORTHORNN_INSTANTIATE(float)
+ORTHORNN_INSTANTIATE(double)
+#undef ORTHORNN_INSTANTIATE
+
+}  // namespace orthornn::cuda

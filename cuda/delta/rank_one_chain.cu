@@ -1,0 +1,458 @@
+// Chains of factors I + q k^T, in chunks (cuda/delta/factor_chunks.cuh). Three kernels:
+//
+//   couple    a block for each chunk and head: the inverse N of the coupling
+//   sweep     a block for some columns of each state, from chunk to chunk with the columns in shared memory.
+//             Forward, S is the state:
+//               1. right sides = K S        2. updates u = N^T (right sides)    3. S += Q^T u
+//             Backward, it is the mirrored chain. S is the gradient of the state after the chunk:
+//               1. du = dO + Q S            2. d(right sides) = N du            3. S += K^T d(right sides)
+//   gather    a block for each chunk and head: gradients of vectors and scales, which are sums over all
+//             columns of the states. B = u d(right sides)^T above the diagonal is the gradient of Q K^T
+//             there:
+//               dQ = u dS^T + B K           dK = d(right sides) S^T + B^T Q
+
+#include <limits>
+
+#include "cuda/core/for_each.cuh"
+#include "cuda/delta/factor_chunks.cuh"
+#include "cuda/delta/rank_one_chain.hpp"
+
+namespace orthornn::cuda {
+namespace {
+
+using namespace factors;
+
+/// Columns of a state [D, M] that a block has.
+constexpr int most_columns = 32, fewest_columns = 8;
+
+/// One direction of the chain.
+template <class T>
+struct Sweep {
+  Vectors<T> first, second;
+  /// [numbers, H, C, C]
+  const T* inverses;
+  /// States before all steps and after them [B, H, D, M]; null for zeros, and where none are wanted. They may
+  /// be the same.
+  const T* start;
+  T* finish;
+  /// [R, H, M], added to the products of step 1; null for zeros.
+  const T* added;
+  /// [R, H, M]: the results of step 2; may be null.
+  T* results;
+  /// Kept for `gather`, or null: S before each chunk of the sweep [numbers, H, D, M], and the results of step
+  /// 2 [numbers, H, C, M].
+  T* states;
+  T* updates;
+};
+
+template <bool is_backward, class T>
+__global__ void __launch_bounds__(threads) sweep(Chunks chunks, Sweep<T> a, Index columns, int tile) {
+  const Index tiles = (columns + tile - 1) / tile;
+  const Head head(chunks, blockIdx.x / tiles);
+  const Index first_column = blockIdx.x % tiles * tile;
+  const int width = static_cast<int>(min(static_cast<Index>(tile), columns - first_column));
+  const int size = chunks.size, count = chunks.factors, stride = odd(size);
+  SharedMatrices<T> shared;
+  T* const state = shared.take(size, tile);
+  T* const vectors = shared.take(count, stride);
+  T* const products = shared.take(count, tile);
+  T* const updates = shared.take(count, tile);
+  T* const inverse = shared.take(count, count);
+
+  const auto entry = [&](Index matrix, Index rows, int row, int column) {
+    return (matrix * rows + row) * columns + first_column + column;
+  };
+  for_each_entry(size, width, [&](int k, int m) {
+    state[k * tile + m] = a.start == nullptr ? T{0} : a.start[entry(head.pair, size, k, m)];
+  });
+  const Index all = head.count();
+  for (Index i = 0; i < all; ++i) {
+    const Index chunk = is_backward ? all - 1 - i : i;
+    const int rows = head.rows(chunk);
+    __syncthreads();
+    if (a.states != nullptr) {
+      for_each_entry(size, width, [&](int k, int m) {
+        a.states[entry(head.slot(chunk), size, k, m)] = state[k * tile + m];
+      });
+    }
+    load_vectors(vectors, stride, a.first, head, chunk, 0, size);
+    load_kept(inverse, count, a.inverses + head.slot(chunk) * count * count, count, count);
+    __syncthreads();
+    // 1.
+    multiply<2, 2, T>(
+        count, width, size, [&](int r, int k) { return vectors[r * stride + k]; },
+        [&](int k, int m) { return state[k * tile + m]; },
+        [&](int r, int m, T sum) {
+          if (a.added != nullptr && r < rows)
+            sum += a.added[head.place(chunk, r) * columns + first_column + m];
+          products[r * tile + m] = sum;
+        });
+    __syncthreads();
+    // 2.
+    multiply<2, 2, T>(
+        count, width, count,
+        [&](int r, int s) { return is_backward ? inverse[r * count + s] : inverse[s * count + r]; },
+        [&](int s, int m) { return products[s * tile + m]; },
+        [&](int r, int m, T sum) {
+          updates[r * tile + m] = sum;
+          if (a.results != nullptr && r < rows)
+            a.results[head.place(chunk, r) * columns + first_column + m] = sum;
+          if (a.updates != nullptr) a.updates[entry(head.slot(chunk), count, r, m)] = sum;
+        });
+    load_vectors(vectors, stride, a.second, head, chunk, 0, size);
+    __syncthreads();
+    // 3.
+    multiply<4, 4, T>(
+        size, width, count, [&](int k, int r) { return vectors[r * stride + k]; },
+        [&](int r, int m) { return updates[r * tile + m]; },
+        [&](int k, int m, T sum) { state[k * tile + m] += sum; });
+  }
+  __syncthreads();
+  if (a.finish == nullptr) return;
+  for_each_entry(size, width,
+                 [&](int k, int m) { a.finish[entry(head.pair, size, k, m)] = state[k * tile + m]; });
+}
+
+/// Where the gradients of vectors and of their scales go, which may be null.
+template <class T>
+struct VectorGradients {
+  T* vectors;
+  T* scales;
+};
+
+/// What `gather` reads: states, gradients of states, updates, and gradients of right sides, as `sweep` kept
+/// them.
+template <class T>
+struct Kept {
+  const T* states;
+  const T* d_states;
+  const T* updates;
+  const T* d_right_sides;
+};
+
+constexpr int column_stride = odd(most_columns);
+
+template <class T>
+__global__ void __launch_bounds__(threads)
+    gather(Chunks chunks, Vectors<T> left, Vectors<T> right, Kept<T> kept, Index columns,
+           VectorGradients<T> d_left, VectorGradients<T> d_right) {
+  const Head head(chunks, blockIdx.x / chunks.most);
+  const Index chunk = blockIdx.x % chunks.most, slot = head.slot(chunk);
+  if (chunk >= head.count()) return;
+  const int size = chunks.size, count = chunks.factors, rows = head.rows(chunk);
+  SharedMatrices<T> shared;
+  T* const products = shared.take(count, count);
+  T* const updates = shared.take(count, column_stride);
+  T* const d_right_sides = shared.take(count, column_stride);
+  T* const states = shared.take(slice, column_stride);
+  T* const d_states = shared.take(slice, column_stride);
+  T* const q = shared.take(count, slice_stride);
+  T* const k = shared.take(count, slice_stride);
+  T* const dq = shared.take(count, slice_stride);
+  T* const dk = shared.take(count, slice_stride);
+  T* const d_left_scales = shared.take(count, 1);
+  T* const d_right_scales = shared.take(count, 1);
+
+  // Calls body(number of columns) for the columns of the states, with those of `updates` and `d_right_sides`.
+  const auto for_each_tile = [&](const auto& load, const auto& body) {
+    for (Index first = 0; first < columns; first += most_columns) {
+      const int width = static_cast<int>(min(static_cast<Index>(most_columns), columns - first));
+      __syncthreads();
+      for_each_entry(count, width, [&](int r, int m) {
+        const Index from = (slot * count + r) * columns + first + m;
+        updates[r * column_stride + m] = kept.updates[from];
+        d_right_sides[r * column_stride + m] = kept.d_right_sides[from];
+      });
+      load(first, width);
+      __syncthreads();
+      body(width);
+    }
+    __syncthreads();
+  };
+
+  for_each_entry(count, count, [&](int s, int r) { products[s * count + r] = 0; });
+  for_each_entry(count, 1, [&](int r, int) { d_left_scales[r] = d_right_scales[r] = 0; });
+  for_each_tile([](Index, int) {},
+                [&](int width) {
+                  multiply<2, 2, T>(
+                      count, count, width, [&](int s, int m) { return updates[s * column_stride + m]; },
+                      [&](int m, int r) { return d_right_sides[r * column_stride + m]; },
+                      [&](int s, int r, T sum) {
+                        if (s < r) products[s * count + r] += sum;
+                      });
+                });
+
+  for (int first = 0; first < size; first += slice) {
+    const int width = min(slice, size - first);
+    load_vectors(q, slice_stride, left, head, chunk, first, width);
+    load_vectors(k, slice_stride, right, head, chunk, first, width);
+    __syncthreads();
+    multiply<4, 2, T>(
+        count, width, count, [&](int s, int r) { return products[s * count + r]; },
+        [&](int r, int i) { return k[r * slice_stride + i]; },
+        [&](int s, int i, T sum) { dq[s * slice_stride + i] = sum; });
+    multiply<4, 2, T>(
+        count, width, count, [&](int r, int s) { return products[s * count + r]; },
+        [&](int s, int i) { return q[s * slice_stride + i]; },
+        [&](int r, int i, T sum) { dk[r * slice_stride + i] = sum; });
+    for_each_tile(
+        [&](Index first_column, int tile) {
+          for_each_entry(width, tile, [&](int i, int m) {
+            const Index from = (slot * size + first + i) * columns + first_column + m;
+            states[i * column_stride + m] = kept.states[from];
+            d_states[i * column_stride + m] = kept.d_states[from];
+          });
+        },
+        [&](int tile) {
+          multiply<4, 2, T>(
+              count, width, tile, [&](int s, int m) { return updates[s * column_stride + m]; },
+              [&](int m, int i) { return d_states[i * column_stride + m]; },
+              [&](int s, int i, T sum) { dq[s * slice_stride + i] += sum; });
+          multiply<4, 2, T>(
+              count, width, tile, [&](int r, int m) { return d_right_sides[r * column_stride + m]; },
+              [&](int m, int i) { return states[i * column_stride + m]; },
+              [&](int r, int i, T sum) { dk[r * slice_stride + i] += sum; });
+        });
+
+    // The vectors themselves, for the gradients of their scales.
+    const auto finish = [&](const Vectors<T>& vectors, T* memory, const T* d, const VectorGradients<T>& to,
+                            T* d_scales) {
+      if (to.scales != nullptr) {
+        load_vectors(memory, slice_stride, {vectors.vectors, nullptr, T{1}}, head, chunk, first, width);
+        __syncthreads();
+        add_row_products(d_scales, rows, width, memory, d);
+      }
+      for_each_entry(rows, width, [&](int r, int i) {
+        const Index place = head.place(chunk, r);
+        to.vectors[place * size + first + i] = vectors.scale(place) * d[r * slice_stride + i];
+      });
+    };
+    finish(left, q, dq, d_left, d_left_scales);
+    finish(right, k, dk, d_right, d_right_scales);
+    __syncthreads();
+  }
+  for_each_entry(rows, 1, [&](int r, int) {
+    const Index place = head.place(chunk, r);
+    if (d_left.scales != nullptr) d_left.scales[place] = d_left_scales[r];
+    if (d_right.scales != nullptr) d_right.scales[place] = d_right_scales[r];
+  });
+}
+
+/// The factors of left vectors that make the mirrored chain of the inverses: -alpha / (1 + q^T k). A warp for
+/// each factor.
+template <class T>
+__global__ void __launch_bounds__(threads)
+    invert_factors(Chunks chunks, Vectors<T> left, Vectors<T> right, T* scales, FaultWord* faults) {
+  const Head head(chunks, blockIdx.x / chunks.most);
+  const Index chunk = blockIdx.x % chunks.most;
+  if (chunk >= head.count()) return;
+  const int rows = head.rows(chunk), lane = static_cast<int>(threadIdx.x % warp_size);
+  const int warps = static_cast<int>(blockDim.x / warp_size);
+  for (int row = static_cast<int>(threadIdx.x / warp_size); row < rows; row += warps) {
+    const Index place = head.place(chunk, row), size = chunks.size;
+    const T alpha = left.scale(place), beta = right.scale(place);
+    T product = 0, sizes = 0;
+    for (Index i = lane; i < size; i += warp_size) {
+      const T term = alpha * beta * left.vectors[place * size + i] * right.vectors[place * size + i];
+      product += term;
+      sizes += fabs(term);
+    }
+    const T determinant = 1 + warp_sum(product);
+    sizes = warp_sum(sizes);
+    if (lane != 0) continue;
+    // No larger than its own rounding, as on the CPU.
+    const bool exists = fabs(determinant) > 4 * std::numeric_limits<T>::epsilon() * (1 + sizes);
+    if (!exists) report_fault(faults, Fault::factor_without_inverse, place);
+    scales[place] = exists ? -alpha / determinant : T{0};
+  }
+}
+
+/// Sizes, and the vectors as kernels read them.
+template <class T>
+class Chain {
+ public:
+  Chain(const RankOneChainInput<T>& input, const TokenLayout& layout, const RankOneChainOptions& options,
+        Device device)
+      : gpu_(context(device)),
+        left_{input.left.data(), data_or_null(input.left_scales), T{1}},
+        right_{input.right.data(), data_or_null(input.right_scales), T{1}},
+        columns_(input.initial_states.shape()[3]),
+        pairs_(layout.size() * input.left.shape()[1]),
+        numbers_(0),
+        chunks_(chunks_of(gpu_, input, layout, options, device)) {
+    numbers_ = count_numbers(layout, chunks_.factors);
+  }
+
+  Shape inverses() const { return {numbers_, chunks_.heads, chunks_.factors, chunks_.factors}; }
+  Shape states() const { return {numbers_, chunks_.heads, chunks_.size, columns_}; }
+  Shape updates() const { return {numbers_, chunks_.heads, chunks_.factors, columns_}; }
+  const Vectors<T>& left() const { return left_; }
+  const Vectors<T>& right() const { return right_; }
+
+  void launch_couple(T* inverses) const {
+    factors::launch_couple<T>(gpu_, chunks_, pairs_, left_, right_, {}, {inverses, nullptr});
+  }
+  template <bool is_backward>
+  void launch_sweep(const Sweep<T>& a) const {
+    const int tile = static_cast<int>(std::min<Index>(columns_, widest(chunks_.factors)));
+    const Index blocks = columns_ == 0 ? 0 : pairs_ * ((columns_ - 1) / tile + 1);
+    if (blocks == 0) return;
+    launch(gpu_, sweep<is_backward, T>,
+           {.grid = static_cast<unsigned>(blocks),
+            .block = threads,
+            .shared = bytes(memory_of_sweep(chunks_.size, chunks_.factors, tile))},
+           chunks_, a, columns_, tile);
+  }
+  void launch_gather(const Kept<T>& kept, const VectorGradients<T>& d_left,
+                     const VectorGradients<T>& d_right) const {
+    if (pairs_ * chunks_.most == 0) return;
+    launch(gpu_, gather<T>,
+           {.grid = static_cast<unsigned>(pairs_ * chunks_.most),
+            .block = threads,
+            .shared = bytes(memory_of_gather(chunks_.factors))},
+           chunks_, left_, right_, kept, columns_, d_left, d_right);
+  }
+  /// `input` has the vectors of which this is the mirrored chain.
+  void launch_invert_factors(const RankOneChainInput<T>& input, T* scales) const {
+    if (pairs_ * chunks_.most == 0) return;
+    launch(gpu_, invert_factors<T>, {.grid = static_cast<unsigned>(pairs_ * chunks_.most), .block = threads},
+           chunks_, Vectors<T>{input.left.data(), data_or_null(input.left_scales), T{1}},
+           Vectors<T>{input.right.data(), data_or_null(input.right_scales), T{1}}, scales, gpu_.faults());
+  }
+
+ private:
+  /// Columns of a block: fewer where vectors are so long that a chunk has few factors.
+  static Index widest(Index factors) { return std::clamp<Index>(factors, fewest_columns, most_columns); }
+
+  /// Numbers in shared memory.
+  static Index memory_of_sweep(Index size, Index factors, Index columns) {
+    return size * columns + factors * (size + 1) + 2 * factors * columns + factors * factors;
+  }
+  static Index memory_of_gather(Index factors) {
+    return factors * factors + 2 * (factors + slice) * column_stride + 4 * factors * slice_stride +
+           2 * factors;
+  }
+  static std::size_t bytes(Index numbers) { return static_cast<std::size_t>(numbers) * sizeof(T); }
+
+  static Chunks chunks_of(const Context& gpu, const RankOneChainInput<T>& input, const TokenLayout& layout,
+                          const RankOneChainOptions& options, Device device) {
+    const Index heads = input.left.shape()[1], size = input.left.shape()[2];
+    const int chunk = factors_of_chunk<T>(gpu, options.chunk, size, "factors of a chain", [&](Index factors) {
+      return std::max({memory_of_sweep(size, factors, widest(factors)), memory_of_gather(factors),
+                       memory_of_couple(factors, false)});
+    });
+    return {layout, device, heads, size, chunk};
+  }
+
+  const Context& gpu_;
+  Vectors<T> left_, right_;
+  Index columns_, pairs_, numbers_;
+  Chunks chunks_;
+};
+
+}  // namespace
+
+template <class T>
+void rank_one_chain(const RankOneChainInput<T>& input, const TokenLayout& layout,
+                    const RankOneChainOptions& options, TensorView<T> outputs, TensorView<T> final_states,
+                    bool keep, Saved& saved) {
+  const Chain<T> chain(input, layout, options, saved.device());
+  const Index before = saved.size();
+  TensorView<T> inverses, states, updates;
+  try {
+    inverses = saved.push<T>(chain.inverses());
+    if (keep) {
+      states = saved.push<T>(chain.states());
+      updates = saved.push<T>(chain.updates());
+    }
+  } catch (...) {
+    // Memory is short: a forward that throws leaves the stack as it was.
+    saved.pop(saved.size() - before);
+    throw;
+  }
+  chain.launch_couple(inverses.data());
+  chain.template launch_sweep<false>({.first = chain.right(),
+                                      .second = chain.left(),
+                                      .inverses = inverses.data(),
+                                      .start = input.initial_states.data(),
+                                      .finish = data_or_null(final_states),
+                                      .added = nullptr,
+                                      .results = outputs.data(),
+                                      .states = states.data(),
+                                      .updates = updates.data()});
+}
+
+template <class T>
+void rank_one_chain_backward(const RankOneChainInput<T>& input, const TokenLayout& layout,
+                             const RankOneChainOptions& options, const RankOneChainGradients<T>& gradients,
+                             Saved& saved) {
+  const Chain<T> chain(input, layout, options, saved.device());
+  const TensorView<T> inverses = saved.top<T>(2), states = saved.top<T>(1), updates = saved.top<T>(0);
+  check_shape("inverses that the forward kept", inverses.shape(), chain.inverses());
+  check_shape("states that the forward kept", states.shape(), chain.states());
+  check_shape("updates that the forward kept", updates.shape(), chain.updates());
+  {
+    const Saved::Scope scope(saved);
+    const TensorView<T> d_states = saved.push<T>(chain.states()),
+                        d_right_sides = saved.push<T>(chain.updates());
+    chain.template launch_sweep<true>({.first = chain.left(),
+                                       .second = chain.right(),
+                                       .inverses = inverses.data(),
+                                       .start = data_or_null(gradients.d_final_states),
+                                       .finish = data_or_null(gradients.d_initial_states),
+                                       .added = gradients.d_outputs.data(),
+                                       .results = nullptr,
+                                       .states = d_states.data(),
+                                       .updates = d_right_sides.data()});
+    chain.launch_gather({.states = states.data(),
+                         .d_states = d_states.data(),
+                         .updates = updates.data(),
+                         .d_right_sides = d_right_sides.data()},
+                        {gradients.d_left.data(), data_or_null(gradients.d_left_scales)},
+                        {gradients.d_right.data(), data_or_null(gradients.d_right_scales)});
+  }
+  saved.pop(3);
+}
+
+template <class T>
+void rank_one_chain_inverse(const RankOneChainInput<T>& input, const TokenLayout& layout,
+                            const RankOneChainOptions& options, TensorView<T> inverses, Saved& scratch) {
+  const Shape vectors = input.left.shape(), states = inverses.shape();
+  const Index heads = vectors[1], size = vectors[2];
+  const Saved::Scope scope(scratch);
+  // s^-1 = r with r_t = r_{t-1} (I + c q' k^T), c = -alpha / (1 + q^T k): the mirrored chain, which is that
+  // of r^T with left and right exchanged.
+  const TensorView<T> scales = scratch.push<T>({vectors[0], heads}), outputs = scratch.push<T>(vectors),
+                      transposed = scratch.push<T>(states);
+  const Context& gpu = context(scratch.device());
+  const RankOneChainInput<T> mirrored{.left = input.right,
+                                      .right = input.left,
+                                      .left_scales = input.right_scales,
+                                      .right_scales = scales,
+                                      .initial_states = transposed};
+  const Chain<T> chain(mirrored, layout, options, scratch.device());
+  chain.launch_invert_factors(input, scales.data());
+  T* const start = transposed.data();
+  for_each(gpu, states.count(), [=] __device__(Index i) { start[i] = i / size % size == i % size; });
+  cuda::rank_one_chain<T>(mirrored, layout, options, outputs, transposed, false, scratch);
+  const T* const from = transposed.data();
+  T* const to = inverses.data();
+  for_each(gpu, states.count(), [=] __device__(Index i) {
+    const Index row = i / size % size, column = i % size;
+    to[i] = from[i + (column - row) * (size - 1)];
+  });
+}
+
+#define ORTHORNN_INSTANTIATE(T)                                                                            \
+  template void rank_one_chain<T>(const RankOneChainInput<T>&, const TokenLayout&,                         \
+                                  const RankOneChainOptions&, TensorView<T>, TensorView<T>, bool, Saved&); \
+  template void rank_one_chain_backward<T>(const RankOneChainInput<T>&, const TokenLayout&,                \
+                                           const RankOneChainOptions&, const RankOneChainGradients<T>&,    \
+                                           Saved&);                                                        \
+  template void rank_one_chain_inverse<T>(const RankOneChainInput<T>&, const TokenLayout&,                 \
+                                          const RankOneChainOptions&, TensorView<T>, Saved&);
+ORTHORNN_INSTANTIATE(float)
+ORTHORNN_INSTANTIATE(double)
+#undef ORTHORNN_INSTANTIATE
+
+}  // namespace orthornn::cuda
