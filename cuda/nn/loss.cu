@@ -10,15 +10,24 @@ namespace orthornn::cuda {
 namespace {
 
 constexpr unsigned threads = 256;
-constexpr unsigned warps = threads / warp_size;
+// Threads of a row of very many classes: with 256 a row of 24,852 waited for memory 97 times in each of three
+// passes. Two such blocks fill a multiprocessor, so that its cache has their rows in the second pass and the
+// third.
+constexpr unsigned most_threads = 1024;
+constexpr unsigned most_warps = most_threads / warp_size;
 // Blocks of a sum at most: their sums are added by one block again.
 constexpr Index max_blocks = 1024;
 
 /// Threads a row of outputs: one, a warp or a block, as long as each has something to do.
 constexpr unsigned lanes_for(Index classes) {
-  if (classes > 8 * threads) return threads;
+  for (const unsigned lanes : {most_threads, threads}) {
+    if (classes > 8 * lanes) return lanes;
+  }
   return classes > 64 ? warp_size : 1;
 }
+
+/// Threads of a block whose rows have so many lanes.
+constexpr unsigned block_for(unsigned lanes) { return lanes > threads ? lanes : threads; }
 
 /// Which rows of outputs are steps of a sequence, and which are padding: row t B + b is padding from
 /// t = lengths[b] on. Without lengths there is no padding.
@@ -59,13 +68,13 @@ struct CrossEntropy {
 template <unsigned lanes>
 __device__ __forceinline__ void lanes_wait() {
   if constexpr (lanes == warp_size) __syncwarp();
-  if constexpr (lanes == threads) __syncthreads();
+  if constexpr (lanes >= threads) __syncthreads();
 }
 
 template <unsigned lanes, class T>
 __device__ __forceinline__ T lanes_sum(T x) {
-  if constexpr (lanes == threads) {
-    __shared__ T partial[warps];
+  if constexpr (lanes >= threads) {
+    __shared__ T partial[most_warps];
     __syncthreads();  // the sum before has been read
     return block_sum(x, partial);
   } else {
@@ -76,8 +85,8 @@ __device__ __forceinline__ T lanes_sum(T x) {
 
 template <unsigned lanes, class T>
 __device__ __forceinline__ T lanes_max(T x) {
-  if constexpr (lanes == threads) {
-    __shared__ T partial[warps];
+  if constexpr (lanes >= threads) {
+    __shared__ T partial[most_warps];
     __syncthreads();  // the maximum before has been read
     return block_max(x, partial);
   } else {
@@ -92,9 +101,11 @@ template <unsigned lanes, class T>
 __device__ double row_loss(const CrossEntropy<T>& a, T* y, Index target) {
   const Index lane = threadIdx.x % lanes, class_count = a.class_count;
   T largest = -std::numeric_limits<T>::infinity();
+#pragma unroll 4
   for (Index c = lane; c < class_count; c += lanes) largest = largest < y[c] ? y[c] : largest;
   largest = lanes_max<lanes>(largest);
   double total = 0;
+#pragma unroll 4
   for (Index c = lane; c < class_count; c += lanes) total += static_cast<double>(exp(y[c] - largest));
   total = lanes_sum<lanes>(total);
   const double loss = log(total) - static_cast<double>(y[target] - largest);
@@ -102,6 +113,7 @@ __device__ double row_loss(const CrossEntropy<T>& a, T* y, Index target) {
   // Before anyone writes: the lanes have all read y[target].
   lanes_wait<lanes>();
   const T factor = static_cast<T>(1 / total);
+#pragma unroll 4
   for (Index c = lane; c < class_count; c += lanes) {
     y[c] = factor * exp(y[c] - largest) - (c == target ? a.of_target : T{0}) - a.of_each;
   }
@@ -109,12 +121,12 @@ __device__ double row_loss(const CrossEntropy<T>& a, T* y, Index target) {
 }
 
 template <unsigned lanes, class T>
-__global__ void cross_entropy(CrossEntropy<T> a) {
-  __shared__ Index index_partial[warps];
-  __shared__ double partial[warps];
+__global__ void __launch_bounds__(block_for(lanes)) cross_entropy(CrossEntropy<T> a) {
+  __shared__ Index index_partial[most_warps];
+  __shared__ double partial[most_warps];
   double sum = 0;
   Index count = 0;
-  const Index stride = static_cast<Index>(gridDim.x) * (threads / lanes);
+  const Index stride = static_cast<Index>(gridDim.x) * (block_for(lanes) / lanes);
   for (Index row = grid_thread() / lanes; row < a.rows; row += stride) {
     T* y = a.outputs + row * a.class_count;
     const Index target = a.live(row) ? a.classes[row] : -1;
@@ -151,8 +163,8 @@ struct SquaredError {
 
 template <class T>
 __global__ void squared_error(SquaredError<T> a) {
-  __shared__ Index index_partial[warps];
-  __shared__ double partial[warps];
+  __shared__ Index index_partial[most_warps];
+  __shared__ double partial[most_warps];
   double sum = 0;
   Index count = 0;
   const Index stride = static_cast<Index>(gridDim.x) * blockDim.x;
@@ -174,8 +186,8 @@ __global__ void squared_error(SquaredError<T> a) {
 
 /// The sum of what the blocks found, by one block.
 __global__ void add_blocks(const BlockLoss* blocks, Index block_count, BatchLoss* value) {
-  __shared__ Index index_partial[warps];
-  __shared__ double partial[warps];
+  __shared__ Index index_partial[most_warps];
+  __shared__ double partial[most_warps];
   double sum = 0;
   Index count = 0;
   for (Index i = threadIdx.x; i < block_count; i += blockDim.x) {
@@ -208,7 +220,8 @@ void softmax_cross_entropy(TensorView<T> outputs, TensorView<const std::int32_t>
   const Index class_count = outputs.shape()[-1];
   const Index rows = classes.size();
   const unsigned lanes = lanes_for(class_count);
-  const Index blocks = blocks_of(rows * lanes);
+  const unsigned block = block_for(lanes);
+  const Index blocks = std::clamp<Index>(blocks_for(rows, block / lanes), 1, max_blocks);
   const CrossEntropy<T> a{.outputs = outputs.data(),
                           .classes = classes.data(),
                           .live = live_rows(lengths),
@@ -219,10 +232,11 @@ void softmax_cross_entropy(TensorView<T> outputs, TensorView<const std::int32_t>
                           .of_each = static_cast<T>(smoothing / static_cast<double>(class_count)),
                           .blocks = gpu.scratch<BlockLoss>(static_cast<std::size_t>(blocks)),
                           .faults = gpu.faults()};
-  const auto kernel = lanes == 1         ? cross_entropy<1, T>
-                      : lanes == threads ? cross_entropy<threads, T>
-                                         : cross_entropy<warp_size, T>;
-  launch(gpu, kernel, {.grid = static_cast<unsigned>(blocks), .block = threads}, a);
+  const auto kernel = lanes == 1           ? cross_entropy<1, T>
+                      : lanes == warp_size ? cross_entropy<warp_size, T>
+                      : lanes == threads   ? cross_entropy<threads, T>
+                                           : cross_entropy<most_threads, T>;
+  launch(gpu, kernel, {.grid = static_cast<unsigned>(blocks), .block = block}, a);
   launch(gpu, add_blocks, {.grid = 1, .block = threads}, a.blocks, blocks, batch_loss(value));
 }
 
