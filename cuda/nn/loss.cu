@@ -53,6 +53,8 @@ struct BlockLoss {
 template <class T>
 struct CrossEntropy {
   T* outputs;
+  /// Added to each row, or null.
+  const T* bias;
   const std::int32_t* classes;
   LiveRows live;
   Index rows;
@@ -95,27 +97,32 @@ __device__ __forceinline__ T lanes_max(T x) {
   }
 }
 
-/// -log softmax(y)[target] of row y, whose classes the lanes share; with `gradient`, y becomes
-/// the gradient with respect to it.
+/// -log softmax(y + bias)[target] of row y, whose classes the lanes share; with `gradient`, y becomes the
+/// gradient with respect to it.
 template <unsigned lanes, class T>
-__device__ double row_loss(const CrossEntropy<T>& a, T* y, Index target) {
+__device__ double row_loss(const CrossEntropy<T>& a, T* __restrict__ y, const T* __restrict__ bias,
+                           Index target) {
   const Index lane = threadIdx.x % lanes, class_count = a.class_count;
+  const auto value = [=](Index c) { return bias == nullptr ? y[c] : y[c] + bias[c]; };
   T largest = -std::numeric_limits<T>::infinity();
 #pragma unroll 4
-  for (Index c = lane; c < class_count; c += lanes) largest = largest < y[c] ? y[c] : largest;
+  for (Index c = lane; c < class_count; c += lanes) {
+    const T x = value(c);
+    largest = largest < x ? x : largest;
+  }
   largest = lanes_max<lanes>(largest);
   double total = 0;
 #pragma unroll 4
-  for (Index c = lane; c < class_count; c += lanes) total += static_cast<double>(exp(y[c] - largest));
+  for (Index c = lane; c < class_count; c += lanes) total += static_cast<double>(exp(value(c) - largest));
   total = lanes_sum<lanes>(total);
-  const double loss = log(total) - static_cast<double>(y[target] - largest);
+  const double loss = log(total) - static_cast<double>(value(target) - largest);
   if (!a.gradient) return loss;
   // Before anyone writes: the lanes have all read y[target].
   lanes_wait<lanes>();
   const T factor = static_cast<T>(1 / total);
 #pragma unroll 4
   for (Index c = lane; c < class_count; c += lanes) {
-    y[c] = factor * exp(y[c] - largest) - (c == target ? a.of_target : T{0}) - a.of_each;
+    y[c] = factor * exp(value(c) - largest) - (c == target ? a.of_target : T{0}) - a.of_each;
   }
   return loss;
 }
@@ -132,7 +139,7 @@ __global__ void __launch_bounds__(block_for(lanes)) cross_entropy(CrossEntropy<T
     const Index target = a.live(row) ? a.classes[row] : -1;
     const bool first_lane = threadIdx.x % lanes == 0;
     if (target >= 0 && target < a.class_count) {
-      const double loss = row_loss<lanes>(a, y, target);
+      const double loss = row_loss<lanes>(a, y, a.bias, target);
       if (first_lane) {
         sum += loss;
         ++count;
@@ -215,7 +222,7 @@ BatchLoss* batch_loss(TensorView<double> value) {
 template <class T>
 void softmax_cross_entropy(TensorView<T> outputs, TensorView<const std::int32_t> classes,
                            TensorView<const std::int32_t> lengths, TensorView<double> value, bool gradient,
-                           double smoothing) {
+                           double smoothing, TensorView<const T> bias) {
   Context& gpu = context(outputs.device());
   const Index class_count = outputs.shape()[-1];
   const Index rows = classes.size();
@@ -223,6 +230,7 @@ void softmax_cross_entropy(TensorView<T> outputs, TensorView<const std::int32_t>
   const unsigned block = block_for(lanes);
   const Index blocks = std::clamp<Index>(blocks_for(rows, block / lanes), 1, max_blocks);
   const CrossEntropy<T> a{.outputs = outputs.data(),
+                          .bias = bias.data(),
                           .classes = classes.data(),
                           .live = live_rows(lengths),
                           .rows = rows,
@@ -257,10 +265,11 @@ void mean_squared_error(TensorView<T> outputs, TensorView<const float> values,
   launch(gpu, add_blocks, {.grid = 1, .block = threads}, a.blocks, blocks, batch_loss(value));
 }
 
-#define ORTHORNN_INSTANTIATE(T)                                                                             \
-  template void softmax_cross_entropy<T>(TensorView<T>, TensorView<const std::int32_t>,                     \
-                                         TensorView<const std::int32_t>, TensorView<double>, bool, double); \
-  template void mean_squared_error<T>(TensorView<T>, TensorView<const float>,                               \
+#define ORTHORNN_INSTANTIATE(T)                                                                            \
+  template void softmax_cross_entropy<T>(TensorView<T>, TensorView<const std::int32_t>,                    \
+                                         TensorView<const std::int32_t>, TensorView<double>, bool, double, \
+                                         TensorView<const T>);                                             \
+  template void mean_squared_error<T>(TensorView<T>, TensorView<const float>,                              \
                                       TensorView<const std::int32_t>, TensorView<double>, bool);
 ORTHORNN_INSTANTIATE(float)
 ORTHORNN_INSTANTIATE(double)
