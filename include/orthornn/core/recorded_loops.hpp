@@ -23,8 +23,9 @@ class RecordedLoops {
   /// in a step.
   static constexpr std::size_t default_most = 16;
 
+  RecordedLoops() = default;
   /// Keeps so many recordings at most, those that were used last.
-  explicit RecordedLoops(std::size_t most = default_most) : most_(most) {}
+  explicit RecordedLoops(std::size_t most) : most_(most) {}
 
   /// Runs `steps`, as RepeatedOperations::run does. Within another recording they become part of that.
   void run(Device device, Key key, const std::function<void()>& steps);
@@ -36,7 +37,7 @@ class RecordedLoops {
     Key key;
     RepeatedOperations operations;
   };
-  std::size_t most_;
+  std::size_t most_ = default_most;
   /// The last used first.
   std::vector<Loop> loops_;
 };
