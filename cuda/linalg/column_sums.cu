@@ -9,8 +9,14 @@ namespace {
 constexpr unsigned threads = 256;
 // Symbols that a block keeps sums of: 32 KiB of shared memory in double.
 constexpr Index symbols_at_once = 16;
-// Columns of a block at least: fewer cost more partial sums than they save time.
+// Columns of a block at least: fewer cost more partial sums than they save time, where the blocks fill the
+// GPU.
 constexpr Index min_columns = 512;
+// Blocks that fill a GPU. Not that of this machine: the order of the sums depends on the sizes alone.
+constexpr Index enough_blocks = 256;
+// Columns of a block at least where they do not fill it: 768 columns of 1024 rows took two blocks of columns
+// 20 us, for each thread had 128 columns one after the other.
+constexpr Index fewest_columns = 32;
 constexpr Index max_partial_sums = Index{1} << 24;
 // CUDA's limit.
 constexpr Index max_blocks_along_z = 65'535;
@@ -28,9 +34,8 @@ struct Arguments {
   /// [rows] each, or null
   T* total;
   T* signed_total;
+  /// [rows, symbol_count]
   T* by_symbol;
-  Index symbol_stride;
-  Index row_stride;
   Index sum_count;
   /// [blocks, sum_count, rows]
   T* partial;
@@ -117,7 +122,7 @@ __global__ void add_partial_sums(Arguments<T> a, Index blocks) {
   if (threadIdx.y != 0 || row >= a.rows) return;
   const Index symbol = number - (a.total != nullptr) - (a.signed_total != nullptr);
   if (symbol >= 0) {
-    a.by_symbol[symbol * a.symbol_stride + row * a.row_stride] = sum;
+    a.by_symbol[row * a.symbol_count + symbol] = sum;
   } else if (number == 0 && a.total != nullptr) {
     a.total[row] = sum;
   } else {
@@ -132,7 +137,7 @@ void sum_columns(TensorView<const T> g, const ColumnSums<T>& sums) {
   Context& gpu = context(g.device());
   const Index rows = g.shape()[-1];
   const Index columns = g.shape().count() / rows;
-  const Index symbol_count = sums.by_symbol == nullptr ? 0 : sums.symbol_count;
+  const Index symbol_count = sums.by_symbol.empty() ? 0 : sums.by_symbol.shape()[1];
   Arguments<T> a{.g = g.data(),
                  .h = sums.states.data(),
                  .symbols = symbol_count > 0 ? sums.symbols.data() : nullptr,
@@ -142,17 +147,17 @@ void sum_columns(TensorView<const T> g, const ColumnSums<T>& sums) {
                  .symbol_count = symbol_count,
                  .total = sums.total.data(),
                  .signed_total = sums.signed_total.data(),
-                 .by_symbol = sums.by_symbol,
-                 .symbol_stride = sums.symbol_stride,
-                 .row_stride = sums.row_stride,
+                 .by_symbol = sums.by_symbol.data(),
                  .sum_count = symbol_count + !sums.total.empty() + !sums.signed_total.empty(),
                  .partial = nullptr};
-  const Index max_blocks = std::clamp<Index>(max_partial_sums / (a.sum_count * rows), 1, 1024);
-  a.columns_of_block = std::max(min_columns, (columns + max_blocks - 1) / max_blocks);
-  const unsigned blocks = blocks_for(columns, a.columns_of_block);
-  a.partial = gpu.scratch<T>(static_cast<std::size_t>(blocks * a.sum_count * rows));
   const unsigned x = threads_along_rows(rows);
   const Index ranges = std::max(1U, blocks_for(symbol_count, symbols_at_once));
+  const Index max_blocks = std::clamp<Index>(max_partial_sums / (a.sum_count * rows), 1, 1024);
+  const Index blocks_of_columns = std::max<Index>(1, enough_blocks / (ranges * blocks_for(rows, x)));
+  a.columns_of_block = std::max(std::clamp(columns / blocks_of_columns, fewest_columns, min_columns),
+                                (columns + max_blocks - 1) / max_blocks);
+  const unsigned blocks = blocks_for(columns, a.columns_of_block);
+  a.partial = gpu.scratch<T>(static_cast<std::size_t>(blocks * a.sum_count * rows));
   const std::size_t shared =
       sizeof(T) * threads * static_cast<std::size_t>(std::min(symbol_count, symbols_at_once));
   for (Index range = 0; range < ranges; range += max_blocks_along_z) {

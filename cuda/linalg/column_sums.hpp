@@ -15,12 +15,9 @@ struct ColumnSums {
   /// [N], sum of sign(h_j) g_j for `states` H [.., N], where g is 0 wherever h is
   TensorView<T> signed_total = {};
   TensorView<const T> states = {};
-  /// K x N numbers, entry (k, n) at k * symbol_stride + n * row_stride: the sum of those g_j whose symbol is
-  /// k. Symbols outside 0 .. K - 1 count for nothing.
-  T* by_symbol = nullptr;
-  Index symbol_count = 0;
-  Index symbol_stride = 0;
-  Index row_stride = 0;
+  /// [N, K], entry (n, k): the sum of those g_j,n whose symbol is k. Symbols outside 0 .. K - 1 count for
+  /// nothing. For small K: the cost grows with K, where that of add_by_symbol (cuda/layers) does not.
+  TensorView<T> by_symbol = {};
   TensorView<const std::int32_t> symbols = {};
 };
 

@@ -6,20 +6,24 @@
 
 // All products of attention are of small matrices, one for each sequence. A block computes tiles of them:
 //
-//   rows_kernel, a block for each sequence and tile of 32 queries:
+//   weights_kernel, a block for each sequence and tile of 32 queries:
 //     1. products [32, S] = left K^T. Forward: left = Q, the scores. Backward: left = dC, the gradients of
-//     the
-//        weights.
+//        the weights. Four groups of warps each sum a part of the N terms.
 //     2. Each warp changes rows of the products: softmax, or the backward of the softmax.
-//     3. out [32, N] = products K. Forward: the contexts. Backward: dQ.
+//   contexts_kernel, a block for each sequence, tile of 32 queries and tile of 32 entries:
+//     out [T, N] = products K. Forward: the contexts. Backward: dQ.
 //   d_keys_kernel, a block for each sequence, tile of 32 keys and tile of 32 entries:
 //     dK = A^T dC + dS^T Q.
 //
-// The products stay in global memory, where rows of any length fit. Only their block reads and writes them
-// within a kernel. Every sum has an order that depends on sizes and lengths only.
+// Sentences are short: time goes by in waiting for memory, and not in arithmetic. So the numbers of the next
+// tiles are on their way while those of these are multiplied, and what lies outside of a matrix is not.
+//
+// The products are in global memory, where rows of any length fit. Every sum has an order that depends on
+// sizes and lengths only.
 //
 //   shared memory     tiles of the two operands, 32 x 32 each, with a column more against bank conflicts
-//   thread (x, y)     column x and rows y, y + 8, y + 16, y + 24 of a tile of the result; y is the warp
+//   thread (x, y, z)  column x and rows y, y + 8, y + 16, y + 24 of a tile of the result; y is the warp of
+//                     its group z
 
 namespace orthornn::cuda {
 namespace {
@@ -27,6 +31,7 @@ namespace {
 constexpr unsigned tile = 32;
 constexpr unsigned warps = 8;
 constexpr unsigned rows_of_thread = tile / warps;
+constexpr unsigned groups = 4;
 static_assert(tile == warp_size);
 
 /// A matrix whose columns are neighbours in memory. It is 0 outside.
@@ -51,33 +56,45 @@ struct Tiles {
 /// Is the operand the transpose of the window?
 enum class Operation { as_it_is, transposed };
 
-/// Adds to `sums` those of a tile of left * right over `depth`; the tile begins at first_row, first_column.
+/// Adds to `sums` those of a tile of left * right over first_term .. first_term + depth - 1; the tile begins
+/// at first_row, first_column. All groups of a block call it with the same depth, each with tiles of its own.
 template <Operation left_is, Operation right_is, class T>
 __device__ void add_product(const Window<T>& left, const Window<T>& right, Index first_row,
-                            Index first_column, Index depth, Tiles<T>& tiles, T (&sums)[rows_of_thread]) {
+                            Index first_column, Index first_term, Index depth, Tiles<T>& tiles,
+                            T (&sums)[rows_of_thread]) {
   const unsigned x = threadIdx.x;
-  for (Index k = 0; k < depth; k += tile) {
-    __syncthreads();  // the tiles before have been read
-    for (unsigned i = threadIdx.y; i < tile; i += warps) {
+  const Index rows = (left_is == Operation::as_it_is ? left.rows : left.columns) - first_row;
+  const Index terms = left_is == Operation::as_it_is ? left.columns : left.rows;
+  T next_left[rows_of_thread], next_right[rows_of_thread];
+  const auto load = [&](Index k) {
+#pragma unroll
+    for (unsigned i = 0; i < rows_of_thread; ++i) {
       // Neighbouring threads read neighbouring numbers.
-      if constexpr (left_is == Operation::as_it_is) {
-        tiles.left[i][x] = left(first_row + i, k + x);
-      } else {
-        tiles.left[x][i] = left(k + i, first_row + x);
-      }
-      if constexpr (right_is == Operation::as_it_is) {
-        tiles.right[i][x] = right(k + i, first_column + x);
-      } else {
-        tiles.right[x][i] = right(first_column + i, k + x);
-      }
+      const unsigned y = threadIdx.y + i * warps;
+      next_left[i] = left_is == Operation::as_it_is ? left(first_row + y, k + x) : left(k + y, first_row + x);
+      next_right[i] =
+          right_is == Operation::as_it_is ? right(k + y, first_column + x) : right(first_column + y, k + x);
+    }
+  };
+  load(first_term);
+  for (Index k = first_term; k < first_term + depth; k += tile) {
+    __syncthreads();  // the tiles before have been read
+#pragma unroll
+    for (unsigned i = 0; i < rows_of_thread; ++i) {
+      const unsigned y = threadIdx.y + i * warps;
+      (left_is == Operation::as_it_is ? tiles.left[y][x] : tiles.left[x][y]) = next_left[i];
+      (right_is == Operation::as_it_is ? tiles.right[y][x] : tiles.right[x][y]) = next_right[i];
     }
     __syncthreads();
+    if (k + tile < first_term + depth) load(k + tile);
+    const int count = static_cast<int>(terms - k < tile ? terms - k : tile);
 #pragma unroll 8
-    for (unsigned j = 0; j < tile; ++j) {
+    for (int j = 0; j < count; ++j) {
       const T factor = tiles.right[j][x];
 #pragma unroll
-      for (unsigned i = 0; i < rows_of_thread; ++i)
-        sums[i] += tiles.left[threadIdx.y + i * warps][j] * factor;
+      for (unsigned i = 0; i < rows_of_thread; ++i) {
+        if (threadIdx.y + i * warps < rows) sums[i] += tiles.left[threadIdx.y + i * warps][j] * factor;
+      }
     }
   }
 }
@@ -144,9 +161,9 @@ struct Sizes {
 };
 
 template <class T, class ChangeRow>
-__global__ void rows_kernel(Sizes<T> a, const T* left, T* products, T* out, Index step_tiles,
-                            ChangeRow change_row) {
-  __shared__ Tiles<T> tiles;
+__global__ void __launch_bounds__(tile* warps* groups)
+    weights_kernel(Sizes<T> a, const T* left, T* products, Index step_tiles, ChangeRow change_row) {
+  Tiles<T>* tiles = reinterpret_cast<Tiles<T>*>(dynamic_shared_memory());
   const Index b = blockIdx.x / step_tiles;
   const Index first_step = (blockIdx.x % step_tiles) * tile;
   const Index live = live_keys(a.lengths, b, a.key_count);
@@ -154,34 +171,49 @@ __global__ void rows_kernel(Sizes<T> a, const T* left, T* products, T* out, Inde
   const auto product_at = [&](Index t) { return (t * a.batch + b) * a.key_count; };
   // 1.
   const Window<T> vectors = sequence(left, b, a.batch, a.size, a.steps, a.size);
+  const Index part = (a.size + groups * tile - 1) / (groups * tile) * tile;
   for (Index first_key = 0; first_key < live; first_key += tile) {
     T sums[rows_of_thread] = {};
-    add_product<Operation::as_it_is, Operation::transposed>(vectors, keys, first_step, first_key, a.size,
-                                                            tiles, sums);
+    add_product<Operation::as_it_is, Operation::transposed>(
+        vectors, keys, first_step, first_key, threadIdx.z * part, part, tiles[threadIdx.z], sums);
+    // The groups' sums take the place of their left tiles, and the first group adds them.
+    __syncthreads();
+    for (unsigned i = 0; i < rows_of_thread; ++i)
+      tiles[threadIdx.z].left[threadIdx.y + i * warps][threadIdx.x] = sums[i];
+    __syncthreads();
     const Index s = first_key + threadIdx.x;
-    for (unsigned i = 0; i < rows_of_thread; ++i) {
-      const Index t = first_step + threadIdx.y + i * warps;
-      if (t < a.steps && s < live) products[product_at(t) + s] = sums[i];
+    for (unsigned i = 0; i < rows_of_thread && threadIdx.z == 0; ++i) {
+      const unsigned row = threadIdx.y + i * warps;
+      const Index t = first_step + row;
+      if (t >= a.steps || s >= live) continue;
+      T sum = 0;
+      for (unsigned z = 0; z < groups; ++z) sum += tiles[z].left[row][threadIdx.x];
+      products[product_at(t) + s] = sum;
     }
   }
   __syncthreads();
   // 2.
-  for (unsigned i = 0; i < rows_of_thread; ++i) {
-    const Index t = first_step + threadIdx.y + i * warps;
+  for (unsigned row = threadIdx.z * warps + threadIdx.y; row < tile; row += groups * warps) {
+    const Index t = first_step + row;
     if (t < a.steps) change_row(products + product_at(t), product_at(t), live, a.key_count);
   }
-  __syncthreads();
-  // 3.
-  const Window<T> weights = sequence<T>(products, b, a.batch, a.key_count, a.steps, live);
-  for (Index first_entry = 0; first_entry < a.size; first_entry += tile) {
-    T sums[rows_of_thread] = {};
-    add_product<Operation::as_it_is, Operation::as_it_is>(weights, keys, first_step, first_entry, live, tiles,
-                                                          sums);
-    const Index n = first_entry + threadIdx.x;
-    for (unsigned i = 0; i < rows_of_thread; ++i) {
-      const Index t = first_step + threadIdx.y + i * warps;
-      if (t < a.steps && n < a.size) out[(t * a.batch + b) * a.size + n] = sums[i];
-    }
+}
+
+template <class T>
+__global__ void contexts_kernel(Sizes<T> a, const T* products, T* out, Index step_tiles) {
+  __shared__ Tiles<T> tiles;
+  const Index b = blockIdx.x / step_tiles;
+  const Index first_step = (blockIdx.x % step_tiles) * tile;
+  const Index first_entry = static_cast<Index>(blockIdx.y) * tile;
+  const Index live = live_keys(a.lengths, b, a.key_count);
+  T sums[rows_of_thread] = {};
+  add_product<Operation::as_it_is, Operation::as_it_is>(
+      sequence(products, b, a.batch, a.key_count, a.steps, live),
+      sequence(a.keys, b, a.batch, a.size, live, a.size), first_step, first_entry, 0, live, tiles, sums);
+  const Index n = first_entry + threadIdx.x;
+  for (unsigned i = 0; i < rows_of_thread; ++i) {
+    const Index t = first_step + threadIdx.y + i * warps;
+    if (t < a.steps && n < a.size) out[(t * a.batch + b) * a.size + n] = sums[i];
   }
 }
 
@@ -198,7 +230,7 @@ __global__ void d_keys_kernel(Sizes<T> a, const T* queries, const T* weights, co
     const auto add = [&](const T* by_key, const T* vectors) {
       add_product<Operation::transposed, Operation::as_it_is>(
           sequence(by_key, b, a.batch, a.key_count, a.steps, live),
-          sequence(vectors, b, a.batch, a.size, a.steps, a.size), first_key, first_entry, a.steps, tiles,
+          sequence(vectors, b, a.batch, a.size, a.steps, a.size), first_key, first_entry, 0, a.steps, tiles,
           sums);
     };
     add(weights, d_contexts);
@@ -225,9 +257,13 @@ template <class T, class ChangeRow>
 void launch_rows(const Context& gpu, const Sizes<T>& sizes, const T* left, T* products, T* out,
                  ChangeRow change_row) {
   const Index step_tiles = blocks_for(sizes.steps, tile);
-  launch(gpu, rows_kernel<T, ChangeRow>,
-         {.grid = static_cast<unsigned>(step_tiles * sizes.batch), .block = dim3(tile, warps)}, sizes, left,
-         products, out, step_tiles, change_row);
+  const auto row_blocks = static_cast<unsigned>(step_tiles * sizes.batch);
+  launch(gpu, weights_kernel<T, ChangeRow>,
+         {.grid = row_blocks, .block = dim3(tile, warps, groups), .shared = groups * sizeof(Tiles<T>)}, sizes,
+         left, products, step_tiles, change_row);
+  launch(gpu, contexts_kernel<T>,
+         {.grid = dim3(row_blocks, blocks_for(sizes.size, tile)), .block = dim3(tile, warps)}, sizes,
+         products, out, step_tiles);
 }
 
 }  // namespace

@@ -10,15 +10,24 @@ namespace orthornn::cuda {
 namespace {
 
 constexpr unsigned threads = 256;
-constexpr unsigned warps = threads / warp_size;
+// Threads of a row of very many classes: with 256 a row of 24,852 waited for memory 97 times in each of three
+// passes. Two such blocks fill a multiprocessor, so that its cache has their rows in the second pass and the
+// third.
+constexpr unsigned most_threads = 1024;
+constexpr unsigned most_warps = most_threads / warp_size;
 // Blocks of a sum at most: their sums are added by one block again.
 constexpr Index max_blocks = 1024;
 
 /// Threads a row of outputs: one, a warp or a block, as long as each has something to do.
 constexpr unsigned lanes_for(Index classes) {
-  if (classes > 8 * threads) return threads;
+  for (const unsigned lanes : {most_threads, threads}) {
+    if (classes > 8 * lanes) return lanes;
+  }
   return classes > 64 ? warp_size : 1;
 }
+
+/// Threads of a block whose rows have so many lanes.
+constexpr unsigned block_for(unsigned lanes) { return lanes > threads ? lanes : threads; }
 
 /// Which rows of outputs are steps of a sequence, and which are padding: row t B + b is padding from
 /// t = lengths[b] on. Without lengths there is no padding.
@@ -44,6 +53,8 @@ struct BlockLoss {
 template <class T>
 struct CrossEntropy {
   T* outputs;
+  /// Added to each row, or null.
+  const T* bias;
   const std::int32_t* classes;
   LiveRows live;
   Index rows;
@@ -59,13 +70,13 @@ struct CrossEntropy {
 template <unsigned lanes>
 __device__ __forceinline__ void lanes_wait() {
   if constexpr (lanes == warp_size) __syncwarp();
-  if constexpr (lanes == threads) __syncthreads();
+  if constexpr (lanes >= threads) __syncthreads();
 }
 
 template <unsigned lanes, class T>
 __device__ __forceinline__ T lanes_sum(T x) {
-  if constexpr (lanes == threads) {
-    __shared__ T partial[warps];
+  if constexpr (lanes >= threads) {
+    __shared__ T partial[most_warps];
     __syncthreads();  // the sum before has been read
     return block_sum(x, partial);
   } else {
@@ -76,8 +87,8 @@ __device__ __forceinline__ T lanes_sum(T x) {
 
 template <unsigned lanes, class T>
 __device__ __forceinline__ T lanes_max(T x) {
-  if constexpr (lanes == threads) {
-    __shared__ T partial[warps];
+  if constexpr (lanes >= threads) {
+    __shared__ T partial[most_warps];
     __syncthreads();  // the maximum before has been read
     return block_max(x, partial);
   } else {
@@ -86,41 +97,49 @@ __device__ __forceinline__ T lanes_max(T x) {
   }
 }
 
-/// -log softmax(y)[target] of row y, whose classes the lanes share; with `gradient`, y becomes
-/// the gradient with respect to it.
+/// -log softmax(y + bias)[target] of row y, whose classes the lanes share; with `gradient`, y becomes the
+/// gradient with respect to it.
 template <unsigned lanes, class T>
-__device__ double row_loss(const CrossEntropy<T>& a, T* y, Index target) {
+__device__ double row_loss(const CrossEntropy<T>& a, T* __restrict__ y, const T* __restrict__ bias,
+                           Index target) {
   const Index lane = threadIdx.x % lanes, class_count = a.class_count;
+  const auto value = [=](Index c) { return bias == nullptr ? y[c] : y[c] + bias[c]; };
   T largest = -std::numeric_limits<T>::infinity();
-  for (Index c = lane; c < class_count; c += lanes) largest = largest < y[c] ? y[c] : largest;
+#pragma unroll 4
+  for (Index c = lane; c < class_count; c += lanes) {
+    const T x = value(c);
+    largest = largest < x ? x : largest;
+  }
   largest = lanes_max<lanes>(largest);
   double total = 0;
-  for (Index c = lane; c < class_count; c += lanes) total += static_cast<double>(exp(y[c] - largest));
+#pragma unroll 4
+  for (Index c = lane; c < class_count; c += lanes) total += static_cast<double>(exp(value(c) - largest));
   total = lanes_sum<lanes>(total);
-  const double loss = log(total) - static_cast<double>(y[target] - largest);
+  const double loss = log(total) - static_cast<double>(value(target) - largest);
   if (!a.gradient) return loss;
   // Before anyone writes: the lanes have all read y[target].
   lanes_wait<lanes>();
   const T factor = static_cast<T>(1 / total);
+#pragma unroll 4
   for (Index c = lane; c < class_count; c += lanes) {
-    y[c] = factor * exp(y[c] - largest) - (c == target ? a.of_target : T{0}) - a.of_each;
+    y[c] = factor * exp(value(c) - largest) - (c == target ? a.of_target : T{0}) - a.of_each;
   }
   return loss;
 }
 
 template <unsigned lanes, class T>
-__global__ void cross_entropy(CrossEntropy<T> a) {
-  __shared__ Index index_partial[warps];
-  __shared__ double partial[warps];
+__global__ void __launch_bounds__(block_for(lanes)) cross_entropy(CrossEntropy<T> a) {
+  __shared__ Index index_partial[most_warps];
+  __shared__ double partial[most_warps];
   double sum = 0;
   Index count = 0;
-  const Index stride = static_cast<Index>(gridDim.x) * (threads / lanes);
+  const Index stride = static_cast<Index>(gridDim.x) * (block_for(lanes) / lanes);
   for (Index row = grid_thread() / lanes; row < a.rows; row += stride) {
     T* y = a.outputs + row * a.class_count;
     const Index target = a.live(row) ? a.classes[row] : -1;
     const bool first_lane = threadIdx.x % lanes == 0;
     if (target >= 0 && target < a.class_count) {
-      const double loss = row_loss<lanes>(a, y, target);
+      const double loss = row_loss<lanes>(a, y, a.bias, target);
       if (first_lane) {
         sum += loss;
         ++count;
@@ -151,8 +170,8 @@ struct SquaredError {
 
 template <class T>
 __global__ void squared_error(SquaredError<T> a) {
-  __shared__ Index index_partial[warps];
-  __shared__ double partial[warps];
+  __shared__ Index index_partial[most_warps];
+  __shared__ double partial[most_warps];
   double sum = 0;
   Index count = 0;
   const Index stride = static_cast<Index>(gridDim.x) * blockDim.x;
@@ -174,8 +193,8 @@ __global__ void squared_error(SquaredError<T> a) {
 
 /// The sum of what the blocks found, by one block.
 __global__ void add_blocks(const BlockLoss* blocks, Index block_count, BatchLoss* value) {
-  __shared__ Index index_partial[warps];
-  __shared__ double partial[warps];
+  __shared__ Index index_partial[most_warps];
+  __shared__ double partial[most_warps];
   double sum = 0;
   Index count = 0;
   for (Index i = threadIdx.x; i < block_count; i += blockDim.x) {
@@ -203,13 +222,15 @@ BatchLoss* batch_loss(TensorView<double> value) {
 template <class T>
 void softmax_cross_entropy(TensorView<T> outputs, TensorView<const std::int32_t> classes,
                            TensorView<const std::int32_t> lengths, TensorView<double> value, bool gradient,
-                           double smoothing) {
+                           double smoothing, TensorView<const T> bias) {
   Context& gpu = context(outputs.device());
   const Index class_count = outputs.shape()[-1];
   const Index rows = classes.size();
   const unsigned lanes = lanes_for(class_count);
-  const Index blocks = blocks_of(rows * lanes);
+  const unsigned block = block_for(lanes);
+  const Index blocks = std::clamp<Index>(blocks_for(rows, block / lanes), 1, max_blocks);
   const CrossEntropy<T> a{.outputs = outputs.data(),
+                          .bias = bias.data(),
                           .classes = classes.data(),
                           .live = live_rows(lengths),
                           .rows = rows,
@@ -219,10 +240,11 @@ void softmax_cross_entropy(TensorView<T> outputs, TensorView<const std::int32_t>
                           .of_each = static_cast<T>(smoothing / static_cast<double>(class_count)),
                           .blocks = gpu.scratch<BlockLoss>(static_cast<std::size_t>(blocks)),
                           .faults = gpu.faults()};
-  const auto kernel = lanes == 1         ? cross_entropy<1, T>
-                      : lanes == threads ? cross_entropy<threads, T>
-                                         : cross_entropy<warp_size, T>;
-  launch(gpu, kernel, {.grid = static_cast<unsigned>(blocks), .block = threads}, a);
+  const auto kernel = lanes == 1           ? cross_entropy<1, T>
+                      : lanes == warp_size ? cross_entropy<warp_size, T>
+                      : lanes == threads   ? cross_entropy<threads, T>
+                                           : cross_entropy<most_threads, T>;
+  launch(gpu, kernel, {.grid = static_cast<unsigned>(blocks), .block = block}, a);
   launch(gpu, add_blocks, {.grid = 1, .block = threads}, a.blocks, blocks, batch_loss(value));
 }
 
@@ -243,10 +265,11 @@ void mean_squared_error(TensorView<T> outputs, TensorView<const float> values,
   launch(gpu, add_blocks, {.grid = 1, .block = threads}, a.blocks, blocks, batch_loss(value));
 }
 
-#define ORTHORNN_INSTANTIATE(T)                                                                             \
-  template void softmax_cross_entropy<T>(TensorView<T>, TensorView<const std::int32_t>,                     \
-                                         TensorView<const std::int32_t>, TensorView<double>, bool, double); \
-  template void mean_squared_error<T>(TensorView<T>, TensorView<const float>,                               \
+#define ORTHORNN_INSTANTIATE(T)                                                                            \
+  template void softmax_cross_entropy<T>(TensorView<T>, TensorView<const std::int32_t>,                    \
+                                         TensorView<const std::int32_t>, TensorView<double>, bool, double, \
+                                         TensorView<const T>);                                             \
+  template void mean_squared_error<T>(TensorView<T>, TensorView<const float>,                              \
                                       TensorView<const std::int32_t>, TensorView<double>, bool);
 ORTHORNN_INSTANTIATE(float)
 ORTHORNN_INSTANTIATE(double)

@@ -9,13 +9,15 @@ namespace orthornn::cuda {
 namespace {
 
 constexpr unsigned threads = 256;
-// As many sums as the one block of the second kernel adds.
-constexpr Index max_blocks = 256;
+// Eight for each multiprocessor of an H200, and four sums for each thread of the second kernel. With 256
+// blocks 23 million gradients took 49 us, more than twice what their bytes need.
+constexpr Index max_blocks = 1024;
 
 template <class T>
 __global__ void sum_squares(const T* gradients, Index count, double* sums) {
   __shared__ double partial[threads / warp_size];
   double sum = 0;
+#pragma unroll 4
   for (Index i = grid_thread(); i < count; i += static_cast<Index>(gridDim.x) * blockDim.x) {
     const double gradient = static_cast<double>(gradients[i]);
     sum += gradient * gradient;

@@ -13,10 +13,6 @@ const Shape& shape_of(const auto& numbers) {
   return std::visit([](const auto& tensor) -> const Shape& { return tensor.shape(); }, numbers);
 }
 
-const void* data_of(const auto& numbers) {
-  return std::visit([](const auto& tensor) -> const void* { return tensor.data(); }, numbers);
-}
-
 [[noreturn]] void throw_other_type(std::string_view name) {
   throw ValueError(fmt::format(
       "the batch's tensor '{}' was asked for as integers and as reals; expected one of them", name));
@@ -59,6 +55,18 @@ void Batch::check_device(Device expected) const {
   }
 }
 
+std::vector<std::uintptr_t> Batch::places() const {
+  std::vector<std::uintptr_t> places;
+  for (const Entry& entry : entries_) {
+    const Shape& shape = shape_of(entry.numbers);
+    places.push_back(std::visit(
+        [](const auto& tensor) { return reinterpret_cast<std::uintptr_t>(tensor.data()); }, entry.numbers));
+    places.push_back(static_cast<std::uintptr_t>(shape.rank()));
+    for (int i = 0; i < shape.rank(); ++i) places.push_back(static_cast<std::uintptr_t>(shape[i]));
+  }
+  return places;
+}
+
 Batch Batch::copy(Device device) const {
   Batch result(device);
   for (const Entry& entry : entries_) {
@@ -81,20 +89,12 @@ bool BatchShapes::are_of(const Batch& batch) const {
   });
 }
 
-bool BatchShapes::and_places_are_of(const Batch& batch) const {
-  return are_of(batch) &&
-         std::ranges::equal(kept_, batch.entries_, [](const Kept& kept, const Batch::Entry& entry) {
-           return kept.data == data_of(entry.numbers);
-         });
-}
-
 void BatchShapes::set(const Batch& batch) {
   kept_.resize(batch.entries_.size());
   for (std::size_t i = 0; i < kept_.size(); ++i) {
     const Batch::Entry& entry = batch.entries_[i];
     kept_[i].name = entry.name;
     kept_[i].shape = shape_of(entry.numbers);
-    kept_[i].data = data_of(entry.numbers);
   }
 }
 

@@ -7,12 +7,6 @@
 #include "cuda/core/graph.hpp"
 
 namespace orthornn {
-namespace {
-
-// Forward and backward, of training and of evaluation, and of a layer that runs several times in a step.
-constexpr std::size_t most_loops = 16;
-
-}  // namespace
 
 void RecordedLoops::run(Device device, Key key, const std::function<void()>& steps) {
   if (!device.is_cuda()) return steps();
@@ -22,12 +16,18 @@ void RecordedLoops::run(Device device, Key key, const std::function<void()>& ste
   }
   auto found = std::find_if(loops_.begin(), loops_.end(), [&](const Loop& loop) { return loop.key == key; });
   if (found == loops_.end()) {
-    if (loops_.size() == most_loops) loops_.pop_back();
+    if (loops_.size() == most_) loops_.pop_back();
     found = loops_.insert(loops_.end(), Loop{std::move(key), RepeatedOperations(device)});
   }
   // The last used first.
   std::rotate(loops_.begin(), found, found + 1);
   loops_.front().operations.run(steps);
+}
+
+void RecordedLoops::forget(const Key& key) {
+  for (Loop& loop : loops_) {
+    if (loop.key == key) loop.operations.forget();
+  }
 }
 
 }  // namespace orthornn

@@ -81,10 +81,7 @@ void AffineMap<T>::sum_columns(const SequenceInput<T>& input, ConstTensorView<T>
       return cuda::sum_columns<T>(g_view, {.total = to.bias,
                                            .signed_total = to.signed_bias,
                                            .states = to.states,
-                                           .by_symbol = symbols ? to.weights.data() : nullptr,
-                                           .symbol_count = input_size_,
-                                           .symbol_stride = 1,
-                                           .row_stride = input_size_,
+                                           .by_symbol = symbols ? to.weights : TensorView<T>(),
                                            .symbols = input.symbols});
     }
   }

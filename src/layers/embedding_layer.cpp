@@ -7,8 +7,9 @@
 
 #include "core/back_end.hpp"
 #include "core/fill_on_host.hpp"
+#include "core/set_zero.hpp"
 #include "cuda/layers/embedding.hpp"
-#include "cuda/linalg/column_sums.hpp"
+#include "layers/add_by_symbol.hpp"
 #include "orthornn/core/error.hpp"
 #include "orthornn/core/random.hpp"
 
@@ -25,30 +26,6 @@ void embed(TensorView<const T> vectors, TensorView<const std::int32_t> symbols, 
   for (const std::int32_t symbol : symbols) {
     feature = std::copy_n(vectors[symbol].data(), vectors.shape()[1], feature);
   }
-}
-
-/// d_vectors [K, N] <- for each the sum of what arrives at its places in d_y [T, B, N]. The CPU sums in
-/// double: a frequent symbol has so many terms that a float would lose them.
-template <class T>
-void embed_backward(TensorView<const T> d_y, TensorView<const std::int32_t> symbols, TensorView<T> d_vectors,
-                    Saved& scratch) {
-  if constexpr (has_cuda_bodies) {
-    if (d_y.device().is_cuda()) {
-      return cuda::sum_columns<T>(d_y, {.by_symbol = d_vectors.data(),
-                                        .symbol_count = d_vectors.shape()[0],
-                                        .symbol_stride = d_vectors.shape()[1],
-                                        .row_stride = 1,
-                                        .symbols = symbols});
-    }
-  }
-  const Saved::Scope scope(scratch);
-  const TensorView<double> sums = scratch.push<double>(d_vectors.shape());
-  std::fill(sums.begin(), sums.end(), 0.0);
-  const T* d_feature = d_y.data();
-  for (const std::int32_t symbol : symbols) {
-    for (double& sum : sums[symbol]) sum += static_cast<double>(*d_feature++);
-  }
-  std::transform(sums.begin(), sums.end(), d_vectors.begin(), [](double sum) { return static_cast<T>(sum); });
 }
 
 }  // namespace
@@ -96,7 +73,9 @@ TensorView<const T> EmbeddingLayer<T>::run_forward(const SequenceInput<T>& input
 template <class T>
 void EmbeddingLayer<T>::run_backward(const SequenceInput<T>& input, const BackwardArguments<T>& arguments,
                                      bool, Saved&, Saved& scratch) const {
-  embed_backward<T>(arguments.d_output, input.symbols, this->gradient(vectors_), scratch);
+  const TensorView<T> gradient = this->gradient(vectors_);
+  if (arguments.parameters == Gradients::overwrite) set_zero(gradient);
+  add_by_symbol<T>(arguments.d_output, input.symbols, gradient, scratch);
 }
 
 template class EmbeddingLayer<float>;

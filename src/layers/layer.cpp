@@ -170,7 +170,7 @@ void Layer<T>::backward(const SequenceInput<T>& input, const BackwardArguments<T
   check_backward(input, arguments, saved, scratch);
   const Saved::Frame frame = saved.last_frame(this);
   const Saved::Scope scope(scratch);
-  if (arguments.parameters == Gradients::overwrite || parameter_count_ == 0) {
+  if (arguments.parameters == Gradients::overwrite || parameter_count_ == 0 || adds_gradients()) {
     run_backward(input, arguments, frame.own_start, saved, scratch);
   } else {
     // A layer's sums overwrite, so what was there waits on the stack.

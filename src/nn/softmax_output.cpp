@@ -11,9 +11,10 @@
 #include "layers/copy_to_rows.hpp"
 #include "layers/sum_rows.hpp"
 #include "linalg/gemm.hpp"
+#include "nn/biased_loss.hpp"
 #include "orthornn/core/error.hpp"
+#include "orthornn/core/fields.hpp"
 #include "orthornn/core/random.hpp"
-#include "orthornn/nn/loss.hpp"
 
 namespace orthornn {
 
@@ -95,6 +96,7 @@ void SoftmaxOutput<T>::run(TensorView<const T> h, TensorView<const std::int32_t>
   expected.append(input_size_);
   check_shape("inputs of a softmax", h.shape(), expected);
   const bool gradient = !d_h.empty();
+  check_field<T>("softmax", "smoothing", smoothing, domain::below_one);
   // 1. Parts of about the same size.
   const Index chunks = (rows - 1) / std::clamp<Index>(most_outputs_ / classes_, 1, rows) + 1;
   const Index rows_of_chunk = (rows - 1) / chunks + 1;
@@ -103,6 +105,7 @@ void SoftmaxOutput<T>::run(TensorView<const T> h, TensorView<const std::int32_t>
   const TensorView<T> d_biases = scratch.push<T>({gradient ? chunks : 0, classes_});
   const TensorView<T> memory = scratch.push<T>({rows_of_chunk, classes_});
   const MatrixView<const T> weights = columns_of(std::as_const(parameters_).value(places_.weight));
+  const TensorView<const T> bias = std::as_const(parameters_).value(places_.bias);
   const TensorView<const T> flat_h = h.reshaped({rows, input_size_});
   const TensorView<const std::int32_t> flat_classes = classes.reshaped({rows});
   for (Index chunk = 0; chunk < chunks; ++chunk) {
@@ -110,8 +113,8 @@ void SoftmaxOutput<T>::run(TensorView<const T> h, TensorView<const std::int32_t>
     const Index first = chunk * rows_of_chunk, count = std::min(rows_of_chunk, rows - first);
     const TensorView<const T> h_part = flat_h.slice(first, count);
     const TensorView<T> y = memory.slice(0, count);
-    outputs(h_part, y);
-    softmax_cross_entropy<T>(y, flat_classes.slice(first, count), {}, values[chunk], gradient, smoothing);
+    gemm<T>(1, transposed(weights), columns_of(h_part), 0, columns_of(y), execution_.precision);
+    biased_cross_entropy<T>(y, bias, flat_classes.slice(first, count), values[chunk], gradient, smoothing);
     if (!gradient) continue;
     // 3. What they are gradients of.
     const MatrixView<const T> d_y = columns_of(y);

@@ -7,15 +7,11 @@
 namespace orthornn {
 namespace {
 
-/// x <- what `write` leaves in host memory of this shape: the staging memory where x is on a GPU.
+/// x <- what `write` writes to a tensor of this shape.
 template <class Write>
-void write_on_host(Tensor<std::int32_t>& x, const Shape& shape, Tensor<std::int32_t>& staging,
-                   const Write& write) {
+void write_on_host(Tensor<std::int32_t>& x, const Shape& shape, HostStaging& staging, const Write& write) {
   x.reserve(shape);
-  if (!x.device().is_cuda()) return write(x.view());
-  staging.reserve(shape);
-  write(staging.view());
-  copy<std::int32_t>(staging, x);
+  staging.fill(x.view(), write);
 }
 
 Index length_of(const std::vector<std::int32_t>& sentence) { return std::ssize(sentence) + 1; }
@@ -42,7 +38,7 @@ Shape shape_of(Sentences sentences) {
 }  // namespace
 
 void write_with_ends(Sentences sentences, std::int32_t padding, Tensor<std::int32_t>& x,
-                     Tensor<std::int32_t>& lengths, Tensor<std::int32_t>& staging) {
+                     Tensor<std::int32_t>& lengths, HostStaging& staging) {
   write_on_host(x, shape_of(sentences), staging,
                 [&](TensorView<std::int32_t> to) { write_columns(sentences, padding, 0, to); });
   write_on_host(lengths, {std::ssize(sentences)}, staging, [&](TensorView<std::int32_t> to) {
@@ -52,7 +48,7 @@ void write_with_ends(Sentences sentences, std::int32_t padding, Tensor<std::int3
 }
 
 void write_after_begin(Sentences sentences, std::int32_t padding, Tensor<std::int32_t>& x,
-                       Tensor<std::int32_t>& staging) {
+                       HostStaging& staging) {
   write_on_host(x, shape_of(sentences), staging, [&](TensorView<std::int32_t> to) {
     std::ranges::fill(to[0], token_ids::begin);
     write_columns(sentences, padding, 1, to);

@@ -47,13 +47,29 @@ TEST_CASE("shapes of a batch tell batches apart by names and shapes, not by numb
   CHECK_FALSE(shapes.are_of(batch));
   shapes.set(batch);
   CHECK(shapes.are_of(batch));
-  CHECK(shapes.and_places_are_of(batch));
-  Tensor<float> elsewhere(Shape{2, 1});
-  batch.reals("values") = std::move(elsewhere);
-  CHECK(shapes.are_of(batch));
-  CHECK_FALSE(shapes.and_places_are_of(batch));
   shapes.clear();
   CHECK_FALSE(shapes.are_of(batch));
+}
+
+TEST_CASE("places tell batches apart by addresses and shapes, not by numbers", "[batch]") {
+  Batch batch;
+  batch.integers("symbols").resize({5, 2});
+  batch.reals("values").resize({2, 3});
+  const auto first = batch.places();
+  batch.integers("symbols")(0, 0) = 3;
+  CHECK(batch.places() == first);
+  for (const Shape& shape : {Shape{3, 2}, Shape{6}, Shape{2, 2}}) {
+    batch.reals("values").resize(shape);
+    CHECK(batch.places() != first);
+  }
+  batch.reals("values").resize({2, 3});
+  CHECK(batch.places() == first);
+  Tensor<float> elsewhere(Shape{2, 3});
+  batch.reals("values") = std::move(elsewhere);
+  const auto second = batch.places();
+  CHECK(second != first);
+  batch.integers("lengths");
+  CHECK(batch.places() != second);
 }
 
 TEST_CASE("a batch is copied to a GPU and back, and says what lies elsewhere", "[cuda]") {

@@ -1,8 +1,13 @@
+#include <algorithm>
 #include <limits>
+#include <optional>
+#include <utility>
 
 #include "core/back_end.hpp"
 #include "cuda/core/device.hpp"
 #include "cuda/core/graph.hpp"
+#include "nn/translation_batch.hpp"
+#include "nn/translation_models.hpp"
 #include "orthornn/core/error.hpp"
 #include "orthornn/tasks/adding_task.hpp"
 #include "orthornn/tasks/copying_task.hpp"
@@ -56,6 +61,46 @@ struct Training {
 
   Training(const SequenceTask& task, Device device, std::uint64_t seed = 3)
       : model(device, model_for(task), seed), trainer(model, task, adam) {}
+};
+
+/// Steps of a source, of an answer, and sentences.
+struct TranslationShape {
+  Index source, target, batch;
+};
+
+/// Random sentences; batch i has shape i, the last one from then on.
+class ShapesInTurn final : public Task {
+ public:
+  ShapesInTurn(const EncoderDecoderOptions& model, std::vector<TranslationShape> shapes)
+      : model_(model), shapes_(std::move(shapes)) {}
+
+  std::string name() const override { return "shapes"; }
+  TaskDefaults defaults() const override { return {}; }
+  Index batch_size() const override { return shapes_[0].batch; }
+  std::uint64_t seed() const override { return 1; }
+  Index length() const override { return shapes_[0].target; }
+  double baseline_loss() const override { return 1; }
+  bool solved(const Evaluation&) const override { return false; }
+  void training_batch(std::uint64_t step, Batch& batch) const override {
+    const TranslationShape& shape = shapes_[std::min<std::size_t>(step, shapes_.size() - 1)];
+    const Batch here = translation_batch(model_, shape.source, shape.target, shape.batch, true, step);
+    using namespace batch_names;
+    for (const std::string_view name : {source, source_lengths, target, target_lengths, classes}) {
+      const TensorView<const std::int32_t> from = here.integers(name);
+      Tensor<std::int32_t>& to = batch.integers(name);
+      to.reserve(from.shape());
+      copy<std::int32_t>(from, to);
+    }
+  }
+  Index evaluation_batches(HeldOut) const override { return 1; }
+  void evaluation_batch(HeldOut, Index, Batch& batch) const override { training_batch(1000, batch); }
+  bool has_accuracy() const override { return false; }
+  void count_right(ConstTensorView<float>, const Batch&, TensorView<double>) const override {}
+  std::string config() const override { return "{}"; }
+
+ private:
+  EncoderDecoderOptions model_;
+  std::vector<TranslationShape> shapes_;
 };
 
 }  // namespace
@@ -127,6 +172,35 @@ TEST_CASE("a recorded step has the bits of one that runs directly", "[cuda]") {
   }
   CHECK(launched_graphs() == before);
   CHECK(same_bits(everything(recorded.trainer), everything(direct.trainer)));
+}
+
+TEST_CASE("each shape of a translation's batches has its recorded step", "[cuda][translation]") {
+  const auto device = gpu();
+  if (!device) return;
+  EncoderDecoderOptions options = translation_models()[0];
+  options.tied = true;
+  options.dropout = 0.3;
+  const TranslationShape a{4, 3, 5}, b{2, 6, 5}, c{3, 3, 2}, largest{20, 25, 6};
+  const std::vector<TranslationShape> shapes = {a, b, a, b, c, largest, a, b, c, a, b, c, c, b, a};
+  const ShapesInTurn task(options, shapes);
+  const auto train = [&](bool directly) {
+    EncoderDecoder<float> model(*device, options, 3);
+    Trainer trainer(model, task, adam);
+    for (std::size_t i = 0; i < shapes.size(); ++i) {
+      // Memory changes: what was recorded no longer holds.
+      std::optional<Tensor<float>> disturbance;
+      if (directly) disturbance.emplace(Shape{1}, *device);
+      const std::uint64_t before = launched_graphs();
+      trainer.step();
+      // By then each shape has been met since the largest took memory.
+      if (!directly && i >= 9) CHECK(launched_graphs() == before + 1);
+      if (!directly && i % 4 == 3) trainer.evaluate();
+    }
+    trainer.synchronize();
+    return everything(trainer);
+  };
+  const Tensor<float> expected = train(true);
+  CHECK(same_bits(train(false), expected));
 }
 
 TEST_CASE("a step after the second takes no memory of the GPU", "[cuda][alone]") {

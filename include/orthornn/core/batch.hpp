@@ -52,6 +52,9 @@ class Batch {
 
   /// Throws DeviceError unless all tensors lie on `expected`.
   void check_device(Device expected) const;
+  /// Addresses and shapes of all tensors, as a key for RecordedLoops: what was recorded of this batch reads
+  /// there.
+  std::vector<std::uintptr_t> places() const;
   Batch copy(Device device) const;
 
  private:
@@ -72,12 +75,10 @@ class Batch {
   std::deque<Entry> entries_;
 };
 
-/// Names, shapes and places of a batch's tensors, kept to see whether another batch has the same.
+/// Names and shapes of a batch's tensors, kept to see whether another batch has the same.
 class BatchShapes {
  public:
   bool are_of(const Batch& batch) const;
-  /// Whether the tensors also lie where they lay: a graph that was recorded reads there.
-  bool and_places_are_of(const Batch& batch) const;
   void set(const Batch& batch);
   /// No batch has them then.
   void clear() { kept_.clear(); }
@@ -86,7 +87,6 @@ class BatchShapes {
   struct Kept {
     std::string name;
     Shape shape;
-    const void* data;
   };
   std::vector<Kept> kept_;
 };

@@ -29,6 +29,8 @@ class EmbeddingLayer final : public Layer<T> {
                                   Saved& saved) const override;
   void run_backward(const SequenceInput<T>& input, const BackwardArguments<T>& arguments, bool own_start,
                     Saved& saved, Saved& scratch) const override;
+  /// Most vectors have no symbol in a batch, so a copy of them all would cost more than their gradient.
+  bool adds_gradients() const override { return true; }
 
   Index vectors_;
 };

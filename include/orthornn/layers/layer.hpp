@@ -149,10 +149,13 @@ class Layer {
   virtual TensorView<const T> run_forward(const SequenceInput<T>& input, States<const T> start,
                                           States<T> last, Saved& saved) const = 0;
   /// The same input as the forward's, whose tensors are on top of `saved`. `own_start`: whether the sequences
-  /// began in `initial_state`. Overwrites the gradients of the parameters. May pop what the forward left;
-  /// what is still there is popped afterwards.
+  /// began in `initial_state`. Overwrites the gradients of the parameters, unless `adds_gradients`. May pop
+  /// what the forward left; what is still there is popped afterwards.
   virtual void run_backward(const SequenceInput<T>& input, const BackwardArguments<T>& arguments,
                             bool own_start, Saved& saved, Saved& scratch) const = 0;
+  /// Whether `run_backward` itself does what `arguments.parameters` asks for. Else `backward` copies the
+  /// gradients before it, and adds the copy after it.
+  virtual bool adds_gradients() const { return false; }
 
   TensorView<const T> value(Index place) const { return std::as_const(parameters_).value(place); }
   TensorView<T> gradient(Index place) const { return parameters_.gradient(place); }

@@ -85,6 +85,9 @@ class EncoderDecoder final : public Model<T> {
   bool carries_states() const { return carries_states_; }
 
   bool recordable(const Batch& batch) const override;
+  /// Always: `outputs` stays empty, and each call sets all shapes before it reads them. So batches of many
+  /// shapes in turn may each have their graph.
+  bool has_shapes_of(const Batch&) const override { return true; }
   /// Of the layers of the encoder, then of those of the decoder.
   std::vector<LayerDescription> describe(Index length, Index batch) const override;
   std::optional<double> orthogonality_error() override;

@@ -71,9 +71,10 @@ class Model {
   /// Whether a CUDA graph can and should hold `prepare` and `loss_and_gradient_of_prepared` of such a batch:
   /// neither waits for the device, and they are not too many launches.
   virtual bool recordable(const Batch& batch) const = 0;
-  /// Whether the last call had a batch of these names and shapes, so that outputs, states and buffers have
-  /// theirs: what a graph leaves as it is, for it runs nothing on the host.
-  bool has_shapes_of(const Batch& batch) const { return shapes_.are_of(batch); }
+  /// Whether outputs and states that a caller can see have the shapes that a call with this batch gives them:
+  /// a graph leaves them as they are, for it runs nothing on the host. So it is if the last call had a batch
+  /// of these names and shapes.
+  virtual bool has_shapes_of(const Batch& batch) const { return shapes_.are_of(batch); }
 
   /// What is worth knowing of each layer, for B sequences of T steps. Throws as `rollout_way`.
   virtual std::vector<LayerDescription> describe(Index length, Index batch) const = 0;

@@ -3,6 +3,7 @@
 #include <memory>
 #include <span>
 
+#include "orthornn/core/host_staging.hpp"
 #include "orthornn/tasks/task.hpp"
 #include "orthornn/text/length_buckets.hpp"
 #include "orthornn/text/parallel_text.hpp"
@@ -154,7 +155,7 @@ class TranslationTask final : public Task {
   mutable double entropy_ = 0;
   // What filling a batch writes to, kept so that the next one takes no memory.
   mutable std::vector<const std::vector<std::int32_t>*> sources_, targets_;
-  mutable Tensor<std::int32_t> staging_;
+  mutable HostStaging staging_;
 };
 
 }  // namespace orthornn

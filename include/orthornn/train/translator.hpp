@@ -64,7 +64,7 @@ class Translator {
   EncoderDecoder<float>::Generator generator_;
   /// source and source_lengths of the sentences that are translated together.
   Batch batch_;
-  Tensor<std::int32_t> staging_;
+  HostStaging staging_;
 };
 
 }  // namespace orthornn

@@ -1,0 +1,77 @@
+#include "orthornn/core/host_staging.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+#include "core/back_end.hpp"
+#include "cuda/core/device.hpp"
+#include "cuda/core/graph.hpp"
+#include "orthornn/core/error.hpp"
+#include "support/catch.hpp"
+#include "support/gpu.hpp"
+
+using namespace orthornn;
+using namespace orthornn::testing;
+
+namespace {
+
+/// first, first + 1, ..
+const auto count_from = [](std::int32_t first) {
+  return [first](TensorView<std::int32_t> x) { std::iota(x.begin(), x.end(), first); };
+};
+
+}  // namespace
+
+TEST_CASE("a tensor of the host is written in place", "[core]") {
+  HostStaging staging;
+  Tensor<std::int32_t> x(Shape{2, 3});
+  const void* written = nullptr;
+  staging.fill(x.view(), [&](TensorView<std::int32_t> to) {
+    written = to.data();
+    CHECK(to.shape() == Shape{2, 3});
+    count_from(4)(to);
+  });
+  CHECK(written == x.data());
+  CHECK(x(1, 2) == 9);
+}
+
+TEST_CASE("tensors of a GPU get what the host wrote, of many in turn", "[core][cuda]") {
+  const auto device = gpu();
+  if (!device) return;
+  HostStaging staging;
+  // More than there are slots, of sizes that a slot must grow for.
+  std::vector<Tensor<std::int32_t>> there;
+  for (Index i = 0; i < 50; ++i) there.emplace_back(Shape{1 + 100 * (i % 17), 2}, *device);
+  for (int round = 0; round < 2; ++round) {
+    for (std::size_t i = 0; i < there.size(); ++i)
+      staging.fill(there[i].view(), count_from(static_cast<std::int32_t>(1000 * i)));
+    for (std::size_t i = 0; i < there.size(); ++i) {
+      Tensor<std::int32_t> expected(there[i].shape());
+      count_from(static_cast<std::int32_t>(1000 * i))(expected);
+      const Tensor<std::int32_t> found = there[i].copy(Device::cpu());
+      REQUIRE(std::ranges::equal(found, expected));
+    }
+    staging = HostStaging(std::move(staging));
+  }
+  Tensor<std::int32_t> nothing(Shape{0}, *device);
+  staging.fill(nothing.view(), [](TensorView<std::int32_t>) { FAIL("there is nothing to write"); });
+}
+
+TEST_CASE("a recording may not take numbers from the host", "[core][cuda]") {
+  const auto device = gpu();
+  if (!device) return;
+  if constexpr (has_cuda_bodies) {
+    HostStaging staging;
+    Tensor<std::int32_t> x(Shape{3}, *device);
+    staging.fill(x.view(), count_from(1));
+    const std::uint64_t before = cuda::memory_changes(*device);
+    staging.fill(x.view(), count_from(5));
+    CHECK(cuda::memory_changes(*device) == before);  // graphs stay as they are
+    cuda::Graph graph;
+    CHECK_THROWS_AS(graph.record(*device, [&] { staging.fill(x.view(), count_from(7)); }), DeviceError);
+    CHECK(x.copy(Device::cpu())(2) == 7);
+  }
+}
