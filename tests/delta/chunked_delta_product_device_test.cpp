@@ -314,6 +314,25 @@ TEST_CASE("a chunked delta product on a GPU neither reads nor needs padding", "[
       *device, 64);
 }
 
+TEST_CASE("a chunked delta product on a GPU is done in segments", "[delta][cuda]") {
+  const auto device = gpu_with_chunks();
+  if (!device) return;
+  // Sequences of no chunk, of one and of several: the last segments of some are empty. More segments than
+  // chunks are as many as chunks.
+  const Index segments = GENERATE(2, 3, 5, 100);
+  const Index key = GENERATE(24, 128);
+  const Decay decay = GENERATE(Decay::none, Decay::of_heads);
+  const auto lengths = lengths_of({0, 1, 150, 64, 97});
+  CAPTURE(segments, key);
+  check_all(
+      [&] {
+        return Case(TokenLayout::sequence_major(5, 150, lengths),
+                    {.factors = 2, .heads = 2, .key = key, .value = 72},
+                    {.scale = 0.7, .unit_keys = true, .segments = segments}, decay);
+      },
+      *device, 64);
+}
+
 TEST_CASE("packed sequences on a GPU have the bits that each has alone", "[delta][cuda]") {
   const auto device = gpu_with_chunks();
   if (!device) return;

@@ -432,6 +432,9 @@ TEST_CASE("delta_product refuses what does not fit", "[delta]") {
   c.options.chunk = -1;
   refused("-1 micro-steps");
   c.options.chunk = 64;
+  c.options.segments = -1;
+  refused("-1 segments");
+  c.options.segments = 0;
   c.options.scale = std::numeric_limits<double>::infinity();
   refused("scale");
   c.options.scale = 1;
