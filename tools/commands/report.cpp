@@ -36,6 +36,8 @@ std::string task_text(const TaskOptions& options) {
           if constexpr (std::same_as<Value, bool>) text += value ? fmt::format(", {}", key) : "";
           if constexpr (std::same_as<Value, Index>)
             text += domain.low < domain.high ? fmt::format(", {} {}", key, value) : "";
+          if constexpr (HasNames<Value> || std::same_as<Value, std::string>)
+            text += fmt::format(", {} {}", key, text_of(value));
         });
         return text;
       },
@@ -131,7 +133,9 @@ TrainingRun read_training_run(const fs::path& folder, const std::string& sentenc
   check_regular(folder / "metrics.csv");
   read_metrics(run, folder / "metrics.csv");
   if (const MetricsRow* last = run.last_evaluation())
-    run.solved = task->solved({.loss = *last->evaluation_loss, .accuracy = last->accuracy});
+    run.solved = task->solved({.loss = *last->evaluation_loss,
+                               .accuracy = last->accuracy,
+                               .sequence_accuracy = last->sequence_accuracy});
   if (fs::exists(folder / "model.h5", status))
     run.parameters = std::visit([](const auto& model) { return parameter_layout<float>(model).count(); },
                                 read_model_info(folder / "model.h5").model);

@@ -31,6 +31,11 @@ const Quantity quantities[] = {
     {"Validation accuracy", "right answers [%]", false, false,
      [](const MetricsRow& row) { return row.accuracy ? std::optional(100 * *row.accuracy) : std::nullopt; },
      "Share of right answers on validation data, for tasks that have such a notion."},
+    {"Validation accuracy of sequences", "right sequences [%]", false, false,
+     [](const MetricsRow& row) {
+       return row.sequence_accuracy ? std::optional(100 * *row.sequence_accuracy) : std::nullopt;
+     },
+     "Share of the sequences with right answers at every step, for tasks with several answers a sequence."},
     {"Orthogonality error", "largest entry of |I − AᵀA|", true, false,
      [](const MetricsRow& row) { return row.orthogonality_error; },
      "How far the matrix A, by which the recurrence multiplies, is from orthogonal. Rounding alone leaves "

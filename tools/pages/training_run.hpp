@@ -15,6 +15,8 @@ struct MetricsRow {
   std::int64_t step = 0;
   double seconds = 0;
   std::optional<double> loss, learning_rate, orthogonality_error, evaluation_loss, accuracy;
+  /// Of a task whose sequences have several answers.
+  std::optional<double> sequence_accuracy;
 };
 
 /// How a model translates a sentence, and what it attends to.
