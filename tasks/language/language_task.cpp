@@ -79,7 +79,7 @@ void LanguageTask::fill(RandomPurpose purpose, std::uint64_t first, Index count,
     symbols.resize({longest, count});
     lengths.reserve({count});
     classes.reserve({count});
-    std::vector<std::int32_t> sentence;
+    thread_local std::vector<std::int32_t> sentence;  // keeps its memory
     for (Index b = 0; b < count; ++b) {
       RandomStream random(options_.seed, purpose, first + static_cast<std::uint64_t>(b));
       Index length = shortest + random.integer(static_cast<std::uint32_t>(longest - shortest + 1));

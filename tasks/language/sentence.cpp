@@ -49,8 +49,11 @@ std::int32_t draw_brackets(Index length, RandomStream& random, std::vector<std::
     Kind kind;
     Index number;
   };
-  std::vector<Item> todo = {{Kind::expression, length}};
-  std::vector<std::int32_t> values;
+  // They keep their memory from sentence to sentence.
+  thread_local std::vector<Item> todo;
+  thread_local std::vector<std::int32_t> values;
+  todo.assign(1, {Kind::expression, length});
+  values.clear();
   while (!todo.empty()) {
     const auto [kind, number] = todo.back();
     todo.pop_back();

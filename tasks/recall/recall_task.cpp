@@ -35,17 +35,17 @@ void draw_different(RandomStream& random, Index first, Index count, std::vector<
 RecallTask::RecallTask(const RecallOptions& options) : options_(options) {
   check_fields("task recall", options);
   check_batch_size("recall", options.length, options.batch);
-  if (options.vocabulary % 2 != 0 || options.vocabulary / 2 - 1 < options.pairs) {
+  if (options.symbols % 2 != 0 || options.symbols / 2 - 1 < options.keys) {
     throw ValueError(
-        fmt::format("task recall: the vocabulary is {}, expected an even number of at least {} for {} pairs",
-                    options.vocabulary, 2 * options.pairs + 2, options.pairs));
+        fmt::format("task recall: symbols is {}, expected an even number of at least {} for {} keys",
+                    options.symbols, 2 * options.keys + 2, options.keys));
   }
-  if (options.length % 2 != 0 || options.length / 4 < options.pairs) {
+  if (options.length % 2 != 0 || options.length / 4 < options.keys) {
     throw ValueError(
-        fmt::format("task recall: the length is {}, expected an even number of at least {} for {} pairs",
-                    options.length, 4 * options.pairs, options.pairs));
+        fmt::format("task recall: length is {}, expected an even number of at least {} for {} keys",
+                    options.length, 4 * options.keys, options.keys));
   }
-  for (Index place = 0; place < options.length / 2 - options.pairs; ++place)
+  for (Index place = 0; place < options.length / 2 - options.keys; ++place)
     weights_.push_back(std::pow(static_cast<double>(place + 1), -0.99));
 }
 
@@ -59,7 +59,7 @@ TaskDefaults RecallTask::defaults() const {
           .learning_rate_orthogonal = 2e-4};
 }
 
-double RecallTask::baseline_loss() const { return std::log(static_cast<double>(options_.vocabulary / 2)); }
+double RecallTask::baseline_loss() const { return std::log(static_cast<double>(options_.symbols / 2)); }
 
 void RecallTask::training_batch(std::uint64_t step, Batch& batch) const {
   fill(RandomPurpose::training, step * static_cast<std::uint64_t>(options_.batch), options_.batch, batch);
@@ -76,16 +76,19 @@ void RecallTask::evaluation_batch(HeldOut set, Index number, Batch& batch) const
 }
 
 void RecallTask::fill(RandomPurpose purpose, std::uint64_t first, Index count, Batch& batch) const {
-  const Index half = options_.vocabulary / 2;
+  const Index half = options_.symbols / 2;
   make_on_host(batch, staging_, [&](Batch& host) {
     Tensor<std::int32_t>& symbols = host.integers(batch_names::symbols);
     Tensor<std::int32_t>& classes = host.integers(batch_names::classes);
     symbols.resize({options_.length, count});
     classes.reserve({options_.length, count});
     std::ranges::fill(classes, -1);
-    std::vector<bool> taken;
-    std::vector<std::int32_t> keys(static_cast<std::size_t>(options_.pairs)), values(keys.size());
-    std::vector<double> weights;
+    // They keep their memory from batch to batch.
+    thread_local std::vector<bool> taken;
+    thread_local std::vector<std::int32_t> keys, values;
+    thread_local std::vector<double> weights;
+    keys.resize(static_cast<std::size_t>(options_.keys));
+    values.resize(keys.size());
     for (Index b = 0; b < count; ++b) {
       RandomStream random(options_.seed, purpose, first + static_cast<std::uint64_t>(b));
       draw_different(random, 1, half - 1, taken, keys);
@@ -104,7 +107,7 @@ void RecallTask::fill(RandomPurpose purpose, std::uint64_t first, Index count, B
           left -= weights[place];
         }
         weights[chosen] = 0;
-        const Index asked = 2 * options_.pairs + 2 * static_cast<Index>(chosen);
+        const Index asked = 2 * options_.keys + 2 * static_cast<Index>(chosen);
         symbols(asked, b) = keys[pair];
         classes(asked, b) = values[pair];
       }
@@ -115,7 +118,7 @@ void RecallTask::fill(RandomPurpose purpose, std::uint64_t first, Index count, B
 void RecallTask::count_right(ConstTensorView<float> outputs, const Batch& batch,
                              TensorView<double> score) const {
   const ConstTensorView<std::int32_t> targets = batch.integers(batch_names::classes);
-  const Index length = targets.shape()[0], count = targets.shape()[1], symbols = options_.vocabulary;
+  const Index length = targets.shape()[0], count = targets.shape()[1], symbols = options_.symbols;
   check_shape("outputs of task recall", outputs.shape(), {length, count, symbols});
   orthornn::count_right(outputs.reshaped({length * count, symbols}), targets.reshaped({length * count}),
                         score);

@@ -26,7 +26,7 @@ std::vector<Index> random_generators(const FiniteGroup& group, Index count, std:
   }
   // Two random elements generate S<n> or A<n> with a probability of 3/8 or more, and a product of several
   // small groups may need as many elements as it has factors.
-  constexpr int most_draws = 1000;
+  constexpr int most_draws = 100;
   RandomStream stream(seed, RandomPurpose::selection);
   std::vector<Index> elements(static_cast<std::size_t>(group.order()));
   std::iota(elements.begin(), elements.end(), Index{0});

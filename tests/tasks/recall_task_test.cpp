@@ -14,7 +14,7 @@ using namespace orthornn::testing;
 
 TEST_CASE("recall shows pairs, then asks for the value of each key once", "[recall]") {
   const Index pairs = GENERATE(1, 5);
-  const RecallTask task({.pairs = pairs, .vocabulary = 20, .length = 24, .batch = 50});
+  const RecallTask task({.keys = pairs, .symbols = 20, .length = 24, .batch = 50});
   Batch batch;
   task.training_batch(3, batch);
   REQUIRE(batch.integers(batch_names::symbols).shape() == Shape{24, 50});
@@ -70,9 +70,9 @@ TEST_CASE("recall comes back from its config and refuses what cannot be", "[reca
   const auto refusal = [](const RecallOptions& options) {
     return error_message<ValueError>([&] { RecallTask of(options); });
   };
-  CHECK_THAT(refusal({.pairs = 0}), contains("pairs is 0"));
-  CHECK_THAT(refusal({.pairs = 64}), contains("vocabulary is 128") && contains("at least 130"));
-  CHECK_THAT(refusal({.vocabulary = 31}), contains("even number"));
+  CHECK_THAT(refusal({.keys = 0}), contains("keys is 0"));
+  CHECK_THAT(refusal({.keys = 64}), contains("symbols is 128") && contains("at least 130"));
+  CHECK_THAT(refusal({.symbols = 31}), contains("even number"));
   CHECK_THAT(refusal({.length = 30}), contains("length is 30") && contains("at least 32"));
   CHECK_THAT(refusal({.length = 33}), contains("even number"));
   CHECK_THAT(refusal({.length = Index{1} << 40}), contains("at most"));

@@ -10,10 +10,10 @@ class RecallTask;
 struct RecallOptions {
   using Made = RecallTask;
   static constexpr const char* name = "recall";
-  /// Pairs D of a key and a value, >= 1.
-  Index pairs = 8;
-  /// Symbols: 0 is blank, keys are 1 .. V/2 - 1, values V/2 .. V - 1. Even.
-  Index vocabulary = 128;
+  /// Keys D of a sequence, each with a value, >= 1.
+  Index keys = 8;
+  /// Symbols V that there are: 0 is blank, keys are 1 .. V/2 - 1, values V/2 .. V - 1. Even.
+  Index symbols = 128;
   /// Steps T of a sequence, even, at least 4 D.
   Index length = 64;
   /// Sequences B of a batch, >= 1.
@@ -23,9 +23,9 @@ struct RecallOptions {
   /// Of `Task::config()`; the others are the TaskSource's.
   static void fields(auto&& visit) {
     using Self = RecallOptions;
-    visit("pairs", &Self::pairs, domain::count, "pairs of a key and a value");
-    visit("vocabulary", &Self::vocabulary, Domain{.low = 4, .high = 1 << 20},
-          "symbols: a blank, keys and values");
+    visit("keys", &Self::keys, domain::count, "keys of a sequence, each with a value");
+    visit("symbols", &Self::symbols, Domain{.low = 4, .high = 1 << 20},
+          "symbols that there are: a blank, keys and values");
     visit("length", &Self::length, Domain{.low = 4}, "steps of a sequence");
   }
 };
@@ -48,7 +48,7 @@ class RecallTask final : public SequenceTask {
 
   std::string name() const override { return RecallOptions::name; }
   SequenceData data() const override {
-    return {.symbols = options_.vocabulary, .classes = options_.vocabulary, .every_step = true};
+    return {.symbols = options_.symbols, .classes = options_.symbols, .every_step = true};
   }
   TaskDefaults defaults() const override;
   Index batch_size() const override { return options_.batch; }
