@@ -80,6 +80,22 @@ TEST_CASE("a run of words has sequence accuracy in its metrics and its report", 
   CHECK(parameters_in(folder / "run/model.h5") == parameters_in(folder / "whole/model.h5"));
 }
 
+TEST_CASE("words can be trained on a fixed set by epochs, and on growing lengths", "[cli][words]") {
+  const TemporaryFolder folder;
+  const Arguments words = {"train", "words",    "--cell", "gru",     "--hidden",
+                           "5",     "--length", "9",      "--batch", "8"};
+  const ProgramResult result = run(
+      words + Arguments{"--training-samples", "25", "--epochs", "2", "--out", (folder / "fixed").string()});
+  check_success(result);
+  CHECK_THAT(result.output, contains("trained after 6 steps"));  // three batches an epoch
+  check_success(
+      run(words + Arguments{"--curriculum", "1", "--steps", "4", "--out", (folder / "growing").string()}));
+  check_refused(run(words + Arguments{"--epochs", "2", "--out", (folder / "fresh").string()}), 2,
+                {"words", "no epochs"});
+  check_refused(run(words + Arguments{"--training-samples", "7", "--out", (folder / "few").string()}), 2,
+                {"7 training samples", "batch of 8"});
+}
+
 TEST_CASE("report draws the accuracy of words over their steps, and that of sequences",
           "[cli][report][words]") {
   if (gnuplot_is_missing()) return;
