@@ -1,7 +1,7 @@
 #pragma once
-// Options as JSON, by their fields. A member is a number, a truth value, a text, the name of an enum's value, an
-// object of an options type or of a variant of them, or an array of such variants; an optional that is unset
-// is left out. An alternative of a variant has its name under "kind".
+// Options as JSON, by their fields. A member is a number, a truth value, text, the name of an enum's value,
+// an object of an options type or of a variant of them, or an array of such variants; an optional that is
+// unset is left out. An alternative of a variant has its name under "kind".
 
 #include "core/checked_json.hpp"
 #include "orthornn/core/fields.hpp"

@@ -41,12 +41,15 @@ TaskDefaults LanguageTask::defaults() const {
 }
 
 double LanguageTask::baseline_loss() const {
+  constexpr Index longest = 1 << 14;
   std::vector<double> counts(static_cast<std::size_t>(answers_of(options_.language)));
-  Batch batch;
-  for (Index number = 0; number < evaluation_batches(HeldOut::validation); ++number) {
-    evaluation_batch(HeldOut::validation, number, batch);
-    for (const std::int32_t answer : batch.integers(batch_names::classes).view())
-      counts[static_cast<std::size_t>(answer)] += 1.0 / static_cast<double>(held_out_sequences);
+  std::vector<std::int32_t> sentence;
+  for (Index number = 0; number < held_out_sequences; ++number) {
+    RandomStream random(options_.seed, RandomPurpose::validation, static_cast<std::uint64_t>(number));
+    const Index length = draw_length(options_.language, options_.shortest, options_.length, random);
+    const std::int32_t answer =
+        draw_sentence(options_.language, std::min(length, longest - 1), random, sentence);
+    counts[static_cast<std::size_t>(answer)] += 1.0 / static_cast<double>(held_out_sequences);
   }
   double entropy = 0;
   for (const double p : counts) entropy -= p > 0 ? p * std::log(p) : 0;
@@ -82,8 +85,7 @@ void LanguageTask::fill(RandomPurpose purpose, std::uint64_t first, Index count,
     thread_local std::vector<std::int32_t> sentence;  // keeps its memory
     for (Index b = 0; b < count; ++b) {
       RandomStream random(options_.seed, purpose, first + static_cast<std::uint64_t>(b));
-      Index length = shortest + random.integer(static_cast<std::uint32_t>(longest - shortest + 1));
-      if (options_.language == Language::modular && length % 2 == 0) --length;
+      const Index length = draw_length(options_.language, shortest, longest, random);
       classes(b) = draw_sentence(options_.language, length, random, sentence);
       lengths(b) = static_cast<std::int32_t>(length);
       for (Index t = 0; t < length; ++t) symbols(t, b) = sentence[static_cast<std::size_t>(t)];

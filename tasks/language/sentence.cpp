@@ -110,6 +110,11 @@ Index answers_of(Language language) {
   return language == Language::parity || language == Language::even_pairs ? 2 : modulus;
 }
 
+Index draw_length(Language language, Index shortest, Index longest, RandomStream& random) {
+  const Index length = shortest + random.integer(static_cast<std::uint32_t>(longest - shortest + 1));
+  return language == Language::modular && length % 2 == 0 ? length - 1 : length;
+}
+
 std::int32_t draw_sentence(Language language, Index length, RandomStream& random,
                            std::vector<std::int32_t>& symbols) {
   symbols.clear();

@@ -112,7 +112,7 @@ double WordsTask::baseline_loss() const {
   now[FiniteGroup::identity] = 1;
   std::vector<double> next(now.size());
   double sum = 0, last = 0;
-  constexpr Index enough = 64;
+  constexpr Index enough = 64, most = Index{1} << 27;
   for (Index t = 0, still = 0; t < length(); ++t) {
     std::ranges::fill(next, 0.0);
     for (Index x = 0; x < symbols; ++x) {
@@ -125,7 +125,7 @@ double WordsTask::baseline_loss() const {
     sum += entropy_now;
     still = std::abs(entropy_now - last) < 1e-12 ? still + 1 : 0;
     last = entropy_now;
-    if (still == enough) {
+    if (still == enough || t >= most / products_.size()) {
       sum += last * static_cast<double>(length() - 1 - t);
       break;
     }

@@ -166,6 +166,20 @@ TEST_CASE("languages have baselines, configs and sentences that refuse", "[langu
   const LanguageTask parity({.batch = 10, .seed = 3});
   // Of 1000 answers a half, give or take sqrt(1000) / 2: the entropy is less than ln 2 by 2 (16/1000)^2.
   CHECK(parity.baseline_loss() == Approx(std::log(2.0)).margin(0.01));
+  // Of another language by counting.
+  const LanguageTask cycle({.language = Language::cycle, .length = 3, .batch = 400});
+  std::map<std::int32_t, int> times;
+  for (Index number = 0; number < cycle.evaluation_batches(HeldOut::validation); ++number) {
+    Batch batch;
+    cycle.evaluation_batch(HeldOut::validation, number, batch);
+    for (const std::int32_t found : batch.integers(batch_names::classes).view()) ++times[found];
+  }
+  double entropy = 0;
+  for (const auto& [found, count] : times) entropy -= count / 1000.0 * std::log(count / 1000.0);
+  CHECK(cycle.baseline_loss() == Approx(entropy).epsilon(1e-12));
+  CHECK(entropy < std::log(5.0) - 0.02);  // few steps end near the start
+  // As many symbols as there may be end in a moment.
+  CHECK(LanguageTask({.length = 1 << 30, .test_length = 1 << 30, .batch = 1}).baseline_loss() > 0.68);
   const auto rebuilt = make_task(parity.config(), {.batch = 10, .seed = 3});
   CHECK(rebuilt->config() == parity.config());
   Batch a, b;
@@ -180,7 +194,7 @@ TEST_CASE("languages have baselines, configs and sentences that refuse", "[langu
     return error_message<ValueError>([&] { LanguageTask task(options); });
   };
   CHECK_THAT(refusal({.shortest = 0}), contains("shortest is 0"));
-  CHECK_THAT(refusal({.length = 2}), contains("shortest is 3, length 2"));
+  CHECK_THAT(refusal({.shortest = 3, .length = 2}), contains("shortest is 3, length 2"));
   CHECK_THAT(refusal({.test_length = 20}), contains("test_length 20"));
   CHECK_THAT(refusal({.test_length = Index{1} << 40}), contains("at most"));
   CHECK_THAT(error_message<ValueError>([] { make_task(R"({"task": "language", "language": "dyck"})", {}); }),

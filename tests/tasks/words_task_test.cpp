@@ -238,6 +238,9 @@ TEST_CASE("the baseline of words is the entropy of the targets", "[words]") {
         Approx(0).margin(1e-12));
   CHECK(WordsTask({.group = "S4", .alphabet = Alphabet::swaps, .length = 100'000}).baseline_loss() ==
         Approx(std::log(12.0)).epsilon(1e-4));
+  // Which mixes slowly, and ends all the same.
+  CHECK(WordsTask({.group = "Z5040", .alphabet = Alphabet::random, .length = 1 << 30, .batch = 1})
+            .baseline_loss() < std::log(5040.0));
 }
 
 TEST_CASE("words count right steps and right sequences", "[words]") {

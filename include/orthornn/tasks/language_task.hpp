@@ -35,7 +35,7 @@ struct LanguageOptions {
   static constexpr const char* name = "language";
   Language language = Language::parity;
   /// Steps of the shortest and the longest sequence to train on and to validate with, >= 1.
-  Index shortest = 3;
+  Index shortest = 1;
   Index length = 40;
   /// Steps of the longest sequence of the test data, which begin with `length`.
   Index test_length = 256;
@@ -78,9 +78,9 @@ class LanguageTask final : public SequenceTask {
   TaskDefaults defaults() const override;
   Index batch_size() const override { return options_.batch; }
   std::uint64_t seed() const override { return options_.seed; }
-  /// Of the training data.
-  Index length() const override { return options_.length; }
-  /// Entropy of the answers of the validation data.
+  /// Of the test data.
+  Index length() const override { return options_.test_length; }
+  /// Entropy of the answers of the validation data, as if none had more than 2^14 symbols.
   double baseline_loss() const override;
   /// 99 of 100 answers right.
   bool solved(const Evaluation& evaluation) const override { return evaluation.accuracy.value_or(0) >= 0.99; }
