@@ -11,4 +11,9 @@ namespace orthornn {
 void count_right(ConstTensorView<float> outputs, ConstTensorView<std::int32_t> classes,
                  TensorView<double> score);
 
+/// The same for sequences: how many columns of `classes` [T, B] have all their answers right in `outputs`
+/// [T, B, C], and how many have any class that is not negative.
+void count_right_sequences(ConstTensorView<float> outputs, ConstTensorView<std::int32_t> classes,
+                           TensorView<double> score);
+
 }  // namespace orthornn

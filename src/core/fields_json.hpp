@@ -1,7 +1,7 @@
 #pragma once
-// Options as JSON, by their fields. A member is a number, a truth value, the name of an enum's value, an
-// object of an options type or of a variant of them, or an array of such variants; an optional that is unset
-// is left out. An alternative of a variant has its name under "kind".
+// Options as JSON, by their fields. A member is a number, a truth value, text, the name of an enum's value,
+// an object of an options type or of a variant of them, or an array of such variants; an optional that is
+// unset is left out. An alternative of a variant has its name under "kind".
 
 #include "core/checked_json.hpp"
 #include "orthornn/core/fields.hpp"
@@ -88,6 +88,8 @@ void read_member(const Json& object, const char* key, Value& value, MissingField
     value = real_member(object, key);
   } else if constexpr (std::same_as<Value, std::uint64_t>) {
     value = unsigned_member(object, key);
+  } else if constexpr (std::same_as<Value, std::string>) {
+    value = text_member(object, key);
   } else {
     static_assert(std::same_as<Value, Index>, "JSON does not know fields of this type");
     value = integer_member(object, key);

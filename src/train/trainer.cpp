@@ -20,12 +20,12 @@ namespace {
 
 /// What an evaluation counts in, kept so that the next one takes no memory.
 struct EvaluationMemory {
-  explicit EvaluationMemory(Device device) : batch(device), loss(Shape{2}, device), score(Shape{2}, device) {}
+  explicit EvaluationMemory(Device device) : batch(device), loss(Shape{2}, device), score(Shape{4}, device) {}
 
   Batch batch;
   /// A BatchLoss over all batches.
   Tensor<double> loss;
-  /// As `Task::count_right` adds to it.
+  /// As `Task::count_right` adds to it, and then `Task::count_right_sequences`.
   Tensor<double> score;
 };
 
@@ -39,7 +39,8 @@ Evaluation evaluate_with(EvaluationMemory& memory, Model<float>& model, const Ta
     task.evaluation_batch(set, i, memory.batch);
     model.loss_of_prepared(memory.batch);
     add<double>(columns_of(model.last_loss()), columns_of(memory.loss));
-    task.count_right(model.outputs(), memory.batch, memory.score);
+    task.count_right(model.outputs(), memory.batch, memory.score.view().slice(0, 2));
+    task.count_right_sequences(model.outputs(), memory.batch, memory.score.view().slice(2, 2));
     if (look) look(memory.batch, model.read_loss());
   }
   const Tensor<double> loss = memory.loss.copy(Device::cpu());
@@ -47,6 +48,7 @@ Evaluation evaluate_with(EvaluationMemory& memory, Model<float>& model, const Ta
   if (task.has_accuracy()) {
     const Tensor<double> score = memory.score.copy(Device::cpu());
     result.accuracy = score(0) / score(1);
+    if (task.has_sequence_accuracy()) result.sequence_accuracy = score(2) / score(3);
   }
   return result;
 }

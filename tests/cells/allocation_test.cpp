@@ -15,7 +15,10 @@
 #include "orthornn/optim/gradient_scale.hpp"
 #include "orthornn/tasks/adding_task.hpp"
 #include "orthornn/tasks/copying_task.hpp"
+#include "orthornn/tasks/language_task.hpp"
+#include "orthornn/tasks/recall_task.hpp"
 #include "orthornn/tasks/translation_task.hpp"
+#include "orthornn/tasks/words_task.hpp"
 #include "orthornn/train/trainer.hpp"
 #include "support/catch.hpp"
 #include "support/recurrence.hpp"
@@ -235,6 +238,31 @@ TEST_CASE("nor does filling a batch of translation, once the batches of an epoch
   // Two epochs each: the longest of their batches have one shape.
   passes(0);
   CHECK(passes(2) == 0);
+}
+
+TEST_CASE("nor does filling a batch of words, of a language or of recall", "[allocation]") {
+  const WordsTask words({.length = 20, .training_samples = 100, .batch = 16});
+  const LanguageTask parity({.batch = 16});
+  const RecallTask recall({.batch = 16});
+  for (const Task* task : {static_cast<const Task*>(&words), static_cast<const Task*>(&parity),
+                           static_cast<const Task*>(&recall)}) {
+    CAPTURE(task->name());
+    Batch batch;
+    task->training_batch(0, batch);
+    const long before = allocations;
+    for (std::uint64_t step = 1; step < 20; ++step) task->training_batch(step, batch);
+    CHECK(allocations == before);
+  }
+  // A stack of parts is as deep as the deepest sentence so far.
+  const LanguageTask brackets({.language = Language::modular_brackets, .batch = 1000});
+  Batch batch;
+  const auto fill = [&] {
+    const long before = allocations;
+    for (std::uint64_t step = 0; step < 3; ++step) brackets.training_batch(step, batch);
+    return allocations - before;
+  };
+  fill();
+  CHECK(fill() == 0);
 }
 
 TEST_CASE("a beam search allocates for a step what it allocated for the step before", "[allocation]") {

@@ -53,6 +53,8 @@ void change(Value& value, const Domain& domain) {
     value = value.value_or(0) + 0.375;
   } else if constexpr (std::is_same_v<Value, double>) {
     value = value == 0.375 ? 0.4375 : 0.375;
+  } else if constexpr (std::is_same_v<Value, std::string>) {
+    value += "x";
   } else if constexpr (is_number<Value>) {
     value += domain.low < domain.high ? 3 : 0;
   } else if constexpr (std::is_same_v<Value, std::vector<LayerOptions>>) {
@@ -147,6 +149,9 @@ TEST_CASE("every member of an options type is a field", "[fields]") {
   // Tasks leave theirs to the source: batch and seed, and MNIST its folder and the order that it reads in.
   CHECK(keys_of<CopyingOptions>().size() == member_count<CopyingOptions>() - 2);
   CHECK(keys_of<AddingOptions>().size() == member_count<AddingOptions>() - 2);
+  CHECK(keys_of<LanguageOptions>().size() == member_count<LanguageOptions>() - 2);
+  CHECK(keys_of<RecallOptions>().size() == member_count<RecallOptions>() - 2);
+  CHECK(keys_of<WordsOptions>().size() == member_count<WordsOptions>() - 2);
   CHECK(keys_of<MnistOptions>().size() == member_count<MnistOptions>() - 4);
 }
 
@@ -187,6 +192,13 @@ TEST_CASE("the names in files are these", "[fields]") {
                                                          {"resident", is(RolloutWay::resident)},
                                                          {"cluster", is(RolloutWay::cluster)},
                                                          {"stepwise", is(RolloutWay::stepwise)}});
+  CHECK(pairs(std::type_identity<Alphabet>()) ==
+        Pairs{{"all", is(Alphabet::all)}, {"swaps", is(Alphabet::swaps)}, {"random", is(Alphabet::random)}});
+  CHECK(pairs(std::type_identity<Language>()) == Pairs{{"parity", is(Language::parity)},
+                                                       {"even-pairs", is(Language::even_pairs)},
+                                                       {"modular", is(Language::modular)},
+                                                       {"modular-brackets", is(Language::modular_brackets)},
+                                                       {"cycle", is(Language::cycle)}});
   check_says<ValueError>([] { parse<Activation>("gelu"); }, {"gelu", "tanh, relu, abs, modrelu or identity"});
 }
 
@@ -215,7 +227,10 @@ TEST_CASE("an alternative's name goes with its type", "[fields]") {
   CHECK(name_of(OptimizerOptions(AdamW{})) == "adamw");
   CHECK(name_of(TaskOptions(AddingOptions{})) == "adding");
   CHECK(name_of(TaskOptions(CopyingOptions{})) == "copying");
+  CHECK(name_of(TaskOptions(LanguageOptions{})) == "language");
   CHECK(name_of(TaskOptions(MnistOptions{})) == "mnist");
+  CHECK(name_of(TaskOptions(RecallOptions{})) == "recall");
+  CHECK(name_of(TaskOptions(WordsOptions{})) == "words");
   CHECK(std::get<ScaledCayley>(parse<TransitionOptions>("cayley")).init == Init::cayley);
   check_says<ValueError>([] { parse<OptimizerOptions>("lbfgs"); }, {"lbfgs", "sgd, rmsprop, adam or adamw"});
 }

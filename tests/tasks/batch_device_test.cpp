@@ -1,7 +1,10 @@
 #include "orthornn/core/error.hpp"
 #include "orthornn/tasks/adding_task.hpp"
 #include "orthornn/tasks/copying_task.hpp"
+#include "orthornn/tasks/language_task.hpp"
 #include "orthornn/tasks/mnist_task.hpp"
+#include "orthornn/tasks/recall_task.hpp"
+#include "orthornn/tasks/words_task.hpp"
 #include "support/catch.hpp"
 #include "support/gpu.hpp"
 #include "support/idx_writer.hpp"
@@ -20,7 +23,8 @@ bool same_batch(const Batch& a, const Batch& b) {
   const auto same = [](auto x, auto y) { return std::equal(x.begin(), x.end(), y.begin(), y.end()); };
   using namespace batch_names;
   return same(a.integers(symbols), b.integers(symbols)) && same(a.reals(features), b.reals(features)) &&
-         same(a.integers(classes), b.integers(classes)) && same(a.reals(values), b.reals(values));
+         same(a.integers(classes), b.integers(classes)) && same(a.integers(lengths), b.integers(lengths)) &&
+         same(a.reals(values), b.reals(values));
 }
 
 void check_same_batches(const Task& task, Device device, const std::vector<std::uint64_t>& steps) {
@@ -74,5 +78,35 @@ TEST_CASE("batches of MNIST have the same bits on a GPU", "[cuda]") {
     // Two batches an epoch, and a step back into one that has passed.
     const MnistTask task({.data = folder.path(), .permuted = permuted, .batch = 5});
     check_same_batches(task, *device, {0, 1, 2, 3, 0, 8});
+  }
+}
+
+TEST_CASE("batches of words have the same bits on a GPU", "[cuda]") {
+  const auto device = gpu();
+  if (!device) return;
+  for (const Index batch : {1, 3, 300}) {
+    for (const Index length : {1, 4, 31}) {
+      const std::uint64_t seed = 0x123456789abcdef;
+      check_same_batches(WordsTask({.group = "S5", .length = length, .batch = batch, .seed = seed}), *device,
+                         {0, 1, 0x100000001});
+      check_same_batches(WordsTask({.group = "Z2xA4",
+                                    .alphabet = Alphabet::random,
+                                    .generators = 3,
+                                    .length = length,
+                                    .training_samples = 1000,
+                                    .curriculum = 2,
+                                    .batch = batch,
+                                    .seed = seed}),
+                         *device, {0, 2, 5, 6, 1000, 0x100000001});
+    }
+  }
+}
+
+TEST_CASE("batches of languages and of recall have the same bits on a GPU", "[cuda]") {
+  const auto device = gpu();
+  if (!device) return;
+  for (const Index batch : {1, 300}) {
+    check_same_batches(LanguageTask({.language = Language::modular, .batch = batch}), *device, {0, 1});
+    check_same_batches(RecallTask({.batch = batch}), *device, {0, 1});
   }
 }

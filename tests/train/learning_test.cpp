@@ -3,7 +3,9 @@
 
 #include "orthornn/nn/sequence_model.hpp"
 #include "orthornn/tasks/copying_task.hpp"
+#include "orthornn/tasks/language_task.hpp"
 #include "orthornn/tasks/mnist_task.hpp"
+#include "orthornn/tasks/words_task.hpp"
 #include "orthornn/train/trainer.hpp"
 #include "support/catch.hpp"
 #include "test_paths.hpp"
@@ -73,4 +75,18 @@ TEST_CASE("a short training on the real MNIST names 90 of 100 digits", "[train][
   const Evaluation result = evaluate(model, task, HeldOut::test);
   CAPTURE(result.loss);
   CHECK(*result.accuracy > 0.9);
+}
+
+TEST_CASE("a GRU learns the words of S3 over 32 steps, and keeps right beyond", "[train][slow]") {
+  const WordsTask task({.group = "S3", .length = 32, .batch = 64});
+  SequenceModel<float> model(Device::cpu(), model_for(task.data(), {Gru{.hidden_size = 64}}));
+  Trainer trainer(model, task, {.optimizer = Adam{.lr = 5e-3}});
+  Evaluation result;
+  while (trainer.steps() < 2000 && !task.solved(result)) {
+    trainer.run(trainer.steps() + 100, [](const TrainingStep&) { return true; });
+    result = trainer.evaluate();
+  }
+  CAPTURE(trainer.steps(), result.loss);
+  CHECK(task.solved(result));
+  CHECK(evaluate(model, *task.with_length(64, 64), HeldOut::test).accuracy > 0.9);
 }

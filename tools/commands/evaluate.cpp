@@ -20,6 +20,19 @@ struct EvaluateSettings {
   std::list<OwnedOption> owned;
 };
 
+void print_lengths(const ModelEvaluation& result) {
+  const auto percent = [](const std::optional<double>& share) {
+    return share ? fmt::format("{:.2f} %", 100 * *share) : std::string();
+  };
+  if (result.lengths.empty()) return;
+  fmt::print("{:>10} {:>18} {:>12} {:>12} {:>12}\n", "length", "right sequences", "right", "loss", "guesser");
+  for (const EvaluationAtLength& at : result.lengths) {
+    fmt::print("{:>10} {:>18} {:>12} {:>12.6g} {:>12.6g}\n", at.length,
+               percent(at.evaluation.sequence_accuracy), percent(at.evaluation.accuracy), at.evaluation.loss,
+               at.baseline);
+  }
+}
+
 int run_evaluation(EvaluateSettings& settings) {
   const Execution execution = settings.machine.apply();
   const EvaluationSource& source = settings.source;
@@ -41,12 +54,15 @@ int run_evaluation(EvaluateSettings& settings) {
              result.baseline);
   if (result.evaluation.accuracy)
     fmt::print("  {:20} {:.2f} %\n", "right", 100 * *result.evaluation.accuracy);
+  if (result.evaluation.sequence_accuracy)
+    fmt::print("  {:20} {:.2f} %\n", "right sequences", 100 * *result.evaluation.sequence_accuracy);
   if (result.translations) print_metrics(*result.translations, source.search);
   if (result.orthogonality_error) {
     fmt::print("  {:20} {:.1e}, the largest entry of |I - A'A| for Q as {} applies it\n",
                "orthogonality error", *result.orthogonality_error, name_of(execution.precision));
   }
   fmt::print("The task counts as {}.\n", result.solved ? "solved" : "not solved");
+  print_lengths(result);
   return success;
 }
 
@@ -67,6 +83,13 @@ void add_evaluate(CLI::App& program, Command& chosen) {
                            "where the data are; left out: data/mnist or data/tatoeba")
               ->default_str(""),
           {MnistOptions::name, TranslationOptions::name});
+  constexpr Index longest = Index{1} << 31;
+  command
+      ->add_option("--lengths", settings->source.lengths,
+                   "Evaluate on test sequences of these lengths too, with commas between")
+      ->delimiter(',')
+      ->check(whole_number_in(1, longest))
+      ->default_str("");
   command->add_flag("--json", settings->json, "One JSON object instead of a text");
   command->add_flag("--verbose", settings->verbose, "Print how the recurrence of each cell is computed");
   add_fields(*command, "Translation", settings->source.search);

@@ -2,12 +2,37 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "commands/machine.hpp"
 #include "commands/program.hpp"
 
 namespace orthornn::program {
 
 using Json = nlohmann::ordered_json;
+
+namespace {
+
+EvaluationAtLength evaluate_at_length(Model<float>& model, const Task& task, Index length, Index batch) {
+  // Long sequences in small batches, so that a batch has no more steps than one of 2048 sequences of 128.
+  constexpr Index most_steps = Index{1} << 18;
+  const std::unique_ptr<Task> longer =
+      task.with_length(length, std::clamp<Index>(most_steps / length, 1, batch));
+  if (longer == nullptr)
+    throw UsageError(
+        fmt::format("--lengths was given, and sequences of the task {} have one length alone", task.name()));
+  return {length, evaluate(model, *longer, HeldOut::test), longer->baseline_loss()};
+}
+
+Json json_of(const Evaluation& evaluation, double baseline, bool cross_entropy) {
+  Json json = {{cross_entropy ? "cross_entropy" : "mean_squared_error", evaluation.loss},
+               {"baseline", baseline}};
+  if (evaluation.accuracy) json["accuracy"] = *evaluation.accuracy;
+  if (evaluation.sequence_accuracy) json["sequence_accuracy"] = *evaluation.sequence_accuracy;
+  return json;
+}
+
+}  // namespace
 
 ModelEvaluation evaluate_file(const EvaluationSource& source, const Execution& execution,
                               const std::function<void(const std::string&)>& check_task) {
@@ -35,6 +60,8 @@ ModelEvaluation evaluate_file(const EvaluationSource& source, const Execution& e
   result.baseline = task->baseline_loss();
   result.orthogonality_error = model->orthogonality_error();
   result.solved = task->solved(result.evaluation);
+  for (const Index length : source.lengths)
+    result.lengths.push_back(evaluate_at_length(*model, *task, length, info.batch));
   if (const auto* pairs = dynamic_cast<const TranslationTask*>(task.get())) {
     result.translations = translation_metrics(dynamic_cast<EncoderDecoder<float>&>(*model), *pairs, tested,
                                               source.search, source.sample);
@@ -43,15 +70,15 @@ ModelEvaluation evaluate_file(const EvaluationSource& source, const Execution& e
 }
 
 Json json_of(const ModelEvaluation& result, const EvaluationSource& source, const Execution& execution) {
-  Json json = {{"model", source.model},
-               {"task", result.task},
-               {"steps", result.steps},
-               {result.cross_entropy ? "cross_entropy" : "mean_squared_error", result.evaluation.loss},
-               {"baseline", result.baseline}};
-  if (result.evaluation.accuracy) json["accuracy"] = *result.evaluation.accuracy;
+  Json json = {{"model", source.model}, {"task", result.task}, {"steps", result.steps}};
+  json.update(json_of(result.evaluation, result.baseline, result.cross_entropy));
   if (result.translations) json.update(json_of(*result.translations, source.search));
   json["solved"] = result.solved;
   if (result.orthogonality_error) json["orthogonality_error"] = *result.orthogonality_error;
+  for (const EvaluationAtLength& at : result.lengths) {
+    Json& row = json["lengths"].emplace_back(Json{{"length", at.length}});
+    row.update(json_of(at.evaluation, at.baseline, result.cross_entropy));
+  }
   json["cells"] = result.cells;
   json.update(machine_fields(execution));
   return json;

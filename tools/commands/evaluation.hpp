@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "commands/translation_metrics.hpp"
 
@@ -17,6 +18,15 @@ struct EvaluationSource {
   /// Of translations, of which `sample` are kept with their sentences.
   BeamSearchOptions search;
   Index sample = 5;
+  /// Lengths of sequences that the model is evaluated on too, for tasks that have a length.
+  std::vector<Index> lengths = {};
+};
+
+/// Of test data with sequences of one length.
+struct EvaluationAtLength {
+  Index length = 0;
+  Evaluation evaluation = {};
+  double baseline = 0;
 };
 
 struct ModelEvaluation {
@@ -29,6 +39,7 @@ struct ModelEvaluation {
   bool solved = false;
   std::optional<double> orthogonality_error = {};
   std::optional<TranslationMetrics> translations = {};
+  std::vector<EvaluationAtLength> lengths = {};
   /// Of `recurrences`, for sequences of this length and batches of this size.
   nlohmann::ordered_json cells = {};
   Index length = 0;
@@ -36,7 +47,8 @@ struct ModelEvaluation {
 };
 
 /// `check_task` gets the name of the model's task before anything is read for it, and may throw. Throws
-/// FileError for a model without its task and for data that are missing or others.
+/// FileError for a model without its task and for data that are missing or others, and UsageError for lengths
+/// of a task that has none.
 ModelEvaluation evaluate_file(const EvaluationSource& source, const Execution& execution,
                               const std::function<void(const std::string&)>& check_task = {});
 

@@ -37,6 +37,8 @@ void set_from_text(Value& value, const std::string& text) {
     set_from_text(value.emplace(), text);
   } else if constexpr (HasNames<Value>) {
     value = parse<Value>(text);
+  } else if constexpr (std::same_as<Value, std::string>) {
+    value = text;
   } else if constexpr (std::same_as<Value, double>) {
     value = std::strtod(text.c_str(), nullptr);  // CLI11 goes by way of a long double, and rounds twice
   } else if constexpr (std::same_as<Value, std::uint64_t>) {
@@ -63,6 +65,8 @@ CLI::Option* add_value(CLI::App& command, const std::string& flag, Value& value,
                                                  static_cast<Index>(std::min(domain.high, most))));
     } else if constexpr (std::same_as<Value, std::uint64_t>) {
       option->type_name("UINT")->check(seed_number());
+    } else if constexpr (std::same_as<Value, std::string>) {
+      option->type_name("TEXT");
     } else {
       option->type_name("FLOAT")->check(number_in(domain));
     }
@@ -155,6 +159,16 @@ template <class... Options>
 void add_fields(CLI::App& command, const char* group, Alternatives<std::variant<Options...>>& alternatives,
                 const char* chooser, std::list<OwnedOption>& owned) {
   const auto before = owned.size();
+  // Of what several have, an alternative checks its own.
+  const auto widest = [&](const std::string& key, Domain domain) {
+    alternatives.each([&](auto& options) {
+      std::decay_t<decltype(options)>::fields(
+          [&](const char* other, auto, const Domain& its_own, const char*) {
+            if (key == other) domain.low = std::min(domain.low, its_own.low);
+          });
+    });
+    return domain;
+  };
   alternatives.each([&](auto& options) {
     using Chosen = std::decay_t<decltype(options)>;
     Chosen::fields([&](const char* key, auto member, const Domain& domain, const char* help) {
@@ -166,7 +180,7 @@ void add_fields(CLI::App& command, const char* group, Alternatives<std::variant<
       if (own != owned.end()) {
         own->option->each([&value](const std::string& text) { set_from_text(value, text); });
       } else {
-        CLI::Option* option = add_field(command, group, key, value, domain, help);
+        CLI::Option* option = add_field(command, group, key, value, widest(key, domain), help);
         if (option == nullptr) return;
         own = owned.insert(owned.end(), {option, chooser, [&alternatives] { return alternatives.name; }});
       }

@@ -36,6 +36,8 @@ std::string task_text(const TaskOptions& options) {
           if constexpr (std::same_as<Value, bool>) text += value ? fmt::format(", {}", key) : "";
           if constexpr (std::same_as<Value, Index>)
             text += domain.low < domain.high ? fmt::format(", {} {}", key, value) : "";
+          if constexpr (HasNames<Value> || std::same_as<Value, std::string>)
+            text += fmt::format(", {} {}", key, text_of(value));
         });
         return text;
       },
@@ -88,6 +90,39 @@ void add_attention(TrainingRun& run, const std::vector<SentencePair>& sentences)
   }
 }
 
+/// Evaluates the best model on test sequences of four times the length, where the task has such with answers
+/// at their steps.
+void add_step_accuracies(TrainingRun& run, const Task& task) {
+  constexpr Index times = 4, most_steps = Index{1} << 18;
+  const auto* sequences = dynamic_cast<const SequenceTask*>(&task);
+  if (sequences == nullptr || !sequences->data().every_step) return;
+  const Index length = times * task.length();
+  const std::unique_ptr<Task> longer =
+      task.with_length(length, std::clamp<Index>(most_steps / length, 1, task.batch_size()));
+  if (longer == nullptr) return;
+  const auto model = load_model(SavedTraining(run.folder).best_or_last().string());
+  std::vector<StepAccuracy> found(static_cast<std::size_t>(length));
+  std::vector<Index> counted(found.size());
+  evaluate(*model, *longer, HeldOut::test, [&](const Batch& batch, const BatchLoss&) {
+    const ConstTensorView<std::int32_t> classes = batch.integers(batch_names::classes);
+    for (Index t = 0; t < length; ++t) {
+      const auto step = static_cast<std::size_t>(t);
+      found[step].step = t + 1;
+      for (Index b = 0; b < classes.shape()[1]; ++b) {
+        if (classes(t, b) < 0) continue;
+        const ConstTensorView<float> y = model->outputs()[t][b];
+        ++counted[step];
+        found[step].share += std::ranges::max_element(y) - y.begin() == classes(t, b) ? 1 : 0;
+      }
+    }
+  });
+  for (std::size_t step = 0; step < found.size(); ++step) {
+    if (counted[step] == 0) continue;
+    run.step_accuracies.push_back({found[step].step, found[step].share / static_cast<double>(counted[step])});
+  }
+  run.trained_length = task.length();
+}
+
 /// Reads config.toml, metrics.csv and model.h5 of a run, finished or not. Throws FileError for a folder that
 /// is no run and for damaged files, UsageError for an invalid configuration.
 TrainingRun read_training_run(const fs::path& folder, const std::string& sentences) {
@@ -131,10 +166,17 @@ TrainingRun read_training_run(const fs::path& folder, const std::string& sentenc
   check_regular(folder / "metrics.csv");
   read_metrics(run, folder / "metrics.csv");
   if (const MetricsRow* last = run.last_evaluation())
-    run.solved = task->solved({.loss = *last->evaluation_loss, .accuracy = last->accuracy});
+    run.solved = task->solved({.loss = *last->evaluation_loss,
+                               .accuracy = last->accuracy,
+                               .sequence_accuracy = last->sequence_accuracy});
   if (fs::exists(folder / "model.h5", status))
     run.parameters = std::visit([](const auto& model) { return parameter_layout<float>(model).count(); },
                                 read_model_info(folder / "model.h5").model);
+  try {
+    if (run.parameters) add_step_accuracies(run, *task);
+  } catch (const Error& error) {
+    run.notes.push_back(fmt::format("no accuracy over the steps is drawn: {}", error.what()));
+  }
   const bool translates = settings.task.name == TranslationOptions::name;
   if (translates && !run.parameters)
     run.notes.push_back(

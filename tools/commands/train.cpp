@@ -1,7 +1,11 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <memory>
+#include <optional>
+#include <vector>
 
 #include "commands/interruption.hpp"
 #include "commands/machine.hpp"
@@ -41,7 +45,16 @@ void print_translations(Trainer& trainer, const TestEvaluation& tested) {
   print_metrics(translation_metrics(*model, *pairs, tested, search, 3), search);
 }
 
-int train(CLI::App& command, TrainSettings& settings) {
+/// What `train_once` ends with.
+struct Result {
+  int code = success;
+  std::int64_t steps = 0;
+  bool solved = false;
+  /// On test data, of the best model; nothing where it was stopped.
+  std::optional<Evaluation> tested = {};
+};
+
+Result train_once(CLI::App& command, TrainSettings& settings) {
   say_when_interrupted("interrupted before the first step, so nothing new is saved");
   const std::unique_ptr<Task> task = as_usage([&] { return settings.complete(command); });
   const Execution execution = settings.machine.apply(settings.source.batch);
@@ -71,19 +84,105 @@ int train(CLI::App& command, TrainSettings& settings) {
   const TrainingEnd end = training.run();
   const std::int64_t steps = trainer.steps();
   if (end.stopped) {
-    return fail(interrupted,
-                fmt::format("interrupted after step {}; '{}' is saved, go on with --resume --out {}", steps,
-                            training.saved().last.string(), folder));
+    return {fail(interrupted,
+                 fmt::format("interrupted after step {}; '{}' is saved, go on with --resume --out {}", steps,
+                             training.saved().last.string(), folder))};
   }
   fmt::print("{} after {} steps and {}: {} on validation data{}; a guesser has {:.4g}\n",
              end.solved ? "solved" : "trained", steps, duration(training.seconds()), describe(end.validation),
              end.solved ? "" : ", not solved", task->baseline_loss());
-  print_translations(trainer, print_test_results(trainer, training.saved()));
+  const TestEvaluation tested = print_test_results(trainer, training.saved());
+  print_translations(trainer, tested);
+  Result result{.steps = steps, .solved = end.solved, .tested = tested.of_targets};
   if (settings.until_solved && !end.solved) {
-    return fail(not_solved, fmt::format("not solved after {} steps; go on with --resume --steps {} --out {}",
-                                        steps, 2 * steps, folder));
+    result.code =
+        fail(not_solved, fmt::format("not solved after {} steps; go on with --resume --steps {} --out {}",
+                                     steps, 2 * steps, folder));
   }
-  return success;
+  return result;
+}
+
+/// Mean, standard deviation and median of a number that all results have.
+struct Spread {
+  double mean = 0, deviation = 0, median = 0;
+
+  Spread(const std::vector<Result>& results, const auto& number) {
+    std::vector<double> values;
+    for (const Result& result : results) values.push_back(number(result));
+    const auto count = static_cast<double>(values.size());
+    for (const double value : values) mean += value / count;
+    for (const double value : values) deviation += (value - mean) * (value - mean) / std::max(count - 1, 1.0);
+    deviation = std::sqrt(deviation);
+    std::ranges::sort(values);
+    const std::size_t half = values.size() / 2;
+    median = values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
+  }
+};
+
+/// On test data, of the best model of each seed.
+void print_spread(const std::vector<Result>& results) {
+  fmt::print("test data of {} seeds, each by its best model:\n{:>18} {:>12} {:>12} {:>12}\n", results.size(),
+             "", "mean", "sd", "median");
+  const auto print = [&](const char* name, const auto& number) {
+    const Spread spread(results, number);
+    fmt::print("{:>18} {:>12.6g} {:>12.3g} {:>12.6g}\n", name, spread.mean, spread.deviation, spread.median);
+  };
+  print("loss", [](const Result& r) { return r.tested->loss; });
+  if (results[0].tested->accuracy)
+    print("right [%]", [](const Result& r) { return 100 * *r.tested->accuracy; });
+  if (results[0].tested->sequence_accuracy)
+    print("sequences [%]", [](const Result& r) { return 100 * *r.tested->sequence_accuracy; });
+  print("steps", [](const Result& r) { return static_cast<double>(r.steps); });
+  fmt::print("solved: {} of {}\n", std::ranges::count_if(results, [](const Result& r) { return r.solved; }),
+             results.size());
+}
+
+/// Trainings that differ in the seed alone: --seed, the next number, and so on, each as one command with this
+/// seed would make it, in a folder of its own.
+int train_seeds(const CLI::App& given, const TrainSettings& first, Index seeds) {
+  std::vector<std::string> common;
+  for (const CLI::Option* option : given.get_options()) {
+    const std::string name = option->get_name();
+    if (option->count() == 0 || name == "--seeds" || name == "--seed" || name == "--out" || name == "--help")
+      continue;
+    const std::string text = option->results().front();
+    common.push_back(option->get_positional() ? text : fmt::format("{}={}", name, text));
+  }
+  if (first.out.empty())
+    throw UsageError("--seeds needs --out DIR, which gets a run directory for each seed");
+  const std::filesystem::path folder = first.out;
+  for (const char* name : {"config.toml", "model.h5"}) {
+    std::error_code ignored;
+    if (!std::filesystem::exists(folder / name, ignored)) continue;
+    throw FileError(
+        fmt::format("--out '{}' is the run directory of one training, as it has {}; choose another folder",
+                    folder.string(), name));
+  }
+  std::vector<Result> results;
+  int code = success;
+  for (Index i = 0; i < seeds; ++i) {
+    const std::uint64_t seed = first.source.seed + static_cast<std::uint64_t>(i);
+    const std::filesystem::path out = folder / fmt::format("seed{}", seed);
+    CLI::App command;
+    TrainSettings settings;
+    settings.add_to(command);
+    std::vector<std::string> words = common;
+    words.push_back(fmt::format("--seed={}", seed));
+    words.push_back("--out=" + out.string());
+    std::error_code ignored;
+    // What was not begun cannot go on.
+    if (!std::filesystem::exists(out / "config.toml", ignored)) std::erase(words, "--resume=true");
+    std::ranges::reverse(words);  // as CLI11 takes them
+    command.parse(std::move(words));
+    fmt::print("{}seed {} ({} of {})\n", i > 0 ? "\n" : "", seed, i + 1, seeds);
+    const Result result = train_once(command, settings);
+    if (!result.tested) return result.code;
+    code = std::max(code, result.code);
+    results.push_back(result);
+  }
+  fmt::print("\n");
+  print_spread(results);
+  return code;
 }
 
 }  // namespace
@@ -91,9 +190,19 @@ int train(CLI::App& command, TrainSettings& settings) {
 void add_train(CLI::App& program, Command& chosen) {
   CLI::App* command = program.add_subcommand("train", "Train a model on a task");
   const auto settings = std::make_shared<TrainSettings>();
+  const auto seeds = std::make_shared<Index>(1);
   settings->add_to(*command);
-  command->callback(
-      [&chosen, command, settings] { chosen = [command, settings] { return train(*command, *settings); }; });
+  add_value(
+      *command, "--seeds", *seeds,
+      "Trainings with this seed and the next ones, each in a folder of --out; mean and spread on test data",
+      Domain{.low = 1, .high = 1000})
+      ->group("Training")
+      ->configurable(false);
+  command->callback([&chosen, command, settings, seeds] {
+    chosen = [command, settings, seeds] {
+      return *seeds > 1 ? train_seeds(*command, *settings, *seeds) : train_once(*command, *settings).code;
+    };
+  });
 }
 
 }  // namespace orthornn::program

@@ -79,8 +79,7 @@ void check_run_files(const std::filesystem::path& folder) {
 
 std::string describe(const Evaluation& evaluation) {
   std::string text = fmt::format("loss {:.4g}", evaluation.loss);
-  if (evaluation.accuracy) text += fmt::format(", {:.2f} % right", 100 * *evaluation.accuracy);
-  return text;
+  return text + accuracy_text(evaluation);
 }
 
 Training::FolderLock::FolderLock(const std::filesystem::path& folder)
@@ -127,7 +126,7 @@ Training::Training(CLI::App& command, const TrainSettings& settings, const Task&
     write_file_atomically(folder / "config.toml", settings.to_toml(command));
     write_sample(task, folder / sample_file);
   }
-  metrics_.emplace(folder / "metrics.csv", trainer_->steps());
+  metrics_.emplace(folder / "metrics.csv", trainer_->steps(), task.has_sequence_accuracy());
 }
 
 TrainingEnd Training::run(const ProgressPlace& place) {

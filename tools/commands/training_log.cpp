@@ -19,21 +19,30 @@ using Clock = std::chrono::steady_clock;
 
 constexpr const char* header =
     "step,seconds,loss,gradient_norm,learning_rate,orthogonality_error,evaluation_loss,accuracy,"
-    "reflection_norm\n";
+    "reflection_norm";
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-std::string accuracy_text(const Evaluation& evaluation) {
-  return evaluation.accuracy ? fmt::format("{:.6f}", *evaluation.accuracy) : "";
+std::string share_text(const std::optional<double>& share) {
+  return share ? fmt::format("{:.6f}", *share) : "";
 }
 
 }  // namespace
 
-MetricsFile::MetricsFile(const std::filesystem::path& file, std::int64_t steps) : file_(file) {
+std::string accuracy_text(const Evaluation& evaluation) {
+  std::string text;
+  if (evaluation.accuracy) text += fmt::format(", {:.2f} % right", 100 * *evaluation.accuracy);
+  if (evaluation.sequence_accuracy)
+    text += fmt::format(", {:.2f} % of sequences", 100 * *evaluation.sequence_accuracy);
+  return text;
+}
+
+MetricsFile::MetricsFile(const std::filesystem::path& file, std::int64_t steps, bool sequence_accuracy)
+    : file_(file), sequence_accuracy_(sequence_accuracy) {
   // A run that was killed may have logged steps that its model file does not have yet.
-  std::string kept = header;
+  std::string kept = fmt::format("{}{}\n", header, sequence_accuracy ? ",sequence_accuracy" : "");
   std::ifstream old(file);
   std::error_code ignored;
   if (!old && steps > 0 && std::filesystem::exists(file, ignored)) {
@@ -52,13 +61,15 @@ MetricsFile::MetricsFile(const std::filesystem::path& file, std::int64_t steps) 
 void MetricsFile::write(const TrainingStep& step, double learning_rate,
                         std::optional<double> orthogonality_error,
                         const std::optional<Evaluation>& evaluation, std::optional<double> reflection_norm) {
-  const std::string row = fmt::format(
-      "{},{:.3f},{:.8g},{:.8g},{:.8g},{},{},{},{}\n", step.step, seconds(), step.loss(), step.gradient_norm(),
-      learning_rate, orthogonality_error ? fmt::format("{:.3e}", *orthogonality_error) : "",
-      evaluation ? fmt::format("{:.8g}", evaluation->loss) : "", evaluation ? accuracy_text(*evaluation) : "",
-      reflection_norm ? fmt::format("{:.8g}", *reflection_norm) : "");
+  std::string row = fmt::format("{},{:.3f},{:.8g},{:.8g},{:.8g},{},{},{},{}", step.step, seconds(),
+                                step.loss(), step.gradient_norm(), learning_rate,
+                                orthogonality_error ? fmt::format("{:.3e}", *orthogonality_error) : "",
+                                evaluation ? fmt::format("{:.8g}", evaluation->loss) : "",
+                                evaluation ? share_text(evaluation->accuracy) : "",
+                                reflection_norm ? fmt::format("{:.8g}", *reflection_norm) : "");
+  if (sequence_accuracy_) row += "," + (evaluation ? share_text(evaluation->sequence_accuracy) : "");
   std::ofstream stream(file_, std::ios::app);
-  stream << row << std::flush;
+  stream << row + "\n" << std::flush;
   if (!stream) throw FileError(fmt::format("cannot write '{}': {}", file_.string(), std::strerror(errno)));
 }
 
@@ -87,8 +98,7 @@ void ProgressLine::print(const TrainingStep& step, std::optional<double> orthogo
       rate, duration(static_cast<double>(steps_ - step.step) / rate), step.loss(), baseline_);
   if (orthogonality_error) text += fmt::format("  |I-A'A| {:.1e}", *orthogonality_error);
   if (evaluation_) {
-    text += fmt::format("  validation: loss {:.3g}", evaluation_->loss);
-    if (evaluation_->accuracy) text += fmt::format(", {:.2f} % right", 100 * *evaluation_->accuracy);
+    text += fmt::format("  validation: loss {:.3g}{}", evaluation_->loss, accuracy_text(*evaluation_));
   }
   std::fputs((terminal_ ? "\r\033[K" + text : text + "\n").c_str(), place_.stream);
   open_ = terminal_;

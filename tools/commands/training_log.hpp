@@ -11,14 +11,17 @@
 
 namespace orthornn::program {
 
+/// ", 97.00 % right" of the answers, and the share of right sequences where there is one; "" without either.
+std::string accuracy_text(const Evaluation& evaluation);
+
 /// metrics.csv of a run directory: a row every so many steps, columns
 /// step, seconds, loss, gradient_norm, learning_rate, orthogonality_error (for orthogonal cells),
 /// evaluation_loss, accuracy (both where an evaluation was made), reflection_norm (for cells that have
-/// reflections).
+/// reflections), and sequence_accuracy if the task has one.
 class MetricsFile {
  public:
   /// Starts anew, or keeps the rows up to `steps` of a training that is resumed. Throws FileError.
-  MetricsFile(const std::filesystem::path& file, std::int64_t steps);
+  MetricsFile(const std::filesystem::path& file, std::int64_t steps, bool sequence_accuracy);
   void write(const TrainingStep& step, double learning_rate, std::optional<double> orthogonality_error,
              const std::optional<Evaluation>& evaluation, std::optional<double> reflection_norm);
   /// Seconds of training up to now, those before a resumption included.
@@ -26,6 +29,7 @@ class MetricsFile {
 
  private:
   std::filesystem::path file_;
+  bool sequence_accuracy_;
   double seconds_before_ = 0;
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };

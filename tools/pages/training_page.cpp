@@ -22,6 +22,8 @@ struct Quantity {
   bool baseline;
   std::optional<double> (*value)(const MetricsRow&);
   const char* caption;
+  /// Left out of a page without values of it.
+  bool of_some_tasks = false;
 };
 const Quantity quantities[] = {
     {"Training loss", "loss", true, true, [](const MetricsRow& row) { return row.loss; },
@@ -31,6 +33,12 @@ const Quantity quantities[] = {
     {"Validation accuracy", "right answers [%]", false, false,
      [](const MetricsRow& row) { return row.accuracy ? std::optional(100 * *row.accuracy) : std::nullopt; },
      "Share of right answers on validation data, for tasks that have such a notion."},
+    {"Validation accuracy of sequences", "right sequences [%]", false, false,
+     [](const MetricsRow& row) {
+       return row.sequence_accuracy ? std::optional(100 * *row.sequence_accuracy) : std::nullopt;
+     },
+     "Share of the sequences with right answers at every step, for tasks with several answers a sequence.",
+     true},
     {"Orthogonality error", "largest entry of |I − AᵀA|", true, false,
      [](const MetricsRow& row) { return row.orthogonality_error; },
      "How far the matrix A, by which the recurrence multiplies, is from orthogonal. Rounding alone leaves "
@@ -53,19 +61,24 @@ std::vector<std::string> names_of(const std::vector<TrainingRun>& runs) {
   return names;
 }
 
-/// Every k-th row that has a value, so that most_points remain at most, and the last.
-std::vector<PlotPoint> points_of(const TrainingRun& run, const Quantity& quantity, bool over_seconds) {
-  std::vector<PlotPoint> points;
-  for (const MetricsRow& row : run.rows) {
-    if (const std::optional<double> y = quantity.value(row))
-      points.push_back({over_seconds ? row.seconds : static_cast<double>(row.step), *y});
-  }
+/// Every k-th point, so that most_points remain at most, and the last.
+std::vector<PlotPoint> thinned(const std::vector<PlotPoint>& points) {
   const std::size_t every = (points.size() + most_points - 1) / most_points;
   if (every <= 1) return points;
   std::vector<PlotPoint> kept;
   for (std::size_t i = 0; i < points.size(); i += every) kept.push_back(points[i]);
   if ((points.size() - 1) % every != 0) kept.back() = points.back();
   return kept;
+}
+
+/// Of the rows that have a value.
+std::vector<PlotPoint> points_of(const TrainingRun& run, const Quantity& quantity, bool over_seconds) {
+  std::vector<PlotPoint> points;
+  for (const MetricsRow& row : run.rows) {
+    if (const std::optional<double> y = quantity.value(row))
+      points.push_back({over_seconds ? row.seconds : static_cast<double>(row.step), *y});
+  }
+  return thinned(points);
 }
 
 Plot plot_of(const std::vector<TrainingRun>& runs, const std::vector<std::string>& names,
@@ -130,6 +143,29 @@ HtmlTable table_of(const std::vector<TrainingRun>& runs, const std::vector<std::
   return table;
 }
 
+/// How far beyond the length of the training a model is right.
+void add_step_accuracies(HtmlPage& page, const std::vector<TrainingRun>& runs,
+                         const std::vector<std::string>& names) {
+  Plot plot{.title = "Accuracy over the steps of a sequence",
+            .caption =
+                "Share of right answers at each step of test sequences that are four times as long as "
+                "those of the training. A name has the length of the training in brackets.",
+            .x = {.title = "step of the sequence"},
+            .y = {.title = "right answers [%]"}};
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    if (runs[i].step_accuracies.empty()) continue;
+    std::vector<PlotPoint> points;
+    for (const auto& [step, share] : runs[i].step_accuracies)
+      points.push_back({static_cast<double>(step), 100 * share});
+    plot.series.push_back({.name = fmt::format("{} ({})", names[i], runs[i].trained_length),
+                           .points = thinned(points),
+                           .style = static_cast<int>(i)});
+  }
+  if (plot.series.empty()) return;
+  page.heading(plot.title);
+  page.figures({plot});
+}
+
 /// The heat maps of one sentence beside each other, run by run.
 void add_attention(HtmlPage& page, const std::vector<TrainingRun>& runs,
                    const std::vector<std::string>& names) {
@@ -183,9 +219,15 @@ std::string training_page(const std::vector<TrainingRun>& runs) {
         "Lines of more than {} points show every second of them, every third and so on.", most_points));
   }
   for (const Quantity& quantity : quantities) {
+    if (quantity.of_some_tasks && std::ranges::none_of(runs, [&](const TrainingRun& run) {
+          return std::ranges::any_of(run.rows,
+                                     [&](const auto& row) { return quantity.value(row).has_value(); });
+        }))
+      continue;
     page.heading(quantity.title);
     page.figures({plot_of(runs, names, quantity, false), plot_of(runs, names, quantity, true)});
   }
+  add_step_accuracies(page, runs, names);
   add_attention(page, runs, names);
   return page.str();
 }

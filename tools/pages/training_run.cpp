@@ -41,15 +41,18 @@ std::optional<Number> number(const std::string& text) {
 }
 
 constexpr const char* columns[] = {
-    "step", "seconds", "loss", "learning_rate", "orthogonality_error", "evaluation_loss", "accuracy"};
-/// Where in a row these columns are.
+    "step",     "seconds",          "loss", "learning_rate", "orthogonality_error", "evaluation_loss",
+    "accuracy", "sequence_accuracy"};
+/// The last of them is that of some tasks alone.
+constexpr std::size_t needed_columns = std::size(columns) - 1;
+/// Where in a row these columns are; beyond its end for one that is not there.
 using Places = std::array<std::size_t, std::size(columns)>;
 
 Places places_in(const fs::path& file, const std::vector<std::string>& header) {
   Places places;
   for (std::size_t i = 0; i < places.size(); ++i) {
     const auto found = std::find(header.begin(), header.end(), columns[i]);
-    if (found == header.end()) {
+    if (found == header.end() && i < needed_columns) {
       throw FileError(fmt::format("'{}' is no metrics.csv of orthornn train: it has no column '{}'",
                                   file.string(), columns[i]));
     }
@@ -64,7 +67,7 @@ MetricsRow row_of(const std::vector<std::string>& cells, const Places& places) {
     return ValueError(fmt::format("'{}' is no {}", cells[places[column]].substr(0, 20), expected));
   };
   const auto possible = [&](std::size_t column) -> std::optional<double> {
-    const std::string& cell = cells[places[column]];
+    const std::string cell = places[column] < cells.size() ? cells[places[column]] : "";
     if (cell.empty()) return std::nullopt;
     const std::optional<double> value = number<double>(cell);
     if (!value) throw refusal(column, "number");
@@ -74,7 +77,7 @@ MetricsRow row_of(const std::vector<std::string>& cells, const Places& places) {
   if (!step) throw refusal(0, "whole number");
   const std::optional<double> seconds = possible(1);
   if (!seconds || *seconds < 0) throw refusal(1, "time");
-  return {*step, *seconds, possible(2), possible(3), possible(4), possible(5), possible(6)};
+  return {*step, *seconds, possible(2), possible(3), possible(4), possible(5), possible(6), possible(7)};
 }
 
 }  // namespace

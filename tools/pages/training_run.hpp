@@ -15,6 +15,14 @@ struct MetricsRow {
   std::int64_t step = 0;
   double seconds = 0;
   std::optional<double> loss, learning_rate, orthogonality_error, evaluation_loss, accuracy;
+  /// Of a task whose sequences have several answers.
+  std::optional<double> sequence_accuracy;
+};
+
+/// Share of right answers at a step of the sequences, 1 for the first.
+struct StepAccuracy {
+  Index step = 0;
+  double share = 0;
 };
 
 /// How a model translates a sentence, and what it attends to.
@@ -46,6 +54,11 @@ struct TrainingRun {
   /// Whether the last evaluation solves the task.
   bool solved = false;
   std::vector<MetricsRow> rows;
+  /// On test data with longer sequences than those that were trained on, where the task has such; steps
+  /// without an answer are left out.
+  std::vector<StepAccuracy> step_accuracies = {};
+  /// Steps of the sequences that were trained on.
+  Index trained_length = 0;
   /// Of a run of the task translate.
   std::vector<AttentionMap> attention = {};
   /// Notes for the reader: rows that were left out, and why.

@@ -50,6 +50,9 @@ class AddingTask final : public SequenceTask {
   bool has_accuracy() const override { return false; }
   void count_right(ConstTensorView<float>, const Batch&, TensorView<double>) const override {}
 
+  std::unique_ptr<Task> with_length(Index length, Index batch) const override {
+    return std::make_unique<AddingTask>(AddingOptions{.length = length, .batch = batch, .seed = seed_});
+  }
   std::string config() const override;
 
  private:

@@ -24,6 +24,8 @@ enum class HeldOut {
 struct Evaluation {
   double loss = 0;
   std::optional<double> accuracy;
+  /// Share of the sequences whose answers are all right, where they have several.
+  std::optional<double> sequence_accuracy = {};
 };
 
 /// Settings with which orthogonal cells are known to learn a task, under a cosine schedule that ends with the
@@ -57,7 +59,7 @@ class Task {
  public:
   virtual ~Task() = default;
 
-  /// Printable ASCII, at most 100 bytes. "adding", "copying" and "mnist" are orthornn's own.
+  /// Printable ASCII, at most 100 bytes. Those of `task_names` are orthornn's own.
   virtual std::string name() const = 0;
   /// May need the task's data, and then throws as `load`.
   virtual TaskDefaults defaults() const = 0;
@@ -88,6 +90,15 @@ class Task {
   /// on the device where all three lie. A task without right answers adds nothing. Throws ShapeError.
   virtual void count_right(ConstTensorView<float> outputs, const Batch& batch,
                            TensorView<double> score) const = 0;
+  /// Whether a sequence has several answers, so that `count_right_sequences` counts.
+  virtual bool has_sequence_accuracy() const { return false; }
+  /// As `count_right`, for sequences: one is right if all its answers are.
+  virtual void count_right_sequences(ConstTensorView<float> /*outputs*/, const Batch& /*batch*/,
+                                     TensorView<double> /*score*/) const {}
+
+  /// The same task with sequences of so many steps, in batches of `batch`; null for a task without such a
+  /// length. Throws ValueError as the task.
+  virtual std::unique_ptr<Task> with_length(Index /*length*/, Index /*batch*/) const { return nullptr; }
 
   /// Everything `make_task` needs to rebuild this task, as the text of a JSON object without data, batch size
   /// or seed.

@@ -1,0 +1,86 @@
+#pragma once
+
+#include "orthornn/core/random.hpp"
+#include "orthornn/tasks/task.hpp"
+
+namespace orthornn {
+
+class RecallTask;
+
+struct RecallOptions {
+  using Made = RecallTask;
+  static constexpr const char* name = "recall";
+  /// Keys D of a sequence, each with a value, >= 1.
+  Index keys = 8;
+  /// Symbols V that there are: 0 is blank, keys are 1 .. V/2 - 1, values V/2 .. V - 1. Even.
+  Index symbols = 128;
+  /// Steps T of a sequence, even, at least 4 D.
+  Index length = 64;
+  /// Sequences B of a batch, >= 1.
+  Index batch = 128;
+  std::uint64_t seed = 1;
+
+  /// Of `Task::config()`; the others are the TaskSource's.
+  static void fields(auto&& visit) {
+    using Self = RecallOptions;
+    visit("keys", &Self::keys, domain::count, "keys of a sequence, each with a value");
+    visit("symbols", &Self::symbols, Domain{.low = 4, .high = 1 << 20},
+          "symbols that there are: a blank, keys and values");
+    visit("length", &Self::length, Domain{.low = 4}, "steps of a sequence");
+  }
+};
+
+/// Multi-query associative recall (Arora et al., "Zoology: measuring and improving recall in efficient
+/// language models", ICLR 2024). First D different keys, each before its value; the values differ too. Then
+/// every key comes once more, at a place 2 D + 2 g, g drawn without repetition with a probability in
+/// proportion to (g + 1)^(-0.99), and its value is the target of that step. Other steps are blank and have no
+/// target.
+///
+/// A sequence depends on the seed, its set and its number alone. Both held-out sets have 1000 sequences.
+/// Batches are made on the host.
+class RecallTask final : public SequenceTask {
+ public:
+  static constexpr Index held_out_sequences = 1000;
+
+  /// Throws ValueError for an option outside its domain, odd numbers, fewer steps than 4 D, fewer keys than
+  /// D, and 2^31 steps or more in a batch.
+  explicit RecallTask(const RecallOptions& options = {});
+
+  std::string name() const override { return RecallOptions::name; }
+  SequenceData data() const override {
+    return {.symbols = options_.symbols, .classes = options_.symbols, .every_step = true};
+  }
+  TaskDefaults defaults() const override;
+  Index batch_size() const override { return options_.batch; }
+  std::uint64_t seed() const override { return options_.seed; }
+  Index length() const override { return options_.length; }
+  /// ln (V/2): any value.
+  double baseline_loss() const override;
+  /// 99 of 100 values right.
+  bool solved(const Evaluation& evaluation) const override { return evaluation.accuracy.value_or(0) >= 0.99; }
+
+  void training_batch(std::uint64_t step, Batch& batch) const override;
+  Index evaluation_batches(HeldOut) const override;
+  void evaluation_batch(HeldOut set, Index number, Batch& batch) const override;
+  bool has_accuracy() const override { return true; }
+  /// Values recalled.
+  void count_right(ConstTensorView<float> outputs, const Batch& batch,
+                   TensorView<double> score) const override;
+  bool has_sequence_accuracy() const override { return true; }
+  void count_right_sequences(ConstTensorView<float> outputs, const Batch& batch,
+                             TensorView<double> score) const override;
+
+  std::unique_ptr<Task> with_length(Index length, Index batch) const override;
+  std::string config() const override;
+
+ private:
+  void fill(RandomPurpose purpose, std::uint64_t first, Index count, Batch& batch) const;
+
+  RecallOptions options_;
+  /// Of the places g.
+  std::vector<double> weights_;
+  // What filling a batch of a GPU writes to, kept so that the next one takes no memory.
+  mutable Batch staging_;
+};
+
+}  // namespace orthornn

@@ -1,0 +1,127 @@
+#pragma once
+
+#include <list>
+
+#include "orthornn/core/random.hpp"
+#include "orthornn/tasks/finite_group.hpp"
+#include "orthornn/tasks/task.hpp"
+
+namespace orthornn {
+
+class WordsTask;
+
+/// Which elements of the group a word is made of.
+enum class Alphabet { all, swaps, random };
+template <>
+struct Names<Alphabet> {
+  using enum Alphabet;
+  static constexpr Choice<Alphabet> list[] = {{"all", all}, {"swaps", swaps}, {"random", random}};
+};
+
+struct WordsOptions {
+  using Made = WordsTask;
+  static constexpr const char* name = "words";
+  /// As FiniteGroup takes it.
+  std::string group = "S3";
+  /// All elements, the swaps of two points (S<n>), or random elements that generate the group.
+  Alphabet alphabet = Alphabet::all;
+  /// How many random elements.
+  Index generators = 2;
+  /// Steps T of a sequence, >= 1.
+  Index length = 128;
+  /// Sequences of the training data; 0: each batch is new.
+  Index training_samples = 0;
+  /// Training steps with sequences of T/8 steps, then T/4, then T/2, before T.
+  Index curriculum = 0;
+  /// Sequences B of a batch, >= 1.
+  Index batch = 128;
+  /// Decides the random elements too.
+  std::uint64_t seed = 1;
+
+  /// Of `Task::config()`; the others are the TaskSource's.
+  static void fields(auto&& visit) {
+    using Self = WordsOptions;
+    visit("group", &Self::group, domain::any, "S<n>, A<n>, Z<n>, D<n>, or a product as Z2xS3");
+    visit("alphabet", &Self::alphabet, domain::any,
+          "all elements, swaps of two points (of S<n>), or random ones that generate the group");
+    visit("generators", &Self::generators, domain::count, "elements of --alphabet random");
+    visit("length", &Self::length, domain::count, "steps of a sequence");
+    visit("training_samples", &Self::training_samples, Domain{.low = 0, .high = 2147483647},
+          "sequences that there are to train on, 0 for new ones in each batch");
+    visit("curriculum", &Self::curriculum, domain::not_negative,
+          "training steps with sequences of an eighth of --length, then a quarter, then a half; 0 for none");
+  }
+};
+
+/// The word problem of a finite group (Barrington, "Bounded-width polynomial-size branching programs
+/// recognize exactly those languages in NC1", 1989; as a task of linear recurrences: Merrill, Petty and
+/// Sabharwal, "The illusion of state in state-space models", ICML 2024). A sequence of elements x_t is read,
+/// and the target of each step is y_t = x_t o .. o x_1, an element by its number.
+///
+/// A sequence depends on the seed, its set and its number alone: a shorter one is the beginning of a longer
+/// one. With `training_samples`, an epoch has each sequence once, less the remainder that does not fill a
+/// batch. Both held-out sets have 1000 sequences, in batches of any size.
+class WordsTask final : public SequenceTask {
+ public:
+  static constexpr Index held_out_sequences = 1000;
+  /// Of a table of products, symbols times elements.
+  static constexpr Index most_products = Index{1} << 22;
+
+  /// Throws ValueError for an option outside its domain, a group that does not exist, an alphabet that the
+  /// group does not have, more than `most_products`, fewer samples than a batch, and 2^31 steps or more in a
+  /// batch.
+  explicit WordsTask(const WordsOptions& options = {});
+
+  const FiniteGroup& group() const { return group_; }
+  /// Elements that the symbols stand for.
+  std::span<const Index> alphabet() const { return alphabet_; }
+
+  std::string name() const override { return WordsOptions::name; }
+  SequenceData data() const override {
+    return {.symbols = std::ssize(alphabet_), .classes = group_.order(), .every_step = true};
+  }
+  TaskDefaults defaults() const override;
+  Index batch_size() const override { return options_.batch; }
+  std::uint64_t seed() const override { return options_.seed; }
+  Index length() const override { return options_.length; }
+  std::optional<Index> batches_per_epoch() const override;
+  /// Mean entropy of y_t over the steps: ln |G| if all elements are symbols. After 2^27 products the entropy
+  /// counts as settled.
+  double baseline_loss() const override;
+  /// 99 of 100 sequences right at every step.
+  bool solved(const Evaluation& evaluation) const override;
+
+  void training_batch(std::uint64_t step, Batch& batch) const override;
+  Index evaluation_batches(HeldOut) const override;
+  void evaluation_batch(HeldOut set, Index number, Batch& batch) const override;
+  bool has_accuracy() const override { return true; }
+  /// Right steps.
+  void count_right(ConstTensorView<float> outputs, const Batch& batch,
+                   TensorView<double> score) const override;
+  bool has_sequence_accuracy() const override { return true; }
+  void count_right_sequences(ConstTensorView<float> outputs, const Batch& batch,
+                             TensorView<double> score) const override;
+
+  std::unique_ptr<Task> with_length(Index length, Index batch) const override;
+  std::string config() const override;
+
+ private:
+  /// The products of symbols and elements, on one GPU.
+  struct OnDevice {
+    Device device;
+    Tensor<std::int32_t> products;
+  };
+  const Tensor<std::int32_t>& products_on(Device device) const;
+  /// Steps of the sequences of a training step.
+  Index length_at(std::uint64_t step) const;
+
+  WordsOptions options_;
+  FiniteGroup group_;
+  std::vector<Index> alphabet_;
+  /// [symbols, order]: x o y.
+  Tensor<std::int32_t> products_;
+  /// Of stable addresses: trainings on several GPUs take turns.
+  mutable std::list<OnDevice> on_devices_;
+};
+
+}  // namespace orthornn

@@ -1,0 +1,87 @@
+#include "orthornn/delta/exact_factors.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include "orthornn/core/error.hpp"
+#include "orthornn/core/random.hpp"
+
+namespace orthornn {
+namespace {
+
+/// Fills with zeros. Throws as the functions for fewer micro-steps than `needed`.
+template <class T>
+void clear_factors(const char* what, Index size, Index needed, TensorView<T> keys, TensorView<T> betas) {
+  const Index count = betas.size();
+  check_shape("betas", betas.shape(), {count});
+  check_shape("keys", keys.shape(), {count, size});
+  if (count < needed) {
+    throw ValueError(fmt::format("{} needs {} micro-steps; expected as many, found {}", what, needed, count));
+  }
+  std::fill(keys.begin(), keys.end(), T{0});
+  std::fill(betas.begin(), betas.end(), T{0});
+}
+
+template <class T>
+void set_plane_reflection(double angle_of_key, TensorView<T> key, T& beta) {
+  key(0) = static_cast<T>(std::cos(angle_of_key));
+  key(1) = static_cast<T>(std::sin(angle_of_key));
+  beta = T{2};
+}
+
+}  // namespace
+
+std::vector<std::array<Index, 2>> swaps_of(std::span<const std::int32_t> permutation) {
+  const auto size = static_cast<Index>(permutation.size());
+  if (!is_permutation({permutation.data(), Shape{size}}))
+    throw ValueError(fmt::format("expected a permutation of 0 .. {}, found other numbers", size - 1));
+  // Where the swaps so far send each point. A swap of two images sets one more of them right.
+  std::vector<Index> images(permutation.size());
+  for (std::size_t i = 0; i < images.size(); ++i) images[i] = static_cast<Index>(i);
+  std::vector<std::array<Index, 2>> swaps;
+  for (std::size_t i = 0; i < images.size(); ++i) {
+    if (images[i] == permutation[i]) continue;
+    swaps.push_back({images[i], permutation[i]});
+    *std::ranges::find(images, permutation[i]) = images[i];
+    images[i] = permutation[i];
+  }
+  return swaps;
+}
+
+template <class T>
+void permutation_factors(std::span<const std::int32_t> permutation, TensorView<T> keys, TensorView<T> betas) {
+  const std::vector<std::array<Index, 2>> swaps = swaps_of(permutation);
+  clear_factors("this permutation", static_cast<Index>(permutation.size()), std::ssize(swaps), keys, betas);
+  for (Index j = 0; j < std::ssize(swaps); ++j) {
+    const auto [first, second] = swaps[static_cast<std::size_t>(j)];
+    keys(j, first) = T{1};
+    keys(j, second) = T{-1};
+    betas(j) = T{1};
+  }
+}
+
+template <class T>
+void rotation_factors(double angle, TensorView<T> keys, TensorView<T> betas) {
+  clear_factors("a rotation", 2, 2, keys, betas);
+  set_plane_reflection(0, keys[0], betas(0));
+  set_plane_reflection(angle / 2, keys[1], betas(1));
+}
+
+template <class T>
+void reflection_factors(double angle, TensorView<T> keys, TensorView<T> betas) {
+  clear_factors("a reflection", 2, 1, keys, betas);
+  set_plane_reflection(angle + std::numbers::pi / 2, keys[0], betas(0));
+}
+
+template void permutation_factors<float>(std::span<const std::int32_t>, TensorView<float>, TensorView<float>);
+template void permutation_factors<double>(std::span<const std::int32_t>, TensorView<double>,
+                                          TensorView<double>);
+template void rotation_factors<float>(double, TensorView<float>, TensorView<float>);
+template void rotation_factors<double>(double, TensorView<double>, TensorView<double>);
+template void reflection_factors<float>(double, TensorView<float>, TensorView<float>);
+template void reflection_factors<double>(double, TensorView<double>, TensorView<double>);
+
+}  // namespace orthornn

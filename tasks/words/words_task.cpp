@@ -1,0 +1,233 @@
+#include "orthornn/tasks/words_task.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "core/back_end.hpp"
+#include "core/fields_json.hpp"
+#include "cuda/tasks/words_task.hpp"
+#include "orthornn/core/error.hpp"
+#include "orthornn/scalar/sequence_streams.hpp"
+#include "tasks/batch_size.hpp"
+#include "tasks/count_right.hpp"
+#include "tasks/held_out_stream.hpp"
+
+namespace orthornn {
+namespace {
+
+/// Different elements that generate the group, as drawn, from the first draw that does.
+std::vector<Index> random_generators(const FiniteGroup& group, Index count, std::uint64_t seed) {
+  if (count > group.order()) {
+    throw ValueError(fmt::format("task words: {} generators of {}, which has {} elements; expected fewer",
+                                 count, group.name(), group.order()));
+  }
+  // Two random elements generate S<n> or A<n> with a probability of 3/8 or more, and a product of several
+  // small groups may need as many elements as it has factors.
+  constexpr int most_draws = 100;
+  RandomStream stream(seed, RandomPurpose::selection);
+  std::vector<Index> elements(static_cast<std::size_t>(group.order()));
+  std::iota(elements.begin(), elements.end(), Index{0});
+  for (int draw = 0; draw < most_draws; ++draw) {
+    shuffle(std::span(elements), stream);
+    const std::span chosen = std::span(elements).first(static_cast<std::size_t>(count));
+    if (group.is_generated_by(chosen)) return {chosen.begin(), chosen.end()};
+  }
+  throw ValueError(
+      fmt::format("task words: no {} of {} random elements generate {}; expected more --generators", count,
+                  group.order(), group.name()));
+}
+
+std::vector<Index> elements_of(const FiniteGroup& group, const WordsOptions& options) {
+  switch (options.alphabet) {
+    case Alphabet::swaps:
+      return group.swaps();
+    case Alphabet::random:
+      return random_generators(group, options.generators, options.seed);
+    case Alphabet::all:
+      break;
+  }
+  std::vector<Index> all(static_cast<std::size_t>(group.order()));
+  std::iota(all.begin(), all.end(), Index{0});
+  return all;
+}
+
+double entropy(const std::vector<double>& probabilities) {
+  double sum = 0;
+  for (const double p : probabilities) {
+    if (p > 0) sum -= p * std::log(p);
+  }
+  return sum;
+}
+
+}  // namespace
+
+WordsTask::WordsTask(const WordsOptions& options)
+    : options_((check_fields("task words", options), options)),
+      group_(options.group),
+      alphabet_(elements_of(group_, options)) {
+  check_batch_size("words", options.length, options.batch);
+  if (options.training_samples > 0 && options.training_samples < options.batch) {
+    throw ValueError(
+        fmt::format("task words: {} training samples do not fill a batch of {}; expected as many at least",
+                    options.training_samples, options.batch));
+  }
+  const Index symbols = std::ssize(alphabet_), order = group_.order();
+  if (symbols > most_products / order) {
+    throw ValueError(
+        fmt::format("task words: {} symbols and the {} elements of {} have {} products, expected at most {}; "
+                    "use the alphabet swaps or random",
+                    symbols, order, group_.name(), symbols * order, most_products));
+  }
+  products_.reserve({symbols, order});
+  for (Index x = 0; x < symbols; ++x) {
+    for (Index y = 0; y < order; ++y)
+      products_(x, y) = static_cast<std::int32_t>(group_.product(alphabet_[static_cast<std::size_t>(x)], y));
+  }
+}
+
+TaskDefaults WordsTask::defaults() const {
+  return {.hidden_size = 128,
+          .batch = 128,
+          .steps = 3000,
+          .evaluation_steps = 100,
+          .optimizer = "adam",
+          .learning_rate = 2e-3,
+          .learning_rate_orthogonal = 2e-4};
+}
+
+std::optional<Index> WordsTask::batches_per_epoch() const {
+  if (options_.training_samples == 0) return std::nullopt;
+  return options_.training_samples / options_.batch;
+}
+
+double WordsTask::baseline_loss() const {
+  const auto order = static_cast<double>(group_.order());
+  if (options_.alphabet == Alphabet::all) return std::log(order);
+  // The distribution of y_t from that of y_{t-1}, until the entropy has stopped to grow.
+  const Index symbols = products_.shape()[0];
+  std::vector<double> now(static_cast<std::size_t>(group_.order()));
+  now[FiniteGroup::identity] = 1;
+  std::vector<double> next(now.size());
+  double sum = 0, last = 0;
+  constexpr Index enough = 64, most = Index{1} << 27;
+  for (Index t = 0, still = 0; t < length(); ++t) {
+    std::ranges::fill(next, 0.0);
+    for (Index x = 0; x < symbols; ++x) {
+      for (Index y = 0; y < group_.order(); ++y)
+        next[static_cast<std::size_t>(products_(x, y))] +=
+            now[static_cast<std::size_t>(y)] / static_cast<double>(symbols);
+    }
+    std::swap(now, next);
+    const double entropy_now = entropy(now);
+    sum += entropy_now;
+    still = std::abs(entropy_now - last) < 1e-12 ? still + 1 : 0;
+    last = entropy_now;
+    if (still == enough || t >= most / products_.size()) {
+      sum += last * static_cast<double>(length() - 1 - t);
+      break;
+    }
+  }
+  return sum / static_cast<double>(length());
+}
+
+bool WordsTask::solved(const Evaluation& evaluation) const {
+  return evaluation.sequence_accuracy.value_or(0) >= 0.99;
+}
+
+Index WordsTask::length_at(std::uint64_t step) const {
+  const auto each = static_cast<std::uint64_t>(options_.curriculum);
+  if (each == 0 || step / each >= 3) return options_.length;
+  return std::max<Index>(1, options_.length >> (3 - step / each));
+}
+
+namespace {
+
+void fill(const SequenceStreams& streams, const Tensor<std::int32_t>& products, Index length, Index count,
+          Batch& batch) {
+  Tensor<std::int32_t>& symbols = batch.integers(batch_names::symbols);
+  Tensor<std::int32_t>& classes = batch.integers(batch_names::classes);
+  symbols.reserve({length, count});
+  classes.reserve({length, count});
+  if constexpr (has_cuda_bodies) {
+    if (batch.device().is_cuda()) return cuda::fill_words_batch(streams, products, symbols, classes);
+  }
+  const auto alphabet = static_cast<std::uint32_t>(products.shape()[0]);
+  for (Index b = 0; b < count; ++b) {
+    const PhiloxStream stream = streams.stream(b);
+    std::int32_t y = FiniteGroup::identity;
+    for (Index first = 0; first < length; first += 4) {
+      const std::array<std::uint32_t, 4> bits = stream.block(static_cast<std::uint64_t>(first / 4));
+      for (Index t = first; t < std::min(length, first + 4); ++t) {
+        const std::uint32_t x = integer_below(alphabet, bits[static_cast<std::size_t>(t - first)]);
+        y = products(x, y);
+        symbols(t, b) = static_cast<std::int32_t>(x);
+        classes(t, b) = y;
+      }
+    }
+  }
+}
+
+}  // namespace
+
+void WordsTask::training_batch(std::uint64_t step, Batch& batch) const {
+  const auto size = static_cast<std::uint64_t>(options_.batch);
+  SequenceStreams streams{.seed = options_.seed, .purpose = RandomPurpose::training, .first = step * size};
+  if (const std::optional<Index> batches = batches_per_epoch()) {
+    const auto per_epoch = static_cast<std::uint64_t>(*batches);
+    streams.first = step % per_epoch * size;
+    streams.count = static_cast<std::uint64_t>(options_.training_samples);
+    RandomStream draws(options_.seed, RandomPurpose::shuffle, step / per_epoch);
+    const auto samples = static_cast<std::uint32_t>(options_.training_samples);
+    do {
+      streams.factor = 1 + draws.integer(samples);
+    } while (std::gcd(streams.factor, streams.count) != 1);
+    streams.offset = draws.integer(samples);
+  }
+  fill(streams, products_on(batch.device()), length_at(step), options_.batch, batch);
+}
+
+Index WordsTask::evaluation_batches(HeldOut) const {
+  return (held_out_sequences + options_.batch - 1) / options_.batch;
+}
+
+void WordsTask::evaluation_batch(HeldOut set, Index number, Batch& batch) const {
+  const Index first = number * options_.batch;
+  fill({.seed = options_.seed, .purpose = held_out_stream(set), .first = static_cast<std::uint64_t>(first)},
+       products_on(batch.device()), options_.length, std::min(options_.batch, held_out_sequences - first),
+       batch);
+}
+
+const Tensor<std::int32_t>& WordsTask::products_on(Device device) const {
+  if (!device.is_cuda()) return products_;
+  const auto found = std::ranges::find(on_devices_, device, &OnDevice::device);
+  if (found != on_devices_.end()) return found->products;
+  return on_devices_.emplace_back(OnDevice{device, products_.copy(device)}).products;
+}
+
+void WordsTask::count_right(ConstTensorView<float> outputs, const Batch& batch,
+                            TensorView<double> score) const {
+  const ConstTensorView<std::int32_t> targets = batch.integers(batch_names::classes);
+  const Index length = targets.shape()[0], count = targets.shape()[1];
+  check_shape("outputs of task words", outputs.shape(), {length, count, group_.order()});
+  orthornn::count_right(outputs.reshaped({length * count, group_.order()}),
+                        targets.reshaped({length * count}), score);
+}
+
+void WordsTask::count_right_sequences(ConstTensorView<float> outputs, const Batch& batch,
+                                      TensorView<double> score) const {
+  orthornn::count_right_sequences(outputs, batch.integers(batch_names::classes), score);
+}
+
+std::unique_ptr<Task> WordsTask::with_length(Index length, Index batch) const {
+  WordsOptions options = options_;
+  options.length = length;
+  options.batch = batch;
+  return std::make_unique<WordsTask>(options);
+}
+
+std::string WordsTask::config() const { return json_object(options_, "task").dump(); }
+
+}  // namespace orthornn

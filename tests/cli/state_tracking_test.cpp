@@ -1,0 +1,180 @@
+// The tasks words, language and recall on the command line, eval --lengths, and train --seeds.
+
+#include <fmt/format.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "cli/html_page_content.hpp"
+#include "cli/model_content.hpp"
+#include "cli/run_program.hpp"
+#include "orthornn/train/model_file.hpp"
+#include "orthornn/train/trainer.hpp"
+
+namespace fs = std::filesystem;
+using namespace orthornn;
+using namespace orthornn::testing;
+using Json = nlohmann::json;
+
+namespace {
+
+Arguments train_words(const fs::path& out, const Arguments& more = {}, const char* steps = "3") {
+  return Arguments{"train",      "words",    "--length", "6",         "--cell",  "gru",
+                   "--hidden",   "5",        "--batch",  "8",         "--steps", steps,
+                   "--schedule", "constant", "--out",    out.string()} +
+         more;
+}
+
+}  // namespace
+
+TEST_CASE("eval --lengths gives the figures of each length, as the library has them", "[cli][eval][words]") {
+  const TemporaryFolder folder;
+  check_success(run(train_words(folder / "run", {"--group", "D4", "--alphabet", "random", "--seed", "5"})));
+  const std::string model = folder / "run/model.h5";
+  const ProgramResult result = run({"eval", model, "--json", "--lengths", "2,6,40"});
+  check_success(result);
+  const Json json = Json::parse(result.output);
+  REQUIRE(json["lengths"].size() == 3);
+  const auto loaded = load_model(model);
+  const ModelFileInfo info = read_model_info(model);
+  const auto task = make_task(info.task_config, {.batch = 8, .seed = 5});
+  const Index lengths[] = {2, 6, 40};
+  for (std::size_t i = 0; i < 3; ++i) {
+    const Json& row = json["lengths"][i];
+    CAPTURE(row.dump());
+    CHECK(row["length"] == lengths[i]);
+    const auto at_length = task->with_length(lengths[i], 8);
+    const Evaluation expected = evaluate(*loaded, *at_length, HeldOut::test);
+    CHECK(row["cross_entropy"].get<double>() == expected.loss);
+    CHECK(row["accuracy"].get<double>() == expected.accuracy.value());
+    CHECK(row["sequence_accuracy"].get<double>() == expected.sequence_accuracy.value());
+    CHECK(row["baseline"].get<double>() == at_length->baseline_loss());
+  }
+  CHECK(json["accuracy"] == json["lengths"][1]["accuracy"]);
+  CHECK(json["sequence_accuracy"] == json["lengths"][1]["sequence_accuracy"]);
+  CHECK_FALSE(Json::parse(run({"eval", model, "--json"}).output).contains("lengths"));
+
+  const ProgramResult text = run({"eval", model, "--lengths", "40"});
+  check_success(text);
+  CHECK_THAT(text.output, contains("right sequences") && contains("\n        40 "));
+  check_refused(run({"eval", model, "--lengths", "0"}), 2, {"--lengths"});
+  check_refused(run({"eval", model, "--lengths", "12,x"}), 2, {"--lengths"});
+  check_success(run(train_copying(folder / "copying", {"--steps", "1"})));
+  check_refused(run({"eval", (folder / "copying/model.h5").string(), "--lengths", "10"}), 2,
+                {"--lengths", "copying"});
+}
+
+TEST_CASE("a run of words has sequence accuracy in its metrics and its report", "[cli][words]") {
+  const TemporaryFolder folder;
+  check_success(run(train_words(folder / "run", {"--eval-every", "2"})));
+  std::ifstream metrics(folder / "run/metrics.csv");
+  std::string header, row;
+  std::getline(metrics, header);
+  std::getline(metrics, row);
+  CHECK(header.ends_with(",reflection_norm,sequence_accuracy"));
+  CHECK(std::count(row.begin(), row.end(), ',') == std::count(header.begin(), header.end(), ','));
+  CHECK(row.ends_with(",0.000000"));  // after two steps no sequence is right
+  // Resumed, it has the bits of a training that was not interrupted.
+  check_success(run({"train", "--resume", "--steps", "5", "--out", (folder / "run").string()}));
+  check_success(run(train_words(folder / "whole", {"--eval-every", "2"}, "5")));
+  CHECK(parameters_in(folder / "run/model.h5") == parameters_in(folder / "whole/model.h5"));
+}
+
+TEST_CASE("words can be trained on a fixed set by epochs, and on growing lengths", "[cli][words]") {
+  const TemporaryFolder folder;
+  const Arguments words = {"train", "words",    "--cell", "gru",     "--hidden",
+                           "5",     "--length", "9",      "--batch", "8"};
+  const ProgramResult result = run(
+      words + Arguments{"--training-samples", "25", "--epochs", "2", "--out", (folder / "fixed").string()});
+  check_success(result);
+  CHECK_THAT(result.output, contains("trained after 6 steps"));  // three batches an epoch
+  check_success(
+      run(words + Arguments{"--curriculum", "1", "--steps", "4", "--out", (folder / "growing").string()}));
+  check_refused(run(words + Arguments{"--epochs", "2", "--out", (folder / "fresh").string()}), 2,
+                {"words", "no epochs"});
+  check_refused(run(words + Arguments{"--training-samples", "7", "--out", (folder / "few").string()}), 2,
+                {"7 training samples", "batch of 8"});
+}
+
+TEST_CASE("report draws the accuracy of words over their steps, and that of sequences",
+          "[cli][report][words]") {
+  if (gnuplot_is_missing()) return;
+  const TemporaryFolder folder;
+  const fs::path out = folder / "page.html";
+  check_success(run(train_words(folder / "run", {"--eval-every", "1"})));
+  check_success(run({"report", (folder / "run").string(), "--out", out.string()}));
+  std::ifstream stream(out);
+  const std::string page(std::istreambuf_iterator<char>(stream), {});
+  // Two losses, two accuracies and the rate, over steps and over time; the steps of a sequence; and the
+  // orthogonality error, of which there is none to draw.
+  CHECK(plots_in(page) == 11);
+  for (const char* words : {"words, group S3", "right sequences [%]", "step of the sequence", "run (6)"})
+    CHECK_THAT(page, contains(words));
+}
+
+TEST_CASE("--seeds trains as one command for each seed would, and prints the spread", "[cli][words]") {
+  const TemporaryFolder folder;
+  const fs::path all = folder / "all", one = folder / "one";
+  const ProgramResult result = run(train_words(all, {"--seeds", "2", "--seed", "7"}));
+  check_success(result);
+  for (const char* words :
+       {"seed 7 (1 of 2)", "seed 8 (2 of 2)", "mean", "sd", "median", "sequences [%]", "solved: 0 of 2"}) {
+    CHECK_THAT(result.output, contains(words));
+  }
+  check_success(run(train_words(one, {"--seed", "8"})));
+  CHECK(training_content(all / "seed8/model.h5") == training_content(one / "model.h5"));
+  CHECK(parameters_in(all / "seed7/model.h5") != parameters_in(one / "model.h5"));
+
+  // The mean is that of what eval says of the two.
+  double mean = 0;
+  for (const char* seed : {"seed7", "seed8"}) {
+    const Json json = Json::parse(run({"eval", (all / seed / "best.h5").string(), "--json"}).output);
+    mean += json["cross_entropy"].get<double>() / 2;
+  }
+  CHECK_THAT(result.output, contains(fmt::format("loss {:>12.6g}", mean)));
+
+  check_refused(run(train_words(all, {"--seeds", "2", "--seed", "7"})), 1, {"seed7", "--resume"});
+  const ProgramResult again = run(train_words(all, {"--seeds", "3", "--seed", "7", "--resume"}));
+  check_success(again);
+  CHECK_THAT(again.output, contains("nothing is left to do") && contains("seed 9 (3 of 3)"));
+  check_refused(run(train_words(one, {"--seeds", "2"})), 1, {"run directory of one training"});
+  check_refused(run({"train", "words", "--seeds", "2"}), 2, {"--seeds", "--out"});
+  check_refused(run(train_words(all, {"--seeds", "0"})), 2, {"--seeds"});
+}
+
+TEST_CASE("every language and recall can be trained and evaluated", "[cli][language]") {
+  const TemporaryFolder folder;
+  const Arguments small = {"--cell", "lstm", "--hidden", "4", "--batch", "4", "--steps", "1"};
+  for (const char* language : {"parity", "even-pairs", "modular", "modular-brackets", "cycle"}) {
+    const fs::path out = folder / language;
+    check_success(run(Arguments{"train", "language", "--language", language, "--length", "8", "--test-length",
+                                "12", "--out", out.string()} +
+                      small));
+    const ProgramResult result = run({"eval", (out / "model.h5").string(), "--json", "--lengths", "20,21"});
+    check_success(result);
+    CHECK(Json::parse(result.output)["lengths"].size() == 2);
+  }
+  check_success(run(Arguments{"train", "recall", "--keys", "2", "--symbols", "12", "--length", "10", "--out",
+                              (folder / "recall").string()} +
+                    small));
+  check_success(run({"eval", (folder / "recall/model.h5").string(), "--lengths", "16"}));
+}
+
+TEST_CASE("words that cannot be are refused in a sentence", "[cli][words]") {
+  const TemporaryFolder folder;
+  const auto refused = [&](const Arguments& more, int code, std::initializer_list<std::string> words) {
+    check_refused(run(train_words(folder / "run", more)), code, words);
+    CHECK_FALSE(fs::exists(folder / "run/model.h5"));
+  };
+  refused({"--group", "S0"}, 2, {"'S0'", "S2 to S7"});
+  refused({"--group", "Q8"}, 2, {"'Q8'", "as in S5"});
+  refused({"--group", "S7"}, 2, {"S7", "swaps or random"});
+  refused({"--group", "A5", "--alphabet", "swaps"}, 2, {"A5"});
+  refused({"--alphabet", "some"}, 2, {"--alphabet"});
+  check_refused(run({"train", "words", "--length", "0"}), 2, {"--length"});
+  check_refused(run({"train", "words", "--length", "1000000000", "--out", (folder / "run").string()}), 2,
+                {"1000000000", "at most"});
+  refused({"--language", "parity"}, 2, {"--language", "words"});
+  check_refused(run({"train", "adding", "--length", "1", "--out", (folder / "run").string()}), 2,
+                {"length is 1", "at least 2"});
+}
