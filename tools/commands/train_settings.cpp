@@ -293,7 +293,7 @@ std::string TrainSettings::to_toml(CLI::App& command) const {
 LayerOptions TrainSettings::recurrent() const {
   const LayerOptions* first = nullptr;
   each_layer(stack, [&](const LayerOptions& layer) {
-    if (first == nullptr && ends_in_state(layer)) first = &layer;
+    if (first == nullptr && is_recurrence(layer)) first = &layer;
   });
   if (first != nullptr) return *first;
   const RecurrentOptions* other = find_name<RecurrentOptions>(transition.name);

@@ -92,8 +92,9 @@ class Layer {
   Index output_size() const { return output_size_; }
 
   /// How many tensors are carried from step to step: 0, 1 (h), 2 (h and c), or those of all layers within.
-  /// The first of a recurrence is its last output.
   virtual Index state_count() const { return 0; }
+  /// Whether the first state [B, N] is the output of the last step.
+  virtual bool ends_in_state() const { return false; }
   /// Shape of state i of B sequences.
   virtual Shape state_shape(Index /*i*/, Index /*batch*/) const { return {}; }
   /// Its name in files: "h", and "c" for an LSTM's cells; "1.h" within a stack.
