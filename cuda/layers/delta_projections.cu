@@ -93,8 +93,8 @@ struct ChannelPlaces {
   }
 };
 
-template <class X>
-ChannelPlaces<X> places_of(const DeltaVectors<X>& v) {
+template <class T, class X>
+ChannelPlaces<X> places_of(const DeltaVectors<T, X>& v) {
   return {v.queries.data(), v.keys.data(), v.values.data()};
 }
 
@@ -179,7 +179,7 @@ LaunchShape shape_for(const Context& gpu, Index vectors) {
 }  // namespace
 
 template <class T, class X>
-void read_projections(const DeltaProjections<T>& projections, const DeltaVectors<X>& to) {
+void read_projections(const DeltaProjections<T>& projections, const DeltaVectors<T, X>& to) {
   const Context& gpu = context(projections.rows.device());
   const Projections<T> p(projections);
   launch(gpu, read_kernel<T, X>, shape_for(gpu, p.vectors * p.steps()), p, places_of(to));
@@ -199,9 +199,10 @@ void read_projections(const DeltaProjections<T>& projections, const DeltaVectors
 }
 
 template <class T, class X>
-void read_projections_backward(const DeltaProjections<T>& projections, const DeltaVectors<const X>& read,
-                               const DeltaVectors<const X>& d, TensorView<T> d_channels, TensorView<T> d_rows,
-                               TensorView<T> d_decay_rates) {
+void read_projections_backward(const DeltaProjections<T>& projections,
+                               const DeltaVectors<const T, const X>& read,
+                               const DeltaVectors<const T, const X>& d, TensorView<T> d_channels,
+                               TensorView<T> d_rows, TensorView<T> d_decay_rates) {
   const Context& gpu = context(projections.rows.device());
   const Projections<T> p(projections);
   launch(gpu, read_backward_kernel<T, X>, shape_for(gpu, p.vectors * p.steps()), p, places_of(d),
@@ -228,11 +229,11 @@ void read_projections_backward(const DeltaProjections<T>& projections, const Del
   });
 }
 
-#define ORTHORNN_INSTANTIATE(T, X)                                                                          \
-  template void read_projections<T, X>(const DeltaProjections<T>&, const DeltaVectors<X>&);                 \
-  template void read_projections_backward<T, X>(const DeltaProjections<T>&, const DeltaVectors<const X>&,   \
-                                                const DeltaVectors<const X>&, TensorView<T>, TensorView<T>, \
-                                                TensorView<T>);
+#define ORTHORNN_INSTANTIATE(T, X)                                                             \
+  template void read_projections<T, X>(const DeltaProjections<T>&, const DeltaVectors<T, X>&); \
+  template void read_projections_backward<T, X>(                                               \
+      const DeltaProjections<T>&, const DeltaVectors<const T, const X>&,                       \
+      const DeltaVectors<const T, const X>&, TensorView<T>, TensorView<T>, TensorView<T>);
 ORTHORNN_INSTANTIATE(float, float)
 ORTHORNN_INSTANTIATE(double, double)
 ORTHORNN_INSTANTIATE(float, bfloat16)

@@ -23,22 +23,22 @@ struct DeltaProjections {
   Index batch() const { return rows.shape()[1]; }
 };
 
-/// The input of a delta product, or the gradients of one.
-template <class X>
+/// The input of a delta product of vectors of X, or the gradients of one.
+template <class T, class X>
 struct DeltaVectors {
   TensorView<X> queries, keys, values;
-  TensorView<DeltaNumber<X>> betas, log_decays = {};
+  TensorView<T> betas, log_decays = {};
 };
 
 namespace cuda {
 
 /// As those of orthornn (src/layers/delta_projections.hpp).
 template <class T, class X>
-void read_projections(const DeltaProjections<T>& p, const DeltaVectors<X>& to);
+void read_projections(const DeltaProjections<T>& p, const DeltaVectors<T, X>& to);
 template <class T, class X>
-void read_projections_backward(const DeltaProjections<T>& p, const DeltaVectors<const X>& read,
-                               const DeltaVectors<const X>& d, TensorView<T> d_channels, TensorView<T> d_rows,
-                               TensorView<T> d_decay_rates);
+void read_projections_backward(const DeltaProjections<T>& p, const DeltaVectors<const T, const X>& read,
+                               const DeltaVectors<const T, const X>& d, TensorView<T> d_channels,
+                               TensorView<T> d_rows, TensorView<T> d_decay_rates);
 
 }  // namespace cuda
 }  // namespace orthornn

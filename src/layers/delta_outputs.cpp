@@ -55,13 +55,8 @@ const T* gate_sigmas(const T* gate, Index size) {
   return sigmas;
 }
 
-}  // namespace
-
-template <class T, class X>
-void write_outputs(const DeltaReadout<T>& r, TensorView<const X> o, TensorView<T> y) {
-  if constexpr (has_cuda_bodies) {
-    if (y.device().is_cuda()) return cuda::write_outputs<T, X>(r, o, y);
-  }
+template <class T>
+void write_on_host(const DeltaReadout<T>& r, TensorView<const T> o, TensorView<T> y) {
   const Index size = r.heads.value;
   for_each_head(r, [&](const HeadPlace& head) {
     T* result = y.data() + head.at;
@@ -79,12 +74,9 @@ void write_outputs(const DeltaReadout<T>& r, TensorView<const X> o, TensorView<T
   });
 }
 
-template <class T, class X>
-void write_outputs_backward(const DeltaReadout<T>& r, TensorView<const X> o, TensorView<T> d_y,
-                            TensorView<X> d_o, TensorView<T> d_rows) {
-  if constexpr (has_cuda_bodies) {
-    if (d_y.device().is_cuda()) return cuda::write_outputs_backward<T, X>(r, o, d_y, d_o, d_rows);
-  }
+template <class T>
+void write_backward_on_host(const DeltaReadout<T>& r, TensorView<const T> o, TensorView<T> d_y,
+                            TensorView<T> d_o, TensorView<T> d_rows) {
   const Index size = r.heads.value;
   const bool has_norm = !r.gain.empty();
   for_each_head(r, [&](const HeadPlace& head) {
@@ -123,12 +115,32 @@ void write_outputs_backward(const DeltaReadout<T>& r, TensorView<const X> o, Ten
   });
 }
 
-#define ORTHORNN_INSTANTIATE(T)                                                                          \
-  template void write_outputs<T, T>(const DeltaReadout<T>&, TensorView<const T>, TensorView<T>);         \
-  template void write_outputs_backward<T, T>(const DeltaReadout<T>&, TensorView<const T>, TensorView<T>, \
-                                             TensorView<T>, TensorView<T>);
-ORTHORNN_INSTANTIATE(float)
-ORTHORNN_INSTANTIATE(double)
+}  // namespace
+
+template <class T, class X>
+void write_outputs(const DeltaReadout<T>& r, TensorView<const X> o, TensorView<T> y) {
+  if constexpr (has_cuda_bodies) {
+    if (y.device().is_cuda()) return cuda::write_outputs<T, X>(r, o, y);
+  }
+  if constexpr (std::is_same_v<T, X>) write_on_host(r, o, y);  // the CPU has no others
+}
+
+template <class T, class X>
+void write_outputs_backward(const DeltaReadout<T>& r, TensorView<const X> o, TensorView<T> d_y,
+                            TensorView<X> d_o, TensorView<T> d_rows) {
+  if constexpr (has_cuda_bodies) {
+    if (d_y.device().is_cuda()) return cuda::write_outputs_backward<T, X>(r, o, d_y, d_o, d_rows);
+  }
+  if constexpr (std::is_same_v<T, X>) write_backward_on_host(r, o, d_y, d_o, d_rows);
+}
+
+#define ORTHORNN_INSTANTIATE(T, X)                                                                       \
+  template void write_outputs<T, X>(const DeltaReadout<T>&, TensorView<const X>, TensorView<T>);         \
+  template void write_outputs_backward<T, X>(const DeltaReadout<T>&, TensorView<const X>, TensorView<T>, \
+                                             TensorView<X>, TensorView<T>);
+ORTHORNN_INSTANTIATE(float, float)
+ORTHORNN_INSTANTIATE(double, double)
+ORTHORNN_INSTANTIATE(float, bfloat16)
 #undef ORTHORNN_INSTANTIATE
 
 }  // namespace orthornn

@@ -36,37 +36,44 @@ DeltaHeads heads_of(const DeltaProductCell& options) {
 }
 
 /// What a forward leaves for its backward, below what the delta product leaves.
-template <class T>
+template <class T, class X>
 struct KeptTensors {
   TensorView<T> rows;  // [window - 1 + T, B, M]
-  DeltaVectors<T> read;
-  TensorView<T> readout;  // [T B, H, V]
+  DeltaVectors<T, X> read;
+  TensorView<X> readout;  // [T B, H, V]
   TensorView<T> outputs;  // [T, B, H V]
 
   /// Pushes them.
   KeptTensors(const DeltaHeads& h, Index window, Index length, Index batch, Saved& saved) {
     const Index steps = Shape{length, batch}.count();
     rows = saved.push<T>({window - 1 + length, batch, h.width()});
-    read = {.queries = saved.push<T>({steps, h.heads, h.key}),
-            .keys = saved.push<T>({steps, h.factors, h.heads, h.key}),
-            .values = saved.push<T>({steps, h.factors, h.heads, h.value}),
-            .betas = saved.push<T>({steps, h.factors, h.heads})};
-    if (h.decay) read.log_decays = saved.push<T>({steps, h.heads});
-    readout = saved.push<T>({steps, h.heads, h.value});
+    read = pushed(h, steps, saved);
+    readout = saved.push<X>({steps, h.heads, h.value});
     outputs = saved.push<T>({length, batch, h.outputs()});
   }
   /// Those that a forward left, of which the first is the `first` tensor of the stack.
   KeptTensors(const DeltaHeads& h, Index first, const Saved& saved) {
     Index below = saved.size() - 1 - first;
-    const auto next = [&] { return saved.top<T>(below--); };
-    rows = next();
-    read = {.queries = next(), .keys = next(), .values = next(), .betas = next()};
-    if (h.decay) read.log_decays = next();
-    readout = next();
-    outputs = next();
+    rows = saved.top<T>(below--);
+    read.queries = saved.top<X>(below--);
+    read.keys = saved.top<X>(below--);
+    read.values = saved.top<X>(below--);
+    read.betas = saved.top<T>(below--);
+    if (h.decay) read.log_decays = saved.top<T>(below--);
+    readout = saved.top<X>(below--);
+    outputs = saved.top<T>(below--);
   }
 
-  DeltaProductInput<T> input(States<const T> start) const {
+  static DeltaVectors<T, X> pushed(const DeltaHeads& h, Index steps, Saved& saved) {
+    DeltaVectors<T, X> v{.queries = saved.push<X>({steps, h.heads, h.key}),
+                         .keys = saved.push<X>({steps, h.factors, h.heads, h.key}),
+                         .values = saved.push<X>({steps, h.factors, h.heads, h.value}),
+                         .betas = saved.push<T>({steps, h.factors, h.heads})};
+    if (h.decay) v.log_decays = saved.push<T>({steps, h.heads});
+    return v;
+  }
+
+  DeltaProductInput<X> input(States<const T> start) const {
     return {.queries = read.queries,
             .keys = read.keys,
             .values = read.values,
@@ -76,8 +83,8 @@ struct KeptTensors {
   }
 };
 
-template <class T>
-DeltaVectors<const T> constant(const DeltaVectors<T>& v) {
+template <class T, class X>
+DeltaVectors<const T, const X> constant(const DeltaVectors<T, X>& v) {
   return {v.queries, v.keys, v.values, v.betas, v.log_decays};
 }
 
@@ -216,12 +223,28 @@ DeltaReadout<T> DeltaProductLayer<T>::readout(TensorView<const T> rows, const Se
 }
 
 template <class T>
+bool DeltaProductLayer<T>::rounds_vectors(Index length) const {
+  return std::is_same_v<T, float> && execution_.device.is_cuda() && execution_.precision == Precision::bf16 &&
+         form(length) == DeltaForm::chunked;
+}
+
+template <class T>
 TensorView<const T> DeltaProductLayer<T>::run_forward(const SequenceInput<T>& input, States<const T> start,
                                                       States<T> last, Saved& saved) const {
+  if constexpr (std::is_same_v<T, float>) {
+    if (rounds_vectors(input.length())) return forward_with<bfloat16>(input, start, last, saved);
+  }
+  return forward_with<T>(input, start, last, saved);
+}
+
+template <class T>
+template <class X>
+TensorView<const T> DeltaProductLayer<T>::forward_with(const SequenceInput<T>& input, States<const T> start,
+                                                       States<T> last, Saved& saved) const {
   const Index length = input.length(), batch = input.batch();
   const TokenLayout& tokens = layout(length, batch);
   const TensorView<T> y = saved.push<T>({length, batch, this->output_size()});
-  const KeptTensors<T> kept(heads_, window_, length, batch, saved);
+  const KeptTensors<T, X> kept(heads_, window_, length, batch, saved);
   // 1. All projections.
   const TensorView<T> own_rows = kept.rows.slice(window_ - 1, length);
   input_map_->forward(input, this->value(places_.input_weights), this->value(places_.input_bias), own_rows,
@@ -231,11 +254,11 @@ TensorView<const T> DeltaProductLayer<T>::run_forward(const SequenceInput<T>& in
     if (!last.empty()) save_history<T>(kept.rows, input.lengths, last[1]);
   }
   // 2. The states.
-  read_projections<T, T>(projections(kept.rows, input), kept.read);
-  delta_product_forward<T>(kept.input(start), tokens, delta_options(length), kept.readout,
+  read_projections<T, X>(projections(kept.rows, input), kept.read);
+  delta_product_forward<X>(kept.input(start), tokens, delta_options(length), kept.readout,
                            last.empty() ? TensorView<T>() : last[0], saved);
   // 3. What is read from them.
-  write_outputs<T, T>(readout(own_rows, input), kept.readout, kept.outputs);
+  write_outputs<T, X>(readout(own_rows, input), kept.readout, kept.outputs);
   output_map_->forward({.vectors = kept.outputs}, this->value(places_.output_weights), {}, y, saved);
   return y;
 }
@@ -243,34 +266,39 @@ TensorView<const T> DeltaProductLayer<T>::run_forward(const SequenceInput<T>& in
 template <class T>
 void DeltaProductLayer<T>::run_backward(const SequenceInput<T>& input, const BackwardArguments<T>& arguments,
                                         bool, Saved& saved, Saved& scratch) const {
+  if constexpr (std::is_same_v<T, float>) {
+    if (rounds_vectors(input.length())) return backward_with<bfloat16>(input, arguments, saved, scratch);
+  }
+  backward_with<T>(input, arguments, saved, scratch);
+}
+
+template <class T>
+template <class X>
+void DeltaProductLayer<T>::backward_with(const SequenceInput<T>& input, const BackwardArguments<T>& arguments,
+                                         Saved& saved, Saved& scratch) const {
   const Index length = input.length(), batch = input.batch(), steps = length * batch;
-  const KeptTensors<T> kept(heads_, saved.last_frame(this).first + 1, saved);
+  const KeptTensors<T, X> kept(heads_, saved.last_frame(this).first + 1, saved);
   const TensorView<T> own_rows = kept.rows.slice(window_ - 1, length);
   const TensorView<T> d_rows = scratch.push<T>({length, batch, heads_.width()});
   const auto state = [](auto states, std::size_t i) {
     return states.empty() ? typename decltype(states)::value_type() : states[i];
   };
   // 1. What is read from the states.
-  const TensorView<T> d_readout = scratch.push<T>(kept.readout.shape());
-  const DeltaVectors<T> d{
-      .queries = scratch.push<T>(kept.read.queries.shape()),
-      .keys = scratch.push<T>(kept.read.keys.shape()),
-      .values = scratch.push<T>(kept.read.values.shape()),
-      .betas = scratch.push<T>(kept.read.betas.shape()),
-      .log_decays = heads_.decay ? scratch.push<T>({steps, heads_.heads}) : TensorView<T>()};
+  const TensorView<X> d_readout = scratch.push<X>(kept.readout.shape());
   {
     const Saved::Scope scope(scratch);
     const TensorView<T> d_outputs = scratch.push<T>(kept.outputs.shape());
     output_map_->backward({.vectors = kept.outputs}, this->value(places_.output_weights), arguments.d_output,
                           {.weights = this->gradient(places_.output_weights), .input = d_outputs}, scratch);
-    write_outputs_backward<T, T>(readout(own_rows, input), kept.readout, d_outputs, d_readout, d_rows);
+    write_outputs_backward<T, X>(readout(own_rows, input), kept.readout, d_outputs, d_readout, d_rows);
     if (places_.norm_gain >= 0) {
       sum_rows<T>(d_outputs.reshaped({steps * heads_.heads, heads_.value}), this->gradient(places_.norm_gain),
                   scratch);
     }
   }
   // 2. The states. The first ones are not read again.
-  delta_product_backward<T>(kept.input({}), layout(length, batch), delta_options(length),
+  const DeltaVectors<T, X> d = KeptTensors<T, X>::pushed(heads_, steps, scratch);
+  delta_product_backward<X>(kept.input({}), layout(length, batch), delta_options(length),
                             {.d_outputs = d_readout,
                              .d_final_states = state(arguments.d_last, 0),
                              .d_queries = d.queries,
@@ -284,7 +312,7 @@ void DeltaProductLayer<T>::run_backward(const SequenceInput<T>& input, const Bac
   const TensorView<T> d_rates = heads_.decay ? scratch.push<T>({steps, heads_.heads}) : TensorView<T>();
   const TensorView<T> d_channels =
       places_.filters >= 0 ? scratch.push<T>({length, batch, heads_.channels()}) : d_rows;
-  read_projections_backward<T, T>(projections(kept.rows, input), constant(kept.read), constant(d), d_channels,
+  read_projections_backward<T, X>(projections(kept.rows, input), constant(kept.read), constant(d), d_channels,
                                   d_rows, d_rates);
   if (heads_.decay) sum_rows<T>(d_rates, this->gradient(places_.decay_rates), scratch);
   if (places_.filters >= 0) {

@@ -111,7 +111,7 @@ void read_part_backward(const Row<T>& row, const Part& part, const T* d, T* d_z)
 }
 
 template <class T>
-void read_row(const DeltaProjections<T>& p, Index r, const DeltaVectors<T>& to) {
+void read_row(const DeltaProjections<T>& p, Index r, const DeltaVectors<T, T>& to) {
   const DeltaHeads& h = p.heads;
   const Row<T> row(p, r);
   read_part(row, {0, h.queries(), h.key, true}, to.queries.data() + r * h.queries());
@@ -124,64 +124,75 @@ void read_row(const DeltaProjections<T>& p, Index r, const DeltaVectors<T>& to) 
     to.log_decays.data()[r * h.heads + i] = live ? -row.decay_rate(i) * softplus(row.decay(i)) : T{0};
 }
 
+template <class T>
+void read_row_backward(const DeltaProjections<T>& p, Index r, const DeltaVectors<const T, const T>& read,
+                       const DeltaVectors<const T, const T>& d, TensorView<T> d_channels,
+                       TensorView<T> d_rows, TensorView<T> d_decay_rates) {
+  const DeltaHeads& h = p.heads;
+  const Row<T> row(p, r);
+  T* d_z = d_channels.data() + r * d_channels.shape()[-1];
+  T* d_row = d_rows.data() + r * h.width();
+  T* d_rate = h.decay ? d_decay_rates.data() + r * h.heads : nullptr;
+  if (row.is_padding()) {
+    std::fill_n(d_z, h.channels(), T{0});
+    std::fill_n(d_row + h.first_beta(), h.width() - h.first_beta(), T{0});
+    if (h.decay) std::fill_n(d_rate, h.heads, T{0});
+    return;
+  }
+  read_part_backward(row, {0, h.queries(), h.key, true}, d.queries.data() + r * h.queries(), d_z);
+  read_part_backward(row, {h.first_key(), h.keys(), h.key, true}, d.keys.data() + r * h.keys(),
+                     d_z + h.first_key());
+  read_part_backward(row, {h.first_value(), h.values(), h.value, false}, d.values.data() + r * h.values(),
+                     d_z + h.first_value());
+  for (Index i = 0; i < h.betas(); ++i) {
+    const T beta = read.betas.data()[r * h.betas() + i];
+    d_row[h.first_beta() + i] = d.betas.data()[r * h.betas() + i] * beta * (T{1} - beta / p.beta_limit);
+  }
+  for (Index i = 0; h.decay && i < h.heads; ++i) {
+    const T d_decay = d.log_decays.data()[r * h.heads + i];
+    d_row[h.first_decay() + i] = -d_decay * row.decay_rate(i) * sigmoid(row.decay(i));
+    d_rate[i] = d_decay * read.log_decays.data()[r * h.heads + i];
+  }
+}
+
 }  // namespace
 
 template <class T, class X>
-void read_projections(const DeltaProjections<T>& p, const DeltaVectors<X>& to) {
+void read_projections(const DeltaProjections<T>& p, const DeltaVectors<T, X>& to) {
   if constexpr (has_cuda_bodies) {
     if (p.rows.device().is_cuda()) return cuda::read_projections<T, X>(p, to);
   }
-  parallel_for(p.length() * p.batch(), 1, [&](Index first, Index last) {
-    for (Index r = first; r < last; ++r) read_row(p, r, to);
-  });
+  if constexpr (std::is_same_v<T, X>) {  // the CPU has no others
+    parallel_for(p.length() * p.batch(), 1, [&](Index first, Index last) {
+      for (Index r = first; r < last; ++r) read_row(p, r, to);
+    });
+  }
 }
 
 template <class T, class X>
-void read_projections_backward(const DeltaProjections<T>& p, const DeltaVectors<const X>& read,
-                               const DeltaVectors<const X>& d, TensorView<T> d_channels, TensorView<T> d_rows,
-                               TensorView<T> d_decay_rates) {
+void read_projections_backward(const DeltaProjections<T>& p, const DeltaVectors<const T, const X>& read,
+                               const DeltaVectors<const T, const X>& d, TensorView<T> d_channels,
+                               TensorView<T> d_rows, TensorView<T> d_decay_rates) {
   if constexpr (has_cuda_bodies) {
     if (p.rows.device().is_cuda())
       return cuda::read_projections_backward<T, X>(p, read, d, d_channels, d_rows, d_decay_rates);
   }
-  const DeltaHeads& h = p.heads;
-  parallel_for(p.length() * p.batch(), 1, [&](Index first, Index last) {
-    for (Index r = first; r < last; ++r) {
-      const Row<T> row(p, r);
-      T* d_z = d_channels.data() + r * d_channels.shape()[-1];
-      T* d_row = d_rows.data() + r * h.width();
-      T* d_rate = h.decay ? d_decay_rates.data() + r * h.heads : nullptr;
-      if (row.is_padding()) {
-        std::fill_n(d_z, h.channels(), T{0});
-        std::fill_n(d_row + h.first_beta(), h.width() - h.first_beta(), T{0});
-        if (h.decay) std::fill_n(d_rate, h.heads, T{0});
-        continue;
-      }
-      read_part_backward(row, {0, h.queries(), h.key, true}, d.queries.data() + r * h.queries(), d_z);
-      read_part_backward(row, {h.first_key(), h.keys(), h.key, true}, d.keys.data() + r * h.keys(),
-                         d_z + h.first_key());
-      read_part_backward(row, {h.first_value(), h.values(), h.value, false}, d.values.data() + r * h.values(),
-                         d_z + h.first_value());
-      for (Index i = 0; i < h.betas(); ++i) {
-        const T beta = read.betas.data()[r * h.betas() + i];
-        d_row[h.first_beta() + i] = d.betas.data()[r * h.betas() + i] * beta * (T{1} - beta / p.beta_limit);
-      }
-      for (Index i = 0; h.decay && i < h.heads; ++i) {
-        const T d_decay = d.log_decays.data()[r * h.heads + i];
-        d_row[h.first_decay() + i] = -d_decay * row.decay_rate(i) * sigmoid(row.decay(i));
-        d_rate[i] = d_decay * read.log_decays.data()[r * h.heads + i];
-      }
-    }
-  });
+  if constexpr (std::is_same_v<T, X>) {
+    parallel_for(p.length() * p.batch(), 1, [&](Index first, Index last) {
+      for (Index r = first; r < last; ++r)
+        read_row_backward(p, r, read, d, d_channels, d_rows, d_decay_rates);
+    });
+  }
 }
 
-#define ORTHORNN_INSTANTIATE(T)                                                                             \
-  template void read_projections<T, T>(const DeltaProjections<T>&, const DeltaVectors<T>&);                 \
-  template void read_projections_backward<T, T>(const DeltaProjections<T>&, const DeltaVectors<const T>&,   \
-                                                const DeltaVectors<const T>&, TensorView<T>, TensorView<T>, \
-                                                TensorView<T>);
-ORTHORNN_INSTANTIATE(float)
-ORTHORNN_INSTANTIATE(double)
+#define ORTHORNN_INSTANTIATE(T, X)                                                             \
+  template void read_projections<T, X>(const DeltaProjections<T>&, const DeltaVectors<T, X>&); \
+  template void read_projections_backward<T, X>(                                               \
+      const DeltaProjections<T>&, const DeltaVectors<const T, const X>&,                       \
+      const DeltaVectors<const T, const X>&, TensorView<T>, TensorView<T>, TensorView<T>);
+ORTHORNN_INSTANTIATE(float, float)
+ORTHORNN_INSTANTIATE(double, double)
+ORTHORNN_INSTANTIATE(float, bfloat16)
 #undef ORTHORNN_INSTANTIATE
 
 }  // namespace orthornn

@@ -83,7 +83,8 @@ struct DeltaProductCell {
 /// States are S [B, H, K, V], and the convolution's last window - 1 inputs [B, window - 1, channels].
 ///
 /// Whole sequences go through chunks where the device has that form; a step, and a short sequence, through
-/// the recurrence. Both forms agree up to rounding.
+/// the recurrence. Both forms agree up to rounding. On a GPU in bf16, queries, keys, values and what is read
+/// from the states are bfloat16 in chunks; projections, step sizes, states and parameters stay float.
 template <class T>
 class DeltaProductLayer final : public Layer<T> {
  public:
@@ -122,6 +123,15 @@ class DeltaProductLayer final : public Layer<T> {
   DeltaProductOptions delta_options(Index length) const {
     return {.form = form(length), .precision = execution_.precision};
   }
+  /// On a GPU in bf16 the vectors of a delta product in chunks are bfloat16; else they are of T.
+  bool rounds_vectors(Index length) const;
+  /// For vectors of X.
+  template <class X>
+  TensorView<const T> forward_with(const SequenceInput<T>& input, States<const T> start, States<T> last,
+                                   Saved& saved) const;
+  template <class X>
+  void backward_with(const SequenceInput<T>& input, const BackwardArguments<T>& arguments, Saved& saved,
+                     Saved& scratch) const;
   DeltaProjections<T> projections(TensorView<const T> rows, const SequenceInput<T>& input) const;
   DeltaReadout<T> readout(TensorView<const T> rows, const SequenceInput<T>& input) const;
   /// A parameter, or nothing where this layer does not have it.
