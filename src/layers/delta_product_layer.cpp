@@ -183,7 +183,8 @@ LayerDescription DeltaProductLayer<T>::describe(Index length, Index) const {
 template <class T>
 DeltaForm DeltaProductLayer<T>::form(Index length) const {
   // A chunk of fewer micro-steps than the CPU's usual one has too little to multiply.
-  const bool is_long = length >= DeltaProductOptions::cpu_chunk / heads_.factors;
+  const Index steps_of_chunk = 1 + (DeltaProductOptions::cpu_chunk - 1) / heads_.factors;
+  const bool is_long = length > 1 && length >= steps_of_chunk;
   // The chunked form on a GPU has these bounds.
   const bool fits =
       !execution_.device.is_cuda() || (std::is_same_v<T, float> && heads_.key <= 256 && heads_.factors <= 32);

@@ -3,69 +3,18 @@
 
 #include <cmath>
 
+#include "layers/delta_product_cells.hpp"
 #include "orthornn/core/error.hpp"
-#include "orthornn/layers/layer_options.hpp"
 #include "support/check_says.hpp"
-#include "support/layer_case.hpp"
 
 namespace orthornn::testing {
-namespace {
-
-constexpr Index inputs = 3;
-
-/// Each option at least once; a large epsilon keeps gradients above rounding.
-const std::vector<std::pair<const char*, DeltaProductCell>>& cells() {
-  const DeltaProductCell plain{.hidden_size = 4,
-                               .heads = 2,
-                               .key_size = 3,
-                               .value_size = 2,
-                               .householder = 1,
-                               .readout_norm = ReadoutNorm::none,
-                               .norm_epsilon = 0.5};
-  static const auto list = [&] {
-    std::vector<std::pair<const char*, DeltaProductCell>> cases;
-    const auto add = [&](const char* name, const auto& change) {
-      DeltaProductCell cell = plain;
-      change(cell);
-      cases.emplace_back(name, cell);
-    };
-    add("plain", [](auto&) {});
-    add("two factors", [](auto& c) { c.householder = 2; });
-    add("four factors, norm", [](auto& c) {
-      c.householder = 4;
-      c.readout_norm = ReadoutNorm::rms;
-    });
-    add("decay", [](auto& c) { c.state_decay = true; });
-    add("gate", [](auto& c) { c.output_gate = true; });
-    add("projections alone", [](auto& c) { c.beta_limit = 1; });
-    add("a convolution of one step", [](auto& c) { c.convolution = 1; });
-    add("convolution", [](auto& c) { c.convolution = 4; });
-    add("everything", [](auto& c) {
-      c.householder = 2;
-      c.readout_norm = ReadoutNorm::rms;
-      c.state_decay = true;
-      c.output_gate = true;
-      c.convolution = 2;
-    });
-    return cases;
-  }();
-  return list;
-}
-
-template <class T>
-auto maker(const LayerOptions& options, Index size = inputs) {
-  return [=](ParameterSet<T>& parameters) { return make_layer<T>(parameters, "layer", options, size); };
-}
-
-}  // namespace
-
 TEST_CASE("gradients of DeltaProduct layers are those of finite differences", "[layers][delta][gradient]") {
-  for (const auto& [name, cell] : cells()) {
+  for (const auto& [name, cell] : delta_product_cells()) {
     CAPTURE(name);
     for (const bool with_lengths : {false, true}) {
       for (const bool own_start : {false, true}) {
         CAPTURE(with_lengths, own_start);
-        LayerCase<double> c(maker<double>(cell), 5, 4);
+        LayerCase<double> c(delta_product_maker<double>(cell), 5, 4);
         if (with_lengths) c.set_lengths({5, 0, 2, 1});
         c.own_start = own_start;
         check_gradients(c);
@@ -76,19 +25,19 @@ TEST_CASE("gradients of DeltaProduct layers are those of finite differences", "[
 
 TEST_CASE("gradients of DeltaProduct layers in chunks are those of finite differences",
           "[layers][delta][gradient]") {
-  DeltaProductCell cell = cells().back().second;
+  DeltaProductCell cell = delta_product_cells().back().second;
   cell.householder = 4;
-  LayerCase<double> c(maker<double>(cell), 18, 2);
+  LayerCase<double> c(delta_product_maker<double>(cell), 18, 2);
   REQUIRE(c.layer->describe(18, 2).form == "chunked");
   c.set_lengths({18, 11});
   check_gradients(c);
 }
 
 TEST_CASE("a DeltaProduct layer may run twice before its backwards", "[layers][delta][gradient]") {
-  for (const auto& [name, cell] : cells()) {
+  for (const auto& [name, cell] : delta_product_cells()) {
     CAPTURE(name);
-    LayerCase<double> first(maker<double>(cell), 4, 3),
-        second(maker<double>(cell), 6, 2, false, Device::cpu(), 0.4, 9);
+    LayerCase<double> first(delta_product_maker<double>(cell), 4, 3),
+        second(delta_product_maker<double>(cell), 6, 2, false, Device::cpu(), 0.4, 9);
     second.set_lengths({6, 3});
     check_two_passes(first, second);
   }
@@ -96,17 +45,17 @@ TEST_CASE("a DeltaProduct layer may run twice before its backwards", "[layers][d
 
 TEMPLATE_TEST_CASE("one step of a DeltaProduct layer at a time gives the bits of the whole",
                    "[layers][delta]", float, double) {
-  for (const auto& [name, cell] : cells()) {
+  for (const auto& [name, cell] : delta_product_cells()) {
     CAPTURE(name);
-    LayerCase<TestType> c(maker<TestType>(cell), 7, 3);
+    LayerCase<TestType> c(delta_product_maker<TestType>(cell), 7, 3);
     check_generation(c);
   }
 }
 
 TEST_CASE("chunks and steps of a DeltaProduct layer give the same numbers", "[layers][delta]") {
-  for (const auto& [name, cell] : cells()) {
+  for (const auto& [name, cell] : delta_product_cells()) {
     CAPTURE(name);
-    LayerCase<double> c(maker<double>(cell), 70, 2);
+    LayerCase<double> c(delta_product_maker<double>(cell), 70, 2);
     REQUIRE(c.layer->describe(70, 2).form == "chunked");
     c.forward();
     std::vector<Tensor<double>> state;
@@ -125,9 +74,9 @@ TEST_CASE("chunks and steps of a DeltaProduct layer give the same numbers", "[la
 }
 
 TEST_CASE("padding reaches neither outputs nor states nor gradients", "[layers][delta]") {
-  for (const auto& [name, cell] : cells()) {
+  for (const auto& [name, cell] : delta_product_cells()) {
     CAPTURE(name);
-    LayerCase<double> c(maker<double>(cell), 6, 3);
+    LayerCase<double> c(delta_product_maker<double>(cell), 6, 3);
     c.set_lengths({6, 2, 0});
     c.forward();
     c.backward();
@@ -142,7 +91,7 @@ TEST_CASE("padding reaches neither outputs nor states nor gradients", "[layers][
       }
     };
     for_padding([&](Index t, Index b) {
-      for (Index i = 0; i < inputs; ++i) {
+      for (Index i = 0; i < delta_product_inputs; ++i) {
         CHECK(dx(t, b, i) == 0);
         c.x(t, b, i) += 3;
       }
@@ -171,7 +120,7 @@ TEST_CASE("a DeltaProduct layer computes what its formula says", "[layers][delta
                               .state_decay = true,
                               .norm_epsilon = 0.1,
                               .output_gate = true};
-  LayerCase<double> c(maker<double>(cell), 3, 1);
+  LayerCase<double> c(delta_product_maker<double>(cell), 3, 1);
   for (double& x : c.parameters.values()) x = 0;
   const auto set = [&](const char* name, std::vector<double> values) {
     const TensorView<double> to = c.parameters.value(c.parameters.find(std::string("layer/") + name));
@@ -214,7 +163,7 @@ TEST_CASE("large step sizes reach their limit", "[layers][delta]") {
                               .value_size = 1,
                               .householder = 1,
                               .readout_norm = ReadoutNorm::none};
-  LayerCase<float> c(maker<float>(cell), 31, 1);
+  LayerCase<float> c(delta_product_maker<float>(cell), 31, 1);
   for (float& x : c.parameters.values()) x = 0;
   const TensorView<float> bias = c.parameters.value(c.parameters.find("layer/input_bias"));
   bias(0) = bias(1) = 1;
@@ -246,7 +195,7 @@ TEST_CASE("DeltaProduct layers that cannot be are refused", "[layers][delta][err
 
 TEST_CASE("gradients of a gated MLP are those of finite differences", "[layers][gradient]") {
   for (const Index size : {0, 5}) {
-    LayerCase<double> c(maker<double>(GatedMlp{size}), 2, 3);
+    LayerCase<double> c(delta_product_maker<double>(GatedMlp{size}), 2, 3);
     check_gradients(c);
   }
 }
