@@ -65,7 +65,7 @@ TEST_CASE("a DeltaProduct network learns to add two numbers of thirty", "[train]
   std::vector<LayerOptions> layers = delta_product_blocks(cell, GatedMlp{}, 1);
   layers.insert(layers.begin(), Linear{32});
   SequenceModel<float> model(Device::cpu(), model_for(task.data(), layers));
-  const std::int64_t steps = 600;
+  const std::int64_t steps = 250;
   Trainer trainer(model, task,
                   {.optimizer = Adam{.lr = 3e-3},
                    .schedule = {.kind = Schedule::Kind::cosine, .total_steps = steps},
