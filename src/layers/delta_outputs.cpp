@@ -6,6 +6,7 @@
 #include "core/back_end.hpp"
 #include "core/parallel.hpp"
 #include "core/thread_scratch.hpp"
+#include "layers/row_grain.hpp"
 #include "layers/sigmoid.hpp"
 #include "layers/sum_of.hpp"
 
@@ -25,7 +26,7 @@ template <class T, class Body>
 void for_each_head(const DeltaReadout<T>& r, const Body& body) {
   const DeltaHeads& h = r.heads;
   const Index batch = r.rows.shape()[1];
-  parallel_for(r.rows.shape()[0] * batch, 1, [&](Index first, Index last) {
+  parallel_for(r.rows.shape()[0] * batch, row_grain, [&](Index first, Index last) {
     for (Index row = first; row < last; ++row) {
       const bool padding = !r.lengths.empty() && row / batch >= r.lengths(row % batch);
       for (Index head = 0; head < h.heads; ++head) {

@@ -6,6 +6,7 @@
 #include "core/back_end.hpp"
 #include "core/parallel.hpp"
 #include "core/thread_scratch.hpp"
+#include "layers/row_grain.hpp"
 #include "layers/sigmoid.hpp"
 #include "layers/sum_of.hpp"
 
@@ -163,7 +164,7 @@ void read_projections(const DeltaProjections<T>& p, const DeltaVectors<T, X>& to
     if (p.rows.device().is_cuda()) return cuda::read_projections<T, X>(p, to);
   }
   if constexpr (std::is_same_v<T, X>) {  // the CPU has no others
-    parallel_for(p.length() * p.batch(), 1, [&](Index first, Index last) {
+    parallel_for(p.length() * p.batch(), row_grain, [&](Index first, Index last) {
       for (Index r = first; r < last; ++r) read_row(p, r, to);
     });
   }
@@ -178,7 +179,7 @@ void read_projections_backward(const DeltaProjections<T>& p, const DeltaVectors<
       return cuda::read_projections_backward<T, X>(p, read, d, d_channels, d_rows, d_decay_rates);
   }
   if constexpr (std::is_same_v<T, X>) {
-    parallel_for(p.length() * p.batch(), 1, [&](Index first, Index last) {
+    parallel_for(p.length() * p.batch(), row_grain, [&](Index first, Index last) {
       for (Index r = first; r < last; ++r)
         read_row_backward(p, r, read, d, d_channels, d_rows, d_decay_rates);
     });

@@ -11,6 +11,7 @@
 #include "layers/affine_map.hpp"
 #include "layers/check_vectors.hpp"
 #include "layers/draw_normal.hpp"
+#include "layers/row_grain.hpp"
 #include "layers/sigmoid.hpp"
 #include "orthornn/core/error.hpp"
 
@@ -35,7 +36,7 @@ void gate(TensorView<const T> rows, TensorView<T> inner) {
     if (inner.device().is_cuda()) return cuda::gate<T>(rows, inner);
   }
   const Index size = inner.shape()[-1];
-  parallel_for(inner.size() / size, 1, [&](Index first, Index last) {
+  parallel_for(inner.size() / size, row_grain, [&](Index first, Index last) {
     for (Index r = first; r < last; ++r) {
       const T* row = rows.data() + 2 * r * size;
       const T* sigmas = sigmas_of(row, size);
@@ -52,7 +53,7 @@ void gate_backward(TensorView<const T> rows, TensorView<const T> d_inner, Tensor
     if (d_rows.device().is_cuda()) return cuda::gate_backward<T>(rows, d_inner, d_rows);
   }
   const Index size = d_inner.shape()[-1];
-  parallel_for(d_inner.size() / size, 1, [&](Index first, Index last) {
+  parallel_for(d_inner.size() / size, row_grain, [&](Index first, Index last) {
     for (Index r = first; r < last; ++r) {
       const T* row = rows.data() + 2 * r * size;
       const T* sigmas = sigmas_of(row, size);

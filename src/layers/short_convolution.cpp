@@ -5,6 +5,7 @@
 #include "core/back_end.hpp"
 #include "core/parallel.hpp"
 #include "cuda/layers/short_convolution.hpp"
+#include "layers/row_grain.hpp"
 
 namespace orthornn {
 namespace {
@@ -61,7 +62,7 @@ void convolution_backward(TensorView<const T> d_z, TensorView<const T> filters,
   }
   const Index length = d_z.shape()[0], batch = d_z.shape()[1], channels = d_z.shape()[2];
   const Index window = filters.shape()[0], before = window - 1;
-  parallel_for((before + length) * batch, 1, [&](Index first, Index last) {
+  parallel_for((before + length) * batch, row_grain, [&](Index first, Index last) {
     for (Index r = first; r < last; ++r) {
       const Index s = r / batch, b = r % batch;  // input s is that of step s - before
       if (s < before && d_start.empty()) continue;

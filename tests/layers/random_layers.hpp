@@ -46,9 +46,10 @@ inline LayerOptions draw_layer(RandomStream& random, Index input_size, int depth
     case 6:
       // Of short keys some are nearly 0, and the derivatives of their directions large.
       return DeltaProductCell{.hidden_size = size,
-                              .heads = 2,
-                              .key_size = 8,
+                              .heads = 1,
+                              .key_size = 6,
                               .value_size = 1,
+                              .householder = 1,
                               .convolution = static_cast<Index>(random.integer(3)),
                               .norm_epsilon = 0.5};
     case 7:
