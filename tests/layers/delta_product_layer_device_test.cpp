@@ -1,10 +1,21 @@
 // DeltaProduct layers on a GPU with each of their options are those of the CPU.
 
+#include "core/back_end.hpp"
+#include "cuda/core/graph.hpp"
 #include "layers/delta_product_cells.hpp"
+#include "orthornn/layers/delta_product_blocks.hpp"
+#include "orthornn/nn/sequence_model.hpp"
+#include "orthornn/tasks/copying_task.hpp"
+#include "orthornn/train/trainer.hpp"
 #include "support/gpu.hpp"
 
 namespace orthornn::testing {
 namespace {
+
+std::uint64_t graph_launches() {
+  if constexpr (has_cuda_bodies) return cuda::graph_launches();
+  return 0;
+}
 
 /// Runs both and compares everything they write, twice, for the same bits.
 template <class T>
@@ -76,6 +87,33 @@ TEST_CASE("DeltaProduct layers in chunks on a GPU are those of the CPU", "[cuda]
       check_like_cpu(there, here, bound);
     }
   }
+}
+
+TEST_CASE("a DeltaProduct network trains on a GPU as on the CPU, recorded", "[cuda][delta]") {
+  const auto device = gpu();
+  if (!device) return;
+  const CopyingTask task({.delay = 3, .batch = 4});
+  const DeltaProductCell cell{.hidden_size = 6,
+                              .heads = 2,
+                              .key_size = 4,
+                              .value_size = 3,
+                              .state_decay = true,
+                              .convolution = 3,
+                              .output_gate = true};
+  ModelOptions options = model_for(task.data(), delta_product_blocks(cell, GatedMlp{}, 1));
+  options.input = TokenEmbedding{.tokens = task.symbols(), .size = 6};
+  const auto trained = [&](Device where) {
+    SequenceModel<float> model(where, options);
+    Trainer trainer(model, task, {.optimizer = Sgd{.lr = 0.1}, .schedule = {.total_steps = 5}});
+    trainer.run(5, [](const TrainingStep&) { return true; });
+    return model.parameters().values().copy(Device::cpu());
+  };
+  const std::uint64_t before = graph_launches();
+  const Tensor<float> there = trained(*device);
+  CHECK(graph_launches() > before);
+  CHECK(equal(trained(*device), there));
+  // Rounding of five steps, of which norms and gates make others.
+  CHECK(relative_error(there, trained(Device::cpu())) <= 1e-5);
 }
 
 TEST_CASE("a gated MLP on a GPU is that of the CPU", "[cuda]") {

@@ -61,7 +61,8 @@ struct LayerDescription {
   std::string kind;
   Index input_size = 0;
   Index output_size = 0;
-  /// How an orthogonal transition is applied: "dense", "factored", "sequential" or "rank-one"; else empty.
+  /// How an orthogonal transition is applied, "dense", "factored", "sequential" or "rank-one", or how a delta
+  /// product goes through its steps, "recurrent" or "chunked"; else empty.
   std::string form = {};
   /// How a recurrence is carried through time, as RolloutWay names it; else empty.
   std::string rollout = {};
