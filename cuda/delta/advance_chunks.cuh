@@ -265,6 +265,7 @@ __launch_bounds__(256, ChunkStages<Product, padded_key, padded_tokens, maps>::bl
         make_operands<Product>(operands, solved);
         scale_columns(reads, stage.scales + Scales::read);
         Products::fence();
+        // Half of P is 0 for n = 1. With products of parts of `reads` the compiler waits after each product.
 #pragma unroll
         for (int n = 0; n < steps; n += 16)
           Products::template with_rows<padded_tokens, true>(reads.tile, operands[n / 16], stage.scores, 0, n);

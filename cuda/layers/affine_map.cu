@@ -60,16 +60,16 @@ void multiply_vectors(TensorView<const T> weights, TensorView<const T> bias, Ten
   const Index n = weights.shape()[0];
   const Index k = weights.shape()[1];
   if (k > max_fused_inputs) {
-    fill_with_bias<T>(bias, a);
-    return cuda::gemm<T>(1, transposed(columns_of(weights)), columns_of(vectors), 1, columns_of(a),
-                         precision);
+    if (!bias.empty()) fill_with_bias<T>(bias, a);
+    return cuda::gemm<T>(1, transposed(columns_of(weights)), columns_of(vectors), bias.empty() ? 0 : 1,
+                         columns_of(a), precision);
   }
   const T* w = weights.data();
-  const T* b = bias.data();
+  const T* b = bias.empty() ? nullptr : bias.data();
   const T* x = vectors.data();
   T* out = a.data();
   for_each_entry(context(a.device()), n, a.size() / n, [=] __device__(Index row, Index column) {
-    T sum = b[row];
+    T sum = b == nullptr ? T{0} : b[row];
     for (Index i = 0; i < k; ++i) sum += w[row * k + i] * x[column * k + i];
     out[column * n + row] = sum;
   });

@@ -48,6 +48,8 @@ void AffineMap<T>::forward(const SequenceInput<T>& input, ConstTensorView<T> wei
         if (symbols) {
           const T* w = columns_.data() + input.symbols(t, j) * output_size_;
           for (Index i = 0; i < output_size_; ++i) column[i] = w[i] + bias(i);
+        } else if (bias.empty()) {
+          std::fill_n(column, output_size_, T{0});
         } else {
           std::copy(bias.begin(), bias.end(), column);
         }
@@ -60,7 +62,7 @@ void AffineMap<T>::forward(const SequenceInput<T>& input, ConstTensorView<T> wei
 template <class T>
 void AffineMap<T>::backward(const SequenceInput<T>& input, ConstTensorView<T> weights, ConstTensorView<T> g,
                             const To& to, Saved& scratch) const {
-  sum_columns(input, g, to, scratch);
+  if (!to.bias.empty()) sum_columns(input, g, to, scratch);
   const MatrixView<const T> d_y = columns_of(g);
   if (!input.vectors.empty()) {
     gemm<T>(1, columns_of(input.vectors), transposed(d_y), 0, columns_of(to.weights), execution_.precision);

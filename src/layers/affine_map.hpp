@@ -16,7 +16,7 @@ class AffineMap {
 
   /// W has changed.
   void forget() { is_packed_ = has_columns_ = false; }
-  /// y [T, B, N] <- W x + b. On a GPU a symbol outside 0 .. K - 1 is a
+  /// y [T, B, N] <- W x + b. Of vectors b may be empty, for none. On a GPU a symbol outside 0 .. K - 1 is a
   /// fault; on the CPU symbols must have been checked.
   void forward(const SequenceInput<T>& input, ConstTensorView<T> weights, ConstTensorView<T> bias,
                TensorView<T> y, Saved& scratch) const;
@@ -24,7 +24,7 @@ class AffineMap {
   /// Where `backward` puts gradients.
   struct To {
     TensorView<T> weights;            ///< [N, K], overwritten
-    TensorView<T> bias;               ///< [N], overwritten
+    TensorView<T> bias = {};          ///< [N], overwritten; empty for a map of vectors without b
     TensorView<T> signed_bias = {};   ///< [N], overwritten, or empty: sum of sign(h) * g, that of modrelu's m
     TensorView<const T> states = {};  ///< h [T, B, N] for signed_bias, where g is 0 wherever h is
     TensorView<T> input = {};         ///< [T, B, K], or empty

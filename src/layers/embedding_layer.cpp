@@ -6,12 +6,11 @@
 #include <cmath>
 
 #include "core/back_end.hpp"
-#include "core/fill_on_host.hpp"
 #include "core/set_zero.hpp"
 #include "cuda/layers/embedding.hpp"
 #include "layers/add_by_symbol.hpp"
+#include "layers/draw_normal.hpp"
 #include "orthornn/core/error.hpp"
-#include "orthornn/core/random.hpp"
 
 namespace orthornn {
 namespace {
@@ -49,11 +48,9 @@ EmbeddingLayer<T>::EmbeddingLayer(ParameterSet<T>& parameters, const std::string
 
 template <class T>
 void EmbeddingLayer<T>::initialize(std::uint64_t seed) {
-  fill_on_host(this->parameters_.value(vectors_), [&](TensorView<T> vectors) {
-    RandomStream random(seed, RandomPurpose::initialization, 4);
-    const double deviation = 1 / std::sqrt(static_cast<double>(this->output_size()));
-    for (T& x : vectors) x = static_cast<T>(deviation * random.normal());
-  });
+  RandomStream random(seed, RandomPurpose::initialization, 4);
+  draw_normal<T>(this->parameters_.value(vectors_), 1 / std::sqrt(static_cast<double>(this->output_size())),
+                 random);
 }
 
 template <class T>

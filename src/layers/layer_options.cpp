@@ -170,7 +170,7 @@ bool reads_symbols(const LayerOptions& options) {
       options);
 }
 
-bool ends_in_state(const LayerOptions& options) {
+bool is_recurrence(const LayerOptions& options) {
   return std::visit(
       [](const auto& chosen) {
         return requires { chosen.hidden_size; };

@@ -4,11 +4,10 @@
 
 #include <cmath>
 
-#include "core/fill_on_host.hpp"
 #include "core/set_zero.hpp"
 #include "layers/affine_map.hpp"
+#include "layers/draw_normal.hpp"
 #include "orthornn/core/error.hpp"
-#include "orthornn/core/random.hpp"
 
 namespace orthornn {
 
@@ -38,11 +37,9 @@ LinearLayer<T>::~LinearLayer() = default;
 
 template <class T>
 void LinearLayer<T>::initialize(std::uint64_t seed) {
-  fill_on_host(this->parameters_.value(places_.weight), [&](TensorView<T> weight) {
-    RandomStream random(seed, RandomPurpose::initialization, 3);
-    const double deviation = 1 / std::sqrt(static_cast<double>(this->input_size()));
-    for (T& w : weight) w = static_cast<T>(deviation * random.normal());
-  });
+  RandomStream random(seed, RandomPurpose::initialization, 3);
+  draw_normal<T>(this->parameters_.value(places_.weight),
+                 1 / std::sqrt(static_cast<double>(this->input_size())), random);
   set_zero(this->parameters_.value(places_.bias));
 }
 

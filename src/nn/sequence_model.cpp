@@ -206,7 +206,7 @@ SequenceInput<T> SequenceModel<T>::first_input(const Batch& batch) {
 template <class T>
 SequenceInput<T> SequenceModel<T>::readout_input(TensorView<const T> outputs) {
   if (every_step()) return {.vectors = outputs};
-  const bool is_state = ends_in_state(options_.cells.back());
+  const bool is_state = layers_[layers_.size() - 2]->ends_in_state();
   if (!is_state) {
     last_outputs_.reserve({outputs.shape()[1], outputs.shape()[2]});
     gather_last<T>(outputs, inputs_[0].lengths, last_outputs_);
@@ -308,7 +308,7 @@ void SequenceModel<T>::backward() {
     const TensorView<T> d_last = scratch_.push<T>({1, batch, layers_[readout - 1]->output_size()});
     layers_[readout]->backward(inputs_[readout], {.d_output = outputs_.reshaped(outputs), .d_input = d_last},
                                saved_, scratch_);
-    if (ends_in_state(options_.cells.back())) {
+    if (layers_[readout - 1]->ends_in_state()) {
       // The output is the first state; the others have no gradient.
       set_zero(d_output);
       d_last_views_.resize(static_cast<std::size_t>(layers_[readout - 1]->state_count()));

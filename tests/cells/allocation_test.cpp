@@ -154,11 +154,16 @@ TEST_CASE("nor does a pass through layers made of others", "[allocation]") {
   const int threads_before = thread_count();
   const int threads = GENERATE(1, 2, 3, 4);
   set_thread_count(threads);
-  constexpr Index size = 20, length = 4, batch = 33;
+  // Of 4 steps the delta product goes through one after another, of 20 in chunks.
+  const Index length = GENERATE(4, 20);
+  constexpr Index size = 20, batch = 33;
   ParameterSet<float> parameters;
   const auto layer = make_layer<float>(
       parameters, "layer",
-      Bidirectional{{Residual{{RmsNorm{}, Lstm{size}, Dropout{.rate = 0.2}}}, Linear{7}, Gru{9}}}, size);
+      Bidirectional{{Residual{{RmsNorm{}, Lstm{size}, Dropout{.rate = 0.2}}},
+                     DeltaProductCell{.hidden_size = 7, .state_decay = true, .convolution = 3}, GatedMlp{},
+                     Gru{9}}},
+      size);
   parameters.allocate(Device::cpu());
   layer->initialize(1);
   const Tensor<float> x({length, batch, size});

@@ -68,6 +68,18 @@ std::vector<LayerKind<T>> all_layers(Index k, Index n) {
                                      .transition = Cwy{.reflections = (k + 1) / 2},
                                      .activation = Activation::tanh,
                                      .learn_initial_state = true};
+  // Of the delta product there are cases of its own (delta_product_layer_test.cpp).
+  made("delta product", true,
+       DeltaProductCell{.hidden_size = n,
+                        .heads = 2,
+                        .key_size = 3,
+                        .value_size = 2,
+                        .householder = 2,
+                        .state_decay = true,
+                        .convolution = 3,
+                        .norm_epsilon = 0.5,
+                        .output_gate = true});
+  made("gated mlp", false, GatedMlp{.mlp_size = 4});
   made("rms norm", false, RmsNorm{.epsilon = 0.5});
   made("dropout", false, Dropout{.rate = 0.25});
   made("residual", false, Residual{{learned_start, Dropout{.rate = 0.25}}});

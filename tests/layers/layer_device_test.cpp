@@ -138,7 +138,8 @@ TEST_CASE("the loop of a layer over its steps becomes one launch on a GPU", "[cu
       return graph_launches() - before;
     };
     const std::uint64_t expected = 2 * loops_of(c.layer->describe(6, 5));
-    CHECK((expected > 0) == (c.layer->state_count() > 0));
+    // One kernel goes through all steps of a delta product.
+    CHECK((expected > 0) == (c.layer->state_count() > 0 && kind.name != "delta product"));
     CHECK(launches_of_a_pass() == 0);  // memory is taken
     launches_of_a_pass();
     CHECK(launches_of_a_pass() == expected);

@@ -27,7 +27,7 @@ inline std::vector<LayerOptions> draw_layers(RandomStream& random, Index input_s
 
 inline LayerOptions draw_layer(RandomStream& random, Index input_size, int depth) {
   const Index size = 1 + static_cast<Index>(random.integer(4));
-  switch (random.integer(depth > 1 ? 10 : 6)) {
+  switch (random.integer(depth > 1 ? 12 : 8)) {
     case 0:
       return OrthogonalCell{.hidden_size = size,
                             .transition = Cwy{.reflections = (size + 1) / 2},
@@ -44,7 +44,18 @@ inline LayerOptions draw_layer(RandomStream& random, Index input_size, int depth
     case 5:
       return Dropout{.rate = 0.25};
     case 6:
+      // Of short keys some are nearly 0, and the derivatives of their directions large.
+      return DeltaProductCell{.hidden_size = size,
+                              .heads = 1,
+                              .key_size = 6,
+                              .value_size = 1,
+                              .householder = 1,
+                              .convolution = static_cast<Index>(random.integer(3)),
+                              .norm_epsilon = 0.5};
     case 7:
+      return GatedMlp{.mlp_size = size};
+    case 8:
+    case 9:
       return Bidirectional{draw_layers(random, input_size, depth - 1, false)};
     default:
       return Residual{draw_layers(random, input_size, depth - 1, true)};

@@ -36,7 +36,10 @@ std::vector<ModelOptions> all_kinds() {
   // The last layer has no state of its own, so the readout of the last step takes its last output.
   const std::vector<LayerOptions> nested = {Gru{3}, Residual{{RmsNorm{}, smooth_cell(3), Linear{3}}},
                                             Linear{4}, RmsNorm{}};
-  for (const auto& cells : {as_options(one), as_options(stack), as_options(learned), mixed, nested}) {
+  // It has states, but does not end in one of them.
+  const std::vector<LayerOptions> delta = {DeltaProductCell{
+      .hidden_size = 3, .heads = 1, .key_size = 6, .value_size = 2, .convolution = 2, .norm_epsilon = 0.5}};
+  for (const auto& cells : {as_options(one), as_options(stack), as_options(learned), mixed, nested, delta}) {
     for (const InputOptions& input :
          {InputOptions(DenseInput{3}), InputOptions(OneHot{5}), InputOptions(TokenEmbedding{5, 3})}) {
       kinds.push_back({input, cells, EveryStep{4}, Loss::softmax_cross_entropy});

@@ -15,6 +15,7 @@ const FlagOfField named_flags[] = {
     {"lr", "--lr", "the default of task and cell, for their own --optimizer"},
     {"lr_orthogonal", "--lr-orth", "the share of --lr that task and cell have"},
     {"decay", "--rmsprop-decay"},
+    {"state_decay", "--decay"},
     {"weight_decay", "--weight-decay", "0, adamw 0.01"},
     {"clip", "--clip", "the task's default"},
     {"kind", "--schedule"},

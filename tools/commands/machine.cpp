@@ -69,9 +69,10 @@ void print_recurrences(const Json& cells, const Execution& execution, Index leng
   for (std::size_t i = 0; i < cells.size(); ++i) {
     const Json& cell = cells[i];
     const auto form = cell["form"].get<std::string>();
-    fmt::print("recurrence {}: {}, {}N = {}, {} rollout of {} steps and {} sequences on {}\n", i,
+    const auto rollout = cell["rollout"].get<std::string>();
+    fmt::print("recurrence {}: {}, {}N = {}, {}{} steps and {} sequences on {}\n", i,
                cell["cell"].get<std::string>(), form.empty() ? "" : form + " form, ",
-               cell["hidden"].get<Index>(), cell["rollout"].get<std::string>(), length, batch,
+               cell["hidden"].get<Index>(), rollout.empty() ? "" : rollout + " rollout of ", length, batch,
                machine_text(execution));
   }
 }

@@ -9,6 +9,7 @@
 #include "commands/config_file.hpp"
 #include "commands/saved_training.hpp"
 #include "commands/training_defaults.hpp"
+#include "orthornn/layers/delta_product_blocks.hpp"
 
 namespace orthornn::program {
 namespace {
@@ -23,6 +24,7 @@ std::vector<std::string> cell_names() {
   for (const std::string& kind : names_of<RecurrentOptions>()) {
     if (kind != OrthogonalCell::name) names.push_back(kind);
   }
+  names.emplace_back(DeltaProductCell::name);
   return names;
 }
 
@@ -56,6 +58,18 @@ void TrainSettings::add_workload_to(CLI::App& command) {
         owned_, command.get_option(flag), "--cell", [this] { return transition.name; },
         names_of<TransitionOptions>());
   }
+
+  const auto add_delta = [&](CLI::Option* option) {
+    add_owned(owned_, option, "--cell", [this] { return transition.name; }, {DeltaProductCell::name});
+  };
+  DeltaProductCell::fields([&](const char* key, auto member, const Domain& domain, const char* help) {
+    // --hidden is an option of every cell.
+    if (std::string(key) != "hidden_size") add_delta(add_field(command, g, key, delta.*member, domain, help));
+  });
+  GatedMlp::fields([&](const char* key, auto member, const Domain& domain, const char* help) {
+    add_delta(add_field(command, g, key, mlp.*member, domain, help));
+  });
+  add_delta(add_value(command, "--no-mlp", no_mlp, "Blocks without a gated MLP")->group(g));
 
   add_fields(command, g, translation);
   add_value(command, "--bidirectional", bidirectional, "The encoder reads forward and backward in time")
@@ -293,9 +307,14 @@ std::string TrainSettings::to_toml(CLI::App& command) const {
 LayerOptions TrainSettings::recurrent() const {
   const LayerOptions* first = nullptr;
   each_layer(stack, [&](const LayerOptions& layer) {
-    if (first == nullptr && ends_in_state(layer)) first = &layer;
+    if (first == nullptr && is_recurrence(layer)) first = &layer;
   });
   if (first != nullptr) return *first;
+  if (is_delta()) {
+    DeltaProductCell sized = delta;
+    sized.hidden_size = cell.hidden_size;
+    return sized;
+  }
   const RecurrentOptions* other = find_name<RecurrentOptions>(transition.name);
   if (other == nullptr) {
     OrthogonalCell orthogonal = cell;
@@ -307,11 +326,22 @@ LayerOptions TrainSettings::recurrent() const {
   return layer_options(options);
 }
 
+std::vector<LayerOptions> TrainSettings::cells(Index input_size) const {
+  if (!stack.empty()) return stack;
+  if (!is_delta()) return std::vector<LayerOptions>(static_cast<std::size_t>(layers), recurrent());
+  const auto sized = std::get<DeltaProductCell>(recurrent());
+  std::vector<LayerOptions> blocks =
+      delta_product_blocks(sized, no_mlp ? std::nullopt : std::optional(mlp), layers);
+  // A block adds to what it reads.
+  if (input_size != sized.hidden_size) blocks.insert(blocks.begin(), Linear{sized.hidden_size});
+  return blocks;
+}
+
 EncoderDecoderOptions TrainSettings::translation_options(const TranslationTask& of_task) const {
   EncoderDecoderOptions options = translation;
   options.source_symbols = of_task.source_tokenizer().size();
   options.target_symbols = of_task.target_tokenizer().size();
-  options.decoder.assign(static_cast<std::size_t>(layers), recurrent());
+  options.decoder = cells(options.embedding_size);
   options.encoder = options.decoder;
   if (bidirectional) options.encoder = {Bidirectional{options.encoder}};
   return options;
@@ -323,9 +353,11 @@ AnyModelOptions TrainSettings::model_options(const Task& of_task) const {
   if (sequences == nullptr)
     throw UsageError(
         fmt::format("the task {} has no sequences that a model of --cell could read", task.name));
-  return model_for(
-      sequences->data(),
-      stack.empty() ? std::vector<LayerOptions>(static_cast<std::size_t>(layers), recurrent()) : stack);
+  const SequenceData found = sequences->data();
+  if (!is_delta() || !stack.empty() || found.symbols == 0) return model_for(found, cells(found.features));
+  ModelOptions options = model_for(found, cells(cell.hidden_size));
+  options.input = TokenEmbedding{.tokens = found.symbols, .size = cell.hidden_size};
+  return options;
 }
 
 }  // namespace orthornn::program

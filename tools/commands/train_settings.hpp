@@ -25,6 +25,10 @@ struct TrainSettings {
   /// `name` is what --cell says: the transition of an orthogonal cell, or another kind of recurrent layer.
   Alternatives<TransitionOptions> transition{.name = Cwy::name};
   OrthogonalCell cell;
+  /// Of --cell deltaproduct: all but the hidden size, which is that of `cell`.
+  DeltaProductCell delta;
+  GatedMlp mlp;
+  bool no_mlp = false;
   Index layers = 1;
   /// Of the task translate: all but the numbers of symbols and the layers.
   EncoderDecoderOptions translation;
@@ -75,10 +79,13 @@ struct TrainSettings {
   Index hidden_size() const { return output_size_of(recurrent(), 1); }
   /// What --cell says, or "layers" of a stack.
   std::string cell_name() const { return stack.empty() ? transition.name : "layers"; }
+  /// The layers that --cell and the options of the model describe, for so many inputs, or the stack.
+  std::vector<LayerOptions> cells(Index input_size) const;
   /// Of the model for a task that is loaded.
   AnyModelOptions model_options(const Task& task) const;
 
  private:
+  bool is_delta() const { return transition.name == DeltaProductCell::name; }
   EncoderDecoderOptions translation_options(const TranslationTask& task) const;
 
   std::list<OwnedOption> owned_;

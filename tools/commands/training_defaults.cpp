@@ -18,8 +18,8 @@ TrainingDefaults training_defaults(const Task& task, const LayerOptions& cell, I
   if (translates) defaults.activation = Activation::relu;
   const auto* orthogonal = std::get_if<OrthogonalCell>(&cell);
   if (orthogonal == nullptr) {
-    // Gates keep the gradients of LSTM and GRU small enough for one rate and any length. The rate of
-    // translate was found with them.
+    // Gates keep the gradients of LSTM and GRU small enough for one rate and any length, norms those of
+    // DeltaProduct networks. The rate of translate was found with LSTM and GRU.
     settings.optimizer = "adam";
     if (!translates) settings.learning_rate = settings.learning_rate_orthogonal = 2e-3;
     return defaults;

@@ -40,6 +40,7 @@ class GruLayer final : public GatedLayer<T> {
       : GatedLayer<T>(parameters, prefix, Gru::name, gates, options.hidden_size, input_size, execution) {}
 
   Index state_count() const override { return 1; }
+  bool ends_in_state() const override { return true; }
 
  private:
   static constexpr Index gates = 3;

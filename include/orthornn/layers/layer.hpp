@@ -61,7 +61,8 @@ struct LayerDescription {
   std::string kind;
   Index input_size = 0;
   Index output_size = 0;
-  /// How an orthogonal transition is applied: "dense", "factored", "sequential" or "rank-one"; else empty.
+  /// How an orthogonal transition is applied, "dense", "factored", "sequential" or "rank-one", or how a delta
+  /// product goes through its steps, "recurrent" or "chunked"; else empty.
   std::string form = {};
   /// How a recurrence is carried through time, as RolloutWay names it; else empty.
   std::string rollout = {};
@@ -92,8 +93,9 @@ class Layer {
   Index output_size() const { return output_size_; }
 
   /// How many tensors are carried from step to step: 0, 1 (h), 2 (h and c), or those of all layers within.
-  /// The first of a recurrence is its last output.
   virtual Index state_count() const { return 0; }
+  /// Whether the first state [B, N] is the output of the last step.
+  virtual bool ends_in_state() const { return false; }
   /// Shape of state i of B sequences.
   virtual Shape state_shape(Index /*i*/, Index /*batch*/) const { return {}; }
   /// Its name in files: "h", and "c" for an LSTM's cells; "1.h" within a stack.

@@ -7,7 +7,9 @@
 #include <vector>
 
 #include "orthornn/core/fields.hpp"
+#include "orthornn/layers/delta_product_layer.hpp"
 #include "orthornn/layers/dropout_layer.hpp"
+#include "orthornn/layers/gated_mlp_layer.hpp"
 #include "orthornn/layers/gru_layer.hpp"
 #include "orthornn/layers/linear_layer.hpp"
 #include "orthornn/layers/lstm_layer.hpp"
@@ -40,8 +42,8 @@ struct Bidirectional {
 
 /// A layer of any kind as plain values. To add a kind: options with the name of their layer as `Layer`, and
 /// a place here.
-struct LayerOptions
-    : std::variant<OrthogonalCell, Lstm, Gru, Linear, RmsNorm, Dropout, Residual, Bidirectional> {
+struct LayerOptions : std::variant<OrthogonalCell, Lstm, Gru, DeltaProductCell, Linear, GatedMlp, RmsNorm,
+                                   Dropout, Residual, Bidirectional> {
   using variant::variant;
 };
 
@@ -77,8 +79,8 @@ void each_layer(Layers& layers, const Visit& visit) {
 /// Whether such a layer takes symbols in place of vectors.
 bool reads_symbols(const LayerOptions& options);
 
-/// Whether the first state of such a layer is its last output: of recurrent layers.
-bool ends_in_state(const LayerOptions& options);
+/// Whether such a layer, by itself, carries states from step to step.
+bool is_recurrence(const LayerOptions& options);
 
 /// Whether one of these layers, or within them, draws at random in training.
 bool draws_noise(const std::vector<LayerOptions>& layers);

@@ -41,6 +41,7 @@ class LstmLayer final : public GatedLayer<T> {
       : GatedLayer<T>(parameters, prefix, Lstm::name, gates, options.hidden_size, input_size, execution) {}
 
   Index state_count() const override { return 2; }
+  bool ends_in_state() const override { return true; }
   /// As GatedLayer, but 1 for the recurrent bias of the forget gates (Jozefowicz, Zaremba and Sutskever, ICML
   /// 2015).
   void initialize(std::uint64_t seed) override;

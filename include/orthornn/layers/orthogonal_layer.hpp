@@ -74,6 +74,7 @@ class OrthogonalLayer final : public Layer<T> {
   ~OrthogonalLayer() override;
 
   Index state_count() const override { return 1; }
+  bool ends_in_state() const override { return true; }
   Shape state_shape(Index, Index batch) const override { return {batch, options_.hidden_size}; }
   /// Draws W from N(0, 2 / K) (He et al. 2015) or Haar, m from U(-0.01, 0.01) and the transition by its Init;
   /// b and a learned h_0 are 0.

@@ -1,0 +1,32 @@
+#pragma once
+
+#include "orthornn/core/shape.hpp"
+
+namespace orthornn {
+
+/// Sizes of a DeltaProductLayer, and where a step's M projections have what: queries [H, K], keys [n, H, K],
+/// values [n, H, V], gates [H, V], step sizes [n, H], decays [H]. It is constexpr, so that kernels can use
+/// it.
+struct DeltaHeads {
+  Index heads, factors, key, value;
+  bool gate, decay;
+
+  constexpr Index queries() const { return heads * key; }
+  constexpr Index keys() const { return factors * heads * key; }
+  constexpr Index values() const { return factors * heads * value; }
+  constexpr Index betas() const { return factors * heads; }
+  /// Queries, keys and values.
+  constexpr Index channels() const { return queries() + keys() + values(); }
+  /// What is read from the states.
+  constexpr Index outputs() const { return heads * value; }
+
+  constexpr Index first_key() const { return queries(); }
+  constexpr Index first_value() const { return queries() + keys(); }
+  constexpr Index first_gate() const { return channels(); }
+  constexpr Index first_beta() const { return channels() + (gate ? outputs() : 0); }
+  constexpr Index first_decay() const { return first_beta() + betas(); }
+  /// M.
+  constexpr Index width() const { return first_decay() + (decay ? heads : 0); }
+};
+
+}  // namespace orthornn

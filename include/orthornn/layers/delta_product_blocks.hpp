@@ -1,0 +1,16 @@
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "orthornn/layers/layer_options.hpp"
+
+namespace orthornn {
+
+/// The layers of a DeltaProduct network between its embedding and its classifier: `count` blocks
+/// x + DeltaProduct(norm(x)), each followed by x + mlp(norm(x)) where there is an `mlp`, and a norm at the
+/// end. They read hidden_size numbers a step.
+std::vector<LayerOptions> delta_product_blocks(const DeltaProductCell& cell,
+                                               const std::optional<GatedMlp>& mlp, Index count);
+
+}  // namespace orthornn

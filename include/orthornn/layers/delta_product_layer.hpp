@@ -1,0 +1,157 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "orthornn/core/execution.hpp"
+#include "orthornn/core/fields.hpp"
+#include "orthornn/delta/delta_product.hpp"
+#include "orthornn/layers/delta_heads.hpp"
+#include "orthornn/layers/layer.hpp"
+
+namespace orthornn {
+
+template <class T>
+class AffineMap;
+template <class T>
+class DeltaProductLayer;
+template <class T>
+struct DeltaProjections;
+template <class T>
+struct DeltaReadout;
+
+/// What happens to what a head reads from its state.
+enum class ReadoutNorm { none, rms };
+template <>
+struct Names<ReadoutNorm> {
+  using enum ReadoutNorm;
+  static constexpr Choice<ReadoutNorm> list[] = {{"none", none}, {"rms", rms}};
+};
+
+/// A layer of DeltaProduct as plain values. With one factor it is DeltaNet, with decay as well Gated
+/// DeltaNet.
+struct DeltaProductCell {
+  static constexpr const char* name = "deltaproduct";
+  template <class T>
+  using Layer = DeltaProductLayer<T>;
+  Index hidden_size = 128;
+  Index heads = 4;
+  Index key_size = 32;
+  Index value_size = 32;
+  Index householder = 2;
+  double beta_limit = 2;
+  bool state_decay = false;
+  Index convolution = 0;
+  ReadoutNorm readout_norm = ReadoutNorm::rms;
+  double norm_epsilon = 1e-5;
+  bool output_gate = false;
+
+  static void fields(auto&& visit) {
+    using O = DeltaProductCell;
+    visit("hidden_size", &O::hidden_size, domain::count, "Outputs N a step");
+    visit("heads", &O::heads, domain::count, "States, each with keys and values of its own");
+    visit("key_size", &O::key_size, domain::count, "Numbers in a key");
+    visit("value_size", &O::value_size, domain::count, "Numbers in a value");
+    visit("householder", &O::householder, domain::count, "Factors a step, each with a key and a value");
+    visit("beta_limit", &O::beta_limit, Domain{.low = 0, .high = 2, .low_included = false},
+          "Step sizes are below it: 1 projects, 2 reflects");
+    visit("state_decay", &O::state_decay, domain::any, "States decay by learned amounts at each step");
+    visit("convolution", &O::convolution, Domain{.low = 0, .high = 64},
+          "Steps that a convolution of queries, keys and values sees; 0 for none");
+    visit("readout_norm", &O::readout_norm, domain::any, "What is done to what a head reads from its state");
+    visit("norm_epsilon", &O::norm_epsilon, domain::positive, "Added to the mean square of the norm");
+    visit("output_gate", &O::output_gate, domain::any, "What is read is multiplied by SiLU of a projection");
+  }
+};
+
+/// The layer of DeltaProduct (Siems et al., NeurIPS 2025, arXiv 2502.10297). For each step, with p = W x + b:
+///
+///     z = p, or its convolution with the steps before (causal, each channel by itself)
+///     q, k_1 .. k_n, v_1 .. v_n = SiLU(z); each q and k is divided by its norm (0 stays 0)
+///     beta = limit * sigma(p), log decay = -exp(A) softplus(p)
+///     o = delta_product(q, k, v, beta, log decay)   (scale 1)
+///     y = R (g o / sqrt(mean(o^2) + epsilon) * SiLU(p)), the mean over the V numbers of a head
+///
+/// PREFIX/input_weights [M, K], input_bias [M]: W and b; rows as in DeltaHeads
+/// PREFIX/filters [window, channels]: of the convolution, the filter of the step itself last
+/// PREFIX/decay_rates [H]: A
+/// PREFIX/norm_gain [V]: g
+/// PREFIX/output_weights [N, H V]: R
+///
+/// States are S [B, H, K, V], and the convolution's last window - 1 inputs [B, window - 1, channels].
+///
+/// Whole sequences go through chunks where the device has that form; a step, and a short sequence, through
+/// the recurrence. Both forms agree up to rounding. On a GPU in bf16, queries, keys, values and what is read
+/// from the states are bfloat16 in chunks; projections, step sizes, states and parameters stay float.
+template <class T>
+class DeltaProductLayer final : public Layer<T> {
+ public:
+  /// Where a layer's parameters are in the set; -1 for those it does not have.
+  struct Places {
+    Index input_weights = -1, input_bias = -1, filters = -1, decay_rates = -1, norm_gain = -1,
+          output_weights = -1;
+  };
+  /// Adds the parameters of such a layer. Throws ValueError for options outside their domains, ShapeError for
+  /// more numbers than fit in 63 bits.
+  static Places add_parameters(ParameterSet<T>& parameters, const std::string& prefix,
+                               const DeltaProductCell& options, Index input_size);
+
+  DeltaProductLayer(ParameterSet<T>& parameters, const std::string& prefix, const DeltaProductCell& options,
+                    Index input_size, const Execution& execution = {});
+  ~DeltaProductLayer() override;
+
+  Index state_count() const override { return window_ > 1 ? 2 : 1; }
+  Shape state_shape(Index i, Index batch) const override;
+  std::string state_name(Index i) const override { return i == 0 ? "s" : "convolution"; }
+
+  /// W from N(0, 1 / K), R from N(0, 1 / (H V)), filters from U(-1 / sqrt(window), 1 / sqrt(window)), g = 1,
+  /// b = 0. With decay as Gated DeltaNet: exp(A) from U(0, 16), and b such that softplus(b) is 1e-3 to 1e-1,
+  /// uniform in its logarithm.
+  void initialize(std::uint64_t seed) override;
+  LayerDescription describe(Index length, Index batch) const override;
+
+ private:
+  void run_prepare() override;
+  TensorView<const T> run_forward(const SequenceInput<T>& input, States<const T> start, States<T> last,
+                                  Saved& saved) const override;
+  void run_backward(const SequenceInput<T>& input, const BackwardArguments<T>& arguments, bool own_start,
+                    Saved& saved, Saved& scratch) const override;
+
+  DeltaForm form(Index length) const;
+  DeltaProductOptions delta_options(Index length) const {
+    return {.form = form(length), .precision = execution_.precision};
+  }
+  /// On a GPU in bf16 the vectors of a delta product in chunks are bfloat16; else they are of T.
+  bool rounds_vectors(Index length) const;
+  /// For vectors of X.
+  template <class X>
+  TensorView<const T> forward_with(const SequenceInput<T>& input, States<const T> start, States<T> last,
+                                   Saved& saved) const;
+  template <class X>
+  void backward_with(const SequenceInput<T>& input, const BackwardArguments<T>& arguments, Saved& saved,
+                     Saved& scratch) const;
+  DeltaProjections<T> projections(TensorView<const T> rows, const SequenceInput<T>& input) const;
+  DeltaReadout<T> readout(TensorView<const T> rows, const SequenceInput<T>& input) const;
+  /// A parameter, or nothing where this layer does not have it.
+  TensorView<const T> value_or_none(Index place) const {
+    return place < 0 ? TensorView<const T>() : this->value(place);
+  }
+  /// Kept for good: what a GPU has recorded refers to it.
+  const TokenLayout& layout(Index length, Index batch) const;
+
+  DeltaProductCell options_;
+  Execution execution_;
+  DeltaHeads heads_;
+  /// Steps that z sees; 1 without a convolution.
+  Index window_;
+  Places places_;
+  std::unique_ptr<AffineMap<T>> input_map_, output_map_;
+  mutable std::map<std::pair<Index, Index>, TokenLayout> layouts_;
+};
+
+extern template class DeltaProductLayer<float>;
+extern template class DeltaProductLayer<double>;
+
+}  // namespace orthornn

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "orthornn/core/execution.hpp"
+#include "orthornn/core/fields.hpp"
+#include "orthornn/layers/layer.hpp"
+
+namespace orthornn {
+
+template <class T>
+class AffineMap;
+template <class T>
+class GatedMlpLayer;
+
+/// A gated perceptron (SwiGLU: Shazeer, arXiv 2002.05202), as plain values.
+struct GatedMlp {
+  static constexpr const char* name = "gated_mlp";
+  template <class T>
+  using Layer = GatedMlpLayer<T>;
+  Index mlp_size = 0;
+
+  static void fields(auto&& visit) {
+    visit("mlp_size", &GatedMlp::mlp_size, domain::not_negative,
+          "Numbers within the gated MLP; 0 for 8/3 of those it reads, rounded up to a multiple of 8");
+  }
+};
+
+/// y = W' (SiLU(a) * c) at every step, with [a; c] = W x: PREFIX/input_weights [2 M, K] and
+/// PREFIX/output_weights [K, M]. Padding gets an output like any other step.
+template <class T>
+class GatedMlpLayer final : public Layer<T> {
+ public:
+  /// Where a layer's parameters are in the set.
+  struct Places {
+    Index input_weights, output_weights;
+  };
+  /// Adds the parameters of such a layer. Throws ValueError for a size below 1 and options outside their
+  /// domains, ShapeError for more numbers than fit in 63 bits.
+  static Places add_parameters(ParameterSet<T>& parameters, const std::string& prefix,
+                               const GatedMlp& options, Index size);
+
+  GatedMlpLayer(ParameterSet<T>& parameters, const std::string& prefix, const GatedMlp& options, Index size,
+                const Execution& execution = {});
+  ~GatedMlpLayer() override;
+
+  /// W from N(0, 1 / K), W' from N(0, 1 / M).
+  void initialize(std::uint64_t seed) override;
+  LayerDescription describe(Index length, Index batch) const override;
+
+ private:
+  void run_prepare() override;
+  TensorView<const T> run_forward(const SequenceInput<T>& input, States<const T> start, States<T> last,
+                                  Saved& saved) const override;
+  void run_backward(const SequenceInput<T>& input, const BackwardArguments<T>& arguments, bool own_start,
+                    Saved& saved, Saved& scratch) const override;
+
+  Index inner_size_;
+  Places places_;
+  std::unique_ptr<AffineMap<T>> input_map_, output_map_;
+};
+
+extern template class GatedMlpLayer<float>;
+extern template class GatedMlpLayer<double>;
+
+}  // namespace orthornn

@@ -1,0 +1,337 @@
+#include "orthornn/layers/delta_product_layer.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "layers/affine_map.hpp"
+#include "layers/delta_outputs.hpp"
+#include "layers/delta_projections.hpp"
+#include "layers/draw_normal.hpp"
+#include "layers/short_convolution.hpp"
+#include "layers/sum_rows.hpp"
+#include "orthornn/core/error.hpp"
+
+namespace orthornn {
+namespace {
+
+/// Throws ShapeError for so many numbers that a sum of some such counts would not fit in 63 bits.
+void check_count(const Shape& shape) {
+  if (shape.count() > Index{1} << 58)
+    throw ShapeError(fmt::format("{}: {} numbers a step; expected at most 2^58", DeltaProductCell::name,
+                                 to_string(shape)));
+}
+
+DeltaHeads heads_of(const DeltaProductCell& options) {
+  const Index n = options.householder, h = options.heads;
+  check_count({n, h, options.key_size});
+  check_count({n, h, options.value_size});
+  return {.heads = h,
+          .factors = n,
+          .key = options.key_size,
+          .value = options.value_size,
+          .gate = options.output_gate,
+          .decay = options.state_decay};
+}
+
+/// What a forward leaves for its backward, below what the delta product leaves.
+template <class T, class X>
+struct KeptTensors {
+  TensorView<T> rows;  // [window - 1 + T, B, M]
+  DeltaVectors<T, X> read;
+  TensorView<X> readout;  // [T B, H, V]
+  TensorView<T> outputs;  // [T, B, H V]
+
+  /// Pushes them.
+  KeptTensors(const DeltaHeads& h, Index window, Index length, Index batch, Saved& saved) {
+    const Index steps = Shape{length, batch}.count();
+    rows = saved.push<T>({window - 1 + length, batch, h.width()});
+    read = pushed(h, steps, saved);
+    readout = saved.push<X>({steps, h.heads, h.value});
+    outputs = saved.push<T>({length, batch, h.outputs()});
+  }
+  /// Those that a forward left, of which the first is the `first` tensor of the stack.
+  KeptTensors(const DeltaHeads& h, Index first, const Saved& saved) {
+    Index below = saved.size() - 1 - first;
+    rows = saved.top<T>(below--);
+    read.queries = saved.top<X>(below--);
+    read.keys = saved.top<X>(below--);
+    read.values = saved.top<X>(below--);
+    read.betas = saved.top<T>(below--);
+    if (h.decay) read.log_decays = saved.top<T>(below--);
+    readout = saved.top<X>(below--);
+    outputs = saved.top<T>(below--);
+  }
+
+  static DeltaVectors<T, X> pushed(const DeltaHeads& h, Index steps, Saved& saved) {
+    DeltaVectors<T, X> v{.queries = saved.push<X>({steps, h.heads, h.key}),
+                         .keys = saved.push<X>({steps, h.factors, h.heads, h.key}),
+                         .values = saved.push<X>({steps, h.factors, h.heads, h.value}),
+                         .betas = saved.push<T>({steps, h.factors, h.heads})};
+    if (h.decay) v.log_decays = saved.push<T>({steps, h.heads});
+    return v;
+  }
+
+  DeltaProductInput<X> input(States<const T> start) const {
+    return {.queries = read.queries,
+            .keys = read.keys,
+            .values = read.values,
+            .betas = read.betas,
+            .log_decays = read.log_decays,
+            .initial_states = start.empty() ? TensorView<const T>() : start[0]};
+  }
+};
+
+template <class T, class X>
+DeltaVectors<const T, const X> constant(const DeltaVectors<T, X>& v) {
+  return {v.queries, v.keys, v.values, v.betas, v.log_decays};
+}
+
+}  // namespace
+
+template <class T>
+typename DeltaProductLayer<T>::Places DeltaProductLayer<T>::add_parameters(ParameterSet<T>& parameters,
+                                                                           const std::string& prefix,
+                                                                           const DeltaProductCell& options,
+                                                                           Index input_size) {
+  if (input_size < 1)
+    throw ValueError(fmt::format("{}: {} inputs; expected at least 1", DeltaProductCell::name, input_size));
+  check_fields<T>(DeltaProductCell::name, options);
+  const DeltaHeads heads = heads_of(options);
+  Places places{.input_weights = parameters.add(prefix + "/input_weights", {heads.width(), input_size}),
+                .input_bias = parameters.add(prefix + "/input_bias", {heads.width()})};
+  if (options.convolution > 0)
+    places.filters = parameters.add(prefix + "/filters", {options.convolution, heads.channels()});
+  if (heads.decay) places.decay_rates = parameters.add(prefix + "/decay_rates", {heads.heads});
+  if (options.readout_norm == ReadoutNorm::rms)
+    places.norm_gain = parameters.add(prefix + "/norm_gain", {heads.value});
+  places.output_weights = parameters.add(prefix + "/output_weights", {options.hidden_size, heads.outputs()});
+  return places;
+}
+
+template <class T>
+DeltaProductLayer<T>::DeltaProductLayer(ParameterSet<T>& parameters, const std::string& prefix,
+                                        const DeltaProductCell& options, Index input_size,
+                                        const Execution& execution)
+    : Layer<T>(parameters, input_size, options.hidden_size),
+      options_(options),
+      execution_(execution),
+      heads_(heads_of(options)),
+      window_(std::max<Index>(1, options.convolution)),
+      places_(add_parameters(parameters, prefix, options, input_size)),
+      input_map_(std::make_unique<AffineMap<T>>(input_size, heads_.width(), execution)),
+      output_map_(std::make_unique<AffineMap<T>>(heads_.outputs(), options.hidden_size, execution)) {
+  this->parameters_added();
+}
+
+template <class T>
+DeltaProductLayer<T>::~DeltaProductLayer() = default;
+
+template <class T>
+Shape DeltaProductLayer<T>::state_shape(Index i, Index batch) const {
+  if (i == 0) return {batch, heads_.heads, heads_.key, heads_.value};
+  return {batch, window_ - 1, heads_.channels()};
+}
+
+template <class T>
+void DeltaProductLayer<T>::initialize(std::uint64_t seed) {
+  RandomStream random(seed, RandomPurpose::initialization, 6);
+  const auto value_at = [this](Index place) { return this->parameters_.value(place); };
+  draw_normal<T>(value_at(places_.input_weights), 1 / std::sqrt(static_cast<double>(this->input_size())),
+                 random);
+  draw_normal<T>(value_at(places_.output_weights), 1 / std::sqrt(static_cast<double>(heads_.outputs())),
+                 random);
+  if (places_.filters >= 0) {
+    const double bound = 1 / std::sqrt(static_cast<double>(options_.convolution));
+    fill_on_host(value_at(places_.filters), [&](TensorView<T> filters) {
+      for (T& x : filters) x = static_cast<T>(random.uniform(-bound, bound));
+    });
+  }
+  if (places_.norm_gain >= 0) {
+    fill_on_host(value_at(places_.norm_gain),
+                 [](TensorView<T> gain) { std::fill(gain.begin(), gain.end(), T{1}); });
+  }
+  if (heads_.decay) {
+    fill_on_host(value_at(places_.decay_rates), [&](TensorView<T> rates) {
+      for (T& rate : rates) rate = static_cast<T>(std::log(16 * (1 - random.uniform(0, 1))));
+    });
+  }
+  fill_on_host(value_at(places_.input_bias), [&](TensorView<T> bias) {
+    std::fill(bias.begin(), bias.end(), T{0});
+    for (Index i = heads_.first_decay(); i < heads_.width(); ++i) {
+      const double amount = std::exp(random.uniform(std::log(1e-3), std::log(1e-1)));
+      bias(i) = static_cast<T>(std::log(std::expm1(amount)));  // of which it is softplus
+    }
+  });
+}
+
+template <class T>
+void DeltaProductLayer<T>::run_prepare() {
+  input_map_->forget();
+  output_map_->forget();
+}
+
+template <class T>
+LayerDescription DeltaProductLayer<T>::describe(Index length, Index) const {
+  return {.kind = DeltaProductCell::name,
+          .input_size = this->input_size(),
+          .output_size = this->output_size(),
+          .form = name_of(form(length))};
+}
+
+template <class T>
+DeltaForm DeltaProductLayer<T>::form(Index length) const {
+  // A chunk of fewer micro-steps than the CPU's usual one has too little to multiply.
+  const Index steps_of_chunk = 1 + (DeltaProductOptions::cpu_chunk - 1) / heads_.factors;
+  const bool is_long = length > 1 && length >= steps_of_chunk;
+  // The chunked form on a GPU has these bounds.
+  const bool fits =
+      !execution_.device.is_cuda() || (std::is_same_v<T, float> && heads_.key <= 256 && heads_.factors <= 32);
+  return is_long && fits && has_chunked_form(execution_.device) ? DeltaForm::chunked : DeltaForm::recurrent;
+}
+
+template <class T>
+const TokenLayout& DeltaProductLayer<T>::layout(Index length, Index batch) const {
+  const std::pair sizes(length, batch);
+  auto found = layouts_.find(sizes);
+  if (found == layouts_.end()) {
+    found = layouts_.emplace(sizes, TokenLayout::time_major(length, batch)).first;
+    // The first call waits for a GPU, so it comes before anything is recorded.
+    if (execution_.device.is_cuda()) found->second.on(execution_.device);
+  }
+  return found->second;
+}
+
+template <class T>
+DeltaProjections<T> DeltaProductLayer<T>::projections(TensorView<const T> rows,
+                                                      const SequenceInput<T>& input) const {
+  return {.heads = heads_,
+          .rows = rows,
+          .filters = value_or_none(places_.filters),
+          .decay_rates = value_or_none(places_.decay_rates),
+          .lengths = input.lengths,
+          .beta_limit = static_cast<T>(options_.beta_limit)};
+}
+
+template <class T>
+DeltaReadout<T> DeltaProductLayer<T>::readout(TensorView<const T> rows, const SequenceInput<T>& input) const {
+  return {.heads = heads_,
+          .rows = rows,
+          .gain = value_or_none(places_.norm_gain),
+          .lengths = input.lengths,
+          .epsilon = static_cast<T>(options_.norm_epsilon)};
+}
+
+template <class T>
+bool DeltaProductLayer<T>::rounds_vectors(Index length) const {
+  return std::is_same_v<T, float> && execution_.device.is_cuda() && execution_.precision == Precision::bf16 &&
+         form(length) == DeltaForm::chunked;
+}
+
+template <class T>
+TensorView<const T> DeltaProductLayer<T>::run_forward(const SequenceInput<T>& input, States<const T> start,
+                                                      States<T> last, Saved& saved) const {
+  if constexpr (std::is_same_v<T, float>) {
+    if (rounds_vectors(input.length())) return forward_with<bfloat16>(input, start, last, saved);
+  }
+  return forward_with<T>(input, start, last, saved);
+}
+
+template <class T>
+template <class X>
+TensorView<const T> DeltaProductLayer<T>::forward_with(const SequenceInput<T>& input, States<const T> start,
+                                                       States<T> last, Saved& saved) const {
+  const Index length = input.length(), batch = input.batch();
+  const TokenLayout& tokens = layout(length, batch);
+  const TensorView<T> y = saved.push<T>({length, batch, this->output_size()});
+  const KeptTensors<T, X> kept(heads_, window_, length, batch, saved);
+  // 1. All projections.
+  const TensorView<T> own_rows = kept.rows.slice(window_ - 1, length);
+  input_map_->forward(input, this->value(places_.input_weights), this->value(places_.input_bias), own_rows,
+                      saved);
+  if (window_ > 1) {
+    load_history<T>(start.empty() ? TensorView<const T>() : start[1], kept.rows, window_, heads_.channels());
+    if (!last.empty()) save_history<T>(kept.rows, input.lengths, last[1]);
+  }
+  // 2. The states.
+  read_projections<T, X>(projections(kept.rows, input), kept.read);
+  delta_product_forward<X>(kept.input(start), tokens, delta_options(length), kept.readout,
+                           last.empty() ? TensorView<T>() : last[0], saved);
+  // 3. What is read from them.
+  write_outputs<T, X>(readout(own_rows, input), kept.readout, kept.outputs);
+  output_map_->forward({.vectors = kept.outputs}, this->value(places_.output_weights), {}, y, saved);
+  return y;
+}
+
+template <class T>
+void DeltaProductLayer<T>::run_backward(const SequenceInput<T>& input, const BackwardArguments<T>& arguments,
+                                        bool, Saved& saved, Saved& scratch) const {
+  if constexpr (std::is_same_v<T, float>) {
+    if (rounds_vectors(input.length())) return backward_with<bfloat16>(input, arguments, saved, scratch);
+  }
+  backward_with<T>(input, arguments, saved, scratch);
+}
+
+template <class T>
+template <class X>
+void DeltaProductLayer<T>::backward_with(const SequenceInput<T>& input, const BackwardArguments<T>& arguments,
+                                         Saved& saved, Saved& scratch) const {
+  const Index length = input.length(), batch = input.batch(), steps = length * batch;
+  const KeptTensors<T, X> kept(heads_, saved.last_frame(this).first + 1, saved);
+  const TensorView<T> own_rows = kept.rows.slice(window_ - 1, length);
+  const TensorView<T> d_rows = scratch.push<T>({length, batch, heads_.width()});
+  const auto state = [](auto states, std::size_t i) {
+    return states.empty() ? typename decltype(states)::value_type() : states[i];
+  };
+  // 1. What is read from the states.
+  const TensorView<X> d_readout = scratch.push<X>(kept.readout.shape());
+  {
+    const Saved::Scope scope(scratch);
+    const TensorView<T> d_outputs = scratch.push<T>(kept.outputs.shape());
+    output_map_->backward({.vectors = kept.outputs}, this->value(places_.output_weights), arguments.d_output,
+                          {.weights = this->gradient(places_.output_weights), .input = d_outputs}, scratch);
+    write_outputs_backward<T, X>(readout(own_rows, input), kept.readout, d_outputs, d_readout, d_rows);
+    if (places_.norm_gain >= 0) {
+      sum_rows<T>(d_outputs.reshaped({steps * heads_.heads, heads_.value}), this->gradient(places_.norm_gain),
+                  scratch);
+    }
+  }
+  // 2. The states. The first ones are not read again.
+  const DeltaVectors<T, X> d = KeptTensors<T, X>::pushed(heads_, steps, scratch);
+  delta_product_backward<X>(kept.input({}), layout(length, batch), delta_options(length),
+                            {.d_outputs = d_readout,
+                             .d_final_states = state(arguments.d_last, 0),
+                             .d_queries = d.queries,
+                             .d_keys = d.keys,
+                             .d_values = d.values,
+                             .d_betas = d.betas,
+                             .d_log_decays = d.log_decays,
+                             .d_initial_states = state(arguments.d_start, 0)},
+                            saved);
+  // 3. The projections.
+  const TensorView<T> d_rates = heads_.decay ? scratch.push<T>({steps, heads_.heads}) : TensorView<T>();
+  const TensorView<T> d_channels =
+      places_.filters >= 0 ? scratch.push<T>({length, batch, heads_.channels()}) : d_rows;
+  read_projections_backward<T, X>(projections(kept.rows, input), constant(kept.read), constant(d), d_channels,
+                                  d_rows, d_rates);
+  if (heads_.decay) sum_rows<T>(d_rates, this->gradient(places_.decay_rates), scratch);
+  if (places_.filters >= 0) {
+    filter_gradient<T>(kept.rows, d_channels, this->gradient(places_.filters), scratch);
+    const bool has_history = window_ > 1;
+    convolution_backward<T>(d_channels, this->value(places_.filters), input.lengths,
+                            has_history ? state(arguments.d_last, 1) : TensorView<const T>(), d_rows,
+                            has_history ? state(arguments.d_start, 1) : TensorView<T>());
+  }
+  input_map_->backward(input, this->value(places_.input_weights), d_rows,
+                       {.weights = this->gradient(places_.input_weights),
+                        .bias = this->gradient(places_.input_bias),
+                        .input = arguments.d_input,
+                        .mode = arguments.input},
+                       scratch);
+}
+
+template class DeltaProductLayer<float>;
+template class DeltaProductLayer<double>;
+
+}  // namespace orthornn
