@@ -77,10 +77,10 @@ struct Plan {
       wanted_segments =
           std::min(context(device).multiprocessors() / std::max(blocks, Index{1}), chunks / shortest_segment);
     const bool splits = padded_key <= longest_split_key && chunks > 0;
-    wanted_segments =
-        splits ? std::clamp<Index>(wanted_segments, 1, std::min(chunks, largest_grid / layout.size())) : 1;
-    segment_chunks = splits ? (chunks + wanted_segments - 1) / wanted_segments : 1;
-    segments = splits ? static_cast<int>((chunks + segment_chunks - 1) / segment_chunks) : 1;
+    const Index most = splits ? std::min(chunks, largest_grid / layout.size()) : 1,
+                parts = std::clamp<Index>(wanted_segments, 1, most);
+    segment_chunks = std::max(Index{1}, (chunks + parts - 1) / parts);
+    segments = static_cast<int>(std::max(Index{1}, (chunks + segment_chunks - 1) / segment_chunks));
     segment_slots = layout.size() * heads * segments;
   }
 
