@@ -45,7 +45,7 @@ elseif(ORTHORNN_CUDA_BACK_END STREQUAL "GPU")
   set(ORTHORNN_CUDA_LEFT_OUT "cuda/delta/without_chunks\\.cpp$")
   # The instructions of warpgroups are those of compute capability 9.0 alone, so 9.0 does not have them. A GPU takes the
   # code that is nearest to it.
-  if(90 IN_LIST CMAKE_CUDA_ARCHITECTURES)
+  if(CMAKE_CUDA_ARCHITECTURES MATCHES "(^|;)(90(-real|-virtual)?|native|all|all-major)(;|$)")
     file(GLOB warpgroup_sources ${PROJECT_SOURCE_DIR}/cuda/delta/chunked_bfloat16_*.cu)
     set_source_files_properties(${warpgroup_sources} PROPERTIES COMPILE_OPTIONS
                                 "-gencode=arch=compute_90a,code=sm_90a")

@@ -187,9 +187,11 @@ __launch_bounds__(256, ChunkStages<Product, padded_key, padded_tokens, maps>::bl
     Rows<key_tiles> state;
     if (of_matrix) {
       set_identity(state, value - a.sizes.padded_value);
-    } else if (segment.number == 0) {
+    } else if (segment.number == 0 && (maps || segment.count == 1)) {
       load_state(state, a.initial_states == nullptr ? nullptr : a.initial_states + segment.state_place(),
                  a.sizes, value);
+      if (maps)
+        store_rows(state, a.segment_states + segment_state_place(segment, padded_key, 0), value, padded_key);
     } else if (maps) {
       state.set_zero();
     } else {

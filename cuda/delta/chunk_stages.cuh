@@ -55,8 +55,8 @@ __device__ __forceinline__ void each_block(const Body& body) {
   }
 }
 
-/// Where only maps of segments are made, a stage has neither queries nor scores, nothing leaves, and two
-/// blocks share a multiprocessor.
+/// Where a forward makes only maps of segments (`maps`), a stage has neither queries nor scores, nothing
+/// leaves, and with bfloat16 two blocks share a multiprocessor.
 template <class Product, int padded_key, int padded_tokens, bool maps>
 class ChunkStages {
  public:

@@ -235,7 +235,7 @@ __global__ __launch_bounds__(
 #pragma unroll
       for (int p = 0; p < panels; ++p)
         ptx::copy_bulk_to_shared(s.state.data + p * Shape::values * T::row_size,
-                                 state + (p * a.sizes.padded_value + value) * T::row_size,
+                                 state + (p * static_cast<Index>(a.sizes.padded_value) + value) * T::row_size,
                                  state_bytes / panels, barriers + ring);
       const Index errors = (place.slot * a.sizes.padded_value + value) * steps;
       if (first) ptx::copy_bulk_to_shared(s.errors.data, a.errors + errors, error_bytes, barriers + ring);
@@ -474,7 +474,7 @@ __global__ __launch_bounds__(
       const E* const d_after = gradients.d_states + place.slot * a.sizes.padded_value * padded_key;
 #pragma unroll
       for (int p = 0; p < panels; ++p) {
-        const E* const d = d_after + (p * a.sizes.padded_value + value) * T::row_size;
+        const E* const d = d_after + (p * static_cast<Index>(a.sizes.padded_value) + value) * T::row_size;
 #pragma unroll 4
         for (int i = vector * thread; i < panel; i += vector * threads) {
           const uint4 x = *reinterpret_cast<const uint4*>(d + i),

@@ -10,9 +10,8 @@
 //               1. R and u as above            2. du = -beta (W dP^T + G dscores)
 //               3. dR = N du                   4. dP += dscores^T (c Q) + dR^T W
 //   gather    a block for each chunk of tokens and head: gradients of queries, vectors and betas, which are
-//   sums
-//             over all chunks of keys that came. B = u dR^T above the diagonal and A = u dscores^T from the
-//             diagonal on are the gradients of products q . w and q . (c query):
+//             sums over all chunks of keys that came. B = u dR^T above the diagonal and A = u dscores^T from
+//             the diagonal on are the gradients of products q . w and q . (c query):
 //               d(c Q) = dscores P + A^T q     dq = u dP + B W + A (c Q)
 //               dW (as k) = dR P + B^T q       dw = dW - beta dq          dbeta = -w . dq
 //

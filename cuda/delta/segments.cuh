@@ -5,9 +5,10 @@
 // A segment maps the transposed state [V, K] before it to the one after it: S' = S W + N. A row of W is what
 // the segment makes of a row of the identity without values; N is what it makes of zeros. So:
 //
-//   1. advance_chunks with `maps`: N of every segment but the last, and W of those between the first and the
-//   last. The
-//      first begins with the initial state, so its N is the state after it.
+//   1. advance_chunks with `maps`: N of every segment but the last, W of those between the first and the
+//   last.
+//      The first segment begins with the initial state, so its N is the state after it. It also copies that
+//      state: the third kernel may write final states over the initial ones.
 //   2. join_segments: the states before all segments, one after another
 //   3. advance_chunks: outputs of all segments at once
 //
@@ -36,7 +37,7 @@ __device__ __forceinline__ Index segment_map_place(const ChunkSegment& segment, 
 
 /// Rows `row` and `row` + 8 of a matrix.
 template <int tiles>
-__device__ __forceinline__ void store_rows(const Rows<tiles>& rows, float* matrix, int row, int pitch) {
+__device__ __forceinline__ void store_rows(const Rows<tiles>& rows, float* matrix, Index row, int pitch) {
 #pragma unroll
   for (int j = 0; j < tiles; ++j) {
 #pragma unroll
@@ -46,7 +47,7 @@ __device__ __forceinline__ void store_rows(const Rows<tiles>& rows, float* matri
   }
 }
 template <int tiles>
-__device__ __forceinline__ void load_segment_state(Rows<tiles>& rows, const float* state, int row) {
+__device__ __forceinline__ void load_segment_state(Rows<tiles>& rows, const float* state, Index row) {
 #pragma unroll
   for (int j = 0; j < tiles; ++j) {
 #pragma unroll

@@ -11,8 +11,7 @@ namespace {
 
 constexpr unsigned threads = 256;
 // Threads of a row of very many classes: with 256 a row of 24,852 waited for memory 97 times in each of three
-// passes. Two such blocks fill a multiprocessor, so that its cache has their rows in the second pass and the
-// third.
+// passes.
 constexpr unsigned most_threads = 1024;
 constexpr unsigned most_warps = most_threads / warp_size;
 // Blocks of a sum at most: their sums are added by one block again.

@@ -173,21 +173,23 @@ void DeltaProductLayer<T>::run_prepare() {
 }
 
 template <class T>
-LayerDescription DeltaProductLayer<T>::describe(Index length, Index) const {
+LayerDescription DeltaProductLayer<T>::describe(Index length, Index batch) const {
   return {.kind = DeltaProductCell::name,
           .input_size = this->input_size(),
           .output_size = this->output_size(),
-          .form = name_of(form(length))};
+          .form = name_of(form(length, batch))};
 }
 
 template <class T>
-DeltaForm DeltaProductLayer<T>::form(Index length) const {
+DeltaForm DeltaProductLayer<T>::form(Index length, Index batch) const {
   // A chunk of fewer micro-steps than the CPU's usual one has too little to multiply.
   const Index steps_of_chunk = 1 + (DeltaProductOptions::cpu_chunk - 1) / heads_.factors;
   const bool is_long = length > 1 && length >= steps_of_chunk;
-  // The chunked form on a GPU has these bounds.
-  const bool fits =
-      !execution_.device.is_cuda() || (std::is_same_v<T, float> && heads_.key <= 256 && heads_.factors <= 32);
+  // Within these bounds every GPU with the chunked form takes it, in every precision.
+  constexpr Index largest_grid = 65535;
+  const bool fits = !execution_.device.is_cuda() ||
+                    (std::is_same_v<T, float> && heads_.key <= 256 && heads_.factors <= 32 &&
+                     heads_.heads <= largest_grid && batch <= largest_grid);
   return is_long && fits && has_chunked_form(execution_.device) ? DeltaForm::chunked : DeltaForm::recurrent;
 }
 
@@ -224,16 +226,17 @@ DeltaReadout<T> DeltaProductLayer<T>::readout(TensorView<const T> rows, const Se
 }
 
 template <class T>
-bool DeltaProductLayer<T>::rounds_vectors(Index length) const {
+bool DeltaProductLayer<T>::rounds_vectors(Index length, Index batch) const {
   return std::is_same_v<T, float> && execution_.device.is_cuda() && execution_.precision == Precision::bf16 &&
-         form(length) == DeltaForm::chunked;
+         form(length, batch) == DeltaForm::chunked;
 }
 
 template <class T>
 TensorView<const T> DeltaProductLayer<T>::run_forward(const SequenceInput<T>& input, States<const T> start,
                                                       States<T> last, Saved& saved) const {
   if constexpr (std::is_same_v<T, float>) {
-    if (rounds_vectors(input.length())) return forward_with<bfloat16>(input, start, last, saved);
+    if (rounds_vectors(input.length(), input.batch()))
+      return forward_with<bfloat16>(input, start, last, saved);
   }
   return forward_with<T>(input, start, last, saved);
 }
@@ -256,7 +259,7 @@ TensorView<const T> DeltaProductLayer<T>::forward_with(const SequenceInput<T>& i
   }
   // 2. The states.
   read_projections<T, X>(projections(kept.rows, input), kept.read);
-  delta_product_forward<X>(kept.input(start), tokens, delta_options(length), kept.readout,
+  delta_product_forward<X>(kept.input(start), tokens, delta_options(length, batch), kept.readout,
                            last.empty() ? TensorView<T>() : last[0], saved);
   // 3. What is read from them.
   write_outputs<T, X>(readout(own_rows, input), kept.readout, kept.outputs);
@@ -268,7 +271,8 @@ template <class T>
 void DeltaProductLayer<T>::run_backward(const SequenceInput<T>& input, const BackwardArguments<T>& arguments,
                                         bool, Saved& saved, Saved& scratch) const {
   if constexpr (std::is_same_v<T, float>) {
-    if (rounds_vectors(input.length())) return backward_with<bfloat16>(input, arguments, saved, scratch);
+    if (rounds_vectors(input.length(), input.batch()))
+      return backward_with<bfloat16>(input, arguments, saved, scratch);
   }
   backward_with<T>(input, arguments, saved, scratch);
 }
@@ -299,7 +303,7 @@ void DeltaProductLayer<T>::backward_with(const SequenceInput<T>& input, const Ba
   }
   // 2. The states. The first ones are not read again.
   const DeltaVectors<T, X> d = KeptTensors<T, X>::pushed(heads_, steps, scratch);
-  delta_product_backward<X>(kept.input({}), layout(length, batch), delta_options(length),
+  delta_product_backward<X>(kept.input({}), layout(length, batch), delta_options(length, batch),
                             {.d_outputs = d_readout,
                              .d_final_states = state(arguments.d_last, 0),
                              .d_queries = d.queries,

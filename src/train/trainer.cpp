@@ -74,7 +74,8 @@ struct Trainer::Work {
   explicit Work(Device device) : record(Shape{1}, device), evaluation(device) { set_zero(record.view()); }
 
   Tensor<StepRecord> record;
-  /// Forward and backward, where the model is recordable, by the places of the batch.
+  /// Forward and backward, where the model is recordable, by the places of the batch. A model that leaves
+  /// shapes on the host (Model::has_shapes_of) has a graph while the shape stays.
   RecordedLoops recorded{most_shapes};
   EvaluationMemory evaluation;
 };

@@ -87,6 +87,12 @@ class GpuRun {
     options_.chunk = chunk;
   }
 
+  /// Final states of the next forward, which overwrites the initial states with them.
+  Tensor<double> final_states_over_initial() {
+    delta_product<T>(input(), c_.layout, options_, outputs_.view(), initial_states_.view(), saved_);
+    return here(initial_states_);
+  }
+
   /// Goes on without the states that are no input or result of a step.
   void leave_out_states() {
     for (WithOffset<float>* x : {&initial_states_, &d_final_states_, &final_states_, &d_initial_states_})
@@ -331,6 +337,21 @@ TEST_CASE("a chunked delta product on a GPU is done in segments", "[delta][cuda]
                     {.scale = 0.7, .unit_keys = true, .segments = segments}, decay);
       },
       *device, 64);
+}
+
+TEMPLATE_TEST_CASE("final states of a chunked delta product on a GPU may replace the initial ones",
+                   "[delta][cuda]", float, bfloat16) {
+  const auto device = gpu_with_chunks();
+  if (!device) return;
+  const Index segments = GENERATE(1, 3);
+  const auto lengths = lengths_of({0, 150, 20});
+  Case c(TokenLayout::sequence_major(3, 150, lengths), {.factors = 1, .heads = 2, .key = 40, .value = 72},
+         {.unit_keys = true, .segments = segments}, Decay::of_heads);
+  round_inputs<TestType>(c);
+  GpuRun<TestType> gpu(c, *device, Precision::fp32, 64);
+  const auto expected = gpu.run()[1];
+  REQUIRE(std::string(expected.first) == "final_states");
+  CHECK(GpuRun<TestType>::same(gpu.final_states_over_initial(), expected.second));
 }
 
 TEST_CASE("packed sequences on a GPU have the bits that each has alone", "[delta][cuda]") {

@@ -81,7 +81,7 @@ struct DeltaProductOptions {
 /// token; they may be empty, and may be the initial states. Outputs in rows of padding are 0.
 ///
 /// A decay for each row and removals need the recurrent form. Results have the same bits for every number of
-/// threads, and a sequence has the same bits alone and beside others, in the same number of segments.
+/// threads, and a sequence has the same bits alone and beside others, in segments of the same length.
 /// `scratch` is as it was when this returns. Allocates nothing once sized, but what the layout did.
 ///
 /// All tensors lie on the device of `scratch`. The CPU has both forms for float and double. A GPU has the

@@ -24,8 +24,7 @@ struct PositionScoresOptions {
 /// PaTH (Yang et al., NeurIPS 2025, arXiv 2505.16381): what lies between a key and a query, a product of
 /// factors that the data choose, is the position encoding. For tokens s <= t of one sequence
 ///
-///     scores [B, H, T, T] (b, h, t, s) = c q_t^T (I - beta_t w_t w_t^T) .. (I - beta_{s+1} w_{s+1}
-///     w_{s+1}^T) k_s
+///     scores [B, H, T, T] (b, h, t, s) = c q_t^T F_t .. F_{s+1} k_s,    F_r = I - beta_r w_r w_r^T
 ///
 /// and 0 for s > t and beyond a sequence's end. T is at least the longest sequence. Finite numbers are
 /// assumed.

@@ -119,12 +119,12 @@ class DeltaProductLayer final : public Layer<T> {
   void run_backward(const SequenceInput<T>& input, const BackwardArguments<T>& arguments, bool own_start,
                     Saved& saved, Saved& scratch) const override;
 
-  DeltaForm form(Index length) const;
-  DeltaProductOptions delta_options(Index length) const {
-    return {.form = form(length), .precision = execution_.precision};
+  DeltaForm form(Index length, Index batch) const;
+  DeltaProductOptions delta_options(Index length, Index batch) const {
+    return {.form = form(length, batch), .precision = execution_.precision};
   }
   /// On a GPU in bf16 the vectors of a delta product in chunks are bfloat16; else they are of T.
-  bool rounds_vectors(Index length) const;
+  bool rounds_vectors(Index length, Index batch) const;
   /// For vectors of X.
   template <class X>
   TensorView<const T> forward_with(const SequenceInput<T>& input, States<const T> start, States<T> last,

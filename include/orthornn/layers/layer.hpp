@@ -112,7 +112,7 @@ class Layer {
   /// reflection vector).
   void prepare();
 
-  /// Returns y [T, B, N], which is on top of `saved`: zeros beyond a sequence's length for recurrences.
+  /// Returns y [T, B, N], which is on `saved`: zeros beyond a sequence's length for recurrences.
   /// `start` has the first states, or none for `initial_state`; `last`, unless it is empty, gets the states
   /// after the last live step of each sequence. A state of `last` may be its own counterpart in `start`, in
   /// the same memory; every other overlap is forbidden. Throws ShapeError, DeviceError, and ValueError for a
