@@ -19,7 +19,7 @@ struct Counts {
 
 /// Whether a row has its largest entry at the target, the same for all lanes of a warp, which share its
 /// entries.
-__device__ bool is_largest(const float* y, Index columns, std::int32_t target, Index lane) {
+__device__ bool is_largest(const float* y, Index columns, Index target, Index lane) {
   // A class beyond the last is a fault that the loss reports.
   bool largest = target < columns;
   for (Index c = lane; largest && c < columns; c += warp_size) largest = c == target || y[target] > y[c];

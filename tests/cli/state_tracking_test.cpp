@@ -112,7 +112,7 @@ TEST_CASE("report draws the accuracy of words over their steps, and that of sequ
     CHECK_THAT(page, contains(words));
 }
 
-TEST_CASE("--seeds trains as one command for each seed would, and prints the spread", "[cli][words]") {
+TEST_CASE("a training of several seeds is one command for each, and prints the spread", "[cli][words]") {
   const TemporaryFolder folder;
   const fs::path all = folder / "all", one = folder / "one";
   const ProgramResult result = run(train_words(all, {"--seeds", "2", "--seed", "7"}));

@@ -349,7 +349,8 @@ TEMPLATE_TEST_CASE("final states of a chunked delta product on a GPU may replace
          {.unit_keys = true, .segments = segments}, Decay::of_heads);
   round_inputs<TestType>(c);
   GpuRun<TestType> gpu(c, *device, Precision::fp32, 64);
-  const auto expected = gpu.run()[1];
+  const auto results = gpu.run();
+  const auto& expected = results[1];
   REQUIRE(std::string(expected.first) == "final_states");
   CHECK(GpuRun<TestType>::same(gpu.final_states_over_initial(), expected.second));
 }
