@@ -137,6 +137,12 @@ TEST_CASE("a training of several seeds is one command for each, and prints the s
   const ProgramResult again = run(train_words(all, {"--seeds", "3", "--seed", "7", "--resume"}));
   check_success(again);
   CHECK_THAT(again.output, contains("nothing is left to do") && contains("seed 9 (3 of 3)"));
+  // A seed that was not begun takes the settings of those that were.
+  check_success(run({"train", "--resume", "--seeds", "4", "--seed", "7", "--out", all.string()}));
+  check_success(run(train_words(folder / "ten", {"--seed", "10"})));
+  CHECK(training_content(all / "seed10/model.h5") == training_content(folder / "ten/model.h5"));
+  check_refused(run({"train", "--resume", "--seeds", "2", "--out", (folder / "none").string()}), 1,
+                {"no training to resume", "--resume"});
   check_refused(run(train_words(one, {"--seeds", "2"})), 1, {"run directory of one training"});
   check_refused(run({"train", "words", "--seeds", "2"}), 2, {"--seeds", "--out"});
   check_refused(run(train_words(all, {"--seeds", "0"})), 2, {"--seeds"});

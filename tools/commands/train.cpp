@@ -158,20 +158,41 @@ int train_seeds(const CLI::App& given, const TrainSettings& first, Index seeds) 
         fmt::format("--out '{}' is the run directory of one training, as it has {}; choose another folder",
                     folder.string(), name));
   }
+  const auto folder_of = [&](Index i) {
+    return folder / fmt::format("seed{}", first.source.seed + static_cast<std::uint64_t>(i));
+  };
+  const auto was_begun = [&](Index i) {
+    std::error_code ignored;
+    return std::filesystem::exists(folder_of(i) / "config.toml", ignored);
+  };
+  // What was not begun cannot go on: it is begun with the settings of one that was.
+  std::string settings_of_begun;
+  if (first.resume) {
+    Index begun = 0;
+    while (begun < seeds && !was_begun(begun)) ++begun;
+    if (begun == seeds) {
+      throw FileError(
+          fmt::format("there is no training to resume in '{}': none of its {} run directories "
+                      "has a config.toml; leave out --resume to begin",
+                      folder.string(), seeds));
+    }
+    settings_of_begun = "--config=" + (folder_of(begun) / "config.toml").string();
+  }
   std::vector<Result> results;
   int code = success;
   for (Index i = 0; i < seeds; ++i) {
     const std::uint64_t seed = first.source.seed + static_cast<std::uint64_t>(i);
-    const std::filesystem::path out = folder / fmt::format("seed{}", seed);
+    const std::filesystem::path out = folder_of(i);
     CLI::App command;
     TrainSettings settings;
     settings.add_to(command);
     std::vector<std::string> words = common;
     words.push_back(fmt::format("--seed={}", seed));
     words.push_back("--out=" + out.string());
-    std::error_code ignored;
-    // What was not begun cannot go on.
-    if (!std::filesystem::exists(out / "config.toml", ignored)) std::erase(words, "--resume=true");
+    if (first.resume && !was_begun(i)) {
+      std::erase(words, "--resume=true");
+      words.push_back(settings_of_begun);
+    }
     std::ranges::reverse(words);  // as CLI11 takes them
     command.parse(std::move(words));
     fmt::print("{}seed {} ({} of {})\n", i > 0 ? "\n" : "", seed, i + 1, seeds);
