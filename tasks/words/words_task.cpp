@@ -78,8 +78,8 @@ WordsTask::WordsTask(const WordsOptions& options)
   if (symbols > most_products / order) {
     throw ValueError(
         fmt::format("task words: {} symbols and the {} elements of {} have {} products, expected at most {}; "
-                    "use the alphabet swaps or random",
-                    symbols, order, group_.name(), symbols * order, most_products));
+                    "use the alphabet random with at most {} generators, or swaps for a group S<n>",
+                    symbols, order, group_.name(), symbols * order, most_products, most_products / order));
   }
   products_.reserve({symbols, order});
   for (Index x = 0; x < symbols; ++x) {

@@ -174,7 +174,7 @@ TEST_CASE("words that cannot be are refused in a sentence", "[cli][words]") {
   };
   refused({"--group", "S0"}, 2, {"'S0'", "S2 to S7"});
   refused({"--group", "Q8"}, 2, {"'Q8'", "as in S5"});
-  refused({"--group", "S7"}, 2, {"S7", "swaps or random"});
+  refused({"--group", "S7"}, 2, {"S7", "832 generators, or swaps"});
   refused({"--group", "A5", "--alphabet", "swaps"}, 2, {"A5"});
   refused({"--alphabet", "some"}, 2, {"--alphabet"});
   check_refused(run({"train", "words", "--length", "0"}), 2, {"--length"});

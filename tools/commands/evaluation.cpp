@@ -19,8 +19,8 @@ EvaluationAtLength evaluate_at_length(Model<float>& model, const Task& task, Ind
   const std::unique_ptr<Task> longer =
       task.with_length(length, std::clamp<Index>(most_steps / length, 1, batch));
   if (longer == nullptr)
-    throw UsageError(
-        fmt::format("--lengths was given, and sequences of the task {} have one length alone", task.name()));
+    throw UsageError(fmt::format(
+        "--lengths was given, and the lengths of sequences of the task {} cannot be chosen", task.name()));
   return {length, evaluate(model, *longer, HeldOut::test), longer->baseline_loss()};
 }
 

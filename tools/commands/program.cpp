@@ -114,7 +114,7 @@ int run(int argc, char** argv, const std::vector<AddCommand>& commands) {
   } catch (const Error& error) {
     return fail(failure, error.what());
   } catch (const std::bad_alloc&) {
-    return fail(failure, "out of memory; try a smaller --batch, --hidden or sequence length");
+    return fail(failure, "out of memory; try smaller batches, layers or lengths of sequences");
   } catch (const std::exception& error) {
     return fail(failure, error.what());
   }
