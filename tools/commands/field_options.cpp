@@ -6,6 +6,7 @@ namespace {
 /// Fields whose option is not their key with dashes.
 const FlagOfField named_flags[] = {
     {"hidden_size", "--hidden", "the task's default"},
+    {"length", "--length", "adding 200, language 40, recall 64, words 128"},
     {"rank_one_updates", ""},  // bench has a cell of its own for it
     {"source_symbols", ""},    // the task's
     {"target_symbols", ""},
