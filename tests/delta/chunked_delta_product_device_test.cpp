@@ -304,17 +304,7 @@ TEST_CASE("a chunked delta product on a GPU neither reads nor needs padding", "[
   check_all(
       [&] {
         Case c(layout, {.factors = 2, .heads = 2, .key = 24, .value = 16}, {}, Decay::of_heads);
-        std::vector<bool> live(static_cast<std::size_t>(layout.rows()));
-        for (Index b = 0; b < layout.size(); ++b) {
-          for (Index t = 0; t < layout[b].count; ++t) live[static_cast<std::size_t>(layout[b].row(t))] = true;
-        }
-        for (Tensor<double>* x : {&c.queries, &c.keys, &c.values, &c.betas, &c.log_decays, &c.d_outputs}) {
-          const Index size = x->size() / layout.rows();
-          for (Index row = 0; row < layout.rows(); ++row) {
-            if (!live[static_cast<std::size_t>(row)])
-              std::fill_n(x->data() + row * size, size, std::numeric_limits<double>::quiet_NaN());
-          }
-        }
+        spoil_padding(layout, {&c.queries, &c.keys, &c.values, &c.betas, &c.log_decays, &c.d_outputs});
         return c;
       },
       *device, 64);

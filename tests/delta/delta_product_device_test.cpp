@@ -173,19 +173,8 @@ TEST_CASE("padding of a delta product on a GPU is not read, and becomes 0", "[de
   const TokenLayout layout =
       time_major ? TokenLayout::time_major(5, 4, lengths) : TokenLayout::sequence_major(4, 5, lengths);
   auto c = make_case<float>(layout, {}, Decay::of_rows, true);
-  std::vector<bool> is_token(static_cast<std::size_t>(layout.rows()));
-  for (Index b = 0; b < layout.size(); ++b) {
-    for (Index t = 0; t < layout[b].count; ++t) is_token[static_cast<std::size_t>(layout[b].row(t))] = true;
-  }
-  for (Tensor<float>* x :
-       {&c.queries, &c.keys, &c.values, &c.betas, &c.log_decays, &c.removals, &c.d_outputs}) {
-    for (Index row = 0; row < layout.rows(); ++row) {
-      if (is_token[static_cast<std::size_t>(row)]) continue;
-      const TensorView<float> padding = x->view().slice(row, 1);
-      std::fill(padding.begin(), padding.end(), std::numeric_limits<float>::quiet_NaN());
-    }
-  }
-  for (auto [name, x] : c.results()) std::fill(x->begin(), x->end(), std::numeric_limits<float>::quiet_NaN());
+  spoil_padding(layout, {&c.queries, &c.keys, &c.values, &c.betas, &c.log_decays, &c.removals, &c.d_outputs});
+  for (auto [name, x] : c.results()) fill_with_nan(x->view());
   auto expected = make_case<double>(layout, {}, Decay::of_rows, true);
   check_like_cpu(c, expected, *device);
 }
@@ -210,18 +199,7 @@ TEST_CASE("a sequence has the same bits alone on a GPU and beside others", "[del
                           {&all.d_outputs, &one.d_outputs},
                           {&all.d_final_states, &one.d_final_states}})
     copy<float>(rows(*from), *to);
-  all.move_to(*device);
-  one.move_to(*device);
-  all.run();
-  one.run();
-  for (std::size_t i = 0; i < all.results().size(); ++i) {
-    const auto [name, beside] = all.results()[i];
-    INFO(name);
-    if (beside->empty()) continue;
-    Tensor<float> expected(one.results()[i].second->shape());
-    copy<float>(rows(*beside), expected);
-    CHECK(same_bits(one.results()[i].second->copy(Device::cpu()), expected));
-  }
+  check_alone_as_beside_others(all, one, *device, rows);
 }
 
 TEST_CASE("states and their gradients may be left out on a GPU", "[delta][cuda]") {

@@ -62,6 +62,25 @@ void check_like_cpu(Case<T>& found, Case<double>& expected, Device device, doubl
   }
 }
 
+/// Runs both cases on the device, and compares all results of `one`, a sequence alone, with `part` of those
+/// of `all`.
+template <template <class> class Case, class T, class Part>
+void check_alone_as_beside_others(Case<T>& all, Case<T>& one, Device device, const Part& part) {
+  all.move_to(device);
+  one.move_to(device);
+  all.run();
+  one.run();
+  for (std::size_t i = 0; i < all.results().size(); ++i) {
+    const auto [name, beside] = all.results()[i];
+    INFO(name);
+    if (beside->empty()) continue;
+    const Tensor<T> alone = one.results()[i].second->copy(Device::cpu());
+    Tensor<T> expected(alone.shape());
+    copy<T>(part(*beside), expected);
+    CHECK(same_bits(alone, expected));
+  }
+}
+
 /// A tensor that begins so many numbers after aligned memory, as a part of a larger one may.
 template <class T>
 class WithOffset {

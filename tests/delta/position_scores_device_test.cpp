@@ -113,18 +113,7 @@ TEST_CASE("scores of a sequence have the same bits alone on a GPU and beside oth
                           {&all.betas, &one.betas},
                           {&all.d_scores, &one.d_scores}})
     copy<float>(last(*from), *to);
-  all.move_to(*device);
-  one.move_to(*device);
-  all.run();
-  one.run();
-  for (std::size_t i = 0; i < all.results().size(); ++i) {
-    const auto [name, beside] = all.results()[i];
-    INFO(name);
-    const Tensor<float> alone = one.results()[i].second->copy(Device::cpu());
-    Tensor<float> expected(alone.shape());
-    copy<float>(last(*beside), expected);
-    CHECK(same_bits(alone, expected));
-  }
+  check_alone_as_beside_others(all, one, *device, last);
 }
 
 TEST_CASE("tensors of scores on a GPU begin anywhere", "[delta][cuda]") {

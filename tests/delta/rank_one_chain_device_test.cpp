@@ -155,18 +155,7 @@ TEST_CASE("a sequence of a chain has the same bits alone on a GPU and beside oth
                           {&all.d_outputs, &one.d_outputs},
                           {&all.d_final_states, &one.d_final_states}})
     copy<float>(last(*from), *to);
-  all.move_to(*device);
-  one.move_to(*device);
-  all.run();
-  one.run();
-  for (std::size_t i = 0; i < all.results().size(); ++i) {
-    const auto [name, beside] = all.results()[i];
-    INFO(name);
-    const Tensor<float> alone = one.results()[i].second->copy(Device::cpu());
-    Tensor<float> expected(alone.shape());
-    copy<float>(last(*beside), expected);
-    CHECK(same_bits(alone, expected));
-  }
+  check_alone_as_beside_others(all, one, *device, last);
 }
 
 TEST_CASE("states of a chain and their gradients may be left out on a GPU, and tensors begin anywhere",

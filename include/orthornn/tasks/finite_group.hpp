@@ -25,7 +25,7 @@ class FiniteGroup {
   static constexpr Index most_elements = 5040;
   static constexpr Index identity = 0;
 
-  /// Throws ValueError for a name that is none of these, and for more elements.
+  /// Throws ValueError for any other name, and for a group of more than `most_elements`.
   explicit FiniteGroup(const std::string& name);
 
   const std::string& name() const { return name_; }
