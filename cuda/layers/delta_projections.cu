@@ -29,6 +29,7 @@ struct Projections {
   const T* filters;  // or null
   const T* decay_rates;
   const std::int32_t* lengths;  // or null
+  bool silu;
   T beta_limit;
   Index window, length, batch;
   Index vectors;  // of a row
@@ -39,6 +40,7 @@ struct Projections {
         filters(p.filters.empty() ? nullptr : p.filters.data()),
         decay_rates(p.decay_rates.data()),
         lengths(p.lengths.empty() ? nullptr : p.lengths.data()),
+        silu(p.silu),
         beta_limit(p.beta_limit),
         window(p.window()),
         length(p.length()),
@@ -58,6 +60,17 @@ struct Projections {
     T sum = 0;
     for (Index i = 0; i < window; ++i) sum += filters[i * heads.channels() + channel] * x[i * stride];
     return sum;
+  }
+  /// f(z) of a channel: of what is read.
+  __device__ T activated(Index row, Index channel) const {
+    const T z = convolved(row, channel);
+    return silu ? z * sigmoid(z) : z;
+  }
+  /// f'(z).
+  __device__ T slope(Index row, Index channel) const {
+    if (!silu) return T{1};
+    const T z = convolved(row, channel), sigma = sigmoid(z);
+    return sigma * (T{1} + z * (T{1} - sigma));
   }
   /// A projection that is not convolved.
   __device__ T own(Index row, Index place) const {
@@ -98,8 +111,8 @@ ChannelPlaces<X> places_of(const DeltaVectors<T, X>& v) {
   return {v.queries.data(), v.keys.data(), v.values.data()};
 }
 
-/// In the lanes of a warp, 1 / norm of SiLU(z), or 0 for zeros. In double: no square overflows, and entries
-/// of a unit vector are rounded once.
+/// In the lanes of a warp, 1 / norm of what is read, or 0 for zeros. In double: no square overflows, and
+/// entries of a unit vector are rounded once.
 __device__ __forceinline__ double unit_scale(double squares) {
   squares = warp_sum(squares);
   return squares > 0 ? 1 / sqrt(squares) : 0.0;
@@ -117,15 +130,13 @@ __global__ void read_kernel(Projections<T> p, ChannelPlaces<X> to) {
     if (vector.unit) {
       double squares = 0;
       for (Index i = lane; i < vector.size; i += warp_size) {
-        const T z = p.convolved(row, vector.first + i);
-        const double s = z * sigmoid(z);
+        const double s = p.activated(row, vector.first + i);
         squares += s * s;
       }
       scale = unit_scale(squares);
     }
     for (Index i = lane; i < vector.size; i += warp_size) {
-      const T z = p.convolved(row, vector.first + i);
-      const T s = z * sigmoid(z);
+      const T s = p.activated(row, vector.first + i);
       result[i] = static_cast<X>(vector.unit ? static_cast<T>(s * scale) : s);
     }
   }
@@ -149,23 +160,19 @@ __global__ void read_backward_kernel(Projections<T> p, ChannelPlaces<const X> d,
     if (vector.unit) {
       double squares = 0;
       for (Index i = lane; i < vector.size; i += warp_size) {
-        const T z = p.convolved(row, vector.first + i);
-        const T s = z * sigmoid(z);
-        squares += static_cast<double>(s) * static_cast<double>(s);
+        const double s = p.activated(row, vector.first + i);
+        squares += s * s;
       }
       scale = static_cast<T>(unit_scale(squares));
       for (Index i = lane; i < vector.size; i += warp_size) {
-        const T z = p.convolved(row, vector.first + i);
-        along += z * sigmoid(z) * scale * static_cast<T>(d_here[i]);
+        along += p.activated(row, vector.first + i) * scale * static_cast<T>(d_here[i]);
       }
       along = warp_sum(along);
     }
     for (Index i = lane; i < vector.size; i += warp_size) {
-      const T z = p.convolved(row, vector.first + i);
-      const T sigma = sigmoid(z);
       T gradient = static_cast<T>(d_here[i]);
-      if (vector.unit) gradient = scale * (gradient - z * sigma * scale * along);
-      result[i] = gradient * sigma * (T{1} + z * (T{1} - sigma));
+      if (vector.unit) gradient = scale * (gradient - p.activated(row, vector.first + i) * scale * along);
+      result[i] = gradient * p.slope(row, vector.first + i);
     }
   }
 }

@@ -16,6 +16,8 @@ struct DeltaProjections {
   /// [H], the logarithm of how fast states decay; or empty.
   TensorView<const T> decay_rates;
   TensorView<const std::int32_t> lengths;
+  /// Queries, keys and values are SiLU(z), or z itself.
+  bool silu;
   T beta_limit;
 
   Index window() const { return filters.empty() ? 1 : filters.shape()[0]; }

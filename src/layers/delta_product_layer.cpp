@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/set_zero.hpp"
 #include "layers/affine_map.hpp"
+#include "layers/copy_to_rows.hpp"
 #include "layers/delta_outputs.hpp"
 #include "layers/delta_projections.hpp"
 #include "layers/draw_normal.hpp"
@@ -73,13 +75,13 @@ struct KeptTensors {
     return v;
   }
 
-  DeltaProductInput<X> input(States<const T> start) const {
+  DeltaProductInput<X> input(TensorView<const T> initial_states) const {
     return {.queries = read.queries,
             .keys = read.keys,
             .values = read.values,
             .betas = read.betas,
             .log_decays = read.log_decays,
-            .initial_states = start.empty() ? TensorView<const T>() : start[0]};
+            .initial_states = initial_states};
   }
 };
 
@@ -107,6 +109,8 @@ typename DeltaProductLayer<T>::Places DeltaProductLayer<T>::add_parameters(Param
   if (options.readout_norm == ReadoutNorm::rms)
     places.norm_gain = parameters.add(prefix + "/norm_gain", {heads.value});
   places.output_weights = parameters.add(prefix + "/output_weights", {options.hidden_size, heads.outputs()});
+  if (options.learn_initial_state)
+    places.initial_state = parameters.add(prefix + "/initial_state", {heads.heads, heads.key, heads.value});
   return places;
 }
 
@@ -142,6 +146,7 @@ void DeltaProductLayer<T>::initialize(std::uint64_t seed) {
                  random);
   draw_normal<T>(value_at(places_.output_weights), 1 / std::sqrt(static_cast<double>(heads_.outputs())),
                  random);
+  if (places_.initial_state >= 0) draw_normal<T>(value_at(places_.initial_state), 1, random);
   if (places_.filters >= 0) {
     const double bound = 1 / std::sqrt(static_cast<double>(options_.convolution));
     fill_on_host(value_at(places_.filters), [&](TensorView<T> filters) {
@@ -159,11 +164,26 @@ void DeltaProductLayer<T>::initialize(std::uint64_t seed) {
   }
   fill_on_host(value_at(places_.input_bias), [&](TensorView<T> bias) {
     std::fill(bias.begin(), bias.end(), T{0});
+    for (Index i = heads_.first_beta(); i < heads_.first_decay(); ++i)
+      bias(i) = static_cast<T>(options_.beta_bias);
     for (Index i = heads_.first_decay(); i < heads_.width(); ++i) {
       const double amount = std::exp(random.uniform(std::log(1e-3), std::log(1e-1)));
       bias(i) = static_cast<T>(std::log(std::expm1(amount)));  // of which it is softplus
     }
   });
+}
+
+template <class T>
+void DeltaProductLayer<T>::run_initial_state(States<T> states) const {
+  for (const TensorView<T>& state : states) set_zero(state);
+  if (places_.initial_state >= 0) start_from_learned(states[0]);
+}
+
+/// states [B, H, K, V] <- the learned state.
+template <class T>
+void DeltaProductLayer<T>::start_from_learned(TensorView<T> states) const {
+  const TensorView<const T> learned = this->value(places_.initial_state);
+  copy_to_rows<T>(learned.reshaped({learned.size()}), states.reshaped({states.shape()[0], learned.size()}));
 }
 
 template <class T>
@@ -213,6 +233,7 @@ DeltaProjections<T> DeltaProductLayer<T>::projections(TensorView<const T> rows,
           .filters = value_or_none(places_.filters),
           .decay_rates = value_or_none(places_.decay_rates),
           .lengths = input.lengths,
+          .silu = options_.vector_activation == VectorActivation::silu,
           .beta_limit = static_cast<T>(options_.beta_limit)};
 }
 
@@ -259,7 +280,13 @@ TensorView<const T> DeltaProductLayer<T>::forward_with(const SequenceInput<T>& i
   }
   // 2. The states.
   read_projections<T, X>(projections(kept.rows, input), kept.read);
-  delta_product_forward<X>(kept.input(start), tokens, delta_options(length, batch), kept.readout,
+  TensorView<const T> first = start.empty() ? TensorView<const T>() : start[0];
+  if (start.empty() && places_.initial_state >= 0) {
+    const TensorView<T> learned = saved.push<T>(state_shape(0, batch));
+    start_from_learned(learned);
+    first = learned;
+  }
+  delta_product_forward<X>(kept.input(first), tokens, delta_options(length, batch), kept.readout,
                            last.empty() ? TensorView<T>() : last[0], saved);
   // 3. What is read from them.
   write_outputs<T, X>(readout(own_rows, input), kept.readout, kept.outputs);
@@ -269,18 +296,18 @@ TensorView<const T> DeltaProductLayer<T>::forward_with(const SequenceInput<T>& i
 
 template <class T>
 void DeltaProductLayer<T>::run_backward(const SequenceInput<T>& input, const BackwardArguments<T>& arguments,
-                                        bool, Saved& saved, Saved& scratch) const {
+                                        bool own_start, Saved& saved, Saved& scratch) const {
   if constexpr (std::is_same_v<T, float>) {
     if (rounds_vectors(input.length(), input.batch()))
-      return backward_with<bfloat16>(input, arguments, saved, scratch);
+      return backward_with<bfloat16>(input, arguments, own_start, saved, scratch);
   }
-  backward_with<T>(input, arguments, saved, scratch);
+  backward_with<T>(input, arguments, own_start, saved, scratch);
 }
 
 template <class T>
 template <class X>
 void DeltaProductLayer<T>::backward_with(const SequenceInput<T>& input, const BackwardArguments<T>& arguments,
-                                         Saved& saved, Saved& scratch) const {
+                                         bool own_start, Saved& saved, Saved& scratch) const {
   const Index length = input.length(), batch = input.batch(), steps = length * batch;
   const KeptTensors<T, X> kept(heads_, saved.last_frame(this).first + 1, saved);
   const TensorView<T> own_rows = kept.rows.slice(window_ - 1, length);
@@ -303,6 +330,8 @@ void DeltaProductLayer<T>::backward_with(const SequenceInput<T>& input, const Ba
   }
   // 2. The states. The first ones are not read again.
   const DeltaVectors<T, X> d = KeptTensors<T, X>::pushed(heads_, steps, scratch);
+  TensorView<T> d_first = state(arguments.d_start, 0);
+  if (places_.initial_state >= 0 && d_first.empty()) d_first = scratch.push<T>(state_shape(0, batch));
   delta_product_backward<X>(kept.input({}), layout(length, batch), delta_options(length, batch),
                             {.d_outputs = d_readout,
                              .d_final_states = state(arguments.d_last, 0),
@@ -311,8 +340,14 @@ void DeltaProductLayer<T>::backward_with(const SequenceInput<T>& input, const Ba
                              .d_values = d.values,
                              .d_betas = d.betas,
                              .d_log_decays = d.log_decays,
-                             .d_initial_states = state(arguments.d_start, 0)},
+                             .d_initial_states = d_first},
                             saved);
+  if (places_.initial_state >= 0) {
+    const TensorView<T> gradient = this->gradient(places_.initial_state);
+    own_start ? sum_rows<T>(d_first.reshaped({batch, gradient.size()}), gradient.reshaped({gradient.size()}),
+                            scratch)
+              : set_zero(gradient);
+  }
   // 3. The projections.
   const TensorView<T> d_rates = heads_.decay ? scratch.push<T>({steps, heads_.heads}) : TensorView<T>();
   const TensorView<T> d_channels =

@@ -14,6 +14,7 @@ namespace orthornn {
 namespace {
 
 struct ConvolvedChannels;
+struct Sigmas;
 
 template <class T>
 T sigmoid(T x) {
@@ -46,8 +47,8 @@ class Row {
   T decay(Index head) const { return own_[p_.heads.first_decay() + head]; }
   T decay_rate(Index head) const { return std::exp(p_.decay_rates(head)); }
 
-  /// z [count] <- the convolved channels of a part, sigmas [count] <- sigma(z).
-  void convolve(const Part& part, T* z, T* sigmas) const {
+  /// z [count] <- the convolved channels of a part.
+  void convolve(const Part& part, T* z) const {
     if (p_.filters.empty()) {
       std::copy_n(own_ + part.first, part.count, z);
     } else {
@@ -58,8 +59,21 @@ class Row {
         for (Index c = 0; c < part.count; ++c) z[c] += filter[c] * x[c];
       }
     }
-    std::copy_n(z, part.count, sigmas);
-    apply_sigmoid(sigmas, part.count);
+  }
+
+  /// z <- f(z) of the layer, slopes <- f'(z) unless null. Both [count].
+  void activate(Index count, T* z, T* slopes) const {
+    if (!p_.silu) {
+      if (slopes != nullptr) std::fill_n(slopes, count, T{1});
+      return;
+    }
+    T* sigmas = thread_scratch<T, Sigmas>(count);
+    std::copy_n(z, count, sigmas);
+    apply_sigmoid(sigmas, count);
+    for (Index c = 0; c < count; ++c) {
+      if (slopes != nullptr) slopes[c] = sigmas[c] * (T{1} + z[c] * (T{1} - sigmas[c]));
+      z[c] *= sigmas[c];
+    }
   }
 
  private:
@@ -83,9 +97,8 @@ double unit_scale(const T* x, Index size) {
 
 template <class T>
 void read_part(const Row<T>& row, const Part& part, T* to) {
-  T* sigmas = thread_scratch<T, ConvolvedChannels>(part.count);
-  row.convolve(part, to, sigmas);
-  for (Index c = 0; c < part.count; ++c) to[c] *= sigmas[c];
+  row.convolve(part, to);
+  row.activate(part.count, to, nullptr);
   if (!part.unit) return;
   for (T* x = to; x != to + part.count; x += part.vector) {
     const double scale = unit_scale(x, part.vector);
@@ -96,19 +109,20 @@ void read_part(const Row<T>& row, const Part& part, T* to) {
 /// d_z [count] from the gradient d of what was read.
 template <class T>
 void read_part_backward(const Row<T>& row, const Part& part, const T* d, T* d_z) {
-  T* z = thread_scratch<T, ConvolvedChannels>(2 * part.count + part.vector);
-  T* sigmas = z + part.count;
-  T* unit = sigmas + part.count;
-  row.convolve(part, z, sigmas);
+  T* vectors = thread_scratch<T, ConvolvedChannels>(2 * part.count + part.vector);
+  T* slopes = vectors + part.count;
+  T* unit = slopes + part.count;
+  row.convolve(part, vectors);
+  row.activate(part.count, vectors, slopes);
   std::copy_n(d, part.count, d_z);
   for (Index at = 0; part.unit && at < part.count; at += part.vector) {
-    for (Index i = 0; i < part.vector; ++i) unit[i] = z[at + i] * sigmas[at + i];
+    for (Index i = 0; i < part.vector; ++i) unit[i] = vectors[at + i];
     const auto scale = static_cast<T>(unit_scale(unit, part.vector));
     for (Index i = 0; i < part.vector; ++i) unit[i] *= scale;
     const auto along = static_cast<T>(sum_of(part.vector, [&](Index i) { return unit[i] * d[at + i]; }));
     for (Index i = 0; i < part.vector; ++i) d_z[at + i] = scale * (d[at + i] - unit[i] * along);
   }
-  for (Index c = 0; c < part.count; ++c) d_z[c] *= sigmas[c] * (T{1} + z[c] * (T{1} - sigmas[c]));
+  for (Index c = 0; c < part.count; ++c) d_z[c] *= slopes[c];
 }
 
 template <class T>

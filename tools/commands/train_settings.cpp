@@ -53,18 +53,23 @@ void TrainSettings::add_workload_to(CLI::App& command) {
   add_fields(command, g, cell);
   add_value(command, "--layers", layers, "Cells, one on the other", Domain{.low = 1, .high = 64})->group(g);
   add_fields(command, g, transition, "--cell", owned_);
-  for (const char* flag : {"--activation", "--input-matrix", "--learn-initial-state"}) {
+  std::vector<std::string> owners = names_of<TransitionOptions>();
+  for (const char* flag : {"--activation", "--input-matrix"}) {
     add_owned(
-        owned_, command.get_option(flag), "--cell", [this] { return transition.name; },
-        names_of<TransitionOptions>());
+        owned_, command.get_option(flag), "--cell", [this] { return transition.name; }, owners);
   }
+  owners.emplace_back(DeltaProductCell::name);
+  add_owned(
+      owned_, command.get_option("--learn-initial-state"), "--cell", [this] { return transition.name; },
+      owners);
 
   const auto add_delta = [&](CLI::Option* option) {
     add_owned(owned_, option, "--cell", [this] { return transition.name; }, {DeltaProductCell::name});
   };
   DeltaProductCell::fields([&](const char* key, auto member, const Domain& domain, const char* help) {
-    // --hidden is an option of every cell.
-    if (std::string(key) != "hidden_size") add_delta(add_field(command, g, key, delta.*member, domain, help));
+    // --hidden and --learn-initial-state are options of other cells too.
+    if (std::string(key) != "hidden_size" && std::string(key) != "learn_initial_state")
+      add_delta(add_field(command, g, key, delta.*member, domain, help));
   });
   GatedMlp::fields([&](const char* key, auto member, const Domain& domain, const char* help) {
     add_delta(add_field(command, g, key, mlp.*member, domain, help));
@@ -312,6 +317,7 @@ LayerOptions TrainSettings::recurrent() const {
   if (first != nullptr) return *first;
   if (is_delta()) {
     DeltaProductCell sized = delta;
+    sized.learn_initial_state = cell.learn_initial_state;
     sized.hidden_size = cell.hidden_size;
     return sized;
   }

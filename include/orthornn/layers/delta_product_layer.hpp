@@ -30,6 +30,14 @@ struct Names<ReadoutNorm> {
   static constexpr Choice<ReadoutNorm> list[] = {{"none", none}, {"rms", rms}};
 };
 
+/// What is done to the numbers of queries, keys and values before the first two are divided by their norms.
+enum class VectorActivation { silu, identity };
+template <>
+struct Names<VectorActivation> {
+  using enum VectorActivation;
+  static constexpr Choice<VectorActivation> list[] = {{"silu", silu}, {"identity", identity}};
+};
+
 /// A layer of DeltaProduct as plain values. With one factor it is DeltaNet, with decay as well Gated
 /// DeltaNet.
 struct DeltaProductCell {
@@ -42,7 +50,10 @@ struct DeltaProductCell {
   Index value_size = 32;
   Index householder = 2;
   double beta_limit = 2;
+  double beta_bias = 0;
+  VectorActivation vector_activation = VectorActivation::silu;
   bool state_decay = false;
+  bool learn_initial_state = false;
   Index convolution = 0;
   ReadoutNorm readout_norm = ReadoutNorm::rms;
   double norm_epsilon = 1e-5;
@@ -57,7 +68,13 @@ struct DeltaProductCell {
     visit("householder", &O::householder, domain::count, "Factors a step, each with a key and a value");
     visit("beta_limit", &O::beta_limit, Domain{.low = 0, .high = 2, .low_included = false},
           "Step sizes are below it: 1 projects, 2 reflects");
+    visit("beta_bias", &O::beta_bias, domain::added_later,
+          "Step sizes start at sigma of it times --beta-limit: 0 at half of it");
+    visit("vector_activation", &O::vector_activation, domain::added_later,
+          "Of queries, keys and values: silu or identity");
     visit("state_decay", &O::state_decay, domain::any, "States decay by learned amounts at each step");
+    visit("learn_initial_state", &O::learn_initial_state, domain::added_later,
+          "Learn the state in which every sequence starts, instead of zeros");
     visit("convolution", &O::convolution, Domain{.low = 0, .high = 64},
           "Steps that a convolution of queries, keys and values sees; 0 for none");
     visit("readout_norm", &O::readout_norm, domain::any, "What is done to what a head reads from its state");
@@ -69,16 +86,17 @@ struct DeltaProductCell {
 /// The layer of DeltaProduct (Siems et al., NeurIPS 2025, arXiv 2502.10297). For each step, with p = W x + b:
 ///
 ///     z = p, or its convolution with the steps before (causal, each channel by itself)
-///     q, k_1 .. k_n, v_1 .. v_n = SiLU(z); each q and k is divided by its norm (0 stays 0)
-///     beta = limit * sigma(p), log decay = -exp(A) softplus(p)
-///     o = delta_product(q, k, v, beta, log decay)   (scale 1)
-///     y = R (g o / sqrt(mean(o^2) + epsilon) * SiLU(p)), the mean over the V numbers of a head
+///     q, k_1 .. k_n, v_1 .. v_n = f(z), f SiLU or the identity; each q and k is divided by its norm (0 stays
+///     0) beta = limit * sigma(p), log decay = -exp(A) softplus(p) o = delta_product(q, k, v, beta, log
+///     decay)   (scale 1) y = R (g o / sqrt(mean(o^2) + epsilon) * SiLU(p)), the mean over the V numbers of a
+///     head
 ///
 /// PREFIX/input_weights [M, K], input_bias [M]: W and b; rows as in DeltaHeads
 /// PREFIX/filters [window, channels]: of the convolution, the filter of the step itself last
 /// PREFIX/decay_rates [H]: A
 /// PREFIX/norm_gain [V]: g
 /// PREFIX/output_weights [N, H V]: R
+/// PREFIX/initial_state [H, K, V]: where every sequence starts, if that is learned
 ///
 /// States are S [B, H, K, V], and the convolution's last window - 1 inputs [B, window - 1, channels].
 ///
@@ -91,7 +109,7 @@ class DeltaProductLayer final : public Layer<T> {
   /// Where a layer's parameters are in the set; -1 for those it does not have.
   struct Places {
     Index input_weights = -1, input_bias = -1, filters = -1, decay_rates = -1, norm_gain = -1,
-          output_weights = -1;
+          output_weights = -1, initial_state = -1;
   };
   /// Adds the parameters of such a layer. Throws ValueError for options outside their domains, ShapeError for
   /// more numbers than fit in 63 bits.
@@ -106,13 +124,15 @@ class DeltaProductLayer final : public Layer<T> {
   Shape state_shape(Index i, Index batch) const override;
   std::string state_name(Index i) const override { return i == 0 ? "s" : "convolution"; }
 
-  /// W from N(0, 1 / K), R from N(0, 1 / (H V)), filters from U(-1 / sqrt(window), 1 / sqrt(window)), g = 1,
-  /// b = 0. With decay as Gated DeltaNet: exp(A) from U(0, 16), and b such that softplus(b) is 1e-3 to 1e-1,
-  /// uniform in its logarithm.
+  /// W from N(0, 1 / K), R from N(0, 1 / (H V)), a learned initial state from N(0, 1), filters from U(-1 /
+  /// sqrt(window), 1 / sqrt(window)), g = 1, b = 0. With decay as Gated DeltaNet: exp(A) from U(0, 16), and b
+  /// such that softplus(b) is 1e-3 to 1e-1, uniform in its logarithm.
   void initialize(std::uint64_t seed) override;
   LayerDescription describe(Index length, Index batch) const override;
 
  private:
+  void run_initial_state(States<T> states) const override;
+  void start_from_learned(TensorView<T> states) const;
   void run_prepare() override;
   TensorView<const T> run_forward(const SequenceInput<T>& input, States<const T> start, States<T> last,
                                   Saved& saved) const override;
@@ -130,8 +150,8 @@ class DeltaProductLayer final : public Layer<T> {
   TensorView<const T> forward_with(const SequenceInput<T>& input, States<const T> start, States<T> last,
                                    Saved& saved) const;
   template <class X>
-  void backward_with(const SequenceInput<T>& input, const BackwardArguments<T>& arguments, Saved& saved,
-                     Saved& scratch) const;
+  void backward_with(const SequenceInput<T>& input, const BackwardArguments<T>& arguments, bool own_start,
+                     Saved& saved, Saved& scratch) const;
   DeltaProjections<T> projections(TensorView<const T> rows, const SequenceInput<T>& input) const;
   DeltaReadout<T> readout(TensorView<const T> rows, const SequenceInput<T>& input) const;
   /// A parameter, or nothing where this layer does not have it.
