@@ -139,8 +139,9 @@ bool WordsTask::solved(const Evaluation& evaluation) const {
 
 Index WordsTask::length_at(std::uint64_t step) const {
   const auto each = static_cast<std::uint64_t>(options_.curriculum);
-  if (each == 0 || step / each >= 3) return options_.length;
-  return std::max<Index>(1, options_.length >> (3 - step / each));
+  if (each == 0) return options_.length;
+  constexpr std::uint64_t most = 40;  // lengths are at most 2^40
+  return std::min(options_.length, Index{2} << std::min(step / each, most));
 }
 
 namespace {
