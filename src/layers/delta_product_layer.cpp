@@ -32,7 +32,8 @@ DeltaHeads heads_of(const DeltaProductCell& options) {
           .key = options.key_size,
           .value = options.value_size,
           .gate = options.output_gate,
-          .decay = options.state_decay};
+          .decay = options.state_decay,
+          .removal = options.factor == DeltaFactor::rwkv7};
 }
 
 /// What a forward leaves for its backward, below what the delta product leaves.
@@ -60,6 +61,7 @@ struct KeptTensors {
     read.values = saved.top<X>(below--);
     read.betas = saved.top<T>(below--);
     if (h.decay) read.log_decays = saved.top<T>(below--);
+    if (h.removal) read.removals = saved.top<X>(below--);
     readout = saved.top<X>(below--);
     outputs = saved.top<T>(below--);
   }
@@ -69,7 +71,9 @@ struct KeptTensors {
                          .keys = saved.push<X>({steps, h.factors, h.heads, h.key}),
                          .values = saved.push<X>({steps, h.factors, h.heads, h.value}),
                          .betas = saved.push<T>({steps, h.factors, h.heads})};
-    if (h.decay) v.log_decays = saved.push<T>({steps, h.heads});
+    if (h.decay)
+      v.log_decays = saved.push<T>(h.removal ? Shape{steps, h.heads, h.key} : Shape{steps, h.heads});
+    if (h.removal) v.removals = saved.push<X>(v.keys.shape());
     return v;
   }
 
@@ -79,13 +83,14 @@ struct KeptTensors {
             .values = read.values,
             .betas = read.betas,
             .log_decays = read.log_decays,
+            .removals = read.removals,
             .initial_states = start.empty() ? TensorView<const T>() : start[0]};
   }
 };
 
 template <class T, class X>
 DeltaVectors<const T, const X> constant(const DeltaVectors<T, X>& v) {
-  return {v.queries, v.keys, v.values, v.betas, v.log_decays};
+  return {v.queries, v.keys, v.values, v.betas, v.log_decays, v.removals};
 }
 
 }  // namespace
@@ -103,7 +108,8 @@ typename DeltaProductLayer<T>::Places DeltaProductLayer<T>::add_parameters(Param
                 .input_bias = parameters.add(prefix + "/input_bias", {heads.width()})};
   if (options.convolution > 0)
     places.filters = parameters.add(prefix + "/filters", {options.convolution, heads.channels()});
-  if (heads.decay) places.decay_rates = parameters.add(prefix + "/decay_rates", {heads.heads});
+  if (heads.decay && !heads.removal)
+    places.decay_rates = parameters.add(prefix + "/decay_rates", {heads.heads});
   if (options.readout_norm == ReadoutNorm::rms)
     places.norm_gain = parameters.add(prefix + "/norm_gain", {heads.value});
   places.output_weights = parameters.add(prefix + "/output_weights", {options.hidden_size, heads.outputs()});
@@ -152,16 +158,18 @@ void DeltaProductLayer<T>::initialize(std::uint64_t seed) {
     fill_on_host(value_at(places_.norm_gain),
                  [](TensorView<T> gain) { std::fill(gain.begin(), gain.end(), T{1}); });
   }
-  if (heads_.decay) {
+  if (places_.decay_rates >= 0) {
     fill_on_host(value_at(places_.decay_rates), [&](TensorView<T> rates) {
       for (T& rate : rates) rate = static_cast<T>(std::log(16 * (1 - random.uniform(0, 1))));
     });
   }
   fill_on_host(value_at(places_.input_bias), [&](TensorView<T> bias) {
     std::fill(bias.begin(), bias.end(), T{0});
-    for (Index i = heads_.first_decay(); i < heads_.width(); ++i) {
+    for (Index i = heads_.first_decay(); i < heads_.first_removal(); ++i) {
       const double amount = std::exp(random.uniform(std::log(1e-3), std::log(1e-1)));
-      bias(i) = static_cast<T>(std::log(std::expm1(amount)));  // of which it is softplus
+      // Of which it is softplus, or e^(-1/2) sigma.
+      bias(i) = static_cast<T>(heads_.removal ? std::log(amount / (largest_row_decay - amount))
+                                              : std::log(std::expm1(amount)));
     }
   });
 }
@@ -190,7 +198,8 @@ DeltaForm DeltaProductLayer<T>::form(Index length, Index batch) const {
   const bool fits = !execution_.device.is_cuda() ||
                     (std::is_same_v<T, float> && heads_.key <= 256 && heads_.factors <= 32 &&
                      heads_.heads <= largest_grid && batch <= largest_grid);
-  return is_long && fits && has_chunked_form(execution_.device) ? DeltaForm::chunked : DeltaForm::recurrent;
+  return is_long && fits && !heads_.removal && has_chunked_form(execution_.device) ? DeltaForm::chunked
+                                                                                   : DeltaForm::recurrent;
 }
 
 template <class T>
@@ -311,15 +320,17 @@ void DeltaProductLayer<T>::backward_with(const SequenceInput<T>& input, const Ba
                              .d_values = d.values,
                              .d_betas = d.betas,
                              .d_log_decays = d.log_decays,
+                             .d_removals = d.removals,
                              .d_initial_states = state(arguments.d_start, 0)},
                             saved);
   // 3. The projections.
-  const TensorView<T> d_rates = heads_.decay ? scratch.push<T>({steps, heads_.heads}) : TensorView<T>();
+  const TensorView<T> d_rates =
+      places_.decay_rates >= 0 ? scratch.push<T>({steps, heads_.heads}) : TensorView<T>();
   const TensorView<T> d_channels =
       places_.filters >= 0 ? scratch.push<T>({length, batch, heads_.channels()}) : d_rows;
   read_projections_backward<T, X>(projections(kept.rows, input), constant(kept.read), constant(d), d_channels,
                                   d_rows, d_rates);
-  if (heads_.decay) sum_rows<T>(d_rates, this->gradient(places_.decay_rates), scratch);
+  if (places_.decay_rates >= 0) sum_rows<T>(d_rates, this->gradient(places_.decay_rates), scratch);
   if (places_.filters >= 0) {
     filter_gradient<T>(kept.rows, d_channels, this->gradient(places_.filters), scratch);
     const bool has_history = window_ > 1;

@@ -37,6 +37,18 @@ inline const std::vector<std::pair<const char*, DeltaProductCell>>& delta_produc
     add("projections alone", [](auto& c) { c.beta_limit = 1; });
     add("a convolution of one step", [](auto& c) { c.convolution = 1; });
     add("convolution", [](auto& c) { c.convolution = 4; });
+    add("factors of RWKV-7", [](auto& c) {
+      c.householder = 2;
+      c.factor = DeltaFactor::rwkv7;
+    });
+    add("everything, factors of RWKV-7", [](auto& c) {
+      c.householder = 3;
+      c.factor = DeltaFactor::rwkv7;
+      c.readout_norm = ReadoutNorm::rms;
+      c.state_decay = true;
+      c.output_gate = true;
+      c.convolution = 2;
+    });
     add("everything", [](auto& c) {
       c.householder = 2;
       c.readout_norm = ReadoutNorm::rms;
