@@ -45,7 +45,7 @@ struct Projections {
         window(p.window()),
         length(p.length()),
         batch(p.batch()),
-        vectors(p.heads.heads * (1 + 2 * p.heads.factors)) {}
+        vectors(p.heads.heads * (1 + (p.heads.writes ? 2 : 1) * p.heads.factors)) {}
 
   Index steps() const { return length * batch; }
 
@@ -193,14 +193,20 @@ void read_projections(const DeltaProjections<T>& projections, const DeltaVectors
   const DeltaHeads h = p.heads;
   T* betas = to.betas.data();
   T* decays = to.log_decays.data();
+  X* removals = to.removals.data();
   for_each_entry(gpu, h.width() - h.first_beta(), p.steps(), [=] __device__(Index i, Index row) {
     const T x = p.own(row, h.first_beta() + i);
     const bool live = !p.is_padding(row);
     if (i < h.betas()) {
       betas[row * h.betas() + i] = live ? p.beta_limit * sigmoid(x) : T{0};
+    } else if (i < h.betas() + h.decays()) {
+      const Index j = i - h.betas();
+      const T decay =
+          h.removal ? static_cast<T>(largest_row_decay) * sigmoid(x) : exp(p.decay_rates[j]) * softplus(x);
+      decays[row * h.decays() + j] = live ? -decay : T{0};
     } else {
-      const Index head = i - h.betas();
-      decays[row * h.heads + head] = live ? -exp(p.decay_rates[head]) * softplus(x) : T{0};
+      const Index j = i - h.betas() - h.decays();
+      removals[row * h.removals() + j] = static_cast<X>(live ? sigmoid(x) : T{0});
     }
   });
 }
@@ -219,6 +225,8 @@ void read_projections_backward(const DeltaProjections<T>& projections,
   const T* decays = read.log_decays.data();
   const T* d_betas = d.betas.data();
   const T* d_decays = d.log_decays.data();
+  const X* removals = read.removals.data();
+  const X* d_removals = d.removals.data();
   T* result = d_rows.data();
   T* d_rates = d_decay_rates.data();
   for_each_entry(gpu, h.width() - h.first_beta(), p.steps(), [=] __device__(Index i, Index row) {
@@ -227,11 +235,16 @@ void read_projections_backward(const DeltaProjections<T>& projections,
     if (i < h.betas()) {
       const T beta = betas[row * h.betas() + i];
       result[place] = live ? d_betas[row * h.betas() + i] * beta * (T{1} - beta / p.beta_limit) : T{0};
-    } else {
-      const Index head = i - h.betas(), at = row * h.heads + head;
-      const T slope = -exp(p.decay_rates[head]) * sigmoid(p.own(row, h.first_beta() + i));
+    } else if (i < h.betas() + h.decays()) {
+      const Index j = i - h.betas(), at = row * h.decays() + j;
+      const T x = p.own(row, h.first_beta() + i);
+      const T slope = h.removal ? decays[at] * sigmoid(-x) : -exp(p.decay_rates[j]) * sigmoid(x);
       result[place] = live ? d_decays[at] * slope : T{0};
-      d_rates[at] = live ? d_decays[at] * decays[at] : T{0};
+      if (!h.removal) d_rates[at] = live ? d_decays[at] * decays[at] : T{0};
+    } else {
+      const Index at = row * h.removals() + i - h.betas() - h.decays();
+      const T removal = static_cast<T>(removals[at]);
+      result[place] = live ? static_cast<T>(d_removals[at]) * removal * (T{1} - removal) : T{0};
     }
   });
 }

@@ -13,7 +13,7 @@ struct DeltaProjections {
   TensorView<const T> rows;
   /// [W, C], the filter of the step itself last; or empty, W = 1.
   TensorView<const T> filters;
-  /// [H], the logarithm of how fast states decay; or empty.
+  /// [H], the logarithm of how fast states decay; empty without decay, and with removals.
   TensorView<const T> decay_rates;
   TensorView<const std::int32_t> lengths;
   /// Queries, keys and values are SiLU(z), or z itself.
@@ -30,7 +30,11 @@ template <class T, class X>
 struct DeltaVectors {
   TensorView<X> queries, keys, values;
   TensorView<T> betas, log_decays = {};
+  TensorView<X> removals = {};
 };
+
+/// e^(-1/2): with removals, a state's rows keep at least e^(-e^(-1/2)) = 0.545 of themselves at a step.
+inline constexpr double largest_row_decay = 0.6065306597126334;
 
 namespace cuda {
 

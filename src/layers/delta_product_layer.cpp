@@ -34,7 +34,9 @@ DeltaHeads heads_of(const DeltaProductCell& options) {
           .key = options.key_size,
           .value = options.value_size,
           .gate = options.output_gate,
-          .decay = options.state_decay};
+          .decay = options.state_decay,
+          .removal = options.factor == DeltaFactor::rwkv7,
+          .writes = !options.without_values};
 }
 
 /// What a forward leaves for its backward, below what the delta product leaves.
@@ -62,6 +64,7 @@ struct KeptTensors {
     read.values = saved.top<X>(below--);
     read.betas = saved.top<T>(below--);
     if (h.decay) read.log_decays = saved.top<T>(below--);
+    if (h.removal) read.removals = saved.top<X>(below--);
     readout = saved.top<X>(below--);
     outputs = saved.top<T>(below--);
   }
@@ -71,7 +74,9 @@ struct KeptTensors {
                          .keys = saved.push<X>({steps, h.factors, h.heads, h.key}),
                          .values = saved.push<X>({steps, h.factors, h.heads, h.value}),
                          .betas = saved.push<T>({steps, h.factors, h.heads})};
-    if (h.decay) v.log_decays = saved.push<T>({steps, h.heads});
+    if (h.decay)
+      v.log_decays = saved.push<T>(h.removal ? Shape{steps, h.heads, h.key} : Shape{steps, h.heads});
+    if (h.removal) v.removals = saved.push<X>(v.keys.shape());
     return v;
   }
 
@@ -81,13 +86,14 @@ struct KeptTensors {
             .values = read.values,
             .betas = read.betas,
             .log_decays = read.log_decays,
+            .removals = read.removals,
             .initial_states = initial_states};
   }
 };
 
 template <class T, class X>
 DeltaVectors<const T, const X> constant(const DeltaVectors<T, X>& v) {
-  return {v.queries, v.keys, v.values, v.betas, v.log_decays};
+  return {v.queries, v.keys, v.values, v.betas, v.log_decays, v.removals};
 }
 
 }  // namespace
@@ -100,12 +106,18 @@ typename DeltaProductLayer<T>::Places DeltaProductLayer<T>::add_parameters(Param
   if (input_size < 1)
     throw ValueError(fmt::format("{}: {} inputs; expected at least 1", DeltaProductCell::name, input_size));
   check_fields<T>(DeltaProductCell::name, options);
+  if (options.without_values && !options.learn_initial_state) {
+    throw ValueError(fmt::format(
+        "{}: without values a state that starts as zeros stays so; expected a learned initial state",
+        DeltaProductCell::name));
+  }
   const DeltaHeads heads = heads_of(options);
   Places places{.input_weights = parameters.add(prefix + "/input_weights", {heads.width(), input_size}),
                 .input_bias = parameters.add(prefix + "/input_bias", {heads.width()})};
   if (options.convolution > 0)
     places.filters = parameters.add(prefix + "/filters", {options.convolution, heads.channels()});
-  if (heads.decay) places.decay_rates = parameters.add(prefix + "/decay_rates", {heads.heads});
+  if (heads.decay && !heads.removal)
+    places.decay_rates = parameters.add(prefix + "/decay_rates", {heads.heads});
   if (options.readout_norm == ReadoutNorm::rms)
     places.norm_gain = parameters.add(prefix + "/norm_gain", {heads.value});
   places.output_weights = parameters.add(prefix + "/output_weights", {options.hidden_size, heads.outputs()});
@@ -157,7 +169,7 @@ void DeltaProductLayer<T>::initialize(std::uint64_t seed) {
     fill_on_host(value_at(places_.norm_gain),
                  [](TensorView<T> gain) { std::fill(gain.begin(), gain.end(), T{1}); });
   }
-  if (heads_.decay) {
+  if (places_.decay_rates >= 0) {
     fill_on_host(value_at(places_.decay_rates), [&](TensorView<T> rates) {
       for (T& rate : rates) rate = static_cast<T>(std::log(16 * (1 - random.uniform(0, 1))));
     });
@@ -166,9 +178,11 @@ void DeltaProductLayer<T>::initialize(std::uint64_t seed) {
     std::fill(bias.begin(), bias.end(), T{0});
     for (Index i = heads_.first_beta(); i < heads_.first_decay(); ++i)
       bias(i) = static_cast<T>(options_.beta_bias);
-    for (Index i = heads_.first_decay(); i < heads_.width(); ++i) {
+    for (Index i = heads_.first_decay(); i < heads_.first_removal(); ++i) {
       const double amount = std::exp(random.uniform(std::log(1e-3), std::log(1e-1)));
-      bias(i) = static_cast<T>(std::log(std::expm1(amount)));  // of which it is softplus
+      // Of which it is softplus, or e^(-1/2) sigma.
+      bias(i) = static_cast<T>(heads_.removal ? std::log(amount / (largest_row_decay - amount))
+                                              : std::log(std::expm1(amount)));
     }
   });
 }
@@ -210,7 +224,8 @@ DeltaForm DeltaProductLayer<T>::form(Index length, Index batch) const {
   const bool fits = !execution_.device.is_cuda() ||
                     (std::is_same_v<T, float> && heads_.key <= 256 && heads_.factors <= 32 &&
                      heads_.heads <= largest_grid && batch <= largest_grid);
-  return is_long && fits && has_chunked_form(execution_.device) ? DeltaForm::chunked : DeltaForm::recurrent;
+  return is_long && fits && !heads_.removal && has_chunked_form(execution_.device) ? DeltaForm::chunked
+                                                                                   : DeltaForm::recurrent;
 }
 
 template <class T>
@@ -280,6 +295,7 @@ TensorView<const T> DeltaProductLayer<T>::forward_with(const SequenceInput<T>& i
   }
   // 2. The states.
   read_projections<T, X>(projections(kept.rows, input), kept.read);
+  if (options_.without_values) set_zero(kept.read.values);
   TensorView<const T> first = start.empty() ? TensorView<const T>() : start[0];
   if (start.empty() && places_.initial_state >= 0) {
     const TensorView<T> learned = saved.push<T>(state_shape(0, batch));
@@ -340,6 +356,7 @@ void DeltaProductLayer<T>::backward_with(const SequenceInput<T>& input, const Ba
                              .d_values = d.values,
                              .d_betas = d.betas,
                              .d_log_decays = d.log_decays,
+                             .d_removals = d.removals,
                              .d_initial_states = d_first},
                             saved);
   if (places_.initial_state >= 0) {
@@ -349,12 +366,13 @@ void DeltaProductLayer<T>::backward_with(const SequenceInput<T>& input, const Ba
               : set_zero(gradient);
   }
   // 3. The projections.
-  const TensorView<T> d_rates = heads_.decay ? scratch.push<T>({steps, heads_.heads}) : TensorView<T>();
+  const TensorView<T> d_rates =
+      places_.decay_rates >= 0 ? scratch.push<T>({steps, heads_.heads}) : TensorView<T>();
   const TensorView<T> d_channels =
       places_.filters >= 0 ? scratch.push<T>({length, batch, heads_.channels()}) : d_rows;
   read_projections_backward<T, X>(projections(kept.rows, input), constant(kept.read), constant(d), d_channels,
                                   d_rows, d_rates);
-  if (heads_.decay) sum_rows<T>(d_rates, this->gradient(places_.decay_rates), scratch);
+  if (places_.decay_rates >= 0) sum_rows<T>(d_rates, this->gradient(places_.decay_rates), scratch);
   if (places_.filters >= 0) {
     filter_gradient<T>(kept.rows, d_channels, this->gradient(places_.filters), scratch);
     const bool has_history = window_ > 1;

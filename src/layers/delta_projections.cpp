@@ -44,7 +44,8 @@ class Row {
 
   bool is_padding() const { return !p_.lengths.empty() && step_ >= p_.lengths(sequence_); }
   T beta(Index i) const { return own_[p_.heads.first_beta() + i]; }
-  T decay(Index head) const { return own_[p_.heads.first_decay() + head]; }
+  T decay(Index i) const { return own_[p_.heads.first_decay() + i]; }
+  const T* removals() const { return own_ + p_.heads.first_removal(); }
   T decay_rate(Index head) const { return std::exp(p_.decay_rates(head)); }
 
   /// z [count] <- the convolved channels of a part.
@@ -135,8 +136,19 @@ void read_row(const DeltaProjections<T>& p, Index r, const DeltaVectors<T, T>& t
   const bool live = !row.is_padding();
   for (Index i = 0; i < h.betas(); ++i)
     to.betas.data()[r * h.betas() + i] = live ? p.beta_limit * sigmoid(row.beta(i)) : T{0};
-  for (Index i = 0; h.decay && i < h.heads; ++i)
-    to.log_decays.data()[r * h.heads + i] = live ? -row.decay_rate(i) * softplus(row.decay(i)) : T{0};
+  for (Index i = 0; i < h.decays(); ++i) {
+    const T decay = h.removal ? static_cast<T>(largest_row_decay) * sigmoid(row.decay(i))
+                              : row.decay_rate(i) * softplus(row.decay(i));
+    to.log_decays.data()[r * h.decays() + i] = live ? -decay : T{0};
+  }
+  if (!h.removal) return;
+  T* removals = to.removals.data() + r * h.removals();
+  if (live) {
+    std::copy_n(row.removals(), h.removals(), removals);
+    apply_sigmoid(removals, h.removals());
+  } else {
+    std::fill_n(removals, h.removals(), T{0});
+  }
 }
 
 template <class T>
@@ -147,11 +159,12 @@ void read_row_backward(const DeltaProjections<T>& p, Index r, const DeltaVectors
   const Row<T> row(p, r);
   T* d_z = d_channels.data() + r * d_channels.shape()[-1];
   T* d_row = d_rows.data() + r * h.width();
-  T* d_rate = h.decay ? d_decay_rates.data() + r * h.heads : nullptr;
+  const bool has_rates = !d_decay_rates.empty();
+  T* d_rate = has_rates ? d_decay_rates.data() + r * h.heads : nullptr;
   if (row.is_padding()) {
     std::fill_n(d_z, h.channels(), T{0});
     std::fill_n(d_row + h.first_beta(), h.width() - h.first_beta(), T{0});
-    if (h.decay) std::fill_n(d_rate, h.heads, T{0});
+    if (has_rates) std::fill_n(d_rate, h.heads, T{0});
     return;
   }
   read_part_backward(row, {0, h.queries(), h.key, true}, d.queries.data() + r * h.queries(), d_z);
@@ -163,10 +176,16 @@ void read_row_backward(const DeltaProjections<T>& p, Index r, const DeltaVectors
     const T beta = read.betas.data()[r * h.betas() + i];
     d_row[h.first_beta() + i] = d.betas.data()[r * h.betas() + i] * beta * (T{1} - beta / p.beta_limit);
   }
-  for (Index i = 0; h.decay && i < h.heads; ++i) {
-    const T d_decay = d.log_decays.data()[r * h.heads + i];
-    d_row[h.first_decay() + i] = -d_decay * row.decay_rate(i) * sigmoid(row.decay(i));
-    d_rate[i] = d_decay * read.log_decays.data()[r * h.heads + i];
+  for (Index i = 0; i < h.decays(); ++i) {
+    const T d_decay = d.log_decays.data()[r * h.decays() + i];
+    const T log_decay = read.log_decays.data()[r * h.decays() + i];
+    d_row[h.first_decay() + i] = d_decay * (has_rates ? -row.decay_rate(i) * sigmoid(row.decay(i))
+                                                      : log_decay * sigmoid(-row.decay(i)));
+    if (has_rates) d_rate[i] = d_decay * log_decay;
+  }
+  for (Index i = 0; i < h.removals(); ++i) {
+    const T removal = read.removals.data()[r * h.removals() + i];
+    d_row[h.first_removal() + i] = d.removals.data()[r * h.removals() + i] * removal * (T{1} - removal);
   }
 }
 

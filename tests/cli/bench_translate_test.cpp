@@ -217,6 +217,14 @@ TEST_CASE("bench translate refuses what cannot be a table before it trains", "[c
   refused({"--cells", "gru,lstm", "--lr", "0.5"}, 1,
           {(out / "lstm-seed1").string(), "lr 0.001", "0.5", "--out"});
   CHECK_FALSE(fs::exists(out / "gru-seed1"));
+  refused({"--cells", "lstm", "--encoder", "gru"}, 1,
+          {(out / "lstm-seed1").string(), "encoder none", "\"gru\"", "--out"});
+  const fs::path mixed = folder / "mixed";
+  check_done(run(table(folder, {"--cells", "lstm", "--encoder", "deltaproduct", "--heads", "2", "--steps",
+                                "1", "--out", mixed.string()})));
+  check_refused(run(table(folder, {"--cells", "lstm", "--steps", "1", "--out", mixed.string()})), 1,
+                {(mixed / "lstm-seed1").string(), "encoder \"deltaproduct\"", "none"});
+  refused({"--cells", "lstm", "--heads", "2"}, 2, {"--heads", "lstm"});
   write_text(out / "lstm-seed1/config.toml", "[");
   refused({"--cells", "lstm"}, 2, {"config.toml"});
   fs::remove(out / "lstm-seed1/config.toml");

@@ -78,6 +78,24 @@ TEST_CASE("DeltaProduct networks read numbers and answer once a sequence", "[cli
   check_success(run({"eval", (folder / "run/model.h5").string()}));
 }
 
+TEST_CASE("DeltaProduct networks with factors of RWKV-7 are trained, resumed and inspected", "[cli][delta]") {
+  const TemporaryFolder folder;
+  const fs::path whole = folder / "whole", parts = folder / "parts";
+  const Arguments cell = small + Arguments{"--factor", "rwkv7", "--decay", "--schedule", "constant"};
+  check_success(run(train_copying(whole, cell + Arguments{"--steps", "4"})));
+  check_success(run(train_copying(parts, cell + Arguments{"--steps", "2"})));
+  check_success(run({"train", "--resume", "--steps", "4", "--out", parts.string()}));
+  CHECK((content(parts / "model.h5") == content(whole / "model.h5")));
+  const std::string file = (whole / "model.h5").string();
+  const auto model = std::get<ModelOptions>(read_model_info(file).model);
+  const auto& delta = std::get<DeltaProductCell>(std::get<Residual>(model.cells.at(0)).layers.at(1));
+  CHECK(delta.factor == DeltaFactor::rwkv7);
+  const ProgramResult inspected = run({"inspect", file});
+  check_success(inspected);
+  CHECK_THAT(inspected.output, contains("deltaproduct, recurrent form") && !contains("decay_rates"));
+  check_success(run({"eval", file}));
+}
+
 TEST_CASE("DeltaProduct networks that cannot be end in one sentence", "[cli][delta]") {
   const TemporaryFolder folder;
   const auto refused = [&](const Arguments& more, int code, std::initializer_list<std::string> words) {
@@ -87,6 +105,7 @@ TEST_CASE("DeltaProduct networks that cannot be end in one sentence", "[cli][del
   };
   refused({"--heads", "0"}, 2, {"--heads"});
   refused({"--householder", "0"}, 2, {"--householder"});
+  refused({"--factor", "givens"}, 2, {"--factor", "givens", "rwkv7"});
   refused({"--beta-limit", "2.5"}, 2, {"--beta-limit"});
   refused({"--convolution", "65"}, 2, {"--convolution"});
   refused({"--readout-norm", "layer"}, 2, {"--readout-norm"});

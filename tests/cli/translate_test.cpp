@@ -121,6 +121,78 @@ TEST_CASE("a translation is trained, resumed with the same bits, inspected and e
   check_refused(run({"eval", model, "--data", (folder / "absent").string()}), 1, {"absent"});
 }
 
+TEST_CASE("an encoder of DeltaProduct blocks is trained, resumed with the same bits and used",
+          "[cli][translate][delta]") {
+  const TemporaryFolder folder;
+  const bool both_ways = GENERATE(false, true);
+  CAPTURE(both_ways);
+  Arguments options = {"--cell",       "gru", "--encoder",   "deltaproduct",
+                       "--heads",      "2",   "--key-size",  "4",
+                       "--value-size", "3",   "--log-every", "1",
+                       "--eval-every", "4",   "--schedule",  "constant"};
+  if (both_ways) options.push_back("--bidirectional");
+  const fs::path whole = folder / "whole", parts = folder / "parts";
+  const ProgramResult trained = run(train_numbers(folder, whole, options + Arguments{"--steps", "4"}));
+  check_success(trained);
+  CHECK_THAT(trained.output, contains("translate with gru, encoder deltaproduct:"));
+  check_success(run(train_numbers(folder, parts, options + Arguments{"--steps", "2"})));
+  check_success(run({"train", "--resume", "--steps", "4", "--out", parts.string()}));
+  CHECK((content(parts / "model.h5") == content(whole / "model.h5")));
+
+  const std::string model = whole / "model.h5", data = folder / "pairs.txt";
+  const auto made = std::get<EncoderDecoderOptions>(read_model_info(model).model);
+  CHECK(std::get<Gru>(made.decoder.at(0)).hidden_size == 8);
+  const auto& encoder = both_ways ? std::get<Bidirectional>(made.encoder.at(0)).layers : made.encoder;
+  REQUIRE(encoder.size() == 4);
+  CHECK(std::get<Linear>(encoder[0]).outputs == 8);  // embeddings have 6 numbers
+  CHECK(std::get<DeltaProductCell>(std::get<Residual>(encoder[1]).layers.at(1)).heads == 2);
+  CHECK(std::holds_alternative<GatedMlp>(std::get<Residual>(encoder[2]).layers.at(1)));
+
+  const ProgramResult inspected = run({"inspect", model});
+  check_success(inspected);
+  CHECK_THAT(inspected.output, contains("deltaproduct") && contains("gru"));
+  check_success(run({"eval", model, "--data", data, "--json"}));
+  // A sentence beside longer ones, and alone.
+  const auto translate = [&](const std::string& input) {
+    write_text(folder / "input.txt", input);
+    return run({"translate", model}, {.input = folder / "input.txt"});
+  };
+  const ProgramResult all = translate("1 2\n4 2 1 9 9 9 9 9\n\n7\n"), alone = translate("7\n");
+  check_success(all);
+  CHECK(lines(all.output) == 4);
+  CHECK(all.output.ends_with("\n" + alone.output));
+  const fs::path page = folder / "page.html";
+  check_success(run({"report", whole.string(), "--out", page.string()}));
+  CHECK_THAT(content(page), contains("gru, encoder deltaproduct"));
+}
+
+TEST_CASE("an encoder is one of the cells, and its options are those of its cell", "[cli][translate]") {
+  const TemporaryFolder folder;
+  const fs::path out = folder / "run";
+  const auto refused = [&](const Arguments& more, std::initializer_list<std::string> words) {
+    check_refused(run(train_numbers(folder, out, Arguments{"--steps", "1"} + more)), 2, words);
+  };
+  refused({"--encoder", "rnn"}, {"--encoder", "rnn", "deltaproduct"});
+  refused({"--encoder", "lstm", "--cell", "gru", "--heads", "2"},
+          {"--heads", "deltaproduct", "gru and lstm"});
+  refused({"--encoder", "cwy", "--cell", "gru", "--reflections", "9"}, {"--reflections 9", "--hidden 8"});
+  check_refused(run({"train", "copying", "--encoder", "gru", "--steps", "1", "--out", out.string()}), 2,
+                {"--encoder", "translate", "copying"});
+  // Each has the options of its own cell, and its own kind of layers.
+  check_success(run(train_numbers(
+      folder, out, {"--steps", "1", "--encoder", "householder", "--reflections", "3", "--cell", "lstm"})));
+  const auto made = std::get<EncoderDecoderOptions>(read_model_info(out / "model.h5").model);
+  CHECK(*reflections_of(made.encoder.at(0)) == 3);
+  CHECK(std::holds_alternative<Lstm>(made.decoder.at(0)));
+  // What a file says of the encoder holds for another cell too, and without it both are one.
+  CHECK_THAT(content(out / "config.toml"), contains("encoder = \"householder\""));
+  const fs::path both = folder / "both";
+  check_success(run(train_numbers(folder, both, {"--steps", "1", "--cell", "lstm"})));
+  CHECK_THAT(content(both / "config.toml"), !contains("encoder ="));
+  const auto alike = std::get<EncoderDecoderOptions>(read_model_info(both / "model.h5").model);
+  CHECK(std::holds_alternative<Lstm>(alike.encoder.at(0)));
+}
+
 TEST_CASE("a training of a translation is made again from its config.toml", "[cli][translate]") {
   const TemporaryFolder folder;
   const fs::path first = folder / "first", second = folder / "second";

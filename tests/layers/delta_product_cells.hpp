@@ -35,8 +35,31 @@ inline const std::vector<std::pair<const char*, DeltaProductCell>>& delta_produc
     add("decay", [](auto& c) { c.state_decay = true; });
     add("gate", [](auto& c) { c.output_gate = true; });
     add("projections alone", [](auto& c) { c.beta_limit = 1; });
+    add("vectors without SiLU, a learned initial state", [](auto& c) {
+      c.householder = 2;
+      c.vector_activation = VectorActivation::identity;
+      c.beta_bias = 1;
+      c.learn_initial_state = true;
+    });
+    add("a learned initial state without values", [](auto& c) {
+      c.householder = 2;
+      c.learn_initial_state = c.without_values = true;
+      c.convolution = 2;
+    });
     add("a convolution of one step", [](auto& c) { c.convolution = 1; });
     add("convolution", [](auto& c) { c.convolution = 4; });
+    add("factors of RWKV-7", [](auto& c) {
+      c.householder = 2;
+      c.factor = DeltaFactor::rwkv7;
+    });
+    add("everything, factors of RWKV-7", [](auto& c) {
+      c.householder = 3;
+      c.factor = DeltaFactor::rwkv7;
+      c.readout_norm = ReadoutNorm::rms;
+      c.state_decay = true;
+      c.output_gate = true;
+      c.convolution = 2;
+    });
     add("everything", [](auto& c) {
       c.householder = 2;
       c.readout_norm = ReadoutNorm::rms;

@@ -1,6 +1,7 @@
 // DeltaProduct layers with each of their options, against central differences in double, step by step, cut in
 // two, and against formulas of their own.
 
+#include <Eigen/Core>
 #include <cmath>
 
 #include "layers/delta_product_cells.hpp"
@@ -52,6 +53,7 @@ TEMPLATE_TEST_CASE("one step of a DeltaProduct layer at a time gives the bits of
 TEST_CASE("chunks and steps of a DeltaProduct layer give the same numbers", "[layers][delta]") {
   for (const auto& [name, cell] : delta_product_cells()) {
     CAPTURE(name);
+    if (cell.factor == DeltaFactor::rwkv7) continue;  // without chunks
     LayerCase<double> c(delta_product_maker<double>(cell), 70, 2);
     REQUIRE(c.layer->describe(70, 2).form == "chunked");
     c.forward();
@@ -152,6 +154,68 @@ TEST_CASE("a DeltaProduct layer computes what its formula says", "[layers][delta
   CHECK(std::abs(c.last[0](0, 0, 0, 0) - s0) <= 1e-14);
 }
 
+/// Each step is S <- F_2 F_1 diag(w) S + what the values add, F = I - beta k (k * a)^T, as matrices.
+TEST_CASE("a layer with factors of RWKV-7 computes what its formula says", "[layers][delta]") {
+  const DeltaProductCell cell{.hidden_size = 1,
+                              .heads = 1,
+                              .key_size = 2,
+                              .value_size = 1,
+                              .householder = 2,
+                              .factor = DeltaFactor::rwkv7,
+                              .state_decay = true,
+                              .readout_norm = ReadoutNorm::none};
+  LayerCase<double> c(delta_product_maker<double>(cell), 3, 1);
+  CHECK(c.parameters.list().size() == 3);  // no decay rates
+  for (double& x : c.parameters.values()) x = 0;
+  const auto set = [&](const char* name, std::vector<double> values) {
+    const TensorView<double> to = c.parameters.value(c.parameters.find(std::string("layer/") + name));
+    REQUIRE(to.size() == static_cast<Index>(values.size()));
+    std::copy(values.begin(), values.end(), to.begin());
+  };
+  const std::vector<double> p = {1, 2, -1, 1, 0.4, 3, 0.5, -2, 0.3, 1.7, -0.2, 0.9, 0.1, 2.5, -1.1, 0.6};
+  set("input_bias", p);  // q, both k, both v, both beta, decays, both a
+  set("output_weights", {1});
+  c.forward();
+  const auto sigma = [](double x) { return 1 / (1 + std::exp(-x)); };
+  const auto silu = [&](double x) { return x * sigma(x); };
+  using Vector = Eigen::Vector2d;
+  const auto unit = [&](std::size_t at) -> Vector {
+    return Vector(silu(p[at]), silu(p[at + 1])).normalized();
+  };
+  Vector s(c.start[0](0, 0, 0, 0), c.start[0](0, 0, 1, 0));
+  for (Index t = 0; t < 3; ++t) {
+    for (int i = 0; i < 2; ++i)
+      s[i] *= std::exp(-std::exp(-0.5) * sigma(p[10 + static_cast<std::size_t>(i)]));
+    for (std::size_t j = 0; j < 2; ++j) {
+      const Vector k = unit(2 + 2 * j), a(sigma(p[12 + 2 * j]), sigma(p[13 + 2 * j]));
+      const double beta = 2 * sigma(p[8 + j]);
+      const Eigen::Matrix2d factor = Eigen::Matrix2d::Identity() - beta * k * k.cwiseProduct(a).transpose();
+      s = (factor * s + beta * silu(p[6 + j]) * k).eval();
+    }
+    CHECK(std::abs(c.y(t, 0, 0) - unit(0).dot(s)) <= 1e-14);
+  }
+}
+
+TEST_CASE("decays begin where they leave a thousandth to a tenth of a state", "[layers][delta]") {
+  for (const DeltaFactor factor : {DeltaFactor::householder, DeltaFactor::rwkv7}) {
+    const DeltaProductCell cell{
+        .hidden_size = 1, .heads = 3, .key_size = 7, .factor = factor, .state_decay = true};
+    ParameterSet<double> parameters;
+    const auto layer = make_layer<double>(parameters, "layer", cell, 4);
+    parameters.allocate(Device::cpu());
+    layer->initialize(1);
+    const TensorView<double> bias = parameters.value(parameters.find("layer/input_bias"));
+    const bool of_rows = factor == DeltaFactor::rwkv7;
+    const Index count = of_rows ? 3 * 7 : 3, end = bias.size() - (of_rows ? 2 * 3 * 7 : 0);
+    for (Index i = end - count; i < end; ++i) {
+      const double amount =
+          of_rows ? std::exp(-0.5) / (1 + std::exp(-bias(i))) : std::log1p(std::exp(bias(i)));
+      CHECK((amount >= 1e-3 && amount <= 0.1));
+    }
+    for (Index i = end; i < bias.size(); ++i) CHECK(bias(i) == 0);
+  }
+}
+
 TEST_CASE("large step sizes reach their limit", "[layers][delta]") {
   // Where beta is 2, not nearly 2, a reflection of one number is exact; sums in chunks would round.
   const DeltaProductCell cell{.hidden_size = 1,
@@ -168,6 +232,15 @@ TEST_CASE("large step sizes reach their limit", "[layers][delta]") {
   c.start[0](0, 0, 0, 0) = 0.7F;
   c.forward();
   CHECK(c.last[0](0, 0, 0, 0) == -0.7F);
+}
+
+TEST_CASE("factors of RWKV-7 have no chunks", "[layers][delta]") {
+  DeltaProductCell cell = delta_product_cells().back().second;
+  cell.factor = DeltaFactor::rwkv7;
+  LayerCase<double> c(delta_product_maker<double>(cell), 40, 2);
+  CHECK(c.layer->describe(40, 2).form == "recurrent");
+  c.set_lengths({40, 11});
+  check_gradients(c);
 }
 
 TEST_CASE("DeltaProduct layers that cannot be are refused", "[layers][delta][errors]") {

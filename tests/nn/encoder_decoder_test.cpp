@@ -1,5 +1,7 @@
 #include "orthornn/nn/encoder_decoder.hpp"
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "core/fields_json.hpp"
@@ -162,6 +164,8 @@ TEST_CASE("a decoder starts from the encoder's states where they fit", "[nn][tra
   CHECK_FALSE(carries({Lstm{4}}, {Gru{4}}));
   CHECK_FALSE(carries({Linear{4}}, {Linear{4}}));
   CHECK_FALSE(carries({Bidirectional{{Lstm{2}}}}, {Lstm{4}}));
+  CHECK_FALSE(carries({DeltaProductCell{.hidden_size = 4}}, {Gru{4}}));
+  CHECK(carries({DeltaProductCell{}}, {DeltaProductCell{}}));
 }
 
 TEST_CASE("padding of sources and answers changes no loss and no gradient", "[nn][translation]") {
@@ -182,6 +186,38 @@ TEST_CASE("padding of sources and answers changes no loss and no gradient", "[nn
     change(batch_names::classes, batch_names::target_lengths, 5);
     CHECK(model.loss_and_gradient(batch).sum == loss);
     CHECK(equal(model.parameters().gradients(), gradient));
+  }
+}
+
+TEST_CASE("a sentence has the loss and the gradients that it has beside longer ones", "[nn][translation]") {
+  // The longest one goes through the delta product in chunks, the others alone step by step.
+  constexpr Index longest = 40;
+  for (const EncoderDecoderOptions& options : translation_models()) {
+    EncoderDecoder<double> model(Device::cpu(), options, 5);
+    Batch batch = translation_batch(options, longest, longest, 3, false);
+    for (const std::string_view name : {batch_names::source_lengths, batch_names::target_lengths}) {
+      batch.integers(name).resize({3});
+      std::ranges::copy(std::array<std::int32_t, 3>{5, longest, 1}, batch.integers(name).begin());
+    }
+    const double together = model.loss_and_gradient(batch).sum;
+    const Tensor<double> expected = model.parameters().gradients().copy();
+    double sum = 0;
+    Tensor<double> gradient(expected.shape());
+    for (Index b = 0; b < 3; ++b) {
+      const std::int32_t length = batch.integers(batch_names::source_lengths)(b);
+      Batch alone;
+      for (const std::string_view name : {batch_names::source, batch_names::target, batch_names::classes}) {
+        alone.integers(name).resize({length, 1});
+        for (Index t = 0; t < length; ++t) alone.integers(name)(t, 0) = batch.integers(name)(t, b);
+      }
+      sum += model.loss_and_gradient(alone).sum;
+      for (Index i = 0; i < gradient.size(); ++i)
+        gradient.data()[i] += model.parameters().gradients().data()[i];
+    }
+    CAPTURE(options.encoder.size(), options.decoder.size(), options.tied, options.label_smoothing);
+    const double bound = 10 * tolerance::rounding<double>(longest * 9);
+    CHECK(std::abs(sum - together) <= bound * together);
+    CHECK(relative_error(gradient, expected) <= bound);
   }
 }
 

@@ -2,9 +2,25 @@
 
 #include <vector>
 
+#include "orthornn/layers/delta_product_blocks.hpp"
 #include "orthornn/nn/encoder_decoder.hpp"
 
 namespace orthornn::testing {
+
+/// A DeltaProduct block with all that it may have, for vectors of three numbers. A large epsilon
+/// keeps gradients above rounding. A key of fewer numbers may be near 0, where finite differences are bad.
+inline std::vector<LayerOptions> small_delta_blocks() {
+  return delta_product_blocks({.hidden_size = 3,
+                               .heads = 2,
+                               .key_size = 3,
+                               .value_size = 2,
+                               .householder = 2,
+                               .state_decay = true,
+                               .convolution = 2,
+                               .norm_epsilon = 0.5,
+                               .output_gate = true},
+                              GatedMlp{.mlp_size = 2}, 1);
+}
 
 /// Encoder-decoders of every kind that differs in what is computed; tanh is smooth, so that neither finite
 /// differences nor rounding errors meet a kink.
@@ -27,6 +43,9 @@ inline std::vector<EncoderDecoderOptions> translation_models() {
   // Layers whose states do not fit: the decoder starts from its own.
   models.push_back(model({Bidirectional{{Lstm{2}}}, Linear{5}}, {learned}));
   models.push_back(model({learned}, {Gru{3}, learned}));
+  models.push_back(model(small_delta_blocks(), {learned}));
+  models.push_back(model({Bidirectional{small_delta_blocks()}}, {Lstm{4}}));
+  models.push_back(model(small_delta_blocks(), small_delta_blocks()));
   for (const std::size_t i : {0, 3}) {
     EncoderDecoderOptions tied = models[i];
     tied.tied = true;

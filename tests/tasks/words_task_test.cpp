@@ -213,12 +213,13 @@ TEST_CASE("an epoch of a fixed set of words has each once, in an order of its ow
   CHECK_FALSE(WordsTask({.batch = 4}).batches_per_epoch().has_value());
 }
 
-TEST_CASE("a curriculum begins with the first eighth of words", "[words]") {
+TEST_CASE("a curriculum begins with words of two symbols and doubles them", "[words]") {
   const WordsTask task({.length = 20, .curriculum = 2, .batch = 3});
   std::vector<std::size_t> lengths;
-  for (std::uint64_t step = 0; step < 9; ++step) lengths.push_back(words_of(task, step)[0].size());
-  CHECK(lengths == std::vector<std::size_t>{2, 2, 5, 5, 10, 10, 20, 20, 20});
-  CHECK(words_of(WordsTask({.length = 3, .curriculum = 1, .batch = 3}), 0)[0].size() == 1);
+  for (std::uint64_t step = 0; step < 10; ++step) lengths.push_back(words_of(task, step)[0].size());
+  CHECK(lengths == std::vector<std::size_t>{2, 2, 4, 4, 8, 8, 16, 16, 20, 20});
+  CHECK(words_of(task, std::uint64_t{1} << 60)[0].size() == 20);
+  CHECK(words_of(WordsTask({.length = 1, .curriculum = 1, .batch = 3}), 0)[0].size() == 1);
   Batch batch;
   task.evaluation_batch(HeldOut::validation, 0, batch);
   CHECK(words_in(batch)[0].size() == 20);

@@ -76,6 +76,26 @@ TEST_CASE("a DeltaProduct network learns to add two numbers of thirty", "[train]
   CHECK(trainer.evaluate().loss < 0.01);  // a guesser has 0.167
 }
 
+// Measured: four of the seeds 1 to 5 solve it in 100 to 300 steps, and are right at every step of 64.
+TEST_CASE("a network with factors of RWKV-7 learns the parity of 32 symbols, and keeps right beyond",
+          "[train][slow]") {
+  const WordsTask task({.group = "Z2", .length = 32, .batch = 64});
+  const DeltaProductCell cell{
+      .hidden_size = 32, .heads = 2, .key_size = 8, .value_size = 8, .factor = DeltaFactor::rwkv7};
+  ModelOptions options = model_for(task.data(), delta_product_blocks(cell, GatedMlp{}, 1));
+  options.input = TokenEmbedding{.tokens = task.data().symbols, .size = 32};
+  SequenceModel<float> model(Device::cpu(), options);
+  Trainer trainer(model, task, {.optimizer = Adam{.lr = 5e-3}, .clip = 1});
+  Evaluation result;
+  while (trainer.steps() < 2000 && !task.solved(result)) {
+    trainer.run(trainer.steps() + 100, [](const TrainingStep&) { return true; });
+    result = trainer.evaluate();
+  }
+  CAPTURE(trainer.steps(), result.loss);
+  CHECK(task.solved(result));
+  CHECK(evaluate(model, *task.with_length(64, 64), HeldOut::test).accuracy > 0.9);
+}
+
 TEST_CASE("a short training on the real MNIST names 90 of 100 digits", "[train][slow]") {
   const std::filesystem::path folder = mnist_folder();
   if (folder.empty()) {

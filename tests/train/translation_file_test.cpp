@@ -6,6 +6,7 @@
 
 #include "orthornn/core/error.hpp"
 #include "orthornn/io/hdf5.hpp"
+#include "orthornn/layers/delta_product_blocks.hpp"
 #include "orthornn/tasks/copying_task.hpp"
 #include "orthornn/train/model_file.hpp"
 #include "orthornn/train/translator.hpp"
@@ -22,13 +23,15 @@ using namespace orthornn::testing;
 
 namespace {
 
+const std::vector<LayerOptions> two_ways = {Bidirectional{{OrthogonalCell{.hidden_size = 4}}}};
+
 struct Training {
-  explicit Training(const std::filesystem::path& data)
+  explicit Training(const std::filesystem::path& data, std::vector<LayerOptions> encoder = two_ways)
       : task({.data = data, .batch = 16, .seed = 3}),
         options{.source_symbols = task.source_tokenizer().size(),
                 .target_symbols = task.target_tokenizer().size(),
                 .embedding_size = 4,
-                .encoder = {Bidirectional{{OrthogonalCell{.hidden_size = 4}}}},
+                .encoder = std::move(encoder),
                 .decoder = {Lstm{5}, OrthogonalCell{.hidden_size = 4}},
                 .tied = true,
                 .dropout = 0.25,
@@ -64,7 +67,9 @@ void check_no_model(const std::filesystem::path& file, std::initializer_list<std
 
 TEST_CASE("a file gives back an encoder-decoder with its vocabularies", "[train][translation]") {
   const Folder folder;
-  Training training(folder.data);
+  const DeltaProductCell delta{.hidden_size = 4, .heads = 2, .key_size = 3, .value_size = 2};
+  Training training(folder.data,
+                    GENERATE(false, true) ? delta_product_blocks(delta, GatedMlp{}, 2) : two_ways);
   training.steps(2);
   save_checkpoint(folder.file, training.trainer);
   ModelFileInfo info, any_info;

@@ -43,7 +43,7 @@ int bench_train(CLI::App& command, BenchTrainSettings& settings) {
   const double time = median(samples);
   const double rate = static_cast<double>(training.source.batch) * 1e3 / time;
   fmt::print("{} with {}: {} parameters, batch {}, {} steps a sequence, {}\n", task->name(),
-             training.cell_name(), model.parameters().count(), training.source.batch, task->length(),
+             training.cell_text(), model.parameters().count(), training.source.batch, task->length(),
              training.optimizer.name);
   print_recurrences(cells, execution, task->length(), training.source.batch);
   const std::optional<double> error = model.orthogonality_error();

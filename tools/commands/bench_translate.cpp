@@ -63,7 +63,7 @@ struct RunSettings {
                                       "--until-solved=false"};  // a configuration file may have it
     if (run.reflections > 0) words.push_back(fmt::format("--reflections={}", run.reflections));
     for (const CLI::Option* given : table.of_training) {
-      if (given->count() == 0 || !settings.takes(*command.get_option(given->get_name()), run.cell)) continue;
+      if (given->count() == 0 || !table.training.takes(*given, run.cell)) continue;
       words.push_back(fmt::format("{}={}", given->get_name(), given->results().front()));
     }
     std::ranges::reverse(words);  // as CLI11 takes them
@@ -134,14 +134,17 @@ bool holds_training(const fs::path& folder, RunSettings& run) {
   const Json wanted = settings_of(run.settings.to_toml(run.command));
   // The model files know their data by a checksum. The others change no result.
   const std::vector<std::string> left_open = {"data", "threads", "log-every", "save-every"};
-  for (const auto& [key, value] : wanted.items()) {
-    if (std::ranges::count(left_open, key) > 0) continue;
-    const Json found = present.value(key, Json());
-    if (found == value) continue;
+  Json all = present;
+  all.update(wanted);
+  for (const auto& entry : all.items()) {
+    const std::string& key = entry.key();
+    const Json found = present.value(key, Json()), expected = wanted.value(key, Json());
+    if (found == expected || std::ranges::count(left_open, key) > 0) continue;
+    const auto text = [](const Json& value) { return value.is_null() ? "none" : value.dump(); };
     throw FileError(
         fmt::format("'{}' was trained with {} {}, and this table has {}; give the same settings or "
                     "another --out",
-                    folder.string(), key, found.dump(), value.dump()));
+                    folder.string(), key, text(found), text(expected)));
   }
   return true;
 }
@@ -391,10 +394,12 @@ void print_summary(const Json& summary) {
 void print_head(const TableSettings& table, const RunSettings& any, std::size_t count) {
   const TrainSettings& settings = any.settings;
   const auto& pairs = dynamic_cast<const TranslationTask&>(*any.task);
-  fmt::print("translate {}: {} trainings of {} steps, {} batches an epoch, hidden size {}, batch {}, on {}\n",
-             name_of(std::get<TranslationOptions>(settings.task.chosen()).direction), count, settings.steps(),
-             pairs.batches_per_epoch().value(), settings.hidden_size(), settings.source.batch,
-             machine_text(settings.machine.apply(settings.source.batch)));
+  fmt::print(
+      "translate {}: {} trainings of {} steps,{} {} batches an epoch, hidden size {}, batch {}, on {}\n",
+      name_of(std::get<TranslationOptions>(settings.task.chosen()).direction), count, settings.steps(),
+      settings.encoder.empty() ? "" : fmt::format(" encoder {},", settings.encoder),
+      pairs.batches_per_epoch().value(), settings.hidden_size(), settings.source.batch,
+      machine_text(settings.machine.apply(settings.source.batch)));
   fmt::print(
       "test data: {} sentences, by the model of the smallest validation loss; beam {}; padded: the "
       "perplexity\n"
@@ -406,6 +411,9 @@ void print_head(const TableSettings& table, const RunSettings& any, std::size_t 
 }
 
 int bench_translate(TableSettings& table) {
+  // It has a say in which options there may be.
+  if (TrainSettings& training = table.training; training.encoder.empty() && !training.config.empty())
+    training.encoder = setting_in(training.config, "encoder");
   check_options(table);
   if (!table.json.empty()) check_place(table.json);
   if (!table.out.empty()) check_out(table.out);

@@ -340,6 +340,7 @@ std::string config_text(CLI::App& command, const std::string& without) {
     if (option->get_name() == "--epochs") continue;  // steps says it
     if (option->get_group() == without) continue;
     option->capture_default_str();
+    if (option->get_default_str().empty()) continue;  // left out
     text += toml_line(option->get_single_name(), *option) + "\n";
   }
   return text;

@@ -76,7 +76,7 @@ void add_evaluate(CLI::App& program, Command& chosen) {
   const auto belongs = [&](CLI::Option* option, std::vector<std::string> tasks) {
     const EvaluateSettings* own = settings.get();
     add_owned(
-        settings->owned, option, "the task", [own] { return own->task; }, std::move(tasks));
+        settings->owned, option, "the task", [own] { return std::vector{own->task}; }, std::move(tasks));
   };
   belongs(command
               ->add_option("--data", settings->source.data,

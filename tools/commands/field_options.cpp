@@ -37,16 +37,23 @@ FlagOfField flag_of(const std::string& key) {
   return {key, flag};
 }
 
+bool OwnedOption::belongs_to(const std::string& owner) const {
+  return std::ranges::find(owners, owner) != owners.end();
+}
+
 void OwnedOption::check() const {
-  const std::string chosen = choice();
-  if (std::find(owners.begin(), owners.end(), chosen) != owners.end()) return;
+  const std::vector<std::string> chosen = choices();
+  if (std::ranges::any_of(chosen, [&](const std::string& name) { return belongs_to(name); })) return;
   throw UsageError(fmt::format("{} is an option of {} {}, not of {}", option->get_name(), chooser,
-                               one_of(owners), chosen));
+                               one_of(owners), fmt::join(chosen, " and ")));
 }
 
 std::string OwnedOption::text() const {
-  const auto owner = std::find(owners.begin(), owners.end(), choice());
-  return texts[owner == owners.end() ? 0 : static_cast<std::size_t>(owner - owners.begin())]();
+  const std::vector<std::string> chosen = choices();
+  const auto owner = std::ranges::find_first_of(chosen, owners);
+  return texts[owner == chosen.end()
+                   ? 0
+                   : static_cast<std::size_t>(std::ranges::find(owners, *owner) - owners.begin())]();
 }
 
 void OwnedOption::show_owners() const {
@@ -54,8 +61,8 @@ void OwnedOption::show_owners() const {
 }
 
 void add_owned(std::list<OwnedOption>& owned, CLI::Option* option, const char* chooser,
-               std::function<std::string()> choice, std::vector<std::string> owners) {
-  owned.push_back({option, chooser, std::move(choice), std::move(owners)});
+               std::function<std::vector<std::string>()> choices, std::vector<std::string> owners) {
+  owned.push_back({option, chooser, std::move(choices), std::move(owners)});
   owned.back().show_owners();
 }
 

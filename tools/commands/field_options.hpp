@@ -88,10 +88,11 @@ struct Alternatives<std::variant<Options...>> {
   void each(const auto& visit) {
     std::apply([&](auto&... options) { (visit(options), ...); }, all);
   }
-  std::variant<Options...> chosen() const {
-    auto chosen = parse<std::variant<Options...>>(name);
-    std::visit([&](auto& options) { options = std::get<std::decay_t<decltype(options)>>(all); }, chosen);
-    return chosen;
+  std::variant<Options...> chosen() const { return named(name); }
+  std::variant<Options...> named(const std::string& other) const {
+    auto found = parse<std::variant<Options...>>(other);
+    std::visit([&](auto& options) { options = std::get<std::decay_t<decltype(options)>>(all); }, found);
+    return found;
   }
 };
 
@@ -137,27 +138,30 @@ struct OwnedOption {
   CLI::Option* option;
   /// What has the choice, by its name in messages.
   const char* chooser;
-  std::function<std::string()> choice;
+  /// What is chosen: several where a model has several parts.
+  std::function<std::vector<std::string>()> choices;
   std::vector<std::string> owners = {};
   /// The value, of each owner.
   std::vector<std::function<std::string()>> texts = {};
 
+  bool belongs_to(const std::string& owner) const;
   /// Throws UsageError unless an owner is chosen.
   void check() const;
-  /// The value of the owner that is chosen, or else of the first.
+  /// The value of the first owner that is chosen, or else of the first.
   std::string text() const;
   /// In the help.
   void show_owners() const;
 };
 /// Such an option where it is no alternative's field.
 void add_owned(std::list<OwnedOption>& owned, CLI::Option* option, const char* chooser,
-               std::function<std::string()> choice, std::vector<std::string> owners);
+               std::function<std::vector<std::string>()> choices, std::vector<std::string> owners);
 
 /// Adds the fields of all alternatives. What several have is one option, which sets it in each; what all have
 /// belongs to none.
 template <class... Options>
 void add_fields(CLI::App& command, const char* group, Alternatives<std::variant<Options...>>& alternatives,
-                const char* chooser, std::list<OwnedOption>& owned) {
+                const char* chooser, std::list<OwnedOption>& owned,
+                const std::function<std::vector<std::string>()>& choices) {
   const auto before = owned.size();
   // Of what several have, an alternative checks its own.
   const auto widest = [&](const std::string& key, Domain domain) {
@@ -182,7 +186,7 @@ void add_fields(CLI::App& command, const char* group, Alternatives<std::variant<
       } else {
         CLI::Option* option = add_field(command, group, key, value, widest(key, domain), help);
         if (option == nullptr) return;
-        own = owned.insert(owned.end(), {option, chooser, [&alternatives] { return alternatives.name; }});
+        own = owned.insert(owned.end(), {option, chooser, choices});
       }
       own->owners.emplace_back(Chosen::name);
       own->texts.emplace_back([&value] { return text_of(value); });
@@ -192,6 +196,13 @@ void add_fields(CLI::App& command, const char* group, Alternatives<std::variant<
     own->option->default_function([&own = *own] { return own.text(); });
     if (own->owners.size() < sizeof...(Options)) own->show_owners();
   }
+}
+/// ... of the one alternative that is meant.
+template <class... Options>
+void add_fields(CLI::App& command, const char* group, Alternatives<std::variant<Options...>>& alternatives,
+                const char* chooser, std::list<OwnedOption>& owned) {
+  add_fields(command, group, alternatives, chooser, owned,
+             [&alternatives] { return std::vector{alternatives.name}; });
 }
 
 }  // namespace orthornn::program

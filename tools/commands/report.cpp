@@ -155,7 +155,7 @@ TrainingRun read_training_run(const fs::path& folder, const std::string& sentenc
   run.folder = folder;
   run.task = task_text(settings.task.chosen());
   settings.stack = layers_in((folder / "config.toml").string());
-  run.cell = settings.cell_name();
+  run.cell = settings.cell_text();
   run.hidden = settings.hidden_size();
   const LayerOptions cell = settings.recurrent();
   if (const Index* reflections = reflections_of(cell))

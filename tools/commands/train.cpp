@@ -68,7 +68,7 @@ Result train_once(CLI::App& command, TrainSettings& settings) {
     fmt::print("'{}' has no model.h5 yet: starting anew with its settings\n", printable(folder));
   const auto form = training.cells()[0]["form"].get<std::string>();
   fmt::print("{} with {}: {} parameters, hidden size {}, {}batch {}, {} steps, on {}\n", task->name(),
-             settings.cell_name(), trainer.model().parameters().count(), settings.hidden_size(),
+             settings.cell_text(), trainer.model().parameters().count(), settings.hidden_size(),
              form.empty() ? "" : form + " form, ", settings.source.batch, settings.steps(),
              machine_text(execution));
   if (settings.verbose) print_recurrences(training.cells(), execution, task->length(), settings.source.batch);

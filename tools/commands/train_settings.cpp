@@ -42,7 +42,7 @@ void TrainSettings::add_workload_to(CLI::App& command) {
                       "out: data/mnist or data/tatoeba")
           ->default_str("")
           ->group(g),
-      "the task", [this] { return task.name; }, {MnistOptions::name, TranslationOptions::name});
+      "the task", [this] { return std::vector{task.name}; }, {MnistOptions::name, TranslationOptions::name});
 
   g = model_group;
   command
@@ -52,19 +52,16 @@ void TrainSettings::add_workload_to(CLI::App& command) {
       ->check(CLI::IsMember(cell_names()));
   add_fields(command, g, cell);
   add_value(command, "--layers", layers, "Cells, one on the other", Domain{.low = 1, .high = 64})->group(g);
-  add_fields(command, g, transition, "--cell", owned_);
+  const auto parts = [this] { return names_of_parts(); };
+  add_fields(command, g, transition, "--cell", owned_, parts);
   std::vector<std::string> owners = names_of<TransitionOptions>();
-  for (const char* flag : {"--activation", "--input-matrix"}) {
-    add_owned(
-        owned_, command.get_option(flag), "--cell", [this] { return transition.name; }, owners);
-  }
+  for (const char* flag : {"--activation", "--input-matrix"})
+    add_owned(owned_, command.get_option(flag), "--cell", parts, owners);
   owners.emplace_back(DeltaProductCell::name);
-  add_owned(
-      owned_, command.get_option("--learn-initial-state"), "--cell", [this] { return transition.name; },
-      owners);
+  add_owned(owned_, command.get_option("--learn-initial-state"), "--cell", parts, owners);
 
   const auto add_delta = [&](CLI::Option* option) {
-    add_owned(owned_, option, "--cell", [this] { return transition.name; }, {DeltaProductCell::name});
+    add_owned(owned_, option, "--cell", parts, {DeltaProductCell::name});
   };
   DeltaProductCell::fields([&](const char* key, auto member, const Domain& domain, const char* help) {
     // --hidden and --learn-initial-state are options of other cells too.
@@ -77,11 +74,16 @@ void TrainSettings::add_workload_to(CLI::App& command) {
   add_delta(add_value(command, "--no-mlp", no_mlp, "Blocks without a gated MLP")->group(g));
 
   add_fields(command, g, translation);
+  command
+      .add_option("--encoder", encoder,
+                  "Recurrent layer of the encoder, if it is another one than --cell; names as there")
+      ->group(g)
+      ->check(CLI::IsMember(cell_names()));
   add_value(command, "--bidirectional", bidirectional, "The encoder reads forward and backward in time")
       ->group(g);
   for (const char* flag :
-       {"--embedding-size", "--tied", "--dropout", "--label-smoothing", "--bidirectional"}) {
-    add_owned(owned_, command.get_option(flag), "the task", [this] { return task.name; },
+       {"--embedding-size", "--tied", "--dropout", "--label-smoothing", "--encoder", "--bidirectional"}) {
+    add_owned(owned_, command.get_option(flag), "the task", [this] { return std::vector{task.name}; },
               {TranslationOptions::name});
   }
 
@@ -107,14 +109,14 @@ void TrainSettings::add_to(CLI::App& command) {
   const char* g = "Training";
   add_fields(command, g, optimizer, "--optimizer", owned_);
   add_owned(
-      owned_, command.get_option("--lr-orth"), "--cell", [this] { return transition.name; },
+      owned_, command.get_option("--lr-orth"), "--cell", [this] { return names_of_parts(); },
       names_of<TransitionOptions>());
   add_fields(command, g, trainer);
   add_fields(command, g, trainer.schedule);
   const auto belongs = [&](const char* flag, std::vector<std::string> kinds) {
     add_owned(
-        owned_, command.get_option(flag), "--schedule", [this] { return name_of(trainer.schedule.kind); },
-        std::move(kinds));
+        owned_, command.get_option(flag), "--schedule",
+        [this] { return std::vector{name_of(trainer.schedule.kind)}; }, std::move(kinds));
   };
   belongs("--schedule-every", {"step"});
   belongs("--schedule-factor", {"step"});
@@ -166,7 +168,7 @@ void TrainSettings::remove(CLI::App& command, const std::vector<std::string>& na
 void TrainSettings::remove_other_tasks(CLI::App& command, const std::string& kept) {
   std::vector<std::string> others;
   for (const OwnedOption& own : owned_) {
-    if (own.chooser == std::string("the task") && std::ranges::count(own.owners, kept) == 0)
+    if (own.chooser == std::string("the task") && !own.belongs_to(kept))
       others.push_back(own.option->get_name());
   }
   remove(command, others);
@@ -174,8 +176,8 @@ void TrainSettings::remove_other_tasks(CLI::App& command, const std::string& kep
 
 bool TrainSettings::takes(const CLI::Option& option, const std::string& name) const {
   return std::ranges::none_of(owned_, [&](const OwnedOption& own) {
-    return own.option == &option && own.chooser == std::string("--cell") &&
-           std::ranges::count(own.owners, name) == 0;
+    return own.option == &option && own.chooser == std::string("--cell") && !own.belongs_to(name) &&
+           !own.belongs_to(encoder);
   });
 }
 
@@ -238,8 +240,8 @@ std::unique_ptr<Task> TrainSettings::complete(CLI::App& command, bool may_exist)
     described = make_task();
   }
   // 2. What is still open.
-  const TrainingDefaults defaults =
-      training_defaults(*described, recurrent(), given("--hidden") || !stack.empty() ? hidden_size() : 0);
+  const TrainingDefaults defaults = training_defaults(
+      *described, recurrences_of_parts(), given("--hidden") || !stack.empty() ? hidden_size() : 0);
   const TaskDefaults& of_task = defaults.task;
   if (!given("--optimizer")) optimizer.name = of_task.optimizer;
   for (const OwnedOption* own : owned_given) own->check();
@@ -281,11 +283,12 @@ std::unique_ptr<Task> TrainSettings::complete(CLI::App& command, bool may_exist)
         "--warmup {} (given, or of the configuration file) leaves nothing of --steps {}; expected fewer",
         schedule.warmup_steps, steps()));
   }
-  const LayerOptions chosen = recurrent();
-  const Index* reflections = reflections_of(chosen);
-  if (stack.empty() && reflections != nullptr && *reflections > cell.hidden_size) {
-    throw UsageError(
-        fmt::format("--reflections {} is more than --hidden {}", *reflections, cell.hidden_size));
+  for (const LayerOptions& chosen : recurrences_of_parts()) {
+    const Index* reflections = reflections_of(chosen);
+    if (stack.empty() && reflections != nullptr && *reflections > cell.hidden_size) {
+      throw UsageError(
+          fmt::format("--reflections {} is more than --hidden {}", *reflections, cell.hidden_size));
+    }
   }
   trainer.optimizer = optimizer.chosen();
   if (!stack.empty()) {
@@ -314,17 +317,20 @@ LayerOptions TrainSettings::recurrent() const {
   each_layer(stack, [&](const LayerOptions& layer) {
     if (first == nullptr && is_recurrence(layer)) first = &layer;
   });
-  if (first != nullptr) return *first;
-  if (is_delta()) {
+  return first != nullptr ? *first : recurrent(transition.name);
+}
+
+LayerOptions TrainSettings::recurrent(const std::string& name) const {
+  if (name == DeltaProductCell::name) {
     DeltaProductCell sized = delta;
     sized.learn_initial_state = cell.learn_initial_state;
     sized.hidden_size = cell.hidden_size;
     return sized;
   }
-  const RecurrentOptions* other = find_name<RecurrentOptions>(transition.name);
+  const RecurrentOptions* other = find_name<RecurrentOptions>(name);
   if (other == nullptr) {
     OrthogonalCell orthogonal = cell;
-    orthogonal.transition = transition.chosen();
+    orthogonal.transition = transition.named(name);
     return orthogonal;
   }
   RecurrentOptions options = *other;
@@ -332,10 +338,31 @@ LayerOptions TrainSettings::recurrent() const {
   return layer_options(options);
 }
 
-std::vector<LayerOptions> TrainSettings::cells(Index input_size) const {
-  if (!stack.empty()) return stack;
-  if (!is_delta()) return std::vector<LayerOptions>(static_cast<std::size_t>(layers), recurrent());
-  const auto sized = std::get<DeltaProductCell>(recurrent());
+std::string TrainSettings::encoder_name() const {
+  return encoder.empty() || task.name != TranslationOptions::name ? transition.name : encoder;
+}
+
+std::vector<std::string> TrainSettings::names_of_parts() const {
+  if (encoder_name() == transition.name) return {transition.name};
+  return {transition.name, encoder_name()};
+}
+
+std::vector<LayerOptions> TrainSettings::recurrences_of_parts() const {
+  std::vector<LayerOptions> found = {recurrent()};
+  if (names_of_parts().size() > 1) found.push_back(recurrent(encoder_name()));
+  return found;
+}
+
+std::string TrainSettings::cell_text() const {
+  if (names_of_parts().size() == 1) return cell_name();
+  return fmt::format("{}, encoder {}", cell_name(), encoder_name());
+}
+
+std::vector<LayerOptions> TrainSettings::layers_of(const std::string& name, Index input_size) const {
+  const LayerOptions chosen = recurrent(name);
+  if (name != DeltaProductCell::name)
+    return std::vector<LayerOptions>(static_cast<std::size_t>(layers), chosen);
+  const auto& sized = std::get<DeltaProductCell>(chosen);
   std::vector<LayerOptions> blocks =
       delta_product_blocks(sized, no_mlp ? std::nullopt : std::optional(mlp), layers);
   // A block adds to what it reads.
@@ -347,8 +374,8 @@ EncoderDecoderOptions TrainSettings::translation_options(const TranslationTask& 
   EncoderDecoderOptions options = translation;
   options.source_symbols = of_task.source_tokenizer().size();
   options.target_symbols = of_task.target_tokenizer().size();
-  options.decoder = cells(options.embedding_size);
-  options.encoder = options.decoder;
+  options.decoder = layers_of(transition.name, options.embedding_size);
+  options.encoder = layers_of(encoder_name(), options.embedding_size);
   if (bidirectional) options.encoder = {Bidirectional{options.encoder}};
   return options;
 }
@@ -360,8 +387,10 @@ AnyModelOptions TrainSettings::model_options(const Task& of_task) const {
     throw UsageError(
         fmt::format("the task {} has no sequences that a model of --cell could read", task.name));
   const SequenceData found = sequences->data();
-  if (!is_delta() || !stack.empty() || found.symbols == 0) return model_for(found, cells(found.features));
-  ModelOptions options = model_for(found, cells(cell.hidden_size));
+  if (!stack.empty()) return model_for(found, stack);
+  if (transition.name != DeltaProductCell::name || found.symbols == 0)
+    return model_for(found, layers_of(transition.name, found.features));
+  ModelOptions options = model_for(found, layers_of(transition.name, cell.hidden_size));
   options.input = TokenEmbedding{.tokens = found.symbols, .size = cell.hidden_size};
   return options;
 }

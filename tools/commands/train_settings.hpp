@@ -30,6 +30,8 @@ struct TrainSettings {
   GatedMlp mlp;
   bool no_mlp = false;
   Index layers = 1;
+  /// What --encoder says, as --cell; empty where it is left out.
+  std::string encoder;
   /// Of the task translate: all but the numbers of symbols and the layers.
   EncoderDecoderOptions translation;
   bool bidirectional = false;
@@ -69,23 +71,32 @@ struct TrainSettings {
   /// The settings as a TOML file that `--config` takes.
   std::string to_toml(CLI::App& command) const;
 
-  /// Whether a training with --cell NAME takes the option.
+  /// Whether a training with --cell NAME, and the encoder of these settings, takes the option.
   bool takes(const CLI::Option& option, const std::string& name) const;
   std::int64_t steps() const { return trainer.schedule.total_steps; }
   std::unique_ptr<Task> make_task() const;
   /// The recurrent layer that --cell and the options of the model describe, or the first of the stack.
   LayerOptions recurrent() const;
+  /// ... with that of the encoder, where it is another one.
+  std::vector<LayerOptions> recurrences_of_parts() const;
   /// N of `recurrent`.
   Index hidden_size() const { return output_size_of(recurrent(), 1); }
   /// What --cell says, or "layers" of a stack.
   std::string cell_name() const { return stack.empty() ? transition.name : "layers"; }
-  /// The layers that --cell and the options of the model describe, for so many inputs, or the stack.
-  std::vector<LayerOptions> cells(Index input_size) const;
+  /// ... with what --encoder says, where that is something else: "cwy, encoder deltaproduct".
+  std::string cell_text() const;
   /// Of the model for a task that is loaded.
   AnyModelOptions model_options(const Task& task) const;
 
  private:
-  bool is_delta() const { return transition.name == DeltaProductCell::name; }
+  /// By the names of --cell.
+  LayerOptions recurrent(const std::string& name) const;
+  /// Layers that read so many numbers, with --layers of these cells.
+  std::vector<LayerOptions> layers_of(const std::string& name, Index input_size) const;
+  /// Of an encoder; that of --cell unless --encoder is given, for the task that has one.
+  std::string encoder_name() const;
+  /// Of decoder and encoder.
+  std::vector<std::string> names_of_parts() const;
   EncoderDecoderOptions translation_options(const TranslationTask& task) const;
 
   std::list<OwnedOption> owned_;

@@ -10,21 +10,27 @@ std::int64_t TrainingDefaults::warmup(std::int64_t steps) const {
   return static_cast<std::int64_t>(warmup_share * static_cast<double>(steps));
 }
 
-TrainingDefaults training_defaults(const Task& task, const LayerOptions& cell, Index hidden) {
+TrainingDefaults training_defaults(const Task& task, const std::vector<LayerOptions>& cells, Index hidden) {
   TrainingDefaults defaults{.task = task.defaults()};
   TaskDefaults& settings = defaults.task;
   const bool translates = task.name() == TranslationOptions::name;
   // Measured in tools/bench-results/translation.
   if (translates) defaults.activation = Activation::relu;
-  const auto* orthogonal = std::get_if<OrthogonalCell>(&cell);
-  if (orthogonal == nullptr) {
+  const auto is_orthogonal = [](const LayerOptions& cell) {
+    return std::holds_alternative<OrthogonalCell>(cell);
+  };
+  const auto is_free = [](const LayerOptions& cell) {
+    const auto* orthogonal = std::get_if<OrthogonalCell>(&cell);
+    return orthogonal != nullptr && std::holds_alternative<Unconstrained>(orthogonal->transition);
+  };
+  if (std::ranges::none_of(cells, is_orthogonal)) {
     // Gates keep the gradients of LSTM and GRU small enough for one rate and any length, norms those of
     // DeltaProduct networks. The rate of translate was found with LSTM and GRU.
     settings.optimizer = "adam";
     if (!translates) settings.learning_rate = settings.learning_rate_orthogonal = 2e-3;
     return defaults;
   }
-  if (std::holds_alternative<Unconstrained>(orthogonal->transition)) {
+  if (std::ranges::any_of(cells, is_free)) {
     // Nothing keeps this matrix orthogonal. A change of it acts on a state as often as a sequence has steps.
     // So the longer the sequences are, the less it may change in one training step.
     const double rate = std::min(settings.learning_rate, 0.4 / static_cast<double>(task.length()));
@@ -35,7 +41,7 @@ TrainingDefaults training_defaults(const Task& task, const LayerOptions& cell, I
     defaults.warmup_share = 0.1;
   }
   if (hidden == 0) hidden = settings.hidden_size;
-  const Index* reflections = reflections_of(cell);
+  const Index* reflections = reflections_of(cells.front());
   if (reflections != nullptr && *reflections > 0 && 2 * *reflections <= hidden && task.name() == "adding") {
     // N - L eigenvalues are 1, and there the values that are not marked add up over the sequence.
     // Reflections that learn more slowly than the other weights do not get the better of that: with L = N / 4

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "orthornn/layers/recurrent_layer.hpp"
 #include "orthornn/tasks/task.hpp"
@@ -17,7 +18,8 @@ struct TrainingDefaults {
   std::int64_t warmup(std::int64_t steps) const;
 };
 
-/// The task's settings, and what the cell changes of them. N is 0 for the task's default.
-TrainingDefaults training_defaults(const Task& task, const LayerOptions& cell, Index hidden);
+/// The task's settings, and what its model's cells change of them: one, or those of decoder and encoder. N is
+/// 0 for the task's default.
+TrainingDefaults training_defaults(const Task& task, const std::vector<LayerOptions>& cells, Index hidden);
 
 }  // namespace orthornn::program

@@ -38,6 +38,15 @@ struct Names<VectorActivation> {
   static constexpr Choice<VectorActivation> list[] = {{"silu", silu}, {"identity", identity}};
 };
 
+/// By what a micro-step multiplies its state: I - beta k k^T, or with removals a in (0, 1), a learned number
+/// for each entry of a key, I - beta k (k * a)^T, as in RWKV-7 (Peng et al., 2025, arXiv 2503.14456).
+enum class DeltaFactor { householder, rwkv7 };
+template <>
+struct Names<DeltaFactor> {
+  using enum DeltaFactor;
+  static constexpr Choice<DeltaFactor> list[] = {{"householder", householder}, {"rwkv7", rwkv7}};
+};
+
 /// A layer of DeltaProduct as plain values. With one factor it is DeltaNet, with decay as well Gated
 /// DeltaNet.
 struct DeltaProductCell {
@@ -49,11 +58,13 @@ struct DeltaProductCell {
   Index key_size = 32;
   Index value_size = 32;
   Index householder = 2;
+  DeltaFactor factor = DeltaFactor::householder;
   double beta_limit = 2;
   double beta_bias = 0;
   VectorActivation vector_activation = VectorActivation::silu;
   bool state_decay = false;
   bool learn_initial_state = false;
+  bool without_values = false;
   Index convolution = 0;
   ReadoutNorm readout_norm = ReadoutNorm::rms;
   double norm_epsilon = 1e-5;
@@ -66,15 +77,19 @@ struct DeltaProductCell {
     visit("key_size", &O::key_size, domain::count, "Numbers in a key");
     visit("value_size", &O::value_size, domain::count, "Numbers in a value");
     visit("householder", &O::householder, domain::count, "Factors a step, each with a key and a value");
+    visit("factor", &O::factor, domain::added_later,
+          "householder: factors I - beta k k^T; rwkv7: I - beta k (k * a)^T with learned a in (0, 1)");
     visit("beta_limit", &O::beta_limit, Domain{.low = 0, .high = 2, .low_included = false},
           "Step sizes are below it: 1 projects, 2 reflects");
     visit("beta_bias", &O::beta_bias, domain::added_later,
-          "Step sizes start at sigma of it times --beta-limit: 0 at half of it");
+          "Step sizes start at sigma of it times --beta-limit, and stay there above 17");
     visit("vector_activation", &O::vector_activation, domain::added_later,
           "Of queries, keys and values: silu or identity");
     visit("state_decay", &O::state_decay, domain::any, "States decay by learned amounts at each step");
     visit("learn_initial_state", &O::learn_initial_state, domain::added_later,
           "Learn the state in which every sequence starts, instead of zeros");
+    visit("without_values", &O::without_values, domain::added_later,
+          "Factors turn the learned initial state, and values add nothing to it");
     visit("convolution", &O::convolution, Domain{.low = 0, .high = 64},
           "Steps that a convolution of queries, keys and values sees; 0 for none");
     visit("readout_norm", &O::readout_norm, domain::any, "What is done to what a head reads from its state");
@@ -86,14 +101,18 @@ struct DeltaProductCell {
 /// The layer of DeltaProduct (Siems et al., NeurIPS 2025, arXiv 2502.10297). For each step, with p = W x + b:
 ///
 ///     z = p, or its convolution with the steps before (causal, each channel by itself)
-///     q, k_1 .. k_n, v_1 .. v_n = f(z), f SiLU or the identity; each q and k is divided by its norm (0 stays
-///     0) beta = limit * sigma(p), log decay = -exp(A) softplus(p) o = delta_product(q, k, v, beta, log
-///     decay)   (scale 1) y = R (g o / sqrt(mean(o^2) + epsilon) * SiLU(p)), the mean over the V numbers of a
-///     head
+///     q, k_1 .. k_n, v_1 .. v_n = f(z), f = SiLU or 1; each q and k is divided by its norm (0 stays 0)
+///     (without values they are 0)
+///     beta = limit * sigma(p), log decay = -exp(A) softplus(p)
+///     o = delta_product(q, k, v, beta, log decay)   (scale 1)
+///     y = R (g o / sqrt(mean(o^2) + epsilon) * SiLU(p)), the mean over the V numbers of a head
+///
+/// With factors of the kind rwkv7, removals a = sigma(p) are given to the delta product too, and a decay is
+/// one for each row of a state: log decay = -e^(-1/2) sigma(p). Such a factor may have a norm above 1.
 ///
 /// PREFIX/input_weights [M, K], input_bias [M]: W and b; rows as in DeltaHeads
 /// PREFIX/filters [window, channels]: of the convolution, the filter of the step itself last
-/// PREFIX/decay_rates [H]: A
+/// PREFIX/decay_rates [H]: A, for factors of the kind householder
 /// PREFIX/norm_gain [V]: g
 /// PREFIX/output_weights [N, H V]: R
 /// PREFIX/initial_state [H, K, V]: where every sequence starts, if that is learned
@@ -101,8 +120,10 @@ struct DeltaProductCell {
 /// States are S [B, H, K, V], and the convolution's last window - 1 inputs [B, window - 1, channels].
 ///
 /// Whole sequences go through chunks where the device has that form; a step, and a short sequence, through
-/// the recurrence. Both forms agree up to rounding. On a GPU in bf16, queries, keys, values and what is read
-/// from the states are bfloat16 in chunks; projections, step sizes, states and parameters stay float.
+/// the recurrence. Both forms agree up to rounding. Factors of the kind rwkv7 have the recurrence alone.
+///
+/// On a GPU in bf16, queries, keys, values and what is read from the states are bfloat16 in chunks;
+/// projections, step sizes, states and parameters stay float.
 template <class T>
 class DeltaProductLayer final : public Layer<T> {
  public:
@@ -124,9 +145,10 @@ class DeltaProductLayer final : public Layer<T> {
   Shape state_shape(Index i, Index batch) const override;
   std::string state_name(Index i) const override { return i == 0 ? "s" : "convolution"; }
 
-  /// W from N(0, 1 / K), R from N(0, 1 / (H V)), a learned initial state from N(0, 1), filters from U(-1 /
-  /// sqrt(window), 1 / sqrt(window)), g = 1, b = 0. With decay as Gated DeltaNet: exp(A) from U(0, 16), and b
-  /// such that softplus(b) is 1e-3 to 1e-1, uniform in its logarithm.
+  /// W from N(0, 1 / K), R from N(0, 1 / (H V)), a learned initial state from N(0, 1), filters from
+  /// U(-1 / sqrt(window), 1 / sqrt(window)), g = 1, b = 0, but for step sizes, where it is beta_bias. With decay
+  /// as Gated DeltaNet: exp(A) from U(0, 16), and b such that softplus(b) is 1e-3 to 1e-1, uniform in its
+  /// logarithm; decays of rows such that -log decay is.
   void initialize(std::uint64_t seed) override;
   LayerDescription describe(Index length, Index batch) const override;
 

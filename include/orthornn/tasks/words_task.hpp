@@ -49,7 +49,7 @@ struct WordsOptions {
     visit("training_samples", &Self::training_samples, Domain{.low = 0, .high = 2147483647},
           "sequences that there are to train on, 0 for new ones in each batch");
     visit("curriculum", &Self::curriculum, domain::not_negative,
-          "training steps with sequences of an eighth of --length, then a quarter, then a half; 0 for none");
+          "training steps with sequences of two symbols, then of four, and so on to --length; 0 for none");
   }
 };
 
