@@ -88,6 +88,13 @@ const Saved::Frame& Saved::frame_below(Index end, const void* owner) const {
   return *found;
 }
 
+const Saved::Frame& Saved::frame_of(const void* owner) const {
+  const auto found = std::find_if(frames_.rbegin(), frames_.rend(),
+                                  [&](const Frame& frame) { return frame.owner == owner; });
+  if (found == frames_.rend()) throw ValueError("no forward of that layer is on the stack; run it first");
+  return *found;
+}
+
 void Saved::pop(Index count) {
   if (count < 0 || count > size())
     throw ValueError(fmt::format("{} saved tensors to pop; there are {}", count, size()));

@@ -181,6 +181,20 @@ LayerDescription DeltaProductLayer<T>::describe(Index length, Index batch) const
 }
 
 template <class T>
+std::string DeltaProductLayer<T>::prefix() const {
+  const std::string& name = this->parameters_.list()[static_cast<std::size_t>(places_.input_weights)].name;
+  return name.substr(0, name.rfind('/'));
+}
+
+template <class T>
+DeltaProductInput<T> DeltaProductLayer<T>::factors(const Saved& saved) const {
+  const Saved::Frame& frame = saved.frame_of(this);
+  if (rounds_vectors(frame.length, frame.batch))
+    throw ValueError("queries, keys and values were rounded to bfloat16; run the layer in fp32 or tf32");
+  return KeptTensors<T, T>(heads_, frame.first + 1, saved).input({});
+}
+
+template <class T>
 DeltaForm DeltaProductLayer<T>::form(Index length, Index batch) const {
   // A chunk of fewer micro-steps than the CPU's usual one has too little to multiply.
   const Index steps_of_chunk = 1 + (DeltaProductOptions::cpu_chunk - 1) / heads_.factors;

@@ -5,6 +5,8 @@
 #include "cli/run_program.hpp"
 #include "cli/tiny_mnist.hpp"
 #include "orthornn/io/hdf5.hpp"
+#include "orthornn/nn/delta_observation.hpp"
+#include "orthornn/tasks/task.hpp"
 #include "orthornn/train/model_file.hpp"
 #include "support/errors.hpp"
 
@@ -97,4 +99,78 @@ TEST_CASE("DeltaProduct networks that cannot be end in one sentence", "[cli][del
 #endif
   check_refused(run(train_copying(folder / "run", {"--key-size", "4", "--steps", "1"})), 2,
                 {"--key-size", "deltaproduct"});
+}
+
+TEST_CASE("inspect follows DeltaProduct layers along a test sequence, as the library does",
+          "[cli][delta][inspect]") {
+  const TemporaryFolder folder;
+  check_success(run(Arguments{"train", "words", "--group", "S3", "--length", "6", "--batch", "4", "--steps",
+                              "2", "--hidden", "5", "--out", (folder / "run").string()} +
+                    small));
+  const std::string file = folder / "run/model.h5";
+  const ProgramResult text = run({"inspect", file});
+  check_success(text);
+  CHECK_THAT(text.output, contains("rotation angles along the first test sequence, of 6 steps") &&
+                              contains("\n  cell0/1           0  ") &&
+                              contains("\n  cell0/1           1  ") && contains("real: steps"));
+  const ProgramResult result = run({"inspect", file, "--json", "--length", "9"});
+  check_success(result);
+  const auto json = nlohmann::json::parse(result.output)["delta_products"];
+  CHECK(json["steps"] == 9);
+  CHECK(json["layers"].size() == 1);
+  CHECK(json["layers"][0]["layer"] == "cell0/1");
+
+  ModelFileInfo info;
+  const auto model = load_model(file, {}, &info);
+  const auto task = make_task(info.task_config, {.batch = 1, .seed = info.seed})->with_length(9, 1);
+  Batch batch;
+  task->evaluation_batch(HeldOut::test, 0, batch);
+  const Index last[] = {8};
+  const auto found = observe_delta_products<float>(*model, batch, last);
+  REQUIRE(found.size() == 1);
+  REQUIRE(json["layers"][0]["heads"].size() == 2);
+  for (std::size_t h = 0; h < 2; ++h) {
+    const auto& head = json["layers"][0]["heads"][h];
+    const auto& betas = found[0].heads[h].betas;
+    REQUIRE(betas.size() == 18);
+    CHECK(head["beta"]["min"] == *std::ranges::min_element(betas));
+    CHECK(head["beta"]["max"] == *std::ranges::max_element(betas));
+    CHECK(head["effective_rank"]["last"].get<double>() == Approx(found[0].heads[h].ranks[0]));
+    CHECK(head["share_of_real_eigenvalues"].get<double>() ==
+          Approx(static_cast<double>(found[0].heads[h].real_steps) / 9));
+    CHECK(head["rotation_degrees"].is_null() == found[0].heads[h].angles.empty());
+  }
+}
+
+TEST_CASE("inspect says why DeltaProduct layers are not followed", "[cli][delta][inspect]") {
+  const TemporaryFolder folder;
+  const auto not_computed = [&](const std::string& file, const char* why) {
+    const ProgramResult result = run({"inspect", file, "--json"});
+    check_success(result);
+    CHECK_THAT(nlohmann::json::parse(result.output)["delta_products"].value("not_computed", ""),
+               contains(why));
+    CHECK_THAT(run({"inspect", file}).output, contains("not computed: ") && contains(why));
+  };
+  // 1. A model without a task.
+  const std::string alone = folder / "alone.h5";
+  save_model(alone, SequenceModel<float>(Device::cpu(), {.input = OneHot{3}, .cells = {DeltaProductCell{}}}));
+  not_computed(alone, "saved without a task");
+  // 2. A task whose data are elsewhere.
+  write_tiny_mnist(folder / "data");
+  check_success(run(train_mnist(folder / "data", folder / "mnist", small + Arguments{"--steps", "1"})));
+  not_computed(folder / "mnist/model.h5", "data/mnist");
+  // 3. Lengths that cannot be.
+  const Arguments words = {"train", "words",   "--length", "6",        "--batch",
+                           "4",     "--steps", "1",        "--hidden", "5"};
+  check_success(run(words + small + Arguments{"--out", (folder / "words").string()}));
+  const std::string of_words = folder / "words/model.h5";
+  check_refused(run({"inspect", of_words, "--length", "2000000000"}), 2, {"--length 2000000000", "at most"});
+  check_refused(run({"inspect", of_words, "--length", "0"}), 2, {"--length"});
+  check_success(run(train_copying(folder / "copying", small + Arguments{"--steps", "1"})));
+  CHECK_THAT(run({"inspect", folder / "copying/model.h5"}).output, contains("cell0/1"));
+  check_refused(run({"inspect", folder / "copying/model.h5", "--length", "7"}), 2, {"--length", "copying"});
+  check_success(run(words + Arguments{"--cell", "gru", "--out", (folder / "gru").string()}));
+  check_refused(run({"inspect", folder / "gru/model.h5", "--length", "7"}), 2, {"--length", "DeltaProduct"});
+  CHECK_FALSE(nlohmann::json::parse(run({"inspect", folder / "gru/model.h5", "--json"}).output)
+                  .contains("delta_products"));
 }

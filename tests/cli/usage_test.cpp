@@ -106,7 +106,7 @@ const Help helps[] = {
       "--precision", "--rollout"}},
     {{"predict"},
      {"model", "input", "-o,--output", "--verbose", "--device", "--threads", "--precision", "--rollout"}},
-    {{"inspect"}, {"model", "--json", "--device", "--threads", "--precision", "--rollout"}},
+    {{"inspect"}, {"model", "--length", "--json", "--device", "--threads", "--precision", "--rollout"}},
     {{"bench", "rollout"},
      {"--cells", "--hidden", "--reflections", "--batch", "--length", "--activation", "--samples", "--device",
       "--threads", "--precision", "--rollout", "--json"}},

@@ -9,6 +9,7 @@
 
 #include "commands/interruption.hpp"
 #include "commands/machine.hpp"
+#include "commands/median.hpp"
 #include "commands/training.hpp"
 #include "commands/translation_metrics.hpp"
 
@@ -113,9 +114,7 @@ struct Spread {
     for (const double value : values) mean += value / count;
     for (const double value : values) deviation += (value - mean) * (value - mean) / std::max(count - 1, 1.0);
     deviation = std::sqrt(deviation);
-    std::ranges::sort(values);
-    const std::size_t half = values.size() / 2;
-    median = values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
+    median = program::median(values);
   }
 };
 

@@ -55,6 +55,8 @@ class Saved {
   Frame open_frame(const void* owner);
   /// The owner's frame below another one that begins at `end`. Throws ValueError where there is none.
   const Frame& frame_below(Index end, const void* owner) const;
+  /// The owner's frame that was closed last, wherever it lies. Throws ValueError where there is none.
+  const Frame& frame_of(const void* owner) const;
 
   /// Tensors on the stack.
   Index size() const { return static_cast<Index>(entries_.size()); }

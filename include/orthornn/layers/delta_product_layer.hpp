@@ -112,6 +112,13 @@ class DeltaProductLayer final : public Layer<T> {
   void initialize(std::uint64_t seed) override;
   LayerDescription describe(Index length, Index batch) const override;
 
+  /// What comes before the names of the layer's parameters, and a '/'.
+  std::string prefix() const;
+  /// What the layer's last forward on `saved` gave to delta_product, [T B, ..] as TokenLayout::time_major has
+  /// it; without its first states. Valid until it is popped. Throws ValueError where there is no such
+  /// forward, and for one whose vectors are bfloat16.
+  DeltaProductInput<T> factors(const Saved& saved) const;
+
  private:
   void run_prepare() override;
   TensorView<const T> run_forward(const SequenceInput<T>& input, States<const T> start, States<T> last,
