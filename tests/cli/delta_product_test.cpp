@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "cli/html_page_content.hpp"
 #include "cli/run_program.hpp"
 #include "cli/tiny_mnist.hpp"
 #include "orthornn/io/hdf5.hpp"
@@ -140,6 +141,37 @@ TEST_CASE("inspect follows DeltaProduct layers along a test sequence, as the lib
           Approx(static_cast<double>(found[0].heads[h].real_steps) / 9));
     CHECK(head["rotation_degrees"].is_null() == found[0].heads[h].angles.empty());
   }
+}
+
+TEST_CASE("report draws what DeltaProduct layers do", "[cli][delta][report]") {
+  if (gnuplot_is_missing()) return;
+  const TemporaryFolder folder;
+  const auto train = [&](const char* name, const Arguments& more) {
+    check_success(run(Arguments{"train", "words", "--group", "S3", "--length", "6", "--batch", "4", "--steps",
+                                "2", "--hidden", "5", "--out", (folder / name).string()} +
+                      small + more));
+  };
+  train("two", {"--layers", "2"});
+  train("one", {"--householder", "1"});
+  const fs::path out = folder / "page.html";
+  const auto page_of = [&](const Arguments& names) {
+    Arguments command = {"report", "--out", out.string()};
+    for (const std::string& name : names) command.push_back((folder / name).string());
+    check_success(run(command));
+    const std::string page = content(out);
+    check_self_contained(page);
+    return page;
+  };
+  const std::string both = page_of({"two", "one"});
+  for (const char* words : {"DeltaProduct layers", "beta", "effective rank", "angle [degrees]"})
+    CHECK_THAT(both, contains(words));
+  // A layer's line is in the plot of step sizes; in the others its name has brackets.
+  CHECK(lines_named(both, "two, cell0/1") == 1);
+  CHECK(lines_named(both, "two, cell2/1 (6)") == 1);
+  CHECK(lines_named(both, "one (6)") == 2);  // that of the accuracies too
+  CHECK(count(both, "(real: ") >= 2);
+  // Angles are those of two factors.
+  CHECK(plots_in(both) - plots_in(page_of({"one"})) == 1);
 }
 
 TEST_CASE("inspect says why DeltaProduct layers are not followed", "[cli][delta][inspect]") {

@@ -66,7 +66,8 @@ struct Cost {
 };
 
 /// The model's task with sequences of `length` steps, or its own for 0, one in a batch.
-std::unique_ptr<Task> task_of(const ModelFileInfo& info, Index length, Index most_steps) {
+std::unique_ptr<Task> task_of(const ModelFileInfo& info, Index length, Index most_steps,
+                              const std::string& data) {
   if (most_steps < 1) throw ValueError("it would take long at these sizes");
   if (info.task_config.empty()) throw FileError("the model was saved without a task");
   if (length > most_steps) {
@@ -74,11 +75,9 @@ std::unique_ptr<Task> task_of(const ModelFileInfo& info, Index length, Index mos
         fmt::format("--length {} was given; a model of these sizes is followed over at most {} steps", length,
                     most_steps));
   }
-  std::unique_ptr<Task> task = make_task(info.task_config, {.batch = 1,
-                                                            .seed = info.seed,
-                                                            .data = usual_data(info.task_name),
-                                                            .input_order = info.permutation,
-                                                            .parts = info.parts});
+  std::unique_ptr<Task> task = make_task(
+      info.task_config,
+      {.batch = 1, .seed = info.seed, .data = data, .input_order = info.permutation, .parts = info.parts});
   if (length == 0 && task->length() <= most_steps) return task;
   const Index wanted = length == 0 ? most_steps : length;
   std::unique_ptr<Task> other = as_usage([&] { return task->with_length(wanted, 1); });
@@ -172,9 +171,12 @@ bool has_delta_products(const AnyModelOptions& options) {
   return found;
 }
 
-DeltaFigures delta_figures(SequenceModel<float>& model, const ModelFileInfo& info, Index length) {
+Index most_delta_steps(const SequenceModel<float>& model) { return Cost(model).most_steps(); }
+
+DeltaFigures delta_figures(SequenceModel<float>& model, const ModelFileInfo& info, Index length,
+                           const std::string& data) {
   const Cost cost(model);
-  const std::unique_ptr<Task> task = task_of(info, length, cost.most_steps());
+  const std::unique_ptr<Task> task = task_of(info, length, cost.most_steps(), data);
   task->load();
   Batch batch;
   task->evaluation_batch(HeldOut::test, 0, batch);

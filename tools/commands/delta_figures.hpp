@@ -22,11 +22,15 @@ struct DeltaFigures {
 
 bool has_delta_products(const AnyModelOptions& options);
 
-/// The first test sequence of the task that the model was trained on, with `length` steps, or those of the
-/// task for 0, or fewer: as many as take a few seconds. Of a task whose lengths cannot be chosen, with its
-/// own. The model is on the CPU, and info is of its file. Throws UsageError for a `length` that cannot be,
-/// and another Error, with its reason, where there is no such sequence or it takes too long.
-DeltaFigures delta_figures(SequenceModel<float>& model, const ModelFileInfo& info, Index length);
+/// Steps that a model is followed over, at most: they take a few seconds, and half a gigabyte.
+Index most_delta_steps(const SequenceModel<float>& model);
+
+/// Follows the model, which is on the CPU and of the file of `info`, along the first test sequence of the
+/// task that it was trained on. The sequence has `length` steps; for 0 those of the task, or
+/// `most_delta_steps` if they are fewer. `data` is where the task's data are. Throws UsageError for a
+/// `length` that cannot be, and another Error, with its reason, where there is no such sequence.
+DeltaFigures delta_figures(SequenceModel<float>& model, const ModelFileInfo& info, Index length,
+                           const std::string& data);
 
 nlohmann::ordered_json json_of(const DeltaFigures& figures);
 /// As a table.

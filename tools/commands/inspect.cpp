@@ -60,8 +60,10 @@ DeltaPart delta_part(const InspectSettings& settings, Model<float>& model, const
   auto* sequences = dynamic_cast<SequenceModel<float>*>(&model);
   if (sequences == nullptr) return {.not_computed = "a model of two sequences is not followed"};
   try {
-    if (!model.device().is_cuda()) return {.figures = delta_figures(*sequences, info, settings.length)};
-    return {.figures = delta_figures(*load_model(settings.model), info, settings.length)};
+    const auto figures = [&](SequenceModel<float>& on_cpu) {
+      return delta_figures(on_cpu, info, settings.length, usual_data(info.task_name));
+    };
+    return {.figures = figures(model.device().is_cuda() ? *load_model(settings.model) : *sequences)};
   } catch (const UsageError&) {
     throw;
   } catch (const Error& error) {
