@@ -16,19 +16,9 @@
 namespace orthornn {
 namespace {
 
-/// Throws ShapeError for so many numbers that a sum of some such counts would not fit in 63 bits.
-void check_count(const Shape& shape) {
-  if (shape.count() > Index{1} << 58)
-    throw ShapeError(fmt::format("{}: {} numbers a step; expected at most 2^58", DeltaProductCell::name,
-                                 to_string(shape)));
-}
-
 DeltaHeads heads_of(const DeltaProductCell& options) {
-  const Index n = options.householder, h = options.heads;
-  check_count({n, h, options.key_size});
-  check_count({n, h, options.value_size});
-  return {.heads = h,
-          .factors = n,
+  return {.heads = options.heads,
+          .factors = options.householder,
           .key = options.key_size,
           .value = options.value_size,
           .gate = options.output_gate,
@@ -209,9 +199,12 @@ DeltaForm DeltaProductLayer<T>::form(Index length, Index batch) const {
 
 template <class T>
 const TokenLayout& DeltaProductLayer<T>::layout(Index length, Index batch) const {
+  // More shapes than a training alternates between are those of ever new sequences.
+  constexpr std::size_t most_layouts = 128;
   const std::pair sizes(length, batch);
   auto found = layouts_.find(sizes);
   if (found == layouts_.end()) {
+    if (layouts_.size() >= most_layouts && !execution_.device.is_cuda()) layouts_.clear();
     found = layouts_.emplace(sizes, TokenLayout::time_major(length, batch)).first;
     // The first call waits for a GPU, so it comes before anything is recorded.
     if (execution_.device.is_cuda()) found->second.on(execution_.device);

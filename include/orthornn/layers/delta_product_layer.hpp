@@ -50,11 +50,14 @@ struct DeltaProductCell {
 
   static void fields(auto&& visit) {
     using O = DeltaProductCell;
+    // Products of any two of them, times 64 factors, fit in 63 bits.
+    constexpr Domain most_numbers{.low = 1, .high = 65536};
     visit("hidden_size", &O::hidden_size, domain::count, "Outputs N a step");
-    visit("heads", &O::heads, domain::count, "States, each with keys and values of its own");
-    visit("key_size", &O::key_size, domain::count, "Numbers in a key");
-    visit("value_size", &O::value_size, domain::count, "Numbers in a value");
-    visit("householder", &O::householder, domain::count, "Factors a step, each with a key and a value");
+    visit("heads", &O::heads, most_numbers, "States, each with keys and values of its own");
+    visit("key_size", &O::key_size, most_numbers, "Numbers in a key");
+    visit("value_size", &O::value_size, most_numbers, "Numbers in a value");
+    visit("householder", &O::householder, Domain{.low = 1, .high = 64},
+          "Factors a step, each with a key and a value");
     visit("beta_limit", &O::beta_limit, Domain{.low = 0, .high = 2, .low_included = false},
           "Step sizes are below it: 1 projects, 2 reflects");
     visit("state_decay", &O::state_decay, domain::any, "States decay by learned amounts at each step");
@@ -145,7 +148,7 @@ class DeltaProductLayer final : public Layer<T> {
   TensorView<const T> value_or_none(Index place) const {
     return place < 0 ? TensorView<const T>() : this->value(place);
   }
-  /// Kept for good: what a GPU has recorded refers to it.
+  /// On a GPU kept for good: what is recorded refers to it.
   const TokenLayout& layout(Index length, Index batch) const;
 
   DeltaProductCell options_;
