@@ -107,6 +107,12 @@ void Saved::pop(Index count) {
   if (entries_.empty()) end_round();
 }
 
+std::size_t Saved::used_bytes() const {
+  std::size_t total = 0;
+  for (const Entry& tensor : entries_) total += tensor.shape.bytes(tensor.element_bytes);
+  return total;
+}
+
 std::size_t Saved::bytes() const {
   std::size_t total = 0;
   for (const Block& block : blocks_) total += block.bytes();

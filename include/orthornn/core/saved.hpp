@@ -62,6 +62,8 @@ class Saved {
   Index size() const { return static_cast<Index>(entries_.size()); }
   /// Bytes of memory that it holds, used or not.
   std::size_t bytes() const;
+  /// Bytes of the tensors on it.
+  std::size_t used_bytes() const;
 
   /// Takes off at its end what was pushed in a scope, also when an exception ends it.
   class Scope {
