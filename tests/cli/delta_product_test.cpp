@@ -58,7 +58,12 @@ TEST_CASE("DeltaProduct networks are trained, resumed, evaluated and inspected l
   check_success(inspected);
   CHECK_THAT(inspected.output, contains("deltaproduct") && contains("gated_mlp") && contains("decay_rates"));
   CHECK_THAT(inspected.output, !contains("A'A"));
-  check_success(run({"eval", file}));
+  const ProgramResult evaluated = run({"eval", file, "--json"});
+  check_success(evaluated);
+  const auto cells = nlohmann::json::parse(evaluated.output)["cells"];
+  CHECK(cells[0]["cell"] == "residual");
+  CHECK(cells[0]["layers"][0]["layers"][1]["cell"] == "deltaproduct");
+  CHECK(cells[0]["layers"][0]["layers"][1]["form"] == "chunked");
   check_success(run({"report", whole.string(), "--out", (folder / "report.html").string()}));
 
   Hdf5Writer writer;
@@ -81,6 +86,16 @@ TEST_CASE("DeltaProduct networks read numbers and answer once a sequence", "[cli
   check_success(run({"eval", (folder / "run/model.h5").string()}));
 }
 
+TEST_CASE("bench train names the recurrences within the blocks", "[cli][delta][bench]") {
+  const ProgramResult result = run(Arguments{"bench", "train", "copying", "--delay", "3", "--batch", "2",
+                                             "--samples", "1", "--hidden", "4", "--layers", "2"} +
+                                   small);
+  check_success(result);
+  CHECK_THAT(result.output, contains("recurrence 0: deltaproduct, chunked form, N = 4, ") &&
+                                contains("recurrence 1: deltaproduct, ") && !contains("recurrence 2") &&
+                                !contains("residual"));
+}
+
 TEST_CASE("DeltaProduct networks that cannot be end in one sentence", "[cli][delta]") {
   const TemporaryFolder folder;
   const auto refused = [&](const Arguments& more, int code, std::initializer_list<std::string> words) {
@@ -90,13 +105,16 @@ TEST_CASE("DeltaProduct networks that cannot be end in one sentence", "[cli][del
   };
   refused({"--heads", "0"}, 2, {"--heads"});
   refused({"--householder", "0"}, 2, {"--householder"});
+  refused({"--householder", "65"}, 2, {"--householder", "64"});
   refused({"--beta-limit", "2.5"}, 2, {"--beta-limit"});
+  refused({"--beta-limit", "0"}, 2, {"--beta-limit", "above 0 and up to 2"});
+  refused({"--mlp-size", "9", "--no-mlp"}, 2, {"--mlp-size", "--no-mlp"});
   refused({"--convolution", "65"}, 2, {"--convolution"});
   refused({"--readout-norm", "layer"}, 2, {"--readout-norm"});
   refused({"--reflections", "4"}, 2, {"--reflections", "deltaproduct"});
   refused({"--heads", "1000000000000", "--key-size", "1000000000000"}, 2, {"1000000000000"});
 #ifndef __SANITIZE_ADDRESS__  // it ends the program where memory is short
-  refused({"--heads", "1000000", "--key-size", "1000000"}, 1, {"memory"});
+  refused({"--heads", "65536", "--key-size", "65536"}, 1, {"memory"});
 #endif
   check_refused(run(train_copying(folder / "run", {"--key-size", "4", "--steps", "1"})), 2,
                 {"--key-size", "deltaproduct"});
