@@ -18,14 +18,11 @@ double effective_rank(TensorView<const T> x) {
   if (!std::ranges::all_of(x, [](T entry) { return std::isfinite(entry); }))
     throw ValueError("a matrix with numbers that are not finite has no singular values");
   using RowMajor = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
-  Eigen::MatrixXd scaled =
+  const Eigen::MatrixXd matrix =
       Eigen::Map<const RowMajor>(x.data(), x.shape()[0], x.shape()[1]).template cast<double>();
-  // Its square would overflow where numbers are large.
-  const double largest = scaled.cwiseAbs().maxCoeff();
-  if (largest == 0) return 0;
-  scaled /= largest;
-  const Eigen::VectorXd values = Eigen::BDCSVD<Eigen::MatrixXd>(scaled).singularValues();
+  const Eigen::VectorXd values = Eigen::BDCSVD<Eigen::MatrixXd>(matrix).singularValues();
   const double sum = values.sum();
+  if (sum == 0) return 0;
   double entropy = 0;
   for (const double value : values) {
     if (value > 0) entropy -= value / sum * std::log(value / sum);

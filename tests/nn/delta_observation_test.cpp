@@ -132,6 +132,8 @@ TEST_CASE("the effective rank counts what a state holds after each step", "[nn][
   CHECK(std::abs(ranks[1] - 1) < bound);
   CHECK(std::abs(ranks[2] - 1) < bound);
   CHECK(std::abs(ranks[3] - 2) < bound);
+  const std::vector<double> some = known.observe({2, 0, 0, 1}, {1, 3})[0].heads[0].ranks;
+  CHECK(some == std::vector<double>{ranks[1], ranks[3]});
 }
 
 TEST_CASE("what cannot be observed is refused", "[nn][delta]") {
