@@ -44,6 +44,13 @@ void count_right(ConstTensorView<float> outputs, ConstTensorView<std::int32_t> c
   }
 }
 
+void count_right_steps(const char* what, ConstTensorView<float> outputs,
+                       ConstTensorView<std::int32_t> classes, Index class_count, TensorView<double> score) {
+  const Index length = classes.shape()[0], count = classes.shape()[1];
+  check_shape(what, outputs.shape(), {length, count, class_count});
+  count_right(outputs.reshaped({length * count, class_count}), classes.reshaped({length * count}), score);
+}
+
 void count_right_sequences(ConstTensorView<float> outputs, ConstTensorView<std::int32_t> classes,
                            TensorView<double> score) {
   check_shape("outputs", outputs.shape(), {classes.shape()[0], classes.shape()[1], outputs.shape()[2]});

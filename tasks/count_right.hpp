@@ -11,6 +11,11 @@ namespace orthornn {
 void count_right(ConstTensorView<float> outputs, ConstTensorView<std::int32_t> classes,
                  TensorView<double> score);
 
+/// The same for the steps of sequences: rows are those of `outputs` [T, B, C] and `classes` [T, B]. `what`
+/// names the outputs in messages.
+void count_right_steps(const char* what, ConstTensorView<float> outputs,
+                       ConstTensorView<std::int32_t> classes, Index class_count, TensorView<double> score);
+
 /// The same for sequences: how many columns of `classes` [T, B] have all their answers right in `outputs`
 /// [T, B, C], and how many have any class that is not negative.
 void count_right_sequences(ConstTensorView<float> outputs, ConstTensorView<std::int32_t> classes,

@@ -12,6 +12,7 @@ std::string Domain::text(double found, bool whole) const {
                                          : "a number";
   if (low == high) return fmt::format("{}", low);
   if (std::isfinite(high) && !high_included) return fmt::format("{} in [{}, {})", number, low, high);
+  if (std::isfinite(high) && !low_included) return fmt::format("{} above {} and up to {}", number, low, high);
   if (std::isfinite(high)) return fmt::format("{} from {} to {}", number, low, high);
   if (!std::isfinite(low)) return number;
   return low_included ? fmt::format("{}, at least {}", number, low) : fmt::format("{} above {}", number, low);

@@ -88,6 +88,13 @@ const Saved::Frame& Saved::frame_below(Index end, const void* owner) const {
   return *found;
 }
 
+const Saved::Frame& Saved::frame_of(const void* owner) const {
+  const auto found = std::find_if(frames_.rbegin(), frames_.rend(),
+                                  [&](const Frame& frame) { return frame.owner == owner; });
+  if (found == frames_.rend()) throw ValueError("no forward of that layer is on the stack; run it first");
+  return *found;
+}
+
 void Saved::pop(Index count) {
   if (count < 0 || count > size())
     throw ValueError(fmt::format("{} saved tensors to pop; there are {}", count, size()));
@@ -98,6 +105,12 @@ void Saved::pop(Index count) {
   entries_.erase(entries_.end() - count, entries_.end());
   while (!frames_.empty() && frames_.back().end > size()) frames_.pop_back();
   if (entries_.empty()) end_round();
+}
+
+std::size_t Saved::used_bytes() const {
+  std::size_t total = 0;
+  for (const Entry& tensor : entries_) total += tensor.shape.bytes(tensor.element_bytes);
+  return total;
 }
 
 std::size_t Saved::bytes() const {

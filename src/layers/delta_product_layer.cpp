@@ -18,19 +18,9 @@
 namespace orthornn {
 namespace {
 
-/// Throws ShapeError for so many numbers that a sum of some such counts would not fit in 63 bits.
-void check_count(const Shape& shape) {
-  if (shape.count() > Index{1} << 58)
-    throw ShapeError(fmt::format("{}: {} numbers a step; expected at most 2^58", DeltaProductCell::name,
-                                 to_string(shape)));
-}
-
 DeltaHeads heads_of(const DeltaProductCell& options) {
-  const Index n = options.householder, h = options.heads;
-  check_count({n, h, options.key_size});
-  check_count({n, h, options.value_size});
-  return {.heads = h,
-          .factors = n,
+  return {.heads = options.heads,
+          .factors = options.householder,
           .key = options.key_size,
           .value = options.value_size,
           .gate = options.output_gate,
@@ -215,6 +205,20 @@ LayerDescription DeltaProductLayer<T>::describe(Index length, Index batch) const
 }
 
 template <class T>
+std::string DeltaProductLayer<T>::prefix() const {
+  const std::string& name = this->parameters_.list()[static_cast<std::size_t>(places_.input_weights)].name;
+  return name.substr(0, name.rfind('/'));
+}
+
+template <class T>
+DeltaProductInput<T> DeltaProductLayer<T>::factors(const Saved& saved) const {
+  const Saved::Frame& frame = saved.frame_of(this);
+  if (rounds_vectors(frame.length, frame.batch))
+    throw ValueError("queries, keys and values were rounded to bfloat16; run the layer in fp32 or tf32");
+  return KeptTensors<T, T>(heads_, frame.first + 1, saved).input({});
+}
+
+template <class T>
 DeltaForm DeltaProductLayer<T>::form(Index length, Index batch) const {
   // A chunk of fewer micro-steps than the CPU's usual one has too little to multiply.
   const Index steps_of_chunk = 1 + (DeltaProductOptions::cpu_chunk - 1) / heads_.factors;
@@ -230,9 +234,12 @@ DeltaForm DeltaProductLayer<T>::form(Index length, Index batch) const {
 
 template <class T>
 const TokenLayout& DeltaProductLayer<T>::layout(Index length, Index batch) const {
+  // More shapes than a training alternates between are those of ever new sequences.
+  constexpr std::size_t most_layouts = 128;
   const std::pair sizes(length, batch);
   auto found = layouts_.find(sizes);
   if (found == layouts_.end()) {
+    if (layouts_.size() >= most_layouts && !execution_.device.is_cuda()) layouts_.clear();
     found = layouts_.emplace(sizes, TokenLayout::time_major(length, batch)).first;
     // The first call waits for a GPU, so it comes before anything is recorded.
     if (execution_.device.is_cuda()) found->second.on(execution_.device);

@@ -12,6 +12,7 @@
 #include "tasks/count_right.hpp"
 #include "tasks/held_out_stream.hpp"
 #include "tasks/on_host.hpp"
+#include "tasks/with_length.hpp"
 
 namespace orthornn {
 namespace {
@@ -117,11 +118,8 @@ void RecallTask::fill(RandomPurpose purpose, std::uint64_t first, Index count, B
 
 void RecallTask::count_right(ConstTensorView<float> outputs, const Batch& batch,
                              TensorView<double> score) const {
-  const ConstTensorView<std::int32_t> targets = batch.integers(batch_names::classes);
-  const Index length = targets.shape()[0], count = targets.shape()[1], symbols = options_.symbols;
-  check_shape("outputs of task recall", outputs.shape(), {length, count, symbols});
-  orthornn::count_right(outputs.reshaped({length * count, symbols}), targets.reshaped({length * count}),
-                        score);
+  count_right_steps("outputs of task recall", outputs, batch.integers(batch_names::classes), options_.symbols,
+                    score);
 }
 
 void RecallTask::count_right_sequences(ConstTensorView<float> outputs, const Batch& batch,
@@ -130,10 +128,7 @@ void RecallTask::count_right_sequences(ConstTensorView<float> outputs, const Bat
 }
 
 std::unique_ptr<Task> RecallTask::with_length(Index length, Index batch) const {
-  RecallOptions options = options_;
-  options.length = length;
-  options.batch = batch;
-  return std::make_unique<RecallTask>(options);
+  return task_with_length(options_, length, batch);
 }
 
 std::string RecallTask::config() const { return json_object(options_, "task").dump(); }

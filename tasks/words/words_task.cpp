@@ -14,6 +14,7 @@
 #include "tasks/batch_size.hpp"
 #include "tasks/count_right.hpp"
 #include "tasks/held_out_stream.hpp"
+#include "tasks/with_length.hpp"
 
 namespace orthornn {
 namespace {
@@ -210,11 +211,8 @@ const Tensor<std::int32_t>& WordsTask::products_on(Device device) const {
 
 void WordsTask::count_right(ConstTensorView<float> outputs, const Batch& batch,
                             TensorView<double> score) const {
-  const ConstTensorView<std::int32_t> targets = batch.integers(batch_names::classes);
-  const Index length = targets.shape()[0], count = targets.shape()[1];
-  check_shape("outputs of task words", outputs.shape(), {length, count, group_.order()});
-  orthornn::count_right(outputs.reshaped({length * count, group_.order()}),
-                        targets.reshaped({length * count}), score);
+  count_right_steps("outputs of task words", outputs, batch.integers(batch_names::classes), group_.order(),
+                    score);
 }
 
 void WordsTask::count_right_sequences(ConstTensorView<float> outputs, const Batch& batch,
@@ -223,10 +221,7 @@ void WordsTask::count_right_sequences(ConstTensorView<float> outputs, const Batc
 }
 
 std::unique_ptr<Task> WordsTask::with_length(Index length, Index batch) const {
-  WordsOptions options = options_;
-  options.length = length;
-  options.batch = batch;
-  return std::make_unique<WordsTask>(options);
+  return task_with_length(options_, length, batch);
 }
 
 std::string WordsTask::config() const { return json_object(options_, "task").dump(); }

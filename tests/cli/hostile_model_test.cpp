@@ -447,3 +447,27 @@ TEST_CASE("a few reflection vectors do not make a load form a huge Q, and a load
     CHECK_THAT(result.output, contains("cwy, factored form") && contains("not computed"));
   }
 }
+
+TEST_CASE("a few projections do not make inspect take huge states or endless sequences", "[cli][hostile]") {
+  const TemporaryFolder folder;
+  const fs::path large = folder / "large.h5", long_one = folder / "run/model.h5";
+  // A state of 1.6 GB, of one input.
+  const ModelOptions options{
+      TokenEmbedding{1, 1},
+      {DeltaProductCell{
+          .hidden_size = 1, .heads = 1, .key_size = 20000, .value_size = 20000, .householder = 1}},
+      LastStep{1}};
+  save_model(large, SequenceModel<float>(Device::cpu(), options, Undrawn{}));
+  check_success(run(Arguments{"train", "words", "--length", "6", "--batch", "1", "--steps", "1"} +
+                    Arguments{"--cell", "deltaproduct", "--hidden", "4", "--heads", "1", "--out",
+                              (folder / "run").string()}));
+  Hdf5Edit(long_one).replace_in_text("/", "config", "\"length\":6", "\"length\":2147483646");
+  const std::pair<fs::path, const char*> said[] = {{large, "not computed: it would take long at these sizes"},
+                                                   {long_one, "\n  cell0/1           0  "}};
+  for (const auto& [file, words] : said) {
+    CAPTURE(file.string());
+    const ProgramResult result = run({"inspect", file.string()}, in_little_memory());
+    check_success(result);
+    CHECK_THAT(result.output, contains(words));
+  }
+}

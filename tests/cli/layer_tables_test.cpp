@@ -103,6 +103,10 @@ TEST_CASE("[[layer]] tables that cannot be are refused by their line", "[cli][la
   };
   const std::string head = workload;
   CHECK_THAT(refusal(head + "[[layer]]\nkind = \"lstn\"\n"), contains("line 7") && contains("lstm"));
+  CHECK_THAT(refusal(head + "[[layer]]\nkind = \"gru\"\n\n[[layer]]\nkind = \"lstn\"\n"),
+             contains("line 10") && contains("lstm"));
+  CHECK_THAT(refusal(head + "[[layer]]\nkind = \"gru\"\n[[layer]]\nkind = \"gru\"\nhidden = 3\n"),
+             contains("line 9") && contains("layer 2") && contains("'hidden'"));
   CHECK_THAT(refusal(head + "[[layer]]\nhidden_size = 3\n"), contains("kind"));
   CHECK_THAT(refusal(head + "[[layer]]\nkind = \"gru\"\nhidden = 3\n"),
              contains("'hidden'") && contains("hidden_size"));

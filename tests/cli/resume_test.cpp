@@ -155,3 +155,24 @@ TEST_CASE("a resumption that cannot be is refused and changes nothing", "[cli][r
   CHECK((content(out / "config.toml") == config));
   CHECK((content(out / "metrics.csv") == metrics));
 }
+
+TEST_CASE("where model.h5 alone is damaged, the refusal says how to go on from best.h5", "[cli][resume]") {
+  const TemporaryFolder folder;
+  const fs::path out = folder / "run", last = out / "model.h5", best = out / "best.h5";
+  // One evaluation, so that the best model is of an earlier step than the last one.
+  check_success(run(train_copying(out, {"--steps", "4", "--eval-every", "3", "--schedule", "constant"})));
+  fs::resize_file(last, fs::file_size(last) / 2);
+  const Arguments resume = {"train", "--resume", "--steps", "6", "--out", out.string()};
+  check_refused(run(resume), 1,
+                {last.string(), "Remove '" + last.string() + "' to go on from '" + best.string()});
+  const std::string kept = content(best);
+  fs::resize_file(best, fs::file_size(best) / 2);
+  const ProgramResult both = run(resume);
+  check_refused(both, 1, {last.string()});
+  CHECK_THAT(both.errors, !contains("Remove"));
+  std::ofstream(best, std::ios::binary) << kept;
+  fs::remove(last);
+  const ProgramResult resumed = run(resume);
+  check_success(resumed);
+  CHECK_THAT(resumed.output, contains("going on from '" + best.string()));
+}

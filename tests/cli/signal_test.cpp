@@ -53,6 +53,23 @@ TEST_CASE("Ctrl-C or SIGTERM saves, stops, and the training can go on with the s
   CHECK(metrics_without_time(out) == metrics_without_time(whole));
 }
 
+TEST_CASE("Ctrl-C in one of several seeds names the command that goes on with all", "[cli][signal]") {
+  const TemporaryFolder folder;
+  const fs::path out = folder / "run";
+  Orthornn training(
+      train_copying(out, {"--log-every", "1", "--steps", "1000000", "--seeds", "2", "--seed", "4"}));
+  wait_for(training, "\nstep 5/");
+  training.send(SIGINT);
+  const ProgramResult result = training.wait();
+  check_refused(
+      result, 130,
+      {(out / "seed4/model.h5").string(), "go on with --resume --seeds 2 --seed 4 --out " + out.string()});
+  const ProgramResult resumed =
+      run({"train", "--resume", "--seeds", "2", "--seed", "4", "--steps", "1", "--out", out.string()});
+  check_success(resumed);
+  CHECK_THAT(resumed.output, contains("seed 5 (2 of 2)"));
+}
+
 TEST_CASE("Ctrl-C or SIGTERM before a training begins is said, and ends the program", "[cli][signal]") {
   const int signal = GENERATE(SIGINT, SIGTERM);
   const TemporaryFolder folder;

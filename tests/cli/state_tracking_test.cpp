@@ -59,6 +59,10 @@ TEST_CASE("eval --lengths gives the figures of each length, as the library has t
   CHECK_THAT(text.output, contains("right sequences") && contains("\n        40 "));
   check_refused(run({"eval", model, "--lengths", "0"}), 2, {"--lengths"});
   check_refused(run({"eval", model, "--lengths", "12,x"}), 2, {"--lengths"});
+  check_refused(run({"eval", model, "--lengths", ","}), 2, {"--lengths was given without a value"});
+#ifdef __linux__  // which says how much memory is free
+  check_refused(run({"eval", model, "--lengths", "2000000000"}), 1, {"--lengths 2000000000", "GB"});
+#endif
   check_success(run(train_copying(folder / "copying", {"--steps", "1"})));
   check_refused(run({"eval", (folder / "copying/model.h5").string(), "--lengths", "10"}), 2,
                 {"--lengths", "copying"});
@@ -148,6 +152,22 @@ TEST_CASE("a training of several seeds is one command for each, and prints the s
   check_refused(run(train_words(all, {"--seeds", "0"})), 2, {"--seeds"});
 }
 
+TEST_CASE("a seed that diverges does not stop the others", "[cli][words]") {
+  const TemporaryFolder folder;
+  const fs::path all = folder / "all";
+  check_success(run(train_words(all, {"--seeds", "2", "--seed", "7"})));
+  const fs::path config = all / "seed7/config.toml";
+  std::string text = content(config);
+  const std::size_t rate = text.find("\nlr = ") + 1;
+  text.replace(rate, text.find('\n', rate) - rate, "lr = 1e300");
+  std::ofstream(config) << text;
+  const ProgramResult result =
+      run({"train", "--resume", "--seeds", "2", "--seed", "7", "--steps", "6", "--out", all.string()});
+  check_refused(result, 1, {"1 of 2 trainings failed: seed 7 (", "diverged"});
+  CHECK_THAT(result.output, contains("seed 7 failed") && contains("seed 8 (2 of 2)") &&
+                                contains("trained after 6 steps") && contains("solved: 0 of 1"));
+}
+
 TEST_CASE("every language and recall can be trained and evaluated", "[cli][language]") {
   const TemporaryFolder folder;
   const Arguments small = {"--cell", "lstm", "--hidden", "4", "--batch", "4", "--steps", "1"};
@@ -164,6 +184,7 @@ TEST_CASE("every language and recall can be trained and evaluated", "[cli][langu
                               (folder / "recall").string()} +
                     small));
   check_success(run({"eval", (folder / "recall/model.h5").string(), "--lengths", "16"}));
+  check_refused(run({"eval", (folder / "recall/model.h5").string(), "--lengths", "17"}), 2, {"17"});
 }
 
 TEST_CASE("words that cannot be are refused in a sentence", "[cli][words]") {
@@ -177,6 +198,7 @@ TEST_CASE("words that cannot be are refused in a sentence", "[cli][words]") {
   refused({"--group", "S7"}, 2, {"S7", "832 generators, or swaps"});
   refused({"--group", "A5", "--alphabet", "swaps"}, 2, {"A5"});
   refused({"--alphabet", "some"}, 2, {"--alphabet"});
+  refused({"--generators", "3"}, 2, {"--generators", "--alphabet random", "not of all"});
   check_refused(run({"train", "words", "--length", "0"}), 2, {"--length"});
   check_refused(run({"train", "words", "--length", "1000000000", "--out", (folder / "run").string()}), 2,
                 {"1000000000", "at most"});

@@ -302,6 +302,8 @@ TEST_CASE("a value that a field cannot have is refused by key, expectation and f
   CHECK(refusal<Adam>("beta1", 1.0) == "'beta1' is 1; expected a number in [0, 1)");
   CHECK(refusal<Adam>("lr_orthogonal", -0.5) == "'lr_orthogonal' is -0.5; expected a number, at least 0");
   CHECK(refusal<Schedule>("final_factor", 1.5) == "'final_factor' is 1.5; expected a number from 0 to 1");
+  CHECK(refusal<DeltaProductCell>("beta_limit", 0) ==
+        "'beta_limit' is 0; expected a number above 0 and up to 2");
   CHECK(refusal<MnistOptions>("validation_share", 6) == "'validation_share' is 6; expected 12");
   CHECK(refusal<Cwy>("init", "xavier") == R"('init' is "xavier"; expected henaff, cayley, haar or normal)");
   CHECK(refusal<OrthogonalCell>("transition", {{"kind", "lstm"}}) ==

@@ -22,11 +22,12 @@ struct BenchTrainSettings {
 
 int bench_train(CLI::App& command, BenchTrainSettings& settings) {
   TrainSettings& training = settings.training;
-  const std::unique_ptr<Task> task = training.complete(command);
+  const std::unique_ptr<Task> task = as_usage([&] { return training.complete(command); });
   const Execution execution = training.machine.apply(training.source.batch);
   if (!settings.json.empty()) check_place(settings.json);
   task->load();
-  const auto owned_model = make_model(execution, training.model_options(*task), training.source.seed);
+  const auto owned_model =
+      as_usage([&] { return make_model(execution, training.model_options(*task), training.source.seed); });
   Model<float>& model = *owned_model;
   Trainer trainer(model, *task, training.trainer);
   const Json cells = recurrences(model, task->length(), training.source.batch);

@@ -255,21 +255,42 @@ void check_keys(const std::string& place, const Json& given, const Json& read) {
   }
 }
 
+/// Throws ValueError for tables that are no layers.
+std::vector<LayerOptions> layers_of_tables(const Json& layers) {
+  LayerTables tables;
+  read_fields(Json{{layer_key, layers}}, tables, MissingField::has_its_default);
+  check_keys(layer_key, layers, json_value(tables.layers));
+  return tables.layers;
+}
+
+bool are_layers(const Json& layers) {
+  try {
+    layers_of_tables(layers);
+    return true;
+  } catch (const ValueError&) {
+    return false;
+  }
+}
+
 }  // namespace
 
 std::vector<LayerOptions> layers_in(const std::string& file) {
   const toml::table table = read_table(file);
   const toml::node* node = table.get(layer_key);
   if (node == nullptr || !node->is_array_of_tables()) return {};
-  LayerTables tables;
+  const Json layers = json_of(*node);
   try {
-    const Json layers = json_of(*node);
-    read_fields(Json{{layer_key, layers}}, tables, MissingField::has_its_default);
-    check_keys(layer_key, layers, json_value(tables.layers));
+    return layers_of_tables(layers);
   } catch (const ValueError& error) {
-    refuse(file, node->source().begin.line, error.what());
+    // The first table that is refused alone; where none is, they are refused together.
+    std::uint32_t line = node->source().begin.line;
+    for (std::size_t i = 0; i < layers.size(); ++i) {
+      if (are_layers(Json::array({layers[i]}))) continue;
+      line = node->as_array()->get(i)->source().begin.line;
+      break;
+    }
+    refuse(file, line, error.what());
   }
-  return tables.layers;
 }
 
 std::string layers_text(const std::vector<LayerOptions>& layers) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <fstream>
 
 #include "commands/machine.hpp"
 #include "commands/program.hpp"
@@ -13,14 +14,46 @@ using Json = nlohmann::ordered_json;
 
 namespace {
 
+/// Bytes that the system says are free for programs; nothing where it does not say so.
+std::optional<double> available_bytes() {
+  std::ifstream file("/proc/meminfo");
+  for (std::string key, unit; file >> key;) {
+    double kilobytes = 0;
+    if (file >> kilobytes && key == "MemAvailable:") return 1024 * kilobytes;
+    std::getline(file, unit);
+  }
+  return std::nullopt;
+}
+
+/// Linux gives memory that it does not have, and ends a program that uses it. So what a batch of `longer`
+/// takes on the CPU is estimated by a sequence of the task. Throws Error where that is more than there is.
+void check_memory(Model<float>& model, const Task& task, const Task& longer) {
+  auto* sequences = dynamic_cast<SequenceModel<float>*>(&model);
+  const std::optional<double> available = available_bytes();
+  if (sequences == nullptr || model.device().is_cuda() || !available) return;
+  Batch batch;
+  task.with_length(task.length(), 1)->evaluation_batch(HeldOut::test, 0, batch);
+  sequences->forward(batch);
+  const double of_step =
+      static_cast<double>(sequences->saved().used_bytes()) / static_cast<double>(task.length());
+  const double needed =
+      of_step * static_cast<double>(longer.length()) * static_cast<double>(longer.batch_size());
+  if (needed <= *available) return;
+  throw Error(
+      fmt::format("--lengths {}: such a sequence takes about {:.3g} GB with this model, and {:.3g} GB of "
+                  "memory are free; choose shorter ones",
+                  longer.length(), needed * 1e-9, *available * 1e-9));
+}
+
 EvaluationAtLength evaluate_at_length(Model<float>& model, const Task& task, Index length, Index batch) {
   // Long sequences in small batches, so that a batch has no more steps than one of 2048 sequences of 128.
   constexpr Index most_steps = Index{1} << 18;
   const std::unique_ptr<Task> longer =
-      task.with_length(length, std::clamp<Index>(most_steps / length, 1, batch));
+      as_usage([&] { return task.with_length(length, std::clamp<Index>(most_steps / length, 1, batch)); });
   if (longer == nullptr)
     throw UsageError(fmt::format(
         "--lengths was given, and the lengths of sequences of the task {} cannot be chosen", task.name()));
+  check_memory(model, task, *longer);
   return {length, evaluate(model, *longer, HeldOut::test), longer->baseline_loss()};
 }
 

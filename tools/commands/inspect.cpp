@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "commands/any_model.hpp"
+#include "commands/delta_figures.hpp"
 #include "commands/machine.hpp"
 #include "commands/program.hpp"
 
@@ -15,6 +16,8 @@ using Json = nlohmann::ordered_json;
 
 struct InspectSettings {
   std::string model;
+  /// Of the sequence along which DeltaProduct layers are followed; 0: the task's.
+  Index length = 0;
   bool json = false;
   MachineOptions machine;
 };
@@ -40,6 +43,34 @@ void print_layers_within(const LayerDescription& layer, int level) {
   }
 }
 
+/// What the DeltaProduct layers of a model do, or why that is not known.
+struct DeltaPart {
+  DeltaFigures figures = {};
+  std::string not_computed = {};
+};
+
+DeltaPart delta_part(const InspectSettings& settings, Model<float>& model, const ModelFileInfo& info,
+                     bool too_large) {
+  if (!has_delta_products(info.model)) {
+    if (settings.length == 0) return {};
+    throw UsageError(
+        fmt::format("--length is for models with DeltaProduct layers, and '{}' has none", settings.model));
+  }
+  if (too_large) return {.not_computed = "it would take long at these sizes"};
+  auto* sequences = dynamic_cast<SequenceModel<float>*>(&model);
+  if (sequences == nullptr) return {.not_computed = "a model of two sequences is not followed"};
+  try {
+    const auto figures = [&](SequenceModel<float>& on_cpu) {
+      return delta_figures(on_cpu, info, settings.length, usual_data(info.task_name));
+    };
+    return {.figures = figures(model.device().is_cuda() ? *load_model(settings.model) : *sequences)};
+  } catch (const UsageError&) {
+    throw;
+  } catch (const Error& error) {
+    return {.not_computed = error.what()};
+  }
+}
+
 int inspect(const InspectSettings& settings) {
   ModelFileInfo info;
   const Execution execution = settings.machine.apply();
@@ -48,6 +79,7 @@ int inspect(const InspectSettings& settings) {
   const bool too_large = takes_long(layers);
   const std::optional<double> error = too_large ? std::nullopt : model->orthogonality_error();
   const ParameterSet<float>& parameters = model->parameters();
+  const DeltaPart delta = delta_part(settings, *model, info, too_large);
 
   if (settings.json) {
     Json json = {{"model", settings.model},
@@ -72,6 +104,8 @@ int inspect(const InspectSettings& settings) {
       json["training"]["best_metric"] = info.best->loss;
       json["training"]["best_step"] = info.best->step;
     }
+    if (!delta.figures.layers.empty()) json["delta_products"] = json_of(delta.figures);
+    if (!delta.not_computed.empty()) json["delta_products"] = {{"not_computed", delta.not_computed}};
     fmt::print("{}\n", json.dump(2, ' ', /*ensure_ascii=*/true));
     return success;
   }
@@ -106,6 +140,9 @@ int inspect(const InspectSettings& settings) {
     if (info.best) fmt::print("; best validation loss {:.4g} at step {}", info.best->loss, info.best->step);
     fmt::print("\n");
   }
+  print_delta_figures(delta.figures);
+  if (!delta.not_computed.empty())
+    fmt::print("step sizes and effective ranks not computed: {}\n", printable(delta.not_computed));
   return success;
 }
 
@@ -115,6 +152,12 @@ void add_inspect(CLI::App& program, Command& chosen) {
   CLI::App* command = program.add_subcommand("inspect", "What is in a model file");
   const auto settings = std::make_shared<InspectSettings>();
   command->add_option("model", settings->model, "Model file")->required();
+  command
+      ->add_option("--length", settings->length,
+                   "Steps of the test sequence along which DeltaProduct layers are followed; left out: the "
+                   "task's")
+      ->check(whole_number_in(1, Index{1} << 31))
+      ->default_str("");
   command->add_flag("--json", settings->json, "One JSON object instead of a text");
   settings->machine.add_to(*command);
   command->callback([&chosen, settings] { chosen = [settings] { return inspect(*settings); }; });

@@ -55,26 +55,52 @@ LayerDescription chosen_description(const Layer<float>& layer, const Execution& 
   return unless_refused(execution, [&] { return layer.describe(length, batch); });
 }
 
-Json recurrences(const Model<float>& model, Index length, Index batch) {
-  Json cells = Json::array();
-  for (const LayerDescription& cell :
-       unless_refused(model.execution(), [&] { return model.describe(length, batch); })) {
-    cells.push_back(
-        {{"cell", cell.kind}, {"form", cell.form}, {"hidden", cell.output_size}, {"rollout", cell.rollout}});
+namespace {
+
+Json json_of(const std::vector<LayerDescription>& layers) {
+  Json list = Json::array();
+  for (const LayerDescription& layer : layers) {
+    Json& own = list.emplace_back(Json{{"cell", layer.kind},
+                                       {"form", layer.form},
+                                       {"hidden", layer.output_size},
+                                       {"rollout", layer.rollout}});
+    if (!layer.layers.empty()) own["layers"] = json_of(layer.layers);
   }
-  return cells;
+  return list;
+}
+
+/// Calls visit(cell) for those that go through the steps, with those within others.
+void each_recurrence(const Json& cells, const auto& visit) {
+  for (const Json& cell : cells) {
+    if (!cell["form"].get<std::string>().empty() || !cell["rollout"].get<std::string>().empty()) visit(cell);
+    if (cell.contains("layers")) each_recurrence(cell["layers"], visit);
+  }
+}
+
+}  // namespace
+
+Json recurrences(const Model<float>& model, Index length, Index batch) {
+  return json_of(unless_refused(model.execution(), [&] { return model.describe(length, batch); }));
+}
+
+std::string first_form(const Json& cells) {
+  std::string form;
+  each_recurrence(cells, [&](const Json& cell) {
+    if (form.empty()) form = cell["form"].get<std::string>();
+  });
+  return form;
 }
 
 void print_recurrences(const Json& cells, const Execution& execution, Index length, Index batch) {
-  for (std::size_t i = 0; i < cells.size(); ++i) {
-    const Json& cell = cells[i];
+  int number = 0;
+  each_recurrence(cells, [&](const Json& cell) {
     const auto form = cell["form"].get<std::string>();
     const auto rollout = cell["rollout"].get<std::string>();
-    fmt::print("recurrence {}: {}, {}N = {}, {}{} steps and {} sequences on {}\n", i,
+    fmt::print("recurrence {}: {}, {}N = {}, {}{} steps and {} sequences on {}\n", number++,
                cell["cell"].get<std::string>(), form.empty() ? "" : form + " form, ",
                cell["hidden"].get<Index>(), rollout.empty() ? "" : rollout + " rollout of ", length, batch,
                machine_text(execution));
-  }
+  });
 }
 
 }  // namespace orthornn::program

@@ -22,9 +22,11 @@ LayerDescription chosen_description(const Layer<float>& layer, const Execution& 
                                     Index batch);
 
 /// How each cell of a model computes its recurrence of so many steps and sequences: cell, form, hidden,
-/// rollout. Throws as `chosen_way`.
+/// rollout, and the layers within it, which have the same. Throws as `chosen_way`.
 nlohmann::ordered_json recurrences(const Model<float>& model, Index length, Index batch);
-/// A line for each of those `cells`.
+/// Of the first recurrence of those `cells` that has one; else empty.
+std::string first_form(const nlohmann::ordered_json& cells);
+/// A line for each recurrence of those `cells`.
 void print_recurrences(const nlohmann::ordered_json& cells, const Execution& execution, Index length,
                        Index batch);
 

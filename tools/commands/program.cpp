@@ -39,6 +39,9 @@ std::string message_of(const CLI::ParseError& error, const CLI::App& program) {
   // "--hidden: At Most 1 required but received 2".
   const std::size_t mismatch = message.find(": At Most 1 required");
   if (mismatch != std::string::npos) return message.substr(0, mismatch) + " was given more than once";
+  // "--hidden: 1 required INT missing".
+  const std::size_t missing = message.find(": 1 required ");
+  if (missing != std::string::npos) return message.substr(0, missing) + " was given without a value";
   return message;
 }
 

@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "commands/config_file.hpp"
+#include "commands/delta_figures.hpp"
 #include "commands/loaded_translator.hpp"
 #include "commands/saved_training.hpp"
 #include "commands/train_settings.hpp"
@@ -90,13 +91,31 @@ void add_attention(TrainingRun& run, const std::vector<SentencePair>& sentences)
   }
 }
 
+/// How much longer sequences are than those of the training, where a page shows what is true of them.
+constexpr Index times_trained = 4;
+
+/// Follows the DeltaProduct layers of the best model along a test sequence, a longer one where the task has
+/// such.
+void add_delta_products(TrainingRun& run, const Task& task, const std::string& data) {
+  ModelFileInfo info;
+  const std::string file = SavedTraining(run.folder).best_or_last().string();
+  if (!has_delta_products(read_model_info(file).model)) return;
+  const auto model = load_model(file, {}, &info);
+  const Index longer = std::min(times_trained * task.length(), most_delta_steps(*model));
+  const bool has_lengths = longer > 0 && task.with_length(longer, 1) != nullptr;
+  DeltaFigures figures = delta_figures(*model, info, has_lengths ? longer : 0, data);
+  run.trained_length = task.length();
+  run.delta_products = std::move(figures.layers);
+  run.rank_steps = std::move(figures.rank_steps);
+}
+
 /// Evaluates the best model on test sequences of four times the length, where the task has such with answers
 /// at their steps.
 void add_step_accuracies(TrainingRun& run, const Task& task) {
-  constexpr Index times = 4, most_steps = Index{1} << 18;
+  constexpr Index most_steps = Index{1} << 18;
   const auto* sequences = dynamic_cast<const SequenceTask*>(&task);
   if (sequences == nullptr || !sequences->data().every_step) return;
-  const Index length = times * task.length();
+  const Index length = times_trained * task.length();
   const std::unique_ptr<Task> longer =
       task.with_length(length, std::clamp<Index>(most_steps / length, 1, task.batch_size()));
   if (longer == nullptr) return;
@@ -178,6 +197,12 @@ TrainingRun read_training_run(const fs::path& folder, const std::string& sentenc
     run.notes.push_back(fmt::format("no accuracy over the steps is drawn: {}", error.what()));
   }
   const bool translates = settings.task.name == TranslationOptions::name;
+  try {
+    if (run.parameters && !translates)
+      add_delta_products(run, *task, settings.data.empty() ? usual_data(task->name()) : settings.data);
+  } catch (const Error& error) {
+    run.notes.push_back(fmt::format("no step sizes of DeltaProduct layers are drawn: {}", error.what()));
+  }
   if (translates && !run.parameters)
     run.notes.push_back(
         "no attention is drawn: model.h5 is missing; expected the one that the training saved");

@@ -26,13 +26,35 @@ ModelFileInfo info_of_best(const std::filesystem::path& file, const Trainer& tra
   }
 }
 
+/// What `read(last)` returns. Where that file alone is damaged, the error says how to go on without it.
+template <class Read>
+ModelFileInfo info_of_last(const std::filesystem::path& last, const std::filesystem::path& best,
+                           const Read& read) {
+  try {
+    return read(last);
+  } catch (const FileError& error) {
+    const auto is_sound = [&](const std::filesystem::path& file) {
+      try {
+        read(file);
+        return true;
+      } catch (const FileError&) {
+        return false;
+      }
+    };
+    if (!std::filesystem::exists(best) || !is_sound(best)) throw;
+    throw FileError(fmt::format("{}. Remove '{}' to go on from '{}', the best model so far", error.what(),
+                                last.string(), best.string()));
+  }
+}
+
 }  // namespace
 
 std::vector<TaskPart> SavedTraining::parts_of(const Task& task) const {
   const std::filesystem::path& file = std::filesystem::exists(last) ? last : best;
   std::error_code ignored;
   if (!std::filesystem::is_regular_file(std::filesystem::symlink_status(file, ignored))) return {};
-  ModelFileInfo info = read_model_info(file);
+  ModelFileInfo info =
+      info_of_last(file, best, [](const std::filesystem::path& found) { return read_model_info(found); });
   if (info.task_config != task.config() || info.seed != task.seed()) return {};
   return std::move(info.parts);
 }
@@ -40,7 +62,10 @@ std::vector<TaskPart> SavedTraining::parts_of(const Task& task) const {
 void SavedTraining::resume(Trainer& trainer) const {
   // The last state first: where settings do not fit, both files are refused for the same reason.
   std::optional<ModelFileInfo> last_info, best_info;
-  if (std::filesystem::exists(last)) last_info = check_resumable(last, trainer);
+  if (std::filesystem::exists(last)) {
+    last_info = info_of_last(
+        last, best, [&](const std::filesystem::path& file) { return check_resumable(file, trainer); });
+  }
   if (std::filesystem::exists(best)) best_info = info_of_best(best, trainer);
   // The best state is saved first, so a run that was killed between the two saves goes on from there.
   const bool from_best = best_info && (!last_info || *best_info->steps > *last_info->steps);

@@ -1,10 +1,10 @@
 #pragma once
-// What every measurement needs: a clock, how often to use it, the median of samples, numbers to compute with.
+// What every measurement needs: a clock, how often to use it, numbers to compute with.
 
 #include <algorithm>
 #include <chrono>
-#include <vector>
 
+#include "commands/median.hpp"
 #include "orthornn/core/device.hpp"
 #include "orthornn/core/random.hpp"
 #include "orthornn/core/tensor.hpp"
@@ -27,13 +27,6 @@ inline int warm_up_runs(Device device) { return device.is_cuda() ? 3 : 1; }
 
 /// Samples that are taken unless the user says how many.
 inline int default_samples(Device device) { return device.is_cuda() ? 20 : 5; }
-
-/// Of at least one value; the mean of the two in the middle when their number is even.
-inline double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const std::size_t n = values.size();
-  return (values[(n - 1) / 2] + values[n / 2]) / 2;
-}
 
 /// Standard normal numbers on any device, the same for the same `stream`. They come again after some
 /// millions: to draw a GPU's share of them would take longer than all that is timed.

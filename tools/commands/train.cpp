@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -9,6 +10,7 @@
 
 #include "commands/interruption.hpp"
 #include "commands/machine.hpp"
+#include "commands/median.hpp"
 #include "commands/training.hpp"
 #include "commands/translation_metrics.hpp"
 
@@ -54,11 +56,13 @@ struct Result {
   std::optional<Evaluation> tested = {};
 };
 
-Result train_once(CLI::App& command, TrainSettings& settings) {
+/// `to_go_on`: options with which this command goes on; empty for those of its run directory.
+Result train_once(CLI::App& command, TrainSettings& settings, std::string to_go_on = {}) {
   say_when_interrupted("interrupted before the first step, so nothing new is saved");
   const std::unique_ptr<Task> task = as_usage([&] { return settings.complete(command); });
   const Execution execution = settings.machine.apply(settings.source.batch);
   const std::string folder = settings.out;
+  if (to_go_on.empty()) to_go_on = "--resume --out " + folder;
   Training training(command, settings, *task, execution);
   Trainer& trainer = training.trainer();
   if (const auto* pairs = dynamic_cast<const TranslationTask*>(task.get())) {
@@ -66,7 +70,7 @@ Result train_once(CLI::App& command, TrainSettings& settings) {
   }
   if (training.starts_anew())
     fmt::print("'{}' has no model.h5 yet: starting anew with its settings\n", printable(folder));
-  const auto form = training.cells()[0]["form"].get<std::string>();
+  const std::string form = first_form(training.cells());
   fmt::print("{} with {}: {} parameters, hidden size {}, {}batch {}, {} steps, on {}\n", task->name(),
              settings.cell_text(), trainer.model().parameters().count(), settings.hidden_size(),
              form.empty() ? "" : form + " form, ", settings.source.batch, settings.steps(),
@@ -84,9 +88,8 @@ Result train_once(CLI::App& command, TrainSettings& settings) {
   const TrainingEnd end = training.run();
   const std::int64_t steps = trainer.steps();
   if (end.stopped) {
-    return {fail(interrupted,
-                 fmt::format("interrupted after step {}; '{}' is saved, go on with --resume --out {}", steps,
-                             training.saved().last.string(), folder))};
+    return {fail(interrupted, fmt::format("interrupted after step {}; '{}' is saved, go on with {}", steps,
+                                          training.saved().last.string(), to_go_on))};
   }
   fmt::print("{} after {} steps and {}: {} on validation data{}; a guesser has {:.4g}\n",
              end.solved ? "solved" : "trained", steps, duration(training.seconds()), describe(end.validation),
@@ -95,9 +98,8 @@ Result train_once(CLI::App& command, TrainSettings& settings) {
   print_translations(trainer, tested);
   Result result{.steps = steps, .solved = end.solved, .tested = tested.of_targets};
   if (settings.until_solved && !end.solved) {
-    result.code =
-        fail(not_solved, fmt::format("not solved after {} steps; go on with --resume --steps {} --out {}",
-                                     steps, 2 * steps, folder));
+    result.code = fail(not_solved, fmt::format("not solved after {} steps; go on with {} --steps {}", steps,
+                                               to_go_on, 2 * steps));
   }
   return result;
 }
@@ -113,9 +115,7 @@ struct Spread {
     for (const double value : values) mean += value / count;
     for (const double value : values) deviation += (value - mean) * (value - mean) / std::max(count - 1, 1.0);
     deviation = std::sqrt(deviation);
-    std::ranges::sort(values);
-    const std::size_t half = values.size() / 2;
-    median = values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
+    median = program::median(values);
   }
 };
 
@@ -178,7 +178,10 @@ int train_seeds(const CLI::App& given, const TrainSettings& first, Index seeds) 
     }
     settings_of_begun = "--config=" + (folder_of(begun) / "config.toml").string();
   }
+  const std::string to_go_on =
+      fmt::format("--resume --seeds {} --seed {} --out {}", seeds, first.source.seed, folder.string());
   std::vector<Result> results;
+  std::vector<std::string> failed;
   int code = success;
   for (Index i = 0; i < seeds; ++i) {
     const std::uint64_t seed = first.source.seed + static_cast<std::uint64_t>(i);
@@ -196,14 +199,25 @@ int train_seeds(const CLI::App& given, const TrainSettings& first, Index seeds) 
     std::ranges::reverse(words);  // as CLI11 takes them
     command.parse(std::move(words));
     fmt::print("{}seed {} ({} of {})\n", i > 0 ? "\n" : "", seed, i + 1, seeds);
-    const Result result = train_once(command, settings);
-    if (!result.tested) return result.code;
-    code = std::max(code, result.code);
-    results.push_back(result);
+    try {
+      const Result result = train_once(command, settings, to_go_on);
+      if (!result.tested) return result.code;
+      code = std::max(code, result.code);
+      results.push_back(result);
+    } catch (const ValueError& error) {  // of this training alone: it diverged
+      fmt::print("seed {} failed\n", seed);
+      failed.push_back(fmt::format("{} ({})", seed, error.what()));
+    }
   }
   fmt::print("\n");
-  print_spread(results);
-  return code;
+  if (!results.empty()) print_spread(results);
+  if (failed.empty()) return code;
+  // A reason may be long.
+  const std::size_t shown = std::min<std::size_t>(failed.size(), 3);
+  return fail(failure, fmt::format("{} of {} trainings failed: seed {}{}", failed.size(), seeds,
+                                   fmt::join(failed.begin(),
+                                             failed.begin() + static_cast<std::ptrdiff_t>(shown), ", seed "),
+                                   failed.size() > shown ? " and others" : ""));
 }
 
 }  // namespace

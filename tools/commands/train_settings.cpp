@@ -34,6 +34,9 @@ void TrainSettings::add_workload_to(CLI::App& command) {
 
   const char* g = "Task";
   add_fields(command, g, task, "the task", owned_);
+  add_owned(owned_, command.get_option("--generators"), "--alphabet",
+            [this] { return name_of(std::get<WordsOptions>(task.all).alphabet); },
+            {name_of(Alphabet::random)});
   add_owned(
       owned_,
       command
@@ -71,6 +74,8 @@ void TrainSettings::add_workload_to(CLI::App& command) {
   GatedMlp::fields([&](const char* key, auto member, const Domain& domain, const char* help) {
     add_delta(add_field(command, g, key, mlp.*member, domain, help));
   });
+  add_owned(owned_, command.get_option("--norm-epsilon"), "--readout-norm",
+            [this] { return name_of(delta.readout_norm); }, {name_of(ReadoutNorm::rms)});
   add_delta(add_value(command, "--no-mlp", no_mlp, "Blocks without a gated MLP")->group(g));
 
   add_fields(command, g, translation);
@@ -191,7 +196,8 @@ std::unique_ptr<Task> TrainSettings::complete(CLI::App& command, bool may_exist)
   for (const OwnedOption& own : owned_) {
     if (own.option->count() > 0) owned_given.push_back(&own);
   }
-  const bool new_rate = given("--lr") && !given("--lr-orth");
+  const bool new_rate = given("--lr") && !given("--lr-orth"), mlp_is_sized = given("--mlp-size"),
+             order_is_seeded = given("--permutation-seed");
   if (!config.empty() && read_config(command, config))
     note(fmt::format("'out' in {} is ignored; only --out says where a run is kept", config));
   if (!config.empty()) stack = layers_in(config);
@@ -219,7 +225,7 @@ std::unique_ptr<Task> TrainSettings::complete(CLI::App& command, bool may_exist)
                                    option->get_single_name()));
     }
   }
-  if (task.name.empty()) throw UsageError(fmt::format("which task? orthornn train {}", one_of(task_names())));
+  if (task.name.empty()) throw UsageError(fmt::format("which task? expected {}", one_of(task_names())));
   if (data.empty()) data = usual_data(task.name);
   if (!stack.empty() && task.name == TranslationOptions::name) {
     throw UsageError(
@@ -245,6 +251,10 @@ std::unique_ptr<Task> TrainSettings::complete(CLI::App& command, bool may_exist)
   const TaskDefaults& of_task = defaults.task;
   if (!given("--optimizer")) optimizer.name = of_task.optimizer;
   for (const OwnedOption* own : owned_given) own->check();
+  if (mlp_is_sized && no_mlp)
+    throw UsageError("--mlp-size is the size of the MLP, which --no-mlp leaves out; expected one of the two");
+  if (order_is_seeded && !std::get<MnistOptions>(task.all).permuted)
+    throw UsageError("--permutation-seed decides the order of --permuted, which was not given");
 
   if (!given("--hidden")) cell.hidden_size = of_task.hidden_size;
   if (!given("--activation")) cell.activation = defaults.activation;

@@ -31,6 +31,8 @@ constexpr int axis_colour = 0, text_colour = 1, grid_colour = 2, grey = 3, first
 
 std::string stand_in(int colour) { return fmt::format("rgb \"#{:06x}\"", colour); }
 
+bool is_marked(const PlotSeries& series) { return series.style >= 0 && !series.histogram; }
+
 int colour_of(const PlotSeries& series) {
   return series.style < 0 ? grey : first_colour + series.style % colours;
 }
@@ -139,12 +141,13 @@ std::string script_of(const Plot& plot, const std::vector<PlotSeries>& series, i
       data += fmt::format("{} {} {} {}\n", point.x, point.y, low, high);
     }
     data += "EOD\n";
-    const bool marked = series[i].style >= 0;
+    const bool marked = is_marked(series[i]);
     lines += fmt::format("{}$series{} using {} with {} linecolor {} linewidth {} dashtype {}",
                          i == 0 ? "plot " : ", ", i, bars ? "1:2:3:4" : "1:2",
-                         !marked ? "lines"
-                         : bars  ? "yerrorlines"
-                                 : "linespoints",
+                         series[i].histogram ? "histeps"
+                         : !marked           ? "lines"
+                         : bars              ? "yerrorlines"
+                                             : "linespoints",
                          stand_in(colour_of(series[i])), line_width, dash_of(series[i]).gnuplot);
     if (marked) lines += fmt::format(" pointtype {} pointsize 0.7", mark_of(series[i]));
     if (marked && series[i].points.size() > most_marked_points) {
@@ -183,11 +186,10 @@ std::string adapt(const std::string& svg, const std::vector<PlotSeries>& series,
 
 /// A line of the legend: the sample of the line with its mark, and the name.
 std::string legend_line(const PlotSeries& series) {
-  const std::string mark = series.style < 0 ? ""
-                                            : fmt::format(
-                                                  "<use href=\"#gpPt{}\" transform=\"translate(18 7) "
-                                                  "scale(3.6)\"/>",
-                                                  mark_of(series) - 1);
+  const std::string mark =
+      is_marked(series) ? fmt::format("<use href=\"#gpPt{}\" transform=\"translate(18 7) scale(3.6)\"/>",
+                                      mark_of(series) - 1)
+                        : "";
   return fmt::format(
       "<li><svg class=\"sample\" viewBox=\"0 0 36 14\" aria-hidden=\"true\"><g color=\"var(--colour-{})\">"
       "<line x2=\"36\" y1=\"7\" y2=\"7\" stroke=\"currentColor\" stroke-width=\"2\" "

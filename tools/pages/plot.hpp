@@ -20,6 +20,8 @@ struct PlotSeries {
   std::vector<PlotPoint> points = {};
   /// 0, 1 ..: colour, dashes and mark of that number. Below 0: a grey line to compare with.
   int style = 0;
+  /// Drawn as steps, each of them around its point, and without marks.
+  bool histogram = false;
 };
 
 struct PlotAxis {

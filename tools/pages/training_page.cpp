@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numbers>
 #include <set>
 
 #include "pages/html_page.hpp"
@@ -166,6 +167,85 @@ void add_step_accuracies(HtmlPage& page, const std::vector<TrainingRun>& runs,
   page.figures({plot});
 }
 
+/// The share of the values in each of `bins` equal parts from 0 to `end`.
+std::vector<PlotPoint> histogram_of(const std::vector<double>& values, double end, int bins) {
+  std::vector<PlotPoint> points;
+  for (int bin = 0; bin < bins; ++bin) points.push_back({(bin + 0.5) * end / bins, 0});
+  for (const double value : values) {
+    const auto bin = static_cast<std::size_t>(std::clamp(value / end * bins, 0.0, bins - 1.0));
+    points[bin].y += 100 / static_cast<double>(values.size());
+  }
+  return points;
+}
+
+/// What DeltaProduct layers do: a line for each layer of each run, all heads together.
+void add_delta_products(HtmlPage& page, const std::vector<TrainingRun>& runs,
+                        const std::vector<std::string>& names) {
+  constexpr int beta_bins = 40, angle_bins = 36;
+  Plot betas{.title = "Step sizes of DeltaProduct layers",
+             .caption =
+                 "Share of the step sizes beta along the first test sequence, in parts of 0.05: 0 leaves "
+                 "the state, 1 projects, 2 reflects.",
+             .x = {.title = "beta"},
+             .y = {.title = "share [%]"}};
+  Plot ranks{.title = "Effective rank over the steps of a sequence",
+             .caption =
+                 "exp of the entropy of the singular values of a state, divided by their sum: mean of the "
+                 "heads, with a bar from the head with the least to the one with the most. A name has the "
+                 "length of the training in brackets.",
+             .x = {.title = "step of the sequence"},
+             .y = {.title = "effective rank"}};
+  Plot angles{.title = "Angles by which steps turn",
+              .caption =
+                  "Of layers with two factors a step: the angle of the complex eigenvalues of their "
+                  "product, in parts of 5 degrees. Brackets have the share of steps whose eigenvalues are "
+                  "real, which turn nothing and are left out.",
+              .x = {.title = "angle [degrees]"},
+              .y = {.title = "share [%]"}};
+  int style = 0;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    for (const DeltaObservation& layer : runs[i].delta_products) {
+      const std::string name =
+          runs[i].delta_products.size() == 1 ? names[i] : fmt::format("{}, {}", names[i], layer.layer);
+      std::vector<double> all_betas, degrees;
+      double real = 0;
+      for (const DeltaHeadObservation& head : layer.heads) {
+        all_betas.insert(all_betas.end(), head.betas.begin(), head.betas.end());
+        for (const double angle : head.angles) degrees.push_back(angle * 180 / std::numbers::pi);
+        real += static_cast<double>(head.real_steps);
+      }
+      betas.series.push_back(
+          {.name = name, .points = histogram_of(all_betas, 2, beta_bins), .style = style, .histogram = true});
+      std::vector<PlotPoint> points;
+      for (std::size_t k = 0; k < layer.heads.front().ranks.size(); ++k) {
+        PlotPoint point{.x = static_cast<double>(runs[i].rank_steps[k] + 1), .y = 0};
+        for (const DeltaHeadObservation& head : layer.heads) {
+          const double rank = head.ranks[k];
+          point.y += rank / static_cast<double>(layer.heads.size());
+          point.low = std::min(point.low.value_or(rank), rank);
+          point.high = std::max(point.high.value_or(rank), rank);
+        }
+        points.push_back(point);
+      }
+      ranks.series.push_back(
+          {.name = fmt::format("{} ({})", name, runs[i].trained_length), .points = points, .style = style});
+      if (layer.has_angles) {
+        const double share = real / (real + static_cast<double>(degrees.size()));
+        angles.series.push_back(
+            {.name = fmt::format("{} (real: {:.0f} %)", name, 100 * share),
+             .points = degrees.empty() ? std::vector<PlotPoint>() : histogram_of(degrees, 180, angle_bins),
+             .style = style,
+             .histogram = true});
+      }
+      ++style;
+    }
+  }
+  if (betas.series.empty()) return;
+  page.heading("DeltaProduct layers");
+  page.figures({betas, ranks});
+  if (!angles.series.empty()) page.figures({angles});
+}
+
 /// The heat maps of one sentence beside each other, run by run.
 void add_attention(HtmlPage& page, const std::vector<TrainingRun>& runs,
                    const std::vector<std::string>& names) {
@@ -228,6 +308,7 @@ std::string training_page(const std::vector<TrainingRun>& runs) {
     page.figures({plot_of(runs, names, quantity, false), plot_of(runs, names, quantity, true)});
   }
   add_step_accuracies(page, runs, names);
+  add_delta_products(page, runs, names);
   add_attention(page, runs, names);
   return page.str();
 }

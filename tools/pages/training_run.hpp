@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "orthornn/core/shape.hpp"
+#include "orthornn/nn/delta_observation.hpp"
 
 namespace orthornn::program {
 
@@ -59,6 +59,9 @@ struct TrainingRun {
   std::vector<StepAccuracy> step_accuracies = {};
   /// Steps of the sequences that were trained on.
   Index trained_length = 0;
+  /// Along a test sequence, whose steps before ranks were computed are `rank_steps`; 0 for the first.
+  std::vector<DeltaObservation> delta_products = {};
+  std::vector<Index> rank_steps = {};
   /// Of a run of the task translate.
   std::vector<AttentionMap> attention = {};
   /// Notes for the reader: rows that were left out, and why.

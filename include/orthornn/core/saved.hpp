@@ -55,11 +55,15 @@ class Saved {
   Frame open_frame(const void* owner);
   /// The owner's frame below another one that begins at `end`. Throws ValueError where there is none.
   const Frame& frame_below(Index end, const void* owner) const;
+  /// The owner's frame that was closed last, wherever it lies. Throws ValueError where there is none.
+  const Frame& frame_of(const void* owner) const;
 
   /// Tensors on the stack.
   Index size() const { return static_cast<Index>(entries_.size()); }
   /// Bytes of memory that it holds, used or not.
   std::size_t bytes() const;
+  /// Bytes of the tensors on it.
+  std::size_t used_bytes() const;
 
   /// Takes off at its end what was pushed in a scope, also when an exception ends it.
   class Scope {

@@ -72,11 +72,14 @@ struct DeltaProductCell {
 
   static void fields(auto&& visit) {
     using O = DeltaProductCell;
+    // Products of any two of them, times 64 factors, fit in 63 bits.
+    constexpr Domain most_numbers{.low = 1, .high = 65536};
     visit("hidden_size", &O::hidden_size, domain::count, "Outputs N a step");
-    visit("heads", &O::heads, domain::count, "States, each with keys and values of its own");
-    visit("key_size", &O::key_size, domain::count, "Numbers in a key");
-    visit("value_size", &O::value_size, domain::count, "Numbers in a value");
-    visit("householder", &O::householder, domain::count, "Factors a step, each with a key and a value");
+    visit("heads", &O::heads, most_numbers, "States, each with keys and values of its own");
+    visit("key_size", &O::key_size, most_numbers, "Numbers in a key");
+    visit("value_size", &O::value_size, most_numbers, "Numbers in a value");
+    visit("householder", &O::householder, Domain{.low = 1, .high = 64},
+          "Factors a step, each with a key and a value");
     visit("factor", &O::factor, domain::added_later,
           "householder: factors I - beta k k^T; rwkv7: I - beta k (k * a)^T with learned a in (0, 1)");
     visit("beta_limit", &O::beta_limit, Domain{.low = 0, .high = 2, .low_included = false},
@@ -152,6 +155,13 @@ class DeltaProductLayer final : public Layer<T> {
   void initialize(std::uint64_t seed) override;
   LayerDescription describe(Index length, Index batch) const override;
 
+  /// What comes before the names of the layer's parameters, and a '/'.
+  std::string prefix() const;
+  /// What the layer's last forward on `saved` gave to delta_product, [T B, ..] as TokenLayout::time_major has
+  /// it; without its first states. Valid until it is popped. Throws ValueError where there is no such
+  /// forward, and for one whose vectors are bfloat16.
+  DeltaProductInput<T> factors(const Saved& saved) const;
+
  private:
   void run_initial_state(States<T> states) const override;
   void start_from_learned(TensorView<T> states) const;
@@ -180,7 +190,7 @@ class DeltaProductLayer final : public Layer<T> {
   TensorView<const T> value_or_none(Index place) const {
     return place < 0 ? TensorView<const T>() : this->value(place);
   }
-  /// Kept for good: what a GPU has recorded refers to it.
+  /// On a GPU kept for good: what is recorded refers to it.
   const TokenLayout& layout(Index length, Index batch) const;
 
   DeltaProductCell options_;

@@ -62,6 +62,8 @@ class SequenceModel final : public Model<T> {
   TensorView<const T> forward(const Batch& batch, const ModelState<T>* initial = nullptr);
   /// States of all layers after the last live step of each sequence, copied into `state`.
   void final_state(ModelState<T>& state) const;
+  /// What the layers left in the last `forward`, such as DeltaProductLayer::factors, until the next call.
+  const Saved& saved() const { return saved_; }
 
   bool recordable(const Batch& batch) const override;
   /// Of the cells.

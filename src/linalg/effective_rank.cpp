@@ -1,0 +1,36 @@
+#include "orthornn/linalg/effective_rank.hpp"
+
+#include <fmt/format.h>
+
+#include <Eigen/SVD>
+#include <algorithm>
+#include <cmath>
+
+#include "orthornn/core/error.hpp"
+
+namespace orthornn {
+
+template <class T>
+double effective_rank(TensorView<const T> x) {
+  if (x.shape().rank() != 2)
+    throw ShapeError(fmt::format("a matrix has shape {}, expected [M, N]", to_string(x.shape())));
+  if (x.empty()) return 0;
+  if (!std::ranges::all_of(x, [](T entry) { return std::isfinite(entry); }))
+    throw ValueError("a matrix with numbers that are not finite has no singular values");
+  using RowMajor = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+  const Eigen::MatrixXd matrix =
+      Eigen::Map<const RowMajor>(x.data(), x.shape()[0], x.shape()[1]).template cast<double>();
+  const Eigen::VectorXd values = Eigen::BDCSVD<Eigen::MatrixXd>(matrix).singularValues();
+  const double sum = values.sum();
+  if (sum == 0) return 0;
+  double entropy = 0;
+  for (const double value : values) {
+    if (value > 0) entropy -= value / sum * std::log(value / sum);
+  }
+  return std::exp(entropy);
+}
+
+template double effective_rank<float>(TensorView<const float>);
+template double effective_rank<double>(TensorView<const double>);
+
+}  // namespace orthornn
