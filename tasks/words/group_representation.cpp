@@ -35,8 +35,9 @@ Matrices permutation_matrices(const FiniteGroup& group) {
 Matrices plane_matrices(const FiniteGroup& group) {
   const Index n = group.degree();
   if (n > most_places) {
-    throw ValueError(fmt::format("{0}{1} has {1} places; expected at most {2}, between which fp32 can tell",
-                                 group.name()[0], n, most_places));
+    throw ValueError(
+        fmt::format("{}{} has {} places; expected at most {}, between which fp32 tells for 100,000 steps",
+                    group.name()[0], n, n, most_places));
   }
   Matrices matrices;
   for (Index element = 0; element < group.order(); ++element) {

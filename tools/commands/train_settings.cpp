@@ -301,7 +301,7 @@ std::unique_ptr<Task> TrainSettings::complete(CLI::App& command, bool may_exist)
       throw UsageError(fmt::format("--epochs {} are {:.3g} steps; expected below 1e15", epochs, exact));
     schedule.total_steps = std::max<std::int64_t>(1, std::llround(exact));
   } else if (!given("--steps")) {
-    schedule.total_steps = is_exact() ? 0 : of_task.steps;
+    schedule.total_steps = is_exact() && keeps_runs ? 0 : of_task.steps;
   }
   if (steps() == 0 && !is_exact())
     throw UsageError(
@@ -330,23 +330,36 @@ std::unique_ptr<Task> TrainSettings::complete(CLI::App& command, bool may_exist)
 }
 
 void TrainSettings::complete_exact(const CLI::App& command, const Task& of_task) {
-  const std::optional<ExactNetwork> network = as_usage([&] { return exact_network(of_task); });
-  const auto given = [&](const char* flag) { return command.get_option(flag)->count() > 0; };
-  const auto take = [&](const char* flag, Index& value, Index least) {
-    if (!given(flag)) value = least;
-    if (value < least) {
-      throw UsageError(fmt::format("--init exact needs {} {} or more for this task with {} layer{}; found {}",
-                                   flag, least, layers, layers == 1 ? "" : "s", value));
+  const auto network_of = [&](Index layer_count) {
+    try {
+      return ExactNetwork(exact_words(of_task), layer_count);
+    } catch (const ValueError& error) {
+      throw UsageError(fmt::format("--init exact: {}", error.what()));
     }
   };
-  const DeltaProductCell& least = network->cell();
-  take("--householder", delta.householder, least.householder);
+  const ExactNetwork network = network_of(layers);
+  const auto given = [&](const char* flag) { return command.get_option(flag)->count() > 0; };
+  const auto take = [&](const char* flag, Index& value, Index least, const std::string& way_out = "") {
+    if (!given(flag)) value = least;
+    if (value < least) {
+      throw UsageError(
+          fmt::format("--init exact needs {} {} or more for this task with {} layer{}; found {}{}", flag,
+                      least, layers, layers == 1 ? "" : "s", value, way_out));
+    }
+  };
+  const DeltaProductCell& least = network.cell();
+  std::string way_out;
+  if (layers == 1 && exact_words(of_task).group.degree() <= ExactNetwork::most_points) {
+    const Index of_three = network_of(3).cell().householder;
+    if (of_three < least.householder) way_out = fmt::format("; with --layers 3 it needs {}", of_three);
+  }
+  take("--householder", delta.householder, least.householder, way_out);
   take("--hidden", cell.hidden_size, least.hidden_size);
   take("--heads", delta.heads, least.heads);
   take("--key-size", delta.key_size, least.key_size);
   take("--value-size", delta.value_size, least.value_size);
-  if (network->mlp()) {
-    take("--mlp-size", mlp.mlp_size, network->mlp()->mlp_size);
+  if (network.mlp()) {
+    take("--mlp-size", mlp.mlp_size, network.mlp()->mlp_size);
   } else if (!given("--mlp-size")) {
     no_mlp = true;
   }
@@ -356,25 +369,27 @@ void TrainSettings::complete_exact(const CLI::App& command, const Task& of_task)
                                                  {"--decay", delta.state_decay},
                                                  {"--convolution", delta.convolution != least.convolution},
                                                  {"--output-gate", delta.output_gate},
-                                                 {"--no-mlp", no_mlp && network->mlp()}};
+                                                 {"--no-mlp", no_mlp && network.mlp()}};
   for (const auto& [flag, differs] : others) {
     if (differs)
-      throw UsageError(fmt::format(
-          "--init exact was given with {}, which it has no construction for; leave it out", flag));
+      throw UsageError(
+          fmt::format("--init exact was given with {}, with which no weights are known; leave it out", flag));
   }
+}
+
+GroupWords TrainSettings::exact_words(const Task& of_task) const {
+  const auto* sequences = dynamic_cast<const SequenceTask*>(&of_task);
+  const std::optional<GroupWords> words = sequences == nullptr ? std::nullopt : sequences->group_words();
+  if (words) return *words;
+  throw ValueError(
+      fmt::format("{} is no word problem of a group; expected the task words, or language with --language "
+                  "parity or cycle",
+                  task.name == LanguageOptions::name ? "this language" : "the task " + task.name));
 }
 
 std::optional<ExactNetwork> TrainSettings::exact_network(const Task& of_task) const {
   if (!is_exact()) return std::nullopt;
-  const auto* sequences = dynamic_cast<const SequenceTask*>(&of_task);
-  const std::optional<GroupWords> words = sequences == nullptr ? std::nullopt : sequences->group_words();
-  if (!words) {
-    throw UsageError(fmt::format(
-        "--init exact was given, and {} is no word problem of a group; expected the task words, or "
-        "language with --language parity or cycle",
-        task.name == LanguageOptions::name ? "this language" : "the task " + task.name));
-  }
-  return ExactNetwork(*words, layers);
+  return ExactNetwork(exact_words(of_task), layers);
 }
 
 std::unique_ptr<Task> TrainSettings::make_task() const {

@@ -97,6 +97,8 @@ struct TrainSettings {
   bool is_delta() const { return transition.name == DeltaProductCell::name; }
   bool is_exact() const { return is_delta() && stack.empty() && init == exact_init; }
   EncoderDecoderOptions translation_options(const TranslationTask& task) const;
+  /// The word problem that the task is, for --init exact. Throws ValueError where it is none.
+  GroupWords exact_words(const Task& task) const;
   /// Gives --init exact the sizes that it needs, where they are open. Throws UsageError for settings with
   /// which it cannot be.
   void complete_exact(const CLI::App& command, const Task& task);

@@ -7,9 +7,9 @@
 
 namespace orthornn {
 
-/// Most places of a cyclic or dihedral group that `orthogonal_representation` takes. Between rotations of
-/// more places fp32 may lose its way before 100,000 steps.
-inline constexpr Index most_places = 100;
+/// Most places of a cyclic or dihedral group that `orthogonal_representation` takes. With more, the angle
+/// between two rotations is so small that errors of fp32 may add up to half of it within 100,000 steps.
+inline constexpr Index most_places = 50;
 
 /// An orthogonal matrix for each element of a group, [order, d, d], all of them different, with A(a o b) =
 /// A(a) A(b). Products of groups have blocks on the diagonal:
