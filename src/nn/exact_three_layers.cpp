@@ -206,8 +206,8 @@ void ThreeLayerPlan::write(ExactWeights<T>& weights) const {
           delta.value(j, head, b, feature, inverse_silu(c * std::sqrt(0.5)));
         }
       }
-      for (Index place = 0; place < n; ++place)
-        delta.query(later[static_cast<std::size_t>(place)], place, feature, large);
+      for (Index row = 0; row < n; ++row)
+        delta.query(later[static_cast<std::size_t>(row)], row, feature, large);
     });
     each_pair([&](Index i, Index j) { delta.read(i, j, matrix(read, i, j), 1 / c); });
   }

@@ -40,8 +40,8 @@ void reflection_factors(double angle, TensorView<T> keys, TensorView<T> betas);
 /// Throws ShapeError, and ValueError for a matrix that is not orthogonal up to 1e-6.
 std::vector<std::vector<double>> reflection_normals(TensorView<const double> matrix);
 
-/// An orthogonal matrix [K, K], beta = 2; n must be at least the number of `reflection_normals`, for which K is
-/// enough. So one layer with n = K factors reaches all of O(K).
+/// An orthogonal matrix [K, K], beta = 2; n must be at least the number of `reflection_normals`, for which K
+/// is enough. So one layer with n = K factors reaches all of O(K).
 template <class T>
 void orthogonal_factors(TensorView<const double> matrix, TensorView<T> keys, TensorView<T> betas);
 
