@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <Eigen/Core>
 #include <algorithm>
 #include <cmath>
 #include <numbers>
@@ -76,9 +77,48 @@ void reflection_factors(double angle, TensorView<T> keys, TensorView<T> betas) {
   set_plane_reflection(angle + std::numbers::pi / 2, keys[0], betas(0));
 }
 
+/// Each reflection k along A e_i - e_i sends A e_i to e_i, and keeps what A keeps: e_j with j < i, and every
+/// vector that A does not move. So it takes one off the rank of I - A.
+std::vector<std::vector<double>> reflection_normals(TensorView<const double> matrix) {
+  const Index size = matrix.shape().rank() == 2 ? matrix.shape()[0] : 0;
+  check_shape("an orthogonal matrix", matrix.shape(), {size, size});
+  Eigen::MatrixXd left(size, size);  // A less the reflections that were found
+  for (Index i = 0; i < size; ++i) {
+    for (Index j = 0; j < size; ++j) left(i, j) = matrix(i, j);
+  }
+  const double error =
+      size == 0 ? 0 : (left.transpose() * left - Eigen::MatrixXd::Identity(size, size)).cwiseAbs().maxCoeff();
+  if (!(error <= 1e-6))
+    throw ValueError(fmt::format("expected an orthogonal matrix; A'A is wrong by {:.1g}", error));
+  std::vector<std::vector<double>> found;
+  for (Index i = 0; i < size; ++i) {
+    const Eigen::VectorXd moved = left.col(i) - Eigen::VectorXd::Unit(size, i);
+    // Entries of a product of K reflections are wrong by about 1e-16 K.
+    if (moved.norm() < 1e-9) continue;
+    const Eigen::VectorXd k = moved.normalized();
+    left -= 2 * k * (k.transpose() * left).eval();
+    found.emplace_back(k.begin(), k.end());
+  }
+  std::ranges::reverse(found);  // A = H(first found) ... H(last found), whose last factor acts first
+  return found;
+}
+
+template <class T>
+void orthogonal_factors(TensorView<const double> matrix, TensorView<T> keys, TensorView<T> betas) {
+  const std::vector<std::vector<double>> reflections = reflection_normals(matrix);
+  clear_factors("this orthogonal matrix", matrix.shape()[0], std::ssize(reflections), keys, betas);
+  for (Index j = 0; j < std::ssize(reflections); ++j) {
+    const std::vector<double>& k = reflections[static_cast<std::size_t>(j)];
+    std::transform(k.begin(), k.end(), keys[j].begin(), [](double x) { return static_cast<T>(x); });
+    betas(j) = T{2};
+  }
+}
+
 template void permutation_factors<float>(std::span<const std::int32_t>, TensorView<float>, TensorView<float>);
 template void permutation_factors<double>(std::span<const std::int32_t>, TensorView<double>,
                                           TensorView<double>);
+template void orthogonal_factors<float>(TensorView<const double>, TensorView<float>, TensorView<float>);
+template void orthogonal_factors<double>(TensorView<const double>, TensorView<double>, TensorView<double>);
 template void rotation_factors<float>(double, TensorView<float>, TensorView<float>);
 template void rotation_factors<double>(double, TensorView<double>, TensorView<double>);
 template void reflection_factors<float>(double, TensorView<float>, TensorView<float>);

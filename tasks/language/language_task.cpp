@@ -30,6 +30,12 @@ SequenceData LanguageTask::data() const {
   return {.symbols = symbols_of(options_.language), .classes = answers_of(options_.language)};
 }
 
+std::optional<GroupWords> LanguageTask::group_words() const {
+  if (options_.language == Language::parity) return GroupWords{FiniteGroup("Z2"), {0, 1}};
+  if (options_.language == Language::cycle) return GroupWords{FiniteGroup("Z5"), {0, 1, modulus - 1}};
+  return std::nullopt;
+}
+
 TaskDefaults LanguageTask::defaults() const {
   return {.hidden_size = 128,
           .batch = 128,

@@ -138,6 +138,21 @@ std::vector<std::int32_t> FiniteGroup::permutation(Index element) const {
   return images;
 }
 
+std::vector<std::string> FiniteGroup::parts() const {
+  std::vector<std::string> names;
+  for (const Factor& factor : factors_) names.push_back(fmt::format("{}{}", factor.family, factor.n));
+  return names;
+}
+
+std::vector<Index> FiniteGroup::components(Index element) const {
+  std::vector<Index> numbers;
+  for (auto factor = factors_.rbegin(); factor != factors_.rend(); ++factor) {
+    numbers.insert(numbers.begin(), element % factor->order);
+    element /= factor->order;
+  }
+  return numbers;
+}
+
 std::vector<Index> FiniteGroup::swaps() const {
   if (factors_.size() > 1 || factors_[0].family != 'S')
     throw ValueError(fmt::format("swaps make a group S<n>, and the group is {}", name_));

@@ -4,7 +4,10 @@
 #include <fmt/format.h>
 
 #include <Eigen/Eigenvalues>
+#include <Eigen/LU>
+#include <Eigen/QR>
 #include <Eigen/SVD>
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 
@@ -162,6 +165,109 @@ TEST_CASE("keys of norm 1 follow words in fp32 and lose them in bf16; keys of 1 
   // after a thousand steps, where numbers are wrong by a half.
   CHECK(error_at_end(unit, to_bfloat16) > 0.5F);
   CHECK(error_at_end(1, to_bfloat16) == 0);
+}
+
+TEST_CASE("unit keys that are roots of E8 have no error in bf16", "[delta][theory]") {
+  // Roots of the lattice E8, of norm 1: entries are 0, 1/2 and 1. Neighbours have the product -1/2, as those
+  // of the swaps (0 1), (1 2), (2 3), (3 4) have, and other swaps are sums of neighbours.
+  const float neighbours[4][8] = {{1, 0, 0, 0, 0, 0, 0, 0},
+                                  {-0.5F, -0.5F, 0.5F, 0.5F, 0, 0, 0, 0},
+                                  {0, 1, 0, 0, 0, 0, 0, 0},
+                                  {0, -0.5F, -0.5F, 0, 0, 0.5F, 0.5F, 0}};
+  const FiniteGroup group("S5");
+  const Index length = 100'000;
+  Track<float> track(length, 4, 8);
+  const float start[8] = {3, -7, 5, 1, 0, 2, -6, 0};
+  std::copy_n(start, 8, track.states.view().data());
+  const auto product = [&](const float* key, const float* state) {
+    float sum = 0;
+    for (int i = 0; i < 8; ++i) sum += key[i] * state[i];
+    return sum;
+  };
+  RandomStream random(1, RandomPurpose::validation);
+  Index y = FiniteGroup::identity, inexact = 0;
+  for (Index t = 0; t < length; ++t) {
+    const Index x = random.integer(static_cast<std::uint32_t>(group.order()));
+    y = group.product(x, y);
+    const auto swaps = swaps_of(group.permutation(x));
+    for (Index j = 0; j < std::ssize(swaps); ++j) {
+      const auto [a, b] =
+          std::minmax(swaps[static_cast<std::size_t>(j)][0], swaps[static_cast<std::size_t>(j)][1]);
+      float squares = 0;
+      for (Index i = 0; i < 8; ++i) {
+        float& k = track.keys(t, j, 0, i);
+        for (Index neighbour = a; neighbour < b; ++neighbour) k += neighbours[neighbour][i];
+        inexact += static_cast<float>(bfloat16(k)) != k;
+        squares += k * k;
+      }
+      inexact += squares != 1;
+      track.betas(t, j, 0) = 2;
+    }
+  }
+  CHECK(inexact == 0);
+  track.run(DeltaForm::chunked);
+  // The product of the state with the key of (i, i + 1) is the height of point i + 1 less that of i, and a
+  // swap exchanges heights.
+  const std::vector<std::int32_t> image = group.permutation(y);
+  float heights[5] = {};
+  for (int i = 0; i < 4; ++i) heights[i + 1] = heights[i] + product(neighbours[i], start);
+  float moved[5];
+  for (int i = 0; i < 5; ++i) moved[image[static_cast<std::size_t>(i)]] = heights[i];
+  for (int i = 0; i < 4; ++i)
+    CHECK(product(neighbours[i], track.states.view().data()) == moved[i + 1] - moved[i]);
+}
+
+TEST_CASE("n reflections are any orthogonal matrix of n dimensions", "[delta][theory]") {
+  RandomStream random(5, RandomPurpose::validation);
+  for (const Index n : {1, 2, 3, 6, 17}) {
+    for (const double determinant : {-1.0, 1.0}) {
+      CAPTURE(n, determinant);
+      Matrix normal(n, n);
+      for (double& x : normal.reshaped()) x = random.normal();
+      Matrix q = Eigen::HouseholderQR<Matrix>(normal).householderQ();
+      if (q.determinant() * determinant < 0) q.col(0) *= -1;
+      Tensor<double> matrix(Shape{n, n});
+      for (Index i = 0; i < n; ++i) {
+        for (Index j = 0; j < n; ++j) matrix(i, j) = q(i, j);
+      }
+      // A reflection changes the sign of the determinant.
+      const std::size_t count = reflection_normals(matrix).size();
+      CHECK(count <= static_cast<std::size_t>(n));
+      CHECK((count % 2 == 0) == (determinant > 0));
+      // The identity as the first state becomes Q; its columns are values.
+      Tensor<double> keys(Shape{1, n, 1, n}), betas(Shape{1, n, 1}), states(Shape{1, 1, n, n}),
+          outputs(Shape{1, 1, n});
+      orthogonal_factors<double>(matrix, keys.view().reshaped({n, n}), betas.view().reshaped({n}));
+      for (Index i = 0; i < n; ++i) states(0, 0, i, i) = 1;
+      const Tensor<double> values(Shape{1, n, 1, n}), queries(Shape{1, 1, n});
+      Saved scratch(Device::cpu());
+      delta_product<double>(
+          {.queries = queries, .keys = keys, .values = values, .betas = betas, .initial_states = states},
+          TokenLayout::time_major(1, 1), {.form = DeltaForm::recurrent}, outputs, states, scratch);
+      double error = 0;
+      for (Index i = 0; i < n; ++i) {
+        for (Index j = 0; j < n; ++j) error = std::max(error, std::abs(states(0, 0, i, j) - q(i, j)));
+      }
+      CHECK(error <= 10 * static_cast<double>(n) * 2.3e-16);  // of n factors and of QR
+    }
+  }
+}
+
+TEST_CASE("a matrix takes as many reflections as dimensions that it moves", "[delta][theory]") {
+  Tensor<double> matrix(Shape{4, 4});
+  for (Index i = 0; i < 4; ++i) matrix(i, i) = 1;
+  CHECK(reflection_normals(matrix).empty());
+  const double angle = 0.01;
+  matrix(1, 1) = matrix(3, 3) = std::cos(angle);
+  matrix(3, 1) = std::sin(angle);
+  matrix(1, 3) = -std::sin(angle);
+  CHECK(reflection_normals(matrix).size() == 2);
+  Tensor<float> keys(Shape{1, 4}), betas(Shape{1});
+  CHECK_THAT(error_message<ValueError>([&] { orthogonal_factors<float>(matrix, keys, betas); }),
+             contains("2 micro-steps") && contains("found 1"));
+  matrix(1, 1) = 1.1;
+  CHECK_THAT(error_message<ValueError>([&] { reflection_normals(matrix); }), contains("orthogonal"));
+  CHECK_THROWS_AS(reflection_normals(Tensor<double>(Shape{2, 3})), ShapeError);
 }
 
 TEST_CASE("two reflections a token count modulo d, and follow words of dihedral groups", "[delta][theory]") {

@@ -44,7 +44,6 @@ inline const std::vector<std::pair<const char*, DeltaProductCell>>& delta_produc
     add("a learned initial state without values", [](auto& c) {
       c.householder = 2;
       c.learn_initial_state = c.without_values = true;
-      c.convolution = 2;
     });
     add("a convolution of one step", [](auto& c) { c.convolution = 1; });
     add("convolution", [](auto& c) { c.convolution = 4; });

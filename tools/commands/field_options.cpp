@@ -11,7 +11,7 @@ const FlagOfField named_flags[] = {
     {"source_symbols", ""},    // the task's
     {"target_symbols", ""},
     {"activation", "--activation", "modrelu; relu for translate"},
-    {"init", "--init", "the task's default"},
+    {"init", ""},  // train has an option of its own for it
     {"batch", "--batch", "the task's default"},
     {"lr", "--lr", "the default of task and cell, for their own --optimizer"},
     {"lr_orthogonal", "--lr-orth", "the share of --lr that task and cell have"},
@@ -21,7 +21,7 @@ const FlagOfField named_flags[] = {
     {"clip", "--clip", "the task's default"},
     {"kind", "--schedule"},
     {"warmup_steps", "--warmup", "0, or a tenth of --steps with --cell free"},
-    {"total_steps", "--steps", "the task's default", 1},
+    {"total_steps", "--steps", "the task's default, 0 with --init exact"},
     {"step_every", "--schedule-every", "", 1},
     {"step_factor", "--schedule-factor"},
     {"final_factor", "--schedule-final"}};

@@ -17,6 +17,12 @@ namespace {
 /// Options that describe the model.
 constexpr const char* model_group = "Model";
 
+std::vector<std::string> init_names() {
+  std::vector<std::string> names = names_of<Init>();
+  names.emplace_back(exact_init);
+  return names;
+}
+
 }  // namespace
 
 std::vector<std::string> cell_names() {
@@ -57,11 +63,21 @@ void TrainSettings::add_workload_to(CLI::App& command) {
   add_value(command, "--layers", layers, "Cells, one on the other", Domain{.low = 1, .high = 64})->group(g);
   const auto parts = [this] { return names_of_parts(); };
   add_fields(command, g, transition, "--cell", owned_, parts);
+  command
+      .add_option(
+          "--init", init,
+          "Initial transition: henaff, cayley, haar or normal; left out: the task's default. "
+          "deltaproduct: exact, weights that solve a task of a group without training, for the tasks words "
+          "and language (parity, cycle)")
+      ->group(g)
+      ->check(CLI::IsMember(init_names()))
+      ->default_str("");
   std::vector<std::string> owners = names_of<TransitionOptions>();
   for (const char* flag : {"--activation", "--input-matrix"})
     add_owned(owned_, command.get_option(flag), "--cell", parts, owners);
   owners.emplace_back(DeltaProductCell::name);
-  add_owned(owned_, command.get_option("--learn-initial-state"), "--cell", parts, owners);
+  for (const char* flag : {"--init", "--learn-initial-state"})
+    add_owned(owned_, command.get_option(flag), "--cell", parts, owners);
 
   const auto add_delta = [&](CLI::Option* option) {
     add_owned(owned_, option, "--cell", parts, {DeltaProductCell::name});
@@ -198,6 +214,7 @@ std::unique_ptr<Task> TrainSettings::complete(CLI::App& command, bool may_exist)
   }
   const bool new_rate = given("--lr") && !given("--lr-orth"), mlp_is_sized = given("--mlp-size"),
              order_is_seeded = given("--permutation-seed");
+  const bool new_init = given("--init");
   if (!config.empty() && read_config(command, config))
     note(fmt::format("'out' in {} is ignored; only --out says where a run is kept", config));
   if (!config.empty()) stack = layers_in(config);
@@ -256,9 +273,22 @@ std::unique_ptr<Task> TrainSettings::complete(CLI::App& command, bool may_exist)
   if (order_is_seeded && !std::get<MnistOptions>(task.all).permuted)
     throw UsageError("--permutation-seed decides the order of --permuted, which was not given");
 
+  if (new_init && is_delta() != (init == exact_init)) {
+    throw UsageError(fmt::format("--init {} was given with --cell {}; expected {}", init, transition.name,
+                                 is_delta() ? "exact, or none" : one_of(names_of<Init>())));
+  }
   if (!given("--hidden")) cell.hidden_size = of_task.hidden_size;
   if (!given("--activation")) cell.activation = defaults.activation;
-  if (!given("--init")) transition.each([&](auto& options) { options.init = of_task.init; });
+  // A file may have that of another cell.
+  const Init* initial_transition = find_name<Init>(init);
+  transition.each([&](auto& options) {
+    options.init = initial_transition == nullptr ? of_task.init : *initial_transition;
+  });
+  if (is_exact()) {
+    complete_exact(command, *described);
+  } else {
+    init = name_of(initial_transition == nullptr ? of_task.init : *initial_transition);
+  }
   if (!given("--batch") && source.batch != of_task.batch) {
     source.batch = of_task.batch;
     described = make_task();
@@ -285,10 +315,13 @@ std::unique_ptr<Task> TrainSettings::complete(CLI::App& command, bool may_exist)
       throw UsageError(fmt::format("--epochs {} are {:.3g} steps; expected below 1e15", epochs, exact));
     schedule.total_steps = std::max<std::int64_t>(1, std::llround(exact));
   } else if (!given("--steps")) {
-    schedule.total_steps = of_task.steps;
+    schedule.total_steps = is_exact() && keeps_runs ? 0 : of_task.steps;
   }
+  if (steps() == 0 && !is_exact())
+    throw UsageError(
+        "--steps 0 trains nothing; expected 1 or more, or --init exact, which needs no training");
   if (!given("--warmup")) schedule.warmup_steps = defaults.warmup(steps());
-  if (schedule.kind == Schedule::Kind::cosine && schedule.warmup_steps >= steps()) {
+  if (schedule.kind == Schedule::Kind::cosine && steps() > 0 && schedule.warmup_steps >= steps()) {
     throw UsageError(fmt::format(
         "--warmup {} (given, or of the configuration file) leaves nothing of --steps {}; expected fewer",
         schedule.warmup_steps, steps()));
@@ -309,6 +342,74 @@ std::unique_ptr<Task> TrainSettings::complete(CLI::App& command, bool may_exist)
     }
   }
   return described;
+}
+
+void TrainSettings::complete_exact(const CLI::App& command, const Task& of_task) {
+  const auto network_of = [&](Index layer_count) {
+    try {
+      return ExactNetwork(exact_words(of_task), layer_count);
+    } catch (const ValueError& error) {
+      throw UsageError(fmt::format("--init exact: {}", error.what()));
+    }
+  };
+  const ExactNetwork network = network_of(layers);
+  const auto given = [&](const char* flag) { return command.get_option(flag)->count() > 0; };
+  const auto take = [&](const char* flag, Index& value, Index least, const std::string& way_out = "") {
+    if (!given(flag)) value = least;
+    if (value < least) {
+      throw UsageError(
+          fmt::format("--init exact needs {} {} or more for this task with {} layer{}; found {}{}", flag,
+                      least, layers, layers == 1 ? "" : "s", value, way_out));
+    }
+  };
+  const DeltaProductCell& least = network.cell();
+  std::string way_out;
+  if (layers == 1 && exact_words(of_task).group.degree() <= ExactNetwork::most_points) {
+    const Index of_three = network_of(3).cell().householder;
+    if (of_three < least.householder) way_out = fmt::format("; with --layers 3 it needs {}", of_three);
+  }
+  take("--householder", delta.householder, least.householder, way_out);
+  take("--hidden", cell.hidden_size, least.hidden_size);
+  take("--heads", delta.heads, least.heads);
+  take("--key-size", delta.key_size, least.key_size);
+  take("--value-size", delta.value_size, least.value_size);
+  if (network.mlp()) {
+    take("--mlp-size", mlp.mlp_size, network.mlp()->mlp_size);
+  } else if (!given("--mlp-size")) {
+    no_mlp = true;
+  }
+  if (!given("--readout-norm")) delta.readout_norm = ReadoutNorm::none;
+  const std::pair<const char*, bool> others[] = {{"--readout-norm", delta.readout_norm != least.readout_norm},
+                                                 {"--beta-limit", delta.beta_limit != least.beta_limit},
+                                                 {"--decay", delta.state_decay},
+                                                 {"--factor", delta.factor != least.factor},
+                                                 {"--beta-bias", given("--beta-bias")},
+                                                 {"--vector-activation", delta.vector_activation != least.vector_activation},
+                                                 {"--learn-initial-state", cell.learn_initial_state},
+                                                 {"--without-values", delta.without_values},
+                                                 {"--convolution", delta.convolution != least.convolution},
+                                                 {"--output-gate", delta.output_gate},
+                                                 {"--no-mlp", no_mlp && network.mlp()}};
+  for (const auto& [flag, differs] : others) {
+    if (differs)
+      throw UsageError(
+          fmt::format("--init exact was given with {}, with which no weights are known; leave it out", flag));
+  }
+}
+
+GroupWords TrainSettings::exact_words(const Task& of_task) const {
+  const auto* sequences = dynamic_cast<const SequenceTask*>(&of_task);
+  const std::optional<GroupWords> words = sequences == nullptr ? std::nullopt : sequences->group_words();
+  if (words) return *words;
+  throw ValueError(
+      fmt::format("{} is no word problem of a group; expected the task words, or language with --language "
+                  "parity or cycle",
+                  task.name == LanguageOptions::name ? "this language" : "the task " + task.name));
+}
+
+std::optional<ExactNetwork> TrainSettings::exact_network(const Task& of_task) const {
+  if (!is_exact()) return std::nullopt;
+  return ExactNetwork(exact_words(of_task), layers);
 }
 
 std::unique_ptr<Task> TrainSettings::make_task() const {

@@ -2,17 +2,22 @@
 
 #include <list>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "commands/field_options.hpp"
 #include "commands/program.hpp"
 #include "orthornn/layers/recurrent_layer.hpp"
+#include "orthornn/nn/exact_network.hpp"
 #include "orthornn/train/model_file.hpp"
 
 namespace orthornn::program {
 
 /// What --cell may say.
 std::vector<std::string> cell_names();
+
+/// --init of --cell deltaproduct: parameters that solve the task without training.
+inline constexpr const char* exact_init = "exact";
 
 /// Every option of `orthornn train`, bound to the command line and to config.toml. It must not move after it
 /// is.
@@ -24,6 +29,8 @@ struct TrainSettings {
   // model
   /// `name` is what --cell says: the transition of an orthogonal cell, or another kind of recurrent layer.
   Alternatives<TransitionOptions> transition{.name = Cwy::name};
+  /// What --init says: the initial transition of an orthogonal cell, or `exact_init`. Empty until `complete`.
+  std::string init;
   OrthogonalCell cell;
   /// Of --cell deltaproduct: all but the hidden size, which is that of `cell`.
   DeltaProductCell delta;
@@ -87,6 +94,8 @@ struct TrainSettings {
   std::string cell_text() const;
   /// Of the model for a task that is loaded.
   AnyModelOptions model_options(const Task& task) const;
+  /// Whose parameters the model begins with; none without --init exact.
+  std::optional<ExactNetwork> exact_network(const Task& task) const;
 
  private:
   /// By the names of --cell.
@@ -97,7 +106,14 @@ struct TrainSettings {
   std::string encoder_name() const;
   /// Of decoder and encoder.
   std::vector<std::string> names_of_parts() const;
+  bool is_delta() const { return transition.name == DeltaProductCell::name; }
+  bool is_exact() const { return is_delta() && stack.empty() && init == exact_init; }
   EncoderDecoderOptions translation_options(const TranslationTask& task) const;
+  /// The word problem that the task is, for --init exact. Throws ValueError where it is none.
+  GroupWords exact_words(const Task& task) const;
+  /// Gives --init exact the sizes that it needs, where they are open. Throws UsageError for settings with
+  /// which it cannot be.
+  void complete_exact(const CLI::App& command, const Task& task);
 
   std::list<OwnedOption> owned_;
 };

@@ -109,9 +109,13 @@ Training::Training(CLI::App& command, const TrainSettings& settings, const Task&
     return make_model(execution, settings.model_options(task),
                       goes_on_ ? std::nullopt : std::optional(settings.source.seed));
   });
+  if (const auto network = settings.exact_network(task); network && !goes_on_)
+    network->write(dynamic_cast<SequenceModel<float>&>(*model_));
   // Throws now what would be thrown within a step.
   cells_ = recurrences(*model_, task.length(), settings.source.batch);
-  trainer_ = as_usage([&] { return std::make_unique<Trainer>(*model_, task, settings.trainer); });
+  TrainerOptions options = settings.trainer;
+  if (settings.steps() == 0) options.schedule = {};  // a schedule of no steps
+  trainer_ = as_usage([&] { return std::make_unique<Trainer>(*model_, task, options); });
 
   std::error_code status;
   std::filesystem::create_directories(folder, status);
@@ -168,6 +172,11 @@ TrainingEnd Training::run(const ProgressPlace& place) {
       if (last || step.step % settings_.save_every == 0) save(saved_.last);
       return !last;
     });
+  }
+  if (settings_.steps() == 0 && !goes_on_) {
+    last_evaluation = unless_diverged([&] { return trainer.evaluate(); });
+    save(saved_.best);
+    save(saved_.last);
   }
   // All is saved: from here on, a signal ends the program.
   if (end.stopped) return end;

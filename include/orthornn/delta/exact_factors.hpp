@@ -35,4 +35,14 @@ void rotation_factors(double angle, TensorView<T> keys, TensorView<T> betas);
 template <class T>
 void reflection_factors(double angle, TensorView<T> keys, TensorView<T> betas);
 
+/// Unit vectors k whose reflections I - 2 k k^T, the first one done first, together are an orthogonal matrix
+/// [K, K]: as many as I - A has rank, so at most K (Cartan and Dieudonne). A permutation gives its swaps.
+/// Throws ShapeError, and ValueError for a matrix that is not orthogonal up to 1e-6.
+std::vector<std::vector<double>> reflection_normals(TensorView<const double> matrix);
+
+/// An orthogonal matrix [K, K], beta = 2; n must be at least the number of `reflection_normals`, for which K
+/// is enough. So one layer with n = K factors reaches all of O(K).
+template <class T>
+void orthogonal_factors(TensorView<const double> matrix, TensorView<T> keys, TensorView<T> betas);
+
 }  // namespace orthornn

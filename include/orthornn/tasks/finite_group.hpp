@@ -35,6 +35,10 @@ class FiniteGroup {
   Index product(Index a, Index b) const;
   /// Where an element sends each point, [degree].
   std::vector<std::int32_t> permutation(Index element) const;
+  /// The names of the groups that it is a product of; its own where it is none.
+  std::vector<std::string> parts() const;
+  /// An element as the numbers of elements of `parts`.
+  std::vector<Index> components(Index element) const;
   /// The swaps of two points of S<n>, ordered by the first and then by the second. Throws ValueError for
   /// another group.
   std::vector<Index> swaps() const;

@@ -75,6 +75,8 @@ class LanguageTask final : public SequenceTask {
 
   std::string name() const override { return LanguageOptions::name; }
   SequenceData data() const override;
+  /// Parity is the group Z2, and cycle Z5, whose word is asked for at the end.
+  std::optional<GroupWords> group_words() const override;
   TaskDefaults defaults() const override;
   Index batch_size() const override { return options_.batch; }
   std::uint64_t seed() const override { return options_.seed; }

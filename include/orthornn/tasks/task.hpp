@@ -9,6 +9,7 @@
 
 #include "orthornn/core/batch.hpp"
 #include "orthornn/orthogonal/transition.hpp"
+#include "orthornn/tasks/group_words.hpp"
 
 namespace orthornn {
 
@@ -115,6 +116,8 @@ class Task {
 class SequenceTask : public Task {
  public:
   virtual SequenceData data() const = 0;
+  /// The word problem that the task is, where it is one.
+  virtual std::optional<GroupWords> group_words() const { return std::nullopt; }
 };
 
 /// Where a task's data and randomness come from; not part of what it is.

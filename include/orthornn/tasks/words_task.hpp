@@ -80,6 +80,7 @@ class WordsTask final : public SequenceTask {
   SequenceData data() const override {
     return {.symbols = std::ssize(alphabet_), .classes = group_.order(), .every_step = true};
   }
+  std::optional<GroupWords> group_words() const override { return GroupWords{group_, alphabet_}; }
   TaskDefaults defaults() const override;
   Index batch_size() const override { return options_.batch; }
   std::uint64_t seed() const override { return options_.seed; }

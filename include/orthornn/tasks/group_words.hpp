@@ -1,0 +1,16 @@
+#pragma once
+
+#include <vector>
+
+#include "orthornn/tasks/finite_group.hpp"
+
+namespace orthornn {
+
+/// A word problem: symbol s is the element elements[s], and the class of a step or of a sequence is the
+/// number of the product of its symbols, the first one done first.
+struct GroupWords {
+  FiniteGroup group;
+  std::vector<Index> elements;
+};
+
+}  // namespace orthornn
