@@ -46,8 +46,6 @@ RecallTask::RecallTask(const RecallOptions& options) : options_(options) {
         fmt::format("task recall: length is {}, expected an even number of at least {} for {} keys",
                     options.length, 4 * options.keys, options.keys));
   }
-  for (Index place = 0; place < options.length / 2 - options.keys; ++place)
-    weights_.push_back(std::pow(static_cast<double>(place + 1), -0.99));
 }
 
 TaskDefaults RecallTask::defaults() const {
@@ -77,7 +75,9 @@ void RecallTask::evaluation_batch(HeldOut set, Index number, Batch& batch) const
 }
 
 void RecallTask::fill(RandomPurpose purpose, std::uint64_t first, Index count, Batch& batch) const {
-  const Index half = options_.symbols / 2;
+  const Index half = options_.symbols / 2, places = options_.length / 2 - options_.keys;
+  for (Index place = std::ssize(weights_); place < places; ++place)
+    weights_.push_back(std::pow(static_cast<double>(place + 1), -0.99));
   make_on_host(batch, staging_, [&](Batch& host) {
     Tensor<std::int32_t>& symbols = host.integers(batch_names::symbols);
     Tensor<std::int32_t>& classes = host.integers(batch_names::classes);

@@ -10,6 +10,7 @@
 #include "orthornn/tasks/task.hpp"
 #include "orthornn/train/model_file.hpp"
 #include "support/errors.hpp"
+#include "support/hdf5_edit.hpp"
 
 namespace fs = std::filesystem;
 using namespace orthornn;
@@ -228,7 +229,17 @@ TEST_CASE("inspect says why DeltaProduct layers are not followed", "[cli][delta]
   write_tiny_mnist(folder / "data");
   check_success(run(train_mnist(folder / "data", folder / "mnist", small + Arguments{"--steps", "1"})));
   not_computed(folder / "mnist/model.h5", "data/mnist");
-  // 3. Lengths that cannot be.
+  // 3. A sequence that is too long. The longest one that is not may have an odd number of steps.
+  check_success(
+      run(Arguments{"train", "recall", "--keys", "2", "--symbols", "12", "--length", "10", "--batch", "1",
+                    "--steps", "1", "--hidden", "5", "--out", (folder / "recall").string()} +
+          small));
+  const std::string of_recall = folder / "recall/model.h5";
+  Hdf5Edit(of_recall).replace_in_text("/", "config", "\"length\":10", "\"length\":2147483646");
+  const ProgramResult long_one = run({"inspect", of_recall});
+  check_success(long_one);
+  CHECK_THAT(long_one.output, contains("not computed: ") || contains("\n  cell0/1           0  "));
+  // 4. Lengths that cannot be.
   const Arguments words = {"train", "words",   "--length", "6",        "--batch",
                            "4",     "--steps", "1",        "--hidden", "5"};
   check_success(run(words + small + Arguments{"--out", (folder / "words").string()}));

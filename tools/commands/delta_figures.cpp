@@ -79,8 +79,8 @@ std::unique_ptr<Task> task_of(const ModelFileInfo& info, Index length, Index mos
       info.task_config,
       {.batch = 1, .seed = info.seed, .data = data, .input_order = info.permutation, .parts = info.parts});
   if (length == 0 && task->length() <= most_steps) return task;
-  const Index wanted = length == 0 ? most_steps : length;
-  std::unique_ptr<Task> other = as_usage([&] { return task->with_length(wanted, 1); });
+  std::unique_ptr<Task> other =
+      length == 0 ? task->with_length(most_steps, 1) : as_usage([&] { return task->with_length(length, 1); });
   if (other != nullptr) return other;
   if (length != 0)
     throw UsageError(fmt::format(

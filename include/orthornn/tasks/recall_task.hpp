@@ -77,8 +77,8 @@ class RecallTask final : public SequenceTask {
   void fill(RandomPurpose purpose, std::uint64_t first, Index count, Batch& batch) const;
 
   RecallOptions options_;
-  /// Of the places g.
-  std::vector<double> weights_;
+  /// Of the places g, made with the first batch: a task of any length costs nothing by itself.
+  mutable std::vector<double> weights_;
   // What filling a batch of a GPU writes to, kept so that the next one takes no memory.
   mutable Batch staging_;
 };
