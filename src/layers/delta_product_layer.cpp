@@ -25,7 +25,7 @@ DeltaHeads heads_of(const DeltaProductCell& options) {
           .value = options.value_size,
           .gate = options.output_gate,
           .decay = options.state_decay,
-          .removal = options.factor == DeltaFactor::rwkv7,
+          .removal = options.factor == DeltaFactorKind::rwkv7,
           .writes = !options.without_values};
 }
 

@@ -98,7 +98,7 @@ TEST_CASE("DeltaProduct networks with factors of RWKV-7 are trained, resumed and
   const std::string file = (whole / "model.h5").string();
   const auto model = std::get<ModelOptions>(read_model_info(file).model);
   const auto& delta = std::get<DeltaProductCell>(std::get<Residual>(model.cells.at(0)).layers.at(1));
-  CHECK(delta.factor == DeltaFactor::rwkv7);
+  CHECK(delta.factor == DeltaFactorKind::rwkv7);
   const ProgramResult inspected = run({"inspect", file});
   check_success(inspected);
   CHECK_THAT(inspected.output, contains("deltaproduct, recurrent form") && !contains("decay_rates"));

@@ -49,11 +49,11 @@ inline const std::vector<std::pair<const char*, DeltaProductCell>>& delta_produc
     add("convolution", [](auto& c) { c.convolution = 4; });
     add("factors of RWKV-7", [](auto& c) {
       c.householder = 2;
-      c.factor = DeltaFactor::rwkv7;
+      c.factor = DeltaFactorKind::rwkv7;
     });
     add("everything, factors of RWKV-7", [](auto& c) {
       c.householder = 3;
-      c.factor = DeltaFactor::rwkv7;
+      c.factor = DeltaFactorKind::rwkv7;
       c.readout_norm = ReadoutNorm::rms;
       c.state_decay = true;
       c.output_gate = true;

@@ -70,7 +70,7 @@ TEST_CASE("DeltaProduct layers in chunks on a GPU are those of the CPU", "[cuda]
   if (!device || !has_chunked_form(*device)) return;
   for (auto [name, cell] : delta_product_cells()) {
     CAPTURE(name);
-    if (cell.factor == DeltaFactor::rwkv7) continue;  // without chunks
+    if (cell.factor == DeltaFactorKind::rwkv7) continue;  // without chunks
     cell.key_size = 32;
     cell.value_size = 24;
     for (const Precision precision : {Precision::fp32, Precision::tf32, Precision::bf16}) {

@@ -53,7 +53,7 @@ TEMPLATE_TEST_CASE("one step of a DeltaProduct layer at a time gives the bits of
 TEST_CASE("chunks and steps of a DeltaProduct layer give the same numbers", "[layers][delta]") {
   for (const auto& [name, cell] : delta_product_cells()) {
     CAPTURE(name);
-    if (cell.factor == DeltaFactor::rwkv7) continue;  // without chunks
+    if (cell.factor == DeltaFactorKind::rwkv7) continue;  // without chunks
     LayerCase<double> c(delta_product_maker<double>(cell), 70, 2);
     REQUIRE(c.layer->describe(70, 2).form == "chunked");
     c.forward();
@@ -161,7 +161,7 @@ TEST_CASE("a layer with factors of RWKV-7 computes what its formula says", "[lay
                               .key_size = 2,
                               .value_size = 1,
                               .householder = 2,
-                              .factor = DeltaFactor::rwkv7,
+                              .factor = DeltaFactorKind::rwkv7,
                               .state_decay = true,
                               .readout_norm = ReadoutNorm::none};
   LayerCase<double> c(delta_product_maker<double>(cell), 3, 1);
@@ -197,7 +197,7 @@ TEST_CASE("a layer with factors of RWKV-7 computes what its formula says", "[lay
 }
 
 TEST_CASE("decays begin where they leave a thousandth to a tenth of a state", "[layers][delta]") {
-  for (const DeltaFactor factor : {DeltaFactor::householder, DeltaFactor::rwkv7}) {
+  for (const DeltaFactorKind factor : {DeltaFactorKind::householder, DeltaFactorKind::rwkv7}) {
     const DeltaProductCell cell{
         .hidden_size = 1, .heads = 3, .key_size = 7, .factor = factor, .state_decay = true};
     ParameterSet<double> parameters;
@@ -205,7 +205,7 @@ TEST_CASE("decays begin where they leave a thousandth to a tenth of a state", "[
     parameters.allocate(Device::cpu());
     layer->initialize(1);
     const TensorView<double> bias = parameters.value(parameters.find("layer/input_bias"));
-    const bool of_rows = factor == DeltaFactor::rwkv7;
+    const bool of_rows = factor == DeltaFactorKind::rwkv7;
     const Index count = of_rows ? 3 * 7 : 3, end = bias.size() - (of_rows ? 2 * 3 * 7 : 0);
     for (Index i = end - count; i < end; ++i) {
       const double amount =
@@ -236,7 +236,7 @@ TEST_CASE("large step sizes reach their limit", "[layers][delta]") {
 
 TEST_CASE("factors of RWKV-7 have no chunks", "[layers][delta]") {
   DeltaProductCell cell = delta_product_cells().back().second;
-  cell.factor = DeltaFactor::rwkv7;
+  cell.factor = DeltaFactorKind::rwkv7;
   LayerCase<double> c(delta_product_maker<double>(cell), 40, 2);
   CHECK(c.layer->describe(40, 2).form == "recurrent");
   c.set_lengths({40, 11});

@@ -81,7 +81,7 @@ TEST_CASE("a network with factors of RWKV-7 learns the parity of 32 symbols, and
           "[train][slow]") {
   const WordsTask task({.group = "Z2", .length = 32, .batch = 64});
   const DeltaProductCell cell{
-      .hidden_size = 32, .heads = 2, .key_size = 8, .value_size = 8, .factor = DeltaFactor::rwkv7};
+      .hidden_size = 32, .heads = 2, .key_size = 8, .value_size = 8, .factor = DeltaFactorKind::rwkv7};
   ModelOptions options = model_for(task.data(), delta_product_blocks(cell, GatedMlp{}, 1));
   options.input = TokenEmbedding{.tokens = task.data().symbols, .size = 32};
   SequenceModel<float> model(Device::cpu(), options);

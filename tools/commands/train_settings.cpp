@@ -41,7 +41,7 @@ void TrainSettings::add_workload_to(CLI::App& command) {
   const char* g = "Task";
   add_fields(command, g, task, "the task", owned_);
   add_owned(owned_, command.get_option("--generators"), "--alphabet",
-            [this] { return name_of(std::get<WordsOptions>(task.all).alphabet); },
+            [this] { return std::vector{name_of(std::get<WordsOptions>(task.all).alphabet)}; },
             {name_of(Alphabet::random)});
   add_owned(
       owned_,
@@ -91,7 +91,7 @@ void TrainSettings::add_workload_to(CLI::App& command) {
     add_delta(add_field(command, g, key, mlp.*member, domain, help));
   });
   add_owned(owned_, command.get_option("--norm-epsilon"), "--readout-norm",
-            [this] { return name_of(delta.readout_norm); }, {name_of(ReadoutNorm::rms)});
+            [this] { return std::vector{name_of(delta.readout_norm)}; }, {name_of(ReadoutNorm::rms)});
   add_delta(add_value(command, "--no-mlp", no_mlp, "Blocks without a gated MLP")->group(g));
 
   add_fields(command, g, translation);
@@ -287,6 +287,13 @@ std::unique_ptr<Task> TrainSettings::complete(CLI::App& command, bool may_exist)
   if (is_exact()) {
     complete_exact(command, *described);
   } else {
+    DeltaProductCell::fields([&](const char* key, auto member, const Domain&, const char*) {
+      if (std::string(key) != "hidden_size" && !given(flag_of(key).flag.c_str()))
+        delta.*member = defaults.delta.*member;
+    });
+    if (is_delta() && !given("--learn-initial-state"))
+      cell.learn_initial_state = defaults.delta.learn_initial_state;
+    if (!given("--no-mlp") && !given("--mlp-size")) no_mlp = defaults.no_mlp;
     init = name_of(initial_transition == nullptr ? of_task.init : *initial_transition);
   }
   if (!given("--batch") && source.batch != of_task.batch) {
@@ -300,6 +307,8 @@ std::unique_ptr<Task> TrainSettings::complete(CLI::App& command, bool may_exist)
     if (!given("--lr-orth") || new_rate)
       options.lr_orthogonal = options.lr * of_task.learning_rate_orthogonal / of_task.learning_rate;
   });
+  AdamW& decoupled = std::get<AdamW>(optimizer.all);
+  if (!given("--weight-decay") && defaults.weight_decay) decoupled.weight_decay = *defaults.weight_decay;
   if (!given("--clip")) trainer.clip = of_task.clip;
   if (!given("--eval-every")) eval_every = of_task.evaluation_steps;
   if (!given("--save-every")) save_every = eval_every;
@@ -320,6 +329,11 @@ std::unique_ptr<Task> TrainSettings::complete(CLI::App& command, bool may_exist)
   if (steps() == 0 && !is_exact())
     throw UsageError(
         "--steps 0 trains nothing; expected 1 or more, or --init exact, which needs no training");
+  if (task.name == WordsOptions::name && !given("--curriculum")) {
+    std::get<WordsOptions>(task.all).curriculum =
+        static_cast<Index>(defaults.curriculum_share * static_cast<double>(steps()));
+    described = make_task();
+  }
   if (!given("--warmup")) schedule.warmup_steps = defaults.warmup(steps());
   if (schedule.kind == Schedule::Kind::cosine && steps() > 0 && schedule.warmup_steps >= steps()) {
     throw UsageError(fmt::format(
@@ -379,17 +393,18 @@ void TrainSettings::complete_exact(const CLI::App& command, const Task& of_task)
     no_mlp = true;
   }
   if (!given("--readout-norm")) delta.readout_norm = ReadoutNorm::none;
-  const std::pair<const char*, bool> others[] = {{"--readout-norm", delta.readout_norm != least.readout_norm},
-                                                 {"--beta-limit", delta.beta_limit != least.beta_limit},
-                                                 {"--decay", delta.state_decay},
-                                                 {"--factor", delta.factor != least.factor},
-                                                 {"--beta-bias", given("--beta-bias")},
-                                                 {"--vector-activation", delta.vector_activation != least.vector_activation},
-                                                 {"--learn-initial-state", cell.learn_initial_state},
-                                                 {"--without-values", delta.without_values},
-                                                 {"--convolution", delta.convolution != least.convolution},
-                                                 {"--output-gate", delta.output_gate},
-                                                 {"--no-mlp", no_mlp && network.mlp()}};
+  const std::pair<const char*, bool> others[] = {
+      {"--readout-norm", delta.readout_norm != least.readout_norm},
+      {"--beta-limit", delta.beta_limit != least.beta_limit},
+      {"--decay", delta.state_decay},
+      {"--factor", delta.factor != least.factor},
+      {"--beta-bias", given("--beta-bias")},
+      {"--vector-activation", delta.vector_activation != least.vector_activation},
+      {"--learn-initial-state", cell.learn_initial_state},
+      {"--without-values", delta.without_values},
+      {"--convolution", delta.convolution != least.convolution},
+      {"--output-gate", delta.output_gate},
+      {"--no-mlp", no_mlp && network.mlp()}};
   for (const auto& [flag, differs] : others) {
     if (differs)
       throw UsageError(

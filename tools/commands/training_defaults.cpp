@@ -3,8 +3,32 @@
 #include <algorithm>
 
 #include "orthornn/tasks/translation_task.hpp"
+#include "orthornn/tasks/words_task.hpp"
 
 namespace orthornn::program {
+namespace {
+
+/// For word problems of groups. The state of such a network is a learned start that reflections turn: what
+/// each of these settings does is measured in tasks/words/README.md.
+void set_for_words(TrainingDefaults& defaults) {
+  defaults.delta = {.heads = 8,
+                    .key_size = 16,
+                    .value_size = 16,
+                    .beta_bias = 20,
+                    .vector_activation = VectorActivation::identity,
+                    .learn_initial_state = true,
+                    .without_values = true};
+  defaults.no_mlp = true;
+  defaults.curriculum_share = 0.1;
+  defaults.weight_decay = 0.1;
+  TaskDefaults& settings = defaults.task;
+  settings.batch = 256;
+  settings.steps = 5000;
+  settings.optimizer = "adamw";
+  settings.learning_rate = settings.learning_rate_orthogonal = 5e-3;
+}
+
+}  // namespace
 
 std::int64_t TrainingDefaults::warmup(std::int64_t steps) const {
   return static_cast<std::int64_t>(warmup_share * static_cast<double>(steps));
@@ -28,6 +52,11 @@ TrainingDefaults training_defaults(const Task& task, const std::vector<LayerOpti
     // DeltaProduct networks. The rate of translate was found with LSTM and GRU.
     settings.optimizer = "adam";
     if (!translates) settings.learning_rate = settings.learning_rate_orthogonal = 2e-3;
+    const auto reflects = [](const LayerOptions& cell) {
+      const auto* delta = std::get_if<DeltaProductCell>(&cell);
+      return delta != nullptr && delta->factor == DeltaFactorKind::householder;
+    };
+    if (task.name() == WordsOptions::name && std::ranges::all_of(cells, reflects)) set_for_words(defaults);
     return defaults;
   }
   if (std::ranges::any_of(cells, is_free)) {

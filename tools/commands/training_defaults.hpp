@@ -1,8 +1,10 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
+#include "orthornn/layers/delta_product_layer.hpp"
 #include "orthornn/layers/recurrent_layer.hpp"
 #include "orthornn/tasks/task.hpp"
 
@@ -14,6 +16,13 @@ struct TrainingDefaults {
   /// Share of all steps in which the learning rates rise.
   double warmup_share = 0;
   Activation activation = OrthogonalCell{}.activation;
+  /// Of DeltaProduct blocks, and whether they have no MLP.
+  DeltaProductCell delta = {};
+  bool no_mlp = false;
+  /// Share of all steps that a stage of the curriculum has, for a task with one.
+  double curriculum_share = 0;
+  /// Empty for that of the optimizer.
+  std::optional<double> weight_decay = std::nullopt;
 
   std::int64_t warmup(std::int64_t steps) const;
 };

@@ -40,11 +40,11 @@ struct Names<VectorActivation> {
 
 /// By what a micro-step multiplies its state: I - beta k k^T, or with removals a in (0, 1), a learned number
 /// for each entry of a key, I - beta k (k * a)^T, as in RWKV-7 (Peng et al., 2025, arXiv 2503.14456).
-enum class DeltaFactor { householder, rwkv7 };
+enum class DeltaFactorKind { householder, rwkv7 };
 template <>
-struct Names<DeltaFactor> {
-  using enum DeltaFactor;
-  static constexpr Choice<DeltaFactor> list[] = {{"householder", householder}, {"rwkv7", rwkv7}};
+struct Names<DeltaFactorKind> {
+  using enum DeltaFactorKind;
+  static constexpr Choice<DeltaFactorKind> list[] = {{"householder", householder}, {"rwkv7", rwkv7}};
 };
 
 /// A layer of DeltaProduct as plain values. With one factor it is DeltaNet, with decay as well Gated
@@ -58,7 +58,7 @@ struct DeltaProductCell {
   Index key_size = 32;
   Index value_size = 32;
   Index householder = 2;
-  DeltaFactor factor = DeltaFactor::householder;
+  DeltaFactorKind factor = DeltaFactorKind::householder;
   double beta_limit = 2;
   double beta_bias = 0;
   VectorActivation vector_activation = VectorActivation::silu;
