@@ -9,11 +9,13 @@ namespace orthornn::program {
 namespace {
 
 /// For word problems of groups. The state of such a network is a learned start that reflections turn: what
-/// each of these settings does is measured in tasks/words/README.md.
-void set_for_words(TrainingDefaults& defaults) {
+/// each of these settings does is measured in tasks/words/README.md. Permutation matrices of the points and
+/// one more direction, for the sign, are room enough for the states; in more room they drift.
+void set_for_words(const WordsTask& task, TrainingDefaults& defaults) {
+  constexpr Index most = 64;
   defaults.delta = {.heads = 8,
-                    .key_size = 16,
-                    .value_size = 16,
+                    .key_size = std::min(task.group_words()->group.degree() + 1, most),
+                    .value_size = 8,
                     .beta_bias = 20,
                     .vector_activation = VectorActivation::identity,
                     .learn_initial_state = true,
@@ -56,7 +58,8 @@ TrainingDefaults training_defaults(const Task& task, const std::vector<LayerOpti
       const auto* delta = std::get_if<DeltaProductCell>(&cell);
       return delta != nullptr && delta->factor == DeltaFactorKind::householder;
     };
-    if (task.name() == WordsOptions::name && std::ranges::all_of(cells, reflects)) set_for_words(defaults);
+    const auto* words = dynamic_cast<const WordsTask*>(&task);
+    if (words != nullptr && std::ranges::all_of(cells, reflects)) set_for_words(*words, defaults);
     return defaults;
   }
   if (std::ranges::any_of(cells, is_free)) {
