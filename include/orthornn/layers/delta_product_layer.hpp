@@ -149,9 +149,9 @@ class DeltaProductLayer final : public Layer<T> {
   std::string state_name(Index i) const override { return i == 0 ? "s" : "convolution"; }
 
   /// W from N(0, 1 / K), R from N(0, 1 / (H V)), a learned initial state from N(0, 1), filters from
-  /// U(-1 / sqrt(window), 1 / sqrt(window)), g = 1, b = 0, but for step sizes, where it is beta_bias. With decay
-  /// as Gated DeltaNet: exp(A) from U(0, 16), and b such that softplus(b) is 1e-3 to 1e-1, uniform in its
-  /// logarithm; decays of rows such that -log decay is.
+  /// U(-1 / sqrt(window), 1 / sqrt(window)), g = 1, b = 0, but for step sizes, where it is beta_bias. With
+  /// decay as Gated DeltaNet: exp(A) from U(0, 16), and b such that softplus(b) is 1e-3 to 1e-1, uniform in
+  /// its logarithm; decays of rows such that -log decay is.
   void initialize(std::uint64_t seed) override;
   LayerDescription describe(Index length, Index batch) const override;
 
