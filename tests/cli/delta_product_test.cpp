@@ -205,7 +205,7 @@ TEST_CASE("report draws what DeltaProduct layers do", "[cli][delta][report]") {
     CHECK_THAT(both, contains(words));
   // A layer's line is in the plot of step sizes; in the others its name has brackets.
   CHECK(lines_named(both, "two, cell0/1") == 1);
-  CHECK(lines_named(both, "two, cell2/1 (6)") == 1);
+  CHECK(lines_named(both, "two, cell1/1 (6)") == 1);
   CHECK(lines_named(both, "one (6)") == 2);  // that of the accuracies too
   CHECK(count(both, "(real: ") >= 2);
   // Angles are those of two factors.

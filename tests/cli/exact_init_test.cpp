@@ -28,7 +28,7 @@ DeltaProductCell cell_of(const fs::path& file) {
 
 }  // namespace
 
-TEST_CASE("--init exact writes a model that is right at once", "[cli][exact]") {
+TEST_CASE("an exact model is written and right at once", "[cli][exact]") {
   const TemporaryFolder folder;
   const ProgramResult result = run(exact(folder / "run", small_words));
   check_success(result);
@@ -49,7 +49,7 @@ TEST_CASE("--init exact writes a model that is right at once", "[cli][exact]") {
   check_success(run({"inspect", file.string()}));
 }
 
-TEST_CASE("--init exact has three layers too, and languages that are words", "[cli][exact]") {
+TEST_CASE("an exact model may have three layers, and languages that are words", "[cli][exact]") {
   const TemporaryFolder folder;
   check_success(run(exact(folder / "three", small_words + Arguments{"--layers", "3"})));
   check_success(run(exact(folder / "parity", {"--test-length", "30", "--length", "9"}, "language")));
@@ -99,7 +99,7 @@ TEST_CASE("the file of an exact run serves another cell", "[cli][exact]") {
                      "1", "--out", (folder / "cwy").string()}));
 }
 
-TEST_CASE("--init exact that cannot be ends in one sentence", "[cli][exact]") {
+TEST_CASE("an exact model that cannot be ends in one sentence", "[cli][exact]") {
   const TemporaryFolder folder;
   const fs::path out = folder / "run";
   const auto refused = [&](const Arguments& arguments, std::initializer_list<std::string> words) {

@@ -100,6 +100,62 @@ TEST_CASE("words can be trained on a fixed set by epochs, and on growing lengths
                 {"7 training samples", "batch of 8"});
 }
 
+TEST_CASE("DeltaProduct networks for words have defaults of their own", "[cli][words][delta]") {
+  const TemporaryFolder folder;
+  const auto train = [&](const char* name, const Arguments& more) {
+    check_success(run(Arguments{"train", "words", "--group", "S4", "--cell", "deltaproduct", "--length", "4",
+                                "--batch", "4", "--steps", "20", "--out", (folder / name).string()} +
+                      more));
+    return read_model_info((folder / name / "model.h5").string());
+  };
+  const auto cell_of = [](const ModelFileInfo& info) {
+    const auto& model = std::get<ModelOptions>(info.model);
+    CHECK(model.cells.size() == 2);  // a block without MLP, and a norm
+    return std::get<DeltaProductCell>(std::get<Residual>(model.cells.at(0)).layers.at(1));
+  };
+  const ModelFileInfo info = train("defaults", {});
+  const DeltaProductCell cell = cell_of(info);
+  CHECK(cell.heads == 8);
+  CHECK(cell.key_size == 5);  // one more than the points of S4
+  CHECK(cell.value_size == 8);
+  CHECK(cell.beta_bias == 20);
+  CHECK(cell.vector_activation == VectorActivation::identity);
+  CHECK(cell.learn_initial_state);
+  CHECK(cell.without_values);
+  CHECK(Json::parse(info.task_config)["curriculum"] == 2);  // a tenth of the steps
+
+  const DeltaProductCell chosen =
+      cell_of(train("chosen", {"--key-size", "7", "--without-values=false", "--learn-initial-state=false",
+                               "--beta-bias", "0", "--vector-activation", "silu"}));
+  CHECK(chosen.key_size == 7);
+  CHECK_FALSE(chosen.without_values);
+  CHECK_FALSE(chosen.learn_initial_state);
+  // A training that began before there were such options goes on without them.
+  const fs::path config = folder / "chosen/config.toml";
+  std::ifstream before(config);
+  std::string kept;
+  for (std::string line; std::getline(before, line);) {
+    const auto is = [&](const char* key) { return line.starts_with(key); };
+    if (!is("without-values") && !is("beta-bias") && !is("vector-activation")) kept += line + "\n";
+  }
+  before.close();
+  std::ofstream(config) << kept;
+  check_success(run({"train", "--resume", "--steps", "22", "--out", (folder / "chosen").string()}));
+
+  check_refused(run({"train", "words", "--cell", "deltaproduct", "--learn-initial-state=false", "--out",
+                     (folder / "still").string()}),
+                2, {"without values", "learned initial state"});
+}
+
+TEST_CASE("DeltaProduct networks solve words of S3 with the defaults", "[cli][words][delta][slow]") {
+  const TemporaryFolder folder;
+  const ProgramResult result =
+      run({"train", "words", "--group", "S3", "--cell", "deltaproduct", "--length", "32", "--batch", "64",
+           "--steps", "1000", "--until-solved", "--eval-every", "100", "--out", (folder / "run").string()});
+  check_success(result);
+  CHECK_THAT(result.output, contains("solved"));
+}
+
 TEST_CASE("report draws the accuracy of words over their steps, and that of sequences",
           "[cli][report][words]") {
   if (gnuplot_is_missing()) return;

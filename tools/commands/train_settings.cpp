@@ -287,13 +287,15 @@ std::unique_ptr<Task> TrainSettings::complete(CLI::App& command, bool may_exist)
   if (is_exact()) {
     complete_exact(command, *described);
   } else {
+    // What the settings of a begun training lack, they are older than.
+    const bool is_new = !resume;
     DeltaProductCell::fields([&](const char* key, auto member, const Domain&, const char*) {
-      if (std::string(key) != "hidden_size" && !given(flag_of(key).flag.c_str()))
+      if (is_new && std::string(key) != "hidden_size" && !given(flag_of(key).flag.c_str()))
         delta.*member = defaults.delta.*member;
     });
-    if (is_delta() && !given("--learn-initial-state"))
+    if (is_new && is_delta() && !given("--learn-initial-state"))
       cell.learn_initial_state = defaults.delta.learn_initial_state;
-    if (!given("--no-mlp") && !given("--mlp-size")) no_mlp = defaults.no_mlp;
+    if (is_new && !given("--no-mlp") && !given("--mlp-size")) no_mlp = defaults.no_mlp;
     init = name_of(initial_transition == nullptr ? of_task.init : *initial_transition);
   }
   if (!given("--batch") && source.batch != of_task.batch) {
@@ -398,7 +400,7 @@ void TrainSettings::complete_exact(const CLI::App& command, const Task& of_task)
       {"--beta-limit", delta.beta_limit != least.beta_limit},
       {"--decay", delta.state_decay},
       {"--factor", delta.factor != least.factor},
-      {"--beta-bias", given("--beta-bias")},
+      {"--beta-bias", delta.beta_bias != least.beta_bias},
       {"--vector-activation", delta.vector_activation != least.vector_activation},
       {"--learn-initial-state", cell.learn_initial_state},
       {"--without-values", delta.without_values},
