@@ -215,7 +215,9 @@ DeltaProductInput<T> DeltaProductLayer<T>::factors(const Saved& saved) const {
   const Saved::Frame& frame = saved.frame_of(this);
   if (rounds_vectors(frame.length, frame.batch))
     throw ValueError("queries, keys and values were rounded to bfloat16; run the layer in fp32 or tf32");
-  return KeptTensors<T, T>(heads_, frame.first + 1, saved).input({});
+  const KeptTensors<T, T> kept(heads_, frame.first + 1, saved);
+  if (places_.initial_state < 0 || !frame.own_start) return kept.input({});
+  return kept.input(this->value(places_.initial_state).reshaped(state_shape(0, 1)));
 }
 
 template <class T>

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "core/set_zero.hpp"
 #include "orthornn/core/error.hpp"
 #include "orthornn/delta/rotation_angle.hpp"
 #include "orthornn/layers/container_layer.hpp"
@@ -34,7 +35,8 @@ DeltaProductInput<T> tokens(const DeltaProductInput<T>& all, Index first, Index 
           .values = tokens(all.values, first, count),
           .betas = tokens(all.betas, first, count),
           .log_decays = tokens(all.log_decays, first, count),
-          .removals = tokens(all.removals, first, count)};
+          .removals = tokens(all.removals, first, count),
+          .initial_states = all.initial_states};
 }
 
 /// From step to step that is asked for.
@@ -43,6 +45,7 @@ void add_ranks(const DeltaProductInput<T>& steps, std::span<const Index> rank_st
   const Index length = steps.keys.shape()[0], heads = steps.keys.shape()[2];
   Tensor<T> states(Shape{1, heads, to.key_size, to.value_size});
   Tensor<T> outputs(Shape{length, heads, to.value_size});
+  steps.initial_states.empty() ? set_zero(states.view()) : copy<T>(steps.initial_states, states);
   Saved scratch(Device::cpu());
   Index done = 0;
   for (const Index step : rank_steps) {

@@ -28,7 +28,7 @@ struct KnownModel {
               .gate = false,
               .decay = false,
               .removal = false,
-              .writes = true} {
+              .writes = !cell.without_values} {
     // Symbols are unit vectors.
     const TensorView<double> vectors = value("embedding/vectors");
     for (Index i = 0; i < 3; ++i) vectors(i, i) = 1;
@@ -118,6 +118,20 @@ TEST_CASE("angles and effective ranks of a layer are those of its keys, values a
   // Step 9 is beyond the end.
   REQUIRE(head.ranks.size() == 2);
   CHECK(std::abs(head.ranks[0] - 1) < 100 * tolerance::rounding<double>(4));
+}
+
+TEST_CASE("a learned state is what factors turn, and its rank is kept by reflections", "[nn][delta]") {
+  DeltaProductCell cell = two_factors;
+  cell.learn_initial_state = cell.without_values = true;
+  KnownModel known(cell);
+  const TensorView<double> bias = known.value("cell/input_bias");
+  bias(known.heads.first_key()) = bias(known.heads.first_key() + 2) = bias(known.heads.first_key() + 3) = 1;
+  for (Index j = 0; j < 2; ++j) bias(known.heads.first_beta() + j) = surely;
+  const TensorView<double> state = known.value("cell/initial_state");
+  state(0, 0, 0) = state(0, 1, 1) = 3;  // two equal singular values
+  const std::vector<double> ranks = known.observe({0, 1, 2}, {0, 2}).at(0).heads.at(0).ranks;
+  REQUIRE(ranks.size() == 2);
+  for (const double rank : ranks) CHECK(std::abs(rank - 2) < 100 * tolerance::rounding<double>(12));
 }
 
 TEST_CASE("the effective rank counts what a state holds after each step", "[nn][delta]") {

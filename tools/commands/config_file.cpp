@@ -343,7 +343,6 @@ bool read_config(CLI::App& command, const std::string& file) {
     if (std::count(wanted.kinds.begin(), wanted.kinds.end(), entry.kind) == 0)
       refuse(file, entry.line,
              fmt::format("'{}' is {}; expected {}", entry.key, found_text(entry), wanted.words));
-    if (entry.kind == Kind::boolean && entry.value == "false") continue;
     try {
       option.add_result(entry.value);
       option.run_callback();

@@ -37,7 +37,7 @@ ModelFileInfo info_of_last(const std::filesystem::path& last, const std::filesys
       try {
         read(file);
         return true;
-      } catch (const FileError&) {
+      } catch (const Error&) {
         return false;
       }
     };

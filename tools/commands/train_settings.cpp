@@ -273,7 +273,10 @@ std::unique_ptr<Task> TrainSettings::complete(CLI::App& command, bool may_exist)
   if (order_is_seeded && !std::get<MnistOptions>(task.all).permuted)
     throw UsageError("--permutation-seed decides the order of --permuted, which was not given");
 
-  if (new_init && is_delta() != (init == exact_init)) {
+  const std::vector<std::string> parts = names_of_parts();
+  const bool has_transition = std::ranges::any_of(
+      parts, [](const std::string& name) { return find_name<TransitionOptions>(name) != nullptr; });
+  if (new_init && (init == exact_init ? !is_delta() : !has_transition)) {
     throw UsageError(fmt::format("--init {} was given with --cell {}; expected {}", init, transition.name,
                                  is_delta() ? "exact, or none" : one_of(names_of<Init>())));
   }
@@ -295,6 +298,7 @@ std::unique_ptr<Task> TrainSettings::complete(CLI::App& command, bool may_exist)
     });
     if (is_new && is_delta() && !given("--learn-initial-state"))
       cell.learn_initial_state = defaults.delta.learn_initial_state;
+    if (is_new && !given("--without-values")) delta.without_values &= cell.learn_initial_state;
     if (is_new && !given("--no-mlp") && !given("--mlp-size")) no_mlp = defaults.no_mlp;
     init = name_of(initial_transition == nullptr ? of_task.init : *initial_transition);
   }
@@ -310,7 +314,9 @@ std::unique_ptr<Task> TrainSettings::complete(CLI::App& command, bool may_exist)
       options.lr_orthogonal = options.lr * of_task.learning_rate_orthogonal / of_task.learning_rate;
   });
   AdamW& decoupled = std::get<AdamW>(optimizer.all);
-  if (!given("--weight-decay") && defaults.weight_decay) decoupled.weight_decay = *defaults.weight_decay;
+  // What is exact must not shrink, and needs no short words.
+  if (!given("--weight-decay") && defaults.weight_decay && !is_exact())
+    decoupled.weight_decay = *defaults.weight_decay;
   if (!given("--clip")) trainer.clip = of_task.clip;
   if (!given("--eval-every")) eval_every = of_task.evaluation_steps;
   if (!given("--save-every")) save_every = eval_every;
@@ -331,7 +337,8 @@ std::unique_ptr<Task> TrainSettings::complete(CLI::App& command, bool may_exist)
   if (steps() == 0 && !is_exact())
     throw UsageError(
         "--steps 0 trains nothing; expected 1 or more, or --init exact, which needs no training");
-  if (task.name == WordsOptions::name && !given("--curriculum")) {
+  // A benchmark takes the first steps alone, and they are to be of the whole length.
+  if (task.name == WordsOptions::name && !given("--curriculum") && keeps_runs && !is_exact()) {
     std::get<WordsOptions>(task.all).curriculum =
         static_cast<Index>(defaults.curriculum_share * static_cast<double>(steps()));
     described = make_task();

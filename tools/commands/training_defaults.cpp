@@ -1,6 +1,7 @@
 #include "commands/training_defaults.hpp"
 
 #include <algorithm>
+#include <bit>
 
 #include "orthornn/tasks/translation_task.hpp"
 #include "orthornn/tasks/words_task.hpp"
@@ -11,17 +12,20 @@ namespace {
 /// For word problems of groups. The state of such a network is a learned start that reflections turn: what
 /// each of these settings does is measured in tasks/words/README.md. Permutation matrices of the points and
 /// one more direction, for the sign, are room enough for the states; in more room they drift.
-void set_for_words(const WordsTask& task, TrainingDefaults& defaults) {
+/// Factors that cannot reflect take away from a state, so values must add to it.
+void set_for_words(const WordsTask& task, bool reflects, TrainingDefaults& defaults) {
   constexpr Index most = 64;
   defaults.delta = {.heads = 8,
                     .key_size = std::min(task.group_words()->group.degree() + 1, most),
                     .value_size = 8,
-                    .beta_bias = 20,
+                    .beta_bias = reflects ? 20.0 : 0.0,
                     .vector_activation = VectorActivation::identity,
                     .learn_initial_state = true,
-                    .without_values = true};
+                    .without_values = reflects};
   defaults.no_mlp = true;
-  defaults.curriculum_share = 0.1;
+  // Lengths 2, 4, .. up to T are stages, of which the last has two fifths of the steps at least.
+  const auto stages = std::bit_width(static_cast<std::uint64_t>(std::max<Index>(task.length(), 2) - 1)) - 1;
+  defaults.curriculum_share = std::min(0.1, 0.6 / std::max(stages, 1));
   defaults.weight_decay = 0.1;
   TaskDefaults& settings = defaults.task;
   settings.batch = 256;
@@ -54,12 +58,16 @@ TrainingDefaults training_defaults(const Task& task, const std::vector<LayerOpti
     // DeltaProduct networks. The rate of translate was found with LSTM and GRU.
     settings.optimizer = "adam";
     if (!translates) settings.learning_rate = settings.learning_rate_orthogonal = 2e-3;
-    const auto reflects = [](const LayerOptions& cell) {
+    const auto is_product = [](const LayerOptions& cell) {
       const auto* delta = std::get_if<DeltaProductCell>(&cell);
       return delta != nullptr && delta->factor == DeltaFactorKind::householder;
     };
+    const auto reflects = [](const LayerOptions& cell) {
+      return std::get<DeltaProductCell>(cell).beta_limit == DeltaProductCell{}.beta_limit;
+    };
     const auto* words = dynamic_cast<const WordsTask*>(&task);
-    if (words != nullptr && std::ranges::all_of(cells, reflects)) set_for_words(*words, defaults);
+    if (words != nullptr && std::ranges::all_of(cells, is_product))
+      set_for_words(*words, std::ranges::all_of(cells, reflects), defaults);
     return defaults;
   }
   if (std::ranges::any_of(cells, is_free)) {

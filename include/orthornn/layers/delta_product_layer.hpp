@@ -158,8 +158,8 @@ class DeltaProductLayer final : public Layer<T> {
   /// What comes before the names of the layer's parameters, and a '/'.
   std::string prefix() const;
   /// What the layer's last forward on `saved` gave to delta_product, [T B, ..] as TokenLayout::time_major has
-  /// it; without its first states. Valid until it is popped. Throws ValueError where there is no such
-  /// forward, and for one whose vectors are bfloat16.
+  /// it. Its first states are the learned one [1, H, K, V], which all sequences share, or none. Valid until
+  /// it is popped. Throws ValueError where there is no such forward, and for one whose vectors are bfloat16.
   DeltaProductInput<T> factors(const Saved& saved) const;
 
  private:

@@ -31,7 +31,7 @@ struct WordsOptions {
   Index length = 128;
   /// Sequences of the training data; 0: each batch is new.
   Index training_samples = 0;
-  /// Training steps with sequences of T/8 steps, then T/4, then T/2, before T.
+  /// Training steps of each stage: two symbols a sequence, four, and so on to T; 0 for T from the first step.
   Index curriculum = 0;
   /// Sequences B of a batch, >= 1.
   Index batch = 128;
