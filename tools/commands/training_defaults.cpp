@@ -24,8 +24,9 @@ void set_for_words(const WordsTask& task, bool reflects, TrainingDefaults& defau
                     .without_values = reflects};
   defaults.no_mlp = true;
   // Lengths 2, 4, .. up to T are stages, of which the last has two fifths of the steps at least.
-  const auto stages = std::bit_width(static_cast<std::uint64_t>(std::max<Index>(task.length(), 2) - 1)) - 1;
-  defaults.curriculum_share = std::min(0.1, 0.6 / std::max(stages, 1));
+  const auto last = static_cast<std::uint64_t>(std::max<Index>(task.length(), 2) - 1);
+  const auto stages = std::max(static_cast<int>(std::bit_width(last)) - 1, 1);
+  defaults.curriculum_share = std::min(0.1, 0.6 / stages);
   defaults.weight_decay = 0.1;
   TaskDefaults& settings = defaults.task;
   settings.batch = 256;
