@@ -11,8 +11,8 @@ namespace {
 
 /// For word problems of groups. The state of such a network is a learned start that reflections turn: what
 /// each of these settings does is measured in tasks/words/README.md. Permutation matrices of the points and
-/// one more direction, for the sign, are room enough for the states; in more room they drift.
-/// Factors that cannot reflect take away from a state, so values must add to it.
+/// one more direction, for the sign, are room enough for the states. Factors that cannot reflect take away
+/// from a state, so values must add to it.
 void set_for_words(const WordsTask& task, bool reflects, TrainingDefaults& defaults) {
   constexpr Index most = 64;
   defaults.delta = {.heads = 8,

@@ -85,7 +85,7 @@ struct DeltaProductCell {
     visit("beta_limit", &O::beta_limit, Domain{.low = 0, .high = 2, .low_included = false},
           "Step sizes are below it: 1 projects, 2 reflects");
     visit("beta_bias", &O::beta_bias, domain::added_later,
-          "Step sizes start at sigma of it times --beta-limit, and stay there above 17");
+          "Step sizes start at sigma of it times --beta-limit; from 17 on that is the limit, in fp32");
     visit("vector_activation", &O::vector_activation, domain::added_later,
           "Of queries, keys and values: silu or identity");
     visit("state_decay", &O::state_decay, domain::any, "States decay by learned amounts at each step");
