@@ -108,6 +108,20 @@ TEST_CASE("padding reaches neither outputs nor states nor gradients", "[layers][
   }
 }
 
+namespace {
+
+/// Makes all parameters 0, and returns what gives one of them other values.
+auto setter_of_zeros(ParameterSet<double>& parameters) {
+  for (double& x : parameters.values()) x = 0;
+  return [&parameters](const char* name, const std::vector<double>& values) {
+    const TensorView<double> to = parameters.value(parameters.find(std::string("layer/") + name));
+    REQUIRE(to.size() == static_cast<Index>(values.size()));
+    std::copy(values.begin(), values.end(), to.begin());
+  };
+}
+
+}  // namespace
+
 /// With weights 0 everything follows from the bias, and every step is the same.
 TEST_CASE("a DeltaProduct layer computes what its formula says", "[layers][delta]") {
   const DeltaProductCell cell{.hidden_size = 1,
@@ -120,12 +134,7 @@ TEST_CASE("a DeltaProduct layer computes what its formula says", "[layers][delta
                               .norm_epsilon = 0.1,
                               .output_gate = true};
   LayerCase<double> c(delta_product_maker<double>(cell), 3, 1);
-  for (double& x : c.parameters.values()) x = 0;
-  const auto set = [&](const char* name, std::vector<double> values) {
-    const TensorView<double> to = c.parameters.value(c.parameters.find(std::string("layer/") + name));
-    REQUIRE(to.size() == static_cast<Index>(values.size()));
-    std::copy(values.begin(), values.end(), to.begin());
-  };
+  const auto set = setter_of_zeros(c.parameters);
   set("input_bias", {1, 2, -1, 1, 0.5, 0.7, 0.3, -0.2});  // q, k, v, gate, beta, decay
   set("decay_rates", {0.4});
   set("norm_gain", {1.3});
@@ -166,12 +175,7 @@ TEST_CASE("a layer with factors of RWKV-7 computes what its formula says", "[lay
                               .readout_norm = ReadoutNorm::none};
   LayerCase<double> c(delta_product_maker<double>(cell), 3, 1);
   CHECK(c.parameters.list().size() == 3);  // no decay rates
-  for (double& x : c.parameters.values()) x = 0;
-  const auto set = [&](const char* name, std::vector<double> values) {
-    const TensorView<double> to = c.parameters.value(c.parameters.find(std::string("layer/") + name));
-    REQUIRE(to.size() == static_cast<Index>(values.size()));
-    std::copy(values.begin(), values.end(), to.begin());
-  };
+  const auto set = setter_of_zeros(c.parameters);
   const std::vector<double> p = {1, 2, -1, 1, 0.4, 3, 0.5, -2, 0.3, 1.7, -0.2, 0.9, 0.1, 2.5, -1.1, 0.6};
   set("input_bias", p);  // q, both k, both v, both beta, decays, both a
   set("output_weights", {1});

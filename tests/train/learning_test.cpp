@@ -42,6 +42,18 @@ std::filesystem::path mnist_folder() {
   return {};
 }
 
+/// Solved within 2000 steps, and mostly right on 64 steps.
+void check_learns(Trainer& trainer, Model<float>& model, const WordsTask& task) {
+  Evaluation result;
+  while (trainer.steps() < 2000 && !task.solved(result)) {
+    trainer.run(trainer.steps() + 100, [](const TrainingStep&) { return true; });
+    result = trainer.evaluate();
+  }
+  CAPTURE(trainer.steps(), result.loss);
+  CHECK(task.solved(result));
+  CHECK(evaluate(model, *task.with_length(64, 64), HeldOut::test).accuracy > 0.9);
+}
+
 }  // namespace
 
 TEST_CASE("copying over 200 steps falls below a tenth of the guesser's loss, from three seeds",
@@ -86,14 +98,7 @@ TEST_CASE("a network with factors of RWKV-7 learns the parity of 32 symbols, and
   options.input = TokenEmbedding{.tokens = task.data().symbols, .size = 32};
   SequenceModel<float> model(Device::cpu(), options);
   Trainer trainer(model, task, {.optimizer = Adam{.lr = 5e-3}, .clip = 1});
-  Evaluation result;
-  while (trainer.steps() < 2000 && !task.solved(result)) {
-    trainer.run(trainer.steps() + 100, [](const TrainingStep&) { return true; });
-    result = trainer.evaluate();
-  }
-  CAPTURE(trainer.steps(), result.loss);
-  CHECK(task.solved(result));
-  CHECK(evaluate(model, *task.with_length(64, 64), HeldOut::test).accuracy > 0.9);
+  check_learns(trainer, model, task);
 }
 
 TEST_CASE("a short training on the real MNIST names 90 of 100 digits", "[train][slow]") {
@@ -118,12 +123,5 @@ TEST_CASE("a GRU learns the words of S3 over 32 steps, and keeps right beyond", 
   const WordsTask task({.group = "S3", .length = 32, .batch = 64});
   SequenceModel<float> model(Device::cpu(), model_for(task.data(), {Gru{.hidden_size = 64}}));
   Trainer trainer(model, task, {.optimizer = Adam{.lr = 5e-3}});
-  Evaluation result;
-  while (trainer.steps() < 2000 && !task.solved(result)) {
-    trainer.run(trainer.steps() + 100, [](const TrainingStep&) { return true; });
-    result = trainer.evaluate();
-  }
-  CAPTURE(trainer.steps(), result.loss);
-  CHECK(task.solved(result));
-  CHECK(evaluate(model, *task.with_length(64, 64), HeldOut::test).accuracy > 0.9);
+  check_learns(trainer, model, task);
 }

@@ -291,15 +291,16 @@ std::unique_ptr<Task> TrainSettings::complete(CLI::App& command, bool may_exist)
     complete_exact(command, *described);
   } else {
     // What the settings of a begun training lack, they are older than.
-    const bool is_new = !resume;
-    DeltaProductCell::fields([&](const char* key, auto member, const Domain&, const char*) {
-      if (is_new && std::string(key) != "hidden_size" && !given(flag_of(key).flag.c_str()))
-        delta.*member = defaults.delta.*member;
-    });
-    if (is_new && is_delta() && !given("--learn-initial-state"))
-      cell.learn_initial_state = defaults.delta.learn_initial_state;
-    if (is_new && !given("--without-values")) delta.without_values &= cell.learn_initial_state;
-    if (is_new && !given("--no-mlp") && !given("--mlp-size")) no_mlp = defaults.no_mlp;
+    if (!resume) {
+      DeltaProductCell::fields([&](const char* key, auto member, const Domain&, const char*) {
+        if (std::string(key) != "hidden_size" && !given(flag_of(key).flag.c_str()))
+          delta.*member = defaults.delta.*member;
+      });
+      if (is_delta() && !given("--learn-initial-state"))
+        cell.learn_initial_state = defaults.delta.learn_initial_state;
+      if (!given("--without-values")) delta.without_values &= cell.learn_initial_state;
+      if (!given("--no-mlp") && !given("--mlp-size")) no_mlp = defaults.no_mlp;
+    }
     init = name_of(initial_transition == nullptr ? of_task.init : *initial_transition);
   }
   if (!given("--batch") && source.batch != of_task.batch) {
@@ -339,9 +340,12 @@ std::unique_ptr<Task> TrainSettings::complete(CLI::App& command, bool may_exist)
         "--steps 0 trains nothing; expected 1 or more, or --init exact, which needs no training");
   // A benchmark takes the first steps alone, and they are to be of the whole length.
   if (task.name == WordsOptions::name && !given("--curriculum") && keeps_runs && !is_exact()) {
-    std::get<WordsOptions>(task.all).curriculum =
-        static_cast<Index>(defaults.curriculum_share * static_cast<double>(steps()));
-    described = make_task();
+    Index& curriculum = std::get<WordsOptions>(task.all).curriculum;
+    const auto of_stage = static_cast<Index>(defaults.curriculum_share * static_cast<double>(steps()));
+    if (curriculum != of_stage) {
+      curriculum = of_stage;
+      described = make_task();
+    }
   }
   if (!given("--warmup")) schedule.warmup_steps = defaults.warmup(steps());
   if (schedule.kind == Schedule::Kind::cosine && steps() > 0 && schedule.warmup_steps >= steps()) {
