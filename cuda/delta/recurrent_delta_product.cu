@@ -12,6 +12,7 @@
 
 #include "cuda/delta/recurrent_delta_product.hpp"
 #include "cuda/delta/recurrent_steps.cuh"
+#include "cuda/delta/small_states.hpp"
 
 namespace orthornn::cuda {
 namespace {
@@ -152,6 +153,8 @@ template <class T>
 void recurrent_delta_product(const DeltaProductInput<T>& input, const TokenLayout& layout,
                              const DeltaProductOptions& options, TensorView<T> outputs,
                              TensorView<T> final_states, bool keep, Saved& saved) {
+  if (has_small_states(input, options))
+    return small_states(input, layout, options, outputs, final_states, keep, saved);
   const Inputs<T> a(input, layout, options, saved.device());
   Results<T> to{.outputs = outputs.data(),
                 .final_states = final_states.empty() ? nullptr : final_states.data(),

@@ -20,6 +20,7 @@
 #include "cuda/core/reduce_scatter.cuh"
 #include "cuda/delta/recurrent_delta_product.hpp"
 #include "cuda/delta/recurrent_steps.cuh"
+#include "cuda/delta/small_states.hpp"
 
 namespace orthornn::cuda {
 namespace {
@@ -302,6 +303,8 @@ template <class T>
 void recurrent_delta_product_backward(const DeltaProductInput<T>& input, const TokenLayout& layout,
                                       const DeltaProductOptions& options,
                                       const DeltaProductGradients<T>& gradients, Saved& saved) {
+  if (has_small_states(input, options))
+    return small_states_backward(input, layout, options, gradients, saved);
   const Inputs<T> a(input, layout, options, saved.device());
   const Index states = layout.size() * a.heads;
   const Index tokens = segment_tokens(layout.longest(), a.factors);

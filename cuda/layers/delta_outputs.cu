@@ -1,17 +1,10 @@
-// A warp takes one head of a step after the other, so a mean needs no barrier.
+// Several heads at a time in a warp (short_vectors.cuh).
 
-#include <algorithm>
-
-#include "cuda/core/launch.hpp"
 #include "cuda/layers/delta_outputs.hpp"
-#include "cuda/layers/gate.cuh"
+#include "cuda/layers/short_vectors.cuh"
 
 namespace orthornn::cuda {
 namespace {
-
-constexpr unsigned threads = 256;
-constexpr unsigned heads_at_once = threads / warp_size;
-constexpr Index blocks_per_multiprocessor = 8;
 
 /// DeltaReadout for kernels.
 template <class T>
@@ -32,84 +25,129 @@ struct Readout {
         length(r.rows.shape()[0]),
         batch(r.rows.shape()[1]) {}
 
-  /// Heads of all steps.
-  Index count() const { return length * batch * heads.heads; }
-  __device__ bool is_padding(Index head) const {
-    const Index row = head / heads.heads;
-    return row / batch >= live_steps(lengths, length, row % batch);
+  __host__ __device__ Index steps() const { return length * batch; }
+  __device__ bool is_padding(Index row) const {
+    return lengths != nullptr && row / batch >= lengths[row % batch];
   }
-  /// Where the gates of a head are in its row.
-  __device__ Index gate_place(Index head) const {
-    return head / heads.heads * heads.width() + heads.first_gate() + head % heads.heads * heads.value;
+  /// Where the gates of a head are.
+  __device__ Index gate_place(Index row, Index head) const {
+    return row * heads.width() + heads.first_gate() + head * heads.value;
   }
-  /// The same in all lanes: 1 / sqrt(mean(o^2) + epsilon), or 1 without a norm.
-  template <class X>
-  __device__ T scale_of(const X* o) const {
-    if (gain == nullptr) return T{1};
-    T squares = 0;
-    for (Index i = threadIdx.x % warp_size; i < heads.value; i += warp_size)
-      squares += static_cast<T>(o[i]) * static_cast<T>(o[i]);
-    return T{1} / sqrt(warp_sum(squares) / static_cast<T>(heads.value) + epsilon);
+  /// The gain from number i on, or ones.
+  template <int count>
+  __device__ Pack<T, count> gains(Index i) const {
+    if (gain != nullptr) return load_pack<count>(gain + i);
+    Pack<T, count> ones;
+#pragma unroll
+    for (T& x : ones.of) x = T{1};
+    return ones;
   }
 };
 
-template <class T, class X>
-__global__ void write_kernel(Readout<T> r, Index count, const X* o, T* y) {
-  const Index stride = static_cast<Index>(gridDim.x) * heads_at_once;
-  for (Index head = grid_thread() / warp_size; head < count; head += stride) {
-    const X* from = o + head * r.heads.value;
-    T* result = y + head * r.heads.value;
-    const bool padding = r.is_padding(head);
-    const T scale = r.scale_of(from);
-    for (Index i = threadIdx.x % warp_size; i < r.heads.value; i += warp_size) {
-      T x = static_cast<T>(from[i]);
-      if (r.gain != nullptr) x = r.gain[i] * (x * scale);
-      if (r.heads.gate) {
-        const T g = r.rows[r.gate_place(head) + i];
-        x *= g * sigmoid(g);
-      }
-      result[i] = padding ? T{0} : x;
-    }
-  }
-}
-
-template <class T, class X>
-__global__ void write_backward_kernel(Readout<T> r, Index count, const X* o, T* d_y, X* d_o, T* d_rows) {
-  const Index stride = static_cast<Index>(gridDim.x) * heads_at_once, lane = threadIdx.x % warp_size;
-  for (Index head = grid_thread() / warp_size; head < count; head += stride) {
-    const Index at = head * r.heads.value, gate_at = r.gate_place(head);
-    const bool padding = r.is_padding(head);
-    const T scale = r.scale_of(o + at);
-    const auto d_ungated = [&](Index i) {
-      if (!r.heads.gate) return d_y[at + i];
-      const T g = r.rows[gate_at + i];
-      return d_y[at + i] * (g * sigmoid(g));
-    };
-    T mean = 0;
+template <int count, class T, class X>
+__global__ void write_kernel(Readout<T> r, VectorGroup group, const X* o, T* y) {
+  const Index first = threadIdx.x % group.lanes * count, pass = group.lanes * count;
+  for (VectorWalk at(group, r.steps()); at.rounds > 0; at.advance()) {
+    const Index place = (at.row * group.vectors + at.vector) * group.size,
+                end = at.row < r.steps() ? group.size : 0;
+    Pack<X, count> from;
+    T scale = 1;
     if (r.gain != nullptr) {
-      for (Index i = lane; i < r.heads.value; i += warp_size)
-        mean += r.gain[i] * d_ungated(i) * (static_cast<T>(o[at + i]) * scale);
-      mean = warp_sum(mean) / static_cast<T>(r.heads.value);
-    }
-    for (Index i = lane; i < r.heads.value; i += warp_size) {
-      const T d = d_ungated(i), unit = static_cast<T>(o[at + i]) * scale;
-      const T gain = r.gain == nullptr ? T{1} : r.gain[i];
-      if (r.heads.gate) {
-        const T g = r.rows[gate_at + i], sigma = sigmoid(g);
-        d_rows[gate_at + i] =
-            padding ? T{0} : d_y[at + i] * (gain * unit) * sigma * (T{1} + g * (T{1} - sigma));
+      T squares = 0;
+      for (Index i = first; i < end; i += pass) {
+        from = load_pack<count>(o + place + i);
+#pragma unroll
+        for (const X x : from.of) squares += static_cast<T>(x) * static_cast<T>(x);
       }
-      const T gradient = r.gain == nullptr ? d : scale * (gain * d - unit * mean);
-      d_o[at + i] = static_cast<X>(padding ? T{0} : gradient);
-      d_y[at + i] = padding ? T{0} : d * unit;
+      scale = T{1} / sqrt(vector_sum(squares, group.lanes) / static_cast<T>(group.size) + r.epsilon);
+    }
+    const bool padding = end > 0 && r.is_padding(at.row);
+    for (Index i = first; i < end; i += pass) {
+      if (r.gain == nullptr || end > pass) from = load_pack<count>(o + place + i);
+      const Pack<T, count> gain = r.template gains<count>(i);
+      Pack<T, count> out, gate;
+      if (r.heads.gate) gate = load_pack<count>(r.rows + r.gate_place(at.row, at.vector) + i);
+#pragma unroll
+      for (int e = 0; e < count; ++e) {
+        T x = gain.of[e] * (static_cast<T>(from.of[e]) * scale);
+        if (r.heads.gate) x *= gate.of[e] * sigmoid(gate.of[e]);
+        out.of[e] = padding ? T{0} : x;
+      }
+      store_pack(out, y + place + i);
     }
   }
 }
 
-LaunchShape shape_for(const Context& gpu, Index count) {
-  const Index most = gpu.multiprocessors() * blocks_per_multiprocessor;
-  return {.grid = static_cast<unsigned>(std::min<Index>(blocks_for(count, heads_at_once), most)),
-          .block = threads};
+template <int count, class T, class X>
+__global__ void write_backward_kernel(Readout<T> r, VectorGroup group, const X* o, T* d_y, X* d_o,
+                                      T* d_rows) {
+  const Index first = threadIdx.x % group.lanes * count, pass = group.lanes * count;
+  for (VectorWalk at(group, r.steps()); at.rounds > 0; at.advance()) {
+    const Index place = (at.row * group.vectors + at.vector) * group.size,
+                gates = r.gate_place(at.row, at.vector), end = at.row < r.steps() ? group.size : 0;
+    Pack<X, count> from;
+    Pack<T, count> d, gain, gate;
+    // d becomes the gradient of what the gate multiplies.
+    Pack<T, count> d_gated;
+    const auto read = [&](Index i) {
+      from = load_pack<count>(o + place + i);
+      d_gated = d = load_pack<count>(d_y + place + i);
+      gain = r.template gains<count>(i);
+      if (!r.heads.gate) return;
+      gate = load_pack<count>(r.rows + gates + i);
+#pragma unroll
+      for (int e = 0; e < count; ++e) d.of[e] *= gate.of[e] * sigmoid(gate.of[e]);
+    };
+    T scale = 1, mean = 0;
+    if (r.gain != nullptr) {
+      T squares = 0, products = 0;
+      for (Index i = first; i < end; i += pass) {
+        read(i);
+#pragma unroll
+        for (int e = 0; e < count; ++e) {
+          const T x = static_cast<T>(from.of[e]);
+          squares += x * x;
+          products += gain.of[e] * d.of[e] * x;
+        }
+      }
+      const T size = static_cast<T>(group.size);
+      scale = T{1} / sqrt(vector_sum(squares, group.lanes) / size + r.epsilon);
+      mean = vector_sum(products, group.lanes) * scale / size;
+    }
+    const bool padding = end > 0 && r.is_padding(at.row);
+    for (Index i = first; i < end; i += pass) {
+      if (r.gain == nullptr || end > pass) read(i);
+      Pack<T, count> of_gate, of_gain;
+      Pack<X, count> of_output;
+#pragma unroll
+      for (int e = 0; e < count; ++e) {
+        const T unit = static_cast<T>(from.of[e]) * scale;
+        if (r.heads.gate) {
+          const T g = gate.of[e], sigma = sigmoid(g);
+          of_gate.of[e] =
+              padding ? T{0} : d_gated.of[e] * (gain.of[e] * unit) * sigma * (T{1} + g * (T{1} - sigma));
+        }
+        const T gradient = scale * (gain.of[e] * d.of[e] - unit * mean);
+        of_output.of[e] = static_cast<X>(padding ? T{0} : gradient);
+        of_gain.of[e] = padding ? T{0} : d.of[e] * unit;
+      }
+      if (r.heads.gate) store_pack(of_gate, d_rows + gates + i);
+      store_pack(of_output, d_o + place + i);
+      store_pack(of_gain, d_y + place + i);
+    }
+  }
+}
+
+/// Calls body(count, group, shape) for the heads of all steps.
+template <class T, class Body, class... U>
+void with_heads(const Context& gpu, const Readout<T>& r, const Body& body, const U*... tensors) {
+  const DeltaHeads h = r.heads;
+  const bool aligned =
+      is_aligned_for_packs(r.gain) && is_aligned_for_packs(r.rows) && (is_aligned_for_packs(tensors) && ...);
+  const auto fits = [&](Index count) {
+    return aligned && (!h.gate || (h.width() % count == 0 && h.first_gate() % count == 0));
+  };
+  with_packs(gpu, r.steps(), {.first = 0, .vectors = h.heads, .size = h.value}, fits, body);
 }
 
 }  // namespace
@@ -118,7 +156,12 @@ template <class T, class X>
 void write_outputs(const DeltaReadout<T>& readout, TensorView<const X> o, TensorView<T> y) {
   const Context& gpu = context(y.device());
   const Readout<T> r(readout);
-  launch(gpu, write_kernel<T, X>, shape_for(gpu, r.count()), r, r.count(), o.data(), y.data());
+  with_heads(
+      gpu, r,
+      [&](auto count, const VectorGroup& group, const LaunchShape& shape) {
+        launch(gpu, write_kernel<count, T, X>, shape, r, group, o.data(), y.data());
+      },
+      o.data(), y.data());
 }
 
 template <class T, class X>
@@ -126,8 +169,13 @@ void write_outputs_backward(const DeltaReadout<T>& readout, TensorView<const X> 
                             TensorView<X> d_o, TensorView<T> d_rows) {
   const Context& gpu = context(d_y.device());
   const Readout<T> r(readout);
-  launch(gpu, write_backward_kernel<T, X>, shape_for(gpu, r.count()), r, r.count(), o.data(), d_y.data(),
-         d_o.data(), d_rows.data());
+  with_heads(
+      gpu, r,
+      [&](auto count, const VectorGroup& group, const LaunchShape& shape) {
+        launch(gpu, write_backward_kernel<count, T, X>, shape, r, group, o.data(), d_y.data(), d_o.data(),
+               d_rows.data());
+      },
+      o.data(), d_y.data(), d_o.data(), d_rows.data());
 }
 
 #define ORTHORNN_INSTANTIATE(T, X)                                                                       \

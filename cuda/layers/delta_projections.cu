@@ -1,19 +1,12 @@
-// A warp takes one query, key or value of a step after the other: its numbers are neighbours in the
-// projections and in what is written, and a norm needs no barrier. Convolved numbers are not kept, but
-// computed again where they are read again: their inputs are in the first cache then.
-
-#include <algorithm>
+// The vectors of the projections, several at a time in a warp (short_vectors.cuh), and their step sizes,
+// decays and removals. Convolved numbers are not kept, but computed again where they are read again.
 
 #include "cuda/core/for_each_entry.cuh"
 #include "cuda/layers/delta_projections.hpp"
-#include "cuda/layers/gate.cuh"
+#include "cuda/layers/short_vectors.cuh"
 
 namespace orthornn::cuda {
 namespace {
-
-constexpr unsigned threads = 256;
-constexpr unsigned vectors_at_once = threads / warp_size;
-constexpr Index blocks_per_multiprocessor = 8;
 
 /// log(1 + e^x), without overflow.
 template <class T>
@@ -32,7 +25,6 @@ struct Projections {
   bool silu;
   T beta_limit;
   Index window, length, batch;
-  Index vectors;  // of a row
 
   explicit Projections(const DeltaProjections<T>& p)
       : heads(p.heads),
@@ -44,32 +36,34 @@ struct Projections {
         beta_limit(p.beta_limit),
         window(p.window()),
         length(p.length()),
-        batch(p.batch()),
-        vectors(p.heads.heads * (1 + (p.heads.writes ? 2 : 1) * p.heads.factors)) {}
+        batch(p.batch()) {}
 
-  Index steps() const { return length * batch; }
+  __host__ __device__ Index steps() const { return length * batch; }
 
   __device__ bool is_padding(Index row) const {
-    return row / batch >= live_steps(lengths, length, row % batch);
+    return lengths != nullptr && row / batch >= lengths[row % batch];
   }
-  /// z of a channel at step and sequence `row`.
-  __device__ T convolved(Index row, Index channel) const {
+  /// z of channels from `channel` on at step and sequence `row`.
+  template <int count>
+  __device__ Pack<T, count> convolved(Index row, Index channel) const {
     const T* x = rows + row * heads.width() + channel;
-    if (filters == nullptr) return *x;
+    if (filters == nullptr) return load_pack<count>(x);
     const Index stride = batch * heads.width();
-    T sum = 0;
-    for (Index i = 0; i < window; ++i) sum += filters[i * heads.channels() + channel] * x[i * stride];
+    Pack<T, count> sum{};
+    for (Index i = 0; i < window; ++i) {
+      const auto filter = load_pack<count>(filters + i * heads.channels() + channel),
+                 z = load_pack<count>(x + i * stride);
+#pragma unroll
+      for (int e = 0; e < count; ++e) sum.of[e] += filter.of[e] * z.of[e];
+    }
     return sum;
   }
-  /// f(z) of a channel: of what is read.
-  __device__ T activated(Index row, Index channel) const {
-    const T z = convolved(row, channel);
-    return silu ? z * sigmoid(z) : z;
-  }
+  /// f(z).
+  __device__ T activated(T z) const { return silu ? z * sigmoid(z) : z; }
   /// f'(z).
-  __device__ T slope(Index row, Index channel) const {
+  __device__ T slope(T z) const {
     if (!silu) return T{1};
-    const T z = convolved(row, channel), sigma = sigmoid(z);
+    const T sigma = sigmoid(z);
     return sigma * (T{1} + z * (T{1} - sigma));
   }
   /// A projection that is not convolved.
@@ -78,109 +72,110 @@ struct Projections {
   }
 };
 
-/// One query, key or value among those of a row.
-struct VectorPlace {
-  Index first;  // among the channels
-  Index size;
-  bool unit;
+/// 1 / norm of a vector with this sum of squares, or 0 for zeros. In double: no square overflows, and entries
+/// of a unit vector are rounded once.
+__device__ __forceinline__ double unit_scale(double squares) { return squares > 0 ? 1 / sqrt(squares) : 0.0; }
 
-  __device__ VectorPlace(const DeltaHeads& h, Index i) {
-    const Index keys = h.heads * (1 + h.factors);
-    unit = i < keys;
-    size = unit ? h.key : h.value;
-    first = unit ? i * h.key : h.first_value() + (i - keys) * h.value;
-  }
-};
-
-/// The places of a row's channels in queries, keys and values.
-template <class X>
-struct ChannelPlaces {
-  X* queries;
-  X* keys;
-  X* values;
-
-  __device__ X* at(const DeltaHeads& h, Index row, Index channel) const {
-    if (channel < h.first_key()) return queries + row * h.queries() + channel;
-    if (channel < h.first_value()) return keys + row * h.keys() + channel - h.first_key();
-    return values + row * h.values() + channel - h.first_value();
-  }
-};
-
-template <class T, class X>
-ChannelPlaces<X> places_of(const DeltaVectors<T, X>& v) {
-  return {v.queries.data(), v.keys.data(), v.values.data()};
-}
-
-/// In the lanes of a warp, 1 / norm of what is read, or 0 for zeros. In double: no square overflows, and
-/// entries of a unit vector are rounded once.
-__device__ __forceinline__ double unit_scale(double squares) {
-  squares = warp_sum(squares);
-  return squares > 0 ? 1 / sqrt(squares) : 0.0;
-}
-
-template <class T, class X>
-__global__ void read_kernel(Projections<T> p, ChannelPlaces<X> to) {
-  const Index lane = threadIdx.x % warp_size, stride = static_cast<Index>(gridDim.x) * vectors_at_once;
-  const Index count = p.vectors * p.length * p.batch;
-  for (Index j = grid_thread() / warp_size; j < count; j += stride) {
-    const Index row = j / p.vectors;
-    const VectorPlace vector(p.heads, j % p.vectors);
-    X* result = to.at(p.heads, row, vector.first);
+/// to [R, vectors, size] <- f(z), with norm 1 if `unit`.
+template <int count, bool unit, class T, class X>
+__global__ void read_kernel(Projections<T> p, VectorGroup group, X* to) {
+  const Index first = threadIdx.x % group.lanes * count, pass = group.lanes * count;
+  for (VectorWalk at(group, p.steps()); at.rounds > 0; at.advance()) {
+    const Index channel = group.first + at.vector * group.size, end = at.row < p.steps() ? group.size : 0;
+    Pack<T, count> s;
+    const auto read = [&](Index i) {
+      s = p.template convolved<count>(at.row, channel + i);
+#pragma unroll
+      for (T& x : s.of) x = p.activated(x);
+    };
     double scale = 1;
-    if (vector.unit) {
+    if constexpr (unit) {
       double squares = 0;
-      for (Index i = lane; i < vector.size; i += warp_size) {
-        const double s = p.activated(row, vector.first + i);
-        squares += s * s;
+      for (Index i = first; i < end; i += pass) {
+        read(i);
+#pragma unroll
+        for (const T x : s.of) squares += static_cast<double>(x) * x;
       }
-      scale = unit_scale(squares);
+      scale = unit_scale(vector_sum(squares, group.lanes));
     }
-    for (Index i = lane; i < vector.size; i += warp_size) {
-      const T s = p.activated(row, vector.first + i);
-      result[i] = static_cast<X>(vector.unit ? static_cast<T>(s * scale) : s);
+    X* const result = to + (at.row * group.vectors + at.vector) * group.size;
+    for (Index i = first; i < end; i += pass) {
+      if (!unit || end > pass) read(i);
+      Pack<X, count> out;
+#pragma unroll
+      for (int e = 0; e < count; ++e)
+        out.of[e] = static_cast<X>(unit ? static_cast<T>(s.of[e] * scale) : s.of[e]);
+      store_pack(out, result + i);
     }
   }
 }
 
-/// d_z [.., stride].
-template <class T, class X>
-__global__ void read_backward_kernel(Projections<T> p, ChannelPlaces<const X> d, T* d_z, Index d_stride) {
-  const Index lane = threadIdx.x % warp_size, stride = static_cast<Index>(gridDim.x) * vectors_at_once;
-  const Index count = p.vectors * p.length * p.batch;
-  for (Index j = grid_thread() / warp_size; j < count; j += stride) {
-    const Index row = j / p.vectors;
-    const VectorPlace vector(p.heads, j % p.vectors);
-    T* result = d_z + row * d_stride + vector.first;
-    if (p.is_padding(row)) {
-      for (Index i = lane; i < vector.size; i += warp_size) result[i] = T{0};
-      continue;
-    }
-    const X* d_here = d.at(p.heads, row, vector.first);
+/// d_z [R, d_stride], from d [R, vectors, size].
+template <int count, bool unit, class T, class X>
+__global__ void read_backward_kernel(Projections<T> p, VectorGroup group, const X* d, T* d_z,
+                                     Index d_stride) {
+  const Index first = threadIdx.x % group.lanes * count, pass = group.lanes * count;
+  for (VectorWalk at(group, p.steps()); at.rounds > 0; at.advance()) {
+    const Index channel = group.first + at.vector * group.size, end = at.row < p.steps() ? group.size : 0;
+    const X* const d_here = d + (at.row * group.vectors + at.vector) * group.size;
+    Pack<T, count> z;
+    Pack<X, count> d_s;
+    const auto read = [&](Index i) {
+      z = p.template convolved<count>(at.row, channel + i);
+      d_s = load_pack<count>(d_here + i);
+    };
     T scale = 1, along = 0;
-    if (vector.unit) {
-      double squares = 0;
-      for (Index i = lane; i < vector.size; i += warp_size) {
-        const double s = p.activated(row, vector.first + i);
-        squares += s * s;
+    if constexpr (unit) {
+      double squares = 0, products = 0;
+      for (Index i = first; i < end; i += pass) {
+        read(i);
+#pragma unroll
+        for (int e = 0; e < count; ++e) {
+          const double s = p.activated(z.of[e]);
+          squares += s * s;
+          products += s * static_cast<double>(static_cast<T>(d_s.of[e]));
+        }
       }
-      scale = static_cast<T>(unit_scale(squares));
-      for (Index i = lane; i < vector.size; i += warp_size) {
-        along += p.activated(row, vector.first + i) * scale * static_cast<T>(d_here[i]);
-      }
-      along = warp_sum(along);
+      const double exact = unit_scale(vector_sum(squares, group.lanes));
+      scale = static_cast<T>(exact);
+      along = static_cast<T>(vector_sum(products, group.lanes) * exact);
     }
-    for (Index i = lane; i < vector.size; i += warp_size) {
-      T gradient = static_cast<T>(d_here[i]);
-      if (vector.unit) gradient = scale * (gradient - p.activated(row, vector.first + i) * scale * along);
-      result[i] = gradient * p.slope(row, vector.first + i);
+    const bool padding = end > 0 && p.is_padding(at.row);
+    T* const result = d_z + at.row * d_stride + channel;
+    for (Index i = first; i < end; i += pass) {
+      if (!unit || end > pass) read(i);
+      Pack<T, count> out;
+#pragma unroll
+      for (int e = 0; e < count; ++e) {
+        T gradient = static_cast<T>(d_s.of[e]);
+        if constexpr (unit) gradient = scale * (gradient - p.activated(z.of[e]) * scale * along);
+        out.of[e] = padding ? T{0} : gradient * p.slope(z.of[e]);
+      }
+      store_pack(out, result + i);
     }
   }
 }
 
-LaunchShape shape_for(const Context& gpu, Index vectors) {
-  const Index most = gpu.multiprocessors() * blocks_per_multiprocessor;
-  return {.grid = static_cast<unsigned>(std::min<Index>(blocks_for(vectors, vectors_at_once), most)),
-          .block = threads};
+/// What says whether packs are aligned in the projections and in tensors whose rows are vectors, channels or
+/// projections.
+template <class T, class... U>
+auto packs_in(const Projections<T>& p, const U*... tensors) {
+  const bool aligned = is_aligned_for_packs(p.rows) && is_aligned_for_packs(p.filters) &&
+                       (is_aligned_for_packs(tensors) && ...);
+  return [aligned, h = p.heads](Index count) {
+    return aligned && h.width() % count == 0 && h.channels() % count == 0;
+  };
+}
+
+/// Calls body(unit, group, tensor) for queries, keys and values.
+template <class X, class Body>
+void for_each_group(const DeltaHeads& h, X* queries, X* keys, X* values, const Body& body) {
+  body(std::true_type(), VectorGroup{.first = 0, .vectors = h.heads, .size = h.key}, queries);
+  body(std::true_type(), VectorGroup{.first = h.first_key(), .vectors = h.heads * h.factors, .size = h.key},
+       keys);
+  if (h.writes)
+    body(std::false_type(),
+         VectorGroup{.first = h.first_value(), .vectors = h.heads * h.factors, .size = h.value}, values);
 }
 
 }  // namespace
@@ -189,8 +184,14 @@ template <class T, class X>
 void read_projections(const DeltaProjections<T>& projections, const DeltaVectors<T, X>& to) {
   const Context& gpu = context(projections.rows.device());
   const Projections<T> p(projections);
-  launch(gpu, read_kernel<T, X>, shape_for(gpu, p.vectors * p.steps()), p, places_of(to));
   const DeltaHeads h = p.heads;
+  for_each_group(h, to.queries.data(), to.keys.data(), to.values.data(),
+                 [&](auto unit, const VectorGroup& vectors, X* result) {
+                   with_packs(gpu, p.steps(), vectors, packs_in(p, result),
+                              [&](auto count, const VectorGroup& group, const LaunchShape& shape) {
+                                launch(gpu, read_kernel<count, unit, T, X>, shape, p, group, result);
+                              });
+                 });
   T* betas = to.betas.data();
   T* decays = to.log_decays.data();
   X* removals = to.removals.data();
@@ -218,9 +219,17 @@ void read_projections_backward(const DeltaProjections<T>& projections,
                                TensorView<T> d_rows, TensorView<T> d_decay_rates) {
   const Context& gpu = context(projections.rows.device());
   const Projections<T> p(projections);
-  launch(gpu, read_backward_kernel<T, X>, shape_for(gpu, p.vectors * p.steps()), p, places_of(d),
-         d_channels.data(), d_channels.shape()[-1]);
   const DeltaHeads h = p.heads;
+  T* const d_z = d_channels.data();
+  const Index d_stride = d_channels.shape()[-1];
+  for_each_group(h, d.queries.data(), d.keys.data(), d.values.data(),
+                 [&](auto unit, const VectorGroup& vectors, const X* d_vectors) {
+                   with_packs(gpu, p.steps(), vectors, packs_in(p, d_vectors, d_z),
+                              [&](auto count, const VectorGroup& group, const LaunchShape& shape) {
+                                launch(gpu, read_backward_kernel<count, unit, T, X>, shape, p, group,
+                                       d_vectors, d_z, d_stride);
+                              });
+                 });
   const T* betas = read.betas.data();
   const T* decays = read.log_decays.data();
   const T* d_betas = d.betas.data();

@@ -1,7 +1,9 @@
 #include <algorithm>
+#include <type_traits>
 
 #include "cuda/core/kernel.cuh"
 #include "cuda/core/launch.hpp"
+#include "cuda/core/pack.cuh"
 #include "cuda/optim/optimizer.hpp"
 #include "orthornn/scalar/update_rules.hpp"
 
@@ -9,17 +11,30 @@ namespace orthornn::cuda {
 
 namespace {
 
-template <class T, class Rule, class... Moments>
+/// A thread has `pack` neighbours at a time.
+template <int pack, class T, class Rule, class... Moments>
 __global__ void update_kernel(Index count, const std::uint8_t* is_orthogonal, const double* gradient_scale,
                               const std::int64_t* halted, Rule ordinary, Rule orthogonal, T* values,
                               const T* gradients, Moments*... moments) {
   if (halted != nullptr && *halted != 0) return;
   const T scale = gradient_scale != nullptr ? static_cast<T>(*gradient_scale) : T{1};
-  const Index stride = static_cast<Index>(gridDim.x) * blockDim.x;
-  for (Index i = grid_thread(); i < count; i += stride) {
-    const Rule rule = is_orthogonal[i] ? orthogonal : ordinary;
-    rule(values[i], scale * gradients[i], moments[i]...);
+  const auto rule = [&](bool of_orthogonal) { return of_orthogonal ? orthogonal : ordinary; };
+  const Index stride = static_cast<Index>(gridDim.x) * blockDim.x, whole = count / pack * pack;
+  for (Index i = grid_thread() * pack; i < whole; i += stride * pack) {
+    const auto orthogonals = load_pack<pack>(is_orthogonal + i);
+    const auto d = load_pack<pack>(gradients + i);
+    auto value = load_pack<pack>(values + i);
+    const auto update = [&](Pack<Moments, pack>... moment) {
+#pragma unroll
+      for (int e = 0; e < pack; ++e)
+        rule(orthogonals.of[e] != 0)(value.of[e], scale * d.of[e], moment.of[e]...);
+      (store_pack(moment, moments + i), ...);
+    };
+    update(load_pack<pack>(moments + i)...);
+    store_pack(value, values + i);
   }
+  const Index i = whole + grid_thread();
+  if (i < count) rule(is_orthogonal[i] != 0)(values[i], scale * gradients[i], moments[i]...);
 }
 
 }  // namespace
@@ -28,15 +43,21 @@ template <class T, class Rule, class... Moments>
 void update(TensorView<const std::uint8_t> is_orthogonal, TensorView<const double> gradient_scale,
             TensorView<const std::int64_t> halted, const Rule& ordinary, const Rule& orthogonal, T* values,
             const T* gradients, Moments*... moments) {
-  constexpr unsigned threads = 256;
-  constexpr Index max_blocks = 1024;
   const Index count = is_orthogonal.size();
   if (count == 0) return;
-  launch(context(is_orthogonal.device()), update_kernel<T, Rule, Moments...>,
-         {.grid = static_cast<unsigned>(std::min<Index>(max_blocks, blocks_for(count, threads))),
-          .block = threads},
-         count, is_orthogonal.data(), gradient_scale.data(), halted.data(), ordinary, orthogonal, values,
-         gradients, moments...);
+  constexpr unsigned threads = 256;
+  constexpr Index max_blocks = 1024;
+  const auto start = [&](auto pack) {
+    launch(context(is_orthogonal.device()), update_kernel<pack, T, Rule, Moments...>,
+           {.grid = static_cast<unsigned>(std::min<Index>(max_blocks, blocks_for(count, threads * pack))),
+            .block = threads},
+           count, is_orthogonal.data(), gradient_scale.data(), halted.data(), ordinary, orthogonal, values,
+           gradients, moments...);
+  };
+  const bool aligned = is_aligned_for_packs(is_orthogonal.data()) && is_aligned_for_packs(values) &&
+                       is_aligned_for_packs(gradients) && (is_aligned_for_packs(moments) && ...);
+  if (aligned) return start(std::integral_constant<int, 4>());
+  start(std::integral_constant<int, 1>());
 }
 
 #define ORTHORNN_INSTANTIATE(T)                                                                             \

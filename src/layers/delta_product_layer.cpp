@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "core/set_zero.hpp"
+#include "cuda/delta/small_states.hpp"
 #include "layers/affine_map.hpp"
 #include "layers/copy_to_rows.hpp"
 #include "layers/delta_outputs.hpp"
@@ -230,8 +231,13 @@ DeltaForm DeltaProductLayer<T>::form(Index length, Index batch) const {
   const bool fits = !execution_.device.is_cuda() ||
                     (std::is_same_v<T, float> && heads_.key <= 256 && heads_.factors <= 32 &&
                      heads_.heads <= largest_grid && batch <= largest_grid);
-  return is_long && fits && !heads_.removal && has_chunked_form(execution_.device) ? DeltaForm::chunked
-                                                                                   : DeltaForm::recurrent;
+  // Many small states are done faster one micro-step after another, in registers (cuda/delta/small_states.cu).
+  constexpr Index many_states = 512;
+  const bool small = execution_.device.is_cuda() && !heads_.decay && batch * heads_.heads >= many_states &&
+                     std::max(heads_.key, heads_.value) <= cuda::largest_small_state;
+  return is_long && fits && !small && !heads_.removal && has_chunked_form(execution_.device)
+             ? DeltaForm::chunked
+             : DeltaForm::recurrent;
 }
 
 template <class T>

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+namespace orthornn::cuda {
+
+/// Neighbours in memory, which are read or written together.
+template <class T, int count>
+struct alignas(std::min(count * sizeof(T), std::size_t{16})) Pack {
+  T of[count];
+};
+
+template <int count, class T>
+__device__ __forceinline__ Pack<T, count> load_pack(const T* from) {
+  return *reinterpret_cast<const Pack<T, count>*>(from);
+}
+template <class T, int count>
+__device__ __forceinline__ void store_pack(const Pack<T, count>& pack, T* to) {
+  *reinterpret_cast<Pack<T, count>*>(to) = pack;
+}
+
+/// Whether packs of up to four numbers can begin here.
+template <class T>
+bool is_aligned_for_packs(const T* data) {
+  return reinterpret_cast<std::uintptr_t>(data) % alignof(Pack<T, 4>) == 0;
+}
+
+}  // namespace orthornn::cuda

@@ -1,0 +1,419 @@
+// The recurrent delta product where keys and values have at most 16 numbers: the states of networks that
+// solve word problems. `size` lanes of a warp, 8 or 16, have a state, so a warp has four or two. They
+// exchange vectors by shared memory of their warp, and nothing waits for other warps.
+//
+// Forward: a lane has a column of the state, one value. A micro-step is a dot product and an update in its
+// registers. It keeps the errors e = v - S^T k, and the state after every 32nd token and after the last.
+//
+// Backward: a lane has a column of dS, and a row of S and of dS. From the last token to the first:
+//
+//   dS += c q dO^T;  dq = c S dO
+//   for each micro-step, from the last to the first:
+//     u = dS^T k                          in columns; lanes exchange u
+//     S -= beta k e^T                     the state before the micro-step
+//     dv = beta u;  dbeta = u . e;  dk = beta (dS e - S u);  dS -= k dv^T
+//
+// So S is not computed a second time from its start, and sums over values need no exchange. S is taken from
+// the kept states where there is one: between them rounding adds up over 32 tokens at most.
+//
+// Both load the vectors of the next micro-steps while they compute with some.
+
+#include <algorithm>
+#include <limits>
+#include <type_traits>
+
+#include "cuda/delta/recurrent_steps.cuh"
+#include "cuda/delta/small_states.hpp"
+
+namespace orthornn::cuda {
+namespace {
+
+using recurrent::Inputs;
+using recurrent::part_of_dot;
+using recurrent::Word;
+
+constexpr unsigned threads = 64;
+/// Micro-steps that are loaded together.
+constexpr int stage_steps = 4;
+constexpr int segment_tokens = 32;
+
+/// One state of a warp, in `size` lanes. Places in tensors fit in an int: `has_small_states` has seen to it.
+template <class T, int size>
+struct SmallState {
+  const Inputs<T>& a;
+  int own;  // among the state's lanes: its column and row
+  int key, value, factors, heads;
+  /// Number of the state in [B, H]; lanes past the last state have that of the last one, and no steps.
+  int number;
+  TokenSequence sequence;
+  /// Micro-steps of this state, and of the longest in the warp: with these all lanes stay together.
+  int steps, longest;
+
+  __device__ SmallState(const Inputs<T>& inputs, int states)
+      : a(inputs),
+        own(threadIdx.x % size),
+        key(static_cast<int>(a.key)),
+        value(static_cast<int>(a.value)),
+        factors(static_cast<int>(a.factors)),
+        heads(static_cast<int>(a.heads)) {
+    const int place = static_cast<int>(grid_thread() / size);
+    number = min(place, states - 1);
+    sequence = sequence_of(a.sequences, number / heads);
+    steps = place < states ? static_cast<int>(sequence.count) * factors : 0;
+    longest = warp_max(steps);
+  }
+
+  __device__ bool exists() const { return grid_thread() / size == number; }
+  __device__ bool has_row() const { return own < key; }
+  __device__ bool has_column() const { return own < value; }
+  /// Column `own` of state `i` in a tensor [.., K, V].
+  __device__ void load_column(T (&to)[size], const T* states, Index i) const {
+#pragma unroll
+    for (int k = 0; k < size; ++k)
+      to[k] = states != nullptr && k < key && has_column() ? states[(i * key + k) * value + own] : T{0};
+  }
+  __device__ void load_row(T (&to)[size], const T* states, Index i) const {
+#pragma unroll
+    for (int v = 0; v < size; ++v)
+      to[v] = states != nullptr && v < value && has_row() ? states[(i * key + own) * value + v] : T{0};
+  }
+  __device__ void store_column(const T (&from)[size], T* states, Index i) const {
+    if (states == nullptr || !has_column()) return;
+#pragma unroll
+    for (int k = 0; k < size; ++k)
+      if (k < key) states[(i * key + k) * value + own] = from[k];
+  }
+  /// The place of the state after a token among those that are kept, or -1. There is room for one more than
+  /// the whole segments in the tokens of all sequences before.
+  __device__ Index kept_after(int token) const {
+    if ((token + 1) % segment_tokens != 0 && token + 1 != sequence.count) return -1;
+    return (sequence.before / segment_tokens + number / heads + token / segment_tokens) * heads +
+           number % heads;
+  }
+};
+
+/// A micro-step of a state, and where its head lies in tensors [R, n, H] and [R, H]. It moves without a
+/// multiplication.
+struct StepCursor {
+  int token, step, place, token_place;
+  int factors, heads, jump, token_stride;
+
+  template <class T, int size>
+  __device__ StepCursor(const SmallState<T, size>& state, int first_step)
+      : token(first_step / state.factors),
+        step(first_step % state.factors),
+        factors(state.factors),
+        heads(state.heads),
+        jump(static_cast<int>(state.sequence.stride - 1) * factors * heads),
+        token_stride(static_cast<int>(state.sequence.stride) * heads) {
+    const int row = static_cast<int>(state.sequence.first) + token * static_cast<int>(state.sequence.stride);
+    token_place = row * heads + state.number % heads;
+    place = (row * factors + step) * heads + state.number % heads;
+  }
+  __device__ bool ends_token() const { return step == factors - 1; }
+  __device__ void advance() {
+    ++step;
+    place += heads;
+    if (step < factors) return;
+    step = 0;
+    ++token;
+    place += jump;
+    token_place += token_stride;
+  }
+  __device__ void retreat() {
+    --step;
+    place -= heads;
+    if (step >= 0) return;
+    step = factors - 1;
+    --token;
+    place -= jump;
+    token_place -= token_stride;
+  }
+};
+
+/// Vectors of the micro-steps of a stage in shared memory, of all states of a warp.
+template <class T, int size>
+struct WarpVectors {
+  T numbers[stage_steps][warp_size];
+
+  __device__ void put(int i, T x) { numbers[i][threadIdx.x % warp_size] = x; }
+  /// The whole vector of this lane's state, after a barrier of the warp.
+  __device__ void take(T (&to)[size], int i) const {
+    constexpr int width = 16 / sizeof(T);
+    const auto* words = reinterpret_cast<const Word<T>*>(numbers[i] + threadIdx.x % warp_size / size * size);
+#pragma unroll
+    for (int w = 0; w < size / width; ++w) {
+      const Word<T> word = words[w];
+#pragma unroll
+      for (int j = 0; j < width; ++j) to[w * width + j] = word.element[j];
+    }
+  }
+};
+
+template <class T>
+struct ForwardResults {
+  T* outputs;
+  T* final_states;
+  /// Errors [R, n, H, V] and states [kept, H, K, V] for a backward; null where nothing is kept.
+  T* errors;
+  T* states;
+};
+
+template <class T, int size>
+__global__ void __launch_bounds__(threads)
+    small_forward_kernel(Inputs<T> a, ForwardResults<T> to, int states) {
+  using Vectors = WarpVectors<T, size>;
+  __shared__ alignas(16) Vectors all_keys[2][threads / warp_size], all_queries[2][threads / warp_size];
+  const unsigned warp = threadIdx.x / warp_size;
+  const SmallState<T, size> own(a, states);
+  T state[size];
+  own.load_column(state, a.initial_states, own.number);
+
+  T keys[stage_steps], queries[stage_steps], values[stage_steps], betas[stage_steps];
+  // Goes on to the step after those that it loads.
+  const auto load = [&](int begin, StepCursor& at) {
+#pragma unroll
+    for (int i = 0; i < stage_steps; ++i, at.advance()) {
+      const bool here = begin + i < own.steps, reads = here && at.ends_token();
+      keys[i] = here && own.has_row() ? a.keys[at.place * own.key + own.own] : T{0};
+      values[i] = here && own.has_column() ? a.values[at.place * own.value + own.own] : T{0};
+      betas[i] = here ? a.betas[at.place] : T{0};
+      queries[i] = reads && own.has_row() ? a.queries[at.token_place * own.key + own.own] : T{0};
+    }
+  };
+  StepCursor at(own, 0), loaded = at;
+  load(0, loaded);
+  for (int begin = 0; begin < own.longest; begin += stage_steps) {
+    Vectors &shared_keys = all_keys[begin / stage_steps % 2][warp],
+            &shared_queries = all_queries[begin / stage_steps % 2][warp];
+    T value[stage_steps], beta[stage_steps];
+#pragma unroll
+    for (int i = 0; i < stage_steps; ++i) {
+      shared_keys.put(i, keys[i]);
+      shared_queries.put(i, queries[i]);
+      value[i] = values[i];
+      beta[i] = betas[i];
+    }
+    __syncwarp();
+    load(begin + stage_steps, loaded);
+#pragma unroll
+    for (int i = 0; i < stage_steps; ++i, at.advance()) {
+      if (begin + i >= own.longest) break;
+      const bool here = begin + i < own.steps;
+      T key[size];
+      shared_keys.take(key, i);
+      const T error = value[i] - part_of_dot(key, state), change = beta[i] * error;
+#pragma unroll
+      for (int k = 0; k < size; ++k) state[k] += key[k] * change;
+      if (to.errors != nullptr && here && own.has_column()) to.errors[at.place * own.value + own.own] = error;
+      if (!at.ends_token()) continue;
+      T query[size];
+      shared_queries.take(query, i);
+      const T output = a.scale * part_of_dot(query, state);
+      if (!here) continue;
+      if (own.has_column()) to.outputs[at.token_place * own.value + own.own] = output;
+      if (to.states == nullptr) continue;
+      const Index kept = own.kept_after(at.token);
+      if (kept >= 0) own.store_column(state, to.states, kept);
+    }
+  }
+  if (own.exists()) own.store_column(state, to.final_states, own.number);
+}
+
+/// Sum over the lanes of a state, the same in each.
+template <int size, class T>
+__device__ __forceinline__ T sum_over_state(T x) {
+#pragma unroll
+  for (int offset = size / 2; offset > 0; offset /= 2) x += __shfl_xor_sync(whole_warp, x, offset);
+  return x;
+}
+
+template <class T>
+struct BackwardPointers {
+  /// What the forward kept.
+  const T *errors, *states;
+  const T *d_outputs, *d_final_states;
+  T *d_queries, *d_keys, *d_values, *d_betas, *d_initial_states;
+};
+
+template <class T, int size>
+__global__ void __launch_bounds__(threads)
+    small_backward_kernel(Inputs<T> a, BackwardPointers<T> p, int states) {
+  using Vectors = WarpVectors<T, size>;
+  struct Exchange {
+    Vectors keys, errors, queries, d_outputs;
+  };
+  __shared__ alignas(16) Exchange all_exchanges[2][threads / warp_size];
+  __shared__ alignas(16) Vectors all_products[threads / warp_size];
+  const unsigned warp = threadIdx.x / warp_size;
+  const SmallState<T, size> own(a, states);
+  T d_column[size], d_row[size], row[size] = {};
+  own.load_column(d_column, p.d_final_states, own.number);
+  own.load_row(d_row, p.d_final_states, own.number);
+
+  T keys[stage_steps], errors[stage_steps], betas[stage_steps], queries[stage_steps], d_outputs[stage_steps];
+  const auto load = [&](int last, StepCursor& at) {
+#pragma unroll
+    for (int i = 0; i < stage_steps; ++i, at.retreat()) {
+      const bool here = last >= i && last - i < own.steps, read = here && at.ends_token();
+      keys[i] = here && own.has_row() ? a.keys[at.place * own.key + own.own] : T{0};
+      errors[i] = here && own.has_column() ? p.errors[at.place * own.value + own.own] : T{0};
+      betas[i] = here ? a.betas[at.place] : T{0};
+      queries[i] = read && own.has_row() ? a.queries[at.token_place * own.key + own.own] : T{0};
+      d_outputs[i] =
+          read && own.has_column() ? a.scale * p.d_outputs[at.token_place * own.value + own.own] : T{0};
+    }
+  };
+  StepCursor at(own, own.longest - 1), loaded = at;
+  load(own.longest - 1, loaded);
+  for (int last = own.longest - 1, stage = 0; last >= 0; last -= stage_steps, ++stage) {
+    Exchange& exchange = all_exchanges[stage % 2][warp];
+    T own_key[stage_steps], own_error[stage_steps], beta[stage_steps], own_query[stage_steps],
+        own_d_output[stage_steps];
+#pragma unroll
+    for (int i = 0; i < stage_steps; ++i) {
+      exchange.keys.put(i, own_key[i] = keys[i]);
+      exchange.errors.put(i, own_error[i] = errors[i]);
+      exchange.queries.put(i, own_query[i] = queries[i]);
+      exchange.d_outputs.put(i, own_d_output[i] = d_outputs[i]);
+      beta[i] = betas[i];
+    }
+    __syncwarp();
+    load(last - stage_steps, loaded);
+#pragma unroll
+    for (int i = 0; i < stage_steps; ++i, at.retreat()) {
+      if (last < i) break;
+      const bool here = last - i < own.steps;
+      // What the token reads from the state after its last micro-step.
+      if (at.ends_token()) {
+        const Index kept = here ? own.kept_after(at.token) : -1;
+        if (kept >= 0) own.load_row(row, p.states, kept);
+        T query[size], d_output[size];
+        exchange.queries.take(query, i);
+        exchange.d_outputs.take(d_output, i);
+        const T d_query = part_of_dot(row, d_output);
+#pragma unroll
+        for (int j = 0; j < size; ++j) {
+          d_column[j] += query[j] * own_d_output[i];
+          d_row[j] += own_query[i] * d_output[j];
+        }
+        if (here && own.has_row()) p.d_queries[at.token_place * own.key + own.own] = d_query;
+      }
+      T vector[size];
+      exchange.keys.take(vector, i);
+      const T product = part_of_dot(vector, d_column), d_value = beta[i] * product;
+#pragma unroll
+      for (int k = 0; k < size; ++k) d_column[k] -= vector[k] * d_value;
+      Vectors& products = all_products[warp];
+      products.put(i, product);
+      __syncwarp();
+      T error[size];
+      exchange.errors.take(error, i);
+      products.take(vector, i);
+      const T scaled_key = beta[i] * own_key[i];
+#pragma unroll
+      for (int v = 0; v < size; ++v) row[v] -= scaled_key * error[v];
+      const T d_key = beta[i] * (part_of_dot(d_row, error) - part_of_dot(row, vector));
+#pragma unroll
+      for (int v = 0; v < size; ++v) d_row[v] -= scaled_key * vector[v];
+      const T d_beta = sum_over_state<size>(product * own_error[i]);
+      if (!here) continue;
+      if (own.has_row()) p.d_keys[at.place * own.key + own.own] = d_key;
+      if (own.has_column()) p.d_values[at.place * own.value + own.own] = d_value;
+      if (own.own == 0) p.d_betas[at.place] = d_beta;
+    }
+  }
+  if (own.exists()) own.store_column(d_column, p.d_initial_states, own.number);
+}
+
+LaunchShape shape_for(int states, int size) {
+  return {.grid = blocks_for(static_cast<Index>(states) * size, threads), .block = threads};
+}
+
+/// Calls body(size) for the lanes of a state, as a constant.
+template <class T, class Body>
+void with_size(const Inputs<T>& a, const Body& body) {
+  if (std::max(a.key, a.value) <= 8) return body(std::integral_constant<int, 8>());
+  body(std::integral_constant<int, static_cast<int>(largest_small_state)>());
+}
+
+template <class T>
+T* data_or_null(TensorView<T> x) {
+  return x.empty() ? nullptr : x.data();
+}
+
+template <class T>
+Shape kept_states(const Inputs<T>& a, const TokenLayout& layout) {
+  return {layout.tokens() / segment_tokens + layout.size(), a.heads, a.key, a.value};
+}
+
+}  // namespace
+
+template <class T>
+bool has_small_states(const DeltaProductInput<T>& input, const DeltaProductOptions& options) {
+  const Shape keys = input.keys.shape();
+  const Index largest = std::max(keys[3], input.values.shape()[3]);
+  // Lanes of states, and numbers of each tensor, are counted by int.
+  const bool fits = keys[0] * keys[1] * keys[2] * largest_small_state < std::numeric_limits<int>::max();
+  return largest <= largest_small_state && fits && input.log_decays.empty() && input.removals.empty() &&
+         !options.unit_keys;
+}
+
+template <class T>
+void small_states(const DeltaProductInput<T>& input, const TokenLayout& layout,
+                  const DeltaProductOptions& options, TensorView<T> outputs, TensorView<T> final_states,
+                  bool keep, Saved& saved) {
+  const Inputs<T> a(input, layout, options, saved.device());
+  ForwardResults<T> to{.outputs = outputs.data(),
+                       .final_states = data_or_null(final_states),
+                       .errors = nullptr,
+                       .states = nullptr};
+  if (keep) {
+    to.errors = saved.push<T>(input.values.shape()).data();
+    to.states = saved.push<T>(kept_states(a, layout)).data();
+  }
+  const int states = static_cast<int>(layout.size() * a.heads);
+  if (states == 0) return;
+  with_size(a, [&](auto size) {
+    launch(context(saved.device()), small_forward_kernel<T, size>, shape_for(states, size), a, to, states);
+  });
+}
+
+template <class T>
+void small_states_backward(const DeltaProductInput<T>& input, const TokenLayout& layout,
+                           const DeltaProductOptions& options, const DeltaProductGradients<T>& gradients,
+                           Saved& saved) {
+  const Inputs<T> a(input, layout, options, saved.device());
+  const TensorView<const T> kept = saved.top<T>(0), errors = saved.top<T>(1);
+  check_shape("states that the forward kept", kept.shape(), kept_states(a, layout));
+  check_shape("errors that the forward kept", errors.shape(), input.values.shape());
+  const BackwardPointers<T> p{.errors = errors.data(),
+                              .states = kept.data(),
+                              .d_outputs = gradients.d_outputs.data(),
+                              .d_final_states = data_or_null(gradients.d_final_states),
+                              .d_queries = gradients.d_queries.data(),
+                              .d_keys = gradients.d_keys.data(),
+                              .d_values = gradients.d_values.data(),
+                              .d_betas = gradients.d_betas.data(),
+                              .d_initial_states = data_or_null(gradients.d_initial_states)};
+  const int states = static_cast<int>(layout.size() * a.heads);
+  if (states > 0) {
+    with_size(a, [&](auto size) {
+      launch(context(saved.device()), small_backward_kernel<T, size>, shape_for(states, size), a, p, states);
+    });
+  }
+  saved.pop(2);
+}
+
+#define ORTHORNN_INSTANTIATE(T)                                                                              \
+  template bool has_small_states<T>(const DeltaProductInput<T>&, const DeltaProductOptions&);                \
+  template void small_states<T>(const DeltaProductInput<T>&, const TokenLayout&, const DeltaProductOptions&, \
+                                TensorView<T>, TensorView<T>, bool, Saved&);                                 \
+  template void small_states_backward<T>(const DeltaProductInput<T>&, const TokenLayout&,                    \
+                                         const DeltaProductOptions&, const DeltaProductGradients<T>&,        \
+                                         Saved&);
+ORTHORNN_INSTANTIATE(float)
+ORTHORNN_INSTANTIATE(double)
+#undef ORTHORNN_INSTANTIATE
+
+}  // namespace orthornn::cuda
