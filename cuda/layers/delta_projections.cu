@@ -23,7 +23,7 @@ struct Projections {
   const T* decay_rates;
   const std::int32_t* lengths;  // or null
   bool silu;
-  T beta_limit;
+  T beta_limit, beta_offset;
   Index window, length, batch;
 
   explicit Projections(const DeltaProjections<T>& p)
@@ -34,6 +34,7 @@ struct Projections {
         lengths(p.lengths.empty() ? nullptr : p.lengths.data()),
         silu(p.silu),
         beta_limit(p.beta_limit),
+        beta_offset(p.beta_offset),
         window(p.window()),
         length(p.length()),
         batch(p.batch()) {}
@@ -199,7 +200,7 @@ void read_projections(const DeltaProjections<T>& projections, const DeltaVectors
     const T x = p.own(row, h.first_beta() + i);
     const bool live = !p.is_padding(row);
     if (i < h.betas()) {
-      betas[row * h.betas() + i] = live ? p.beta_limit * sigmoid(x) : T{0};
+      betas[row * h.betas() + i] = live ? p.beta_limit * sigmoid(x + p.beta_offset) : T{0};
     } else if (i < h.betas() + h.decays()) {
       const Index j = i - h.betas();
       const T decay =

@@ -18,7 +18,8 @@ struct DeltaProjections {
   TensorView<const std::int32_t> lengths;
   /// Queries, keys and values are SiLU(z), or z itself.
   bool silu;
-  T beta_limit;
+  /// Step sizes are limit * sigma(p + offset).
+  T beta_limit, beta_offset;
 
   Index window() const { return filters.empty() ? 1 : filters.shape()[0]; }
   Index length() const { return rows.shape()[0] - window() + 1; }

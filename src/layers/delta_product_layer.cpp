@@ -167,8 +167,6 @@ void DeltaProductLayer<T>::initialize(std::uint64_t seed) {
   }
   fill_on_host(value_at(places_.input_bias), [&](TensorView<T> bias) {
     std::fill(bias.begin(), bias.end(), T{0});
-    for (Index i = heads_.first_beta(); i < heads_.first_decay(); ++i)
-      bias(i) = static_cast<T>(options_.beta_bias);
     for (Index i = heads_.first_decay(); i < heads_.first_removal(); ++i) {
       const double amount = std::exp(random.uniform(std::log(1e-3), std::log(1e-1)));
       // Of which it is softplus, or e^(-1/2) sigma.
@@ -264,7 +262,8 @@ DeltaProjections<T> DeltaProductLayer<T>::projections(TensorView<const T> rows,
           .decay_rates = value_or_none(places_.decay_rates),
           .lengths = input.lengths,
           .silu = options_.vector_activation == VectorActivation::silu,
-          .beta_limit = static_cast<T>(options_.beta_limit)};
+          .beta_limit = static_cast<T>(options_.beta_limit),
+          .beta_offset = static_cast<T>(options_.beta_offset)};
 }
 
 template <class T>

@@ -43,7 +43,8 @@ class Row {
         own_(projections(step_ + p.window() - 1)) {}
 
   bool is_padding() const { return !p_.lengths.empty() && step_ >= p_.lengths(sequence_); }
-  T beta(Index i) const { return own_[p_.heads.first_beta() + i]; }
+  /// Of which a step size is sigma times the limit.
+  T beta(Index i) const { return own_[p_.heads.first_beta() + i] + p_.beta_offset; }
   T decay(Index i) const { return own_[p_.heads.first_decay() + i]; }
   const T* removals() const { return own_ + p_.heads.first_removal(); }
   T decay_rate(Index head) const { return std::exp(p_.decay_rates(head)); }

@@ -10,6 +10,7 @@
 #include "cli/run_program.hpp"
 #include "orthornn/train/model_file.hpp"
 #include "orthornn/train/trainer.hpp"
+#include "support/hdf5_edit.hpp"
 
 namespace fs = std::filesystem;
 using namespace orthornn;
@@ -118,7 +119,7 @@ TEST_CASE("DeltaProduct networks for words have defaults of their own", "[cli][w
   CHECK(cell.heads == 8);
   CHECK(cell.key_size == 5);  // one more than the points of S4
   CHECK(cell.value_size == 8);
-  CHECK(cell.beta_bias == 20);
+  CHECK(cell.beta_offset == 20);
   CHECK(cell.vector_activation == VectorActivation::identity);
   CHECK(cell.learn_initial_state);
   CHECK(cell.without_values);
@@ -126,7 +127,7 @@ TEST_CASE("DeltaProduct networks for words have defaults of their own", "[cli][w
 
   const DeltaProductCell chosen =
       cell_of(train("chosen", {"--key-size", "7", "--without-values=false", "--learn-initial-state=false",
-                               "--beta-bias", "0", "--vector-activation", "silu"}));
+                               "--beta-offset", "0", "--vector-activation", "silu"}));
   CHECK(chosen.key_size == 7);
   CHECK_FALSE(chosen.without_values);
   CHECK_FALSE(chosen.learn_initial_state);
@@ -136,7 +137,7 @@ TEST_CASE("DeltaProduct networks for words have defaults of their own", "[cli][w
   std::string kept;
   for (std::string line; std::getline(before, line);) {
     const auto is = [&](const char* key) { return line.starts_with(key); };
-    if (!is("without-values") && !is("beta-bias") && !is("vector-activation")) kept += line + "\n";
+    if (!is("without-values") && !is("beta-offset") && !is("vector-activation")) kept += line + "\n";
   }
   before.close();
   std::ofstream(config) << kept;
@@ -145,6 +146,45 @@ TEST_CASE("DeltaProduct networks for words have defaults of their own", "[cli][w
   check_refused(run({"train", "words", "--cell", "deltaproduct", "--learn-initial-state=false",
                      "--without-values", "--out", (folder / "still").string()}),
                 2, {"without values", "learned initial state"});
+}
+
+TEST_CASE("DeltaProduct models from before there was beta_offset compute what they did",
+          "[cli][words][delta]") {
+  const TemporaryFolder folder;
+  const fs::path now = folder / "now", before = folder / "before";
+  check_success(run({"train", "words", "--cell", "deltaproduct", "--beta-offset", "0", "--length", "4",
+                     "--batch", "4", "--steps", "3", "--schedule", "constant", "--out", now.string()}));
+  fs::copy(now, before, fs::copy_options::recursive);
+  for (const char* file : {"model.h5", "best.h5"})
+    Hdf5Edit(before / file).replace_in_text("/", "config", "\"beta_offset\":0.0", "\"beta_bias\":20.0");
+  std::string config = content(before / "config.toml");
+  const std::string setting = "beta-offset = 0\n";
+  REQUIRE(config.find(setting) != std::string::npos);
+  config.replace(config.find(setting), setting.size(), "beta-bias = 20\n");
+  std::ofstream(before / "config.toml") << config;
+
+  const auto loss = [](const fs::path& out) {
+    const ProgramResult result = run({"eval", (out / "model.h5").string(), "--json"});
+    check_success(result);
+    return Json::parse(result.output)["cross_entropy"].get<double>();
+  };
+  CHECK(loss(before) == loss(now));
+  for (const fs::path& out : {now, before}) {
+    const ProgramResult resumed = run({"train", "--resume", "--steps", "6", "--out", out.string()});
+    CHECK(resumed.exit_code == 0);
+    CHECK((resumed.errors.find("bias") != std::string::npos) == (out == before));
+  }
+  CHECK(training_content(before / "model.h5") == training_content(now / "model.h5"));
+
+  const fs::path tables = folder / "tables.toml";
+  std::ofstream(tables)
+      << "task = \"words\"\nlength = 4\nsteps = 1\n[[layer]]\nkind = \"gru\"\nhidden_size = 5\n"
+         "[[layer]]\nkind = \"residual\"\n[[layer.layers]]\nkind = \"deltaproduct\"\nhidden_size = 5\n"
+         "beta_bias = 3.0\n";
+  const ProgramResult begun =
+      run({"train", "--config", tables.string(), "--out", (folder / "tables").string()});
+  CHECK(begun.exit_code == 0);
+  CHECK_THAT(begun.errors, contains("bias") && contains("ignored") && contains("tables.toml"));
 }
 
 TEST_CASE("DeltaProduct networks solve words of S3 with the defaults", "[cli][words][delta][slow]") {

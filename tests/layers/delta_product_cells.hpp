@@ -38,7 +38,7 @@ inline const std::vector<std::pair<const char*, DeltaProductCell>>& delta_produc
     add("vectors without SiLU, a learned initial state", [](auto& c) {
       c.householder = 2;
       c.vector_activation = VectorActivation::identity;
-      c.beta_bias = 1;
+      c.beta_offset = 1;
       c.learn_initial_state = true;
     });
     add("a learned initial state without values", [](auto& c) {

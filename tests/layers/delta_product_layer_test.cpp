@@ -130,6 +130,7 @@ TEST_CASE("a DeltaProduct layer computes what its formula says", "[layers][delta
                               .value_size = 1,
                               .householder = 1,
                               .beta_limit = 1.5,
+                              .beta_offset = 0.6,
                               .state_decay = true,
                               .norm_epsilon = 0.1,
                               .output_gate = true};
@@ -148,7 +149,7 @@ TEST_CASE("a DeltaProduct layer computes what its formula says", "[layers][delta
   };
   const auto [q0, q1] = unit(1, 2);
   const auto [k0, k1] = unit(-1, 1);
-  const double beta = 1.5 * sigma(0.3), decay = std::exp(-std::exp(0.4) * std::log1p(std::exp(-0.2)));
+  const double beta = 1.5 * sigma(0.3 + 0.6), decay = std::exp(-std::exp(0.4) * std::log1p(std::exp(-0.2)));
   double s0 = c.start[0](0, 0, 0, 0), s1 = c.start[0](0, 0, 1, 0);
   for (Index t = 0; t < 3; ++t) {
     s0 *= decay;
@@ -221,18 +222,20 @@ TEST_CASE("decays begin where they leave a thousandth to a tenth of a state", "[
 }
 
 TEST_CASE("large step sizes reach their limit", "[layers][delta]") {
+  const bool by_offset = GENERATE(false, true);
   // Where beta is 2, not nearly 2, a reflection of one number is exact; sums in chunks would round.
   const DeltaProductCell cell{.hidden_size = 1,
                               .heads = 1,
                               .key_size = 1,
                               .value_size = 1,
                               .householder = 1,
+                              .beta_offset = by_offset ? 20.0 : 0.0,
                               .readout_norm = ReadoutNorm::none};
   LayerCase<float> c(delta_product_maker<float>(cell), 31, 1);
   for (float& x : c.parameters.values()) x = 0;
   const TensorView<float> bias = c.parameters.value(c.parameters.find("layer/input_bias"));
   bias(0) = bias(1) = 1;
-  bias(3) = 40;
+  bias(3) = by_offset ? -2.5F : 40.0F;
   c.start[0](0, 0, 0, 0) = 0.7F;
   c.forward();
   CHECK(c.last[0](0, 0, 0, 0) == -0.7F);

@@ -255,6 +255,27 @@ void check_keys(const std::string& place, const Json& given, const Json& read) {
   }
 }
 
+/// Files from before there was beta_offset say where the learned biases of step sizes began.
+void note_bias(const std::string& file) {
+  note(fmt::format(
+      "the step size's bias in '{}' is ignored: a saved model has its own, that of a new one begins at 0; "
+      "beta-offset adds a constant",
+      file));
+}
+
+/// Takes beta_bias out of the tables; whether one was not 0.
+bool take_bias(Json& value) {
+  bool found = false;
+  if (value.is_object() && value.value("kind", Json()) == DeltaProductCell::name) {
+    found = value.value("beta_bias", Json(0)) != 0;
+    value.erase("beta_bias");
+  }
+  if (value.is_structured()) {
+    for (Json& inner : value) found = take_bias(inner) || found;
+  }
+  return found;
+}
+
 /// Throws ValueError for tables that are no layers.
 std::vector<LayerOptions> layers_of_tables(const Json& layers) {
   LayerTables tables;
@@ -278,7 +299,8 @@ std::vector<LayerOptions> layers_in(const std::string& file) {
   const toml::table table = read_table(file);
   const toml::node* node = table.get(layer_key);
   if (node == nullptr || !node->is_array_of_tables()) return {};
-  const Json layers = json_of(*node);
+  Json layers = json_of(*node);
+  if (take_bias(layers)) note_bias(file);
   try {
     return layers_of_tables(layers);
   } catch (const ValueError& error) {
@@ -323,6 +345,10 @@ bool read_config(CLI::App& command, const std::string& file) {
         [&](const CLI::Option* o) { return o->get_configurable() && o->get_single_name() == entry.key; });
     if (options.empty() && entry.key == "out") {  // run directories of earlier versions have it
       has_out = true;
+      continue;
+    }
+    if (options.empty() && entry.key == "beta-bias") {
+      if (entry.value != "0") note_bias(file);
       continue;
     }
     if (options.empty()) refuse(file, entry.line, fmt::format("there is no setting '{}'", entry.key));

@@ -411,7 +411,7 @@ void TrainSettings::complete_exact(const CLI::App& command, const Task& of_task)
       {"--beta-limit", delta.beta_limit != least.beta_limit},
       {"--decay", delta.state_decay},
       {"--factor", delta.factor != least.factor},
-      {"--beta-bias", delta.beta_bias != least.beta_bias},
+      {"--beta-offset", delta.beta_offset != least.beta_offset},
       {"--vector-activation", delta.vector_activation != least.vector_activation},
       {"--learn-initial-state", cell.learn_initial_state},
       {"--without-values", delta.without_values},

@@ -18,7 +18,7 @@ void set_for_words(const WordsTask& task, bool reflects, TrainingDefaults& defau
   defaults.delta = {.heads = 8,
                     .key_size = std::min(task.group_words()->group.degree() + 1, most),
                     .value_size = 8,
-                    .beta_bias = reflects ? 20.0 : 0.0,
+                    .beta_offset = reflects ? 20.0 : 0.0,
                     .vector_activation = VectorActivation::identity,
                     .learn_initial_state = true,
                     .without_values = reflects};

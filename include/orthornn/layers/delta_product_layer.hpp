@@ -60,7 +60,7 @@ struct DeltaProductCell {
   Index householder = 2;
   DeltaFactorKind factor = DeltaFactorKind::householder;
   double beta_limit = 2;
-  double beta_bias = 0;
+  double beta_offset = 0;
   VectorActivation vector_activation = VectorActivation::silu;
   bool state_decay = false;
   bool learn_initial_state = false;
@@ -84,8 +84,8 @@ struct DeltaProductCell {
           "householder: factors I - beta k k^T; rwkv7: I - beta k (k * a)^T with learned a in (0, 1)");
     visit("beta_limit", &O::beta_limit, Domain{.low = 0, .high = 2, .low_included = false},
           "Step sizes are below it: 1 projects, 2 reflects");
-    visit("beta_bias", &O::beta_bias, domain::added_later,
-          "Step sizes start at sigma of it times --beta-limit; from 17 on that is the limit, in fp32");
+    visit("beta_offset", &O::beta_offset, domain::added_later,
+          "Step sizes are --beta-limit sigma(p + it), p learned; with 20 they are the limit, in fp32");
     visit("vector_activation", &O::vector_activation, domain::added_later,
           "Of queries, keys and values: silu or identity");
     visit("state_decay", &O::state_decay, domain::any, "States decay by learned amounts at each step");
@@ -106,7 +106,7 @@ struct DeltaProductCell {
 ///     z = p, or its convolution with the steps before (causal, each channel by itself)
 ///     q, k_1 .. k_n, v_1 .. v_n = f(z), f = SiLU or 1; each q and k is divided by its norm (0 stays 0)
 ///     (without values they are 0)
-///     beta = limit * sigma(p), log decay = -exp(A) softplus(p)
+///     beta = limit * sigma(p + offset), log decay = -exp(A) softplus(p)
 ///     o = delta_product(q, k, v, beta, log decay)   (scale 1)
 ///     y = R (g o / sqrt(mean(o^2) + epsilon) * SiLU(p)), the mean over the V numbers of a head
 ///
@@ -149,9 +149,9 @@ class DeltaProductLayer final : public Layer<T> {
   std::string state_name(Index i) const override { return i == 0 ? "s" : "convolution"; }
 
   /// W from N(0, 1 / K), R from N(0, 1 / (H V)), a learned initial state from N(0, 1), filters from
-  /// U(-1 / sqrt(window), 1 / sqrt(window)), g = 1, b = 0, but for step sizes, where it is beta_bias. With
-  /// decay as Gated DeltaNet: exp(A) from U(0, 16), and b such that softplus(b) is 1e-3 to 1e-1, uniform in
-  /// its logarithm; decays of rows such that -log decay is.
+  /// U(-1 / sqrt(window), 1 / sqrt(window)), g = 1, b = 0. With decay as Gated DeltaNet: exp(A) from
+  /// U(0, 16), and b such that softplus(b) is 1e-3 to 1e-1, uniform in its logarithm; decays of rows such
+  /// that -log decay is.
   void initialize(std::uint64_t seed) override;
   LayerDescription describe(Index length, Index batch) const override;
 
