@@ -21,16 +21,18 @@ namespace {
 /// Mean length of all reflection vectors. It means nothing to the reflections, but the longer a vector, the
 /// less a step turns it.
 std::optional<double> reflection_norm(const ParameterSet<float>& parameters) {
-  const Tensor<float> values = parameters.values().copy(Device::cpu());
   double sum = 0;
   Index count = 0;
-  for (std::size_t i = 0; i < parameters.list().size(); ++i) {
-    if (!parameters.list()[i].name.ends_with("/reflection_vectors")) continue;
-    const TensorView<const float> vectors(values.data() + parameters.list()[i].offset,
-                                          parameters.list()[i].shape);
+  Tensor<float> vectors;
+  for (Index i = 0; i < std::ssize(parameters.list()); ++i) {
+    if (!parameters.list()[static_cast<std::size_t>(i)].name.ends_with("/reflection_vectors")) continue;
+    // These alone: a copy of all parameters from a GPU can take as long as many steps.
+    const TensorView<const float> values = parameters.value(i);
+    vectors.reserve(values.shape());
+    copy<float>(values, vectors);
     for (Index row = 0; row < vectors.shape()[0]; ++row, ++count) {
       double square = 0;
-      for (const float x : vectors[row]) square += static_cast<double>(x) * x;
+      for (const float x : vectors.view()[row]) square += static_cast<double>(x) * x;
       sum += std::sqrt(square);
     }
   }
