@@ -134,7 +134,7 @@ struct StepCursor {
 /// Vectors of the micro-steps of a stage in shared memory, of all states of a warp.
 template <class T, int size>
 struct WarpVectors {
-  T numbers[stage_steps][warp_size];
+  alignas(16) T numbers[stage_steps][warp_size];
 
   __device__ void put(int i, T x) { numbers[i][threadIdx.x % warp_size] = x; }
   /// The whole vector of this lane's state, after a barrier of the warp.
@@ -163,7 +163,7 @@ template <class T, int size>
 __global__ void __launch_bounds__(threads)
     small_forward_kernel(Inputs<T> a, ForwardResults<T> to, int states) {
   using Vectors = WarpVectors<T, size>;
-  __shared__ alignas(16) Vectors all_keys[2][threads / warp_size], all_queries[2][threads / warp_size];
+  __shared__ Vectors all_keys[2][threads / warp_size], all_queries[2][threads / warp_size];
   const unsigned warp = threadIdx.x / warp_size;
   const SmallState<T, size> own(a, states);
   T state[size];
@@ -243,8 +243,8 @@ __global__ void __launch_bounds__(threads)
   struct Exchange {
     Vectors keys, errors, queries, d_outputs;
   };
-  __shared__ alignas(16) Exchange all_exchanges[2][threads / warp_size];
-  __shared__ alignas(16) Vectors all_products[threads / warp_size];
+  __shared__ Exchange all_exchanges[2][threads / warp_size];
+  __shared__ Vectors all_products[threads / warp_size];
   const unsigned warp = threadIdx.x / warp_size;
   const SmallState<T, size> own(a, states);
   T d_column[size], d_row[size], row[size] = {};

@@ -21,26 +21,65 @@ cublasOperation_t operation(const Operand<T>& operand) {
   return operand.is_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
 }
 
+template <class T>
+constexpr cudaDataType_t data_type = std::is_same_v<T, double> ? CUDA_R_64F : CUDA_R_32F;
+
+template <class T>
+cublasComputeType_t compute_type(Precision precision) {
+  if (std::is_same_v<T, double>) return CUBLAS_COMPUTE_64F;
+  return precision == Precision::fp32 ? CUBLAS_COMPUTE_32F : CUBLAS_COMPUTE_32F_FAST_TF32;
+}
+
 }  // namespace
 
 template <class T>
 void gemm(T alpha, const Operand<T>& a, const Operand<T>& b, T beta, MatrixView<T> c, Precision precision) {
   assert(a.rows() == c.rows && b.cols() == c.cols && a.cols() == b.rows());
   if (c.rows == 0 || c.cols == 0) return;
-  constexpr bool is_double = std::is_same_v<T, double>;
-  constexpr cudaDataType_t type = is_double ? CUDA_R_64F : CUDA_R_32F;
-  const cublasComputeType_t compute = is_double                      ? CUBLAS_COMPUTE_64F
-                                      : precision == Precision::fp32 ? CUBLAS_COMPUTE_32F
-                                                                     : CUBLAS_COMPUTE_32F_FAST_TF32;
+  constexpr cudaDataType_t type = data_type<T>;
   check(cublasGemmEx_64(context(c.device).blas(), operation(a), operation(b), c.rows, c.cols, a.cols(),
                         &alpha, a.matrix.data, type, stride_of(a.matrix), b.matrix.data, type,
-                        stride_of(b.matrix), &beta, c.data, type, stride_of(c), compute,
+                        stride_of(b.matrix), &beta, c.data, type, stride_of(c), compute_type<T>(precision),
                         CUBLAS_GEMM_DEFAULT));
+}
+
+template <class T>
+void gemm_in_parts(const Operand<T>& a, const Operand<T>& b, Index parts, T* c, Precision precision) {
+  const Index rows = a.rows(), cols = b.cols(), depth = a.cols() / parts;
+  assert(a.cols() == b.rows() && depth * parts == a.cols());
+  if (rows == 0 || cols == 0) return;
+  // From a part to the next: columns of a and rows of b, as they lie.
+  const auto step = [&](const Operand<T>& operand, bool along_columns) {
+    return along_columns ? depth * stride_of(operand.matrix) : depth;
+  };
+#ifdef ORTHORNN_EMULATED_CUDA
+  // The emulator has no batched products of floats.
+  const auto part = [&](const Operand<T>& operand, bool along_columns, Index p) {
+    MatrixView<const T> m = operand.matrix;
+    m.data += p * step(operand, along_columns);
+    (along_columns ? m.cols : m.rows) = depth;
+    return Operand<T>(m, operand.is_transposed);
+  };
+  for (Index p = 0; p < parts; ++p)
+    gemm<T>(1, part(a, !a.is_transposed, p), part(b, b.is_transposed, p), 0,
+            {c + p * rows * cols, rows, cols, rows, a.matrix.device}, precision);
+#else
+  constexpr cudaDataType_t type = data_type<T>;
+  constexpr T one = 1, zero = 0;
+  check(cublasGemmStridedBatchedEx_64(context(a.matrix.device).blas(), operation(a), operation(b), rows, cols,
+                                      depth, &one, a.matrix.data, type, stride_of(a.matrix),
+                                      step(a, !a.is_transposed), b.matrix.data, type, stride_of(b.matrix),
+                                      step(b, b.is_transposed), &zero, c, type, rows, rows * cols, parts,
+                                      compute_type<T>(precision), CUBLAS_GEMM_DEFAULT));
+#endif
 }
 
 template void gemm<float>(float, const Operand<float>&, const Operand<float>&, float, MatrixView<float>,
                           Precision);
 template void gemm<double>(double, const Operand<double>&, const Operand<double>&, double, MatrixView<double>,
                            Precision);
+template void gemm_in_parts<float>(const Operand<float>&, const Operand<float>&, Index, float*, Precision);
+template void gemm_in_parts<double>(const Operand<double>&, const Operand<double>&, Index, double*,
+                                    Precision);
 
 }  // namespace orthornn::cuda

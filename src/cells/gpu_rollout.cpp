@@ -27,30 +27,75 @@ MatrixView<T> coefficients_at(TensorView<T> coefficients, Index t, const Transit
   return {coefficients.data() + t * arguments.batch * count, count, arguments.batch, count, arguments.device};
 }
 
+/// Parts of a step's product with a dense Q: enough for its tiles to fill a GPU. Not that of this machine, so
+/// that results have the same bits on all. 1 for no parts.
+template <class T>
+Index parts_of_product(const Transition<T>& transition, const RolloutArguments<T>& arguments) {
+  if (transition.dense_matrix().data == nullptr) return 1;
+  // 64 x 128 numbers are a tile of cuBLAS. Shorter sums than 128 cost more in what they write.
+  constexpr Index tile_rows = 64, tile_columns = 128, most_tiles = 128, shortest = 128;
+  const Index n = arguments.hidden_size, tiles = ((n + tile_rows - 1) / tile_rows) *
+                                                 ((arguments.batch + tile_columns - 1) / tile_columns);
+  Index parts = 1;
+  while (2 * parts * tiles <= most_tiles && n % (2 * parts * shortest) == 0) parts *= 2;
+  return parts;
+}
+
+/// Products with the transition of one step after another.
+template <class T>
+class StepProducts {
+ public:
+  StepProducts(const Transition<T>& transition, const RolloutArguments<T>& arguments)
+      : transition_(transition), arguments_(arguments), parts_(parts_of_product(transition, arguments)) {}
+
+  /// What `finish` of a step reads: the product of the call before; nothing before the first call.
+  const cuda::ProductParts<T>& product() const { return product_; }
+  bool has_parts() const { return parts_ > 1; }
+
+  void forward(MatrixView<const T> h, MatrixView<T> a, MatrixView<T> coefficients) {
+    if (!has_parts()) return transition_.multiply_add(h, a, coefficients);
+    product_ = cuda::product_in_parts<T>(arguments_, transposed(transition_.dense_matrix()), h, parts_,
+                                         transition_.execution().precision);
+  }
+  void backward(MatrixView<const T> g, MatrixView<T> d, MatrixView<T> coefficients) {
+    if (!has_parts()) return transition_.multiply_add_transposed(g, d, coefficients);
+    product_ = cuda::product_in_parts<T>(arguments_, transition_.dense_matrix(), g, parts_,
+                                         transition_.execution().precision);
+  }
+
+ private:
+  const Transition<T>& transition_;
+  const RolloutArguments<T>& arguments_;
+  Index parts_;
+  cuda::ProductParts<T> product_;
+};
+
 template <class T>
 void step_forward(const Transition<T>& transition, const RolloutArguments<T>& arguments,
                   const RolloutMemory<T>& memory) {
   cuda::start_forward(arguments);
+  StepProducts<T> products(transition, arguments);
   for (Index t = 0; t < arguments.length; ++t) {
-    transition.multiply_add(columns_at(arguments.states, t, arguments),
-                            columns_at(arguments.states, t + 1, arguments),
-                            coefficients_at(memory.z, t, transition, arguments));
-    cuda::finish_forward_step(arguments, t);
+    products.forward(columns_at(arguments.states, t, arguments),
+                     columns_at(arguments.states, t + 1, arguments),
+                     coefficients_at(memory.z, t, transition, arguments));
+    cuda::finish_forward_step(arguments, t, products.product());
   }
 }
 
 template <class T>
 void step_backward(const Transition<T>& transition, const RolloutArguments<T>& arguments,
                    const RolloutMemory<T>& memory) {
+  StepProducts<T> products(transition, arguments);
   set_zero(TensorView<T>(arguments.d_h0, {arguments.batch, arguments.hidden_size}, arguments.device));
   for (Index t = arguments.length - 1; t >= 0; --t) {
-    cuda::finish_backward_step(arguments, t);
-    transition.multiply_add_transposed(
+    cuda::finish_backward_step(arguments, t, products.product());
+    products.backward(
         columns_at(arguments.d_states, t, arguments),
         t > 0 ? columns_at(arguments.d_states, t - 1, arguments) : columns_at(arguments.d_h0, 0, arguments),
         coefficients_at(memory.y, t, transition, arguments));
   }
-  cuda::end_backward(arguments);
+  cuda::end_backward(arguments, products.product());
 }
 
 /// The caller's memory and sizes. What belongs to the transition is not among them: that moves by allocations
