@@ -386,6 +386,10 @@ void save_model(const std::filesystem::path& file, const Model<float>& model) {
 }
 
 void save_checkpoint(const std::filesystem::path& file, Trainer& trainer) {
+  save_checkpoint(std::span(&file, 1), trainer);
+}
+
+void save_checkpoint(std::span<const std::filesystem::path> files, Trainer& trainer) {
   trainer.synchronize();
   const FaultDomain::Scope scope(trainer.model().faults());
   const Task& task = trainer.task();
@@ -417,7 +421,7 @@ void save_checkpoint(const std::filesystem::path& file, Trainer& trainer) {
                   .best = trainer.best(),
                   .input_order = task.input_order(),
                   .parts = parts});
-  writer.commit(file);
+  for (const std::filesystem::path& file : files) writer.commit(file);
 }
 
 ModelFileInfo read_model_info(const std::filesystem::path& file) { return info_of(Hdf5Reader(file)); }

@@ -1,6 +1,7 @@
 #include "orthornn/train/model_file.hpp"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 
 #include "orthornn/core/error.hpp"
@@ -148,6 +149,26 @@ TEST_CASE("a model file is what include/orthornn/io/README.md says", "[train]") 
   CHECK(reader.int_attribute("training", "step") == 1);
   CHECK(reader.int_attribute("training", "seed") == 5);
   CHECK(reader.double_attribute("training", "best_metric") == trainer.best()->loss);
+}
+
+TEST_CASE("a checkpoint in several files is one in each", "[train]") {
+  const TemporaryFolder folder;
+  const CopyingTask task({.delay = 2, .batch = 3, .seed = 5});
+  SequenceModel<float> model(Device::cpu(), model_for(task.data(), {OrthogonalCell{.hidden_size = 4}}));
+  Trainer trainer(model, task);
+  trainer.step();
+  const std::filesystem::path single = folder.path() / "single.h5";
+  save_checkpoint(single, trainer);
+  const std::array files{folder.path() / "first.h5", folder.path() / "second.h5"};
+  save_checkpoint(files, trainer);
+  for (const auto& file : files) CHECK((content(file) == content(single)));
+
+  // The second cannot be written.
+  trainer.step();
+  const std::array some{files[0], folder.path() / "absent" / "file.h5", files[1]};
+  CHECK_THROWS_WITH(save_checkpoint(some, trainer), contains("absent"));
+  CHECK(read_model_info(files[0]).steps == 2);
+  CHECK(read_model_info(files[1]).steps == 1);
 }
 
 TEST_CASE("files that are no model of ours are refused with the reason", "[train]") {

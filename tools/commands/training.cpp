@@ -5,9 +5,12 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cmath>
 #include <cstring>
+#include <span>
+#include <vector>
 
 #include "commands/any_model.hpp"
 #include "commands/machine.hpp"
@@ -138,9 +141,9 @@ Training::Training(CLI::App& command, const TrainSettings& settings, const Task&
 TrainingEnd Training::run(const ProgressPlace& place) {
   Trainer& trainer = *trainer_;
   const double learning_rate = std::visit([](const auto& o) { return o.lr; }, settings_.trainer.optimizer);
-  const auto save = [&](const std::filesystem::path& file) {
+  const auto save = [&](std::span<const std::filesystem::path> files) {
     trainer.synchronize();  // what this throws says all
-    unless_diverged([&] { save_checkpoint(file, trainer); });
+    unless_diverged([&] { save_checkpoint(files, trainer); });
   };
   TrainingEnd end;
   std::optional<Evaluation> last_evaluation;
@@ -170,15 +173,16 @@ TrainingEnd Training::run(const ProgressPlace& place) {
         if (progress.due(row, last)) progress.print(step, error, evaluation);
       }
       // After the row, which a training that goes on from here does not write again.
-      if (evaluation && trainer.best() && trainer.best()->step == step.step) save(saved_.best);
-      if (last || step.step % settings_.save_every == 0) save(saved_.last);
+      std::vector<std::filesystem::path> files;
+      if (evaluation && trainer.best() && trainer.best()->step == step.step) files.push_back(saved_.best);
+      if (last || step.step % settings_.save_every == 0) files.push_back(saved_.last);
+      if (!files.empty()) save(files);
       return !last;
     });
   }
   if (settings_.steps() == 0 && !goes_on_) {
     last_evaluation = unless_diverged([&] { return trainer.evaluate(); });
-    save(saved_.best);
-    save(saved_.last);
+    save(std::array{saved_.best, saved_.last});
   }
   // All is saved: from here on, a signal ends the program.
   if (end.stopped) return end;

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <variant>
 #include <vector>
@@ -49,6 +50,9 @@ void save_model(const std::filesystem::path& file, const Model<float>& model);
 /// `Trainer::synchronize` as well, and ValueError for a training that could not be resumed: a parameter or
 /// moment that is not finite, an option that is not finite. The file is then as it was.
 void save_checkpoint(const std::filesystem::path& file, Trainer& trainer);
+/// The same in each of several files, in order: the state is read and arranged once. Where one cannot be
+/// written, those after it stay as they were.
+void save_checkpoint(std::span<const std::filesystem::path> files, Trainer& trainer);
 
 /// Throws FileError with its reason for a file that is missing, damaged, truncated, foreign or newer.
 ModelFileInfo read_model_info(const std::filesystem::path& file);

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -111,7 +112,7 @@ class Trainer {
 
  private:
   friend class TrainingStep;
-  friend void save_checkpoint(const std::filesystem::path& file, Trainer& trainer);
+  friend void save_checkpoint(std::span<const std::filesystem::path> files, Trainer& trainer);
   struct Work;
 
   void prepare_model();
