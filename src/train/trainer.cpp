@@ -188,7 +188,7 @@ TrainingStep::Numbers Trainer::read_step() {
 }
 
 void Trainer::throw_diverged(std::int64_t step, const std::string& how) const {
-  throw ValueError(
+  throw DivergenceError(
       fmt::format("the training diverged at step {}: {}; try a smaller learning rate or --clip", step, how));
 }
 

@@ -36,11 +36,11 @@ TEST_CASE("bench rollout times every cell at every size", "[cli][bench]") {
   const TemporaryFolder folder;
   const Json results =
       bench({"rollout", "--cells", "cwy,cwy-factored,householder,householder-rank-one,cayley,expm,free",
-             "--hidden", "6,9", "--reflections", "0,4,99", "--batch", "3", "--length", "5", "--activation",
+             "--hidden", "6,9", "--reflections", "0,4,6", "--batch", "3", "--length", "5", "--activation",
              "tanh", "--threads", "1"},
             folder / "rollout.json");
-  // Four with reflections (N and 4; 99 is N again), three without, at two sizes.
-  REQUIRE(results.size() == 22);
+  // Four with reflections (6 and 4; 9, 4 and 6), three without, at two sizes.
+  REQUIRE(results.size() == 26);
   int cwy = 0;
   for (const Json& result : results) {
     CAPTURE(result.dump());
@@ -60,13 +60,13 @@ TEST_CASE("bench rollout times every cell at every size", "[cli][bench]") {
     if (cell == "cayley" || cell == "expm" || cell == "free") {
       CHECK(reflections == 0);
     } else {
-      CHECK((reflections == 4 || reflections == hidden));
+      CHECK((reflections == 4 || reflections == 6 || reflections == hidden));
     }
     if (cell == "cwy-factored") CHECK(result.at("form") == "factored");
     if (cell == "cayley") CHECK(result.at("form") == "dense");
     cwy += cell == "cwy";
   }
-  CHECK(cwy == 4);
+  CHECK(cwy == 5);
 }
 
 TEST_CASE("bench rollout times LSTM and GRU as whole layers", "[cli][bench]") {
@@ -173,6 +173,8 @@ TEST_CASE("bench refuses what it cannot time", "[cli][bench]") {
   check_refused(run({"bench", "rollout", "--hidden", "0"}), 2, {"--hidden", "0"});
   check_refused(run({"bench", "rollout", "--hidden", "8,x"}), 2, {"--hidden", "x"});
   check_refused(run({"bench", "rollout", "--reflections", "-1"}), 2, {"--reflections", "-1"});
+  check_refused(run({"bench", "rollout", "--hidden", "9,8", "--reflections", "9"}), 2,
+                {"--reflections 9 is more than --hidden 8"});
   check_refused(run({"bench", "rollout", "--samples", "0"}), 2, {"--samples", "0"});
   check_refused(run({"bench", "rollout", "--samples", "1.5"}), 2,
                 {"--samples", "'1.5' was given; expected a whole number from 1 to 100000"});

@@ -264,6 +264,22 @@ TEST_CASE("a seed that diverges does not stop the others", "[cli][words]") {
                                 contains("trained after 6 steps") && contains("solved: 0 of 1"));
 }
 
+TEST_CASE("settings that are wrong are refused once, not for each seed", "[cli][words]") {
+  const TemporaryFolder folder;
+  const std::pair<Arguments, std::string> wrong[] = {
+      {{"words", "--cell", "gru", "--precision", "bf16", "--device", "cpu"}, "--precision bf16"},
+      {{"words", "--cell", "cayley", "--hidden", "8", "--negative-signs", "9"}, "9 negative signs"},
+      {{"words", "--cell", "deltaproduct", "--learn-initial-state=false", "--without-values"}, "zeros"},
+      {{"words", "--cell", "deltaproduct", "--init", "exact", "--hidden", "2"}, "--hidden"},
+      {{"words", "--group", "S0"}, "S0"}};
+  for (const auto& [settings, sentence] : wrong) {
+    const ProgramResult result = run(
+        Arguments{"train", "--steps", "1", "--seeds", "2", "--out", (folder / "run").string()} + settings);
+    check_refused(result, 2, {sentence});
+    CHECK_THAT(result.output + result.errors, !contains("failed") && !contains("2 of 2"));
+  }
+}
+
 TEST_CASE("every language and recall can be trained and evaluated", "[cli][language]") {
   const TemporaryFolder folder;
   const Arguments small = {"--cell", "lstm", "--hidden", "4", "--batch", "4", "--steps", "1"};

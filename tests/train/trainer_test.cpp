@@ -173,6 +173,7 @@ TEST_CASE("a training that diverges stops with the step named and the parameters
   parameters.value(parameters.find("readout/bias"))(2) = std::numeric_limits<float>::infinity();
   const Tensor<float> before = parameters.values().copy();
   CHECK_THROWS_WITH(trainer.step(), contains("diverged at step 2"));
+  CHECK_THROWS_AS(trainer.step(), DivergenceError);
   CHECK(equal(parameters.values(), before));
   CHECK(trainer.steps() == 1);
 }

@@ -164,6 +164,7 @@ bool is_whole_layer(const std::string& name) {
   return cudnn_layer(name).has_value() || find_bench_layer(name) != nullptr;
 }
 
+/// Throws UsageError where a size has fewer numbers than reflections.
 std::vector<Row> rows_of(const BenchSettings& settings) {
   std::vector<Row> rows;
   for (const Index hidden : settings.hidden) {
@@ -171,7 +172,9 @@ std::vector<Row> rows_of(const BenchSettings& settings) {
       const bool has_reflections = !is_whole_layer(name) && bench_cell(name).has_reflections();
       std::vector<Index> done;
       for (const Index wanted : settings.reflections) {
-        const Index reflections = !has_reflections ? 0 : std::min(wanted == 0 ? hidden : wanted, hidden);
+        if (has_reflections && wanted > hidden)
+          throw UsageError(fmt::format("--reflections {} is more than --hidden {}", wanted, hidden));
+        const Index reflections = !has_reflections ? 0 : wanted == 0 ? hidden : wanted;
         if (std::count(done.begin(), done.end(), reflections) > 0) continue;
         done.push_back(reflections);
         rows.push_back({name, hidden, reflections});

@@ -60,7 +60,7 @@ struct Result {
 Result train_once(CLI::App& command, TrainSettings& settings, std::string to_go_on = {}) {
   say_when_interrupted("interrupted before the first step, so nothing new is saved");
   const std::unique_ptr<Task> task = as_usage([&] { return settings.complete(command); });
-  const Execution execution = settings.machine.apply(settings.source.batch);
+  const Execution execution = as_usage([&] { return settings.machine.apply(settings.source.batch); });
   const std::string folder = settings.out;
   if (to_go_on.empty()) to_go_on = "--resume --out " + folder;
   Training training(command, settings, *task, execution);
@@ -204,7 +204,7 @@ int train_seeds(const CLI::App& given, const TrainSettings& first, Index seeds) 
       if (!result.tested) return result.code;
       code = std::max(code, result.code);
       results.push_back(result);
-    } catch (const ValueError& error) {  // of this training alone: it diverged
+    } catch (const DivergenceError& error) {  // of this training alone
       fmt::print("seed {} failed\n", seed);
       failed.push_back(fmt::format("{} ({})", seed, error.what()));
     }

@@ -48,7 +48,7 @@ auto unless_diverged(const Work& work) {
   try {
     return work();
   } catch (const ValueError& error) {
-    throw ValueError(
+    throw DivergenceError(
         fmt::format("the training diverged: {}; try a smaller learning rate or --clip", error.what()));
   }
 }
@@ -114,8 +114,10 @@ Training::Training(CLI::App& command, const TrainSettings& settings, const Task&
     return make_model(execution, settings.model_options(task),
                       goes_on_ ? std::nullopt : std::optional(settings.source.seed));
   });
-  if (const auto network = settings.exact_network(task); network && !goes_on_)
-    network->write(dynamic_cast<SequenceModel<float>&>(*model_));
+  as_usage([&] {
+    const auto network = settings.exact_network(task);
+    if (network && !goes_on_) network->write(dynamic_cast<SequenceModel<float>&>(*model_));
+  });
   // Throws now what would be thrown within a step.
   cells_ = recurrences(*model_, task.length(), settings.source.batch);
   TrainerOptions options = settings.trainer;

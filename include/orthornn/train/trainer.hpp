@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "orthornn/core/error.hpp"
 #include "orthornn/nn/model.hpp"
 #include "orthornn/optim/optimizer.hpp"
 #include "orthornn/optim/schedule.hpp"
@@ -72,6 +73,12 @@ struct BestResult {
   std::int64_t step;
 };
 
+/// A training whose loss, gradient or parameters are no longer finite, or no longer those of a model.
+class DivergenceError : public ValueError {
+ public:
+  using ValueError::ValueError;
+};
+
 /// Trains a model on a task. All it knows between two steps is the model's parameters, the optimizer's
 /// moments and the number of steps, which is also the state of every random stream: `Checkpoint` keeps just
 /// these.
@@ -83,9 +90,9 @@ class Trainer {
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
 
-  /// One batch forward, backward and update; allocates nothing after the first. Throws ValueError when loss
-  /// or gradient is not finite; the parameters are then as they were before the step. On a GPU it only starts
-  /// the work, and `synchronize` throws that.
+  /// One batch forward, backward and update; allocates nothing after the first. Throws DivergenceError when
+  /// loss or gradient is not finite; the parameters are then as they were before the step. On a GPU it only
+  /// starts the work, and `synchronize` throws that.
   TrainingStep step();
   /// Steps until `steps` have been taken in all, or `report` returns false; then `synchronize`.
   void run(std::int64_t steps, const std::function<bool(const TrainingStep&)>& report);
