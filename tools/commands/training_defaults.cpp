@@ -3,36 +3,52 @@
 #include <algorithm>
 #include <bit>
 
+#include "orthornn/tasks/language_task.hpp"
 #include "orthornn/tasks/translation_task.hpp"
 #include "orthornn/tasks/words_task.hpp"
 
 namespace orthornn::program {
 namespace {
 
-/// For word problems of groups. The state of such a network is a learned start that reflections turn: what
-/// each of these settings does is measured in tasks/words/README.md. Permutation matrices of the points and
-/// one more direction, for the sign, are room enough for the states. Factors that cannot reflect take away
-/// from a state, so values must add to it.
-void set_for_words(const WordsTask& task, bool reflects, TrainingDefaults& defaults) {
+/// For tasks whose answers follow from how symbols have permuted that many points. The state of such a
+/// network is a learned start that reflections turn: what each of these settings does is measured in
+/// tasks/words/README.md. Permutation matrices of the points and one more direction, for the sign, are room
+/// enough for the states. Factors that cannot reflect take away from a state, so values must add to it.
+void set_for_permutations(Index points, bool reflects, TrainingDefaults& defaults) {
   constexpr Index most = 64;
   defaults.delta = {.heads = 8,
-                    .key_size = std::min(task.group_words()->group.degree() + 1, most),
+                    .key_size = std::min(points + 1, most),
                     .value_size = 8,
                     .beta_offset = reflects ? 20.0 : 0.0,
                     .vector_activation = VectorActivation::identity,
                     .learn_initial_state = true,
                     .without_values = reflects};
   defaults.no_mlp = true;
+  defaults.weight_decay = 0.1;
+  TaskDefaults& settings = defaults.task;
+  settings.optimizer = "adamw";
+  settings.learning_rate = settings.learning_rate_orthogonal = 5e-3;
+}
+
+void set_for_words(const WordsTask& task, bool reflects, TrainingDefaults& defaults) {
+  set_for_permutations(task.group_words()->group.degree(), reflects, defaults);
   // Lengths 2, 4, .. up to T are stages, of which the last has two fifths of the steps at least.
   const auto last = static_cast<std::uint64_t>(std::max<Index>(task.length(), 2) - 1);
   const auto stages = std::max(static_cast<int>(std::bit_width(last)) - 1, 1);
   defaults.curriculum_share = std::min(0.1, 0.6 / stages);
-  defaults.weight_decay = 0.1;
-  TaskDefaults& settings = defaults.task;
-  settings.batch = 256;
-  settings.steps = 5000;
-  settings.optimizer = "adamw";
-  settings.learning_rate = settings.learning_rate_orthogonal = 5e-3;
+  defaults.task.batch = 256;
+  defaults.task.steps = 5000;
+}
+
+/// Arithmetic keeps the defaults of other tasks: reflections alone cannot multiply by 0.
+void set_for_language(const LanguageTask& task, bool reflects, TrainingDefaults& defaults) {
+  if (const std::optional<GroupWords> words = task.group_words()) {
+    set_for_permutations(words->group.degree(), reflects, defaults);
+  } else if (task.language() == Language::even_pairs) {
+    // The two symbols that a convolution sees say whether they differ, and parity is left.
+    set_for_permutations(2, reflects, defaults);
+    defaults.delta.convolution = 2;
+  }
 }
 
 }  // namespace
@@ -66,9 +82,12 @@ TrainingDefaults training_defaults(const Task& task, const std::vector<LayerOpti
     const auto reflects = [](const LayerOptions& cell) {
       return std::get<DeltaProductCell>(cell).beta_limit == DeltaProductCell{}.beta_limit;
     };
-    const auto* words = dynamic_cast<const WordsTask*>(&task);
-    if (words != nullptr && std::ranges::all_of(cells, is_product))
-      set_for_words(*words, std::ranges::all_of(cells, reflects), defaults);
+    if (!std::ranges::all_of(cells, is_product)) return defaults;
+    const bool all_reflect = std::ranges::all_of(cells, reflects);
+    if (const auto* words = dynamic_cast<const WordsTask*>(&task))
+      set_for_words(*words, all_reflect, defaults);
+    if (const auto* language = dynamic_cast<const LanguageTask*>(&task))
+      set_for_language(*language, all_reflect, defaults);
     return defaults;
   }
   if (std::ranges::any_of(cells, is_free)) {

@@ -74,6 +74,7 @@ class LanguageTask final : public SequenceTask {
   explicit LanguageTask(const LanguageOptions& options = {});
 
   std::string name() const override { return LanguageOptions::name; }
+  Language language() const { return options_.language; }
   SequenceData data() const override;
   /// Parity is the group Z2, and cycle Z5, whose word is asked for at the end.
   std::optional<GroupWords> group_words() const override;
