@@ -153,7 +153,7 @@ template <class T>
 void recurrent_delta_product(const DeltaProductInput<T>& input, const TokenLayout& layout,
                              const DeltaProductOptions& options, TensorView<T> outputs,
                              TensorView<T> final_states, bool keep, Saved& saved) {
-  if (has_small_states(input, options))
+  if (has_small_states(input, layout, options))
     return small_states(input, layout, options, outputs, final_states, keep, saved);
   const Inputs<T> a(input, layout, options, saved.device());
   Results<T> to{.outputs = outputs.data(),

@@ -303,7 +303,7 @@ template <class T>
 void recurrent_delta_product_backward(const DeltaProductInput<T>& input, const TokenLayout& layout,
                                       const DeltaProductOptions& options,
                                       const DeltaProductGradients<T>& gradients, Saved& saved) {
-  if (has_small_states(input, options))
+  if (has_small_states(input, layout, options))
     return small_states_backward(input, layout, options, gradients, saved);
   const Inputs<T> a(input, layout, options, saved.device());
   const Index states = layout.size() * a.heads;

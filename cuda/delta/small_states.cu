@@ -3,20 +3,20 @@
 // exchange vectors by shared memory of their warp, and nothing waits for other warps.
 //
 // Forward: a lane has a column of the state, one value. A micro-step is a dot product and an update in its
-// registers. It keeps the errors e = v - S^T k, and the state after every 32nd token and after the last.
+// registers. It keeps the errors e = v - S^T k, and the state before every fourth micro-step.
 //
-// Backward: a lane has a column of dS, and a row of S and of dS. From the last token to the first:
+// Backward: a lane has a column of dS, and a row of S and of dS. It takes four micro-steps at a time, the
+// last ones first. From the kept state and the errors it makes the states between them, which have the bits
+// of the forward's. Then, from the last micro-step to the first:
 //
-//   dS += c q dO^T;  dq = c S dO
-//   for each micro-step, from the last to the first:
-//     u = dS^T k                          in columns; lanes exchange u
-//     S -= beta k e^T                     the state before the micro-step
-//     dv = beta u;  dbeta = u . e;  dk = beta (dS e - S u);  dS -= k dv^T
+//   after the last of a token:  dS += c q dO^T;  dq = c S dO
+//   u = dS^T k                          in columns; lanes exchange u
+//   dv = beta u;  dbeta = u . e;  dk = beta (dS e - S u) with S before the micro-step;  dS -= k dv^T
 //
-// So S is not computed a second time from its start, and sums over values need no exchange. S is taken from
-// the kept states where there is one: between them rounding adds up over 32 tokens at most.
+// Sums over values need no exchange, because of the rows. Both load the vectors of the next four micro-steps
+// while they compute with some.
 //
-// Both load the vectors of the next micro-steps while they compute with some.
+// Shared memory: for each warp, vectors of four micro-steps twice, a number a lane each.
 
 #include <algorithm>
 #include <limits>
@@ -33,17 +33,16 @@ using recurrent::part_of_dot;
 using recurrent::Word;
 
 constexpr unsigned threads = 64;
-/// Micro-steps that are loaded together.
+/// Micro-steps that are loaded together, and from one kept state to the next.
 constexpr int stage_steps = 4;
-constexpr int segment_tokens = 32;
 
 /// One state of a warp, in `size` lanes. Places in tensors fit in an int: `has_small_states` has seen to it.
 template <class T, int size>
 struct SmallState {
   const Inputs<T>& a;
-  int own;  // among the state's lanes: its column and row
+  int lane;  // among those of the state: this lane's column and row
   int key, value, factors, heads;
-  /// Number of the state in [B, H]; lanes past the last state have that of the last one, and no steps.
+  /// Number of the state in [B, H]. Lanes past the last state have its number, no steps, and no memory.
   int number;
   TokenSequence sequence;
   /// Micro-steps of this state, and of the longest in the warp: with these all lanes stay together.
@@ -51,7 +50,7 @@ struct SmallState {
 
   __device__ SmallState(const Inputs<T>& inputs, int states)
       : a(inputs),
-        own(threadIdx.x % size),
+        lane(threadIdx.x % size),
         key(static_cast<int>(a.key)),
         value(static_cast<int>(a.value)),
         factors(static_cast<int>(a.factors)),
@@ -64,30 +63,31 @@ struct SmallState {
   }
 
   __device__ bool exists() const { return grid_thread() / size == number; }
-  __device__ bool has_row() const { return own < key; }
-  __device__ bool has_column() const { return own < value; }
-  /// Column `own` of state `i` in a tensor [.., K, V].
+  __device__ bool has_row() const { return lane < key; }
+  __device__ bool has_column() const { return lane < value; }
+  /// This lane's column of state `i` in a tensor [.., K, V].
   __device__ void load_column(T (&to)[size], const T* states, Index i) const {
 #pragma unroll
     for (int k = 0; k < size; ++k)
-      to[k] = states != nullptr && k < key && has_column() ? states[(i * key + k) * value + own] : T{0};
+      to[k] = states != nullptr && exists() && k < key && has_column() ? states[(i * key + k) * value + lane]
+                                                                       : T{0};
   }
   __device__ void load_row(T (&to)[size], const T* states, Index i) const {
 #pragma unroll
     for (int v = 0; v < size; ++v)
-      to[v] = states != nullptr && v < value && has_row() ? states[(i * key + own) * value + v] : T{0};
+      to[v] = states != nullptr && exists() && v < value && has_row() ? states[(i * key + lane) * value + v]
+                                                                      : T{0};
   }
   __device__ void store_column(const T (&from)[size], T* states, Index i) const {
-    if (states == nullptr || !has_column()) return;
+    if (states == nullptr || !exists() || !has_column()) return;
 #pragma unroll
     for (int k = 0; k < size; ++k)
-      if (k < key) states[(i * key + k) * value + own] = from[k];
+      if (k < key) states[(i * key + k) * value + lane] = from[k];
   }
-  /// The place of the state after a token among those that are kept, or -1. There is room for one more than
-  /// the whole segments in the tokens of all sequences before.
-  __device__ Index kept_after(int token) const {
-    if ((token + 1) % segment_tokens != 0 && token + 1 != sequence.count) return -1;
-    return (sequence.before / segment_tokens + number / heads + token / segment_tokens) * heads +
+  /// The number of the state before a stage among those that are kept: floor(micro-steps of the sequences
+  /// before / 4) + b + the stage. Sequence b has at most one stage more than that leaves before b + 1.
+  __device__ Index kept(int begin) const {
+    return (sequence.before * factors / stage_steps + number / heads + begin / stage_steps) * heads +
            number % heads;
   }
 };
@@ -175,10 +175,10 @@ __global__ void __launch_bounds__(threads)
 #pragma unroll
     for (int i = 0; i < stage_steps; ++i, at.advance()) {
       const bool here = begin + i < own.steps, reads = here && at.ends_token();
-      keys[i] = here && own.has_row() ? a.keys[at.place * own.key + own.own] : T{0};
-      values[i] = here && own.has_column() ? a.values[at.place * own.value + own.own] : T{0};
+      keys[i] = here && own.has_row() ? a.keys[at.place * own.key + own.lane] : T{0};
+      values[i] = here && own.has_column() ? a.values[at.place * own.value + own.lane] : T{0};
       betas[i] = here ? a.betas[at.place] : T{0};
-      queries[i] = reads && own.has_row() ? a.queries[at.token_place * own.key + own.own] : T{0};
+      queries[i] = reads && own.has_row() ? a.queries[at.token_place * own.key + own.lane] : T{0};
     }
   };
   StepCursor at(own, 0), loaded = at;
@@ -194,30 +194,26 @@ __global__ void __launch_bounds__(threads)
       value[i] = values[i];
       beta[i] = betas[i];
     }
+    if (to.states != nullptr && begin < own.steps) own.store_column(state, to.states, own.kept(begin));
     __syncwarp();
     load(begin + stage_steps, loaded);
 #pragma unroll
     for (int i = 0; i < stage_steps; ++i, at.advance()) {
-      if (begin + i >= own.longest) break;
-      const bool here = begin + i < own.steps;
+      if (begin + i >= own.steps) break;
       T key[size];
       shared_keys.take(key, i);
       const T error = value[i] - part_of_dot(key, state), change = beta[i] * error;
 #pragma unroll
       for (int k = 0; k < size; ++k) state[k] += key[k] * change;
-      if (to.errors != nullptr && here && own.has_column()) to.errors[at.place * own.value + own.own] = error;
+      if (to.errors != nullptr && own.has_column()) to.errors[at.place * own.value + own.lane] = error;
       if (!at.ends_token()) continue;
       T query[size];
       shared_queries.take(query, i);
-      const T output = a.scale * part_of_dot(query, state);
-      if (!here) continue;
-      if (own.has_column()) to.outputs[at.token_place * own.value + own.own] = output;
-      if (to.states == nullptr) continue;
-      const Index kept = own.kept_after(at.token);
-      if (kept >= 0) own.store_column(state, to.states, kept);
+      if (own.has_column())
+        to.outputs[at.token_place * own.value + own.lane] = a.scale * part_of_dot(query, state);
     }
   }
-  if (own.exists()) own.store_column(state, to.final_states, own.number);
+  own.store_column(state, to.final_states, own.number);
 }
 
 /// Sum over the lanes of a state, the same in each.
@@ -247,29 +243,34 @@ __global__ void __launch_bounds__(threads)
   __shared__ Vectors all_products[threads / warp_size];
   const unsigned warp = threadIdx.x / warp_size;
   const SmallState<T, size> own(a, states);
-  T d_column[size], d_row[size], row[size] = {};
+  T d_column[size], d_row[size];
   own.load_column(d_column, p.d_final_states, own.number);
   own.load_row(d_row, p.d_final_states, own.number);
 
   T keys[stage_steps], errors[stage_steps], betas[stage_steps], queries[stage_steps], d_outputs[stage_steps];
-  const auto load = [&](int last, StepCursor& at) {
+  T kept[size] = {};
+  const auto load = [&](int begin, StepCursor at) {
+    if (begin < 0) return;
 #pragma unroll
-    for (int i = 0; i < stage_steps; ++i, at.retreat()) {
-      const bool here = last >= i && last - i < own.steps, read = here && at.ends_token();
-      keys[i] = here && own.has_row() ? a.keys[at.place * own.key + own.own] : T{0};
-      errors[i] = here && own.has_column() ? p.errors[at.place * own.value + own.own] : T{0};
+    for (int i = 0; i < stage_steps; ++i, at.advance()) {
+      const bool here = begin + i < own.steps, read = here && at.ends_token();
+      keys[i] = here && own.has_row() ? a.keys[at.place * own.key + own.lane] : T{0};
+      errors[i] = here && own.has_column() ? p.errors[at.place * own.value + own.lane] : T{0};
       betas[i] = here ? a.betas[at.place] : T{0};
-      queries[i] = read && own.has_row() ? a.queries[at.token_place * own.key + own.own] : T{0};
+      queries[i] = read && own.has_row() ? a.queries[at.token_place * own.key + own.lane] : T{0};
       d_outputs[i] =
-          read && own.has_column() ? a.scale * p.d_outputs[at.token_place * own.value + own.own] : T{0};
+          read && own.has_column() ? a.scale * p.d_outputs[at.token_place * own.value + own.lane] : T{0};
     }
+    if (begin < own.steps) own.load_row(kept, p.states, own.kept(begin));
   };
-  StepCursor at(own, own.longest - 1), loaded = at;
-  load(own.longest - 1, loaded);
-  for (int last = own.longest - 1, stage = 0; last >= 0; last -= stage_steps, ++stage) {
+  const int last = (own.longest - 1) / stage_steps * stage_steps;
+  StepCursor first(own, last);  // of the stage
+  load(own.longest > 0 ? last : -1, first);
+  for (int begin = last, stage = 0; begin >= 0 && own.longest > 0; begin -= stage_steps, ++stage) {
     Exchange& exchange = all_exchanges[stage % 2][warp];
     T own_key[stage_steps], own_error[stage_steps], beta[stage_steps], own_query[stage_steps],
         own_d_output[stage_steps];
+    StepCursor places[stage_steps] = {first, first, first, first};
 #pragma unroll
     for (int i = 0; i < stage_steps; ++i) {
       exchange.keys.put(i, own_key[i] = keys[i]);
@@ -277,53 +278,67 @@ __global__ void __launch_bounds__(threads)
       exchange.queries.put(i, own_query[i] = queries[i]);
       exchange.d_outputs.put(i, own_d_output[i] = d_outputs[i]);
       beta[i] = betas[i];
+      if (i > 0) places[i] = places[i - 1], places[i].advance();
     }
-    __syncwarp();
-    load(last - stage_steps, loaded);
+    // The rows before each micro-step, and after the last.
+    T rows[stage_steps + 1][size];
 #pragma unroll
-    for (int i = 0; i < stage_steps; ++i, at.retreat()) {
-      if (last < i) break;
-      const bool here = last - i < own.steps;
+    for (int v = 0; v < size; ++v) rows[0][v] = kept[v];
+#pragma unroll
+    for (int i = 0; i < stage_steps; ++i) first.retreat();
+    __syncwarp();
+    load(begin - stage_steps, first);
+#pragma unroll
+    for (int i = 0; i < stage_steps; ++i) {
+      T error[size];
+      exchange.errors.take(error, i);
+#pragma unroll
+      for (int v = 0; v < size; ++v) {
+        const T change = beta[i] * error[v];
+        rows[i + 1][v] = rows[i][v] + own_key[i] * change;
+      }
+    }
+#pragma unroll
+    for (int i = stage_steps - 1; i >= 0; --i) {
+      if (begin + i >= own.longest) continue;
+      const StepCursor& at = places[i];
+      const bool here = begin + i < own.steps;
       // What the token reads from the state after its last micro-step.
-      if (at.ends_token()) {
-        const Index kept = here ? own.kept_after(at.token) : -1;
-        if (kept >= 0) own.load_row(row, p.states, kept);
+      if (here && at.ends_token()) {
         T query[size], d_output[size];
         exchange.queries.take(query, i);
         exchange.d_outputs.take(d_output, i);
-        const T d_query = part_of_dot(row, d_output);
+        const T d_query = part_of_dot(rows[i + 1], d_output);
 #pragma unroll
         for (int j = 0; j < size; ++j) {
           d_column[j] += query[j] * own_d_output[i];
           d_row[j] += own_query[i] * d_output[j];
         }
-        if (here && own.has_row()) p.d_queries[at.token_place * own.key + own.own] = d_query;
+        if (own.has_row()) p.d_queries[at.token_place * own.key + own.lane] = d_query;
       }
-      T vector[size];
-      exchange.keys.take(vector, i);
-      const T product = part_of_dot(vector, d_column), d_value = beta[i] * product;
-#pragma unroll
-      for (int k = 0; k < size; ++k) d_column[k] -= vector[k] * d_value;
+      T key[size];
+      exchange.keys.take(key, i);
+      const T product = part_of_dot(key, d_column), d_value = beta[i] * product;
       Vectors& products = all_products[warp];
       products.put(i, product);
       __syncwarp();
-      T error[size];
-      exchange.errors.take(error, i);
-      products.take(vector, i);
-      const T scaled_key = beta[i] * own_key[i];
-#pragma unroll
-      for (int v = 0; v < size; ++v) row[v] -= scaled_key * error[v];
-      const T d_key = beta[i] * (part_of_dot(d_row, error) - part_of_dot(row, vector));
-#pragma unroll
-      for (int v = 0; v < size; ++v) d_row[v] -= scaled_key * vector[v];
       const T d_beta = sum_over_state<size>(product * own_error[i]);
       if (!here) continue;
-      if (own.has_row()) p.d_keys[at.place * own.key + own.own] = d_key;
-      if (own.has_column()) p.d_values[at.place * own.value + own.own] = d_value;
-      if (own.own == 0) p.d_betas[at.place] = d_beta;
+#pragma unroll
+      for (int k = 0; k < size; ++k) d_column[k] -= key[k] * d_value;
+      T error[size], all_products_of_state[size];
+      exchange.errors.take(error, i);
+      products.take(all_products_of_state, i);
+      const T scaled_key = beta[i] * own_key[i];
+      const T d_key = beta[i] * (part_of_dot(d_row, error) - part_of_dot(rows[i], all_products_of_state));
+#pragma unroll
+      for (int v = 0; v < size; ++v) d_row[v] -= scaled_key * all_products_of_state[v];
+      if (own.has_row()) p.d_keys[at.place * own.key + own.lane] = d_key;
+      if (own.has_column()) p.d_values[at.place * own.value + own.lane] = d_value;
+      if (own.lane == 0) p.d_betas[at.place] = d_beta;
     }
   }
-  if (own.exists()) own.store_column(d_column, p.d_initial_states, own.number);
+  own.store_column(d_column, p.d_initial_states, own.number);
 }
 
 LaunchShape shape_for(int states, int size) {
@@ -344,17 +359,19 @@ T* data_or_null(TensorView<T> x) {
 
 template <class T>
 Shape kept_states(const Inputs<T>& a, const TokenLayout& layout) {
-  return {layout.tokens() / segment_tokens + layout.size(), a.heads, a.key, a.value};
+  return {layout.tokens() * a.factors / stage_steps + layout.size(), a.heads, a.key, a.value};
 }
 
 }  // namespace
 
 template <class T>
-bool has_small_states(const DeltaProductInput<T>& input, const DeltaProductOptions& options) {
+bool has_small_states(const DeltaProductInput<T>& input, const TokenLayout& layout,
+                      const DeltaProductOptions& options) {
   const Shape keys = input.keys.shape();
   const Index largest = std::max(keys[3], input.values.shape()[3]);
   // Lanes of states, and numbers of each tensor, are counted by int.
-  const bool fits = keys[0] * keys[1] * keys[2] * largest_small_state < std::numeric_limits<int>::max();
+  const bool fits = std::max(keys[0] * keys[1], layout.size()) * keys[2] * largest_small_state <
+                    std::numeric_limits<int>::max();
   return largest <= largest_small_state && fits && input.log_decays.empty() && input.removals.empty() &&
          !options.unit_keys;
 }
@@ -406,7 +423,8 @@ void small_states_backward(const DeltaProductInput<T>& input, const TokenLayout&
 }
 
 #define ORTHORNN_INSTANTIATE(T)                                                                              \
-  template bool has_small_states<T>(const DeltaProductInput<T>&, const DeltaProductOptions&);                \
+  template bool has_small_states<T>(const DeltaProductInput<T>&, const TokenLayout&,                         \
+                                    const DeltaProductOptions&);                                             \
   template void small_states<T>(const DeltaProductInput<T>&, const TokenLayout&, const DeltaProductOptions&, \
                                 TensorView<T>, TensorView<T>, bool, Saved&);                                 \
   template void small_states_backward<T>(const DeltaProductInput<T>&, const TokenLayout&,                    \

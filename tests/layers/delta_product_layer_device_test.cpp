@@ -90,6 +90,33 @@ TEST_CASE("DeltaProduct layers in chunks on a GPU are those of the CPU", "[cuda]
   }
 }
 
+TEST_CASE("small states of a DeltaProduct layer on a GPU are those of fp32 for any batch", "[cuda][delta]") {
+  const auto device = gpu();
+  if (!device) return;
+  // Longer keys of an odd number too: norms of more numbers than a warp has lanes, one at a time.
+  for (const Index key : {12, 37, 130}) {
+    CAPTURE(key);
+    const DeltaProductCell cell{.hidden_size = 6,
+                                .heads = key == 12 ? 2 : 1,
+                                .key_size = key,
+                                .value_size = 5,
+                                .householder = 3,
+                                .learn_initial_state = true};
+    const bool small = key == 12;
+    for (const Index batch : {3, 40}) {
+      CAPTURE(batch);
+      const Precision precision = small ? Precision::bf16 : Precision::fp32;
+      LayerCase<float> there(delta_product_maker<float>(cell, Execution(*device, precision)), 20, batch,
+                             false, *device);
+      const bool chunked = has_chunked_form(*device) && !(small && batch == 40);
+      CHECK(there.layer->describe(20, batch).form == (chunked ? "chunked" : "recurrent"));
+      LayerCase<double> here(delta_product_maker<double>(cell, Device::cpu()), 20, batch);
+      // In bf16 the projections have operands of 11 bits, and nothing has fewer.
+      check_like_cpu(there, here, small ? 1e-2 : 32 * tolerance::rounding<float>(20 * batch * 3 + 130));
+    }
+  }
+}
+
 TEST_CASE("a DeltaProduct network trains on a GPU as on the CPU, recorded", "[cuda][delta]") {
   const auto device = gpu();
   if (!device) return;

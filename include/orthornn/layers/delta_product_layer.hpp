@@ -123,7 +123,8 @@ struct DeltaProductCell {
 /// States are S [B, H, K, V], and the convolution's last window - 1 inputs [B, window - 1, channels].
 ///
 /// Whole sequences go through chunks where the device has that form; a step, and a short sequence, through
-/// the recurrence. Both forms agree up to rounding. Factors of the kind rwkv7 have the recurrence alone.
+/// the recurrence. So do, on a GPU, 64 or more states (H times sequences) with K and V of at most 16 and
+/// without decay. Both forms agree up to rounding. Factors of the kind rwkv7 have the recurrence alone.
 ///
 /// On a GPU in bf16, queries, keys, values and what is read from the states are bfloat16 in chunks;
 /// projections, step sizes, states and parameters stay float.
@@ -173,10 +174,14 @@ class DeltaProductLayer final : public Layer<T> {
 
   DeltaForm form(Index length, Index batch) const;
   DeltaProductOptions delta_options(Index length, Index batch) const {
-    return {.form = form(length, batch), .precision = execution_.precision};
+    return {.form = form(length, batch),
+            .precision = has_small_states() ? Precision::fp32 : execution_.precision};
   }
   /// On a GPU in bf16 the vectors of a delta product in chunks are bfloat16; else they are of T.
   bool rounds_vectors(Index length, Index batch) const;
+  /// On a GPU, K and V are small enough for states in registers, and nothing but Householder factors changes
+  /// them. Their products are those of fp32 in every precision.
+  bool has_small_states() const;
   /// For vectors of X.
   template <class X>
   TensorView<const T> forward_with(const SequenceInput<T>& input, States<const T> start, States<T> last,

@@ -4,8 +4,8 @@ Usage: pytorch_peer.py spa-eng.zip [--cells lstm,cwy] [--hidden 1024] [--reflect
 
 Embeddings, encoder, decoder from the encoder's last state, attention (Luong's "general"), tanh(W [context; state]), dropout, softmax; Adam,
 gradients clipped at norm 1, products in tf32. Batches of 128 pairs of similar length lie on the GPU before the clock starts. The LSTM is
-nn.LSTM (cuDNN). The recurrence of CWY, h <- tanh(h - U S^-1 U^T h + W x), is compiled by torch.compile, eight steps a call, so that one
-compilation serves all lengths.
+nn.LSTM (cuDNN). The recurrence of CWY, h <- tanh(h - U S^-1 U^T h + W x), is compiled by torch.compile, eight steps a call: a call of the
+compiler for each length would take minutes, and a call a step is slower.
 """
 import argparse, json, random, re, time, zipfile
 from collections import Counter
@@ -35,10 +35,12 @@ def read_batches():
     pairs = [[re.findall(r'\w+|[^\w\s]', text.lower()) for text in pair] for pair in pairs]
     random.shuffle(pairs)
     pairs = pairs[:int(.9 * len(pairs))]
-    sides = []
+    global vocabulary
+    sides, vocabulary = [], []
     for side in (0, 1):
         words = Counter(w for pair in pairs for w in pair[side]).most_common(options.vocabulary - 4)
         ids = {w: i + 4 for i, (w, _) in enumerate(words)}
+        vocabulary.append(len(ids) + 4)
         sides.append([[ids.get(w, 3) for w in pair[side]] for pair in pairs])
     order = sorted(range(len(pairs)), key=lambda i: (len(sides[0][i]), len(sides[1][i])))
     batches = []
@@ -85,12 +87,12 @@ class Cwy(nn.Module):
 class Translator(nn.Module):
     def __init__(self, cell):
         super().__init__()
-        n, k, words = options.hidden, options.embedding, options.vocabulary
+        n, k = options.hidden, options.embedding
         self.cell = cell
-        self.source, self.target = nn.Embedding(words, k), nn.Embedding(words, k)
+        self.source, self.target = nn.Embedding(vocabulary[0], k), nn.Embedding(vocabulary[1], k)
         make = (lambda: nn.LSTM(k, n)) if cell == 'lstm' else (lambda: Cwy(k, n, options.reflections))
         self.encoder, self.decoder = make(), make()
-        self.query, self.vector, self.output = nn.Linear(n, n), nn.Linear(2 * n, n), nn.Linear(n, words)
+        self.query, self.vector, self.output = nn.Linear(n, n), nn.Linear(2 * n, n), nn.Linear(n, vocabulary[1])
 
     def forward(self, source, begun, answer):
         if self.cell == 'lstm':
@@ -124,7 +126,7 @@ def epoch(model, batches):
 batches = read_batches()
 if options.steps: batches = batches[:options.steps]
 steps, tokens = len(batches), sum(int((b[2] != 0).sum()) for b in batches)
-print(f'{torch.cuda.get_device_name()}, PyTorch {torch.__version__}: {steps} batches, {tokens} target tokens', flush=True)
+print(f'{torch.cuda.get_device_name()}, PyTorch {torch.__version__}: {steps} batches, {tokens} target tokens, words {vocabulary}', flush=True)
 for cell in options.cells.split(','):
     model = Translator(cell).to(device)
     epoch(model, batches[:40])  # compiles, and finds cuDNN's algorithms
