@@ -229,9 +229,9 @@ DeltaForm DeltaProductLayer<T>::form(Index length, Index batch) const {
   const bool fits = !execution_.device.is_cuda() ||
                     (std::is_same_v<T, float> && heads_.key <= 256 && heads_.factors <= 32 &&
                      heads_.heads <= largest_grid && batch <= largest_grid);
-  // Many small states are faster one micro-step after another (cuda/delta/small_states.cu). On an H200, K = 6,
-  // V = 8, n = 4 and T = 128 took 0.40 ms forward and backward for 2048 states, and in chunks of fp32 0.48 ms
-  // for 64 states and 3.0 ms for 512.
+  // Many small states are faster one micro-step after another (cuda/delta/small_states.cu). On an H200, K =
+  // 6, V = 8, n = 4 and T = 128 took 0.40 ms forward and backward for 2048 states, and in chunks of fp32 0.48
+  // ms for 64 states and 3.0 ms for 512.
   constexpr Index many_states = 64;
   const bool small = has_small_states() && batch * heads_.heads >= many_states;
   return is_long && fits && !small && !heads_.removal && has_chunked_form(execution_.device)
