@@ -188,7 +188,7 @@ TrainingEnd Training::run(const ProgressPlace& place) {
   }
   // All is saved: from here on, a signal ends the program.
   if (end.stopped) return end;
-  end.validation = last_evaluation ? *last_evaluation : trainer.evaluate();
+  end.validation = last_evaluation ? *last_evaluation : unless_diverged([&] { return trainer.evaluate(); });
   end.solved = task_.solved(end.validation);
   return end;
 }
