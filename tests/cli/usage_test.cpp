@@ -121,6 +121,14 @@ std::vector<std::pair<std::string, std::string>> entries(const std::string& help
 
 }  // namespace
 
+TEST_CASE("what is no number is not told that it rounds to one", "[cli]") {
+  for (const char* option : {"--weight-decay", "--clip"}) {
+    const ProgramResult result = run({"train", "copying", option, "abc"});
+    CHECK(result.exit_code == 2);
+    CHECK(result.errors.find("expected a number, at least 0") != std::string::npos);
+  }
+}
+
 TEST_CASE("every command's help explains every option", "[cli][usage]") {
   for (const Help& help : helps) {
     CAPTURE(help.command);

@@ -257,10 +257,11 @@ void check_keys(const std::string& place, const Json& given, const Json& read) {
 
 /// Files from before there was beta_offset say where the learned biases of step sizes began.
 void note_bias(const std::string& file) {
-  note(fmt::format(
-      "the step size's bias in '{}' is ignored: a saved model has its own, that of a new one begins at 0; "
-      "beta-offset adds a constant",
-      file));
+  note(
+      fmt::format("'beta-bias' in '{}' is ignored: a saved model has its learned bias; in a new one "
+                  "beta-offset, a constant, "
+                  "stands in its place (--beta-offset gives it)",
+                  file));
 }
 
 /// Takes beta_bias out of the tables; whether one was not 0.

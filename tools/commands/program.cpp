@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <limits>
 #include <new>
 #include <system_error>
 
@@ -211,7 +212,9 @@ CLI::Validator number_in(const Domain& domain) {
       [domain](std::string& text) {
         double value = 0;
         // A model's numbers are floats.
-        const bool fits = CLI::detail::lexical_cast(text, value) && domain.contains<float>(value);
+        const bool is_number = CLI::detail::lexical_cast(text, value);
+        const bool fits = is_number && domain.contains<float>(value);
+        if (!is_number) value = std::numeric_limits<double>::quiet_NaN();
         return fits ? std::string() : expected(text, domain.text(value, /*whole=*/false));
       },
       "");
