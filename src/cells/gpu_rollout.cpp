@@ -51,7 +51,6 @@ class StepProducts {
 
   /// What `finish` of a step reads: the product of the call before; nothing before the first call.
   const cuda::ProductParts<T>& product() const { return product_; }
-  bool has_parts() const { return parts_ > 1; }
 
   void forward(MatrixView<const T> h, MatrixView<T> a, MatrixView<T> coefficients) {
     if (!has_parts()) return transition_.multiply_add(h, a, coefficients);
@@ -65,6 +64,8 @@ class StepProducts {
   }
 
  private:
+  bool has_parts() const { return parts_ > 1; }
+
   const Transition<T>& transition_;
   const RolloutArguments<T>& arguments_;
   Index parts_;

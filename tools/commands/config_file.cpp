@@ -257,11 +257,10 @@ void check_keys(const std::string& place, const Json& given, const Json& read) {
 
 /// Files from before there was beta_offset say where the learned biases of step sizes began.
 void note_bias(const std::string& file) {
-  note(
-      fmt::format("'beta-bias' in '{}' is ignored: a saved model has its learned bias; in a new one "
-                  "beta-offset, a constant, "
-                  "stands in its place (--beta-offset gives it)",
-                  file));
+  note(fmt::format(
+      "'beta-bias' in '{}' is ignored: a saved model has its learned bias; in a new one the constant that "
+      "--beta-offset gives stands in its place",
+      file));
 }
 
 /// Takes beta_bias out of the tables; whether one was not 0.
