@@ -34,6 +34,11 @@ void throw_fault(FaultWord word) {
     case Fault::factor_without_inverse:
       throw ValueError(fmt::format(
           "factor {}, counted over rows and heads, has no inverse: 1 + q^T k is 0 but for rounding", index));
+    case Fault::step_without_position:
+      throw ValueError(
+          fmt::format("sequence {} has more steps than the positions layer has vectors, or a state that is "
+                      "no number of steps",
+                      index));
   }
   throw DeviceError(fmt::format("the GPU reported an unknown fault {:#x}", word));
 }

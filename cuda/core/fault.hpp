@@ -17,6 +17,7 @@ enum class Fault : std::uint64_t {
   class_out_of_range,
   no_target_counts,
   factor_without_inverse,
+  step_without_position,
 };
 
 /// The fault with the lowest number and index so far, as number << 48 | index. All bits set mean no fault.

@@ -105,6 +105,32 @@ TEST_CASE("DeltaProduct networks with factors of RWKV-7 are trained, resumed and
   check_success(run({"eval", file}));
 }
 
+TEST_CASE("positions and dropout are parts of a DeltaProduct network", "[cli][delta]") {
+  const TemporaryFolder folder;
+  const fs::path whole = folder / "whole", parts = folder / "parts";
+  const Arguments cell =
+      small + Arguments{"--positions", "30", "--block-dropout", "0.25", "--schedule", "constant"};
+  check_success(run(train_copying(whole, cell + Arguments{"--steps", "4"})));
+  check_success(run(train_copying(parts, cell + Arguments{"--steps", "2"})));
+  check_success(run({"train", "--resume", "--steps", "4", "--out", parts.string()}));
+  CHECK((content(parts / "model.h5") == content(whole / "model.h5")));
+  const std::string file = (whole / "model.h5").string();
+  const auto model = std::get<ModelOptions>(read_model_info(file).model);
+  REQUIRE(model.cells.size() == 4);
+  CHECK(std::get<Positions>(model.cells[0]).steps == 30);
+  for (const std::size_t block : {1, 2})
+    CHECK(std::get<Dropout>(std::get<Residual>(model.cells[block]).layers.at(2)).rate == 0.25);
+  const ProgramResult inspected = run({"inspect", file});
+  check_success(inspected);
+  CHECK_THAT(inspected.output, contains("positions") && contains("dropout"));
+  check_success(run({"eval", file}));
+  Hdf5Writer writer;
+  writer.dataset("x", Tensor<std::int32_t>(Shape{31, 3}));
+  writer.commit(folder / "in.h5");
+  check_refused(run({"predict", file, (folder / "in.h5").string(), "-o", (folder / "out.h5").string()}), 1,
+                {"31 steps", "vectors for 30"});
+}
+
 TEST_CASE("bench train names the recurrences within the blocks", "[cli][delta][bench]") {
   const ProgramResult result = run(Arguments{"bench", "train", "copying", "--delay", "3", "--batch", "2",
                                              "--samples", "1", "--hidden", "4", "--layers", "2"} +
@@ -126,6 +152,9 @@ TEST_CASE("DeltaProduct networks that cannot be end in one sentence", "[cli][del
   refused({"--householder", "0"}, 2, {"--householder"});
   refused({"--factor", "givens"}, 2, {"--factor", "givens", "rwkv7"});
   refused({"--householder", "65"}, 2, {"--householder", "64"});
+  refused({"--positions", "-1"}, 2, {"--positions"});
+  refused({"--positions", "3"}, 2, {"--positions 3", "steps of the task's sequences"});
+  refused({"--block-dropout", "1"}, 2, {"--block-dropout", "1"});
   refused({"--beta-limit", "2.5"}, 2, {"--beta-limit"});
   refused({"--beta-limit", "0"}, 2, {"--beta-limit", "above 0 and up to 2"});
   refused({"--mlp-size", "9", "--no-mlp"}, 2, {"--mlp-size", "--no-mlp"});

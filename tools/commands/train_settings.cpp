@@ -93,6 +93,14 @@ void TrainSettings::add_workload_to(CLI::App& command) {
   add_owned(owned_, command.get_option("--norm-epsilon"), "--readout-norm",
             [this] { return std::vector{name_of(delta.readout_norm)}; }, {name_of(ReadoutNorm::rms)});
   add_delta(add_value(command, "--no-mlp", no_mlp, "Blocks without a gated MLP")->group(g));
+  add_delta(add_value(command, "--block-dropout", block_dropout,
+                      "Dropout of what the parts of a block add to what they read", domain::below_one)
+                ->group(g));
+  add_delta(add_value(command, "--positions", positions,
+                      "Steps of a sequence that have a learned vector each, which is added to what the first "
+                      "block reads; 0 for none",
+                      Domain{.low = 0, .high = static_cast<double>(Positions::most_steps)})
+                ->group(g));
 
   add_fields(command, g, translation);
   command
@@ -273,6 +281,16 @@ std::unique_ptr<Task> TrainSettings::complete(CLI::App& command, bool may_exist)
   if (order_is_seeded && !std::get<MnistOptions>(task.all).permuted)
     throw UsageError("--permutation-seed decides the order of --permuted, which was not given");
 
+  if (positions > 0 && task.name == TranslationOptions::name)
+    throw UsageError(
+        "--positions is of models of one sequence, and the task translate has two; leave it out");
+  if (positions > 0 && positions < described->length()) {
+    throw UsageError(
+        fmt::format("--positions {} are fewer than the {} steps of the task's sequences; expected "
+                    "as many or more, or 0",
+                    positions, described->length()));
+  }
+
   const std::vector<std::string> parts = names_of_parts();
   const bool has_transition = std::ranges::any_of(
       parts, [](const std::string& name) { return find_name<TransitionOptions>(name) != nullptr; });
@@ -417,6 +435,8 @@ void TrainSettings::complete_exact(const CLI::App& command, const Task& of_task)
       {"--without-values", delta.without_values},
       {"--convolution", delta.convolution != least.convolution},
       {"--output-gate", delta.output_gate},
+      {"--block-dropout", block_dropout > 0},
+      {"--positions", positions > 0},
       {"--no-mlp", no_mlp && network.mlp()}};
   for (const auto& [flag, differs] : others) {
     if (differs)
@@ -503,7 +523,8 @@ std::vector<LayerOptions> TrainSettings::layers_of(const std::string& name, Inde
     return std::vector<LayerOptions>(static_cast<std::size_t>(layers), chosen);
   const auto& sized = std::get<DeltaProductCell>(chosen);
   std::vector<LayerOptions> blocks =
-      delta_product_blocks(sized, no_mlp ? std::nullopt : std::optional(mlp), layers);
+      delta_product_blocks(sized, no_mlp ? std::nullopt : std::optional(mlp), layers, block_dropout);
+  if (positions > 0) blocks.insert(blocks.begin(), Positions{positions});
   // A block adds to what it reads.
   if (input_size != sized.hidden_size) blocks.insert(blocks.begin(), Linear{sized.hidden_size});
   return blocks;

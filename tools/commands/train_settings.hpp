@@ -36,6 +36,10 @@ struct TrainSettings {
   DeltaProductCell delta;
   GatedMlp mlp;
   bool no_mlp = false;
+  /// Of what a block's parts add; 0 for none.
+  double block_dropout = 0;
+  /// Steps that have learned vectors; 0 for none.
+  Index positions = 0;
   Index layers = 1;
   /// What --encoder says, as --cell; empty where it is left out.
   std::string encoder;

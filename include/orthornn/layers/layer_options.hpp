@@ -14,6 +14,7 @@
 #include "orthornn/layers/linear_layer.hpp"
 #include "orthornn/layers/lstm_layer.hpp"
 #include "orthornn/layers/orthogonal_layer.hpp"
+#include "orthornn/layers/positions_layer.hpp"
 #include "orthornn/layers/rms_norm_layer.hpp"
 
 namespace orthornn {
@@ -43,7 +44,7 @@ struct Bidirectional {
 /// A layer of any kind as plain values. To add a kind: options with the name of their layer as `Layer`, and
 /// a place here.
 struct LayerOptions : std::variant<OrthogonalCell, Lstm, Gru, DeltaProductCell, Linear, GatedMlp, RmsNorm,
-                                   Dropout, Residual, Bidirectional> {
+                                   Positions, Dropout, Residual, Bidirectional> {
   using variant::variant;
 };
 
