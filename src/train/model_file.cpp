@@ -55,8 +55,14 @@ void read_parameters(const Hdf5Reader& reader, const std::string& prefix,
   }
 }
 
-/// Writes a flat buffer of the set's layout, on any device. Throws ValueError for a value that is not finite:
-/// a save must not replace a sound file by one that cannot be loaded or resumed.
+/// A file would hold a number that is not finite.
+class NotFinite : public ValueError {
+ public:
+  using ValueError::ValueError;
+};
+
+/// Writes a flat buffer of the set's layout, on any device. Throws NotFinite: a save must not replace a sound
+/// file by one that cannot be loaded or resumed.
 void write_finite_parameters(Hdf5Writer& writer, const std::string& prefix,
                              const ParameterSet<float>& parameters, TensorView<const float> flat) {
   Tensor<float> values;
@@ -66,7 +72,7 @@ void write_finite_parameters(Hdf5Writer& writer, const std::string& prefix,
     const std::string path = prefix + "/" + parameter.name;
     const TensorView<const float> window(values.data() + parameter.offset, parameter.shape);
     if (!std::all_of(window.begin(), window.end(), [](float x) { return std::isfinite(x); })) {
-      throw ValueError(fmt::format("'{}' holds a value that is not finite, so nothing is saved", path));
+      throw NotFinite(fmt::format("'{}' holds a value that is not finite, so nothing is saved", path));
     }
     writer.dataset(path, window);
   }
@@ -414,13 +420,17 @@ void save_checkpoint(std::span<const std::filesystem::path> files, Trainer& trai
   trainer.readable_parts_ = parts;
   Hdf5Writer writer;
   const ParameterSet<float>& parameters = trainer.model().parameters();
-  write_model(writer, parameters, config, task.name());
-  write_training(writer, parameters, trainer.optimizer(),
-                 {.step = trainer.steps(),
-                  .seed = task.seed(),
-                  .best = trainer.best(),
-                  .input_order = task.input_order(),
-                  .parts = parts});
+  try {
+    write_model(writer, parameters, config, task.name());
+    write_training(writer, parameters, trainer.optimizer(),
+                   {.step = trainer.steps(),
+                    .seed = task.seed(),
+                    .best = trainer.best(),
+                    .input_order = task.input_order(),
+                    .parts = parts});
+  } catch (const NotFinite& error) {
+    trainer.throw_diverged(trainer.steps(), error.what());
+  }
   for (const std::filesystem::path& file : files) writer.commit(file);
 }
 

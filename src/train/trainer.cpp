@@ -29,12 +29,12 @@ struct EvaluationMemory {
   Tensor<double> score;
 };
 
+/// Of a prepared model.
 Evaluation evaluate_with(EvaluationMemory& memory, Model<float>& model, const Task& task, HeldOut set,
                          const std::function<void(const Batch&, const BatchLoss&)>& look = {}) {
   const FaultDomain::Scope scope(model.faults());
   set_zero(memory.loss.view());
   set_zero(memory.score.view());
-  model.prepare();
   for (Index i = 0; i < task.evaluation_batches(set); ++i) {
     task.evaluation_batch(set, i, memory.batch);
     model.loss_of_prepared(memory.batch);
@@ -58,6 +58,7 @@ Evaluation evaluate_with(EvaluationMemory& memory, Model<float>& model, const Ta
 Evaluation evaluate(Model<float>& model, const Task& task, HeldOut set,
                     const std::function<void(const Batch&, const BatchLoss&)>& look) {
   EvaluationMemory memory(model.device());
+  model.prepare();
   return evaluate_with(memory, model, task, set, look);
 }
 
@@ -203,6 +204,12 @@ void Trainer::run(std::int64_t steps, const std::function<bool(const TrainingSte
 
 Evaluation Trainer::evaluate() {
   synchronize();
+  try {
+    model_.prepare();
+    model_.synchronize();  // a GPU says only then that the parameters are none
+  } catch (const ValueError& error) {
+    throw_diverged(steps_, error.what());
+  }
   const Evaluation result = evaluate_with(work_->evaluation, model_, task_, HeldOut::validation);
   if (std::isfinite(result.loss) && (!best_ || result.loss < best_->loss))
     best_ = BestResult{result.loss, steps_};

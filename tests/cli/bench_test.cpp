@@ -19,14 +19,14 @@ Json bench(const Arguments& arguments, const fs::path& file) {
   return Json::parse(content(file));
 }
 
-void check_times(const Json& result) {
+void check_times(const Json& result, const char* precision = "fp32") {
   check_three_samples(result);
   for (const char* part : {"forward_samples_ms", "backward_samples_ms"}) {
     CAPTURE(part);
     for (const double sample : result.at(part)) CHECK(sample > 0);
   }
   CHECK(result.at("device") == "cpu");
-  CHECK(result.at("precision") == "fp32");
+  CHECK(result.at("precision") == precision);
   CHECK(result.at("threads").get<int>() >= 1);
 }
 
@@ -162,9 +162,63 @@ TEST_CASE("bench delta-product times both forms at every number of factors", "[c
   CHECK(results[0].at("gflop").get<double>() == Approx(2e-9 * 40 * 35 * (3 + 9)));
 }
 
+TEST_CASE("bench rank-one-chain times chains in chunks and factor by factor", "[cli][bench]") {
+  const TemporaryFolder folder;
+  const std::string precision = GENERATE("fp32", "fp64");
+  const Json results = bench({"rank-one-chain", "--batch", "2", "--length", "10", "--heads", "3", "--size",
+                              "5", "--columns", "7", "--chunk", "4", "--precision", precision},
+                             folder / "c.json");
+  REQUIRE(results.size() == 2);
+  for (const Json& result : results) {
+    CHECK(result.at("benchmark") == "rank-one-chain");
+    CHECK(result.at("gflops").get<double>() > 0);
+    CHECK(result.at("gemm_gflops").get<double>() > 0);
+    check_times(result, precision.c_str());
+  }
+  CHECK(results[0].at("form") == "recurrent");
+  CHECK_FALSE(results[0].contains("chunk"));
+  CHECK(results[1].at("form") == "chunked");
+  CHECK(results[1].at("chunk") == 4);
+  // By hand, for 60 factors with D M = 35. A delta product has 3 products forward and 9 backward.
+  CHECK(results[0].at("gflop").get<double>() == Approx(2e-9 * 60 * 35 * (3 + 9)));
+  // A chunk has 6 products of 4 D M, and triangles of 8: 3 times D, 3 times M, and a third of 4.
+  CHECK(results[1].at("gflop").get<double>() ==
+        Approx(2e-9 * 15 * (6 * 4 * 35 + 8 * (3 * 5 + 3 * 7 + 4 / 3.0))));
+}
+
+TEST_CASE("bench position-scores times scores with and without position encoding", "[cli][bench]") {
+  const TemporaryFolder folder;
+  const std::string precision = GENERATE("fp32", "fp64");
+  const Json results = bench({"position-scores", "--batch", "2", "--length", "8", "--heads", "3", "--size",
+                              "5", "--chunk", "4", "--precision", precision},
+                             folder / "s.json");
+  REQUIRE(results.size() == 2);
+  for (const Json& result : results) {
+    CHECK(result.at("benchmark") == "position-scores");
+    CHECK(result.at("gflops").get<double>() > 0);
+    CHECK(result.at("gemm_gflops").get<double>() > 0);
+    check_times(result, precision.c_str());
+  }
+  CHECK(results[0].at("scores") == "plain");
+  CHECK_FALSE(results[0].contains("chunk"));
+  CHECK(results[1].at("scores") == "position");
+  CHECK(results[1].at("chunk") == 4);
+  // By hand, for 6 heads: three products of 8 x 8 with 5.
+  CHECK(results[0].at("gflop").get<double>() == Approx(2e-9 * 6 * 3 * 64 * 5));
+  // 32 pairs 7 times, and 4 keys that are carried over 4 tokens 3 times, with vectors of 5. Triangles of 8
+  // with 4 and with 8 keys, 7 times. Within two chunks triangles of 8, 9 times with vectors and 2 thirds
+  // of 4.
+  CHECK(results[1].at("gflop").get<double>() ==
+        Approx(2e-9 * 6 * (5 * (7 * 32 + 3 * 16) + 7 * 8 * (4 + 8) + 2 * 8 * (9 * 5 + 2 * 4 / 3.0))));
+}
+
 TEST_CASE("bench refuses what it cannot time", "[cli][bench]") {
   check_refused(run({"bench", "delta-product", "--householder", "0"}), 2, {"--householder", "0"});
   check_refused(run({"bench", "delta-product", "--chunk", "0"}), 2, {"--chunk", "0"});
+  check_refused(run({"bench", "rank-one-chain", "--columns", "0"}), 2, {"--columns", "0"});
+  check_refused(run({"bench", "rank-one-chain", "--precision", "tf32"}), 2, {"--precision", "tf32"});
+  check_refused(run({"bench", "position-scores", "--size", "0"}), 2, {"--size", "0"});
+  check_refused(run({"bench", "position-scores", "--precision", "bf16"}), 2, {"--precision", "bf16"});
   const TemporaryFolder folder;
   check_refused(run({"bench"}), 2, {"subcommand"});
   check_refused(run({"bench", "speed"}), 2, {"speed"});

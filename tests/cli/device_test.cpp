@@ -298,6 +298,25 @@ TEST_CASE("bench delta-product on a GPU times the forms that it has", "[cli][ben
   }
 }
 
+TEST_CASE("bench rank-one-chain and position-scores on a GPU time both rows", "[cli][bench][cuda]") {
+  if (!gpu()) return;
+  const std::string command = GENERATE("rank-one-chain", "position-scores"),
+                    precision = GENERATE("fp32", "fp64");
+  const TemporaryFolder folder;
+  const std::string file = folder / "b.json";
+  check_success(run_on_gpu({"bench", command, "--length", "70", "--heads", "2", "--size", "5", "--chunk",
+                            "99", "--precision", precision, "--samples", "2", "--json", file}));
+  const Json json = Json::parse(content(file));
+  REQUIRE(json.size() == 2);
+  CHECK(json[1].at("chunk") == 32);
+  for (const Json& row : json) {
+    check_machine(row, precision);
+    check_times(row, 2);
+    CHECK(row.at("gflops").get<double>() > 0);
+    CHECK_FALSE(row.contains("gemm_gflops"));
+  }
+}
+
 TEST_CASE("bench compare on a GPU leaves out what is on the CPU alone, and says so", "[cli][compare][cuda]") {
   if (!gpu()) return;
   const TemporaryFolder folder;

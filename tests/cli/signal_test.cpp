@@ -14,6 +14,15 @@ using namespace orthornn::testing;
 
 namespace {
 
+/// Waits until signals only ask the training for a stop: SIGHUP has no handler before.
+void wait_for_training(const Orthornn& training) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes(2);
+  while (!training.catches(SIGHUP)) {
+    REQUIRE(std::chrono::steady_clock::now() < deadline);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
 /// Waits until the training has got somewhere.
 void wait_for(const Orthornn& training, const std::string& words) {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes(2);
@@ -68,6 +77,41 @@ TEST_CASE("Ctrl-C in one of several seeds names the command that goes on with al
       run({"train", "--resume", "--seeds", "2", "--seed", "4", "--steps", "1", "--out", out.string()});
   check_success(resumed);
   CHECK_THAT(resumed.output, contains("seed 5 (2 of 2)"));
+}
+
+TEST_CASE("Ctrl-C in the last step or the validation after it stops like any other", "[cli][signal]") {
+  const bool seeds = GENERATE(false, true);
+  const TemporaryFolder folder;
+  const fs::path out = folder / "run", model = out / (seeds ? "seed4/model.h5" : "model.h5");
+  // A validation that takes longer than a signal takes to arrive.
+  const Arguments settings = {"--group", "S5",      "--length", "64",     "--batch", "8",     "--hidden",
+                              "256",     "--steps", "1",        "--seed", "4",       "--out", out.string()};
+  const Arguments several = seeds ? Arguments{"--seeds", "2"} : Arguments{};
+  Orthornn training(Arguments{"train", "words"} + settings + several);
+  wait_for_training(training);
+  training.send(SIGINT);
+  const ProgramResult result = training.wait();
+  check_refused(result, 130,
+                {"interrupted after step 1; ", model.string(), seeds ? "--resume --seeds 2" : "--resume"});
+  CHECK(steps_in(model) == 1);
+  CHECK_FALSE(fs::exists(out / "seed5"));
+  if (seeds) return;
+  const ProgramResult resumed = run({"train", "--resume", "--out", out.string()});
+  check_success(resumed);
+  CHECK_THAT(resumed.output, contains("nothing is left to do") && contains("trained after 1 steps"));
+}
+
+TEST_CASE("Ctrl-C while an exact model is evaluated leaves it saved", "[cli][signal][exact]") {
+  const TemporaryFolder folder;
+  const fs::path out = folder / "run";
+  // An evaluation that takes longer than a signal takes to arrive.
+  Orthornn training({"train", "words", "--group", "S4", "--length", "128", "--batch", "64", "--cell",
+                     "deltaproduct", "--init", "exact", "--out", out.string()});
+  wait_for_training(training);
+  training.send(SIGINT);
+  check_refused(training.wait(), 130, {"interrupted after step 0; ", (out / "model.h5").string()});
+  CHECK(steps_in(out / "model.h5") == 0);
+  CHECK(steps_in(out / "best.h5") == 0);
 }
 
 TEST_CASE("Ctrl-C or SIGTERM before a training begins is said, and ends the program", "[cli][signal]") {

@@ -247,6 +247,7 @@ TEST_CASE("a checkpoint that could not be resumed is not written", "[train]") {
     CHECK_THROWS_WITH(
         save_checkpoint(file, trainer),
         contains("'optimizer/square_average/cell/reflection_vectors'") && contains("not finite"));
+    CHECK_THROWS_AS(save_checkpoint(file, trainer), DivergenceError);
   }
   SECTION("a task of a program's own whose order or name a load would refuse") {
     OwnTask own;
@@ -257,7 +258,8 @@ TEST_CASE("a checkpoint that could not be resumed is not written", "[train]") {
     own.its_name = "a name\n";
     CHECK_THROWS_WITH(save_checkpoint(file, own_trainer), contains("printable"));
     own.its_name = "adding";
-    CHECK_THROWS_WITH(save_checkpoint(file, own_trainer), contains("'task' is missing"));
+    CHECK_THROWS_WITH(save_checkpoint(file, own_trainer),
+                      contains("'task' is missing") && !contains("diverged"));
   }
   CHECK((content(file) == sound));
 }

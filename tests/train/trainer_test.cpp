@@ -109,6 +109,7 @@ class UnevenTask final : public SequenceTask {
   }
   Index evaluation_batches(HeldOut) const override { return 3; }
   void evaluation_batch(HeldOut set, Index number, Batch& batch) const override {
+    if (broken) throw ValueError("there is no such batch");
     (number < 2 ? adding_ : single_).evaluation_batch(set, number, batch);
     if (spoiled) batch.reals(batch_names::values)(0, 0) = std::numeric_limits<float>::quiet_NaN();
   }
@@ -117,6 +118,7 @@ class UnevenTask final : public SequenceTask {
   std::string config() const override { return "{}"; }
 
   bool spoiled = false;
+  bool broken = false;
 
  private:
   AddingTask adding_{{.length = 6, .batch = 4, .seed = 5}};
@@ -176,6 +178,30 @@ TEST_CASE("a training that diverges stops with the step named and the parameters
   CHECK_THROWS_AS(trainer.step(), DivergenceError);
   CHECK(equal(parameters.values(), before));
   CHECK(trainer.steps() == 1);
+}
+
+TEST_CASE("an evaluation diverges where updates have left no model, and fails as its task fails", "[train]") {
+  UnevenTask task;
+  SequenceModel<float> model(Device::cpu(), model_for(task, 8));
+  Trainer trainer(model, task);
+  trainer.step();
+  const auto diverges = [&] {
+    try {
+      trainer.evaluate();
+    } catch (const DivergenceError&) {
+      return true;
+    } catch (const ValueError&) {
+      return false;
+    }
+    FAIL("nothing is wrong");
+    return false;
+  };
+  task.broken = true;
+  CHECK_FALSE(diverges());
+  ParameterSet<float>& parameters = model.parameters();
+  parameters.value(parameters.find("cell/reflection_vectors"))(2, 0) = std::numeric_limits<float>::infinity();
+  CHECK(diverges());
+  CHECK_THROWS_WITH(trainer.evaluate(), contains("diverged at step 1: reflection vector 2 is"));
 }
 
 TEST_CASE("a callback that says so ends a run", "[train]") {

@@ -63,7 +63,7 @@ void print_head(const Columns& columns) {
 /// Times one cell and prints its row as soon as it is known.
 Json measure(Measured& measured, const BenchSettings& settings, const Execution& execution,
              const Columns& columns) {
-  std::optional<EigenProduct> product;
+  std::optional<EigenProduct<float>> product;
   if (columns.gemm()) product.emplace(measured.hidden_size(), settings.batch);
   Samples samples;
   std::vector<double> gemm, share;
@@ -309,6 +309,8 @@ void add_bench(CLI::App& program, Command& chosen) {
   add("prepare", "Forming Q or its factors from the parameters, forward and backward", false);
   add_bench_train(*command, chosen);
   add_bench_delta_product(*command, chosen);
+  add_bench_rank_one_chain(*command, chosen);
+  add_bench_position_scores(*command, chosen);
   add_bench_translate(*command, chosen);
   add_compare(*command, chosen);
 }

@@ -4,17 +4,15 @@
 #include <cmath>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
-#include "commands/eigen_product.hpp"
 #include "commands/field_options.hpp"
-#include "commands/machine.hpp"
+#include "commands/pass_table.hpp"
 #include "commands/program.hpp"
-#include "commands/timed_pass.hpp"
+#include "commands/recurrent_flops.hpp"
 #include "orthornn/delta/delta_product.hpp"
-#include "orthornn/io/atomic_file.hpp"
 
 namespace orthornn::program {
 namespace {
@@ -30,14 +28,8 @@ struct BenchDeltaSettings {
   Index value = 64;
   Index chunk = 0;
   bool gated = false;
-  int samples = 0;
   MachineOptions machine;
-  std::string json;
-};
-
-/// Arithmetic of a forward and of a backward.
-struct Flops {
-  double forward, backward;
+  PassTableOptions table;
 };
 
 /// The multiplications and additions that a form needs. Products with triangular matrices count half: that
@@ -46,8 +38,7 @@ Flops flops_of(DeltaForm form, const BenchDeltaSettings& settings, Index factors
   const auto k = static_cast<double>(settings.key), v = static_cast<double>(settings.value),
              n = static_cast<double>(factors);
   const double tokens = static_cast<double>(settings.batch * settings.length * settings.heads);
-  if (form == DeltaForm::recurrent)
-    return {.forward = 2 * tokens * k * v * (2 * n + 1), .backward = 2 * tokens * k * v * (7 * n + 2)};
+  if (form == DeltaForm::recurrent) return recurrent_flops(tokens, k, v, n);
   // A chunk of C micro-steps has t tokens, and no more than a sequence.
   const double t = static_cast<double>(std::clamp(settings.chunk / factors, Index{1}, settings.length)),
                c = t * n;
@@ -90,12 +81,15 @@ class MeasuredDeltaProduct {
   MeasuredDeltaProduct(const BenchDeltaSettings& settings, Index factors, Device device)
       : device_(device), layout_(TokenLayout::time_major(settings.length, settings.batch)), saved_(device) {
     const Index rows = layout_.rows(), h = settings.heads, k = settings.key, v = settings.value;
-    draw(queries_, {rows, h, k});
-    draw(keys_, {rows, factors, h, k});
-    draw(values_, {rows, factors, h, v});
-    draw(betas_, {rows, factors, h}, [](float x) { return 2 / (1 + std::exp(-x)); });
-    if (settings.gated) draw(log_decays_, {rows, h}, [](float x) { return -1 / (1 + std::exp(x)); });
-    draw(d_outputs_, {rows, h, v});
+    queries_ = normal_tensor<T>({rows, h, k}, device, 1);
+    keys_ = normal_tensor<T>({rows, factors, h, k}, device, 2);
+    values_ = normal_tensor<T>({rows, factors, h, v}, device, 3);
+    betas_ =
+        normal_tensor<Number>({rows, factors, h}, device, 4, [](float x) { return 2 / (1 + std::exp(-x)); });
+    if (settings.gated)
+      log_decays_ =
+          normal_tensor<Number>({rows, h}, device, 5, [](float x) { return -1 / (1 + std::exp(x)); });
+    d_outputs_ = normal_tensor<T>({rows, h, v}, device, 6);
     outputs_ = Tensor<T>(d_outputs_.shape(), device);
     d_queries_ = Tensor<T>(queries_.shape(), device);
     d_keys_ = Tensor<T>(keys_.shape(), device);
@@ -113,17 +107,6 @@ class MeasuredDeltaProduct {
   }
 
  private:
-  template <class U>
-  void draw(
-      Tensor<U>& x, const Shape& shape, float (*change)(float) = [](float number) { return number; }) {
-    Tensor<float> drawn(shape);
-    fill_normal(drawn, stream_++);
-    Tensor<U> changed(shape);
-    std::transform(drawn.begin(), drawn.end(), changed.begin(),
-                   [&](float number) { return U(change(number)); });
-    x = changed.copy(device_);
-  }
-
   DeltaProductInput<T> input() const {
     return {
         .queries = queries_, .keys = keys_, .values = values_, .betas = betas_, .log_decays = log_decays_};
@@ -148,74 +131,33 @@ class MeasuredDeltaProduct {
   Tensor<T> queries_, keys_, values_, d_outputs_, outputs_, d_queries_, d_keys_, d_values_;
   Tensor<Number> betas_, log_decays_, d_betas_, d_log_decays_;
   Saved saved_;
-  std::uint64_t stream_ = 1;
 };
-
-/// One line of the table.
-template <class T>
-Json measure(MeasuredDeltaProduct<T>& measured, const BenchDeltaSettings& settings,
-             const Execution& execution, DeltaForm form, Index factors) {
-  const DeltaProductOptions options{
-      .form = form, .unit_keys = true, .chunk = settings.chunk, .precision = execution.precision};
-  TimedPass pass = measured.pass(options);
-  // Beside a GPU, the product of a CPU would say nothing.
-  std::optional<EigenProduct> product;
-  if (!execution.device.is_cuda()) product.emplace(settings.key, 64 * Index{thread_count()});
-  Samples samples;
-  std::vector<double> gemm;
-  for (int i = 0; i < warm_up_runs(execution.device); ++i) pass.run();
-  if (product) product->gflops();
-  for (int i = 0; i < settings.samples; ++i) {
-    samples.add(pass.run());
-    // Right after each sample, so that both see the same machine when its speed drifts.
-    if (product) gemm.push_back(product->gflops());
-  }
-  const Flops flops = flops_of(form, settings, factors);
-  const double rate = (flops.forward + flops.backward) / median(samples.total) * 1e-6;
-  Json json = {{"benchmark", "delta-product"}, {"form", name_of(form)},     {"householder", factors},
-               {"batch", settings.batch},      {"length", settings.length}, {"heads", settings.heads},
-               {"key", settings.key},          {"value", settings.value},   {"gated", settings.gated}};
-  if (form == DeltaForm::chunked) json["chunk"] = settings.chunk;
-  json.update(machine_fields(execution));
-  samples.add_to(json);
-  json["gflop"] = (flops.forward + flops.backward) * 1e-9;
-  json["gflops"] = rate;
-  fmt::print("{:>3} {:<10} {:>11.3f} {:>11.3f} {:>11.3f} {:>8.1f}", factors, name_of(form),
-             median(samples.forward), median(samples.backward), median(samples.total), rate);
-  if (product) {
-    json["gemm_gflops"] = median(gemm);
-    json["gemm_samples_gflops"] = gemm;
-    fmt::print(" {:>8.1f} {:>6.0f} %", median(gemm), 100 * rate / median(gemm));
-  }
-  fmt::print("\n");
-  std::fflush(stdout);
-  return json;
-}
 
 int bench_delta_product(BenchDeltaSettings& settings) {
   const Execution execution = settings.machine.apply(settings.batch);
-  const bool gpu = execution.device.is_cuda();
-  if (settings.samples == 0) settings.samples = default_samples(execution.device);
   settings.chunk = chunk_that_runs(settings, execution);
-  if (!settings.json.empty()) check_place(settings.json);
+  PassTable table(settings.table, execution, name_of(execution.precision), "K");
   fmt::print(
       "delta product{}: batch {}, {} tokens, {} heads, keys of {}, values of {}, chunks of at most {}\n",
       settings.gated ? " with decay" : "", settings.batch, settings.length, settings.heads, settings.key,
       settings.value, settings.chunk);
-  fmt::print("{}, {} threads, medians of {} after a warm-up\n", machine_text(execution), thread_count(),
-             settings.samples);
-  fmt::print("GFLOP/s: of the arithmetic that the form needs\n");
-  if (!gpu) fmt::print("GEMM: of Eigen's product of K x K by K x 64 a thread, timed after each sample\n");
-  fmt::print("\n{:>3} {:<10} {:>11} {:>11} {:>11} {:>8}", "n", "form", "forward ms", "backward ms",
-             "total ms", "GFLOP/s");
-  if (!gpu) fmt::print(" {:>8} {:>8}", "GEMM", "share");
-  fmt::print("\n");
-  Json results = Json::array();
+  table.print_head(fmt::format("{:>3} {:<10}", "n", "form"));
+  const auto measure = [&]<class T>(MeasuredDeltaProduct<T>& measured, DeltaForm form, Index factors) {
+    Json fields = {{"benchmark", "delta-product"}, {"form", name_of(form)},     {"householder", factors},
+                   {"batch", settings.batch},      {"length", settings.length}, {"heads", settings.heads},
+                   {"key", settings.key},          {"value", settings.value},   {"gated", settings.gated}};
+    if (form == DeltaForm::chunked) fields["chunk"] = settings.chunk;
+    table.time(
+        measured.pass(
+            {.form = form, .unit_keys = true, .chunk = settings.chunk, .precision = execution.precision}),
+        flops_of(form, settings, factors), product_rate<float>(execution.device, settings.key),
+        fmt::format("{:>3} {:<10}", factors, name_of(form)), std::move(fields));
+  };
   const auto measure_all = [&]<class T>(const T&) {
     for (const Index factors : settings.householder) {
       MeasuredDeltaProduct<T> measured(settings, factors, execution.device);
       for (const DeltaForm form : forms_of<T>(settings, execution.device, factors))
-        results.push_back(measure(measured, settings, execution, form, factors));
+        measure(measured, form, factors);
     }
   };
   if (execution.precision == Precision::bf16) {
@@ -223,10 +165,7 @@ int bench_delta_product(BenchDeltaSettings& settings) {
   } else {
     measure_all(float());
   }
-  if (!settings.json.empty()) {
-    write_file_atomically(settings.json, results.dump(2) + "\n");
-    fmt::print("\n{} results in {}\n", results.size(), settings.json);
-  }
+  table.finish();
   return success;
 }
 
@@ -255,13 +194,8 @@ void add_bench_delta_product(CLI::App& bench, Command& chosen) {
       ->default_str("")
       ->check(whole_number_in(1, 4096));
   command->add_flag("--gated", settings->gated, "Decay the state at each token")->default_str("false");
-  command
-      ->add_option("--samples", settings->samples,
-                   "Timed runs; the table has their median; left out: 5, on a GPU 20")
-      ->default_str("")
-      ->check(whole_number_in(1, 100000));
   settings->machine.add_precision_to(*command);
-  command->add_option("--json", settings->json, "File for all results with every sample");
+  settings->table.add_to(*command);
   command->callback([&chosen, settings] { chosen = [settings] { return bench_delta_product(*settings); }; });
 }
 

@@ -8,13 +8,14 @@
 
 namespace orthornn::program {
 
-/// Eigen's product of N x N by N x B floats: what the machine reaches at the sizes of a recurrent step.
+/// Eigen's product of N x N by N x B numbers: what the machine reaches at the sizes of a recurrent step.
+template <class T>
 class EigenProduct {
  public:
-  EigenProduct(Index n, Index batch) : q_(Shape{n, n}), h_(Shape{batch, n}), product_(Shape{batch, n}) {
-    fill_normal(q_, 1);
-    fill_normal(h_, 2);
-  }
+  EigenProduct(Index n, Index batch)
+      : q_(normal_tensor<T>({n, n}, Device::cpu(), 1)),
+        h_(normal_tensor<T>({batch, n}, Device::cpu(), 2)),
+        product_(Shape{batch, n}) {}
 
   /// GFLOP/s: every thread multiplies its share of the columns, over and over, without waiting for the
   /// others.
@@ -25,7 +26,7 @@ class EigenProduct {
     const int repeats = static_cast<int>(std::clamp(5e9 / flops, 1.0, 5000.0));
     const double time = milliseconds(Device::cpu(), [&] {
       parallel_for(batch, 4, [&](Index first, Index last) {
-        using Matrix = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic>;
+        using Matrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic>;
         const Eigen::Map<const Matrix> left(q_.data(), n, n);
         const Eigen::Map<const Matrix> right(h_.data() + first * n, n, last - first);
         Eigen::Map<Matrix> result(product_.data() + first * n, n, last - first);
@@ -36,7 +37,7 @@ class EigenProduct {
   }
 
  private:
-  Tensor<float> q_, h_, product_;
+  Tensor<T> q_, h_, product_;
 };
 
 }  // namespace orthornn::program

@@ -28,8 +28,11 @@ Json machine_fields(const Execution& execution) {
 }
 
 std::string machine_text(const Execution& execution) {
-  return fmt::format("{} ({}), {}", to_string(execution.device), description(execution.device),
-                     name_of(execution.precision));
+  return machine_text(execution.device, name_of(execution.precision));
+}
+
+std::string machine_text(Device device, std::string_view precision) {
+  return fmt::format("{} ({}), {}", to_string(device), description(device), precision);
 }
 
 namespace {

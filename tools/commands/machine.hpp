@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 
 #include "orthornn/cells/rollout.hpp"
 #include "orthornn/nn/sequence_model.hpp"
@@ -13,6 +14,8 @@ namespace orthornn::program {
 nlohmann::ordered_json machine_fields(const Execution& execution);
 /// The device with its name, and the precision: "cuda:0 (NVIDIA H200, ..), tf32".
 std::string machine_text(const Execution& execution);
+/// The same for another name of the precision.
+std::string machine_text(Device device, std::string_view precision);
 
 /// As `rollout_way`, but that --rollout names a way that does not take the sizes is wrong use: UsageError.
 RolloutWay chosen_way(const Transition<float>& transition, Index length, Index batch);

@@ -37,6 +37,8 @@ void add_report(CLI::App& program, Command& chosen);
 /// Of the command `bench`.
 void add_bench_train(CLI::App& bench, Command& chosen);
 void add_bench_delta_product(CLI::App& bench, Command& chosen);
+void add_bench_rank_one_chain(CLI::App& bench, Command& chosen);
+void add_bench_position_scores(CLI::App& bench, Command& chosen);
 void add_bench_translate(CLI::App& bench, Command& chosen);
 void add_compare(CLI::App& bench, Command& chosen);
 

@@ -25,7 +25,6 @@ StopOnSignal::StopOnSignal() {
 StopOnSignal::~StopOnSignal() {
   if (--living > 0) return;
   for (std::size_t i = 0; i < signals_.size(); ++i) sigaction(signals_[i], &before_[i], nullptr);
-  requested = 0;
 }
 
 bool stop_requested() { return requested != 0; }

@@ -3,6 +3,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
+#include <functional>
+#include <numeric>
+#include <type_traits>
 
 #include "commands/median.hpp"
 #include "orthornn/core/device.hpp"
@@ -40,6 +44,43 @@ inline void fill_normal(TensorView<float> x, std::uint64_t stream) {
     const Index count = std::min(most, x.size() - first);
     copy<float>(drawn.view().slice(0, count), all.slice(first, count));
   }
+}
+
+/// A tensor of the same numbers, each of them changed.
+template <class T, class Change = std::identity>
+Tensor<T> normal_tensor(const Shape& shape, Device device, std::uint64_t stream, const Change& change = {}) {
+  if constexpr (std::is_same_v<T, float> && std::is_same_v<Change, std::identity>) {
+    Tensor<float> result(shape, device);
+    fill_normal(result, stream);
+    return result;
+  } else {
+    Tensor<float> drawn(shape);
+    fill_normal(drawn, stream);
+    Tensor<T> result(shape);
+    std::transform(drawn.begin(), drawn.end(), result.begin(),
+                   [&](float number) { return static_cast<T>(change(number)); });
+    return result.copy(device);
+  }
+}
+
+/// A tensor of one number on any device.
+template <class T>
+Tensor<T> filled_tensor(const Shape& shape, Device device, T number) {
+  Tensor<T> result(shape);
+  std::fill(result.begin(), result.end(), number);
+  return result.copy(device);
+}
+
+/// Vectors [.., D] of norm 1 on any device.
+template <class T>
+Tensor<T> unit_vectors(const Shape& shape, Device device, std::uint64_t stream) {
+  Tensor<T> result = normal_tensor<T>(shape, Device::cpu(), stream);
+  const Index size = shape[-1];
+  for (T* x = result.begin(); x != result.end(); x += size) {
+    const T norm = std::sqrt(std::inner_product(x, x + size, x, T{0}));
+    std::transform(x, x + size, x, [norm](T number) { return number / norm; });
+  }
+  return result.copy(device);
 }
 
 }  // namespace orthornn::program

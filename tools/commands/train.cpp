@@ -82,10 +82,10 @@ Result train_once(CLI::App& command, TrainSettings& settings, std::string to_go_
                trainer.steps());
   std::fflush(stdout);
 
-  // Not within the steps, which stop and save.
-  say_when_interrupted(
-      "interrupted while evaluating; the training is saved, and eval prints what is missing");
-  const TrainingEnd end = training.run();
+  const TrainingEnd end = training.run({}, [] {
+    say_when_interrupted(
+        "interrupted while evaluating; the training is saved, and eval prints what is missing");
+  });
   const std::int64_t steps = trainer.steps();
   if (end.stopped) {
     return {fail(interrupted, fmt::format("interrupted after step {}; '{}' is saved, go on with {}", steps,

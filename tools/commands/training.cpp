@@ -42,17 +42,6 @@ std::optional<double> reflection_norm(const ParameterSet<float>& parameters) {
   return count > 0 ? std::optional(sum / static_cast<double>(count)) : std::nullopt;
 }
 
-/// Evaluates or saves: neither can be done with parameters that updates have made useless.
-template <class Work>
-auto unless_diverged(const Work& work) {
-  try {
-    return work();
-  } catch (const ValueError& error) {
-    throw DivergenceError(
-        fmt::format("the training diverged: {}; try a smaller learning rate or --clip", error.what()));
-  }
-}
-
 /// So that sentences of the run can be shown where its data are not.
 void write_sample(const Task& task, const std::filesystem::path& file) {
   const auto* pairs = dynamic_cast<const TranslationTask*>(&task);
@@ -140,13 +129,9 @@ Training::Training(CLI::App& command, const TrainSettings& settings, const Task&
   metrics_.emplace(folder / "metrics.csv", trainer_->steps(), task.has_sequence_accuracy());
 }
 
-TrainingEnd Training::run(const ProgressPlace& place) {
+TrainingEnd Training::run(const ProgressPlace& place, const std::function<void()>& when_saved) {
   Trainer& trainer = *trainer_;
   const double learning_rate = std::visit([](const auto& o) { return o.lr; }, settings_.trainer.optimizer);
-  const auto save = [&](std::span<const std::filesystem::path> files) {
-    trainer.synchronize();  // what this throws says all
-    unless_diverged([&] { save_checkpoint(files, trainer); });
-  };
   TrainingEnd end;
   std::optional<Evaluation> last_evaluation;
   {
@@ -156,13 +141,11 @@ TrainingEnd Training::run(const ProgressPlace& place) {
       const bool stop = stop_requested();  // once: it may change at any time
       std::optional<Evaluation> evaluation;
       if (step.step % settings_.eval_every == 0 || step.step == settings_.steps()) {
-        trainer.synchronize();
-        last_evaluation = evaluation = unless_diverged([&] { return trainer.evaluate(); });
+        last_evaluation = evaluation = trainer.evaluate();
         end.solved = task_.solved(*evaluation);
       }
       const bool enough = step.step == settings_.steps() || (settings_.until_solved && end.solved);
-      end.stopped = stop && !enough;
-      const bool last = enough || end.stopped;
+      const bool last = enough || stop;
       // An interruption adds no row: resumed, the training leaves what it would have left without.
       const bool row = step.step % settings_.log_every == 0 || evaluation || enough;
       if (row || progress.due(row, last)) {
@@ -178,17 +161,19 @@ TrainingEnd Training::run(const ProgressPlace& place) {
       std::vector<std::filesystem::path> files;
       if (evaluation && trainer.best() && trainer.best()->step == step.step) files.push_back(saved_.best);
       if (last || step.step % settings_.save_every == 0) files.push_back(saved_.last);
-      if (!files.empty()) save(files);
+      if (!files.empty()) save_checkpoint(files, trainer);
       return !last;
     });
+    if (settings_.steps() == 0 && !goes_on_) {
+      last_evaluation = trainer.evaluate();
+      save_checkpoint(std::array{saved_.best, saved_.last}, trainer);
+    }
+    if (when_saved) when_saved();
   }
-  if (settings_.steps() == 0 && !goes_on_) {
-    last_evaluation = unless_diverged([&] { return trainer.evaluate(); });
-    save(std::array{saved_.best, saved_.last});
-  }
-  // All is saved: from here on, a signal ends the program.
+  // From here on, a signal ends the program. One that came before, at any time, has stopped the training.
+  end.stopped = stop_requested();
   if (end.stopped) return end;
-  end.validation = last_evaluation ? *last_evaluation : unless_diverged([&] { return trainer.evaluate(); });
+  end.validation = last_evaluation ? *last_evaluation : trainer.evaluate();
   end.solved = task_.solved(end.validation);
   return end;
 }

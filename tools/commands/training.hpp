@@ -2,6 +2,7 @@
 // One training in a run directory.
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -15,7 +16,7 @@ namespace orthornn::program {
 
 /// How a training ended.
 struct TrainingEnd {
-  /// By a signal before its last step, with the training saved.
+  /// By a signal, with the training saved.
   bool stopped = false;
   /// Of the last step, on validation data; nothing where it was stopped.
   Evaluation validation = {};
@@ -38,9 +39,9 @@ class Training {
   /// as they must be.
   Training(CLI::App& command, const TrainSettings& settings, const Task& task, const Execution& execution);
 
-  /// Trains to the last step, to --until-solved or to a signal, with everything saved. Throws ValueError for
-  /// a training that diverges.
-  TrainingEnd run(const ProgressPlace& place = {});
+  /// Trains to the last step, to --until-solved or to a signal, with everything saved. `when_saved` is called
+  /// while signals still ask for a stop alone. Throws DivergenceError.
+  TrainingEnd run(const ProgressPlace& place = {}, const std::function<void()>& when_saved = {});
 
   Trainer& trainer() { return *trainer_; }
   const SavedTraining& saved() const { return saved_; }

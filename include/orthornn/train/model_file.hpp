@@ -47,8 +47,8 @@ struct ModelFileInfo {
 /// Only the model. Throws FileError.
 void save_model(const std::filesystem::path& file, const Model<float>& model);
 /// Model, task, optimizer and training state: all that `restore` needs to go on, on any device. Throws as
-/// `Trainer::synchronize` as well, and ValueError for a training that could not be resumed: a parameter or
-/// moment that is not finite, an option that is not finite. The file is then as it was.
+/// `Trainer::synchronize` as well, and for a training that could not be resumed: DivergenceError for a
+/// parameter or moment that is not finite, ValueError for such an option. The file is then as it was.
 void save_checkpoint(const std::filesystem::path& file, Trainer& trainer);
 /// The same in each of several files, in order: the state is read and arranged once. Where one cannot be
 /// written, those after it stay as they were.
