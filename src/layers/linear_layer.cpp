@@ -68,7 +68,8 @@ void LinearLayer<T>::run_backward(const SequenceInput<T>& input, const BackwardA
                  {.weights = this->gradient(places_.weight),
                   .bias = this->gradient(places_.bias),
                   .input = arguments.d_input,
-                  .mode = arguments.input},
+                  .mode = arguments.input,
+                  .branch = arguments.branch},
                  scratch);
 }
 

@@ -170,9 +170,11 @@ void OrthogonalLayer<T>::run_backward(const SequenceInput<T>& input, const Backw
     const Index count = transition_->coefficient_count();
     return MatrixView<const T>{c.data(), count, length * batch, count, c.device()};
   };
-  transition_->backward_of_rollout(columns_of(TensorView<const T>(g)), columns_of(states.slice(0, length)),
-                                   coefficients(memory.z), coefficients(memory.y),
-                                   this->gradient(places_.transition));
+  run_in(arguments.branch, [&] {
+    transition_->backward_of_rollout(columns_of(TensorView<const T>(g)), columns_of(states.slice(0, length)),
+                                     coefficients(memory.z), coefficients(memory.y),
+                                     this->gradient(places_.transition));
+  });
   const TensorView<T> d_weights =
       stiefel_ ? scratch.push<T>({n, this->input_size()}) : this->gradient(places_.input);
   const bool has_modrelu = places_.modrelu_bias >= 0;
@@ -182,9 +184,12 @@ void OrthogonalLayer<T>::run_backward(const SequenceInput<T>& input, const Backw
                         .signed_bias = has_modrelu ? this->gradient(places_.modrelu_bias) : TensorView<T>(),
                         .states = states.slice(1, length),
                         .input = arguments.d_input,
-                        .mode = arguments.input},
+                        .mode = arguments.input,
+                        .branch = arguments.branch},
                        scratch);
-  if (stiefel_) stiefel_->backward(d_weights, this->gradient(places_.input));
+  if (stiefel_) {
+    run_in(arguments.branch, [&] { stiefel_->backward(d_weights, this->gradient(places_.input)); });
+  }
 }
 
 template class OrthogonalLayer<float>;
