@@ -30,12 +30,18 @@ __device__ __forceinline__ void report_fault(FaultWord* faults, Fault fault, Ind
   atomicMin(faults, fault_word(fault, index));
 }
 
+/// Sums over groups of so many neighbouring lanes, a power of two; the same in all lanes of a group.
+template <class T>
+__device__ __forceinline__ T sum_over_lanes(T x, unsigned lanes) {
+#pragma unroll
+  for (unsigned offset = lanes / 2; offset > 0; offset /= 2) x += __shfl_xor_sync(whole_warp, x, offset);
+  return x;
+}
+
 /// Sum over the warp, in all its lanes and the same in each.
 template <class T>
 __device__ __forceinline__ T warp_sum(T x) {
-#pragma unroll
-  for (unsigned offset = warp_size / 2; offset > 0; offset /= 2) x += __shfl_xor_sync(whole_warp, x, offset);
-  return x;
+  return sum_over_lanes(x, warp_size);
 }
 
 template <class T>

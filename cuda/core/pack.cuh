@@ -12,6 +12,10 @@ struct alignas(std::min(count * sizeof(T), std::size_t{16})) Pack {
   T of[count];
 };
 
+/// The most that a lane reads or writes at once.
+template <class T>
+using Word = Pack<T, 16 / sizeof(T)>;
+
 template <int count, class T>
 __device__ __forceinline__ Pack<T, count> load_pack(const T* from) {
   return *reinterpret_cast<const Pack<T, count>*>(from);

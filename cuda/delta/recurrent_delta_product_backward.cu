@@ -93,7 +93,7 @@ __global__ void __launch_bounds__((most_threads<T, Layout>))
     for (int i = 0; i < Layout::words; ++i) {
       Word<T> word;
 #pragma unroll
-      for (int j = 0; j < Layout::width; ++j) word.element[j] = state[i * Layout::width + j];
+      for (int j = 0; j < Layout::width; ++j) word.of[j] = state[i * Layout::width + j];
       to[i * blockDim.x] = word;
     }
   };
@@ -103,7 +103,7 @@ __global__ void __launch_bounds__((most_threads<T, Layout>))
     for (int i = 0; i < Layout::words; ++i) {
       const Word<T> word = from[i * blockDim.x];
 #pragma unroll
-      for (int j = 0; j < Layout::width; ++j) state[i * Layout::width + j] = word.element[j];
+      for (int j = 0; j < Layout::width; ++j) state[i * Layout::width + j] = word.of[j];
     }
   };
 

@@ -21,17 +21,13 @@
 #include <string>
 
 #include "cuda/core/launch.hpp"
+#include "cuda/core/pack.cuh"
 #include "cuda/core/ptx.cuh"
 #include "cuda/delta/token_sequence.cuh"
 #include "orthornn/core/error.hpp"
 #include "orthornn/delta/delta_product.hpp"
 
 namespace orthornn::cuda::recurrent {
-
-template <class T>
-struct alignas(16) Word {
-  T element[16 / sizeof(T)];
-};
 
 /// How a column of up to `capacity` rows lies in registers: `Elements` rows in each of `Parts` lanes.
 template <class T, int Parts, int Elements>
@@ -73,7 +69,7 @@ __device__ __forceinline__ void load_row(T (&to)[Layout::elements], const T* row
   for (int i = 0; i < Layout::words; ++i) {
     const Word<T> word = reinterpret_cast<const Word<T>*>(row)[part + i * Layout::parts];
 #pragma unroll
-    for (int j = 0; j < Layout::width; ++j) to[i * Layout::width + j] = word.element[j];
+    for (int j = 0; j < Layout::width; ++j) to[i * Layout::width + j] = word.of[j];
   }
 }
 
@@ -83,7 +79,7 @@ __device__ __forceinline__ void store_row(const T (&from)[Layout::elements], T* 
   for (int i = 0; i < Layout::words; ++i) {
     Word<T> word;
 #pragma unroll
-    for (int j = 0; j < Layout::width; ++j) word.element[j] = from[i * Layout::width + j];
+    for (int j = 0; j < Layout::width; ++j) word.of[j] = from[i * Layout::width + j];
     reinterpret_cast<Word<T>*>(row)[part + i * Layout::parts] = word;
   }
 }

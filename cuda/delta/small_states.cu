@@ -22,6 +22,7 @@
 #include <limits>
 #include <type_traits>
 
+#include "cuda/core/pack.cuh"
 #include "cuda/delta/recurrent_steps.cuh"
 #include "cuda/delta/small_states.hpp"
 
@@ -30,7 +31,6 @@ namespace {
 
 using recurrent::Inputs;
 using recurrent::part_of_dot;
-using recurrent::Word;
 
 constexpr unsigned threads = 64;
 /// Micro-steps that are loaded together, and from one kept state to the next.
@@ -140,12 +140,12 @@ struct WarpVectors {
   /// The whole vector of this lane's state, after a barrier of the warp.
   __device__ void take(T (&to)[size], int i) const {
     constexpr int width = 16 / sizeof(T);
-    const auto* words = reinterpret_cast<const Word<T>*>(numbers[i] + threadIdx.x % warp_size / size * size);
+    const T* const vector = numbers[i] + threadIdx.x % warp_size / size * size;
 #pragma unroll
     for (int w = 0; w < size / width; ++w) {
-      const Word<T> word = words[w];
+      const auto word = load_pack<width>(vector + w * width);
 #pragma unroll
-      for (int j = 0; j < width; ++j) to[w * width + j] = word.element[j];
+      for (int j = 0; j < width; ++j) to[w * width + j] = word.of[j];
     }
   }
 };
@@ -214,14 +214,6 @@ __global__ void __launch_bounds__(threads)
     }
   }
   own.store_column(state, to.final_states, own.number);
-}
-
-/// Sum over the lanes of a state, the same in each.
-template <int size, class T>
-__device__ __forceinline__ T sum_over_state(T x) {
-#pragma unroll
-  for (int offset = size / 2; offset > 0; offset /= 2) x += __shfl_xor_sync(whole_warp, x, offset);
-  return x;
 }
 
 template <class T>
@@ -322,7 +314,7 @@ __global__ void __launch_bounds__(threads)
       Vectors& products = all_products[warp];
       products.put(i, product);
       __syncwarp();
-      const T d_beta = sum_over_state<size>(product * own_error[i]);
+      const T d_beta = sum_over_lanes(product * own_error[i], size);
       if (!here) continue;
 #pragma unroll
       for (int k = 0; k < size; ++k) d_column[k] -= key[k] * d_value;

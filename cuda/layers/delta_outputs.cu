@@ -59,7 +59,9 @@ __global__ void write_kernel(Readout<T> r, VectorGroup group, const X* o, T* y) 
 #pragma unroll
         for (const X x : from.of) squares += static_cast<T>(x) * static_cast<T>(x);
       }
-      scale = T{1} / sqrt(vector_sum(squares, group.lanes) / static_cast<T>(group.size) + r.epsilon);
+      scale = T{1} /
+              sqrt(sum_over_lanes(squares, static_cast<unsigned>(group.lanes)) / static_cast<T>(group.size) +
+                   r.epsilon);
     }
     const bool padding = end > 0 && r.is_padding(at.row);
     for (Index i = first; i < end; i += pass) {
@@ -111,8 +113,8 @@ __global__ void write_backward_kernel(Readout<T> r, VectorGroup group, const X* 
         }
       }
       const T size = static_cast<T>(group.size);
-      scale = T{1} / sqrt(vector_sum(squares, group.lanes) / size + r.epsilon);
-      mean = vector_sum(products, group.lanes) * scale / size;
+      scale = T{1} / sqrt(sum_over_lanes(squares, static_cast<unsigned>(group.lanes)) / size + r.epsilon);
+      mean = sum_over_lanes(products, static_cast<unsigned>(group.lanes)) * scale / size;
     }
     const bool padding = end > 0 && r.is_padding(at.row);
     for (Index i = first; i < end; i += pass) {

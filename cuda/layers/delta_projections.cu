@@ -97,7 +97,7 @@ __global__ void read_kernel(Projections<T> p, VectorGroup group, X* to) {
 #pragma unroll
         for (const T x : s.of) squares += static_cast<double>(x) * x;
       }
-      scale = unit_scale(vector_sum(squares, group.lanes));
+      scale = unit_scale(sum_over_lanes(squares, static_cast<unsigned>(group.lanes)));
     }
     X* const result = to + (at.row * group.vectors + at.vector) * group.size;
     for (Index i = first; i < end; i += pass) {
@@ -137,9 +137,9 @@ __global__ void read_backward_kernel(Projections<T> p, VectorGroup group, const 
           products += s * static_cast<double>(static_cast<T>(d_s.of[e]));
         }
       }
-      const double exact = unit_scale(vector_sum(squares, group.lanes));
+      const double exact = unit_scale(sum_over_lanes(squares, static_cast<unsigned>(group.lanes)));
       scale = static_cast<T>(exact);
-      along = static_cast<T>(vector_sum(products, group.lanes) * exact);
+      along = static_cast<T>(sum_over_lanes(products, static_cast<unsigned>(group.lanes)) * exact);
     }
     const bool padding = end > 0 && p.is_padding(at.row);
     T* const result = d_z + at.row * d_stride + channel;

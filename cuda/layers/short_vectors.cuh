@@ -50,14 +50,6 @@ struct VectorWalk {
   Index vectors_, row_stride_, vector_stride_;
 };
 
-/// Sum over the lanes of a vector, the same in each.
-template <class T>
-__device__ __forceinline__ T vector_sum(T x, Index lanes) {
-  for (int offset = static_cast<int>(lanes) / 2; offset > 0; offset /= 2)
-    x += __shfl_xor_sync(whole_warp, x, offset);
-  return x;
-}
-
 /// Calls body(count, group, shape) for the vectors of `rows` rows. A lane has `count` neighbours, a constant:
 /// the largest that divides the vectors and for which fits(count) says that packs are aligned.
 template <class Fits, class Body>

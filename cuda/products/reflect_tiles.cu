@@ -12,6 +12,7 @@
 
 #include "cuda/core/kernel.cuh"
 #include "cuda/core/launch.hpp"
+#include "cuda/core/pack.cuh"
 #include "cuda/products/rank_one_updates.hpp"
 #include "cuda/products/reflect_tiles.hpp"
 
@@ -37,11 +38,6 @@ struct TileLayout {
   static constexpr std::size_t shared_bytes = 2 * rows * capacity * sizeof(T);
   static constexpr std::size_t all_shared_bytes = shared_bytes + 2 * warps_of_column * sizeof(T);
   static_assert(elements % width == 0 && capacity % threads == 0);
-};
-
-template <class T>
-struct alignas(16) Word {
-  T element[16 / sizeof(T)];
 };
 
 /// u and c are those of the first reflection, from which the next ones are `u_step` and `c_step` away.
@@ -108,7 +104,7 @@ struct Share {
     for (int i = 0; i < Layout::words; ++i) {
 #pragma unroll
       for (int j = 0; j < Layout::width; ++j) {
-        body(word[i].element[j], (lane + i * Layout::lanes) * Layout::width + j);
+        body(word[i].of[j], (lane + i * Layout::lanes) * Layout::width + j);
       }
     }
   }
@@ -121,8 +117,8 @@ __device__ T partial_product(const Share<T, Layout>& u, const Share<T, Layout>& 
   T sum[sums] = {};
 #pragma unroll
   for (int i = 0; i < Layout::elements; ++i) {
-    sum[i % sums] += u.word[i / Layout::width].element[i % Layout::width] *
-                     h.word[i / Layout::width].element[i % Layout::width];
+    sum[i % sums] +=
+        u.word[i / Layout::width].of[i % Layout::width] * h.word[i / Layout::width].of[i % Layout::width];
   }
   return (sum[0] + sum[1]) + (sum[2] + sum[3]);
 }
@@ -132,8 +128,7 @@ __device__ T partial_product(const Share<T, Layout>& u, const Share<T, Layout>& 
 template <class T, class Layout>
 __device__ T column_sum(T x, T* partial) {
   constexpr int in_warp = Layout::lanes < 32 ? Layout::lanes : 32;
-#pragma unroll
-  for (int offset = in_warp / 2; offset > 0; offset /= 2) x += __shfl_xor_sync(whole_warp, x, offset);
+  x = sum_over_lanes(x, in_warp);
   if constexpr (Layout::warps_of_column > 1) {
     if (threadIdx.x % warp_size == 0) partial[threadIdx.x / warp_size] = x;
     __syncthreads();
@@ -182,7 +177,7 @@ __global__ void __launch_bounds__(Layout::threads) reflect_kernel(ReflectArgumen
       for (int i = 0; i < Layout::words; ++i) {
 #pragma unroll
         for (int j = 0; j < Layout::width; ++j) {
-          h.word[i].element[j] -= factor * u.word[i].element[j];
+          h.word[i].of[j] -= factor * u.word[i].of[j];
         }
       }
       if (exists && lane == 0) a.c[step * a.c_step + column * a.c_stride] = factor;
