@@ -17,7 +17,7 @@ namespace {
 
 // cuBLAS would allocate its workspace at first use, which is forbidden during a capture. 32 MiB is what
 // NVIDIA recommends for compute capability 9.0.
-constexpr std::size_t blas_workspace_bytes = std::size_t{32} << 20;
+constexpr std::size_t blas_workspace = std::size_t{32} << 20;
 
 // One for each model on a GPU, 32 KiB in all.
 constexpr int fault_word_count = 4096;
@@ -39,48 +39,26 @@ Owner made(auto make) {
   return Owner(handle);
 }
 
-void set_stream_of(Lane& lane, cudaStream_t stream) {
-  check(cublasSetStream(lane.blas.get(), stream));
-  // cublasSetStream sets cuBLAS's own workspace.
-  check(cublasSetWorkspace(lane.blas.get(), lane.blas_workspace.get(), blas_workspace_bytes));
-  check(cusolverDnSetStream(lane.solver.get(), stream));
-  lane.stream = stream;
-}
-
-/// What `after` gets from now on waits for what `before` has to do now.
-void order(Lane& before, cudaStream_t after) {
-  check(cudaEventRecord(before.reached.get(), before.stream));
-  check(cudaStreamWaitEvent(after, before.reached.get(), 0));
-}
-
-/// The GPU, as the current one.
-int made_current(int index) {
-  check(cudaSetDevice(index));
-  return index;
-}
-
 }  // namespace
 
-Lane::Lane()
-    : own_stream(made<decltype(own_stream)>(
-          [](cudaStream_t* made) { return cudaStreamCreateWithFlags(made, cudaStreamNonBlocking); })),
-      blas_workspace(made<decltype(blas_workspace)>(
-          [](void** memory) { return cudaMalloc(memory, blas_workspace_bytes); })),
-      blas(made<decltype(blas)>(cublasCreate)),
-      solver(made<decltype(solver)>(cusolverDnCreate)),
-      reached(made<decltype(reached)>(
-          [](cudaEvent_t* event) { return cudaEventCreateWithFlags(event, cudaEventDisableTiming); })) {
-  set_stream_of(*this, own_stream.get());
-}
-
-Context::Context(int index) : index_(made_current(index)) {
+Context::Context(int index) : index_(index) {
+  check(cudaSetDevice(index));
   cudaDeviceProp properties{};
   check(cudaGetDeviceProperties(&properties, index));
   multiprocessors_ = properties.multiProcessorCount;
   has_clusters_ = current_device_has_clusters();
   shared_memory_per_block_ = properties.sharedMemPerBlockOptin;
   total_memory_ = properties.totalGlobalMem;
+  own_stream_ = made<decltype(own_stream_)>(
+      [](cudaStream_t* stream) { return cudaStreamCreateWithFlags(stream, cudaStreamNonBlocking); });
+  blas_ = made<decltype(blas_)>(cublasCreate);
+  blas_workspace_ =
+      made<decltype(blas_workspace_)>([](void** memory) { return cudaMalloc(memory, blas_workspace); });
+  solver_ = made<decltype(solver_)>(cusolverDnCreate);
+  set_stream(own_stream_.get());
   solver_parameters_ = made<decltype(solver_parameters_)>(cusolverDnCreateParams);
+  reached_ = made<decltype(reached_)>(
+      [](cudaEvent_t* event) { return cudaEventCreateWithFlags(event, cudaEventDisableTiming); });
   faults_ = made<decltype(faults_)>(
       [](FaultWord** words) { return cudaMalloc(reinterpret_cast<void**>(words), fault_bytes); });
   faults_on_host_ = made<decltype(faults_on_host_)>(
@@ -88,7 +66,13 @@ Context::Context(int index) : index_(made_current(index)) {
   check(cudaMemsetAsync(faults_.get(), 0xFF, fault_bytes, stream()));
 }
 
-void Context::set_stream(cudaStream_t stream) { set_stream_of(*lane_, stream); }
+void Context::set_stream(cudaStream_t stream) {
+  check(cublasSetStream(blas(), stream));
+  // cublasSetStream sets cuBLAS's own workspace.
+  check(cublasSetWorkspace(blas(), blas_workspace_.get(), blas_workspace));
+  check(cusolverDnSetStream(solver(), stream));
+  stream_ = stream;
+}
 
 void Context::use_stream(cudaStream_t stream) {
   cudaStreamCaptureStatus status{};
@@ -99,13 +83,9 @@ void Context::use_stream(cudaStream_t stream) {
         "outside of the recording",
         index_));
   }
-  if (in_side_lane()) {
-    throw DeviceError(fmt::format(
-        "another stream of cuda:{} was asked for within a SideBranch; begin and end a StreamScope outside",
-        index_));
-  }
-  if (stream == lane_->stream) return;
-  order(*lane_, stream);
+  if (stream == stream_) return;
+  check(cudaEventRecord(reached_.get(), stream_));
+  check(cudaStreamWaitEvent(stream, reached_.get(), 0));
   set_stream(stream);
 }
 
@@ -113,23 +93,12 @@ void Context::leave_stream(cudaStream_t stream) noexcept {
   try {
     set_stream(stream);
   } catch (...) {
-    lane_->stream = stream;  // cuBLAS or cuSOLVER has failed, which the next call says
+    stream_ = stream;  // cuBLAS or cuSOLVER has failed, which the next call says
   }
 }
-
-void Context::enter_side_lane() {
-  if (!side_) {
-    refuse_allocating();
-    side_ = std::make_unique<Lane>();
-  }
-  order(main_, side_->stream);
-  lane_ = side_.get();
-}
-
-void Context::join_side_lane() { order(*side_, stream()); }
 
 OwnStream::OwnStream(Context& gpu) : gpu_(gpu), before_(gpu.stream()) {
-  if (before_ != gpu_.lane_->own_stream.get()) gpu_.set_stream(gpu_.lane_->own_stream.get());
+  if (before_ != gpu_.own_stream_.get()) gpu_.set_stream(gpu_.own_stream_.get());
 }
 
 OwnStream::~OwnStream() {
@@ -191,18 +160,17 @@ void Context::free_what_was_put_off() noexcept {
 }
 
 void* Context::scratch_bytes(std::size_t bytes) {
-  Lane& lane = *lane_;
-  if (bytes > lane.scratch_size) {
+  if (bytes > scratch_size_) {
     refuse_allocating();
     const std::size_t size =
-        lane.scratch_size < scratch_that_doubles ? std::max(bytes, 2 * lane.scratch_size) : bytes;
-    if (lane.scratch != nullptr) free(lane.scratch);
-    lane.scratch = nullptr;
-    lane.scratch_size = 0;
-    lane.scratch = allocate(size);
-    lane.scratch_size = size;
+        scratch_size_ < scratch_that_doubles ? std::max(bytes, 2 * scratch_size_) : bytes;
+    if (scratch_ != nullptr) free(scratch_);
+    scratch_ = nullptr;
+    scratch_size_ = 0;
+    scratch_ = allocate(size);
+    scratch_size_ = size;
   }
-  return lane.scratch;
+  return scratch_;
 }
 
 void* Context::host_scratch(std::size_t bytes) {
@@ -224,10 +192,9 @@ void Context::follow(Context& other) {
   refuse_waiting();
   other.refuse_waiting();
   check(cudaSetDevice(other.index_));
-  const cudaEvent_t reached = other.lane_->reached.get();
-  check(cudaEventRecord(reached, other.stream()));
+  check(cudaEventRecord(other.reached_.get(), other.stream()));
   check(cudaSetDevice(index_));
-  check(cudaStreamWaitEvent(stream(), reached, 0));
+  check(cudaStreamWaitEvent(stream(), other.reached_.get(), 0));
 }
 
 int Context::take_fault_word() {

@@ -30,51 +30,23 @@ struct GiveBack {
 template <class Handle, auto give_back>
 using Owned = std::unique_ptr<std::remove_pointer_t<Handle>, GiveBack<give_back>>;
 
-/// What the operations of one stream share: library handles on it and scratch memory. Operations of two lanes
-/// may overlap, so each lane has its own. cuBLAS promises the same bits again only where streams that overlap
-/// share neither handle nor workspace.
-struct Lane {
-  /// For the current GPU.
-  Lane();
-
-  Owned<cudaStream_t, cudaStreamDestroy> own_stream;
-  /// The stream that operations go to: `own_stream`, or one of a caller.
-  cudaStream_t stream = nullptr;
-  Owned<void*, cudaFree> blas_workspace;
-  Owned<cublasHandle_t, cublasDestroy> blas;
-  Owned<cusolverDnHandle_t, cusolverDnDestroy> solver;
-  /// Where another stream waits for this one.
-  Owned<cudaEvent_t, cudaEventDestroy> reached;
-  void* scratch = nullptr;
-  std::size_t scratch_size = 0;
-};
-
-/// The shared resources of operations on one GPU. Operations go to the main lane, or to the side lane between
-/// `enter_side_lane` and `leave_side_lane`. Only one host thread at a time may use it.
+/// The shared resources of operations on one GPU: a stream, library handles on it, and scratch memory. Only
+/// one host thread at a time may use it.
 class Context {
  public:
-  /// Makes GPU `index` the current one.
   explicit Context(int index);
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
 
-  /// The stream that operations go to: the lane's own, or one that `use_stream` has set.
-  cudaStream_t stream() const { return lane_->stream; }
+  /// The stream that operations go to: its own, or one that `use_stream` has set.
+  cudaStream_t stream() const { return stream_; }
   /// Makes operations go to `stream`, after what either stream has to do. Throws DeviceError while either is
-  /// captured, and in the side lane.
+  /// captured.
   void use_stream(cudaStream_t stream);
   /// The same where the streams cannot be ordered, for they are captured.
   void leave_stream(cudaStream_t stream) noexcept;
-  /// Makes operations go to the side lane, after what the main lane has to do now. The first call makes the
-  /// lane, which throws DeviceError during a capture.
-  void enter_side_lane();
-  /// Makes operations go to the main lane again, which does not wait.
-  void leave_side_lane() noexcept { lane_ = &main_; }
-  bool in_side_lane() const { return lane_ != &main_; }
-  /// Makes the main lane wait for what the side lane has to do. Called in the main lane.
-  void join_side_lane();
-  cublasHandle_t blas() const { return lane_->blas.get(); }
-  cusolverDnHandle_t solver() const { return lane_->solver.get(); }
+  cublasHandle_t blas() const { return blas_.get(); }
+  cusolverDnHandle_t solver() const { return solver_.get(); }
   /// cuSOLVER's parameters: the default algorithms.
   cusolverDnParams_t solver_parameters() const { return solver_parameters_.get(); }
   int multiprocessors() const { return multiprocessors_; }
@@ -92,7 +64,7 @@ class Context {
   /// Allocations and releases so far.
   std::uint64_t memory_changes() const { return memory_changes_; }
 
-  /// Memory for the calling operation, valid until the next call. Operations of one lane never overlap, so
+  /// Memory for the calling operation, valid until the next call. Operations on one stream never overlap, so
   /// they share it.
   template <class T>
   T* scratch(std::size_t count) {
@@ -135,11 +107,13 @@ class Context {
   void free_what_was_put_off() noexcept;
 
   int index_;
-  Lane main_;
-  /// Null until it is entered.
-  std::unique_ptr<Lane> side_;
-  Lane* lane_ = &main_;
+  Owned<cudaStream_t, cudaStreamDestroy> own_stream_;
+  cudaStream_t stream_ = nullptr;
+  Owned<void*, cudaFree> blas_workspace_;
+  Owned<cublasHandle_t, cublasDestroy> blas_;
+  Owned<cusolverDnHandle_t, cusolverDnDestroy> solver_;
   Owned<cusolverDnParams_t, cusolverDnDestroyParams> solver_parameters_;
+  Owned<cudaEvent_t, cudaEventDestroy> reached_;
   /// [fault_word_count]
   Owned<FaultWord*, cudaFree> faults_;
   Owned<FaultWord*, cudaFreeHost> faults_on_host_;
@@ -154,12 +128,14 @@ class Context {
   std::uint64_t memory_changes_ = 0;
   /// Memory that was released during a capture.
   std::vector<void*> put_off_;
+  void* scratch_ = nullptr;
+  std::size_t scratch_size_ = 0;
   std::vector<std::byte> host_scratch_;
   /// By kernel, threads and shared memory of a block, and blocks of a cluster.
   std::map<std::tuple<const void*, unsigned, std::size_t, unsigned>, int> active_clusters_;
 };
 
-/// While it lives, operations go to the lane's own stream, which may be captured. A caller's stream may
+/// While it lives, operations go to the context's own stream, which may be captured. A caller's stream may
 /// not: it may be the default one. Nothing is ordered.
 class OwnStream {
  public:

@@ -129,14 +129,4 @@ void return_to_stream(Device device, void* stream) noexcept {
   }
 }
 
-void enter_side_lane(Device device) { context(device).enter_side_lane(); }
-
-void leave_side_lane(Device device) noexcept {
-  if (Context* const gpu = existing_context(device)) gpu->leave_side_lane();
-}
-
-bool in_side_lane(Device device) { return context(device).in_side_lane(); }
-
-void join_side_lane(Device device) { context(device).join_side_lane(); }
-
 }  // namespace orthornn::cuda

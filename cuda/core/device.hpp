@@ -45,10 +45,4 @@ void* use_stream(Device device, void* stream);
 /// The same at the end of a scope. An error of CUDA is left for the next call that checks.
 void return_to_stream(Device device, void* stream) noexcept;
 
-// The functions of Context, for SideBranch.
-void enter_side_lane(Device device);
-void leave_side_lane(Device device) noexcept;
-bool in_side_lane(Device device);
-void join_side_lane(Device device);
-
 }  // namespace orthornn::cuda

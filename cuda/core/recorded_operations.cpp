@@ -14,8 +14,7 @@ class OperationsInGraph final : public RecordedOperations {
   explicit OperationsInGraph(Device device) : device_(device) {}
 
   void run(const std::function<void()>& operations) override {
-    // A graph of the side lane would have the scratch memory of that lane wherever it is launched.
-    if (is_recording(device_) || in_side_lane(device_)) return operations();
+    if (is_recording(device_)) return operations();
     if (memory_changes(device_) != seen_changes_) forget();
     if (!seen_changes_) {
       operations();

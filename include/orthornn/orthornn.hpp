@@ -14,7 +14,6 @@
 #include "orthornn/core/random.hpp"
 #include "orthornn/core/repeated_operations.hpp"
 #include "orthornn/core/saved.hpp"
-#include "orthornn/core/side_branch.hpp"
 #include "orthornn/core/stream_scope.hpp"
 #include "orthornn/core/tensor.hpp"
 #include "orthornn/delta/delta_product.hpp"

@@ -39,10 +39,8 @@ void* Saved::take(const Shape& shape, std::size_t element_bytes) {
   return data;
 }
 
-/// Begins at the bottom again. Gives back what tensors have outgrown: blocks that were too small for a round
-/// that needed new ones.
+/// Gives back what tensors have outgrown: blocks that were too small for a round that needed new ones.
 void Saved::end_round() {
-  block_ = offset_ = 0;
   if (grew_) std::erase_if(blocks_, [](const Block& block) { return !block.used; });
   for (Block& block : blocks_) block.used = false;
   grew_ = false;
@@ -102,31 +100,11 @@ void Saved::pop(Index count) {
     throw ValueError(fmt::format("{} saved tensors to pop; there are {}", count, size()));
   if (count == 0) return;
   const Entry& last = entries_[static_cast<std::size_t>(size() - count)];
-  if (!held_) {
-    block_ = last.block;
-    offset_ = last.offset;
-  } else if (size() - count < held_->size) {
-    held_ = {size() - count, last.block, last.offset};
-  }
+  block_ = last.block;
+  offset_ = last.offset;
   entries_.erase(entries_.end() - count, entries_.end());
   while (!frames_.empty() && frames_.back().end > size()) frames_.pop_back();
-  if (entries_.empty() && !held_) end_round();
-}
-
-Saved::Hold::Hold(Saved& saved) : saved_(saved) {
-  if (saved.held_)
-    throw ValueError("a stack was to be held twice at once; expected one hold after the other");
-  saved.held_ = {saved.size(), saved.block_, saved.offset_};
-}
-
-Saved::Hold::~Hold() {
-  const Fewest fewest = *saved_.held_;
-  saved_.held_.reset();
-  // With more on the stack, its memory is free when that is popped.
-  if (saved_.size() > fewest.size) return;
-  saved_.block_ = fewest.block;
-  saved_.offset_ = fewest.offset;
-  if (saved_.entries_.empty()) saved_.end_round();
+  if (entries_.empty()) end_round();
 }
 
 std::size_t Saved::used_bytes() const {

@@ -62,13 +62,11 @@ void AffineMap<T>::forward(const SequenceInput<T>& input, ConstTensorView<T> wei
 template <class T>
 void AffineMap<T>::backward(const SequenceInput<T>& input, ConstTensorView<T> weights, ConstTensorView<T> g,
                             const To& to, Saved& scratch) const {
+  if (!to.bias.empty()) sum_columns(input, g, to, scratch);
   const MatrixView<const T> d_y = columns_of(g);
-  run_in(to.branch, [&] {
-    if (!to.bias.empty()) sum_columns(input, g, to, scratch);
-    if (!input.vectors.empty()) {
-      gemm<T>(1, columns_of(input.vectors), transposed(d_y), 0, columns_of(to.weights), execution_.precision);
-    }
-  });
+  if (!input.vectors.empty()) {
+    gemm<T>(1, columns_of(input.vectors), transposed(d_y), 0, columns_of(to.weights), execution_.precision);
+  }
   if (!to.input.empty()) {
     gemm<T>(1, columns_of(weights), d_y, to.mode == Gradients::add ? 1 : 0, columns_of(to.input),
             execution_.precision);

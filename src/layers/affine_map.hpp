@@ -29,7 +29,6 @@ class AffineMap {
     TensorView<const T> states = {};  ///< h [T, B, N] for signed_bias, where g is 0 wherever h is
     TensorView<T> input = {};         ///< [T, B, K], or empty
     Gradients mode = Gradients::overwrite;  ///< of `input`
-    SideBranch* branch = nullptr;           ///< for all but `input`, or null
   };
   /// dW = G X^T, db = G 1, dX = W^T G for g [T, B, N].
   void backward(const SequenceInput<T>& input, ConstTensorView<T> weights, ConstTensorView<T> g, const To& to,

@@ -71,10 +71,8 @@ template <class T>
 void EmbeddingLayer<T>::run_backward(const SequenceInput<T>& input, const BackwardArguments<T>& arguments,
                                      bool, Saved&, Saved& scratch) const {
   const TensorView<T> gradient = this->gradient(vectors_);
-  run_in(arguments.branch, [&] {
-    if (arguments.parameters == Gradients::overwrite) set_zero(gradient);
-    add_by_symbol<T>(arguments.d_output, input.symbols, gradient, scratch);
-  });
+  if (arguments.parameters == Gradients::overwrite) set_zero(gradient);
+  add_by_symbol<T>(arguments.d_output, input.symbols, gradient, scratch);
 }
 
 template class EmbeddingLayer<float>;

@@ -219,15 +219,13 @@ void GruLayer<T>::run_backward(const SequenceInput<T>& input, const BackwardArgu
   AffineMap<T>(n, 3 * n, this->execution_)
       .backward({.vectors = r.h.slice(0, length)}, this->value(this->places_.recurrent_weights), r.products,
                 {.weights = this->gradient(this->places_.recurrent_weights),
-                 .bias = this->gradient(this->places_.recurrent_bias),
-                 .branch = arguments.branch},
+                 .bias = this->gradient(this->places_.recurrent_bias)},
                 scratch);
   this->input_map_->backward(input, this->value(this->places_.input_weights), r.gates,
                              {.weights = this->gradient(this->places_.input_weights),
                               .bias = this->gradient(this->places_.input_bias),
                               .input = arguments.d_input,
-                              .mode = arguments.input,
-                              .branch = arguments.branch},
+                              .mode = arguments.input},
                              scratch);
 }
 

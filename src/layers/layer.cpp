@@ -173,13 +173,11 @@ void Layer<T>::backward(const SequenceInput<T>& input, const BackwardArguments<T
   if (arguments.parameters == Gradients::overwrite || parameter_count_ == 0 || adds_gradients()) {
     run_backward(input, arguments, frame.own_start, saved, scratch);
   } else {
-    // A layer's sums overwrite, so what was there waits on the stack. The sum comes right after the layer.
-    BackwardArguments<T> here = arguments;
-    here.branch = nullptr;
+    // A layer's sums overwrite, so what was there waits on the stack.
     const TensorView<T> own = parameters_.gradients().view().slice(first_parameter_, parameter_count_);
     const TensorView<T> before = scratch.push<T>(own.shape());
     copy<T>(own, before);
-    run_backward(input, here, frame.own_start, saved, scratch);
+    run_backward(input, arguments, frame.own_start, saved, scratch);
     add<T>(columns_of(before), columns_of(own));
   }
   saved.pop(saved.size() - frame.first);

@@ -68,8 +68,7 @@ void LinearLayer<T>::run_backward(const SequenceInput<T>& input, const BackwardA
                  {.weights = this->gradient(places_.weight),
                   .bias = this->gradient(places_.bias),
                   .input = arguments.d_input,
-                  .mode = arguments.input,
-                  .branch = arguments.branch},
+                  .mode = arguments.input},
                  scratch);
 }
 

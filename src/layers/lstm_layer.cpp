@@ -249,20 +249,15 @@ void LstmLayer<T>::run_backward(const SequenceInput<T>& input, const BackwardArg
   add_where_empty(input.lengths, r.d_c_last, r.d_c);
   // 2. The parameters, from the gradients of all steps at once.
   const TensorView<const T> g = r.gates, h_before = r.h.slice(0, length);
-  run_in(arguments.branch, [&] {
-    gemm<T>(1, columns_of(h_before), transposed(columns_of(g)), 0,
-            columns_of(this->gradient(this->places_.recurrent_weights)), this->execution_.precision);
-  });
+  gemm<T>(1, columns_of(h_before), transposed(columns_of(g)), 0,
+          columns_of(this->gradient(this->places_.recurrent_weights)), this->execution_.precision);
   this->input_map_->backward(input, this->value(this->places_.input_weights), g,
                              {.weights = this->gradient(this->places_.input_weights),
                               .bias = this->gradient(this->places_.input_bias),
                               .input = arguments.d_input,
-                              .mode = arguments.input,
-                              .branch = arguments.branch},
+                              .mode = arguments.input},
                              scratch);
-  run_in(arguments.branch, [&] {
-    copy<T>(this->gradient(this->places_.input_bias), this->gradient(this->places_.recurrent_bias));
-  });
+  copy<T>(this->gradient(this->places_.input_bias), this->gradient(this->places_.recurrent_bias));
 }
 
 template class LstmLayer<float>;

@@ -170,11 +170,9 @@ void OrthogonalLayer<T>::run_backward(const SequenceInput<T>& input, const Backw
     const Index count = transition_->coefficient_count();
     return MatrixView<const T>{c.data(), count, length * batch, count, c.device()};
   };
-  run_in(arguments.branch, [&] {
-    transition_->backward_of_rollout(columns_of(TensorView<const T>(g)), columns_of(states.slice(0, length)),
-                                     coefficients(memory.z), coefficients(memory.y),
-                                     this->gradient(places_.transition));
-  });
+  transition_->backward_of_rollout(columns_of(TensorView<const T>(g)), columns_of(states.slice(0, length)),
+                                   coefficients(memory.z), coefficients(memory.y),
+                                   this->gradient(places_.transition));
   const TensorView<T> d_weights =
       stiefel_ ? scratch.push<T>({n, this->input_size()}) : this->gradient(places_.input);
   const bool has_modrelu = places_.modrelu_bias >= 0;
@@ -184,12 +182,9 @@ void OrthogonalLayer<T>::run_backward(const SequenceInput<T>& input, const Backw
                         .signed_bias = has_modrelu ? this->gradient(places_.modrelu_bias) : TensorView<T>(),
                         .states = states.slice(1, length),
                         .input = arguments.d_input,
-                        .mode = arguments.input,
-                        .branch = arguments.branch},
+                        .mode = arguments.input},
                        scratch);
-  if (stiefel_) {
-    run_in(arguments.branch, [&] { stiefel_->backward(d_weights, this->gradient(places_.input)); });
-  }
+  if (stiefel_) stiefel_->backward(d_weights, this->gradient(places_.input));
 }
 
 template class OrthogonalLayer<float>;

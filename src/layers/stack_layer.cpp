@@ -69,15 +69,13 @@ void StackLayer<T>::run_backward(const SequenceInput<T>& input, const BackwardAr
                              .d_last = this->template states_of<const T>(i, arguments.d_last),
                              .d_input = arguments.d_input,
                              .d_start = this->template states_of<T>(i, arguments.d_start),
-                             .input = arguments.input,
-                             .branch = arguments.branch};
+                             .input = arguments.input};
     if (i > 0) {
       const Shape shape{length, batch, layer.input_size()};
       const void* y = saved.frame_below(saved.last_frame(&layer).first, layers[i - 1].get()).output;
       read = input.with_vectors({static_cast<const T*>(y), shape, saved.device()});
       own.d_input = {buffers[(i - 1) % 2].data(), shape, saved.device()};
       own.input = Gradients::overwrite;
-      own.branch = nullptr;  // the buffers are written again
     }
     layer.backward(read, own, saved, scratch);
     d_output = own.d_input;

@@ -64,16 +64,15 @@ TensorView<const T> DecoderAttention<T>::forward(TensorView<const T> states, con
 
 template <class T>
 void DecoderAttention<T>::backward(TensorView<const T> states, const Source& source, TensorView<T> d_y,
-                                   TensorView<T> d_states, TensorView<T> d_keys, SideBranch* branch,
-                                   Saved& saved, Saved& scratch) const {
+                                   TensorView<T> d_states, TensorView<T> d_keys, Saved& saved,
+                                   Saved& scratch) const {
   const Index length = states.shape()[0], batch = states.shape()[1];
   const Index key_size = query_.output_size();
   const Saved::Scope scope(scratch);
   // 1. The map of context and state.
   apply_tanh_backward<T>(saved.top<T>(), d_y);
   const TensorView<T> d_both = scratch.push<T>({length, batch, vector_.input_size()});
-  vector_.backward({.vectors = saved.top<T>(1)}, {.d_output = d_y, .d_input = d_both, .branch = branch},
-                   saved, scratch);
+  vector_.backward({.vectors = saved.top<T>(1)}, {.d_output = d_y, .d_input = d_both}, saved, scratch);
   const TensorView<T> d_contexts = scratch.push<T>({length, batch, key_size});
   const MatrixView<const T> d_columns = columns_of(d_both);
   copy_columns<T>(d_columns.block(0, 0, key_size, d_columns.cols), columns_of(d_contexts));
@@ -85,8 +84,7 @@ void DecoderAttention<T>::backward(TensorView<const T> states, const Source& sou
       saved.top<T>(2), {.d_contexts = d_contexts, .d_queries = d_queries, .d_keys = d_keys}, scratch);
   saved.pop(3);
   // 3. The queries.
-  query_.backward({.vectors = states},
-                  {.d_output = d_queries, .d_input = d_states, .input = Gradients::add, .branch = branch},
+  query_.backward({.vectors = states}, {.d_output = d_queries, .d_input = d_states, .input = Gradients::add},
                   saved, scratch);
 }
 

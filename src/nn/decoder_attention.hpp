@@ -38,10 +38,9 @@ class DecoderAttention {
   /// The attention weights [T, B, S] of the forward on top.
   TensorView<const T> weights(const Saved& saved) const { return saved.top<T>(3); }
   /// Pops what the forward left. d_y is overwritten by scratch numbers; d_states and d_keys are overwritten
-  /// by gradients, as are those of the parameters. `scratch` is as it was when this returns. `branch`: as in
-  /// BackwardArguments.
+  /// by gradients, as are those of the parameters. `scratch` is as it was when this returns.
   void backward(TensorView<const T> states, const Source& source, TensorView<T> d_y, TensorView<T> d_states,
-                TensorView<T> d_keys, SideBranch* branch, Saved& saved, Saved& scratch) const;
+                TensorView<T> d_keys, Saved& saved, Saved& scratch) const;
 
  private:
   /// Scores are sums of K products. So large states would make softmax choose one step from the start.

@@ -152,15 +152,12 @@ std::string EncoderDecoder<T>::options_text() const {
 
 template <class T>
 void EncoderDecoder<T>::run_prepare() {
-  // Each matrix Q takes a GPU a chain of small kernels, so both are formed at the same time.
-  SideBranch side(this->device());
-  side.run([&] { decoder_->prepare(); });
-  encoder_->prepare();
   source_embedding_.prepare();
+  encoder_->prepare();
   target_embedding_.prepare();
+  decoder_->prepare();
   attention_->prepare();
   if (dropout_) dropout_->prepare();
-  side.join();
 }
 
 template <class T>
@@ -259,25 +256,18 @@ void EncoderDecoder<T>::backward(const Encoded& encoded, const Decoded& decoded,
     d_start_views_.push_back(scratch_.push<T>(state.shape()));
     d_last_views_.push_back(d_start_views_.back());
   }
-  // A recurrence of the backward waits for little. The gradients of the parameters of attention and decoder
-  // are computed beside the recurrences. Those of the encoder come after its recurrence, which makes both
-  // branches about as long.
-  SideBranch side(saved_, scratch_);
   attention_->backward(decoded.states, {.keys = encoded.keys, .lengths = encoded.symbols.lengths}, d_output,
-                       d_states, d_keys, &side, saved_, scratch_);
-  decoder_->backward(decoded.vectors,
-                     {.d_output = d_states, .d_input = d_target, .d_start = d_start_views_, .branch = &side},
+                       d_states, d_keys, saved_, scratch_);
+  decoder_->backward(decoded.vectors, {.d_output = d_states, .d_input = d_target, .d_start = d_start_views_},
                      saved_, scratch_);
   // The gradient of a tied softmax is there already.
-  target_embedding_.backward(decoded.symbols,
-                             {.d_output = d_target,
-                              .parameters = options_.tied ? Gradients::add : Gradients::overwrite,
-                              .branch = &side},
-                             saved_, scratch_);
+  target_embedding_.backward(
+      decoded.symbols,
+      {.d_output = d_target, .parameters = options_.tied ? Gradients::add : Gradients::overwrite}, saved_,
+      scratch_);
   encoder_->backward(encoded.vectors, {.d_output = d_keys, .d_last = d_last_views_, .d_input = d_source},
                      saved_, scratch_);
   source_embedding_.backward(encoded.symbols, {.d_output = d_source}, saved_, scratch_);
-  side.join();
 }
 
 template <class T>

@@ -102,47 +102,6 @@ TEST_CASE("a scope takes off what was pushed in it, whatever ends it", "[core]")
   CHECK(saved.top<float>().shape() == Shape{2});
 }
 
-TEST_CASE("a hold keeps the memory of what is popped", "[core]") {
-  Saved saved(Device::cpu());
-  const auto address = [&] {
-    const Saved::Scope scope(saved);
-    return static_cast<const void*>(saved.push<float>({50}).data());
-  };
-  const void* const bottom = saved.push<float>({50}).data();
-  const void* const above = address();
-  {
-    const Saved::Hold hold(saved);
-    CHECK(address() == above);
-    const void* const second = address();
-    CHECK(second != above);
-    saved.pop(1);
-    const void* const third = saved.push<float>({50}).data();
-    CHECK(third != bottom);
-    CHECK(third != above);
-    CHECK(third != second);
-    CHECK_THROWS_AS(Saved::Hold(saved), ValueError);
-  }
-  // What was pushed last is still there.
-  CHECK(address() != bottom);
-  saved.pop(1);
-  CHECK(address() == bottom);
-  // Memory that grew in a hold stays.
-  {
-    const Saved::Hold hold(saved);
-    saved.push<float>({50});
-    const float* const large = saved.push<float>({1'000'000}).data();
-    saved.clear();
-    CHECK(saved.push<float>({1'000'000}).data() != large);
-    saved.clear();
-  }
-  const std::size_t bytes = saved.bytes();
-  CHECK(bytes >= 2 * 4'000'000);
-  CHECK(address() == bottom);
-  saved.push<float>({1'000'000});
-  saved.clear();
-  CHECK(saved.bytes() == bytes);
-}
-
 TEST_CASE("frames within a frame are found once it is open", "[core]") {
   Saved saved(Device::cpu());
   const int outer = 0, lower = 0, upper = 0;

@@ -3,7 +3,6 @@
 #include "nn/translation_batch.hpp"
 #include "nn/translation_models.hpp"
 #include "orthornn/core/repeated_operations.hpp"
-#include "orthornn/core/side_branch.hpp"
 #include "support/catch.hpp"
 #include "support/errors.hpp"
 #include "support/gpu.hpp"
@@ -81,48 +80,6 @@ TEST_CASE("a recorded step of an encoder-decoder is that step", "[cuda][translat
     copy<float>(nothing, model.parameters().gradients());
     repeated.run(step);
     CHECK(same_bits(model.parameters().gradients().copy(Device::cpu()), expected));
-  }
-}
-
-TEST_CASE("branches of an encoder-decoder change no bit", "[cuda][translation][branch]") {
-  const auto device = gpu();
-  if (!device) return;
-  std::vector<EncoderDecoderOptions> models = translation_models();
-  // Long enough that what lacks an order goes wrong on a GPU.
-  const bool is_large = !is_emulated(*device);
-  if (is_large) {
-    const OrthogonalCell cwy{.hidden_size = 512, .transition = Cwy{.reflections = 64}};
-    const std::vector<std::vector<LayerOptions>> stacks = {
-        {cwy}, {cwy, cwy, cwy}, {Lstm{512}}, {Lstm{512}, Lstm{512}}, {Gru{512}, Gru{512}}, {Residual{{cwy}}}};
-    for (const auto& stack : stacks) {
-      models.push_back({.source_symbols = 500,
-                        .target_symbols = 700,
-                        .embedding_size = 512,
-                        .encoder = stack,
-                        .decoder = stack,
-                        .tied = models.size() % 2 == 0});
-    }
-  }
-  for (const EncoderDecoderOptions& options : models) {
-    CAPTURE(options.encoder.size(), options.decoder.size(), options.tied, options.embedding_size);
-    EncoderDecoder<float> model(*device, options, 3);
-    const Batch batch = translation_batch(options, 6, 5, is_large ? 64 : 3, true).copy(*device);
-    const auto step = [&] {
-      model.prepare();
-      model.loss_and_gradient_of_prepared(batch);
-    };
-    // A branch within a branch runs in place.
-    SideBranch whole(*device);
-    whole.run(step);
-    whole.join();
-    const Tensor<float> expected = model.parameters().gradients().copy(Device::cpu());
-    const Tensor<float> nothing(expected.shape());
-    RepeatedOperations repeated(*device);
-    for (int i = 0; i < (is_large ? 30 : 3); ++i) {
-      copy<float>(nothing, model.parameters().gradients());
-      model.recordable(batch) ? repeated.run(step) : step();
-      REQUIRE(same_bits(model.parameters().gradients().copy(Device::cpu()), expected));
-    }
   }
 }
 

@@ -57,9 +57,9 @@ DeviceProperties properties_of(Device device);
 std::string description(Device device);
 
 /// Operations on a GPU are only started by the calls that name them, all on one stream of the device, in
-/// order; those of a SideBranch (side_branch.hpp) are so after its join. This waits until they are done and
-/// throws what they found wrong and could not throw themselves (ValueError, DeviceError). So does every copy
-/// from the device to the host. On the CPU, where operations throw at once, it does nothing.
+/// order. This waits until they are done and throws what they found wrong and could not throw themselves
+/// (ValueError, DeviceError). So does every copy from the device to the host. On the CPU, where operations
+/// throw at once, it does nothing.
 void synchronize(Device device);
 /// The cudaStream_t that operations of this device go to, for programs that put work of their own in between;
 /// nullptr for the CPU. StreamScope (stream_scope.hpp) sets another one. One host thread at a time may use a

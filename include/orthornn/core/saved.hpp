@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstddef>
-#include <optional>
 #include <vector>
 
 #include "orthornn/core/tensor.hpp"
@@ -81,20 +80,6 @@ class Saved {
     Index size_;
   };
 
-  /// While it lives, the memory of tensors that are popped is not used again, for a SideBranch may still read
-  /// and write it. One at a time of a stack.
-  class Hold {
-   public:
-    /// Throws ValueError where another one lives.
-    explicit Hold(Saved& saved);
-    ~Hold();
-    Hold(const Hold&) = delete;
-    Hold& operator=(const Hold&) = delete;
-
-   private:
-    Saved& saved_;
-  };
-
  private:
   struct Entry {
     void* data;
@@ -121,14 +106,7 @@ class Saved {
   bool grew_ = false;
   std::vector<Entry> entries_;
   std::vector<Frame> frames_;
-  /// Where the next tensor goes.
   std::size_t block_ = 0, offset_ = 0;
-  /// Of a Hold: the fewest tensors that have been on the stack, and where the next one would have gone then.
-  struct Fewest {
-    Index size;
-    std::size_t block, offset;
-  };
-  std::optional<Fewest> held_;
 };
 
 }  // namespace orthornn

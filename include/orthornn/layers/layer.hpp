@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "orthornn/core/parameters.hpp"
-#include "orthornn/core/side_branch.hpp"
+#include "orthornn/core/saved.hpp"
 
 namespace orthornn {
 
@@ -53,10 +53,6 @@ struct BackwardArguments {
   Gradients input = Gradients::overwrite;
   /// How the gradients of the parameters are written.
   Gradients parameters = Gradients::overwrite;
-  /// A branch that holds both stacks, or null. A layer may write the gradients of its parameters in it, and
-  /// read there everything that it is given. So they are complete, and what it is given may be written again,
-  /// after the join. All other gradients are complete at once.
-  SideBranch* branch = nullptr;
 };
 
 /// What is worth knowing of a layer.
