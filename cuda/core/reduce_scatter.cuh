@@ -4,22 +4,22 @@
 
 namespace orthornn::cuda {
 
-/// Sums `Count` values over groups of `Lanes` neighbouring lanes, and leaves in each lane only its share of
-/// the sums: every exchange halves the number of values and the number of lanes that still have to exchange.
-/// So Count values cost about Count + log2(Lanes) shuffles. One butterfly for each value would cost Count *
-/// log2(Lanes).
-template <int Count, int Lanes>
+/// Sums `Count` values over groups of `Lanes` lanes, neighbours or `Stride` apart, and leaves in each lane
+/// only its share of the sums: every exchange halves the number of values and the number of lanes that still
+/// have to exchange. So Count values cost about Count + log2(Lanes) shuffles. One butterfly for each value
+/// would cost Count * log2(Lanes).
+template <int Count, int Lanes, int Stride = 1>
 struct ReduceScatter {
   static constexpr bool halves = Count % 2 == 0 && Lanes > 1;
-  using Next = ReduceScatter<halves ? Count / 2 : Count, Lanes / 2>;
+  using Next = ReduceScatter<halves ? Count / 2 : Count, Lanes / 2, Stride>;
   /// Number of sums that remain in a lane, in the first elements of the array.
   static constexpr int left = Next::left;
-  /// Number of neighbouring lanes that hold the same sums.
+  /// Number of lanes, one after another in the group, that hold the same sums.
   static constexpr int copies = halves ? Next::copies : 2 * Next::copies;
 
   template <class T>
   static __device__ __forceinline__ void run(T* values, unsigned lane) {
-    constexpr int distance = Lanes / 2;
+    constexpr int distance = Stride * Lanes / 2;
     if constexpr (halves) {
       const bool upper = (lane & distance) != 0;
 #pragma unroll
@@ -37,12 +37,12 @@ struct ReduceScatter {
 
   /// Index, among the Count values, of the first sum in this lane.
   static __device__ __forceinline__ int first(unsigned lane) {
-    return ((lane & (Lanes / 2)) != 0 && halves ? Count / 2 : 0) + Next::first(lane);
+    return ((lane & (Stride * Lanes / 2)) != 0 && halves ? Count / 2 : 0) + Next::first(lane);
   }
 };
 
-template <int Count>
-struct ReduceScatter<Count, 1> {
+template <int Count, int Stride>
+struct ReduceScatter<Count, 1, Stride> {
   static constexpr int left = Count;
   static constexpr int copies = 1;
   template <class T>

@@ -33,6 +33,7 @@
 
 #include <algorithm>
 
+#include "cuda/core/reduce_scatter.cuh"
 #include "cuda/delta/chunk_stages.cuh"
 #include "cuda/delta/decay_sums.cuh"
 #include "cuda/delta/key_factor.cuh"
@@ -74,15 +75,18 @@ struct Gather {
     float token[rows][padded_tokens], step[rows][steps];
     float state_dot[threads / 32], step_sums[steps], token_sums[steps];
   };
-  // Two blocks fit into the shared memory of a multiprocessor.
-  static constexpr int stages = decays ? 2 : 3;
   static constexpr std::size_t stage_bytes =
       StateTile::bytes(values) + 2 * StepTile::bytes(values) + ValueTile::bytes(padded_tokens);
-  static constexpr std::size_t tile_bytes = KeyTile::bytes(steps) + QueryTile::bytes(padded_tokens) +
-                                            ScoreTile::bytes(steps) + StepTile::bytes(steps) +
-                                            stages * stage_bytes;
-  static constexpr std::size_t shared = 1024 + tile_bytes + 64 + sizeof(Sums) + (decays ? sizeof(Logs) : 0);
-  static_assert(blocks * (shared + 1024) <= 228 * 1024);
+  static constexpr std::size_t shared_beside_stages =
+      1024 + KeyTile::bytes(steps) + QueryTile::bytes(padded_tokens) + ScoreTile::bytes(steps) +
+      StepTile::bytes(steps) + 64 + sizeof(Sums) + (decays ? sizeof(Logs) : 0);
+  static constexpr bool fits(int stages) {
+    return blocks * (shared_beside_stages + stages * stage_bytes + 1024) <= 228 * 1024;
+  }
+  // All blocks fit into the shared memory of a multiprocessor.
+  static constexpr int stages = fits(3) ? 3 : 2;
+  static_assert(fits(stages));
+  static constexpr std::size_t shared = shared_beside_stages + stages * stage_bytes;
   // What leaves takes the place of the stages.
   static_assert(rows * parts * Tile<Product, columns>::bytes(16) <= stages * stage_bytes);
 };
@@ -92,11 +96,17 @@ __device__ __forceinline__ float row_sum(float x) {
   x += __shfl_xor_sync(whole_warp, x, 1);
   return x + __shfl_xor_sync(whole_warp, x, 2);
 }
-/// The sum over the eight lanes of a column.
-__device__ __forceinline__ float column_sum(float x) {
-  x += __shfl_xor_sync(whole_warp, x, 4);
-  x += __shfl_xor_sync(whole_warp, x, 8);
-  return x + __shfl_xor_sync(whole_warp, x, 16);
+/// Writes to sums [8 tiles] what the eight lanes of each column have, x[2 j + c] for column c of tile j.
+template <int tiles>
+__device__ __forceinline__ void sum_columns(float (&x)[2 * tiles], float* sums) {
+  using Columns = ReduceScatter<2 * tiles, 8, 4>;
+  const unsigned lane = threadIdx.x % 32;
+  Columns::run(x, lane);
+  if (lane_row() % Columns::copies != 0) return;
+  const int first = Columns::first(lane);
+#pragma unroll
+  for (int i = 0; i < Columns::left; ++i)
+    sums[8 * ((first + i) / 2) + lane_column() + (first + i) % 2] = x[i];
 }
 
 /// Writes to sums[row ..] the products of 16 rows with those of a tile, over the columns from `column` on.
@@ -364,10 +374,10 @@ __global__ __launch_bounds__(
     Products::template wait<0>(key_query, key_key);
   }
   if (has_scores) {
+    float column_logs[2 * token_tiles] = {};
 #pragma unroll
     for (int j = 0; j < token_tiles; ++j) {
       const int t = 8 * j + lane_column();
-      float column_log[2] = {};
       float2 to_high{}, to_low{};
       if (decays) {
         to_high = *reinterpret_cast<const float2*>(logs.sums.high + t);
@@ -385,25 +395,21 @@ __global__ __launch_bounds__(
         if (decays && to > row_token[i / 2]) {
           const float log = d * key_query.tile[j][i];
           of_log[i / 2] += log;
-          column_log[i % 2] += log;
+          column_logs[2 * j + i % 2] += log;
         }
       }
-#pragma unroll
-      for (int i = 0; i < 2 && decays; ++i) {
-        const float log = column_sum(column_log[i]);
-        if (lane_row() == 0) logs.token[row / 16][t + i] = log;
-      }
     }
+    if (decays) sum_columns<token_tiles>(column_logs, logs.token[row / 16]);
 #pragma unroll
     for (int j = 0; j < token_tiles; j += 2)
       d_scores.store(Product::left(scores.tile[j], scores.tile[j + 1]), row, 8 * j);
   }
   if (has_gram) {
+    float column_logs[2 * step_tiles] = {};
 #pragma unroll
     for (int j = 0; j < step_tiles; ++j) {
       const int r = 8 * j + lane_column();
       const float2 factor = *reinterpret_cast<const float2*>(sums.factors + r);
-      float column_log[2] = {};
       float2 to_high{}, to_low{};
       if (decays) {
         to_high = *reinterpret_cast<const float2*>(logs.step_high + r);
@@ -422,15 +428,11 @@ __global__ __launch_bounds__(
         if (decays && token_of(r + i % 2) > row_token[i / 2]) {
           const float log = d * key_key.tile[j][i];
           of_log[i / 2] += log;
-          column_log[i % 2] += log;
+          column_logs[2 * j + i % 2] += log;
         }
       }
-#pragma unroll
-      for (int i = 0; i < 2 && decays; ++i) {
-        const float log = column_sum(column_log[i]);
-        if (lane_row() == 0) logs.step[row / 16][r + i] = log;
-      }
     }
+    if (decays) sum_columns<step_tiles>(column_logs, logs.step[row / 16]);
 #pragma unroll
     for (int j = 0; j < step_tiles; j += 2)
       d_gram.store(Product::left(gram.tile[j], gram.tile[j + 1]), row, 8 * j);
@@ -447,7 +449,31 @@ __global__ __launch_bounds__(
   Rows<column_tiles> by_state, d_query;
   by_state.set_zero();
   d_query.set_zero();
+  // The gradient of the whole chunk's decay is the product of the state before it and the gradient of the
+  // state after it, both images. The latter is loaded a stage ahead.
+  using StateTile = typename Shape::StateTile;
+  constexpr int panels = padded_key / StateTile::row_size, panel = Shape::values * StateTile::row_size,
+                vector = Product::vector, rounds = (panel + vector * threads - 1) / (vector * threads);
+  uint4 d_after[decays ? panels * rounds : 1];
   float state_dot = 0;
+  // Calls body(vector of d_after, panel, place in the panel) for those of this thread.
+  const auto each_vector = [&](const auto& body) {
+#pragma unroll
+    for (int i = 0; i < panels * rounds; ++i) {
+      const int at = vector * (thread + i % rounds * threads);
+      if (at < panel) body(d_after[i], i / rounds, at);
+    }
+  };
+  const auto load_after = [&](int number) {
+    if (!decays || number >= 2 * value_stages) return;
+    const E* const d_state = gradients.d_states + place.slot * a.sizes.padded_value * padded_key;
+    const int value = (number - value_stages) * Shape::values;
+    each_vector([&](uint4& to, int p, int at) {
+      to = *reinterpret_cast<const uint4*>(
+          d_state + (p * static_cast<Index>(a.sizes.padded_value) + value) * StateTile::row_size + at);
+    });
+  };
+  load_after(value_stages);
 #pragma unroll 1
   for (int number = value_stages; number < 2 * value_stages; ++number) {
     wait(number, ring);
@@ -466,25 +492,15 @@ __global__ __launch_bounds__(
         Products::template over_rows<columns, true>(d_query.tile, of_output[v], s.state, 16 * v, column);
     }
     Products::commit();
-    if (decays) {  // both are images
-      using T = typename Shape::StateTile;
-      const int value = (number - value_stages) * Shape::values;
-      constexpr int panels = padded_key / T::row_size, panel = Shape::values * T::row_size,
-                    vector = Product::vector;
-      const E* const d_after = gradients.d_states + place.slot * a.sizes.padded_value * padded_key;
+    if (decays) {
+      each_vector([&](const uint4& x, int p, int at) {
+        const uint4 y = *reinterpret_cast<const uint4*>(s.state.data + p * panel + at);
 #pragma unroll
-      for (int p = 0; p < panels; ++p) {
-        const E* const d = d_after + (p * static_cast<Index>(a.sizes.padded_value) + value) * T::row_size;
-#pragma unroll 4
-        for (int i = vector * thread; i < panel; i += vector * threads) {
-          const uint4 x = *reinterpret_cast<const uint4*>(d + i),
-                      y = *reinterpret_cast<const uint4*>(s.state.data + p * panel + i);
-#pragma unroll
-          for (int e = 0; e < vector; ++e)
-            state_dot += static_cast<float>(reinterpret_cast<const E*>(&x)[e]) *
-                         static_cast<float>(reinterpret_cast<const E*>(&y)[e]);
-        }
-      }
+        for (int e = 0; e < vector; ++e)
+          state_dot += static_cast<float>(reinterpret_cast<const E*>(&x)[e]) *
+                       static_cast<float>(reinterpret_cast<const E*>(&y)[e]);
+      });
+      load_after(number + 1);
     }
     Products::template wait<0>(by_state, d_query);
     __syncthreads();
