@@ -92,6 +92,15 @@ TEST_CASE("an exact model may be larger, and is trained from there where steps a
   CHECK(read_model_info(folder / "trained/model.h5").steps == 2);
 }
 
+TEST_CASE("a training that began at random is not resumed as an exact one", "[cli][exact]") {
+  const TemporaryFolder folder;
+  const std::string out = folder / "run";
+  check_success(
+      run(Arguments{"train", "words", "--cell", "deltaproduct", "--steps", "1", "--out", out} + small_words));
+  check_refused(run({"train", "--resume", "--init", "exact", "--out", out}), 2,
+                {"--init exact", out, "random", "its own"});
+}
+
 TEST_CASE("the file of an exact run serves another cell", "[cli][exact]") {
   const TemporaryFolder folder;
   check_success(run(exact(folder / "run", small_words)));

@@ -141,7 +141,7 @@ TEST_CASE("a resumption that cannot be is refused and changes nothing", "[cli][r
     return run(Arguments{"train", "--resume", "--steps", "4", "--out", out.string()} + more);
   };
   check_refused(resume({"--hidden", "9"}), 1, {(out / "model.h5").string()});
-  check_refused(resume({"--cell", "expm"}), 1, {(out / "model.h5").string()});
+  check_refused(resume({"--cell", "expm"}), 2, {"--cell expm", out.string(), "--cell cwy", "its own"});
   check_refused(resume({"--optimizer", "adam"}), 1, {(out / "model.h5").string(), "rmsprop", "adam"});
   check_refused(resume({"--seed", "2"}), 1, {(out / "model.h5").string(), "seed"});
   check_refused(resume({"--batch", "5"}), 1, {(out / "model.h5").string(), "batch"});

@@ -32,7 +32,7 @@ TEST_CASE("eval --lengths gives the figures of each length, as the library has t
   const TemporaryFolder folder;
   check_success(run(train_words(folder / "run", {"--group", "D4", "--alphabet", "random", "--seed", "5"})));
   const std::string model = folder / "run/model.h5";
-  const ProgramResult result = run({"eval", model, "--json", "--lengths", "2,6,40"});
+  const ProgramResult result = run({"eval", model, "--json", "--lengths", "2,6,2,40,6"});
   check_success(result);
   const Json json = Json::parse(result.output);
   REQUIRE(json["lengths"].size() == 3);
@@ -60,6 +60,7 @@ TEST_CASE("eval --lengths gives the figures of each length, as the library has t
   CHECK_THAT(text.output, contains("right sequences") && contains("\n        40 "));
   check_refused(run({"eval", model, "--lengths", "0"}), 2, {"--lengths"});
   check_refused(run({"eval", model, "--lengths", "12,x"}), 2, {"--lengths"});
+  check_refused(run({"eval", model, "--lengths", "2147483648"}), 2, {"--lengths", "1 to 2147483647"});
   check_refused(run({"eval", model, "--lengths", ","}), 2, {"--lengths was given without a value"});
 #ifdef __linux__  // which says how much memory is free
   check_refused(run({"eval", model, "--lengths", "2000000000"}), 1, {"--lengths 2000000000", "GB"});
@@ -312,12 +313,14 @@ TEST_CASE("settings that are wrong are refused once, not for each seed", "[cli][
       {{"words", "--cell", "cayley", "--hidden", "8", "--negative-signs", "9"}, "9 negative signs"},
       {{"words", "--cell", "deltaproduct", "--learn-initial-state=false", "--without-values"}, "zeros"},
       {{"words", "--cell", "deltaproduct", "--init", "exact", "--hidden", "2"}, "--hidden"},
-      {{"words", "--group", "S0"}, "S0"}};
+      {{"words", "--group", "S0"}, "S0"},
+      {{"words", "--delay", "5"}, "--delay"},
+      {{"words", "--seed", "18446744073709551615"}, "--seed 18446744073709551615 with --seeds 2"}};
   for (const auto& [settings, sentence] : wrong) {
     const ProgramResult result = run(
         Arguments{"train", "--steps", "1", "--seeds", "2", "--out", (folder / "run").string()} + settings);
     check_refused(result, 2, {sentence});
-    CHECK_THAT(result.output + result.errors, !contains("failed") && !contains("2 of 2"));
+    CHECK(result.output == "");
   }
 }
 

@@ -81,6 +81,15 @@ const Help helps[] = {
       "--threads", "--precision", "--rollout", "--json"}},
     {{"bench", "prepare"},
      {"--cells", "--hidden", "--reflections", "--samples", "--device", "--threads", "--json"}},
+    {{"bench", "delta-product"},
+     {"--householder", "--batch", "--length", "--heads", "--key", "--value", "--chunk", "--gated",
+      "--samples", "--device", "--threads", "--precision", "--json"}},
+    {{"bench", "rank-one-chain"},
+     {"--batch", "--length", "--heads", "--size", "--columns", "--chunk", "--samples", "--device",
+      "--threads", "--precision", "--json"}},
+    {{"bench", "position-scores"},
+     {"--batch", "--length", "--heads", "--size", "--chunk", "--samples", "--device", "--threads",
+      "--precision", "--json"}},
     {{"bench", "compare"},
      {"--hidden", "--reflections", "--batch", "--length", "--samples", "--limit", "--device", "--threads",
       "--precision", "--verbose", "--out", "--json"}},
@@ -153,8 +162,13 @@ TEST_CASE("every command's help explains every option", "[cli][usage]") {
 
 TEST_CASE("the help shows no default that depends on the task", "[cli][usage]") {
   const std::string help = run({"train", "--help"}).output;
-  for (const char* option : {"--hidden", "--batch", "--steps", "--epochs", "--lr", "--lr-orth", "--clip",
-                             "--weight-decay", "--eval-every", "--save-every", "--init"}) {
+  for (const char* option : {"--hidden",      "--batch",        "--steps",
+                             "--epochs",      "--lr",           "--lr-orth",
+                             "--clip",        "--weight-decay", "--eval-every",
+                             "--save-every",  "--init",         "--curriculum",
+                             "--heads",       "--key-size",     "--value-size",
+                             "--householder", "--beta-offset",  "--vector-activation",
+                             "--convolution", "--readout-norm", "--mlp-size"}) {
     CAPTURE(option);
     const std::size_t at = help.find(std::string("\n  ") + option + " ");
     REQUIRE(at != std::string::npos);
@@ -202,6 +216,13 @@ TEST_CASE("a command line that is off is refused in one line", "[cli][usage]") {
   refused({"train", "mnist", "--permutation-seed", "3"}, {"--permutation-seed", "--permuted"});
   refused({"train", "copying", "--cell", "deltaproduct", "--readout-norm", "none", "--norm-epsilon", "1"},
           {"--norm-epsilon", "--readout-norm rms"});
+  refused({"train", "words", "--cell", "deltaproduct", "--beta-bias", "3"}, {"--beta-bias", "--beta-offset"});
+  // Flags with values.
+  refused({"train", "words", "--cell", "deltaproduct", "--without-values=maybe"},
+          {"--without-values", "'maybe' was given; expected true or false"});
+  refused({"train", "copying", "--verbose=7"}, {"--verbose", "'7'", "true or false"});
+  refused({"bench", "delta-product", "--gated=yes"}, {"--gated", "'yes'", "true or false"});
+  refused({"train", "mnist", "--permuted=false", "--permutation-seed", "3"}, {"--permuted"});
   refused({"bench", "train"}, {"which task? expected adding, copying"});
   refused({"bench", "train", "words", "--group", "Q8"}, {"'Q8'"});
   refused({"train", "sorting"}, {"sorting", "copying"});

@@ -193,7 +193,7 @@ void add_bench_delta_product(CLI::App& bench, Command& chosen) {
                    "Micro-steps of a chunk at most; left out: 32, on a GPU 64 with bf16")
       ->default_str("")
       ->check(whole_number_in(1, 4096));
-  command->add_flag("--gated", settings->gated, "Decay the state at each token")->default_str("false");
+  command->add_flag("--gated", settings->gated, "Decay the state at each token");
   settings->machine.add_precision_to(*command);
   settings->table.add_to(*command);
   command->callback([&chosen, settings] { chosen = [settings] { return bench_delta_product(*settings); }; });

@@ -1,6 +1,9 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <list>
+#include <utility>
+#include <vector>
 
 #include "commands/evaluation.hpp"
 #include "commands/field_options.hpp"
@@ -33,7 +36,16 @@ void print_lengths(const ModelEvaluation& result) {
   }
 }
 
+/// The first of equal ones stays.
+void remove_repeated(std::vector<Index>& lengths) {
+  const std::vector<Index> all = std::exchange(lengths, {});
+  for (const Index length : all) {
+    if (std::ranges::find(lengths, length) == lengths.end()) lengths.push_back(length);
+  }
+}
+
 int run_evaluation(EvaluateSettings& settings) {
+  remove_repeated(settings.source.lengths);
   const Execution execution = settings.machine.apply();
   const EvaluationSource& source = settings.source;
   const ModelEvaluation result = evaluate_file(source, execution, [&](const std::string& task) {
@@ -83,7 +95,7 @@ void add_evaluate(CLI::App& program, Command& chosen) {
                            "where the data are; left out: data/mnist or data/tatoeba")
               ->default_str(""),
           {MnistOptions::name, TranslationOptions::name});
-  constexpr Index longest = Index{1} << 31;
+  constexpr Index longest = (Index{1} << 31) - 1;
   command
       ->add_option("--lengths", settings->source.lengths,
                    "Evaluate on test sequences of these lengths too, with commas between")

@@ -8,7 +8,20 @@ const FlagOfField named_flags[] = {
     {"hidden_size", "--hidden", "the task's default"},
     {"length", "--length", "adding 200, language 40, recall 64, words 128"},
     {"rank_one_updates", ""},  // bench has a cell of its own for it
-    {"source_symbols", ""},    // the task's
+    {"heads", "--heads", "4, or that of words, language or --init exact"},
+    {"key_size", "--key-size", "32, or that of words, language or --init exact"},
+    {"value_size", "--value-size", "32, or that of words, language or --init exact"},
+    {"householder", "--householder", "2, or that of --init exact"},
+    {"beta_offset", "--beta-offset", "0, or that of words or language"},
+    {"vector_activation", "--vector-activation", "silu, or that of words or language"},
+    {"convolution", "--convolution", "0, or that of language"},
+    {"readout_norm", "--readout-norm", "rms, none with --init exact"},
+    {"mlp_size", "--mlp-size", "0, or that of --init exact"},
+    {"learn_initial_state", "--learn-initial-state",
+     "zeros, or with deltaproduct as words or language has it"},
+    {"without_values", "--without-values", "with values, or as words or language has it"},
+    {"curriculum", "--curriculum", "0; with deltaproduct a tenth of --steps or less"},
+    {"source_symbols", ""},  // the task's
     {"target_symbols", ""},
     {"activation", "--activation", "modrelu; relu for translate"},
     {"init", ""},  // train has an option of its own for it
@@ -17,7 +30,7 @@ const FlagOfField named_flags[] = {
     {"lr_orthogonal", "--lr-orth", "the share of --lr that task and cell have"},
     {"decay", "--rmsprop-decay"},
     {"state_decay", "--decay"},
-    {"weight_decay", "--weight-decay", "0, adamw 0.01"},
+    {"weight_decay", "--weight-decay", "0, adamw 0.01, or that of words or language with deltaproduct"},
     {"clip", "--clip", "the task's default"},
     {"kind", "--schedule"},
     {"warmup_steps", "--warmup", "0, or a tenth of --steps with --cell free"},

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <csignal>
@@ -34,6 +35,9 @@ std::string message_of(const CLI::ParseError& error, const CLI::App& program) {
   // CLI11 misses a subcommand before it says that it does not know the one given.
   const std::vector<std::string> unknown = program.remaining(true);
   const std::string message = error.what();
+  if (std::ranges::any_of(unknown, [](const std::string& word) { return word.starts_with("--beta-bias"); }))
+    return "there is no option --beta-bias any more; --beta-offset adds a constant to what becomes step "
+           "sizes";
   if (!unknown.empty() && message.find("subcommand is required") != std::string::npos) {
     return fmt::format("there is no command '{}'", unknown.front());
   }
@@ -48,6 +52,18 @@ std::string message_of(const CLI::ParseError& error, const CLI::App& program) {
 
 std::string expected(const std::string& value, const std::string& description) {
   return fmt::format("'{}' was given; expected {}", value, description);
+}
+
+/// A flag may have a value, as in --resume=true. CLI11 takes 7 for true, and words for what the flag makes of
+/// them.
+void check_flags(CLI::App& command) {
+  for (CLI::Option* option : command.get_options()) {
+    if (option->get_expected_max() != 0 || option == command.get_help_ptr()) continue;
+    option->check([](const std::string& text) {
+      return text == "true" || text == "false" ? std::string() : expected(text, "true or false");
+    });
+  }
+  for (CLI::App* inner : command.get_subcommands({})) check_flags(*inner);
 }
 
 }  // namespace
@@ -104,6 +120,7 @@ int run(int argc, char** argv, const std::vector<AddCommand>& commands) {
   program.option_defaults()->always_capture_default();
   Command chosen;
   for (const AddCommand add : commands) add(program, chosen);
+  check_flags(program);
   try {
     program.parse(argc, argv);
     return finish(chosen());

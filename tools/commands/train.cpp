@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -56,8 +57,10 @@ struct Result {
   std::optional<Evaluation> tested = {};
 };
 
-/// `to_go_on`: options with which this command goes on; empty for those of its run directory.
-Result train_once(CLI::App& command, TrainSettings& settings, std::string to_go_on = {}) {
+/// `to_go_on`: options with which this command goes on; empty for those of its run directory. `heading` comes
+/// before anything else that is printed, and only for settings that can be.
+Result train_once(CLI::App& command, TrainSettings& settings, std::string to_go_on = {},
+                  const std::string& heading = {}) {
   say_when_interrupted("interrupted before the first step, so nothing new is saved");
   const std::unique_ptr<Task> task = as_usage([&] { return settings.complete(command); });
   const Execution execution = as_usage([&] { return settings.machine.apply(settings.source.batch); });
@@ -65,6 +68,7 @@ Result train_once(CLI::App& command, TrainSettings& settings, std::string to_go_
   if (to_go_on.empty()) to_go_on = "--resume --out " + folder;
   Training training(command, settings, *task, execution);
   Trainer& trainer = training.trainer();
+  fmt::print("{}", heading);
   if (const auto* pairs = dynamic_cast<const TranslationTask*>(task.get())) {
     if (const std::string left_out = pairs->left_out(); !left_out.empty()) note(left_out);
   }
@@ -150,6 +154,10 @@ int train_seeds(const CLI::App& given, const TrainSettings& first, Index seeds) 
   }
   if (first.out.empty())
     throw UsageError("--seeds needs --out DIR, which gets a run directory for each seed");
+  if (first.source.seed > UINT64_MAX - static_cast<std::uint64_t>(seeds - 1)) {
+    throw UsageError(fmt::format("--seed {} with --seeds {}: the last seed would be above 2^64 - 1",
+                                 first.source.seed, seeds));
+  }
   const std::filesystem::path folder = first.out;
   for (const char* name : {"config.toml", "model.h5"}) {
     std::error_code ignored;
@@ -198,9 +206,10 @@ int train_seeds(const CLI::App& given, const TrainSettings& first, Index seeds) 
     }
     std::ranges::reverse(words);  // as CLI11 takes them
     command.parse(std::move(words));
-    fmt::print("{}seed {} ({} of {})\n", i > 0 ? "\n" : "", seed, i + 1, seeds);
     try {
-      const Result result = train_once(command, settings, to_go_on);
+      const Result result =
+          train_once(command, settings, to_go_on,
+                     fmt::format("{}seed {} ({} of {})\n", i > 0 ? "\n" : "", seed, i + 1, seeds));
       if (!result.tested) return result.code;
       code = std::max(code, result.code);
       results.push_back(result);

@@ -92,7 +92,9 @@ void TrainSettings::add_workload_to(CLI::App& command) {
   });
   add_owned(owned_, command.get_option("--norm-epsilon"), "--readout-norm",
             [this] { return std::vector{name_of(delta.readout_norm)}; }, {name_of(ReadoutNorm::rms)});
-  add_delta(add_value(command, "--no-mlp", no_mlp, "Blocks without a gated MLP")->group(g));
+  add_delta(add_value(command, "--no-mlp", no_mlp,
+                      "Blocks without a gated MLP; left out: with one, or as words or language has it")
+                ->group(g));
   add_delta(add_value(command, "--block-dropout", block_dropout,
                       "Dropout of what the parts of a block add to what they read", domain::below_one)
                 ->group(g));
@@ -243,6 +245,7 @@ std::unique_ptr<Task> TrainSettings::complete(CLI::App& command, bool may_exist)
       stack = layers_in(saved.string());
     }
   }
+  if (resume) check_resumed(new_init);
   if (!stack.empty()) {
     for (const CLI::Option* option : command.get_options()) {
       if (option->get_group() != model_group || option->count() == 0) continue;
@@ -387,6 +390,22 @@ std::unique_ptr<Task> TrainSettings::complete(CLI::App& command, bool may_exist)
     }
   }
   return described;
+}
+
+void TrainSettings::check_resumed(bool new_init) const {
+  if (!stack.empty() || !SavedTraining(out).exists()) return;  // without a model it starts anew
+  const std::string config_of_run = (std::filesystem::path(out) / "config.toml").string();
+  const auto refuse = [&](const char* flag, const std::string& given, const std::string& found) {
+    throw UsageError(
+        fmt::format("{} {} was given, and the training in '{}' {}: a training is resumed with its own task, "
+                    "model, batch and seed",
+                    flag, given, out, found));
+  };
+  const std::string saved_cell = setting_in(config_of_run, "cell");
+  if (!saved_cell.empty() && saved_cell != transition.name)
+    refuse("--cell", transition.name, "has --cell " + saved_cell);
+  if (new_init && is_exact() && setting_in(config_of_run, "init") != exact_init)
+    refuse("--init", init, "began with random weights");
 }
 
 void TrainSettings::complete_exact(const CLI::App& command, const Task& of_task) {
