@@ -304,7 +304,7 @@ TEST_CASE("bench rank-one-chain and position-scores on a GPU time both rows", "[
                     precision = GENERATE("fp32", "fp64");
   const TemporaryFolder folder;
   const std::string file = folder / "b.json";
-  check_success(run_on_gpu({"bench", command, "--length", "70", "--heads", "2", "--size", "5", "--chunk",
+  check_success(run_on_gpu({"bench", command, "--length", "40", "--heads", "2", "--size", "5", "--chunk",
                             "99", "--precision", precision, "--samples", "2", "--json", file}));
   const Json json = Json::parse(content(file));
   REQUIRE(json.size() == 2);
