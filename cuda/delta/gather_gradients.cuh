@@ -75,8 +75,8 @@ struct Gather {
     float token[rows][padded_tokens], step[rows][steps];
     float state_dot[threads / 32], step_sums[steps], token_sums[steps];
   };
-  static constexpr std::size_t stage_bytes =
-      StateTile::bytes(values) + 2 * StepTile::bytes(values) + ValueTile::bytes(padded_tokens);
+  static constexpr std::size_t stage_bytes = (decays ? 2 : 1) * StateTile::bytes(values) +
+                                             2 * StepTile::bytes(values) + ValueTile::bytes(padded_tokens);
   static constexpr std::size_t shared_beside_stages =
       1024 + KeyTile::bytes(steps) + QueryTile::bytes(padded_tokens) + ScoreTile::bytes(steps) +
       StepTile::bytes(steps) + 64 + sizeof(Sums) + (decays ? sizeof(Logs) : 0);
@@ -200,11 +200,14 @@ __global__ __launch_bounds__(
     typename Shape::StateTile state;
     typename Shape::StepTile errors, d_errors;
     typename Shape::ValueTile d_outputs;
+    typename Shape::StateTile d_state;  // for decays, beside the state
   };
   const auto stage = [&](int ring) -> Stage {
     E* const state = reinterpret_cast<E*>(stage_memory + ring * Shape::stage_bytes);
     E* const errors = state + Shape::values * padded_key;
-    return {{state}, {errors}, {errors + Shape::values * steps}, {errors + 2 * Shape::values * steps}};
+    E* const d_outputs = errors + 2 * Shape::values * steps;
+    E* const d_state = d_outputs + Shape::ValueTile::bytes(padded_tokens) / sizeof(E);
+    return {{state}, {errors}, {errors + Shape::values * steps}, {d_outputs}, {d_state}};
   };
   const typename Shape::KeyTile keys{take(Shape::KeyTile::bytes(steps))};
   const typename Shape::QueryTile queries{take(Shape::QueryTile::bytes(padded_tokens))};
@@ -237,16 +240,22 @@ __global__ __launch_bounds__(
     if (thread == 0) {
       constexpr unsigned state_bytes = Shape::StateTile::bytes(Shape::values),
                          error_bytes = Shape::StepTile::bytes(Shape::values);
-      ptx::mbarrier_arrive_expect(barriers + ring, state_bytes + (first ? 2 : 1) * error_bytes);
-      const E* const state =
-          (first ? gradients.d_states : a.states) + place.slot * a.sizes.padded_value * padded_key;
-      using T = typename Shape::StateTile;
-      constexpr int panels = padded_key / T::row_size;
+      const bool both = decays && !first;
+      ptx::mbarrier_arrive_expect(barriers + ring,
+                                  (both ? 2 : 1) * state_bytes + (first ? 2 : 1) * error_bytes);
+      const auto copy_state = [&](const E* states, const typename Shape::StateTile& to) {
+        using T = typename Shape::StateTile;
+        constexpr int panels = padded_key / T::row_size;
+        const E* const state = states + place.slot * a.sizes.padded_value * padded_key;
 #pragma unroll
-      for (int p = 0; p < panels; ++p)
-        ptx::copy_bulk_to_shared(s.state.data + p * Shape::values * T::row_size,
-                                 state + (p * static_cast<Index>(a.sizes.padded_value) + value) * T::row_size,
-                                 state_bytes / panels, barriers + ring);
+        for (int p = 0; p < panels; ++p)
+          ptx::copy_bulk_to_shared(
+              to.data + p * Shape::values * T::row_size,
+              state + (p * static_cast<Index>(a.sizes.padded_value) + value) * T::row_size,
+              state_bytes / panels, barriers + ring);
+      };
+      copy_state(first ? gradients.d_states : a.states, s.state);
+      if (both) copy_state(gradients.d_states, s.d_state);
       const Index errors = (place.slot * a.sizes.padded_value + value) * steps;
       if (first) ptx::copy_bulk_to_shared(s.errors.data, a.errors + errors, error_bytes, barriers + ring);
       ptx::copy_bulk_to_shared(s.d_errors.data, gradients.d_errors + errors, error_bytes, barriers + ring);
@@ -450,30 +459,8 @@ __global__ __launch_bounds__(
   by_state.set_zero();
   d_query.set_zero();
   // The gradient of the whole chunk's decay is the product of the state before it and the gradient of the
-  // state after it, both images. The latter is loaded a stage ahead.
-  using StateTile = typename Shape::StateTile;
-  constexpr int panels = padded_key / StateTile::row_size, panel = Shape::values * StateTile::row_size,
-                vector = Product::vector, rounds = (panel + vector * threads - 1) / (vector * threads);
-  uint4 d_after[decays ? panels * rounds : 1];
+  // state after it.
   float state_dot = 0;
-  // Calls body(vector of d_after, panel, place in the panel) for those of this thread.
-  const auto each_vector = [&](const auto& body) {
-#pragma unroll
-    for (int i = 0; i < panels * rounds; ++i) {
-      const int at = vector * (thread + i % rounds * threads);
-      if (at < panel) body(d_after[i], i / rounds, at);
-    }
-  };
-  const auto load_after = [&](int number) {
-    if (!decays || number >= 2 * value_stages) return;
-    const E* const d_state = gradients.d_states + place.slot * a.sizes.padded_value * padded_key;
-    const int value = (number - value_stages) * Shape::values;
-    each_vector([&](uint4& to, int p, int at) {
-      to = *reinterpret_cast<const uint4*>(
-          d_state + (p * static_cast<Index>(a.sizes.padded_value) + value) * StateTile::row_size + at);
-    });
-  };
-  load_after(value_stages);
 #pragma unroll 1
   for (int number = value_stages; number < 2 * value_stages; ++number) {
     wait(number, ring);
@@ -492,15 +479,17 @@ __global__ __launch_bounds__(
         Products::template over_rows<columns, true>(d_query.tile, of_output[v], s.state, 16 * v, column);
     }
     Products::commit();
-    if (decays) {
-      each_vector([&](const uint4& x, int p, int at) {
-        const uint4 y = *reinterpret_cast<const uint4*>(s.state.data + p * panel + at);
+    if (decays) {  // both are images
+      constexpr int vector = Product::vector;
+#pragma unroll 4
+      for (int i = vector * thread; i < Shape::values * padded_key; i += vector * threads) {
+        const uint4 x = *reinterpret_cast<const uint4*>(s.d_state.data + i),
+                    y = *reinterpret_cast<const uint4*>(s.state.data + i);
 #pragma unroll
         for (int e = 0; e < vector; ++e)
           state_dot += static_cast<float>(reinterpret_cast<const E*>(&x)[e]) *
                        static_cast<float>(reinterpret_cast<const E*>(&y)[e]);
-      });
-      load_after(number + 1);
+      }
     }
     Products::template wait<0>(by_state, d_query);
     __syncthreads();
