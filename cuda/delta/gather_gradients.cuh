@@ -75,8 +75,12 @@ struct Gather {
     float token[rows][padded_tokens], step[rows][steps];
     float state_dot[threads / 32], step_sums[steps], token_sums[steps];
   };
-  static constexpr std::size_t stage_bytes = (decays ? 2 : 1) * StateTile::bytes(values) +
-                                             2 * StepTile::bytes(values) + ValueTile::bytes(padded_tokens);
+  /// Of errors, or of what decays need in their place.
+  static constexpr std::size_t last_bytes = decays && StateTile::bytes(values) > StepTile::bytes(values)
+                                                ? StateTile::bytes(values)
+                                                : StepTile::bytes(values);
+  static constexpr std::size_t stage_bytes =
+      StateTile::bytes(values) + StepTile::bytes(values) + ValueTile::bytes(padded_tokens) + last_bytes;
   static constexpr std::size_t shared_beside_stages =
       1024 + KeyTile::bytes(steps) + QueryTile::bytes(padded_tokens) + ScoreTile::bytes(steps) +
       StepTile::bytes(steps) + 64 + sizeof(Sums) + (decays ? sizeof(Logs) : 0);
@@ -198,16 +202,18 @@ __global__ __launch_bounds__(
   };
   struct Stage {
     typename Shape::StateTile state;
-    typename Shape::StepTile errors, d_errors;
+    typename Shape::StepTile d_errors;
     typename Shape::ValueTile d_outputs;
-    typename Shape::StateTile d_state;  // for decays, beside the state
+    // First errors. Then, for decays, the gradient of the state beside the state, in the same place.
+    typename Shape::StepTile errors;
+    typename Shape::StateTile d_state;
   };
   const auto stage = [&](int ring) -> Stage {
     E* const state = reinterpret_cast<E*>(stage_memory + ring * Shape::stage_bytes);
-    E* const errors = state + Shape::values * padded_key;
-    E* const d_outputs = errors + 2 * Shape::values * steps;
-    E* const d_state = d_outputs + Shape::ValueTile::bytes(padded_tokens) / sizeof(E);
-    return {{state}, {errors}, {errors + Shape::values * steps}, {d_outputs}, {d_state}};
+    E* const d_errors = state + Shape::values * padded_key;
+    E* const d_outputs = d_errors + Shape::values * steps;
+    E* const last = d_outputs + Shape::ValueTile::bytes(padded_tokens) / sizeof(E);
+    return {{state}, {d_errors}, {d_outputs}, {last}, {last}};
   };
   const typename Shape::KeyTile keys{take(Shape::KeyTile::bytes(steps))};
   const typename Shape::QueryTile queries{take(Shape::QueryTile::bytes(padded_tokens))};
