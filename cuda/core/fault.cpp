@@ -37,7 +37,7 @@ void throw_fault(FaultWord word) {
     case Fault::step_without_position:
       throw ValueError(
           fmt::format("sequence {} has more steps than the positions layer has vectors, or a state that is "
-                      "no number of steps",
+                      "no number of steps; use shorter sequences, or train with as many positions",
                       index));
   }
   throw DeviceError(fmt::format("the GPU reported an unknown fault {:#x}", word));

@@ -24,9 +24,13 @@
 //   3. S z and S dO over the values
 //   4. The products of dP and G
 //
-// Shared memory: keys [C, K], queries [tokens, K], dP^T [C, tokens], G^T [C, C], sums, and three stages of 32
-// values: a state or its gradient [32, K], err and z [32, C], dO [tokens, 32]. Results leave by way of the
-// stages.
+// Shared memory: keys [C, K], queries [tokens, K], dP^T [C, tokens], G^T [C, C], sums, and two or three
+// stages of 32 values: a state or its gradient [32, K], err and z [32, C], dO [tokens, 32], and for decays
+// both, the gradient in the place of err. Results leave by way of the stages.
+//
+// Forward and backward of B 1, T 32768, H 8, n = 3 with decays took 2.54 ms when threads read the gradient of
+// the state from memory, columns were summed one by one, and there were always two stages. They take 2.40 ms
+// now, and 2.09 ms without decays.
 //
 // Floor for K = V = 128, n = 1: 192 KB to read and write a chunk, 0.19 ms for 4096 chunks and heads; 3600
 // cycles of tensor cores a chunk, 0.06 ms.
@@ -87,7 +91,7 @@ struct Gather {
   static constexpr bool fits(int stages) {
     return blocks * (shared_beside_stages + stages * stage_bytes + 1024) <= 228 * 1024;
   }
-  // All blocks fit into the shared memory of a multiprocessor.
+  // The more, the earlier a stage is loaded.
   static constexpr int stages = fits(3) ? 3 : 2;
   static_assert(fits(stages));
   static constexpr std::size_t shared = shared_beside_stages + stages * stage_bytes;
@@ -95,11 +99,9 @@ struct Gather {
   static_assert(rows * parts * Tile<Product, columns>::bytes(16) <= stages * stage_bytes);
 };
 
-/// The sum over the four lanes of a row.
-__device__ __forceinline__ float row_sum(float x) {
-  x += __shfl_xor_sync(whole_warp, x, 1);
-  return x + __shfl_xor_sync(whole_warp, x, 2);
-}
+/// Lanes of a warp that share a row.
+constexpr unsigned row_lanes = 4;
+
 /// Writes to sums [8 tiles] what the eight lanes of each column have, x[2 j + c] for column c of tile j.
 template <int tiles>
 __device__ __forceinline__ void sum_columns(float (&x)[2 * tiles], float* sums) {
@@ -130,7 +132,7 @@ __device__ __forceinline__ void row_dots(const Rows<tiles>& x, const Tile<Produc
   }
 #pragma unroll
   for (int i = 0; i < 2; ++i) {
-    const float total = row_sum(sum[i]);
+    const float total = sum_over_lanes(sum[i], row_lanes);
     if (lane_column() == 0) sums[row + lane_row() + 8 * i] = total;
   }
 }
@@ -455,7 +457,8 @@ __global__ __launch_bounds__(
 #pragma unroll
   for (int i = 0; i < 2; ++i) {
     const int r = row + lane_row() + 8 * i;
-    const float beta = row_sum(of_beta[i]), log = decays ? row_sum(of_log[i]) : 0.0F;
+    const float beta = sum_over_lanes(of_beta[i], row_lanes),
+                log = decays ? sum_over_lanes(of_log[i], row_lanes) : 0.0F;
     if (lane_column() == 0) sums.beta[part][r] = beta;
     if (decays && lane_column() == 0) logs.row[part][r] = log;
   }

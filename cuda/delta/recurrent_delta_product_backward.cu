@@ -212,10 +212,7 @@ __global__ void __launch_bounds__((most_threads<T, Layout>))
                 const Index step_place = head.at_step(stage.token + token, stage.first_step + step);
                 if (part == 0 && column < a.value)
                   gradients.d_values[step_place * a.value + column] = d_value;
-                T d_beta[1] = {u * error};
-#pragma unroll
-                for (int offset = Layout::columns_of_warp / 2; offset > 0; offset /= 2)
-                  d_beta[0] += __shfl_xor_sync(whole_warp, d_beta[0], offset);
+                const T d_beta = sum_over_lanes(u * error, Layout::columns_of_warp);
                 sum_over_warps(
                     [&] {
                       T direct[Layout::elements];
@@ -233,7 +230,7 @@ __global__ void __launch_bounds__((most_threads<T, Layout>))
                         sum_over_columns<Layout>(back, own_sums + row_size, lane);
                       }
                       sum_over_columns<Layout>(direct, own_sums, lane);
-                      if (lane == 0) own_sums[2 * row_size] = d_beta[0];
+                      if (lane == 0) own_sums[2 * row_size] = d_beta;
                     },
                     [&] {
                       // Each lane goes twice through numbers of its own.

@@ -276,10 +276,7 @@ __device__ __forceinline__ T make_unit(T (&key)[Layout::elements]) {
   const T power = largest > 0 ? scalbn(T{1}, -max(-most, min(most, ilogb(largest)))) : T{0};
 #pragma unroll
   for (int e = 0; e < Layout::elements; ++e) key[e] *= power;
-  T squares = part_of_dot(key, key);
-#pragma unroll
-  for (int offset = Layout::parts / 2; offset > 0; offset /= 2)
-    squares += __shfl_xor_sync(whole_warp, squares, offset);
+  const T squares = sum_over_lanes(part_of_dot(key, key), Layout::parts);
   const T factor = power == 0 ? T{0} : T{1} / sqrt(squares);
 #pragma unroll
   for (int e = 0; e < Layout::elements; ++e) key[e] *= factor;

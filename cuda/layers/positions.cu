@@ -36,12 +36,13 @@ void add_positions(TensorView<const T> x, TensorView<const T> vectors, TensorVie
   T* to = y.data();
   FaultWord* faults = gpu.faults();
   for_each_entry(gpu, size, x.shape()[0] * batch, [=] __device__(Index n, Index column) {
-    const Index t = column / batch, b = column % batch;
+    const Index t = column / batch, b = column % batch, live = steps.live(b);
+    const Index first = steps.first(b, count);
+    if (t == 0 && n == 0 && (first < 0 || first + live > count))
+      report_fault(faults, Fault::step_without_position, b);
     T position = 0;
-    if (t < steps.live(b)) {
-      const Index first = steps.first(b, count);
+    if (t < live) {
       const bool known = first >= 0 && first + t < count;
-      if (!known && n == 0) report_fault(faults, Fault::step_without_position, b);
       position = known ? v[(first + t) * size + n] : std::numeric_limits<T>::quiet_NaN();
     }
     to[column * size + n] = from[column * size + n] + position;

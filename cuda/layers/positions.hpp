@@ -12,7 +12,7 @@ template <class T>
 void add_positions(TensorView<const T> x, TensorView<const T> vectors, TensorView<const std::int32_t> lengths,
                    TensorView<const T> before, TensorView<T> y);
 
-/// gradient [steps, N] <- (or +=) the sums over sequences of d_y [T, B, N] at the live steps, in double.
+/// gradient [some steps, N] <- (or +=) the sums over sequences of d_y [T, B, N] at the live steps, in double.
 template <class T>
 void sum_positions(TensorView<const T> d_y, TensorView<const std::int32_t> lengths,
                    TensorView<const T> before, TensorView<T> gradient, bool adds);

@@ -27,7 +27,7 @@ void check_steps(TensorView<const std::int32_t> lengths, TensorView<const T> bef
                  Index count) {
   for (Index b = 0; b < before.shape()[0]; ++b) {
     const T steps = before(b, 0);
-    if (!(steps >= 0 && steps <= static_cast<T>(Positions::most_steps)) || steps != std::floor(steps)) {
+    if (!(steps >= 0 && steps <= static_cast<T>(count)) || steps != std::floor(steps)) {
       throw ValueError(fmt::format(
           "sequence {}: its state says that {} steps have been; expected a whole number from 0 to {}", b,
           steps, count));
@@ -66,7 +66,7 @@ void add_positions(TensorView<const T> x, TensorView<const T> vectors, TensorVie
   });
 }
 
-/// gradient [steps, N] <- (or +=) the sums over sequences of d_y [T, B, N] at the live steps, in double.
+/// gradient [some steps, N] <- (or +=) the sums over sequences of d_y [T, B, N] at the live steps, in double.
 template <class T>
 void sum_positions(TensorView<const T> d_y, TensorView<const std::int32_t> lengths,
                    TensorView<const T> before, TensorView<T> gradient, bool adds) {
@@ -74,16 +74,21 @@ void sum_positions(TensorView<const T> d_y, TensorView<const std::int32_t> lengt
     if (d_y.device().is_cuda()) return cuda::sum_positions<T>(d_y, lengths, before, gradient, adds);
   }
   const Index length = d_y.shape()[0], batch = d_y.shape()[1], size = d_y.shape()[2];
+  constexpr Index together = 16;  // numbers of a vector, one after another in memory
   parallel_for(gradient.shape()[0], 1, [&](Index first, Index last) {
     for (Index step = first; step < last; ++step) {
-      for (Index n = 0; n < size; ++n) {
-        double sum = 0;
+      for (Index begin = 0; begin < size; begin += together) {
+        const Index numbers = std::min(together, size - begin);
+        double sums[together] = {};
         for (Index b = 0; b < batch; ++b) {
           const Index t = step - static_cast<Index>(before(b, 0));
-          if (t >= 0 && t < live_steps(lengths, b, length)) sum += static_cast<double>(d_y(t, b, n));
+          if (t < 0 || t >= live_steps(lengths, b, length)) continue;
+          const T* from = d_y.data() + (t * batch + b) * size + begin;
+          for (Index n = 0; n < numbers; ++n) sums[n] += static_cast<double>(from[n]);
         }
-        T& to = gradient(step, n);
-        to = static_cast<T>(adds ? static_cast<double>(to) + sum : sum);
+        T* to = gradient[step].data() + begin;
+        for (Index n = 0; n < numbers; ++n)
+          to[n] = static_cast<T>(adds ? static_cast<double>(to[n]) + sums[n] : sums[n]);
       }
     }
   });
@@ -148,9 +153,13 @@ TensorView<const T> PositionsLayer<T>::run_forward(const SequenceInput<T>& input
 
 template <class T>
 void PositionsLayer<T>::run_backward(const SequenceInput<T>& input, const BackwardArguments<T>& arguments,
-                                     bool, Saved& saved, Saved&) const {
-  sum_positions<T>(arguments.d_output, input.lengths, saved.top<T>(1), this->gradient(vectors_),
-                   arguments.parameters == Gradients::add);
+                                     bool own_start, Saved& saved, Saved&) const {
+  const TensorView<T> gradient = this->gradient(vectors_);
+  const bool adds = arguments.parameters == Gradients::add;
+  // Sequences that begin have used the first vectors alone.
+  const Index count = gradient.shape()[0], used = own_start ? std::min(input.length(), count) : count;
+  sum_positions<T>(arguments.d_output, input.lengths, saved.top<T>(1), gradient.slice(0, used), adds);
+  if (!adds) set_zero(gradient.slice(used, count - used));
   if (!arguments.d_start.empty()) set_zero(arguments.d_start[0]);
   if (arguments.d_input.empty()) return;
   if (arguments.input == Gradients::add) {

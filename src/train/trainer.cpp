@@ -206,8 +206,9 @@ Evaluation Trainer::evaluate() {
   synchronize();
   try {
     model_.prepare();
-    model_.synchronize();  // a GPU says only then that the parameters are none
+    model_.synchronize();  // a GPU reports invalid parameters only when it is waited for
   } catch (const ValueError& error) {
+    if (steps_ == 0) throw;  // no update has made them so
     throw_diverged(steps_, error.what());
   }
   const Evaluation result = evaluate_with(work_->evaluation, model_, task_, HeldOut::validation);

@@ -124,6 +124,12 @@ TEST_CASE("positions and dropout are parts of a DeltaProduct network", "[cli][de
   check_success(inspected);
   CHECK_THAT(inspected.output, contains("positions") && contains("dropout"));
   check_success(run({"eval", file}));
+  const fs::path words = folder / "words";
+  check_success(run(Arguments{"train", "words", "--length", "8", "--batch", "4", "--hidden", "8", "--steps",
+                              "1", "--positions", "8", "--out", words.string()} +
+                    small));
+  check_refused(run({"eval", (words / "model.h5").string(), "--lengths", "8,9"}), 2,
+                {"--lengths 9", "positions for 8 steps"});
   Hdf5Writer writer;
   writer.dataset("x", Tensor<std::int32_t>(Shape{31, 3}));
   writer.commit(folder / "in.h5");

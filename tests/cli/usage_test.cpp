@@ -222,6 +222,7 @@ TEST_CASE("a command line that is off is refused in one line", "[cli][usage]") {
           {"--without-values", "'maybe' was given; expected true or false"});
   refused({"train", "copying", "--verbose=7"}, {"--verbose", "'7'", "true or false"});
   refused({"bench", "delta-product", "--gated=yes"}, {"--gated", "'yes'", "true or false"});
+  refused({"train", "words", "--cell", "deltaproduct", "--no-mlp="}, {"'--no-mlp=' has no value"});
   refused({"train", "mnist", "--permuted=false", "--permutation-seed", "3"}, {"--permuted"});
   refused({"bench", "train"}, {"which task? expected adding, copying"});
   refused({"bench", "train", "words", "--group", "Q8"}, {"'Q8'"});

@@ -21,7 +21,8 @@ struct LayerKind {
   std::function<Add(const Execution&)> make;
 };
 
-/// Every kind of layer with K inputs, and N outputs where it has a choice. tanh is smooth, so that finite
+/// Every kind of layer with K inputs, and N outputs where it has a choice, but positions, whose state counts
+/// (positions_layer_test.cpp). tanh is smooth, so that finite
 /// differences see no kinks. A large epsilon keeps the gradient of a normalised single number above rounding.
 template <class T>
 std::vector<LayerKind<T>> all_layers(Index k, Index n) {

@@ -47,17 +47,26 @@ struct Case {
   /// `before`, [B, 1], is empty for sequences that begin.
   Result run(const Tensor<T>& x, const Tensor<T>& d_y, const Tensor<std::int32_t>& lengths,
              const Tensor<T>& before, bool adds = false) {
-    const Tensor<T> x_there = x.copy(device), before_there = before.copy(device);
+    const Tensor<T> x_there = x.copy(device);
     const Tensor<std::int32_t> lengths_there = lengths.copy(device);
-    Tensor<T> d_output = d_y.copy(device), d_x = x.copy(device), last(Shape{x.shape()[1], 1}, device);
+    Tensor<T> d_output = d_y.copy(device), d_x = x.copy(device), d_before = before.copy(device);
+    // What is written over the first state must not change the backward.
+    Tensor<T> last = before.empty() ? Tensor<T>(Shape{x.shape()[1], 1}, device) : before.copy(device);
     const SequenceInput<T> input{.vectors = x_there, .lengths = lengths_there};
-    const TensorView<const T> start[] = {before_there.view()};
+    const TensorView<const T> start[] = {last.view()};
+    const TensorView<T> d_start[] = {d_before.view()};
     const TensorView<T> end[] = {last.view()};
     const States<const T> starts = before.empty() ? States<const T>() : States<const T>(start);
     Tensor<T> y = on_host(layer.forward(input, starts, end, saved));
     const Gradients mode = adds ? Gradients::add : Gradients::overwrite;
-    layer.backward(input, {.d_output = d_output, .d_input = d_x, .input = mode, .parameters = mode}, saved,
-                   scratch);
+    layer.backward(input,
+                   {.d_output = d_output,
+                    .d_input = d_x,
+                    .d_start = before.empty() ? States<T>() : States<T>(d_start),
+                    .input = mode,
+                    .parameters = mode},
+                   saved, scratch);
+    for (const T d : d_before.copy(Device::cpu())) CHECK(d == 0);
     return {std::move(y), last.copy(Device::cpu()), d_x.copy(Device::cpu()), on_host(parameters.gradient(0))};
   }
 };
@@ -214,6 +223,14 @@ TEST_CASE("a GPU reports steps without a vector", "[layers][cuda][errors]") {
   for (const float wrong : {6.0F, -1.0F, 0.5F, std::nanf("")})
     check_says<ValueError>([&] { run(4, column<float>({5, wrong})); }, {"sequence 1"});
   run(4, column<float>({5, 5}));
+  // A sequence without steps has a state too.
+  check_says<ValueError>(
+      [&] {
+        c.run(Tensor<float>({2, 2, size}), Tensor<float>({2, 2, size}), lengths_of({2, 0}),
+              column<float>({0, -1}));
+        synchronize(*device);
+      },
+      {"sequence 1"});
 }
 
 }  // namespace orthornn::testing

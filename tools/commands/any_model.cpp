@@ -1,5 +1,7 @@
 #include "commands/any_model.hpp"
 
+#include <algorithm>
+
 namespace orthornn::program {
 namespace {
 
@@ -21,6 +23,15 @@ std::unique_ptr<Model<float>> make_model(const Execution& execution, const AnyMo
 
 void check_sizes(const AnyModelOptions& options) {
   std::visit([](const auto& chosen) { parameter_layout<float>(chosen); }, options);
+}
+
+std::optional<Index> fewest_positions(const std::vector<LayerOptions>& layers) {
+  std::optional<Index> fewest;
+  each_layer(layers, [&](const LayerOptions& layer) {
+    if (const auto* positions = std::get_if<Positions>(&layer))
+      fewest = std::min(fewest.value_or(positions->steps), positions->steps);
+  });
+  return fewest;
 }
 
 std::vector<LayerOptions> layers_of(const AnyModelOptions& options) {

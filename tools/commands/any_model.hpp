@@ -17,6 +17,10 @@ std::unique_ptr<Model<float>> make_model(const Execution& execution, const AnyMo
 /// Throws as `parameter_layout`.
 void check_sizes(const AnyModelOptions& options);
 
+/// Steps that a sequence may have: the fewest of the layers of positions, and those within others; nothing
+/// without such a layer.
+std::optional<Index> fewest_positions(const std::vector<LayerOptions>& layers);
+
 /// The layers of the options in the order of `Model::describe`.
 std::vector<LayerOptions> layers_of(const AnyModelOptions& options);
 

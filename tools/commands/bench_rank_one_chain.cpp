@@ -140,6 +140,12 @@ class MeasuredChain {
   Saved saved_;
 };
 
+/// The recurrence of a GPU takes no longer vectors.
+constexpr Index longest_recurrent_on_gpu = 1024;
+bool has_recurrence(const BenchChainSettings& settings, Device device) {
+  return !device.is_cuda() || settings.size <= longest_recurrent_on_gpu;
+}
+
 template <class T>
 void measure(const BenchChainSettings& settings, Device device, PassTable& table) {
   MeasuredChain<T> measured(settings, device);
@@ -151,8 +157,7 @@ void measure(const BenchChainSettings& settings, Device device, PassTable& table
     if (form == DeltaForm::chunked) fields["chunk"] = settings.chunk;
     table.time(std::move(pass), flops, rate, fmt::format("{:<10}", name_of(form)), std::move(fields));
   };
-  constexpr Index longest_recurrent_on_gpu = 1024;
-  if (!device.is_cuda() || settings.size <= longest_recurrent_on_gpu) {
+  if (has_recurrence(settings, device)) {
     time(DeltaForm::recurrent, measured.recurrence(),
          recurrent_flops(settings.factors(), static_cast<double>(settings.size),
                          static_cast<double>(settings.columns), 1));
@@ -169,7 +174,11 @@ int bench_rank_one_chain(BenchChainSettings& settings) {
   fmt::print("chain of reflections: batch {}, {} factors, {} heads, vectors of {}, {} columns\n",
              settings.batch, settings.length, settings.heads, settings.size, settings.columns);
   fmt::print("chunked: rank_one_chain, with chunks of at most {} factors\n", settings.chunk);
-  fmt::print("recurrent: the same product factor by factor, by delta_product\n");
+  if (has_recurrence(settings, device)) {
+    fmt::print("recurrent: the same product factor by factor, by delta_product\n");
+  } else {
+    fmt::print("recurrent: left out, a GPU takes vectors of {} numbers at most\n", longest_recurrent_on_gpu);
+  }
   table.print_head(fmt::format("{:<10}", "form"));
   settings.precision == NumberType::fp64 ? measure<double>(settings, device, table)
                                          : measure<float>(settings, device, table);

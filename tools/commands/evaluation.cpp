@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <fstream>
 
+#include "commands/any_model.hpp"
 #include "commands/machine.hpp"
 #include "commands/program.hpp"
 
@@ -45,16 +46,21 @@ void check_memory(Model<float>& model, const Task& task, const Task& longer) {
                   longer.length(), needed * 1e-9, *available * 1e-9));
 }
 
-EvaluationAtLength evaluate_at_length(Model<float>& model, const Task& task, Index length, Index batch) {
+/// The task with test sequences of that length. Throws UsageError where there are none, or where the model
+/// has no positions for them.
+std::unique_ptr<Task> with_length(const Task& task, const std::vector<LayerOptions>& layers, Index length,
+                                  Index batch) {
   // Long sequences in small batches, so that a batch has no more steps than one of 2048 sequences of 128.
   constexpr Index most_steps = Index{1} << 18;
-  const std::unique_ptr<Task> longer =
+  std::unique_ptr<Task> longer =
       as_usage([&] { return task.with_length(length, std::clamp<Index>(most_steps / length, 1, batch)); });
   if (longer == nullptr)
     throw UsageError(fmt::format(
         "--lengths was given, and the lengths of sequences of the task {} cannot be chosen", task.name()));
-  check_memory(model, task, *longer);
-  return {length, evaluate(model, *longer, HeldOut::test), longer->baseline_loss()};
+  if (const std::optional<Index> positions = fewest_positions(layers); positions && *positions < length)
+    throw UsageError(fmt::format("--lengths {}: the model has positions for {} steps; choose shorter lengths",
+                                 length, *positions));
+  return longer;
 }
 
 Json json_of(const Evaluation& evaluation, double baseline, bool cross_entropy) {
@@ -88,13 +94,19 @@ ModelEvaluation evaluate_file(const EvaluationSource& source, const Execution& e
   result.length = task->length();
   result.batch = info.batch;
   result.cells = recurrences(*model, result.length, result.batch);
+  std::vector<std::unique_ptr<Task>> longer;  // before an evaluation that may take minutes
+  for (const Index length : source.lengths)
+    longer.push_back(with_length(*task, layers_of(info.model), length, info.batch));
   const TestEvaluation tested = evaluate_test_data(*model, *task);
   result.evaluation = tested.of_targets;
   result.baseline = task->baseline_loss();
   result.orthogonality_error = model->orthogonality_error();
   result.solved = task->solved(result.evaluation);
-  for (const Index length : source.lengths)
-    result.lengths.push_back(evaluate_at_length(*model, *task, length, info.batch));
+  for (const std::unique_ptr<Task>& of_length : longer) {
+    check_memory(*model, *task, *of_length);
+    result.lengths.push_back(
+        {of_length->length(), evaluate(*model, *of_length, HeldOut::test), of_length->baseline_loss()});
+  }
   if (const auto* pairs = dynamic_cast<const TranslationTask*>(task.get())) {
     result.translations = translation_metrics(dynamic_cast<EncoderDecoder<float>&>(*model), *pairs, tested,
                                               source.search, source.sample);

@@ -12,6 +12,8 @@
 #include <filesystem>
 #include <limits>
 #include <new>
+#include <span>
+#include <string_view>
 #include <system_error>
 
 #include "commands/field_options.hpp"
@@ -122,6 +124,11 @@ int run(int argc, char** argv, const std::vector<AddCommand>& commands) {
   for (const AddCommand add : commands) add(program, chosen);
   check_flags(program);
   try {
+    for (const char* argument : std::span(argv, static_cast<std::size_t>(argc))) {
+      // CLI11 takes a flag with an empty value for true.
+      if (const std::string_view text = argument; text.starts_with("--") && text.ends_with("="))
+        throw UsageError(fmt::format("'{}' has no value; expected one behind it", text));
+    }
     program.parse(argc, argv);
     return finish(chosen());
   } catch (const CLI::CallForHelp& help) {

@@ -23,8 +23,8 @@ class StopOnSignal {
   std::array<struct sigaction, signals_.size()> before_{};
 };
 
-/// Whether a stop was asked for since the last StopOnSignal began. While it lives, this may change at any
-/// time from false to true.
+/// Whether a stop was asked for since the outermost StopOnSignal began. While it lives, this may change at
+/// any time from false to true.
 bool stop_requested();
 
 /// Work was left because a stop was asked for.

@@ -88,7 +88,7 @@ Result train_once(CLI::App& command, TrainSettings& settings, std::string to_go_
 
   const TrainingEnd end = training.run({}, [] {
     say_when_interrupted(
-        "interrupted while evaluating; the training is saved, and eval prints what is missing");
+        "interrupted while evaluating; the training is saved, and the same command with --resume goes on");
   });
   const std::int64_t steps = trainer.steps();
   if (end.stopped) {

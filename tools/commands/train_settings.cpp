@@ -92,9 +92,11 @@ void TrainSettings::add_workload_to(CLI::App& command) {
   });
   add_owned(owned_, command.get_option("--norm-epsilon"), "--readout-norm",
             [this] { return std::vector{name_of(delta.readout_norm)}; }, {name_of(ReadoutNorm::rms)});
-  add_delta(add_value(command, "--no-mlp", no_mlp,
-                      "Blocks without a gated MLP; left out: with one, or as words or language has it")
-                ->group(g));
+  add_delta(
+      add_value(
+          command, "--no-mlp", no_mlp,
+          "Blocks without a gated MLP; left out: with one, or as words, language or --init exact has it")
+          ->group(g));
   add_delta(add_value(command, "--block-dropout", block_dropout,
                       "Dropout of what the parts of a block add to what they read", domain::below_one)
                 ->group(g));
@@ -387,6 +389,13 @@ std::unique_ptr<Task> TrainSettings::complete(CLI::App& command, bool may_exist)
       check_sizes(model_options(*described));
     } catch (const Error& error) {
       throw UsageError(fmt::format("[[layer]] tables: {}", error.what()));
+    }
+    if (const std::optional<Index> most = fewest_positions(stack); most && *most < described->length()) {
+      throw UsageError(
+          fmt::format("[[layer]] tables: a layer of positions for {} steps, and the task's sequences have "
+                      "{}; expected as "
+                      "many or more",
+                      *most, described->length()));
     }
   }
   return described;

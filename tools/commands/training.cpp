@@ -165,6 +165,7 @@ TrainingEnd Training::run(const ProgressPlace& place, const std::function<void()
       return !last;
     });
     if (settings_.steps() == 0 && !goes_on_) {
+      save_checkpoint(saved_.last, trainer);  // before an evaluation that may take minutes
       last_evaluation = trainer.evaluate();
       save_checkpoint(std::array{saved_.best, saved_.last}, trainer);
     }

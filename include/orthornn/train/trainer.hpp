@@ -101,7 +101,7 @@ class Trainer {
   /// for.
   void synchronize();
   /// Evaluates on the validation data and remembers the best result: the first of the smallest finite loss.
-  /// Throws as `synchronize`, and DivergenceError for parameters of which updates have left no model.
+  /// Throws as `synchronize`, and DivergenceError where updates have made parameters invalid.
   Evaluation evaluate();
 
   /// Steps taken; on a GPU, started.
