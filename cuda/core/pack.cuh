@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "cuda/core/kernel.cuh"
+
 namespace orthornn::cuda {
 
 /// Neighbours in memory, which are read or written together.
