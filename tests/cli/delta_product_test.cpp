@@ -128,6 +128,8 @@ TEST_CASE("positions and dropout are parts of a DeltaProduct network", "[cli][de
   check_success(run(Arguments{"train", "words", "--length", "8", "--batch", "4", "--hidden", "8", "--steps",
                               "1", "--positions", "8", "--out", words.string()} +
                     small));
+  // A report shows sequences as long as there are positions.
+  check_success(run({"report", words.string(), "--out", (folder / "report.html").string()}));
   check_refused(run({"eval", (words / "model.h5").string(), "--lengths", "8,9"}), 2,
                 {"--lengths 9", "positions for 8 steps"});
   Hdf5Writer writer;
@@ -264,6 +266,10 @@ TEST_CASE("inspect says why DeltaProduct layers are not followed", "[cli][delta]
   write_tiny_mnist(folder / "data");
   check_success(run(train_mnist(folder / "data", folder / "mnist", small + Arguments{"--steps", "1"})));
   not_computed(folder / "mnist/model.h5", "data/mnist");
+  const ProgramResult with_data =
+      run({"inspect", folder / "mnist/model.h5", "--data", (folder / "data").string()});
+  check_success(with_data);
+  CHECK_THAT(with_data.output, !contains("not computed"));
   // 3. A sequence that is too long. The longest one that is not may have an odd number of steps.
   check_success(
       run(Arguments{"train", "recall", "--keys", "2", "--symbols", "12", "--length", "10", "--batch", "1",

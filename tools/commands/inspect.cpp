@@ -18,6 +18,7 @@ struct InspectSettings {
   std::string model;
   /// Of the sequence along which DeltaProduct layers are followed; 0: the task's.
   Index length = 0;
+  std::string data;
   bool json = false;
   MachineOptions machine;
 };
@@ -61,7 +62,8 @@ DeltaPart delta_part(const InspectSettings& settings, Model<float>& model, const
   if (sequences == nullptr) return {.not_computed = "a model of two sequences is not followed"};
   try {
     const auto figures = [&](SequenceModel<float>& on_cpu) {
-      return delta_figures(on_cpu, info, settings.length, usual_data(info.task_name));
+      return delta_figures(on_cpu, info, settings.length,
+                           settings.data.empty() ? usual_data(info.task_name) : settings.data);
     };
     return {.figures = figures(model.device().is_cuda() ? *load_model(settings.model) : *sequences)};
   } catch (const UsageError&) {
@@ -157,6 +159,11 @@ void add_inspect(CLI::App& program, Command& chosen) {
                    "Steps of the test sequence along which DeltaProduct layers are followed; left out: the "
                    "task's")
       ->check(whole_number_in(1, Index{1} << 31))
+      ->default_str("");
+  command
+      ->add_option("--data", settings->data,
+                   "Where the data of mnist are, along which DeltaProduct layers are followed; left out: "
+                   "data/mnist")
       ->default_str("");
   command->add_flag("--json", settings->json, "One JSON object instead of a text");
   settings->machine.add_to(*command);

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "commands/any_model.hpp"
 #include "commands/config_file.hpp"
 #include "commands/delta_figures.hpp"
 #include "commands/loaded_translator.hpp"
@@ -94,6 +95,12 @@ void add_attention(TrainingRun& run, const std::vector<SentencePair>& sentences)
 /// How much longer sequences are than those of the training, where a page shows what is true of them.
 constexpr Index times_trained = 4;
 
+/// Their steps, for which the model has positions.
+Index longer_length(const Task& task, const AnyModelOptions& model) {
+  const Index longer = times_trained * task.length();
+  return std::min(longer, fewest_positions(layers_of(model)).value_or(longer));
+}
+
 /// Follows the DeltaProduct layers of the best model along a test sequence, a longer one where the task has
 /// such.
 void add_delta_products(TrainingRun& run, const Task& task, const std::string& data) {
@@ -101,7 +108,7 @@ void add_delta_products(TrainingRun& run, const Task& task, const std::string& d
   const std::string file = SavedTraining(run.folder).best_or_last().string();
   if (!has_delta_products(read_model_info(file).model)) return;
   const auto model = load_model(file, {}, &info);
-  const Index longer = std::min(times_trained * task.length(), most_delta_steps(*model));
+  const Index longer = std::min(longer_length(task, info.model), most_delta_steps(*model));
   const bool has_lengths = longer > 0 && task.with_length(longer, 1) != nullptr;
   DeltaFigures figures = delta_figures(*model, info, has_lengths ? longer : 0, data);
   run.trained_length = task.length();
@@ -115,11 +122,12 @@ void add_step_accuracies(TrainingRun& run, const Task& task) {
   constexpr Index most_steps = Index{1} << 18;
   const auto* sequences = dynamic_cast<const SequenceTask*>(&task);
   if (sequences == nullptr || !sequences->data().every_step) return;
-  const Index length = times_trained * task.length();
+  const std::string file = SavedTraining(run.folder).best_or_last().string();
+  const Index length = longer_length(task, read_model_info(file).model);
   const std::unique_ptr<Task> longer =
       task.with_length(length, std::clamp<Index>(most_steps / length, 1, task.batch_size()));
   if (longer == nullptr) return;
-  const auto model = load_model(SavedTraining(run.folder).best_or_last().string());
+  const auto model = load_model(file);
   std::vector<StepAccuracy> found(static_cast<std::size_t>(length));
   std::vector<Index> counted(found.size());
   evaluate(*model, *longer, HeldOut::test, [&](const Batch& batch, const BatchLoss&) {
