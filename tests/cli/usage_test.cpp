@@ -1,7 +1,12 @@
 // Help, version, and flags that are off.
 
+#include <fmt/format.h>
+
+#include <type_traits>
+
 #include "cli/run_program.hpp"
 #include "cli/tiny_mnist.hpp"
+#include "orthornn/layers/delta_product_layer.hpp"
 #include "orthornn/version.hpp"
 
 namespace fs = std::filesystem;
@@ -180,6 +185,27 @@ TEST_CASE("the help shows no default that depends on the task", "[cli][usage]") 
   }
   CHECK((help.find("--seed UINT=1 ") != std::string::npos ||
          help.find("--seed UINT [1] ") != std::string::npos));
+}
+
+TEST_CASE("the defaults of DeltaProduct that the help names are those of the layer", "[cli][usage]") {
+  const std::string help = run({"train", "--help"}).output;
+  orthornn::DeltaProductCell::fields(
+      [&](const char* key, auto member, const orthornn::Domain&, const char* explanation) {
+        const std::string name = key;
+        // Of these the help says in words what they are, or has the default beside the option.
+        if (name == "hidden_size" || name == "learn_initial_state" || name == "without_values") return;
+        const std::size_t at = help.find(std::string(explanation) + "; left out: ");
+        if (at == std::string::npos) return;
+        const auto value = orthornn::DeltaProductCell{}.*member;
+        std::string text;
+        if constexpr (std::is_enum_v<decltype(value)>) {
+          text = orthornn::name_of(value);
+        } else {
+          text = fmt::format("{}", value);
+        }
+        CAPTURE(name);
+        CHECK_THAT(help.substr(at, 200 + name.size()), contains("; left out: " + text + ","));
+      });
 }
 
 TEST_CASE("the program names its commands and its version", "[cli][usage]") {
