@@ -117,7 +117,11 @@ TEST_CASE("gradients of positions are added where that is asked for", "[layers]"
   Case<double> c;
   const Tensor<double> x = normal_tensor<double>({4, 3, size}, 2),
                        d_y = normal_tensor<double>({4, 3, size}, 3);
+  // Sequences that go on leave gradients of the last vectors, which must not stay.
+  c.run(x, d_y, all_live, column<double>({5, 5, 5}));
   const auto once = c.run(x, d_y, all_live, {});
+  for (Index step = 4; step < count; ++step)
+    for (Index n = 0; n < size; ++n) CHECK(once.gradient(step, n) == 0);
   const auto twice = c.run(x, d_y, all_live, {}, true);
   for (Index i = 0; i < once.gradient.size(); ++i)
     CHECK(twice.gradient.data()[i] == 2 * once.gradient.data()[i]);
