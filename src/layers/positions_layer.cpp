@@ -11,15 +11,12 @@
 #include "cuda/layers/positions.hpp"
 #include "layers/check_vectors.hpp"
 #include "layers/draw_normal.hpp"
+#include "layers/live_steps.hpp"
 #include "linalg/elementwise.hpp"
 #include "orthornn/core/error.hpp"
 
 namespace orthornn {
 namespace {
-
-Index live_steps(TensorView<const std::int32_t> lengths, Index b, Index length) {
-  return lengths.empty() ? length : lengths(b);
-}
 
 /// Throws ValueError unless `before`, a count of steps [B, 1], and the live steps after it have vectors.
 template <class T>
@@ -32,7 +29,7 @@ void check_steps(TensorView<const std::int32_t> lengths, TensorView<const T> bef
           "sequence {}: its state says that {} steps have been; expected a whole number from 0 to {}", b,
           steps, count));
     }
-    const Index after = static_cast<Index>(steps) + live_steps(lengths, b, length);
+    const Index after = static_cast<Index>(steps) + live_steps(lengths, length, b);
     if (after > count) {
       throw ValueError(
           fmt::format("sequence {} has {} steps, but the positions layer has vectors for {}; use shorter "
@@ -56,7 +53,7 @@ void add_positions(TensorView<const T> x, TensorView<const T> vectors, TensorVie
       const Index t = j / batch, b = j % batch;
       const T* from = x.data() + j * size;
       T* to = y.data() + j * size;
-      if (t >= live_steps(lengths, b, length)) {
+      if (t >= live_steps(lengths, length, b)) {
         std::copy_n(from, size, to);
         continue;
       }
@@ -82,7 +79,7 @@ void sum_positions(TensorView<const T> d_y, TensorView<const std::int32_t> lengt
         double sums[together] = {};
         for (Index b = 0; b < batch; ++b) {
           const Index t = step - static_cast<Index>(before(b, 0));
-          if (t < 0 || t >= live_steps(lengths, b, length)) continue;
+          if (t < 0 || t >= live_steps(lengths, length, b)) continue;
           const T* from = d_y.data() + (t * batch + b) * size + begin;
           for (Index n = 0; n < numbers; ++n) sums[n] += static_cast<double>(from[n]);
         }
@@ -102,7 +99,7 @@ void count_steps(TensorView<const T> before, TensorView<const std::int32_t> leng
     if (after.device().is_cuda()) return cuda::count_steps<T>(before, lengths, length, after);
   }
   for (Index b = 0; b < after.size(); ++b)
-    after(b, 0) = before(b, 0) + static_cast<T>(live_steps(lengths, b, length));
+    after(b, 0) = before(b, 0) + static_cast<T>(live_steps(lengths, length, b));
 }
 
 }  // namespace

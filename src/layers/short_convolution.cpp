@@ -5,6 +5,7 @@
 #include "core/back_end.hpp"
 #include "core/parallel.hpp"
 #include "cuda/layers/short_convolution.hpp"
+#include "layers/live_steps.hpp"
 #include "layers/row_grain.hpp"
 
 namespace orthornn {
@@ -47,7 +48,7 @@ void save_history(TensorView<const T> rows, TensorView<const std::int32_t> lengt
   }
   const Index before = last.shape()[1], channels = last.shape()[2];
   for (Index b = 0; b < last.shape()[0]; ++b) {
-    const Index live = lengths.empty() ? rows.shape()[0] - before : Index{lengths(b)};
+    const Index live = live_steps(lengths, rows.shape()[0] - before, b);
     for (Index s = 0; s < before; ++s) std::copy_n(row_of(rows, live + s, b), channels, state_of(last, b, s));
   }
 }
@@ -67,7 +68,7 @@ void convolution_backward(TensorView<const T> d_z, TensorView<const T> filters,
       const Index s = r / batch, b = r % batch;  // input s is that of step s - before
       if (s < before && d_start.empty()) continue;
       T* d = s < before ? state_of(d_start, b, s) : row_of(d_rows, s - before, b);
-      const Index live = lengths.empty() ? length : Index{lengths(b)};
+      const Index live = live_steps(lengths, length, b);
       if (!d_last.empty() && s >= live && s < live + before) {
         std::copy_n(state_of(d_last, b, s - live), channels, d);
       } else {

@@ -3,6 +3,7 @@
 #include "core/back_end.hpp"
 #include "core/parallel.hpp"
 #include "cuda/layers/step_order.hpp"
+#include "layers/live_steps.hpp"
 
 namespace orthornn {
 
@@ -17,7 +18,7 @@ void copy_steps(MatrixView<const std::type_identity_t<U>> from, MatrixView<U> to
   parallel_for(to.cols, 16, [&](Index first, Index last) {
     for (Index j = first; j < last; ++j) {
       const Index t = j / order.batch, b = j % order.batch;
-      const Index live = order.lengths.empty() ? length : Index{order.lengths(b)};
+      const Index live = live_steps(order.lengths, length, b);
       const Index source = order.reversed && t < live ? (live - 1 - t) * order.batch + b : j;
       const U* x = from.column(source);
       U* y = to.column(j);

@@ -7,6 +7,7 @@
 #include "core/parallel.hpp"
 #include "cuda/nn/attention.hpp"
 #include "layers/check_lengths.hpp"
+#include "layers/live_steps.hpp"
 #include "linalg/gemm.hpp"
 #include "orthornn/core/error.hpp"
 
@@ -32,7 +33,7 @@ MatrixView<U> sequence(TensorView<U> x, Index b) {
 
 template <class T>
 Index live_keys(const AttentionInput<T>& input, Index b) {
-  return input.lengths.empty() ? input.keys.shape()[0] : Index{input.lengths(b)};
+  return live_steps(input.lengths, input.keys.shape()[0], b);
 }
 
 /// Those of the first `count` rows of every column.

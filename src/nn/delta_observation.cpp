@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "core/set_zero.hpp"
+#include "layers/live_steps.hpp"
 #include "orthornn/core/error.hpp"
 #include "orthornn/delta/rotation_angle.hpp"
 #include "orthornn/layers/container_layer.hpp"
@@ -109,7 +110,7 @@ std::vector<DeltaObservation> observe_delta_products(SequenceModel<T>& model, co
       const Saved::Frame& frame = model.saved().frame_of(&layer);
       if (frame.batch != 1)
         throw ShapeError(fmt::format("{} sequences were given; expected one to observe", frame.batch));
-      const Index live = lengths.empty() ? frame.length : static_cast<Index>(lengths(0));
+      const Index live = live_steps(lengths, frame.length, 0);
       found.push_back(observe<T>(layer.prefix(), tokens(layer.factors(model.saved()), 0, live), rank_steps));
     });
   }

@@ -4,13 +4,14 @@
 
 #include "core/back_end.hpp"
 #include "cuda/nn/last_outputs.hpp"
+#include "layers/live_steps.hpp"
 
 namespace orthornn {
 namespace {
 
 /// -1 for a sequence without a step.
 Index last_step(TensorView<const std::int32_t> lengths, Index length, Index b) {
-  return (lengths.empty() ? length : Index{lengths(b)}) - 1;
+  return live_steps(lengths, length, b) - 1;
 }
 
 }  // namespace

@@ -20,6 +20,16 @@ namespace {
 
 const Arguments small = {"--cell", "deltaproduct", "--heads", "2", "--key-size", "4", "--value-size", "3"};
 
+/// Four steps of training at once, and in two parts, give the same model file. Returns its path.
+std::string trained_whole_and_in_parts(const TemporaryFolder& folder, const Arguments& cell) {
+  const fs::path whole = folder / "whole", parts = folder / "parts";
+  check_success(run(train_copying(whole, cell + Arguments{"--steps", "4"})));
+  check_success(run(train_copying(parts, cell + Arguments{"--steps", "2"})));
+  check_success(run({"train", "--resume", "--steps", "4", "--out", parts.string()}));
+  CHECK((content(parts / "model.h5") == content(whole / "model.h5")));
+  return (whole / "model.h5").string();
+}
+
 }  // namespace
 
 TEST_CASE("DeltaProduct networks are trained, resumed, evaluated and inspected like others", "[cli][delta]") {
@@ -89,13 +99,8 @@ TEST_CASE("DeltaProduct networks read numbers and answer once a sequence", "[cli
 
 TEST_CASE("DeltaProduct networks with factors of RWKV-7 are trained, resumed and inspected", "[cli][delta]") {
   const TemporaryFolder folder;
-  const fs::path whole = folder / "whole", parts = folder / "parts";
   const Arguments cell = small + Arguments{"--factor", "rwkv7", "--decay", "--schedule", "constant"};
-  check_success(run(train_copying(whole, cell + Arguments{"--steps", "4"})));
-  check_success(run(train_copying(parts, cell + Arguments{"--steps", "2"})));
-  check_success(run({"train", "--resume", "--steps", "4", "--out", parts.string()}));
-  CHECK((content(parts / "model.h5") == content(whole / "model.h5")));
-  const std::string file = (whole / "model.h5").string();
+  const std::string file = trained_whole_and_in_parts(folder, cell);
   const auto model = std::get<ModelOptions>(read_model_info(file).model);
   const auto& delta = std::get<DeltaProductCell>(std::get<Residual>(model.cells.at(0)).layers.at(1));
   CHECK(delta.factor == DeltaFactorKind::rwkv7);
@@ -107,14 +112,9 @@ TEST_CASE("DeltaProduct networks with factors of RWKV-7 are trained, resumed and
 
 TEST_CASE("positions and dropout are parts of a DeltaProduct network", "[cli][delta]") {
   const TemporaryFolder folder;
-  const fs::path whole = folder / "whole", parts = folder / "parts";
   const Arguments cell =
       small + Arguments{"--positions", "30", "--block-dropout", "0.25", "--schedule", "constant"};
-  check_success(run(train_copying(whole, cell + Arguments{"--steps", "4"})));
-  check_success(run(train_copying(parts, cell + Arguments{"--steps", "2"})));
-  check_success(run({"train", "--resume", "--steps", "4", "--out", parts.string()}));
-  CHECK((content(parts / "model.h5") == content(whole / "model.h5")));
-  const std::string file = (whole / "model.h5").string();
+  const std::string file = trained_whole_and_in_parts(folder, cell);
   const auto model = std::get<ModelOptions>(read_model_info(file).model);
   REQUIRE(model.cells.size() == 4);
   CHECK(std::get<Positions>(model.cells[0]).steps == 30);

@@ -180,14 +180,11 @@ void add_bench_delta_product(CLI::App& bench, Command& chosen) {
   command->add_option("--householder", settings->householder, "Micro-steps n a token, with commas between")
       ->delimiter(',')
       ->check(whole_number_in(1, 64));
-  const auto add_size = [&](const char* name, Index& size, const char* help, Index largest) {
-    command->add_option(name, size, help)->check(whole_number_in(1, largest));
-  };
-  add_size("--batch", settings->batch, "Sequences B", Index{1} << 20);
-  add_size("--length", settings->length, "Tokens T", Index{1} << 30);
-  add_size("--heads", settings->heads, "Heads H", 4096);
-  add_size("--key", settings->key, "Size K of a key", 4096);
-  add_size("--value", settings->value, "Size V of a value", 4096);
+  add_size(*command, "--batch", settings->batch, "Sequences B", Index{1} << 20);
+  add_size(*command, "--length", settings->length, "Tokens T", Index{1} << 30);
+  add_size(*command, "--heads", settings->heads, "Heads H", 4096);
+  add_size(*command, "--key", settings->key, "Size K of a key", 4096);
+  add_size(*command, "--value", settings->value, "Size V of a value", 4096);
   command
       ->add_option("--chunk", settings->chunk,
                    "Micro-steps of a chunk at most; left out: 32, on a GPU 64 with bf16")

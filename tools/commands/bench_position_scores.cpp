@@ -182,14 +182,11 @@ void add_bench_position_scores(CLI::App& bench, Command& chosen) {
   command->option_defaults()->always_capture_default();
   const auto settings = std::make_shared<BenchScoresSettings>();
   settings->machine.device = "cpu";
-  const auto add_size = [&](const char* name, Index& size, const char* help, Index largest) {
-    command->add_option(name, size, help)->check(whole_number_in(1, largest));
-  };
-  add_size("--batch", settings->batch, "Sequences B", Index{1} << 20);
-  add_size("--length", settings->length, "Tokens T; the scores are T x T", Index{1} << 20);
-  add_size("--heads", settings->heads, "Heads H", 4096);
-  add_size("--size", settings->size, "Size D of a key", 4096);
-  add_size("--chunk", settings->chunk, "Tokens of a chunk at most; on a GPU 32 at most", 4096);
+  add_size(*command, "--batch", settings->batch, "Sequences B", Index{1} << 20);
+  add_size(*command, "--length", settings->length, "Tokens T; the scores are T x T", Index{1} << 20);
+  add_size(*command, "--heads", settings->heads, "Heads H", 4096);
+  add_size(*command, "--size", settings->size, "Size D of a key", 4096);
+  add_size(*command, "--chunk", settings->chunk, "Tokens of a chunk at most; on a GPU 32 at most", 4096);
   settings->machine.add_device_to(*command);
   add_value(*command, "--precision", settings->precision, "Numbers: fp32 or fp64");
   settings->table.add_to(*command);

@@ -194,15 +194,12 @@ void add_bench_rank_one_chain(CLI::App& bench, Command& chosen) {
   command->option_defaults()->always_capture_default();
   const auto settings = std::make_shared<BenchChainSettings>();
   settings->machine.device = "cpu";
-  const auto add_size = [&](const char* name, Index& size, const char* help, Index largest) {
-    command->add_option(name, size, help)->check(whole_number_in(1, largest));
-  };
-  add_size("--batch", settings->batch, "Sequences B", Index{1} << 20);
-  add_size("--length", settings->length, "Factors T of a chain", Index{1} << 30);
-  add_size("--heads", settings->heads, "Heads H", 4096);
-  add_size("--size", settings->size, "Size D of a factor's vectors", 4096);
-  add_size("--columns", settings->columns, "Columns M of a state", 4096);
-  add_size("--chunk", settings->chunk, "Factors of a chunk at most; on a GPU 32 at most", 4096);
+  add_size(*command, "--batch", settings->batch, "Sequences B", Index{1} << 20);
+  add_size(*command, "--length", settings->length, "Factors T of a chain", Index{1} << 30);
+  add_size(*command, "--heads", settings->heads, "Heads H", 4096);
+  add_size(*command, "--size", settings->size, "Size D of a factor's vectors", 4096);
+  add_size(*command, "--columns", settings->columns, "Columns M of a state", 4096);
+  add_size(*command, "--chunk", settings->chunk, "Factors of a chunk at most; on a GPU 32 at most", 4096);
   settings->machine.add_device_to(*command);
   add_value(*command, "--precision", settings->precision, "Numbers: fp32 or fp64");
   settings->table.add_to(*command);

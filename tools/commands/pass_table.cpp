@@ -20,6 +20,10 @@ void PassTableOptions::add_to(CLI::App& command) {
   command.add_option("--json", json, "File for all results with every sample");
 }
 
+void add_size(CLI::App& command, const char* flag, Index& size, const char* help, Index largest) {
+  command.add_option(flag, size, help)->check(whole_number_in(1, largest));
+}
+
 PassTable::PassTable(const PassTableOptions& options, const Execution& execution, std::string precision,
                      const char* n)
     : options_(options), execution_(execution), precision_(std::move(precision)), n_(n) {

@@ -25,6 +25,9 @@ struct PassTableOptions {
   void add_to(CLI::App& command);
 };
 
+/// Adds an option for a size from 1 to `largest`.
+void add_size(CLI::App& command, const char* flag, Index& size, const char* help, Index largest);
+
 /// GFLOP/s of Eigen's product of N x N by N x 64 a thread. Empty for a GPU: the product of a CPU would say
 /// nothing of it.
 template <class T>
