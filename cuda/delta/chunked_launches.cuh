@@ -29,18 +29,18 @@ void launch_join(const Context& gpu, const ChunkedGrid& grid, const ChunkSizes& 
                  float* states) {
   using Join = JoinSegments<padded_key>;
   launch(gpu, join_segments<padded_key, backward>,
-         {.grid = dim3(static_cast<unsigned>(sizes.padded_value / 64), static_cast<unsigned>(sizes.heads),
-                       static_cast<unsigned>(grid.sequences)),
+         {.grid = dim3(static_cast<unsigned>(sizes.padded_value / Join::values),
+                       static_cast<unsigned>(sizes.heads), static_cast<unsigned>(grid.sequences)),
           .block = dim3(Join::threads),
           .shared = Join::shared},
          sizes, maps, states);
 }
 
-/// Calls body(tokens) for the padded tokens of a chunk, as a constant.
-template <class Product, int padded_key, class Body>
+/// Calls body(padded_tokens) for a number of padded tokens, as a constant: 16, 32 or 64, at most `most`.
+template <int most, class Body>
 void with_tokens(int padded_tokens, const Body& body) {
   if (padded_tokens == 16) return body(std::integral_constant<int, 16>());
-  if constexpr (chunk_steps<Product, padded_key> == 64) {
+  if constexpr (most == 64) {
     if (padded_tokens == 64) return body(std::integral_constant<int, 64>());
   }
   body(std::integral_constant<int, 32>());

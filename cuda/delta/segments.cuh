@@ -47,13 +47,14 @@ __device__ __forceinline__ void store_rows(const Rows<tiles>& rows, float* matri
   }
 }
 template <int tiles>
-__device__ __forceinline__ void load_segment_state(Rows<tiles>& rows, const float* state, Index row) {
+__device__ __forceinline__ void load_segment_state(Rows<tiles>& rows, const float* state, Index row,
+                                                   int pitch = 8 * tiles) {
 #pragma unroll
   for (int j = 0; j < tiles; ++j) {
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       const float2 two =
-          *reinterpret_cast<const float2*>(state + (row + 8 * i) * 8 * tiles + 8 * j + lane_column());
+          *reinterpret_cast<const float2*>(state + (row + 8 * i) * pitch + 8 * j + lane_column());
       rows.tile[j][2 * i] = two.x, rows.tile[j][2 * i + 1] = two.y;
     }
   }
@@ -71,14 +72,22 @@ __device__ __forceinline__ void set_identity(Rows<tiles>& rows, int row) {
 template <int padded_key>
 struct JoinSegments {
   static constexpr int threads = 128;
+  /// Values of a block, all of which are rows of each warp, and columns of the results of a warp.
+  static constexpr int values = 16, columns = padded_key / 4;
   static constexpr std::size_t map_bytes = sizeof(float) * padded_key * map_pitch(padded_key);
-  /// Two maps, one of which is loaded while the other one is read, and a barrier for each.
-  static constexpr std::size_t barrier_bytes = 16, shared = barrier_bytes + 2 * map_bytes;
+  /// Numbers from a row of a state in shared memory to the next: with these, no bank is read twice.
+  static constexpr int state_pitch = padded_key + 8;
+  static constexpr std::size_t state_bytes = sizeof(float) * values * state_pitch;
+  /// Two maps, one of which is loaded while the other one is read, and a barrier for each; two states, one of
+  /// which is written while the other one is read.
+  static constexpr std::size_t barrier_bytes = 16, shared = barrier_bytes + 2 * (map_bytes + state_bytes);
 };
 
 /// states[g + 1] <- states[g] W_g + states[g + 1] for the segments between the first and the last; with
-/// `backward`, states[g - 1] <- states[g] W_g^T + states[g - 1], from the last to the first. A block has 64
-/// values of one head of one sequence, a warp 16 of them.
+/// `backward`, states[g - 1] <- states[g] W_g^T + states[g - 1], from the last to the first. A block has 16
+/// values of one head of one sequence, a warp a quarter of the columns of the results, and the warps exchange
+/// these after each segment. So a segment takes a warp a quarter of the time that 16 values with all columns
+/// take, and four times the multiprocessors take part.
 template <int padded_key, bool backward>
 __global__ __launch_bounds__(128) void join_segments(ChunkSizes sizes, const float* maps, float* states) {
   using Shape = JoinSegments<padded_key>;
@@ -89,6 +98,7 @@ __global__ __launch_bounds__(128) void join_segments(ChunkSizes sizes, const flo
   if (joins <= 0) return;
   auto* const barriers = reinterpret_cast<std::uint64_t*>(dynamic_shared_memory());
   auto* const shared = reinterpret_cast<float*>(dynamic_shared_memory() + Shape::barrier_bytes);
+  float* const exchanged = shared + 2 * (padded_key * pitch);
   if (threadIdx.x == 0) {
     for (int i = 0; i < 2; ++i) ptx::mbarrier_initialize(barriers + i, 1);
     ptx::mbarrier_fence_initialization();
@@ -103,27 +113,29 @@ __global__ __launch_bounds__(128) void join_segments(ChunkSizes sizes, const flo
                              maps + segment_place(segment, number(join)) * padded_key * pitch,
                              Shape::map_bytes, barrier);
   };
-  const int value = static_cast<int>(blockIdx.x) * 64 + static_cast<int>(threadIdx.x) / 32 * 16 + lane_row();
+  const int value = static_cast<int>(blockIdx.x) * Shape::values + lane_row();
+  const int first_column = static_cast<int>(threadIdx.x) / 32 * Shape::columns;
   const auto state_at = [&](int n) { return states + segment_state_place(segment, padded_key, n); };
 
   load(0);
-  Rows<tiles> state, next;
+  Rows<tiles> state;
+  Rows<Shape::columns / 8> next;
   load_segment_state(state, state_at(number(0)), value);
   for (int join = 0; join < joins; ++join) {
     load(join + 1);
     const int target = number(join) + (backward ? -1 : 1);
-    load_segment_state(next, state_at(target), value);
+    load_segment_state(next, state_at(target) + first_column, value, padded_key);
     ptx::mbarrier_wait(barriers + join % 2, join / 2 % 2);
     const float* const map = shared + join % 2 * (padded_key * pitch);
 #pragma unroll
     for (int k = 0; k < padded_key; k += 16) {
       const auto left = FloatProduct<true>::left(state.tile[k / 8], state.tile[k / 8 + 1]);
 #pragma unroll
-      for (int n = 0; n < padded_key; n += 16) {
+      for (int n = 0; n < Shape::columns; n += 16) {
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
-          // Numbers k + lane_column + {0, 1, 8, 9} of column n + 8 half + lane_row.
-          const int row = k + lane_column(), column = n + 8 * half + lane_row();
+          // Numbers k + lane_column + {0, 1, 8, 9} of column n + 8 half + lane_row of the warp's columns.
+          const int row = k + lane_column(), column = first_column + n + 8 * half + lane_row();
           SplitProduct::Right right;
 #pragma unroll
           for (int i = 0; i < 4; ++i) {
@@ -134,9 +146,11 @@ __global__ __launch_bounds__(128) void join_segments(ChunkSizes sizes, const flo
         }
       }
     }
-    store_rows(next, state_at(target), value, padded_key);
-    state = next;
-    __syncthreads();  // the map has been read
+    store_rows(next, state_at(target) + first_column, value, padded_key);
+    float* const joined = exchanged + join % 2 * (Shape::values * Shape::state_pitch);
+    store_rows(next, joined + first_column, lane_row(), Shape::state_pitch);
+    __syncthreads();  // the map has been read, and the state is whole
+    load_segment_state(state, joined, lane_row(), Shape::state_pitch);
   }
 }
 
