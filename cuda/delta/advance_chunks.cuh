@@ -111,6 +111,15 @@ __device__ __forceinline__ void send_rows(const typename Product::Left (&rows)[c
                              sizeof(typename Product::Element) * 16 * Leaving::row_size);
 }
 
+/// Sends 16 rows of a state, from `row` on, to its images in global memory.
+template <class Product, int count, int columns, int panel_rows>
+__device__ __forceinline__ void send_state(const typename Product::Left (&rows)[count],
+                                           const Tile<Product, columns, panel_rows>& leaving,
+                                           typename Product::Element* images, int row) {
+  const int within = row % state_rows;
+  send_rows<Product>(rows, leaving, images + static_cast<Index>(row - within) * columns, within, state_rows);
+}
+
 /// Writes 16 values of each token, or micro-step, from `column` on, where column t of the rows is token t.
 /// Where rows of outputs are whole vectors, they go by way of shared memory, so that a lane writes 16 bytes
 /// of a token.
@@ -161,7 +170,7 @@ __launch_bounds__(256, ChunkStages<Product, padded_key, padded_tokens, maps>::bl
   using Left = typename Product::Left;
   using E = typename Product::Element;
   constexpr int steps = Stages::steps, key_tiles = padded_key / 8, step_tiles = steps / 8,
-                token_tiles = padded_tokens / 8;
+                token_tiles = padded_tokens / 8, grouped = gathered_chunks<Product, padded_key>;
   const int head = static_cast<int>(blockIdx.y), block_value = static_cast<int>(blockIdx.x) * Stages::values;
   const ChunkSegment segment(a.sizes, blockIdx.z, head);
   // In a map, the rows after those of values belong to the matrix.
@@ -229,9 +238,11 @@ __launch_bounds__(256, ChunkStages<Product, padded_key, padded_tokens, maps>::bl
         }
       }
       Products::commit();
-      if (!maps && a.states != nullptr)
-        send_rows<Product>(of_state, leaving.state, a.states + kept * padded_key, block_value + warp_value,
-                           a.sizes.padded_value);
+      if (!maps && a.states != nullptr && chunk % grouped == 0)
+        send_state<Product>(
+            of_state, leaving.state,
+            a.states + segment.slot_of_group<grouped>(chunk) * a.sizes.padded_value * padded_key,
+            block_value + warp_value);
       Left values[steps / 16];
 #pragma unroll
       for (int n = 0; n < steps; n += 16) values[n / 16] = stage.values.left_transposed(n, warp_value);

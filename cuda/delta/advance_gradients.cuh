@@ -23,7 +23,9 @@ __global__ __launch_bounds__(256, 1) void advance_gradients(
   using Products = RowProducts<Product>;
   using Left = typename Product::Left;
   constexpr int steps = Stages::steps, key_tiles = padded_key / 8, step_tiles = steps / 8,
-                token_tiles = padded_tokens / 8;
+                token_tiles = padded_tokens / 8, grouped = gathered_chunks<Product, padded_key>;
+  // Only the last segment may end within a group.
+  static_assert(grouped == 1 || padded_key > longest_split_key);
   const int head = static_cast<int>(blockIdx.y), block_value = static_cast<int>(blockIdx.x) * Stages::values;
   const ChunkSegment segment(a.sizes, blockIdx.z, head);
   if (segment.number >= segment.count || (maps && segment.number == 0)) return;
@@ -102,9 +104,11 @@ __global__ __launch_bounds__(256, 1) void advance_gradients(
                                                                 stage.queries, t, k);
     }
     Products::commit();
-    if (!maps)
-      send_rows<Product>(of_state, leaving.state, gradients.d_states + kept * padded_key,
-                         block_value + warp_value, a.sizes.padded_value);
+    if (!maps && (chunk % grouped == grouped - 1 || chunk + 1 == segment.end))
+      send_state<Product>(
+          of_state, leaving.state,
+          gradients.d_states + segment.slot_of_group<grouped>(chunk) * a.sizes.padded_value * padded_key,
+          block_value + warp_value);
     Products::template wait<1>(by_state, by_outputs);
     scale_columns(by_state, stage.scales + Scales::end);
 #pragma unroll

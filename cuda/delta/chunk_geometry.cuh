@@ -57,6 +57,65 @@ struct ChunkPlace {
         slot((first + chunk) * sizes.heads + h) {}
 };
 
+/// Number of a head and group of `chunks` chunks among all, where what is kept of it lies. The group has
+/// `chunk` of sequence b, and `first` is `first_chunk` of this sequence. The groups of a sequence may begin
+/// in the middle of `chunks` numbers of chunks, so each sequence has `chunks` - 1 such numbers more.
+template <int chunks>
+__device__ __forceinline__ Index group_slot(const ChunkSizes& sizes, Index first, Index b, Index chunk,
+                                            int head) {
+  return ((first + (chunks - 1) * b) / chunks + chunk / chunks) * sizes.heads + head;
+}
+/// Groups of one head that have a number, where so many chunks have one.
+template <int chunks>
+constexpr Index group_count(Index numbers, Index sequences) {
+  return (numbers + (chunks - 1) * sequences) / chunks;
+}
+
+/// `chunks` chunks of one head, one after another, which a block takes as one. Their tokens are one sequence
+/// of rows. Their micro-steps are `chunks` times C rows, and those of a chunk begin at a multiple of C.
+template <int chunks, int C>
+class ChunkGroup {
+ public:
+  /// Of the chunks from `first` on. `number` is `first_chunk` of the sequence.
+  __device__ __forceinline__ ChunkGroup(const ChunkSizes& sizes, const TokenSequence& sequence, Index number,
+                                        Index first, int head)
+      : sizes_(sizes), all_(sizes, sequence, number, first, head) {
+    if constexpr (chunks > 1)
+      all_.tokens = static_cast<int>(
+          min(static_cast<Index>(chunks * sizes.tokens), sequence.count - first * sizes.tokens));
+  }
+
+  /// The place of the first chunk, but with the tokens of all.
+  __device__ __forceinline__ const ChunkPlace& all() const { return all_; }
+  /// Chunk i, which has no tokens if the sequence ends before it.
+  __device__ __forceinline__ ChunkPlace chunk(int i) const {
+    ChunkPlace place = all_;
+    if constexpr (chunks > 1) {
+      const int before = i * sizes_.tokens;
+      if (before < all_.tokens) place.row += static_cast<Index>(before) * all_.stride;
+      place.slot += i * sizes_.heads;
+      place.tokens = max(0, min(sizes_.tokens, all_.tokens - before));
+      place.steps = place.tokens * sizes_.factors;
+    }
+    return place;
+  }
+
+  /// Of the micro-step in a row. Rows beyond a chunk's micro-steps count to its last token.
+  __device__ __forceinline__ int token_of(int row) const {
+    return row / C * sizes_.tokens + min(sizes_.token_of(row % C), sizes_.tokens - 1);
+  }
+  /// Of a token's first micro-step.
+  __device__ __forceinline__ int row_of(int token) const {
+    if constexpr (chunks == 1) return token * sizes_.factors;
+    const int i = token / sizes_.tokens;
+    return i * C + (token - i * sizes_.tokens) * sizes_.factors;
+  }
+
+ private:
+  const ChunkSizes& sizes_;
+  ChunkPlace all_;
+};
+
 /// The vectors of one head in a chunk of a tensor [R, H, width], or [R, n, H, width].
 template <class T>
 struct ChunkRows {

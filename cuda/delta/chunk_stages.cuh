@@ -40,6 +40,11 @@ struct ChunkSegment {
   __device__ __forceinline__ ChunkPlace place(Index chunk) const {
     return {sizes, sequence, first_slot, chunk, head};
   }
+  /// Of the group of chunks that has this one.
+  template <int chunks>
+  __device__ __forceinline__ Index slot_of_group(Index chunk) const {
+    return group_slot<chunks>(sizes, first_slot, sequence_number, chunk, head);
+  }
   __device__ __forceinline__ Index head_place() const { return sequence_number * sizes.heads + head; }
   /// Of the state of the head, among those [B, H, K, V].
   __device__ __forceinline__ Index state_place() const { return head_place() * sizes.key * sizes.value; }
@@ -92,7 +97,7 @@ class ChunkStages {
   };
 
  private:
-  static constexpr std::size_t scale_bytes = sizeof(float) * Scales::count;
+  static constexpr std::size_t scale_bytes = sizeof(float) * Scales::first_part;
   // Tiles begin at multiples of 1024 bytes.
   static constexpr int read_tokens = maps ? 0 : padded_tokens;
   static constexpr std::size_t stage_bytes = KeyTile::bytes(steps) + QueryTile::bytes(read_tokens) +

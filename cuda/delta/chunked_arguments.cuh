@@ -9,13 +9,27 @@ namespace orthornn::cuda {
 template <class Product, int padded_key>
 inline constexpr int chunk_steps = Product::vector == 8 && padded_key <= 128 ? 64 : 32;
 
-/// Numbers of a chunk and head that scale rows and columns, in float [slots, 3 C + 4]: for each micro-step
+/// Rows that the kernels have for the tokens of a chunk.
+constexpr int pad_tokens(int tokens) { return tokens <= 16 ? 16 : tokens <= 32 ? 32 : 64; }
+
+/// Chunks that one block of the last kernel of a backward takes together. States are kept for the first of
+/// them, and gradients of states for the last, because both are most of what this kernel reads where keys are
+/// long.
+template <class Product, int padded_key>
+inline constexpr int gathered_chunks = Product::vector == 8 && padded_key > 128 ? 2 : 1;
+
+/// Rows of an image of a state: what one copy brings to the last kernel of a backward.
+inline constexpr int state_rows = 32;
+
+/// Numbers of a chunk and head that scale rows and columns, in float [slots, 4 C + 4]: for each micro-step
 /// `start` (decay from the chunk's begin, times the factor that gives the key norm 1) and `end` (decay to the
 /// chunk's end, times beta and that factor), for each token `read` (scale times decay from the begin), and
-/// the decay of the whole chunk.
+/// the decay of the whole chunk. These are what goes from chunk to chunk needs. After them comes `factor`,
+/// which gives the key of a micro-step norm 1.
 template <int steps>
 struct ChunkScales {
-  static constexpr int start = 0, end = steps, read = 2 * steps, whole = 3 * steps, count = 3 * steps + 4;
+  static constexpr int start = 0, end = steps, read = 2 * steps, whole = 3 * steps,
+                       first_part = 3 * steps + 4, factor = first_part, count = first_part + steps;
 };
 
 /// Sequences with longer keys are not split into segments: two of their maps do not fit into shared memory.
@@ -34,8 +48,9 @@ struct ChunkedArguments {
   /// outputs, of the outputs or the gradients of values, and of the gradients of keys and queries.
   bool aligned_keys, aligned_values, aligned_outputs, aligned_gradients;
   /// Kept for each slot: scales, and images of the inverse [C, C] and of the scores [padded tokens, C]; for a
-  /// backward also of the errors [padded V, C] and of the state before the chunk [padded V, padded K]. Images
-  /// of bfloat16 with more than 64 columns lie in panels.
+  /// backward also of the errors [padded V, C]. Kept for each slot of `gathered_chunks` is the state before
+  /// them [padded V, padded K], in images of `state_rows` rows. Images of bfloat16 with more than 64 columns
+  /// lie in panels.
   E *inverse, *scores;
   float *scales;
   E *errors, *states;
@@ -51,8 +66,9 @@ template <class E>
 struct ChunkedGradients {
   const E *d_outputs;
   const float *d_final_states;
-  /// Images for the second kernel: gradients of the errors [padded V, C], which are those of the values, and
-  /// of the state after the chunk [padded V, padded K].
+  /// For the second kernel: for each slot the gradients of the errors [padded V, C], an image, which are
+  /// those of the values; for each slot of `gathered_chunks` the gradient of the state after them, as states
+  /// are kept.
   E *d_errors, *d_states;
   E *d_queries, *d_keys, *d_values;
   float *d_betas, *d_log_decays, *d_initial_states;

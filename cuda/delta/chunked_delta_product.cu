@@ -37,7 +37,7 @@ void with_kernels(Index key, Precision precision, const Body& body) {
 template <class T>
 struct Plan {
   int padded_key, steps, tokens, padded_tokens, padded_value, segments;
-  Index slots, segment_chunks, segment_slots;
+  Index slots, group_slots, segment_chunks, segment_slots;
 
   Plan(const DeltaProductInput<T>& input, const TokenLayout& layout, const DeltaProductOptions& options,
        Device device) {
@@ -66,9 +66,13 @@ struct Plan {
     }
     const Index wanted = options.chunk == 0 ? DeltaProductOptions::gpu_chunk : options.chunk;
     tokens = static_cast<int>(std::max(Index{1}, std::min<Index>(wanted, steps) / factors));
-    padded_tokens = tokens <= 16 ? 16 : tokens <= 32 ? 32 : 64;
+    padded_tokens = pad_tokens(tokens);
     padded_value = static_cast<int>((value + 63) / 64 * 64);
-    slots = (layout.tokens() / tokens + layout.size()) * heads;
+    const Index numbers = layout.tokens() / tokens + layout.size();
+    slots = numbers * heads;
+    with_kernels<T>(key, options.precision, [&]<class Product, int padded>(ChunkedKernels<Product, padded>) {
+      group_slots = group_count<gathered_chunks<Product, padded>>(numbers, layout.size()) * heads;
+    });
     // A block that goes from chunk to chunk has a multiprocessor for itself.
     const Index chunks = (layout.longest() + tokens - 1) / tokens,
                 blocks = layout.size() * heads * padded_value / 64;
@@ -84,11 +88,11 @@ struct Plan {
     segment_slots = layout.size() * heads * segments;
   }
 
-  Shape scales() const { return {slots, 3 * steps + 4}; }
+  Shape scales() const { return {slots, 4 * steps + 4}; }
   Shape inverses() const { return {slots, steps, steps}; }
   Shape scores() const { return {slots, padded_tokens, steps}; }
   Shape errors() const { return {slots, padded_value, steps}; }
-  Shape states() const { return {slots, padded_value, padded_key}; }
+  Shape states() const { return {group_slots, padded_value, padded_key}; }
   Shape segment_states() const { return {segment_slots, padded_value, padded_key}; }
   Shape segment_maps() const { return {segment_slots, padded_key, map_pitch(padded_key)}; }
   /// What a forward keeps: scales, inverses, scores, errors, states and the maps of several segments.

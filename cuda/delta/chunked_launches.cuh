@@ -10,10 +10,10 @@
 
 namespace orthornn::cuda {
 
-/// A block for each chunk and head of each sequence.
-inline dim3 grid_of_chunks(const ChunkedGrid& grid, const ChunkSizes& sizes) {
-  return dim3(static_cast<unsigned>((grid.longest + sizes.tokens - 1) / sizes.tokens),
-              static_cast<unsigned>(sizes.heads), static_cast<unsigned>(grid.sequences));
+/// A block for each `tokens` tokens and each head of each sequence.
+inline dim3 grid_of_chunks(const ChunkedGrid& grid, const ChunkSizes& sizes, Index tokens) {
+  return dim3(static_cast<unsigned>((grid.longest + tokens - 1) / tokens), static_cast<unsigned>(sizes.heads),
+              static_cast<unsigned>(grid.sequences));
 }
 /// A block for 64 rows of each head of each segment: `rows` of padded values, or with those of the segments'
 /// maps.
@@ -50,11 +50,13 @@ template <class Product, int padded_key>
 void ChunkedKernels<Product, padded_key>::forward(const Context& gpu, const ChunkedGrid& grid,
                                                   const ChunkedArguments<E>& arguments) {
   const ChunkSizes& sizes = arguments.sizes;
-  with_tokens<Product, padded_key>(sizes.padded_tokens, [&](auto tokens) {
+  with_tokens<chunk_steps<Product, padded_key>>(sizes.padded_tokens, [&](auto tokens) {
     using Couple = Coupling<Product, padded_key, tokens>;
     if (grid.longest > 0) {
       launch(gpu, couple_chunks<Product, padded_key, tokens>,
-             {.grid = grid_of_chunks(grid, sizes), .block = dim3(Couple::threads), .shared = Couple::shared},
+             {.grid = grid_of_chunks(grid, sizes, sizes.tokens),
+              .block = dim3(Couple::threads),
+              .shared = Couple::shared},
              arguments);
     }
     const auto advance = [&](auto maps, int rows) {
@@ -80,7 +82,8 @@ void ChunkedKernels<Product, padded_key>::backward(const Context& gpu, const Chu
                                                    const ChunkedArguments<E>& arguments,
                                                    const ChunkedGradients<E>& gradients) {
   const ChunkSizes& sizes = arguments.sizes;
-  with_tokens<Product, padded_key>(sizes.padded_tokens, [&](auto tokens) {
+  constexpr int steps = chunk_steps<Product, padded_key>;
+  with_tokens<steps>(sizes.padded_tokens, [&](auto tokens) {
     using Stages = ChunkStages<Product, padded_key, tokens, false>;
     const auto advance = [&](auto kernel) {
       launch(gpu, kernel,
@@ -96,11 +99,16 @@ void ChunkedKernels<Product, padded_key>::backward(const Context& gpu, const Chu
       }
     }
     advance(advance_gradients<Product, padded_key, tokens, false>);
-    if (grid.longest == 0) return;
+  });
+  if (grid.longest == 0) return;
+  constexpr int grouped = gathered_chunks<Product, padded_key>;
+  with_tokens<grouped * steps>(pad_tokens(grouped * sizes.tokens), [&](auto tokens) {
     const auto gather = [&](auto decays) {
       using Sum = Gather<Product, padded_key, tokens, decays>;
       launch(gpu, gather_gradients<Product, padded_key, tokens, decays>,
-             {.grid = grid_of_chunks(grid, sizes), .block = dim3(Sum::threads), .shared = Sum::shared},
+             {.grid = grid_of_chunks(grid, sizes, grouped * sizes.tokens),
+              .block = dim3(Sum::threads),
+              .shared = Sum::shared},
              arguments, gradients);
     };
     if (arguments.log_decays != nullptr) {

@@ -6,7 +6,8 @@
 // of the decays up to token t and f_r what makes key r have norm 1:
 //
 //   1. Keys and queries to shared memory, and g
-//   2. K K^T and K Q^T: by a warpgroup (row_products.cuh), or the lower blocks by each warp
+//   2. K K^T and K Q^T: by a warpgroup (row_products.cuh), or the lower blocks by each warp; f from the
+//      diagonal of K K^T
 //   3. A_rs = beta_s e^(g_r - g_s) f_r f_s k_r.k_s for s < r
 //   4. (I + A)^-1 in float (triangular_inverse.cuh)
 //   5. scores P_ts = scale beta_s e^(g_t - g_s) f_s q_t.k_s for the micro-steps s up to token t
@@ -16,7 +17,6 @@
 
 #include "cuda/delta/chunked_arguments.cuh"
 #include "cuda/delta/decay_sums.cuh"
-#include "cuda/delta/key_factor.cuh"
 #include "cuda/delta/row_products.cuh"
 #include "cuda/delta/triangular_inverse.cuh"
 
@@ -65,6 +65,20 @@ __device__ __forceinline__ void inner_products(Rows<step_tiles>& product,
   }
 }
 
+/// Calls body(r, x) for the numbers x of rows r that are on the diagonal of a square matrix, of which a warp
+/// has the 16 rows from `row` on.
+template <int tiles, class Body>
+__device__ __forceinline__ void each_on_diagonal(const Rows<tiles>& rows, int row, const Body& body) {
+#pragma unroll
+  for (int j = 0; j < tiles; ++j) {
+    if (j / 2 != row / 16) continue;
+#pragma unroll
+    for (int c = 0; c < 2; ++c) {
+      if (lane_column() + c == lane_row()) body(8 * j + lane_row(), rows.tile[j][j % 2 * 2 + c]);
+    }
+  }
+}
+
 template <class Product, int padded_key, int padded_tokens>
 __global__ __launch_bounds__(2 * chunk_steps<Product, padded_key>) void couple_chunks(
     ChunkedArguments<typename Product::Element> a) {
@@ -77,6 +91,15 @@ __global__ __launch_bounds__(2 * chunk_steps<Product, padded_key>) void couple_c
   const ChunkPlace place(a.sizes, sequence, first_chunk(a.sizes, sequence, blockIdx.z), blockIdx.x,
                          static_cast<int>(blockIdx.y));
 
+  // These come while addresses of the rest are computed.
+  const int thread = static_cast<int>(threadIdx.x);
+  const bool decays = a.log_decays != nullptr;
+  float own_beta = 0, own_log = 0;
+  if (thread < steps) {
+    if (thread < place.steps) own_beta = *step_rows(a.betas, 1, a.sizes, place)[thread];
+    if (decays) own_log = log_decay(a, place, thread);
+  }
+
   const unsigned begin = ptx::shared_address(dynamic_shared_memory());
   unsigned char* const memory = dynamic_shared_memory() + (1024 - begin % 1024) % 1024;
   const typename Shape::KeyTile keys{reinterpret_cast<E*>(memory)};
@@ -85,7 +108,7 @@ __global__ __launch_bounds__(2 * chunk_steps<Product, padded_key>) void couple_c
   auto& numbers = *reinterpret_cast<typename Shape::Numbers*>(memory + Shape::tile_bytes + coupling.bytes);
 
   // 1. Inputs.
-  const int thread = static_cast<int>(threadIdx.x), warp = thread / 32, row = 16 * warp;
+  const int warp = thread / 32, row = 16 * warp;
   const auto key_rows = step_rows(a.keys, a.sizes.key, a.sizes, place);
   const auto query_rows = token_rows(a.queries, a.sizes.key, a.sizes, place);
   RowCopies<threads, steps, typename Shape::KeyTile>(thread, key_rows, a.sizes.key, 0, a.aligned_keys)
@@ -95,13 +118,12 @@ __global__ __launch_bounds__(2 * chunk_steps<Product, padded_key>) void couple_c
       .start(queries, query_rows, place.tokens);
   ptx::cp_async_commit();
   const auto token_of = [&](int r) { return min(a.sizes.token_of(r), a.sizes.tokens - 1); };
-  const bool decays = a.log_decays != nullptr;
   if (thread < steps) {
-    numbers.weights[thread] = thread < place.steps ? *step_rows(a.betas, 1, a.sizes, place)[thread] : 0.0F;
+    numbers.weights[thread] = own_beta;
     numbers.factors[thread] = 1;
   }
   if (decays) {
-    numbers.decays.compute(a, place);
+    numbers.decays.compute(own_log);
     __syncthreads();
     if (thread < steps) {
       const int t = token_of(thread);
@@ -112,13 +134,6 @@ __global__ __launch_bounds__(2 * chunk_steps<Product, padded_key>) void couple_c
   ptx::cp_async_wait<0>();
   ptx::fence_proxy_async();
   __syncthreads();
-  if (a.unit_keys) {
-    if (thread < steps) {
-      numbers.factors[thread] = key_factor(keys, thread);
-      numbers.weights[thread] *= numbers.factors[thread];
-    }
-    __syncthreads();
-  }
 
   // 2. Products of keys with keys and with queries.
   Rows<step_tiles> gram;
@@ -144,6 +159,13 @@ __global__ __launch_bounds__(2 * chunk_steps<Product, padded_key>) void couple_c
   } else {
     inner_products(gram, keys, keys, row, row + 16);
     inner_products(reads, keys, queries, row, padded_tokens);
+  }
+  if (a.unit_keys) {
+    each_on_diagonal(gram, row, [&](int r, float squares) {
+      const float factor = squares > 0 ? 1 / sqrtf(squares) : 0.0F;
+      numbers.factors[r] = factor;
+      numbers.weights[r] *= factor;
+    });
   }
   __syncthreads();  // images take the place of keys and queries
 
@@ -174,8 +196,8 @@ __global__ __launch_bounds__(2 * chunk_steps<Product, padded_key>) void couple_c
                      from_low = *reinterpret_cast<const float2*>(numbers.step_low + s);
 #pragma unroll
         for (int i = 0; i < 4; ++i)
-          x[i] *= ptx::exp2(fminf(0.0F, (high[i / 2] - (i % 2 == 0 ? from_high.x : from_high.y)) +
-                                            (low[i / 2] - (i % 2 == 0 ? from_low.x : from_low.y))));
+          x[i] *= ptx::exp2((high[i / 2] - (i % 2 == 0 ? from_high.x : from_high.y)) +
+                            (low[i / 2] - (i % 2 == 0 ? from_low.x : from_low.y)));
       }
       if (n == row) {
 #pragma unroll
@@ -193,6 +215,7 @@ __global__ __launch_bounds__(2 * chunk_steps<Product, padded_key>) void couple_c
     scales[Scales::start + r] = numbers.factors[r] * (decays ? numbers.decays.up_to(t) : 1.0F);
     scales[Scales::end + r] = weights[r] * (decays ? numbers.decays.between(t, last) : 1.0F);
     scales[Scales::read + r] = a.scale * (decays && r <= last ? numbers.decays.up_to(r) : 1.0F);
+    scales[Scales::factor + r] = numbers.factors[r];
     if (r == 0) scales[Scales::whole] = decays ? numbers.decays.up_to(last) : 1.0F;
   }
   // 4. The inverse.
@@ -210,10 +233,11 @@ __global__ __launch_bounds__(2 * chunk_steps<Product, padded_key>) void couple_c
     }
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      x[i] = t + i % 2 >= row_token[i / 2] ? x[i] * row_weight[i / 2] : 0.0F;
-      if (decays)
-        x[i] *= ptx::exp2(fminf(0.0F, ((i % 2 == 0 ? to_high.x : to_high.y) - high[i / 2]) +
-                                          ((i % 2 == 0 ? to_low.x : to_low.y) - low[i / 2])));
+      // The decay to an earlier token may be infinite.
+      const float decay = decays ? ptx::exp2(((i % 2 == 0 ? to_high.x : to_high.y) - high[i / 2]) +
+                                             ((i % 2 == 0 ? to_low.x : to_low.y) - low[i / 2]))
+                                 : 1.0F;
+      x[i] = t + i % 2 >= row_token[i / 2] ? x[i] * row_weight[i / 2] * decay : 0.0F;
     }
   }
   E* const score_image = a.scores + place.slot * padded_tokens * steps;

@@ -8,6 +8,12 @@ namespace orthornn::cuda {
 /// Decays below e^-200 are 0 in a float, and so is what they decay.
 inline constexpr float lowest_log_decay = -200.0F;
 
+/// Of token t of a chunk. Tokens that are missing do not decay.
+template <class Arguments>
+__device__ __forceinline__ float log_decay(const Arguments& a, const ChunkPlace& place, int t) {
+  return t < place.tokens ? *token_rows(a.log_decays, 1, a.sizes, place)[t] : 0.0F;
+}
+
 /// Sums of the logarithms of decays up to each token of a chunk, to base 2 and each in two floats, so that a
 /// difference of two sums is exact to a float.
 template <int steps>
@@ -15,16 +21,12 @@ struct DecaySums {
   float high[steps], low[steps];
   double first_half;
 
-  /// By all threads of a block, which has `steps` at least. Tokens that are missing do not decay.
-  template <class Arguments>
-  __device__ __forceinline__ void compute(const Arguments& a, const ChunkPlace& place) {
+  /// By all threads of a block, which has `steps` at least. Thread t has the `log_decay` of token t, which it
+  /// should have loaded long before.
+  __device__ __forceinline__ void compute(float log) {
     const int t = static_cast<int>(threadIdx.x), lane = t % 32;
-    double sum = 0;
-    if (t < place.tokens) {
-      constexpr double log2_e = 1.4426950408889634;
-      const float log = *token_rows(a.log_decays, 1, a.sizes, place)[t];
-      sum = log2_e * static_cast<double>(log < lowest_log_decay ? lowest_log_decay : log);
-    }
+    constexpr double log2_e = 1.4426950408889634;
+    double sum = log2_e * static_cast<double>(log < lowest_log_decay ? lowest_log_decay : log);
 #pragma unroll
     for (int offset = 1; offset < 32; offset *= 2) {
       const double before = __shfl_up_sync(whole_warp, sum, offset);

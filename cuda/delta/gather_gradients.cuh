@@ -2,9 +2,11 @@
 // Second kernel of the backward of the chunked delta product: the gradients of all inputs but the values, for
 // all chunks at once.
 //
-// A block has one head of one chunk. A warp has 16 rows of the results, the micro-steps or tokens from 16 m
-// on, and 64 or 128 of the K columns. The formulas, with err the errors, z their gradients, unit keys f k,
-// and scales as `ChunkScales` without beta where a beta is written:
+// A block has one head of one chunk; with bfloat16 and K > 128 of two, which it takes as one chunk (below C
+// is the rows of both). The formulas do not depend on where chunks begin, and a state is read for two chunks
+// then. A warp has 16 rows of the results, the micro-steps or tokens from 16 m on, and 64 or 128 of the K
+// columns. The formulas, with err the errors, z their gradients, unit keys f k, and scales as `ChunkScales`
+// without beta where a beta is written:
 //
 // clang-format off
 //   X_ts    = dO_t . err_s
@@ -28,9 +30,10 @@
 // stages of 32 values: a state or its gradient [32, K], err and z [32, C], dO [tokens, 32], and for decays
 // both, the gradient in the place of err. Results leave by way of the stages.
 //
-// Forward and backward of B 1, T 32768, H 8, n = 3 with decays took 2.54 ms when threads read the gradient of
-// the state from memory, columns were summed one by one, and there were always two stages. They take 2.40 ms
-// now, and 2.09 ms without decays.
+// A scheduler has two warps, and a warp waits 5 cycles an instruction. So the time is that of the
+// instructions and of waits, not of bytes. With decays this kernel took 0.95 ms (B 1, T 32768, H 8, n = 3)
+// with an exponential for every pair of rows, the product of the state and its gradient by multiply-adds, and
+// step sizes that were loaded when they were needed. It takes 0.75 ms now, and 0.57 ms without decays.
 //
 // Floor for K = V = 128, n = 1: 192 KB to read and write a chunk, 0.19 ms for 4096 chunks and heads; 3600
 // cycles of tensor cores a chunk, 0.06 ms.
@@ -40,17 +43,19 @@
 #include "cuda/core/reduce_scatter.cuh"
 #include "cuda/delta/chunk_stages.cuh"
 #include "cuda/delta/decay_sums.cuh"
-#include "cuda/delta/key_factor.cuh"
 
 namespace orthornn::cuda {
 
 template <class Product, int padded_key, int padded_tokens, bool decays>
 struct Gather {
-  static constexpr int steps = chunk_steps<Product, padded_key>;
+  /// Chunks of a block, and rows of micro-steps of each and of all.
+  static constexpr int chunks = gathered_chunks<Product, padded_key>,
+                       chunk_rows = chunk_steps<Product, padded_key>, steps = chunks * chunk_rows;
+  using Group = ChunkGroup<chunks, chunk_rows>;
   /// Values of a stage.
-  static constexpr int values = 32;
+  static constexpr int values = state_rows;
   /// Columns of a warp, and warps side by side over the columns and over the rows.
-  static constexpr int columns = Product::vector == 8 && padded_key <= 128 ? padded_key : 64,
+  static constexpr int columns = Product::vector == 8 && padded_key >= 128 ? 128 : 64,
                        parts = padded_key / columns, rows = steps / 16;
   static constexpr int threads = 32 * parts * rows;
   /// Blocks that a multiprocessor shall hold: one loads while another computes.
@@ -61,6 +66,9 @@ struct Gather {
   using StateTile = Tile<Product, padded_key, values>;
   using ValueTile = Tile<Product, values>;
   using StepTile = Tile<Product, steps>;
+  /// Of one chunk.
+  using ErrorTile = Tile<Product, chunk_rows>;
+  static constexpr std::size_t error_bytes = ErrorTile::bytes(values);
   // Rows of a tile are 64 bytes at least.
   using ScoreTile = Tile<Product, (padded_tokens < 32 ? 32 : padded_tokens)>;
 
@@ -72,6 +80,9 @@ struct Gather {
   /// What decays need beside.
   struct Logs {
     DecaySums<steps> sums;
+    /// The decays from the last of the rows of a warp to a later token, and to a later micro-step times what
+    /// makes its key unit. They are 0 for those before the rows.
+    float to_token[rows][padded_tokens], to_step[rows][steps];
     float step_high[steps], step_low[steps];
     /// Of the rows of one part.
     float start_dot[parts][steps], query_dot[parts][steps], row[parts][steps];
@@ -80,11 +91,10 @@ struct Gather {
     float state_dot[threads / 32], step_sums[steps], token_sums[steps];
   };
   /// Of errors, or of what decays need in their place.
-  static constexpr std::size_t last_bytes = decays && StateTile::bytes(values) > StepTile::bytes(values)
-                                                ? StateTile::bytes(values)
-                                                : StepTile::bytes(values);
+  static constexpr std::size_t last_bytes =
+      decays ? std::max(StateTile::bytes(values), chunks* error_bytes) : chunks * error_bytes;
   static constexpr std::size_t stage_bytes =
-      StateTile::bytes(values) + StepTile::bytes(values) + ValueTile::bytes(padded_tokens) + last_bytes;
+      StateTile::bytes(values) + chunks * error_bytes + ValueTile::bytes(padded_tokens) + last_bytes;
   static constexpr std::size_t shared_beside_stages =
       1024 + KeyTile::bytes(steps) + QueryTile::bytes(padded_tokens) + ScoreTile::bytes(steps) +
       StepTile::bytes(steps) + 64 + sizeof(Sums) + (decays ? sizeof(Logs) : 0);
@@ -183,15 +193,34 @@ __global__ __launch_bounds__(
            decays>::blocks) void gather_gradients(ChunkedArguments<typename Product::Element> a,
                                                   ChunkedGradients<typename Product::Element> gradients) {
   using Shape = Gather<Product, padded_key, padded_tokens, decays>;
-  using Products = RowProducts<Product, Shape::parts == 1 && Shape::rows == 4>;
+  using Products = RowProducts<Product, Shape::rows == 4>;
   using Left = typename Product::Left;
   using E = typename Product::Element;
-  constexpr int steps = Shape::steps, threads = Shape::threads, columns = Shape::columns,
-                step_tiles = steps / 8, token_tiles = padded_tokens / 8, column_tiles = columns / 8;
+  constexpr int steps = Shape::steps, chunks = Shape::chunks, chunk_rows = Shape::chunk_rows,
+                threads = Shape::threads, columns = Shape::columns, step_tiles = steps / 8,
+                token_tiles = padded_tokens / 8, column_tiles = columns / 8;
   const TokenSequence sequence = sequence_of(a.sizes.sequences, blockIdx.z);
-  if (blockIdx.x * static_cast<Index>(a.sizes.tokens) >= sequence.count) return;
-  const ChunkPlace place(a.sizes, sequence, first_chunk(a.sizes, sequence, blockIdx.z), blockIdx.x,
-                         static_cast<int>(blockIdx.y));
+  const Index chunk_number = static_cast<Index>(chunks) * blockIdx.x;
+  if (chunk_number * a.sizes.tokens >= sequence.count) return;
+  const int head = static_cast<int>(blockIdx.y);
+  const Index first = first_chunk(a.sizes, sequence, blockIdx.z);
+  const typename Shape::Group group(a.sizes, sequence, first, chunk_number, head);
+  const ChunkPlace& place = group.all();
+  const Index state_slot = group_slot<chunks>(a.sizes, first, blockIdx.z, chunk_number, head);
+
+  // These come while addresses of the rest are computed.
+  const int thread = static_cast<int>(threadIdx.x);
+  float own_beta = 0, own_factor = 0, own_log = 0;
+  if (thread < steps) {
+    using Scales = ChunkScales<chunk_rows>;
+    const ChunkPlace chunk = group.chunk(thread / chunk_rows);
+    const int r = thread % chunk_rows;
+    if (r < chunk.steps) {
+      own_beta = *step_rows(a.betas, 1, a.sizes, chunk)[r];
+      own_factor = a.scales[chunk.slot * Scales::count + Scales::factor + r];
+    }
+    if (decays) own_log = log_decay(a, place, thread);
+  }
 
   const unsigned begin = ptx::shared_address(dynamic_shared_memory());
   unsigned char* next = dynamic_shared_memory() + (1024 - begin % 1024) % 1024;
@@ -204,18 +233,25 @@ __global__ __launch_bounds__(
   };
   struct Stage {
     typename Shape::StateTile state;
-    typename Shape::StepTile d_errors;
+    E* all_d_errors;
     typename Shape::ValueTile d_outputs;
     // First errors. Then, for decays, the gradient of the state beside the state, in the same place.
-    typename Shape::StepTile errors;
+    E* all_errors;
     typename Shape::StateTile d_state;
+
+    __device__ __forceinline__ typename Shape::ErrorTile errors(int chunk) const {
+      return {all_errors + chunk * Shape::values * chunk_rows};
+    }
+    __device__ __forceinline__ typename Shape::ErrorTile d_errors(int chunk) const {
+      return {all_d_errors + chunk * Shape::values * chunk_rows};
+    }
   };
   const auto stage = [&](int ring) -> Stage {
     E* const state = reinterpret_cast<E*>(stage_memory + ring * Shape::stage_bytes);
     E* const d_errors = state + Shape::values * padded_key;
     E* const d_outputs = d_errors + Shape::values * steps;
     E* const last = d_outputs + Shape::ValueTile::bytes(padded_tokens) / sizeof(E);
-    return {{state}, {d_errors}, {d_outputs}, {last}, {last}};
+    return {{state}, d_errors, {d_outputs}, last, {last}};
   };
   const typename Shape::KeyTile keys{take(Shape::KeyTile::bytes(steps))};
   const typename Shape::QueryTile queries{take(Shape::QueryTile::bytes(padded_tokens))};
@@ -225,48 +261,50 @@ __global__ __launch_bounds__(
   auto& sums = *reinterpret_cast<typename Shape::Sums*>(next + 64);
   auto& logs = *reinterpret_cast<typename Shape::Logs*>(next + 64 + sizeof(sums));
 
-  const int thread = static_cast<int>(threadIdx.x), warp = thread / 32, part = warp / Shape::rows,
-            row = warp % Shape::rows * 16, column = columns * part, factors = a.sizes.factors;
+  const int warp = thread / 32, part = warp / Shape::rows, row = warp % Shape::rows * 16,
+            column = columns * part, factors = a.sizes.factors;
+  // Of this warp's rows among those of its chunk.
+  const int own_chunk = row / chunk_rows, chunk_row = row % chunk_rows;
   // Rows beyond the tokens are those of others, and are not stored.
   const bool has_tokens = row < padded_tokens;
   const int token_row = has_tokens ? row : 0;
   // A warp has X or M, or both where a row of warps has one part.
   const bool has_scores = Shape::parts == 1 || part == 0,
              has_gram = Shape::parts == 1 || part == Shape::parts - 1;
-  const auto token_of = [&](int r) { return min(a.sizes.token_of(r), a.sizes.tokens - 1); };
+  // A warpgroup has the products of both, as those in a branch would wait for one another.
+  const bool multiplies_scores = Products::by_warpgroup || has_scores,
+             multiplies_gram = Products::by_warpgroup || has_gram;
 
   // Stages are numbered: first all values with the gradients of the state, then all values with the state.
-  const auto key_rows = step_rows(a.keys, a.sizes.key, a.sizes, place);
   const auto query_rows = token_rows(a.queries, a.sizes.key, a.sizes, place);
   const auto d_output_rows = token_rows(gradients.d_outputs, a.sizes.value, a.sizes, place);
   const int value_stages = a.sizes.padded_value / Shape::values;
+  const int present = chunks == 1 || place.tokens > a.sizes.tokens ? chunks : chunks - 1;
+  static_assert(chunks <= 2);
   const auto load = [&](int number, int ring) {
     if (number >= 2 * value_stages) return;
     const Stage s = stage(ring);
     const bool first = number < value_stages;
     const int value = (first ? number : number - value_stages) * Shape::values;
+    // One thread starts all copies: they took longer when the warps took turns.
     if (thread == 0) {
       constexpr unsigned state_bytes = Shape::StateTile::bytes(Shape::values),
-                         error_bytes = Shape::StepTile::bytes(Shape::values);
+                         error_bytes = Shape::error_bytes;
       const bool both = decays && !first;
       ptx::mbarrier_arrive_expect(barriers + ring,
-                                  (both ? 2 : 1) * state_bytes + (first ? 2 : 1) * error_bytes);
-      const auto copy_state = [&](const E* states, const typename Shape::StateTile& to) {
-        using T = typename Shape::StateTile;
-        constexpr int panels = padded_key / T::row_size;
-        const E* const state = states + place.slot * a.sizes.padded_value * padded_key;
-#pragma unroll
-        for (int p = 0; p < panels; ++p)
-          ptx::copy_bulk_to_shared(
-              to.data + p * Shape::values * T::row_size,
-              state + (p * static_cast<Index>(a.sizes.padded_value) + value) * T::row_size,
-              state_bytes / panels, barriers + ring);
-      };
-      copy_state(first ? gradients.d_states : a.states, s.state);
-      if (both) copy_state(gradients.d_states, s.d_state);
-      const Index errors = (place.slot * a.sizes.padded_value + value) * steps;
-      if (first) ptx::copy_bulk_to_shared(s.errors.data, a.errors + errors, error_bytes, barriers + ring);
-      ptx::copy_bulk_to_shared(s.d_errors.data, gradients.d_errors + errors, error_bytes, barriers + ring);
+                                  (both ? 2 : 1) * state_bytes + (first ? 2 : 1) * present * error_bytes);
+      const Index state = (state_slot * a.sizes.padded_value + value) * padded_key;
+      ptx::copy_bulk_to_shared(s.state.data, (first ? gradients.d_states : a.states) + state, state_bytes,
+                               barriers + ring);
+      if (both)
+        ptx::copy_bulk_to_shared(s.d_state.data, gradients.d_states + state, state_bytes, barriers + ring);
+      for (int i = 0; i < present; ++i) {
+        const Index errors = (group.chunk(i).slot * a.sizes.padded_value + value) * chunk_rows;
+        if (first)
+          ptx::copy_bulk_to_shared(s.errors(i).data, a.errors + errors, error_bytes, barriers + ring);
+        ptx::copy_bulk_to_shared(s.d_errors(i).data, gradients.d_errors + errors, error_bytes,
+                                 barriers + ring);
+      }
     }
     load_rows<threads, padded_tokens>(thread, s.d_outputs, padded_tokens, d_output_rows, a.sizes.value, value,
                                       place.tokens, a.aligned_values);
@@ -285,42 +323,52 @@ __global__ __launch_bounds__(
     for (int i = 0; i < Shape::stages; ++i) ptx::mbarrier_initialize(barriers + i, threads + 1);
     ptx::mbarrier_fence_initialization();
   }
-  RowCopies<threads, steps, typename Shape::KeyTile>(thread, key_rows, a.sizes.key, 0, a.aligned_keys)
-      .start(keys, key_rows, place.steps);
+#pragma unroll
+  for (int i = 0; i < chunks; ++i) {
+    const ChunkPlace chunk = group.chunk(i);
+    const auto rows = step_rows(a.keys, a.sizes.key, a.sizes, chunk);
+    RowCopies<threads, chunk_rows, typename Shape::KeyTile>(thread, rows, a.sizes.key, 0, a.aligned_keys)
+        .start({keys.data + i * chunk_rows * Shape::KeyTile::row_size}, rows, chunk.steps);
+  }
   RowCopies<threads, padded_tokens, typename Shape::QueryTile>(thread, query_rows, a.sizes.key, 0,
                                                                a.aligned_keys)
       .start(queries, query_rows, place.tokens);
   ptx::cp_async_commit();
+  if (present < chunks) {  // no copy brings errors of the chunk that is missing
+    for (int i = thread; i < Shape::stages * Shape::values * chunk_rows; i += threads) {
+      const Stage s = stage(i / (Shape::values * chunk_rows));
+      const int place_in_tile = i % (Shape::values * chunk_rows);
+      s.errors(chunks - 1).data[place_in_tile] = E(0.0F);
+      s.d_errors(chunks - 1).data[place_in_tile] = E(0.0F);
+    }
+  }
   __syncthreads();  // the barriers are initialized
 #pragma unroll
   for (int i = 0; i < Shape::stages; ++i) load(i, i);
   if (thread < steps) {
-    sums.betas[thread] = thread < place.steps ? *step_rows(a.betas, 1, a.sizes, place)[thread] : 0.0F;
-    sums.factors[thread] = 1;
+    sums.betas[thread] = own_beta;
+    sums.factors[thread] = own_factor;
   }
   if (decays) {
-    logs.sums.compute(a, place);
+    logs.sums.compute(own_log);
     __syncthreads();
   }
   ptx::cp_async_wait<0>();
   ptx::fence_proxy_async();
   __syncthreads();
-  if (a.unit_keys) {
-    if (thread < steps) sums.factors[thread] = key_factor(keys, thread);
-    __syncthreads();
-  }
   if (decays && thread < steps) {
-    const int t = token_of(thread);
+    const int t = group.token_of(thread);
     logs.step_high[thread] = logs.sums.high[t];
     logs.step_low[thread] = logs.sums.low[t];
   }
   // The decays from the chunk's begin to a micro-step and from there to the chunk's end, times what makes the
-  // key unit.
+  // key unit. Missing tokens do not decay.
+  const int last_token = chunks * a.sizes.tokens - 1;
   const auto start_of = [&](int r) {
-    return sums.factors[r] * (decays ? logs.sums.up_to(token_of(r)) : 1.0F);
+    return sums.factors[r] * (decays ? logs.sums.up_to(group.token_of(r)) : 1.0F);
   };
   const auto end_of = [&](int r) {
-    return sums.factors[r] * (decays ? logs.sums.between(token_of(r), a.sizes.tokens - 1) : 1.0F);
+    return sums.factors[r] * (decays ? logs.sums.between(group.token_of(r), last_token) : 1.0F);
   };
 
   // 1. Products with the errors.
@@ -337,14 +385,19 @@ __global__ __launch_bounds__(
     const Stage s = stage(ring);
     Left of_error[2];
 #pragma unroll
-    for (int v = 0; v < 2; ++v) of_error[v] = s.errors.left_transposed(16 * v, row);
+    for (int v = 0; v < 2; ++v) of_error[v] = s.errors(own_chunk).left_transposed(16 * v, chunk_row);
     Products::fence();
 #pragma unroll
     for (int v = 0; v < 2; ++v) {
       Products::template over_rows<columns, true>(d_key.tile, of_error[v], s.state, 16 * v, column);
-      if (has_scores)
+      if (multiplies_scores)
         Products::template with_rows<padded_tokens, true>(scores.tile, of_error[v], s.d_outputs, 0, 16 * v);
-      if (has_gram) Products::template over_rows<steps, true>(gram.tile, of_error[v], s.d_errors, 16 * v, 0);
+      if (multiplies_gram) {
+#pragma unroll
+        for (int i = 0; i < chunks; ++i)
+          Products::template over_rows<chunk_rows, true>(gram.tile + i * chunk_rows / 8, of_error[v],
+                                                         s.d_errors(i), 16 * v, 0);
+      }
     }
     Products::commit();
     Products::template wait<0>(d_key, scores, gram);
@@ -355,22 +408,67 @@ __global__ __launch_bounds__(
   // 2. Through the scores, and through the coupling of micro-steps.
   row_dots(d_key, keys, row, column, sums.end_dot[part]);
   float row_beta[2], row_factor[2], high[2], low[2], of_beta[2] = {}, of_log[2] = {};
-  int row_token[2];
+  // Of the tokens of rows, and the first rows of the tokens after them.
+  int row_token[2], later_row[2];
 #pragma unroll
   for (int i = 0; i < 2; ++i) {
     const int r = row + lane_row() + 8 * i;
     row_beta[i] = sums.betas[r];
     row_factor[i] = sums.factors[r];
-    row_token[i] = token_of(r);
-    if (decays) high[i] = logs.step_high[r], low[i] = logs.step_low[r];
+    row_token[i] = group.token_of(r);
+    if (decays) {
+      high[i] = logs.step_high[r], low[i] = logs.step_low[r];
+      later_row[i] = group.row_of(row_token[i] + 1);
+    }
     const float end = row_beta[i] * end_of(r);
 #pragma unroll
     for (auto& tile : d_key.tile) tile[2 * i] *= end, tile[2 * i + 1] *= end;
   }
-  // The decay from this lane's row i to a later one.
-  const auto decay_to = [&](float to_high, float to_low, int i) {
-    return decays ? ptx::exp2(fminf(0.0F, (to_high - high[i]) + (to_low - low[i]))) : 1.0F;
-  };
+  const float scales[2] = {a.scale * row_factor[0], a.scale * row_factor[1]};
+  // What makes X and M gradients of the scores and of the coupling, without beta, has the decay from this
+  // lane's row to a later one. It is an exponential for the tiles that begin no later than the last row of
+  // the warp, `near`. To others it is the decay to this last row times that from there, which are products.
+  constexpr int near_tiles = chunks == 1 ? 2 : 3;
+  const int first_token = group.token_of(row), first_near = first_token / 8;
+  float near_tokens[near_tiles][4], near_steps[2][4], to_last[2];
+  if constexpr (decays) {
+    const auto decay_to = [&](const float* highs, const float* lows, int to, int i) {
+      return ptx::exp2((highs[to] - high[i]) + (lows[to] - low[i]));
+    };
+    const int last = row + 15, lane = thread % 32;
+    const auto from_last = [&](float to_high, float to_low) {
+      return ptx::exp2((to_high - logs.step_high[last]) + (to_low - logs.step_low[last]));
+    };
+#pragma unroll
+    for (int i = 0; i < 2; ++i) to_last[i] = decay_to(logs.step_high, logs.step_low, last, i);
+    for (int t = lane; has_scores && t < padded_tokens; t += 32)
+      logs.to_token[row / 16][t] = t < first_token ? 0.0F : from_last(logs.sums.high[t], logs.sums.low[t]);
+    for (int r = lane; has_gram && r < steps; r += 32)
+      logs.to_step[row / 16][r] =
+          r < row ? 0.0F : sums.factors[r] * from_last(logs.step_high[r], logs.step_low[r]);
+      // The decay to an earlier token may be infinite.
+#pragma unroll
+    for (int n = 0; n < near_tiles; ++n) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const int t = min(8 * (first_near + n), steps - 8) + lane_column() + i % 2;
+        near_tokens[n][i] =
+            t < row_token[i / 2] ? 0.0F : scales[i / 2] * decay_to(logs.sums.high, logs.sums.low, t, i / 2);
+      }
+    }
+#pragma unroll
+    for (int n = 0; n < 2; ++n) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const int r = row + 8 * n + lane_column() + i % 2;
+        near_steps[n][i] =
+            r <= row + lane_row() + i / 2 * 8
+                ? 0.0F
+                : -row_factor[i / 2] * sums.factors[r] * decay_to(logs.step_high, logs.step_low, r, i / 2);
+      }
+    }
+    __syncwarp();
+  }
   Rows<token_tiles> key_query;
   Rows<step_tiles> key_key;
   key_query.set_zero();
@@ -383,9 +481,10 @@ __global__ __launch_bounds__(
     Products::fence();
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      if (has_scores)
+      if (multiplies_scores)
         Products::template with_rows<padded_tokens, true>(key_query.tile, of_keys[i], queries, 0, k + 16 * i);
-      if (has_gram) Products::template with_rows<steps, true>(key_key.tile, of_keys[i], keys, 0, k + 16 * i);
+      if (multiplies_gram)
+        Products::template with_rows<steps, true>(key_key.tile, of_keys[i], keys, 0, k + 16 * i);
     }
     Products::commit();
     Products::template wait<0>(key_query, key_key);
@@ -395,18 +494,26 @@ __global__ __launch_bounds__(
 #pragma unroll
     for (int j = 0; j < token_tiles; ++j) {
       const int t = 8 * j + lane_column();
-      float2 to_high{}, to_low{};
-      if (decays) {
-        to_high = *reinterpret_cast<const float2*>(logs.sums.high + t);
-        to_low = *reinterpret_cast<const float2*>(logs.sums.low + t);
+      float weights[4];
+      if constexpr (decays) {
+        const float2 to = *reinterpret_cast<const float2*>(logs.to_token[row / 16] + t);
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          weights[i] = scales[i / 2] * to_last[i / 2] * (i % 2 == 0 ? to.x : to.y);
+#pragma unroll
+          for (int n = 0; n < near_tiles; ++n) {
+            if (j == first_near + n) weights[i] = near_tokens[n][i];
+          }
+        }
+      } else {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) weights[i] = t + i % 2 >= row_token[i / 2] ? scales[i / 2] : 0.0F;
       }
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
         const int to = t + i % 2;
         float& d = scores.tile[j][i];
-        float x = to >= row_token[i / 2] ? a.scale * row_factor[i / 2] * d : 0.0F;
-        if (decays)
-          x *= decay_to(i % 2 == 0 ? to_high.x : to_high.y, i % 2 == 0 ? to_low.x : to_low.y, i / 2);
+        const float x = weights[i] * d;
         d = row_beta[i / 2] * x;
         of_beta[i / 2] += x * key_query.tile[j][i];
         if (decays && to > row_token[i / 2]) {
@@ -426,23 +533,28 @@ __global__ __launch_bounds__(
 #pragma unroll
     for (int j = 0; j < step_tiles; ++j) {
       const int r = 8 * j + lane_column();
-      const float2 factor = *reinterpret_cast<const float2*>(sums.factors + r);
-      float2 to_high{}, to_low{};
-      if (decays) {
-        to_high = *reinterpret_cast<const float2*>(logs.step_high + r);
-        to_low = *reinterpret_cast<const float2*>(logs.step_low + r);
+      float weights[4];
+      if constexpr (decays) {
+        const float2 to = *reinterpret_cast<const float2*>(logs.to_step[row / 16] + r);
+#pragma unroll
+        for (int i = 0; i < 4; ++i)
+          weights[i] = j / 2 == row / 16 ? near_steps[j % 2][i]
+                                         : -row_factor[i / 2] * to_last[i / 2] * (i % 2 == 0 ? to.x : to.y);
+      } else {
+        const float2 factor = *reinterpret_cast<const float2*>(sums.factors + r);
+#pragma unroll
+        for (int i = 0; i < 4; ++i)
+          weights[i] = r + i % 2 > row + lane_row() + i / 2 * 8
+                           ? -row_factor[i / 2] * (i % 2 == 0 ? factor.x : factor.y)
+                           : 0.0F;
       }
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
         float& d = gram.tile[j][i];
-        float x = r + i % 2 > row + lane_row() + i / 2 * 8
-                      ? -(i % 2 == 0 ? factor.x : factor.y) * row_factor[i / 2] * d
-                      : 0.0F;
-        if (decays)
-          x *= decay_to(i % 2 == 0 ? to_high.x : to_high.y, i % 2 == 0 ? to_low.x : to_low.y, i / 2);
+        const float x = weights[i] * d;
         d = row_beta[i / 2] * x;
         of_beta[i / 2] += x * key_key.tile[j][i];
-        if (decays && token_of(r + i % 2) > row_token[i / 2]) {
+        if (decays && r + i % 2 >= later_row[i / 2]) {
           const float log = d * key_key.tile[j][i];
           of_log[i / 2] += log;
           column_logs[2 * j + i % 2] += log;
@@ -468,16 +580,39 @@ __global__ __launch_bounds__(
   by_state.set_zero();
   d_query.set_zero();
   // The gradient of the whole chunk's decay is the product of the state before it and the gradient of the
-  // state after it.
-  float state_dot = 0;
+  // state after it. Of the products of 8 values with 8, those of a value with itself count. A warp has 16
+  // values of a stage, and a share of the columns.
+  float state_products[2][4] = {};
+  using StateTile = typename Shape::StateTile;
+  constexpr int share = padded_key / (threads / 64);
+  static_assert(Shape::values == 32 && (!StateTile::has_panels || share == 64));
+  const int first_of_share = StateTile::has_panels ? 0 : warp / 2 * share;
+  const auto share_of = [&](const StateTile& tile) {
+    if constexpr (StateTile::has_panels)
+      return Tile<Product, 64>{tile.data + warp / 2 * StateTile::panel_size};
+    else
+      return tile;
+  };
 #pragma unroll 1
   for (int number = value_stages; number < 2 * value_stages; ++number) {
     wait(number, ring);
     const Stage s = stage(ring);
+    if (decays) {
+      const auto of_state = share_of(s.state), of_d_state = share_of(s.d_state);
+      const int v = warp % 2 * 16;
+#pragma unroll
+      for (int k = 0; k < share; k += 16) {
+        const Left state = of_state.left(v, first_of_share + k);
+        typename Product::Right d_state[2];
+        of_d_state.right_transposed(d_state, v, first_of_share + k);
+#pragma unroll
+        for (int j = 0; j < 2; ++j) Product::multiply(state_products[j], state, d_state[j]);
+      }
+    }
     Left of_d_error[2], of_output[2];
 #pragma unroll
     for (int v = 0; v < 2; ++v) {
-      of_d_error[v] = s.d_errors.left_transposed(16 * v, row);
+      of_d_error[v] = s.d_errors(own_chunk).left_transposed(16 * v, chunk_row);
       of_output[v] = s.d_outputs.left(token_row, 16 * v);
     }
     Products::fence();
@@ -488,18 +623,6 @@ __global__ __launch_bounds__(
         Products::template over_rows<columns, true>(d_query.tile, of_output[v], s.state, 16 * v, column);
     }
     Products::commit();
-    if (decays) {  // both are images
-      constexpr int vector = Product::vector;
-#pragma unroll 4
-      for (int i = vector * thread; i < Shape::values * padded_key; i += vector * threads) {
-        const uint4 x = *reinterpret_cast<const uint4*>(s.d_state.data + i),
-                    y = *reinterpret_cast<const uint4*>(s.state.data + i);
-#pragma unroll
-        for (int e = 0; e < vector; ++e)
-          state_dot += static_cast<float>(reinterpret_cast<const E*>(&x)[e]) *
-                       static_cast<float>(reinterpret_cast<const E*>(&y)[e]);
-      }
-    }
     Products::template wait<0>(by_state, d_query);
     __syncthreads();
     load(number + Shape::stages, ring);
@@ -508,12 +631,15 @@ __global__ __launch_bounds__(
   if (decays) {
     row_dots(by_state, keys, row, column, logs.start_dot[part]);
     if (has_tokens) row_dots(d_query, queries, row, column, logs.query_dot[part]);
+    float state_dot = 0;
+#pragma unroll
+    for (int c = 0; c < 2; ++c) {
+      if (lane_column() + c == lane_row()) state_dot += state_products[0][c] + state_products[1][2 + c];
+    }
     state_dot = warp_sum(state_dot);
     if (thread % 32 == 0) logs.state_dot[warp] = state_dot;
   }
-  const auto read = [&](int t) {
-    return a.scale * (decays && t < a.sizes.tokens ? logs.sums.up_to(t) : 1.0F);
-  };
+  const auto read = [&](int t) { return a.scale * (decays && t <= last_token ? logs.sums.up_to(t) : 1.0F); };
 #pragma unroll
   for (int i = 0; i < 2; ++i) {
     const int r = row + lane_row() + 8 * i;
@@ -567,24 +693,28 @@ __global__ __launch_bounds__(
   if (a.unit_keys) {
     row_dots(d_key, keys, row, column, sums.key_dot[part]);
     __syncthreads();
+    float dots[2] = {};
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const int r = row + lane_row() + 8 * i;
+      for (int p = 0; p < Shape::parts; ++p) dots[i] += sums.key_dot[p][r];
+      dots[i] *= sums.factors[r] * sums.factors[r];
+    }
 #pragma unroll
     for (int k = 0; k < columns; k += 16) {
       float y[2][4];
       Product::unpack(keys.left(row, column + k), y[0], y[1]);
 #pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        const int r = row + lane_row() + i / 2 * 8;
-        float dot = 0;
-        for (int p = 0; p < Shape::parts; ++p) dot += sums.key_dot[p][r];
-        dot *= sums.factors[r] * sums.factors[r];
+      for (int j = 0; j < 2; ++j) {
 #pragma unroll
-        for (int j = 0; j < 2; ++j) d_key.tile[k / 8 + j][i] -= dot * y[j][i];
+        for (int i = 0; i < 4; ++i) d_key.tile[k / 8 + j][i] -= dots[i / 2] * y[j][i];
       }
     }
   }
   const Tile<Product, columns> leaving{stage(0).state.data + warp * 16 * columns};
-  store_gradients<Product>(d_key, leaving, step_rows(gradients.d_keys, a.sizes.key, a.sizes, place), row,
-                           place.steps, column, a.sizes.key, a.aligned_gradients);
+  const ChunkPlace own_place = group.chunk(own_chunk);
+  store_gradients<Product>(d_key, leaving, step_rows(gradients.d_keys, a.sizes.key, a.sizes, own_place),
+                           chunk_row, own_place.steps, column, a.sizes.key, a.aligned_gradients);
   if (has_tokens)
     store_gradients<Product>(d_query, leaving, token_rows(gradients.d_queries, a.sizes.key, a.sizes, place),
                              row, place.tokens, column, a.sizes.key, a.aligned_gradients);
@@ -600,7 +730,9 @@ __global__ __launch_bounds__(
       d_beta += sums.beta[p][r];
     }
     of_end *= end_of(r);
-    if (r < place.steps) *step_rows(gradients.d_betas, 1, a.sizes, place)[r] = d_beta + of_end;
+    const ChunkPlace chunk = group.chunk(r / chunk_rows);
+    if (r % chunk_rows < chunk.steps)
+      *step_rows(gradients.d_betas, 1, a.sizes, chunk)[r % chunk_rows] = d_beta + of_end;
   }
   if constexpr (!decays) return;
   // With respect to the logarithm g of each micro-step, then of each token, then of each token and those
@@ -617,7 +749,8 @@ __global__ __launch_bounds__(
   if (r < steps) {
     float sum = 0;
     if (r < place.tokens) {
-      for (int i = r * factors; i < (r + 1) * factors; ++i) sum += logs.step_sums[i];
+      const int first = group.row_of(r);
+      for (int i = first; i < first + factors; ++i) sum += logs.step_sums[i];
       for (int i = 0; i < Shape::rows; ++i) sum += logs.token[i][r];
       for (int p = 0; p < Shape::parts; ++p) sum += read(r) * logs.query_dot[p][r];
     }
@@ -629,7 +762,7 @@ __global__ __launch_bounds__(
   constexpr int count = steps / 32;
   float whole = 0, own[count], after = 0;
   for (int i = thread; i < threads / 32; i += 32) whole += logs.state_dot[i];
-  whole *= logs.sums.up_to(a.sizes.tokens - 1);
+  whole *= logs.sums.up_to(last_token);
 #pragma unroll
   for (int i = 0; i < count; ++i) whole += logs.step_high[thread * count + i];
   whole = warp_sum(whole);

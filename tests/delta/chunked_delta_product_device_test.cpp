@@ -236,7 +236,9 @@ TEST_CASE("a chunked delta product on a GPU is the recurrent one, for all sizes"
                Sizes{150, 1, 64, 64, 64}, Sizes{150, 2, 65, 64, 64}, Sizes{150, 3, 128, 72, 64},
                Sizes{80, 1, 100, 72, 64}, Sizes{150, 1, 128, 128, 64}, Sizes{90, 4, 128, 128, 64},
                Sizes{40, 8, 100, 130, 64}, Sizes{50, 1, 256, 200, 64}, Sizes{40, 2, 129, 65, 32},
-               Sizes{70, 1, 64, 33, 48}, Sizes{3, 30, 16, 8, 64});
+               Sizes{70, 1, 64, 33, 48}, Sizes{3, 30, 16, 8, 64},
+               // An even and an odd number of chunks, which do not have all their rows.
+               Sizes{75, 3, 200, 72, 64}, Sizes{140, 1, 256, 40, 16}, Sizes{9, 8, 136, 64, 64});
   const Decay decay = GENERATE(Decay::none, Decay::of_heads);
   CAPTURE(length, factors, key, value, chunk);
   check_all(
@@ -251,11 +253,12 @@ TEST_CASE("a chunked delta product on a GPU makes keys unit vectors", "[delta][c
   const auto device = gpu_with_chunks();
   if (!device) return;
   const Decay decay = GENERATE(Decay::none, Decay::of_heads);
+  const Index key = GENERATE(64, 128, 200);
   check_all(
       [&] {
-        Case c(TokenLayout::sequence_major(2, 60), {.factors = 2, .heads = 2, .key = 64, .value = 40},
+        Case c(TokenLayout::sequence_major(2, 60), {.factors = 2, .heads = 2, .key = key, .value = 40},
                {.scale = 0.7, .unit_keys = true}, decay);
-        std::fill_n(c.keys.data() + 7 * 64, 64, 0.0);  // a key of zeros has no direction
+        std::fill_n(c.keys.data() + 7 * key, key, 0.0);  // a key of zeros has no direction
         return c;
       },
       *device, 64);
@@ -298,12 +301,13 @@ TEST_CASE("a chunked delta product on a GPU neither reads nor needs padding", "[
   const auto device = gpu_with_chunks();
   if (!device) return;
   const bool time_major = GENERATE(true, false);
+  const Index key = GENERATE(24, 144);
   const auto lengths = lengths_of({0, 1, 80, 64, 33});
   const TokenLayout layout =
       time_major ? TokenLayout::time_major(80, 5, lengths) : TokenLayout::sequence_major(5, 80, lengths);
   check_all(
       [&] {
-        Case c(layout, {.factors = 2, .heads = 2, .key = 24, .value = 16}, {}, Decay::of_heads);
+        Case c(layout, {.factors = 2, .heads = 2, .key = key, .value = 16}, {}, Decay::of_heads);
         spoil_padding(layout, {&c.queries, &c.keys, &c.values, &c.betas, &c.log_decays, &c.d_outputs});
         return c;
       },
@@ -349,7 +353,7 @@ TEST_CASE("packed sequences on a GPU have the bits that each has alone", "[delta
   const auto device = gpu_with_chunks();
   if (!device) return;
   const std::vector<Index> offsets = {0, 70, 70, 71, 150};
-  const DeltaCaseSizes sizes{.factors = 2, .heads = 2, .key = 32, .value = 24};
+  const DeltaCaseSizes sizes{.factors = 2, .heads = 2, .key = GENERATE(32, 160), .value = 24};
   Case all(TokenLayout::packed(offsets), sizes, {}, Decay::of_heads);
   round_inputs<bfloat16>(all);
   const auto together = GpuRun<bfloat16>(all, *device, Precision::bf16, 64).run();
