@@ -18,6 +18,7 @@
 
 #include "commands/field_options.hpp"
 #include "commands/interruption.hpp"
+#include "commands/stop_on_signal.hpp"
 #include "pages/reflection_count.hpp"
 
 namespace orthornn::program {
@@ -139,6 +140,8 @@ int run(int argc, char** argv, const std::vector<AddCommand>& commands) {
     return fail(usage, message_of(error, program) + " (--help lists the options)");
   } catch (const UsageError& error) {
     return fail(usage, error.what());
+  } catch (const Interrupted& error) {
+    return fail(interrupted, error.what());
   } catch (const Error& error) {
     return fail(failure, error.what());
   } catch (const std::bad_alloc&) {
