@@ -54,11 +54,14 @@ bool OwnedOption::belongs_to(const std::string& owner) const {
   return std::ranges::find(owners, owner) != owners.end();
 }
 
+bool OwnedOption::is_chosen() const {
+  return std::ranges::any_of(choices(), [&](const std::string& name) { return belongs_to(name); });
+}
+
 void OwnedOption::check() const {
-  const std::vector<std::string> chosen = choices();
-  if (std::ranges::any_of(chosen, [&](const std::string& name) { return belongs_to(name); })) return;
+  if (is_chosen()) return;
   throw UsageError(fmt::format("{} is an option of {} {}, not of {}", option->get_name(), chooser,
-                               one_of(owners), fmt::join(chosen, " and ")));
+                               one_of(owners), fmt::join(choices(), " and ")));
 }
 
 std::string OwnedOption::text() const {

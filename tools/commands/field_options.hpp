@@ -145,7 +145,9 @@ struct OwnedOption {
   std::vector<std::function<std::string()>> texts = {};
 
   bool belongs_to(const std::string& owner) const;
-  /// Throws UsageError unless an owner is chosen.
+  /// Whether one of the owners is.
+  bool is_chosen() const;
+  /// Throws UsageError unless `is_chosen`.
   void check() const;
   /// The value of the first owner that is chosen, or else of the first.
   std::string text() const;
