@@ -1,6 +1,7 @@
 #include "commands/program.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -44,6 +45,10 @@ std::string message_of(const CLI::ParseError& error, const CLI::App& program) {
   if (!unknown.empty() && message.find("subcommand is required") != std::string::npos) {
     return fmt::format("there is no command '{}'", unknown.front());
   }
+  if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr)  // CLI11 has them from the last to the first
+    return fmt::format("{} not expected", unknown.size() == 1
+                                              ? fmt::format("'{}' was", unknown.front())
+                                              : fmt::format("'{}' were", fmt::join(unknown, "', '")));
   // "--hidden: At Most 1 required but received 2".
   const std::size_t mismatch = message.find(": At Most 1 required");
   if (mismatch != std::string::npos) return message.substr(0, mismatch) + " was given more than once";
