@@ -110,7 +110,7 @@ TEST_CASE("Ctrl-C in a step or its validation leaves the validation to the resum
   CHECK(metrics_without_time(out) == metrics_without_time(whole));
 }
 
-TEST_CASE("--until-solved minds a validation that was interrupted", "[cli][signal][exact]") {
+TEST_CASE("a training ends where a validation solves it that was interrupted", "[cli][signal][exact]") {
   const TemporaryFolder folder;
   const fs::path out = folder / "run";
   // It is solved from the beginning.

@@ -15,12 +15,12 @@
 #include "commands/config_file.hpp"
 #include "commands/evaluation.hpp"
 #include "commands/machine.hpp"
-#include "commands/stop_on_signal.hpp"
 #include "commands/training.hpp"
 #include "core/checked_json.hpp"
 #include "orthornn/io/atomic_file.hpp"
 #include "pages/reflection_count.hpp"
 #include "pages/scratch_folder.hpp"
+#include "pages/stop_on_signal.hpp"
 #include "pages/training_run.hpp"
 
 namespace orthornn::program {

@@ -19,8 +19,8 @@
 
 #include "commands/field_options.hpp"
 #include "commands/interruption.hpp"
-#include "commands/stop_on_signal.hpp"
 #include "pages/reflection_count.hpp"
+#include "pages/stop_on_signal.hpp"
 
 namespace orthornn::program {
 namespace {

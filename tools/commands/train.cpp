@@ -12,9 +12,9 @@
 #include "commands/interruption.hpp"
 #include "commands/machine.hpp"
 #include "commands/median.hpp"
-#include "commands/stop_on_signal.hpp"
 #include "commands/training.hpp"
 #include "commands/translation_metrics.hpp"
+#include "pages/stop_on_signal.hpp"
 
 namespace orthornn::program {
 namespace {

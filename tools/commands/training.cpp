@@ -14,9 +14,9 @@
 
 #include "commands/any_model.hpp"
 #include "commands/machine.hpp"
-#include "commands/stop_on_signal.hpp"
 #include "commands/translation_metrics.hpp"
 #include "orthornn/io/atomic_file.hpp"
+#include "pages/stop_on_signal.hpp"
 
 namespace orthornn::program {
 namespace {

@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "commands/program.hpp"
-#include "commands/stop_on_signal.hpp"
+#include "pages/stop_on_signal.hpp"
 
 namespace orthornn::program {
 namespace {

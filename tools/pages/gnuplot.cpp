@@ -16,9 +16,9 @@
 #include <thread>
 #include <vector>
 
-#include "commands/stop_on_signal.hpp"
 #include "orthornn/core/error.hpp"
 #include "pages/scratch_folder.hpp"
+#include "pages/stop_on_signal.hpp"
 
 namespace orthornn::program {
 namespace {
