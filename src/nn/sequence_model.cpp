@@ -76,7 +76,7 @@ ParameterSet<T> parameter_layout(const ModelOptions& options) {
   check_layer_count(options.cells);
   if (std::holds_alternative<OneHot>(options.input) && !reads_symbols(options.cells[0])) {
     throw ValueError(
-        "the first layer was given symbols, but reads vectors; put an embedding, a linear or a "
+        "the first layer was given symbols, but reads vectors; put a linear or a "
         "recurrent layer before it");
   }
   const std::vector<Index> sizes = input_sizes(options);

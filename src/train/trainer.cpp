@@ -31,11 +31,13 @@ struct EvaluationMemory {
 
 /// Of a prepared model.
 Evaluation evaluate_with(EvaluationMemory& memory, Model<float>& model, const Task& task, HeldOut set,
-                         const std::function<void(const Batch&, const BatchLoss&)>& look = {}) {
+                         const std::function<void(const Batch&, const BatchLoss&)>& look,
+                         const std::function<void()>& before_batch) {
   const FaultDomain::Scope scope(model.faults());
   set_zero(memory.loss.view());
   set_zero(memory.score.view());
   for (Index i = 0; i < task.evaluation_batches(set); ++i) {
+    if (before_batch) before_batch();
     task.evaluation_batch(set, i, memory.batch);
     model.loss_of_prepared(memory.batch);
     add<double>(columns_of(model.last_loss()), columns_of(memory.loss));
@@ -56,10 +58,11 @@ Evaluation evaluate_with(EvaluationMemory& memory, Model<float>& model, const Ta
 }  // namespace
 
 Evaluation evaluate(Model<float>& model, const Task& task, HeldOut set,
-                    const std::function<void(const Batch&, const BatchLoss&)>& look) {
+                    const std::function<void(const Batch&, const BatchLoss&)>& look,
+                    const std::function<void()>& before_batch) {
   EvaluationMemory memory(model.device());
   model.prepare();
-  return evaluate_with(memory, model, task, set, look);
+  return evaluate_with(memory, model, task, set, look, before_batch);
 }
 
 namespace {
@@ -202,7 +205,7 @@ void Trainer::run(std::int64_t steps, const std::function<bool(const TrainingSte
   synchronize();
 }
 
-Evaluation Trainer::evaluate() {
+Evaluation Trainer::evaluate(const std::function<void()>& before_batch) {
   synchronize();
   try {
     model_.prepare();
@@ -211,7 +214,8 @@ Evaluation Trainer::evaluate() {
     if (steps_ == 0) throw;  // no update has made them so
     throw_diverged(steps_, error.what());
   }
-  const Evaluation result = evaluate_with(work_->evaluation, model_, task_, HeldOut::validation);
+  const Evaluation result =
+      evaluate_with(work_->evaluation, model_, task_, HeldOut::validation, {}, before_batch);
   if (std::isfinite(result.loss) && (!best_ || result.loss < best_->loss))
     best_ = BestResult{result.loss, steps_};
   return result;

@@ -48,7 +48,8 @@ std::vector<std::vector<Hypothesis>> Translator::search(std::span<const Tokens* 
 }
 
 std::vector<std::vector<Translation>> Translator::translate(std::span<const std::string> sentences,
-                                                            const BeamSearchOptions& options, Index batch) {
+                                                            const BeamSearchOptions& options, Index batch,
+                                                            const std::function<void()>& before_batch) {
   if (batch < 1)
     throw ValueError(fmt::format("translating {} sentences at a time; expected at least 1", batch));
   // 1. In the order of their lengths, so that little is padding.
@@ -66,6 +67,7 @@ std::vector<std::vector<Translation>> Translator::translate(std::span<const std:
   std::ranges::stable_sort(order, std::ranges::less(), [&](std::size_t i) { return tokens[i].size(); });
   // 2. A batch at a time.
   for (std::size_t first = 0; first < order.size(); first += static_cast<std::size_t>(batch)) {
+    if (before_batch) before_batch();
     const std::size_t count = std::min(static_cast<std::size_t>(batch), order.size() - first);
     std::vector<const Tokens*> together;
     for (std::size_t i = 0; i < count; ++i) together.push_back(&tokens[order[first + i]]);

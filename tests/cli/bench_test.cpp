@@ -241,3 +241,15 @@ TEST_CASE("bench refuses what it cannot time", "[cli][bench]") {
       run({"bench", "prepare", "--cells", "free", "--hidden", "4", "--samples", "1", "--json", nowhere}), 1,
       {nowhere});
 }
+
+TEST_CASE("benchmarks of chains and of scores refuse sizes for which memory is short", "[cli][bench]") {
+  // Terabytes, which no machine has.
+  for (const char* name : {"position-scores", "rank-one-chain"}) {
+    CAPTURE(name);
+    const bool scores = name == std::string("position-scores");
+    const ProgramResult result = run({"bench", name, "--length", scores ? "1048576" : "1073741824"},
+                                     {.largest_memory = rlim_t{1} << 30});
+    check_refused(result, 1, {"these sizes take about", "GB of memory are free", "--length"});
+    CHECK(result.output == "");
+  }
+}

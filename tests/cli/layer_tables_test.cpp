@@ -115,7 +115,9 @@ TEST_CASE("[[layer]] tables that cannot be are refused by their line", "[cli][la
   CHECK_THAT(
       refusal(head + "[[layer]]\nkind = \"orthogonal\"\ntransition = { kind = \"cwy\", reflection = 4 }\n"),
       contains("transition has no setting 'reflection'"));
-  CHECK_THAT(refusal(head + "[[layer]]\nkind = \"rms_norm\"\n"), contains("symbols"));
+  // There is no kind that embeds.
+  CHECK_THAT(refusal(head + "[[layer]]\nkind = \"positions\"\n"),
+             contains("symbols") && contains("put a linear or a recurrent layer before it"));
   CHECK_THAT(refusal(head + "[layer]\nkind = \"gru\"\n"), contains("[[layer]]"));
   CHECK_THAT(refusal(head + "[[cells]]\nkind = \"gru\"\n"), contains("[[layer]]"));
   CHECK_THAT(refusal(head + "hidden = 5\n" + tables), contains("hidden"));

@@ -303,3 +303,26 @@ TEST_CASE("report without a gnuplot that works is one clear line and writes noth
   refused(with_impostor_gnuplot(bin, "echo '<svg> <g id=\"gnuplot_canvas\">'"), {"SVG"});
   refused(with_impostor_gnuplot(bin, "echo '<svg> <g> <defs> </defs> <path/> </g>'"), {"SVG"});
 }
+
+TEST_CASE("Ctrl-C or SIGTERM while gnuplot draws ends report, and leaves no files", "[cli][report][signal]") {
+  const int signal = GENERATE(SIGINT, SIGTERM);
+  CAPTURE(signal);
+  const TemporaryFolder folder;
+  const fs::path run_folder = train(folder / "run"), scratch = folder / "tmp", out = folder / "page.html";
+  fs::create_directory(scratch);
+  // It draws for longer than this test may take.
+  RunSettings settings =
+      with_impostor_gnuplot(folder / "bin", ": >'" + (folder / "begun").string() + "'; exec /bin/sleep 60");
+  settings.variables["TMPDIR"] = scratch.string();
+  Orthornn reporting(report({run_folder}, out), settings);
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes(2);
+  while (!fs::exists(folder / "begun")) {
+    REQUIRE(std::chrono::steady_clock::now() < deadline);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  reporting.send(signal);
+  const ProgramResult result = reporting.wait();
+  check_refused(result, 130, {"interrupted"});
+  CHECK(fs::is_empty(scratch));
+  CHECK_FALSE(fs::exists(out));
+}

@@ -140,12 +140,20 @@ TEST_CASE("a resumption that cannot be is refused and changes nothing", "[cli][r
   const auto resume = [&](const Arguments& more) {
     return run(Arguments{"train", "--resume", "--steps", "4", "--out", out.string()} + more);
   };
-  check_refused(resume({"--hidden", "9"}), 1, {(out / "model.h5").string()});
-  check_refused(resume({"--cell", "expm"}), 2, {"--cell expm", out.string(), "--cell cwy", "its own"});
-  check_refused(resume({"--optimizer", "adam"}), 1, {(out / "model.h5").string(), "rmsprop", "adam"});
-  check_refused(resume({"--seed", "2"}), 1, {(out / "model.h5").string(), "seed"});
-  check_refused(resume({"--batch", "5"}), 1, {(out / "model.h5").string(), "batch"});
-  check_refused(resume({"--delay", "4"}), 1, {(out / "model.h5").string(), "delay"});
+  const auto keeps = [&](const char* flag, const std::string& given, const std::string& kept) {
+    const std::string found = fmt::format("the training in '{}' has {} {}: ", out.string(), flag, kept);
+    check_refused(
+        resume({flag, given}), 2,
+        {fmt::format("{} {} was given", flag, given), found, "its own", fmt::format("leave out {}", flag)});
+  };
+  keeps("--hidden", "9", "8");
+  keeps("--cell", "expm", "cwy");
+  keeps("--layers", "2", "1");
+  keeps("--activation", "tanh", "modrelu");
+  keeps("--optimizer", "adam", "rmsprop");
+  keeps("--seed", "2", "1");
+  keeps("--batch", "5", "4");
+  keeps("--delay", "4", "3");
   check_refused(run({"train", "adding", "--resume", "--out", out.string()}), 2, {"copying", "adding"});
   check_refused(run({"train", "--resume"}), 2, {"--out"});
   check_refused(run({"train", "--resume", "--out", (folder / "none").string()}), 1,
@@ -154,6 +162,26 @@ TEST_CASE("a resumption that cannot be is refused and changes nothing", "[cli][r
   CHECK((content(out / "model.h5") == model));
   CHECK((content(out / "config.toml") == config));
   CHECK((content(out / "metrics.csv") == metrics));
+}
+
+TEST_CASE("a DeltaProduct network is resumed with its own options, whatever others would need",
+          "[cli][resume]") {
+  const TemporaryFolder folder;
+  const fs::path out = folder / "run";
+  check_success(run(
+      {"train",       "words", "--length",        "12",   "--batch",    "4", "--cell",       "deltaproduct",
+       "--hidden",    "8",     "--heads",         "2",    "--key-size", "4", "--value-size", "4",
+       "--positions", "12",    "--block-dropout", "0.25", "--steps",    "1", "--out",        out.string()}));
+  const auto resume = [&](const Arguments& more) {
+    return run(Arguments{"train", "--resume", "--steps", "2", "--out", out.string()} + more);
+  };
+  check_refused(resume({"--heads", "4"}), 2, {"--heads 4 was given", "has --heads 2: "});
+  check_refused(resume({"--block-dropout", "0"}), 2, {"--block-dropout 0 was", "has --block-dropout 0.25: "});
+  // Of too few positions, or of a sequence that is too long for them, no advice is given.
+  check_refused(resume({"--positions", "4"}), 2, {"--positions 4 was given", "has --positions 12: "});
+  check_refused(resume({"--length", "20"}), 2, {"--length 20 was given", "has --length 12: "});
+  // The same numbers in another form are no others.
+  check_success(resume({"--block-dropout", "2.5e-1", "--positions", "12"}));
 }
 
 TEST_CASE("where model.h5 alone is damaged, the refusal says how to go on from best.h5", "[cli][resume]") {

@@ -32,6 +32,13 @@ void wait_for(const Orthornn& training, const std::string& words) {
   }
 }
 
+/// A training whose evaluations take longer than a signal takes to arrive.
+Arguments train_slowly_evaluated(const fs::path& out, const Arguments& more) {
+  return Arguments{"train", "words",    "--group", "S5",         "--length", "64",    "--batch",
+                   "8",     "--hidden", "256",     "--schedule", "constant", "--out", out.string()} +
+         more;
+}
+
 }  // namespace
 
 TEST_CASE("Ctrl-C or SIGTERM saves, stops, and the training can go on with the same bits", "[cli][signal]") {
@@ -57,7 +64,7 @@ TEST_CASE("Ctrl-C or SIGTERM saves, stops, and the training can go on with the s
   check_success(run({"train", "--resume", "--steps", more, "--out", out.string()}));
   check_success(run(train_copying(whole, settings + Arguments{"--steps", more})));
   CHECK((training_content(out / "model.h5") == training_content(whole / "model.h5")));
-  // The step of the interruption was evaluated as well: also the best result is the same.
+  // The step of the interruption is evaluated as well: also the best result is the same.
   CHECK((content(out / "model.h5") == content(whole / "model.h5")));
   CHECK(metrics_without_time(out) == metrics_without_time(whole));
 }
@@ -79,26 +86,75 @@ TEST_CASE("Ctrl-C in one of several seeds names the command that goes on with al
   CHECK_THAT(resumed.output, contains("seed 5 (2 of 2)"));
 }
 
-TEST_CASE("Ctrl-C in the last step or the validation after it stops like any other", "[cli][signal]") {
+TEST_CASE("Ctrl-C in a step or its validation leaves the validation to the resumption", "[cli][signal]") {
+  const std::string steps = GENERATE("1", "2");  // the last step or an earlier one
+  CAPTURE(steps);
+  const TemporaryFolder folder;
+  const fs::path out = folder / "run", whole = folder / "whole";
+  Orthornn training(train_slowly_evaluated(out, {"--steps", steps, "--eval-every", "1"}));
+  wait_for_training(training);
+  training.send(SIGINT);
+  check_refused(training.wait(), 130,
+                {"interrupted after step 1; ", (out / "model.h5").string(), "--resume"});
+  CHECK(steps_in(out / "model.h5") == 1);
+  CHECK_FALSE(fs::exists(out / "best.h5"));
+  // The row is there, and waits for its evaluation.
+  CHECK(lines(content(out / "metrics.csv")) == 2);
+  CHECK_THAT(content(out / "metrics.csv"), contains(",,,"));
+
+  const ProgramResult resumed = run({"train", "--resume", "--out", out.string()});
+  check_success(resumed);
+  CHECK_THAT(resumed.output, contains("trained after " + steps + " steps"));
+  check_success(run(train_slowly_evaluated(whole, {"--steps", steps, "--eval-every", "1"})));
+  for (const char* file : {"model.h5", "best.h5"}) CHECK((content(out / file) == content(whole / file)));
+  CHECK(metrics_without_time(out) == metrics_without_time(whole));
+}
+
+TEST_CASE("a training ends where a validation solves it that was interrupted", "[cli][signal][exact]") {
+  const TemporaryFolder folder;
+  const fs::path out = folder / "run";
+  // It is solved from the beginning.
+  Orthornn training(
+      {"train",        "words",  "--group",      "S4",     "--length",       "128",     "--batch",
+       "64",           "--cell", "deltaproduct", "--init", "exact",          "--steps", "9",
+       "--eval-every", "1",      "--lr",         "1e-9",   "--until-solved", "--out",   out.string()});
+  wait_for_training(training);
+  training.send(SIGINT);
+  check_refused(training.wait(), 130, {"interrupted after step 1; "});
+  const ProgramResult resumed = run({"train", "--resume", "--out", out.string()});
+  check_success(resumed);
+  CHECK_THAT(resumed.output, contains("\nsolved after 1 steps"));
+}
+
+TEST_CASE("Ctrl-C in the last step of one of several seeds begins no other", "[cli][signal]") {
+  const TemporaryFolder folder;
+  const fs::path out = folder / "run";
+  Orthornn training(train_slowly_evaluated(out, {"--steps", "1", "--seed", "4", "--seeds", "2"}));
+  wait_for_training(training);
+  training.send(SIGINT);
+  check_refused(
+      training.wait(), 130,
+      {"interrupted after step 1; ", (out / "seed4/model.h5").string(), "--resume --seeds 2 --seed 4 --out"});
+  CHECK(steps_in(out / "seed4/model.h5") == 1);
+  CHECK_FALSE(fs::exists(out / "seed5"));
+}
+
+TEST_CASE("Ctrl-C while test data are evaluated says how to go on", "[cli][signal]") {
   const bool seeds = GENERATE(false, true);
   const TemporaryFolder folder;
   const fs::path out = folder / "run", model = out / (seeds ? "seed4/model.h5" : "model.h5");
-  // A validation that takes longer than a signal takes to arrive.
-  const Arguments settings = {"--group", "S5",      "--length", "64",     "--batch", "8",     "--hidden",
-                              "256",     "--steps", "1",        "--seed", "4",       "--out", out.string()};
   const Arguments several = seeds ? Arguments{"--seeds", "2"} : Arguments{};
-  Orthornn training(Arguments{"train", "words"} + settings + several);
-  wait_for_training(training);
+  Orthornn training(train_slowly_evaluated(out, Arguments{"--steps", "1", "--seed", "4"} + several));
+  wait_for(training, "\ntrained after 1 steps");
   training.send(SIGINT);
   const ProgramResult result = training.wait();
   check_refused(result, 130,
-                {"interrupted after step 1; ", model.string(), seeds ? "--resume --seeds 2" : "--resume"});
-  CHECK(steps_in(model) == 1);
+                {"interrupted while evaluating", model.string(), seeds ? "--resume --seeds 2" : "--resume"});
+  CHECK_THAT(result.output, !contains("test data"));
   CHECK_FALSE(fs::exists(out / "seed5"));
-  if (seeds) return;
-  const ProgramResult resumed = run({"train", "--resume", "--out", out.string()});
+  const ProgramResult resumed = run({"train", "--resume", "--out", model.parent_path().string()});
   check_success(resumed);
-  CHECK_THAT(resumed.output, contains("nothing is left to do") && contains("trained after 1 steps"));
+  CHECK_THAT(resumed.output, contains("nothing is left to do") && contains("test data"));
 }
 
 TEST_CASE("Ctrl-C while an exact model is evaluated leaves it saved", "[cli][signal][exact]") {
@@ -111,6 +167,8 @@ TEST_CASE("Ctrl-C while an exact model is evaluated leaves it saved", "[cli][sig
   training.send(SIGINT);
   check_refused(training.wait(), 130, {"interrupted after step 0; ", (out / "model.h5").string()});
   CHECK(steps_in(out / "model.h5") == 0);
+  CHECK_FALSE(fs::exists(out / "best.h5"));
+  check_success(run({"train", "--resume", "--out", out.string()}));
   CHECK(steps_in(out / "best.h5") == 0);
 }
 

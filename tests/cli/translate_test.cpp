@@ -233,10 +233,10 @@ TEST_CASE("a resumed translation has the vocabularies of its model file", "[cli]
   check_refused(run({"train", "--resume", "--steps", "5", "--out", out.string()}), 1,
                 {"pairs.txt", "another text", "100 pairs", "99 pairs"});
   write_text(folder / "pairs.txt", number_pairs(100));
-  check_refused(run({"train", "--resume", "--steps", "5", "--seed", "2", "--out", out.string()}), 1,
-                {"seed"});
-  check_refused(run({"train", "--resume", "--steps", "5", "--keep-case", "--out", out.string()}), 1,
-                {"keep_case"});
+  check_refused(run({"train", "--resume", "--steps", "5", "--seed", "2", "--out", out.string()}), 2,
+                {"--seed"});
+  check_refused(run({"train", "--resume", "--steps", "5", "--keep-case", "--out", out.string()}), 2,
+                {"--keep-case"});
 }
 
 TEST_CASE("a translation is trained for ten epochs, and says how many pairs it has", "[cli][translate]") {

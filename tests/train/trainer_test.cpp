@@ -166,6 +166,24 @@ TEST_CASE("the best result is the first of the smallest finite loss", "[train]")
   CHECK(trainer.best()->step == 0);
 }
 
+TEST_CASE("an evaluation that is left between two batches is none", "[train]") {
+  const UnevenTask task;
+  SequenceModel<float> model(Device::cpu(), model_for(task, 8));
+  Trainer trainer(model, task);
+  int batches = 0;
+  const double loss = trainer.evaluate([&] { ++batches; }).loss;
+  CHECK(batches == task.evaluation_batches(HeldOut::validation));
+  CHECK(loss == trainer.evaluate().loss);
+  trainer.set_best(std::nullopt);
+  const auto leave_second = [&, count = 0]() mutable {
+    if (++count == 2) throw Error("left");
+  };
+  CHECK_THROWS_WITH(trainer.evaluate(leave_second), contains("left"));
+  CHECK_FALSE(trainer.best().has_value());
+  CHECK_THROWS_WITH(evaluate(model, task, HeldOut::test, {}, leave_second), contains("left"));
+  CHECK(trainer.evaluate().loss == loss);
+}
+
 TEST_CASE("a training that diverges stops with the step named and the parameters as they were", "[train]") {
   const CopyingTask task({.delay = 3, .batch = 4});
   SequenceModel<float> model(Device::cpu(), model_for(task, 8));

@@ -73,6 +73,17 @@ TEST_CASE("a blank sentence has one empty translation", "[translator]") {
   CHECK(translator.translate(std::vector<std::string>{}).empty());
 }
 
+TEST_CASE("translations can be left between two batches", "[translator]") {
+  const Untrained untrained;
+  Translator translator(*untrained.model, untrained.task);
+  int batches = 0;
+  const auto leave_third = [&] {
+    if (++batches == 3) throw Error("left");
+  };
+  CHECK_THROWS_WITH(translator.translate(some_sentences, {.beam = 1}, 2, leave_third), contains("left"));
+  CHECK(batches == 3);
+}
+
 TEST_CASE("a translation comes with the attention of each of its tokens", "[translator]") {
   const Untrained untrained;
   Translator translator(*untrained.model, untrained.task);

@@ -5,10 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "commands/bench_in_chunks.hpp"
 #include "commands/field_options.hpp"
-#include "commands/number_type.hpp"
-#include "commands/pass_table.hpp"
-#include "commands/program.hpp"
 #include "linalg/gemm.hpp"  // not public: the library has no function for plain scores
 #include "orthornn/delta/position_scores.hpp"
 
@@ -26,6 +24,14 @@ struct BenchScoresSettings {
   NumberType precision = NumberType::fp32;
   MachineOptions machine;
   PassTableOptions table;
+
+  /// Held at once, about: scores and their gradients, keys at the ends of all chunks, and what else has D.
+  double numbers() const {
+    const auto t = static_cast<double>(length), d = static_cast<double>(size),
+               c = static_cast<double>(std::min(chunk, length));
+    return static_cast<double>(batch) * static_cast<double>(heads) * t *
+           (2 * t + d * ((t + c) / (2 * c) + 7));
+  }
 };
 
 /// What position_scores needs. Products with triangular matrices count half: that the library multiplies by
@@ -157,20 +163,15 @@ void measure(const BenchScoresSettings& settings, Device device, PassTable& tabl
 }
 
 int bench_position_scores(BenchScoresSettings& settings) {
-  const Execution execution = settings.machine.apply(settings.batch);
-  const Device device = execution.device;
-  // A GPU has no longer ones.
-  if (device.is_cuda()) settings.chunk = std::min(settings.chunk, PositionScoresOptions().chunk);
-  PassTable table(settings.table, execution, name_of(settings.precision), "D");
-  fmt::print("attention scores: batch {}, {} tokens, {} heads, keys of {}\n", settings.batch, settings.length,
-             settings.heads, settings.size);
-  fmt::print("position: position_scores, with chunks of at most {} tokens\n", settings.chunk);
-  fmt::print("plain: products of all queries and keys of a head, without position encoding\n");
-  table.print_head(fmt::format("{:<10}", "scores"));
-  settings.precision == NumberType::fp64 ? measure<double>(settings, device, table)
-                                         : measure<float>(settings, device, table);
-  table.finish();
-  return success;
+  const auto describe = [&](Device) {
+    fmt::print("attention scores: batch {}, {} tokens, {} heads, keys of {}\n", settings.batch,
+               settings.length, settings.heads, settings.size);
+    fmt::print("position: position_scores, with chunks of at most {} tokens\n", settings.chunk);
+    fmt::print("plain: products of all queries and keys of a head, without position encoding\n");
+  };
+  return bench_in_chunks(
+      settings, PositionScoresOptions().chunk, "scores", describe,
+      [&]<class T>(T, Device device, PassTable& table) { measure<T>(settings, device, table); });
 }
 
 }  // namespace

@@ -5,10 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "commands/bench_in_chunks.hpp"
 #include "commands/field_options.hpp"
-#include "commands/number_type.hpp"
-#include "commands/pass_table.hpp"
-#include "commands/program.hpp"
 #include "commands/recurrent_flops.hpp"
 #include "orthornn/delta/delta_product.hpp"
 #include "orthornn/delta/rank_one_chain.hpp"
@@ -29,7 +27,15 @@ struct BenchChainSettings {
   MachineOptions machine;
   PassTableOptions table;
 
-  double factors() const { return static_cast<double>(batch * length * heads); }
+  double factors() const {
+    return static_cast<double>(batch) * static_cast<double>(length) * static_cast<double>(heads);
+  }
+  /// Held at once, about: those of the tensors, and what a chunk's forward keeps and its backward adds.
+  double numbers() const {
+    const auto d = static_cast<double>(size), m = static_cast<double>(columns),
+               c = static_cast<double>(std::min(chunk, length));
+    return factors() * (3 * d + 4 * m + 4 + c + 2 * m + 2 * d * m / c);
+  }
 };
 
 /// What rank_one_chain needs. Products with triangular matrices count half: that the library multiplies by
@@ -140,10 +146,8 @@ class MeasuredChain {
   Saved saved_;
 };
 
-/// The recurrence of a GPU takes no longer vectors.
-constexpr Index longest_recurrent_on_gpu = 1024;
 bool has_recurrence(const BenchChainSettings& settings, Device device) {
-  return !device.is_cuda() || settings.size <= longest_recurrent_on_gpu;
+  return !device.is_cuda() || settings.size <= DeltaProductOptions::gpu_recurrent_key;
 }
 
 template <class T>
@@ -166,24 +170,20 @@ void measure(const BenchChainSettings& settings, Device device, PassTable& table
 }
 
 int bench_rank_one_chain(BenchChainSettings& settings) {
-  const Execution execution = settings.machine.apply(settings.batch);
-  const Device device = execution.device;
-  // A GPU has no longer ones.
-  if (device.is_cuda()) settings.chunk = std::min(settings.chunk, RankOneChainOptions().chunk);
-  PassTable table(settings.table, execution, name_of(settings.precision), "D");
-  fmt::print("chain of reflections: batch {}, {} factors, {} heads, vectors of {}, {} columns\n",
-             settings.batch, settings.length, settings.heads, settings.size, settings.columns);
-  fmt::print("chunked: rank_one_chain, with chunks of at most {} factors\n", settings.chunk);
-  if (has_recurrence(settings, device)) {
-    fmt::print("recurrent: the same product factor by factor, by delta_product\n");
-  } else {
-    fmt::print("recurrent: left out, a GPU takes vectors of {} numbers at most\n", longest_recurrent_on_gpu);
-  }
-  table.print_head(fmt::format("{:<10}", "form"));
-  settings.precision == NumberType::fp64 ? measure<double>(settings, device, table)
-                                         : measure<float>(settings, device, table);
-  table.finish();
-  return success;
+  const auto describe = [&](Device device) {
+    fmt::print("chain of reflections: batch {}, {} factors, {} heads, vectors of {}, {} columns\n",
+               settings.batch, settings.length, settings.heads, settings.size, settings.columns);
+    fmt::print("chunked: rank_one_chain, with chunks of at most {} factors\n", settings.chunk);
+    if (has_recurrence(settings, device)) {
+      fmt::print("recurrent: the same product factor by factor, by delta_product\n");
+    } else {
+      fmt::print("recurrent: left out, a GPU takes vectors of {} numbers at most\n",
+                 DeltaProductOptions::gpu_recurrent_key);
+    }
+  };
+  return bench_in_chunks(
+      settings, RankOneChainOptions().chunk, "form", describe,
+      [&]<class T>(T, Device device, PassTable& table) { measure<T>(settings, device, table); });
 }
 
 }  // namespace

@@ -15,12 +15,12 @@
 #include "commands/config_file.hpp"
 #include "commands/evaluation.hpp"
 #include "commands/machine.hpp"
-#include "commands/stop_on_signal.hpp"
 #include "commands/training.hpp"
 #include "core/checked_json.hpp"
 #include "orthornn/io/atomic_file.hpp"
 #include "pages/reflection_count.hpp"
 #include "pages/scratch_folder.hpp"
+#include "pages/stop_on_signal.hpp"
 #include "pages/training_run.hpp"
 
 namespace orthornn::program {
@@ -274,9 +274,7 @@ void add_result(Json& row, const TableSettings& table, const Run& run, const fs:
     own.task->load();
   } else {
     Training training(own.command, settings, *own.task, settings.machine.apply(settings.source.batch));
-    const TrainingEnd end = training.run({.stream = stderr, .label = label, .passing = true});
-    if (end.stopped) throw Interrupted();
-    leave_if_stop_requested();
+    training.run({.stream = stderr, .label = label, .passing = true});
   }
   const fs::path model = SavedTraining(folder).best_or_last();
   const ModelFileInfo info = read_model_info(model);

@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
 
 #include "commands/any_model.hpp"
+#include "commands/free_memory.hpp"
 #include "commands/machine.hpp"
 #include "commands/program.hpp"
 
@@ -15,23 +15,11 @@ using Json = nlohmann::ordered_json;
 
 namespace {
 
-/// Bytes that the system says are free for programs; nothing where it does not say so.
-std::optional<double> available_bytes() {
-  std::ifstream file("/proc/meminfo");
-  for (std::string key, unit; file >> key;) {
-    double kilobytes = 0;
-    if (file >> kilobytes && key == "MemAvailable:") return 1024 * kilobytes;
-    std::getline(file, unit);
-  }
-  return std::nullopt;
-}
-
-/// Linux gives memory that it does not have, and ends a program that uses it. So what a batch of `longer`
-/// takes on the CPU is estimated by a sequence of the task. Throws Error where that is more than there is.
+/// Throws Error where a batch of `longer`, estimated by a sequence of the task, takes more memory than there
+/// is for the CPU.
 void check_memory(Model<float>& model, const Task& task, const Task& longer) {
   auto* sequences = dynamic_cast<SequenceModel<float>*>(&model);
-  const std::optional<double> available = available_bytes();
-  if (sequences == nullptr || model.device().is_cuda() || !available) return;
+  if (sequences == nullptr || model.device().is_cuda()) return;
   Batch batch;
   task.with_length(task.length(), 1)->evaluation_batch(HeldOut::test, 0, batch);
   sequences->forward(batch);
@@ -39,11 +27,8 @@ void check_memory(Model<float>& model, const Task& task, const Task& longer) {
       static_cast<double>(sequences->saved().used_bytes()) / static_cast<double>(task.length());
   const double needed =
       of_step * static_cast<double>(longer.length()) * static_cast<double>(longer.batch_size());
-  if (needed <= *available) return;
-  throw Error(
-      fmt::format("--lengths {}: such a sequence takes about {:.3g} GB with this model, and {:.3g} GB of "
-                  "memory are free; choose shorter ones",
-                  longer.length(), needed * 1e-9, *available * 1e-9));
+  check_free_memory(fmt::format("--lengths {}: such a sequence takes with this model", longer.length()),
+                    needed, "choose shorter ones");
 }
 
 /// The task with test sequences of that length. Throws UsageError where there are none, or where the model

@@ -8,15 +8,15 @@ const FlagOfField named_flags[] = {
     {"hidden_size", "--hidden", "the task's default"},
     {"length", "--length", "adding 200, language 40, recall 64, words 128"},
     {"rank_one_updates", ""},  // bench has a cell of its own for it
-    {"heads", "--heads", "4, or that of words, language or --init exact"},
-    {"key_size", "--key-size", "32, or that of words, language or --init exact"},
-    {"value_size", "--value-size", "32, or that of words, language or --init exact"},
-    {"householder", "--householder", "2, or that of --init exact"},
-    {"beta_offset", "--beta-offset", "0, or that of words or language"},
-    {"vector_activation", "--vector-activation", "silu, or that of words or language"},
-    {"convolution", "--convolution", "0, or that of language"},
-    {"readout_norm", "--readout-norm", "rms, none with --init exact"},
-    {"mlp_size", "--mlp-size", "0, or that of --init exact"},
+    {"heads", "--heads", "{}, or that of words, language or --init exact"},
+    {"key_size", "--key-size", "{}, or that of words, language or --init exact"},
+    {"value_size", "--value-size", "{}, or that of words, language or --init exact"},
+    {"householder", "--householder", "{}, or that of --init exact"},
+    {"beta_offset", "--beta-offset", "{}, or that of words or language"},
+    {"vector_activation", "--vector-activation", "{}, or that of words or language"},
+    {"convolution", "--convolution", "{}, or that of language"},
+    {"readout_norm", "--readout-norm", "{}, none with --init exact"},
+    {"mlp_size", "--mlp-size", "{}, or that of --init exact"},
     {"learn_initial_state", "--learn-initial-state",
      "zeros, or with deltaproduct as words or language has it"},
     {"without_values", "--without-values", "with values, or as words or language has it"},
@@ -54,11 +54,14 @@ bool OwnedOption::belongs_to(const std::string& owner) const {
   return std::ranges::find(owners, owner) != owners.end();
 }
 
+bool OwnedOption::is_chosen() const {
+  return std::ranges::any_of(choices(), [&](const std::string& name) { return belongs_to(name); });
+}
+
 void OwnedOption::check() const {
-  const std::vector<std::string> chosen = choices();
-  if (std::ranges::any_of(chosen, [&](const std::string& name) { return belongs_to(name); })) return;
+  if (is_chosen()) return;
   throw UsageError(fmt::format("{} is an option of {} {}, not of {}", option->get_name(), chooser,
-                               one_of(owners), fmt::join(chosen, " and ")));
+                               one_of(owners), fmt::join(choices(), " and ")));
 }
 
 std::string OwnedOption::text() const {

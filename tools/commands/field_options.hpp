@@ -43,6 +43,8 @@ void set_from_text(Value& value, const std::string& text) {
     value = std::strtod(text.c_str(), nullptr);  // CLI11 goes by way of a long double, and rounds twice
   } else if constexpr (std::same_as<Value, std::uint64_t>) {
     value = std::strtoull(text.c_str(), nullptr, 10);
+  } else if constexpr (std::same_as<Value, Index>) {
+    value = std::strtoll(text.c_str(), nullptr, 10);  // CLI11 takes 010 for 8
   } else {
     CLI::detail::lexical_cast(text, value);
   }
@@ -61,8 +63,8 @@ CLI::Option* add_value(CLI::App& command, const std::string& flag, Value& value,
     if constexpr (HasNames<Value>) {
       option->type_name("TEXT")->check(CLI::IsMember(names_of<Value>()));
     } else if constexpr (std::same_as<Value, Index>) {
-      option->type_name("INT")->check(CLI::Range(static_cast<Index>(std::max(domain.low, -most)),
-                                                 static_cast<Index>(std::min(domain.high, most))));
+      option->type_name("INT")->check(whole_number_in(static_cast<Index>(std::max(domain.low, -most)),
+                                                      static_cast<Index>(std::min(domain.high, most))));
     } else if constexpr (std::same_as<Value, std::uint64_t>) {
       option->type_name("UINT")->check(seed_number());
     } else if constexpr (std::same_as<Value, std::string>) {
@@ -101,7 +103,8 @@ struct FlagOfField {
   std::string key;
   /// With its dashes; "" where it has none.
   std::string flag;
-  /// What an option means that is left out, where that is no fixed default.
+  /// What an option means that is left out, where that is no fixed default; {} stands for the field's
+  /// default.
   const char* left_out = "";
   /// Where the command line starts later than the field's domain.
   double low = -std::numeric_limits<double>::infinity();
@@ -120,7 +123,8 @@ CLI::Option* add_field(CLI::App& command, const char* group, const char* key, Va
     domain.low = std::max(domain.low, own.low);
     CLI::Option* option = add_value(command, own.flag, value, help, domain)->group(group);
     if (*own.left_out != 0)
-      option->default_str("")->description(fmt::format("{}; left out: {}", help, own.left_out));
+      option->default_str("")->description(
+          fmt::format("{}; left out: {}", help, fmt::format(fmt::runtime(own.left_out), text_of(value))));
     return option;
   }
 }
@@ -145,7 +149,9 @@ struct OwnedOption {
   std::vector<std::function<std::string()>> texts = {};
 
   bool belongs_to(const std::string& owner) const;
-  /// Throws UsageError unless an owner is chosen.
+  /// Whether one of the owners is.
+  bool is_chosen() const;
+  /// Throws UsageError unless `is_chosen`.
   void check() const;
   /// The value of the first owner that is chosen, or else of the first.
   std::string text() const;

@@ -1,6 +1,7 @@
 #include "commands/program.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,6 +20,7 @@
 #include "commands/field_options.hpp"
 #include "commands/interruption.hpp"
 #include "pages/reflection_count.hpp"
+#include "pages/stop_on_signal.hpp"
 
 namespace orthornn::program {
 namespace {
@@ -43,6 +45,10 @@ std::string message_of(const CLI::ParseError& error, const CLI::App& program) {
   if (!unknown.empty() && message.find("subcommand is required") != std::string::npos) {
     return fmt::format("there is no command '{}'", unknown.front());
   }
+  if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr)  // CLI11 has them from the last to the first
+    return fmt::format("{} not expected", unknown.size() == 1
+                                              ? fmt::format("'{}' was", unknown.front())
+                                              : fmt::format("'{}' were", fmt::join(unknown, "', '")));
   // "--hidden: At Most 1 required but received 2".
   const std::size_t mismatch = message.find(": At Most 1 required");
   if (mismatch != std::string::npos) return message.substr(0, mismatch) + " was given more than once";
@@ -139,6 +145,8 @@ int run(int argc, char** argv, const std::vector<AddCommand>& commands) {
     return fail(usage, message_of(error, program) + " (--help lists the options)");
   } catch (const UsageError& error) {
     return fail(usage, error.what());
+  } catch (const Interrupted& error) {
+    return fail(interrupted, error.what());
   } catch (const Error& error) {
     return fail(failure, error.what());
   } catch (const std::bad_alloc&) {

@@ -14,6 +14,7 @@
 #include "commands/median.hpp"
 #include "commands/training.hpp"
 #include "commands/translation_metrics.hpp"
+#include "pages/stop_on_signal.hpp"
 
 namespace orthornn::program {
 namespace {
@@ -86,24 +87,33 @@ Result train_once(CLI::App& command, TrainSettings& settings, std::string to_go_
                trainer.steps());
   std::fflush(stdout);
 
-  const TrainingEnd end = training.run({}, [] {
-    say_when_interrupted(
-        "interrupted while evaluating; the training is saved, and the same command with --resume goes on");
-  });
-  const std::int64_t steps = trainer.steps();
-  if (end.stopped) {
-    return {fail(interrupted, fmt::format("interrupted after step {}; '{}' is saved, go on with {}", steps,
+  const StopOnSignal stop_on_signal;
+  const auto stopped = [&](const std::string& when) -> Result {
+    return {fail(interrupted, fmt::format("interrupted {}; '{}' is saved, go on with {}", when,
                                           training.saved().last.string(), to_go_on))};
+  };
+  TrainingEnd end;
+  try {
+    end = training.run();
+  } catch (const Interrupted&) {
+    return stopped(fmt::format("after step {}", trainer.steps()));
   }
+  Result result{.steps = trainer.steps(), .solved = end.solved};
   fmt::print("{} after {} steps and {}: {} on validation data{}; a guesser has {:.4g}\n",
-             end.solved ? "solved" : "trained", steps, duration(training.seconds()), describe(end.validation),
-             end.solved ? "" : ", not solved", task->baseline_loss());
-  const TestEvaluation tested = print_test_results(trainer, training.saved());
-  print_translations(trainer, tested);
-  Result result{.steps = steps, .solved = end.solved, .tested = tested.of_targets};
+             end.solved ? "solved" : "trained", result.steps, duration(training.seconds()),
+             describe(end.validation), end.solved ? "" : ", not solved", task->baseline_loss());
+  std::fflush(stdout);
+  try {
+    const TestEvaluation tested = print_test_results(trainer, training.saved());
+    print_translations(trainer, tested);
+    leave_if_stop_requested();  // or the training of the next seed would begin
+    result.tested = tested.of_targets;
+  } catch (const Interrupted&) {
+    return stopped("while evaluating on test data");
+  }
   if (settings.until_solved && !end.solved) {
-    result.code = fail(not_solved, fmt::format("not solved after {} steps; go on with {} --steps {}", steps,
-                                               to_go_on, 2 * steps));
+    result.code = fail(not_solved, fmt::format("not solved after {} steps; go on with {} --steps {}",
+                                               result.steps, to_go_on, 2 * result.steps));
   }
   return result;
 }

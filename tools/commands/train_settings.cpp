@@ -14,8 +14,8 @@
 namespace orthornn::program {
 namespace {
 
-/// Options that describe the model.
-constexpr const char* model_group = "Model";
+/// Options that describe the task and the model.
+constexpr const char *task_group = "Task", *model_group = "Model";
 
 std::vector<std::string> init_names() {
   std::vector<std::string> names = names_of<Init>();
@@ -38,7 +38,7 @@ void TrainSettings::add_workload_to(CLI::App& command) {
   command.option_defaults()->always_capture_default();
   command.add_option("task", task.name, one_of(task_names()))->check(CLI::IsMember(task_names()));
 
-  const char* g = "Task";
+  const char* g = task_group;
   add_fields(command, g, task, "the task", owned_);
   add_owned(owned_, command.get_option("--generators"), "--alphabet",
             [this] { return std::vector{name_of(std::get<WordsOptions>(task.all).alphabet)}; },
@@ -247,7 +247,7 @@ std::unique_ptr<Task> TrainSettings::complete(CLI::App& command, bool may_exist)
       stack = layers_in(saved.string());
     }
   }
-  if (resume) check_resumed(new_init);
+  if (resume) check_resumed(command);
   if (!stack.empty()) {
     for (const CLI::Option* option : command.get_options()) {
       if (option->get_group() != model_group || option->count() == 0) continue;
@@ -401,20 +401,30 @@ std::unique_ptr<Task> TrainSettings::complete(CLI::App& command, bool may_exist)
   return described;
 }
 
-void TrainSettings::check_resumed(bool new_init) const {
-  if (!stack.empty() || !SavedTraining(out).exists()) return;  // without a model it starts anew
-  const std::string config_of_run = (std::filesystem::path(out) / "config.toml").string();
-  const auto refuse = [&](const char* flag, const std::string& given, const std::string& found) {
-    throw UsageError(
-        fmt::format("{} {} was given, and the training in '{}' {}: a training is resumed with its own task, "
-                    "model, batch and seed",
-                    flag, given, out, found));
+void TrainSettings::check_resumed(CLI::App& command) const {
+  if (!SavedTraining(out).exists()) return;  // without a model it starts anew
+  const auto of_run = settings_in((std::filesystem::path(out) / "config.toml").string());
+  const auto here = settings_of(config_text(command));
+  const auto text = [](const auto& value) {
+    return value.is_string() ? value.template get<std::string>() : value.dump();
   };
-  const std::string saved_cell = setting_in(config_of_run, "cell");
-  if (!saved_cell.empty() && saved_cell != transition.name)
-    refuse("--cell", transition.name, "has --cell " + saved_cell);
-  if (new_init && is_exact() && setting_in(config_of_run, "init") != exact_init)
-    refuse("--init", init, "began with random weights");
+  for (const CLI::Option* option : command.get_options()) {
+    const std::string key = option->get_single_name(), group = option->get_group();
+    const bool stays = (group == task_group && key != "data") || group == model_group || key == "batch" ||
+                       key == "seed" || key == "optimizer";
+    if (!stays || option->count() == 0 || !of_run.contains(key) || of_run.at(key) == here.at(key)) continue;
+    // It is refused as an option of another cell or task, and has no value in this training.
+    if (std::ranges::any_of(owned_,
+                            [&](const OwnedOption& own) { return own.option == option && !own.is_chosen(); }))
+      continue;
+    const std::string flag = option->get_name();
+    throw UsageError(fmt::format(
+        "{0} {1} was given, and the training in '{2}' {3}: a training is resumed with its own task, "
+        "model, batch, seed and optimizer; leave out {0}, or begin a training with another --out",
+        flag, text(here.at(key)), out,
+        key == "init" && is_exact() ? "began with random weights"
+                                    : fmt::format("has {} {}", flag, text(of_run.at(key)))));
+  }
 }
 
 void TrainSettings::complete_exact(const CLI::App& command, const Task& of_task) {

@@ -115,9 +115,9 @@ struct TrainSettings {
   EncoderDecoderOptions translation_options(const TranslationTask& task) const;
   /// The word problem that the task is, for --init exact. Throws ValueError where it is none.
   GroupWords exact_words(const Task& task) const;
-  /// Throws UsageError for another cell than that of the training in the run directory, and for --init exact
-  /// on the command line (`new_init`) where the training began with random weights.
-  void check_resumed(bool new_init) const;
+  /// Throws UsageError for settings of task, model, batch, seed and optimizer that are not those of the
+  /// training in the run directory.
+  void check_resumed(CLI::App& command) const;
   /// Gives --init exact the sizes that it needs, where they are open. Throws UsageError for settings with
   /// which it cannot be.
   void complete_exact(const CLI::App& command, const Task& task);

@@ -14,9 +14,9 @@
 
 #include "commands/any_model.hpp"
 #include "commands/machine.hpp"
-#include "commands/stop_on_signal.hpp"
 #include "commands/translation_metrics.hpp"
 #include "orthornn/io/atomic_file.hpp"
+#include "pages/stop_on_signal.hpp"
 
 namespace orthornn::program {
 namespace {
@@ -129,25 +129,47 @@ Training::Training(CLI::App& command, const TrainSettings& settings, const Task&
   metrics_.emplace(folder / "metrics.csv", trainer_->steps(), task.has_sequence_accuracy());
 }
 
-TrainingEnd Training::run(const ProgressPlace& place, const std::function<void()>& when_saved) {
+TrainingEnd Training::run(const ProgressPlace& place) {
   Trainer& trainer = *trainer_;
   const double learning_rate = std::visit([](const auto& o) { return o.lr; }, settings_.trainer.optimizer);
   TrainingEnd end;
-  std::optional<Evaluation> last_evaluation;
-  {
+  const auto evaluate = [&] {
+    end.validation = trainer.evaluate(leave_if_stop_requested);
+    end.solved = task_.solved(end.validation);
+    return end.validation;
+  };
+  const auto is_evaluated = [&](std::int64_t step) {
+    return step % settings_.eval_every == 0 || step == settings_.steps();
+  };
+  const auto is_best = [&] { return trainer.best() && trainer.best()->step == trainer.steps(); };
+  // 1. Before any step: the validation of a model that none are for, or one that was interrupted.
+  const bool untrained = settings_.steps() == 0 && !goes_on_;
+  const bool missing = goes_on_ && is_evaluated(trainer.steps()) && !metrics_->has_evaluation() && !is_best();
+  if (untrained) save_checkpoint(saved_.last, trainer);  // before an evaluation that may take minutes
+  if (untrained || missing || nothing_is_left_) {
+    const Evaluation evaluation = evaluate();
+    if (missing) metrics_->add(evaluation);
+    if ((untrained || missing) && is_best()) save_checkpoint(std::array{saved_.best, saved_.last}, trainer);
+  }
+  // 2. The steps.
+  if (!settings_.until_solved || !end.solved) {
     ProgressLine progress(trainer.steps(), settings_.steps(), task_.baseline_loss(), place);
-    const StopOnSignal stop_on_signal;
     trainer.run(settings_.steps(), [&](const TrainingStep& step) {
-      const bool stop = stop_requested();  // once: it may change at any time
+      const bool evaluated = is_evaluated(step.step);
       std::optional<Evaluation> evaluation;
-      if (step.step % settings_.eval_every == 0 || step.step == settings_.steps()) {
-        last_evaluation = evaluation = trainer.evaluate();
-        end.solved = task_.solved(*evaluation);
+      bool stop = false;
+      try {
+        if (evaluated) {
+          evaluation = evaluate();  // also to leave it: the row is of the parameters that it prepares
+        } else {
+          leave_if_stop_requested();
+        }
+      } catch (const Interrupted&) {
+        stop = true;
       }
-      const bool enough = step.step == settings_.steps() || (settings_.until_solved && end.solved);
-      const bool last = enough || stop;
-      // An interruption adds no row: resumed, the training leaves what it would have left without.
-      const bool row = step.step % settings_.log_every == 0 || evaluation || enough;
+      const bool last = stop || step.step == settings_.steps() || (settings_.until_solved && end.solved);
+      // An interruption adds no row. A validation that it leaves out is added to its row by the resumption.
+      const bool row = step.step % settings_.log_every == 0 || evaluated;
       if (row || progress.due(row, last)) {
         trainer.synchronize();
         const std::optional<double> error = model_->orthogonality_error();
@@ -159,23 +181,13 @@ TrainingEnd Training::run(const ProgressPlace& place, const std::function<void()
       }
       // After the row, which a training that goes on from here does not write again.
       std::vector<std::filesystem::path> files;
-      if (evaluation && trainer.best() && trainer.best()->step == step.step) files.push_back(saved_.best);
+      if (evaluation && is_best()) files.push_back(saved_.best);
       if (last || step.step % settings_.save_every == 0) files.push_back(saved_.last);
       if (!files.empty()) save_checkpoint(files, trainer);
       return !last;
     });
-    if (settings_.steps() == 0 && !goes_on_) {
-      save_checkpoint(saved_.last, trainer);  // before an evaluation that may take minutes
-      last_evaluation = trainer.evaluate();
-      save_checkpoint(std::array{saved_.best, saved_.last}, trainer);
-    }
-    if (when_saved) when_saved();
   }
-  // From here on, a signal ends the program. One that came before, at any time, has stopped the training.
-  end.stopped = stop_requested();
-  if (end.stopped) return end;
-  end.validation = last_evaluation ? *last_evaluation : trainer.evaluate();
-  end.solved = task_.solved(end.validation);
+  leave_if_stop_requested();
   return end;
 }
 

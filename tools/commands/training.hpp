@@ -2,7 +2,6 @@
 // One training in a run directory.
 
 #include <filesystem>
-#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -16,9 +15,7 @@ namespace orthornn::program {
 
 /// How a training ended.
 struct TrainingEnd {
-  /// By a signal, with the training saved.
-  bool stopped = false;
-  /// Of the last step, on validation data; nothing where it was stopped.
+  /// Of the last step, on validation data.
   Evaluation validation = {};
   bool solved = false;
 };
@@ -39,9 +36,10 @@ class Training {
   /// as they must be.
   Training(CLI::App& command, const TrainSettings& settings, const Task& task, const Execution& execution);
 
-  /// Trains to the last step, to --until-solved or to a signal, with everything saved. `when_saved` is called
-  /// while signals still ask for a stop alone. Throws DivergenceError.
-  TrainingEnd run(const ProgressPlace& place = {}, const std::function<void()>& when_saved = {});
+  /// Trains to the last step or to --until-solved, with everything saved. Throws DivergenceError, and
+  /// Interrupted where a StopOnSignal lives and a stop is asked for: everything is saved then too, and a
+  /// training that resumes this one makes a validation that was left.
+  TrainingEnd run(const ProgressPlace& place = {});
 
   Trainer& trainer() { return *trainer_; }
   const SavedTraining& saved() const { return saved_; }

@@ -1,6 +1,7 @@
 #include "commands/training_log.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -11,6 +12,7 @@
 
 #include "commands/program.hpp"
 #include "orthornn/io/atomic_file.hpp"
+#include "pages/training_run.hpp"
 
 namespace orthornn::program {
 namespace {
@@ -20,6 +22,7 @@ using Clock = std::chrono::steady_clock;
 constexpr const char* header =
     "step,seconds,loss,gradient_norm,learning_rate,orthogonality_error,evaluation_loss,accuracy,"
     "reflection_norm";
+constexpr std::size_t column_count = 9, evaluation_cell = 6;  // its loss, then its accuracy
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
@@ -42,7 +45,7 @@ std::string accuracy_text(const Evaluation& evaluation) {
 MetricsFile::MetricsFile(const std::filesystem::path& file, std::int64_t steps, bool sequence_accuracy)
     : file_(file), sequence_accuracy_(sequence_accuracy) {
   // A run that was killed may have logged steps that its model file does not have yet.
-  std::string kept = fmt::format("{}{}\n", header, sequence_accuracy ? ",sequence_accuracy" : "");
+  earlier_ = fmt::format("{}{}\n", header, sequence_accuracy ? ",sequence_accuracy" : "");
   std::ifstream old(file);
   std::error_code ignored;
   if (!old && steps > 0 && std::filesystem::exists(file, ignored)) {
@@ -51,25 +54,47 @@ MetricsFile::MetricsFile(const std::filesystem::path& file, std::int64_t steps, 
   std::string line;
   for (bool first = true; steps > 0 && std::getline(old, line); first = false) {
     char* rest = nullptr;
-    if (first || std::strtoll(line.c_str(), &rest, 10) > steps || *rest != ',') continue;
+    if (first) continue;
+    const std::int64_t step = std::strtoll(line.c_str(), &rest, 10);
+    if (step > steps || *rest != ',') continue;
     seconds_before_ = std::strtod(rest + 1, nullptr);
-    kept += line + "\n";
+    (step == steps ? resumed_row_ : earlier_) += line + "\n";
   }
-  write_file_atomically(file, kept);
+  const std::vector<std::string> cells = cells_of(resumed_row_);
+  has_evaluation_ = cells.size() > evaluation_cell && !cells[evaluation_cell].empty();
+  write_file_atomically(file, earlier_ + resumed_row_);
+}
+
+void MetricsFile::add(const Evaluation& evaluation) const {
+  if (resumed_row_.empty()) return;
+  std::vector<std::string> cells = cells_of(resumed_row_.substr(0, resumed_row_.size() - 1));
+  set_evaluation(cells, evaluation);
+  write_file_atomically(file_, fmt::format("{}{}\n", earlier_, fmt::join(cells, ",")));
+}
+
+void MetricsFile::set_evaluation(std::vector<std::string>& cells, const Evaluation& evaluation) const {
+  cells.resize(column_count + (sequence_accuracy_ ? 1 : 0));
+  cells[evaluation_cell] = fmt::format("{:.8g}", evaluation.loss);
+  cells[evaluation_cell + 1] = share_text(evaluation.accuracy);
+  if (sequence_accuracy_) cells[column_count] = share_text(evaluation.sequence_accuracy);
 }
 
 void MetricsFile::write(const TrainingStep& step, double learning_rate,
                         std::optional<double> orthogonality_error,
                         const std::optional<Evaluation>& evaluation, std::optional<double> reflection_norm) {
-  std::string row = fmt::format("{},{:.3f},{:.8g},{:.8g},{:.8g},{},{},{},{}", step.step, seconds(),
-                                step.loss(), step.gradient_norm(), learning_rate,
-                                orthogonality_error ? fmt::format("{:.3e}", *orthogonality_error) : "",
-                                evaluation ? fmt::format("{:.8g}", evaluation->loss) : "",
-                                evaluation ? share_text(evaluation->accuracy) : "",
-                                reflection_norm ? fmt::format("{:.8g}", *reflection_norm) : "");
-  if (sequence_accuracy_) row += "," + (evaluation ? share_text(evaluation->sequence_accuracy) : "");
+  std::vector<std::string> cells = {std::to_string(step.step),
+                                    fmt::format("{:.3f}", seconds()),
+                                    fmt::format("{:.8g}", step.loss()),
+                                    fmt::format("{:.8g}", step.gradient_norm()),
+                                    fmt::format("{:.8g}", learning_rate),
+                                    orthogonality_error ? fmt::format("{:.3e}", *orthogonality_error) : "",
+                                    "",
+                                    "",
+                                    reflection_norm ? fmt::format("{:.8g}", *reflection_norm) : ""};
+  if (sequence_accuracy_) cells.emplace_back();
+  if (evaluation) set_evaluation(cells, *evaluation);
   std::ofstream stream(file_, std::ios::app);
-  stream << row + "\n" << std::flush;
+  stream << fmt::format("{}\n", fmt::join(cells, ",")) << std::flush;
   if (!stream) throw FileError(fmt::format("cannot write '{}': {}", file_.string(), std::strerror(errno)));
 }
 

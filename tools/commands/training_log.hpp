@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "orthornn/orthornn.hpp"
 
@@ -24,12 +25,21 @@ class MetricsFile {
   MetricsFile(const std::filesystem::path& file, std::int64_t steps, bool sequence_accuracy);
   void write(const TrainingStep& step, double learning_rate, std::optional<double> orthogonality_error,
              const std::optional<Evaluation>& evaluation, std::optional<double> reflection_norm);
+  /// Whether the training is resumed at a step whose row has an evaluation.
+  bool has_evaluation() const { return has_evaluation_; }
+  /// Adds an evaluation to the row of the step at which the training is resumed, if there is one.
+  void add(const Evaluation& evaluation) const;
   /// Seconds of training up to now, those before a resumption included.
   double seconds() const;
 
  private:
+  void set_evaluation(std::vector<std::string>& cells, const Evaluation& evaluation) const;
+
   std::filesystem::path file_;
   bool sequence_accuracy_;
+  /// The rows before that of the step at which the training is resumed, with the header, and that row.
+  std::string earlier_, resumed_row_;
+  bool has_evaluation_ = false;
   double seconds_before_ = 0;
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };

@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "commands/program.hpp"
-#include "commands/stop_on_signal.hpp"
+#include "pages/stop_on_signal.hpp"
 
 namespace orthornn::program {
 namespace {
@@ -29,13 +29,15 @@ std::vector<std::string> translations_of(Translator& translator, const std::vect
   // Many batches at a time, so that sentences of one length meet.
   constexpr std::size_t at_a_time = 8 * sentences_of_batch;
   const bool terminal = isatty(STDERR_FILENO) != 0;
-  std::vector<std::string> texts;
-  for (std::size_t first = 0; first < sentences.size(); first += at_a_time) {
+  const auto before_batch = [&] {
     if (terminal && stop_requested()) fmt::print(stderr, "\r{:60}\r", "");
     leave_if_stop_requested();
+  };
+  std::vector<std::string> texts;
+  for (std::size_t first = 0; first < sentences.size(); first += at_a_time) {
     const std::size_t count = std::min(at_a_time, sentences.size() - first);
-    for (const auto& found :
-         translator.translate(std::span(sentences).subspan(first, count), search, sentences_of_batch))
+    for (const auto& found : translator.translate(std::span(sentences).subspan(first, count), search,
+                                                  sentences_of_batch, before_batch))
       texts.push_back(found.empty() ? "" : found[0].text);
     if (terminal) fmt::print(stderr, "\rtranslated {} of {} sentences", texts.size(), sentences.size());
   }
@@ -52,14 +54,15 @@ std::vector<SentencePair> sample_of(std::span<const SentencePair> pairs, Index s
 }
 
 TestEvaluation evaluate_test_data(Model<float>& model, const Task& task) {
-  if (dynamic_cast<const TranslationTask*>(&task) == nullptr) return {evaluate(model, task, HeldOut::test)};
+  if (dynamic_cast<const TranslationTask*>(&task) == nullptr)
+    return {evaluate(model, task, HeldOut::test, {}, leave_if_stop_requested)};
   double means = 0;
   Index batches = 0;
-  const Evaluation evaluation =
-      evaluate(model, task, HeldOut::test, [&](const Batch& batch, const BatchLoss& loss) {
-        means += loss.sum / static_cast<double>(batch.integers(batch_names::classes).size());
-        ++batches;
-      });
+  const auto look = [&](const Batch& batch, const BatchLoss& loss) {
+    means += loss.sum / static_cast<double>(batch.integers(batch_names::classes).size());
+    ++batches;
+  };
+  const Evaluation evaluation = evaluate(model, task, HeldOut::test, look, leave_if_stop_requested);
   return {evaluation, means / static_cast<double>(batches)};
 }
 

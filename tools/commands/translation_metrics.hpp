@@ -24,7 +24,7 @@ struct TestEvaluation {
   /// entries, padding included; then the mean over the batches. Padding makes it smaller.
   double cross_entropy_with_padding = 0;
 };
-/// Goes over the test data once.
+/// Goes over the test data once. Throws Interrupted where a StopOnSignal lives and a stop is asked for.
 TestEvaluation evaluate_test_data(Model<float>& model, const Task& task);
 
 struct TranslationMetrics {

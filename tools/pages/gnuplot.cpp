@@ -1,15 +1,24 @@
 #include "pages/gnuplot.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <spawn.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
+#include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <optional>
+#include <thread>
+#include <vector>
 
 #include "orthornn/core/error.hpp"
 #include "pages/scratch_folder.hpp"
+#include "pages/stop_on_signal.hpp"
 
 namespace orthornn::program {
 namespace {
@@ -21,28 +30,56 @@ std::string content_of(const fs::path& file) {
   return {std::istreambuf_iterator<char>(stream), {}};
 }
 
+/// Runs gnuplot with its outputs in these files. Returns its wait status, or nothing where it is not
+/// installed. Throws Interrupted where a StopOnSignal lives and a stop is asked for; std::system would ignore
+/// Ctrl-C.
+std::optional<int> status_of_gnuplot(std::vector<std::string> arguments, const fs::path& output,
+                                     const fs::path& errors) {
+  arguments.insert(arguments.begin(), "gnuplot");
+  std::vector<char*> words;
+  for (std::string& argument : arguments) words.push_back(argument.data());
+  words.push_back(nullptr);
+  posix_spawn_file_actions_t files;
+  posix_spawn_file_actions_init(&files);
+  const auto redirect = [&](int descriptor, const fs::path& file) {
+    posix_spawn_file_actions_addopen(&files, descriptor, file.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  };
+  redirect(STDOUT_FILENO, output);
+  redirect(STDERR_FILENO, errors);
+  pid_t child = 0;
+  const int error = posix_spawnp(&child, words[0], &files, nullptr, words.data(), environ);
+  posix_spawn_file_actions_destroy(&files);
+  if (error != 0) return std::nullopt;
+  int status = 0;
+  while (waitpid(child, &status, WNOHANG) == 0) {
+    if (stop_requested()) kill(child, SIGKILL);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  leave_if_stop_requested();
+  return status;
+}
+
 }  // namespace
 
-bool gnuplot_is_installed() { return std::system("command -v gnuplot >/dev/null") == 0; }
+bool gnuplot_is_installed() { return status_of_gnuplot({"--version"}, "/dev/null", "/dev/null").has_value(); }
 
 std::string run_gnuplot(const std::string& script) {
-  if (!gnuplot_is_installed()) throw Error(fmt::format("no plot can be drawn: {}", gnuplot_advice));
+  const StopOnSignal stop_on_signal;  // or the folder would stay
   const ScratchFolder folder("no plot can be drawn");
   const fs::path path = folder.path();
   if (!(std::ofstream(path / "script") << script << std::flush))
     throw Error(fmt::format("no plot can be drawn: '{}' cannot be written", path.string()));
-  // A variable of the shell needs no quoting. Without the user's settings, and without GNUTERM: gnuplot does
-  // not start with a terminal that it lacks.
-  setenv("ORTHORNN_PLOT", path.c_str(), 1);
-  const int status = std::system(
-      "unset GNUTERM; exec gnuplot -d \"$ORTHORNN_PLOT/script\" >\"$ORTHORNN_PLOT/svg\" "
-      "2>\"$ORTHORNN_PLOT/errors\"");
-  if (status != 0) {
+  // Without the user's settings, and without GNUTERM: gnuplot does not start with a terminal that it lacks.
+  unsetenv("GNUTERM");
+  const std::optional<int> status =
+      status_of_gnuplot({"-d", (path / "script").string()}, path / "svg", path / "errors");
+  if (!status) throw Error(fmt::format("no plot can be drawn: {}", gnuplot_advice));
+  if (*status != 0) {
     const std::string errors = content_of(path / "errors");
-    throw Error(
-        fmt::format("gnuplot could not draw a plot ({}): {}",
-                    WIFEXITED(status) ? fmt::format("exit status {}", WEXITSTATUS(status)) : "it was killed",
-                    errors.empty() ? "it does not say why" : errors.substr(0, 200)));
+    throw Error(fmt::format(
+        "gnuplot could not draw a plot ({}): {}",
+        WIFEXITED(*status) ? fmt::format("exit status {}", WEXITSTATUS(*status)) : "it was killed",
+        errors.empty() ? "it does not say why" : errors.substr(0, 200)));
   }
   return content_of(path / "svg");
 }

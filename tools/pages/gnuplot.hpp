@@ -9,7 +9,8 @@ inline constexpr const char* gnuplot_advice = "gnuplot is not installed (apt-get
 
 bool gnuplot_is_installed();
 
-/// The standard output of gnuplot for a script. Throws Error if gnuplot is missing or fails.
+/// The standard output of gnuplot for a script. Throws Error if gnuplot is missing or fails, and
+/// Interrupted for a signal that asks for a stop.
 std::string run_gnuplot(const std::string& script);
 
 }  // namespace orthornn::program

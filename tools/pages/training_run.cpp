@@ -18,19 +18,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// "a,,b" gives a, nothing and b.
-std::vector<std::string> cells_of(const std::string& line) {
-  std::vector<std::string> cells(1);
-  for (const char c : line) {
-    if (c == ',') {
-      cells.emplace_back();
-    } else if (c != '\r') {
-      cells.back() += c;
-    }
-  }
-  return cells;
-}
-
 /// Reads "12.5", "nan" and the like, or whole numbers, to the end; nullopt for any other text.
 template <class Number>
 std::optional<Number> number(const std::string& text) {
@@ -81,6 +68,18 @@ MetricsRow row_of(const std::vector<std::string>& cells, const Places& places) {
 }
 
 }  // namespace
+
+std::vector<std::string> cells_of(const std::string& row) {
+  std::vector<std::string> cells(1);
+  for (const char c : row) {
+    if (c == ',') {
+      cells.emplace_back();
+    } else if (c != '\r') {
+      cells.back() += c;
+    }
+  }
+  return cells;
+}
 
 const MetricsRow* TrainingRun::last_evaluation() const {
   const auto found =

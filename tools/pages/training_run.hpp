@@ -73,6 +73,9 @@ struct TrainingRun {
   const MetricsRow* best_evaluation() const;
 };
 
+/// The cells of a row of metrics.csv: "a,,b" gives a, nothing and b.
+std::vector<std::string> cells_of(const std::string& row);
+
 /// Adds the rows of a metrics.csv, and notes which rows are left out. Throws FileError for another file.
 void read_metrics(TrainingRun& run, const std::filesystem::path& file);
 

@@ -64,6 +64,8 @@ struct DeltaProductOptions {
   /// floats and for K > 128. A shorter chunk costs as much time there as a full one.
   Index chunk = 0;
   static constexpr Index cpu_chunk = 32, gpu_chunk = 64;
+  /// The largest K of the recurrent form on a GPU.
+  static constexpr Index gpu_recurrent_key = 1024;
   /// Segments of each sequence that a GPU does at once in the chunked form, at most: 1 for whole sequences, 0
   /// for as many as fill the GPU. Their number changes results by rounding. Only keys of at most 128 numbers
   /// are split.
@@ -85,10 +87,10 @@ struct DeltaProductOptions {
 /// `scratch` is as it was when this returns. Allocates nothing once sized, but what the layout did.
 ///
 /// All tensors lie on the device of `scratch`. The CPU has both forms for float and double. A GPU has the
-/// recurrent form for float and double and K up to 1024, and the chunked form for float and bfloat16 and K up
-/// to 256; that needs compute capability 9.0. With bfloat16, sums and states are float, and what a forward
-/// keeps for its backward is rounded to bfloat16. On a GPU it can be recorded once the layout has been there
-/// (TokenLayout::on).
+/// recurrent form for float and double and K up to `gpu_recurrent_key`, and the chunked form for float and
+/// bfloat16 and K up to 256; that needs compute capability 9.0. With bfloat16, sums and states are float, and
+/// what a forward keeps for its backward is rounded to bfloat16. On a GPU it can be recorded once the layout
+/// has been there (TokenLayout::on).
 ///
 /// Throws ShapeError, ValueError for options outside their domain and for sizes that a GPU's body does not
 /// have, and DeviceError for tensors on different devices and for a form that their device does not have.

@@ -63,9 +63,11 @@ class TrainingStep {
 
 /// Mean loss and accuracy of a model over held-out data of a task. A target counts as much as any other,
 /// whatever the size of its batch. `look`, where it is given, is called after each batch with the batch and
-/// its loss; a GPU is then waited for each time.
+/// its loss; a GPU is then waited for each time. `before_batch` is called before each, and may throw to leave
+/// the evaluation.
 Evaluation evaluate(Model<float>& model, const Task& task, HeldOut set,
-                    const std::function<void(const Batch&, const BatchLoss&)>& look = {});
+                    const std::function<void(const Batch&, const BatchLoss&)>& look = {},
+                    const std::function<void()>& before_batch = {});
 
 /// Best evaluation of a training so far, by the loss of the validation data.
 struct BestResult {
@@ -101,8 +103,9 @@ class Trainer {
   /// for.
   void synchronize();
   /// Evaluates on the validation data and remembers the best result: the first of the smallest finite loss.
-  /// Throws as `synchronize`, and DivergenceError where updates have made parameters invalid.
-  Evaluation evaluate();
+  /// Throws as `synchronize`, and DivergenceError where updates have made parameters invalid. `before_batch`
+  /// is called before each batch; where it throws, the trainer is as if it had not evaluated.
+  Evaluation evaluate(const std::function<void()>& before_batch = {});
 
   /// Steps taken; on a GPU, started.
   std::int64_t steps() const { return steps_; }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -43,9 +44,11 @@ class Translator {
   /// a blank sentence. A word that is not known is copied from the position that attention points to, where
   /// tokens are words. The sentences go through the model `batch` at a time, in the order of their lengths;
   /// neither changes a translation, up to rounding. Throws ValueError for text that is not UTF-8, and for
-  /// more than `TranslationOptions::most_tokens` tokens.
+  /// more than `TranslationOptions::most_tokens` tokens. `before_batch` is called before each batch, and may
+  /// throw to leave the rest.
   std::vector<std::vector<Translation>> translate(std::span<const std::string> sentences,
-                                                  const BeamSearchOptions& options = {}, Index batch = 64);
+                                                  const BeamSearchOptions& options = {}, Index batch = 64,
+                                                  const std::function<void()>& before_batch = {});
   /// The best translation of a sentence, with its attention; a blank one has no tokens. Throws as
   /// `translate`.
   AlignedTranslation align(std::string_view sentence, const BeamSearchOptions& options = {});

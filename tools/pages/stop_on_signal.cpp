@@ -1,4 +1,4 @@
-#include "commands/stop_on_signal.hpp"
+#include "pages/stop_on_signal.hpp"
 
 namespace orthornn::program {
 namespace {
