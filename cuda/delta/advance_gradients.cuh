@@ -24,7 +24,7 @@ __global__ __launch_bounds__(256, 1) void advance_gradients(
   using Left = typename Product::Left;
   constexpr int steps = Stages::steps, key_tiles = padded_key / 8, step_tiles = steps / 8,
                 token_tiles = padded_tokens / 8, grouped = gathered_chunks<Product, padded_key>;
-  // Only the last segment may end within a group.
+  // Segments do not cut groups, as sequences with long keys are one segment.
   static_assert(grouped == 1 || padded_key > longest_split_key);
   const int head = static_cast<int>(blockIdx.y), block_value = static_cast<int>(blockIdx.x) * Stages::values;
   const ChunkSegment segment(a.sizes, blockIdx.z, head);

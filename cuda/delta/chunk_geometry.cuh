@@ -66,8 +66,7 @@ __device__ __forceinline__ Index group_slot(const ChunkSizes& sizes, Index first
   return ((first + (chunks - 1) * b) / chunks + chunk / chunks) * sizes.heads + head;
 }
 /// Groups of one head that have a number, where so many chunks have one.
-template <int chunks>
-constexpr Index group_count(Index numbers, Index sequences) {
+constexpr Index group_count(int chunks, Index numbers, Index sequences) {
   return (numbers + (chunks - 1) * sequences) / chunks;
 }
 
@@ -80,12 +79,14 @@ class ChunkGroup {
   __device__ __forceinline__ ChunkGroup(const ChunkSizes& sizes, const TokenSequence& sequence, Index number,
                                         Index first, int head)
       : sizes_(sizes), all_(sizes, sequence, number, first, head) {
-    if constexpr (chunks > 1)
+    if constexpr (chunks > 1) {
       all_.tokens = static_cast<int>(
           min(static_cast<Index>(chunks * sizes.tokens), sequence.count - first * sizes.tokens));
+      all_.steps = 0;
+    }
   }
 
-  /// The place of the first chunk, but with the tokens of all.
+  /// The place of the first chunk, but with the tokens of all. It is not for micro-steps.
   __device__ __forceinline__ const ChunkPlace& all() const { return all_; }
   /// Chunk i, which has no tokens if the sequence ends before it.
   __device__ __forceinline__ ChunkPlace chunk(int i) const {

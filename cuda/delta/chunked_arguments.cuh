@@ -24,8 +24,8 @@ inline constexpr int state_rows = 32;
 /// Numbers of a chunk and head that scale rows and columns, in float [slots, 4 C + 4]: for each micro-step
 /// `start` (decay from the chunk's begin, times the factor that gives the key norm 1) and `end` (decay to the
 /// chunk's end, times beta and that factor), for each token `read` (scale times decay from the begin), and
-/// the decay of the whole chunk. These are what goes from chunk to chunk needs. After them comes `factor`,
-/// which gives the key of a micro-step norm 1.
+/// the decay of the whole chunk. The kernels that go from chunk to chunk read these. After them comes
+/// `factor`, which gives the key of a micro-step norm 1.
 template <int steps>
 struct ChunkScales {
   static constexpr int start = 0, end = steps, read = 2 * steps, whole = 3 * steps,
@@ -34,7 +34,8 @@ struct ChunkScales {
 
 /// Sequences with longer keys are not split into segments: two of their maps do not fit into shared memory.
 inline constexpr int longest_split_key = 128;
-/// Numbers from a row of a segment's map to the next: with these, no bank of shared memory is read twice.
+/// Numbers from a row of a segment's map to the next: with these, a forward reads no bank of shared
+/// memory twice.
 __host__ __device__ constexpr int map_pitch(int padded_key) { return padded_key + 4; }
 
 template <class E>

@@ -36,7 +36,7 @@ void with_kernels(Index key, Precision precision, const Body& body) {
 /// Sizes that do not depend on the device.
 template <class T>
 struct Plan {
-  int padded_key, steps, tokens, padded_tokens, padded_value, segments;
+  int padded_key, steps, grouped, scale_count, tokens, padded_tokens, padded_value, segments;
   Index slots, group_slots, segment_chunks, segment_slots;
 
   Plan(const DeltaProductInput<T>& input, const TokenLayout& layout, const DeltaProductOptions& options,
@@ -54,6 +54,8 @@ struct Plan {
     with_kernels<T>(key, options.precision, [&]<class Product, int padded>(ChunkedKernels<Product, padded>) {
       padded_key = padded;
       steps = chunk_steps<Product, padded>;
+      grouped = gathered_chunks<Product, padded>;
+      scale_count = ChunkScales<chunk_steps<Product, padded>>::count;
     });
     if (factors > steps) refuse("micro-steps a token", factors, steps);
     // Rows of a chunk are counted by int, and a row has heads times the size of a vector.
@@ -70,9 +72,7 @@ struct Plan {
     padded_value = static_cast<int>((value + 63) / 64 * 64);
     const Index numbers = layout.tokens() / tokens + layout.size();
     slots = numbers * heads;
-    with_kernels<T>(key, options.precision, [&]<class Product, int padded>(ChunkedKernels<Product, padded>) {
-      group_slots = group_count<gathered_chunks<Product, padded>>(numbers, layout.size()) * heads;
-    });
+    group_slots = group_count(grouped, numbers, layout.size()) * heads;
     // A block that goes from chunk to chunk has a multiprocessor for itself.
     const Index chunks = (layout.longest() + tokens - 1) / tokens,
                 blocks = layout.size() * heads * padded_value / 64;
@@ -88,7 +88,7 @@ struct Plan {
     segment_slots = layout.size() * heads * segments;
   }
 
-  Shape scales() const { return {slots, 4 * steps + 4}; }
+  Shape scales() const { return {slots, scale_count}; }
   Shape inverses() const { return {slots, steps, steps}; }
   Shape scores() const { return {slots, padded_tokens, steps}; }
   Shape errors() const { return {slots, padded_value, steps}; }

@@ -7,7 +7,8 @@
 //
 //   1. Keys and queries to shared memory, and g
 //   2. K K^T and K Q^T: by a warpgroup (row_products.cuh), or the lower blocks by each warp; f from the
-//      diagonal of K K^T
+//      diagonal of K K^T. So with tf32 it makes the rounded keys unit vectors, which are those of the
+//      products.
 //   3. A_rs = beta_s e^(g_r - g_s) f_r f_s k_r.k_s for s < r
 //   4. (I + A)^-1 in float (triangular_inverse.cuh)
 //   5. scores P_ts = scale beta_s e^(g_t - g_s) f_s q_t.k_s for the micro-steps s up to token t

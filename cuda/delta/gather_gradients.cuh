@@ -341,6 +341,7 @@ __global__ __launch_bounds__(
       s.errors(chunks - 1).data[place_in_tile] = E(0.0F);
       s.d_errors(chunks - 1).data[place_in_tile] = E(0.0F);
     }
+    ptx::fence_proxy_async();  // gradients of states may be copied to the same place
   }
   __syncthreads();  // the barriers are initialized
 #pragma unroll
@@ -349,10 +350,7 @@ __global__ __launch_bounds__(
     sums.betas[thread] = own_beta;
     sums.factors[thread] = own_factor;
   }
-  if (decays) {
-    logs.sums.compute(own_log);
-    __syncthreads();
-  }
+  if (decays) logs.sums.compute(own_log);
   ptx::cp_async_wait<0>();
   ptx::fence_proxy_async();
   __syncthreads();
@@ -426,8 +424,9 @@ __global__ __launch_bounds__(
   }
   const float scales[2] = {a.scale * row_factor[0], a.scale * row_factor[1]};
   // What makes X and M gradients of the scores and of the coupling, without beta, has the decay from this
-  // lane's row to a later one. It is an exponential for the tiles that begin no later than the last row of
-  // the warp, `near`. To others it is the decay to this last row times that from there, which are products.
+  // lane's row to a later one. For the tiles that may have columns before the last row of the warp, `near`,
+  // it is an exponential. For later ones it is the decay to this last row times that from there, a product.
+  // The tokens of 16 rows lie in two tiles of 8, or in three where the second chunk begins within a tile.
   constexpr int near_tiles = chunks == 1 ? 2 : 3;
   const int first_token = group.token_of(row), first_near = first_token / 8;
   float near_tokens[near_tiles][4], near_steps[2][4], to_last[2];
@@ -441,12 +440,12 @@ __global__ __launch_bounds__(
     };
 #pragma unroll
     for (int i = 0; i < 2; ++i) to_last[i] = decay_to(logs.step_high, logs.step_low, last, i);
+    // Entries of near tiles may be infinite. They are not used.
     for (int t = lane; has_scores && t < padded_tokens; t += 32)
       logs.to_token[row / 16][t] = t < first_token ? 0.0F : from_last(logs.sums.high[t], logs.sums.low[t]);
     for (int r = lane; has_gram && r < steps; r += 32)
       logs.to_step[row / 16][r] =
           r < row ? 0.0F : sums.factors[r] * from_last(logs.step_high[r], logs.step_low[r]);
-      // The decay to an earlier token may be infinite.
 #pragma unroll
     for (int n = 0; n < near_tiles; ++n) {
 #pragma unroll

@@ -238,7 +238,9 @@ TEST_CASE("a chunked delta product on a GPU is the recurrent one, for all sizes"
                Sizes{40, 8, 100, 130, 64}, Sizes{50, 1, 256, 200, 64}, Sizes{40, 2, 129, 65, 32},
                Sizes{70, 1, 64, 33, 48}, Sizes{3, 30, 16, 8, 64},
                // An even and an odd number of chunks, which do not have all their rows.
-               Sizes{75, 3, 200, 72, 64}, Sizes{140, 1, 256, 40, 16}, Sizes{9, 8, 136, 64, 64});
+               Sizes{75, 3, 200, 72, 64}, Sizes{140, 1, 256, 40, 16}, Sizes{9, 8, 136, 64, 64},
+               // The second chunk begins within a tile of 8 tokens.
+               Sizes{70, 1, 136, 40, 20});
   const Decay decay = GENERATE(Decay::none, Decay::of_heads);
   CAPTURE(length, factors, key, value, chunk);
   check_all(
@@ -268,14 +270,17 @@ TEST_CASE("a chunked delta product on a GPU takes what is hard: equal keys, refl
           "[delta][cuda]") {
   const auto device = gpu_with_chunks();
   if (!device) return;
-  const auto make = [](bool clears) {
-    return [clears] {
-      Case c(TokenLayout::time_major(100, 1), {.factors = 2, .heads = 2, .key = 32, .value = 16}, {},
+  // Keys of each kind of kernel: a chunk for itself, and two chunks as one.
+  const Index factors = GENERATE(1, 2), key = GENERATE(32, 144);
+  CAPTURE(factors, key);
+  const auto make = [=](bool clears) {
+    return [=] {
+      Case c(TokenLayout::time_major(100, 1), {.factors = factors, .heads = 2, .key = key, .value = 16}, {},
              clears ? Decay::of_heads : Decay::none);
       // Four directions, and steps of exactly 2 and 0.
       const Tensor<double> first = c.keys.copy();
       for (Index i = 0; i < c.betas.size(); ++i) {
-        std::copy_n(first.data() + i / 2 * 7 % 4 * 32, 32, c.keys.data() + i * 32);
+        std::copy_n(first.data() + i / 2 * 7 % 4 * key, key, c.keys.data() + i * key);
         c.betas.data()[i] = i % 11 == 0 ? 0 : 2;
       }
       for (Index i = 0; i < c.log_decays.size(); ++i)
@@ -405,8 +410,8 @@ TEMPLATE_TEST_CASE("tensors of a chunked delta product on a GPU begin anywhere",
                    bfloat16) {
   const auto device = gpu_with_chunks();
   if (!device) return;
-  Case c(TokenLayout::time_major(70, 2), {.factors = 2, .heads = 2, .key = 64, .value = 64}, {},
-         Decay::of_heads);
+  Case c(TokenLayout::time_major(70, 2), {.factors = 2, .heads = 2, .key = GENERATE(64, 144), .value = 64},
+         {}, Decay::of_heads);
   round_inputs<TestType>(c);
   const Precision precision = GENERATE(Precision::fp32, Precision::tf32);
   const auto expected = GpuRun<TestType>(c, *device, precision, 64).run();
