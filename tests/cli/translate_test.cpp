@@ -84,6 +84,9 @@ TEST_CASE("a translation is trained, resumed with the same bits, inspected and e
   check_success(run(train_numbers(folder, whole, options + every + Arguments{"--steps", "8"})));
   check_success(run(train_numbers(folder, parts, options + every + Arguments{"--steps", "4"})));
   check_success(run({"train", "--resume", "--steps", "8", "--out", parts.string()}));
+  // Settings leave an empty name out.
+  check_refused(run({"train", "--resume", "--steps", "9", "--encoder", "gru", "--out", parts.string()}), 2,
+                {"--encoder gru was given", "has none"});
   CHECK((content(parts / "model.h5") == content(whole / "model.h5")));
 
   const std::string model = whole / "model.h5";

@@ -405,25 +405,29 @@ void TrainSettings::check_resumed(CLI::App& command) const {
   if (!SavedTraining(out).exists()) return;  // without a model it starts anew
   const auto of_run = settings_in((std::filesystem::path(out) / "config.toml").string());
   const auto here = settings_of(config_text(command));
-  const auto text = [](const auto& value) {
-    return value.is_string() ? value.template get<std::string>() : value.dump();
+  const nlohmann::ordered_json empty = "";
+  const auto text = [&](const auto& value) {
+    return value == empty ? "''" : value.is_string() ? value.template get<std::string>() : value.dump();
   };
   for (const CLI::Option* option : command.get_options()) {
     const std::string key = option->get_single_name(), group = option->get_group();
     const bool stays = (group == task_group && key != "data") || group == model_group || key == "batch" ||
                        key == "seed" || key == "optimizer";
-    if (!stays || option->count() == 0 || !of_run.contains(key) || of_run.at(key) == here.at(key)) continue;
+    if (!stays || option->count() == 0) continue;
+    // Texts that are empty are left out of the settings. So is what the run did not know yet.
+    const auto now = here.value(key, empty), then = of_run.value(key, empty);
+    if (now == then || (!of_run.contains(key) && !now.is_string())) continue;
     // It is refused as an option of another cell or task, and has no value in this training.
     if (std::ranges::any_of(owned_,
                             [&](const OwnedOption& own) { return own.option == option && !own.is_chosen(); }))
       continue;
     const std::string flag = option->get_name();
+    std::string found = then == empty ? "has none" : fmt::format("has {} {}", flag, text(then));
+    if (key == "init" && is_exact()) found = "began with random weights";
     throw UsageError(fmt::format(
         "{0} {1} was given, and the training in '{2}' {3}: a training is resumed with its own task, "
         "model, batch, seed and optimizer; leave out {0}, or begin a training with another --out",
-        flag, text(here.at(key)), out,
-        key == "init" && is_exact() ? "began with random weights"
-                                    : fmt::format("has {} {}", flag, text(of_run.at(key)))));
+        flag, text(now), out, found));
   }
 }
 

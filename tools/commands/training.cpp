@@ -142,14 +142,14 @@ TrainingEnd Training::run(const ProgressPlace& place) {
     return step % settings_.eval_every == 0 || step == settings_.steps();
   };
   const auto is_best = [&] { return trainer.best() && trainer.best()->step == trainer.steps(); };
-  // 1. Before any step: the validation of a model that none are for, or one that was interrupted.
+  // 1. Before any step: the validation of a model that takes no steps, or one that was interrupted.
   const bool untrained = settings_.steps() == 0 && !goes_on_;
-  const bool missing = goes_on_ && is_evaluated(trainer.steps()) && !metrics_->has_evaluation() && !is_best();
+  const bool missing = goes_on_ && is_evaluated(trainer.steps()) && !metrics_->has_evaluation();
   if (untrained) save_checkpoint(saved_.last, trainer);  // before an evaluation that may take minutes
   if (untrained || missing || nothing_is_left_) {
     const Evaluation evaluation = evaluate();
-    if (missing) metrics_->add(evaluation);
     if ((untrained || missing) && is_best()) save_checkpoint(std::array{saved_.best, saved_.last}, trainer);
+    if (missing) metrics_->add(evaluation);  // last, as it says that the validation is done
   }
   // 2. The steps.
   if (!settings_.until_solved || !end.solved) {
@@ -160,7 +160,8 @@ TrainingEnd Training::run(const ProgressPlace& place) {
       bool stop = false;
       try {
         if (evaluated) {
-          evaluation = evaluate();  // also to leave it: the row is of the parameters that it prepares
+          // An evaluation prepares the parameters before it is left. The row needs them prepared.
+          evaluation = evaluate();
         } else {
           leave_if_stop_requested();
         }

@@ -60,7 +60,7 @@ MetricsFile::MetricsFile(const std::filesystem::path& file, std::int64_t steps, 
     seconds_before_ = std::strtod(rest + 1, nullptr);
     (step == steps ? resumed_row_ : earlier_) += line + "\n";
   }
-  const std::vector<std::string> cells = cells_of(resumed_row_);
+  const std::vector<std::string> cells = cells_of(resumed_row_.substr(0, resumed_row_.find('\n')));
   has_evaluation_ = cells.size() > evaluation_cell && !cells[evaluation_cell].empty();
   write_file_atomically(file, earlier_ + resumed_row_);
 }

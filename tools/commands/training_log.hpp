@@ -27,7 +27,8 @@ class MetricsFile {
              const std::optional<Evaluation>& evaluation, std::optional<double> reflection_norm);
   /// Whether the training is resumed at a step whose row has an evaluation.
   bool has_evaluation() const { return has_evaluation_; }
-  /// Adds an evaluation to the row of the step at which the training is resumed, if there is one.
+  /// Adds an evaluation to the row of the step at which the training is resumed, if there is one. It is for
+  /// the time before the first `write`, because it writes the file anew.
   void add(const Evaluation& evaluation) const;
   /// Seconds of training up to now, those before a resumption included.
   double seconds() const;

@@ -6,9 +6,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -30,6 +32,10 @@ std::string content_of(const fs::path& file) {
   return {std::istreambuf_iterator<char>(stream), {}};
 }
 
+void check_system(int error) {
+  if (error != 0) throw Error(fmt::format("gnuplot cannot be started: {}", std::strerror(error)));
+}
+
 /// Runs gnuplot with its outputs in these files. Returns its wait status, or nothing where it is not
 /// installed. Throws Interrupted where a StopOnSignal lives and a stop is asked for; std::system would ignore
 /// Ctrl-C.
@@ -40,31 +46,30 @@ std::optional<int> status_of_gnuplot(std::vector<std::string> arguments, const f
   for (std::string& argument : arguments) words.push_back(argument.data());
   words.push_back(nullptr);
   posix_spawn_file_actions_t files;
-  posix_spawn_file_actions_init(&files);
+  check_system(posix_spawn_file_actions_init(&files));
   const auto redirect = [&](int descriptor, const fs::path& file) {
-    posix_spawn_file_actions_addopen(&files, descriptor, file.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    check_system(posix_spawn_file_actions_addopen(&files, descriptor, file.c_str(),
+                                                  O_WRONLY | O_CREAT | O_TRUNC, 0600));
   };
   redirect(STDOUT_FILENO, output);
   redirect(STDERR_FILENO, errors);
   pid_t child = 0;
   const int error = posix_spawnp(&child, words[0], &files, nullptr, words.data(), environ);
-  posix_spawn_file_actions_destroy(&files);
-  if (error != 0) return std::nullopt;
+  check_system(posix_spawn_file_actions_destroy(&files));
+  if (error == ENOENT || error == EACCES) return std::nullopt;
+  check_system(error);
   int status = 0;
-  while (waitpid(child, &status, WNOHANG) == 0) {
+  pid_t ended = 0;
+  while ((ended = waitpid(child, &status, WNOHANG)) == 0) {
     if (stop_requested()) kill(child, SIGKILL);
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
+  if (ended < 0) check_system(errno);
   leave_if_stop_requested();
   return status;
 }
 
-}  // namespace
-
-bool gnuplot_is_installed() { return status_of_gnuplot({"--version"}, "/dev/null", "/dev/null").has_value(); }
-
-std::string run_gnuplot(const std::string& script) {
-  const StopOnSignal stop_on_signal;  // or the folder would stay
+std::string drawn(const std::string& script) {
   const ScratchFolder folder("no plot can be drawn");
   const fs::path path = folder.path();
   if (!(std::ofstream(path / "script") << script << std::flush))
@@ -82,6 +87,17 @@ std::string run_gnuplot(const std::string& script) {
         errors.empty() ? "it does not say why" : errors.substr(0, 200)));
   }
   return content_of(path / "svg");
+}
+
+}  // namespace
+
+bool gnuplot_is_installed() { return status_of_gnuplot({"--version"}, "/dev/null", "/dev/null").has_value(); }
+
+std::string run_gnuplot(const std::string& script) {
+  const StopOnSignal stop_on_signal;  // or the folder would stay
+  const std::string svg = drawn(script);
+  leave_if_stop_requested();
+  return svg;
 }
 
 }  // namespace orthornn::program
