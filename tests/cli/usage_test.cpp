@@ -412,3 +412,12 @@ TEST_CASE("missing and odd data folders are one clear line", "[cli][usage]") {
   check_refused(run(train_mnist(data, out)), 1, {data});
   CHECK_FALSE(fs::exists(out));
 }
+
+TEST_CASE("digits after a zero are decimal", "[cli][usage]") {
+  const TemporaryFolder folder;
+  const fs::path out = folder / "run";
+  check_success(run(train_copying(out, {"--steps", "1", "--threads", "010", "--eval-every", "05"})));
+  const std::string config = content(out / "config.toml");
+  CHECK_THAT(config, contains("threads = 10\n"));
+  CHECK_THAT(config, contains("eval-every = 5\n"));
+}

@@ -285,20 +285,21 @@ void add_bench(CLI::App& program, Command& chosen) {
         ->check(CLI::IsMember(names));
     sub->add_option("--hidden", settings->hidden, "State sizes N, with commas between")
         ->delimiter(',')
-        ->check(whole_number_in(1, Index{1} << 20));
+        ->transform(whole_number_in(1, Index{1} << 20));
     sub->add_option("--reflections", settings->reflections,
                     "Reflections L, with commas between; 0 for N, at most N")
         ->delimiter(',')
-        ->check(whole_number_in(0, Index{1} << 20));
+        ->transform(whole_number_in(0, Index{1} << 20));
     if (rollout) {
-      sub->add_option("--batch", settings->batch, "Sequences B")->check(whole_number_in(1, Index{1} << 20));
-      sub->add_option("--length", settings->length, "Steps T")->check(whole_number_in(1, Index{1} << 30));
+      sub->add_option("--batch", settings->batch, "Sequences B")
+          ->transform(whole_number_in(1, Index{1} << 20));
+      sub->add_option("--length", settings->length, "Steps T")->transform(whole_number_in(1, Index{1} << 30));
       add_value(*sub, "--activation", settings->activation, one_of(names_of<Activation>()));
     }
     sub->add_option("--samples", settings->samples,
                     "Timed runs; the table has their median; left out: 5, on a GPU 20")
         ->default_str("")
-        ->check(whole_number_in(1, 100000));
+        ->transform(whole_number_in(1, 100000));
     // Q is formed in full precision whatever the recurrence computes in.
     rollout ? settings->machine.add_to(*sub) : settings->machine.add_device_to(*sub);
     sub->add_option("--json", settings->json, "File for all results with every sample");

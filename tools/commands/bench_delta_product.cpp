@@ -179,7 +179,7 @@ void add_bench_delta_product(CLI::App& bench, Command& chosen) {
   settings->machine.device = "cpu";
   command->add_option("--householder", settings->householder, "Micro-steps n a token, with commas between")
       ->delimiter(',')
-      ->check(whole_number_in(1, 64));
+      ->transform(whole_number_in(1, 64));
   add_size(*command, "--batch", settings->batch, "Sequences B", Index{1} << 20);
   add_size(*command, "--length", settings->length, "Tokens T", Index{1} << 30);
   add_size(*command, "--heads", settings->heads, "Heads H", 4096);
@@ -189,7 +189,7 @@ void add_bench_delta_product(CLI::App& bench, Command& chosen) {
       ->add_option("--chunk", settings->chunk,
                    "Micro-steps of a chunk at most; left out: 32, on a GPU 64 with bf16")
       ->default_str("")
-      ->check(whole_number_in(1, 4096));
+      ->transform(whole_number_in(1, 4096));
   command->add_flag("--gated", settings->gated, "Decay the state at each token");
   settings->machine.add_precision_to(*command);
   settings->table.add_to(*command);

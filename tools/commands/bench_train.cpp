@@ -78,7 +78,7 @@ void add_bench_train(CLI::App& bench, Command& chosen) {
   const auto settings = std::make_shared<BenchTrainSettings>();
   settings->training.add_workload_to(*command);
   command->add_option("--samples", settings->samples, "Timed samples, of which the median counts")
-      ->check(whole_number_in(1, 100000));
+      ->transform(whole_number_in(1, 100000));
   settings->training.machine.add_to(*command);
   command->add_option("--json", settings->json, "File for the result with every sample");
   command->callback([&chosen, command, settings] {

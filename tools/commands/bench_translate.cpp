@@ -503,7 +503,7 @@ void add_bench_translate(CLI::App& bench, Command& chosen) {
           ->group(g);
   command->add_option("--seeds", table->seeds, "Seeds of data and model, with commas between")
       ->delimiter(',')
-      ->check(seed_number())
+      ->transform(seed_number())
       ->group(g);
   command
       ->add_option("--out", table->out,

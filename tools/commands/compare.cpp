@@ -478,7 +478,7 @@ void add_compare(CLI::App& bench, Command& chosen) {
   const auto settings = std::make_shared<CompareSettings>();
   command->add_option("--hidden", settings->hidden, "State sizes N, with commas between")
       ->delimiter(',')
-      ->check(whole_number_in(1, Index{1} << 20));
+      ->transform(whole_number_in(1, Index{1} << 20));
   command
       ->add_option(
           "--reflections", settings->reflections,
@@ -486,13 +486,14 @@ void add_compare(CLI::App& bench, Command& chosen) {
           "at most N; with commas between")
       ->delimiter(',')
       ->check(reflection_count());
-  command->add_option("--batch", settings->batch, "Sequences B")->check(whole_number_in(1, Index{1} << 20));
-  command->add_option("--length", settings->length, "Steps T")->check(whole_number_in(1, Index{1} << 30));
+  command->add_option("--batch", settings->batch, "Sequences B")
+      ->transform(whole_number_in(1, Index{1} << 20));
+  command->add_option("--length", settings->length, "Steps T")->transform(whole_number_in(1, Index{1} << 30));
   command
       ->add_option("--samples", settings->samples,
                    "Timed runs of each; the tables have their medians; left out: 5, on a GPU 20")
       ->default_str("")
-      ->check(whole_number_in(1, 100000));
+      ->transform(whole_number_in(1, 100000));
   command
       ->add_option(
           "--limit", settings->limit,

@@ -100,7 +100,7 @@ void add_evaluate(CLI::App& program, Command& chosen) {
       ->add_option("--lengths", settings->source.lengths,
                    "Evaluate on test sequences of these lengths too, with commas between")
       ->delimiter(',')
-      ->check(whole_number_in(1, longest))
+      ->transform(whole_number_in(1, longest))
       ->default_str("");
   command->add_flag("--json", settings->json, "One JSON object instead of a text");
   command->add_flag("--verbose", settings->verbose, "Print how the recurrence of each cell is computed");

@@ -63,10 +63,10 @@ CLI::Option* add_value(CLI::App& command, const std::string& flag, Value& value,
     if constexpr (HasNames<Value>) {
       option->type_name("TEXT")->check(CLI::IsMember(names_of<Value>()));
     } else if constexpr (std::same_as<Value, Index>) {
-      option->type_name("INT")->check(whole_number_in(static_cast<Index>(std::max(domain.low, -most)),
-                                                      static_cast<Index>(std::min(domain.high, most))));
+      option->type_name("INT")->transform(whole_number_in(static_cast<Index>(std::max(domain.low, -most)),
+                                                          static_cast<Index>(std::min(domain.high, most))));
     } else if constexpr (std::same_as<Value, std::uint64_t>) {
-      option->type_name("UINT")->check(seed_number());
+      option->type_name("UINT")->transform(seed_number());
     } else if constexpr (std::same_as<Value, std::string>) {
       option->type_name("TEXT");
     } else {

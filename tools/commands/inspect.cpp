@@ -158,7 +158,7 @@ void add_inspect(CLI::App& program, Command& chosen) {
       ->add_option("--length", settings->length,
                    "Steps of the test sequence along which DeltaProduct layers are followed; left out: the "
                    "task's")
-      ->check(whole_number_in(1, Index{1} << 31))
+      ->transform(whole_number_in(1, Index{1} << 31))
       ->default_str("");
   command
       ->add_option("--data", settings->data,

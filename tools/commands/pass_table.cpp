@@ -16,12 +16,12 @@ void PassTableOptions::add_to(CLI::App& command) {
   command
       .add_option("--samples", samples, "Timed runs; the table has their median; left out: 5, on a GPU 20")
       ->default_str("")
-      ->check(whole_number_in(1, 100000));
+      ->transform(whole_number_in(1, 100000));
   command.add_option("--json", json, "File for all results with every sample");
 }
 
 void add_size(CLI::App& command, const char* flag, Index& size, const char* help, Index largest) {
-  command.add_option(flag, size, help)->check(whole_number_in(1, largest));
+  command.add_option(flag, size, help)->transform(whole_number_in(1, largest));
 }
 
 PassTable::PassTable(const PassTableOptions& options, const Execution& execution, std::string precision,

@@ -76,6 +76,14 @@ void check_flags(CLI::App& command) {
 
 }  // namespace
 
+std::string shell_word(const std::string& text) {
+  constexpr const char* plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=:,@%+";
+  if (!text.empty() && text.find_first_not_of(plain) == std::string::npos) return text;
+  std::string word = "'";
+  for (const char c : text) word += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return word + "'";
+}
+
 std::string printable(std::string_view text) {
   const auto obeyed = [](char32_t c) {
     return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0x200e || c == 0x200f ||
@@ -201,7 +209,7 @@ void MachineOptions::add_device_to(CLI::App& command) {
                   "Where to compute: cpu, cuda, cuda:1 for the second GPU, or auto for a GPU if there is one")
       ->check(known_device);
   command.add_option("--threads", threads, "Processor threads; 0 for all. Results do not depend on it")
-      ->check(whole_number_in(0, 1024));
+      ->transform(whole_number_in(0, 1024));
 }
 
 void MachineOptions::add_precision_to(CLI::App& command) {
@@ -262,8 +270,9 @@ CLI::Validator whole_number_in(Whole low, Whole high, const std::string& range, 
         Whole value = 0;
         const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
         const bool whole = error == std::errc() && end == text.data() + text.size();
-        return whole && value >= low && value <= high ? std::string()
-                                                      : expected(text, "a whole number from " + range);
+        if (!whole || value < low || value > high) return expected(text, "a whole number from " + range);
+        text = std::to_string(value);
+        return std::string();
       },
       help);
 }

@@ -48,6 +48,8 @@ int run(int argc, char** argv, const std::vector<AddCommand>& commands);
 /// The text with spaces for all that a terminal would obey or hide: control characters (C0, DEL, C1), line
 /// and paragraph separators, marks of the direction of writing, and bytes that are not UTF-8.
 std::string printable(std::string_view text);
+/// The text as one word of a shell: in quotes where a shell would not take it as it is.
+std::string shell_word(const std::string& text);
 /// One line on standard error, `printable`.
 void note(std::string message);
 /// Notes what is wrong; returns `code`.
@@ -100,7 +102,8 @@ struct MachineOptions {
 
 /// Checks for options: numbers in a domain, whole numbers from `low` to `high`, and seeds. CLI11's own let
 /// NaN through, wrap negative seeds around, name bounds of 300 digits, and say that 1.5 is not in range 1
-/// to 9.
+/// to 9. Whole numbers are for `transform`, which writes them without a 0 before: CLI11 would take it as
+/// octal.
 CLI::Validator number_in(const Domain& domain);
 CLI::Validator whole_number_in(Index low, Index high);
 CLI::Validator seed_number();

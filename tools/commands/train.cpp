@@ -66,7 +66,7 @@ Result train_once(CLI::App& command, TrainSettings& settings, std::string to_go_
   const std::unique_ptr<Task> task = as_usage([&] { return settings.complete(command); });
   const Execution execution = as_usage([&] { return settings.machine.apply(settings.source.batch); });
   const std::string folder = settings.out;
-  if (to_go_on.empty()) to_go_on = "--resume --out " + folder;
+  if (to_go_on.empty()) to_go_on = "--resume --out " + shell_word(folder);
   Training training(command, settings, *task, execution);
   Trainer& trainer = training.trainer();
   fmt::print("{}", heading);
@@ -196,8 +196,8 @@ int train_seeds(const CLI::App& given, const TrainSettings& first, Index seeds) 
     }
     settings_of_begun = "--config=" + (folder_of(begun) / "config.toml").string();
   }
-  const std::string to_go_on =
-      fmt::format("--resume --seeds {} --seed {} --out {}", seeds, first.source.seed, folder.string());
+  const std::string to_go_on = fmt::format("--resume --seeds {} --seed {} --out {}", seeds, first.source.seed,
+                                           shell_word(folder.string()));
   std::vector<Result> results;
   std::vector<std::string> failed;
   int code = success;
