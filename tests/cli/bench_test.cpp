@@ -160,6 +160,13 @@ TEST_CASE("bench delta-product times both forms at every number of factors", "[c
   }
   // Both by hand: K V = 35; 40 tokens times heads. 2 n + 1 products forward, 7 n + 2 backward.
   CHECK(results[0].at("gflop").get<double>() == Approx(2e-9 * 40 * 35 * (3 + 9)));
+  CHECK(results[0].at("inference") == false);
+  const Json forward = bench({"delta-product", "--householder", "1", "--length", "20", "--heads", "2",
+                              "--key", "5", "--value", "7", "--inference"},
+                             folder / "f.json");
+  REQUIRE(forward.size() == 2);
+  CHECK(forward[0].at("inference") == true);
+  CHECK(forward[0].at("gflop").get<double>() == Approx(2e-9 * 40 * 35 * 3));
 }
 
 TEST_CASE("bench rank-one-chain times chains in chunks and factor by factor", "[cli][bench]") {

@@ -89,7 +89,7 @@ const Help helps[] = {
      {"--cells", "--hidden", "--reflections", "--samples", "--device", "--threads", "--json"}},
     {{"bench", "delta-product"},
      {"--householder", "--batch", "--length", "--heads", "--key", "--value", "--chunk", "--gated",
-      "--samples", "--device", "--threads", "--precision", "--json"}},
+      "--inference", "--samples", "--device", "--threads", "--precision", "--json"}},
     {{"bench", "rank-one-chain"},
      {"--batch", "--length", "--heads", "--size", "--columns", "--chunk", "--samples", "--device",
       "--threads", "--precision", "--json"}},

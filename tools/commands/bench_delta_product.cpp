@@ -27,7 +27,7 @@ struct BenchDeltaSettings {
   Index key = 64;
   Index value = 64;
   Index chunk = 0;
-  bool gated = false;
+  bool gated = false, inference = false;
   MachineOptions machine;
   PassTableOptions table;
 };
@@ -99,11 +99,18 @@ class MeasuredDeltaProduct {
   }
 
   /// One form, to be timed while this lives.
-  TimedPass pass(const DeltaProductOptions& options) {
+  TimedPass training(const DeltaProductOptions& options) {
     return {device_,
             true,
             {.forward = [this, options] { forward(options); },
              .backward = [this, options] { backward(options); }}};
+  }
+  TimedPass inference(const DeltaProductOptions& options) {
+    return {
+        device_,
+        true,
+        {.forward = [this, options] { delta_product<T>(input(), layout_, options, outputs_, {}, saved_); },
+         .backward = [] {}}};
   }
 
  private:
@@ -141,17 +148,22 @@ int bench_delta_product(BenchDeltaSettings& settings) {
       "delta product{}: batch {}, {} tokens, {} heads, keys of {}, values of {}, chunks of at most {}\n",
       settings.gated ? " with decay" : "", settings.batch, settings.length, settings.heads, settings.key,
       settings.value, settings.chunk);
+  if (settings.inference) fmt::print("without a backward, and without what it would read\n");
   table.print_head(fmt::format("{:>3} {:<10}", "n", "form"));
   const auto measure = [&]<class T>(MeasuredDeltaProduct<T>& measured, DeltaForm form, Index factors) {
-    Json fields = {{"benchmark", "delta-product"}, {"form", name_of(form)},     {"householder", factors},
-                   {"batch", settings.batch},      {"length", settings.length}, {"heads", settings.heads},
-                   {"key", settings.key},          {"value", settings.value},   {"gated", settings.gated}};
+    Json fields = {{"benchmark", "delta-product"}, {"form", name_of(form)},
+                   {"householder", factors},       {"batch", settings.batch},
+                   {"length", settings.length},    {"heads", settings.heads},
+                   {"key", settings.key},          {"value", settings.value},
+                   {"gated", settings.gated},      {"inference", settings.inference}};
     if (form == DeltaForm::chunked) fields["chunk"] = settings.chunk;
-    table.time(
-        measured.pass(
-            {.form = form, .unit_keys = true, .chunk = settings.chunk, .precision = execution.precision}),
-        flops_of(form, settings, factors), product_rate<float>(execution.device, settings.key),
-        fmt::format("{:>3} {:<10}", factors, name_of(form)), std::move(fields));
+    const DeltaProductOptions options{
+        .form = form, .unit_keys = true, .chunk = settings.chunk, .precision = execution.precision};
+    Flops flops = flops_of(form, settings, factors);
+    if (settings.inference) flops.backward = 0;
+    table.time(settings.inference ? measured.inference(options) : measured.training(options), flops,
+               product_rate<float>(execution.device, settings.key),
+               fmt::format("{:>3} {:<10}", factors, name_of(form)), std::move(fields));
   };
   const auto measure_all = [&]<class T>(const T&) {
     for (const Index factors : settings.householder) {
@@ -191,6 +203,7 @@ void add_bench_delta_product(CLI::App& bench, Command& chosen) {
       ->default_str("")
       ->transform(whole_number_in(1, 4096));
   command->add_flag("--gated", settings->gated, "Decay the state at each token");
+  command->add_flag("--inference", settings->inference, "Forward alone, without what a backward reads");
   settings->machine.add_precision_to(*command);
   settings->table.add_to(*command);
   command->callback([&chosen, settings] { chosen = [settings] { return bench_delta_product(*settings); }; });
