@@ -9,8 +9,8 @@
 namespace orthornn::program {
 
 /// While it lives, Ctrl-C, SIGTERM and SIGHUP (the terminal goes) only ask for a stop; a second one, a tenth
-/// of a second later or more, ends the program at once. What a process ignores it goes on ignoring, as under nohup. One within another does
-/// nothing.
+/// of a second later or more, ends the program at once. What a process ignores it goes on ignoring, as under
+/// nohup. One within another does nothing.
 class StopOnSignal {
  public:
   StopOnSignal();
