@@ -21,10 +21,12 @@ constexpr Index max_partial_sums = Index{1} << 24;
 // CUDA's limit.
 constexpr Index max_blocks_along_z = 65'535;
 
-/// The sums have numbers: total, signed total, symbol 0, 1, ..
-template <class T>
+/// Sums in T of numbers of type G. The sums have numbers: total, signed total, symbol 0, 1, ..
+template <class T, class G>
 struct Arguments {
-  const T* g;
+  const G* g;
+  /// From column to column of g.
+  Index stride;
   const T* h;
   const std::int32_t* symbols;
   Index rows;
@@ -57,8 +59,8 @@ __device__ T sum_over_y(T x, T* shared) {
 
 /// Block (i, j, k): columns of range i, rows of range j, symbols of range first_range + k; range 0 takes the
 /// totals.
-template <class T>
-__global__ void partial_sums(Arguments<T> a, Index first_range) {
+template <class T, class G>
+__global__ void partial_sums(Arguments<T, G> a, Index first_range) {
   __shared__ T shared[threads];
   T* by_symbol = reinterpret_cast<T*>(dynamic_shared_memory());
   const unsigned thread = threadIdx.y * blockDim.x + threadIdx.x;
@@ -78,7 +80,7 @@ __global__ void partial_sums(Arguments<T> a, Index first_range) {
       const Index symbol = a.symbols == nullptr ? -1 : a.symbols[j];
       const bool mine = symbol >= first_symbol && symbol < last_symbol;
       if (!totals && !mine) continue;
-      const T gradient = a.g[j * a.rows + row];
+      const T gradient = static_cast<T>(a.g[j * a.stride + row]);
       total += gradient;
       if (a.signed_total != nullptr && totals)
         signed_total += copysign(gradient, gradient * a.h[j * a.rows + row]);
@@ -105,8 +107,8 @@ __global__ void partial_sums(Arguments<T> a, Index first_range) {
 }
 
 /// Adds the blocks' sums, each threadIdx.y a range of them.
-template <class T>
-__global__ void add_partial_sums(Arguments<T> a, Index blocks) {
+template <class T, class G>
+__global__ void add_partial_sums(Arguments<T, G> a, Index blocks) {
   __shared__ T shared[threads];
   const Index row = static_cast<Index>(blockIdx.y) * blockDim.x + threadIdx.x;
   const Index number = blockIdx.x;
@@ -132,24 +134,24 @@ __global__ void add_partial_sums(Arguments<T> a, Index blocks) {
 
 }  // namespace
 
-template <class T>
-void sum_columns(TensorView<const T> g, const ColumnSums<T>& sums) {
-  Context& gpu = context(g.device());
-  const Index rows = g.shape()[-1];
-  const Index columns = g.shape().count() / rows;
+template <class T, class G>
+void sum_columns(MatrixView<const G> g, const ColumnSums<T>& sums) {
+  Context& gpu = context(g.device);
+  const Index rows = g.rows, columns = g.cols;
   const Index symbol_count = sums.by_symbol.empty() ? 0 : sums.by_symbol.shape()[1];
-  Arguments<T> a{.g = g.data(),
-                 .h = sums.states.data(),
-                 .symbols = symbol_count > 0 ? sums.symbols.data() : nullptr,
-                 .rows = rows,
-                 .columns = columns,
-                 .columns_of_block = 0,
-                 .symbol_count = symbol_count,
-                 .total = sums.total.data(),
-                 .signed_total = sums.signed_total.data(),
-                 .by_symbol = sums.by_symbol.data(),
-                 .sum_count = symbol_count + !sums.total.empty() + !sums.signed_total.empty(),
-                 .partial = nullptr};
+  Arguments<T, G> a{.g = g.data,
+                    .stride = g.stride,
+                    .h = sums.states.data(),
+                    .symbols = symbol_count > 0 ? sums.symbols.data() : nullptr,
+                    .rows = rows,
+                    .columns = columns,
+                    .columns_of_block = 0,
+                    .symbol_count = symbol_count,
+                    .total = sums.total.data(),
+                    .signed_total = sums.signed_total.data(),
+                    .by_symbol = sums.by_symbol.data(),
+                    .sum_count = symbol_count + !sums.total.empty() + !sums.signed_total.empty(),
+                    .partial = nullptr};
   const unsigned x = threads_along_rows(rows);
   const Index ranges = std::max(1U, blocks_for(symbol_count, symbols_at_once));
   const Index max_blocks = std::clamp<Index>(max_partial_sums / (a.sum_count * rows), 1, 1024);
@@ -163,18 +165,19 @@ void sum_columns(TensorView<const T> g, const ColumnSums<T>& sums) {
   for (Index range = 0; range < ranges; range += max_blocks_along_z) {
     const auto count = static_cast<unsigned>(std::min(max_blocks_along_z, ranges - range));
     launch(
-        gpu, partial_sums<T>,
+        gpu, partial_sums<T, G>,
         {.grid = dim3(blocks, blocks_for(rows, x), count), .block = dim3(x, threads / x), .shared = shared},
         a, range);
   }
   const unsigned final_x = std::min(x, 32U);
-  launch(gpu, add_partial_sums<T>,
+  launch(gpu, add_partial_sums<T, G>,
          {.grid = dim3(static_cast<unsigned>(a.sum_count), blocks_for(rows, final_x)),
           .block = dim3(final_x, threads / final_x)},
          a, blocks);
 }
 
-template void sum_columns<float>(TensorView<const float>, const ColumnSums<float>&);
-template void sum_columns<double>(TensorView<const double>, const ColumnSums<double>&);
+template void sum_columns<float, float>(MatrixView<const float>, const ColumnSums<float>&);
+template void sum_columns<float, bfloat16>(MatrixView<const bfloat16>, const ColumnSums<float>&);
+template void sum_columns<double, double>(MatrixView<const double>, const ColumnSums<double>&);
 
 }  // namespace orthornn::cuda

@@ -2,17 +2,18 @@
 
 #include <cstdint>
 
-#include "orthornn/core/tensor.hpp"
+#include "orthornn/linalg/matrix_view.hpp"
+#include "orthornn/scalar/bfloat16.hpp"
 
 namespace orthornn::cuda {
 
-/// Sums over the columns g_j of a matrix G [.., N], in one pass over it and in an order that depends on the
-/// sizes alone. What is empty is not wanted.
+/// Sums over the columns g_j of a matrix G with N rows, in one pass over it and in an order that depends on
+/// the sizes alone. What is empty is not wanted.
 template <class T>
 struct ColumnSums {
   /// [N], sum of g_j
   TensorView<T> total = {};
-  /// [N], sum of sign(h_j) g_j for `states` H [.., N], where g is 0 wherever h is
+  /// [N], sum of sign(h_j) g_j for `states` H [.., N], a state for each column, where g is 0 wherever h is
   TensorView<T> signed_total = {};
   TensorView<const T> states = {};
   /// [N, K], entry (n, k): the sum of those g_j,n whose symbol is k. Symbols outside 0 .. K - 1 count for
@@ -22,7 +23,8 @@ struct ColumnSums {
 };
 
 /// Enqueues all of them; reads G once (twice when there are symbols and `total`, and more than 16 of them).
-template <class T>
-void sum_columns(TensorView<const T> g, const ColumnSums<T>& sums);
+/// G holds numbers of T, or bfloat16 with sums in float.
+template <class T, class G = T>
+void sum_columns(MatrixView<const G> g, const ColumnSums<T>& sums);
 
 }  // namespace orthornn::cuda

@@ -6,6 +6,7 @@
 
 #include "cuda/core/check.hpp"
 #include "cuda/core/context.hpp"
+#include "cuda/core/convert.hpp"
 
 namespace orthornn::cuda {
 namespace {
@@ -22,7 +23,9 @@ cublasOperation_t operation(const Operand<T>& operand) {
 }
 
 template <class T>
-constexpr cudaDataType_t data_type = std::is_same_v<T, double> ? CUDA_R_64F : CUDA_R_32F;
+constexpr cudaDataType_t data_type = std::is_same_v<T, double>     ? CUDA_R_64F
+                                     : std::is_same_v<T, bfloat16> ? CUDA_R_16BF
+                                                                   : CUDA_R_32F;
 
 template <class T>
 cublasComputeType_t compute_type(Precision precision) {
@@ -30,17 +33,41 @@ cublasComputeType_t compute_type(Precision precision) {
   return precision == Precision::fp32 ? CUBLAS_COMPUTE_32F : CUBLAS_COMPUTE_32F_FAST_TF32;
 }
 
+/// c <- alpha a b + beta c for operands of type P.
+template <class T, class P>
+void multiply(T alpha, const Operand<P>& a, const Operand<P>& b, T beta, MatrixView<T> c,
+              cublasComputeType_t compute) {
+  assert(a.rows() == c.rows && b.cols() == c.cols && a.cols() == b.rows());
+  if (c.rows == 0 || c.cols == 0) return;
+  check(cublasGemmEx_64(context(c.device).blas(), operation(a), operation(b), c.rows, c.cols, a.cols(),
+                        &alpha, a.matrix.data, data_type<P>, stride_of(a.matrix), b.matrix.data, data_type<P>,
+                        stride_of(b.matrix), &beta, c.data, data_type<T>, stride_of(c), compute,
+                        CUBLAS_GEMM_DEFAULT));
+}
+
 }  // namespace
 
 template <class T>
 void gemm(T alpha, const Operand<T>& a, const Operand<T>& b, T beta, MatrixView<T> c, Precision precision) {
-  assert(a.rows() == c.rows && b.cols() == c.cols && a.cols() == b.rows());
-  if (c.rows == 0 || c.cols == 0) return;
-  constexpr cudaDataType_t type = data_type<T>;
-  check(cublasGemmEx_64(context(c.device).blas(), operation(a), operation(b), c.rows, c.cols, a.cols(),
-                        &alpha, a.matrix.data, type, stride_of(a.matrix), b.matrix.data, type,
-                        stride_of(b.matrix), &beta, c.data, type, stride_of(c), compute_type<T>(precision),
-                        CUBLAS_GEMM_DEFAULT));
+  multiply<T>(alpha, a, b, beta, c, compute_type<T>(precision));
+}
+
+void gemm(const Operand<bfloat16>& a, const Operand<bfloat16>& b, float beta, MatrixView<float> c) {
+#ifdef ORTHORNN_EMULATED_CUDA
+  // The emulator has no products of bfloat16.
+  const Index a_size = a.matrix.stride * a.matrix.cols, b_size = b.matrix.stride * b.matrix.cols;
+  float* const memory = context(c.device).scratch<float>(static_cast<std::size_t>(a_size + b_size));
+  const auto as_floats = [&](const Operand<bfloat16>& operand, float* to) {
+    const MatrixView<const bfloat16>& m = operand.matrix;
+    const Shape shape{m.cols, m.stride};
+    convert(TensorView<const bfloat16>(m.data, shape, m.device), TensorView<float>(to, shape, m.device));
+    return Operand<float>(MatrixView<const float>(to, m.rows, m.cols, m.stride, m.device),
+                          operand.is_transposed);
+  };
+  gemm<float>(1, as_floats(a, memory), as_floats(b, memory + a_size), beta, c, Precision::fp32);
+#else
+  multiply<float>(1, a, b, beta, c, CUBLAS_COMPUTE_32F);
+#endif
 }
 
 template <class T>

@@ -49,16 +49,20 @@ struct BlockLoss {
   Index count;
 };
 
-template <class T>
+/// With gradients of type G, which may lie where the outputs do if G is T.
+template <class T, class G>
 struct CrossEntropy {
-  T* outputs;
+  const T* outputs;
+  /// From the outputs of a row to the next, and from gradients to the next.
+  Index stride, gradient_stride;
   /// Added to each row, or null.
   const T* bias;
   const std::int32_t* classes;
   LiveRows live;
   Index rows;
   Index class_count;
-  bool gradient;
+  /// Or null. What lies between the rows becomes 0.
+  G* gradient;
   /// What is subtracted from the gradient of the target and from that of each class.
   T of_target, of_each;
   BlockLoss* blocks;
@@ -96,49 +100,75 @@ __device__ __forceinline__ T lanes_max(T x) {
   }
 }
 
-/// -log softmax(y + bias)[target] of row y, whose classes the lanes share; with `gradient`, y becomes the
-/// gradient with respect to it.
-template <unsigned lanes, class T>
-__device__ double row_loss(const CrossEntropy<T>& a, T* __restrict__ y, const T* __restrict__ bias,
-                           Index target) {
+/// -log softmax(y + bias)[target] of row y, whose classes the lanes share, and its gradient with respect to y
+/// if dy is not null. With `keeps` the row is read once, into shared memory.
+template <unsigned lanes, bool keeps, class T, class G>
+__device__ double row_loss(const CrossEntropy<T, G>& a, const T* y, G* dy, Index target) {
   const Index lane = threadIdx.x % lanes, class_count = a.class_count;
+  const T* __restrict__ const bias = a.bias;
   const auto value = [=](Index c) { return bias == nullptr ? y[c] : y[c] + bias[c]; };
+  [[maybe_unused]] T* const kept = reinterpret_cast<T*>(dynamic_shared_memory());
+  if constexpr (keeps) {
+#pragma unroll 8
+    for (Index c = lane; c < class_count; c += lanes) kept[c] = value(c);
+  }
+  // Of the kept classes a lane reads what it has written itself.
+  const auto again = [=](Index c) {
+    if constexpr (keeps) return kept[c];
+    return value(c);
+  };
   T largest = -std::numeric_limits<T>::infinity();
 #pragma unroll 4
   for (Index c = lane; c < class_count; c += lanes) {
-    const T x = value(c);
+    const T x = again(c);
     largest = largest < x ? x : largest;
   }
   largest = lanes_max<lanes>(largest);
   double total = 0;
 #pragma unroll 4
-  for (Index c = lane; c < class_count; c += lanes) total += static_cast<double>(exp(value(c) - largest));
+  for (Index c = lane; c < class_count; c += lanes) total += static_cast<double>(exp(again(c) - largest));
   total = lanes_sum<lanes>(total);
   const double loss = log(total) - static_cast<double>(value(target) - largest);
-  if (!a.gradient) return loss;
+  if (dy == nullptr) return loss;
   // Before anyone writes: the lanes have all read y[target].
   lanes_wait<lanes>();
   const T factor = static_cast<T>(1 / total);
-#pragma unroll 4
-  for (Index c = lane; c < class_count; c += lanes) {
-    y[c] = factor * exp(value(c) - largest) - (c == target ? a.of_target : T{0}) - a.of_each;
+  // Some reads before the first write: for all the compiler knows, it may change what they read.
+  constexpr Index at_once = 4;
+  for (Index first = lane; first < class_count; first += at_once * lanes) {
+    T shares[at_once];
+#pragma unroll
+    for (Index i = 0; i < at_once; ++i) {
+      const Index c = first + i * lanes;
+      shares[i] = c < class_count ? factor * exp(again(c) - largest) : T{0};
+    }
+#pragma unroll
+    for (Index i = 0; i < at_once; ++i) {
+      const Index c = first + i * lanes;
+      if (c < class_count) dy[c] = static_cast<G>(shares[i] - (c == target ? a.of_target : T{0}) - a.of_each);
+    }
   }
   return loss;
 }
 
-template <unsigned lanes, class T>
-__global__ void __launch_bounds__(block_for(lanes)) cross_entropy(CrossEntropy<T> a) {
+template <unsigned lanes, bool keeps, class T, class G>
+__global__ void __launch_bounds__(block_for(lanes)) cross_entropy(CrossEntropy<T, G> a) {
   __shared__ Index index_partial[most_warps];
   __shared__ double partial[most_warps];
   double sum = 0;
   Index count = 0;
   const Index stride = static_cast<Index>(gridDim.x) * (block_for(lanes) / lanes);
   for (Index row = grid_thread() / lanes; row < a.rows; row += stride) {
-    T* y = a.outputs + row * a.class_count;
+    const T* const y = a.outputs + row * a.stride;
+    G* const dy = a.gradient == nullptr ? nullptr : a.gradient + row * a.gradient_stride;
     const Index target = a.live(row) ? a.classes[row] : -1;
     const bool first_lane = threadIdx.x % lanes == 0;
-    if (target >= 0 && target < a.class_count) {
-      const double loss = row_loss<lanes>(a, y, a.bias, target);
+    const bool counts = target >= 0 && target < a.class_count;
+    for (Index c = (counts ? a.class_count : 0) + threadIdx.x % lanes; dy != nullptr && c < a.gradient_stride;
+         c += lanes)
+      dy[c] = static_cast<G>(T{0});
+    if (counts) {
+      const double loss = row_loss<lanes, keeps>(a, y, dy, target);
       if (first_lane) {
         sum += loss;
         ++count;
@@ -149,7 +179,6 @@ __global__ void __launch_bounds__(block_for(lanes)) cross_entropy(CrossEntropy<T
       report_fault(a.faults, Fault::class_out_of_range, row);
       sum = std::numeric_limits<double>::quiet_NaN();
     }
-    for (Index c = threadIdx.x % lanes; a.gradient && c < a.class_count; c += lanes) y[c] = 0;
   }
   sum = block_sum(sum, partial);
   count = block_sum(count, index_partial);
@@ -216,35 +245,56 @@ BatchLoss* batch_loss(TensorView<double> value) {
   return reinterpret_cast<BatchLoss*>(value.data());
 }
 
+template <class T, class G>
+void launch_cross_entropy(MatrixView<const T> outputs, TensorView<const T> bias,
+                          TensorView<const std::int32_t> classes, TensorView<const std::int32_t> lengths,
+                          TensorView<double> value, MatrixView<G> gradient, double smoothing) {
+  Context& gpu = context(outputs.device);
+  const Index class_count = outputs.rows, rows = outputs.cols;
+  const unsigned lanes = lanes_for(class_count);
+  const unsigned block = block_for(lanes);
+  const Index blocks = std::clamp<Index>(blocks_for(rows, block / lanes), 1, max_blocks);
+  const CrossEntropy<T, G> a{.outputs = outputs.data,
+                             .stride = outputs.stride,
+                             .gradient_stride = gradient.stride,
+                             .bias = bias.data(),
+                             .classes = classes.data(),
+                             .live = live_rows(lengths),
+                             .rows = rows,
+                             .class_count = class_count,
+                             .gradient = gradient.data,
+                             .of_target = static_cast<T>(1 - smoothing),
+                             .of_each = static_cast<T>(smoothing / static_cast<double>(class_count)),
+                             .blocks = gpu.scratch<BlockLoss>(static_cast<std::size_t>(blocks)),
+                             .faults = gpu.faults()};
+  // Beside it a block has the few sums of its warps.
+  const std::size_t row_bytes = sizeof(T) * static_cast<std::size_t>(class_count);
+  const bool keeps = lanes >= threads && row_bytes + 4096 <= gpu.shared_memory_per_block();
+  const auto kernel = lanes == 1           ? cross_entropy<1, false, T, G>
+                      : lanes == warp_size ? cross_entropy<warp_size, false, T, G>
+                      : !keeps             ? cross_entropy<most_threads, false, T, G>
+                      : lanes == threads   ? cross_entropy<threads, true, T, G>
+                                           : cross_entropy<most_threads, true, T, G>;
+  launch(gpu, kernel,
+         {.grid = static_cast<unsigned>(blocks), .block = block, .shared = keeps ? row_bytes : 0}, a);
+  launch(gpu, add_blocks, {.grid = 1, .block = threads}, a.blocks, blocks, batch_loss(value));
+}
+
 }  // namespace
 
 template <class T>
 void softmax_cross_entropy(TensorView<T> outputs, TensorView<const std::int32_t> classes,
                            TensorView<const std::int32_t> lengths, TensorView<double> value, bool gradient,
-                           double smoothing, TensorView<const T> bias) {
-  Context& gpu = context(outputs.device());
-  const Index class_count = outputs.shape()[-1];
-  const Index rows = classes.size();
-  const unsigned lanes = lanes_for(class_count);
-  const unsigned block = block_for(lanes);
-  const Index blocks = std::clamp<Index>(blocks_for(rows, block / lanes), 1, max_blocks);
-  const CrossEntropy<T> a{.outputs = outputs.data(),
-                          .bias = bias.data(),
-                          .classes = classes.data(),
-                          .live = live_rows(lengths),
-                          .rows = rows,
-                          .class_count = class_count,
-                          .gradient = gradient,
-                          .of_target = static_cast<T>(1 - smoothing),
-                          .of_each = static_cast<T>(smoothing / static_cast<double>(class_count)),
-                          .blocks = gpu.scratch<BlockLoss>(static_cast<std::size_t>(blocks)),
-                          .faults = gpu.faults()};
-  const auto kernel = lanes == 1           ? cross_entropy<1, T>
-                      : lanes == warp_size ? cross_entropy<warp_size, T>
-                      : lanes == threads   ? cross_entropy<threads, T>
-                                           : cross_entropy<most_threads, T>;
-  launch(gpu, kernel, {.grid = static_cast<unsigned>(blocks), .block = block}, a);
-  launch(gpu, add_blocks, {.grid = 1, .block = threads}, a.blocks, blocks, batch_loss(value));
+                           double smoothing) {
+  const MatrixView<T> y = columns_of(outputs);
+  launch_cross_entropy<T, T>(y, {}, classes, lengths, value, gradient ? y : MatrixView<T>(), smoothing);
+}
+
+template <class T, class G>
+void biased_cross_entropy(MatrixView<const T> outputs, TensorView<const T> bias,
+                          TensorView<const std::int32_t> classes, TensorView<double> value,
+                          MatrixView<G> gradient, double smoothing) {
+  launch_cross_entropy<T, G>(outputs, bias, classes, {}, value, gradient, smoothing);
 }
 
 template <class T>
@@ -264,14 +314,20 @@ void mean_squared_error(TensorView<T> outputs, TensorView<const float> values,
   launch(gpu, add_blocks, {.grid = 1, .block = threads}, a.blocks, blocks, batch_loss(value));
 }
 
-#define ORTHORNN_INSTANTIATE(T)                                                                            \
-  template void softmax_cross_entropy<T>(TensorView<T>, TensorView<const std::int32_t>,                    \
-                                         TensorView<const std::int32_t>, TensorView<double>, bool, double, \
-                                         TensorView<const T>);                                             \
-  template void mean_squared_error<T>(TensorView<T>, TensorView<const float>,                              \
-                                      TensorView<const std::int32_t>, TensorView<double>, bool);
+#define ORTHORNN_INSTANTIATE_BIASED(T, G)                                                      \
+  template void biased_cross_entropy<T, G>(MatrixView<const T>, TensorView<const T>,           \
+                                           TensorView<const std::int32_t>, TensorView<double>, \
+                                           MatrixView<G>, double);
+#define ORTHORNN_INSTANTIATE(T)                                                                             \
+  template void softmax_cross_entropy<T>(TensorView<T>, TensorView<const std::int32_t>,                     \
+                                         TensorView<const std::int32_t>, TensorView<double>, bool, double); \
+  template void mean_squared_error<T>(TensorView<T>, TensorView<const float>,                               \
+                                      TensorView<const std::int32_t>, TensorView<double>, bool);            \
+  ORTHORNN_INSTANTIATE_BIASED(T, T)
 ORTHORNN_INSTANTIATE(float)
 ORTHORNN_INSTANTIATE(double)
+ORTHORNN_INSTANTIATE_BIASED(float, bfloat16)
 #undef ORTHORNN_INSTANTIATE
+#undef ORTHORNN_INSTANTIATE_BIASED
 
 }  // namespace orthornn::cuda

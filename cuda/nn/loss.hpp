@@ -2,16 +2,21 @@
 
 #include <cstdint>
 
-#include "orthornn/core/tensor.hpp"
+#include "orthornn/linalg/matrix_view.hpp"
+#include "orthornn/scalar/bfloat16.hpp"
 
 namespace orthornn::cuda {
 
-/// As those of orthornn, with the BatchLoss left in device memory, value [2]. The bias [C], where there is
-/// one, is added to each row of the outputs first.
+/// As those of orthornn, with the BatchLoss left in device memory, value [2].
 template <class T>
 void softmax_cross_entropy(TensorView<T> outputs, TensorView<const std::int32_t> classes,
                            TensorView<const std::int32_t> lengths, TensorView<double> value, bool gradient,
-                           double smoothing, TensorView<const T> bias = {});
+                           double smoothing);
+/// As that of src/nn/biased_loss.hpp. The gradient may be bfloat16; what lies between its columns becomes 0.
+template <class T, class G>
+void biased_cross_entropy(MatrixView<const T> outputs, TensorView<const T> bias,
+                          TensorView<const std::int32_t> classes, TensorView<double> value,
+                          MatrixView<G> gradient, double smoothing);
 template <class T>
 void mean_squared_error(TensorView<T> outputs, TensorView<const float> values,
                         TensorView<const std::int32_t> lengths, TensorView<double> value, bool gradient);

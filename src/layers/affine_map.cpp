@@ -80,11 +80,11 @@ void AffineMap<T>::sum_columns(const SequenceInput<T>& input, ConstTensorView<T>
   const bool symbols = input.vectors.empty();
   if constexpr (has_cuda_bodies) {
     if (g_view.device().is_cuda()) {
-      return cuda::sum_columns<T>(g_view, {.total = to.bias,
-                                           .signed_total = to.signed_bias,
-                                           .states = to.states,
-                                           .by_symbol = symbols ? to.weights : TensorView<T>(),
-                                           .symbols = input.symbols});
+      return cuda::sum_columns<T>(columns_of(g_view), {.total = to.bias,
+                                                       .signed_total = to.signed_bias,
+                                                       .states = to.states,
+                                                       .by_symbol = symbols ? to.weights : TensorView<T>(),
+                                                       .symbols = input.symbols});
     }
   }
   const MatrixView<const T> g = columns_of(g_view);

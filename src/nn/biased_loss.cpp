@@ -1,35 +1,39 @@
 #include "nn/biased_loss.hpp"
 
+#include <cassert>
+
 #include "core/back_end.hpp"
 #include "core/parallel.hpp"
 #include "cuda/nn/loss.hpp"
-#include "orthornn/core/error.hpp"
 #include "orthornn/nn/loss.hpp"
 
 namespace orthornn {
 
 template <class T>
-void biased_cross_entropy(TensorView<T> outputs, TensorView<const T> bias,
+void biased_cross_entropy(MatrixView<T> outputs, TensorView<const T> bias,
                           TensorView<const std::int32_t> classes, TensorView<double> value, bool gradient,
                           double smoothing) {
   const Index rows = classes.size(), class_count = bias.size();
-  check_shape("outputs", outputs.shape(), {rows, class_count});
+  assert(outputs.cols == rows && outputs.rows == class_count);
   if constexpr (has_cuda_bodies) {
-    if (outputs.device().is_cuda()) {
-      return cuda::softmax_cross_entropy<T>(outputs, classes, {}, value, gradient, smoothing, bias);
+    if (outputs.device.is_cuda()) {
+      return cuda::biased_cross_entropy<T, T>(outputs, bias, classes, value,
+                                              gradient ? outputs : MatrixView<T>(), smoothing);
     }
   }
+  assert(outputs.stride == class_count);
   parallel_for(rows, 1, [&](Index first, Index last) {
     for (Index row = first; row < last; ++row) {
-      T* const y = outputs[row].data();
+      T* const y = outputs.column(row);
       for (Index c = 0; c < class_count; ++c) y[c] += bias.data()[c];
     }
   });
-  softmax_cross_entropy<T>(outputs, classes, {}, value, gradient, smoothing);
+  softmax_cross_entropy<T>(TensorView<T>(outputs.data, {rows, class_count}), classes, {}, value, gradient,
+                           smoothing);
 }
 
 #define ORTHORNN_INSTANTIATE(T)                                                                             \
-  template void biased_cross_entropy<T>(TensorView<T>, TensorView<const T>, TensorView<const std::int32_t>, \
+  template void biased_cross_entropy<T>(MatrixView<T>, TensorView<const T>, TensorView<const std::int32_t>, \
                                         TensorView<double>, bool, double);
 ORTHORNN_INSTANTIATE(float)
 ORTHORNN_INSTANTIATE(double)

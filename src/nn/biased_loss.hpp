@@ -2,15 +2,16 @@
 
 #include <cstdint>
 
-#include "orthornn/core/tensor.hpp"
+#include "orthornn/linalg/matrix_view.hpp"
 
 namespace orthornn {
 
-/// softmax_cross_entropy of outputs + bias for outputs [R, C] and a bias [C]; without a gradient, what the
-/// outputs hold is unspecified. A GPU adds the bias where it reads the outputs: with C = 24,852 and R = 1,266
-/// they are 126 MB, which would be written and read once more.
+/// softmax_cross_entropy of outputs + bias [C], where each of R columns of C rows has the outputs of a
+/// target; without a gradient, what the outputs hold is unspecified. On the CPU they have no gaps (asserted).
+/// A GPU adds the bias where it reads the outputs: with C = 24,852 and R = 1,266 they are 126 MB, which would
+/// be written and read once more.
 template <class T>
-void biased_cross_entropy(TensorView<T> outputs, TensorView<const T> bias,
+void biased_cross_entropy(MatrixView<T> outputs, TensorView<const T> bias,
                           TensorView<const std::int32_t> classes, TensorView<double> value, bool gradient,
                           double smoothing);
 

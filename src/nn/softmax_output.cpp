@@ -4,19 +4,43 @@
 
 #include <algorithm>
 #include <cmath>
+#include <type_traits>
 #include <utility>
 
+#include "core/back_end.hpp"
 #include "core/fill_on_host.hpp"
 #include "core/set_zero.hpp"
+#include "cuda/linalg/gemm.hpp"
+#include "cuda/nn/loss.hpp"
 #include "layers/copy_to_rows.hpp"
 #include "layers/sum_rows.hpp"
 #include "linalg/gemm.hpp"
 #include "nn/biased_loss.hpp"
+#include "orthornn/core/convert.hpp"
 #include "orthornn/core/error.hpp"
 #include "orthornn/core/fields.hpp"
 #include "orthornn/core/random.hpp"
 
 namespace orthornn {
+namespace {
+
+/// Numbers of T as operands of type P: rounded, or as they are.
+template <class P, class T>
+TensorView<const P> as_operand(TensorView<const T> numbers, Saved& scratch) {
+  if constexpr (std::is_same_v<P, T>) {
+    return numbers;
+  } else {
+    const TensorView<P> rounded = scratch.push<P>(numbers.shape());
+    convert(numbers, rounded);
+    return rounded;
+  }
+}
+
+/// Numbers from a row of outputs to the next: a multiple of 16 bytes on a GPU, without which the tensor
+/// cores' fastest kernels cannot read them.
+Index stride_of(Index classes, Device device) { return device.is_cuda() ? (classes + 7) / 8 * 8 : classes; }
+
+}  // namespace
 
 template <class T>
 typename SoftmaxOutput<T>::Places SoftmaxOutput<T>::add_parameters(ParameterSet<T>& parameters,
@@ -90,6 +114,18 @@ void SoftmaxOutput<T>::loss_and_gradient(TensorView<const T> h, TensorView<const
 template <class T>
 void SoftmaxOutput<T>::run(TensorView<const T> h, TensorView<const std::int32_t> classes, double smoothing,
                            TensorView<T> d_h, TensorView<double> value, Saved& scratch) const {
+  if constexpr (has_cuda_bodies && std::is_same_v<T, float>) {
+    if (h.device().is_cuda() && execution_.precision == Precision::bf16)
+      return run_with<bfloat16>(h, classes, smoothing, d_h, value, scratch);
+  }
+  run_with<T>(h, classes, smoothing, d_h, value, scratch);
+}
+
+template <class T>
+template <class P>
+void SoftmaxOutput<T>::run_with(TensorView<const T> h, TensorView<const std::int32_t> classes,
+                                double smoothing, TensorView<T> d_h, TensorView<double> value,
+                                Saved& scratch) const {
   const Index rows = classes.size();
   if (rows < 1) throw ShapeError("a softmax of no rows; expected at least one");
   Shape expected = classes.shape();
@@ -99,30 +135,46 @@ void SoftmaxOutput<T>::run(TensorView<const T> h, TensorView<const std::int32_t>
   check_field<T>("softmax", "smoothing", smoothing, domain::below_one);
   // 1. Parts of about the same size.
   const Index chunks = (rows - 1) / std::clamp<Index>(most_outputs_ / classes_, 1, rows) + 1;
-  const Index rows_of_chunk = (rows - 1) / chunks + 1;
+  const Index rows_of_chunk = (rows - 1) / chunks + 1, stride = stride_of(classes_, h.device());
   const Saved::Scope scope(scratch);
   const TensorView<double> values = scratch.push<double>({chunks, 2});
   const TensorView<T> d_biases = scratch.push<T>({gradient ? chunks : 0, classes_});
-  const TensorView<T> memory = scratch.push<T>({rows_of_chunk, classes_});
-  const MatrixView<const T> weights = columns_of(std::as_const(parameters_).value(places_.weight));
-  const TensorView<const T> bias = std::as_const(parameters_).value(places_.bias);
-  const TensorView<const T> flat_h = h.reshaped({rows, input_size_});
+  const TensorView<T> outputs = scratch.push<T>({rows_of_chunk, stride});
+  const ParameterSet<T>& parameters = parameters_;
+  const TensorView<const T> bias = parameters.value(places_.bias);
+  const auto weights = columns_of(as_operand<P>(parameters.value(places_.weight), scratch));
+  const TensorView<const P> flat_h = as_operand<P>(h.reshaped({rows, input_size_}), scratch);
   const TensorView<const std::int32_t> flat_classes = classes.reshaped({rows});
+  // 2. The outputs of a part, and their gradient in their place if it has their type.
+  const auto d_outputs = [&] {
+    if constexpr (std::is_same_v<P, T>) return outputs;
+    return scratch.push<P>({gradient ? rows_of_chunk : 0, stride});
+  }();
+  const auto multiply = [&](const Operand<P>& a, const Operand<P>& b, T beta, MatrixView<T> c) {
+    if constexpr (std::is_same_v<P, T>) {
+      gemm<T>(1, a, b, beta, c, execution_.precision);
+    } else {
+      cuda::gemm(a, b, beta, c);
+    }
+  };
   for (Index chunk = 0; chunk < chunks; ++chunk) {
-    // 2. The outputs of a part, and their gradient in their place.
     const Index first = chunk * rows_of_chunk, count = std::min(rows_of_chunk, rows - first);
-    const TensorView<const T> h_part = flat_h.slice(first, count);
-    const TensorView<T> y = memory.slice(0, count);
-    gemm<T>(1, transposed(weights), columns_of(h_part), 0, columns_of(y), execution_.precision);
-    biased_cross_entropy<T>(y, bias, flat_classes.slice(first, count), values[chunk], gradient, smoothing);
+    const MatrixView<const P> h_part = columns_of(flat_h.slice(first, count));
+    const TensorView<const std::int32_t> part_classes = flat_classes.slice(first, count);
+    const MatrixView<T> y{outputs.data(), classes_, count, stride, h.device()};
+    const MatrixView<P> d_y{d_outputs.data(), classes_, count, stride, h.device()};
+    multiply(transposed(weights), h_part, 0, y);
+    if constexpr (std::is_same_v<P, T>) {
+      biased_cross_entropy<T>(y, bias, part_classes, values[chunk], gradient, smoothing);
+    } else {
+      cuda::biased_cross_entropy<T, P>(y, bias, part_classes, values[chunk], gradient ? d_y : MatrixView<P>(),
+                                       smoothing);
+    }
     if (!gradient) continue;
     // 3. What they are gradients of.
-    const MatrixView<const T> d_y = columns_of(y);
-    sum_rows<T>(y, d_biases[chunk], scratch);
-    gemm<T>(1, columns_of(h_part), transposed(d_y), chunk == 0 ? 0 : 1,
-            columns_of(parameters_.gradient(places_.weight)), execution_.precision);
-    gemm<T>(1, weights, d_y, 0, columns_of(d_h.reshaped({rows, input_size_}).slice(first, count)),
-            execution_.precision);
+    sum_columns<T>(MatrixView<const P>(d_y), d_biases[chunk], scratch);
+    multiply(h_part, transposed(d_y), chunk == 0 ? 0 : 1, columns_of(parameters_.gradient(places_.weight)));
+    multiply(weights, d_y, 0, columns_of(d_h.reshaped({rows, input_size_}).slice(first, count)));
   }
   // 4. Sums over the parts.
   sum_rows<double>(values, value, scratch);

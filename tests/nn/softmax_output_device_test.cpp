@@ -25,3 +25,26 @@ TEMPLATE_TEST_CASE("a softmax output on a GPU is that of the CPU", "[cuda][softm
     CHECK(relative_error(found.d_h.copy(Device::cpu()), expected.d_h) <= bound);
   }
 }
+
+TEST_CASE("a softmax output in bf16 rounds the operands of its products alone", "[cuda][softmax]") {
+  const auto device = gpu();
+  if (!device) return;
+  for (const Index most_outputs : {1000, 30}) {
+    SoftmaxOutputCase<double> expected(most_outputs);
+    SoftmaxOutputCase<float> found(most_outputs, Execution(*device, Precision::bf16));
+    expected.run(0.1);
+    found.run(0.1);
+    const Tensor<double> value = found.value.copy(Device::cpu());
+    const Tensor<float> gradients = found.parameters.gradients().copy(Device::cpu());
+    // Of three operands each is off by 2^-9 of itself at most, W and h in the outputs and again in the
+    // products with their gradient.
+    const double bound = 5 * 0x1p-9;
+    CHECK(value(0) == Approx(expected.value(0)).epsilon(bound));
+    CHECK(value(1) == expected.value(1));
+    const double error = relative_error(gradients, expected.parameters.gradients());
+    CHECK(error <= bound);
+    CHECK(relative_error(found.d_h.copy(Device::cpu()), expected.d_h) <= bound);
+    // 11-bit significands are off by 2^-12 at most.
+    CHECK(error >= 0x1p-11);
+  }
+}

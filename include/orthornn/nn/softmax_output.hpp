@@ -11,6 +11,7 @@ namespace orthornn {
 
 /// Outputs y = W h + b for C classes, and their softmax cross-entropy, where C is large: the outputs of a
 /// batch are computed, and turned into their gradient, a few rows at a time, and never exist as a whole.
+/// On a GPU in bf16, h, W and the gradient of y are rounded to bfloat16 for the products of a loss.
 ///
 /// Parameters are PREFIX/weight [C, K] and PREFIX/bias [C]. A tied W is a parameter of another layer, the
 /// vectors of an embedding (Press and Wolf, EACL 2017).
@@ -56,6 +57,10 @@ class SoftmaxOutput {
  private:
   void run(TensorView<const T> h, TensorView<const std::int32_t> classes, double smoothing, TensorView<T> d_h,
            TensorView<double> value, Saved& scratch) const;
+  /// With products of operands of type P.
+  template <class P>
+  void run_with(TensorView<const T> h, TensorView<const std::int32_t> classes, double smoothing,
+                TensorView<T> d_h, TensorView<double> value, Saved& scratch) const;
 
   ParameterSet<T>& parameters_;
   Places places_;

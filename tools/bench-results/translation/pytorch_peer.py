@@ -1,9 +1,9 @@
 """The translation model of `orthornn train translate` in PyTorch: seconds of one epoch, to compare with.
 
-Usage: pytorch_peer.py spa-eng.zip [--cells lstm,cwy] [--hidden 1024] [--reflections 128] [--steps 0]
+Usage: pytorch_peer.py spa-eng.zip [--cells lstm,cwy] [--hidden 1024] [--reflections 128] [--precision tf32] [--steps 0]
 
 Embeddings, encoder, decoder from the encoder's last state, attention (Luong's "general"), tanh(W [context; state]), dropout, softmax; Adam,
-gradients clipped at norm 1, products in tf32. Batches of 128 pairs of similar length lie on the GPU before the clock starts. The LSTM is
+gradients clipped at norm 1, products in tf32, or in bf16 by autocast. Batches of 128 pairs of similar length lie on the GPU before the clock starts. The LSTM is
 nn.LSTM (cuDNN). The recurrence of CWY, h <- tanh(h - U S^-1 U^T h + W x), is compiled by torch.compile, eight steps a call: a call of the
 compiler for each length would take minutes, and a call a step is slower.
 """
@@ -19,6 +19,7 @@ parser.add_argument('--hidden', type=int, default=1024)
 parser.add_argument('--reflections', type=int, default=128)
 parser.add_argument('--embedding', type=int, default=128)
 parser.add_argument('--vocabulary', type=int, default=30000)
+parser.add_argument('--precision', default='tf32', choices=['tf32', 'bf16'])
 parser.add_argument('--steps', type=int, default=0, help='at most; 0 for a whole epoch')
 options = parser.parse_args()
 device = 'cuda'
@@ -115,7 +116,8 @@ def epoch(model, batches):
     begin = time.perf_counter()
     for batch in batches:
         optimizer.zero_grad(set_to_none=True)
-        loss = model(*batch)
+        with torch.autocast(device, torch.bfloat16, enabled=options.precision == 'bf16'):
+            loss = model(*batch)
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.)
         optimizer.step()
@@ -133,6 +135,6 @@ for cell in options.cells.split(','):
     epoch(model, [b for b in batches if b[0].shape[1] != 128][:1])
     torch.cuda.reset_peak_memory_stats()
     seconds, loss = epoch(model, batches)
-    print(json.dumps({'cell': cell, 'seconds': round(seconds, 2), 'steps': steps, 'loss': round(loss, 3),
+    print(json.dumps({'cell': cell, 'precision': options.precision, 'seconds': round(seconds, 2), 'steps': steps, 'loss': round(loss, 3),
                       'parameters': sum(p.numel() for p in model.parameters()),
                       'memory_gib': round(torch.cuda.max_memory_allocated() / 2 ** 30, 2)}), flush=True)
