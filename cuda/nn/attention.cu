@@ -4,107 +4,32 @@
 #include "cuda/core/launch.hpp"
 #include "cuda/nn/attention.hpp"
 
-// All products of attention are of small matrices, one for each sequence. A block computes tiles of them:
+// All products of attention are of small matrices, one for each sequence:
 //
-//   weights_kernel, a block for each sequence and tile of 32 queries:
-//     1. products [32, S] = left K^T. Forward: left = Q, the scores. Backward: left = dC, the gradients of
-//        the weights. Four groups of warps each sum a part of the N terms.
-//     2. Each warp changes rows of the products: softmax, or the backward of the softmax.
-//   contexts_kernel, a block for each sequence, tile of 32 queries and tile of 32 entries:
-//     out [T, N] = products K. Forward: the contexts. Backward: dQ.
-//   d_keys_kernel, a block for each sequence, tile of 32 keys and tile of 32 entries:
-//     dK = A^T dC + dS^T Q.
+//   weights_kernel, a warp for each query: its row of products = left K^T. Forward: left = Q, the scores.
+//     Backward: left = dC, the gradients of the weights. Then the row becomes its softmax, or that of the
+//     softmax's backward.
+//   contexts_kernel, a thread for each entry of 16 rows: out [T, N] = products K. Forward: the contexts.
+//     Backward: dQ.
+//   d_keys_kernel, the same for 16 keys: dK = A^T dC + dS^T Q.
 //
-// Sentences are short: time goes by in waiting for memory, and not in arithmetic. So the numbers of the next
-// tiles are on their way while those of these are multiplied, and what lies outside of a matrix is not.
+// Sentences are short: time goes by in waiting for memory, and not in arithmetic. So many loads are on their
+// way at once, and nothing is kept but the sums.
 //
 // The products are in global memory, where rows of any length fit. Every sum has an order that depends on
 // sizes and lengths only.
-//
-//   shared memory     tiles of the two operands, 32 x 32 each, with a column more against bank conflicts
-//   thread (x, y, z)  column x and rows y, y + 8, y + 16, y + 24 of a tile of the result; y is the warp of
-//                     its group z
 
 namespace orthornn::cuda {
 namespace {
 
-constexpr unsigned tile = 32;
-constexpr unsigned warps = 8;
-constexpr unsigned rows_of_thread = tile / warps;
-constexpr unsigned groups = 4;
-static_assert(tile == warp_size);
-
-/// A matrix whose columns are neighbours in memory. It is 0 outside.
-template <class T>
-struct Window {
-  const T* data;
-  Index stride;
-  Index rows;
-  Index columns;
-
-  __device__ __forceinline__ T operator()(Index row, Index column) const {
-    return row < rows && column < columns ? data[row * stride + column] : T{0};
-  }
-};
-
-template <class T>
-struct Tiles {
-  T left[tile][tile + 1];
-  T right[tile][tile + 1];
-};
-
-/// Is the operand the transpose of the window?
-enum class Operation { as_it_is, transposed };
-
-/// Adds to `sums` those of a tile of left * right over first_term .. first_term + depth - 1; the tile begins
-/// at first_row, first_column. All groups of a block call it with the same depth, each with tiles of its own.
-template <Operation left_is, Operation right_is, class T>
-__device__ void add_product(const Window<T>& left, const Window<T>& right, Index first_row,
-                            Index first_column, Index first_term, Index depth, Tiles<T>& tiles,
-                            T (&sums)[rows_of_thread]) {
-  const unsigned x = threadIdx.x;
-  const Index rows = (left_is == Operation::as_it_is ? left.rows : left.columns) - first_row;
-  const Index terms = left_is == Operation::as_it_is ? left.columns : left.rows;
-  T next_left[rows_of_thread], next_right[rows_of_thread];
-  const auto load = [&](Index k) {
-#pragma unroll
-    for (unsigned i = 0; i < rows_of_thread; ++i) {
-      // Neighbouring threads read neighbouring numbers.
-      const unsigned y = threadIdx.y + i * warps;
-      next_left[i] = left_is == Operation::as_it_is ? left(first_row + y, k + x) : left(k + y, first_row + x);
-      next_right[i] =
-          right_is == Operation::as_it_is ? right(k + y, first_column + x) : right(first_column + y, k + x);
-    }
-  };
-  load(first_term);
-  for (Index k = first_term; k < first_term + depth; k += tile) {
-    __syncthreads();  // the tiles before have been read
-#pragma unroll
-    for (unsigned i = 0; i < rows_of_thread; ++i) {
-      const unsigned y = threadIdx.y + i * warps;
-      (left_is == Operation::as_it_is ? tiles.left[y][x] : tiles.left[x][y]) = next_left[i];
-      (right_is == Operation::as_it_is ? tiles.right[y][x] : tiles.right[x][y]) = next_right[i];
-    }
-    __syncthreads();
-    if (k + tile < first_term + depth) load(k + tile);
-    const int count = static_cast<int>(terms - k < tile ? terms - k : tile);
-#pragma unroll 8
-    for (int j = 0; j < count; ++j) {
-      const T factor = tiles.right[j][x];
-#pragma unroll
-      for (unsigned i = 0; i < rows_of_thread; ++i) {
-        if (threadIdx.y + i * warps < rows) sums[i] += tiles.left[threadIdx.y + i * warps][j] * factor;
-      }
-    }
-  }
-}
-
-/// The matrix of sequence b in a tensor [rows, B, columns], or the left part of it.
-template <class T>
-__device__ __forceinline__ Window<T> sequence(const T* x, Index b, Index batch, Index size, Index rows,
-                                              Index columns) {
-  return {x + b * size, batch * size, rows, columns};
-}
+constexpr unsigned threads = 256;
+constexpr unsigned warps = threads / warp_size;
+// Keys that a query is multiplied by at once.
+constexpr unsigned keys_at_once = 16;
+static_assert(keys_at_once <= warp_size);
+// Rows of sums of a thread, and terms whose factors are in shared memory at once.
+constexpr unsigned rows_at_once = 16;
+constexpr unsigned terms_at_once = 32;
 
 __device__ __forceinline__ Index live_keys(const std::int32_t* lengths, Index b, Index key_count) {
   if (lengths == nullptr || lengths[b] > key_count) return key_count;
@@ -161,85 +86,132 @@ struct Sizes {
 };
 
 template <class T, class ChangeRow>
-__global__ void __launch_bounds__(tile* warps* groups)
-    weights_kernel(Sizes<T> a, const T* left, T* products, Index step_tiles, ChangeRow change_row) {
-  Tiles<T>* tiles = reinterpret_cast<Tiles<T>*>(dynamic_shared_memory());
-  const Index b = blockIdx.x / step_tiles;
-  const Index first_step = (blockIdx.x % step_tiles) * tile;
+__global__ void __launch_bounds__(threads)
+    weights_kernel(Sizes<T> a, const T* left, T* products, ChangeRow change_row) {
+  // Neighbouring warps have queries of one sequence, and so the same keys.
+  const Index query = grid_thread() / warp_size;
+  const Index b = query / a.steps, t = query % a.steps;
+  const unsigned lane = threadIdx.x % warp_size;
+  if (b >= a.batch) return;
   const Index live = live_keys(a.lengths, b, a.key_count);
-  const Window<T> keys = sequence(a.keys, b, a.batch, a.size, live, a.size);
-  const auto product_at = [&](Index t) { return (t * a.batch + b) * a.key_count; };
-  // 1.
-  const Window<T> vectors = sequence(left, b, a.batch, a.size, a.steps, a.size);
-  const Index part = (a.size + groups * tile - 1) / (groups * tile) * tile;
-  for (Index first_key = 0; first_key < live; first_key += tile) {
-    T sums[rows_of_thread] = {};
-    add_product<Operation::as_it_is, Operation::transposed>(
-        vectors, keys, first_step, first_key, threadIdx.z * part, part, tiles[threadIdx.z], sums);
-    // The groups' sums take the place of their left tiles, and the first group adds them.
+  const Index place = (t * a.batch + b) * a.key_count;
+  const T* const vector = left + (t * a.batch + b) * a.size;
+  const Index stride = a.batch * a.size;
+  for (Index first = 0; first < live; first += keys_at_once) {
+    const T* const keys = a.keys + first * stride + b * a.size;
+    const Index count = live - first;
+    T sums[keys_at_once] = {};
+#pragma unroll 2
+    for (Index n = lane; n < a.size; n += warp_size) {
+      const T x = vector[n];
+#pragma unroll
+      for (unsigned s = 0; s < keys_at_once; ++s) {
+        if (s < count) sums[s] += x * keys[s * stride + n];
+      }
+    }
+    T mine = 0;
+#pragma unroll
+    for (unsigned s = 0; s < keys_at_once; ++s) {
+      const T sum = warp_sum(sums[s]);
+      if (lane == s) mine = sum;
+    }
+    if (lane < keys_at_once && lane < count) products[place + first + lane] = mine;
+  }
+  __syncwarp();
+  change_row(products + place, place, live, a.key_count);
+}
+
+/// Factors of a sum of vectors: entry (row, term) is data[row * row_stride + term * term_stride].
+template <class T>
+struct Factors {
+  const T* data;
+  Index row_stride;
+  Index term_stride;
+  Index rows;
+  Index terms;
+};
+
+/// Adds to sums[r] the factors of row first_row + r times one entry of the vectors, which are `stride` apart.
+/// Beyond the rows it adds anything. All threads of a block call it, those without an entry with null.
+template <class T>
+__device__ void add_combinations(const Factors<T>& factors, Index first_row, const T* entry, Index stride,
+                                 T (&sums)[rows_at_once]) {
+  __shared__ __align__(16) T shared[terms_at_once][rows_at_once];
+  for (Index first = 0; first < factors.terms; first += terms_at_once) {
+    __syncthreads();  // the factors before have been read
+    for (unsigned i = threadIdx.x; i < terms_at_once * rows_at_once; i += threads) {
+      const Index row = first_row + i % rows_at_once, term = first + i / rows_at_once;
+      if (row < factors.rows && term < factors.terms)
+        shared[i / rows_at_once][i % rows_at_once] =
+            factors.data[row * factors.row_stride + term * factors.term_stride];
+    }
     __syncthreads();
-    for (unsigned i = 0; i < rows_of_thread; ++i)
-      tiles[threadIdx.z].left[threadIdx.y + i * warps][threadIdx.x] = sums[i];
-    __syncthreads();
-    const Index s = first_key + threadIdx.x;
-    for (unsigned i = 0; i < rows_of_thread && threadIdx.z == 0; ++i) {
-      const unsigned row = threadIdx.y + i * warps;
-      const Index t = first_step + row;
-      if (t >= a.steps || s >= live) continue;
-      T sum = 0;
-      for (unsigned z = 0; z < groups; ++z) sum += tiles[z].left[row][threadIdx.x];
-      products[product_at(t) + s] = sum;
+    if (entry == nullptr) continue;
+    const Index left = factors.terms - first;
+    const int count = static_cast<int>(left < terms_at_once ? left : terms_at_once);
+#pragma unroll 8
+    for (int j = 0; j < count; ++j) {
+      const T x = entry[(first + j) * stride];
+#pragma unroll
+      for (unsigned r = 0; r < rows_at_once; ++r) sums[r] += shared[j][r] * x;
     }
   }
-  __syncthreads();
-  // 2.
-  for (unsigned row = threadIdx.z * warps + threadIdx.y; row < tile; row += groups * warps) {
-    const Index t = first_step + row;
-    if (t < a.steps) change_row(products + product_at(t), product_at(t), live, a.key_count);
-  }
+}
+
+/// Entry n of what sequence b has in step 0 of a tensor [.., B, N], or null beyond the entries.
+template <class T, class U>
+__device__ __forceinline__ U* entry_of(const Sizes<T>& a, U* x, Index b, Index n) {
+  return n < a.size ? x + b * a.size + n : nullptr;
 }
 
 template <class T>
-__global__ void contexts_kernel(Sizes<T> a, const T* products, T* out, Index step_tiles) {
-  __shared__ Tiles<T> tiles;
+__global__ void __launch_bounds__(threads)
+    contexts_kernel(Sizes<T> a, const T* products, T* out, Index step_tiles) {
   const Index b = blockIdx.x / step_tiles;
-  const Index first_step = (blockIdx.x % step_tiles) * tile;
-  const Index first_entry = static_cast<Index>(blockIdx.y) * tile;
-  const Index live = live_keys(a.lengths, b, a.key_count);
-  T sums[rows_of_thread] = {};
-  add_product<Operation::as_it_is, Operation::as_it_is>(
-      sequence(products, b, a.batch, a.key_count, a.steps, live),
-      sequence(a.keys, b, a.batch, a.size, live, a.size), first_step, first_entry, 0, live, tiles, sums);
-  const Index n = first_entry + threadIdx.x;
-  for (unsigned i = 0; i < rows_of_thread; ++i) {
-    const Index t = first_step + threadIdx.y + i * warps;
-    if (t < a.steps && n < a.size) out[(t * a.batch + b) * a.size + n] = sums[i];
+  const Index first_step = (blockIdx.x % step_tiles) * rows_at_once;
+  const Index n = static_cast<Index>(blockIdx.y) * threads + threadIdx.x;
+  const Index stride = a.batch * a.size;
+  T sums[rows_at_once] = {};
+  add_combinations<T>({.data = products + b * a.key_count,
+                       .row_stride = a.batch * a.key_count,
+                       .term_stride = 1,
+                       .rows = a.steps,
+                       .terms = live_keys(a.lengths, b, a.key_count)},
+                      first_step, entry_of(a, a.keys, b, n), stride, sums);
+  T* const entry = entry_of(a, out, b, n);
+#pragma unroll
+  for (unsigned i = 0; i < rows_at_once; ++i) {
+    if (entry != nullptr && first_step + i < a.steps) entry[(first_step + i) * stride] = sums[i];
   }
 }
 
 template <class T>
-__global__ void d_keys_kernel(Sizes<T> a, const T* queries, const T* weights, const T* d_contexts,
-                              const T* d_scores, T* d_keys, Index key_tiles) {
-  __shared__ Tiles<T> tiles;
+__global__ void __launch_bounds__(threads)
+    d_keys_kernel(Sizes<T> a, const T* queries, const T* weights, const T* d_contexts, const T* d_scores,
+                  T* d_keys, Index key_tiles) {
   const Index b = blockIdx.x / key_tiles;
-  const Index first_key = (blockIdx.x % key_tiles) * tile;
-  const Index first_entry = static_cast<Index>(blockIdx.y) * tile;
+  const Index first_key = (blockIdx.x % key_tiles) * rows_at_once;
+  const Index n = static_cast<Index>(blockIdx.y) * threads + threadIdx.x;
   const Index live = live_keys(a.lengths, b, a.key_count);
-  T sums[rows_of_thread] = {};
+  const Index stride = a.batch * a.size;
+  T sums[rows_at_once] = {};
+  const auto add = [&](const T* by_key, const T* vectors) {
+    add_combinations<T>({.data = by_key + b * a.key_count,
+                         .row_stride = 1,
+                         .term_stride = a.batch * a.key_count,
+                         .rows = live,
+                         .terms = a.steps},
+                        first_key, entry_of(a, vectors, b, n), stride, sums);
+  };
   if (first_key < live) {
-    const auto add = [&](const T* by_key, const T* vectors) {
-      add_product<Operation::transposed, Operation::as_it_is>(
-          sequence(by_key, b, a.batch, a.key_count, a.steps, live),
-          sequence(vectors, b, a.batch, a.size, a.steps, a.size), first_key, first_entry, 0, a.steps, tiles,
-          sums);
-    };
     add(weights, d_contexts);
     add(d_scores, queries);
   }
-  const Index n = first_entry + threadIdx.x;
-  for (unsigned i = 0; i < rows_of_thread; ++i) {
-    const Index s = first_key + threadIdx.y + i * warps;
-    if (s < a.key_count && n < a.size) d_keys[(s * a.batch + b) * a.size + n] = sums[i];
+  T* const entry = entry_of(a, d_keys, b, n);
+#pragma unroll
+  for (unsigned i = 0; i < rows_at_once; ++i) {
+    const Index s = first_key + i;
+    if (entry != nullptr && s < a.key_count) entry[s * stride] = s < live ? sums[i] : T{0};
   }
 }
 
@@ -256,14 +228,14 @@ Sizes<T> sizes_of(const AttentionInput<T>& input) {
 template <class T, class ChangeRow>
 void launch_rows(const Context& gpu, const Sizes<T>& sizes, const T* left, T* products, T* out,
                  ChangeRow change_row) {
-  const Index step_tiles = blocks_for(sizes.steps, tile);
-  const auto row_blocks = static_cast<unsigned>(step_tiles * sizes.batch);
   launch(gpu, weights_kernel<T, ChangeRow>,
-         {.grid = row_blocks, .block = dim3(tile, warps, groups), .shared = groups * sizeof(Tiles<T>)}, sizes,
-         left, products, step_tiles, change_row);
+         {.grid = blocks_for(sizes.steps * sizes.batch, warps), .block = threads}, sizes, left, products,
+         change_row);
+  const Index step_tiles = blocks_for(sizes.steps, rows_at_once);
   launch(gpu, contexts_kernel<T>,
-         {.grid = dim3(row_blocks, blocks_for(sizes.size, tile)), .block = dim3(tile, warps)}, sizes,
-         products, out, step_tiles);
+         {.grid = dim3(static_cast<unsigned>(step_tiles * sizes.batch), blocks_for(sizes.size, threads)),
+          .block = threads},
+         sizes, products, out, step_tiles);
 }
 
 }  // namespace
@@ -285,10 +257,10 @@ void attention_backward(const AttentionInput<T>& input, TensorView<const T> weig
                 SoftmaxBackward<T>{input.scale, weights.data()});
   }
   if (gradients.d_keys.empty()) return;
-  const Index key_tiles = blocks_for(sizes.key_count, tile);
+  const Index key_tiles = blocks_for(sizes.key_count, rows_at_once);
   launch(gpu, d_keys_kernel<T>,
-         {.grid = dim3(static_cast<unsigned>(key_tiles * sizes.batch), blocks_for(sizes.size, tile)),
-          .block = dim3(tile, warps)},
+         {.grid = dim3(static_cast<unsigned>(key_tiles * sizes.batch), blocks_for(sizes.size, threads)),
+          .block = threads},
          sizes, input.queries.data(), weights.data(), gradients.d_contexts.data(), d_scores.data(),
          gradients.d_keys.data(), key_tiles);
 }
