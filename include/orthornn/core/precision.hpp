@@ -16,9 +16,9 @@ enum class Precision {
   /// norms to 1e-5 a step. Operands of other products are rounded to 11-bit significands (TensorFloat-32).
   /// In a recurrence step by step, that changes norms by some per cent in 1000 steps.
   tf32,
-  /// As tf32, but that a recurrence over a cluster rounds the state to one bfloat16 (8-bit significands)
-  /// where N > 256, and Q as well where N > 512. Rounded states change norms by up to 1.6 % in 1000
-  /// steps, as a random walk; a rounded Q may double them and more.
+  /// As tf32, but rounded to bfloat16 (8-bit significands) are the state of a recurrence over a cluster where
+  /// N > 256, its Q as well where N > 512, and the operands of a SoftmaxOutput's loss. Rounded states change
+  /// norms by up to 1.6 % in 1000 steps, as a random walk; a rounded Q may double them and more.
   bf16,
 };
 template <>
