@@ -17,9 +17,10 @@ TEMPLATE_TEST_CASE("attention on a GPU is that of the CPU", "[cuda][attention]",
     Index steps, key_count, size;
     std::vector<std::int32_t> live;
   };
-  // Less than a tile of 32, exactly one, and parts of several.
+  // Fewer than the 16 keys and rows that are added at once, as many, and parts of several; more entries than
+  // a block has threads.
   for (const Sizes& s : {Sizes{1, 1, 1, {1}}, Sizes{3, 5, 7, {0, 1, 5}}, Sizes{32, 32, 32, {32, 31}},
-                         Sizes{37, 65, 45, {65, 33, 0, 32}}}) {
+                         Sizes{37, 65, 45, {65, 33, 0, 32}}, Sizes{17, 16, 300, {16, 3}}}) {
     CAPTURE(s.steps, s.key_count, s.size);
     // Scores of a size that does not grow with N, so that their rounding errors do not either.
     const double scale = 1 / std::sqrt(static_cast<double>(s.size));
