@@ -12,7 +12,7 @@ namespace {
 constexpr unsigned threads = 256;
 // Threads of a row of very many classes: with 256 a row of 24,852 waited for memory 97 times in each of three
 // passes.
-constexpr unsigned most_threads = 1024;
+constexpr unsigned most_threads = 512;
 constexpr unsigned most_warps = most_threads / warp_size;
 // Blocks of a sum at most: their sums are added by one block again.
 constexpr Index max_blocks = 1024;
@@ -101,57 +101,63 @@ __device__ __forceinline__ T lanes_max(T x) {
 }
 
 /// -log softmax(y + bias)[target] of row y, whose classes the lanes share, and its gradient with respect to y
-/// if dy is not null. With `keeps` the row is read once, into shared memory.
-template <unsigned lanes, bool keeps, class T, class G>
+/// if dy is not null.
+template <unsigned lanes, class T, class G>
 __device__ double row_loss(const CrossEntropy<T, G>& a, const T* y, G* dy, Index target) {
-  const Index lane = threadIdx.x % lanes, class_count = a.class_count;
+  // Numbers that a lane reads before it computes or writes: for all the compiler knows, what it writes may
+  // change what it reads.
+  constexpr unsigned at_once = 8;
+  constexpr T nothing = -std::numeric_limits<T>::infinity();
+  const unsigned lane = threadIdx.x % lanes, class_count = static_cast<unsigned>(a.class_count);
   const T* __restrict__ const bias = a.bias;
   const auto value = [=](Index c) { return bias == nullptr ? y[c] : y[c] + bias[c]; };
-  [[maybe_unused]] T* const kept = reinterpret_cast<T*>(dynamic_shared_memory());
-  if constexpr (keeps) {
-#pragma unroll 8
-    for (Index c = lane; c < class_count; c += lanes) kept[c] = value(c);
-  }
-  // Of the kept classes a lane reads what it has written itself.
-  const auto again = [=](Index c) {
-    if constexpr (keeps) return kept[c];
-    return value(c);
+  const auto read = [=](unsigned first, T(&x)[at_once]) {
+#pragma unroll
+    for (unsigned i = 0; i < at_once; ++i) {
+      const unsigned c = first + i * lanes;
+      x[i] = c < class_count ? value(c) : nothing;
+    }
   };
-  T largest = -std::numeric_limits<T>::infinity();
-#pragma unroll 4
-  for (Index c = lane; c < class_count; c += lanes) {
-    const T x = again(c);
-    largest = largest < x ? x : largest;
-  }
-  largest = lanes_max<lanes>(largest);
+  // 1. The largest number so far, and the sum of exp(x - shift), where shift is that number, or 0 while there
+  // is none.
+  T largest = nothing, shift = nothing;
   double total = 0;
-#pragma unroll 4
-  for (Index c = lane; c < class_count; c += lanes) total += static_cast<double>(exp(again(c) - largest));
+  for (unsigned first = lane; first < class_count; first += at_once * lanes) {
+    T x[at_once];
+    read(first, x);
+#pragma unroll
+    for (const T number : x) largest = largest < number ? number : largest;
+    const T next = largest == nothing ? T{0} : largest;
+    T sum = 0;
+#pragma unroll
+    for (const T number : x) sum += exp(number - next);
+    total = total * static_cast<double>(exp(shift - next)) + static_cast<double>(sum);
+    shift = next;
+  }
+  // 2. Those of all lanes. One without numbers may have any shift.
+  largest = lanes_max<lanes>(largest);
+  if (total != 0) total *= static_cast<double>(exp(shift - largest));
   total = lanes_sum<lanes>(total);
   const double loss = log(total) - static_cast<double>(value(target) - largest);
   if (dy == nullptr) return loss;
   // Before anyone writes: the lanes have all read y[target].
   lanes_wait<lanes>();
+  // 3. The gradient.
   const T factor = static_cast<T>(1 / total);
-  // Some reads before the first write: for all the compiler knows, it may change what they read.
-  constexpr Index at_once = 4;
-  for (Index first = lane; first < class_count; first += at_once * lanes) {
-    T shares[at_once];
+  for (unsigned first = lane; first < class_count; first += at_once * lanes) {
+    T x[at_once];
+    read(first, x);
 #pragma unroll
-    for (Index i = 0; i < at_once; ++i) {
-      const Index c = first + i * lanes;
-      shares[i] = c < class_count ? factor * exp(again(c) - largest) : T{0};
-    }
-#pragma unroll
-    for (Index i = 0; i < at_once; ++i) {
-      const Index c = first + i * lanes;
-      if (c < class_count) dy[c] = static_cast<G>(shares[i] - (c == target ? a.of_target : T{0}) - a.of_each);
+    for (unsigned i = 0; i < at_once; ++i) {
+      const unsigned c = first + i * lanes;
+      if (c < class_count)
+        dy[c] = static_cast<G>(factor * exp(x[i] - largest) - (c == target ? a.of_target : T{0}) - a.of_each);
     }
   }
   return loss;
 }
 
-template <unsigned lanes, bool keeps, class T, class G>
+template <unsigned lanes, class T, class G>
 __global__ void __launch_bounds__(block_for(lanes)) cross_entropy(CrossEntropy<T, G> a) {
   __shared__ Index index_partial[most_warps];
   __shared__ double partial[most_warps];
@@ -168,7 +174,7 @@ __global__ void __launch_bounds__(block_for(lanes)) cross_entropy(CrossEntropy<T
          c += lanes)
       dy[c] = static_cast<G>(T{0});
     if (counts) {
-      const double loss = row_loss<lanes, keeps>(a, y, dy, target);
+      const double loss = row_loss<lanes>(a, y, dy, target);
       if (first_lane) {
         sum += loss;
         ++count;
@@ -267,16 +273,11 @@ void launch_cross_entropy(MatrixView<const T> outputs, TensorView<const T> bias,
                              .of_each = static_cast<T>(smoothing / static_cast<double>(class_count)),
                              .blocks = gpu.scratch<BlockLoss>(static_cast<std::size_t>(blocks)),
                              .faults = gpu.faults()};
-  // Beside it a block has the few sums of its warps.
-  const std::size_t row_bytes = sizeof(T) * static_cast<std::size_t>(class_count);
-  const bool keeps = lanes >= threads && row_bytes + 4096 <= gpu.shared_memory_per_block();
-  const auto kernel = lanes == 1           ? cross_entropy<1, false, T, G>
-                      : lanes == warp_size ? cross_entropy<warp_size, false, T, G>
-                      : !keeps             ? cross_entropy<most_threads, false, T, G>
-                      : lanes == threads   ? cross_entropy<threads, true, T, G>
-                                           : cross_entropy<most_threads, true, T, G>;
-  launch(gpu, kernel,
-         {.grid = static_cast<unsigned>(blocks), .block = block, .shared = keeps ? row_bytes : 0}, a);
+  const auto kernel = lanes == 1           ? cross_entropy<1, T, G>
+                      : lanes == warp_size ? cross_entropy<warp_size, T, G>
+                      : lanes == threads   ? cross_entropy<threads, T, G>
+                                           : cross_entropy<most_threads, T, G>;
+  launch(gpu, kernel, {.grid = static_cast<unsigned>(blocks), .block = block}, a);
   launch(gpu, add_blocks, {.grid = 1, .block = threads}, a.blocks, blocks, batch_loss(value));
 }
 

@@ -24,14 +24,16 @@
 namespace orthornn {
 namespace {
 
-/// Numbers of T as operands of type P: rounded, or as they are.
+/// Numbers of T as operands of type P: as they are, or rounded, with rows of zeros up to `rows`.
 template <class P, class T>
-TensorView<const P> as_operand(TensorView<const T> numbers, Saved& scratch) {
+TensorView<const P> as_operand(TensorView<const T> numbers, Index rows, Saved& scratch) {
   if constexpr (std::is_same_v<P, T>) {
     return numbers;
   } else {
-    const TensorView<P> rounded = scratch.push<P>(numbers.shape());
-    convert(numbers, rounded);
+    const Index here = numbers.shape()[0];
+    const TensorView<P> rounded = scratch.push<P>({rows, numbers.shape()[1]});
+    convert(numbers, rounded.slice(0, here));
+    if (here < rows) set_zero(rounded.slice(here, rows - here));
     return rounded;
   }
 }
@@ -142,8 +144,9 @@ void SoftmaxOutput<T>::run_with(TensorView<const T> h, TensorView<const std::int
   const TensorView<T> outputs = scratch.push<T>({rows_of_chunk, stride});
   const ParameterSet<T>& parameters = parameters_;
   const TensorView<const T> bias = parameters.value(places_.bias);
-  const auto weights = columns_of(as_operand<P>(parameters.value(places_.weight), scratch));
-  const TensorView<const P> flat_h = as_operand<P>(h.reshaped({rows, input_size_}), scratch);
+  // Rounded weights have zeros for classes up to the stride: cuBLAS has slower kernels for other sizes.
+  const auto weights = columns_of(as_operand<P>(parameters.value(places_.weight), stride, scratch));
+  const TensorView<const P> flat_h = as_operand<P>(h.reshaped({rows, input_size_}), rows, scratch);
   const TensorView<const std::int32_t> flat_classes = classes.reshaped({rows});
   // 2. The outputs of a part, and their gradient in their place if it has their type.
   const auto d_outputs = [&] {
@@ -163,7 +166,7 @@ void SoftmaxOutput<T>::run_with(TensorView<const T> h, TensorView<const std::int
     const TensorView<const std::int32_t> part_classes = flat_classes.slice(first, count);
     const MatrixView<T> y{outputs.data(), classes_, count, stride, h.device()};
     const MatrixView<P> d_y{d_outputs.data(), classes_, count, stride, h.device()};
-    multiply(transposed(weights), h_part, 0, y);
+    multiply(transposed(weights), h_part, 0, {outputs.data(), weights.cols, count, stride, h.device()});
     if constexpr (std::is_same_v<P, T>) {
       biased_cross_entropy<T>(y, bias, part_classes, values[chunk], gradient, smoothing);
     } else {
@@ -174,7 +177,8 @@ void SoftmaxOutput<T>::run_with(TensorView<const T> h, TensorView<const std::int
     // 3. What they are gradients of.
     sum_columns<T>(MatrixView<const P>(d_y), d_biases[chunk], scratch);
     multiply(h_part, transposed(d_y), chunk == 0 ? 0 : 1, columns_of(parameters_.gradient(places_.weight)));
-    multiply(weights, d_y, 0, columns_of(d_h.reshaped({rows, input_size_}).slice(first, count)));
+    multiply(weights, MatrixView<P>{d_outputs.data(), weights.cols, count, stride, h.device()}, 0,
+             columns_of(d_h.reshaped({rows, input_size_}).slice(first, count)));
   }
   // 4. Sums over the parts.
   sum_rows<double>(values, value, scratch);
