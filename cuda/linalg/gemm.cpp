@@ -33,6 +33,14 @@ cublasComputeType_t compute_type(Precision precision) {
   return precision == Precision::fp32 ? CUBLAS_COMPUTE_32F : CUBLAS_COMPUTE_32F_FAST_TF32;
 }
 
+/// A block of an operand, by the rows and columns that it has in the product.
+template <class T>
+Operand<T> block_of(const Operand<T>& operand, Index row, Index col, Index rows, Index cols) {
+  const MatrixView<const T>& m = operand.matrix;
+  return operand.is_transposed ? Operand<T>(m.block(col, row, cols, rows), true)
+                               : Operand<T>(m.block(row, col, rows, cols));
+}
+
 /// c <- alpha a b + beta c for operands of type P.
 template <class T, class P>
 void multiply(T alpha, const Operand<P>& a, const Operand<P>& b, T beta, MatrixView<T> c,
@@ -45,28 +53,61 @@ void multiply(T alpha, const Operand<P>& a, const Operand<P>& b, T beta, MatrixV
                         CUBLAS_GEMM_DEFAULT));
 }
 
+/// The same, where cuBLAS has its fastest kernels for sizes that are multiples of 16 bytes alone: what a
+/// large product has beyond them are products of their own. With 24,849 classes in place of 24,856, an epoch
+/// of translation took 2.7 s in place of 2.0 s.
+template <class T, class P>
+void multiply_in_blocks(T alpha, const Operand<P>& a, const Operand<P>& b, T beta, MatrixView<T> c,
+                        cublasComputeType_t compute) {
+  // Below, a kernel more costs as much as it saves.
+  constexpr double large = 0x1p32;
+  constexpr Index grain = 16 / sizeof(P);
+  const Index rows = c.rows, cols = c.cols, depth = a.cols();
+  const auto whole = [&](Index size) { return size / grain * grain; };
+  const bool fits = whole(rows) == rows && whole(cols) == cols && whole(depth) == depth;
+  const double operations =
+      2 * static_cast<double>(rows) * static_cast<double>(cols) * static_cast<double>(depth);
+  if (fits || depth < grain || operations < large) return multiply<T>(alpha, a, b, beta, c, compute);
+  const auto part = [&](Index row, Index col, Index first, Index row_count, Index col_count, Index count,
+                        T by) {
+    if (count > 0) {
+      multiply<T>(alpha, block_of(a, row, first, row_count, count), block_of(b, first, col, count, col_count),
+                  by, c.block(row, col, row_count, col_count), compute);
+    }
+  };
+  part(0, 0, 0, whole(rows), whole(cols), whole(depth), beta);
+  part(0, 0, whole(depth), whole(rows), whole(cols), depth - whole(depth), 1);
+  part(0, whole(cols), 0, whole(rows), cols - whole(cols), depth, beta);
+  part(whole(rows), 0, 0, rows - whole(rows), cols, depth, beta);
+}
+
 }  // namespace
 
 template <class T>
 void gemm(T alpha, const Operand<T>& a, const Operand<T>& b, T beta, MatrixView<T> c, Precision precision) {
-  multiply<T>(alpha, a, b, beta, c, compute_type<T>(precision));
+  const cublasComputeType_t compute = compute_type<T>(precision);
+  if (compute == CUBLAS_COMPUTE_32F_FAST_TF32) return multiply_in_blocks<T>(alpha, a, b, beta, c, compute);
+  multiply<T>(alpha, a, b, beta, c, compute);
 }
 
 void gemm(const Operand<bfloat16>& a, const Operand<bfloat16>& b, float beta, MatrixView<float> c) {
 #ifdef ORTHORNN_EMULATED_CUDA
   // The emulator has no products of bfloat16.
-  const Index a_size = a.matrix.stride * a.matrix.cols, b_size = b.matrix.stride * b.matrix.cols;
-  float* const memory = context(c.device).scratch<float>(static_cast<std::size_t>(a_size + b_size));
+  const auto size_of = [](const Operand<bfloat16>& operand) {
+    return operand.matrix.cols == 0 ? 0
+                                    : (operand.matrix.cols - 1) * operand.matrix.stride + operand.matrix.rows;
+  };
+  float* const memory = context(c.device).scratch<float>(static_cast<std::size_t>(size_of(a) + size_of(b)));
   const auto as_floats = [&](const Operand<bfloat16>& operand, float* to) {
     const MatrixView<const bfloat16>& m = operand.matrix;
-    const Shape shape{m.cols, m.stride};
+    const Shape shape{size_of(operand)};
     convert(TensorView<const bfloat16>(m.data, shape, m.device), TensorView<float>(to, shape, m.device));
     return Operand<float>(MatrixView<const float>(to, m.rows, m.cols, m.stride, m.device),
                           operand.is_transposed);
   };
-  gemm<float>(1, as_floats(a, memory), as_floats(b, memory + a_size), beta, c, Precision::fp32);
+  gemm<float>(1, as_floats(a, memory), as_floats(b, memory + size_of(a)), beta, c, Precision::fp32);
 #else
-  multiply<float>(1, a, b, beta, c, CUBLAS_COMPUTE_32F);
+  multiply_in_blocks<float>(1, a, b, beta, c, CUBLAS_COMPUTE_32F);
 #endif
 }
 

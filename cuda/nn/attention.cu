@@ -44,7 +44,7 @@ struct Softmax {
   T scale;
 
   __device__ void operator()(T* row, Index /*place*/, Index live, Index key_count) const {
-    const unsigned lane = threadIdx.x;
+    const unsigned lane = threadIdx.x % warp_size;
     // As on the CPU, where the scores have the scale from the beginning.
     T largest = -std::numeric_limits<T>::infinity();
     for (Index s = lane; s < live; s += warp_size) {
@@ -69,11 +69,12 @@ struct SoftmaxBackward {
   const T* weights;
 
   __device__ void operator()(T* row, Index place, Index live, Index /*key_count*/) const {
+    const unsigned lane = threadIdx.x % warp_size;
     const T* a = weights + place;
     T mean = 0;
-    for (Index s = threadIdx.x; s < live; s += warp_size) mean += a[s] * row[s];
+    for (Index s = lane; s < live; s += warp_size) mean += a[s] * row[s];
     mean = warp_sum(mean);
-    for (Index s = threadIdx.x; s < live; s += warp_size) row[s] = scale * a[s] * (row[s] - mean);
+    for (Index s = lane; s < live; s += warp_size) row[s] = scale * a[s] * (row[s] - mean);
   }
 };
 

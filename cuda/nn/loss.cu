@@ -10,12 +10,16 @@ namespace orthornn::cuda {
 namespace {
 
 constexpr unsigned threads = 256;
-// Threads of a row of very many classes: with 256 a row of 24,852 waited for memory 97 times in each of three
-// passes.
+// Threads of a row of very many classes.
 constexpr unsigned most_threads = 512;
 constexpr unsigned most_warps = most_threads / warp_size;
 // Blocks of a sum at most: their sums are added by one block again.
 constexpr Index max_blocks = 1024;
+
+/// Blocks that a multiprocessor must have registers for: with one, nobody reads while its threads wait for
+/// each other.
+template <unsigned lanes, class T>
+constexpr unsigned blocks_at_once = lanes == most_threads && sizeof(T) == sizeof(float) ? 4 : 1;
 
 /// Threads a row of outputs: one, a warp or a block, as long as each has something to do.
 constexpr unsigned lanes_for(Index classes) {
@@ -106,7 +110,7 @@ template <unsigned lanes, class T, class G>
 __device__ double row_loss(const CrossEntropy<T, G>& a, const T* y, G* dy, Index target) {
   // Numbers that a lane reads before it computes or writes: for all the compiler knows, what it writes may
   // change what it reads.
-  constexpr unsigned at_once = 8;
+  constexpr unsigned at_once = 4;
   constexpr T nothing = -std::numeric_limits<T>::infinity();
   const unsigned lane = threadIdx.x % lanes, class_count = static_cast<unsigned>(a.class_count);
   const T* __restrict__ const bias = a.bias;
@@ -158,7 +162,8 @@ __device__ double row_loss(const CrossEntropy<T, G>& a, const T* y, G* dy, Index
 }
 
 template <unsigned lanes, class T, class G>
-__global__ void __launch_bounds__(block_for(lanes)) cross_entropy(CrossEntropy<T, G> a) {
+__global__ void __launch_bounds__(block_for(lanes), blocks_at_once<lanes, T>)
+    cross_entropy(CrossEntropy<T, G> a) {
   __shared__ Index index_partial[most_warps];
   __shared__ double partial[most_warps];
   double sum = 0;

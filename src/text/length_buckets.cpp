@@ -31,7 +31,7 @@ LengthBuckets::LengthBuckets(std::span<const PairLength> lengths, Index batch_si
   std::iota(sorted_.begin(), sorted_.end(), 0);
   std::ranges::sort(sorted_, {}, [&](std::int32_t pair) {
     const PairLength& length = lengths[static_cast<std::size_t>(pair)];
-    return std::tuple(length.target, length.target % 2 == 0 ? length.source : -length.source, pair);
+    return std::tuple(length.source, length.target, pair);
   });
 }
 

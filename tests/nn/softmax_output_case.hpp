@@ -9,7 +9,7 @@ namespace orthornn::testing {
 /// count.
 template <class T>
 struct SoftmaxOutputCase {
-  static constexpr Index length = 5, batch = 3, inputs = 4, classes = 7;
+  static constexpr Index length = 5, batch = 3, inputs = 4, classes = 11;
 
   ParameterSet<T> parameters;
   SoftmaxOutput<T> output;

@@ -32,11 +32,10 @@ class EpochBatches {
   std::size_t batch_size_ = 1;
 };
 
-/// Batches of pairs of similar length, so that little of them is padding. Pairs are sorted by target length,
-/// for the softmax makes a target token dearer than a source token. Those of one target length are sorted by
-/// source length, and the next ones in reverse, so that neighbours differ little. Every 16 batches of them
-/// are a bucket. Each epoch puts the pairs of a bucket in a new order before it cuts them into batches, and
-/// then the batches of all buckets in a new order.
+/// Batches of pairs of similar length, so that little of them is padding. Pairs are sorted by source length
+/// and then by target length, and every 16 batches of them are a bucket. Each epoch puts the pairs of a
+/// bucket in a new order before it cuts them into batches, and then the batches of all buckets in a new
+/// order.
 class LengthBuckets {
  public:
   /// Throws ValueError for no pairs, more than 2^31 - 1, a negative length, or a batch size below 1.
