@@ -131,19 +131,6 @@ TEST_CASE("steps and learning rates may change where a training is resumed", "[c
   CHECK_THAT(content(out / "metrics.csv"), contains(",0.5,"));
 }
 
-TEST_CASE("reflections that are as many as the hidden size may be left out or named", "[cli][resume]") {
-  const TemporaryFolder folder;
-  const fs::path out = folder / "run";
-  check_success(run(train_copying(out, {"--steps", "2"})));  // --hidden 8
-  const auto resume = [&](const char* steps, const char* reflections) {
-    return run({"train", "--resume", "--steps", steps, "--reflections", reflections, "--out", out.string()});
-  };
-  check_refused(resume("3", "4"), 2, {"--reflections 4 was given", "has --reflections 8: "});
-  check_success(resume("3", "8"));
-  check_success(resume("4", "0"));
-  CHECK(steps_in(out / "model.h5") == 4);
-}
-
 TEST_CASE("a resumption that cannot be is refused and changes nothing", "[cli][resume]") {
   const TemporaryFolder folder;
   const fs::path out = folder / "run";

@@ -411,16 +411,11 @@ void TrainSettings::check_resumed(CLI::App& command) const {
   };
   for (const CLI::Option* option : command.get_options()) {
     const std::string key = option->get_single_name(), group = option->get_group();
-    const auto value_in = [&](const auto& settings) {
-      const auto value = settings.value(key, empty);
-      const bool as_many_as_hidden = key == "reflections" && value == 0;
-      return as_many_as_hidden ? settings.value("hidden", value) : value;
-    };
     const bool stays = (group == task_group && key != "data") || group == model_group || key == "batch" ||
                        key == "seed" || key == "optimizer";
     if (!stays || option->count() == 0) continue;
     // Texts that are empty are left out of the settings. So is what the run did not know yet.
-    const auto now = value_in(here), then = value_in(of_run);
+    const auto now = here.value(key, empty), then = of_run.value(key, empty);
     if (now == then || (!of_run.contains(key) && !now.is_string())) continue;
     // It is refused as an option of another cell or task, and has no value in this training.
     if (std::ranges::any_of(owned_,
