@@ -1,8 +1,10 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include "cuda/core/kernel.cuh"
 
@@ -21,6 +23,14 @@ using Word = Pack<T, 16 / sizeof(T)>;
 template <int count, class T>
 __device__ __forceinline__ Pack<T, count> load_pack(const T* from) {
   return *reinterpret_cast<const Pack<T, count>*>(from);
+}
+/// The same, which leaves the L1 cache to what is read again.
+template <int count, class T>
+__device__ __forceinline__ Pack<T, count> load_pack_past_l1(const T* from) {
+  constexpr std::size_t bytes = sizeof(Pack<T, count>);
+  using Bits = std::conditional_t<bytes == 16, uint4, std::conditional_t<bytes == 8, uint2, unsigned>>;
+  static_assert(sizeof(Bits) == bytes);
+  return std::bit_cast<Pack<T, count>>(__ldcg(reinterpret_cast<const Bits*>(from)));
 }
 template <class T, int count>
 __device__ __forceinline__ void store_pack(const Pack<T, count>& pack, T* to) {

@@ -3,6 +3,7 @@
 
 #include "cuda/core/kernel.cuh"
 #include "cuda/core/launch.hpp"
+#include "cuda/core/pack.cuh"
 #include "cuda/nn/loss.hpp"
 #include "orthornn/nn/loss.hpp"
 
@@ -10,27 +11,23 @@ namespace orthornn::cuda {
 namespace {
 
 constexpr unsigned threads = 256;
-// Threads of a row of very many classes.
-constexpr unsigned most_threads = 512;
-constexpr unsigned most_warps = most_threads / warp_size;
+constexpr unsigned warps = threads / warp_size;
+// Numbers of a row that a lane reads before it computes or writes: for all the compiler knows, what it writes
+// may change what it reads.
+constexpr unsigned at_once = 8;
 // Blocks of a sum at most: their sums are added by one block again.
 constexpr Index max_blocks = 1024;
 
-/// Blocks that a multiprocessor must have registers for: with one, nobody reads while its threads wait for
-/// each other.
+/// Blocks that a multiprocessor must have registers for: with few, nobody reads while the threads of a row
+/// wait for each other.
 template <unsigned lanes, class T>
-constexpr unsigned blocks_at_once = lanes == most_threads && sizeof(T) == sizeof(float) ? 4 : 1;
+constexpr unsigned blocks_at_once = lanes == threads && sizeof(T) == sizeof(float) ? 4 : 1;
 
 /// Threads a row of outputs: one, a warp or a block, as long as each has something to do.
 constexpr unsigned lanes_for(Index classes) {
-  for (const unsigned lanes : {most_threads, threads}) {
-    if (classes > 8 * lanes) return lanes;
-  }
+  if (classes > at_once * threads) return threads;
   return classes > 64 ? warp_size : 1;
 }
-
-/// Threads of a block whose rows have so many lanes.
-constexpr unsigned block_for(unsigned lanes) { return lanes > threads ? lanes : threads; }
 
 /// Which rows of outputs are steps of a sequence, and which are padding: row t B + b is padding from
 /// t = lengths[b] on. Without lengths there is no padding.
@@ -83,7 +80,7 @@ __device__ __forceinline__ void lanes_wait() {
 template <unsigned lanes, class T>
 __device__ __forceinline__ T lanes_sum(T x) {
   if constexpr (lanes >= threads) {
-    __shared__ T partial[most_warps];
+    __shared__ T partial[warps];
     __syncthreads();  // the sum before has been read
     return block_sum(x, partial);
   } else {
@@ -95,7 +92,7 @@ __device__ __forceinline__ T lanes_sum(T x) {
 template <unsigned lanes, class T>
 __device__ __forceinline__ T lanes_max(T x) {
   if constexpr (lanes >= threads) {
-    __shared__ T partial[most_warps];
+    __shared__ T partial[warps];
     __syncthreads();  // the maximum before has been read
     return block_max(x, partial);
   } else {
@@ -104,34 +101,76 @@ __device__ __forceinline__ T lanes_max(T x) {
   }
 }
 
+/// A row of outputs with their bias, as a lane sees it: its share are packs of neighbours, `at_once` numbers
+/// of them in each round.
+template <unsigned lanes, unsigned pack, class T>
+struct Row {
+  static constexpr T nothing = -std::numeric_limits<T>::infinity();
+
+  const T* y;
+  /// Or null.
+  const T* bias;
+  unsigned class_count;
+
+  __device__ __forceinline__ T operator[](Index c) const { return bias == nullptr ? y[c] : y[c] + bias[c]; }
+
+  /// Calls f(first number of x, class) for each pack of a round.
+  template <class F>
+  static __device__ __forceinline__ void for_packs(unsigned round, F f) {
+#pragma unroll
+    for (unsigned i = 0; i < at_once / pack; ++i)
+      f(i * pack, ((round * (at_once / pack) + i) * lanes + threadIdx.x % lanes) * pack);
+  }
+  /// What lies beyond the row is -infinity.
+  __device__ __forceinline__ void read(unsigned round, T (&x)[at_once]) const {
+    for_packs(round, [&](unsigned i, unsigned c) {
+      if (c + pack <= class_count) {
+        const Pack<T, pack> numbers = load_pack_past_l1<pack>(y + c);
+        Pack<T, pack> biases{};
+        if (bias != nullptr) biases = load_pack<pack>(bias + c);
+#pragma unroll
+        for (unsigned j = 0; j < pack; ++j) x[i + j] = numbers.of[j] + biases.of[j];
+      } else {
+#pragma unroll
+        for (unsigned j = 0; j < pack; ++j) x[i + j] = c + j < class_count ? (*this)[c + j] : nothing;
+      }
+    });
+  }
+  template <class G>
+  __device__ __forceinline__ void write(unsigned round, const Pack<G, at_once>& x, G* to) const {
+    for_packs(round, [&](unsigned i, unsigned c) {
+      if (c + pack <= class_count) {
+        Pack<G, pack> numbers;
+#pragma unroll
+        for (unsigned j = 0; j < pack; ++j) numbers.of[j] = x.of[i + j];
+        store_pack(numbers, to + c);
+      } else {
+#pragma unroll
+        for (unsigned j = 0; j < pack; ++j) {
+          if (c + j < class_count) to[c + j] = x.of[i + j];
+        }
+      }
+    });
+  }
+};
+
 /// -log softmax(y + bias)[target] of row y, whose classes the lanes share, and its gradient with respect to y
 /// if dy is not null.
-template <unsigned lanes, class T, class G>
+template <unsigned lanes, unsigned pack, class T, class G>
 __device__ double row_loss(const CrossEntropy<T, G>& a, const T* y, G* dy, Index target) {
-  // Numbers that a lane reads before it computes or writes: for all the compiler knows, what it writes may
-  // change what it reads.
-  constexpr unsigned at_once = 4;
-  constexpr T nothing = -std::numeric_limits<T>::infinity();
-  const unsigned lane = threadIdx.x % lanes, class_count = static_cast<unsigned>(a.class_count);
-  const T* __restrict__ const bias = a.bias;
-  const auto value = [=](Index c) { return bias == nullptr ? y[c] : y[c] + bias[c]; };
-  const auto read = [=](unsigned first, T(&x)[at_once]) {
-#pragma unroll
-    for (unsigned i = 0; i < at_once; ++i) {
-      const unsigned c = first + i * lanes;
-      x[i] = c < class_count ? value(c) : nothing;
-    }
-  };
+  const auto class_count = static_cast<unsigned>(a.class_count);
+  const Row<lanes, pack, T> row{.y = y, .bias = a.bias, .class_count = class_count};
+  const unsigned rounds = (class_count - 1) / (at_once * lanes) + 1;
   // 1. The largest number so far, and the sum of exp(x - shift), where shift is that number, or 0 while there
   // is none.
-  T largest = nothing, shift = nothing;
+  T largest = row.nothing, shift = 0;
   double total = 0;
-  for (unsigned first = lane; first < class_count; first += at_once * lanes) {
+  for (unsigned round = 0; round < rounds; ++round) {
     T x[at_once];
-    read(first, x);
+    row.read(round, x);
 #pragma unroll
     for (const T number : x) largest = largest < number ? number : largest;
-    const T next = largest == nothing ? T{0} : largest;
+    const T next = largest == row.nothing ? T{0} : largest;
     T sum = 0;
 #pragma unroll
     for (const T number : x) sum += exp(number - next);
@@ -142,33 +181,34 @@ __device__ double row_loss(const CrossEntropy<T, G>& a, const T* y, G* dy, Index
   largest = lanes_max<lanes>(largest);
   if (total != 0) total *= static_cast<double>(exp(shift - largest));
   total = lanes_sum<lanes>(total);
-  const double loss = log(total) - static_cast<double>(value(target) - largest);
+  const double loss = log(total) - static_cast<double>(row[target] - largest);
   if (dy == nullptr) return loss;
   // Before anyone writes: the lanes have all read y[target].
   lanes_wait<lanes>();
   // 3. The gradient.
   const T factor = static_cast<T>(1 / total);
-  for (unsigned first = lane; first < class_count; first += at_once * lanes) {
+  for (unsigned round = 0; round < rounds; ++round) {
     T x[at_once];
-    read(first, x);
+    row.read(round, x);
+    Pack<G, at_once> gradient;
+    row.for_packs(round, [&](unsigned i, unsigned c) {
 #pragma unroll
-    for (unsigned i = 0; i < at_once; ++i) {
-      const unsigned c = first + i * lanes;
-      if (c < class_count)
-        dy[c] = static_cast<G>(factor * exp(x[i] - largest) - (c == target ? a.of_target : T{0}) - a.of_each);
-    }
+      for (unsigned j = 0; j < pack; ++j)
+        gradient.of[i + j] = static_cast<G>(factor * exp(x[i + j] - largest) -
+                                            (c + j == target ? a.of_target : T{0}) - a.of_each);
+    });
+    row.write(round, gradient, dy);
   }
   return loss;
 }
 
-template <unsigned lanes, class T, class G>
-__global__ void __launch_bounds__(block_for(lanes), blocks_at_once<lanes, T>)
-    cross_entropy(CrossEntropy<T, G> a) {
-  __shared__ Index index_partial[most_warps];
-  __shared__ double partial[most_warps];
+template <unsigned lanes, unsigned pack, class T, class G>
+__global__ void __launch_bounds__(threads, blocks_at_once<lanes, T>) cross_entropy(CrossEntropy<T, G> a) {
+  __shared__ Index index_partial[warps];
+  __shared__ double partial[warps];
   double sum = 0;
   Index count = 0;
-  const Index stride = static_cast<Index>(gridDim.x) * (block_for(lanes) / lanes);
+  const Index stride = static_cast<Index>(gridDim.x) * (threads / lanes);
   for (Index row = grid_thread() / lanes; row < a.rows; row += stride) {
     const T* const y = a.outputs + row * a.stride;
     G* const dy = a.gradient == nullptr ? nullptr : a.gradient + row * a.gradient_stride;
@@ -179,7 +219,7 @@ __global__ void __launch_bounds__(block_for(lanes), blocks_at_once<lanes, T>)
          c += lanes)
       dy[c] = static_cast<G>(T{0});
     if (counts) {
-      const double loss = row_loss<lanes>(a, y, dy, target);
+      const double loss = row_loss<lanes, pack>(a, y, dy, target);
       if (first_lane) {
         sum += loss;
         ++count;
@@ -196,6 +236,18 @@ __global__ void __launch_bounds__(block_for(lanes), blocks_at_once<lanes, T>)
   if (threadIdx.x == 0) a.blocks[blockIdx.x] = {sum, count};
 }
 
+/// Numbers of a row that a lane reads and writes together.
+template <class T>
+constexpr int pack_of = 16 / sizeof(T);
+
+/// Whether each row begins where a pack may.
+template <class T, class G>
+bool rows_are_packs(const CrossEntropy<T, G>& a) {
+  return is_aligned_for_packs(a.outputs) && is_aligned_for_packs(a.bias) &&
+         is_aligned_for_packs(a.gradient) && a.stride % pack_of<T> == 0 &&
+         a.gradient_stride % pack_of<T> == 0;
+}
+
 template <class T>
 struct SquaredError {
   T* outputs;
@@ -209,8 +261,8 @@ struct SquaredError {
 
 template <class T>
 __global__ void squared_error(SquaredError<T> a) {
-  __shared__ Index index_partial[most_warps];
-  __shared__ double partial[most_warps];
+  __shared__ Index index_partial[warps];
+  __shared__ double partial[warps];
   double sum = 0;
   Index count = 0;
   const Index stride = static_cast<Index>(gridDim.x) * blockDim.x;
@@ -232,8 +284,8 @@ __global__ void squared_error(SquaredError<T> a) {
 
 /// The sum of what the blocks found, by one block.
 __global__ void add_blocks(const BlockLoss* blocks, Index block_count, BatchLoss* value) {
-  __shared__ Index index_partial[most_warps];
-  __shared__ double partial[most_warps];
+  __shared__ Index index_partial[warps];
+  __shared__ double partial[warps];
   double sum = 0;
   Index count = 0;
   for (Index i = threadIdx.x; i < block_count; i += blockDim.x) {
@@ -263,8 +315,7 @@ void launch_cross_entropy(MatrixView<const T> outputs, TensorView<const T> bias,
   Context& gpu = context(outputs.device);
   const Index class_count = outputs.rows, rows = outputs.cols;
   const unsigned lanes = lanes_for(class_count);
-  const unsigned block = block_for(lanes);
-  const Index blocks = std::clamp<Index>(blocks_for(rows, block / lanes), 1, max_blocks);
+  const Index blocks = std::clamp<Index>(blocks_for(rows, threads / lanes), 1, max_blocks);
   const CrossEntropy<T, G> a{.outputs = outputs.data,
                              .stride = outputs.stride,
                              .gradient_stride = gradient.stride,
@@ -278,11 +329,11 @@ void launch_cross_entropy(MatrixView<const T> outputs, TensorView<const T> bias,
                              .of_each = static_cast<T>(smoothing / static_cast<double>(class_count)),
                              .blocks = gpu.scratch<BlockLoss>(static_cast<std::size_t>(blocks)),
                              .faults = gpu.faults()};
-  const auto kernel = lanes == 1           ? cross_entropy<1, T, G>
-                      : lanes == warp_size ? cross_entropy<warp_size, T, G>
-                      : lanes == threads   ? cross_entropy<threads, T, G>
-                                           : cross_entropy<most_threads, T, G>;
-  launch(gpu, kernel, {.grid = static_cast<unsigned>(blocks), .block = block}, a);
+  const auto kernel = lanes == 1           ? cross_entropy<1, 1, T, G>
+                      : lanes == warp_size ? cross_entropy<warp_size, 1, T, G>
+                      : rows_are_packs(a)  ? cross_entropy<threads, pack_of<T>, T, G>
+                                           : cross_entropy<threads, 1, T, G>;
+  launch(gpu, kernel, {.grid = static_cast<unsigned>(blocks), .block = threads}, a);
   launch(gpu, add_blocks, {.grid = 1, .block = threads}, a.blocks, blocks, batch_loss(value));
 }
 

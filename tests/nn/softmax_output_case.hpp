@@ -18,8 +18,8 @@ struct SoftmaxOutputCase {
   Tensor<double> value;
   Saved scratch;
 
-  explicit SoftmaxOutputCase(Index most_outputs, const Execution& execution = {})
-      : output(parameters, "output", inputs, classes, {}, execution, most_outputs),
+  explicit SoftmaxOutputCase(Index most_outputs, const Execution& execution = {}, Index class_count = classes)
+      : output(parameters, "output", inputs, class_count, {}, execution, most_outputs),
         h(normal_tensor<T>({length, batch, inputs}, 1).copy(execution.device)),
         d_h(h.shape(), execution.device),
         value(Shape{2}, execution.device),
@@ -28,7 +28,7 @@ struct SoftmaxOutputCase {
     copy<T>(normal_tensor<T>(parameters.values().shape(), 2, 0.5), parameters.values());
     Tensor<std::int32_t> drawn(Shape{length, batch});
     for (Index i = 0; i < drawn.size(); ++i)
-      drawn.data()[i] = static_cast<std::int32_t>(i % (classes + 1)) - 1;
+      drawn.data()[i] = static_cast<std::int32_t>(i % (class_count + 1)) - 1;
     targets = drawn.copy(execution.device);
   }
   SoftmaxOutputCase(SoftmaxOutputCase&&) = delete;  // the output refers to the parameters

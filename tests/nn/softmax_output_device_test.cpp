@@ -7,13 +7,25 @@
 using namespace orthornn;
 using namespace orthornn::testing;
 
+namespace {
+
+struct Sizes {
+  Index classes, most_outputs;
+};
+
+/// In one part, in several, and in rows that a block reads in packs, of which the last is not whole.
+const auto sizes = {Sizes{11, 1000}, Sizes{11, 30}, Sizes{2501, 100'000}};
+
+}  // namespace
+
 TEMPLATE_TEST_CASE("a softmax output on a GPU is that of the CPU", "[cuda][softmax]", float, double) {
   const auto device = gpu();
   if (!device) return;
   using T = TestType;
-  for (const Index most_outputs : {1000, 30}) {
-    SoftmaxOutputCase<double> expected(most_outputs);
-    SoftmaxOutputCase<T> found(most_outputs, *device);
+  for (const auto& [classes, most_outputs] : sizes) {
+    CAPTURE(classes, most_outputs);
+    SoftmaxOutputCase<double> expected(most_outputs, {}, classes);
+    SoftmaxOutputCase<T> found(most_outputs, *device, classes);
     expected.run(0.1);
     found.run(0.1);
     const double bound = tolerance::rounding<T>(expected.length * expected.batch);
@@ -29,9 +41,10 @@ TEMPLATE_TEST_CASE("a softmax output on a GPU is that of the CPU", "[cuda][softm
 TEST_CASE("a softmax output in bf16 rounds the operands of its products alone", "[cuda][softmax]") {
   const auto device = gpu();
   if (!device) return;
-  for (const Index most_outputs : {1000, 30}) {
-    SoftmaxOutputCase<double> expected(most_outputs);
-    SoftmaxOutputCase<float> found(most_outputs, Execution(*device, Precision::bf16));
+  for (const auto& [classes, most_outputs] : sizes) {
+    CAPTURE(classes, most_outputs);
+    SoftmaxOutputCase<double> expected(most_outputs, {}, classes);
+    SoftmaxOutputCase<float> found(most_outputs, Execution(*device, Precision::bf16), classes);
     expected.run(0.1);
     found.run(0.1);
     const Tensor<double> value = found.value.copy(Device::cpu());
