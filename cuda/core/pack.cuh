@@ -18,7 +18,9 @@ struct alignas(std::min(count * sizeof(T), std::size_t{16})) Pack {
 
 /// The most that a lane reads or writes at once.
 template <class T>
-using Word = Pack<T, 16 / sizeof(T)>;
+inline constexpr int numbers_of_word = 16 / sizeof(T);
+template <class T>
+using Word = Pack<T, numbers_of_word<T>>;
 
 template <int count, class T>
 __device__ __forceinline__ Pack<T, count> load_pack(const T* from) {

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cassert>
 #include <limits>
 
 #include "cuda/core/kernel.cuh"
@@ -137,17 +138,17 @@ struct Row {
     });
   }
   template <class G>
-  __device__ __forceinline__ void write(unsigned round, const Pack<G, at_once>& x, G* to) const {
+  __device__ __forceinline__ void write(unsigned round, const G (&x)[at_once], G* to) const {
     for_packs(round, [&](unsigned i, unsigned c) {
       if (c + pack <= class_count) {
         Pack<G, pack> numbers;
 #pragma unroll
-        for (unsigned j = 0; j < pack; ++j) numbers.of[j] = x.of[i + j];
+        for (unsigned j = 0; j < pack; ++j) numbers.of[j] = x[i + j];
         store_pack(numbers, to + c);
       } else {
 #pragma unroll
         for (unsigned j = 0; j < pack; ++j) {
-          if (c + j < class_count) to[c + j] = x.of[i + j];
+          if (c + j < class_count) to[c + j] = x[i + j];
         }
       }
     });
@@ -158,28 +159,27 @@ struct Row {
 /// if dy is not null.
 template <unsigned lanes, unsigned pack, class T, class G>
 __device__ double row_loss(const CrossEntropy<T, G>& a, const T* y, G* dy, Index target) {
-  const auto class_count = static_cast<unsigned>(a.class_count);
-  const Row<lanes, pack, T> row{.y = y, .bias = a.bias, .class_count = class_count};
-  const unsigned rounds = (class_count - 1) / (at_once * lanes) + 1;
-  // 1. The largest number so far, and the sum of exp(x - shift), where shift is that number, or 0 while there
-  // is none.
-  T largest = row.nothing, shift = 0;
+  const Row<lanes, pack, T> row{.y = y, .bias = a.bias, .class_count = static_cast<unsigned>(a.class_count)};
+  const unsigned rounds = (row.class_count - 1) / (at_once * lanes) + 1;
+  // 1. The lane's largest number so far, and the sum of exp(x - largest). While all are -infinity, the sum is
+  // 0, and so is exp(before - next): 0 stands in for the largest number, as infinities have no difference.
+  T lane_largest = row.nothing;
   double total = 0;
   for (unsigned round = 0; round < rounds; ++round) {
     T x[at_once];
     row.read(round, x);
+    const T before = lane_largest;
 #pragma unroll
-    for (const T number : x) largest = largest < number ? number : largest;
-    const T next = largest == row.nothing ? T{0} : largest;
+    for (const T number : x) lane_largest = lane_largest < number ? number : lane_largest;
+    const T next = lane_largest == row.nothing ? T{0} : lane_largest;
     T sum = 0;
 #pragma unroll
     for (const T number : x) sum += exp(number - next);
-    total = total * static_cast<double>(exp(shift - next)) + static_cast<double>(sum);
-    shift = next;
+    total = total * static_cast<double>(exp(before - next)) + static_cast<double>(sum);
   }
-  // 2. Those of all lanes. One without numbers may have any shift.
-  largest = lanes_max<lanes>(largest);
-  if (total != 0) total *= static_cast<double>(exp(shift - largest));
+  // 2. Those of all lanes.
+  const T largest = lanes_max<lanes>(lane_largest);
+  if (total != 0) total *= static_cast<double>(exp(lane_largest - largest));
   total = lanes_sum<lanes>(total);
   const double loss = log(total) - static_cast<double>(row[target] - largest);
   if (dy == nullptr) return loss;
@@ -190,12 +190,12 @@ __device__ double row_loss(const CrossEntropy<T, G>& a, const T* y, G* dy, Index
   for (unsigned round = 0; round < rounds; ++round) {
     T x[at_once];
     row.read(round, x);
-    Pack<G, at_once> gradient;
+    G gradient[at_once];
     row.for_packs(round, [&](unsigned i, unsigned c) {
 #pragma unroll
       for (unsigned j = 0; j < pack; ++j)
-        gradient.of[i + j] = static_cast<G>(factor * exp(x[i + j] - largest) -
-                                            (c + j == target ? a.of_target : T{0}) - a.of_each);
+        gradient[i + j] = static_cast<G>(factor * exp(x[i + j] - largest) -
+                                         (c + j == target ? a.of_target : T{0}) - a.of_each);
     });
     row.write(round, gradient, dy);
   }
@@ -236,16 +236,12 @@ __global__ void __launch_bounds__(threads, blocks_at_once<lanes, T>) cross_entro
   if (threadIdx.x == 0) a.blocks[blockIdx.x] = {sum, count};
 }
 
-/// Numbers of a row that a lane reads and writes together.
-template <class T>
-constexpr int pack_of = 16 / sizeof(T);
-
 /// Whether each row begins where a pack may.
 template <class T, class G>
 bool rows_are_packs(const CrossEntropy<T, G>& a) {
   return is_aligned_for_packs(a.outputs) && is_aligned_for_packs(a.bias) &&
-         is_aligned_for_packs(a.gradient) && a.stride % pack_of<T> == 0 &&
-         a.gradient_stride % pack_of<T> == 0;
+         is_aligned_for_packs(a.gradient) && a.stride % numbers_of_word<T> == 0 &&
+         a.gradient_stride % numbers_of_word<T> == 0;
 }
 
 template <class T>
@@ -314,6 +310,8 @@ void launch_cross_entropy(MatrixView<const T> outputs, TensorView<const T> bias,
                           TensorView<double> value, MatrixView<G> gradient, double smoothing) {
   Context& gpu = context(outputs.device);
   const Index class_count = outputs.rows, rows = outputs.cols;
+  // Targets are int32, so more classes than these could not be named. A kernel counts them in 32 bits.
+  assert(class_count <= std::numeric_limits<std::int32_t>::max());
   const unsigned lanes = lanes_for(class_count);
   const Index blocks = std::clamp<Index>(blocks_for(rows, threads / lanes), 1, max_blocks);
   const CrossEntropy<T, G> a{.outputs = outputs.data,
@@ -331,7 +329,7 @@ void launch_cross_entropy(MatrixView<const T> outputs, TensorView<const T> bias,
                              .faults = gpu.faults()};
   const auto kernel = lanes == 1           ? cross_entropy<1, 1, T, G>
                       : lanes == warp_size ? cross_entropy<warp_size, 1, T, G>
-                      : rows_are_packs(a)  ? cross_entropy<threads, pack_of<T>, T, G>
+                      : rows_are_packs(a)  ? cross_entropy<threads, numbers_of_word<T>, T, G>
                                            : cross_entropy<threads, 1, T, G>;
   launch(gpu, kernel, {.grid = static_cast<unsigned>(blocks), .block = threads}, a);
   launch(gpu, add_blocks, {.grid = 1, .block = threads}, a.blocks, blocks, batch_loss(value));

@@ -144,7 +144,8 @@ void SoftmaxOutput<T>::run_with(TensorView<const T> h, TensorView<const std::int
   const TensorView<T> outputs = scratch.push<T>({rows_of_chunk, stride});
   const ParameterSet<T>& parameters = parameters_;
   const TensorView<const T> bias = parameters.value(places_.bias);
-  // Rounded weights have zeros for classes up to the stride, so that the products need no parts.
+  // Rounded weights have zeros for classes up to the stride: then the products of y and d_h, of which classes
+  // are a side or the sum, have lengths that are multiples of 16 bytes.
   const auto weights = columns_of(as_operand<P>(parameters.value(places_.weight), stride, scratch));
   const TensorView<const P> flat_h = as_operand<P>(h.reshaped({rows, input_size_}), rows, scratch);
   const TensorView<const std::int32_t> flat_classes = classes.reshaped({rows});

@@ -9,6 +9,7 @@
 #include "orthornn/core/error.hpp"
 #include "support/catch.hpp"
 #include "support/gpu.hpp"
+#include "support/same_bits.hpp"
 
 using namespace orthornn;
 using namespace orthornn::testing;
@@ -58,6 +59,17 @@ void check_conversions(Device device) {
   for (Index i = 0; i < numbers.size(); ++i) {
     const auto bits = std::bit_cast<std::uint32_t>(back.data()[i]);
     if (bits != std::uint32_t{on_host.data()[i].bits()} << 16) FAIL("entry " << i << " is not as it was");
+  }
+  // Lengths that the threads' shares do not divide.
+  for (const Index count : {1, 7, 13}) {
+    CAPTURE(count);
+    Tensor<float> few({count});
+    for (Index i = 0; i < count; ++i) few(i) = static_cast<float>(i + 1);
+    Tensor<bfloat16> few_narrow({count}, device);
+    convert(few.copy(device), few_narrow);
+    Tensor<float> few_wide({count}, device);
+    convert(few_narrow, few_wide);
+    CHECK(same_bits(few_wide.copy(Device::cpu()), few));
   }
 }
 

@@ -1,43 +1,112 @@
+#include "core/back_end.hpp"
+#include "cuda/linalg/gemm.hpp"
 #include "linalg/gemm.hpp"
+#include "orthornn/core/convert.hpp"
 #include "support/catch.hpp"
 #include "support/errors.hpp"
 #include "support/gpu.hpp"
 #include "support/random_tensor.hpp"
+#include "support/tolerances.hpp"
 
 namespace orthornn::testing {
+namespace {
 
-// Slow: the emulator takes minutes for it.
-TEST_CASE("a large product on tensor cores is right for sizes that are no multiples of 16 bytes",
-          "[linalg][cuda][slow]") {
-  const auto device = gpu();
-  if (!device) return;
-  struct Sizes {
-    Index rows, cols, depth;
-  };
-  // Each has 2^32 operations or more; one or all of them are odd.
-  for (const Sizes s :
-       {Sizes{1031, 1032, 2052}, Sizes{1032, 1029, 2052}, Sizes{1032, 1032, 2051}, Sizes{1031, 1029, 2051}}) {
+struct Sizes {
+  Index rows, cols, depth;
+};
+
+/// Each has 2^32 operations or more; one or all of them are no multiples of 16 bytes.
+constexpr Sizes odd_sizes[] = {
+    {1031, 1032, 2056}, {1032, 1029, 2056}, {1032, 1032, 2051}, {1031, 1029, 2051}};
+
+/// A matrix, or its transpose, whose columns begin at multiples of 16 bytes.
+struct AlignedMatrix {
+  Index rows, cols;
+  bool is_transposed;
+  Tensor<float> numbers;
+
+  AlignedMatrix(Index row_count, Index col_count, bool is_stored_transposed, std::uint64_t seed,
+                Device device)
+      : rows(is_stored_transposed ? col_count : row_count),
+        cols(is_stored_transposed ? row_count : col_count),
+        is_transposed(is_stored_transposed),
+        numbers(normal_tensor<float>({cols, (rows + 7) / 8 * 8}, seed).copy(device)) {}
+
+  /// With these numbers in its place.
+  template <class T>
+  MatrixView<T> view(Tensor<T>& of) const {
+    return {of.data(), rows, cols, of.shape()[1], of.device()};
+  }
+  template <class T>
+  Operand<T> operand(const Tensor<T>& of) const {
+    return Operand<T>(MatrixView<const T>(of.data(), rows, cols, of.shape()[1], of.device()), is_transposed);
+  }
+};
+
+/// Calls check(left, right, result) for products of odd sizes.
+template <class Check>
+void for_odd_products(Device device, const Check& check) {
+  for (const Sizes s : odd_sizes) {
     for (const bool left_is_transposed : {false, true}) {
       for (const bool right_is_transposed : {false, true}) {
         CAPTURE(s.rows, s.cols, s.depth, left_is_transposed, right_is_transposed);
-        const auto random = [&](Index rows, Index cols, bool is_transposed, std::uint64_t seed) {
-          return normal_tensor<float>(is_transposed ? Shape{rows, cols} : Shape{cols, rows}, seed)
-              .copy(*device);
-        };
-        const Tensor<float> left = random(s.rows, s.depth, left_is_transposed, 1),
-                            right = random(s.depth, s.cols, right_is_transposed, 2);
-        const auto product = [&](Precision precision) {
-          Tensor<float> result = random(s.rows, s.cols, false, 3);
-          gemm<float>(1, Operand<float>(columns_of(left), left_is_transposed),
-                      Operand<float>(columns_of(right), right_is_transposed), 0.5, columns_of(result),
-                      precision);
-          return result.copy(Device::cpu());
-        };
-        // The error of an operand with an 11-bit significand is 2^-12 of it at most; products have two.
-        CHECK(relative_error(product(Precision::tf32), product(Precision::fp32)) <= 0x1p-11);
+        check(AlignedMatrix(s.rows, s.depth, left_is_transposed, 1, device),
+              AlignedMatrix(s.depth, s.cols, right_is_transposed, 2, device),
+              AlignedMatrix(s.rows, s.cols, false, 3, device));
       }
     }
   }
+}
+
+}  // namespace
+
+// Slow: the emulator takes minutes for them.
+
+TEST_CASE("a large product in tf32 is right for sizes that are no multiples of 16 bytes",
+          "[linalg][cuda][slow]") {
+  const auto device = gpu();
+  if (!device) return;
+  for_odd_products(*device,
+                   [](const AlignedMatrix& left, const AlignedMatrix& right, const AlignedMatrix& start) {
+                     const auto product = [&](Precision precision) {
+                       Tensor<float> result = start.numbers.copy(start.numbers.device());
+                       gemm<float>(1, left.operand(left.numbers), right.operand(right.numbers), 0.5,
+                                   start.view(result), precision);
+                       return result.copy(Device::cpu());
+                     };
+                     // A number with an 11-bit significand is off by 2^-11 at most, and by 0.42 of it in root
+                     // mean square. A product has two such operands.
+                     CHECK(relative_error(product(Precision::tf32), product(Precision::fp32)) <= 0x1p-11);
+                   });
+}
+
+TEST_CASE("a large product of bfloat16 is right for sizes that are no multiples of 16 bytes",
+          "[linalg][cuda][slow]") {
+  const auto device = gpu();
+  if (!device) return;
+  for_odd_products(*device,
+                   [](const AlignedMatrix& left, const AlignedMatrix& right, const AlignedMatrix& start) {
+                     const auto rounded = [](const AlignedMatrix& matrix) {
+                       Tensor<bfloat16> narrow(matrix.numbers.shape(), matrix.numbers.device());
+                       convert(matrix.numbers, narrow);
+                       return narrow;
+                     };
+                     const auto widened = [](const Tensor<bfloat16>& narrow) {
+                       Tensor<float> wide(narrow.shape(), narrow.device());
+                       convert(narrow, wide);
+                       return wide;
+                     };
+                     const Tensor<bfloat16> a = rounded(left), b = rounded(right);
+                     const Tensor<float> wide_a = widened(a), wide_b = widened(b);
+                     Tensor<float> found = start.numbers.copy(start.numbers.device());
+                     Tensor<float> expected = start.numbers.copy(start.numbers.device());
+                     if constexpr (has_cuda_bodies)
+                       cuda::gemm(left.operand(a), right.operand(b), 0.5, start.view(found));
+                     gemm<float>(1, left.operand(wide_a), right.operand(wide_b), 0.5, start.view(expected));
+                     // Products of two bfloat16 are exact in float; the sums have other orders.
+                     CHECK(relative_error(found.copy(Device::cpu()), expected.copy(Device::cpu())) <=
+                           tolerance::rounding<float>(2051));
+                   });
 }
 
 }  // namespace orthornn::testing

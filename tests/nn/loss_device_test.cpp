@@ -123,6 +123,40 @@ TEST_CASE("large outputs overflow no exponential on a GPU", "[cuda]") {
   CHECK(gradient(0, 2) == 0);
 }
 
+TEMPLATE_TEST_CASE("outputs that are far below zero have a loss and a gradient on a GPU", "[cuda]", float,
+                   double) {
+  const auto device = gpu();
+  if (!device) return;
+  using T = TestType;
+  constexpr T nothing = -std::numeric_limits<T>::infinity();
+  // A row of each: all the same, exp of which is 0; larger and larger numbers, so that each round of a lane
+  // changes what it subtracts; none but the target.
+  for (const Index classes : {3, 65, 2501, 8200}) {
+    CAPTURE(classes);
+    Tensor<T> outputs(Shape{3, classes});
+    Tensor<std::int32_t> targets(Shape{3});
+    for (Index c = 0; c < classes; ++c) {
+      outputs(0, c) = -1000;
+      outputs(1, c) = static_cast<T>(10 * (c - classes) - 1000);
+      outputs(2, c) = nothing;
+    }
+    targets(0) = 1;
+    targets(1) = static_cast<std::int32_t>(classes - 1);
+    targets(2) = static_cast<std::int32_t>(classes - 2);
+    outputs(2, classes - 2) = -1000;
+    Tensor<T> found = outputs.copy(*device);
+    const BatchLoss loss = softmax_cross_entropy<T>(found, targets.copy(*device));
+    // Of the second row, 1 + exp(-10) + .. is a geometric series.
+    const double expected = std::log(static_cast<double>(classes)) - std::log1p(-std::exp(-10.0));
+    CHECK(std::abs(loss.sum - expected) <= tolerance::rounding<T>(8) * (1 + expected));
+    const Tensor<T> gradient = found.copy(Device::cpu());
+    CHECK(gradient(0, 0) == Approx(1.0 / static_cast<double>(classes)).epsilon(tolerance::rounding<T>(8)));
+    CHECK(gradient(1, classes - 2) == Approx(std::exp(-10.0)).epsilon(1e-3));
+    CHECK(gradient(2, classes - 2) == 0);
+    CHECK(gradient(2, 0) == 0);
+  }
+}
+
 TEST_CASE("what a GPU finds wrong with targets is thrown when somebody waits", "[cuda]") {
   const auto device = gpu();
   if (!device) return;

@@ -28,7 +28,8 @@ struct SoftmaxOutputCase {
     copy<T>(normal_tensor<T>(parameters.values().shape(), 2, 0.5), parameters.values());
     Tensor<std::int32_t> drawn(Shape{length, batch});
     for (Index i = 0; i < drawn.size(); ++i)
-      drawn.data()[i] = static_cast<std::int32_t>(i % (class_count + 1)) - 1;
+      drawn.data()[i] = static_cast<std::int32_t>(i * 179 % (class_count + 1)) - 1;
+    drawn.data()[drawn.size() - 1] = static_cast<std::int32_t>(class_count - 1);
     targets = drawn.copy(execution.device);
   }
   SoftmaxOutputCase(SoftmaxOutputCase&&) = delete;  // the output refers to the parameters

@@ -11,15 +11,16 @@ namespace orthornn {
 
 /// Outputs y = W h + b for C classes, and their softmax cross-entropy, where C is large: the outputs of a
 /// batch are computed, and turned into their gradient, a few rows at a time, and never exist as a whole.
-/// On a GPU in bf16, h, W and the gradient of y are rounded to bfloat16 for the products of a loss.
+/// On a GPU in bf16, h, W and the gradient of y are rounded to bfloat16 for the products of a loss, and for
+/// the gradient of the bias.
 ///
 /// Parameters are PREFIX/weight [C, K] and PREFIX/bias [C]. A tied W is a parameter of another layer, the
 /// vectors of an embedding (Press and Wolf, EACL 2017).
 template <class T>
 class SoftmaxOutput {
  public:
-  /// Outputs that exist at once, unless a single row has more: 128 MiB in float. Products of so many outputs
-  /// are large enough to be fast.
+  /// Outputs that exist at once, unless a single row has more: 128 MiB in float, and in bf16 64 MiB for their
+  /// gradient. Products of so many outputs are large enough to be fast.
   static constexpr Index default_most_outputs = Index{1} << 25;
 
   struct Places {
