@@ -146,8 +146,10 @@ TEMPLATE_TEST_CASE("outputs that are far below zero have a loss and a gradient o
     outputs(2, classes - 2) = -1000;
     Tensor<T> found = outputs.copy(*device);
     const BatchLoss loss = softmax_cross_entropy<T>(found, targets.copy(*device));
-    // Of the second row, 1 + exp(-10) + .. is a geometric series.
-    const double expected = std::log(static_cast<double>(classes)) - std::log1p(-std::exp(-10.0));
+    // The second row's 1 + exp(-10) + .. is a geometric series.
+    const double expected = std::log(static_cast<double>(classes)) +
+                            std::log1p(-std::exp(-10.0 * static_cast<double>(classes))) -
+                            std::log1p(-std::exp(-10.0));
     CHECK(std::abs(loss.sum - expected) <= tolerance::rounding<T>(8) * (1 + expected));
     const Tensor<T> gradient = found.copy(Device::cpu());
     CHECK(gradient(0, 0) == Approx(1.0 / static_cast<double>(classes)).epsilon(tolerance::rounding<T>(8)));
