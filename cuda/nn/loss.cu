@@ -19,8 +19,8 @@ constexpr unsigned at_once = 8;
 // Blocks of a sum at most: their sums are added by one block again.
 constexpr Index max_blocks = 1024;
 
-/// Blocks that a multiprocessor must have registers for: with few, nobody reads while the threads of a row
-/// wait for each other.
+/// Blocks that a multiprocessor must have registers for: while the threads of one row wait for each other,
+/// those of others read.
 template <unsigned lanes, class T>
 constexpr unsigned blocks_at_once = lanes == threads && sizeof(T) == sizeof(float) ? 4 : 1;
 
@@ -161,8 +161,8 @@ template <unsigned lanes, unsigned pack, class T, class G>
 __device__ double row_loss(const CrossEntropy<T, G>& a, const T* y, G* dy, Index target) {
   const Row<lanes, pack, T> row{.y = y, .bias = a.bias, .class_count = static_cast<unsigned>(a.class_count)};
   const unsigned rounds = (row.class_count - 1) / (at_once * lanes) + 1;
-  // 1. The lane's largest number so far, and the sum of exp(x - largest). While all are -infinity, the sum is
-  // 0, and so is exp(before - next): 0 stands in for the largest number, as infinities have no difference.
+  // 1. The lane's largest number so far, and the sum of exp(x - largest). While all are -infinity, 0 takes
+  // the place of the largest: -infinity minus itself is NaN.
   T lane_largest = row.nothing;
   double total = 0;
   for (unsigned round = 0; round < rounds; ++round) {
@@ -177,7 +177,7 @@ __device__ double row_loss(const CrossEntropy<T, G>& a, const T* y, G* dy, Index
     for (const T number : x) sum += exp(number - next);
     total = total * static_cast<double>(exp(before - next)) + static_cast<double>(sum);
   }
-  // 2. Those of all lanes.
+  // 2. The largest number and the sum of all lanes.
   const T largest = lanes_max<lanes>(lane_largest);
   if (total != 0) total *= static_cast<double>(exp(lane_largest - largest));
   total = lanes_sum<lanes>(total);

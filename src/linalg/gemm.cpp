@@ -85,6 +85,11 @@ void gemm(std::type_identity_t<T> alpha, std::type_identity_t<Operand<T>> a,
   }
 }
 
+void gemm(const Operand<bfloat16>& a, const Operand<bfloat16>& b, float beta, MatrixView<float> c) {
+  assert(c.device.is_cuda());
+  if constexpr (has_cuda_bodies) cuda::gemm(a, b, beta, c);
+}
+
 template void gemm<float>(float, Operand<float>, Operand<float>, float, MatrixView<float>, Precision);
 template void gemm<double>(double, Operand<double>, Operand<double>, double, MatrixView<double>, Precision);
 

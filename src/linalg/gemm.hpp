@@ -2,6 +2,7 @@
 
 #include "orthornn/core/precision.hpp"
 #include "orthornn/linalg/matrix_view.hpp"
+#include "orthornn/scalar/bfloat16.hpp"
 
 namespace orthornn {
 
@@ -12,5 +13,8 @@ template <class T>
 void gemm(std::type_identity_t<T> alpha, std::type_identity_t<Operand<T>> a,
           std::type_identity_t<Operand<T>> b, std::type_identity_t<T> beta, MatrixView<T> c,
           Precision precision = Precision::fp32);
+
+/// c <- a b + beta c of numbers with 8-bit significands, summed in float. On a GPU alone (asserted).
+void gemm(const Operand<bfloat16>& a, const Operand<bfloat16>& b, float beta, MatrixView<float> c);
 
 }  // namespace orthornn

@@ -10,8 +10,6 @@
 #include "core/back_end.hpp"
 #include "core/fill_on_host.hpp"
 #include "core/set_zero.hpp"
-#include "cuda/linalg/gemm.hpp"
-#include "cuda/nn/loss.hpp"
 #include "layers/copy_to_rows.hpp"
 #include "layers/sum_rows.hpp"
 #include "linalg/gemm.hpp"
@@ -158,7 +156,7 @@ void SoftmaxOutput<T>::run_with(TensorView<const T> h, TensorView<const std::int
     if constexpr (std::is_same_v<P, T>) {
       gemm<T>(1, a, b, beta, c, execution_.precision);
     } else {
-      cuda::gemm(a, b, beta, c);
+      gemm(a, b, beta, c);
     }
   };
   for (Index chunk = 0; chunk < chunks; ++chunk) {
@@ -168,12 +166,8 @@ void SoftmaxOutput<T>::run_with(TensorView<const T> h, TensorView<const std::int
     const MatrixView<T> y{outputs.data(), classes_, count, stride, h.device()};
     const MatrixView<P> d_y{d_outputs.data(), classes_, count, stride, h.device()};
     multiply(transposed(weights), h_part, 0, {outputs.data(), weights.cols, count, stride, h.device()});
-    if constexpr (std::is_same_v<P, T>) {
-      biased_cross_entropy<T>(y, bias, part_classes, values[chunk], gradient, smoothing);
-    } else {
-      cuda::biased_cross_entropy<T, P>(y, bias, part_classes, values[chunk], gradient ? d_y : MatrixView<P>(),
-                                       smoothing);
-    }
+    biased_cross_entropy<T, P>(y, bias, part_classes, values[chunk], gradient ? d_y : MatrixView<P>(),
+                               smoothing);
     if (!gradient) continue;
     // 3. What they are gradients of.
     sum_columns<T>(MatrixView<const P>(d_y), d_biases[chunk], scratch);

@@ -1,12 +1,9 @@
-#include "core/back_end.hpp"
-#include "cuda/linalg/gemm.hpp"
 #include "linalg/gemm.hpp"
 #include "orthornn/core/convert.hpp"
 #include "support/catch.hpp"
 #include "support/errors.hpp"
 #include "support/gpu.hpp"
 #include "support/random_tensor.hpp"
-#include "support/tolerances.hpp"
 
 namespace orthornn::testing {
 namespace {
@@ -15,7 +12,7 @@ struct Sizes {
   Index rows, cols, depth;
 };
 
-/// Each has 2^32 operations or more; one or all of them are no multiples of 16 bytes.
+/// Each product has 2^32 operations or more. One side, or all three, is no multiple of 8 numbers.
 constexpr Sizes odd_sizes[] = {
     {1031, 1032, 2056}, {1032, 1029, 2056}, {1032, 1032, 2051}, {1031, 1029, 2051}};
 
@@ -32,7 +29,7 @@ struct AlignedMatrix {
         is_transposed(is_stored_transposed),
         numbers(normal_tensor<float>({cols, (rows + 7) / 8 * 8}, seed).copy(device)) {}
 
-  /// With these numbers in its place.
+  /// A tensor of the shape of `numbers`, as this matrix.
   template <class T>
   MatrixView<T> view(Tensor<T>& of) const {
     return {of.data(), rows, cols, of.shape()[1], of.device()};
@@ -58,55 +55,56 @@ void for_odd_products(Device device, const Check& check) {
   }
 }
 
+Tensor<bfloat16> rounded(const Tensor<float>& numbers) {
+  Tensor<bfloat16> narrow(numbers.shape(), numbers.device());
+  convert(numbers, narrow);
+  return narrow;
+}
+
+Tensor<float> widened(const Tensor<bfloat16>& numbers) {
+  Tensor<float> wide(numbers.shape(), numbers.device());
+  convert(numbers, wide);
+  return wide;
+}
+
 }  // namespace
 
-// Slow: the emulator takes minutes for them.
+// Slow: the emulator takes minutes for them, and has no products of bfloat16.
 
 TEST_CASE("a large product in tf32 is right for sizes that are no multiples of 16 bytes",
           "[linalg][cuda][slow]") {
   const auto device = gpu();
   if (!device) return;
-  for_odd_products(*device,
-                   [](const AlignedMatrix& left, const AlignedMatrix& right, const AlignedMatrix& start) {
-                     const auto product = [&](Precision precision) {
-                       Tensor<float> result = start.numbers.copy(start.numbers.device());
-                       gemm<float>(1, left.operand(left.numbers), right.operand(right.numbers), 0.5,
-                                   start.view(result), precision);
-                       return result.copy(Device::cpu());
-                     };
-                     // A number with an 11-bit significand is off by 2^-11 at most, and by 0.42 of it in root
-                     // mean square. A product has two such operands.
-                     CHECK(relative_error(product(Precision::tf32), product(Precision::fp32)) <= 0x1p-11);
-                   });
+  const auto check = [](const AlignedMatrix& left, const AlignedMatrix& right, const AlignedMatrix& start) {
+    const auto product = [&](Precision precision) {
+      Tensor<float> result = start.numbers.copy(start.numbers.device());
+      gemm<float>(1, left.operand(left.numbers), right.operand(right.numbers), 0.5, start.view(result),
+                  precision);
+      return result.copy(Device::cpu());
+    };
+    // Rounded to the nearest, a number with an 11-bit significand is off by 2^-11 at most, and by 0.42 of it
+    // in root mean square. A product has two such operands.
+    CHECK(relative_error(product(Precision::tf32), product(Precision::fp32)) <= 0x1p-11);
+  };
+  for_odd_products(*device, check);
 }
 
 TEST_CASE("a large product of bfloat16 is right for sizes that are no multiples of 16 bytes",
           "[linalg][cuda][slow]") {
   const auto device = gpu();
   if (!device) return;
-  for_odd_products(*device,
-                   [](const AlignedMatrix& left, const AlignedMatrix& right, const AlignedMatrix& start) {
-                     const auto rounded = [](const AlignedMatrix& matrix) {
-                       Tensor<bfloat16> narrow(matrix.numbers.shape(), matrix.numbers.device());
-                       convert(matrix.numbers, narrow);
-                       return narrow;
-                     };
-                     const auto widened = [](const Tensor<bfloat16>& narrow) {
-                       Tensor<float> wide(narrow.shape(), narrow.device());
-                       convert(narrow, wide);
-                       return wide;
-                     };
-                     const Tensor<bfloat16> a = rounded(left), b = rounded(right);
-                     const Tensor<float> wide_a = widened(a), wide_b = widened(b);
-                     Tensor<float> found = start.numbers.copy(start.numbers.device());
-                     Tensor<float> expected = start.numbers.copy(start.numbers.device());
-                     if constexpr (has_cuda_bodies)
-                       cuda::gemm(left.operand(a), right.operand(b), 0.5, start.view(found));
-                     gemm<float>(1, left.operand(wide_a), right.operand(wide_b), 0.5, start.view(expected));
-                     // Products of two bfloat16 are exact in float; the sums have other orders.
-                     CHECK(relative_error(found.copy(Device::cpu()), expected.copy(Device::cpu())) <=
-                           tolerance::rounding<float>(2051));
-                   });
+  const auto check = [](const AlignedMatrix& left, const AlignedMatrix& right, const AlignedMatrix& start) {
+    const Tensor<bfloat16> a = rounded(left.numbers), b = rounded(right.numbers);
+    const Tensor<float> wide_a = widened(a), wide_b = widened(b);
+    Tensor<float> found = start.numbers.copy(start.numbers.device());
+    Tensor<float> expected = start.numbers.copy(start.numbers.device());
+    gemm(left.operand(a), right.operand(b), 0.5, start.view(found));
+    gemm<float>(1, left.operand(wide_a), right.operand(wide_b), 0.5, start.view(expected));
+    // Products of two bfloat16 are exact in float, so only the orders of the sums differ. A result that is
+    // rounded to bfloat16 is off by 0.42 * 2^-8.
+    CHECK(relative_error(found.copy(Device::cpu()), expected.copy(Device::cpu())) <= 0x1p-12);
+  };
+  for_odd_products(*device, check);
 }
 
 }  // namespace orthornn::testing

@@ -128,34 +128,36 @@ TEMPLATE_TEST_CASE("outputs that are far below zero have a loss and a gradient o
   const auto device = gpu();
   if (!device) return;
   using T = TestType;
-  constexpr T nothing = -std::numeric_limits<T>::infinity();
-  // A row of each: all the same, exp of which is 0; larger and larger numbers, so that each round of a lane
-  // changes what it subtracts; none but the target.
-  for (const Index classes : {3, 65, 2501, 8200}) {
+  // A thread a row, in one round and in several; then a warp; then a block.
+  for (const Index classes : {3, 40, 65, 1000, 2501, 8200}) {
+    const auto check = [&](const auto& output, Index target) {
+      Tensor<T> outputs(Shape{1, classes});
+      for (Index c = 0; c < classes; ++c) outputs(0, c) = static_cast<T>(output(c));
+      const auto largest = static_cast<double>(*std::max_element(outputs.begin(), outputs.end()));
+      double total = 0;
+      for (const T y : outputs) total += std::exp(static_cast<double>(y) - largest);
+      Tensor<std::int32_t> targets(Shape{1});
+      targets(0) = static_cast<std::int32_t>(target);
+      Tensor<T> found = outputs.copy(*device);
+      const BatchLoss loss = softmax_cross_entropy<T>(found, targets.copy(*device));
+      const double expected = std::log(total) - (static_cast<double>(outputs(0, target)) - largest);
+      CHECK(std::abs(loss.sum - expected) <= tolerance::rounding<T>(8) * (1 + expected));
+      Tensor<double> gradient(outputs.shape());
+      for (Index c = 0; c < classes; ++c)
+        gradient(0, c) = std::exp(static_cast<double>(outputs(0, c)) - largest) / total - (c == target);
+      // Where there is none but the target, the gradient is 0.
+      const double size = std::max(frobenius_norm(gradient), std::numeric_limits<double>::min());
+      CHECK(size * relative_error(found.copy(Device::cpu()), gradient) <= tolerance::rounding<T>(8));
+    };
     CAPTURE(classes);
-    Tensor<T> outputs(Shape{3, classes});
-    Tensor<std::int32_t> targets(Shape{3});
-    for (Index c = 0; c < classes; ++c) {
-      outputs(0, c) = -1000;
-      outputs(1, c) = static_cast<T>(10 * (c - classes) - 1000);
-      outputs(2, c) = nothing;
-    }
-    targets(0) = 1;
-    targets(1) = static_cast<std::int32_t>(classes - 1);
-    targets(2) = static_cast<std::int32_t>(classes - 2);
-    outputs(2, classes - 2) = -1000;
-    Tensor<T> found = outputs.copy(*device);
-    const BatchLoss loss = softmax_cross_entropy<T>(found, targets.copy(*device));
-    // The second row's 1 + exp(-10) + .. is a geometric series.
-    const double expected = std::log(static_cast<double>(classes)) +
-                            std::log1p(-std::exp(-10.0 * static_cast<double>(classes))) -
-                            std::log1p(-std::exp(-10.0));
-    CHECK(std::abs(loss.sum - expected) <= tolerance::rounding<T>(8) * (1 + expected));
-    const Tensor<T> gradient = found.copy(Device::cpu());
-    CHECK(gradient(0, 0) == Approx(1.0 / static_cast<double>(classes)).epsilon(tolerance::rounding<T>(8)));
-    CHECK(gradient(1, classes - 2) == Approx(std::exp(-10.0)).epsilon(1e-3));
-    CHECK(gradient(2, classes - 2) == 0);
-    CHECK(gradient(2, 0) == 0);
+    // All the same, whose exp is 0.
+    check([](Index) { return -1000.0; }, 1);
+    // Rising numbers: every round has a new largest one, near the one before or far from it.
+    check([](Index c) { return static_cast<double>(c) / 64 - 2000; }, classes - 1);
+    check([](Index c) { return 10 * static_cast<double>(c) - 90'000; }, classes - 1);
+    // None but the target.
+    check([&](Index c) { return c == classes - 2 ? -1000 : -std::numeric_limits<double>::infinity(); },
+          classes - 2);
   }
 }
 

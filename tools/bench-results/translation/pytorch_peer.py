@@ -132,6 +132,7 @@ print(f'{torch.cuda.get_device_name()}, PyTorch {torch.__version__}: {steps} bat
 for cell in options.cells.split(','):
     model = Translator(cell).to(device)
     epoch(model, batches[:40])  # compiles, and finds cuDNN's algorithms
+    # The last batch is smaller, a shape of its own.
     epoch(model, [b for b in batches if b[0].shape[1] != 128][:1])
     torch.cuda.reset_peak_memory_stats()
     seconds, loss = epoch(model, batches)
