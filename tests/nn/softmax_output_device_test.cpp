@@ -15,7 +15,7 @@ struct Sizes {
 };
 
 /// In one part, in several, and in rows that a block reads in packs, of which the last is not whole.
-const auto sizes = {Sizes{11, 1000}, Sizes{11, 30}, Sizes{2501, 100'000}};
+constexpr Sizes sizes[] = {{11, 1000}, {11, 30}, {2501, 100'000}};
 
 }  // namespace
 
