@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <initializer_list>
+
 #include "core/back_end.hpp"
 #include "cuda/tasks/count_right.hpp"
 #include "orthornn/core/error.hpp"

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <initializer_list>
 #include <utility>
 
 #include "orthornn/core/batch.hpp"

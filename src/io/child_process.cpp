@@ -8,6 +8,7 @@
 
 #include <cerrno>
 #include <csignal>
+#include <initializer_list>
 #include <system_error>
 
 #include "orthornn/core/error.hpp"

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
 
 #include "core/fill_on_host.hpp"
 #include "layers/affine_map.hpp"

@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
+#include <initializer_list>
 
 #include "core/back_end.hpp"
 #include "core/parallel.hpp"

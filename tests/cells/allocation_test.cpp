@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cstdlib>
+#include <initializer_list>
 
 #include "delta/delta_case.hpp"
 #include "nn/translation_batch.hpp"

@@ -1,6 +1,7 @@
 #include "orthornn/cells/applied_matrix.hpp"
 
 #include <algorithm>
+#include <initializer_list>
 
 #include "orthornn/core/error.hpp"
 #include "orthornn/nn/sequence_model.hpp"

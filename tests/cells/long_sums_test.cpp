@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
 
 #include "layers/affine_map.hpp"
 #include "orthornn/nn/sequence_model.hpp"

@@ -3,6 +3,7 @@
 // every precision. And that rounded operands keep the norms that an orthogonal Q keeps.
 
 #include <cmath>
+#include <initializer_list>
 #include <vector>
 
 #include "orthornn/cells/rollout.hpp"

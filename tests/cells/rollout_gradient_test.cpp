@@ -1,6 +1,8 @@
 // Every gradient of a recurrent layer against central differences in double. The seeds are such that no
 // argument of relu, abs or modrelu lies within a step of its kink.
 
+#include <initializer_list>
+
 #include "support/catch.hpp"
 #include "support/errors.hpp"
 #include "support/finite_differences.hpp"

@@ -1,6 +1,7 @@
 // A rollout against the recurrence written as a loop, and what must hold bit for bit however it is cut.
 
 #include <cmath>
+#include <initializer_list>
 
 #include "support/catch.hpp"
 #include "support/check_says.hpp"

@@ -2,6 +2,7 @@
 // What the JSON of every measurement holds, whatever was measured.
 
 #include <algorithm>
+#include <initializer_list>
 #include <nlohmann/json.hpp>
 
 #include "cli/run_program.hpp"

@@ -1,5 +1,6 @@
 // orthornn bench: its JSON.
 
+#include <initializer_list>
 #include <nlohmann/json.hpp>
 
 #include "cli/bench_samples.hpp"

@@ -1,5 +1,6 @@
 // orthornn bench compare: its tables, its JSON and its page.
 
+#include <initializer_list>
 #include <nlohmann/json.hpp>
 
 #include "cli/bench_samples.hpp"

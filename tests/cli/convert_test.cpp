@@ -1,6 +1,7 @@
 // orthornn convert: model files of format version 1 in the present one.
 
 #include <fstream>
+#include <initializer_list>
 #include <nlohmann/json.hpp>
 
 #include "cli/model_content.hpp"

@@ -1,6 +1,7 @@
 // Files that are no sound model are refused with their reason by every command.
 
 #include <fstream>
+#include <initializer_list>
 
 #include "cli/model_content.hpp"
 #include "cli/run_program.hpp"

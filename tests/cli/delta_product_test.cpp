@@ -1,5 +1,6 @@
 // Networks of DeltaProduct blocks through every command.
 
+#include <initializer_list>
 #include <nlohmann/json.hpp>
 
 #include "cli/html_page_content.hpp"

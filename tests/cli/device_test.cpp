@@ -1,5 +1,6 @@
 // The program on a GPU, or on an emulated one.
 
+#include <initializer_list>
 #include <nlohmann/json.hpp>
 
 #include "cli/model_content.hpp"

@@ -1,6 +1,7 @@
 // orthornn eval and orthornn inspect.
 
 #include <cmath>
+#include <initializer_list>
 #include <nlohmann/json.hpp>
 
 #include "cli/model_content.hpp"

@@ -1,6 +1,7 @@
 // train --init exact: networks that solve a task of a group without training.
 
 #include <fstream>
+#include <initializer_list>
 #include <nlohmann/json.hpp>
 
 #include "cli/model_content.hpp"

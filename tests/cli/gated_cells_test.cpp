@@ -1,6 +1,7 @@
 // LSTM and GRU through every command.
 
 #include <fstream>
+#include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <regex>
 

@@ -5,6 +5,7 @@
 #include <sys/resource.h>
 
 #include <functional>
+#include <initializer_list>
 #include <limits>
 
 #include "cli/model_content.hpp"

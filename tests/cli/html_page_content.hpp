@@ -2,6 +2,7 @@
 // What the pages of `report` and `bench compare` hold.
 
 #include <fstream>
+#include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <regex>
 #include <set>

@@ -1,5 +1,6 @@
 // orthornn predict: the library's own outputs, and inputs that do not fit.
 
+#include <initializer_list>
 #include <limits>
 
 #include "cli/run_program.hpp"

@@ -3,6 +3,8 @@
 #include <poll.h>
 #include <pty.h>
 
+#include <initializer_list>
+
 #include "cli/model_content.hpp"
 #include "cli/run_program.hpp"
 #include "test_paths.hpp"

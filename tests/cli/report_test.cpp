@@ -1,5 +1,6 @@
 // orthornn report: pages of training runs, and what it does not take for one.
 
+#include <initializer_list>
 #include <nlohmann/json.hpp>
 
 #include "cli/html_page_content.hpp"

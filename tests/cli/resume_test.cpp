@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <fstream>
+#include <initializer_list>
 
 #include "cli/model_content.hpp"
 #include "cli/run_program.hpp"

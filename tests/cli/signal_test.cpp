@@ -4,6 +4,8 @@
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 
+#include <initializer_list>
+
 #include "cli/model_content.hpp"
 #include "cli/run_program.hpp"
 #include "support/sentence_pairs.hpp"

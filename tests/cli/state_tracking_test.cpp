@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <fstream>
+#include <initializer_list>
 #include <nlohmann/json.hpp>
 
 #include "cli/html_page_content.hpp"

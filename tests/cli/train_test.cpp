@@ -7,6 +7,7 @@
 
 #include <cmath>
 #include <fstream>
+#include <initializer_list>
 #include <sstream>
 
 #include "cli/model_content.hpp"

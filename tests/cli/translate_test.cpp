@@ -1,3 +1,4 @@
+#include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <sstream>
 

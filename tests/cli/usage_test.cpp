@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <initializer_list>
 #include <type_traits>
 
 #include "cli/run_program.hpp"

@@ -1,5 +1,7 @@
 #include "core/checked_json.hpp"
 
+#include <initializer_list>
+
 #include "orthornn/core/error.hpp"
 #include "support/catch.hpp"
 

@@ -1,5 +1,7 @@
 #include "orthornn/core/device.hpp"
 
+#include <initializer_list>
+
 #include "orthornn/core/error.hpp"
 #include "support/catch.hpp"
 #include "support/error_message.hpp"

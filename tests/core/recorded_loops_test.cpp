@@ -1,5 +1,7 @@
 #include "orthornn/core/recorded_loops.hpp"
 
+#include <initializer_list>
+
 #include "core/back_end.hpp"
 #include "core/set_value.hpp"
 #include "cuda/core/graph.hpp"

@@ -1,6 +1,7 @@
 #include "orthornn/core/saved.hpp"
 
 #include <cstdint>
+#include <initializer_list>
 #include <vector>
 
 #include "orthornn/core/error.hpp"

@@ -2,6 +2,7 @@
 // numbers.
 
 #include <functional>
+#include <initializer_list>
 #include <limits>
 #include <optional>
 #include <string>
@@ -492,7 +493,7 @@ TEST_CASE("a chunked delta product on a GPU refuses what it does not have", "[de
   const auto refuses = [&](Index factors, Index key, const char* what) {
     Case c(TokenLayout::time_major(2, 1), {.factors = factors, .heads = 1, .key = key, .value = 2});
     GpuRun<float> run(c, *device, Precision::fp32, 64);
-    CHECK_THROWS_WITH(run.run(), Catch::Contains(what) && Catch::Contains("recurrent form"));
+    CHECK_THROWS_WITH(run.run(), contains(what) && contains("recurrent form"));
   };
   refuses(1, 257, "257 numbers a key");
   refuses(33, 4, "33 micro-steps a token");

@@ -1,6 +1,7 @@
 // The recurrent delta product on a GPU against that of the CPU in double.
 
 #include <algorithm>
+#include <initializer_list>
 #include <limits>
 #include <vector>
 

@@ -1,5 +1,6 @@
 #include "orthornn/delta/delta_product.hpp"
 
+#include <initializer_list>
 #include <limits>
 
 #include "delta/delta_case.hpp"

@@ -1,6 +1,7 @@
 // Scores with Householder positions on a GPU against those of the CPU in double.
 
 #include <cmath>
+#include <initializer_list>
 #include <utility>
 
 #include "core/back_end.hpp"

@@ -1,6 +1,7 @@
 #include "orthornn/delta/position_scores.hpp"
 
 #include <cmath>
+#include <initializer_list>
 #include <utility>
 #include <vector>
 

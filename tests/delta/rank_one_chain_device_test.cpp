@@ -1,6 +1,7 @@
 // Chains of rank-one factors on a GPU against those of the CPU in double.
 
 #include <cmath>
+#include <initializer_list>
 #include <utility>
 
 #include "core/back_end.hpp"

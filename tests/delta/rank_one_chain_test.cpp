@@ -1,6 +1,7 @@
 #include "orthornn/delta/rank_one_chain.hpp"
 
 #include <cmath>
+#include <initializer_list>
 #include <utility>
 
 #include "delta/chain_case.hpp"

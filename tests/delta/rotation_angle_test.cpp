@@ -2,6 +2,7 @@
 
 #include <Eigen/Eigenvalues>
 #include <cmath>
+#include <initializer_list>
 #include <numbers>
 
 #include "orthornn/core/error.hpp"

@@ -9,6 +9,7 @@
 #include <Eigen/SVD>
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
 #include <numbers>
 
 #include "orthornn/core/error.hpp"

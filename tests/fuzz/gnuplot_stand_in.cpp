@@ -1,6 +1,8 @@
 // In the place of pages/gnuplot.cpp: no process is started. What gnuplot would be given is looked at, and
 // answered with a plot of one line.
 
+#include <initializer_list>
+
 #include "fuzz/fuzz_target.hpp"
 #include "pages/gnuplot.hpp"
 

@@ -2,6 +2,8 @@
 
 #include <zlib.h>
 
+#include <initializer_list>
+
 #include "fuzz/edit_program.hpp"
 #include "orthornn/tasks/mnist_task.hpp"
 #include "support/temporary_folder.hpp"

@@ -1,6 +1,7 @@
 // A model file from a stranger: what inspect prints of it, what predict computes with it, and its task.
 
 #include <algorithm>
+#include <initializer_list>
 
 #include "commands/predict_input.hpp"
 #include "commands/program.hpp"

@@ -3,6 +3,8 @@
 
 #include <zip.h>
 
+#include <initializer_list>
+
 #include "fuzz/edit_program.hpp"
 #include "orthornn/text/normalization.hpp"
 #include "orthornn/text/parallel_text.hpp"

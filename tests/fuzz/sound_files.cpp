@@ -1,6 +1,7 @@
 #include "fuzz/sound_files.hpp"
 
 #include <fstream>
+#include <initializer_list>
 #include <iterator>
 
 #include "orthornn/tasks/adding_task.hpp"

@@ -1,5 +1,7 @@
 // The bytes of a tokenizer. One that they make writes bytes that make it again, and encodes every text.
 
+#include <initializer_list>
+
 #include "fuzz/fuzz_target.hpp"
 #include "orthornn/text/tokenizer.hpp"
 

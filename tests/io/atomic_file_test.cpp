@@ -6,6 +6,7 @@
 
 #include <csignal>
 #include <fstream>
+#include <initializer_list>
 #include <string>
 
 #include "orthornn/core/error.hpp"

@@ -1,3 +1,5 @@
+#include <initializer_list>
+
 #include "layers/affine_map.hpp"
 #include "orthornn/core/error.hpp"
 #include "support/catch.hpp"

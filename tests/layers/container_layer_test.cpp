@@ -1,6 +1,7 @@
 // Stack, Residual and Bidirectional against the same layers put together by hand.
 
 #include <cmath>
+#include <initializer_list>
 
 #include "core/set_zero.hpp"
 #include "orthornn/core/error.hpp"

@@ -1,5 +1,7 @@
 // DeltaProduct layers on a GPU with each of their options are those of the CPU.
 
+#include <initializer_list>
+
 #include "core/back_end.hpp"
 #include "cuda/core/graph.hpp"
 #include "layers/delta_product_cells.hpp"

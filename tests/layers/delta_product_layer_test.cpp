@@ -3,6 +3,7 @@
 
 #include <Eigen/Core>
 #include <cmath>
+#include <initializer_list>
 
 #include "layers/delta_product_cells.hpp"
 #include "orthornn/core/error.hpp"

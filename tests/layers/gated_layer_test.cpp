@@ -1,6 +1,7 @@
 // What is special to LSTM and GRU.
 
 #include <cmath>
+#include <initializer_list>
 
 #include "orthornn/core/error.hpp"
 #include "orthornn/layers/gru_layer.hpp"

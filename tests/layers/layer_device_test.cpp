@@ -1,6 +1,8 @@
 // Every layer on a GPU is that of the CPU, in several sizes, with lengths, from symbols, and when its steps
 // are recorded.
 
+#include <initializer_list>
+
 #include "core/back_end.hpp"
 #include "cuda/core/graph.hpp"
 #include "layers/all_layers.hpp"

@@ -1,5 +1,7 @@
 // Every layer against central differences in double, twice before its backwards, and one step at a time.
 
+#include <initializer_list>
+
 #include "layers/all_layers.hpp"
 #include "orthornn/core/error.hpp"
 #include "support/error_message.hpp"

@@ -3,6 +3,7 @@
 #include "orthornn/layers/layer_options.hpp"
 
 #include <algorithm>
+#include <initializer_list>
 
 #include "core/fields_json.hpp"
 #include "layers/random_layers.hpp"

@@ -1,3 +1,5 @@
+#include <initializer_list>
+
 #include "orthornn/layers/linear_layer.hpp"
 #include "support/catch.hpp"
 #include "support/errors.hpp"

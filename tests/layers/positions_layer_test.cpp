@@ -1,6 +1,7 @@
 #include "orthornn/layers/positions_layer.hpp"
 
 #include <cmath>
+#include <initializer_list>
 #include <type_traits>
 #include <utility>
 

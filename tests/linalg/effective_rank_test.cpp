@@ -1,6 +1,7 @@
 #include "orthornn/linalg/effective_rank.hpp"
 
 #include <cmath>
+#include <initializer_list>
 
 #include "orthornn/core/error.hpp"
 #include "support/catch.hpp"

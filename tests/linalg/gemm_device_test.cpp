@@ -1,3 +1,5 @@
+#include <initializer_list>
+
 #include "linalg/gemm.hpp"
 #include "orthornn/core/convert.hpp"
 #include "support/catch.hpp"

@@ -3,6 +3,7 @@
 #include "linalg/gemm.hpp"
 
 #include <cmath>
+#include <initializer_list>
 #include <limits>
 
 #include "linalg/packed_matrix.hpp"

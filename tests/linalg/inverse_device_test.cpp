@@ -1,6 +1,7 @@
 // The general inverse by cuSOLVER, and the triangular one of the S factor.
 
 #include <cmath>
+#include <initializer_list>
 #include <limits>
 
 #include "core/back_end.hpp"

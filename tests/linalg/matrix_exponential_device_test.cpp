@@ -1,4 +1,5 @@
 #include <cmath>
+#include <initializer_list>
 
 #include "linalg/matrix_exponential.hpp"
 #include "support/catch.hpp"

@@ -4,6 +4,7 @@
 
 #include <Eigen/Core>
 #include <cmath>
+#include <initializer_list>
 
 #include "linalg/eigen_map.hpp"
 #include "support/catch.hpp"

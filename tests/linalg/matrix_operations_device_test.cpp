@@ -1,5 +1,7 @@
 // Products with matrices that are kept, and elementwise operations, on views with gaps between columns.
 
+#include <initializer_list>
+
 #include "linalg/elementwise.hpp"
 #include "linalg/packed_matrix.hpp"
 #include "support/catch.hpp"

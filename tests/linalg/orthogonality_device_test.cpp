@@ -1,4 +1,5 @@
 #include <cmath>
+#include <initializer_list>
 
 #include "orthornn/core/error.hpp"
 #include "orthornn/linalg/orthogonality.hpp"

@@ -1,3 +1,5 @@
+#include <initializer_list>
+
 #include "nn/attention_case.hpp"
 #include "orthornn/core/error.hpp"
 #include "support/catch.hpp"

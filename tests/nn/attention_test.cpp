@@ -1,4 +1,5 @@
 #include <cmath>
+#include <initializer_list>
 
 #include "nn/attention_case.hpp"
 #include "orthornn/core/error.hpp"

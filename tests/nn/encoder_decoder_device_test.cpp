@@ -1,4 +1,5 @@
 #include <cmath>
+#include <initializer_list>
 
 #include "nn/translation_batch.hpp"
 #include "nn/translation_models.hpp"

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <initializer_list>
 
 #include "core/fields_json.hpp"
 #include "nn/translation_batch.hpp"

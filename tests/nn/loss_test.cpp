@@ -1,6 +1,7 @@
 #include "orthornn/nn/loss.hpp"
 
 #include <cmath>
+#include <initializer_list>
 #include <limits>
 
 #include "orthornn/core/error.hpp"

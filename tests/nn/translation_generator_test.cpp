@@ -1,3 +1,4 @@
+#include <initializer_list>
 #include <utility>
 
 #include "nn/translation_batch.hpp"

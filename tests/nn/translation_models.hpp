@@ -1,5 +1,6 @@
 #pragma once
 
+#include <initializer_list>
 #include <vector>
 
 #include "orthornn/layers/delta_product_blocks.hpp"

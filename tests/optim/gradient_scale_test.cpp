@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cmath>
+#include <initializer_list>
 #include <limits>
 
 #include "orthornn/core/error.hpp"
@@ -11,6 +12,7 @@
 #include "support/same_bits.hpp"
 
 using namespace orthornn;
+using orthornn::testing::Approx;
 using orthornn::testing::same_bits;
 using orthornn::testing::Threads;
 

@@ -1,4 +1,5 @@
 #include <array>
+#include <initializer_list>
 #include <limits>
 
 #include "orthornn/optim/gradient_scale.hpp"

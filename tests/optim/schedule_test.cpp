@@ -1,6 +1,7 @@
 #include "orthornn/optim/schedule.hpp"
 
 #include <cmath>
+#include <initializer_list>
 #include <limits>
 #include <numbers>
 

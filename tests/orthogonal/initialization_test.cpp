@@ -4,6 +4,7 @@
 #include <Eigen/Eigenvalues>
 #include <Eigen/LU>
 #include <Eigen/QR>
+#include <initializer_list>
 #include <numbers>
 
 #include "linalg/eigen_map.hpp"

@@ -1,5 +1,6 @@
 // The pieces of a product of reflections on a GPU, at sizes around the borders of their layouts.
 
+#include <initializer_list>
 #include <limits>
 
 #include "linalg/elementwise.hpp"

@@ -1,5 +1,6 @@
 // The pieces that every product of reflections shares, and the two ways to reflect one after another.
 
+#include <initializer_list>
 #include <limits>
 
 #include "linalg/elementwise.hpp"

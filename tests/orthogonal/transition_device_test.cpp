@@ -1,6 +1,7 @@
 // Every transition on a GPU against the same form on the CPU in double.
 
 #include <functional>
+#include <initializer_list>
 #include <vector>
 
 #include "core/back_end.hpp"

@@ -1,5 +1,7 @@
 // Every transition's backward against central differences in double, and the gradient's own properties.
 
+#include <initializer_list>
+
 #include "linalg/gemm.hpp"
 #include "support/catch.hpp"
 #include "support/errors.hpp"

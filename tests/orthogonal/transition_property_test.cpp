@@ -4,6 +4,7 @@
 
 #include <Eigen/LU>
 #include <Eigen/SVD>
+#include <initializer_list>
 #include <limits>
 
 #include "linalg/eigen_map.hpp"

@@ -1,3 +1,5 @@
+#include <initializer_list>
+
 #include "orthornn/core/error.hpp"
 #include "orthornn/tasks/adding_task.hpp"
 #include "orthornn/tasks/copying_task.hpp"

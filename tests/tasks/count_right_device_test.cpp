@@ -1,3 +1,4 @@
+#include <initializer_list>
 #include <limits>
 
 #include "orthornn/core/error.hpp"

@@ -1,6 +1,7 @@
 #include "tasks/mnist/idx_file.hpp"
 
 #include <algorithm>
+#include <initializer_list>
 
 #include "orthornn/core/error.hpp"
 #include "support/catch.hpp"

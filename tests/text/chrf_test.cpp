@@ -1,6 +1,7 @@
 #include "orthornn/text/chrf.hpp"
 
 #include <cmath>
+#include <initializer_list>
 #include <string>
 #include <vector>
 

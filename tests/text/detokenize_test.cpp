@@ -1,3 +1,4 @@
+#include <initializer_list>
 #include <string>
 
 #include "orthornn/text/normalization.hpp"

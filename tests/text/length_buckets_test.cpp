@@ -1,6 +1,7 @@
 #include "orthornn/text/length_buckets.hpp"
 
 #include <algorithm>
+#include <initializer_list>
 #include <numeric>
 #include <set>
 #include <vector>

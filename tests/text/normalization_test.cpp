@@ -1,5 +1,6 @@
 #include "orthornn/text/normalization.hpp"
 
+#include <initializer_list>
 #include <string>
 #include <vector>
 

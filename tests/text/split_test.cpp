@@ -1,6 +1,7 @@
 #include "orthornn/text/split.hpp"
 
 #include <algorithm>
+#include <initializer_list>
 #include <map>
 #include <set>
 #include <string>

@@ -1,5 +1,6 @@
 #include "orthornn/text/tokenizer.hpp"
 
+#include <initializer_list>
 #include <string>
 #include <vector>
 

@@ -1,5 +1,6 @@
 #include "orthornn/text/word_tokenizer.hpp"
 
+#include <initializer_list>
 #include <string>
 #include <vector>
 

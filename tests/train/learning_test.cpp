@@ -1,5 +1,6 @@
 #include <cstdlib>
 #include <filesystem>
+#include <initializer_list>
 
 #include "orthornn/layers/delta_product_blocks.hpp"
 #include "orthornn/nn/sequence_model.hpp"

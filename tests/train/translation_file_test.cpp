@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <initializer_list>
 #include <utility>
 
 #include "orthornn/core/error.hpp"

@@ -1,3 +1,5 @@
+#include <initializer_list>
+
 #include "orthornn/train/translator.hpp"
 #include "support/catch.hpp"
 #include "support/sentence_pairs.hpp"

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <initializer_list>
 #include <new>
 #include <nlohmann/json.hpp>
 #include <optional>

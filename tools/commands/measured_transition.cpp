@@ -70,7 +70,7 @@ const std::vector<BenchCell>& bench_cells() {
   return cells;
 }
 
-const BenchCell& bench_cell(const std::string& name) {
+const BenchCell& bench_cell(std::string_view name) {
   return *std::find_if(bench_cells().begin(), bench_cells().end(),
                        [&](const BenchCell& c) { return name == c.name; });
 }

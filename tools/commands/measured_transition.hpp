@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "commands/measured.hpp"
@@ -25,7 +26,7 @@ struct BenchCell {
 /// Every parametrization by its own name, and forms that only benchmarks name.
 const std::vector<BenchCell>& bench_cells();
 /// `name` is that of one of them.
-const BenchCell& bench_cell(const std::string& name);
+const BenchCell& bench_cell(std::string_view name);
 
 /// A transition of ours, whatever is timed of it.
 class MeasuredTransition : public Measured {

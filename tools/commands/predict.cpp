@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <initializer_list>
 
 #include "commands/machine.hpp"
 #include "commands/predict_input.hpp"

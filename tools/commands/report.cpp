@@ -5,6 +5,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <initializer_list>
 
 #include "commands/any_model.hpp"
 #include "commands/config_file.hpp"

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <filesystem>
+#include <initializer_list>
 
 #include "commands/any_model.hpp"
 #include "commands/config_file.hpp"

@@ -1,6 +1,7 @@
 #include "stream.hpp"
 
 #include <algorithm>
+#include <initializer_list>
 #include <set>
 
 #include "emulator/fail.hpp"
