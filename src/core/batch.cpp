@@ -1,6 +1,7 @@
 #include "orthornn/core/batch.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -44,6 +45,22 @@ TensorView<const T> Batch::view(std::string_view name) const {
   throw_other_type(name);
 }
 
+template <class T>
+TensorView<const T> Batch::needed(std::string_view name) const {
+  const TensorView<const T> found = view<T>(name);
+  if (find(name) == nullptr) {
+    std::vector<std::string> names;
+    for (const Entry& entry : entries_) names.push_back(fmt::format("'{}'", entry.name));
+    throw ValueError(fmt::format("the batch has no tensor '{}', which is needed; it has {}", name,
+                                 names.empty() ? "no tensors" : fmt::format("{}", fmt::join(names, ", "))));
+  }
+  if (found.shape() == Shape{0}) {
+    throw ValueError(
+        fmt::format("the batch's tensor '{}' is empty; expected one that has been filled", name));
+  }
+  return found;
+}
+
 void Batch::check_device(Device expected) const {
   for (const Entry& entry : entries_) {
     const Device found = std::visit([](const auto& tensor) { return tensor.device(); }, entry.numbers);
@@ -82,6 +99,8 @@ template Tensor<std::int32_t>& Batch::tensor(std::string_view);
 template Tensor<float>& Batch::tensor(std::string_view);
 template TensorView<const std::int32_t> Batch::view(std::string_view) const;
 template TensorView<const float> Batch::view(std::string_view) const;
+template TensorView<const std::int32_t> Batch::needed(std::string_view) const;
+template TensorView<const float> Batch::needed(std::string_view) const;
 
 bool BatchShapes::are_of(const Batch& batch) const {
   return std::ranges::equal(kept_, batch.entries_, [](const Kept& kept, const Batch::Entry& entry) {

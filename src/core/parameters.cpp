@@ -29,6 +29,14 @@ void ParameterSet<T>::allocate(Device device) {
 }
 
 template <class T>
+void ParameterSet<T>::throw_not_allocated() const {
+  throw ValueError(
+      fmt::format("the parameters, '{}' the first of {}, have no memory yet; call allocate(device) of their "
+                  "ParameterSet when all layers are made, and before the first of them is used",
+                  list_.front().name, list_.size()));
+}
+
+template <class T>
 Index ParameterSet<T>::find(const std::string& name) const {
   for (std::size_t i = 0; i < list_.size(); ++i) {
     if (list_[i].name == name) return static_cast<Index>(i);

@@ -112,6 +112,7 @@ void Layer<T>::run_initial_state(States<T> states) const {
 template <class T>
 void Layer<T>::prepare() {
   prepared_ = false;
+  parameters_.check_allocated();
   run_prepare();
   prepared_ = true;
 }

@@ -56,10 +56,11 @@ bool same_states(const Layer<T>& a, const Layer<T>& b) {
   return true;
 }
 
-/// The symbols of a batch with their lengths. Throws ShapeError for another rank than 2.
+/// The symbols of a batch with their lengths. Throws ShapeError for another rank than 2, ValueError where
+/// there are none.
 template <class T>
 SequenceInput<T> symbols_of(const Batch& batch, std::string_view name, std::string_view lengths) {
-  const TensorView<const std::int32_t> symbols = batch.integers(name);
+  const TensorView<const std::int32_t> symbols = batch.needed_integers(name);
   if (symbols.shape().rank() != 2) check_shape(std::string(name).c_str(), symbols.shape(), {0, 0});
   return {.symbols = symbols, .lengths = batch.integers(lengths)};
 }
@@ -209,7 +210,7 @@ template <class T>
 void EncoderDecoder<T>::run(const Batch& batch, bool gradient) {
   SequenceInput<T> source = symbols_of<T>(batch, batch_names::source, batch_names::source_lengths);
   SequenceInput<T> target = symbols_of<T>(batch, batch_names::target, batch_names::target_lengths);
-  const TensorView<const std::int32_t> classes = batch.integers(batch_names::classes);
+  const TensorView<const std::int32_t> classes = batch.needed_integers(batch_names::classes);
   check_shape("target", target.symbols.shape(), {target.length(), source.batch()});
   check_shape("classes", classes.shape(), target.symbols.shape());
   if (gradient) source.noise = target.noise = this->noise();

@@ -191,13 +191,13 @@ template <class T>
 SequenceInput<T> SequenceModel<T>::first_input(const Batch& batch) {
   const TensorView<const std::int32_t> lengths = batch.integers(batch_names::lengths);
   if (const auto* dense = std::get_if<DenseInput>(&options_.input)) {
-    const TensorView<const float> given = batch.reals(batch_names::features);
+    const TensorView<const float> given = batch.needed_reals(batch_names::features);
     if (given.shape().rank() != 3) check_shape("features", given.shape(), {0, 0, dense->size});
     const TensorView<T> features = saved_.push<T>(given.shape());
     copy_features<T>(given, lengths, features);
     return {.vectors = features, .lengths = lengths};
   }
-  const TensorView<const std::int32_t> symbols = batch.integers(batch_names::symbols);
+  const TensorView<const std::int32_t> symbols = batch.needed_integers(batch_names::symbols);
   if (symbols.shape().rank() != 2) check_shape("symbols", symbols.shape(), {0, 0});
   return {.symbols = symbols, .lengths = lengths};
 }
@@ -268,9 +268,9 @@ void SequenceModel<T>::compute_loss(const Batch& batch, bool gradient) {
   const TensorView<const std::int32_t> lengths =
       every_step() ? inputs_[0].lengths : TensorView<const std::int32_t>();
   if (options_.loss == Loss::softmax_cross_entropy) {
-    softmax_cross_entropy<T>(outputs_, batch.integers(batch_names::classes), lengths, loss_, gradient);
+    softmax_cross_entropy<T>(outputs_, batch.needed_integers(batch_names::classes), lengths, loss_, gradient);
   } else {
-    mean_squared_error<T>(outputs_, batch.reals(batch_names::values), lengths, loss_, gradient);
+    mean_squared_error<T>(outputs_, batch.needed_reals(batch_names::values), lengths, loss_, gradient);
   }
 }
 

@@ -4,6 +4,8 @@
 #include <array>
 #include <cmath>
 #include <initializer_list>
+#include <string>
+#include <string_view>
 
 #include "core/fields_json.hpp"
 #include "nn/translation_batch.hpp"
@@ -310,6 +312,13 @@ TEST_CASE("an encoder-decoder refuses what does not fit, naming it", "[nn][trans
   refused([](Batch& b) { b.integers(batch_names::source).resize({4}); }, "source");
   refused([](Batch& b) { b.integers(batch_names::target).resize({3, 3}); }, "target");
   refused([](Batch& b) { b.integers(batch_names::classes).resize({3, 3}); }, "classes");
+  for (const std::string_view missing : {batch_names::source, batch_names::target, batch_names::classes}) {
+    Batch batch;
+    for (const std::string_view name : {batch_names::source, batch_names::target, batch_names::classes})
+      batch.integers(name == missing ? "other" : name) = good.copy(Device::cpu()).integers(name).copy();
+    const std::string words = "the batch has no tensor '" + std::string(missing) + "'";
+    CHECK_THROWS_WITH(model.loss(batch), contains(words) && contains("'other'"));
+  }
   CHECK(model.loss(good).count > 0);
 
   const auto impossible = [](EncoderDecoderOptions wrong, const char* words) {

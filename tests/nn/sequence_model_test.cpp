@@ -7,6 +7,7 @@
 
 #include "orthornn/core/error.hpp"
 #include "support/catch.hpp"
+#include "support/error_message.hpp"
 #include "support/errors.hpp"
 #include "support/finite_differences.hpp"
 #include "support/small_batch.hpp"
@@ -243,6 +244,34 @@ TEST_CASE("models refuse what does not fit, naming it", "[nn]") {
   CHECK_THROWS_AS(SequenceModel<float>(
                       Device::cpu(), {DenseInput{3}, {smooth_cell(4, Cwy{.reflections = 5})}, EveryStep{4}}),
                   ValueError);
+}
+
+TEST_CASE("a model names the tensor that its batch does not have", "[nn]") {
+  const ModelOptions options{DenseInput{3}, {smooth_cell(6)}, EveryStep{4}};
+  SequenceModel<float> model(Device::cpu(), options);
+  const Batch good = batch_for(options, 4, 2);
+  Batch misnamed;
+  misnamed.reals("feature") = good.copy(Device::cpu()).reals(batch_names::features).copy();
+  misnamed.integers("labels") = Tensor<std::int32_t>(Shape{4, 2});
+  const char* expected = "the batch has no tensor 'features', which is needed; it has 'feature', 'labels'";
+  CHECK(error_message<ValueError>([&] { model.forward(misnamed); }) == expected);
+  CHECK_THROWS_WITH(model.forward(Batch()),
+                    contains("no tensor 'features'") && contains("it has no tensors"));
+  // Asked for, and never filled.
+  Batch empty;
+  empty.reals(batch_names::features);
+  CHECK_THROWS_WITH(model.forward(empty), contains("tensor 'features' is empty"));
+
+  Batch without_target;
+  without_target.reals(batch_names::features) = good.copy(Device::cpu()).reals(batch_names::features).copy();
+  CHECK_NOTHROW(model.forward(without_target));
+  CHECK_THROWS_WITH(model.loss(without_target), contains("no tensor 'classes'") && contains("'features'"));
+  const ModelOptions regression{DenseInput{3}, {smooth_cell(6)}, LastStep{1}, Loss::mean_squared_error};
+  CHECK_THROWS_WITH(SequenceModel<float>(Device::cpu(), regression).loss(without_target),
+                    contains("no tensor 'values'"));
+  const ModelOptions symbols{OneHot{4}, {smooth_cell(6)}, EveryStep{4}};
+  CHECK_THROWS_WITH(SequenceModel<float>(Device::cpu(), symbols).forward(misnamed),
+                    contains("no tensor 'symbols'"));
 }
 
 TEST_CASE("dropout changes gradients with its key, and no evaluation", "[nn]") {

@@ -49,6 +49,12 @@ class Batch {
   /// The same to read; an empty view where the batch has no such tensor.
   TensorView<const std::int32_t> integers(std::string_view name) const { return view<std::int32_t>(name); }
   TensorView<const float> reals(std::string_view name) const { return view<float>(name); }
+  /// The same of a tensor that must be there: throws ValueError, which names those that the batch has, for
+  /// one that is missing, or has never been filled.
+  TensorView<const std::int32_t> needed_integers(std::string_view name) const {
+    return needed<std::int32_t>(name);
+  }
+  TensorView<const float> needed_reals(std::string_view name) const { return needed<float>(name); }
 
   /// Throws DeviceError unless all tensors lie on `expected`.
   void check_device(Device expected) const;
@@ -68,6 +74,8 @@ class Batch {
   Tensor<T>& tensor(std::string_view name);
   template <class T>
   TensorView<const T> view(std::string_view name) const;
+  template <class T>
+  TensorView<const T> needed(std::string_view name) const;
   const Entry* find(std::string_view name) const;
 
   Device device_;

@@ -22,7 +22,9 @@ struct Parameter {
 
 /// All parameters of a model in one flat buffer, their gradients in another of the same layout, so that an
 /// optimizer is one loop and a checkpoint is another. Layers `add` what they need while they are constructed,
-/// then `allocate` is called once, then views are valid for the life of the set.
+/// then `allocate` is called once, then views are valid for the life of the set. Before it there is no
+/// memory: `value` and `gradient` throw ValueError, and so do initialize, prepare and load of whatever owns
+/// the set.
 template <class T>
 class ParameterSet {
  public:
@@ -36,6 +38,10 @@ class ParameterSet {
   const std::vector<Parameter>& list() const { return list_; }
   /// Number of scalars in all.
   Index count() const { return count_; }
+  /// Throws ValueError before `allocate`.
+  void check_allocated() const {
+    if (values_.size() != count_) throw_not_allocated();
+  }
 
   TensorView<T> value(Index i) { return window(values_.view(), i); }
   TensorView<const T> value(Index i) const { return window(values_.view(), i); }
@@ -53,9 +59,11 @@ class ParameterSet {
  private:
   template <class U>
   TensorView<U> window(TensorView<U> flat, Index i) const {
+    check_allocated();
     const Parameter& parameter = list_[static_cast<std::size_t>(i)];
     return TensorView<U>(flat.data() + parameter.offset, parameter.shape, flat.device());
   }
+  [[noreturn]] void throw_not_allocated() const;
 
   std::vector<Parameter> list_;
   Index count_ = 0;
