@@ -530,7 +530,8 @@ void check_same_training(const std::filesystem::path& file, const ModelFileInfo&
   if (!std::equal(info.permutation.begin(), info.permutation.end(), order.begin(), order.end())) {
     throw FileError(fmt::format("{} holds another permutation than this training", file.string()));
   }
-  if (info.parts != task.parts()) {
+  const bool compared = !info.parts.empty() || !task.may_lack_parts();
+  if (compared && info.parts != task.parts()) {
     throw FileError(fmt::format("{} was trained with another vocabulary or other data than this training has",
                                 file.string()));
   }

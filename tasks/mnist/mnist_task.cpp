@@ -1,6 +1,7 @@
 #include "orthornn/tasks/mnist_task.hpp"
 
 #include <fmt/format.h>
+#include <zlib.h>
 
 #include <algorithm>
 #include <cmath>
@@ -15,6 +16,7 @@
 #include "orthornn/core/random.hpp"
 #include "tasks/batch_size.hpp"
 #include "tasks/count_right.hpp"
+#include "tasks/data_part.hpp"
 #include "tasks/mnist/idx_file.hpp"
 #include "tasks/mnist/numpy_permutation.hpp"
 
@@ -50,6 +52,7 @@ MnistTask::MnistTask(const MnistOptions& options)
       validation_share_(options.validation_share) {
   check_fields("task mnist", options);
   check_batch_size("mnist", length_, batch_);
+  if (!options.parts.empty()) checksum_ = data_part::checksum_in("mnist", options.parts);
   if (!permuted_) return;
   if (order_was_given_) {
     if (!is_permutation(options.input_order)) {
@@ -105,6 +108,13 @@ void MnistTask::load() const {
                     "it was trained with",
                     data_.string(), pixels, length_));
   }
+  const std::string checksum = checksum_of(training, test);
+  if (!checksum_.empty() && checksum_ != checksum) {
+    throw FileError(fmt::format(
+        "{} has other images than those that the model was trained with ({} there, {} here); name "
+        "the data of the training, or use predict for images of your own",
+        data_.string(), checksum_, checksum));
+  }
   check_batch_size("mnist", pixels, batch_);
   const Index left = training.count() - validation_count(training.count());
   if (left < batch_) {
@@ -117,6 +127,7 @@ void MnistTask::load() const {
     input_order_ = numpy_permutation(pixels, permutation_seed_);
   }
   length_ = pixels;
+  checksum_ = checksum;
   training_ = std::move(training);
   test_ = std::move(test);
   split_ = random_permutation(training_.count(), RandomStream(seed_, RandomPurpose::split));
@@ -142,6 +153,24 @@ MnistTask::Images MnistTask::read_images(const char* set) const {
                     labels_path.string(), wrong - images.labels.begin(), *wrong, digits - 1));
   }
   return images;
+}
+
+/// "60000 training images, CRC-32 1a2b3c4d; 10000 test images, CRC-32 5e6f7a8b"
+std::string MnistTask::checksum_of(const Images& training, const Images& test) {
+  const auto sum = [](const Images& images) {
+    const std::string sizes = to_string(images.pixels.shape());
+    uLong crc = crc32_z(0, reinterpret_cast<const Bytef*>(sizes.data()), sizes.size());
+    for (const Tensor<std::uint8_t>* bytes : {&images.pixels, &images.labels})
+      crc = crc32_z(crc, bytes->data(), static_cast<std::size_t>(bytes->size()));
+    return crc;
+  };
+  return fmt::format("{} training images, CRC-32 {:08x}; {} test images, CRC-32 {:08x}", training.count(),
+                     sum(training), test.count(), sum(test));
+}
+
+std::vector<TaskPart> MnistTask::parts() const {
+  if (checksum_.empty()) load();
+  return {{data_part::name, checksum_}};
 }
 
 std::optional<Index> MnistTask::batches_per_epoch() const {

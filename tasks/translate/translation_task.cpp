@@ -15,6 +15,7 @@
 #include "orthornn/core/error.hpp"
 #include "orthornn/text/split.hpp"
 #include "tasks/batch_size.hpp"
+#include "tasks/data_part.hpp"
 #include "text/sentence_columns.hpp"
 
 namespace orthornn {
@@ -22,7 +23,6 @@ namespace {
 
 constexpr const char* source_part = "source_tokenizer";
 constexpr const char* target_part = "target_tokenizer";
-constexpr const char* data_part = "data";
 
 TokenizerOptions tokenizer_options(const TranslationOptions& options) {
   const auto with_size = [&](auto tokens) {
@@ -89,17 +89,10 @@ void TranslationTask::read_parts() {
           "task translate: the {} is of other tokens, case or accents than the task's options", name));
     }
   }
-  const std::string& data = bytes_of(parts, data_part);
-  constexpr std::size_t longest_checksum = 100;
-  if (data.empty() || data.size() > longest_checksum ||
-      !std::ranges::all_of(data, [](char c) { return c >= ' ' && c <= '~'; })) {
-    throw ValueError(
-        fmt::format("task translate: the part '{}' has {} bytes; expected 1 to {} of printable ASCII",
-                    data_part, data.size(), longest_checksum));
-  }
+  const std::string data = data_part::checksum_in("translate", parts);
   parts_ = {{source_part, bytes_of(parts, source_part)},
             {target_part, bytes_of(parts, target_part)},
-            {data_part, data}};
+            {data_part::name, data}};
 }
 
 TaskDefaults TranslationTask::defaults() const {
@@ -144,11 +137,11 @@ void TranslationTask::load() const {
   const auto wanted = static_cast<std::size_t>(options_.pairs), all_pairs = pairs.size();
   if (wanted > 0 && wanted < all_pairs) pairs.resize(wanted);
   const std::string checksum = checksum_of(pairs);
-  if (!parts_.empty() && bytes_of(parts_, data_part) != checksum) {
+  if (!parts_.empty() && bytes_of(parts_, data_part::name) != checksum) {
     throw FileError(fmt::format(
         "{} is another text than the one that the model was trained with ({} there, {} here), so its "
         "test sentences may be among those of the training; name the text of the training",
-        options_.data.string(), bytes_of(parts_, data_part), checksum));
+        options_.data.string(), bytes_of(parts_, data_part::name), checksum));
   }
   // 2. No sentence of the first column is on two sides.
   const std::size_t used = pairs.size();
@@ -210,7 +203,7 @@ void TranslationTask::load() const {
   if (parts_.empty()) {
     parts_ = {{source_part, source_tokenizer_->serialize()},
               {target_part, target_tokenizer_->serialize()},
-              {data_part, checksum}};
+              {data_part::name, checksum}};
   }
   skipped_ = std::move(text.skipped);
   all_pairs_ = static_cast<Index>(all_pairs);

@@ -8,6 +8,7 @@
 #include "cli/run_program.hpp"
 #include "cli/tiny_mnist.hpp"
 #include "orthornn/train/model_file.hpp"
+#include "support/hdf5_edit.hpp"
 
 namespace fs = std::filesystem;
 using namespace orthornn;
@@ -99,6 +100,35 @@ TEST_CASE("eval of MNIST needs the data and takes the permutation from the model
     check_refused(run({"eval", model, "--data", (folder / "none").string()}), 1,
                   {(folder / "none").string()});
   }
+}
+
+TEST_CASE("eval and --resume of MNIST refuse other images than those of the training",
+          "[cli][eval][resume]") {
+  const TemporaryFolder folder;
+  write_tiny_mnist(folder / "data");
+  write_tiny_mnist(folder / "other");
+  Bytes pixels(72, 9);
+  write_gzipped(folder / "other/t10k-images-idx3-ubyte.gz", idx_bytes({6, 4, 3}, pixels));
+  const fs::path out = folder / "run";
+  const std::string model = out / "model.h5", data = folder / "data", other = folder / "other";
+  check_success(run(train_mnist(data, out, {"--steps", "1"})));
+  const Arguments resume = {"train", "--resume", "--out", out.string(), "--steps", "2", "--data"};
+  const std::string before = content(model);
+  check_refused(run({"eval", model, "--data", other}), 1, {other, "other images", "6 test images"});
+  check_refused(run(resume + Arguments{other}), 1, {other, "other images", "10 training images"});
+  CHECK((content(model) == before));
+
+  // A file of an earlier version has no checksum: it is evaluated and resumed, and has one then.
+  {
+    const Hdf5Edit file(model);
+    file.replace_in_text("/", "config", R"(,"parts":[{"name":"data"}])", "");
+    file.remove("task/data");
+  }
+  fs::remove(out / "best.h5");
+  CHECK(json_of({"eval", model, "--data", other})["steps"] == 1);
+  CHECK(run(resume + Arguments{data}).exit_code == 0);
+  CHECK(steps_in(model) == 2);
+  check_refused(run({"eval", model, "--data", other}), 1, {other, "other images"});
 }
 
 TEST_CASE("inspect says what is in a model", "[cli][inspect]") {

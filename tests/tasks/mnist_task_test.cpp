@@ -450,3 +450,58 @@ TEST_CASE("The config of an MNIST task says that images are held out for validat
                     contains("'validation_share' is 6; expected 12"));
   CHECK_THROWS_WITH(MnistTask({.validation_share = 6}), contains("validation_share is 6; expected 12"));
 }
+
+TEST_CASE("An MNIST task knows its images by a checksum, and takes no others with a model's", "[mnist]") {
+  const TinyMnist folder;
+  const MnistTask task({.data = folder.path(), .batch = 4});
+  const std::vector<TaskPart> parts = task.parts();
+  REQUIRE(parts.size() == 1);
+  CHECK(parts[0].name == "data");
+  CHECK_THAT(parts[0].bytes, contains("20 training images, CRC-32 ") && contains("7 test images, CRC-32 "));
+  const auto message = [&](const std::vector<TaskPart>& of_model) {
+    const auto same = make_task(task.config(), {.batch = 4, .data = folder.path(), .parts = of_model});
+    return error_message<FileError>([&] { same->load(); });
+  };
+  CHECK(message(parts) == "");
+  CHECK(message({}) == "");  // a model of an earlier version
+  const std::vector<TaskPart> before = parts;
+  SECTION("test images") {
+    Bytes other = tiny_pixels(training_count, test_count);
+    other.back() ^= 1;
+    write_plain(folder / "t10k-images-idx3-ubyte", other);
+  }
+  SECTION("test labels") {
+    write_plain(folder / "t10k-labels-idx1-ubyte", tiny_labels(training_count + 1, test_count));
+  }
+  SECTION("training images") {
+    write_plain(folder / "train-images-idx3-ubyte", tiny_pixels(1, training_count));
+  }
+  SECTION("more training images") {
+    write_plain(folder / "train-images-idx3-ubyte", tiny_pixels(0, training_count + 1));
+    write_plain(folder / "train-labels-idx1-ubyte", tiny_labels(0, training_count + 1));
+  }
+  SECTION("images of another shape with the same bytes") {
+    Bytes pixels = tiny_pixels(0, training_count);
+    std::swap(pixels[11], pixels[15]);  // rows and columns
+    write_plain(folder / "train-images-idx3-ubyte", pixels);
+    pixels = tiny_pixels(training_count, test_count);
+    std::swap(pixels[11], pixels[15]);
+    write_plain(folder / "t10k-images-idx3-ubyte", pixels);
+  }
+  const std::string found = message(before);
+  CHECK_THAT(found, contains(folder.path().string()) && contains("other images") &&
+                        contains(before[0].bytes + " there"));
+  CHECK(message({}) == "");
+  CHECK((MnistTask({.data = folder.path(), .batch = 4}).parts() != before));
+}
+
+TEST_CASE("An MNIST task refuses parts that are no checksum", "[mnist]") {
+  const auto message = [](const std::vector<TaskPart>& parts) {
+    return error_message<ValueError>([&] { make_task(R"({"task": "mnist"})", {.parts = parts}); });
+  };
+  CHECK(message({{"data", "20 training images"}}) == "");
+  CHECK_THAT(message({{"other", "20 training images"}}), contains("no part 'data'"));
+  CHECK_THAT(message({{"data", ""}}), contains("'data' has 0 bytes"));
+  CHECK_THAT(message({{"data", std::string(1000, 'a')}}), contains("'data' has 1000 bytes"));
+  CHECK_THAT(message({{"data", "20\n"}}), contains("printable"));
+}

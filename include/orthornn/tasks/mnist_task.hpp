@@ -1,6 +1,8 @@
 #pragma once
 
 #include <list>
+#include <string>
+#include <vector>
 
 #include "orthornn/tasks/task.hpp"
 
@@ -19,6 +21,8 @@ struct MnistOptions {
   std::uint64_t permutation_seed = 92916;
   /// The order itself, [T]; copied. For a permuted task that goes with a model trained before.
   ConstTensorView<std::int32_t> input_order = {};
+  /// MnistTask::parts() of a model's task: the images must be those. Empty: they are not compared.
+  std::vector<TaskPart> parts = {};
   /// Images B of a batch, >= 1.
   Index batch = 128;
   /// Decides which training images are held out for validation, and the order of the others in each epoch.
@@ -51,7 +55,8 @@ struct MnistOptions {
 /// that lies there.
 class MnistTask final : public SequenceTask {
  public:
-  /// Throws ValueError for a batch below 1 or an input order that is no permutation; reads no file.
+  /// Throws ValueError for a batch below 1, an input order that is no permutation or parts that are none;
+  /// reads no file.
   explicit MnistTask(const MnistOptions& options = {});
 
   std::string name() const override { return MnistOptions::name; }
@@ -67,8 +72,8 @@ class MnistTask final : public SequenceTask {
   /// 98 of 100 digits named; 95 when permuted, where the best orthogonal RNNs that are published reach 97.
   bool solved(const Evaluation& evaluation) const override;
 
-  /// Throws FileError for a file that is missing, damaged or does not fit the others, and ValueError when the
-  /// training set does not fill one batch.
+  /// Throws FileError for a file that is missing, damaged or does not fit the others, and for images or
+  /// labels that are not those of the parts; ValueError when the training set does not fill one batch.
   void load() const override;
   void training_batch(std::uint64_t step, Batch& batch) const override;
   /// Needs the data.
@@ -80,6 +85,10 @@ class MnistTask final : public SequenceTask {
 
   std::string config() const override;
   ConstTensorView<std::int32_t> input_order() const override { return input_order_; }
+  /// "data", a checksum of images and labels: with other test images the result would be of another task, and
+  /// other training images would be another training. Needs the data unless the options had it.
+  std::vector<TaskPart> parts() const override;
+  bool may_lack_parts() const override { return true; }
 
  private:
   static constexpr Index digits = 10;
@@ -102,6 +111,7 @@ class MnistTask final : public SequenceTask {
   };
 
   Images read_images(const char* set) const;
+  static std::string checksum_of(const Images& training, const Images& test);
   /// How many of so many training images are held out for validation.
   Index validation_count(Index images) const;
   Index held_out_count(HeldOut set) const;
@@ -123,6 +133,8 @@ class MnistTask final : public SequenceTask {
   Index validation_share_;
 
   // What is read or drawn when it is first needed.
+  /// Empty until the data are read, unless the options had it.
+  mutable std::string checksum_;
   mutable Index length_ = 784;
   mutable Tensor<std::int32_t> input_order_;
   mutable Images training_;

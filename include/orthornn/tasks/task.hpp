@@ -110,6 +110,9 @@ class Task {
   /// What a model file keeps beside `config`, so that the model can be used without the task's data. Throws
   /// FileError where it needs data that cannot be read.
   virtual std::vector<TaskPart> parts() const { return {}; }
+  /// Whether files of earlier versions have none of these parts. Such a training goes on, and they are not
+  /// compared.
+  virtual bool may_lack_parts() const { return false; }
 };
 
 /// A task whose batches hold one sequence, as `data` says.

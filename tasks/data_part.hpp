@@ -1,0 +1,16 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "orthornn/tasks/task.hpp"
+
+/// The part by which a model file knows the data of its task: their checksum, as a text.
+namespace orthornn::data_part {
+
+inline constexpr const char* name = "data";
+
+/// The checksum among the parts of a file. Throws ValueError where there is none, or something else.
+std::string checksum_in(const char* task, const std::vector<TaskPart>& parts);
+
+}  // namespace orthornn::data_part
