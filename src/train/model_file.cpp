@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 #include <initializer_list>
+#include <map>
+#include <set>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -20,9 +22,9 @@ namespace orthornn {
 namespace {
 
 constexpr const char* format_name = "orthornn-model";
-// 2: cells have a kind, for there are LSTM and GRU. 3: the model may be an encoder and a decoder. A file has
-// the first version that has all of it, so that an older orthornn reads what it can.
-constexpr std::int64_t format_version = 3, first_of_encoder_decoders = 3, first_of_kinds = 2;
+// 2: cells have a kind, for there are LSTM and GRU. 3: models have a kind too, but those of one sequence. A
+// file has the first version that has all of it, so that an older orthornn reads what it can.
+constexpr std::int64_t format_version = 3, first_of_model_kinds = 3, first_of_kinds = 2;
 constexpr const char* permutation_name = "permutation";
 
 /// Throws FileError unless the file holds each parameter as PREFIX/MODULE/NAME, as floats of its shape. Reads
@@ -38,6 +40,29 @@ void expect_parameters(const Hdf5Reader& reader, const std::string& prefix,
   }
   for (const Parameter& parameter : layout.list()) {
     reader.expect<float>(prefix + "/" + parameter.name, parameter.shape);
+  }
+}
+
+/// The same, and nothing else under that prefix.
+void expect_only(const Hdf5Reader& reader, const std::string& prefix, const ParameterSet<float>& layout) {
+  expect_parameters(reader, prefix, layout);
+  std::map<std::string, std::set<std::string>> groups;
+  for (const Parameter& parameter : layout.list()) {
+    std::string path = prefix + "/" + parameter.name;
+    while (path != prefix) {
+      const std::size_t slash = path.rfind('/');
+      groups[path.substr(0, slash)].insert(path.substr(slash + 1));
+      path.resize(slash);
+    }
+  }
+  for (const auto& [group, names] : groups) {
+    for (const std::string& name : reader.names(group)) {
+      if (names.contains(name)) continue;
+      throw FileError(
+          fmt::format("{}: it has '{}/{}', of which this model knows nothing; expected the "
+                      "parameters of this model alone",
+                      reader.file().string(), group, name));
+    }
   }
 }
 
@@ -66,6 +91,7 @@ class NotFinite : public ValueError {
 /// file by one that cannot be loaded or resumed.
 void write_finite_parameters(Hdf5Writer& writer, const std::string& prefix,
                              const ParameterSet<float>& parameters, TensorView<const float> flat) {
+  parameters.check_allocated();
   Tensor<float> values;
   values.reserve(flat.shape());
   copy<float>(flat, values);
@@ -83,7 +109,7 @@ void write_model(Hdf5Writer& writer, const ParameterSet<float>& parameters, cons
                  const std::string& task_name) {
   writer.attribute("/", "format", format_name);
   writer.attribute("/", "format_version",
-                   config.at("model").contains("kind") ? first_of_encoder_decoders : first_of_kinds);
+                   config.at("model").contains("kind") ? first_of_model_kinds : first_of_kinds);
   writer.attribute("/", "library_version", version());
   writer.attribute("/", "task", task_name);
   writer.attribute("/", "config", config.dump());
@@ -222,18 +248,21 @@ Json present_model(Json model, std::int64_t version) {
   return model;
 }
 
+/// The options of a model as a file of that version, or Model::options_text, has them. Throws ValueError.
+AnyModelOptions read_model_options(const Json& model, std::int64_t version) {
+  if (!model.contains("kind")) return options_of<ModelOptions>(present_model(model, version), "a model");
+  const std::string kind = text_member(model, "kind");
+  if (kind == EncoderDecoderOptions::name)
+    return options_of<EncoderDecoderOptions>(model, "an encoder and a decoder");
+  check_printable("kind of the model", kind);
+  return OwnModelOptions{.kind = kind, .text = model.dump(-1, ' ', /*ensure_ascii=*/true)};
+}
+
 /// Fills what the JSON of the attribute `config` says in a file of that version. Throws ValueError.
 void read_config(const std::string& text, std::int64_t version, ModelFileInfo& info) {
   const Json config = parse_json(text);
   info.config = text;
-  const Json& model = object_member(config, "model");
-  if (model.contains("kind")) {
-    if (text_member(model, "kind") != EncoderDecoderOptions::name)
-      refuse_member("kind", EncoderDecoderOptions::name, model.at("kind"));
-    info.model = options_of<EncoderDecoderOptions>(model, "an encoder and a decoder");
-  } else {
-    info.model = options_of<ModelOptions>(present_model(model, version), "a model");
-  }
+  info.model = read_model_options(object_member(config, "model"), version);
   if (config.contains("task")) {
     info.task_config = object_member(config, "task").dump(-1, ' ', /*ensure_ascii=*/true);
   }
@@ -385,10 +414,30 @@ EncoderDecoderOptions with_bounded_forms(EncoderDecoderOptions options) {
 
 }  // namespace
 
+namespace {
+
+/// The options of a model for a file that can be read again. Throws ValueError.
+Json checked_options(const Model<float>& model) {
+  const Json options = parse_json(model.options_text());
+  const bool own = dynamic_cast<const SequenceModel<float>*>(&model) == nullptr &&
+                   dynamic_cast<const EncoderDecoder<float>*>(&model) == nullptr;
+  if (own && (!options.is_object() || !options.contains("kind") || !options.at("kind").is_string() ||
+              options.at("kind") == EncoderDecoderOptions::name)) {
+    throw ValueError(
+        fmt::format(R"(the options of a program's own model are an object with a "kind" of its own, such as )"
+                    R"({{"kind": "my_model", "size": 3}}; found {})",
+                    options.dump(-1, ' ', /*ensure_ascii=*/true).substr(0, 100)));
+  }
+  read_model_options(options, format_version);
+  return options;
+}
+
+}  // namespace
+
 void save_model(const std::filesystem::path& file, const Model<float>& model) {
   const FaultDomain::Scope scope(model.faults());
   Hdf5Writer writer;
-  write_model(writer, model.parameters(), Json{{"model", parse_json(model.options_text())}}, "");
+  write_model(writer, model.parameters(), Json{{"model", checked_options(model)}}, "");
   writer.commit(file);
 }
 
@@ -402,7 +451,7 @@ void save_checkpoint(std::span<const std::filesystem::path> files, Trainer& trai
   const Task& task = trainer.task();
   Json training = json_object(trainer.options());
   training.update(json_object(TaskSource{.batch = task.batch_size(), .seed = task.seed()}));
-  Json config{{"model", parse_json(trainer.model().options_text())},
+  Json config{{"model", checked_options(trainer.model())},
               {"task", parse_json(task.config())},
               {"training", training}};
   const std::vector<TaskPart> parts = task.parts();
@@ -460,8 +509,31 @@ std::unique_ptr<Made> loaded(const Hdf5Reader& reader, const Options& options, c
 }
 
 /// The kinds of models in messages.
-const char* kind_of(const ModelOptions&) { return "layers that read one sequence, for predict"; }
-const char* kind_of(const EncoderDecoderOptions&) { return "an encoder and a decoder, for translate"; }
+std::string kind_of(const ModelOptions&) { return "layers that read one sequence, for predict"; }
+std::string kind_of(const EncoderDecoderOptions&) { return "an encoder and a decoder, for translate"; }
+std::string kind_of(const OwnModelOptions& options) {
+  return fmt::format("one of the kind '{}'", options.kind);
+}
+std::string kind_of(const AnyModelOptions& options) {
+  return std::visit([](const auto& chosen) { return kind_of(chosen); }, options);
+}
+
+std::string unknown_kind(const OwnModelOptions& options) {
+  return fmt::format("its model is {}, which orthornn does not know; use it with the program that made it",
+                     kind_of(options));
+}
+
+/// The options as a file has them.
+Json json_of(const AnyModelOptions& options) {
+  return std::visit(
+      []<class Options>(const Options& chosen) {
+        if constexpr (std::is_same_v<Options, OwnModelOptions>)
+          return parse_json(chosen.text);
+        else
+          return json_object(chosen);
+      },
+      options);
+}
 
 /// `loaded` where the file has a model of these options; throws FileError, which names both kinds, elsewhere.
 template <class Made, class Options>
@@ -471,9 +543,8 @@ std::unique_ptr<Made> loaded_as(const std::filesystem::path& file, const Executi
   ModelFileInfo found = info_of(reader);
   const auto* options = std::get_if<Options>(&found.model);
   if (options == nullptr) {
-    refuse(reader, fmt::format("its model is {}; expected {}",
-                               std::visit([](const auto& other) { return kind_of(other); }, found.model),
-                               kind_of(Options{})));
+    if (const auto* own = std::get_if<OwnModelOptions>(&found.model)) refuse(reader, unknown_kind(*own));
+    refuse(reader, fmt::format("its model is {}; expected {}", kind_of(found.model), kind_of(Options{})));
   }
   auto model = loaded<Made>(reader, *options, execution);
   if (info) *info = std::move(found);
@@ -488,9 +559,13 @@ std::unique_ptr<Model<float>> load_any_model(const std::filesystem::path& file, 
   ModelFileInfo found = info_of(reader);
   auto model = std::visit(
       [&]<class Options>(const Options& options) -> std::unique_ptr<Model<float>> {
-        using Made = std::conditional_t<std::is_same_v<Options, ModelOptions>, SequenceModel<float>,
-                                        EncoderDecoder<float>>;
-        return loaded<Made>(reader, options, execution);
+        if constexpr (std::is_same_v<Options, OwnModelOptions>) {
+          refuse(reader, unknown_kind(options));
+        } else {
+          using Made = std::conditional_t<std::is_same_v<Options, ModelOptions>, SequenceModel<float>,
+                                          EncoderDecoder<float>>;
+          return loaded<Made>(reader, options, execution);
+        }
       },
       found.model);
   if (info) *info = std::move(found);
@@ -509,6 +584,29 @@ std::unique_ptr<EncoderDecoder<float>> load_encoder_decoder(const std::filesyste
 
 namespace {
 
+/// `what` is the same in the file, in whatever order the members stand. Throws FileError.
+void require_equal(const std::filesystem::path& file, const char* what, const char* ours, const Json& there,
+                   const Json& here) {
+  if (nlohmann::json(there) == nlohmann::json(here)) return;
+  throw FileError(fmt::format("{} holds another {} than {}: {}", file.string(), what, ours,
+                              first_difference(there.dump(), here.dump())));
+}
+
+void check_same_model(const std::filesystem::path& file, const AnyModelOptions& found, const char* ours,
+                      const Model<float>& model) {
+  const Json options = checked_options(model);
+  const AnyModelOptions here = read_model_options(options, format_version);
+  if (kind_of(found) != kind_of(here)) {
+    const auto* own = std::get_if<OwnModelOptions>(&found);
+    throw FileError(fmt::format("{} holds another model than {}: {}; expected {}", file.string(), ours,
+                                own != nullptr && !std::holds_alternative<OwnModelOptions>(here)
+                                    ? unknown_kind(*own)
+                                    : "its model is " + kind_of(found),
+                                kind_of(here)));
+  }
+  require_equal(file, "model", ours, json_of(found), options);
+}
+
 /// Throws FileError unless the file holds a training that the trainer can go on with.
 void check_same_training(const std::filesystem::path& file, const ModelFileInfo& info,
                          const Trainer& trainer) {
@@ -517,14 +615,9 @@ void check_same_training(const std::filesystem::path& file, const ModelFileInfo&
     throw FileError(
         fmt::format("{} holds a model without its training state; it cannot be resumed", file.string()));
   }
-  const auto require_equal = [&](const char* what, const Json& there, const Json& here) {
-    // In whatever order the members stand.
-    if (nlohmann::json(there) == nlohmann::json(here)) return;
-    throw FileError(fmt::format("{} holds another {} than this training: {}", file.string(), what,
-                                first_difference(there.dump(), here.dump())));
-  };
-  require_equal("task", parse_json(info.task_config), parse_json(task.config()));
-  require_equal("stream of data", {{"batch", info.batch}, {"seed", info.seed}},
+  constexpr const char* ours = "this training";
+  require_equal(file, "task", ours, parse_json(info.task_config), parse_json(task.config()));
+  require_equal(file, "stream of data", ours, {{"batch", info.batch}, {"seed", info.seed}},
                 {{"batch", task.batch_size()}, {"seed", task.seed()}});
   const auto order = task.input_order();
   if (!std::equal(info.permutation.begin(), info.permutation.end(), order.begin(), order.end())) {
@@ -536,7 +629,7 @@ void check_same_training(const std::filesystem::path& file, const ModelFileInfo&
                                 file.string()));
   }
   // Last: where the data differ, so do the numbers of symbols.
-  require_equal("model", json_value(info.model), parse_json(trainer.model().options_text()));
+  check_same_model(file, info.model, ours, trainer.model());
   if (info.optimizer != trainer.optimizer().name()) {
     throw FileError(fmt::format("{} was trained with {}, the training uses {}", file.string(), info.optimizer,
                                 trainer.optimizer().name()));
@@ -544,6 +637,28 @@ void check_same_training(const std::filesystem::path& file, const ModelFileInfo&
 }
 
 }  // namespace
+
+void load_parameters(const std::filesystem::path& file, Model<float>& model, ModelFileInfo* info) {
+  const Hdf5Reader reader(file);
+  ModelFileInfo found = info_of(reader);
+  check_same_model(file, found.model, "this program's", model);
+  const FaultDomain::Scope scope(model.faults());
+  const ParameterSet<float>& layout = model.parameters();
+  layout.check_allocated();
+  expect_only(reader, "parameters", layout);
+  Tensor<float> values(layout.values().shape());
+  read_parameters(reader, "parameters", layout, values);
+  const Tensor<float> before = layout.values().copy(model.device());
+  copy<float>(values, model.parameters().values());
+  try {
+    model.prepare();
+    model.synchronize();
+  } catch (const Error& error) {
+    copy<float>(before, model.parameters().values());
+    refuse(reader, error.what());
+  }
+  if (info) *info = std::move(found);
+}
 
 ModelFileInfo check_resumable(const std::filesystem::path& file, const Trainer& trainer) {
   ModelFileInfo info = read_model_info(file);
@@ -559,7 +674,7 @@ void restore(const std::filesystem::path& file, Trainer& trainer) {
   const ParameterSet<float>& layout = trainer.model().parameters();
   std::vector<std::pair<TensorView<float>, Tensor<float>>> changes;
   const auto read = [&](const std::string& prefix, TensorView<float> to) {
-    expect_parameters(reader, prefix, layout);
+    expect_only(reader, prefix, layout);
     changes.emplace_back(to, Tensor<float>(to.shape()));
     read_parameters(reader, prefix, layout, changes.back().second);
   };
@@ -584,7 +699,7 @@ void convert_model(const std::filesystem::path& from, const std::filesystem::pat
     parameters.allocate(Device::cpu());
     read_parameters(reader, "parameters", parameters, parameters.values());
     Json config = parse_json(info.config);
-    config["model"] = json_value(info.model);
+    config["model"] = json_of(info.model);
     write_model(writer, parameters, config, info.task_name);
     if (info.steps) {
       const auto optimizer = make_optimizer(info.trainer.optimizer, parameters);
@@ -611,6 +726,12 @@ void convert_model(const std::filesystem::path& from, const std::filesystem::pat
   }
   writer.commit(to);
 }
+
+template <class T>
+ParameterSet<T> parameter_layout(const OwnModelOptions& options) {
+  throw ValueError(unknown_kind(options));
+}
+template ParameterSet<float> parameter_layout<float>(const OwnModelOptions&);
 
 std::string to_json(const ModelOptions& options) { return json_object(options).dump(); }
 std::string to_json(const TrainerOptions& options) { return json_object(options).dump(); }

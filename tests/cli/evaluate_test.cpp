@@ -131,6 +131,26 @@ TEST_CASE("eval and --resume of MNIST refuse other images than those of the trai
   check_refused(run({"eval", model, "--data", other}), 1, {other, "other images"});
 }
 
+TEST_CASE("commands name the kind of a program's own model, which they do not know", "[cli][eval]") {
+  const TemporaryFolder folder;
+  const fs::path out = folder / "run";
+  check_success(run(train_copying(out, {"--steps", "1"})));
+  fs::remove(out / "best.h5");
+  const std::string model = out / "model.h5";
+  Hdf5Edit(model).replace_in_text("/", "config", R"({"model":{)", R"({"model":{"kind":"table",)");
+  const std::string new_file = folder / "new.h5", page = folder / "page.html";
+  for (const Arguments& arguments : {Arguments{"eval", model},
+                                     {"inspect", model},
+                                     {"convert", model, new_file},
+                                     {"translate", model},
+                                     {"predict", model, model, "-o", new_file},
+                                     {"report", out.string(), "--out", page},
+                                     {"train", "--resume", "--steps", "2", "--out", out.string()}}) {
+    CAPTURE(arguments[0]);
+    check_refused(run(arguments), 1, {model, "'table'", "does not know"});
+  }
+}
+
 TEST_CASE("inspect says what is in a model", "[cli][inspect]") {
   const TemporaryFolder folder;
   check_success(run(train_copying(

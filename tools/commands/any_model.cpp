@@ -35,8 +35,9 @@ std::optional<Index> fewest_positions(const std::vector<LayerOptions>& layers) {
 }
 
 std::vector<LayerOptions> layers_of(const AnyModelOptions& options) {
+  if (const auto* sequences = std::get_if<ModelOptions>(&options)) return sequences->cells;
   const auto* translation = std::get_if<EncoderDecoderOptions>(&options);
-  if (translation == nullptr) return std::get<ModelOptions>(options).cells;
+  if (translation == nullptr) return {};
   std::vector<LayerOptions> layers = translation->encoder;
   layers.insert(layers.end(), translation->decoder.begin(), translation->decoder.end());
   return layers;

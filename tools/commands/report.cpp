@@ -197,9 +197,15 @@ TrainingRun read_training_run(const fs::path& folder, const std::string& sentenc
     run.solved = task->solved({.loss = *last->evaluation_loss,
                                .accuracy = last->accuracy,
                                .sequence_accuracy = last->sequence_accuracy});
-  if (fs::exists(folder / "model.h5", status))
-    run.parameters = std::visit([](const auto& model) { return parameter_layout<float>(model).count(); },
-                                read_model_info(folder / "model.h5").model);
+  if (const fs::path file = folder / "model.h5"; fs::exists(file, status)) {
+    const ModelFileInfo info = read_model_info(file);
+    try {
+      run.parameters =
+          std::visit([](const auto& model) { return parameter_layout<float>(model).count(); }, info.model);
+    } catch (const ValueError& error) {
+      throw FileError(fmt::format("{}: {}", file.string(), error.what()));
+    }
+  }
   try {
     if (run.parameters) add_step_accuracies(run, *task);
   } catch (const Error& error) {

@@ -28,7 +28,8 @@ struct Undrawn {};
 /// call that waits: `synchronize`, a function of this model that returns a number, or a copy of a tensor to
 /// the host. Functions of another model do not throw it.
 ///
-/// To add a model: derive from this class, and give `run_prepare`, `run` and the descriptions.
+/// To add a model: derive from this class, and give `run_prepare`, `run` and the descriptions. Files
+/// (train/model_file.hpp) know it by the "kind" of its options.
 template <class T>
 class Model {
  public:
@@ -40,7 +41,8 @@ class Model {
   Device device() const { return execution_.device; }
   ParameterSet<T>& parameters() { return parameters_; }
   const ParameterSet<T>& parameters() const { return parameters_; }
-  /// JSON text of everything that decides what the model computes, besides the parameters.
+  /// JSON text of an object: everything that decides what the model computes, besides the parameters. That of
+  /// a program's own model has under "kind" a name that is none of orthornn's kinds.
   virtual std::string options_text() const = 0;
 
   /// Arranges the parameters as they are now (forms Q, packs matrices). Throws ValueError for parameters that

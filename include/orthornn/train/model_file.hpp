@@ -15,12 +15,24 @@
 
 namespace orthornn {
 
-// HDF5 files of the format "orthornn-model", version 2, or 3 of an encoder and a decoder;
+// HDF5 files of the format "orthornn-model", version 2, or 3 of a model that has a kind;
 // include/orthornn/io/README.md has the table of paths and shapes. Saving replaces the file in one step:
 // whatever happens, the old model or the new one is there, whole.
 
+/// Of a Model that a program has beside those of orthornn. Files keep it for that program alone.
+struct OwnModelOptions {
+  /// As `text` has it under "kind".
+  std::string kind;
+  /// `Model::options_text()`
+  std::string text;
+};
+
 /// Options of a model of any kind that a file may hold.
-using AnyModelOptions = std::variant<ModelOptions, EncoderDecoderOptions>;
+using AnyModelOptions = std::variant<ModelOptions, EncoderDecoderOptions, OwnModelOptions>;
+
+/// Throws ValueError: the layout of a program's own model is known to that program.
+template <class T>
+ParameterSet<T> parameter_layout(const OwnModelOptions& options);
 
 /// Everything a model file says besides numbers.
 struct ModelFileInfo {
@@ -44,7 +56,8 @@ struct ModelFileInfo {
   std::vector<TaskPart> parts;
 };
 
-/// Only the model. Throws FileError.
+/// Only the model, of any kind. Throws FileError, and ValueError for parameters that are not finite and for
+/// options that could not be read again, such as those of a program's own model without a kind.
 void save_model(const std::filesystem::path& file, const Model<float>& model);
 /// Model, task, optimizer and training state: all that `restore` needs to go on, on any device. Throws as
 /// `Trainer::synchronize` as well, and for a training that could not be resumed: DivergenceError for a
@@ -68,8 +81,13 @@ std::unique_ptr<SequenceModel<float>> load_model(const std::filesystem::path& fi
 std::unique_ptr<EncoderDecoder<float>> load_encoder_decoder(const std::filesystem::path& file,
                                                             const Execution& execution = {},
                                                             ModelFileInfo* info = nullptr);
-/// Puts parameters, moments and step into a trainer made with the same options; its next steps have the bits
-/// that an uninterrupted training would have had. Throws FileError when the file does not fit.
+/// Puts the parameters of a file into a model of any kind, a program's own among them, that was made with the
+/// same options, and prepares it. Throws FileError where kind, options or parameters differ; the
+/// model's parameters are then as they were.
+void load_parameters(const std::filesystem::path& file, Model<float>& model, ModelFileInfo* info = nullptr);
+/// Puts parameters, moments and step into a trainer made with the same options, of a model of any kind; its
+/// next steps have the bits that an uninterrupted training would have had. Throws FileError when the file
+/// does not fit.
 void restore(const std::filesystem::path& file, Trainer& trainer);
 
 /// What `read_model_info` says of a file that `restore` would take. Throws FileError for a file of another
