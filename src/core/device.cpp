@@ -17,7 +17,7 @@ namespace orthornn {
 namespace {
 
 // A cache line, and the widest vector register there is.
-constexpr std::align_val_t alignment{64};
+constexpr std::align_val_t host_alignment{64};
 
 std::atomic<int> chosen_threads{0};
 
@@ -119,14 +119,14 @@ void* allocate(Device device, std::size_t bytes) {
   if constexpr (has_cuda_bodies) {
     if (device.is_cuda()) return cuda::allocate(device, bytes);
   }
-  return bytes == 0 ? nullptr : ::operator new(bytes, alignment);
+  return bytes == 0 ? nullptr : ::operator new(bytes, host_alignment);
 }
 
 void release(Device device, void* memory) noexcept {
   if constexpr (has_cuda_bodies) {
     if (device.is_cuda()) return cuda::release(device, memory);
   }
-  ::operator delete(memory, alignment);
+  ::operator delete(memory, host_alignment);
 }
 
 void fill_zero(Device device, void* memory, std::size_t bytes) {

@@ -10,7 +10,7 @@ namespace orthornn {
 namespace {
 
 // The alignment of cudaMalloc; a multiple of every vector and cache line.
-constexpr std::size_t alignment = 256;
+constexpr std::size_t block_alignment = 256;
 // Many small tensors share a block; a large one has its own.
 constexpr std::size_t largest_spare = std::size_t{64} << 20;
 
@@ -19,7 +19,8 @@ constexpr std::size_t largest_spare = std::size_t{64} << 20;
 Saved::Saved(Device device) : device_(device) {}
 
 void* Saved::take(const Shape& shape, std::size_t element_bytes) {
-  const std::size_t bytes = (shape.bytes(element_bytes) + alignment - 1) / alignment * alignment;
+  const std::size_t bytes =
+      (shape.bytes(element_bytes) + block_alignment - 1) / block_alignment * block_alignment;
   std::size_t block = block_, offset = offset_;
   while (block < blocks_.size() && offset + bytes > blocks_[block].bytes()) {
     ++block;

@@ -18,9 +18,15 @@ double effective_rank(TensorView<const T> x) {
   if (!std::ranges::all_of(x, [](T entry) { return std::isfinite(entry); }))
     throw ValueError("a matrix with numbers that are not finite has no singular values");
   using RowMajor = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
-  const Eigen::MatrixXd matrix =
-      Eigen::Map<const RowMajor>(x.data(), x.shape()[0], x.shape()[1]).template cast<double>();
-  const Eigen::VectorXd values = Eigen::BDCSVD<Eigen::MatrixXd>(matrix).singularValues();
+  const Index rows = x.shape()[0], columns = x.shape()[1];
+  // Rows or columns of zeros add singular values of zero, which do not count. A square matrix needs no QR
+  // factorization first, which would take most of the time of compiling this file.
+  const Index size = std::max(rows, columns);
+  Eigen::MatrixXd matrix = Eigen::MatrixXd::Zero(size, size);
+  matrix.topLeftCorner(rows, columns) =
+      Eigen::Map<const RowMajor>(x.data(), rows, columns).template cast<double>();
+  using Svd = Eigen::JacobiSVD<Eigen::MatrixXd, Eigen::NoQRPreconditioner>;
+  const Eigen::VectorXd values = Svd(matrix).singularValues();
   const double sum = values.sum();
   if (sum == 0) return 0;
   double entropy = 0;

@@ -11,7 +11,7 @@
 namespace orthornn {
 namespace {
 
-constexpr Index unblocked_size = 16;
+constexpr Index unblocked_columns = 16;
 
 enum class Triangle { unit_lower, upper };
 
@@ -26,7 +26,7 @@ void swap_rows(MatrixView<T> a, Index first, Index last, const std::int64_t* piv
 template <class T>
 void solve(Triangle triangle, MatrixView<const T> a, MatrixView<T> x) {
   const Index n = a.rows;
-  if (n <= unblocked_size) {
+  if (n <= unblocked_columns) {
     for (Index j = 0; j < x.cols; ++j) {
       T* column = x.column(j);
       if (triangle == Triangle::unit_lower) {
@@ -60,7 +60,7 @@ void solve(Triangle triangle, MatrixView<const T> a, MatrixView<T> x) {
 /// Decomposes the panel a (rows >= cols); pivots count from the panel's first row.
 template <class T>
 void decompose(MatrixView<T> a, std::int64_t* pivots) {
-  if (a.cols <= unblocked_size) {
+  if (a.cols <= unblocked_columns) {
     for (Index k = 0; k < a.cols; ++k) {
       Index pivot = k;
       for (Index i = k + 1; i < a.rows; ++i) {

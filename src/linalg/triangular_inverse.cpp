@@ -8,7 +8,7 @@ namespace {
 
 struct OffDiagonalBlock;
 
-constexpr Index unblocked_size = 32;
+constexpr Index unblocked_order = 32;
 
 template <class T>
 void invert_unblocked(MatrixView<T> a) {
@@ -36,7 +36,7 @@ void copy_upper(MatrixView<const T> from, MatrixView<T> to) {
 
 template <class T>
 void invert(MatrixView<T> a, T* workspace) {
-  if (a.cols <= unblocked_size) return invert_unblocked(a);
+  if (a.cols <= unblocked_order) return invert_unblocked(a);
   const Index n1 = a.cols / 2;
   const Index n2 = a.cols - n1;
   const MatrixView<T> first = a.block(0, 0, n1, n1);

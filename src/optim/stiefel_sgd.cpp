@@ -2,7 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <Eigen/Dense>
+#include <Eigen/LU>
+#include <Eigen/QR>
 #include <cmath>
 
 #include "core/back_end.hpp"
@@ -11,6 +12,8 @@
 namespace orthornn {
 namespace {
 
+// Column by column whatever the tensors are: every second order of storage would double the products that
+// Eigen compiles.
 template <class T>
 using Matrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic>;
 
@@ -45,39 +48,38 @@ void check(const StiefelSgd& options, TensorView<const T> omega, TensorView<cons
 
 // D, from which A = D Omega^T - Omega D^T.
 template <class T>
-Matrix<T> generator(StiefelSgd::Metric metric, TensorView<const T> omega_view,
-                    TensorView<const T> gradient_view) {
-  const auto omega = matrix(omega_view);
-  Matrix<T> result = matrix(gradient_view);
+Matrix<T> generator(StiefelSgd::Metric metric, const Matrix<T>& omega, const Matrix<T>& gradient) {
+  Matrix<T> result = gradient;
   if (metric == StiefelSgd::Metric::euclidean) {
-    const Matrix<T> inner = omega.transpose() * result;
-    result.noalias() -= omega * inner / T{2};
+    Matrix<T> inner = omega.transpose() * gradient;
+    inner /= T{2};
+    result.noalias() -= omega * inner;
   }
   return result;
 }
 
 // Z = A Omega, where Omega^T Omega = I.
 template <class T>
-Matrix<T> tangent(const Matrix<T>& generator, TensorView<const T> omega_view) {
-  const auto omega = matrix(omega_view);
+Matrix<T> tangent(const Matrix<T>& generator, const Matrix<T>& omega) {
   const Matrix<T> inner = generator.transpose() * omega;
-  return generator - omega * inner;
+  Matrix<T> result = generator;
+  result.noalias() -= omega * inner;
+  return result;
 }
 
-// Omega <- qf(Omega - lr Z). A QR factorization is unique up to the signs of R's diagonal; with positive ones
+// qf(Omega - lr Z). A QR factorization is unique up to the signs of R's diagonal; with positive ones
 // the result is a continuous function of lr that starts at Omega. R is never singular: Omega^T Z is
 // skew-symmetric, so (Omega - lr Z)^T (Omega - lr Z) = I + lr^2 Z^T Z.
 template <class T>
-void retract_qr(TensorView<T> omega_view, const Matrix<T>& generator, T lr) {
-  auto omega = matrix(omega_view);
-  Matrix<T> point = omega;
-  point -= lr * tangent<T>(generator, omega_view);
-  const Eigen::HouseholderQR<Eigen::Ref<Matrix<T>>> qr(point);  // leaves R in `point`
-  omega.setIdentity();
-  omega.applyOnTheLeft(qr.householderQ());
+Matrix<T> retract_qr(const Matrix<T>& omega, const Matrix<T>& generator, T lr) {
+  const Matrix<T> point = omega - lr * tangent<T>(generator, omega);
+  const Eigen::HouseholderQR<Matrix<T>> qr(point);
+  Matrix<T> result = Matrix<T>::Identity(omega.rows(), omega.cols());
+  result.applyOnTheLeft(qr.householderQ());
   for (Eigen::Index j = 0; j < omega.cols(); ++j) {
-    if (point(j, j) < 0) omega.col(j) = -omega.col(j);
+    if (qr.matrixQR()(j, j) < 0) result.col(j) = -result.col(j);
   }
+  return result;
 }
 
 // The Cayley curve in 2M dimensions (Wen and Yin, lemma 4; Sherman-Morrison-Woodbury). With K = [lr D, Omega]
@@ -86,8 +88,7 @@ void retract_qr(TensorView<T> omega_view, const Matrix<T>& generator, T lr) {
 // where K^T Omega is the right half of C. That holds for every Omega, orthogonal or not. An error in Omega's
 // orthogonality is not amplified. The matrix to invert has the determinant of I + lr/2 A, at least 1.
 template <class T>
-void retract_cayley(TensorView<T> omega_view, const Matrix<T>& generator, T lr) {
-  auto omega = matrix(omega_view);
+Matrix<T> retract_cayley(const Matrix<T>& omega, const Matrix<T>& generator, T lr) {
   const Eigen::Index m = omega.cols();
   Matrix<T> k(omega.rows(), 2 * m);
   k << lr * generator, omega;
@@ -95,8 +96,11 @@ void retract_cayley(TensorView<T> omega_view, const Matrix<T>& generator, T lr) 
   Matrix<T> jc(2 * m, 2 * m);
   jc << c.bottomRows(m), -c.topRows(m);
   const Matrix<T> system = Matrix<T>::Identity(2 * m, 2 * m) + jc / T{2};
-  const Matrix<T> coefficients = system.partialPivLu().solve(jc.rightCols(m));
-  omega.noalias() -= k * coefficients;
+  const Matrix<T> right = jc.rightCols(m);
+  const Matrix<T> coefficients = system.partialPivLu().solve(right);
+  Matrix<T> result = omega;
+  result.noalias() -= k * coefficients;
+  return result;
 }
 
 }  // namespace
@@ -104,12 +108,15 @@ void retract_cayley(TensorView<T> omega_view, const Matrix<T>& generator, T lr) 
 template <class T>
 void StiefelSgd::step(TensorView<T> omega, ConstTensorView<T> gradient) const {
   check<T>(*this, omega, gradient);
-  const Matrix<T> direction = generator<T>(metric, omega, gradient);
+  const Matrix<T> point = matrix<T>(omega);
+  const Matrix<T> direction = generator<T>(metric, point, matrix(gradient));
   switch (retraction) {
     case Retraction::qr:
-      return retract_qr(omega, direction, static_cast<T>(lr));
+      matrix<T>(omega) = retract_qr<T>(point, direction, static_cast<T>(lr));
+      return;
     case Retraction::cayley:
-      return retract_cayley(omega, direction, static_cast<T>(lr));
+      matrix<T>(omega) = retract_cayley<T>(point, direction, static_cast<T>(lr));
+      return;
   }
 }
 
@@ -118,7 +125,8 @@ void StiefelSgd::riemannian_gradient(ConstTensorView<T> omega, ConstTensorView<T
                                      TensorView<T> result) const {
   check<T>(*this, omega, gradient);
   check_shape("Riemannian gradient", result.shape(), omega.shape());
-  matrix(result) = tangent<T>(generator<T>(metric, omega, gradient), omega);
+  const Matrix<T> point = matrix(omega);
+  matrix<T>(result) = tangent<T>(generator<T>(metric, point, matrix(gradient)), point);
 }
 
 template void StiefelSgd::step(TensorView<float>, TensorView<const float>) const;

@@ -13,7 +13,7 @@
 namespace orthornn {
 namespace {
 
-std::vector<std::string_view> words_of(std::string_view tokens) {
+std::vector<std::string_view> token_words(std::string_view tokens) {
   std::vector<std::string_view> words;
   while (!tokens.empty()) {
     const std::size_t end = std::min(tokens.find(' '), tokens.size());
@@ -42,7 +42,7 @@ BleuStatistics& BleuStatistics::operator+=(const BleuStatistics& share) {
 BleuStatistics bleu_statistics(std::string_view hypothesis, std::span<const std::string> references) {
   BleuStatistics statistics{.size = one_sentence(references)};
   const std::string tokens = tokenize_13a(hypothesis);
-  const std::vector<std::string_view> words = words_of(tokens);
+  const std::vector<std::string_view> words = token_words(tokens);
   statistics.hypothesis_length = static_cast<Index>(words.size());
 
   // 1. Of each n-gram, the largest count of any reference.
@@ -50,7 +50,7 @@ BleuStatistics bleu_statistics(std::string_view hypothesis, std::span<const std:
   for (const std::string& reference : references) reference_tokens.push_back(tokenize_13a(reference));
   std::array<NgramCounts, bleu_orders> largest_counts;
   for (std::size_t r = 0; r < references.size(); ++r) {
-    const std::vector<std::string_view> reference_words = words_of(reference_tokens[r]);
+    const std::vector<std::string_view> reference_words = token_words(reference_tokens[r]);
     const auto length = static_cast<Index>(reference_words.size());
     if (r == 0 || is_closer(length, statistics.reference_length, statistics.hypothesis_length)) {
       statistics.reference_length = length;

@@ -8,7 +8,7 @@
 namespace orthornn {
 namespace {
 
-bool is_white_space(utf8proc_int32_t code_point) {
+bool is_unicode_space(utf8proc_int32_t code_point) {
   const utf8proc_property_t* property = utf8proc_get_property(code_point);
   return property->category == UTF8PROC_CATEGORY_ZS || property->bidi_class == UTF8PROC_BIDI_CLASS_WS ||
          property->bidi_class == UTF8PROC_BIDI_CLASS_B || property->bidi_class == UTF8PROC_BIDI_CLASS_S;
@@ -29,7 +29,7 @@ std::vector<Character> characters(std::string_view text) {
           fmt::format("expected UTF-8 and found byte 0x{:02x} at position {}; convert the text to UTF-8",
                       static_cast<unsigned char>(text[at]), at));
     }
-    found.push_back({text.substr(at, static_cast<std::size_t>(size)), is_white_space(code_point)});
+    found.push_back({text.substr(at, static_cast<std::size_t>(size)), is_unicode_space(code_point)});
     at += static_cast<std::size_t>(size);
   }
   return found;

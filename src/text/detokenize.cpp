@@ -25,7 +25,7 @@ std::vector<std::string_view> words_of(std::string_view text) {
   return words;
 }
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
+bool is_ascii_digit(char c) { return c >= '0' && c <= '9'; }
 
 bool is_ascii_letter(std::string_view word) {
   return word.size() == 1 && ((word[0] >= 'a' && word[0] <= 'z') || (word[0] >= 'A' && word[0] <= 'Z'));
@@ -69,8 +69,8 @@ void join_quotes(const std::vector<std::string_view>& words, std::string_view qu
 /// 10:30, 1.5, $1,000
 bool is_within_number(const std::vector<std::string_view>& words, std::size_t i) {
   if (i == 0 || i + 1 == words.size()) return false;
-  const auto digits = std::ranges::find_if_not(words[i + 1], is_digit) - words[i + 1].begin();
-  if (!is_digit(words[i - 1].back()) || digits == 0) return false;
+  const auto digits = std::ranges::find_if_not(words[i + 1], is_ascii_digit) - words[i + 1].begin();
+  if (!is_ascii_digit(words[i - 1].back()) || digits == 0) return false;
   return words[i] == "." || words[i] == ":" || (words[i] == "," && digits == 3);
 }
 

@@ -28,7 +28,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   file.write(edited(training.file, edits, outside.path()));
   if (accepted(file.path(), [&] { restore(file.path(), trainer); })) {
     const std::filesystem::path again = folder / "again.h5";
-    // Batches of MNIST need its files.
     const bool saved = accepted([&] {
       trainer.step();
       save_checkpoint(again, trainer);

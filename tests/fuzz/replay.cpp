@@ -1,6 +1,8 @@
 // In the place of libFuzzer: the target gets each file of a folder once. So every compiler can run it, and a
 // run is the same each time.
 
+#include "fuzz/replay.hpp"
+
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -10,18 +12,23 @@
 #include <vector>
 
 extern "C" int LLVMFuzzerInitialize(int*, char***);
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 
 int main(int argc, char** argv) {
-  if (argc != 2) {
-    std::fprintf(stderr, "usage: %s FOLDER\n", argv[0]);
+  if (argc != 3) {
+    std::fprintf(stderr, "usage: %s TARGET FOLDER\n", argv[0]);
+    return 2;
+  }
+  const auto& targets = orthornn::fuzz::targets();
+  const auto target = std::ranges::find(targets, argv[1], &orthornn::fuzz::Target::name);
+  if (target == targets.end()) {
+    std::fprintf(stderr, "there is no target %s\n", argv[1]);
     return 2;
   }
   std::vector<std::filesystem::path> files;
-  for (const auto& entry : std::filesystem::directory_iterator(argv[1])) files.push_back(entry.path());
+  for (const auto& entry : std::filesystem::directory_iterator(argv[2])) files.push_back(entry.path());
   std::sort(files.begin(), files.end());
   if (files.empty()) {
-    std::fprintf(stderr, "%s has no file\n", argv[1]);
+    std::fprintf(stderr, "%s has no file\n", argv[2]);
     return 1;
   }
   LLVMFuzzerInitialize(&argc, &argv);
@@ -34,7 +41,7 @@ int main(int argc, char** argv) {
       return 1;
     }
     const std::vector<std::uint8_t> bytes{std::istreambuf_iterator<char>(stream), {}};
-    LLVMFuzzerTestOneInput(bytes.data(), bytes.size());
+    target->test(bytes.data(), bytes.size());
   }
   return 0;
 }

@@ -8,6 +8,7 @@
 #include "orthornn/tasks/copying_task.hpp"
 #include "orthornn/tasks/mnist_task.hpp"
 #include "orthornn/train/model_file.hpp"
+#include "support/idx_writer.hpp"
 #include "support/temporary_folder.hpp"
 
 namespace orthornn::fuzz {
@@ -36,6 +37,23 @@ SmallTraining training(std::unique_ptr<SequenceTask> task, const OrthogonalCell&
   return result;
 }
 
+/// Files of MNIST with a few black images, as a model file has the checksum of its data.
+const std::filesystem::path& mnist_folder() {
+  static const TemporaryFolder folder;
+  static const bool written = [] {
+    for (const std::string set : {"train", "t10k"}) {
+      constexpr std::uint32_t count = 20;
+      testing::write_plain(folder / (set + "-images-idx3-ubyte"),
+                           testing::idx_bytes({count, 28, 28}, testing::Bytes(count * 28 * 28)));
+      testing::write_plain(folder / (set + "-labels-idx1-ubyte"),
+                           testing::idx_bytes({count}, testing::Bytes(count)));
+    }
+    return true;
+  }();
+  static_cast<void>(written);
+  return folder.path();
+}
+
 }  // namespace
 
 std::vector<SmallTraining> small_trainings() {
@@ -46,7 +64,8 @@ std::vector<SmallTraining> small_trainings() {
       training(std::make_unique<AddingTask>(AddingOptions{.length = 5, .batch = 2, .seed = 1}),
                {.hidden_size = 3, .transition = MatrixExponential{}, .activation = Activation::tanh},
                {.optimizer = Adam{}}));
-  all.push_back(training(std::make_unique<MnistTask>(MnistOptions{.permuted = true, .batch = 1, .seed = 1}),
+  all.push_back(training(std::make_unique<MnistTask>(
+                             MnistOptions{.data = mnist_folder(), .permuted = true, .batch = 1, .seed = 1}),
                          {.hidden_size = 3, .transition = HouseholderProduct{2}},
                          {.optimizer = Sgd{.momentum = 0.5}, .clip = 0}));
   return all;

@@ -189,13 +189,13 @@ Json measure_rollout(const std::string& method, const std::string& name, Measure
 
 Json measure_stiefel(const StiefelMethod& method, Index n, Index m, Device device,
                      const CompareSettings& settings) {
-  const double rows = static_cast<double>(n), columns = static_cast<double>(m);
+  const double height = static_cast<double>(n), width = static_cast<double>(m);
   Json json = {{"method", method.id},
                {"name", method.name},
                {"n", n},
                {"m", m},
                {"flop_formula", method.flop_formula},
-               {"mflop", (method.nm2 * rows + method.m3 * columns) * columns * columns * 1e-6}};
+               {"mflop", (method.nm2 * height + method.m3 * width) * width * width * 1e-6}};
   if (!is_timed(method, device)) return json;
   TruncatedCwy<float> truncated(n, m, device);
   Tensor<float> vectors(truncated.parameter_shape(), device), d_vectors(vectors.shape(), device);

@@ -1,0 +1,31 @@
+# What keeps the build short. The README of tools has the table of where its time went.
+
+# compile_together(TARGET): compiles sources of the target in groups. Every group reads the headers of Eigen, fmt and
+# CLI11 once, where every source alone would read them again. Groups are small enough that a changed source costs some
+# seconds.
+function(compile_together target)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ${ORTHORNN_UNITY} UNITY_BUILD_BATCH_SIZE 8)
+  if(ORTHORNN_UNITY AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    # A type of an anonymous namespace within another type is a mistake in a header, which GCC takes these sources for.
+    target_compile_options(${target} PRIVATE -Wno-subobject-linkage)
+  endif()
+endfunction()
+
+# optimise_little(TARGET): for sources that call the library and look at what it returns.
+function(optimise_little target)
+  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    # At -O1 GCC 12 reports its own AVX-512 intrinsics here too (GCC bug 105593).
+    target_compile_options(${target} PRIVATE -Wno-uninitialized)
+  endif()
+endfunction()
+
+# link_library_first(PROGRAM): of an inline function that several objects have, the linker keeps the first. With
+# optimise_little, that has to be the one of the library.
+function(link_library_first program)
+  if(NOT BUILD_SHARED_LIBS)
+    target_link_options(${program} PRIVATE
+      LINKER:--whole-archive $<TARGET_FILE:orthornn> LINKER:--no-whole-archive)
+    set_property(TARGET ${program} APPEND PROPERTY LINK_DEPENDS $<TARGET_FILE:orthornn>)
+  endif()
+endfunction()
