@@ -551,5 +551,28 @@ complains_in_one_line
 exists "$project/data/tatoeba/spa-eng.zip.new"
 is_absent "$project/data/tatoeba/spa-eng.zip"
 
+# What the documents link to, and the measured results that they name between backquotes, exist.
+: >"$scratch/output"
+: >"$scratch/errors"
+status=0
+results=$root/tools/bench-results
+while IFS= read -r document; do
+  subject=${document#"$root/"}
+  folder=$(dirname "$document")
+  while IFS= read -r target; do
+    check "link to '$target', which should exist" [ -e "$folder/$target" ]
+  done < <(grep -oP '[^][]\]\(\K(?!https?:)[^)#\s]+' "$document")
+  [[ $folder == "$results"* ]] || continue
+  while IFS= read -r name; do
+    check "'$name' should be a file of measured results" bash -c 'compgen -G "$1/$3" >/dev/null || compgen -G "$2/$3" >/dev/null' - "$folder" "$results" "$name"
+  done < <(grep -oP '(?<=`)[\w./*-]+\.(csv|json)(?=`)' "$document" | grep -vxE 'metrics\.csv|(.*/)?compare\.json|table\.json|results?\.json')
+done < <(find "$root" -name '*.md' -not -path "$root/build*" -not -path "$root/.git/*")
+
+subject="files of measured results"
+while IFS= read -r file; do
+  name=$(basename "$file")
+  check "'${file#"$root/"}' should be named by a README" grep -rqF --include='*.md' -- "$name" "$root/README.md" "$root/tools" "$root/tasks" "$root/src"
+done < <(find "$results" -name '*.csv' -o -name '*.json')
+
 echo "$checks checks, $failures failed"
 [[ $failures == 0 ]]
