@@ -13,6 +13,7 @@
 #include "commands/interruption.hpp"
 #include "commands/machine.hpp"
 #include "commands/median.hpp"
+#include "commands/standard_streams.hpp"
 #include "commands/training.hpp"
 #include "commands/translation_metrics.hpp"
 #include "pages/stop_on_signal.hpp"
@@ -255,6 +256,7 @@ void add_train(CLI::App& program, Command& chosen) {
       ->configurable(false);
   command->callback([&chosen, command, settings, seeds] {
     chosen = [command, settings, seeds] {
+      go_on_without_output();
       return *seeds > 1 ? train_seeds(*command, *settings, *seeds) : train_once(*command, *settings).code;
     };
   });

@@ -11,6 +11,7 @@
 #include <fstream>
 
 #include "commands/program.hpp"
+#include "commands/standard_streams.hpp"
 #include "orthornn/io/atomic_file.hpp"
 #include "pages/training_run.hpp"
 
@@ -102,7 +103,7 @@ double MetricsFile::seconds() const { return seconds_before_ + seconds_since(sta
 
 ProgressLine::ProgressLine(std::int64_t first_step, std::int64_t steps, double baseline, ProgressPlace place)
     : place_(std::move(place)),
-      terminal_(isatty(fileno(place_.stream)) != 0),
+      terminal_(isatty(descriptor_of(place_.stream)) != 0),
       first_step_(first_step),
       steps_(steps),
       baseline_(baseline) {}
