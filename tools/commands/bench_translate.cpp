@@ -277,6 +277,8 @@ void add_result(Json& row, const TableSettings& table, const Run& run, const fs:
   } else {
     Training training(own.command, settings, *own.task, settings.machine.apply(settings.source.batch));
     training.run({.stream = stderr, .label = label, .passing = true});
+    if (const std::string unwritten = training.unwritten().text(); !unwritten.empty())
+      throw FileError(unwritten);
   }
   const fs::path model = SavedTraining(folder).best_or_last();
   const ModelFileInfo info = read_model_info(model);
