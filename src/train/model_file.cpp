@@ -446,6 +446,12 @@ void save_checkpoint(const std::filesystem::path& file, Trainer& trainer) {
 }
 
 void save_checkpoint(std::span<const std::filesystem::path> files, Trainer& trainer) {
+  Hdf5Writer writer;
+  write_checkpoint(writer, trainer);
+  for (const std::filesystem::path& file : files) writer.commit(file);
+}
+
+void write_checkpoint(Hdf5Writer& writer, Trainer& trainer) {
   trainer.synchronize();
   const FaultDomain::Scope scope(trainer.model().faults());
   const Task& task = trainer.task();
@@ -468,7 +474,6 @@ void save_checkpoint(std::span<const std::filesystem::path> files, Trainer& trai
   read_back.parts = parts == trainer.readable_parts_ ? std::vector<TaskPart>() : parts;
   check_info(read_back);
   trainer.readable_parts_ = parts;
-  Hdf5Writer writer;
   const ParameterSet<float>& parameters = trainer.model().parameters();
   try {
     write_model(writer, parameters, config, task.name());
@@ -481,7 +486,6 @@ void save_checkpoint(std::span<const std::filesystem::path> files, Trainer& trai
   } catch (const NotFinite& error) {
     trainer.throw_diverged(trainer.steps(), error.what());
   }
-  for (const std::filesystem::path& file : files) writer.commit(file);
 }
 
 ModelFileInfo read_model_info(const std::filesystem::path& file) { return info_of(Hdf5Reader(file)); }

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <initializer_list>
@@ -45,6 +46,10 @@ struct RunSettings {
   std::string input = {};
   /// Where standard output goes; empty: to ProgramResult::output.
   std::string output = {};
+  /// Standard output is a pipe whose reader has ended.
+  bool without_reader = false;
+  /// Of the standard descriptors, 0 to 2, those that are closed.
+  std::vector<int> closed = {};
   /// Whether it sees this machine's GPUs, or emulated ones.
   bool gpu = false;
 };
@@ -71,6 +76,12 @@ class Orthornn {
     dup2(open(settings.input.empty() ? "/dev/null" : settings.input.c_str(), O_RDONLY), STDIN_FILENO);
     dup2(open(output.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), STDOUT_FILENO);
     dup2(open(errors.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), STDERR_FILENO);
+    std::signal(SIGPIPE, SIG_DFL);  // as a shell starts programs
+    if (int ends[2]; settings.without_reader && pipe(ends) == 0) {
+      close(ends[0]);
+      dup2(ends[1], STDOUT_FILENO);
+    }
+    for (const int descriptor : settings.closed) close(descriptor);
     // Tests run side by side, and models of this size gain nothing from threads that wait for one another.
     setenv("OMP_NUM_THREADS", "1", 1);
     if (!settings.gpu) hide_gpus();

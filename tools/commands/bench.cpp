@@ -11,6 +11,7 @@
 #include "commands/measured_layer.hpp"
 #include "commands/measured_transition.hpp"
 #include "commands/program.hpp"
+#include "commands/standard_streams.hpp"
 #include "commands/timing.hpp"
 #include "orthornn/io/atomic_file.hpp"
 
@@ -219,7 +220,10 @@ std::unique_ptr<Measured> make_measured(const BenchSettings& settings, const Row
 int bench(BenchSettings& settings, bool rollout) {
   const Execution execution = settings.machine.apply(settings.batch);
   settings.complete(execution.device, rollout);
-  if (!settings.json.empty()) check_place(settings.json);
+  if (!settings.json.empty()) {
+    check_place(settings.json);
+    go_on_without_output();
+  }
   const std::vector<Row> rows = rows_of(settings);
   if (rollout) check_ways(rows, settings, execution);
   const Columns columns{.rollout = rollout, .gpu = execution.device.is_cuda()};

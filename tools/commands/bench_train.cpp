@@ -5,6 +5,7 @@
 
 #include "commands/any_model.hpp"
 #include "commands/machine.hpp"
+#include "commands/standard_streams.hpp"
 #include "commands/timing.hpp"
 #include "commands/train_settings.hpp"
 #include "orthornn/io/atomic_file.hpp"
@@ -24,7 +25,10 @@ int bench_train(CLI::App& command, BenchTrainSettings& settings) {
   TrainSettings& training = settings.training;
   const std::unique_ptr<Task> task = as_usage([&] { return training.complete(command); });
   const Execution execution = training.machine.apply(training.source.batch);
-  if (!settings.json.empty()) check_place(settings.json);
+  if (!settings.json.empty()) {
+    check_place(settings.json);
+    go_on_without_output();
+  }
   task->load();
   const auto owned_model =
       as_usage([&] { return make_model(execution, training.model_options(*task), training.source.seed); });

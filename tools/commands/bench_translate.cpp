@@ -16,6 +16,7 @@
 #include "commands/config_file.hpp"
 #include "commands/evaluation.hpp"
 #include "commands/machine.hpp"
+#include "commands/standard_streams.hpp"
 #include "commands/training.hpp"
 #include "core/checked_json.hpp"
 #include "orthornn/io/atomic_file.hpp"
@@ -276,6 +277,8 @@ void add_result(Json& row, const TableSettings& table, const Run& run, const fs:
   } else {
     Training training(own.command, settings, *own.task, settings.machine.apply(settings.source.batch));
     training.run({.stream = stderr, .label = label, .passing = true});
+    if (const std::string unwritten = training.unwritten().text(); !unwritten.empty())
+      throw FileError(unwritten);
   }
   const fs::path model = SavedTraining(folder).best_or_last();
   const ModelFileInfo info = read_model_info(model);
@@ -416,6 +419,7 @@ int bench_translate(TableSettings& table) {
   check_options(table);
   if (!table.json.empty()) check_place(table.json);
   if (!table.out.empty()) check_out(table.out);
+  if (!table.out.empty() || !table.json.empty()) go_on_without_output();
   std::vector<Run> runs;
   Json result = {{"benchmark", "translate"}, {"library_version", version()}};
   {

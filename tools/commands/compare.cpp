@@ -13,6 +13,7 @@
 #include "commands/measured_layer.hpp"
 #include "commands/measured_transition.hpp"
 #include "commands/program.hpp"
+#include "commands/standard_streams.hpp"
 #include "commands/timing.hpp"
 #include "orthornn/io/atomic_file.hpp"
 #include "pages/comparison_page.hpp"
@@ -432,6 +433,7 @@ int compare(CompareSettings& settings) {
   if (!settings.json.empty()) check_place(settings.json);
   const fs::path folder = settings.out;
   bool page = !settings.out.empty();
+  if (page || !settings.json.empty()) go_on_without_output();
   if (page) {
     make_folder(folder);
     if (!gnuplot_is_installed()) {
@@ -453,7 +455,6 @@ int compare(CompareSettings& settings) {
     }
   }
   comparison["speed_up"] = speed_ups(comparison["training_step"]);
-  // Files first: whoever reads the tables may not read them to the end, which ends us.
   const std::string text =
       comparison.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";  // a processor may have any name
   if (!settings.out.empty()) write_file_atomically(folder / "compare.json", text);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "commands/machine.hpp"
+#include "commands/standard_streams.hpp"
 #include "orthornn/io/atomic_file.hpp"
 
 namespace orthornn::program {
@@ -28,7 +29,10 @@ PassTable::PassTable(const PassTableOptions& options, const Execution& execution
                      const char* n)
     : options_(options), execution_(execution), precision_(std::move(precision)), n_(n) {
   if (options_.samples == 0) options_.samples = default_samples(execution.device);
-  if (!options_.json.empty()) check_place(options_.json);
+  if (!options_.json.empty()) {
+    check_place(options_.json);
+    go_on_without_output();
+  }
 }
 
 void PassTable::print_head(const std::string& title) const {

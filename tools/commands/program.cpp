@@ -15,11 +15,13 @@
 #include <limits>
 #include <new>
 #include <span>
+#include <sstream>
 #include <string_view>
 #include <system_error>
 
 #include "commands/field_options.hpp"
 #include "commands/interruption.hpp"
+#include "commands/standard_streams.hpp"
 #include "pages/reflection_count.hpp"
 #include "pages/stop_on_signal.hpp"
 
@@ -28,12 +30,19 @@ namespace {
 
 /// What was printed may still wait in memory for a disk that is full.
 int finish(int code) {
-  if (std::fflush(stdout) != 0) {
-    return fail(failure, fmt::format("cannot write the output: {}", std::strerror(errno)));
-  }
-  // Lost earlier, and errno has been used for other things since.
-  if (std::ferror(stdout) != 0) return fail(failure, "cannot write the output: a part of it was lost");
-  return code;
+  const int error = flush_output();
+  // A reader that has what it wants, or an output that was closed on purpose.
+  const bool unwanted = goes_on_without_output() && (error == EPIPE || error == EBADF);
+  if (error == 0 || unwanted) return code;
+  return fail(failure, fmt::format("cannot write the output: {}", std::strerror(error)));
+}
+
+/// `request`: of --help or --version.
+int answer(const CLI::App& program, const CLI::Success& request) {
+  std::ostringstream text;
+  const int code = program.exit(request, text, text);
+  std::fputs(text.str().c_str(), stdout);
+  return finish(code);
 }
 
 std::string message_of(const CLI::ParseError& error, const CLI::App& program) {
@@ -128,6 +137,7 @@ int fail(ExitCode code, std::string message) {
 }
 
 int run(int argc, char** argv, const std::vector<AddCommand>& commands) {
+  open_standard_streams();
   // A file that grows beyond `ulimit -f` is to be an error like a full disk (EFBIG), not the end.
   std::signal(SIGXFSZ, SIG_IGN);
   say_when_interrupted("interrupted");
@@ -146,10 +156,8 @@ int run(int argc, char** argv, const std::vector<AddCommand>& commands) {
     }
     program.parse(argc, argv);
     return finish(chosen());
-  } catch (const CLI::CallForHelp& help) {
-    return finish(program.exit(help));
-  } catch (const CLI::CallForVersion& request) {
-    return finish(program.exit(request));
+  } catch (const CLI::Success& request) {
+    return answer(program, request);
   } catch (const CLI::ParseError& error) {
     return fail(usage, message_of(error, program) + " (--help lists the options)");
   } catch (const UsageError& error) {
@@ -161,7 +169,7 @@ int run(int argc, char** argv, const std::vector<AddCommand>& commands) {
   } catch (const std::bad_alloc&) {
     return fail(failure, "out of memory; try smaller batches, layers or lengths of sequences");
   } catch (const std::exception& error) {
-    return fail(failure, error.what());
+    return flush_output() != 0 ? finish(failure) : fail(failure, error.what());
   }
 }
 

@@ -13,6 +13,7 @@
 #include "commands/interruption.hpp"
 #include "commands/machine.hpp"
 #include "commands/median.hpp"
+#include "commands/standard_streams.hpp"
 #include "commands/training.hpp"
 #include "commands/translation_metrics.hpp"
 #include "pages/stop_on_signal.hpp"
@@ -22,7 +23,9 @@ namespace {
 
 /// Figures of the test data, which nothing of the training has seen, for the last model and the best. The
 /// trainer has the best one afterwards, and its figures are returned.
-TestEvaluation print_test_results(Trainer& trainer, const SavedTraining& saved) {
+TestEvaluation print_test_results(Training& training) {
+  Trainer& trainer = training.trainer();
+  const SavedTraining& saved = training.saved();
   const auto print = [&](const char* which, const std::filesystem::path& file) {
     const TestEvaluation tested = evaluate_test_data(trainer.model(), trainer.task());
     fmt::print("test data: {}, {} step {}: {}\n", describe(tested.of_targets), which, trainer.steps(),
@@ -31,6 +34,7 @@ TestEvaluation print_test_results(Trainer& trainer, const SavedTraining& saved) 
   };
   const TestEvaluation of_last = print("model of", saved.last);
   if (!trainer.best() || trainer.best()->step == trainer.steps()) return of_last;
+  if (training.unwritten().contain(saved.best)) return of_last;
   try {
     restore(saved.best, trainer);
   } catch (const FileError& error) {
@@ -57,6 +61,8 @@ struct Result {
   bool solved = false;
   /// On test data, of the best model; nothing where it was stopped.
   std::optional<Evaluation> tested = {};
+  /// Files that could not be written, and why.
+  std::string unwritten = {};
 };
 
 /// `to_go_on`: options with which this command goes on; empty for those of its run directory. `heading` comes
@@ -90,6 +96,8 @@ Result train_once(CLI::App& command, TrainSettings& settings, std::string to_go_
 
   const StopOnSignal stop_on_signal;
   const auto stopped = [&](const std::string& when) -> Result {
+    if (const std::string unwritten = training.unwritten().text(); !unwritten.empty())
+      return {fail(failure, fmt::format("interrupted {}; {}", when, unwritten))};
     return {fail(interrupted, fmt::format("interrupted {}; '{}' is saved, go on with {}", when,
                                           training.saved().last.string(), to_go_on))};
   };
@@ -105,7 +113,7 @@ Result train_once(CLI::App& command, TrainSettings& settings, std::string to_go_
              describe(end.validation), end.solved ? "" : ", not solved", task->baseline_loss());
   std::fflush(stdout);
   try {
-    const TestEvaluation tested = print_test_results(trainer, training.saved());
+    const TestEvaluation tested = print_test_results(training);
     print_translations(trainer, tested);
     leave_if_stop_requested();  // or the training of the next seed would begin
     result.tested = tested.of_targets;
@@ -116,6 +124,9 @@ Result train_once(CLI::App& command, TrainSettings& settings, std::string to_go_
     result.code = fail(not_solved, fmt::format("not solved after {} steps; go on with {} --steps {}",
                                                result.steps, to_go_on, 2 * result.steps));
   }
+  training.unwritten().try_again();  // the evaluation may have taken minutes
+  result.unwritten = training.unwritten().text();
+  if (!result.unwritten.empty()) result.code = fail(failure, result.unwritten);
   return result;
 }
 
@@ -223,6 +234,7 @@ int train_seeds(const CLI::App& given, const TrainSettings& first, Index seeds) 
                      fmt::format("{}seed {} ({} of {})\n", i > 0 ? "\n" : "", seed, i + 1, seeds));
       if (!result.tested) return result.code;
       code = std::max(code, result.code);
+      if (!result.unwritten.empty()) failed.push_back(fmt::format("{} ({})", seed, result.unwritten));
       results.push_back(result);
     } catch (const DivergenceError& error) {  // of this training alone
       fmt::print("seed {} failed\n", seed);
@@ -255,6 +267,7 @@ void add_train(CLI::App& program, Command& chosen) {
       ->configurable(false);
   command->callback([&chosen, command, settings, seeds] {
     chosen = [command, settings, seeds] {
+      go_on_without_output();
       return *seeds > 1 ? train_seeds(*command, *settings, *seeds) : train_once(*command, *settings).code;
     };
   });

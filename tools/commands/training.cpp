@@ -130,7 +130,38 @@ Training::Training(CLI::App& command, const TrainSettings& settings, const Task&
   metrics_.emplace(folder / "metrics.csv", trainer_->steps(), task.has_sequence_accuracy());
 }
 
+void Training::save(std::span<const std::filesystem::path> files) {
+  const auto writer = std::make_shared<Hdf5Writer>();
+  write_checkpoint(*writer, *trainer_);
+  for (const std::filesystem::path& file : files)
+    unwritten_.write(file, [writer, file] { writer->commit(file); });
+}
+
+void Training::write_metrics() {
+  unwritten_.write(metrics_->file(), [this] { metrics_->write(); });
+}
+
 TrainingEnd Training::run(const ProgressPlace& place) {
+  const auto finish = [&] {
+    progress_.reset();
+    unwritten_.try_again();
+  };
+  try {
+    const TrainingEnd end = take_steps(place);
+    finish();
+    leave_if_stop_requested();
+    return end;
+  } catch (const DivergenceError&) {
+    finish();
+    if (const std::string unwritten = unwritten_.text(); !unwritten.empty()) note(unwritten);
+    throw;
+  } catch (const Interrupted&) {
+    finish();
+    throw;
+  }
+}
+
+TrainingEnd Training::take_steps(const ProgressPlace& place) {
   Trainer& trainer = *trainer_;
   const double learning_rate = std::visit([](const auto& o) { return o.lr; }, settings_.trainer.optimizer);
   TrainingEnd end;
@@ -146,15 +177,19 @@ TrainingEnd Training::run(const ProgressPlace& place) {
   // 1. Before any step: the validation of a model that takes no steps, or one that was interrupted.
   const bool untrained = settings_.steps() == 0 && !goes_on_;
   const bool missing = goes_on_ && is_evaluated(trainer.steps()) && !metrics_->has_evaluation();
-  if (untrained) save_checkpoint(saved_.last, trainer);  // before an evaluation that may take minutes
+  if (untrained) save(std::array{saved_.last});  // before an evaluation that may take minutes
   if (untrained || missing || nothing_is_left_) {
     const Evaluation evaluation = evaluate();
-    if ((untrained || missing) && is_best()) save_checkpoint(std::array{saved_.best, saved_.last}, trainer);
-    if (missing) metrics_->add(evaluation);  // last, as it says that the validation is done
+    if ((untrained || missing) && is_best()) save(std::array{saved_.best, saved_.last});
+    if (missing) {  // last, as it says that the validation is done
+      metrics_->add(evaluation);
+      write_metrics();
+    }
   }
   // 2. The steps.
   if (!settings_.until_solved || !end.solved) {
-    ProgressLine progress(trainer.steps(), settings_.steps(), task_.baseline_loss(), place);
+    ProgressLine& progress =
+        progress_.emplace(trainer.steps(), settings_.steps(), task_.baseline_loss(), place);
     trainer.run(settings_.steps(), [&](const TrainingStep& step) {
       const bool evaluated = is_evaluated(step.step);
       std::optional<Evaluation> evaluation;
@@ -176,8 +211,9 @@ TrainingEnd Training::run(const ProgressPlace& place) {
         trainer.synchronize();
         const std::optional<double> error = model_->orthogonality_error();
         if (row) {
-          metrics_->write(step, learning_rate * step.schedule_factor, error, evaluation,
-                          reflection_norm(model_->parameters()));
+          metrics_->add(step, learning_rate * step.schedule_factor, error, evaluation,
+                        reflection_norm(model_->parameters()));
+          write_metrics();
         }
         if (progress.due(row, last)) progress.print(step, error, evaluation);
       }
@@ -185,11 +221,10 @@ TrainingEnd Training::run(const ProgressPlace& place) {
       std::vector<std::filesystem::path> files;
       if (evaluation && is_best()) files.push_back(saved_.best);
       if (last || step.step % settings_.save_every == 0) files.push_back(saved_.last);
-      if (!files.empty()) save_checkpoint(files, trainer);
+      if (!files.empty()) save(files);
       return !last;
     });
   }
-  leave_if_stop_requested();
   return end;
 }
 

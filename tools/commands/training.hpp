@@ -5,11 +5,13 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "commands/saved_training.hpp"
 #include "commands/train_settings.hpp"
 #include "commands/training_log.hpp"
+#include "commands/unwritten_files.hpp"
 
 namespace orthornn::program {
 
@@ -36,10 +38,12 @@ class Training {
   /// as they must be.
   Training(CLI::App& command, const TrainSettings& settings, const Task& task, const Execution& execution);
 
-  /// Trains to the last step or to --until-solved, with everything saved. Throws DivergenceError, and
-  /// Interrupted where a StopOnSignal lives and a stop is asked for: everything is saved then too, and a
-  /// training that resumes this one makes a validation that was left.
+  /// Trains to the last step or to --until-solved, with everything saved but what is in `unwritten`. Throws
+  /// DivergenceError, and Interrupted where a StopOnSignal lives and a stop is asked for: everything is saved
+  /// then too, and a training that resumes this one makes a validation that was left.
   TrainingEnd run(const ProgressPlace& place = {});
+  /// Files that could not be written.
+  UnwrittenFiles& unwritten() { return unwritten_; }
 
   Trainer& trainer() { return *trainer_; }
   const SavedTraining& saved() const { return saved_; }
@@ -74,6 +78,15 @@ class Training {
   nlohmann::ordered_json cells_;
   std::optional<FolderLock> lock_;
   std::optional<MetricsFile> metrics_;
+  std::optional<ProgressLine> progress_;
+  UnwrittenFiles unwritten_{[this] {
+    if (progress_) progress_->finish();
+  }};
+
+  /// Saves the state of the training in these files, in this order.
+  void save(std::span<const std::filesystem::path> files);
+  void write_metrics();
+  TrainingEnd take_steps(const ProgressPlace& place);
 };
 
 }  // namespace orthornn::program

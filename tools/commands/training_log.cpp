@@ -11,6 +11,7 @@
 #include <fstream>
 
 #include "commands/program.hpp"
+#include "commands/standard_streams.hpp"
 #include "orthornn/io/atomic_file.hpp"
 #include "pages/training_run.hpp"
 
@@ -62,14 +63,22 @@ MetricsFile::MetricsFile(const std::filesystem::path& file, std::int64_t steps, 
   }
   const std::vector<std::string> cells = cells_of(resumed_row_.substr(0, resumed_row_.find('\n')));
   has_evaluation_ = cells.size() > evaluation_cell && !cells[evaluation_cell].empty();
-  write_file_atomically(file, earlier_ + resumed_row_);
+  last_seconds_ = seconds_before_;
+  write_anew();
 }
 
-void MetricsFile::add(const Evaluation& evaluation) const {
+void MetricsFile::add(const Evaluation& evaluation) {
   if (resumed_row_.empty()) return;
   std::vector<std::string> cells = cells_of(resumed_row_.substr(0, resumed_row_.size() - 1));
   set_evaluation(cells, evaluation);
-  write_file_atomically(file_, fmt::format("{}{}\n", earlier_, fmt::join(cells, ",")));
+  resumed_row_ = fmt::format("{}\n", fmt::join(cells, ","));
+  size_.reset();
+}
+
+void MetricsFile::write_anew() {
+  const std::string text = earlier_ + resumed_row_;
+  write_file_atomically(file_, text);
+  size_ = text.size();
 }
 
 void MetricsFile::set_evaluation(std::vector<std::string>& cells, const Evaluation& evaluation) const {
@@ -79,11 +88,13 @@ void MetricsFile::set_evaluation(std::vector<std::string>& cells, const Evaluati
   if (sequence_accuracy_) cells[column_count] = share_text(evaluation.sequence_accuracy);
 }
 
-void MetricsFile::write(const TrainingStep& step, double learning_rate,
-                        std::optional<double> orthogonality_error,
-                        const std::optional<Evaluation>& evaluation, std::optional<double> reflection_norm) {
+void MetricsFile::add(const TrainingStep& step, double learning_rate,
+                      std::optional<double> orthogonality_error, const std::optional<Evaluation>& evaluation,
+                      std::optional<double> reflection_norm) {
+  const std::string now = fmt::format("{:.3f}", seconds());
+  last_seconds_ = std::strtod(now.c_str(), nullptr);
   std::vector<std::string> cells = {std::to_string(step.step),
-                                    fmt::format("{:.3f}", seconds()),
+                                    now,
                                     fmt::format("{:.8g}", step.loss()),
                                     fmt::format("{:.8g}", step.gradient_norm()),
                                     fmt::format("{:.8g}", learning_rate),
@@ -93,16 +104,44 @@ void MetricsFile::write(const TrainingStep& step, double learning_rate,
                                     reflection_norm ? fmt::format("{:.8g}", *reflection_norm) : ""};
   if (sequence_accuracy_) cells.emplace_back();
   if (evaluation) set_evaluation(cells, *evaluation);
+  new_rows_ += fmt::format("{}\n", fmt::join(cells, ","));
+}
+
+void MetricsFile::write() {
+  std::error_code status;
+  if (!size_ || !std::filesystem::exists(file_, status)) write_anew();
+  if (new_rows_.empty()) return;
+  const auto fail = [&](int error) {
+    throw FileError(fmt::format("cannot write '{}': {}", file_.string(), std::strerror(error)));
+  };
+  if (has_part_ && !cut_part()) fail(errno);
   std::ofstream stream(file_, std::ios::app);
-  stream << fmt::format("{}\n", fmt::join(cells, ",")) << std::flush;
-  if (!stream) throw FileError(fmt::format("cannot write '{}': {}", file_.string(), std::strerror(errno)));
+  stream << new_rows_ << std::flush;
+  if (!stream) {
+    const int error = errno;
+    has_part_ = true;
+    stream.close();  // it tries once more to write the rest
+    cut_part();
+    fail(error);
+  }
+  *size_ += new_rows_.size();
+  new_rows_.clear();
+}
+
+bool MetricsFile::cut_part() {
+  std::error_code status;
+  const std::uintmax_t size = std::filesystem::file_size(file_, status);
+  if (!status && size > *size_) std::filesystem::resize_file(file_, *size_, status);
+  errno = status.value();
+  has_part_ = errno != 0;
+  return !has_part_;
 }
 
 double MetricsFile::seconds() const { return seconds_before_ + seconds_since(start_); }
 
 ProgressLine::ProgressLine(std::int64_t first_step, std::int64_t steps, double baseline, ProgressPlace place)
     : place_(std::move(place)),
-      terminal_(isatty(fileno(place_.stream)) != 0),
+      terminal_(isatty(descriptor_of(place_.stream)) != 0),
       first_step_(first_step),
       steps_(steps),
       baseline_(baseline) {}

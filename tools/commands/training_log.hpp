@@ -18,30 +18,44 @@ std::string accuracy_text(const Evaluation& evaluation);
 /// metrics.csv of a run directory: a row every so many steps, columns
 /// step, seconds, loss, gradient_norm, learning_rate, orthogonality_error (for orthogonal cells),
 /// evaluation_loss, accuracy (both where an evaluation was made), reflection_norm (for cells that have
-/// reflections), and sequence_accuracy if the task has one.
+/// reflections), and sequence_accuracy if the task has one. Rows are whole, also on a disk that was full.
 class MetricsFile {
  public:
   /// Starts anew, or keeps the rows up to `steps` of a training that is resumed. Throws FileError.
   MetricsFile(const std::filesystem::path& file, std::int64_t steps, bool sequence_accuracy);
-  void write(const TrainingStep& step, double learning_rate, std::optional<double> orthogonality_error,
-             const std::optional<Evaluation>& evaluation, std::optional<double> reflection_norm);
+  /// A row for `write`.
+  void add(const TrainingStep& step, double learning_rate, std::optional<double> orthogonality_error,
+           const std::optional<Evaluation>& evaluation, std::optional<double> reflection_norm);
   /// Whether the training is resumed at a step whose row has an evaluation.
   bool has_evaluation() const { return has_evaluation_; }
-  /// Adds an evaluation to the row of the step at which the training is resumed, if there is one. It is for
-  /// the time before the first `write`, because it writes the file anew.
-  void add(const Evaluation& evaluation) const;
+  /// For `write`, an evaluation in the row of the step at which the training is resumed, if there is one. It
+  /// is for the time before the first row.
+  void add(const Evaluation& evaluation);
+  /// Writes what was added. Throws FileError where not all of it could be written; the next call tries again.
+  void write();
   /// Seconds of training up to now, those before a resumption included.
   double seconds() const;
+  /// Those of the last row.
+  double last_seconds() const { return last_seconds_; }
+  const std::filesystem::path& file() const { return file_; }
 
  private:
   void set_evaluation(std::vector<std::string>& cells, const Evaluation& evaluation) const;
+  void write_anew();
+  /// Cuts off what a `write` that failed has left of its rows. Returns whether it could; errno says why not.
+  bool cut_part();
 
   std::filesystem::path file_;
   bool sequence_accuracy_;
   /// The rows before that of the step at which the training is resumed, with the header, and that row.
   std::string earlier_, resumed_row_;
+  /// Rows that are not written yet.
+  std::string new_rows_;
+  /// Bytes of the file with whole rows; nothing where it is to be written anew.
+  std::optional<std::uintmax_t> size_;
+  bool has_part_ = false;
   bool has_evaluation_ = false;
-  double seconds_before_ = 0;
+  double seconds_before_ = 0, last_seconds_ = 0;
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cmath>
+#include <cstdio>
 
 #include "commands/program.hpp"
 #include "pages/stop_on_signal.hpp"
@@ -29,8 +30,9 @@ std::vector<std::string> translations_of(Translator& translator, const std::vect
   // Many batches at a time, so that sentences of one length meet.
   constexpr std::size_t at_a_time = 8 * sentences_of_batch;
   const bool terminal = isatty(STDERR_FILENO) != 0;
+  const std::string wipe = fmt::format("\r{:60}\r", "");
   const auto before_batch = [&] {
-    if (terminal && stop_requested()) fmt::print(stderr, "\r{:60}\r", "");
+    if (terminal && stop_requested()) std::fputs(wipe.c_str(), stderr);
     leave_if_stop_requested();
   };
   std::vector<std::string> texts;
@@ -39,9 +41,12 @@ std::vector<std::string> translations_of(Translator& translator, const std::vect
     for (const auto& found : translator.translate(std::span(sentences).subspan(first, count), search,
                                                   sentences_of_batch, before_batch))
       texts.push_back(found.empty() ? "" : found[0].text);
-    if (terminal) fmt::print(stderr, "\rtranslated {} of {} sentences", texts.size(), sentences.size());
+    if (terminal)
+      // Not fmt::print, which throws where the terminal is gone.
+      std::fputs(fmt::format("\rtranslated {} of {} sentences", texts.size(), sentences.size()).c_str(),
+                 stderr);
   }
-  if (terminal) fmt::print(stderr, "\r{:60}\r", "");
+  if (terminal) std::fputs(wipe.c_str(), stderr);
   return texts;
 }
 

@@ -66,6 +66,9 @@ void save_checkpoint(const std::filesystem::path& file, Trainer& trainer);
 /// The same in each of several files, in order: the state is read and arranged once. Where one cannot be
 /// written, those after it stay as they were.
 void save_checkpoint(std::span<const std::filesystem::path> files, Trainer& trainer);
+/// Puts what `save_checkpoint` saves into an empty writer, and throws as it does, but for what goes wrong
+/// with a file. `commit` of the writer saves it, also later, when the training has gone on.
+void write_checkpoint(Hdf5Writer& writer, Trainer& trainer);
 
 /// Throws FileError with its reason for a file that is missing, damaged, truncated, foreign or newer.
 ModelFileInfo read_model_info(const std::filesystem::path& file);

@@ -1,11 +1,9 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -31,6 +29,7 @@ struct TrainerOptions {
   }
 };
 
+class Hdf5Writer;
 class Trainer;
 
 /// What one training step did. On a GPU the step is still under way when its `Trainer::step` returns: loss
@@ -122,7 +121,7 @@ class Trainer {
 
  private:
   friend class TrainingStep;
-  friend void save_checkpoint(std::span<const std::filesystem::path> files, Trainer& trainer);
+  friend void write_checkpoint(Hdf5Writer& writer, Trainer& trainer);
   struct Work;
 
   void prepare_model();

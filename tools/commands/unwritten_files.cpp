@@ -1,0 +1,75 @@
+#include "commands/unwritten_files.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "commands/program.hpp"
+
+namespace orthornn::program {
+namespace {
+
+/// Between two tries of files that are not due: a try writes whole models.
+constexpr std::chrono::seconds pause{10};
+
+using Clock = std::chrono::steady_clock;
+
+}  // namespace
+
+void UnwrittenFiles::write(const std::filesystem::path& file, std::function<void()> write) {
+  const auto found = std::ranges::find(files_, file, &Unwritten::file);
+  try {
+    write();
+    if (found != files_.end()) files_.erase(found);
+  } catch (const FileError& error) {
+    if (found == files_.end()) {
+      files_.push_back({file, std::move(write), error.what()});
+    } else {
+      *found = {file, std::move(write), error.what()};
+    }
+    if (!noted_) {
+      before_note_();
+      note(fmt::format("{}. The training goes on and tries again", error.what()));
+      tried_ = Clock::now();
+    }
+    noted_ = true;
+    return;
+  }
+  if (!files_.empty() && Clock::now() - tried_ > pause) try_again();
+  note_if_done();
+}
+
+void UnwrittenFiles::try_again() {
+  for (Unwritten& unwritten : files_) {
+    try {
+      unwritten.write();
+      unwritten.why.clear();
+    } catch (const FileError& error) {
+      unwritten.why = error.what();
+    }
+  }
+  std::erase_if(files_, [](const Unwritten& unwritten) { return unwritten.why.empty(); });
+  tried_ = Clock::now();
+  note_if_done();
+}
+
+void UnwrittenFiles::note_if_done() {
+  if (!noted_ || !files_.empty()) return;
+  before_note_();
+  note("all that could not be written is written now");
+  noted_ = false;
+}
+
+bool UnwrittenFiles::contain(const std::filesystem::path& file) const {
+  return std::ranges::find(files_, file, &Unwritten::file) != files_.end();
+}
+
+std::string UnwrittenFiles::text() const {
+  if (files_.empty()) return "";
+  std::string names;
+  for (const Unwritten& unwritten : files_)
+    names += fmt::format("{}'{}'", names.empty() ? "" : ", ", unwritten.file.filename().string());
+  return fmt::format("not written: {}; {}", names, files_.front().why);
+}
+
+}  // namespace orthornn::program
