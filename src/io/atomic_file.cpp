@@ -128,12 +128,12 @@ bool force_to_disk(int file) {
 
 }  // namespace
 
-void write_file_atomically(const fs::path& path, std::string_view bytes) {
-  // 1. Find the place: a file, or nothing yet, in a folder that exists.
-  const fs::path target = follow_links(path);
+void write_file_atomically(const fs::path& path, std::string_view bytes, SymbolicLinks links) {
+  // 1. Find the place: a file, a link to replace, or nothing yet, in a folder that exists.
+  const fs::path target = links == SymbolicLinks::followed ? follow_links(path) : path;
   const fs::path folder = target.has_parent_path() ? target.parent_path() : fs::path(".");
   struct stat old;
-  const bool replaces = stat(target.c_str(), &old) == 0;
+  const bool exists = lstat(target.c_str(), &old) == 0, replaces = exists && !S_ISLNK(old.st_mode);
   if (!target.has_filename() || (replaces && !S_ISREG(old.st_mode))) {
     throw FileError(
         fmt::format("cannot write '{}': it is not a regular file; give the name of a file", path.string()));

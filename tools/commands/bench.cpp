@@ -10,6 +10,7 @@
 #include "commands/machine.hpp"
 #include "commands/measured_layer.hpp"
 #include "commands/measured_transition.hpp"
+#include "commands/output_file.hpp"
 #include "commands/program.hpp"
 #include "commands/timing.hpp"
 #include "orthornn/io/atomic_file.hpp"
@@ -29,6 +30,7 @@ struct BenchSettings {
   int samples = 0;
   MachineOptions machine;
   std::string json;
+  bool overwrite = false;
 
   /// What was left out and depends on the device.
   void complete(Device device, bool rollout) {
@@ -219,7 +221,7 @@ std::unique_ptr<Measured> make_measured(const BenchSettings& settings, const Row
 int bench(BenchSettings& settings, bool rollout) {
   const Execution execution = settings.machine.apply(settings.batch);
   settings.complete(execution.device, rollout);
-  if (!settings.json.empty()) check_place(settings.json);
+  if (!settings.json.empty()) check_output(settings.json, OutputKind::results, settings.overwrite);
   const std::vector<Row> rows = rows_of(settings);
   if (rollout) check_ways(rows, settings, execution);
   const Columns columns{.rollout = rollout, .gpu = execution.device.is_cuda()};
@@ -252,7 +254,7 @@ int bench(BenchSettings& settings, bool rollout) {
   }
   if (rollout) print_gains(results);
   if (!settings.json.empty()) {
-    write_file_atomically(settings.json, results.dump(2) + "\n");
+    write_file_atomically(settings.json, results.dump(2) + "\n", SymbolicLinks::replaced);
     fmt::print("\n{} results in {}\n", results.size(), settings.json);
   }
   return success;
@@ -303,6 +305,7 @@ void add_bench(CLI::App& program, Command& chosen) {
     // Q is formed in full precision whatever the recurrence computes in.
     rollout ? settings->machine.add_to(*sub) : settings->machine.add_device_to(*sub);
     sub->add_option("--json", settings->json, "File for all results with every sample");
+    add_overwrite(*sub, settings->overwrite);
     sub->callback(
         [&chosen, settings, rollout] { chosen = [settings, rollout] { return bench(*settings, rollout); }; });
   };

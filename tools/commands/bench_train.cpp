@@ -5,6 +5,7 @@
 
 #include "commands/any_model.hpp"
 #include "commands/machine.hpp"
+#include "commands/output_file.hpp"
 #include "commands/timing.hpp"
 #include "commands/train_settings.hpp"
 #include "orthornn/io/atomic_file.hpp"
@@ -18,13 +19,14 @@ struct BenchTrainSettings {
   TrainSettings training;
   int samples = 20;
   std::string json;
+  bool overwrite = false;
 };
 
 int bench_train(CLI::App& command, BenchTrainSettings& settings) {
   TrainSettings& training = settings.training;
   const std::unique_ptr<Task> task = as_usage([&] { return training.complete(command); });
   const Execution execution = training.machine.apply(training.source.batch);
-  if (!settings.json.empty()) check_place(settings.json);
+  if (!settings.json.empty()) check_output(settings.json, OutputKind::results, settings.overwrite);
   task->load();
   const auto owned_model =
       as_usage([&] { return make_model(execution, training.model_options(*task), training.source.seed); });
@@ -65,7 +67,7 @@ int bench_train(CLI::App& command, BenchTrainSettings& settings) {
   json["sequences_per_second"] = rate;
   json["steps_per_sample"] = steps;
   json["step_samples_ms"] = samples;
-  write_file_atomically(settings.json, json.dump(2) + "\n");
+  write_file_atomically(settings.json, json.dump(2) + "\n", SymbolicLinks::replaced);
   fmt::print("every sample: {}\n", settings.json);
   return success;
 }
@@ -81,6 +83,7 @@ void add_bench_train(CLI::App& bench, Command& chosen) {
       ->transform(whole_number_in(1, 100000));
   settings->training.machine.add_to(*command);
   command->add_option("--json", settings->json, "File for the result with every sample");
+  add_overwrite(*command, settings->overwrite);
   command->callback([&chosen, command, settings] {
     chosen = [command, settings] { return bench_train(*command, *settings); };
   });
