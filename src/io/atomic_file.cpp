@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -96,6 +95,16 @@ fs::path follow_links(const fs::path& path) {
   fail(ELOOP, path, path.parent_path());
 }
 
+// Waits for other writers of the file. The lock is one of fcntl, which belongs to the descriptor. The file
+// keeps it under its final name until the folder is on disk, and HDF5 refuses a file that is locked by flock:
+// on local disks the two kinds do not see each other.
+void lock_against_writers(int file) {
+  struct flock whole {};
+  whole.l_type = F_WRLCK;
+  whole.l_whence = SEEK_SET;
+  uninterrupted([&] { return fcntl(file, F_OFD_SETLKW, &whole); });  // some file systems have no locks
+}
+
 // Opens the temporary file and locks it against other writers. During the wait for the lock, its holder may
 // have renamed the file. Then the open file is the saved file itself, which must not be changed.
 int open_locked(const char* name) {
@@ -103,7 +112,7 @@ int open_locked(const char* name) {
     const int file =
         uninterrupted([&] { return open(name, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666); });
     if (file < 0) return -1;
-    uninterrupted([&] { return flock(file, LOCK_EX); });  // some file systems have no locks
+    lock_against_writers(file);
     struct stat held, named;
     if (fstat(file, &held) == 0 && lstat(name, &named) == 0 && held.st_dev == named.st_dev &&
         held.st_ino == named.st_ino) {
@@ -128,12 +137,12 @@ bool force_to_disk(int file) {
 
 }  // namespace
 
-void write_file_atomically(const fs::path& path, std::string_view bytes) {
-  // 1. Find the place: a file, or nothing yet, in a folder that exists.
-  const fs::path target = follow_links(path);
+void write_file_atomically(const fs::path& path, std::string_view bytes, SymbolicLinks links) {
+  // 1. Find the place: a file, a link to replace, or nothing yet, in a folder that exists.
+  const fs::path target = links == SymbolicLinks::followed ? follow_links(path) : path;
   const fs::path folder = target.has_parent_path() ? target.parent_path() : fs::path(".");
   struct stat old;
-  const bool replaces = stat(target.c_str(), &old) == 0;
+  const bool exists = lstat(target.c_str(), &old) == 0, replaces = exists && !S_ISLNK(old.st_mode);
   if (!target.has_filename() || (replaces && !S_ISREG(old.st_mode))) {
     throw FileError(
         fmt::format("cannot write '{}': it is not a regular file; give the name of a file", path.string()));

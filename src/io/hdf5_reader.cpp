@@ -42,7 +42,7 @@ std::uintmax_t check_readable(const std::filesystem::path& file) {
   const int descriptor = open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // a pipe must not block
   if (descriptor < 0 && errno == ENOENT) refuse(file, "there is no such file; check the path");
   if (descriptor < 0 && errno == EACCES)
-    refuse(file, "permission denied; ask its owner for the right to read it");
+    refuse(file, "permission denied; make it readable (chmod u+r), or ask its owner to do so");
   if (descriptor < 0) refuse(file, fmt::format("{}; check the path", std::generic_category().message(errno)));
   struct stat status;
   const bool known = fstat(descriptor, &status) == 0;

@@ -239,7 +239,7 @@ void Hdf5Writer::integer_attribute(const std::string& object, const std::string&
   impl_->write_attribute(object, name, H5T_STD_I64LE, H5T_NATIVE_INT64, &value);
 }
 
-void Hdf5Writer::commit(const std::filesystem::path& file) {
+void Hdf5Writer::commit(const std::filesystem::path& file, SymbolicLinks links) {
   const QuietHdf5 quiet;
   const std::string what = fmt::format("write '{}'", file.string());
   if (impl_->file_ >= 0) {
@@ -248,7 +248,7 @@ void Hdf5Writer::commit(const std::filesystem::path& file) {
   }
   if (impl_->bytes_.empty())
     throw FileError(fmt::format("cannot {}: its content could not be completed", what));
-  write_file_atomically(file, impl_->bytes_);
+  write_file_atomically(file, impl_->bytes_, links);
 }
 
 }  // namespace orthornn

@@ -179,6 +179,26 @@ TEST_CASE("a folder without the right to write is refused before the training", 
   fs::permissions(out, fs::perms(0755));
 }
 
+TEST_CASE("a model without the right to read is not said to be removed", "[cli][save]") {
+  const TemporaryFolder folder;
+  fs::permissions(folder.path(), fs::perms(0755));
+  const fs::path out = folder / "run";
+  check_success(run(train_copying(out, save_often + Arguments{"--steps", "1"})));
+  fs::permissions(out, fs::perms(0777));
+  const RunSettings as_user{.as_user = true};
+  if (run({"--version"}, as_user).exit_code != 0) {
+    WARN("skipped: the user nobody cannot run " ORTHORNN_PROGRAM);
+    return;
+  }
+  for (const char* name : {"model.h5", "best.h5"}) {
+    fs::permissions(out / name, fs::perms(0));
+    const ProgramResult result = run({"train", "--resume", "--steps", "2", "--out", out.string()}, as_user);
+    check_refused(result, 1, {(out / name).string(), "permission denied", "chmod", "owner"});
+    CHECK(result.errors.find("emove") == std::string::npos);
+    fs::permissions(out / name, fs::perms(0644));
+  }
+}
+
 TEST_CASE("a training killed at any moment leaves a whole model, and can be resumed", "[cli][save][kill]") {
   const TemporaryFolder folder;
   const fs::path out = folder / "run", whole = folder / "whole";

@@ -80,35 +80,36 @@ const Help helps[] = {
      {"model", "--beam", "--length-penalty", "--n-best", "--batch", "--json", "--device", "--threads",
       "--precision", "--rollout"}},
     {{"predict"},
-     {"model", "input", "-o,--output", "--verbose", "--device", "--threads", "--precision", "--rollout"}},
+     {"model", "input", "-o,--output", "--overwrite", "--verbose", "--device", "--threads", "--precision",
+      "--rollout"}},
     {{"inspect"},
      {"model", "--length", "--data", "--json", "--device", "--threads", "--precision", "--rollout"}},
     {{"bench", "rollout"},
      {"--cells", "--hidden", "--reflections", "--batch", "--length", "--activation", "--samples", "--device",
-      "--threads", "--precision", "--rollout", "--json"}},
+      "--threads", "--precision", "--rollout", "--json", "--overwrite"}},
     {{"bench", "prepare"},
-     {"--cells", "--hidden", "--reflections", "--samples", "--device", "--threads", "--json"}},
+     {"--cells", "--hidden", "--reflections", "--samples", "--device", "--threads", "--json", "--overwrite"}},
     {{"bench", "delta-product"},
      {"--householder", "--batch", "--length", "--heads", "--key", "--value", "--chunk", "--gated",
-      "--inference", "--samples", "--device", "--threads", "--precision", "--json"}},
+      "--inference", "--samples", "--device", "--threads", "--precision", "--json", "--overwrite"}},
     {{"bench", "rank-one-chain"},
      {"--batch", "--length", "--heads", "--size", "--columns", "--chunk", "--samples", "--device",
-      "--threads", "--precision", "--json"}},
+      "--threads", "--precision", "--json", "--overwrite"}},
     {{"bench", "position-scores"},
      {"--batch", "--length", "--heads", "--size", "--chunk", "--samples", "--device", "--threads",
-      "--precision", "--json"}},
+      "--precision", "--json", "--overwrite"}},
     {{"bench", "compare"},
      {"--hidden", "--reflections", "--batch", "--length", "--samples", "--limit", "--device", "--threads",
-      "--precision", "--verbose", "--out", "--json"}},
+      "--precision", "--verbose", "--out", "--json", "--overwrite"}},
     {{"bench", "train"},
      Arguments{"task", "--cell", "--reflections", "--seed", "--samples", "--device", "--threads",
-               "--precision", "--rollout", "--json"} +
+               "--precision", "--rollout", "--json", "--overwrite"} +
          other_tasks + of_sentences + of_the_model},
     {{"bench", "translate"},
-     Arguments{"--cells", "--reflections", "--json", "--beam", "--length-penalty", "--device", "--threads",
-               "--precision", "--rollout"} +
+     Arguments{"--cells", "--reflections", "--json", "--overwrite", "--beam", "--length-penalty", "--device",
+               "--threads", "--precision", "--rollout"} +
          of_sentences + of_the_model + of_a_training},
-    {{"report"}, {"runs", "--out", "--sentences"}}};
+    {{"report"}, {"runs", "--out", "--overwrite", "--sentences"}}};
 
 /// Each entry of a help: its name, and the explanation beside it or in the next line.
 std::vector<std::pair<std::string, std::string>> entries(const std::string& help) {

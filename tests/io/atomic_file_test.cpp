@@ -1,5 +1,7 @@
 #include "orthornn/io/atomic_file.hpp"
 
+#include <fcntl.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -194,4 +196,29 @@ TEST_CASE("two processes that write one file leave it whole at every moment", "[
   waitpid(child, &status, 0);
   CHECK(status == 0);
   CHECK(entries(folder.path()) == 1);
+}
+
+TEST_CASE("a file is never locked against readers while it is saved", "[io][atomic_file]") {
+  const TemporaryFolder folder;
+  const fs::path file = folder / "file";
+  write_file_atomically(file, "bytes");
+  const pid_t child = fork();
+  if (child == 0) {
+    try {
+      for (int i = 0; i < 1000; ++i) write_file_atomically(file, "bytes");
+    } catch (...) {
+      _exit(1);
+    }
+    _exit(0);
+  }
+  // What HDF5 does before it reads.
+  int status = 0, refused = 0;
+  while (waitpid(child, &status, WNOHANG) == 0) {
+    const int reader = open(file.c_str(), O_RDONLY | O_CLOEXEC);
+    REQUIRE(reader >= 0);
+    refused += flock(reader, LOCK_SH | LOCK_NB) != 0;
+    close(reader);
+  }
+  CHECK(status == 0);
+  CHECK(refused == 0);
 }

@@ -10,6 +10,7 @@
 #include "commands/machine.hpp"
 #include "commands/measured_layer.hpp"
 #include "commands/measured_transition.hpp"
+#include "commands/output_file.hpp"
 #include "commands/program.hpp"
 #include "commands/standard_streams.hpp"
 #include "commands/timing.hpp"
@@ -30,6 +31,7 @@ struct BenchSettings {
   int samples = 0;
   MachineOptions machine;
   std::string json;
+  bool overwrite = false;
 
   /// What was left out and depends on the device.
   void complete(Device device, bool rollout) {
@@ -221,7 +223,7 @@ int bench(BenchSettings& settings, bool rollout) {
   const Execution execution = settings.machine.apply(settings.batch);
   settings.complete(execution.device, rollout);
   if (!settings.json.empty()) {
-    check_place(settings.json);
+    check_output(settings.json, OutputKind::results, settings.overwrite);
     go_on_without_output();
   }
   const std::vector<Row> rows = rows_of(settings);
@@ -256,7 +258,7 @@ int bench(BenchSettings& settings, bool rollout) {
   }
   if (rollout) print_gains(results);
   if (!settings.json.empty()) {
-    write_file_atomically(settings.json, results.dump(2) + "\n");
+    write_file_atomically(settings.json, results.dump(2) + "\n", SymbolicLinks::replaced);
     fmt::print("\n{} results in {}\n", results.size(), settings.json);
   }
   return success;
@@ -307,6 +309,7 @@ void add_bench(CLI::App& program, Command& chosen) {
     // Q is formed in full precision whatever the recurrence computes in.
     rollout ? settings->machine.add_to(*sub) : settings->machine.add_device_to(*sub);
     sub->add_option("--json", settings->json, "File for all results with every sample");
+    add_overwrite(*sub, settings->overwrite);
     sub->callback(
         [&chosen, settings, rollout] { chosen = [settings, rollout] { return bench(*settings, rollout); }; });
   };

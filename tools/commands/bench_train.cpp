@@ -5,6 +5,7 @@
 
 #include "commands/any_model.hpp"
 #include "commands/machine.hpp"
+#include "commands/output_file.hpp"
 #include "commands/standard_streams.hpp"
 #include "commands/timing.hpp"
 #include "commands/train_settings.hpp"
@@ -19,6 +20,7 @@ struct BenchTrainSettings {
   TrainSettings training;
   int samples = 20;
   std::string json;
+  bool overwrite = false;
 };
 
 int bench_train(CLI::App& command, BenchTrainSettings& settings) {
@@ -26,7 +28,7 @@ int bench_train(CLI::App& command, BenchTrainSettings& settings) {
   const std::unique_ptr<Task> task = as_usage([&] { return training.complete(command); });
   const Execution execution = training.machine.apply(training.source.batch);
   if (!settings.json.empty()) {
-    check_place(settings.json);
+    check_output(settings.json, OutputKind::results, settings.overwrite);
     go_on_without_output();
   }
   task->load();
@@ -69,7 +71,7 @@ int bench_train(CLI::App& command, BenchTrainSettings& settings) {
   json["sequences_per_second"] = rate;
   json["steps_per_sample"] = steps;
   json["step_samples_ms"] = samples;
-  write_file_atomically(settings.json, json.dump(2) + "\n");
+  write_file_atomically(settings.json, json.dump(2) + "\n", SymbolicLinks::replaced);
   fmt::print("every sample: {}\n", settings.json);
   return success;
 }
@@ -85,6 +87,7 @@ void add_bench_train(CLI::App& bench, Command& chosen) {
       ->transform(whole_number_in(1, 100000));
   settings->training.machine.add_to(*command);
   command->add_option("--json", settings->json, "File for the result with every sample");
+  add_overwrite(*command, settings->overwrite);
   command->callback([&chosen, command, settings] {
     chosen = [command, settings] { return bench_train(*command, *settings); };
   });

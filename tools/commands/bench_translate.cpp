@@ -16,6 +16,7 @@
 #include "commands/config_file.hpp"
 #include "commands/evaluation.hpp"
 #include "commands/machine.hpp"
+#include "commands/output_file.hpp"
 #include "commands/standard_streams.hpp"
 #include "commands/training.hpp"
 #include "core/checked_json.hpp"
@@ -41,6 +42,7 @@ struct TableSettings {
   BeamSearchOptions search;
   std::string out;
   std::string json;
+  bool overwrite = false;
 };
 
 /// One training of the table.
@@ -417,7 +419,7 @@ int bench_translate(TableSettings& table) {
   if (TrainSettings& training = table.training; training.encoder.empty() && !training.config.empty())
     training.encoder = setting_in(training.config, "encoder");
   check_options(table);
-  if (!table.json.empty()) check_place(table.json);
+  if (!table.json.empty()) check_output(table.json, OutputKind::results, table.overwrite);
   if (!table.out.empty()) check_out(table.out);
   if (!table.out.empty() || !table.json.empty()) go_on_without_output();
   std::vector<Run> runs;
@@ -465,7 +467,8 @@ int bench_translate(TableSettings& table) {
       if (last_seed && of_cell.size() > 1) print_summary(result["summary"].emplace_back(summary_of(of_cell)));
       // Now, as the rest may be interrupted.
       if (!table.json.empty())
-        write_file_atomically(table.json, result.dump(2, ' ', /*ensure_ascii=*/true) + "\n");
+        write_file_atomically(table.json, result.dump(2, ' ', /*ensure_ascii=*/true) + "\n",
+                              SymbolicLinks::replaced);
     }
   } catch (const Interrupted&) {
     return fail(interrupted,
@@ -516,6 +519,7 @@ void add_bench_translate(CLI::App& bench, Command& chosen) {
                    "from there. Left out: no training is kept")
       ->group(g);
   command->add_option("--json", table->json, "File for all results and settings")->group(g);
+  add_overwrite(*command, table->overwrite)->group(g);
   add_fields(*command, "Search", table->search);
   command->callback([&chosen, table] { chosen = [table] { return bench_translate(*table); }; });
 }

@@ -12,6 +12,7 @@
 #include "commands/machine.hpp"
 #include "commands/measured_layer.hpp"
 #include "commands/measured_transition.hpp"
+#include "commands/output_file.hpp"
 #include "commands/program.hpp"
 #include "commands/standard_streams.hpp"
 #include "commands/timing.hpp"
@@ -41,6 +42,7 @@ struct CompareSettings {
   bool verbose = false;
   std::string out;
   std::string json;
+  bool overwrite = false;
 
   /// Sizes in their order, nothing twice, and no L that is above every N; what was left out and depends on
   /// the device.
@@ -417,25 +419,26 @@ void print_tables(const Json& comparison, const Execution& execution) {
 }
 
 /// Creates the folder for compare.json and compare.html.
-void make_folder(const fs::path& folder) {
+void make_folder(const fs::path& folder, bool overwrite) {
   std::error_code status;
   fs::create_directories(folder, status);
   if (status) {
     throw FileError(fmt::format("cannot write in the folder '{}': {}; choose another --out", folder.string(),
                                 status.message()));
   }
-  for (const char* name : {"compare.json", "compare.html"}) check_place(folder / name);
+  check_output(folder / "compare.html", OutputKind::page, overwrite);
+  check_output(folder / "compare.json", OutputKind::results, overwrite);
 }
 
 int compare(CompareSettings& settings) {
   const Execution execution = settings.machine.apply(settings.batch);
   settings.tidy(execution.device);
-  if (!settings.json.empty()) check_place(settings.json);
+  if (!settings.json.empty()) check_output(settings.json, OutputKind::results, settings.overwrite);
   const fs::path folder = settings.out;
   bool page = !settings.out.empty();
   if (page || !settings.json.empty()) go_on_without_output();
   if (page) {
-    make_folder(folder);
+    make_folder(folder, settings.overwrite);
     if (!gnuplot_is_installed()) {
       page = false;
       note(fmt::format(
@@ -457,15 +460,15 @@ int compare(CompareSettings& settings) {
   comparison["speed_up"] = speed_ups(comparison["training_step"]);
   const std::string text =
       comparison.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";  // a processor may have any name
-  if (!settings.out.empty()) write_file_atomically(folder / "compare.json", text);
-  if (!settings.json.empty()) write_file_atomically(settings.json, text);
+  if (!settings.out.empty()) write_file_atomically(folder / "compare.json", text, SymbolicLinks::replaced);
+  if (!settings.json.empty()) write_file_atomically(settings.json, text, SymbolicLinks::replaced);
   if (settings.verbose) print_recurrences(comparison);
   print_tables(comparison, execution);
   std::fflush(stdout);
   if (settings.out.empty()) return success;
   fmt::print("\nevery sample: {}\n", (folder / "compare.json").string());
   if (page) {
-    write_file_atomically(folder / "compare.html", comparison_page(comparison));
+    write_file_atomically(folder / "compare.html", comparison_page(comparison), SymbolicLinks::replaced);
     fmt::print("page: {}\n", (folder / "compare.html").string());
   }
   return success;
@@ -506,6 +509,7 @@ void add_compare(CLI::App& bench, Command& chosen) {
   command->add_flag("--verbose", settings->verbose, "Print how each recurrence is computed");
   command->add_option("--out", settings->out, "Folder for compare.json and the page compare.html");
   command->add_option("--json", settings->json, "File for all results with every sample");
+  add_overwrite(*command, settings->overwrite);
   command->callback([&chosen, settings] { chosen = [settings] { return compare(*settings); }; });
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "commands/machine.hpp"
+#include "commands/output_file.hpp"
 #include "commands/standard_streams.hpp"
 #include "orthornn/io/atomic_file.hpp"
 
@@ -19,6 +20,7 @@ void PassTableOptions::add_to(CLI::App& command) {
       ->default_str("")
       ->transform(whole_number_in(1, 100000));
   command.add_option("--json", json, "File for all results with every sample");
+  add_overwrite(command, overwrite);
 }
 
 void add_size(CLI::App& command, const char* flag, Index& size, const char* help, Index largest) {
@@ -30,7 +32,7 @@ PassTable::PassTable(const PassTableOptions& options, const Execution& execution
     : options_(options), execution_(execution), precision_(std::move(precision)), n_(n) {
   if (options_.samples == 0) options_.samples = default_samples(execution.device);
   if (!options_.json.empty()) {
-    check_place(options_.json);
+    check_output(options_.json, OutputKind::results, options_.overwrite);
     go_on_without_output();
   }
 }
@@ -78,7 +80,7 @@ void PassTable::time(TimedPass pass, const Flops& flops, const std::function<dou
 
 void PassTable::finish() const {
   if (options_.json.empty()) return;
-  write_file_atomically(options_.json, results_.dump(2) + "\n");
+  write_file_atomically(options_.json, results_.dump(2) + "\n", SymbolicLinks::replaced);
   fmt::print("\n{} results in {}\n", results_.size(), options_.json);
 }
 

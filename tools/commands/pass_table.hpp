@@ -20,8 +20,9 @@ struct Flops {
 struct PassTableOptions {
   int samples = 0;
   std::string json;
+  bool overwrite = false;
 
-  /// --samples and --json.
+  /// --samples, --json and --overwrite.
   void add_to(CLI::App& command);
 };
 
@@ -42,7 +43,7 @@ std::function<double()> product_rate(Device device, Index n) {
 class PassTable {
  public:
   /// `precision` is that of the numbers; `n` is what the text about the product calls its size. Throws as
-  /// `check_place`.
+  /// `check_output`.
   PassTable(const PassTableOptions& options, const Execution& execution, std::string precision,
             const char* n);
 

@@ -4,6 +4,7 @@
 #include <initializer_list>
 
 #include "commands/machine.hpp"
+#include "commands/output_file.hpp"
 #include "commands/predict_input.hpp"
 #include "commands/program.hpp"
 
@@ -14,6 +15,7 @@ struct PredictSettings {
   std::string model;
   std::string input;
   std::string output;
+  bool overwrite = false;
   bool verbose = false;
   MachineOptions machine;
 };
@@ -27,6 +29,7 @@ int predict(const PredictSettings& settings) {
           fmt::format("--output '{}' is a file that is read; choose another name", settings.output));
     }
   }
+  check_output(settings.output, OutputKind::predictions, settings.overwrite);
   ModelFileInfo info;
   const auto model = load_model(settings.model, execution, &info);
   const Batch batch =
@@ -59,7 +62,7 @@ int predict(const PredictSettings& settings) {
       written += fmt::format(", /{} {}", name, to_string(next->shape()));
     }
   }
-  writer.commit(settings.output);
+  writer.commit(settings.output, SymbolicLinks::replaced);
   fmt::print("{}: {}\n", printable(settings.output), written);
   return success;
 }
@@ -79,6 +82,7 @@ void add_predict(CLI::App& program, Command& chosen) {
       ->add_option("-o,--output", settings->output,
                    "HDF5 file to write: /logits, /h_last, and /c_last of an LSTM")
       ->required();
+  add_overwrite(*command, settings->overwrite);
   command->add_flag("--verbose", settings->verbose, "Print how the recurrence of each cell is computed");
   settings->machine.add_to(*command);
   command->callback([&chosen, settings] { chosen = [settings] { return predict(*settings); }; });

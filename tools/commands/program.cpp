@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -177,23 +176,6 @@ void check_regular(const std::filesystem::path& file) {
   std::error_code ignored;
   if (!std::filesystem::is_regular_file(file, ignored))
     throw FileError(fmt::format("cannot read '{}': it is not a regular file", file.string()));
-}
-
-void check_place(const std::filesystem::path& file) {
-  std::error_code status;
-  const std::filesystem::path target =
-      std::filesystem::weakly_canonical(std::filesystem::absolute(file), status);
-  const auto refuse = [&](const std::string& why) {
-    throw FileError(fmt::format("cannot write '{}': {}; choose another place", file.string(), why));
-  };
-  if (status) refuse(status.message());
-  if (std::filesystem::exists(target, status) && !std::filesystem::is_regular_file(target, status))
-    refuse("it is no regular file");
-  for (const std::filesystem::path& needed : {target.parent_path(), target}) {
-    if (access(needed.c_str(), W_OK) != 0 && (needed != target || errno != ENOENT)) {
-      refuse(std::generic_category().message(errno));
-    }
-  }
 }
 
 namespace {

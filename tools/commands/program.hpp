@@ -76,10 +76,6 @@ auto as_usage(const Make& make) {
 /// Throws FileError for a folder, a pipe or a device, which are read without end or not at all.
 void check_regular(const std::filesystem::path& file);
 
-/// Throws FileError where write_file_atomically would for lack of a folder or of the right to write: that is
-/// to be noticed before minutes of measuring.
-void check_place(const std::filesystem::path& file);
-
 /// Where `tools/fetch-data` puts the data of a task.
 std::string usual_data(const std::string& task);
 

@@ -11,6 +11,7 @@
 #include "commands/config_file.hpp"
 #include "commands/delta_figures.hpp"
 #include "commands/loaded_translator.hpp"
+#include "commands/output_file.hpp"
 #include "commands/saved_training.hpp"
 #include "commands/train_settings.hpp"
 #include "orthornn/io/atomic_file.hpp"
@@ -26,6 +27,7 @@ struct ReportSettings {
   std::vector<std::string> sources;
   std::string sentences;
   std::string out;
+  bool overwrite = false;
 };
 
 /// "copying, delay 200", "mnist, permuted": its sizes, and what is true of it.
@@ -286,8 +288,10 @@ int report(const ReportSettings& settings) {
     throw UsageError(
         fmt::format("the page would replace '{}', which it is made of; give another --out", first.string()));
   }
+  check_output(out, OutputKind::page, settings.overwrite);
   std::vector<std::string> notes;
-  write_file_atomically(out, comparison ? page_of_comparison(first) : page_of_runs(settings, notes));
+  write_file_atomically(out, comparison ? page_of_comparison(first) : page_of_runs(settings, notes),
+                        SymbolicLinks::replaced);
   // Now that all went well: an error is to be the only line on standard error.
   for (const std::string& text : notes) note(text);
   fmt::print("page: {}\n", printable(out.string()));
@@ -304,6 +308,7 @@ void add_report(CLI::App& program, Command& chosen) {
       ->required();
   command->add_option("--out", settings->out,
                       "HTML file; left out: report.html, for a comparison beside its JSON");
+  add_overwrite(*command, settings->overwrite);
   command->add_option(
       "--sentences", settings->sentences,
       "translate: text with a sentence a line, whose attention is drawn; left out: those that "

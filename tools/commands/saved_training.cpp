@@ -1,6 +1,7 @@
 #include "commands/saved_training.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <optional>
 
@@ -10,6 +11,9 @@
 
 namespace orthornn::program {
 namespace {
+
+/// A file without the right to read may be sound: to remove it would be the wrong advice.
+bool may_be_read(const std::filesystem::path& file) { return access(file.c_str(), R_OK) == 0; }
 
 /// Throws FileError unless the file is the best state of this training, as `train` saves it.
 ModelFileInfo info_of_best(const std::filesystem::path& file, const Trainer& trainer) {
@@ -22,6 +26,7 @@ ModelFileInfo info_of_best(const std::filesystem::path& file, const Trainer& tra
     }
     return info;
   } catch (const FileError& error) {
+    if (!may_be_read(file)) throw;
     throw FileError(fmt::format("{}. Remove '{}' to go on without it", error.what(), file.string()));
   }
 }
@@ -41,7 +46,7 @@ ModelFileInfo info_of_last(const std::filesystem::path& last, const std::filesys
         return false;
       }
     };
-    if (!std::filesystem::exists(best) || !is_sound(best)) throw;
+    if (!may_be_read(last) || !std::filesystem::exists(best) || !is_sound(best)) throw;
     throw FileError(fmt::format("{}. Remove '{}' to go on from '{}', the best model so far", error.what(),
                                 last.string(), best.string()));
   }

@@ -8,9 +8,13 @@
 namespace orthornn::program {
 namespace {
 
+// By these a page is known again.
+constexpr const char* page_start = "<!doctype html>";
+constexpr const char* page_maker = "<footer>Made by orthornn ";
+
 // Colours of series: Okabe and Ito, "Color universal design" (2008), with light colours darkened on white and
 // dark colours lightened on black.
-constexpr const char* style = R"(
+constexpr const char* style_sheet = R"(
 :root {
   color-scheme: light dark;
   --page: #ffffff; --card: #fafbfc; --line: #d5dbe1; --text: #1c2127; --muted: #59636e;
@@ -122,11 +126,16 @@ void HtmlPage::maps(const std::vector<HtmlMap>& maps) {
 
 std::string HtmlPage::str() const {
   return fmt::format(
-      "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+      "{4}\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
       "<title>{0}</title>\n<style>{1}</style>\n</head>\n<body>\n<h1>{0}</h1>\n{2}"
-      "<footer>Made by orthornn {3}; plots by gnuplot.</footer>\n</body>\n</html>\n",
-      title_, style, body_, version());
+      "{5}{3}; plots by gnuplot.</footer>\n</body>\n</html>\n",
+      title_, style_sheet, body_, version(), page_start, page_maker);
+}
+
+bool is_page_of_orthornn(std::string_view text) {
+  // A page has one footer, its last element: what a title or a table holds has no tags.
+  return text.starts_with(page_start) && text.rfind(page_maker) != std::string_view::npos;
 }
 
 }  // namespace orthornn::program

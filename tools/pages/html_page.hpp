@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "pages/plot.hpp"
@@ -50,5 +51,8 @@ class HtmlPage {
   std::string body_;
   int figures_ = 0;
 };
+
+/// Whether the text is a page that some version of orthornn made.
+bool is_page_of_orthornn(std::string_view text);
 
 }  // namespace orthornn::program

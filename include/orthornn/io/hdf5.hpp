@@ -13,6 +13,7 @@
 
 #include "orthornn/core/error.hpp"
 #include "orthornn/core/tensor.hpp"
+#include "orthornn/io/atomic_file.hpp"
 
 namespace orthornn {
 
@@ -55,7 +56,7 @@ class Hdf5Writer {
 
   /// Closes the image and writes it to `file` as write_file_atomically does; throws its FileErrors. Nothing
   /// can be added afterwards, but the same content can be committed again, elsewhere.
-  void commit(const std::filesystem::path& file);
+  void commit(const std::filesystem::path& file, SymbolicLinks links = SymbolicLinks::followed);
 
  private:
   struct Impl;
