@@ -62,7 +62,7 @@ TEST_CASE("report shows the attention of sentences that the run keeps, without i
   CHECK(maps_in(content(out)) == 0);
 }
 
-TEST_CASE("report shows the attention of sentences that are given", "[cli][report][translate]") {
+TEST_CASE("report shows the attention of sentences that are given", "[cli][report][translate][long]") {
   if (gnuplot_is_missing()) return;
   const TemporaryFolder folder;
   const fs::path trained = train(folder, "run", {"--tokenizer", "sentencepiece", "--vocabulary", "30"});

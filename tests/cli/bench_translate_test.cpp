@@ -125,7 +125,8 @@ TEST_CASE("a training that diverges is a row, and the rest goes on", "[cli][benc
   CHECK_THAT(result.output, contains("expm") && contains("diverged"));
 }
 
-TEST_CASE("a table goes on where it was interrupted, with the same bits", "[cli][bench][translate][signal]") {
+TEST_CASE("a table goes on where it was interrupted, with the same bits",
+          "[cli][bench][translate][signal][long]") {
   const TemporaryFolder folder;
   const fs::path out = folder / "runs", whole = folder / "whole", json = folder / "table.json";
   const Arguments options = {"--cells",     "cwy,lstm", "--reflections", "2",   "--steps",    "600",
@@ -186,7 +187,8 @@ TEST_CASE("a table goes on where it was interrupted, with the same bits", "[cli]
   }
 }
 
-TEST_CASE("bench translate refuses what cannot be a table before it trains", "[cli][bench][translate]") {
+TEST_CASE("bench translate refuses what cannot be a table before it trains",
+          "[cli][bench][translate][long]") {
   const TemporaryFolder folder;
   const fs::path out = folder / "runs";
   const auto refused = [&](const Arguments& more, int exit_code, std::initializer_list<std::string> words) {

@@ -73,7 +73,7 @@ TEST_CASE("convert keeps every number and every option", "[cli][convert]") {
   }
 }
 
-TEST_CASE("a training goes on from a converted model with the same bits", "[cli][convert]") {
+TEST_CASE("a training goes on from a converted model with the same bits", "[cli][convert][long]") {
   const TemporaryFolder folder;
   for (const char* name : old_models) {
     CAPTURE(name);

@@ -63,7 +63,7 @@ void write_claim(const fs::path& file, const std::string& format, std::int64_t v
 
 }  // namespace
 
-TEST_CASE("a model that is no sound model file is refused with its reason", "[cli][damage]") {
+TEST_CASE("a model that is no sound model file is refused with its reason", "[cli][damage][long]") {
   const Run sound;
   const fs::path model = sound.model();
   SECTION("missing") {
@@ -149,7 +149,7 @@ TEST_CASE("a model that is no sound model file is refused with its reason", "[cl
   }
 }
 
-TEST_CASE("no flipped bit of a model file goes unnoticed where it matters", "[cli][damage]") {
+TEST_CASE("no flipped bit of a model file goes unnoticed where it matters", "[cli][damage][long]") {
   const TemporaryFolder folder;
   check_success(run(train_copying(folder / "run", {"--steps", "2"})));
   const fs::path model = folder / "run/model.h5", damaged = folder / "damaged.h5";

@@ -42,7 +42,7 @@ void check_loads(const fs::path& model) { check_success(run({"inspect", model.st
 }  // namespace
 
 TEST_CASE("whichever call a full disk fails, a training begins not at all, or goes on and saves all",
-          "[cli][save]") {
+          "[cli][save][long]") {
   const TemporaryFolder folder;
   const fs::path out = folder / "run", sound = folder / "sound", whole = folder / "whole";
   check_success(run(train_copying(sound, save_often + Arguments{"--steps", "1"})));
@@ -199,7 +199,8 @@ TEST_CASE("a model without the right to read is not said to be removed", "[cli][
   }
 }
 
-TEST_CASE("a training killed at any moment leaves a whole model, and can be resumed", "[cli][save][kill]") {
+TEST_CASE("a training killed at any moment leaves a whole model, and can be resumed",
+          "[cli][save][kill][long]") {
   const TemporaryFolder folder;
   const fs::path out = folder / "run", whole = folder / "whole";
   const Arguments two_steps = save_often + Arguments{"--steps", "2"};

@@ -14,7 +14,8 @@ namespace fs = std::filesystem;
 using namespace orthornn;
 using namespace orthornn::testing;
 
-TEST_CASE("LSTM and GRU are trained, resumed, evaluated and inspected like other cells", "[cli][gated]") {
+TEST_CASE("LSTM and GRU are trained, resumed, evaluated and inspected like other cells",
+          "[cli][gated][long]") {
   for (const std::string kind : {"lstm", "gru"}) {
     CAPTURE(kind);
     const TemporaryFolder folder;

@@ -253,7 +253,7 @@ void check_all_refuse(const fs::path& model, const fs::path& input, const std::v
 
 }  // namespace
 
-TEST_CASE("a hostile model file is refused with its reason by every command", "[cli][hostile]") {
+TEST_CASE("a hostile model file is refused with its reason by every command", "[cli][hostile][long]") {
   const TemporaryFolder folder;
   check_success(run(train_copying(folder / "run", {"--steps", "1"})));
   const fs::path model = folder / "run/model.h5", sound = folder / "sound.h5";

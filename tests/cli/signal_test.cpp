@@ -91,7 +91,8 @@ TEST_CASE("Ctrl-C in one of several seeds names the command that goes on with al
   CHECK_THAT(resumed.output, contains("seed 5 (2 of 2)"));
 }
 
-TEST_CASE("Ctrl-C in a step or its validation leaves the validation to the resumption", "[cli][signal]") {
+TEST_CASE("Ctrl-C in a step or its validation leaves the validation to the resumption",
+          "[cli][signal][long]") {
   const std::string steps = GENERATE("1", "2");  // the last step or an earlier one
   CAPTURE(steps);
   const TemporaryFolder folder;
@@ -144,7 +145,7 @@ TEST_CASE("Ctrl-C in the last step of one of several seeds begins no other", "[c
   CHECK_FALSE(fs::exists(out / "seed5"));
 }
 
-TEST_CASE("Ctrl-C while test data are evaluated says how to go on", "[cli][signal]") {
+TEST_CASE("Ctrl-C while test data are evaluated says how to go on", "[cli][signal][long]") {
   const bool seeds = GENERATE(false, true);
   const TemporaryFolder folder;
   const fs::path out = folder / "run", model = out / (seeds ? "seed4/model.h5" : "model.h5");

@@ -126,7 +126,7 @@ TEST_CASE("a translation is trained, resumed with the same bits, inspected and e
 }
 
 TEST_CASE("an encoder of DeltaProduct blocks is trained, resumed with the same bits and used",
-          "[cli][translate][delta]") {
+          "[cli][translate][delta][long]") {
   const TemporaryFolder folder;
   const bool both_ways = GENERATE(false, true);
   CAPTURE(both_ways);

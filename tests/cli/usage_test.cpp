@@ -226,7 +226,7 @@ TEST_CASE("the program names its commands and its version", "[cli][usage]") {
   CHECK(lines(version.output) == 1);
 }
 
-TEST_CASE("a command line that is off is refused in one line", "[cli][usage]") {
+TEST_CASE("a command line that is off is refused in one line", "[cli][usage][long]") {
   const TemporaryFolder folder;
   const RunSettings there{.folder = folder.path()};
   const auto refused = [&](const Arguments& arguments, std::initializer_list<std::string> words) {

@@ -9,7 +9,7 @@
 using orthornn::detail::end_of_child;
 using orthornn::testing::contains;
 
-TEST_CASE("how a child process ended is told", "[io]") {
+TEST_CASE("how a child process ended is told", "[io][long]") {
   CHECK(end_of_child(2, [] {}) == "");
   CHECK(end_of_child(2, [] { throw std::runtime_error("met again by the parent"); }) == "");
   CHECK(end_of_child(2, [] { std::raise(SIGSEGV); }) == "signal 11");

@@ -291,7 +291,7 @@ TEST_CASE("a group of very many members is read like any other", "[io][hdf5]") {
   CHECK(equal(reader.read<float>("group/499"), example<float>(Shape{2})));
 }
 
-TEST_CASE("equal content gives equal bytes", "[io][hdf5]") {
+TEST_CASE("equal content gives equal bytes", "[io][hdf5][long]") {
   const TemporaryFolder folder;
   write_small_file(folder / "first.h5");
   sleep(1);  // a timestamp would show
@@ -508,7 +508,7 @@ TEST_CASE("damaged data is told with the name of the dataset", "[io][hdf5]") {
   CHECK(equal(reader.read<double>("cell/bias"), example<double>(Shape{10})));
 }
 
-TEST_CASE("a changed byte anywhere is an error or harmless", "[io][hdf5]") {
+TEST_CASE("a changed byte anywhere is an error or harmless", "[io][hdf5][long]") {
   const TemporaryFolder folder;
   const fs::path file = folder / "file.h5";
   write_small_file(file);
@@ -553,7 +553,7 @@ TEST_CASE("a block that was zeroed together with its checksum is told", "[io][hd
   CHECK_THAT(refusal([&] { reader.read<float>("weights"); }), contains("'weights'") && contains("damaged"));
 }
 
-TEST_CASE("a file cut short anywhere is an error", "[io][hdf5]") {
+TEST_CASE("a file cut short anywhere is an error", "[io][hdf5][long]") {
   const TemporaryFolder folder;
   const fs::path file = folder / "file.h5";
   write_small_file(file);
@@ -654,7 +654,7 @@ bool says(const std::string& text, const std::string& words) { return text.find(
 
 }  // namespace
 
-TEST_CASE("a kill at any call leaves the old file or the new one", "[io][hdf5][crash]") {
+TEST_CASE("a kill at any call leaves the old file or the new one", "[io][hdf5][crash][long]") {
   const TemporaryFolder folder, scratch;
   const fs::path file = folder / "file.h5";
   const Contents contents(scratch.path());
@@ -688,7 +688,7 @@ TEST_CASE("a kill at any call leaves the old file or the new one", "[io][hdf5][c
   CHECK(renames == 2);
 }
 
-TEST_CASE("an error of any call is told and leaves the old file or the new one", "[io][hdf5][crash]") {
+TEST_CASE("an error of any call is told and leaves the old file or the new one", "[io][hdf5][crash][long]") {
   const TemporaryFolder folder, scratch;
   const fs::path file = folder / "file.h5";
   const Contents contents(scratch.path());

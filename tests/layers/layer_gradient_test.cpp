@@ -33,7 +33,7 @@ LayerKind<float>::Add layer_called(const std::string& name) {
 
 }  // namespace
 
-TEST_CASE("gradients of every layer are those of finite differences", "[layers][gradient]") {
+TEST_CASE("gradients of every layer are those of finite differences", "[layers][gradient][long]") {
   for_all_kinds<double>([](const auto& make, bool symbols) {
     for (const bool with_lengths : {false, true}) {
       for (const bool own_start : {false, true}) {

@@ -136,7 +136,7 @@ TEST_CASE("layers that cannot be are refused, made or only added", "[layers][err
   CHECK_NOTHROW(from_json(json_value(nested(deepest_nesting)).dump()));
 }
 
-TEST_CASE("gradients of random layers are those of finite differences", "[layers][gradient]") {
+TEST_CASE("gradients of random layers are those of finite differences", "[layers][gradient][long]") {
   for (std::uint64_t seed = 1; seed <= 24; ++seed) {
     const LayerOptions options = random_layer(seed, 3);
     CAPTURE(seed, json_value(options).dump());

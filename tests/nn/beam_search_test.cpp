@@ -186,7 +186,7 @@ TEST_CASE("a beam that is wide enough gives all answers in the order of their sc
   }
 }
 
-TEST_CASE("a beam finds what the greedy search misses, and never less", "[nn][translation]") {
+TEST_CASE("a beam finds what the greedy search misses, and never less", "[nn][translation][long]") {
   int better = 0;
   for (const EncoderDecoderOptions& options : translation_models()) {
     for (std::uint64_t seed = 1; seed <= 12; ++seed) {

@@ -49,7 +49,7 @@ void draw_parameters(EncoderDecoder<double>& model) {
 }  // namespace
 
 TEST_CASE("gradients of every encoder-decoder are those of finite differences",
-          "[nn][translation][gradient]") {
+          "[nn][translation][gradient][long]") {
   for (const EncoderDecoderOptions& options : translation_models()) {
     for (const bool with_lengths : {false, true}) {
       // Parts of at most three rows of the softmax.

@@ -74,19 +74,19 @@ constexpr Index long_word = 100'000;
 
 }  // namespace
 
-TEST_CASE("one exact layer is right for 100,000 steps in fp32", "[nn][exact]") {
+TEST_CASE("one exact layer is right for 100,000 steps in fp32", "[nn][exact][long]") {
   const std::string name = GENERATE("S3", "Z2", "Z5", "D6", "Z2xS3");
   CAPTURE(name);
   CHECK(right_steps(all_words(name), 1, long_word) == long_word);
 }
 
-TEST_CASE("one exact layer with n - 1 factors follows words of S5", "[nn][exact]") {
+TEST_CASE("one exact layer with n - 1 factors follows words of S5", "[nn][exact][long]") {
   const GroupWords words = some_words_of_s5();
   CHECK(ExactNetwork(words, 1).cell().householder == 4);
   CHECK(right_steps(words, 1, long_word) == long_word);
 }
 
-TEST_CASE("two factors are enough for rotations of a cube and of an icosahedron", "[nn][exact]") {
+TEST_CASE("two factors are enough for rotations of a cube and of an icosahedron", "[nn][exact][long]") {
   const std::string name = GENERATE("S4", "A5");
   CAPTURE(name);
   GroupWords words = all_words(name);
@@ -102,7 +102,7 @@ TEST_CASE("exact layers are right with all symbols of S4, S5 and A5", "[nn][exac
   CHECK(right_steps(all_words(name), layers, long_word) == long_word);
 }
 
-TEST_CASE("three exact layers follow words of S4 and S5 with half the factors", "[nn][exact]") {
+TEST_CASE("three exact layers follow words of S4 and S5 with half the factors", "[nn][exact][long]") {
   const bool s5 = GENERATE(false, true);
   const GroupWords words = s5 ? some_words_of_s5() : words_of("S4", {{1, 0, 2, 3}, {1, 2, 3, 0}});
   CHECK(ExactNetwork(words, 3).cell().householder == 2);

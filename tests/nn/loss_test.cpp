@@ -52,7 +52,7 @@ TEST_CASE("softmax cross-entropy survives outputs far apart", "[nn]") {
   CHECK(std::isfinite(outputs(0, 1)));
 }
 
-TEST_CASE("gradients of both losses are those of finite differences", "[nn][gradient]") {
+TEST_CASE("gradients of both losses are those of finite differences", "[nn][gradient][long]") {
   // More rows than a block of the summation has.
   const Index rows = 1030;
   Tensor<double> outputs = normal_tensor<double>({rows, 3}, 2);

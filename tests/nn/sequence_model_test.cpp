@@ -55,7 +55,7 @@ std::vector<ModelOptions> all_kinds() {
 
 }  // namespace
 
-TEST_CASE("gradients of every model are those of finite differences", "[nn][gradient]") {
+TEST_CASE("gradients of every model are those of finite differences", "[nn][gradient][long]") {
   for (const ModelOptions& options : all_kinds()) {
     for (const bool with_lengths : {false, true}) {
       SequenceModel<double> model(Device::cpu(), options, 3);

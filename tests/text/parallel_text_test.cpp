@@ -141,7 +141,7 @@ TEST_CASE("A text in another encoding is refused", "[text]") {
   check_refused_bytes("ni\xF1o\tchild\n", {"line 1: not UTF-8"});
 }
 
-TEST_CASE("A text of more than 1 GiB is refused", "[text]") {
+TEST_CASE("A text of more than 1 GiB is refused", "[text][long]") {
   const TemporaryFolder folder;
   write_text(folder / "huge.txt", two_lines);
   fs::resize_file(folder / "huge.txt", (std::uintmax_t{1} << 30) + 1);  // sparse: takes no place on the disk
@@ -207,7 +207,7 @@ TEST_CASE("An encrypted zip archive is refused", "[text]") {
   check_refused(path, {"(spa.txt)", "it is encrypted"});
 }
 
-TEST_CASE("A zip bomb is refused before it fills the memory", "[text]") {
+TEST_CASE("A zip bomb is refused before it fills the memory", "[text][long]") {
   const TemporaryFolder folder;
   const fs::path path = folder / "pairs.zip";
   std::string lines = two_lines;

@@ -52,7 +52,7 @@ TEST_CASE("The pairs of Tatoeba are all read", "[text]") {
   CHECK(distinct(text.pairs, Column::source).size() == 102'904);
 }
 
-TEST_CASE("No English sentence of Tatoeba is on two sides of the split", "[text]") {
+TEST_CASE("No English sentence of Tatoeba is on two sides of the split", "[text][long]") {
   const std::filesystem::path folder = real_tatoeba();
   if (folder.empty()) return;
   const bool reverse = GENERATE(false, true);
@@ -74,7 +74,7 @@ TEST_CASE("No English sentence of Tatoeba is on two sides of the split", "[text]
   CHECK(distinct(split.test, english).size() < 5'300);
 }
 
-TEST_CASE("Tokenizers of Tatoeba know nearly all of its test", "[text]") {
+TEST_CASE("Tokenizers of Tatoeba know nearly all of its test", "[text][long]") {
   const std::filesystem::path folder = real_tatoeba();
   if (folder.empty()) return;
   std::vector<SentencePair> pairs = shuffled(read_parallel_text(folder).pairs, 1);

@@ -23,7 +23,7 @@ ModelOptions model_for(const SequenceTask& task, Index hidden, TransitionOptions
 
 }  // namespace
 
-TEST_CASE("every transition learns to copy over a few steps", "[train]") {
+TEST_CASE("every transition learns to copy over a few steps", "[train][long]") {
   const CopyingTask task({.delay = 5, .batch = 32});
   for (const TransitionOptions& transition :
        {TransitionOptions(Cwy{}), TransitionOptions(Cwy{.reflections = 32, .form = ReflectionForm::factored}),

@@ -164,7 +164,7 @@ TEST_CASE("a translation is not resumed with other data", "[train][translation]"
   CHECK(equal(other.model.parameters().values(), before));
 }
 
-TEST_CASE("a hostile file of a translation is refused with the reason", "[train][translation]") {
+TEST_CASE("a hostile file of a translation is refused with the reason", "[train][translation][long]") {
   const Folder folder;
   Training training(folder.data);
   save_checkpoint(folder.file, training.trainer);
