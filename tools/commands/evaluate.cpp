@@ -93,7 +93,8 @@ void add_evaluate(CLI::App& program, Command& chosen) {
   };
   belongs(command
               ->add_option("--data", settings->source.data,
-                           "where the data are; left out: data/mnist or data/tatoeba")
+                           "where the data are; left out: where the config.toml beside the model says, or "
+                           "data/mnist or data/tatoeba")
               ->default_str(""),
           {MnistOptions::name, TranslationOptions::name});
   constexpr Index longest = (Index{1} << 31) - 1;

@@ -8,6 +8,8 @@
 #include "commands/free_memory.hpp"
 #include "commands/machine.hpp"
 #include "commands/program.hpp"
+#include "commands/progress.hpp"
+#include "commands/task_data.hpp"
 
 namespace orthornn::program {
 
@@ -64,13 +66,13 @@ ModelEvaluation evaluate_file(const EvaluationSource& source, const Execution& e
   const auto model = load_any_model(source.model, execution, &info);
   if (info.task_config.empty()) throw FileError(fmt::format("{} was saved without a task", source.model));
   if (check_task) check_task(info.task_name);
-  const std::unique_ptr<Task> task =
-      make_task(info.task_config, {.batch = info.batch,
-                                   .seed = info.seed,
-                                   .data = source.data.empty() ? usual_data(info.task_name) : source.data,
-                                   .input_order = info.permutation,
-                                   .parts = info.parts});
-  task->load();
+  const DataPlace data = data_place(source.data, source.model, info.task_name);
+  const std::unique_ptr<Task> task = make_task(info.task_config, {.batch = info.batch,
+                                                                  .seed = info.seed,
+                                                                  .data = data.path,
+                                                                  .input_order = info.permutation,
+                                                                  .parts = info.parts});
+  data.with_reason([&] { task->load(); });
   const auto* sequence = std::get_if<ModelOptions>(&info.model);
   ModelEvaluation result{
       .task = task->name(),
@@ -89,8 +91,11 @@ ModelEvaluation evaluate_file(const EvaluationSource& source, const Execution& e
   result.solved = task->solved(result.evaluation);
   for (const std::unique_ptr<Task>& of_length : longer) {
     check_memory(*model, *task, *of_length);
-    result.lengths.push_back(
-        {of_length->length(), evaluate(*model, *of_length, HeldOut::test), of_length->baseline_loss()});
+    Progress progress(fmt::format("evaluating length {}", of_length->length()),
+                      of_length->evaluation_batches(HeldOut::test), "batches");
+    const Evaluation evaluation = evaluate(*model, *of_length, HeldOut::test,
+                                           [&](const Batch&, const BatchLoss&) { progress.advance(); });
+    result.lengths.push_back({of_length->length(), evaluation, of_length->baseline_loss()});
   }
   if (const auto* pairs = dynamic_cast<const TranslationTask*>(task.get())) {
     result.translations = translation_metrics(dynamic_cast<EncoderDecoder<float>&>(*model), *pairs, tested,

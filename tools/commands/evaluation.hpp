@@ -13,7 +13,7 @@ namespace orthornn::program {
 
 struct EvaluationSource {
   std::string model;
-  /// Where the data of the task are; "": in the usual place.
+  /// Where the data of the task are; "": as `data_place` says.
   std::string data;
   /// Of translations, of which `sample` are kept with their sentences.
   BeamSearchOptions search;

@@ -8,6 +8,7 @@
 #include "commands/delta_figures.hpp"
 #include "commands/machine.hpp"
 #include "commands/program.hpp"
+#include "commands/task_data.hpp"
 
 namespace orthornn::program {
 namespace {
@@ -61,9 +62,9 @@ DeltaPart delta_part(const InspectSettings& settings, Model<float>& model, const
   auto* sequences = dynamic_cast<SequenceModel<float>*>(&model);
   if (sequences == nullptr) return {.not_computed = "a model of two sequences is not followed"};
   try {
+    const DataPlace data = data_place(settings.data, settings.model, info.task_name);
     const auto figures = [&](SequenceModel<float>& on_cpu) {
-      return delta_figures(on_cpu, info, settings.length,
-                           settings.data.empty() ? usual_data(info.task_name) : settings.data);
+      return data.with_reason([&] { return delta_figures(on_cpu, info, settings.length, data.path); });
     };
     return {.figures = figures(model.device().is_cuda() ? *load_model(settings.model) : *sequences)};
   } catch (const UsageError&) {
@@ -163,7 +164,7 @@ void add_inspect(CLI::App& program, Command& chosen) {
   command
       ->add_option("--data", settings->data,
                    "Where the data of mnist are, along which DeltaProduct layers are followed; left out: "
-                   "data/mnist")
+                   "where the config.toml beside the model says, or data/mnist")
       ->default_str("");
   command->add_flag("--json", settings->json, "One JSON object instead of a text");
   settings->machine.add_to(*command);

@@ -50,16 +50,18 @@ int predict(const PredictSettings& settings) {
   model->final_state(state);
 
   Hdf5Writer writer;
-  writer.dataset("logits", logits);
-  std::string written = fmt::format("/logits {}", to_string(logits.shape()));
+  std::string written;
+  const auto write = [&](const std::string& name, const TensorView<const float> values) {
+    writer.dataset(name, values);
+    written += fmt::format("{}/{} {}", written.empty() ? "" : ", ", name, to_string(values.shape()));
+  };
+  write("logits", logits);
   auto next = state.begin();
   for (Index cell = 0; cell < model->cell_count(); ++cell) {
     for (Index i = 0; i < model->cell(cell).state_count(); ++i, ++next) {
       const std::string name = fmt::format("{}_last", model->cell(cell).state_name(i));
-      if (model->cell_count() > 1) writer.dataset(fmt::format("{}{}", name, cell), *next);
-      if (cell + 1 < model->cell_count()) continue;
-      writer.dataset(name, *next);
-      written += fmt::format(", /{} {}", name, to_string(next->shape()));
+      if (model->cell_count() > 1) write(fmt::format("{}{}", name, cell), *next);
+      if (cell + 1 == model->cell_count()) write(name, *next);
     }
   }
   writer.commit(settings.output, SymbolicLinks::replaced);

@@ -21,6 +21,7 @@
 #include "commands/field_options.hpp"
 #include "commands/interruption.hpp"
 #include "commands/standard_streams.hpp"
+#include "commands/suggestion.hpp"
 #include "pages/reflection_count.hpp"
 #include "pages/stop_on_signal.hpp"
 
@@ -44,6 +45,43 @@ int answer(const CLI::App& program, const CLI::Success& request) {
   return finish(code);
 }
 
+/// The subcommand that the command line has chosen, as far as it has.
+const CLI::App& innermost(const CLI::App& program) {
+  const CLI::App* command = &program;
+  while (!command->get_subcommands().empty()) command = command->get_subcommands().back();
+  return *command;
+}
+
+/// "; did you mean --hidden?" for the first of the words that is close to a name of the command.
+std::string advice_for(const std::vector<std::string>& words, const CLI::App& command) {
+  std::vector<std::string> options, commands;
+  for (const CLI::Option* option : command.get_options()) {
+    for (const std::string& name : option->get_lnames()) options.push_back("--" + name);
+  }
+  for (const CLI::App* inner : command.get_subcommands({})) commands.push_back(inner->get_name());
+  for (const std::string& word : words) {
+    const std::string name =
+        closest_to(word.substr(0, word.find('=')), word.starts_with("-") ? options : commands);
+    if (!name.empty()) return fmt::format("; did you mean {}?", name);
+  }
+  return {};
+}
+
+/// The same for a value that is none of those of its option: "--cell: cwz not in {cwy,gru}", as CLI11 says
+/// it.
+std::string advice_for_value(const std::string& message) {
+  const std::size_t value = message.find(": "), among = message.find(" not in {"), end = message.rfind('}');
+  if (value == std::string::npos || among == std::string::npos || end == std::string::npos || among < value)
+    return {};
+  std::vector<std::string> names;
+  const std::size_t first = among + std::strlen(" not in {");
+  if (end < first) return {};
+  std::istringstream list(message.substr(first, end - first));
+  for (std::string name; std::getline(list, name, ',');) names.push_back(name);
+  const std::string name = closest_to(message.substr(value + 2, among - value - 2), names);
+  return name.empty() ? "" : fmt::format("; did you mean {}?", name);
+}
+
 std::string message_of(const CLI::ParseError& error, const CLI::App& program) {
   // CLI11 misses a subcommand before it says that it does not know the one given.
   const std::vector<std::string> unknown = program.remaining(true);
@@ -52,19 +90,21 @@ std::string message_of(const CLI::ParseError& error, const CLI::App& program) {
     return "there is no option --beta-bias any more; --beta-offset adds a constant to what becomes step "
            "sizes";
   if (!unknown.empty() && message.find("subcommand is required") != std::string::npos) {
-    return fmt::format("there is no command '{}'", unknown.front());
+    return fmt::format("there is no command '{}'{}", unknown.front(),
+                       advice_for({unknown.front()}, innermost(program)));
   }
   if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr)  // CLI11 has them from the last to the first
-    return fmt::format("{} not expected", unknown.size() == 1
-                                              ? fmt::format("'{}' was", unknown.front())
-                                              : fmt::format("'{}' were", fmt::join(unknown, "', '")));
+    return fmt::format("{} not expected{}",
+                       unknown.size() == 1 ? fmt::format("'{}' was", unknown.front())
+                                           : fmt::format("'{}' were", fmt::join(unknown, "', '")),
+                       advice_for(unknown, innermost(program)));
   // "--hidden: At Most 1 required but received 2".
   const std::size_t mismatch = message.find(": At Most 1 required");
   if (mismatch != std::string::npos) return message.substr(0, mismatch) + " was given more than once";
   // "--hidden: 1 required INT missing".
   const std::size_t missing = message.find(": 1 required ");
   if (missing != std::string::npos) return message.substr(0, missing) + " was given without a value";
-  return message;
+  return message + advice_for_value(message);
 }
 
 std::string expected(const std::string& value, const std::string& description) {

@@ -258,6 +258,12 @@ std::unique_ptr<Task> TrainSettings::complete(CLI::App& command, bool may_exist)
   }
   if (task.name.empty()) throw UsageError(fmt::format("which task? expected {}", one_of(task_names())));
   if (data.empty()) data = usual_data(task.name);
+  if (task.name == MnistOptions::name || task.name == TranslationOptions::name) {
+    // `eval` and `--resume` read config.toml in other working folders too.
+    std::error_code failed;
+    const std::filesystem::path whole = std::filesystem::absolute(data, failed);
+    if (!failed) data = whole.lexically_normal().string();
+  }
   if (!stack.empty() && task.name == TranslationOptions::name) {
     throw UsageError(
         "[[layer]] tables describe a model of one sequence, and the task translate has two; use --cell and "

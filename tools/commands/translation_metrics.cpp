@@ -1,12 +1,12 @@
 #include "commands/translation_metrics.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <cmath>
 #include <cstdio>
 
 #include "commands/program.hpp"
+#include "commands/progress.hpp"
 #include "pages/stop_on_signal.hpp"
 
 namespace orthornn::program {
@@ -29,24 +29,15 @@ std::vector<std::string> translations_of(Translator& translator, const std::vect
                                          const BeamSearchOptions& search) {
   // Many batches at a time, so that sentences of one length meet.
   constexpr std::size_t at_a_time = 8 * sentences_of_batch;
-  const bool terminal = isatty(STDERR_FILENO) != 0;
-  const std::string wipe = fmt::format("\r{:60}\r", "");
-  const auto before_batch = [&] {
-    if (terminal && stop_requested()) std::fputs(wipe.c_str(), stderr);
-    leave_if_stop_requested();
-  };
+  Progress progress("translating", std::ssize(sentences), "sentences");
   std::vector<std::string> texts;
   for (std::size_t first = 0; first < sentences.size(); first += at_a_time) {
     const std::size_t count = std::min(at_a_time, sentences.size() - first);
     for (const auto& found : translator.translate(std::span(sentences).subspan(first, count), search,
-                                                  sentences_of_batch, before_batch))
+                                                  sentences_of_batch, leave_if_stop_requested))
       texts.push_back(found.empty() ? "" : found[0].text);
-    if (terminal)
-      // Not fmt::print, which throws where the terminal is gone.
-      std::fputs(fmt::format("\rtranslated {} of {} sentences", texts.size(), sentences.size()).c_str(),
-                 stderr);
+    progress.advance(static_cast<Index>(count));
   }
-  if (terminal) std::fputs(wipe.c_str(), stderr);
   return texts;
 }
 
@@ -59,13 +50,16 @@ std::vector<SentencePair> sample_of(std::span<const SentencePair> pairs, Index s
 }
 
 TestEvaluation evaluate_test_data(Model<float>& model, const Task& task) {
+  Progress progress("evaluating on test data", task.evaluation_batches(HeldOut::test), "batches");
+  const auto count = [&](const Batch&, const BatchLoss&) { progress.advance(); };
   if (dynamic_cast<const TranslationTask*>(&task) == nullptr)
-    return {evaluate(model, task, HeldOut::test, {}, leave_if_stop_requested)};
+    return {evaluate(model, task, HeldOut::test, count, leave_if_stop_requested)};
   double means = 0;
   Index batches = 0;
   const auto look = [&](const Batch& batch, const BatchLoss& loss) {
     means += loss.sum / static_cast<double>(batch.integers(batch_names::classes).size());
     ++batches;
+    progress.advance();
   };
   const Evaluation evaluation = evaluate(model, task, HeldOut::test, look, leave_if_stop_requested);
   return {evaluation, means / static_cast<double>(batches)};

@@ -24,7 +24,8 @@ struct TestEvaluation {
   /// entries, padding included; then the mean over the batches. Padding makes it smaller.
   double cross_entropy_with_padding = 0;
 };
-/// Goes over the test data once. Throws Interrupted where a StopOnSignal lives and a stop is asked for.
+/// Goes over the test data once, with progress on standard error. Throws Interrupted where a StopOnSignal
+/// lives and a stop is asked for.
 TestEvaluation evaluate_test_data(Model<float>& model, const Task& task);
 
 struct TranslationMetrics {
@@ -39,8 +40,8 @@ struct TranslationMetrics {
 };
 
 /// Translates the test set, of which `evaluation` is. References are cleaned as the task's sentences are
-/// (case, accents). Shows progress on a terminal. `sample`: so many of the sentences, spread over the set.
-/// Throws Interrupted where a StopOnSignal lives and a stop is asked for.
+/// (case, accents). Shows progress on standard error. `sample`: so many of the sentences, spread over the
+/// set. Throws Interrupted where a StopOnSignal lives and a stop is asked for.
 TranslationMetrics translation_metrics(EncoderDecoder<float>& model, const TranslationTask& task,
                                        const TestEvaluation& evaluation, const BeamSearchOptions& search,
                                        Index sample);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
 #include <limits>
 #include <regex>
 
@@ -68,14 +69,28 @@ struct Range {
 /// Some room around the values of a logarithmic axis; a linear one begins at 0.
 Range roomy(const PlotAxis& axis, Range values) {
   if (axis.logarithmic) {
-    const double room = std::max(1.15, std::pow(values.high / values.low, 0.05));
+    const double room = std::max(1.05, std::pow(values.high / values.low, 0.05));
     return {values.low / room, values.high * room};
   }
   return {std::min(0.0, values.low), values.high > 0 ? values.high * 1.03 : 1};
 }
 
-/// Round numbers within a logarithmic range: one for every few decades, or several for each decade if there
-/// are few.
+/// Four to eight round numbers at equal distances.
+std::vector<double> evenly_spaced_numbers(const Range& range) {
+  const double size = range.high - range.low;
+  const double decade = std::pow(10.0, std::floor(std::log10(size)));
+  double step = decade;
+  for (const double factor : {0.1, 0.2, 0.5, 1.0}) {
+    step = factor * decade;
+    if (size / step <= 9) break;
+  }
+  std::vector<double> numbers;
+  for (double i = std::ceil(range.low / step); i * step <= range.high; ++i) numbers.push_back(i * step);
+  return numbers;
+}
+
+/// Round numbers within a logarithmic range: one for every few decades, several for each decade if there are
+/// few, or evenly spaced ones in a part of a decade.
 std::vector<double> round_numbers(const Range& range) {
   const int first = static_cast<int>(std::floor(std::log10(range.low)));
   const int last = static_cast<int>(std::ceil(std::log10(range.high)));
@@ -90,9 +105,9 @@ std::vector<double> round_numbers(const Range& range) {
         if (number >= range.low && number <= range.high) numbers.push_back(number);
       }
     }
-    if (numbers.size() >= 3) break;
+    if (numbers.size() >= 3) return numbers;
   }
-  return numbers;
+  return evenly_spaced_numbers(range);
 }
 
 /// As gnuplot's enhanced text.
@@ -101,7 +116,7 @@ std::string tick_text(double number) {
   const double exponent = std::floor(std::log10(number) + 1e-9);
   const double factor = number / std::pow(10.0, exponent);
   const std::string power = fmt::format("10^{{{}}}", exponent);
-  return std::abs(factor - 1) < 1e-6 ? power : fmt::format("{:.2g}·{}", factor, power);
+  return std::abs(factor - 1) < 1e-6 ? power : fmt::format("{:.4g}·{}", factor, power);
 }
 
 std::string axis_script(char name, const PlotAxis& axis, const Range& values) {

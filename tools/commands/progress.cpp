@@ -1,0 +1,61 @@
+#include "commands/progress.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <csignal>
+
+#include "commands/program.hpp"
+#include "pages/number_text.hpp"
+
+namespace orthornn::program {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+std::string progress_text(const std::string& doing, Index done, Index all, const std::string& unit,
+                          double seconds) {
+  // A terminal of 80 columns wraps where the last one is filled.
+  constexpr std::size_t width = 79;
+  const std::string rest = fmt::format(": {} of {} {}, {}", done, all, unit, duration(seconds));
+  return printable(doing.substr(0, width - rest.size())) + rest;
+}
+
+Progress::Progress(std::string doing, Index all, std::string unit)
+    : doing_(std::move(doing)), unit_(std::move(unit)), all_(all), terminal_(isatty(STDERR_FILENO) != 0) {
+  // Signals are for the thread that works.
+  sigset_t every{}, before{};
+  sigfillset(&every);
+  pthread_sigmask(SIG_SETMASK, &every, &before);
+  reporter_ = std::thread([this] { report(); });
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+Progress::~Progress() {
+  {
+    const std::lock_guard lock(mutex_);
+    over_ = true;
+  }
+  ended_.notify_one();
+  reporter_.join();
+  if (open_) std::fputs("\r\033[K", stderr);
+}
+
+void Progress::advance(Index count) {
+  const std::lock_guard lock(mutex_);
+  done_ += count;
+}
+
+void Progress::report() {
+  std::unique_lock lock(mutex_);
+  const Clock::duration pause = terminal_ ? Clock::duration(milliseconds(500)) : Clock::duration(seconds(30));
+  for (Clock::time_point due = start_ + seconds(2); !ended_.wait_until(lock, due, [this] { return over_; });
+       due += pause) {
+    const std::string text = progress_text(doing_, done_, all_, unit_,
+                                           std::chrono::duration<double>(Clock::now() - start_).count());
+    std::fputs((terminal_ ? "\r\033[K" + text : text + "\n").c_str(), stderr);
+    open_ = terminal_;
+  }
+}
+
+}  // namespace orthornn::program

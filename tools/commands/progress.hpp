@@ -1,0 +1,47 @@
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdio>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "orthornn/core/shape.hpp"
+
+namespace orthornn::program {
+
+/// "evaluating: 3 of 20 batches, 0:07", in the width of a terminal; what was being done is cut where it is
+/// long.
+std::string progress_text(const std::string& doing, Index done, Index all, const std::string& unit,
+                          double seconds);
+
+/// Says on standard error how far something is that takes longer than two seconds, in a part of it too: on a
+/// terminal in one line, which vanishes at the end; elsewhere in a line after 2 s, and after every 30 s more.
+class Progress {
+ public:
+  Progress(std::string doing, Index all, std::string unit);
+  /// Removes the line.
+  ~Progress();
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+  /// One more is done.
+  void advance(Index count = 1);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  void report();
+
+  const std::string doing_, unit_;
+  const Index all_;
+  const bool terminal_;
+  const Clock::time_point start_ = Clock::now();
+  std::mutex mutex_;
+  std::condition_variable ended_;
+  Index done_ = 0;
+  bool over_ = false, open_ = false;
+  std::thread reporter_;
+};
+
+}  // namespace orthornn::program

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <fmt/format.h>
+
+#include <string>
+
+#include "orthornn/core/error.hpp"
+
+namespace orthornn::program {
+
+/// Where the data of a model's task are looked for.
+struct DataPlace {
+  std::string path;
+  /// What says so, for a message where they are not there; "" for a place that the user gave.
+  std::string reason;
+
+  /// What `read` returns. Its FileError gets the reason for the place.
+  template <class Read>
+  auto with_reason(const Read& read) const {
+    try {
+      return read();
+    } catch (const FileError& error) {
+      if (reason.empty()) throw;
+      throw FileError(fmt::format("{}; {}", error.what(), reason));
+    }
+  }
+};
+
+/// `given` by --data; else what the config.toml beside the model names, where this is a regular file of a
+/// training on the task; else the usual place. The model file itself names no place: it may come from a
+/// stranger. Throws UsageError for a config.toml that is no TOML.
+DataPlace data_place(const std::string& given, const std::string& model_file, const std::string& task);
+
+}  // namespace orthornn::program
