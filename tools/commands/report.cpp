@@ -14,6 +14,7 @@
 #include "commands/output_file.hpp"
 #include "commands/saved_training.hpp"
 #include "commands/train_settings.hpp"
+#include "commands/training_results.hpp"
 #include "orthornn/io/atomic_file.hpp"
 #include "pages/comparison_page.hpp"
 #include "pages/training_page.hpp"
@@ -153,6 +154,31 @@ void add_step_accuracies(TrainingRun& run, const Task& task) {
   run.trained_length = task.length();
 }
 
+/// Adds what the training kept of its end.
+void add_results(TrainingRun& run) {
+  std::error_code status;
+  const fs::path file = run.folder / results_file;
+  if (!fs::exists(file, status)) return;
+  try {
+    TrainingResults found = read_training_results(file);
+    const auto score = [&](const char* name) -> std::optional<double> {
+      if (found.translations.is_null()) return std::nullopt;
+      return real_member(object_member(found.translations, name), "score");
+    };
+    TestResults results{
+        .seed = found.seed, .steps = found.steps, .bleu = score("bleu"), .chrf = score("chrf")};
+    results.last = std::move(found.last);
+    results.best = std::move(found.best);
+    if (!run.rows.empty() && run.rows.back().step != results.steps) {
+      run.notes.push_back(fmt::format("{} is of step {}, and the last row of metrics.csv of step {}",
+                                      results_file, results.steps, run.rows.back().step));
+    }
+    run.results = std::move(results);
+  } catch (const Error& error) {
+    run.notes.push_back(fmt::format("no test data are shown: {}", error.what()));
+  }
+}
+
 /// Reads config.toml, metrics.csv and model.h5 of a run, finished or not. Throws FileError for a folder that
 /// is no run and for damaged files, UsageError for an invalid configuration.
 TrainingRun read_training_run(const fs::path& folder, const std::string& sentences) {
@@ -165,9 +191,10 @@ TrainingRun read_training_run(const fs::path& folder, const std::string& sentenc
   }
   for (const char* name : {"config.toml", "metrics.csv"}) {
     if (!fs::exists(folder / name, status)) {
-      throw FileError(
-          fmt::format("'{}' is no run directory: it has no {}; give one that orthornn train wrote",
-                      folder.string(), name));
+      throw FileError(fmt::format(
+          "'{}' is no run directory: it has no {}; give one that orthornn train wrote, or a folder "
+          "of such",
+          folder.string(), name));
     }
   }
   TrainSettings settings;
@@ -195,6 +222,7 @@ TrainingRun read_training_run(const fs::path& folder, const std::string& sentenc
   if (dynamic_cast<const TranslationTask*>(task.get()) == nullptr) run.baseline = task->baseline_loss();
   check_regular(folder / "metrics.csv");
   read_metrics(run, folder / "metrics.csv");
+  add_results(run);
   if (const MetricsRow* last = run.last_evaluation())
     run.solved = task->solved({.loss = *last->evaluation_loss,
                                .accuracy = last->accuracy,
@@ -235,9 +263,78 @@ TrainingRun read_training_run(const fs::path& folder, const std::string& sentenc
   return run;
 }
 
+/// What a page is made of.
+struct ReportSources {
+  std::vector<std::string> runs;
+  std::vector<SeedsRun> seeds;
+  /// compare.json, alone; "" for a page of runs.
+  std::string comparison;
+};
+
+/// Adds the run directories in a folder, and in the folders in it. Links are not followed.
+void add_runs_in(const fs::path& folder, int levels, ReportSources& sources,
+                 std::vector<std::string>& notes) {
+  std::error_code status;
+  std::vector<fs::path> inner;
+  for (fs::directory_iterator entry(folder, status), end; !status && entry != end; entry.increment(status)) {
+    if (fs::is_directory(entry->symlink_status(status))) inner.push_back(entry->path());
+  }
+  if (status)
+    throw FileError(fmt::format("cannot read the folder '{}': {}", folder.string(), status.message()));
+  // seed2 before seed10
+  std::ranges::sort(inner, {}, [](const fs::path& path) {
+    const std::string name = path.filename().string();
+    return std::pair(name.find_last_not_of("0123456789") == std::string::npos
+                         ? std::string()
+                         : name.substr(0, name.find_last_not_of("0123456789") + 1),
+                     std::pair(name.size(), name));
+  });
+  if (fs::is_regular_file(folder / results_file, status)) {
+    try {
+      sources.seeds.push_back({folder, read_spreads(folder / results_file)});
+    } catch (const Error& error) {
+      notes.push_back(error.what());
+    }
+  }
+  for (const fs::path& path : inner) {
+    if (fs::exists(path / "config.toml", status)) {
+      if (fs::exists(path / "metrics.csv", status)) {
+        sources.runs.push_back(path.string());
+      } else {
+        notes.push_back(fmt::format("'{}' has no metrics.csv and is left out", path.string()));
+      }
+    } else if (levels > 1) {
+      add_runs_in(path, levels - 1, sources, notes);
+    }
+  }
+}
+
+/// Run directories as they are, those in other folders, and the comparison of a folder that has one.
+ReportSources sources_of(const std::vector<std::string>& given, std::vector<std::string>& notes) {
+  constexpr int levels = 2;
+  ReportSources sources;
+  for (const fs::path source : given) {
+    std::error_code status;
+    const bool is_folder = fs::is_directory(source, status);
+    const bool is_run = !is_folder || fs::exists(source / "config.toml", status);
+    if (fs::is_regular_file(source, status)) {
+      sources.comparison = source.string();
+    } else if (!is_run && fs::is_regular_file(source / "compare.json", status)) {
+      sources.comparison = (source / "compare.json").string();
+    } else {
+      const std::size_t before = sources.runs.size();
+      if (!is_run) add_runs_in(source, levels, sources, notes);
+      // Where there is no other, what is missing is said of the folder itself.
+      if (sources.runs.size() == before) sources.runs.push_back(source.string());
+    }
+  }
+  return sources;
+}
+
 /// Each run once, under the name it was first given by; `notes` gets what there is to say about them.
-std::string page_of_runs(const ReportSettings& settings, std::vector<std::string>& notes) {
-  const std::vector<std::string>& folders = settings.sources;
+std::string page_of_runs(const ReportSettings& settings, const ReportSources& sources,
+                         std::vector<std::string>& notes) {
+  const std::vector<std::string>& folders = sources.runs;
   std::vector<TrainingRun> runs;
   for (const std::string& folder : folders) {
     std::error_code ignored;
@@ -259,23 +356,22 @@ std::string page_of_runs(const ReportSettings& settings, std::vector<std::string
         fmt::format("--sentences '{}' was given, and no run has a model that translates one of them",
                     settings.sentences));
   }
-  return training_page(runs);
+  return training_page(runs, sources.seeds);
 }
 
 int report(const ReportSettings& settings) {
-  std::error_code ignored;
-  const fs::path first = settings.sources.front();
-  const auto file =
-      std::find_if(settings.sources.begin(), settings.sources.end(),
-                   [&](const fs::path& source) { return fs::is_regular_file(source, ignored); });
-  const bool comparison = file != settings.sources.end();
+  std::vector<std::string> notes;
+  const ReportSources sources = sources_of(settings.sources, notes);
+  const fs::path first = sources.comparison;
+  const bool comparison = !sources.comparison.empty();
   if (comparison && !settings.sentences.empty()) {
     throw UsageError(
-        fmt::format("--sentences is for training runs, and '{}' is a file; expected run directories", *file));
+        fmt::format("--sentences is for training runs, and '{}' is a file; expected run directories",
+                    sources.comparison));
   }
   if (comparison && settings.sources.size() > 1) {
-    throw UsageError(
-        fmt::format("'{}' is a file; expected run directories, or one compare.json alone", *file));
+    throw UsageError(fmt::format("'{}' is a file; expected run directories, or one compare.json alone",
+                                 sources.comparison));
   }
   const fs::path out = !settings.out.empty() ? fs::path(settings.out)
                        : comparison          ? fs::path(first).replace_extension(".html")
@@ -284,13 +380,13 @@ int report(const ReportSettings& settings) {
   if (out.extension() != ".html" && out.extension() != ".htm") {
     throw UsageError(fmt::format("--out '{}' was given; expected a name that ends in .html", out.string()));
   }
-  if (fs::equivalent(out, first, ignored)) {
+  std::error_code ignored;
+  if (comparison && fs::equivalent(out, first, ignored)) {
     throw UsageError(
         fmt::format("the page would replace '{}', which it is made of; give another --out", first.string()));
   }
   check_output(out, OutputKind::page, settings.overwrite);
-  std::vector<std::string> notes;
-  write_file_atomically(out, comparison ? page_of_comparison(first) : page_of_runs(settings, notes),
+  write_file_atomically(out, comparison ? page_of_comparison(first) : page_of_runs(settings, sources, notes),
                         SymbolicLinks::replaced);
   // Now that all went well: an error is to be the only line on standard error.
   for (const std::string& text : notes) note(text);
@@ -304,7 +400,9 @@ void add_report(CLI::App& program, Command& chosen) {
   CLI::App* command =
       program.add_subcommand("report", "An HTML page with plots of training runs, or of a comparison");
   const auto settings = std::make_shared<ReportSettings>();
-  command->add_option("runs", settings->sources, "Run directories, or one compare.json of bench compare")
+  command
+      ->add_option("runs", settings->sources,
+                   "Run directories or folders of such, or what bench compare --out wrote")
       ->required();
   command->add_option("--out", settings->out,
                       "HTML file; left out: report.html, for a comparison beside its JSON");

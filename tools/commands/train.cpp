@@ -2,38 +2,45 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <filesystem>
 #include <initializer_list>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "commands/interruption.hpp"
 #include "commands/machine.hpp"
-#include "commands/median.hpp"
 #include "commands/standard_streams.hpp"
 #include "commands/training.hpp"
+#include "commands/training_results.hpp"
 #include "commands/translation_metrics.hpp"
+#include "orthornn/io/atomic_file.hpp"
 #include "pages/stop_on_signal.hpp"
 
 namespace orthornn::program {
 namespace {
 
-/// Figures of the test data, which nothing of the training has seen, for the last model and the best. The
-/// trainer has the best one afterwards, and its figures are returned.
-TestEvaluation print_test_results(Training& training) {
+/// Figures of the test data, which nothing of the training has seen, for the last model and the best: they
+/// are printed and put into `results`. The trainer has the best one afterwards, and its figures are returned.
+TestEvaluation test_models(Training& training, TrainingResults& results) {
   Trainer& trainer = training.trainer();
   const SavedTraining& saved = training.saved();
-  const auto print = [&](const char* which, const std::filesystem::path& file) {
-    const TestEvaluation tested = evaluate_test_data(trainer.model(), trainer.task());
-    fmt::print("test data: {}, {} step {}: {}\n", describe(tested.of_targets), which, trainer.steps(),
+  const auto test = [&](const char* which, const std::filesystem::path& file, TestedModel& tested) {
+    const TestEvaluation found = evaluate_test_data(trainer.model(), trainer.task());
+    fmt::print("test data: {}, {} step {}: {}\n", describe(found.of_targets), which, trainer.steps(),
                printable(file.string()));
-    return tested;
+    tested = {file.filename().string(), trainer.steps(), found.of_targets};
+    return found;
   };
-  const TestEvaluation of_last = print("model of", saved.last);
-  if (!trainer.best() || trainer.best()->step == trainer.steps()) return of_last;
+  const TestEvaluation of_last = test("model of", saved.last, results.last);
+  if (!trainer.best()) return of_last;
+  if (trainer.best()->step == trainer.steps()) {
+    results.best = results.last;
+    results.best->model = saved.best.filename().string();
+    return of_last;
+  }
   if (training.unwritten().contain(saved.best)) return of_last;
   try {
     restore(saved.best, trainer);
@@ -41,26 +48,27 @@ TestEvaluation print_test_results(Training& training) {
     note(fmt::format("the best model cannot be evaluated: {}", error.what()));
     return of_last;
   }
-  return print("best on validation data,", saved.best);
+  return test("best on validation data,", saved.best, results.best.emplace());
 }
 
-/// What the trainer's model, as it is now, is worth as a translator; `tested` is of this model.
-void print_translations(Trainer& trainer, const TestEvaluation& tested) {
+/// What the trainer's model, as it is now, is worth as a translator: printed, and returned for results.json;
+/// null for other tasks. `tested` is of this model.
+Json test_translations(Trainer& trainer, const TestEvaluation& tested) {
   const auto* pairs = dynamic_cast<const TranslationTask*>(&trainer.task());
   auto* model = dynamic_cast<EncoderDecoder<float>*>(&trainer.model());
-  if (pairs == nullptr || model == nullptr) return;
+  if (pairs == nullptr || model == nullptr) return {};
   const BeamSearchOptions search;
   fmt::print("translations of the model of step {}:\n", trainer.steps());
-  print_metrics(translation_metrics(*model, *pairs, tested, search, 3), search);
+  const TranslationMetrics metrics = translation_metrics(*model, *pairs, tested, search, 3);
+  print_metrics(metrics, search);
+  return json_of(metrics, search);
 }
 
 /// What `train_once` ends with.
 struct Result {
   int code = success;
-  std::int64_t steps = 0;
-  bool solved = false;
-  /// On test data, of the best model; nothing where it was stopped.
-  std::optional<Evaluation> tested = {};
+  /// Nothing where it was stopped.
+  std::optional<TrainingResults> results = {};
   /// Files that could not be written, and why.
   std::string unwritten = {};
 };
@@ -107,60 +115,52 @@ Result train_once(CLI::App& command, TrainSettings& settings, std::string to_go_
   } catch (const Interrupted&) {
     return stopped(fmt::format("after step {}", trainer.steps()));
   }
-  Result result{.steps = trainer.steps(), .solved = end.solved};
+  TrainingResults results{.task = parse_json(task->config()),
+                          .seed = settings.source.seed,
+                          .steps = trainer.steps(),
+                          .solved = end.solved,
+                          .seconds = training.logged_seconds(),
+                          .baseline = task->baseline_loss(),
+                          .validation = end.validation};
   fmt::print("{} after {} steps and {}: {} on validation data{}; a guesser has {:.4g}\n",
-             end.solved ? "solved" : "trained", result.steps, duration(training.seconds()),
-             describe(end.validation), end.solved ? "" : ", not solved", task->baseline_loss());
+             end.solved ? "solved" : "trained", results.steps, duration(training.seconds()),
+             describe(end.validation), end.solved ? "" : ", not solved", results.baseline);
   std::fflush(stdout);
   try {
-    const TestEvaluation tested = print_test_results(training);
-    print_translations(trainer, tested);
+    results.translations = test_translations(trainer, test_models(training, results));
     leave_if_stop_requested();  // or the training of the next seed would begin
-    result.tested = tested.of_targets;
   } catch (const Interrupted&) {
     return stopped("while evaluating on test data");
   }
+  const std::filesystem::path file = std::filesystem::path(folder) / results_file;
+  training.unwritten().write(file, [file, text = to_json(results)] { write_file_atomically(file, text); });
+  training.unwritten().try_again();  // the evaluation may have taken minutes
+  Result result{.unwritten = training.unwritten().text()};
   if (settings.until_solved && !end.solved) {
     result.code = fail(not_solved, fmt::format("not solved after {} steps; go on with {} --steps {}",
-                                               result.steps, to_go_on, 2 * result.steps));
+                                               results.steps, to_go_on, 2 * results.steps));
   }
-  training.unwritten().try_again();  // the evaluation may have taken minutes
-  result.unwritten = training.unwritten().text();
   if (!result.unwritten.empty()) result.code = fail(failure, result.unwritten);
+  result.results = std::move(results);
   return result;
 }
 
-/// Mean, standard deviation and median of a number that all results have.
-struct Spread {
-  double mean = 0, deviation = 0, median = 0;
-
-  Spread(const std::vector<Result>& results, const auto& number) {
-    std::vector<double> values;
-    for (const Result& result : results) values.push_back(number(result));
-    const auto count = static_cast<double>(values.size());
-    for (const double value : values) mean += value / count;
-    for (const double value : values) deviation += (value - mean) * (value - mean) / std::max(count - 1, 1.0);
-    deviation = std::sqrt(deviation);
-    median = program::median(values);
-  }
-};
-
 /// On test data, of the best model of each seed.
-void print_spread(const std::vector<Result>& results) {
-  fmt::print("test data of {} seeds, each by its best model:\n{:>18} {:>12} {:>12} {:>12}\n", results.size(),
-             "", "mean", "sd", "median");
-  const auto print = [&](const char* name, const auto& number) {
-    const Spread spread(results, number);
-    fmt::print("{:>18} {:>12.6g} {:>12.3g} {:>12.6g}\n", name, spread.mean, spread.deviation, spread.median);
-  };
-  print("loss", [](const Result& r) { return r.tested->loss; });
-  if (results[0].tested->accuracy)
-    print("right [%]", [](const Result& r) { return 100 * *r.tested->accuracy; });
-  if (results[0].tested->sequence_accuracy)
-    print("sequences [%]", [](const Result& r) { return 100 * *r.tested->sequence_accuracy; });
-  print("steps", [](const Result& r) { return static_cast<double>(r.steps); });
-  fmt::print("solved: {} of {}\n", std::ranges::count_if(results, [](const Result& r) { return r.solved; }),
-             results.size());
+void print_spread(const SeedsResults& results) {
+  fmt::print("test data of {} seeds, each by its best model:\n{:>18} {:>12} {:>12} {:>12}\n",
+             results.trainings.size(), "", "mean", "sd", "median");
+  for (const Spread& spread : spreads_of(results)) {
+    const bool is_share = spread.name.ends_with("accuracy");
+    const double unit = is_share ? 100 : 1;
+    fmt::print("{:>18} {:>12.6g} {:>12.3g} {:>12.6g}\n",
+               !is_share                   ? spread.name
+               : spread.name == "accuracy" ? "right [%]"
+                                           : "sequences [%]",
+               unit * spread.mean, unit * spread.deviation, unit * spread.median);
+  }
+  fmt::print("solved: {} of {}\n",
+             std::ranges::count_if(results.trainings, [](const auto& named) { return named.second.solved; }),
+             results.trainings.size());
 }
 
 /// Trainings that differ in the seed alone: --seed, the next number, and so on, each as one command with this
@@ -208,10 +208,12 @@ int train_seeds(const CLI::App& given, const TrainSettings& first, Index seeds) 
     }
     settings_of_begun = "--config=" + (folder_of(begun) / "config.toml").string();
   }
+  check_replaceable_results(folder / results_file);
+  std::error_code ignored;
+  if (!first.resume) std::filesystem::remove(folder / results_file, ignored);
   const std::string to_go_on = fmt::format("--resume --seeds {} --seed {} --out {}", seeds, first.source.seed,
                                            shell_word(folder.string()));
-  std::vector<Result> results;
-  std::vector<std::string> failed;
+  SeedsResults results;
   int code = success;
   for (Index i = 0; i < seeds; ++i) {
     const std::uint64_t seed = first.source.seed + static_cast<std::uint64_t>(i);
@@ -232,24 +234,28 @@ int train_seeds(const CLI::App& given, const TrainSettings& first, Index seeds) 
       const Result result =
           train_once(command, settings, to_go_on,
                      fmt::format("{}seed {} ({} of {})\n", i > 0 ? "\n" : "", seed, i + 1, seeds));
-      if (!result.tested) return result.code;
+      if (!result.results) return result.code;
       code = std::max(code, result.code);
-      if (!result.unwritten.empty()) failed.push_back(fmt::format("{} ({})", seed, result.unwritten));
-      results.push_back(result);
+      if (!result.unwritten.empty()) results.failed.emplace_back(seed, result.unwritten);
+      results.trainings.emplace_back(out.filename().string(), *result.results);
     } catch (const DivergenceError& error) {  // of this training alone
       fmt::print("seed {} failed\n", seed);
-      failed.push_back(fmt::format("{} ({})", seed, error.what()));
+      results.failed.emplace_back(seed, error.what());
     }
   }
   fmt::print("\n");
-  if (!results.empty()) print_spread(results);
-  if (failed.empty()) return code;
+  if (!results.trainings.empty()) print_spread(results);
+  write_file_atomically(folder / results_file, to_json(results));
+  if (results.failed.empty()) return code;
   // A reason may be long.
-  const std::size_t shown = std::min<std::size_t>(failed.size(), 3);
-  return fail(failure, fmt::format("{} of {} trainings failed: seed {}{}", failed.size(), seeds,
-                                   fmt::join(failed.begin(),
-                                             failed.begin() + static_cast<std::ptrdiff_t>(shown), ", seed "),
-                                   failed.size() > shown ? " and others" : ""));
+  constexpr std::size_t most_shown = 3;
+  std::vector<std::string> failed;
+  for (const auto& [failed_seed, why] : results.failed) {
+    if (failed.size() < most_shown) failed.push_back(fmt::format("{} ({})", failed_seed, why));
+  }
+  return fail(failure, fmt::format("{} of {} trainings failed: seed {}{}", results.failed.size(), seeds,
+                                   fmt::join(failed, ", seed "),
+                                   results.failed.size() > most_shown ? " and others" : ""));
 }
 
 }  // namespace

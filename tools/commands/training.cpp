@@ -15,6 +15,7 @@
 
 #include "commands/any_model.hpp"
 #include "commands/machine.hpp"
+#include "commands/training_results.hpp"
 #include "commands/translation_metrics.hpp"
 #include "orthornn/io/atomic_file.hpp"
 #include "pages/stop_on_signal.hpp"
@@ -60,7 +61,8 @@ void write_sample(const Task& task, const std::filesystem::path& file) {
 }  // namespace
 
 void check_run_files(const std::filesystem::path& folder) {
-  for (const char* name : {"config.toml", "metrics.csv", "model.h5", "best.h5", sample_file, result_file}) {
+  for (const char* name :
+       {"config.toml", "metrics.csv", "model.h5", "best.h5", sample_file, result_file, results_file}) {
     std::error_code ignored;
     const std::filesystem::path file = folder / name;
     const std::filesystem::file_status status = std::filesystem::symlink_status(file, ignored);
@@ -120,8 +122,11 @@ Training::Training(CLI::App& command, const TrainSettings& settings, const Task&
     throw FileError(
         fmt::format("cannot create the run directory '{}': {}", folder.string(), status.message()));
   lock_.emplace(folder);
+  const std::filesystem::path results = folder / results_file;
+  check_replaceable_results(results);
   if (goes_on_) saved_.resume(*trainer_);
   nothing_is_left_ = goes_on_ && trainer_->steps() >= settings.steps();
+  if (!goes_on_) std::filesystem::remove(results, status);  // of the training that this one replaces
   // Settings with which no step is taken are not those of the run.
   if (!nothing_is_left_) {
     write_file_atomically(folder / "config.toml", settings.to_toml(command));

@@ -54,6 +54,8 @@ class Training {
   bool nothing_is_left() const { return nothing_is_left_; }
   /// Seconds of training up to now, those before a resumption included.
   double seconds() const { return metrics_->seconds(); }
+  /// Those of the last row of metrics.csv.
+  double logged_seconds() const { return metrics_->last_seconds(); }
 
  private:
   /// Keeps a run directory to one training at a time, as long as it lives.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <initializer_list>
 #include <numbers>
 #include <set>
 
@@ -142,6 +143,57 @@ HtmlTable table_of(const std::vector<TrainingRun>& runs, const std::vector<std::
                           evaluation_text(run.last_evaluation())});
   }
   return table;
+}
+
+std::string evaluation_text(const Evaluation& evaluation) {
+  std::string text = short_number(evaluation.loss);
+  if (evaluation.accuracy) text += fmt::format(", {:.2f} %", 100 * *evaluation.accuracy);
+  if (evaluation.sequence_accuracy) text += fmt::format(" ({:.2f} %)", 100 * *evaluation.sequence_accuracy);
+  return text;
+}
+
+/// What the runs have in results.json.
+void add_test_results(HtmlPage& page, const std::vector<TrainingRun>& runs,
+                      const std::vector<std::string>& names, const std::vector<SeedsRun>& seeds) {
+  const auto any_has = [&](const auto& has) {
+    return std::ranges::any_of(runs,
+                               [&](const TrainingRun& run) { return run.results && has(*run.results); });
+  };
+  const bool translations = any_has([](const TestResults& results) { return results.bleu.has_value(); });
+  const bool sequences = any_has(
+      [](const TestResults& results) { return results.last.evaluation.sequence_accuracy.has_value(); });
+  HtmlTable table{.caption = fmt::format("Loss and share of right answers on test data{}, when the training "
+                                         "ended; best is the model of the smallest validation loss",
+                                         sequences ? ", in brackets that of right sequences" : ""),
+                  .columns = {"run", "seed", "steps", "best at step", "best", "last"}};
+  if (translations) table.columns.insert(table.columns.end(), {"BLEU", "chrF2"});
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    if (!runs[i].results) continue;
+    const TestResults& results = *runs[i].results;
+    std::vector<std::string>& row = table.rows.emplace_back();
+    row = {names[i],
+           fmt::format("{}", results.seed),
+           fmt::format("{}", results.steps),
+           results.best ? fmt::format("{}", results.best->step) : "–",
+           results.best ? evaluation_text(results.best->evaluation) : "–",
+           evaluation_text(results.last.evaluation)};
+    if (!translations) continue;
+    for (const std::optional<double>& score : {results.bleu, results.chrf})
+      row.push_back(score ? fmt::format("{:.2f}", *score) : "–");
+  }
+  if (table.rows.empty() && seeds.empty()) return;
+  page.heading("Test data");
+  if (!table.rows.empty()) page.table(table);
+  HtmlTable spreads{.caption = "Seeds: test data of the best model of each training",
+                    .columns = {"folder", "of", "mean", "standard deviation", "median"},
+                    .naming_columns = 2};
+  for (const SeedsRun& run : seeds) {
+    for (const Spread& spread : run.spreads) {
+      spreads.rows.push_back({run.folder.string(), spread.name, short_number(spread.mean),
+                              short_number(spread.deviation), short_number(spread.median)});
+    }
+  }
+  if (!spreads.rows.empty()) page.table(spreads);
 }
 
 /// How far beyond the length of the training a model is right.
@@ -285,7 +337,7 @@ void add_attention(HtmlPage& page, const std::vector<TrainingRun>& runs,
 
 }  // namespace
 
-std::string training_page(const std::vector<TrainingRun>& runs) {
+std::string training_page(const std::vector<TrainingRun>& runs, const std::vector<SeedsRun>& seeds) {
   const std::vector<std::string> names = names_of(runs);
   HtmlPage page(runs.size() == 1 ? fmt::format("Training run {}", names[0])
                                  : fmt::format("{} training runs", runs.size()));
@@ -293,6 +345,7 @@ std::string training_page(const std::vector<TrainingRun>& runs) {
   for (std::size_t i = 0; i < runs.size(); ++i) {
     for (const std::string& note : runs[i].notes) page.paragraph(fmt::format("{}: {}.", names[i], note));
   }
+  add_test_results(page, runs, names, seeds);
   if (std::any_of(runs.begin(), runs.end(),
                   [](const TrainingRun& run) { return run.rows.size() > most_points; })) {
     page.paragraph(fmt::format(

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "orthornn/nn/delta_observation.hpp"
+#include "orthornn/tasks/task.hpp"
 
 namespace orthornn::program {
 
@@ -37,6 +38,26 @@ struct AttentionMap {
   std::vector<std::vector<float>> weights;
 };
 
+/// A saved model on test data.
+struct TestedModel {
+  /// Its name in the run directory.
+  std::string model;
+  std::int64_t step = 0;
+  Evaluation evaluation = {};
+};
+
+/// What is known of a finished training beside its metrics.csv.
+struct TestResults {
+  std::uint64_t seed = 0;
+  /// Steps of the training.
+  std::int64_t steps = 0;
+  TestedModel last = {};
+  /// That of the smallest validation loss.
+  std::optional<TestedModel> best = {};
+  /// Of translations of the best model.
+  std::optional<double> bleu = {}, chrf = {};
+};
+
 /// What a page shows of a run directory of `orthornn train`.
 struct TrainingRun {
   std::filesystem::path folder;
@@ -64,6 +85,8 @@ struct TrainingRun {
   std::vector<Index> rank_steps = {};
   /// Of a run of the task translate.
   std::vector<AttentionMap> attention = {};
+  /// Nothing until the training has ended.
+  std::optional<TestResults> results = {};
   /// Notes for the reader: rows that were left out, and why.
   std::vector<std::string> notes;
 
@@ -71,6 +94,18 @@ struct TrainingRun {
   /// evaluations.
   const MetricsRow* last_evaluation() const;
   const MetricsRow* best_evaluation() const;
+};
+
+/// Mean, standard deviation and median of a number that several trainings have.
+struct Spread {
+  std::string name;
+  double mean = 0, deviation = 0, median = 0;
+};
+
+/// What a page shows of trainings that differ in the seed alone.
+struct SeedsRun {
+  std::filesystem::path folder;
+  std::vector<Spread> spreads;
 };
 
 /// The cells of a row of metrics.csv: "a,,b" gives a, nothing and b.

@@ -1,0 +1,201 @@
+#include "commands/training_results.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+#include <fstream>
+#include <initializer_list>
+#include <iterator>
+#include <utility>
+
+#include "commands/median.hpp"
+#include "commands/program.hpp"
+#include "orthornn/core/error.hpp"
+#include "orthornn/version.hpp"
+
+namespace orthornn::program {
+namespace {
+
+constexpr const char* one_format = "orthornn-results";
+constexpr const char* seeds_format = "orthornn-seeds-results";
+constexpr Index results_version = 1;
+
+Json head_of(const char* format) {
+  return {{"format", format}, {"format_version", results_version}, {"library_version", version()}};
+}
+
+std::string results_text(const Json& json) {
+  return json.dump(2, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace) + "\n";
+}
+
+Json json_of_evaluation(const Evaluation& evaluation) {
+  Json json = {{"loss", evaluation.loss}};
+  if (evaluation.accuracy) json["accuracy"] = *evaluation.accuracy;
+  if (evaluation.sequence_accuracy) json["sequence_accuracy"] = *evaluation.sequence_accuracy;
+  return json;
+}
+
+Json json_of_tested(const TestedModel& tested) {
+  Json json = {{"model", tested.model}, {"step", tested.step}};
+  json.update(json_of_evaluation(tested.evaluation));
+  return json;
+}
+
+/// What a training has for itself among several seeds.
+void add_figures(Json& json, const TrainingResults& results) {
+  json["steps"] = results.steps;
+  json["solved"] = results.solved;
+  json["seconds"] = results.seconds;
+  json["baseline"] = results.baseline;
+  json["validation"] = json_of_evaluation(results.validation);
+  json["test"] = {{"last", json_of_tested(results.last)}};
+  if (results.best) json["test"]["best"] = json_of_tested(*results.best);
+  if (!results.translations.is_null()) json["translations"] = results.translations;
+}
+
+Evaluation evaluation_from(const Json& json) {
+  const auto share = [&](const char* key) {
+    return json.contains(key) ? std::optional(real_member(json, key)) : std::nullopt;
+  };
+  return {real_member(json, "loss"), share("accuracy"), share("sequence_accuracy")};
+}
+
+TestedModel tested_from(const Json& json) {
+  return {text_member(json, "model"), integer_member(json, "step"), evaluation_from(json)};
+}
+
+Json read_results(const std::filesystem::path& file) {
+  check_regular(file);
+  std::ifstream stream(file, std::ios::binary);
+  if (!stream) throw FileError(fmt::format("cannot read '{}': {}", file.string(), std::strerror(errno)));
+  return parse_json(std::string(std::istreambuf_iterator<char>(stream), {}));
+}
+
+/// What `read` makes of the file's JSON, which has this format.
+template <class Read>
+auto results_from(const std::filesystem::path& file, const std::string& format, const Read& read) {
+  try {
+    const Json json = read_results(file);
+    if (const std::string found = text_member(json, "format"); found != format)
+      throw ValueError(fmt::format("its format is '{}', expected '{}'", printable(found), format));
+    if (const Index found = integer_member(json, "format_version"); found != results_version)
+      throw ValueError(fmt::format("its format version is {}, expected {}", found, results_version));
+    return read(json);
+  } catch (const ValueError& error) {
+    throw FileError(fmt::format("'{}' is not what orthornn train writes: {}", file.string(), error.what()));
+  }
+}
+
+Spread spread_of(const SeedsResults& results, const char* name, const auto& number) {
+  std::vector<double> values;
+  for (const auto& [folder, training] : results.trainings) values.push_back(number(training));
+  const auto count = static_cast<double>(values.size());
+  Spread spread{.name = name};
+  for (const double value : values) spread.mean += value / count;
+  for (const double value : values) spread.deviation += (value - spread.mean) * (value - spread.mean);
+  spread.deviation = std::sqrt(spread.deviation / std::max(count - 1, 1.0));
+  spread.median = median(values);
+  return spread;
+}
+
+}  // namespace
+
+std::string to_json(const TrainingResults& results) {
+  Json json = head_of(one_format);
+  json["task"] = results.task;
+  json["seed"] = results.seed;
+  add_figures(json, results);
+  return results_text(json);
+}
+
+std::vector<Spread> spreads_of(const SeedsResults& results) {
+  if (results.trainings.empty()) return {};
+  const auto tested = [](const TrainingResults& training) -> const Evaluation& {
+    return training.best_or_last().evaluation;
+  };
+  const Evaluation& first = tested(results.trainings.front().second);
+  std::vector<Spread> spreads = {
+      spread_of(results, "loss", [&](const TrainingResults& training) { return tested(training).loss; })};
+  if (first.accuracy) {
+    spreads.push_back(spread_of(results, "accuracy", [&](const TrainingResults& training) {
+      return tested(training).accuracy.value_or(0);
+    }));
+  }
+  if (first.sequence_accuracy) {
+    spreads.push_back(spread_of(results, "sequence_accuracy", [&](const TrainingResults& training) {
+      return tested(training).sequence_accuracy.value_or(0);
+    }));
+  }
+  spreads.push_back(spread_of(
+      results, "steps", [](const TrainingResults& training) { return static_cast<double>(training.steps); }));
+  return spreads;
+}
+
+std::string to_json(const SeedsResults& results) {
+  Json json = head_of(seeds_format);
+  if (!results.trainings.empty()) json["task"] = results.trainings.front().second.task;
+  json["trainings"] = Json::array();
+  for (const auto& [folder, training] : results.trainings) {
+    Json& row = json["trainings"].emplace_back(Json{{"folder", folder}, {"seed", training.seed}});
+    add_figures(row, training);
+  }
+  json["failed"] = Json::array();
+  for (const auto& [seed, why] : results.failed) json["failed"].push_back({{"seed", seed}, {"why", why}});
+  json["spread"] = Json::array();
+  for (const Spread& spread : spreads_of(results)) {
+    json["spread"].push_back({{"of", spread.name},
+                              {"mean", spread.mean},
+                              {"standard_deviation", spread.deviation},
+                              {"median", spread.median}});
+  }
+  return results_text(json);
+}
+
+TrainingResults read_training_results(const std::filesystem::path& file) {
+  return results_from(file, one_format, [](const Json& json) {
+    const Json& test = object_member(json, "test");
+    TrainingResults results{.task = object_member(json, "task"),
+                            .seed = unsigned_member(json, "seed"),
+                            .steps = integer_member(json, "steps"),
+                            .solved = boolean_member(json, "solved"),
+                            .seconds = real_member(json, "seconds"),
+                            .baseline = real_member(json, "baseline"),
+                            .validation = evaluation_from(object_member(json, "validation")),
+                            .last = tested_from(object_member(test, "last"))};
+    if (test.contains("best")) results.best = tested_from(object_member(test, "best"));
+    if (json.contains("translations")) results.translations = object_member(json, "translations");
+    return results;
+  });
+}
+
+std::vector<Spread> read_spreads(const std::filesystem::path& file) {
+  return results_from(file, seeds_format, [](const Json& json) {
+    std::vector<Spread> spreads;
+    for (const Json& row : array_member(json, "spread")) {
+      spreads.push_back({text_member(row, "of"), real_member(row, "mean"),
+                         real_member(row, "standard_deviation"), real_member(row, "median")});
+    }
+    return spreads;
+  });
+}
+
+void check_replaceable_results(const std::filesystem::path& file) {
+  std::error_code status;
+  if (!std::filesystem::exists(std::filesystem::symlink_status(file, status))) return;
+  try {
+    const Json json = read_results(file);
+    for (const char* format : {one_format, seeds_format}) {
+      if (json.is_object() && json.contains("format") && json["format"] == format) return;
+    }
+  } catch (const ValueError&) {
+  }
+  throw FileError(
+      fmt::format("'{}' is not what orthornn train writes, and the training would replace it; move it, or "
+                  "choose another --out",
+                  file.string()));
+}
+
+}  // namespace orthornn::program

@@ -1,0 +1,62 @@
+#pragma once
+// results.json: what trainings ended with.
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/checked_json.hpp"
+#include "pages/training_run.hpp"
+
+namespace orthornn::program {
+
+/// In a run directory, and in a folder of several seeds.
+inline constexpr const char* results_file = "results.json";
+
+/// What results.json of a run directory says.
+struct TrainingResults {
+  /// `Task::config()`
+  Json task = {};
+  std::uint64_t seed = 0;
+  std::int64_t steps = 0;
+  bool solved = false;
+  /// Of the training, without its evaluation on test data.
+  double seconds = 0;
+  double baseline = 0;
+  /// Of the last step.
+  Evaluation validation = {};
+  TestedModel last = {};
+  /// That of the smallest validation loss; nothing where it could not be evaluated.
+  std::optional<TestedModel> best = {};
+  /// Of the task translate, by the best model; null for others.
+  Json translations = {};
+
+  const TestedModel& best_or_last() const { return best ? *best : last; }
+};
+
+std::string to_json(const TrainingResults& results);
+
+/// Trainings that differ in the seed alone.
+struct SeedsResults {
+  /// Each with the name of its run directory.
+  std::vector<std::pair<std::string, TrainingResults>> trainings;
+  /// Seeds whose trainings failed, and why.
+  std::vector<std::pair<std::uint64_t, std::string>> failed;
+};
+
+/// On test data, each training by its best model: loss, accuracy and sequence_accuracy where the task has
+/// them, and steps.
+std::vector<Spread> spreads_of(const SeedsResults& results);
+std::string to_json(const SeedsResults& results);
+
+/// Reads results.json of a run directory. Throws FileError for a file that is damaged or of another kind.
+TrainingResults read_training_results(const std::filesystem::path& file);
+/// The spreads in results.json of several seeds. The same errors.
+std::vector<Spread> read_spreads(const std::filesystem::path& file);
+/// Throws FileError for a file that is there and is no results.json of a training: it is not to be replaced.
+void check_replaceable_results(const std::filesystem::path& file);
+
+}  // namespace orthornn::program
