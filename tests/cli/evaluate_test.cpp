@@ -102,6 +102,28 @@ TEST_CASE("eval of MNIST needs the data and takes the permutation from the model
   }
 }
 
+TEST_CASE("eval reads the data that the training read, wherever it is started", "[cli][eval]") {
+  const TemporaryFolder folder;
+  write_tiny_mnist(folder / "data");
+  fs::create_directory(folder / "elsewhere");
+  check_success(run(train_mnist("data", "run", {"--steps", "1"}), {.folder = folder / ""}));
+  const ProgramResult result =
+      run({"eval", folder / "run/model.h5", "--json"}, {.folder = folder / "elsewhere"});
+  check_success(result);
+  CHECK(Json::parse(result.output)["task"].get<std::string>() == "mnist");
+
+  // --data comes first.
+  const ProgramResult given = run({"eval", folder / "run/model.h5", "--data", folder / "nothing"});
+  CHECK(given.exit_code != 0);
+  CHECK_THAT(given.errors, contains(folder / "nothing"));
+
+  // Data that have gone are looked for where the message says.
+  fs::rename(folder / "data", folder / "gone");
+  const ProgramResult missing = run({"eval", folder / "run/model.h5"});
+  CHECK(missing.exit_code != 0);
+  CHECK_THAT(missing.errors, contains("config.toml' names this place; --data names another"));
+}
+
 TEST_CASE("eval and --resume of MNIST refuse other images than those of the training",
           "[cli][eval][resume]") {
   const TemporaryFolder folder;

@@ -110,6 +110,25 @@ TEST_CASE("predict gives the library's outputs for floats and every cell of a st
   CHECK(equal(reader.read<float>("h_last1"), found.h_last));
 }
 
+TEST_CASE("predict names every dataset that it writes", "[cli][predict]") {
+  const TemporaryFolder folder;
+  check_success(run(train_copying(folder / "run", {"--steps", "1", "--layers", "2", "--cell", "lstm"})));
+  {
+    Hdf5Writer writer;
+    writer.dataset("x", symbols({5, 2}, 10));
+    writer.commit(folder / "in.h5");
+  }
+  const ProgramResult result =
+      run({"predict", folder / "run/model.h5", folder / "in.h5", "-o", folder / "out.h5"});
+  check_success(result);
+  const Hdf5Reader reader(folder / "out.h5");
+  for (const char* name : {"logits", "h_last0", "c_last0", "h_last1", "c_last1", "h_last", "c_last"}) {
+    CAPTURE(name);
+    CHECK(reader.has(name));
+    CHECK_THAT(result.output, contains(std::string("/") + name + " ["));
+  }
+}
+
 TEST_CASE("predict reads the steps in the order that a permuted model was trained with", "[cli][predict]") {
   const TemporaryFolder folder;
   write_tiny_mnist(folder / "data");

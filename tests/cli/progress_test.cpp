@@ -2,6 +2,7 @@
 
 #include <poll.h>
 #include <pty.h>
+#include <sys/ioctl.h>
 
 #include <initializer_list>
 
@@ -18,13 +19,16 @@ namespace {
 /// The program on a terminal of its own, whose keys we press. It sees no GPU.
 class OnTerminal {
  public:
-  explicit OnTerminal(const Arguments& arguments) {
+  explicit OnTerminal(const Arguments& arguments, unsigned short columns = 160) {
     std::vector<std::string> words = {ORTHORNN_PROGRAM};
     words.insert(words.end(), arguments.begin(), arguments.end());
     std::vector<char*> pointers;
     for (std::string& word : words) pointers.push_back(word.data());
     pointers.push_back(nullptr);
-    child_ = forkpty(&terminal_, nullptr, nullptr, nullptr);
+    winsize size{};
+    size.ws_row = 24;
+    size.ws_col = columns;
+    child_ = forkpty(&terminal_, nullptr, nullptr, &size);
     if (child_ != 0) return;
     hide_gpus();
     execv(pointers[0], pointers.data());
@@ -150,4 +154,48 @@ TEST_CASE("bench compare on a terminal shows what it measures, and wipes it befo
   CHECK_THAT(shown, contains(overwrite + "1/19  training step, CWY, N = 6, L = 6  after 0:00"));
   CHECK_THAT(shown, contains(overwrite + "19/19  RGD-C-C on St(6, 6)  after 0:"));
   CHECK(shown.rfind(overwrite) < shown.find("medians of"));
+}
+
+TEST_CASE("progress fits the terminal, and leaves out what matters least", "[cli][progress]") {
+  const TemporaryFolder folder;
+  int number = 0;
+  for (const unsigned short columns : std::initializer_list<unsigned short>{40, 60, 80, 120}) {
+    CAPTURE(columns);
+    OnTerminal training(
+        train_copying(folder / std::to_string(++number), {"--steps", "3", "--eval-every", "1"}), columns);
+    const std::string shown = training.read_until([](const std::string&) { return false; });
+    CHECK(training.exit_code() == 0);
+    const std::size_t at = shown.rfind(overwrite);
+    REQUIRE(at != std::string::npos);
+    const std::size_t start = at + overwrite.size();
+    const std::string line = shown.substr(start, shown.find('\r', start) - start);
+    CAPTURE(line);
+    CHECK(line.size() < columns);
+    for (const char* words : {"step 3/3", "loss "}) CHECK_THAT(line, contains(words));
+    CHECK((line.find("validation") != std::string::npos) == (columns >= 80));
+    CHECK((line.find("steps/s") != std::string::npos) == (columns >= 120));
+  }
+}
+
+TEST_CASE("the width of a terminal that does not know it is that of COLUMNS", "[cli][progress]") {
+  const TemporaryFolder folder;
+  setenv("COLUMNS", "30", 1);
+  OnTerminal training(train_copying(folder / "run", {"--steps", "3"}), 0);
+  unsetenv("COLUMNS");
+  const std::string shown = training.read_until([](const std::string&) { return false; });
+  CHECK(training.exit_code() == 0);
+  const std::size_t start = shown.rfind(overwrite) + overwrite.size();
+  const std::string line = shown.substr(start, shown.find('\r', start) - start);
+  CHECK_THAT(line, contains("step 3/3"));
+  CHECK(line.size() < 30);
+}
+
+TEST_CASE("an evaluation of a long sequence says after two seconds how far it is", "[cli][progress][long]") {
+  const TemporaryFolder folder;
+  check_success(run({"train", "words", "--group", "Z2", "--length", "4", "--cell", "gru", "--hidden", "8",
+                     "--steps", "1", "--out", folder / "run"}));
+  OnTerminal evaluating({"eval", folder / "run/model.h5", "--lengths", "300000"});
+  const std::string& shown = evaluating.read_until(
+      [](const std::string& text) { return text.find("evaluating length 300000: ") != std::string::npos; });
+  CHECK_THAT(shown, contains("evaluating length 300000: "));
 }

@@ -2,6 +2,8 @@
 
 #include <initializer_list>
 #include <nlohmann/json.hpp>
+#include <regex>
+#include <set>
 
 #include "cli/html_page_content.hpp"
 #include "cli/run_program.hpp"
@@ -21,6 +23,12 @@ Arguments report(const std::vector<fs::path>& sources, const fs::path& out) {
 fs::path train(const fs::path& out, const Arguments& more = {}) {
   check_success(
       run(train_copying(out, Arguments{"--steps", "6", "--log-every", "1", "--eval-every", "3"} + more)));
+  return out;
+}
+
+/// A run whose metrics a test writes, which its results would not fit.
+fs::path train_for_metrics(const fs::path& out) {
+  fs::remove(train(out) / "results.json");
   return out;
 }
 
@@ -85,7 +93,7 @@ TEST_CASE("report tells folders of one name apart by their paths", "[cli][report
 TEST_CASE("report takes a run that is under way, with what its rows leave open", "[cli][report]") {
   if (gnuplot_is_missing()) return;
   const TemporaryFolder folder;
-  const fs::path run_folder = train(folder / "run"), out = folder / "page.html";
+  const fs::path run_folder = train_for_metrics(folder / "run"), out = folder / "page.html";
   const std::string metrics = content(run_folder / "metrics.csv");
   const std::string header = metrics.substr(0, metrics.find('\n') + 1);
   fs::remove(run_folder / "model.h5");
@@ -116,7 +124,7 @@ TEST_CASE("report takes a run that is under way, with what its rows leave open",
 TEST_CASE("report leaves out rows whose steps are none or go back", "[cli][report]") {
   if (gnuplot_is_missing()) return;
   const TemporaryFolder folder;
-  const fs::path run_folder = train(folder / "run"), out = folder / "page.html";
+  const fs::path run_folder = train_for_metrics(folder / "run"), out = folder / "page.html";
   const std::string metrics = content(run_folder / "metrics.csv");
   const auto row = [](const std::string& step) { return step + ",0.5,2.5,1,0.001,1e-07,,,1\n"; };
   write(run_folder / "metrics.csv", metrics.substr(0, metrics.find('\n') + 1) + row("1") + row("1e300") +
@@ -132,7 +140,7 @@ TEST_CASE("report leaves out rows whose steps are none or go back", "[cli][repor
 TEST_CASE("report draws around numbers that no plot has room for", "[cli][report]") {
   if (gnuplot_is_missing()) return;
   const TemporaryFolder folder;
-  const fs::path run_folder = train(folder / "run"), out = folder / "page.html";
+  const fs::path run_folder = train_for_metrics(folder / "run"), out = folder / "page.html";
   std::ofstream(run_folder / "metrics.csv", std::ios::app) << "7,1,1e308,1,1.79e308,1e308,1e308,1e308,1\n"
                                                               "8,2,1e-308,1,-1.79e308,1e-308,5e-324,0,1\n"
                                                               "9,1e308,1,1,0.001,1e-7,1,0,1\n";
@@ -141,10 +149,45 @@ TEST_CASE("report draws around numbers that no plot has room for", "[cli][report
   CHECK(lines_named(content(out), "run") == 10);
 }
 
+TEST_CASE("report labels a logarithmic axis whose values are close together", "[cli][report]") {
+  if (gnuplot_is_missing()) return;
+  const TemporaryFolder folder;
+  const fs::path run_folder = train_for_metrics(folder / "run"), out = folder / "page.html";
+  const std::string metrics = content(run_folder / "metrics.csv");
+  write(run_folder / "metrics.csv", metrics.substr(0, metrics.find('\n') + 1) +
+                                        "1,1,0.95,1,0.001,1e-07,,,1\n2,2,0.93,1,0.001,1e-07,,,1\n"
+                                        "3,3,0.92,1,0.001,1e-07,,,1\n");
+  check_success(run(report({run_folder}, out)));
+  std::string page = content(out);
+  page.resize(page.find("</svg>"));  // the plot of the loss, beside a guesser of 0.904
+  const std::regex label(R"(>\s*(0\.9\d*)\s*<)");
+  std::set<std::string> labels;
+  for (std::sregex_iterator match(page.begin(), page.end(), label), end; match != end; ++match)
+    labels.insert((*match)[1]);
+  CAPTURE(labels.size());
+  CHECK(labels.size() >= 3);
+}
+
+TEST_CASE("report's tables have room to scroll where a page is narrow", "[cli][report]") {
+  if (gnuplot_is_missing()) return;
+  const TemporaryFolder folder;
+  const fs::path out = folder / "page.html";
+  check_success(run(report({train(folder / "run")}, out)));
+  const std::string page = content(out);
+  CHECK(count(page, "<table") > 0);
+  CHECK(count(page, "<div class=\"wide\">\n<table") == count(page, "<table"));
+  CHECK_THAT(page, contains(".wide { overflow-x: auto;"));
+  // Cells become narrower before a table becomes wider than its page.
+  CHECK_THAT(
+      page,
+      contains(
+          "th, td { padding: 0.3rem 0.55rem; border-bottom: 1px solid var(--line); text-align: right; }"));
+}
+
 TEST_CASE("report shows a time that is longer than hours can say", "[cli][report]") {
   if (gnuplot_is_missing()) return;
   const TemporaryFolder folder;
-  const fs::path run_folder = train(folder / "run"), out = folder / "page.html";
+  const fs::path run_folder = train_for_metrics(folder / "run"), out = folder / "page.html";
   std::ofstream(run_folder / "metrics.csv", std::ios::app) << "7,1e308,1,1,0.001,1e-7,1,0,1\n";
   check_success(run(report({run_folder}, out)));
   CHECK_THAT(table_row(content(out), "run"), contains("<td>1e+308 s</td>"));
@@ -153,7 +196,7 @@ TEST_CASE("report shows a time that is longer than hours can say", "[cli][report
 TEST_CASE("report leaves out rows of a negative time", "[cli][report]") {
   if (gnuplot_is_missing()) return;
   const TemporaryFolder folder;
-  const fs::path run_folder = train(folder / "run"), out = folder / "page.html";
+  const fs::path run_folder = train_for_metrics(folder / "run"), out = folder / "page.html";
   std::ofstream(run_folder / "metrics.csv", std::ios::app) << "7,-1e308,1,1,0.001,1e-7,1,0,1\n";
   const ProgramResult result = run(report({run_folder}, out));
   CHECK(result.exit_code == 0);

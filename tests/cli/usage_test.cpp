@@ -423,3 +423,21 @@ TEST_CASE("digits after a zero are decimal", "[cli][usage]") {
   CHECK_THAT(config, contains("threads = 10\n"));
   CHECK_THAT(config, contains("eval-every = 5\n"));
 }
+
+TEST_CASE("a mistyped name gets the one that is meant", "[cli][usage]") {
+  const std::pair<Arguments, std::string> mistyped[] = {
+      {{"trian", "copying"}, "did you mean train?"},
+      {{"train", "copying", "--hiden", "8"}, "did you mean --hidden?"},
+      {{"train", "copying", "--hiden=8"}, "did you mean --hidden?"},
+      {{"train", "copying", "--cell", "cwz"}, "did you mean cwy?"},
+      {{"bench", "rolout"}, "did you mean rollout?"}};
+  for (const auto& [arguments, advice] : mistyped) {
+    const ProgramResult result = run(arguments);
+    CHECK(result.exit_code == 2);
+    CHECK(lines(result.errors) == 1);
+    CHECK_THAT(result.errors, contains(advice));
+  }
+  const ProgramResult strange = run({"train", "copying", "--strawberries", "8"});
+  CHECK(strange.exit_code == 2);
+  CHECK(strange.errors.find("did you mean") == std::string::npos);
+}

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <functional>
 #include <initializer_list>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -15,6 +16,7 @@
 #include "commands/output_file.hpp"
 #include "commands/program.hpp"
 #include "commands/standard_streams.hpp"
+#include "commands/terminal_line.hpp"
 #include "commands/timing.hpp"
 #include "orthornn/io/atomic_file.hpp"
 #include "pages/comparison_page.hpp"
@@ -135,8 +137,10 @@ class MeasuringProgress {
     const auto now = Clock::now();
     if (!terminal_ && now - shown_ < std::chrono::seconds(2)) return;
     shown_ = now;
-    const std::string text = fmt::format("{}/{}  {}  after {}", number_, count_, what,
-                                         duration(std::chrono::duration<double>(now - start_).count()));
+    const std::string passed = duration(std::chrono::duration<double>(now - start_).count());
+    const std::string text =
+        fitted_line({{0, fmt::format("{}/{}", number_, count_)}, {1, "  " + what}, {2, "  after " + passed}},
+                    terminal_ ? terminal_columns(STDERR_FILENO) : std::numeric_limits<Index>::max());
     std::fputs((terminal_ ? "\r\033[K" + text : text + "\n").c_str(), stderr);
     std::fflush(stderr);
   }

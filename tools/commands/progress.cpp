@@ -4,22 +4,16 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <limits>
 
 #include "commands/program.hpp"
+#include "commands/terminal_line.hpp"
 #include "pages/number_text.hpp"
 
 namespace orthornn::program {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
-
-std::string progress_text(const std::string& doing, Index done, Index all, const std::string& unit,
-                          double seconds) {
-  // A terminal of 80 columns wraps where the last one is filled.
-  constexpr std::size_t width = 79;
-  const std::string rest = fmt::format(": {} of {} {}, {}", done, all, unit, duration(seconds));
-  return printable(doing.substr(0, width - rest.size())) + rest;
-}
 
 Progress::Progress(std::string doing, Index all, std::string unit)
     : doing_(std::move(doing)), unit_(std::move(unit)), all_(all), terminal_(isatty(STDERR_FILENO) != 0) {
@@ -51,8 +45,10 @@ void Progress::report() {
   const Clock::duration pause = terminal_ ? Clock::duration(milliseconds(500)) : Clock::duration(seconds(30));
   for (Clock::time_point due = start_ + seconds(2); !ended_.wait_until(lock, due, [this] { return over_; });
        due += pause) {
-    const std::string text = progress_text(doing_, done_, all_, unit_,
-                                           std::chrono::duration<double>(Clock::now() - start_).count());
+    const std::string passed = duration(std::chrono::duration<double>(Clock::now() - start_).count());
+    const std::string text = fitted_line(
+        {{1, doing_ + ": "}, {0, fmt::format("{} of {} {}", done_, all_, unit_)}, {2, ", " + passed}},
+        terminal_ ? terminal_columns(STDERR_FILENO) : std::numeric_limits<Index>::max());
     std::fputs((terminal_ ? "\r\033[K" + text : text + "\n").c_str(), stderr);
     open_ = terminal_;
   }

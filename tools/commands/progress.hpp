@@ -12,13 +12,9 @@
 
 namespace orthornn::program {
 
-/// "evaluating: 3 of 20 batches, 0:07", in the width of a terminal; what was being done is cut where it is
-/// long.
-std::string progress_text(const std::string& doing, Index done, Index all, const std::string& unit,
-                          double seconds);
-
-/// Says on standard error how far something is that takes longer than two seconds, in a part of it too: on a
-/// terminal in one line, which vanishes at the end; elsewhere in a line after 2 s, and after every 30 s more.
+/// Says on standard error how far something is that takes longer than two seconds, in a part of it too
+/// ("evaluating: 3 of 20 batches, 0:07"): on a terminal in one line, which vanishes at the end; elsewhere in
+/// a line after 2 s, and after every 30 s more.
 class Progress {
  public:
   Progress(std::string doing, Index all, std::string unit);

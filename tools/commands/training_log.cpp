@@ -9,9 +9,11 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <limits>
 
 #include "commands/program.hpp"
 #include "commands/standard_streams.hpp"
+#include "commands/terminal_line.hpp"
 #include "orthornn/io/atomic_file.hpp"
 #include "pages/training_run.hpp"
 
@@ -157,13 +159,21 @@ void ProgressLine::print(const TrainingStep& step, std::optional<double> orthogo
   printed_ = Clock::now();
   if (evaluation) evaluation_ = evaluation;
   const double rate = static_cast<double>(step.step - first_step_) / std::max(seconds_since(start_), 1e-9);
-  std::string text = fmt::format(
-      "{}step {}/{}  {:.1f} steps/s  left {}  loss {:.3g} (guesser {:.3g})", place_.label, step.step, steps_,
-      rate, duration(static_cast<double>(steps_ - step.step) / rate), step.loss(), baseline_);
-  if (orthogonality_error) text += fmt::format("  |I-A'A| {:.1e}", *orthogonality_error);
+  // What a user looks for first is left out last.
+  std::vector<LinePart> parts = {
+      {0, fmt::format("{}step {}/{}", place_.label, step.step, steps_)},
+      {4, fmt::format("  {:.1f} steps/s", rate)},
+      {2, fmt::format("  left {}", duration(static_cast<double>(steps_ - step.step) / rate))},
+      {1, fmt::format("  loss {:.3g}", step.loss())},
+      {5, fmt::format(" (guesser {:.3g})", baseline_)}};
+  if (orthogonality_error) parts.push_back({6, fmt::format("  |I-A'A| {:.1e}", *orthogonality_error)});
   if (evaluation_) {
-    text += fmt::format("  validation: loss {:.3g}{}", evaluation_->loss, accuracy_text(*evaluation_));
+    parts.push_back(
+        {3, fmt::format("  validation: loss {:.3g}{}", evaluation_->loss, accuracy_text(*evaluation_))});
   }
+  const int descriptor = descriptor_of(place_.stream);
+  const Index columns = terminal_ ? terminal_columns(descriptor) : std::numeric_limits<Index>::max();
+  const std::string text = fitted_line(std::move(parts), columns);
   std::fputs((terminal_ ? "\r\033[K" + text : text + "\n").c_str(), place_.stream);
   open_ = terminal_;
   std::fflush(place_.stream);

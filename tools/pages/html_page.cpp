@@ -53,20 +53,20 @@ figcaption { margin-top: 0.5rem; font-size: 0.85rem; color: var(--muted); }
 .wide { overflow-x: auto; margin: 1rem 0; }
 table { border-collapse: collapse; font-size: 0.85rem; font-variant-numeric: tabular-nums; }
 caption { text-align: left; padding: 0 0 0.4rem; color: var(--muted); }
-th, td { padding: 0.3rem 0.55rem; border-bottom: 1px solid var(--line); text-align: right; white-space: nowrap; }
+th, td { padding: 0.3rem 0.55rem; border-bottom: 1px solid var(--line); text-align: right; }
 thead th { border-bottom: 2px solid var(--colour-0); }
 tbody th { font-weight: normal; }
 .name { text-align: left; }
 tbody tr:hover { background: var(--card); }
 h3 { font-size: 1rem; margin: 1.5rem 0 0.5rem; }
 .map { border-collapse: separate; border-spacing: 1px; }
-.map th, .map td { padding: 0.1rem 0.3rem; border: 0; }
+.map th, .map td { padding: 0.1rem 0.3rem; border: 0; white-space: nowrap; }
 .map thead th { padding: 0.3rem 0; vertical-align: bottom; text-align: center; font-weight: normal; }
 .map thead span { display: inline-block; writing-mode: vertical-rl; transform: rotate(180deg); }
 .map tbody td { width: 1.5rem; min-width: 1.5rem; padding: 0; background: var(--page); }
 .map i { display: block; height: 1.5rem; background: var(--colour-4); }
 footer { margin-top: 3rem; font-size: 0.85rem; color: var(--muted); }
-@media print { figure, tr { break-inside: avoid; } }
+@media print { figure, tr { break-inside: avoid; } .wide { overflow: visible; } }
 )";
 
 }  // namespace
