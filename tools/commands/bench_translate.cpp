@@ -17,6 +17,7 @@
 #include "commands/evaluation.hpp"
 #include "commands/machine.hpp"
 #include "commands/output_file.hpp"
+#include "commands/run_files.hpp"
 #include "commands/standard_streams.hpp"
 #include "commands/training.hpp"
 #include "core/checked_json.hpp"

@@ -516,8 +516,7 @@ std::unique_ptr<Task> TrainSettings::make_task() const {
 }
 
 std::string TrainSettings::to_toml(CLI::App& command) const {
-  return fmt::format("# orthornn {} train: every setting of this run; use it with --config\n", version()) +
-         config_text(command, stack.empty() ? "" : model_group) + (stack.empty() ? "" : layers_text(stack));
+  return config_text(command, stack.empty() ? "" : model_group) + (stack.empty() ? "" : layers_text(stack));
 }
 
 LayerOptions TrainSettings::recurrent() const {

@@ -15,6 +15,7 @@
 
 #include "commands/any_model.hpp"
 #include "commands/machine.hpp"
+#include "commands/run_files.hpp"
 #include "commands/training_results.hpp"
 #include "commands/translation_metrics.hpp"
 #include "orthornn/io/atomic_file.hpp"
@@ -59,20 +60,6 @@ void write_sample(const Task& task, const std::filesystem::path& file) {
 }
 
 }  // namespace
-
-void check_run_files(const std::filesystem::path& folder) {
-  for (const char* name :
-       {"config.toml", "metrics.csv", "model.h5", "best.h5", sample_file, result_file, results_file}) {
-    std::error_code ignored;
-    const std::filesystem::path file = folder / name;
-    const std::filesystem::file_status status = std::filesystem::symlink_status(file, ignored);
-    if (!std::filesystem::exists(status) || std::filesystem::is_regular_file(status)) continue;
-    throw FileError(fmt::format(
-        "'{}' is a link, a folder or no regular file; expected a regular file or none: replace it by "
-        "what it names, or choose another --out",
-        file.string()));
-  }
-}
 
 std::string describe(const Evaluation& evaluation) {
   std::string text = fmt::format("loss {:.4g}", evaluation.loss);
@@ -124,12 +111,18 @@ Training::Training(CLI::App& command, const TrainSettings& settings, const Task&
   lock_.emplace(folder);
   const std::filesystem::path results = folder / results_file;
   check_replaceable_results(results);
+  const std::string config = config_of_run(settings.to_toml(command));
+  if (goes_on_) {
+    check_own_metrics(folder);
+  } else {
+    check_replaceable_run(folder, config);
+  }
   if (goes_on_) saved_.resume(*trainer_);
   nothing_is_left_ = goes_on_ && trainer_->steps() >= settings.steps();
   if (!goes_on_) std::filesystem::remove(results, status);  // of the training that this one replaces
   // Settings with which no step is taken are not those of the run.
   if (!nothing_is_left_) {
-    write_file_atomically(folder / "config.toml", settings.to_toml(command));
+    write_file_atomically(folder / "config.toml", config);
     write_sample(task, folder / sample_file);
   }
   metrics_.emplace(folder / "metrics.csv", trainer_->steps(), task.has_sequence_accuracy());

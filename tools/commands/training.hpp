@@ -22,10 +22,6 @@ struct TrainingEnd {
   bool solved = false;
 };
 
-/// A run directory may come from a stranger: what is written into it must not go through a link to another
-/// file, and what is read must not be a pipe. Throws FileError for a file of a run that is no regular file.
-void check_run_files(const std::filesystem::path& folder);
-
 /// "loss 0.1, 97.00 % right"
 std::string describe(const Evaluation& evaluation);
 

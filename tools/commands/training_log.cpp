@@ -22,9 +22,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr const char* header =
-    "step,seconds,loss,gradient_norm,learning_rate,orthogonality_error,evaluation_loss,accuracy,"
-    "reflection_norm";
 constexpr std::size_t column_count = 9, evaluation_cell = 6;  // its loss, then its accuracy
 
 double seconds_since(Clock::time_point start) {
@@ -48,7 +45,7 @@ std::string accuracy_text(const Evaluation& evaluation) {
 MetricsFile::MetricsFile(const std::filesystem::path& file, std::int64_t steps, bool sequence_accuracy)
     : file_(file), sequence_accuracy_(sequence_accuracy) {
   // A run that was killed may have logged steps that its model file does not have yet.
-  earlier_ = fmt::format("{}{}\n", header, sequence_accuracy ? ",sequence_accuracy" : "");
+  earlier_ = fmt::format("{}{}\n", metrics_header, sequence_accuracy ? ",sequence_accuracy" : "");
   std::ifstream old(file);
   std::error_code ignored;
   if (!old && steps > 0 && std::filesystem::exists(file, ignored)) {

@@ -12,6 +12,11 @@
 
 namespace orthornn::program {
 
+/// The first line of a metrics.csv; tasks of sequences add a column.
+inline constexpr const char* metrics_header =
+    "step,seconds,loss,gradient_norm,learning_rate,orthogonality_error,evaluation_loss,accuracy,"
+    "reflection_norm";
+
 /// ", 97.00 % right" of the answers, and the share of right sequences where there is one; "" without either.
 std::string accuracy_text(const Evaluation& evaluation);
 
