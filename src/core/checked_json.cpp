@@ -54,6 +54,10 @@ Json parse_json(std::string_view text) {
   }
 }
 
+std::string json_text(const Json& json, int indent) {
+  return json.dump(indent, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace);
+}
+
 Index whole_number(const char* what, const Json& value, Index lowest) {
   const bool fits = value.is_number_integer() &&
                     (!value.is_number_unsigned() || std::in_range<Index>(value.get<std::uint64_t>()));

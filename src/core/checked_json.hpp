@@ -17,6 +17,10 @@ using Json = nlohmann::ordered_json;
 /// five levels. nlohmann's copies and destructors recurse once a level.
 Json parse_json(std::string_view text);
 
+/// JSON for people and other programs, in ASCII. A text that is no UTF-8, such as a path may be, gets U+FFFD
+/// for each byte that is wrong. `indent`: spaces for each level; -1 for one line.
+std::string json_text(const Json& json, int indent = 2);
+
 /// A JSON number without fraction and exponent, from `lowest` to 2^63 - 1; true is not 1. Throws ValueError,
 /// naming `what`, for any other value.
 Index whole_number(const char* what, const Json& value, Index lowest = std::numeric_limits<Index>::min());

@@ -170,7 +170,9 @@ std::string read_archive(const fs::path& path, const std::function<void(std::str
 
   const std::unique_ptr<zip_file_t, Discard> member(zip_fopen_index(archive.get(), number, 0));
   if (member == nullptr) refuse_archive(name, zip_strerror(archive.get()));
-  const std::uint64_t packed = fs::file_size(path);
+  std::error_code status;
+  const std::uint64_t packed = fs::file_size(path, status);
+  if (status) fail(path.string(), fmt::format("its size cannot be read ({})", status.message()));
   hand_on(
       [&](std::span<char> to) {
         const zip_int64_t count = zip_fread(member.get(), to.data(), to.size());

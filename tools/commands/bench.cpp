@@ -14,6 +14,7 @@
 #include "commands/program.hpp"
 #include "commands/standard_streams.hpp"
 #include "commands/timing.hpp"
+#include "core/checked_json.hpp"
 #include "orthornn/io/atomic_file.hpp"
 
 namespace orthornn::program {
@@ -258,7 +259,7 @@ int bench(BenchSettings& settings, bool rollout) {
   }
   if (rollout) print_gains(results);
   if (!settings.json.empty()) {
-    write_file_atomically(settings.json, results.dump(2) + "\n", SymbolicLinks::replaced);
+    write_file_atomically(settings.json, json_text(results) + "\n", SymbolicLinks::replaced);
     fmt::print("\n{} results in {}\n", results.size(), settings.json);
   }
   return success;

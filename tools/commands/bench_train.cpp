@@ -9,6 +9,7 @@
 #include "commands/standard_streams.hpp"
 #include "commands/timing.hpp"
 #include "commands/train_settings.hpp"
+#include "core/checked_json.hpp"
 #include "orthornn/io/atomic_file.hpp"
 
 namespace orthornn::program {
@@ -71,7 +72,7 @@ int bench_train(CLI::App& command, BenchTrainSettings& settings) {
   json["sequences_per_second"] = rate;
   json["steps_per_sample"] = steps;
   json["step_samples_ms"] = samples;
-  write_file_atomically(settings.json, json.dump(2) + "\n", SymbolicLinks::replaced);
+  write_file_atomically(settings.json, json_text(json) + "\n", SymbolicLinks::replaced);
   fmt::print("every sample: {}\n", settings.json);
   return success;
 }

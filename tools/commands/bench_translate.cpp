@@ -145,7 +145,7 @@ bool holds_training(const fs::path& folder, RunSettings& run) {
     const std::string& key = entry.key();
     const Json found = present.value(key, Json()), expected = wanted.value(key, Json());
     if (found == expected || std::ranges::count(left_open, key) > 0) continue;
-    const auto text = [](const Json& value) { return value.is_null() ? "none" : value.dump(); };
+    const auto text = [](const Json& value) { return value.is_null() ? "none" : json_text(value, -1); };
     throw FileError(
         fmt::format("'{}' was trained with {} {}, and this table has {}; give the same settings or "
                     "another --out",
@@ -188,7 +188,7 @@ void check_folders(const TableSettings& table, const std::vector<Run>& runs) {
 /// Steps of the training that model.h5 of the folder holds; 0 without one.
 std::int64_t steps_in(const fs::path& folder) {
   const SavedTraining saved(folder);
-  return fs::exists(saved.last) ? read_model_info(saved.last).steps.value_or(0) : 0;
+  return saved.has_last() ? read_model_info(saved.last).steps.value_or(0) : 0;
 }
 
 /// A column of numbers.
@@ -302,7 +302,7 @@ void add_result(Json& row, const TableSettings& table, const Run& run, const fs:
   const EvaluationSource source{.model = model.string(), .data = settings.data, .search = table.search};
   result["test"] = json_of(evaluate_file(source, execution), source, execution);
   result["test"].erase("model");
-  write_file_atomically(folder / result_file, result.dump(2, ' ', /*ensure_ascii=*/true) + "\n");
+  write_file_atomically(folder / result_file, json_text(result) + "\n");
   row.update(result);
 }
 
@@ -468,8 +468,7 @@ int bench_translate(TableSettings& table) {
       if (last_seed && of_cell.size() > 1) print_summary(result["summary"].emplace_back(summary_of(of_cell)));
       // Now, as the rest may be interrupted.
       if (!table.json.empty())
-        write_file_atomically(table.json, result.dump(2, ' ', /*ensure_ascii=*/true) + "\n",
-                              SymbolicLinks::replaced);
+        write_file_atomically(table.json, json_text(result) + "\n", SymbolicLinks::replaced);
     }
   } catch (const Interrupted&) {
     return fail(interrupted,

@@ -18,6 +18,7 @@
 #include "commands/standard_streams.hpp"
 #include "commands/terminal_line.hpp"
 #include "commands/timing.hpp"
+#include "core/checked_json.hpp"
 #include "orthornn/io/atomic_file.hpp"
 #include "pages/comparison_page.hpp"
 #include "pages/comparison_table.hpp"
@@ -462,8 +463,7 @@ int compare(CompareSettings& settings) {
     }
   }
   comparison["speed_up"] = speed_ups(comparison["training_step"]);
-  const std::string text =
-      comparison.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";  // a processor may have any name
+  const std::string text = json_text(comparison) + "\n";  // a processor may have any name
   if (!settings.out.empty()) write_file_atomically(folder / "compare.json", text, SymbolicLinks::replaced);
   if (!settings.json.empty()) write_file_atomically(settings.json, text, SymbolicLinks::replaced);
   if (settings.verbose) print_recurrences(comparison);

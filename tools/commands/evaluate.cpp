@@ -10,6 +10,7 @@
 #include "commands/field_options.hpp"
 #include "commands/machine.hpp"
 #include "commands/program.hpp"
+#include "core/checked_json.hpp"
 
 namespace orthornn::program {
 namespace {
@@ -56,7 +57,7 @@ int run_evaluation(EvaluateSettings& settings) {
     }
   });
   if (settings.json) {
-    fmt::print("{}\n", json_of(result, source, execution).dump(2, ' ', /*ensure_ascii=*/true));
+    fmt::print("{}\n", json_text(json_of(result, source, execution)));
     return success;
   }
   if (settings.verbose) print_recurrences(result.cells, execution, result.length, result.batch);

@@ -9,6 +9,7 @@
 #include "commands/machine.hpp"
 #include "commands/program.hpp"
 #include "commands/task_data.hpp"
+#include "core/checked_json.hpp"
 
 namespace orthornn::program {
 namespace {
@@ -109,7 +110,7 @@ int inspect(const InspectSettings& settings) {
     }
     if (!delta.figures.layers.empty()) json["delta_products"] = json_of(delta.figures);
     if (!delta.not_computed.empty()) json["delta_products"] = {{"not_computed", delta.not_computed}};
-    fmt::print("{}\n", json.dump(2, ' ', /*ensure_ascii=*/true));
+    fmt::print("{}\n", json_text(json));
     return success;
   }
 

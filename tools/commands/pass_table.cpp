@@ -8,6 +8,7 @@
 #include "commands/machine.hpp"
 #include "commands/output_file.hpp"
 #include "commands/standard_streams.hpp"
+#include "core/checked_json.hpp"
 #include "orthornn/io/atomic_file.hpp"
 
 namespace orthornn::program {
@@ -80,7 +81,7 @@ void PassTable::time(TimedPass pass, const Flops& flops, const std::function<dou
 
 void PassTable::finish() const {
   if (options_.json.empty()) return;
-  write_file_atomically(options_.json, results_.dump(2) + "\n", SymbolicLinks::replaced);
+  write_file_atomically(options_.json, json_text(results_) + "\n", SymbolicLinks::replaced);
   fmt::print("\n{} results in {}\n", results_.size(), options_.json);
 }
 

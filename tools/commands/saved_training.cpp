@@ -46,7 +46,8 @@ ModelFileInfo info_of_last(const std::filesystem::path& last, const std::filesys
         return false;
       }
     };
-    if (!may_be_read(last) || !std::filesystem::exists(best) || !is_sound(best)) throw;
+    std::error_code status;
+    if (!may_be_read(last) || !std::filesystem::exists(best, status) || !is_sound(best)) throw;
     throw FileError(fmt::format("{}. Remove '{}' to go on from '{}', the best model so far", error.what(),
                                 last.string(), best.string()));
   }
@@ -55,7 +56,7 @@ ModelFileInfo info_of_last(const std::filesystem::path& last, const std::filesys
 }  // namespace
 
 std::vector<TaskPart> SavedTraining::parts_of(const Task& task) const {
-  const std::filesystem::path& file = std::filesystem::exists(last) ? last : best;
+  const std::filesystem::path& file = has_last() ? last : best;
   std::error_code ignored;
   if (!std::filesystem::is_regular_file(std::filesystem::symlink_status(file, ignored))) return {};
   ModelFileInfo info =
@@ -67,11 +68,11 @@ std::vector<TaskPart> SavedTraining::parts_of(const Task& task) const {
 void SavedTraining::resume(Trainer& trainer) const {
   // The last state first: where settings do not fit, both files are refused for the same reason.
   std::optional<ModelFileInfo> last_info, best_info;
-  if (std::filesystem::exists(last)) {
+  if (has_last()) {
     last_info = info_of_last(
         last, best, [&](const std::filesystem::path& file) { return check_resumable(file, trainer); });
   }
-  if (std::filesystem::exists(best)) best_info = info_of_best(best, trainer);
+  if (has_best()) best_info = info_of_best(best, trainer);
   // The best state is saved first, so a run that was killed between the two saves goes on from there.
   const bool from_best = best_info && (!last_info || *best_info->steps > *last_info->steps);
   restore(from_best ? best : last, trainer);

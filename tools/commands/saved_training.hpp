@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <system_error>
 #include <vector>
 
 #include "orthornn/train/trainer.hpp"
@@ -23,10 +24,12 @@ struct SavedTraining {
   explicit SavedTraining(const std::filesystem::path& folder)
       : last(folder / "model.h5"), best(folder / "best.h5") {}
 
-  bool exists() const { return std::filesystem::exists(last) || std::filesystem::exists(best); }
+  bool exists() const { return has_last() || has_best(); }
+  bool has_last() const { return is_there(last); }
+  bool has_best() const { return is_there(best); }
 
   /// The model that test data and translations are for: the best one, if there is one.
-  const std::filesystem::path& best_or_last() const { return std::filesystem::exists(best) ? best : last; }
+  const std::filesystem::path& best_or_last() const { return has_best() ? best : last; }
 
   /// `Task::parts()` as model.h5 keeps them, or best.h5 where there is no other. None of a file that the
   /// training will not go on from: of another task or seed, or no regular file. Throws FileError for a file
@@ -37,6 +40,13 @@ struct SavedTraining {
   /// the earlier one or is missing, it is written. Notes it where the best model is missing. Throws FileError
   /// for a file that is damaged or of another training.
   void resume(Trainer& trainer) const;
+
+ private:
+  /// A path that cannot be looked at leads nowhere; what writes there says why.
+  static bool is_there(const std::filesystem::path& file) {
+    std::error_code ignored;
+    return std::filesystem::exists(file, ignored);
+  }
 };
 
 }  // namespace orthornn::program

@@ -11,6 +11,7 @@
 #include "commands/saved_training.hpp"
 #include "commands/training_defaults.hpp"
 #include "orthornn/layers/delta_product_blocks.hpp"
+#include "text/characters.hpp"
 
 namespace orthornn::program {
 namespace {
@@ -22,6 +23,20 @@ std::vector<std::string> init_names() {
   std::vector<std::string> names = names_of<Init>();
   names.emplace_back(exact_init);
   return names;
+}
+
+/// The place as config.toml keeps it: `eval` and `--resume` read it in other working folders too. Throws
+/// UsageError for a name that is no UTF-8, which TOML cannot hold.
+std::string data_for_config(const std::string& data) {
+  try {
+    characters(data);
+  } catch (const ValueError&) {
+    throw UsageError(fmt::format(
+        "--data '{}' is no UTF-8, and config.toml cannot keep it; give the folder another name", data));
+  }
+  std::error_code failed;
+  const std::filesystem::path whole = std::filesystem::absolute(data, failed);
+  return failed ? data : whole.lexically_normal().string();
 }
 
 }  // namespace
@@ -235,7 +250,8 @@ std::unique_ptr<Task> TrainSettings::complete(CLI::App& command, bool may_exist)
     if (out.empty() && task.name.empty()) throw UsageError("--resume needs the run directory: --out DIR");
     if (out.empty()) out = fmt::format("runs/{}-{}", task.name, cell_name());
     const std::filesystem::path saved = std::filesystem::path(out) / "config.toml";
-    if (!std::filesystem::is_regular_file(saved)) {
+    std::error_code ignored;
+    if (!std::filesystem::is_regular_file(saved, ignored)) {
       throw FileError(fmt::format("there is no training to resume in '{}': no config.toml", out));
     }
     const std::string saved_task = setting_in(saved.string(), "task");
@@ -258,12 +274,7 @@ std::unique_ptr<Task> TrainSettings::complete(CLI::App& command, bool may_exist)
   }
   if (task.name.empty()) throw UsageError(fmt::format("which task? expected {}", one_of(task_names())));
   if (data.empty()) data = usual_data(task.name);
-  if (task.name == MnistOptions::name || task.name == TranslationOptions::name) {
-    // `eval` and `--resume` read config.toml in other working folders too.
-    std::error_code failed;
-    const std::filesystem::path whole = std::filesystem::absolute(data, failed);
-    if (!failed) data = whole.lexically_normal().string();
-  }
+  if (data != usual_data(task.name)) data = data_for_config(data);
   if (!stack.empty() && task.name == TranslationOptions::name) {
     throw UsageError(
         "[[layer]] tables describe a model of one sequence, and the task translate has two; use --cell and "

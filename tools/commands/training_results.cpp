@@ -27,9 +27,7 @@ Json head_of(const char* format) {
   return {{"format", format}, {"format_version", results_version}, {"library_version", version()}};
 }
 
-std::string results_text(const Json& json) {
-  return json.dump(2, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace) + "\n";
-}
+std::string results_text(const Json& json) { return json_text(json) + "\n"; }
 
 Json json_of_evaluation(const Evaluation& evaluation) {
   Json json = {{"loss", evaluation.loss}};

@@ -8,6 +8,7 @@
 #include "commands/line_reader.hpp"
 #include "commands/loaded_translator.hpp"
 #include "commands/program.hpp"
+#include "core/checked_json.hpp"
 
 namespace orthornn::program {
 namespace {
@@ -71,8 +72,7 @@ Json json_of(Index number, const Line& line, const std::vector<Translation>& tra
 void print(const TranslateSettings& settings, Index number, const Line& line,
            std::vector<Translation> translations) {
   translations.resize(std::min(translations.size(), static_cast<std::size_t>(settings.n_best)));
-  if (settings.json)
-    return fmt::print("{}\n", json_of(number, line, translations).dump(-1, ' ', /*ensure_ascii=*/true));
+  if (settings.json) return fmt::print("{}\n", json_text(json_of(number, line, translations), -1));
   if (settings.n_best == 1)
     return fmt::print("{}\n", translations.empty() ? "" : printable(translations[0].text));
   for (const Translation& translation : translations)

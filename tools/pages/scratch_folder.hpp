@@ -17,7 +17,13 @@ class ScratchFolder {
  public:
   /// Throws Error, which begins with `purpose`: "no plot can be drawn".
   explicit ScratchFolder(const char* purpose) {
-    std::string path = (std::filesystem::temp_directory_path() / "orthornn-XXXXXX").string();
+    std::error_code status;
+    const std::filesystem::path parent = std::filesystem::temp_directory_path(status);
+    if (status) {
+      throw Error(fmt::format("{}: there is no folder for temporary files ({}); name one by TMPDIR", purpose,
+                              status.message()));
+    }
+    std::string path = (parent / "orthornn-XXXXXX").string();
     if (mkdtemp(path.data()) == nullptr)
       throw Error(fmt::format("{} in '{}': {}", purpose, path, std::strerror(errno)));
     path_ = path;

@@ -53,7 +53,9 @@ const Quantity quantities[] = {
 std::vector<std::string> names_of(const std::vector<TrainingRun>& runs) {
   std::vector<std::string> names;
   const auto name = [](const TrainingRun& run) {
-    return std::filesystem::absolute(run.folder / "").lexically_normal().parent_path().filename().string();
+    std::error_code unknown;
+    const std::filesystem::path whole = std::filesystem::absolute(run.folder / "", unknown);
+    return (unknown ? run.folder / "" : whole).lexically_normal().parent_path().filename().string();
   };
   for (const TrainingRun& run : runs) {
     const bool alone = std::count_if(runs.begin(), runs.end(),
