@@ -5,10 +5,13 @@
 #include <sentencepiece_trainer.h>
 
 #include <algorithm>
+#include <set>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
 
 #include "orthornn/core/error.hpp"
+#include "text/characters.hpp"
 #include "text/piece_list.hpp"
 
 namespace orthornn {
@@ -52,6 +55,20 @@ class Sentences final : public sentencepiece::SentenceIterator {
   std::size_t next_ = 0;
 };
 
+/// SentencePiece makes a piece of every character, and of the space that it puts before each sentence.
+void check_room(const std::vector<std::string>& sentences, Index vocabulary) {
+  std::set<std::string_view> distinct{" "};
+  for (const std::string& sentence : sentences) {
+    for (const Character& character : characters(sentence)) distinct.insert(character.bytes);
+  }
+  const Index least = std::ssize(distinct) + token_ids::first_of_text;
+  if (vocabulary < least) {
+    throw ValueError(fmt::format(
+        "a vocabulary of {} has no room for the {} characters of these sentences; expected at least {}",
+        vocabulary, distinct.size(), least));
+  }
+}
+
 PieceList train(const SentencePieces& options, const NormalizationOptions& normalization,
                 std::span<const std::string_view> sentences) {
   std::vector<std::string> clean;
@@ -65,6 +82,7 @@ PieceList train(const SentencePieces& options, const NormalizationOptions& norma
         fmt::format("SentencePiece cannot be trained on {} sentences; expected at least one of 1 to {} bytes",
                     sentences.size(), longest_sentence));
   }
+  check_room(clean, options.vocabulary);
   const std::unordered_map<std::string, std::string> settings{
       {"model_type", name_of(options.model)},
       {"vocab_size", std::to_string(options.vocabulary)},
