@@ -94,7 +94,8 @@ TEST_CASE("train leaves settings, metrics and a model", "[cli][train]") {
   std::vector<std::string> names;
   for (const auto& entry : fs::directory_iterator(run_folder)) names.push_back(entry.path().filename());
   std::sort(names.begin(), names.end());
-  CHECK(names == std::vector<std::string>{"best.h5", "config.toml", "metrics.csv", "model.h5"});
+  CHECK(names ==
+        std::vector<std::string>{"best.h5", "config.toml", "metrics.csv", "model.h5", "results.json"});
 
   // Every second step, the evaluations and the last one.
   const std::vector<std::string> rows = lines_of(run_folder / "metrics.csv");
