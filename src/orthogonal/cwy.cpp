@@ -15,12 +15,20 @@ TransitionParts<T> Cwy::parts(Index hidden_size, const Execution& execution) con
   const auto vectors = [&](ReflectionFactors made) {
     return std::make_unique<ReflectionVectors<T>>(shape, init, made, execution.device);
   };
-  const bool dense = form == ReflectionForm::automatic ? dense_is_faster<T>(hidden_size, shape[0], execution)
-                                                       : form == ReflectionForm::dense;
-  if (dense) return dense_parts<T>(vectors(ReflectionFactors::matrix));
-  auto factors = vectors(ReflectionFactors::units_and_s);
-  auto product = factored_product<T>(factors->units(), factors->s_inverse());
-  return {std::move(factors), std::move(product)};
+  switch (form == ReflectionForm::automatic ? fastest_form<T>(hidden_size, shape[0], execution) : form) {
+    case ReflectionForm::factored: {
+      auto factors = vectors(ReflectionFactors::units_and_s);
+      auto product = factored_product<T>(factors->units(), factors->s_inverse());
+      return {std::move(factors), std::move(product)};
+    }
+    case ReflectionForm::sequential: {
+      auto factors = vectors(ReflectionFactors::units);
+      auto product = tiled_product<T>(factors->units());
+      return {std::move(factors), std::move(product)};
+    }
+    default:
+      return dense_parts<T>(vectors(ReflectionFactors::matrix));
+  }
 }
 
 template TransitionParts<float> Cwy::parts<float>(Index, const Execution&) const;

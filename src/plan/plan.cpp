@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <initializer_list>
 #include <optional>
 #include <type_traits>
+#include <utility>
 
 #include "core/back_end.hpp"
 #include "cuda/core/device.hpp"
@@ -55,20 +57,45 @@ std::optional<RolloutWay> way_on_chip(const std::string& form, Index n, Index le
 
 }  // namespace
 
+ReflectionForm fastest_form_on_cpu(double n, double l, double length, double batch, double lanes) {
+  constexpr double columns_to_read_a_matrix = 2;
+  constexpr double cost_in_tiles = 1.4;
+  const double columns = length * batch;
+  const double columns_of_products = length * (batch + columns_to_read_a_matrix);
+  const double columns_of_tiles = length * lanes * std::ceil(batch / lanes);
+  const double in_tiles = 8 * n * l;  // both directions; the gradient is products of all columns
+  const std::pair<double, ReflectionForm> forms[] = {
+      {dense_preparation(n, l) + dense_operations(n) * columns_of_products, ReflectionForm::dense},
+      {factored_preparation(n, l) + factored_operations(n, l) * columns_of_products,
+       ReflectionForm::factored},
+      {sequential_preparation(n, l) + cost_in_tiles * in_tiles * columns_of_tiles +
+           (factored_operations(n, l) - in_tiles) * columns,
+       ReflectionForm::sequential}};
+  return std::ranges::min(forms).second;
+}
+
 template <class T>
-bool dense_is_faster(Index hidden_size, Index reflections, const Execution& execution) {
-  double to_save = 0;
-  if constexpr (has_cuda_bodies && std::is_same_v<T, float>) {
+ReflectionForm fastest_form(Index hidden_size, Index reflections, const Execution& execution) {
+  const auto n = static_cast<double>(hidden_size), l = static_cast<double>(reflections);
+  const Index batch = std::max<Index>(1, execution.expected_batch);
+  const Index length = std::max<Index>(1, execution.expected_length);
+  if constexpr (has_cuda_bodies) {
     if (execution.device.is_cuda()) {
-      const Index batch = std::max<Index>(1, execution.expected_batch);
-      for (const RolloutWay way : {RolloutWay::resident, RolloutWay::cluster}) {
-        const bool allowed = execution.rollout == RolloutWay::automatic || execution.rollout == way;
-        if (allowed && !obstacle<T>(way, dense, hidden_size, 1, batch, execution)) return true;
+      double to_save = 0;
+      if constexpr (std::is_same_v<T, float>) {
+        for (const RolloutWay way : {RolloutWay::resident, RolloutWay::cluster}) {
+          const bool allowed = execution.rollout == RolloutWay::automatic || execution.rollout == way;
+          if (allowed && !obstacle<T>(way, dense, hidden_size, 1, batch, execution))
+            return ReflectionForm::dense;
+        }
+        to_save = operations_to_save(execution.precision, static_cast<double>(batch));
       }
-      to_save = operations_to_save(execution.precision, static_cast<double>(batch));
+      return dense_is_cheaper(n, l, to_save) ? ReflectionForm::dense : ReflectionForm::factored;
     }
   }
-  return dense_is_cheaper(static_cast<double>(hidden_size), static_cast<double>(reflections), to_save);
+  constexpr double bytes_of_registers = 64;  // src/products/reflect_tiles.cpp
+  return fastest_form_on_cpu(n, l, static_cast<double>(length), static_cast<double>(batch),
+                             bytes_of_registers / sizeof(T));
 }
 
 template <class T>
@@ -88,8 +115,8 @@ RolloutWay planned_way(const std::string& form, Index hidden_size, Index length,
   return RolloutWay::stepwise;
 }
 
-template bool dense_is_faster<float>(Index, Index, const Execution&);
-template bool dense_is_faster<double>(Index, Index, const Execution&);
+template ReflectionForm fastest_form<float>(Index, Index, const Execution&);
+template ReflectionForm fastest_form<double>(Index, Index, const Execution&);
 template RolloutWay planned_way<float>(const std::string&, Index, Index, Index, const Execution&);
 template RolloutWay planned_way<double>(const std::string&, Index, Index, Index, const Execution&);
 

@@ -6,19 +6,36 @@
 
 #include "orthornn/core/execution.hpp"
 #include "orthornn/core/shape.hpp"
+#include "orthornn/plan/reflection_form.hpp"
 
 namespace orthornn {
 
-// Floating-point operations of a step a column, forward, backward and weight gradient together (math.md
-// section 1), for hidden size N and L reflections.
+// Floating-point operations of a training step for hidden size N and L reflections (math.md section 1).
 
-/// One N x N product.
+/// One N x N product: forward, backward and weight gradient, a step a column.
 constexpr double dense_operations(double n) { return 6 * n * n; }
-/// Two N x L products. The sequential product by tiles has as many.
+/// Two N x L products. The sequential form by tiles has as many.
 constexpr double factored_operations(double n, double l) { return 12 * n * l + 2 * l * l; }
-/// Two sweeps over the reflections in the rollout. After it, two more and the same work again for the
-/// gradient.
-constexpr double rank_one_operations(double n, double l) { return 20 * n * l; }
+/// Two sweeps over the reflections in the rollout, of 4 N L operations each. After it two more for the states,
+/// and as much again for the gradient.
+constexpr double rank_one_operations(double n, double l) { return 24 * n * l; }
+
+/// The Gram matrix, S^-1 and Q with their gradients, once for all steps and columns.
+constexpr double dense_preparation(double n, double l) {
+  return 6 * n * n * l + 12 * n * l * l + 5 * l * l * l;
+}
+/// The Gram matrix, S^-1, both products with it, and the gradient's product with U.
+constexpr double factored_preparation(double n, double l) { return 8 * n * l * l + l * l * l; }
+/// The gradient's product with U alone.
+constexpr double sequential_preparation(double n, double l) { return 2 * n * l * l; }
+
+/// The form that takes least time on a CPU for T steps of B columns whose vector registers hold `lanes`
+/// numbers. It compares operations at the speed of a large matrix product. A product of a step reads its
+/// matrix again, which costs as much as two columns more. A tile has `lanes` columns, filled or not, and an
+/// operation on it costs 1.4 times as much. Measured with one thread for B = 1, 16 and 128, T = 2, 10 and 50,
+/// N from 32 to 512 and L from N / 8 to N (tools/bench-results/cpu-forms.csv): the choice is 2 % slower than
+/// the fastest form in the mean. To leave out preparation and tiles, as before, was 59 % slower.
+ReflectionForm fastest_form_on_cpu(double n, double l, double length, double batch, double lanes);
 
 /// Operations a column that the factored form must save before it is faster in a GPU's stepwise rollout of
 /// floats. It starts four more kernels a step, whose time the B columns of a batch share, and its products
@@ -35,11 +52,11 @@ constexpr bool dense_is_cheaper(double n, double l, double to_save) {
   return dense_operations(n) <= factored_operations(n, l) + to_save;
 }
 
-/// Whether a product of L reflections takes less time a step, forward and backward, as one matrix than in its
-/// factors, for batches as the execution expects them. The cost of forming Q or its factors does not count,
-/// because T steps share it. On a GPU a matrix that fits on chip always is the faster form.
+/// The form in which a product of L reflections takes least time for a training step, with the batch and the
+/// length that the execution expects. On a GPU a matrix that fits on chip always is the fastest form; beyond,
+/// the cost of forming Q or its factors does not count, because T steps share it.
 template <class T>
-bool dense_is_faster(Index hidden_size, Index reflections, const Execution& execution);
+ReflectionForm fastest_form(Index hidden_size, Index reflections, const Execution& execution);
 
 /// The way of `rollout_way` for a transition that is applied in `form`. Throws as that.
 template <class T>

@@ -382,7 +382,8 @@ class BoundedForms {
  private:
   void bound(OrthogonalCell& cell, double copies) {
     auto* cwy = std::get_if<Cwy>(&cell.transition);
-    if (cwy == nullptr || cwy->form == ReflectionForm::factored) return;
+    if (cwy == nullptr) return;
+    if (cwy->form == ReflectionForm::factored || cwy->form == ReflectionForm::sequential) return;
     const auto n = static_cast<double>(cell.hidden_size);
     numbers_ += copies * n * n;
     if (numbers_ > allowed_) cwy->form = ReflectionForm::factored;

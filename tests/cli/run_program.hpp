@@ -14,6 +14,7 @@
 #include <filesystem>
 #include <initializer_list>
 #include <map>
+#include <regex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -132,11 +133,25 @@ class Orthornn {
     }
     child_ = 0;
     return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, WIFSIGNALED(status) ? WTERMSIG(status) : 0,
-            output_so_far(), content(scratch_ / "errors")};
+            output_so_far(), without_progress(content(scratch_ / "errors"))};
   }
 
  private:
   std::string output_file() const { return scratch_ / "output"; }
+
+  /// The lines that tell how far a command is (tools/commands/progress.hpp) come on a slow machine alone, so
+  /// they are no errors.
+  static std::string without_progress(const std::string& errors) {
+    static const std::regex progress(".*: [0-9]+ of [0-9]+ [a-z]+, [0-9:]+\n");
+    std::string rest;
+    for (std::size_t at = 0; at < errors.size();) {
+      const std::size_t end = std::min(errors.find('\n', at), errors.size() - 1) + 1;
+      const std::string line = errors.substr(at, end - at);
+      if (!std::regex_match(line, progress)) rest += line;
+      at = end;
+    }
+    return rest;
+  }
 
   TemporaryFolder scratch_;
   pid_t child_ = 0;

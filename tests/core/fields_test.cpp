@@ -174,7 +174,8 @@ TEST_CASE("the names in files are these", "[fields]") {
                                                    {"normal", is(Init::normal)}});
   CHECK(pairs(std::type_identity<ReflectionForm>()) == Pairs{{"automatic", is(ReflectionForm::automatic)},
                                                              {"dense", is(ReflectionForm::dense)},
-                                                             {"factored", is(ReflectionForm::factored)}});
+                                                             {"factored", is(ReflectionForm::factored)},
+                                                             {"sequential", is(ReflectionForm::sequential)}});
   CHECK(pairs(std::type_identity<Activation>()) == Pairs{{"tanh", is(Activation::tanh)},
                                                          {"relu", is(Activation::relu)},
                                                          {"abs", is(Activation::abs)},

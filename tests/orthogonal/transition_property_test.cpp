@@ -232,7 +232,7 @@ TEMPLATE_TEST_CASE("prepare anew gives what a fresh transition gives", "[orthogo
   }
 }
 
-TEST_CASE("the automatic form is one of the two", "[orthogonal]") {
+TEST_CASE("without a batch and a length the automatic form is that for long sequences", "[orthogonal]") {
   CHECK(make_transition<float>(Cwy{.reflections = 190}, 190)->form() == "dense");
   CHECK(make_transition<float>(Cwy{.reflections = 10}, 190)->form() == "factored");
   CHECK(make_transition<float>(Cwy{}, 1)->parameter_shape() == Shape{1, 1});
@@ -296,6 +296,18 @@ TEST_CASE("wrong shapes name both", "[orthogonal][errors]") {
     CHECK_THROWS_AS(transition->apply_transpose(h), ShapeError);
   }
   CHECK_THROWS_AS(prepare<double>(Cwy{}, Tensor<double>({3})), ShapeError);
+}
+
+TEST_CASE("the sequential form of CWY has the bits of the tiled Householder product", "[orthogonal]") {
+  const Tensor<float> v = normal_tensor<float>({31, 48}, 21), d_q = normal_tensor<float>({48, 48}, 22);
+  const auto cwy = prepare<float>(Cwy{.form = ReflectionForm::sequential}, v);
+  const auto householder = prepare<float>(HouseholderProduct{}, v);
+  CHECK(cwy->form() == "sequential");
+  CHECK(equal(cwy->materialize(), householder->materialize()));
+  Tensor<float> expected(v.shape()), found(v.shape());
+  householder->backward(d_q, expected);
+  cwy->backward(d_q, found);
+  CHECK(equal(found, expected));
 }
 
 TEST_CASE("sizes outside their range are refused", "[orthogonal][errors]") {

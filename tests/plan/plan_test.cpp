@@ -3,6 +3,8 @@
 
 #include "plan/plan.hpp"
 
+#include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <initializer_list>
@@ -11,6 +13,7 @@
 #include <string>
 #include <utility>
 
+#include "orthornn/orthogonal/transition.hpp"
 #include "support/catch.hpp"
 #include "test_paths.hpp"
 
@@ -46,15 +49,50 @@ TEST_CASE("the form that was faster on an H200 is taken, for batches of 16, 128 
   }
 }
 
-TEST_CASE("on the CPU the form with fewer operations is taken", "[plan]") {
-  // 6 N^2 against 12 N L + 2 L^2: the border is at L = 0.46 N.
-  for (const Precision precision : {Precision::fp32, Precision::bf16}) {
-    const Execution execution(Device::cpu(), precision);
-    CHECK_FALSE(dense_is_faster<float>(1000, 464, execution));
-    CHECK(dense_is_faster<float>(1000, 465, execution));
-    CHECK_FALSE(dense_is_faster<double>(1000, 464, execution));
-    CHECK(dense_is_faster<double>(1000, 465, execution));
+TEST_CASE("on the CPU the form is taken that was fastest for this batch and length", "[plan]") {
+  std::ifstream file(std::filesystem::path(ORTHORNN_SOURCE_DIR) / "tools/bench-results/cpu-forms.csv");
+  std::string line;
+  std::getline(file, line);
+  REQUIRE(line == "batch,length,hidden,reflections,dense_ms,factored_ms,sequential_ms");
+  double logarithms = 0, rows = 0;
+  std::map<ReflectionForm, int> taken;
+  while (std::getline(file, line)) {
+    double batch, length, hidden, reflections, dense, factored, sequential;
+    char comma;
+    std::istringstream fields(line);
+    fields >> batch >> comma >> length >> comma >> hidden >> comma >> reflections >> comma >> dense >>
+        comma >> factored >> comma >> sequential;
+    REQUIRE(fields);
+    CAPTURE(line);
+    const ReflectionForm form = fastest_form_on_cpu(hidden, reflections, length, batch, 16);
+    const double time = form == ReflectionForm::dense      ? dense
+                        : form == ReflectionForm::factored ? factored
+                                                           : sequential;
+    const double ratio = time / std::min({dense, factored, sequential});
+    // Steps of some microseconds differ by that from sample to sample.
+    CHECK(ratio < (time < 0.1 ? 2 : 1.5));
+    logarithms += std::log(ratio);
+    ++rows;
+    ++taken[form];
   }
+  CHECK(std::exp(logarithms / rows) < 1.05);
+  CHECK(taken[ReflectionForm::dense] > 20);
+  CHECK(taken[ReflectionForm::factored] > 20);
+  CHECK(taken[ReflectionForm::sequential] > 20);
+}
+
+TEST_CASE("on the CPU the automatic form knows the expected batch and length", "[plan]") {
+  const auto form = [](Index length, Index batch, Index n, Index l) {
+    Execution execution;
+    execution.expected_length = length;
+    execution.expected_batch = batch;
+    return make_transition<float>(Cwy{.reflections = l}, n, execution)->form();
+  };
+  CHECK(form(2, 128, 256, 256) == "sequential");
+  CHECK(form(10, 16, 256, 256) == "sequential");
+  CHECK(form(1000, 128, 256, 256) == "dense");
+  CHECK(form(1000, 128, 256, 32) == "factored");
+  CHECK(form(50, 1, 256, 256) == "factored");
 }
 
 TEST_CASE("on the CPU every rollout is stepwise", "[plan]") {

@@ -221,7 +221,8 @@ std::unique_ptr<Measured> make_measured(const BenchSettings& settings, const Row
 }
 
 int bench(BenchSettings& settings, bool rollout) {
-  const Execution execution = settings.machine.apply(settings.batch);
+  const Execution execution = rollout ? settings.machine.apply(settings.batch, settings.length)
+                                      : settings.machine.apply(settings.batch);
   settings.complete(execution.device, rollout);
   if (!settings.json.empty()) {
     check_output(settings.json, OutputKind::results, settings.overwrite);

@@ -27,7 +27,7 @@ struct BenchTrainSettings {
 int bench_train(CLI::App& command, BenchTrainSettings& settings) {
   TrainSettings& training = settings.training;
   const std::unique_ptr<Task> task = as_usage([&] { return training.complete(command); });
-  const Execution execution = training.machine.apply(training.source.batch);
+  const Execution execution = training.machine.apply(training.source.batch, task->length());
   if (!settings.json.empty()) {
     check_output(settings.json, OutputKind::results, settings.overwrite);
     go_on_without_output();

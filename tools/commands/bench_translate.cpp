@@ -278,7 +278,8 @@ void add_result(Json& row, const TableSettings& table, const Run& run, const fs:
     }
     own.task->load();
   } else {
-    Training training(own.command, settings, *own.task, settings.machine.apply(settings.source.batch));
+    const Execution execution = settings.machine.apply(settings.source.batch, own.task->length());
+    Training training(own.command, settings, *own.task, execution);
     training.run({.stream = stderr, .label = label, .passing = true});
     if (const std::string unwritten = training.unwritten().text(); !unwritten.empty())
       throw FileError(unwritten);

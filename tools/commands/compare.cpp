@@ -436,6 +436,7 @@ void make_folder(const fs::path& folder, bool overwrite) {
 }
 
 int compare(CompareSettings& settings) {
+  // Whatever the length, CWY has one of its compact forms: they are what is compared.
   const Execution execution = settings.machine.apply(settings.batch);
   settings.tidy(execution.device);
   if (!settings.json.empty()) check_output(settings.json, OutputKind::results, settings.overwrite);

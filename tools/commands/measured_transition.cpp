@@ -36,14 +36,13 @@ std::vector<BenchCell> all_bench_cells() {
 /// Floating-point operations of prepare and the parameters' backward, once a step of training.
 struct OperationsOfPrepare {
   double n, l;
-  bool dense;
+  const std::string& form;
 
-  /// Gram matrix, inverse, and Q or the two products with S^-1; then the backward.
   double operator()(const Cwy&) const {
-    if (!dense) return 8 * n * l * l + l * l * l;
-    return 6 * n * n * l + 12 * n * l * l + 5 * l * l * l;
+    if (form == "dense") return dense_preparation(n, l);
+    return form == "factored" ? factored_preparation(n, l) : sequential_preparation(n, l);
   }
-  double operator()(const HouseholderProduct&) const { return 2 * n * l * l; }
+  double operator()(const HouseholderProduct&) const { return sequential_preparation(n, l); }
   double operator()(const ScaledCayley&) const { return 6 * n * n * n; }
   /// Six products for the polynomial, and about four squarings for generators of norm ten; three times that
   /// for the derivative.
@@ -131,7 +130,7 @@ void MeasuredRollout::backward() {
 
 double MeasuredRollout::flops() const {
   const auto n = static_cast<double>(hidden_size()), l = static_cast<double>(reflections());
-  return std::visit(OperationsOfPrepare{n, l, form() == "dense"}, cell_.options) +
+  return std::visit(OperationsOfPrepare{n, l, form()}, cell_.options) +
          operations_of_column(form(), n, l) * static_cast<double>(length_ * batch_);
 }
 

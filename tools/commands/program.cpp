@@ -262,10 +262,11 @@ std::string usual_data(const std::string& task) {
   return task == TranslationOptions::name ? "data/tatoeba" : "data/mnist";
 }
 
-Execution MachineOptions::apply(Index expected_batch) const {
+Execution MachineOptions::apply(Index expected_batch, Index expected_length) const {
   if (threads > 0) set_thread_count(threads);
   Execution execution(Device::parse(device), precision, rollout);
   execution.expected_batch = expected_batch;
+  execution.expected_length = expected_length;
   if (execution.device.is_cuda()) return execution;
   const auto refuse = [&](const char* option, const std::string& value, const char* only) {
     throw UsageError(

@@ -93,7 +93,8 @@ struct MachineOptions {
   /// These and --rollout.
   void add_to(CLI::App& command);
   /// Sets the number of threads and finds the device. Throws UsageError for what only a GPU has.
-  Execution apply(Index expected_batch = Execution().expected_batch) const;
+  Execution apply(Index expected_batch = Execution().expected_batch,
+                  Index expected_length = Execution().expected_length) const;
 };
 
 /// Checks for options: numbers in a domain, whole numbers from `low` to `high`, and seeds. CLI11's own let

@@ -79,7 +79,8 @@ Result train_once(CLI::App& command, TrainSettings& settings, std::string to_go_
                   const std::string& heading = {}) {
   say_when_interrupted("interrupted before the first step, so nothing new is saved");
   const std::unique_ptr<Task> task = as_usage([&] { return settings.complete(command); });
-  const Execution execution = as_usage([&] { return settings.machine.apply(settings.source.batch); });
+  const Execution execution =
+      as_usage([&] { return settings.machine.apply(settings.source.batch, task->length()); });
   const std::string folder = settings.out;
   if (to_go_on.empty()) to_go_on = "--resume --out " + shell_word(folder);
   Training training(command, settings, *task, execution);

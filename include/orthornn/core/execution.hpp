@@ -33,8 +33,10 @@ struct Execution {
   Device device = Device::cpu();
   Precision precision = Precision::fp32;
   RolloutWay rollout = RolloutWay::automatic;
-  /// Sequences of a batch, about: layers choose by it what is fastest. A batch of any size is right.
+  /// Sequences B of a batch and steps T of a sequence, about: layers choose by them what is fastest. Results
+  /// of any other batch are right too.
   Index expected_batch = 128;
+  Index expected_length = 1000;
 
   Execution() = default;
   Execution(Device where, Precision with = Precision::fp32, RolloutWay by = RolloutWay::automatic)
