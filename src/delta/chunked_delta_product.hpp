@@ -4,7 +4,7 @@
 
 namespace orthornn {
 
-/// delta_product in chunks of C micro-steps, as in README.md beside this. Only the states from chunk to chunk
+/// delta_product in chunks of C micro-steps (docs/math.md, section 5.3). Only the states from chunk to chunk
 /// are computed one after another. It pushes what the backward reads.
 template <class T>
 void chunked_delta_product(const DeltaProductInput<T>& input, const TokenLayout& layout,

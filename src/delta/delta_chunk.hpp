@@ -1,5 +1,6 @@
 #pragma once
-// What the forward and the backward of the chunked delta product share. The formulas are in README.md.
+// What the forward and the backward of the chunked delta product share. The formulas are in
+// docs/math.md, sections 5.3 and 5.4.
 
 #include <algorithm>
 #include <cmath>
@@ -73,7 +74,7 @@ class DeltaChunk {
 };
 
 /// Decays of a chunk from its beginning to each token and from there to its end. Each is the exponential of a
-/// sum of its own: see README.md.
+/// sum of its own: docs/math.md, section 5.3, says why.
 template <class T>
 class ChunkDecays {
  public:

@@ -645,6 +645,32 @@ while IFS= read -r document; do
   done < <(grep -oP '(?<=`)[\w./*-]+\.(csv|json)(?=`)' "$document" | grep -vxE 'metrics\.csv|(.*/)?compare\.json|table\.json|results?\.json')
 done < <(find "$root" -name '*.md' -not -path "$root/build*" -not -path "$root/.git/*")
 
+# The files and folders that these pages name between backquotes exist.
+exists_in_project() { compgen -G "$root/$1" >/dev/null; }
+while IFS= read -r document; do
+  subject=${document#"$root/"}
+  while IFS= read -r name; do
+    check "'$name' should exist" exists_in_project "$name"
+  done < <(grep -oP '(?<=`)(cmake|cuda|docs|include|src|tasks|tests|tools)(/[\w.*-]+)*/?(?=`)' "$document" | sort -u)
+done < <(find "$root/docs" "$root/CONTRIBUTING.md" -name '*.md')
+
+# A comment cites docs/math.md by the number of a section, which the page has. A citation may go over the end of a line.
+subject="citations of docs/math.md"
+sections=$(grep -oP '^##+ \K\d+(\.\d+)*' "$root/docs/math.md")
+citations=0
+while IFS= read -r file; do
+  while IFS= read -r citation; do
+    citations=$((citations + 1))
+    place="${file#"$root/"} cites '$citation'"
+    check "$place, which should be as 'docs/math.md, section 1.6'" grep -qE '^docs/math\.md, sections? [0-9]' <<<"$citation"
+    while IFS= read -r section; do
+      check "$place, but docs/math.md has no section $section" grep -qxF -- "$section" <<<"$sections"
+    done < <(grep -oP 'sections? \K.*' <<<"$citation" | grep -oE '[0-9]+(\.[0-9]+)*')
+  done < <(sed -E 's,^ *//+ ?, ,' "$file" | tr -s '\n ' ' ' |
+    grep -oP '[\w./]*math\.md(,? sections? \d+(\.\d+)*((,| and| to) \d+(\.\d+)*)*)?')
+done < <(grep -rlF 'math.md' --include='*.'{h,hpp,c,cpp,cu,cuh,py} "$root"/{cuda,include,src,tasks,tests,tools})
+check "the sources should cite it" [ "$citations" -gt 0 ]
+
 subject="files of measured results"
 while IFS= read -r file; do
   name=$(basename "$file")

@@ -11,12 +11,12 @@ namespace orthornn {
 /// Memory of a rollout besides the states.
 template <class T>
 struct RolloutMemory {
-  /// z of math.md section 1, [T, B, L], empty for dense transitions: forward writes it for backward.
+  /// z of docs/math.md, section 1.4, [T, B, L], empty for dense transitions: forward writes it for backward.
   TensorView<T> z;
   /// sign(a_t) [T, B, N] for abs alone, as every other derivative follows from h_t: likewise.
   TensorView<std::int8_t> signs;
-  /// y of math.md section 1, [T, B, L]: backward writes it for the gradient of the parameters. The forward
-  /// does not read it.
+  /// y of docs/math.md, section 1.4, [T, B, L]: backward writes it for the gradient of the parameters. The
+  /// forward does not read it.
   TensorView<T> y;
 };
 
@@ -42,7 +42,7 @@ RolloutWay rollout_way(const Transition<T>& transition, Index length, Index batc
 template <class T>
 Index launches_of_rollout(const Transition<T>& transition, Index length, Index batch);
 
-/// h_t = sigma(Q h_{t-1} + a_t) for t = 1 .. T (math.md section 1).
+/// h_t = sigma(Q h_{t-1} + a_t) for t = 1 .. T (docs/math.md, section 1.2).
 ///
 /// states       [T + 1, B, N]; slot 0 holds h_0; slot t holds W x_t + b on entry and h_t on return
 /// modrelu_bias [N], read for modrelu alone

@@ -5,8 +5,8 @@
 
 namespace orthornn {
 
-/// Q = H(v1) ... H(vL) as I - U S^-1 U^T, the compact WY form (math.md section 1; Likhosherstov et al.,
-/// AISTATS 2021).
+/// Q = H(v1) ... H(vL) as I - U S^-1 U^T, the compact WY form (docs/math.md, section 1.1; Likhosherstov et
+/// al., AISTATS 2021).
 struct Cwy {
   static constexpr const char* name = "cwy";
   static constexpr const char* title = "CWY";

@@ -68,7 +68,7 @@ class Transition {
   void backward(ConstTensorView<T> d_q, TensorView<T> d_parameters);
 
   // The rollout's verbs, on column-major matrices. A form that goes by reflections leaves behind, for each
-  // column, the L coefficients z (or y) of math.md section 1, from which the gradient follows without Q.
+  // column, the L coefficients z (or y) of docs/math.md, section 1.4. The gradient needs them, and not Q.
 
   /// columns_of(Q) in C order, that is the column-major view of Q^T, for transitions that are applied as one
   /// matrix; no data for others.
