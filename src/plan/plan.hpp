@@ -10,12 +10,8 @@
 
 namespace orthornn {
 
-<<<<<<< HEAD
-// Floating-point operations of a training step for hidden size N and L reflections (math.md section 1).
-=======
-// Floating-point operations of a step a column, forward, backward and weight gradient together
-// (docs/math.md, section 1.11), for hidden size N and L reflections.
->>>>>>> pages
+// Floating-point operations of a training step (docs/math.md, section 1.11), for hidden size N and L
+// reflections.
 
 /// One N x N product: forward, backward and weight gradient, a step a column.
 constexpr double dense_operations(double n) { return 6 * n * n; }

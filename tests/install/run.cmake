@@ -1,5 +1,5 @@
-# Installs the build tree BUILD, moves what was installed, then builds and runs the ten lines of consumer.cpp against it,
-# and builds the examples of README.md and include/orthornn/README.md.
+# Installs the build tree BUILD, moves what was installed, then builds the examples of the sources SOURCE against it
+# and runs the quick ones. README.md has one of them.
 set(work ${BUILD}/install_test)
 file(REMOVE_RECURSE ${work})
 function(run)
@@ -20,17 +20,14 @@ foreach(file IN LISTS package)
     message(FATAL_ERROR "${file} has absolute paths: ${absolute}")
   endif()
 endforeach()
-# The first block of C++ in a README becomes NAME.cpp.
-function(extract_example name file)
-  file(READ ${SOURCE}/../../${file} text)
-  if(NOT text MATCHES "```cpp\n([^`]*)\n```")
-    message(FATAL_ERROR "${file} has no example in C++")
-  endif()
-  file(WRITE ${work}/${name}.cpp "${CMAKE_MATCH_1}\n")
-endfunction()
-extract_example(training README.md)
-extract_example(mathematics include/orthornn/README.md)
-run(${CMAKE_COMMAND} -S ${SOURCE} -B ${work}/build -G ${GENERATOR} -DCMAKE_BUILD_TYPE=Release
-    -DCMAKE_PREFIX_PATH=${work}/moved -DCMAKE_CXX_FLAGS=${FLAGS} -DEXAMPLES=${work})
+run(${CMAKE_COMMAND} -S ${SOURCE}/examples -B ${work}/build -G ${GENERATOR} -DCMAKE_BUILD_TYPE=Release
+    -DCMAKE_PREFIX_PATH=${work}/moved -DCMAKE_CXX_FLAGS=${FLAGS})
 run(${CMAKE_COMMAND} --build ${work}/build)
-run(${work}/build/consumer)
+run(${CMAKE_CTEST_COMMAND} --test-dir ${work}/build --output-on-failure --no-tests=error -LE long)
+
+file(READ ${SOURCE}/README.md readme)
+file(READ ${SOURCE}/examples/train.cpp training)
+string(FIND "${readme}" "```cpp\n${training}```" place)
+if(place EQUAL -1)
+  message(FATAL_ERROR "the example of README.md is not examples/train.cpp")
+endif()

@@ -48,7 +48,7 @@ impostor() {
   chmod +x "$bin/$1"
 }
 
-mkdir -p "$bin" "$project"/{.ci,cuda,include,src,tasks,tests,tools}
+mkdir -p "$bin" "$project"/{.ci,cuda,examples,include,src,tasks,tests,tools}
 for program in awk bash cat chmod cp cut dirname env find grep head mkdir mktemp mv nproc realpath rm sed sha256sum sort tail tar tee touch; do
   ln -s "$(command -v "$program")" "$bin"
 done
