@@ -1,4 +1,4 @@
-# What keeps the build short. The README of tools has the table of where its time went.
+# What keeps the build short. tools/README.md, "Build time", says where the time goes.
 
 # compile_together(TARGET): compiles sources of the target in groups. Every group reads the headers of Eigen, fmt and
 # CLI11 once, where every source alone would read them again. Groups are small enough that a changed source costs some
@@ -6,7 +6,8 @@
 function(compile_together target)
   set_target_properties(${target} PROPERTIES UNITY_BUILD ${ORTHORNN_UNITY} UNITY_BUILD_BATCH_SIZE 8)
   if(ORTHORNN_UNITY AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-    # A type of an anonymous namespace within another type is a mistake in a header, which GCC takes these sources for.
+    # GCC takes the sources of a group for headers. It warns where a type of a header has a member of a type of an
+    # anonymous namespace, which would differ in each source.
     target_compile_options(${target} PRIVATE -Wno-subobject-linkage)
   endif()
 endfunction()

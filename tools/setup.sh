@@ -150,7 +150,7 @@ check_versions() {
   have=$(cmake --version | sed -n 's/^cmake version //p')
   version_at_least "$have" "$oldest_cmake" ||
     fail "cmake $oldest_cmake or newer is needed, and $(command -v cmake) is ${have:-of unknown version}.
-Debian 12, Ubuntu 24.04 and later bring a newer one; elsewhere 'pip install cmake' does. Put it first in PATH."
+Debian 12, Debian 13 and Ubuntu 24.04 bring a newer one; elsewhere 'pip install cmake' does. Put it first in PATH."
   [[ -z ${CXX:-} ]] || return 0
   have=$(g++ -dumpfullversion)
   version_at_least "$have" "$oldest_gcc" ||

@@ -628,10 +628,24 @@ complains_in_one_line
 exists "$project/data/tatoeba/spa-eng.zip.new"
 is_absent "$project/data/tatoeba/spa-eng.zip"
 
-# What the documents link to, and the measured results that they name between backquotes, exist.
 : >"$scratch/output"
 : >"$scratch/errors"
 status=0
+
+# Prose is at most 110 characters wide. Tables, code and a word that cannot break, such as a link, may be wider.
+# wide_prose FILE: prints the lines that are too wide, each with its number.
+wide_prose() {
+  LC_ALL=C.UTF-8 awk '/^ *(```|~~~)/ { code = !code } { print code || /^ *\|/ ? "" : $0 }' "$1" |
+    LC_ALL=C.UTF-8 grep -nE '^.{111,}$' | grep -vE '^[0-9]+: *([-*] |[0-9]+\. )?[^ ]+$'
+}
+while IFS= read -r document; do
+  subject=${document#"$root/"}
+  wide_prose "$document" >"$scratch/output" || true
+  check "no line of prose should be wider than 110 characters; the lines below are" [ ! -s "$scratch/output" ]
+done < <(find "$root" -name '*.md' -not -path "$root/build*" -not -path "$root/.git/*")
+: >"$scratch/output"
+
+# What the documents link to, and the measured results that they name between backquotes, exist.
 results=$root/tools/bench-results
 while IFS= read -r document; do
   subject=${document#"$root/"}
