@@ -160,6 +160,7 @@ Result train_once(CLI::App& command, TrainSettings& settings, UnwrittenFiles& un
 int train_alone(CLI::App& command, TrainSettings& settings) {
   return with_unwritten_files([&](UnwrittenFiles& unwritten) {
     const Result result = train_once(command, settings, unwritten);
+    unwritten.try_again();
     const std::string lost = result.results ? unwritten.text(settings.out) : "";
     return lost.empty() ? result.code : fail(failure, lost);
   });
