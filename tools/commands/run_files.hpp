@@ -14,7 +14,7 @@ std::string config_of_run(const std::string& settings);
 /// file, and what is read must not be a pipe. Throws FileError for a file of a run that is no regular file.
 void check_run_files(const std::filesystem::path& folder);
 
-/// Says that a file of this name is not one that a training may replace.
+/// Throws FileError, which says that the file is not of a training and would be replaced.
 [[noreturn]] void refuse_foreign(const std::filesystem::path& file);
 
 /// Whether a training with these settings writes its config.toml. It does where the file is missing, or is as
