@@ -85,6 +85,22 @@ TEST_CASE("a row of the table is what train and eval give", "[cli][bench][transl
   CHECK(lines(result.output) == 5 + 1 + 4);
 }
 
+TEST_CASE("a table whose JSON cannot be written goes on to its end", "[cli][bench][translate]") {
+  const TemporaryFolder folder;
+  const fs::path json = folder / "table.json";
+  const fs::path blocking = block_writes(json);
+  const Arguments command = table(folder, {"--cells", "gru,lstm", "--steps", "1", "--out",
+                                           (folder / "runs").string(), "--json", json.string()});
+  const ProgramResult result = run(command);
+  CHECK(result.exit_code == 1);
+  CHECK_THAT(result.output, contains("\ngru "));
+  CHECK_THAT(result.output, contains("\nlstm "));
+  CHECK_THAT(result.errors, contains("not written: '" + json.string() + "'; cannot write"));
+  fs::remove(blocking);
+  check_done(run(command));
+  CHECK(runs_in(content_of(json)) == std::vector<std::string>{"gru-seed1", "lstm-seed1"});
+}
+
 TEST_CASE("several seeds have a mean and a deviation", "[cli][bench][translate]") {
   const TemporaryFolder folder;
   const fs::path json = folder / "table.json";

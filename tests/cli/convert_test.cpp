@@ -108,6 +108,21 @@ TEST_CASE("convert leaves a model of the present format as it is", "[cli][conver
   CHECK((content(folder / "third.h5") == content(folder / "alone.h5")));
 }
 
+TEST_CASE("convert writes through no link to another file", "[cli][convert]") {
+  const TemporaryFolder folder;
+  const fs::path target = folder / "target.h5", link = folder / "link.h5";
+  fs::create_symlink(target, link);
+  check_refused(run(convert(file_of("cwy"), link)), 2, {"link.h5", "exists already"});
+  CHECK_FALSE(fs::exists(target));
+  fs::copy_file(file_of("free"), target);
+  check_refused(run(convert(file_of("cwy"), link)), 2, {"link.h5", "exists already"});
+  CHECK((content(target) == content(file_of("free"))));
+  // The old file itself may have the link's name.
+  check_success(run(convert(target, link)));
+  CHECK(fs::is_symlink(link));
+  CHECK((training_content(target) == training_content(file_of("free"))));
+}
+
 TEST_CASE("convert rejects files that are no models, and replaces no other file", "[cli][convert]") {
   const TemporaryFolder folder;
   const fs::path notes = folder / "notes.txt", other = folder / "other.h5";

@@ -3,6 +3,10 @@
 
 #include <fmt/format.h>
 
+#include <initializer_list>
+#include <nlohmann/json.hpp>
+
+#include "cli/html_page_content.hpp"
 #include "cli/model_content.hpp"
 #include "cli/run_program.hpp"
 #include "test_paths.hpp"
@@ -10,6 +14,7 @@
 namespace fs = std::filesystem;
 using namespace orthornn;
 using namespace orthornn::testing;
+using Json = nlohmann::json;
 
 namespace {
 
@@ -38,6 +43,17 @@ Struck run_struck(const Arguments& arguments, const fs::path& folder, int n, con
 }
 
 void check_loads(const fs::path& model) { check_success(run({"inspect", model.string()})); }
+
+Json json_in(const fs::path& file) { return Json::parse(content(file)); }
+
+/// Waits until `is_so`.
+void wait_until(const auto& is_so) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+  while (!is_so()) {
+    REQUIRE(std::chrono::steady_clock::now() < deadline);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
 
 }  // namespace
 
@@ -103,6 +119,94 @@ TEST_CASE("a disk that stays full costs no steps, and the end names what is not 
   const std::string metrics = content(out / "metrics.csv");
   CHECK(metrics.size() > 1000);
   CHECK(metrics.ends_with('\n'));  // no part of a row
+}
+
+TEST_CASE("a model of one of several seeds waits for room", "[cli][save][seeds]") {
+  const TemporaryFolder folder;
+  const fs::path out = folder / "all", blocking = block_writes(out / "seed1/model.h5");
+  Orthornn training(train_copying(out, {"--steps", "200", "--seeds", "3"}));
+  wait_until([&] { return training.output_so_far().find("seed 2 (2 of 3)") != std::string::npos; });
+  CHECK_FALSE(fs::exists(out / "seed1/model.h5"));
+  fs::remove(blocking);
+  const ProgramResult result = training.wait();
+  CHECK(result.exit_code == 0);
+  CHECK(lines(result.errors) == 2);
+  CHECK_THAT(result.errors, contains("The training goes on and tries again\northornn: all that"));
+  check_success(run(train_copying(folder / "alone", {"--steps", "200"})));
+  CHECK((content(out / "seed1/model.h5") == content(folder / "alone/model.h5")));
+  const Json results = json_in(out / "results.json");
+  CHECK(results["trainings"].size() == 3);
+  CHECK(results["failed"].empty());
+}
+
+TEST_CASE("a seed that cannot be saved or begun costs no other, and no results name its model",
+          "[cli][save][seeds]") {
+  const TemporaryFolder folder;
+  const fs::path out = folder / "all";
+  block_writes(out / "seed1/model.h5");
+  block_writes(out / "seed2/config.toml");
+  const ProgramResult result = run(train_copying(out, {"--steps", "3", "--seeds", "3"}));
+  CHECK(result.exit_code == 1);
+  CHECK_THAT(result.errors,
+             contains("2 of 3 trainings failed: seed 1 (not written: 'model.h5'; cannot write "));
+  CHECK_THAT(result.errors, contains("), seed 2 (cannot write "));
+  CHECK_THAT(result.output, contains("test data of 2 seeds, each by its best model, or else its last:"));
+  check_loads(out / "seed3/model.h5");
+  CHECK_THAT(result.output, contains(", not saved as " + (out / "seed1/model.h5").string() + "\n"));
+  CHECK_THAT(result.output, contains(": " + (out / "seed3/model.h5").string() + "\n"));
+  const Json unsaved = json_in(out / "seed1/results.json")["test"]["last"];
+  CHECK_FALSE(unsaved.contains("model"));
+  CHECK(unsaved["step"].get<int>() == 3);
+  CHECK(json_in(out / "seed1/results.json")["test"]["best"]["model"].get<std::string>() == "best.h5");
+  const Json results = json_in(out / "results.json");
+  CHECK(results["trainings"].size() == 2);
+  REQUIRE(results["failed"].size() == 2);
+  CHECK(results["failed"][0]["seed"].get<int>() == 1);
+  CHECK(results["failed"][1]["seed"].get<int>() == 2);
+  if (gnuplot_is_missing()) return;
+  check_success(run({"report", (out / "seed1").string(), "--out", (folder / "page.html").string()}));
+}
+
+TEST_CASE("several seeds on a full disk are all trained, and the end names all that is lost",
+          "[cli][save][seeds]") {
+  const TemporaryFolder folder;
+  const fs::path out = folder / "all";
+  block_writes(out / "results.json");
+  for (const char* seed : {"seed1", "seed2", "seed3"}) {
+    for (const char* name : {"model.h5", "best.h5", "results.json"}) block_writes(out / seed / name);
+  }
+  const ProgramResult result = run(train_copying(out, {"--steps", "3", "--seeds", "3"}));
+  CHECK(result.exit_code == 1);
+  CHECK(lines(result.errors) == 3);
+  CHECK_THAT(result.errors, contains("The training goes on and tries again\n"));
+  CHECK_THAT(result.errors,
+             contains("not written: 'seed1/best.h5', 'seed1/model.h5', 'seed1/results.json', "));
+  CHECK_THAT(result.errors, contains(", 'seed3/results.json', 'results.json'; "));
+  CHECK_THAT(result.errors, contains("3 of 3 trainings failed: seed 1 (not written: "));
+  CHECK_THAT(result.output, contains("test data of 3 seeds"));
+}
+
+TEST_CASE("several seeds are refused before the first where one of them is trained", "[cli][save][seeds]") {
+  const TemporaryFolder folder;
+  const fs::path out = folder / "all";
+  check_success(run(train_copying(out, {"--steps", "1", "--seeds", "2"})));
+  fs::remove_all(out / "seed1");
+  const std::string results = content(out / "results.json");
+  check_refused(run(train_copying(out, {"--steps", "1", "--seeds", "2"})), 1,
+                {(out / "seed2").string(), "--resume"});
+  CHECK(content(out / "results.json") == results);
+  CHECK_FALSE(fs::exists(out / "seed1"));
+}
+
+TEST_CASE("metrics.csv that is removed during a training has all rows at its end", "[cli][save]") {
+  const TemporaryFolder folder;
+  const fs::path out = folder / "run", metrics = out / "metrics.csv";
+  Orthornn training(train_copying(out, {"--steps", "500", "--log-every", "1"}), {.output = "/dev/null"});
+  wait_until([&] { return lines(content(metrics)) > 5; });
+  fs::remove(metrics);
+  check_success(training.wait());
+  CHECK(lines(content(metrics)) == 501);
+  CHECK_THAT(content(metrics), contains("\n1,"));
 }
 
 TEST_CASE("a limit on file sizes is an error like a full disk", "[cli][save]") {

@@ -64,12 +64,23 @@ TEST_CASE("predict replaces predictions, and another file with --overwrite alone
   check_success(run(predict + Arguments{output}));
 
   fs::copy(folder / "run/model.h5", folder / "dear.h5");
+  // Predictions of earlier versions have no attribute.
+  write_hdf5(output, {"logits", "h_last0", "0.s_last1", "steps_last1", "1.convolution_last1"});
+  check_success(run(predict + Arguments{output}));
+  CHECK(Hdf5Reader(output).string_attribute("/", "format") == "orthornn-predictions");
+
   write_hdf5(folder / "own.h5", {"logits", "h_last", "notes"});
+  write_hdf5(folder / "my_last.h5", {"logits", "my_last"});
+  write_hdf5(folder / "logits.h5", {"logits"});
+  put(folder / "image.h5", "\x89PNG\r\n\x1a\n and more");
   put(folder / "cut.h5", content(output).substr(0, 1000));
   put(folder / "notes.txt", "dear");
   check_keeps(predict, folder.path(),
-              {{folder / "dear.h5", "it is a trained model"},
-               {folder / "own.h5", "HDF5 file that orthornn predict did not write"},
+              {{folder / "dear.h5", "there is already a trained model"},
+               {folder / "own.h5", "there is already an HDF5 file that orthornn predict did not write"},
+               {folder / "my_last.h5", "HDF5 file that orthornn predict did not write"},
+               {folder / "logits.h5", "HDF5 file that orthornn predict did not write"},
+               {folder / "image.h5", "there is already a file that orthornn did not write"},
                {folder / "cut.h5", "HDF5 file"},
                {folder / "notes.txt", "did not write"}});
 }
@@ -83,12 +94,16 @@ TEST_CASE("bench --json replaces results, and another file with --overwrite alon
   check_success(run(bench + Arguments{output}));
 
   put(folder / "dear.json", R"({"benchmarks": [1]})");
-  put(folder / "list.json", R"([{"benchmark": "prepare"}, 1])");
+  put(folder / "list.json", R"([{"benchmark": "prepare", "device": "cpu"}, 1])");
+  put(folder / "mine.json", R"({"benchmark": "mine", "device": "cpu"})");
+  put(folder / "own.json", R"({"benchmark": "train", "years_of_work": 3})");
   check_success(run(train_copying(folder / "run", {"--steps", "1"})));
   check_keeps(bench, folder.path(),
               {{folder / "dear.json", "did not write"},
                {folder / "list.json", "did not write"},
-               {folder / "run/model.h5", "it is a trained model"}});
+               {folder / "mine.json", "did not write"},
+               {folder / "own.json", "did not write"},
+               {folder / "run/model.h5", "there is already a trained model"}});
   // Every benchmark asks before it begins.
   put(folder / "dear.json", "dear");
   for (const Arguments& command :
@@ -125,6 +140,7 @@ TEST_CASE("report replaces pages of its own, and another file with --overwrite a
 
   put(folder / "dear.html", "<!doctype html>\n<title>Made by orthornn and me</title>\n");
   fs::copy(folder / "run/model.h5", folder / "model.html");
-  check_keeps(report, folder.path(),
-              {{folder / "dear.html", "did not write"}, {folder / "model.html", "it is a trained model"}});
+  check_keeps(
+      report, folder.path(),
+      {{folder / "dear.html", "did not write"}, {folder / "model.html", "there is already a trained model"}});
 }

@@ -13,7 +13,7 @@ namespace {
 
 const Arguments three_steps = {"--steps", "3", "--log-every", "1", "--eval-every", "1"};
 
-/// Two run directories have the same files, but for the times in them.
+/// The run directory has the files of a training with an output, but for its times.
 void check_same_run(const fs::path& out, const fs::path& expected) {
   for (const char* name : {"config.toml", "model.h5", "best.h5"}) {
     CAPTURE(name);

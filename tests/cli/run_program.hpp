@@ -49,7 +49,7 @@ struct RunSettings {
   std::string output = {};
   /// Standard output is a pipe whose reader has ended.
   bool without_reader = false;
-  /// Of the standard descriptors, 0 to 2, those that are closed.
+  /// Standard descriptors, 0 to 2, that are closed.
   std::vector<int> closed = {};
   /// Whether it sees this machine's GPUs, or emulated ones.
   bool gpu = false;
@@ -166,7 +166,7 @@ inline Arguments operator+(Arguments first, const Arguments& second) {
   return first;
 }
 
-/// The same with a flag or two, for trainings that differ a little.
+/// The command of a small training, with more options behind it.
 inline Arguments train_copying(const std::filesystem::path& out, const Arguments& more = {}) {
   return Arguments{"train", "copying", "--delay", "3",     "--hidden",
                    "8",     "--batch", "4",       "--out", out.string()} +
@@ -174,6 +174,14 @@ inline Arguments train_copying(const std::filesystem::path& out, const Arguments
 }
 
 inline long lines(const std::string& text) { return std::count(text.begin(), text.end(), '\n'); }
+
+/// Makes writes of this file fail, as on a full disk, until the folder that it returns is removed: that has
+/// the name of the temporary file.
+inline std::filesystem::path block_writes(const std::filesystem::path& file) {
+  const std::filesystem::path blocking = file.parent_path() / ("." + file.filename().string() + ".tmp");
+  std::filesystem::create_directories(blocking);
+  return blocking;
+}
 
 /// It did what it was asked to and complained of nothing.
 inline void check_success(const ProgramResult& result) {

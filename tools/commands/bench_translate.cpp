@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <fstream>
 #include <initializer_list>
 #include <new>
 #include <nlohmann/json.hpp>
@@ -26,6 +25,7 @@
 #include "pages/scratch_folder.hpp"
 #include "pages/stop_on_signal.hpp"
 #include "pages/training_run.hpp"
+#include "pages/whole_file.hpp"
 
 namespace orthornn::program {
 namespace {
@@ -216,10 +216,8 @@ std::optional<double> number_in(const Json& row, const Column& column) {
 /// What an earlier table left in result.json of a run that has been trained to its end; nothing if it is of
 /// another search or another model, or lacks a number.
 std::optional<Json> earlier_result(const fs::path& folder, const BeamSearchOptions& search) {
-  std::ifstream stream(folder / result_file, std::ios::binary);
-  if (!stream) return std::nullopt;
   try {
-    const Json found = parse_json(std::string(std::istreambuf_iterator<char>(stream), {}));
+    const Json found = parse_json(read_whole_file(folder / result_file));
     // A file may hold anything: only what a row takes from it.
     Json result;
     for (const char* key : {"parameters", "epochs", "seconds", "seconds_per_epoch",
@@ -236,7 +234,7 @@ std::optional<Json> earlier_result(const fs::path& folder, const BeamSearchOptio
       if (!number_in(result, column) && !(is_time && result.contains("went_on"))) return std::nullopt;
     }
     return result;
-  } catch (const ValueError&) {
+  } catch (const Error&) {
     return std::nullopt;  // it is made again
   }
 }
@@ -278,11 +276,13 @@ void add_result(Json& row, const TableSettings& table, const Run& run, const fs:
     }
     own.task->load();
   } else {
-    const Execution execution = settings.machine.apply(settings.source.batch, own.task->length());
-    Training training(own.command, settings, *own.task, execution);
-    training.run({.stream = stderr, .label = label, .passing = true});
-    if (const std::string unwritten = training.unwritten().text(); !unwritten.empty())
-      throw FileError(unwritten);
+    const std::string lost = with_unwritten_files([&](UnwrittenFiles& unwritten) {
+      const Execution execution = settings.machine.apply(settings.source.batch, own.task->length());
+      Training training(own.command, settings, *own.task, execution, unwritten);
+      training.run({.stream = stderr, .label = label, .passing = true});
+      return unwritten.text(folder);
+    });
+    if (!lost.empty()) throw FileError(lost);
   }
   const fs::path model = SavedTraining(folder).best_or_last();
   const ModelFileInfo info = read_model_info(model);
@@ -446,6 +446,7 @@ int bench_translate(TableSettings& table) {
   if (table.out.empty()) scratch.emplace("no training can be kept");
   const fs::path folder = scratch ? scratch->path() : fs::path(table.out);
   std::size_t failed = 0;
+  UnwrittenFiles unwritten;
   try {
     for (std::size_t i = 0; i < runs.size(); ++i) {
       leave_if_stop_requested();
@@ -468,17 +469,25 @@ int bench_translate(TableSettings& table) {
       }
       if (last_seed && of_cell.size() > 1) print_summary(result["summary"].emplace_back(summary_of(of_cell)));
       // Now, as the rest may be interrupted.
-      if (!table.json.empty())
-        write_file_atomically(table.json, json_text(result) + "\n", SymbolicLinks::replaced);
+      if (!table.json.empty()) {
+        unwritten.write(table.json, [&file = table.json, text = json_text(result) + "\n"] {
+          write_file_atomically(file, text, SymbolicLinks::replaced);
+        });
+      }
     }
   } catch (const Interrupted&) {
+    unwritten.try_again();
     return fail(interrupted,
-                fmt::format("interrupted after {} of {} rows; {}", result["rows"].size(), runs.size(),
+                fmt::format("interrupted after {} of {} rows; {}{}", result["rows"].size(), runs.size(),
                             table.out.empty() ? "without --out no training is kept"
-                                              : "the same command goes on from there"));
+                                              : "the same command goes on from there",
+                            unwritten.text().empty() ? "" : "; " + unwritten.text()));
   }
-  if (failed > 0) return fail(failure, fmt::format("{} of {} trainings failed", failed, runs.size()));
-  return success;
+  unwritten.try_again();
+  int code = success;
+  if (const std::string lost = unwritten.text(); !lost.empty()) code = fail(failure, lost);
+  if (failed > 0) code = fail(failure, fmt::format("{} of {} trainings failed", failed, runs.size()));
+  return code;
 }
 
 }  // namespace

@@ -17,9 +17,12 @@ struct ConvertSettings {
 int convert(const ConvertSettings& settings) {
   const ModelFileInfo before = read_model_info(settings.from);
   std::error_code missing;  // no file yet: nothing to overwrite
-  if (fs::exists(settings.to, missing) && !fs::equivalent(settings.from, settings.to, missing))
+  // A link is there even where its file is not.
+  if (fs::exists(fs::symlink_status(settings.to, missing)) &&
+      !fs::equivalent(settings.from, settings.to, missing)) {
     throw UsageError(
         fmt::format("'{}' exists already; expected a new name, or that of the old file", settings.to));
+  }
   convert_model(settings.from, settings.to);
   fmt::print("{}: format version {}, converted from version {}{}\n", printable(settings.to),
              read_model_info(settings.to).format_version, before.format_version,

@@ -4,12 +4,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <fstream>
 #include <initializer_list>
-#include <iterator>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <system_error>
 
 #include "core/checked_json.hpp"
@@ -17,6 +18,7 @@
 #include "orthornn/train/model_file.hpp"
 #include "pages/comparison_page.hpp"
 #include "pages/html_page.hpp"
+#include "pages/whole_file.hpp"
 
 namespace orthornn::program {
 namespace {
@@ -42,15 +44,27 @@ const char* words_of(OutputKind kind) {
 
 FoundOutput of_kind(OutputKind kind) { return {words_of(kind), kind}; }
 
+/// Whether it is the last state of a layer, by its name: "h_last", "c_last1", "0.convolution_last2".
+bool is_last_state(const std::string& name) {
+  const std::string without_layer = name.substr(0, name.find_last_not_of("0123456789") + 1);
+  const std::string state = without_layer.substr(without_layer.rfind('.') + 1);
+  constexpr std::array states = {"h_last", "c_last", "s_last", "convolution_last", "steps_last"};
+  return std::ranges::find(states, state) != states.end();
+}
+
+bool holds_predictions(const Hdf5Reader& reader) {
+  if (reader.has_attribute("/", "format"))
+    return reader.string_attribute("/", "format") == predictions_format;
+  // Earlier versions did not write the attribute.
+  const std::vector<std::string> names = reader.names("/");
+  return reader.has("logits") && names.size() > 1 && std::ranges::all_of(names, [](const std::string& name) {
+           return name == "logits" || is_last_state(name);
+         });
+}
+
 FoundOutput find_hdf5(const fs::path& file) {
   try {
-    const Hdf5Reader reader(file);
-    const std::vector<std::string> names = reader.names("/");
-    const auto is_output = [](const std::string& name) {
-      return name == "logits" || name.substr(0, name.find_last_not_of("0123456789") + 1).ends_with("_last");
-    };
-    if (reader.has("logits") && std::ranges::all_of(names, is_output))
-      return of_kind(OutputKind::predictions);
+    if (holds_predictions(Hdf5Reader(file))) return of_kind(OutputKind::predictions);
     read_model_info(file);
     return {"a trained model"};
   } catch (const Error&) {
@@ -58,10 +72,17 @@ FoundOutput find_hdf5(const fs::path& file) {
   }
 }
 
+/// Results of a benchmark of ours. Each says where they were measured, or by which version.
+bool is_result(const Json& json) {
+  constexpr std::array benchmarks = {"rollout",       "prepare",        "train",          "translate",
+                                     "delta-product", "rank-one-chain", "position-scores"};
+  return json.is_object() && (json.contains("device") || json.contains("library_version")) &&
+         std::ranges::find(benchmarks, json.value("benchmark", Json())) != benchmarks.end();
+}
+
 bool holds_results(const std::string& text) {
   try {
     const Json json = parse_json(text);
-    const auto is_result = [](const Json& one) { return one.is_object() && one.contains("benchmark"); };
     if (json.is_array()) return !json.empty() && std::all_of(json.begin(), json.end(), is_result);
     return is_result(json) ||
            (json.is_object() && json.contains("format") && json["format"] == comparison_format);
@@ -77,15 +98,17 @@ std::optional<FoundOutput> find_output(const fs::path& file) {
   const std::uintmax_t size = fs::file_size(file, unknown);
   if (!stream || unknown) return FoundOutput{"a file that cannot be read"};
   if (size == 0) return std::nullopt;
+  constexpr std::string_view hdf5_signature = "\x89HDF\r\n\x1a\n";
+  std::string start(hdf5_signature.size(), '\0');
+  stream.read(start.data(), static_cast<std::streamsize>(start.size()));
+  if (start == hdf5_signature) return find_hdf5(file);
   constexpr std::uintmax_t largest_text = std::uintmax_t{1} << 28;
-  const char first = static_cast<char>(stream.peek());
-  if (first == '\x89') return find_hdf5(file);
-  if (size <= largest_text && (first == '{' || first == '[' || first == '<')) {
-    const std::string text(std::istreambuf_iterator<char>(stream), {});
+  if (size <= largest_text && std::string_view("{[<").find(start[0]) != std::string_view::npos) {
+    const std::string text = read_whole_file(file);
     if (is_page_of_orthornn(text)) return of_kind(OutputKind::page);
     if (holds_results(text)) return of_kind(OutputKind::results);
   }
-  return FoundOutput{"a file that orthornn did not write here"};
+  return FoundOutput{"a file that orthornn did not write"};
 }
 
 /// Throws FileError where write_file_atomically would for lack of a folder or of the right to write.
@@ -126,7 +149,7 @@ void check_output(const fs::path& file, OutputKind kind, bool overwrite) {
   const std::optional<FoundOutput> found = find_output(file);
   if (!found || found->kind == kind) return;
   throw FileError(
-      fmt::format("cannot write '{}': it is {} already; expected {}, or no file: choose another name, or "
+      fmt::format("cannot write '{}': there is already {}; expected {}, or no file: choose another name, or "
                   "replace it by --overwrite",
                   file.string(), found->words, words_of(kind)));
 }

@@ -16,10 +16,12 @@ enum class OutputKind {
 /// Adds --overwrite.
 CLI::Option* add_overwrite(CLI::App& command, bool& overwrite);
 
+/// The attribute `format` of a file of predictions.
+inline constexpr const char* predictions_format = "orthornn-predictions";
+
 /// Throws FileError where the file cannot be written, for lack of a folder or of the right to write. Without
-/// `overwrite` it throws as well for a symbolic link, and for a file that may be dear to the user: one that
-/// is neither empty nor of the kind that replaces it. To be called before minutes of measuring; then write
-/// with SymbolicLinks::replaced.
+/// `overwrite` it throws as well for a symbolic link, and for a file that is neither empty nor of the kind
+/// that replaces it. To be called before minutes of measuring; then write with SymbolicLinks::replaced.
 void check_output(const std::filesystem::path& file, OutputKind kind, bool overwrite);
 
 }  // namespace orthornn::program

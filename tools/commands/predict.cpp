@@ -50,6 +50,7 @@ int predict(const PredictSettings& settings) {
   model->final_state(state);
 
   Hdf5Writer writer;
+  writer.attribute("/", "format", predictions_format);
   std::string written;
   const auto write = [&](const std::string& name, const TensorView<const float> values) {
     writer.dataset(name, values);

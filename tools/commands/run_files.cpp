@@ -3,17 +3,19 @@
 #include <fmt/format.h>
 #include <zlib.h>
 
-#include <fstream>
 #include <initializer_list>
-#include <iterator>
 #include <string_view>
 #include <system_error>
 
+#include "commands/config_file.hpp"
+#include "commands/program.hpp"
 #include "commands/saved_training.hpp"
 #include "commands/training_log.hpp"
 #include "commands/training_results.hpp"
+#include "core/checked_json.hpp"
 #include "orthornn/core/error.hpp"
 #include "orthornn/version.hpp"
+#include "pages/whole_file.hpp"
 
 namespace orthornn::program {
 namespace {
@@ -24,19 +26,13 @@ unsigned long crc32_of(std::string_view text) {
   return crc32_z(crc32_z(0, nullptr, 0), reinterpret_cast<const unsigned char*>(text.data()), text.size());
 }
 
-/// "" for a file that is missing or cannot be read.
-std::string content_of(const fs::path& file) {
-  std::ifstream stream(file, std::ios::binary);
-  return {std::istreambuf_iterator<char>(stream), {}};
-}
-
 bool is_there(const fs::path& file) {
   std::error_code ignored;
   const std::uintmax_t size = fs::file_size(file, ignored);
   return !ignored && size > 0;
 }
 
-/// A training wrote it, and nobody edited it since.
+/// Whether a training wrote it, without an edit since. Files of earlier versions have no checksum.
 bool is_unedited_config(std::string_view text) {
   constexpr std::string_view before = " train, checksum ";
   const std::size_t end = text.find('\n');
@@ -68,34 +64,50 @@ void check_run_files(const fs::path& folder) {
   }
 }
 
-void check_replaceable_run(const fs::path& folder, const std::string& config) {
-  const fs::path file = folder / "config.toml", sample = folder / sample_file;
-  const std::string found = content_of(file);
-  const bool is_ours = found == config || is_unedited_config(found);
-  if (is_there(file) && !is_ours) {
-    throw FileError(fmt::format(
-        "'{}' was written or edited by hand, and the training would replace it; choose another --out, or "
-        "give the file another name, and name that by --config",
-        file.string()));
-  }
-  if (is_there(sample) && !is_ours) {
-    throw FileError(
-        fmt::format("'{}' is of no training that is here, and the training would replace it; move it, or "
-                    "choose another --out",
-                    sample.string()));
-  }
-  check_own_metrics(folder);
-}
-
-void check_own_metrics(const fs::path& folder) {
-  const fs::path file = folder / "metrics.csv";
-  if (!is_there(file)) return;
-  const std::string found = content_of(file);
-  if (found.starts_with(metrics_header)) return;
+void refuse_foreign(const fs::path& file) {
   throw FileError(
       fmt::format("'{}' is not what orthornn train writes, and the training would replace it; move it, or "
                   "choose another --out",
                   file.string()));
+}
+
+bool writes_config(const fs::path& folder, const std::string& settings, bool goes_on) {
+  const fs::path file = folder / "config.toml";
+  if (!is_there(file) || is_unedited_config(read_whole_file(file))) return true;
+  if (!goes_on) {
+    throw FileError(fmt::format(
+        "'{}' was written or edited by hand, or is of an earlier version, and the training would replace "
+        "it; choose another --out, or give the file another name, and name that by --config",
+        file.string()));
+  }
+  const Json found = settings_in(file.string()), wanted = settings_of(settings);
+  for (const auto& [key, value] : wanted.items()) {
+    // An earlier version had the place as the command line gave it.
+    if (key == "data" || !found.contains(key) || found[key] == value) continue;
+    note(fmt::format(
+        "'{}' was edited by hand or is of an earlier version, so it is not replaced. It has {} {}, and this "
+        "training has {}; correct it there",
+        file.string(), key, json_text(found[key], -1), json_text(value, -1)));
+    break;
+  }
+  return false;
+}
+
+bool writes_sample(const fs::path& folder, const std::string& sentences, bool goes_on) {
+  const fs::path file = folder / sample_file;
+  if (!is_there(file)) return true;
+  if (!goes_on && read_whole_file(file) != sentences) {
+    throw FileError(
+        fmt::format("'{}' has other sentences than this training, which would replace them; move it, or "
+                    "choose another --out",
+                    file.string()));
+  }
+  return false;
+}
+
+void check_own_metrics(const fs::path& folder) {
+  const fs::path file = folder / "metrics.csv";
+  if (is_there(file) && !read_whole_file(file).starts_with(first_columns)) refuse_foreign(file);
 }
 
 }  // namespace orthornn::program

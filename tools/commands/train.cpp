@@ -24,24 +24,23 @@ namespace {
 
 /// Figures of the test data, which nothing of the training has seen, for the last model and the best: they
 /// are printed and put into `results`. The trainer has the best one afterwards, and its figures are returned.
-TestEvaluation test_models(Training& training, TrainingResults& results) {
+TestEvaluation test_models(Training& training, const UnwrittenFiles& unwritten, TrainingResults& results) {
   Trainer& trainer = training.trainer();
   const SavedTraining& saved = training.saved();
   const auto test = [&](const char* which, const std::filesystem::path& file, TestedModel& tested) {
     const TestEvaluation found = evaluate_test_data(trainer.model(), trainer.task());
-    fmt::print("test data: {}, {} step {}: {}\n", describe(found.of_targets), which, trainer.steps(),
-               printable(file.string()));
-    tested = {file.filename().string(), trainer.steps(), found.of_targets};
+    fmt::print("test data: {}, {} step {}{} {}\n", describe(found.of_targets), which, trainer.steps(),
+               unwritten.contain(file) ? ", not saved as" : ":", printable(file.string()));
+    tested = {"", trainer.steps(), found.of_targets};
     return found;
   };
   const TestEvaluation of_last = test("model of", saved.last, results.last);
   if (!trainer.best()) return of_last;
   if (trainer.best()->step == trainer.steps()) {
     results.best = results.last;
-    results.best->model = saved.best.filename().string();
     return of_last;
   }
-  if (training.unwritten().contain(saved.best)) return of_last;
+  if (unwritten.contain(saved.best)) return of_last;
   try {
     restore(saved.best, trainer);
   } catch (const FileError& error) {
@@ -69,23 +68,30 @@ struct Result {
   int code = success;
   /// Nothing where it was stopped.
   std::optional<TrainingResults> results = {};
-  /// Files that could not be written, and why.
-  std::string unwritten = {};
 };
 
-/// `to_go_on`: options with which this command goes on; empty for those of its run directory. `heading` comes
-/// before anything else that is printed, and only for settings that can be.
-Result train_once(CLI::App& command, TrainSettings& settings, std::string to_go_on = {},
-                  const std::string& heading = {}) {
+/// How a training is one of several.
+struct OneOfSeveral {
+  /// The folder that has their run directories.
+  std::filesystem::path folder;
+  /// Options with which they all go on.
+  std::string to_go_on;
+  /// Comes before anything else that is printed, and only for settings that can be.
+  std::string heading;
+};
+
+/// `unwritten` gets the files that cannot be written.
+Result train_once(CLI::App& command, TrainSettings& settings, UnwrittenFiles& unwritten,
+                  const std::optional<OneOfSeveral>& several = {}) {
   say_when_interrupted("interrupted before the first step, so nothing new is saved");
   const std::unique_ptr<Task> task = as_usage([&] { return settings.complete(command); });
   const Execution execution =
       as_usage([&] { return settings.machine.apply(settings.source.batch, task->length()); });
   const std::string folder = settings.out;
-  if (to_go_on.empty()) to_go_on = "--resume --out " + shell_word(folder);
-  Training training(command, settings, *task, execution);
+  const std::string to_go_on = several ? several->to_go_on : "--resume --out " + shell_word(folder);
+  Training training(command, settings, *task, execution, unwritten);
   Trainer& trainer = training.trainer();
-  fmt::print("{}", heading);
+  if (several) fmt::print("{}", several->heading);
   if (const auto* pairs = dynamic_cast<const TranslationTask*>(task.get())) {
     if (const std::string left_out = pairs->left_out(); !left_out.empty()) note(left_out);
   }
@@ -105,8 +111,10 @@ Result train_once(CLI::App& command, TrainSettings& settings, std::string to_go_
 
   const StopOnSignal stop_on_signal;
   const auto stopped = [&](const std::string& when) -> Result {
-    if (const std::string unwritten = training.unwritten().text(); !unwritten.empty())
-      return {fail(failure, fmt::format("interrupted {}; {}", when, unwritten))};
+    const std::filesystem::path named_from = several ? several->folder : std::filesystem::path(folder);
+    unwritten.try_again();
+    if (const std::string lost = unwritten.text(named_from); !lost.empty())
+      return {fail(failure, fmt::format("interrupted {}; {}", when, lost))};
     return {fail(interrupted, fmt::format("interrupted {}; '{}' is saved, go on with {}", when,
                                           training.saved().last.string(), to_go_on))};
   };
@@ -128,28 +136,43 @@ Result train_once(CLI::App& command, TrainSettings& settings, std::string to_go_
              describe(end.validation), end.solved ? "" : ", not solved", results.baseline);
   std::fflush(stdout);
   try {
-    results.translations = test_translations(trainer, test_models(training, results));
+    results.translations = test_translations(trainer, test_models(training, unwritten, results));
     leave_if_stop_requested();  // or the training of the next seed would begin
   } catch (const Interrupted&) {
     return stopped("while evaluating on test data");
   }
+  unwritten.try_again();  // the evaluation may have taken minutes
+  const auto name_if_saved = [&](const std::filesystem::path& model) {
+    return unwritten.contain(model) ? "" : model.filename().string();
+  };
+  results.last.model = name_if_saved(training.saved().last);
+  if (results.best) results.best->model = name_if_saved(training.saved().best);
   const std::filesystem::path file = std::filesystem::path(folder) / results_file;
-  training.unwritten().write(file, [file, text = to_json(results)] { write_file_atomically(file, text); });
-  training.unwritten().try_again();  // the evaluation may have taken minutes
-  Result result{.unwritten = training.unwritten().text()};
+  unwritten.write(file, [file, text = to_json(results)] { write_file_atomically(file, text); });
+  Result result;
   if (settings.until_solved && !end.solved) {
     result.code = fail(not_solved, fmt::format("not solved after {} steps; go on with {} --steps {}",
                                                results.steps, to_go_on, 2 * results.steps));
   }
-  if (!result.unwritten.empty()) result.code = fail(failure, result.unwritten);
   result.results = std::move(results);
   return result;
 }
 
-/// On test data, of the best model of each seed.
+int train_alone(CLI::App& command, TrainSettings& settings) {
+  return with_unwritten_files([&](UnwrittenFiles& unwritten) {
+    const Result result = train_once(command, settings, unwritten);
+    unwritten.try_again();
+    const std::string lost = result.results ? unwritten.text(settings.out) : "";
+    return lost.empty() ? result.code : fail(failure, lost);
+  });
+}
+
+/// Prints what `spreads_of` finds.
 void print_spread(const SeedsResults& results) {
-  fmt::print("test data of {} seeds, each by its best model:\n{:>18} {:>12} {:>12} {:>12}\n",
-             results.trainings.size(), "", "mean", "sd", "median");
+  fmt::print(
+      "test data of {} seeds, each by its best model, or else its last:\n{:>18} {:>12} {:>12} "
+      "{:>12}\n",
+      results.trainings.size(), "", "mean", "sd", "median");
   for (const Spread& spread : spreads_of(results)) {
     const bool is_share = spread.name.ends_with("accuracy");
     const double unit = is_share ? 100 : 1;
@@ -164,99 +187,157 @@ void print_spread(const SeedsResults& results) {
              results.trainings.size());
 }
 
-/// Trainings that differ in the seed alone: --seed, the next number, and so on, each as one command with this
-/// seed would make it, in a folder of its own.
-int train_seeds(const CLI::App& given, const TrainSettings& first, Index seeds) {
-  std::vector<std::string> common;
+/// Trainings that differ in the seed alone, each in a run directory of its own.
+struct Seeds {
+  std::filesystem::path folder;
+  std::uint64_t first;
+  Index count;
+
+  std::uint64_t seed(Index i) const { return first + static_cast<std::uint64_t>(i); }
+  std::filesystem::path folder_of(Index i) const { return folder / fmt::format("seed{}", seed(i)); }
+  bool was_begun(Index i) const {
+    std::error_code ignored;
+    return std::filesystem::exists(folder_of(i) / "config.toml", ignored);
+  }
+  /// Options with which all of them go on.
+  std::string to_go_on() const {
+    return fmt::format("--resume --seeds {} --seed {} --out {}", count, first, shell_word(folder.string()));
+  }
+};
+
+/// Those that the settings ask for. Throws UsageError, and FileError for a folder where they cannot be.
+Seeds seeds_of(const TrainSettings& settings, Index count) {
+  if (settings.out.empty())
+    throw UsageError("--seeds needs --out DIR, which gets a run directory for each seed");
+  if (settings.source.seed > UINT64_MAX - static_cast<std::uint64_t>(count - 1)) {
+    throw UsageError(fmt::format("--seed {} with --seeds {}: the last seed would be above 2^64 - 1",
+                                 settings.source.seed, count));
+  }
+  const Seeds seeds{settings.out, settings.source.seed, count};
+  for (const char* name : {"config.toml", "model.h5"}) {
+    std::error_code ignored;
+    if (!std::filesystem::exists(seeds.folder / name, ignored)) continue;
+    throw FileError(
+        fmt::format("--out '{}' is the run directory of one training, as it has {}; choose another folder",
+                    seeds.folder.string(), name));
+  }
+  for (Index i = 0; !settings.resume && i < count; ++i) {
+    if (!SavedTraining(seeds.folder_of(i)).exists()) continue;
+    throw FileError(
+        fmt::format("'{}' holds a trained model already: go on with all seeds by --resume, or choose another "
+                    "--out",
+                    seeds.folder_of(i).string()));
+  }
+  check_replaceable_results(seeds.folder / results_file);
+  return seeds;
+}
+
+/// What the command line gives to every training.
+std::vector<std::string> common_words(const CLI::App& given) {
+  std::vector<std::string> words;
   for (const CLI::Option* option : given.get_options()) {
     const std::string name = option->get_name();
     if (option->count() == 0 || name == "--seeds" || name == "--seed" || name == "--out" || name == "--help")
       continue;
     const std::string text = option->results().front();
-    common.push_back(option->get_positional() ? text : fmt::format("{}={}", name, text));
+    words.push_back(option->get_positional() ? text : fmt::format("{}={}", name, text));
   }
-  if (first.out.empty())
-    throw UsageError("--seeds needs --out DIR, which gets a run directory for each seed");
-  if (first.source.seed > UINT64_MAX - static_cast<std::uint64_t>(seeds - 1)) {
-    throw UsageError(fmt::format("--seed {} with --seeds {}: the last seed would be above 2^64 - 1",
-                                 first.source.seed, seeds));
+  return words;
+}
+
+/// The option by which a training that was not begun, and cannot be resumed, gets the settings of one that
+/// was. Throws FileError where there is no such one.
+std::string settings_of_begun(const Seeds& seeds) {
+  for (Index i = 0; i < seeds.count; ++i) {
+    if (seeds.was_begun(i)) return "--config=" + (seeds.folder_of(i) / "config.toml").string();
   }
-  const std::filesystem::path folder = first.out;
-  for (const char* name : {"config.toml", "model.h5"}) {
-    std::error_code ignored;
-    if (!std::filesystem::exists(folder / name, ignored)) continue;
-    throw FileError(
-        fmt::format("--out '{}' is the run directory of one training, as it has {}; choose another folder",
-                    folder.string(), name));
-  }
-  const auto folder_of = [&](Index i) {
-    return folder / fmt::format("seed{}", first.source.seed + static_cast<std::uint64_t>(i));
-  };
-  const auto was_begun = [&](Index i) {
-    std::error_code ignored;
-    return std::filesystem::exists(folder_of(i) / "config.toml", ignored);
-  };
-  // What was not begun cannot go on: it is begun with the settings of one that was.
-  std::string settings_of_begun;
-  if (first.resume) {
-    Index begun = 0;
-    while (begun < seeds && !was_begun(begun)) ++begun;
-    if (begun == seeds) {
-      throw FileError(
-          fmt::format("there is no training to resume in '{}': none of its {} run directories "
-                      "has a config.toml; leave out --resume to begin",
-                      folder.string(), seeds));
-    }
-    settings_of_begun = "--config=" + (folder_of(begun) / "config.toml").string();
-  }
-  check_replaceable_results(folder / results_file);
-  std::error_code ignored;
-  if (!first.resume) std::filesystem::remove(folder / results_file, ignored);
-  const std::string to_go_on = fmt::format("--resume --seeds {} --seed {} --out {}", seeds, first.source.seed,
-                                           shell_word(folder.string()));
-  SeedsResults results;
-  int code = success;
-  for (Index i = 0; i < seeds; ++i) {
-    const std::uint64_t seed = first.source.seed + static_cast<std::uint64_t>(i);
-    const std::filesystem::path out = folder_of(i);
-    CLI::App command;
-    TrainSettings settings;
-    settings.add_to(command);
-    std::vector<std::string> words = common;
-    words.push_back(fmt::format("--seed={}", seed));
-    words.push_back("--out=" + out.string());
-    if (first.resume && !was_begun(i)) {
-      std::erase(words, "--resume=true");
-      words.push_back(settings_of_begun);
-    }
-    std::ranges::reverse(words);  // as CLI11 takes them
-    command.parse(std::move(words));
-    try {
-      const Result result =
-          train_once(command, settings, to_go_on,
-                     fmt::format("{}seed {} ({} of {})\n", i > 0 ? "\n" : "", seed, i + 1, seeds));
-      if (!result.results) return result.code;
-      code = std::max(code, result.code);
-      if (!result.unwritten.empty()) results.failed.emplace_back(seed, result.unwritten);
-      results.trainings.emplace_back(out.filename().string(), *result.results);
-    } catch (const DivergenceError& error) {  // of this training alone
-      fmt::print("seed {} failed\n", seed);
-      results.failed.emplace_back(seed, error.what());
+  throw FileError(
+      fmt::format("there is no training to resume in '{}': its {} run directories have no config.toml; leave "
+                  "out --resume to begin",
+                  seeds.folder.string(), seeds.count));
+}
+
+/// Adds the seeds whose files are not written.
+void add_unwritten(SeedsResults& results, const Seeds& seeds, const UnwrittenFiles& unwritten) {
+  for (Index i = 0; i < seeds.count; ++i) {
+    const std::string lost = unwritten.text(seeds.folder_of(i));
+    if (lost.empty()) continue;
+    const auto found =
+        std::ranges::find(results.failed, seeds.seed(i), &std::pair<std::uint64_t, std::string>::first);
+    if (found == results.failed.end()) {
+      results.failed.emplace_back(seeds.seed(i), lost);
+    } else {
+      found->second += "; " + lost;
     }
   }
+  std::ranges::sort(results.failed);
+}
+
+/// Prints the spread, writes results.json and returns the exit code, which is `code` where all went well.
+int finish_seeds(SeedsResults& results, const Seeds& seeds, UnwrittenFiles& unwritten, int code) {
+  unwritten.try_again();
+  add_unwritten(results, seeds, unwritten);
   fmt::print("\n");
   if (!results.trainings.empty()) print_spread(results);
-  write_file_atomically(folder / results_file, to_json(results));
+  const std::filesystem::path file = seeds.folder / results_file;
+  unwritten.write(file, [file, text = to_json(results)] { write_file_atomically(file, text); });
+  if (unwritten.contain(file)) code = fail(failure, unwritten.text(seeds.folder));
   if (results.failed.empty()) return code;
   // A reason may be long.
   constexpr std::size_t most_shown = 3;
   std::vector<std::string> failed;
-  for (const auto& [failed_seed, why] : results.failed) {
-    if (failed.size() < most_shown) failed.push_back(fmt::format("{} ({})", failed_seed, why));
+  for (const auto& [seed, why] : results.failed) {
+    if (failed.size() < most_shown) failed.push_back(fmt::format("{} ({})", seed, why));
   }
-  return fail(failure, fmt::format("{} of {} trainings failed: seed {}{}", results.failed.size(), seeds,
+  return fail(failure, fmt::format("{} of {} trainings failed: seed {}{}", results.failed.size(), seeds.count,
                                    fmt::join(failed, ", seed "),
                                    results.failed.size() > most_shown ? " and others" : ""));
+}
+
+/// Trains with --seed, the next number, and so on, each as one command with this seed would. A model that
+/// cannot be written waits for room until all are trained.
+int train_seeds(const CLI::App& given, const TrainSettings& first, Index count, UnwrittenFiles& unwritten) {
+  const Seeds seeds = seeds_of(first, count);
+  const std::vector<std::string> common = common_words(given);
+  const std::string begun = first.resume ? settings_of_begun(seeds) : "";
+  std::error_code ignored;
+  if (!first.resume) std::filesystem::remove(seeds.folder / results_file, ignored);
+  SeedsResults results;
+  int code = success;
+  for (Index i = 0; i < count; ++i) {
+    CLI::App command;
+    TrainSettings settings;
+    settings.add_to(command);
+    std::vector<std::string> words = common;
+    words.push_back(fmt::format("--seed={}", seeds.seed(i)));
+    words.push_back("--out=" + seeds.folder_of(i).string());
+    if (first.resume && !seeds.was_begun(i)) {
+      std::erase(words, "--resume=true");
+      words.push_back(begun);
+    }
+    std::ranges::reverse(words);  // as CLI11 takes them
+    command.parse(std::move(words));
+    const auto add_failed = [&](const Error& error) {
+      fmt::print("seed {} failed\n", seeds.seed(i));
+      results.failed.emplace_back(seeds.seed(i), error.what());
+    };
+    try {
+      unwritten.try_again();
+      const Result result = train_once(command, settings, unwritten,
+                                       OneOfSeveral{seeds.folder, seeds.to_go_on(),
+                                                    fmt::format("{}seed {} ({} of {})\n", i > 0 ? "\n" : "",
+                                                                seeds.seed(i), i + 1, count)});
+      if (!result.results) return result.code;
+      code = std::max(code, result.code);
+      results.trainings.emplace_back(seeds.folder_of(i).filename().string(), *result.results);
+    } catch (const DivergenceError& error) {
+      add_failed(error);
+    } catch (const FileError& error) {
+      if (i == 0) throw;  // as data that are missing would end them all
+      add_failed(error);
+    }
+  }
+  return finish_seeds(results, seeds, unwritten, code);
 }
 
 }  // namespace
@@ -275,7 +356,9 @@ void add_train(CLI::App& program, Command& chosen) {
   command->callback([&chosen, command, settings, seeds] {
     chosen = [command, settings, seeds] {
       go_on_without_output();
-      return *seeds > 1 ? train_seeds(*command, *settings, *seeds) : train_once(*command, *settings).code;
+      if (*seeds == 1) return train_alone(*command, *settings);
+      return with_unwritten_files(
+          [&](UnwrittenFiles& unwritten) { return train_seeds(*command, *settings, *seeds, unwritten); });
     };
   });
 }

@@ -45,18 +45,16 @@ std::optional<double> reflection_norm(const ParameterSet<float>& parameters) {
   return count > 0 ? std::optional(sum / static_cast<double>(count)) : std::nullopt;
 }
 
-/// So that sentences of the run can be shown where its data are not.
-void write_sample(const Task& task, const std::filesystem::path& file) {
-  const auto* pairs = dynamic_cast<const TranslationTask*>(&task);
-  if (pairs == nullptr) return;
+/// A few sentences of the run, which can be shown where its data are not.
+std::string sample_text(const TranslationTask& task) {
   std::vector<SentencePair> short_pairs;
-  for (const SentencePair& pair : pairs->held_out_pairs(HeldOut::test)) {
+  for (const SentencePair& pair : task.held_out_pairs(HeldOut::test)) {
     if (pair.source.size() + 1 + pair.target.size() <= longest_sample_line) short_pairs.push_back(pair);
   }
   std::string text;
   for (const SentencePair& pair : sample_of(short_pairs, 5))
     text += fmt::format("{}\t{}\n", pair.source, pair.target);
-  write_file_atomically(file, text);
+  return text;
 }
 
 }  // namespace
@@ -72,7 +70,7 @@ Training::FolderLock::FolderLock(const std::filesystem::path& folder)
     throw FileError(
         fmt::format("cannot open the run directory '{}': {}", folder.string(), std::strerror(errno)));
   }
-  // A file system without locks keeps nobody out.
+  // Where the file system has no locks, two trainings are not kept apart.
   if (flock(descriptor_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
     close(descriptor_);
     throw FileError(fmt::format("another training is at work in '{}'; wait for it or choose another --out",
@@ -83,8 +81,8 @@ Training::FolderLock::FolderLock(const std::filesystem::path& folder)
 Training::FolderLock::~FolderLock() { close(descriptor_); }
 
 Training::Training(CLI::App& command, const TrainSettings& settings, const Task& task,
-                   const Execution& execution)
-    : settings_(settings), task_(task), saved_(settings.out) {
+                   const Execution& execution, UnwrittenFiles& unwritten)
+    : settings_(settings), task_(task), saved_(settings.out), unwritten_(unwritten) {
   const std::filesystem::path folder = settings.out;
   as_usage([&] { task.load(); });
   check_run_files(folder);
@@ -111,50 +109,50 @@ Training::Training(CLI::App& command, const TrainSettings& settings, const Task&
   lock_.emplace(folder);
   const std::filesystem::path results = folder / results_file;
   check_replaceable_results(results);
-  const std::string config = config_of_run(settings.to_toml(command));
-  if (goes_on_) {
-    check_own_metrics(folder);
-  } else {
-    check_replaceable_run(folder, config);
-  }
+  check_own_metrics(folder);
   if (goes_on_) saved_.resume(*trainer_);
   nothing_is_left_ = goes_on_ && trainer_->steps() >= settings.steps();
-  if (!goes_on_) std::filesystem::remove(results, status);  // of the training that this one replaces
   // Settings with which no step is taken are not those of the run.
   if (!nothing_is_left_) {
-    write_file_atomically(folder / "config.toml", config);
-    write_sample(task, folder / sample_file);
+    const std::string config = settings.to_toml(command);
+    const auto* pairs = dynamic_cast<const TranslationTask*>(&task);
+    const std::string sample = pairs == nullptr ? "" : sample_text(*pairs);
+    // Both files are looked at before anything is changed.
+    const bool config_is_due = writes_config(folder, config, goes_on_);
+    const bool sample_is_due = pairs != nullptr && writes_sample(folder, sample, goes_on_);
+    if (!goes_on_) std::filesystem::remove(results, status);  // of the training that this one replaces
+    if (config_is_due) write_file_atomically(folder / "config.toml", config_of_run(config));
+    if (sample_is_due) write_file_atomically(folder / sample_file, sample);
   }
-  metrics_.emplace(folder / "metrics.csv", trainer_->steps(), task.has_sequence_accuracy());
+  metrics_ =
+      std::make_shared<MetricsFile>(folder / "metrics.csv", trainer_->steps(), task.has_sequence_accuracy());
 }
 
 void Training::save(std::span<const std::filesystem::path> files) {
   const auto writer = std::make_shared<Hdf5Writer>();
   write_checkpoint(*writer, *trainer_);
-  for (const std::filesystem::path& file : files)
-    unwritten_.write(file, [writer, file] { writer->commit(file); });
+  for (const std::filesystem::path& file : files) write(file, [writer, file] { writer->commit(file); });
 }
 
 void Training::write_metrics() {
-  unwritten_.write(metrics_->file(), [this] { metrics_->write(); });
+  write(metrics_->file(), [metrics = metrics_] { metrics->write(); });
+}
+
+void Training::write(const std::filesystem::path& file, std::function<void()> write) {
+  unwritten_.write(file, std::move(write), [this] {
+    if (progress_) progress_->finish();
+  });
 }
 
 TrainingEnd Training::run(const ProgressPlace& place) {
-  const auto finish = [&] {
-    progress_.reset();
-    unwritten_.try_again();
-  };
   try {
     const TrainingEnd end = take_steps(place);
-    finish();
+    progress_.reset();
+    unwritten_.try_again();
     leave_if_stop_requested();
     return end;
-  } catch (const DivergenceError&) {
-    finish();
-    if (const std::string unwritten = unwritten_.text(); !unwritten.empty()) note(unwritten);
-    throw;
-  } catch (const Interrupted&) {
-    finish();
+  } catch (...) {
+    progress_.reset();
     throw;
   }
 }

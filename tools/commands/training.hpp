@@ -2,6 +2,7 @@
 // One training in a run directory.
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -17,7 +18,7 @@ namespace orthornn::program {
 
 /// How a training ended.
 struct TrainingEnd {
-  /// Of the last step, on validation data.
+  /// On validation data, after the last step.
   Evaluation validation = {};
   bool solved = false;
 };
@@ -31,26 +32,26 @@ class Training {
   /// Opens the run directory and takes the state of its training where `settings.resume` asks for that. Reads
   /// the task's data. The settings are complete, and what made `task`; both must outlive it. Throws
   /// UsageError for settings of which no model can be made, and FileError for data and folders that are not
-  /// as they must be.
-  Training(CLI::App& command, const TrainSettings& settings, const Task& task, const Execution& execution);
+  /// as they must be. `unwritten` gets the files that cannot be written during the training, and must outlive
+  /// it.
+  Training(CLI::App& command, const TrainSettings& settings, const Task& task, const Execution& execution,
+           UnwrittenFiles& unwritten);
 
   /// Trains to the last step or to --until-solved, with everything saved but what is in `unwritten`. Throws
   /// DivergenceError, and Interrupted where a StopOnSignal lives and a stop is asked for: everything is saved
   /// then too, and a training that resumes this one makes a validation that was left.
   TrainingEnd run(const ProgressPlace& place = {});
-  /// Files that could not be written.
-  UnwrittenFiles& unwritten() { return unwritten_; }
 
   Trainer& trainer() { return *trainer_; }
   const SavedTraining& saved() const { return saved_; }
-  /// Of `recurrences`.
+  /// What `recurrences` returns for the model.
   const nlohmann::ordered_json& cells() const { return cells_; }
   /// Whether it was to go on, and there was nothing to go on from.
   bool starts_anew() const { return settings_.resume && !goes_on_; }
   bool nothing_is_left() const { return nothing_is_left_; }
   /// Seconds of training up to now, those before a resumption included.
   double seconds() const { return metrics_->seconds(); }
-  /// Those of the last row of metrics.csv.
+  /// The seconds in the last row of metrics.csv.
   double logged_seconds() const { return metrics_->last_seconds(); }
 
  private:
@@ -75,12 +76,12 @@ class Training {
   std::unique_ptr<Trainer> trainer_;
   nlohmann::ordered_json cells_;
   std::optional<FolderLock> lock_;
-  std::optional<MetricsFile> metrics_;
+  /// Shared with `unwritten_`, which may write it after the end of this training.
+  std::shared_ptr<MetricsFile> metrics_;
   std::optional<ProgressLine> progress_;
-  UnwrittenFiles unwritten_{[this] {
-    if (progress_) progress_->finish();
-  }};
+  UnwrittenFiles& unwritten_;
 
+  void write(const std::filesystem::path& file, std::function<void()> write);
   /// Saves the state of the training in these files, in this order.
   void save(std::span<const std::filesystem::path> files);
   void write_metrics();

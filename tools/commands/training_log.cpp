@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -22,6 +23,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+constexpr const char* last_column = "reflection_norm";        // of every task
 constexpr std::size_t column_count = 9, evaluation_cell = 6;  // its loss, then its accuracy
 
 double seconds_since(Clock::time_point start) {
@@ -45,20 +47,27 @@ std::string accuracy_text(const Evaluation& evaluation) {
 MetricsFile::MetricsFile(const std::filesystem::path& file, std::int64_t steps, bool sequence_accuracy)
     : file_(file), sequence_accuracy_(sequence_accuracy) {
   // A run that was killed may have logged steps that its model file does not have yet.
-  earlier_ = fmt::format("{}{}\n", metrics_header, sequence_accuracy ? ",sequence_accuracy" : "");
+  written_ =
+      fmt::format("{},{}{}\n", first_columns, last_column, sequence_accuracy ? ",sequence_accuracy" : "");
   std::ifstream old(file);
   std::error_code ignored;
   if (!old && steps > 0 && std::filesystem::exists(file, ignored)) {
     throw FileError(fmt::format("cannot read '{}': {}", file.string(), std::strerror(errno)));
   }
   std::string line;
+  std::size_t lacked = 0;
   for (bool first = true; steps > 0 && std::getline(old, line); first = false) {
     char* rest = nullptr;
-    if (first) continue;
+    if (first) {
+      const std::size_t columns = column_count + (sequence_accuracy ? 1 : 0);
+      lacked = columns - std::min(columns, cells_of(line).size());
+      continue;
+    }
     const std::int64_t step = std::strtoll(line.c_str(), &rest, 10);
     if (step > steps || *rest != ',') continue;
     seconds_before_ = std::strtod(rest + 1, nullptr);
-    (step == steps ? resumed_row_ : earlier_) += line + "\n";
+    line.append(lacked, ',');
+    (step == steps ? resumed_row_ : written_) += line + "\n";
   }
   const std::vector<std::string> cells = cells_of(resumed_row_.substr(0, resumed_row_.find('\n')));
   has_evaluation_ = cells.size() > evaluation_cell && !cells[evaluation_cell].empty();
@@ -75,7 +84,7 @@ void MetricsFile::add(const Evaluation& evaluation) {
 }
 
 void MetricsFile::write_anew() {
-  const std::string text = earlier_ + resumed_row_;
+  const std::string text = written_ + resumed_row_;
   write_file_atomically(file_, text);
   size_ = text.size();
 }
@@ -124,6 +133,8 @@ void MetricsFile::write() {
     fail(error);
   }
   *size_ += new_rows_.size();
+  written_ += resumed_row_ + new_rows_;
+  resumed_row_.clear();
   new_rows_.clear();
 }
 

@@ -12,10 +12,9 @@
 
 namespace orthornn::program {
 
-/// The first line of a metrics.csv; tasks of sequences add a column.
-inline constexpr const char* metrics_header =
-    "step,seconds,loss,gradient_norm,learning_rate,orthogonality_error,evaluation_loss,accuracy,"
-    "reflection_norm";
+/// How the first line of every metrics.csv begins. The first version had no more columns.
+inline constexpr const char* first_columns =
+    "step,seconds,loss,gradient_norm,learning_rate,orthogonality_error,evaluation_loss,accuracy";
 
 /// ", 97.00 % right" of the answers, and the share of right sequences where there is one; "" without either.
 std::string accuracy_text(const Evaluation& evaluation);
@@ -26,7 +25,8 @@ std::string accuracy_text(const Evaluation& evaluation);
 /// reflections), and sequence_accuracy if the task has one. Rows are whole, also on a disk that was full.
 class MetricsFile {
  public:
-  /// Starts anew, or keeps the rows up to `steps` of a training that is resumed. Throws FileError.
+  /// Starts anew, or keeps the rows up to `steps` of a training that is resumed. Rows that lack the last
+  /// columns, of an earlier version, get empty cells. Throws FileError.
   MetricsFile(const std::filesystem::path& file, std::int64_t steps, bool sequence_accuracy);
   /// A row for `write`.
   void add(const TrainingStep& step, double learning_rate, std::optional<double> orthogonality_error,
@@ -36,11 +36,12 @@ class MetricsFile {
   /// For `write`, an evaluation in the row of the step at which the training is resumed, if there is one. It
   /// is for the time before the first row.
   void add(const Evaluation& evaluation);
-  /// Writes what was added. Throws FileError where not all of it could be written; the next call tries again.
+  /// Writes what was added, or all rows where the file is gone. Throws FileError where not all of it could be
+  /// written; the next call tries again.
   void write();
   /// Seconds of training up to now, those before a resumption included.
   double seconds() const;
-  /// Those of the last row.
+  /// The seconds that the last row has.
   double last_seconds() const { return last_seconds_; }
   const std::filesystem::path& file() const { return file_; }
 
@@ -52,8 +53,9 @@ class MetricsFile {
 
   std::filesystem::path file_;
   bool sequence_accuracy_;
-  /// The rows before that of the step at which the training is resumed, with the header, and that row.
-  std::string earlier_, resumed_row_;
+  /// The header and the rows that are written, but for the row of the step at which the training is resumed,
+  /// until a row comes after it.
+  std::string written_, resumed_row_;
   /// Rows that are not written yet.
   std::string new_rows_;
   /// Bytes of the file with whole rows; nothing where it is to be written anew.

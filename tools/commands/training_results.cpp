@@ -3,18 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
-#include <cstring>
-#include <fstream>
 #include <initializer_list>
-#include <iterator>
 #include <utility>
 
 #include "commands/median.hpp"
 #include "commands/program.hpp"
+#include "commands/run_files.hpp"
 #include "orthornn/core/error.hpp"
 #include "orthornn/version.hpp"
+#include "pages/whole_file.hpp"
 
 namespace orthornn::program {
 namespace {
@@ -37,12 +35,14 @@ Json json_of_evaluation(const Evaluation& evaluation) {
 }
 
 Json json_of_tested(const TestedModel& tested) {
-  Json json = {{"model", tested.model}, {"step", tested.step}};
+  Json json = Json::object();
+  if (!tested.model.empty()) json["model"] = tested.model;
+  json["step"] = tested.step;
   json.update(json_of_evaluation(tested.evaluation));
   return json;
 }
 
-/// What a training has for itself among several seeds.
+/// What each of several seeds has of its own.
 void add_figures(Json& json, const TrainingResults& results) {
   json["steps"] = results.steps;
   json["solved"] = results.solved;
@@ -62,14 +62,13 @@ Evaluation evaluation_from(const Json& json) {
 }
 
 TestedModel tested_from(const Json& json) {
-  return {text_member(json, "model"), integer_member(json, "step"), evaluation_from(json)};
+  return {json.contains("model") ? text_member(json, "model") : "", integer_member(json, "step"),
+          evaluation_from(json)};
 }
 
 Json read_results(const std::filesystem::path& file) {
   check_regular(file);
-  std::ifstream stream(file, std::ios::binary);
-  if (!stream) throw FileError(fmt::format("cannot read '{}': {}", file.string(), std::strerror(errno)));
-  return parse_json(std::string(std::istreambuf_iterator<char>(stream), {}));
+  return parse_json(read_whole_file(file));
 }
 
 /// What `read` makes of the file's JSON, which has this format.
@@ -190,10 +189,7 @@ void check_replaceable_results(const std::filesystem::path& file) {
     }
   } catch (const ValueError&) {
   }
-  throw FileError(
-      fmt::format("'{}' is not what orthornn train writes, and the training would replace it; move it, or "
-                  "choose another --out",
-                  file.string()));
+  refuse_foreign(file);
 }
 
 }  // namespace orthornn::program

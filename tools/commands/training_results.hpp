@@ -23,15 +23,16 @@ struct TrainingResults {
   std::uint64_t seed = 0;
   std::int64_t steps = 0;
   bool solved = false;
-  /// Of the training, without its evaluation on test data.
+  /// The time of the training, without its evaluation on test data.
   double seconds = 0;
   double baseline = 0;
-  /// Of the last step.
+  /// On validation data, after the last step.
   Evaluation validation = {};
   TestedModel last = {};
-  /// That of the smallest validation loss; nothing where it could not be evaluated.
+  /// The model of the smallest validation loss; nothing where it could not be evaluated.
   std::optional<TestedModel> best = {};
-  /// Of the task translate, by the best model; null for others.
+  /// What the best model is worth as a translator, or the last where there is no best one; null for other
+  /// tasks than translate.
   Json translations = {};
 
   const TestedModel& best_or_last() const { return best ? *best : last; }
@@ -47,14 +48,14 @@ struct SeedsResults {
   std::vector<std::pair<std::uint64_t, std::string>> failed;
 };
 
-/// On test data, each training by its best model: loss, accuracy and sequence_accuracy where the task has
-/// them, and steps.
+/// Figures on test data, each training by its best model or else its last: loss, accuracy and
+/// sequence_accuracy where the task has them, and steps.
 std::vector<Spread> spreads_of(const SeedsResults& results);
 std::string to_json(const SeedsResults& results);
 
 /// Reads results.json of a run directory. Throws FileError for a file that is damaged or of another kind.
 TrainingResults read_training_results(const std::filesystem::path& file);
-/// The spreads in results.json of several seeds. The same errors.
+/// The spreads in results.json of several seeds. Throws FileError as `read_training_results`.
 std::vector<Spread> read_spreads(const std::filesystem::path& file);
 /// Throws FileError for a file that is there and is no results.json of a training: it is not to be replaced.
 void check_replaceable_results(const std::filesystem::path& file);

@@ -4,8 +4,6 @@
 
 #include <algorithm>
 
-#include "commands/program.hpp"
-
 namespace orthornn::program {
 namespace {
 
@@ -16,7 +14,8 @@ using Clock = std::chrono::steady_clock;
 
 }  // namespace
 
-void UnwrittenFiles::write(const std::filesystem::path& file, std::function<void()> write) {
+void UnwrittenFiles::write(const std::filesystem::path& file, std::function<void()> write,
+                           const std::function<void()>& before_note) {
   const auto found = std::ranges::find(files_, file, &Unwritten::file);
   try {
     write();
@@ -28,18 +27,18 @@ void UnwrittenFiles::write(const std::filesystem::path& file, std::function<void
       *found = {file, std::move(write), error.what()};
     }
     if (!noted_) {
-      before_note_();
+      if (before_note) before_note();
       note(fmt::format("{}. The training goes on and tries again", error.what()));
       tried_ = Clock::now();
     }
     noted_ = true;
     return;
   }
-  if (!files_.empty() && Clock::now() - tried_ > pause) try_again();
-  note_if_done();
+  if (!files_.empty() && Clock::now() - tried_ > pause) try_again(before_note);
+  note_if_done(before_note);
 }
 
-void UnwrittenFiles::try_again() {
+void UnwrittenFiles::try_again(const std::function<void()>& before_note) {
   for (Unwritten& unwritten : files_) {
     try {
       unwritten.write();
@@ -50,12 +49,12 @@ void UnwrittenFiles::try_again() {
   }
   std::erase_if(files_, [](const Unwritten& unwritten) { return unwritten.why.empty(); });
   tried_ = Clock::now();
-  note_if_done();
+  note_if_done(before_note);
 }
 
-void UnwrittenFiles::note_if_done() {
+void UnwrittenFiles::note_if_done(const std::function<void()>& before_note) {
   if (!noted_ || !files_.empty()) return;
-  before_note_();
+  if (before_note) before_note();
   note("all that could not be written is written now");
   noted_ = false;
 }
@@ -64,12 +63,16 @@ bool UnwrittenFiles::contain(const std::filesystem::path& file) const {
   return std::ranges::find(files_, file, &Unwritten::file) != files_.end();
 }
 
-std::string UnwrittenFiles::text() const {
-  if (files_.empty()) return "";
-  std::string names;
-  for (const Unwritten& unwritten : files_)
-    names += fmt::format("{}'{}'", names.empty() ? "" : ", ", unwritten.file.filename().string());
-  return fmt::format("not written: {}; {}", names, files_.front().why);
+std::string UnwrittenFiles::text(const std::filesystem::path& folder) const {
+  std::string names, why;
+  for (const Unwritten& unwritten : files_) {
+    const std::filesystem::path name =
+        folder.empty() ? unwritten.file : unwritten.file.lexically_relative(folder);
+    if (name.empty() || *name.begin() == "..") continue;
+    names += fmt::format("{}'{}'", names.empty() ? "" : ", ", name.string());
+    if (why.empty()) why = unwritten.why;
+  }
+  return names.empty() ? "" : fmt::format("not written: {}; {}", names, why);
 }
 
 }  // namespace orthornn::program

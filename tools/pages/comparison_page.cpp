@@ -3,11 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <fstream>
 #include <initializer_list>
-#include <iterator>
 #include <optional>
 #include <set>
 
@@ -16,6 +12,7 @@
 #include "pages/comparison_table.hpp"
 #include "pages/html_page.hpp"
 #include "pages/number_text.hpp"
+#include "pages/whole_file.hpp"
 
 namespace orthornn::program {
 namespace {
@@ -329,9 +326,7 @@ std::string comparison_page(const Json& comparison) {
 }
 
 std::string page_of_comparison(const std::filesystem::path& file) {
-  std::ifstream stream(file);
-  if (!stream) throw FileError(fmt::format("cannot read '{}': {}", file.string(), std::strerror(errno)));
-  const std::string text(std::istreambuf_iterator<char>(stream), {});
+  const std::string text = read_whole_file(file);
   if (text.starts_with("\x89HDF")) {
     throw FileError(
         fmt::format("'{}' is an HDF5 file, as models are; report draws a training from its whole run "

@@ -13,7 +13,6 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <optional>
 #include <thread>
 #include <vector>
@@ -21,16 +20,12 @@
 #include "orthornn/core/error.hpp"
 #include "pages/scratch_folder.hpp"
 #include "pages/stop_on_signal.hpp"
+#include "pages/whole_file.hpp"
 
 namespace orthornn::program {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string content_of(const fs::path& file) {
-  std::ifstream stream(file, std::ios::binary);
-  return {std::istreambuf_iterator<char>(stream), {}};
-}
 
 void check_system(int error) {
   if (error != 0) throw Error(fmt::format("gnuplot cannot be started: {}", std::strerror(error)));
@@ -80,13 +75,13 @@ std::string drawn(const std::string& script) {
       status_of_gnuplot({"-d", (path / "script").string()}, path / "svg", path / "errors");
   if (!status) throw Error(fmt::format("no plot can be drawn: {}", gnuplot_advice));
   if (*status != 0) {
-    const std::string errors = content_of(path / "errors");
+    const std::string errors = read_whole_file(path / "errors");
     throw Error(fmt::format(
         "gnuplot could not draw a plot ({}): {}",
         WIFEXITED(*status) ? fmt::format("exit status {}", WEXITSTATUS(*status)) : "it was killed",
         errors.empty() ? "it does not say why" : errors.substr(0, 200)));
   }
-  return content_of(path / "svg");
+  return read_whole_file(path / "svg");
 }
 
 }  // namespace

@@ -40,7 +40,7 @@ struct AttentionMap {
 
 /// A saved model on test data.
 struct TestedModel {
-  /// Its name in the run directory.
+  /// Its name in the run directory; empty where it could not be saved.
   std::string model;
   std::int64_t step = 0;
   Evaluation evaluation = {};
@@ -52,9 +52,9 @@ struct TestResults {
   /// Steps of the training.
   std::int64_t steps = 0;
   TestedModel last = {};
-  /// That of the smallest validation loss.
+  /// The model of the smallest validation loss.
   std::optional<TestedModel> best = {};
-  /// Of translations of the best model.
+  /// The best model's translations have these scores.
   std::optional<double> bleu = {}, chrf = {};
 };
 
