@@ -112,6 +112,13 @@ TEST_CASE("eval reads the data that the training read, wherever it is started", 
   check_success(result);
   CHECK(Json::parse(result.output)["task"].get<std::string>() == "mnist");
 
+  // A folder behind a link has a parent of its own.
+  fs::create_directory_symlink("elsewhere/inner", folder / "link");
+  fs::create_directory(folder / "elsewhere/inner");
+  write_tiny_mnist(folder / "elsewhere/images");
+  check_success(run(train_mnist("link/../images", "linked", {"--steps", "1"}), {.folder = folder / ""}));
+  check_success(run({"eval", folder / "linked/model.h5"}, {.folder = folder / "elsewhere"}));
+
   // --data comes first.
   const ProgramResult given = run({"eval", folder / "run/model.h5", "--data", folder / "nothing"});
   CHECK(given.exit_code != 0);

@@ -206,7 +206,7 @@ TEST_CASE("a best.h5 that is not of this training is refused before the first st
   const auto refused = [&](std::initializer_list<std::string> words) {
     const ProgramResult result = run({"train", "--resume", "--steps", "14", "--out", out.string()});
     check_refused(result, 1, words);
-    check_refused(result, 1, {"best.h5", "Remove"});
+    check_refused(result, 1, {"best.h5", "Rename"});
     CHECK((content(out / "model.h5") == last));
   };
   check_success(run({"train", "copying", "--delay", "3", "--hidden", "6", "--batch", "4", "--steps", "2",

@@ -29,7 +29,7 @@ std::vector<std::string> init_names() {
 /// stays relative in a working folder whose name is no UTF-8, which TOML cannot hold.
 std::string data_for_config(const std::string& data) {
   std::error_code failed;
-  const std::string whole = std::filesystem::absolute(data, failed).lexically_normal().string();
+  const std::string whole = std::filesystem::absolute(data, failed).string();
   return failed || !is_utf8(whole) ? data : whole;
 }
 
