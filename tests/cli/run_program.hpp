@@ -48,7 +48,7 @@ struct RunSettings {
   std::string output = {};
   /// Standard output is a pipe whose reader has ended.
   bool without_reader = false;
-  /// Of the standard descriptors, 0 to 2, those that are closed.
+  /// The standard descriptors, 0 to 2, that are closed.
   std::vector<int> closed = {};
   /// Whether it sees this machine's GPUs, or emulated ones.
   bool gpu = false;
