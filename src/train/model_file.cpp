@@ -43,7 +43,7 @@ void expect_parameters(const Hdf5Reader& reader, const std::string& prefix,
   }
 }
 
-/// The same, and nothing else under that prefix.
+/// Throws FileError as `expect_parameters`, and for anything else under that prefix.
 void expect_only(const Hdf5Reader& reader, const std::string& prefix, const ParameterSet<float>& layout) {
   expect_parameters(reader, prefix, layout);
   std::map<std::string, std::set<std::string>> groups;
@@ -412,10 +412,6 @@ EncoderDecoderOptions with_bounded_forms(EncoderDecoderOptions options) {
   forms.bound(options.decoder, 1);
   return options;
 }
-
-}  // namespace
-
-namespace {
 
 /// The options of a model for a file that can be read again. Throws ValueError.
 Json checked_options(const Model<float>& model) {

@@ -11,6 +11,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <system_error>
 
 #include "orthornn/core/error.hpp"
 
@@ -94,7 +95,10 @@ Tensor<std::uint8_t> read_idx(const std::filesystem::path& path, int rank) {
 
   // Deflate packs at most 1032 to 1: a header that promises more is wrong, and must not decide what is
   // allocated.
-  const Index limit = 1032 * static_cast<Index>(std::filesystem::file_size(path));
+  std::error_code failed;
+  const std::uintmax_t size = std::filesystem::file_size(path, failed);
+  if (failed) file.fail(fmt::format("its size is unknown ({})", failed.message()));
+  const Index limit = 1032 * static_cast<Index>(size);
   Shape shape;
   Index count = 1;
   for (int i = 0; i < rank; ++i) {

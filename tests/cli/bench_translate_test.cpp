@@ -249,3 +249,10 @@ TEST_CASE("bench translate refuses what cannot be a table before it trains",
   fs::remove(out / "lstm-seed1/config.toml");
   refused({"--cells", "lstm"}, 1, {(out / "lstm-seed1").string(), "config.toml"});
 }
+
+TEST_CASE("bench translate reads a text whose name is no UTF-8", "[cli][bench][translate]") {
+  const TemporaryFolder folder;
+  const fs::path data = write_text(folder / "pairs\xff.txt", number_pairs(100));
+  check_done(run({"bench", "translate", "--cells", "gru", "--data", data.string(), "--hidden", "8",
+                  "--embedding-size", "6", "--batch", "16", "--steps", "1", "--beam", "1"}));
+}

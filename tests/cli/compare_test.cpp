@@ -225,6 +225,9 @@ TEST_CASE("bench compare draws a page that needs nothing else, and report draws 
   CHECK((content(out / "compare.html") == page));
   check_success(run({"report", (out / "compare.json").string(), "--out", (folder / "b.html").string()}));
   CHECK((content(folder / "b.html") == page));
+  // The folder stands for the compare.json in it.
+  check_success(run({"report", out.string(), "--out", (folder / "c.html").string()}));
+  CHECK((content(folder / "c.html") == page));
   CHECK(fs::is_empty(scratch));
 }
 

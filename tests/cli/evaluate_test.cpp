@@ -112,6 +112,13 @@ TEST_CASE("eval reads the data that the training read, wherever it is started", 
   check_success(result);
   CHECK(Json::parse(result.output)["task"].get<std::string>() == "mnist");
 
+  // A folder behind a link has a parent of its own.
+  fs::create_directory_symlink("elsewhere/inner", folder / "link");
+  fs::create_directory(folder / "elsewhere/inner");
+  write_tiny_mnist(folder / "elsewhere/images");
+  check_success(run(train_mnist("link/../images", "linked", {"--steps", "1"}), {.folder = folder / ""}));
+  check_success(run({"eval", folder / "linked/model.h5"}, {.folder = folder / "elsewhere"}));
+
   // --data comes first.
   const ProgramResult given = run({"eval", folder / "run/model.h5", "--data", folder / "nothing"});
   CHECK(given.exit_code != 0);
@@ -122,6 +129,36 @@ TEST_CASE("eval reads the data that the training read, wherever it is started", 
   const ProgramResult missing = run({"eval", folder / "run/model.h5"});
   CHECK(missing.exit_code != 0);
   CHECK_THAT(missing.errors, contains("config.toml' names this place; --data names another"));
+}
+
+TEST_CASE("eval and --resume find the data of the usual place wherever they are started",
+          "[cli][eval][resume]") {
+  const TemporaryFolder folder;
+  write_tiny_mnist(folder / "data/mnist");
+  fs::create_directory(folder / "elsewhere");
+  const RunSettings there{.folder = folder.path()}, elsewhere{.folder = folder / "elsewhere"};
+  const std::string out = folder / "run";
+  check_success(
+      run({"train", "mnist", "--hidden", "8", "--batch", "4", "--steps", "1", "--out", out}, there));
+  check_success(run({"eval", folder / "run/model.h5"}, elsewhere));
+  check_success(run({"train", "--resume", "--steps", "2", "--out", out}, elsewhere));
+  // Other tasks read no data.
+  check_success(run(train_copying(folder / "copying", {"--steps", "1"})));
+  CHECK_THAT(content(folder / "copying/config.toml"), !contains("data ="));
+}
+
+TEST_CASE("eval reads the usual place where the config.toml beside the model is not of train",
+          "[cli][eval]") {
+  const TemporaryFolder folder;
+  write_tiny_mnist(folder / "data/mnist");
+  const RunSettings there{.folder = folder.path()};
+  check_success(run(train_mnist("data/mnist", "run", {"--steps", "1"}), there));
+  std::ofstream(folder / "run/config.toml") << "[section\nof another program\n";
+  check_success(run({"eval", "run/model.h5"}, there));
+  fs::rename(folder / "data", folder / "gone");
+  check_refused(run({"eval", "run/model.h5"}, there), 1,
+                {"data/mnist", "this is the usual place",
+                 "run/config.toml' is not what orthornn train writes", "line 1", "--data names another"});
 }
 
 TEST_CASE("eval and --resume of MNIST refuse other images than those of the training",

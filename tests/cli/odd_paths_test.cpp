@@ -44,7 +44,25 @@ TEST_CASE("paths that are no UTF-8 work, and JSON of them is valid", "[cli][eval
     check_success(result);
     CHECK_NOTHROW(nlohmann::json::parse(result.output));
   }
-  write_tiny_mnist(folder / "d\xff");
-  check_told(train_mnist(folder / "d\xff", folder / "mnist", {"--steps", "1"}),
-             "give the folder another name");
+}
+
+TEST_CASE("data in a working folder that is no UTF-8 are found again from there", "[cli][eval][resume]") {
+  const TemporaryFolder folder;
+  const RunSettings there{.folder = folder / "cw\xff"};
+  write_tiny_mnist(there.folder / "m1");
+  check_success(run(train_mnist("m1", "run", {"--steps", "1"}), there));
+  CHECK_THAT(content(there.folder / "run/config.toml"), contains("\ndata = \"m1\"\n"));
+  check_success(run({"eval", "run/model.h5"}, there));
+  check_success(run({"train", "--resume", "--steps", "2", "--out", "run"}, there));
+}
+
+TEST_CASE("data whose name is no UTF-8 are read, and config.toml does not name them", "[cli][eval]") {
+  const TemporaryFolder folder;
+  const std::string data = folder / "d\xff", model = folder / "run/model.h5";
+  write_tiny_mnist(data);
+  check_success(run(train_mnist(data, folder / "run", {"--steps", "1"})));
+  CHECK_THAT(content(folder / "run/config.toml"), !contains("\ndata ="));
+  check_success(run({"eval", model, "--data", data}));
+  check_refused(run({"eval", model}, {.folder = folder.path()}), 1,
+                {"data/mnist", "config.toml' names no data of this task; --data names another"});
 }

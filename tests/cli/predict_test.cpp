@@ -214,6 +214,22 @@ TEST_CASE("predict refuses an input that does not fit, and writes nothing", "[cl
   }
 }
 
+TEST_CASE("predict refuses a dataset that it does not read, such as misnamed lengths", "[cli][predict]") {
+  const TemporaryFolder folder;
+  check_success(run(train_copying(folder / "run", {"--steps", "1"})));
+  const std::string input = folder / "in.h5", output = folder / "out.h5";
+  const auto refused = [&](const std::string& name, std::initializer_list<std::string> words) {
+    Hdf5Writer writer;
+    writer.dataset("x", symbols({4, 3}, 10));
+    writer.dataset(name, Tensor<std::int32_t>(Shape{3}));
+    writer.commit(input);
+    check_refused(run({"predict", folder / "run/model.h5", input, "-o", output}), 1, words);
+    CHECK_FALSE(fs::exists(output));
+  };
+  refused("length", {input, "'/length'", "did you mean /lengths?"});
+  refused("targets", {input, "'/targets'", "/x and /lengths"});
+}
+
 TEST_CASE("predict refuses files that are missing, no HDF5, or without x", "[cli][predict]") {
   const TemporaryFolder folder;
   check_success(run(train_copying(folder / "run", {"--steps", "1"})));

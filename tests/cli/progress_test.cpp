@@ -5,6 +5,7 @@
 #include <sys/ioctl.h>
 
 #include <initializer_list>
+#include <regex>
 
 #include "cli/model_content.hpp"
 #include "cli/run_program.hpp"
@@ -198,4 +199,21 @@ TEST_CASE("an evaluation of a long sequence says after two seconds how far it is
   const std::string& shown = evaluating.read_until(
       [](const std::string& text) { return text.find("evaluating length 300000: ") != std::string::npos; });
   CHECK_THAT(shown, contains("evaluating length 300000: "));
+}
+
+TEST_CASE("the progress of an evaluation that goes to no terminal is a plain line after two seconds",
+          "[cli][progress][long]") {
+  const TemporaryFolder folder;
+  check_success(run({"train", "words", "--group", "Z2", "--length", "4", "--cell", "gru", "--hidden", "8",
+                     "--steps", "1", "--out", folder / "run"}));
+  const Orthornn evaluating({"eval", folder / "run/model.h5", "--lengths", "300000"});
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+  std::string errors;
+  while (errors.empty() && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    errors = evaluating.errors_so_far();
+  }
+  static const std::regex line("evaluating length 300000: [0-9]+ of [0-9]+ batches, 0:0[2-9]\n");
+  CAPTURE(errors);
+  CHECK(std::regex_match(errors, line));
 }

@@ -2,8 +2,10 @@
 
 #include <initializer_list>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <regex>
 #include <set>
+#include <sstream>
 
 #include "cli/html_page_content.hpp"
 #include "cli/run_program.hpp"
@@ -33,6 +35,22 @@ fs::path train_for_metrics(const fs::path& out) {
 }
 
 void write(const fs::path& file, const std::string& text) { std::ofstream(file, std::ios::binary) << text; }
+
+/// The page of a run with a long name without places to break it, and long numbers.
+std::string page_of_wide_run(const TemporaryFolder& folder) {
+  const fs::path run_folder = train(folder / std::string(120, 'x')), out = folder / "wide.html";
+  std::ofstream(run_folder / "metrics.csv", std::ios::app)
+      << "123456,45296.5,0.0012345,1,0.001,1e-07,0.0012345,0.9995,1\n";
+  CHECK(run(report({run_folder}, out)).exit_code == 0);
+  return content(out);
+}
+
+/// The number after the first of these words.
+double number_after(const std::string& text, const std::string& words) {
+  const std::size_t at = text.find(words);
+  REQUIRE(at != std::string::npos);
+  return std::stod(text.substr(at + words.size()));
+}
 
 std::string table_row(const std::string& page, const std::string& name) {
   const std::string start = "<th scope=\"row\" class=\"name\">" + name + "</th>";
@@ -168,20 +186,76 @@ TEST_CASE("report labels a logarithmic axis whose values are close together", "[
   CHECK(labels.size() >= 3);
 }
 
-TEST_CASE("report's tables have room to scroll where a page is narrow", "[cli][report]") {
+TEST_CASE("report's tables fit a page of 1280 pixels whatever the name of a run", "[cli][report]") {
   if (gnuplot_is_missing()) return;
   const TemporaryFolder folder;
-  const fs::path out = folder / "page.html";
-  check_success(run(report({train(folder / "run")}, out)));
-  const std::string page = content(out);
-  CHECK(count(page, "<table") > 0);
+  const std::string page = page_of_wide_run(folder);
+  CHECK(count(page, "<table") > 1);
   CHECK(count(page, "<div class=\"wide\">\n<table") == count(page, "<table"));
-  CHECK_THAT(page, contains(".wide { overflow-x: auto;"));
-  // Cells become narrower before a table becomes wider than its page.
-  CHECK_THAT(
-      page,
-      contains(
-          "th, td { padding: 0.3rem 0.55rem; border-bottom: 1px solid var(--line); text-align: right; }"));
+  CHECK_THAT(page, contains(".wide {\n  --behind: var(--page); overflow-x: auto;"));
+  // Widths in pixels, of a wide font: a letter of 0.85rem, the padding of a cell, and the page's own.
+  constexpr double letter = 9, padding = 2 * 0.55 * 16, room = 1280 - 2 * 1.25 * 16 - /*scroll bar*/ 15;
+  const double name = 16 * number_after(page, "tbody th.name { overflow-wrap: anywhere; min-width: ");
+  static const std::regex cell("<t([hd])( scope=\"[a-z]*\")?( class=\"name\")?>([^<]*)</t.>");
+  for (std::size_t at = 0; (at = page.find("<table>", at)) != std::string::npos; ++at) {
+    const std::string table = page.substr(at, page.find("</table>", at) - at);
+    std::vector<double> widths;
+    std::istringstream rows(table);
+    for (std::string row; std::getline(rows, row);) {
+      std::size_t column = 0;
+      for (std::sregex_iterator match(row.begin(), row.end(), cell), end; match != end; ++match, ++column) {
+        double width = name;
+        if ((*match)[2] != " scope=\"row\"") {
+          std::istringstream words((*match)[4]);
+          width = 0;
+          for (std::string word; words >> word;)
+            width = std::max(width, padding + letter * static_cast<double>(word.size()));
+        }
+        widths.resize(std::max(widths.size(), column + 1));
+        widths[column] = std::max(widths[column], width);
+      }
+    }
+    CAPTURE(table.substr(0, 200), widths);
+    CHECK(widths.size() > 2);
+    CHECK(std::accumulate(widths.begin(), widths.end(), 0.0) < room);
+  }
+}
+
+TEST_CASE("report's tables are shown whole by a browser, wide or narrow", "[cli][report]") {
+  if (gnuplot_is_missing()) return;
+  if (std::system("command -v chromium >/dev/null") != 0) {
+    WARN("skipped: chromium is not installed");
+    return;
+  }
+  const TemporaryFolder folder;
+  std::string page = page_of_wide_run(folder);
+  // The page says in the title of the one around it how wide it is, and its boxes of tables.
+  const std::string end = "</body>";
+  page.replace(page.rfind(end), end.size(), R"(<script>
+const boxes = [...document.querySelectorAll('.wide')], fits = box => box.scrollWidth <= box.clientWidth;
+parent.postMessage('page ' + fits(document.documentElement) + ', tables ' + boxes.every(fits) + ', scroll ' +
+    boxes.every(box => getComputedStyle(box).overflowX === 'auto') + ', captions ' +
+    [...document.querySelectorAll('caption')].every(
+        text => text.getBoundingClientRect().width <= text.closest('.wide').clientWidth), '*');
+</script></body>)");
+  write(folder / "page.html", page);
+  const auto shown = [&](int width) {
+    write(folder / "frame.html",
+          "<script>onmessage = event => document.title = event.data</script><iframe src=\"page.html\" "
+          "height=900 "
+          "width=" +
+              std::to_string(width) + "></iframe>");
+    const std::string profile = folder / "profile", frame = folder / "frame.html", dom = folder / "dom";
+    const std::string command =
+        "chromium --headless --no-sandbox --disable-gpu --window-size=1400,1000 --virtual-time-budget=5000 "
+        "--user-data-dir='" +
+        profile + "' --dump-dom 'file://" + frame + "' >'" + dom + "' 2>/dev/null";
+    CHECK(std::system(command.c_str()) == 0);
+    return content(dom);
+  };
+  CHECK_THAT(shown(1280), contains("<title>page true, tables true, scroll true, captions true</title>"));
+  // There the tables scroll, each in its box.
+  CHECK_THAT(shown(420), contains("<title>page true, tables false, scroll true, captions true</title>"));
 }
 
 TEST_CASE("report shows a time that is longer than hours can say", "[cli][report]") {

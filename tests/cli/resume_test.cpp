@@ -1,6 +1,7 @@
 // Training N steps, or N/2, --resume and N/2 more: the same bits.
 
 #include <fmt/format.h>
+#include <sys/file.h>
 
 #include <fstream>
 #include <initializer_list>
@@ -193,15 +194,34 @@ TEST_CASE("where model.h5 alone is damaged, the refusal says how to go on from b
   fs::resize_file(last, fs::file_size(last) / 2);
   const Arguments resume = {"train", "--resume", "--steps", "6", "--out", out.string()};
   check_refused(run(resume), 1,
-                {last.string(), "Remove '" + last.string() + "' to go on from '" + best.string()});
+                {last.string(), "Rename '" + last.string() + "' to go on from '" + best.string()});
   const std::string kept = content(best);
   fs::resize_file(best, fs::file_size(best) / 2);
   const ProgramResult both = run(resume);
   check_refused(both, 1, {last.string()});
-  CHECK_THAT(both.errors, !contains("Remove"));
+  CHECK_THAT(both.errors, !contains("Rename"));
   std::ofstream(best, std::ios::binary) << kept;
   fs::remove(last);
   const ProgramResult resumed = run(resume);
   check_success(resumed);
   CHECK_THAT(resumed.output, contains("going on from '" + best.string()));
+}
+
+TEST_CASE("a model that another program has locked is not said to be removed", "[cli][resume]") {
+  const TemporaryFolder folder;
+  const fs::path out = folder / "run";
+  check_success(run(train_copying(out, {"--steps", "2", "--eval-every", "1", "--schedule", "constant"})));
+  const Arguments resume = {"train", "--resume", "--steps", "3", "--out", out.string()};
+  for (const char* name : {"model.h5", "best.h5"}) {
+    CAPTURE(name);
+    const std::string file = out / name, before = content(file);
+    const int descriptor = open(file.c_str(), O_RDONLY | O_CLOEXEC);
+    REQUIRE(flock(descriptor, LOCK_EX) == 0);
+    const ProgramResult result = run(resume);
+    close(descriptor);
+    check_refused(result, 1, {file, "open for writing elsewhere", "Rename '" + file + "'"});
+    CHECK_THAT(result.errors, !contains("emove"));
+    CHECK((content(file) == before));
+  }
+  check_success(run(resume));
 }

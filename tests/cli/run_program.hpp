@@ -122,6 +122,7 @@ class Orthornn {
            (std::stoull(status.substr(at + key.size()), nullptr, 16) >> (signal - 1) & 1) != 0;
   }
   std::string output_so_far() const { return content(output_file()); }
+  std::string errors_so_far() const { return content(scratch_ / "errors"); }
 
   /// Waits for its end; one that takes minutes hangs and is killed.
   ProgramResult wait() {
@@ -133,7 +134,7 @@ class Orthornn {
     }
     child_ = 0;
     return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, WIFSIGNALED(status) ? WTERMSIG(status) : 0,
-            output_so_far(), without_progress(content(scratch_ / "errors"))};
+            output_so_far(), without_progress(errors_so_far())};
   }
 
  private:

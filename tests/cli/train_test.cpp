@@ -206,7 +206,7 @@ TEST_CASE("a best.h5 that is not of this training is refused before the first st
   const auto refused = [&](std::initializer_list<std::string> words) {
     const ProgramResult result = run({"train", "--resume", "--steps", "14", "--out", out.string()});
     check_refused(result, 1, words);
-    check_refused(result, 1, {"best.h5", "Remove"});
+    check_refused(result, 1, {"best.h5", "Rename"});
     CHECK((content(out / "model.h5") == last));
   };
   check_success(run({"train", "copying", "--delay", "3", "--hidden", "6", "--batch", "4", "--steps", "2",
@@ -575,6 +575,9 @@ TEST_CASE("a configuration file that is off is refused by file and key", "[cli][
   };
   refused(tiny_config + "learning_rate = 3\n", {"line 6", "'learning_rate'"});
   refused(tiny_config + "LR = 3\n", {"'LR'"});
+  refused(tiny_config + "log-evry = 3\n", {"line 6", "no setting 'log-evry'; did you mean log-every?"});
+  refused("task = \"copying\"\n[[layer]]\nkind = \"gru\"\nhiden_size = 3\n",
+          {"line 2", "no setting 'hiden_size'; did you mean hidden_size?"});
   refused(tiny_config + "--lr = 3\n", {"'--lr'"});
   refused(tiny_config + "resume = true\n", {"'resume'"});
   refused(tiny_config + "config = 'other.toml'\n", {"'config'"});

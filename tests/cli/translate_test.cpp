@@ -211,6 +211,26 @@ TEST_CASE("a training of a translation is made again from its config.toml", "[cl
   CHECK((content(first / "model.h5") == content(second / "model.h5")));
 }
 
+TEST_CASE("eval and --resume of a translation read the text of the training, wherever they are started",
+          "[cli][translate][eval][resume]") {
+  const TemporaryFolder folder;
+  const RunSettings there{.folder = folder.path()}, elsewhere{.folder = folder / "elsewhere"};
+  fs::create_directories(elsewhere.folder);
+  fs::create_directories(folder / "data/tatoeba");
+  write_text(folder / "pairs.txt", number_pairs(100));
+  write_text(folder / "data/tatoeba/pairs.txt", number_pairs(100));
+  for (const Arguments& data : {Arguments{"--data", "pairs.txt"}, Arguments{}}) {
+    CAPTURE(data);
+    const std::string out = folder / (data.empty() ? "usual" : "given");
+    check_success(run(Arguments{"train", "translate", "--hidden", "8", "--embedding-size", "6", "--batch",
+                                "16", "--steps", "1", "--out", out} +
+                          data,
+                      there));
+    check_success(run({"eval", out + "/model.h5", "--beam", "1"}, elsewhere));
+    check_success(run({"train", "--resume", "--steps", "2", "--out", out}, elsewhere));
+  }
+}
+
 TEST_CASE("a resumed translation has the vocabularies of its model file", "[cli][translate]") {
   const TemporaryFolder folder;
   const fs::path out = folder / "run";

@@ -1,7 +1,10 @@
 #include "tasks/mnist/idx_file.hpp"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <initializer_list>
+#include <thread>
 
 #include "orthornn/core/error.hpp"
 #include "support/catch.hpp"
@@ -112,4 +115,13 @@ TEST_CASE("A gzipped IDX file that is cut or damaged is an error", "[idx_file]")
   damaged[damaged.size() - 8] ^= 1;  // the checksum
   write_plain(path, damaged);
   CHECK_THAT(error_message<FileError>([&] { read_idx(path, 1); }), contains("incorrect data check"));
+}
+
+TEST_CASE("An IDX file whose size the system does not tell is an error of ours", "[idx_file]") {
+  const TemporaryFolder folder;
+  const std::filesystem::path pipe = folder.path() / "pipe";
+  REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
+  std::thread writer([&] { write_plain(pipe, idx_bytes({6}, six)); });
+  CHECK_THAT(error_message<FileError>([&] { read_idx(pipe, 1); }), contains("its size is unknown"));
+  writer.join();
 }

@@ -21,7 +21,7 @@ void check_sizes(const AnyModelOptions& options);
 /// without such a layer.
 std::optional<Index> fewest_positions(const std::vector<LayerOptions>& layers);
 
-/// The layers of the options in the order of `Model::describe`; none of a program's own model.
+/// The layers of the options in the order of `Model::describe`; empty for a program's own model.
 std::vector<LayerOptions> layers_of(const AnyModelOptions& options);
 
 }  // namespace orthornn::program

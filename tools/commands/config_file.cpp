@@ -14,7 +14,9 @@
 #include <vector>
 
 #include "commands/program.hpp"
+#include "commands/suggestion.hpp"
 #include "core/fields_json.hpp"
+#include "orthornn/text/normalization.hpp"
 
 namespace orthornn::program {
 /// What an assertion of toml++ throws.
@@ -251,7 +253,8 @@ void check_keys(const std::string& place, const Json& given, const Json& read) {
     }
     std::vector<std::string> keys;
     for (const auto& member : read.items()) keys.push_back(member.key());
-    throw ValueError(fmt::format("{} has no setting '{}'; it has {}", place, key, fmt::join(keys, ", ")));
+    throw ValueError(fmt::format("{} has no setting '{}'{}; it has {}", place, key, did_you_mean(key, keys),
+                                 fmt::join(keys, ", ")));
   }
 }
 
@@ -351,7 +354,14 @@ bool read_config(CLI::App& command, const std::string& file) {
       if (entry.value != "0") note_bias(file);
       continue;
     }
-    if (options.empty()) refuse(file, entry.line, fmt::format("there is no setting '{}'", entry.key));
+    if (options.empty()) {
+      std::vector<std::string> keys;
+      for (const CLI::Option* option : command.get_options()) {
+        if (option->get_configurable()) keys.push_back(option->get_single_name());
+      }
+      refuse(file, entry.line,
+             fmt::format("there is no setting '{}'{}", entry.key, did_you_mean(entry.key, keys)));
+    }
     CLI::Option& option = *options.front();
     // The command line has the last word: on this setting, and on one that stands for it (--steps and
     // --epochs).
@@ -386,7 +396,8 @@ std::string config_text(CLI::App& command, const std::string& without) {
     if (option->get_name() == "--epochs") continue;  // steps says it
     if (option->get_group() == without) continue;
     option->capture_default_str();
-    if (option->get_default_str().empty()) continue;  // left out
+    if (option->get_default_str().empty()) continue;    // left out
+    if (!is_utf8(option->get_default_str())) continue;  // TOML cannot hold it
     text += toml_line(option->get_single_name(), *option) + "\n";
   }
   return text;

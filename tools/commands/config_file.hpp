@@ -25,7 +25,7 @@ nlohmann::ordered_json settings_of(const std::string& text);
 /// The value of one key of such a file, "" when it has none.
 std::string setting_in(const std::string& file, const std::string& key);
 /// The options of `command` that such a file may have, with their values as they are now, a line each, but
-/// those of the group `without`.
+/// those of the group `without` and text that is no UTF-8.
 std::string config_text(CLI::App& command, const std::string& without = "");
 
 }  // namespace orthornn::program

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <variant>
 
+#include "commands/suggestion.hpp"
 #include "orthornn/core/error.hpp"
 #include "orthornn/io/hdf5.hpp"
 
@@ -14,6 +15,12 @@ Batch read_predict_input(const std::string& file, const ModelOptions& model,
                          const Tensor<std::int32_t>& order) {
   const Hdf5Reader reader(file);
   if (!reader.has("x")) throw FileError(fmt::format("{}: no dataset '/x'", file));
+  // A misnamed /lengths would change the outputs without a word.
+  for (const std::string& name : reader.names("/")) {
+    if (name == "x" || name == "lengths") continue;
+    throw FileError(fmt::format("{}: it has '/{}'{}; predict reads /x and /lengths, expected these alone",
+                                file, name, did_you_mean("/" + name, {"/lengths"})));
+  }
   const Shape shape = reader.shape("x");
   Batch batch;
   if (const auto* dense = std::get_if<DenseInput>(&model.input)) {

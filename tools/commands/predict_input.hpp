@@ -9,7 +9,8 @@
 namespace orthornn::program {
 
 /// Reads /x and /lengths of the HDF5 file that `orthornn predict` is given, as what the model takes; throws
-/// FileError when they are something else. `order` is the model's own order of the steps; empty: as they are.
+/// FileError when they are something else, and where the file has anything else. `order` is the model's own
+/// order of the steps; empty: as they are.
 Batch read_predict_input(const std::string& file, const ModelOptions& model,
                          const Tensor<std::int32_t>& order);
 

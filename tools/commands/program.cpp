@@ -60,15 +60,15 @@ std::string advice_for(const std::vector<std::string>& words, const CLI::App& co
   }
   for (const CLI::App* inner : command.get_subcommands({})) commands.push_back(inner->get_name());
   for (const std::string& word : words) {
-    const std::string name =
-        closest_to(word.substr(0, word.find('=')), word.starts_with("-") ? options : commands);
-    if (!name.empty()) return fmt::format("; did you mean {}?", name);
+    const std::string advice =
+        did_you_mean(word.substr(0, word.find('=')), word.starts_with("-") ? options : commands);
+    if (!advice.empty()) return advice;
   }
   return {};
 }
 
-/// The same for a value that is none of those of its option: "--cell: cwz not in {cwy,gru}", as CLI11 says
-/// it.
+/// "; did you mean cwy?" for a value that its option does not have. CLI11 says of such a value: "--cell: cwz
+/// not in {cwy,gru}".
 std::string advice_for_value(const std::string& message) {
   const std::size_t value = message.find(": "), among = message.find(" not in {"), end = message.rfind('}');
   if (value == std::string::npos || among == std::string::npos || end == std::string::npos || among < value)
@@ -78,8 +78,7 @@ std::string advice_for_value(const std::string& message) {
   if (end < first) return {};
   std::istringstream list(message.substr(first, end - first));
   for (std::string name; std::getline(list, name, ',');) names.push_back(name);
-  const std::string name = closest_to(message.substr(value + 2, among - value - 2), names);
-  return name.empty() ? "" : fmt::format("; did you mean {}?", name);
+  return did_you_mean(message.substr(value + 2, among - value - 2), names);
 }
 
 std::string message_of(const CLI::ParseError& error, const CLI::App& program) {
@@ -259,7 +258,8 @@ void MachineOptions::add_to(CLI::App& command) {
 }
 
 std::string usual_data(const std::string& task) {
-  return task == TranslationOptions::name ? "data/tatoeba" : "data/mnist";
+  if (task == MnistOptions::name) return "data/mnist";
+  return task == TranslationOptions::name ? "data/tatoeba" : "";
 }
 
 Execution MachineOptions::apply(Index expected_batch, Index expected_length) const {

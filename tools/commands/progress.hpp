@@ -2,8 +2,6 @@
 
 #include <chrono>
 #include <condition_variable>
-#include <cstdio>
-#include <functional>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -12,9 +10,9 @@
 
 namespace orthornn::program {
 
-/// Says on standard error how far something is that takes longer than two seconds, in a part of it too
-/// ("evaluating: 3 of 20 batches, 0:07"): on a terminal in one line, which vanishes at the end; elsewhere in
-/// a line after 2 s, and after every 30 s more.
+/// Says on standard error how far a task is that takes longer than two seconds, such as "evaluating: 3 of 20
+/// batches, 0:07". On a terminal this is one line, which is removed at the end. Elsewhere it is a line after
+/// 2 s and one after every 30 s more.
 class Progress {
  public:
   Progress(std::string doing, Index all, std::string unit);

@@ -179,9 +179,8 @@ void add_results(TrainingRun& run) {
   }
 }
 
-/// Reads config.toml, metrics.csv and model.h5 of a run, finished or not. Throws FileError for a folder that
-/// is no run and for damaged files, UsageError for an invalid configuration.
-TrainingRun read_training_run(const fs::path& folder, const std::string& sentences) {
+/// Throws FileError for a folder that is no run directory.
+void check_run_directory(const fs::path& folder) {
   std::error_code status;
   if (!fs::is_directory(folder, status)) {
     throw FileError(
@@ -196,22 +195,25 @@ TrainingRun read_training_run(const fs::path& folder, const std::string& sentenc
           "of such",
           folder.string(), name));
     }
+    check_regular(folder / name);
   }
-  TrainSettings settings;
+}
+
+/// Throws FileError for a configuration without a task, UsageError for an invalid one.
+void read_settings(const fs::path& config, TrainSettings& settings) {
   CLI::App command;
   settings.add_to(command);
-  check_regular(folder / "config.toml");
-  read_config(command, (folder / "config.toml").string());
+  read_config(command, config.string());
   if (settings.task.name.empty()) {
-    throw FileError(fmt::format("'{}' names no task; give a run directory that orthornn train wrote",
-                                (folder / "config.toml").string()));
+    throw FileError(
+        fmt::format("'{}' names no task; give a run directory that orthornn train wrote", config.string()));
   }
-  const std::unique_ptr<Task> task = settings.make_task();
+  settings.stack = layers_in(config.string());
+}
 
-  TrainingRun run;
-  run.folder = folder;
+/// Adds what the configuration says.
+void add_settings(TrainingRun& run, const TrainSettings& settings, const Task& task) {
   run.task = task_text(settings.task.chosen());
-  settings.stack = layers_in((folder / "config.toml").string());
   run.cell = settings.cell_text();
   run.hidden = settings.hidden_size();
   const LayerOptions cell = settings.recurrent();
@@ -219,46 +221,68 @@ TrainingRun read_training_run(const fs::path& folder, const std::string& sentenc
     run.reflections = *reflections > 0 ? *reflections : run.hidden;
   run.steps = settings.steps();
   // That of sentences follows from their text, which a page does not read.
-  if (dynamic_cast<const TranslationTask*>(task.get()) == nullptr) run.baseline = task->baseline_loss();
-  check_regular(folder / "metrics.csv");
-  read_metrics(run, folder / "metrics.csv");
-  add_results(run);
-  if (const MetricsRow* last = run.last_evaluation())
-    run.solved = task->solved({.loss = *last->evaluation_loss,
-                               .accuracy = last->accuracy,
-                               .sequence_accuracy = last->sequence_accuracy});
-  if (const fs::path file = folder / "model.h5"; fs::exists(file, status)) {
-    const ModelFileInfo info = read_model_info(file);
-    try {
-      run.parameters =
-          std::visit([](const auto& model) { return parameter_layout<float>(model).count(); }, info.model);
-    } catch (const ValueError& error) {
-      throw FileError(fmt::format("{}: {}", file.string(), error.what()));
-    }
-  }
+  if (dynamic_cast<const TranslationTask*>(&task) == nullptr) run.baseline = task.baseline_loss();
+}
+
+/// The number of parameters in a model file; nullopt where there is no file.
+std::optional<Index> parameter_count(const fs::path& file) {
+  std::error_code status;
+  if (!fs::exists(file, status)) return std::nullopt;
+  const ModelFileInfo info = read_model_info(file);
   try {
-    if (run.parameters) add_step_accuracies(run, *task);
+    return std::visit([](const auto& model) { return parameter_layout<float>(model).count(); }, info.model);
+  } catch (const ValueError& error) {
+    throw FileError(fmt::format("{}: {}", file.string(), error.what()));
+  }
+}
+
+/// Adds what a model of one sequence shows: accuracies over the steps, and DeltaProduct layers.
+void add_sequence_figures(TrainingRun& run, const Task& task, const std::string& data) {
+  try {
+    add_step_accuracies(run, task);
   } catch (const Error& error) {
     run.notes.push_back(fmt::format("no accuracy over the steps is drawn: {}", error.what()));
   }
-  const bool translates = settings.task.name == TranslationOptions::name;
   try {
-    if (run.parameters && !translates)
-      add_delta_products(run, *task, settings.data.empty() ? usual_data(task->name()) : settings.data);
+    add_delta_products(run, task, data);
   } catch (const Error& error) {
     run.notes.push_back(fmt::format("no step sizes of DeltaProduct layers are drawn: {}", error.what()));
   }
-  if (translates && !run.parameters)
+}
+
+/// Adds the attention to `sentences`, a file; "": to those that the run directory keeps.
+void add_translation_figures(TrainingRun& run, const std::string& sentences) {
+  std::error_code status;
+  const fs::path file = sentences.empty() ? run.folder / sample_file : fs::path(sentences);
+  if (!run.parameters) {
     run.notes.push_back(
         "no attention is drawn: model.h5 is missing; expected the one that the training saved");
-  if (translates && run.parameters) {
-    const fs::path file = sentences.empty() ? folder / sample_file : fs::path(sentences);
-    if (sentences.empty() && !fs::exists(file, status)) {
-      run.notes.push_back(fmt::format(
-          "no attention is drawn, as there is no {}; give sentences by --sentences FILE", sample_file));
-    } else {
-      add_attention(run, read_sentences(file));
-    }
+  } else if (sentences.empty() && !fs::exists(file, status)) {
+    run.notes.push_back(fmt::format(
+        "no attention is drawn, as there is no {}; give sentences by --sentences FILE", sample_file));
+  } else {
+    add_attention(run, read_sentences(file));
+  }
+}
+
+/// Reads config.toml, metrics.csv and model.h5 of a run, finished or not. Throws FileError for a folder that
+/// is no run and for damaged files, UsageError for an invalid configuration.
+TrainingRun read_training_run(const fs::path& folder, const std::string& sentences) {
+  check_run_directory(folder);
+  TrainSettings settings;
+  read_settings(folder / "config.toml", settings);
+  const std::unique_ptr<Task> task = settings.make_task();
+  TrainingRun run;
+  run.folder = folder;
+  add_settings(run, settings, *task);
+  read_metrics(run, folder / "metrics.csv");
+  add_results(run);
+  if (const MetricsRow* last = run.last_evaluation()) run.solved = task->solved(last->evaluation());
+  run.parameters = parameter_count(folder / "model.h5");
+  if (settings.task.name == TranslationOptions::name) {
+    add_translation_figures(run, sentences);
+  } else if (run.parameters) {
+    add_sequence_figures(run, *task, settings.data.empty() ? usual_data(task->name()) : settings.data);
   }
   return run;
 }
@@ -284,10 +308,7 @@ void add_runs_in(const fs::path& folder, int levels, ReportSources& sources,
   // seed2 before seed10
   std::ranges::sort(inner, {}, [](const fs::path& path) {
     const std::string name = path.filename().string();
-    return std::pair(name.find_last_not_of("0123456789") == std::string::npos
-                         ? std::string()
-                         : name.substr(0, name.find_last_not_of("0123456789") + 1),
-                     std::pair(name.size(), name));
+    return std::pair(name.substr(0, name.find_last_not_of("0123456789") + 1), std::pair(name.size(), name));
   });
   if (fs::is_regular_file(folder / results_file, status)) {
     try {

@@ -1,7 +1,6 @@
 #include "commands/saved_training.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <optional>
 
@@ -11,9 +10,6 @@
 
 namespace orthornn::program {
 namespace {
-
-/// A file without the right to read may be sound: to remove it would be the wrong advice.
-bool may_be_read(const std::filesystem::path& file) { return access(file.c_str(), R_OK) == 0; }
 
 /// Throws FileError unless the file is the best state of this training, as `train` saves it.
 ModelFileInfo info_of_best(const std::filesystem::path& file, const Trainer& trainer) {
@@ -26,12 +22,12 @@ ModelFileInfo info_of_best(const std::filesystem::path& file, const Trainer& tra
     }
     return info;
   } catch (const FileError& error) {
-    if (!may_be_read(file)) throw;
-    throw FileError(fmt::format("{}. Remove '{}' to go on without it", error.what(), file.string()));
+    throw FileError(fmt::format("{}. Rename '{}' to go on without it", error.what(), file.string()));
   }
 }
 
-/// What `read(last)` returns. Where that file alone is damaged, the error says how to go on without it.
+/// What `read(last)` returns. Where that file alone is refused, the error says how to go on without it: to
+/// rename it, as it may be sound and only locked or unreadable for now.
 template <class Read>
 ModelFileInfo info_of_last(const std::filesystem::path& last, const std::filesystem::path& best,
                            const Read& read) {
@@ -46,9 +42,8 @@ ModelFileInfo info_of_last(const std::filesystem::path& last, const std::filesys
         return false;
       }
     };
-    std::error_code status;
-    if (!may_be_read(last) || !std::filesystem::exists(best, status) || !is_sound(best)) throw;
-    throw FileError(fmt::format("{}. Remove '{}' to go on from '{}', the best model so far", error.what(),
+    if (!is_sound(best)) throw;
+    throw FileError(fmt::format("{}. Rename '{}' to go on from '{}', the best model so far", error.what(),
                                 last.string(), best.string()));
   }
 }

@@ -10,7 +10,7 @@ namespace orthornn::program {
 
 /// What a run directory of translations keeps of its test data: a few pairs, a line each.
 inline constexpr const char* sample_file = "sentences.tsv";
-/// Bytes of its longest line: a sentence, a tab and its translation.
+/// Bytes of the longest line of `sample_file`: a sentence, a tab and its translation.
 inline constexpr std::size_t longest_sample_line = 4096;
 /// What `bench translate` keeps of a training that is evaluated.
 inline constexpr const char* result_file = "result.json";
@@ -31,9 +31,9 @@ struct SavedTraining {
   /// The model that test data and translations are for: the best one, if there is one.
   const std::filesystem::path& best_or_last() const { return has_best() ? best : last; }
 
-  /// `Task::parts()` as model.h5 keeps them, or best.h5 where there is no other. None of a file that the
-  /// training will not go on from: of another task or seed, or no regular file. Throws FileError for a file
-  /// that is damaged.
+  /// `Task::parts()` as model.h5 keeps them, or best.h5 where there is no other. Returns no parts where the
+  /// training will not go on from the file: it is of another task or seed, or no regular file. Throws
+  /// FileError for a file that is damaged.
   std::vector<TaskPart> parts_of(const Task& task) const;
 
   /// Brings the trainer to the later of the two states, and both files in line with it: where model.h5 was
@@ -42,7 +42,7 @@ struct SavedTraining {
   void resume(Trainer& trainer) const;
 
  private:
-  /// A path that cannot be looked at leads nowhere; what writes there says why.
+  /// False too for a path that the system cannot follow. Writing the file fails then and says why.
   static bool is_there(const std::filesystem::path& file) {
     std::error_code ignored;
     return std::filesystem::exists(file, ignored);

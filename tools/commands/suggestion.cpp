@@ -1,5 +1,7 @@
 #include "commands/suggestion.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <numeric>
 
@@ -38,6 +40,11 @@ std::string closest_to(const std::string& word, const std::vector<std::string>& 
     closest = candidate;
   }
   return closest;
+}
+
+std::string did_you_mean(const std::string& word, const std::vector<std::string>& candidates) {
+  const std::string name = closest_to(word, candidates);
+  return name.empty() ? "" : fmt::format("; did you mean {}?", name);
 }
 
 }  // namespace orthornn::program

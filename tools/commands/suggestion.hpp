@@ -12,4 +12,7 @@ std::size_t edit_distance(const std::string& from, const std::string& to);
 /// letters.
 std::string closest_to(const std::string& word, const std::vector<std::string>& candidates);
 
+/// "; did you mean CANDIDATE?" with that of `closest_to`; "" without one.
+std::string did_you_mean(const std::string& word, const std::vector<std::string>& candidates);
+
 }  // namespace orthornn::program

@@ -8,21 +8,23 @@
 namespace orthornn::program {
 
 DataPlace data_place(const std::string& given, const std::string& model_file, const std::string& task) {
-  if (!given.empty()) return {given, ""};
-  // Other tasks read no data, and their config.toml is not needed.
-  if (task != MnistOptions::name && task != TranslationOptions::name) return {usual_data(task), ""};
+  const std::string usual = usual_data(task);
+  if (!given.empty() || usual.empty()) return {given, ""};
+  const auto usual_as = [&](const std::string& why) -> DataPlace {
+    return {usual, fmt::format("this is the usual place, as {}; --data names another", why)};
+  };
   const std::filesystem::path config = std::filesystem::path(model_file).replace_filename("config.toml");
   std::error_code ignored;
   if (!std::filesystem::is_regular_file(std::filesystem::symlink_status(config, ignored)))
-    return {usual_data(task),
-            fmt::format("this is the usual place, as there is no '{}' that names another; --data names one",
-                        config.string())};
-  const std::string named =
-      setting_in(config.string(), "task") == task ? setting_in(config.string(), "data") : std::string();
-  if (named.empty())
-    return {usual_data(task), fmt::format("this is the usual place, as '{}' names no data of this task; "
-                                          "--data names another",
-                                          config.string())};
+    return usual_as(fmt::format("there is no '{}' that names another", config.string()));
+  std::string named;
+  try {
+    if (setting_in(config.string(), "task") == task) named = setting_in(config.string(), "data");
+  } catch (const Error& error) {
+    return usual_as(
+        fmt::format("'{}' is not what orthornn train writes ({})", config.string(), error.what()));
+  }
+  if (named.empty()) return usual_as(fmt::format("'{}' names no data of this task", config.string()));
   return {named, fmt::format("'{}' names this place; --data names another", config.string())};
 }
 

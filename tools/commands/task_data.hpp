@@ -28,7 +28,7 @@ struct DataPlace {
 
 /// `given` by --data; else what the config.toml beside the model names, where this is a regular file of a
 /// training on the task; else the usual place. The model file itself names no place: it may come from a
-/// stranger. Throws UsageError for a config.toml that is no TOML.
+/// stranger.
 DataPlace data_place(const std::string& given, const std::string& model_file, const std::string& task);
 
 }  // namespace orthornn::program

@@ -11,7 +11,7 @@
 #include "commands/saved_training.hpp"
 #include "commands/training_defaults.hpp"
 #include "orthornn/layers/delta_product_blocks.hpp"
-#include "text/characters.hpp"
+#include "orthornn/text/normalization.hpp"
 
 namespace orthornn::program {
 namespace {
@@ -25,18 +25,12 @@ std::vector<std::string> init_names() {
   return names;
 }
 
-/// The place as config.toml keeps it: `eval` and `--resume` read it in other working folders too. Throws
-/// UsageError for a name that is no UTF-8, which TOML cannot hold.
+/// The place as config.toml keeps it: absolute, as `eval` and `--resume` are started in other folders too. It
+/// stays relative in a working folder whose name is no UTF-8, which TOML cannot hold.
 std::string data_for_config(const std::string& data) {
-  try {
-    characters(data);
-  } catch (const ValueError&) {
-    throw UsageError(fmt::format(
-        "--data '{}' is no UTF-8, and config.toml cannot keep it; give the folder another name", data));
-  }
   std::error_code failed;
-  const std::filesystem::path whole = std::filesystem::absolute(data, failed);
-  return failed ? data : whole.lexically_normal().string();
+  const std::string whole = std::filesystem::absolute(data, failed).string();
+  return failed || !is_utf8(whole) ? data : whole;
 }
 
 }  // namespace
@@ -274,7 +268,7 @@ std::unique_ptr<Task> TrainSettings::complete(CLI::App& command, bool may_exist)
   }
   if (task.name.empty()) throw UsageError(fmt::format("which task? expected {}", one_of(task_names())));
   if (data.empty()) data = usual_data(task.name);
-  if (data != usual_data(task.name)) data = data_for_config(data);
+  if (!data.empty()) data = data_for_config(data);
   if (!stack.empty() && task.name == TranslationOptions::name) {
     throw UsageError(
         "[[layer]] tables describe a model of one sequence, and the task translate has two; use --cell and "

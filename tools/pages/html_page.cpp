@@ -34,6 +34,7 @@ constexpr const char* style_sheet = R"(
 body {
   margin: 0 auto; padding: 2rem 1.25rem 4rem; max-width: 78rem; background: var(--page); color: var(--text);
   font: 16px/1.55 system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", sans-serif;
+  overflow-wrap: break-word;
 }
 h1 { font-size: 1.75rem; line-height: 1.25; margin: 0 0 1rem; }
 h2 { font-size: 1.25rem; margin: 2.5rem 0 0.75rem; }
@@ -50,13 +51,23 @@ figcaption { margin-top: 0.5rem; font-size: 0.85rem; color: var(--muted); }
 .legend { display: flex; flex-wrap: wrap; gap: 0.15rem 1.1rem; margin: 0.25rem 0 0; padding: 0; list-style: none; font-size: 0.85rem; }
 .legend li { display: flex; align-items: center; gap: 0.4rem; overflow-wrap: anywhere; }
 .sample { flex: none; width: 36px; height: 14px; }
-.wide { overflow-x: auto; margin: 1rem 0; }
+/* A table that is wider than the page scrolls in its box, and a shadow shows on which side there is more. */
+.wide {
+  --behind: var(--page); overflow-x: auto; margin: 1rem 0;
+  background:
+    linear-gradient(to right, var(--behind) 50%, transparent) left / 3rem 100% no-repeat local,
+    linear-gradient(to left, var(--behind) 50%, transparent) right / 3rem 100% no-repeat local,
+    linear-gradient(to right, var(--line), transparent) left / 0.9rem 100% no-repeat scroll,
+    linear-gradient(to left, var(--line), transparent) right / 0.9rem 100% no-repeat scroll;
+}
 table { border-collapse: collapse; font-size: 0.85rem; font-variant-numeric: tabular-nums; }
-caption { text-align: left; padding: 0 0 0.4rem; color: var(--muted); }
+caption { max-width: calc(100vw - 3.5rem); text-align: left; padding: 0 0 0.4rem; color: var(--muted); }
 th, td { padding: 0.3rem 0.55rem; border-bottom: 1px solid var(--line); text-align: right; }
 thead th { border-bottom: 2px solid var(--colour-0); }
 tbody th { font-weight: normal; }
 .name { text-align: left; }
+figure .wide { --behind: var(--card); }
+tbody th.name { overflow-wrap: anywhere; min-width: 8rem; }
 tbody tr:hover { background: var(--card); }
 h3 { font-size: 1rem; margin: 1.5rem 0 0.5rem; }
 .map { border-collapse: separate; border-spacing: 1px; }

@@ -75,15 +75,12 @@ Range roomy(const PlotAxis& axis, Range values) {
   return {std::min(0.0, values.low), values.high > 0 ? values.high * 1.03 : 1};
 }
 
-/// Four to eight round numbers at equal distances.
+/// Round numbers at equal distances, three to ten of them.
 std::vector<double> evenly_spaced_numbers(const Range& range) {
   const double size = range.high - range.low;
   const double decade = std::pow(10.0, std::floor(std::log10(size)));
-  double step = decade;
-  for (const double factor : {0.1, 0.2, 0.5, 1.0}) {
-    step = factor * decade;
-    if (size / step <= 9) break;
-  }
+  // At most 9 steps of a smaller size, or up to 10 of a whole decade.
+  const double step = decade * (size <= 1.8 * decade ? 0.2 : size <= 4.5 * decade ? 0.5 : 1.0);
   std::vector<double> numbers;
   for (double i = std::ceil(range.low / step); i * step <= range.high; ++i) numbers.push_back(i * step);
   return numbers;

@@ -109,12 +109,17 @@ Plot plot_of(const std::vector<TrainingRun>& runs, const std::vector<std::string
   return plot;
 }
 
-std::string evaluation_text(const MetricsRow* row) {
-  if (row == nullptr) return "–";
-  std::string text = short_number(*row->evaluation_loss);
-  if (row->accuracy) text += fmt::format(", {:.2f} %", 100 * *row->accuracy);
+/// "0.125, 98.50 % (75.00 %)": loss and share of right answers, in brackets that of right sequences.
+std::string evaluation_text(const std::optional<Evaluation>& evaluation) {
+  if (!evaluation) return "–";
+  std::string text = short_number(evaluation->loss);
+  if (evaluation->accuracy) text += fmt::format(", {:.2f} %", 100 * *evaluation->accuracy);
+  if (evaluation->sequence_accuracy) text += fmt::format(" ({:.2f} %)", 100 * *evaluation->sequence_accuracy);
   return text;
 }
+
+/// Part of a caption, where `evaluation_text` has brackets.
+constexpr const char* brackets_text = ", in brackets that of right sequences";
 
 std::string time_text(double seconds) {
   // A damaged file may have so many seconds that the hours would overflow.
@@ -123,10 +128,19 @@ std::string time_text(double seconds) {
 }
 
 HtmlTable table_of(const std::vector<TrainingRun>& runs, const std::vector<std::string>& names) {
-  HtmlTable table{.caption = "The runs; best and final are validation loss and share of right answers",
-                  .columns = {"run", "task", "cell", "state", "N", "L", "parameters", "steps", "time",
-                              "guesser", "best", "at step", "final"},
-                  .naming_columns = 4};
+  const auto evaluation = [](const MetricsRow* row) {
+    return row == nullptr ? std::nullopt : std::optional(row->evaluation());
+  };
+  const bool sequences = std::ranges::any_of(runs, [&](const TrainingRun& run) {
+    const std::optional<Evaluation> last = evaluation(run.last_evaluation());
+    return last && last->sequence_accuracy;
+  });
+  HtmlTable table{
+      .caption = fmt::format("The runs; best and final are validation loss and share of right answers{}",
+                             sequences ? brackets_text : ""),
+      .columns = {"run", "task", "cell", "state", "N", "L", "parameters", "steps", "time", "guesser", "best",
+                  "at step", "final"},
+      .naming_columns = 4};
   const auto optional = [](auto value, bool there) { return there ? fmt::format("{}", value) : "–"; };
   for (std::size_t i = 0; i < runs.size(); ++i) {
     const TrainingRun& run = runs[i];
@@ -140,18 +154,11 @@ HtmlTable table_of(const std::vector<TrainingRun>& runs, const std::vector<std::
                           optional(run.parameters.value_or(0), run.parameters.has_value()),
                           fmt::format("{} of {}", step, run.steps),
                           run.rows.empty() ? "–" : time_text(run.rows.back().seconds),
-                          run.baseline ? short_number(*run.baseline) : "–", evaluation_text(best),
+                          run.baseline ? short_number(*run.baseline) : "–", evaluation_text(evaluation(best)),
                           optional(best == nullptr ? 0 : best->step, best != nullptr),
-                          evaluation_text(run.last_evaluation())});
+                          evaluation_text(evaluation(run.last_evaluation()))});
   }
   return table;
-}
-
-std::string evaluation_text(const Evaluation& evaluation) {
-  std::string text = short_number(evaluation.loss);
-  if (evaluation.accuracy) text += fmt::format(", {:.2f} %", 100 * *evaluation.accuracy);
-  if (evaluation.sequence_accuracy) text += fmt::format(" ({:.2f} %)", 100 * *evaluation.sequence_accuracy);
-  return text;
 }
 
 /// What the runs have in results.json.
@@ -166,7 +173,7 @@ void add_test_results(HtmlPage& page, const std::vector<TrainingRun>& runs,
       [](const TestResults& results) { return results.last.evaluation.sequence_accuracy.has_value(); });
   HtmlTable table{.caption = fmt::format("Loss and share of right answers on test data{}, when the training "
                                          "ended; best is the model of the smallest validation loss",
-                                         sequences ? ", in brackets that of right sequences" : ""),
+                                         sequences ? brackets_text : ""),
                   .columns = {"run", "seed", "steps", "best at step", "best", "last"}};
   if (translations) table.columns.insert(table.columns.end(), {"BLEU", "chrF2"});
   for (std::size_t i = 0; i < runs.size(); ++i) {
@@ -177,7 +184,7 @@ void add_test_results(HtmlPage& page, const std::vector<TrainingRun>& runs,
            fmt::format("{}", results.seed),
            fmt::format("{}", results.steps),
            results.best ? fmt::format("{}", results.best->step) : "–",
-           results.best ? evaluation_text(results.best->evaluation) : "–",
+           evaluation_text(results.best ? std::optional(results.best->evaluation) : std::nullopt),
            evaluation_text(results.last.evaluation)};
     if (!translations) continue;
     for (const std::optional<double>& score : {results.bleu, results.chrf})

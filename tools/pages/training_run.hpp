@@ -18,6 +18,9 @@ struct MetricsRow {
   std::optional<double> loss, learning_rate, orthogonality_error, evaluation_loss, accuracy;
   /// Of a task whose sequences have several answers.
   std::optional<double> sequence_accuracy;
+
+  /// On validation data, of a row with an `evaluation_loss`.
+  Evaluation evaluation() const { return {*evaluation_loss, accuracy, sequence_accuracy}; }
 };
 
 /// Share of right answers at a step of the sequences, 1 for the first.

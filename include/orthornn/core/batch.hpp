@@ -49,8 +49,8 @@ class Batch {
   /// The same to read; an empty view where the batch has no such tensor.
   TensorView<const std::int32_t> integers(std::string_view name) const { return view<std::int32_t>(name); }
   TensorView<const float> reals(std::string_view name) const { return view<float>(name); }
-  /// The same of a tensor that must be there: throws ValueError, which names those that the batch has, for
-  /// one that is missing, or has never been filled.
+  /// The tensor of that name to read, which must be there. Throws ValueError, which names the tensors of the
+  /// batch, for a tensor that is missing or has never been filled.
   TensorView<const std::int32_t> needed_integers(std::string_view name) const {
     return needed<std::int32_t>(name);
   }

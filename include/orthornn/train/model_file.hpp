@@ -19,7 +19,7 @@ namespace orthornn {
 // include/orthornn/io/README.md has the table of paths and shapes. Saving replaces the file in one step:
 // whatever happens, the old model or the new one is there, whole.
 
-/// Of a Model that a program has beside those of orthornn. Files keep it for that program alone.
+/// Options of a Model that a program has beside those of orthornn. Files keep them for that program alone.
 struct OwnModelOptions {
   /// As `text` has it under "kind".
   std::string kind;
