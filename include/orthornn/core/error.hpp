@@ -6,7 +6,7 @@
 
 namespace orthornn {
 
-/// Base of everything that orthornn throws on purpose.
+/// Base of everything that orthornn throws on purpose. The message says what was expected and what was found.
 class Error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

@@ -4,13 +4,13 @@
 
 namespace orthornn {
 
-/// How a product of reflections is computed. All give the same function.
+/// How a product of reflections in compact WY form is applied. All forms compute one function.
 enum class ReflectionForm {
-  /// The one that takes less time for a forward and a backward step (src/plan/plan.hpp).
+  /// The form that takes less time for a forward and a backward step (src/plan/plan.hpp).
   automatic,
-  /// CWY: Q formed once, one N x N product a step.
+  /// Q is formed once, and a step is one N x N product.
   dense,
-  /// CWY: U and S^-1 U^T kept, two N x L products a step.
+  /// U and S^-1 U^T are kept, and a step is two N x L products.
   factored,
 };
 template <>
@@ -20,14 +20,16 @@ struct Names<ReflectionForm> {
       {"automatic", automatic}, {"dense", dense}, {"factored", factored}};
 };
 
-/// Q = H(v1) ... H(vL) as I - U S^-1 U^T, the compact WY form (math.md section 1; Likhosherstov et al.,
-/// AISTATS 2021).
+/// A product of reflections Q = H(v1) ... H(vL) in compact WY form, Q = I - U S^-1 U^T (docs/math.md, section
+/// 1; Likhosherstov et al., AISTATS 2021).
 struct Cwy {
-  static constexpr const char* name = "cwy";
-  static constexpr const char* title = "CWY";
-  /// L, 1 .. N; 0 stands for N.
+  static constexpr const char* name = "cwy";   ///< Name in files and on the command line.
+  static constexpr const char* title = "CWY";  ///< Name in tables and plots.
+  /// Number L of reflections, 1 .. N; 0 stands for N.
   Index reflections = 0;
+  /// How the reflection vectors are drawn.
   Init init = Init::henaff;
+  /// How the product is applied.
   ReflectionForm form = ReflectionForm::automatic;
 
   static void fields(auto&& visit) {
@@ -35,8 +37,9 @@ struct Cwy {
     visit("form", &Cwy::form, domain::any, "dense, factored, or automatic for the cheaper one");
     init_field<Cwy>(visit);
   }
-  /// "reflection_vectors" [L, N].
+  /// The parameter "reflection_vectors" [L, N]. Throws ValueError for a number L outside 0 .. N.
   Parameter parameter(Index hidden_size) const;
+  /// Makes the parts of a Transition; TransitionParts is known to the library's sources alone.
   template <class T>
   TransitionParts<T> parts(Index hidden_size, const Execution& execution) const;
 };
