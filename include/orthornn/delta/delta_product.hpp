@@ -10,7 +10,7 @@
 
 namespace orthornn {
 
-/// How a delta product goes through its tokens. Both forms compute one function of finite numbers.
+/// How a delta product goes through its tokens. The two forms compute one function of finite numbers.
 enum class DeltaForm {
   /// One factor after another, for generation and as the reference of the other form.
   recurrent,

@@ -135,7 +135,8 @@ class Layer {
                               Saved& saved) const;
   /// Computes the gradients of the last forward on `saved`, and pops its tensors. `input` is the input of
   /// that forward. `scratch`, another stack, is as it was when this returns. Throws ShapeError, DeviceError,
-  /// and ValueError where the last forward on `saved` was another layer's, or had another length or batch.
+  /// and ValueError where the last forward on `saved` was another layer's or had another length or batch,
+  /// where `saved` is `scratch`, and for a `d_input` of symbols, which have no gradient.
   void backward(const SequenceInput<T>& input, const BackwardArguments<T>& arguments, Saved& saved,
                 Saved& scratch) const;
 

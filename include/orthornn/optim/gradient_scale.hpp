@@ -32,9 +32,9 @@ constexpr GradientScale scale_of(double norm_of_sum, double count, double max_no
 /// threads. Throws ValueError for a negative max_norm or NaN. On a GPU it waits for the result.
 template <class T>
 GradientScale gradient_scale(ConstTensorView<T> gradients, double count, double max_norm);
-/// Computes the scale from a BatchLoss `loss` [2] and writes norm and factor to `scale` [2]. Both lie on the
-/// device of the gradients, so that nothing waits for a GPU. A count of 0 makes both results NaN. Throws
-/// ShapeError, DeviceError, and ValueError for a negative max_norm or NaN.
+/// Computes the scale from a BatchLoss `loss` [2] and writes norm and factor to `scale` [2]. The tensors lie
+/// on the device of the gradients, so that nothing waits for a GPU. A count of 0 makes both results NaN.
+/// Throws ShapeError, DeviceError, and ValueError for a negative max_norm or NaN.
 template <class T>
 void gradient_scale(ConstTensorView<T> gradients, TensorView<const double> loss, double max_norm,
                     TensorView<double> scale);
