@@ -13,7 +13,7 @@ class WordsTask;
 /// Elements of the group of which words are made.
 enum class Alphabet {
   all,    ///< All elements.
-  swaps,  ///< The swaps of two points of a group S<n>.
+  swaps,  ///< The swaps of two points, in a group `S<n>`.
   random  ///< Random elements that generate the group.
 };
 template <>
