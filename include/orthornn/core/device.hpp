@@ -45,7 +45,7 @@ class Device {
 /// Name of a device, "cpu" or "cuda:0", as Device::parse takes it.
 std::string to_string(Device device);
 
-/// True when the library was built with its CUDA back end.
+/// Whether the library was built with its CUDA back end.
 bool built_with_cuda();
 
 /// Properties of a device, for readers of measurements. For the CPU only the name is set.

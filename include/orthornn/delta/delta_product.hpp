@@ -31,13 +31,13 @@ bool has_chunked_form(Device device);
 template <class T>
 using DeltaNumber = std::conditional_t<std::is_same_v<T, bfloat16>, float, T>;
 
-/// What a delta product reads: the R tokens of B sequences, each with n micro-steps, and H heads.
+/// Tensors that a delta product reads, for the R tokens of B sequences, each with n micro-steps, and H heads.
 template <class T>
 struct DeltaProductInput {
   /// Queries q [R, H, K].
   TensorView<const T> queries;
-  /// Keys k [R, n, H, K]. With keys of norm 1, no factor I - beta k k^T has a norm above 1 for beta in [0,
-  /// 2].
+  /// Keys k [R, n, H, K]. With keys of norm 1 and beta from 0 to 2, no factor I - beta k k^T lengthens a
+  /// state.
   TensorView<const T> keys;
   /// Values v [R, n, H, V].
   TensorView<const T> values;

@@ -5,7 +5,7 @@
 
 namespace orthornn {
 
-/// What a save does where its file is a symbolic link.
+/// How a save treats a symbolic link in the place of its file.
 enum class SymbolicLinks {
   followed,  ///< The file that the link points at is replaced; the link stays.
   replaced,  ///< The link is replaced; the file that it points at stays.

@@ -82,18 +82,19 @@ class Hdf5Writer {
 
 /// Reads an HDF5 file, which may come from a stranger; paths are as in Hdf5Writer. It accepts
 ///
-///   links       hard ones alone
-///   datasets    of at most six dimensions, whose numbers all lie in this file, through no filter but
-///               Fletcher32: compact, contiguous, or in chunks (more than 16384: of 4 KiB, with Fletcher32)
-///   numbers     integers of 8 to 64 bits, IEEE numbers of 32 and 64 bits
-///   attributes  one such number, or text of a fixed length of at most 60,000 bytes
+/// - hard links alone;
+/// - datasets of at most six dimensions, whose numbers all lie in this file, through no filter but
+///   Fletcher32: compact, contiguous, or in chunks (more than 16384 chunks only if they have 4 KiB or more,
+///   and Fletcher32);
+/// - integers of 8 to 64 bits, and IEEE numbers of 32 and 64 bits;
+/// - attributes that are one such number, or text of a fixed length of at most 60,000 bytes
 ///
-/// and refuses everything else before memory is taken for it: a read allocates a small multiple of the file's
-/// length at most. HDF5 1.10 crashes on metadata that are forged well enough, so a child process (fork) goes
-/// through the whole file first, and a file that it does not survive is refused.
+/// and refuses everything else before memory is taken for it: a read allocates at most a small multiple of
+/// the file's length. HDF5 1.10 crashes on metadata that are forged well enough, so a child process (fork)
+/// goes through the whole file first, and a file that it does not survive is refused.
 ///
 /// Every error is a FileError of one sentence that names the file, the object, what was expected and found
-/// and, for HDF5's own failures, HDF5's reason. Damage is found when what is damaged is read.
+/// and, for HDF5's own failures, HDF5's reason. Damage is found when the damaged part is read.
 class Hdf5Reader {
  public:
   /// Opens a file. Throws FileError where there is no such file or no permission, and for a folder, an empty

@@ -23,8 +23,7 @@ struct BatchLoss {
 /// - outputs [.., C]: on return, where `gradient` is true, the gradient of the *sum* with respect to them.
 /// - classes [..]: targets 0 .. C - 1; a negative class does not count.
 /// - lengths: empty, or [B] where outputs are [T, B, C]. From step length on a sequence is padding, which
-/// does
-///   not count: its targets are not read, and its gradient is 0.
+///   does not count: its targets are not read, and its gradient is 0.
 ///
 /// With label smoothing (Szegedy et al., CVPR 2016), `smoothing` e, the gradient is that of
 /// (1 - e) (-log p[class]) + e (mean over all classes c of -log p[c]), p = softmax(outputs). The value stays

@@ -36,8 +36,11 @@ void adam_fields(auto&& visit) {
   rate_fields<Options>(visit);
 }
 
-/// Options of stochastic gradient descent with heavy-ball momentum mu (torch.optim.SGD without dampening):
-/// b <- mu b + (g + lambda theta);  theta <- theta - lr b. OptimizerOptions explains the letters.
+/// Options of stochastic gradient descent with heavy-ball momentum mu (torch.optim.SGD without dampening).
+/// OptimizerOptions explains the letters.
+///
+///     b <- mu b + (g + lambda theta)
+///     theta <- theta - lr b
 struct Sgd {
   static constexpr const char* name = "sgd";  ///< Name in files and on the command line.
   /// Learning rate lr of ordinary parameters, above 0.
@@ -56,8 +59,11 @@ struct Sgd {
 };
 
 /// Options of RMSprop (Tieleman and Hinton, "Lecture 6.5: rmsprop", Coursera 2012, as torch.optim.RMSprop,
-/// where decay is alpha): g <- g + lambda theta;  s <- decay s + (1 - decay) g^2; theta <- theta - lr g /
-/// (sqrt(s) + epsilon). OptimizerOptions explains the letters.
+/// where decay is alpha). OptimizerOptions explains the letters.
+///
+///     g <- g + lambda theta
+///     s <- decay s + (1 - decay) g^2
+///     theta <- theta - lr g / (sqrt(s) + epsilon)
 struct RmsProp {
   static constexpr const char* name = "rmsprop";  ///< Name in files and on the command line.
   /// Learning rate lr of ordinary parameters, above 0.
@@ -79,11 +85,13 @@ struct RmsProp {
   }
 };
 
-/// Options of Adam (Kingma and Ba, "Adam: a method for stochastic optimization", ICLR 2015, algorithm 1). At
-/// step t = 1, 2, .. it computes g <- g + lambda theta;  m <- beta1 m + (1 - beta1) g;
-/// s <- beta2 s + (1 - beta2) g^2;
-/// theta <- theta - lr (m / (1 - beta1^t)) / (sqrt(s / (1 - beta2^t)) + epsilon). OptimizerOptions explains
-/// the letters.
+/// Options of Adam (Kingma and Ba, "Adam: a method for stochastic optimization", ICLR 2015, algorithm 1), at
+/// step t = 1, 2, ... OptimizerOptions explains the letters.
+///
+///     g <- g + lambda theta
+///     m <- beta1 m + (1 - beta1) g
+///     s <- beta2 s + (1 - beta2) g^2
+///     theta <- theta - lr (m / (1 - beta1^t)) / (sqrt(s / (1 - beta2^t)) + epsilon)
 struct Adam {
   static constexpr const char* name = "adam";  ///< Name in files and on the command line.
   /// Learning rate lr of ordinary parameters, above 0.

@@ -10,13 +10,16 @@ namespace orthornn {
 /// 2021.
 ///
 /// With G [N, M] the gradient of the loss with respect to the entries of Omega, P = I - Omega Omega^T / 2 and
-///   D = G    (canonical metric,  <X, Y> = tr(X^T P Y))
-///   D = P G  (Euclidean metric,  <X, Y> = tr(X^T Y))
+///
+///     D = G    (canonical metric,  <X, Y> = tr(X^T P Y))
+///     D = P G  (Euclidean metric,  <X, Y> = tr(X^T Y))
+///
 /// the Riemannian gradient is Z = A Omega with the skew-symmetric A = D Omega^T - Omega D^T (Tagare, "Notes
 /// on optimization on Stiefel manifolds", 2011), and a step of length lr goes
-///   qr:      to the Q of Omega - lr Z = Q R, where R has a positive diagonal
-///   cayley:  along the curve (I + lr/2 A)^-1 (I - lr/2 A) Omega
-///            (Wen and Yin, "A feasible method for optimization with orthogonality constraints", 2013)
+///
+///     qr:      to the Q of Omega - lr Z = Q R, where R has a positive diagonal
+///     cayley:  along the curve (I + lr/2 A)^-1 (I - lr/2 A) Omega
+///              (Wen and Yin, "A feasible method for optimization with orthogonality constraints", 2013)
 ///
 /// | name in the paper | metric | retraction |
 /// |---|---|---|
@@ -29,8 +32,8 @@ namespace orthornn {
 struct StiefelSgd {
   /// Metric of the manifold.
   enum class Metric {
-    canonical,  ///< The metric <X, Y> = tr(X^T P Y).
-    euclidean   ///< The metric <X, Y> = tr(X^T Y).
+    canonical,  ///< The metric `<X, Y> = tr(X^T P Y)`.
+    euclidean   ///< The metric `<X, Y> = tr(X^T Y)`.
   };
   /// How a step stays on the manifold.
   enum class Retraction {

@@ -24,8 +24,7 @@ enum class Init {
   /// Rotations of pairs of coordinates by angles uniform in [-pi, pi) (Henaff, Szlam and LeCun, ICML 2016).
   henaff,
   /// Rotations of pairs of coordinates by angles uniform in [0, pi / 2), which are slow (Helfrich, Willmott
-  /// and
-  /// Ye, ICML 2018).
+  /// and Ye, ICML 2018).
   cayley,
   /// A matrix uniform over the orthogonal matrices whose determinant the parametrization has. With L < N
   /// reflections the first L columns are uniform over St(N, L) (Stewart 1980).

@@ -25,8 +25,8 @@ struct CopyingOptions {
 };
 
 /// The copying memory problem (Hochreiter and Schmidhuber, "Long short-term memory", 1997, in the form of
-/// Arjovsky, Shah and Bengio, "Unitary evolution recurrent neural networks", ICML 2016): read ten symbols,
-/// wait, repeat them.
+/// Arjovsky, Shah and Bengio, "Unitary evolution recurrent neural networks", ICML 2016). A sequence is ten
+/// symbols, a wait, and a marker, after which the ten symbols are to be repeated.
 ///
 ///     step      0 .. 9        10 .. T + 8   T + 9    T + 10 .. T + 19
 ///     input     ten symbols   blank         marker   blank

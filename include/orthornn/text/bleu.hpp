@@ -69,7 +69,8 @@ struct BleuScore {
 BleuScore bleu(const BleuStatistics& statistics);
 
 /// The score as sacreBLEU prints it:
-/// "BLEU = 34.12 66.7/42.1/27.5/18.2 (BP = 0.990 ratio = 0.990 hyp_len = 990 ref_len = 1000)".
+///
+///     BLEU = 34.12 66.7/42.1/27.5/18.2 (BP = 0.990 ratio = 0.990 hyp_len = 990 ref_len = 1000)
 std::string score_text(const BleuScore& score);
 
 }  // namespace orthornn

@@ -49,11 +49,11 @@ std::string normalize(std::string_view sentence, const NormalizationOptions& opt
 /// Joins words with spaces between them, such as a normalised sentence, to a sentence for readers. Spaces and
 /// quotes follow these rules:
 ///
-///   no space before   . , ? ! ; : % and closing brackets and quotes
-///   no space after    inverted ? and !, opening brackets and quotes
-///   " and '           open and close in turn; a ' without partner is an apostrophe: the boys' toys
-///   numbers           no space around . and : between digits, and around a comma before three: 1.5, 1,000
-///   initials          no space around . between letters alone: 6 a.m., the U.S.
+/// - There is no space before . , ? ! ; : % and closing brackets and quotes.
+/// - There is no space after inverted ? and !, opening brackets and quotes.
+/// - The quotes " and ' open and close in turn; a ' without partner is an apostrophe: the boys' toys.
+/// - Numbers have no space around . and : between digits, and around a comma before three: 1.5, 1,000.
+/// - Initials have no space around . between letters alone: 6 a.m., the U.S.
 ///
 /// Case and accents that were removed are not restored. Throws ValueError for text that is not UTF-8.
 std::string detokenize(std::string_view sentence);

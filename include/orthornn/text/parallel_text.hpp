@@ -100,16 +100,22 @@ struct ParallelTextOptions {
 /// ignored. The text is UTF-8 with or without a byte order mark, with lines that end with LF or CR LF. `path`
 /// is
 ///
-///   a text
-///   a zip archive with one member *.txt (names that begin with _ or . do not count, nor what lies in folders
-///     of such names)
-///   a folder with one *.zip, *.txt or *.tsv (likewise)
+/// - a text,
+/// - a zip archive with one member of a name `*.txt`, or
+/// - a folder with one file of a name `*.zip`, `*.txt` or `*.tsv`.
 ///
-/// Lines with a LineFault are skipped and counted. Throws FileError, which names the file, what was expected
-/// and what was found: nothing to read, or several texts; an encrypted or damaged archive; an empty file; no
-/// line that is a pair (with the fault of the first line); a text of more than 1 GiB, or of more than 8 MiB
-/// and 200 times its archive, which is taken for a zip bomb; more than `most_pairs`. Takes memory for the
-/// pairs alone. Throws ValueError for options outside their domain.
+/// Names that begin with `_` or `.` do not count, nor do members in folders of such names. Lines with a
+/// LineFault are skipped and counted. Memory is taken for the pairs alone.
+///
+/// Throws ValueError for options outside their domain. Throws FileError, which names the file, what was
+/// expected and what was found, for
+///
+/// - no text, or several texts;
+/// - an encrypted or damaged archive, and an empty file;
+/// - a text without a line that is a pair (with the fault of the first line);
+/// - a text of more than 1 GiB, and a text of more than 8 MiB and 200 times its archive, which is taken for a
+///   zip bomb;
+/// - more than `most_pairs` pairs.
 ParallelText read_parallel_text(const std::filesystem::path& path, const ParallelTextOptions& options = {});
 
 /// Puts the pairs in a random order, which the seed and their number decide. Files are sorted by length;

@@ -31,8 +31,7 @@ struct SplitPairs {
 /// one set, so a training has not seen a sentence of the test with another translation. In files of
 /// tatoeba.org an English sentence has several translations: name the English column for each direction, and
 /// the two splits are equal. Sentences that differ only in case, accents, white space or spaces around
-/// punctuation count as one
-/// (`normalize` with its two options).
+/// punctuation count as one (`normalize` with its two options).
 ///
 /// A share is rounded to whole sentences; a share above 0 is at least one sentence. The seed and the set of
 /// distinct sentences decide, not the order or the number of their pairs. Throws ValueError for a share

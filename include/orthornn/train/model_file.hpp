@@ -49,9 +49,9 @@ struct ModelFileInfo {
   std::string task_config;
   /// Options of the trainer; defaults when the model was saved without one.
   TrainerOptions trainer;
-  /// Sequences of a training batch; 0 when the model was saved without a task.
+  /// Sequences of a training batch; 0 when the model was saved without a trainer.
   Index batch = 0;
-  /// Seed of the task.
+  /// Seed of the task; 0 when the model was saved without a trainer.
   std::uint64_t seed = 0;
   /// Number of training steps taken; no value when the model was saved without a trainer.
   std::optional<std::int64_t> steps;

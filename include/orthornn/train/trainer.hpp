@@ -78,8 +78,8 @@ struct BestResult {
   std::int64_t step;  ///< Number of steps that had been taken.
 };
 
-/// A training that diverged: its loss, gradient or parameters are not finite, or its parameters are not
-/// allowed.
+/// Error of a training that diverged: its loss, gradient or parameters are not finite, or its parameters are
+/// not allowed.
 class DivergenceError : public ValueError {
  public:
   using ValueError::ValueError;
