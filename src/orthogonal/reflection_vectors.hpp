@@ -28,7 +28,7 @@ class ReflectionVectors final : public Parametrization<T> {
   void backward(const Factors<T>& gradient, TensorView<T> d_vectors) override;
 
  private:
-  /// The gradient of the unit reflectors from that of Q (docs/math.md, section 1, "dense").
+  /// The gradient of the unit reflectors from that of Q (math.md section 1, "dense").
   TensorView<const T> backward_of_matrix(TensorView<const T> d_q);
   MatrixView<const T> u() const { return columns_of(units_); }
 

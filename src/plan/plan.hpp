@@ -9,8 +9,8 @@
 
 namespace orthornn {
 
-// Floating-point operations of a step a column, forward, backward and weight gradient together
-// (docs/math.md, section 1), for hidden size N and L reflections.
+// Floating-point operations of a step a column, forward, backward and weight gradient together (math.md
+// section 1), for hidden size N and L reflections.
 
 /// One N x N product.
 constexpr double dense_operations(double n) { return 6 * n * n; }

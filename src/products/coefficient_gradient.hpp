@@ -4,7 +4,7 @@
 
 namespace orthornn {
 
-/// The gradient of unit reflectors from the coefficients that a rollout recorded (docs/math.md, section 1,
+/// The gradient of unit reflectors from the coefficients that a rollout recorded (math.md section 1,
 /// "factored"): M = striu(Y Z^T), dU = -(G Z^T + H Y^T) + U (M + M^T).
 template <class T>
 class CoefficientGradient {

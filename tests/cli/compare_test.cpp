@@ -128,7 +128,7 @@ TEST_CASE("bench compare times every method at every size", "[cli][compare]") {
     }
     CHECK((timed.value("backward_ms", 0.0) > 0) == (timed.at("method") == "t-cwy"));
   }
-  // docs/math.md, section 2, at N = 9 and M = 6.
+  // math.md, section 2, at N = 9 and M = 6.
   const std::pair<const char*, double> operations[] = {{"t-cwy", 4 * 9 * 36 + 7 * 72},
                                                        {"own", 4 * 9 * 36 + 14 * 72},
                                                        {"rgd-c-qr", 10 * 9 * 36 - 2 * 72},

@@ -69,8 +69,8 @@ struct CompareSettings {
   }
 };
 
-/// Ways to a step on St(N, M). The operations are those of docs/math.md, section 2: of forming Omega for
-/// T-CWY and OWN, of the whole step for the others.
+/// Ways to a step on St(N, M). The operations are those of math.md, section 2: of forming Omega for T-CWY and
+/// OWN, of the whole step for the others.
 struct StiefelMethod {
   const char* id;
   const char* name;

@@ -11,13 +11,13 @@ namespace orthornn {
 /// Memory of a rollout besides the states, for the forward and the backward.
 template <class T>
 struct RolloutMemory {
-  /// Coefficients z of docs/math.md, section 1, [T, B, L]; empty for dense transitions. The forward writes
+  /// Coefficients z of docs/math.md, section 1.4, [T, B, L]; empty for dense transitions. The forward writes
   /// them for the backward.
   TensorView<T> z;
   /// Signs of a_t, [T, B, N], for abs alone: every other derivative follows from h_t. The forward writes them
   /// for the backward.
   TensorView<std::int8_t> signs;
-  /// Coefficients y of docs/math.md, section 1, [T, B, L]; empty for dense transitions. The backward writes
+  /// Coefficients y of docs/math.md, section 1.4, [T, B, L]; empty for dense transitions. The backward writes
   /// them, and the gradient of the parameters is computed from them. The forward does not read them.
   TensorView<T> y;
 };
@@ -49,7 +49,7 @@ RolloutWay rollout_way(const Transition<T>& transition, Index length, Index batc
 template <class T>
 Index launches_of_rollout(const Transition<T>& transition, Index length, Index batch);
 
-/// Computes h_t = sigma(Q h_{t-1} + a_t) for t = 1 .. T (docs/math.md, section 1).
+/// Computes h_t = sigma(Q h_{t-1} + a_t) for t = 1 .. T (docs/math.md, section 1.2).
 ///
 /// - states [T + 1, B, N]: slot 0 holds h_0; slot t holds a_t = W x_t + b on entry and h_t on return.
 /// - modrelu_bias [N]: read for modrelu alone.
@@ -63,7 +63,8 @@ void rollout_forward(const Transition<T>& transition, Activation activation, Con
                      TensorView<const std::int32_t> lengths, TensorView<T> states, TensorView<T> h_last,
                      const RolloutMemory<T>& memory, RecordedLoops& records);
 
-/// Goes back through time, from the states and the memory that `rollout_forward` left.
+/// Goes back through time, from the states and the memory that `rollout_forward` left (docs/math.md,
+/// section 1.6).
 ///
 /// - d_states [T, B, N]: the gradients that arrive at h_t on entry, and g_t, at the argument of sigma, on
 ///   return.

@@ -14,7 +14,8 @@ namespace orthornn {
 enum class DeltaForm {
   /// One factor after another, for generation and as the reference of the other form.
   recurrent,
-  /// Chunks of micro-steps as matrix products (the UT transform), for whole sequences.
+  /// Chunks of micro-steps as matrix products (the UT transform; docs/math.md, section 5.3), for whole
+  /// sequences.
   chunked,
 };
 template <>
@@ -80,9 +81,9 @@ struct DeltaProductOptions {
   Precision precision = Precision::fp32;
 };
 
-/// Computes DeltaProduct (docs/math.md, section 4; Siems et al., NeurIPS 2025, arXiv 2502.10297); with n = 1
-/// DeltaNet, and with decay Gated DeltaNet. For each token, S <- diag(e^a) S, then for each of its n
-/// micro-steps
+/// Computes DeltaProduct (docs/math.md, section 5.1; Siems et al., NeurIPS 2025, arXiv 2502.10297). With n =
+/// 1 it is DeltaNet, and with decay as well Gated DeltaNet. For each token, S <- diag(e^a) S, then for each
+/// of its n micro-steps
 ///
 ///     S <- S + beta k (v - S^T (k * r))^T
 ///

@@ -15,8 +15,8 @@ namespace orthornn {
 std::vector<std::array<Index, 2>> swaps_of(std::span<const std::int32_t> permutation);
 
 /// Writes factors I - beta k k^T whose product moves row i of a state to row permutation[i]. A layer of
-/// DeltaProduct with these micro-steps tracks a permutation without having learned it (docs/math.md, section
-/// 6; Siems et al., NeurIPS 2025, arXiv 2502.10297, theorem 1).
+/// DeltaProduct with these micro-steps tracks a permutation without having learned it (docs/math.md,
+/// section 8.1; Siems et al., NeurIPS 2025, arXiv 2502.10297, theorem 1).
 ///
 /// Keys [n, K], K the number of points, and betas [n] are in host memory. The first micro-step is the first
 /// factor that acts; micro-steps that are not needed have beta = 0 and keys of zeros. A swap of i and j is

@@ -24,7 +24,7 @@ struct PositionScoresOptions {
 };
 
 /// Computes attention scores whose position encoding is the product of the factors between key and query,
-/// which the data choose (PaTH: Yang et al., NeurIPS 2025, arXiv 2505.16381; docs/math.md, section 5). For
+/// which the data choose (PaTH: Yang et al., NeurIPS 2025, arXiv 2505.16381; docs/math.md, section 7). For
 /// tokens s <= t of one sequence
 ///
 ///     scores [B, H, T, T] (b, h, t, s) = c q_t^T F_t .. F_{s+1} k_s,    F_r = I - beta_r w_r w_r^T

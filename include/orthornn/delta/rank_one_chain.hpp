@@ -23,7 +23,7 @@ struct RankOneChainOptions {
   Index chunk = 32;
 };
 
-/// Computes a chain of general rank-one factors (docs/math.md, section 5): for each row t of a sequence
+/// Computes a chain of general rank-one factors (docs/math.md, section 6): for each row t of a sequence
 /// s_t = (I + q_t k_t^T) s_{t-1}, and outputs [R, H, M] = s_{t-1}^T k_t. Final states [B, H, D, M] are s
 /// after the last factor; they may be empty, and may be the initial states. Outputs in rows of padding are 0.
 ///

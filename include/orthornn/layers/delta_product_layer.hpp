@@ -128,8 +128,8 @@ struct DeltaProductCell {
   }
 };
 
-/// A layer of DeltaProduct (docs/math.md, section 4; Siems et al., NeurIPS 2025, arXiv 2502.10297). For each
-/// step, with p = W x + b:
+/// A layer of DeltaProduct (docs/math.md, section 5.6; Siems et al., NeurIPS 2025, arXiv 2502.10297). For
+/// each step, with p = W x + b:
 ///
 ///     z = p, or its convolution with the steps before (causal, each channel by itself)
 ///     q, k_1 .. k_n, v_1 .. v_n = f(z), f = SiLU or 1; each q and k is divided by its norm (0 stays 0)

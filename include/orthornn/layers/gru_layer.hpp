@@ -22,7 +22,7 @@ struct Gru {
   static void fields(auto&& visit) { visit("hidden_size", &Gru::hidden_size, domain::count, "State size N"); }
 };
 
-/// A layer of gated recurrent units. With one block of N rows for each gate,
+/// A layer of gated recurrent units (docs/math.md, section 9.3). With one block of N rows for each gate,
 ///
 ///     r, z = sigma(W x_t + b + R h_{t-1} + b')
 ///     n    = tanh(W x_t + b + r (R h_{t-1} + b'))

@@ -24,7 +24,7 @@ struct Lstm {
   }
 };
 
-/// A layer of long short-term memory. With one block of N rows for each gate,
+/// A layer of long short-term memory (docs/math.md, section 9.2). With one block of N rows for each gate,
 ///
 ///     i, f, g, o = sigma, sigma, tanh, sigma of W x_t + b + R h_{t-1} + b'
 ///     c_t = f c_{t-1} + i g

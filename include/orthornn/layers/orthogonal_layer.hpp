@@ -56,7 +56,7 @@ struct OrthogonalCell {
 template <class T>
 class AffineMap;
 
-/// A recurrence h_t = sigma(Q h_{t-1} + W x_t + b) with an orthogonal Q (docs/math.md, section 1). The
+/// A recurrence h_t = sigma(Q h_{t-1} + W x_t + b) with an orthogonal Q (docs/math.md, section 1.2). The
 /// parameters are
 ///
 /// - PREFIX/reflection_vectors [L, N], PREFIX/skew_parameters [N, N] or PREFIX/matrix [N, N]: the transition;

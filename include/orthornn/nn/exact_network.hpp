@@ -11,7 +11,7 @@
 namespace orthornn {
 
 /// A DeltaProduct network that solves the word problem of a group, with parameters that are known and not
-/// learned (docs/math.md, section 6; Siems et al., NeurIPS 2025, arXiv 2502.10297, theorems 1, 3 and 6). It
+/// learned (docs/math.md, section 8; Siems et al., NeurIPS 2025, arXiv 2502.10297, theorems 1, 3 and 6). It
 /// has the layers of `delta_product_blocks`, beta_limit 2, no readout norm, decay, convolution or gate.
 ///
 /// With one layer, the state becomes A(y_t) less the identity, where A is the `orthogonal_representation`. It

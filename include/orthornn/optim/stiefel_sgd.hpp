@@ -15,7 +15,7 @@ namespace orthornn {
 ///     D = P G  (Euclidean metric,  <X, Y> = tr(X^T Y))
 ///
 /// the Riemannian gradient is Z = A Omega with the skew-symmetric A = D Omega^T - Omega D^T (Tagare, "Notes
-/// on optimization on Stiefel manifolds", 2011), and a step of length lr goes
+/// on optimization on Stiefel manifolds", 2011; docs/math.md, section 2.2), and a step of length lr goes
 ///
 ///     qr:      to the Q of Omega - lr Z = Q R, where R has a positive diagonal
 ///     cayley:  along the curve (I + lr/2 A)^-1 (I - lr/2 A) Omega

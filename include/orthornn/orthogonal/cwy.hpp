@@ -8,9 +8,9 @@ namespace orthornn {
 enum class ReflectionForm {
   /// The form that takes less time for a forward and a backward step (src/plan/plan.hpp).
   automatic,
-  /// Q is formed once, and a step is one N x N product.
+  /// Q is formed once, and a step is one N x N product (docs/math.md, section 1.5).
   dense,
-  /// U and S^-1 U^T are kept, and a step is two N x L products.
+  /// U and S^-1 U^T are kept, and a step is two N x L products (docs/math.md, section 1.4).
   factored,
 };
 template <>
@@ -20,8 +20,8 @@ struct Names<ReflectionForm> {
       {"automatic", automatic}, {"dense", dense}, {"factored", factored}};
 };
 
-/// A product of reflections Q = H(v1) ... H(vL) in compact WY form, Q = I - U S^-1 U^T (docs/math.md, section
-/// 1; Likhosherstov et al., AISTATS 2021).
+/// A product of reflections Q = H(v1) ... H(vL) in compact WY form, Q = I - U S^-1 U^T (docs/math.md,
+/// section 1.1; Likhosherstov et al., AISTATS 2021).
 struct Cwy {
   static constexpr const char* name = "cwy";   ///< Name in files and on the command line.
   static constexpr const char* title = "CWY";  ///< Name in tables and plots.

@@ -4,8 +4,8 @@
 
 namespace orthornn {
 
-/// A product of reflections Q = H(v1) ... H(vL), applied one reflection after another (docs/math.md, section
-/// 1; Mhammedi et al., ICML 2017). It is the function of Cwy with equal reflection vectors.
+/// A product of reflections Q = H(v1) ... H(vL), applied one reflection after another (docs/math.md,
+/// section 1.3; Mhammedi et al., ICML 2017). It is the function of Cwy with equal reflection vectors.
 struct HouseholderProduct {
   static constexpr const char* name = "householder";  ///< Name in files and on the command line.
   static constexpr const char* title = "sequential Householder, tiled";  ///< Name in tables and plots.

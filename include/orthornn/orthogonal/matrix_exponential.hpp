@@ -4,7 +4,7 @@
 
 namespace orthornn {
 
-/// The matrix exponential Q = exp(X - X^T), orthogonal up to rounding times |X| (docs/math.md, section 3;
+/// The matrix exponential Q = exp(X - X^T), orthogonal up to rounding times |X| (docs/math.md, section 3.3;
 /// EXPRNN, Lezcano-Casado and Martinez-Rubio, ICML 2019).
 struct MatrixExponential {
   static constexpr const char* name = "expm";                 ///< Name in files and on the command line.

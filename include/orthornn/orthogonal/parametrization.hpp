@@ -19,7 +19,7 @@ namespace orthornn {
 template <class T>
 struct TransitionParts;
 
-/// How the parameters of a transition are drawn before training.
+/// How the parameters of a transition are drawn before training (docs/math.md, section 4.1).
 enum class Init {
   /// Rotations of pairs of coordinates by angles uniform in [-pi, pi) (Henaff, Szlam and LeCun, ICML 2016).
   henaff,

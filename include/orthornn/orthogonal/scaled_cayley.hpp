@@ -5,7 +5,7 @@
 namespace orthornn {
 
 /// The scaled Cayley transform Q = (I + A)^-1 (I - A) D with A = X - X^T and fixed signs D, orthogonal up to
-/// rounding times |A| (docs/math.md, section 3; scoRNN, Helfrich, Willmott and Ye, ICML 2018). With the
+/// rounding times |A| (docs/math.md, section 3.2; scoRNN, Helfrich, Willmott and Ye, ICML 2018). With the
 /// default of no negative signs, Q is not scaled.
 struct ScaledCayley {
   static constexpr const char* name = "cayley";          ///< Name in files and on the command line.

@@ -83,7 +83,7 @@ class Transition {
   /// as one matrix; a view without data for other transitions.
   MatrixView<const T> dense_matrix() const;
   /// Adds Q h to a, for matrices of n columns of N rows, in the execution's precision. A form that applies
-  /// reflections also writes the coefficients z [L x n] of docs/math.md, section 1, from which the gradient
+  /// reflections also writes the coefficients z [L x n] of docs/math.md, section 1.4, from which the gradient
   /// follows without Q. Only the calling thread computes; several threads may call it at once.
   void multiply_add(MatrixView<const T> h, MatrixView<T> a, MatrixView<T> z) const;
   /// Adds Q^T g to d, and writes the coefficients y [L x n], as `multiply_add` does.

@@ -5,9 +5,9 @@
 
 namespace orthornn {
 
-/// T-CWY (docs/math.md, section 2): a point Omega of the Stiefel manifold St(N, M), M <= N, from M reflection
-/// vectors V [M, N]. Omega = [I; 0] - U S^-1 U1^T is exactly the first M columns of the full CWY matrix. It
-/// takes 4NM^2 + 7M^3/3 operations.
+/// T-CWY (docs/math.md, section 2.1): a point Omega of the Stiefel manifold St(N, M), M <= N, from M
+/// reflection vectors V [M, N]. Omega = [I; 0] - U S^-1 U1^T is exactly the first M columns of the full CWY
+/// matrix. It takes 4NM^2 + 7M^3/3 operations.
 template <class T>
 class TruncatedCwy {
  public:

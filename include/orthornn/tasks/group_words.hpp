@@ -6,7 +6,7 @@
 
 namespace orthornn {
 
-/// A word problem (docs/math.md, section 6): symbol s is the element elements[s], and the class of a step or
+/// A word problem (docs/math.md, section 8): symbol s is the element elements[s], and the class of a step or
 /// of a sequence is the number of the product of its symbols, the first one done first.
 struct GroupWords {
   /// Group of the elements.
