@@ -49,7 +49,7 @@ RolloutWay rollout_way(const Transition<T>& transition, Index length, Index batc
 template <class T>
 Index launches_of_rollout(const Transition<T>& transition, Index length, Index batch);
 
-/// Computes h_t = sigma(Q h_{t-1} + a_t) for t = 1 .. T (docs/math.md, section 1.2).
+/// Computes h_t = sigma(Q h_{t-1} + a_t) for t = 1 to T (docs/math.md, section 1.2).
 ///
 /// - states [T + 1, B, N]: slot 0 holds h_0; slot t holds a_t = W x_t + b on entry and h_t on return.
 /// - modrelu_bias [N]: read for modrelu alone.
@@ -78,7 +78,7 @@ void rollout_backward(const Transition<T>& transition, Activation activation,
                       ConstTensorView<T> d_h_last, TensorView<T> d_states, TensorView<T> d_h0,
                       const RolloutMemory<T>& memory, RecordedLoops& records);
 
-/// Computes h_t = sigma(Q h_{t-1} + a_t) for t = 1 .. T, with memory and recordings of a cache.
+/// Computes h_t = sigma(Q h_{t-1} + a_t) for t = 1 to T, with memory and recordings of a cache.
 template <class T>
 void rollout_forward(const Transition<T>& transition, Activation activation, ConstTensorView<T> modrelu_bias,
                      TensorView<const std::int32_t> lengths, TensorView<T> states, TensorView<T> h_last,

@@ -14,11 +14,11 @@ namespace orthornn {
 /// Names of the tensors in a batch of B sequences of T steps: tasks write these tensors, and models read
 /// them.
 namespace batch_names {
-/// Symbols that are read, [T, B] integers, 0 .. symbols - 1.
+/// Symbols that are read, [T, B] integers, 0 to symbols - 1.
 inline constexpr std::string_view symbols = "symbols";
 /// Vectors that are read, [T, B, K] reals.
 inline constexpr std::string_view features = "features";
-/// Live steps of each sequence, [B] integers, 0 .. T; absent or empty when all are T.
+/// Live steps of each sequence, [B] integers, 0 to T; absent or empty when all are T.
 inline constexpr std::string_view lengths = "lengths";
 /// Target classes, [T, B] or [B] integers; a negative one does not count.
 inline constexpr std::string_view classes = "classes";
@@ -27,12 +27,12 @@ inline constexpr std::string_view values = "values";
 // The rest is for pairs of sequences, as in translation: a source of S steps, and an answer of T steps.
 /// Symbols of the sources, [S, B] integers.
 inline constexpr std::string_view source = "source";
-/// Live steps of each source, [B] integers, 0 .. S; absent or empty when all are S.
+/// Live steps of each source, [B] integers, 0 to S; absent or empty when all are S.
 inline constexpr std::string_view source_lengths = "source_lengths";
 /// Symbols of the answers before each step, [T, B] integers, the begin symbol first; `classes` has the
 /// symbols that follow.
 inline constexpr std::string_view target = "target";
-/// Live steps of each answer, [B] integers, 0 .. T; absent or empty when all are T.
+/// Live steps of each answer, [B] integers, 0 to T; absent or empty when all are T.
 inline constexpr std::string_view target_lengths = "target_lengths";
 }  // namespace batch_names
 

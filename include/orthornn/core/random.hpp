@@ -21,7 +21,7 @@ class RandomStream {
 
   /// Draws 32 random bits.
   std::uint32_t bits();
-  /// Draws an integer uniform in 0 .. bound - 1, bound >= 1, by multiply-shift (bias below bound / 2^32).
+  /// Draws an integer uniform from 0 to bound - 1, bound >= 1, by multiply-shift (bias below bound / 2^32).
   std::uint32_t integer(std::uint32_t bound);
   /// Draws a number uniform in [0, 1), of 53 bits.
   double uniform();
@@ -47,9 +47,9 @@ void shuffle(std::span<T> values, RandomStream& stream) {
   }
 }
 
-/// A uniformly random permutation of 0 .. count - 1 (Fisher-Yates), [count], in new memory of the host.
+/// A uniformly random permutation of 0 to count - 1 (Fisher-Yates), [count], in new memory of the host.
 Tensor<std::int32_t> random_permutation(Index count, RandomStream stream);
-/// Writes a uniformly random permutation of 0 .. count - 1 to a tensor of `count` numbers in memory of the
+/// Writes a uniformly random permutation of 0 to count - 1 to a tensor of `count` numbers in memory of the
 /// host.
 void random_permutation(TensorView<std::int32_t> permutation, RandomStream stream);
 /// Whether a tensor of `count` numbers in memory of the host has every number from 0 to count - 1 once.

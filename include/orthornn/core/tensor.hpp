@@ -57,7 +57,7 @@ class TensorView {
     return data_[offset];
   }
 
-  /// View of the entries first .. first + count - 1 of the first dimension. The range is not checked.
+  /// View of the entries first to first + count - 1 of the first dimension. The range is not checked.
   TensorView slice(Index first, Index count) const {
     Shape part{count};
     Index stride = 1;

@@ -22,8 +22,8 @@ class TokenLayout {
     Index row(Index token) const { return first + token * stride; }
   };
 
-  /// Layout of tensors [T, B, ..], as everywhere in this library. `lengths` [B] are numbers 0 .. T in host
-  /// memory; an empty view when all are T. Throws ShapeError, and ValueError for a length outside 0 .. T.
+  /// Layout of tensors [T, B, ..], as everywhere in this library. `lengths` [B] are numbers 0 to T in host
+  /// memory; an empty view when all are T. Throws ShapeError, and ValueError for a length outside 0 to T.
   static TokenLayout time_major(Index length, Index batch, ConstTensorView<std::int32_t> lengths = {});
   /// Layout of tensors [B, T, ..], as in PyTorch. Lengths and errors are as in `time_major`.
   static TokenLayout sequence_major(Index batch, Index length, ConstTensorView<std::int32_t> lengths = {});

@@ -65,13 +65,13 @@ struct DeltaProductCell {
   using Layer = DeltaProductLayer<T>;
   /// Number N of outputs of a step, 1 or more.
   Index hidden_size = 128;
-  /// Number H of heads, 1 .. 65,536. Each has a state, keys and values of its own.
+  /// Number H of heads, 1 to 65,536. Each has a state, keys and values of its own.
   Index heads = 4;
-  /// Numbers K of a key, 1 .. 65,536.
+  /// Numbers K of a key, 1 to 65,536.
   Index key_size = 32;
-  /// Numbers V of a value, 1 .. 65,536.
+  /// Numbers V of a value, 1 to 65,536.
   Index value_size = 32;
-  /// Number n of factors of a step, 1 .. 64, each with a key and a value.
+  /// Number n of factors of a step, 1 to 64, each with a key and a value.
   Index householder = 2;
   /// Kind of the factors.
   DeltaFactorKind factor = DeltaFactorKind::householder;
@@ -88,7 +88,7 @@ struct DeltaProductCell {
   bool learn_initial_state = false;
   /// Whether there are no values: factors then only turn the learned initial state.
   bool without_values = false;
-  /// Number of steps that a causal convolution of queries, keys and values sees, 1 .. 64; 0 for none.
+  /// Number of steps that a causal convolution of queries, keys and values sees, 1 to 64; 0 for none.
   Index convolution = 0;
   /// Norm of the numbers that a head reads from its state.
   ReadoutNorm readout_norm = ReadoutNorm::rms;

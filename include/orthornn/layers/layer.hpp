@@ -17,9 +17,9 @@ template <class T>
 struct SequenceInput {
   /// Vectors [T, B, K]; empty where the input is symbols.
   TensorView<const T> vectors = {};
-  /// Symbols [T, B], 0 .. K - 1; not read where there are vectors.
+  /// Symbols [T, B], 0 to K - 1; not read where there are vectors.
   TensorView<const std::int32_t> symbols = {};
-  /// Live steps of each sequence, [B], 0 .. T; empty when all are T. Inputs beyond a length must be finite.
+  /// Live steps of each sequence, [B], 0 to T; empty when all are T. Inputs beyond a length must be finite.
   TensorView<const std::int32_t> lengths = {};
   /// Key of all random numbers that layers draw in this pass, [1]; empty in evaluation, when they draw none.
   /// A key gives its numbers again each time: each forward of a training needs a new key.
@@ -129,7 +129,7 @@ class Layer {
   /// length. `start` has the first states; where it is empty, sequences start in `initial_state`. `last`,
   /// unless it is empty, gets the states after the last live step of each sequence. A state of `last` may be
   /// in the memory of its counterpart in `start`; every other overlap is forbidden. Throws ShapeError,
-  /// DeviceError, and ValueError for a symbol outside 0 .. K - 1, a length outside 0 .. T, or when `prepare`
+  /// DeviceError, and ValueError for a symbol outside 0 to K - 1, a length outside 0 to T, or when `prepare`
   /// has not been called; `saved` is then as it was.
   TensorView<const T> forward(const SequenceInput<T>& input, States<const T> start, States<T> last,
                               Saved& saved) const;

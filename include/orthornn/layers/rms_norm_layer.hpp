@@ -16,7 +16,7 @@ struct RmsNorm {
   /// Layer that these options make.
   template <class T>
   using Layer = RmsNormLayer<T>;
-  /// Number above 0 that is added to the mean square. (PyTorch's default is the rounding error of the type.)
+  /// Number above 0 that is added to the mean square. PyTorch's default is the rounding error of the type.
   double epsilon = 1e-5;
 
   static void fields(auto&& visit) {

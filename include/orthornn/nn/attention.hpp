@@ -13,7 +13,7 @@ struct AttentionInput {
   TensorView<const T> queries;
   /// Keys k [S, B, N].
   TensorView<const T> keys;
-  /// Live keys of each sequence, [B], 0 .. S; empty when all are S. Keys beyond them are not read.
+  /// Live keys of each sequence, [B], 0 to S; empty when all are S. Keys beyond them are not read.
   TensorView<const std::int32_t> lengths = {};
   /// Factor c of the products of queries and keys.
   T scale = 1;
@@ -25,7 +25,7 @@ struct AttentionInput {
 ///     weights [T, B, S]:  a_ts = softmax over the live s of c q_t . k_s, and 0 for the others
 ///     contexts [T, B, N]: sum over s of a_ts k_s, and 0 for a sequence without a live key
 ///
-/// Allocates nothing once sized. Throws ShapeError, and ValueError for a length outside 0 .. S; on a GPU the
+/// Allocates nothing once sized. Throws ShapeError, and ValueError for a length outside 0 to S; on a GPU the
 /// next call that waits throws that ValueError.
 template <class T>
 void attention(const AttentionInput<T>& input, TensorView<T> weights, TensorView<T> contexts);

@@ -9,12 +9,12 @@ namespace orthornn {
 
 /// How a beam search goes.
 struct BeamSearchOptions {
-  /// Number K of hypotheses of a sequence that are followed, 1 .. 1000. With 1 each step takes the most
+  /// Number K of hypotheses of a sequence that are followed, 1 to 1000. With 1 each step takes the most
   /// probable symbol (greedy).
   Index beam = 5;
   /// Largest length penalty. With a larger one all scores would be 0 up to rounding: 1000^10 is 1e30.
   static constexpr double largest_penalty = 10;
-  /// Power a of the length by which the logarithm of a probability is divided, 0 .. 10; 0 for no
+  /// Power a of the length by which the logarithm of a probability is divided, 0 to 10; 0 for no
   /// normalisation.
   double length_penalty = 1;
   /// Largest number of symbols of an answer, the end included; 3 S + 10 for a sequence of S steps where that

@@ -128,7 +128,7 @@ class EncoderDecoder final : public Model<T> {
     /// step.
     TensorView<const T> attention() const;
     /// Goes on with other answers: answer i becomes a copy of answer rows[i], with its source. So a beam
-    /// search copies, orders and drops its hypotheses. Throws ValueError for no rows and for one outside 0 ..
+    /// search copies, orders and drops its hypotheses. Throws ValueError for no rows and for one outside 0 to
     /// B - 1.
     void select(std::span<const Index> rows);
 

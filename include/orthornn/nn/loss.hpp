@@ -21,7 +21,7 @@ struct BatchLoss {
 /// its gradient. Sums are in double, in a fixed order.
 ///
 /// - outputs [.., C]: on return, where `gradient` is true, the gradient of the *sum* with respect to them.
-/// - classes [..]: targets 0 .. C - 1; a negative class does not count.
+/// - classes [..]: targets 0 to C - 1; a negative class does not count.
 /// - lengths: empty, or [B] where outputs are [T, B, C]. From step length on a sequence is padding, which
 ///   does not count: its targets are not read, and its gradient is 0.
 ///

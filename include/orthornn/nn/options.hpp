@@ -16,7 +16,7 @@ struct DenseInput {
 
   static void fields(auto&& visit) { visit("size", &DenseInput::size, domain::count, "Numbers a step"); }
 };
-/// Input of symbols 0 .. symbols - 1, [T, B], batch_names::symbols, as unit vectors. The vectors are never
+/// Input of symbols 0 to symbols - 1, [T, B], batch_names::symbols, as unit vectors. The vectors are never
 /// formed: a symbol picks a column of the input weights.
 struct OneHot {
   static constexpr const char* name = "one_hot";  ///< Name in files.
@@ -25,7 +25,7 @@ struct OneHot {
 
   static void fields(auto&& visit) { visit("symbols", &OneHot::symbols, domain::count, "Known symbols"); }
 };
-/// Input of symbols 0 .. tokens - 1, [T, B], batch_names::symbols, each with a learned vector.
+/// Input of symbols 0 to tokens - 1, [T, B], batch_names::symbols, each with a learned vector.
 struct TokenEmbedding {
   static constexpr const char* name = "embedding";  ///< Name in files.
   /// Number of symbols, 1 or more.

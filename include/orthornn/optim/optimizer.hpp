@@ -178,7 +178,7 @@ class Optimizer {
   void set_steps(std::int64_t steps);
 
  protected:
-  /// Elements first .. last - 1 of the flat buffers, all of one kind.
+  /// Elements first to last - 1 of the flat buffers, all of one kind.
   struct Piece {
     Index first;         ///< First element.
     Index last;          ///< Element behind the last one.

@@ -25,7 +25,7 @@ struct Names<ReflectionForm> {
 struct Cwy {
   static constexpr const char* name = "cwy";   ///< Name in files and on the command line.
   static constexpr const char* title = "CWY";  ///< Name in tables and plots.
-  /// Number L of reflections, 1 .. N; 0 stands for N.
+  /// Number L of reflections, 1 to N; 0 stands for N.
   Index reflections = 0;
   /// How the reflection vectors are drawn.
   Init init = Init::henaff;
@@ -37,7 +37,7 @@ struct Cwy {
     visit("form", &Cwy::form, domain::any, "dense, factored, or automatic for the cheaper one");
     init_field<Cwy>(visit);
   }
-  /// The parameter "reflection_vectors" [L, N]. Throws ValueError for a number L outside 0 .. N.
+  /// The parameter "reflection_vectors" [L, N]. Throws ValueError for a number L outside 0 to N.
   Parameter parameter(Index hidden_size) const;
   /// Makes the parts of a Transition; TransitionParts is known to the library's sources alone.
   template <class T>

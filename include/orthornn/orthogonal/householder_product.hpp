@@ -9,7 +9,7 @@ namespace orthornn {
 struct HouseholderProduct {
   static constexpr const char* name = "householder";  ///< Name in files and on the command line.
   static constexpr const char* title = "sequential Householder, tiled";  ///< Name in tables and plots.
-  /// Number L of reflections, 1 .. N; 0 stands for N.
+  /// Number L of reflections, 1 to N; 0 stands for N.
   Index reflections = 0;
   /// How the reflection vectors are drawn.
   Init init = Init::henaff;
@@ -25,7 +25,7 @@ struct HouseholderProduct {
           "each reflection over the whole batch");
     init_field<HouseholderProduct>(visit);
   }
-  /// The parameter "reflection_vectors" [L, N]. Throws ValueError for a number L outside 0 .. N.
+  /// The parameter "reflection_vectors" [L, N]. Throws ValueError for a number L outside 0 to N.
   Parameter parameter(Index hidden_size) const;
   /// Makes the parts of a Transition; TransitionParts is known to the library's sources alone.
   template <class T>

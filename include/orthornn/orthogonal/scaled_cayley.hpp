@@ -10,7 +10,7 @@ namespace orthornn {
 struct ScaledCayley {
   static constexpr const char* name = "cayley";          ///< Name in files and on the command line.
   static constexpr const char* title = "scaled Cayley";  ///< Name in tables and plots.
-  /// Number of diagonal entries of D that are -1, 0 .. N: the first ones. The others are 1.
+  /// Number of diagonal entries of D that are -1, 0 to N: the first ones. The others are 1.
   Index negative_signs = 0;
   /// How X is drawn.
   Init init = Init::cayley;

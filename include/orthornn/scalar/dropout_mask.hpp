@@ -27,7 +27,7 @@ struct DropoutMask {
 
   /// Number of draws in one block of Philox.
   static constexpr int group = 4;
-  /// Whether each of the numbers group * i .. group * i + group - 1 is kept.
+  /// Whether each of the numbers group * i to group * i + group - 1 is kept.
   constexpr std::array<bool, group> keeps(std::uint64_t key, std::int64_t i) const {
     const auto bits = PhiloxStream(key, RandomPurpose::dropout, stream).block(static_cast<std::uint64_t>(i));
     return {bits[0] >= threshold, bits[1] >= threshold, bits[2] >= threshold, bits[3] >= threshold};

@@ -23,11 +23,12 @@ constexpr std::array<std::uint32_t, 4> philox(std::array<std::uint32_t, 4> count
 }
 
 /// Purpose of a stream of random numbers. Streams of one seed and different purposes never overlap.
+// 4 was a purpose once.
 enum class RandomPurpose : std::uint32_t {
   initialization = 1,  ///< Initial parameters.
   training = 2,        ///< Training batches.
   validation = 3,      ///< Validation data.
-  shuffle = 5,         ///< Order of the data in an epoch. (4 was a purpose once.)
+  shuffle = 5,         ///< Order of the data in an epoch.
   test = 6,            ///< Test data.
   split = 7,           ///< Which data are held out.
   dropout = 8,         ///< Masks of Dropout.
@@ -58,7 +59,7 @@ struct PhiloxStream {
   constexpr std::uint32_t bits(std::uint64_t draw) const { return block(draw / 4)[draw % 4]; }
 };
 
-/// Maps 32 random bits to an integer uniform in 0 .. bound - 1.
+/// Maps 32 random bits to an integer uniform from 0 to bound - 1.
 constexpr std::uint32_t integer_below(std::uint32_t bound, std::uint32_t bits) {
   return static_cast<std::uint32_t>((std::uint64_t{bits} * bound) >> 32);
 }

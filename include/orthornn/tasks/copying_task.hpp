@@ -37,9 +37,9 @@ class CopyingTask final : public SequenceTask {
   /// batch.
   explicit CopyingTask(const CopyingOptions& options = {});
 
-  /// Number of input symbols, 10: data symbols 0 .. 7, blank 8 and marker 9.
+  /// Number of input symbols, 10: data symbols 0 to 7, blank 8 and marker 9.
   Index symbols() const { return marker + 1; }
-  /// Number of target classes, 9: data symbols 0 .. 7 and blank 8.
+  /// Number of target classes, 9: data symbols 0 to 7 and blank 8.
   Index classes() const { return blank + 1; }
 
   std::string name() const override { return CopyingOptions::name; }

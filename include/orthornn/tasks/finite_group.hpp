@@ -9,7 +9,7 @@
 
 namespace orthornn {
 
-/// A finite group, made by its name, as permutations of the points 0 .. degree - 1:
+/// A finite group, made by its name, as permutations of the points 0 to degree - 1:
 ///
 ///     name     n        elements                                              points
 ///     S<n>     2 .. 7   all n! permutations                                   n
@@ -18,7 +18,7 @@ namespace orthornn {
 ///     D<n>     3 ..     those, and the reflections i -> r - i: 2n symmetries  n
 ///     Z2xS3    ..       pairs (g, h), each acting on points of its own        2 + 3
 ///
-/// It has at most 5040 elements, with the numbers 0 .. order - 1; 0 is the identity. Permutations are
+/// It has at most 5040 elements, with the numbers 0 to order - 1; 0 is the identity. Permutations are
 /// numbered in their lexicographic order, a rotation by r as r, a reflection as n + r, a pair as g |H| + h.
 class FiniteGroup {
  public:

@@ -14,7 +14,7 @@ enum class Language {
   /// Whether the number of places where neighbours differ is odd, in a sequence of symbols a and b. This is
   /// whether the first and the last symbol differ.
   even_pairs,
-  /// Value modulo 5 of digits 0 .. 4 with + - * between them, products first.
+  /// Value modulo 5 of digits 0 to 4 with + - * between them, products first.
   modular,
   /// Value modulo 5 of an expression as in `modular` with brackets around each operation, brackets around
   /// digits, and minus signs before digits.
@@ -116,7 +116,7 @@ class LanguageTask final : public SequenceTask {
   std::string config() const override;
 
  private:
-  /// Sequences first .. first + count - 1, with lengths from `shortest` to `longest`.
+  /// Sequences first to first + count - 1, with lengths from `shortest` to `longest`.
   void fill(RandomPurpose purpose, std::uint64_t first, Index count, Index shortest, Index longest,
             Batch& batch) const;
 

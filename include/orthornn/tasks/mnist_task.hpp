@@ -49,7 +49,7 @@ struct MnistOptions {
 };
 
 /// Pixel-by-pixel MNIST (Le, Jaitly and Hinton, "A simple way to initialize recurrent networks of rectified
-/// linear units", 2015): a handwritten digit is a sequence of pixels, [784, B, 1] in 0 .. 1, and the target
+/// linear units", 2015): a handwritten digit is a sequence of pixels, [784, B, 1] from 0 to 1, and the target
 /// after the last pixel is the digit. The default permutation seed is that of expRNN's experiments (Lezcano
 /// and Martinez-Rubio, ICML 2019); the permutation of a seed is
 /// numpy.random.RandomState(seed).permutation(T).

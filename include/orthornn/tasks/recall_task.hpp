@@ -13,7 +13,7 @@ struct RecallOptions {
   static constexpr const char* name = "recall";  ///< Name in files and on the command line.
   /// Keys D of a sequence, each with a value, >= 1.
   Index keys = 8;
-  /// Number V of symbols, even, 4 .. 2^20: 0 is blank, keys are 1 .. V/2 - 1, values V/2 .. V - 1.
+  /// Number V of symbols, even, 4 to 2^20: 0 is blank, keys are 1 to V/2 - 1, values V/2 to V - 1.
   Index symbols = 128;
   /// Steps T of a sequence, even, at least 4 D.
   Index length = 64;

@@ -96,7 +96,7 @@ class Task {
   virtual void training_batch(std::uint64_t step, Batch& batch) const = 0;
   /// Number of batches of a held-out set.
   virtual Index evaluation_batches(HeldOut set) const = 0;
-  /// Fills `batch` with batch `number`, 0 .. evaluation_batches(set) - 1, of a held-out set. The last batch
+  /// Fills `batch` with batch `number`, 0 to evaluation_batches(set) - 1, of a held-out set. The last batch
   /// may be smaller.
   virtual void evaluation_batch(HeldOut set, Index number, Batch& batch) const = 0;
   /// Whether answers are right or wrong, so that `count_right` counts.

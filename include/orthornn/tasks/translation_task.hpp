@@ -56,7 +56,7 @@ struct TranslationOptions {
   bool keep_case = false;
   /// Whether accents are removed in the two languages.
   bool strip_accents = false;
-  /// Largest number of tokens on a side of a pair, 1 .. `most_tokens`; longer pairs are left out.
+  /// Largest number of tokens on a side of a pair, 1 to `most_tokens`; longer pairs are left out.
   Index longest = 100;
   /// Pairs B of a batch, >= 1.
   Index batch = 128;

@@ -62,7 +62,7 @@ struct WordsOptions {
 /// The word problem of a finite group (Barrington, "Bounded-width polynomial-size branching programs
 /// recognize exactly those languages in NC1", 1989; as a task of linear recurrences: Merrill, Petty and
 /// Sabharwal, "The illusion of state in state-space models", ICML 2024). A sequence of elements x_t is read,
-/// and the target of each step is y_t = x_t o .. o x_1, an element by its number.
+/// and the target of each step is y_t = x_t o ... o x_1, an element by its number.
 ///
 /// A sequence depends on the seed, its set and its number alone: a shorter one is the beginning of a longer
 /// one. With `training_samples`, an epoch has each sequence once, less the remainder that does not fill a

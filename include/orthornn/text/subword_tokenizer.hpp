@@ -19,7 +19,7 @@ class SubwordTokenizer final : public Tokenizer {
                    std::span<const std::string_view> sentences);
   /// Takes the pieces of a SentencePiece model; the rest of the model is not used. Throws ValueError for
   /// bytes that are no such model, for a model of another kind than the options', for more pieces than they
-  /// allow, and for other pieces than `<pad>`, `<unk>`, `<s>` and `</s>` at 0 .. 3. It also throws ValueError
+  /// allow, and for other pieces than `<pad>`, `<unk>`, `<s>` and `</s>` at 0 to 3. It also throws ValueError
   /// for a later piece that is empty, longer than 256 bytes, there twice, not clean text or not of the kind
   /// "normal", and for a score that is not a number between -1e7 and 1e7.
   SubwordTokenizer(const SentencePieces& options, const NormalizationOptions& normalization,

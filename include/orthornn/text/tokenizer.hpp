@@ -26,7 +26,7 @@ inline constexpr std::int32_t end = 3;
 inline constexpr std::int32_t first_of_text = 4;
 }  // namespace token_ids
 
-/// Turns sentences into numbers 0 .. size - 1, called tokens, and back. A tokenizer does not change; several
+/// Turns sentences into numbers 0 to size - 1, called tokens, and back. A tokenizer does not change; several
 /// threads may use it.
 class Tokenizer {
  public:
@@ -47,7 +47,7 @@ class Tokenizer {
   /// normalised first. Throws ValueError for text that is not UTF-8.
   virtual std::vector<std::int32_t> encode(std::string_view sentence) const = 0;
   /// Returns a sentence for readers from the tokens up to the first end. Padding and begin are left out;
-  /// unknown becomes `<unk>`. Throws ValueError for a number outside 0 .. size - 1.
+  /// unknown becomes `<unk>`. Throws ValueError for a number outside 0 to size - 1.
   virtual std::string decode(std::span<const std::int32_t> tokens) const = 0;
   /// Text of one token: a word, a piece as SentencePiece writes it, or a special token such as `<unk>`.
   /// Throws as `decode`.
@@ -66,7 +66,7 @@ class Tokenizer {
 
   /// The tokens up to the first end, without padding and begin. Throws as `decode`.
   std::vector<std::int32_t> tokens_of_text(std::span<const std::int32_t> tokens) const;
-  /// Throws ValueError for a number outside 0 .. size - 1.
+  /// Throws ValueError for a number outside 0 to size - 1.
   void check_token(std::int32_t token) const;
 
  private:

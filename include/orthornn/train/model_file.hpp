@@ -35,7 +35,7 @@ ParameterSet<T> parameter_layout(const OwnModelOptions& options);
 
 /// Content of a model file, without the parameters and moments.
 struct ModelFileInfo {
-  /// Version of the format, 1 .. 3.
+  /// Version of the format, 1 to 3.
   std::int64_t format_version = 0;
   /// Version of the library that wrote the file.
   std::string library_version;
