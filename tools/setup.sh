@@ -1,7 +1,8 @@
 # shellcheck shell=bash
 # Sourced by tools/quickstart and tools/test:
 #
-#   install_prerequisites [format] [python] [fuzz]   installs what the build and these checks need; exits 1 if it cannot
+#   install_prerequisites [format] [python] [doxygen] [fuzz]
+#                                                    installs what the build and these checks need; exits 1 if it cannot
 #   configure PRESET                                 one configuration for both scripts, so that they share compiled files
 #
 # Only missing packages are installed. ORTHORNN_SKIP_SETUP=1 installs nothing. It is for users who have the
@@ -168,6 +169,8 @@ install_prerequisites() {
     has gnuplot || install_if_possible gnuplot-nox "gnuplot is missing: 'orthornn report' draws nothing"
     [[ $wanted != *" python "* ]] || python3 -c "import h5py, numpy" 2>/dev/null ||
       install_if_possible "python3-numpy python3-h5py" "numpy and h5py are missing: tools/numpy_model.py is not tested"
+    [[ $wanted != *" doxygen "* ]] || has doxygen ||
+      install_if_possible doxygen "doxygen is missing: the API reference is not checked"
     [[ $wanted != *" fuzz "* ]] || clang_can_fuzz ||
       install_if_possible "clang libclang-rt-dev libomp-dev" "clang with libFuzzer is missing: tools/fuzz does not run"
   else

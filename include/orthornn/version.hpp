@@ -4,7 +4,7 @@
 
 namespace orthornn {
 
-/// "MAJOR.MINOR.PATCH"
+/// Version of the library, "MAJOR.MINOR.PATCH".
 std::string version();
 
 }  // namespace orthornn

@@ -11,7 +11,8 @@ namespace orthornn {
 ///       if (c.device.is_cuda()) return cuda::gemm<T>(alpha, a, b, beta, c);
 ///     }
 ///
-/// and continues with the CPU body. This is the only place that asks where the data lie.
+/// and continues with the CPU body. An operation makes this choice itself, so that its callers do not make
+/// it.
 #ifdef ORTHORNN_WITH_CUDA
 inline constexpr bool has_cuda_bodies = true;
 #else

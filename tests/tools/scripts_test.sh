@@ -49,6 +49,7 @@ impostor() {
 }
 
 mkdir -p "$bin" "$project"/{.ci,cuda,examples,include,src,tasks,tests,tools}
+echo "/// One." >"$project/include/one.hpp"
 for program in awk bash cat chmod cp cut dirname env find grep head mkdir mktemp mv nproc realpath rm sed sha256sum sort tail tar tee touch; do
   ln -s "$(command -v "$program")" "$bin"
 done
@@ -72,6 +73,12 @@ impostor dpkg-query <<<'for name in "${@:4}"; do [[ $name == "${ABSENT:-}" ]] ||
 impostor clang-format-14 <<'E2'
 [[ $1 == --version ]] && echo "clang-format version 14.0.6" && exit
 [[ ! -e $SCRATCH/ugly ]] || { echo "src/main.cpp:1:4: error: code should be clang-formatted [-Wclang-format-violations]" >&2; exit 1; }
+E2
+impostor doxygen <<'E2'
+[[ ! -e $SCRATCH/unclear ]] || { echo "include/one.hpp:1: warning: Member two is not documented." >&2; exit 1; }
+mkdir -p build/api/xml
+printf '<enumvalue id="a">\n<name>a</name>\n<para>One.</para>\n</enumvalue>\n' >build/api/xml/one.xml
+[[ ! -e $SCRATCH/bare ]] || printf '<enumvalue id="b">\n<name>b</name>\n</enumvalue>\n' >>build/api/xml/one.xml
 E2
 impostor cmake <<'E2'
 [[ $1 == --version ]] && echo "cmake version ${CMAKE_IMPOSTOR:-3.25.1}" && exit
@@ -145,6 +152,14 @@ exits 0
 called '^apt-get .*install.* python3-numpy python3-h5py$'
 impostor python3 <<<'exit 0'
 
+subject="set-up, doxygen missing"
+mv "$bin/doxygen" "$scratch"
+forget_calls
+run bash -c 'source "$1/tools/setup.sh" && install_prerequisites doxygen' - "$project"
+exits 0
+called '^apt-get .*install.* doxygen$'
+mv "$scratch/doxygen" "$bin"
+
 subject="set-up, clang missing"
 forget_calls
 run bash -c 'source "$1/tools/setup.sh" && install_prerequisites fuzz' - "$project"
@@ -177,7 +192,7 @@ subject="test, from another folder"
 forget_calls
 run bash -c 'cd / && "$1/tools/test"' - "$project"
 exits 0
-ends_with "2 passed, 0 failed, 1 skipped"
+ends_with "3 passed, 0 failed, 1 skipped"
 called '^cmake --preset release -DORTHORNN_WERROR=ON -DORTHORNN_CUDA=OFF$'
 called '^ctest --test-dir build/release '
 not_called '^ctest --test-dir build/release .* -LE'
@@ -189,7 +204,7 @@ subject="test --all"
 forget_calls
 run "$project/tools/test" --all
 exits 0
-ends_with "3 passed, 0 failed, 3 skipped"
+ends_with "4 passed, 0 failed, 3 skipped"
 not_called '^ctest --test-dir build/release .* -LE'
 called '^cmake --preset asan -DORTHORNN_WERROR=ON$'
 called '^ctest --test-dir build/asan .* -LE slow$'
@@ -210,6 +225,7 @@ exits 0
 ends_with "2 passed, 0 failed, 1 skipped"
 called '^ctest --test-dir build/release .* -LE slow|long$'
 not_called asan
+not_called doxygen
 says "left out (--fast)"
 
 subject="test, wrong use"
@@ -225,7 +241,7 @@ impostor unshare <<<'[[ $* == *true ]] || { echo "40 passed, 0 failed, 7 skipped
 forget_calls
 run "$project/tools/test" --all
 exits 0
-ends_with "43 passed, 0 failed, 9 skipped"
+ends_with "44 passed, 0 failed, 9 skipped"
 called '^debootstrap .* trixie .*/build/debian-13 https://archive.example/debian$'
 exists "$project/build/debian-13/orthornn/src/main.cpp"
 is_absent "$project/build/debian-13/orthornn/build"
@@ -278,7 +294,7 @@ subject="test with a GPU"
 forget_calls
 run CAPABILITY=9.0 "$project/tools/test" --all
 exits 0
-ends_with "3 passed, 0 failed, 6 skipped"
+ends_with "4 passed, 0 failed, 6 skipped"
 says "compute-sanitizer is not on the PATH"
 called '^cmake --preset release .*-DORTHORNN_CUDA=AUTO -DCMAKE_CUDA_ARCHITECTURES=90$'
 
@@ -286,7 +302,7 @@ subject="test with a GPU and compute-sanitizer, which finds something"
 impostor compute-sanitizer <<<'[[ $2 != racecheck ]]'
 run CAPABILITY=9.0 "$project/tools/test" --all
 exits 1
-ends_with "5 passed, 1 failed, 3 skipped"
+ends_with "6 passed, 1 failed, 3 skipped"
 rm "$bin/compute-sanitizer"
 
 subject="test with a GPU that is too old"
@@ -299,7 +315,7 @@ impostor nvcc <<<'exit 0'
 forget_calls
 run "$project/tools/test" --all
 exits 0
-ends_with "4 passed, 0 failed, 3 skipped"
+ends_with "5 passed, 0 failed, 3 skipped"
 called '^cmake --build --preset kernels --target orthornn_cuda$'
 rm "$bin/nvcc"
 
@@ -352,7 +368,7 @@ for outcome in fail notrun; do
   echo "$outcome" >"$scratch/red"
   run "$project/tools/test"
   exits 1
-  ends_with "2 passed, 1 failed, 1 skipped"
+  ends_with "3 passed, 1 failed, 1 skipped"
   rm "$scratch/red"
 done
 
@@ -360,14 +376,14 @@ subject="test without any test"
 touch "$scratch/no-tests"
 run "$project/tools/test"
 exits 1
-ends_with "1 passed, 1 failed"
+ends_with "2 passed, 1 failed"
 rm "$scratch/no-tests"
 
 subject="test, the build fails"
 touch "$scratch/broken-build"
 run "$project/tools/test" --all
 exits 1
-ends_with "1 passed, 1 failed"
+ends_with "2 passed, 1 failed"
 rm "$scratch/broken-build"
 
 subject="test, a file is not formatted"
@@ -375,8 +391,41 @@ touch "$scratch/ugly"
 run "$project/tools/test"
 exits 1
 says "  src/main.cpp"
-ends_with "1 passed, 1 failed, 1 skipped"
+ends_with "2 passed, 1 failed, 1 skipped"
 rm "$scratch/ugly"
+
+subject="test, a public name has no comment"
+touch "$scratch/unclear"
+run "$project/tools/test"
+exits 1
+complains "Member two is not documented"
+says "API reference: failed, doxygen says why above"
+ends_with "2 passed, 1 failed, 1 skipped"
+rm "$scratch/unclear"
+
+subject="test, the value of an enum has no comment"
+touch "$scratch/bare"
+run "$project/tools/test"
+exits 1
+says "no comment:<name>b</name>"
+ends_with "2 passed, 1 failed, 1 skipped"
+rm "$scratch/bare"
+
+subject="test, comments that cannot stand alone"
+printf '%s\n' "/// Of two." "int a;  ///< Both." "/// One. The same." "/// One. Others of those." >"$project/include/two.hpp"
+run "$project/tools/test"
+exits 1
+says "include/two.hpp:1:"
+says "API reference: failed, 3 comments cannot stand alone"
+rm "$project/include/two.hpp"
+
+subject="test without doxygen"
+mv "$bin/doxygen" "$scratch"
+run "$project/tools/test"
+exits 0
+says "API reference: skipped, there is no doxygen here"
+ends_with "2 passed, 0 failed, 2 skipped"
+mv "$scratch/doxygen" "$bin"
 
 subject="quickstart, first run"
 forget_calls

@@ -11,56 +11,68 @@
 
 namespace orthornn {
 
-/// Names of the tensors in a batch of sequences: what tasks write and models read. B sequences, T steps.
+/// Names of the tensors in a batch of B sequences of T steps: tasks write these tensors, and models read
+/// them.
 namespace batch_names {
-/// [T, B] integers, 0 .. symbols - 1.
+/// Symbols that are read, [T, B] integers, 0 to symbols - 1.
 inline constexpr std::string_view symbols = "symbols";
-/// [T, B, K] reals.
+/// Vectors that are read, [T, B, K] reals.
 inline constexpr std::string_view features = "features";
-/// [B] integers, live steps of each sequence, 0 .. T; absent or empty when all are T.
+/// Live steps of each sequence, [B] integers, 0 to T; absent or empty when all are T.
 inline constexpr std::string_view lengths = "lengths";
 /// Target classes, [T, B] or [B] integers; a negative one does not count.
 inline constexpr std::string_view classes = "classes";
 /// Target numbers, [T, B, C] or [B, C] reals.
 inline constexpr std::string_view values = "values";
-// Of pairs of sequences, as in translation: what is read (S steps) and what is answered (T steps, `classes`).
-/// [S, B] integers.
+// The rest is for pairs of sequences, as in translation: a source of S steps, and an answer of T steps.
+/// Symbols of the sources, [S, B] integers.
 inline constexpr std::string_view source = "source";
-/// [B] integers, live steps of each source, 0 .. S; absent or empty when all are S.
+/// Live steps of each source, [B] integers, 0 to S; absent or empty when all are S.
 inline constexpr std::string_view source_lengths = "source_lengths";
-/// [T, B] integers: what is known of the answer before each step, the begin symbol first.
+/// Symbols of the answers before each step, [T, B] integers, the begin symbol first; `classes` has the
+/// symbols that follow.
 inline constexpr std::string_view target = "target";
-/// [B] integers, live steps of each answer, 0 .. T; absent or empty when all are T.
+/// Live steps of each answer, [B] integers, 0 to T; absent or empty when all are T.
 inline constexpr std::string_view target_lengths = "target_lengths";
 }  // namespace batch_names
 
-/// Named tensors, all on one device. A task fills them and a model reads those that it knows. They keep their
-/// memory from batch to batch.
+/// Named tensors, all on one device. A task fills them, and a model reads the tensors that it knows. They
+/// keep their memory from batch to batch.
 class Batch {
  public:
+  /// A batch without tensors, whose tensors will lie on `device`.
   explicit Batch(Device device = Device::cpu()) : device_(device) {}
 
+  /// Device on which all tensors lie.
   Device device() const { return device_; }
 
-  /// The tensor of that name, which stays where it is; empty, [0], when it is new. Throws ValueError where
-  /// the name stands for numbers of the other type.
+  /// The tensor of integers of that name; a new one, of shape [0], where the batch has none. The reference
+  /// stays valid. Throws ValueError where the name stands for reals.
   Tensor<std::int32_t>& integers(std::string_view name) { return tensor<std::int32_t>(name); }
+  /// The tensor of reals of that name; a new one, of shape [0], where the batch has none. The reference stays
+  /// valid. Throws ValueError where the name stands for integers.
   Tensor<float>& reals(std::string_view name) { return tensor<float>(name); }
-  /// The same to read; an empty view where the batch has no such tensor.
+  /// A read-only view of the integers of that name; empty where the batch has none. Throws ValueError where
+  /// the name stands for reals.
   TensorView<const std::int32_t> integers(std::string_view name) const { return view<std::int32_t>(name); }
+  /// A read-only view of the reals of that name; empty where the batch has none. Throws ValueError where the
+  /// name stands for integers.
   TensorView<const float> reals(std::string_view name) const { return view<float>(name); }
-  /// The tensor of that name to read, which must be there. Throws ValueError, which names the tensors of the
-  /// batch, for a tensor that is missing or has never been filled.
+  /// A read-only view of integers that must be there. Throws ValueError for a tensor that is missing, was
+  /// never filled or holds reals; where it is missing, the message names the tensors that the batch has.
   TensorView<const std::int32_t> needed_integers(std::string_view name) const {
     return needed<std::int32_t>(name);
   }
+  /// A read-only view of reals that must be there. Throws ValueError for a tensor that is missing, was never
+  /// filled or holds integers; where it is missing, the message names the tensors that the batch has.
   TensorView<const float> needed_reals(std::string_view name) const { return needed<float>(name); }
 
   /// Throws DeviceError unless all tensors lie on `expected`.
   void check_device(Device expected) const;
-  /// Addresses and shapes of all tensors, as a key for RecordedLoops: what was recorded of this batch reads
-  /// there.
+  /// Addresses and shapes of all tensors, as a key for RecordedLoops: a recording reads its batch at these
+  /// addresses.
   std::vector<std::uintptr_t> places() const;
+  /// A copy of all tensors, on `device`.
   Batch copy(Device device) const;
 
  private:
@@ -79,16 +91,18 @@ class Batch {
   const Entry* find(std::string_view name) const;
 
   Device device_;
-  /// Of stable addresses, for `integers` and `reals` return references.
+  /// A deque keeps addresses stable: `integers` and `reals` return references.
   std::deque<Entry> entries_;
 };
 
-/// Names and shapes of a batch's tensors, kept to see whether another batch has the same.
+/// Names and shapes of a batch's tensors, kept to see whether another batch has equal ones.
 class BatchShapes {
  public:
+  /// Whether the batch has exactly the kept names and shapes, in the same order.
   bool are_of(const Batch& batch) const;
+  /// Keeps the names and shapes of this batch.
   void set(const Batch& batch);
-  /// No batch has them then.
+  /// Forgets all names and shapes.
   void clear() { kept_.clear(); }
 
  private:
@@ -99,17 +113,17 @@ class BatchShapes {
   std::vector<Kept> kept_;
 };
 
-/// What the batches of a sequence task hold, so that a program can choose a model's ends.
+/// Sizes of what the batches of a sequence task hold: a program chooses a model's input and readout by them.
 struct SequenceData {
-  /// Symbols below so many in batch_names::symbols; 0: real vectors.
+  /// Number of symbols in batch_names::symbols; 0 where a step is a real vector.
   Index symbols = 0;
-  /// Numbers K of a step in batch_names::features; 0: symbols.
+  /// Numbers K of a step in batch_names::features; 0 where a step is a symbol.
   Index features = 0;
-  /// Targets below so many in batch_names::classes; 0: real numbers.
+  /// Number of classes in batch_names::classes; 0 where targets are real numbers.
   Index classes = 0;
-  /// Numbers C of a target in batch_names::values; 0: classes.
+  /// Numbers C of a target in batch_names::values; 0 where targets are classes.
   Index values = 0;
-  /// Whether every step has a target, or the sequence alone.
+  /// True where every step has a target; false where a sequence has one target.
   bool every_step = false;
 };
 

@@ -5,10 +5,12 @@
 
 namespace orthornn {
 
-/// to <- from, rounded to the nearest (bfloat16), of one shape and on one device; does not synchronize.
-/// Throws ShapeError, and DeviceError for two devices: `copy` moves numbers of one type between devices.
+/// Writes the numbers of `from`, rounded to the nearest bfloat16, to `to`. Does not wait for a GPU. Throws
+/// ShapeError for different shapes, and DeviceError for different devices: `copy` moves numbers of one type
+/// between devices.
 void convert(ConstTensorView<float> from, TensorView<bfloat16> to);
-/// The same without an error.
+/// Writes the numbers of `from` to `to`; a float holds every bfloat16 exactly. Does not wait for a GPU.
+/// Throws ShapeError for different shapes, and DeviceError for different devices.
 void convert(ConstTensorView<bfloat16> from, TensorView<float> to);
 
 }  // namespace orthornn

@@ -6,23 +6,32 @@
 
 namespace orthornn {
 
-/// Where memory lies and where operations on it run. Chosen once at run time; every tensor carries it.
+/// The processor whose memory holds a tensor and on which operations on it run. A program chooses it once, at
+/// run time; every tensor carries it.
 class Device {
  public:
-  enum class Kind { cpu, cuda };
+  /// Kinds of devices.
+  enum class Kind {
+    cpu,  ///< The processors of this machine, as one device.
+    cuda  ///< One NVIDIA GPU.
+  };
 
+  /// The CPU, which every build and every machine has.
   static Device cpu() { return Device(Kind::cpu, 0); }
-  /// Throws DeviceError when this build has no CUDA back end, or this machine no such GPU of compute
-  /// capability 8.0 or more with a driver that serves it.
+  /// The GPU of this index. Throws DeviceError where this build has no CUDA back end, and where this machine
+  /// has no such GPU of compute capability 8.0 or more with a driver that serves it.
   static Device cuda(int index = 0);
-  /// A GPU if this build and this machine have one, else the CPU.
+  /// The first GPU where this build and this machine have one, else the CPU.
   static Device best();
-  /// "cpu", "auto", "cuda" for the first GPU, or "cuda:1" for that of index 1. Throws DeviceError for a
-  /// device that is not there, ValueError for another word.
+  /// The device of a name: "cpu", "auto" for `best`, "cuda" for the first GPU, "cuda:1" for the GPU of index
+  /// 1. Throws DeviceError for a device that is not there, ValueError for another word.
   static Device parse(std::string_view name);
 
+  /// Whether this is the CPU or a GPU.
   Kind kind() const { return kind_; }
+  /// Whether this is a GPU.
   bool is_cuda() const { return kind_ == Kind::cuda; }
+  /// Index of a GPU among those of this machine, from 0; 0 for the CPU.
   int index() const { return index_; }
   bool operator==(const Device&) const = default;
 
@@ -33,43 +42,49 @@ class Device {
   int index_;
 };
 
-/// "cpu" or "cuda:0"
+/// Name of a device, "cpu" or "cuda:0", as Device::parse takes it.
 std::string to_string(Device device);
 
-/// True when the library was built with its CUDA back end.
+/// Whether the library was built with its CUDA back end.
 bool built_with_cuda();
 
-/// What a device is, for those who read measurements. A CPU has a name alone.
+/// Properties of a device, for readers of measurements. For the CPU only the name is set.
 struct DeviceProperties {
+  /// Name of the GPU or of the processor.
   std::string name;
-  /// "9.0"
+  /// Compute capability, such as "9.0".
   std::string compute_capability;
+  /// Memory of the GPU in bytes.
   std::size_t memory_bytes = 0;
+  /// Number of multiprocessors.
   int multiprocessors = 0;
-  /// The highest clock of the multiprocessors.
+  /// Highest clock of the multiprocessors in MHz.
   int clock_mhz = 0;
-  /// The newest CUDA that the driver serves, and the one of this build: "13.0".
+  /// Newest version of CUDA that the driver serves, such as "13.0".
   std::string driver_cuda;
+  /// Version of CUDA that this build uses, such as "13.0".
   std::string cuda;
 };
+/// Reads the properties of a device. Throws DeviceError where CUDA cannot tell them.
 DeviceProperties properties_of(Device device);
-/// "NVIDIA H200, compute capability 9.0, 150.11 GB", or the processor's name.
+/// One line that describes a device: "NVIDIA H200, compute capability 9.0, 150.11 GB", or the processor's
+/// name.
 std::string description(Device device);
 
-/// Operations on a GPU are only started by the calls that name them, all on one stream of the device, in
-/// order. This waits until they are done and throws what they found wrong and could not throw themselves
-/// (ValueError, DeviceError). So does every copy from the device to the host. On the CPU, where operations
-/// throw at once, it does nothing.
+/// Waits until all operations that were started on a device are done. A call that names an operation on a GPU
+/// only starts it, on the one stream of the device, in order. Throws what the operations found wrong and
+/// could not throw themselves (ValueError, DeviceError). Every copy from the device to the host waits and
+/// throws in the same way. On the CPU, where operations throw at once, it does nothing.
 void synchronize(Device device);
 /// The cudaStream_t that operations of this device go to, for programs that put work of their own in between;
 /// nullptr for the CPU. StreamScope (stream_scope.hpp) sets another one. One host thread at a time may use a
 /// device. Operations leave their GPU as the current device of the calling thread (cudaSetDevice).
 void* stream_of(Device device);
 
-/// Threads that CPU operations use; at first OMP_NUM_THREADS or all that the process may run on.
+/// Number of threads that CPU operations use; at first OMP_NUM_THREADS or all that the process may run on.
 /// Results do not depend on it: work is always cut at the same places.
 int thread_count();
-/// Throws ValueError unless count >= 1.
+/// Sets the number of threads that CPU operations use. Throws ValueError unless count >= 1.
 void set_thread_count(int count);
 
 namespace detail {

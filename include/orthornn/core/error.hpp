@@ -6,31 +6,31 @@
 
 namespace orthornn {
 
-/// Base of everything that orthornn throws on purpose.
+/// Base of everything that orthornn throws on purpose. The message says what was expected and what was found.
 class Error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-/// Shapes that do not fit together; the message names the tensors and both shapes.
+/// Error of shapes that do not fit together; the message names the tensors and the shapes found and expected.
 class ShapeError : public Error {
  public:
   using Error::Error;
 };
 
-/// A value outside its domain: a zero reflection vector, a NaN, a negative size, an unknown name.
+/// Error of a value outside its domain: a zero reflection vector, a NaN, a negative size, an unknown name.
 class ValueError : public Error {
  public:
   using Error::Error;
 };
 
-/// A device that this build or this machine does not have.
+/// Error of a device that this build or this machine does not have, or that cannot do what was asked for.
 class DeviceError : public Error {
  public:
   using Error::Error;
 };
 
-/// A file that is missing, damaged, foreign, or cannot be written.
+/// Error of a file that is missing, damaged, foreign, or cannot be written.
 class FileError : public Error {
  public:
   using Error::Error;

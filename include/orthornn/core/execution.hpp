@@ -6,9 +6,9 @@
 
 namespace orthornn {
 
-/// How a GPU carries the state of a recurrence through time. All give the same function.
+/// How a GPU carries the state of a recurrence through time. All ways compute one function.
 enum class RolloutWay {
-  /// The fastest that the sizes, the precision and the GPU allow.
+  /// The fastest way that the sizes, the precision and the GPU allow.
   automatic,
   /// Q lives in the registers of one multiprocessor, which carries its sequences through all of T alone.
   /// Float, N <= 192, in fp32 whatever the precision: at these sizes a step waits more than it
@@ -17,7 +17,8 @@ enum class RolloutWay {
   /// Q is spread over a thread-block cluster, whose blocks exchange the state through distributed shared
   /// memory. Float, compute capability 9.0, N <= 512 in fp32 and tf32, N <= 1024 in bf16.
   cluster,
-  /// A matrix product and a pointwise kernel a step, recorded in a CUDA graph. Everything.
+  /// A step is a matrix product and a pointwise kernel, and all steps are recorded in a CUDA graph. Any type
+  /// and any size.
   stepwise,
 };
 template <>
@@ -27,18 +28,25 @@ struct Names<RolloutWay> {
       {"automatic", automatic}, {"resident", resident}, {"cluster", cluster}, {"stepwise", stepwise}};
 };
 
-/// Where and how layers compute; not part of what a model is. A device alone stands for its defaults. The
-/// precision is what products have at least.
+/// Where and how layers compute. It is not part of a model: a model may run under another one. A Device
+/// converts to an Execution with defaults.
 struct Execution {
+  /// Device on which parameters and tensors lie and operations run.
   Device device = Device::cpu();
+  /// Precision that the products of a float model have at least.
   Precision precision = Precision::fp32;
+  /// How a GPU carries the state of a recurrence through time.
   RolloutWay rollout = RolloutWay::automatic;
-  /// Sequences B of a batch and steps T of a sequence, about: layers choose by them what is fastest. Results
-  /// of any other batch are right too.
+  /// About how many sequences B a batch has: layers choose by it what is fastest. A batch of any size is
+  /// computed correctly.
   Index expected_batch = 128;
+  /// About how many steps T a sequence has: layers choose by it what is fastest. A sequence of any length is
+  /// computed correctly.
   Index expected_length = 1000;
 
+  /// The CPU, in fp32.
   Execution() = default;
+  /// A device with a precision and a way through time.
   Execution(Device where, Precision with = Precision::fp32, RolloutWay by = RolloutWay::automatic)
       : device(where), precision(with), rollout(by) {}
 };

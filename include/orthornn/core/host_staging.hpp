@@ -10,17 +10,21 @@ namespace cuda {
 class PinnedSlots;
 }
 
-/// Memory of the host that a GPU reads while the host goes on: page-locked, some slots in turn. The host
-/// waits where a slot that it comes to again has not been read yet. No call allocates once the slots are
-/// large enough. A tensor of the host is written in place.
+/// Page-locked memory of the host that a GPU reads while the host goes on. It has a few slots that are used
+/// in turn; the host waits where the GPU has not yet read the slot whose turn it is. No call allocates once
+/// the slots are large enough.
 class HostStaging {
  public:
+  /// Makes a staging without memory, which takes memory when it is first used for a GPU.
   HostStaging();
+  /// Takes over the memory of another staging.
   HostStaging(HostStaging&&) noexcept;
   HostStaging& operator=(HostStaging&&) noexcept;
   ~HostStaging();
 
-  /// to <- what `write` writes to a tensor of its shape in memory of the host. Only starts the work.
+  /// Fills a tensor with what `write` writes. For a tensor of a GPU, `write` gets a tensor of that shape in
+  /// memory of the host, and the copy to the GPU is only started. A tensor of the host is written in place.
+  /// Throws DeviceError while operations are recorded, because a recording must not wait.
   template <class T, class Write>
   void fill(TensorView<T> to, const Write& write) {
     if (!to.device().is_cuda()) return write(to);

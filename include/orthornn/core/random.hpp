@@ -11,19 +11,23 @@
 
 namespace orthornn {
 
-/// Draws from the stream (seed, purpose, index): nothing else decides what comes out. `index` is a step, an
-/// epoch or a parameter's number. Cheap to make; keep none across steps.
+/// A stream of random numbers. Seed, purpose and index alone decide its numbers, on every machine (Philox). A
+/// stream is cheap to make: make a new one for each step and keep none across steps.
 class RandomStream {
  public:
+  /// The stream (seed, purpose, index), at its beginning. `index` is a step, an epoch or a parameter's
+  /// number.
   RandomStream(std::uint64_t seed, RandomPurpose purpose, std::uint64_t index = 0);
 
+  /// Draws 32 random bits.
   std::uint32_t bits();
-  /// Uniform in 0 .. bound - 1, bound >= 1; multiply-shift (bias below bound / 2^32).
+  /// Draws an integer uniform from 0 to bound - 1, bound >= 1, by multiply-shift (bias below bound / 2^32).
   std::uint32_t integer(std::uint32_t bound);
-  /// Uniform in [0, 1), 53 bits.
+  /// Draws a number uniform in [0, 1), of 53 bits.
   double uniform();
+  /// Draws a number uniform between `low` and `high`.
   double uniform(double low, double high) { return low + (high - low) * uniform(); }
-  /// Standard normal (Box-Muller).
+  /// Draws a standard normal number (Box-Muller).
   double normal();
 
  private:
@@ -35,8 +39,7 @@ class RandomStream {
   bool has_spare_ = false;
 };
 
-/// Puts the values in a uniformly random order (Fisher-Yates), the same on every machine. At most 2^32 - 1
-/// values.
+/// Puts at most 2^32 - 1 values in a uniformly random order (Fisher-Yates), equal on every machine.
 template <class T>
 void shuffle(std::span<T> values, RandomStream& stream) {
   for (std::size_t i = values.size(); i > 1; --i) {
@@ -44,10 +47,12 @@ void shuffle(std::span<T> values, RandomStream& stream) {
   }
 }
 
-/// A uniformly random permutation of 0 .. count - 1 (Fisher-Yates), new or into memory that exists.
+/// A uniformly random permutation of 0 to count - 1 (Fisher-Yates), [count], in new memory of the host.
 Tensor<std::int32_t> random_permutation(Index count, RandomStream stream);
+/// Writes a uniformly random permutation of 0 to count - 1 to a tensor of `count` numbers in memory of the
+/// host.
 void random_permutation(TensorView<std::int32_t> permutation, RandomStream stream);
-/// Whether every number from 0 to count - 1 is there once.
+/// Whether a tensor of `count` numbers in memory of the host has every number from 0 to count - 1 once.
 bool is_permutation(ConstTensorView<std::int32_t> numbers);
 
 }  // namespace orthornn

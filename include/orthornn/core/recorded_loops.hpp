@@ -9,27 +9,30 @@
 
 namespace orthornn {
 
-/// Loops of thousands of launches, and steps of a training. Such launches take the host longer than the GPU.
-/// So what comes again with the same key becomes one launch. The CPU just runs it.
+/// Recordings of loops of thousands of launches, such as a rollout or a training step. Launches one by one
+/// take the host longer than the GPU; a recorded loop is one launch. The CPU runs a loop as it is.
 class RecordedLoops {
  public:
-  /// Addresses and sizes that decide what a loop does. What moves by allocations alone need not be among them
-  /// (RepeatedOperations notices that).
+  /// Addresses and sizes that decide what a loop does. Addresses that change by allocations alone need not be
+  /// in the key: RepeatedOperations notices allocations.
   using Key = std::vector<std::uintptr_t>;
 
-  /// A loop of more launches than this takes a graph too long to make, and too much memory.
+  /// Most launches of a loop that is recorded: a CUDA graph of more takes too long to make, and too much
+  /// memory.
   static constexpr std::int64_t most_launches = 100'000;
-  /// Enough for forward and backward, of training and of evaluation, and of a layer that runs several times
-  /// in a step.
+  /// Number of recordings that are kept by default. It is enough for forward and backward of a training and
+  /// of an evaluation, and for a layer that runs several times in a step.
   static constexpr std::size_t default_most = 16;
 
+  /// Keeps `default_most` recordings.
   RecordedLoops() = default;
-  /// Keeps so many recordings at most, those that were used last.
+  /// Keeps at most `most` recordings, the last used ones.
   explicit RecordedLoops(std::size_t most) : most_(most) {}
 
-  /// Runs `steps`, as RepeatedOperations::run does. Within another recording they become part of that.
+  /// Runs `steps` as RepeatedOperations::run does: the loop of a key is recorded when it comes for the second
+  /// time. Within another recording the steps become part of that recording.
   void run(Device device, Key key, const std::function<void()>& steps);
-  /// What has this key begins anew.
+  /// Drops the recording of this key; the next two runs are as the first two.
   void forget(const Key& key);
 
  private:

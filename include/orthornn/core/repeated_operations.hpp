@@ -11,22 +11,26 @@ namespace cuda {
 class RecordedOperations;
 }
 
-/// Operations that come again and again on memory and sizes that stay. A GPU gets them one by one the first
-/// time, for then they may take memory; the second time they are recorded, and from then on they are one
-/// launch. Where memory of the device has been taken or given back meanwhile, it begins anew. The CPU just
-/// gets them.
+/// Operations that are repeated on memory and sizes that stay, recorded as a CUDA graph. The first run starts
+/// them one by one, because they may take memory; the second run records them, and from then on a run is one
+/// launch. When memory of the device was taken or given back since, the next run is a first run again. On the
+/// CPU every run calls them.
 class RepeatedOperations {
  public:
+  /// Makes an object without a recording, for operations on `device`.
   explicit RepeatedOperations(Device device);
+  /// Takes over the recording of another object.
   RepeatedOperations(RepeatedOperations&&) noexcept;
   RepeatedOperations& operator=(RepeatedOperations&&) noexcept;
   ~RepeatedOperations();
 
-  /// `operations` must be the same at each call, down to the addresses, unless `forget` came between. They
-  /// must not wait for the GPU, which excludes transitions that are not `recordable`. A recorded run does
-  /// nothing on the host: where `operations` leave something there (the shapes of tensors), and somebody may
-  /// have changed it since, `forget` must come first. Within another recording they become part of that.
+  /// Runs the operations. They must be equal at each call, down to the addresses, unless `forget` was called
+  /// in between. They must not wait for the GPU, which excludes transitions that are not `recordable`. A
+  /// recorded run does nothing on the host: if `operations` also set something there, such as the shapes of
+  /// tensors, and it may have changed since, call `forget` first. Within another recording they become part
+  /// of that recording.
   void run(const std::function<void()>& operations);
+  /// Drops the recording; the next run is a first run.
   void forget();
 
  private:

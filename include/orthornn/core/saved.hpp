@@ -7,67 +7,75 @@
 
 namespace orthornn {
 
-/// A stack of tensors on one device. A forward pushes what its backward reads; the backward pops it. Memory
-/// stays: the same pushes from an empty stack get the same addresses and allocate nothing. Memory that has
-/// become too small is given back when the stack is empty again.
+/// A stack of tensors on one device. A forward pushes the tensors that its backward reads, and the backward
+/// pops them. Memory is kept: equal pushes from an empty stack get equal addresses and allocate nothing.
+/// Memory that has become too small is given back when the stack is empty again.
 class Saved {
  public:
+  /// Makes an empty stack, whose tensors will lie on `device`.
   explicit Saved(Device device);
   Saved(const Saved&) = delete;
   Saved& operator=(const Saved&) = delete;
 
+  /// Device on which all tensors of the stack lie.
   Device device() const { return device_; }
 
-  /// Puts a tensor on top; what its elements hold is unspecified. It is valid until it is popped.
+  /// Puts a tensor on top, with unspecified elements. It is valid until it is popped. Throws std::bad_alloc,
+  /// or DeviceError for a GPU, where memory is short.
   template <class T>
   TensorView<T> push(const Shape& shape) {
     return {static_cast<T*>(take(shape, sizeof(T))), shape, device_};
   }
-  /// The tensor that has `below` others above it, as it was pushed.
+  /// The tensor that has `below` others above it, as it was pushed. Throws ValueError where there is no such
+  /// tensor, and where its elements have another size than T.
   template <class T>
   TensorView<T> top(Index below = 0) const {
     const Entry& found = entry(below, sizeof(T));
     return {static_cast<T*>(found.data), found.shape, device_};
   }
-  /// Takes `count` tensors off. Throws ValueError where there are fewer.
+  /// Takes `count` tensors off the top, with the frames that end among them. Throws ValueError where there
+  /// are fewer.
   void pop(Index count);
-  /// Takes all off.
+  /// Takes all tensors off.
   void clear() { pop(size()); }
 
-  /// What one forward left, as `close_frame` marked it.
+  /// The tensors that one forward left, as `close_frame` marked them.
   struct Frame {
+    /// Layer whose forward it was.
     const void* owner;
-    /// Steps and sequences of the input.
-    Index length, batch;
-    /// Whether the sequences began in states of the layer's own.
+    Index length,  ///< Steps T of the input.
+        batch;     ///< Sequences B of the input.
+    /// Whether the sequences began in the layer's `initial_state`.
     bool own_start;
-    /// Tensors below it, and with it.
-    Index first, end;
-    /// Where what the forward returned begins.
+    Index first,  ///< Number of tensors below the frame.
+        end;      ///< Number of tensors below the frame and in it.
+    /// Address of the forward's output.
     const void* output = nullptr;
   };
-  /// Marks what lies above the lowest `frame.first` tensors as one forward's; sets `frame.end`.
+  /// Marks the tensors above the lowest `frame.first` ones as those of one forward, and sets `frame.end`.
   void close_frame(Frame frame);
   /// The frame on top. Throws ValueError unless it is the owner's and nothing lies above it.
   const Frame& last_frame(const void* owner) const;
   /// Takes the mark off the owner's frame on top, so that the forwards within it can be popped one by one.
   /// Throws as `last_frame`.
   Frame open_frame(const void* owner);
-  /// The owner's frame below another one that begins at `end`. Throws ValueError where there is none.
+  /// The owner's frame that ends at `end` tensors, where a frame above it begins. Throws ValueError where
+  /// there is none.
   const Frame& frame_below(Index end, const void* owner) const;
   /// The owner's frame that was closed last, wherever it lies. Throws ValueError where there is none.
   const Frame& frame_of(const void* owner) const;
 
-  /// Tensors on the stack.
+  /// Number of tensors on the stack.
   Index size() const { return static_cast<Index>(entries_.size()); }
-  /// Bytes of memory that it holds, used or not.
+  /// Memory that the stack holds, used or not, in bytes.
   std::size_t bytes() const;
-  /// Bytes of the tensors on it.
+  /// Size of the tensors on the stack, in bytes.
   std::size_t used_bytes() const;
 
-  /// Takes off at its end what was pushed in a scope, also when an exception ends it.
+  /// Takes off at its end the tensors that were pushed during its life, also when an exception ends it.
   class Scope {
    public:
+    /// Remembers the present number of tensors.
     explicit Scope(Saved& saved) : saved_(saved), size_(saved.size()) {}
     ~Scope() {
       if (saved_.size() > size_) saved_.pop(saved_.size() - size_);

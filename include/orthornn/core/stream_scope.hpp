@@ -4,18 +4,18 @@
 
 namespace orthornn {
 
-/// While it lives, operations of a GPU go to a stream of the caller, PyTorch's current one for example. Work
-/// that either stream had before is done before what comes after, so nothing else need be synchronized.
-/// Scopes may nest and end in reverse order. On the CPU it does nothing.
+/// Sends the operations of a GPU to a stream of the caller, such as PyTorch's current one, while the scope
+/// lives. Work that either stream had before is done before what comes after, so nothing else need be
+/// synchronized. Scopes may nest and end in reverse order. On the CPU a scope does nothing.
 ///
-/// Not allowed: to begin or end a scope while operations are recorded (RepeatedOperations), or in the
-/// caller's own capture of either stream; to destroy the stream before the scope ends; to use the device from
-/// another thread meanwhile. A capture of the caller's may begin and end within a scope. Then no operation
-/// may allocate or wait: run it directly once before, with the same sizes.
+/// A scope must not begin or end while operations are recorded (RepeatedOperations), or in the caller's own
+/// capture of either stream. The stream must not be destroyed before the scope ends. No other thread may use
+/// the device during the scope. The caller may begin and end a capture within a scope; then no operation may
+/// allocate or wait: run it once before the capture, with equal sizes.
 class StreamScope {
  public:
-  /// `stream` is a cudaStream_t of the device; nullptr is CUDA's default stream. Throws DeviceError where
-  /// that is not allowed.
+  /// Begins a scope. `stream` is a cudaStream_t of the device; nullptr is CUDA's default stream. Throws
+  /// DeviceError while operations are recorded and while `stream` is being captured.
   StreamScope(Device device, void* stream);
   ~StreamScope();
   StreamScope(const StreamScope&) = delete;

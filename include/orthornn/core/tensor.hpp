@@ -11,35 +11,44 @@
 
 namespace orthornn {
 
-/// A shaped window on memory that someone else owns. C order; const T for read-only windows.
+/// A shaped window on memory that another object owns, in C order. A view of const T is read-only.
 ///
-/// The memory may come from anywhere, PyTorch or cudaMalloc: TensorView<float>(pointer, {T, B, N}, device).
-/// It holds shape.count() numbers without gaps, each aligned as a T. Memory of a GPU was allocated on that
-/// GPU. It must outlive the view, and on a GPU the operations that use it (`synchronize`). Work of others on
-/// it must be over, or come earlier on `stream_of(device)`.
+/// The memory may come from anywhere, such as PyTorch or cudaMalloc: `TensorView<float>(pointer, {T, B, N},
+/// device)`. It holds shape.count() numbers without gaps, each aligned as a T. Memory of a GPU was allocated
+/// on that GPU. It must outlive the view, and on a GPU the operations that use it (`synchronize`). Work of
+/// others on it must be over, or come earlier on `stream_of(device)`.
 ///
 /// A tensor [.., N] is, in memory, the column-major N x (..) matrix that BLAS and Eigen want: a sequence
 /// [T, B, N] is a matrix with one column for each time and sequence. No operation here transposes or copies.
 template <class T>
 class TensorView {
  public:
+  /// An empty view, of shape [0] on the CPU.
   TensorView() = default;
+  /// A view of memory on `device`.
   TensorView(T* data, Shape shape, Device device = Device::cpu())
       : data_(data), shape_(shape), device_(device) {}
-  /// A read-only window on a writable one.
+  /// A read-only view from a writable one.
   template <class U>
   requires(std::is_same_v<const U, T> && !std::is_same_v<U, T>) TensorView(const TensorView<U>& other)
       : TensorView(other.data(), other.shape(), other.device()) {}
 
+  /// Address of the first element, in memory of the device.
   T* data() const { return data_; }
+  /// Sizes of all dimensions.
   const Shape& shape() const { return shape_; }
+  /// Device whose memory it is.
   Device device() const { return device_; }
+  /// Number of elements; 0 for a view without memory.
   Index size() const { return data_ == nullptr ? 0 : shape_.count(); }
+  /// Whether there are no elements.
   bool empty() const { return size() == 0; }
+  /// Address of the first element.
   T* begin() const { return data_; }
+  /// Address behind the last element.
   T* end() const { return data_ + size(); }
 
-  /// Element of host memory, one index a dimension; unchecked.
+  /// Element of a view of host memory, by one index for each dimension. The indices are not checked.
   template <class... I>
   T& operator()(I... indices) const {
     Index offset = 0;
@@ -48,7 +57,7 @@ class TensorView {
     return data_[offset];
   }
 
-  /// Entries first .. first + count - 1 of the first dimension.
+  /// View of the entries first to first + count - 1 of the first dimension. The range is not checked.
   TensorView slice(Index first, Index count) const {
     Shape part{count};
     Index stride = 1;
@@ -58,7 +67,7 @@ class TensorView {
     }
     return TensorView(data_ + first * stride, part, device_);
   }
-  /// Entry i of the first dimension, which goes.
+  /// View of entry i of the first dimension, which the view does not have. The index is not checked.
   TensorView operator[](Index i) const {
     Shape part;
     Index stride = 1;
@@ -68,7 +77,7 @@ class TensorView {
     }
     return TensorView(data_ + i * stride, part, device_);
   }
-  /// The same elements under another shape; throws ShapeError when the counts differ.
+  /// View of all elements under another shape. Throws ShapeError when the counts differ.
   TensorView reshaped(const Shape& shape) const {
     if (shape.count() != shape_.count()) check_shape("reshaped tensor", shape_, shape);
     return TensorView(data_, shape, device_);
@@ -80,21 +89,25 @@ class TensorView {
   Device device_ = Device::cpu();
 };
 
-/// A read-only window as a function parameter: never deduced from, so a Tensor<T> or TensorView<T> converts.
+/// A read-only view as a function parameter. T is not deduced from it, so a Tensor<T> or TensorView<T>
+/// converts.
 template <class T>
 using ConstTensorView = TensorView<const std::type_identity_t<T>>;
 
-/// Owns memory on a device. Moved, never copied by accident: `copy()` says so where it happens.
+/// A shaped array that owns its memory on a device, in C order. It is moved; a copy is made by `copy()`
+/// alone.
 template <class T>
 class Tensor {
  public:
+  /// An empty tensor, of shape [0] on the CPU.
   Tensor() = default;
-  /// Zeros.
+  /// A tensor of zeros. Throws as `resize`.
   explicit Tensor(Shape shape, Device device = Device::cpu()) : device_(device) { resize(shape); }
+  /// Takes over the memory of another tensor, which becomes empty.
   Tensor(Tensor&& other) noexcept { swap(other); }
-  /// Takes over memory that a TensorView may be made of. `release` is called once, when the tensor is done
-  /// with it: at its end, or where it needs more memory. It must not throw. On a GPU, operations may still be
-  /// using the memory then; cudaFree waits for them. Throws ValueError for an empty `release`.
+  /// Takes over memory that a TensorView may be made of. `release` is called once, when the tensor no longer
+  /// needs the memory: at its end, or where it needs more memory. It must not throw. On a GPU, operations may
+  /// still be using the memory then; cudaFree waits for them. Throws ValueError for an empty `release`.
   static Tensor adopt(T* data, const Shape& shape, Device device, std::function<void(T*)> release) {
     if (!release) throw ValueError("memory was adopted without a function that releases it; expected one");
     Tensor result;
@@ -111,13 +124,14 @@ class Tensor {
   }
   ~Tensor() { give_back(); }
 
-  /// Gives it this shape and zeros; memory is taken anew only when what there is does not suffice. Throws
-  /// ShapeError for more than 2^63 bytes, and what allocation throws; then the tensor is as it was.
+  /// Gives the tensor this shape and sets it to zero. It takes new memory only when its memory is too small.
+  /// Throws ShapeError for more than 2^63 bytes, and std::bad_alloc, or DeviceError for a GPU, where memory
+  /// is short; the tensor is then as it was.
   void resize(const Shape& shape) {
     reserve(shape);
     detail::fill_zero(device_, data_, shape.bytes(sizeof(T)));
   }
-  /// The same without the zeros: what the elements hold is unspecified.
+  /// Gives the tensor this shape, with unspecified elements. Takes memory and throws as `resize`.
   void reserve(const Shape& shape) {
     if (shape.count() > capacity_) {
       void* memory = detail::allocate(device_, shape.bytes(sizeof(T)));
@@ -127,8 +141,9 @@ class Tensor {
     }
     shape_ = shape;
   }
-  /// On the same device, or on another one.
+  /// A copy on the tensor's device.
   Tensor copy() const { return copy(device_); }
+  /// A copy on any device. A copy between a GPU and the host waits for the GPU.
   Tensor copy(Device device) const {
     Tensor result;
     result.device_ = device;
@@ -137,25 +152,42 @@ class Tensor {
     return result;
   }
 
+  /// View of all elements.
   TensorView<T> view() { return {data_, shape_, device_}; }
+  /// Read-only view of all elements.
   TensorView<const T> view() const { return {data_, shape_, device_}; }
+  /// View of all elements, where a function takes a view.
   operator TensorView<T>() { return view(); }
+  /// Read-only view of all elements, where a function takes a view.
   operator TensorView<const T>() const { return view(); }
 
+  /// Address of the first element, in memory of the device.
   T* data() { return data_; }
+  /// Read-only address of the first element, in memory of the device.
   const T* data() const { return data_; }
+  /// Sizes of all dimensions.
   const Shape& shape() const { return shape_; }
+  /// Device on which the memory lies.
   Device device() const { return device_; }
+  /// Number of elements; 0 for a tensor without memory.
   Index size() const { return data_ == nullptr ? 0 : shape_.count(); }
+  /// Whether there are no elements.
   bool empty() const { return size() == 0; }
+  /// Address of the first element.
   T* begin() { return data_; }
+  /// Address behind the last element.
   T* end() { return data_ + size(); }
+  /// Read-only address of the first element.
   const T* begin() const { return data_; }
+  /// Read-only address behind the last element.
   const T* end() const { return data_ + size(); }
+  /// Element of a tensor in host memory, by one index for each dimension. The indices are not checked.
   template <class... I>
   T& operator()(I... indices) {
     return view()(indices...);
   }
+  /// Element, to read, of a tensor in host memory, by one index for each dimension. The indices are not
+  /// checked.
   template <class... I>
   const T& operator()(I... indices) const {
     return view()(indices...);
@@ -183,7 +215,9 @@ class Tensor {
   Device device_ = Device::cpu();
 };
 
-/// Copies elements between tensors of one shape, on any devices; throws ShapeError.
+/// Copies elements between tensors of one shape, on any devices. A copy between a GPU and the host waits for
+/// the GPU; a copy from a GPU to the host also throws as `synchronize`. Throws ShapeError where the shapes
+/// differ.
 template <class T>
 void copy(ConstTensorView<T> from, TensorView<T> to) {
   check_shape("copied tensor", from.shape(), to.shape());

@@ -10,11 +10,12 @@
 
 namespace orthornn {
 
-/// How a delta product goes through its tokens. All give the same function of finite numbers.
+/// How a delta product goes through its tokens. The two forms compute one function of finite numbers.
 enum class DeltaForm {
-  /// One factor after another: for generation, and what the other form is compared with.
+  /// One factor after another, for generation and as the reference of the other form.
   recurrent,
-  /// Chunks of micro-steps as matrix products (the UT transform): for whole sequences.
+  /// Chunks of micro-steps as matrix products (the UT transform; docs/math.md, section 5.3), for whole
+  /// sequences.
   chunked,
 };
 template <>
@@ -27,70 +28,77 @@ struct Names<DeltaForm> {
 /// capability 9.0), in a build that has code for them.
 bool has_chunked_form(Device device);
 
-/// What step sizes, decays and states consist of, beside vectors of T.
+/// Type of step sizes, decays and states beside vectors of T: float for bfloat16, else T.
 template <class T>
 using DeltaNumber = std::conditional_t<std::is_same_v<T, bfloat16>, float, T>;
 
-/// What a delta product reads: the R tokens of B sequences, each with n micro-steps, and H heads.
+/// Tensors that a delta product reads, for the R tokens of B sequences, each with n micro-steps, and H heads.
 template <class T>
 struct DeltaProductInput {
-  /// q [R, H, K]
+  /// Queries q [R, H, K].
   TensorView<const T> queries;
-  /// k [R, n, H, K]. The factors I - beta k k^T are as stable as they should be for keys of norm 1.
+  /// Keys k [R, n, H, K]. With keys of norm 1 and beta from 0 to 2, no factor I - beta k k^T lengthens a
+  /// state.
   TensorView<const T> keys;
-  /// v [R, n, H, V]
+  /// Values v [R, n, H, V].
   TensorView<const T> values;
-  /// beta [R, n, H]: 0 leaves the state, 1 projects, 2 reflects.
+  /// Step sizes beta [R, n, H]: 0 leaves the state, 1 projects, 2 reflects.
   TensorView<const DeltaNumber<T>> betas;
-  /// a, the logarithm of the decay before a token's first micro-step: [R, H], or [R, H, K] for one decay each
-  /// row of the state, or empty for none; 0 or less. Minus infinity clears what it decays.
+  /// Logarithms a of the decays before a token's first micro-step, 0 or less: [R, H], or [R, H, K] for one
+  /// decay for each row of the state, or empty for none. A logarithm of minus infinity clears the state or
+  /// row.
   TensorView<const DeltaNumber<T>> log_decays = {};
-  /// r [R, n, H, K]: a factor is I - beta k (k * r)^T, as in RWKV-7. Empty for ones.
+  /// Removals r [R, n, H, K]; empty for ones. A factor is I - beta k (k * r)^T, as in RWKV-7.
   TensorView<const T> removals = {};
-  /// S before the first token, [B, H, K, V]; empty for zeros.
+  /// States S before the first token, [B, H, K, V]; empty for zeros.
   TensorView<const DeltaNumber<T>> initial_states = {};
 };
 
+/// How a delta product is computed.
 struct DeltaProductOptions {
+  /// How the tokens are gone through.
   DeltaForm form = DeltaForm::chunked;
-  /// c below.
+  /// Factor c of the outputs.
   double scale = 1;
-  /// Keys are divided by their norm, before anything else. A key of zeros stays as it is and has no gradient.
-  /// In the chunked form on a GPU norms must be 1e-15 to 1e15: their squares are floats.
+  /// Whether keys are divided by their norm, before anything else. A key of zeros stays as it is and has no
+  /// gradient. In the chunked form on a GPU norms must be 1e-15 to 1e15: their squares are floats.
   bool unit_keys = false;
-  /// Micro-steps of a chunk, about: a chunk has a whole number of tokens, one at least. 0 for the best of the
-  /// device. Long ones do more arithmetic in faster products: on a CPU with AVX2, K = V = 64 and 128, 32 was
-  /// at most a tenth behind the best of 16, 32 and 64. On a GPU a chunk has at most 64, and at most 32 for
-  /// floats and for K > 128. A shorter chunk costs as much time there as a full one.
+  /// About how many micro-steps a chunk has: it has a whole number of tokens, at least one. 0 is the best
+  /// number for the device. Long chunks do more arithmetic in faster products: on a CPU with AVX2, K = V = 64
+  /// and 128, 32 was at most a tenth behind the best of 16, 32 and 64. On a GPU a chunk has at most 64, and
+  /// at most 32 for floats and for K > 128. A shorter chunk costs as much time there as a full one.
   Index chunk = 0;
-  static constexpr Index cpu_chunk = 32, gpu_chunk = 64;
-  /// The largest K of the recurrent form on a GPU.
+  static constexpr Index cpu_chunk = 32,  ///< Micro-steps of a chunk on the CPU by default.
+      gpu_chunk = 64;                     ///< Most micro-steps of a chunk on a GPU.
+  /// Largest K of the recurrent form on a GPU.
   static constexpr Index gpu_recurrent_key = 1024;
-  /// Segments of each sequence that a GPU does at once in the chunked form, at most: 1 for whole sequences, 0
-  /// for as many as fill the GPU. Their number changes results by rounding. Only keys of at most 128 numbers
-  /// are split.
+  /// Largest number of segments of a sequence that a GPU computes at once in the chunked form: 1 for whole
+  /// sequences, 0 for as many as fill the GPU. Their number changes results by rounding. Only sequences with
+  /// keys of at most 128 numbers are split.
   Index segments = 0;
-  /// Of the products of floats in the chunked form on a GPU: tf32 and bf16 both take operands of 11 bits.
+  /// Precision of the products of floats in the chunked form on a GPU: tf32 and bf16 both take operands with
+  /// significands of 11 bits.
   Precision precision = Precision::fp32;
 };
 
-/// DeltaProduct (Siems et al., NeurIPS 2025, arXiv 2502.10297); with n = 1 DeltaNet, and with decay Gated
-/// DeltaNet. For each token, S <- diag(e^a) S, then for each of its n micro-steps
+/// Computes DeltaProduct (docs/math.md, section 5.1; Siems et al., NeurIPS 2025, arXiv 2502.10297). With n =
+/// 1 it is DeltaNet, and with decay as well Gated DeltaNet. For each token, S <- diag(e^a) S, then for each
+/// of its n micro-steps
 ///
 ///     S <- S + beta k (v - S^T (k * r))^T
 ///
 /// and outputs [R, H, V] = c S^T q after the last of them. Final states [B, H, K, V] are S after the last
 /// token; they may be empty, and may be the initial states. Outputs in rows of padding are 0.
 ///
-/// A decay for each row and removals need the recurrent form. Results have the same bits for every number of
-/// threads, and a sequence has the same bits alone and beside others, in segments of the same length.
-/// `scratch` is as it was when this returns. Allocates nothing once sized, but what the layout did.
+/// A decay for each row and removals need the recurrent form. Results have equal bits for every number of
+/// threads, and a sequence has equal bits alone and beside others, in segments of one length. `scratch` is as
+/// it was when this returns. Nothing is allocated once sized, except by TokenLayout::on.
 ///
 /// All tensors lie on the device of `scratch`. The CPU has both forms for float and double. A GPU has the
 /// recurrent form for float and double and K up to `gpu_recurrent_key`, and the chunked form for float and
 /// bfloat16 and K up to 256; that needs compute capability 9.0. With bfloat16, sums and states are float, and
-/// what a forward keeps for its backward is rounded to bfloat16. On a GPU it can be recorded once the layout
-/// has been there (TokenLayout::on).
+/// tensors that a forward keeps for its backward are rounded to bfloat16. On a GPU it can be recorded once
+/// the layout was used there (TokenLayout::on).
 ///
 /// Throws ShapeError, ValueError for options outside their domain and for sizes that a GPU's body does not
 /// have, and DeviceError for tensors on different devices and for a form that their device does not have.
@@ -99,29 +107,36 @@ void delta_product(const DeltaProductInput<T>& input, const TokenLayout& layout,
                    const DeltaProductOptions& options, TensorView<T> outputs,
                    TensorView<DeltaNumber<T>> final_states, Saved& scratch);
 
-/// The same, for training: pushes what the backward reads.
+/// Computes `delta_product` for a training: pushes the tensors that the backward reads on `saved`. Throws as
+/// `delta_product`.
 template <class T>
 void delta_product_forward(const DeltaProductInput<T>& input, const TokenLayout& layout,
                            const DeltaProductOptions& options, TensorView<T> outputs,
                            TensorView<DeltaNumber<T>> final_states, Saved& saved);
 
-/// What the backward reads and writes. Gradients have the shapes of what they are gradients of, and are
-/// overwritten; rows of padding get 0.
+/// Tensors that the backward of a delta product reads and writes. Each gradient has the shape of its tensor.
+/// Gradients that are written are overwritten; rows of padding get 0.
 template <class T>
 struct DeltaProductGradients {
+  /// Gradient with respect to the outputs, [R, H, V], read.
   TensorView<const T> d_outputs;
-  /// Empty for zeros.
+  /// Gradient with respect to the final states, [B, H, K, V], read; empty for zeros.
   TensorView<const DeltaNumber<T>> d_final_states = {};
-  TensorView<T> d_queries, d_keys, d_values;
+  TensorView<T> d_queries,  ///< Gradient with respect to the queries, [R, H, K].
+      d_keys,               ///< Gradient with respect to the keys, [R, n, H, K].
+      d_values;             ///< Gradient with respect to the values, [R, n, H, V].
+  /// Gradient with respect to the step sizes, [R, n, H].
   TensorView<DeltaNumber<T>> d_betas;
-  /// Empty where the input is empty. d_initial_states may be empty in any case.
+  /// Gradient with respect to the logarithms of the decays; empty where the input has none.
   TensorView<DeltaNumber<T>> d_log_decays = {};
+  /// Gradient with respect to the removals, [R, n, H, K]; empty where the input has none.
   TensorView<T> d_removals = {};
+  /// Gradient with respect to the initial states, [B, H, K, V]; empty where it is not wanted.
   TensorView<DeltaNumber<T>> d_initial_states = {};
 };
 
-/// The input and the options of the last forward on `saved`, which pushed what this pops. The initial states
-/// are not read again. Throws as the forward.
+/// Computes the gradients of the last `delta_product_forward` on `saved`, whose input and options it takes,
+/// and pops what that forward pushed. The initial states are not read again. Throws as the forward.
 template <class T>
 void delta_product_backward(const DeltaProductInput<T>& input, const TokenLayout& layout,
                             const DeltaProductOptions& options, const DeltaProductGradients<T>& gradients,

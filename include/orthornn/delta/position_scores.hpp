@@ -5,24 +5,27 @@
 
 namespace orthornn {
 
-/// What the scores of attention with Householder position encoding read: R tokens of B sequences, H heads.
+/// Tensors that the scores of attention with Householder position encoding read, for the R tokens of B
+/// sequences and H heads. The factor of a token is I - beta w w^T, a reflection for |w| = 1 and beta = 2.
 template <class T>
 struct PositionScoresInput {
-  /// q and k [R, H, D].
-  TensorView<const T> queries, keys;
-  /// w [R, H, D] and beta [R, H]: a token's factor is I - beta w w^T, a reflection for |w| = 1 and beta = 2.
-  TensorView<const T> vectors, betas;
+  TensorView<const T> queries,  ///< Queries q [R, H, D].
+      keys;                     ///< Keys k [R, H, D].
+  TensorView<const T> vectors,  ///< Vectors w [R, H, D] of the factors.
+      betas;                    ///< Step sizes beta [R, H] of the factors.
 };
 
+/// How position scores are computed.
 struct PositionScoresOptions {
-  /// c below.
+  /// Factor c of the scores.
   double scale = 1;
-  /// Tokens of a chunk, at most.
+  /// Largest number of tokens in a chunk, 1 or more.
   Index chunk = 32;
 };
 
-/// PaTH (Yang et al., NeurIPS 2025, arXiv 2505.16381): what lies between a key and a query, a product of
-/// factors that the data choose, is the position encoding. For tokens s <= t of one sequence
+/// Computes attention scores whose position encoding is the product of the factors between key and query,
+/// which the data choose (PaTH: Yang et al., NeurIPS 2025, arXiv 2505.16381; docs/math.md, section 7). For
+/// tokens s <= t of one sequence
 ///
 ///     scores [B, H, T, T] (b, h, t, s) = c q_t^T F_t .. F_{s+1} k_s,    F_r = I - beta_r w_r w_r^T
 ///
@@ -36,33 +39,38 @@ struct PositionScoresOptions {
 ///
 /// On a GPU a chunk has at most 32 tokens, and fewer where D is so large that shared memory is short. The
 /// keys of each chunk run side by side too, and are in shared memory: without a backward, 2 T C numbers of
-/// scratch for a head are enough. The backward takes T^2 (D / (2 C) + 1) numbers for a head beside those that
-/// the forward kept. In a batch of different lengths, T^2 of this memory is a sequence's length times that of
-/// the longest one.
+/// scratch for a head are enough. The backward takes T^2 (D / (2 C) + 1) numbers for a head beside the
+/// numbers that the forward kept. In a batch of different lengths, T^2 in these amounts of memory is the
+/// length of a sequence times the length of the longest one.
 ///
-/// Results have the same bits for every number of threads, and on a GPU in every run. `scratch` is as it was
-/// when this returns. Throws ShapeError, ValueError for options outside their domain and for keys that shared
-/// memory has no room for (thousands of numbers), and DeviceError for tensors that are not all where
-/// `scratch` is.
+/// Results have equal bits for every number of threads, and on a GPU in every run. `scratch` is as it was
+/// when this returns. Throws ShapeError, ValueError for options outside their domain and for keys too long
+/// for shared memory (thousands of numbers), and DeviceError unless all tensors are on the device of
+/// `scratch`.
 template <class T>
 void position_scores(const PositionScoresInput<T>& input, const TokenLayout& layout,
                      const PositionScoresOptions& options, TensorView<T> scores, Saved& scratch);
 
-/// The same, for training: pushes what the backward reads.
+/// Computes `position_scores` for a training: pushes the tensors that the backward reads on `saved`. Throws
+/// as `position_scores`.
 template <class T>
 void position_scores_forward(const PositionScoresInput<T>& input, const TokenLayout& layout,
                              const PositionScoresOptions& options, TensorView<T> scores, Saved& saved);
 
-/// Gradients are overwritten; rows of padding get 0.
+/// Tensors that the backward of position scores reads and writes. Gradients that are written are overwritten;
+/// rows of padding get 0.
 template <class T>
 struct PositionScoresGradients {
-  /// [B, H, T, T]. What it holds for s > t is not read.
+  /// Gradient with respect to the scores, [B, H, T, T], read where s <= t.
   TensorView<const T> d_scores;
-  TensorView<T> d_queries, d_keys, d_vectors, d_betas;
+  TensorView<T> d_queries,  ///< Gradient with respect to the queries, [R, H, D].
+      d_keys,               ///< Gradient with respect to the keys, [R, H, D].
+      d_vectors,            ///< Gradient with respect to the vectors of the factors, [R, H, D].
+      d_betas;              ///< Gradient with respect to the step sizes, [R, H].
 };
 
-/// The input and the options of the last forward on `saved`, which pushed what this pops. Throws as the
-/// forward.
+/// Computes the gradients of the last `position_scores_forward` on `saved`, whose input and options it takes,
+/// and pops what that forward pushed. Throws as the forward.
 template <class T>
 void position_scores_backward(const PositionScoresInput<T>& input, const TokenLayout& layout,
                               const PositionScoresOptions& options,

@@ -8,43 +8,48 @@
 
 namespace orthornn {
 
-/// Where the tokens of B sequences lie among the R rows of tensors [R, ..]. An operation reads sequences of
+/// Places of the tokens of B sequences among the R rows of tensors [R, ..]. An operation reads sequences of
 /// any layout where they lie, without a copy. A row belongs to one sequence at most; rows of no sequence are
-/// padding. On a GPU, keep a layout that comes again: each one made takes memory there.
+/// padding. On a GPU, keep a layout that is used again: each layout takes memory there.
 class TokenLayout {
  public:
-  /// Token t of a sequence is row `first + t * stride`.
+  /// Rows of one sequence.
   struct Sequence {
-    Index first, stride, count;
+    Index first,  ///< Row of token 0.
+        stride,   ///< Distance of the rows of two neighbouring tokens.
+        count;    ///< Number of tokens.
+    /// Row of a token, `first + token * stride`.
     Index row(Index token) const { return first + token * stride; }
   };
 
-  /// Tensors [T, B, ..], as everywhere in this library. `lengths` [B], 0 .. T, in host memory; without memory
-  /// when all are T. Throws ValueError for a length outside 0 .. T, and ShapeError.
+  /// Layout of tensors [T, B, ..], as everywhere in this library. `lengths` [B] are numbers 0 to T in host
+  /// memory; an empty view when all are T. Throws ShapeError, and ValueError for a length outside 0 to T.
   static TokenLayout time_major(Index length, Index batch, ConstTensorView<std::int32_t> lengths = {});
-  /// Tensors [B, T, ..], as in PyTorch. As above.
+  /// Layout of tensors [B, T, ..], as in PyTorch. Lengths and errors are as in `time_major`.
   static TokenLayout sequence_major(Index batch, Index length, ConstTensorView<std::int32_t> lengths = {});
-  /// Sequences of different lengths one after another, without padding: sequence b is rows offsets[b] ..
-  /// offsets[b + 1] - 1. Throws ValueError unless there are B + 1 offsets that begin with 0 and never fall.
+  /// Layout of sequences of different lengths one after another, without padding: sequence b has the rows
+  /// from offsets[b] to offsets[b + 1] - 1. Throws ValueError unless there are B + 1 offsets that begin with
+  /// 0 and never fall.
   static TokenLayout packed(std::span<const Index> offsets);
 
-  /// R.
+  /// Number R of rows.
   Index rows() const { return rows_; }
-  /// Rows that belong to a sequence.
+  /// Number of rows that belong to a sequence.
   Index tokens() const { return tokens_; }
-  /// B.
+  /// Number B of sequences.
   Index size() const { return static_cast<Index>(sequences_.size()); }
+  /// Rows of sequence b. The index is not checked.
   const Sequence& operator[](Index b) const { return sequences_[static_cast<std::size_t>(b)]; }
-  /// Tokens of the longest sequence.
+  /// Number of tokens of the longest sequence.
   Index longest() const { return longest_; }
   /// Whether some rows belong to no sequence.
   bool has_padding() const { return tokens_ < rows_; }
 
-  /// [B, 4] in the memory of a device, for its kernels: first row, stride, number of tokens, and the tokens
-  /// of all sequences before. Made at the first call for a device, which waits for it, and kept as long as a
-  /// copy of this layout lives; one must outlive recordings that use it. Threads that use different devices
-  /// may call it at once. Throws DeviceError if memory is short, and where the first call comes while
-  /// operations are recorded.
+  /// Table [B, 4] in the memory of a device, for its kernels: first row, stride, number of tokens, and number
+  /// of tokens of all sequences before. The first call for a device makes it and waits for the device. It is
+  /// kept as long as a copy of this layout lives; a copy must outlive recordings that use the table. Threads
+  /// that use different devices may call it at once. Throws DeviceError where memory is short, and where the
+  /// first call comes while operations are recorded.
   TensorView<const Index> on(Device device) const;
 
  private:

@@ -6,18 +6,19 @@
 
 namespace orthornn {
 
-/// Two layers with parameters of their own. One reads a sequence as it is; the other reads its live steps
-/// from the last to the first. y_t [N + N'] has what both return when they read x_t, the first before the
-/// second.
+/// Two layers side by side, with parameters of their own. One reads a sequence as it is; the other reads its
+/// live steps from the last to the first. The output y_t [N + N'] joins the outputs of the two layers when
+/// they read x_t, the first layer's before the second's.
 ///
-/// States are those of the first layer, then those of the second. The last states of the second are those
-/// after step 0, as in PyTorch.
+/// The states of the first layer come before the states of the second. The last states of the second layer
+/// are its states after step 0, as in PyTorch.
 template <class T>
 class BidirectionalLayer final : public ContainerLayer<T> {
  public:
   using typename ContainerLayer<T>::Layers;
 
-  /// Throws ValueError for layers of different input sizes, and as StackLayer for their parameters.
+  /// Joins two layers whose parameters were added to one set, the first layer's before the second's. Throws
+  /// ValueError for layers of different input sizes, and as StackLayer for their parameters.
   BidirectionalLayer(std::unique_ptr<Layer<T>> forward, std::unique_ptr<Layer<T>> backward);
 
   bool is_causal() const override { return false; }

@@ -8,31 +8,35 @@
 
 namespace orthornn {
 
-/// What layers made of others share. Parameters are theirs; so are states, those of the first layer first.
+/// Base of layers that are made of other layers, called inner layers. It has the parameters and the states of
+/// its inner layers, in their order, and none of its own.
 template <class T>
 class ContainerLayer : public Layer<T> {
  public:
+  /// Inner layers with their owners.
   using Layers = std::vector<std::unique_ptr<Layer<T>>>;
 
+  /// The inner layers.
   const Layers& layers() const { return layers_; }
 
   Index state_count() const override { return first_state_.back(); }
   Shape state_shape(Index i, Index batch) const override;
   std::string state_name(Index i) const override;
   bool is_causal() const override;
-  /// Each layer gets a seed of its own.
+  /// Draws the parameters of all inner layers, each with a seed of its own.
   void initialize(std::uint64_t seed) override;
   std::optional<Index> launches(Index length, Index batch) const override;
   LayerDescription describe(Index length, Index batch) const override;
-  /// The largest of the layers'.
+  /// Largest orthogonality error of the inner layers; no value where no inner layer has one.
   std::optional<double> orthogonality_error() override;
 
  protected:
-  /// `state_prefixes`: what comes before the names of each layer's states. Throws as Layer.
+  /// Joins layers. `state_prefixes` has for each layer what comes before the names of its states. Throws as
+  /// the constructor of Layer.
   ContainerLayer(const char* kind, Layers&& layers, std::vector<std::string> state_prefixes, Index input_size,
                  Index output_size);
 
-  /// Those of all states that are layer i's; empty for no states.
+  /// The states of inner layer i among the states of all; empty where there are none.
   template <class U>
   States<U> states_of(std::size_t i, States<U> states) const {
     if (states.empty()) return {};
@@ -49,7 +53,7 @@ class ContainerLayer : public Layer<T> {
   const char* kind_;
   Layers layers_;
   std::vector<std::string> state_prefixes_;
-  /// For each layer the first of its states among those of all, and at the end their number.
+  /// For each layer the number of its first state among the states of all, and at the end their number.
   std::vector<Index> first_state_ = {0};
 };
 

@@ -22,52 +22,79 @@ struct DeltaProjections;
 template <class T>
 struct DeltaReadout;
 
-/// What happens to what a head reads from its state.
-enum class ReadoutNorm { none, rms };
+/// Norm of the numbers that a head reads from its state.
+enum class ReadoutNorm {
+  none,  ///< The numbers stay as they are.
+  rms    ///< The numbers are divided by their root mean square and multiplied by a learned gain.
+};
 template <>
 struct Names<ReadoutNorm> {
   using enum ReadoutNorm;
   static constexpr Choice<ReadoutNorm> list[] = {{"none", none}, {"rms", rms}};
 };
 
-/// What is done to the numbers of queries, keys and values before the first two are divided by their norms.
-enum class VectorActivation { silu, identity };
+/// Function of the numbers of queries, keys and values, before queries and keys are divided by their norms.
+enum class VectorActivation {
+  silu,     ///< The function x / (1 + e^-x).
+  identity  ///< No function.
+};
 template <>
 struct Names<VectorActivation> {
   using enum VectorActivation;
   static constexpr Choice<VectorActivation> list[] = {{"silu", silu}, {"identity", identity}};
 };
 
-/// By what a micro-step multiplies its state: I - beta k k^T, or with removals a in (0, 1), a learned number
-/// for each entry of a key, I - beta k (k * a)^T, as in RWKV-7 (Peng et al., 2025, arXiv 2503.14456).
-enum class DeltaFactorKind { householder, rwkv7 };
+/// Kind of the factor by which a micro-step multiplies its state.
+enum class DeltaFactorKind {
+  householder,  ///< Factors I - beta k k^T.
+  /// Factors I - beta k (k * a)^T, with a learned removal a in (0, 1) for each entry of a key, as in RWKV-7
+  /// (Peng et al., 2025, arXiv 2503.14456).
+  rwkv7
+};
 template <>
 struct Names<DeltaFactorKind> {
   using enum DeltaFactorKind;
   static constexpr Choice<DeltaFactorKind> list[] = {{"householder", householder}, {"rwkv7", rwkv7}};
 };
 
-/// A layer of DeltaProduct as plain values. With one factor it is DeltaNet, with decay as well Gated
-/// DeltaNet.
+/// Options of a DeltaProductLayer. With one factor it is DeltaNet, with decay as well Gated DeltaNet.
 struct DeltaProductCell {
-  static constexpr const char* name = "deltaproduct";
+  static constexpr const char* name = "deltaproduct";  ///< Name in files and on the command line.
+  /// Layer that these options make.
   template <class T>
   using Layer = DeltaProductLayer<T>;
+  /// Number N of outputs of a step, 1 or more.
   Index hidden_size = 128;
+  /// Number H of heads, 1 to 65,536. Each has a state, keys and values of its own.
   Index heads = 4;
+  /// Numbers K of a key, 1 to 65,536.
   Index key_size = 32;
+  /// Numbers V of a value, 1 to 65,536.
   Index value_size = 32;
+  /// Number n of factors of a step, 1 to 64, each with a key and a value.
   Index householder = 2;
+  /// Kind of the factors.
   DeltaFactorKind factor = DeltaFactorKind::householder;
+  /// Limit of the step sizes beta, above 0 and up to 2: 1 allows projections, 2 reflections.
   double beta_limit = 2;
+  /// Number added to the projection p of a step size, beta = beta_limit sigma(p + beta_offset). With 20 all
+  /// step sizes are the limit, in fp32.
   double beta_offset = 0;
+  /// Function of queries, keys and values.
   VectorActivation vector_activation = VectorActivation::silu;
+  /// Whether states decay by learned amounts at each step.
   bool state_decay = false;
+  /// Whether the state in which every sequence starts is learned; otherwise it is 0.
   bool learn_initial_state = false;
+  /// Whether there are no values: factors then only turn the learned initial state.
   bool without_values = false;
+  /// Number of steps that a causal convolution of queries, keys and values sees, 1 to 64; 0 for none.
   Index convolution = 0;
+  /// Norm of the numbers that a head reads from its state.
   ReadoutNorm readout_norm = ReadoutNorm::rms;
+  /// Number above 0 that is added to the mean square of the norm.
   double norm_epsilon = 1e-5;
+  /// Whether the numbers that are read are multiplied by SiLU of a projection.
   bool output_gate = false;
 
   static void fields(auto&& visit) {
@@ -101,7 +128,8 @@ struct DeltaProductCell {
   }
 };
 
-/// The layer of DeltaProduct (Siems et al., NeurIPS 2025, arXiv 2502.10297). For each step, with p = W x + b:
+/// A layer of DeltaProduct (docs/math.md, section 5.6; Siems et al., NeurIPS 2025, arXiv 2502.10297). For
+/// each step, with p = W x + b:
 ///
 ///     z = p, or its convolution with the steps before (causal, each channel by itself)
 ///     q, k_1 .. k_n, v_1 .. v_n = f(z), f = SiLU or 1; each q and k is divided by its norm (0 stays 0)
@@ -110,37 +138,47 @@ struct DeltaProductCell {
 ///     o = delta_product(q, k, v, beta, log decay)   (scale 1)
 ///     y = R (g o / sqrt(mean(o^2) + epsilon) * SiLU(p)), the mean over the V numbers of a head
 ///
-/// With factors of the kind rwkv7, removals a = sigma(p) are given to the delta product too, and a decay is
-/// one for each row of a state: log decay = -e^(-1/2) sigma(p). Such a factor may have a norm above 1.
+/// With factors of the kind rwkv7, the delta product also has removals a = sigma(p), and each row of a state
+/// has a decay of its own: log decay = -e^(-1/2) sigma(p). Such a factor may have a norm above 1.
 ///
-/// PREFIX/input_weights [M, K], input_bias [M]: W and b; rows as in DeltaHeads
-/// PREFIX/filters [window, channels]: of the convolution, the filter of the step itself last
-/// PREFIX/decay_rates [H]: A, for factors of the kind householder
-/// PREFIX/norm_gain [V]: g
-/// PREFIX/output_weights [N, H V]: R
-/// PREFIX/initial_state [H, K, V]: where every sequence starts, if that is learned
+/// The parameters are
 ///
-/// States are S [B, H, K, V], and the convolution's last window - 1 inputs [B, window - 1, channels].
+/// - PREFIX/input_weights [M, K] and PREFIX/input_bias [M]: W and b, with rows as in DeltaHeads;
+/// - PREFIX/filters [window, channels]: the convolution, with the filter of the step itself last;
+/// - PREFIX/decay_rates [H]: A, for factors of the kind householder;
+/// - PREFIX/norm_gain [V]: g;
+/// - PREFIX/output_weights [N, H V]: R;
+/// - PREFIX/initial_state [H, K, V]: the state in which every sequence starts, if it is learned.
 ///
-/// Whole sequences go through chunks where the device has that form; a step, and a short sequence, through
-/// the recurrence. So do, on a GPU, 64 or more states (H times sequences) with K and V of at most 16 and
-/// without decay. Both forms agree up to rounding. Factors of the kind rwkv7 have the recurrence alone.
+/// The states are S [B, H, K, V] and, with a convolution, its last window - 1 inputs
+/// [B, window - 1, channels].
 ///
-/// On a GPU in bf16, queries, keys, values and what is read from the states are bfloat16 in chunks;
-/// projections, step sizes, states and parameters stay float.
+/// Whole sequences go through chunks where the device has that form; a step and a short sequence go through
+/// the recurrence. On a GPU, 64 or more states (H times sequences) with K and V of at most 16 and without
+/// decay also go through the recurrence. The two forms agree up to rounding. Factors of the kind rwkv7 have
+/// the recurrence alone.
+///
+/// On a GPU in bf16, queries, keys, values and the numbers that are read from the states are bfloat16 in
+/// chunks; projections, step sizes, states and parameters stay float.
 template <class T>
 class DeltaProductLayer final : public Layer<T> {
  public:
-  /// Where a layer's parameters are in the set; -1 for those it does not have.
+  /// Numbers of a layer's parameters in the set; -1 for a parameter that it does not have.
   struct Places {
-    Index input_weights = -1, input_bias = -1, filters = -1, decay_rates = -1, norm_gain = -1,
-          output_weights = -1, initial_state = -1;
+    Index input_weights = -1,  ///< Number of W.
+        input_bias = -1,       ///< Number of b.
+        filters = -1,          ///< Number of the convolution's filters.
+        decay_rates = -1,      ///< Number of A.
+        norm_gain = -1,        ///< Number of g.
+        output_weights = -1,   ///< Number of R.
+        initial_state = -1;    ///< Number of the learned initial state.
   };
-  /// Adds the parameters of such a layer. Throws ValueError for options outside their domains, ShapeError for
-  /// more numbers than fit in 63 bits.
+  /// Adds the parameters of a layer to the set and returns their numbers. Throws ValueError for options
+  /// outside their domains, ShapeError for more numbers than fit in 63 bits.
   static Places add_parameters(ParameterSet<T>& parameters, const std::string& prefix,
                                const DeltaProductCell& options, Index input_size);
 
+  /// Makes a layer and adds its parameters to the set. Throws as `add_parameters`.
   DeltaProductLayer(ParameterSet<T>& parameters, const std::string& prefix, const DeltaProductCell& options,
                     Index input_size, const Execution& execution = {});
   ~DeltaProductLayer() override;
@@ -149,18 +187,19 @@ class DeltaProductLayer final : public Layer<T> {
   Shape state_shape(Index i, Index batch) const override;
   std::string state_name(Index i) const override { return i == 0 ? "s" : "convolution"; }
 
-  /// W from N(0, 1 / K), R from N(0, 1 / (H V)), a learned initial state from N(0, 1), filters from
-  /// U(-1 / sqrt(window), 1 / sqrt(window)), g = 1, b = 0. With decay as Gated DeltaNet: exp(A) from
-  /// U(0, 16), and b such that softplus(b) is 1e-3 to 1e-1, uniform in its logarithm; decays of rows such
-  /// that -log decay is.
+  /// Draws W from N(0, 1 / K), R from N(0, 1 / (H V)), a learned initial state from N(0, 1) and filters from
+  /// U(-1 / sqrt(window), 1 / sqrt(window)); g = 1, b = 0. With decay, as Gated DeltaNet, it draws exp(A)
+  /// from U(0, 16), and b such that softplus(b) is 1e-3 to 1e-1, uniform in its logarithm. With decays of
+  /// rows, b is such that -log decay is 1e-3 to 1e-1, uniform in its logarithm.
   void initialize(std::uint64_t seed) override;
   LayerDescription describe(Index length, Index batch) const override;
 
-  /// What comes before the names of the layer's parameters, and a '/'.
+  /// Beginning of the names of the layer's parameters, with a '/' at its end.
   std::string prefix() const;
-  /// What the layer's last forward on `saved` gave to delta_product, [T B, ..] as TokenLayout::time_major has
-  /// it. Its first states are the learned one [1, H, K, V], which all sequences share, or none. Valid until
-  /// it is popped. Throws ValueError where there is no such forward, and for one whose vectors are bfloat16.
+  /// Input that the layer's last forward on `saved` gave to delta_product, [T B, ..] in the layout of
+  /// TokenLayout::time_major. Its initial states are the learned one [1, H, K, V], which all sequences share,
+  /// or none. Valid until the forward is popped. Throws ValueError where there is no such forward, and for a
+  /// forward whose vectors are bfloat16.
   DeltaProductInput<T> factors(const Saved& saved) const;
 
  private:

@@ -10,11 +10,13 @@ namespace orthornn {
 template <class T>
 class DropoutLayer;
 
-/// Dropout (Srivastava et al., JMLR 2014), as plain values.
+/// Options of a DropoutLayer (Srivastava et al., JMLR 2014).
 struct Dropout {
-  static constexpr const char* name = "dropout";
+  static constexpr const char* name = "dropout";  ///< Name in files.
+  /// Layer that these options make.
   template <class T>
   using Layer = DropoutLayer<T>;
+  /// Share of the numbers that become 0 in training, 0 to below 1.
   double rate = 0.1;
 
   static void fields(auto&& visit) {
@@ -22,19 +24,22 @@ struct Dropout {
   }
 };
 
-/// Where the input has noise: y = x / (1 - rate), but 0 with probability `rate`, for each number by itself.
-/// Else y = x. It has no parameters.
+/// A layer that sets a share of the numbers to 0 in training. Where the input has noise, each number of y is
+/// 0 with probability `rate`, and else x / (1 - rate). Where it has none, as in evaluation, y = x. The layer
+/// has no parameters.
 ///
-/// The mask is a function of noise, layer and place [t, b, n] alone (Philox), the same on every device. Other
-/// Dropouts of the same ParameterSet have other masks. The parts of a sequence that is cut need keys of their
-/// own.
+/// The mask is a function of noise, layer and place [t, b, n] alone (Philox), equal on every device. Other
+/// Dropouts of one ParameterSet have other masks. The parts of a sequence that is cut need keys of their own.
 template <class T>
 class DropoutLayer final : public Layer<T> {
  public:
-  /// Adds nothing. Throws ValueError for a size below 1 and a rate outside [0, 1) in T.
+  /// Checks the options, and adds no parameter. Throws ValueError for a size below 1 and for a rate outside
+  /// [0, 1) in T.
   static void add_parameters(ParameterSet<T>& parameters, const std::string& prefix, const Dropout& options,
                              Index size);
 
+  /// Makes a layer for vectors of `size` numbers, with a random stream of its own in the set. Throws as
+  /// `add_parameters`.
   DropoutLayer(ParameterSet<T>& parameters, const std::string& prefix, const Dropout& options, Index size);
 
   void initialize(std::uint64_t) override {}

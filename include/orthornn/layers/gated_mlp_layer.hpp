@@ -14,11 +14,13 @@ class AffineMap;
 template <class T>
 class GatedMlpLayer;
 
-/// A gated perceptron (SwiGLU: Shazeer, arXiv 2002.05202), as plain values.
+/// Options of a GatedMlpLayer (SwiGLU: Shazeer, arXiv 2002.05202).
 struct GatedMlp {
-  static constexpr const char* name = "gated_mlp";
+  static constexpr const char* name = "gated_mlp";  ///< Name in files.
+  /// Layer that these options make.
   template <class T>
   using Layer = GatedMlpLayer<T>;
+  /// Numbers M within the layer; 0 for 8/3 of the numbers K that it reads, rounded up to a multiple of 8.
   Index mlp_size = 0;
 
   static void fields(auto&& visit) {
@@ -27,25 +29,29 @@ struct GatedMlp {
   }
 };
 
-/// y = W' (SiLU(a) * c) at every step, with [a; c] = W x: PREFIX/input_weights [2 M, K] and
-/// PREFIX/output_weights [K, M]. Padding gets an output like any other step.
+/// A layer y = W' (SiLU(a) * c) at every step, with [a; c] = W x. The parameters are PREFIX/input_weights
+/// [2 M, K], which is W, and PREFIX/output_weights [K, M], which is W'. Padding gets an output like any other
+/// step.
 template <class T>
 class GatedMlpLayer final : public Layer<T> {
  public:
-  /// Where a layer's parameters are in the set.
+  /// Numbers of a layer's parameters in the set.
   struct Places {
-    Index input_weights, output_weights;
+    Index input_weights,  ///< Number of W.
+        output_weights;   ///< Number of W'.
   };
-  /// Adds the parameters of such a layer. Throws ValueError for a size below 1 and options outside their
-  /// domains, ShapeError for more numbers than fit in 63 bits.
+  /// Adds the parameters of a layer to the set and returns their numbers. Throws ValueError for a size below
+  /// 1 and for options outside their domains, ShapeError for more numbers than fit in 63 bits.
   static Places add_parameters(ParameterSet<T>& parameters, const std::string& prefix,
                                const GatedMlp& options, Index size);
 
+  /// Makes a layer for vectors of K = `size` numbers and adds its parameters to the set. Throws as
+  /// `add_parameters`.
   GatedMlpLayer(ParameterSet<T>& parameters, const std::string& prefix, const GatedMlp& options, Index size,
                 const Execution& execution = {});
   ~GatedMlpLayer() override;
 
-  /// W from N(0, 1 / K), W' from N(0, 1 / M).
+  /// Draws W from N(0, 1 / K) and W' from N(0, 1 / M).
   void initialize(std::uint64_t seed) override;
   LayerDescription describe(Index length, Index batch) const override;
 

@@ -10,31 +10,37 @@ namespace orthornn {
 template <class T>
 class GruLayer;
 
-/// A gated recurrent unit (Cho et al., EMNLP 2014), as plain values.
+/// Options of a GruLayer (Cho et al., EMNLP 2014).
 struct Gru {
-  static constexpr const char* name = "gru";
+  static constexpr const char* name = "gru";  ///< Name in files and on the command line.
+  /// Layer that these options make.
   template <class T>
   using Layer = GruLayer<T>;
+  /// Size N of the state, 1 or more.
   Index hidden_size = 128;
 
   static void fields(auto&& visit) { visit("hidden_size", &Gru::hidden_size, domain::count, "State size N"); }
 };
 
-/// r, z = sigma of W x_t + b + R h_{t-1} + b', n = tanh(W x_t + b + r (R h_{t-1} + b')), one block of N rows
-/// after the other; h_t = (1 - z) n + z h_{t-1}. Gates, order and biases are PyTorch's, the reset gate after
-/// the product included.
+/// A layer of gated recurrent units (docs/math.md, section 9.3). With one block of N rows for each gate,
 ///
-/// Its state is h [B, N].
+///     r, z = sigma(W x_t + b + R h_{t-1} + b')
+///     n    = tanh(W x_t + b + r (R h_{t-1} + b'))
+///     h_t  = (1 - z) n + z h_{t-1}
+///
+/// Gates, their order and biases are PyTorch's, the reset gate after the product included. The state is h
+/// [B, N].
 template <class T>
 class GruLayer final : public GatedLayer<T> {
  public:
-  /// Adds the parameters of such a layer to the set. Throws ValueError for sizes below 1, ShapeError for more
+  /// Adds the parameters of a layer to the set. Throws ValueError for sizes below 1, ShapeError for more
   /// numbers than fit in 63 bits.
   static void add_parameters(ParameterSet<T>& parameters, const std::string& prefix, const Gru& options,
                              Index input_size) {
     GatedLayer<T>::add_gates(parameters, prefix, Gru::name, gates, options.hidden_size, input_size);
   }
 
+  /// Makes a layer and adds its parameters to the set. Throws as `add_parameters`.
   GruLayer(ParameterSet<T>& parameters, const std::string& prefix, const Gru& options, Index input_size,
            const Execution& execution = {})
       : GatedLayer<T>(parameters, prefix, Gru::name, gates, options.hidden_size, input_size, execution) {}

@@ -12,42 +12,49 @@
 
 namespace orthornn {
 
-/// What a layer reads: real vectors [T, B, K], or symbols [T, B] that stand for unit vectors of K entries.
+/// Input of a layer: real vectors [T, B, K], or symbols [T, B] that stand for unit vectors of K entries.
 template <class T>
 struct SequenceInput {
+  /// Vectors [T, B, K]; empty where the input is symbols.
   TensorView<const T> vectors = {};
+  /// Symbols [T, B], 0 to K - 1; not read where there are vectors.
   TensorView<const std::int32_t> symbols = {};
-  /// Live steps of each sequence, [B], 0 .. T; empty when all are T. What lies beyond must be finite.
+  /// Live steps of each sequence, [B], 0 to T; empty when all are T. Inputs beyond a length must be finite.
   TensorView<const std::int32_t> lengths = {};
-  /// The key of everything that layers draw at random in this pass, [1]; empty in evaluation, when they draw
-  /// nothing. A key gives the same numbers again: each forward of a training needs another one.
+  /// Key of all random numbers that layers draw in this pass, [1]; empty in evaluation, when they draw none.
+  /// A key gives its numbers again each time: each forward of a training needs a new key.
   TensorView<const std::uint64_t> noise = {};
 
+  /// Number T of steps.
   Index length() const { return (vectors.empty() ? symbols.shape() : vectors.shape())[0]; }
+  /// Number B of sequences.
   Index batch() const { return (vectors.empty() ? symbols.shape() : vectors.shape())[1]; }
-  /// The same sequences with these vectors in place of what is read.
+  /// Input with these vectors [T, B, ..] in place of the vectors or symbols.
   SequenceInput with_vectors(TensorView<const T> others) const {
     return {.vectors = others, .lengths = lengths, .noise = noise};
   }
 };
 
-/// One tensor for each of a layer's states, or none.
+/// Views of a layer's states, one for each state; empty for no states.
 template <class T>
 using States = std::span<const TensorView<T>>;
 
-/// What a backward does with numbers that are there already.
-enum class Gradients { overwrite, add };
+/// How a backward writes gradients.
+enum class Gradients {
+  overwrite,  ///< New gradients replace the numbers in memory.
+  add         ///< New gradients are added to the numbers in memory.
+};
 
-/// What a layer's backward reads and writes.
+/// Gradients that a layer's backward reads and writes.
 template <class T>
 struct BackwardArguments {
   /// Gradient with respect to the output, [T, B, N]; used as scratch memory.
   TensorView<T> d_output;
-  /// Gradients with respect to the last states. None, or an empty one, stands for 0.
+  /// Gradients with respect to the last states; no states, or an empty view for a state, stand for 0.
   States<const T> d_last = {};
   /// Gradient with respect to the vectors of the input, [T, B, K]; empty where it is not wanted.
   TensorView<T> d_input = {};
-  /// Gradients with respect to the first states, overwritten; none where they are not wanted.
+  /// Gradients with respect to the first states, overwritten; empty where they are not wanted.
   States<T> d_start = {};
   /// How d_input is written.
   Gradients input = Gradients::overwrite;
@@ -55,32 +62,35 @@ struct BackwardArguments {
   Gradients parameters = Gradients::overwrite;
 };
 
-/// What is worth knowing of a layer.
+/// Kind, sizes and way of computing of a layer, for reports.
 struct LayerDescription {
-  /// "cwy", "lstm", "linear", "residual"; for recurrent layers as `--cell` names them.
+  /// Name of the kind, such as "cwy", "lstm", "linear" or "residual"; recurrent layers have the names of
+  /// `--cell`.
   std::string kind;
+  /// Numbers K that the layer reads at a step.
   Index input_size = 0;
+  /// Numbers N that the layer returns at a step.
   Index output_size = 0;
   /// How an orthogonal transition is applied, "dense", "factored", "sequential" or "rank-one", or how a delta
-  /// product goes through its steps, "recurrent" or "chunked"; else empty.
+  /// product goes through its steps, "recurrent" or "chunked"; empty for other layers.
   std::string form = {};
-  /// How a recurrence is carried through time, as RolloutWay names it; else empty.
+  /// How a recurrence is carried through time, by its name in RolloutWay; empty for other layers.
   std::string rollout = {};
-  /// What a layer is made of.
+  /// Descriptions of the inner layers.
   std::vector<LayerDescription> layers = {};
 };
 
 /// A map from sequences to sequences: y [T, B, N] from x [T, B, K], with parameters in a ParameterSet.
 ///
-/// `prepare` once after each change of the parameters, then any number of forwards. A forward leaves on
-/// `saved` what its backward reads. Backwards come in the reverse order of their forwards, each with the
-/// input of its forward, and pop it. So a layer may run twice before its first backward, with
-/// `Gradients::add` for the second. `forward` and `backward` change nothing of a layer but its caches; one
-/// thread at a time.
+/// Call `prepare` once after each change of the parameters, then any number of forwards. A forward leaves on
+/// `saved` the tensors that its backward reads. Backwards come in the reverse order of their forwards, each
+/// with the input of its forward, and pop these tensors. So a layer may run twice before its first backward,
+/// with `Gradients::add` for the second. `forward` and `backward` change nothing of a layer but its caches;
+/// one thread at a time may call them.
 ///
-/// Everything lies on the device of the parameters, arguments included. Once sized, no call allocates memory
-/// of the device. On a GPU no call waits. A kernel may find symbols, lengths or parameters wrong; the next
-/// call that waits (`synchronize`) throws that.
+/// Parameters and arguments lie on one device. Once sized, no call allocates memory of the device. On a GPU
+/// no call waits. Where a kernel finds symbols, lengths or parameters wrong, the next call that waits
+/// (`synchronize`) throws the ValueError.
 template <class T>
 class Layer {
  public:
@@ -88,80 +98,90 @@ class Layer {
   Layer(const Layer&) = delete;
   Layer& operator=(const Layer&) = delete;
 
-  /// K and N.
+  /// Numbers K that the layer reads at a step.
   Index input_size() const { return input_size_; }
+  /// Numbers N that the layer returns at a step.
   Index output_size() const { return output_size_; }
 
-  /// How many tensors are carried from step to step: 0, 1 (h), 2 (h and c), or those of all layers within.
+  /// Number of states, the tensors that are carried from step to step: 0, 1 (h), 2 (h and c), or those of all
+  /// inner layers.
   virtual Index state_count() const { return 0; }
   /// Whether the first state [B, N] is the output of the last step.
   virtual bool ends_in_state() const { return false; }
-  /// Shape of state i of B sequences.
+  /// Shape of state i of B = `batch` sequences.
   virtual Shape state_shape(Index /*i*/, Index /*batch*/) const { return {}; }
-  /// Its name in files: "h", and "c" for an LSTM's cells; "1.h" within a stack.
+  /// Name of state i in files: "h", and "c" for an LSTM's cells; "1.h" within a stack.
   virtual std::string state_name(Index i) const { return i == 0 ? "h" : "c"; }
   /// Whether no output depends on later steps. Only then may a sequence be cut, or generated step by step,
   /// with carried states.
   virtual bool is_causal() const { return true; }
-  /// Writes the states in which every sequence starts by itself. Throws ShapeError.
+  /// Writes the states in which every sequence starts where a forward is given no first states. Throws
+  /// ShapeError and DeviceError.
   void initial_state(States<T> states) const;
 
-  /// Draws the parameters, the same on every device.
+  /// Draws the parameters; a seed gives equal ones on every device.
   virtual void initialize(std::uint64_t seed) = 0;
-  /// Arranges the parameters as they are now. Throws ValueError for parameters that cannot be (a zero
-  /// reflection vector).
+  /// Reads the parameters as they are now and arranges them for `forward` and `backward`. Throws ValueError
+  /// for parameters that are not allowed, such as a zero reflection vector, and where they have no memory.
   void prepare();
 
-  /// Returns y [T, B, N], which is on `saved`: zeros beyond a sequence's length for recurrences.
-  /// `start` has the first states, or none for `initial_state`; `last`, unless it is empty, gets the states
-  /// after the last live step of each sequence. A state of `last` may be its own counterpart in `start`, in
-  /// the same memory; every other overlap is forbidden. Throws ShapeError, DeviceError, and ValueError for a
-  /// symbol outside 0 .. K - 1, a length outside 0 .. T, or when `prepare` has not been called; `saved` is
-  /// then as it was.
+  /// Computes the output y [T, B, N], which is on `saved`; recurrences return zeros beyond a sequence's
+  /// length. `start` has the first states; where it is empty, sequences start in `initial_state`. `last`,
+  /// unless it is empty, gets the states after the last live step of each sequence. A state of `last` may be
+  /// in the memory of its counterpart in `start`; every other overlap is forbidden. Throws ShapeError,
+  /// DeviceError, and ValueError for a symbol outside 0 to K - 1, a length outside 0 to T, or when `prepare`
+  /// has not been called; `saved` is then as it was.
   TensorView<const T> forward(const SequenceInput<T>& input, States<const T> start, States<T> last,
                               Saved& saved) const;
-  /// Pops what `forward` left. `scratch`, another stack, is as it was when this returns. Throws ShapeError,
-  /// DeviceError, and ValueError where the last forward on `saved` is not this layer's or was of another
-  /// length or batch.
+  /// Computes the gradients of the last forward on `saved`, and pops its tensors. `input` is the input of
+  /// that forward. `scratch`, another stack, is as it was when this returns. Throws ShapeError, DeviceError,
+  /// and ValueError where the last forward on `saved` was another layer's or had another length or batch,
+  /// where `saved` is `scratch`, and for a `d_input` of symbols, which have no gradient.
   void backward(const SequenceInput<T>& input, const BackwardArguments<T>& arguments, Saved& saved,
                 Saved& scratch) const;
 
-  /// Kernels of the forward's loop over the steps on a GPU, at most; 0 for a layer without one. None where a
-  /// CUDA graph cannot hold `prepare`, `forward` and `backward`.
+  /// Largest number of kernels in the forward's loop over `length` steps of `batch` sequences on a GPU; 0 for
+  /// a layer without such a loop. No value where a CUDA graph cannot hold `prepare`, `forward` and
+  /// `backward`.
   virtual std::optional<Index> launches(Index /*length*/, Index /*batch*/) const { return 0; }
-  /// For so many sequences of T steps. Throws as `rollout_way`.
+  /// Describes the layer for `batch` sequences of `length` steps. Throws as `rollout_way`.
   virtual LayerDescription describe(Index length, Index batch) const = 0;
-  /// max |I - A^T A| of the matrix A by which a step of an orthogonal recurrence multiplies its state
-  /// (AppliedMatrix), of the parameters as they were prepared last; none for other layers. Waits for a GPU;
-  /// allocates nothing there after the first call.
+  /// Orthogonality error of an orthogonal recurrence, with the parameters as they were prepared last: the
+  /// largest entry of |I - A^T A| of the matrix A by which a step multiplies the state (AppliedMatrix). No
+  /// value for other layers. Waits for a GPU; allocates nothing there after the first call.
   virtual std::optional<double> orthogonality_error() { return std::nullopt; }
 
  protected:
-  /// The layer's own parameters are those that are added from here on until `parameters_added`.
+  /// Begins a layer: the parameters that are added from here on until `parameters_added` are its own.
   Layer(ParameterSet<T>& parameters, Index input_size, Index output_size);
+  /// Ends the layer's own parameters.
   void parameters_added();
-  /// A layer made of at least one other, whose parameters are theirs. Throws ValueError unless they were
-  /// added to one set in this order, with no other parameters between them.
+  /// Begins a layer made of one or more inner layers, whose parameters are its parameters. Throws ValueError
+  /// unless they were added to one set in this order, with no other parameters between them.
   Layer(const std::vector<std::unique_ptr<Layer>>& inner, Index input_size, Index output_size);
 
-  /// Zeros, unless a layer knows better. States have the right shapes.
+  /// Writes the initial states, which have the right shapes: zeros by default.
   virtual void run_initial_state(States<T> states) const;
+  /// Arranges the parameters, which have memory.
   virtual void run_prepare() = 0;
-  /// Input and states have the right shapes and devices.
+  /// Computes the forward of an input and states that have the right shapes and devices.
   virtual TensorView<const T> run_forward(const SequenceInput<T>& input, States<const T> start,
                                           States<T> last, Saved& saved) const = 0;
-  /// The same input as the forward's, whose tensors are on top of `saved`. `own_start`: whether the sequences
-  /// began in `initial_state`. Overwrites the gradients of the parameters, unless `adds_gradients`. May pop
-  /// what the forward left; what is still there is popped afterwards.
+  /// Computes the backward of the forward whose tensors are on top of `saved`; `input` is its input.
+  /// `own_start` says whether the sequences began in `initial_state`. Overwrites the gradients of the
+  /// parameters, unless `adds_gradients`. It may pop tensors of the forward; the caller pops the others.
   virtual void run_backward(const SequenceInput<T>& input, const BackwardArguments<T>& arguments,
                             bool own_start, Saved& saved, Saved& scratch) const = 0;
-  /// Whether `run_backward` itself does what `arguments.parameters` asks for. Else `backward` copies the
-  /// gradients before it, and adds the copy after it.
+  /// Whether `run_backward` follows `arguments.parameters` itself. Otherwise `backward` copies the gradients
+  /// before it, and adds the copy after it.
   virtual bool adds_gradients() const { return false; }
 
+  /// Value of a parameter, by its number in the set.
   TensorView<const T> value(Index place) const { return std::as_const(parameters_).value(place); }
+  /// Gradient of a parameter, by its number in the set.
   TensorView<T> gradient(Index place) const { return parameters_.gradient(place); }
 
+  /// Set that holds the layer's parameters.
   ParameterSet<T>& parameters_;
 
  private:

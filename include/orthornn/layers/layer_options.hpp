@@ -21,9 +21,10 @@ namespace orthornn {
 
 struct LayerOptions;
 
-/// y = x + f(x) for layers f, one on the other (ResidualLayer).
+/// Options of a ResidualLayer, y = x + f(x).
 struct Residual {
-  static constexpr const char* name = "residual";
+  static constexpr const char* name = "residual";  ///< Name in files.
+  /// Layers, one on the other, that make f; at least one.
   std::vector<LayerOptions> layers;
 
   static void fields(auto&& visit) {
@@ -31,9 +32,10 @@ struct Residual {
   }
 };
 
-/// Layers, one on the other, twice: forward and backward in time, side by side (BidirectionalLayer).
+/// Options of a BidirectionalLayer, whose two layers have equal options and parameters of their own.
 struct Bidirectional {
-  static constexpr const char* name = "bidirectional";
+  static constexpr const char* name = "bidirectional";  ///< Name in files.
+  /// Layers, one on the other, of each direction; at least one.
   std::vector<LayerOptions> layers;
 
   static void fields(auto&& visit) {
@@ -41,30 +43,32 @@ struct Bidirectional {
   }
 };
 
-/// A layer of any kind as plain values. To add a kind: options with the name of their layer as `Layer`, and
-/// a place here.
+/// Options of a layer of any kind. To add a kind, write options with the name of their layer as `Layer`, and
+/// add them here.
 struct LayerOptions : std::variant<OrthogonalCell, Lstm, Gru, DeltaProductCell, Linear, GatedMlp, RmsNorm,
                                    Positions, Dropout, Residual, Bidirectional> {
   using variant::variant;
 };
 
-/// What may be nested in one another: model files have a depth of JSON that is bounded.
+/// Largest depth of layers within layers: the JSON of model files has a bounded depth.
 inline constexpr int deepest_nesting = 8;
-/// Layers that a model may have, where those of a bidirectional one count twice: a file of a few bytes must
-/// not ask for millions.
+/// Largest number of layers of a model, where the layers of a bidirectional one count twice. A file of a few
+/// bytes must not ask for millions.
 inline constexpr Index most_layers = 1024;
-/// Throws ValueError for more, with those within others.
+/// Throws ValueError for more layers than `most_layers`, inner layers included.
 void check_layer_count(const std::vector<LayerOptions>& layers);
 
-/// N of a layer of K inputs. Throws ShapeError where it does not fit in 63 bits.
+/// Number N of outputs of a layer of K inputs. Throws ShapeError where it does not fit in 63 bits.
 Index output_size_of(const LayerOptions& options, Index input_size);
-/// Of layers one on the other.
+/// Number of outputs of layers, one on the other, of which the first has K inputs. Throws ShapeError where it
+/// does not fit in 63 bits.
 Index output_size_of(const std::vector<LayerOptions>& layers, Index input_size);
 
-/// L of a product of reflections, 0 for N; nullptr for other layers, and for layers made of others.
+/// Address of the number L of reflections, where 0 stands for N; nullptr for a layer that is not orthogonal
+/// or has no reflections, and for layers made of others.
 const Index* reflections_of(const LayerOptions& options);
 
-/// Calls visit(layer) for all layers and those within them, the outer one first.
+/// Calls visit(layer) for all layers and their inner layers, the outer layer first.
 template <class Layers, class Visit>
 void each_layer(Layers& layers, const Visit& visit) {
   for (auto& layer : layers) {
@@ -77,34 +81,37 @@ void each_layer(Layers& layers, const Visit& visit) {
   }
 }
 
-/// Whether such a layer takes symbols in place of vectors.
+/// Whether a layer of these options takes symbols in place of vectors.
 bool reads_symbols(const LayerOptions& options);
 
-/// Whether such a layer, by itself, carries states from step to step.
+/// Whether a layer of these options carries states from step to step, apart from its inner layers.
 bool is_recurrence(const LayerOptions& options);
 
-/// Whether one of these layers, or within them, draws at random in training.
+/// Whether one of these layers or of their inner layers draws random numbers in training.
 bool draws_noise(const std::vector<LayerOptions>& layers);
 
-/// Adds the parameters of such a layer to the set, without memory for a layer. Those of layers within others
-/// are PREFIX/0/.., PREFIX/1/.., or PREFIX/forward/0/.. and PREFIX/backward/0/... Throws ValueError for sizes
-/// that do not fit, for containers of no layer and for a nesting deeper than `deepest_nesting`; ShapeError
-/// for more numbers than fit in 63 bits.
+/// Adds the parameters of a layer to the set, without making the layer. Parameters of inner layers are named
+/// PREFIX/0/.., PREFIX/1/.., or PREFIX/forward/0/.. and PREFIX/backward/0/.., and so on. Throws ValueError
+/// for sizes that do not fit, for containers of no layer, for more than `most_layers` layers and for a
+/// nesting deeper than `deepest_nesting`; ShapeError for more numbers than fit in 63 bits.
 template <class T>
 void add_layer_parameters(ParameterSet<T>& parameters, const std::string& prefix, const LayerOptions& options,
                           Index input_size);
 
-/// Throws as `add_layer_parameters`.
+/// Makes a layer of any kind, with its inner layers, and adds its parameters to the set. Throws as
+/// `add_layer_parameters`.
 template <class T>
 std::unique_ptr<Layer<T>> make_layer(ParameterSet<T>& parameters, const std::string& prefix,
                                      const LayerOptions& options, Index input_size,
                                      const Execution& execution = {});
 
-/// The same for layers one on the other, as one layer. Their parameters are PREFIX/0/.., PREFIX/1/... Throws
-/// ValueError also for no layer and for more than `most_layers`.
+/// Adds the parameters of layers, one on the other, to the set, without making the layers. The parameters are
+/// named PREFIX/0/.., PREFIX/1/.., and so on. Throws as `add_layer_parameters`, and ValueError for no layer.
 template <class T>
 void add_stack_parameters(ParameterSet<T>& parameters, const std::string& prefix,
                           const std::vector<LayerOptions>& layers, Index input_size);
+/// Makes layers, one on the other, as one layer, and adds their parameters to the set. Throws as
+/// `add_stack_parameters`.
 template <class T>
 std::unique_ptr<Layer<T>> make_stack(ParameterSet<T>& parameters, const std::string& prefix,
                                      const std::vector<LayerOptions>& layers, Index input_size,

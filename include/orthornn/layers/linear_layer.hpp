@@ -9,9 +9,10 @@
 
 namespace orthornn {
 
-/// An affine map at every step, as plain values.
+/// Options of a LinearLayer.
 struct Linear {
-  static constexpr const char* name = "linear";
+  static constexpr const char* name = "linear";  ///< Name in files.
+  /// Number N of outputs of a step, 1 or more.
   Index outputs = 128;
 
   static void fields(auto&& visit) { visit("outputs", &Linear::outputs, domain::count, "Outputs a step"); }
@@ -20,24 +21,28 @@ struct Linear {
 template <class T>
 class AffineMap;
 
-/// y = R x + c at every step: PREFIX/weight [N, K] and PREFIX/bias [N]. Padding gets an output like any other
-/// step. The backward does not read y, so a caller may overwrite it.
+/// An affine map y = R x + c at every step. The parameters are PREFIX/weight [N, K], which is R, and
+/// PREFIX/bias [N], which is c. Padding gets an output like any other step. The backward does not read y, so
+/// a caller may overwrite it.
 template <class T>
 class LinearLayer final : public Layer<T> {
  public:
-  /// Where a layer's parameters are in the set.
+  /// Numbers of a layer's parameters in the set.
   struct Places {
-    Index weight, bias;
+    Index weight,  ///< Number of R.
+        bias;      ///< Number of c.
   };
-  /// Adds the parameters of such a layer. Throws ValueError for sizes below 1.
+  /// Adds the parameters of a layer to the set and returns their numbers. Throws ValueError for sizes
+  /// below 1.
   static Places add_parameters(ParameterSet<T>& parameters, const std::string& prefix, Index input_size,
                                Index output_size);
 
+  /// Makes a layer and adds its parameters to the set. Throws as `add_parameters`.
   LinearLayer(ParameterSet<T>& parameters, const std::string& prefix, Index input_size, Index output_size,
               const Execution& execution = {});
   ~LinearLayer() override;
 
-  /// R from N(0, 1 / K), c = 0.
+  /// Draws R from N(0, 1 / K), and sets c to 0.
   void initialize(std::uint64_t seed) override;
   LayerDescription describe(Index length, Index batch) const override;
 

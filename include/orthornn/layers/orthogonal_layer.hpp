@@ -10,9 +10,11 @@
 
 namespace orthornn {
 
-/// How the input matrix W [N, K] is parametrised: any matrix, or one with orthonormal columns (T-CWY, K <=
-/// N).
-enum class InputMatrix { free, stiefel };
+/// How the input matrix W [N, K] is parametrised.
+enum class InputMatrix {
+  free,    ///< W is any matrix.
+  stiefel  ///< W has orthonormal columns, by T-CWY; K <= N.
+};
 template <>
 struct Names<InputMatrix> {
   using enum InputMatrix;
@@ -22,16 +24,21 @@ struct Names<InputMatrix> {
 template <class T>
 class OrthogonalLayer;
 
-/// A recurrent cell as plain values.
+/// Options of an OrthogonalLayer.
 struct OrthogonalCell {
-  static constexpr const char* name = "orthogonal";
+  static constexpr const char* name = "orthogonal";  ///< Name in files.
+  /// Layer that these options make.
   template <class T>
   using Layer = OrthogonalLayer<T>;
+  /// Size N of the state, 1 or more.
   Index hidden_size = 128;
+  /// Parametrization of Q.
   TransitionOptions transition = Cwy{};
+  /// Function sigma of the recurrence.
   Activation activation = Activation::modrelu;
+  /// How W is parametrised.
   InputMatrix input_matrix = InputMatrix::free;
-  /// Whether h_0 is learned, one vector for all sequences; else it is 0.
+  /// Whether h_0 is learned, one vector for all sequences; otherwise it is 0.
   bool learn_initial_state = false;
 
   static void fields(auto&& visit) {
@@ -49,26 +56,32 @@ struct OrthogonalCell {
 template <class T>
 class AffineMap;
 
-/// h_t = sigma(Q h_{t-1} + W x_t + b) over sequences:
+/// A recurrence h_t = sigma(Q h_{t-1} + W x_t + b) with an orthogonal Q (docs/math.md, section 1.2). The
+/// parameters are
 ///
-/// PREFIX/reflection_vectors [L, N], skew_parameters [N, N] or matrix [N, N]: the transition's
-/// PREFIX/input_weights [N, K], or input_reflection_vectors [K, N] when W is Stiefel
-/// PREFIX/bias [N], and modrelu_bias [N] for modrelu
-/// PREFIX/initial_state [N] where h_0 is learned
+/// - PREFIX/reflection_vectors [L, N], PREFIX/skew_parameters [N, N] or PREFIX/matrix [N, N]: the transition;
+/// - PREFIX/input_weights [N, K], or PREFIX/input_reflection_vectors [K, N] where W has orthonormal columns;
+/// - PREFIX/bias [N], and PREFIX/modrelu_bias [N] for modrelu;
+/// - PREFIX/initial_state [N] where h_0 is learned.
 ///
-/// Its state is h [B, N]. `prepare` forms Q (or its factors) and W.
+/// The state is h [B, N]. `prepare` forms Q, or its factors, and W.
 template <class T>
 class OrthogonalLayer final : public Layer<T> {
  public:
-  /// Where a layer's parameters are in the set; -1 for one that it does not have.
+  /// Numbers of a layer's parameters in the set; -1 for a parameter that it does not have.
   struct Places {
-    Index transition = -1, input = -1, bias = -1, modrelu_bias = -1, initial_state = -1;
+    Index transition = -1,   ///< Number of the transition's parameter.
+        input = -1,          ///< Number of the parameter of W.
+        bias = -1,           ///< Number of b.
+        modrelu_bias = -1,   ///< Number of modrelu's m.
+        initial_state = -1;  ///< Number of the learned h_0.
   };
-  /// Adds the parameters of such a layer to the set. Throws ValueError for sizes that do not fit.
+  /// Adds the parameters of a layer to the set and returns their numbers. Throws ValueError for sizes that do
+  /// not fit.
   static Places add_parameters(ParameterSet<T>& parameters, const std::string& prefix,
                                const OrthogonalCell& options, Index input_size);
 
-  /// Adds its parameters to the set. Throws as `add_parameters`.
+  /// Makes a layer and adds its parameters to the set. Throws as `add_parameters`.
   OrthogonalLayer(ParameterSet<T>& parameters, const std::string& prefix, const OrthogonalCell& options,
                   Index input_size, const Execution& execution = {});
   ~OrthogonalLayer() override;
@@ -76,14 +89,16 @@ class OrthogonalLayer final : public Layer<T> {
   Index state_count() const override { return 1; }
   bool ends_in_state() const override { return true; }
   Shape state_shape(Index, Index batch) const override { return {batch, options_.hidden_size}; }
-  /// Draws W from N(0, 2 / K) (He et al. 2015) or Haar, m from U(-0.01, 0.01) and the transition by its Init;
-  /// b and a learned h_0 are 0.
+  /// Draws W from N(0, 2 / K) (He et al. 2015), or uniform over St(N, K) where it has orthonormal columns, m
+  /// from U(-0.01, 0.01) and the transition by its Init. It sets b and a learned h_0 to 0.
   void initialize(std::uint64_t seed) override;
   std::optional<Index> launches(Index length, Index batch) const override;
   LayerDescription describe(Index length, Index batch) const override;
   std::optional<double> orthogonality_error() override;
 
+  /// Options that the layer was made with.
   const OrthogonalCell& options() const { return options_; }
+  /// The transition Q.
   const Transition<T>& transition() const { return *transition_; }
 
  private:

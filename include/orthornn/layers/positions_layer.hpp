@@ -10,13 +10,15 @@ namespace orthornn {
 template <class T>
 class PositionsLayer;
 
-/// Learned vectors of positions (Gehring et al., ICML 2017, arXiv 1705.03122, section 3.1), as plain values.
+/// Options of a PositionsLayer (Gehring et al., ICML 2017, arXiv 1705.03122, section 3.1).
 struct Positions {
-  static constexpr const char* name = "positions";
+  static constexpr const char* name = "positions";  ///< Name in files.
+  /// Layer that these options make.
   template <class T>
   using Layer = PositionsLayer<T>;
-  /// Every number up to this one is exact in a float, and so is the count of steps.
+  /// Largest number of steps: every whole number up to it is exact in a float, which counts the steps.
   static constexpr Index most_steps = Index{1} << 24;
+  /// Number of steps of a sequence that have a vector each, 1 or more.
   Index steps = 1024;
 
   static void fields(auto&& visit) {
@@ -25,19 +27,22 @@ struct Positions {
   }
 };
 
-/// y = x + p_s at live step s of a sequence, and y = x beyond its length: PREFIX/vectors [steps, N] has p.
+/// A layer that adds a learned vector for each step: y = x + p_s at live step s of a sequence, and y = x
+/// beyond its length. Its parameter is PREFIX/vectors [steps, N], which has all p_s.
 ///
 /// The state [B, 1] is the number of steps of each sequence so far, a whole number, so that a sequence may be
 /// cut. It has no gradient. `forward` throws ValueError for a sequence with more steps than vectors, and for
-/// a state that counts nothing; on a GPU the next call that waits does.
+/// a state that is no number of steps; on a GPU the next call that waits throws it.
 template <class T>
 class PositionsLayer final : public Layer<T> {
  public:
-  /// Adds the parameters of such a layer and returns their place. Throws ValueError for a size below 1 and
-  /// options outside their domains, ShapeError for more numbers than fit in 63 bits.
+  /// Adds the vectors of a layer to the set and returns their number in it. Throws ValueError for a size
+  /// below 1 and for options outside their domains, ShapeError for more numbers than fit in 63 bits.
   static Index add_parameters(ParameterSet<T>& parameters, const std::string& prefix,
                               const Positions& options, Index size);
 
+  /// Makes a layer for vectors of N = `size` numbers and adds its parameters to the set. Throws as
+  /// `add_parameters`.
   PositionsLayer(ParameterSet<T>& parameters, const std::string& prefix, const Positions& options,
                  Index size);
 
@@ -45,7 +50,7 @@ class PositionsLayer final : public Layer<T> {
   Shape state_shape(Index, Index batch) const override { return {batch, 1}; }
   std::string state_name(Index) const override { return "steps"; }
 
-  /// N(0, 1 / N), as the vectors of an embedding.
+  /// Draws the vectors from N(0, 1 / N), as EmbeddingLayer does.
   void initialize(std::uint64_t seed) override;
   LayerDescription describe(Index length, Index batch) const override;
 

@@ -5,9 +5,10 @@
 
 namespace orthornn {
 
-/// A recurrent layer as plain values.
+/// Options of a recurrent layer of vectors: orthogonal, LSTM or GRU.
 using RecurrentOptions = std::variant<OrthogonalCell, Lstm, Gru>;
 
+/// The options of a recurrent layer as options of any layer.
 inline LayerOptions layer_options(const RecurrentOptions& options) {
   return std::visit([](const auto& chosen) { return LayerOptions(chosen); }, options);
 }

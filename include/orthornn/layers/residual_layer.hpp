@@ -6,17 +6,18 @@
 
 namespace orthornn {
 
-/// y = x + f(x) for a layer f, of vectors. Its states are f's.
+/// A layer y = x + f(x) for a layer f that reads vectors. Its parameters and states are those of f.
 ///
 /// The sum costs one pass over memory forward, as f may need its own output. The backward copies the gradient
-/// once, to which f adds its own.
+/// once, and f adds its own gradient to the copy.
 template <class T>
 class ResidualLayer final : public ContainerLayer<T> {
  public:
   using typename ContainerLayer<T>::Layers;
 
-  /// Throws ValueError where f returns another number of entries than it reads.
+  /// Makes the layer around f. Throws as `check_sizes`.
   explicit ResidualLayer(std::unique_ptr<Layer<T>> f);
+  /// Throws ValueError unless the two sizes are equal.
   static void check_sizes(Index input_size, Index output_size);
 
  private:

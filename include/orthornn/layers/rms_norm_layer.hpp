@@ -10,12 +10,13 @@ namespace orthornn {
 template <class T>
 class RmsNormLayer;
 
-/// Root mean square normalisation (Zhang and Sennrich, NeurIPS 2019), as plain values.
+/// Options of an RmsNormLayer (Zhang and Sennrich, NeurIPS 2019).
 struct RmsNorm {
-  static constexpr const char* name = "rms_norm";
+  static constexpr const char* name = "rms_norm";  ///< Name in files.
+  /// Layer that these options make.
   template <class T>
   using Layer = RmsNormLayer<T>;
-  /// PyTorch takes the rounding error of the scalar type where none is given.
+  /// Number above 0 that is added to the mean square. PyTorch's default is the rounding error of the type.
   double epsilon = 1e-5;
 
   static void fields(auto&& visit) {
@@ -23,19 +24,22 @@ struct RmsNorm {
   }
 };
 
-/// y = g x / sqrt(mean(x^2) + epsilon) at every step, as PyTorch's nn.RMSNorm: PREFIX/gain [N]. The mean is
-/// over the N numbers of x. Padding gets an output like any other step.
+/// A layer y = g x / sqrt(mean(x^2) + epsilon) at every step, as PyTorch's nn.RMSNorm. Its parameter is
+/// PREFIX/gain [N], which is g. The mean is over the N numbers of x. Padding gets an output like any other
+/// step.
 template <class T>
 class RmsNormLayer final : public Layer<T> {
  public:
-  /// Adds the parameters of such a layer and returns their place. Throws ValueError for a size below 1 and an
-  /// epsilon that is not above 0 in T.
+  /// Adds the gain of a layer to the set and returns its number in it. Throws ValueError for a size below 1
+  /// and for an epsilon that is not above 0 in T.
   static Index add_parameters(ParameterSet<T>& parameters, const std::string& prefix, const RmsNorm& options,
                               Index size);
 
+  /// Makes a layer for vectors of N = `size` numbers and adds its parameters to the set. Throws as
+  /// `add_parameters`.
   RmsNormLayer(ParameterSet<T>& parameters, const std::string& prefix, const RmsNorm& options, Index size);
 
-  /// g = 1.
+  /// Sets g to 1.
   void initialize(std::uint64_t seed) override;
   LayerDescription describe(Index length, Index batch) const override;
 

@@ -4,14 +4,14 @@
 
 namespace orthornn {
 
-/// Layers one on the other: each reads what the one before it returns. The first may read symbols.
+/// Layers one on the other: each layer reads the output of the layer before it. The first may read symbols.
 template <class T>
 class StackLayer final : public ContainerLayer<T> {
  public:
   using typename ContainerLayer<T>::Layers;
 
-  /// Throws ValueError for no layer, for layers whose sizes do not fit, and where their parameters were not
-  /// added to one set one after the other.
+  /// Joins layers, the first one first. Throws ValueError for no layer, for layers whose sizes do not fit,
+  /// and where their parameters were not added to one set one after the other.
   explicit StackLayer(Layers layers);
 
  private:

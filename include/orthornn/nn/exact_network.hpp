@@ -11,39 +11,41 @@
 namespace orthornn {
 
 /// A DeltaProduct network that solves the word problem of a group, with parameters that are known and not
-/// learned (Siems et al., NeurIPS 2025, arXiv 2502.10297, theorems 1, 3 and 6). It has the layers of
-/// `delta_product_blocks`, beta_limit 2, no readout norm, decay, convolution or gate.
+/// learned (docs/math.md, section 8; Siems et al., NeurIPS 2025, arXiv 2502.10297, theorems 1, 3 and 6). It
+/// has the layers of `delta_product_blocks`, beta_limit 2, no readout norm, decay, convolution or gate.
 ///
-/// One layer: the state becomes A(y_t) less the identity, where A is the `orthogonal_representation`. It
+/// With one layer, the state becomes A(y_t) less the identity, where A is the `orthogonal_representation`. It
 /// takes as many factors as an element of the alphabet needs reflections, at most n - 1 for S_n. An MLP is
 /// not needed, and adds nothing.
 ///
-/// Three layers, each with an MLP: half as many factors, at least two. The last layer is a block of two
-/// symbols late: while block l + 1 is read, it applies the product of block l, one half of its swaps at each
-/// step. What is missing, the other half and the symbols of the block that is read, is permuted into what is
-/// read from the state. tasks/words/README.md has the construction and why it is right.
+/// With three layers, each with an MLP, it takes half as many factors, at least two. The last layer is a
+/// block of two symbols late: while block l + 1 is read, it applies the product of block l, one half of its
+/// swaps at each step. The other half, and the symbols of the block that is read, are permuted into the
+/// numbers that are read from the state. tasks/words/README.md has the construction and its proof.
 ///
-/// Rounding errors grow by about the same amount at each step, as factors do not lengthen them. The README
-/// says how many steps that leaves.
+/// Rounding errors grow by about equal amounts at each step, as factors do not lengthen them. That README
+/// says for how many steps the answers stay right.
 class ExactNetwork {
  public:
-  /// Points that the group of a network of three layers may permute.
+  /// Largest number of points that the group of a network of three layers may permute.
   static constexpr Index most_points = 16;
 
-  /// Throws ValueError for other numbers of layers than 1 and 3, a group with too many places or points, and
-  /// elements that are none.
+  /// Finds the sizes of a network of 1 or 3 layers. Throws ValueError for another number of layers, a group
+  /// with too many places or points, and for elements that the group does not have.
   ExactNetwork(const GroupWords& words, Index layers);
 
+  /// Number of DeltaProduct layers, 1 or 3.
   Index layers() const { return layers_; }
-  /// With the smallest sizes and number of factors that do. A model may have larger ones.
+  /// Options of the DeltaProduct layers, with the smallest sizes and number of factors that suffice. A model
+  /// may have larger ones.
   const DeltaProductCell& cell() const { return cell_; }
-  /// Of three layers, in the same way; of one, none.
+  /// Options of the MLPs of three layers, with the smallest size that suffices; no value for one layer.
   const std::optional<GatedMlp>& mlp() const { return mlp_; }
 
-  /// A model of exactly these sizes. It answers at `every_step`, or once a sequence.
+  /// Options of a model of exactly these sizes. It answers at `every_step`, or once a sequence.
   ModelOptions model_options(bool every_step) const;
-  /// Overwrites all parameters. Throws ValueError for a model that has not the layers, or sizes that are too
-  /// small.
+  /// Overwrites all parameters of a model by those of this network. Throws ValueError for a model with other
+  /// layers, or with sizes that are too small.
   template <class T>
   void write(SequenceModel<T>& model) const;
 

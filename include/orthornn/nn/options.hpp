@@ -8,24 +8,29 @@
 
 namespace orthornn {
 
-/// Real vectors, [T, B, size].
+/// Input of real vectors [T, B, size], batch_names::features.
 struct DenseInput {
-  static constexpr const char* name = "dense";
+  static constexpr const char* name = "dense";  ///< Name in files.
+  /// Numbers of a step, 1 or more.
   Index size = 1;
 
   static void fields(auto&& visit) { visit("size", &DenseInput::size, domain::count, "Numbers a step"); }
 };
-/// Symbols 0 .. symbols - 1 as unit vectors that are never formed: [T, B] picks columns of the input weights.
+/// Input of symbols 0 to symbols - 1, [T, B], batch_names::symbols, as unit vectors. The vectors are never
+/// formed: a symbol picks a column of the input weights.
 struct OneHot {
-  static constexpr const char* name = "one_hot";
+  static constexpr const char* name = "one_hot";  ///< Name in files.
+  /// Number of symbols, 1 or more.
   Index symbols = 2;
 
   static void fields(auto&& visit) { visit("symbols", &OneHot::symbols, domain::count, "Known symbols"); }
 };
-/// Symbols 0 .. tokens - 1, each with a learned vector of `size`.
+/// Input of symbols 0 to tokens - 1, [T, B], batch_names::symbols, each with a learned vector.
 struct TokenEmbedding {
-  static constexpr const char* name = "embedding";
+  static constexpr const char* name = "embedding";  ///< Name in files.
+  /// Number of symbols, 1 or more.
   Index tokens = 2;
+  /// Numbers of a symbol's vector, 1 or more.
   Index size = 1;
 
   static void fields(auto&& visit) {
@@ -33,26 +38,33 @@ struct TokenEmbedding {
     visit("size", &TokenEmbedding::size, domain::count, "Numbers in a token's vector");
   }
 };
+/// Options of a model's input.
 using InputOptions = std::variant<DenseInput, OneHot, TokenEmbedding>;
 
-/// Outputs at each of the T steps, [T, B, outputs].
+/// Readout at each of the T steps, [T, B, outputs].
 struct EveryStep {
-  static constexpr const char* name = "every_step";
+  static constexpr const char* name = "every_step";  ///< Name in files.
+  /// Number of outputs of a step, 1 or more.
   Index outputs = 1;
 
   static void fields(auto&& visit) { visit("outputs", &EveryStep::outputs, domain::count, "Outputs a step"); }
 };
-/// Outputs of the last state alone, [B, outputs].
+/// Readout of the last live step alone, [B, outputs].
 struct LastStep {
-  static constexpr const char* name = "last_step";
+  static constexpr const char* name = "last_step";  ///< Name in files.
+  /// Number of outputs, 1 or more.
   Index outputs = 1;
 
   static void fields(auto&& visit) { visit("outputs", &LastStep::outputs, domain::count, "Outputs"); }
 };
+/// Options of a model's readout.
 using ReadoutOptions = std::variant<EveryStep, LastStep>;
 
-/// What is summed over all counted targets: -log softmax(output)[class], or the squared difference.
-enum class Loss { softmax_cross_entropy, mean_squared_error };
+/// Loss of a target, which is summed over all targets that count.
+enum class Loss {
+  softmax_cross_entropy,  ///< The loss -log softmax(output)[class], of classes.
+  mean_squared_error      ///< The squared difference of output and value, of numbers.
+};
 template <>
 struct Names<Loss> {
   using enum Loss;

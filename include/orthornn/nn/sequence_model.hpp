@@ -10,11 +10,15 @@
 
 namespace orthornn {
 
-/// A sequence model as plain values: input -> cells, layers of any kind one on the other -> readout -> loss.
+/// Options of a SequenceModel: an input, layers of any kind one on the other, a readout and a loss.
 struct ModelOptions {
+  /// Input of the first layer.
   InputOptions input = DenseInput{};
+  /// Layers, one on the other; at least one.
   std::vector<LayerOptions> cells = {OrthogonalCell{}};
+  /// Readout, a linear map of the outputs of the last layer.
   ReadoutOptions readout = EveryStep{};
+  /// Loss of the readout's outputs.
   Loss loss = Loss::softmax_cross_entropy;
 
   static void fields(auto&& visit) {
@@ -25,64 +29,74 @@ struct ModelOptions {
   }
 };
 
-/// A model of these cells whose input, readout and loss are those that the data ask for.
+/// Options of a model of these layers, with the input, the readout and the loss that the data need.
 ModelOptions model_for(const SequenceData& data, std::vector<LayerOptions> cells);
 
-/// Names, shapes and kinds of the parameters of such a model, without memory for them. Throws ValueError for
-/// sizes that do not fit, ShapeError for more numbers than fit in 63 bits.
+/// Names, shapes and kinds of the parameters of a SequenceModel of these options, without memory for them.
+/// Throws ValueError for sizes that do not fit, ShapeError for more numbers than fit in 63 bits.
 template <class T>
 ParameterSet<T> parameter_layout(const ModelOptions& options);
 
-/// States of all layers between two calls, in their order: what `forward` and `Generator` carry on.
+/// States of all layers of a model, in their order, which are carried from one call to the next.
 template <class T>
 using ModelState = std::vector<Tensor<T>>;
 
-/// Layers one on the other: reads batch_names::symbols or features, and lengths; its targets are
-/// batch_names::classes or values. With EveryStep, targets beyond a sequence's length do not count.
+/// A model of layers one on the other. It reads batch_names::symbols or features, and lengths; its targets
+/// are batch_names::classes or values. With EveryStep, targets beyond a sequence's length do not count.
 ///
-/// Parameters are named cell/.. (cell0/.., cell1/.. when there are several), readout/.. and
-/// embedding/vectors. Not movable: layers refer to the parameters.
+/// Parameters are named cell/.. (cell0/.., cell1/.. when there are several layers), readout/.. and
+/// embedding/vectors. The model cannot be moved: layers refer to the parameters.
 template <class T>
 class SequenceModel final : public Model<T> {
  public:
-  /// Draws the parameters from `seed`, the same on every device. Throws ValueError for sizes that do not fit.
+  /// Makes a model with parameters drawn from `seed`, which gives equal ones on every device. Throws
+  /// ValueError for sizes that do not fit.
   SequenceModel(const Execution& execution, const ModelOptions& options, std::uint64_t seed = 1);
-  /// With all parameters zero, for a caller that fills them; then `prepare`.
+  /// Makes a model with all parameters zero, for a caller that fills them and then calls `prepare`. Throws
+  /// ValueError for sizes that do not fit.
   SequenceModel(const Execution& execution, const ModelOptions& options, Undrawn);
 
+  /// Options that the model was made with.
   const ModelOptions& options() const { return options_; }
   std::string options_text() const override;
   /// Layer i of the options.
   const Layer<T>& cell(Index i) const { return *layers_[first_cell() + static_cast<std::size_t>(i)]; }
+  /// Number of layers of the options.
   Index cell_count() const { return static_cast<Index>(options_.cells.size()); }
 
-  /// Outputs [T, B, C] or [B, C], valid until the next call. The parameters are read anew at each call.
-  /// `initial` holds all states; without it cells start as `Layer::initial_state` says. Throws
-  /// ShapeError or ValueError for a batch that does not fit.
+  /// Computes the outputs [T, B, C] or [B, C], valid until the next call. The parameters are read anew at
+  /// each call. `initial` holds all states; without it layers start in their initial states. Throws
+  /// ShapeError, DeviceError or ValueError for a batch that does not fit.
   TensorView<const T> forward(const Batch& batch, const ModelState<T>* initial = nullptr);
-  /// States of all layers after the last live step of each sequence, copied into `state`.
+  /// Copies the states of all layers after the last live step of each sequence into `state`.
   void final_state(ModelState<T>& state) const;
-  /// What the layers left in the last `forward`, such as DeltaProductLayer::factors, until the next call.
+  /// Stack with the tensors that the layers left in the last `forward`, valid until the next call;
+  /// DeltaProductLayer::factors reads it.
   const Saved& saved() const { return saved_; }
 
   bool recordable(const Batch& batch) const override;
-  /// Of the cells.
+  /// Describes the layers of the options.
   std::vector<LayerDescription> describe(Index length, Index batch) const override;
-  /// Of what the recurrences multiply by in this precision, which may be farther from orthogonal than Q.
-  /// Allocates nothing on a GPU after the first call.
+  /// Largest orthogonality error of the matrices by which the recurrences multiply in the model's precision;
+  /// they may be farther from orthogonal than Q. Allocates nothing on a GPU after the first call.
   std::optional<double> orthogonality_error() override;
 
-  /// One step at a time with carried state, where all layers are causal, with the same numbers as `forward`:
-  /// on the CPU bit for bit, on a GPU up to the order in which products of other sizes are summed.
+  /// Runs a model one step at a time with carried states, where all layers are causal. Its numbers are those
+  /// of `forward`: on the CPU bit for bit, on a GPU up to the order in which products of other sizes are
+  /// summed.
   class Generator {
    public:
-    /// Starts where sequences start. The model must outlive it, and its parameters must not change meanwhile.
-    /// Throws ValueError for a model with a layer that is not causal.
+    /// Starts `batch` sequences in their initial states. The model must outlive the generator, and its
+    /// parameters must not change while it is used. Throws ValueError for a model with a layer that is not
+    /// causal.
     Generator(SequenceModel& model, Index batch);
-    /// features [B, K], or symbols [B], on any device; returns the outputs [B, C], on the model's, valid
-    /// until the next call of the model.
+    /// Goes on by a step of features [B, K], on any device. Returns the outputs [B, C], on the model's
+    /// device, valid until the next call of the model.
     TensorView<const T> step(TensorView<const float> features);
+    /// Goes on by a step of symbols [B], on any device. Returns the outputs [B, C], on the model's device,
+    /// valid until the next call of the model.
     TensorView<const T> step(TensorView<const std::int32_t> symbols);
+    /// States after the last step, which may be replaced.
     ModelState<T>& state() { return state_; }
 
    private:
@@ -118,7 +132,7 @@ class SequenceModel final : public Model<T> {
   std::vector<std::unique_ptr<Layer<T>>> layers_;
   /// What each layer read in the last forward.
   std::vector<SequenceInput<T>> inputs_;
-  /// For each layer the first of its states among those of all, and at the end their number.
+  /// For each layer the number of its first state among the states of all, and at the end their number.
   std::vector<std::size_t> first_state_;
   ModelState<T> last_states_;
   /// The last outputs [B, N] where they are no state of their layer.

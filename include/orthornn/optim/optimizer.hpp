@@ -13,14 +13,7 @@
 
 namespace orthornn {
 
-// Options of the optimizers, with PyTorch's formulas and meanings. Everywhere: theta a parameter, g its
-// gradient, lr the learning rate of its kind times the schedule's factor, lambda the weight decay, which is 0
-// for orthogonal parameters (a reflection vector's length means nothing, and only weight decay would shrink
-// it). `lr_orthogonal` is the rate of ParameterKind::orthogonal; unset it is lr / 10, because orthogonal
-// transitions that learn as fast as the other weights fail to learn at all (the copying task, modrelu); 0
-// freezes them.
-
-/// Fields that every optimizer has.
+/// Visits the fields that every optimizer has.
 template <class Options>
 void rate_fields(auto&& visit) {
   visit("weight_decay", &Options::weight_decay, domain::not_negative,
@@ -29,12 +22,12 @@ void rate_fields(auto&& visit) {
   visit("lr_orthogonal", &Options::lr_orthogonal, domain::not_negative,
         "Learning rate of orthogonal parameters");
 }
-/// The field of those that divide by the root of a mean of squares.
+/// Visits the field "epsilon" of the optimizers that divide by the root of a mean of squares.
 template <class Options>
 void epsilon_field(auto&& visit) {
   visit("epsilon", &Options::epsilon, domain::positive, "added to the root of the mean of squares, above 0");
 }
-/// Fields that Adam and AdamW have.
+/// Visits the fields that Adam and AdamW have.
 template <class Options>
 void adam_fields(auto&& visit) {
   visit("beta1", &Options::beta1, domain::below_one, "share of the mean gradient that a step keeps");
@@ -43,13 +36,20 @@ void adam_fields(auto&& visit) {
   rate_fields<Options>(visit);
 }
 
-/// Stochastic gradient descent with heavy-ball momentum mu (torch.optim.SGD without dampening):
-/// b <- mu b + (g + lambda theta);  theta <- theta - lr b.
+/// Options of stochastic gradient descent with heavy-ball momentum mu (torch.optim.SGD without dampening).
+/// OptimizerOptions explains the letters.
+///
+///     b <- mu b + (g + lambda theta)
+///     theta <- theta - lr b
 struct Sgd {
-  static constexpr const char* name = "sgd";
+  static constexpr const char* name = "sgd";  ///< Name in files and on the command line.
+  /// Learning rate lr of ordinary parameters, above 0.
   double lr = 1e-3;
+  /// Learning rate of orthogonal parameters, 0 or more; unset it is lr / 10, and 0 freezes them.
   std::optional<double> lr_orthogonal = std::nullopt;
+  /// Momentum mu, 0 to below 1.
   double momentum = 0;
+  /// Weight decay lambda of ordinary parameters, 0 or more.
   double weight_decay = 0;
 
   static void fields(auto&& visit) {
@@ -58,15 +58,23 @@ struct Sgd {
   }
 };
 
-/// Tieleman and Hinton, "Lecture 6.5: rmsprop", Coursera 2012, as torch.optim.RMSprop (there decay is alpha):
-/// g <- g + lambda theta;  s <- decay s + (1 - decay) g^2;
-/// theta <- theta - lr g / (sqrt(s) + epsilon).
+/// Options of RMSprop (Tieleman and Hinton, "Lecture 6.5: rmsprop", Coursera 2012, as torch.optim.RMSprop,
+/// where decay is alpha). OptimizerOptions explains the letters.
+///
+///     g <- g + lambda theta
+///     s <- decay s + (1 - decay) g^2
+///     theta <- theta - lr g / (sqrt(s) + epsilon)
 struct RmsProp {
-  static constexpr const char* name = "rmsprop";
+  static constexpr const char* name = "rmsprop";  ///< Name in files and on the command line.
+  /// Learning rate lr of ordinary parameters, above 0.
   double lr = 1e-3;
+  /// Learning rate of orthogonal parameters, 0 or more; unset it is lr / 10, and 0 freezes them.
   std::optional<double> lr_orthogonal = std::nullopt;
+  /// Share of the mean of squares that a step keeps, 0 to below 1.
   double decay = 0.99;
+  /// Number above 0 that is added to the root of the mean of squares.
   double epsilon = 1e-8;
+  /// Weight decay lambda of ordinary parameters, 0 or more.
   double weight_decay = 0;
 
   static void fields(auto&& visit) {
@@ -77,51 +85,74 @@ struct RmsProp {
   }
 };
 
-/// Kingma and Ba, "Adam: a method for stochastic optimization", ICLR 2015, algorithm 1, at step t = 1, 2, ..:
-/// g <- g + lambda theta;  m <- beta1 m + (1 - beta1) g;  s <- beta2 s + (1 - beta2) g^2;
-/// theta <- theta - lr (m / (1 - beta1^t)) / (sqrt(s / (1 - beta2^t)) + epsilon).
+/// Options of Adam (Kingma and Ba, "Adam: a method for stochastic optimization", ICLR 2015, algorithm 1), at
+/// step t = 1, 2, ... OptimizerOptions explains the letters.
+///
+///     g <- g + lambda theta
+///     m <- beta1 m + (1 - beta1) g
+///     s <- beta2 s + (1 - beta2) g^2
+///     theta <- theta - lr (m / (1 - beta1^t)) / (sqrt(s / (1 - beta2^t)) + epsilon)
 struct Adam {
-  static constexpr const char* name = "adam";
+  static constexpr const char* name = "adam";  ///< Name in files and on the command line.
+  /// Learning rate lr of ordinary parameters, above 0.
   double lr = 1e-3;
+  /// Learning rate of orthogonal parameters, 0 or more; unset it is lr / 10, and 0 freezes them.
   std::optional<double> lr_orthogonal = std::nullopt;
+  /// Share of the mean gradient m that a step keeps, 0 to below 1.
   double beta1 = 0.9;
+  /// Share of the mean of squares s that a step keeps, 0 to below 1.
   double beta2 = 0.999;
+  /// Number above 0 that is added to the root of the mean of squares.
   double epsilon = 1e-8;
+  /// Weight decay lambda of ordinary parameters, 0 or more.
   double weight_decay = 0;
 
   static void fields(auto&& visit) { adam_fields<Adam>(visit); }
 };
 
-/// Loshchilov and Hutter, "Decoupled weight decay regularization", ICLR 2019, algorithm 2,
-/// as torch.optim.AdamW: theta <- (1 - lr lambda) theta, then Adam's step without its weight decay.
+/// Options of AdamW (Loshchilov and Hutter, "Decoupled weight decay regularization", ICLR 2019, algorithm 2,
+/// as torch.optim.AdamW): theta <- (1 - lr lambda) theta, then Adam's step without its weight decay.
+/// OptimizerOptions explains the letters.
 struct AdamW {
-  static constexpr const char* name = "adamw";
+  static constexpr const char* name = "adamw";  ///< Name in files and on the command line.
+  /// Learning rate lr of ordinary parameters, above 0.
   double lr = 1e-3;
+  /// Learning rate of orthogonal parameters, 0 or more; unset it is lr / 10, and 0 freezes them.
   std::optional<double> lr_orthogonal = std::nullopt;
+  /// Share of the mean gradient m that a step keeps, 0 to below 1.
   double beta1 = 0.9;
+  /// Share of the mean of squares s that a step keeps, 0 to below 1.
   double beta2 = 0.999;
+  /// Number above 0 that is added to the root of the mean of squares.
   double epsilon = 1e-8;
+  /// Weight decay lambda of ordinary parameters, 0 or more.
   double weight_decay = 1e-2;
 
   static void fields(auto&& visit) { adam_fields<AdamW>(visit); }
 };
 
+/// Options of any optimizer, with PyTorch's formulas and meanings. In all formulas, theta is a parameter, g
+/// its gradient, lr the learning rate of its ParameterKind times the schedule's factor, and lambda the weight
+/// decay. Orthogonal parameters have no weight decay: the length of a reflection vector does not change Q,
+/// and only weight decay would shrink it. Their default rate is lr / 10, because orthogonal transitions that
+/// learn as fast as the other weights fail to learn at all (the copying task with modrelu).
 using OptimizerOptions = std::variant<Sgd, RmsProp, Adam, AdamW>;
 
 /// How one step of an optimizer is taken.
 struct Update {
-  /// Of the learning rates.
+  /// Factor of the learning rates, 0 or more.
   double schedule_factor = 1;
-  /// [1], by which gradients are multiplied when they are read (GradientScale::factor); empty: 1. On the
-  /// device of the parameters, as `halted` is.
+  /// Factor of the gradients (GradientScale::factor), [1], on the device of the parameters; empty for 1.
   TensorView<const double> gradient_scale = {};
-  /// [1]; where it is not 0 when the step comes to it, the step counts and changes nothing.
+  /// Switch of the step, [1], on the device of the parameters; empty for 0. Where it is not 0 when the step
+  /// reads it, the step counts and changes nothing.
   TensorView<const std::int64_t> halted = {};
 };
 
 /// Changes the parameters of one set by their gradients. Its moments have the layout of the set's flat
-/// buffer. To add one: options above and in the variant, its formula in orthornn/scalar/update_rules.hpp, a
-/// class and a `make` in the source file, and a line in cuda/optim/optimizer.cu.
+/// buffer.
+// To add one: options above and in the variant, its formula in orthornn/scalar/update_rules.hpp, a class and
+// a `make` in the source file, and a line in cuda/optim/optimizer.cu.
 template <class T>
 class Optimizer {
  public:
@@ -129,41 +160,44 @@ class Optimizer {
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
 
-  /// "sgd", "rmsprop", "adam" or "adamw".
+  /// Name of the optimizer: "sgd", "rmsprop", "adam" or "adamw".
   virtual std::string name() const = 0;
 
-  /// Reads parameters.gradients(), updates parameters.values(); allocates nothing, and the result does not
-  /// depend on the number of threads. Throws ShapeError for a set of another size than that it was made for,
-  /// ValueError unless the schedule's factor is finite and not negative; then nothing has changed. On a GPU
-  /// it only starts the work.
+  /// Updates parameters.values() by parameters.gradients(). Allocates nothing; the result does not depend on
+  /// the number of threads. On a GPU it only starts the work. Throws ShapeError for a set of another size
+  /// than the optimizer was made for, DeviceError for an `update` on another device, and ValueError unless
+  /// the schedule's factor is finite and not negative; nothing has changed then.
   void step(ParameterSet<T>& parameters, const Update& update = {});
 
-  /// Named moments, each [parameters.count()]; write into the views, and call `set_steps`, to go on from a
-  /// checkpoint with the same bits. The views live as long as the optimizer.
+  /// Names and views of the moments, each [parameters.count()]. To go on from a checkpoint with equal bits,
+  /// write the moments into the views and call `set_steps`. The views live as long as the optimizer.
   virtual std::vector<std::pair<std::string, TensorView<T>>> state() = 0;
-  /// Steps taken so far; Adam's bias correction depends on it.
+  /// Number of steps taken so far; Adam's bias correction depends on it.
   std::int64_t steps() const { return steps_; }
-  /// Throws ValueError for a negative number.
+  /// Sets the number of steps taken so far. Throws ValueError for a negative number.
   void set_steps(std::int64_t steps);
 
  protected:
-  /// Elements first .. last - 1 of the flat buffers, all of one kind.
+  /// Elements first to last - 1 of the flat buffers, all of one kind.
   struct Piece {
-    Index first;
-    Index last;
-    ParameterKind kind;
+    Index first;         ///< First element.
+    Index last;          ///< Element behind the last one.
+    ParameterKind kind;  ///< Kind of all elements.
   };
 
+  /// Arguments of one step.
   struct Step {
-    T* values;
-    const T* gradients;
-    Update update;
+    T* values;           ///< Flat buffer of the values.
+    const T* gradients;  ///< Flat buffer of the gradients.
+    Update update;       ///< How the step is taken.
   };
 
+  /// An optimizer for this set. Throws ValueError for a set without memory.
   explicit Optimizer(const ParameterSet<T>& parameters);
-  /// Zeros of the layout, and on the device, of the flat buffer.
+  /// A moment of zeros, [count], on the device of the parameters.
   Tensor<T> moment() const { return Tensor<T>(Shape{count_}, device_); }
-  /// rule(value, gradient, moment..) for all numbers, with the rule that make_rule(kind) gives for theirs.
+  /// Calls rule(value, gradient, moment..) for all numbers, with the rule that make_rule(kind) gives for
+  /// their kind.
   template <class MakeRule, class... Moments>
   void apply(const MakeRule& make_rule, const Step& step, Moments*... moments) const;
 
@@ -180,9 +214,9 @@ class Optimizer {
   std::int64_t steps_ = 0;
 };
 
-/// The optimizer that the options name, its moments at zero. Throws ValueError, naming the option and its
-/// value, for one outside its field's domain, also where it leaves it only when it is rounded to T; and for a
-/// set that has not been allocated.
+/// Makes the optimizer that the options name, with moments of zero. Throws ValueError for a set without
+/// memory, and for an option that is outside its domain or leaves it when it is rounded to T; the message
+/// names the option and its value.
 template <class T>
 std::unique_ptr<Optimizer<T>> make_optimizer(const OptimizerOptions& options,
                                              const ParameterSet<T>& parameters);

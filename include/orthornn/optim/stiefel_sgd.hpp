@@ -10,13 +10,16 @@ namespace orthornn {
 /// 2021.
 ///
 /// With G [N, M] the gradient of the loss with respect to the entries of Omega, P = I - Omega Omega^T / 2 and
-///   D = G    (canonical metric,  <X, Y> = tr(X^T P Y))
-///   D = P G  (Euclidean metric,  <X, Y> = tr(X^T Y))
+///
+///     D = G    (canonical metric,  <X, Y> = tr(X^T P Y))
+///     D = P G  (Euclidean metric,  <X, Y> = tr(X^T Y))
+///
 /// the Riemannian gradient is Z = A Omega with the skew-symmetric A = D Omega^T - Omega D^T (Tagare, "Notes
-/// on optimization on Stiefel manifolds", 2011), and a step of length lr goes
-///   qr:      to the Q of Omega - lr Z = Q R, where R has a positive diagonal
-///   cayley:  along the curve (I + lr/2 A)^-1 (I - lr/2 A) Omega
-///            (Wen and Yin, "A feasible method for optimization with orthogonality constraints", 2013)
+/// on optimization on Stiefel manifolds", 2011; docs/math.md, section 2.2), and a step of length lr goes
+///
+///     qr:      to the Q of Omega - lr Z = Q R, where R has a positive diagonal
+///     cayley:  along the curve (I + lr/2 A)^-1 (I - lr/2 A) Omega
+///              (Wen and Yin, "A feasible method for optimization with orthogonality constraints", 2013)
 ///
 /// | name in the paper | metric | retraction |
 /// |---|---|---|
@@ -25,26 +28,40 @@ namespace orthornn {
 /// | RGD-C-C | canonical | cayley |
 ///
 /// Euclidean with cayley is not in the paper, but as well defined: A is skew-symmetric for either metric.
+/// Matrices are in host memory.
 struct StiefelSgd {
-  enum class Metric { canonical, euclidean };
-  enum class Retraction { qr, cayley };
+  /// Metric of the manifold.
+  enum class Metric {
+    canonical,  ///< The metric `<X, Y> = tr(X^T P Y)`.
+    euclidean   ///< The metric `<X, Y> = tr(X^T Y)`.
+  };
+  /// How a step stays on the manifold.
+  enum class Retraction {
+    qr,     ///< A step goes to the Q of a QR factorization.
+    cayley  ///< A step goes along a Cayley curve.
+  };
 
+  /// Metric of the gradient.
   Metric metric = Metric::canonical;
+  /// How a step stays on the manifold.
   Retraction retraction = Retraction::qr;
+  /// Length of a step, above 0.
   double lr = 1e-3;
 
-  /// Moves omega [N, M] in place; gradient is G [N, M]. qr ends on the manifold wherever it starts; cayley
-  /// keeps omega's distance from it but for the rounding of each step, which adds up. Throws ShapeError
-  /// unless both are [N, M] with N >= M >= 1, ValueError unless lr is positive and the gradient finite; then
-  /// omega is as it was.
+  /// Moves omega [N, M] by one step; `gradient` is G [N, M]. A qr step ends on the manifold wherever it
+  /// starts. A cayley step keeps the distance of omega from the manifold up to rounding, which adds up over
+  /// steps. Throws ShapeError unless both are [N, M] with N >= M >= 1, DeviceError for memory of a GPU, and
+  /// ValueError unless lr is positive and the gradient finite; omega is then as it was.
   template <class T>
   void step(TensorView<T> omega, ConstTensorView<T> gradient) const;
+  /// Moves a tensor omega [N, M] by one step; `gradient` is G [N, M]. Throws as `step` of a view.
   template <class T>
   void step(Tensor<T>& omega, ConstTensorView<T> gradient) const {
     step<T>(omega.view(), gradient);
   }
 
-  /// result [N, M] <- Z, for omega on the manifold; it may be `gradient` itself. Throws as `step`.
+  /// Writes the Riemannian gradient Z [N, M] to `result`, for omega on the manifold. `result` may be
+  /// `gradient` itself. Throws as `step`.
   template <class T>
   void riemannian_gradient(ConstTensorView<T> omega, ConstTensorView<T> gradient, TensorView<T> result) const;
 };

@@ -4,17 +4,19 @@
 
 namespace orthornn {
 
-/// The product of reflections of Cwy, one reflection after another (Mhammedi et al., ICML 2017).
+/// A product of reflections Q = H(v1) ... H(vL), applied one reflection after another (docs/math.md,
+/// section 1.3; Mhammedi et al., ICML 2017). It is the function of Cwy with equal reflection vectors.
 struct HouseholderProduct {
-  static constexpr const char* name = "householder";
-  static constexpr const char* title = "sequential Householder, tiled";
-  /// L, 1 .. N; 0 stands for N.
+  static constexpr const char* name = "householder";  ///< Name in files and on the command line.
+  static constexpr const char* title = "sequential Householder, tiled";  ///< Name in tables and plots.
+  /// Number L of reflections, 1 to N; 0 stands for N.
   Index reflections = 0;
+  /// How the reflection vectors are drawn.
   Init init = Init::henaff;
-  /// False: tiles of the batch stay in the first cache through all reflections, threads share the batch; on a
-  /// GPU they stay in registers, and all reflections are one kernel.
-  /// True: every reflection is one rank-one update of the whole batch by plain Eigen, which has one thread
-  /// for that, or one kernel on a GPU: the opponent that the papers time.
+  /// Whether each reflection is applied to the whole batch before the next one. False: tiles of the batch
+  /// stay in the first cache, or in registers of a GPU, through all reflections; threads share the batch, and
+  /// on a GPU all reflections are one kernel. True: every reflection is one rank-one update of the whole
+  /// batch, by one thread with Eigen or by one kernel on a GPU, as in the papers' comparisons.
   bool rank_one_updates = false;
 
   static void fields(auto&& visit) {
@@ -23,8 +25,9 @@ struct HouseholderProduct {
           "each reflection over the whole batch");
     init_field<HouseholderProduct>(visit);
   }
-  /// "reflection_vectors" [L, N].
+  /// The parameter "reflection_vectors" [L, N]. Throws ValueError for a number L outside 0 to N.
   Parameter parameter(Index hidden_size) const;
+  /// Makes the parts of a Transition; TransitionParts is known to the library's sources alone.
   template <class T>
   TransitionParts<T> parts(Index hidden_size, const Execution& execution) const;
 };

@@ -4,16 +4,18 @@
 
 namespace orthornn {
 
-/// Q = exp(X - X^T), orthogonal up to rounding times |X| (EXPRNN, Lezcano-Casado and Martinez-Rubio, ICML
-/// 2019).
+/// The matrix exponential Q = exp(X - X^T), orthogonal up to rounding times |X| (docs/math.md, section 3.3;
+/// EXPRNN, Lezcano-Casado and Martinez-Rubio, ICML 2019).
 struct MatrixExponential {
-  static constexpr const char* name = "expm";
-  static constexpr const char* title = "matrix exponential";
+  static constexpr const char* name = "expm";                 ///< Name in files and on the command line.
+  static constexpr const char* title = "matrix exponential";  ///< Name in tables and plots.
+  /// How X is drawn.
   Init init = Init::henaff;
 
   static void fields(auto&& visit) { init_field<MatrixExponential>(visit); }
-  /// "skew_parameters" [N, N].
+  /// The parameter "skew_parameters" [N, N], which is X.
   Parameter parameter(Index hidden_size) const;
+  /// Makes the parts of a Transition; TransitionParts is known to the library's sources alone.
   template <class T>
   TransitionParts<T> parts(Index hidden_size, const Execution& execution) const;
 };

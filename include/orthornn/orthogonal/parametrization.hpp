@@ -15,21 +15,22 @@
 
 namespace orthornn {
 
-/// src/orthogonal/parametrization.hpp
+/// The two objects that a Transition joins. Its definition is in src/orthogonal/parametrization.hpp.
 template <class T>
 struct TransitionParts;
 
-/// How a transition is drawn before training.
+/// How the parameters of a transition are drawn before training (docs/math.md, section 4.1).
 enum class Init {
   /// Rotations of pairs of coordinates by angles uniform in [-pi, pi) (Henaff, Szlam and LeCun, ICML 2016).
   henaff,
-  /// The same with angles uniform in [0, pi / 2): slow rotations (Helfrich, Willmott and Ye, ICML 2018).
+  /// Rotations of pairs of coordinates by angles uniform in [0, pi / 2), which are slow (Helfrich, Willmott
+  /// and Ye, ICML 2018).
   cayley,
-  /// Uniform over the orthogonal matrices of the determinant that the parametrization has; with L < N
-  /// reflections, first L columns uniform over St(N, L) (Stewart 1980).
+  /// A matrix uniform over the orthogonal matrices whose determinant the parametrization has. With L < N
+  /// reflections the first L columns are uniform over St(N, L) (Stewart 1980).
   haar,
-  /// Standard normal reflection vectors; normal X with variance 1 / N for Cayley and the exponential; as haar
-  /// for the free matrix.
+  /// Standard normal reflection vectors; for Cayley and the exponential, a normal X with variance 1 / N; for
+  /// the free matrix, as `haar`.
   normal,
 };
 template <>
@@ -39,12 +40,12 @@ struct Names<Init> {
       {"henaff", henaff}, {"cayley", cayley}, {"haar", haar}, {"normal", normal}};
 };
 
-/// The field that all parametrizations have.
+/// Visits the field "init", which all parametrizations have.
 template <class Options>
 void init_field(auto&& visit) {
   visit("init", &Options::init, domain::any, "Initial transition: henaff, cayley, haar or normal");
 }
-/// The field that products of reflections have.
+/// Visits the field "reflections", which products of reflections have.
 template <class Options>
 void reflections_field(auto&& visit) {
   visit("reflections", &Options::reflections, domain::not_negative, "reflections L, 1 to N; 0 for N");

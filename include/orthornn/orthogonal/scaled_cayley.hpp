@@ -4,13 +4,15 @@
 
 namespace orthornn {
 
-/// Q = (I + A)^-1 (I - A) D, orthogonal up to rounding times |A|, with A = X - X^T and fixed signs D (scoRNN,
-/// Helfrich et al. 2018).
+/// The scaled Cayley transform Q = (I + A)^-1 (I - A) D with A = X - X^T and fixed signs D, orthogonal up to
+/// rounding times |A| (docs/math.md, section 3.2; scoRNN, Helfrich, Willmott and Ye, ICML 2018). With the
+/// default of no negative signs, Q is not scaled.
 struct ScaledCayley {
-  static constexpr const char* name = "cayley";
-  static constexpr const char* title = "scaled Cayley";
-  /// Entries of D that are -1, the first ones.
+  static constexpr const char* name = "cayley";          ///< Name in files and on the command line.
+  static constexpr const char* title = "scaled Cayley";  ///< Name in tables and plots.
+  /// Number of diagonal entries of D that are -1, 0 to N: the first ones. The others are 1.
   Index negative_signs = 0;
+  /// How X is drawn.
   Init init = Init::cayley;
 
   static void fields(auto&& visit) {
@@ -18,8 +20,9 @@ struct ScaledCayley {
           "entries -1 of its fixed diagonal");
     init_field<ScaledCayley>(visit);
   }
-  /// "skew_parameters" [N, N].
+  /// The parameter "skew_parameters" [N, N], which is X. Throws ValueError for more negative signs than N.
   Parameter parameter(Index hidden_size) const;
+  /// Makes the parts of a Transition; TransitionParts is known to the library's sources alone.
   template <class T>
   TransitionParts<T> parts(Index hidden_size, const Execution& execution) const;
 };

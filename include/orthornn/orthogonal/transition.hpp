@@ -16,70 +16,80 @@ class Product;
 /// The N x N matrix Q that a recurrence multiplies its state by, as a function of free parameters. It joins a
 /// parametrization, which makes Q or its factors from the parameters, and a product, which applies them.
 ///
-/// `prepare` once an optimizer step; then anything else, as often as wanted. Tensors are in C order: Q(i, j)
-/// is row i, column j, and h [.., N] holds one column vector of the papers in each row. They lie on the
-/// transition's device; parameters alone may lie anywhere in `initialize` and `parameters_of`, which compute
-/// on the host, so that a seed gives the same model everywhere.
+/// Call `prepare` once an optimizer step; then call anything else, as often as wanted. Tensors are in C
+/// order: Q(i, j) is row i, column j, and h [.., N] holds one column vector of the papers in each row. They
+/// lie on the transition's device. Only in `initialize` and `parameters_of` the parameters may lie anywhere:
+/// both compute on the host, so that a seed gives one model on every device.
 template <class T>
 class Transition {
  public:
-  /// Throws as `parameter_of`.
+  /// Makes a transition that is not prepared. Throws as `parameter_of`.
   Transition(const TransitionOptions& options, Index hidden_size, const Execution& execution = {});
   ~Transition();
 
+  /// Size N of the state.
   Index hidden_size() const { return hidden_size_; }
+  /// Device, precision and way through time.
   const Execution& execution() const { return execution_; }
+  /// Device on which the transition computes.
   Device device() const { return execution_.device; }
-  /// Name, shape and kind of the parameters (`parameter_of`).
+  /// Name of the parameters, as `parameter_of` gives it.
   const std::string& parameter_name() const { return parameter_.name; }
+  /// Shape of the parameters, as `parameter_of` gives it.
   const Shape& parameter_shape() const { return parameter_.shape; }
+  /// How an optimizer treats the parameters.
   ParameterKind parameter_kind() const { return parameter_.kind; }
-  // How it is applied (ProductTraits).
+  /// How Q is applied: "dense", "factored", "sequential" or "rank-one".
   const std::string& form() const { return traits_.form; }
+  /// Number of coefficients that a product records for each column: L, or 0 for dense forms.
   Index coefficient_count() const { return traits_.coefficient_count; }
+  /// Number of columns that a thread takes at once, as in ProductTraits.
   Index column_grain() const { return traits_.column_grain; }
+  /// Largest number of kernels of one product on a GPU.
   Index launches_of_product() const { return traits_.launches; }
 
-  /// Draws parameters by the options' Init from `seed`.
+  /// Draws parameters by the options' Init from `seed`. Throws ShapeError.
   void initialize(std::uint64_t seed, TensorView<T> parameters) const;
-  /// Parameters with which Q is the given orthogonal matrix [N, N] (a right inverse of `materialize`). Throws
-  /// ValueError, saying why, when no parameters reach it.
+  /// Finds parameters with which Q is the given orthogonal matrix q [N, N]; it is a right inverse of
+  /// `materialize`. Throws ShapeError, and ValueError with the reason where no parameters give q.
   void parameters_of(ConstTensorView<T> q, TensorView<T> parameters) const;
 
-  /// Forms what `apply` needs. Throws ShapeError, DeviceError for parameters on another device, and
-  /// ValueError with the index of a reflection vector that is zero or not finite, or for other parameters
-  /// that are not finite. On a GPU, where `prepare` only enqueues, that ValueError comes from the next
-  /// `synchronize` or copy to the host, and Q is garbage until the next `prepare`.
+  /// Forms Q, or the factors that `apply` needs, from the parameters. Throws ShapeError, DeviceError for
+  /// parameters on another device, and ValueError for parameters that are not finite and for a reflection
+  /// vector of zeros, which it names by its index. On a GPU, where `prepare` only starts the work, that
+  /// ValueError comes from the next `synchronize` or copy to the host, and Q is unspecified until the next
+  /// `prepare`.
   void prepare(ConstTensorView<T> parameters);
-  /// True where a CUDA graph can and should hold `prepare` and `backward` on a GPU, once they have run: they
-  /// neither wait nor allocate, nor leave that to a library which does not say, and are not a launch for each
-  /// reflection.
+  /// Whether a CUDA graph can and should hold `prepare` and `backward` on a GPU once they have run. It is
+  /// false where they may wait or allocate, themselves or within a library, and where each reflection is a
+  /// launch.
   bool recordable() const;
-  /// Whether the last `prepare` came to its end; on a GPU, whether it was enqueued.
+  /// Whether the last `prepare` came to its end; on a GPU, whether it was started.
   bool is_prepared() const { return prepared_; }
-  /// h <- Q h for each of the vectors h [.., N], in the execution's precision.
+  /// Replaces each of the vectors h [.., N] by Q h, in the execution's precision. Throws ShapeError,
+  /// DeviceError, and ValueError before `prepare`.
   void apply(TensorView<T> h) const;
-  /// h <- Q^T h.
+  /// Replaces each of the vectors h [.., N] by Q^T h, in the execution's precision. Throws as `apply`.
   void apply_transpose(TensorView<T> h) const;
-  /// Q [N, N], in full precision.
+  /// Computes the matrix Q [N, N] in full precision. Throws ValueError before `prepare`.
   Tensor<T> materialize() const;
-  /// Gradient of a loss with respect to the parameters from its gradient d_q [N, N] with respect to Q;
-  /// overwrites.
+  /// Computes the gradient of a loss with respect to the parameters from its gradient d_q [N, N] with respect
+  /// to Q. Overwrites d_parameters. Throws ShapeError and DeviceError.
   void backward(ConstTensorView<T> d_q, TensorView<T> d_parameters);
 
-  // The rollout's verbs, on column-major matrices. A form that goes by reflections leaves behind, for each
-  // column, the L coefficients z (or y) of docs/math.md, section 1.4. The gradient needs them, and not Q.
+  // What a rollout needs, on column-major matrices.
 
-  /// columns_of(Q) in C order, that is the column-major view of Q^T, for transitions that are applied as one
-  /// matrix; no data for others.
+  /// View of columns_of(Q) in C order, that is the column-major view of Q^T, for a transition that is applied
+  /// as one matrix; a view without data for other transitions.
   MatrixView<const T> dense_matrix() const;
-  /// a += Q h for N x n matrices, coefficients z L x n, in the execution's precision. By the calling thread
-  /// alone; safe from several at once.
+  /// Adds Q h to a, for matrices of n columns of N rows, in the execution's precision. A form that applies
+  /// reflections also writes the coefficients z [L x n] of docs/math.md, section 1.4, from which the gradient
+  /// follows without Q. Only the calling thread computes; several threads may call it at once.
   void multiply_add(MatrixView<const T> h, MatrixView<T> a, MatrixView<T> z) const;
-  /// d += Q^T g, coefficients y L x n.
+  /// Adds Q^T g to d, and writes the coefficients y [L x n], as `multiply_add` does.
   void multiply_add_transposed(MatrixView<const T> g, MatrixView<T> d, MatrixView<T> y) const;
-  /// Overwrites d_parameters by the gradient of a rollout from the columns g_t (gradient before the product),
-  /// h_{t-1}, z_t and y_t over all steps and sequences.
+  /// Overwrites d_parameters by the gradient of a rollout. The columns of the matrices are g_t (gradient
+  /// before the product), h_{t-1}, z_t and y_t for all steps and sequences.
   void backward_of_rollout(MatrixView<const T> g, MatrixView<const T> h, MatrixView<const T> z,
                            MatrixView<const T> y, TensorView<T> d_parameters);
 
@@ -99,14 +109,16 @@ class Transition {
 extern template class Transition<float>;
 extern template class Transition<double>;
 
-/// The one place where options become objects. Throws as `parameter_of`.
+/// Makes a transition from its options. Throws as `parameter_of`.
 template <class T>
 std::unique_ptr<Transition<T>> make_transition(const TransitionOptions& options, Index hidden_size,
                                                const Execution& execution = {}) {
   return std::make_unique<Transition<T>>(options, hidden_size, execution);
 }
 
-/// Only the mathematics: a prepared transition from parameters, V [L, N] or X [N, N], on their device.
+/// Makes a prepared transition from parameters, V [L, N], X [N, N] or a free matrix [N, N], on their device;
+/// for programs that need the mathematics alone. The number of reflections is that of V. Throws ShapeError
+/// unless the parameters have two dimensions, and as `Transition::prepare`.
 template <class T>
 std::unique_ptr<Transition<T>> prepare(const TransitionOptions& options, ConstTensorView<T> parameters);
 

@@ -10,16 +10,19 @@
 
 namespace orthornn {
 
-/// Every parametrization.
+/// Options of any parametrization.
 using TransitionOptions =
     std::variant<Cwy, HouseholderProduct, ScaledCayley, MatrixExponential, Unconstrained>;
 
-/// L of a product of reflections, 0 for N; nullptr for other parametrizations.
+/// Address of the number L of reflections, where 0 stands for N; nullptr for a parametrization without
+/// reflections.
 Index* reflections_of(TransitionOptions& options);
+/// Address of the number L of reflections to read, where 0 stands for N; nullptr for a parametrization
+/// without reflections.
 const Index* reflections_of(const TransitionOptions& options);
 
-/// What a transition of hidden size N adds to a ParameterSet: "reflection_vectors" [L, N], "skew_parameters"
-/// [N, N] or "matrix" [N, N], as in a model file. Throws ValueError for sizes outside their range.
+/// The parameter of a transition of hidden size N: "reflection_vectors" [L, N], "skew_parameters" [N, N] or
+/// "matrix" [N, N], as in a model file. Throws ValueError for sizes outside their range.
 Parameter parameter_of(const TransitionOptions& options, Index hidden_size);
 
 }  // namespace orthornn

@@ -6,33 +6,38 @@
 namespace orthornn {
 
 /// T-CWY (docs/math.md, section 2.1): a point Omega of the Stiefel manifold St(N, M), M <= N, from M
-/// reflection vectors V [M, N]. Omega = [I; 0] - U S^-1 U1^T, exactly the first M columns of the full CWY
-/// matrix. 4NM^2 + 7M^3/3 operations.
+/// reflection vectors V [M, N]. Omega = [I; 0] - U S^-1 U1^T is exactly the first M columns of the full CWY
+/// matrix. It takes 4NM^2 + 7M^3/3 operations.
 template <class T>
 class TruncatedCwy {
  public:
-  /// Throws ValueError unless 1 <= m <= n.
+  /// Takes memory for St(n, m). Throws ValueError unless 1 <= m <= n.
   TruncatedCwy(Index n, Index m, const Execution& execution = {});
 
+  /// Number N of rows of Omega.
   Index rows() const { return n_; }
+  /// Number M of columns of Omega.
   Index cols() const { return m_; }
-  /// [M, N]
+  /// Shape [M, N] of the reflection vectors.
   Shape parameter_shape() const { return {m_, n_}; }
 
-  /// Uniform over St(N, M) (Stewart 1980); computed on the host, wherever the vectors lie.
+  /// Draws reflection vectors with which Omega is uniform over St(N, M) (Stewart 1980). It computes on the
+  /// host, wherever the vectors lie. Throws ShapeError.
   void initialize(std::uint64_t seed, TensorView<T> reflection_vectors) const;
-  /// Throws ShapeError, and ValueError naming a reflection vector that is zero or not finite; on a GPU this
-  /// comes from the next `synchronize` or copy to the host.
+  /// Forms Omega. Throws ShapeError, DeviceError for vectors on another device, and ValueError, with its
+  /// index, for a reflection vector that is zero or not finite; on a GPU that ValueError comes from the next
+  /// `synchronize` or copy to the host.
   void prepare(ConstTensorView<T> reflection_vectors);
-  /// y [.., N] = Omega x for x [.., M] in the execution's precision; overwrites. Throws ShapeError, as does
-  /// the transpose.
+  /// Writes Omega x for x [.., M] to y [.., N], in the execution's precision. Throws ShapeError.
   void apply(ConstTensorView<T> x, TensorView<T> y) const;
-  /// x [.., M] = Omega^T y for y [.., N]; overwrites.
+  /// Writes Omega^T y for y [.., N] to x [.., M], in the execution's precision. Throws ShapeError.
   void apply_transpose(ConstTensorView<T> y, TensorView<T> x) const;
-  /// Omega [N, M].
+  /// A copy of Omega [N, M].
   Tensor<T> materialize() const { return omega_.copy(); }
+  /// View of Omega [N, M], valid until the next `prepare`.
   TensorView<const T> omega() const { return omega_; }
-  /// Gradient with respect to V from d_omega [N, M]; overwrites.
+  /// Computes the gradient with respect to V from d_omega [N, M]. Overwrites d_reflection_vectors. Throws
+  /// ShapeError and DeviceError.
   void backward(ConstTensorView<T> d_omega, TensorView<T> d_reflection_vectors);
 
  private:

@@ -9,9 +9,9 @@ enum class ReflectionForm {
   /// The form that takes least time for a training step of the execution's batch and length
   /// (src/plan/plan.hpp).
   automatic,
-  /// CWY: Q is formed once, and a step is one N x N product.
+  /// Q is formed once, and a step is one N x N product (docs/math.md, section 1.5).
   dense,
-  /// CWY: U and S^-1 U^T are formed once, and a step is two N x L products.
+  /// U and S^-1 U^T are formed once, and a step is two N x L products (docs/math.md, section 1.4).
   factored,
   /// A step applies one reflection after another to tiles of the batch. Nothing but unit vectors is formed.
   sequential,

@@ -6,18 +6,19 @@
 
 namespace orthornn {
 
-/// How Q is applied, as far as callers ask.
+/// Properties of the product by which Q is applied.
 struct ProductTraits {
-  /// "dense", "factored", "sequential" or "rank-one".
+  /// Name of the form: "dense", "factored", "sequential" or "rank-one".
   std::string form;
-  /// L for forms that record coefficients, 0 for dense ones.
+  /// Number of coefficients that a product records for each column: L, or 0 for dense forms.
   Index coefficient_count = 0;
-  /// Threads take columns in multiples of this: it holds the product kernel's column group and the reflection
-  /// tiles together, so that results do not depend on the number of threads. A GPU takes all columns at once.
+  /// Number of which the columns of a thread are a multiple. It keeps the column groups of the product kernel
+  /// and the reflection tiles whole, so that results do not depend on the number of threads. A GPU takes all
+  /// columns at once.
   Index column_grain = 16;
-  /// Kernels that a product is on a GPU, at most.
+  /// Largest number of kernels of one product on a GPU.
   Index launches = 3;
-  /// Whether a CUDA graph can and should hold it: not where each reflection is a launch.
+  /// Whether a CUDA graph can and should hold the product; false where each reflection is a launch.
   bool recordable = true;
 };
 

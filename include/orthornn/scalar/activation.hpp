@@ -6,12 +6,18 @@
 
 namespace orthornn {
 
-/// sigma of h_t = sigma(a_t): tanh, relu, |a|, sign(a) relu(|a| + m) with a learned m [N] (Arjovsky, Shah and
-/// Bengio, ICML 2016, for real numbers), or none.
-enum class Activation { tanh, relu, abs, modrelu, identity };
+/// The function sigma of a recurrence h_t = sigma(a_t).
+enum class Activation {
+  tanh,     ///< sigma(a) = tanh(a).
+  relu,     ///< sigma(a) = max(a, 0).
+  abs,      ///< sigma(a) = |a|.
+  modrelu,  ///< sigma(a) = sign(a) relu(|a| + m), m [N] learned (Arjovsky, Shah and Bengio, ICML 2016).
+  identity  ///< sigma(a) = a.
+};
 
-/// sigma(a). A NaN stays one. `modrelu_bias` is 0 for all but modrelu. All but tanh are relu(|a| + m) with a
-/// sign: a persistent kernel chooses with selections where it would branch in every step.
+/// Computes sigma(a). A NaN stays a NaN. `modrelu_bias` is m, and 0 for all activations but modrelu.
+// All but tanh are relu(|a| + m) with a sign: a persistent kernel then selects where it would branch in every
+// step.
 template <class T>
 constexpr T activate(Activation activation, T a, T modrelu_bias) {
   if (activation == Activation::tanh) return std::tanh(a);
@@ -22,7 +28,7 @@ constexpr T activate(Activation activation, T a, T modrelu_bias) {
   return is_zero ? T{0} : h;
 }
 
-/// sigma'(a) g from h = sigma(a), and for abs from the sign of a.
+/// Computes sigma'(a) g from h = sigma(a); for abs from `sign`, the sign of a.
 template <class T>
 constexpr T differentiate(Activation activation, T h, std::int8_t sign, T g) {
   if (activation == Activation::tanh) return g * (T{1} - h * h);
@@ -31,6 +37,7 @@ constexpr T differentiate(Activation activation, T h, std::int8_t sign, T g) {
   return is_zero ? T{0} : g;
 }
 
+/// Sign of a number: -1, 0 or 1.
 template <class T>
 constexpr std::int8_t sign_of(T a) {
   return static_cast<std::int8_t>((a > T{0}) - (a < T{0}));

@@ -6,13 +6,14 @@
 
 namespace orthornn {
 
-/// The upper half of a float: 8 bits of exponent, significands of 8 bits. It is stored and converted;
-/// arithmetic is done in float.
+/// A number of 16 bits, the upper half of a float: 8 bits of exponent, significands of 8 bits. It is stored
+/// and converted; arithmetic is done in float.
 class bfloat16 {
  public:
+  /// An unspecified number.
   bfloat16() = default;
-  /// The nearest one; of two, the one whose last bit is 0. Numbers from 0x1.ffp127 on become infinite. A NaN
-  /// stays a NaN.
+  /// Rounds to the nearest bfloat16, ties to the one whose last bit is 0. Numbers from 0x1.ffp127 on become
+  /// infinite. A NaN stays a NaN.
   constexpr explicit bfloat16(float number) {
     const auto bits = std::bit_cast<std::uint32_t>(number);
     const bool is_nan = (bits & 0x7FFF'FFFF) > 0x7F80'0000;
@@ -20,10 +21,12 @@ class bfloat16 {
     const std::uint32_t rounded = is_nan ? bits | 0x0040'0000 : bits + 0x7FFF + (bits >> 16 & 1);
     bits_ = static_cast<std::uint16_t>(rounded >> 16);
   }
+  /// Converts to float, exactly.
   constexpr explicit operator float() const {
     return std::bit_cast<float>(static_cast<std::uint32_t>(bits_) << 16);
   }
 
+  /// The 16 bits as they are stored.
   constexpr std::uint16_t bits() const { return bits_; }
 
  private:

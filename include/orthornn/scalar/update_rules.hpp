@@ -7,34 +7,40 @@
 
 namespace orthornn {
 
+/// A step of Sgd without momentum.
 template <class T>
 struct SgdRule {
-  T rate;
-  T decay;
+  T rate;   ///< Learning rate lr.
+  T decay;  ///< Weight decay lambda.
 
+  /// Updates one number.
   constexpr void operator()(T& value, T gradient) const { value -= rate * (gradient + decay * value); }
 };
 
+/// A step of Sgd with momentum.
 template <class T>
 struct MomentumRule {
-  T rate;
-  T decay;
-  T keep;
+  T rate;   ///< Learning rate lr.
+  T decay;  ///< Weight decay lambda.
+  T keep;   ///< Momentum mu.
 
+  /// Updates one number and its momentum b.
   constexpr void operator()(T& value, T gradient, T& momentum) const {
     momentum = keep * momentum + (gradient + decay * value);
     value -= rate * momentum;
   }
 };
 
+/// A step of RmsProp.
 template <class T>
 struct RmsPropRule {
-  T rate;
-  T decay;
-  T keep;
-  T take;
-  T epsilon;
+  T rate;     ///< Learning rate lr.
+  T decay;    ///< Weight decay lambda.
+  T keep;     ///< Share of the mean of squares that is kept, `RmsProp::decay`.
+  T take;     ///< The share 1 - keep.
+  T epsilon;  ///< Number added to the root.
 
+  /// Updates one number and its mean of squares s.
   constexpr void operator()(T& value, T gradient, T& square) const {
     const T decayed = gradient + decay * value;
     square = keep * square + take * decayed * decayed;
@@ -42,19 +48,20 @@ struct RmsPropRule {
   }
 };
 
-/// Adam and AdamW: the same moments, the weight decay at another place.
+/// A step of Adam or AdamW, which differ in the place of the weight decay.
 template <class T>
 struct AdamRule {
-  T corrected_rate;
-  T root_scale;
-  T decay;
-  T shrink;
-  T keep1;
-  T take1;
-  T keep2;
-  T take2;
-  T epsilon;
+  T corrected_rate;  ///< The rate lr / (1 - beta1^t).
+  T root_scale;      ///< Factor 1 / sqrt(1 - beta2^t) of the root.
+  T decay;           ///< Weight decay lambda of Adam; 0 for AdamW.
+  T shrink;          ///< Factor 1 - lr lambda of AdamW; 1 for Adam.
+  T keep1;           ///< Share beta1 of the mean gradient that is kept.
+  T take1;           ///< The share 1 - beta1.
+  T keep2;           ///< Share beta2 of the mean of squares that is kept.
+  T take2;           ///< The share 1 - beta2.
+  T epsilon;         ///< Number added to the root.
 
+  /// Updates one number, its mean gradient m and its mean of squares s.
   constexpr void operator()(T& value, T gradient, T& first, T& second) const {
     const T decayed = gradient + decay * value;
     first = keep1 * first + take1 * decayed;

@@ -7,36 +7,39 @@ namespace orthornn {
 
 class CopyingTask;
 
+/// Options of a CopyingTask.
 struct CopyingOptions {
   using Made = CopyingTask;
-  static constexpr const char* name = "copying";
+  static constexpr const char* name = "copying";  ///< Name in files and on the command line.
   /// Steps T between the end of the string and the marker that asks for it, >= 1.
   Index delay = 1000;
   /// Sequences B of a batch, >= 1.
   Index batch = 128;
+  /// Seed of all sequences.
   std::uint64_t seed = 1;
 
-  /// Of `Task::config()`; the others are the TaskSource's.
+  /// Fields in `Task::config()`; the others are fields of TaskSource.
   static void fields(auto&& visit) {
     visit("delay", &CopyingOptions::delay, domain::count, "steps to remember over");
   }
 };
 
 /// The copying memory problem (Hochreiter and Schmidhuber, "Long short-term memory", 1997, in the form of
-/// Arjovsky, Shah and Bengio, "Unitary evolution recurrent neural networks", ICML 2016): read ten symbols,
-/// wait, repeat them.
+/// Arjovsky, Shah and Bengio, "Unitary evolution recurrent neural networks", ICML 2016). A sequence is ten
+/// symbols, a wait, and a marker, after which the ten symbols are to be repeated.
 ///
 ///     step      0 .. 9        10 .. T + 8   T + 9    T + 10 .. T + 19
 ///     input     ten symbols   blank         marker   blank
 ///     target    blank         blank         blank    the ten symbols
 class CopyingTask final : public SequenceTask {
  public:
-  /// Throws ValueError for an option outside its domain, or for 2^31 steps or more in a batch.
+  /// Makes the task. Throws ValueError for an option outside its domain and for 2^31 steps or more in a
+  /// batch.
   explicit CopyingTask(const CopyingOptions& options = {});
 
-  /// Inputs: data symbols 0 .. 7, blank 8, marker 9.
+  /// Number of input symbols, 10: data symbols 0 to 7, blank 8 and marker 9.
   Index symbols() const { return marker + 1; }
-  /// Targets: data symbols 0 .. 7 and blank 8.
+  /// Number of target classes, 9: data symbols 0 to 7 and blank 8.
   Index classes() const { return blank + 1; }
 
   std::string name() const override { return CopyingOptions::name; }
@@ -47,16 +50,17 @@ class CopyingTask final : public SequenceTask {
   Index batch_size() const override { return batch_; }
   std::uint64_t seed() const override { return seed_; }
   Index length() const override { return delay_ + 2 * string_length; }
-  /// 10 ln 8 / (T + 20): blanks are certain, the ten symbols uniform.
+  /// Loss of a guesser for whom blanks are certain and the ten symbols uniform, 10 ln 8 / (T + 20).
   double baseline_loss() const override;
-  /// A loss below a tenth of the baseline, and 99 of 100 symbols recalled.
+  /// Whether the loss is below a tenth of the baseline, and 99 of 100 symbols are recalled.
   bool solved(const Evaluation& evaluation) const override;
 
   void training_batch(std::uint64_t step, Batch& batch) const override;
   Index evaluation_batches(HeldOut) const override { return 10; }
   void evaluation_batch(HeldOut set, Index number, Batch& batch) const override;
   bool has_accuracy() const override { return true; }
-  /// Symbols recalled at the last ten steps, among all nine classes.
+  /// Counts the symbols that are recalled at the last ten steps, where an answer may be any of the nine
+  /// classes.
   void count_right(ConstTensorView<float> outputs, const Batch& batch,
                    TensorView<double> score) const override;
 

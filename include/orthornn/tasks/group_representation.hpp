@@ -7,11 +7,12 @@
 
 namespace orthornn {
 
-/// Most places of a cyclic or dihedral group that `orthogonal_representation` takes. With more, the angle
-/// between two rotations is so small that errors of fp32 may add up to half of it within 100,000 steps.
+/// Largest number of places of a cyclic or dihedral group that `orthogonal_representation` takes. With more,
+/// the angle between two rotations is so small that errors of fp32 may add up to half of it within 100,000
+/// steps.
 inline constexpr Index most_places = 50;
 
-/// An orthogonal matrix for each element of a group, [order, d, d], all of them different, with A(a o b) =
+/// Computes a different orthogonal matrix for each element of a group, [order, d, d], with A(a o b) =
 /// A(a) A(b). Products of groups have blocks on the diagonal:
 ///
 ///     S<n>, A<n>   permutation matrices                      n - 1 reflections at most
@@ -20,8 +21,8 @@ inline constexpr Index most_places = 50;
 ///     Z2           -1                                        1
 ///     Z<n>, D<n>   rotations and reflections of a plane      2
 ///
-/// S4 and A5 have the row in which the `elements` need fewer reflections (orthornn/delta/exact_factors.hpp).
-/// Throws ValueError for Z<n> and D<n> with n > most_places.
+/// S4 and A5 have two rows; the row in which the `elements` need fewer reflections is taken
+/// (orthornn/delta/exact_factors.hpp). Throws ValueError for `Z<n>` and `D<n>` with n > most_places.
 Tensor<double> orthogonal_representation(const FiniteGroup& group, std::span<const Index> elements);
 
 }  // namespace orthornn

@@ -10,28 +10,34 @@ namespace orthornn {
 
 class MnistTask;
 
+/// Options of an MnistTask.
 struct MnistOptions {
   using Made = MnistTask;
-  static constexpr const char* name = "mnist";
+  static constexpr const char* name = "mnist";  ///< Name in files and on the command line.
   /// Folder with the four IDX files as they are distributed, compressed or not.
   std::filesystem::path data = {};
-  /// Read the pixels in one fixed random order instead of row by row.
+  /// Whether the pixels are read in one fixed random order instead of row by row.
   bool permuted = false;
-  /// Decides that order, unless `input_order` gives it: 0 to 2^32 - 1, as NumPy's RandomState has it.
+  /// Seed of that order, 0 to 2^32 - 1, as NumPy's RandomState takes it; not used where `input_order` is
+  /// given.
   std::uint64_t permutation_seed = 92916;
-  /// The order itself, [T]; copied. For a permuted task that goes with a model trained before.
+  /// Order of the pixels, [T], for a permuted task of a model trained before; copied. Empty: the order of the
+  /// seed.
   ConstTensorView<std::int32_t> input_order = {};
-  /// MnistTask::parts() of a model's task: the images must be those. Empty: they are not compared.
+  /// Parts of the task of a model trained before (MnistTask::parts), whose images must be equal. Empty:
+  /// images are not compared.
   std::vector<TaskPart> parts = {};
   /// Images B of a batch, >= 1.
   Index batch = 128;
-  /// Decides which training images are held out for validation, and the order of the others in each epoch.
+  /// Seed that decides which training images are held out for validation, and the order of the others in each
+  /// epoch.
   std::uint64_t seed = 1;
-  /// One training image in so many is held out for validation. There is no other share yet; files from before
-  /// there were validation images do not say it: a training of theirs is another task.
+  /// Divisor of the number of training images that gives the number of those held out for validation; 12 is
+  /// the only value. Files from before there were validation images lack it: their trainings are another
+  /// task.
   Index validation_share = 12;
 
-  /// Of `Task::config()`; the others are the TaskSource's.
+  /// Fields in `Task::config()`; the others are fields of TaskSource.
   static void fields(auto&& visit) {
     using Self = MnistOptions;
     visit("permuted", &Self::permuted, domain::any, "read the pixels in one fixed random order");
@@ -43,20 +49,21 @@ struct MnistOptions {
 };
 
 /// Pixel-by-pixel MNIST (Le, Jaitly and Hinton, "A simple way to initialize recurrent networks of rectified
-/// linear units", 2015): a handwritten digit as a sequence of pixels, [784, B, 1] in 0 .. 1, to be named
-/// after the last one. The permutation seed is the one of expRNN's experiments (Lezcano and Martinez-Rubio,
-/// ICML 2019); the permutation of a seed is numpy.random.RandomState(seed).permutation(T), as theirs.
+/// linear units", 2015): a handwritten digit is a sequence of pixels, [784, B, 1] from 0 to 1, and the target
+/// after the last pixel is the digit. The default permutation seed is that of expRNN's experiments (Lezcano
+/// and Martinez-Rubio, ICML 2019); the permutation of a seed is
+/// numpy.random.RandomState(seed).permutation(T).
 ///
-/// Files are read when they are first needed. T is taken from them; `length()` and a drawn `input_order()`
-/// are those of 784 pixels until then, and views of the order end where another size is read. A twelfth of
-/// the training images, drawn from the seed, is the validation set: 5,000 of MNIST's 60,000. Training data
-/// are the others in a new order each epoch, less the remainder that does not fill a batch. Keeps what it
-/// read and one epoch's order, so one task serves one thread at a time; also on a GPU, from the first batch
-/// that lies there.
+/// Files are read when they are first needed. T is taken from them; until then, `length()` and a drawn
+/// `input_order()` are those of 784 pixels, and views of the order become invalid where another size is read.
+/// A twelfth of the training images, drawn from the seed, is the validation set: 5,000 of MNIST's 60,000. The
+/// training data are the others in a new order each epoch, less the remainder that does not fill a batch. The
+/// task keeps the images and one epoch's order, on a GPU too from the first batch that lies there, so one
+/// thread at a time may use it.
 class MnistTask final : public SequenceTask {
  public:
-  /// Throws ValueError for a batch below 1, an input order that is no permutation or parts that are none;
-  /// reads no file.
+  /// Makes the task; reads no file. Throws ValueError for a batch below 1, an input order that is no
+  /// permutation and parts that are not those of such a task.
   explicit MnistTask(const MnistOptions& options = {});
 
   std::string name() const override { return MnistOptions::name; }
@@ -65,18 +72,20 @@ class MnistTask final : public SequenceTask {
   Index batch_size() const override { return batch_; }
   std::uint64_t seed() const override { return seed_; }
   Index length() const override { return length_; }
-  /// Needs the data.
+  /// Number of training batches of an epoch. Reads the data, and throws as `load`.
   std::optional<Index> batches_per_epoch() const override;
-  /// ln 10: the digits are about equally frequent.
+  /// Loss of a guesser, ln 10, as the digits are about equally frequent.
   double baseline_loss() const override;
-  /// 98 of 100 digits named; 95 when permuted, where the best orthogonal RNNs that are published reach 97.
+  /// Whether 98 of 100 digits are right; 95 when permuted, where the best orthogonal RNNs that are published
+  /// reach 97.
   bool solved(const Evaluation& evaluation) const override;
 
-  /// Throws FileError for a file that is missing, damaged or does not fit the others, and for images or
-  /// labels that are not those of the parts; ValueError when the training set does not fill one batch.
+  /// Reads the data unless they have been read. Throws FileError for a file that is missing, damaged or does
+  /// not fit the others, and for images or labels other than those of the parts; ValueError when the training
+  /// set does not fill one batch.
   void load() const override;
   void training_batch(std::uint64_t step, Batch& batch) const override;
-  /// Needs the data.
+  /// Number of batches of a held-out set. Reads the data, and throws as `load`.
   Index evaluation_batches(HeldOut set) const override;
   void evaluation_batch(HeldOut set, Index number, Batch& batch) const override;
   bool has_accuracy() const override { return true; }
@@ -85,8 +94,8 @@ class MnistTask final : public SequenceTask {
 
   std::string config() const override;
   ConstTensorView<std::int32_t> input_order() const override { return input_order_; }
-  /// "data", a checksum of images and labels: with other test images the result would be of another task, and
-  /// other training images would be another training. Needs the data unless the options had it.
+  /// The part "data", a checksum of images and labels: with other images the training and its result would be
+  /// those of another task. Reads the data unless the options had the parts, and throws as `load`.
   std::vector<TaskPart> parts() const override;
   bool may_lack_parts() const override { return true; }
 
@@ -115,7 +124,7 @@ class MnistTask final : public SequenceTask {
   /// How many of so many training images are held out for validation.
   Index validation_count(Index images) const;
   Index held_out_count(HeldOut set) const;
-  /// Their numbers in the files of training images.
+  /// Numbers of the validation images in the files of training images.
   ConstTensorView<std::int32_t> validation_images() const;
   ConstTensorView<std::int32_t> training_images() const;
   ConstTensorView<std::int32_t> order_of_epoch(std::uint64_t epoch) const;
@@ -143,7 +152,7 @@ class MnistTask final : public SequenceTask {
   mutable Tensor<std::int32_t> split_;
   mutable std::optional<std::uint64_t> epoch_;
   mutable Tensor<std::int32_t> epoch_order_;
-  /// Of stable addresses: trainings on several GPUs take turns.
+  /// A list keeps addresses stable: trainings on several GPUs take turns.
   mutable std::list<OnDevice> on_devices_;
 };
 

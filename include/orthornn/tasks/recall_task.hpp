@@ -7,20 +7,22 @@ namespace orthornn {
 
 class RecallTask;
 
+/// Options of a RecallTask.
 struct RecallOptions {
   using Made = RecallTask;
-  static constexpr const char* name = "recall";
+  static constexpr const char* name = "recall";  ///< Name in files and on the command line.
   /// Keys D of a sequence, each with a value, >= 1.
   Index keys = 8;
-  /// Symbols V that there are: 0 is blank, keys are 1 .. V/2 - 1, values V/2 .. V - 1. Even.
+  /// Number V of symbols, even, 4 to 2^20: 0 is blank, keys are 1 to V/2 - 1, values V/2 to V - 1.
   Index symbols = 128;
   /// Steps T of a sequence, even, at least 4 D.
   Index length = 64;
   /// Sequences B of a batch, >= 1.
   Index batch = 128;
+  /// Seed of all sequences.
   std::uint64_t seed = 1;
 
-  /// Of `Task::config()`; the others are the TaskSource's.
+  /// Fields in `Task::config()`; the others are fields of TaskSource.
   static void fields(auto&& visit) {
     using Self = RecallOptions;
     visit("keys", &Self::keys, domain::count, "keys of a sequence, each with a value");
@@ -31,19 +33,20 @@ struct RecallOptions {
 };
 
 /// Multi-query associative recall (Arora et al., "Zoology: measuring and improving recall in efficient
-/// language models", ICLR 2024). First D different keys, each before its value; the values differ too. Then
-/// every key comes once more, at a place 2 D + 2 g, g drawn without repetition with a probability in
-/// proportion to (g + 1)^(-0.99), and its value is the target of that step. Other steps are blank and have no
-/// target.
+/// language models", ICLR 2024). A sequence begins with D different keys, each before its value; the values
+/// differ too. Then every key comes once more, at step 2 D + 2 g, where g is drawn without repetition with a
+/// probability in proportion to (g + 1)^(-0.99), and its value is the target of that step. Other steps are
+/// blank and have no target.
 ///
-/// A sequence depends on the seed, its set and its number alone. Both held-out sets have 1000 sequences.
-/// Batches are made on the host.
+/// A sequence depends on the seed, its set and its number alone. Each of the two held-out sets has 1000
+/// sequences. Batches are made on the host.
 class RecallTask final : public SequenceTask {
  public:
+  /// Number of sequences in each held-out set.
   static constexpr Index held_out_sequences = 1000;
 
-  /// Throws ValueError for an option outside its domain, odd numbers, fewer steps than 4 D, fewer keys than
-  /// D, and 2^31 steps or more in a batch.
+  /// Makes the task. Throws ValueError for an option outside its domain, odd numbers of symbols or steps,
+  /// fewer steps than 4 D, fewer symbols for keys than D, and 2^31 steps or more in a batch.
   explicit RecallTask(const RecallOptions& options = {});
 
   std::string name() const override { return RecallOptions::name; }
@@ -54,16 +57,16 @@ class RecallTask final : public SequenceTask {
   Index batch_size() const override { return options_.batch; }
   std::uint64_t seed() const override { return options_.seed; }
   Index length() const override { return options_.length; }
-  /// ln (V/2): any value.
+  /// Loss of a guesser for whom all values are equally likely, ln (V/2).
   double baseline_loss() const override;
-  /// 99 of 100 values right.
+  /// Whether 99 of 100 values are right.
   bool solved(const Evaluation& evaluation) const override { return evaluation.accuracy.value_or(0) >= 0.99; }
 
   void training_batch(std::uint64_t step, Batch& batch) const override;
   Index evaluation_batches(HeldOut) const override;
   void evaluation_batch(HeldOut set, Index number, Batch& batch) const override;
   bool has_accuracy() const override { return true; }
-  /// Values recalled.
+  /// Counts the values that are recalled.
   void count_right(ConstTensorView<float> outputs, const Batch& batch,
                    TensorView<double> score) const override;
   bool has_sequence_accuracy() const override { return true; }
@@ -77,9 +80,9 @@ class RecallTask final : public SequenceTask {
   void fill(RandomPurpose purpose, std::uint64_t first, Index count, Batch& batch) const;
 
   RecallOptions options_;
-  /// Of the places g, made with the first batch: a task of any length costs nothing by itself.
+  /// Probabilities of the places g, made with the first batch, so that making a long task takes no time.
   mutable std::vector<double> weights_;
-  // What filling a batch of a GPU writes to, kept so that the next one takes no memory.
+  // Memory of the host for batches of a GPU, kept so that the next batch takes no memory.
   mutable Batch staging_;
 };
 

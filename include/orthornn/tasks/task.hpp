@@ -15,123 +15,143 @@ namespace orthornn {
 
 /// Data that no training step sees.
 enum class HeldOut {
-  /// For choices made during a training: the learning curve, the best model, whether the task is solved.
+  /// Data for choices during a training: the learning curve, the best model, whether the task is solved.
   validation,
-  /// For the figure at the end alone. What has been chosen by it says too much of itself.
+  /// Data for the figure at the end alone. A choice that was made by them would make that figure too good.
   test,
 };
 
-/// What a model made of held-out data: mean loss, and the share of right answers where the task has them.
+/// Result of a model on held-out data.
 struct Evaluation {
+  /// Mean loss of a target.
   double loss = 0;
+  /// Share of right answers, 0 to 1, for a task whose answers are right or wrong.
   std::optional<double> accuracy;
-  /// Share of the sequences whose answers are all right, where they have several.
+  /// Share of the sequences whose answers are all right, 0 to 1, for a task with several answers a sequence.
   std::optional<double> sequence_accuracy = {};
 };
 
 /// Settings with which orthogonal cells are known to learn a task, under a cosine schedule that ends with the
 /// last step; the command line starts from them.
 struct TaskDefaults {
+  /// Size N of the state.
   Index hidden_size = 128;
+  /// How the transition is drawn.
   Init init = Init::henaff;
+  /// Sequences B of a batch.
   Index batch = 128;
+  /// Training steps.
   Index steps = 1000;
-  /// Steps between two evaluations on held-out data.
+  /// Training steps between two evaluations on held-out data.
   Index evaluation_steps = 100;
-  /// As `Optimizer::name()` has it.
+  /// Name of the optimizer, as in `Optimizer::name()`.
   std::string optimizer = "rmsprop";
+  /// Learning rate of ordinary parameters.
   double learning_rate = 1e-3;
+  /// Learning rate of orthogonal parameters.
   double learning_rate_orthogonal = 1e-4;
+  /// Largest norm of the gradient; 0 for no limit.
   double clip = 1;
 };
 
 /// Bytes that a task was made with and that its `config` does not hold, such as a vocabulary.
 struct TaskPart {
-  /// Of a dataset in a model file: a to z and _.
+  /// Name of a dataset in a model file, of the characters a to z and _.
   std::string name;
+  /// Content of the part.
   std::string bytes;
   bool operator==(const TaskPart&) const = default;
 };
 
 /// Something to learn, for any model that reads its batches: seeded training batches, held-out batches, a
-/// metric and the loss of a guesser.
-/// A batch depends on (seed, step) alone, so a resumed training goes on as an uninterrupted one would.
+/// metric and the loss of a guesser. A batch depends on (seed, step) alone, so a resumed training goes on as
+/// an uninterrupted one would.
 class Task {
  public:
   virtual ~Task() = default;
 
-  /// Printable ASCII, at most 100 bytes. Those of `task_names` are orthornn's own.
+  /// Name of the task, in printable ASCII, at most 100 bytes. The names in `task_names` are orthornn's own.
   virtual std::string name() const = 0;
-  /// May need the task's data, and then throws as `load`.
+  /// Settings with which orthogonal cells learn the task. It may read the task's data, and then throws as
+  /// `load`.
   virtual TaskDefaults defaults() const = 0;
+  /// Sequences B of a batch.
   virtual Index batch_size() const = 0;
-  /// Decides, with the number of the step, every training batch.
+  /// Seed that decides, with the number of the step, every training batch.
   virtual std::uint64_t seed() const = 0;
-  /// Steps T of a sequence, of the longest where they differ.
+  /// Steps T of a sequence, of the longest one where they differ.
   virtual Index length() const = 0;
-  /// Training batches in one pass over the data; nullopt where data never repeat.
+  /// Number of training batches in one pass over the data; no value where data never repeat.
   virtual std::optional<Index> batches_per_epoch() const { return std::nullopt; }
-  /// Loss of the best answer that does not look at the input.
+  /// Mean loss of the best answer that does not depend on the input.
   virtual double baseline_loss() const = 0;
   /// Whether this result counts as having learned the task.
   virtual bool solved(const Evaluation& evaluation) const = 0;
 
-  /// Reads what the task needs from its data folder, so that a missing file is noticed before a training
-  /// starts. Otherwise the first call that needs the data does it. Throws FileError.
+  /// Reads the task's files, so that a missing file is noticed before a training starts. Without it, the
+  /// first call that needs the data reads them. Throws FileError.
   virtual void load() const {}
-  /// Fills `batch` on the device where it lies, with the same bits on each; no allocation after the first
-  /// batch of a size.
+  /// Fills `batch` with the training batch of a step, 0, 1, .., on the batch's device, with equal bits on
+  /// each device. Allocates nothing after the first batch of a size.
   virtual void training_batch(std::uint64_t step, Batch& batch) const = 0;
+  /// Number of batches of a held-out set.
   virtual Index evaluation_batches(HeldOut set) const = 0;
-  /// Held-out data, number 0 .. evaluation_batches(set) - 1; the last batch may be smaller.
+  /// Fills `batch` with batch `number`, 0 to evaluation_batches(set) - 1, of a held-out set. The last batch
+  /// may be smaller.
   virtual void evaluation_batch(HeldOut set, Index number, Batch& batch) const = 0;
   /// Whether answers are right or wrong, so that `count_right` counts.
   virtual bool has_accuracy() const = 0;
-  /// Adds to `score` [2] how many of a model's outputs ([T, B, C] or [B, C]) are right and how many count,
-  /// on the device where all three lie. A task without right answers adds nothing. Throws ShapeError.
+  /// Counts right answers among a model's outputs, [T, B, C] or [B, C]: adds to `score` [2] how many are
+  /// right and how many count. All three lie on one device. A task without right answers adds nothing. Throws
+  /// ShapeError.
   virtual void count_right(ConstTensorView<float> outputs, const Batch& batch,
                            TensorView<double> score) const = 0;
   /// Whether a sequence has several answers, so that `count_right_sequences` counts.
   virtual bool has_sequence_accuracy() const { return false; }
-  /// As `count_right`, for sequences: one is right if all its answers are.
+  /// Counts right sequences, whose answers are all right: adds to `score` [2] how many are right and how many
+  /// there are. Arguments and errors are as in `count_right`.
   virtual void count_right_sequences(ConstTensorView<float> /*outputs*/, const Batch& /*batch*/,
                                      TensorView<double> /*score*/) const {}
 
-  /// The same task with sequences of so many steps, in batches of `batch`; null for a task without such a
-  /// length. Throws ValueError as the task.
+  /// Makes this task with sequences of another number of steps, in batches of `batch` sequences; null for a
+  /// task without such a length. Throws ValueError as the task's constructor.
   virtual std::unique_ptr<Task> with_length(Index /*length*/, Index /*batch*/) const { return nullptr; }
 
-  /// Everything `make_task` needs to rebuild this task, as the text of a JSON object without data, batch size
-  /// or seed.
+  /// Settings from which `make_task` makes this task again, as the text of a JSON object, without data, batch
+  /// size and seed.
   virtual std::string config() const = 0;
-  /// Order in which the model reads an input of T steps ([T], position -> original index), a permutation;
-  /// empty: as it is.
+  /// Order in which the model reads an input of T steps: a permutation [T], from position to original index;
+  /// empty for the original order.
   virtual ConstTensorView<std::int32_t> input_order() const { return {}; }
-  /// What a model file keeps beside `config`, so that the model can be used without the task's data. Throws
-  /// FileError where it needs data that cannot be read.
+  /// Parts that a model file keeps beside `config`, so that the model can be used without the task's data.
+  /// Throws FileError where it needs data that cannot be read.
   virtual std::vector<TaskPart> parts() const { return {}; }
-  /// Whether files of earlier versions have none of these parts. Such a training goes on, and they are not
+  /// Whether files of earlier versions lack these parts. A training of such a file goes on, and parts are not
   /// compared.
   virtual bool may_lack_parts() const { return false; }
 };
 
-/// A task whose batches hold one sequence, as `data` says.
+/// A task whose batches hold one input sequence each, with targets.
 class SequenceTask : public Task {
  public:
+  /// Sizes of inputs and targets.
   virtual SequenceData data() const = 0;
-  /// The word problem that the task is, where it is one.
+  /// Word problem that the task is; no value for other tasks.
   virtual std::optional<GroupWords> group_words() const { return std::nullopt; }
 };
 
-/// Where a task's data and randomness come from; not part of what it is.
+/// Data, seed and batch size of a task, which are not part of its `config`.
 struct TaskSource {
+  /// Sequences B of a batch, 1 or more.
   Index batch = 128;
+  /// Seed of all data, and of a model's initial parameters.
   std::uint64_t seed = 1;
   /// Folder with the task's files, for tasks that have any; needed only when a batch is asked for.
   std::filesystem::path data = {};
-  /// `Task::input_order()` as a model file keeps it; copied. Empty: the task draws its own, if it has one.
+  /// Input order as a model file keeps it (Task::input_order); copied. Empty: the task draws its own, if it
+  /// has one.
   ConstTensorView<std::int32_t> input_order = {};
-  /// `Task::parts()` as a model file keeps them. Empty: the task makes its own, if it has any.
+  /// Parts as a model file keeps them (Task::parts). Empty: the task makes its own, if it has any.
   std::vector<TaskPart> parts = {};
 
   static void fields(auto&& visit) {
@@ -140,11 +160,12 @@ struct TaskSource {
   }
 };
 
-/// Names that `make_task` knows, sorted.
+/// Names of the tasks that `make_task` knows, sorted.
 std::vector<std::string> task_names();
 
-/// Rebuilds a task from `Task::config()`; settings that the text leaves out have their defaults. Throws
-/// ValueError for text that is no JSON object, an unknown name or setting, or a setting outside its domain.
+/// Makes a task from the text of `Task::config()`; settings that the text leaves out have their defaults.
+/// Throws ValueError for text that is no JSON object, an unknown name or setting, or a setting outside its
+/// domain.
 std::unique_ptr<Task> make_task(const std::string& config, const TaskSource& source);
 
 }  // namespace orthornn

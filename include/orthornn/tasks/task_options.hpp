@@ -13,12 +13,12 @@
 
 namespace orthornn {
 
-/// The tasks that have names of orthornn's own.
+/// Options of any of orthornn's own tasks.
 using TaskOptions = std::variant<AddingOptions, CopyingOptions, LanguageOptions, MnistOptions, RecallOptions,
                                  TranslationOptions, WordsOptions>;
 
-/// The task of the options' fields, with the source's batch, seed and data. Throws ValueError as the task
-/// does, and for an input order that it does not have.
+/// Makes the task of the options' fields, with the source's batch, seed and data. Throws ValueError as the
+/// task's constructor, and for an input order where the task has none.
 std::unique_ptr<Task> make_task(const TaskOptions& options, const TaskSource& source);
 
 }  // namespace orthornn

@@ -13,49 +13,61 @@ namespace orthornn {
 
 class TranslationTask;
 
-/// Which column of a text of sentence pairs is translated into which. The names are those of the English and
+/// Direction of the translation. The names in files, "en-es" and "es-en", are those of the English and
 /// Spanish pairs; other texts have other languages in their first and second column.
-enum class Direction { first_to_second, second_to_first };
+enum class Direction {
+  first_to_second,  ///< The first column is translated into the second.
+  second_to_first   ///< The second column is translated into the first.
+};
 template <>
 struct Names<Direction> {
   using enum Direction;
   static constexpr Choice<Direction> list[] = {{"en-es", first_to_second}, {"es-en", second_to_first}};
 };
 
-/// Tokens of both languages (TokenizerOptions).
-enum class TokenizerKind { word, sentencepiece };
+/// Kind of the tokens of the two languages (TokenizerOptions).
+enum class TokenizerKind {
+  word,          ///< Tokens are words (WordTokens).
+  sentencepiece  ///< Tokens are parts of words (SentencePieces).
+};
 template <>
 struct Names<TokenizerKind> {
   using enum TokenizerKind;
   static constexpr Choice<TokenizerKind> list[] = {{"word", word}, {"sentencepiece", sentencepiece}};
 };
 
+/// Options of a TranslationTask.
 struct TranslationOptions {
   using Made = TranslationTask;
-  static constexpr const char* name = "translate";
-  /// Tokens that a sentence may have.
+  static constexpr const char* name = "translate";  ///< Name in files and on the command line.
+  /// Largest number of tokens that a sentence may have.
   static constexpr Index most_tokens = 1000;
-  /// What `read_parallel_text` takes: a zip archive, a text, or a folder with one of them.
+  /// Path for `read_parallel_text`: a zip archive, a text, or a folder with one of them.
   std::filesystem::path data = {};
+  /// Direction of the translation.
   Direction direction = Direction::first_to_second;
-  /// Pairs that are used, drawn from the seed; 0 for all.
+  /// Number of pairs that are used, drawn from the seed; 0 for all.
   Index pairs = 0;
+  /// Kind of the tokens.
   TokenizerKind tokenizer = TokenizerKind::word;
-  /// Tokens of each language at most; 0 for the tokenizer's default.
+  /// Largest number of tokens of each language; 0 for the tokenizer's default.
   Index vocabulary = 0;
+  /// Whether capital letters are kept; otherwise texts are in lower case.
   bool keep_case = false;
+  /// Whether accents are removed in the two languages.
   bool strip_accents = false;
-  /// Pairs with more tokens than so many on a side are left out.
+  /// Largest number of tokens on a side of a pair, 1 to `most_tokens`; longer pairs are left out.
   Index longest = 100;
   /// Pairs B of a batch, >= 1.
   Index batch = 128;
-  /// Decides the split into training, validation and test, and the order of the pairs in each epoch.
+  /// Seed that decides the split into training, validation and test, and the order of the pairs in each
+  /// epoch.
   std::uint64_t seed = 1;
-  /// `Task::parts()` of the task that a model was trained with; copied. Empty: vocabularies are made of the
-  /// training sentences.
+  /// Parts of the task that a model was trained with (Task::parts); copied. Empty: vocabularies are made of
+  /// the training sentences.
   std::vector<TaskPart> parts = {};
 
-  /// Of `Task::config()`; the others are the TaskSource's.
+  /// Fields in `Task::config()`; the others are fields of TaskSource.
   static void fields(auto&& visit) {
     using Self = TranslationOptions;
     visit("direction", &Self::direction, domain::any,
@@ -75,53 +87,59 @@ struct TranslationOptions {
 /// batch_names::source [S, B] (the tokens and the end), target [T, B] (begin and the tokens), classes [T, B]
 /// (the tokens and the end; -1 beyond the length), source_lengths and target_lengths [B].
 ///
-/// The pairs are split by the sentences of the first column, so a seed gives one split for both directions.
-/// A batch has pairs of similar lengths. Reads the text when it is first needed. Keeps one epoch's order, so
-/// one task serves one thread at a time.
+/// The pairs are split by the sentences of the first column, so a seed gives one split for both directions. A
+/// batch has pairs of similar lengths. The task reads the text when it is first needed. It keeps one epoch's
+/// order, so one thread at a time may use it.
 class TranslationTask final : public Task {
  public:
-  /// Throws ValueError for an option outside its domain or parts that are no tokenizers; reads no file.
+  /// Makes the task; reads no file. Throws ValueError for an option outside its domain and for parts that are
+  /// no tokenizers.
   explicit TranslationTask(const TranslationOptions& options = {});
 
   std::string name() const override { return TranslationOptions::name; }
-  /// Ten epochs. Needs the data.
+  /// Settings with which orthogonal cells learn the task, with the steps of ten epochs. Reads the data, and
+  /// throws as `load`.
   TaskDefaults defaults() const override;
   Index batch_size() const override { return options_.batch; }
   std::uint64_t seed() const override { return options_.seed; }
-  /// Of the longest sentence of either language, with its end; `longest` + 1 before the data are read.
+  /// Tokens of the longest sentence of the two languages, with its end; `longest` + 1 before the data are
+  /// read.
   Index length() const override;
-  /// Needs the data.
+  /// Number of training batches of an epoch. Reads the data, and throws as `load`.
   std::optional<Index> batches_per_epoch() const override;
-  /// Entropy of the training targets' tokens in nats, each by itself. Needs the data.
+  /// Entropy in nats of a token of the training targets, without its context. Reads the data, and throws as
+  /// `load`.
   double baseline_loss() const override;
-  /// A loss below 0.01 a token: a language of few sentences that is known by heart.
+  /// Whether the loss is below 0.01 a token, which a model reaches on few sentences that it knows by heart.
   bool solved(const Evaluation& evaluation) const override { return evaluation.loss < 0.01; }
 
-  /// Throws FileError for a text that cannot be read or is another than the one of the parts that were given,
-  /// and ValueError for one that leaves a split without pairs.
+  /// Reads the data unless they have been read. Throws FileError for a text that cannot be read or is not the
+  /// text of the parts that were given, and ValueError for a text that leaves a split without pairs.
   void load() const override;
   void training_batch(std::uint64_t step, Batch& batch) const override;
-  /// Needs the data.
+  /// Number of batches of a held-out set. Reads the data, and throws as `load`.
   Index evaluation_batches(HeldOut set) const override;
   void evaluation_batch(HeldOut set, Index number, Batch& batch) const override;
-  /// A translation is more or less right (`bleu`).
+  /// False: a translation is neither right nor wrong; `bleu` measures it.
   bool has_accuracy() const override { return false; }
   void count_right(ConstTensorView<float>, const Batch&, TensorView<double>) const override {}
 
   std::string config() const override;
-  /// "source_tokenizer", "target_tokenizer" and "data", a checksum of the pairs: a text that has changed
-  /// would be split in another way. Needs the data, unless they were given.
+  /// The parts "source_tokenizer", "target_tokenizer" and "data", a checksum of the pairs: a text that has
+  /// changed would be split in another way. Reads the data, and throws as `load`, unless the options had the
+  /// parts.
   std::vector<TaskPart> parts() const override;
 
-  /// Need the data, unless the parts were given.
+  /// Tokenizer of the sources. Reads the data, and throws as `load`, unless the options had the parts.
   const Tokenizer& source_tokenizer() const;
+  /// Tokenizer of the targets. Reads the data, and throws as `load`, unless the options had the parts.
   const Tokenizer& target_tokenizer() const;
-  /// What a sentence is before it becomes tokens.
+  /// How a sentence is normalised before it becomes tokens.
   NormalizationOptions normalization() const;
-  /// The held-out pairs as the text has them. Needs the data.
+  /// Pairs of a held-out set, as the text has them. Reads the data, and throws as `load`.
   std::span<const SentencePair> held_out_pairs(HeldOut set) const;
-  /// What was left out of the text, and whether it has fewer pairs than were asked for, as sentences for
-  /// readers; "" when there is nothing to say. Needs the data.
+  /// Sentences for readers that say what was left out of the text, and whether it has fewer pairs than were
+  /// asked for; empty when there is nothing to say. Reads the data, and throws as `load`.
   std::string left_out() const;
 
  private:
@@ -142,18 +160,18 @@ class TranslationTask final : public Task {
   TranslationOptions options_;
   // What is read or made when it is first needed.
   mutable std::shared_ptr<const Tokenizer> source_tokenizer_, target_tokenizer_;
-  /// Of these tokenizers, and the checksum of the pairs; none before they are there.
+  /// Parts of these tokenizers, and the checksum of the pairs; none before they are there.
   mutable std::vector<TaskPart> parts_;
   mutable Encoded training_, validation_, test_;
   mutable std::optional<LengthBuckets> buckets_;
   mutable std::optional<std::uint64_t> epoch_;
   mutable std::vector<SkippedLines> skipped_;
-  /// Of the text.
+  /// Number of pairs of the text.
   mutable Index all_pairs_ = 0;
   mutable Index too_long_ = 0;
   mutable Index longest_sentence_ = 0;
   mutable double entropy_ = 0;
-  // What filling a batch writes to, kept so that the next one takes no memory.
+  // Memory for filling a batch, kept so that the next batch takes no memory.
   mutable std::vector<const std::vector<std::int32_t>*> sources_, targets_;
   mutable HostStaging staging_;
 };

@@ -4,14 +4,15 @@
 
 namespace orthornn {
 
-/// How much text the statistics of a metric were counted over.
+/// Size of the text over which the statistics of a metric were counted.
 struct CorpusSize {
+  /// Number of sentences.
   Index sentences = 0;
-  /// Of each sentence.
+  /// Number of references of each sentence.
   Index references = 0;
 
-  /// An empty share adds nothing. Throws ValueError when sentences of the two have different numbers of
-  /// references.
+  /// Adds the size of another share; an empty share adds nothing. Throws ValueError when sentences of the two
+  /// shares have different numbers of references.
   CorpusSize& operator+=(const CorpusSize& share);
   bool operator==(const CorpusSize&) const = default;
 };

@@ -5,11 +5,13 @@
 
 namespace orthornn {
 
-/// The tokens of a line of text, separated by one space, as `13a` of sacreBLEU makes them (Post, "A call for
-/// clarity in reporting BLEU scores", WMT 2018). They are those of NIST's mteval-v13a.pl:
+/// Returns the tokens of a line of text, separated by one space, as `13a` of sacreBLEU makes them (Post, "A
+/// call for clarity in reporting BLEU scores", WMT 2018). They are the tokens of NIST's mteval-v13a.pl:
 ///
-/// 1. White space at the end of the line and the mark <skipped> are removed, a hyphen at the end of an inner
-///    line joins its two words, and &quot; &amp; &lt; &gt; become their characters, each once, in this order.
+/// 1. White space at the end of the line and the mark `<skipped>` are removed, a hyphen at the end of an
+/// inner
+///    line joins its two words, and `&quot;` `&amp;` `&lt;` `&gt;` become their characters, each once, in
+///    this order.
 /// 2. ASCII punctuation other than ' , - . becomes a token.
 /// 3. A period or comma becomes a token unless digits are on both of its sides.
 /// 4. A hyphen after a digit becomes a token.

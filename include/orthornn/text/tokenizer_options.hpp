@@ -10,14 +10,15 @@ namespace orthornn {
 class WordTokenizer;
 class SubwordTokenizer;
 
-/// How many tokens there may be: the four that are fixed and one of the text, to a million.
+/// Range of the number of tokens: from 5, the four special tokens and one token of the text, to a million.
 inline constexpr Domain vocabulary_domain{.low = 5, .high = 1'000'000};
 
-/// Tokens are words and punctuation marks, the most frequent ones of the training sentences.
+/// Options of a WordTokenizer: tokens are the most frequent words and punctuation marks of the training
+/// sentences.
 struct WordTokens {
   using Made = WordTokenizer;
-  static constexpr const char* name = "word";
-  /// Tokens at most, with the four that are fixed.
+  static constexpr const char* name = "word";  ///< Name in files and on the command line.
+  /// Largest number of tokens, with the four special tokens.
   Index vocabulary = 30'000;
 
   static void fields(auto&& visit) {
@@ -25,22 +26,27 @@ struct WordTokens {
   }
 };
 
-/// How SentencePiece finds its pieces: a unigram language model (Kudo, "Subword regularization", ACL 2018) or
-/// byte pair encoding (Sennrich, Haddow and Birch, "Neural machine translation of rare words with subword
-/// units", ACL 2016).
-enum class PieceModel { unigram, bpe };
+/// How SentencePiece finds its pieces.
+enum class PieceModel {
+  unigram,  ///< A unigram language model (Kudo, "Subword regularization", ACL 2018).
+  /// Byte pair encoding (Sennrich, Haddow and Birch, "Neural machine translation of rare words with subword
+  /// units", ACL 2016).
+  bpe
+};
 template <>
 struct Names<PieceModel> {
   using enum PieceModel;
   static constexpr Choice<PieceModel> list[] = {{"unigram", unigram}, {"bpe", bpe}};
 };
 
-/// Tokens are parts of words (Kudo and Richardson, "SentencePiece", EMNLP 2018).
+/// Options of a SubwordTokenizer: tokens are parts of words (Kudo and Richardson, "SentencePiece", EMNLP
+/// 2018).
 struct SentencePieces {
   using Made = SubwordTokenizer;
-  static constexpr const char* name = "sentencepiece";
-  /// Tokens at most, with the four that are fixed. Small texts have fewer.
+  static constexpr const char* name = "sentencepiece";  ///< Name in files and on the command line.
+  /// Largest number of tokens, with the four special tokens. Small texts have fewer.
   Index vocabulary = 8'000;
+  /// How the pieces are found.
   PieceModel model = PieceModel::unigram;
 
   static void fields(auto&& visit) {
@@ -49,7 +55,7 @@ struct SentencePieces {
   }
 };
 
-/// Every kind of tokenizer.
+/// Options of a tokenizer of any kind.
 using TokenizerOptions = std::variant<WordTokens, SentencePieces>;
 
 }  // namespace orthornn

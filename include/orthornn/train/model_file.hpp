@@ -16,97 +16,117 @@
 namespace orthornn {
 
 // HDF5 files of the format "orthornn-model", version 2, or 3 of a model that has a kind;
-// include/orthornn/io/README.md has the table of paths and shapes. Saving replaces the file in one step:
-// whatever happens, the old model or the new one is there, whole.
+// include/orthornn/io/README.md has the table of paths and shapes.
 
-/// Options of a Model that a program has beside those of orthornn. Files keep them for that program alone.
+/// Options of a program's own model, which is not among orthornn's kinds. Only that program can read them.
 struct OwnModelOptions {
-  /// As `text` has it under "kind".
+  /// Name of the kind, which `text` has under "kind".
   std::string kind;
-  /// `Model::options_text()`
+  /// Text of `Model::options_text()`.
   std::string text;
 };
 
 /// Options of a model of any kind that a file may hold.
 using AnyModelOptions = std::variant<ModelOptions, EncoderDecoderOptions, OwnModelOptions>;
 
-/// Throws ValueError: the layout of a program's own model is known to that program.
+/// Throws ValueError always: only the program knows the layout of its own model.
 template <class T>
 ParameterSet<T> parameter_layout(const OwnModelOptions& options);
 
-/// Everything a model file says besides numbers.
+/// Content of a model file, without the parameters and moments.
 struct ModelFileInfo {
+  /// Version of the format, 1 to 3.
   std::int64_t format_version = 0;
+  /// Version of the library that wrote the file.
   std::string library_version;
-  /// JSON text of all options.
+  /// Options of model, task and trainer, as JSON text.
   std::string config;
+  /// Options of the model.
   AnyModelOptions model;
-  /// Empty when the model was saved without a task.
+  /// Name of the task; empty when the model was saved without a task.
   std::string task_name;
-  /// `Task::config()`
+  /// Text of `Task::config()`; empty when the model was saved without a task.
   std::string task_config;
+  /// Options of the trainer; defaults when the model was saved without one.
   TrainerOptions trainer;
+  /// Sequences of a training batch; 0 when the model was saved without a trainer.
   Index batch = 0;
+  /// Seed of the task; 0 when the model was saved without a trainer.
   std::uint64_t seed = 0;
-  /// Absent when the model was saved without a trainer.
+  /// Number of training steps taken; no value when the model was saved without a trainer.
   std::optional<std::int64_t> steps;
+  /// Best result of the training so far; no value where there is none.
   std::optional<BestResult> best;
+  /// Name of the optimizer; empty when the model was saved without a trainer.
   std::string optimizer;
+  /// Order in which the model reads an input, `Task::input_order()`, [T]; empty for the original order.
   Tensor<std::int32_t> permutation;
+  /// Parts of the task, `Task::parts()`.
   std::vector<TaskPart> parts;
 };
 
-/// Only the model, of any kind. Throws FileError, and ValueError for parameters that are not finite and for
-/// options that could not be read again, such as those of a program's own model without a kind.
+/// Saves a model of any kind, without a training. The file is replaced in one step, as write_file_atomically
+/// does. Throws FileError, and ValueError for parameters that are not finite and for options that could not
+/// be read again, such as those of a program's own model without a kind.
 void save_model(const std::filesystem::path& file, const Model<float>& model);
-/// Model, task, optimizer and training state: all that `restore` needs to go on, on any device. Throws as
-/// `Trainer::synchronize` as well, and for a training that could not be resumed: DivergenceError for a
-/// parameter or moment that is not finite, ValueError for such an option. The file is then as it was.
+/// Saves model, task, optimizer and training state: everything that `restore` needs to go on, on any device.
+/// The file is replaced in one step, as write_file_atomically does. Throws FileError, as
+/// `Trainer::synchronize`, and for a training that could not be resumed: DivergenceError for a parameter or
+/// moment that is not finite, ValueError for an option that could not be read again. The file is then as it
+/// was.
 void save_checkpoint(const std::filesystem::path& file, Trainer& trainer);
-/// The same in each of several files, in order: the state is read and arranged once. Where one cannot be
-/// written, those after it stay as they were.
+/// Saves a training in each of several files, in order; the state is read and arranged once. Throws as
+/// `save_checkpoint` of one file. Where a file cannot be written, the files after it stay as they were.
 void save_checkpoint(std::span<const std::filesystem::path> files, Trainer& trainer);
-/// Puts what `save_checkpoint` saves into an empty writer, and throws as it does, but for what goes wrong
-/// with a file. `commit` of the writer saves it, also later, when the training has gone on.
+/// Puts the content of a checkpoint into an empty writer. `commit` of the writer saves it, also later, when
+/// the training has gone on. Throws as `save_checkpoint`, except the errors of a file.
 void write_checkpoint(Hdf5Writer& writer, Trainer& trainer);
 
-/// Throws FileError with its reason for a file that is missing, damaged, truncated, foreign or newer.
+/// Reads the content of a model file, without the parameters. Throws FileError, with its reason, for a file
+/// that is missing, damaged, truncated, foreign or newer.
 ModelFileInfo read_model_info(const std::filesystem::path& file);
-/// A model of any kind. The same errors; `info`, unless null, gets what `read_model_info` says of the same
-/// file. Where the dense form of CWY would take far more memory than the file holds, the model has the
-/// factored form.
+/// Loads a model of any of orthornn's kinds and prepares it. `info`, unless null, gets the result of
+/// `read_model_info`. Where the dense form of CWY would take far more memory than the file holds, the model
+/// has the factored form. Throws FileError as `read_model_info`, and for a program's own model.
 std::unique_ptr<Model<float>> load_any_model(const std::filesystem::path& file,
                                              const Execution& execution = {}, ModelFileInfo* info = nullptr);
-/// The same for a file with a model of this kind; FileError for another.
+/// Loads a SequenceModel, as `load_any_model`. Throws FileError for a file with a model of another kind too.
 std::unique_ptr<SequenceModel<float>> load_model(const std::filesystem::path& file,
                                                  const Execution& execution = {},
                                                  ModelFileInfo* info = nullptr);
+/// Loads an EncoderDecoder, as `load_any_model`. Throws FileError for a file with a model of another kind
+/// too.
 std::unique_ptr<EncoderDecoder<float>> load_encoder_decoder(const std::filesystem::path& file,
                                                             const Execution& execution = {},
                                                             ModelFileInfo* info = nullptr);
-/// Puts the parameters of a file into a model of any kind, a program's own among them, that was made with the
-/// same options, and prepares it. Throws FileError where kind, options or parameters differ; the
-/// model's parameters are then as they were.
+/// Puts the parameters of a file into a model that was made with equal options, and prepares it. The model
+/// may be of any kind, also a program's own. `info`, unless null, gets the result of `read_model_info`.
+/// Throws FileError as `read_model_info`, and where kind, options or parameters differ; the model's
+/// parameters are then as they were.
 void load_parameters(const std::filesystem::path& file, Model<float>& model, ModelFileInfo* info = nullptr);
-/// Puts parameters, moments and step into a trainer made with the same options, of a model of any kind; its
-/// next steps have the bits that an uninterrupted training would have had. Throws FileError when the file
-/// does not fit.
+/// Puts parameters, moments, step and best result of a file into a trainer that was made with equal options,
+/// for a model of any kind. The next steps have the bits of an uninterrupted training. Throws FileError when
+/// the file does not fit; the trainer is then as it was.
 void restore(const std::filesystem::path& file, Trainer& trainer);
 
-/// What `read_model_info` says of a file that `restore` would take. Throws FileError for a file of another
-/// training or without a training state; the numbers in it are not read.
+/// Checks that `restore` would take a file, and returns the result of `read_model_info`. Throws FileError for
+/// a file of another training or without a training state. Parameters and moments are not read.
 ModelFileInfo check_resumable(const std::filesystem::path& file, const Trainer& trainer);
 
 /// Writes the model of the file `from`, and the training that it holds, to the file `to` in the present
-/// format version, with the same numbers. Both may be one file. Throws FileError as `load_model` and
-/// `restore`, or if `to` cannot be written; `to` is then as it was.
+/// format version, with equal numbers. `from` and `to` may be one file. Throws FileError as `load_model` and
+/// `restore`, and if `to` cannot be written; `to` is then as it was.
 void convert_model(const std::filesystem::path& from, const std::filesystem::path& to);
 
-/// Options as the JSON text of a model file's config (format version 2 or 3), and back; throws ValueError for
-/// text that is not.
+/// Options of a model as the JSON text of a model file's config (format version 2 or 3).
 std::string to_json(const ModelOptions& options);
+/// Options of a trainer as the JSON text of a model file's config (format version 2 or 3).
 std::string to_json(const TrainerOptions& options);
+/// Reads the options of a model from the JSON text of a config (format version 2 or 3). Throws ValueError for
+/// other text.
 ModelOptions model_options_from_json(const std::string& text);
+/// Reads the options of a trainer from the JSON text of a config (format version 2 or 3). Throws ValueError
+/// for other text.
 TrainerOptions trainer_options_from_json(const std::string& text);
 
 }  // namespace orthornn

@@ -15,10 +15,13 @@
 
 namespace orthornn {
 
+/// How a training goes.
 struct TrainerOptions {
+  /// Optimizer and its learning rates.
   OptimizerOptions optimizer = RmsProp{};
+  /// Course of the learning rates.
   Schedule schedule = {};
-  /// Largest global norm of the gradient; 0 leaves it alone.
+  /// Largest global norm of the mean gradient, to which a longer one is shortened; 0 for no limit.
   double clip = 1;
 
   static void fields(auto&& visit) {
@@ -32,19 +35,19 @@ struct TrainerOptions {
 class Hdf5Writer;
 class Trainer;
 
-/// What one training step did. On a GPU the step is still under way when its `Trainer::step` returns: loss
-/// and norm wait for it when they are first asked for, which must be before the trainer's next step.
+/// Result of one training step. On a GPU the step is still under way when its `Trainer::step` returns: the
+/// first call of `loss` or `gradient_norm` waits for it, and must come before the trainer's next step.
 class TrainingStep {
  public:
-  /// Steps taken, this one included.
+  /// Number of steps taken, this one included.
   std::int64_t step = 0;
   /// Factor of the learning rates at this step.
   double schedule_factor = 1;
 
-  /// Of the batch, before the update. Both throw as `Trainer::synchronize`, and ValueError when they are
-  /// asked for too late.
+  /// Mean loss of the batch before the update. Throws as `Trainer::synchronize`, and ValueError where the
+  /// trainer has begun its next step.
   double loss() const { return numbers().loss; }
-  /// Before clipping.
+  /// Norm of the mean gradient before clipping. Throws as `loss`.
   double gradient_norm() const { return numbers().gradient_norm; }
 
  private:
@@ -60,63 +63,78 @@ class TrainingStep {
   mutable std::optional<Numbers> numbers_;
 };
 
-/// Mean loss and accuracy of a model over held-out data of a task. A target counts as much as any other,
-/// whatever the size of its batch. `look`, where it is given, is called after each batch with the batch and
-/// its loss; a GPU is then waited for each time. `before_batch` is called before each, and may throw to leave
-/// the evaluation.
+/// Computes mean loss and accuracies of a model over held-out data of a task, with the parameters as they are
+/// now. All targets count equally, whatever the sizes of their batches. `look`, where it is given, is called
+/// after each batch with the batch and its loss; it makes each batch wait for a GPU. `before_batch`, where it
+/// is given, is called before each batch, and may throw to leave the evaluation. Throws as the model and the
+/// task.
 Evaluation evaluate(Model<float>& model, const Task& task, HeldOut set,
                     const std::function<void(const Batch&, const BatchLoss&)>& look = {},
                     const std::function<void()>& before_batch = {});
 
 /// Best evaluation of a training so far, by the loss of the validation data.
 struct BestResult {
-  double loss;
-  std::int64_t step;
+  double loss;        ///< Mean loss of the validation data.
+  std::int64_t step;  ///< Number of steps that had been taken.
 };
 
-/// A training whose loss, gradient or parameters are no longer finite, or no longer those of a model.
+/// Error of a training that diverged: its loss, gradient or parameters are not finite, or its parameters are
+/// not allowed.
 class DivergenceError : public ValueError {
  public:
   using ValueError::ValueError;
 };
 
-/// Trains a model on a task. All it knows between two steps is the model's parameters, the optimizer's
-/// moments and the number of steps, which is also the state of every random stream: `Checkpoint` keeps just
-/// these.
+/// Trains a model on a task. Between two steps, its state is the model's parameters, the optimizer's moments,
+/// the number of steps, which is also the state of every random stream, and the best result.
+/// `save_checkpoint` saves this state, and `restore` reads it.
 class Trainer {
  public:
-  /// The model and the task must outlive it.
+  /// Makes a trainer at step 0. The model and the task must outlive it. Throws ValueError for options outside
+  /// their domains.
   Trainer(Model<float>& model, const Task& task, const TrainerOptions& options = {});
   ~Trainer();
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
 
-  /// One batch forward, backward and update; allocates nothing after the first. Throws DivergenceError when
-  /// loss or gradient is not finite; the parameters are then as they were before the step. On a GPU it only
-  /// starts the work, and `synchronize` throws that.
+  /// Takes one step: forward and backward of one batch, and an update. Allocates nothing after the first step
+  /// of a batch's size. Throws as the model and the task, and DivergenceError when loss or gradient is not
+  /// finite or parameters are not allowed; parameters are then as they were before the step. On a GPU it only
+  /// starts the work, and `synchronize` throws these errors.
   TrainingStep step();
-  /// Steps until `steps` have been taken in all, or `report` returns false; then `synchronize`.
+  /// Takes steps until `steps` have been taken in all, or `report`, called after each step, returns false.
+  /// Then it calls `synchronize`. Throws as `step` and `synchronize`.
   void run(std::int64_t steps, const std::function<bool(const TrainingStep&)>& report);
-  /// Waits for a GPU. Throws what a step would have thrown on the CPU, once, whatever was started after that
-  /// step: parameters, moments and `steps()` are as they were before it. On the CPU nothing is left to wait
-  /// for.
+  /// Waits for a GPU. Throws the error of a step that would have thrown on the CPU, once: parameters, moments
+  /// and `steps()` are then as they were before that step, even where later steps were started. On the CPU,
+  /// where steps throw at once, it does nothing.
   void synchronize();
-  /// Evaluates on the validation data and remembers the best result: the first of the smallest finite loss.
-  /// Throws as `synchronize`, and DivergenceError where updates have made parameters invalid. `before_batch`
-  /// is called before each batch; where it throws, the trainer is as if it had not evaluated.
+  /// Evaluates the model on the validation data and remembers the best result, the first one of the smallest
+  /// finite loss. `before_batch` is called before each batch; where it throws, the trainer is as if it had
+  /// not evaluated. Throws as `synchronize`, and DivergenceError where updates have made parameters that are
+  /// not allowed.
   Evaluation evaluate(const std::function<void()>& before_batch = {});
 
-  /// Steps taken; on a GPU, started.
+  /// Number of steps taken; on a GPU, started.
   std::int64_t steps() const { return steps_; }
+  /// Sets the number of steps taken, to go on from a checkpoint. Throws ValueError for a negative number.
   void set_steps(std::int64_t steps);
+  /// Best result of `evaluate` so far; no value before the first finite one.
   const std::optional<BestResult>& best() const { return best_; }
+  /// Sets the best result so far, to go on from a checkpoint.
   void set_best(const std::optional<BestResult>& best) { best_ = best; }
 
+  /// Model that is trained.
   Model<float>& model() { return model_; }
+  /// Model that is trained, to read.
   const Model<float>& model() const { return model_; }
+  /// Task that the model is trained on.
   const Task& task() const { return task_; }
+  /// Options that the trainer was made with.
   const TrainerOptions& options() const { return options_; }
+  /// Optimizer with its moments.
   Optimizer<float>& optimizer() { return *optimizer_; }
+  /// Optimizer with its moments, to read.
   const Optimizer<float>& optimizer() const { return *optimizer_; }
 
  private:

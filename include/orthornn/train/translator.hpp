@@ -14,45 +14,52 @@
 
 namespace orthornn {
 
-/// A translation of a sentence, as a reader writes it.
+/// A translation of a sentence, for readers.
 struct Translation {
+  /// Text as a reader writes it.
   std::string text = {};
-  /// As in Hypothesis.
+  /// Natural logarithm of the translation's probability, as in Hypothesis.
   double log_probability = 0;
+  /// Score by which translations are ordered, as in Hypothesis.
   double score = 0;
+  /// Whether the translation reached its end, as in Hypothesis.
   bool complete = true;
 };
 
-/// A translation, and which tokens of the sentence each of its tokens was made of.
+/// A translation with its attention: which tokens of the sentence each of its tokens was made from.
 struct AlignedTranslation {
+  /// Translation of the sentence.
   Translation translation = {};
-  /// Tokens as text. "</s>" is the end, which the sentence always has, and the answer where it is complete.
+  /// Tokens of the sentence as text, with the end, "</s>".
   std::vector<std::string> source = {};
+  /// Tokens of the translation as text, with the end, "</s>", where it is complete.
   std::vector<std::string> target = {};
   /// Attention weights [target][source]. Each row sums to 1.
   std::vector<std::vector<float>> attention = {};
 };
 
-/// Translates sentences by a model and the tokenizers that it was trained with. One thread at a time.
+/// Translates sentences by a model and the tokenizers that it was trained with. One thread at a time may use
+/// it.
 class Translator {
  public:
-  /// Prepares the model, once for all sentences. Model and task must outlive it, and the parameters must not
-  /// change in the meantime. Throws ValueError for a model and a task of different tokens.
+  /// Prepares the model, once for all sentences. Model and task must outlive the translator, and the
+  /// parameters must not change while it is used. Throws ValueError for a model and a task of different
+  /// tokens.
   Translator(EncoderDecoder<float>& model, const TranslationTask& task);
 
-  /// Translations of each sentence, the best first, at most `options.beam` of them; one empty translation of
-  /// a blank sentence. A word that is not known is copied from the position that attention points to, where
-  /// tokens are words. The sentences go through the model `batch` at a time, in the order of their lengths;
-  /// neither changes a translation, up to rounding. Throws ValueError for text that is not UTF-8, and for
-  /// more than `TranslationOptions::most_tokens` tokens. `before_batch` is called before each batch, and may
-  /// throw to leave the rest.
+  /// Translates sentences: returns for each at most `options.beam` translations, the best one first, and one
+  /// empty translation for a blank sentence. Where tokens are words, an unknown word is copied from the
+  /// position that attention points to. The sentences go through the model `batch` at a time, in the order of
+  /// their lengths; batch and order change a translation by rounding alone. `before_batch` is called before
+  /// each batch, and may throw to leave the rest. Throws ValueError for text that is not UTF-8, for more than
+  /// `TranslationOptions::most_tokens` tokens, and for a batch below 1.
   std::vector<std::vector<Translation>> translate(std::span<const std::string> sentences,
                                                   const BeamSearchOptions& options = {}, Index batch = 64,
                                                   const std::function<void()>& before_batch = {});
-  /// The best translation of a sentence, with its attention; a blank one has no tokens. Throws as
+  /// Returns the best translation of a sentence with its attention; a blank sentence has no tokens. Throws as
   /// `translate`.
   AlignedTranslation align(std::string_view sentence, const BeamSearchOptions& options = {});
-  /// Throws what `translate` would throw of this sentence.
+  /// Throws the ValueError that `translate` would throw for this sentence.
   void check(std::string_view sentence) const;
 
  private:
@@ -65,7 +72,7 @@ class Translator {
 
   const TranslationTask& task_;
   EncoderDecoder<float>::Generator generator_;
-  /// source and source_lengths of the sentences that are translated together.
+  /// Batch of the sentences that are translated together.
   Batch batch_;
   HostStaging staging_;
 };
