@@ -117,11 +117,11 @@ class BatchShapes {
 struct SequenceData {
   /// Number of symbols in batch_names::symbols; 0 where a step is a real vector.
   Index symbols = 0;
-  /// Numbers K of a step in batch_names::features; 0 where a step is a symbol.
+  /// Size K of a step's vector in batch_names::features; 0 where a step is a symbol.
   Index features = 0;
   /// Number of classes in batch_names::classes; 0 where targets are real numbers.
   Index classes = 0;
-  /// Numbers C of a target in batch_names::values; 0 where targets are classes.
+  /// Size C of a target in batch_names::values; 0 where targets are classes.
   Index values = 0;
   /// True where every step has a target; false where a sequence has one target.
   bool every_step = false;

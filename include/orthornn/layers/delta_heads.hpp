@@ -10,8 +10,8 @@ namespace orthornn {
 struct DeltaHeads {
   Index heads,  ///< Number H of heads.
       factors,  ///< Number n of factors a step.
-      key,      ///< Numbers K of a key.
-      value;    ///< Numbers V of a value.
+      key,      ///< Size K of a key.
+      value;    ///< Size V of a value.
   bool gate,    ///< Whether outputs have gates.
       decay,    ///< Whether states decay.
       removal;  ///< Whether factors have removals.

@@ -67,9 +67,9 @@ struct DeltaProductCell {
   Index hidden_size = 128;
   /// Number H of heads, 1 to 65,536. Each has a state, keys and values of its own.
   Index heads = 4;
-  /// Numbers K of a key, 1 to 65,536.
+  /// Size K of a key, 1 to 65,536.
   Index key_size = 32;
-  /// Numbers V of a value, 1 to 65,536.
+  /// Size V of a value, 1 to 65,536.
   Index value_size = 32;
   /// Number n of factors of a step, 1 to 64, each with a key and a value.
   Index householder = 2;

@@ -20,7 +20,7 @@ struct GatedMlp {
   /// Layer that these options make.
   template <class T>
   using Layer = GatedMlpLayer<T>;
-  /// Numbers M within the layer; 0 for 8/3 of the numbers K that it reads, rounded up to a multiple of 8.
+  /// Size M of the vectors within the layer; 0 for 8/3 of the input size K, rounded up to a multiple of 8.
   Index mlp_size = 0;
 
   static void fields(auto&& visit) {

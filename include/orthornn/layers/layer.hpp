@@ -67,9 +67,9 @@ struct LayerDescription {
   /// Name of the kind, such as "cwy", "lstm", "linear" or "residual"; recurrent layers have the names of
   /// `--cell`.
   std::string kind;
-  /// Numbers K that the layer reads at a step.
+  /// Size K of the input at a step.
   Index input_size = 0;
-  /// Numbers N that the layer returns at a step.
+  /// Size N of the output at a step.
   Index output_size = 0;
   /// How an orthogonal transition is applied, "dense", "factored", "sequential" or "rank-one", or how a delta
   /// product goes through its steps, "recurrent" or "chunked"; empty for other layers.
@@ -98,9 +98,9 @@ class Layer {
   Layer(const Layer&) = delete;
   Layer& operator=(const Layer&) = delete;
 
-  /// Numbers K that the layer reads at a step.
+  /// Size K of the input at a step.
   Index input_size() const { return input_size_; }
-  /// Numbers N that the layer returns at a step.
+  /// Size N of the output at a step.
   Index output_size() const { return output_size_; }
 
   /// Number of states, the tensors that are carried from step to step: 0, 1 (h), 2 (h and c), or those of all

@@ -27,8 +27,8 @@ struct DeltaObservation {
   /// Beginning of the names of the layer's parameters, with a '/' at its end.
   std::string layer;
   Index factors = 0,   ///< Number n of factors a step.
-      key_size = 0,    ///< Numbers K of a key.
-      value_size = 0;  ///< Numbers V of a value.
+      key_size = 0,    ///< Size K of a key.
+      value_size = 0;  ///< Size V of a value.
   /// Whether the layer's steps are products of two factors I - beta k k^T, so that angles were computed.
   bool has_angles = false;
   /// Observations of each head.

@@ -19,7 +19,7 @@ struct EncoderDecoderOptions {
   Index source_symbols = 2;
   /// Number of symbols of answers, 1 or more.
   Index target_symbols = 2;
-  /// Numbers of a symbol's vector, 1 or more.
+  /// Size of a symbol's vector, 1 or more.
   Index embedding_size = 128;
   /// Layers, one on the other, that read the vectors of the source.
   std::vector<LayerOptions> encoder = {OrthogonalCell{}};

@@ -11,7 +11,7 @@ namespace orthornn {
 /// Input of real vectors [T, B, size], batch_names::features.
 struct DenseInput {
   static constexpr const char* name = "dense";  ///< Name in files.
-  /// Numbers of a step, 1 or more.
+  /// Size of a step's vector, 1 or more.
   Index size = 1;
 
   static void fields(auto&& visit) { visit("size", &DenseInput::size, domain::count, "Numbers a step"); }
@@ -30,7 +30,7 @@ struct TokenEmbedding {
   static constexpr const char* name = "embedding";  ///< Name in files.
   /// Number of symbols, 1 or more.
   Index tokens = 2;
-  /// Numbers of a symbol's vector, 1 or more.
+  /// Size of a symbol's vector, 1 or more.
   Index size = 1;
 
   static void fields(auto&& visit) {

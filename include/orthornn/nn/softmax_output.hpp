@@ -39,7 +39,7 @@ class SoftmaxOutput {
                 std::optional<Index> tied = {}, const Execution& execution = {},
                 Index most_outputs = default_most_outputs);
 
-  /// Numbers K of an input h.
+  /// Size K of an input h.
   Index input_size() const { return input_size_; }
   /// Number C of classes.
   Index classes() const { return classes_; }
