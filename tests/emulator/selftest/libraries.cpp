@@ -82,7 +82,7 @@ TEST_CASE("gemm of tf32, and what it refuses") {
   CHECK(multiply(-1, 4, 4, CUDA_R_32F, CUBLAS_COMPUTE_32F) == CUBLAS_STATUS_INVALID_VALUE);
   CHECK(multiply(4, 4, 4, CUDA_R_64F, CUBLAS_COMPUTE_32F) == CUBLAS_STATUS_NOT_SUPPORTED);
   CHECK_THAT(last_words([&] { multiply(4, 5, 4, CUDA_R_32F, CUBLAS_COMPUTE_32F); }),
-             Catch::Matchers::Contains("reaches beyond the end of device memory"));
+             contains("reaches beyond the end of device memory"));
 }
 
 TEST_CASE("gemm in batches") {

@@ -97,8 +97,6 @@ __global__ void abandoned_copy_kernel() {
   }
 }
 
-using Catch::Matchers::Contains;
-
 template <class... Arguments>
 std::string words_of(const Shape& shape, Arguments... arguments) {
   return last_words([&] { launch(shape, arguments...); });
@@ -108,31 +106,31 @@ std::string words_of(const Shape& shape, Arguments... arguments) {
 
 TEST_CASE("Threads that do not come to a barrier") {
   CHECK_THAT(words_of({.block = 64}, half_waits_kernel),
-             Contains("half_waits_kernel") && Contains("__syncthreads"));
+             contains("half_waits_kernel") && contains("__syncthreads"));
   CHECK_THAT(words_of({.block = 64}, different_barriers_kernel),
-             Contains("other threads of the block are in that at"));
+             contains("other threads of the block are in that at"));
 }
 
 TEST_CASE("Lanes that do not come to a collective") {
-  CHECK_THAT(words_of({}, different_collectives_kernel), Contains("while other lanes of the warp are in"));
+  CHECK_THAT(words_of({}, different_collectives_kernel), contains("while other lanes of the warp are in"));
   CHECK_THAT(words_of({}, incomplete_mask_kernel),
-             Contains("incomplete_mask_kernel") && Contains("__syncwarp"));
+             contains("incomplete_mask_kernel") && contains("__syncwarp"));
   CHECK_THAT(words_of({.block = 16}, incomplete_mask_kernel),
-             Contains("names lanes that have exited or do not exist"));
-  CHECK_THAT(words_of({}, foreign_lane_kernel, static_cast<float*>(nullptr)), Contains("lane 20"));
+             contains("names lanes that have exited or do not exist"));
+  CHECK_THAT(words_of({}, foreign_lane_kernel, static_cast<float*>(nullptr)), contains("lane 20"));
 }
 
 TEST_CASE("Misuse of mbarriers") {
   const auto deadlock = words_of({.block = 64, .shared_bytes = 8}, deadlock_kernel);
-  CHECK_THAT(deadlock, Contains("deadlock") && Contains("threads 0 to 63: in mbarrier_wait at"));
-  CHECK_THAT(words_of({.shared_bytes = 8}, uninitialised_kernel), Contains("was not initialised"));
-  CHECK_THAT(words_of({.shared_bytes = 8}, too_many_arrivals_kernel), Contains("more arrivals"));
+  CHECK_THAT(deadlock, contains("deadlock") && contains("threads 0 to 63: in mbarrier_wait at"));
+  CHECK_THAT(words_of({.shared_bytes = 8}, uninitialised_kernel), contains("was not initialised"));
+  CHECK_THAT(words_of({.shared_bytes = 8}, too_many_arrivals_kernel), contains("more arrivals"));
 }
 
 #ifdef __SANITIZE_ADDRESS__
-#define REPORT(message) Contains("AddressSanitizer")
+#define REPORT(message) contains("AddressSanitizer")
 #else
-#define REPORT(message) Contains(message)
+#define REPORT(message) contains(message)
 #endif
 
 TEST_CASE("Accesses outside of shared memory") {
@@ -163,15 +161,15 @@ TEST_CASE("Accesses outside of device memory") {
 TEST_CASE("Recursion without end") {
   const DeviceVector depth(std::vector{1});
   CHECK_THAT(words_of({}, recursive_kernel, static_cast<volatile int*>(depth.data())),
-             Contains("stack overflows"));
+             contains("stack overflows"));
 }
 #endif
 
 TEST_CASE("Accesses to blocks of a cluster that do not run") {
   if (std::getenv("ORTHORNN_EMULATED_SEED") != nullptr) return;  // that depends on the order
   const Shape shape{.grid = 2, .cluster = 2, .shared_bytes = 64};
-  CHECK_THAT(words_of(shape, early_copy_kernel), Contains("has not started yet"));
-  CHECK_THAT(words_of(shape, late_copy_kernel), Contains("exits before a bulk copy to its shared memory"));
+  CHECK_THAT(words_of(shape, early_copy_kernel), contains("has not started yet"));
+  CHECK_THAT(words_of(shape, late_copy_kernel), contains("exits before a bulk copy to its shared memory"));
   CHECK_THAT(words_of(shape, abandoned_copy_kernel),
-             Contains("exits before a bulk copy from its shared memory"));
+             contains("exits before a bulk copy from its shared memory"));
 }

@@ -2,11 +2,15 @@
 
 #include <cuda_runtime.h>
 
-#include <catch2/catch.hpp>
 #include <emulated_ptx.hpp>
 #include <functional>
 #include <string>
 #include <vector>
+
+#include "support/catch.hpp"
+
+using orthornn::testing::Approx;
+using orthornn::testing::contains;
 
 /// What the process that does this says on stderr before it aborts; "lives" if it does not.
 std::string last_words(const std::function<void()>& what);
