@@ -20,6 +20,8 @@
 #include <limits>
 #include <optional>
 #include <string>
+#include <tuple>
+#include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -82,6 +84,17 @@ concept IsVariant = requires(const Type& value) {
   detail::take_variant(value);
 };
 
+/// The last alternative of a variant may stand for all kinds that a program registers (core/own_kind.hpp).
+template <class Type>
+concept IsOwnKind = requires {
+  Type::registered();
+};
+
+/// The alternatives of a variant that have their names at compile time, as the types of a tuple.
+template <class... Options>
+using NamedAlternatives = decltype(std::tuple_cat(
+    std::declval<std::conditional_t<IsOwnKind<Options>, std::tuple<>, std::tuple<Options>>>()...));
+
 /// Something to choose, by its name in files, on the command line and in messages.
 template <class Type>
 struct Choice {
@@ -96,7 +109,12 @@ struct Names;
 namespace detail {
 template <class Type, class... Options>
 struct NamesOfAlternatives {
-  inline static const Choice<Type> list[] = {{Options::name, Type(Options{})}...};
+  using Last = std::tuple_element_t<sizeof...(Options) - 1, std::tuple<Options...>>;
+  inline static const std::vector<Choice<Type>> list = std::apply(
+      []<class... Named>(const Named&... defaults) {
+        return std::vector<Choice<Type>>{{Named::name, Type(defaults)}...};
+      },
+      NamedAlternatives<Options...>());
 };
 template <class Type, class... Options>
 NamesOfAlternatives<Type, Options...> names_of_alternatives(const std::variant<Options...>&);
@@ -107,11 +125,18 @@ template <class Type>
 concept HasNames = requires {
   Names<Type>::list;
 };
+/// A variant to which programs add alternatives by registering them.
+template <class Type>
+concept IsOpen = IsVariant<Type> && IsOwnKind<typename Names<Type>::Last>;
 
+/// All names, those of registered kinds last.
 template <HasNames Type>
 std::vector<std::string> names_of() {
   std::vector<std::string> names;
   for (const auto& choice : Names<Type>::list) names.emplace_back(choice.name);
+  if constexpr (IsOpen<Type>) {
+    for (const auto& own : Names<Type>::Last::registered()) names.emplace_back(own.name);
+  }
   return names;
 }
 
@@ -127,24 +152,29 @@ std::string name_of(const std::variant<Options...>& options) {
   return std::visit([](const auto& chosen) { return chosen.name; }, options);
 }
 
-/// nullptr for an unknown name.
+/// The value, or the alternative with its defaults, of that name; none for an unknown name.
 template <HasNames Type>
-const Type* find_name(const std::string& name) {
+std::optional<Type> find_name(const std::string& name) {
   for (const auto& choice : Names<Type>::list) {
-    if (choice.name == name) return &choice.value;
+    if (choice.name == name) return choice.value;
   }
-  return nullptr;
+  if constexpr (IsOpen<Type>) {
+    for (const auto& own : Names<Type>::Last::registered()) {
+      if (own.name == name) return Type(own);
+    }
+  }
+  return std::nullopt;
 }
 
 /// "a, b or c"
 std::string one_of(const std::vector<std::string>& names);
 
 [[noreturn]] void refuse_name(const std::string& name, const std::vector<std::string>& known);
-/// The value, or the alternative with its defaults, of that name. Throws ValueError naming the known ones.
+/// What `find_name` finds. Throws ValueError naming the known ones.
 template <HasNames Type>
 Type parse(const std::string& name) {
-  const Type* found = find_name<Type>(name);
-  if (found == nullptr) refuse_name(name, names_of<Type>());
+  const std::optional<Type> found = find_name<Type>(name);
+  if (!found) refuse_name(name, names_of<Type>());
   return *found;
 }
 

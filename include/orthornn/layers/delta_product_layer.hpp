@@ -53,6 +53,7 @@ struct DeltaProductCell {
   static constexpr const char* name = "deltaproduct";
   template <class T>
   using Layer = DeltaProductLayer<T>;
+  static constexpr LayerTraits traits{.reads_symbols = true, .is_recurrence = true};
   Index hidden_size = 128;
   Index heads = 4;
   Index key_size = 32;
@@ -99,6 +100,7 @@ struct DeltaProductCell {
     visit("norm_epsilon", &O::norm_epsilon, domain::positive, "Added to the mean square of the norm");
     visit("output_gate", &O::output_gate, domain::any, "What is read is multiplied by SiLU of a projection");
   }
+  Index output_size(Index) const { return hidden_size; }
 };
 
 /// The layer of DeltaProduct (Siems et al., NeurIPS 2025, arXiv 2502.10297). For each step, with p = W x + b:

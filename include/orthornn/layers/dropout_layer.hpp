@@ -15,6 +15,7 @@ struct Dropout {
   static constexpr const char* name = "dropout";
   template <class T>
   using Layer = DropoutLayer<T>;
+  static constexpr LayerTraits traits{.draws_noise = true};
   double rate = 0.1;
 
   static void fields(auto&& visit) {
@@ -41,7 +42,6 @@ class DropoutLayer final : public Layer<T> {
   LayerDescription describe(Index length, Index batch) const override;
 
  private:
-  void run_prepare() override {}
   TensorView<const T> run_forward(const SequenceInput<T>& input, States<const T> start, States<T> last,
                                   Saved& saved) const override;
   void run_backward(const SequenceInput<T>& input, const BackwardArguments<T>& arguments, bool own_start,

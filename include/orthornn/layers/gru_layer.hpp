@@ -15,9 +15,11 @@ struct Gru {
   static constexpr const char* name = "gru";
   template <class T>
   using Layer = GruLayer<T>;
+  static constexpr LayerTraits traits{.reads_symbols = true, .is_recurrence = true};
   Index hidden_size = 128;
 
   static void fields(auto&& visit) { visit("hidden_size", &Gru::hidden_size, domain::count, "State size N"); }
+  Index output_size(Index) const { return hidden_size; }
 };
 
 /// r, z = sigma of W x_t + b + R h_{t-1} + b', n = tanh(W x_t + b + r (R h_{t-1} + b')), one block of N rows

@@ -70,6 +70,24 @@ struct LayerDescription {
   std::vector<LayerDescription> layers = {};
 };
 
+/// What models ask of a kind of layers before there is one. Options of a kind with others than these have
+/// them as `static constexpr LayerTraits traits`.
+struct LayerTraits {
+  /// Whether it takes symbols in place of vectors.
+  bool reads_symbols = false;
+  /// Whether it carries states from step to step.
+  bool is_recurrence = false;
+  /// Whether it draws at random in training.
+  bool draws_noise = false;
+};
+template <class Options>
+constexpr LayerTraits layer_traits() {
+  if constexpr (requires { Options::traits; })
+    return Options::traits;
+  else
+    return {};
+}
+
 /// A map from sequences to sequences: y [T, B, N] from x [T, B, K], with parameters in a ParameterSet.
 ///
 /// `prepare` once after each change of the parameters, then any number of forwards. A forward leaves on
@@ -146,7 +164,8 @@ class Layer {
 
   /// Zeros, unless a layer knows better. States have the right shapes.
   virtual void run_initial_state(States<T> states) const;
-  virtual void run_prepare() = 0;
+  /// Nothing, unless a layer keeps something that is made of its parameters.
+  virtual void run_prepare() {}
   /// Input and states have the right shapes and devices.
   virtual TensorView<const T> run_forward(const SequenceInput<T>& input, States<const T> start,
                                           States<T> last, Saved& saved) const = 0;

@@ -12,9 +12,11 @@ namespace orthornn {
 /// An affine map at every step, as plain values.
 struct Linear {
   static constexpr const char* name = "linear";
+  static constexpr LayerTraits traits{.reads_symbols = true};
   Index outputs = 128;
 
   static void fields(auto&& visit) { visit("outputs", &Linear::outputs, domain::count, "Outputs a step"); }
+  Index output_size(Index) const { return outputs; }
 };
 
 template <class T>

@@ -15,11 +15,13 @@ struct Lstm {
   static constexpr const char* name = "lstm";
   template <class T>
   using Layer = LstmLayer<T>;
+  static constexpr LayerTraits traits{.reads_symbols = true, .is_recurrence = true};
   Index hidden_size = 128;
 
   static void fields(auto&& visit) {
     visit("hidden_size", &Lstm::hidden_size, domain::count, "State size N");
   }
+  Index output_size(Index) const { return hidden_size; }
 };
 
 /// i, f, g, o = sigma, sigma, tanh, sigma of W x_t + b + R h_{t-1} + b', one block of N rows after the other;

@@ -27,6 +27,7 @@ struct OrthogonalCell {
   static constexpr const char* name = "orthogonal";
   template <class T>
   using Layer = OrthogonalLayer<T>;
+  static constexpr LayerTraits traits{.reads_symbols = true, .is_recurrence = true};
   Index hidden_size = 128;
   TransitionOptions transition = Cwy{};
   Activation activation = Activation::modrelu;
@@ -44,6 +45,7 @@ struct OrthogonalCell {
     visit("learn_initial_state", &Self::learn_initial_state, domain::added_later,
           "Learn the state in which every sequence starts, instead of zeros");
   }
+  Index output_size(Index) const { return hidden_size; }
 };
 
 template <class T>
