@@ -9,6 +9,7 @@
 #include "orthornn/core/execution.hpp"
 #include "orthornn/core/fault_domain.hpp"
 #include "orthornn/core/fields.hpp"
+#include "orthornn/core/own_kind.hpp"
 #include "orthornn/core/parameters.hpp"
 #include "orthornn/core/precision.hpp"
 #include "orthornn/core/random.hpp"

@@ -41,8 +41,12 @@ std::string shown(const Json& value) {
 
 }  // namespace
 
+std::string unexpected_member(const char* key, const std::string& expected, const Json& found) {
+  return fmt::format("'{}' is {}; expected {}", key, shown(found), expected);
+}
+
 void refuse_member(const char* key, const std::string& expected, const Json& found) {
-  throw ValueError(fmt::format("'{}' is {}; expected {}", key, shown(found), expected));
+  throw ValueError(unexpected_member(key, expected, found));
 }
 
 Json parse_json(std::string_view text) {

@@ -33,7 +33,8 @@ std::uint64_t unsigned_member(const Json& object, const char* key);
 double real_member(const Json& object, const char* key);
 bool boolean_member(const Json& object, const char* key);
 std::string text_member(const Json& object, const char* key);
-/// What they throw for a value that is not as expected.
+/// What they say of a value that is not as expected, and throw.
+std::string unexpected_member(const char* key, const std::string& expected, const Json& found);
 [[noreturn]] void refuse_member(const char* key, const std::string& expected, const Json& found);
 /// An array or an object, whose own members are then read.
 const Json& array_member(const Json& object, const char* key);

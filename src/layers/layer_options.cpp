@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <concepts>
 
+#include "core/register_kind.hpp"
 #include "orthornn/core/error.hpp"
 #include "orthornn/layers/bidirectional_layer.hpp"
 #include "orthornn/layers/residual_layer.hpp"
@@ -47,17 +47,15 @@ Index count_of(const std::vector<LayerOptions>& layers) {
   return count;
 }
 
-template <class Options>
-Index output_size(const Options& options, Index input_size) {
-  if constexpr (requires { options.hidden_size; }) {
-    return options.hidden_size;
-  } else if constexpr (requires { options.outputs; }) {
-    return options.outputs;
-  } else if constexpr (std::is_same_v<Options, Bidirectional>) {
-    return Shape{2, output_size_of(options.layers, input_size)}.count();
-  } else {
-    return input_size;
-  }
+LayerTraits traits_of(const LayerOptions& options) {
+  return std::visit(
+      []<class Options>(const Options& chosen) {
+        if constexpr (IsOwnKind<Options>)
+          return chosen->traits();
+        else
+          return layer_traits<Options>();
+      },
+      options);
 }
 
 /// Adds the parameters of a layer.
@@ -81,7 +79,11 @@ struct Addition {
   void operator()(const Bidirectional& options) const {
     stack(prefix + "/forward", options);
     stack(prefix + "/backward", options);
-    output_size(options, input_size);
+    options.output_size(input_size);
+  }
+  void operator()(const OwnLayer& options) const {
+    check_registered("layer", options);
+    options->add_parameters(parameters, prefix, input_size);
   }
 
  private:
@@ -109,12 +111,7 @@ struct Making {
 
   template <class Options>
   Made operator()(const Options& options) const {
-    using Layer = typename Options::template Layer<T>;
-    if constexpr (std::constructible_from<Layer, ParameterSet<T>&, std::string, Options, Index, Execution>) {
-      return std::make_unique<Layer>(parameters, prefix, options, input_size, execution);
-    } else {
-      return std::make_unique<Layer>(parameters, prefix, options, input_size);
-    }
+    return make_layer_of_kind(parameters, prefix, options, input_size, execution);
   }
   Made operator()(const Linear& options) const {
     return std::make_unique<LinearLayer<T>>(parameters, prefix, input_size, options.outputs, execution);
@@ -126,6 +123,14 @@ struct Making {
     Made forward = stack(prefix + "/forward", options.layers);
     return std::make_unique<BidirectionalLayer<T>>(std::move(forward),
                                                    stack(prefix + "/backward", options.layers));
+  }
+  Made operator()(const OwnLayer& options) const {
+    Made layer = options->make(parameters, prefix, input_size, execution);
+    if (const Index expected = options->output_size(input_size); layer->output_size() != expected) {
+      throw ValueError(fmt::format("{}: its layer returns {} numbers a step, but its options say {}",
+                                   options.name, layer->output_size(), expected));
+    }
+    return layer;
   }
 
   /// A single layer needs no stack around it.
@@ -144,8 +149,22 @@ struct Making {
 
 }  // namespace
 
+void register_layer(const OwnLayer& defaults) { register_kind<LayerOptions>("layer", defaults); }
+template const std::vector<OwnLayer>& OwnLayer::registered();
+
+Index Bidirectional::output_size(Index input_size) const {
+  return Shape{2, output_size_of(layers, input_size)}.count();
+}
+
 Index output_size_of(const LayerOptions& options, Index input_size) {
-  return std::visit([&](const auto& chosen) { return output_size(chosen, input_size); }, options);
+  return std::visit(
+      [&]<class Options>(const Options& chosen) {
+        if constexpr (IsOwnKind<Options>)
+          return chosen->output_size(input_size);
+        else
+          return output_size_of_kind(chosen, input_size);
+      },
+      options);
 }
 
 Index output_size_of(const std::vector<LayerOptions>& layers, Index input_size) {
@@ -160,23 +179,12 @@ void check_layer_count(const std::vector<LayerOptions>& layers) {
 }
 
 bool reads_symbols(const LayerOptions& options) {
-  return std::visit(
-      []<class Options>(const Options& chosen) {
-        if constexpr (std::is_same_v<Options, Bidirectional>)
-          return !chosen.layers.empty() && reads_symbols(chosen.layers[0]);
-        return requires { chosen.hidden_size; }
-        || requires { chosen.outputs; };
-      },
-      options);
+  if (const auto* both = std::get_if<Bidirectional>(&options))
+    return !both->layers.empty() && reads_symbols(both->layers[0]);
+  return traits_of(options).reads_symbols;
 }
 
-bool is_recurrence(const LayerOptions& options) {
-  return std::visit(
-      [](const auto& chosen) {
-        return requires { chosen.hidden_size; };
-      },
-      options);
-}
+bool is_recurrence(const LayerOptions& options) { return traits_of(options).is_recurrence; }
 
 const Index* reflections_of(const LayerOptions& options) {
   const auto* orthogonal = std::get_if<OrthogonalCell>(&options);
@@ -223,8 +231,7 @@ std::unique_ptr<Layer<T>> make_stack(ParameterSet<T>& parameters, const std::str
 
 bool draws_noise(const std::vector<LayerOptions>& layers) {
   bool found = false;
-  each_layer(layers,
-             [&](const LayerOptions& layer) { found = found || std::holds_alternative<Dropout>(layer); });
+  each_layer(layers, [&](const LayerOptions& layer) { found = found || traits_of(layer).draws_noise; });
   return found;
 }
 

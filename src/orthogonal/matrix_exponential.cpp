@@ -8,10 +8,10 @@
 #include "linalg/matrix_exponential.hpp"
 #include "orthogonal/check_orthogonal.hpp"
 #include "orthogonal/initial_matrix.hpp"
-#include "orthogonal/parametrization.hpp"
 #include "orthogonal/skew_generator.hpp"
 #include "orthornn/core/error.hpp"
 #include "orthornn/core/random.hpp"
+#include "orthornn/orthogonal/parametrization.hpp"
 
 namespace orthornn {
 namespace {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "orthogonal/parametrization.hpp"
+#include "orthornn/orthogonal/parametrization.hpp"
 
 namespace orthornn {
 

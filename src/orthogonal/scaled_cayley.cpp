@@ -14,10 +14,10 @@
 #include "orthogonal/cayley_transform.hpp"
 #include "orthogonal/check_orthogonal.hpp"
 #include "orthogonal/initial_matrix.hpp"
-#include "orthogonal/parametrization.hpp"
 #include "orthogonal/skew_generator.hpp"
 #include "orthornn/core/error.hpp"
 #include "orthornn/core/random.hpp"
+#include "orthornn/orthogonal/parametrization.hpp"
 
 namespace orthornn {
 namespace {

@@ -4,13 +4,28 @@
 
 #include "core/fill_on_host.hpp"
 #include "core/parallel.hpp"
+#include "core/register_kind.hpp"
 #include "linalg/elementwise.hpp"
 #include "orthogonal/check_tensor.hpp"
-#include "orthogonal/parametrization.hpp"
 #include "orthornn/core/error.hpp"
 
 namespace orthornn {
 namespace {
+
+template <class T>
+struct PartsOf {
+  Index hidden_size;
+  const Execution& execution;
+
+  TransitionParts<T> operator()(const auto& options) const {
+    return options.template parts<T>(hidden_size, execution);
+  }
+  TransitionParts<T> operator()(const OwnTransition& options) const {
+    TransitionParts<T> parts;
+    options->make(hidden_size, execution, parts);
+    return parts;
+  }
+};
 
 /// x <- Q x or Q^T x.
 template <class T>
@@ -35,8 +50,7 @@ Transition<T>::Transition(const TransitionOptions& options, Index hidden_size, c
     : hidden_size_(hidden_size),
       parameter_(orthornn::parameter_of(options, hidden_size)),
       execution_(execution) {
-  TransitionParts<T> parts = std::visit(
-      [&](const auto& chosen) { return chosen.template parts<T>(hidden_size, execution); }, options);
+  TransitionParts<T> parts = std::visit(PartsOf<T>{hidden_size, execution}, options);
   parametrization_ = std::move(parts.parametrization);
   product_ = std::move(parts.product);
   traits_ = product_->traits();
@@ -148,6 +162,11 @@ struct FindReflections {
 
 }  // namespace
 
+void register_transition(const OwnTransition& defaults) {
+  register_kind<TransitionOptions>("transition", defaults);
+}
+template const std::vector<OwnTransition>& OwnTransition::registered();
+
 Index* reflections_of(TransitionOptions& options) { return std::visit(FindReflections<Index>{}, options); }
 const Index* reflections_of(const TransitionOptions& options) {
   return std::visit(FindReflections<const Index>{}, options);
@@ -155,7 +174,16 @@ const Index* reflections_of(const TransitionOptions& options) {
 
 Parameter parameter_of(const TransitionOptions& options, Index hidden_size) {
   if (hidden_size < 1) throw ValueError(fmt::format("hidden size {}; expected at least 1", hidden_size));
-  return std::visit([&](const auto& chosen) { return chosen.parameter(hidden_size); }, options);
+  return std::visit(
+      [&]<class Options>(const Options& chosen) {
+        if constexpr (IsOwnKind<Options>) {
+          check_registered("transition", chosen);
+          return chosen->parameter(hidden_size);
+        } else {
+          return chosen.parameter(hidden_size);
+        }
+      },
+      options);
 }
 
 template <class T>

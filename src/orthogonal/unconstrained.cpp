@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "orthogonal/initial_matrix.hpp"
-#include "orthogonal/parametrization.hpp"
+#include "orthornn/orthogonal/parametrization.hpp"
 
 namespace orthornn {
 namespace {

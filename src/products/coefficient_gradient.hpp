@@ -1,6 +1,6 @@
 #pragma once
 
-#include "products/product.hpp"
+#include "orthornn/products/product.hpp"
 
 namespace orthornn {
 

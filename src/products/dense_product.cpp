@@ -1,6 +1,6 @@
 #include "linalg/gemm.hpp"
 #include "linalg/packed_matrix.hpp"
-#include "products/product.hpp"
+#include "orthornn/products/product.hpp"
 
 namespace orthornn {
 namespace {

@@ -229,6 +229,8 @@ Options options_of(const Json& json, const char* what) {
     Options options;
     read_fields(json, options);
     return options;
+  } catch (const UnknownKind&) {
+    throw;
   } catch (const ValueError& error) {
     throw ValueError(fmt::format("this is not a description of {}: {}", what, error.what()));
   }
@@ -318,6 +320,10 @@ ModelFileInfo info_of(const Hdf5Reader& reader) {
   try {
     read_config(reader.string_attribute("/", "config"), info.format_version, info);
     check_names(info.parts);
+  } catch (const UnknownKind& error) {
+    refuse(reader, fmt::format("{}; a program registers kinds of its own, by register_layer and "
+                               "register_transition, before it reads files that have them",
+                               error.what()));
   } catch (const ValueError& error) {
     refuse(reader, fmt::format("the attribute 'config' is not what orthornn writes: {}", error.what()));
   }

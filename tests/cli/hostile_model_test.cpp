@@ -150,6 +150,16 @@ const HostileFile of_copying[] = {
     {"a size of true",
      [](const Hdf5Edit& file) { file.replace_in_text("/", "config", "\"symbols\":10", "\"symbols\":true"); },
      {"'config'", "'symbols' is true; expected a whole number"}},
+    {"a layer of another program",
+     [](const Hdf5Edit& file) {
+       file.replace_in_text("/", "config", R"("kind":"orthogonal")", R"("kind":"scale")");
+     },
+     {R"('kind' is "scale"; expected orthogonal, lstm)", "a program registers kinds of its own"}},
+    {"a transition of another program",
+     [](const Hdf5Edit& file) {
+       file.replace_in_text("/", "config", R"({"kind":"cwy")", R"({"kind":"turns")");
+     },
+     {R"('kind' is "turns"; expected cwy)", "a program registers kinds of its own"}},
     {"a negative size",
      [](const Hdf5Edit& file) { file.replace_in_text("/", "config", "\"outputs\":9", "\"outputs\":-9"); },
      {"'outputs' is -9; expected a whole number, at least 1"}},

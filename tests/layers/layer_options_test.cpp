@@ -64,7 +64,7 @@ TEST_CASE("what is left out in layers within layers has its default", "[layers][
 
 TEST_CASE("JSON that is no layer is refused", "[layers][fields][errors]") {
   check_says<ValueError>([] { from_json(R"({"kind": "lstn"})"); },
-                         {"'kind'", "lstn", "rms_norm", "or bidirectional"});
+                         {"'kind'", "lstn", "rms_norm", "bidirectional"});
   check_says<ValueError>([] { from_json(R"({"kind": "residual", "layers": [{"kind": "x"}]})"); },
                          {"'kind'", "\"x\"", "lstm"});
   check_says<ValueError>([] { from_json(R"({"kind": "residual"})"); }, {"'layers' is missing"});

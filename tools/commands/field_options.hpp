@@ -79,13 +79,13 @@ CLI::Option* add_value(CLI::App& command, const std::string& flag, Value& value,
   return option;
 }
 
-/// One of each alternative of a variant, and the name of the one that is meant.
+/// One of each alternative of a variant that the program knows, and the name of the one that is meant.
 template <class Variant>
 struct Alternatives;
 template <class... Options>
 struct Alternatives<std::variant<Options...>> {
   std::string name;
-  std::tuple<Options...> all = {};
+  NamedAlternatives<Options...> all = {};
 
   void each(const auto& visit) {
     std::apply([&](auto&... options) { (visit(options), ...); }, all);
@@ -93,7 +93,10 @@ struct Alternatives<std::variant<Options...>> {
   std::variant<Options...> chosen() const { return named(name); }
   std::variant<Options...> named(const std::string& other) const {
     auto found = parse<std::variant<Options...>>(other);
-    std::visit([&](auto& options) { options = std::get<std::decay_t<decltype(options)>>(all); }, found);
+    const auto take = [&]<class Chosen>(const Chosen& options) {
+      if (std::holds_alternative<Chosen>(found)) found = options;
+    };
+    std::apply([&](const auto&... options) { (take(options), ...); }, all);
     return found;
   }
 };
@@ -200,7 +203,7 @@ void add_fields(CLI::App& command, const char* group, Alternatives<std::variant<
   });
   for (auto own = std::next(owned.begin(), static_cast<std::ptrdiff_t>(before)); own != owned.end(); ++own) {
     own->option->default_function([&own = *own] { return own.text(); });
-    if (own->owners.size() < sizeof...(Options)) own->show_owners();
+    if (own->owners.size() < std::tuple_size_v<decltype(alternatives.all)>) own->show_owners();
   }
 }
 /// ... of the one alternative that is meant.

@@ -12,15 +12,23 @@ namespace {
 
 /// With reflection vectors of the papers' benchmarks.
 BenchCell bench_cell_of(std::string name, std::string title, TransitionOptions options) {
-  if (reflections_of(options) != nullptr) std::visit([](auto& own) { own.init = Init::normal; }, options);
+  std::visit(
+      [](auto& own) {
+        if constexpr (requires { own.reflections; }) own.init = Init::normal;
+      },
+      options);
   return {std::move(name), std::move(title), std::move(options)};
 }
+
+struct TitleOf {
+  std::string operator()(const auto& options) const { return options.title; }
+  std::string operator()(const OwnTransition& options) const { return options.name; }
+};
 
 std::vector<BenchCell> all_bench_cells() {
   std::vector<BenchCell> cells;
   for (const auto& [name, options] : Names<TransitionOptions>::list) {
-    cells.push_back(
-        bench_cell_of(name, std::visit([](const auto& own) { return own.title; }, options), options));
+    cells.push_back(bench_cell_of(name, std::visit(TitleOf{}, options), options));
     if (std::holds_alternative<Cwy>(options)) {
       cells.push_back(bench_cell_of("cwy-dense", "", Cwy{.form = ReflectionForm::dense}));
       cells.push_back(bench_cell_of("cwy-factored", "", Cwy{.form = ReflectionForm::factored}));

@@ -310,7 +310,7 @@ std::unique_ptr<Task> TrainSettings::complete(CLI::App& command, bool may_exist)
 
   const std::vector<std::string> parts = names_of_parts();
   const bool has_transition = std::ranges::any_of(
-      parts, [](const std::string& name) { return find_name<TransitionOptions>(name) != nullptr; });
+      parts, [](const std::string& name) { return find_name<TransitionOptions>(name).has_value(); });
   if (new_init && (init == exact_init ? !is_delta() : !has_transition)) {
     throw UsageError(fmt::format("--init {} was given with --cell {}; expected {}", init, transition.name,
                                  is_delta() ? "exact, or none" : one_of(names_of<Init>())));
@@ -318,10 +318,8 @@ std::unique_ptr<Task> TrainSettings::complete(CLI::App& command, bool may_exist)
   if (!given("--hidden")) cell.hidden_size = of_task.hidden_size;
   if (!given("--activation")) cell.activation = defaults.activation;
   // A file may have that of another cell.
-  const Init* initial_transition = find_name<Init>(init);
-  transition.each([&](auto& options) {
-    options.init = initial_transition == nullptr ? of_task.init : *initial_transition;
-  });
+  const Init initial_transition = find_name<Init>(init).value_or(of_task.init);
+  transition.each([&](auto& options) { options.init = initial_transition; });
   if (is_exact()) {
     complete_exact(command, *described);
   } else {
@@ -336,7 +334,7 @@ std::unique_ptr<Task> TrainSettings::complete(CLI::App& command, bool may_exist)
       if (!given("--without-values")) delta.without_values &= cell.learn_initial_state;
       if (!given("--no-mlp") && !given("--mlp-size")) no_mlp = defaults.no_mlp;
     }
-    init = name_of(initial_transition == nullptr ? of_task.init : *initial_transition);
+    init = name_of(initial_transition);
   }
   if (!given("--batch") && source.batch != of_task.batch) {
     source.batch = of_task.batch;
@@ -539,15 +537,14 @@ LayerOptions TrainSettings::recurrent(const std::string& name) const {
     sized.hidden_size = cell.hidden_size;
     return sized;
   }
-  const RecurrentOptions* other = find_name<RecurrentOptions>(name);
-  if (other == nullptr) {
+  std::optional<RecurrentOptions> options = find_name<RecurrentOptions>(name);
+  if (!options) {
     OrthogonalCell orthogonal = cell;
     orthogonal.transition = transition.named(name);
     return orthogonal;
   }
-  RecurrentOptions options = *other;
-  std::visit([&](auto& chosen) { chosen.hidden_size = cell.hidden_size; }, options);
-  return layer_options(options);
+  std::visit([&](auto& chosen) { chosen.hidden_size = cell.hidden_size; }, *options);
+  return layer_options(*options);
 }
 
 std::string TrainSettings::encoder_name() const {

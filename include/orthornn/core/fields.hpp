@@ -7,6 +7,8 @@
 #include <limits>
 #include <optional>
 #include <string>
+#include <tuple>
+#include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -100,6 +102,18 @@ concept IsVariant = requires(const Type& value) {
   detail::take_variant(value);
 };
 
+/// Whether a type is the last alternative of a variant that stands for all kinds a program registers
+/// (core/own_kind.hpp).
+template <class Type>
+concept IsOwnKind = requires {
+  Type::registered();
+};
+
+/// The alternatives of a variant that have their names at compile time, as the types of a tuple.
+template <class... Options>
+using NamedAlternatives = decltype(std::tuple_cat(
+    std::declval<std::conditional_t<IsOwnKind<Options>, std::tuple<>, std::tuple<Options>>>()...));
+
 /// A value that can be chosen by a name.
 template <class Type>
 struct Choice {
@@ -114,7 +128,12 @@ struct Names;
 namespace detail {
 template <class Type, class... Options>
 struct NamesOfAlternatives {
-  inline static const Choice<Type> list[] = {{Options::name, Type(Options{})}...};
+  using Last = std::tuple_element_t<sizeof...(Options) - 1, std::tuple<Options...>>;
+  inline static const std::vector<Choice<Type>> list = std::apply(
+      []<class... Named>(const Named&... defaults) {
+        return std::vector<Choice<Type>>{{Named::name, Type(defaults)}...};
+      },
+      NamedAlternatives<Options...>());
 };
 template <class Type, class... Options>
 NamesOfAlternatives<Type, Options...> names_of_alternatives(const std::variant<Options...>&);
@@ -126,12 +145,18 @@ template <class Type>
 concept HasNames = requires {
   Names<Type>::list;
 };
+/// A variant to which programs add alternatives by registering them.
+template <class Type>
+concept IsOpen = IsVariant<Type> && IsOwnKind<typename Names<Type>::Last>;
 
-/// All names of a type's choices, in the order of their table.
+/// All names of a type's choices, in the order of their table; names of registered kinds come last.
 template <HasNames Type>
 std::vector<std::string> names_of() {
   std::vector<std::string> names;
   for (const auto& choice : Names<Type>::list) names.emplace_back(choice.name);
+  if constexpr (IsOpen<Type>) {
+    for (const auto& own : Names<Type>::Last::registered()) names.emplace_back(own.name);
+  }
   return names;
 }
 
@@ -149,13 +174,18 @@ std::string name_of(const std::variant<Options...>& options) {
   return std::visit([](const auto& chosen) { return chosen.name; }, options);
 }
 
-/// The value, or the alternative with its defaults, of a name; nullptr for an unknown name.
+/// The value, or the alternative with its defaults, of a name; nothing for an unknown name.
 template <HasNames Type>
-const Type* find_name(const std::string& name) {
+std::optional<Type> find_name(const std::string& name) {
   for (const auto& choice : Names<Type>::list) {
-    if (choice.name == name) return &choice.value;
+    if (choice.name == name) return choice.value;
   }
-  return nullptr;
+  if constexpr (IsOpen<Type>) {
+    for (const auto& own : Names<Type>::Last::registered()) {
+      if (own.name == name) return Type(own);
+    }
+  }
+  return std::nullopt;
 }
 
 /// The names as a list in words: "a, b or c".
@@ -167,8 +197,8 @@ std::string one_of(const std::vector<std::string>& names);
 /// message lists the known names.
 template <HasNames Type>
 Type parse(const std::string& name) {
-  const Type* found = find_name<Type>(name);
-  if (found == nullptr) refuse_name(name, names_of<Type>());
+  const std::optional<Type> found = find_name<Type>(name);
+  if (!found) refuse_name(name, names_of<Type>());
   return *found;
 }
 

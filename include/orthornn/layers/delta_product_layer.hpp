@@ -63,6 +63,8 @@ struct DeltaProductCell {
   /// Layer that these options make.
   template <class T>
   using Layer = DeltaProductLayer<T>;
+  /// What models ask of these layers before there is one.
+  static constexpr LayerTraits traits{.reads_symbols = true, .is_recurrence = true};
   /// Number N of outputs of a step, 1 or more.
   Index hidden_size = 128;
   /// Number H of heads, 1 to 65,536. Each has a state, keys and values of its own.
@@ -126,6 +128,7 @@ struct DeltaProductCell {
     visit("norm_epsilon", &O::norm_epsilon, domain::positive, "Added to the mean square of the norm");
     visit("output_gate", &O::output_gate, domain::any, "What is read is multiplied by SiLU of a projection");
   }
+  Index output_size(Index) const { return hidden_size; }
 };
 
 /// A layer of DeltaProduct (docs/math.md, section 5.6; Siems et al., NeurIPS 2025, arXiv 2502.10297). For

@@ -16,6 +16,8 @@ struct Dropout {
   /// Layer that these options make.
   template <class T>
   using Layer = DropoutLayer<T>;
+  /// What models ask of these layers before there is one.
+  static constexpr LayerTraits traits{.draws_noise = true};
   /// Share of the numbers that become 0 in training, 0 to below 1.
   double rate = 0.1;
 
@@ -46,7 +48,6 @@ class DropoutLayer final : public Layer<T> {
   LayerDescription describe(Index length, Index batch) const override;
 
  private:
-  void run_prepare() override {}
   TensorView<const T> run_forward(const SequenceInput<T>& input, States<const T> start, States<T> last,
                                   Saved& saved) const override;
   void run_backward(const SequenceInput<T>& input, const BackwardArguments<T>& arguments, bool own_start,

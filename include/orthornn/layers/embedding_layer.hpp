@@ -26,7 +26,6 @@ class EmbeddingLayer final : public Layer<T> {
   LayerDescription describe(Index length, Index batch) const override;
 
  private:
-  void run_prepare() override {}
   TensorView<const T> run_forward(const SequenceInput<T>& input, States<const T> start, States<T> last,
                                   Saved& saved) const override;
   void run_backward(const SequenceInput<T>& input, const BackwardArguments<T>& arguments, bool own_start,

@@ -16,10 +16,13 @@ struct Gru {
   /// Layer that these options make.
   template <class T>
   using Layer = GruLayer<T>;
+  /// What models ask of these layers before there is one.
+  static constexpr LayerTraits traits{.reads_symbols = true, .is_recurrence = true};
   /// Size N of the state, 1 or more.
   Index hidden_size = 128;
 
   static void fields(auto&& visit) { visit("hidden_size", &Gru::hidden_size, domain::count, "State size N"); }
+  Index output_size(Index) const { return hidden_size; }
 };
 
 /// A layer of gated recurrent units (docs/math.md, section 9.3). With one block of N rows for each gate,

@@ -80,6 +80,24 @@ struct LayerDescription {
   std::vector<LayerDescription> layers = {};
 };
 
+/// What models ask of a kind of layers before there is one. Options of a kind with others than these have
+/// them as `static constexpr LayerTraits traits`.
+struct LayerTraits {
+  /// Whether it takes symbols in place of vectors.
+  bool reads_symbols = false;
+  /// Whether it carries states from step to step.
+  bool is_recurrence = false;
+  /// Whether it draws at random in training.
+  bool draws_noise = false;
+};
+template <class Options>
+constexpr LayerTraits layer_traits() {
+  if constexpr (requires { Options::traits; })
+    return Options::traits;
+  else
+    return {};
+}
+
 /// A map from sequences to sequences: y [T, B, N] from x [T, B, K], with parameters in a ParameterSet.
 ///
 /// Call `prepare` once after each change of the parameters, then any number of forwards. A forward leaves on
@@ -162,8 +180,9 @@ class Layer {
 
   /// Writes the initial states, which have the right shapes: zeros by default.
   virtual void run_initial_state(States<T> states) const;
-  /// Arranges the parameters, which have memory.
-  virtual void run_prepare() = 0;
+  /// Arranges the parameters, which have memory. By default it does nothing; a layer that keeps something
+  /// made of its parameters makes it here.
+  virtual void run_prepare() {}
   /// Computes the forward of an input and states that have the right shapes and devices.
   virtual TensorView<const T> run_forward(const SequenceInput<T>& input, States<const T> start,
                                           States<T> last, Saved& saved) const = 0;

@@ -14,6 +14,7 @@
 #include "orthornn/layers/linear_layer.hpp"
 #include "orthornn/layers/lstm_layer.hpp"
 #include "orthornn/layers/orthogonal_layer.hpp"
+#include "orthornn/layers/own_layer.hpp"
 #include "orthornn/layers/positions_layer.hpp"
 #include "orthornn/layers/rms_norm_layer.hpp"
 
@@ -41,14 +42,26 @@ struct Bidirectional {
   static void fields(auto&& visit) {
     visit("layers", &Bidirectional::layers, domain::any, "Layers, one on the other, of each direction");
   }
+  Index output_size(Index input_size) const;
 };
 
-/// Options of a layer of any kind. To add a kind, write options with the name of their layer as `Layer`, and
-/// add them here.
+/// Options of a layer of any kind. To add a kind to orthornn, write options with the name of their layer as
+/// `Layer`, and add them here. A program registers its own kinds (OwnLayer).
 struct LayerOptions : std::variant<OrthogonalCell, Lstm, Gru, DeltaProductCell, Linear, GatedMlp, RmsNorm,
-                                   Positions, Dropout, Residual, Bidirectional> {
+                                   Positions, Dropout, Residual, Bidirectional, OwnLayer> {
   using variant::variant;
 };
+
+/// Makes a kind known by its name to model files, and to `names_of` and `parse` of LayerOptions. It holds for
+/// the whole program. Call it in `main`, before models are made or read by any thread; the same kind again
+/// changes nothing. Throws ValueError for a name that another layer has.
+void register_layer(const OwnLayer& defaults);
+template <class Options>
+void register_layer() {
+  static_assert(!derives_from_alternative<Options>(std::type_identity<LayerOptions::variant>()),
+                "an own kind does not derive from the options of a kind of orthornn");
+  register_layer(OwnLayer(Options{}));
+}
 
 /// Largest depth of layers within layers: the JSON of model files has a bounded depth.
 inline constexpr int deepest_nesting = 8;
@@ -92,8 +105,9 @@ bool draws_noise(const std::vector<LayerOptions>& layers);
 
 /// Adds the parameters of a layer to the set, without making the layer. Parameters of inner layers are named
 /// PREFIX/0/.., PREFIX/1/.., or PREFIX/forward/0/.. and PREFIX/backward/0/.., and so on. Throws ValueError
-/// for sizes that do not fit, for containers of no layer, for more than `most_layers` layers and for a
-/// nesting deeper than `deepest_nesting`; ShapeError for more numbers than fit in 63 bits.
+/// for sizes that do not fit, for containers of no layer, for more than `most_layers` layers, for a nesting
+/// deeper than `deepest_nesting` and for an own kind that is not registered; ShapeError for more numbers than
+/// fit in 63 bits.
 template <class T>
 void add_layer_parameters(ParameterSet<T>& parameters, const std::string& prefix, const LayerOptions& options,
                           Index input_size);

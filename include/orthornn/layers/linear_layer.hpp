@@ -12,10 +12,13 @@ namespace orthornn {
 /// Options of a LinearLayer.
 struct Linear {
   static constexpr const char* name = "linear";  ///< Name in files.
+  /// What models ask of these layers before there is one.
+  static constexpr LayerTraits traits{.reads_symbols = true};
   /// Number N of outputs of a step, 1 or more.
   Index outputs = 128;
 
   static void fields(auto&& visit) { visit("outputs", &Linear::outputs, domain::count, "Outputs a step"); }
+  Index output_size(Index) const { return outputs; }
 };
 
 template <class T>

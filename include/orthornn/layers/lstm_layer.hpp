@@ -16,12 +16,15 @@ struct Lstm {
   /// Layer that these options make.
   template <class T>
   using Layer = LstmLayer<T>;
+  /// What models ask of these layers before there is one.
+  static constexpr LayerTraits traits{.reads_symbols = true, .is_recurrence = true};
   /// Size N of each state, 1 or more.
   Index hidden_size = 128;
 
   static void fields(auto&& visit) {
     visit("hidden_size", &Lstm::hidden_size, domain::count, "State size N");
   }
+  Index output_size(Index) const { return hidden_size; }
 };
 
 /// A layer of long short-term memory (docs/math.md, section 9.2). With one block of N rows for each gate,

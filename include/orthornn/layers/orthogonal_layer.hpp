@@ -30,6 +30,8 @@ struct OrthogonalCell {
   /// Layer that these options make.
   template <class T>
   using Layer = OrthogonalLayer<T>;
+  /// What models ask of these layers before there is one.
+  static constexpr LayerTraits traits{.reads_symbols = true, .is_recurrence = true};
   /// Size N of the state, 1 or more.
   Index hidden_size = 128;
   /// Parametrization of Q.
@@ -51,6 +53,7 @@ struct OrthogonalCell {
     visit("learn_initial_state", &Self::learn_initial_state, domain::added_later,
           "Learn the state in which every sequence starts, instead of zeros");
   }
+  Index output_size(Index) const { return hidden_size; }
 };
 
 template <class T>

@@ -4,14 +4,8 @@
 #include <string>
 
 #include "orthornn/orthogonal/transition_options.hpp"
-#include "orthornn/products/product_traits.hpp"
 
 namespace orthornn {
-
-template <class T>
-class Parametrization;
-template <class T>
-class Product;
 
 /// The N x N matrix Q that a recurrence multiplies its state by, as a function of free parameters. It joins a
 /// parametrization, which makes Q or its factors from the parameters, and a product, which applies them.

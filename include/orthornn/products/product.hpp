@@ -23,7 +23,8 @@ struct Factors {
 
 enum class Side { q, q_transposed };
 
-/// How Q is applied. It is made from views of the factors, whose memory stays in place.
+/// How Q is applied to columns, and the gradient of that. It is made from views of the factors, whose memory
+/// stays in place while their numbers change. Arguments have the right shapes and lie on one device.
 template <class T>
 class Product {
  public:
@@ -55,7 +56,7 @@ class Product {
   ProductTraits traits_;
 };
 
-// The products, from factors [N, N], [L, N] and [L, L].
+// The products of orthornn, from views of factors as `Factors` has them. They refer to the views' memory.
 
 /// One N x N product a step.
 template <class T>
@@ -68,7 +69,7 @@ std::unique_ptr<Product<T>> factored_product(TensorView<const T> units, TensorVi
 /// products.
 template <class T>
 std::unique_ptr<Product<T>> tiled_product(TensorView<const T> units);
-/// The same; every reflection is a rank-one update of all columns, forward and backward.
+/// One reflection after another; each is a rank-one update of all columns, forward and backward.
 template <class T>
 std::unique_ptr<Product<T>> rank_one_product(TensorView<const T> units);
 
