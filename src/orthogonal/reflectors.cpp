@@ -103,6 +103,7 @@ void reflection_vectors_of(ConstTensorView<T> q, TensorView<T> v) {
   const double unit_tolerance =
       std::sqrt(static_cast<double>(n)) * std::max(16.0 * std::numeric_limits<T>::epsilon(), 4 * error);
   Eigen::MatrixXd vectors(n, count);
+  Eigen::RowVectorXd projection(n);
   Index used = 0;
   while (true) {
     Index i = 0;
@@ -119,7 +120,8 @@ void reflection_vectors_of(ConstTensorView<T> q, TensorView<T> v) {
     vector(i) = 0;
     vector(i) = diagonal > 0 ? -vector.squaredNorm() / (1 + diagonal) : diagonal - 1;
     vector.normalize();
-    rest -= 2 * vector * (vector.transpose() * rest);
+    projection.noalias() = 2 * vector.transpose() * rest;
+    rest.noalias() -= vector * projection;
     vectors.col(used++) = vector;
   }
   if ((count - used) % 2 != 0) {

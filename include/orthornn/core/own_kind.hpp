@@ -14,21 +14,24 @@ namespace orthornn {
 
 /// A member that is a value of an enum, by the values' names.
 struct NamedMember {
+  /// Names of the enum's values.
   std::vector<std::string> names;
+  /// Returns the name of the member's value.
   std::function<std::string()> get;
-  /// `name` is one of `names`.
+  /// Gives the member the value of a name, which is one of `names`.
   std::function<void(const std::string& name)> set;
 };
 
-/// A member of options whose type is not known.
+/// A field of options whose type is not known.
 struct OwnField {
+  /// Address of a member, or the member by names.
   using Member = std::variant<bool*, Index*, std::uint64_t*, double*, std::string*, std::optional<bool>*,
                               std::optional<Index>*, std::optional<std::uint64_t>*, std::optional<double>*,
                               std::optional<std::string>*, NamedMember>;
 
-  const char* key;
-  Domain domain;
-  Member member;
+  const char* key;  ///< Name of the field in files.
+  Domain domain;    ///< Numbers that the field may hold.
+  Member member;    ///< Member of the options that the field was made from.
 };
 
 /// The fields of options, which refer to their members.
@@ -65,22 +68,30 @@ template <class Kind>
 class OwnOptions {
  public:
   virtual ~OwnOptions() = default;
+  /// Name of the kind in files.
   virtual const char* name() const = 0;
-  /// They refer to this object.
+  /// Fields of the options. They refer to members of this object.
   virtual std::vector<OwnField> fields() = 0;
+  /// A copy of the options, whose fields may be changed.
   virtual std::shared_ptr<Kind> copy() const = 0;
 };
 
+/// Options of one own kind, with their type.
 template <class Kind, class Options>
 class OwnOptionsOf : public Kind {
  public:
+  /// Holds a copy of the given options.
   explicit OwnOptionsOf(const Options& given) : options(given) {}
+  /// Name of the kind in files.
   const char* name() const final { return Options::name; }
+  /// Fields of the options. They refer to members of this object.
   std::vector<OwnField> fields() final { return own_fields(options); }
+  /// A copy of the options, whose fields may be changed.
   std::shared_ptr<Kind> copy() const final {
     return std::make_shared<typename Kind::template Of<Options>>(options);
   }
 
+  /// The program's options.
   Options options;
 };
 
@@ -89,14 +100,17 @@ class OwnOptionsOf : public Kind {
 template <class Kind>
 class OwnKind {
  public:
+  /// Holds a copy of a program's options.
   template <class Options>
   requires(Kind::template fits<Options>) OwnKind(const Options& options)
       : OwnKind(std::make_shared<const typename Kind::template Of<Options>>(options)) {}
+  /// Holds options whose type is not known.
   explicit OwnKind(std::shared_ptr<const Kind> options)
       : name(options->name()), options_(std::move(options)) {}
 
+  /// The functions of the kind.
   const Kind* operator->() const { return options_.get(); }
-  /// nullptr where the options have another type.
+  /// The options with their type; nullptr where the options have another type.
   template <class Options>
   const Options* get_if() const {
     const auto* found = dynamic_cast<const OwnOptionsOf<Kind, Options>*>(options_.get());
@@ -106,6 +120,7 @@ class OwnKind {
   /// The kinds that this program has registered, with their defaults.
   static const std::vector<OwnKind>& registered();
 
+  /// Name of the kind in files.
   const char* name;
 
  private:

@@ -128,6 +128,7 @@ struct DeltaProductCell {
     visit("norm_epsilon", &O::norm_epsilon, domain::positive, "Added to the mean square of the norm");
     visit("output_gate", &O::output_gate, domain::any, "What is read is multiplied by SiLU of a projection");
   }
+  /// Number of outputs of a step, whatever the number of inputs.
   Index output_size(Index) const { return hidden_size; }
 };
 

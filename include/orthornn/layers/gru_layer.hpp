@@ -22,6 +22,7 @@ struct Gru {
   Index hidden_size = 128;
 
   static void fields(auto&& visit) { visit("hidden_size", &Gru::hidden_size, domain::count, "State size N"); }
+  /// Number of outputs of a step, whatever the number of inputs.
   Index output_size(Index) const { return hidden_size; }
 };
 

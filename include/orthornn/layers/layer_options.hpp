@@ -42,6 +42,8 @@ struct Bidirectional {
   static void fields(auto&& visit) {
     visit("layers", &Bidirectional::layers, domain::any, "Layers, one on the other, of each direction");
   }
+  /// Number of outputs of a step, twice that of the layers. Throws ShapeError where it does not fit in 63
+  /// bits.
   Index output_size(Index input_size) const;
 };
 

@@ -18,6 +18,7 @@ struct Linear {
   Index outputs = 128;
 
   static void fields(auto&& visit) { visit("outputs", &Linear::outputs, domain::count, "Outputs a step"); }
+  /// Number of outputs of a step, whatever the number of inputs.
   Index output_size(Index) const { return outputs; }
 };
 

@@ -24,6 +24,7 @@ struct Lstm {
   static void fields(auto&& visit) {
     visit("hidden_size", &Lstm::hidden_size, domain::count, "State size N");
   }
+  /// Number of outputs of a step, whatever the number of inputs.
   Index output_size(Index) const { return hidden_size; }
 };
 

@@ -53,6 +53,7 @@ struct OrthogonalCell {
     visit("learn_initial_state", &Self::learn_initial_state, domain::added_later,
           "Learn the state in which every sequence starts, instead of zeros");
   }
+  /// Number of outputs of a step, whatever the number of inputs.
   Index output_size(Index) const { return hidden_size; }
 };
 

@@ -10,7 +10,8 @@
 
 namespace orthornn {
 
-/// N of a layer of K inputs: what the options' `output_size(K)` says, or K where they have no such function.
+/// Number N of outputs of a layer of K inputs: what the options' `output_size(K)` says, or K where they have
+/// no such function.
 template <class Options>
 Index output_size_of_kind(const Options& options, Index input_size) {
   if constexpr (requires { options.output_size(input_size); })
@@ -35,6 +36,7 @@ std::unique_ptr<Layer<T>> make_layer_of_kind(ParameterSet<T>& parameters, const 
 /// overload for each scalar that layers have.
 class OwnLayerKind : public OwnOptions<OwnLayerKind> {
  public:
+  /// Whether a struct can be options of a layer.
   template <class Options>
   static constexpr bool fits = HasFields<Options>&& requires {
     Options::name;
@@ -44,16 +46,21 @@ class OwnLayerKind : public OwnOptions<OwnLayerKind> {
   template <class Options>
   class Of;
 
+  /// What models ask of the kind before there is a layer.
   virtual LayerTraits traits() const = 0;
+  /// Number of outputs of a layer with so many inputs.
   virtual Index output_size(Index input_size) const = 0;
-  /// Adds the parameters of such a layer. Throws as its constructor, and ValueError for a field outside its
-  /// domain.
+  /// Adds the parameters of a layer. Throws as the layer's constructor, and ValueError for a field outside
+  /// its domain.
   virtual void add_parameters(ParameterSet<float>& parameters, const std::string& prefix,
                               Index input_size) const = 0;
+  /// Adds the parameters of a layer of doubles, and throws as for floats.
   virtual void add_parameters(ParameterSet<double>& parameters, const std::string& prefix,
                               Index input_size) const = 0;
+  /// Makes a layer, which adds its parameters. Throws as the layer's constructor.
   virtual std::unique_ptr<Layer<float>> make(ParameterSet<float>& parameters, const std::string& prefix,
                                              Index input_size, const Execution& execution) const = 0;
+  /// Makes a layer of doubles, and throws as for floats.
   virtual std::unique_ptr<Layer<double>> make(ParameterSet<double>& parameters, const std::string& prefix,
                                               Index input_size, const Execution& execution) const = 0;
 };

@@ -8,6 +8,7 @@ namespace orthornn {
 /// Options of a parametrization that a program has beside those of orthornn, without their type.
 class OwnTransitionKind : public OwnOptions<OwnTransitionKind> {
  public:
+  /// Whether a struct can be options of a parametrization.
   template <class Options>
   static constexpr bool fits = HasFields<Options>&& requires(const Options& options, Index hidden_size) {
     Options::name;
@@ -16,9 +17,12 @@ class OwnTransitionKind : public OwnOptions<OwnTransitionKind> {
   template <class Options>
   class Of;
 
-  /// Throws as the options' `parameter`, and ValueError for a field outside its domain.
+  /// The parameter of a transition of that size. Throws as the options' `parameter`, and ValueError for a
+  /// field outside its domain.
   virtual Parameter parameter(Index hidden_size) const = 0;
+  /// Makes the parts of a transition. Throws as the options' `parts`.
   virtual void make(Index hidden_size, const Execution& execution, TransitionParts<float>& parts) const = 0;
+  /// Makes the parts of a transition of doubles, and throws as for floats.
   virtual void make(Index hidden_size, const Execution& execution, TransitionParts<double>& parts) const = 0;
 };
 

@@ -48,8 +48,9 @@ class Parametrization {
 /// What a Transition joins.
 template <class T>
 struct TransitionParts {
+  /// What makes Q or its factors.
   std::unique_ptr<Parametrization<T>> parametrization;
-  /// Made from views of the factors that the parametrization keeps.
+  /// What applies them. It is made from views of the factors that the parametrization keeps.
   std::unique_ptr<Product<T>> product;
 };
 

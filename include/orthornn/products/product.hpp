@@ -21,7 +21,11 @@ struct Factors {
   TensorView<const T> s_inverse = {};
 };
 
-enum class Side { q, q_transposed };
+/// Which matrix a product applies.
+enum class Side {
+  q,             ///< Q.
+  q_transposed,  ///< The transpose of Q.
+};
 
 /// How Q is applied to columns, and the gradient of that. It is made from views of the factors, whose memory
 /// stays in place while their numbers change. Arguments have the right shapes and lie on one device.
@@ -30,6 +34,7 @@ class Product {
  public:
   virtual ~Product() = default;
 
+  /// How Q is applied.
   const ProductTraits& traits() const { return traits_; }
   /// columns_of(Q), or no data.
   virtual MatrixView<const T> dense_matrix() const { return {}; }
@@ -47,9 +52,11 @@ class Product {
   virtual Factors<T> backward(TensorView<const T> d_q, Precision) { return {.q = d_q}; }
 
  protected:
+  /// A product on a device, which takes all columns at once on a GPU.
   Product(Device device, ProductTraits traits) : traits_(std::move(traits)) {
     if (device.is_cuda()) traits_.column_grain = all_columns;
   }
+  /// A column grain with which one thread takes all columns.
   static constexpr Index all_columns = std::numeric_limits<Index>::max();
 
  private:
