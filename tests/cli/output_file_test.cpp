@@ -85,6 +85,15 @@ TEST_CASE("predict replaces predictions, and another file with --overwrite alone
                {folder / "notes.txt", "did not write"}});
 }
 
+TEST_CASE("no output replaces a link to a device", "[cli][output_file]") {
+  const TemporaryFolder folder;
+  fs::create_symlink("/dev/null", folder / "link");
+  const Arguments bench{"bench", "prepare", "--cells", "cwy", "--hidden", "4", "--json", folder / "link"};
+  for (const Arguments& more : {Arguments{}, Arguments{"--overwrite"}})
+    check_refused(run(bench + more), 1, {"link to no regular file", "choose another place"});
+  CHECK(fs::is_symlink(folder / "link"));
+}
+
 TEST_CASE("bench --json replaces results, and another file with --overwrite alone", "[cli][output_file]") {
   const TemporaryFolder folder;
   const Arguments bench = {"bench", "prepare",   "--cells", "free",  "--hidden",

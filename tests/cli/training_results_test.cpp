@@ -72,6 +72,20 @@ TEST_CASE("a foreign results.json is not replaced", "[cli][results]") {
   CHECK(content(out / "results.json") == "{\"mine\": 1}\n");
 }
 
+TEST_CASE("one training replaces no results of several seeds, nor the other way round", "[cli][results]") {
+  const TemporaryFolder folder;
+  const Arguments two_seeds{"--seeds", "2", "--steps", "1"};
+  check_success(run(train_copying(folder / "seeds", two_seeds)));
+  const std::string results = content(folder / "seeds/results.json");
+  check_refused(run(train_copying(folder / "seeds", {"--steps", "1"})), 1,
+                {"results.json", "results of several seeds", "choose another --out"});
+  CHECK(content(folder / "seeds/results.json") == results);
+  check_success(run(train_copying(folder / "one", {"--steps", "1"})));
+  fs::remove(folder / "one/config.toml");
+  fs::remove(folder / "one/model.h5");
+  check_refused(run(train_copying(folder / "one", two_seeds)), 1, {"results.json"});
+}
+
 TEST_CASE("report shows test results, and the folder of several seeds with their spread",
           "[cli][results][report]") {
   if (gnuplot_is_missing()) return;

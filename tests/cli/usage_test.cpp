@@ -327,6 +327,13 @@ TEST_CASE("a command line that is off is refused in one line", "[cli][usage][lon
   refused({"predict", "a.h5", "b.h5"}, {"--output"});
 }
 
+TEST_CASE("an empty word is no option left out", "[cli][usage]") {
+  for (const char* option : {"--out", "--json"}) {
+    check_refused(run({"bench", "compare", "--hidden", "4", option, ""}), 2,
+                  {option, "an empty word", "expected a value"});
+  }
+}
+
 TEST_CASE("a name with a line break makes no second line", "[cli][usage]") {
   check_refused(run({"eval", "first\nsecond\rthird"}), 1, {"first second third"});
   check_refused(run({"train", "first\nsecond"}), 2, {"first second"});

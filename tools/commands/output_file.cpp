@@ -122,6 +122,9 @@ void check_output_place(const fs::path& file) {
   if (found.type() == fs::file_type::none) refuse(status.message());
   if (fs::exists(found) && !fs::is_symlink(found) && !fs::is_regular_file(found))
     refuse("it is no regular file");
+  // A file in place of a link such as /dev/stdout would be a loss to the whole system.
+  if (fs::is_symlink(found) && fs::exists(file, status) && !fs::is_regular_file(file, status))
+    refuse("it is a link to no regular file");
   for (const fs::path& needed : {folder, file}) {
     if (needed == file && !fs::is_regular_file(found)) continue;
     if (access(needed.c_str(), W_OK) != 0) refuse(std::generic_category().message(errno));

@@ -13,7 +13,6 @@
 #include <initializer_list>
 #include <limits>
 #include <new>
-#include <span>
 #include <sstream>
 #include <string_view>
 #include <system_error>
@@ -187,9 +186,16 @@ int run(int argc, char** argv, const std::vector<AddCommand>& commands) {
   for (const AddCommand add : commands) add(program, chosen);
   check_flags(program);
   try {
-    for (const char* argument : std::span(argv, static_cast<std::size_t>(argc))) {
+    for (int i = 1; i < argc; ++i) {
+      const std::string_view text = argv[i];
+      // An option that keeps hours of work would count as left out.
+      if (text.empty()) {
+        throw UsageError(fmt::format(
+            "an empty word was given after '{}'; expected a value (is a variable of the shell not set?)",
+            argv[i - 1]));
+      }
       // CLI11 takes a flag with an empty value for true.
-      if (const std::string_view text = argument; text.starts_with("--") && text.ends_with("="))
+      if (text.starts_with("--") && text.ends_with("="))
         throw UsageError(fmt::format("'{}' has no value; expected one behind it", text));
     }
     program.parse(argc, argv);

@@ -228,7 +228,7 @@ Seeds seeds_of(const TrainSettings& settings, Index count) {
                     "--out",
                     seeds.folder_of(i).string()));
   }
-  check_replaceable_results(seeds.folder / results_file);
+  check_replaceable_results(seeds.folder / results_file, ResultsOf::seeds);
   return seeds;
 }
 

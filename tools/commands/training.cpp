@@ -108,7 +108,7 @@ Training::Training(CLI::App& command, const TrainSettings& settings, const Task&
         fmt::format("cannot create the run directory '{}': {}", folder.string(), status.message()));
   lock_.emplace(folder);
   const std::filesystem::path results = folder / results_file;
-  check_replaceable_results(results);
+  check_replaceable_results(results, ResultsOf::training);
   check_own_metrics(folder);
   if (goes_on_) saved_.resume(*trainer_);
   nothing_is_left_ = goes_on_ && trainer_->steps() >= settings.steps();

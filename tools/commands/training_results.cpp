@@ -179,13 +179,20 @@ std::vector<Spread> read_spreads(const std::filesystem::path& file) {
   });
 }
 
-void check_replaceable_results(const std::filesystem::path& file) {
+void check_replaceable_results(const std::filesystem::path& file, ResultsOf kind) {
   std::error_code status;
   if (!std::filesystem::exists(std::filesystem::symlink_status(file, status))) return;
+  const auto is = [&](const Json& json, const char* format) {
+    return json.is_object() && json.contains("format") && json["format"] == format;
+  };
+  const bool of_seeds = kind == ResultsOf::seeds;
   try {
     const Json json = read_results(file);
-    for (const char* format : {one_format, seeds_format}) {
-      if (json.is_object() && json.contains("format") && json["format"] == format) return;
+    if (is(json, of_seeds ? seeds_format : one_format)) return;
+    if (is(json, of_seeds ? one_format : seeds_format)) {
+      throw FileError(
+          fmt::format("'{}' has the results of {}, and this would replace them; choose another --out",
+                      file.string(), of_seeds ? "one training" : "several seeds"));
     }
   } catch (const ValueError&) {
   }

@@ -57,7 +57,9 @@ std::string to_json(const SeedsResults& results);
 TrainingResults read_training_results(const std::filesystem::path& file);
 /// The spreads in results.json of several seeds. Throws FileError as `read_training_results`.
 std::vector<Spread> read_spreads(const std::filesystem::path& file);
-/// Throws FileError for a file that is there and is no results.json of a training: it is not to be replaced.
-void check_replaceable_results(const std::filesystem::path& file);
+/// Whether a results.json is that of one training or of several seeds.
+enum class ResultsOf { training, seeds };
+/// Throws FileError for a file that is there and is no results.json of this kind: it is not to be replaced.
+void check_replaceable_results(const std::filesystem::path& file, ResultsOf kind);
 
 }  // namespace orthornn::program
