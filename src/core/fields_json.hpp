@@ -154,13 +154,19 @@ inline void read_member(const Json& object, const char* key, NamedMember& value,
   value.set(name);
 }
 
-/// `read_member` and `check_field`, where the object has the field or needs it.
+/// `read_member` and `check_field`, where the object has the field or needs it. An optional that is unset is
+/// left out of an object, so it becomes unset, whatever its default.
 template <class Value>
 void read_field(const Json& object, const char* key, Value& value, const Domain& domain,
                 MissingField missing) {
   const bool needed =
       missing == MissingField::is_an_error && !domain.may_be_missing && !is_a<Value, std::optional>;
-  if (!needed && object.is_object() && !object.contains(key)) return;
+  if (!needed && object.is_object() && !object.contains(key)) {
+    if constexpr (is_a<Value, std::optional>) {
+      if (missing == MissingField::is_an_error && !domain.may_be_missing) value.reset();
+    }
+    return;
+  }
   read_member(object, key, value, missing);
   check_field("", key, value, domain);
 }

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
+#include <string>
 #include <typeinfo>
 #include <vector>
 
@@ -34,11 +36,36 @@ bool is_registered(const OwnKind<Kind>& kind) {
                              [&](const auto& known) { return type_of(known) == type_of(kind); });
 }
 
+/// Throws ValueError for a name or keys that a file could not hold.
+template <class Kind>
+void check_file_names(const char* what, const OwnKind<Kind>& kind) {
+  const auto refuse = [&](const std::string& text) {
+    throw ValueError(
+        fmt::format("the {} '{}' has the name or key '{}'; expected different ones of letters, "
+                    "digits, - and _, and none 'kind'",
+                    what, kind.name, text));
+  };
+  std::set<std::string> seen{"kind"};
+  const auto check = [&](const std::string& text) {
+    const bool plain = std::ranges::all_of(text, [](char c) {
+      return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+             c == '_';
+    });
+    if (text.empty() || !plain) refuse(text);
+  };
+  check(kind.name);
+  for (const OwnField& field : kind->copy()->fields()) {
+    check(field.key);
+    if (!seen.insert(field.key).second) refuse(field.key);
+  }
+}
+
 /// Adds a kind to those of the variant. The same struct again changes nothing. Throws ValueError for a name
-/// that another one has. `what`: "layer".
+/// that another one has, and as `check_file_names`. `what`: "layer".
 template <class Variant, class Kind>
 void register_kind(const char* what, const OwnKind<Kind>& kind) {
   if (is_registered(kind)) return;
+  check_file_names(what, kind);
   if (find_name<Variant>(kind.name)) {
     throw ValueError(fmt::format("the name '{}' is that of another {}; expected none of {}", kind.name, what,
                                  one_of(names_of<Variant>())));

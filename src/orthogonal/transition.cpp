@@ -51,9 +51,14 @@ Transition<T>::Transition(const TransitionOptions& options, Index hidden_size, c
       parameter_(orthornn::parameter_of(options, hidden_size)),
       execution_(execution) {
   TransitionParts<T> parts = std::visit(PartsOf<T>{hidden_size, execution}, options);
+  // A program's own kind may have made anything.
+  if (parts.parametrization == nullptr || parts.product == nullptr)
+    throw ValueError(fmt::format("transition '{}' has no parametrization or no product", name_of(options)));
   parametrization_ = std::move(parts.parametrization);
   product_ = std::move(parts.product);
   traits_ = product_->traits();
+  if (traits_.form == "dense" && dense_matrix().data == nullptr)
+    throw ValueError(fmt::format("transition '{}' is dense and has no matrix", name_of(options)));
 }
 
 template <class T>

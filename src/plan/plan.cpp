@@ -93,9 +93,8 @@ ReflectionForm fastest_form(Index hidden_size, Index reflections, const Executio
       return dense_is_cheaper(n, l, to_save) ? ReflectionForm::dense : ReflectionForm::factored;
     }
   }
-  constexpr double bytes_of_registers = 64;  // src/products/reflect_tiles.cpp
   return fastest_form_on_cpu(n, l, static_cast<double>(length), static_cast<double>(batch),
-                             bytes_of_registers / sizeof(T));
+                             static_cast<double>(tile_bytes / sizeof(T)));
 }
 
 template <class T>

@@ -2,6 +2,7 @@
 // How a recurrence is computed: the form of CWY, and the way through time on a GPU. Whether Q fits on chip is
 // decided here and nowhere else.
 
+#include <cstddef>
 #include <string>
 
 #include "orthornn/core/execution.hpp"
@@ -17,8 +18,8 @@ namespace orthornn {
 constexpr double dense_operations(double n) { return 6 * n * n; }
 /// Two N x L products. The sequential form by tiles has as many.
 constexpr double factored_operations(double n, double l) { return 12 * n * l + 2 * l * l; }
-/// Two sweeps over the reflections in the rollout, of 4 N L operations each. After it two more for the states,
-/// and as much again for the gradient.
+/// Two sweeps over the reflections in the rollout, of 4 N L operations each. After it two more for the
+/// states, and as much again for the gradient.
 constexpr double rank_one_operations(double n, double l) { return 24 * n * l; }
 
 /// The Gram matrix, S^-1 and Q with their gradients, once for all steps and columns.
@@ -30,12 +31,17 @@ constexpr double factored_preparation(double n, double l) { return 8 * n * l * l
 /// The gradient's product with U alone.
 constexpr double sequential_preparation(double n, double l) { return 2 * n * l * l; }
 
-/// The form that takes least time on a CPU for T steps of B columns whose vector registers hold `lanes`
-/// numbers. It compares operations at the speed of a large matrix product. A product of a step reads its
-/// matrix again, which costs as much as two columns more. A tile has `lanes` columns, filled or not, and an
+/// Bytes of a row of a tile, in which the sequential form keeps columns side by side: a full register with
+/// AVX-512, two with AVX2.
+inline constexpr std::size_t tile_bytes = 64;
+
+/// The form that takes least time on a CPU for T steps of B columns, where a tile has `lanes` columns. It
+/// compares operations at the speed of a large matrix product. A product of a step reads its
+/// matrix again, which costs as much as two columns more. A tile is computed whole, filled or not, and an
 /// operation on it costs 1.4 times as much. Measured with one thread for B = 1, 16 and 128, T = 2, 10 and 50,
-/// N from 32 to 512 and L from N / 8 to N (tools/bench-results/cpu-forms.csv): the choice is 2 % slower than
-/// the fastest form in the mean. To leave out preparation and tiles, as before, was 59 % slower.
+/// N from 32 to 512 and L from N / 8 to N, 176 sizes in all (tools/bench-results/cpu-forms.csv): the choice
+/// is 2 % slower than the fastest form in the mean. To leave out preparation and tiles, as before, was 59 %
+/// slower.
 ReflectionForm fastest_form_on_cpu(double n, double l, double length, double batch, double lanes);
 
 /// Operations a column that the factored form must save before it is faster in a GPU's stepwise rollout of

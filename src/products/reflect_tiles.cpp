@@ -5,12 +5,10 @@
 #include "core/back_end.hpp"
 #include "core/thread_scratch.hpp"
 #include "cuda/products/reflect_tiles.hpp"
+#include "plan/plan.hpp"
 
 namespace orthornn {
 namespace {
-
-// One cache line of columns side by side: a full register with AVX-512, two with AVX2.
-constexpr std::size_t tile_bytes = 64;
 
 template <class T>
 struct Lanes {

@@ -90,7 +90,7 @@ TEST_CASE("no output replaces a link to a device", "[cli][output_file]") {
   fs::create_symlink("/dev/null", folder / "link");
   const Arguments bench{"bench", "prepare", "--cells", "cwy", "--hidden", "4", "--json", folder / "link"};
   for (const Arguments& more : {Arguments{}, Arguments{"--overwrite"}})
-    check_refused(run(bench + more), 1, {"link to no regular file", "choose another place"});
+    check_refused(run(bench + more), 1, {"link to a device or a folder", "choose another place"});
   CHECK(fs::is_symlink(folder / "link"));
 }
 

@@ -83,7 +83,8 @@ TEST_CASE("one training replaces no results of several seeds, nor the other way 
   check_success(run(train_copying(folder / "one", {"--steps", "1"})));
   fs::remove(folder / "one/config.toml");
   fs::remove(folder / "one/model.h5");
-  check_refused(run(train_copying(folder / "one", two_seeds)), 1, {"results.json"});
+  check_refused(run(train_copying(folder / "one", two_seeds)), 1,
+                {"results.json", "results of one training"});
 }
 
 TEST_CASE("report shows test results, and the folder of several seeds with their spread",

@@ -330,7 +330,7 @@ TEST_CASE("a command line that is off is refused in one line", "[cli][usage][lon
 TEST_CASE("an empty word is no option left out", "[cli][usage]") {
   for (const char* option : {"--out", "--json"}) {
     check_refused(run({"bench", "compare", "--hidden", "4", option, ""}), 2,
-                  {option, "an empty word", "expected a value"});
+                  {option, "an empty word", "expected a word"});
   }
 }
 

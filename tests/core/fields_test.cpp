@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <initializer_list>
+#include <optional>
 #include <set>
 #include <type_traits>
 
@@ -119,6 +120,13 @@ std::string refusal(const char* key, const Json& value) {
   Options options;
   return error_message<ValueError>([&] { read_fields(json, options); });
 }
+
+/// Its optional has a value by default.
+struct WithLimit {
+  std::optional<double> limit = 1.0;
+
+  static void fields(auto&& visit) { visit("limit", &WithLimit::limit, domain::any, "A number"); }
+};
 
 }  // namespace
 
@@ -301,6 +309,17 @@ TEST_CASE("what a file may leave out has its default, and nothing else may", "[f
   // A model's unknown keys are passed over, as before.
   cell["colour"] = "red";
   CHECK_NOTHROW(read_fields(cell, found));
+}
+
+TEST_CASE("an optional that is unset stays unset, whatever its default", "[fields]") {
+  WithLimit read;
+  read_fields(json_object(WithLimit{.limit = {}}), read);
+  CHECK_FALSE(read.limit);
+  read_fields(json_object(WithLimit{.limit = 2.0}), read);
+  CHECK(read.limit == 2.0);
+  WithLimit defaulted;
+  read_fields(Json::object(), defaulted, MissingField::has_its_default);
+  CHECK(defaulted.limit == 1.0);
 }
 
 TEST_CASE("a value that a field cannot have is refused by key, expectation and finding", "[fields]") {

@@ -26,7 +26,35 @@ struct Impostor : Turns {
   static constexpr const char* name = kind == 0 ? "cwy" : kind == 1 ? "turns" : "stranger";
 };
 
+/// Its field would overwrite the kind in a file.
+struct OverwritesKind : Turns {
+  static constexpr const char* name = "overwrites-kind";
+  static void fields(auto&& visit) { visit("kind", &OverwritesKind::largest, domain::positive, "An angle"); }
+};
+
+/// Its name could not be read again.
+struct OddName : Turns {
+  static constexpr const char* name = "odd name";
+};
+
+/// It makes nothing.
+struct Nothing : Turns {
+  static constexpr const char* name = "nothing";
+  template <class T>
+  TransitionParts<T> parts(Index, const Execution&) const {
+    return {};
+  }
+};
+
 }  // namespace
+
+TEST_CASE("an own parametrization that no file could hold, or without parts, is refused",
+          "[orthogonal][own]") {
+  check_says<ValueError>([] { register_transition<OverwritesKind>(); }, {"'overwrites-kind'", "key 'kind'"});
+  check_says<ValueError>([] { register_transition<OddName>(); }, {"key 'odd name'"});
+  register_transition<Nothing>();
+  check_says<ValueError>([] { Transition<float>(Nothing{}, 4); }, {"'nothing'", "no parametrization"});
+}
 
 TEST_CASE("an own parametrization goes through JSON and has a name of its own", "[orthogonal][own]") {
   register_own_kinds();

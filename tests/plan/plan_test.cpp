@@ -93,6 +93,12 @@ TEST_CASE("on the CPU the automatic form knows the expected batch and length", "
   CHECK(form(1000, 128, 256, 256) == "dense");
   CHECK(form(1000, 128, 256, 32) == "factored");
   CHECK(form(50, 1, 256, 256) == "factored");
+  CHECK(form(10, 8, 64, 64) == "factored");
+  // A tile of doubles has half as many columns.
+  Execution execution;
+  execution.expected_length = 10;
+  execution.expected_batch = 8;
+  CHECK(make_transition<double>(Cwy{}, 64, execution)->form() == "sequential");
 }
 
 TEST_CASE("on the CPU every rollout is stepwise", "[plan]") {

@@ -124,7 +124,7 @@ void check_output_place(const fs::path& file) {
     refuse("it is no regular file");
   // A file in place of a link such as /dev/stdout would be a loss to the whole system.
   if (fs::is_symlink(found) && fs::exists(file, status) && !fs::is_regular_file(file, status))
-    refuse("it is a link to no regular file");
+    refuse("it is a link to a device or a folder");
   for (const fs::path& needed : {folder, file}) {
     if (needed == file && !fs::is_regular_file(found)) continue;
     if (access(needed.c_str(), W_OK) != 0) refuse(std::generic_category().message(errno));

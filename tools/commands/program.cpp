@@ -191,7 +191,7 @@ int run(int argc, char** argv, const std::vector<AddCommand>& commands) {
       // An option that keeps hours of work would count as left out.
       if (text.empty()) {
         throw UsageError(fmt::format(
-            "an empty word was given after '{}'; expected a value (is a variable of the shell not set?)",
+            "an empty word was given after '{}'; expected a word (is a variable of the shell not set?)",
             argv[i - 1]));
       }
       // CLI11 takes a flag with an empty value for true.

@@ -120,6 +120,9 @@ class OwnLayerKind::Of final : public OwnOptionsOf<OwnLayerKind, Options> {
 /// made or read, a layer is made and dropped to learn its parameters; where its constructor takes much
 /// memory, the class has a static `add_parameters` with the first four arguments instead.
 ///
+/// On a GPU, parameters and arguments of a layer lie in its memory. A layer for the CPU alone throws
+/// DeviceError in its constructor where the execution has another device.
+///
 /// Where a layer returns another number of entries than it reads, the struct has `Index output_size(Index
 /// input_size) const`. Where its LayerTraits differ from their defaults, it has `traits`.
 using OwnLayer = OwnKind<OwnLayerKind>;

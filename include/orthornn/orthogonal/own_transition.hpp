@@ -45,7 +45,7 @@ class OwnTransitionKind::Of final : public OwnOptionsOf<OwnTransitionKind, Optio
 
 /// A parametrization of a program's own among TransitionOptions. The struct that it is made of has what those
 /// of orthornn have (orthogonal/parametrization.hpp): `name`, `fields`, `parameter` and `parts` for float and
-/// double.
+/// double. `parts` makes objects that compute on the execution's device, or throws DeviceError.
 using OwnTransition = OwnKind<OwnTransitionKind>;
 
 }  // namespace orthornn
