@@ -11,15 +11,10 @@
 #include "orthornn/layers/recurrent_layer.hpp"
 #include "support/check_says.hpp"
 #include "support/layer_case.hpp"
+#include "support/variant_from_json.hpp"
 
 namespace orthornn::testing {
 namespace {
-
-LayerOptions from_json(const std::string& text, MissingField missing = MissingField::is_an_error) {
-  LayerOptions options;
-  read_alternative(parse_json(text), options, missing);
-  return options;
-}
 
 LayerOptions nested(int depth) {
   LayerOptions options = Lstm{4};
@@ -34,13 +29,13 @@ TEST_CASE("layers of every kind go through JSON", "[layers][fields]") {
       {Lstm{7}, Residual{{RmsNorm{.epsilon = 0.5}, Residual{{Gru{7}, Dropout{.rate = 0.25}}}, Linear{7}}},
        OrthogonalCell{.hidden_size = 3, .transition = HouseholderProduct{.reflections = 2}}}};
   const std::string text = json_value(options).dump();
-  CHECK(json_value(from_json(text)).dump() == text);
+  CHECK(json_value(variant_from_json<LayerOptions>(text)).dump() == text);
   CHECK(json_value(options)["layers"][1]["layers"][1]["layers"][1] ==
         Json{{"kind", "dropout"}, {"rate", 0.25}});
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     const std::string drawn = json_value(random_layer(seed, 4)).dump();
     CAPTURE(drawn);
-    CHECK(json_value(from_json(drawn)).dump() == drawn);
+    CHECK(json_value(variant_from_json<LayerOptions>(drawn)).dump() == drawn);
   }
 }
 
@@ -54,8 +49,9 @@ TEST_CASE("the kinds of layers that files name keep their names", "[layers][fiel
 
 TEST_CASE("what is left out in layers within layers has its default", "[layers][fields]") {
   const char* text = R"({"kind": "residual", "layers": [{"kind": "lstm"}, {"kind": "rms_norm"}]})";
-  CHECK_THAT(error_message<ValueError>([&] { from_json(text); }), contains("'hidden_size' is missing"));
-  const LayerOptions options = from_json(text, MissingField::has_its_default);
+  CHECK_THAT(error_message<ValueError>([&] { variant_from_json<LayerOptions>(text); }),
+             contains("'hidden_size' is missing"));
+  const LayerOptions options = variant_from_json<LayerOptions>(text, MissingField::has_its_default);
   const auto& layers = std::get<Residual>(options).layers;
   REQUIRE(layers.size() == 2);
   CHECK(std::get<Lstm>(layers[0]).hidden_size == Lstm{}.hidden_size);
@@ -63,19 +59,25 @@ TEST_CASE("what is left out in layers within layers has its default", "[layers][
 }
 
 TEST_CASE("JSON that is no layer is refused", "[layers][fields][errors]") {
-  check_says<ValueError>([] { from_json(R"({"kind": "lstn"})"); },
+  check_says<ValueError>([] { variant_from_json<LayerOptions>(R"({"kind": "lstn"})"); },
                          {"'kind'", "lstn", "rms_norm", "bidirectional"});
-  check_says<ValueError>([] { from_json(R"({"kind": "residual", "layers": [{"kind": "x"}]})"); },
-                         {"'kind'", "\"x\"", "lstm"});
-  check_says<ValueError>([] { from_json(R"({"kind": "residual"})"); }, {"'layers' is missing"});
-  check_says<ValueError>([] { from_json(R"({"kind": "residual", "layers": 3})"); }, {"'layers'", "an array"});
-  check_says<ValueError>([] { from_json(R"({"kind": "residual", "layers": [3]})"); }, {"'kind'", "object"});
-  check_says<ValueError>([] { from_json(R"({"kind": "lstm", "hidden_size": 0})"); },
+  check_says<ValueError>(
+      [] { variant_from_json<LayerOptions>(R"({"kind": "residual", "layers": [{"kind": "x"}]})"); },
+      {"'kind'", "\"x\"", "lstm"});
+  check_says<ValueError>([] { variant_from_json<LayerOptions>(R"({"kind": "residual"})"); },
+                         {"'layers' is missing"});
+  check_says<ValueError>([] { variant_from_json<LayerOptions>(R"({"kind": "residual", "layers": 3})"); },
+                         {"'layers'", "an array"});
+  check_says<ValueError>([] { variant_from_json<LayerOptions>(R"({"kind": "residual", "layers": [3]})"); },
+                         {"'kind'", "object"});
+  check_says<ValueError>([] { variant_from_json<LayerOptions>(R"({"kind": "lstm", "hidden_size": 0})"); },
                          {"hidden_size", "0", "at least 1"});
-  check_says<ValueError>([] { from_json(R"({"kind": "linear", "outputs": 1.5})"); },
+  check_says<ValueError>([] { variant_from_json<LayerOptions>(R"({"kind": "linear", "outputs": 1.5})"); },
                          {"outputs", "whole number"});
-  check_says<ValueError>([] { from_json(R"({"kind": "dropout", "rate": 1})"); }, {"rate", "[0, 1)"});
-  check_says<ValueError>([] { from_json(R"({"kind": "rms_norm", "epsilon": 0})"); }, {"epsilon", "above 0"});
+  check_says<ValueError>([] { variant_from_json<LayerOptions>(R"({"kind": "dropout", "rate": 1})"); },
+                         {"rate", "[0, 1)"});
+  check_says<ValueError>([] { variant_from_json<LayerOptions>(R"({"kind": "rms_norm", "epsilon": 0})"); },
+                         {"epsilon", "above 0"});
 }
 
 TEST_CASE("the size of a layer follows from its options and its input", "[layers]") {
@@ -133,7 +135,7 @@ TEST_CASE("layers that cannot be are refused, made or only added", "[layers][err
   ParameterSet<float> parameters;
   CHECK_NOTHROW(make_layer(parameters, "layer", nested(deepest_nesting), 4));
   // What may be made can be read again.
-  CHECK_NOTHROW(from_json(json_value(nested(deepest_nesting)).dump()));
+  CHECK_NOTHROW(variant_from_json<LayerOptions>(json_value(nested(deepest_nesting)).dump()));
 }
 
 TEST_CASE("gradients of random layers are those of finite differences", "[layers][gradient][long]") {

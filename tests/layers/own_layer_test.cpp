@@ -11,15 +11,10 @@
 #include "support/check_says.hpp"
 #include "support/layer_case.hpp"
 #include "support/own_kinds.hpp"
+#include "support/variant_from_json.hpp"
 
 namespace orthornn::testing {
 namespace {
-
-LayerOptions from_json(const std::string& text, MissingField missing = MissingField::is_an_error) {
-  LayerOptions options;
-  read_alternative(parse_json(text), options, missing);
-  return options;
-}
 
 const Spread& spread_of(const LayerOptions& options) { return *std::get<OwnLayer>(options).get_if<Spread>(); }
 
@@ -42,7 +37,7 @@ struct Liar : Spread {
 
 /// Gradients of a layer of three inputs, made twice: from its options and from their JSON.
 void check_own_gradients(const LayerOptions& options, bool symbols) {
-  for (const LayerOptions& each : {options, from_json(json_value(options).dump())}) {
+  for (const LayerOptions& each : {options, variant_from_json<LayerOptions>(json_value(options).dump())}) {
     const auto make = [&](ParameterSet<double>& set) { return make_layer<double>(set, "layer", each, 3); };
     LayerCase<double> c(make, 4, 3, symbols);
     c.set_lengths({4, 0, 2});
@@ -71,7 +66,7 @@ TEST_CASE("options of an own layer go through JSON with every field", "[layers][
   CHECK(json["layers"][0].dump() ==
         R"({"kind":"spread","copies":3,"seed":18000000000000000000,"start":0.25,"negated":true,)"
         R"("sign":"minus","note":"a text","limit":0.5})");
-  const LayerOptions read = from_json(json.dump());
+  const LayerOptions read = variant_from_json<LayerOptions>(json.dump());
   CHECK(json_value(read) == json);
   const Spread& found = spread_of(std::get<Residual>(read).layers[0]);
   CHECK(found.sign == Sign::minus);
@@ -79,8 +74,8 @@ TEST_CASE("options of an own layer go through JSON with every field", "[layers][
   // What is left out.
   CHECK_FALSE(json_value(LayerOptions(Spread{})).contains("limit"));
   const char* short_text = R"({"kind": "spread", "copies": 5})";
-  check_says<ValueError>([&] { from_json(short_text); }, {"'seed' is missing"});
-  const LayerOptions filled = from_json(short_text, MissingField::has_its_default);
+  check_says<ValueError>([&] { variant_from_json<LayerOptions>(short_text); }, {"'seed' is missing"});
+  const LayerOptions filled = variant_from_json<LayerOptions>(short_text, MissingField::has_its_default);
   CHECK(spread_of(filled).copies == 5);
   CHECK(spread_of(filled).note == "none");
   CHECK_FALSE(spread_of(filled).limit);
@@ -92,7 +87,7 @@ TEST_CASE("fields of an own layer keep to their domains", "[layers][own][errors]
   const auto refused = [](const char* key, const Json& value, std::initializer_list<std::string> words) {
     Json json = json_value(LayerOptions(Spread{}));
     json[key] = value;
-    check_says<ValueError>([&] { from_json(json.dump()); }, words);
+    check_says<ValueError>([&] { variant_from_json<LayerOptions>(json.dump()); }, words);
   };
   refused("copies", 0, {"'copies' is 0", "at least 1"});
   refused("copies", 1.5, {"'copies' is 1.5", "a whole number"});
@@ -117,7 +112,7 @@ TEST_CASE("an own layer has a name of its own", "[layers][own]") {
   CHECK(name_of(parse<LayerOptions>("spread")) == "spread");
   CHECK(find_name<LayerOptions>("stranger") == std::nullopt);
   check_says<ValueError>([] { parse<LayerOptions>("spred"); }, {"'spred'", "lstm", "spread"});
-  check_says<UnknownKind>([] { from_json(R"({"kind": "stranger"})"); },
+  check_says<UnknownKind>([] { variant_from_json<LayerOptions>(R"({"kind": "stranger"})"); },
                           {"'kind' is \"stranger\"", "orthogonal", "spread"});
   // Taken by orthornn, and by this program.
   check_says<ValueError>([] { register_layer<Impostor<0>>(); }, {"'lstm'", "another layer"});

@@ -10,15 +10,10 @@
 #include "support/check_says.hpp"
 #include "support/layer_case.hpp"
 #include "support/own_kinds.hpp"
+#include "support/variant_from_json.hpp"
 
 namespace orthornn::testing {
 namespace {
-
-TransitionOptions from_json(const std::string& text) {
-  TransitionOptions options;
-  read_alternative(parse_json(text), options);
-  return options;
-}
 
 /// Its name is that of another kind, or no program registers it.
 template <int kind>
@@ -60,12 +55,15 @@ TEST_CASE("an own parametrization goes through JSON and has a name of its own", 
   register_own_kinds();
   const TransitionOptions options = Turns{.largest = 0.5};
   CHECK(json_value(options).dump() == R"({"kind":"turns","largest":0.5})");
-  const TransitionOptions read = from_json(json_value(options).dump());
+  const TransitionOptions read = variant_from_json<TransitionOptions>(json_value(options).dump());
   CHECK(std::get<OwnTransition>(read).get_if<Turns>()->largest == 0.5);
   CHECK(name_of(parse<TransitionOptions>("turns")) == "turns");
-  check_says<ValueError>([] { from_json(R"({"kind": "turns"})"); }, {"'largest' is missing"});
-  check_says<ValueError>([] { from_json(R"({"kind": "turns", "largest": 0})"); }, {"'largest' is 0"});
-  check_says<UnknownKind>([] { from_json(R"({"kind": "stranger"})"); }, {"stranger", "cwy", "turns"});
+  check_says<ValueError>([] { variant_from_json<TransitionOptions>(R"({"kind": "turns"})"); },
+                         {"'largest' is missing"});
+  check_says<ValueError>([] { variant_from_json<TransitionOptions>(R"({"kind": "turns", "largest": 0})"); },
+                         {"'largest' is 0"});
+  check_says<UnknownKind>([] { variant_from_json<TransitionOptions>(R"({"kind": "stranger"})"); },
+                          {"stranger", "cwy", "turns"});
   check_says<ValueError>([] { register_transition<Impostor<0>>(); }, {"'cwy'", "another transition"});
   check_says<ValueError>([] { register_transition<Impostor<1>>(); }, {"'turns'", "another transition"});
   CHECK_NOTHROW(register_transition<Turns>());
