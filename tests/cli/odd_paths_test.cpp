@@ -42,7 +42,7 @@ TEST_CASE("paths that are no UTF-8 work, and JSON of them is valid", "[cli][eval
   for (const char* command : {"eval", "inspect"}) {
     const ProgramResult result = run({command, (out / "model.h5").string(), "--json"});
     check_success(result);
-    CHECK_NOTHROW(nlohmann::json::parse(result.output));
+    CHECK(nlohmann::json::accept(result.output));
   }
 }
 
