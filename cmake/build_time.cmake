@@ -15,6 +15,9 @@ endfunction()
 # optimise_little(TARGET): for sources that call the library and look at what it returns.
 function(optimise_little target)
   target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
+  if(ORTHORNN_SANITIZE AND NOT ORTHORNN_FUZZ)
+    target_compile_options(${target} PRIVATE -O0)
+  endif()
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     # At -O1 GCC 12 reports its own AVX-512 intrinsics here too (GCC bug 105593).
     target_compile_options(${target} PRIVATE -Wno-uninitialized)

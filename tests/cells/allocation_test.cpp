@@ -25,6 +25,7 @@
 #include "support/recurrence.hpp"
 #include "support/sentence_pairs.hpp"
 #include "support/temporary_folder.hpp"
+#include "support/text_file.hpp"
 #include "support/transitions.hpp"
 
 namespace {
@@ -95,7 +96,7 @@ long allocations_of_a_step(Recurrence<T>& r) {
 TEST_CASE("the second pass of a delta product allocates nothing", "[allocation][delta]") {
   const DeltaForm form = GENERATE(DeltaForm::recurrent, DeltaForm::chunked);
   DeltaCase<float> c(TokenLayout::time_major(70, 3), {.factors = 2, .heads = 2, .key = 20, .value = 30},
-                     {.form = form}, DeltaCase<float>::Decay::of_heads);
+                     {.form = form}, Decay::of_heads);
   const auto pass = [&] {
     c.evaluate();
     c.run();

@@ -10,20 +10,15 @@
 using namespace orthornn;
 using namespace orthornn::testing;
 
-namespace {
-
-struct Case {
-  Precision precision;
-  RolloutWay way;
-  ReflectionForm form;
-  Index n;
-};
-
-}  // namespace
-
 TEST_CASE("a step on a GPU multiplies the state by the applied matrix", "[cuda]") {
   const auto device = gpu();
   if (!device) return;
+  struct Case {
+    Precision precision;
+    RolloutWay way;
+    ReflectionForm form;
+    Index n;
+  };
   const Case cases[] = {{Precision::fp32, RolloutWay::resident, ReflectionForm::dense, 65},
                         {Precision::fp32, RolloutWay::cluster, ReflectionForm::dense, 65},
                         {Precision::tf32, RolloutWay::cluster, ReflectionForm::dense, 100},

@@ -69,7 +69,7 @@ double slope(Activation activation, double h, int sign) {
   return NAN;
 }
 
-struct Sizes {
+struct RolloutSizes {
   Index n, batch, length;
 };
 
@@ -82,7 +82,7 @@ struct Numbers {
 };
 
 /// float: what a GPU is given. States hold h_0 and W x_t + b.
-Numbers<float> random_numbers(const Sizes& sizes, bool with_lengths, std::uint64_t seed) {
+Numbers<float> random_numbers(const RolloutSizes& sizes, bool with_lengths, std::uint64_t seed) {
   const auto [n, batch, length] = sizes;
   Numbers<float> x;
   x.q.resize({n, n});
@@ -109,8 +109,8 @@ Tensor<double> in_double(const Tensor<float>& x) {
 }
 
 /// The loop. Backward starts from the states that the GPU reached, so that a slope that jumps jumps for both.
-Numbers<double> expected(const Numbers<float>& given, const Numbers<float>& found, Activation activation,
-                         const Operands& operands) {
+Numbers<double> expected_numbers(const Numbers<float>& given, const Numbers<float>& found,
+                                 Activation activation, const Operands& operands) {
   Numbers<double> x;
   x.states = in_double(given.states);
   x.d_states = in_double(given.d_states);
@@ -185,19 +185,19 @@ Numbers<float> found_on(const Execution& execution, const Numbers<float>& given,
 /// error / u of them is, so a step moves the norm by sqrt(error u). The T + 1 steps (h_0 is rounded too)
 /// round independently, so their norms add in squares. The unit is up to twice u; the rest of the 2 is
 /// margin.
-double bound(const Sizes& sizes, const Operands& operands) {
+double rollout_bound(const RolloutSizes& sizes, const Operands& operands) {
   const double sums = tolerance::reference_float(sizes.length, sizes.n, 4);
   return sums + 2 * std::sqrt(static_cast<double>(sizes.length + 1) * sums * operands.state.unit());
 }
 
-void check_rollout(const Execution& execution, const Sizes& sizes, Activation activation, bool with_lengths,
-                   bool with_d_h_last) {
+void check_rollout(const Execution& execution, const RolloutSizes& sizes, Activation activation,
+                   bool with_lengths, bool with_d_h_last) {
   Numbers<float> given = random_numbers(sizes, with_lengths, 17 + static_cast<std::uint64_t>(sizes.n));
   if (!with_d_h_last) given.d_h_last = Tensor<float>();
   const Numbers<float> found = found_on(execution, given, activation);
   const Operands operands = operands_of(execution, sizes.n);
-  const Numbers<double> loop = expected(given, found, activation, operands);
-  const double error = bound(sizes, operands);
+  const Numbers<double> loop = expected_numbers(given, found, activation, operands);
+  const double error = rollout_bound(sizes, operands);
   INFO(name_of(execution.rollout) << " " << name_of(execution.precision) << " " << name_of(activation)
                                   << " N " << sizes.n << " B " << sizes.batch << " T " << sizes.length
                                   << " lengths " << with_lengths);
@@ -209,7 +209,7 @@ void check_rollout(const Execution& execution, const Sizes& sizes, Activation ac
 }
 
 /// A linear recurrence from random states without input, and a gradient of the last states alone. Q is CWY's.
-Numbers<float> linear_numbers(const Sizes& sizes, Init init) {
+Numbers<float> linear_numbers(const RolloutSizes& sizes, Init init) {
   const auto [n, batch, length] = sizes;
   Numbers<float> x = random_numbers(sizes, false, 31);
   const auto transition = make_transition<float>(Cwy{.reflections = n, .init = init}, n);
@@ -223,7 +223,8 @@ Numbers<float> linear_numbers(const Sizes& sizes, Init init) {
 }
 
 /// Q is orthogonal, and T steps of it keep the norm of every state and gradient.
-void check_norms_are_kept(const Execution& execution, const Sizes& sizes, const Numbers<float>& given) {
+void check_norms_are_kept(const Execution& execution, const RolloutSizes& sizes,
+                          const Numbers<float>& given) {
   const Numbers<float> found = found_on(execution, given, Activation::identity);
   double forward = 0, backward = 0;
   for (Index b = 0; b < sizes.batch; ++b) {
@@ -248,7 +249,7 @@ Index at_a_time(Device device, Index on_h200) {
 }
 
 /// Each activation once, with and without lengths and a gradient of the last state.
-void check_all(const Execution& execution, const Sizes& sizes) {
+void check_all(const Execution& execution, const RolloutSizes& sizes) {
   check_rollout(execution, sizes, Activation::tanh, false, true);
   check_rollout(execution, sizes, Activation::relu, true, true);
   check_rollout(execution, sizes, Activation::abs, true, false);
@@ -262,8 +263,9 @@ TEST_CASE("a rollout in one multiprocessor is the recurrence", "[cuda][rollout]"
   const auto device = gpu();
   if (!device) return;
   const Execution execution{*device, Precision::fp32, RolloutWay::resident};
-  for (const Sizes& sizes : {Sizes{1, 1, 1}, Sizes{7, 3, 2}, Sizes{33, 3, 9}, Sizes{64, 2, 5},
-                             Sizes{100, 1, 6}, Sizes{129, 2, 5}, Sizes{190, 3, 6}, Sizes{192, 1, 3}}) {
+  for (const RolloutSizes& sizes :
+       {RolloutSizes{1, 1, 1}, RolloutSizes{7, 3, 2}, RolloutSizes{33, 3, 9}, RolloutSizes{64, 2, 5},
+        RolloutSizes{100, 1, 6}, RolloutSizes{129, 2, 5}, RolloutSizes{190, 3, 6}, RolloutSizes{192, 1, 3}}) {
     check_all(execution, sizes);
   }
   // More sequences than multiprocessors: two at a time.
@@ -276,8 +278,8 @@ TEST_CASE("a rollout over a cluster is the recurrence", "[cuda][rollout]") {
   const auto device = gpu();
   if (!device) return;
   const Execution execution{*device, Precision::fp32, RolloutWay::cluster};
-  for (const Sizes& sizes :
-       {Sizes{1, 1, 1}, Sizes{7, 3, 2}, Sizes{193, 3, 5}, Sizes{256, 1, 4}, Sizes{500, 2, 3}}) {
+  for (const RolloutSizes& sizes : {RolloutSizes{1, 1, 1}, RolloutSizes{7, 3, 2}, RolloutSizes{193, 3, 5},
+                                    RolloutSizes{256, 1, 4}, RolloutSizes{500, 2, 3}}) {
     check_all(execution, sizes);
   }
   // Every number of sequences a cluster that there is: 1, 2, 4, 6, 9, 12, 16, and several turns.
@@ -297,7 +299,8 @@ TEST_CASE("a rollout on tensor cores is the recurrence of rounded operands", "[c
   const Index twos = at_a_time(*device, 66), eights = at_a_time(*device, 15);
   for (const Precision precision : {Precision::tf32, Precision::bf16}) {
     const Execution execution{*device, precision, RolloutWay::cluster};
-    for (const Sizes& sizes : {Sizes{1, 1, 1}, Sizes{7, 3, 2}, Sizes{193, 9, 5}, Sizes{500, 3, 3}}) {
+    for (const RolloutSizes& sizes :
+         {RolloutSizes{1, 1, 1}, RolloutSizes{7, 3, 2}, RolloutSizes{193, 9, 5}, RolloutSizes{500, 3, 3}}) {
       check_all(execution, sizes);
     }
     // Every number of tiles, of every number of sequences that a tile can have, full and not, and several
@@ -342,8 +345,8 @@ TEST_CASE("a rollout step by step is the recurrence", "[cuda][rollout]") {
   if (!device) return;
   const Execution execution{*device, Precision::fp32, RolloutWay::stepwise};
   // With N = 512 products come in parts.
-  for (const Sizes& sizes :
-       {Sizes{1, 1, 1}, Sizes{7, 3, 2}, Sizes{190, 5, 6}, Sizes{300, 2, 4}, Sizes{512, 3, 4}}) {
+  for (const RolloutSizes& sizes : {RolloutSizes{1, 1, 1}, RolloutSizes{7, 3, 2}, RolloutSizes{190, 5, 6},
+                                    RolloutSizes{300, 2, 4}, RolloutSizes{512, 3, 4}}) {
     check_all(execution, sizes);
   }
 }
@@ -351,7 +354,7 @@ TEST_CASE("a rollout step by step is the recurrence", "[cuda][rollout]") {
 TEST_CASE("rollouts of the sizes that are trained are the recurrence", "[cuda][rollout][slow]") {
   const auto device = gpu();
   if (!device) return;
-  const Sizes copying{190, 128, 1020}, mnist{512, 128, 100}, large{1024, 128, 40};
+  const RolloutSizes copying{190, 128, 1020}, mnist{512, 128, 100}, large{1024, 128, 40};
   check_rollout({*device, Precision::fp32, RolloutWay::resident}, copying, Activation::modrelu, true, true);
   check_rollout({*device, Precision::fp32, RolloutWay::stepwise}, copying, Activation::modrelu, true, true);
   for (const Precision precision : {Precision::fp32, Precision::tf32, Precision::bf16}) {
@@ -364,7 +367,7 @@ TEST_CASE("rollouts of the sizes that are trained are the recurrence", "[cuda][r
 TEST_CASE("a rollout repeated has the same bits, recorded or not", "[cuda][rollout]") {
   const auto device = gpu();
   if (!device) return;
-  const Sizes sizes{100, 9, 7};
+  const RolloutSizes sizes{100, 9, 7};
   const Numbers<float> given = random_numbers(sizes, true, 5);
   for (const RolloutWay way : {RolloutWay::resident, RolloutWay::cluster, RolloutWay::stepwise}) {
     for (const Precision precision : {Precision::fp32, Precision::tf32, Precision::bf16}) {
@@ -418,7 +421,7 @@ TEST_CASE("a linear rollout keeps the norms of states and gradients", "[cuda][ro
     for (const Index n : {200, 389, 512}) {
       CAPTURE(name_of(init));
       // 128 sequences fill tiles of more than four, whose products have other terms.
-      const Sizes sizes{n, n == 512 && !emulated ? 128 : 8, length};
+      const RolloutSizes sizes{n, n == 512 && !emulated ? 128 : 8, length};
       const Numbers<float> given = linear_numbers(sizes, init);
       for (const Precision precision : {Precision::fp32, Precision::tf32, Precision::bf16})
         check_norms_are_kept({*device, precision, RolloutWay::cluster}, sizes, given);

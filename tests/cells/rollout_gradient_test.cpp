@@ -84,11 +84,9 @@ TEST_CASE("gradients from symbols agree with central differences", "[cells][grad
 }
 
 TEST_CASE("gradients at the smallest sizes agree with central differences", "[cells][gradient]") {
-  struct Sizes {
-    Index n, l, k, length, batch;
-  };
-  for (const Sizes s : {Sizes{1, 1, 1, 1, 1}, Sizes{1, 1, 3, 4, 2}, Sizes{4, 1, 1, 1, 1},
-                        Sizes{4, 4, 2, 1, 3}, Sizes{3, 2, 1, 5, 1}, Sizes{9, 4, 3, 3, 17}}) {
+  for (const RecurrenceSizes s :
+       {RecurrenceSizes{1, 1, 1, 1, 1}, RecurrenceSizes{1, 1, 3, 4, 2}, RecurrenceSizes{4, 1, 1, 1, 1},
+        RecurrenceSizes{4, 4, 2, 1, 3}, RecurrenceSizes{3, 2, 1, 5, 1}, RecurrenceSizes{9, 4, 3, 3, 17}}) {
     for (const NamedTransition& named : all_transitions(s.n, s.l)) {
       CAPTURE(named.name, s.n, s.l, s.k, s.length, s.batch);
       Recurrence<double> r({.hidden_size = s.n, .transition = named.options, .activation = Activation::tanh},

@@ -46,17 +46,14 @@ Expected expected_rollout(const Recurrence<T>& r, Activation activation) {
   return e;
 }
 
-struct Sizes {
-  Index n, l, k, length, batch;
-};
-
 auto sizes_of_all_kinds() {
-  return GENERATE(Sizes{1, 1, 1, 1, 1}, Sizes{1, 1, 2, 5, 3}, Sizes{7, 1, 1, 1, 4}, Sizes{7, 7, 3, 6, 1},
-                  Sizes{48, 20, 5, 4, 17}, Sizes{61, 61, 2, 3, 33});
+  return GENERATE(RecurrenceSizes{1, 1, 1, 1, 1}, RecurrenceSizes{1, 1, 2, 5, 3},
+                  RecurrenceSizes{7, 1, 1, 1, 4}, RecurrenceSizes{7, 7, 3, 6, 1},
+                  RecurrenceSizes{48, 20, 5, 4, 17}, RecurrenceSizes{61, 61, 2, 3, 33});
 }
 
 TEMPLATE_TEST_CASE("a rollout is the recurrence of the formula", "[cells]", float, double) {
-  const Sizes s = sizes_of_all_kinds();
+  const RecurrenceSizes s = sizes_of_all_kinds();
   const bool symbols = GENERATE(false, true);
   for (const Activation activation : all_activations) {
     for (const NamedTransition& named : all_transitions(s.n, s.l)) {
@@ -114,7 +111,8 @@ TEST_CASE("without an initial state the rollout starts at zero", "[cells]") {
 
 TEMPLATE_TEST_CASE("the linear cell without input keeps norms, and its backward runs it in reverse",
                    "[cells]", float, double) {
-  const Sizes s = GENERATE(Sizes{1, 1, 1, 50, 1}, Sizes{7, 4, 1, 200, 3}, Sizes{48, 48, 2, 100, 17});
+  const RecurrenceSizes s = GENERATE(RecurrenceSizes{1, 1, 1, 50, 1}, RecurrenceSizes{7, 4, 1, 200, 3},
+                                     RecurrenceSizes{48, 48, 2, 100, 17});
   for (const NamedTransition& named : all_transitions(s.n, s.l)) {
     if (named.name == "free") continue;
     CAPTURE(named.name, s.n);
@@ -142,9 +140,9 @@ TEMPLATE_TEST_CASE("the linear cell without input keeps norms, and its backward 
 
 /// Everything that a forward and a backward give.
 template <class T>
-struct Results {
+struct RecurrenceResults {
   Tensor<T> outputs, last, gradients, dx, d_h0;
-  explicit Results(Recurrence<T>& r) {
+  explicit RecurrenceResults(Recurrence<T>& r) {
     r.forward();
     outputs = cast<T>(r.outputs());
     last = cast<T>(r.last_state());
@@ -156,7 +154,7 @@ struct Results {
 };
 
 template <class T>
-void check_equal(const Results<T>& found, const Results<T>& expected) {
+void check_equal(const RecurrenceResults<T>& found, const RecurrenceResults<T>& expected) {
   CHECK(equal(found.outputs, expected.outputs));
   CHECK(equal(found.last, expected.last));
   CHECK(equal(found.gradients, expected.gradients));
@@ -199,8 +197,8 @@ TEMPLATE_TEST_CASE("one step at a time gives the same bits", "[cells]", float, d
 }
 
 TEMPLATE_TEST_CASE("the number of threads changes no bit", "[cells]", float, double) {
-  const Sizes s = GENERATE(Sizes{7, 3, 2, 5, 40}, Sizes{48, 48, 3, 4, 17}, Sizes{31, 20, 2, 3, 50},
-                           Sizes{101, 40, 5, 4, 128});
+  const RecurrenceSizes s = GENERATE(RecurrenceSizes{7, 3, 2, 5, 40}, RecurrenceSizes{48, 48, 3, 4, 17},
+                                     RecurrenceSizes{31, 20, 2, 3, 50}, RecurrenceSizes{101, 40, 5, 4, 128});
   const int threads_before = thread_count();
   const bool symbols = GENERATE(false, true);
   for (const NamedTransition& named : all_transitions(s.n, s.l)) {
@@ -210,11 +208,11 @@ TEMPLATE_TEST_CASE("the number of threads changes no bit", "[cells]", float, dou
         s.batch);
     if (symbols) r.use_symbols(9);
     set_thread_count(1);
-    const Results<TestType> alone(r);
+    const RecurrenceResults<TestType> alone(r);
     for (const int threads : {2, 3}) {
       CAPTURE(threads);
       set_thread_count(threads);
-      check_equal(Results<TestType>(r), alone);
+      check_equal(RecurrenceResults<TestType>(r), alone);
     }
   }
   set_thread_count(threads_before);
@@ -227,7 +225,7 @@ TEMPLATE_TEST_CASE("a layer that was used before, for more and for less, gives w
     CAPTURE(named.name);
     const OrthogonalCell cell{.hidden_size = 12, .transition = named.options, .activation = Activation::abs};
     Recurrence<T> fresh(cell, 3, 4, 5, 20), used(cell, 3, 4, 5, 20);
-    const Results<T> expected(fresh);
+    const RecurrenceResults<T> expected(fresh);
     for (const auto& [length, batch] : {std::pair<Index, Index>{9, 21}, std::pair<Index, Index>{1, 1}}) {
       Recurrence<T> other(cell, 3, length, batch, 30);
       used.layer.prepare();
@@ -235,7 +233,7 @@ TEMPLATE_TEST_CASE("a layer that was used before, for more and for less, gives w
       copy<T>(other.dh, used.d_outputs());
       used.backward(other.input(), other.dh_last, other.dx);
     }
-    check_equal(Results<T>(used), expected);
+    check_equal(RecurrenceResults<T>(used), expected);
   }
 }
 
@@ -257,7 +255,7 @@ TEMPLATE_TEST_CASE("symbols are one-hot vectors", "[cells]", float, double) {
   const std::vector<std::int32_t> lengths = {5, 0, 1, 2, 3, 4, 5, 5, 5, 5, 5, 5, 5, 5, 5, 2, 3, 4};
   symbols.set_lengths(lengths);
   vectors.set_lengths(lengths);
-  const Results<T> found(symbols), expected(vectors);
+  const RecurrenceResults<T> found(symbols), expected(vectors);
   const double bound = static_cast<double>(length) * tolerance::rounding<T>(11);
   CHECK(relative_error(found.outputs, expected.outputs) <= bound);
   CHECK(relative_error(found.last, expected.last) <= bound);

@@ -2,7 +2,9 @@
 
 #include "cli/html_page_content.hpp"
 #include "cli/run_program.hpp"
+#include "support/occurrences.hpp"
 #include "support/sentence_pairs.hpp"
+#include "support/text_file.hpp"
 
 namespace fs = std::filesystem;
 using namespace orthornn;
@@ -20,7 +22,7 @@ fs::path train(const TemporaryFolder& folder, const std::string& name, const Arg
   return out;
 }
 
-long maps_in(const std::string& page) { return count(page, "<table class=\"map\">"); }
+long maps_in(const std::string& page) { return occurrences(page, "<table class=\"map\">"); }
 
 /// The part of a page that begins with these words and ends with that map.
 std::string map_after(const std::string& page, const std::string& words) {
@@ -45,16 +47,16 @@ TEST_CASE("report shows the attention of sentences that the run keeps, without i
   const std::string page = content(out);
   check_self_contained(page);
   CHECK(maps_in(page) == 10);
-  CHECK(count(page, "<h3>lstm</h3>") == 5);
+  CHECK(occurrences(page, "<h3>lstm</h3>") == 5);
   const std::string pair = sentences.substr(0, sentences.find('\n'));
   const std::string source = pair.substr(0, pair.find('\t'));
   const std::string map = map_after(page, "<h3>" + source + "</h3>");
   CHECK_THAT(map, contains("Reference: " + pair.substr(pair.find('\t') + 1)));
   // The source's words and the end in the columns; a weight for each in every row.
-  const long columns = count(map, "<th scope=\"col\">");
-  CHECK(columns == count(source, " ") + 2);
+  const long columns = occurrences(map, "<th scope=\"col\">");
+  CHECK(columns == occurrences(source, " ") + 2);
   CHECK_THAT(map, contains("<span>&lt;/s&gt;</span>"));
-  CHECK(count(map, "<td title=\"") == columns * count(map, "<th scope=\"row\">"));
+  CHECK(occurrences(map, "<td title=\"") == columns * occurrences(map, "<th scope=\"row\">"));
 
   // A page of other trainings has none.
   check_success(run(train_copying(folder / "copying", {"--steps", "2", "--log-every", "1"})));

@@ -20,7 +20,7 @@ Json bench(const Arguments& arguments, const fs::path& file) {
   return Json::parse(content(file));
 }
 
-void check_times(const Json& result, const char* precision = "fp32") {
+void check_cpu_times(const Json& result, const char* precision = "fp32") {
   check_three_samples(result);
   for (const char* part : {"forward_samples_ms", "backward_samples_ms"}) {
     CAPTURE(part);
@@ -45,7 +45,7 @@ TEST_CASE("bench rollout times every cell at every size", "[cli][bench]") {
   int cwy = 0;
   for (const Json& result : results) {
     CAPTURE(result.dump());
-    check_times(result);
+    check_cpu_times(result);
     for (const char* rate : {"gflop", "gflops", "gemm_gflops", "share_of_gemm"}) {
       CHECK(result.at(rate).get<double>() > 0);
     }
@@ -79,7 +79,7 @@ TEST_CASE("bench rollout times LSTM and GRU as whole layers", "[cli][bench]") {
   for (const std::size_t i : {0, 1}) {
     const Json& result = results[i];
     CAPTURE(result.dump());
-    check_times(result);
+    check_cpu_times(result);
     CHECK(result.at("cell") == (i == 0 ? "lstm" : "gru"));
     CHECK(result.at("rollout") == "stepwise");
     CHECK(result.at("input_size") == 10);
@@ -99,7 +99,7 @@ TEST_CASE("bench prepare times the forming of Q", "[cli][bench]") {
       bench({"prepare", "--cells", "cwy,expm", "--hidden", "6", "--reflections", "2"}, folder / "p.json");
   REQUIRE(results.size() == 2);
   for (const Json& result : results) {
-    check_times(result);
+    check_cpu_times(result);
     CHECK(result.at("benchmark") == "prepare");
     CHECK(result.at("hidden") == 6);
     CHECK(result.contains("batch"));
@@ -157,7 +157,7 @@ TEST_CASE("bench delta-product times both forms at every number of factors", "[c
     CHECK(result.at("gated") == true);
     CHECK(result.at("gflops").get<double>() > 0);
     CHECK(result.at("gemm_gflops").get<double>() > 0);
-    check_times(result);
+    check_cpu_times(result);
   }
   // Both by hand: K V = 35; 40 tokens times heads. 2 n + 1 products forward, 7 n + 2 backward.
   CHECK(results[0].at("gflop").get<double>() == Approx(2e-9 * 40 * 35 * (3 + 9)));
@@ -181,7 +181,7 @@ TEST_CASE("bench rank-one-chain times chains in chunks and factor by factor", "[
     CHECK(result.at("benchmark") == "rank-one-chain");
     CHECK(result.at("gflops").get<double>() > 0);
     CHECK(result.at("gemm_gflops").get<double>() > 0);
-    check_times(result, precision.c_str());
+    check_cpu_times(result, precision.c_str());
   }
   CHECK(results[0].at("form") == "recurrent");
   CHECK_FALSE(results[0].contains("chunk"));
@@ -205,7 +205,7 @@ TEST_CASE("bench position-scores times scores with and without position encoding
     CHECK(result.at("benchmark") == "position-scores");
     CHECK(result.at("gflops").get<double>() > 0);
     CHECK(result.at("gemm_gflops").get<double>() > 0);
-    check_times(result, precision.c_str());
+    check_cpu_times(result, precision.c_str());
   }
   CHECK(results[0].at("scores") == "plain");
   CHECK_FALSE(results[0].contains("chunk"));

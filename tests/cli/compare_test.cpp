@@ -7,6 +7,7 @@
 #include "cli/html_page_content.hpp"
 #include "cli/run_program.hpp"
 #include "orthornn/version.hpp"
+#include "support/occurrences.hpp"
 
 namespace fs = std::filesystem;
 using namespace orthornn::testing;
@@ -23,7 +24,7 @@ Arguments compare(const fs::path& out, const Arguments& more = {}) {
 /// 0 is N again, 10 above every N.
 const Arguments three_reflections = {"--reflections", "N,N/2,0,6,10"};
 
-void check_times(const Json& result) {
+void check_warm_times(const Json& result) {
   check_three_samples(result);
   CHECK(result.at("warmed_up") == true);
 }
@@ -100,7 +101,7 @@ TEST_CASE("bench compare times every method at every size", "[cli][compare]") {
     CHECK(sizes_in(json.at(list), "hidden", "reflections") == (whole_step ? with_layers : sizes));
     for (const Json& timed : json.at(list)) {
       CAPTURE(timed.dump());
-      check_times(timed);
+      check_warm_times(timed);
       CHECK(timed.contains("sequence_steps_per_second") == whole_step);
     }
   }
@@ -124,7 +125,7 @@ TEST_CASE("bench compare times every method at every size", "[cli][compare]") {
     if (timed.at("method") == "own") {
       CHECK_FALSE(timed.contains("total_ms"));
     } else {
-      check_times(timed);
+      check_warm_times(timed);
     }
     CHECK((timed.value("backward_ms", 0.0) > 0) == (timed.at("method") == "t-cwy"));
   }
@@ -188,7 +189,7 @@ TEST_CASE("bench compare ends with one sample where time is short, and says so",
   }
   CHECK_THAT(result.output, contains("* fewer, as 1e-09 s had gone"));
   // Six methods in three tables, two layers in one, and four methods in that of the Stiefel manifold.
-  CHECK(count(result.output, "*\n") == 6 * 3 + 2 + 4);
+  CHECK(occurrences(result.output, "*\n") == 6 * 3 + 2 + 4);
 }
 
 TEST_CASE("bench compare draws a page that needs nothing else, and report draws it again", "[cli][compare]") {
@@ -202,7 +203,7 @@ TEST_CASE("bench compare draws a page that needs nothing else, and report draws 
   check_self_contained(page);
   // Five of training steps, two of Q, one of the Stiefel manifold for each M.
   CHECK(plots_in(page) == 10);
-  CHECK(count(page, "Nothing to draw yet.") == 0);
+  CHECK(occurrences(page, "Nothing to draw yet.") == 0);
   // In plots of time, throughput, time over L, and construction twice.
   for (const char* name : {"CWY", "sequential Householder, tiled", "sequential Householder, rank-one updates",
                            "scaled Cayley", "matrix exponential", "unconstrained"}) {

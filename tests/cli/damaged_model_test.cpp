@@ -1,18 +1,16 @@
 // Files that are no sound model are refused with their reason by every command.
 
-#include <fstream>
 #include <initializer_list>
 
 #include "cli/model_content.hpp"
 #include "cli/run_program.hpp"
+#include "support/text_file.hpp"
 
 namespace fs = std::filesystem;
 using namespace orthornn;
 using namespace orthornn::testing;
 
 namespace {
-
-void put(const fs::path& file, const std::string& bytes) { std::ofstream(file, std::ios::binary) << bytes; }
 
 /// A run directory with its model, and an input for predict.
 class Run {
@@ -71,7 +69,7 @@ TEST_CASE("a model that is no sound model file is refused with its reason", "[cl
     sound.check_all_refuse({"no such file"});
   }
   SECTION("empty") {
-    put(model, "");
+    write_text(model, "");
     sound.check_all_refuse({"empty"});
   }
   SECTION("a folder") {
@@ -80,13 +78,13 @@ TEST_CASE("a model that is no sound model file is refused with its reason", "[cl
     sound.check_all_refuse({"folder"});
   }
   SECTION("text") {
-    put(model, "these are not the weights that you are looking for\n");
+    write_text(model, "these are not the weights that you are looking for\n");
     sound.check_all_refuse({"not an HDF5 file"});
   }
   SECTION("truncated") {
     for (const std::size_t size :
          {sound.original().size() - 1, sound.original().size() / 2, std::size_t{100}}) {
-      put(model, sound.original().substr(0, size));
+      write_text(model, sound.original().substr(0, size));
       sound.check_all_refuse({"truncated"});
     }
   }
@@ -125,7 +123,7 @@ TEST_CASE("a model that is no sound model file is refused with its reason", "[cl
   SECTION("a zero reflection vector or a value that is not finite") {
     // What the file claims of itself, with other numbers under good checksums.
     for (const bool zero : {true, false}) {
-      put(model, sound.original());
+      write_text(model, sound.original());
       Hdf5Writer writer;
       {
         const Hdf5Reader reader(model);
@@ -162,7 +160,7 @@ TEST_CASE("no flipped bit of a model file goes unnoticed where it matters", "[cl
     CAPTURE(place);
     std::string bytes = original;
     bytes[place] = static_cast<char>(bytes[place] ^ (1 << i % 8));
-    put(damaged, bytes);
+    write_text(damaged, bytes);
     const ProgramResult result = run({"inspect", damaged.string(), "--json"});
     CHECK(result.signal == 0);
     if (result.exit_code == 0) {

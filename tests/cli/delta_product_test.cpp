@@ -12,6 +12,7 @@
 #include "orthornn/train/model_file.hpp"
 #include "support/errors.hpp"
 #include "support/hdf5_edit.hpp"
+#include "support/occurrences.hpp"
 
 namespace fs = std::filesystem;
 using namespace orthornn;
@@ -251,7 +252,7 @@ TEST_CASE("report draws what DeltaProduct layers do", "[cli][delta][report]") {
   CHECK(lines_named(both, "two, cell0/1") == 1);
   CHECK(lines_named(both, "two, cell1/1 (6)") == 1);
   CHECK(lines_named(both, "one (6)") == 2);  // that of the accuracies too
-  CHECK(count(both, "(real: ") >= 2);
+  CHECK(occurrences(both, "(real: ") >= 2);
   // Angles are those of two factors.
   CHECK(plots_in(both) - plots_in(page_of({"one"})) == 1);
 }

@@ -43,7 +43,7 @@ void check_machine(const Json& fields, const std::string& precision) {
 }
 
 /// Backward is a difference, which noise may turn; what was measured is not.
-void check_times(const Json& result, std::size_t samples) {
+void check_samples(const Json& result, std::size_t samples) {
   CHECK(result.at("total_ms").get<double>() > 0);
   for (const char* part : {"forward", "backward", "total"}) {
     CHECK(result.at(std::string(part) + "_samples_ms").size() == samples);
@@ -217,7 +217,7 @@ TEST_CASE("bench rollout on a GPU times forward and both, and says how", "[cli][
     const Json& result = results[i];
     CAPTURE(result.dump());
     check_machine(result, "bf16");
-    check_times(result, 3);
+    check_samples(result, 3);
     if (i < 4) CHECK(result.at("rollout") == ways[i]);
     CHECK_FALSE(result.at("rollout").get<std::string>().empty());
     CHECK(result.at("step_us").get<double>() == Approx(result.at("total_ms").get<double>() * 1e3 / 4));
@@ -239,7 +239,7 @@ TEST_CASE("bench prepare on a GPU takes more samples than on the CPU", "[cli][be
   REQUIRE(results.size() == 2);
   for (const Json& result : results) {
     check_machine(result, "fp32");
-    check_times(result, 20);
+    check_samples(result, 20);
     CHECK_FALSE(result.contains("rollout"));
   }
 }
@@ -293,7 +293,7 @@ TEST_CASE("bench delta-product on a GPU times the forms that it has", "[cli][ben
   CHECK(json[0].at("form") == "recurrent");
   for (const Json& row : json) {
     check_machine(row, "fp32");
-    check_times(row, 2);
+    check_samples(row, 2);
     CHECK(row.at("gflops").get<double>() > 0);
     CHECK_FALSE(row.contains("gemm_gflops"));
   }
@@ -312,7 +312,7 @@ TEST_CASE("bench rank-one-chain and position-scores on a GPU time both rows", "[
   CHECK(json[1].at("chunk") == 32);
   for (const Json& row : json) {
     check_machine(row, precision);
-    check_times(row, 2);
+    check_samples(row, 2);
     CHECK(row.at("gflops").get<double>() > 0);
     CHECK_FALSE(row.contains("gemm_gflops"));
   }
@@ -333,7 +333,7 @@ TEST_CASE("bench compare on a GPU leaves out what is on the CPU alone, and says 
     std::size_t ours = 0;
     for (const Json& timed : json.at(list)) {
       CAPTURE(timed.dump());
-      check_times(timed, 2);
+      check_samples(timed, 2);
       CHECK(timed.at("warmed_up") == true);
       CHECK(timed.contains("rollout") == (list == std::string("training_step")));
       ours += !timed.at("method").get<std::string>().starts_with("cudnn-");

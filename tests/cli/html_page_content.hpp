@@ -9,6 +9,7 @@
 #include <string>
 
 #include "cli/run_program.hpp"
+#include "support/occurrences.hpp"
 
 namespace orthornn::testing {
 
@@ -19,16 +20,11 @@ inline bool gnuplot_is_missing() {
   return missing;
 }
 
-inline long count(const std::string& text, const std::string& words) {
-  long found = 0;
-  for (std::size_t at = 0; (at = text.find(words, at)) != std::string::npos; at += words.size()) ++found;
-  return found;
-}
-
-inline long plots_in(const std::string& page) { return count(page, "<svg class=\"plot\""); }
+inline long plots_in(const std::string& page) { return occurrences(page, "<svg class=\"plot\""); }
 /// In how many plots a line says that this is its name.
 inline long lines_named(const std::string& page, const std::string& name) {
-  return count(page, "<title>" + name + "</title>") - count(page, "<title>" + name + "</title>\n<style>");
+  return occurrences(page, "<title>" + name + "</title>") -
+         occurrences(page, "<title>" + name + "</title>\n<style>");
 }
 
 /// It is one whole HTML page that refers to nothing outside, and whose references within lead to one place.
@@ -42,7 +38,7 @@ inline void check_self_contained(const std::string& page) {
   for (const char* outside :
        {"http", "src=", "url(", "@import", "<link", "<script", "<iframe", "<object", "//"}) {
     CAPTURE(outside);
-    CHECK(count(page, outside) == 0);
+    CHECK(occurrences(page, outside) == 0);
   }
   static const std::regex identity(R"( id=['"]([^'"]*)['"])"), reference(R"(href=['"]([^'"]*)['"])");
   std::set<std::string> ids;
@@ -55,11 +51,11 @@ inline void check_self_contained(const std::string& page) {
     CHECK_THAT((*match)[1].str(), Catch::Matchers::StartsWith("#"));
     CHECK(ids.contains((*match)[1].str().substr(1)));
   }
-  CHECK(count(page, "<svg") == count(page, "</svg>"));
+  CHECK(occurrences(page, "<svg") == occurrences(page, "</svg>"));
   // Every colour follows the page's: none of gnuplot's own is left.
-  CHECK(count(page, "rgb(") == 0);
-  CHECK(count(page, "role=\"img\" aria-label=\"") == plots_in(page));
-  CHECK(count(page, "<figcaption>") >= plots_in(page));
+  CHECK(occurrences(page, "rgb(") == 0);
+  CHECK(occurrences(page, "role=\"img\" aria-label=\"") == plots_in(page));
+  CHECK(occurrences(page, "<figcaption>") >= plots_in(page));
 }
 
 /// Variables under which the program finds no gnuplot: PATH is the empty folder `nothing`.

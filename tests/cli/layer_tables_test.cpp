@@ -1,12 +1,12 @@
 // Models of layers of any kind, as [[layer]] tables of config.toml describe them.
 
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "cli/html_page_content.hpp"
 #include "cli/run_program.hpp"
 #include "orthornn/train/model_file.hpp"
 #include "support/errors.hpp"
+#include "support/text_file.hpp"
 
 namespace fs = std::filesystem;
 using namespace orthornn;
@@ -43,16 +43,11 @@ kind = "dropout"
 rate = 0.25
 )";
 
-fs::path write(const fs::path& file, const std::string& text) {
-  std::ofstream(file) << text;
-  return file;
-}
-
 }  // namespace
 
 TEST_CASE("a model of [[layer]] tables is trained, resumed, inspected and evaluated", "[cli][layers]") {
   const TemporaryFolder folder;
-  const fs::path config = write(folder / "config.toml", std::string(workload) + tables);
+  const fs::path config = write_text(folder / "config.toml", std::string(workload) + tables);
   const fs::path whole = folder / "whole", parts = folder / "parts";
   check_success(
       run({"train", "--config", config.string(), "--out", whole.string(), "--schedule", "constant"}));
@@ -77,7 +72,8 @@ TEST_CASE("a model of [[layer]] tables is trained, resumed, inspected and evalua
   CHECK(std::get<Dropout>(model.cells[2]).rate == 0.25);
 
   // Another model in the file that resumes it is refused.
-  const fs::path other = write(folder / "other.toml", std::string(workload) + "[[layer]]\nkind = \"lstm\"\n");
+  const fs::path other =
+      write_text(folder / "other.toml", std::string(workload) + "[[layer]]\nkind = \"lstm\"\n");
   const ProgramResult refused =
       run({"train", "--resume", "--out", parts.string(), "--config", other.string(), "--steps", "9"});
   CHECK(refused.exit_code != 0);
@@ -95,7 +91,7 @@ TEST_CASE("a model of [[layer]] tables is trained, resumed, inspected and evalua
 TEST_CASE("[[layer]] tables that cannot be are refused by their line", "[cli][layers]") {
   const TemporaryFolder folder;
   const auto refusal = [&](const std::string& text, const Arguments& more = {}) {
-    Arguments arguments{"train", "--config", write(folder / "config.toml", text).string(), "--out",
+    Arguments arguments{"train", "--config", write_text(folder / "config.toml", text).string(), "--out",
                         (folder / "run").string()};
     arguments.insert(arguments.end(), more.begin(), more.end());
     const ProgramResult result = run(arguments);

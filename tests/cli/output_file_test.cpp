@@ -5,14 +5,13 @@
 #include "cli/html_page_content.hpp"
 #include "cli/run_program.hpp"
 #include "orthornn/io/hdf5.hpp"
+#include "support/text_file.hpp"
 
 namespace fs = std::filesystem;
 using namespace orthornn;
 using namespace orthornn::testing;
 
 namespace {
-
-void put(const fs::path& file, const std::string& text) { std::ofstream(file, std::ios::binary) << text; }
 
 /// An HDF5 file with one dataset of integers for each name.
 void write_hdf5(const fs::path& file, std::initializer_list<const char*> names) {
@@ -59,7 +58,7 @@ TEST_CASE("predict replaces predictions, and another file with --overwrite alone
   write_hdf5(input, {"x"});
   const Arguments predict = {"predict", (folder / "run/model.h5").string(), input.string(), "-o"};
   const std::string output = folder / "out.h5";
-  put(output, "");  // as of mktemp
+  write_text(output, "");  // as of mktemp
   check_success(run(predict + Arguments{output}));
   check_success(run(predict + Arguments{output}));
 
@@ -72,9 +71,9 @@ TEST_CASE("predict replaces predictions, and another file with --overwrite alone
   write_hdf5(folder / "own.h5", {"logits", "h_last", "notes"});
   write_hdf5(folder / "my_last.h5", {"logits", "my_last"});
   write_hdf5(folder / "logits.h5", {"logits"});
-  put(folder / "image.h5", "\x89PNG\r\n\x1a\n and more");
-  put(folder / "cut.h5", content(output).substr(0, 1000));
-  put(folder / "notes.txt", "dear");
+  write_text(folder / "image.h5", "\x89PNG\r\n\x1a\n and more");
+  write_text(folder / "cut.h5", content(output).substr(0, 1000));
+  write_text(folder / "notes.txt", "dear");
   check_keeps(predict, folder.path(),
               {{folder / "dear.h5", "there is already a trained model"},
                {folder / "own.h5", "there is already an HDF5 file that orthornn predict did not write"},
@@ -102,10 +101,10 @@ TEST_CASE("bench --json replaces results, and another file with --overwrite alon
   check_success(run(bench + Arguments{output}));
   check_success(run(bench + Arguments{output}));
 
-  put(folder / "dear.json", R"({"benchmarks": [1]})");
-  put(folder / "list.json", R"([{"benchmark": "prepare", "device": "cpu"}, 1])");
-  put(folder / "mine.json", R"({"benchmark": "mine", "device": "cpu"})");
-  put(folder / "own.json", R"({"benchmark": "train", "years_of_work": 3})");
+  write_text(folder / "dear.json", R"({"benchmarks": [1]})");
+  write_text(folder / "list.json", R"([{"benchmark": "prepare", "device": "cpu"}, 1])");
+  write_text(folder / "mine.json", R"({"benchmark": "mine", "device": "cpu"})");
+  write_text(folder / "own.json", R"({"benchmark": "train", "years_of_work": 3})");
   check_success(run(train_copying(folder / "run", {"--steps", "1"})));
   check_keeps(bench, folder.path(),
               {{folder / "dear.json", "did not write"},
@@ -114,7 +113,7 @@ TEST_CASE("bench --json replaces results, and another file with --overwrite alon
                {folder / "own.json", "did not write"},
                {folder / "run/model.h5", "there is already a trained model"}});
   // Every benchmark asks before it begins.
-  put(folder / "dear.json", "dear");
+  write_text(folder / "dear.json", "dear");
   for (const Arguments& command :
        {Arguments{"bench", "rollout"}, Arguments{"bench", "train", "copying"}, Arguments{"bench", "compare"},
         Arguments{"bench", "rank-one-chain"}, Arguments{"bench", "translate"}}) {
@@ -130,7 +129,7 @@ TEST_CASE("bench compare replaces no page and no JSON of another program", "[cli
   fs::create_directory(folder / "out");
   for (const char* name : {"compare.html", "compare.json"}) {
     const fs::path file = folder / "out" / name;
-    put(file, "<!doctype html><title>dear</title>");
+    write_text(file, "<!doctype html><title>dear</title>");
     check_refused(run({"bench", "compare", "--out", (folder / "out").string()}), 1,
                   {file.string(), "--overwrite"});
     CHECK(content(file) == "<!doctype html><title>dear</title>");
@@ -147,7 +146,7 @@ TEST_CASE("report replaces pages of its own, and another file with --overwrite a
   check_success(run(report + Arguments{output}));
   check_success(run(report + Arguments{output}));
 
-  put(folder / "dear.html", "<!doctype html>\n<title>Made by orthornn and me</title>\n");
+  write_text(folder / "dear.html", "<!doctype html>\n<title>Made by orthornn and me</title>\n");
   fs::copy(folder / "run/model.h5", folder / "model.html");
   check_keeps(
       report, folder.path(),

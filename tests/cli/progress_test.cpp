@@ -9,6 +9,7 @@
 
 #include "cli/model_content.hpp"
 #include "cli/run_program.hpp"
+#include "support/occurrences.hpp"
 #include "test_paths.hpp"
 
 namespace fs = std::filesystem;
@@ -73,12 +74,6 @@ class OnTerminal {
 
 const std::string overwrite = "\r\033[K";
 
-int count(const std::string& text, const std::string& words) {
-  int found = 0;
-  for (std::size_t at = 0; (at = text.find(words, at)) != std::string::npos; at += words.size()) ++found;
-  return found;
-}
-
 void check_says_how_it_goes(const std::string& line) {
   CAPTURE(line);
   for (const char* words : {"step ", " steps/s", "left ", "loss ", "guesser 0.904", "|I-A'A| "}) {
@@ -120,12 +115,12 @@ TEST_CASE("progress on a terminal is one line that is written over, and Ctrl-C w
   const TemporaryFolder folder;
   const fs::path out = folder / "run";
   OnTerminal training(train_copying(out, {"--steps", "10000000", "--log-every", "1"}));
-  training.read_until([](const std::string& shown) { return count(shown, overwrite) >= 3; });
+  training.read_until([](const std::string& shown) { return occurrences(shown, overwrite) >= 3; });
   training.press('\x03');
   const std::string shown = training.read_until([](const std::string&) { return false; });
   CHECK(training.exit_code() == 130);
   CAPTURE(shown);
-  REQUIRE(count(shown, overwrite) >= 3);
+  REQUIRE(occurrences(shown, overwrite) >= 3);
   // Written over, not line by line: all of the progress is between two line ends.
   const std::size_t first = shown.find(overwrite), last = shown.rfind(overwrite);
   CHECK(shown.find('\n', first) > last);

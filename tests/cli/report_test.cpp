@@ -9,6 +9,8 @@
 
 #include "cli/html_page_content.hpp"
 #include "cli/run_program.hpp"
+#include "support/occurrences.hpp"
+#include "support/text_file.hpp"
 
 namespace fs = std::filesystem;
 using namespace orthornn::testing;
@@ -33,8 +35,6 @@ fs::path train_for_metrics(const fs::path& out) {
   fs::remove(train(out) / "results.json");
   return out;
 }
-
-void write(const fs::path& file, const std::string& text) { std::ofstream(file, std::ios::binary) << text; }
 
 /// The page of a run with a long name without places to break it, and long numbers.
 std::string page_of_wide_run(const TemporaryFolder& folder) {
@@ -116,13 +116,13 @@ TEST_CASE("report takes a run that is under way, with what its rows leave open",
   const std::string header = metrics.substr(0, metrics.find('\n') + 1);
   fs::remove(run_folder / "model.h5");
   // Whole, without an evaluation, diverged, cut off in the middle, no numbers, half written.
-  write(run_folder / "metrics.csv", header +
-                                        "1,0.5,2.5,1,0.001,1e-07,2.25,0.125,1\n"
-                                        "2,0.75,2.25,1,0.001,1e-07,,,1\n"
-                                        "3,1,nan,inf,0.001,0.000e+00,,,1\n"
-                                        "4,1.25,2.\n"
-                                        "x,1.5,2,1,0.001,1e-07,,,1\n"
-                                        "5,2,1.75,1,0.001,1e-07,1.5,0.25");
+  write_text(run_folder / "metrics.csv", header +
+                                             "1,0.5,2.5,1,0.001,1e-07,2.25,0.125,1\n"
+                                             "2,0.75,2.25,1,0.001,1e-07,,,1\n"
+                                             "3,1,nan,inf,0.001,0.000e+00,,,1\n"
+                                             "4,1.25,2.\n"
+                                             "x,1.5,2,1,0.001,1e-07,,,1\n"
+                                             "5,2,1.75,1,0.001,1e-07,1.5,0.25");
   const ProgramResult result = run(report({run_folder}, out));
   CHECK(result.exit_code == 0);
   CHECK(lines(result.errors) == 2);
@@ -145,9 +145,9 @@ TEST_CASE("report leaves out rows whose steps are none or go back", "[cli][repor
   const fs::path run_folder = train_for_metrics(folder / "run"), out = folder / "page.html";
   const std::string metrics = content(run_folder / "metrics.csv");
   const auto row = [](const std::string& step) { return step + ",0.5,2.5,1,0.001,1e-07,,,1\n"; };
-  write(run_folder / "metrics.csv", metrics.substr(0, metrics.find('\n') + 1) + row("1") + row("1e300") +
-                                        row("2.5") + row("99999999999999999999") + row("3") + row("2") +
-                                        row("3") + row("5"));
+  write_text(run_folder / "metrics.csv", metrics.substr(0, metrics.find('\n') + 1) + row("1") + row("1e300") +
+                                             row("2.5") + row("99999999999999999999") + row("3") + row("2") +
+                                             row("3") + row("5"));
   const ProgramResult result = run(report({run_folder}, out));
   CHECK(result.exit_code == 0);
   CHECK(lines(result.errors) == 1);
@@ -172,9 +172,9 @@ TEST_CASE("report labels a logarithmic axis whose values are close together", "[
   const TemporaryFolder folder;
   const fs::path run_folder = train_for_metrics(folder / "run"), out = folder / "page.html";
   const std::string metrics = content(run_folder / "metrics.csv");
-  write(run_folder / "metrics.csv", metrics.substr(0, metrics.find('\n') + 1) +
-                                        "1,1,0.95,1,0.001,1e-07,,,1\n2,2,0.93,1,0.001,1e-07,,,1\n"
-                                        "3,3,0.92,1,0.001,1e-07,,,1\n");
+  write_text(run_folder / "metrics.csv", metrics.substr(0, metrics.find('\n') + 1) +
+                                             "1,1,0.95,1,0.001,1e-07,,,1\n2,2,0.93,1,0.001,1e-07,,,1\n"
+                                             "3,3,0.92,1,0.001,1e-07,,,1\n");
   check_success(run(report({run_folder}, out)));
   std::string page = content(out);
   page.resize(page.find("</svg>"));  // the plot of the loss, beside a guesser of 0.904
@@ -190,8 +190,8 @@ TEST_CASE("report's tables fit a page of 1280 pixels whatever the name of a run"
   if (gnuplot_is_missing()) return;
   const TemporaryFolder folder;
   const std::string page = page_of_wide_run(folder);
-  CHECK(count(page, "<table") > 1);
-  CHECK(count(page, "<div class=\"wide\">\n<table") == count(page, "<table"));
+  CHECK(occurrences(page, "<table") > 1);
+  CHECK(occurrences(page, "<div class=\"wide\">\n<table") == occurrences(page, "<table"));
   CHECK_THAT(page, contains(".wide {\n  --behind: var(--page); overflow-x: auto;"));
   // Widths in pixels, of a wide font: a letter of 0.85rem, the padding of a cell, and the page's own.
   constexpr double letter = 9, padding = 2 * 0.55 * 16, room = 1280 - 2 * 1.25 * 16 - /*scroll bar*/ 15;
@@ -238,13 +238,13 @@ parent.postMessage('page ' + fits(document.documentElement) + ', tables ' + boxe
     [...document.querySelectorAll('caption')].every(
         text => text.getBoundingClientRect().width <= text.closest('.wide').clientWidth), '*');
 </script></body>)");
-  write(folder / "page.html", page);
+  write_text(folder / "page.html", page);
   const auto shown = [&](int width) {
-    write(folder / "frame.html",
-          "<script>onmessage = event => document.title = event.data</script><iframe src=\"page.html\" "
-          "height=900 "
-          "width=" +
-              std::to_string(width) + "></iframe>");
+    write_text(folder / "frame.html",
+               "<script>onmessage = event => document.title = event.data</script><iframe src=\"page.html\" "
+               "height=900 "
+               "width=" +
+                   std::to_string(width) + "></iframe>");
     const std::string profile = folder / "profile", frame = folder / "frame.html", dom = folder / "dom";
     const std::string command =
         "chromium --headless --no-sandbox --disable-gpu --window-size=1400,1000 --virtual-time-budget=5000 "
@@ -321,7 +321,7 @@ TEST_CASE("report leaves out what has nothing to draw", "[cli][report]") {
   const TemporaryFolder folder;
   const fs::path started = train(folder / "started"), full = train(folder / "full"), out = folder / "p.html";
   const std::string metrics = content(started / "metrics.csv");
-  write(started / "metrics.csv", metrics.substr(0, metrics.find('\n') + 1));
+  write_text(started / "metrics.csv", metrics.substr(0, metrics.find('\n') + 1));
   check_refused(run(report({started}, out)), 1, {started.string(), "no step is logged yet"});
   CHECK_FALSE(fs::exists(out));
   const ProgramResult both = run(report({started, full}, out));
@@ -335,7 +335,7 @@ TEST_CASE("report leaves out what has nothing to draw", "[cli][report]") {
                      "--out", (folder / "adding").string()}));
   check_success(run(report({folder / "adding"}, out)));
   CHECK(plots_in(content(out)) == 8);
-  CHECK(count(content(out), "Nothing to draw yet.") == 2);
+  CHECK(occurrences(content(out), "Nothing to draw yet.") == 2);
 }
 
 TEST_CASE("report shows a run once that is given twice", "[cli][report]") {
@@ -368,14 +368,14 @@ TEST_CASE("report refuses what is no run and writes nothing", "[cli][report]") {
   // Longer than a name can be.
   refused({std::string(300, 'x')}, 1, {"xxx", "run directory", "compare.json"});
   refused({run_folder, folder / "empty"}, 1, {(folder / "empty").string(), "config.toml"});
-  write(folder / "bad.json", "{\"format\": ");
+  write_text(folder / "bad.json", "{\"format\": ");
   refused({folder / "bad.json"}, 1, {"bad.json", "not JSON"});
   refused({run_folder / "model.h5"}, 1, {"model.h5", "HDF5", "run directory"});
   refused({run_folder, folder / "bad.json"}, 2, {"bad.json", "run directories"});
-  write(folder / "deep.json", "{\"machine\": " + std::string(500000, '[') + std::string(500000, ']') +
-                                  ", \"a\": 1, \"b\": 2, \"c\": 3, \"d\": 4}");
+  write_text(folder / "deep.json", "{\"machine\": " + std::string(500000, '[') + std::string(500000, ']') +
+                                       ", \"a\": 1, \"b\": 2, \"c\": 3, \"d\": 4}");
   refused({folder / "deep.json"}, 1, {"deep.json", "nested too deeply"});
-  write(folder / "own.html", "{}");
+  write_text(folder / "own.html", "{}");
   check_refused(run({"report", (folder / "own.html").string()}), 2, {"own.html", "--out"});
   CHECK(content(folder / "own.html") == "{}");
   for (const auto& [text, words] :
@@ -387,19 +387,19 @@ TEST_CASE("report refuses what is no run and writes nothing", "[cli][report]") {
                                       "construction": [], "stiefel": []})",
                   "no sizes")}) {
     CAPTURE(text);
-    write(folder / "bad.json", text);
+    write_text(folder / "bad.json", text);
     refused({folder / "bad.json"}, 1, {"bad.json", words});
   }
 
   const std::string config = content(run_folder / "config.toml");
-  write(run_folder / "config.toml", config + "speed = 3\n");
+  write_text(run_folder / "config.toml", config + "speed = 3\n");
   refused({run_folder}, 2, {"config.toml", "speed"});
-  write(run_folder / "config.toml", "hidden = 8\n");
+  write_text(run_folder / "config.toml", "hidden = 8\n");
   refused({run_folder}, 1, {(run_folder / "config.toml").string(), "no task"});
-  write(run_folder / "config.toml", config);
-  write(run_folder / "model.h5", model.substr(0, model.size() / 2));
+  write_text(run_folder / "config.toml", config);
+  write_text(run_folder / "model.h5", model.substr(0, model.size() / 2));
   refused({run_folder}, 1, {"model.h5"});
-  write(run_folder / "metrics.csv", "time,loss\n1,2\n");
+  write_text(run_folder / "metrics.csv", "time,loss\n1,2\n");
   refused({run_folder}, 1, {"metrics.csv", "'step'"});
   fs::remove(run_folder / "metrics.csv");
   refused({run_folder}, 1, {run_folder.string(), "metrics.csv"});

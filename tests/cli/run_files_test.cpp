@@ -5,7 +5,8 @@
 
 #include "cli/model_content.hpp"
 #include "cli/run_program.hpp"
-#include "support/sentence_pairs.hpp"
+#include "cli/train_numbers.hpp"
+#include "support/text_file.hpp"
 
 namespace fs = std::filesystem;
 using namespace orthornn::testing;
@@ -13,17 +14,9 @@ using namespace orthornn::testing;
 namespace {
 
 /// In a folder that is made for it.
-void put(const fs::path& file, const std::string& text) {
+void write_in_new_folder(const fs::path& file, const std::string& text) {
   fs::create_directories(file.parent_path());
   write_text(file, text);
-}
-
-Arguments train_numbers(const TemporaryFolder& folder, const fs::path& out) {
-  write_text(folder / "pairs.txt", number_pairs(100));
-  return {"train",    "translate", "--data",           (folder / "pairs.txt").string(),
-          "--hidden", "8",         "--embedding-size", "6",
-          "--batch",  "16",        "--steps",          "1",
-          "--out",    out.string()};
 }
 
 /// The training is refused, with this reason, and the file stays.
@@ -43,7 +36,8 @@ void check_kept(const Arguments& training, const fs::path& file, const std::stri
 TEST_CASE("a training replaces no configuration that was written by hand", "[cli][save]") {
   const TemporaryFolder folder;
   const fs::path out = folder / "exp", config = out / "config.toml";
-  put(config, "# my settings\ntask = \"copying\"\ndelay = 3\nhidden = 8\nbatch = 4\nsteps = 2\n");
+  write_in_new_folder(config,
+                      "# my settings\ntask = \"copying\"\ndelay = 3\nhidden = 8\nbatch = 4\nsteps = 2\n");
   check_kept({"train", "--config", config, "--out", out}, config, "was written or edited by hand");
   // As the message advises.
   fs::rename(config, out / "mine.toml");
@@ -63,12 +57,13 @@ TEST_CASE("a training replaces no configuration that was written by hand", "[cli
 
 TEST_CASE("a training replaces no metrics and no sentences of another origin", "[cli][save]") {
   const TemporaryFolder folder;
-  put(folder / "csv/metrics.csv", "epoch,accuracy\n1,0.5\n");
+  write_in_new_folder(folder / "csv/metrics.csv", "epoch,accuracy\n1,0.5\n");
   check_kept(train_copying(folder / "csv", {"--steps", "2"}), folder / "csv/metrics.csv",
              "is not what orthornn train writes");
   const fs::path sentences = folder / "tsv/sentences.tsv";
-  put(sentences, "one\tuno\n");
-  check_kept(train_numbers(folder, folder / "tsv"), sentences, "has other sentences than this training");
+  write_in_new_folder(sentences, "one\tuno\n");
+  check_kept(train_numbers(folder, folder / "tsv", {"--steps", "1"}), sentences,
+             "has other sentences than this training");
   // A training of another task writes no such file.
   check_success(run(train_copying(folder / "tsv", {"--steps", "2"})));
   CHECK(content(sentences) == "one\tuno\n");
@@ -102,7 +97,7 @@ TEST_CASE("a resumption keeps a config.toml that was edited", "[cli][save][resum
 TEST_CASE("a resumption keeps sentences.tsv", "[cli][save][resume]") {
   const TemporaryFolder folder;
   const fs::path out = folder / "run", sentences = out / "sentences.tsv";
-  check_success(run(train_numbers(folder, out)));
+  check_success(run(train_numbers(folder, out, {"--steps", "1"})));
   const std::string before = content(sentences);
   const auto check_resumed = [&](const std::string& steps, const std::string& expected) {
     check_success(run({"train", "--resume", "--out", out.string(), "--steps", steps}));
@@ -116,12 +111,13 @@ TEST_CASE("a resumption keeps sentences.tsv", "[cli][save][resume]") {
   // A training that begins beside those of one without a model.
   fs::remove(out / "model.h5");
   fs::remove(out / "best.h5");
-  check_success(run(train_numbers(folder, out)));
+  check_success(run(train_numbers(folder, out, {"--steps", "1"})));
   CHECK(content(sentences) == before);
   fs::remove(out / "model.h5");
   fs::remove(out / "best.h5");
   write_text(sentences, "4 2\tforty two\n");
-  check_kept(train_numbers(folder, out), sentences, "has other sentences than this training");
+  check_kept(train_numbers(folder, out, {"--steps", "1"}), sentences,
+             "has other sentences than this training");
 }
 
 TEST_CASE("a training of the first version is resumed, and gets the later columns", "[cli][save][resume]") {

@@ -9,6 +9,7 @@
 #include "cli/model_content.hpp"
 #include "cli/run_program.hpp"
 #include "support/sentence_pairs.hpp"
+#include "support/text_file.hpp"
 
 namespace fs = std::filesystem;
 using namespace orthornn;

@@ -21,7 +21,7 @@ using namespace orthornn::testing;
 
 namespace {
 
-std::vector<std::string> lines_of(const fs::path& file) {
+std::vector<std::string> lines_of_file(const fs::path& file) {
   std::ifstream stream(file);
   std::vector<std::string> result;
   for (std::string line; std::getline(stream, line);) result.push_back(line);
@@ -41,7 +41,7 @@ std::vector<std::string> fields(const std::string& row) {
 }
 
 bool has_line(const fs::path& file, const std::string& line) {
-  const std::vector<std::string> all = lines_of(file);
+  const std::vector<std::string> all = lines_of_file(file);
   return std::find(all.begin(), all.end(), line) != all.end();
 }
 
@@ -98,7 +98,7 @@ TEST_CASE("train leaves settings, metrics and a model", "[cli][train]") {
         std::vector<std::string>{"best.h5", "config.toml", "metrics.csv", "model.h5", "results.json"});
 
   // Every second step, the evaluations and the last one.
-  const std::vector<std::string> rows = lines_of(run_folder / "metrics.csv");
+  const std::vector<std::string> rows = lines_of_file(run_folder / "metrics.csv");
   REQUIRE(rows.size() == 5);
   CHECK(rows[0] ==
         "step,seconds,loss,gradient_norm,learning_rate,orthogonality_error,evaluation_loss,accuracy,"
@@ -125,7 +125,7 @@ TEST_CASE("train keeps the best model beside the last", "[cli][train]") {
   const fs::path out = folder / "run";
   const ProgramResult result = run(train_copying(out, rising + Arguments{"--steps", "12"}));
   check_success(result);
-  const std::vector<std::string> rows = lines_of(out / "metrics.csv");
+  const std::vector<std::string> rows = lines_of_file(out / "metrics.csv");
   std::int64_t best_step = 0;
   double best = 1e300;
   for (std::size_t i = 1; i < rows.size(); ++i) {
@@ -345,7 +345,7 @@ TEST_CASE("metrics.csv has the mean length of the reflection vectors, where ther
     CAPTURE(cell);
     const fs::path out = folder / cell;
     check_success(run(train_copying(out, {"--steps", "3", "--cell", cell, "--layers", "2"})));
-    const std::vector<std::string> rows = lines_of(out / "metrics.csv");
+    const std::vector<std::string> rows = lines_of_file(out / "metrics.csv");
     const std::vector<std::string> last = fields(rows.back());
     REQUIRE(last.size() == 9);
     if (!Hdf5Reader(out / "model.h5").has("parameters/cell0/reflection_vectors")) {

@@ -15,7 +15,7 @@ namespace {
 Json results_in(const fs::path& folder) { return Json::parse(content(folder / "results.json")); }
 
 /// The number after the last of these words.
-double number_after(const std::string& text, const std::string& words) {
+double last_number_after(const std::string& text, const std::string& words) {
   const std::size_t at = text.rfind(words);
   REQUIRE(at != std::string::npos);
   return std::stod(text.substr(at + words.size()));
@@ -40,7 +40,7 @@ TEST_CASE("a training keeps its test results beside its model", "[cli][results]"
   const Json eval = Json::parse(evaluated.output);
   CHECK(results["test"]["last"]["loss"].get<double>() == eval["cross_entropy"].get<double>());
   CHECK(results["test"]["last"]["accuracy"].get<double>() == eval["accuracy"].get<double>());
-  CHECK(number_after(trained.output, "test data: loss ") ==
+  CHECK(last_number_after(trained.output, "test data: loss ") ==
         Approx(results["test"]["last"]["loss"].get<double>()).epsilon(1e-3));  // printed with four digits
 
   // A training that goes on ends with results of its own.

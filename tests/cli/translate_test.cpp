@@ -4,9 +4,11 @@
 
 #include "cli/html_page_content.hpp"
 #include "cli/run_program.hpp"
+#include "cli/train_numbers.hpp"
 #include "orthornn/train/model_file.hpp"
 #include "support/hdf5_edit.hpp"
 #include "support/sentence_pairs.hpp"
+#include "support/text_file.hpp"
 
 namespace fs = std::filesystem;
 using namespace orthornn;
@@ -14,13 +16,6 @@ using namespace orthornn::testing;
 using Json = nlohmann::json;
 
 namespace {
-
-Arguments train_numbers(const TemporaryFolder& folder, const fs::path& out, const Arguments& more = {}) {
-  const fs::path data = write_text(folder / "pairs.txt", number_pairs(100));
-  return Arguments{"train", "translate", "--data", data.string(), "--hidden",  "8", "--embedding-size",
-                   "6",     "--batch",   "16",     "--out",       out.string()} +
-         more;
-}
 
 /// A run directory "run" with a model that has been trained for three steps.
 struct Trained {

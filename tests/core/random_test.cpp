@@ -15,10 +15,10 @@ using namespace orthornn;
 
 namespace {
 
-using Words = std::array<std::uint32_t, 4>;
+using PhiloxWords = std::array<std::uint32_t, 4>;
 
-Words first_words(RandomStream stream) {
-  Words words{};
+PhiloxWords first_words(RandomStream stream) {
+  PhiloxWords words{};
   for (std::uint32_t& word : words) word = stream.bits();
   return words;
 }
@@ -31,11 +31,11 @@ double allowed(double deviation, int count) { return 5 * deviation / std::sqrt(c
 
 // kat_vectors of Random123 (github.com/DEShawResearch/random123), philox4x32 with 10 rounds.
 TEST_CASE("Philox gives the known answers of its authors", "[random]") {
-  CHECK(philox({0, 0, 0, 0}, {0, 0}) == Words{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8});
+  CHECK(philox({0, 0, 0, 0}, {0, 0}) == PhiloxWords{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8});
   CHECK(philox({0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff}, {0xffffffff, 0xffffffff}) ==
-        Words{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd});
+        PhiloxWords{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd});
   CHECK(philox({0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, {0xa4093822, 0x299f31d0}) ==
-        Words{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1});
+        PhiloxWords{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1});
 }
 
 TEST_CASE("A random stream walks through philox blocks", "[random]") {
@@ -51,14 +51,14 @@ TEST_CASE("A random stream walks through philox blocks", "[random]") {
 
 TEST_CASE("Random streams differ by seed, purpose and index, and by nothing else", "[random]") {
   const std::uint64_t far = std::uint64_t{1} << 32;  // the upper words count too
-  std::set<Words> starts;
+  std::set<PhiloxWords> starts;
   int streams = 0;
   for (const std::uint64_t seed : {std::uint64_t{0}, std::uint64_t{1}, far}) {
     for (const auto purpose : {RandomPurpose::initialization, RandomPurpose::training,
                                RandomPurpose::validation, RandomPurpose::shuffle, RandomPurpose::test,
                                RandomPurpose::split, RandomPurpose::dropout, RandomPurpose::selection}) {
       for (const std::uint64_t index : {std::uint64_t{0}, std::uint64_t{1}, far}) {
-        const Words words = first_words(RandomStream(seed, purpose, index));
+        const PhiloxWords words = first_words(RandomStream(seed, purpose, index));
         CHECK(words == first_words(RandomStream(seed, purpose, index)));
         starts.insert(words);
         ++streams;

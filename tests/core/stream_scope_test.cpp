@@ -114,7 +114,7 @@ TEST_CASE("memory of a GPU may be somebody else's", "[stream][cuda]") {
   const auto device = gpu();
   if (!device) return;
   // What a program has that allocates with cudaMalloc.
-  void* const memory = detail::allocate(*device, 6 * sizeof(float));
+  void* const memory = orthornn::detail::allocate(*device, 6 * sizeof(float));
   int released = 0;
   Tensor<float> host(Shape{2, 3});
   std::fill(host.begin(), host.end(), 5.0F);
@@ -124,7 +124,7 @@ TEST_CASE("memory of a GPU may be somebody else's", "[stream][cuda]") {
     Tensor<float> adopted =
         Tensor<float>::adopt(static_cast<float*>(memory), {2, 3}, *device, [&](float* given_back) {
           ++released;
-          detail::release(*device, given_back);
+          orthornn::detail::release(*device, given_back);
         });
     CHECK(adopted.copy(Device::cpu())(1, 2) == 5);
     set_zero(view[0]);

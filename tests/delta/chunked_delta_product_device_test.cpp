@@ -18,15 +18,13 @@
 #include "support/catch.hpp"
 #include "support/errors.hpp"
 #include "support/gpu.hpp"
+#include "support/lengths.hpp"
 #include "support/tolerances.hpp"
 
 using namespace orthornn;
 using namespace orthornn::testing;
 
 namespace {
-
-using Case = DeltaCase<double>;
-using Decay = Case::Decay;
 
 /// A GPU that has this form.
 std::optional<Device> gpu_with_chunks() {
@@ -51,7 +49,7 @@ Tensor<double> in_double(const Tensor<From>& from) {
 
 /// Rounds the inputs of a case to what a GPU reads.
 template <class T>
-void round_inputs(Case& c) {
+void round_inputs(DeltaCase<double>& c) {
   for (Tensor<double>* x : {&c.queries, &c.keys, &c.values, &c.d_outputs})
     *x = in_double(converted<T>(*x, Device::cpu()));
   for (Tensor<double>* x : {&c.betas, &c.log_decays, &c.initial_states, &c.d_final_states})
@@ -63,7 +61,7 @@ template <class T>
 class GpuRun {
  public:
   /// Tensors begin `offset` numbers after aligned memory.
-  GpuRun(const Case& c, Device device, Precision precision, Index chunk, Index offset = 0)
+  GpuRun(const DeltaCase<double>& c, Device device, Precision precision, Index chunk, Index offset = 0)
       : c_(c),
         options_(c.options),
         queries_(converted<T>(c.queries, device), offset),
@@ -100,7 +98,7 @@ class GpuRun {
       *x = WithOffset<float>(Tensor<float>({0}, saved_.device()));
   }
 
-  /// As Case::results, without gradients of removals.
+  /// As DeltaCase::results, without gradients of removals.
   std::vector<std::pair<const char*, Tensor<double>>> run() {
     spoil();
     enqueue();
@@ -168,7 +166,7 @@ class GpuRun {
     copy<To>(converted<To>(noise, Device::cpu()), x.view());
   }
 
-  const Case& c_;
+  const DeltaCase<double>& c_;
   DeltaProductOptions options_;
   WithOffset<T> queries_, keys_, values_, d_outputs_, outputs_, d_queries_, d_keys_, d_values_;
   WithOffset<float> betas_, log_decays_, initial_states_, d_final_states_, final_states_, d_betas_,
@@ -186,7 +184,7 @@ struct Kind {
 
 /// Compares all results with those of the recurrent form in double, and with themselves.
 template <class T>
-void check_like_recurrent(Case& c, Device device, const Kind& kind, Index chunk) {
+void check_like_recurrent(DeltaCase<double>& c, Device device, const Kind& kind, Index chunk) {
   round_inputs<T>(c);
   c.options.form = DeltaForm::recurrent;
   c.run();
@@ -207,19 +205,13 @@ constexpr Kind fp32{Precision::fp32, 1e-5}, tf32{Precision::tf32, 2e-3};
 Kind bf16(Index key) { return {Precision::bf16, key < 64 ? 3e-2 : 1e-2}; }
 
 /// In all precisions.
-void check_all(const std::function<Case()>& make, Device device, Index chunk) {
-  Case c = make();
+void check_all(const std::function<DeltaCase<double>()>& make, Device device, Index chunk) {
+  DeltaCase<double> c = make();
   check_like_recurrent<float>(c, device, fp32, chunk);
   c = make();
   check_like_recurrent<float>(c, device, tf32, chunk);
   c = make();
   check_like_recurrent<bfloat16>(c, device, bf16(c.keys.shape()[3]), chunk);
-}
-
-Tensor<std::int32_t> lengths_of(std::initializer_list<std::int32_t> list) {
-  Tensor<std::int32_t> lengths(Shape{static_cast<Index>(list.size())});
-  std::copy(list.begin(), list.end(), lengths.begin());
-  return lengths;
 }
 
 }  // namespace
@@ -246,8 +238,9 @@ TEST_CASE("a chunked delta product on a GPU is the recurrent one, for all sizes"
   CAPTURE(length, factors, key, value, chunk);
   check_all(
       [&] {
-        return Case(TokenLayout::time_major(length, 2),
-                    {.factors = factors, .heads = 3, .key = key, .value = value}, {.scale = 0.7}, decay);
+        return DeltaCase<double>(TokenLayout::time_major(length, 2),
+                                 {.factors = factors, .heads = 3, .key = key, .value = value}, {.scale = 0.7},
+                                 decay);
       },
       *device, chunk);
 }
@@ -259,8 +252,9 @@ TEST_CASE("a chunked delta product on a GPU makes keys unit vectors", "[delta][c
   const Index key = GENERATE(64, 128, 200);
   check_all(
       [&] {
-        Case c(TokenLayout::sequence_major(2, 60), {.factors = 2, .heads = 2, .key = key, .value = 40},
-               {.scale = 0.7, .unit_keys = true}, decay);
+        DeltaCase<double> c(TokenLayout::sequence_major(2, 60),
+                            {.factors = 2, .heads = 2, .key = key, .value = 40},
+                            {.scale = 0.7, .unit_keys = true}, decay);
         std::fill_n(c.keys.data() + 7 * key, key, 0.0);  // a key of zeros has no direction
         return c;
       },
@@ -276,8 +270,9 @@ TEST_CASE("a chunked delta product on a GPU takes what is hard: equal keys, refl
   CAPTURE(factors, key);
   const auto make = [=](bool clears) {
     return [=] {
-      Case c(TokenLayout::time_major(100, 1), {.factors = factors, .heads = 2, .key = key, .value = 16}, {},
-             clears ? Decay::of_heads : Decay::none);
+      DeltaCase<double> c(TokenLayout::time_major(100, 1),
+                          {.factors = factors, .heads = 2, .key = key, .value = 16}, {},
+                          clears ? Decay::of_heads : Decay::none);
       // Four directions, and steps of exactly 2 and 0.
       const Tensor<double> first = c.keys.copy();
       for (Index i = 0; i < c.betas.size(); ++i) {
@@ -291,7 +286,7 @@ TEST_CASE("a chunked delta product on a GPU takes what is hard: equal keys, refl
       return c;
     };
   };
-  Case c = make(true)();
+  DeltaCase<double> c = make(true)();
   check_like_recurrent<float>(c, *device, fp32, 64);
   c = make(true)();
   check_like_recurrent<bfloat16>(c, *device, {Precision::bf16, 5e-2}, 64);
@@ -313,7 +308,7 @@ TEST_CASE("a chunked delta product on a GPU neither reads nor needs padding", "[
       time_major ? TokenLayout::time_major(80, 5, lengths) : TokenLayout::sequence_major(5, 80, lengths);
   check_all(
       [&] {
-        Case c(layout, {.factors = 2, .heads = 2, .key = key, .value = 16}, {}, Decay::of_heads);
+        DeltaCase<double> c(layout, {.factors = 2, .heads = 2, .key = key, .value = 16}, {}, Decay::of_heads);
         spoil_padding(layout, {&c.queries, &c.keys, &c.values, &c.betas, &c.log_decays, &c.d_outputs});
         return c;
       },
@@ -332,9 +327,9 @@ TEST_CASE("a chunked delta product on a GPU is done in segments", "[delta][cuda]
   CAPTURE(segments, key);
   check_all(
       [&] {
-        return Case(TokenLayout::sequence_major(5, 150, lengths),
-                    {.factors = 2, .heads = 2, .key = key, .value = 72},
-                    {.scale = 0.7, .unit_keys = true, .segments = segments}, decay);
+        return DeltaCase<double>(TokenLayout::sequence_major(5, 150, lengths),
+                                 {.factors = 2, .heads = 2, .key = key, .value = 72},
+                                 {.scale = 0.7, .unit_keys = true, .segments = segments}, decay);
       },
       *device, 64);
 }
@@ -345,8 +340,9 @@ TEMPLATE_TEST_CASE("final states of a chunked delta product on a GPU may replace
   if (!device) return;
   const Index segments = GENERATE(1, 3);
   const auto lengths = lengths_of({0, 150, 20});
-  Case c(TokenLayout::sequence_major(3, 150, lengths), {.factors = 1, .heads = 2, .key = 40, .value = 72},
-         {.unit_keys = true, .segments = segments}, Decay::of_heads);
+  DeltaCase<double> c(TokenLayout::sequence_major(3, 150, lengths),
+                      {.factors = 1, .heads = 2, .key = 40, .value = 72},
+                      {.unit_keys = true, .segments = segments}, Decay::of_heads);
   round_inputs<TestType>(c);
   GpuRun<TestType> gpu(c, *device, Precision::fp32, 64);
   const auto results = gpu.run();
@@ -360,13 +356,13 @@ TEST_CASE("packed sequences on a GPU have the bits that each has alone", "[delta
   if (!device) return;
   const std::vector<Index> offsets = {0, 70, 70, 71, 150};
   const DeltaCaseSizes sizes{.factors = 2, .heads = 2, .key = GENERATE(32, 160), .value = 24};
-  Case all(TokenLayout::packed(offsets), sizes, {}, Decay::of_heads);
+  DeltaCase<double> all(TokenLayout::packed(offsets), sizes, {}, Decay::of_heads);
   round_inputs<bfloat16>(all);
   const auto together = GpuRun<bfloat16>(all, *device, Precision::bf16, 64).run();
   for (std::size_t b = 0; b + 1 < offsets.size(); ++b) {
     const Index first = offsets[b], count = offsets[b + 1] - first;
     const std::vector<Index> own = {0, count};
-    Case one(TokenLayout::packed(own), sizes, {}, Decay::of_heads);
+    DeltaCase<double> one(TokenLayout::packed(own), sizes, {}, Decay::of_heads);
     const auto take = [&](Tensor<double>& to, const Tensor<double>& from, Index begin, Index rows, Index of) {
       std::copy_n(from.data() + begin * (from.size() / of), rows * (from.size() / of), to.data());
     };
@@ -399,8 +395,9 @@ TEST_CASE("a chunked delta product on a GPU makes long and short keys unit vecto
   const double norm = GENERATE(1e-10, 1e10);
   check_all(
       [&] {
-        Case c(TokenLayout::sequence_major(2, 60), {.factors = 2, .heads = 2, .key = 64, .value = 40},
-               {.scale = 0.7, .unit_keys = true}, Decay::of_heads);
+        DeltaCase<double> c(TokenLayout::sequence_major(2, 60),
+                            {.factors = 2, .heads = 2, .key = 64, .value = 40},
+                            {.scale = 0.7, .unit_keys = true}, Decay::of_heads);
         for (double& x : c.keys) x *= norm / 8;  // keys of 64 normal numbers have norms of about 8
         return c;
       },
@@ -411,8 +408,8 @@ TEMPLATE_TEST_CASE("tensors of a chunked delta product on a GPU begin anywhere",
                    bfloat16) {
   const auto device = gpu_with_chunks();
   if (!device) return;
-  Case c(TokenLayout::time_major(70, 2), {.factors = 2, .heads = 2, .key = GENERATE(64, 144), .value = 64},
-         {}, Decay::of_heads);
+  DeltaCase<double> c(TokenLayout::time_major(70, 2),
+                      {.factors = 2, .heads = 2, .key = GENERATE(64, 144), .value = 64}, {}, Decay::of_heads);
   round_inputs<TestType>(c);
   const Precision precision = GENERATE(Precision::fp32, Precision::tf32);
   const auto expected = GpuRun<TestType>(c, *device, precision, 64).run();
@@ -430,7 +427,8 @@ TEMPLATE_TEST_CASE("states and decays of a chunked delta product may be left out
   const auto device = gpu_with_chunks();
   if (!device) return;
   const Decay decay = GENERATE(Decay::none, Decay::of_heads);
-  Case c(TokenLayout::time_major(70, 2), {.factors = 2, .heads = 2, .key = 40, .value = 24}, {}, decay);
+  DeltaCase<double> c(TokenLayout::time_major(70, 2), {.factors = 2, .heads = 2, .key = 40, .value = 24}, {},
+                      decay);
   round_inputs<TestType>(c);
   std::fill(c.initial_states.begin(), c.initial_states.end(), 0.0);
   std::fill(c.d_final_states.begin(), c.d_final_states.end(), 0.0);
@@ -450,8 +448,8 @@ TEMPLATE_TEST_CASE("a chunked delta product on a GPU can be recorded", "[delta][
   if constexpr (!has_cuda_bodies) {
     std::printf("skipped: the tests were compiled without ORTHORNN_WITH_CUDA\n");
   } else {
-    Case c(TokenLayout::time_major(70, 2), {.factors = 2, .heads = 2, .key = 40, .value = 24}, {},
-           Decay::of_heads);
+    DeltaCase<double> c(TokenLayout::time_major(70, 2), {.factors = 2, .heads = 2, .key = 40, .value = 24},
+                        {}, Decay::of_heads);
     round_inputs<TestType>(c);
     GpuRun<TestType> gpu(c, *device, Precision::fp32, 64);
     const auto expected = gpu.run();
@@ -477,7 +475,7 @@ TEST_CASE("no tokens and no sequences are no error in chunks on a GPU", "[delta]
   const auto lengths = lengths_of({0, 0, 0});
   for (const TokenLayout& layout : {TokenLayout::time_major(0, 3), TokenLayout::time_major(2, 3, lengths),
                                     TokenLayout::time_major(5, 0)}) {
-    Case c(layout, {}, {}, Decay::of_heads);
+    DeltaCase<double> c(layout, {}, {}, Decay::of_heads);
     round_inputs<bfloat16>(c);
     for (const auto& [name, result] : GpuRun<bfloat16>(c, *device, Precision::bf16, 64).run()) {
       INFO(name);
@@ -491,7 +489,8 @@ TEST_CASE("a chunked delta product on a GPU refuses what it does not have", "[de
   const auto device = gpu_with_chunks();
   if (!device) return;
   const auto refuses = [&](Index factors, Index key, const char* what) {
-    Case c(TokenLayout::time_major(2, 1), {.factors = factors, .heads = 1, .key = key, .value = 2});
+    DeltaCase<double> c(TokenLayout::time_major(2, 1),
+                        {.factors = factors, .heads = 1, .key = key, .value = 2});
     GpuRun<float> run(c, *device, Precision::fp32, 64);
     CHECK_THROWS_WITH(run.run(), contains(what) && contains("recurrent form"));
   };
@@ -503,7 +502,7 @@ TEST_CASE("a chunked delta product on a GPU refuses what it does not have", "[de
 }
 
 TEST_CASE("a delta product of bfloat16 needs a GPU", "[delta]") {
-  Case c(TokenLayout::time_major(2, 1), {});
+  DeltaCase<double> c(TokenLayout::time_major(2, 1), {});
   round_inputs<bfloat16>(c);
   GpuRun<bfloat16> run(c, Device::cpu(), Precision::bf16, 64);
   CHECK_THROWS_AS(run.run(), DeviceError);

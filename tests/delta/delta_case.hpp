@@ -15,12 +15,12 @@ struct DeltaCaseSizes {
   Index factors = 2, heads = 2, key = 5, value = 7;
 };
 
+enum class Decay { none, of_heads, of_rows };
+
 /// A delta product with everything that goes into it and comes out, drawn at random: keys of norm 1, betas
 /// from 0 to 2, decays from e^-1 to 1 where `decay` says so.
 template <class T>
 struct DeltaCase {
-  enum class Decay { none, of_heads, of_rows };
-
   TokenLayout layout;
   DeltaProductOptions options;
   Tensor<T> queries, keys, values, betas, log_decays, removals, initial_states, d_outputs, d_final_states;

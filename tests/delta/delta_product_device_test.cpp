@@ -14,6 +14,7 @@
 #include "support/catch.hpp"
 #include "support/errors.hpp"
 #include "support/gpu.hpp"
+#include "support/lengths.hpp"
 #include "support/same_bits.hpp"
 #include "support/tolerances.hpp"
 
@@ -22,22 +23,11 @@ using namespace orthornn::testing;
 
 namespace {
 
-enum class Decay { none, of_heads, of_rows };
-
 template <class T>
 DeltaCase<T> make_case(const TokenLayout& layout, const DeltaCaseSizes& sizes, Decay decay = Decay::none,
                        bool removals = false, bool unit_keys = false) {
-  return {layout,
-          sizes,
-          {.form = DeltaForm::recurrent, .scale = 0.7, .unit_keys = unit_keys},
-          static_cast<typename DeltaCase<T>::Decay>(decay),
-          removals};
-}
-
-Tensor<std::int32_t> lengths_of(std::initializer_list<std::int32_t> list) {
-  Tensor<std::int32_t> lengths(Shape{static_cast<Index>(list.size())});
-  std::copy(list.begin(), list.end(), lengths.begin());
-  return lengths;
+  return {
+      layout, sizes, {.form = DeltaForm::recurrent, .scale = 0.7, .unit_keys = unit_keys}, decay, removals};
 }
 
 /// Factors without removals have a norm of at most 1 and enlarge no error, so those of all micro-steps add

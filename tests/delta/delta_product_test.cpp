@@ -8,6 +8,7 @@
 #include "support/catch.hpp"
 #include "support/errors.hpp"
 #include "support/finite_differences.hpp"
+#include "support/lengths.hpp"
 #include "support/same_bits.hpp"
 #include "support/tolerances.hpp"
 
@@ -16,11 +17,8 @@ using namespace orthornn::testing;
 
 namespace {
 
-using Case = DeltaCase<double>;
-using Decay = Case::Decay;
-
 /// The definition, one number after the other.
-void by_definition(const Case& c, Tensor<double>& outputs, Tensor<double>& states) {
+void by_definition(const DeltaCase<double>& c, Tensor<double>& outputs, Tensor<double>& states) {
   const Shape keys = c.keys.shape();
   const Index value = c.values.shape()[3];
   states = c.initial_states.copy();
@@ -56,7 +54,7 @@ void by_definition(const Case& c, Tensor<double>& outputs, Tensor<double>& state
 }
 
 /// Runs the same in the recurrent form, whose gradients are those of finite differences, and compares all.
-void check_like_recurrent(Case& c, double bound) {
+void check_like_recurrent(DeltaCase<double>& c, double bound) {
   std::vector<Tensor<double>> found;
   for (auto [name, result] : c.results()) found.push_back(result->copy());
   c.options.form = DeltaForm::recurrent;
@@ -66,12 +64,6 @@ void check_like_recurrent(Case& c, double bound) {
     INFO(expected[i].first);
     CHECK(relative_error(found[i], *expected[i].second) <= bound);
   }
-}
-
-Tensor<std::int32_t> lengths_of(std::initializer_list<std::int32_t> list) {
-  Tensor<std::int32_t> lengths(Shape{static_cast<Index>(list.size())});
-  std::copy(list.begin(), list.end(), lengths.begin());
-  return lengths;
 }
 
 }  // namespace
@@ -86,8 +78,8 @@ TEST_CASE("a delta product is that of its definition", "[delta]") {
   const Index factors = GENERATE(1, 2, 3);
   const bool unit_keys = GENERATE(false, true);
   const auto lengths = lengths_of({0, 1, 13, 9});
-  Case c(TokenLayout::time_major(13, 4, lengths), {.factors = factors},
-         {.form = form, .scale = 0.7, .unit_keys = unit_keys, .chunk = chunk}, decay);
+  DeltaCase<double> c(TokenLayout::time_major(13, 4, lengths), {.factors = factors},
+                      {.form = form, .scale = 0.7, .unit_keys = unit_keys, .chunk = chunk}, decay);
   Tensor<double> outputs, states;
   by_definition(c, outputs, states);
   c.forward();
@@ -104,7 +96,8 @@ TEST_CASE("a delta product is that of its definition", "[delta]") {
 }
 
 TEST_CASE("decays of rows and removals are those of the definition", "[delta]") {
-  Case c(TokenLayout::time_major(9, 2), {.factors = 2}, {.form = DeltaForm::recurrent}, Decay::of_rows, true);
+  DeltaCase<double> c(TokenLayout::time_major(9, 2), {.factors = 2}, {.form = DeltaForm::recurrent},
+                      Decay::of_rows, true);
   Tensor<double> outputs, states;
   by_definition(c, outputs, states);
   c.evaluate();
@@ -123,8 +116,9 @@ TEST_CASE("gradients of a delta product are those of finite differences", "[delt
   const Index factors = GENERATE(1, 3);
   const bool unit_keys = GENERATE(false, true);
   const auto lengths = lengths_of({3, 0, 5});
-  Case c(TokenLayout::sequence_major(3, 5, lengths), {.factors = factors, .heads = 2, .key = 3, .value = 2},
-         {.form = form, .scale = 0.7, .unit_keys = unit_keys, .chunk = chunk}, decay);
+  DeltaCase<double> c(TokenLayout::sequence_major(3, 5, lengths),
+                      {.factors = factors, .heads = 2, .key = 3, .value = 2},
+                      {.form = form, .scale = 0.7, .unit_keys = unit_keys, .chunk = chunk}, decay);
   c.run();
   CHECK(c.saved->size() == 0);
   const auto loss = [&] {
@@ -146,8 +140,8 @@ TEST_CASE("gradients of decays of rows and of removals are those of finite diffe
           "[delta][gradient]") {
   const Threads one(1);
   const bool unit_keys = GENERATE(false, true);
-  Case c(TokenLayout::time_major(5, 2), {.factors = 2, .heads = 2, .key = 3, .value = 4},
-         {.form = DeltaForm::recurrent, .unit_keys = unit_keys}, Decay::of_rows, true);
+  DeltaCase<double> c(TokenLayout::time_major(5, 2), {.factors = 2, .heads = 2, .key = 3, .value = 4},
+                      {.form = DeltaForm::recurrent, .unit_keys = unit_keys}, Decay::of_rows, true);
   c.run();
   const auto loss = [&] {
     c.evaluate();
@@ -165,7 +159,7 @@ TEST_CASE("the chunked delta product is the recurrent one, also in float", "[del
     using T = decltype(number);
     DeltaCase<T> c(TokenLayout::sequence_major(2, 150),
                    {.factors = factors, .heads = 2, .key = 32, .value = 48}, {.form = form},
-                   with_decay ? DeltaCase<T>::Decay::of_heads : DeltaCase<T>::Decay::none);
+                   with_decay ? Decay::of_heads : Decay::none);
     c.run();
     return c;
   };
@@ -191,7 +185,7 @@ TEST_CASE("layouts and threads change no bit of a delta product", "[delta]") {
   const DeltaProductOptions options{.form = form, .chunk = 16};
   const auto run = [&](TokenLayout layout, int threads) {
     const Threads set(threads);
-    DeltaCase<float> c(std::move(layout), sizes, options, DeltaCase<float>::Decay::of_heads);
+    DeltaCase<float> c(std::move(layout), sizes, options, Decay::of_heads);
     return c;
   };
   // One sequence of 30 tokens, alone.
@@ -250,7 +244,7 @@ TEST_CASE("layouts and threads change no bit of a delta product", "[delta]") {
 TEST_CASE("padding of a delta product is not read, and becomes 0", "[delta]") {
   const auto form = GENERATE(DeltaForm::recurrent, DeltaForm::chunked);
   const auto lengths = lengths_of({2, 4});
-  Case c(TokenLayout::time_major(5, 2, lengths), {}, {.form = form}, Decay::of_heads);
+  DeltaCase<double> c(TokenLayout::time_major(5, 2, lengths), {}, {.form = form}, Decay::of_heads);
   c.run();
   std::vector<Tensor<double>> expected;
   for (auto [name, result] : c.results()) expected.push_back(result->copy());
@@ -275,10 +269,11 @@ TEST_CASE("padding of a delta product is not read, and becomes 0", "[delta]") {
 TEST_CASE("a sequence cut in two with the state carried is one run, gradients too", "[delta]") {
   const auto form = GENERATE(DeltaForm::recurrent, DeltaForm::chunked);
   const DeltaCaseSizes sizes{.factors = 3, .heads = 2, .key = 6, .value = 5};
-  Case whole(TokenLayout::sequence_major(1, 21), sizes, {.form = form, .chunk = 12}, Decay::of_heads);
+  DeltaCase<double> whole(TokenLayout::sequence_major(1, 21), sizes, {.form = form, .chunk = 12},
+                          Decay::of_heads);
   whole.run();
   const auto part = [&](Index first, Index count) {
-    Case c(TokenLayout::sequence_major(1, count), sizes, whole.options, Decay::of_heads);
+    DeltaCase<double> c(TokenLayout::sequence_major(1, count), sizes, whole.options, Decay::of_heads);
     const auto take = [&](Tensor<double>& to, const Tensor<double>& from) {
       copy<double>(from.view().slice(first, count), to);
     };
@@ -290,7 +285,7 @@ TEST_CASE("a sequence cut in two with the state carried is one run, gradients to
     take(c.d_outputs, whole.d_outputs);
     return c;
   };
-  Case first = part(0, 8), second = part(8, 13);
+  DeltaCase<double> first = part(0, 8), second = part(8, 13);
   copy<double>(whole.initial_states, first.initial_states);
   first.forward();
   copy<double>(first.final_states, second.initial_states);
@@ -315,8 +310,8 @@ TEST_CASE("gradients are right for step sizes and keys at the border of their do
   // Keys from two directions, reflections, no update at all, and keys of zeros.
   const auto form = GENERATE(DeltaForm::recurrent, DeltaForm::chunked);
   const bool unit_keys = GENERATE(false, true);
-  Case c(TokenLayout::sequence_major(1, 40), {.factors = 2, .heads = 1, .key = 4, .value = 3},
-         {.form = form, .unit_keys = unit_keys});
+  DeltaCase<double> c(TokenLayout::sequence_major(1, 40), {.factors = 2, .heads = 1, .key = 4, .value = 3},
+                      {.form = form, .unit_keys = unit_keys});
   for (Index t = 0; t < 40; ++t) {
     for (Index j = 0; j < 2; ++j) {
       for (Index i = 0; i < 4; ++i) c.keys(t, j, 0, i) = t % 7 == 3 ? 0 : i == (t / 3) % 2;
@@ -334,7 +329,7 @@ TEST_CASE("gradients are right for step sizes and keys at the border of their do
 TEST_CASE("a state that is cleared within a chunk gives no NaN", "[delta]") {
   const auto form = GENERATE(DeltaForm::recurrent, DeltaForm::chunked);
   const double a = GENERATE(-50.0, -1e4, -std::numeric_limits<double>::infinity());
-  Case c(TokenLayout::sequence_major(1, 20), {.factors = 2}, {.form = form}, Decay::of_heads);
+  DeltaCase<double> c(TokenLayout::sequence_major(1, 20), {.factors = 2}, {.form = form}, Decay::of_heads);
   for (Index t = 0; t < 20; ++t) {
     for (Index h = 0; h < 2; ++h) c.log_decays(t, h) = t % 3 == 1 ? a : 0;
   }
@@ -349,8 +344,7 @@ TEST_CASE("decays far apart are as exact as near ones in float", "[delta]") {
   // A difference of sums of decays would be wrong by the rounding of the sums, 1e-4 here.
   const auto run = [](auto number, DeltaForm form) {
     using T = decltype(number);
-    DeltaCase<T> c(TokenLayout::sequence_major(1, 64), {.factors = 1}, {.form = form},
-                   DeltaCase<T>::Decay::of_heads);
+    DeltaCase<T> c(TokenLayout::sequence_major(1, 64), {.factors = 1}, {.form = form}, Decay::of_heads);
     for (Index t = 0; t < 64; t += 2) c.log_decays(t, 0) = -60;
     c.run();
     return c.outputs.copy();
@@ -363,11 +357,13 @@ TEST_CASE("decays far apart are as exact as near ones in float", "[delta]") {
 TEST_CASE("states and their gradients may be left out", "[delta]") {
   const auto form = GENERATE(DeltaForm::recurrent, DeltaForm::chunked);
   const auto lengths = lengths_of({9, 0});
-  Case zeros(TokenLayout::time_major(9, 2, lengths), {}, {.form = form, .chunk = 6}, Decay::of_heads);
+  DeltaCase<double> zeros(TokenLayout::time_major(9, 2, lengths), {}, {.form = form, .chunk = 6},
+                          Decay::of_heads);
   std::fill(zeros.initial_states.begin(), zeros.initial_states.end(), 0.0);
   std::fill(zeros.d_final_states.begin(), zeros.d_final_states.end(), 0.0);
   zeros.run();
-  Case none(TokenLayout::time_major(9, 2, lengths), {}, {.form = form, .chunk = 6}, Decay::of_heads);
+  DeltaCase<double> none(TokenLayout::time_major(9, 2, lengths), {}, {.form = form, .chunk = 6},
+                         Decay::of_heads);
   DeltaProductInput<double> input = none.input();
   input.initial_states = {};
   DeltaProductGradients<double> gradients = none.gradients();
@@ -382,19 +378,19 @@ TEST_CASE("states and their gradients may be left out", "[delta]") {
 
 TEST_CASE("no tokens and no sequences are no error", "[delta]") {
   const auto form = GENERATE(DeltaForm::recurrent, DeltaForm::chunked);
-  Case no_tokens(TokenLayout::time_major(0, 3), {}, {.form = form});
+  DeltaCase<double> no_tokens(TokenLayout::time_major(0, 3), {}, {.form = form});
   no_tokens.run();
   CHECK(equal(no_tokens.final_states, no_tokens.initial_states));
   CHECK(equal(no_tokens.d_initial_states, no_tokens.d_final_states));
-  Case no_sequences(TokenLayout::time_major(5, 0), {}, {.form = form});
+  DeltaCase<double> no_sequences(TokenLayout::time_major(5, 0), {}, {.form = form});
   no_sequences.run();
   CHECK(no_sequences.saved->size() == 0);
 }
 
 TEST_CASE("a backward refuses what another forward has left", "[delta]") {
   const auto form = GENERATE(DeltaForm::recurrent, DeltaForm::chunked);
-  Case c(TokenLayout::time_major(40, 2), {}, {.form = form, .chunk = 16});
-  Case other(TokenLayout::time_major(40, 1), {}, {.form = form, .chunk = 8});
+  DeltaCase<double> c(TokenLayout::time_major(40, 2), {}, {.form = form, .chunk = 16});
+  DeltaCase<double> other(TokenLayout::time_major(40, 1), {}, {.form = form, .chunk = 8});
   c.forward();
   CHECK_THROWS_WITH(
       delta_product_backward<double>(other.input(), other.layout, other.options, other.gradients(), *c.saved),
@@ -402,15 +398,15 @@ TEST_CASE("a backward refuses what another forward has left", "[delta]") {
 }
 
 TEST_CASE("a long chunk takes no more memory than the sequence needs", "[delta]") {
-  Case c(TokenLayout::time_major(3, 2), {},
-         {.form = DeltaForm::chunked, .chunk = std::numeric_limits<Index>::max()});
+  DeltaCase<double> c(TokenLayout::time_major(3, 2), {},
+                      {.form = DeltaForm::chunked, .chunk = std::numeric_limits<Index>::max()});
   c.run();
   CHECK(c.saved->bytes() < 1000000);
 }
 
 TEST_CASE("one token continues a sequence, as generation does", "[delta]") {
   DeltaCase<float> c(TokenLayout::time_major(6, 3), {.factors = 2}, {.form = DeltaForm::recurrent},
-                     DeltaCase<float>::Decay::of_heads);
+                     Decay::of_heads);
   c.evaluate();
   Tensor<float> state = c.initial_states.copy(), output(Shape{3, 2, 7});
   for (Index t = 0; t < 6; ++t) {
@@ -428,7 +424,7 @@ TEST_CASE("one token continues a sequence, as generation does", "[delta]") {
 }
 
 TEST_CASE("delta_product refuses what does not fit", "[delta]") {
-  Case c(TokenLayout::time_major(3, 2), {});
+  DeltaCase<double> c(TokenLayout::time_major(3, 2), {});
   const auto refused = [&](const char* words) { CHECK_THROWS_WITH(c.forward(), contains(words)); };
   c.options.chunk = -1;
   refused("-1 micro-steps");

@@ -28,7 +28,7 @@ double bound_of(const ScoresCase<T>& c) {
   return tolerance::rounding<T>(c.layout.longest() + c.keys.shape()[2]);
 }
 
-const std::vector<Index> offsets{0, 11, 11, 12, 90};
+const std::vector<Index> score_offsets{0, 11, 11, 12, 90};
 
 }  // namespace
 
@@ -57,8 +57,8 @@ TEMPLATE_TEST_CASE("scores on a GPU take packed sequences, equal vectors and vec
   const auto device = gpu();
   if (!device) return;
   const bool reflections = GENERATE(false, true);
-  ScoresCase<TestType> found(TokenLayout::packed(offsets), 2, 6, 80, {});
-  ScoresCase<double> expected(TokenLayout::packed(offsets), 2, 6, 80, {});
+  ScoresCase<TestType> found(TokenLayout::packed(score_offsets), 2, 6, 80, {});
+  ScoresCase<double> expected(TokenLayout::packed(score_offsets), 2, 6, 80, {});
   const auto fill = [](auto& c) {
     using T = std::remove_reference_t<decltype(c.betas(0, 0))>;
     for (Index i = 0; i < c.betas.size(); ++i) {
@@ -103,7 +103,7 @@ TEST_CASE("scores of a sequence have the same bits alone on a GPU and beside oth
   const auto device = gpu();
   if (!device) return;
   const Index length = 78;
-  ScoresCase<float> all(TokenLayout::packed(offsets), 2, 6, length, {});
+  ScoresCase<float> all(TokenLayout::packed(score_offsets), 2, 6, length, {});
   ScoresCase<float> one(TokenLayout::sequence_major(1, length), 2, 6, length, {});
   const auto last = [](Tensor<float>& x) {
     return x.shape()[0] == 4 ? x.view().slice(3, 1) : x.view().slice(12, length);

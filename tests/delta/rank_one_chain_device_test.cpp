@@ -61,7 +61,7 @@ Tensor<T> transposed_states(const Tensor<T>& states) {
   return result;
 }
 
-const std::vector<Index> offsets{0, 11, 11, 12, 70};
+const std::vector<Index> long_chain_offsets{0, 11, 11, 12, 70};
 
 }  // namespace
 
@@ -91,8 +91,8 @@ TEMPLATE_TEST_CASE("a chain on a GPU takes packed sequences, equal vectors and v
   const auto device = gpu();
   if (!device) return;
   const bool reflections = GENERATE(false, true);
-  ChainCase<TestType> found(TokenLayout::packed(offsets), 2, 6, 9, {});
-  ChainCase<double> expected(TokenLayout::packed(offsets), 2, 6, 9, {});
+  ChainCase<TestType> found(TokenLayout::packed(long_chain_offsets), 2, 6, 9, {});
+  ChainCase<double> expected(TokenLayout::packed(long_chain_offsets), 2, 6, 9, {});
   if (reflections) {
     reflect_in_one_direction(found);
     reflect_in_one_direction(expected);
@@ -143,7 +143,7 @@ TEST_CASE("a chain on a GPU goes on where it was cut, over its own states", "[de
 TEST_CASE("a sequence of a chain has the same bits alone on a GPU and beside others", "[delta][cuda]") {
   const auto device = gpu();
   if (!device) return;
-  ChainCase<float> all(TokenLayout::packed(offsets), 2, 6, 9, {});
+  ChainCase<float> all(TokenLayout::packed(long_chain_offsets), 2, 6, 9, {});
   ChainCase<float> one(TokenLayout::sequence_major(1, 58), 2, 6, 9, {});
   const auto last = [](Tensor<float>& x) {
     return x.shape()[0] == 4 ? x.view().slice(3, 1) : x.view().slice(12, 58);
@@ -249,7 +249,7 @@ TEMPLATE_TEST_CASE("inverses of chains on a GPU are those of the CPU", "[delta][
 TEST_CASE("a factor without an inverse is told when the host waits for a GPU", "[delta][cuda]") {
   const auto device = gpu();
   if (!device) return;
-  ChainCase<double> c(TokenLayout::packed(offsets), 2, 6, 6, {.chunk = 8});
+  ChainCase<double> c(TokenLayout::packed(long_chain_offsets), 2, 6, 6, {.chunk = 8});
   double squares = 0;
   for (Index i = 0; i < 6; ++i) squares += c.right(11, 1, i) * c.right(11, 1, i);
   for (Index i = 0; i < 6; ++i) c.left(11, 1, i) = c.right(11, 1, i);

@@ -38,14 +38,14 @@ void by_definition(const ChainCase<double>& c, Tensor<double>& outputs, Tensor<d
   }
 }
 
-const std::vector<Index> offsets{0, 11, 11, 12, 30};
+const std::vector<Index> chain_offsets{0, 11, 11, 12, 30};
 
 }  // namespace
 
 TEST_CASE("a chain of rank-one factors is that of its definition", "[delta]") {
   const Index chunk = GENERATE(1, 4, 18, 64);
   const bool scaled = GENERATE(false, true);
-  ChainCase<double> c(TokenLayout::packed(offsets), 2, 5, 3, {.chunk = chunk}, scaled);
+  ChainCase<double> c(TokenLayout::packed(chain_offsets), 2, 5, 3, {.chunk = chunk}, scaled);
   Tensor<double> outputs, states;
   by_definition(c, outputs, states);
   c.evaluate();
@@ -77,7 +77,7 @@ TEST_CASE("gradients of a chain of rank-one factors are those of finite differen
 
 TEST_CASE("the inverse of a chain of reflections is exact, and that of others is near", "[delta]") {
   const bool reflections = GENERATE(true, false);
-  ChainCase<double> c(TokenLayout::packed(offsets), 2, 6, 6, {.chunk = 8});
+  ChainCase<double> c(TokenLayout::packed(chain_offsets), 2, 6, 6, {.chunk = 8});
   if (reflections) {
     for (Index row = 0; row < 30; ++row) {
       for (Index h = 0; h < 2; ++h) {
@@ -115,8 +115,8 @@ TEST_CASE("the inverse of a chain of reflections is exact, and that of others is
 
 TEST_CASE("a chain of rank-one factors is as exact in float, and may write over its initial states",
           "[delta]") {
-  ChainCase<double> exact(TokenLayout::packed(offsets), 2, 6, 4, {.chunk = 8});
-  ChainCase<float> c(TokenLayout::packed(offsets), 2, 6, 4, {.chunk = 8});
+  ChainCase<double> exact(TokenLayout::packed(chain_offsets), 2, 6, 4, {.chunk = 8});
+  ChainCase<float> c(TokenLayout::packed(chain_offsets), 2, 6, 4, {.chunk = 8});
   exact.run();
   c.run();
   // Factors of a norm of about 2 may enlarge an error some hundred times in a chain of 18.
@@ -164,7 +164,7 @@ TEST_CASE("a chain of rank-one factors has the same bits for every number of thr
 }
 
 TEST_CASE("rank_one_chain refuses what does not fit", "[delta]") {
-  ChainCase<double> c(TokenLayout::packed(offsets), 2, 5, 3, {});
+  ChainCase<double> c(TokenLayout::packed(chain_offsets), 2, 5, 3, {});
   const auto refused = [&](const char* words) { CHECK_THROWS_WITH(c.evaluate(), contains(words)); };
   c.options.chunk = 0;
   refused("0 factors");

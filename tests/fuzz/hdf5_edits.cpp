@@ -717,7 +717,8 @@ SoundFile sound_file(std::vector<std::uint8_t> image) {
   SoundFile result;
   result.image = std::move(image);
   const Hdf5Handle file = open_image(result.image, H5F_LIBVER_EARLIEST);
-  const auto add = [](hid_t root, const char* name, const H5O_info_t* info, void* to) -> herr_t {
+  // The type that H5Ovisit2 gives bears another name in HDF5 1.12 and later.
+  const auto add = [](hid_t root, const char* name, const auto* info, void* to) -> herr_t {
     const Hdf5Handle object = own(H5Oopen(root, name, H5P_DEFAULT), "open an object");
     const std::string path = std::string(name) == "." ? "/" : name;
     static_cast<SoundFile*>(to)->objects.push_back(

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include <csignal>
-#include <fstream>
+#include <filesystem>
 #include <initializer_list>
 #include <string>
 
@@ -15,6 +15,7 @@
 #include "support/catch.hpp"
 #include "support/child_process.hpp"
 #include "support/temporary_folder.hpp"
+#include "support/text_file.hpp"
 
 namespace fs = std::filesystem;
 using namespace orthornn;
@@ -22,10 +23,9 @@ using orthornn::testing::contains;
 using orthornn::testing::content;
 using orthornn::testing::message_from_child;
 using orthornn::testing::TemporaryFolder;
+using orthornn::testing::write_text;
 
 namespace {
-
-void put(const fs::path& file, const std::string& bytes) { std::ofstream(file, std::ios::binary) << bytes; }
 
 int entries(const fs::path& folder) {
   return static_cast<int>(std::distance(fs::directory_iterator(folder), fs::directory_iterator()));
@@ -61,7 +61,7 @@ TEST_CASE("a name without a folder is one in the current folder", "[io][atomic_f
 
 TEST_CASE("what a killed process left is overwritten", "[io][atomic_file]") {
   const TemporaryFolder folder;
-  put(folder / ".file.tmp", "a leftover that is longer than the new content");
+  write_text(folder / ".file.tmp", "a leftover that is longer than the new content");
   write_file_atomically(folder / "file", "new");
   CHECK(content(folder / "file") == "new");
   CHECK(entries(folder.path()) == 1);
@@ -70,7 +70,7 @@ TEST_CASE("what a killed process left is overwritten", "[io][atomic_file]") {
 TEST_CASE("a file keeps its permissions", "[io][atomic_file]") {
   const TemporaryFolder folder;
   const fs::path file = folder / "file";
-  put(file, "old");
+  write_text(file, "old");
   fs::permissions(file, fs::perms(0640));
   write_file_atomically(file, "new");
   CHECK(content(file) == "new");
@@ -80,7 +80,7 @@ TEST_CASE("a file keeps its permissions", "[io][atomic_file]") {
 TEST_CASE("a symbolic link stays one, and what it points at is replaced", "[io][atomic_file]") {
   const TemporaryFolder folder;
   fs::create_directory(folder / "elsewhere");
-  put(folder / "elsewhere/file", "old");
+  write_text(folder / "elsewhere/file", "old");
   fs::create_symlink("elsewhere/file", folder / "link");
   fs::create_symlink(folder / "link", folder / "link_to_link");
   write_file_atomically(folder / "link_to_link", "new");
@@ -98,7 +98,7 @@ TEST_CASE("a symbolic link stays one, and what it points at is replaced", "[io][
 
 TEST_CASE("a place that cannot be written to is refused with its reason", "[io][atomic_file]") {
   const TemporaryFolder folder;
-  put(folder / "file", "old");
+  write_text(folder / "file", "old");
   fs::create_directory(folder / "folder");
   const auto message = [](const fs::path& path) {
     try {
@@ -121,7 +121,7 @@ TEST_CASE("a place that cannot be written to is refused with its reason", "[io][
 
 TEST_CASE("a folder without the right to write is refused", "[io][atomic_file]") {
   const TemporaryFolder folder;
-  put(folder / "file", "old");
+  write_text(folder / "file", "old");
   fs::permissions(folder / "file", fs::perms(0666));
   fs::permissions(folder.path(), fs::perms(0555));
   const auto write_there = [&] {
@@ -141,7 +141,7 @@ TEST_CASE("a folder without the right to write is refused", "[io][atomic_file]")
 TEST_CASE("a read-only file is refused", "[io][atomic_file]") {
   const TemporaryFolder folder;
   const fs::path file = folder / "file";
-  put(file, "old");
+  write_text(file, "old");
   fs::permissions(file, fs::perms(0444));
   fs::permissions(folder.path(), fs::perms(0777));
   const std::string message = message_from_child([&] {
@@ -160,7 +160,7 @@ TEST_CASE("a read-only file is refused", "[io][atomic_file]") {
 TEST_CASE("a full disk leaves the old file and nothing else", "[io][atomic_file]") {
   const TemporaryFolder folder;
   const fs::path file = folder / "file";
-  put(file, "old");
+  write_text(file, "old");
   const auto write_too_much = [&] {
     std::signal(SIGXFSZ, SIG_IGN);
     const rlimit limit{10000, 10000};

@@ -17,7 +17,7 @@ using namespace orthornn::testing;
 namespace {
 
 /// Rows of g with their symbols, and what they are added to.
-struct Case {
+struct SymbolRows {
   const char* name;
   Tensor<double> g;
   Tensor<std::int32_t> symbols;
@@ -25,7 +25,7 @@ struct Case {
 
   /// `symbol_at(position)` for each position.
   template <class SymbolAt>
-  Case(const char* what, Index count, Index columns, Index of_symbols, SymbolAt symbol_at)
+  SymbolRows(const char* what, Index count, Index columns, Index of_symbols, SymbolAt symbol_at)
       : name(what),
         g(normal_tensor<double>({count, columns}, 1)),
         symbols(Shape{count}),
@@ -57,8 +57,8 @@ struct Case {
 };
 
 /// The GPU sorts 2048 positions in a block, and adds 16 neighbours in another.
-std::vector<Case> cases() {
-  std::vector<Case> all;
+std::vector<SymbolRows> all_symbol_rows() {
+  std::vector<SymbolRows> all;
   auto random_below = [random = RandomStream(3, RandomPurpose::validation)](std::uint32_t n) mutable {
     return static_cast<Index>(random.integer(n));
   };
@@ -94,7 +94,7 @@ double largest_row_error(const Tensor<T>& found, const Tensor<double>& expected)
 }  // namespace
 
 TEMPLATE_TEST_CASE("rows are added by their symbols", "[layers]", float, double) {
-  for (const Case& c : cases()) {
+  for (const SymbolRows& c : all_symbol_rows()) {
     CAPTURE(c.name);
     // The CPU's sums are in double, and rounded once.
     CHECK(largest_row_error(c.found<TestType>(Device::cpu()), c.expected()) <=
@@ -106,7 +106,7 @@ TEMPLATE_TEST_CASE("rows are added by their symbols on a GPU, with the same bits
                    double) {
   const auto device = gpu();
   if (!device) return;
-  for (const Case& c : cases()) {
+  for (const SymbolRows& c : all_symbol_rows()) {
     CAPTURE(c.name);
     const Tensor<TestType> found = c.found<TestType>(*device);
     CHECK(largest_row_error(found, c.expected()) <= tolerance::rounding<TestType>(c.symbols.size()));

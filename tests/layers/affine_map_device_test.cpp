@@ -14,12 +14,12 @@ using namespace orthornn::testing;
 
 namespace {
 
-struct Sizes {
+struct AffineMapSizes {
   Index n, k, b, t;
 };
 // More symbols than a block sums at once (40), more columns than one block takes (33 * 128).
-const Sizes all_sizes[] = {{1, 1, 1, 1},    {7, 9, 3, 2},   {190, 9, 3, 33},
-                           {7, 1, 128, 33}, {65, 40, 5, 7}, {190, 3, 128, 2}};
+const AffineMapSizes affine_map_sizes[] = {{1, 1, 1, 1},    {7, 9, 3, 2},   {190, 9, 3, 33},
+                                           {7, 1, 128, 33}, {65, 40, 5, 7}, {190, 3, 128, 2}};
 
 Tensor<std::int32_t> random_symbols(const Shape& shape, Index count) {
   Tensor<std::int32_t> symbols(shape);
@@ -32,12 +32,12 @@ Tensor<std::int32_t> random_symbols(const Shape& shape, Index count) {
 
 /// Everything that goes into an affine map and comes out, on one device.
 template <class T>
-struct Case {
+struct AffineMapRun {
   Tensor<T> weights, bias, x, g, h;
   Tensor<std::int32_t> symbols;
   Tensor<T> a, d_weights, d_bias, d_modrelu, d_x;
 
-  Case(const Sizes& s, bool use_symbols, Device device)
+  AffineMapRun(const AffineMapSizes& s, bool use_symbols, Device device)
       : weights(normal_tensor<T>({s.n, s.k}, 1).copy(device)),
         bias(normal_tensor<T>({s.n}, 2).copy(device)),
         g(normal_tensor<T>({s.t, s.b, s.n}, 4).copy(device)),
@@ -73,10 +73,10 @@ TEMPLATE_TEST_CASE("an affine map on a GPU is that of the CPU", "[cuda]", float,
   const auto device = gpu();
   if (!device) return;
   using T = TestType;
-  for (const Sizes& s : all_sizes) {
+  for (const AffineMapSizes& s : affine_map_sizes) {
     for (const bool use_symbols : {false, true}) {
-      const Case<double> expected(s, use_symbols, Device::cpu());
-      const Case<T> found(s, use_symbols, *device);
+      const AffineMapRun<double> expected(s, use_symbols, Device::cpu());
+      const AffineMapRun<T> found(s, use_symbols, *device);
       CAPTURE(s.n, s.k, s.b, s.t, use_symbols);
       const auto error = [](const Tensor<T>& f, const Tensor<double>& e) {
         return relative_error(f.copy(Device::cpu()), e);
@@ -88,7 +88,7 @@ TEMPLATE_TEST_CASE("an affine map on a GPU is that of the CPU", "[cuda]", float,
       CHECK(error(found.d_bias, expected.d_bias) <= bound);
       CHECK(error(found.d_modrelu, expected.d_modrelu) <= bound);
       if (!use_symbols) CHECK(error(found.d_x, expected.d_x) <= tolerance::rounding<T>(s.n));
-      const Case<T> again(s, use_symbols, *device);
+      const AffineMapRun<T> again(s, use_symbols, *device);
       CHECK(same_bits(again.d_weights.copy(Device::cpu()), found.d_weights.copy(Device::cpu())));
       CHECK(same_bits(again.d_bias.copy(Device::cpu()), found.d_bias.copy(Device::cpu())));
     }

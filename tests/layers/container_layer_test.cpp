@@ -15,13 +15,14 @@
 namespace orthornn::testing {
 namespace {
 
-constexpr Index inputs = 4, length = 5, batch = 3;
-const std::vector<std::int32_t> lengths = {5, 0, 3};
+constexpr Index sequence_width = 4, sequence_length = 5, sequence_count = 3;
+const std::vector<std::int32_t> sequence_lengths = {5, 0, 3};
 
 using Made = std::unique_ptr<Layer<double>>;
 
 /// What adds such a layer, for LayerCase.
-auto made(const LayerOptions& options, const std::string& prefix = "layer", Index input_size = inputs) {
+auto made(const LayerOptions& options, const std::string& prefix = "layer",
+          Index input_size = sequence_width) {
   return [=](ParameterSet<double>& parameters) {
     return make_layer<double>(parameters, prefix, options, input_size);
   };
@@ -30,7 +31,7 @@ auto made(const LayerOptions& options, const std::string& prefix = "layer", Inde
 auto made_stack(const std::vector<LayerOptions>& options) {
   return [=](ParameterSet<double>& parameters) {
     std::vector<Made> layers;
-    Index size = inputs;
+    Index size = sequence_width;
     for (std::size_t i = 0; i < options.size(); ++i) {
       layers.push_back(make_layer<double>(parameters, std::to_string(i), options[i], size));
       size = layers.back()->output_size();
@@ -53,8 +54,8 @@ Tensor<double> gradients_within(LayerCase<double>& whole, Index first, Index cou
 /// Each sequence's live steps the other way round.
 Tensor<double> reversed(const Tensor<double>& x) {
   Tensor<double> result = x.copy();
-  for (Index b = 0; b < batch; ++b) {
-    const Index live = lengths[static_cast<std::size_t>(b)];
+  for (Index b = 0; b < sequence_count; ++b) {
+    const Index live = sequence_lengths[static_cast<std::size_t>(b)];
     for (Index t = 0; t < live; ++t) copy<double>(x.view()[live - 1 - t][b], result.view()[t][b]);
   }
   return result;
@@ -80,10 +81,10 @@ Tensor<double> sum(const Tensor<double>& a, const Tensor<double>& b) {
 }  // namespace
 
 TEST_CASE("a residual adds its input", "[layers]") {
-  LayerCase<double> whole(made(Residual{{Lstm{inputs}}}), length, batch),
-      inner(made(Lstm{inputs}), length, batch);
-  whole.set_lengths(lengths);
-  inner.set_lengths(lengths);
+  LayerCase<double> whole(made(Residual{{Lstm{sequence_width}}}), sequence_length, sequence_count),
+      inner(made(Lstm{sequence_width}), sequence_length, sequence_count);
+  whole.set_lengths(sequence_lengths);
+  inner.set_lengths(sequence_lengths);
   take_parameters(inner, whole, 0);
   for (LayerCase<double>* c : {&whole, &inner}) {
     c->forward();
@@ -104,9 +105,10 @@ TEST_CASE("a residual adds its input", "[layers]") {
 }
 
 TEST_CASE("a stack runs its layers one after the other", "[layers]") {
-  LayerCase<double> whole(made_stack({Lstm{3}, Gru{2}}), length, batch), below(made(Lstm{3}), length, batch),
-      above(made(Gru{2}, "layer", 3), length, batch);
-  for (LayerCase<double>* c : {&whole, &below, &above}) c->set_lengths(lengths);
+  LayerCase<double> whole(made_stack({Lstm{3}, Gru{2}}), sequence_length, sequence_count),
+      below(made(Lstm{3}), sequence_length, sequence_count),
+      above(made(Gru{2}, "layer", 3), sequence_length, sequence_count);
+  for (LayerCase<double>* c : {&whole, &below, &above}) c->set_lengths(sequence_lengths);
   take_parameters(below, whole, 0);
   take_parameters(above, whole, below.parameters.count());
   for (std::size_t i = 0; i < 2; ++i) below.start[i] = whole.start[i].copy();
@@ -137,11 +139,12 @@ TEST_CASE("a stack runs its layers one after the other", "[layers]") {
 
 TEST_CASE("a bidirectional layer reads live steps forward and backward", "[layers]") {
   constexpr Index n = 3;
-  LayerCase<double> whole(made(Bidirectional{{Lstm{n}}}), length, batch), ahead(made(Lstm{n}), length, batch),
-      back(made(Lstm{n}), length, batch);
+  LayerCase<double> whole(made(Bidirectional{{Lstm{n}}}), sequence_length, sequence_count),
+      ahead(made(Lstm{n}), sequence_length, sequence_count),
+      back(made(Lstm{n}), sequence_length, sequence_count);
   const Index count = ahead.parameters.count();
   REQUIRE(whole.parameters.count() == 2 * count);
-  for (LayerCase<double>* c : {&whole, &ahead, &back}) c->set_lengths(lengths);
+  for (LayerCase<double>* c : {&whole, &ahead, &back}) c->set_lengths(sequence_lengths);
   take_parameters(ahead, whole, 0);
   take_parameters(back, whole, count);
   ahead.x = whole.x.copy();
@@ -158,7 +161,7 @@ TEST_CASE("a bidirectional layer reads live steps forward and backward", "[layer
     c->forward();
     c->backward();
   }
-  CHECK(whole.y.shape() == Shape{length, batch, 2 * n});
+  CHECK(whole.y.shape() == Shape{sequence_length, sequence_count, 2 * n});
   CHECK(equal(block(whole.y, 0, n), ahead.y));
   CHECK(equal(block(whole.y, n, n), reversed(back.y)));
   // The second direction ends at step 0: its last state is its output there.
@@ -175,18 +178,18 @@ TEST_CASE("a bidirectional layer reads live steps forward and backward", "[layer
 }
 
 TEST_CASE("symbols are reversed like vectors", "[layers]") {
-  LayerCase<double> from_symbols(made(Bidirectional{{Gru{2}}}), length, batch, true),
-      from_vectors(made(Bidirectional{{Gru{2}}}), length, batch);
-  for (LayerCase<double>* c : {&from_symbols, &from_vectors}) c->set_lengths(lengths);
+  LayerCase<double> from_symbols(made(Bidirectional{{Gru{2}}}), sequence_length, sequence_count, true),
+      from_vectors(made(Bidirectional{{Gru{2}}}), sequence_length, sequence_count);
+  for (LayerCase<double>* c : {&from_symbols, &from_vectors}) c->set_lengths(sequence_lengths);
   copy<double>(from_symbols.parameters.values(), from_vectors.parameters.values());
   for (std::size_t i = 0; i < 2; ++i) from_vectors.start[i] = from_symbols.start[i].copy();
   from_vectors.x = Tensor<double>(from_vectors.x.shape());
-  for (Index t = 0; t < length; ++t) {
-    for (Index b = 0; b < batch; ++b) from_vectors.x(t, b, from_symbols.symbols(t, b)) = 1;
+  for (Index t = 0; t < sequence_length; ++t) {
+    for (Index b = 0; b < sequence_count; ++b) from_vectors.x(t, b, from_symbols.symbols(t, b)) = 1;
   }
   from_symbols.forward();
   from_vectors.forward();
-  CHECK(relative_error(from_symbols.y, from_vectors.y) <= tolerance::rounding<double>(inputs));
+  CHECK(relative_error(from_symbols.y, from_vectors.y) <= tolerance::rounding<double>(sequence_width));
 }
 
 TEST_CASE("a container is described by its layers", "[layers]") {
@@ -195,10 +198,10 @@ TEST_CASE("a container is described by its layers", "[layers]") {
       make_layer<double>(parameters, "layer",
                          Bidirectional{{OrthogonalCell{.hidden_size = 6, .transition = Cwy{.reflections = 2}},
                                         Residual{{RmsNorm{}, Lstm{6}}}}},
-                         inputs);
-  const LayerDescription found = layer->describe(length, batch);
+                         sequence_width);
+  const LayerDescription found = layer->describe(sequence_length, sequence_count);
   CHECK(found.kind == "bidirectional");
-  CHECK(found.input_size == inputs);
+  CHECK(found.input_size == sequence_width);
   CHECK(found.output_size == 12);
   REQUIRE(found.layers.size() == 2);
   REQUIRE(found.layers[1].layers.size() == 2);
@@ -227,34 +230,35 @@ TEST_CASE("a container is described by its layers", "[layers]") {
 TEST_CASE("a layer is causal where all within it are", "[layers]") {
   const auto causal = [](const LayerOptions& options) {
     ParameterSet<double> parameters;
-    return make_layer<double>(parameters, "layer", options, inputs)->is_causal();
+    return make_layer<double>(parameters, "layer", options, sequence_width)->is_causal();
   };
   CHECK(causal(Lstm{3}));
-  CHECK(causal(Residual{{Gru{3}, Linear{inputs}}}));
-  CHECK_FALSE(causal(Residual{{Bidirectional{{Gru{3}}}, Linear{inputs}}}));
+  CHECK(causal(Residual{{Gru{3}, Linear{sequence_width}}}));
+  CHECK_FALSE(causal(Residual{{Bidirectional{{Gru{3}}}, Linear{sequence_width}}}));
 }
 
 TEST_CASE("launches add up, and what cannot be recorded stays so", "[layers]") {
   const auto launches = [](const LayerOptions& options) {
     ParameterSet<double> parameters;
-    return make_layer<double>(parameters, "layer", options, inputs)->launches(length, batch);
+    return make_layer<double>(parameters, "layer", options, sequence_width)
+        ->launches(sequence_length, sequence_count);
   };
-  const Index lstm = *launches(Lstm{inputs}), gru = *launches(Gru{inputs});
+  const Index lstm = *launches(Lstm{sequence_width}), gru = *launches(Gru{sequence_width});
   CHECK(lstm > 0);
-  CHECK(launches(Residual{{Lstm{inputs}, Dropout{}, Gru{inputs}}}) == lstm + gru);
-  const OrthogonalCell unrecordable{.hidden_size = inputs, .transition = MatrixExponential{}};
-  CHECK(launches(Residual{{Lstm{inputs}, unrecordable}}) == std::nullopt);
+  CHECK(launches(Residual{{Lstm{sequence_width}, Dropout{}, Gru{sequence_width}}}) == lstm + gru);
+  const OrthogonalCell unrecordable{.hidden_size = sequence_width, .transition = MatrixExponential{}};
+  CHECK(launches(Residual{{Lstm{sequence_width}, unrecordable}}) == std::nullopt);
 }
 
 TEST_CASE("the orthogonality error of a stack is the largest, and NaN where there is one", "[layers]") {
   const OrthogonalCell cell{
-      .hidden_size = inputs, .transition = Unconstrained{}, .activation = Activation::tanh};
-  LayerCase<double> c(made_stack({cell, Lstm{inputs}, cell}), length, batch);
+      .hidden_size = sequence_width, .transition = Unconstrained{}, .activation = Activation::tanh};
+  LayerCase<double> c(made_stack({cell, Lstm{sequence_width}, cell}), sequence_length, sequence_count);
   const auto matrix = [&](const char* name) { return c.parameters.value(c.parameters.find(name)); };
   const auto error_with = [&](double first, double second) {
     for (const auto& [name, factor] : {std::pair("0/matrix", first), std::pair("2/matrix", second)}) {
       set_zero(matrix(name));
-      for (Index i = 0; i < inputs; ++i) matrix(name)(i, i) = factor;
+      for (Index i = 0; i < sequence_width; ++i) matrix(name)(i, i) = factor;
     }
     c.layer->prepare();
     return c.layer->orthogonality_error().value();
@@ -264,14 +268,15 @@ TEST_CASE("the orthogonality error of a stack is the largest, and NaN where ther
   CHECK(error_with(1, 1) == 0);
   CHECK(std::isnan(error_with(std::nan(""), 2)));
   CHECK(std::isnan(error_with(2, std::nan(""))));
-  LayerCase<double> other(made(Residual{{Lstm{inputs}}}), length, batch);
+  LayerCase<double> other(made(Residual{{Lstm{sequence_width}}}), sequence_length, sequence_count);
   other.layer->prepare();
   CHECK(other.layer->orthogonality_error() == std::nullopt);
 }
 
 TEST_CASE("layers of one kind start differently at every place", "[layers]") {
-  const Residual two{{Gru{inputs}, Gru{inputs}}};
-  LayerCase<double> c(made_stack({two, two}), length, batch), again(made_stack({two, two}), length, batch);
+  const Residual two{{Gru{sequence_width}, Gru{sequence_width}}};
+  LayerCase<double> c(made_stack({two, two}), sequence_length, sequence_count),
+      again(made_stack({two, two}), sequence_length, sequence_count);
   c.layer->initialize(1);
   again.layer->initialize(1);
   CHECK(equal(c.parameters.values(), again.parameters.values()));
@@ -285,17 +290,17 @@ TEST_CASE("layers of one kind start differently at every place", "[layers]") {
 }
 
 TEST_CASE("a container asks its layers for their first states", "[layers]") {
-  const OrthogonalCell cell{.hidden_size = inputs,
+  const OrthogonalCell cell{.hidden_size = sequence_width,
                             .transition = Cwy{.reflections = 2},
                             .activation = Activation::tanh,
                             .learn_initial_state = true};
-  LayerCase<double> c(made_stack({Lstm{inputs}, Residual{{cell}}}), length, batch);
+  LayerCase<double> c(made_stack({Lstm{sequence_width}, Residual{{cell}}}), sequence_length, sequence_count);
   c.layer->initial_state(views_of(c.start));
   CHECK(frobenius_norm(c.start[0]) == 0);
   CHECK(frobenius_norm(c.start[1]) == 0);
   const TensorView<double> learned = c.parameters.value(c.parameters.find("1/0/initial_state"));
-  for (Index b = 0; b < batch; ++b) {
-    for (Index n = 0; n < inputs; ++n) CHECK(c.start[2](b, n) == learned(n));
+  for (Index b = 0; b < sequence_count; ++b) {
+    for (Index n = 0; n < sequence_width; ++n) CHECK(c.start[2](b, n) == learned(n));
   }
 }
 

@@ -2,22 +2,16 @@
 
 #include <initializer_list>
 
-#include "core/back_end.hpp"
-#include "cuda/core/graph.hpp"
 #include "layers/delta_product_cells.hpp"
 #include "orthornn/layers/delta_product_blocks.hpp"
 #include "orthornn/nn/sequence_model.hpp"
 #include "orthornn/tasks/copying_task.hpp"
 #include "orthornn/train/trainer.hpp"
 #include "support/gpu.hpp"
+#include "support/graph_launches.hpp"
 
 namespace orthornn::testing {
 namespace {
-
-std::uint64_t graph_launches() {
-  if constexpr (has_cuda_bodies) return cuda::graph_launches();
-  return 0;
-}
 
 /// Runs both and compares everything they write, twice, for the same bits.
 template <class T>

@@ -14,8 +14,8 @@
 namespace orthornn::testing {
 namespace {
 
-const Shape shape{10, 10, 1001};
-constexpr double rate = 0.3;
+const Shape dropped_shape{10, 10, 1001};
+constexpr double drop_probability = 0.3;
 
 /// A key in the memory of a device.
 Tensor<std::uint64_t> key(std::uint64_t value, Device device = Device::cpu()) {
@@ -26,17 +26,21 @@ Tensor<std::uint64_t> key(std::uint64_t value, Device device = Device::cpu()) {
 
 /// Layer number `place` of a set that has nothing but Dropouts.
 template <class T>
-struct Case {
+struct DropoutCase {
   ParameterSet<T> parameters;
   std::vector<std::unique_ptr<DropoutLayer<T>>> layers;
   Tensor<T> x, y, d_x;
   Saved saved, scratch;
 
-  explicit Case(int place = 0, double drop_rate = rate, Device device = Device::cpu())
-      : x(shape), y(shape, device), d_x(shape, device), saved(device), scratch(device) {
+  explicit DropoutCase(int place = 0, double drop_rate = drop_probability, Device device = Device::cpu())
+      : x(dropped_shape),
+        y(dropped_shape, device),
+        d_x(dropped_shape, device),
+        saved(device),
+        scratch(device) {
     for (int i = 0; i <= place; ++i) {
       layers.push_back(std::make_unique<DropoutLayer<T>>(parameters, "drop" + std::to_string(i),
-                                                         Dropout{.rate = drop_rate}, shape[2]));
+                                                         Dropout{.rate = drop_rate}, dropped_shape[2]));
     }
     parameters.allocate(device);
     std::fill(x.begin(), x.end(), T{1});
@@ -67,22 +71,22 @@ double share_of_differences(const Tensor<float>& a, const Tensor<float>& b) {
 }
 
 // Five deviations of a share of so many numbers.
-const double deviation = 5 * std::sqrt(0.25 / static_cast<double>(shape.count()));
+const double share_deviation = 5 * std::sqrt(0.25 / static_cast<double>(dropped_shape.count()));
 
 }  // namespace
 
 TEST_CASE("Dropout drops a share of the numbers and scales the others", "[layers]") {
   for (const double r : {0.1, 0.5, 0.9}) {
     CAPTURE(r);
-    Case<float> c(0, r);
+    DropoutCase<float> c(0, r);
     const Tensor<float> y = c.forward(key(1));
-    CHECK(std::abs(share_of_zeros(y) - r) < deviation);
+    CHECK(std::abs(share_of_zeros(y) - r) < share_deviation);
     const auto scale = static_cast<float>(1 / (1 - r));
     for (const float x : y) REQUIRE((x == 0 || x == scale));
     // Every place of a group of four, and every feature, is dropped at times.
     for (Index n = 0; n < 8; ++n) {
       Index kept = 0;
-      for (Index j = 0; j < 100; ++j) kept += y.data()[j * shape[2] + n] != 0;
+      for (Index j = 0; j < 100; ++j) kept += y.data()[j * dropped_shape[2] + n] != 0;
       CHECK(kept < 100);
       CHECK(kept > 0);
     }
@@ -90,49 +94,50 @@ TEST_CASE("Dropout drops a share of the numbers and scales the others", "[layers
 }
 
 TEST_CASE("a key and a layer decide the mask of Dropout", "[layers]") {
-  const Tensor<float> first = Case<float>().forward(key(1));
-  CHECK(equal(Case<float>().forward(key(1)), first));
+  const Tensor<float> first = DropoutCase<float>().forward(key(1));
+  CHECK(equal(DropoutCase<float>().forward(key(1)), first));
   // Two independent masks differ in a share of 2 rate (1 - rate).
-  const double expected = 2 * rate * (1 - rate);
+  const double expected = 2 * drop_probability * (1 - drop_probability);
   for (const std::uint64_t other : {std::uint64_t{2}, std::uint64_t{1} << 32, std::uint64_t{1} << 63})
-    CHECK(std::abs(share_of_differences(Case<float>().forward(key(other)), first) - expected) <
-          2 * deviation);
-  CHECK(std::abs(share_of_differences(Case<float>(1).forward(key(1)), first) - expected) < 2 * deviation);
+    CHECK(std::abs(share_of_differences(DropoutCase<float>().forward(key(other)), first) - expected) <
+          2 * share_deviation);
+  CHECK(std::abs(share_of_differences(DropoutCase<float>(1).forward(key(1)), first) - expected) <
+        2 * share_deviation);
   // A mask has the same places in double.
-  const Tensor<double> wide = Case<double>().forward(key(1));
+  const Tensor<double> wide = DropoutCase<double>().forward(key(1));
   for (Index i = 0; i < wide.size(); ++i) REQUIRE((wide.data()[i] == 0) == (first.data()[i] == 0));
 }
 
 TEST_CASE("Dropout without noise, and of rate 0, is the identity", "[layers]") {
-  Case<float> c;
-  c.x = normal_tensor<float>(shape, 1);
+  DropoutCase<float> c;
+  c.x = normal_tensor<float>(dropped_shape, 1);
   CHECK(equal(c.forward({}), c.x));
-  const Tensor<float> d_y = normal_tensor<float>(shape, 2);
+  const Tensor<float> d_y = normal_tensor<float>(dropped_shape, 2);
   CHECK(equal(c.backward(d_y, {}), d_y));
-  Case<float> keeps_all(0, 0);
+  DropoutCase<float> keeps_all(0, 0);
   keeps_all.x = c.x.copy();
   CHECK(equal(keeps_all.forward(key(1)), c.x));
 }
 
 TEST_CASE("zeros stay zeros under Dropout", "[layers]") {
-  Case<float> c;
-  c.x = Tensor<float>(shape);
+  DropoutCase<float> c;
+  c.x = Tensor<float>(dropped_shape);
   CHECK(frobenius_norm(c.forward(key(1))) == 0);
 }
 
 TEST_CASE("the gradient of Dropout has the mask of its forward", "[layers]") {
-  Case<float> c;
+  DropoutCase<float> c;
   Tensor<std::uint64_t> noise = key(5);
   const Tensor<float> mask = c.forward(noise);
   noise(0) = 6;  // the next step's, in the same memory
-  const Tensor<float> d_y = normal_tensor<float>(shape, 2), d_x = c.backward(d_y, noise);
+  const Tensor<float> d_y = normal_tensor<float>(dropped_shape, 2), d_x = c.backward(d_y, noise);
   for (Index i = 0; i < d_x.size(); ++i) REQUIRE(d_x.data()[i] == d_y.data()[i] * mask.data()[i]);
 }
 
 TEST_CASE("Dropout does not depend on the number of threads", "[layers]") {
   const auto run = [](int threads) {
     const Threads scope(threads);
-    return Case<float>().forward(key(3));
+    return DropoutCase<float>().forward(key(3));
   };
   CHECK(same_bits(run(1), run(4)));
 }
@@ -145,7 +150,7 @@ TEST_CASE("Dropout refuses what it cannot do", "[layers][errors]") {
                            {"dropout", "rate", "[0, 1)"});
   }
   check_says<ValueError>([&] { DropoutLayer<float>(parameters, "a", {}, 0); }, {"0 inputs"});
-  Case<float> c;
+  DropoutCase<float> c;
   const Tensor<std::uint64_t> two(Shape{2});
   check_says<ShapeError>([&] { c.forward(two); }, {"noise", "[2]", "[1]"});
   const Tensor<std::int32_t> symbols(Shape{2, 1});
@@ -158,10 +163,10 @@ TEMPLATE_TEST_CASE("Dropout has the same mask on a GPU", "[cuda]", float, double
   if (!device) return;
   using T = TestType;
   for (const int place : {0, 3}) {
-    Case<T> here(place), there(place, rate, *device);
+    DropoutCase<T> here(place), there(place, drop_probability, *device);
     const Tensor<std::uint64_t> noise = key(9), noise_there = key(9, *device);
     CHECK(same_bits(there.forward(noise_there), here.forward(noise)));
-    const Tensor<T> d_y = normal_tensor<T>(shape, 2);
+    const Tensor<T> d_y = normal_tensor<T>(dropped_shape, 2);
     CHECK(same_bits(there.backward(d_y, noise_there), here.backward(d_y, noise)));
   }
 }

@@ -13,13 +13,13 @@
 namespace orthornn::testing {
 namespace {
 
-constexpr Index inputs = 3, hidden = 16;
-constexpr double bound = 0.25;  // 1 / sqrt(16)
+constexpr Index gated_inputs = 3, gated_hidden = 16;
+constexpr double initial_bound = 0.25;  // 1 / sqrt(16)
 
 template <class LayerOfKind, class Options>
 ParameterSet<double> drawn(std::uint64_t seed) {
   ParameterSet<double> parameters;
-  LayerOfKind layer(parameters, "cell", Options{.hidden_size = hidden}, inputs);
+  LayerOfKind layer(parameters, "cell", Options{.hidden_size = gated_hidden}, gated_inputs);
   parameters.allocate(Device::cpu());
   layer.initialize(seed);
   return parameters;
@@ -34,23 +34,24 @@ void check_uniform(const ParameterSet<double>& parameters, const std::string& na
     largest = std::max(largest, std::abs(values.data()[i]));
     sum += values.data()[i];
   }
-  CHECK(largest <= bound);
+  CHECK(largest <= initial_bound);
   // Of so many numbers the largest is hardly smaller than the bound, and the mean is near 0.
-  CHECK(largest > 0.8 * bound);
-  CHECK(std::abs(sum / static_cast<double>(count)) < 5 * bound / std::sqrt(3.0 * static_cast<double>(count)));
+  CHECK(largest > 0.8 * initial_bound);
+  CHECK(std::abs(sum / static_cast<double>(count)) <
+        5 * initial_bound / std::sqrt(3.0 * static_cast<double>(count)));
 }
 
 }  // namespace
 
 TEST_CASE("an LSTM starts as in PyTorch, with open forget gates", "[layers]") {
   const ParameterSet<double> parameters = drawn<LstmLayer<double>, Lstm>(1);
-  check_uniform(parameters, "input_weights", 0, 4 * hidden * inputs);
-  check_uniform(parameters, "recurrent_weights", 0, 4 * hidden * hidden);
-  check_uniform(parameters, "input_bias", 0, 4 * hidden);
-  check_uniform(parameters, "recurrent_bias", 0, hidden);
-  check_uniform(parameters, "recurrent_bias", 2 * hidden, 2 * hidden);
+  check_uniform(parameters, "input_weights", 0, 4 * gated_hidden * gated_inputs);
+  check_uniform(parameters, "recurrent_weights", 0, 4 * gated_hidden * gated_hidden);
+  check_uniform(parameters, "input_bias", 0, 4 * gated_hidden);
+  check_uniform(parameters, "recurrent_bias", 0, gated_hidden);
+  check_uniform(parameters, "recurrent_bias", 2 * gated_hidden, 2 * gated_hidden);
   const TensorView<const double> bias = parameters.value(parameters.find("cell/recurrent_bias"));
-  for (Index i = hidden; i < 2 * hidden; ++i) CHECK(bias(i) == 1);
+  for (Index i = gated_hidden; i < 2 * gated_hidden; ++i) CHECK(bias(i) == 1);
 }
 
 TEST_CASE("a GRU starts as in PyTorch", "[layers]") {

@@ -3,12 +3,11 @@
 
 #include <initializer_list>
 
-#include "core/back_end.hpp"
-#include "cuda/core/graph.hpp"
 #include "layers/all_layers.hpp"
 #include "layers/random_layers.hpp"
 #include "orthornn/core/error.hpp"
 #include "support/gpu.hpp"
+#include "support/graph_launches.hpp"
 #include "support/layer_case.hpp"
 
 namespace orthornn::testing {
@@ -16,11 +15,11 @@ namespace {
 
 /// What a forward and a backward give, on the host.
 template <class T>
-struct Results {
+struct LayerResults {
   std::vector<Tensor<T>> tensors;
   std::vector<std::string> names;
 
-  explicit Results(LayerCase<T>& c) {
+  explicit LayerResults(LayerCase<T>& c) {
     c.forward();
     c.backward();
     const auto add = [&](const char* name, const Tensor<T>& tensor) {
@@ -41,11 +40,6 @@ std::uint64_t loops_of(const LayerDescription& layer) {
   std::uint64_t loops = layer.rollout.empty() ? 0 : 1;
   for (const LayerDescription& inner : layer.layers) loops += loops_of(inner);
   return loops;
-}
-
-std::uint64_t graph_launches() {
-  if constexpr (has_cuda_bodies) return cuda::graph_launches();
-  return 0;
 }
 
 }  // namespace
@@ -75,8 +69,8 @@ TEMPLATE_TEST_CASE("layers on a GPU are those of the CPU", "[cuda]", float, doub
           }
           here.set_noise(7);
           there.set_noise(7);
-          const Results<double> expected(here);
-          const Results<TestType> found(there);
+          const LayerResults<double> expected(here);
+          const LayerResults<TestType> found(there);
           REQUIRE(found.names == expected.names);
           // Sums over the columns, or along a row, in each of the steps; 1 - h^2 costs another two bits.
           const double bound = 4 * static_cast<double>(s.t) * tolerance::rounding<TestType>(s.n + s.t * s.b);
@@ -91,7 +85,7 @@ TEMPLATE_TEST_CASE("layers on a GPU are those of the CPU", "[cuda]", float, doub
           }
           // What is recorded has the bits of what runs directly.
           for (int repetition = 0; repetition < 2; ++repetition) {
-            const Results<TestType> again(there);
+            const LayerResults<TestType> again(there);
             for (std::size_t k = 0; k < found.tensors.size(); ++k)
               CHECK(equal(again.tensors[k], found.tensors[k]));
           }
@@ -113,9 +107,9 @@ TEST_CASE("random layers within layers on a GPU are those of the CPU", "[cuda]")
           3, false, where, 0.4, seed);
       if (seed % 2 == 0) c.set_lengths({4, 0, 2});
       c.set_noise(seed);
-      return Results<double>(c);
+      return LayerResults<double>(c);
     };
-    const Results<double> expected = run(Device::cpu()), found = run(*device);
+    const LayerResults<double> expected = run(Device::cpu()), found = run(*device);
     REQUIRE(found.names == expected.names);
     for (std::size_t k = 0; k < found.tensors.size(); ++k) {
       INFO(found.names[k]);

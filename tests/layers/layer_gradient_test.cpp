@@ -10,12 +10,12 @@
 namespace orthornn::testing {
 namespace {
 
-constexpr Index inputs = 3, outputs = 5;
+constexpr Index layer_inputs = 3, layer_outputs = 5;
 
 /// Calls what(kind, from_symbols) for everything that a kind reads.
 template <class T, class What>
 void for_all_kinds(const What& what) {
-  for (const LayerKind<T>& kind : all_layers<T>(inputs, outputs)) {
+  for (const LayerKind<T>& kind : all_layers<T>(layer_inputs, layer_outputs)) {
     for (const bool symbols : {false, true}) {
       if (!(symbols ? kind.reads_symbols : kind.reads_vectors)) continue;
       CAPTURE(kind.name, symbols);
@@ -25,7 +25,7 @@ void for_all_kinds(const What& what) {
 }
 
 LayerKind<float>::Add layer_called(const std::string& name) {
-  for (const LayerKind<float>& kind : all_layers<float>(inputs, outputs)) {
+  for (const LayerKind<float>& kind : all_layers<float>(layer_inputs, layer_outputs)) {
     if (kind.name == name) return kind.make(Device::cpu());
   }
   throw ValueError("no layer " + name);
@@ -168,10 +168,10 @@ TEST_CASE("a sequence in two parts has the gradients of the whole", "[layers][gr
 TEST_CASE("a layer refuses states that are not its own", "[layers][errors]") {
   LayerCase<float> recurrent(layer_called("orthogonal"), 2, 3), stateless(layer_called("linear"), 2, 3);
   recurrent.layer->prepare();
-  recurrent.start.emplace_back(Shape{3, outputs});
+  recurrent.start.emplace_back(Shape{3, layer_outputs});
   CHECK_THAT(error_message<ShapeError>([&] { recurrent.forward(); }), contains("2 initial states"));
   stateless.layer->prepare();
-  stateless.start.emplace_back(Shape{3, outputs});
+  stateless.start.emplace_back(Shape{3, layer_outputs});
   CHECK_THAT(error_message<ShapeError>([&] { stateless.forward(); }), contains("has 0"));
 }
 
@@ -191,7 +191,7 @@ TEST_CASE("the gradient of one last state alone is that with zeros for the other
 }
 
 TEST_CASE("a backward that is not of the last forward is refused before it writes", "[layers][errors]") {
-  for (const LayerKind<float>& kind : all_layers<float>(inputs, outputs)) {
+  for (const LayerKind<float>& kind : all_layers<float>(layer_inputs, layer_outputs)) {
     CAPTURE(kind.name);
     const bool symbols = !kind.reads_vectors;
     LayerCase<float> c(kind.make(Device::cpu()), 2, 3, symbols),
@@ -218,7 +218,7 @@ TEST_CASE("a backward that is not of the last forward is refused before it write
 }
 
 TEST_CASE("a forward that fails leaves the stack as it was", "[layers][errors]") {
-  for (const LayerKind<float>& kind : all_layers<float>(inputs, outputs)) {
+  for (const LayerKind<float>& kind : all_layers<float>(layer_inputs, layer_outputs)) {
     CAPTURE(kind.name);
     LayerCase<float> c(kind.make(Device::cpu()), 2, 3, !kind.reads_vectors);
     CHECK_THAT(error_message<ValueError>([&] { c.layer->forward(c.input(), {}, {}, c.saved); }),
@@ -239,23 +239,23 @@ TEST_CASE("a layer refuses arguments of the wrong shape", "[layers][errors]") {
   const Tensor<std::int32_t> three(Shape{2, 3, 2});
   CHECK_THAT(error_message<ShapeError>([&] { c.layer->forward({.symbols = three}, {}, {}, c.saved); }),
              contains("symbols") && contains("[2, 3, 2]"));
-  const Tensor<float> wide(Shape{2, 3, inputs + 1});
+  const Tensor<float> wide(Shape{2, 3, layer_inputs + 1});
   CHECK_THAT(error_message<ShapeError>([&] { c.layer->forward({.vectors = wide}, {}, {}, c.saved); }),
              contains("input has shape [2, 3, 4]"));
-  c.start[1].resize({2, outputs});
+  c.start[1].resize({2, layer_outputs});
   CHECK_THAT(error_message<ShapeError>([&] { c.forward(); }), contains("initial states has shape [2, 5]"));
-  c.start[1].resize({3, outputs});
+  c.start[1].resize({3, layer_outputs});
   c.forward();
-  c.dx.resize({2, 3, inputs + 1});
+  c.dx.resize({2, 3, layer_inputs + 1});
   CHECK_THAT(error_message<ShapeError>([&] { c.backward(); }), contains("d_input"));
-  c.dx.resize({2, 3, inputs});
+  c.dx.resize({2, 3, layer_inputs});
   CHECK_THAT(error_message<ValueError>(
                  [&] { c.layer->backward(c.input(), {.d_output = c.d_output}, c.saved, c.saved); }),
              contains("one stack twice"));
   CHECK_NOTHROW(c.backward());
   LayerCase<float> from_symbols(layer_called("lstm"), 2, 3, true);
   from_symbols.forward();
-  from_symbols.dx = Tensor<float>(Shape{2, 3, inputs});
+  from_symbols.dx = Tensor<float>(Shape{2, 3, layer_inputs});
   CHECK_THAT(error_message<ValueError>([&] { from_symbols.backward(); }),
              contains("symbols have no gradient"));
 }

@@ -13,11 +13,11 @@ using namespace orthornn::testing;
 namespace {
 
 template <class T>
-struct Case {
+struct LinearLayerRun {
   ParameterSet<T> parameters;
   Tensor<T> y, d_x;
 
-  Case(Index n, Index c, Index b, Index t, Device device)
+  LinearLayerRun(Index n, Index c, Index b, Index t, Device device)
       : y(Shape{t, b, c}, device), d_x(Shape{t, b, n}, device) {
     LinearLayer<T> layer(parameters, "readout", n, c, device);
     parameters.allocate(device);
@@ -41,8 +41,8 @@ TEMPLATE_TEST_CASE("a linear layer on a GPU is that of the CPU", "[cuda]", float
   for (const auto& [n, c, b, t] :
        {std::array<Index, 4>{1, 1, 1, 1}, {7, 9, 3, 2}, {190, 9, 128, 2}, {7, 1, 128, 33}, {33, 70, 3, 5}}) {
     CAPTURE(n, c, b, t);
-    const Case<double> expected(n, c, b, t, Device::cpu());
-    const Case<T> found(n, c, b, t, *device);
+    const LinearLayerRun<double> expected(n, c, b, t, Device::cpu());
+    const LinearLayerRun<T> found(n, c, b, t, *device);
     const double bound = tolerance::rounding<T>(n);
     CHECK(relative_error(found.y.copy(Device::cpu()), expected.y) <= bound);
     CHECK(relative_error(found.d_x.copy(Device::cpu()), expected.d_x) <= tolerance::rounding<T>(c));

@@ -25,7 +25,7 @@ struct Stranger : Spread {
 
 /// Its name is that of another kind.
 template <int kind>
-struct Impostor : Spread {
+struct ImpostorLayer : Spread {
   static constexpr const char* name = kind == 0 ? "lstm" : "spread";
 };
 
@@ -115,8 +115,8 @@ TEST_CASE("an own layer has a name of its own", "[layers][own]") {
   check_says<UnknownKind>([] { variant_from_json<LayerOptions>(R"({"kind": "stranger"})"); },
                           {"'kind' is \"stranger\"", "orthogonal", "spread"});
   // Taken by orthornn, and by this program.
-  check_says<ValueError>([] { register_layer<Impostor<0>>(); }, {"'lstm'", "another layer"});
-  check_says<ValueError>([] { register_layer<Impostor<1>>(); }, {"'spread'", "another layer"});
+  check_says<ValueError>([] { register_layer<ImpostorLayer<0>>(); }, {"'lstm'", "another layer"});
+  check_says<ValueError>([] { register_layer<ImpostorLayer<1>>(); }, {"'spread'", "another layer"});
   CHECK_NOTHROW(register_layer<Spread>());
   CHECK(names_of<LayerOptions>() == names);
 }
@@ -124,8 +124,9 @@ TEST_CASE("an own layer has a name of its own", "[layers][own]") {
 TEST_CASE("a layer that a file could not name is not made", "[layers][own][errors]") {
   register_own_kinds();
   ParameterSet<float> parameters;
-  for (const LayerOptions& options : {LayerOptions(Stranger{}), LayerOptions(Bidirectional{{Stranger{}}}),
-                                      LayerOptions(Impostor<1>{}), LayerOptions(Residual{{Impostor<1>{}}})})
+  for (const LayerOptions& options :
+       {LayerOptions(Stranger{}), LayerOptions(Bidirectional{{Stranger{}}}), LayerOptions(ImpostorLayer<1>{}),
+        LayerOptions(Residual{{ImpostorLayer<1>{}}})})
     check_says<ValueError>([&] { make_layer(parameters, "layer", options, 3); },
                            {"not registered", "register_layer"});
   CHECK(parameters.list().empty());

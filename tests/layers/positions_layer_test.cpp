@@ -11,13 +11,14 @@
 #include "support/check_says.hpp"
 #include "support/errors.hpp"
 #include "support/gpu.hpp"
+#include "support/lengths.hpp"
 #include "support/random_tensor.hpp"
 #include "support/same_bits.hpp"
 
 namespace orthornn::testing {
 namespace {
 
-constexpr Index size = 5, count = 9;
+constexpr Index vector_size = 5, vector_count = 9;
 
 /// A copy on the host.
 template <class T>
@@ -29,15 +30,15 @@ Tensor<std::remove_const_t<T>> on_host(TensorView<T> view) {
 
 /// A layer with vectors from N(0, 1) for nine steps.
 template <class T>
-struct Case {
+struct PositionsCase {
   Device device;
   ParameterSet<T> parameters;
-  PositionsLayer<T> layer{parameters, "positions", {.steps = count}, size};
+  PositionsLayer<T> layer{parameters, "positions", {.steps = vector_count}, vector_size};
   Saved saved{device}, scratch{device};
 
-  explicit Case(Device where = Device::cpu()) : device(where) {
+  explicit PositionsCase(Device where = Device::cpu()) : device(where) {
     parameters.allocate(device);
-    copy<T>(normal_tensor<T>({count, size}, 1).copy(device), parameters.value(0));
+    copy<T>(normal_tensor<T>({vector_count, vector_size}, 1).copy(device), parameters.value(0));
     layer.prepare();
   }
 
@@ -79,28 +80,23 @@ Tensor<T> column(std::initializer_list<T> values) {
   return tensor;
 }
 
-Tensor<std::int32_t> lengths_of(std::initializer_list<std::int32_t> values) {
-  Tensor<std::int32_t> tensor(Shape{static_cast<Index>(values.size())});
-  std::copy(values.begin(), values.end(), tensor.begin());
-  return tensor;
-}
-
 const Tensor<std::int32_t> all_live(Shape{0});
 
 }  // namespace
 
 TEMPLATE_TEST_CASE("each live step gets the vector of its place", "[layers]", float, double) {
   using T = TestType;
-  Case<T> c;
-  const Tensor<T> x = normal_tensor<T>({4, 3, size}, 2), d_y = normal_tensor<T>({4, 3, size}, 3);
+  PositionsCase<T> c;
+  const Tensor<T> x = normal_tensor<T>({4, 3, vector_size}, 2),
+                  d_y = normal_tensor<T>({4, 3, vector_size}, 3);
   const Tensor<std::int32_t> lengths = lengths_of({4, 0, 2});
   const auto found = c.run(x, d_y, lengths, column<T>({5, 9, 0}));
   const TensorView<const T> vectors = std::as_const(c.parameters).value(0);
   const Index first[] = {5, 9, 0};
-  Tensor<double> gradient(Shape{count, size});
+  Tensor<double> gradient(Shape{vector_count, vector_size});
   for (Index t = 0; t < 4; ++t) {
     for (Index b = 0; b < 3; ++b) {
-      for (Index n = 0; n < size; ++n) {
+      for (Index n = 0; n < vector_size; ++n) {
         const bool live = t < lengths(b);
         REQUIRE(found.y(t, b, n) == x(t, b, n) + (live ? vectors(first[b] + t, n) : T{0}));
         if (live) gradient(first[b] + t, n) += static_cast<double>(d_y(t, b, n));
@@ -115,14 +111,14 @@ TEMPLATE_TEST_CASE("each live step gets the vector of its place", "[layers]", fl
 }
 
 TEST_CASE("gradients of positions are added where that is asked for", "[layers]") {
-  Case<double> c;
-  const Tensor<double> x = normal_tensor<double>({4, 3, size}, 2),
-                       d_y = normal_tensor<double>({4, 3, size}, 3);
+  PositionsCase<double> c;
+  const Tensor<double> x = normal_tensor<double>({4, 3, vector_size}, 2),
+                       d_y = normal_tensor<double>({4, 3, vector_size}, 3);
   // Sequences that go on leave gradients of the last vectors, which must not stay.
   c.run(x, d_y, all_live, column<double>({5, 5, 5}));
   const auto once = c.run(x, d_y, all_live, {});
-  for (Index step = 4; step < count; ++step)
-    for (Index n = 0; n < size; ++n) CHECK(once.gradient(step, n) == 0);
+  for (Index step = 4; step < vector_count; ++step)
+    for (Index n = 0; n < vector_size; ++n) CHECK(once.gradient(step, n) == 0);
   const auto twice = c.run(x, d_y, all_live, {}, true);
   for (Index i = 0; i < once.gradient.size(); ++i)
     CHECK(twice.gradient.data()[i] == 2 * once.gradient.data()[i]);
@@ -132,8 +128,8 @@ TEST_CASE("gradients of positions are added where that is asked for", "[layers]"
 TEST_CASE("positions have the same bits for every number of threads", "[layers]") {
   const auto run = [](int threads) {
     const Threads scope(threads);
-    return Case<float>().run(normal_tensor<float>({9, 7, size}, 2), normal_tensor<float>({9, 7, size}, 3),
-                             all_live, {});
+    return PositionsCase<float>().run(normal_tensor<float>({9, 7, vector_size}, 2),
+                                      normal_tensor<float>({9, 7, vector_size}, 3), all_live, {});
   };
   const auto alone = run(1), shared = run(4);
   CHECK(same_bits(alone.y, shared.y));
@@ -172,9 +168,9 @@ TEST_CASE("positions refuse steps without a vector", "[layers][errors]") {
       {"positions", "steps"});
   check_says<ValueError>([&] { PositionsLayer<float>(parameters, "a", {}, 0); }, {"0 inputs"});
 
-  Case<float> c;
+  PositionsCase<float> c;
   const auto run = [&](Index length, const Tensor<std::int32_t>& lengths, const Tensor<float>& before) {
-    c.run(Tensor<float>({length, 2, size}), Tensor<float>({length, 2, size}), lengths, before);
+    c.run(Tensor<float>({length, 2, vector_size}), Tensor<float>({length, 2, vector_size}), lengths, before);
   };
   run(12, lengths_of({9, 3}), {});  // what is padding needs no vector
   check_says<ValueError>([&] { run(10, all_live, {}); }, {"sequence 0 has 10 steps", "vectors for 9"});
@@ -194,8 +190,9 @@ TEMPLATE_TEST_CASE("positions have the same bits on a GPU", "[layers][cuda]", fl
   const auto device = gpu();
   if (!device) return;
   using T = TestType;
-  Case<T> here, there(*device);
-  const Tensor<T> x = normal_tensor<T>({4, 70, size}, 2), d_y = normal_tensor<T>({4, 70, size}, 3);
+  PositionsCase<T> here, there(*device);
+  const Tensor<T> x = normal_tensor<T>({4, 70, vector_size}, 2),
+                  d_y = normal_tensor<T>({4, 70, vector_size}, 3);
   Tensor<std::int32_t> some(Shape{70});
   Tensor<T> before(Shape{70, 1});
   for (Index b = 0; b < 70; ++b) {
@@ -219,9 +216,9 @@ TEMPLATE_TEST_CASE("positions have the same bits on a GPU", "[layers][cuda]", fl
 TEST_CASE("a GPU reports steps without a vector", "[layers][cuda][errors]") {
   const auto device = gpu();
   if (!device) return;
-  Case<float> c(*device);
+  PositionsCase<float> c(*device);
   const auto run = [&](Index length, const Tensor<float>& before) {
-    c.run(Tensor<float>({length, 2, size}), Tensor<float>({length, 2, size}), all_live, before);
+    c.run(Tensor<float>({length, 2, vector_size}), Tensor<float>({length, 2, vector_size}), all_live, before);
     synchronize(*device);
   };
   check_says<ValueError>([&] { run(10, {}); }, {"sequence 0", "more steps"});
@@ -231,7 +228,7 @@ TEST_CASE("a GPU reports steps without a vector", "[layers][cuda][errors]") {
   // A sequence without steps has a state too.
   check_says<ValueError>(
       [&] {
-        c.run(Tensor<float>({2, 2, size}), Tensor<float>({2, 2, size}), lengths_of({2, 0}),
+        c.run(Tensor<float>({2, 2, vector_size}), Tensor<float>({2, 2, vector_size}), lengths_of({2, 0}),
               column<float>({0, -1}));
         synchronize(*device);
       },

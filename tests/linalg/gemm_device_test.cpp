@@ -10,12 +10,12 @@
 namespace orthornn::testing {
 namespace {
 
-struct Sizes {
+struct ProductSizes {
   Index rows, cols, depth;
 };
 
 /// Each product has 2^32 operations or more. One side, or all three, is no multiple of 8 numbers.
-constexpr Sizes odd_sizes[] = {
+constexpr ProductSizes odd_sizes[] = {
     {1031, 1032, 2056}, {1032, 1029, 2056}, {1032, 1032, 2051}, {1031, 1029, 2051}};
 
 /// A matrix, or its transpose, whose columns begin at multiples of 16 bytes.
@@ -45,7 +45,7 @@ struct AlignedMatrix {
 /// Calls check(left, right, result) for products of odd sizes.
 template <class Check>
 void for_odd_products(Device device, const Check& check) {
-  for (const Sizes s : odd_sizes) {
+  for (const ProductSizes s : odd_sizes) {
     for (const bool left_is_transposed : {false, true}) {
       for (const bool right_is_transposed : {false, true}) {
         CAPTURE(s.rows, s.cols, s.depth, left_is_transposed, right_is_transposed);

@@ -15,7 +15,7 @@
 namespace orthornn::testing {
 namespace {
 
-constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+constexpr double quiet_nan = std::numeric_limits<double>::quiet_NaN();
 
 /// A column-major matrix with `padding` rows of NaN below each column.
 template <class T>
@@ -27,7 +27,7 @@ struct Padded {
       : memory(normal_tensor<T>({cols, rows + padding}, seed)),
         view(memory.data(), rows, cols, rows + padding) {
     for (Index j = 0; j < cols; ++j) {
-      for (Index i = rows; i < rows + padding; ++i) view(i, j) = static_cast<T>(nan);
+      for (Index i = rows; i < rows + padding; ++i) view(i, j) = static_cast<T>(quiet_nan);
     }
   }
   bool padding_is_whole() const {
@@ -67,19 +67,19 @@ bool is_product(double alpha, const Operand<T>& a, const Operand<T>& b, double b
   return true;
 }
 
-struct Sizes {
+struct GemmSizes {
   Index m, n, k;
 };
 
 template <class T>
-void check_gemm(const Sizes& s, bool a_transposed, bool b_transposed, double alpha, double beta) {
+void check_gemm(const GemmSizes& s, bool a_transposed, bool b_transposed, double alpha, double beta) {
   CAPTURE(s.m, s.n, s.k, a_transposed, b_transposed, alpha, beta);
   const Padded<T> a(a_transposed ? s.k : s.m, a_transposed ? s.m : s.k, 3, 1);
   const Padded<T> b(b_transposed ? s.n : s.k, b_transposed ? s.k : s.n, 5, 2);
   Padded<T> before(s.m, s.n, 2, 3), c(s.m, s.n, 2, 3);
   if (beta == 0) {
     for (Index j = 0; j < s.n; ++j) {
-      for (Index i = 0; i < s.m; ++i) c.view(i, j) = static_cast<T>(nan);
+      for (Index i = 0; i < s.m; ++i) c.view(i, j) = static_cast<T>(quiet_nan);
     }
   }
   const Operand<T> left(a.view, a_transposed), right(b.view, b_transposed);
@@ -89,9 +89,10 @@ void check_gemm(const Sizes& s, bool a_transposed, bool b_transposed, double alp
 }
 
 TEMPLATE_TEST_CASE("gemm is the triple loop", "[linalg]", float, double) {
-  for (const Sizes s :
-       {Sizes{1, 1, 1}, Sizes{3, 1, 7}, Sizes{1, 5, 2}, Sizes{7, 9, 11}, Sizes{16, 16, 16}, Sizes{17, 15, 33},
-        Sizes{49, 4, 1}, Sizes{65, 66, 67}, Sizes{130, 70, 20}, Sizes{5, 300, 40}, Sizes{20, 9, 1200}}) {
+  for (const GemmSizes s :
+       {GemmSizes{1, 1, 1}, GemmSizes{3, 1, 7}, GemmSizes{1, 5, 2}, GemmSizes{7, 9, 11},
+        GemmSizes{16, 16, 16}, GemmSizes{17, 15, 33}, GemmSizes{49, 4, 1}, GemmSizes{65, 66, 67},
+        GemmSizes{130, 70, 20}, GemmSizes{5, 300, 40}, GemmSizes{20, 9, 1200}}) {
     for (const bool a_transposed : {false, true}) {
       for (const bool b_transposed : {false, true}) {
         check_gemm<TestType>(s, a_transposed, b_transposed, 1, 0);
@@ -117,8 +118,8 @@ TEMPLATE_TEST_CASE("gemm of nothing", "[linalg]", float, double) {
 
 TEMPLATE_TEST_CASE("gemm gives the same bits with any number of threads", "[linalg]", float, double) {
   const int threads_before = thread_count();
-  for (const Sizes s :
-       {Sizes{193, 190, 129}, Sizes{190, 193, 700}, Sizes{48, 1000, 31}, Sizes{1000, 3, 200}}) {
+  for (const GemmSizes s : {GemmSizes{193, 190, 129}, GemmSizes{190, 193, 700}, GemmSizes{48, 1000, 31},
+                            GemmSizes{1000, 3, 200}}) {
     for (const bool a_transposed : {false, true}) {
       CAPTURE(s.m, s.n, s.k, a_transposed);
       const Padded<TestType> a(a_transposed ? s.k : s.m, a_transposed ? s.m : s.k, 0, 4), b(s.n, s.k, 0, 5);
@@ -139,9 +140,9 @@ TEMPLATE_TEST_CASE("gemm gives the same bits with any number of threads", "[lina
 TEMPLATE_TEST_CASE("a packed matrix multiplies as the matrix does", "[linalg]", float, double) {
   using T = TestType;
   PackedMatrix<T> packed;  // packed anew each time
-  for (const Sizes s :
-       {Sizes{1, 1, 1}, Sizes{7, 5, 3}, Sizes{193, 17, 190}, Sizes{5, 600, 9}, Sizes{48, 4, 1500},
-        Sizes{700, 3, 20}, Sizes{4, 0, 6}, Sizes{6, 3, 0}, Sizes{2, 1, 2}}) {
+  for (const GemmSizes s : {GemmSizes{1, 1, 1}, GemmSizes{7, 5, 3}, GemmSizes{193, 17, 190},
+                            GemmSizes{5, 600, 9}, GemmSizes{48, 4, 1500}, GemmSizes{700, 3, 20},
+                            GemmSizes{4, 0, 6}, GemmSizes{6, 3, 0}, GemmSizes{2, 1, 2}}) {
     for (const bool is_transposed : {false, true}) {
       for (const double alpha : {1.0, -0.5}) {
         CAPTURE(s.m, s.n, s.k, is_transposed, alpha);

@@ -13,15 +13,14 @@
 namespace orthornn::testing {
 namespace {
 
-struct Sizes {
-  Index m, n, k;
-};
-
 TEMPLATE_TEST_CASE("a matrix that is kept on a GPU multiplies as on the CPU", "[linalg][cuda]", float,
                    double) {
   using T = TestType;
   const auto device = gpu();
   if (!device) return;
+  struct Sizes {
+    Index m, n, k;
+  };
   PackedMatrix<T> packed;  // packed anew each time
   for (const Sizes s : {Sizes{1, 1, 1}, Sizes{7, 5, 3}, Sizes{33, 17, 40}, Sizes{4, 0, 6}, Sizes{2, 1, 2}}) {
     for (const bool is_transposed : {false, true}) {

@@ -19,7 +19,7 @@ namespace {
 
 using Answer = std::vector<std::int32_t>;
 
-const AnswerSymbols symbols{.begin = 2, .end = 3, .excluded = {0, 2}};
+const AnswerSymbols answer_symbols{.begin = 2, .end = 3, .excluded = {0, 2}};
 
 EncoderDecoderOptions with_symbols(EncoderDecoderOptions options, Index target_symbols) {
   options.target_symbols = target_symbols;
@@ -75,15 +75,15 @@ double log_probability(EncoderDecoder<double>& model, const Batch& sources_alone
   target.resize({steps, 1});
   classes.resize({steps, 1});
   for (Index t = 0; t < steps; ++t) {
-    target(t, 0) = t == 0 ? symbols.begin : answer[static_cast<std::size_t>(t - 1)];
-    classes(t, 0) = t < std::ssize(answer) ? answer[static_cast<std::size_t>(t)] : symbols.end;
+    target(t, 0) = t == 0 ? answer_symbols.begin : answer[static_cast<std::size_t>(t - 1)];
+    classes(t, 0) = t < std::ssize(answer) ? answer[static_cast<std::size_t>(t)] : answer_symbols.end;
   }
   return -model.loss(source).sum;
 }
 
 /// The search reads logarithms of probabilities as floats, each of which is rounded by half of epsilon of
 /// itself; sums of them are, too. The rest is rounding in double.
-double bound(double of) { return tolerance::epsilon<float> * (1 + std::abs(of)); }
+double score_bound(double of) { return tolerance::epsilon<float> * (1 + std::abs(of)); }
 
 /// The most probable symbol at each step, the first of equal ones.
 Hypothesis greedy(EncoderDecoder<double>& model, const Batch& source, Index most_symbols) {
@@ -91,7 +91,7 @@ Hypothesis greedy(EncoderDecoder<double>& model, const Batch& source, Index most
   generator.start(source);
   Hypothesis found;
   Tensor<std::int32_t> last(Shape{1});
-  last(0) = symbols.begin;
+  last(0) = answer_symbols.begin;
   for (Index t = 0; t < most_symbols; ++t) {
     const TensorView<const double> row = generator.step(last)[0];
     std::int32_t best = 1;  // the first that is not excluded
@@ -99,7 +99,7 @@ Hypothesis greedy(EncoderDecoder<double>& model, const Batch& source, Index most
       if (symbol < row.shape()[0] && row(symbol) > row(best)) best = symbol;
     }
     found.log_probability += row(best);
-    found.complete = best == symbols.end;
+    found.complete = best == answer_symbols.end;
     if (found.complete) break;
     found.symbols.push_back(best);
     last(0) = best;
@@ -116,7 +116,7 @@ std::vector<std::pair<Answer, bool>> all_answers(Index most, std::int32_t target
     for (const Answer& answer : live) {
       all.emplace_back(answer, true);
       for (std::int32_t symbol = 0; symbol < target_symbols; ++symbol) {
-        if (symbol == symbols.end || std::ranges::count(symbols.excluded, symbol) > 0) continue;
+        if (symbol == answer_symbols.end || std::ranges::count(answer_symbols.excluded, symbol) > 0) continue;
         next.push_back(answer);
         next.back().push_back(symbol);
       }
@@ -135,7 +135,7 @@ TEST_CASE("a beam of one is the greedy search", "[nn][translation]") {
       const auto made = sharp_model(options, seed);
       EncoderDecoder<double>& model = *made;
       const Batch batch = sources(options, 4, 5, seed);
-      const auto found = beam_search(model, batch, symbols, {.beam = 1, .most_symbols = 8});
+      const auto found = beam_search(model, batch, answer_symbols, {.beam = 1, .most_symbols = 8});
       REQUIRE(found.size() == 5);
       for (Index b = 0; b < 5; ++b) {
         const auto& hypotheses = found[static_cast<std::size_t>(b)];
@@ -144,7 +144,7 @@ TEST_CASE("a beam of one is the greedy search", "[nn][translation]") {
         CHECK(hypotheses[0].symbols == expected.symbols);
         CHECK(hypotheses[0].complete == expected.complete);
         CHECK(std::abs(hypotheses[0].log_probability - expected.log_probability) <=
-              bound(expected.log_probability));
+              score_bound(expected.log_probability));
       }
     }
   }
@@ -167,13 +167,13 @@ TEST_CASE("a beam that is wide enough gives all answers in the order of their sc
           log_probability(model, source, answer, complete) / std::pow(length, length_penalty), answer);
     }
     std::ranges::sort(expected, std::ranges::greater());
-    const auto found = beam_search(model, source, symbols,
+    const auto found = beam_search(model, source, answer_symbols,
                                    {.beam = 200, .length_penalty = length_penalty, .most_symbols = 4});
     REQUIRE(found.size() == 1);
     REQUIRE(found[0].size() == all.size());
     std::vector<Answer> answers, expected_answers;
     for (std::size_t i = 0; i < all.size(); ++i) {
-      CHECK(std::abs(found[0][i].score - expected[i].first) <= bound(expected[i].first));
+      CHECK(std::abs(found[0][i].score - expected[i].first) <= score_bound(expected[i].first));
       answers.push_back(found[0][i].symbols);
       expected_answers.push_back(expected[i].second);
       CHECK(found[0][i].complete == (found[0][i].symbols.size() < 4));
@@ -195,7 +195,7 @@ TEST_CASE("a beam finds what the greedy search misses, and never less", "[nn][tr
       const Batch batch = sources(options, 4, 3, seed);
       for (const double length_penalty : {0.0, 1.0}) {
         const auto with = [&](Index beam) {
-          return beam_search(model, batch, symbols,
+          return beam_search(model, batch, answer_symbols,
                              {.beam = beam, .length_penalty = length_penalty, .most_symbols = 12});
         };
         const auto lowest = with(1);
@@ -205,8 +205,8 @@ TEST_CASE("a beam finds what the greedy search misses, and never less", "[nn][tr
             REQUIRE_FALSE(found[b].empty());
             CAPTURE(seed, beam, length_penalty, b);
             // Rows of other batches have other rounding errors.
-            CHECK(found[b][0].score >= lowest[b][0].score - bound(lowest[b][0].score));
-            better += found[b][0].score > lowest[b][0].score + bound(lowest[b][0].score);
+            CHECK(found[b][0].score >= lowest[b][0].score - score_bound(lowest[b][0].score));
+            better += found[b][0].score > lowest[b][0].score + score_bound(lowest[b][0].score);
           }
         }
       }
@@ -221,8 +221,8 @@ TEST_CASE("hypotheses are what their numbers say", "[nn][translation]") {
     EncoderDecoder<double>& model = *made;
     const Batch batch = sources(options, 5, 4, 3);
     const double length_penalty = 0.7;
-    const auto found =
-        beam_search(model, batch, symbols, {.beam = 4, .length_penalty = length_penalty, .most_symbols = 9});
+    const auto found = beam_search(model, batch, answer_symbols,
+                                   {.beam = 4, .length_penalty = length_penalty, .most_symbols = 9});
     for (Index b = 0; b < 4; ++b) {
       const Batch source = one_of(batch, b);
       const auto& hypotheses = found[static_cast<std::size_t>(b)];
@@ -230,7 +230,7 @@ TEST_CASE("hypotheses are what their numbers say", "[nn][translation]") {
       CHECK(std::ranges::is_sorted(hypotheses, std::ranges::greater(), &Hypothesis::score));
       for (const Hypothesis& hypothesis : hypotheses) {
         const double expected = log_probability(model, source, hypothesis.symbols, hypothesis.complete);
-        CHECK(std::abs(hypothesis.log_probability - expected) <= bound(expected));
+        CHECK(std::abs(hypothesis.log_probability - expected) <= score_bound(expected));
         const std::size_t length = hypothesis.symbols.size() + (hypothesis.complete ? 1 : 0);
         CHECK(hypothesis.score ==
               Approx(hypothesis.log_probability / std::pow(static_cast<double>(length), length_penalty))
@@ -257,13 +257,13 @@ TEST_CASE("the attention of a hypothesis is its own after beams were reordered",
   const auto made = sharp_model(options, 8);
   EncoderDecoder<double>& model = *made;
   const Batch source = sources(options, 5, 1, 3);
-  const auto found = beam_search(model, source, symbols, {.beam = 6, .most_symbols = 9});
+  const auto found = beam_search(model, source, answer_symbols, {.beam = 6, .most_symbols = 9});
   REQUIRE(found[0].size() == 6);
   for (const Hypothesis& hypothesis : found[0]) {
     EncoderDecoder<double>::Generator generator(model);
     generator.start(source);
     Tensor<std::int32_t> last(Shape{1});
-    last(0) = symbols.begin;
+    last(0) = answer_symbols.begin;
     for (std::size_t t = 0; t < hypothesis.attention.size(); ++t) {
       generator.step(last);
       for (Index s = 0; s < 5; ++s) {
@@ -282,14 +282,14 @@ TEST_CASE("answers do not depend on the other sequences of a batch", "[nn][trans
     EncoderDecoder<double>& model = *made;
     const Batch batch = sources(options, 4, 6, 5);
     const BeamSearchOptions search{.beam = beam, .most_symbols = 10};
-    const auto together = beam_search(model, batch, symbols, search);
+    const auto together = beam_search(model, batch, answer_symbols, search);
     for (Index b = 0; b < 6; ++b) {
-      const auto alone = beam_search(model, one_of(batch, b), symbols, search);
+      const auto alone = beam_search(model, one_of(batch, b), answer_symbols, search);
       const auto& found = together[static_cast<std::size_t>(b)];
       REQUIRE(found.size() == alone[0].size());
       for (std::size_t i = 0; i < found.size(); ++i) {
         CHECK(found[i].symbols == alone[0][i].symbols);
-        CHECK(std::abs(found[i].score - alone[0][i].score) <= bound(found[i].score));
+        CHECK(std::abs(found[i].score - alone[0][i].score) <= score_bound(found[i].score));
       }
     }
   }
@@ -300,11 +300,11 @@ TEST_CASE("an answer has no more symbols than allowed", "[nn][translation]") {
   EncoderDecoder<float> model(Device::cpu(), options, 1);
   // It never ends by itself.
   ParameterSet<float>& parameters = model.parameters();
-  parameters.value(parameters.find("output/bias"))(symbols.end) = -1e4F;
+  parameters.value(parameters.find("output/bias"))(answer_symbols.end) = -1e4F;
   const Batch batch = sources(options, 4, 4, 2);
   const Index beam = GENERATE(1, 3);
   for (const Index most : {1, 2, 7, 1000}) {
-    const auto found = beam_search(model, batch, symbols, {.beam = beam, .most_symbols = most});
+    const auto found = beam_search(model, batch, answer_symbols, {.beam = beam, .most_symbols = most});
     for (Index b = 0; b < 4; ++b) {
       for (const Hypothesis& hypothesis : found[static_cast<std::size_t>(b)]) {
         CHECK_FALSE(hypothesis.complete);
@@ -326,7 +326,7 @@ TEST_CASE("equal probabilities are ordered by symbol", "[nn][translation]") {
     if (!parameters.list()[i].name.ends_with("reflection_vectors")) continue;
     for (float& x : parameters.value(static_cast<Index>(i))) x = 1;
   }
-  const auto found = beam_search(model, sources(options, 3, 1, 2), symbols,
+  const auto found = beam_search(model, sources(options, 3, 1, 2), answer_symbols,
                                  {.beam = 3, .length_penalty = 0, .most_symbols = 2});
   REQUIRE(found[0].size() == 3);
   // The end after one symbol, more probable than two symbols, and then the greedy hypothesis.
@@ -338,15 +338,15 @@ TEST_CASE("a beam search refuses what cannot be", "[nn][translation]") {
   const EncoderDecoderOptions options = translation_models()[0];
   EncoderDecoder<float> model(Device::cpu(), options, 1);
   const Batch batch = sources(options, 4, 2, 2);
-  const auto search = [&](const BeamSearchOptions& with) { beam_search(model, batch, symbols, with); };
+  const auto search = [&](const BeamSearchOptions& with) { beam_search(model, batch, answer_symbols, with); };
   check_says<ValueError>([&] { search({.beam = 0}); }, {"beam", "0"});
   check_says<ValueError>([&] { search({.beam = 1001}); }, {"beam", "1001"});
   check_says<ValueError>([&] { search({.length_penalty = -1}); }, {"length_penalty"});
   check_says<ValueError>([&] { search({.length_penalty = std::nan("")}); }, {"length_penalty"});
   check_says<ValueError>([&] { search({.most_symbols = 0}); }, {"most_symbols", "0"});
-  CHECK_THROWS_AS(beam_search(model, Batch(), symbols), ValueError);
+  CHECK_THROWS_AS(beam_search(model, Batch(), answer_symbols), ValueError);
   CHECK_THROWS_AS(beam_search(model, batch, AnswerSymbols{.begin = 5, .end = 3}), ValueError);
   Batch too_long = sources(options, 4, 2, 2);
   too_long.integers(batch_names::source_lengths)(1) = 5;
-  CHECK_THROWS_AS(beam_search(model, too_long, symbols), ValueError);
+  CHECK_THROWS_AS(beam_search(model, too_long, answer_symbols), ValueError);
 }

@@ -23,7 +23,7 @@ using namespace orthornn::testing;
 
 namespace {
 
-constexpr Index source_length = 4, target_length = 3, batch_size = 5;
+constexpr Index encoder_steps = 4, decoder_steps = 3, pair_count = 5;
 
 /// What the gradients are of: (1 - e) -log p of the target and e times its mean over all classes, each of
 /// which is what the loss is where that class is the target.
@@ -55,7 +55,7 @@ TEST_CASE("gradients of every encoder-decoder are those of finite differences",
       // Parts of at most three rows of the softmax.
       EncoderDecoder<double> model(Device::cpu(), options, Undrawn{}, 15);
       draw_parameters(model);
-      const Batch batch = translation_batch(options, source_length, target_length, batch_size, with_lengths);
+      const Batch batch = translation_batch(options, encoder_steps, decoder_steps, pair_count, with_lengths);
       const BatchLoss loss = model.loss_and_gradient(batch);
       CHECK(loss.sum == model.loss(batch).sum);
       CAPTURE(options.encoder.size(), options.decoder.size(), options.tied, options.label_smoothing,
@@ -174,12 +174,12 @@ TEST_CASE("a decoder starts from the encoder's states where they fit", "[nn][tra
 TEST_CASE("padding of sources and answers changes no loss and no gradient", "[nn][translation]") {
   for (const EncoderDecoderOptions& options : translation_models()) {
     EncoderDecoder<double> model(Device::cpu(), options, 5);
-    Batch batch = translation_batch(options, source_length, target_length, batch_size, true);
+    Batch batch = translation_batch(options, encoder_steps, decoder_steps, pair_count, true);
     const double loss = model.loss_and_gradient(batch).sum;
     const Tensor<double> gradient = model.parameters().gradients().copy();
     const auto change = [&](std::string_view name, std::string_view lengths, std::int32_t symbols) {
       Tensor<std::int32_t>& tensor = batch.integers(name);
-      for (Index b = 0; b < batch_size; ++b) {
+      for (Index b = 0; b < pair_count; ++b) {
         for (Index t = batch.integers(lengths)(b); t < tensor.shape()[0]; ++t)
           tensor(t, b) = (tensor(t, b) + 1) % symbols;
       }
@@ -271,7 +271,7 @@ TEST_CASE("dropout of an encoder-decoder changes gradients with its key, and no 
   EncoderDecoderOptions options = translation_models()[1];
   options.dropout = 0.5;
   EncoderDecoder<double> model(Device::cpu(), options, 5);
-  const Batch batch = translation_batch(options, source_length, target_length, batch_size, true);
+  const Batch batch = translation_batch(options, encoder_steps, decoder_steps, pair_count, true);
   const double expected = model.loss(batch).sum;
   const auto gradients = [&](std::uint64_t key) {
     model.set_noise(key);
@@ -298,7 +298,7 @@ TEST_CASE("dropout of an encoder-decoder changes gradients with its key, and no 
 TEST_CASE("an encoder-decoder refuses what does not fit, naming it", "[nn][translation]") {
   const EncoderDecoderOptions options = translation_models()[0];
   EncoderDecoder<float> model(Device::cpu(), options);
-  const Batch good = translation_batch(options, source_length, target_length, 2, true);
+  const Batch good = translation_batch(options, encoder_steps, decoder_steps, 2, true);
   const auto refused = [&](const auto& spoil, const char* words) {
     Batch batch = good.copy(Device::cpu());
     spoil(batch);

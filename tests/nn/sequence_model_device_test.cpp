@@ -10,6 +10,7 @@
 #include "support/gpu.hpp"
 #include "support/same_bits.hpp"
 #include "support/small_batch.hpp"
+#include "support/smooth_cell.hpp"
 #include "support/temporary_folder.hpp"
 #include "support/tolerances.hpp"
 
@@ -18,12 +19,7 @@ using namespace orthornn::testing;
 
 namespace {
 
-// Smooth, so that a rounding error moves no argument over a kink.
-OrthogonalCell smooth_cell(Index hidden, TransitionOptions transition = Cwy{}) {
-  return {.hidden_size = hidden, .transition = transition, .activation = Activation::tanh};
-}
-
-std::vector<ModelOptions> all_kinds() {
+std::vector<ModelOptions> kinds_for_gpus() {
   OrthogonalCell stiefel = smooth_cell(6, Cwy{.reflections = 2});
   stiefel.input_matrix = InputMatrix::stiefel;
   stiefel.learn_initial_state = true;
@@ -50,7 +46,7 @@ TEMPLATE_TEST_CASE("models on a GPU have the losses and gradients of the CPU", "
   if (!device) return;
   using T = TestType;
   const Index length = 6;
-  for (const ModelOptions& options : all_kinds()) {
+  for (const ModelOptions& options : kinds_for_gpus()) {
     for (const Index batch_size : {1, 3}) {
       for (const bool with_lengths : {false, true}) {
         CAPTURE(options.input.index(), options.readout.index(), options.cells.size(), batch_size,
@@ -80,7 +76,7 @@ TEMPLATE_TEST_CASE("models on a GPU have the losses and gradients of the CPU", "
 TEST_CASE("a seed gives the same parameters on a GPU", "[cuda]") {
   const auto device = gpu();
   if (!device) return;
-  for (const ModelOptions& options : all_kinds()) {
+  for (const ModelOptions& options : kinds_for_gpus()) {
     SequenceModel<float> here(Device::cpu(), options, 4), there(*device, options, 4);
     CHECK(same_bits(there.parameters().values().copy(Device::cpu()), here.parameters().values()));
     CHECK(there.orthogonality_error().value() < 1e-5);
@@ -90,7 +86,7 @@ TEST_CASE("a seed gives the same parameters on a GPU", "[cuda]") {
 TEST_CASE("generation on a GPU carries the state of the rollout", "[cuda]") {
   const auto device = gpu();
   if (!device) return;
-  for (const ModelOptions& options : all_kinds()) {
+  for (const ModelOptions& options : kinds_for_gpus()) {
     if (!std::holds_alternative<EveryStep>(options.readout)) continue;
     SequenceModel<float> model(*device, options, 5);
     draw_initial_states(model);

@@ -11,6 +11,7 @@
 #include "support/errors.hpp"
 #include "support/finite_differences.hpp"
 #include "support/small_batch.hpp"
+#include "support/smooth_cell.hpp"
 #include "support/tolerances.hpp"
 
 using namespace orthornn;
@@ -18,12 +19,7 @@ using namespace orthornn::testing;
 
 namespace {
 
-// tanh is smooth, so that finite differences see no kinks.
-OrthogonalCell smooth_cell(Index hidden, TransitionOptions transition = Cwy{}) {
-  return {.hidden_size = hidden, .transition = transition, .activation = Activation::tanh};
-}
-
-std::vector<ModelOptions> all_kinds() {
+std::vector<ModelOptions> all_model_kinds() {
   std::vector<ModelOptions> kinds;
   const std::vector<OrthogonalCell> one = {smooth_cell(6)};
   const std::vector<OrthogonalCell> stack = {smooth_cell(6, Cwy{.reflections = 2}),
@@ -56,7 +52,7 @@ std::vector<ModelOptions> all_kinds() {
 }  // namespace
 
 TEST_CASE("gradients of every model are those of finite differences", "[nn][gradient][long]") {
-  for (const ModelOptions& options : all_kinds()) {
+  for (const ModelOptions& options : all_model_kinds()) {
     for (const bool with_lengths : {false, true}) {
       SequenceModel<double> model(Device::cpu(), options, 3);
       Batch batch = batch_for(options, 4, 3);
@@ -97,7 +93,7 @@ TEST_CASE("parameters have the names of the model file", "[nn]") {
 }
 
 TEST_CASE("generation gives the numbers of the rollout, bit for bit", "[nn]") {
-  for (const ModelOptions& options : all_kinds()) {
+  for (const ModelOptions& options : all_model_kinds()) {
     if (!std::holds_alternative<EveryStep>(options.readout)) continue;
     for (const Index batch_size : {1, 3, 20}) {
       SequenceModel<float> model(Device::cpu(), options, 5);

@@ -10,12 +10,12 @@ using namespace orthornn::testing;
 
 namespace {
 
-struct Sizes {
+struct SoftmaxSizes {
   Index classes, most_outputs;
 };
 
 /// In one part, in several, and in rows that a block reads in packs, of which the last is not whole.
-constexpr Sizes sizes[] = {{11, 1000}, {11, 30}, {2501, 100'000}};
+constexpr SoftmaxSizes softmax_sizes[] = {{11, 1000}, {11, 30}, {2501, 100'000}};
 
 }  // namespace
 
@@ -23,7 +23,7 @@ TEMPLATE_TEST_CASE("a softmax output on a GPU is that of the CPU", "[cuda][softm
   const auto device = gpu();
   if (!device) return;
   using T = TestType;
-  for (const auto& [classes, most_outputs] : sizes) {
+  for (const auto& [classes, most_outputs] : softmax_sizes) {
     CAPTURE(classes, most_outputs);
     SoftmaxOutputCase<double> expected(most_outputs, {}, classes);
     SoftmaxOutputCase<T> found(most_outputs, *device, classes);
@@ -42,7 +42,7 @@ TEMPLATE_TEST_CASE("a softmax output on a GPU is that of the CPU", "[cuda][softm
 TEST_CASE("a softmax output in bf16 rounds the operands of its products alone", "[cuda][softmax]") {
   const auto device = gpu();
   if (!device) return;
-  for (const auto& [classes, most_outputs] : sizes) {
+  for (const auto& [classes, most_outputs] : softmax_sizes) {
     CAPTURE(classes, most_outputs);
     SoftmaxOutputCase<double> expected(most_outputs, {}, classes);
     SoftmaxOutputCase<float> found(most_outputs, Execution(*device, Precision::bf16), classes);

@@ -12,10 +12,8 @@ using namespace orthornn::testing;
 
 namespace {
 
-using Case = SoftmaxOutputCase<double>;
-
 // All rows at once; some; one, for a row has more outputs than are allowed.
-constexpr Index most_outputs[] = {1000, 4 * Case::classes, 3};
+constexpr Index most_outputs[] = {1000, 4 * SoftmaxOutputCase<double>::classes, 3};
 
 }  // namespace
 
@@ -23,12 +21,13 @@ TEST_CASE("a softmax output in parts is a linear layer and its cross-entropy", "
   const double smoothing = GENERATE(0.0, 0.1);
   for (const Index most : most_outputs) {
     CAPTURE(most, smoothing);
-    Case c(most);
+    SoftmaxOutputCase<double> c(most);
     c.run(smoothing);
     CHECK(c.scratch.size() == 0);
 
     ParameterSet<double> parameters;
-    LinearLayer<double> linear(parameters, "output", Case::inputs, Case::classes);
+    LinearLayer<double> linear(parameters, "output", SoftmaxOutputCase<double>::inputs,
+                               SoftmaxOutputCase<double>::classes);
     parameters.allocate(Device::cpu());
     copy<double>(c.parameters.values(), parameters.values());
     linear.prepare();
@@ -39,7 +38,8 @@ TEST_CASE("a softmax output in parts is a linear layer and its cross-entropy", "
     Tensor<double> d_h(c.h.shape());
     linear.backward({.vectors = c.h}, {.d_output = y, .d_input = d_h}, saved, scratch);
 
-    const double bound = tolerance::rounding<double>(Case::length * Case::batch);
+    const double bound =
+        tolerance::rounding<double>(SoftmaxOutputCase<double>::length * SoftmaxOutputCase<double>::batch);
     CHECK(c.value(0) == Approx(loss.sum).epsilon(bound));
     CHECK(c.value(1) == loss.count);
     CHECK(relative_error(c.parameters.gradients(), parameters.gradients()) <= bound);
@@ -49,7 +49,7 @@ TEST_CASE("a softmax output in parts is a linear layer and its cross-entropy", "
 }
 
 TEST_CASE("gradients of a softmax output are those of finite differences", "[nn][softmax][gradient]") {
-  Case c(2 * Case::classes);
+  SoftmaxOutputCase<double> c(2 * SoftmaxOutputCase<double>::classes);
   c.run();
   const Tensor<double> gradients = c.parameters.gradients().copy(), d_h = c.d_h.copy();
   CHECK(relative_error(gradients, finite_differences(c.parameters.values(), [&] { return c.loss(); })) <=
@@ -59,11 +59,13 @@ TEST_CASE("gradients of a softmax output are those of finite differences", "[nn]
 }
 
 TEST_CASE("a tied softmax output reads another parameter and writes its gradient", "[nn][softmax]") {
-  Case c(1000);
+  SoftmaxOutputCase<double> c(1000);
   c.run();
   ParameterSet<double> parameters;
-  const Index place = parameters.add("embedding/vectors", {Case::classes, Case::inputs});
-  SoftmaxOutput<double> tied(parameters, "output", Case::inputs, Case::classes, place);
+  const Index place = parameters.add("embedding/vectors",
+                                     {SoftmaxOutputCase<double>::classes, SoftmaxOutputCase<double>::inputs});
+  SoftmaxOutput<double> tied(parameters, "output", SoftmaxOutputCase<double>::inputs,
+                             SoftmaxOutputCase<double>::classes, place);
   CHECK(parameters.list().size() == 2);
   parameters.allocate(Device::cpu());
   copy<double>(c.parameters.values(), parameters.values());
@@ -71,17 +73,18 @@ TEST_CASE("a tied softmax output reads another parameter and writes its gradient
   tied.loss_and_gradient(c.h, c.targets, 0, d_h, c.value, c.scratch);
   CHECK(equal(parameters.gradients(), c.parameters.gradients()));
   CHECK(equal(d_h, c.d_h));
-  CHECK_THROWS_WITH(SoftmaxOutput<double>::add_parameters(parameters, "other", Case::inputs, 9, place),
-                    contains("[9, 4]") && contains("[11, 4]"));
+  CHECK_THROWS_WITH(
+      SoftmaxOutput<double>::add_parameters(parameters, "other", SoftmaxOutputCase<double>::inputs, 9, place),
+      contains("[9, 4]") && contains("[11, 4]"));
 }
 
 TEST_CASE("a softmax output refuses what does not fit", "[nn][softmax]") {
-  Case c(100);
-  c.targets(1, 1) = Case::classes;
+  SoftmaxOutputCase<double> c(100);
+  c.targets(1, 1) = SoftmaxOutputCase<double>::classes;
   CHECK_THROWS_WITH(c.run(), contains("class 11"));
   CHECK(c.scratch.size() == 0);
   c.targets(1, 1) = 0;
-  c.h.resize({Case::length, Case::batch, 3});
+  c.h.resize({SoftmaxOutputCase<double>::length, SoftmaxOutputCase<double>::batch, 3});
   CHECK_THROWS_AS(c.run(), ShapeError);
   c.targets.resize({0, 3});
   c.h.resize({0, 3, 4});

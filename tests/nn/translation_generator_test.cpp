@@ -13,13 +13,13 @@ using namespace orthornn::testing;
 
 namespace {
 
-constexpr Index source_length = 5, target_length = 4, batch_size = 3;
+constexpr Index given_steps = 5, answered_steps = 4, sentence_count = 3;
 
 /// Products of at most nine entries, a softmax, and as many steps; the largest state and logarithm of a
 /// probability is below 10.
 template <class T>
-double bound() {
-  return 10 * static_cast<double>(target_length) * tolerance::rounding<T>(9);
+double generator_bound() {
+  return 10 * static_cast<double>(answered_steps) * tolerance::rounding<T>(9);
 }
 
 /// Everything that the generator returns for the batch's targets, [T, B, V].
@@ -58,8 +58,8 @@ Batch selected(const Batch& batch, const std::vector<Index>& rows) {
 TEST_CASE("an answer step by step has the probabilities of the whole", "[nn][translation]") {
   for (const EncoderDecoderOptions& options : translation_models()) {
     EncoderDecoder<double> model(Device::cpu(), options, 5);
-    Batch batch = translation_batch(options, source_length, target_length, batch_size, false);
-    batch.integers(batch_names::source_lengths) = mixed_lengths(source_length, batch_size);
+    Batch batch = translation_batch(options, given_steps, answered_steps, sentence_count, false);
+    batch.integers(batch_names::source_lengths) = mixed_lengths(given_steps, sentence_count);
     EncoderDecoder<double>::Generator generator(model);
     generator.start(batch);
     const Tensor<double> found = generated<double>(generator, batch);
@@ -67,8 +67,8 @@ TEST_CASE("an answer step by step has the probabilities of the whole", "[nn][tra
     Tensor<double> expected(found.shape());
     Tensor<std::int32_t>& classes = batch.integers(batch_names::classes);
     std::fill(classes.begin(), classes.end(), -1);
-    for (Index t = 0; t < target_length; ++t) {
-      for (Index b = 0; b < batch_size; ++b) {
+    for (Index t = 0; t < answered_steps; ++t) {
+      for (Index b = 0; b < sentence_count; ++b) {
         for (std::int32_t c = 0; c < 5; ++c) {
           classes(t, b) = c;
           expected(t, b, c) = -model.loss(batch).sum;
@@ -77,27 +77,27 @@ TEST_CASE("an answer step by step has the probabilities of the whole", "[nn][tra
       }
     }
     CAPTURE(options.encoder.size(), options.decoder.size(), options.tied);
-    CHECK(relative_error(found, expected) <= bound<double>());
+    CHECK(relative_error(found, expected) <= generator_bound<double>());
   }
 }
 
 TEST_CASE("a generator's attention weights are a distribution over the live steps", "[nn][translation]") {
   const EncoderDecoderOptions options = translation_models()[0];
   EncoderDecoder<double> model(Device::cpu(), options, 5);
-  Batch batch = translation_batch(options, source_length, target_length, batch_size, false);
-  batch.integers(batch_names::source_lengths) = mixed_lengths(source_length, batch_size);
+  Batch batch = translation_batch(options, given_steps, answered_steps, sentence_count, false);
+  batch.integers(batch_names::source_lengths) = mixed_lengths(given_steps, sentence_count);
   EncoderDecoder<double>::Generator generator(model);
   generator.start(batch);
   generator.step(std::as_const(batch).integers(batch_names::target)[0]);
   const TensorView<const double> weights = generator.attention();
-  REQUIRE(weights.shape() == Shape{batch_size, source_length});
-  for (Index b = 0; b < batch_size; ++b) {
+  REQUIRE(weights.shape() == Shape{sentence_count, given_steps});
+  for (Index b = 0; b < sentence_count; ++b) {
     double sum = 0;
-    for (Index s = 0; s < source_length; ++s) {
+    for (Index s = 0; s < given_steps; ++s) {
       sum += weights(b, s);
       CHECK((weights(b, s) > 0) == (s < batch.integers(batch_names::source_lengths)(b)));
     }
-    CHECK(sum == Approx(1).epsilon(tolerance::rounding<double>(source_length)));
+    CHECK(sum == Approx(1).epsilon(tolerance::rounding<double>(given_steps)));
   }
 }
 
@@ -105,20 +105,20 @@ TEST_CASE("a generator goes on with the answers that are selected", "[nn][transl
   const std::vector<Index> rows = GENERATE(std::vector<Index>{2, 0, 0, 1, 2}, std::vector<Index>{1});
   for (const EncoderDecoderOptions& options : translation_models()) {
     EncoderDecoder<double> model(Device::cpu(), options, 5);
-    Batch batch = translation_batch(options, source_length, target_length, batch_size, false);
-    batch.integers(batch_names::source_lengths) = mixed_lengths(source_length, batch_size);
+    Batch batch = translation_batch(options, given_steps, answered_steps, sentence_count, false);
+    batch.integers(batch_names::source_lengths) = mixed_lengths(given_steps, sentence_count);
     const Batch others = selected(batch, rows);
     EncoderDecoder<double>::Generator generator(model), expected(model);
     generator.start(batch);
     expected.start(others);
-    for (Index t = 0; t < target_length; ++t) {
+    for (Index t = 0; t < answered_steps; ++t) {
       // Once and again: what is selected can be selected from.
       const bool from_batch = t < 2;
       const auto symbols = (from_batch ? batch : others).integers(batch_names::target)[t];
       const TensorView<const double> step = generator.step(symbols);
       const TensorView<const double> wanted = expected.step(others.integers(batch_names::target)[t]);
       for (Index i = 0; !from_batch && i < wanted.shape()[0]; ++i)
-        CHECK(relative_error(step[i], wanted[i]) <= bound<double>());
+        CHECK(relative_error(step[i], wanted[i]) <= generator_bound<double>());
       if (t == 1) {
         generator.select(rows);
         CHECK(generator.batch() == static_cast<Index>(rows.size()));
@@ -130,7 +130,7 @@ TEST_CASE("a generator goes on with the answers that are selected", "[nn][transl
 TEST_CASE("a generator leaves the model's own losses and gradients alone", "[nn][translation]") {
   const EncoderDecoderOptions options = translation_models()[0];
   EncoderDecoder<double> model(Device::cpu(), options, 5);
-  const Batch batch = translation_batch(options, source_length, target_length, batch_size, true);
+  const Batch batch = translation_batch(options, given_steps, answered_steps, sentence_count, true);
   EncoderDecoder<double>::Generator first(model), second(model);
   first.start(batch);
   second.start(batch);
@@ -145,7 +145,7 @@ TEST_CASE("a generator leaves the model's own losses and gradients alone", "[nn]
 TEST_CASE("a generator prepares its model once, and needs no other preparation", "[nn][translation]") {
   const EncoderDecoderOptions options = translation_models()[0];
   EncoderDecoder<double> model(Device::cpu(), options, 5);
-  const Batch batch = translation_batch(options, source_length, target_length, batch_size, false);
+  const Batch batch = translation_batch(options, given_steps, answered_steps, sentence_count, false);
   EncoderDecoder<double>::Generator generator(model);
   generator.start(batch);
   const Tensor<double> found = generated<double>(generator, batch);
@@ -165,9 +165,9 @@ TEST_CASE("a generator prepares its model once, and needs no other preparation",
 TEST_CASE("a generator refuses what does not fit", "[nn][translation]") {
   const EncoderDecoderOptions options = translation_models()[0];
   EncoderDecoder<float> model(Device::cpu(), options, 5);
-  const Batch batch = translation_batch(options, source_length, target_length, batch_size, true);
+  const Batch batch = translation_batch(options, given_steps, answered_steps, sentence_count, true);
   EncoderDecoder<float>::Generator generator(model);
-  Tensor<std::int32_t> symbols(Shape{batch_size});
+  Tensor<std::int32_t> symbols(Shape{sentence_count});
   CHECK_THROWS_WITH(generator.step(symbols), contains("start"));
   CHECK_THROWS_WITH(generator.attention(), contains("after a step"));
   CHECK_THROWS_AS(generator.start(Batch()), ValueError);
@@ -178,5 +178,5 @@ TEST_CASE("a generator refuses what does not fit", "[nn][translation]") {
   CHECK_THROWS_AS(generator.step(Tensor<std::int32_t>(Shape{2})), ShapeError);
   for (const std::vector<Index>& rows : {std::vector<Index>{}, {0, 3}, {-1}})
     CHECK_THROWS_AS(generator.select(rows), ValueError);
-  CHECK(generator.batch() == batch_size);
+  CHECK(generator.batch() == sentence_count);
 }

@@ -52,11 +52,11 @@ void fill_gradients(ParameterSet<T>& parameters, int step) {
 }
 
 // The formulas again, as their papers write them: one number, all of its gradients, double throughout.
-using Gradients = std::vector<double>;
-using Factors = std::vector<double>;
+using GradientHistory = std::vector<double>;
+using ScheduleFactors = std::vector<double>;
 
-double textbook(const Sgd& o, double lr, double lambda, double theta, const Gradients& g,
-                const Factors& factors) {
+double textbook(const Sgd& o, double lr, double lambda, double theta, const GradientHistory& g,
+                const ScheduleFactors& factors) {
   double velocity = 0;
   for (std::size_t t = 0; t < g.size(); ++t) {
     velocity = o.momentum * velocity + g[t] + lambda * theta;
@@ -65,8 +65,8 @@ double textbook(const Sgd& o, double lr, double lambda, double theta, const Grad
   return theta;
 }
 
-double textbook(const RmsProp& o, double lr, double lambda, double theta, const Gradients& g,
-                const Factors& factors) {
+double textbook(const RmsProp& o, double lr, double lambda, double theta, const GradientHistory& g,
+                const ScheduleFactors& factors) {
   double mean_square = 0;
   for (std::size_t t = 0; t < g.size(); ++t) {
     const double gradient = g[t] + lambda * theta;
@@ -77,8 +77,8 @@ double textbook(const RmsProp& o, double lr, double lambda, double theta, const 
 }
 
 template <class Options>
-double textbook(const Options& o, double lr, double lambda, double theta, const Gradients& g,
-                const Factors& factors) {
+double textbook(const Options& o, double lr, double lambda, double theta, const GradientHistory& g,
+                const ScheduleFactors& factors) {
   const bool decoupled = std::is_same_v<Options, AdamW>;
   double m = 0;
   double v = 0;
@@ -110,7 +110,7 @@ const std::vector<OptimizerOptions> every_optimizer = {
 
 TEMPLATE_TEST_CASE("Every optimizer follows its textbook formula", "[optimizer]", float, double) {
   constexpr int steps = 7;
-  const Factors factors{0.5, 1, 1, 0.7, 0.3, 0, 0.1};
+  const ScheduleFactors factors{0.5, 1, 1, 0.7, 0.3, 0, 0.1};
   for (const OptimizerOptions& options : every_optimizer) {
     ParameterSet<TestType> parameters = make_parameters<TestType>();
     const Tensor<TestType> start = parameters.values().copy();
@@ -127,7 +127,7 @@ TEMPLATE_TEST_CASE("Every optimizer follows its textbook formula", "[optimizer]"
     for (const Parameter& parameter : parameters.list()) {
       const bool orthogonal = parameter.kind == ParameterKind::orthogonal;
       for (Index i = parameter.offset; i < parameter.offset + parameter.shape.count(); ++i) {
-        Gradients history;
+        GradientHistory history;
         for (const auto& gradient : gradients) history.push_back(gradient(i));
         const double expected = std::visit(
             [&](const auto& o) {

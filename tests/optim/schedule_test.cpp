@@ -13,9 +13,9 @@ using namespace orthornn;
 namespace {
 
 // Values near 1 from a handful of operations in double, each good to 1.1e-16.
-constexpr double rounding = 1e-15;
+constexpr double schedule_rounding = 1e-15;
 
-bool close(double found, double expected) { return std::abs(found - expected) <= rounding; }
+bool close(double found, double expected) { return std::abs(found - expected) <= schedule_rounding; }
 
 }  // namespace
 

@@ -27,7 +27,7 @@ const std::vector<StiefelSgd> every_method = {
 const std::vector<Shape> every_shape = {{5, 1}, {13, 4}, {9, 7}, {6, 6}};
 
 // Plain double matrices, so that what the tests compare with shares nothing with the library.
-struct Matrix {
+struct RowMajorMatrix {
   Index rows;
   Index cols;
   std::vector<double> entries = std::vector<double>(static_cast<std::size_t>(rows * cols));
@@ -36,14 +36,14 @@ struct Matrix {
   double operator()(Index i, Index j) const { return entries[static_cast<std::size_t>(i * cols + j)]; }
 };
 
-Matrix identity(Index size) {
-  Matrix result{size, size};
+RowMajorMatrix identity(Index size) {
+  RowMajorMatrix result{size, size};
   for (Index i = 0; i < size; ++i) result(i, i) = 1;
   return result;
 }
 
-Matrix operator*(const Matrix& a, const Matrix& b) {
-  Matrix result{a.rows, b.cols};
+RowMajorMatrix operator*(const RowMajorMatrix& a, const RowMajorMatrix& b) {
+  RowMajorMatrix result{a.rows, b.cols};
   for (Index i = 0; i < a.rows; ++i) {
     for (Index j = 0; j < b.cols; ++j) {
       for (Index k = 0; k < a.cols; ++k) result(i, j) += a(i, k) * b(k, j);
@@ -52,8 +52,8 @@ Matrix operator*(const Matrix& a, const Matrix& b) {
   return result;
 }
 
-Matrix transpose(const Matrix& a) {
-  Matrix result{a.cols, a.rows};
+RowMajorMatrix transpose(const RowMajorMatrix& a) {
+  RowMajorMatrix result{a.cols, a.rows};
   for (Index i = 0; i < a.rows; ++i) {
     for (Index j = 0; j < a.cols; ++j) result(j, i) = a(i, j);
   }
@@ -61,23 +61,23 @@ Matrix transpose(const Matrix& a) {
 }
 
 /// a + factor b
-Matrix sum(const Matrix& a, double factor, const Matrix& b) {
-  Matrix result = a;
+RowMajorMatrix sum(const RowMajorMatrix& a, double factor, const RowMajorMatrix& b) {
+  RowMajorMatrix result = a;
   for (std::size_t i = 0; i < result.entries.size(); ++i) result.entries[i] += factor * b.entries[i];
   return result;
 }
 
 /// <a, b> = tr(a^T b)
-double inner(const Matrix& a, const Matrix& b) {
+double inner(const RowMajorMatrix& a, const RowMajorMatrix& b) {
   double result = 0;
   for (std::size_t i = 0; i < a.entries.size(); ++i) result += a.entries[i] * b.entries[i];
   return result;
 }
 
-double norm(const Matrix& a) { return std::sqrt(inner(a, a)); }
+double norm(const RowMajorMatrix& a) { return std::sqrt(inner(a, a)); }
 
 /// a^-1 b, by elimination with row pivots.
-Matrix solve(Matrix a, Matrix b) {
+RowMajorMatrix solve(RowMajorMatrix a, RowMajorMatrix b) {
   for (Index k = 0; k < a.rows; ++k) {
     Index pivot = k;
     for (Index i = k + 1; i < a.rows; ++i) {
@@ -100,7 +100,7 @@ Matrix solve(Matrix a, Matrix b) {
 
 /// Columns made orthonormal by modified Gram-Schmidt, which is the QR factorization with a positive diagonal;
 /// twice, so that rounding stays that of double.
-Matrix orthonormalized(Matrix a) {
+RowMajorMatrix orthonormalized(RowMajorMatrix a) {
   for (int pass = 0; pass < 2; ++pass) {
     for (Index j = 0; j < a.cols; ++j) {
       for (Index k = 0; k <= j; ++k) {
@@ -116,19 +116,19 @@ Matrix orthonormalized(Matrix a) {
   return a;
 }
 
-Matrix random_matrix(const Shape& shape, std::uint64_t number) {
+RowMajorMatrix random_matrix(const Shape& shape, std::uint64_t number) {
   RandomStream random(11, RandomPurpose::training, number);
-  Matrix result{shape[0], shape[1]};
+  RowMajorMatrix result{shape[0], shape[1]};
   for (double& entry : result.entries) entry = random.normal();
   return result;
 }
 
-Matrix random_point(const Shape& shape, std::uint64_t number) {
+RowMajorMatrix random_point(const Shape& shape, std::uint64_t number) {
   return orthonormalized(random_matrix(shape, number));
 }
 
 template <class T>
-Tensor<T> to_tensor(const Matrix& matrix) {
+Tensor<T> to_tensor(const RowMajorMatrix& matrix) {
   Tensor<T> result(Shape{matrix.rows, matrix.cols});
   std::transform(matrix.entries.begin(), matrix.entries.end(), result.begin(),
                  [](double entry) { return static_cast<T>(entry); });
@@ -136,49 +136,51 @@ Tensor<T> to_tensor(const Matrix& matrix) {
 }
 
 template <class T>
-Matrix to_matrix(const Tensor<T>& tensor) {
+RowMajorMatrix to_matrix(const Tensor<T>& tensor) {
   return {tensor.shape()[0], tensor.shape()[1], std::vector<double>(tensor.begin(), tensor.end())};
 }
 
-Matrix after_step(StiefelSgd method, double lr, const Matrix& omega, const Matrix& gradient) {
+RowMajorMatrix after_step(StiefelSgd method, double lr, const RowMajorMatrix& omega,
+                          const RowMajorMatrix& gradient) {
   method.lr = lr;
   Tensor<double> result = to_tensor<double>(omega);
   method.step(result.view(), to_tensor<double>(gradient));
   return to_matrix(result);
 }
 
-Matrix riemannian_gradient(const StiefelSgd& method, const Matrix& omega, const Matrix& gradient) {
+RowMajorMatrix riemannian_gradient(const StiefelSgd& method, const RowMajorMatrix& omega,
+                                   const RowMajorMatrix& gradient) {
   Tensor<double> result(Shape{omega.rows, omega.cols});
   method.riemannian_gradient(to_tensor<double>(omega), to_tensor<double>(gradient), result.view());
   return to_matrix(result);
 }
 
-double distance_from_manifold(const Matrix& omega) {
+double distance_from_manifold(const RowMajorMatrix& omega) {
   return norm(sum(transpose(omega) * omega, -1, identity(omega.cols)));
 }
 
 // Double results of a few products of matrices with norms of about 10: errors of some
 // 10 x 10 x 13 eps = 3e-13.
-constexpr double rounding = 1e-12;
+constexpr double few_products_rounding = 1e-12;
 
 }  // namespace
 
 TEST_CASE("The Riemannian gradient is tangent and represents the differential in its metric", "[stiefel]") {
   for (const StiefelSgd& method : every_method) {
     for (const Shape& shape : every_shape) {
-      const Matrix omega = random_point(shape, 1);
-      const Matrix gradient = random_matrix(shape, 2);
-      const Matrix z = riemannian_gradient(method, omega, gradient);
-      const Matrix inside = transpose(omega) * z;
-      CHECK(norm(sum(inside, 1, transpose(inside))) <= rounding);
+      const RowMajorMatrix omega = random_point(shape, 1);
+      const RowMajorMatrix gradient = random_matrix(shape, 2);
+      const RowMajorMatrix z = riemannian_gradient(method, omega, gradient);
+      const RowMajorMatrix inside = transpose(omega) * z;
+      CHECK(norm(sum(inside, 1, transpose(inside))) <= few_products_rounding);
 
       // Any tangent vector is B Omega with a skew-symmetric B. For all of them <Z, X>_metric = <G, X>, and
       // only the gradient does that.
-      const Matrix square = random_matrix({shape[0], shape[0]}, 3);
-      const Matrix x = sum(square, -1, transpose(square)) * omega;
+      const RowMajorMatrix square = random_matrix({shape[0], shape[0]}, 3);
+      const RowMajorMatrix x = sum(square, -1, transpose(square)) * omega;
       double product = inner(z, x);
       if (method.metric == Metric::canonical) product -= inner(inside, transpose(omega) * x) / 2;
-      CHECK(std::abs(product - inner(gradient, x)) <= rounding * norm(gradient) * norm(x));
+      CHECK(std::abs(product - inner(gradient, x)) <= few_products_rounding * norm(gradient) * norm(x));
     }
   }
 }
@@ -186,11 +188,11 @@ TEST_CASE("The Riemannian gradient is tangent and represents the differential in
 TEST_CASE("A short step follows the Riemannian gradient", "[stiefel]") {
   for (const StiefelSgd& method : every_method) {
     for (const Shape& shape : every_shape) {
-      const Matrix omega = random_point(shape, 4);
-      const Matrix gradient = random_matrix(shape, 5);
-      const Matrix z = riemannian_gradient(method, omega, gradient);
+      const RowMajorMatrix omega = random_point(shape, 4);
+      const RowMajorMatrix gradient = random_matrix(shape, 5);
+      const RowMajorMatrix z = riemannian_gradient(method, omega, gradient);
       const auto error = [&](double lr) {
-        const Matrix velocity = sum(after_step(method, lr, omega, gradient), -1, omega);
+        const RowMajorMatrix velocity = sum(after_step(method, lr, omega, gradient), -1, omega);
         return norm(sum(z, 1 / lr, velocity));
       };
       // The curve's second derivative times lr / 2: ten times less at a tenth of the step, the third
@@ -207,11 +209,11 @@ TEST_CASE("The QR retraction is the factorization with a positive diagonal", "[s
   for (const Metric metric : {Metric::canonical, Metric::euclidean}) {
     const StiefelSgd method{.metric = metric, .retraction = Retraction::qr};
     for (const Shape& shape : every_shape) {
-      const Matrix omega = random_point(shape, 6);
-      const Matrix gradient = random_matrix(shape, 7);
-      const Matrix z = riemannian_gradient(method, omega, gradient);
-      const Matrix expected = orthonormalized(sum(omega, -0.3, z));
-      CHECK(norm(sum(after_step(method, 0.3, omega, gradient), -1, expected)) <= rounding);
+      const RowMajorMatrix omega = random_point(shape, 6);
+      const RowMajorMatrix gradient = random_matrix(shape, 7);
+      const RowMajorMatrix z = riemannian_gradient(method, omega, gradient);
+      const RowMajorMatrix expected = orthonormalized(sum(omega, -0.3, z));
+      CHECK(norm(sum(after_step(method, 0.3, omega, gradient), -1, expected)) <= few_products_rounding);
     }
   }
 }
@@ -220,37 +222,38 @@ TEST_CASE("The 2M x 2M solve gives the N x N Cayley transform", "[stiefel]") {
   for (const Metric metric : {Metric::canonical, Metric::euclidean}) {
     const StiefelSgd method{.metric = metric, .retraction = Retraction::cayley};
     for (const Shape& shape : every_shape) {
-      const Matrix omega = random_point(shape, 8);
-      const Matrix gradient = random_matrix(shape, 9);
-      Matrix direction = gradient;
+      const RowMajorMatrix omega = random_point(shape, 8);
+      const RowMajorMatrix gradient = random_matrix(shape, 9);
+      RowMajorMatrix direction = gradient;
       if (metric == Metric::euclidean) {
         direction = sum(gradient, -0.5, omega * (transpose(omega) * gradient));
       }
-      const Matrix half = direction * transpose(omega);
-      const Matrix a = sum(half, -1, transpose(half));
+      const RowMajorMatrix half = direction * transpose(omega);
+      const RowMajorMatrix a = sum(half, -1, transpose(half));
       for (const double lr : {0.01, 0.3, 2.0}) {
-        const Matrix plus = sum(identity(shape[0]), lr / 2, a);
-        const Matrix minus = sum(identity(shape[0]), -lr / 2, a);
-        const Matrix expected = solve(plus, minus * omega);
+        const RowMajorMatrix plus = sum(identity(shape[0]), lr / 2, a);
+        const RowMajorMatrix minus = sum(identity(shape[0]), -lr / 2, a);
+        const RowMajorMatrix expected = solve(plus, minus * omega);
         CAPTURE(to_string(shape), lr);
-        CHECK(norm(sum(after_step(method, lr, omega, gradient), -1, expected)) <= rounding);
+        CHECK(norm(sum(after_step(method, lr, omega, gradient), -1, expected)) <= few_products_rounding);
       }
     }
   }
 }
 
 TEST_CASE("On the circle, steps that can be done by hand", "[stiefel]") {
-  const Matrix east{2, 1, {1, 0}};
-  const Matrix gradient{2, 1, {5, 0.75}};  // only its 0.75 north is tangent
+  const RowMajorMatrix east{2, 1, {1, 0}};
+  const RowMajorMatrix gradient{2, 1, {5, 0.75}};  // only its 0.75 north is tangent
   // M = 1: the two metrics agree on vectors orthogonal to Omega, and Z = [0, 0.75] for both.
   for (const StiefelSgd& method : every_method) {
-    const Matrix z = riemannian_gradient(method, east, gradient);
-    CHECK(norm(sum(z, -1, Matrix{2, 1, {0, 0.75}})) <= rounding);
-    const Matrix found = after_step(method, 1, east, gradient);
+    const RowMajorMatrix z = riemannian_gradient(method, east, gradient);
+    CHECK(norm(sum(z, -1, RowMajorMatrix{2, 1, {0, 0.75}})) <= few_products_rounding);
+    const RowMajorMatrix found = after_step(method, 1, east, gradient);
     // qr: [1, -3/4] to length 1, a 3-4-5 triangle. cayley: a turn by 2 atan(3/8), cosine (64 - 9) / (64 + 9).
-    const Matrix expected = method.retraction == Retraction::qr ? Matrix{2, 1, {0.8, -0.6}}
-                                                                : Matrix{2, 1, {55.0 / 73, -48.0 / 73}};
-    CHECK(norm(sum(found, -1, expected)) <= rounding);
+    const RowMajorMatrix expected = method.retraction == Retraction::qr
+                                        ? RowMajorMatrix{2, 1, {0.8, -0.6}}
+                                        : RowMajorMatrix{2, 1, {55.0 / 73, -48.0 / 73}};
+    CHECK(norm(sum(found, -1, expected)) <= few_products_rounding);
   }
 }
 
@@ -263,7 +266,7 @@ TEMPLATE_TEST_CASE("A thousand steps stay on the manifold", "[stiefel]", float, 
       Tensor<TestType> omega = to_tensor<TestType>(random_point(shape, 10));
       double worst = 0;
       for (int step = 0; step < steps; ++step) {
-        const Matrix gradient = random_matrix(shape, 100 + static_cast<std::uint64_t>(step));
+        const RowMajorMatrix gradient = random_matrix(shape, 100 + static_cast<std::uint64_t>(step));
         method.step(omega.view(), to_tensor<TestType>(gradient));
         worst = std::max(worst, distance_from_manifold(to_matrix(omega)));
       }
@@ -284,15 +287,15 @@ TEST_CASE("Descent finds the nearest point of the manifold (Procrustes)", "[stie
   // the factor F; the gradient is Omega - B.
   for (const StiefelSgd& method : every_method) {
     const Shape shape{10, 4};
-    const Matrix factor = random_point(shape, 12);
-    const Matrix root = random_matrix({4, 4}, 13);
-    const Matrix b = factor * sum(identity(4), 0.25, root * transpose(root));
-    Matrix omega = random_point(shape, 14);
+    const RowMajorMatrix factor = random_point(shape, 12);
+    const RowMajorMatrix root = random_matrix({4, 4}, 13);
+    const RowMajorMatrix b = factor * sum(identity(4), 0.25, root * transpose(root));
+    RowMajorMatrix omega = random_point(shape, 14);
     // S has eigenvalues of at least 1, and they are the curvatures at the optimum, in pairs their mean: each
     // step leaves at most 1 - 0.1 of the error, 400 steps 5e-19.
     for (int step = 0; step < 400; ++step) omega = after_step(method, 0.1, omega, sum(omega, -1, b));
     CAPTURE(static_cast<int>(method.metric), static_cast<int>(method.retraction));
-    CHECK(norm(sum(omega, -1, factor)) <= rounding);
+    CHECK(norm(sum(omega, -1, factor)) <= few_products_rounding);
   }
 }
 
@@ -300,9 +303,9 @@ TEST_CASE("Descent finds eigenvectors in order (Brockett)", "[stiefel]") {
   // tr(Omega^T A Omega D) / 2 with A = diag(1, 2, .., 8) and D = diag(3, 2, 1) is least at the first three
   // unit vectors, up to signs: (3 * 1 + 2 * 2 + 1 * 3) / 2 = 5. The gradient is A Omega D.
   for (const StiefelSgd& method : every_method) {
-    Matrix omega = random_point({8, 3}, 15);
-    const auto gradient = [](const Matrix& at) {
-      Matrix result = at;
+    RowMajorMatrix omega = random_point({8, 3}, 15);
+    const auto gradient = [](const RowMajorMatrix& at) {
+      RowMajorMatrix result = at;
       for (Index i = 0; i < 8; ++i) {
         for (Index j = 0; j < 3; ++j) result(i, j) *= static_cast<double>((i + 1) * (3 - j));
       }
@@ -314,12 +317,12 @@ TEST_CASE("Descent finds eigenvectors in order (Brockett)", "[stiefel]") {
       const double next = inner(omega, gradient(omega)) / 2;
       // Never up: 0.05 is below 2 over the largest curvature, 3 * 8. Rounding of a loss below
       // 24 is allowed for.
-      REQUIRE(next <= loss + 24 * rounding);
+      REQUIRE(next <= loss + 24 * few_products_rounding);
       loss = next;
     }
     CAPTURE(static_cast<int>(method.metric), static_cast<int>(method.retraction));
-    CHECK(std::abs(loss - 5) <= rounding);
-    for (Index j = 0; j < 3; ++j) CHECK(std::abs(std::abs(omega(j, j)) - 1) <= rounding);
+    CHECK(std::abs(loss - 5) <= few_products_rounding);
+    for (Index j = 0; j < 3; ++j) CHECK(std::abs(std::abs(omega(j, j)) - 1) <= few_products_rounding);
   }
 }
 
@@ -327,7 +330,7 @@ TEMPLATE_TEST_CASE("A zero gradient stays where it is, the signs of all columns 
                    double) {
   for (const StiefelSgd& method : every_method) {
     for (const Shape& shape : every_shape) {
-      const Matrix start = random_point(shape, 16);
+      const RowMajorMatrix start = random_point(shape, 16);
       Tensor<TestType> omega = to_tensor<TestType>(start);
       const Tensor<TestType> zero(shape);
       method.step(omega.view(), zero);
@@ -341,8 +344,8 @@ TEMPLATE_TEST_CASE("A zero gradient stays where it is, the signs of all columns 
 TEST_CASE("Float steps are double steps, rounded", "[stiefel]") {
   for (StiefelSgd method : every_method) {
     method.lr = 0.1;
-    const Matrix start = random_point({13, 4}, 17);
-    const Matrix gradient = random_matrix({13, 4}, 18);
+    const RowMajorMatrix start = random_point({13, 4}, 17);
+    const RowMajorMatrix gradient = random_matrix({13, 4}, 18);
     Tensor<float> omega = to_tensor<float>(start);
     method.step(omega.view(), to_tensor<float>(gradient));
     // Inputs of norm 2 and lr |G| = 0.7, each rounded to 6e-8, and some ten operations on the way.

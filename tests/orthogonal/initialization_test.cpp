@@ -7,12 +7,12 @@
 #include <initializer_list>
 #include <numbers>
 
-#include "linalg/eigen_map.hpp"
 #include "orthogonal/initial_matrix.hpp"
 #include "orthornn/linalg/orthogonality.hpp"
 #include "orthornn/orthogonal/truncated_cwy.hpp"
 #include "support/catch.hpp"
 #include "support/check_says.hpp"
+#include "support/eigen_matrix.hpp"
 #include "support/errors.hpp"
 #include "support/oracle.hpp"
 #include "support/random_tensor.hpp"
@@ -30,8 +30,6 @@ Tensor<T> drawn(const TransitionOptions& options, Index n, std::uint64_t seed) {
   transition->prepare(parameters);
   return transition->materialize();
 }
-
-Eigen::MatrixXd matrix_of(const Tensor<double>& q) { return eigen(columns_of(q)).transpose(); }
 
 TEMPLATE_TEST_CASE("every initialiser gives an orthogonal matrix", "[orthogonal][init]", float, double) {
   const auto [n, l] = GENERATE(std::pair<Index, Index>{1, 1}, std::pair<Index, Index>{2, 1},

@@ -17,7 +17,7 @@ namespace {
 
 /// Its name is that of another kind, or no program registers it.
 template <int kind>
-struct Impostor : Turns {
+struct ImpostorTransition : Turns {
   static constexpr const char* name = kind == 0 ? "cwy" : kind == 1 ? "turns" : "stranger";
 };
 
@@ -64,10 +64,12 @@ TEST_CASE("an own parametrization goes through JSON and has a name of its own", 
                          {"'largest' is 0"});
   check_says<UnknownKind>([] { variant_from_json<TransitionOptions>(R"({"kind": "stranger"})"); },
                           {"stranger", "cwy", "turns"});
-  check_says<ValueError>([] { register_transition<Impostor<0>>(); }, {"'cwy'", "another transition"});
-  check_says<ValueError>([] { register_transition<Impostor<1>>(); }, {"'turns'", "another transition"});
+  check_says<ValueError>([] { register_transition<ImpostorTransition<0>>(); },
+                         {"'cwy'", "another transition"});
+  check_says<ValueError>([] { register_transition<ImpostorTransition<1>>(); },
+                         {"'turns'", "another transition"});
   CHECK_NOTHROW(register_transition<Turns>());
-  check_says<ValueError>([] { Transition<float>(Impostor<2>{}, 4); },
+  check_says<ValueError>([] { Transition<float>(ImpostorTransition<2>{}, 4); },
                          {"'stranger'", "not registered", "register_transition"});
 }
 

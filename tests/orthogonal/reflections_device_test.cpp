@@ -12,11 +12,10 @@
 #include "support/gpu.hpp"
 #include "support/random_tensor.hpp"
 #include "support/tolerances.hpp"
+#include "support/transitions.hpp"
 
 namespace orthornn::testing {
 namespace {
-
-using Sizes = std::pair<Index, Index>;  // N, L
 
 template <class T>
 Tensor<T> unit_vectors(Index l, Index n, std::uint64_t seed) {
@@ -103,7 +102,7 @@ TEMPLATE_TEST_CASE("the gradient by rank-one updates on a GPU", "[orthogonal][cu
   using T = TestType;
   const auto device = gpu();
   if (!device) return;
-  const auto [n, l] = GENERATE(Sizes{1, 1}, Sizes{7, 7}, Sizes{33, 10});
+  const auto [n, l] = GENERATE(ReflectionSizes{1, 1}, ReflectionSizes{7, 7}, ReflectionSizes{33, 10});
   for (const Index count : {1, 40}) {
     CAPTURE(n, l, count);
     const Tensor<T> u = unit_vectors<T>(l, n, 4);
@@ -142,8 +141,10 @@ TEMPLATE_TEST_CASE("the inverse of S on a GPU", "[orthogonal][cuda]", float, dou
   using T = TestType;
   const auto device = gpu();
   if (!device) return;
-  const auto [n, l] = GENERATE(Sizes{1, 1}, Sizes{20, 17}, Sizes{64, 63}, Sizes{80, 64}, Sizes{80, 65},
-                               Sizes{200, 128}, Sizes{200, 129}, Sizes{193, 193}, Sizes{300, 257});
+  const auto [n, l] =
+      GENERATE(ReflectionSizes{1, 1}, ReflectionSizes{20, 17}, ReflectionSizes{64, 63},
+               ReflectionSizes{80, 64}, ReflectionSizes{80, 65}, ReflectionSizes{200, 128},
+               ReflectionSizes{200, 129}, ReflectionSizes{193, 193}, ReflectionSizes{300, 257});
   check_inverse_of_s(unit_vectors<T>(l, n, 8), *device, 4 * tolerance::rounding<T>(n));
 }
 

@@ -14,11 +14,10 @@
 #include "support/oracle.hpp"
 #include "support/random_tensor.hpp"
 #include "support/tolerances.hpp"
+#include "support/transitions.hpp"
 
 namespace orthornn::testing {
 namespace {
-
-using Sizes = std::pair<Index, Index>;  // N, L
 
 TEMPLATE_TEST_CASE("reflectors are normalised at any length", "[orthogonal]", float, double) {
   using T = TestType;
@@ -50,7 +49,8 @@ TEST_CASE("a subnormal vector is normalised too", "[orthogonal]") {
 
 TEMPLATE_TEST_CASE("the inverse of S is that of the formula", "[orthogonal]", float, double) {
   using T = TestType;
-  const auto [n, l] = GENERATE(Sizes{1, 1}, Sizes{7, 3}, Sizes{48, 48}, Sizes{193, 100});
+  const auto [n, l] = GENERATE(ReflectionSizes{1, 1}, ReflectionSizes{7, 3}, ReflectionSizes{48, 48},
+                               ReflectionSizes{193, 100});
   CAPTURE(n, l);
   Tensor<T> u = normal_tensor<T>({l, n}, 2), norms({l}), inverse({l, l});
   normalize_reflectors<T>(normal_tensor<T>({l, n}, 2), u, norms);
@@ -98,7 +98,8 @@ void check_reflections(const Reflect& reflect, bool records_coefficients, Index 
 TEMPLATE_TEST_CASE("reflections one after another, in tiles and as rank-one updates", "[orthogonal]", float,
                    double) {
   using T = TestType;
-  const auto [n, l] = GENERATE(Sizes{1, 1}, Sizes{3, 2}, Sizes{7, 7}, Sizes{48, 1}, Sizes{193, 20});
+  const auto [n, l] = GENERATE(ReflectionSizes{1, 1}, ReflectionSizes{3, 2}, ReflectionSizes{7, 7},
+                               ReflectionSizes{48, 1}, ReflectionSizes{193, 20});
   // Around the 8 or 16 columns of a tile.
   const Index count = GENERATE(1, 7, 8, 9, 15, 16, 17, 40);
   for (const ReflectionOrder order : {ReflectionOrder::first_to_last, ReflectionOrder::last_to_first}) {

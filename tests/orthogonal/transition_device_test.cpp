@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <initializer_list>
+#include <numbers>
 #include <vector>
 
 #include "core/back_end.hpp"
@@ -20,14 +21,7 @@
 namespace orthornn::testing {
 namespace {
 
-using Sizes = std::pair<Index, Index>;  // N, L
-
-template <class T>
-Tensor<T> some_parameters(const Transition<T>& transition, std::uint64_t seed) {
-  const double n = static_cast<double>(transition.hidden_size());
-  const bool skew = transition.parameter_name() == "skew_parameters";
-  return normal_tensor<T>(transition.parameter_shape(), seed, skew ? 1 / std::sqrt(4 * n) : 1);
-}
+constexpr double moderate_generators = std::numbers::sqrt2;  // |A|
 
 template <class T>
 Tensor<T> on_host(const Tensor<T>& x) {
@@ -79,7 +73,7 @@ void check_transition(const NamedTransition& named, Index n, Device device, Inde
   CAPTURE(named.name, n, oracle->parameter_shape()[0], sizeof(T));
   CHECK(found->device() == device);
   CHECK(found->form() == oracle->form());
-  const Tensor<float> parameters = cast<float>(some_parameters(*oracle, 7));
+  const Tensor<float> parameters = cast<float>(some_parameters(*oracle, 7, moderate_generators));
   oracle->prepare(cast<double>(parameters));
   found->prepare(cast<T>(parameters).copy(device));
   // A free matrix enlarges, as elsewhere; and the norm of its gradient is that of d_q.
@@ -126,8 +120,9 @@ void check_transition(const NamedTransition& named, Index n, Device device, Inde
 TEMPLATE_TEST_CASE("transitions on a GPU are those of the CPU", "[orthogonal][cuda]", float, double) {
   const auto device = gpu();
   if (!device) return;
-  const auto [n, l] = GENERATE(Sizes{1, 1}, Sizes{7, 1}, Sizes{7, 7}, Sizes{64, 17}, Sizes{64, 64},
-                               Sizes{65, 64}, Sizes{65, 65}, Sizes{190, 17});
+  const auto [n, l] = GENERATE(ReflectionSizes{1, 1}, ReflectionSizes{7, 1}, ReflectionSizes{7, 7},
+                               ReflectionSizes{64, 17}, ReflectionSizes{64, 64}, ReflectionSizes{65, 64},
+                               ReflectionSizes{65, 65}, ReflectionSizes{190, 17});
   for (const NamedTransition& named : all_transitions(n, l)) {
     check_transition<TestType>(named, n, *device, 5);
   }
@@ -137,8 +132,9 @@ TEMPLATE_TEST_CASE("large transitions on a GPU are those of the CPU", "[orthogon
                    double) {
   const auto device = gpu();
   if (!device) return;
-  const auto [n, l] = GENERATE(Sizes{190, 64}, Sizes{190, 190}, Sizes{193, 65}, Sizes{193, 193},
-                               Sizes{512, 100}, Sizes{1000, 17}, Sizes{1024, 33});
+  const auto [n, l] = GENERATE(ReflectionSizes{190, 64}, ReflectionSizes{190, 190}, ReflectionSizes{193, 65},
+                               ReflectionSizes{193, 193}, ReflectionSizes{512, 100},
+                               ReflectionSizes{1000, 17}, ReflectionSizes{1024, 33});
   for (const NamedTransition& named : all_transitions(n, l)) {
     check_transition<TestType>(named, n, *device, 9);
   }
@@ -208,15 +204,15 @@ TEMPLATE_TEST_CASE("prepare anew on a GPU gives what a fresh transition gives", 
   using T = TestType;
   const auto device = gpu();
   if (!device) return;
-  const auto [n, l] = GENERATE(Sizes{7, 4}, Sizes{70, 66});
+  const auto [n, l] = GENERATE(ReflectionSizes{7, 4}, ReflectionSizes{70, 66});
   for (const NamedTransition& named : all_transitions(n, l)) {
     CAPTURE(named.name, n);
     const auto used = make_transition<T>(named.options, n, *device);
     const auto fresh = make_transition<T>(named.options, n, *device);
     const Tensor<T> d_q = normal_tensor<T>({n, n}, 11).copy(*device);
-    const Tensor<T> parameters = some_parameters(*used, 12).copy(*device);
+    const Tensor<T> parameters = some_parameters(*used, 12, moderate_generators).copy(*device);
     Tensor<T> found(parameters.shape(), *device), expected(parameters.shape(), *device);
-    used->prepare(some_parameters(*used, 13).copy(*device));
+    used->prepare(some_parameters(*used, 13, moderate_generators).copy(*device));
     used->backward(d_q, found);
     used->prepare(parameters);
     fresh->prepare(parameters);
@@ -235,7 +231,7 @@ TEST_CASE("reduced precision never touches Q itself", "[orthogonal][cuda]") {
     CAPTURE(named.name);
     const auto exact = make_transition<float>(named.options, n, *device);
     const auto rounded = make_transition<float>(named.options, n, Execution(*device, Precision::tf32));
-    const Tensor<float> parameters = some_parameters(*exact, 14).copy(*device);
+    const Tensor<float> parameters = some_parameters(*exact, 14, moderate_generators).copy(*device);
     exact->prepare(parameters);
     rounded->prepare(parameters);
     CHECK(equal(on_host(rounded->materialize()), on_host(exact->materialize())));
@@ -324,7 +320,7 @@ TEST_CASE("skew parameters that are not finite or too large are refused on a GPU
   const auto check_refused = [&](const TransitionOptions& options, double value, const std::string& why) {
     CAPTURE(name_of(options), value);
     const auto transition = make_transition<float>(options, 5, *device);
-    Tensor<float> x = some_parameters(*transition, 20);
+    Tensor<float> x = some_parameters(*transition, 20, moderate_generators);
     x(3, 1) = static_cast<float>(value);
     const Tensor<float> there = x.copy(*device);
     check_says<ValueError>(
@@ -348,7 +344,7 @@ TEST_CASE("tensors on the wrong device are refused", "[orthogonal][cuda][errors]
   for (const NamedTransition& named : all_transitions(6, 4)) {
     CAPTURE(named.name);
     const auto transition = make_transition<double>(named.options, 6, *device);
-    const Tensor<double> parameters = some_parameters(*transition, 21);
+    const Tensor<double> parameters = some_parameters(*transition, 21, moderate_generators);
     check_says<DeviceError>([&] { transition->prepare(parameters); }, {"cpu", "cuda:0"});
     transition->prepare(parameters.copy(*device));
     Tensor<double> h({3, 6}), d_q({6, 6}), gradient(parameters.shape());
@@ -375,7 +371,7 @@ TEMPLATE_TEST_CASE("nothing on a GPU allocates after the first step", "[orthogon
     for (const NamedTransition& named : all_transitions(n, 66)) {
       CAPTURE(named.name);
       const auto transition = make_transition<T>(named.options, n, *device);
-      const Tensor<T> parameters = some_parameters(*transition, 22).copy(*device);
+      const Tensor<T> parameters = some_parameters(*transition, 22, moderate_generators).copy(*device);
       const Tensor<T> d_q = normal_tensor<T>({n, n}, 23).copy(*device);
       Tensor<T> gradient(parameters.shape(), *device);
       transition->prepare(parameters);
@@ -413,7 +409,7 @@ TEMPLATE_TEST_CASE("prepare and backward can be recorded into a graph", "[orthog
       const bool is_too_long = transition->form() == "rank-one";
       CHECK(transition->recordable() == !(waits || is_too_long));
       if (waits) continue;
-      Tensor<T> parameters = some_parameters(*transition, 24).copy(*device);
+      Tensor<T> parameters = some_parameters(*transition, 24, moderate_generators).copy(*device);
       const Tensor<T> d_q = normal_tensor<T>({n, n}, 25).copy(*device);
       Tensor<T> found(parameters.shape(), *device), expected(parameters.shape(), *device);
       const auto step = [&] {
@@ -424,7 +420,7 @@ TEMPLATE_TEST_CASE("prepare and backward can be recorded into a graph", "[orthog
       cuda::Graph graph;
       graph.record(*device, step);
       // Other parameters in the same memory.
-      copy<T>(some_parameters(*transition, 26).copy(*device), parameters);
+      copy<T>(some_parameters(*transition, 26, moderate_generators).copy(*device), parameters);
       graph.launch();
       const auto fresh = make_transition<T>(named.options, n, *device);
       fresh->prepare(parameters);

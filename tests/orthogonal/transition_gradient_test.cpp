@@ -13,15 +13,6 @@
 namespace orthornn::testing {
 namespace {
 
-/// Parameters that are nowhere special: normal, with entries of a generator such that |A| is near
-/// `generator_norm`.
-template <class T>
-Tensor<T> some_parameters(const Transition<T>& transition, std::uint64_t seed, double generator_norm = 2) {
-  const double n = static_cast<double>(transition.hidden_size());
-  const bool skew = transition.parameter_name() == "skew_parameters";
-  return normal_tensor<T>(transition.parameter_shape(), seed, skew ? generator_norm / std::sqrt(8 * n) : 1);
-}
-
 /// <d_q, Q(parameters)>
 double loss(Transition<double>& transition, const Tensor<double>& parameters, const Tensor<double>& d_q) {
   transition.prepare(parameters);

@@ -6,11 +6,13 @@
 #include <Eigen/SVD>
 #include <initializer_list>
 #include <limits>
+#include <numbers>
 
 #include "linalg/eigen_map.hpp"
 #include "orthornn/linalg/orthogonality.hpp"
 #include "support/catch.hpp"
 #include "support/check_says.hpp"
+#include "support/eigen_matrix.hpp"
 #include "support/errors.hpp"
 #include "support/oracle.hpp"
 #include "support/random_tensor.hpp"
@@ -20,25 +22,18 @@
 namespace orthornn::testing {
 namespace {
 
-using Sizes = std::pair<Index, Index>;  // N, L
+constexpr double large_generators = 2 * std::numbers::sqrt2;  // |A|
 
-auto edge_sizes() {
-  return GENERATE(Sizes{1, 1}, Sizes{2, 1}, Sizes{2, 2}, Sizes{7, 1}, Sizes{7, 4}, Sizes{7, 7}, Sizes{48, 1},
-                  Sizes{48, 31}, Sizes{48, 48}, Sizes{190, 50}, Sizes{190, 190}, Sizes{193, 1},
-                  Sizes{193, 97}, Sizes{193, 193});
+auto edge_reflection_sizes() {
+  return GENERATE(ReflectionSizes{1, 1}, ReflectionSizes{2, 1}, ReflectionSizes{2, 2}, ReflectionSizes{7, 1},
+                  ReflectionSizes{7, 4}, ReflectionSizes{7, 7}, ReflectionSizes{48, 1},
+                  ReflectionSizes{48, 31}, ReflectionSizes{48, 48}, ReflectionSizes{190, 50},
+                  ReflectionSizes{190, 190}, ReflectionSizes{193, 1}, ReflectionSizes{193, 97},
+                  ReflectionSizes{193, 193});
 }
-
-template <class T>
-Tensor<T> some_parameters(const Transition<T>& transition, std::uint64_t seed) {
-  const double n = static_cast<double>(transition.hidden_size());
-  const bool skew = transition.parameter_name() == "skew_parameters";
-  return normal_tensor<T>(transition.parameter_shape(), seed, skew ? 1 / std::sqrt(n) : 1);
-}
-
-Eigen::MatrixXd matrix_of(const Tensor<double>& q) { return eigen(columns_of(q)).transpose(); }
 
 TEMPLATE_TEST_CASE("all forms are the product of the reflections", "[orthogonal]", float, double) {
-  const auto [n, l] = edge_sizes();
+  const auto [n, l] = edge_reflection_sizes();
   const Tensor<TestType> v = normal_tensor<TestType>({l, n}, 1);
   const Tensor<double> expected = product_of_reflections(v);
   for (const NamedTransition& named : reflection_transitions(l)) {
@@ -73,12 +68,12 @@ TEST_CASE("the Cayley transform and the exponential are those of the formulas", 
 
 TEMPLATE_TEST_CASE("apply, apply_transpose, materialize and multiply_add agree", "[orthogonal]", float,
                    double) {
-  const auto [n, l] = edge_sizes();
+  const auto [n, l] = edge_reflection_sizes();
   const Index count = GENERATE(1, 5, 33);
   for (const NamedTransition& named : all_transitions(n, l)) {
     CAPTURE(named.name, n, l, count);
     const auto transition = make_transition<TestType>(named.options, n);
-    const Tensor<TestType> parameters = some_parameters(*transition, 3);
+    const Tensor<TestType> parameters = some_parameters(*transition, 3, large_generators);
     transition->prepare(parameters);
     const Tensor<double> q = cast<double>(transition->materialize());
     const Tensor<TestType> h = normal_tensor<TestType>({count, n}, 4);
@@ -116,12 +111,12 @@ TEMPLATE_TEST_CASE("apply, apply_transpose, materialize and multiply_add agree",
 }
 
 TEMPLATE_TEST_CASE("Q is orthogonal and keeps norms", "[orthogonal]", float, double) {
-  const auto [n, l] = edge_sizes();
+  const auto [n, l] = edge_reflection_sizes();
   for (const NamedTransition& named : all_transitions(n, l)) {
     if (named.name == "free") continue;
     CAPTURE(named.name, n, l);
     const auto transition = make_transition<TestType>(named.options, n);
-    transition->prepare(some_parameters(*transition, 6));
+    transition->prepare(some_parameters(*transition, 6, large_generators));
     CHECK(orthogonality_error(transition->materialize()) <= tolerance::rounding<TestType>(n));
     Tensor<TestType> h = normal_tensor<TestType>({n}, 7);
     const double before = frobenius_norm(h);
@@ -131,8 +126,8 @@ TEMPLATE_TEST_CASE("Q is orthogonal and keeps norms", "[orthogonal]", float, dou
 }
 
 TEST_CASE("L reflections have determinant (-1)^L and differ from I by rank L at most", "[orthogonal]") {
-  const auto [n, l] =
-      GENERATE(Sizes{1, 1}, Sizes{2, 2}, Sizes{7, 1}, Sizes{7, 4}, Sizes{7, 7}, Sizes{48, 31});
+  const auto [n, l] = GENERATE(ReflectionSizes{1, 1}, ReflectionSizes{2, 2}, ReflectionSizes{7, 1},
+                               ReflectionSizes{7, 4}, ReflectionSizes{7, 7}, ReflectionSizes{48, 31});
   for (const NamedTransition& named : reflection_transitions(l)) {
     CAPTURE(named.name, n, l);
     const auto q = prepare<double>(named.options, normal_tensor<double>({l, n}, 8))->materialize();
@@ -219,9 +214,9 @@ TEMPLATE_TEST_CASE("prepare anew gives what a fresh transition gives", "[orthogo
     const auto used = make_transition<TestType>(named.options, n);
     const auto fresh = make_transition<TestType>(named.options, n);
     const Tensor<TestType> d_q = normal_tensor<TestType>({n, n}, 14);
-    const Tensor<TestType> parameters = some_parameters(*used, 16);
+    const Tensor<TestType> parameters = some_parameters(*used, 16, large_generators);
     Tensor<TestType> found(parameters.shape()), expected(parameters.shape());
-    used->prepare(some_parameters(*used, 15));
+    used->prepare(some_parameters(*used, 15, large_generators));
     used->backward(d_q, found);
     used->prepare(parameters);
     fresh->prepare(parameters);
@@ -270,7 +265,7 @@ TEST_CASE("parameters that are not finite are refused", "[orthogonal][errors]") 
     for (const double bad : {std::nan(""), double(INFINITY)}) {
       CAPTURE(named.name, bad);
       const auto transition = make_transition<double>(named.options, 5);
-      Tensor<double> parameters = some_parameters(*transition, 18);
+      Tensor<double> parameters = some_parameters(*transition, 18, large_generators);
       parameters(3, 1) = bad;
       CHECK_THROWS_AS(transition->prepare(parameters), ValueError);
     }
@@ -288,7 +283,7 @@ TEST_CASE("wrong shapes name both", "[orthogonal][errors]") {
     check_says<ShapeError>([&] { transition->initialize(1, wrong); }, {"[5, 7]", shape});
     check_says<ShapeError>([&] { transition->parameters_of(q, wrong); }, {"[5, 7]", shape});
     check_says<ShapeError>([&] { transition->parameters_of(wrong, parameters); }, {"[5, 7]", "[6, 6]"});
-    transition->prepare(some_parameters(*transition, 19));
+    transition->prepare(some_parameters(*transition, 19, large_generators));
     check_says<ShapeError>([&] { transition->backward(wrong, parameters); }, {"[5, 7]", "[6, 6]"});
     check_says<ShapeError>([&] { transition->backward(q, wrong); }, {"[5, 7]", shape});
     Tensor<double> h({3, 7});
@@ -337,7 +332,7 @@ TEST_CASE("a transition is refused before it was prepared, and after that failed
     Tensor<double> h({2, 6});
     CHECK_THROWS_WITH(transition->apply(h), contains("before prepare()"));
     CHECK_THROWS_WITH(transition->materialize(), contains("before prepare()"));
-    transition->prepare(some_parameters(*transition, 1));
+    transition->prepare(some_parameters(*transition, 1, large_generators));
     CHECK_NOTHROW(transition->apply(h));
   }
   const auto cwy = prepare<double>(Cwy{}, normal_tensor<double>({4, 6}, 2));

@@ -15,11 +15,13 @@
 namespace orthornn::testing {
 namespace {
 
-using Sizes = std::pair<Index, Index>;  // N, M
+using StiefelSizes = std::pair<Index, Index>;  // N, M
 
-auto edge_sizes() {
-  return GENERATE(Sizes{1, 1}, Sizes{2, 1}, Sizes{2, 2}, Sizes{7, 1}, Sizes{7, 4}, Sizes{7, 7}, Sizes{48, 1},
-                  Sizes{48, 31}, Sizes{48, 48}, Sizes{190, 190}, Sizes{193, 60}, Sizes{193, 193});
+auto edge_stiefel_sizes() {
+  return GENERATE(StiefelSizes{1, 1}, StiefelSizes{2, 1}, StiefelSizes{2, 2}, StiefelSizes{7, 1},
+                  StiefelSizes{7, 4}, StiefelSizes{7, 7}, StiefelSizes{48, 1}, StiefelSizes{48, 31},
+                  StiefelSizes{48, 48}, StiefelSizes{190, 190}, StiefelSizes{193, 60},
+                  StiefelSizes{193, 193});
 }
 
 template <class T>
@@ -33,7 +35,7 @@ Tensor<T> first_columns(const Tensor<T>& q, Index m) {
 
 TEMPLATE_TEST_CASE("T-CWY is the first M columns of the product of reflections", "[orthogonal]", float,
                    double) {
-  const auto [n, m] = edge_sizes();
+  const auto [n, m] = edge_stiefel_sizes();
   CAPTURE(n, m);
   const Tensor<TestType> v = normal_tensor<TestType>({m, n}, 1);
   TruncatedCwy<TestType> stiefel(n, m);
@@ -51,7 +53,8 @@ TEMPLATE_TEST_CASE("T-CWY is the first M columns of the product of reflections",
 }
 
 TEMPLATE_TEST_CASE("T-CWY applies Omega and its transpose", "[orthogonal]", float, double) {
-  const auto [n, m] = GENERATE(Sizes{1, 1}, Sizes{7, 4}, Sizes{48, 48}, Sizes{193, 60});
+  const auto [n, m] =
+      GENERATE(StiefelSizes{1, 1}, StiefelSizes{7, 4}, StiefelSizes{48, 48}, StiefelSizes{193, 60});
   const Index count = GENERATE(1, 33);
   CAPTURE(n, m, count);
   TruncatedCwy<TestType> stiefel(n, m);
@@ -75,7 +78,8 @@ double loss(TruncatedCwy<double>& stiefel, const Tensor<double>& v, const Tensor
 }
 
 TEST_CASE("backward of T-CWY agrees with central differences", "[orthogonal][gradient]") {
-  const auto [n, m] = GENERATE(Sizes{2, 1}, Sizes{2, 2}, Sizes{7, 1}, Sizes{7, 4}, Sizes{7, 7}, Sizes{12, 5});
+  const auto [n, m] = GENERATE(StiefelSizes{2, 1}, StiefelSizes{2, 2}, StiefelSizes{7, 1}, StiefelSizes{7, 4},
+                               StiefelSizes{7, 7}, StiefelSizes{12, 5});
   CAPTURE(n, m);
   TruncatedCwy<double> stiefel(n, m);
   Tensor<double> v = normal_tensor<double>({m, n}, 5);
@@ -89,7 +93,7 @@ TEST_CASE("backward of T-CWY agrees with central differences", "[orthogonal][gra
 
 TEST_CASE("backward of T-CWY agrees with that of CWY for a gradient of its first columns alone",
           "[orthogonal][gradient]") {
-  const auto [n, m] = edge_sizes();
+  const auto [n, m] = edge_stiefel_sizes();
   CAPTURE(n, m);
   const Tensor<double> v = normal_tensor<double>({m, n}, 7);
   const Tensor<double> d_omega = normal_tensor<double>({n, m}, 8);
@@ -110,7 +114,7 @@ TEST_CASE("backward of T-CWY agrees with that of CWY for a gradient of its first
 
 TEMPLATE_TEST_CASE("the gradient of T-CWY is orthogonal to each vector", "[orthogonal][gradient]", float,
                    double) {
-  const auto [n, m] = GENERATE(Sizes{7, 4}, Sizes{48, 48}, Sizes{193, 60});
+  const auto [n, m] = GENERATE(StiefelSizes{7, 4}, StiefelSizes{48, 48}, StiefelSizes{193, 60});
   const Tensor<TestType> v = normal_tensor<TestType>({m, n}, 9);
   TruncatedCwy<TestType> stiefel(n, m);
   stiefel.prepare(v);

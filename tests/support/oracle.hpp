@@ -71,8 +71,9 @@ double orthogonality_error_in_1_norm(const Tensor<T>& q) {
   for (Index j = 0; j < m; ++j) {
     std::vector<double> column(static_cast<std::size_t>(m), 0.0);
     for (Index i = 0; i < n; ++i) {
+      const T* row = q.data() + i * m;
       for (Index k = 0; k < m; ++k)
-        column[static_cast<std::size_t>(k)] += static_cast<double>(q(i, j)) * q(i, k);
+        column[static_cast<std::size_t>(k)] += static_cast<double>(row[j]) * row[k];
     }
     double sum = 0;
     for (Index k = 0; k < m; ++k) sum += std::abs(column[static_cast<std::size_t>(k)] - (k == j ? 1.0 : 0.0));

@@ -8,6 +8,11 @@
 
 namespace orthornn::testing {
 
+/// Of the hidden state, reflections, inputs, steps and sequences.
+struct RecurrenceSizes {
+  Index n, l, k, length, batch;
+};
+
 /// A layer with its parameters, and everything that goes into a forward and a backward of it. All numbers are
 /// normal, with generators and biases of a size that leaves tanh unsaturated and some modrelu units dead.
 template <class T>

@@ -1,18 +1,10 @@
 #pragma once
 // Generated texts of sentence pairs, tab-separated as read_parallel_text takes them.
 
-#include <filesystem>
-#include <fstream>
 #include <string>
 #include <string_view>
 
 namespace orthornn::testing {
-
-/// Writes `text` as it is.
-inline std::filesystem::path write_text(const std::filesystem::path& file, std::string_view text) {
-  std::ofstream(file, std::ios::binary) << text;
-  return file;
-}
 
 /// 0 .. 9999 in English words: "four hundred seven".
 inline std::string number_words(int number) {

@@ -1,11 +1,17 @@
 #pragma once
 
+#include <cmath>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "orthornn/orthogonal/transition.hpp"
+#include "support/random_tensor.hpp"
 
 namespace orthornn::testing {
+
+/// N, and the number L of reflections.
+using ReflectionSizes = std::pair<Index, Index>;
 
 struct NamedTransition {
   std::string name;
@@ -33,6 +39,15 @@ inline std::vector<NamedTransition> all_transitions(Index n, Index l, Init init 
 
 inline bool is_product_of_reflections(const TransitionOptions& options) {
   return std::holds_alternative<Cwy>(options) || std::holds_alternative<HouseholderProduct>(options);
+}
+
+/// Parameters that are nowhere special: normal, with entries of a generator such that |A| is near
+/// `generator_norm`.
+template <class T>
+Tensor<T> some_parameters(const Transition<T>& transition, std::uint64_t seed, double generator_norm = 2) {
+  const double n = static_cast<double>(transition.hidden_size());
+  const bool skew = transition.parameter_name() == "skew_parameters";
+  return normal_tensor<T>(transition.parameter_shape(), seed, skew ? generator_norm / std::sqrt(8 * n) : 1);
 }
 
 }  // namespace orthornn::testing

@@ -12,6 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include "support/text_file.hpp"
+
 namespace orthornn::testing {
 
 /// Names with their contents; a name that ends with / is a folder.
@@ -30,11 +32,6 @@ inline void write_zip(const std::filesystem::path& path, const ZipMembers& membe
     }
   }
   if (zip_close(archive) != 0 || !added) throw std::runtime_error("cannot write " + path.string());
-}
-
-inline void write_text(const std::filesystem::path& path, const std::string& text) {
-  std::ofstream file(path, std::ios::binary);
-  if (!(file << text).flush()) throw std::runtime_error("cannot write " + path.string());
 }
 
 inline std::string read_text(const std::filesystem::path& path) {

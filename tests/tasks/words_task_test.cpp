@@ -39,12 +39,12 @@ std::string refusal(const WordsOptions& options) {
   return error_message<ValueError>([&] { WordsTask task(options); });
 }
 
-using Words = std::vector<std::vector<std::int32_t>>;
+using SymbolWords = std::vector<std::vector<std::int32_t>>;
 
 /// Column b of the symbols.
-Words words_in(const Batch& batch) {
+SymbolWords words_in(const Batch& batch) {
   const ConstTensorView<std::int32_t> symbols = batch.integers(batch_names::symbols);
-  Words words(static_cast<std::size_t>(symbols.shape()[1]));
+  SymbolWords words(static_cast<std::size_t>(symbols.shape()[1]));
   for (Index t = 0; t < symbols.shape()[0]; ++t) {
     for (Index b = 0; b < symbols.shape()[1]; ++b)
       words[static_cast<std::size_t>(b)].push_back(symbols(t, b));
@@ -52,7 +52,7 @@ Words words_in(const Batch& batch) {
   return words;
 }
 
-Words words_of(const Task& task, std::uint64_t step) {
+SymbolWords words_of(const Task& task, std::uint64_t step) {
   Batch batch;
   task.training_batch(step, batch);
   return words_in(batch);
@@ -166,17 +166,17 @@ TEST_CASE("symbols of words are evenly spread", "[words]") {
 
 TEST_CASE("words depend on seed and number alone, and held-out sets have their own", "[words]") {
   const WordsTask task({.length = 24, .batch = 4, .seed = 7});
-  const Words fifth = words_of(task, 5);
+  const SymbolWords fifth = words_of(task, 5);
   CHECK(words_of(task, 6) != fifth);
   CHECK(words_of(task, 5) == fifth);
   CHECK(words_of(WordsTask({.length = 24, .batch = 4, .seed = 7}), 5) == fifth);
   CHECK(words_of(WordsTask({.length = 24, .batch = 4, .seed = 8}), 5) != fifth);
   // A batch of another size and of shorter words begins with the same sequences.
-  const Words pair = words_of(WordsTask({.length = 9, .batch = 2, .seed = 7}), 10);
+  const SymbolWords pair = words_of(WordsTask({.length = 9, .batch = 2, .seed = 7}), 10);
   for (std::size_t b = 0; b < 2; ++b) CHECK(std::equal(pair[b].begin(), pair[b].end(), fifth[b].begin()));
 
   const auto held_out = [](const Task& of, HeldOut set) {
-    Words all;
+    SymbolWords all;
     Batch batch;
     for (Index number = 0; number < of.evaluation_batches(set); ++number) {
       of.evaluation_batch(set, number, batch);
@@ -184,7 +184,7 @@ TEST_CASE("words depend on seed and number alone, and held-out sets have their o
     }
     return all;
   };
-  const Words validation = held_out(task, HeldOut::validation), test = held_out(task, HeldOut::test);
+  const SymbolWords validation = held_out(task, HeldOut::validation), test = held_out(task, HeldOut::test);
   CHECK(validation.size() == 1000);
   CHECK(test.size() == 1000);
   CHECK(held_out(WordsTask({.length = 24, .batch = 384, .seed = 7}), HeldOut::test) == test);
@@ -199,10 +199,10 @@ TEST_CASE("words depend on seed and number alone, and held-out sets have their o
 TEST_CASE("an epoch of a fixed set of words has each once, in an order of its own", "[words]") {
   const WordsTask task({.length = 24, .training_samples = 12, .batch = 4, .seed = 7});
   REQUIRE(task.batches_per_epoch() == 3);
-  const Words fresh = words_of(WordsTask({.length = 24, .batch = 12, .seed = 7}), 0);
-  std::set<Words> orders;
+  const SymbolWords fresh = words_of(WordsTask({.length = 24, .batch = 12, .seed = 7}), 0);
+  std::set<SymbolWords> orders;
   for (std::uint64_t epoch = 0; epoch < 4; ++epoch) {
-    Words all;
+    SymbolWords all;
     for (std::uint64_t step = 3 * epoch; step < 3 * epoch + 3; ++step)
       std::ranges::copy(words_of(task, step), std::back_inserter(all));
     orders.insert(all);
@@ -277,7 +277,7 @@ TEST_CASE("a task of words comes back from its config, also with another length"
   const auto longer = task.with_length(30, 2);
   CHECK(longer->length() == 30);
   CHECK(longer->batch_size() == 2);
-  const Words longer_words = words_of(*longer, 4);
+  const SymbolWords longer_words = words_of(*longer, 4);
   CHECK(std::equal(longer_words[0].begin(), longer_words[0].begin() + 17, words_of(task, 2)[0].begin()));
 }
 

@@ -17,7 +17,7 @@ namespace {
 using Lines = std::vector<std::string>;
 
 // A few roundings of numbers up to 100.
-constexpr double bound = 1e-12;
+constexpr double bleu_rounding = 1e-12;
 
 }  // namespace
 
@@ -33,12 +33,12 @@ TEST_CASE("BLEU of a perfect translation is 100", "[text]") {
 TEST_CASE("orders without matches count half a match, then a quarter", "[text]") {
   // One of six words, none of five pairs, four triples and three quadruples; e - 1 of the words are missing.
   const BleuScore score = bleu(bleu_statistics("a b c d e f", Lines{"a x y z u v w"}));
-  CHECK(std::abs(score.precisions[0] - 100.0 / 6) < bound);
-  CHECK(std::abs(score.precisions[1] - 100.0 / 2 / 5) < bound);
-  CHECK(std::abs(score.precisions[2] - 100.0 / 4 / 4) < bound);
-  CHECK(std::abs(score.precisions[3] - 100.0 / 8 / 3) < bound);
+  CHECK(std::abs(score.precisions[0] - 100.0 / 6) < bleu_rounding);
+  CHECK(std::abs(score.precisions[1] - 100.0 / 2 / 5) < bleu_rounding);
+  CHECK(std::abs(score.precisions[2] - 100.0 / 4 / 4) < bleu_rounding);
+  CHECK(std::abs(score.precisions[3] - 100.0 / 8 / 3) < bleu_rounding);
   const double product = 1.0 / 6 / (2 * 5) / (4 * 4) / (8 * 3);
-  CHECK(std::abs(score.score - 100 * std::exp(1 - 7.0 / 6) * std::pow(product, 0.25)) < bound);
+  CHECK(std::abs(score.score - 100 * std::exp(1 - 7.0 / 6) * std::pow(product, 0.25)) < bleu_rounding);
 }
 
 TEST_CASE("BLEU without a matching word is 0, with precisions of 0", "[text]") {

@@ -18,7 +18,7 @@ namespace {
 using Lines = std::vector<std::string>;
 
 // A few roundings of numbers up to 100.
-constexpr double bound = 1e-12;
+constexpr double chrf_rounding = 1e-12;
 
 }  // namespace
 
@@ -33,7 +33,7 @@ TEST_CASE("chrF weighs recall four times as much as precision", "[text]") {
   // Of one character: 2 of 2 and 2 of 3. Of two: 1 of 1 and 1 of 2. The hypothesis has no more orders.
   const double precision = 1, recall = (2.0 / 3 + 1.0 / 2) / 2;
   CHECK(std::abs(chrf(chrf_statistics("ab", Lines{"abc"})).score -
-                 100 * 5 * precision * recall / (4 * precision + recall)) < bound);
+                 100 * 5 * precision * recall / (4 * precision + recall)) < chrf_rounding);
 }
 
 TEST_CASE("a character of chrF is a code point", "[text]") {

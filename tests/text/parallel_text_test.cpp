@@ -12,6 +12,7 @@
 #include "support/catch.hpp"
 #include "support/check_says.hpp"
 #include "support/temporary_folder.hpp"
+#include "support/text_file.hpp"
 #include "support/zip_writer.hpp"
 
 using namespace orthornn;

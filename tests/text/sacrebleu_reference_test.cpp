@@ -18,14 +18,12 @@ using namespace orthornn::testing;
 
 namespace {
 
-using Json = nlohmann::json;
-
 // Half of the last recorded digit, and a few roundings of numbers up to 100 in other orders of the sums.
-constexpr double bound = 1e-10;
+constexpr double recorded_rounding = 1e-10;
 
-Json recorded() {
+nlohmann::json recorded() {
   std::ifstream file(ORTHORNN_SOURCE_DIR "/tests/text/data/sacrebleu_scores.json");
-  return Json::parse(file);
+  return nlohmann::json::parse(file);
 }
 
 struct Corpus {
@@ -33,9 +31,9 @@ struct Corpus {
   std::vector<std::vector<std::string>> references{2};
 };
 
-Corpus corpus_of(const Json& record) {
+Corpus corpus_of(const nlohmann::json& record) {
   Corpus corpus;
-  for (const Json& sentence : record.at("sentences")) {
+  for (const nlohmann::json& sentence : record.at("sentences")) {
     corpus.hypotheses.push_back(sentence.at("hypothesis"));
     for (std::size_t r = 0; r < 2; ++r) {
       corpus.references[r].push_back(sentence.at("references").at(r));
@@ -44,26 +42,28 @@ Corpus corpus_of(const Json& record) {
   return corpus;
 }
 
-void check_scores(const Json& expected, const BleuScore& bleu_score, const ChrfScore& chrf_score) {
-  const Json& of_bleu = expected.at("bleu");
-  CHECK(std::abs(bleu_score.score - of_bleu.at("score").get<double>()) < bound);
+void check_scores(const nlohmann::json& expected, const BleuScore& bleu_score, const ChrfScore& chrf_score) {
+  const nlohmann::json& of_bleu = expected.at("bleu");
+  CHECK(std::abs(bleu_score.score - of_bleu.at("score").get<double>()) < recorded_rounding);
   for (std::size_t n = 0; n < bleu_orders; ++n) {
-    CHECK(std::abs(bleu_score.precisions[n] - of_bleu.at("precisions").at(n).get<double>()) < bound);
+    CHECK(std::abs(bleu_score.precisions[n] - of_bleu.at("precisions").at(n).get<double>()) <
+          recorded_rounding);
   }
-  CHECK(std::abs(bleu_score.brevity_penalty - of_bleu.at("brevity_penalty").get<double>()) < bound);
+  CHECK(std::abs(bleu_score.brevity_penalty - of_bleu.at("brevity_penalty").get<double>()) <
+        recorded_rounding);
   CHECK(bleu_score.hypothesis_length == of_bleu.at("hypothesis_length").get<Index>());
   CHECK(bleu_score.reference_length == of_bleu.at("reference_length").get<Index>());
   CHECK(score_text(bleu_score) == of_bleu.at("text").get<std::string>());
-  CHECK(std::abs(chrf_score.score - expected.at("chrf").at("score").get<double>()) < bound);
+  CHECK(std::abs(chrf_score.score - expected.at("chrf").at("score").get<double>()) < recorded_rounding);
   CHECK(score_text(chrf_score) == expected.at("chrf").at("text").get<std::string>());
 }
 
 }  // namespace
 
 TEST_CASE("tokens are those of sacreBLEU", "[text][reference]") {
-  const Json record = recorded();
+  const nlohmann::json record = recorded();
   int lines = 0;
-  for (const Json& sentence : record.at("sentences")) {
+  for (const nlohmann::json& sentence : record.at("sentences")) {
     CHECK(tokenize_13a(sentence.at("hypothesis").get<std::string>()) ==
           sentence.at("hypothesis_tokens").get<std::string>());
     for (std::size_t r = 0; r < 2; ++r) {
@@ -76,7 +76,7 @@ TEST_CASE("tokens are those of sacreBLEU", "[text][reference]") {
 }
 
 TEST_CASE("BLEU and chrF of a corpus are those of sacreBLEU", "[text][reference]") {
-  const Json record = recorded();
+  const nlohmann::json record = recorded();
   const auto [hypotheses, references] = corpus_of(record);
   const std::span first(references.data(), 1);
   check_scores(record.at("corpus").at("one_reference"), bleu(bleu_statistics(hypotheses, first)),
@@ -86,9 +86,9 @@ TEST_CASE("BLEU and chrF of a corpus are those of sacreBLEU", "[text][reference]
 }
 
 TEST_CASE("BLEU and chrF of each sentence alone are those of sacreBLEU", "[text][reference]") {
-  const Json record = recorded();
+  const nlohmann::json record = recorded();
   CHECK(record.at("sentences").size() == 62);
-  for (const Json& sentence : record.at("sentences")) {
+  for (const nlohmann::json& sentence : record.at("sentences")) {
     const std::string hypothesis = sentence.at("hypothesis");
     const std::vector<std::string> references = sentence.at("references");
     INFO("hypothesis: " << hypothesis);

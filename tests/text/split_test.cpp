@@ -32,7 +32,7 @@ std::vector<SentencePair> reversed(std::vector<SentencePair> pairs) {
   return pairs;
 }
 
-std::set<std::string> sentences(const std::vector<SentencePair>& pairs, Column column) {
+std::set<std::string> distinct_sentences(const std::vector<SentencePair>& pairs, Column column) {
   std::set<std::string> set;
   for (const SentencePair& pair : pairs) set.insert(normalize(sentence_of(pair, column), {true, true}));
   return set;
@@ -47,9 +47,9 @@ bool overlap(const std::set<std::string>& a, const std::set<std::string>& b) {
 TEST_CASE("No sentence of the deciding column is on two sides", "[text]") {
   const std::vector<SentencePair> pairs = many_pairs();
   const SplitPairs split = split_pairs(pairs, Column::source, {.validation = 0.1, .test = 0.2}, 1);
-  const auto training = sentences(split.training, Column::source);
-  const auto validation = sentences(split.validation, Column::source);
-  const auto test = sentences(split.test, Column::source);
+  const auto training = distinct_sentences(split.training, Column::source);
+  const auto validation = distinct_sentences(split.validation, Column::source);
+  const auto test = distinct_sentences(split.test, Column::source);
   CHECK(validation.size() == 30);
   CHECK(test.size() == 60);
   CHECK(training.size() == 210);
@@ -73,7 +73,7 @@ TEST_CASE("The split is the same in both directions", "[text]") {
 
 TEST_CASE("The seed and the set of sentences decide the split, not their order", "[text]") {
   const auto test_set = [](const std::vector<SentencePair>& pairs, std::uint64_t seed) {
-    return sentences(split_pairs(pairs, Column::source, {}, seed).test, Column::source);
+    return distinct_sentences(split_pairs(pairs, Column::source, {}, seed).test, Column::source);
   };
   const std::vector<SentencePair> pairs = many_pairs();
   const auto expected = test_set(pairs, 1);
@@ -89,8 +89,10 @@ TEST_CASE("The split of a seed is the same on every machine", "[text]") {
   for (int i = 0; i < 20; ++i) pairs.push_back({"Sentence " + std::to_string(i), ""});
   const SplitPairs split = split_pairs(pairs, Column::source, {.validation = 0.1, .test = 0.1}, 1);
   // The four smallest of Philox(FNV-1a(sentence)). Computed by another program.
-  CHECK(sentences(split.validation, Column::source) == std::set<std::string>{"sentence 3", "sentence 4"});
-  CHECK(sentences(split.test, Column::source) == std::set<std::string>{"sentence 12", "sentence 15"});
+  CHECK(distinct_sentences(split.validation, Column::source) ==
+        std::set<std::string>{"sentence 3", "sentence 4"});
+  CHECK(distinct_sentences(split.test, Column::source) ==
+        std::set<std::string>{"sentence 12", "sentence 15"});
 }
 
 TEST_CASE("The sides keep the order of the pairs", "[text]") {
@@ -110,9 +112,10 @@ TEST_CASE("Sentences that differ in case, accents or spaces are one", "[text]") 
                                     {"Another one", "4"},
                                     {"a third", "5"}};
     const SplitPairs split = split_pairs(pairs, Column::source, {.validation = 0.3, .test = 0.3}, seed);
-    CHECK(sentences(split.validation, Column::source).size() == 1);
-    CHECK(sentences(split.test, Column::source).size() == 1);
-    CHECK_FALSE(overlap(sentences(split.training, Column::source), sentences(split.test, Column::source)));
+    CHECK(distinct_sentences(split.validation, Column::source).size() == 1);
+    CHECK(distinct_sentences(split.test, Column::source).size() == 1);
+    CHECK_FALSE(overlap(distinct_sentences(split.training, Column::source),
+                        distinct_sentences(split.test, Column::source)));
     const std::size_t sizes[] = {split.training.size(), split.validation.size(), split.test.size()};
     CHECK(std::ranges::count(sizes, 3U) == 1);
   }
@@ -123,7 +126,7 @@ TEST_CASE("Every sentence has the same chance to be held out", "[text]") {
   std::map<std::string, int> times;
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     for (const std::string& sentence :
-         sentences(split_pairs(many_pairs(), Column::source, {}, seed).test, Column::source))
+         distinct_sentences(split_pairs(many_pairs(), Column::source, {}, seed).test, Column::source))
       ++times[sentence];
   }
   CHECK(times.size() == 300);
@@ -135,7 +138,7 @@ TEST_CASE("Shares may be zero, and are refused when they leave no training", "[t
   const SplitPairs all = split_pairs(pairs, Column::source, {.validation = 0, .test = 0}, 1);
   CHECK(all.training == pairs);
   const SplitPairs few = split_pairs(pairs, Column::source, {.validation = 1e-6, .test = 0}, 1);
-  CHECK(sentences(few.validation, Column::source).size() == 1);
+  CHECK(distinct_sentences(few.validation, Column::source).size() == 1);
   CHECK_THROWS_WITH(split_pairs(pairs, Column::source, {.validation = 0.5, .test = 0.5}, 1),
                     contains("leaves none for training"));
   CHECK_THROWS_WITH(split_pairs({{"a", "b"}}, Column::source, {}, 1), contains("leaves none for training"));

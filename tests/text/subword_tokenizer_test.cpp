@@ -19,7 +19,7 @@ namespace {
 
 using Tokens = std::vector<std::int32_t>;
 
-SubwordTokenizer trained(PieceModel model, const NormalizationOptions& normalization = {}) {
+SubwordTokenizer trained_subwords(PieceModel model, const NormalizationOptions& normalization = {}) {
   return SubwordTokenizer({.vocabulary = 120, .model = model}, normalization, views(sample_sentences()));
 }
 
@@ -37,7 +37,7 @@ void load(const PieceList& list) { loaded(model_of(list)); }
 
 TEST_CASE("Subwords give back every sentence of their training", "[text]") {
   const PieceModel model = GENERATE(PieceModel::unigram, PieceModel::bpe);
-  const SubwordTokenizer subwords = trained(model);
+  const SubwordTokenizer subwords = trained_subwords(model);
   CHECK(subwords.kind() == "sentencepiece");
   CHECK(subwords.size() <= 120);
   CHECK(subwords.size() > 60);
@@ -55,20 +55,21 @@ TEST_CASE("Subwords give back every sentence of their training", "[text]") {
 }
 
 TEST_CASE("Subwords are those of the normalization", "[text]") {
-  const SubwordTokenizer bare = trained(PieceModel::unigram, {.lower_case = true, .strip_accents = true});
+  const SubwordTokenizer bare =
+      trained_subwords(PieceModel::unigram, {.lower_case = true, .strip_accents = true});
   CHECK(bare.decode(bare.encode("MARÍA comió la canción.")) == "maria comio la cancion.");
-  const SubwordTokenizer as_written = trained(PieceModel::bpe, {.lower_case = false});
+  const SubwordTokenizer as_written = trained_subwords(PieceModel::bpe, {.lower_case = false});
   CHECK(as_written.decode(as_written.encode("María  comió")) == "María comió");
 }
 
 TEST_CASE("The same sentences make the same subwords", "[text]") {
   const PieceModel model = GENERATE(PieceModel::unigram, PieceModel::bpe);
-  CHECK(trained(model).content() == trained(model).content());
+  CHECK(trained_subwords(model).content() == trained_subwords(model).content());
 }
 
 TEST_CASE("A model that is read encodes as the one that was written", "[text]") {
   const PieceModel model = GENERATE(PieceModel::unigram, PieceModel::bpe);
-  const SubwordTokenizer written = trained(model);
+  const SubwordTokenizer written = trained_subwords(model);
   const SubwordTokenizer read =
       loaded(written.content(),
              written.options().index() == 1 ? std::get<SentencePieces>(written.options()) : SentencePieces{});

@@ -14,7 +14,7 @@ using namespace orthornn::testing;
 namespace {
 
 const std::string first_line = "orthornn tokenizer 1\n";
-const std::string description =
+const std::string word_description =
     R"({"tokens":{"kind":"word","vocabulary":9},"normalization":{"lower_case":false,"strip_accents":true}})";
 
 }  // namespace
@@ -42,9 +42,9 @@ TEST_CASE("A tokenizer is serialized and loaded whole", "[text]") {
 }
 
 TEST_CASE("The bytes of a tokenizer say what they are", "[text]") {
-  const auto tokenizer = load_tokenizer(first_line + description + "\nB\nn\n");
+  const auto tokenizer = load_tokenizer(first_line + word_description + "\nB\nn\n");
   CHECK(tokenizer->encode("B b Ñ ñ") == std::vector<std::int32_t>{4, 1, 1, 5});
-  CHECK(tokenizer->serialize() == first_line + description + "\nB\nn\n");
+  CHECK(tokenizer->serialize() == first_line + word_description + "\nB\nn\n");
 }
 
 TEST_CASE("Options outside their domain make no tokenizer", "[text]") {
@@ -62,17 +62,17 @@ TEST_CASE("Bytes that are no tokenizer are refused", "[text]") {
     CHECK_THROWS_WITH(load_tokenizer(bytes), contains("these bytes are no tokenizer") && contains(words));
   };
   const auto changed = [](std::string from, const std::string& to) {
-    std::string text = description;
+    std::string text = word_description;
     return first_line + text.replace(text.find(from), from.size(), to) + "\na\n";
   };
   check("", "do not begin with a line 'orthornn tokenizer 1'");
-  check("orthornn tokenizer 2\n" + description + "\na\n", "do not begin");
+  check("orthornn tokenizer 2\n" + word_description + "\na\n", "do not begin");
   check(first_line, "the second line does not end");
-  check(first_line + description, "the second line does not end");
+  check(first_line + word_description, "the second line does not end");
   check(first_line + "{\na\n", "not JSON");
   check(first_line + "[]\na\n", "tokens");
   check(first_line + "{}\na\n", "tokens");
-  check(first_line + description + "\n", "no words");
+  check(first_line + word_description + "\n", "no words");
   check(changed("\"word\"", "\"letter\""), "word or sentencepiece");
   check(changed("\"word\"", "\"sentencepiece\""), "model");
   check(changed(":9", ":4"), "vocabulary");

@@ -228,6 +228,15 @@ not_called asan
 not_called doxygen
 says "left out (--fast)"
 
+subject="test --sanitizers"
+forget_calls
+run "$project/tools/test" --sanitizers
+exits 0
+ends_with "1 passed, 0 failed, 1 skipped"
+called '^ctest --test-dir build/asan .* -LE slow$'
+not_called release
+says "left out (--sanitizers)"
+
 subject="test, wrong use"
 run "$project/tools/test" --slow
 exits 2
@@ -241,7 +250,9 @@ impostor unshare <<<'[[ $* == *true ]] || { echo "40 passed, 0 failed, 7 skipped
 forget_calls
 run "$project/tools/test" --all
 exits 0
-ends_with "44 passed, 0 failed, 9 skipped"
+ends_with "43 passed, 0 failed, 8 skipped"
+called '/orthornn/tools/test --sanitizers'
+not_called asan
 called '^debootstrap .* trixie .*/build/debian-13 https://archive.example/debian$'
 exists "$project/build/debian-13/orthornn/src/main.cpp"
 is_absent "$project/build/debian-13/orthornn/build"

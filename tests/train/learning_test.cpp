@@ -17,7 +17,7 @@ using namespace orthornn;
 
 namespace {
 
-ModelOptions model_for(const SequenceTask& task) {
+ModelOptions default_model_for(const SequenceTask& task) {
   const TaskDefaults defaults = task.defaults();
   return model_for(task.data(), {OrthogonalCell{.hidden_size = defaults.hidden_size,
                                                 .transition = Cwy{.init = defaults.init}}});
@@ -61,7 +61,7 @@ TEST_CASE("copying over 200 steps falls below a tenth of the guesser's loss, fro
           "[train][slow]") {
   for (const std::uint64_t seed : {1, 2, 3}) {
     const CopyingTask task({.delay = 200, .batch = 128, .seed = seed});
-    SequenceModel<float> model(Device::cpu(), model_for(task), seed);
+    SequenceModel<float> model(Device::cpu(), default_model_for(task), seed);
     Trainer trainer(model, task, options_of(task.defaults(), task.defaults().steps));
     Evaluation result;
     while (trainer.steps() < task.defaults().steps) {
@@ -112,7 +112,7 @@ TEST_CASE("a short training on the real MNIST names 90 of 100 digits", "[train][
   }
   const std::int64_t steps = 3500;  // two passes over the data
   const MnistTask task({.data = folder, .batch = 32});
-  SequenceModel<float> model(Device::cpu(), model_for(task));
+  SequenceModel<float> model(Device::cpu(), default_model_for(task));
   Trainer trainer(model, task, options_of(task.defaults(), steps));
   trainer.run(steps, [](const TrainingStep&) { return true; });
   const Evaluation result = evaluate(model, task, HeldOut::test);

@@ -9,13 +9,13 @@
 #include "support/check_says.hpp"
 #include "support/errors.hpp"
 #include "support/hdf5_edit.hpp"
+#include "support/model_folder.hpp"
 #include "support/own_kinds.hpp"
-#include "support/temporary_folder.hpp"
 
 namespace orthornn::testing {
 namespace {
 
-const CopyingTask& task() {
+const CopyingTask& short_copying() {
   static const CopyingTask small({.delay = 2, .batch = 3, .seed = 5});
   return small;
 }
@@ -24,18 +24,15 @@ const CopyingTask& task() {
 ModelOptions own_options() {
   register_own_kinds();
   const OrthogonalCell cell{.hidden_size = 6, .transition = Turns{.largest = 2}};
-  return model_for(task().data(), {cell, Residual{{Dropout{.rate = 0.25}, Spread{.copies = 1}}},
-                                   Bidirectional{{Spread{.start = 0.5}, cell}}, Traits{{.copies = 3}}});
+  return model_for(short_copying().data(),
+                   {cell, Residual{{Dropout{.rate = 0.25}, Spread{.copies = 1}}},
+                    Bidirectional{{Spread{.start = 0.5}, cell}}, Traits{{.copies = 3}}});
 }
-
-struct Files : TemporaryFolder {
-  std::filesystem::path file = path() / "model.h5";
-};
 
 }  // namespace
 
 TEST_CASE("a model of own kinds is saved and loaded with its options and outputs", "[train][own]") {
-  const Files files;
+  const ModelFolder files;
   SequenceModel<float> model(Device::cpu(), own_options(), 7);
   save_model(files.file, model);
   ModelFileInfo info;
@@ -47,7 +44,7 @@ TEST_CASE("a model of own kinds is saved and loaded with its options and outputs
   const auto& both = std::get<Bidirectional>(std::get<ModelOptions>(info.model).cells[2]);
   CHECK(std::get<OwnLayer>(both.layers[0]).get_if<Spread>()->start == 0.5);
   Batch batch;
-  task().evaluation_batch(HeldOut::test, 0, batch);
+  short_copying().evaluation_batch(HeldOut::test, 0, batch);
   CHECK(loaded->loss(batch).mean() == model.loss(batch).mean());
   const auto any = load_any_model(files.file);
   CHECK(equal(any->parameters().values(), model.parameters().values()));
@@ -56,17 +53,17 @@ TEST_CASE("a model of own kinds is saved and loaded with its options and outputs
 }
 
 TEST_CASE("a training of own kinds goes on with the same bits", "[train][own]") {
-  const Files files;
+  const ModelFolder files;
   const TrainerOptions options{.optimizer = Adam{.lr = 0.01, .lr_orthogonal = 0.002}};
   SequenceModel<float> model(Device::cpu(), own_options(), 7);
-  Trainer trainer(model, task(), options);
+  Trainer trainer(model, short_copying(), options);
   const Tensor<float> first = model.parameters().values().copy();
   for (int i = 0; i < 3; ++i) trainer.step();
   CHECK_FALSE(equal(model.parameters().values(), first));
   save_checkpoint(files.file, trainer);
   SequenceModel<float> other(Device::cpu(),
                              read_model_info(files.file).steps ? own_options() : ModelOptions(), 8);
-  Trainer resumed(other, task(), options);
+  Trainer resumed(other, short_copying(), options);
   restore(files.file, resumed);
   for (int i = 0; i < 3; ++i) {
     trainer.step();
@@ -77,12 +74,12 @@ TEST_CASE("a training of own kinds goes on with the same bits", "[train][own]") 
   ModelOptions changed = own_options();
   changed.cells[1] = Residual{{Dropout{.rate = 0.5}, Spread{.copies = 1}}};
   SequenceModel<float> third(Device::cpu(), changed, 7);
-  Trainer refused(third, task(), options);
+  Trainer refused(third, short_copying(), options);
   check_says<FileError>([&] { restore(files.file, refused); }, {"another model", "0.25", "0.5"});
 }
 
 TEST_CASE("a file with a kind that the program has not registered names it", "[train][own][errors]") {
-  const Files files;
+  const ModelFolder files;
   for (const auto& [known, unknown] :
        {std::pair("\"spread\"", "\"sprout\""), {"\"turns\"", "\"tunes\""}, {"\"traits\"", "\"trades\""}}) {
     save_model(files.file, SequenceModel<float>(Device::cpu(), own_options(), 7));

@@ -12,7 +12,7 @@
 #include "support/check_says.hpp"
 #include "support/errors.hpp"
 #include "support/hdf5_edit.hpp"
-#include "support/temporary_folder.hpp"
+#include "support/model_folder.hpp"
 
 namespace orthornn::testing {
 namespace {
@@ -67,16 +67,12 @@ class TableModel final : public Model<float> {
   Tensor<float> memory_{Shape{0}};
 };
 
-struct Files : TemporaryFolder {
-  std::filesystem::path file = path() / "model.h5";
-};
-
-const CopyingOptions small = {.delay = 2, .batch = 3, .seed = 5};
+const CopyingOptions small_copying = {.delay = 2, .batch = 3, .seed = 5};
 
 }  // namespace
 
 TEST_CASE("a program's own model is loaded into another instance", "[train]") {
-  const Files files;
+  const ModelFolder files;
   TableModel model(10, 9);
   save_model(files.file, model);
   TableModel other(10, 9);
@@ -96,8 +92,8 @@ TEST_CASE("a program's own model is loaded into another instance", "[train]") {
 }
 
 TEST_CASE("a training of a program's own model goes on with the same bits", "[train]") {
-  const Files files;
-  const CopyingTask task(small);
+  const ModelFolder files;
+  const CopyingTask task(small_copying);
   const TrainerOptions options{.optimizer = Adam{.lr = 0.1}};
   TableModel model(10, 9);
   Trainer trainer(model, task, options);
@@ -122,8 +118,8 @@ TEST_CASE("a training of a program's own model goes on with the same bits", "[tr
 }
 
 TEST_CASE("a program's own model is loaded from its own file alone", "[train]") {
-  const Files files;
-  const CopyingTask task(small);
+  const ModelFolder files;
+  const CopyingTask task(small_copying);
   TableModel model(10, 9);
   {
     Trainer trainer(model, task);
@@ -158,7 +154,7 @@ TEST_CASE("a program's own model is loaded from its own file alone", "[train]") 
 }
 
 TEST_CASE("parameters that a program's own model refuses leave it as it was", "[train]") {
-  const Files files;
+  const ModelFolder files;
   TableModel model(10, 9);
   model.parameters().values()(0) = -60;
   save_model(files.file, model);
@@ -169,8 +165,8 @@ TEST_CASE("parameters that a program's own model refuses leave it as it was", "[
 }
 
 TEST_CASE("a program's own model without a kind of its own is not saved", "[train]") {
-  const Files files;
-  const CopyingTask task(small);
+  const ModelFolder files;
+  const CopyingTask task(small_copying);
   TableModel model(10, 9);
   Trainer trainer(model, task);
   for (const char* options : {R"({"factor":1})", "3", R"({"kind":1})", R"({"kind":"encoder_decoder"})"}) {
@@ -185,7 +181,7 @@ TEST_CASE("a program's own model without a kind of its own is not saved", "[trai
 }
 
 TEST_CASE("what knows orthornn's models alone names the kind that it does not know", "[train]") {
-  const Files files;
+  const ModelFolder files;
   const TableModel model(10, 9);
   save_model(files.file, model);
   const std::initializer_list<std::string> words = {files.file.string(), "one of the kind 'table'",

@@ -13,15 +13,16 @@ using namespace orthornn::testing;
 
 namespace {
 
-const CopyingTask task({.delay = 4, .batch = 6});
+const CopyingTask delayed_copying({.delay = 4, .batch = 6});
 
-struct Training {
+struct TwoLayerTraining {
   SequenceModel<float> model;
   Trainer trainer;
 
-  explicit Training(Device device)
-      : model(device, model_for(task.data(), {OrthogonalCell{.hidden_size = 12}, Lstm{.hidden_size = 8}})),
-        trainer(model, task, {.optimizer = Adam{.lr = 1e-2}}) {}
+  explicit TwoLayerTraining(Device device)
+      : model(device,
+              model_for(delayed_copying.data(), {OrthogonalCell{.hidden_size = 12}, Lstm{.hidden_size = 8}})),
+        trainer(model, delayed_copying, {.optimizer = Adam{.lr = 1e-2}}) {}
 
   Tensor<float> parameters() const { return model.parameters().values().copy(Device::cpu()); }
 };
@@ -31,7 +32,7 @@ struct Training {
 TEST_CASE("a training on a caller's stream gives the same bits", "[cuda]") {
   const auto device = gpu();
   if (!device) return;
-  Training plain(*device), elsewhere(*device);
+  TwoLayerTraining plain(*device), elsewhere(*device);
   for (int step = 0; step < 6; ++step) {
     plain.trainer.step();
     // Both are recorded in these steps, on the default stream (null) and on the device's own.
@@ -71,9 +72,9 @@ TEST_CASE("two GPUs train side by side as each alone", "[cuda][two-gpus]") {
     std::printf("skipped: the two GPUs are of different kinds\n");
     return;
   }
-  Training alone(*first);
+  TwoLayerTraining alone(*first);
   for (int step = 0; step < 6; ++step) alone.trainer.step();
-  Training here(*first), there(*second);
+  TwoLayerTraining here(*first), there(*second);
   for (int step = 0; step < 6; ++step) {
     here.trainer.step();
     there.trainer.step();

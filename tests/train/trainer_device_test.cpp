@@ -6,7 +6,6 @@
 
 #include "core/back_end.hpp"
 #include "cuda/core/device.hpp"
-#include "cuda/core/graph.hpp"
 #include "nn/translation_batch.hpp"
 #include "nn/translation_models.hpp"
 #include "orthornn/core/error.hpp"
@@ -18,6 +17,7 @@
 #include "support/child_process.hpp"
 #include "support/errors.hpp"
 #include "support/gpu.hpp"
+#include "support/graph_launches.hpp"
 #include "support/same_bits.hpp"
 #include "support/temporary_folder.hpp"
 #include "support/tolerances.hpp"
@@ -29,12 +29,12 @@ using namespace orthornn::testing;
 
 namespace {
 
-ModelOptions model_for(const SequenceTask& task) {
+ModelOptions small_model_for(const SequenceTask& task) {
   return model_for(task.data(), {OrthogonalCell{.hidden_size = 12}});
 }
 
-const TrainerOptions adam{.optimizer = Adam{.lr = 1e-2},
-                          .schedule = {.kind = Schedule::Kind::cosine, .total_steps = 10}};
+const TrainerOptions adam_by_cosine{.optimizer = Adam{.lr = 1e-2},
+                                    .schedule = {.kind = Schedule::Kind::cosine, .total_steps = 10}};
 
 /// Parameters and moments on the host.
 Tensor<float> everything(Trainer& trainer) {
@@ -48,20 +48,15 @@ Tensor<float> everything(Trainer& trainer) {
   return all;
 }
 
-std::uint64_t launched_graphs() {
-  if constexpr (has_cuda_bodies) return cuda::graph_launches();
-  return 0;
-}
-
 const auto go_on = [](const TrainingStep&) { return true; };
 
 /// A model and its trainer.
-struct Training {
+struct AdamTraining {
   SequenceModel<float> model;
   Trainer trainer;
 
-  Training(const SequenceTask& task, Device device, std::uint64_t seed = 3)
-      : model(device, model_for(task), seed), trainer(model, task, adam) {}
+  AdamTraining(const SequenceTask& task, Device device, std::uint64_t seed = 3)
+      : model(device, small_model_for(task), seed), trainer(model, task, adam_by_cosine) {}
 };
 
 /// Steps of a source, of an answer, and sentences.
@@ -113,7 +108,7 @@ TEST_CASE("training on a GPU goes the way of the CPU, and the same way twice", "
   const AddingTask adding({.length = 9, .batch = 7});
   for (const SequenceTask* task :
        {static_cast<const SequenceTask*>(&copying), static_cast<const SequenceTask*>(&adding)}) {
-    Training here(*task, Device::cpu()), there(*task, *device), again(*task, *device);
+    AdamTraining here(*task, Device::cpu()), there(*task, *device), again(*task, *device);
     for (int i = 0; i < 5; ++i) {
       const TrainingStep expected = here.trainer.step(), found = there.trainer.step();
       CAPTURE(task->name(), i);
@@ -133,18 +128,18 @@ TEST_CASE("every transition trains on a GPU as on the CPU, and names its diverge
   if (!device) return;
   const CopyingTask task({.delay = 5, .batch = 7});
   for (const NamedTransition& named : all_transitions(12, 5)) {
-    ModelOptions options = model_for(task);
+    ModelOptions options = small_model_for(task);
     std::get<OrthogonalCell>(options.cells[0]).transition = named.options;
     SequenceModel<float> here(Device::cpu(), options), there(*device, options);
-    Trainer expected(here, task, adam), found(there, task, adam);
+    Trainer expected(here, task, adam_by_cosine), found(there, task, adam_by_cosine);
     CAPTURE(named.name);
-    const std::uint64_t graphs = launched_graphs();
+    const std::uint64_t graphs = graph_launches();
     for (int i = 0; i < 4; ++i) {
       CHECK(found.step().loss() == Approx(expected.step().loss()).epsilon(tolerance::trained_elsewhere));
     }
     Batch batch(*device);
     task.training_batch(0, batch);
-    if (there.recordable(batch)) CHECK(launched_graphs() == graphs + 3);  // all but the first
+    if (there.recordable(batch)) CHECK(graph_launches() == graphs + 3);  // all but the first
     ParameterSet<float>& parameters = there.parameters();
     Tensor<float> nan(parameters.value(0).shape());
     std::fill(nan.begin(), nan.end(), std::numeric_limits<float>::quiet_NaN());
@@ -159,19 +154,19 @@ TEST_CASE("a recorded step has the bits of one that runs directly", "[cuda]") {
   if (!device) return;
   const CopyingTask task({.delay = 5, .batch = 7});
   constexpr int steps = 6;
-  Training recorded(task, *device);
+  AdamTraining recorded(task, *device);
   std::vector<double> losses;
-  std::uint64_t before = launched_graphs();
+  std::uint64_t before = graph_launches();
   for (int i = 0; i < steps; ++i) losses.push_back(recorded.trainer.step().loss());
-  CHECK(launched_graphs() == before + steps - 1);  // all but the first
+  CHECK(graph_launches() == before + steps - 1);  // all but the first
 
-  Training direct(task, *device);
-  before = launched_graphs();
+  AdamTraining direct(task, *device);
+  before = graph_launches();
   for (int i = 0; i < steps; ++i) {
     const Tensor<float> disturbance(Shape{1}, *device);  // memory changes: what was recorded no longer holds
     CHECK(direct.trainer.step().loss() == losses[static_cast<std::size_t>(i)]);
   }
-  CHECK(launched_graphs() == before);
+  CHECK(graph_launches() == before);
   CHECK(same_bits(everything(recorded.trainer), everything(direct.trainer)));
 }
 
@@ -186,15 +181,15 @@ TEST_CASE("each shape of a translation's batches has its recorded step", "[cuda]
   const ShapesInTurn task(options, shapes);
   const auto train = [&](bool directly) {
     EncoderDecoder<float> model(*device, options, 3);
-    Trainer trainer(model, task, adam);
+    Trainer trainer(model, task, adam_by_cosine);
     for (std::size_t i = 0; i < shapes.size(); ++i) {
       // Memory changes: what was recorded no longer holds.
       std::optional<Tensor<float>> disturbance;
       if (directly) disturbance.emplace(Shape{1}, *device);
-      const std::uint64_t before = launched_graphs();
+      const std::uint64_t before = graph_launches();
       trainer.step();
       // By then each shape has been met since the largest took memory.
-      if (!directly && i >= 9) CHECK(launched_graphs() == before + 1);
+      if (!directly && i >= 9) CHECK(graph_launches() == before + 1);
       if (!directly && i % 4 == 3) trainer.evaluate();
     }
     trainer.synchronize();
@@ -212,7 +207,7 @@ TEST_CASE("a step after the second takes no memory of the GPU", "[cuda][alone]")
     const AddingTask adding({.length = 9, .batch = 7});
     for (const SequenceTask* task :
          {static_cast<const SequenceTask*>(&copying), static_cast<const SequenceTask*>(&adding)}) {
-      Training training(*task, *device);
+      AdamTraining training(*task, *device);
       training.trainer.run(2, go_on);
       const std::uint64_t before = cuda::memory_changes(*device);
       training.trainer.run(4, go_on);
@@ -228,16 +223,16 @@ TEST_CASE("looking at every step keeps the recorded graph", "[cuda][alone]") {
   const auto device = gpu();
   if (!device) return;
   const CopyingTask task({.delay = 5, .batch = 7});
-  Training training(task, *device);
+  AdamTraining training(task, *device);
   const auto look = [&] {
     training.trainer.step().loss();
     CHECK(training.model.orthogonality_error() < 1e-5);
   };
   // The first look takes memory, which costs what was recorded; the steps after the third are graphs.
   for (int i = 0; i < 3; ++i) look();
-  const std::uint64_t before = launched_graphs();
+  const std::uint64_t before = graph_launches();
   for (int i = 0; i < 5; ++i) look();
-  CHECK(launched_graphs() == before + 5);
+  CHECK(graph_launches() == before + 5);
 }
 
 TEST_CASE("two processes that train from one seed on a GPU save the same bytes", "[cuda]") {
@@ -260,12 +255,12 @@ TEST_CASE("evaluations between the steps change nothing on a GPU", "[cuda]") {
   const auto device = gpu();
   if (!device) return;
   const AddingTask task({.length = 9, .batch = 7});
-  Training straight(task, *device), evaluated(task, *device);
+  AdamTraining straight(task, *device), evaluated(task, *device);
   straight.trainer.run(7, go_on);
   for (int i = 0; i < 7; ++i) {
     evaluated.trainer.step();
     if (i % 3 == 2) {
-      SequenceModel<float> here(Device::cpu(), model_for(task));
+      SequenceModel<float> here(Device::cpu(), small_model_for(task));
       copy<float>(evaluated.model.parameters().values(), here.parameters().values());
       CHECK(evaluated.trainer.evaluate().loss ==
             Approx(evaluate(here, task, HeldOut::validation).loss).epsilon(tolerance::loss_elsewhere));
@@ -278,7 +273,7 @@ TEST_CASE("a larger batch between the steps changes nothing on a GPU", "[cuda]")
   const auto device = gpu();
   if (!device) return;
   const CopyingTask task({.delay = 5, .batch = 7}), larger({.delay = 9, .batch = 40});
-  Training straight(task, *device), disturbed(task, *device);
+  AdamTraining straight(task, *device), disturbed(task, *device);
   straight.trainer.run(6, go_on);
   disturbed.trainer.run(3, go_on);
   Batch batch(*device);
@@ -294,11 +289,11 @@ TEST_CASE("a smaller batch between the steps leaves no shapes behind on a GPU", 
   const auto device = gpu();
   if (!device) return;
   const CopyingTask task({.delay = 5, .batch = 7}), smaller({.delay = 3, .batch = 2});
-  Training straight(task, *device), disturbed(task, *device);
+  AdamTraining straight(task, *device), disturbed(task, *device);
   straight.trainer.run(7, go_on);
   Batch batch(*device);
   smaller.training_batch(0, batch);
-  const auto outputs_of = [](Training& training) { return training.model.outputs().shape(); };
+  const auto outputs_of = [](AdamTraining& training) { return training.model.outputs().shape(); };
   disturbed.trainer.run(3, go_on);
   for (int steps = 4; steps <= 7; ++steps) {
     if (steps % 2 == 0) {
@@ -317,7 +312,7 @@ TEST_CASE("a training goes from GPU to CPU and back by its file", "[cuda]") {
   const TemporaryFolder folder;
   const auto file = folder.path() / "model.h5";
   const CopyingTask task({.delay = 5, .batch = 7});
-  Training uninterrupted(task, *device), first(task, *device), same(task, *device, 99),
+  AdamTraining uninterrupted(task, *device), first(task, *device), same(task, *device, 99),
       here(task, Device::cpu(), 99), back(task, *device, 98);
   uninterrupted.trainer.run(8, go_on);
   first.trainer.run(4, go_on);
@@ -353,7 +348,7 @@ TEST_CASE("a training on a GPU that diverges is as it was before the step that i
   };
   for (const Harm& harm : {Harm{"readout/bias", std::numeric_limits<float>::infinity(), "loss"},
                            Harm{"cell/reflection_vectors", 0, "reflection vector 0 is zero"}}) {
-    Training training(task, *device);
+    AdamTraining training(task, *device);
     Trainer& trainer = training.trainer;
     trainer.run(2, go_on);
     ParameterSet<float>& parameters = training.model.parameters();
@@ -397,7 +392,7 @@ TEST_CASE("the numbers of a step on a GPU are asked for before the next one", "[
   const auto device = gpu();
   if (!device) return;
   const CopyingTask task({.delay = 3, .batch = 4});
-  Training training(task, *device);
+  AdamTraining training(task, *device);
   const TrainingStep first = training.trainer.step();
   const double loss = first.loss();
   const TrainingStep second = training.trainer.step();
@@ -413,7 +408,7 @@ TEST_CASE("a recorded training draws other dropout masks in each step, those of 
   const ModelOptions options = model_for(task.data(), {Gru{12}, Dropout{0.5}, Linear{8}, Dropout{0.25}});
   const auto train = [&](Device where, bool disturbed) {
     SequenceModel<float> model(where, options, 3);
-    Trainer trainer(model, task, adam);
+    Trainer trainer(model, task, adam_by_cosine);
     for (int i = 0; i < 5; ++i) {
       trainer.step();
       trainer.synchronize();

@@ -18,6 +18,7 @@
 #include "support/hdf5_edit.hpp"
 #include "support/sentence_pairs.hpp"
 #include "support/temporary_folder.hpp"
+#include "support/text_file.hpp"
 
 using namespace orthornn;
 using namespace orthornn::testing;
@@ -26,8 +27,9 @@ namespace {
 
 const std::vector<LayerOptions> two_ways = {Bidirectional{{OrthogonalCell{.hidden_size = 4}}}};
 
-struct Training {
-  explicit Training(const std::filesystem::path& data, std::vector<LayerOptions> encoder = two_ways)
+struct TranslationTraining {
+  explicit TranslationTraining(const std::filesystem::path& data,
+                               std::vector<LayerOptions> encoder = two_ways)
       : task({.data = data, .batch = 16, .seed = 3}),
         options{.source_symbols = task.source_tokenizer().size(),
                 .target_symbols = task.target_tokenizer().size(),
@@ -69,8 +71,8 @@ void check_no_model(const std::filesystem::path& file, std::initializer_list<std
 TEST_CASE("a file gives back an encoder-decoder with its vocabularies", "[train][translation]") {
   const Folder folder;
   const DeltaProductCell delta{.hidden_size = 4, .heads = 2, .key_size = 3, .value_size = 2};
-  Training training(folder.data,
-                    GENERATE(false, true) ? delta_product_blocks(delta, GatedMlp{}, 2) : two_ways);
+  TranslationTraining training(folder.data,
+                               GENERATE(false, true) ? delta_product_blocks(delta, GatedMlp{}, 2) : two_ways);
   training.steps(2);
   save_checkpoint(folder.file, training.trainer);
   ModelFileInfo info, any_info;
@@ -116,7 +118,7 @@ TEST_CASE("a file with layers of one sequence is no encoder-decoder", "[train][t
 TEST_CASE("a training of a translation goes on with the same bits, from a converted file as well",
           "[train][translation]") {
   const Folder folder;
-  Training whole(folder.data);
+  TranslationTraining whole(folder.data);
   // Six batches of an epoch: the second part crosses its end.
   CHECK(*whole.task.batches_per_epoch() == 6);
   whole.steps(3);
@@ -125,7 +127,7 @@ TEST_CASE("a training of a translation goes on with the same bits, from a conver
   convert_model(folder.file, folder.other);
   whole.steps(5);
   for (const auto& file : {folder.file, folder.other}) {
-    Training resumed(folder.data);
+    TranslationTraining resumed(folder.data);
     CHECK(check_resumable(file, resumed.trainer).steps == 3);
     restore(file, resumed.trainer);
     REQUIRE(resumed.trainer.best());
@@ -137,7 +139,7 @@ TEST_CASE("a training of a translation goes on with the same bits, from a conver
 
 TEST_CASE("a converted translation model has the same content", "[train][translation]") {
   const Folder folder;
-  Training training(folder.data);
+  TranslationTraining training(folder.data);
   training.steps(1);
   save_checkpoint(folder.file, training.trainer);
   const std::string before = content(folder.file);
@@ -151,14 +153,14 @@ TEST_CASE("a converted translation model has the same content", "[train][transla
 
 TEST_CASE("a translation is not resumed with other data", "[train][translation]") {
   const Folder folder;
-  Training training(folder.data);
+  TranslationTraining training(folder.data);
   training.steps(1);
   save_checkpoint(folder.file, training.trainer);
   // As many words of each language, one of them another.
   std::string text = number_pairs(100);
   for (std::size_t at; (at = text.find("seven")) != std::string::npos;) text.replace(at, 5, "sieben");
   write_text(folder.data, text);
-  Training other(folder.data);
+  TranslationTraining other(folder.data);
   const Tensor<float> before = other.model.parameters().values().copy();
   check_says<FileError>([&] { restore(folder.file, other.trainer); }, {"another vocabulary"});
   CHECK(equal(other.model.parameters().values(), before));
@@ -166,7 +168,7 @@ TEST_CASE("a translation is not resumed with other data", "[train][translation]"
 
 TEST_CASE("a hostile file of a translation is refused with the reason", "[train][translation][long]") {
   const Folder folder;
-  Training training(folder.data);
+  TranslationTraining training(folder.data);
   save_checkpoint(folder.file, training.trainer);
   const auto edited = [&](const auto& edit, std::initializer_list<std::string> words) {
     std::filesystem::copy_file(folder.file, folder.other, std::filesystem::copy_options::overwrite_existing);
@@ -235,7 +237,7 @@ TEST_CASE("a hostile file of a translation is refused with the reason", "[train]
 
 TEST_CASE("an encoder-decoder of other sizes than the file's parameters is refused", "[train][translation]") {
   const Folder folder;
-  const Training training(folder.data);
+  const TranslationTraining training(folder.data);
   const auto refused = [&](const std::string& from, const std::string& to,
                            std::initializer_list<std::string> words) {
     save_model(folder.file, training.model);
@@ -253,7 +255,7 @@ TEST_CASE("an encoder-decoder of other sizes than the file's parameters is refus
 TEST_CASE("a model without its vocabularies is loaded, but neither translates nor goes on",
           "[train][translation]") {
   const Folder folder;
-  Training training(folder.data);
+  TranslationTraining training(folder.data);
   save_checkpoint(folder.file, training.trainer);
   const std::string parts =
       R"("parts":[{"name":"source_tokenizer"},{"name":"target_tokenizer"},{"name":"data"}])";
@@ -268,7 +270,7 @@ TEST_CASE("a model without its vocabularies is loaded, but neither translates no
 
 TEST_CASE("a vocabulary of another size than the model's does not translate", "[train][translation]") {
   const Folder folder;
-  Training training(folder.data);
+  TranslationTraining training(folder.data);
   save_checkpoint(folder.file, training.trainer);
   write_text(folder.data, number_pairs(10));
   const std::string bytes = TranslationTask({.data = folder.data, .longest = 10}).parts().at(1).bytes;

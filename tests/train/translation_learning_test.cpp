@@ -4,6 +4,7 @@
 #include "support/catch.hpp"
 #include "support/sentence_pairs.hpp"
 #include "support/temporary_folder.hpp"
+#include "support/text_file.hpp"
 
 using namespace orthornn;
 using namespace orthornn::testing;

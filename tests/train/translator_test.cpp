@@ -10,6 +10,7 @@
 #include "support/check_says.hpp"
 #include "support/sentence_pairs.hpp"
 #include "support/temporary_folder.hpp"
+#include "support/text_file.hpp"
 
 using namespace orthornn;
 using namespace orthornn::testing;
