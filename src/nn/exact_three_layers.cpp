@@ -3,9 +3,13 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdint>
+#include <functional>
 #include <initializer_list>
 #include <numeric>
 #include <span>
+#include <utility>
+#include <vector>
 
 #include "nn/exact_plan.hpp"
 #include "orthornn/core/error.hpp"
@@ -26,6 +30,229 @@ std::vector<Index> images_of(std::span<const std::array<Index, 2>> swaps, Index 
   }
   return images;
 }
+
+/// Permutations, each as the images of its points.
+using Permutations = std::vector<std::vector<std::int32_t>>;
+
+/// What the steps of the network ask of a plan: its points and the places of its features.
+struct PlanFeatures {
+  using Matrix = std::function<Index(Index row, Index column)>;
+
+  Index points;
+  Index one;
+  /// Of the first step of a block and of the second.
+  std::array<Index, 2> places;
+  /// As `ThreeLayerPlan::Matrices` has them.
+  Matrix before, block, last_block, read, answer;
+  std::function<Index(Index product, Index place)> factor;
+};
+
+/// The steps that make the weights of three layers, in their order. `ones` is how many features are 1 at the
+/// norm of a step.
+template <class T>
+class ThreeLayerSteps {
+ public:
+  ThreeLayerSteps(ExactWeights<T>& weights, PlanFeatures features)
+      : weights_(weights), f_(std::move(features)), n_(f_.points) {}
+
+  void embed_symbols(Index symbols) {
+    for (Index s = 0; s < symbols; ++s) {
+      weights_.embed(s, s);
+      weights_.embed(s, f_.one);
+      weights_.embed(s, f_.places[1]);
+      for (Index i = 0; i < n_; ++i) {
+        weights_.embed(s, f_.before(i, i));
+        weights_.embed(s, f_.last_block(i, i));
+      }
+    }
+  }
+
+  /// 1. The place in the block, which changes at each step, and the symbol before.
+  void keep_symbol(const Permutations& symbols, double ones) {
+    Delta delta(weights_, 0, ones);
+    delta.switch_off(n_, 2, f_.one);
+    write_register(delta);
+    read_rows(delta, f_.before);
+    for (Index head = 0; head < n_; ++head) {
+      delta.beta(0, head, f_.one, on);
+      for (Index s = 0; s < std::ssize(symbols); ++s) {
+        const auto& images = symbols[static_cast<std::size_t>(s)];
+        for (Index j = 0; j < n_; ++j) {
+          const Index difference = (images[static_cast<std::size_t>(j)] == head) - (j == head);
+          if (difference != 0) delta.value(1, head, j, s, difference > 0 ? plus_ : minus_);
+        }
+      }
+    }
+    // 0, 2 v, 0, 2 v, ..: beta = 2 reflects about v.
+    delta.key(0, n_, 0, f_.one, large);
+    delta.value(0, n_, 0, f_.one, large);
+    delta.beta(0, n_, f_.one, on);
+    delta.query(n_, 0, f_.one, large);
+    delta.read(n_, 0, f_.places[0], 1 / (2 * large));
+    delta.read(n_, 0, f_.places[1], -1 / (2 * large));
+  }
+
+  /// The product of the block as far as it is read: x at its first step, x times the symbol before at its
+  /// second.
+  void multiply_block(const Permutations& symbols, double ones) {
+    Mlp mlp(weights_, 0, ones);
+    Index gate = 0;
+    const auto open_gate = [&](Index i, Index j, Index place) {
+      for (Index s = 0; s < std::ssize(symbols); ++s) {
+        if (symbols[static_cast<std::size_t>(s)][static_cast<std::size_t>(j)] == i) mlp.condition(gate, s, 1);
+      }
+      mlp.condition(gate, place, 1);
+      mlp.condition(gate, f_.one, -1.5);
+    };
+    each_pair([&](Index i, Index j) {
+      open_gate(i, j, f_.places[0]);
+      mlp.pass(gate, f_.one);
+      mlp.to(gate++, f_.block(i, j));
+      for (Index k = 0; k < n_; ++k) {
+        open_gate(i, j, f_.places[1]);
+        mlp.pass(gate, f_.before(j, k));
+        mlp.to(gate++, f_.block(i, k));
+      }
+    });
+  }
+
+  /// 2. A register of products: rows are exchanged at the first step of a block.
+  void keep_block(double ones) {
+    Delta delta(weights_, 1, ones);
+    delta.switch_off(n_, 2, f_.one);
+    write_register(delta);
+    read_rows(delta, f_.last_block);
+    for (Index head = 0; head < n_; ++head) {
+      delta.beta(0, head, f_.one, off);
+      delta.beta(0, head, f_.places[0], on - off);
+      for (Index j = 0; j < n_; ++j) {
+        if (j != head) delta.value(1, head, j, f_.block(head, j), plus_);
+      }
+      delta.value(1, head, head, f_.one, minus_);
+      delta.value(1, head, head, f_.block(head, head), -minus_);
+    }
+  }
+
+  /// Which product it is, and the identity in the order that the swaps to come will make.
+  void find_product(const Permutations& products, Index swaps, double ones) {
+    Mlp mlp(weights_, 1, ones);
+    Index gate = 0;
+    each_factor(products, [&](const auto& images, Index feature, Index place) {
+      for (Index j = 0; j < n_; ++j)
+        mlp.condition(gate, f_.last_block(images[static_cast<std::size_t>(j)], j), 1);
+      mlp.condition(gate, f_.places[static_cast<std::size_t>(place)], 1);
+      mlp.condition(gate, f_.one, -static_cast<double>(n_) - 0.5);
+      mlp.pass(gate, f_.one);
+      mlp.to(gate, feature);
+      const std::vector<Index> later = images_later(images, swaps, place);
+      for (Index j = 0; j < n_; ++j) mlp.to(gate, f_.read(later[static_cast<std::size_t>(j)], j));
+      ++gate;
+    });
+  }
+
+  /// 3. The state, as in one layer. Each head reads the row that the swaps to come will bring to its place.
+  void swap_rows(const Permutations& products, Index most_swaps, double ones) {
+    Delta delta(weights_, 2, ones);
+    delta.switch_off(n_, most_swaps, f_.one);
+    each_factor(products, [&](const auto& images, Index feature, Index place) {
+      const Swaps swaps = swaps_at(images, most_swaps, place);
+      const std::vector<Index> later = images_later(images, most_swaps, place);
+      for (Index head = 0; head < n_; ++head) {
+        for (Index j = 0; j < most_swaps; ++j) delta.beta(j, head, feature, j < std::ssize(swaps) ? on : off);
+        for (Index j = 0; j < std::ssize(swaps); ++j) {
+          const auto [a, b] = swaps[static_cast<std::size_t>(j)];
+          delta.key(j, head, a, feature, plus_);
+          delta.key(j, head, b, feature, minus_);
+          delta.value(j, head, a, feature, inverse_silu(-c * std::sqrt(0.5)));
+          delta.value(j, head, b, feature, inverse_silu(c * std::sqrt(0.5)));
+        }
+      }
+      for (Index row = 0; row < n_; ++row)
+        delta.query(later[static_cast<std::size_t>(row)], row, feature, large);
+    });
+    read_rows(delta, f_.read);
+  }
+
+  /// The product of the block as far as it is read, times that.
+  void multiply_state(double ones) {
+    Mlp mlp(weights_, 2, ones);
+    Index gate = 0;
+    each_pair([&](Index i, Index j) {
+      for (Index k = 0; k < n_; ++k, ++gate) {
+        mlp.condition(gate, f_.block(i, j), 1);
+        mlp.condition(gate, f_.one, -0.5);
+        mlp.pass(gate, f_.read(j, k));
+        mlp.to(gate, f_.answer(i, k));
+      }
+    });
+  }
+
+  /// The score of an element is the number of points that it sends where the answer does.
+  void score_elements(const Permutations& elements, double ones) {
+    const double scale = exact_score_gap / 2;  // permutations differ in two points at least
+    for (Index h = 0; h < std::ssize(elements); ++h) {
+      for (Index j = 0; j < n_; ++j) {
+        const Index image = elements[static_cast<std::size_t>(h)][static_cast<std::size_t>(j)];
+        weights_.classify(h, f_.answer(image, j), scale, ones);
+      }
+    }
+  }
+
+ private:
+  using Delta = typename ExactWeights<T>::Delta;
+  using Mlp = typename ExactWeights<T>::Mlp;
+
+  static constexpr double c = exact_value_size, large = ExactWeights<T>::large,
+                          on = ExactWeights<T>::beta_two, off = ExactWeights<T>::beta_zero;
+
+  template <class Body>
+  void each_pair(const Body& body) const {
+    for (Index i = 0; i < n_; ++i) {
+      for (Index j = 0; j < n_; ++j) body(i, j);
+    }
+  }
+
+  /// Calls body(images, feature, place) for each product at each place in the next block.
+  template <class Body>
+  void each_factor(const Permutations& products, const Body& body) const {
+    for (Index product = 0; product < std::ssize(products); ++product) {
+      for (const Index place : {0, 1})
+        body(products[static_cast<std::size_t>(product)], f_.factor(product, place), place);
+    }
+  }
+
+  /// A step of a register of two rows in each of n heads: the first factor exchanges the rows, the second
+  /// writes the first row over (beta = 1, which is sigma(0)). What is read is the second row.
+  void write_register(Delta& delta) const {
+    for (Index head = 0; head < n_; ++head) {
+      delta.key(0, head, 0, f_.one, plus_);
+      delta.key(0, head, 1, f_.one, minus_);
+      delta.key(1, head, 0, f_.one, large);
+      delta.query(head, 1, f_.one, large);
+    }
+  }
+
+  /// Matrices that a register holds are less the identity, which the embedding has: it starts with 0.
+  void read_rows(Delta& delta, const PlanFeatures::Matrix& to) const {
+    each_pair([&](Index i, Index j) { delta.read(i, j, to(i, j), 1 / c); });
+  }
+
+  /// The swaps of a product: some at the first step of the next block, the others at its second step.
+  static Swaps swaps_at(std::span<const std::int32_t> images, Index most, Index place) {
+    const Swaps all = swaps_of(images);
+    const auto half = all.begin() + std::min(most, std::ssize(all));
+    return place == 0 ? Swaps(all.begin(), half) : Swaps(half, all.end());
+  }
+  /// Where points are after the swaps that are still to come.
+  std::vector<Index> images_later(std::span<const std::int32_t> images, Index most, Index place) const {
+    return images_of(place == 0 ? swaps_at(images, most, 1) : Swaps(), n_);
+  }
+
+  ExactWeights<T>& weights_;
+  PlanFeatures f_;
+  Index n_;
+  double plus_ = inverse_silu(c), minus_ = inverse_silu(-c);
+};
 
 }  // namespace
 
@@ -65,174 +292,27 @@ GatedMlp ThreeLayerPlan::mlp() const {
 
 template <class T>
 void ThreeLayerPlan::write(ExactWeights<T>& weights) const {
-  using Delta = typename ExactWeights<T>::Delta;
-  using Mlp = typename ExactWeights<T>::Mlp;
-  const Index n = points_;
-  const double c = exact_value_size, large = weights.large, on = weights.beta_two, off = weights.beta_zero;
-  const double plus = inverse_silu(c), minus = inverse_silu(-c);
-  const auto each_pair = [&](const auto& body) {
-    for (Index i = 0; i < n; ++i) {
-      for (Index j = 0; j < n; ++j) body(i, j);
-    }
+  const auto features_of = [this](Matrices which) {
+    return [this, which](Index row, Index column) { return matrix(which, row, column); };
   };
-  /// A step of a register of two rows in each of n heads: the first factor exchanges the rows, the second
-  /// writes the first row over (beta = 1, which is sigma(0)). What is read is the second row.
-  const auto write_register = [&](Delta& delta) {
-    for (Index head = 0; head < n; ++head) {
-      delta.key(0, head, 0, one(), plus);
-      delta.key(0, head, 1, one(), minus);
-      delta.key(1, head, 0, one(), large);
-      delta.query(head, 1, one(), large);
-    }
-  };
-  // Matrices that a register holds are less the identity, which the embedding has: it starts with 0.
-  const auto read_register = [&](Delta& delta, Matrices to) {
-    each_pair([&](Index i, Index j) { delta.read(i, j, matrix(to, i, j), 1 / c); });
-  };
-
-  for (Index s = 0; s < symbols(); ++s) {
-    weights.embed(s, s);
-    weights.embed(s, one());
-    weights.embed(s, place(second));
-    for (Index i = 0; i < n; ++i) {
-      weights.embed(s, matrix(before, i, i));
-      weights.embed(s, matrix(last_block, i, i));
-    }
-  }
-  {  // 1. The place in the block, which changes at each step, and the symbol before.
-    Delta delta(weights, 0, ones(2, false));
-    delta.switch_off(n, 2, one());
-    write_register(delta);
-    read_register(delta, before);
-    for (Index head = 0; head < n; ++head) {
-      delta.beta(0, head, one(), on);
-      for (Index s = 0; s < symbols(); ++s) {
-        const Permutation& images = symbols_[static_cast<std::size_t>(s)];
-        for (Index j = 0; j < n; ++j) {
-          const Index difference = (images[static_cast<std::size_t>(j)] == head) - (j == head);
-          if (difference != 0) delta.value(1, head, j, s, difference > 0 ? plus : minus);
-        }
-      }
-    }
-    // 0, 2 v, 0, 2 v, ..: beta = 2 reflects about v.
-    delta.key(0, n, 0, one(), large);
-    delta.value(0, n, 0, one(), large);
-    delta.beta(0, n, one(), on);
-    delta.query(n, 0, one(), large);
-    delta.read(n, 0, place(first), 1 / (2 * large));
-    delta.read(n, 0, place(second), -1 / (2 * large));
-  }
-  {  // The product of the block as far as it is read: x at its first step, x times the symbol before at its
-     // second.
-    Mlp mlp(weights, 0, ones(2, false));
-    Index gate = 0;
-    const auto open_gate = [&](Index i, Index j, Place p) {
-      for (Index s = 0; s < symbols(); ++s) {
-        if (symbols_[static_cast<std::size_t>(s)][static_cast<std::size_t>(j)] == i)
-          mlp.condition(gate, s, 1);
-      }
-      mlp.condition(gate, place(p), 1);
-      mlp.condition(gate, one(), -1.5);
-    };
-    each_pair([&](Index i, Index j) {
-      open_gate(i, j, first);
-      mlp.pass(gate, one());
-      mlp.to(gate++, matrix(block, i, j));
-      for (Index k = 0; k < n; ++k) {
-        open_gate(i, j, second);
-        mlp.pass(gate, matrix(before, j, k));
-        mlp.to(gate++, matrix(block, i, k));
-      }
-    });
-  }
-  {  // 2. A register of products: rows are exchanged at the first step of a block.
-    Delta delta(weights, 1, ones(3, false));
-    delta.switch_off(n, 2, one());
-    write_register(delta);
-    read_register(delta, last_block);
-    for (Index head = 0; head < n; ++head) {
-      delta.beta(0, head, one(), off);
-      delta.beta(0, head, place(first), on - off);
-      for (Index j = 0; j < n; ++j) {
-        if (j != head) delta.value(1, head, j, matrix(block, head, j), plus);
-      }
-      delta.value(1, head, head, one(), minus);
-      delta.value(1, head, head, matrix(block, head, head), -minus);
-    }
-  }
-  // The swaps of a product: some at the first step of the next block, the others at its second step.
-  const auto swaps_at = [&](Index product, Place p) {
-    const Swaps all = swaps_of(products_[static_cast<std::size_t>(product)]);
-    const auto half = all.begin() + std::min(swaps_, std::ssize(all));
-    return p == first ? Swaps(all.begin(), half) : Swaps(half, all.end());
-  };
-  // Those that are still to come.
-  const auto images_later = [&](Index product, Place p) {
-    return images_of(p == first ? swaps_at(product, second) : Swaps(), n);
-  };
-  const auto each_factor = [&](const auto& body) {
-    for (Index product = 0; product < std::ssize(products_); ++product) {
-      for (const Place p : {first, second}) body(product, p);
-    }
-  };
-  {  // Which product it is, and the identity in the order that the swaps to come will make.
-    Mlp mlp(weights, 1, ones(3, false));
-    Index gate = 0;
-    each_factor([&](Index product, Place p) {
-      const Permutation& images = products_[static_cast<std::size_t>(product)];
-      for (Index j = 0; j < n; ++j)
-        mlp.condition(gate, matrix(last_block, images[static_cast<std::size_t>(j)], j), 1);
-      mlp.condition(gate, place(p), 1);
-      mlp.condition(gate, one(), -static_cast<double>(n) - 0.5);
-      mlp.pass(gate, one());
-      mlp.to(gate, factor(product, p));
-      const std::vector<Index> later = images_later(product, p);
-      for (Index j = 0; j < n; ++j) mlp.to(gate, matrix(read, later[static_cast<std::size_t>(j)], j));
-      ++gate;
-    });
-  }
-  {  // 3. The state, as in one layer. Each head reads the row that the swaps to come will bring to its place.
-    Delta delta(weights, 2, ones(4, true));
-    delta.switch_off(n, swaps_, one());
-    each_factor([&](Index product, Place p) {
-      const Index feature = factor(product, p);
-      const Swaps swaps = swaps_at(product, p);
-      const std::vector<Index> later = images_later(product, p);
-      for (Index head = 0; head < n; ++head) {
-        for (Index j = 0; j < swaps_; ++j) delta.beta(j, head, feature, j < std::ssize(swaps) ? on : off);
-        for (Index j = 0; j < std::ssize(swaps); ++j) {
-          const auto [a, b] = swaps[static_cast<std::size_t>(j)];
-          delta.key(j, head, a, feature, plus);
-          delta.key(j, head, b, feature, minus);
-          delta.value(j, head, a, feature, inverse_silu(-c * std::sqrt(0.5)));
-          delta.value(j, head, b, feature, inverse_silu(c * std::sqrt(0.5)));
-        }
-      }
-      for (Index row = 0; row < n; ++row)
-        delta.query(later[static_cast<std::size_t>(row)], row, feature, large);
-    });
-    each_pair([&](Index i, Index j) { delta.read(i, j, matrix(read, i, j), 1 / c); });
-  }
-  {  // The product of the block as far as it is read, times that.
-    Mlp mlp(weights, 2, ones(4, true));
-    Index gate = 0;
-    each_pair([&](Index i, Index j) {
-      for (Index k = 0; k < n; ++k, ++gate) {
-        mlp.condition(gate, matrix(block, i, j), 1);
-        mlp.condition(gate, one(), -0.5);
-        mlp.pass(gate, matrix(read, j, k));
-        mlp.to(gate, matrix(answer, i, k));
-      }
-    });
-  }
-  // The score of an element is the number of points that it sends where the answer does.
-  const double scale = exact_score_gap / 2;  // permutations differ in two points at least
-  for (Index h = 0; h < std::ssize(elements_); ++h) {
-    for (Index j = 0; j < n; ++j) {
-      const Index image = elements_[static_cast<std::size_t>(h)][static_cast<std::size_t>(j)];
-      weights.classify(h, matrix(answer, image, j), scale, ones(5, true));
-    }
-  }
+  ThreeLayerSteps<T> steps(weights,
+                           {.points = points_,
+                            .one = one(),
+                            .places = {place(first), place(second)},
+                            .before = features_of(before),
+                            .block = features_of(block),
+                            .last_block = features_of(last_block),
+                            .read = features_of(read),
+                            .answer = features_of(answer),
+                            .factor = [this](Index product, Index p) { return factor(product, Place{p}); }});
+  steps.embed_symbols(symbols());
+  steps.keep_symbol(symbols_, ones(2, false));
+  steps.multiply_block(symbols_, ones(2, false));
+  steps.keep_block(ones(3, false));
+  steps.find_product(products_, swaps_, ones(3, false));
+  steps.swap_rows(products_, swaps_, ones(4, true));
+  steps.multiply_state(ones(4, true));
+  steps.score_elements(elements_, ones(5, true));
 }
 
 template void ThreeLayerPlan::write<float>(ExactWeights<float>&) const;

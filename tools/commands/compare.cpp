@@ -1,27 +1,26 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <filesystem>
 #include <functional>
 #include <initializer_list>
-#include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "commands/compare_tables.hpp"
 #include "commands/cudnn_rnn.hpp"
+#include "commands/limited_samples.hpp"
 #include "commands/machine.hpp"
 #include "commands/measured_layer.hpp"
 #include "commands/measured_transition.hpp"
+#include "commands/measuring_progress.hpp"
 #include "commands/output_file.hpp"
 #include "commands/program.hpp"
 #include "commands/standard_streams.hpp"
-#include "commands/terminal_line.hpp"
 #include "commands/timing.hpp"
 #include "core/checked_json.hpp"
 #include "orthornn/io/atomic_file.hpp"
 #include "pages/comparison_page.hpp"
-#include "pages/comparison_table.hpp"
 #include "pages/gnuplot.hpp"
 #include "pages/reflection_count.hpp"
 
@@ -30,9 +29,8 @@ namespace {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
-using Clock = std::chrono::steady_clock;
 
-constexpr Activation activation = Activation::modrelu;
+constexpr Activation compared_activation = Activation::modrelu;
 
 struct CompareSettings {
   std::vector<Index> hidden = {64, 128, 256, 512, 1024};
@@ -93,66 +91,6 @@ const StiefelMethod stiefel_methods[] = {
 bool is_timed(const StiefelMethod& method, Device device) {
   return method.id != std::string("own") && !(method.step && device.is_cuda());
 }
-
-struct LimitedSamples : Samples {
-  /// False where warming up took the whole time limit, and its last run is what was measured.
-  bool warmed_up = true;
-
-  void add_to(Json& json) const {
-    Samples::add_to(json);
-    json["warmed_up"] = warmed_up;
-  }
-};
-
-/// Runs after those that warm up; after `limit` seconds none is begun, but one is measured in any case.
-LimitedSamples take_samples(Device device, const std::function<Sample()>& run, int samples, double limit) {
-  LimitedSamples taken;
-  const auto start = Clock::now();
-  const auto over = [&] { return std::chrono::duration<double>(Clock::now() - start).count() >= limit; };
-  for (int i = 0; i < warm_up_runs(device); ++i) {
-    const Sample first = run();
-    if (!over()) continue;
-    taken.add(first);
-    taken.warmed_up = false;
-    return taken;
-  }
-  do {
-    taken.add(run());
-  } while (taken.total.size() < static_cast<std::size_t>(samples) && !over());
-  return taken;
-}
-
-/// What is being measured, on standard error: one line that is written over on a terminal, else a line every
-/// few seconds.
-class MeasuringProgress {
- public:
-  explicit MeasuringProgress(std::size_t count) : terminal_(isatty(STDERR_FILENO) != 0), count_(count) {}
-  ~MeasuringProgress() {
-    if (terminal_) std::fputs("\r\033[K", stderr);
-  }
-  MeasuringProgress(const MeasuringProgress&) = delete;
-  MeasuringProgress& operator=(const MeasuringProgress&) = delete;
-
-  void begin(const std::string& what) {
-    ++number_;
-    const auto now = Clock::now();
-    if (!terminal_ && now - shown_ < std::chrono::seconds(2)) return;
-    shown_ = now;
-    const std::string passed = duration(std::chrono::duration<double>(now - start_).count());
-    const std::string text =
-        fitted_line({{0, fmt::format("{}/{}", number_, count_)}, {1, "  " + what}, {2, "  after " + passed}},
-                    terminal_ ? terminal_columns(STDERR_FILENO) : std::numeric_limits<Index>::max());
-    std::fputs((terminal_ ? "\r\033[K" + text : text + "\n").c_str(), stderr);
-    std::fflush(stderr);
-  }
-
- private:
-  bool terminal_;
-  std::size_t count_;
-  std::size_t number_ = 0;
-  Clock::time_point start_ = Clock::now();
-  Clock::time_point shown_ = start_;
-};
 
 /// Something to be measured: takes the samples and says what they are of.
 struct Measurement {
@@ -222,75 +160,117 @@ Json measure_stiefel(const StiefelMethod& method, Index n, Index m, Device devic
   return json;
 }
 
-std::vector<Measurement> measurements(const CompareSettings& settings, const Execution& execution) {
-  std::vector<Measurement> all;
-  const auto each_size = [&](const auto& add) {
-    for (const Index hidden : settings.hidden) {
-      const std::vector<Index> reflections = reflections_at(settings, hidden);
-      for (const BenchCell& cell : bench_cells()) {
-        if (cell.title.empty()) continue;
-        if (!cell.has_reflections()) {
-          add(cell, hidden, 0, fmt::format("{}, N = {}", cell.title, hidden));
-          continue;
-        }
-        for (const Index l : reflections)
-          add(cell, hidden, l, fmt::format("{}, N = {}, L = {}", cell.title, hidden, l));
+/// Calls `add(cell, hidden, reflections, what)` for each cell at each size, with each number of reflections.
+void each_size(const CompareSettings& settings, const auto& add) {
+  for (const Index hidden : settings.hidden) {
+    const std::vector<Index> reflections = reflections_at(settings, hidden);
+    for (const BenchCell& cell : bench_cells()) {
+      if (cell.title.empty()) continue;
+      if (!cell.has_reflections()) {
+        add(cell, hidden, 0, fmt::format("{}, N = {}", cell.title, hidden));
+        continue;
       }
+      for (const Index l : reflections)
+        add(cell, hidden, l, fmt::format("{}, N = {}, L = {}", cell.title, hidden, l));
     }
-  };
-  each_size([&](const BenchCell& cell, Index hidden, Index reflections, const std::string& what) {
-    all.push_back(
-        {"training_step", "training step, " + what, [&settings, &cell, hidden, reflections, execution] {
-           MeasuredRollout rollout(cell, hidden, reflections, settings.length, settings.batch, activation,
-                                   execution);
-           return measure_rollout(cell.name, cell.title, rollout, execution.device, settings);
-         }});
+  }
+}
+
+/// All measurements in their order. They refer to the settings, which must outlive them.
+class MeasurementList {
+ public:
+  MeasurementList(const CompareSettings& settings, const Execution& execution)
+      : settings_(settings), execution_(execution) {
+    add_rollouts();
+    add_layers();
+    add_cudnn_layers();
+    add_constructions();
+    add_stiefel_steps();
+  }
+
+  const std::vector<Measurement>& all() const { return all_; }
+
+ private:
+  void add_rollouts();
+  void add_layers();
+  void add_cudnn_layers();
+  void add_constructions();
+  void add_stiefel_steps();
+  /// Of the layer that `make(hidden)` returns, at each size.
+  void add_layer(const std::string& method, const std::string& name, const auto& make);
+
+  const CompareSettings& settings_;
+  Execution execution_;
+  std::vector<Measurement> all_ = {};
+};
+
+void MeasurementList::add_rollouts() {
+  each_size(settings_, [&](const BenchCell& cell, Index hidden, Index reflections, const std::string& what) {
+    all_.push_back({"training_step", "training step, " + what,
+                    [&settings = settings_, &cell, hidden, reflections, execution = execution_] {
+                      MeasuredRollout rollout(cell, hidden, reflections, settings.length, settings.batch,
+                                              compared_activation, execution);
+                      return measure_rollout(cell.name, cell.title, rollout, execution.device, settings);
+                    }});
   });
-  const auto add_layers = [&](const std::string& method, const std::string& name, const auto& make) {
-    for (const Index hidden : settings.hidden) {
-      all.push_back({"training_step", fmt::format("training step, {}, N = {}", name, hidden),
-                     [&settings, method, name, hidden, make, execution] {
-                       const std::unique_ptr<Measured> layer = make(hidden);
-                       return measure_rollout(method, name, *layer, execution.device, settings);
-                     }});
-    }
-  };
+}
+
+void MeasurementList::add_layer(const std::string& method, const std::string& name, const auto& make) {
+  for (const Index hidden : settings_.hidden) {
+    all_.push_back({"training_step", fmt::format("training step, {}, N = {}", name, hidden),
+                    [&settings = settings_, method, name, hidden, make, device = execution_.device] {
+                      const std::unique_ptr<Measured> layer = make(hidden);
+                      return measure_rollout(method, name, *layer, device, settings);
+                    }});
+  }
+}
+
+void MeasurementList::add_layers() {
   for (const BenchLayer& layer : bench_layers()) {
-    add_layers(layer.name, layer.title, [&settings, &layer, execution](Index hidden) {
+    add_layer(layer.name, layer.title, [&settings = settings_, &layer, execution = execution_](Index hidden) {
       return std::make_unique<MeasuredLayer>(layer, hidden, settings.length, settings.batch, execution);
     });
   }
+}
+
+void MeasurementList::add_cudnn_layers() {
   if constexpr (has_cudnn) {
     constexpr Choice<CudnnLayer> titles[] = {{"cuDNN tanh RNN, unconstrained", CudnnLayer::tanh},
                                              {"cuDNN LSTM", CudnnLayer::lstm},
                                              {"cuDNN GRU", CudnnLayer::gru}};
     for (const auto& [title, layer] : titles) {
-      if (!execution.device.is_cuda()) break;
-      add_layers(name_of(layer), title, [&settings, layer = layer, execution](Index hidden) {
-        return make_cudnn_rnn(layer, execution, hidden, settings.length, settings.batch);
-      });
+      if (!execution_.device.is_cuda()) break;
+      add_layer(name_of(layer), title,
+                [&settings = settings_, layer = layer, execution = execution_](Index hidden) {
+                  return make_cudnn_rnn(layer, execution, hidden, settings.length, settings.batch);
+                });
     }
   }
-  each_size([&](const BenchCell& cell, Index hidden, Index reflections, const std::string& what) {
-    all.push_back(
-        {"construction", "construction of Q, " + what, [&settings, &cell, hidden, reflections, execution] {
-           // To form Q, CWY takes its dense form; in the recurrence it takes the cheaper one.
-           const BenchCell& constructed = cell.name == Cwy::name ? bench_cell("cwy-dense") : cell;
-           MeasuredConstruction construction(constructed, hidden, reflections, execution);
-           return measure(cell.name, cell.title, construction, execution.device, settings);
-         }});
+}
+
+void MeasurementList::add_constructions() {
+  each_size(settings_, [&](const BenchCell& cell, Index hidden, Index reflections, const std::string& what) {
+    all_.push_back({"construction", "construction of Q, " + what,
+                    [&settings = settings_, &cell, hidden, reflections, execution = execution_] {
+                      // To form Q, CWY takes its dense form; in the recurrence it takes the cheaper one.
+                      const BenchCell& constructed = cell.name == Cwy::name ? bench_cell("cwy-dense") : cell;
+                      MeasuredConstruction construction(constructed, hidden, reflections, execution);
+                      return measure(cell.name, cell.title, construction, execution.device, settings);
+                    }});
   });
-  for (const Index n : settings.hidden) {
+}
+
+void MeasurementList::add_stiefel_steps() {
+  for (const Index n : settings_.hidden) {
     for (const StiefelMethod& method : stiefel_methods) {
-      for (const Index m : reflections_at(settings, n)) {
-        all.push_back({"stiefel", fmt::format("{} on St({}, {})", method.name, n, m),
-                       [&settings, &method, n, m, execution] {
-                         return measure_stiefel(method, n, m, execution.device, settings);
-                       }});
+      for (const Index m : reflections_at(settings_, n)) {
+        all_.push_back({"stiefel", fmt::format("{} on St({}, {})", method.name, n, m),
+                        [&settings = settings_, &method, n, m, device = execution_.device] {
+                          return measure_stiefel(method, n, m, device, settings);
+                        }});
       }
     }
   }
-  return all;
 }
 
 std::string compiler_name() {
@@ -324,7 +304,7 @@ Json description(const CompareSettings& settings, const Execution& execution) {
             {"reflections", settings.reflections},
             {"batch", settings.batch},
             {"length", settings.length},
-            {"activation", name_of(activation)},
+            {"activation", name_of(compared_activation)},
             {"samples", settings.samples},
             {"limit_seconds", settings.limit}}},
           {"training_step", Json::array()},
@@ -350,77 +330,12 @@ Json speed_ups(const Json& training_steps) {
   return found;
 }
 
-/// A table with a column for each N and a row for each method and L (or M); `key` is one of the results'.
-void print_table(const Json& comparison, const std::string& title, const std::string& list, const char* key) {
-  const ComparisonTable table = comparison_table(comparison, list);
-  fmt::print("\n{}\n{:<40}{:>5}", title, "", list == "stiefel" ? "M" : "L");
-  for (const Index n : table.hidden) fmt::print("{:>11}", fmt::format("N = {}", n));
-  fmt::print("\n");
-  for (const ComparisonRow& row : table.rows) {
-    std::string cells;
-    for (const Json* result : row.results) {
-      const std::string cell = comparison_cell(comparison, result, key);
-      cells += fmt::format("{:>11}", cell.ends_with('*') ? cell : cell + " ");
-    }
-    if (cells.find_first_not_of(' ') == std::string::npos) continue;
-    fmt::print("{:<40}{:>5}{}\n", row.name, row.reflections, cells);
-  }
-}
-
-/// One line: by how much CWY is faster at each N, with the first L that was asked for.
-void print_speed_ups(const Json& comparison, const std::string& over, const std::string& name) {
-  const std::string text = comparison["settings"]["reflections"][0];
-  const std::optional<ReflectionCount> count = ReflectionCount::parse(text);
-  std::vector<std::string> factors;
-  for (const Json& speed_up : comparison["speed_up"]) {
-    const Index hidden = speed_up["hidden"];
-    if (speed_up["over"] != over || count->at(hidden) != speed_up["reflections"].get<Index>()) continue;
-    factors.push_back(fmt::format("{:.2f} (N = {})", speed_up["factor"].get<double>(), hidden));
-  }
-  if (factors.empty()) return;
-  fmt::print("CWY over {}, L = {}, times faster: {}\n", name, text, fmt::join(factors, ", "));
-}
-
-/// How each training step was computed.
-void print_recurrences(const Json& comparison) {
-  fmt::print("\n");
-  for (const Json& result : comparison["training_step"]) {
-    const auto form = result["form"].get<std::string>();
-    fmt::print("{}, N = {}, L = {}: {}{} rollout\n", result["name"].get<std::string>(),
-               result["hidden"].get<Index>(), result["reflections"].get<Index>(),
-               form.empty() ? "" : form + " form, ", result["rollout"].get<std::string>());
-  }
-}
-
-void print_tables(const Json& comparison, const Execution& execution) {
-  const Json& machine = comparison["machine"];
-  const Json& settings = comparison["settings"];
-  fmt::print("{}, {} threads, {}\n", machine_text(execution), machine["threads"].get<int>(),
-             machine["compiler"].get<std::string>());
-  fmt::print("medians of {} samples after a warm-up; * fewer, as {} s had gone\n",
-             settings["samples"].get<int>(), settings["limit_seconds"].get<double>());
-  print_table(
-      comparison,
-      fmt::format("training step, ms: prepare, forward, backward and gradient of the parameters; batch "
-                  "{}, {} steps, {}",
-                  settings["batch"].get<Index>(), settings["length"].get<Index>(),
-                  settings["activation"].get<std::string>()),
-      "training_step", "total_ms");
-  print_table(comparison, "construction of Q from the parameters, ms", "construction", "forward_ms");
-  print_table(comparison, "construction of Q and the parameters' gradient from that of Q, ms", "construction",
-              "total_ms");
-  print_table(comparison, "Stiefel manifold St(N, M), millions of operations by formula", "stiefel", "mflop");
-  print_table(
-      comparison,
-      "Stiefel manifold St(N, M), ms of an optimizer step: T-CWY forms Omega and the gradient of its\n"
-      "parameters, RGD moves Omega itself",
-      "stiefel", "total_ms");
+/// By which formulas the table has their operations.
+void print_stiefel_methods(Device device) {
   fmt::print("\n");
   for (const StiefelMethod& method : stiefel_methods)
     fmt::print("{:<9} {}{}\n", method.name, method.flop_formula,
-               method.step && !is_timed(method, execution.device) ? "; on the CPU alone, so not timed" : "");
-  fmt::print("\n");
-  for (const BenchCell& cell : bench_cells()) print_speed_ups(comparison, cell.name, cell.title);
+               method.step && !is_timed(method, device) ? "; on the CPU alone, so not timed" : "");
 }
 
 /// Creates the folder for compare.json and compare.html.
@@ -456,9 +371,9 @@ int compare(CompareSettings& settings) {
 
   Json comparison = description(settings, execution);
   {
-    const std::vector<Measurement> all = measurements(settings, execution);
-    MeasuringProgress progress(all.size());
-    for (const Measurement& measurement : all) {
+    const MeasurementList list(settings, execution);
+    MeasuringProgress progress(list.all().size());
+    for (const Measurement& measurement : list.all()) {
       progress.begin(measurement.what);
       comparison[measurement.list].push_back(measurement.run());
     }
@@ -467,8 +382,10 @@ int compare(CompareSettings& settings) {
   const std::string text = json_text(comparison) + "\n";  // a processor may have any name
   if (!settings.out.empty()) write_file_atomically(folder / "compare.json", text, SymbolicLinks::replaced);
   if (!settings.json.empty()) write_file_atomically(settings.json, text, SymbolicLinks::replaced);
-  if (settings.verbose) print_recurrences(comparison);
-  print_tables(comparison, execution);
+  if (settings.verbose) print_compared_recurrences(comparison);
+  print_comparison_tables(comparison, execution);
+  print_stiefel_methods(execution.device);
+  print_gains_of_cwy(comparison);
   std::fflush(stdout);
   if (settings.out.empty()) return success;
   fmt::print("\nevery sample: {}\n", (folder / "compare.json").string());

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -75,67 +76,88 @@ DeltaPart delta_part(const InspectSettings& settings, Model<float>& model, const
   }
 }
 
-int inspect(const InspectSettings& settings) {
+/// What is in a model file, computed or read.
+struct Inspected {
+  explicit Inspected(const InspectSettings& settings)
+      : execution(settings.machine.apply()),
+        model(load_any_model(settings.model, execution, &info)),
+        layers(layers_of(info.model)),
+        too_large(takes_long(layers)),
+        error(too_large ? std::nullopt : model->orthogonality_error()),
+        delta(delta_part(settings, *model, info, too_large)) {}
+
   ModelFileInfo info;
-  const Execution execution = settings.machine.apply();
-  const auto model = load_any_model(settings.model, execution, &info);
-  const std::vector<LayerOptions> layers = layers_of(info.model);
-  const bool too_large = takes_long(layers);
-  const std::optional<double> error = too_large ? std::nullopt : model->orthogonality_error();
-  const ParameterSet<float>& parameters = model->parameters();
-  const DeltaPart delta = delta_part(settings, *model, info, too_large);
+  Execution execution;
+  std::unique_ptr<Model<float>> model;
+  std::vector<LayerOptions> layers;
+  bool too_large;
+  std::optional<double> error;
+  DeltaPart delta;
+};
 
-  if (settings.json) {
-    Json json = {{"model", settings.model},
-                 {"format_version", info.format_version},
-                 {"library_version", info.library_version},
-                 {"task", info.task_name},
-                 {"config", Json::parse(info.config)},
-                 {"parameter_count", parameters.count()},
-                 {"orthogonality_error", error ? Json(*error) : Json()},
-                 {"device", to_string(execution.device)},
-                 {"precision", name_of(execution.precision)},
-                 // Of one step, as the error is found.
-                 {"cells", recurrences(*model, 1, 1)}};
-    for (const Parameter& parameter : parameters.list()) {
-      Json shape = Json::array();
-      for (int i = 0; i < parameter.shape.rank(); ++i) shape.push_back(parameter.shape[i]);
-      json["parameters"][parameter.name] = shape;
-    }
-    if (info.steps)
-      json["training"] = {{"step", *info.steps}, {"seed", info.seed}, {"optimizer", info.optimizer}};
-    if (info.best) {
-      json["training"]["best_metric"] = info.best->loss;
-      json["training"]["best_step"] = info.best->step;
-    }
-    if (!delta.figures.layers.empty()) json["delta_products"] = json_of(delta.figures);
-    if (!delta.not_computed.empty()) json["delta_products"] = {{"not_computed", delta.not_computed}};
-    fmt::print("{}\n", json_text(json));
-    return success;
+Json json_of(const Inspected& found, const std::string& file) {
+  const ModelFileInfo& info = found.info;
+  const ParameterSet<float>& parameters = found.model->parameters();
+  Json json = {{"model", file},
+               {"format_version", info.format_version},
+               {"library_version", info.library_version},
+               {"task", info.task_name},
+               {"config", Json::parse(info.config)},
+               {"parameter_count", parameters.count()},
+               {"orthogonality_error", found.error ? Json(*found.error) : Json()},
+               {"device", to_string(found.execution.device)},
+               {"precision", name_of(found.execution.precision)},
+               // Of one step, as the error is found.
+               {"cells", recurrences(*found.model, 1, 1)}};
+  for (const Parameter& parameter : parameters.list()) {
+    Json shape = Json::array();
+    for (int i = 0; i < parameter.shape.rank(); ++i) shape.push_back(parameter.shape[i]);
+    json["parameters"][parameter.name] = shape;
   }
+  if (info.steps)
+    json["training"] = {{"step", *info.steps}, {"seed", info.seed}, {"optimizer", info.optimizer}};
+  if (info.best) {
+    json["training"]["best_metric"] = info.best->loss;
+    json["training"]["best_step"] = info.best->step;
+  }
+  const DeltaPart& delta = found.delta;
+  if (!delta.figures.layers.empty()) json["delta_products"] = json_of(delta.figures);
+  if (!delta.not_computed.empty()) json["delta_products"] = {{"not_computed", delta.not_computed}};
+  return json;
+}
 
-  fmt::print("{}: orthornn model, format version {}, written by orthornn {}\n", printable(settings.model),
-             info.format_version, info.library_version);
-  fmt::print("task      {}\n", info.task_name.empty() ? "none" : info.task_config);
-  const std::vector<LayerDescription> cells = model->describe(1, 1);
+void print_layers(const Inspected& found) {
+  const std::vector<LayerDescription> cells = found.model->describe(1, 1);
   for (std::size_t i = 0; i < cells.size(); ++i) {
     const LayerDescription& cell = cells[i];
-    const auto* orthogonal = std::get_if<OrthogonalCell>(&layers[i]);
+    const auto* orthogonal = std::get_if<OrthogonalCell>(&found.layers[i]);
     fmt::print("cell {}    {}{}; {} size {}, input size {}{}\n", i, cell.kind,
                cell.form.empty() ? "" : ", " + cell.form + " form",
                cell.rollout.empty() ? "output" : "hidden", cell.output_size, cell.input_size,
                orthogonal ? ", activation " + name_of(orthogonal->activation) : "");
     print_layers_within(cell, 1);
   }
+}
+
+void print_parameters(const ParameterSet<float>& parameters) {
   for (const Parameter& parameter : parameters.list()) {
     fmt::print("  {:32} {}{}\n", parameter.name, to_string(parameter.shape),
                parameter.kind == ParameterKind::orthogonal ? "  orthogonal" : "");
   }
   fmt::print("parameters {} in all\n", parameters.count());
-  if (error) {
-    fmt::print("|I - A'A|  {:.1e}, the largest entry for Q as {} applies it on {}\n", *error,
-               name_of(execution.precision), to_string(execution.device));
-  } else if (too_large) {
+}
+
+void print_text(const Inspected& found, const std::string& file) {
+  const ModelFileInfo& info = found.info;
+  fmt::print("{}: orthornn model, format version {}, written by orthornn {}\n", printable(file),
+             info.format_version, info.library_version);
+  fmt::print("task      {}\n", info.task_name.empty() ? "none" : info.task_config);
+  print_layers(found);
+  print_parameters(found.model->parameters());
+  if (found.error) {
+    fmt::print("|I - A'A|  {:.1e}, the largest entry for Q as {} applies it on {}\n", *found.error,
+               name_of(found.execution.precision), to_string(found.execution.device));
+  } else if (found.too_large) {
     fmt::print("|I - A'A|  not computed: it would take long at these sizes\n");
   }
   if (info.steps) {
@@ -144,9 +166,18 @@ int inspect(const InspectSettings& settings) {
     if (info.best) fmt::print("; best validation loss {:.4g} at step {}", info.best->loss, info.best->step);
     fmt::print("\n");
   }
-  print_delta_figures(delta.figures);
-  if (!delta.not_computed.empty())
-    fmt::print("step sizes and effective ranks not computed: {}\n", printable(delta.not_computed));
+  print_delta_figures(found.delta.figures);
+  if (!found.delta.not_computed.empty())
+    fmt::print("step sizes and effective ranks not computed: {}\n", printable(found.delta.not_computed));
+}
+
+int inspect(const InspectSettings& settings) {
+  const Inspected found(settings);
+  if (settings.json) {
+    fmt::print("{}\n", json_text(json_of(found, settings.model)));
+  } else {
+    print_text(found, settings.model);
+  }
   return success;
 }
 

@@ -13,7 +13,6 @@
 
 namespace orthornn::program {
 
-using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 Progress::Progress(std::string doing, Index all, std::string unit)
@@ -43,7 +42,8 @@ void Progress::advance(Index count) {
 
 void Progress::report() {
   std::unique_lock lock(mutex_);
-  const Clock::duration pause = terminal_ ? Clock::duration(milliseconds(500)) : Clock::duration(seconds(30));
+  const Clock::duration pause =
+      terminal_ ? Clock::duration(std::chrono::milliseconds(500)) : Clock::duration(seconds(30));
   for (Clock::time_point due = start_ + seconds(2); !ended_.wait_until(lock, due, [this] { return over_; });
        due += pause) {
     const std::string passed = duration(std::chrono::duration<double>(Clock::now() - start_).count());

@@ -13,6 +13,8 @@
 
 namespace orthornn::program {
 
+struct TrainingDefaults;
+
 /// What --cell may say.
 std::vector<std::string> cell_names();
 
@@ -102,6 +104,16 @@ struct TrainSettings {
   std::optional<ExactNetwork> exact_network(const Task& task) const;
 
  private:
+  /// Which options the command line itself gives.
+  struct Typed;
+  /// Groups of the options that describe the task and the model.
+  static constexpr const char *task_group = "Task", *model_group = "Model";
+
+  void add_task_options(CLI::App& command);
+  void add_cell_options(CLI::App& command);
+  void add_delta_options(CLI::App& command);
+  void add_translation_options(CLI::App& command);
+
   /// By the names of --cell.
   LayerOptions recurrent(const std::string& name) const;
   /// Layers that read so many numbers, with --layers of these cells.
@@ -115,12 +127,48 @@ struct TrainSettings {
   EncoderDecoderOptions translation_options(const TranslationTask& task) const;
   /// The word problem that the task is, for --init exact. Throws ValueError where it is none.
   GroupWords exact_words(const Task& task) const;
-  /// Throws UsageError for settings of task, model, batch, seed and optimizer that are not those of the
-  /// training in the run directory.
+
+  // Steps of `complete`, in its order. A check throws UsageError, unless it says otherwise.
+  Typed typed_on(const CLI::App& command) const;
+  /// --config, and where --resume is given the file of the run.
+  void read_files(CLI::App& command);
+  /// Finds the run to resume. Reads its settings where there is no --config. Throws FileError for a folder
+  /// without a run, and UsageError for a run of another task or where no folder was named.
+  void read_run(CLI::App& command);
+  /// Throws for settings of task, model, batch, seed and optimizer that are not those of the training in the
+  /// run directory.
   void check_resumed(CLI::App& command) const;
+  /// Throws for options of the model, which a stack describes.
+  void check_beside_stack(const CLI::App& command) const;
+  /// `data` and `out`, which follow from the task. Throws UsageError where there is none, or none that a
+  /// stack can learn.
+  void complete_places();
+  /// Throws FileError for a run directory with a trained model that is not resumed.
+  void check_run_is_new() const;
+  /// With the parts that a saved training goes on with.
+  std::unique_ptr<Task> make_task_of_run(bool may_exist);
+  /// Throws for options of which nothing would come.
+  void check_typed(const Typed& typed) const;
+  void check_positions(const Task& described) const;
+  void check_init() const;
+  void complete_model(const CLI::App& command, const Task& described, const TrainingDefaults& defaults);
   /// Gives --init exact the sizes that it needs, where they are open. Throws UsageError for settings with
   /// which it cannot be.
   void complete_exact(const CLI::App& command, const Task& task);
+  /// Settings of DeltaProduct blocks that were left out.
+  void complete_delta(const CLI::App& command, const TrainingDefaults& defaults);
+  /// Rates, weight decay and clipping.
+  void complete_optimizers(const CLI::App& command, const TrainingDefaults& defaults, bool new_rate);
+  /// Steps between evaluations, and between saves.
+  void complete_intervals(const CLI::App& command, const TaskDefaults& of_task);
+  /// From --epochs or --steps, or else `usual`. Throws UsageError for numbers that cannot be.
+  void complete_steps(const CLI::App& command, const Task& described, std::int64_t usual);
+  /// Returns whether that changes the task.
+  bool complete_curriculum(const CLI::App& command, double share);
+  /// Throws UsageError where the warmup leaves nothing of the steps.
+  void complete_warmup(const CLI::App& command, const TrainingDefaults& defaults);
+  void check_reflections() const;
+  void check_stack(const Task& described) const;
 
   std::list<OwnedOption> owned_;
 };

@@ -1,0 +1,379 @@
+// What completes and checks settings. The order of the checks decides which mistake a user hears of first.
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <filesystem>
+
+#include "commands/any_model.hpp"
+#include "commands/config_file.hpp"
+#include "commands/saved_training.hpp"
+#include "commands/train_settings.hpp"
+#include "commands/training_defaults.hpp"
+#include "orthornn/text/normalization.hpp"
+
+namespace orthornn::program {
+namespace {
+
+/// The place as config.toml keeps it: absolute, as `eval` and `--resume` are started in other folders too. It
+/// stays relative in a working folder whose name is no UTF-8, which TOML cannot hold.
+std::string data_for_config(const std::string& data) {
+  std::error_code failed;
+  const std::string whole = std::filesystem::absolute(data, failed).string();
+  return failed || !is_utf8(whole) ? data : whole;
+}
+
+/// On the command line, or in a file that was read since. A command may lack the option.
+bool is_given(const CLI::App& command, const char* name) {
+  const CLI::Option* option = command.get_option_no_throw(name);
+  return option != nullptr && option->count() > 0;
+}
+
+}  // namespace
+
+struct TrainSettings::Typed {
+  std::vector<const OwnedOption*> owned;
+  /// --lr without --lr-orth.
+  bool new_rate;
+  bool mlp_size;
+  bool permutation_seed;
+  bool init;
+};
+
+std::unique_ptr<Task> TrainSettings::complete(CLI::App& command, bool may_exist) {
+  // Before a file is read, whose settings count as given from then on.
+  const Typed typed = typed_on(command);
+  read_files(command);
+  if (!stack.empty()) check_beside_stack(command);
+  complete_places();
+  // 1. The task, whose data may take a minute to read: what can be refused before is refused now.
+  const bool keeps_runs = command.get_option_no_throw("--out") != nullptr;
+  if (keeps_runs && !may_exist) check_run_is_new();
+  std::unique_ptr<Task> described = make_task_of_run(may_exist);
+  // 2. What is still open.
+  const TrainingDefaults defaults =
+      training_defaults(*described, recurrences_of_parts(),
+                        is_given(command, "--hidden") || !stack.empty() ? hidden_size() : 0);
+  if (!is_given(command, "--optimizer")) optimizer.name = defaults.task.optimizer;
+  check_typed(typed);
+  if (positions > 0) check_positions(*described);
+  if (typed.init) check_init();
+  complete_model(command, *described, defaults);
+  if (!is_given(command, "--batch") && source.batch != defaults.task.batch) {
+    source.batch = defaults.task.batch;
+    described = make_task();
+  }
+  complete_optimizers(command, defaults, typed.new_rate);
+  complete_intervals(command, defaults.task);
+  complete_steps(command, *described, is_exact() && keeps_runs ? 0 : defaults.task.steps);
+  // A benchmark takes the first steps alone, and they are to be of the whole length.
+  if (keeps_runs && complete_curriculum(command, defaults.curriculum_share)) described = make_task();
+  complete_warmup(command, defaults);
+  check_reflections();
+  trainer.optimizer = optimizer.chosen();
+  if (!stack.empty()) check_stack(*described);
+  return described;
+}
+
+TrainSettings::Typed TrainSettings::typed_on(const CLI::App& command) const {
+  Typed typed{.owned = {},
+              .new_rate = is_given(command, "--lr") && !is_given(command, "--lr-orth"),
+              .mlp_size = is_given(command, "--mlp-size"),
+              .permutation_seed = is_given(command, "--permutation-seed"),
+              .init = is_given(command, "--init")};
+  for (const OwnedOption& own : owned_) {
+    if (own.option->count() > 0) typed.owned.push_back(&own);
+  }
+  return typed;
+}
+
+void TrainSettings::read_files(CLI::App& command) {
+  if (!config.empty() && read_config(command, config))
+    note(fmt::format("'out' in {} is ignored; only --out says where a run is kept", config));
+  if (!config.empty()) stack = layers_in(config);
+  if (!resume) return;
+  read_run(command);
+  check_resumed(command);
+}
+
+void TrainSettings::read_run(CLI::App& command) {
+  if (out.empty() && task.name.empty()) throw UsageError("--resume needs the run directory: --out DIR");
+  if (out.empty()) out = fmt::format("runs/{}-{}", task.name, cell_name());
+  const std::filesystem::path saved = std::filesystem::path(out) / "config.toml";
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(saved, ignored)) {
+    throw FileError(fmt::format("there is no training to resume in '{}': no config.toml", out));
+  }
+  const std::string saved_task = setting_in(saved.string(), "task");
+  if (!task.name.empty() && task.name != saved_task) {
+    throw UsageError(
+        fmt::format("the training in '{}' is of the task {}, not {}", out, saved_task, task.name));
+  }
+  if (config.empty()) {
+    read_config(command, saved.string());
+    stack = layers_in(saved.string());
+  }
+}
+
+void TrainSettings::check_resumed(CLI::App& command) const {
+  if (!SavedTraining(out).exists()) return;  // without a model it starts anew
+  const auto of_run = settings_in((std::filesystem::path(out) / "config.toml").string());
+  const auto here = settings_of(config_text(command));
+  const nlohmann::ordered_json empty = "";
+  const auto text = [&](const auto& value) {
+    return value == empty ? "''" : value.is_string() ? value.template get<std::string>() : value.dump();
+  };
+  for (const CLI::Option* option : command.get_options()) {
+    const std::string key = option->get_single_name(), group = option->get_group();
+    const bool stays = (group == task_group && key != "data") || group == model_group || key == "batch" ||
+                       key == "seed" || key == "optimizer";
+    if (!stays || option->count() == 0) continue;
+    // Texts that are empty are left out of the settings. So is what the run did not know yet.
+    const auto now = here.value(key, empty), then = of_run.value(key, empty);
+    if (now == then || (!of_run.contains(key) && !now.is_string())) continue;
+    // It is refused as an option of another cell or task, and has no value in this training.
+    if (std::ranges::any_of(owned_,
+                            [&](const OwnedOption& own) { return own.option == option && !own.is_chosen(); }))
+      continue;
+    const std::string flag = option->get_name();
+    std::string found = then == empty ? "has none" : fmt::format("has {} {}", flag, text(then));
+    if (key == "init" && is_exact()) found = "began with random weights";
+    throw UsageError(fmt::format(
+        "{0} {1} was given, and the training in '{2}' {3}: a training is resumed with its own task, "
+        "model, batch, seed and optimizer; leave out {0}, or begin a training with another --out",
+        flag, text(now), out, found));
+  }
+}
+
+void TrainSettings::check_beside_stack(const CLI::App& command) const {
+  for (const CLI::Option* option : command.get_options()) {
+    if (option->get_group() != model_group || option->count() == 0) continue;
+    throw UsageError(fmt::format("'{}' and [[layer]] tables both describe the model; expected one of them",
+                                 option->get_single_name()));
+  }
+}
+
+void TrainSettings::complete_places() {
+  if (task.name.empty()) throw UsageError(fmt::format("which task? expected {}", one_of(task_names())));
+  if (data.empty()) data = usual_data(task.name);
+  if (!data.empty()) data = data_for_config(data);
+  if (!stack.empty() && task.name == TranslationOptions::name) {
+    throw UsageError(
+        "[[layer]] tables describe a model of one sequence, and the task translate has two; use --cell and "
+        "--layers");
+  }
+  if (out.empty()) out = fmt::format("runs/{}-{}", task.name, cell_name());
+}
+
+void TrainSettings::check_run_is_new() const {
+  if (resume || !SavedTraining(out).exists()) return;
+  throw FileError(fmt::format(
+      "'{}' holds a trained model already: go on with it by --resume, or choose another --out", out));
+}
+
+std::unique_ptr<Task> TrainSettings::make_task_of_run(bool may_exist) {
+  std::unique_ptr<Task> described = make_task();
+  const SavedTraining saved(out);
+  if (!(resume || may_exist) || !saved.exists()) return described;
+  source.parts = saved.parts_of(*described);
+  return make_task();
+}
+
+void TrainSettings::check_typed(const Typed& typed) const {
+  for (const OwnedOption* own : typed.owned) own->check();
+  if (typed.mlp_size && no_mlp)
+    throw UsageError("--mlp-size is the size of the MLP, which --no-mlp leaves out; expected one of the two");
+  if (typed.permutation_seed && !std::get<MnistOptions>(task.all).permuted)
+    throw UsageError("--permutation-seed decides the order of --permuted, which was not given");
+}
+
+void TrainSettings::check_positions(const Task& described) const {
+  if (task.name == TranslationOptions::name)
+    throw UsageError(
+        "--positions is of models of one sequence, and the task translate has two; leave it out");
+  if (positions < described.length()) {
+    throw UsageError(
+        fmt::format("--positions {} are fewer than the {} steps of the task's sequences; expected "
+                    "as many or more, or 0",
+                    positions, described.length()));
+  }
+}
+
+void TrainSettings::check_init() const {
+  const std::vector<std::string> parts = names_of_parts();
+  const bool has_transition = std::ranges::any_of(
+      parts, [](const std::string& name) { return find_name<TransitionOptions>(name).has_value(); });
+  if (init == exact_init ? !is_delta() : !has_transition) {
+    throw UsageError(fmt::format("--init {} was given with --cell {}; expected {}", init, transition.name,
+                                 is_delta() ? "exact, or none" : one_of(names_of<Init>())));
+  }
+}
+
+void TrainSettings::complete_model(const CLI::App& command, const Task& described,
+                                   const TrainingDefaults& defaults) {
+  if (!is_given(command, "--hidden")) cell.hidden_size = defaults.task.hidden_size;
+  if (!is_given(command, "--activation")) cell.activation = defaults.activation;
+  // A file may have that of another cell.
+  const Init initial_transition = find_name<Init>(init).value_or(defaults.task.init);
+  transition.each([&](auto& options) { options.init = initial_transition; });
+  if (is_exact()) {
+    complete_exact(command, described);
+    return;
+  }
+  // What the settings of a begun training lack, they are older than.
+  if (!resume) complete_delta(command, defaults);
+  init = name_of(initial_transition);
+}
+
+void TrainSettings::complete_exact(const CLI::App& command, const Task& of_task) {
+  const auto network_of = [&](Index layer_count) {
+    try {
+      return ExactNetwork(exact_words(of_task), layer_count);
+    } catch (const ValueError& error) {
+      throw UsageError(fmt::format("--init exact: {}", error.what()));
+    }
+  };
+  const ExactNetwork network = network_of(layers);
+  const auto take = [&](const char* flag, Index& value, Index least, const std::string& way_out = "") {
+    if (!is_given(command, flag)) value = least;
+    if (value < least) {
+      throw UsageError(
+          fmt::format("--init exact needs {} {} or more for this task with {} layer{}; found {}{}", flag,
+                      least, layers, layers == 1 ? "" : "s", value, way_out));
+    }
+  };
+  const DeltaProductCell& least = network.cell();
+  std::string way_out;
+  if (layers == 1 && exact_words(of_task).group.degree() <= ExactNetwork::most_points) {
+    const Index of_three = network_of(3).cell().householder;
+    if (of_three < least.householder) way_out = fmt::format("; with --layers 3 it needs {}", of_three);
+  }
+  take("--householder", delta.householder, least.householder, way_out);
+  take("--hidden", cell.hidden_size, least.hidden_size);
+  take("--heads", delta.heads, least.heads);
+  take("--key-size", delta.key_size, least.key_size);
+  take("--value-size", delta.value_size, least.value_size);
+  if (network.mlp()) {
+    take("--mlp-size", mlp.mlp_size, network.mlp()->mlp_size);
+  } else if (!is_given(command, "--mlp-size")) {
+    no_mlp = true;
+  }
+  if (!is_given(command, "--readout-norm")) delta.readout_norm = ReadoutNorm::none;
+  const std::pair<const char*, bool> others[] = {
+      {"--readout-norm", delta.readout_norm != least.readout_norm},
+      {"--beta-limit", delta.beta_limit != least.beta_limit},
+      {"--decay", delta.state_decay},
+      {"--factor", delta.factor != least.factor},
+      {"--beta-offset", delta.beta_offset != least.beta_offset},
+      {"--vector-activation", delta.vector_activation != least.vector_activation},
+      {"--learn-initial-state", cell.learn_initial_state},
+      {"--without-values", delta.without_values},
+      {"--convolution", delta.convolution != least.convolution},
+      {"--output-gate", delta.output_gate},
+      {"--block-dropout", block_dropout > 0},
+      {"--positions", positions > 0},
+      {"--no-mlp", no_mlp && network.mlp()}};
+  for (const auto& [flag, differs] : others) {
+    if (differs)
+      throw UsageError(
+          fmt::format("--init exact was given with {}, with which no weights are known; leave it out", flag));
+  }
+}
+
+void TrainSettings::complete_delta(const CLI::App& command, const TrainingDefaults& defaults) {
+  DeltaProductCell::fields([&](const char* key, auto member, const Domain&, const char*) {
+    if (std::string(key) != "hidden_size" && !is_given(command, flag_of(key).flag.c_str()))
+      delta.*member = defaults.delta.*member;
+  });
+  if (is_delta() && !is_given(command, "--learn-initial-state"))
+    cell.learn_initial_state = defaults.delta.learn_initial_state;
+  if (!is_given(command, "--without-values")) delta.without_values &= cell.learn_initial_state;
+  if (!is_given(command, "--no-mlp") && !is_given(command, "--mlp-size")) no_mlp = defaults.no_mlp;
+}
+
+void TrainSettings::complete_optimizers(const CLI::App& command, const TrainingDefaults& defaults,
+                                        bool new_rate) {
+  const TaskDefaults& of_task = defaults.task;
+  optimizer.each([&](auto& options) {
+    if (!is_given(command, "--lr")) options.lr = of_task.learning_rate;
+    // A rate on the command line takes the orthogonal one along, which a file states even where it was left
+    // out.
+    if (!is_given(command, "--lr-orth") || new_rate)
+      options.lr_orthogonal = options.lr * of_task.learning_rate_orthogonal / of_task.learning_rate;
+  });
+  AdamW& decoupled = std::get<AdamW>(optimizer.all);
+  // What is exact must not shrink.
+  if (!is_given(command, "--weight-decay") && defaults.weight_decay && !is_exact())
+    decoupled.weight_decay = *defaults.weight_decay;
+  if (!is_given(command, "--clip")) trainer.clip = of_task.clip;
+}
+
+void TrainSettings::complete_intervals(const CLI::App& command, const TaskDefaults& of_task) {
+  if (!is_given(command, "--eval-every")) eval_every = of_task.evaluation_steps;
+  if (!is_given(command, "--save-every")) save_every = eval_every;
+}
+
+void TrainSettings::complete_steps(const CLI::App& command, const Task& described, std::int64_t usual) {
+  if (is_given(command, "--epochs")) {
+    const std::optional<Index> batches = described.batches_per_epoch();
+    if (!batches) {
+      throw UsageError(
+          fmt::format("the task {} has no epochs: its data never repeat; use --steps", task.name));
+    }
+    const double exact = epochs * static_cast<double>(*batches);
+    if (!(exact < 1e15))
+      throw UsageError(fmt::format("--epochs {} are {:.3g} steps; expected below 1e15", epochs, exact));
+    trainer.schedule.total_steps = std::max<std::int64_t>(1, std::llround(exact));
+  } else if (!is_given(command, "--steps")) {
+    trainer.schedule.total_steps = usual;
+  }
+  if (steps() == 0 && !is_exact())
+    throw UsageError(
+        "--steps 0 trains nothing; expected 1 or more, or --init exact, which needs no training");
+}
+
+bool TrainSettings::complete_curriculum(const CLI::App& command, double share) {
+  // What is exact needs no short words.
+  if (task.name != WordsOptions::name || is_given(command, "--curriculum") || is_exact()) return false;
+  Index& curriculum = std::get<WordsOptions>(task.all).curriculum;
+  const auto of_stage = static_cast<Index>(share * static_cast<double>(steps()));
+  if (curriculum == of_stage) return false;
+  curriculum = of_stage;
+  return true;
+}
+
+void TrainSettings::complete_warmup(const CLI::App& command, const TrainingDefaults& defaults) {
+  Schedule& schedule = trainer.schedule;
+  if (!is_given(command, "--warmup")) schedule.warmup_steps = defaults.warmup(steps());
+  if (schedule.kind == Schedule::Kind::cosine && steps() > 0 && schedule.warmup_steps >= steps()) {
+    throw UsageError(fmt::format(
+        "--warmup {} (given, or of the configuration file) leaves nothing of --steps {}; expected fewer",
+        schedule.warmup_steps, steps()));
+  }
+}
+
+void TrainSettings::check_reflections() const {
+  for (const LayerOptions& chosen : recurrences_of_parts()) {
+    const Index* reflections = reflections_of(chosen);
+    if (stack.empty() && reflections != nullptr && *reflections > cell.hidden_size) {
+      throw UsageError(
+          fmt::format("--reflections {} is more than --hidden {}", *reflections, cell.hidden_size));
+    }
+  }
+}
+
+void TrainSettings::check_stack(const Task& described) const {
+  try {
+    check_sizes(model_options(described));
+  } catch (const Error& error) {
+    throw UsageError(fmt::format("[[layer]] tables: {}", error.what()));
+  }
+  if (const std::optional<Index> most = fewest_positions(stack); most && *most < described.length()) {
+    throw UsageError(
+        fmt::format("[[layer]] tables: a layer of positions for {} steps, and the task's sequences have "
+                    "{}; expected as many or more",
+                    *most, described.length()));
+  }
+}
+
+}  // namespace orthornn::program
