@@ -96,6 +96,14 @@ std::string reason(const std::string& text, const toml::parse_error& error) {
                          : "; a whole number above 2^63 - 1 stands in quotation marks");
 }
 
+/// A number that is no whole one, as 10.0. The sign # of fmt would do the same, but not in each of its
+/// releases.
+std::string toml_number(double value) {
+  std::string text = fmt::format("{}", value);
+  if (text.find_first_not_of("-0123456789") == std::string::npos) text += ".0";
+  return text;
+}
+
 Entry entry_of(std::string key, const toml::node& node) {
   Entry entry{.key = std::move(key), .value = "", .kind = Kind::other, .line = node.source().begin.line};
   const auto is = [&](Kind kind, std::string value) {
@@ -104,7 +112,7 @@ Entry entry_of(std::string key, const toml::node& node) {
   };
   if (const auto* text = node.as_string()) is(Kind::text, text->get());
   if (const auto* whole = node.as_integer()) is(Kind::whole, fmt::format("{}", whole->get()));
-  if (const auto* number = node.as_floating_point()) is(Kind::number, fmt::format("{:#}", number->get()));
+  if (const auto* number = node.as_floating_point()) is(Kind::number, toml_number(number->get()));
   if (const auto* boolean = node.as_boolean()) is(Kind::boolean, boolean->get() ? "true" : "false");
   if (entry.kind == Kind::other) entry.value = node.is_array() ? "an array" : "a date or a time";
   return entry;
