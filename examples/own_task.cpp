@@ -15,7 +15,7 @@ class MissingCard final : public SequenceTask {
   std::uint64_t seed() const override { return 1; }
   Index length() const override { return cards - 1; }
   double baseline_loss() const override { return std::log(cards); }
-  bool solved(const Evaluation& evaluation) const override { return evaluation.accuracy.value_or(0) >= 0.99; }
+  bool solved(const Evaluation& found) const override { return found.metric("accuracy") >= 0.99; }
   void training_batch(std::uint64_t step, Batch& to) const override {
     deal(RandomPurpose::training, step, to);
   }
@@ -23,13 +23,13 @@ class MissingCard final : public SequenceTask {
   void evaluation_batch(HeldOut set, Index number, Batch& to) const override {
     deal(set == HeldOut::test ? RandomPurpose::test : RandomPurpose::validation, number, to);
   }
-  bool has_accuracy() const override { return true; }
-  void count_right(ConstTensorView<float> outputs, const Batch& of, TensorView<double> score) const override {
+  std::vector<Metric> metrics() const override { return {Metric::accuracy()}; }
+  void count_metrics(ConstTensorView<float> y, const Batch& of, TensorView<double> sums) const override {
     for (Index b = 0; b < batch; ++b) {
-      const TensorView<const float> logits = outputs[b];
+      const TensorView<const float> logits = y[b];
       const Index answer = std::max_element(logits.begin(), logits.end()) - logits.begin();
-      score(0) += answer == of.integers(batch_names::classes)(b);  // how many are right
-      score(1) += 1;                                               // of how many
+      sums(0, 0) += answer == of.integers(batch_names::classes)(b);  // how many are right
+      sums(0, 1) += 1;                                               // of how many
     }
   }
 
@@ -54,7 +54,7 @@ int main() {
   while (trainer.steps() < 500) {
     trainer.step();
     if (trainer.steps() % 100 != 0) continue;
-    std::cout << "step " << trainer.steps() << "  right " << 100 * *trainer.evaluate().accuracy << " %\n";
+    std::cout << trainer.steps() << ": " << 100 * *trainer.evaluate().metric("accuracy") << " % right\n";
   }
   return task.solved(evaluate(model, task, HeldOut::test)) ? 0 : 1;
 }

@@ -16,7 +16,7 @@ int main() {
   });
   save_checkpoint("copying.h5", trainer);
   const Evaluation test = evaluate(model, task, HeldOut::test);
-  std::cout << "test data: " << 100 * *test.accuracy << " % of the symbols are right\n"
+  std::cout << "test data: " << 100 * *test.metric("accuracy") << " % of the symbols are right\n"
             << "max |I - Q^T Q|: " << *model.orthogonality_error() << "\n";
   return task.solved(test) ? 0 : 1;
 }

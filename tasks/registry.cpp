@@ -1,21 +1,24 @@
-// Where names become tasks. To add a task: one header and one source beside their siblings, and its options,
-// which name their task as `Made`, in TaskOptions.
+// Where names become tasks.
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "core/fields_json.hpp"
+#include "core/register_kind.hpp"
 #include "orthornn/core/error.hpp"
 #include "orthornn/tasks/task_options.hpp"
 
 namespace orthornn {
 namespace {
 
+/// The key of a task's name in its config.
+constexpr const char* tag = "task";
+
 /// An object with the text "task".
 Json parse_config(const std::string& config) {
   try {
     Json settings = parse_json(config);
-    text_member(settings, "task");
+    text_member(settings, tag);
     return settings;
   } catch (const ValueError& error) {
     throw ValueError(fmt::format(
@@ -25,18 +28,28 @@ Json parse_config(const std::string& config) {
 }
 
 template <class Options>
+std::vector<std::string> keys_of(const Options& options) {
+  std::vector<std::string> keys;
+  if constexpr (IsOwnKind<Options>) {
+    for (const OwnField& field : options->copy()->fields()) keys.emplace_back(field.key);
+  } else {
+    Options::fields([&](const char* key, auto&&...) { keys.emplace_back(key); });
+  }
+  return keys;
+}
+
+template <class Options>
 void read_settings(const Json& settings, Options& options) {
-  std::vector<std::string> known;
-  Options::fields([&](const char* key, auto&&...) { known.emplace_back(key); });
+  const std::vector<std::string> known = keys_of(options);
   for (const auto& entry : settings.items()) {
-    if (entry.key() == "task" || std::find(known.begin(), known.end(), entry.key()) != known.end()) continue;
-    throw ValueError(fmt::format("task {} has no setting '{}'; it has {}", Options::name, entry.key(),
+    if (entry.key() == tag || std::ranges::find(known, entry.key()) != known.end()) continue;
+    throw ValueError(fmt::format("task {} has no setting '{}'; it has {}", options.name, entry.key(),
                                  fmt::join(known, ", ")));
   }
   try {
     read_fields(settings, options, MissingField::has_its_default);
   } catch (const ValueError& error) {
-    throw ValueError(fmt::format("task {}: {}", Options::name, error.what()));
+    throw ValueError(fmt::format("task {}: {}", options.name, error.what()));
   }
 }
 
@@ -44,19 +57,21 @@ void read_settings(const Json& settings, Options& options) {
 
 std::vector<std::string> task_names() { return names_of<TaskOptions>(); }
 
+void register_task(const OwnTask& defaults) { register_kind<TaskOptions>("task", defaults, tag); }
+template const std::vector<OwnTask>& OwnTask::registered();
+
+std::string config_of(const TaskOptions& options) {
+  return std::visit([](const auto& own) { return json_object(own, tag).dump(); }, options);
+}
+
 std::unique_ptr<Task> make_task(const TaskOptions& options, const TaskSource& source) {
   auto task = std::visit(
-      [&]<class Options>(Options own) -> std::unique_ptr<Task> {
-        own.batch = source.batch;
-        own.seed = source.seed;
-        if constexpr (requires { own.data; }) own.data = source.data;
-        if constexpr (requires { own.input_order; }) own.input_order = source.input_order;
-        if constexpr (requires { own.parts; }) {
-          own.parts = source.parts;
-        } else if (!source.parts.empty()) {
-          throw ValueError(fmt::format("parts were given, but the task {} has none", Options::name));
+      [&]<class Options>(const Options& own) -> std::unique_ptr<Task> {
+        if constexpr (IsOwnKind<Options>) {
+          return own->make(source);
+        } else {
+          return task_of(own, source);
         }
-        return std::make_unique<typename Options::Made>(own);
       },
       options);
   if (!source.input_order.empty() && task->input_order().empty()) {
@@ -68,7 +83,7 @@ std::unique_ptr<Task> make_task(const TaskOptions& options, const TaskSource& so
 
 std::unique_ptr<Task> make_task(const std::string& config, const TaskSource& source) {
   const Json settings = parse_config(config);
-  auto options = named_member<TaskOptions>(settings, "task");
+  auto options = named_member<TaskOptions>(settings, tag);
   std::visit([&](auto& own) { read_settings(settings, own); }, options);
   return make_task(options, source);
 }

@@ -17,7 +17,7 @@ namespace orthornn {
 template <HasFields Options>
 Json json_object(const Options& options, const char* tag = "kind");
 template <class Kind>
-Json json_object(const OwnKind<Kind>& options);
+Json json_object(const OwnKind<Kind>& options, const char* tag = "kind");
 
 template <class Value>
 Json json_value(const Value& value) {
@@ -75,8 +75,8 @@ void each_member(OwnOptions<Kind>& options, const Visit& visit) {
 }
 
 template <class Kind>
-Json json_object(const OwnKind<Kind>& options) {
-  Json json{{"kind", options.name}};
+Json json_object(const OwnKind<Kind>& options, const char* tag) {
+  Json json{{tag, options.name}};
   each_member(*options->copy(),
               [&](const OwnField& field, const auto& member) { write_member(json, field.key, member); });
   return json;

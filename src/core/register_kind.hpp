@@ -36,16 +36,16 @@ bool is_registered(const OwnKind<Kind>& kind) {
                              [&](const auto& known) { return type_of(known) == type_of(kind); });
 }
 
-/// Throws ValueError for a name or keys that a file could not hold.
+/// Throws ValueError for a name or keys that a file could not hold. `tag`: the key of the name.
 template <class Kind>
-void check_file_names(const char* what, const OwnKind<Kind>& kind) {
+void check_file_names(const char* what, const OwnKind<Kind>& kind, const char* tag) {
   const auto refuse = [&](const std::string& text) {
     throw ValueError(
         fmt::format("the {} '{}' has the name or key '{}'; expected different ones of letters, "
-                    "digits, - and _, and none 'kind'",
-                    what, kind.name, text));
+                    "digits, - and _, and none '{}'",
+                    what, kind.name, text, tag));
   };
-  std::set<std::string> seen{"kind"};
+  std::set<std::string> seen{tag};
   const auto check = [&](const std::string& text) {
     const bool plain = std::ranges::all_of(text, [](char c) {
       return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
@@ -63,9 +63,9 @@ void check_file_names(const char* what, const OwnKind<Kind>& kind) {
 /// Adds a kind to those of the variant. The same struct again changes nothing. Throws ValueError for a name
 /// that another one has, and as `check_file_names`. `what`: "layer".
 template <class Variant, class Kind>
-void register_kind(const char* what, const OwnKind<Kind>& kind) {
+void register_kind(const char* what, const OwnKind<Kind>& kind, const char* tag = "kind") {
   if (is_registered(kind)) return;
-  check_file_names(what, kind);
+  check_file_names(what, kind, tag);
   if (find_name<Variant>(kind.name)) {
     throw ValueError(fmt::format("the name '{}' is that of another {}; expected none of {}", kind.name, what,
                                  one_of(names_of<Variant>())));

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 #include <utility>
 
 #include "core/set_zero.hpp"
@@ -18,15 +19,36 @@ namespace orthornn {
 
 namespace {
 
+/// Throws ValueError for names that are no columns of metrics.csv, or are those of another.
+void check_metrics(const Task& task, const std::vector<Metric>& metrics) {
+  std::set<std::string> seen;
+  for (const Metric& metric : metrics) {
+    const std::string& name = metric.name;
+    const bool plain = !name.empty() && name.size() <= 40 &&
+                       std::ranges::all_of(name, [](char c) { return (c >= 'a' && c <= 'z') || c == '_'; });
+    if (plain && seen.insert(name).second) continue;
+    throw ValueError(fmt::format(
+        "the task {} has a metric '{}'; expected a name of its own, of 1 to 40 characters a to z and _",
+        task.name(), name));
+  }
+}
+
 /// What an evaluation counts in, kept so that the next one takes no memory.
 struct EvaluationMemory {
-  explicit EvaluationMemory(Device device) : batch(device), loss(Shape{2}, device), score(Shape{4}, device) {}
+  EvaluationMemory(Device device, const Task& task)
+      : metrics(task.metrics()),
+        batch(device),
+        loss(Shape{2}, device),
+        sums(Shape{static_cast<Index>(metrics.size()), 2}, device) {
+    check_metrics(task, metrics);
+  }
 
+  std::vector<Metric> metrics;
   Batch batch;
   /// A BatchLoss over all batches.
   Tensor<double> loss;
-  /// As `Task::count_right` adds to it, and then `Task::count_right_sequences`.
-  Tensor<double> score;
+  /// As `Task::count_metrics` adds to it.
+  Tensor<double> sums;
 };
 
 /// Of a prepared model.
@@ -35,23 +57,20 @@ Evaluation evaluate_with(EvaluationMemory& memory, Model<float>& model, const Ta
                          const std::function<void()>& before_batch) {
   const FaultDomain::Scope scope(model.faults());
   set_zero(memory.loss.view());
-  set_zero(memory.score.view());
+  set_zero(memory.sums.view());
   for (Index i = 0; i < task.evaluation_batches(set); ++i) {
     if (before_batch) before_batch();
     task.evaluation_batch(set, i, memory.batch);
     model.loss_of_prepared(memory.batch);
     add<double>(columns_of(model.last_loss()), columns_of(memory.loss));
-    task.count_right(model.outputs(), memory.batch, memory.score.view().slice(0, 2));
-    task.count_right_sequences(model.outputs(), memory.batch, memory.score.view().slice(2, 2));
+    if (!memory.metrics.empty()) task.count_metrics(model.outputs(), memory.batch, memory.sums.view());
     if (look) look(memory.batch, model.read_loss());
   }
   const Tensor<double> loss = memory.loss.copy(Device::cpu());
-  Evaluation result{.loss = BatchLoss{.sum = loss(0), .count = loss(1)}.mean(), .accuracy = std::nullopt};
-  if (task.has_accuracy()) {
-    const Tensor<double> score = memory.score.copy(Device::cpu());
-    result.accuracy = score(0) / score(1);
-    if (task.has_sequence_accuracy()) result.sequence_accuracy = score(2) / score(3);
-  }
+  Evaluation result{.loss = BatchLoss{.sum = loss(0), .count = loss(1)}.mean()};
+  const Tensor<double> sums = memory.sums.copy(Device::cpu());
+  for (Index i = 0; i < sums.shape()[0]; ++i)
+    result.metrics.push_back({memory.metrics[static_cast<std::size_t>(i)], sums(i, 0) / sums(i, 1)});
   return result;
 }
 
@@ -60,7 +79,7 @@ Evaluation evaluate_with(EvaluationMemory& memory, Model<float>& model, const Ta
 Evaluation evaluate(Model<float>& model, const Task& task, HeldOut set,
                     const std::function<void(const Batch&, const BatchLoss&)>& look,
                     const std::function<void()>& before_batch) {
-  EvaluationMemory memory(model.device());
+  EvaluationMemory memory(model.device(), task);
   model.prepare();
   return evaluate_with(memory, model, task, set, look, before_batch);
 }
@@ -75,7 +94,9 @@ constexpr std::size_t most_shapes = 128;
 
 /// What a training keeps on its device.
 struct Trainer::Work {
-  explicit Work(Device device) : record(Shape{1}, device), evaluation(device) { set_zero(record.view()); }
+  Work(Device device, const Task& task) : record(Shape{1}, device), evaluation(device, task) {
+    set_zero(record.view());
+  }
 
   Tensor<StepRecord> record;
   /// Forward and backward, where the model is recordable, by the places of the batch. A model that leaves
@@ -115,7 +136,7 @@ Trainer::Trainer(Model<float>& model, const Task& task, const TrainerOptions& op
       optimizer_(make_optimizer<float>(options.optimizer, model.parameters())),
       batch_(model.device()),
       scale_(Shape{2}, model.device()),
-      work_(std::make_unique<Work>(model.device())) {
+      work_(std::make_unique<Work>(model.device(), task)) {
   options.schedule.validate();
   check_fields("trainer", options);
 }

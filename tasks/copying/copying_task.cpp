@@ -35,7 +35,7 @@ double CopyingTask::baseline_loss() const {
 }
 
 bool CopyingTask::solved(const Evaluation& evaluation) const {
-  return evaluation.loss < baseline_loss() / 10 && evaluation.accuracy.value_or(0) >= 0.99;
+  return evaluation.loss < baseline_loss() / 10 && evaluation.metric("accuracy").value_or(0) >= 0.99;
 }
 
 void CopyingTask::training_batch(std::uint64_t step, Batch& batch) const {
@@ -75,14 +75,14 @@ void CopyingTask::fill(RandomPurpose purpose, std::uint64_t index, Batch& batch)
   }
 }
 
-void CopyingTask::count_right(ConstTensorView<float> outputs, const Batch& batch,
-                              TensorView<double> score) const {
+void CopyingTask::count_metrics(ConstTensorView<float> outputs, const Batch& batch,
+                                TensorView<double> sums) const {
   const ConstTensorView<std::int32_t> targets = batch.integers(batch_names::classes);
   check_shape("outputs of task copying", outputs.shape(), {length(), targets.shape()[1], classes()});
   const Index first = length() - string_length;
   const Index rows = string_length * targets.shape()[1];
-  orthornn::count_right(outputs.slice(first, string_length).reshaped({rows, classes()}),
-                        targets.slice(first, string_length).reshaped({rows}), score);
+  count_right(outputs.slice(first, string_length).reshaped({rows, classes()}),
+              targets.slice(first, string_length).reshaped({rows}), sums[0]);
 }
 
 std::string CopyingTask::config() const {

@@ -99,11 +99,11 @@ void LanguageTask::fill(RandomPurpose purpose, std::uint64_t first, Index count,
   });
 }
 
-void LanguageTask::count_right(ConstTensorView<float> outputs, const Batch& batch,
-                               TensorView<double> score) const {
+void LanguageTask::count_metrics(ConstTensorView<float> outputs, const Batch& batch,
+                                 TensorView<double> sums) const {
   const ConstTensorView<std::int32_t> answers = batch.integers(batch_names::classes);
   check_shape("outputs of task language", outputs.shape(), {answers.size(), data().classes});
-  orthornn::count_right(outputs, answers, score);
+  count_right(outputs, answers, sums[0]);
 }
 
 std::unique_ptr<Task> LanguageTask::with_length(Index length, Index batch) const {

@@ -85,7 +85,7 @@ TaskDefaults MnistTask::defaults() const {
 double MnistTask::baseline_loss() const { return std::log(static_cast<double>(digits)); }
 
 bool MnistTask::solved(const Evaluation& evaluation) const {
-  return evaluation.accuracy.value_or(0) >= (permuted_ ? 0.95 : 0.98);
+  return evaluation.metric("accuracy").value_or(0) >= (permuted_ ? 0.95 : 0.98);
 }
 
 Index MnistTask::validation_count(Index images) const {
@@ -276,11 +276,11 @@ void MnistTask::fill(const Images& images, ConstTensorView<std::int32_t> order, 
   }
 }
 
-void MnistTask::count_right(ConstTensorView<float> outputs, const Batch& batch,
-                            TensorView<double> score) const {
+void MnistTask::count_metrics(ConstTensorView<float> outputs, const Batch& batch,
+                              TensorView<double> sums) const {
   const ConstTensorView<std::int32_t> targets = batch.integers(batch_names::classes);
   check_shape("outputs of task mnist", outputs.shape(), {targets.size(), digits});
-  orthornn::count_right(outputs, targets, score);
+  count_right(outputs, targets, sums[0]);
 }
 
 std::string MnistTask::config() const {

@@ -116,15 +116,11 @@ void RecallTask::fill(RandomPurpose purpose, std::uint64_t first, Index count, B
   });
 }
 
-void RecallTask::count_right(ConstTensorView<float> outputs, const Batch& batch,
-                             TensorView<double> score) const {
-  count_right_steps("outputs of task recall", outputs, batch.integers(batch_names::classes), options_.symbols,
-                    score);
-}
-
-void RecallTask::count_right_sequences(ConstTensorView<float> outputs, const Batch& batch,
-                                       TensorView<double> score) const {
-  orthornn::count_right_sequences(outputs, batch.integers(batch_names::classes), score);
+void RecallTask::count_metrics(ConstTensorView<float> outputs, const Batch& batch,
+                               TensorView<double> sums) const {
+  const ConstTensorView<std::int32_t> answers = batch.integers(batch_names::classes);
+  count_right_steps("outputs of task recall", outputs, answers, options_.symbols, sums[0]);
+  count_right_sequences(outputs, answers, sums[1]);
 }
 
 std::unique_ptr<Task> RecallTask::with_length(Index length, Index batch) const {

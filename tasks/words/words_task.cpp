@@ -135,7 +135,7 @@ double WordsTask::baseline_loss() const {
 }
 
 bool WordsTask::solved(const Evaluation& evaluation) const {
-  return evaluation.sequence_accuracy.value_or(0) >= 0.99;
+  return evaluation.metric("sequence_accuracy").value_or(0) >= 0.99;
 }
 
 Index WordsTask::length_at(std::uint64_t step) const {
@@ -209,15 +209,11 @@ const Tensor<std::int32_t>& WordsTask::products_on(Device device) const {
   return on_devices_.emplace_back(OnDevice{device, products_.copy(device)}).products;
 }
 
-void WordsTask::count_right(ConstTensorView<float> outputs, const Batch& batch,
-                            TensorView<double> score) const {
-  count_right_steps("outputs of task words", outputs, batch.integers(batch_names::classes), group_.order(),
-                    score);
-}
-
-void WordsTask::count_right_sequences(ConstTensorView<float> outputs, const Batch& batch,
-                                      TensorView<double> score) const {
-  orthornn::count_right_sequences(outputs, batch.integers(batch_names::classes), score);
+void WordsTask::count_metrics(ConstTensorView<float> outputs, const Batch& batch,
+                              TensorView<double> sums) const {
+  const ConstTensorView<std::int32_t> answers = batch.integers(batch_names::classes);
+  count_right_steps("outputs of task words", outputs, answers, group_.order(), sums[0]);
+  count_right_sequences(outputs, answers, sums[1]);
 }
 
 std::unique_ptr<Task> WordsTask::with_length(Index length, Index batch) const {

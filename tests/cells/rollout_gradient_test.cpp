@@ -45,7 +45,7 @@ void check_all_gradients(Recurrence<double>& r) {
 }
 
 TEST_CASE("gradients of every activation and transition agree with central differences",
-          "[cells][gradient]") {
+          "[cells][gradient][long]") {
   const bool with_lengths = GENERATE(false, true);
   const Index n = 5, length = 4, batch = 5;
   for (const Activation activation : all_activations) {

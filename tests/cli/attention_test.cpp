@@ -34,7 +34,7 @@ std::string map_after(const std::string& page, const std::string& words) {
 }  // namespace
 
 TEST_CASE("report shows the attention of sentences that the run keeps, without its data",
-          "[cli][report][translate]") {
+          "[cli][report][translate][long]") {
   if (gnuplot_is_missing()) return;
   const TemporaryFolder folder;
   const fs::path lstm = train(folder, "lstm", {"--cell", "lstm"}), cwy = train(folder, "cwy");

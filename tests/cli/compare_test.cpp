@@ -192,7 +192,8 @@ TEST_CASE("bench compare ends with one sample where time is short, and says so",
   CHECK(occurrences(result.output, "*\n") == 6 * 3 + 2 + 4);
 }
 
-TEST_CASE("bench compare draws a page that needs nothing else, and report draws it again", "[cli][compare]") {
+TEST_CASE("bench compare draws a page that needs nothing else, and report draws it again",
+          "[cli][compare][long]") {
   if (gnuplot_is_missing()) return;
   const TemporaryFolder folder;
   const fs::path out = folder / "out", scratch = folder / "tmp";

@@ -57,7 +57,7 @@ void make_run(const fs::path& folder, const fs::path& model) {
 
 }  // namespace
 
-TEST_CASE("convert keeps every number and every option", "[cli][convert]") {
+TEST_CASE("convert keeps every number and every option", "[cli][convert][long]") {
   const TemporaryFolder folder;
   for (const char* name : old_models) {
     CAPTURE(name);

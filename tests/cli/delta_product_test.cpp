@@ -34,7 +34,8 @@ std::string trained_whole_and_in_parts(const TemporaryFolder& folder, const Argu
 
 }  // namespace
 
-TEST_CASE("DeltaProduct networks are trained, resumed, evaluated and inspected like others", "[cli][delta]") {
+TEST_CASE("DeltaProduct networks are trained, resumed, evaluated and inspected like others",
+          "[cli][delta][long]") {
   const TemporaryFolder folder;
   const fs::path whole = folder / "whole", parts = folder / "parts";
   const Arguments cell =
@@ -113,7 +114,7 @@ TEST_CASE("DeltaProduct networks with factors of RWKV-7 are trained, resumed and
   check_success(run({"eval", file}));
 }
 
-TEST_CASE("positions and dropout are parts of a DeltaProduct network", "[cli][delta]") {
+TEST_CASE("positions and dropout are parts of a DeltaProduct network", "[cli][delta][long]") {
   const TemporaryFolder folder;
   const Arguments cell =
       small + Arguments{"--positions", "30", "--block-dropout", "0.25", "--schedule", "constant"};
@@ -226,7 +227,7 @@ TEST_CASE("inspect follows DeltaProduct layers along a test sequence, as the lib
   }
 }
 
-TEST_CASE("report draws what DeltaProduct layers do", "[cli][delta][report]") {
+TEST_CASE("report draws what DeltaProduct layers do", "[cli][delta][report][long]") {
   if (gnuplot_is_missing()) return;
   const TemporaryFolder folder;
   const auto train = [&](const char* name, const Arguments& more) {
@@ -257,7 +258,7 @@ TEST_CASE("report draws what DeltaProduct layers do", "[cli][delta][report]") {
   CHECK(plots_in(both) - plots_in(page_of({"one"})) == 1);
 }
 
-TEST_CASE("inspect says why DeltaProduct layers are not followed", "[cli][delta][inspect]") {
+TEST_CASE("inspect says why DeltaProduct layers are not followed", "[cli][delta][inspect][long]") {
   const TemporaryFolder folder;
   const auto not_computed = [&](const std::string& file, const char* why) {
     const ProgramResult result = run({"inspect", file, "--json"});

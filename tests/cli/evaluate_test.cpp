@@ -54,7 +54,7 @@ TEST_CASE("eval gives the metrics on held-out data", "[cli][eval]") {
   const auto task = make_task(info.task_config, {.batch = 4, .seed = 5});
   const Evaluation expected = evaluate(*loaded, *task, HeldOut::test);
   CHECK(json["cross_entropy"].get<double>() == expected.loss);
-  CHECK(json["accuracy"].get<double>() == expected.accuracy.value());
+  CHECK(json["accuracy"].get<double>() == expected.metric("accuracy").value());
   // The training chose by other data.
   REQUIRE(info.best.has_value());
   CHECK(info.best->loss == evaluate(*loaded, *task, HeldOut::validation).loss);

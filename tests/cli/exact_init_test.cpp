@@ -29,7 +29,7 @@ DeltaProductCell cell_of(const fs::path& file) {
 
 }  // namespace
 
-TEST_CASE("an exact model is written and right at once", "[cli][exact]") {
+TEST_CASE("an exact model is written and right at once", "[cli][exact][long]") {
   const TemporaryFolder folder;
   const ProgramResult result = run(exact(folder / "run", small_words));
   check_success(result);
@@ -64,7 +64,8 @@ TEST_CASE("an exact model may have three layers, and languages that are words", 
   }
 }
 
-TEST_CASE("an exact model may be larger, and is trained from there where steps are given", "[cli][exact]") {
+TEST_CASE("an exact model may be larger, and is trained from there where steps are given",
+          "[cli][exact][long]") {
   const TemporaryFolder folder;
   const fs::path out = folder / "run";
   check_success(

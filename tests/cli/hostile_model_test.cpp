@@ -377,7 +377,7 @@ TEST_CASE("what a terminal would obey does not reach it from a file", "[cli][hos
   check_refused(refused, 1, {R"('activation' is "\u009b31m\u202e\u007f"; expected tanh)"});
 }
 
-TEST_CASE("a hostile order of the pixels is refused by every command", "[cli][hostile]") {
+TEST_CASE("a hostile order of the pixels is refused by every command", "[cli][hostile][long]") {
   const TemporaryFolder folder;
   write_tiny_mnist(folder / "data");
   check_success(run(train_mnist(folder / "data", folder / "run", {"--permuted", "--steps", "1"})));
@@ -459,7 +459,8 @@ TEST_CASE("a few reflection vectors do not make a load form a huge Q, and a load
   }
 }
 
-TEST_CASE("a few projections do not make inspect take huge states or endless sequences", "[cli][hostile]") {
+TEST_CASE("a few projections do not make inspect take huge states or endless sequences",
+          "[cli][hostile][long]") {
   const TemporaryFolder folder;
   const fs::path large = folder / "large.h5", long_one = folder / "run/model.h5";
   // A state of 1.6 GB, of one input.

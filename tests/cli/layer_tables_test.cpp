@@ -45,7 +45,7 @@ rate = 0.25
 
 }  // namespace
 
-TEST_CASE("a model of [[layer]] tables is trained, resumed, inspected and evaluated", "[cli][layers]") {
+TEST_CASE("a model of [[layer]] tables is trained, resumed, inspected and evaluated", "[cli][layers][long]") {
   const TemporaryFolder folder;
   const fs::path config = write_text(folder / "config.toml", std::string(workload) + tables);
   const fs::path whole = folder / "whole", parts = folder / "parts";

@@ -132,7 +132,7 @@ constexpr const char* rounding_of_double = "1e-11";
 
 }  // namespace
 
-TEST_CASE("the numpy reader computes every orthogonal cell, LSTM and GRU", "[cli][numpy]") {
+TEST_CASE("the numpy reader computes every orthogonal cell, LSTM and GRU", "[cli][numpy][long]") {
   const auto found = python();
   if (!found) return;
   Cases cases;
@@ -156,7 +156,7 @@ TEST_CASE("the numpy reader computes every orthogonal cell, LSTM and GRU", "[cli
   cases.compare(*found, rounding_of_double);
 }
 
-TEST_CASE("the numpy reader computes DeltaProduct layers with all their options", "[cli][numpy]") {
+TEST_CASE("the numpy reader computes DeltaProduct layers with all their options", "[cli][numpy][long]") {
   const auto found = python();
   if (!found) return;
   Cases cases;
@@ -168,7 +168,7 @@ TEST_CASE("the numpy reader computes DeltaProduct layers with all their options"
   cases.compare(*found, rounding_of_double);
 }
 
-TEST_CASE("the numpy reader computes layers within layers", "[cli][numpy]") {
+TEST_CASE("the numpy reader computes layers within layers", "[cli][numpy][long]") {
   const auto found = python();
   if (!found) return;
   Cases cases;
@@ -192,7 +192,7 @@ TEST_CASE("the numpy reader computes an encoder and a decoder with attention", "
   cases.compare(*found, rounding_of_double);
 }
 
-TEST_CASE("the numpy reader agrees with predict, and says what it cannot read", "[cli][numpy]") {
+TEST_CASE("the numpy reader agrees with predict, and says what it cannot read", "[cli][numpy][long]") {
   const auto found = python();
   if (!found) return;
   const TemporaryFolder folder;

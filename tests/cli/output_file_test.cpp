@@ -137,7 +137,8 @@ TEST_CASE("bench compare replaces no page and no JSON of another program", "[cli
   }
 }
 
-TEST_CASE("report replaces pages of its own, and another file with --overwrite alone", "[cli][output_file]") {
+TEST_CASE("report replaces pages of its own, and another file with --overwrite alone",
+          "[cli][output_file][long]") {
   if (gnuplot_is_missing()) return;
   const TemporaryFolder folder;
   check_success(run(train_copying(folder / "run", {"--steps", "2", "--log-every", "1"})));

@@ -152,7 +152,7 @@ TEST_CASE("predict reads the steps in the order that a permuted model was traine
                 {input.string(), "11 steps", "12"});
 }
 
-TEST_CASE("predict refuses an input that does not fit, and writes nothing", "[cli][predict]") {
+TEST_CASE("predict refuses an input that does not fit, and writes nothing", "[cli][predict][long]") {
   const TemporaryFolder folder;
   check_success(run(train_copying(folder / "copying", {"--steps", "1"})));
   check_success(run({"train", "adding", "--length", "6", "--hidden", "8", "--batch", "4", "--steps", "1",

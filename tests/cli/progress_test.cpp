@@ -111,7 +111,8 @@ TEST_CASE("progress that goes to no terminal is plain lines, one every --log-eve
   }
 }
 
-TEST_CASE("progress on a terminal is one line that is written over, and Ctrl-C works", "[cli][progress]") {
+TEST_CASE("progress on a terminal is one line that is written over, and Ctrl-C works",
+          "[cli][progress][long]") {
   const TemporaryFolder folder;
   const fs::path out = folder / "run";
   OnTerminal training(train_copying(out, {"--steps", "10000000", "--log-every", "1"}));

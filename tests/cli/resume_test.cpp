@@ -50,7 +50,8 @@ void check_same_bits(const TemporaryFolder& folder, const Train& train, const Ar
 
 }  // namespace
 
-TEST_CASE("a resumed training of the copying task has the bits of an uninterrupted one", "[cli][resume]") {
+TEST_CASE("a resumed training of the copying task has the bits of an uninterrupted one",
+          "[cli][resume][long]") {
   const TemporaryFolder folder;
   for (const char* optimizer : {"sgd", "rmsprop", "adam", "adamw"}) {
     CAPTURE(optimizer);
@@ -61,7 +62,7 @@ TEST_CASE("a resumed training of the copying task has the bits of an uninterrupt
   }
 }
 
-TEST_CASE("a resumed training of every cell has the bits of an uninterrupted one", "[cli][resume]") {
+TEST_CASE("a resumed training of every cell has the bits of an uninterrupted one", "[cli][resume][long]") {
   const TemporaryFolder folder;
   for (const char* cell : {"householder", "cayley", "expm", "free"}) {
     CAPTURE(cell);
@@ -71,7 +72,7 @@ TEST_CASE("a resumed training of every cell has the bits of an uninterrupted one
   }
 }
 
-TEST_CASE("a resumed training of MNIST crosses epochs with the same bits", "[cli][resume]") {
+TEST_CASE("a resumed training of MNIST crosses epochs with the same bits", "[cli][resume][long]") {
   const TemporaryFolder folder;
   write_tiny_mnist(folder / "data");
   // Two batches a pass: the first half ends within one.
@@ -94,7 +95,7 @@ TEST_CASE("a training goes on with the same bits on another number of threads", 
                   {"--threads", "2"});
 }
 
-TEST_CASE("a training can be resumed again and again", "[cli][resume]") {
+TEST_CASE("a training can be resumed again and again", "[cli][resume][long]") {
   const TemporaryFolder folder;
   const fs::path whole = folder / "whole", parts = folder / "parts";
   const Arguments every = {"--log-every", "1", "--eval-every", "1", "--schedule", "constant"};

@@ -44,7 +44,8 @@ Arguments train_slowly_evaluated(const fs::path& out, const Arguments& more) {
 
 }  // namespace
 
-TEST_CASE("Ctrl-C or SIGTERM saves, stops, and the training can go on with the same bits", "[cli][signal]") {
+TEST_CASE("Ctrl-C or SIGTERM saves, stops, and the training can go on with the same bits",
+          "[cli][signal][long]") {
   // `timeout` signals a process and its group: one request arrives twice.
   const auto [signal, times] = GENERATE(std::pair(SIGINT, 1), std::pair(SIGTERM, 1), std::pair(SIGTERM, 2));
   CAPTURE(signal, times);
@@ -117,7 +118,7 @@ TEST_CASE("Ctrl-C in a step or its validation leaves the validation to the resum
   CHECK(metrics_without_time(out) == metrics_without_time(whole));
 }
 
-TEST_CASE("a training ends where a validation solves it that was interrupted", "[cli][signal][exact]") {
+TEST_CASE("a training ends where a validation solves it that was interrupted", "[cli][signal][exact][long]") {
   const TemporaryFolder folder;
   const fs::path out = folder / "run";
   // It is solved from the beginning.
@@ -164,7 +165,7 @@ TEST_CASE("Ctrl-C while test data are evaluated says how to go on", "[cli][signa
   CHECK_THAT(resumed.output, contains("nothing is left to do") && contains("test data"));
 }
 
-TEST_CASE("Ctrl-C while an exact model is evaluated leaves it saved", "[cli][signal][exact]") {
+TEST_CASE("Ctrl-C while an exact model is evaluated leaves it saved", "[cli][signal][exact][long]") {
   const TemporaryFolder folder;
   const fs::path out = folder / "run";
   // An evaluation that takes longer than a signal takes to arrive.

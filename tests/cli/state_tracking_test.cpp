@@ -48,8 +48,8 @@ TEST_CASE("eval --lengths gives the figures of each length, as the library has t
     const auto at_length = task->with_length(lengths[i], 8);
     const Evaluation expected = evaluate(*loaded, *at_length, HeldOut::test);
     CHECK(row["cross_entropy"].get<double>() == expected.loss);
-    CHECK(row["accuracy"].get<double>() == expected.accuracy.value());
-    CHECK(row["sequence_accuracy"].get<double>() == expected.sequence_accuracy.value());
+    CHECK(row["accuracy"].get<double>() == expected.metric("accuracy").value());
+    CHECK(row["sequence_accuracy"].get<double>() == expected.metric("sequence_accuracy").value());
     CHECK(row["baseline"].get<double>() == at_length->baseline_loss());
   }
   CHECK(json["accuracy"] == json["lengths"][1]["accuracy"]);
@@ -152,7 +152,7 @@ TEST_CASE("DeltaProduct networks for words have defaults of their own", "[cli][w
 }
 
 TEST_CASE("DeltaProduct models from before there was beta_offset compute what they did",
-          "[cli][words][delta]") {
+          "[cli][words][delta][long]") {
   const TemporaryFolder folder;
   const fs::path now = folder / "now", before = folder / "before";
   check_success(run({"train", "words", "--cell", "deltaproduct", "--beta-offset", "0", "--length", "4",
@@ -241,7 +241,7 @@ TEST_CASE("DeltaProduct networks solve words of S3 with the defaults", "[cli][wo
 }
 
 TEST_CASE("report draws the accuracy of words over their steps, and that of sequences",
-          "[cli][report][words]") {
+          "[cli][report][words][long]") {
   if (gnuplot_is_missing()) return;
   const TemporaryFolder folder;
   const fs::path out = folder / "page.html";
@@ -256,7 +256,8 @@ TEST_CASE("report draws the accuracy of words over their steps, and that of sequ
     CHECK_THAT(page, contains(words));
 }
 
-TEST_CASE("a training of several seeds is one command for each, and prints the spread", "[cli][words]") {
+TEST_CASE("a training of several seeds is one command for each, and prints the spread",
+          "[cli][words][long]") {
   const TemporaryFolder folder;
   const fs::path all = folder / "all", one = folder / "one";
   const ProgramResult result = run(train_words(all, {"--seeds", "2", "--seed", "7"}));
@@ -329,7 +330,7 @@ TEST_CASE("settings that are wrong are refused once, not for each seed", "[cli][
   }
 }
 
-TEST_CASE("every language and recall can be trained and evaluated", "[cli][language]") {
+TEST_CASE("every language and recall can be trained and evaluated", "[cli][language][long]") {
   const TemporaryFolder folder;
   const Arguments small = {"--cell", "lstm", "--hidden", "4", "--batch", "4", "--steps", "1"};
   for (const char* language : {"parity", "even-pairs", "modular", "modular-brackets", "cycle"}) {

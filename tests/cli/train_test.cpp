@@ -120,7 +120,7 @@ TEST_CASE("train leaves settings, metrics and a model", "[cli][train]") {
   CHECK(steps_in(run_folder / "model.h5") == 5);
 }
 
-TEST_CASE("train keeps the best model beside the last", "[cli][train]") {
+TEST_CASE("train keeps the best model beside the last", "[cli][train][long]") {
   const TemporaryFolder folder;
   const fs::path out = folder / "run";
   const ProgramResult result = run(train_copying(out, rising + Arguments{"--steps", "12"}));
@@ -143,7 +143,7 @@ TEST_CASE("train keeps the best model beside the last", "[cli][train]") {
     const Evaluation test = evaluate(*load_model(out / file), *test_task, HeldOut::test);
     const bool last = file == std::string("model.h5");
     CHECK_THAT(result.output, contains(fmt::format("test data: loss {:.4g}, {:.2f} % right, {} step {}: {}",
-                                                   test.loss, 100 * test.accuracy.value(),
+                                                   test.loss, 100 * test.metric("accuracy").value(),
                                                    last ? "model of" : "best on validation data,",
                                                    last ? 12 : best_step, (out / file).string())));
   }
@@ -197,7 +197,7 @@ TEST_CASE("a training goes on from the later of its two files", "[cli][train]") 
     CHECK(training_content(early / file) == training_content(late / file));
 }
 
-TEST_CASE("a best.h5 that is not of this training is refused before the first step", "[cli][train]") {
+TEST_CASE("a best.h5 that is not of this training is refused before the first step", "[cli][train][long]") {
   const TemporaryFolder folder;
   const fs::path out = folder / "run", best = out / "best.h5";
   check_success(run(train_copying(out, rising + Arguments{"--steps", "12"})));
@@ -279,7 +279,7 @@ TEST_CASE("train learns the initial state where that is asked for", "[cli][train
   check_success(run({"eval", (out / "best.h5").string()}));
 }
 
-TEST_CASE("the optimizers' constants are options, and change the training", "[cli][train]") {
+TEST_CASE("the optimizers' constants are options, and change the training", "[cli][train][long]") {
   const TemporaryFolder folder;
   const auto trained = [&](const std::string& name, const Arguments& options) {
     check_success(run(train_copying(folder / name, Arguments{"--steps", "3"} + options)));
@@ -562,7 +562,7 @@ TEST_CASE("settings that the chosen cell ignores are refused on the command line
                      (folder / "other").string()}));
 }
 
-TEST_CASE("a configuration file that is off is refused by file and key", "[cli][train][config]") {
+TEST_CASE("a configuration file that is off is refused by file and key", "[cli][train][config][long]") {
   const TemporaryFolder folder;
   const auto refused = [&](const std::string& text, std::initializer_list<std::string> words) {
     const std::string config = config_file(folder, text);
@@ -638,7 +638,7 @@ TEST_CASE("settings that contradict one another are refused, from a file as well
   CHECK_FALSE(fs::exists(out));
 }
 
-TEST_CASE("paths of every kind survive the way through config.toml", "[cli][train][config]") {
+TEST_CASE("paths of every kind survive the way through config.toml", "[cli][train][config][long]") {
   const TemporaryFolder folder;
   for (const char* name : {"with space", "Übung-γ-日本", "a # b", "a, b", "[a]", "it's", "say \"x\" \\ y",
                            "new\nline", "5e1", "true"}) {

@@ -70,7 +70,7 @@ std::vector<std::string> columns_of(const std::string& line) {
 }  // namespace
 
 TEST_CASE("a translation is trained, resumed with the same bits, inspected and evaluated",
-          "[cli][translate]") {
+          "[cli][translate][long]") {
   const TemporaryFolder folder;
   const Arguments every = {"--log-every", "1", "--eval-every", "4", "--schedule", "constant"};
   const Arguments options = {"--tied",     "--bidirectional", "--dropout", "0.1",       "--label-smoothing",

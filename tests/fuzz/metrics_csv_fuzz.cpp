@@ -16,6 +16,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   run.task = "copying, delay 3";
   run.steps = 6;
   run.baseline = 1;
+  run.metrics = {Metric::accuracy(), Metric::sequence_accuracy()};
   if (!accepted(file.path(), [&] { program::read_metrics(run, file.path()); })) return 0;
   const std::string page = program::training_page({run}, {});
   nlohmann::json(page).dump();  // throws unless the page is UTF-8

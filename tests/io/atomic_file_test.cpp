@@ -198,7 +198,7 @@ TEST_CASE("two processes that write one file leave it whole at every moment", "[
   CHECK(entries(folder.path()) == 1);
 }
 
-TEST_CASE("a file is never locked against readers while it is saved", "[io][atomic_file]") {
+TEST_CASE("a file is never locked against readers while it is saved", "[io][atomic_file][long]") {
   const TemporaryFolder folder;
   const fs::path file = folder / "file";
   write_file_atomically(file, "bytes");

@@ -10,7 +10,8 @@
 #include "support/check_says.hpp"
 
 namespace orthornn::testing {
-TEST_CASE("gradients of DeltaProduct layers are those of finite differences", "[layers][delta][gradient]") {
+TEST_CASE("gradients of DeltaProduct layers are those of finite differences",
+          "[layers][delta][gradient][long]") {
   for (const auto& [name, cell] : delta_product_cells()) {
     CAPTURE(name);
     for (const bool with_lengths : {false, true}) {

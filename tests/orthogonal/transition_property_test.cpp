@@ -66,7 +66,7 @@ TEST_CASE("the Cayley transform and the exponential are those of the formulas", 
   CHECK((matrix_of(exponential) - sum).norm() <= 20 * tolerance::rounding<double>(n) * sum.norm());
 }
 
-TEMPLATE_TEST_CASE("apply, apply_transpose, materialize and multiply_add agree", "[orthogonal]", float,
+TEMPLATE_TEST_CASE("apply, apply_transpose, materialize and multiply_add agree", "[orthogonal][long]", float,
                    double) {
   const auto [n, l] = edge_reflection_sizes();
   const Index count = GENERATE(1, 5, 33);

@@ -9,12 +9,13 @@ struct Score {
   double counted;
 };
 
-/// What a task counts in the outputs for a batch, all on one device.
-inline Score score_of(const Task& task, ConstTensorView<float> outputs, const Batch& batch) {
-  Tensor<double> score(Shape{2}, outputs.device());
-  task.count_right(outputs, batch, score);
-  const Tensor<double> here = score.copy(Device::cpu());
-  return {here(0), here(1)};
+/// What a task counts for a metric, its first one by default, in the outputs for a batch, all on one device.
+inline Score score_of(const Task& task, ConstTensorView<float> outputs, const Batch& batch,
+                      Index metric = 0) {
+  Tensor<double> sums(Shape{static_cast<Index>(task.metrics().size()), 2}, outputs.device());
+  task.count_metrics(outputs, batch, sums);
+  const Tensor<double> here = sums.copy(Device::cpu());
+  return {here(metric, 0), here(metric, 1)};
 }
 
 }  // namespace orthornn::testing

@@ -157,11 +157,11 @@ TEST_CASE("Copying scores the symbols recalled, at the last ten steps alone", "[
 TEST_CASE("Copying is solved far below the baseline with nearly all symbols recalled", "[copying]") {
   const CopyingTask task({.delay = 100});
   const double baseline = task.baseline_loss();
-  CHECK(task.solved({.loss = 0.05 * baseline, .accuracy = 1.0}));
-  CHECK_FALSE(task.solved({.loss = 0.11 * baseline, .accuracy = 1.0}));
-  CHECK_FALSE(task.solved({.loss = 0.05 * baseline, .accuracy = 0.98}));
-  CHECK_FALSE(task.solved({.loss = 0, .accuracy = std::nullopt}));
-  CHECK_FALSE(task.solved({.loss = std::nan(""), .accuracy = 1.0}));
+  CHECK(task.solved({.loss = 0.05 * baseline, .metrics = {{Metric::accuracy(), 1.0}}}));
+  CHECK_FALSE(task.solved({.loss = 0.11 * baseline, .metrics = {{Metric::accuracy(), 1.0}}}));
+  CHECK_FALSE(task.solved({.loss = 0.05 * baseline, .metrics = {{Metric::accuracy(), 0.98}}}));
+  CHECK_FALSE(task.solved({.loss = 0}));
+  CHECK_FALSE(task.solved({.loss = std::nan(""), .metrics = {{Metric::accuracy(), 1.0}}}));
 }
 
 TEST_CASE("Copying refills a batch in place", "[copying]") {

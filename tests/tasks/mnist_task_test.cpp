@@ -372,11 +372,11 @@ TEST_CASE("MNIST scores digits named, and is solved with nearly all of them", "[
   CHECK_THROWS_AS(score_of(task, Tensor<float>(Shape{3, 10}), batch), ShapeError);
 
   const MnistTask permuted({.permuted = true});
-  CHECK(task.solved({.loss = 0.1, .accuracy = 0.981}));
-  CHECK_FALSE(task.solved({.loss = 0.1, .accuracy = 0.979}));
-  CHECK_FALSE(task.solved({.loss = 0.1, .accuracy = std::nullopt}));
-  CHECK(permuted.solved({.loss = 0.1, .accuracy = 0.951}));
-  CHECK_FALSE(permuted.solved({.loss = 0.1, .accuracy = 0.949}));
+  CHECK(task.solved({.loss = 0.1, .metrics = {{Metric::accuracy(), 0.981}}}));
+  CHECK_FALSE(task.solved({.loss = 0.1, .metrics = {{Metric::accuracy(), 0.979}}}));
+  CHECK_FALSE(task.solved({.loss = 0.1}));
+  CHECK(permuted.solved({.loss = 0.1, .metrics = {{Metric::accuracy(), 0.951}}}));
+  CHECK_FALSE(permuted.solved({.loss = 0.1, .metrics = {{Metric::accuracy(), 0.949}}}));
 }
 
 TEST_CASE("The real MNIST files read as they are distributed", "[mnist]") {

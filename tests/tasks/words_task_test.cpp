@@ -254,9 +254,8 @@ TEST_CASE("words count right steps and right sequences", "[words]") {
     for (Index b = 0; b < 3; ++b) outputs(t, b, batch.integers(batch_names::classes)(t, b)) = 1;
   }
   const auto sequences = [&] {
-    Tensor<double> score(Shape{2});
-    task.count_right_sequences(outputs, batch, score);
-    return std::pair(score(0), score(1));
+    const Score score = score_of(task, outputs, batch, 1);
+    return std::pair(score.right, score.counted);
   };
   CHECK(score_of(task, outputs, batch).right == 12);
   CHECK(score_of(task, outputs, batch).counted == 12);
@@ -265,8 +264,10 @@ TEST_CASE("words count right steps and right sequences", "[words]") {
   CHECK(score_of(task, outputs, batch).right == 11);
   CHECK(sequences() == std::pair(2.0, 3.0));
   CHECK_THROWS_AS(score_of(task, Tensor<float>(Shape{4, 3, 5}), batch), ShapeError);
-  CHECK(task.solved({.loss = 1, .accuracy = 1.0, .sequence_accuracy = 0.99}));
-  CHECK_FALSE(task.solved({.loss = 0, .accuracy = 1.0, .sequence_accuracy = 0.98}));
+  CHECK(
+      task.solved({.loss = 1, .metrics = {{Metric::accuracy(), 1.0}, {Metric::sequence_accuracy(), 0.99}}}));
+  CHECK_FALSE(
+      task.solved({.loss = 0, .metrics = {{Metric::accuracy(), 1.0}, {Metric::sequence_accuracy(), 0.98}}}));
 }
 
 TEST_CASE("a task of words comes back from its config, also with another length", "[words]") {

@@ -52,8 +52,6 @@ class OwnTask final : public SequenceTask {
   void evaluation_batch(HeldOut set, Index number, Batch& batch) const override {
     copying_.evaluation_batch(set, number, batch);
   }
-  bool has_accuracy() const override { return false; }
-  void count_right(ConstTensorView<float>, const Batch&, TensorView<double>) const override {}
   std::string config() const override { return R"({"colour": "red"})"; }
   ConstTensorView<std::int32_t> input_order() const override {
     return {order.data(), Shape{static_cast<Index>(order.size())}};

@@ -90,8 +90,6 @@ class ShapesInTurn final : public Task {
   }
   Index evaluation_batches(HeldOut) const override { return 1; }
   void evaluation_batch(HeldOut, Index, Batch& batch) const override { training_batch(1000, batch); }
-  bool has_accuracy() const override { return false; }
-  void count_right(ConstTensorView<float>, const Batch&, TensorView<double>) const override {}
   std::string config() const override { return "{}"; }
 
  private:

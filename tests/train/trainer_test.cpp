@@ -1,5 +1,8 @@
 #include "orthornn/train/trainer.hpp"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <cmath>
 #include <initializer_list>
 #include <limits>
@@ -114,10 +117,18 @@ class UnevenTask final : public SequenceTask {
     (number < 2 ? adding_ : single_).evaluation_batch(set, number, batch);
     if (spoiled) batch.reals(batch_names::values)(0, 0) = std::numeric_limits<float>::quiet_NaN();
   }
-  bool has_accuracy() const override { return false; }
-  void count_right(ConstTensorView<float>, const Batch&, TensorView<double>) const override {}
+  std::vector<Metric> metrics() const override {
+    return {{"largest_output", "largest output", false}, {second_metric, "some", true}};
+  }
+  void count_metrics(ConstTensorView<float> outputs, const Batch& batch,
+                     TensorView<double> sums) const override {
+    sums(0, 0) += *std::ranges::max_element(outputs);
+    sums(0, 1) += 1;
+    sums(1, 1) += static_cast<double>(batch.reals(batch_names::values).shape()[1]);
+  }
   std::string config() const override { return "{}"; }
 
+  std::string second_metric = "none";
   bool spoiled = false;
   bool broken = false;
 
@@ -165,6 +176,27 @@ TEST_CASE("the best result is the first of the smallest finite loss", "[train]")
   trainer.evaluate();
   CHECK(trainer.best()->loss == sound);
   CHECK(trainer.best()->step == 0);
+}
+
+TEST_CASE("metrics of a task are means over all batches of what it counts", "[train]") {
+  UnevenTask task;
+  SequenceModel<float> model(Device::cpu(), model_for(task, 8));
+  double sum = 0;
+  const Evaluation found = evaluate(model, task, HeldOut::test, [&](const Batch&, const BatchLoss&) {
+    const ConstTensorView<float> outputs = model.outputs();
+    sum += *std::ranges::max_element(outputs);
+  });
+  CHECK(found.metric("largest_output") == sum / 3);
+  CHECK(found.metric("none") == 0);
+  CHECK_FALSE(found.metric("accuracy").has_value());
+  REQUIRE(found.metrics.size() == 2);
+  CHECK_FALSE(found.metrics[0].metric.is_share);
+  for (const char* name : {"", "largest_output", "a,b", "Upper"}) {
+    CAPTURE(name);
+    task.second_metric = name;
+    CHECK_THROWS_WITH(evaluate(model, task, HeldOut::test),
+                      contains(fmt::format("the task uneven has a metric '{}'; expected a name", name)));
+  }
 }
 
 TEST_CASE("an evaluation that is left between two batches is none", "[train]") {

@@ -25,16 +25,24 @@ struct EvaluateSettings {
   std::list<OwnedOption> owned;
 };
 
+std::string value_text(const MetricValue& found) {
+  return found.metric.is_share ? fmt::format("{:.2f} %", 100 * found.value)
+                               : fmt::format("{:.6g}", found.value);
+}
+
 void print_lengths(const ModelEvaluation& result) {
-  const auto percent = [](const std::optional<double>& share) {
-    return share ? fmt::format("{:.2f} %", 100 * *share) : std::string();
-  };
   if (result.lengths.empty()) return;
-  fmt::print("{:>10} {:>18} {:>12} {:>12} {:>12}\n", "length", "right sequences", "right", "loss", "guesser");
+  // A column is as wide as its title, which tasks outside of orthornn choose.
+  const auto width = [](const Metric& metric) { return std::max(static_cast<int>(metric.title.size()), 12); };
+  fmt::print("{:>10}", "length");
+  for (const MetricValue& found : result.evaluation.metrics)
+    fmt::print(" {:>{}}", found.metric.title, width(found.metric));
+  fmt::print(" {:>12} {:>12}\n", "loss", "guesser");
   for (const EvaluationAtLength& at : result.lengths) {
-    fmt::print("{:>10} {:>18} {:>12} {:>12.6g} {:>12.6g}\n", at.length,
-               percent(at.evaluation.sequence_accuracy), percent(at.evaluation.accuracy), at.evaluation.loss,
-               at.baseline);
+    fmt::print("{:>10}", at.length);
+    for (const MetricValue& found : at.evaluation.metrics)
+      fmt::print(" {:>{}}", value_text(found), width(found.metric));
+    fmt::print(" {:>12.6g} {:>12.6g}\n", at.evaluation.loss, at.baseline);
   }
 }
 
@@ -66,10 +74,8 @@ int run_evaluation(EvaluateSettings& settings) {
   fmt::print("  {:20} {:.6g}; a guesser has {:.6g}\n",
              result.cross_entropy ? "cross-entropy" : "mean squared error", result.evaluation.loss,
              result.baseline);
-  if (result.evaluation.accuracy)
-    fmt::print("  {:20} {:.2f} %\n", "right", 100 * *result.evaluation.accuracy);
-  if (result.evaluation.sequence_accuracy)
-    fmt::print("  {:20} {:.2f} %\n", "right sequences", 100 * *result.evaluation.sequence_accuracy);
+  for (const MetricValue& found : result.evaluation.metrics)
+    fmt::print("  {:20} {}\n", found.metric.title, value_text(found));
   if (result.translations) print_metrics(*result.translations, source.search);
   if (result.orthogonality_error) {
     fmt::print("  {:20} {:.1e}, the largest entry of |I - A'A| for Q as {} applies it\n",

@@ -53,8 +53,7 @@ std::unique_ptr<Task> with_length(const Task& task, const std::vector<LayerOptio
 Json json_of(const Evaluation& evaluation, double baseline, bool cross_entropy) {
   Json json = {{cross_entropy ? "cross_entropy" : "mean_squared_error", evaluation.loss},
                {"baseline", baseline}};
-  if (evaluation.accuracy) json["accuracy"] = *evaluation.accuracy;
-  if (evaluation.sequence_accuracy) json["sequence_accuracy"] = *evaluation.sequence_accuracy;
+  for (const auto& [metric, value] : evaluation.metrics) json[metric.name] = value;
   return json;
 }
 

@@ -34,17 +34,18 @@ struct ReportSettings {
 /// "copying, delay 200", "mnist, permuted": its sizes, and what is true of it.
 std::string task_text(const TaskOptions& options) {
   return std::visit(
-      [](const auto& own) {
+      []<class Options>(const Options& own) {
         std::string text = own.name;
-        own.fields([&](const char* key, auto member, const Domain& domain, const char*) {
-          const auto& value = own.*member;
-          using Value = std::decay_t<decltype(value)>;
-          if constexpr (std::same_as<Value, bool>) text += value ? fmt::format(", {}", key) : "";
-          if constexpr (std::same_as<Value, Index>)
-            text += domain.low < domain.high ? fmt::format(", {} {}", key, value) : "";
-          if constexpr (HasNames<Value> || std::same_as<Value, std::string>)
-            text += fmt::format(", {} {}", key, text_of(value));
-        });
+        if constexpr (!IsOwnKind<Options>)
+          own.fields([&](const char* key, auto member, const Domain& domain, const char*) {
+            const auto& value = own.*member;
+            using Value = std::decay_t<decltype(value)>;
+            if constexpr (std::same_as<Value, bool>) text += value ? fmt::format(", {}", key) : "";
+            if constexpr (std::same_as<Value, Index>)
+              text += domain.low < domain.high ? fmt::format(", {} {}", key, value) : "";
+            if constexpr (HasNames<Value> || std::same_as<Value, std::string>)
+              text += fmt::format(", {} {}", key, text_of(value));
+          });
         return text;
       },
       options);
@@ -220,6 +221,7 @@ void add_settings(TrainingRun& run, const TrainSettings& settings, const Task& t
   if (const Index* reflections = reflections_of(cell))
     run.reflections = *reflections > 0 ? *reflections : run.hidden;
   run.steps = settings.steps();
+  run.metrics = task.metrics();
   // That of sentences follows from their text, which a page does not read.
   if (dynamic_cast<const TranslationTask*>(&task) == nullptr) run.baseline = task.baseline_loss();
 }
@@ -277,7 +279,7 @@ TrainingRun read_training_run(const fs::path& folder, const std::string& sentenc
   add_settings(run, settings, *task);
   read_metrics(run, folder / "metrics.csv");
   add_results(run);
-  if (const MetricsRow* last = run.last_evaluation()) run.solved = task->solved(last->evaluation());
+  if (const MetricsRow* last = run.last_evaluation()) run.solved = task->solved(run.evaluation(*last));
   run.parameters = parameter_count(folder / "model.h5");
   if (settings.task.name == TranslationOptions::name) {
     add_translation_figures(run, sentences);

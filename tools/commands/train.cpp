@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <initializer_list>
+#include <map>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -170,16 +171,21 @@ int train_alone(CLI::App& command, TrainSettings& settings) {
 /// Prints what `spreads_of` finds.
 void print_spread(const SeedsResults& results) {
   fmt::print(
-      "test data of {} seeds, each by its best model, or else its last:\n{:>18} {:>12} {:>12} "
+      "test data of {} seeds, each by its best model, or else its last:\n{:>20} {:>12} {:>12} "
       "{:>12}\n",
       results.trainings.size(), "", "mean", "sd", "median");
-  for (const Spread& spread : spreads_of(results)) {
-    const bool is_share = spread.name.ends_with("accuracy");
+  const std::vector<Spread> spreads = spreads_of(results);
+  std::map<std::string, Metric> metrics;
+  if (!results.trainings.empty()) {
+    for (const MetricValue& found : results.trainings.front().second.best_or_last().evaluation.metrics)
+      metrics.emplace(found.metric.name, found.metric);
+  }
+  for (const Spread& spread : spreads) {
+    const auto metric = metrics.find(spread.name);
+    const bool is_share = metric != metrics.end() && metric->second.is_share;
     const double unit = is_share ? 100 : 1;
-    fmt::print("{:>18} {:>12.6g} {:>12.3g} {:>12.6g}\n",
-               !is_share                   ? spread.name
-               : spread.name == "accuracy" ? "right [%]"
-                                           : "sequences [%]",
+    fmt::print("{:>20} {:>12.6g} {:>12.3g} {:>12.6g}\n",
+               metric == metrics.end() ? spread.name : metric->second.title + (is_share ? " [%]" : ""),
                unit * spread.mean, unit * spread.deviation, unit * spread.median);
   }
   fmt::print("solved: {} of {}\n",

@@ -19,6 +19,7 @@
 #include "commands/training_results.hpp"
 #include "commands/translation_metrics.hpp"
 #include "orthornn/io/atomic_file.hpp"
+#include "pages/metrics_text.hpp"
 #include "pages/stop_on_signal.hpp"
 
 namespace orthornn::program {
@@ -57,11 +58,29 @@ std::string sample_text(const TranslationTask& task) {
   return text;
 }
 
+/// Whether `work` was left as a stop was requested.
+bool stops_in(const auto& work) {
+  try {
+    work();
+    return false;
+  } catch (const Interrupted&) {
+    return true;
+  }
+}
+
+/// Whether a validation is due after this step.
+bool is_evaluated(const TrainSettings& settings, std::int64_t step) {
+  return step % settings.eval_every == 0 || step == settings.steps();
+}
+
+/// Whether the validation after the step that was taken last is the best one.
+bool is_best(const Trainer& trainer) { return trainer.best() && trainer.best()->step == trainer.steps(); }
+
 }  // namespace
 
 std::string describe(const Evaluation& evaluation) {
   std::string text = fmt::format("loss {:.4g}", evaluation.loss);
-  return text + accuracy_text(evaluation);
+  return text + metrics_text(evaluation);
 }
 
 Training::FolderLock::FolderLock(const std::filesystem::path& folder)
@@ -124,8 +143,7 @@ Training::Training(CLI::App& command, const TrainSettings& settings, const Task&
     if (config_is_due) write_file_atomically(folder / "config.toml", config_of_run(config));
     if (sample_is_due) write_file_atomically(folder / sample_file, sample);
   }
-  metrics_ =
-      std::make_shared<MetricsFile>(folder / "metrics.csv", trainer_->steps(), task.has_sequence_accuracy());
+  metrics_ = std::make_shared<MetricsFile>(folder / "metrics.csv", trainer_->steps(), task.metrics());
 }
 
 void Training::save(std::span<const std::filesystem::path> files) {
@@ -166,17 +184,13 @@ TrainingEnd Training::take_steps(const ProgressPlace& place) {
     end.solved = task_.solved(end.validation);
     return end.validation;
   };
-  const auto is_evaluated = [&](std::int64_t step) {
-    return step % settings_.eval_every == 0 || step == settings_.steps();
-  };
-  const auto is_best = [&] { return trainer.best() && trainer.best()->step == trainer.steps(); };
   // 1. Before any step: the validation of a model that takes no steps, or one that was interrupted.
   const bool untrained = settings_.steps() == 0 && !goes_on_;
-  const bool missing = goes_on_ && is_evaluated(trainer.steps()) && !metrics_->has_evaluation();
+  const bool missing = goes_on_ && is_evaluated(settings_, trainer.steps()) && !metrics_->has_evaluation();
   if (untrained) save(std::array{saved_.last});  // before an evaluation that may take minutes
   if (untrained || missing || nothing_is_left_) {
     const Evaluation evaluation = evaluate();
-    if ((untrained || missing) && is_best()) save(std::array{saved_.best, saved_.last});
+    if ((untrained || missing) && is_best(trainer)) save(std::array{saved_.best, saved_.last});
     if (missing) {  // last, as it says that the validation is done
       metrics_->add(evaluation);
       write_metrics();
@@ -187,19 +201,16 @@ TrainingEnd Training::take_steps(const ProgressPlace& place) {
     ProgressLine& progress =
         progress_.emplace(trainer.steps(), settings_.steps(), task_.baseline_loss(), place);
     trainer.run(settings_.steps(), [&](const TrainingStep& step) {
-      const bool evaluated = is_evaluated(step.step);
+      const bool evaluated = is_evaluated(settings_, step.step);
       std::optional<Evaluation> evaluation;
-      bool stop = false;
-      try {
+      const bool stop = stops_in([&] {
+        // An evaluation prepares the parameters before it is left. The row needs them prepared.
         if (evaluated) {
-          // An evaluation prepares the parameters before it is left. The row needs them prepared.
           evaluation = evaluate();
         } else {
           leave_if_stop_requested();
         }
-      } catch (const Interrupted&) {
-        stop = true;
-      }
+      });
       const bool last = stop || step.step == settings_.steps() || (settings_.until_solved && end.solved);
       // An interruption adds no row. A validation that it leaves out is added to its row by the resumption.
       const bool row = step.step % settings_.log_every == 0 || evaluated;
@@ -215,7 +226,7 @@ TrainingEnd Training::take_steps(const ProgressPlace& place) {
       }
       // After the row, which a training that goes on from here does not write again.
       std::vector<std::filesystem::path> files;
-      if (evaluation && is_best()) files.push_back(saved_.best);
+      if (evaluation && is_best(trainer)) files.push_back(saved_.best);
       if (last || step.step % settings_.save_every == 0) files.push_back(saved_.last);
       if (!files.empty()) save(files);
       return !last;

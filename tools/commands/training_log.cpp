@@ -16,6 +16,7 @@
 #include "commands/standard_streams.hpp"
 #include "commands/terminal_line.hpp"
 #include "orthornn/io/atomic_file.hpp"
+#include "pages/metrics_text.hpp"
 #include "pages/training_run.hpp"
 
 namespace orthornn::program {
@@ -23,32 +24,26 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr const char* last_column = "reflection_norm";        // of every task
-constexpr std::size_t column_count = 9, evaluation_cell = 6;  // its loss, then its accuracy
+constexpr const char* last_column = "reflection_norm";  // of every task
+constexpr const char* early_metric = "accuracy";        // before that column, as it was the first metric
+constexpr std::size_t columns_of_every_task = 9, loss_cell = 6, early_metric_cell = 7;
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-std::string share_text(const std::optional<double>& share) {
-  return share ? fmt::format("{:.6f}", *share) : "";
-}
-
 }  // namespace
 
-std::string accuracy_text(const Evaluation& evaluation) {
-  std::string text;
-  if (evaluation.accuracy) text += fmt::format(", {:.2f} % right", 100 * *evaluation.accuracy);
-  if (evaluation.sequence_accuracy)
-    text += fmt::format(", {:.2f} % of sequences", 100 * *evaluation.sequence_accuracy);
-  return text;
-}
-
-MetricsFile::MetricsFile(const std::filesystem::path& file, std::int64_t steps, bool sequence_accuracy)
-    : file_(file), sequence_accuracy_(sequence_accuracy) {
+MetricsFile::MetricsFile(const std::filesystem::path& file, std::int64_t steps,
+                         const std::vector<Metric>& metrics)
+    : file_(file) {
+  for (const Metric& metric : metrics) {
+    if (metric.name != early_metric) last_metrics_.push_back(metric.name);
+  }
   // A run that was killed may have logged steps that its model file does not have yet.
-  written_ =
-      fmt::format("{},{}{}\n", first_columns, last_column, sequence_accuracy ? ",sequence_accuracy" : "");
+  written_ = fmt::format("{},{}", first_columns, last_column);
+  for (const std::string& name : last_metrics_) written_ += "," + name;
+  written_ += "\n";
   std::ifstream old(file);
   std::error_code ignored;
   if (!old && steps > 0 && std::filesystem::exists(file, ignored)) {
@@ -59,8 +54,7 @@ MetricsFile::MetricsFile(const std::filesystem::path& file, std::int64_t steps, 
   for (bool first = true; steps > 0 && std::getline(old, line); first = false) {
     char* rest = nullptr;
     if (first) {
-      const std::size_t columns = column_count + (sequence_accuracy ? 1 : 0);
-      lacked = columns - std::min(columns, cells_of(line).size());
+      lacked = column_count() - std::min(column_count(), cells_of(line).size());
       continue;
     }
     const std::int64_t step = std::strtoll(line.c_str(), &rest, 10);
@@ -70,7 +64,7 @@ MetricsFile::MetricsFile(const std::filesystem::path& file, std::int64_t steps, 
     (step == steps ? resumed_row_ : written_) += line + "\n";
   }
   const std::vector<std::string> cells = cells_of(resumed_row_.substr(0, resumed_row_.find('\n')));
-  has_evaluation_ = cells.size() > evaluation_cell && !cells[evaluation_cell].empty();
+  has_evaluation_ = cells.size() > loss_cell && !cells[loss_cell].empty();
   last_seconds_ = seconds_before_;
   write_anew();
 }
@@ -89,11 +83,16 @@ void MetricsFile::write_anew() {
   size_ = text.size();
 }
 
+std::size_t MetricsFile::column_count() const { return columns_of_every_task + last_metrics_.size(); }
+
 void MetricsFile::set_evaluation(std::vector<std::string>& cells, const Evaluation& evaluation) const {
-  cells.resize(column_count + (sequence_accuracy_ ? 1 : 0));
-  cells[evaluation_cell] = fmt::format("{:.8g}", evaluation.loss);
-  cells[evaluation_cell + 1] = share_text(evaluation.accuracy);
-  if (sequence_accuracy_) cells[column_count] = share_text(evaluation.sequence_accuracy);
+  cells.resize(column_count());
+  cells[loss_cell] = fmt::format("{:.8g}", evaluation.loss);
+  std::size_t last = columns_of_every_task;
+  for (const auto& [metric, value] : evaluation.metrics) {
+    std::string& cell = cells[metric.name == early_metric ? early_metric_cell : last++];
+    cell = metric.is_share ? fmt::format("{:.6f}", value) : fmt::format("{:.8g}", value);
+  }
 }
 
 void MetricsFile::add(const TrainingStep& step, double learning_rate,
@@ -110,7 +109,7 @@ void MetricsFile::add(const TrainingStep& step, double learning_rate,
                                     "",
                                     "",
                                     reflection_norm ? fmt::format("{:.8g}", *reflection_norm) : ""};
-  if (sequence_accuracy_) cells.emplace_back();
+  cells.resize(column_count());
   if (evaluation) set_evaluation(cells, *evaluation);
   new_rows_ += fmt::format("{}\n", fmt::join(cells, ","));
 }
@@ -177,7 +176,7 @@ void ProgressLine::print(const TrainingStep& step, std::optional<double> orthogo
   if (orthogonality_error) parts.push_back({6, fmt::format("  |I-A'A| {:.1e}", *orthogonality_error)});
   if (evaluation_) {
     parts.push_back(
-        {3, fmt::format("  validation: loss {:.3g}{}", evaluation_->loss, accuracy_text(*evaluation_))});
+        {3, fmt::format("  validation: loss {:.3g}{}", evaluation_->loss, metrics_text(*evaluation_))});
   }
   const int descriptor = descriptor_of(place_.stream);
   const Index columns = terminal_ ? terminal_columns(descriptor) : std::numeric_limits<Index>::max();

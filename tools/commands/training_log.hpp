@@ -16,18 +16,15 @@ namespace orthornn::program {
 inline constexpr const char* first_columns =
     "step,seconds,loss,gradient_norm,learning_rate,orthogonality_error,evaluation_loss,accuracy";
 
-/// ", 97.00 % right" of the answers, and the share of right sequences where there is one; "" without either.
-std::string accuracy_text(const Evaluation& evaluation);
-
 /// metrics.csv of a run directory: a row every so many steps, columns
 /// step, seconds, loss, gradient_norm, learning_rate, orthogonality_error (for orthogonal cells),
 /// evaluation_loss, accuracy (both where an evaluation was made), reflection_norm (for cells that have
-/// reflections), and sequence_accuracy if the task has one. Rows are whole, also on a disk that was full.
+/// reflections), and the other metrics of the task. Rows are whole, also on a disk that was full.
 class MetricsFile {
  public:
   /// Starts anew, or keeps the rows up to `steps` of a training that is resumed. Rows that lack the last
   /// columns, of an earlier version, get empty cells. Throws FileError.
-  MetricsFile(const std::filesystem::path& file, std::int64_t steps, bool sequence_accuracy);
+  MetricsFile(const std::filesystem::path& file, std::int64_t steps, const std::vector<Metric>& metrics);
   /// A row for `write`.
   void add(const TrainingStep& step, double learning_rate, std::optional<double> orthogonality_error,
            const std::optional<Evaluation>& evaluation, std::optional<double> reflection_norm);
@@ -46,13 +43,15 @@ class MetricsFile {
   const std::filesystem::path& file() const { return file_; }
 
  private:
+  std::size_t column_count() const;
   void set_evaluation(std::vector<std::string>& cells, const Evaluation& evaluation) const;
   void write_anew();
   /// Cuts off what a `write` that failed has left of its rows. Returns whether it could; errno says why not.
   bool cut_part();
 
   std::filesystem::path file_;
-  bool sequence_accuracy_;
+  /// Names of the metrics whose columns come last.
+  std::vector<std::string> last_metrics_;
   /// The header and the rows that are written, but for the row of the step at which the training is resumed,
   /// until a row comes after it.
   std::string written_, resumed_row_;

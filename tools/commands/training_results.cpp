@@ -29,8 +29,7 @@ std::string results_text(const Json& json) { return json_text(json) + "\n"; }
 
 Json json_of_evaluation(const Evaluation& evaluation) {
   Json json = {{"loss", evaluation.loss}};
-  if (evaluation.accuracy) json["accuracy"] = *evaluation.accuracy;
-  if (evaluation.sequence_accuracy) json["sequence_accuracy"] = *evaluation.sequence_accuracy;
+  for (const auto& [metric, value] : evaluation.metrics) json[metric.name] = value;
   return json;
 }
 
@@ -54,16 +53,34 @@ void add_figures(Json& json, const TrainingResults& results) {
   if (!results.translations.is_null()) json["translations"] = results.translations;
 }
 
-Evaluation evaluation_from(const Json& json) {
-  const auto share = [&](const char* key) {
-    return json.contains(key) ? std::optional(real_member(json, key)) : std::nullopt;
-  };
-  return {real_member(json, "loss"), share("accuracy"), share("sequence_accuracy")};
+Json json_of_metrics(const Evaluation& evaluation) {
+  Json json = Json::array();
+  for (const auto& [metric, value] : evaluation.metrics)
+    json.push_back({{"name", metric.name}, {"title", metric.title}, {"is_share", metric.is_share}});
+  return json;
 }
 
-TestedModel tested_from(const Json& json) {
+/// The metrics that a results.json tells of. One of a version that told of none has these two at most.
+std::vector<Metric> metrics_from(const Json& json) {
+  if (!json.contains("metrics")) return {Metric::accuracy(), Metric::sequence_accuracy()};
+  std::vector<Metric> metrics;
+  for (const Json& metric : array_member(json, "metrics"))
+    metrics.push_back(
+        {text_member(metric, "name"), text_member(metric, "title"), boolean_member(metric, "is_share")});
+  return metrics;
+}
+
+Evaluation evaluation_from(const Json& json, const std::vector<Metric>& metrics) {
+  Evaluation evaluation{.loss = real_member(json, "loss")};
+  for (const Metric& metric : metrics) {
+    if (json.contains(metric.name)) evaluation.metrics.push_back({metric, real_member(json, metric.name.c_str())});
+  }
+  return evaluation;
+}
+
+TestedModel tested_from(const Json& json, const std::vector<Metric>& metrics) {
   return {json.contains("model") ? text_member(json, "model") : "", integer_member(json, "step"),
-          evaluation_from(json)};
+          evaluation_from(json, metrics)};
 }
 
 Json read_results(const std::filesystem::path& file) {
@@ -86,7 +103,7 @@ auto results_from(const std::filesystem::path& file, const std::string& format, 
   }
 }
 
-Spread spread_of(const SeedsResults& results, const char* name, const auto& number) {
+Spread spread_of(const SeedsResults& results, const std::string& name, const auto& number) {
   std::vector<double> values;
   for (const auto& [folder, training] : results.trainings) values.push_back(number(training));
   const auto count = static_cast<double>(values.size());
@@ -104,6 +121,7 @@ std::string to_json(const TrainingResults& results) {
   Json json = head_of(one_format);
   json["task"] = results.task;
   json["seed"] = results.seed;
+  json["metrics"] = json_of_metrics(results.validation);
   add_figures(json, results);
   return results_text(json);
 }
@@ -116,14 +134,9 @@ std::vector<Spread> spreads_of(const SeedsResults& results) {
   const Evaluation& first = tested(results.trainings.front().second);
   std::vector<Spread> spreads = {
       spread_of(results, "loss", [&](const TrainingResults& training) { return tested(training).loss; })};
-  if (first.accuracy) {
-    spreads.push_back(spread_of(results, "accuracy", [&](const TrainingResults& training) {
-      return tested(training).accuracy.value_or(0);
-    }));
-  }
-  if (first.sequence_accuracy) {
-    spreads.push_back(spread_of(results, "sequence_accuracy", [&](const TrainingResults& training) {
-      return tested(training).sequence_accuracy.value_or(0);
+  for (const auto& [metric, value] : first.metrics) {
+    spreads.push_back(spread_of(results, metric.name, [&](const TrainingResults& training) {
+      return tested(training).metric(metric.name).value_or(0);
     }));
   }
   spreads.push_back(spread_of(
@@ -154,15 +167,16 @@ std::string to_json(const SeedsResults& results) {
 TrainingResults read_training_results(const std::filesystem::path& file) {
   return results_from(file, one_format, [](const Json& json) {
     const Json& test = object_member(json, "test");
+    const std::vector<Metric> metrics = metrics_from(json);
     TrainingResults results{.task = object_member(json, "task"),
                             .seed = unsigned_member(json, "seed"),
                             .steps = integer_member(json, "steps"),
                             .solved = boolean_member(json, "solved"),
                             .seconds = real_member(json, "seconds"),
                             .baseline = real_member(json, "baseline"),
-                            .validation = evaluation_from(object_member(json, "validation")),
-                            .last = tested_from(object_member(test, "last"))};
-    if (test.contains("best")) results.best = tested_from(object_member(test, "best"));
+                            .validation = evaluation_from(object_member(json, "validation"), metrics),
+                            .last = tested_from(object_member(test, "last"), metrics)};
+    if (test.contains("best")) results.best = tested_from(object_member(test, "best"), metrics);
     if (json.contains("translations")) results.translations = object_member(json, "translations");
     return results;
   });

@@ -48,8 +48,8 @@ struct SeedsResults {
   std::vector<std::pair<std::uint64_t, std::string>> failed;
 };
 
-/// Figures on test data, each training by its best model or else its last: loss, accuracy and
-/// sequence_accuracy where the task has them, and steps.
+/// Figures on test data, each training by its best model or else its last: loss, the metrics of the task, and
+/// steps.
 std::vector<Spread> spreads_of(const SeedsResults& results);
 std::string to_json(const SeedsResults& results);
 

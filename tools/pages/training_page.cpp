@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <initializer_list>
 #include <numbers>
 #include <set>
 
 #include "pages/html_page.hpp"
+#include "pages/metrics_text.hpp"
 #include "pages/number_text.hpp"
 
 namespace orthornn::program {
@@ -18,36 +20,59 @@ constexpr std::size_t most_points = 500;
 
 /// A column of metrics.csv.
 struct Quantity {
-  const char* title;
-  const char* axis;
+  std::string title;
+  std::string axis;
   bool logarithmic;
   bool baseline;
-  std::optional<double> (*value)(const MetricsRow&);
-  const char* caption;
-  /// Left out of a page without values of it.
-  bool of_some_tasks = false;
+  std::function<std::optional<double>(const TrainingRun&, const MetricsRow&)> value;
+  std::string caption;
 };
-const Quantity quantities[] = {
-    {"Training loss", "loss", true, true, [](const MetricsRow& row) { return row.loss; },
-     "Of the batch at each logged step. A guesser does not look at the input."},
-    {"Validation loss", "loss", true, true, [](const MetricsRow& row) { return row.evaluation_loss; },
-     "On validation data. A guesser does not look at the input."},
-    {"Validation accuracy", "right answers [%]", false, false,
-     [](const MetricsRow& row) { return row.accuracy ? std::optional(100 * *row.accuracy) : std::nullopt; },
-     "Share of right answers on validation data, for tasks that have such a notion."},
-    {"Validation accuracy of sequences", "right sequences [%]", false, false,
-     [](const MetricsRow& row) {
-       return row.sequence_accuracy ? std::optional(100 * *row.sequence_accuracy) : std::nullopt;
-     },
-     "Share of the sequences with right answers at every step, for tasks with several answers a sequence.",
-     true},
-    {"Orthogonality error", "largest entry of |I − AᵀA|", true, false,
-     [](const MetricsRow& row) { return row.orthogonality_error; },
-     "How far the matrix A, by which the recurrence multiplies, is from orthogonal. Rounding alone leaves "
-     "about 1e-7 in fp32, and more in tf32 and bf16. An error of exactly 0 has no place on a logarithmic "
-     "axis."},
-    {"Learning rate", "learning rate", false, false, [](const MetricsRow& row) { return row.learning_rate; },
-     "Of the parameters that are not orthogonal."}};
+
+/// "Validation sequence accuracy", over validation data.
+Quantity quantity_of(const Metric& metric) {
+  std::string words = metric.name;
+  std::ranges::replace(words, '_', ' ');
+  const auto value = [name = metric.name, unit = metric.is_share ? 100 : 1](
+                         const TrainingRun& run, const MetricsRow& row) -> std::optional<double> {
+    const auto found = std::ranges::find(run.metrics, name, &Metric::name);
+    if (found == run.metrics.end()) return std::nullopt;
+    const std::optional<double> number = row.metrics[static_cast<std::size_t>(found - run.metrics.begin())];
+    return number ? std::optional(unit * *number) : std::nullopt;
+  };
+  return {"Validation " + words,
+          metric.title + (metric.is_share ? " [%]" : ""),
+          false,
+          false,
+          value,
+          "On validation data, for tasks that have this metric."};
+}
+
+/// What is drawn of these runs.
+std::vector<Quantity> quantities_of(const std::vector<TrainingRun>& runs) {
+  using Row = MetricsRow;
+  std::vector<Quantity> quantities = {
+      {"Training loss", "loss", true, true, [](const TrainingRun&, const Row& row) { return row.loss; },
+       "Of the batch at each logged step. A guesser does not look at the input."},
+      {"Validation loss", "loss", true, true,
+       [](const TrainingRun&, const Row& row) { return row.evaluation_loss; },
+       "On validation data. A guesser does not look at the input."}};
+  std::set<std::string> seen;
+  for (const TrainingRun& run : runs) {
+    for (const Metric& metric : run.metrics) {
+      if (seen.insert(metric.name).second) quantities.push_back(quantity_of(metric));
+    }
+  }
+  quantities.push_back(
+      {"Orthogonality error", "largest entry of |I − AᵀA|", true, false,
+       [](const TrainingRun&, const Row& row) { return row.orthogonality_error; },
+       "How far the matrix A, by which the recurrence multiplies, is from orthogonal. Rounding alone leaves "
+       "about 1e-7 in fp32, and more in tf32 and bf16. An error of exactly 0 has no place on a logarithmic "
+       "axis."});
+  quantities.push_back({"Learning rate", "learning rate", false, false,
+                        [](const TrainingRun&, const Row& row) { return row.learning_rate; },
+                        "Of the parameters that are not orthogonal."});
+  return quantities;
+}
 
 /// Names of the folders, with as much of their paths as distinguishes them.
 std::vector<std::string> names_of(const std::vector<TrainingRun>& runs) {
@@ -79,7 +104,7 @@ std::vector<PlotPoint> thinned(const std::vector<PlotPoint>& points) {
 std::vector<PlotPoint> points_of(const TrainingRun& run, const Quantity& quantity, bool over_seconds) {
   std::vector<PlotPoint> points;
   for (const MetricsRow& row : run.rows) {
-    if (const std::optional<double> y = quantity.value(row))
+    if (const std::optional<double> y = quantity.value(run, row))
       points.push_back({over_seconds ? row.seconds : static_cast<double>(row.step), *y});
   }
   return thinned(points);
@@ -109,17 +134,10 @@ Plot plot_of(const std::vector<TrainingRun>& runs, const std::vector<std::string
   return plot;
 }
 
-/// "0.125, 98.50 % (75.00 %)": loss and share of right answers, in brackets that of right sequences.
+/// "0.125, 98.50 % right": loss and metrics.
 std::string evaluation_text(const std::optional<Evaluation>& evaluation) {
-  if (!evaluation) return "–";
-  std::string text = short_number(evaluation->loss);
-  if (evaluation->accuracy) text += fmt::format(", {:.2f} %", 100 * *evaluation->accuracy);
-  if (evaluation->sequence_accuracy) text += fmt::format(" ({:.2f} %)", 100 * *evaluation->sequence_accuracy);
-  return text;
+  return evaluation ? short_number(evaluation->loss) + metrics_text(*evaluation) : "–";
 }
-
-/// Part of a caption, where `evaluation_text` has brackets.
-constexpr const char* brackets_text = ", in brackets that of right sequences";
 
 std::string time_text(double seconds) {
   // A damaged file may have so many seconds that the hours would overflow.
@@ -128,19 +146,13 @@ std::string time_text(double seconds) {
 }
 
 HtmlTable table_of(const std::vector<TrainingRun>& runs, const std::vector<std::string>& names) {
-  const auto evaluation = [](const MetricsRow* row) {
-    return row == nullptr ? std::nullopt : std::optional(row->evaluation());
+  const auto evaluation = [](const TrainingRun& run, const MetricsRow* row) {
+    return row == nullptr ? std::nullopt : std::optional(run.evaluation(*row));
   };
-  const bool sequences = std::ranges::any_of(runs, [&](const TrainingRun& run) {
-    const std::optional<Evaluation> last = evaluation(run.last_evaluation());
-    return last && last->sequence_accuracy;
-  });
-  HtmlTable table{
-      .caption = fmt::format("The runs; best and final are validation loss and share of right answers{}",
-                             sequences ? brackets_text : ""),
-      .columns = {"run", "task", "cell", "state", "N", "L", "parameters", "steps", "time", "guesser", "best",
-                  "at step", "final"},
-      .naming_columns = 4};
+  HtmlTable table{.caption = "The runs; best and final are loss and metrics on validation data",
+                  .columns = {"run", "task", "cell", "state", "N", "L", "parameters", "steps", "time",
+                              "guesser", "best", "at step", "final"},
+                  .naming_columns = 4};
   const auto optional = [](auto value, bool there) { return there ? fmt::format("{}", value) : "–"; };
   for (std::size_t i = 0; i < runs.size(); ++i) {
     const TrainingRun& run = runs[i];
@@ -154,9 +166,10 @@ HtmlTable table_of(const std::vector<TrainingRun>& runs, const std::vector<std::
                           optional(run.parameters.value_or(0), run.parameters.has_value()),
                           fmt::format("{} of {}", step, run.steps),
                           run.rows.empty() ? "–" : time_text(run.rows.back().seconds),
-                          run.baseline ? short_number(*run.baseline) : "–", evaluation_text(evaluation(best)),
+                          run.baseline ? short_number(*run.baseline) : "–",
+                          evaluation_text(evaluation(run, best)),
                           optional(best == nullptr ? 0 : best->step, best != nullptr),
-                          evaluation_text(evaluation(run.last_evaluation()))});
+                          evaluation_text(evaluation(run, run.last_evaluation()))});
   }
   return table;
 }
@@ -164,16 +177,11 @@ HtmlTable table_of(const std::vector<TrainingRun>& runs, const std::vector<std::
 /// What the runs have in results.json.
 void add_test_results(HtmlPage& page, const std::vector<TrainingRun>& runs,
                       const std::vector<std::string>& names, const std::vector<SeedsRun>& seeds) {
-  const auto any_has = [&](const auto& has) {
-    return std::ranges::any_of(runs,
-                               [&](const TrainingRun& run) { return run.results && has(*run.results); });
-  };
-  const bool translations = any_has([](const TestResults& results) { return results.bleu.has_value(); });
-  const bool sequences = any_has(
-      [](const TestResults& results) { return results.last.evaluation.sequence_accuracy.has_value(); });
-  HtmlTable table{.caption = fmt::format("Loss and share of right answers on test data{}, when the training "
-                                         "ended; best is the model of the smallest validation loss",
-                                         sequences ? brackets_text : ""),
+  const bool translations = std::ranges::any_of(
+      runs, [](const TrainingRun& run) { return run.results && run.results->bleu.has_value(); });
+  HtmlTable table{.caption =
+                      "Loss and metrics on test data, when the training ended; best is the model of the "
+                      "smallest validation loss",
                   .columns = {"run", "seed", "steps", "best at step", "best", "last"}};
   if (translations) table.columns.insert(table.columns.end(), {"BLEU", "chrF2"});
   for (std::size_t i = 0; i < runs.size(); ++i) {
@@ -360,12 +368,7 @@ std::string training_page(const std::vector<TrainingRun>& runs, const std::vecto
     page.paragraph(fmt::format(
         "Lines of more than {} points show every second of them, every third and so on.", most_points));
   }
-  for (const Quantity& quantity : quantities) {
-    if (quantity.of_some_tasks && std::ranges::none_of(runs, [&](const TrainingRun& run) {
-          return std::ranges::any_of(run.rows,
-                                     [&](const auto& row) { return quantity.value(row).has_value(); });
-        }))
-      continue;
+  for (const Quantity& quantity : quantities_of(runs)) {
     page.heading(quantity.title);
     page.figures({plot_of(runs, names, quantity, false), plot_of(runs, names, quantity, true)});
   }

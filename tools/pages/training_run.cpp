@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <charconv>
 #include <cmath>
@@ -28,28 +27,29 @@ std::optional<Number> number(const std::string& text) {
 }
 
 constexpr const char* columns[] = {
-    "step",     "seconds",          "loss", "learning_rate", "orthogonality_error", "evaluation_loss",
-    "accuracy", "sequence_accuracy"};
-/// The last of them is that of some tasks alone.
-constexpr std::size_t needed_columns = std::size(columns) - 1;
-/// Where in a row these columns are; beyond its end for one that is not there.
-using Places = std::array<std::size_t, std::size(columns)>;
+    "step", "seconds", "loss", "learning_rate", "orthogonality_error", "evaluation_loss"};
 
-Places places_in(const fs::path& file, const std::vector<std::string>& header) {
-  Places places;
-  for (std::size_t i = 0; i < places.size(); ++i) {
-    const auto found = std::find(header.begin(), header.end(), columns[i]);
-    if (found == header.end() && i < needed_columns) {
+/// Where in a row these columns are, and then those of the metrics; beyond its end for a metric that is not
+/// there.
+std::vector<std::size_t> places_in(const fs::path& file, const std::vector<std::string>& header,
+                                   const std::vector<Metric>& metrics) {
+  std::vector<std::size_t> places;
+  const auto place_of = [&](const std::string& column) {
+    return static_cast<std::size_t>(std::ranges::find(header, column) - header.begin());
+  };
+  for (const char* column : columns) {
+    places.push_back(place_of(column));
+    if (places.back() == header.size()) {
       throw FileError(fmt::format("'{}' is no metrics.csv of orthornn train: it has no column '{}'",
-                                  file.string(), columns[i]));
+                                  file.string(), column));
     }
-    places[i] = static_cast<std::size_t>(found - header.begin());
   }
+  for (const Metric& metric : metrics) places.push_back(place_of(metric.name));
   return places;
 }
 
 /// Throws ValueError that names the error in the row.
-MetricsRow row_of(const std::vector<std::string>& cells, const Places& places) {
+MetricsRow row_of(const std::vector<std::string>& cells, const std::vector<std::size_t>& places) {
   const auto refusal = [&](std::size_t column, const char* expected) {
     return ValueError(fmt::format("'{}' is no {}", cells[places[column]].substr(0, 20), expected));
   };
@@ -64,7 +64,9 @@ MetricsRow row_of(const std::vector<std::string>& cells, const Places& places) {
   if (!step) throw refusal(0, "whole number");
   const std::optional<double> seconds = possible(1);
   if (!seconds || *seconds < 0) throw refusal(1, "time");
-  return {*step, *seconds, possible(2), possible(3), possible(4), possible(5), possible(6), possible(7)};
+  MetricsRow row{*step, *seconds, possible(2), possible(3), possible(4), possible(5)};
+  for (std::size_t i = std::size(columns); i < places.size(); ++i) row.metrics.push_back(possible(i));
+  return row;
 }
 
 }  // namespace
@@ -96,13 +98,21 @@ const MetricsRow* TrainingRun::best_evaluation() const {
   return best;
 }
 
+Evaluation TrainingRun::evaluation(const MetricsRow& row) const {
+  Evaluation evaluation{.loss = *row.evaluation_loss};
+  for (std::size_t i = 0; i < metrics.size(); ++i) {
+    if (row.metrics[i]) evaluation.metrics.push_back({metrics[i], *row.metrics[i]});
+  }
+  return evaluation;
+}
+
 void read_metrics(TrainingRun& run, const fs::path& file) {
   std::ifstream stream(file, std::ios::binary);
   if (!stream) throw FileError(fmt::format("cannot read '{}': {}", file.string(), std::strerror(errno)));
   std::string line;
   std::getline(stream, line);
   const std::vector<std::string> header = cells_of(line);
-  const Places places = places_in(file, header);
+  const std::vector<std::size_t> places = places_in(file, header, run.metrics);
   int left_out = 0;
   std::string why;
   for (int line_number = 2; std::getline(stream, line); ++line_number) {

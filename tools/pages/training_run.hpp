@@ -15,12 +15,9 @@ namespace orthornn::program {
 struct MetricsRow {
   std::int64_t step = 0;
   double seconds = 0;
-  std::optional<double> loss, learning_rate, orthogonality_error, evaluation_loss, accuracy;
-  /// Of a task whose sequences have several answers.
-  std::optional<double> sequence_accuracy;
-
-  /// On validation data, of a row with an `evaluation_loss`.
-  Evaluation evaluation() const { return {*evaluation_loss, accuracy, sequence_accuracy}; }
+  std::optional<double> loss, learning_rate, orthogonality_error, evaluation_loss;
+  /// On validation data, in the order of `TrainingRun::metrics`.
+  std::vector<std::optional<double>> metrics = {};
 };
 
 /// Share of right answers at a step of the sequences, 1 for the first.
@@ -77,6 +74,8 @@ struct TrainingRun {
   std::optional<double> baseline = {};
   /// Whether the last evaluation solves the task.
   bool solved = false;
+  /// Metrics of the task.
+  std::vector<Metric> metrics = {};
   std::vector<MetricsRow> rows;
   /// On test data with longer sequences than those that were trained on, where the task has such; steps
   /// without an answer are left out.
@@ -97,6 +96,8 @@ struct TrainingRun {
   /// evaluations.
   const MetricsRow* last_evaluation() const;
   const MetricsRow* best_evaluation() const;
+  /// The evaluation of a row with an `evaluation_loss`.
+  Evaluation evaluation(const MetricsRow& row) const;
 };
 
 /// Mean, standard deviation and median of a number that several trainings have.
@@ -114,7 +115,8 @@ struct SeedsRun {
 /// The cells of a row of metrics.csv: "a,,b" gives a, nothing and b.
 std::vector<std::string> cells_of(const std::string& row);
 
-/// Adds the rows of a metrics.csv, and notes which rows are left out. Throws FileError for another file.
+/// Adds the rows of a metrics.csv, with `run.metrics`, and notes which rows are left out. Throws FileError
+/// for another file.
 void read_metrics(TrainingRun& run, const std::filesystem::path& file);
 
 }  // namespace orthornn::program

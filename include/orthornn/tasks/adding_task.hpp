@@ -48,9 +48,6 @@ class AddingTask final : public SequenceTask {
   void training_batch(std::uint64_t step, Batch& batch) const override;
   Index evaluation_batches(HeldOut) const override { return 10; }
   void evaluation_batch(HeldOut set, Index number, Batch& batch) const override;
-  /// False: a sum is neither right nor wrong, but more or less exact.
-  bool has_accuracy() const override { return false; }
-  void count_right(ConstTensorView<float>, const Batch&, TensorView<double>) const override {}
 
   std::unique_ptr<Task> with_length(Index length, Index batch) const override {
     return std::make_unique<AddingTask>(AddingOptions{.length = length, .batch = batch, .seed = seed_});

@@ -58,11 +58,11 @@ class CopyingTask final : public SequenceTask {
   void training_batch(std::uint64_t step, Batch& batch) const override;
   Index evaluation_batches(HeldOut) const override { return 10; }
   void evaluation_batch(HeldOut set, Index number, Batch& batch) const override;
-  bool has_accuracy() const override { return true; }
+  std::vector<Metric> metrics() const override { return {Metric::accuracy()}; }
   /// Counts the symbols that are recalled at the last ten steps, where an answer may be any of the nine
   /// classes.
-  void count_right(ConstTensorView<float> outputs, const Batch& batch,
-                   TensorView<double> score) const override;
+  void count_metrics(ConstTensorView<float> outputs, const Batch& batch,
+                     TensorView<double> sums) const override;
 
   std::string config() const override;
 

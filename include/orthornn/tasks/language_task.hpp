@@ -102,14 +102,16 @@ class LanguageTask final : public SequenceTask {
   /// such of 2^14.
   double baseline_loss() const override;
   /// Whether 99 of 100 answers are right.
-  bool solved(const Evaluation& evaluation) const override { return evaluation.accuracy.value_or(0) >= 0.99; }
+  bool solved(const Evaluation& evaluation) const override {
+    return evaluation.metric("accuracy").value_or(0) >= 0.99;
+  }
 
   void training_batch(std::uint64_t step, Batch& batch) const override;
   Index evaluation_batches(HeldOut) const override;
   void evaluation_batch(HeldOut set, Index number, Batch& batch) const override;
-  bool has_accuracy() const override { return true; }
-  void count_right(ConstTensorView<float> outputs, const Batch& batch,
-                   TensorView<double> score) const override;
+  std::vector<Metric> metrics() const override { return {Metric::accuracy()}; }
+  void count_metrics(ConstTensorView<float> outputs, const Batch& batch,
+                     TensorView<double> sums) const override;
 
   /// A task whose sequences all have this length.
   std::unique_ptr<Task> with_length(Index length, Index batch) const override;

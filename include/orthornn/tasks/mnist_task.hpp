@@ -88,9 +88,9 @@ class MnistTask final : public SequenceTask {
   /// Number of batches of a held-out set. Reads the data, and throws as `load`.
   Index evaluation_batches(HeldOut set) const override;
   void evaluation_batch(HeldOut set, Index number, Batch& batch) const override;
-  bool has_accuracy() const override { return true; }
-  void count_right(ConstTensorView<float> outputs, const Batch& batch,
-                   TensorView<double> score) const override;
+  std::vector<Metric> metrics() const override { return {Metric::accuracy()}; }
+  void count_metrics(ConstTensorView<float> outputs, const Batch& batch,
+                     TensorView<double> sums) const override;
 
   std::string config() const override;
   ConstTensorView<std::int32_t> input_order() const override { return input_order_; }

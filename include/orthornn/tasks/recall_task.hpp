@@ -60,18 +60,17 @@ class RecallTask final : public SequenceTask {
   /// Loss of a guesser for whom all values are equally likely, ln (V/2).
   double baseline_loss() const override;
   /// Whether 99 of 100 values are right.
-  bool solved(const Evaluation& evaluation) const override { return evaluation.accuracy.value_or(0) >= 0.99; }
+  bool solved(const Evaluation& evaluation) const override {
+    return evaluation.metric("accuracy").value_or(0) >= 0.99;
+  }
 
   void training_batch(std::uint64_t step, Batch& batch) const override;
   Index evaluation_batches(HeldOut) const override;
   void evaluation_batch(HeldOut set, Index number, Batch& batch) const override;
-  bool has_accuracy() const override { return true; }
-  /// Counts the values that are recalled.
-  void count_right(ConstTensorView<float> outputs, const Batch& batch,
-                   TensorView<double> score) const override;
-  bool has_sequence_accuracy() const override { return true; }
-  void count_right_sequences(ConstTensorView<float> outputs, const Batch& batch,
-                             TensorView<double> score) const override;
+  std::vector<Metric> metrics() const override { return {Metric::accuracy(), Metric::sequence_accuracy()}; }
+  /// Counts the values that are recalled, and the sequences with right values alone.
+  void count_metrics(ConstTensorView<float> outputs, const Batch& batch,
+                     TensorView<double> sums) const override;
 
   std::unique_ptr<Task> with_length(Index length, Index batch) const override;
   std::string config() const override;

@@ -10,6 +10,7 @@
 #include "orthornn/core/batch.hpp"
 #include "orthornn/orthogonal/transition.hpp"
 #include "orthornn/tasks/group_words.hpp"
+#include "orthornn/tasks/metric.hpp"
 
 namespace orthornn {
 
@@ -19,16 +20,6 @@ enum class HeldOut {
   validation,
   /// Data for the figure at the end alone. A choice that was made by them would make that figure too good.
   test,
-};
-
-/// Result of a model on held-out data.
-struct Evaluation {
-  /// Mean loss of a target.
-  double loss = 0;
-  /// Share of right answers, 0 to 1, for a task whose answers are right or wrong.
-  std::optional<double> accuracy;
-  /// Share of the sequences whose answers are all right, 0 to 1, for a task with several answers a sequence.
-  std::optional<double> sequence_accuracy = {};
 };
 
 /// Settings with which orthogonal cells are known to learn a task, under a cosine schedule that ends with the
@@ -99,19 +90,13 @@ class Task {
   /// Fills `batch` with batch `number`, 0 to evaluation_batches(set) - 1, of a held-out set. The last batch
   /// may be smaller.
   virtual void evaluation_batch(HeldOut set, Index number, Batch& batch) const = 0;
-  /// Whether answers are right or wrong, so that `count_right` counts.
-  virtual bool has_accuracy() const = 0;
-  /// Counts right answers among a model's outputs, [T, B, C] or [B, C]: adds to `score` [2] how many are
-  /// right and how many count. All three lie on one device. A task without right answers adds nothing. Throws
-  /// ShapeError.
-  virtual void count_right(ConstTensorView<float> outputs, const Batch& batch,
-                           TensorView<double> score) const = 0;
-  /// Whether a sequence has several answers, so that `count_right_sequences` counts.
-  virtual bool has_sequence_accuracy() const { return false; }
-  /// Counts right sequences, whose answers are all right: adds to `score` [2] how many are right and how many
-  /// there are. Arguments and errors are as in `count_right`.
-  virtual void count_right_sequences(ConstTensorView<float> /*outputs*/, const Batch& /*batch*/,
-                                     TensorView<double> /*score*/) const {}
+  /// Metrics of the task, beside its loss. None by default.
+  virtual std::vector<Metric> metrics() const { return {}; }
+  /// Counts the metrics in a model's outputs, [T, B, C] or [B, C]: adds to `sums` [M, 2] for each metric the
+  /// sum of its values and how many there are. The value of the metric is the quotient of both. All three lie
+  /// on one device. Throws ShapeError.
+  virtual void count_metrics(ConstTensorView<float> /*outputs*/, const Batch& /*batch*/,
+                             TensorView<double> /*sums*/) const {}
 
   /// Makes this task with sequences of another number of steps, in batches of `batch` sequences; null for a
   /// task without such a length. Throws ValueError as the task's constructor.

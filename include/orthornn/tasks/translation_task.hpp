@@ -121,8 +121,6 @@ class TranslationTask final : public Task {
   Index evaluation_batches(HeldOut set) const override;
   void evaluation_batch(HeldOut set, Index number, Batch& batch) const override;
   /// False: a translation is neither right nor wrong; `bleu` measures it.
-  bool has_accuracy() const override { return false; }
-  void count_right(ConstTensorView<float>, const Batch&, TensorView<double>) const override {}
 
   std::string config() const override;
   /// The parts "source_tokenizer", "target_tokenizer" and "data", a checksum of the pairs: a text that has

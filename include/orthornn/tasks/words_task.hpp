@@ -103,13 +103,10 @@ class WordsTask final : public SequenceTask {
   void training_batch(std::uint64_t step, Batch& batch) const override;
   Index evaluation_batches(HeldOut) const override;
   void evaluation_batch(HeldOut set, Index number, Batch& batch) const override;
-  bool has_accuracy() const override { return true; }
-  /// Counts the steps whose answer is right.
-  void count_right(ConstTensorView<float> outputs, const Batch& batch,
-                   TensorView<double> score) const override;
-  bool has_sequence_accuracy() const override { return true; }
-  void count_right_sequences(ConstTensorView<float> outputs, const Batch& batch,
-                             TensorView<double> score) const override;
+  std::vector<Metric> metrics() const override { return {Metric::accuracy(), Metric::sequence_accuracy()}; }
+  /// Counts the steps whose answer is right, and the sequences with right answers alone.
+  void count_metrics(ConstTensorView<float> outputs, const Batch& batch,
+                     TensorView<double> sums) const override;
 
   std::unique_ptr<Task> with_length(Index length, Index batch) const override;
   std::string config() const override;
