@@ -70,6 +70,7 @@ std::unique_ptr<Task> make_task(const TaskOptions& options, const TaskSource& so
         if constexpr (IsOwnKind<Options>) {
           return own->make(source);
         } else {
+          static_assert(requires(Options options) { options.batch, options.seed; });
           return task_of(own, source);
         }
       },

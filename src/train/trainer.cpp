@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <set>
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include "core/set_zero.hpp"
@@ -19,17 +22,33 @@ namespace orthornn {
 
 namespace {
 
-/// Throws ValueError for names that are no columns of metrics.csv, or are those of another.
+/// Other columns of metrics.csv, and other keys where the program writes metrics in JSON; each between
+/// blanks.
+constexpr std::string_view taken_names =
+    " baseline beam best bleu cells chrf cross_entropy cross_entropy_with_padding device "
+    "evaluation_loss gpu gradient_norm last learning_rate length length_penalty lengths loss "
+    "mean_squared_error metrics model orthogonality_error perplexity perplexity_with_padding "
+    "precision processor reflection_norm sample seconds seed sentences solved step steps "
+    "task test threads validation ";
+
+/// Throws ValueError for names that a metric cannot have (Metric::name).
 void check_metrics(const Task& task, const std::vector<Metric>& metrics) {
   std::set<std::string> seen;
   for (const Metric& metric : metrics) {
     const std::string& name = metric.name;
     const bool plain = !name.empty() && name.size() <= 40 &&
                        std::ranges::all_of(name, [](char c) { return (c >= 'a' && c <= 'z') || c == '_'; });
-    if (plain && seen.insert(name).second) continue;
-    throw ValueError(fmt::format(
-        "the task {} has a metric '{}'; expected a name of its own, of 1 to 40 characters a to z and _",
-        task.name(), name));
+    if (!plain) {
+      throw ValueError(
+          fmt::format("the task {} has a metric '{}'; expected a name of 1 to 40 characters a to z and _",
+                      task.name(), name));
+    }
+    if (taken_names.find(" " + name + " ") != std::string_view::npos || !seen.insert(name).second) {
+      throw ValueError(
+          fmt::format("the task {} has a metric '{}', which is the name of another column of metrics.csv "
+                      "or key in JSON; expected a name of its own",
+                      task.name(), name));
+    }
   }
 }
 
@@ -69,8 +88,11 @@ Evaluation evaluate_with(EvaluationMemory& memory, Model<float>& model, const Ta
   const Tensor<double> loss = memory.loss.copy(Device::cpu());
   Evaluation result{.loss = BatchLoss{.sum = loss(0), .count = loss(1)}.mean()};
   const Tensor<double> sums = memory.sums.copy(Device::cpu());
-  for (Index i = 0; i < sums.shape()[0]; ++i)
-    result.metrics.push_back({memory.metrics[static_cast<std::size_t>(i)], sums(i, 0) / sums(i, 1)});
+  for (Index i = 0; i < sums.shape()[0]; ++i) {
+    // The NaN of 0 / 0 would have a sign.
+    const double value = sums(i, 1) != 0 ? sums(i, 0) / sums(i, 1) : std::numeric_limits<double>::quiet_NaN();
+    result.metrics.push_back({memory.metrics[static_cast<std::size_t>(i)], value});
+  }
   return result;
 }
 

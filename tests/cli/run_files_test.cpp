@@ -120,6 +120,22 @@ TEST_CASE("a resumption keeps sentences.tsv", "[cli][save][resume]") {
              "has other sentences than this training");
 }
 
+TEST_CASE("a resumption finds the columns of metrics by their names", "[cli][save][resume]") {
+  const TemporaryFolder folder;
+  const fs::path out = folder / "run", metrics = out / "metrics.csv";
+  const Arguments train{"train",   "words", "--group",      "S3", "--length", "4", "--hidden", "8",
+                        "--batch", "4",     "--eval-every", "1",  "--steps",  "1", "--out",    out.string()};
+  check_success(run(train));
+  const std::string before = content(metrics);
+  // Of a version whose task has one more metric, before the last.
+  std::string other = before;
+  other.insert(other.find(",sequence_accuracy"), ",distance");
+  other.insert(other.rfind(','), ",7");
+  write_text(metrics, other);
+  check_success(run({"train", "--resume", "--out", out.string(), "--steps", "2"}));
+  CHECK_THAT(content(metrics), Catch::Matchers::StartsWith(before));
+}
+
 TEST_CASE("a training of the first version is resumed, and gets the later columns", "[cli][save][resume]") {
   const TemporaryFolder folder;
   const fs::path out = folder / "run", config = out / "config.toml", metrics = out / "metrics.csv";

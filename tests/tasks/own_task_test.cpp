@@ -77,6 +77,11 @@ struct ImpostorTask : WeightedSumOptions {
   static constexpr const char* name = kind == 0 ? "copying" : "weighted-sum";
 };
 
+/// No test registers it.
+struct StrangerOptions : WeightedSumOptions {
+  static constexpr const char* name = "stranger-task";
+};
+
 /// Its field would overwrite the name in a config.
 struct OverwritesName : WeightedSumOptions {
   static constexpr const char* name = "overwrites-name";
@@ -87,8 +92,8 @@ struct OverwritesName : WeightedSumOptions {
 
 TEST_CASE("a registered task is made from its config", "[tasks][own]") {
   const std::string config = R"({"task": "weighted-sum", "weight": 3})";
-  check_says<ValueError>([&] { make_task(config, {}); },
-                         {"'task' is \"weighted-sum\"; expected adding, copying, "});
+  check_says<ValueError>([] { make_task(config_of(OwnTask(StrangerOptions{})), {}); },
+                         {"'task' is \"stranger-task\"; expected adding, copying, "});
   register_task<WeightedSumOptions>();
   register_task<WeightedSumOptions>();
   const std::vector<std::string> names = task_names();

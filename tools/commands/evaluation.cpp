@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "commands/any_model.hpp"
 #include "commands/free_memory.hpp"
@@ -53,7 +54,9 @@ std::unique_ptr<Task> with_length(const Task& task, const std::vector<LayerOptio
 Json json_of(const Evaluation& evaluation, double baseline, bool cross_entropy) {
   Json json = {{cross_entropy ? "cross_entropy" : "mean_squared_error", evaluation.loss},
                {"baseline", baseline}};
-  for (const auto& [metric, value] : evaluation.metrics) json[metric.name] = value;
+  for (const MetricValue& found : evaluation.metrics) {
+    if (std::isfinite(found.value)) json[found.metric.name] = found.value;  // JSON has no other numbers
+  }
   return json;
 }
 

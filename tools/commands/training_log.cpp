@@ -24,12 +24,23 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr const char* last_column = "reflection_norm";  // of every task
-constexpr const char* early_metric = "accuracy";        // before that column, as it was the first metric
+constexpr const char* last_column = "reflection_norm";  // of the second version
+constexpr const char* early_metric = "accuracy";        // whose column is that of the first version
 constexpr std::size_t columns_of_every_task = 9, loss_cell = 6, early_metric_cell = 7;
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+/// A row of a file with other columns, of an earlier version of orthornn or of the task.
+std::string in_columns(const std::vector<std::string>& columns, const std::vector<std::string>& old_columns,
+                       const std::vector<std::string>& cells) {
+  std::vector<std::string> moved;
+  for (const std::string& column : columns) {
+    const auto place = static_cast<std::size_t>(std::ranges::find(old_columns, column) - old_columns.begin());
+    moved.push_back(place < cells.size() ? cells[place] : "");
+  }
+  return fmt::format("{}", fmt::join(moved, ","));
 }
 
 }  // namespace
@@ -50,17 +61,18 @@ MetricsFile::MetricsFile(const std::filesystem::path& file, std::int64_t steps,
     throw FileError(fmt::format("cannot read '{}': {}", file.string(), std::strerror(errno)));
   }
   std::string line;
-  std::size_t lacked = 0;
+  const std::vector<std::string> columns = cells_of(written_.substr(0, written_.size() - 1));
+  std::vector<std::string> old_columns;
   for (bool first = true; steps > 0 && std::getline(old, line); first = false) {
     char* rest = nullptr;
     if (first) {
-      lacked = column_count() - std::min(column_count(), cells_of(line).size());
+      old_columns = cells_of(line);
       continue;
     }
     const std::int64_t step = std::strtoll(line.c_str(), &rest, 10);
     if (step > steps || *rest != ',') continue;
     seconds_before_ = std::strtod(rest + 1, nullptr);
-    line.append(lacked, ',');
+    if (old_columns != columns) line = in_columns(columns, old_columns, cells_of(line));
     (step == steps ? resumed_row_ : written_) += line + "\n";
   }
   const std::vector<std::string> cells = cells_of(resumed_row_.substr(0, resumed_row_.find('\n')));
@@ -122,7 +134,13 @@ void MetricsFile::write() {
     throw FileError(fmt::format("cannot write '{}': {}", file_.string(), std::strerror(error)));
   };
   if (has_part_ && !cut_part()) fail(errno);
-  std::ofstream stream(file_, std::ios::app);
+  // It does not make the file: one that has just been removed would lack all rows before.
+  const auto open = [&] { return std::fstream(file_, std::ios::in | std::ios::out | std::ios::ate); };
+  std::fstream stream = open();
+  if (!stream.is_open() && !std::filesystem::exists(file_, status)) {
+    write_anew();
+    stream = open();
+  }
   stream << new_rows_ << std::flush;
   if (!stream) {
     const int error = errno;

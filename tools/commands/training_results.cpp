@@ -29,7 +29,9 @@ std::string results_text(const Json& json) { return json_text(json) + "\n"; }
 
 Json json_of_evaluation(const Evaluation& evaluation) {
   Json json = {{"loss", evaluation.loss}};
-  for (const auto& [metric, value] : evaluation.metrics) json[metric.name] = value;
+  for (const MetricValue& found : evaluation.metrics) {
+    if (std::isfinite(found.value)) json[found.metric.name] = found.value;  // JSON has no other numbers
+  }
   return json;
 }
 
@@ -73,7 +75,8 @@ std::vector<Metric> metrics_from(const Json& json) {
 Evaluation evaluation_from(const Json& json, const std::vector<Metric>& metrics) {
   Evaluation evaluation{.loss = real_member(json, "loss")};
   for (const Metric& metric : metrics) {
-    if (json.contains(metric.name)) evaluation.metrics.push_back({metric, real_member(json, metric.name.c_str())});
+    if (json.contains(metric.name))
+      evaluation.metrics.push_back({metric, real_member(json, metric.name.c_str())});
   }
   return evaluation;
 }
@@ -134,10 +137,13 @@ std::vector<Spread> spreads_of(const SeedsResults& results) {
   const Evaluation& first = tested(results.trainings.front().second);
   std::vector<Spread> spreads = {
       spread_of(results, "loss", [&](const TrainingResults& training) { return tested(training).loss; })};
-  for (const auto& [metric, value] : first.metrics) {
-    spreads.push_back(spread_of(results, metric.name, [&](const TrainingResults& training) {
-      return tested(training).metric(metric.name).value_or(0);
-    }));
+  for (const MetricValue& found : first.metrics) {
+    const std::string& name = found.metric.name;
+    const bool all_have_it = std::ranges::all_of(
+        results.trainings, [&](const auto& named) { return tested(named.second).metric(name).has_value(); });
+    if (!all_have_it) continue;
+    spreads.push_back(spread_of(
+        results, name, [&](const TrainingResults& training) { return *tested(training).metric(name); }));
   }
   spreads.push_back(spread_of(
       results, "steps", [](const TrainingResults& training) { return static_cast<double>(training.steps); }));

@@ -35,8 +35,9 @@ Quantity quantity_of(const Metric& metric) {
   const auto value = [name = metric.name, unit = metric.is_share ? 100 : 1](
                          const TrainingRun& run, const MetricsRow& row) -> std::optional<double> {
     const auto found = std::ranges::find(run.metrics, name, &Metric::name);
-    if (found == run.metrics.end()) return std::nullopt;
-    const std::optional<double> number = row.metrics[static_cast<std::size_t>(found - run.metrics.begin())];
+    const auto place = static_cast<std::size_t>(found - run.metrics.begin());
+    if (place >= row.metrics.size()) return std::nullopt;
+    const std::optional<double> number = row.metrics[place];
     return number ? std::optional(unit * *number) : std::nullopt;
   };
   return {"Validation " + words,

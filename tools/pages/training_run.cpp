@@ -101,7 +101,7 @@ const MetricsRow* TrainingRun::best_evaluation() const {
 Evaluation TrainingRun::evaluation(const MetricsRow& row) const {
   Evaluation evaluation{.loss = *row.evaluation_loss};
   for (std::size_t i = 0; i < metrics.size(); ++i) {
-    if (row.metrics[i]) evaluation.metrics.push_back({metrics[i], *row.metrics[i]});
+    if (i < row.metrics.size() && row.metrics[i]) evaluation.metrics.push_back({metrics[i], *row.metrics[i]});
   }
   return evaluation;
 }

@@ -10,7 +10,8 @@ namespace orthornn {
 
 /// Figure of a task beside its loss: the mean of what `Task::count_metrics` counts on held-out data.
 struct Metric {
-  /// Name in `metrics.csv` and in JSON, of the characters a to z and _, at most 40 bytes.
+  /// Name in `metrics.csv` and in JSON, of the characters a to z and _, at most 40 bytes. It is not that of
+  /// another column or key, such as "loss".
   std::string name;
   /// Words for it on screens and plots, for example "right": "97.00 % right".
   std::string title;

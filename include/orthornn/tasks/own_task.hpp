@@ -56,7 +56,9 @@ class OwnTaskKind::Of final : public OwnOptionsOf<OwnTaskKind, Options> {
 
 /// A task of a program's own among TaskOptions. The struct that it is made of has what those of orthornn have
 /// (tasks/copying_task.hpp): `name`, `fields`, the type `Made` of its task, which is constructed from the
-/// struct, and members for what its task needs of a TaskSource.
+/// struct, and members for what its task needs of a TaskSource. The task's `name()` is that of the struct,
+/// its `config()` is `config_of(OwnTask(options))`, and its constructor reads no data: a reader of model
+/// files makes the task to check its config.
 using OwnTask = OwnKind<OwnTaskKind>;
 
 }  // namespace orthornn

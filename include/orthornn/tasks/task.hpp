@@ -61,7 +61,8 @@ class Task {
  public:
   virtual ~Task() = default;
 
-  /// Name of the task, in printable ASCII, at most 100 bytes. The names in `task_names` are orthornn's own.
+  /// Name of the task, in printable ASCII, at most 100 bytes. `task_names` has those of
+  /// orthornn and those that are registered.
   virtual std::string name() const = 0;
   /// Settings with which orthogonal cells learn the task. It may read the task's data, and then throws as
   /// `load`.
@@ -90,7 +91,8 @@ class Task {
   /// Fills `batch` with batch `number`, 0 to evaluation_batches(set) - 1, of a held-out set. The last batch
   /// may be smaller.
   virtual void evaluation_batch(HeldOut set, Index number, Batch& batch) const = 0;
-  /// Metrics of the task, beside its loss. None by default.
+  /// Metrics of the task, beside its loss. None by default. `Trainer` and `evaluate` throw ValueError for
+  /// names that `Metric::name` does not allow.
   virtual std::vector<Metric> metrics() const { return {}; }
   /// Counts the metrics in a model's outputs, [T, B, C] or [B, C]: adds to `sums` [M, 2] for each metric the
   /// sum of its values and how many there are. The value of the metric is the quotient of both. All three lie
