@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "commands/any_model.hpp"
 #include "commands/free_memory.hpp"
 #include "commands/machine.hpp"
+#include "commands/metrics_json.hpp"
 #include "commands/program.hpp"
 #include "commands/progress.hpp"
 #include "commands/task_data.hpp"
@@ -54,9 +54,7 @@ std::unique_ptr<Task> with_length(const Task& task, const std::vector<LayerOptio
 Json json_of(const Evaluation& evaluation, double baseline, bool cross_entropy) {
   Json json = {{cross_entropy ? "cross_entropy" : "mean_squared_error", evaluation.loss},
                {"baseline", baseline}};
-  for (const MetricValue& found : evaluation.metrics) {
-    if (std::isfinite(found.value)) json[found.metric.name] = found.value;  // JSON has no other numbers
-  }
+  add_metrics(json, evaluation);
   return json;
 }
 

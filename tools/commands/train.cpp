@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <initializer_list>
-#include <map>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -174,18 +173,15 @@ void print_spread(const SeedsResults& results) {
       "test data of {} seeds, each by its best model, or else its last:\n{:>20} {:>12} {:>12} "
       "{:>12}\n",
       results.trainings.size(), "", "mean", "sd", "median");
-  const std::vector<Spread> spreads = spreads_of(results);
-  std::map<std::string, Metric> metrics;
-  if (!results.trainings.empty()) {
-    for (const MetricValue& found : results.trainings.front().second.best_or_last().evaluation.metrics)
-      metrics.emplace(found.metric.name, found.metric);
-  }
-  for (const Spread& spread : spreads) {
-    const auto metric = metrics.find(spread.name);
-    const bool is_share = metric != metrics.end() && metric->second.is_share;
+  for (const Spread& spread : spreads_of(results)) {  // none without trainings
+    const auto& metrics = results.trainings.front().second.best_or_last().evaluation.metrics;
+    const auto found =
+        std::ranges::find(metrics, spread.name,
+                          [](const MetricValue& value) -> const std::string& { return value.metric.name; });
+    const bool is_share = found != metrics.end() && found->metric.is_share;
     const double unit = is_share ? 100 : 1;
     fmt::print("{:>20} {:>12.6g} {:>12.3g} {:>12.6g}\n",
-               metric == metrics.end() ? spread.name : metric->second.title + (is_share ? " [%]" : ""),
+               found == metrics.end() ? spread.name : found->metric.title + (is_share ? " [%]" : ""),
                unit * spread.mean, unit * spread.deviation, unit * spread.median);
   }
   fmt::print("solved: {} of {}\n",

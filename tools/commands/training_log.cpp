@@ -52,16 +52,16 @@ MetricsFile::MetricsFile(const std::filesystem::path& file, std::int64_t steps,
     if (metric.name != early_metric) last_metrics_.push_back(metric.name);
   }
   // A run that was killed may have logged steps that its model file does not have yet.
-  written_ = fmt::format("{},{}", first_columns, last_column);
-  for (const std::string& name : last_metrics_) written_ += "," + name;
-  written_ += "\n";
+  std::vector<std::string> columns = cells_of(first_columns);
+  columns.emplace_back(last_column);
+  columns.insert(columns.end(), last_metrics_.begin(), last_metrics_.end());
+  written_ = fmt::format("{}\n", fmt::join(columns, ","));
   std::ifstream old(file);
   std::error_code ignored;
   if (!old && steps > 0 && std::filesystem::exists(file, ignored)) {
     throw FileError(fmt::format("cannot read '{}': {}", file.string(), std::strerror(errno)));
   }
   std::string line;
-  const std::vector<std::string> columns = cells_of(written_.substr(0, written_.size() - 1));
   std::vector<std::string> old_columns;
   for (bool first = true; steps > 0 && std::getline(old, line); first = false) {
     char* rest = nullptr;

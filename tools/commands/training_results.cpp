@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "commands/median.hpp"
+#include "commands/metrics_json.hpp"
 #include "commands/program.hpp"
 #include "commands/run_files.hpp"
 #include "orthornn/core/error.hpp"
@@ -29,9 +30,7 @@ std::string results_text(const Json& json) { return json_text(json) + "\n"; }
 
 Json json_of_evaluation(const Evaluation& evaluation) {
   Json json = {{"loss", evaluation.loss}};
-  for (const MetricValue& found : evaluation.metrics) {
-    if (std::isfinite(found.value)) json[found.metric.name] = found.value;  // JSON has no other numbers
-  }
+  add_metrics(json, evaluation);
   return json;
 }
 
