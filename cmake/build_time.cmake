@@ -18,10 +18,6 @@ function(optimise_little target)
   if(ORTHORNN_SANITIZE AND NOT ORTHORNN_FUZZ)
     target_compile_options(${target} PRIVATE -O0)
   endif()
-  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-    # At -O1 GCC 12 reports its own AVX-512 intrinsics here too (GCC bug 105593).
-    target_compile_options(${target} PRIVATE -Wno-uninitialized)
-  endif()
 endfunction()
 
 # link_library_first(PROGRAM): of an inline function that several objects have, the linker keeps the first. With

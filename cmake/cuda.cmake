@@ -38,18 +38,29 @@ if(ORTHORNN_CUDA_BACK_END STREQUAL "EMULATED")
   file(GLOB_RECURSE kernels CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/cuda/*.cu)
   emulate_cuda(${kernels})
   # The emulator has no instructions that move matrices of 16 bits.
-  set(ORTHORNN_CUDA_LEFT_OUT "cuda/delta/chunked_[a-z0-9_]*\\.cu$")
+  set(ORTHORNN_CUDA_LEFT_OUT "cuda/delta/chunked_delta_product\\.cu$")
   set(ORTHORNN_CUDA_LIBRARIES $<BUILD_INTERFACE:cuda_emulator>)
   target_link_libraries(orthornn_cuda_flags INTERFACE orthornn_flags)
 elseif(ORTHORNN_CUDA_BACK_END STREQUAL "GPU")
   set(ORTHORNN_CUDA_LEFT_OUT "cuda/delta/without_chunks\\.cpp$")
-  # The instructions of warpgroups are those of compute capability 9.0 alone, so 9.0 does not have them. A GPU takes the
-  # code that is nearest to it.
-  if(CMAKE_CUDA_ARCHITECTURES MATCHES "(^|;)(90(-real|-virtual)?|native|all|all-major)(;|$)")
-    file(GLOB warpgroup_sources ${PROJECT_SOURCE_DIR}/cuda/delta/chunked_bfloat16_*.cu)
-    set_source_files_properties(${warpgroup_sources} PROPERTIES COMPILE_OPTIONS
-                                "-gencode=arch=compute_90a,code=sm_90a")
-  endif()
+  # The kernels of the chunked delta product compile for long: each kind of product and size of keys is a source of its
+  # own. cmake/stages.cmake adds them to their stage.
+  set(ORTHORNN_CUDA_GENERATED_delta)
+  set(kinds bfloat16 tf32 fp32)
+  set(products Bfloat16Product FloatProduct<false> FloatProduct<true>)
+  foreach(kind product IN ZIP_LISTS kinds products)
+    foreach(key 64 128 256)
+      set(source ${PROJECT_BINARY_DIR}/cuda/delta/chunked_${kind}_${key}.cu)
+      configure_file(${PROJECT_SOURCE_DIR}/cuda/delta/chunked_kernels.cu.in ${source} @ONLY)
+      list(APPEND ORTHORNN_CUDA_GENERATED_delta ${source})
+      # The instructions of warpgroups are those of compute capability 9.0a alone, so 9.0 does not have them. A GPU takes
+      # the code that is nearest to it.
+      if(kind STREQUAL "bfloat16" AND
+         CMAKE_CUDA_ARCHITECTURES MATCHES "(^|;)(90(-real|-virtual)?|native|all|all-major)(;|$)")
+        set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS "-gencode=arch=compute_90a,code=sm_90a")
+      endif()
+    endforeach()
+  endforeach()
   # One CUDA runtime a process: a shared library shares it with the program that uses it.
   if(BUILD_SHARED_LIBS)
     set(CMAKE_CUDA_RUNTIME_LIBRARY Shared)

@@ -1,7 +1,8 @@
 # The stages of the library, in their order. A stage sees its own headers and those of the stages before it, and no
 # others: an include of a later stage does not compile. A stage may have the folders include/orthornn/STAGE, src/STAGE
-# and cuda/STAGE; that of tasks is tasks, without src. To add a stage, put its name here.
-set(ORTHORNN_STAGES scalar core io text linalg delta plan products orthogonal tasks cells layers nn optim train)
+# and cuda/STAGE; that of tasks is tasks, without src. To add a stage, put its name here. The headers of src/pointwise,
+# which are for the CPU and for kernels, belong to all stages.
+set(ORTHORNN_STAGES scalar core io text linalg delta products orthogonal tasks rollouts layers nn optim train)
 
 # What a stage sees are links in the build tree: STAGE/shared has the public headers and those of cuda, STAGE/src those
 # of src. The include folders of a source of src are both, and of a source of cuda only the first.
@@ -58,6 +59,7 @@ function(add_stages library host_flags cuda_flags)
     set(shared ${stage_links}/${stage}/shared)
     set(host ${stage_links}/${stage}/src)
     link_existing(include/orthornn/version.hpp ${shared}/orthornn/version.hpp)
+    link_existing(src/pointwise ${shared}/pointwise)
     foreach(seen IN LISTS seen_stages)
       link_existing(include/orthornn/${seen} ${shared}/orthornn/${seen})
       link_existing(cuda/${seen} ${shared}/cuda/${seen})
@@ -79,6 +81,7 @@ function(add_stages library host_flags cuda_flags)
     if(cuda_flags)
       file(GLOB_RECURSE sources CONFIGURE_DEPENDS cuda/${stage}/*.cu cuda/${stage}/*.cpp)
       list(FILTER sources EXCLUDE REGEX ${ORTHORNN_CUDA_LEFT_OUT})
+      list(APPEND sources ${ORTHORNN_CUDA_GENERATED_${stage}})
       add_stage_objects(${library} ${library}_cuda_${stage} ${cuda_flags} "${sources}" ${shared})
       if(sources)
         add_dependencies(${library}_cuda ${library}_cuda_${stage})

@@ -296,7 +296,7 @@ void check_delta_product(const Hdf5Reader& file) {
                              .betas = by_rows(beta),
                              .initial_states = start};
   if (!log_decay.empty()) input.log_decays = by_rows(log_decay);
-  // Factors of unit keys with beta up to 2 enlarge no error, so those of all micro-steps add up.
+  // Factors of unit keys with beta up to 2 enlarge no error, so those of all factors add up.
   const double bound = std::is_same_v<T, double> ? tolerance::reference_double
                                                  : tolerance::reference_float(length * keys[2], keys[4], 1);
   for (const DeltaForm form : {DeltaForm::recurrent, DeltaForm::chunked}) {

@@ -1,4 +1,4 @@
-// The program `orthornn`: one subcommand a file in commands/.
+// The program `orthornn`: a subcommand is a file in commands/, and `bench` is the folder bench/.
 
 #include "commands/program.hpp"
 

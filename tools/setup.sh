@@ -166,7 +166,6 @@ install_prerequisites() {
     local missing
     mapfile -t missing < <(missing_tools; missing_libraries; [[ $wanted != *" format "* ]] || missing_formatter)
     [[ ${#missing[@]} == 0 ]] || install_with_apt "${missing[@]}"
-    has gnuplot || install_if_possible gnuplot-nox "gnuplot is missing: 'orthornn report' draws nothing"
     [[ $wanted != *" python "* ]] || python3 -c "import h5py, numpy" 2>/dev/null ||
       install_if_possible "python3-numpy python3-h5py" "numpy and h5py are missing: tools/numpy_model.py is not tested"
     [[ $wanted != *" doxygen "* ]] || has doxygen ||

@@ -120,7 +120,7 @@ __device__ __forceinline__ void send_state(const typename Product::Left (&rows)[
   send_rows<Product>(rows, leaving, images + static_cast<Index>(row - within) * columns, within, state_rows);
 }
 
-/// Writes 16 values of each token, or micro-step, from `column` on, where column t of the rows is token t.
+/// Writes 16 values of each token, or step, from `column` on, where column t of the rows is token t.
 /// Where rows of outputs are whole vectors, they go by way of shared memory, so that a lane writes 16 bytes
 /// of a token.
 template <class Product, int tiles, class E>
@@ -168,7 +168,6 @@ __launch_bounds__(256, ChunkStages<Product, padded_key, padded_tokens, maps>::bl
   using Scales = typename Stages::Scales;
   using Products = RowProducts<Product>;
   using Left = typename Product::Left;
-  using E = typename Product::Element;
   constexpr int steps = Stages::steps, key_tiles = padded_key / 8, step_tiles = steps / 8,
                 token_tiles = padded_tokens / 8, grouped = gathered_chunks<Product, padded_key>;
   const int head = static_cast<int>(blockIdx.y), block_value = static_cast<int>(blockIdx.x) * Stages::values;
@@ -219,24 +218,10 @@ __launch_bounds__(256, ChunkStages<Product, padded_key, padded_tokens, maps>::bl
       Rows<step_tiles> errors;
       Rows<token_tiles> reads;
       Products::fence();
-#pragma unroll
-      for (int k = 0; k < padded_key; k += 16) {
-        if (k == 0)
-          Products::template with_rows<steps, false>(errors.tile, of_state[0], stage.keys, 0, 0);
-        else
-          Products::template with_rows<steps, true>(errors.tile, of_state[k / 16], stage.keys, 0, k);
-      }
+      Products::template with_all_columns<steps, false>(errors.tile, of_state, stage.keys);
       Products::commit();
-      if constexpr (!maps) {
-#pragma unroll
-        for (int k = 0; k < padded_key; k += 16) {
-          if (k == 0)
-            Products::template with_rows<padded_tokens, false>(reads.tile, of_state[0], stage.queries, 0, 0);
-          else
-            Products::template with_rows<padded_tokens, true>(reads.tile, of_state[k / 16], stage.queries, 0,
-                                                              k);
-        }
-      }
+      if constexpr (!maps)
+        Products::template with_all_columns<padded_tokens, false>(reads.tile, of_state, stage.queries);
       Products::commit();
       if (!maps && a.states != nullptr && chunk % grouped == 0)
         send_state<Product>(
@@ -279,9 +264,7 @@ __launch_bounds__(256, ChunkStages<Product, padded_key, padded_tokens, maps>::bl
         scale_columns(reads, stage.scales + Scales::read);
         Products::fence();
         // Half of P is 0 for n = 1. With products of parts of `reads` the compiler waits after each product.
-#pragma unroll
-        for (int n = 0; n < steps; n += 16)
-          Products::template with_rows<padded_tokens, true>(reads.tile, operands[n / 16], stage.scores, 0, n);
+        Products::template with_all_columns<padded_tokens, true>(reads.tile, operands, stage.scores);
       }
       Products::commit();
       // 4. The next state.
@@ -290,13 +273,7 @@ __launch_bounds__(256, ChunkStages<Product, padded_key, padded_tokens, maps>::bl
       make_operands<Product>(updates, solved);
       if (a.log_decays != nullptr) scale(state, stage.scales[Scales::whole]);
       Products::fence();
-#pragma unroll
-      for (int s = 0; s < steps; s += 16) {
-#pragma unroll
-        for (int k = 0; k < padded_key; k += Stages::key_columns)
-          Products::template over_rows<Stages::key_columns, true>(state.tile + k / 8, updates[s / 16],
-                                                                  stage.keys, s, k);
-      }
+      Products::template over_all_columns<Stages::key_columns, true>(state.tile, updates, stage.keys);
       Products::commit();
       if constexpr (!maps) {
         if (a.errors != nullptr)

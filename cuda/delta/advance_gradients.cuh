@@ -81,28 +81,10 @@ __global__ __launch_bounds__(256, 1) void advance_gradients(
     // 1. Of the errors, by the state after the chunk and by the outputs.
     Rows<step_tiles> by_state, by_outputs;
     Products::fence();
-#pragma unroll
-    for (int k = 0; k < padded_key; k += 16) {
-      if (k == 0)
-        Products::template with_rows<steps, false>(by_state.tile, of_state[0], stage.keys, 0, 0);
-      else
-        Products::template with_rows<steps, true>(by_state.tile, of_state[k / 16], stage.keys, 0, k);
-    }
-#pragma unroll
-    for (int t = 0; t < padded_tokens; t += 16) {
-      if (t == 0)
-        Products::template over_rows<steps, false>(by_outputs.tile, of_outputs[0], stage.scores, 0, 0);
-      else
-        Products::template over_rows<steps, true>(by_outputs.tile, of_outputs[t / 16], stage.scores, t, 0);
-    }
+    Products::template with_all_columns<steps, false>(by_state.tile, of_state, stage.keys);
+    Products::template over_all_columns<steps, false>(by_outputs.tile, of_outputs, stage.scores);
     Products::commit();
-#pragma unroll
-    for (int t = 0; t < padded_tokens; t += 16) {
-#pragma unroll
-      for (int k = 0; k < padded_key; k += Stages::key_columns)
-        Products::template over_rows<Stages::key_columns, true>(d_state.tile + k / 8, of_reads[t / 16],
-                                                                stage.queries, t, k);
-    }
+    Products::template over_all_columns<Stages::key_columns, true>(d_state.tile, of_reads, stage.queries);
     Products::commit();
     if (!maps && (chunk % grouped == grouped - 1 || chunk + 1 == segment.end))
       send_state<Product>(
@@ -138,13 +120,7 @@ __global__ __launch_bounds__(256, 1) void advance_gradients(
     Left updates[step_tiles / 2];
     make_operands<Product>(updates, d_errors);
     Products::fence();
-#pragma unroll
-    for (int s = 0; s < steps; s += 16) {
-#pragma unroll
-      for (int k = 0; k < padded_key; k += Stages::key_columns)
-        Products::template over_rows<Stages::key_columns, true>(d_state.tile + k / 8, updates[s / 16],
-                                                                stage.keys, s, k);
-    }
+    Products::template over_all_columns<Stages::key_columns, true>(d_state.tile, updates, stage.keys);
     Products::commit();
     if (!maps) {
       send_rows<Product>(operands, leaving.errors, gradients.d_errors + kept * steps,

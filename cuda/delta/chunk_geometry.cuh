@@ -5,22 +5,22 @@
 #include "cuda/core/ptx.cuh"
 #include "cuda/delta/token_sequence.cuh"
 #include "cuda/delta/warp_product.cuh"
+#include "orthornn/delta/delta_sizes.hpp"
 
 namespace orthornn::cuda {
 
 /// Sizes of a chunked delta product. All kernels have them.
-struct ChunkSizes {
+struct ChunkSizes : BasicDeltaSizes<int> {
   /// TokenLayout::on.
   const Index* sequences;
-  int factors, heads, key, value;
-  /// Tokens of a chunk, and these times n.
+  /// Tokens of a chunk, and its factors, which are steps here: these times n.
   int tokens, steps;
   /// `tokens` rounded up to 16, 32 or 64, and V to a multiple of 64: sizes of kept matrices.
   int padded_tokens, padded_value;
   /// Parts of a sequence that are done at once, and chunks of each of them but the last.
   int segments;
   Index segment_chunks;
-  /// 65536 / n, rounded up: r / n is r * reciprocal / 65536 for the micro-steps of a chunk.
+  /// 65536 / n, rounded up: r / n is r * reciprocal / 65536 for the steps of a chunk.
   unsigned reciprocal;
 
   __device__ __forceinline__ int token_of(int r) const {
@@ -71,7 +71,7 @@ constexpr Index group_count(int chunks, Index numbers, Index sequences) {
 }
 
 /// `chunks` chunks of one head, one after another, which a block takes as one. Their tokens are one sequence
-/// of rows. Their micro-steps are `chunks` times C rows, and those of a chunk begin at a multiple of C.
+/// of rows. Their steps are `chunks` times C rows, and those of a chunk begin at a multiple of C.
 template <int chunks, int C>
 class ChunkGroup {
  public:
@@ -86,7 +86,7 @@ class ChunkGroup {
     }
   }
 
-  /// The place of the first chunk, but with the tokens of all. It is not for micro-steps.
+  /// The place of the first chunk, but with the tokens of all. It is not for steps.
   __device__ __forceinline__ const ChunkPlace& all() const { return all_; }
   /// Chunk i, which has no tokens if the sequence ends before it.
   __device__ __forceinline__ ChunkPlace chunk(int i) const {
@@ -101,11 +101,11 @@ class ChunkGroup {
     return place;
   }
 
-  /// Of the micro-step in a row. Rows beyond a chunk's micro-steps count to its last token.
+  /// Of the step in a row. Rows beyond a chunk's steps count to its last token.
   __device__ __forceinline__ int token_of(int row) const {
     return row / C * sizes_.tokens + min(sizes_.token_of(row % C), sizes_.tokens - 1);
   }
-  /// Of a token's first micro-step.
+  /// Of a token's first step.
   __device__ __forceinline__ int row_of(int token) const {
     if constexpr (chunks == 1) return token * sizes_.factors;
     const int i = token / sizes_.tokens;
@@ -121,7 +121,7 @@ class ChunkGroup {
 template <class T>
 struct ChunkRows {
   T* first;
-  /// Numbers from a row or micro-step to the next.
+  /// Numbers from a row or step to the next.
   int pitch;
   int stride, factors;
   unsigned reciprocal;
@@ -142,6 +142,13 @@ __device__ __forceinline__ ChunkRows<T> step_rows(T* tensor, int width, const Ch
                                                   const ChunkPlace& place) {
   return {tensor + (place.row * sizes.factors * sizes.heads + place.head) * width, sizes.heads * width,
           place.stride, sizes.factors, sizes.reciprocal};
+}
+
+/// The dynamic shared memory of the block from a multiple of 1024 bytes on, where tiles begin.
+__device__ __forceinline__ unsigned char* tile_memory() {
+  constexpr unsigned alignment = 1024;
+  const unsigned begin = ptx::shared_address(dynamic_shared_memory());
+  return dynamic_shared_memory() + (alignment - begin % alignment) % alignment;
 }
 
 /// Starts loading `rows` rows of a tile, at most `most`, by threads 0 .. `threads` - 1 of some. The rows
@@ -209,18 +216,5 @@ class RowCopies {
   bool aligned_, inside_;
   Index places_[most / rows];
 };
-
-/// The same of an image of `rows` rows.
-template <int threads, int most, class Product, int columns>
-__device__ __forceinline__ void load_image(int thread, const Tile<Product, columns>& tile, int rows,
-                                           const typename Product::Element* image) {
-  constexpr int vectors = Tile<Product, columns>::vectors;
-#pragma unroll
-  for (int i = 0; i < most * vectors; i += threads) {
-    if (i + thread >= rows * vectors) break;
-    const int place = (i + thread) * Product::vector;
-    ptx::cp_async<16>(tile.data + place, image + place);
-  }
-}
 
 }  // namespace orthornn::cuda

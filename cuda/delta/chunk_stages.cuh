@@ -92,7 +92,7 @@ class ChunkStages {
   struct Leaving {
     Tile<Product, padded_key, 16> state;
     StepTile errors;
-    /// 16 values of tokens, or of micro-steps.
+    /// 16 values of tokens, or of steps.
     E* outputs;
   };
 
@@ -121,8 +121,7 @@ class ChunkStages {
 
   /// By all threads of the block.
   __device__ __forceinline__ ChunkStages() {
-    const unsigned begin = ptx::shared_address(dynamic_shared_memory());
-    memory_ = dynamic_shared_memory() + (alignment - begin % alignment) % alignment;
+    memory_ = tile_memory();
     barriers_ = reinterpret_cast<std::uint64_t*>(memory_ + count * stage_bytes + 4 * leaving_bytes);
     if (threadIdx.x == 0) {
       for (int i = 0; i < count; ++i) {
@@ -136,7 +135,7 @@ class ChunkStages {
 
   /// Of a loading thread among them.
   __device__ __forceinline__ int thread() const { return static_cast<int>(threadIdx.x) - threads; }
-  /// What a loading thread does for each chunk. The rows of values are those of micro-steps, [C, 64], or the
+  /// What a loading thread does for each chunk. The rows of values are those of steps, [C, 64], or the
   /// gradients of outputs, [tokens, 64].
   template <int value_rows>
   class Loading {

@@ -1,11 +1,15 @@
 #pragma once
 // What the kernels of the chunked delta product read and write.
 
+#include <cstddef>
+#include <cstdint>
+
 #include "cuda/delta/chunk_geometry.cuh"
+#include "cuda/delta/delta_pointers.cuh"
 
 namespace orthornn::cuda {
 
-/// Micro-steps of a chunk at most: what one block keeps in registers and shared memory.
+/// Steps of a chunk at most: what one block keeps in registers and shared memory.
 template <class Product, int padded_key>
 inline constexpr int chunk_steps = Product::vector == 8 && padded_key <= 128 ? 64 : 32;
 
@@ -21,11 +25,11 @@ inline constexpr int gathered_chunks = Product::vector == 8 && padded_key > 128 
 /// Rows of an image of a state: what one copy brings to the last kernel of a backward.
 inline constexpr int state_rows = 32;
 
-/// Numbers of a chunk and head that scale rows and columns, in float [slots, 4 C + 4]: for each micro-step
+/// Numbers of a chunk and head that scale rows and columns, in float [slots, 4 C + 4]: for each step
 /// `start` (decay from the chunk's begin, times the factor that gives the key norm 1) and `end` (decay to the
 /// chunk's end, times beta and that factor), for each token `read` (scale times decay from the begin), and
 /// the decay of the whole chunk. The kernels that go from chunk to chunk read these. After them comes
-/// `factor`, which gives the key of a micro-step norm 1.
+/// `factor`, which gives the key of a step norm 1.
 template <int steps>
 struct ChunkScales {
   static constexpr int start = 0, end = steps, read = 2 * steps, whole = 3 * steps,
@@ -38,43 +42,49 @@ inline constexpr int longest_split_key = 128;
 /// memory twice.
 __host__ __device__ constexpr int map_pitch(int padded_key) { return padded_key + 4; }
 
+/// Whether rows of a tensor are whole vectors of 16 bytes.
+template <class U>
+bool are_vectors(TensorView<U> tensor) {
+  const std::size_t bytes = 16, row = static_cast<std::size_t>(tensor.shape()[-1]) * sizeof(U);
+  return row % bytes == 0 && reinterpret_cast<std::uintptr_t>(tensor.data()) % bytes == 0;
+}
+
 template <class E>
-struct ChunkedArguments {
+struct ChunkedArguments : DeltaPointers<E> {
   ChunkSizes sizes;
-  const E *queries, *keys, *values;
-  const float *betas, *log_decays, *initial_states;
-  float scale;
-  bool unit_keys;
   /// Whether rows are whole vectors of 16 bytes: of keys and queries, of the values or the gradients of
   /// outputs, of the outputs or the gradients of values, and of the gradients of keys and queries.
-  bool aligned_keys, aligned_values, aligned_outputs, aligned_gradients;
+  bool aligned_keys, aligned_values, aligned_outputs = false, aligned_gradients = false;
   /// Kept for each slot: scales, and images of the inverse [C, C] and of the scores [padded tokens, C]; for a
   /// backward also of the errors [padded V, C]. Kept for each slot of `gathered_chunks` is the state before
   /// them [padded V, padded K], in images of `state_rows` rows. Images of bfloat16 with more than 64 columns
   /// lie in panels.
-  E *inverse, *scores;
-  float *scales;
-  E *errors, *states;
-  E *outputs;
-  float *final_states;
+  E *inverse = nullptr, *scores = nullptr;
+  float* scales = nullptr;
+  E *errors = nullptr, *states = nullptr;
+  E* outputs = nullptr;
+  float* final_states = nullptr;
   /// Of the segments (segments.cuh): states before them [B, H, segments, padded V, padded K], and maps
   /// [B, H, segments, padded K, padded K + 4].
-  float *segment_states, *segment_maps;
+  float *segment_states = nullptr, *segment_maps = nullptr;
+
+  ChunkedArguments(const DeltaWork<E>& work, const ChunkSizes& chunk_sizes)
+      : DeltaPointers<E>(work),
+        sizes(chunk_sizes),
+        aligned_keys(are_vectors(work.input.keys) && are_vectors(work.input.queries)),
+        aligned_values(are_vectors(work.input.values)) {}
 };
 
 /// What the backward reads and writes beside these.
 template <class E>
-struct ChunkedGradients {
-  const E *d_outputs;
-  const float *d_final_states;
+struct ChunkedGradients : DeltaGradientPointers<E> {
+  using DeltaGradientPointers<E>::DeltaGradientPointers;
   /// For the second kernel: for each slot the gradients of the errors [padded V, C], an image, which are
   /// those of the values; for each slot of `gathered_chunks` the gradient of the state after them, as states
   /// are kept.
-  E *d_errors, *d_states;
-  E *d_queries, *d_keys, *d_values;
-  float *d_betas, *d_log_decays, *d_initial_states;
+  E *d_errors = nullptr, *d_states = nullptr;
   /// Of the states after the segments [B, H, segments, padded V, padded K].
-  float *d_segment_states;
+  float* d_segment_states = nullptr;
 };
 
 }  // namespace orthornn::cuda

@@ -2,8 +2,8 @@
 // First kernel of the chunked delta product: everything of a chunk that needs no state, for all chunks at
 // once.
 //
-// A block has one head of one chunk, and a warp 16 of its C micro-steps. With g_t the sum of the logarithms
-// of the decays up to token t and f_r what makes key r have norm 1:
+// A block has one head of one chunk, and a warp 16 of its C factors, which are steps here. With g_t the sum
+// of the logarithms of the decays up to token t and f_r what makes key r have norm 1:
 //
 //   1. Keys and queries to shared memory, and g
 //   2. K K^T and K Q^T: by a warpgroup (row_products.cuh), or the lower blocks by each warp; f from the
@@ -11,7 +11,7 @@
 //      products.
 //   3. A_rs = beta_s e^(g_r - g_s) f_r f_s k_r.k_s for s < r
 //   4. (I + A)^-1 in float (triangular_inverse.cuh)
-//   5. scores P_ts = scale beta_s e^(g_t - g_s) f_s q_t.k_s for the micro-steps s up to token t
+//   5. scores P_ts = scale beta_s e^(g_t - g_s) f_s q_t.k_s for the steps s up to token t
 //
 // Shared memory: keys [C, K] and queries [tokens, K], of which images of the inverse and the scores take the
 // place; A [C, C] in float; g.
@@ -36,7 +36,7 @@ struct Coupling {
     /// What makes a key have norm 1, and beta times this.
     float factors[steps], weights[steps];
     DecaySums<steps> decays;
-    /// Of the tokens of the micro-steps.
+    /// Of the tokens of the steps.
     float step_high[steps], step_low[steps];
   };
   // Tiles begin at multiples of 1024 bytes.
@@ -101,8 +101,7 @@ __global__ __launch_bounds__(2 * chunk_steps<Product, padded_key>) void couple_c
     if (decays) own_log = log_decay(a, place, thread);
   }
 
-  const unsigned begin = ptx::shared_address(dynamic_shared_memory());
-  unsigned char* const memory = dynamic_shared_memory() + (1024 - begin % 1024) % 1024;
+  unsigned char* const memory = tile_memory();
   const typename Shape::KeyTile keys{reinterpret_cast<E*>(memory)};
   const typename Shape::QueryTile queries{keys.data + steps * padded_key};
   const FloatSquare<steps> coupling{reinterpret_cast<float*>(memory + Shape::tile_bytes)};

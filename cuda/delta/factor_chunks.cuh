@@ -97,15 +97,34 @@ struct Vectors {
   }
 };
 
+/// A matrix in shared memory, and what `multiply` reads of one and does with one.
+template <class T>
+struct SharedMatrix {
+  T* data;
+  int stride;
+
+  __device__ __forceinline__ T& operator()(int i, int j) const { return data[i * stride + j]; }
+  __device__ __forceinline__ auto transposed() const {
+    return [m = *this](int i, int j) { return m(j, i); };
+  }
+  __device__ __forceinline__ auto put() const {
+    return [m = *this](int i, int j, T x) { m(i, j) = x; };
+  }
+  __device__ __forceinline__ auto add() const {
+    return [m = *this](int i, int j, T x) { m(i, j) += x; };
+  }
+};
+
 /// Matrices in dynamic shared memory, one after another.
 template <class T>
 class SharedMatrices {
  public:
-  __device__ __forceinline__ T* take(int rows, int stride) {
+  __device__ __forceinline__ SharedMatrix<T> take(int rows, int stride) {
     T* const matrix = next_;
     next_ += rows * stride;
-    return matrix;
+    return {matrix, stride};
   }
+  __device__ __forceinline__ T* take_numbers(int count) { return take(count, 1).data; }
 
  private:
   T* next_ = reinterpret_cast<T*>(dynamic_shared_memory());
@@ -159,7 +178,7 @@ __device__ __forceinline__ void for_each_entry(int rows, int columns, const Body
 
 /// Loads numbers first .. first + width - 1 of the vectors of a chunk, with zeros where there are none.
 template <class T>
-__device__ __forceinline__ void load_vectors(T* to, int stride, const Vectors<T>& from, const Head& head,
+__device__ __forceinline__ void load_vectors(SharedMatrix<T> to, const Vectors<T>& from, const Head& head,
                                              Index chunk, int first, int width) {
   const int size = head.chunks.size, rows = head.rows(chunk);
   for_each_entry(head.chunks.factors, width, [&](int row, int k) {
@@ -168,15 +187,14 @@ __device__ __forceinline__ void load_vectors(T* to, int stride, const Vectors<T>
       const Index place = head.place(chunk, row);
       x = from.scale(place) * from.vectors[place * size + first + k];
     }
-    to[row * stride + k] = x;
+    to(row, k) = x;
   });
 }
 
 /// Loads a kept matrix [C, columns].
 template <class T>
-__device__ __forceinline__ void load_kept(T* to, int stride, const T* from, int rows, int columns) {
-  for_each_entry(rows, columns,
-                 [&](int row, int column) { to[row * stride + column] = from[row * columns + column]; });
+__device__ __forceinline__ void load_kept(SharedMatrix<T> to, const T* from, int rows, int columns) {
+  for_each_entry(rows, columns, [&](int row, int column) { to(row, column) = from[row * columns + column]; });
 }
 
 /// What `couple` makes of each chunk.
@@ -198,32 +216,28 @@ __global__ void __launch_bounds__(threads)
   if (chunk >= head.count()) return;
   const int count = chunks.factors;
   SharedMatrices<T> shared;
-  T* const q = shared.take(count, slice_stride);
-  T* const k = shared.take(count, slice_stride);
-  T* const coupling = shared.take(count, count);
-  T* const meeting = to.meetings == nullptr ? nullptr : shared.take(count, count);
+  const SharedMatrix<T> q = shared.take(count, slice_stride), k = shared.take(count, slice_stride),
+                        coupling = shared.take(count, count);
 
-  // `to` += x y^T, a slice of the vectors at a time.
-  const auto products = [&](const Vectors<T>& xs, const Vectors<T>& ys, T* result) {
-    for_each_entry(count, count, [&](int s, int r) { result[s * count + r] = 0; });
+  // result = x y^T, a slice of the vectors at a time.
+  const auto products = [&](const Vectors<T>& xs, const Vectors<T>& ys, const SharedMatrix<T>& result) {
+    for_each_entry(count, count, [&](int s, int r) { result(s, r) = 0; });
     for (int first = 0; first < chunks.size; first += slice) {
       const int width = min(slice, chunks.size - first);
       __syncthreads();
-      load_vectors(q, slice_stride, xs, head, chunk, first, width);
-      load_vectors(k, slice_stride, ys, head, chunk, first, width);
+      load_vectors(q, xs, head, chunk, first, width);
+      load_vectors(k, ys, head, chunk, first, width);
       __syncthreads();
-      multiply<2, 2, T>(
-          count, count, width, [&](int s, int i) { return q[s * slice_stride + i]; },
-          [&](int i, int r) { return k[r * slice_stride + i]; },
-          [&](int s, int r, T sum) { result[s * count + r] += sum; });
+      multiply<2, 2, T>(count, count, width, q, k.transposed(), result.add());
     }
     __syncthreads();
   };
   products(left, right, coupling);
-  if (meeting != nullptr) {
+  if (to.meetings != nullptr) {
+    const SharedMatrix<T> meeting = shared.take(count, count);
     products(right, queries, meeting);
     for_each_entry(count, count, [&](int r, int t) {
-      to.meetings[(head.slot(chunk) * count + r) * count + t] = r <= t ? meeting[r * count + t] : T{0};
+      to.meetings[(head.slot(chunk) * count + r) * count + t] = r <= t ? meeting(r, t) : T{0};
     });
   }
 
@@ -238,7 +252,7 @@ __global__ void __launch_bounds__(threads)
     if (solved >= count) continue;
 #pragma unroll
     for (int s = 0; s < most_factors; ++s) {
-      if (s < solved) column[s] += static_cast<double>(coupling[s * count + solved]) * column[solved];
+      if (s < solved) column[s] += static_cast<double>(coupling(s, solved)) * column[solved];
     }
   }
 #pragma unroll
@@ -253,27 +267,15 @@ inline Index memory_of_couple(Index factors, bool with_meetings) {
   return 2 * factors * slice_stride + (with_meetings ? 2 : 1) * factors * factors;
 }
 
-template <class T>
-void launch_couple(const Context& gpu, const Chunks& chunks, Index pairs, const Vectors<T>& left,
-                   const Vectors<T>& right, const Vectors<T>& queries, const Coupled<T>& to) {
-  if (pairs * chunks.most == 0) return;
-  launch(gpu, couple<T>,
-         {.grid = static_cast<unsigned>(pairs * chunks.most),
-          .block = threads,
-          .shared =
-              static_cast<std::size_t>(memory_of_couple(chunks.factors, to.meetings != nullptr)) * sizeof(T)},
-         chunks, left, right, queries, to);
-}
-
 /// The sum over the vectors' numbers first .. of x y, row by row, added to sums[row]: a warp for a row.
 template <class T>
-__device__ __forceinline__ void add_row_products(T* sums, int rows, int width, const T* x, const T* y) {
+__device__ __forceinline__ void add_row_products(T* sums, int rows, int width, SharedMatrix<T> x,
+                                                 SharedMatrix<T> y) {
   const int lane = static_cast<int>(threadIdx.x % warp_size);
   const int warps = static_cast<int>(blockDim.x / warp_size);
   for (int row = static_cast<int>(threadIdx.x / warp_size); row < rows; row += warps) {
     T sum = 0;
-    for (int k = lane; k < width; k += static_cast<int>(warp_size))
-      sum += x[row * slice_stride + k] * y[row * slice_stride + k];
+    for (int k = lane; k < width; k += static_cast<int>(warp_size)) sum += x(row, k) * y(row, k);
     sum = warp_sum(sum);
     if (lane == 0) sums[row] += sum;
   }
@@ -292,9 +294,48 @@ int factors_of_chunk(const Context& gpu, Index wanted, Index size, const char* w
                    " numbers, too many for the shared memory of this GPU; run this on the CPU");
 }
 
+/// Launches kernels for the chunks of all heads.
 template <class T>
-T* data_or_null(TensorView<T> x) {
-  return x.empty() ? nullptr : x.data();
-}
+class ChunkKernels {
+ public:
+  ChunkKernels(Device device, const TokenLayout& layout, Index heads, Index size, int factors)
+      : chunks(layout, device, heads, size, factors),
+        pairs(layout.size() * heads),
+        numbers(count_numbers(layout, factors)),
+        gpu_(context(device)) {}
+
+  const Chunks chunks;
+  /// Heads of all sequences.
+  const Index pairs;
+  /// `count_numbers`.
+  const Index numbers;
+
+  /// Shape of a kept matrix for each chunk and head, [numbers, H, rows, columns].
+  Shape of_chunks(Index rows, Index columns) const { return {numbers, chunks.heads, rows, columns}; }
+
+  /// Launches `blocks` blocks with so many numbers in shared memory.
+  template <class Kernel, class... Arguments>
+  void launch_blocks(Kernel* kernel, Index blocks, Index shared, const Arguments&... arguments) const {
+    if (blocks == 0) return;
+    launch(gpu_, kernel,
+           {.grid = static_cast<unsigned>(blocks),
+            .block = threads,
+            .shared = static_cast<std::size_t>(shared) * sizeof(T)},
+           chunks, arguments...);
+  }
+  /// Launches a block for each chunk of each head.
+  template <class Kernel, class... Arguments>
+  void launch_chunks(Kernel* kernel, Index shared, const Arguments&... arguments) const {
+    launch_blocks(kernel, pairs * chunks.most, shared, arguments...);
+  }
+  void launch_couple(const Vectors<T>& left, const Vectors<T>& right, const Vectors<T>& queries,
+                     const Coupled<T>& to) const {
+    launch_chunks(couple<T>, memory_of_couple(chunks.factors, to.meetings != nullptr), left, right, queries,
+                  to);
+  }
+
+ private:
+  const Context& gpu_;
+};
 
 }  // namespace orthornn::cuda::factors

@@ -83,79 +83,79 @@ __device__ __forceinline__ void load_factors(T* to, const T* betas, const Head& 
                  [&](int r, int) { to[r] = r < rows ? -betas[head.place(chunk, r)] : T{0}; });
 }
 
+/// A chunk of tokens in shared memory.
+template <class T>
+struct TokenChunk {
+  SharedMatrix<T> vectors, queries, inverse, meeting;
+
+  __device__ __forceinline__ TokenChunk(SharedMatrices<T>& shared, const Chunks& chunks)
+      : vectors(shared.take(chunks.factors, odd(chunks.size))),
+        queries(shared.take(chunks.factors, odd(chunks.size))),
+        inverse(shared.take(chunks.factors, chunks.factors)),
+        meeting(shared.take(chunks.factors, chunks.factors)) {}
+  __device__ __forceinline__ void load(const Arguments<T>& a, const Head& head, Index chunk,
+                                       T* factor) const {
+    const int size = head.chunks.size, count = head.chunks.factors;
+    load_vectors(vectors, a.vectors, head, chunk, 0, size);
+    load_vectors(queries, a.queries, head, chunk, 0, size);
+    load_kept(inverse, a.coupled.inverses + head.slot(chunk) * count * count, count, count);
+    load_kept(meeting, a.coupled.meetings + head.slot(chunk) * count * count, count, count);
+    load_factors(factor, a.betas, head, chunk);
+  }
+};
+
 template <class T>
 __global__ void __launch_bounds__(threads) carry(Chunks chunks, Arguments<T> a, T* scores) {
   const Head head(chunks, blockIdx.x / chunks.most);
   const Index own = blockIdx.x % chunks.most, all = head.count();
   if (own >= all) return;
-  const int size = chunks.size, count = chunks.factors, stride = odd(size), key_stride = odd(count);
+  const int size = chunks.size, count = chunks.factors, key_stride = odd(count);
   const int own_rows = head.rows(own);
   SharedMatrices<T> shared;
-  T* const keys = shared.take(count, stride);
-  T* const vectors = shared.take(count, stride);
-  T* const queries = shared.take(count, stride);
-  T* const inverse = shared.take(count, count);
-  T* const meeting = shared.take(count, count);
-  T* const products = shared.take(count, key_stride);
-  T* const steps = shared.take(count, key_stride);
-  T* const scored = shared.take(count, key_stride);
-  T* const factor = shared.take(count, 1);
+  const SharedMatrix<T> keys = shared.take(count, odd(size));
+  const TokenChunk<T> tokens(shared, chunks);
+  const SharedMatrix<T> products = shared.take(count, key_stride), steps = shared.take(count, key_stride),
+                        scored = shared.take(count, key_stride);
+  T* const factor = shared.take_numbers(count);
 
-  load_vectors(keys, stride, a.keys, head, own, 0, size);
+  load_vectors(keys, a.keys, head, own, 0, size);
   for (Index chunk = own; chunk < all; ++chunk) {
     const int rows = head.rows(chunk);
     __syncthreads();
     if (a.carried != nullptr) {
       T* const to = a.carried + slot_of_pair(head, chunk, own) * count * size;
-      for_each_entry(count, size, [&](int key, int k) { to[key * size + k] = keys[key * stride + k]; });
+      for_each_entry(count, size, [&](int key, int k) { to[key * size + k] = keys(key, k); });
     }
-    load_vectors(vectors, stride, a.vectors, head, chunk, 0, size);
-    load_vectors(queries, stride, a.queries, head, chunk, 0, size);
-    load_kept(inverse, count, a.coupled.inverses + head.slot(chunk) * count * count, count, count);
-    load_kept(meeting, count, a.coupled.meetings + head.slot(chunk) * count * count, count, count);
-    load_factors(factor, a.betas, head, chunk);
+    tokens.load(a, head, chunk, factor);
     __syncthreads();
     // 1., and the first part of 3.
-    const auto key_column = [&](int k, int key) { return keys[key * stride + k]; };
-    multiply<2, 2, T>(
-        count, count, size, [&](int r, int k) { return vectors[r * stride + k]; }, key_column,
-        [&](int r, int key, T sum) {
-          products[r * key_stride + key] = is_reached(chunk, own, r, key) ? sum : T{0};
-        });
-    multiply<2, 2, T>(
-        count, count, size, [&](int t, int k) { return queries[t * stride + k]; }, key_column,
-        [&](int t, int key, T sum) { scored[t * key_stride + key] = sum; });
+    multiply<2, 2, T>(count, count, size, tokens.vectors, keys.transposed(), [&](int r, int key, T sum) {
+      products(r, key) = is_reached(chunk, own, r, key) ? sum : T{0};
+    });
+    multiply<2, 2, T>(count, count, size, tokens.queries, keys.transposed(), scored.put());
     __syncthreads();
     // 2.
-    multiply<2, 2, T>(
-        count, count, count, [&](int r, int s) { return inverse[s * count + r]; },
-        [&](int s, int key) { return products[s * key_stride + key]; },
-        [&](int r, int key, T sum) { steps[r * key_stride + key] = factor[r] * sum; });
+    multiply<2, 2, T>(count, count, count, tokens.inverse.transposed(), products,
+                      [&](int r, int key, T sum) { steps(r, key) = factor[r] * sum; });
     __syncthreads();
     // 3.
-    multiply<2, 2, T>(
-        count, count, count, [&](int t, int r) { return meeting[r * count + t]; },
-        [&](int r, int key) { return steps[r * key_stride + key]; },
-        [&](int t, int key, T sum) {
-          if (t < rows && key < own_rows && is_met(chunk, own, t, key))
-            scores[place_of_score(head, a.length, chunk, t, own, key)] = scored[t * key_stride + key] + sum;
-        });
+    multiply<2, 2, T>(count, count, count, tokens.meeting.transposed(), steps, [&](int t, int key, T sum) {
+      if (t < rows && key < own_rows && is_met(chunk, own, t, key))
+        scores[place_of_score(head, a.length, chunk, t, own, key)] = scored(t, key) + sum;
+    });
     // 4.
-    multiply<4, 4, T>(
-        count, size, count, [&](int key, int r) { return steps[r * key_stride + key]; },
-        [&](int r, int k) { return vectors[r * stride + k]; },
-        [&](int key, int k, T sum) { keys[key * stride + k] += sum; });
+    multiply<4, 4, T>(count, size, count, steps.transposed(), tokens.vectors, keys.add());
   }
 }
 
 /// Loads the gradients of a pair's scores, with zeros where there is no score.
 template <class T>
-__device__ __forceinline__ void load_score_gradients(T* to, int stride, const T* d_scores, Index length,
+__device__ __forceinline__ void load_score_gradients(SharedMatrix<T> to, const T* d_scores, Index length,
                                                      const Head& head, Index tokens, Index keys) {
   const int count = head.chunks.factors, rows = head.rows(tokens), key_rows = head.rows(keys);
   for_each_entry(count, count, [&](int t, int key) {
     const bool exists = t < rows && key < key_rows && is_met(tokens, keys, t, key);
-    to[t * stride + key] = exists ? d_scores[place_of_score(head, length, tokens, t, keys, key)] : T{0};
+    to(t, key) = exists ? d_scores[place_of_score(head, length, tokens, t, keys, key)] : T{0};
   });
 }
 
@@ -165,20 +165,15 @@ __global__ void __launch_bounds__(threads)
   const Head head(chunks, blockIdx.x / chunks.most);
   const Index own = blockIdx.x % chunks.most, all = head.count();
   if (own >= all) return;
-  const int size = chunks.size, count = chunks.factors, stride = odd(size), key_stride = odd(count);
+  const int size = chunks.size, count = chunks.factors, key_stride = odd(count);
   SharedMatrices<T> shared;
-  T* const d_carried = shared.take(count, stride);
-  T* const keys = shared.take(count, stride);
-  T* const vectors = shared.take(count, stride);
-  T* const queries = shared.take(count, stride);
-  T* const inverse = shared.take(count, count);
-  T* const meeting = shared.take(count, count);
-  T* const products = shared.take(count, key_stride);
-  T* const d_updates = shared.take(count, key_stride);
-  T* const d_scored = shared.take(count, key_stride);
-  T* const factor = shared.take(count, 1);
+  const SharedMatrix<T> d_carried = shared.take(count, odd(size)), keys = shared.take(count, odd(size));
+  const TokenChunk<T> tokens(shared, chunks);
+  const SharedMatrix<T> products = shared.take(count, key_stride), d_updates = shared.take(count, key_stride),
+                        d_scored = shared.take(count, key_stride);
+  T* const factor = shared.take_numbers(count);
 
-  for_each_entry(count, size, [&](int key, int k) { d_carried[key * stride + k] = 0; });
+  for_each_entry(count, size, [&](int key, int k) { d_carried(key, k) = 0; });
   for (Index chunk = all; chunk-- > own;) {
     const Index pair = slot_of_pair(head, chunk, own);
     T* const updates = to.updates + pair * count * count;
@@ -186,61 +181,38 @@ __global__ void __launch_bounds__(threads)
     __syncthreads();
     for_each_entry(count, size, [&](int key, int k) {
       const Index place = (pair * count + key) * size + k;
-      to.d_carried[place] = d_carried[key * stride + k];
-      keys[key * stride + k] = a.carried[place];
+      to.d_carried[place] = d_carried(key, k);
+      keys(key, k) = a.carried[place];
     });
-    load_vectors(vectors, stride, a.vectors, head, chunk, 0, size);
-    load_vectors(queries, stride, a.queries, head, chunk, 0, size);
-    load_kept(inverse, count, a.coupled.inverses + head.slot(chunk) * count * count, count, count);
-    load_kept(meeting, count, a.coupled.meetings + head.slot(chunk) * count * count, count, count);
-    load_factors(factor, a.betas, head, chunk);
-    load_score_gradients(d_scored, key_stride, d_scores, a.length, head, chunk, own);
+    tokens.load(a, head, chunk, factor);
+    load_score_gradients(d_scored, d_scores, a.length, head, chunk, own);
     __syncthreads();
     // 1. and 2.
-    const auto vector = [&](int r, int k) { return vectors[r * stride + k]; };
-    multiply<2, 2, T>(
-        count, count, size, vector, [&](int k, int key) { return keys[key * stride + k]; },
-        [&](int r, int key, T sum) {
-          products[r * key_stride + key] = is_reached(chunk, own, r, key) ? sum : T{0};
-        });
-    multiply<2, 2, T>(
-        count, count, size, vector, [&](int k, int key) { return d_carried[key * stride + k]; },
-        [&](int r, int key, T sum) { d_updates[r * key_stride + key] = sum; });
-    multiply<2, 2, T>(
-        count, count, count, [&](int r, int t) { return meeting[r * count + t]; },
-        [&](int t, int key) { return d_scored[t * key_stride + key]; },
-        [&](int r, int key, T sum) {
-          T& d_update = d_updates[r * key_stride + key];
-          d_update = factor[r] * (d_update + sum);
-        });
+    multiply<2, 2, T>(count, count, size, tokens.vectors, keys.transposed(), [&](int r, int key, T sum) {
+      products(r, key) = is_reached(chunk, own, r, key) ? sum : T{0};
+    });
+    multiply<2, 2, T>(count, count, size, tokens.vectors, d_carried.transposed(), d_updates.put());
+    multiply<2, 2, T>(count, count, count, tokens.meeting, d_scored, [&](int r, int key, T sum) {
+      T& d_update = d_updates(r, key);
+      d_update = factor[r] * (d_update + sum);
+    });
     __syncthreads();
-    multiply<2, 2, T>(
-        count, count, count, [&](int r, int s) { return inverse[s * count + r]; },
-        [&](int s, int key) { return products[s * key_stride + key]; },
-        [&](int r, int key, T sum) { updates[r * count + key] = sum; });
+    multiply<2, 2, T>(count, count, count, tokens.inverse.transposed(), products,
+                      [&](int r, int key, T sum) { updates[r * count + key] = sum; });
     __syncthreads();
     // 3. Right sides that are 0 have a gradient too, of which `gather` makes that of the coupling.
-    multiply<2, 2, T>(
-        count, count, count, [&](int r, int s) { return inverse[r * count + s]; },
-        [&](int s, int key) { return d_updates[s * key_stride + key]; },
-        [&](int r, int key, T sum) {
-          d_right_sides[r * count + key] = sum;
-          products[r * key_stride + key] = is_reached(chunk, own, r, key) ? sum : T{0};
-        });
+    multiply<2, 2, T>(count, count, count, tokens.inverse, d_updates, [&](int r, int key, T sum) {
+      d_right_sides[r * count + key] = sum;
+      products(r, key) = is_reached(chunk, own, r, key) ? sum : T{0};
+    });
     __syncthreads();
     // 4.
-    const auto add_to_keys = [&](int key, int k, T sum) { d_carried[key * stride + k] += sum; };
-    multiply<4, 4, T>(
-        count, size, count, [&](int key, int t) { return d_scored[t * key_stride + key]; },
-        [&](int t, int k) { return queries[t * stride + k]; }, add_to_keys);
-    multiply<4, 4, T>(
-        count, size, count, [&](int key, int r) { return products[r * key_stride + key]; },
-        [&](int r, int k) { return vectors[r * stride + k]; }, add_to_keys);
+    multiply<4, 4, T>(count, size, count, d_scored.transposed(), tokens.queries, d_carried.add());
+    multiply<4, 4, T>(count, size, count, products.transposed(), tokens.vectors, d_carried.add());
   }
   __syncthreads();
-  for_each_entry(head.rows(own), size, [&](int key, int k) {
-    d_keys[head.place(own, key) * size + k] = d_carried[key * stride + k];
-  });
+  for_each_entry(head.rows(own), size,
+                 [&](int key, int k) { d_keys[head.place(own, key) * size + k] = d_carried(key, k); });
 }
 
 template <class T>
@@ -259,28 +231,25 @@ __global__ void __launch_bounds__(threads)
   if (chunk >= head.count()) return;
   const int size = chunks.size, count = chunks.factors, rows = head.rows(chunk), key_stride = odd(count);
   SharedMatrices<T> shared;
-  T* const of_factors = shared.take(count, count);
-  T* const of_queries = shared.take(count, count);
-  T* const updates = shared.take(count, key_stride);
-  T* const d_right_sides = shared.take(count, key_stride);
-  T* const d_scored = shared.take(count, key_stride);
-  T* const keys = shared.take(count, slice_stride);
-  T* const d_carried = shared.take(count, slice_stride);
-  T* const vectors = shared.take(count, slice_stride);
-  T* const queries = shared.take(count, slice_stride);
-  T* const d_left = shared.take(count, slice_stride);
-  T* const d_right = shared.take(count, slice_stride);
-  T* const d_queries = shared.take(count, slice_stride);
-  T* const factor = shared.take(count, 1);
-  T* const sums = shared.take(count, 1);
+  const SharedMatrix<T> of_factors = shared.take(count, count), of_queries = shared.take(count, count),
+                        updates = shared.take(count, key_stride),
+                        d_right_sides = shared.take(count, key_stride),
+                        d_scored = shared.take(count, key_stride), keys = shared.take(count, slice_stride),
+                        d_carried = shared.take(count, slice_stride),
+                        vectors = shared.take(count, slice_stride),
+                        queries = shared.take(count, slice_stride), d_left = shared.take(count, slice_stride),
+                        d_right = shared.take(count, slice_stride),
+                        d_queries = shared.take(count, slice_stride);
+  T* const factor = shared.take_numbers(count);
+  T* const sums = shared.take_numbers(count);
 
   const auto for_each_chunk_of_keys = [&](const auto& load, const auto& body) {
     for (Index own = 0; own <= chunk; ++own) {
       const Index pair = slot_of_pair(head, chunk, own);
       __syncthreads();
-      load_kept(updates, key_stride, returned.updates + pair * count * count, count, count);
-      load_kept(d_right_sides, key_stride, returned.d_right_sides + pair * count * count, count, count);
-      load_score_gradients(d_scored, key_stride, d_scores, a.length, head, chunk, own);
+      load_kept(updates, returned.updates + pair * count * count, count, count);
+      load_kept(d_right_sides, returned.d_right_sides + pair * count * count, count, count);
+      load_score_gradients(d_scored, d_scores, a.length, head, chunk, own);
       load(pair);
       __syncthreads();
       body(own);
@@ -288,74 +257,54 @@ __global__ void __launch_bounds__(threads)
     __syncthreads();
   };
 
-  for_each_entry(count, count,
-                 [&](int s, int r) { of_factors[s * count + r] = of_queries[s * count + r] = 0; });
+  for_each_entry(count, count, [&](int s, int r) { of_factors(s, r) = of_queries(s, r) = 0; });
   for_each_entry(count, 1, [&](int r, int) { sums[r] = 0; });
   load_factors(factor, a.betas, head, chunk);
-  const auto update = [&](int r, int key) { return updates[r * key_stride + key]; };
   for_each_chunk_of_keys(
       [](Index) {},
       [&](Index) {
-        multiply<2, 2, T>(
-            count, count, count, update, [&](int key, int r) { return d_right_sides[r * key_stride + key]; },
-            [&](int s, int r, T sum) {
-              if (s < r) of_factors[s * count + r] += sum;
-            });
-        multiply<2, 2, T>(
-            count, count, count, update, [&](int key, int t) { return d_scored[t * key_stride + key]; },
-            [&](int r, int t, T sum) {
-              if (r <= t) of_queries[r * count + t] += sum;
-            });
+        multiply<2, 2, T>(count, count, count, updates, d_right_sides.transposed(), [&](int s, int r, T sum) {
+          if (s < r) of_factors(s, r) += sum;
+        });
+        multiply<2, 2, T>(count, count, count, updates, d_scored.transposed(), [&](int r, int t, T sum) {
+          if (r <= t) of_queries(r, t) += sum;
+        });
       });
 
   for (int first = 0; first < size; first += slice) {
     const int width = min(slice, size - first);
-    load_vectors(vectors, slice_stride, a.vectors, head, chunk, first, width);
-    load_vectors(queries, slice_stride, a.queries, head, chunk, first, width);
+    load_vectors(vectors, a.vectors, head, chunk, first, width);
+    load_vectors(queries, a.queries, head, chunk, first, width);
     __syncthreads();
-    const auto vector = [&](int r, int i) { return vectors[r * slice_stride + i]; };
-    const auto query = [&](int t, int i) { return queries[t * slice_stride + i]; };
+    multiply<4, 2, T>(count, width, count, of_queries, queries, d_left.put());
+    multiply<4, 2, T>(count, width, count, of_factors, vectors, d_left.add());
     multiply<4, 2, T>(
-        count, width, count, [&](int r, int t) { return of_queries[r * count + t]; }, query,
-        [&](int r, int i, T sum) { d_left[r * slice_stride + i] = sum; });
+        count, width, count, [&](int r, int s) { return of_factors(s, r) * factor[s]; }, vectors,
+        d_right.put());
     multiply<4, 2, T>(
-        count, width, count, [&](int s, int r) { return of_factors[s * count + r]; }, vector,
-        [&](int s, int i, T sum) { d_left[s * slice_stride + i] += sum; });
-    multiply<4, 2, T>(
-        count, width, count, [&](int r, int s) { return of_factors[s * count + r] * factor[s]; }, vector,
-        [&](int r, int i, T sum) { d_right[r * slice_stride + i] = sum; });
-    multiply<4, 2, T>(
-        count, width, count, [&](int t, int r) { return of_queries[r * count + t] * factor[r]; }, vector,
-        [&](int t, int i, T sum) { d_queries[t * slice_stride + i] = sum; });
+        count, width, count, [&](int t, int r) { return of_queries(r, t) * factor[r]; }, vectors,
+        d_queries.put());
     for_each_chunk_of_keys(
         [&](Index pair) {
           for_each_entry(count, width, [&](int key, int i) {
             const Index place = (pair * count + key) * size + first + i;
-            keys[key * slice_stride + i] = a.carried[place];
-            d_carried[key * slice_stride + i] = returned.d_carried[place];
+            keys(key, i) = a.carried[place];
+            d_carried(key, i) = returned.d_carried[place];
           });
         },
         [&](Index own) {
-          const auto key_row = [&](int key, int i) { return keys[key * slice_stride + i]; };
-          multiply<4, 2, T>(
-              count, width, count, update, [&](int key, int i) { return d_carried[key * slice_stride + i]; },
-              [&](int r, int i, T sum) { d_left[r * slice_stride + i] += sum; });
-          multiply<4, 2, T>(
-              count, width, count,
-              [&](int r, int key) {
-                return is_reached(chunk, own, r, key) ? d_right_sides[r * key_stride + key] : T{0};
-              },
-              key_row, [&](int r, int i, T sum) { d_right[r * slice_stride + i] += sum; });
-          multiply<4, 2, T>(
-              count, width, count, [&](int t, int key) { return d_scored[t * key_stride + key]; }, key_row,
-              [&](int t, int i, T sum) { d_queries[t * slice_stride + i] += sum; });
+          const auto d_reached = [&](int r, int key) {
+            return is_reached(chunk, own, r, key) ? d_right_sides(r, key) : T{0};
+          };
+          multiply<4, 2, T>(count, width, count, updates, d_carried, d_left.add());
+          multiply<4, 2, T>(count, width, count, d_reached, keys, d_right.add());
+          multiply<4, 2, T>(count, width, count, d_scored, keys, d_queries.add());
         });
     add_row_products(sums, rows, width, vectors, d_left);
     for_each_entry(rows, width, [&](int r, int i) {
       const Index place = head.place(chunk, r) * size + first + i;
-      const int from = r * slice_stride + i;
-      to.vectors[place] = d_right[from] + factor[r] * d_left[from];
-      to.queries[place] = a.queries.factor * d_queries[from];
+      to.vectors[place] = d_right(r, i) + factor[r] * d_left(r, i);
+      to.queries[place] = a.queries.factor * d_queries(r, i);
     });
     __syncthreads();
   }
@@ -375,16 +324,13 @@ Index memory_of_gather(Index factors) {
 
 /// Sizes, and what kernels read.
 template <class T>
-class Scores {
+class Scores : public ChunkKernels<T> {
  public:
   Scores(const PositionScoresInput<T>& input, const TokenLayout& layout, const PositionScoresOptions& options,
          Index length, Device device)
-      : gpu_(context(device)),
-        heads_(input.keys.shape()[1]),
-        pairs_(layout.size() * heads_),
-        chunks_(chunks_of(gpu_, input, layout, options, device)),
-        numbers_(count_numbers(layout, chunks_.factors)),
-        pairs_of_chunks_(count_pairs(layout, chunks_.factors)) {
+      : ChunkKernels<T>(device, layout, input.keys.shape()[1], input.keys.shape()[2],
+                        factors_of(context(device), input.keys.shape()[2], options)),
+        pairs_of_chunks_(count_pairs(layout, this->chunks.factors)) {
     arguments.queries = {input.queries.data(), nullptr, static_cast<T>(options.scale)};
     arguments.keys = {input.keys.data(), nullptr, T{1}};
     arguments.vectors = {input.vectors.data(), nullptr, T{1}};
@@ -395,55 +341,40 @@ class Scores {
   Arguments<T> arguments{};
 
   /// Of inverses and meetings, of kept keys, and of the products of a pair.
-  Shape coupled() const { return {2, numbers_, heads_, chunks_.factors, chunks_.factors}; }
-  Shape carried() const { return {pairs_of_chunks_, heads_, chunks_.factors, chunks_.size}; }
-  Shape products() const { return {pairs_of_chunks_, heads_, chunks_.factors, chunks_.factors}; }
+  Shape coupled() const {
+    return {2, this->numbers, this->chunks.heads, this->chunks.factors, this->chunks.factors};
+  }
+  Shape carried() const { return of_pairs(this->chunks.size); }
+  Shape products() const { return of_pairs(this->chunks.factors); }
   void set_coupled(TensorView<T> both) { arguments.coupled = {both[0].data(), both[1].data()}; }
 
-  void launch_couple() const {
+  void launch_forward(T* scores) const {
     const Vectors<T> left{arguments.vectors.vectors, arguments.betas, T{-1}};
-    factors::launch_couple<T>(gpu_, chunks_, pairs_, left, arguments.vectors, arguments.queries,
-                              arguments.coupled);
-  }
-  void launch_carry(T* scores) const {
-    launch_for_chunks(carry<T>, memory_of_carry(chunks_.size, chunks_.factors), scores);
+    this->launch_couple(left, arguments.vectors, arguments.queries, arguments.coupled);
+    this->launch_chunks(carry<T>, memory_of_carry(this->chunks.size, this->chunks.factors), arguments,
+                        scores);
   }
   void launch_backward(const PositionScoresGradients<T>& gradients, const Returned<T>& returned) const {
     const T* const d_scores = gradients.d_scores.data();
-    launch_for_chunks(retreat<T>, memory_of_retreat(chunks_.size, chunks_.factors), d_scores, returned,
-                      gradients.d_keys.data());
-    launch_for_chunks(
-        gather<T>, memory_of_gather(chunks_.factors), d_scores, returned,
+    this->launch_chunks(retreat<T>, memory_of_retreat(this->chunks.size, this->chunks.factors), arguments,
+                        d_scores, returned, gradients.d_keys.data());
+    this->launch_chunks(
+        gather<T>, memory_of_gather(this->chunks.factors), arguments, d_scores, returned,
         TokenGradients<T>{gradients.d_queries.data(), gradients.d_vectors.data(), gradients.d_betas.data()});
   }
 
  private:
-  template <class Kernel, class... More>
-  void launch_for_chunks(Kernel* kernel, Index numbers, const More&... more) const {
-    if (pairs_ * chunks_.most == 0) return;
-    launch(gpu_, kernel,
-           {.grid = static_cast<unsigned>(pairs_ * chunks_.most),
-            .block = threads,
-            .shared = static_cast<std::size_t>(numbers) * sizeof(T)},
-           chunks_, arguments, more...);
-  }
-
-  static Chunks chunks_of(const Context& gpu, const PositionScoresInput<T>& input, const TokenLayout& layout,
-                          const PositionScoresOptions& options, Device device) {
-    const Index heads = input.keys.shape()[1], size = input.keys.shape()[2];
-    const int chunk = factors_of_chunk<T>(gpu, options.chunk, size, "keys", [&](Index factors) {
+  static int factors_of(const Context& gpu, Index size, const PositionScoresOptions& options) {
+    return factors_of_chunk<T>(gpu, options.chunk, size, "keys", [&](Index factors) {
       return std::max(
           {memory_of_retreat(size, factors), memory_of_gather(factors), memory_of_couple(factors, true)});
     });
-    return {layout, device, heads, size, chunk};
+  }
+  Shape of_pairs(Index columns) const {
+    return {pairs_of_chunks_, this->chunks.heads, this->chunks.factors, columns};
   }
 
-  const Context& gpu_;
-  Index heads_;
-  /// Heads of all sequences.
-  Index pairs_;
-  Chunks chunks_;
-  Index numbers_, pairs_of_chunks_;
+  Index pairs_of_chunks_;
 };
 
 }  // namespace
@@ -452,17 +383,9 @@ template <class T>
 void position_scores(const PositionScoresInput<T>& input, const TokenLayout& layout,
                      const PositionScoresOptions& options, TensorView<T> scores, bool keep, Saved& saved) {
   Scores<T> all(input, layout, options, scores.shape()[2], saved.device());
-  const Index before = saved.size();
-  try {
-    all.set_coupled(saved.push<T>(all.coupled()));
-    if (keep) all.arguments.carried = saved.push<T>(all.carried()).data();
-  } catch (...) {
-    // Memory is short: a forward that throws leaves the stack as it was.
-    saved.pop(saved.size() - before);
-    throw;
-  }
-  all.launch_couple();
-  all.launch_carry(scores.data());
+  all.set_coupled(saved.push<T>(all.coupled()));
+  if (keep) all.arguments.carried = saved.push<T>(all.carried()).data();
+  all.launch_forward(scores.data());
 }
 
 template <class T>

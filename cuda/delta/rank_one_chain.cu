@@ -51,19 +51,17 @@ __global__ void __launch_bounds__(threads) sweep(Chunks chunks, Sweep<T> a, Inde
   const Head head(chunks, blockIdx.x / tiles);
   const Index first_column = blockIdx.x % tiles * tile;
   const int width = static_cast<int>(min(static_cast<Index>(tile), columns - first_column));
-  const int size = chunks.size, count = chunks.factors, stride = odd(size);
+  const int size = chunks.size, count = chunks.factors;
   SharedMatrices<T> shared;
-  T* const state = shared.take(size, tile);
-  T* const vectors = shared.take(count, stride);
-  T* const products = shared.take(count, tile);
-  T* const updates = shared.take(count, tile);
-  T* const inverse = shared.take(count, count);
+  const SharedMatrix<T> state = shared.take(size, tile), vectors = shared.take(count, odd(size)),
+                        products = shared.take(count, tile), updates = shared.take(count, tile),
+                        inverse = shared.take(count, count);
 
   const auto entry = [&](Index matrix, Index rows, int row, int column) {
     return (matrix * rows + row) * columns + first_column + column;
   };
   for_each_entry(size, width, [&](int k, int m) {
-    state[k * tile + m] = a.start == nullptr ? T{0} : a.start[entry(head.pair, size, k, m)];
+    state(k, m) = a.start == nullptr ? T{0} : a.start[entry(head.pair, size, k, m)];
   });
   const Index all = head.count();
   for (Index i = 0; i < all; ++i) {
@@ -71,46 +69,36 @@ __global__ void __launch_bounds__(threads) sweep(Chunks chunks, Sweep<T> a, Inde
     const int rows = head.rows(chunk);
     __syncthreads();
     if (a.states != nullptr) {
-      for_each_entry(size, width, [&](int k, int m) {
-        a.states[entry(head.slot(chunk), size, k, m)] = state[k * tile + m];
-      });
+      for_each_entry(size, width,
+                     [&](int k, int m) { a.states[entry(head.slot(chunk), size, k, m)] = state(k, m); });
     }
-    load_vectors(vectors, stride, a.first, head, chunk, 0, size);
-    load_kept(inverse, count, a.inverses + head.slot(chunk) * count * count, count, count);
+    load_vectors(vectors, a.first, head, chunk, 0, size);
+    load_kept(inverse, a.inverses + head.slot(chunk) * count * count, count, count);
     __syncthreads();
     // 1.
-    multiply<2, 2, T>(
-        count, width, size, [&](int r, int k) { return vectors[r * stride + k]; },
-        [&](int k, int m) { return state[k * tile + m]; },
-        [&](int r, int m, T sum) {
-          if (a.added != nullptr && r < rows)
-            sum += a.added[head.place(chunk, r) * columns + first_column + m];
-          products[r * tile + m] = sum;
-        });
+    multiply<2, 2, T>(count, width, size, vectors, state, [&](int r, int m, T sum) {
+      if (a.added != nullptr && r < rows) sum += a.added[head.place(chunk, r) * columns + first_column + m];
+      products(r, m) = sum;
+    });
     __syncthreads();
     // 2.
     multiply<2, 2, T>(
-        count, width, count,
-        [&](int r, int s) { return is_backward ? inverse[r * count + s] : inverse[s * count + r]; },
-        [&](int s, int m) { return products[s * tile + m]; },
+        count, width, count, [&](int r, int s) { return is_backward ? inverse(r, s) : inverse(s, r); },
+        products,
         [&](int r, int m, T sum) {
-          updates[r * tile + m] = sum;
+          updates(r, m) = sum;
           if (a.results != nullptr && r < rows)
             a.results[head.place(chunk, r) * columns + first_column + m] = sum;
           if (a.updates != nullptr) a.updates[entry(head.slot(chunk), count, r, m)] = sum;
         });
-    load_vectors(vectors, stride, a.second, head, chunk, 0, size);
+    load_vectors(vectors, a.second, head, chunk, 0, size);
     __syncthreads();
     // 3.
-    multiply<4, 4, T>(
-        size, width, count, [&](int k, int r) { return vectors[r * stride + k]; },
-        [&](int r, int m) { return updates[r * tile + m]; },
-        [&](int k, int m, T sum) { state[k * tile + m] += sum; });
+    multiply<4, 4, T>(size, width, count, vectors.transposed(), updates, state.add());
   }
   __syncthreads();
   if (a.finish == nullptr) return;
-  for_each_entry(size, width,
-                 [&](int k, int m) { a.finish[entry(head.pair, size, k, m)] = state[k * tile + m]; });
+  for_each_entry(size, width, [&](int k, int m) { a.finish[entry(head.pair, size, k, m)] = state(k, m); });
 }
 
 /// Where the gradients of vectors and of their scales go, which may be null.
@@ -141,17 +129,14 @@ __global__ void __launch_bounds__(threads)
   if (chunk >= head.count()) return;
   const int size = chunks.size, count = chunks.factors, rows = head.rows(chunk);
   SharedMatrices<T> shared;
-  T* const products = shared.take(count, count);
-  T* const updates = shared.take(count, column_stride);
-  T* const d_right_sides = shared.take(count, column_stride);
-  T* const states = shared.take(slice, column_stride);
-  T* const d_states = shared.take(slice, column_stride);
-  T* const q = shared.take(count, slice_stride);
-  T* const k = shared.take(count, slice_stride);
-  T* const dq = shared.take(count, slice_stride);
-  T* const dk = shared.take(count, slice_stride);
-  T* const d_left_scales = shared.take(count, 1);
-  T* const d_right_scales = shared.take(count, 1);
+  const SharedMatrix<T> products = shared.take(count, count), updates = shared.take(count, column_stride),
+                        d_right_sides = shared.take(count, column_stride),
+                        states = shared.take(slice, column_stride),
+                        d_states = shared.take(slice, column_stride), q = shared.take(count, slice_stride),
+                        k = shared.take(count, slice_stride), dq = shared.take(count, slice_stride),
+                        dk = shared.take(count, slice_stride);
+  T* const d_left_scales = shared.take_numbers(count);
+  T* const d_right_scales = shared.take_numbers(count);
 
   // Calls body(number of columns) for the columns of the states, with those of `updates` and `d_right_sides`.
   const auto for_each_tile = [&](const auto& load, const auto& body) {
@@ -160,8 +145,8 @@ __global__ void __launch_bounds__(threads)
       __syncthreads();
       for_each_entry(count, width, [&](int r, int m) {
         const Index from = (slot * count + r) * columns + first + m;
-        updates[r * column_stride + m] = kept.updates[from];
-        d_right_sides[r * column_stride + m] = kept.d_right_sides[from];
+        updates(r, m) = kept.updates[from];
+        d_right_sides(r, m) = kept.d_right_sides[from];
       });
       load(first, width);
       __syncthreads();
@@ -170,61 +155,47 @@ __global__ void __launch_bounds__(threads)
     __syncthreads();
   };
 
-  for_each_entry(count, count, [&](int s, int r) { products[s * count + r] = 0; });
+  for_each_entry(count, count, [&](int s, int r) { products(s, r) = 0; });
   for_each_entry(count, 1, [&](int r, int) { d_left_scales[r] = d_right_scales[r] = 0; });
   for_each_tile([](Index, int) {},
                 [&](int width) {
-                  multiply<2, 2, T>(
-                      count, count, width, [&](int s, int m) { return updates[s * column_stride + m]; },
-                      [&](int m, int r) { return d_right_sides[r * column_stride + m]; },
-                      [&](int s, int r, T sum) {
-                        if (s < r) products[s * count + r] += sum;
-                      });
+                  multiply<2, 2, T>(count, count, width, updates, d_right_sides.transposed(),
+                                    [&](int s, int r, T sum) {
+                                      if (s < r) products(s, r) += sum;
+                                    });
                 });
 
   for (int first = 0; first < size; first += slice) {
     const int width = min(slice, size - first);
-    load_vectors(q, slice_stride, left, head, chunk, first, width);
-    load_vectors(k, slice_stride, right, head, chunk, first, width);
+    load_vectors(q, left, head, chunk, first, width);
+    load_vectors(k, right, head, chunk, first, width);
     __syncthreads();
-    multiply<4, 2, T>(
-        count, width, count, [&](int s, int r) { return products[s * count + r]; },
-        [&](int r, int i) { return k[r * slice_stride + i]; },
-        [&](int s, int i, T sum) { dq[s * slice_stride + i] = sum; });
-    multiply<4, 2, T>(
-        count, width, count, [&](int r, int s) { return products[s * count + r]; },
-        [&](int s, int i) { return q[s * slice_stride + i]; },
-        [&](int r, int i, T sum) { dk[r * slice_stride + i] = sum; });
+    multiply<4, 2, T>(count, width, count, products, k, dq.put());
+    multiply<4, 2, T>(count, width, count, products.transposed(), q, dk.put());
     for_each_tile(
         [&](Index first_column, int tile) {
           for_each_entry(width, tile, [&](int i, int m) {
             const Index from = (slot * size + first + i) * columns + first_column + m;
-            states[i * column_stride + m] = kept.states[from];
-            d_states[i * column_stride + m] = kept.d_states[from];
+            states(i, m) = kept.states[from];
+            d_states(i, m) = kept.d_states[from];
           });
         },
         [&](int tile) {
-          multiply<4, 2, T>(
-              count, width, tile, [&](int s, int m) { return updates[s * column_stride + m]; },
-              [&](int m, int i) { return d_states[i * column_stride + m]; },
-              [&](int s, int i, T sum) { dq[s * slice_stride + i] += sum; });
-          multiply<4, 2, T>(
-              count, width, tile, [&](int r, int m) { return d_right_sides[r * column_stride + m]; },
-              [&](int m, int i) { return states[i * column_stride + m]; },
-              [&](int r, int i, T sum) { dk[r * slice_stride + i] += sum; });
+          multiply<4, 2, T>(count, width, tile, updates, d_states.transposed(), dq.add());
+          multiply<4, 2, T>(count, width, tile, d_right_sides, states.transposed(), dk.add());
         });
 
     // The vectors themselves, for the gradients of their scales.
-    const auto finish = [&](const Vectors<T>& vectors, T* memory, const T* d, const VectorGradients<T>& to,
-                            T* d_scales) {
+    const auto finish = [&](const Vectors<T>& vectors, const SharedMatrix<T>& memory,
+                            const SharedMatrix<T>& d, const VectorGradients<T>& to, T* d_scales) {
       if (to.scales != nullptr) {
-        load_vectors(memory, slice_stride, {vectors.vectors, nullptr, T{1}}, head, chunk, first, width);
+        load_vectors(memory, {vectors.vectors, nullptr, T{1}}, head, chunk, first, width);
         __syncthreads();
         add_row_products(d_scales, rows, width, memory, d);
       }
       for_each_entry(rows, width, [&](int r, int i) {
         const Index place = head.place(chunk, r);
-        to.vectors[place * size + first + i] = vectors.scale(place) * d[r * slice_stride + i];
+        to.vectors[place * size + first + i] = vectors.scale(place) * d(r, i);
       });
     };
     finish(left, q, dq, d_left, d_left_scales);
@@ -267,57 +238,46 @@ __global__ void __launch_bounds__(threads)
   }
 }
 
+template <class T>
+Vectors<T> vectors_of(TensorView<const T> vectors, TensorView<const T> scales) {
+  return {vectors.data(), data_or_null(scales), T{1}};
+}
+
 /// Sizes, and the vectors as kernels read them.
 template <class T>
-class Chain {
+class Chain : public ChunkKernels<T> {
  public:
   Chain(const RankOneChainInput<T>& input, const TokenLayout& layout, const RankOneChainOptions& options,
         Device device)
-      : gpu_(context(device)),
-        left_{input.left.data(), data_or_null(input.left_scales), T{1}},
-        right_{input.right.data(), data_or_null(input.right_scales), T{1}},
-        columns_(input.initial_states.shape()[3]),
-        pairs_(layout.size() * input.left.shape()[1]),
-        numbers_(0),
-        chunks_(chunks_of(gpu_, input, layout, options, device)) {
-    numbers_ = count_numbers(layout, chunks_.factors);
-  }
+      : ChunkKernels<T>(device, layout, input.left.shape()[1], input.left.shape()[2],
+                        factors_of(context(device), input.left.shape()[2], options)),
+        left(vectors_of(input.left, input.left_scales)),
+        right(vectors_of(input.right, input.right_scales)),
+        columns_(input.initial_states.shape()[3]) {}
 
-  Shape inverses() const { return {numbers_, chunks_.heads, chunks_.factors, chunks_.factors}; }
-  Shape states() const { return {numbers_, chunks_.heads, chunks_.size, columns_}; }
-  Shape updates() const { return {numbers_, chunks_.heads, chunks_.factors, columns_}; }
-  const Vectors<T>& left() const { return left_; }
-  const Vectors<T>& right() const { return right_; }
+  const Vectors<T> left, right;
 
-  void launch_couple(T* inverses) const {
-    factors::launch_couple<T>(gpu_, chunks_, pairs_, left_, right_, {}, {inverses, nullptr});
-  }
+  Shape inverses() const { return this->of_chunks(this->chunks.factors, this->chunks.factors); }
+  Shape states() const { return this->of_chunks(this->chunks.size, columns_); }
+  Shape updates() const { return this->of_chunks(this->chunks.factors, columns_); }
+
   template <bool is_backward>
   void launch_sweep(const Sweep<T>& a) const {
-    const int tile = static_cast<int>(std::min<Index>(columns_, widest(chunks_.factors)));
-    const Index blocks = columns_ == 0 ? 0 : pairs_ * ((columns_ - 1) / tile + 1);
-    if (blocks == 0) return;
-    launch(gpu_, sweep<is_backward, T>,
-           {.grid = static_cast<unsigned>(blocks),
-            .block = threads,
-            .shared = bytes(memory_of_sweep(chunks_.size, chunks_.factors, tile))},
-           chunks_, a, columns_, tile);
+    const int factors = this->chunks.factors;
+    const int tile = static_cast<int>(std::min<Index>(columns_, widest(factors)));
+    const Index tiles = columns_ == 0 ? 0 : (columns_ - 1) / tile + 1;
+    this->launch_blocks(sweep<is_backward, T>, this->pairs * tiles,
+                        memory_of_sweep(this->chunks.size, factors, tile), a, columns_, tile);
   }
   void launch_gather(const Kept<T>& kept, const VectorGradients<T>& d_left,
                      const VectorGradients<T>& d_right) const {
-    if (pairs_ * chunks_.most == 0) return;
-    launch(gpu_, gather<T>,
-           {.grid = static_cast<unsigned>(pairs_ * chunks_.most),
-            .block = threads,
-            .shared = bytes(memory_of_gather(chunks_.factors))},
-           chunks_, left_, right_, kept, columns_, d_left, d_right);
+    this->launch_chunks(gather<T>, memory_of_gather(this->chunks.factors), left, right, kept, columns_,
+                        d_left, d_right);
   }
   /// `input` has the vectors of which this is the mirrored chain.
-  void launch_invert_factors(const RankOneChainInput<T>& input, T* scales) const {
-    if (pairs_ * chunks_.most == 0) return;
-    launch(gpu_, invert_factors<T>, {.grid = static_cast<unsigned>(pairs_ * chunks_.most), .block = threads},
-           chunks_, Vectors<T>{input.left.data(), data_or_null(input.left_scales), T{1}},
-           Vectors<T>{input.right.data(), data_or_null(input.right_scales), T{1}}, scales, gpu_.faults());
+  void launch_invert_factors(const RankOneChainInput<T>& input, T* scales, FaultWord* faults) const {
+    this->launch_chunks(invert_factors<T>, 0, vectors_of(input.left, input.left_scales),
+                        vectors_of(input.right, input.right_scales), scales, faults);
   }
 
  private:
@@ -332,22 +292,14 @@ class Chain {
     return factors * factors + 2 * (factors + slice) * column_stride + 4 * factors * slice_stride +
            2 * factors;
   }
-  static std::size_t bytes(Index numbers) { return static_cast<std::size_t>(numbers) * sizeof(T); }
-
-  static Chunks chunks_of(const Context& gpu, const RankOneChainInput<T>& input, const TokenLayout& layout,
-                          const RankOneChainOptions& options, Device device) {
-    const Index heads = input.left.shape()[1], size = input.left.shape()[2];
-    const int chunk = factors_of_chunk<T>(gpu, options.chunk, size, "factors of a chain", [&](Index factors) {
+  static int factors_of(const Context& gpu, Index size, const RankOneChainOptions& options) {
+    return factors_of_chunk<T>(gpu, options.chunk, size, "factors of a chain", [&](Index factors) {
       return std::max({memory_of_sweep(size, factors, widest(factors)), memory_of_gather(factors),
                        memory_of_couple(factors, false)});
     });
-    return {layout, device, heads, size, chunk};
   }
 
-  const Context& gpu_;
-  Vectors<T> left_, right_;
-  Index columns_, pairs_, numbers_;
-  Chunks chunks_;
+  Index columns_;
 };
 
 }  // namespace
@@ -357,22 +309,15 @@ void rank_one_chain(const RankOneChainInput<T>& input, const TokenLayout& layout
                     const RankOneChainOptions& options, TensorView<T> outputs, TensorView<T> final_states,
                     bool keep, Saved& saved) {
   const Chain<T> chain(input, layout, options, saved.device());
-  const Index before = saved.size();
-  TensorView<T> inverses, states, updates;
-  try {
-    inverses = saved.push<T>(chain.inverses());
-    if (keep) {
-      states = saved.push<T>(chain.states());
-      updates = saved.push<T>(chain.updates());
-    }
-  } catch (...) {
-    // Memory is short: a forward that throws leaves the stack as it was.
-    saved.pop(saved.size() - before);
-    throw;
+  const TensorView<T> inverses = saved.push<T>(chain.inverses());
+  TensorView<T> states, updates;
+  if (keep) {
+    states = saved.push<T>(chain.states());
+    updates = saved.push<T>(chain.updates());
   }
-  chain.launch_couple(inverses.data());
-  chain.template launch_sweep<false>({.first = chain.right(),
-                                      .second = chain.left(),
+  chain.launch_couple(chain.left, chain.right, {}, {inverses.data(), nullptr});
+  chain.template launch_sweep<false>({.first = chain.right,
+                                      .second = chain.left,
                                       .inverses = inverses.data(),
                                       .start = input.initial_states.data(),
                                       .finish = data_or_null(final_states),
@@ -395,8 +340,8 @@ void rank_one_chain_backward(const RankOneChainInput<T>& input, const TokenLayou
     const Saved::Scope scope(saved);
     const TensorView<T> d_states = saved.push<T>(chain.states()),
                         d_right_sides = saved.push<T>(chain.updates());
-    chain.template launch_sweep<true>({.first = chain.left(),
-                                       .second = chain.right(),
+    chain.template launch_sweep<true>({.first = chain.left,
+                                       .second = chain.right,
                                        .inverses = inverses.data(),
                                        .start = data_or_null(gradients.d_final_states),
                                        .finish = data_or_null(gradients.d_initial_states),
@@ -431,7 +376,7 @@ void rank_one_chain_inverse(const RankOneChainInput<T>& input, const TokenLayout
                                       .right_scales = scales,
                                       .initial_states = transposed};
   const Chain<T> chain(mirrored, layout, options, scratch.device());
-  chain.launch_invert_factors(input, scales.data());
+  chain.launch_invert_factors(input, scales.data(), gpu.faults());
   T* const start = transposed.data();
   for_each(gpu, states.count(), [=] __device__(Index i) { start[i] = i / size % size == i % size; });
   cuda::rank_one_chain<T>(mirrored, layout, options, outputs, transposed, false, scratch);

@@ -1,18 +1,17 @@
 // The recurrent delta product, forward. A block has some columns of one head of one sequence in its registers
 // (cuda/delta/recurrent_steps.cuh) and goes through all tokens:
 //
-//   1. decay the columns, at a token's first micro-step
+//   1. decay the columns, at a token's first factor
 //   2. dot products with k * r, summed over K by shuffles
 //   3. add beta k (v - sum)
-//   4. after a token's last micro-step, dot products with q. They are summed together with those of the next
-//      micro-step: so their shuffles cost no time of their own.
+//   4. after a token's last factor, dot products with q. They are summed together with those of the next
+//      factor: so their shuffles cost no time of their own.
 //
 // Only 2. and 3. wait for one another. With few states nothing but their latency counts; with many, shared
 // memory must be read less often, so a lane then has two columns. The sums are the same.
 
 #include "cuda/delta/recurrent_delta_product.hpp"
 #include "cuda/delta/recurrent_steps.cuh"
-#include "cuda/delta/small_states.hpp"
 
 namespace orthornn::cuda {
 namespace {
@@ -150,20 +149,18 @@ void launch_forward(const Context& gpu, const Inputs<T>& a, const Results<T>& to
 }  // namespace
 
 template <class T>
-void recurrent_delta_product(const DeltaProductInput<T>& input, const TokenLayout& layout,
-                             const DeltaProductOptions& options, TensorView<T> outputs,
-                             TensorView<T> final_states, bool keep, Saved& saved) {
-  if (has_small_states(input, layout, options))
-    return small_states(input, layout, options, outputs, final_states, keep, saved);
-  const Inputs<T> a(input, layout, options, saved.device());
-  Results<T> to{.outputs = outputs.data(),
-                .final_states = final_states.empty() ? nullptr : final_states.data(),
+void recurrent_delta_product(const DeltaWork<T>& work, const DeltaResults<T>& results) {
+  const TokenLayout& layout = work.layout;
+  Saved& saved = work.saved;
+  const Inputs<T> a(work);
+  Results<T> to{.outputs = results.outputs.data(),
+                .final_states = data_or_null(results.final_states),
                 .borders = nullptr,
                 .segment_tokens = segment_tokens(layout.longest(), a.factors)};
   const Index states = layout.size() * a.heads;
   with_layout<T>(a.key, [&](auto state_layout) {
     using Layout = decltype(state_layout);
-    if (keep)
+    if (results.keep)
       to.borders = saved.push<T>({segment_count(layout, to.segment_tokens), a.heads, a.key, a.value}).data();
     if (states * a.value == 0) return;
     const Context& gpu = context(saved.device());
@@ -178,11 +175,7 @@ void recurrent_delta_product(const DeltaProductInput<T>& input, const TokenLayou
   });
 }
 
-template void recurrent_delta_product<float>(const DeltaProductInput<float>&, const TokenLayout&,
-                                             const DeltaProductOptions&, TensorView<float>, TensorView<float>,
-                                             bool, Saved&);
-template void recurrent_delta_product<double>(const DeltaProductInput<double>&, const TokenLayout&,
-                                              const DeltaProductOptions&, TensorView<double>,
-                                              TensorView<double>, bool, Saved&);
+template void recurrent_delta_product<float>(const DeltaWork<float>&, const DeltaResults<float>&);
+template void recurrent_delta_product<double>(const DeltaWork<double>&, const DeltaResults<double>&);
 
 }  // namespace orthornn::cuda

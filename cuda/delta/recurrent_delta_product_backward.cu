@@ -6,7 +6,7 @@
 //      memory, where only it reads them again.
 //   2. From the last token to the first, with dS in registers:
 //        a. dS += c q dO^T;  dq = c S dO
-//        b. for each micro-step, from the last to the first, with S before it: e = v - S^T (k * r),
+//        b. for each factor, from the last to the first, with S before it: e = v - S^T (k * r),
 //           u = dS^T k, dv = beta u, dbeta = u . e, and from a = beta dS e and b = -S dv:
 //           dk = a + b * r, dr = b * k;  dS -= (k * r) dv^T
 //        c. da = the sum of dS * S over the columns, or over all of it;  dS *= e^a
@@ -20,25 +20,11 @@
 #include "cuda/core/reduce_scatter.cuh"
 #include "cuda/delta/recurrent_delta_product.hpp"
 #include "cuda/delta/recurrent_steps.cuh"
-#include "cuda/delta/small_states.hpp"
 
 namespace orthornn::cuda {
 namespace {
 
 using namespace recurrent;
-
-template <class T>
-struct Gradients {
-  const T* d_outputs;
-  const T* d_final_states;
-  T* d_queries;
-  T* d_keys;
-  T* d_values;
-  T* d_betas;
-  T* d_log_decays;
-  T* d_removals;
-  T* d_initial_states;
-};
 
 /// What the forward kept, and memory for the states of a segment.
 template <class T>
@@ -69,7 +55,7 @@ __device__ __forceinline__ void sum_over_columns(T (&rows)[Layout::elements], T*
 
 template <class T, class Layout>
 __global__ void __launch_bounds__((most_threads<T, Layout>))
-    backward_kernel(Inputs<T> a, StagePlan plan, Gradients<T> gradients, Segments<T> segments) {
+    backward_kernel(Inputs<T> a, StagePlan plan, DeltaGradientPointers<T> gradients, Segments<T> segments) {
   T* const shared = reinterpret_cast<T*>(dynamic_shared_memory());
   const Head<T> head(a, plan, gradients.d_outputs, blockIdx.x, shared);
   const int lane = static_cast<int>(threadIdx.x % warp_size);
@@ -88,23 +74,10 @@ __global__ void __launch_bounds__((most_threads<T, Layout>))
            threadIdx.x;
   };
   const auto keep = [&](const T(&state)[Layout::elements], Index slot) {
-    Word<T>* const to = state_at(slot);
-#pragma unroll
-    for (int i = 0; i < Layout::words; ++i) {
-      Word<T> word;
-#pragma unroll
-      for (int j = 0; j < Layout::width; ++j) word.of[j] = state[i * Layout::width + j];
-      to[i * blockDim.x] = word;
-    }
+    store_words<Layout>(state, state_at(slot), blockDim.x);
   };
   const auto read = [&](T(&state)[Layout::elements], Index slot) {
-    const Word<T>* const from = state_at(slot);
-#pragma unroll
-    for (int i = 0; i < Layout::words; ++i) {
-      const Word<T> word = from[i * blockDim.x];
-#pragma unroll
-      for (int j = 0; j < Layout::width; ++j) state[i * Layout::width + j] = word.of[j];
-    }
+    load_words<Layout>(state, state_at(slot), blockDim.x);
   };
 
   int turn = 0;  // the warp that sums over the warps next
@@ -289,20 +262,13 @@ __global__ void __launch_bounds__((most_threads<T, Layout>))
   } while (first_column < a.value);
 }
 
-template <class T>
-T* data_or_null(TensorView<T> x) {
-  return x.empty() ? nullptr : x.data();
-}
-
 }  // namespace
 
 template <class T>
-void recurrent_delta_product_backward(const DeltaProductInput<T>& input, const TokenLayout& layout,
-                                      const DeltaProductOptions& options,
-                                      const DeltaProductGradients<T>& gradients, Saved& saved) {
-  if (has_small_states(input, layout, options))
-    return small_states_backward(input, layout, options, gradients, saved);
-  const Inputs<T> a(input, layout, options, saved.device());
+void recurrent_delta_product_backward(const DeltaWork<T>& work, const DeltaProductGradients<T>& gradients) {
+  const TokenLayout& layout = work.layout;
+  Saved& saved = work.saved;
+  const Inputs<T> a(work);
   const Index states = layout.size() * a.heads;
   const Index tokens = segment_tokens(layout.longest(), a.factors);
   const TensorView<const T> borders = saved.top<T>(0);
@@ -323,16 +289,7 @@ void recurrent_delta_product_backward(const DeltaProductInput<T>& input, const T
            {.grid = static_cast<unsigned>(states),
             .block = static_cast<unsigned>(threads),
             .shared = static_cast<std::size_t>(2 * plan.size + warps * sums_of_warp<Layout>) * sizeof(T)},
-           a, plan,
-           Gradients<T>{.d_outputs = gradients.d_outputs.data(),
-                        .d_final_states = data_or_null(gradients.d_final_states),
-                        .d_queries = gradients.d_queries.data(),
-                        .d_keys = gradients.d_keys.data(),
-                        .d_values = gradients.d_values.data(),
-                        .d_betas = gradients.d_betas.data(),
-                        .d_log_decays = gradients.d_log_decays.data(),
-                        .d_removals = gradients.d_removals.data(),
-                        .d_initial_states = data_or_null(gradients.d_initial_states)},
+           a, plan, DeltaGradientPointers<T>(gradients),
            Segments<T>{.borders = borders.data(),
                        .tokens = tokens,
                        .states = reinterpret_cast<Word<T>*>(memory.data())});
@@ -340,11 +297,9 @@ void recurrent_delta_product_backward(const DeltaProductInput<T>& input, const T
   saved.pop(1);
 }
 
-template void recurrent_delta_product_backward<float>(const DeltaProductInput<float>&, const TokenLayout&,
-                                                      const DeltaProductOptions&,
-                                                      const DeltaProductGradients<float>&, Saved&);
-template void recurrent_delta_product_backward<double>(const DeltaProductInput<double>&, const TokenLayout&,
-                                                       const DeltaProductOptions&,
-                                                       const DeltaProductGradients<double>&, Saved&);
+template void recurrent_delta_product_backward<float>(const DeltaWork<float>&,
+                                                      const DeltaProductGradients<float>&);
+template void recurrent_delta_product_backward<double>(const DeltaWork<double>&,
+                                                       const DeltaProductGradients<double>&);
 
 }  // namespace orthornn::cuda

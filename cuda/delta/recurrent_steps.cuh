@@ -5,15 +5,15 @@
 // lanes of one warp, and neighbouring lanes have neighbouring columns. A sum over K is a few multiply-adds in
 // each lane and log2(parts) shuffles, without a barrier.
 //
-// All columns read the same keys. So a block copies a stage, the next few micro-steps, to shared memory by
+// All columns read the same keys. So a block copies a stage, the next few factors, to shared memory by
 // cp.async while it computes with the stage before. Then it prepares the stage: unit keys, k * r, and e^a.
 //
 //   shared memory, twice     rows of K, with zeros up to the capacity of the layout and 16 bytes more
-//     keys, removals         a row each micro-step; removals become k * r; none where there are none
+//     keys, removals         a row each factor; removals become k * r; none where there are none
 //     queries, row decays    a row each token
-//     values                 the block's columns of each micro-step
+//     values                 the block's columns of each factor
 //     d_outputs              the block's columns of each token; in the backward
-//     betas, norm factors    a number each micro-step
+//     betas, norm factors    a number each factor
 //     decays                 a number each token
 
 #include <algorithm>
@@ -23,9 +23,9 @@
 #include "cuda/core/launch.hpp"
 #include "cuda/core/pack.cuh"
 #include "cuda/core/ptx.cuh"
+#include "cuda/delta/delta_pointers.cuh"
 #include "cuda/delta/token_sequence.cuh"
 #include "orthornn/core/error.hpp"
-#include "orthornn/delta/delta_product.hpp"
 
 namespace orthornn::cuda::recurrent {
 
@@ -49,7 +49,7 @@ struct StateLayout {
 };
 
 /// Calls body(layout) for the layout of keys of this size. 16 rows a lane, by estimate: their 32
-/// multiply-adds of a micro-step take about as long as one exchange more would. Throws ValueError where there
+/// multiply-adds of a factor take about as long as one exchange more would. Throws ValueError where there
 /// is none.
 template <class T, class Body>
 void with_layout(Index key, const Body& body) {
@@ -62,26 +62,35 @@ void with_layout(Index key, const Body& body) {
                    " numbers; the recurrent delta product of a GPU takes 1024 at most");
 }
 
-/// A lane's part of a row in shared memory, 16-byte aligned.
+/// A lane's numbers, word by word, from words that are `stride` apart.
 template <class Layout, class T>
-__device__ __forceinline__ void load_row(T (&to)[Layout::elements], const T* row, int part) {
+__device__ __forceinline__ void load_words(T (&to)[Layout::elements], const Word<T>* from, unsigned stride) {
 #pragma unroll
   for (int i = 0; i < Layout::words; ++i) {
-    const Word<T> word = reinterpret_cast<const Word<T>*>(row)[part + i * Layout::parts];
+    const Word<T> word = from[i * stride];
 #pragma unroll
     for (int j = 0; j < Layout::width; ++j) to[i * Layout::width + j] = word.of[j];
   }
 }
-
 template <class Layout, class T>
-__device__ __forceinline__ void store_row(const T (&from)[Layout::elements], T* row, int part) {
+__device__ __forceinline__ void store_words(const T (&from)[Layout::elements], Word<T>* to, unsigned stride) {
 #pragma unroll
   for (int i = 0; i < Layout::words; ++i) {
     Word<T> word;
 #pragma unroll
     for (int j = 0; j < Layout::width; ++j) word.of[j] = from[i * Layout::width + j];
-    reinterpret_cast<Word<T>*>(row)[part + i * Layout::parts] = word;
+    to[i * stride] = word;
   }
+}
+
+/// A lane's part of a row in shared memory, 16-byte aligned.
+template <class Layout, class T>
+__device__ __forceinline__ void load_row(T (&to)[Layout::elements], const T* row, int part) {
+  load_words<Layout>(to, reinterpret_cast<const Word<T>*>(row) + part, Layout::parts);
+}
+template <class Layout, class T>
+__device__ __forceinline__ void store_row(const T (&from)[Layout::elements], T* row, int part) {
+  store_words<Layout>(from, reinterpret_cast<Word<T>*>(row) + part, Layout::parts);
 }
 
 /// This lane's part of a sum over K. Four sums, so that additions do not wait for one another.
@@ -94,45 +103,19 @@ __device__ __forceinline__ T part_of_dot(const T (&x)[Count], const T (&y)[Count
   return (sum[0] + sum[1]) + (sum[2] + sum[3]);
 }
 
-/// The inputs in device memory; null where there are none.
 template <class T>
-struct Inputs {
-  const T* queries;
-  const T* keys;
-  const T* values;
-  const T* betas;
-  const T* log_decays;
-  const T* removals;
-  const T* initial_states;
+struct Inputs : DeltaSizes, DeltaPointers<T> {
   const Index* sequences;  // TokenLayout::on
-  Index factors;           // n
-  Index heads;             // H
-  Index key;               // K
-  Index value;             // V
-  T scale;
   bool decays_of_rows;
-  bool unit_keys;
 
-  Inputs(const DeltaProductInput<T>& input, const TokenLayout& layout, const DeltaProductOptions& options,
-         Device device)
-      : queries(input.queries.data()),
-        keys(input.keys.data()),
-        values(input.values.data()),
-        betas(input.betas.data()),
-        log_decays(input.log_decays.empty() ? nullptr : input.log_decays.data()),
-        removals(input.removals.empty() ? nullptr : input.removals.data()),
-        initial_states(input.initial_states.empty() ? nullptr : input.initial_states.data()),
-        sequences(layout.on(device).data()),
-        factors(input.keys.shape()[1]),
-        heads(input.keys.shape()[2]),
-        key(input.keys.shape()[3]),
-        value(input.values.shape()[3]),
-        scale(static_cast<T>(options.scale)),
-        decays_of_rows(input.log_decays.shape().rank() == 3),
-        unit_keys(options.unit_keys) {}
+  explicit Inputs(const DeltaWork<T>& work)
+      : DeltaSizes(work.sizes),
+        DeltaPointers<T>(work),
+        sequences(work.layout.on(work.saved.device()).data()),
+        decays_of_rows(work.input.log_decays.shape().rank() == 3) {}
 };
 
-/// Some tokens with all their micro-steps, or one token with some of them.
+/// Some tokens with all their factors, which are steps here, or one token with some of them.
 struct Stage {
   Index token;
   Index first_step;
@@ -175,7 +158,7 @@ StagePlan plan_stages(const Inputs<T>& a, Index longest, int columns, bool with_
     take(plan.decays, plan.tokens, 1);
     return plan;
   };
-  // A stage is computed while the next is loaded. A micro-step takes 100 cycles or more by
+  // A stage is computed while the next is loaded. A factor takes 100 cycles or more by
   // the latencies of its instructions, and 16 of them hide that of global memory. Fewer where blocks would
   // take so much memory that few run at a time.
   constexpr int most_steps = 16;
@@ -211,7 +194,7 @@ struct Head {
       memory[i] = 0;
   }
 
-  /// The number of a token's vector in a tensor [R, H, ..], and of a micro-step's in [R, n, H, ..].
+  /// The number of a token's vector in a tensor [R, H, ..], and of a factor's in [R, n, H, ..].
   __device__ __forceinline__ Index at_token(Index token) const {
     return sequence.row(token) * a.heads + head;
   }
@@ -283,7 +266,7 @@ __device__ __forceinline__ T make_unit(T (&key)[Layout::elements]) {
   return power * factor;
 }
 
-/// Makes what was copied what micro-steps read.
+/// Makes what was copied what factors read.
 template <class Layout, class T>
 __device__ __forceinline__ void prepare_stage(const Head<T>& head, const Stage& stage, T* memory) {
   const Inputs<T>& a = head.a;

@@ -91,6 +91,37 @@ struct RowProducts {
     }
   }
 
+  /// As with_rows, of the first N rows and all columns of t, 16 of them for each left operand.
+  template <int N, bool add, int count, int columns, int panel_rows>
+  static __device__ __forceinline__ void with_all_columns(float (*sums)[4], const Left (&left)[count],
+                                                          const Tile<Product, columns, panel_rows>& tile) {
+    static_assert(16 * count == columns);
+#pragma unroll
+    for (int i = 0; i < count; ++i) {
+      if (i == 0)
+        with_rows<N, add>(sums, left[0], tile, 0, 0);
+      else
+        with_rows<N, true>(sums, left[i], tile, 0, 16 * i);
+    }
+  }
+
+  /// As over_rows, of all columns of t, N in a product, and 16 rows for each left operand.
+  template <int N, bool add, int count, int columns, int panel_rows>
+  static __device__ __forceinline__ void over_all_columns(float (*sums)[4], const Left (&left)[count],
+                                                          const Tile<Product, columns, panel_rows>& tile) {
+    static_assert(columns % N == 0);
+#pragma unroll
+    for (int i = 0; i < count; ++i) {
+#pragma unroll
+      for (int k = 0; k < columns; k += N) {
+        if (i == 0)
+          over_rows<N, add>(sums + k / 8, left[0], tile, 0, k);
+        else
+          over_rows<N, true>(sums + k / 8, left[i], tile, 16 * i, k);
+      }
+    }
+  }
+
  private:
   template <int tiles>
   static __device__ __forceinline__ void hold(Rows<tiles>& rows) {

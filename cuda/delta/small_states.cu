@@ -2,24 +2,23 @@
 // solve word problems. `size` lanes of a warp, 8 or 16, have a state, so a warp has four or two. They
 // exchange vectors by shared memory of their warp, and nothing waits for other warps.
 //
-// Forward: a lane has a column of the state, one value. A micro-step is a dot product and an update in its
-// registers. It keeps the errors e = v - S^T k, and the state before every fourth micro-step.
+// Forward: a lane has a column of the state, one value. A step, one factor of a token, is a dot product
+// and an update in its registers. It keeps the errors e = v - S^T k, and the state before every fourth step.
 //
-// Backward: a lane has a column of dS, and a row of S and of dS. It takes four micro-steps at a time, the
-// last ones first. From the kept state and the errors it makes the states between them, which have the bits
-// of the forward's. Then, from the last micro-step to the first:
+// Backward: a lane has a column of dS, and a row of S and of dS. It takes four steps at a time, the last
+// ones first. From the kept state and the errors it makes the states between them, which have the bits of the
+// forward's. Then, from the last step to the first:
 //
 //   after the last of a token:  dS += c q dO^T;  dq = c S dO
 //   u = dS^T k                          in columns; lanes exchange u
-//   dv = beta u;  dbeta = u . e;  dk = beta (dS e - S u) with S before the micro-step;  dS -= k dv^T
+//   dv = beta u;  dbeta = u . e;  dk = beta (dS e - S u) with S before the step;  dS -= k dv^T
 //
-// Sums over values need no exchange, because of the rows. Both load the vectors of the next four micro-steps
+// Sums over values need no exchange, because of the rows. Both load the vectors of the next four steps
 // while they compute with some.
 //
-// Shared memory: for each warp, vectors of four micro-steps twice, a number a lane each.
+// Shared memory: for each warp, vectors of four steps twice, a number a lane each.
 
 #include <algorithm>
-#include <limits>
 #include <type_traits>
 
 #include "cuda/core/pack.cuh"
@@ -33,28 +32,22 @@ using recurrent::Inputs;
 using recurrent::part_of_dot;
 
 constexpr unsigned threads = 64;
-/// Micro-steps that are loaded together, and from one kept state to the next.
+/// Steps that are loaded together, and from one kept state to the next.
 constexpr int stage_steps = 4;
 
-/// One state of a warp, in `size` lanes. Places in tensors fit in an int: `has_small_states` has seen to it.
+/// One state of a warp, in `size` lanes. Places in tensors fit in an int (src/delta/delta_plan.cpp).
 template <class T, int size>
-struct SmallState {
+struct SmallState : BasicDeltaSizes<int> {
   const Inputs<T>& a;
   int lane;  // among those of the state: this lane's column and row
-  int key, value, factors, heads;
   /// Number of the state in [B, H]. Lanes past the last state have its number, no steps, and no memory.
   int number;
   TokenSequence sequence;
-  /// Micro-steps of this state, and of the longest in the warp: with these all lanes stay together.
+  /// Steps of this state, and of the longest in the warp: with these all lanes stay together.
   int steps, longest;
 
   __device__ SmallState(const Inputs<T>& inputs, int states)
-      : a(inputs),
-        lane(threadIdx.x % size),
-        key(static_cast<int>(a.key)),
-        value(static_cast<int>(a.value)),
-        factors(static_cast<int>(a.factors)),
-        heads(static_cast<int>(a.heads)) {
+      : BasicDeltaSizes<int>(inputs.template as<int>()), a(inputs), lane(threadIdx.x % size) {
     const int place = static_cast<int>(grid_thread() / size);
     number = min(place, states - 1);
     sequence = sequence_of(a.sequences, number / heads);
@@ -84,15 +77,15 @@ struct SmallState {
     for (int k = 0; k < size; ++k)
       if (k < key) states[(i * key + k) * value + lane] = from[k];
   }
-  /// The number of the state before a stage among those that are kept: floor(micro-steps of the sequences
-  /// before / 4) + b + the stage. Sequence b has at most one stage more than that leaves before b + 1.
+  /// The number of the state before a stage among those that are kept: floor(steps of the sequences before
+  /// / 4) + b + the stage. Sequence b has at most one stage more than that leaves before b + 1.
   __device__ Index kept(int begin) const {
     return (sequence.before * factors / stage_steps + number / heads + begin / stage_steps) * heads +
            number % heads;
   }
 };
 
-/// A micro-step of a state, and where its head lies in tensors [R, n, H] and [R, H]. It moves without a
+/// A step of a state, and where its head lies in tensors [R, n, H] and [R, H]. It moves without a
 /// multiplication.
 struct StepCursor {
   int token, step, place, token_place;
@@ -131,7 +124,7 @@ struct StepCursor {
   }
 };
 
-/// Vectors of the micro-steps of a stage in shared memory, of all states of a warp.
+/// Vectors of the steps of a stage in shared memory, of all states of a warp.
 template <class T, int size>
 struct WarpVectors {
   alignas(16) T numbers[stage_steps][warp_size];
@@ -150,18 +143,15 @@ struct WarpVectors {
   }
 };
 
+/// What a forward keeps: errors [R, n, H, V] and states [kept, H, K, V]; null where nothing is kept.
 template <class T>
-struct ForwardResults {
-  T* outputs;
-  T* final_states;
-  /// Errors [R, n, H, V] and states [kept, H, K, V] for a backward; null where nothing is kept.
-  T* errors;
-  T* states;
+struct KeptSteps {
+  T *errors, *states;
 };
 
 template <class T, int size>
 __global__ void __launch_bounds__(threads)
-    small_forward_kernel(Inputs<T> a, ForwardResults<T> to, int states) {
+    small_forward_kernel(Inputs<T> a, T* outputs, T* final_states, KeptSteps<T> kept, int states) {
   using Vectors = WarpVectors<T, size>;
   __shared__ Vectors all_keys[2][threads / warp_size], all_queries[2][threads / warp_size];
   const unsigned warp = threadIdx.x / warp_size;
@@ -194,7 +184,7 @@ __global__ void __launch_bounds__(threads)
       value[i] = values[i];
       beta[i] = betas[i];
     }
-    if (to.states != nullptr && begin < own.steps) own.store_column(state, to.states, own.kept(begin));
+    if (kept.states != nullptr && begin < own.steps) own.store_column(state, kept.states, own.kept(begin));
     __syncwarp();
     load(begin + stage_steps, loaded);
 #pragma unroll
@@ -205,28 +195,20 @@ __global__ void __launch_bounds__(threads)
       const T error = value[i] - part_of_dot(key, state), change = beta[i] * error;
 #pragma unroll
       for (int k = 0; k < size; ++k) state[k] += key[k] * change;
-      if (to.errors != nullptr && own.has_column()) to.errors[at.place * own.value + own.lane] = error;
+      if (kept.errors != nullptr && own.has_column()) kept.errors[at.place * own.value + own.lane] = error;
       if (!at.ends_token()) continue;
       T query[size];
       shared_queries.take(query, i);
       if (own.has_column())
-        to.outputs[at.token_place * own.value + own.lane] = a.scale * part_of_dot(query, state);
+        outputs[at.token_place * own.value + own.lane] = a.scale * part_of_dot(query, state);
     }
   }
-  own.store_column(state, to.final_states, own.number);
+  own.store_column(state, final_states, own.number);
 }
-
-template <class T>
-struct BackwardPointers {
-  /// What the forward kept.
-  const T *errors, *states;
-  const T *d_outputs, *d_final_states;
-  T *d_queries, *d_keys, *d_values, *d_betas, *d_initial_states;
-};
 
 template <class T, int size>
 __global__ void __launch_bounds__(threads)
-    small_backward_kernel(Inputs<T> a, BackwardPointers<T> p, int states) {
+    small_backward_kernel(Inputs<T> a, KeptSteps<const T> kept, DeltaGradientPointers<T> p, int states) {
   using Vectors = WarpVectors<T, size>;
   struct Exchange {
     Vectors keys, errors, queries, d_outputs;
@@ -240,20 +222,20 @@ __global__ void __launch_bounds__(threads)
   own.load_row(d_row, p.d_final_states, own.number);
 
   T keys[stage_steps], errors[stage_steps], betas[stage_steps], queries[stage_steps], d_outputs[stage_steps];
-  T kept[size] = {};
+  T kept_row[size] = {};
   const auto load = [&](int begin, StepCursor at) {
     if (begin < 0) return;
 #pragma unroll
     for (int i = 0; i < stage_steps; ++i, at.advance()) {
       const bool here = begin + i < own.steps, read = here && at.ends_token();
       keys[i] = here && own.has_row() ? a.keys[at.place * own.key + own.lane] : T{0};
-      errors[i] = here && own.has_column() ? p.errors[at.place * own.value + own.lane] : T{0};
+      errors[i] = here && own.has_column() ? kept.errors[at.place * own.value + own.lane] : T{0};
       betas[i] = here ? a.betas[at.place] : T{0};
       queries[i] = read && own.has_row() ? a.queries[at.token_place * own.key + own.lane] : T{0};
       d_outputs[i] =
           read && own.has_column() ? a.scale * p.d_outputs[at.token_place * own.value + own.lane] : T{0};
     }
-    if (begin < own.steps) own.load_row(kept, p.states, own.kept(begin));
+    if (begin < own.steps) own.load_row(kept_row, kept.states, own.kept(begin));
   };
   const int last = (own.longest - 1) / stage_steps * stage_steps;
   StepCursor first(own, last);  // of the stage
@@ -272,10 +254,10 @@ __global__ void __launch_bounds__(threads)
       beta[i] = betas[i];
       if (i > 0) places[i] = places[i - 1], places[i].advance();
     }
-    // The rows before each micro-step, and after the last.
+    // The rows before each step, and after the last.
     T rows[stage_steps + 1][size];
 #pragma unroll
-    for (int v = 0; v < size; ++v) rows[0][v] = kept[v];
+    for (int v = 0; v < size; ++v) rows[0][v] = kept_row[v];
 #pragma unroll
     for (int i = 0; i < stage_steps; ++i) first.retreat();
     __syncwarp();
@@ -295,7 +277,7 @@ __global__ void __launch_bounds__(threads)
       if (begin + i >= own.longest) continue;
       const StepCursor& at = places[i];
       const bool here = begin + i < own.steps;
-      // What the token reads from the state after its last micro-step.
+      // What the token reads from the state after its last factor.
       if (here && at.ends_token()) {
         T query[size], d_output[size];
         exchange.queries.take(query, i);
@@ -345,11 +327,6 @@ void with_size(const Inputs<T>& a, const Body& body) {
 }
 
 template <class T>
-T* data_or_null(TensorView<T> x) {
-  return x.empty() ? nullptr : x.data();
-}
-
-template <class T>
 Shape kept_states(const Inputs<T>& a, const TokenLayout& layout) {
   return {layout.tokens() * a.factors / stage_steps + layout.size(), a.heads, a.key, a.value};
 }
@@ -357,71 +334,43 @@ Shape kept_states(const Inputs<T>& a, const TokenLayout& layout) {
 }  // namespace
 
 template <class T>
-bool has_small_states(const DeltaProductInput<T>& input, const TokenLayout& layout,
-                      const DeltaProductOptions& options) {
-  const Shape keys = input.keys.shape();
-  const Index largest = std::max(keys[3], input.values.shape()[3]);
-  // Lanes of states, and numbers of each tensor, are counted by int.
-  const bool fits = std::max(keys[0] * keys[1], layout.size()) * keys[2] * largest_small_state <
-                    std::numeric_limits<int>::max();
-  return largest <= largest_small_state && fits && input.log_decays.empty() && input.removals.empty() &&
-         !options.unit_keys;
-}
-
-template <class T>
-void small_states(const DeltaProductInput<T>& input, const TokenLayout& layout,
-                  const DeltaProductOptions& options, TensorView<T> outputs, TensorView<T> final_states,
-                  bool keep, Saved& saved) {
-  const Inputs<T> a(input, layout, options, saved.device());
-  ForwardResults<T> to{.outputs = outputs.data(),
-                       .final_states = data_or_null(final_states),
-                       .errors = nullptr,
-                       .states = nullptr};
-  if (keep) {
-    to.errors = saved.push<T>(input.values.shape()).data();
-    to.states = saved.push<T>(kept_states(a, layout)).data();
+void small_states(const DeltaWork<T>& work, const DeltaResults<T>& results) {
+  const Inputs<T> a(work);
+  Saved& saved = work.saved;
+  KeptSteps<T> kept{};
+  if (results.keep) {
+    kept.errors = saved.push<T>(work.input.values.shape()).data();
+    kept.states = saved.push<T>(kept_states(a, work.layout)).data();
   }
-  const int states = static_cast<int>(layout.size() * a.heads);
+  const int states = static_cast<int>(work.layout.size() * a.heads);
   if (states == 0) return;
   with_size(a, [&](auto size) {
-    launch(context(saved.device()), small_forward_kernel<T, size>, shape_for(states, size), a, to, states);
+    launch(context(saved.device()), small_forward_kernel<T, size>, shape_for(states, size), a,
+           results.outputs.data(), data_or_null(results.final_states), kept, states);
   });
 }
 
 template <class T>
-void small_states_backward(const DeltaProductInput<T>& input, const TokenLayout& layout,
-                           const DeltaProductOptions& options, const DeltaProductGradients<T>& gradients,
-                           Saved& saved) {
-  const Inputs<T> a(input, layout, options, saved.device());
-  const TensorView<const T> kept = saved.top<T>(0), errors = saved.top<T>(1);
-  check_shape("states that the forward kept", kept.shape(), kept_states(a, layout));
-  check_shape("errors that the forward kept", errors.shape(), input.values.shape());
-  const BackwardPointers<T> p{.errors = errors.data(),
-                              .states = kept.data(),
-                              .d_outputs = gradients.d_outputs.data(),
-                              .d_final_states = data_or_null(gradients.d_final_states),
-                              .d_queries = gradients.d_queries.data(),
-                              .d_keys = gradients.d_keys.data(),
-                              .d_values = gradients.d_values.data(),
-                              .d_betas = gradients.d_betas.data(),
-                              .d_initial_states = data_or_null(gradients.d_initial_states)};
-  const int states = static_cast<int>(layout.size() * a.heads);
+void small_states_backward(const DeltaWork<T>& work, const DeltaProductGradients<T>& gradients) {
+  const Inputs<T> a(work);
+  Saved& saved = work.saved;
+  const TensorView<const T> states_before = saved.top<T>(0), errors = saved.top<T>(1);
+  check_shape("states that the forward kept", states_before.shape(), kept_states(a, work.layout));
+  check_shape("errors that the forward kept", errors.shape(), work.input.values.shape());
+  const KeptSteps<const T> kept{.errors = errors.data(), .states = states_before.data()};
+  const int states = static_cast<int>(work.layout.size() * a.heads);
   if (states > 0) {
     with_size(a, [&](auto size) {
-      launch(context(saved.device()), small_backward_kernel<T, size>, shape_for(states, size), a, p, states);
+      launch(context(saved.device()), small_backward_kernel<T, size>, shape_for(states, size), a, kept,
+             DeltaGradientPointers<T>(gradients), states);
     });
   }
   saved.pop(2);
 }
 
-#define ORTHORNN_INSTANTIATE(T)                                                                              \
-  template bool has_small_states<T>(const DeltaProductInput<T>&, const TokenLayout&,                         \
-                                    const DeltaProductOptions&);                                             \
-  template void small_states<T>(const DeltaProductInput<T>&, const TokenLayout&, const DeltaProductOptions&, \
-                                TensorView<T>, TensorView<T>, bool, Saved&);                                 \
-  template void small_states_backward<T>(const DeltaProductInput<T>&, const TokenLayout&,                    \
-                                         const DeltaProductOptions&, const DeltaProductGradients<T>&,        \
-                                         Saved&);
+#define ORTHORNN_INSTANTIATE(T)                                               \
+  template void small_states<T>(const DeltaWork<T>&, const DeltaResults<T>&); \
+  template void small_states_backward<T>(const DeltaWork<T>&, const DeltaProductGradients<T>&);
 ORTHORNN_INSTANTIATE(float)
 ORTHORNN_INSTANTIATE(double)
 #undef ORTHORNN_INSTANTIATE

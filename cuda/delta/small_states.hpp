@@ -1,27 +1,18 @@
 #pragma once
 
-#include "orthornn/delta/delta_product.hpp"
+#include "cuda/delta/delta_work.hpp"
 
 namespace orthornn::cuda {
 
 /// The most numbers of keys and values in small states, which have kernels of their own.
 inline constexpr Index largest_small_state = 16;
 
-/// Whether `small_states` can go through this delta product: keys and values are short, and nothing decays a
-/// state, changes its removals or its keys.
+/// The recurrent delta product of small states, as `recurrent_delta_product`: without decays, removals and
+/// `unit_keys`. What the two keep differs, so forward and backward must be of one kind. Numbers of tensors
+/// are counted by int.
 template <class T>
-bool has_small_states(const DeltaProductInput<T>& input, const TokenLayout& layout,
-                      const DeltaProductOptions& options);
-
-/// The recurrent delta product of small states, as `recurrent_delta_product`. What the two keep differs, so
-/// forward and backward must be of one kind.
+void small_states(const DeltaWork<T>& work, const DeltaResults<T>& results);
 template <class T>
-void small_states(const DeltaProductInput<T>& input, const TokenLayout& layout,
-                  const DeltaProductOptions& options, TensorView<T> outputs, TensorView<T> final_states,
-                  bool keep, Saved& saved);
-template <class T>
-void small_states_backward(const DeltaProductInput<T>& input, const TokenLayout& layout,
-                           const DeltaProductOptions& options, const DeltaProductGradients<T>& gradients,
-                           Saved& saved);
+void small_states_backward(const DeltaWork<T>& work, const DeltaProductGradients<T>& gradients);
 
 }  // namespace orthornn::cuda

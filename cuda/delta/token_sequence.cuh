@@ -1,8 +1,15 @@
 #pragma once
 
 #include "cuda/core/kernel.cuh"
+#include "orthornn/core/tensor.hpp"
 
 namespace orthornn::cuda {
+
+/// Where a tensor lies; null for one without elements.
+template <class T>
+T* data_or_null(TensorView<T> x) {
+  return x.empty() ? nullptr : x.data();
+}
 
 /// Where the tokens of a sequence lie: a row of TokenLayout::on.
 struct TokenSequence {

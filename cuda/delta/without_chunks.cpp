@@ -15,23 +15,17 @@ namespace {
 bool has_chunked_kernels(Device) { return false; }
 
 template <class T>
-void chunked_delta_product(const DeltaProductInput<T>&, const TokenLayout&, const DeltaProductOptions&,
-                           TensorView<T>, TensorView<float>, bool, Saved&) {
+void chunked_delta_product(const DeltaWork<T>&, const DeltaResults<T>&) {
   refuse();
 }
 template <class T>
-void chunked_delta_product_backward(const DeltaProductInput<T>&, const TokenLayout&,
-                                    const DeltaProductOptions&, const DeltaProductGradients<T>&, Saved&) {
+void chunked_delta_product_backward(const DeltaWork<T>&, const DeltaProductGradients<T>&) {
   refuse();
 }
 
-#define ORTHORNN_INSTANTIATE(T)                                                                              \
-  template void chunked_delta_product<T>(const DeltaProductInput<T>&, const TokenLayout&,                    \
-                                         const DeltaProductOptions&, TensorView<T>, TensorView<float>, bool, \
-                                         Saved&);                                                            \
-  template void chunked_delta_product_backward<T>(const DeltaProductInput<T>&, const TokenLayout&,           \
-                                                  const DeltaProductOptions&,                                \
-                                                  const DeltaProductGradients<T>&, Saved&);
+#define ORTHORNN_INSTANTIATE(T)                                                        \
+  template void chunked_delta_product<T>(const DeltaWork<T>&, const DeltaResults<T>&); \
+  template void chunked_delta_product_backward<T>(const DeltaWork<T>&, const DeltaProductGradients<T>&);
 ORTHORNN_INSTANTIATE(float)
 ORTHORNN_INSTANTIATE(bfloat16)
 #undef ORTHORNN_INSTANTIATE

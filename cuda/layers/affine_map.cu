@@ -43,8 +43,7 @@ __global__ void pick_columns_kernel(const T* __restrict__ columns, const std::in
   }
 }
 
-}  // namespace
-
+/// a [.., N] <- bias [N] everywhere.
 template <class T>
 void fill_with_bias(TensorView<const T> bias, TensorView<T> a) {
   const Index rows = bias.size();
@@ -53,6 +52,8 @@ void fill_with_bias(TensorView<const T> bias, TensorView<T> a) {
   for_each_entry(context(a.device()), rows, a.size() / rows,
                  [=] __device__(Index row, Index column) { out[column * rows + row] = b[row]; });
 }
+
+}  // namespace
 
 template <class T>
 void multiply_vectors(TensorView<const T> weights, TensorView<const T> bias, TensorView<const T> vectors,
@@ -110,7 +111,6 @@ void check_lengths(TensorView<const std::int32_t> lengths, Index most) {
 #define ORTHORNN_INSTANTIATE(T)                                                                           \
   template void multiply_vectors<T>(TensorView<const T>, TensorView<const T>, TensorView<const T>,        \
                                     TensorView<T>, Precision);                                            \
-  template void fill_with_bias<T>(TensorView<const T>, TensorView<T>);                                    \
   template void pick_columns<T>(TensorView<const T>, TensorView<const T>, TensorView<const std::int32_t>, \
                                 TensorView<T>, TensorView<T>);
 ORTHORNN_INSTANTIATE(float)

@@ -8,10 +8,6 @@
 
 namespace orthornn::cuda {
 
-/// a [.., N] <- bias [N] everywhere.
-template <class T>
-void fill_with_bias(TensorView<const T> bias, TensorView<T> a);
-
 /// a [T, B, N] <- W x + b for the weights W [N, K], bias b [N], which may be empty, and vectors x [T, B, K].
 template <class T>
 void multiply_vectors(TensorView<const T> weights, TensorView<const T> bias, TensorView<const T> vectors,

@@ -6,46 +6,18 @@
 namespace orthornn::cuda {
 namespace {
 
-/// DeltaReadout for kernels.
-template <class T>
-struct Readout {
-  DeltaHeads heads;
-  const T* rows;
-  const T* gain;                // or null
-  const std::int32_t* lengths;  // or null
-  T epsilon;
-  Index length, batch;
-
-  explicit Readout(const DeltaReadout<T>& r)
-      : heads(r.heads),
-        rows(r.rows.data()),
-        gain(r.gain.empty() ? nullptr : r.gain.data()),
-        lengths(r.lengths.empty() ? nullptr : r.lengths.data()),
-        epsilon(r.epsilon),
-        length(r.rows.shape()[0]),
-        batch(r.rows.shape()[1]) {}
-
-  __host__ __device__ Index steps() const { return length * batch; }
-  __device__ bool is_padding(Index row) const {
-    return lengths != nullptr && row / batch >= lengths[row % batch];
-  }
-  /// Where the gates of a head are.
-  __device__ Index gate_place(Index row, Index head) const {
-    return row * heads.width() + heads.first_gate() + head * heads.value;
-  }
-  /// The gain from number i on, or ones.
-  template <int count>
-  __device__ Pack<T, count> gains(Index i) const {
-    if (gain != nullptr) return load_pack<count>(gain + i);
-    Pack<T, count> ones;
+/// The gain from number i on, or ones.
+template <int count, class T>
+__device__ __forceinline__ Pack<T, count> gains(const DeltaReadout<T>& r, Index i) {
+  if (r.gain != nullptr) return load_pack<count>(r.gain + i);
+  Pack<T, count> ones;
 #pragma unroll
-    for (T& x : ones.of) x = T{1};
-    return ones;
-  }
-};
+  for (T& x : ones.of) x = T{1};
+  return ones;
+}
 
 template <int count, class T, class X>
-__global__ void write_kernel(Readout<T> r, VectorGroup group, const X* o, T* y) {
+__global__ void write_kernel(DeltaReadout<T> r, VectorGroup group, const X* o, T* y) {
   const Index first = threadIdx.x % group.lanes * count, pass = group.lanes * count;
   for (VectorWalk at(group, r.steps()); at.rounds > 0; at.advance()) {
     const Index place = (at.row * group.vectors + at.vector) * group.size,
@@ -66,7 +38,7 @@ __global__ void write_kernel(Readout<T> r, VectorGroup group, const X* o, T* y) 
     const bool padding = end > 0 && r.is_padding(at.row);
     for (Index i = first; i < end; i += pass) {
       if (r.gain == nullptr || end > pass) from = load_pack<count>(o + place + i);
-      const Pack<T, count> gain = r.template gains<count>(i);
+      const Pack<T, count> gain = gains<count>(r, i);
       Pack<T, count> out, gate;
       if (r.heads.gate) gate = load_pack<count>(r.rows + r.gate_place(at.row, at.vector) + i);
 #pragma unroll
@@ -81,7 +53,7 @@ __global__ void write_kernel(Readout<T> r, VectorGroup group, const X* o, T* y) 
 }
 
 template <int count, class T, class X>
-__global__ void write_backward_kernel(Readout<T> r, VectorGroup group, const X* o, T* d_y, X* d_o,
+__global__ void write_backward_kernel(DeltaReadout<T> r, VectorGroup group, const X* o, T* d_y, X* d_o,
                                       T* d_rows) {
   const Index first = threadIdx.x % group.lanes * count, pass = group.lanes * count;
   for (VectorWalk at(group, r.steps()); at.rounds > 0; at.advance()) {
@@ -94,7 +66,7 @@ __global__ void write_backward_kernel(Readout<T> r, VectorGroup group, const X* 
     const auto read = [&](Index i) {
       from = load_pack<count>(o + place + i);
       d_gated = d = load_pack<count>(d_y + place + i);
-      gain = r.template gains<count>(i);
+      gain = gains<count>(r, i);
       if (!r.heads.gate) return;
       gate = load_pack<count>(r.rows + gates + i);
 #pragma unroll
@@ -142,7 +114,7 @@ __global__ void write_backward_kernel(Readout<T> r, VectorGroup group, const X* 
 
 /// Calls body(count, group, shape) for the heads of all steps.
 template <class T, class Body, class... U>
-void with_heads(const Context& gpu, const Readout<T>& r, const Body& body, const U*... tensors) {
+void with_heads(const Context& gpu, const DeltaReadout<T>& r, const Body& body, const U*... tensors) {
   const DeltaHeads h = r.heads;
   const bool aligned =
       is_aligned_for_packs(r.gain) && is_aligned_for_packs(r.rows) && (is_aligned_for_packs(tensors) && ...);
@@ -155,9 +127,8 @@ void with_heads(const Context& gpu, const Readout<T>& r, const Body& body, const
 }  // namespace
 
 template <class T, class X>
-void write_outputs(const DeltaReadout<T>& readout, TensorView<const X> o, TensorView<T> y) {
+void write_outputs(const DeltaReadout<T>& r, TensorView<const X> o, TensorView<T> y) {
   const Context& gpu = context(y.device());
-  const Readout<T> r(readout);
   with_heads(
       gpu, r,
       [&](auto count, const VectorGroup& group, const LaunchShape& shape) {
@@ -167,10 +138,9 @@ void write_outputs(const DeltaReadout<T>& readout, TensorView<const X> o, Tensor
 }
 
 template <class T, class X>
-void write_outputs_backward(const DeltaReadout<T>& readout, TensorView<const X> o, TensorView<T> d_y,
+void write_outputs_backward(const DeltaReadout<T>& r, TensorView<const X> o, TensorView<T> d_y,
                             TensorView<X> d_o, TensorView<T> d_rows) {
   const Context& gpu = context(d_y.device());
-  const Readout<T> r(readout);
   with_heads(
       gpu, r,
       [&](auto count, const VectorGroup& group, const LaunchShape& shape) {

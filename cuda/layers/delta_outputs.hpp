@@ -5,16 +5,29 @@
 
 namespace orthornn {
 
-/// What a DeltaProductLayer does to the read-out of its heads.
+/// What a DeltaProductLayer does to the read-out of its heads, for T steps of B sequences. Row t B + b is
+/// step t of sequence b.
 template <class T>
 struct DeltaReadout {
   DeltaHeads heads;
+  Index length, batch;
   /// [T, B, M], the projections of the steps, which have the gates.
-  TensorView<const T> rows;
-  /// [V], the gain of the norm; empty without a norm.
-  TensorView<const T> gain;
-  TensorView<const std::int32_t> lengths;
+  const T* rows;
+  /// [V], the gain of the norm; null without a norm.
+  const T* gain;
+  /// [B], or null.
+  const std::int32_t* lengths;
   T epsilon;
+
+  constexpr Index steps() const { return length * batch; }
+  constexpr bool is_padding(Index row) const {
+    return lengths != nullptr && row / batch >= lengths[row % batch];
+  }
+  /// Where the V numbers of a head's read-out begin, and where its gates do.
+  constexpr Index place(Index row, Index head) const { return row * heads.outputs() + head * heads.value; }
+  constexpr Index gate_place(Index row, Index head) const {
+    return row * heads.width() + heads.first_gate() + head * heads.value;
+  }
 };
 
 namespace cuda {

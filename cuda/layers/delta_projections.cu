@@ -8,70 +8,33 @@
 namespace orthornn::cuda {
 namespace {
 
-/// log(1 + e^x), without overflow.
-template <class T>
-__device__ __forceinline__ T softplus(T x) {
-  return (x > T{0} ? x : T{0}) + log1p(exp(-abs(x)));
-}
-
-/// DeltaProjections for kernels.
-template <class T>
-struct Projections {
-  DeltaHeads heads;
-  const T* rows;
-  const T* filters;  // or null
-  const T* decay_rates;
-  const std::int32_t* lengths;  // or null
-  bool silu;
-  T beta_limit, beta_offset;
-  Index window, length, batch;
-
-  explicit Projections(const DeltaProjections<T>& p)
-      : heads(p.heads),
-        rows(p.rows.data()),
-        filters(p.filters.empty() ? nullptr : p.filters.data()),
-        decay_rates(p.decay_rates.data()),
-        lengths(p.lengths.empty() ? nullptr : p.lengths.data()),
-        silu(p.silu),
-        beta_limit(p.beta_limit),
-        beta_offset(p.beta_offset),
-        window(p.window()),
-        length(p.length()),
-        batch(p.batch()) {}
-
-  __host__ __device__ Index steps() const { return length * batch; }
-
-  __device__ bool is_padding(Index row) const {
-    return lengths != nullptr && row / batch >= lengths[row % batch];
-  }
-  /// z of channels from `channel` on at step and sequence `row`.
-  template <int count>
-  __device__ Pack<T, count> convolved(Index row, Index channel) const {
-    const T* x = rows + row * heads.width() + channel;
-    if (filters == nullptr) return load_pack<count>(x);
-    const Index stride = batch * heads.width();
-    Pack<T, count> sum{};
-    for (Index i = 0; i < window; ++i) {
-      const auto filter = load_pack<count>(filters + i * heads.channels() + channel),
-                 z = load_pack<count>(x + i * stride);
+/// z of channels from `channel` on in a row.
+template <int count, class T>
+__device__ __forceinline__ Pack<T, count> convolved(const DeltaProjections<T>& p, Index row, Index channel) {
+  const T* x = p.rows + row * p.heads.width() + channel;
+  if (p.filters == nullptr) return load_pack<count>(x);
+  const Index stride = p.batch * p.heads.width();
+  Pack<T, count> sum{};
+  for (Index i = 0; i < p.window; ++i) {
+    const auto filter = load_pack<count>(p.filters + i * p.heads.channels() + channel),
+               z = load_pack<count>(x + i * stride);
 #pragma unroll
-      for (int e = 0; e < count; ++e) sum.of[e] += filter.of[e] * z.of[e];
-    }
-    return sum;
+    for (int e = 0; e < count; ++e) sum.of[e] += filter.of[e] * z.of[e];
   }
-  /// f(z).
-  __device__ T activated(T z) const { return silu ? z * sigmoid(z) : z; }
-  /// f'(z).
-  __device__ T slope(T z) const {
-    if (!silu) return T{1};
-    const T sigma = sigmoid(z);
-    return sigma * (T{1} + z * (T{1} - sigma));
-  }
-  /// A projection that is not convolved.
-  __device__ T own(Index row, Index place) const {
-    return rows[(row + (window - 1) * batch) * heads.width() + place];
-  }
-};
+  return sum;
+}
+/// f(z).
+template <class T>
+__device__ __forceinline__ T activated(const DeltaProjections<T>& p, T z) {
+  return p.silu ? z * sigmoid(z) : z;
+}
+/// f'(z).
+template <class T>
+__device__ __forceinline__ T slope(const DeltaProjections<T>& p, T z) {
+  if (!p.silu) return T{1};
+  const T sigma = sigmoid(z);
+  return sigma * (T{1} + z * (T{1} - sigma));
+}
 
 /// 1 / norm of a vector with this sum of squares, or 0 for zeros. In double: no square overflows, and entries
 /// of a unit vector are rounded once.
@@ -79,15 +42,15 @@ __device__ __forceinline__ double unit_scale(double squares) { return squares > 
 
 /// to [R, vectors, size] <- f(z), with norm 1 if `unit`.
 template <int count, bool unit, class T, class X>
-__global__ void read_kernel(Projections<T> p, VectorGroup group, X* to) {
+__global__ void read_kernel(DeltaProjections<T> p, VectorGroup group, X* to) {
   const Index first = threadIdx.x % group.lanes * count, pass = group.lanes * count;
   for (VectorWalk at(group, p.steps()); at.rounds > 0; at.advance()) {
     const Index channel = group.first + at.vector * group.size, end = at.row < p.steps() ? group.size : 0;
     Pack<T, count> s;
     const auto read = [&](Index i) {
-      s = p.template convolved<count>(at.row, channel + i);
+      s = convolved<count>(p, at.row, channel + i);
 #pragma unroll
-      for (T& x : s.of) x = p.activated(x);
+      for (T& x : s.of) x = activated(p, x);
     };
     double scale = 1;
     if constexpr (unit) {
@@ -113,7 +76,7 @@ __global__ void read_kernel(Projections<T> p, VectorGroup group, X* to) {
 
 /// d_z [R, d_stride], from d [R, vectors, size].
 template <int count, bool unit, class T, class X>
-__global__ void read_backward_kernel(Projections<T> p, VectorGroup group, const X* d, T* d_z,
+__global__ void read_backward_kernel(DeltaProjections<T> p, VectorGroup group, const X* d, T* d_z,
                                      Index d_stride) {
   const Index first = threadIdx.x % group.lanes * count, pass = group.lanes * count;
   for (VectorWalk at(group, p.steps()); at.rounds > 0; at.advance()) {
@@ -122,7 +85,7 @@ __global__ void read_backward_kernel(Projections<T> p, VectorGroup group, const 
     Pack<T, count> z;
     Pack<X, count> d_s;
     const auto read = [&](Index i) {
-      z = p.template convolved<count>(at.row, channel + i);
+      z = convolved<count>(p, at.row, channel + i);
       d_s = load_pack<count>(d_here + i);
     };
     T scale = 1, along = 0;
@@ -132,7 +95,7 @@ __global__ void read_backward_kernel(Projections<T> p, VectorGroup group, const 
         read(i);
 #pragma unroll
         for (int e = 0; e < count; ++e) {
-          const double s = p.activated(z.of[e]);
+          const double s = activated(p, z.of[e]);
           squares += s * s;
           products += s * static_cast<double>(static_cast<T>(d_s.of[e]));
         }
@@ -149,8 +112,8 @@ __global__ void read_backward_kernel(Projections<T> p, VectorGroup group, const 
 #pragma unroll
       for (int e = 0; e < count; ++e) {
         T gradient = static_cast<T>(d_s.of[e]);
-        if constexpr (unit) gradient = scale * (gradient - p.activated(z.of[e]) * scale * along);
-        out.of[e] = padding ? T{0} : gradient * p.slope(z.of[e]);
+        if constexpr (unit) gradient = scale * (gradient - activated(p, z.of[e]) * scale * along);
+        out.of[e] = padding ? T{0} : gradient * slope(p, z.of[e]);
       }
       store_pack(out, result + i);
     }
@@ -160,7 +123,7 @@ __global__ void read_backward_kernel(Projections<T> p, VectorGroup group, const 
 /// What says whether packs are aligned in the projections and in tensors whose rows are vectors, channels or
 /// projections.
 template <class T, class... U>
-auto packs_in(const Projections<T>& p, const U*... tensors) {
+auto packs_in(const DeltaProjections<T>& p, const U*... tensors) {
   const bool aligned = is_aligned_for_packs(p.rows) && is_aligned_for_packs(p.filters) &&
                        (is_aligned_for_packs(tensors) && ...);
   return [aligned, h = p.heads](Index count) {
@@ -182,10 +145,9 @@ void for_each_group(const DeltaHeads& h, X* queries, X* keys, X* values, const B
 }  // namespace
 
 template <class T, class X>
-void read_projections(const DeltaProjections<T>& projections, const DeltaVectors<T, X>& to) {
-  const Context& gpu = context(projections.rows.device());
-  const Projections<T> p(projections);
-  const DeltaHeads h = p.heads;
+void read_projections(const DeltaProjections<T>& p, const DeltaVectors<T, X>& to) {
+  const Context& gpu = context(to.queries.device());
+  const DeltaHeads& h = p.heads;
   for_each_group(h, to.queries.data(), to.keys.data(), to.values.data(),
                  [&](auto unit, const VectorGroup& vectors, X* result) {
                    with_packs(gpu, p.steps(), vectors, packs_in(p, result),
@@ -193,34 +155,16 @@ void read_projections(const DeltaProjections<T>& projections, const DeltaVectors
                                 launch(gpu, read_kernel<count, unit, T, X>, shape, p, group, result);
                               });
                  });
-  T* betas = to.betas.data();
-  T* decays = to.log_decays.data();
-  X* removals = to.removals.data();
-  for_each_entry(gpu, h.width() - h.first_beta(), p.steps(), [=] __device__(Index i, Index row) {
-    const T x = p.own(row, h.first_beta() + i);
-    const bool live = !p.is_padding(row);
-    if (i < h.betas()) {
-      betas[row * h.betas() + i] = live ? p.beta_limit * sigmoid(x + p.beta_offset) : T{0};
-    } else if (i < h.betas() + h.decays()) {
-      const Index j = i - h.betas();
-      const T decay =
-          h.removal ? static_cast<T>(largest_row_decay) * sigmoid(x) : exp(p.decay_rates[j]) * softplus(x);
-      decays[row * h.decays() + j] = live ? -decay : T{0};
-    } else {
-      const Index j = i - h.betas() - h.decays();
-      removals[row * h.removals() + j] = static_cast<X>(live ? sigmoid(x) : T{0});
-    }
-  });
+  for_each_entry(gpu, h.width() - h.first_beta(), p.steps(),
+                 ReadGates<T, X>{p, to.betas.data(), to.log_decays.data(), to.removals.data()});
 }
 
 template <class T, class X>
-void read_projections_backward(const DeltaProjections<T>& projections,
-                               const DeltaVectors<const T, const X>& read,
+void read_projections_backward(const DeltaProjections<T>& p, const DeltaVectors<const T, const X>& read,
                                const DeltaVectors<const T, const X>& d, TensorView<T> d_channels,
                                TensorView<T> d_rows, TensorView<T> d_decay_rates) {
-  const Context& gpu = context(projections.rows.device());
-  const Projections<T> p(projections);
-  const DeltaHeads h = p.heads;
+  const Context& gpu = context(d_rows.device());
+  const DeltaHeads& h = p.heads;
   T* const d_z = d_channels.data();
   const Index d_stride = d_channels.shape()[-1];
   for_each_group(h, d.queries.data(), d.keys.data(), d.values.data(),
@@ -231,32 +175,8 @@ void read_projections_backward(const DeltaProjections<T>& projections,
                                        d_vectors, d_z, d_stride);
                               });
                  });
-  const T* betas = read.betas.data();
-  const T* decays = read.log_decays.data();
-  const T* d_betas = d.betas.data();
-  const T* d_decays = d.log_decays.data();
-  const X* removals = read.removals.data();
-  const X* d_removals = d.removals.data();
-  T* result = d_rows.data();
-  T* d_rates = d_decay_rates.data();
-  for_each_entry(gpu, h.width() - h.first_beta(), p.steps(), [=] __device__(Index i, Index row) {
-    const bool live = !p.is_padding(row);
-    const Index place = row * h.width() + h.first_beta() + i;
-    if (i < h.betas()) {
-      const T beta = betas[row * h.betas() + i];
-      result[place] = live ? d_betas[row * h.betas() + i] * beta * (T{1} - beta / p.beta_limit) : T{0};
-    } else if (i < h.betas() + h.decays()) {
-      const Index j = i - h.betas(), at = row * h.decays() + j;
-      const T x = p.own(row, h.first_beta() + i);
-      const T slope = h.removal ? decays[at] * sigmoid(-x) : -exp(p.decay_rates[j]) * sigmoid(x);
-      result[place] = live ? d_decays[at] * slope : T{0};
-      if (!h.removal) d_rates[at] = live ? d_decays[at] * decays[at] : T{0};
-    } else {
-      const Index at = row * h.removals() + i - h.betas() - h.decays();
-      const T removal = static_cast<T>(removals[at]);
-      result[place] = live ? static_cast<T>(d_removals[at]) * removal * (T{1} - removal) : T{0};
-    }
-  });
+  for_each_entry(gpu, h.width() - h.first_beta(), p.steps(),
+                 gates_backward(p, read, d, d_rows, d_decay_rates));
 }
 
 #define ORTHORNN_INSTANTIATE(T, X)                                                             \

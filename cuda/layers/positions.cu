@@ -1,6 +1,5 @@
 #include <limits>
 
-#include "cuda/core/for_each.cuh"
 #include "cuda/core/for_each_entry.cuh"
 #include "cuda/layers/positions.hpp"
 
@@ -68,21 +67,11 @@ void sum_positions(TensorView<const T> d_y, TensorView<const std::int32_t> lengt
   });
 }
 
-template <class T>
-void count_steps(TensorView<const T> before, TensorView<const std::int32_t> lengths, Index length,
-                 TensorView<T> after) {
-  const Steps<T> steps{lengths.data(), before.data(), length};
-  T* to = after.data();
-  for_each(context(after.device()), after.size(),
-           [=] __device__(Index b) { to[b] = steps.before[b] + static_cast<T>(steps.live(b)); });
-}
-
 #define ORTHORNN_INSTANTIATE(T)                                                                            \
   template void add_positions<T>(TensorView<const T>, TensorView<const T>, TensorView<const std::int32_t>, \
                                  TensorView<const T>, TensorView<T>);                                      \
   template void sum_positions<T>(TensorView<const T>, TensorView<const std::int32_t>, TensorView<const T>, \
-                                 TensorView<T>, bool);                                                     \
-  template void count_steps<T>(TensorView<const T>, TensorView<const std::int32_t>, Index, TensorView<T>);
+                                 TensorView<T>, bool);
 ORTHORNN_INSTANTIATE(float)
 ORTHORNN_INSTANTIATE(double)
 #undef ORTHORNN_INSTANTIATE

@@ -17,9 +17,4 @@ template <class T>
 void sum_positions(TensorView<const T> d_y, TensorView<const std::int32_t> lengths,
                    TensorView<const T> before, TensorView<T> gradient, bool adds);
 
-/// after [B, 1] <- before + the live steps of T.
-template <class T>
-void count_steps(TensorView<const T> before, TensorView<const std::int32_t> lengths, Index length,
-                 TensorView<T> after);
-
 }  // namespace orthornn::cuda

@@ -37,32 +37,6 @@ __global__ void partial_filter_gradient(const T* rows, const T* d_z, Index width
 }  // namespace
 
 template <class T>
-void load_history(TensorView<const T> start, TensorView<T> rows, Index window, Index channels) {
-  const Index batch = rows.shape()[1], width = rows.shape()[2], before = window - 1;
-  const T* from = start.empty() ? nullptr : start.data();
-  T* to = rows.data();
-  for_each_entry(context(rows.device()), channels, before * batch, [=] __device__(Index c, Index row) {
-    const Index s = row / batch, b = row % batch;
-    to[row * width + c] = from == nullptr ? T{0} : from[(b * before + s) * channels + c];
-  });
-}
-
-template <class T>
-void save_history(TensorView<const T> rows, TensorView<const std::int32_t> lengths, TensorView<T> last) {
-  const Index batch = rows.shape()[1], width = rows.shape()[2];
-  const Index before = last.shape()[1], channels = last.shape()[2];
-  const Index length = rows.shape()[0] - before;
-  const T* from = rows.data();
-  const std::int32_t* live_of = lengths.empty() ? nullptr : lengths.data();
-  T* to = last.data();
-  for_each_entry(context(rows.device()), channels, batch * before, [=] __device__(Index c, Index i) {
-    const Index b = i / before, s = i % before;
-    const Index step = live_within(live_of, length, b) + s;
-    to[i * channels + c] = from[(step * batch + b) * width + c];
-  });
-}
-
-template <class T>
 void convolution_backward(TensorView<const T> d_z, TensorView<const T> filters,
                           TensorView<const std::int32_t> lengths, TensorView<const T> d_last,
                           TensorView<T> d_rows, TensorView<T> d_start) {
@@ -119,8 +93,6 @@ void filter_gradient(TensorView<const T> rows, TensorView<const T> d_z, TensorVi
 }
 
 #define ORTHORNN_INSTANTIATE(T)                                                                             \
-  template void load_history<T>(TensorView<const T>, TensorView<T>, Index, Index);                          \
-  template void save_history<T>(TensorView<const T>, TensorView<const std::int32_t>, TensorView<T>);        \
   template void convolution_backward<T>(TensorView<const T>, TensorView<const T>,                           \
                                         TensorView<const std::int32_t>, TensorView<const T>, TensorView<T>, \
                                         TensorView<T>);                                                     \

@@ -6,10 +6,6 @@ namespace orthornn::cuda {
 
 /// As those of orthornn (src/layers/short_convolution.hpp).
 template <class T>
-void load_history(TensorView<const T> start, TensorView<T> rows, Index window, Index channels);
-template <class T>
-void save_history(TensorView<const T> rows, TensorView<const std::int32_t> lengths, TensorView<T> last);
-template <class T>
 void convolution_backward(TensorView<const T> d_z, TensorView<const T> filters,
                           TensorView<const std::int32_t> lengths, TensorView<const T> d_last,
                           TensorView<T> d_rows, TensorView<T> d_start);

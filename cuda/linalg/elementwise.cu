@@ -29,20 +29,6 @@ __global__ void transpose_kernel(const T* from, Index from_stride, T* to, Index 
 }  // namespace
 
 template <class T>
-void add(MatrixView<const T> from, MatrixView<T> to) {
-  for_each(context(to.device), to.rows * to.cols, [=] __device__(Index k) {
-    const Index i = k % to.rows, j = k / to.rows;
-    to.data[i + j * to.stride] += from.data[i + j * from.stride];
-  });
-}
-
-template <class T>
-void add_to_diagonal(MatrixView<T> matrix, T x) {
-  for_each(context(matrix.device), matrix.cols,
-           [=] __device__(Index i) { matrix.data[i + i * matrix.stride] += x; });
-}
-
-template <class T>
 void copy_transposed(MatrixView<const T> from, MatrixView<T> to) {
   if (to.rows == 0 || to.cols == 0) return;
   launch(context(to.device), transpose_kernel<T>,
@@ -57,14 +43,6 @@ void set_zero(MatrixView<T> matrix) {
   check(cudaMemset2DAsync(matrix.data, static_cast<std::size_t>(matrix.stride) * sizeof(T), 0,
                           static_cast<std::size_t>(matrix.rows) * sizeof(T),
                           static_cast<std::size_t>(matrix.cols), context(matrix.device).stream()));
-}
-
-template <class T>
-void symmetrize_strict_upper(MatrixView<T> m) {
-  for_each(context(m.device), m.rows * m.cols, [=] __device__(Index e) {
-    const Index i = e % m.rows, j = e / m.rows;
-    if (i >= j) m.data[i + j * m.stride] = i == j ? T{0} : m.data[j + i * m.stride];
-  });
 }
 
 template <class T>
@@ -90,10 +68,7 @@ void copy_matrix(MatrixView<const T> from, MatrixView<T> to) {
 }
 
 #define ORTHORNN_INSTANTIATE(T)                                         \
-  template void add<T>(MatrixView<const T>, MatrixView<T>);             \
-  template void add_to_diagonal<T>(MatrixView<T>, T);                   \
   template void copy_transposed<T>(MatrixView<const T>, MatrixView<T>); \
-  template void symmetrize_strict_upper<T>(MatrixView<T>);              \
   template void set_zero<T>(MatrixView<T>);                             \
   template void set_identity<T>(MatrixView<T>);                         \
   template void copy_matrix<T>(MatrixView<const T>, MatrixView<T>);

@@ -1,8 +1,8 @@
 #include <algorithm>
-#include <cassert>
 
 #include "cuda/core/device.hpp"
-#include "cuda/core/for_each.cuh"
+#include "cuda/core/kernel.cuh"
+#include "cuda/core/launch.hpp"
 #include "cuda/linalg/matrix_exponential.hpp"
 
 namespace orthornn::cuda {
@@ -34,35 +34,7 @@ double one_norm(MatrixView<const T> a) {
   return *std::max_element(on_host, on_host + count);
 }
 
-template <class T>
-void assign_scaled(T scale, MatrixView<const T> from, MatrixView<T> to) {
-  assert(from.stride == from.rows && to.stride == to.rows);
-  for_each(context(to.device), to.rows * to.cols,
-           [=] __device__(Index e) { to.data[e] = scale * from.data[e]; });
-}
-
-template <class T>
-void add_terms(const std::array<T, 4>& c, const std::array<MatrixView<const T>, 3>& powers,
-               bool with_identity, MatrixView<T> to) {
-  assert(to.stride == to.rows);
-  const T c0 = with_identity ? c[0] : T{0}, c1 = c[1], c2 = c[2], c3 = c[3];
-  const T* first = powers[0].data;
-  const T* second = powers[1].data;
-  const T* third = powers[2].data;
-  for_each(context(to.device), to.rows * to.cols, [=] __device__(Index e) {
-    T sum = to.data[e];
-    if (e % (to.rows + 1) == 0) sum += c0;
-    to.data[e] = sum + c1 * first[e] + c2 * second[e] + c3 * third[e];
-  });
-}
-
-#define ORTHORNN_INSTANTIATE(T)                                                                        \
-  template double one_norm<T>(MatrixView<const T>);                                                    \
-  template void assign_scaled<T>(T, MatrixView<const T>, MatrixView<T>);                               \
-  template void add_terms<T>(const std::array<T, 4>&, const std::array<MatrixView<const T>, 3>&, bool, \
-                             MatrixView<T>);
-ORTHORNN_INSTANTIATE(float)
-ORTHORNN_INSTANTIATE(double)
-#undef ORTHORNN_INSTANTIATE
+template double one_norm<float>(MatrixView<const float>);
+template double one_norm<double>(MatrixView<const double>);
 
 }  // namespace orthornn::cuda

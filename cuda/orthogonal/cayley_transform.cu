@@ -18,20 +18,7 @@ void cayley_transform_of(ConstTensorView<T> k, Index negative_signs, TensorView<
   });
 }
 
-template <class T>
-void times_signs(ConstTensorView<T> x, Index negative_signs, TensorView<T> result) {
-  const Index n = x.shape()[0];
-  const T* from = x.data();
-  T* to = result.data();
-  for_each(context(result.device()), n * n,
-           [=] __device__(Index e) { to[e] = e % n < negative_signs ? -from[e] : from[e]; });
-}
-
-#define ORTHORNN_INSTANTIATE(T)                                                   \
-  template void cayley_transform_of<T>(ConstTensorView<T>, Index, TensorView<T>); \
-  template void times_signs<T>(ConstTensorView<T>, Index, TensorView<T>);
-ORTHORNN_INSTANTIATE(float)
-ORTHORNN_INSTANTIATE(double)
-#undef ORTHORNN_INSTANTIATE
+template void cayley_transform_of<float>(ConstTensorView<float>, Index, TensorView<float>);
+template void cayley_transform_of<double>(ConstTensorView<double>, Index, TensorView<double>);
 
 }  // namespace orthornn::cuda

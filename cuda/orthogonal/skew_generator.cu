@@ -1,7 +1,8 @@
 #include <cmath>
 #include <limits>
 
-#include "cuda/core/for_each.cuh"
+#include "cuda/core/kernel.cuh"
+#include "cuda/core/launch.hpp"
 #include "cuda/orthogonal/skew_generator.hpp"
 
 namespace orthornn::cuda {
@@ -40,34 +41,7 @@ void skew_generator(ConstTensorView<T> x, TensorView<T> a) {
          a.data(), n, largest, gpu.faults());
 }
 
-template <class T>
-void transpose_in_place(TensorView<T> a) {
-  const Index n = a.shape()[0];
-  T* data = a.data();
-  for_each(context(a.device()), n * n, [=] __device__(Index e) {
-    const Index i = e / n, j = e % n;
-    if (j >= i) return;
-    const T lower = data[e];
-    data[e] = data[j * n + i];
-    data[j * n + i] = lower;
-  });
-}
-
-template <class T>
-void backward_of_skew_generator(ConstTensorView<T> d_a, TensorView<T> d_x) {
-  const Index n = d_a.shape()[0];
-  const T* from = d_a.data();
-  T* to = d_x.data();
-  for_each(context(d_x.device()), n * n,
-           [=] __device__(Index e) { to[e] = from[e] - from[(e % n) * n + e / n]; });
-}
-
-#define ORTHORNN_INSTANTIATE(T)                                       \
-  template void skew_generator<T>(ConstTensorView<T>, TensorView<T>); \
-  template void transpose_in_place<T>(TensorView<T>);                 \
-  template void backward_of_skew_generator<T>(ConstTensorView<T>, TensorView<T>);
-ORTHORNN_INSTANTIATE(float)
-ORTHORNN_INSTANTIATE(double)
-#undef ORTHORNN_INSTANTIATE
+template void skew_generator<float>(ConstTensorView<float>, TensorView<float>);
+template void skew_generator<double>(ConstTensorView<double>, TensorView<double>);
 
 }  // namespace orthornn::cuda

@@ -1,9 +1,11 @@
 #include <algorithm>
 
+#include "cuda/core/for_each.hpp"
 #include "cuda/core/kernel.cuh"
 #include "cuda/core/launch.hpp"
 #include "cuda/linalg/elementwise.hpp"
 #include "cuda/products/rank_one_updates.hpp"
+#include "pointwise/matrices.hpp"
 
 namespace orthornn::cuda {
 namespace {
@@ -100,7 +102,8 @@ void reflect_by_rank_one_updates(MatrixView<const T> u, ReflectionOrder order, M
     launch(gpu, reflect_kernel<T>, shape_for(x.cols), u.column(i), states.data, u.rows, x.cols, projections,
            c.stride);
   }
-  add<T>(states, out);
+  for_each_entry(out.device, out.rows, out.cols,
+                 pointwise::AddMatrix<T>{states.data, states.stride, out.data, out.stride});
 }
 
 template <class T>

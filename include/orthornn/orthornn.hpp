@@ -1,7 +1,6 @@
 #pragma once
 // Everything a user's program needs.
 
-#include "orthornn/cells/applied_matrix.hpp"
 #include "orthornn/core/batch.hpp"
 #include "orthornn/core/convert.hpp"
 #include "orthornn/core/device.hpp"
@@ -46,6 +45,7 @@
 #include "orthornn/optim/stiefel_sgd.hpp"
 #include "orthornn/orthogonal/transition.hpp"
 #include "orthornn/orthogonal/truncated_cwy.hpp"
+#include "orthornn/rollouts/applied_matrix.hpp"
 #include "orthornn/tasks/adding_task.hpp"
 #include "orthornn/tasks/copying_task.hpp"
 #include "orthornn/tasks/finite_group.hpp"

@@ -24,25 +24,52 @@ void check_scale(double scale) {
     throw ValueError(fmt::format("the scale is {}, expected a finite number", scale));
 }
 
-/// An argument of an operation, as messages name it.
-struct NamedPlace {
+/// A tensor that an operation was given, as messages name it, and the shape that it must have.
+struct CheckedTensor {
   const char* name;
   Device device;
   bool empty;
+  Shape found, expected;
+  /// Whether it may also be empty.
+  bool optional;
 
   template <class T>
-  NamedPlace(const char* what, const TensorView<T>& tensor)
-      : name(what), device(tensor.device()), empty(tensor.empty()) {}
+  CheckedTensor(const char* what, const TensorView<T>& tensor, const Shape& shape, bool is_optional = false)
+      : name(what),
+        device(tensor.device()),
+        empty(tensor.empty()),
+        found(tensor.shape()),
+        expected(shape),
+        optional(is_optional) {}
 };
+/// Of a tensor that may also be empty.
+inline constexpr bool if_any = true;
 
-/// Throws DeviceError unless all tensors that hold anything are where the memory of `saved` is.
-inline void check_on_device(const char* operation, const Saved& saved,
-                            std::initializer_list<NamedPlace> tensors) {
-  for (const NamedPlace& tensor : tensors) {
+/// Throws DeviceError unless all tensors that hold anything are where the memory of `saved` is, and
+/// ShapeError unless they have their shapes.
+inline void check_tensors(const char* operation, const Saved& saved,
+                          std::initializer_list<CheckedTensor> tensors) {
+  for (const CheckedTensor& tensor : tensors) {
     if (!tensor.empty && tensor.device != saved.device())
       throw DeviceError(
           fmt::format("{} was given {} on {}, but scratch memory (Saved) on {}; copy all to one device",
                       operation, tensor.name, to_string(tensor.device), to_string(saved.device())));
+  }
+  for (const CheckedTensor& tensor : tensors) {
+    if (!(tensor.optional && tensor.empty)) check_shape(tensor.name, tensor.found, tensor.expected);
+  }
+}
+
+/// Calls forward(), which pushes what a backward reads. Where it throws, for example because memory is short,
+/// the stack is as it was.
+template <class Forward>
+void push_all_or_nothing(Saved& saved, const Forward& forward) {
+  const Index before = saved.size();
+  try {
+    forward();
+  } catch (...) {
+    saved.pop(saved.size() - before);
+    throw;
   }
 }
 

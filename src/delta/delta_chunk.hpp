@@ -5,71 +5,75 @@
 #include <algorithm>
 #include <cmath>
 
-#include "delta/delta_sizes.hpp"
-#include "delta/sequence_parts.hpp"
-#include "delta/slab.hpp"
+#include "cuda/delta/delta_work.hpp"
+#include "delta/chunk_matrices.hpp"
 #include "delta/unit_key.hpp"
-#include "linalg/eigen_map.hpp"
 
 namespace orthornn {
 
-/// The places of one head in one chunk: `tokens` tokens, C = tokens * n micro-steps.
+/// The places of one head in one chunk: `tokens` tokens, C = tokens * n factors.
 template <class T>
 class DeltaChunk {
  public:
-  DeltaChunk(const DeltaProductInput<T>& input, const TokenLayout& layout, const DeltaProductOptions& options,
-             const SequenceParts::Part& part, Index head)
-      : input_(input),
-        sizes_(input),
-        unit_keys_(options.unit_keys),
+  DeltaChunk(const DeltaWork<T>& work, const SequenceParts::Part& part, Index head)
+      : work_(work),
         head_(head),
-        first_row_(layout[part.sequence].row(part.first_token)),
-        stride_(layout[part.sequence].stride),
+        first_row_(work.layout[part.sequence].row(part.first_token)),
+        stride_(work.layout[part.sequence].stride),
         tokens_(part.tokens) {}
 
   Index tokens() const { return tokens_; }
-  Index micro_steps() const { return tokens_ * sizes_.factors; }
+  /// C.
+  Index factors() const { return tokens_ * work_.sizes.factors; }
   Index row(Index token) const { return first_row_ + token * stride_; }
-  /// The token of micro-step r.
-  Index token_of(Index r) const { return r / sizes_.factors; }
-  /// The first micro-step of token t, and one past its last.
-  Index begin_of(Index t) const { return t * sizes_.factors; }
-  Index end_of(Index t) const { return (t + 1) * sizes_.factors; }
+  /// The token of factor r.
+  Index token_of(Index r) const { return r / work_.sizes.factors; }
+  /// The first factor of token t, and one past its last.
+  Index begin_of(Index t) const { return t * work_.sizes.factors; }
+  Index end_of(Index t) const { return (t + 1) * work_.sizes.factors; }
 
-  /// Where the vector of micro-step r is in a tensor [R, n, H, D], and that of token t in [R, H, D].
+  /// Where the vector of factor r is in a tensor [R, n, H, D], and that of token t in [R, H, D].
   template <class U>
-  U* at_micro_step(TensorView<U> x, Index r) const {
-    const Index n = sizes_.factors, size = x.shape()[3];
-    return x.data() + ((row(r / n) * n + r % n) * sizes_.heads + head_) * size;
+  U* at_factor(TensorView<U> x, Index r) const {
+    const auto& [n, heads, key, value] = work_.sizes;
+    return x.data() + ((row(r / n) * n + r % n) * heads + head_) * x.shape()[3];
   }
   template <class U>
   U* at_token(TensorView<U> x, Index t) const {
-    return x.data() + (row(t) * sizes_.heads + head_) * x.shape()[2];
+    return x.data() + (row(t) * work_.sizes.heads + head_) * x.shape()[2];
   }
-  T beta(Index r) const { return input_.betas(row(token_of(r)), r % sizes_.factors, head_); }
+  /// The number of factor r in a tensor [R, n, H], and that of token t in [R, H].
+  template <class U>
+  U& number_of_factor(TensorView<U> x, Index r) const {
+    return x(row(token_of(r)), r % work_.sizes.factors, head_);
+  }
+  template <class U>
+  U& number_of_token(TensorView<U> x, Index t) const {
+    return x(row(t), head_);
+  }
+  T beta(Index r) const { return number_of_factor(work_.input.betas, r); }
 
   /// Copies the keys into the columns of K x C, of norm 1 where that is asked for. `norm_factors`, if any,
   /// become what they were multiplied by.
   void gather_keys(MatrixView<T> keys, T* norm_factors = nullptr) const {
     for (Index r = 0; r < keys.cols; ++r) {
-      std::copy_n(at_micro_step(input_.keys, r), keys.rows, keys.column(r));
-      const T factor = unit_keys_ ? make_unit(eigen(keys).col(r)) : T{1};
+      std::copy_n(at_factor(work_.input.keys, r), keys.rows, keys.column(r));
+      const T factor = work_.options.unit_keys ? make_unit(eigen(keys).col(r)) : T{1};
       if (norm_factors != nullptr) norm_factors[r] = factor;
     }
   }
-  void gather_queries(MatrixView<T> queries) const {
-    for (Index t = 0; t < queries.cols; ++t)
-      std::copy_n(at_token(input_.queries, t), queries.rows, queries.column(t));
+  /// Copies the vectors of tokens in a tensor [R, H, D], from number `first` of each on, into columns.
+  void gather_tokens(TensorView<const T> from, Index first, MatrixView<T> to) const {
+    for (Index t = 0; t < to.cols; ++t) std::copy_n(at_token(from, t) + first, to.rows, to.column(t));
   }
+  void gather_queries(MatrixView<T> queries) const { gather_tokens(work_.input.queries, 0, queries); }
 
-  bool decays() const { return !input_.log_decays.empty(); }
+  bool decays() const { return !work_.input.log_decays.empty(); }
   /// The logarithm of token t's decay, where there are any.
-  T log_decay(Index t) const { return input_.log_decays(row(t), head_); }
+  T log_decay(Index t) const { return number_of_token(work_.input.log_decays, t); }
 
  private:
-  const DeltaProductInput<T>& input_;
-  DeltaSizes sizes_;
-  bool unit_keys_;
+  const DeltaWork<T>& work_;
   Index head_, first_row_, stride_, tokens_;
 };
 
@@ -97,15 +101,23 @@ class ChunkDecays {
   T start(Index t) const { return start_(t, 0); }
   T end(Index t) const { return end_(t, 0); }
   T whole() const { return start_(start_.rows - 1, 0); }
+  /// to <- keys, column r times the decay from the beginning to the token of factor r, or from there to the
+  /// end.
+  void decay_from_start(const DeltaChunk<T>& chunk, MatrixView<T> keys, MatrixView<T> to) const {
+    for (Index r = 0; r < keys.cols; ++r) eigen(to).col(r) = start(chunk.token_of(r)) * eigen(keys).col(r);
+  }
+  void decay_to_end(const DeltaChunk<T>& chunk, MatrixView<T> keys, MatrixView<T> to) const {
+    for (Index r = 0; r < keys.cols; ++r) eigen(to).col(r) = end(chunk.token_of(r)) * eigen(keys).col(r);
+  }
 
  private:
   MatrixView<T> start_, end_;
 };
 
-/// Decays from micro-step s to token t of a chunk, for s before the end of t: column t of C x tokens.
+/// Decays from factor s to token t of a chunk, for s before the end of t: column t of C x tokens.
 template <class T>
 MatrixView<T> decays_between(const DeltaChunk<T>& chunk, Slab<T>& slab) {
-  const MatrixView<T> result = slab.matrix(chunk.micro_steps(), chunk.tokens());
+  const MatrixView<T> result = slab.matrix(chunk.factors(), chunk.tokens());
   if (!chunk.decays()) {
     eigen(result).setOnes();
     return result;
@@ -134,57 +146,47 @@ struct KeptChunks {
 template <class T>
 class ChunkedWork {
  public:
-  ChunkedWork(const DeltaProductInput<T>& in, const TokenLayout& where, const DeltaProductOptions& how,
-              Saved& saved)
-      : input(in),
-        layout(where),
-        options(how),
-        sizes(in),
-        scale(static_cast<T>(how.scale)),
-        chunks(where, (how.chunk == 0 ? how.cpu_chunk : how.chunk) / sizes.factors, saved) {}
+  explicit ChunkedWork(const DeltaWork<T>& delta)
+      : work(delta),
+        scale(static_cast<T>(delta.options.scale)),
+        chunks(delta.layout, wanted_factors(delta.options) / delta.sizes.factors, delta.saved) {}
 
-  const DeltaProductInput<T>& input;
-  const TokenLayout& layout;
-  const DeltaProductOptions& options;
-  const DeltaSizes sizes;
+  const DeltaWork<T>& work;
   const T scale;
   const SequenceParts chunks;
   KeptChunks<T> kept{};
 
   /// Shapes of what is kept.
-  Shape inverse_shape() const { return {chunks.size(), sizes.heads, micro_steps(), micro_steps()}; }
-  Shape updates_shape() const { return {chunks.size(), sizes.heads, micro_steps(), sizes.value}; }
-  Shape states_shape() const { return {chunks.size(), sizes.heads, sizes.key, sizes.value}; }
-  Shape scores_shape() const { return {chunks.size(), sizes.heads, chunks.part_tokens(), micro_steps()}; }
+  Shape inverse_shape() const { return {chunks.size(), work.sizes.heads, factors(), factors()}; }
+  Shape updates_shape() const { return {chunks.size(), work.sizes.heads, factors(), work.sizes.value}; }
+  Shape states_shape() const { return {chunks.size(), work.sizes.heads, work.sizes.key, work.sizes.value}; }
+  Shape scores_shape() const { return {chunks.size(), work.sizes.heads, chunks.part_tokens(), factors()}; }
 
-  DeltaChunk<T> chunk(Index index, Index head) const { return {input, layout, options, chunks[index], head}; }
+  DeltaChunk<T> chunk(Index index, Index head) const { return {work, chunks[index], head}; }
   /// The matrices of a head in a chunk.
   MatrixView<T> inverse(Index index, Index head) const {
-    const Index count = chunks[index].tokens * sizes.factors;
+    const Index count = chunks[index].tokens * work.sizes.factors;
     return matrix_of(kept.inverse, place(index, head), count, count);
   }
   MatrixView<T> scores(Index index, Index head) const {
     const Index count = chunks[index].tokens;
-    return matrix_of(kept.scores, place(index, head), count * sizes.factors, count);
+    return matrix_of(kept.scores, place(index, head), count * work.sizes.factors, count);
   }
   /// A tensor [chunks, H, C, V] or [chunks, H, K, V].
-  MatrixView<T> of_micro_steps(TensorView<T> tensor, Index index, Index head) const {
-    return matrix_of(tensor, place(index, head), sizes.value, chunks[index].tokens * sizes.factors);
+  MatrixView<T> of_factors(TensorView<T> tensor, Index index, Index head) const {
+    return matrix_of(tensor, place(index, head), work.sizes.value, chunks[index].tokens * work.sizes.factors);
   }
   MatrixView<T> of_state(TensorView<T> tensor, Index index, Index head) const {
-    return matrix_of(tensor, place(index, head), sizes.value, sizes.key);
-  }
-
-  /// Some values of the state of sequence or chunk i, as rows.
-  template <class U>
-  MatrixView<U> values_of_state(TensorView<U> tensor, Index i, Index head, Index first, Index count) const {
-    return matrix_of(tensor, place(i, head), sizes.value, sizes.key).block(first, 0, count, sizes.key);
+    return matrix_of(tensor, place(index, head), work.sizes.value, work.sizes.key);
   }
 
  private:
+  static Index wanted_factors(const DeltaProductOptions& options) {
+    return options.chunk == 0 ? options.cpu_chunk : options.chunk;
+  }
   /// Of a whole chunk.
-  Index micro_steps() const { return chunks.part_tokens() * sizes.factors; }
-  Index place(Index index, Index head) const { return index * sizes.heads + head; }
+  Index factors() const { return chunks.part_tokens() * work.sizes.factors; }
+  Index place(Index index, Index head) const { return index * work.sizes.heads + head; }
 };
 
 }  // namespace orthornn

@@ -5,124 +5,142 @@
 #include "core/back_end.hpp"
 #include "cuda/delta/chunked_delta_product.hpp"
 #include "cuda/delta/recurrent_delta_product.hpp"
+#include "cuda/delta/small_states.hpp"
 #include "delta/chunked_delta_product.hpp"
 #include "delta/delta_checks.hpp"
-#include "delta/delta_sizes.hpp"
+#include "delta/delta_plan.hpp"
 #include "delta/recurrent_delta_product.hpp"
 
 namespace orthornn {
 namespace {
 
 template <class T>
-void check(const DeltaProductInput<T>& input, const TokenLayout& layout, const DeltaProductOptions& options,
-           const Saved& saved) {
-  check_on_device("delta_product", saved,
-                  {{"queries", input.queries},
-                   {"keys", input.keys},
-                   {"values", input.values},
-                   {"betas", input.betas},
-                   {"log decays", input.log_decays},
-                   {"removals", input.removals},
-                   {"initial states", input.initial_states}});
+constexpr bool is_bfloat16 = std::is_same_v<T, bfloat16>;
+template <class T>
+constexpr bool is_double = std::is_same_v<T, double>;
+
+template <class T>
+void check_tensors_of(const DeltaWork<T>& work) {
+  const DeltaProductInput<T>& input = work.input;
   const Shape keys = input.keys.shape(), values = input.values.shape();
   if (keys.rank() != 4 || values.rank() != 4)
     throw ShapeError("keys have shape " + to_string(keys) + ", values " + to_string(values) +
                      "; expected [R, n, H, K] and [R, n, H, V]");
-  const Index rows = layout.rows(), factors = keys[1], heads = keys[2], key = keys[3], value = values[3];
+  const auto [factors, heads, key, value] = work.sizes;
+  const Index rows = work.layout.rows();
   if (factors < 1)
-    throw ShapeError("keys have shape " + to_string(keys) + "; expected one micro-step a token at least");
+    throw ShapeError("keys have shape " + to_string(keys) + "; expected one factor a token at least");
   check_shape("keys", keys, {rows, factors, heads, key});
-  check_shape("values", values, {rows, factors, heads, value});
-  check_shape("queries", input.queries.shape(), {rows, heads, key});
-  check_shape("betas", input.betas.shape(), {rows, factors, heads});
-  if (!input.log_decays.empty()) {
-    const bool of_rows = input.log_decays.shape().rank() == 3;
-    check_shape("log decays", input.log_decays.shape(),
-                of_rows ? Shape{rows, heads, key} : Shape{rows, heads});
-  }
-  if (!input.removals.empty()) check_shape("removals", input.removals.shape(), keys);
-  if (!input.initial_states.empty())
-    check_shape("initial states", input.initial_states.shape(), {layout.size(), heads, key, value});
+  const bool decays_of_rows = input.log_decays.shape().rank() == 3;
+  const Shape log_decays = decays_of_rows ? Shape{rows, heads, key} : Shape{rows, heads};
+  check_tensors("delta_product", work.saved,
+                {{"queries", input.queries, {rows, heads, key}},
+                 {"keys", input.keys, keys},
+                 {"values", input.values, {rows, factors, heads, value}},
+                 {"betas", input.betas, {rows, factors, heads}},
+                 {"log decays", input.log_decays, log_decays, if_any},
+                 {"removals", input.removals, keys, if_any},
+                 {"initial states", input.initial_states, {work.layout.size(), heads, key, value}, if_any}});
+}
 
-  if (options.chunk != 0) check_chunk(options.chunk, "micro-steps");
-  if (options.segments < 0)
-    throw ValueError(
-        fmt::format("a delta product was given {} segments; expected 0 or more", options.segments));
-  check_scale<DeltaNumber<T>>(options.scale);
-  if (options.form == DeltaForm::chunked && (!input.removals.empty() || input.log_decays.shape().rank() == 3))
+/// Throws unless there is such a form for these tensors on their device.
+template <class T>
+void check_form(const DeltaWork<T>& work) {
+  const Device device = work.saved.device();
+  const bool chunked = work.options.form == DeltaForm::chunked;
+  if (chunked && (!work.input.removals.empty() || work.input.log_decays.shape().rank() == 3))
     throw ValueError(
         "removals and decays for each row of a state need the recurrent form; the chunked one was asked for");
-  constexpr bool is_bfloat16 = std::is_same_v<T, bfloat16>, is_double = std::is_same_v<T, double>;
-  const bool on_gpu = saved.device().is_cuda(), chunked = options.form == DeltaForm::chunked;
-  if (chunked && !has_chunked_form(saved.device()))
+  if (chunked && !has_chunked_form(device))
     throw DeviceError(
         fmt::format("{} has no chunked form of a delta product: that needs a GPU of compute capability 9.0, "
                     "and a build for it{}",
-                    to_string(saved.device()), is_bfloat16 ? "" : "; ask for the recurrent form"));
-  if (is_bfloat16 && !(on_gpu && chunked))
+                    to_string(device), is_bfloat16<T> ? "" : "; ask for the recurrent form"));
+  if (is_bfloat16<T> && !(device.is_cuda() && chunked))
     throw DeviceError(fmt::format(
         "a delta product of bfloat16 has the chunked form on a GPU alone; the {} form on {} was asked for",
-        name_of(options.form), to_string(saved.device())));
-  if (is_double && on_gpu && chunked)
+        name_of(work.options.form), to_string(device)));
+  if (is_double<T> && device.is_cuda() && chunked)
     throw DeviceError(
         "a delta product of double has the recurrent form alone on a GPU; the chunked one was asked for");
 }
 
 template <class T>
-void check_results(const DeltaProductInput<T>& input, const TokenLayout& layout, TensorView<const T> outputs,
-                   TensorView<const DeltaNumber<T>> final_states, const char* output_name,
-                   const char* state_name, const Saved& saved) {
-  const DeltaSizes sizes(input);
-  check_on_device("delta_product", saved, {{output_name, outputs}, {state_name, final_states}});
-  check_shape(output_name, outputs.shape(), {layout.rows(), sizes.heads, sizes.value});
-  if (!final_states.empty())
-    check_shape(state_name, final_states.shape(), {layout.size(), sizes.heads, sizes.key, sizes.value});
+void check(const DeltaWork<T>& work) {
+  check_tensors_of(work);
+  if (work.options.chunk != 0) check_chunk(work.options.chunk, "factors");
+  if (work.options.segments < 0)
+    throw ValueError(
+        fmt::format("a delta product was given {} segments; expected 0 or more", work.options.segments));
+  check_scale<DeltaNumber<T>>(work.options.scale);
+  check_form(work);
 }
 
-/// The body of a form on the device of `saved`: `check` has refused those that do not exist.
 template <class T>
-void run(const DeltaProductInput<T>& input, const TokenLayout& layout, const DeltaProductOptions& options,
-         TensorView<T> outputs, TensorView<DeltaNumber<T>> final_states, bool keep, Saved& saved) {
-  constexpr bool is_bfloat16 = std::is_same_v<T, bfloat16>, is_double = std::is_same_v<T, double>;
-  const bool chunked = options.form == DeltaForm::chunked;
+void check_results(const DeltaWork<T>& work, const DeltaResults<T>& results) {
+  const auto [factors, heads, key, value] = work.sizes;
+  check_tensors("delta_product", work.saved,
+                {{"outputs", results.outputs, {work.layout.rows(), heads, value}},
+                 {"final states", results.final_states, {work.layout.size(), heads, key, value}, if_any}});
+}
+
+template <class T>
+void check_gradients(const DeltaWork<T>& work, const DeltaProductGradients<T>& g) {
+  const auto [factors, heads, key, value] = work.sizes;
+  const Shape states{work.layout.size(), heads, key, value};
+  check_tensors("delta_product", work.saved,
+                {{"d_outputs", g.d_outputs, {work.layout.rows(), heads, value}},
+                 {"d_final_states", g.d_final_states, states, if_any},
+                 {"d_queries", g.d_queries, work.input.queries.shape()},
+                 {"d_keys", g.d_keys, work.input.keys.shape()},
+                 {"d_values", g.d_values, work.input.values.shape()},
+                 {"d_betas", g.d_betas, work.input.betas.shape()},
+                 {"d_log_decays", g.d_log_decays, work.input.log_decays.shape()},
+                 {"d_removals", g.d_removals, work.input.removals.shape()},
+                 {"d_initial_states", g.d_initial_states, states, if_any}});
+}
+
+/// Runs the body of the form on the device. `check` has refused those that do not exist.
+template <class T>
+void run(const DeltaWork<T>& work, const DeltaResults<T>& results) {
+  check(work);
+  check_results(work, results);
+  clear_padding<T>(work.layout, {results.outputs});
+  const DeltaBody body = body_of(work);
   if constexpr (has_cuda_bodies) {
-    if (saved.device().is_cuda()) {
-      if constexpr (!is_double) {
-        if (chunked)
-          return cuda::chunked_delta_product<T>(input, layout, options, outputs, final_states, keep, saved);
+    if (work.saved.device().is_cuda()) {
+      if constexpr (!is_double<T>) {
+        if (body == DeltaBody::chunked) return cuda::chunked_delta_product<T>(work, results);
       }
-      if constexpr (!is_bfloat16)
-        return cuda::recurrent_delta_product<T>(input, layout, options, outputs, final_states, keep, saved);
+      if constexpr (!is_bfloat16<T>) {
+        return body == DeltaBody::small_states ? cuda::small_states<T>(work, results)
+                                               : cuda::recurrent_delta_product<T>(work, results);
+      }
     }
   }
-  if constexpr (!is_bfloat16) {
-    if (!chunked) return recurrent_delta_product(input, layout, options, outputs, final_states, keep, saved);
-    const Index kept = saved.size();
-    chunked_delta_product(input, layout, options, outputs, final_states, saved);
-    if (!keep) saved.pop(saved.size() - kept);
+  if constexpr (!is_bfloat16<T>) {
+    body == DeltaBody::chunked ? chunked_delta_product(work, results)
+                               : recurrent_delta_product(work, results);
   }
 }
+
 template <class T>
-void run_backward(const DeltaProductInput<T>& input, const TokenLayout& layout,
-                  const DeltaProductOptions& options, const DeltaProductGradients<T>& gradients,
-                  Saved& saved) {
-  constexpr bool is_bfloat16 = std::is_same_v<T, bfloat16>, is_double = std::is_same_v<T, double>;
-  const bool chunked = options.form == DeltaForm::chunked;
+void run_backward(const DeltaWork<T>& work, const DeltaProductGradients<T>& gradients) {
+  const DeltaBody body = body_of(work);
   if constexpr (has_cuda_bodies) {
-    if (saved.device().is_cuda()) {
-      if constexpr (!is_double) {
-        if (chunked) return cuda::chunked_delta_product_backward<T>(input, layout, options, gradients, saved);
+    if (work.saved.device().is_cuda()) {
+      if constexpr (!is_double<T>) {
+        if (body == DeltaBody::chunked) return cuda::chunked_delta_product_backward<T>(work, gradients);
       }
-      if constexpr (!is_bfloat16)
-        return cuda::recurrent_delta_product_backward<T>(input, layout, options, gradients, saved);
+      if constexpr (!is_bfloat16<T>) {
+        return body == DeltaBody::small_states ? cuda::small_states_backward<T>(work, gradients)
+                                               : cuda::recurrent_delta_product_backward<T>(work, gradients);
+      }
     }
   }
-  if constexpr (!is_bfloat16) {
-    if (chunked) {
-      chunked_delta_product_backward(input, layout, options, gradients, saved);
-    } else {
-      recurrent_delta_product_backward(input, layout, options, gradients, saved);
-    }
+  if constexpr (!is_bfloat16<T>) {
+    body == DeltaBody::chunked ? chunked_delta_product_backward(work, gradients)
+                               : recurrent_delta_product_backward(work, gradients);
   }
 }
 
@@ -140,51 +158,26 @@ void delta_product(const DeltaProductInput<T>& input, const TokenLayout& layout,
                    const DeltaProductOptions& options, TensorView<T> outputs,
                    TensorView<DeltaNumber<T>> final_states, Saved& scratch) {
   const Saved::Scope scope(scratch);
-  check(input, layout, options, scratch);
-  check_results<T>(input, layout, outputs, final_states, "outputs", "final states", scratch);
-  clear_padding<T>(layout, {outputs});
-  run(input, layout, options, outputs, final_states, false, scratch);
+  run<T>({input, layout, options, scratch}, {outputs, final_states, false});
 }
 
 template <class T>
 void delta_product_forward(const DeltaProductInput<T>& input, const TokenLayout& layout,
                            const DeltaProductOptions& options, TensorView<T> outputs,
                            TensorView<DeltaNumber<T>> final_states, Saved& saved) {
-  check(input, layout, options, saved);
-  check_results<T>(input, layout, outputs, final_states, "outputs", "final states", saved);
-  clear_padding<T>(layout, {outputs});
-  run(input, layout, options, outputs, final_states, true, saved);
+  push_all_or_nothing(saved, [&] { run<T>({input, layout, options, saved}, {outputs, final_states, true}); });
 }
 
 template <class T>
 void delta_product_backward(const DeltaProductInput<T>& input, const TokenLayout& layout,
                             const DeltaProductOptions& options, const DeltaProductGradients<T>& gradients,
                             Saved& saved) {
-  check(input, layout, options, saved);
-  check_results<T>(input, layout, gradients.d_outputs, gradients.d_final_states, "d_outputs",
-                   "d_final_states", saved);
-  check_on_device("delta_product", saved,
-                  {{"d_queries", gradients.d_queries},
-                   {"d_keys", gradients.d_keys},
-                   {"d_values", gradients.d_values},
-                   {"d_betas", gradients.d_betas},
-                   {"d_log_decays", gradients.d_log_decays},
-                   {"d_removals", gradients.d_removals},
-                   {"d_initial_states", gradients.d_initial_states}});
-  check_shape("d_queries", gradients.d_queries.shape(), input.queries.shape());
-  check_shape("d_keys", gradients.d_keys.shape(), input.keys.shape());
-  check_shape("d_values", gradients.d_values.shape(), input.values.shape());
-  check_shape("d_betas", gradients.d_betas.shape(), input.betas.shape());
-  check_shape("d_log_decays", gradients.d_log_decays.shape(), input.log_decays.shape());
-  check_shape("d_removals", gradients.d_removals.shape(), input.removals.shape());
-  if (!gradients.d_initial_states.empty()) {
-    const DeltaSizes sizes(input);
-    check_shape("d_initial_states", gradients.d_initial_states.shape(),
-                {layout.size(), sizes.heads, sizes.key, sizes.value});
-  }
+  const DeltaWork<T> work{input, layout, options, saved};
+  check(work);
+  check_gradients(work, gradients);
   clear_padding<T>(layout, {gradients.d_queries, gradients.d_keys, gradients.d_values, gradients.d_removals});
   clear_padding<DeltaNumber<T>>(layout, {gradients.d_betas, gradients.d_log_decays});
-  run_backward(input, layout, options, gradients, saved);
+  run_backward(work, gradients);
 }
 
 #define ORTHORNN_INSTANTIATE(T)                                                                         \

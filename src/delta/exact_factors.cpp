@@ -13,14 +13,14 @@
 namespace orthornn {
 namespace {
 
-/// Fills with zeros. Throws as the functions for fewer micro-steps than `needed`.
+/// Fills with zeros. Throws as the functions for fewer factors than `needed`.
 template <class T>
 void clear_factors(const char* what, Index size, Index needed, TensorView<T> keys, TensorView<T> betas) {
   const Index count = betas.size();
   check_shape("betas", betas.shape(), {count});
   check_shape("keys", keys.shape(), {count, size});
   if (count < needed) {
-    throw ValueError(fmt::format("{} needs {} micro-steps; expected as many, found {}", what, needed, count));
+    throw ValueError(fmt::format("{} needs {} factors; expected as many, found {}", what, needed, count));
   }
   std::fill(keys.begin(), keys.end(), T{0});
   std::fill(betas.begin(), betas.end(), T{0});

@@ -3,38 +3,31 @@
 #include <algorithm>
 
 #include "core/back_end.hpp"
-#include "core/parallel.hpp"
 #include "cuda/delta/position_scores.hpp"
+#include "delta/chunk_matrices.hpp"
 #include "delta/delta_checks.hpp"
-#include "delta/slab.hpp"
-#include "linalg/eigen_map.hpp"
 #include "linalg/gemm.hpp"
-#include "linalg/triangular_inverse.hpp"
 
 namespace orthornn {
 namespace {
 
+/// `scores` are the scores or their gradient, which messages call `name`.
 template <class T>
 void check(const PositionScoresInput<T>& input, const TokenLayout& layout,
            const PositionScoresOptions& options, const char* name, TensorView<const T> scores,
            const Saved& saved) {
-  check_on_device("position_scores", saved,
-                  {{"queries", input.queries},
-                   {"keys", input.keys},
-                   {"vectors", input.vectors},
-                   {"betas", input.betas},
-                   {name, scores}});
-  const Shape keys = input.keys.shape();
+  const Shape keys = input.keys.shape(), shape = scores.shape();
   if (keys.rank() != 3) throw ShapeError("keys have shape " + to_string(keys) + "; expected [R, H, D]");
   check_shape("keys", keys, {layout.rows(), keys[1], keys[2]});
-  check_shape("queries", input.queries.shape(), keys);
-  check_shape("vectors", input.vectors.shape(), keys);
-  check_shape("betas", input.betas.shape(), {keys[0], keys[1]});
   check_chunk(options.chunk, "tokens");
   check_scale<T>(options.scale);
-  const Shape shape = scores.shape();
   const Index length = shape.rank() == 4 && shape[2] >= layout.longest() ? shape[2] : layout.longest();
-  check_shape(name, shape, {layout.size(), keys[1], length, length});
+  check_tensors("position_scores", saved,
+                {{"queries", input.queries, keys},
+                 {"keys", input.keys, keys},
+                 {"vectors", input.vectors, keys},
+                 {"betas", input.betas, {keys[0], keys[1]}},
+                 {name, scores, {layout.size(), keys[1], length, length}}});
 }
 
 /// Tokens of a chunk: no more than the longest sequence has.
@@ -54,18 +47,17 @@ Index chunk_tokens(const TokenLayout& layout, const PositionScoresOptions& optio
 ///
 /// and after the chunk the keys are P - W Y^T.
 template <class T>
-class HeadScores {
- public:
-  HeadScores(const PositionScoresInput<T>& input, const TokenLayout& layout,
-             const PositionScoresOptions& options, Index b, Index head)
-      : input_(input),
-        sequence_(layout[b]),
-        heads_(input.keys.shape()[1]),
-        size_(input.keys.shape()[2]),
-        head_(head),
-        place_(b * heads_ + head),
-        chunk_(chunk_tokens(layout, options)),
-        scale_(static_cast<T>(options.scale)) {}
+struct HeadScores {
+  const PositionScoresInput<T>& input;
+  const TokenLayout& layout;
+  const PositionScoresOptions& options;
+  Index b, head;
+
+  const TokenLayout::Sequence& sequence = layout[b];
+  Index heads = input.keys.shape()[1], size = input.keys.shape()[2];
+  /// Number of the head of this sequence among all, and tokens of a chunk.
+  Index place = b * heads + head, chunk_size = chunk_tokens(layout, options);
+  T scale = static_cast<T>(options.scale);
 
   /// Keys [.., D] that a backward needs of a sequence of so many tokens: those at each chunk's end.
   static Index kept_keys(Index tokens, Index chunk) {
@@ -76,54 +68,55 @@ class HeadScores {
 
   /// `carried` has room for `kept_keys` with `keep`, else for all tokens' keys.
   void forward(TensorView<T> scores, T* carried, bool keep) const {
-    for (Index first = 0; first < sequence_.count; first += chunk_) {
-      const Index count = std::min(chunk_, sequence_.count - first), all = first + count;
+    for (Index first = 0; first < sequence.count; first += chunk_size) {
+      const Index count = std::min(chunk_size, sequence.count - first), all = first + count;
       Slab<T> slab(scratch(count, all));
       const Chunk chunk = load(slab, first, count, carried);
       const MatrixView<T> block = scores_of(scores, first, count, all);
-      gemm<T>(scale_, transposed(chunk.carried), chunk.queries, 0, block);
-      clear_keys_after(block, first);
-      gemm<T>(-scale_, chunk.updates, chunk.meeting, 1, block);
-      if (all == sequence_.count) break;
+      gemm<T>(scale, transposed(chunk.carried), chunk.queries, 0, block);
+      clear_rows_from(block, first + 1);
+      gemm<T>(-scale, chunk.updates, chunk.meeting, 1, block);
+      if (all == sequence.count) break;
       if (keep) {
-        carried += all * size_;
-        std::copy_n(chunk.carried.data, all * size_, carried);
+        carried += all * size;
+        std::copy_n(chunk.carried.data, all * size, carried);
       }
-      gemm<T>(-1, chunk.vectors, transposed(chunk.updates), 1, MatrixView<T>{carried, size_, all, size_});
+      gemm<T>(-1, chunk.vectors, transposed(chunk.updates), 1, MatrixView<T>{carried, size, all, size});
     }
   }
 
   /// `carried` is as the forward left it, and `d_carried` scratch of [D, tokens].
   void backward(const PositionScoresGradients<T>& gradients, T* carried, T* d_carried) const {
-    eigen(MatrixView<T>{d_carried, size_, sequence_.count, size_}).setZero();
-    const Index chunks = sequence_.count == 0 ? 0 : (sequence_.count - 1) / chunk_ + 1;
-    T* block_of_carried = carried + kept_keys(sequence_.count, chunk_) * size_;
+    eigen(MatrixView<T>{d_carried, size, sequence.count, size}).setZero();
+    const Index chunks = sequence.count == 0 ? 0 : (sequence.count - 1) / chunk_size + 1;
+    T* block_of_carried = carried + kept_keys(sequence.count, chunk_size) * size;
     for (Index i = chunks; i-- > 0;) {
-      const Index first = i * chunk_, count = std::min(chunk_, sequence_.count - first), all = first + count;
-      block_of_carried -= all * size_;
-      Slab<T> slab(scratch(count, all) + all * (3 * count + size_) + count * (3 * size_ + 2 * count));
+      const Index first = i * chunk_size, count = std::min(chunk_size, sequence.count - first),
+                  all = first + count;
+      block_of_carried -= all * size;
+      Slab<T> slab(scratch(count, all) + all * (3 * count + size) + count * (3 * size + 2 * count));
       const Chunk chunk = load(slab, first, count, block_of_carried);
       const MatrixView<T> d_block = slab.matrix(all, count), d_updates = slab.matrix(all, count),
-                          d_reach = slab.matrix(all, count), d_keys = slab.matrix(size_, all);
-      const MatrixView<T> d_queries = slab.matrix(size_, count), d_vectors = slab.matrix(size_, count),
-                          scaled = slab.matrix(size_, count);
+                          d_reach = slab.matrix(all, count), d_keys = slab.matrix(size, all);
+      const MatrixView<T> d_queries = slab.matrix(size, count), d_vectors = slab.matrix(size, count),
+                          scaled = slab.matrix(size, count);
       const MatrixView<T> d_meeting = slab.matrix(count, count), products = slab.matrix(count, count);
       // The gradient of the keys after the chunk.
-      const MatrixView<T> d_next{d_carried, size_, all, size_};
+      const MatrixView<T> d_next{d_carried, size, all, size};
 
       // 1. Scores. Those of later keys are no function of anything.
       for (Index t = 0; t < count; ++t) {
-        const T* from = &gradients.d_scores.data()[(place_ * gradients.d_scores.shape()[2] + first + t) *
-                                                   gradients.d_scores.shape()[3]];
+        const T* from =
+            &gradients.d_scores
+                 .data()[(place * gradients.d_scores.shape()[2] + first + t) * gradients.d_scores.shape()[3]];
         std::copy_n(from, all, d_block.column(t));
       }
-      clear_keys_after(d_block, first);
-      gemm<T>(scale_, chunk.carried, d_block, 0, d_queries);
-      gemm<T>(scale_, chunk.queries, transposed(d_block), 0, d_keys);
-      gemm<T>(-scale_, d_block, transposed(chunk.meeting), 0, d_updates);
-      gemm<T>(-scale_, transposed(chunk.updates), d_block, 0, d_meeting);
-      for (Index t = 0; t < count; ++t)
-        std::fill(d_meeting.column(t) + t + 1, d_meeting.column(t) + count, T{0});
+      clear_rows_from(d_block, first + 1);
+      gemm<T>(scale, chunk.carried, d_block, 0, d_queries);
+      gemm<T>(scale, chunk.queries, transposed(d_block), 0, d_keys);
+      gemm<T>(-scale, d_block, transposed(chunk.meeting), 0, d_updates);
+      gemm<T>(-scale, transposed(chunk.updates), d_block, 0, d_meeting);
+      clear_rows_from(d_meeting, 1);
       gemm<T>(1, chunk.vectors, d_meeting, 1, d_queries);
       gemm<T>(1, chunk.queries, transposed(d_meeting), 0, d_vectors);
 
@@ -140,97 +133,79 @@ class HeadScores {
         T d_beta = 0;
         for (Index s = 0; s < r; ++s) d_beta += d_meeting(s, r) * products(s, r);
         *beta(gradients.d_betas, first + r) = d_beta;
-        eigen(d_meeting).col(r).head(r) *= *beta(input_.betas, first + r);
-        std::fill(d_meeting.column(r) + r, d_meeting.column(r) + count, T{0});
+        eigen(d_meeting).col(r).head(r) *= *beta(input.betas, first + r);
       }
+      clear_rows_from(d_meeting, 0);
       gemm<T>(1, chunk.vectors, d_meeting, 1, d_vectors);
       gemm<T>(1, chunk.vectors, transposed(d_meeting), 1, d_vectors);
 
       // 4. Reach.
-      clear_keys_from(d_reach, first);
+      clear_rows_from(d_reach, first);
       scale_vectors(chunk.vectors, first, scaled);
       gemm<T>(1, scaled, transposed(d_reach), 1, d_keys);
       gemm<T>(1, chunk.carried, d_reach, 0, scaled);
       for (Index r = 0; r < count; ++r) {
         *beta(gradients.d_betas, first + r) += eigen(chunk.vectors).col(r).dot(eigen(scaled).col(r));
-        eigen(d_vectors).col(r) += *beta(input_.betas, first + r) * eigen(scaled).col(r);
-        std::copy_n(d_queries.column(r), size_, vector(gradients.d_queries, first + r));
-        std::copy_n(d_vectors.column(r), size_, vector(gradients.d_vectors, first + r));
-        std::copy_n(d_keys.column(first + r), size_, vector(gradients.d_keys, first + r));
+        eigen(d_vectors).col(r) += *beta(input.betas, first + r) * eigen(scaled).col(r);
+        std::copy_n(d_queries.column(r), size, vector(gradients.d_queries, first + r));
+        std::copy_n(d_vectors.column(r), size, vector(gradients.d_vectors, first + r));
+        std::copy_n(d_keys.column(first + r), size, vector(gradients.d_keys, first + r));
       }
       eigen(d_next) = eigen(d_keys);
     }
   }
 
- private:
   struct Chunk {
     MatrixView<T> carried, queries, vectors, inverse, updates, meeting;
   };
 
   /// Numbers that `load` takes.
   Index scratch(Index count, Index all) const {
-    return 3 * size_ * count + 2 * count * count + 2 * all * count;
+    return 3 * size * count + 2 * count * count + 2 * all * count;
   }
 
   Chunk load(Slab<T>& slab, Index first, Index count, T* carried) const {
     const Index all = first + count;
-    const Chunk chunk{.carried = {carried, size_, all, size_},
-                      .queries = slab.matrix(size_, count),
-                      .vectors = slab.matrix(size_, count),
+    const Chunk chunk{.carried = {carried, size, all, size},
+                      .queries = slab.matrix(size, count),
+                      .vectors = slab.matrix(size, count),
                       .inverse = slab.matrix(count, count),
                       .updates = slab.matrix(all, count),
                       .meeting = slab.matrix(count, count)};
-    const MatrixView<T> scaled = slab.matrix(size_, count), reach = slab.matrix(all, count);
+    const MatrixView<T> scaled = slab.matrix(size, count), reach = slab.matrix(all, count);
     for (Index r = 0; r < count; ++r) {
-      std::copy_n(vector(input_.queries, first + r), size_, chunk.queries.column(r));
-      std::copy_n(vector(input_.vectors, first + r), size_, chunk.vectors.column(r));
-      std::copy_n(vector(input_.keys, first + r), size_, chunk.carried.column(first + r));
+      std::copy_n(vector(input.queries, first + r), size, chunk.queries.column(r));
+      std::copy_n(vector(input.vectors, first + r), size, chunk.vectors.column(r));
+      std::copy_n(vector(input.keys, first + r), size, chunk.carried.column(first + r));
     }
     scale_vectors(chunk.vectors, first, scaled);
     gemm<T>(1, transposed(chunk.vectors), scaled, 0, chunk.inverse);
     gemm<T>(1, transposed(chunk.vectors), chunk.queries, 0, chunk.meeting);
-    for (Index r = 0; r < count; ++r) {
-      chunk.inverse(r, r) = 1;
-      std::fill(chunk.inverse.column(r) + r + 1, chunk.inverse.column(r) + count, T{0});
-      std::fill(chunk.meeting.column(r) + r + 1, chunk.meeting.column(r) + count, T{0});
-    }
-    invert_upper_triangular(chunk.inverse);
+    clear_rows_from(chunk.meeting, 1);
+    invert_unit_upper(chunk.inverse);
     gemm<T>(1, transposed(chunk.carried), scaled, 0, reach);
-    clear_keys_from(reach, first);
+    clear_rows_from(reach, first);
     gemm<T>(1, reach, chunk.inverse, 0, chunk.updates);
     return chunk;
   }
 
   template <class U>
   U* vector(TensorView<U> x, Index token) const {
-    return x.data() + (sequence_.row(token) * heads_ + head_) * size_;
+    return x.data() + (sequence.row(token) * heads + head) * size;
   }
   template <class U>
   U* beta(TensorView<U> x, Index token) const {
-    return x.data() + sequence_.row(token) * heads_ + head_;
+    return x.data() + sequence.row(token) * heads + head;
   }
   void scale_vectors(MatrixView<T> vectors, Index first, MatrixView<T> to) const {
     for (Index r = 0; r < vectors.cols; ++r)
-      eigen(to).col(r) = *beta(input_.betas, first + r) * eigen(vectors).col(r);
+      eigen(to).col(r) = *beta(input.betas, first + r) * eigen(vectors).col(r);
   }
   /// The scores of a chunk's queries with all keys so far.
   MatrixView<T> scores_of(TensorView<T> scores, Index first, Index count, Index all) const {
     const Index length = scores.shape()[2];
-    return {scores.data() + (place_ * length + first) * length, all, count, length};
+    return {scores.data() + (place * length + first) * length, all, count, length};
   }
-  /// Sets the keys of the chunk that come after token r, in column r, to 0.
-  static void clear_keys_after(MatrixView<T> m, Index first) {
-    for (Index r = 0; r < m.cols; ++r) std::fill(m.column(r) + first + r + 1, m.column(r) + m.rows, T{0});
-  }
-  /// The same with the key of token r itself.
-  static void clear_keys_from(MatrixView<T> m, Index first) {
-    for (Index r = 0; r < m.cols; ++r) std::fill(m.column(r) + first + r, m.column(r) + m.rows, T{0});
-  }
-
-  const PositionScoresInput<T>& input_;
-  TokenLayout::Sequence sequence_;
-  Index heads_, size_, head_, place_, chunk_;
-  T scale_;
 };
 
 /// Where each head's keys begin in memory for the heads of all sequences, one after another.
@@ -261,14 +236,6 @@ class KeyPlaces {
   TensorView<Index> first_;
 };
 
-template <class T, class Body>
-void for_each_head(const PositionScoresInput<T>& input, const TokenLayout& layout, const Body& body) {
-  const Index heads = input.keys.shape()[1];
-  parallel_for(layout.size() * heads, 1, [&](Index first, Index last) {
-    for (Index i = first; i < last; ++i) body(i / heads, i % heads);
-  });
-}
-
 /// Pushes two tensors: the places, and the carried keys.
 template <class T>
 void run_forward(const PositionScoresInput<T>& input, const TokenLayout& layout,
@@ -281,8 +248,8 @@ void run_forward(const PositionScoresInput<T>& input, const TokenLayout& layout,
   }
   const KeyPlaces places(input, layout, options, keep, saved);
   const TensorView<T> carried = saved.push<T>(places.shape());
-  for_each_head(input, layout, [&](Index b, Index head) {
-    HeadScores<T>(input, layout, options, b, head).forward(scores, carried.data() + places(b, head), keep);
+  for_each_head(layout.size(), input.keys.shape()[1], [&](Index b, Index head) {
+    HeadScores<T>{input, layout, options, b, head}.forward(scores, carried.data() + places(b, head), keep);
   });
 }
 
@@ -291,7 +258,7 @@ void run_forward(const PositionScoresInput<T>& input, const TokenLayout& layout,
 template <class T>
 void position_scores_forward(const PositionScoresInput<T>& input, const TokenLayout& layout,
                              const PositionScoresOptions& options, TensorView<T> scores, Saved& saved) {
-  run_forward(input, layout, options, scores, true, saved);
+  push_all_or_nothing(saved, [&] { run_forward(input, layout, options, scores, true, saved); });
 }
 
 template <class T>
@@ -306,15 +273,11 @@ void position_scores_backward(const PositionScoresInput<T>& input, const TokenLa
                               const PositionScoresOptions& options,
                               const PositionScoresGradients<T>& gradients, Saved& saved) {
   check<T>(input, layout, options, "d_scores", gradients.d_scores, saved);
-  check_on_device("position_scores", saved,
-                  {{"d_queries", gradients.d_queries},
-                   {"d_keys", gradients.d_keys},
-                   {"d_vectors", gradients.d_vectors},
-                   {"d_betas", gradients.d_betas}});
-  check_shape("d_queries", gradients.d_queries.shape(), input.queries.shape());
-  check_shape("d_keys", gradients.d_keys.shape(), input.keys.shape());
-  check_shape("d_vectors", gradients.d_vectors.shape(), input.vectors.shape());
-  check_shape("d_betas", gradients.d_betas.shape(), input.betas.shape());
+  check_tensors("position_scores", saved,
+                {{"d_queries", gradients.d_queries, input.queries.shape()},
+                 {"d_keys", gradients.d_keys, input.keys.shape()},
+                 {"d_vectors", gradients.d_vectors, input.vectors.shape()},
+                 {"d_betas", gradients.d_betas, input.betas.shape()}});
   clear_padding<T>(layout, {gradients.d_queries, gradients.d_keys, gradients.d_vectors, gradients.d_betas});
   if constexpr (has_cuda_bodies) {
     if (saved.device().is_cuda())
@@ -326,9 +289,9 @@ void position_scores_backward(const PositionScoresInput<T>& input, const TokenLa
     const KeyPlaces kept(input, layout, options, true, saved), places(input, layout, options, false, saved);
     check_shape("keys that the forward kept", carried.shape(), kept.shape());
     const TensorView<T> d_carried = saved.push<T>(places.shape());
-    for_each_head(input, layout, [&](Index b, Index head) {
-      HeadScores<T>(input, layout, options, b, head)
-          .backward(gradients, carried.data() + kept(b, head), d_carried.data() + places(b, head));
+    for_each_head(layout.size(), input.keys.shape()[1], [&](Index b, Index head) {
+      HeadScores<T>{input, layout, options, b, head}.backward(gradients, carried.data() + kept(b, head),
+                                                              d_carried.data() + places(b, head));
     });
   }
   saved.pop(2);

@@ -8,14 +8,9 @@
 
 #include "core/back_end.hpp"
 #include "cuda/delta/rank_one_chain.hpp"
+#include "delta/chunk_matrices.hpp"
 #include "delta/delta_checks.hpp"
-#include "delta/sequence_parts.hpp"
-#include "delta/slab.hpp"
-#include "delta/value_parts.hpp"
-#include "linalg/block_kernel.hpp"
-#include "linalg/eigen_map.hpp"
 #include "linalg/gemm.hpp"
-#include "linalg/triangular_inverse.hpp"
 
 namespace orthornn {
 namespace {
@@ -23,29 +18,25 @@ namespace {
 template <class T>
 void check(const RankOneChainInput<T>& input, const TokenLayout& layout, const RankOneChainOptions& options,
            const Saved& saved) {
-  check_on_device("rank_one_chain", saved,
-                  {{"left vectors", input.left},
-                   {"right vectors", input.right},
-                   {"left scales", input.left_scales},
-                   {"right scales", input.right_scales},
-                   {"initial states", input.initial_states}});
   const Shape left = input.left.shape();
   if (left.rank() != 3)
     throw ShapeError("left vectors have shape " + to_string(left) + "; expected [R, H, D]");
-  check_shape("left vectors", left, {layout.rows(), left[1], left[2]});
-  check_shape("right vectors", input.right.shape(), left);
-  if (!input.left_scales.empty()) check_shape("left scales", input.left_scales.shape(), {left[0], left[1]});
-  if (!input.right_scales.empty())
-    check_shape("right scales", input.right_scales.shape(), {left[0], left[1]});
+  const Shape scales{left[0], left[1]};
+  check_tensors("rank_one_chain", saved,
+                {{"left vectors", input.left, {layout.rows(), left[1], left[2]}},
+                 {"right vectors", input.right, left},
+                 {"left scales", input.left_scales, scales, if_any},
+                 {"right scales", input.right_scales, scales, if_any}});
   check_chunk(options.chunk, "factors");
 }
 
 template <class T>
-void check_states(const RankOneChainInput<T>& input, const TokenLayout& layout) {
+void check_states(const RankOneChainInput<T>& input, const TokenLayout& layout, const Saved& saved) {
   const Shape states = input.initial_states.shape(), left = input.left.shape();
   if (states.rank() != 4)
     throw ShapeError("initial states have shape " + to_string(states) + "; expected [B, H, D, M]");
-  check_shape("initial states", states, {layout.size(), left[1], left[2], states[3]});
+  check_tensors("rank_one_chain", saved,
+                {{"initial states", input.initial_states, {layout.size(), left[1], left[2], states[3]}}});
 }
 
 /// All that the phases of a forward and a backward share. For a chunk of C factors of one head
@@ -53,24 +44,17 @@ void check_states(const RankOneChainInput<T>& input, const TokenLayout& layout) 
 ///     coupling [C, C]:  -q_s . k_r for s < r, 1 for s = r, 0 else; its inverse is kept
 ///     updates [C, M]:   u, which is U^T in memory
 template <class T>
-class Chain {
- public:
-  Chain(const RankOneChainInput<T>& in, const TokenLayout& where, const RankOneChainOptions& how,
-        Saved& saved)
-      : input(in),
-        layout(where),
-        heads(in.left.shape()[1]),
-        size(in.left.shape()[2]),
-        columns(in.initial_states.shape()[3]),
-        chunks(where, how.chunk, saved) {}
-
+struct Chain {
   const RankOneChainInput<T>& input;
   const TokenLayout& layout;
+  const RankOneChainOptions& options;
+  Saved& saved;
   /// H, D and M.
-  const Index heads, size, columns;
-  const SequenceParts chunks;
+  Index heads = input.left.shape()[1], size = input.left.shape()[2],
+        columns = input.initial_states.shape()[3];
+  SequenceParts chunks{layout, options.chunk, saved};
   /// Inverses of coupling [chunks, H, C, C], and s before each chunk [chunks, H, D, M].
-  TensorView<T> inverses, states;
+  TensorView<T> inverses{}, states{};
 
   /// Shapes of these, and of updates.
   Shape inverses_shape() const { return {chunks.size(), heads, chunks.part_tokens(), chunks.part_tokens()}; }
@@ -117,10 +101,12 @@ class Chain {
   MatrixView<T> inverse(Index chunk, Index head) const {
     return matrix_of(inverses, chunk * heads + head, chunks[chunk].tokens, chunks[chunk].tokens);
   }
-  /// Some columns of M of a state, as the rows of M x D.
-  template <class U>
-  MatrixView<U> state(TensorView<U> tensor, Index i, Index head, Index first, Index count) const {
-    return matrix_of(tensor, i * heads + head, columns, size).block(first, 0, count, size);
+  /// The columns of a chunk in a tensor [chunks, H, C, M], and those of its state in [chunks, H, D, M].
+  MatrixView<T> updates_of(TensorView<T> tensor, Index chunk, Index head) const {
+    return matrix_of(tensor, chunk * heads + head, columns, chunks[chunk].tokens);
+  }
+  MatrixView<T> state_of(TensorView<T> tensor, Index chunk, Index head) const {
+    return matrix_of(tensor, chunk * heads + head, columns, size);
   }
 };
 
@@ -134,109 +120,78 @@ void couple(const Chain<T>& chain, Index index, Index head) {
   chain.gather_right(part, head, right);
   const MatrixView<T> coupling = chain.inverse(index, head);
   gemm<T>(-1, transposed(left), right, 0, coupling);
-  for (Index r = 0; r < part.tokens; ++r) {
-    coupling(r, r) = 1;
-    std::fill(coupling.column(r) + r + 1, coupling.column(r) + part.tokens, T{0});
-  }
-  invert_upper_triangular(coupling);
+  invert_unit_upper(coupling);
 }
 
-/// From chunk to chunk: updates and states of some columns.
+/// From a chunk to the next: updates and states of some columns.
 template <class T>
-void advance(const Chain<T>& chain, TensorView<T> updates, TensorView<T> outputs, TensorView<T> final_states,
-             Index b, Index head, Index first, Index count) {
-  const Index begin = chain.chunks.begin(b), end = chain.chunks.end(b);
-  const auto state_before = [&](Index index) {
-    if (index < end) return chain.state(chain.states, index, head, first, count);
-    return final_states.empty() ? MatrixView<T>() : chain.state(final_states, b, head, first, count);
-  };
-  if (const MatrixView<T> start = state_before(begin); start.data != nullptr)
-    eigen(start) = eigen(chain.state(chain.input.initial_states, b, head, first, count));
-  for (Index index = begin; index < end; ++index) {
-    const SequenceParts::Part part = chain.chunks[index];
-    Slab<T> slab((chain.size + count) * part.tokens);
-    const MatrixView<T> vectors = slab.matrix(chain.size, part.tokens),
-                        right_side = slab.matrix(count, part.tokens);
-    const MatrixView<T> u = matrix_of(updates, index * chain.heads + head, chain.columns, part.tokens)
-                                .block(first, 0, count, part.tokens);
-    chain.gather_right(part, head, vectors);
-    gemm<T>(1, state_before(index), vectors, 0, right_side);
-    gemm<T>(1, right_side, chain.inverse(index, head), 0, u);
-    for (Index r = 0; r < part.tokens; ++r)
-      std::copy_n(u.column(r), count, chain.at(outputs, part, r, head) + first);
-    const MatrixView<T> next = state_before(index + 1);
-    if (next.data == nullptr) continue;
-    chain.gather_left(part, head, vectors);
-    eigen(next) = eigen(state_before(index));
-    gemm<T>(1, u, transposed(vectors), 1, next);
-  }
+void advance(const Chain<T>& chain, TensorView<T> updates, TensorView<T> outputs, Index index,
+             const ValueRange& values, MatrixView<T> state, MatrixView<T> next) {
+  const Index head = values.head, count = values.count;
+  const SequenceParts::Part part = chain.chunks[index];
+  Slab<T> slab((chain.size + count) * part.tokens);
+  const MatrixView<T> vectors = slab.matrix(chain.size, part.tokens),
+                      right_side = slab.matrix(count, part.tokens);
+  const MatrixView<T> u = chain.updates_of(updates, index, head).block(values.first, 0, count, part.tokens);
+  chain.gather_right(part, head, vectors);
+  gemm<T>(1, state, vectors, 0, right_side);
+  gemm<T>(1, right_side, chain.inverse(index, head), 0, u);
+  for (Index r = 0; r < part.tokens; ++r)
+    std::copy_n(u.column(r), count, chain.at(outputs, part, r, head) + values.first);
+  if (next.data == nullptr) return;
+  chain.gather_left(part, head, vectors);
+  eigen(next) = eigen(state);
+  gemm<T>(1, u, transposed(vectors), 1, next);
 }
 
-/// From chunk to chunk, backward: gradients of the right sides [chunks, H, C, M], and of the state after each
-/// chunk [chunks, H, D, M].
+/// Gradients of the right sides [chunks, H, C, M], and of the state after each chunk [chunks, H, D, M].
 template <class T>
 struct ChainGradients {
   TensorView<T> d_right_sides, d_states;
 };
 
+/// From a chunk to the one before it.
 template <class T>
-void advance_backward(const Chain<T>& chain, const RankOneChainGradients<T>& gradients,
-                      const ChainGradients<T>& between, Index b, Index head, Index first, Index count) {
-  const Index begin = chain.chunks.begin(b), end = chain.chunks.end(b);
-  const auto d_state_after = [&](Index index) {
-    if (index >= begin) return chain.state(between.d_states, index, head, first, count);
-    return gradients.d_initial_states.empty()
-               ? MatrixView<T>()
-               : chain.state(gradients.d_initial_states, b, head, first, count);
-  };
-  if (const MatrixView<T> last = d_state_after(end - 1); last.data != nullptr) {
-    if (gradients.d_final_states.empty()) {
-      eigen(last).setZero();
-    } else {
-      eigen(last) = eigen(chain.state(gradients.d_final_states, b, head, first, count));
-    }
-  }
-  for (Index index = end; index-- > begin;) {
-    const SequenceParts::Part part = chain.chunks[index];
-    Slab<T> slab((chain.size + count) * part.tokens);
-    const MatrixView<T> vectors = slab.matrix(chain.size, part.tokens),
-                        d_updates = slab.matrix(count, part.tokens);
-    for (Index r = 0; r < part.tokens; ++r)
-      std::copy_n(chain.at(gradients.d_outputs, part, r, head) + first, count, d_updates.column(r));
-    chain.gather_left(part, head, vectors);
-    gemm<T>(1, d_state_after(index), vectors, 1, d_updates);
-    const MatrixView<T> d_right_side =
-        matrix_of(between.d_right_sides, index * chain.heads + head, chain.columns, part.tokens)
-            .block(first, 0, count, part.tokens);
-    gemm<T>(1, d_updates, transposed(chain.inverse(index, head)), 0, d_right_side);
-    const MatrixView<T> d_before = d_state_after(index - 1);
-    if (d_before.data == nullptr) continue;
-    chain.gather_right(part, head, vectors);
-    eigen(d_before) = eigen(d_state_after(index));
-    gemm<T>(1, d_right_side, transposed(vectors), 1, d_before);
-  }
+void advance_backward(const Chain<T>& chain, TensorView<const T> all_d_outputs, TensorView<T> d_right_sides,
+                      Index index, const ValueRange& values, MatrixView<T> d_after, MatrixView<T> d_before) {
+  const Index head = values.head, count = values.count;
+  const SequenceParts::Part part = chain.chunks[index];
+  Slab<T> slab((chain.size + count) * part.tokens);
+  const MatrixView<T> vectors = slab.matrix(chain.size, part.tokens),
+                      d_updates = slab.matrix(count, part.tokens);
+  for (Index r = 0; r < part.tokens; ++r)
+    std::copy_n(chain.at(all_d_outputs, part, r, head) + values.first, count, d_updates.column(r));
+  chain.gather_left(part, head, vectors);
+  gemm<T>(1, d_after, vectors, 1, d_updates);
+  const MatrixView<T> d_right_side =
+      chain.updates_of(d_right_sides, index, head).block(values.first, 0, count, part.tokens);
+  gemm<T>(1, d_updates, transposed(chain.inverse(index, head)), 0, d_right_side);
+  if (d_before.data == nullptr) return;
+  chain.gather_right(part, head, vectors);
+  eigen(d_before) = eigen(d_after);
+  gemm<T>(1, d_right_side, transposed(vectors), 1, d_before);
 }
 
 template <class T>
 void gather_gradients(const Chain<T>& chain, const RankOneChainGradients<T>& gradients,
                       TensorView<T> all_updates, const ChainGradients<T>& between, Index index, Index head) {
   const SequenceParts::Part part = chain.chunks[index];
-  const Index steps = part.tokens, place = index * chain.heads + head;
+  const Index steps = part.tokens;
   Slab<T> slab(4 * chain.size * steps + steps * steps);
   const MatrixView<T> left = slab.matrix(chain.size, steps), right = slab.matrix(chain.size, steps),
                       d_left = slab.matrix(chain.size, steps), d_right = slab.matrix(chain.size, steps),
                       d_products = slab.matrix(steps, steps);
   chain.gather_left(part, head, left);
   chain.gather_right(part, head, right);
-  const MatrixView<T> updates = matrix_of(all_updates, place, chain.columns, steps),
-                      d_right_side = matrix_of(between.d_right_sides, place, chain.columns, steps);
+  const MatrixView<T> updates = chain.updates_of(all_updates, index, head),
+                      d_right_side = chain.updates_of(between.d_right_sides, index, head);
   // Of q_s . k_r for s < r.
   gemm<T>(1, transposed(updates), d_right_side, 0, d_products);
-  for (Index r = 0; r < steps; ++r) std::fill(d_products.column(r) + r, d_products.column(r) + steps, T{0});
+  clear_rows_from(d_products, 0);
   gemm<T>(1, right, transposed(d_products), 0, d_left);
-  gemm<T>(1, transposed(chain.state(between.d_states, index, head, 0, chain.columns)), updates, 1, d_left);
+  gemm<T>(1, transposed(chain.state_of(between.d_states, index, head)), updates, 1, d_left);
   gemm<T>(1, left, d_products, 0, d_right);
-  gemm<T>(1, transposed(chain.state(chain.states, index, head, 0, chain.columns)), d_right_side, 1, d_right);
+  gemm<T>(1, transposed(chain.state_of(chain.states, index, head)), d_right_side, 1, d_right);
   chain.scatter_gradient(chain.input.left, chain.input.left_scales, d_left, part, head, gradients.d_left,
                          gradients.d_left_scales);
   chain.scatter_gradient(chain.input.right, chain.input.right_scales, d_right, part, head, gradients.d_right,
@@ -248,25 +203,42 @@ void run_forward(const RankOneChainInput<T>& input, const TokenLayout& layout,
                  const RankOneChainOptions& options, TensorView<T> outputs, TensorView<T> final_states,
                  bool keep, Saved& saved) {
   check(input, layout, options, saved);
-  check_states(input, layout);
-  const Index heads = input.left.shape()[1], columns = input.initial_states.shape()[3];
-  check_on_device("rank_one_chain", saved, {{"outputs", outputs}, {"final states", final_states}});
-  check_shape("outputs", outputs.shape(), {layout.rows(), heads, columns});
-  if (!final_states.empty()) check_shape("final states", final_states.shape(), input.initial_states.shape());
+  check_states(input, layout, saved);
+  const Shape states = input.initial_states.shape();
+  check_tensors("rank_one_chain", saved,
+                {{"outputs", outputs, {layout.rows(), states[1], states[3]}},
+                 {"final states", final_states, states, if_any}});
   clear_padding<T>(layout, {outputs});
   if constexpr (has_cuda_bodies) {
     if (saved.device().is_cuda())
       return cuda::rank_one_chain<T>(input, layout, options, outputs, final_states, keep, saved);
   }
-  Chain<T> chain(input, layout, options, saved);
+  Chain<T> chain{input, layout, options, saved};
   chain.inverses = saved.push<T>(chain.inverses_shape());
   chain.states = saved.push<T>(chain.states_shape());
   const TensorView<T> updates = saved.push<T>(chain.updates_shape());
-  chain.chunks.for_each(chain.heads, [&](Index index, Index head) { couple(chain, index, head); });
-  for_each_state(layout.size(), chain.heads, chain.columns, block_kernel::row_group<T>,
-                 [&](Index b, Index head, Index first, Index count) {
-                   advance(chain, updates, outputs, final_states, b, head, first, count);
-                 });
+  for_each_head(chain.chunks.size(), chain.heads,
+                [&](Index index, Index head) { couple(chain, index, head); });
+  sweep_chunks<T>(chain.chunks, layout.size(),
+                  {.of_chunks = chain.states, .start = input.initial_states, .finish = final_states},
+                  SweepDirection::forward,
+                  [&](Index index, const ValueRange& values, MatrixView<T> state, MatrixView<T> next) {
+                    advance(chain, updates, outputs, index, values, state, next);
+                  });
+}
+
+template <class T>
+void check_gradients(const RankOneChainInput<T>& input, const TokenLayout& layout,
+                     const RankOneChainGradients<T>& g, const Saved& saved) {
+  const Shape states = input.initial_states.shape();
+  check_tensors("rank_one_chain", saved,
+                {{"d_outputs", g.d_outputs, {layout.rows(), states[1], states[3]}},
+                 {"d_final_states", g.d_final_states, states, if_any},
+                 {"d_left", g.d_left, input.left.shape()},
+                 {"d_right", g.d_right, input.right.shape()},
+                 {"d_left_scales", g.d_left_scales, input.left_scales.shape()},
+                 {"d_right_scales", g.d_right_scales, input.right_scales.shape()},
+                 {"d_initial_states", g.d_initial_states, states, if_any}});
 }
 
 }  // namespace
@@ -275,7 +247,8 @@ template <class T>
 void rank_one_chain_forward(const RankOneChainInput<T>& input, const TokenLayout& layout,
                             const RankOneChainOptions& options, TensorView<T> outputs,
                             TensorView<T> final_states, Saved& saved) {
-  run_forward(input, layout, options, outputs, final_states, true, saved);
+  push_all_or_nothing(saved,
+                      [&] { run_forward(input, layout, options, outputs, final_states, true, saved); });
 }
 
 template <class T>
@@ -291,25 +264,8 @@ void rank_one_chain_backward(const RankOneChainInput<T>& input, const TokenLayou
                              const RankOneChainOptions& options, const RankOneChainGradients<T>& gradients,
                              Saved& saved) {
   check(input, layout, options, saved);
-  check_states(input, layout);
-  const Shape states = input.initial_states.shape();
-  check_on_device("rank_one_chain", saved,
-                  {{"d_outputs", gradients.d_outputs},
-                   {"d_final_states", gradients.d_final_states},
-                   {"d_left", gradients.d_left},
-                   {"d_right", gradients.d_right},
-                   {"d_left_scales", gradients.d_left_scales},
-                   {"d_right_scales", gradients.d_right_scales},
-                   {"d_initial_states", gradients.d_initial_states}});
-  check_shape("d_outputs", gradients.d_outputs.shape(), {layout.rows(), states[1], states[3]});
-  if (!gradients.d_final_states.empty())
-    check_shape("d_final_states", gradients.d_final_states.shape(), states);
-  check_shape("d_left", gradients.d_left.shape(), input.left.shape());
-  check_shape("d_right", gradients.d_right.shape(), input.right.shape());
-  check_shape("d_left_scales", gradients.d_left_scales.shape(), input.left_scales.shape());
-  check_shape("d_right_scales", gradients.d_right_scales.shape(), input.right_scales.shape());
-  if (!gradients.d_initial_states.empty())
-    check_shape("d_initial_states", gradients.d_initial_states.shape(), states);
+  check_states(input, layout, saved);
+  check_gradients(input, layout, gradients, saved);
   clear_padding<T>(layout,
                    {gradients.d_left, gradients.d_right, gradients.d_left_scales, gradients.d_right_scales});
   if constexpr (has_cuda_bodies) {
@@ -320,7 +276,7 @@ void rank_one_chain_backward(const RankOneChainInput<T>& input, const TokenLayou
   const TensorView<T> inverses = saved.top<T>(2), kept_states = saved.top<T>(1), updates = saved.top<T>(0);
   {
     const Saved::Scope scope(saved);
-    Chain<T> chain(input, layout, options, saved);
+    Chain<T> chain{input, layout, options, saved};
     check_shape("inverses that the forward kept", inverses.shape(), chain.inverses_shape());
     check_shape("states that the forward kept", kept_states.shape(), chain.states_shape());
     check_shape("updates that the forward kept", updates.shape(), chain.updates_shape());
@@ -328,11 +284,17 @@ void rank_one_chain_backward(const RankOneChainInput<T>& input, const TokenLayou
     chain.states = kept_states;
     const ChainGradients<T> between{.d_right_sides = saved.push<T>(updates.shape()),
                                     .d_states = saved.push<T>(kept_states.shape())};
-    for_each_state(layout.size(), chain.heads, chain.columns, block_kernel::row_group<T>,
-                   [&](Index b, Index head, Index first, Index count) {
-                     advance_backward(chain, gradients, between, b, head, first, count);
-                   });
-    chain.chunks.for_each(chain.heads, [&](Index index, Index head) {
+    sweep_chunks<T>(
+        chain.chunks, layout.size(),
+        {.of_chunks = between.d_states,
+         .start = gradients.d_final_states,
+         .finish = gradients.d_initial_states},
+        SweepDirection::backward,
+        [&](Index index, const ValueRange& values, MatrixView<T> d_after, MatrixView<T> d_before) {
+          advance_backward<T>(chain, gradients.d_outputs, between.d_right_sides, index, values, d_after,
+                              d_before);
+        });
+    for_each_head(chain.chunks.size(), chain.heads, [&](Index index, Index head) {
       gather_gradients(chain, gradients, updates, between, index, head);
     });
   }
@@ -344,8 +306,7 @@ void rank_one_chain_inverse(const RankOneChainInput<T>& input, const TokenLayout
                             const RankOneChainOptions& options, TensorView<T> inverses, Saved& scratch) {
   check(input, layout, options, scratch);
   const Index rows = layout.rows(), heads = input.left.shape()[1], size = input.left.shape()[2];
-  check_on_device("rank_one_chain", scratch, {{"inverses", inverses}});
-  check_shape("inverses", inverses.shape(), {layout.size(), heads, size, size});
+  check_tensors("rank_one_chain", scratch, {{"inverses", inverses, {layout.size(), heads, size, size}}});
   if constexpr (has_cuda_bodies) {
     if (scratch.device().is_cuda())
       return cuda::rank_one_chain_inverse<T>(input, layout, options, inverses, scratch);

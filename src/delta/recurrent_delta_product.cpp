@@ -4,11 +4,9 @@
 #include <cmath>
 #include <optional>
 
-#include "core/parallel.hpp"
 #include "core/thread_scratch.hpp"
 #include "delta/sequence_parts.hpp"
 #include "delta/unit_key.hpp"
-#include "delta/value_parts.hpp"
 #include "linalg/block_kernel.hpp"
 
 namespace orthornn {
@@ -39,12 +37,11 @@ Index segment_tokens(const DeltaSizes& sizes) {
   return std::clamp<Index>(numbers / token, 1, 64);
 }
 
-/// Head h of one row of a tensor [R, .., H, D], with micro-step j where there are several.
+/// Head h of one row of a tensor [R, .., H, D], with factor j where there are several.
 template <class T>
-T* vector_of(TensorView<T> x, Index row, Index micro_step, Index head) {
+T* vector_of(TensorView<T> x, Index row, Index factor, Index head) {
   const Shape& shape = x.shape();
-  const Index place =
-      shape.rank() == 4 ? (row * shape[1] + micro_step) * shape[2] + head : row * shape[1] + head;
+  const Index place = shape.rank() == 4 ? (row * shape[1] + factor) * shape[2] + head : row * shape[1] + head;
   return x.data() + place * shape[-1];
 }
 /// State [K, V] of one sequence, or of one part, and head in a tensor [.., H, K, V].
@@ -53,41 +50,40 @@ T* state_of(TensorView<T> x, Index i, Index head) {
   return x.data() + (i * x.shape()[1] + head) * x.shape()[2] * x.shape()[3];
 }
 
-/// One head of the inputs, micro-step by micro-step.
+/// One head of the inputs, factor by factor.
 template <class T>
 class Head {
  public:
-  Head(const DeltaProductInput<T>& input, const DeltaProductOptions& options, Index head, T* memory)
-      : input_(input),
-        sizes_(input),
-        unit_keys_(options.unit_keys),
+  Head(const DeltaWork<T>& work, Index head, T* memory)
+      : work_(work),
         head_(head),
-        key_(memory, sizes_.key),
-        removal_(memory + sizes_.key, sizes_.key) {}
+        key_(memory, work.sizes.key),
+        removal_(memory + work.sizes.key, work.sizes.key) {}
   static Index scratch(const DeltaSizes& sizes) { return 2 * sizes.key; }
 
   /// S <- diag(e^a) S.
   template <class S>
   void decay(Index row, S& state) const {
-    const TensorView<const T> a = input_.log_decays;
+    const TensorView<const T> a = work_.input.log_decays;
     if (a.empty()) return;
     if (a.shape().rank() == 2) {
       state *= std::exp(a(row, head_));
     } else {
-      for (Index i = 0; i < sizes_.key; ++i) state.col(i) *= std::exp(a(row, head_, i));
+      for (Index i = 0; i < work_.sizes.key; ++i) state.col(i) *= std::exp(a(row, head_, i));
     }
   }
 
-  /// Makes `key` and `removal` those of a micro-step.
-  void load(Index row, Index micro_step) {
-    key_ = ConstVector<T>(vector_of(input_.keys, row, micro_step, head_), sizes_.key);
-    norm_factor_ = unit_keys_ ? make_unit(key_) : T{1};
+  /// Makes `key` and `removal` those of a factor.
+  void load(Index row, Index factor) {
+    const DeltaProductInput<T>& input = work_.input;
+    const Index size = work_.sizes.key;
+    key_ = ConstVector<T>(vector_of(input.keys, row, factor, head_), size);
+    norm_factor_ = work_.options.unit_keys ? make_unit(key_) : T{1};
     removal_ = key_;
-    if (!input_.removals.empty())
-      removal_ =
-          key_.cwiseProduct(ConstVector<T>(vector_of(input_.removals, row, micro_step, head_), sizes_.key));
-    beta_ = input_.betas(row, micro_step, head_);
-    value_ = vector_of(input_.values, row, micro_step, head_);
+    if (!input.removals.empty())
+      removal_ = key_.cwiseProduct(ConstVector<T>(vector_of(input.removals, row, factor, head_), size));
+    beta_ = input.betas(row, factor, head_);
+    value_ = vector_of(input.values, row, factor, head_);
   }
   const Vector<T>& key() const { return key_; }
   /// k * r.
@@ -97,42 +93,42 @@ class Head {
   /// What the key was multiplied by to have norm 1.
   T norm_factor() const { return norm_factor_; }
 
-  ConstVector<T> query(Index row) const { return {vector_of(input_.queries, row, 0, head_), sizes_.key}; }
+  ConstVector<T> query(Index row) const {
+    return {vector_of(work_.input.queries, row, 0, head_), work_.sizes.key};
+  }
 
  private:
-  const DeltaProductInput<T>& input_;
-  DeltaSizes sizes_;
-  bool unit_keys_;
+  const DeltaWork<T>& work_;
   Index head_;
   Vector<T> key_, removal_;
   T beta_ = 0, norm_factor_ = 1;
   const T* value_ = nullptr;
 };
 
-/// One head of one sequence, `width` values from `first` on.
+/// Some values of one head of one sequence. The states before `segments` go to `borders`, where there are
+/// any.
 template <class T>
-void run_head(const DeltaProductInput<T>& input, const TokenLayout& layout,
-              const DeltaProductOptions& options, TensorView<T> outputs, TensorView<T> final_states,
-              const SequenceParts* segments, TensorView<T> borders, Index b, Index h, Index first,
-              Index width) {
-  const DeltaSizes sizes(input);
+void run_head(const DeltaWork<T>& work, const DeltaResults<T>& results, const SequenceParts* segments,
+              TensorView<T> borders, Index b, const ValueRange& values) {
+  const auto [h, first, width] = values;
+  const DeltaSizes& sizes = work.sizes;
   // Columns are as far apart as in the whole state: Eigen chooses the order of a sum by it.
   const Index size = sizes.key * sizes.value;
   T* scratch = thread_scratch<T, RecurrentState>(size + width + Head<T>::scratch(sizes));
   StateRows<T> state(scratch, width, sizes.key, Eigen::OuterStride<>(sizes.value));
   Vector<T> error(scratch + size, width);
-  Head<T> head(input, options, h, scratch + size + width);
+  Head<T> head(work, h, scratch + size + width);
   const auto rows = [&](auto tensor, Index i) {
     return StateRows<std::remove_pointer_t<decltype(tensor.data())>>(
-        &tensor(i, h, 0, first), width, sizes.key, Eigen::OuterStride<>(sizes.value));
+        &tensor(i, values.head, 0, values.first), values.count, sizes.key, Eigen::OuterStride<>(sizes.value));
   };
-  const TokenLayout::Sequence sequence = layout[b];
-  const T scale = static_cast<T>(options.scale);
+  const TokenLayout::Sequence sequence = work.layout[b];
+  const T scale = static_cast<T>(work.options.scale);
 
-  if (input.initial_states.empty()) {
+  if (work.input.initial_states.empty()) {
     state.setZero();
   } else {
-    state = rows(input.initial_states, b);
+    state = rows(work.input.initial_states, b);
   }
   for (Index t = 0; t < sequence.count; ++t) {
     const Index row = sequence.row(t);
@@ -146,162 +142,170 @@ void run_head(const DeltaProductInput<T>& input, const TokenLayout& layout,
       error *= head.beta();
       state.noalias() += error * head.key().transpose();
     }
-    Vector<T> output(vector_of(outputs, row, 0, h) + first, width);
+    Vector<T> output(vector_of(results.outputs, row, 0, h) + first, width);
     output.noalias() = state * head.query(row);
     output *= scale;
   }
-  if (!final_states.empty()) rows(final_states, b) = state;
+  if (!results.final_states.empty()) rows(results.final_states, b) = state;
 }
 
 /// One head of one sequence, backward.
 template <class T>
-void run_head_backward(const DeltaProductInput<T>& input, const TokenLayout& layout,
-                       const DeltaProductOptions& options, const DeltaProductGradients<T>& gradients,
-                       const SequenceParts& segments, TensorView<const T> borders, Index b, Index h) {
-  const DeltaSizes sizes(input);
-  const Index size = sizes.key * sizes.value;
-  T* scratch =
-      thread_scratch<T, RecurrentState>(size + 3 * sizes.value + 2 * sizes.key + Head<T>::scratch(sizes));
-  State<T> d_state(scratch, sizes.value, sizes.key);
-  scratch += size;
-  Vector<T> error(scratch, sizes.value), u(scratch + sizes.value, sizes.value),
-      d_error(scratch + 2 * sizes.value, sizes.value);
-  scratch += 3 * sizes.value;
-  Vector<T> d_key(scratch, sizes.key), d_removal(scratch + sizes.key, sizes.key);
-  Head<T> head(input, options, h, scratch + 2 * sizes.key);
-  // The state before each micro-step of a segment, and after the last of a token.
-  T* memory = thread_scratch<T, RecurrentHistory>(segments.part_tokens() * (sizes.factors + 1) * size);
-  const auto before = [&](Index token, Index micro_step) {
-    return State<T>(memory + (token * (sizes.factors + 1) + micro_step) * size, sizes.value, sizes.key);
-  };
-  const auto find_error = [&](const auto& state) {
-    error = ConstVector<T>(head.value(), sizes.value);
-    error.noalias() -= state * head.removal();
-  };
-  const T scale = static_cast<T>(options.scale);
+struct HeadBackward {
+  const DeltaWork<T>& work;
+  const DeltaProductGradients<T>& gradients;
+  Index b, h;
+  /// Memory for `scratch` numbers, and for a state before each factor of a segment and after the last of a
+  /// token.
+  T *memory, *history;
 
-  if (gradients.d_final_states.empty()) {
-    d_state.setZero();
-  } else {
-    d_state = Eigen::Map<const Eigen::Matrix<T, -1, -1>>(state_of(gradients.d_final_states, b, h),
-                                                         sizes.value, sizes.key);
+  const TokenLayout::Sequence& sequence = work.layout[b];
+  Index key = work.sizes.key, value = work.sizes.value, factors = work.sizes.factors;
+  T scale = static_cast<T>(work.options.scale);
+  State<T> d_state{memory, value, key};
+  Vector<T> error{memory + key * value, value}, u{error.data() + value, value},
+      d_error{u.data() + value, value};
+  Vector<T> d_key{d_error.data() + value, key}, d_removal{d_key.data() + key, key};
+  Head<T> head{work, h, d_removal.data() + key};
+
+  static Index scratch(const DeltaSizes& sizes) {
+    return sizes.key * sizes.value + 3 * sizes.value + 2 * sizes.key + Head<T>::scratch(sizes);
   }
-  for (Index part = segments.end(b); part-- > segments.begin(b);) {
-    const auto [_, first_token, tokens] = segments[part];
-    const auto row_of = [&, first = first_token](Index t) { return layout[b].row(first + t); };
-    // 1. The states of the segment, forward.
-    std::copy_n(state_of(borders, part, h), size, before(0, 0).data());
-    for (Index t = 0; t < tokens; ++t) {
-      if (t > 0) before(t, 0) = before(t - 1, sizes.factors);
+
+  void run(const SequenceParts& segments, TensorView<const T> borders) {
+    if (gradients.d_final_states.empty()) {
+      d_state.setZero();
+    } else {
+      d_state =
+          Eigen::Map<const Eigen::Matrix<T, -1, -1>>(state_of(gradients.d_final_states, b, h), value, key);
+    }
+    for (Index part = segments.end(b); part-- > segments.begin(b);) {
+      std::copy_n(state_of(borders, part, h), key * value, before(0, 0).data());
+      const SequenceParts::Part segment = segments[part];
+      compute_states(segment);
+      for (Index t = segment.tokens; t-- > 0;) pass_token(t, sequence.row(segment.first_token + t));
+    }
+    if (!gradients.d_initial_states.empty())
+      std::copy_n(d_state.data(), key * value, state_of(gradients.d_initial_states, b, h));
+  }
+
+  State<T> before(Index token, Index factor) const {
+    return State<T>(history + (token * (factors + 1) + factor) * key * value, value, key);
+  }
+  void find_error(const State<T>& state) {
+    error = ConstVector<T>(head.value(), value);
+    error.noalias() -= state * head.removal();
+  }
+
+  /// 1. The states of a segment, forward from the first.
+  void compute_states(const SequenceParts::Part& segment) {
+    for (Index t = 0; t < segment.tokens; ++t) {
+      const Index row = sequence.row(segment.first_token + t);
+      if (t > 0) before(t, 0) = before(t - 1, factors);
       State<T> start = before(t, 0);
-      head.decay(row_of(t), start);
-      for (Index j = 0; j < sizes.factors; ++j) {
-        head.load(row_of(t), j);
+      head.decay(row, start);
+      for (Index j = 0; j < factors; ++j) {
+        head.load(row, j);
         find_error(before(t, j));
         State<T> after = before(t, j + 1);
         after = before(t, j);
         after.noalias() += (head.beta() * error) * head.key().transpose();
       }
     }
-    // 2. The gradients, from the last token to the first.
-    for (Index t = tokens; t-- > 0;) {
-      const Index row = row_of(t);
-      const ConstVector<T> d_output(vector_of(gradients.d_outputs, row, 0, h), sizes.value);
-      Vector<T> d_query(vector_of(gradients.d_queries, row, 0, h), sizes.key);
-      d_query.noalias() = before(t, sizes.factors).transpose() * d_output;
-      d_query *= scale;
-      d_state.noalias() += (scale * d_output) * head.query(row).transpose();
-      for (Index j = sizes.factors; j-- > 0;) {
-        head.load(row, j);
-        const State<T> state = before(t, j);
-        find_error(state);
-        u.noalias() = d_state * head.key();
-        gradients.d_betas(row, j, h) = u.dot(error);
-        d_error = head.beta() * u;
-        Vector<T>(vector_of(gradients.d_values, row, j, h), sizes.value) = d_error;
-        d_key.noalias() = d_state.transpose() * error;
-        d_key *= head.beta();
-        d_removal.noalias() = -state.transpose() * d_error;
-        if (input.removals.empty()) {
-          d_key += d_removal;
-        } else {
-          const ConstVector<T> removal(vector_of(input.removals, row, j, h), sizes.key);
-          d_key += d_removal.cwiseProduct(removal);
-          Vector<T>(vector_of(gradients.d_removals, row, j, h), sizes.key) =
-              d_removal.cwiseProduct(head.key());
-        }
-        if (options.unit_keys) {
-          d_key -= head.key() * head.key().dot(d_key);
-          d_key *= head.norm_factor();
-        }
-        Vector<T>(vector_of(gradients.d_keys, row, j, h), sizes.key) = d_key;
-        d_state.noalias() -= d_error * head.removal().transpose();
-      }
-      if (!input.log_decays.empty()) {
-        const State<T> decayed = before(t, 0);
-        const bool of_rows = input.log_decays.shape().rank() == 3;
-        T sum = 0;
-        for (Index i = 0; i < sizes.key; ++i) {
-          const T d = d_state.col(i).dot(decayed.col(i));
-          sum += d;
-          if (of_rows) gradients.d_log_decays(row, h, i) = d;
-        }
-        if (!of_rows) gradients.d_log_decays(row, h) = sum;
-        head.decay(row, d_state);
-      }
-    }
   }
-  if (!gradients.d_initial_states.empty())
-    std::copy_n(d_state.data(), size, state_of(gradients.d_initial_states, b, h));
-}
+
+  /// 2. The gradients of a token, number t of the segment.
+  void pass_token(Index t, Index row) {
+    const ConstVector<T> d_output(vector_of(gradients.d_outputs, row, 0, h), value);
+    Vector<T> d_query(vector_of(gradients.d_queries, row, 0, h), key);
+    d_query.noalias() = before(t, factors).transpose() * d_output;
+    d_query *= scale;
+    d_state.noalias() += (scale * d_output) * head.query(row).transpose();
+    for (Index j = factors; j-- > 0;) pass_factor(before(t, j), row, j);
+    if (!work.input.log_decays.empty()) pass_decay(before(t, 0), row);
+  }
+
+  /// `state` is that before the factor.
+  void pass_factor(const State<T>& state, Index row, Index j) {
+    head.load(row, j);
+    find_error(state);
+    u.noalias() = d_state * head.key();
+    gradients.d_betas(row, j, h) = u.dot(error);
+    d_error = head.beta() * u;
+    Vector<T>(vector_of(gradients.d_values, row, j, h), value) = d_error;
+    d_key.noalias() = d_state.transpose() * error;
+    d_key *= head.beta();
+    d_removal.noalias() = -state.transpose() * d_error;
+    if (work.input.removals.empty()) {
+      d_key += d_removal;
+    } else {
+      const ConstVector<T> removal(vector_of(work.input.removals, row, j, h), key);
+      d_key += d_removal.cwiseProduct(removal);
+      Vector<T>(vector_of(gradients.d_removals, row, j, h), key) = d_removal.cwiseProduct(head.key());
+    }
+    if (work.options.unit_keys) {
+      d_key -= head.key() * head.key().dot(d_key);
+      d_key *= head.norm_factor();
+    }
+    Vector<T>(vector_of(gradients.d_keys, row, j, h), key) = d_key;
+    d_state.noalias() -= d_error * head.removal().transpose();
+  }
+
+  /// `decayed` is the state after the decay.
+  void pass_decay(const State<T>& decayed, Index row) {
+    const bool of_rows = work.input.log_decays.shape().rank() == 3;
+    T sum = 0;
+    for (Index i = 0; i < key; ++i) {
+      const T d = d_state.col(i).dot(decayed.col(i));
+      sum += d;
+      if (of_rows) gradients.d_log_decays(row, h, i) = d;
+    }
+    if (!of_rows) gradients.d_log_decays(row, h) = sum;
+    head.decay(row, d_state);
+  }
+};
 
 }  // namespace
 
 template <class T>
-void recurrent_delta_product(const DeltaProductInput<T>& input, const TokenLayout& layout,
-                             const DeltaProductOptions& options, TensorView<T> outputs,
-                             TensorView<T> final_states, bool keep, Saved& saved) {
-  const DeltaSizes sizes(input);
+void recurrent_delta_product(const DeltaWork<T>& work, const DeltaResults<T>& results) {
+  const DeltaSizes& sizes = work.sizes;
+  Saved& saved = work.saved;
   std::optional<SequenceParts> segments;
   TensorView<T> borders;
-  if (keep) {
-    segments.emplace(layout, segment_tokens(sizes), saved);
+  if (results.keep) {
+    segments.emplace(work.layout, segment_tokens(sizes), saved);
     borders = saved.push<T>({segments->size(), sizes.heads, sizes.key, sizes.value});
   }
-  for_each_state(layout.size(), sizes.heads, sizes.value, block_kernel::row_group<T>,
-                 [&](Index b, Index head, Index first, Index count) {
-                   run_head(input, layout, options, outputs, final_states, segments ? &*segments : nullptr,
-                            borders, b, head, first, count);
+  for_each_state(work.layout.size(), sizes.heads, sizes.value, block_kernel::row_group<T>,
+                 [&](Index b, const ValueRange& values) {
+                   run_head(work, results, segments ? &*segments : nullptr, borders, b, values);
                  });
 }
 
 template <class T>
-void recurrent_delta_product_backward(const DeltaProductInput<T>& input, const TokenLayout& layout,
-                                      const DeltaProductOptions& options,
-                                      const DeltaProductGradients<T>& gradients, Saved& saved) {
-  const DeltaSizes sizes(input);
+void recurrent_delta_product_backward(const DeltaWork<T>& work, const DeltaProductGradients<T>& gradients) {
+  const DeltaSizes& sizes = work.sizes;
+  Saved& saved = work.saved;
   const TensorView<const T> borders = saved.top<T>(0);
   {
     const Saved::Scope scope(saved);
-    const SequenceParts segments(layout, segment_tokens(sizes), saved);
+    const SequenceParts segments(work.layout, segment_tokens(sizes), saved);
     check_shape("states that the forward kept", borders.shape(),
                 {segments.size(), sizes.heads, sizes.key, sizes.value});
-    parallel_for(layout.size() * sizes.heads, 1, [&](Index begin, Index end) {
-      for (Index i = begin; i < end; ++i)
-        run_head_backward(input, layout, options, gradients, segments, borders, i / sizes.heads,
-                          i % sizes.heads);
+    const Index states = segments.part_tokens() * (sizes.factors + 1);
+    for_each_head(work.layout.size(), sizes.heads, [&](Index b, Index h) {
+      T* memory = thread_scratch<T, RecurrentState>(HeadBackward<T>::scratch(sizes));
+      T* history = thread_scratch<T, RecurrentHistory>(states * sizes.key * sizes.value);
+      HeadBackward<T>{work, gradients, b, h, memory, history}.run(segments, borders);
     });
   }
   saved.pop(2);
 }
 
-#define ORTHORNN_INSTANTIATE(T)                                                                            \
-  template void recurrent_delta_product<T>(const DeltaProductInput<T>&, const TokenLayout&,                \
-                                           const DeltaProductOptions&, TensorView<T>, TensorView<T>, bool, \
-                                           Saved&);                                                        \
-  template void recurrent_delta_product_backward<T>(const DeltaProductInput<T>&, const TokenLayout&,       \
-                                                    const DeltaProductOptions&,                            \
-                                                    const DeltaProductGradients<T>&, Saved&);
+#define ORTHORNN_INSTANTIATE(T)                                                          \
+  template void recurrent_delta_product<T>(const DeltaWork<T>&, const DeltaResults<T>&); \
+  template void recurrent_delta_product_backward<T>(const DeltaWork<T>&, const DeltaProductGradients<T>&);
 ORTHORNN_INSTANTIATE(float)
 ORTHORNN_INSTANTIATE(double)
 #undef ORTHORNN_INSTANTIATE

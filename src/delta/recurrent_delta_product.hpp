@@ -1,19 +1,14 @@
 #pragma once
 
-#include "delta/delta_sizes.hpp"
+#include "cuda/delta/delta_work.hpp"
 
 namespace orthornn {
 
-/// The recurrence of delta_product, one factor after another. With `keep` it pushes the states between
-/// segments, and the backward computes those within a segment again.
+/// The recurrence of delta_product, one factor after another. A forward pushes the states between segments,
+/// and the backward computes those within a segment again.
 template <class T>
-void recurrent_delta_product(const DeltaProductInput<T>& input, const TokenLayout& layout,
-                             const DeltaProductOptions& options, TensorView<T> outputs,
-                             TensorView<T> final_states, bool keep, Saved& saved);
-
+void recurrent_delta_product(const DeltaWork<T>& work, const DeltaResults<T>& results);
 template <class T>
-void recurrent_delta_product_backward(const DeltaProductInput<T>& input, const TokenLayout& layout,
-                                      const DeltaProductOptions& options,
-                                      const DeltaProductGradients<T>& gradients, Saved& saved);
+void recurrent_delta_product_backward(const DeltaWork<T>& work, const DeltaProductGradients<T>& gradients);
 
 }  // namespace orthornn

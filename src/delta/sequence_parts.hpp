@@ -8,6 +8,39 @@
 
 namespace orthornn {
 
+/// Calls body(i, head) for i below `count` and every head, on all threads.
+template <class Body>
+void for_each_head(Index count, Index heads, const Body& body) {
+  parallel_for(count * heads, 1, [&](Index first, Index last) {
+    for (Index i = first; i < last; ++i) body(i / heads, i % heads);
+  });
+}
+
+/// Some values of the states of one head.
+struct ValueRange {
+  Index head, first, count;
+};
+
+/// Calls body(sequence, values) for the states of all sequences and heads, on all threads. The values of a
+/// state do not mix. So few states still use all threads: each is cut into ranges of values, at multiples of
+/// `grain`.
+template <class Body>
+void for_each_state(Index sequences, Index heads, Index values, Index grain, const Body& body) {
+  const Index pairs = sequences * heads;
+  const Index wanted = std::max<Index>(1, thread_count() / std::max<Index>(1, pairs));
+  const Index grains = (values + grain - 1) / grain;
+  const Index width = std::max<Index>(1, (grains + wanted - 1) / wanted * grain);
+  Index parts = (values + width - 1) / width;
+  // Eigen multiplies a matrix of one row in another order: one value stays with those before it.
+  if (parts > 1 && values % width == 1) --parts;
+  for_each_head(pairs, parts, [&](Index pair, Index part) {
+    const Index first = part * width;
+    body(pair / heads,
+         ValueRange{
+             .head = pair % heads, .first = first, .count = part + 1 == parts ? values - first : width});
+  });
+}
+
 /// Sequences cut into parts of so many tokens, the last of a sequence maybe of fewer, and the parts numbered
 /// through.
 class SequenceParts {
@@ -41,14 +74,6 @@ class SequenceParts {
     const Index sequence = after - first_.begin() - 1;
     const Index first_token = (part - first_(sequence)) * part_tokens_;
     return {sequence, first_token, std::min(part_tokens_, layout_[sequence].count - first_token)};
-  }
-
-  /// Calls body(part, head) for every part and head, on all threads.
-  template <class Body>
-  void for_each(Index heads, const Body& body) const {
-    parallel_for(size() * heads, 1, [&](Index first, Index last) {
-      for (Index i = first; i < last; ++i) body(i / heads, i % heads);
-    });
   }
 
  private:

@@ -15,25 +15,12 @@ namespace {
 
 struct GateSigmas;
 
-/// Head h of row r: the V numbers of o from `at` on, and its gate in the rows.
-struct HeadPlace {
-  Index at, gate;
-  bool padding;
-};
-
-/// body(place) for each head of each row.
+/// Calls body(row, head) for each head of each row.
 template <class T, class Body>
-void for_each_head(const DeltaReadout<T>& r, const Body& body) {
-  const DeltaHeads& h = r.heads;
-  const Index batch = r.rows.shape()[1];
-  parallel_for(r.rows.shape()[0] * batch, row_grain, [&](Index first, Index last) {
+void for_each_read_out(const DeltaReadout<T>& r, const Body& body) {
+  parallel_for(r.steps(), row_grain, [&](Index first, Index last) {
     for (Index row = first; row < last; ++row) {
-      const bool padding = !r.lengths.empty() && row / batch >= r.lengths(row % batch);
-      for (Index head = 0; head < h.heads; ++head) {
-        body(HeadPlace{.at = row * h.outputs() + head * h.value,
-                       .gate = row * h.width() + h.first_gate() + head * h.value,
-                       .padding = padding});
-      }
+      for (Index head = 0; head < r.heads.heads; ++head) body(row, head);
     }
   });
 }
@@ -41,7 +28,7 @@ void for_each_head(const DeltaReadout<T>& r, const Body& body) {
 /// 1 / sqrt(mean(o^2) + epsilon), or 1 without a norm.
 template <class T>
 T scale_of(const DeltaReadout<T>& r, const T* o) {
-  if (r.gain.empty()) return T{1};
+  if (r.gain == nullptr) return T{1};
   const double squares = sum_of(r.heads.value, [&](Index i) { return o[i] * o[i]; });
   return static_cast<T>(
       1 / std::sqrt(squares / static_cast<double>(r.heads.value) + static_cast<double>(r.epsilon)));
@@ -59,17 +46,17 @@ const T* gate_sigmas(const T* gate, Index size) {
 template <class T>
 void write_on_host(const DeltaReadout<T>& r, TensorView<const T> o, TensorView<T> y) {
   const Index size = r.heads.value;
-  for_each_head(r, [&](const HeadPlace& head) {
-    T* result = y.data() + head.at;
-    if (head.padding) {
+  for_each_read_out(r, [&](Index row, Index head) {
+    T* result = y.data() + r.place(row, head);
+    if (r.is_padding(row)) {
       std::fill_n(result, size, T{0});
       return;
     }
-    const T* from = o.data() + head.at;
+    const T* from = o.data() + r.place(row, head);
     const T scale = scale_of(r, from);
-    for (Index i = 0; i < size; ++i) result[i] = r.gain.empty() ? from[i] : r.gain(i) * (from[i] * scale);
+    for (Index i = 0; i < size; ++i) result[i] = r.gain == nullptr ? from[i] : r.gain[i] * (from[i] * scale);
     if (!r.heads.gate) return;
-    const T* gate = r.rows.data() + head.gate;
+    const T* gate = r.rows + r.gate_place(row, head);
     const T* sigmas = gate_sigmas(gate, size);
     for (Index i = 0; i < size; ++i) result[i] *= gate[i] * sigmas[i];
   });
@@ -79,25 +66,25 @@ template <class T>
 void write_backward_on_host(const DeltaReadout<T>& r, TensorView<const T> o, TensorView<T> d_y,
                             TensorView<T> d_o, TensorView<T> d_rows) {
   const Index size = r.heads.value;
-  const bool has_norm = !r.gain.empty();
-  for_each_head(r, [&](const HeadPlace& head) {
-    T* d = d_y.data() + head.at;
-    T* result = d_o.data() + head.at;
-    T* d_gate = d_rows.data() + head.gate;
-    if (head.padding) {
+  const bool has_norm = r.gain != nullptr;
+  for_each_read_out(r, [&](Index row, Index head) {
+    T* d = d_y.data() + r.place(row, head);
+    T* result = d_o.data() + r.place(row, head);
+    T* d_gate = d_rows.data() + r.gate_place(row, head);
+    if (r.is_padding(row)) {
       std::fill_n(d, size, T{0});
       std::fill_n(result, size, T{0});
       if (r.heads.gate) std::fill_n(d_gate, size, T{0});
       return;
     }
     // 1. d becomes the gradient of what is gated, u = gain scale o.
-    const T* from = o.data() + head.at;
+    const T* from = o.data() + r.place(row, head);
     const T scale = scale_of(r, from);
     if (r.heads.gate) {
-      const T* gate = r.rows.data() + head.gate;
+      const T* gate = r.rows + r.gate_place(row, head);
       const T* sigmas = gate_sigmas(gate, size);
       for (Index i = 0; i < size; ++i) {
-        const T u = has_norm ? r.gain(i) * (from[i] * scale) : from[i];
+        const T u = has_norm ? r.gain[i] * (from[i] * scale) : from[i];
         d_gate[i] = d[i] * u * sigmas[i] * (T{1} + gate[i] * (T{1} - sigmas[i]));
         d[i] *= gate[i] * sigmas[i];
       }
@@ -107,10 +94,10 @@ void write_backward_on_host(const DeltaReadout<T>& r, TensorView<const T> o, Ten
       std::copy_n(d, size, result);
       return;
     }
-    const double product = sum_of(size, [&](Index i) { return r.gain(i) * d[i] * (from[i] * scale); });
+    const double product = sum_of(size, [&](Index i) { return r.gain[i] * d[i] * (from[i] * scale); });
     const auto mean = static_cast<T>(product / static_cast<double>(size));
     for (Index i = 0; i < size; ++i) {
-      result[i] = scale * (r.gain(i) * d[i] - from[i] * scale * mean);
+      result[i] = scale * (r.gain[i] * d[i] - from[i] * scale * mean);
       d[i] *= from[i] * scale;
     }
   });

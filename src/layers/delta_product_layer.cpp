@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "core/set_zero.hpp"
-#include "cuda/delta/small_states.hpp"
+#include "delta/delta_plan.hpp"
 #include "layers/affine_map.hpp"
 #include "layers/copy_to_rows.hpp"
 #include "layers/delta_outputs.hpp"
@@ -19,17 +19,6 @@
 namespace orthornn {
 namespace {
 
-DeltaHeads heads_of(const DeltaProductCell& options) {
-  return {.heads = options.heads,
-          .factors = options.householder,
-          .key = options.key_size,
-          .value = options.value_size,
-          .gate = options.output_gate,
-          .decay = options.state_decay,
-          .removal = options.factor == DeltaFactorKind::rwkv7,
-          .writes = !options.without_values};
-}
-
 /// What a forward leaves for its backward, below what the delta product leaves.
 template <class T, class X>
 struct KeptTensors {
@@ -38,36 +27,24 @@ struct KeptTensors {
   TensorView<X> readout;  // [T B, H, V]
   TensorView<T> outputs;  // [T, B, H V]
 
-  /// Pushes them.
-  KeptTensors(const DeltaHeads& h, Index window, Index length, Index batch, Saved& saved) {
+  /// Tensor by tensor, take(U(), shape) pushes it or finds it where a forward has left it.
+  template <class Take>
+  KeptTensors(const DeltaHeads& h, Index window, Index length, Index batch, Take&& take) {
     const Index steps = Shape{length, batch}.count();
-    rows = saved.push<T>({window - 1 + length, batch, h.width()});
-    read = pushed(h, steps, saved);
-    readout = saved.push<X>({steps, h.heads, h.value});
-    outputs = saved.push<T>({length, batch, h.outputs()});
+    rows = take(T(), {window - 1 + length, batch, h.width()});
+    read = take_vectors(h, steps, take);
+    readout = take(X(), {steps, h.heads, h.value});
+    outputs = take(T(), {length, batch, h.outputs()});
   }
-  /// Those that a forward left, of which the first is the `first` tensor of the stack.
-  KeptTensors(const DeltaHeads& h, Index first, const Saved& saved) {
-    Index below = saved.size() - 1 - first;
-    rows = saved.top<T>(below--);
-    read.queries = saved.top<X>(below--);
-    read.keys = saved.top<X>(below--);
-    read.values = saved.top<X>(below--);
-    read.betas = saved.top<T>(below--);
-    if (h.decay) read.log_decays = saved.top<T>(below--);
-    if (h.removal) read.removals = saved.top<X>(below--);
-    readout = saved.top<X>(below--);
-    outputs = saved.top<T>(below--);
-  }
-
-  static DeltaVectors<T, X> pushed(const DeltaHeads& h, Index steps, Saved& saved) {
-    DeltaVectors<T, X> v{.queries = saved.push<X>({steps, h.heads, h.key}),
-                         .keys = saved.push<X>({steps, h.factors, h.heads, h.key}),
-                         .values = saved.push<X>({steps, h.factors, h.heads, h.value}),
-                         .betas = saved.push<T>({steps, h.factors, h.heads})};
-    if (h.decay)
-      v.log_decays = saved.push<T>(h.removal ? Shape{steps, h.heads, h.key} : Shape{steps, h.heads});
-    if (h.removal) v.removals = saved.push<X>(v.keys.shape());
+  template <class Take>
+  static DeltaVectors<T, X> take_vectors(const DeltaHeads& h, Index steps, Take&& take) {
+    const Shape keys{steps, h.factors, h.heads, h.key};
+    DeltaVectors<T, X> v{.queries = take(X(), {steps, h.heads, h.key}),
+                         .keys = take(X(), keys),
+                         .values = take(X(), {steps, h.factors, h.heads, h.value}),
+                         .betas = take(T(), {steps, h.factors, h.heads})};
+    if (h.decay) v.log_decays = take(T(), h.removal ? Shape{steps, h.heads, h.key} : Shape{steps, h.heads});
+    if (h.removal) v.removals = take(X(), keys);
     return v;
   }
 
@@ -82,12 +59,32 @@ struct KeptTensors {
   }
 };
 
+auto pushing(Saved& saved) {
+  return [&saved]<class U>(U, const Shape& shape) { return saved.push<U>(shape); };
+}
+/// Finds the tensors from number `first` of the stack on.
+auto finding(const Saved& saved, Index first) {
+  return [&saved, next = first]<class U>(U, const Shape&) mutable {
+    return saved.top<U>(saved.size() - 1 - next++);
+  };
+}
+
 template <class T, class X>
 DeltaVectors<const T, const X> constant(const DeltaVectors<T, X>& v) {
   return {v.queries, v.keys, v.values, v.betas, v.log_decays, v.removals};
 }
 
 }  // namespace
+
+DeltaHeads::DeltaHeads(const DeltaProductCell& cell)
+    : DeltaSizes{.factors = cell.householder,
+                 .heads = cell.heads,
+                 .key = cell.key_size,
+                 .value = cell.value_size},
+      gate(cell.output_gate),
+      decay(cell.state_decay),
+      removal(cell.factor == DeltaFactorKind::rwkv7),
+      writes(!cell.without_values) {}
 
 template <class T>
 typename DeltaProductLayer<T>::Places DeltaProductLayer<T>::add_parameters(ParameterSet<T>& parameters,
@@ -102,7 +99,7 @@ typename DeltaProductLayer<T>::Places DeltaProductLayer<T>::add_parameters(Param
         "{}: without values a state that starts as zeros stays so; expected a learned initial state",
         DeltaProductCell::name));
   }
-  const DeltaHeads heads = heads_of(options);
+  const DeltaHeads heads(options);
   Places places{.input_weights = parameters.add(prefix + "/input_weights", {heads.width(), input_size}),
                 .input_bias = parameters.add(prefix + "/input_bias", {heads.width()})};
   if (options.convolution > 0)
@@ -124,7 +121,7 @@ DeltaProductLayer<T>::DeltaProductLayer(ParameterSet<T>& parameters, const std::
     : Layer<T>(parameters, input_size, options.hidden_size),
       options_(options),
       execution_(execution),
-      heads_(heads_of(options)),
+      heads_(options),
       window_(std::max<Index>(1, options.convolution)),
       places_(add_parameters(parameters, prefix, options, input_size)),
       input_map_(std::make_unique<AffineMap<T>>(input_size, heads_.width(), execution)),
@@ -200,7 +197,7 @@ LayerDescription DeltaProductLayer<T>::describe(Index length, Index batch) const
   return {.kind = DeltaProductCell::name,
           .input_size = this->input_size(),
           .output_size = this->output_size(),
-          .form = name_of(form(length, batch))};
+          .form = name_of(plan(length, batch).form)};
 }
 
 template <class T>
@@ -212,31 +209,24 @@ std::string DeltaProductLayer<T>::prefix() const {
 template <class T>
 DeltaProductInput<T> DeltaProductLayer<T>::factors(const Saved& saved) const {
   const Saved::Frame& frame = saved.frame_of(this);
-  if (rounds_vectors(frame.length, frame.batch))
+  if (plan(frame.length, frame.batch).rounds_vectors)
     throw ValueError("queries, keys and values were rounded to bfloat16; run the layer in fp32 or tf32");
-  const KeptTensors<T, T> kept(heads_, frame.first + 1, saved);
+  const KeptTensors<T, T> kept(heads_, window_, frame.length, frame.batch, finding(saved, frame.first + 1));
   if (places_.initial_state < 0 || !frame.own_start) return kept.input({});
   return kept.input(this->value(places_.initial_state).reshaped(state_shape(0, 1)));
 }
 
 template <class T>
-DeltaForm DeltaProductLayer<T>::form(Index length, Index batch) const {
-  // A chunk of fewer micro-steps than the CPU's usual one has too little to multiply.
-  const Index steps_of_chunk = 1 + (DeltaProductOptions::cpu_chunk - 1) / heads_.factors;
-  const bool is_long = length > 1 && length >= steps_of_chunk;
-  // Within these bounds every GPU with the chunked form takes it, in every precision.
-  constexpr Index largest_grid = 65535;
-  const bool fits = !execution_.device.is_cuda() ||
-                    (std::is_same_v<T, float> && heads_.key <= 256 && heads_.factors <= 32 &&
-                     heads_.heads <= largest_grid && batch <= largest_grid);
-  // Many small states are faster one micro-step after another (cuda/delta/small_states.cu). On an H200, K =
-  // 6, V = 8, n = 4 and T = 128 took 0.40 ms forward and backward for 2048 states, and in chunks of fp32 0.48
-  // ms for 64 states and 3.0 ms for 512.
-  constexpr Index many_states = 64;
-  const bool small = has_small_states() && batch * heads_.heads >= many_states;
-  return is_long && fits && !small && !heads_.removal && has_chunked_form(execution_.device)
-             ? DeltaForm::chunked
-             : DeltaForm::recurrent;
+DeltaPlan DeltaProductLayer<T>::plan(Index length, Index batch) const {
+  return plan_delta_product<T>(
+      {.sizes = heads_, .decays = heads_.decay, .removals = heads_.removal, .length = length, .batch = batch},
+      execution_);
+}
+
+template <class T>
+DeltaProductOptions DeltaProductLayer<T>::delta_options(Index length, Index batch) const {
+  const DeltaPlan plan_of_batch = plan(length, batch);
+  return {.form = plan_of_batch.form, .precision = plan_of_batch.precision};
 }
 
 template <class T>
@@ -258,10 +248,13 @@ template <class T>
 DeltaProjections<T> DeltaProductLayer<T>::projections(TensorView<const T> rows,
                                                       const SequenceInput<T>& input) const {
   return {.heads = heads_,
-          .rows = rows,
-          .filters = value_or_none(places_.filters),
-          .decay_rates = value_or_none(places_.decay_rates),
-          .lengths = input.lengths,
+          .length = input.length(),
+          .batch = input.batch(),
+          .window = window_,
+          .rows = rows.data(),
+          .filters = value_or_none(places_.filters).data(),
+          .decay_rates = value_or_none(places_.decay_rates).data(),
+          .lengths = input.lengths.data(),
           .silu = options_.vector_activation == VectorActivation::silu,
           .beta_limit = static_cast<T>(options_.beta_limit),
           .beta_offset = static_cast<T>(options_.beta_offset)};
@@ -270,30 +263,19 @@ DeltaProjections<T> DeltaProductLayer<T>::projections(TensorView<const T> rows,
 template <class T>
 DeltaReadout<T> DeltaProductLayer<T>::readout(TensorView<const T> rows, const SequenceInput<T>& input) const {
   return {.heads = heads_,
-          .rows = rows,
-          .gain = value_or_none(places_.norm_gain),
-          .lengths = input.lengths,
+          .length = input.length(),
+          .batch = input.batch(),
+          .rows = rows.data(),
+          .gain = value_or_none(places_.norm_gain).data(),
+          .lengths = input.lengths.data(),
           .epsilon = static_cast<T>(options_.norm_epsilon)};
-}
-
-template <class T>
-bool DeltaProductLayer<T>::has_small_states() const {
-  return execution_.device.is_cuda() && !heads_.decay && !heads_.removal &&
-         std::max(heads_.key, heads_.value) <= cuda::largest_small_state;
-}
-
-template <class T>
-bool DeltaProductLayer<T>::rounds_vectors(Index length, Index batch) const {
-  // Not those of small states in any form: the size of a batch would decide it.
-  return std::is_same_v<T, float> && !has_small_states() && execution_.device.is_cuda() &&
-         execution_.precision == Precision::bf16 && form(length, batch) == DeltaForm::chunked;
 }
 
 template <class T>
 TensorView<const T> DeltaProductLayer<T>::run_forward(const SequenceInput<T>& input, States<const T> start,
                                                       States<T> last, Saved& saved) const {
   if constexpr (std::is_same_v<T, float>) {
-    if (rounds_vectors(input.length(), input.batch()))
+    if (plan(input.length(), input.batch()).rounds_vectors)
       return forward_with<bfloat16>(input, start, last, saved);
   }
   return forward_with<T>(input, start, last, saved);
@@ -306,7 +288,7 @@ TensorView<const T> DeltaProductLayer<T>::forward_with(const SequenceInput<T>& i
   const Index length = input.length(), batch = input.batch();
   const TokenLayout& tokens = layout(length, batch);
   const TensorView<T> y = saved.push<T>({length, batch, this->output_size()});
-  const KeptTensors<T, X> kept(heads_, window_, length, batch, saved);
+  const KeptTensors<T, X> kept(heads_, window_, length, batch, pushing(saved));
   // 1. All projections.
   const TensorView<T> own_rows = kept.rows.slice(window_ - 1, length);
   input_map_->forward(input, this->value(places_.input_weights), this->value(places_.input_bias), own_rows,
@@ -336,7 +318,7 @@ template <class T>
 void DeltaProductLayer<T>::run_backward(const SequenceInput<T>& input, const BackwardArguments<T>& arguments,
                                         bool own_start, Saved& saved, Saved& scratch) const {
   if constexpr (std::is_same_v<T, float>) {
-    if (rounds_vectors(input.length(), input.batch()))
+    if (plan(input.length(), input.batch()).rounds_vectors)
       return backward_with<bfloat16>(input, arguments, own_start, saved, scratch);
   }
   backward_with<T>(input, arguments, own_start, saved, scratch);
@@ -347,7 +329,8 @@ template <class X>
 void DeltaProductLayer<T>::backward_with(const SequenceInput<T>& input, const BackwardArguments<T>& arguments,
                                          bool own_start, Saved& saved, Saved& scratch) const {
   const Index length = input.length(), batch = input.batch(), steps = length * batch;
-  const KeptTensors<T, X> kept(heads_, saved.last_frame(this).first + 1, saved);
+  const KeptTensors<T, X> kept(heads_, window_, length, batch,
+                               finding(saved, saved.last_frame(this).first + 1));
   const TensorView<T> own_rows = kept.rows.slice(window_ - 1, length);
   const TensorView<T> d_rows = scratch.push<T>({length, batch, heads_.width()});
   const auto state = [](auto states, std::size_t i) {
@@ -367,7 +350,7 @@ void DeltaProductLayer<T>::backward_with(const SequenceInput<T>& input, const Ba
     }
   }
   // 2. The states. The first ones are not read again.
-  const DeltaVectors<T, X> d = KeptTensors<T, X>::pushed(heads_, steps, scratch);
+  const DeltaVectors<T, X> d = KeptTensors<T, X>::take_vectors(heads_, steps, pushing(scratch));
   TensorView<T> d_first = state(arguments.d_start, 0);
   if (places_.initial_state >= 0 && d_first.empty()) d_first = scratch.push<T>(state_shape(0, batch));
   delta_product_backward<X>(kept.input({}), layout(length, batch), delta_options(length, batch),

@@ -16,78 +16,42 @@ namespace {
 struct ConvolvedChannels;
 struct Sigmas;
 
-template <class T>
-T sigmoid(T x) {
-  return T{1} / (T{1} + std::exp(-x));
-}
-
-/// log(1 + e^x), without overflow.
-template <class T>
-T softplus(T x) {
-  return std::max(x, T{0}) + std::log1p(std::exp(-std::abs(x)));
-}
-
 /// Some of the channels of a step: vectors of one length, those of queries and keys to be normalised.
 struct Part {
   Index first, count, vector;
   bool unit;
 };
 
+/// z [count] <- the convolved channels of a part.
 template <class T>
-class Row {
- public:
-  Row(const DeltaProjections<T>& p, Index row)
-      : p_(p),
-        step_(row / p.batch()),
-        sequence_(row % p.batch()),
-        own_(projections(step_ + p.window() - 1)) {}
-
-  bool is_padding() const { return !p_.lengths.empty() && step_ >= p_.lengths(sequence_); }
-  /// Of which a step size is sigma times the limit.
-  T beta(Index i) const { return own_[p_.heads.first_beta() + i] + p_.beta_offset; }
-  T decay(Index i) const { return own_[p_.heads.first_decay() + i]; }
-  const T* removals() const { return own_ + p_.heads.first_removal(); }
-  T decay_rate(Index head) const { return std::exp(p_.decay_rates(head)); }
-
-  /// z [count] <- the convolved channels of a part.
-  void convolve(const Part& part, T* z) const {
-    if (p_.filters.empty()) {
-      std::copy_n(own_ + part.first, part.count, z);
-    } else {
-      std::fill_n(z, part.count, T{0});
-      for (Index i = 0; i < p_.window(); ++i) {
-        const T* filter = p_.filters[i].data() + part.first;
-        const T* x = projections(step_ + i) + part.first;
-        for (Index c = 0; c < part.count; ++c) z[c] += filter[c] * x[c];
-      }
-    }
+void convolve(const DeltaProjections<T>& p, Index row, const Part& part, T* z) {
+  if (p.filters == nullptr) {
+    std::copy_n(p.of_row(row) + part.first, part.count, z);
+    return;
   }
-
-  /// z <- f(z) of the layer, slopes <- f'(z) unless null. Both [count].
-  void activate(Index count, T* z, T* slopes) const {
-    if (!p_.silu) {
-      if (slopes != nullptr) std::fill_n(slopes, count, T{1});
-      return;
-    }
-    T* sigmas = thread_scratch<T, Sigmas>(count);
-    std::copy_n(z, count, sigmas);
-    apply_sigmoid(sigmas, count);
-    for (Index c = 0; c < count; ++c) {
-      if (slopes != nullptr) slopes[c] = sigmas[c] * (T{1} + z[c] * (T{1} - sigmas[c]));
-      z[c] *= sigmas[c];
-    }
+  std::fill_n(z, part.count, T{0});
+  for (Index i = 0; i < p.window; ++i) {
+    const T* filter = p.filters + i * p.heads.channels() + part.first;
+    const T* x = p.of_row(row, p.window - 1 - i) + part.first;
+    for (Index c = 0; c < part.count; ++c) z[c] += filter[c] * x[c];
   }
+}
 
- private:
-  const T* projections(Index row) const {
-    return p_.rows.data() + (row * p_.batch() + sequence_) * p_.heads.width();
+/// z <- f(z) of the layer, slopes <- f'(z) unless null. Both [count].
+template <class T>
+void activate_channels(const DeltaProjections<T>& p, Index count, T* z, T* slopes) {
+  if (!p.silu) {
+    if (slopes != nullptr) std::fill_n(slopes, count, T{1});
+    return;
   }
-
-  const DeltaProjections<T>& p_;
-  Index step_, sequence_;
-  /// The projections of the step itself.
-  const T* own_;
-};
+  T* sigmas = thread_scratch<T, Sigmas>(count);
+  std::copy_n(z, count, sigmas);
+  apply_sigmoid(sigmas, count);
+  for (Index c = 0; c < count; ++c) {
+    if (slopes != nullptr) slopes[c] = sigmas[c] * (T{1} + z[c] * (T{1} - sigmas[c]));
+    z[c] *= sigmas[c];
+  }
+}
 
 /// 1 / norm, or 0 for a vector of zeros. In double, so that entries of a unit vector are rounded once.
 template <class T>
@@ -98,9 +62,9 @@ double unit_scale(const T* x, Index size) {
 }
 
 template <class T>
-void read_part(const Row<T>& row, const Part& part, T* to) {
-  row.convolve(part, to);
-  row.activate(part.count, to, nullptr);
+void read_part(const DeltaProjections<T>& p, Index row, const Part& part, T* to) {
+  convolve(p, row, part, to);
+  activate_channels<T>(p, part.count, to, nullptr);
   if (!part.unit) return;
   for (T* x = to; x != to + part.count; x += part.vector) {
     const double scale = unit_scale(x, part.vector);
@@ -110,12 +74,12 @@ void read_part(const Row<T>& row, const Part& part, T* to) {
 
 /// d_z [count] from the gradient d of what was read.
 template <class T>
-void read_part_backward(const Row<T>& row, const Part& part, const T* d, T* d_z) {
+void read_part_backward(const DeltaProjections<T>& p, Index row, const Part& part, const T* d, T* d_z) {
   T* vectors = thread_scratch<T, ConvolvedChannels>(2 * part.count + part.vector);
   T* slopes = vectors + part.count;
   T* unit = slopes + part.count;
-  row.convolve(part, vectors);
-  row.activate(part.count, vectors, slopes);
+  convolve(p, row, part, vectors);
+  activate_channels(p, part.count, vectors, slopes);
   std::copy_n(d, part.count, d_z);
   for (Index at = 0; part.unit && at < part.count; at += part.vector) {
     for (Index i = 0; i < part.vector; ++i) unit[i] = vectors[at + i];
@@ -128,24 +92,19 @@ void read_part_backward(const Row<T>& row, const Part& part, const T* d, T* d_z)
 }
 
 template <class T>
-void read_row(const DeltaProjections<T>& p, Index r, const DeltaVectors<T, T>& to) {
+void read_row(const DeltaProjections<T>& p, Index row, const DeltaVectors<T, T>& to) {
   const DeltaHeads& h = p.heads;
-  const Row<T> row(p, r);
-  read_part(row, {0, h.queries(), h.key, true}, to.queries.data() + r * h.queries());
-  read_part(row, {h.first_key(), h.keys(), h.key, true}, to.keys.data() + r * h.keys());
-  read_part(row, {h.first_value(), h.values(), h.value, false}, to.values.data() + r * h.values());
-  const bool live = !row.is_padding();
-  for (Index i = 0; i < h.betas(); ++i)
-    to.betas.data()[r * h.betas() + i] = live ? p.beta_limit * sigmoid(row.beta(i)) : T{0};
-  for (Index i = 0; i < h.decays(); ++i) {
-    const T decay = h.removal ? static_cast<T>(largest_row_decay) * sigmoid(row.decay(i))
-                              : row.decay_rate(i) * softplus(row.decay(i));
-    to.log_decays.data()[r * h.decays() + i] = live ? -decay : T{0};
-  }
+  read_part(p, row, {0, h.queries(), h.key, true}, to.queries.data() + row * h.queries());
+  read_part(p, row, {h.first_key(), h.keys(), h.key, true}, to.keys.data() + row * h.keys());
+  read_part(p, row, {h.first_value(), h.values(), h.value, false}, to.values.data() + row * h.values());
+  const bool live = !p.is_padding(row);
+  const ReadGates<T, T> gates{p, to.betas.data(), to.log_decays.data(), nullptr};
+  for (Index i = 0; i < h.betas() + h.decays(); ++i) gates.run(i, row, live);
   if (!h.removal) return;
-  T* removals = to.removals.data() + r * h.removals();
+  // Removals are many, so they take the vectors of the processor.
+  T* removals = to.removals.data() + row * h.removals();
   if (live) {
-    std::copy_n(row.removals(), h.removals(), removals);
+    std::copy_n(p.of_row(row) + h.first_removal(), h.removals(), removals);
     apply_sigmoid(removals, h.removals());
   } else {
     std::fill_n(removals, h.removals(), T{0});
@@ -153,41 +112,29 @@ void read_row(const DeltaProjections<T>& p, Index r, const DeltaVectors<T, T>& t
 }
 
 template <class T>
-void read_row_backward(const DeltaProjections<T>& p, Index r, const DeltaVectors<const T, const T>& read,
-                       const DeltaVectors<const T, const T>& d, TensorView<T> d_channels,
-                       TensorView<T> d_rows, TensorView<T> d_decay_rates) {
+void read_row_backward(const DeltaProjections<T>& p, Index row, const DeltaVectors<const T, const T>& d,
+                       TensorView<T> d_channels, const ReadGatesBackward<T, T>& gates) {
   const DeltaHeads& h = p.heads;
-  const Row<T> row(p, r);
-  T* d_z = d_channels.data() + r * d_channels.shape()[-1];
-  T* d_row = d_rows.data() + r * h.width();
-  const bool has_rates = !d_decay_rates.empty();
-  T* d_rate = has_rates ? d_decay_rates.data() + r * h.heads : nullptr;
-  if (row.is_padding()) {
+  T* d_z = d_channels.data() + row * d_channels.shape()[-1];
+  const bool live = !p.is_padding(row);
+  for (Index i = 0; i < h.width() - h.first_beta(); ++i) gates.run(i, row, live);
+  if (!live) {
     std::fill_n(d_z, h.channels(), T{0});
-    std::fill_n(d_row + h.first_beta(), h.width() - h.first_beta(), T{0});
-    if (has_rates) std::fill_n(d_rate, h.heads, T{0});
     return;
   }
-  read_part_backward(row, {0, h.queries(), h.key, true}, d.queries.data() + r * h.queries(), d_z);
-  read_part_backward(row, {h.first_key(), h.keys(), h.key, true}, d.keys.data() + r * h.keys(),
+  read_part_backward(p, row, {0, h.queries(), h.key, true}, d.queries.data() + row * h.queries(), d_z);
+  read_part_backward(p, row, {h.first_key(), h.keys(), h.key, true}, d.keys.data() + row * h.keys(),
                      d_z + h.first_key());
-  read_part_backward(row, {h.first_value(), h.values(), h.value, false}, d.values.data() + r * h.values(),
-                     d_z + h.first_value());
-  for (Index i = 0; i < h.betas(); ++i) {
-    const T beta = read.betas.data()[r * h.betas() + i];
-    d_row[h.first_beta() + i] = d.betas.data()[r * h.betas() + i] * beta * (T{1} - beta / p.beta_limit);
-  }
-  for (Index i = 0; i < h.decays(); ++i) {
-    const T d_decay = d.log_decays.data()[r * h.decays() + i];
-    const T log_decay = read.log_decays.data()[r * h.decays() + i];
-    d_row[h.first_decay() + i] = d_decay * (has_rates ? -row.decay_rate(i) * sigmoid(row.decay(i))
-                                                      : log_decay * sigmoid(-row.decay(i)));
-    if (has_rates) d_rate[i] = d_decay * log_decay;
-  }
-  for (Index i = 0; i < h.removals(); ++i) {
-    const T removal = read.removals.data()[r * h.removals() + i];
-    d_row[h.first_removal() + i] = d.removals.data()[r * h.removals() + i] * removal * (T{1} - removal);
-  }
+  read_part_backward(p, row, {h.first_value(), h.values(), h.value, false},
+                     d.values.data() + row * h.values(), d_z + h.first_value());
+}
+
+/// Calls body(row) for all rows, on all threads.
+template <class T, class Body>
+void for_each_row(const DeltaProjections<T>& p, const Body& body) {
+  parallel_for(p.steps(), row_grain, [&](Index first, Index last) {
+    for (Index row = first; row < last; ++row) body(row);
+  });
 }
 
 }  // namespace
@@ -195,13 +142,10 @@ void read_row_backward(const DeltaProjections<T>& p, Index r, const DeltaVectors
 template <class T, class X>
 void read_projections(const DeltaProjections<T>& p, const DeltaVectors<T, X>& to) {
   if constexpr (has_cuda_bodies) {
-    if (p.rows.device().is_cuda()) return cuda::read_projections<T, X>(p, to);
+    if (to.queries.device().is_cuda()) return cuda::read_projections<T, X>(p, to);
   }
-  if constexpr (std::is_same_v<T, X>) {  // the CPU has no others
-    parallel_for(p.length() * p.batch(), row_grain, [&](Index first, Index last) {
-      for (Index r = first; r < last; ++r) read_row(p, r, to);
-    });
-  }
+  // The CPU has no others.
+  if constexpr (std::is_same_v<T, X>) for_each_row(p, [&](Index row) { read_row(p, row, to); });
 }
 
 template <class T, class X>
@@ -209,14 +153,12 @@ void read_projections_backward(const DeltaProjections<T>& p, const DeltaVectors<
                                const DeltaVectors<const T, const X>& d, TensorView<T> d_channels,
                                TensorView<T> d_rows, TensorView<T> d_decay_rates) {
   if constexpr (has_cuda_bodies) {
-    if (p.rows.device().is_cuda())
+    if (d_rows.device().is_cuda())
       return cuda::read_projections_backward<T, X>(p, read, d, d_channels, d_rows, d_decay_rates);
   }
   if constexpr (std::is_same_v<T, X>) {
-    parallel_for(p.length() * p.batch(), row_grain, [&](Index first, Index last) {
-      for (Index r = first; r < last; ++r)
-        read_row_backward(p, r, read, d, d_channels, d_rows, d_decay_rates);
-    });
+    const ReadGatesBackward<T, T> gates = gates_backward(p, read, d, d_rows, d_decay_rates);
+    for_each_row(p, [&](Index row) { read_row_backward(p, row, d, d_channels, gates); });
   }
 }
 

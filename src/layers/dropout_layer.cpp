@@ -2,14 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
-#include "core/back_end.hpp"
-#include "core/parallel.hpp"
-#include "cuda/layers/dropout.hpp"
+#include "core/for_each.hpp"
 #include "layers/check_vectors.hpp"
 #include "linalg/elementwise.hpp"
-#include "orthornn/scalar/dropout_mask.hpp"
+#include "pointwise/dropout.hpp"
 
 namespace orthornn {
 namespace {
@@ -18,23 +14,9 @@ namespace {
 template <class T>
 void drop(const DropoutMask& mask, TensorView<const std::uint64_t> key, TensorView<const T> from,
           TensorView<T> to, bool adds) {
-  if constexpr (has_cuda_bodies) {
-    if (to.device().is_cuda()) return cuda::drop<T>(mask, key, from, to, adds);
-  }
   constexpr Index group = DropoutMask::group;
-  const auto scale = static_cast<T>(mask.scale);
-  const Index count = from.size();
-  parallel_for((count + group - 1) / group, 16, [&](Index first, Index last) {
-    for (Index i = first; i < last; ++i) {
-      const auto keeps = mask.keeps(key(0), i);
-      const Index here = std::min(group, count - i * group);
-      for (Index k = 0; k < here; ++k) {
-        const Index at = i * group + k;
-        const T kept = keeps[static_cast<std::size_t>(k)] ? from.data()[at] * scale : T{0};
-        to.data()[at] = adds ? to.data()[at] + kept : kept;
-      }
-    }
-  });
+  for_each(to.device(), (from.size() + group - 1) / group,
+           pointwise::Drop<T>{mask, key.data(), from.data(), to.data(), from.size(), adds});
 }
 
 }  // namespace

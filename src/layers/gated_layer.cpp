@@ -3,14 +3,24 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <initializer_list>
 
 #include "core/fill_on_host.hpp"
+#include "core/set_zero.hpp"
 #include "layers/affine_map.hpp"
-#include "layers/recurrent_weights.hpp"
+#include "layers/copy_to_rows.hpp"
+#include "linalg/elementwise.hpp"
+#include "linalg/lanes.hpp"
+#include "linalg/packed_matrix.hpp"
 #include "orthornn/core/error.hpp"
 #include "orthornn/core/random.hpp"
+#include "orthornn/layers/gru_layer.hpp"
+#include "orthornn/layers/lstm_layer.hpp"
+#include "pointwise/gru.hpp"
+#include "pointwise/lstm.hpp"
+#include "pointwise/sequences.hpp"
 
 namespace orthornn {
 namespace {
@@ -18,41 +28,175 @@ namespace {
 // A product, which may be three kernels, and a pointwise one.
 constexpr Index launches_of_step = 4;
 
+template <class Options>
+using FormulaOf = std::conditional_t<std::is_same_v<Options, Lstm>, pointwise::Lstm, pointwise::Gru>;
+
+/// What arrives at the last state of a sequence without a step arrives at its first.
+template <class T>
+void add_where_empty(TensorView<const std::int32_t> lengths, TensorView<const T> from, TensorView<T> to) {
+  if (lengths.empty() || from.empty()) return;
+  const Index size = to.shape()[1];
+  for_each_entry(to.device(), size, to.shape()[0],
+                 pointwise::AddWhereEmpty<T>{lengths.data(), from.data(), to.data(), size});
+}
+
 }  // namespace
 
+/// R [M, N], by which a gated recurrence multiplies its state at every step, in the orders in which forward
+/// and backward read it.
 template <class T>
-typename GatedLayer<T>::Places GatedLayer<T>::add_gates(ParameterSet<T>& parameters,
-                                                        const std::string& prefix, const char* kind,
-                                                        Index gates, Index hidden_size, Index input_size) {
-  if (input_size < 1 || hidden_size < 1) {
-    throw ValueError(fmt::format("{}: {} inputs and hidden size {}; expected at least 1 of each", kind,
-                                 input_size, hidden_size));
+class RecurrentWeights {
+ public:
+  /// Threads take columns in multiples of the product kernel's column group, so that results do not depend on
+  /// the number of threads.
+  static constexpr Index column_grain = 16;
+
+  explicit RecurrentWeights(const Execution& execution) : precision_(execution.precision) {}
+
+  void prepare(ConstTensorView<T> weights) {
+    // R [M, N] is R^T in the column-major view.
+    forward_.pack(transposed(columns_of(weights)));
+    backward_.pack(columns_of(weights));
   }
-  const Index rows = Shape{gates, hidden_size}.count();
+  /// a += R h. By the calling thread alone.
+  void multiply_add(MatrixView<const T> h, MatrixView<T> a) const {
+    forward_.multiply_add(1, h, a, precision_);
+  }
+  /// d += R^T g.
+  void multiply_add_transposed(MatrixView<const T> g, MatrixView<T> d) const {
+    backward_.multiply_add(1, g, d, precision_);
+  }
+
+ private:
+  Precision precision_;
+  PackedMatrix<T> forward_, backward_;
+};
+
+/// What a rollout reads and writes, forward and backward. Views that a formula or a direction has no use for
+/// are empty.
+template <class T, class Options>
+struct GatedLayer<T, Options>::Rollout {
+  using Formula = FormulaOf<Options>;
+
+  TensorView<const std::int32_t> lengths;
+  std::array<TensorView<T>, 2> states = {};        ///< [T + 1, B, N], the first states first.
+  TensorView<T> gates = {};                        ///< [T, B, GN], as in GatedStep.
+  TensorView<T> products = {};                     ///< [T, B, GN], as in GatedStep.
+  std::array<TensorView<T>, 2> last = {};          ///< [B, N]
+  std::array<TensorView<const T>, 2> d_last = {};  ///< [B, N]
+  TensorView<T> d_h = {};                          ///< [T, B, N], gradients that arrive at h_t.
+  /// [B, N]. First zeros, then gradients of the first states. That of c goes through all steps.
+  std::array<TensorView<T>, 2> d_first = {};
+
+  Index length() const { return gates.shape()[0]; }
+  Index batch() const { return gates.shape()[1]; }
+  /// Where R h is added, and in a backward its gradient.
+  TensorView<T> product(Index t) const { return (Formula::separate_products ? products : gates)[t]; }
+  /// Where the gradient of h_{t-1} is summed.
+  TensorView<T> d_h_before(Index t) const { return t > 0 ? d_h[t - 1] : d_first[0]; }
+
+  pointwise::GatedStep<T> step(Index t) const {
+    pointwise::GatedStep<T> step{.length = length(),
+                                 .step = t,
+                                 .size = states[0].shape()[2],
+                                 .lengths = lengths.empty() ? nullptr : lengths.data(),
+                                 .gates = gates[t].data(),
+                                 .d_c = d_first[1].data()};
+    if (Formula::separate_products) step.products = products[t].data();
+    for (std::size_t i = 0; i < Formula::states; ++i) {
+      step.before[i] = states[i][t].data();
+      step.after[i] = states[i][t + 1].data();
+      step.last[i] = last[i].data();
+      step.d_last[i] = d_last[i].data();
+    }
+    if (!d_h.empty()) {
+      step.d_h = d_h[t].data();
+      step.d_h_before = d_h_before(t).data();
+    }
+    return step;
+  }
+
+  RecordedLoops::Key key(const RecurrentWeights<T>& weights) const {
+    RecordedLoops::Key key = {key_of(&weights),
+                              key_of(lengths.data()),
+                              key_of(gates.data()),
+                              key_of(products.data()),
+                              key_of(d_h.data()),
+                              static_cast<std::uintptr_t>(length()),
+                              static_cast<std::uintptr_t>(batch())};
+    for (std::size_t i = 0; i < Formula::states; ++i) {
+      key.insert(key.end(), {key_of(states[i].data()), key_of(last[i].data()), key_of(d_last[i].data()),
+                             key_of(d_first[i].data())});
+    }
+    return key;
+  }
+
+  /// Runs all steps of the sequences begin .. end - 1, on a GPU those of all sequences.
+  void forward(const RecurrentWeights<T>& weights, Index begin, Index end) const {
+    for (Index t = 0; t < length(); ++t) {
+      weights.multiply_add(columns(states[0][t], begin, end), columns(product(t), begin, end));
+      compute(pointwise::GatedForward<T, Formula>{step(t)}, begin, end);
+    }
+  }
+  void backward(const RecurrentWeights<T>& weights, Index begin, Index end) const {
+    for (Index t = length() - 1; t >= 0; --t) {
+      compute(pointwise::GatedBackward<T, Formula>{step(t)}, begin, end);
+      weights.multiply_add_transposed(columns(product(t), begin, end), columns(d_h_before(t), begin, end));
+    }
+  }
+
+ private:
+  static MatrixView<T> columns(TensorView<T> x, Index begin, Index end) {
+    return columns_of(x).columns(begin, end - begin);
+  }
+  void compute(const auto& body, Index begin, Index end) const {
+    const Index size = body.step.size;
+    if (gates.device().is_cuda()) return for_each_entry(gates.device(), size, end - begin, body);
+    for (Index b = begin; b < end; ++b)
+      for_each_lanes<T>(size, [&]<class V>(Index n) { body.template run<V>(n, b); });
+  }
+};
+
+template <class T, class Options>
+typename GatedLayer<T, Options>::Places GatedLayer<T, Options>::add_parameters(ParameterSet<T>& parameters,
+                                                                               const std::string& prefix,
+                                                                               const Options& options,
+                                                                               Index input_size) {
+  if (input_size < 1 || options.hidden_size < 1) {
+    throw ValueError(fmt::format("{}: {} inputs and hidden size {}; expected at least 1 of each",
+                                 Options::name, input_size, options.hidden_size));
+  }
+  const Index rows = Shape{FormulaOf<Options>::gates, options.hidden_size}.count();
   return {.input_weights = parameters.add(prefix + "/input_weights", {rows, input_size}),
           .input_bias = parameters.add(prefix + "/input_bias", {rows}),
-          .recurrent_weights = parameters.add(prefix + "/recurrent_weights", {rows, hidden_size}),
+          .recurrent_weights = parameters.add(prefix + "/recurrent_weights", {rows, options.hidden_size}),
           .recurrent_bias = parameters.add(prefix + "/recurrent_bias", {rows})};
 }
 
-template <class T>
-GatedLayer<T>::GatedLayer(ParameterSet<T>& parameters, const std::string& prefix, const char* kind,
-                          Index gates, Index hidden_size, Index input_size, const Execution& execution)
-    : Layer<T>(parameters, input_size, hidden_size),
-      kind_(kind),
+template <class T, class Options>
+GatedLayer<T, Options>::GatedLayer(ParameterSet<T>& parameters, const std::string& prefix,
+                                   const Options& options, Index input_size, const Execution& execution)
+    : Layer<T>(parameters, input_size, options.hidden_size),
       execution_(execution),
-      places_(add_gates(parameters, prefix, kind, gates, hidden_size, input_size)),
-      input_map_(std::make_unique<AffineMap<T>>(input_size, gates * hidden_size, execution)),
+      places_(add_parameters(parameters, prefix, options, input_size)),
+      input_map_(std::make_unique<AffineMap<T>>(input_size, FormulaOf<Options>::gates * options.hidden_size,
+                                                execution)),
       recurrent_(std::make_unique<RecurrentWeights<T>>(execution)) {
   this->parameters_added();
 }
 
-template <class T>
-GatedLayer<T>::~GatedLayer() = default;
+template <class T, class Options>
+GatedLayer<T, Options>::~GatedLayer() = default;
 
-template <class T>
-void GatedLayer<T>::initialize(std::uint64_t seed) {
-  const double bound = 1 / std::sqrt(static_cast<double>(this->output_size()));
+template <class T, class Options>
+Index GatedLayer<T, Options>::state_count() const {
+  return static_cast<Index>(FormulaOf<Options>::states);
+}
+
+template <class T, class Options>
+void GatedLayer<T, Options>::initialize(std::uint64_t seed) {
+  const Index n = this->output_size();
+  const double bound = 1 / std::sqrt(static_cast<double>(n));
   RandomStream random(seed, RandomPurpose::initialization, 1);
   for (const Index place :
        {places_.input_weights, places_.input_bias, places_.recurrent_weights, places_.recurrent_bias}) {
@@ -60,40 +204,124 @@ void GatedLayer<T>::initialize(std::uint64_t seed) {
       for (T& w : values) w = static_cast<T>(random.uniform(-bound, bound));
     });
   }
+  if constexpr (std::is_same_v<Options, Lstm>) {
+    fill_on_host(this->parameters_.value(places_.recurrent_bias).slice(n, n),
+                 [](TensorView<T> forget) { std::fill(forget.begin(), forget.end(), T{1}); });
+  }
 }
 
-template <class T>
-void GatedLayer<T>::run_prepare() {
+template <class T, class Options>
+void GatedLayer<T, Options>::run_prepare() {
   input_map_->forget();
   recurrent_->prepare(this->value(places_.recurrent_weights));
 }
 
-template <class T>
-std::optional<Index> GatedLayer<T>::launches(Index length, Index) const {
+template <class T, class Options>
+std::optional<Index> GatedLayer<T, Options>::launches(Index length, Index) const {
   return std::min(length, RecordedLoops::most_launches) * launches_of_step;
 }
 
-template <class T>
-LayerDescription GatedLayer<T>::describe(Index, Index) const {
+template <class T, class Options>
+LayerDescription GatedLayer<T, Options>::describe(Index, Index) const {
   const RolloutWay way = execution_.rollout;
   if (way != RolloutWay::automatic && way != RolloutWay::stepwise) {
-    throw ValueError(
-        fmt::format("the rollout cannot be {}: {} goes step by step; use automatic", name_of(way), kind_));
+    throw ValueError(fmt::format("the rollout cannot be {}: {} goes step by step; use automatic",
+                                 name_of(way), Options::name));
   }
-  return {.kind = kind_,
+  return {.kind = Options::name,
           .input_size = this->input_size(),
           .output_size = this->output_size(),
           .rollout = name_of(RolloutWay::stepwise)};
 }
 
-template <class T>
-void GatedLayer<T>::run_steps(Index length, RecordedLoops::Key key,
-                              const std::function<void()>& steps) const {
-  if (*launches(length, 1) > RecordedLoops::most_launches) return steps();
-  records_.run(execution_.device, std::move(key), steps);
+/// Calls steps(begin, end) for ranges of sequences. A thread of the CPU carries its sequences through all of
+/// T without synchronisation. A GPU has one range, and the steps are recorded where a graph can hold them.
+template <class T, class Options>
+void GatedLayer<T, Options>::run_steps(const Rollout& rollout,
+                                       const std::function<void(Index, Index)>& steps) const {
+  if (!execution_.device.is_cuda())
+    return parallel_for(rollout.batch(), RecurrentWeights<T>::column_grain, steps);
+  if (*launches(rollout.length(), 1) > RecordedLoops::most_launches) return steps(0, rollout.batch());
+  records_.run(execution_.device, rollout.key(*recurrent_), [&] { steps(0, rollout.batch()); });
 }
 
-template class GatedLayer<float>;
-template class GatedLayer<double>;
+template <class T, class Options>
+TensorView<const T> GatedLayer<T, Options>::run_forward(const SequenceInput<T>& input, States<const T> start,
+                                                        States<T> last, Saved& saved) const {
+  using Formula = FormulaOf<Options>;
+  const Index length = input.length(), batch = input.batch(), n = this->output_size();
+  const Shape rows{length, batch, Formula::gates * n};
+  Rollout r{.lengths = input.lengths};
+  for (std::size_t i = 0; i < Formula::states; ++i) r.states[i] = saved.push<T>({length + 1, batch, n});
+  r.gates = saved.push<T>(rows);
+  if (Formula::separate_products) r.products = saved.push<T>(rows);
+  // 1. The first states, which are also the last of a sequence without a step.
+  for (std::size_t i = 0; i < Formula::states; ++i) {
+    const TensorView<T> first = r.states[i][0];
+    start.empty() ? set_zero(first) : copy<T>(start[i], first);
+    if (last.empty()) continue;
+    r.last[i] = last[i];
+    copy<T>(first, last[i]);
+  }
+  // 2. W x_t + b and b' for all steps, together where the products are added to the gates.
+  const Saved::Scope scope(saved);
+  const TensorView<const T> recurrent_bias = this->value(places_.recurrent_bias);
+  TensorView<const T> bias = this->value(places_.input_bias);
+  if (Formula::separate_products) {
+    copy_to_rows<T>(recurrent_bias, r.products);
+  } else {
+    const TensorView<T> sum = saved.push<T>(bias.shape());
+    copy<T>(bias, sum);
+    add<T>(columns_of(recurrent_bias), columns_of(sum));
+    bias = sum;
+  }
+  input_map_->forward(input, this->value(places_.input_weights), bias, r.gates, saved);
+  // 3. The recurrence.
+  run_steps(r, [&](Index begin, Index end) { r.forward(*recurrent_, begin, end); });
+  return r.states[0].slice(1, length);
+}
+
+template <class T, class Options>
+void GatedLayer<T, Options>::run_backward(const SequenceInput<T>& input,
+                                          const BackwardArguments<T>& arguments, bool, Saved& saved,
+                                          Saved& scratch) const {
+  using Formula = FormulaOf<Options>;
+  const Index length = input.length(), batch = input.batch(), n = this->output_size();
+  Rollout r{.lengths = input.lengths, .d_h = arguments.d_output};
+  Index place = static_cast<Index>(Formula::states) + (Formula::separate_products ? 1 : 0);
+  for (std::size_t i = 0; i < Formula::states; ++i) r.states[i] = saved.top<T>(place--);
+  r.gates = saved.top<T>(place--);
+  if (Formula::separate_products) r.products = saved.top<T>(place);
+  // 1. The recurrence: gates and products become their gradients.
+  for (std::size_t i = 0; i < Formula::states; ++i) {
+    r.d_first[i] = arguments.d_start.empty() ? scratch.push<T>({batch, n}) : arguments.d_start[i];
+    set_zero(r.d_first[i]);
+    if (!arguments.d_last.empty()) r.d_last[i] = arguments.d_last[i];
+  }
+  run_steps(r, [&](Index begin, Index end) { r.backward(*recurrent_, begin, end); });
+  for (std::size_t i = 0; i < Formula::states; ++i)
+    add_where_empty<T>(input.lengths, r.d_last[i], r.d_first[i]);
+  // 2. The parameters, from the gradients of all steps at once.
+  const TensorView<T> d_bias = this->gradient(places_.input_bias),
+                      d_recurrent_bias = this->gradient(places_.recurrent_bias);
+  AffineMap<T>(n, Formula::gates * n, execution_)
+      .backward({.vectors = r.states[0].slice(0, length)}, this->value(places_.recurrent_weights),
+                Formula::separate_products ? r.products : r.gates,
+                {.weights = this->gradient(places_.recurrent_weights),
+                 .bias = Formula::separate_products ? d_recurrent_bias : TensorView<T>()},
+                scratch);
+  input_map_->backward(input, this->value(places_.input_weights), r.gates,
+                       {.weights = this->gradient(places_.input_weights),
+                        .bias = d_bias,
+                        .input = arguments.d_input,
+                        .mode = arguments.input},
+                       scratch);
+  if (!Formula::separate_products) copy<T>(d_bias, d_recurrent_bias);
+}
+
+template class GatedLayer<float, Lstm>;
+template class GatedLayer<double, Lstm>;
+template class GatedLayer<float, Gru>;
+template class GatedLayer<double, Gru>;
 
 }  // namespace orthornn

@@ -4,68 +4,31 @@
 
 #include <cmath>
 
-#include "core/back_end.hpp"
-#include "core/parallel.hpp"
-#include "core/thread_scratch.hpp"
-#include "cuda/layers/gated_mlp.hpp"
 #include "layers/affine_map.hpp"
 #include "layers/check_vectors.hpp"
 #include "layers/draw_normal.hpp"
-#include "layers/row_grain.hpp"
-#include "layers/sigmoid.hpp"
+#include "linalg/lanes.hpp"
 #include "orthornn/core/error.hpp"
+#include "pointwise/gated_mlp.hpp"
 
 namespace orthornn {
 namespace {
 
-struct GateSigmas;
-
-/// sigma(a) of one row [a; c].
-template <class T>
-const T* sigmas_of(const T* row, Index size) {
-  T* sigmas = thread_scratch<T, GateSigmas>(size);
-  std::copy_n(row, size, sigmas);
-  apply_sigmoid(sigmas, size);
-  return sigmas;
-}
-
 /// inner [.., M] <- SiLU(a) c for rows [a; c] of [.., 2 M].
 template <class T>
 void gate(TensorView<const T> rows, TensorView<T> inner) {
-  if constexpr (has_cuda_bodies) {
-    if (inner.device().is_cuda()) return cuda::gate<T>(rows, inner);
-  }
   const Index size = inner.shape()[-1];
-  parallel_for(inner.size() / size, row_grain, [&](Index first, Index last) {
-    for (Index r = first; r < last; ++r) {
-      const T* row = rows.data() + 2 * r * size;
-      const T* sigmas = sigmas_of(row, size);
-      T* result = inner.data() + r * size;
-      for (Index i = 0; i < size; ++i) result[i] = row[i] * sigmas[i] * row[size + i];
-    }
-  });
+  for_each_entry_in_lanes<T>(inner.device(), size, inner.size() / size,
+                             pointwise::SiluGate<T>{rows.data(), inner.data(), size});
 }
 
 /// d_rows [.., 2 M] <- its gradient from d_inner [.., M].
 template <class T>
 void gate_backward(TensorView<const T> rows, TensorView<const T> d_inner, TensorView<T> d_rows) {
-  if constexpr (has_cuda_bodies) {
-    if (d_rows.device().is_cuda()) return cuda::gate_backward<T>(rows, d_inner, d_rows);
-  }
   const Index size = d_inner.shape()[-1];
-  parallel_for(d_inner.size() / size, row_grain, [&](Index first, Index last) {
-    for (Index r = first; r < last; ++r) {
-      const T* row = rows.data() + 2 * r * size;
-      const T* sigmas = sigmas_of(row, size);
-      const T* d = d_inner.data() + r * size;
-      T* result = d_rows.data() + 2 * r * size;
-      for (Index i = 0; i < size; ++i) {
-        const T a = row[i], sigma = sigmas[i];
-        result[i] = d[i] * row[size + i] * sigma * (T{1} + a * (T{1} - sigma));
-        result[size + i] = d[i] * a * sigma;
-      }
-    }
-  });
+  for_each_entry_in_lanes<T>(
+      d_rows.device(), size, d_inner.size() / size,
+      pointwise::SiluGateBackward<T>{rows.data(), d_inner.data(), d_rows.data(), size});
 }
 
 /// M of a layer of K inputs.

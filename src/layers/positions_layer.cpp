@@ -5,8 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/back_end.hpp"
-#include "core/parallel.hpp"
+#include "core/for_each.hpp"
 #include "core/set_zero.hpp"
 #include "cuda/layers/positions.hpp"
 #include "layers/check_vectors.hpp"
@@ -14,6 +13,7 @@
 #include "layers/live_steps.hpp"
 #include "linalg/elementwise.hpp"
 #include "orthornn/core/error.hpp"
+#include "pointwise/sequences.hpp"
 
 namespace orthornn {
 namespace {
@@ -95,11 +95,8 @@ void sum_positions(TensorView<const T> d_y, TensorView<const std::int32_t> lengt
 template <class T>
 void count_steps(TensorView<const T> before, TensorView<const std::int32_t> lengths, Index length,
                  TensorView<T> after) {
-  if constexpr (has_cuda_bodies) {
-    if (after.device().is_cuda()) return cuda::count_steps<T>(before, lengths, length, after);
-  }
-  for (Index b = 0; b < after.size(); ++b)
-    after(b, 0) = before(b, 0) + static_cast<T>(live_steps(lengths, length, b));
+  const std::int32_t* live = lengths.empty() ? nullptr : lengths.data();
+  for_each(after.device(), after.size(), pointwise::CountSteps<T>{before.data(), live, after.data(), length});
 }
 
 }  // namespace

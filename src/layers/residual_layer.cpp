@@ -2,10 +2,9 @@
 
 #include <fmt/format.h>
 
-#include "core/back_end.hpp"
-#include "core/parallel.hpp"
-#include "cuda/layers/residual.hpp"
+#include "core/for_each.hpp"
 #include "layers/check_vectors.hpp"
+#include "pointwise/matrices.hpp"
 
 namespace orthornn {
 namespace {
@@ -15,12 +14,7 @@ constexpr const char* kind = "residual";
 /// to <- a + b, tensors of one shape; `to` may be a.
 template <class T>
 void sum(TensorView<const T> a, TensorView<const T> b, TensorView<T> to) {
-  if constexpr (has_cuda_bodies) {
-    if (to.device().is_cuda()) return cuda::sum<T>(a, b, to);
-  }
-  parallel_for(to.size(), 64, [&](Index first, Index last) {
-    for (Index i = first; i < last; ++i) to.data()[i] = a.data()[i] + b.data()[i];
-  });
+  for_each(to.device(), to.size(), pointwise::Sum<T>{a.data(), b.data(), to.data()});
 }
 
 template <class T>

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 
-#include "core/back_end.hpp"
-#include "core/parallel.hpp"
+#include "core/for_each.hpp"
 #include "cuda/layers/short_convolution.hpp"
 #include "layers/live_steps.hpp"
 #include "layers/row_grain.hpp"
+#include "pointwise/sequences.hpp"
 
 namespace orthornn {
 namespace {
@@ -27,30 +27,28 @@ T* state_of(TensorView<T> states, Index b, Index s) {
 
 template <class T>
 void load_history(TensorView<const T> start, TensorView<T> rows, Index window, Index channels) {
-  if constexpr (has_cuda_bodies) {
-    if (rows.device().is_cuda()) return cuda::load_history<T>(start, rows, window, channels);
-  }
-  for (Index s = 0; s + 1 < window; ++s) {
-    for (Index b = 0; b < rows.shape()[1]; ++b) {
-      if (start.empty()) {
-        std::fill_n(row_of(rows, s, b), channels, T{0});
-      } else {
-        std::copy_n(state_of(start, b, s), channels, row_of(rows, s, b));
-      }
-    }
-  }
+  const Index before = window - 1, batch = rows.shape()[1];
+  for_each_entry(rows.device(), channels, before * batch,
+                 pointwise::LoadHistory<T>{.from = start.data(),
+                                           .rows = rows.data(),
+                                           .before = before,
+                                           .batch = batch,
+                                           .channels = channels,
+                                           .width = rows.shape()[2]});
 }
 
 template <class T>
 void save_history(TensorView<const T> rows, TensorView<const std::int32_t> lengths, TensorView<T> last) {
-  if constexpr (has_cuda_bodies) {
-    if (rows.device().is_cuda()) return cuda::save_history<T>(rows, lengths, last);
-  }
-  const Index before = last.shape()[1], channels = last.shape()[2];
-  for (Index b = 0; b < last.shape()[0]; ++b) {
-    const Index live = live_steps(lengths, rows.shape()[0] - before, b);
-    for (Index s = 0; s < before; ++s) std::copy_n(row_of(rows, live + s, b), channels, state_of(last, b, s));
-  }
+  const Index batch = last.shape()[0], before = last.shape()[1], channels = last.shape()[2];
+  for_each_entry(rows.device(), channels, batch * before,
+                 pointwise::SaveHistory<T>{.rows = rows.data(),
+                                           .lengths = lengths.data(),
+                                           .to = last.data(),
+                                           .length = rows.shape()[0] - before,
+                                           .before = before,
+                                           .batch = batch,
+                                           .channels = channels,
+                                           .width = rows.shape()[2]});
 }
 
 template <class T>

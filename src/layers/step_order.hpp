@@ -2,8 +2,10 @@
 
 #include <cstdint>
 
+#include "core/for_each.hpp"
 #include "orthornn/core/tensor.hpp"
 #include "orthornn/linalg/matrix_view.hpp"
+#include "pointwise/sequences.hpp"
 
 namespace orthornn {
 
@@ -19,6 +21,17 @@ struct StepOrder {
 /// to <- (or +=) from in that order: matrices of one column for each of the T steps and B sequences.
 template <class U>
 void copy_steps(MatrixView<const std::type_identity_t<U>> from, MatrixView<U> to, const StepOrder& order,
-                bool adds = false);
+                bool adds = false) {
+  for_each_entry(to.device, to.rows, to.cols,
+                 pointwise::CopySteps<U>{.from = from.data,
+                                         .from_stride = from.stride,
+                                         .to = to.data,
+                                         .to_stride = to.stride,
+                                         .lengths = order.lengths.empty() ? nullptr : order.lengths.data(),
+                                         .length = to.cols / order.batch,
+                                         .batch = order.batch,
+                                         .reversed = order.reversed,
+                                         .adds = adds});
+}
 
 }  // namespace orthornn

@@ -1,15 +1,17 @@
 #include "linalg/matrix_exponential.hpp"
 
 #include <array>
+#include <cassert>
 #include <cmath>
 #include <initializer_list>
 #include <utility>
 
-#include "core/back_end.hpp"
+#include "core/for_each.hpp"
 #include "cuda/linalg/elementwise.hpp"
 #include "cuda/linalg/matrix_exponential.hpp"
 #include "linalg/eigen_map.hpp"
 #include "linalg/gemm.hpp"
+#include "pointwise/matrices.hpp"
 
 namespace orthornn {
 namespace {
@@ -32,13 +34,11 @@ double one_norm(MatrixView<const T> a) {
   return static_cast<double>(eigen(a).cwiseAbs().colwise().sum().maxCoeff());
 }
 
-/// to <- scale * from
+/// to <- scale * from, matrices without gaps between columns, as in `add_terms`.
 template <class T>
 void assign_scaled(T scale, MatrixView<const T> from, MatrixView<T> to) {
-  if constexpr (has_cuda_bodies) {
-    if (to.device.is_cuda()) return cuda::assign_scaled<T>(scale, from, to);
-  }
-  eigen(to) = scale * eigen(from);
+  assert(from.stride == from.rows && to.stride == to.rows);
+  for_each(to.device, to.rows * to.cols, pointwise::AssignScaled<T>{scale, from.data, to.data});
 }
 
 template <class T>
@@ -53,11 +53,17 @@ void assign(MatrixView<const T> from, MatrixView<T> to) {
 template <class T>
 void add_terms(const std::array<T, 4>& c, const std::array<MatrixView<const T>, 3>& powers,
                bool with_identity, MatrixView<T> to) {
-  if constexpr (has_cuda_bodies) {
-    if (to.device.is_cuda()) return cuda::add_terms<T>(c, powers, with_identity, to);
-  }
-  if (with_identity) eigen(to).diagonal().array() += c[0];
-  for (std::size_t i = 1; i < c.size(); ++i) eigen(to) += c[i] * eigen(powers[i - 1]);
+  assert(to.stride == to.rows);
+  for_each(to.device, to.rows * to.cols,
+           pointwise::AddTerms<T>{.c0 = with_identity ? c[0] : T{0},
+                                  .c1 = c[1],
+                                  .c2 = c[2],
+                                  .c3 = c[3],
+                                  .first = powers[0].data,
+                                  .second = powers[1].data,
+                                  .third = powers[2].data,
+                                  .to = to.data,
+                                  .rows = to.rows});
 }
 
 }  // namespace

@@ -28,14 +28,7 @@ class ExactWeights {
 
   ExactWeights(const ModelOptions& options, const DeltaProductCell& cell, bool has_mlp)
       : hidden_size_(cell.hidden_size),
-        heads_{.heads = cell.heads,
-               .factors = cell.householder,
-               .key = cell.key_size,
-               .value = cell.value_size,
-               .gate = false,
-               .decay = false,
-               .removal = false,
-               .writes = true},
+        heads_(cell),
         cells_of_block_(has_mlp ? 2 : 1),
         parameters_(parameter_layout<T>(options)) {
     parameters_.allocate(Device::cpu());

@@ -4,15 +4,10 @@
 
 #include <algorithm>
 
-#include "core/back_end.hpp"
 #include "core/fields_json.hpp"
 #include "core/set_zero.hpp"
-#include "cuda/nn/model_input.hpp"
-#include "layers/largest_orthogonality_error.hpp"
-#include "nn/last_outputs.hpp"
+#include "nn/sequences.hpp"
 #include "orthornn/core/error.hpp"
-#include "orthornn/layers/embedding_layer.hpp"
-#include "orthornn/layers/linear_layer.hpp"
 
 namespace orthornn {
 namespace {
@@ -22,22 +17,6 @@ struct InputSize {
   Index operator()(const OneHot& input) const { return input.symbols; }
   Index operator()(const TokenEmbedding& input) const { return input.size; }
 };
-
-/// x [T, B, K] <- features. Padding is set to zero: a NaN there would reach the gradient of the weights.
-template <class T>
-void copy_features(TensorView<const float> features, TensorView<const std::int32_t> lengths,
-                   TensorView<T> x) {
-  if constexpr (has_cuda_bodies) {
-    if (x.device().is_cuda()) return cuda::copy_features<T>(features, lengths, x);
-  }
-  std::copy(features.begin(), features.end(), x.begin());
-  for (Index b = 0; b < std::min(lengths.size(), x.shape()[1]); ++b) {
-    for (Index t = std::max(lengths(b), 0); t < x.shape()[0]; ++t) {
-      const TensorView<T> column = x[t][b];
-      std::fill(column.begin(), column.end(), T{0});
-    }
-  }
-}
 
 Index output_size(const ReadoutOptions& readout) {
   return std::visit([](const auto& options) { return options.outputs; }, readout);
@@ -50,14 +29,34 @@ std::string cell_prefix(const ModelOptions& options, std::size_t cell) {
   return options.cells.size() == 1 ? "cell" : fmt::format("cell{}", cell);
 }
 
-/// Sizes of what each cell and, at the end, the readout reads.
-std::vector<Index> input_sizes(const ModelOptions& options) {
-  std::vector<Index> sizes = {std::visit(InputSize{}, options.input)};
-  for (const LayerOptions& layer : options.cells) sizes.push_back(output_size_of(layer, sizes.back()));
-  return sizes;
+constexpr const char* embedding_prefix = "embedding";
+
+/// The options, all of whose sizes fit.
+template <class T>
+const ModelOptions& checked(const ModelOptions& options) {
+  parameter_layout<T>(options);
+  return options;
 }
 
-constexpr const char* embedding_prefix = "embedding";
+template <class T>
+std::unique_ptr<EmbeddingLayer<T>> make_embedding(ParameterSet<T>& parameters, const InputOptions& input) {
+  const auto* embedding = std::get_if<TokenEmbedding>(&input);
+  if (embedding == nullptr) return nullptr;
+  return std::make_unique<EmbeddingLayer<T>>(parameters, embedding_prefix, embedding->tokens,
+                                             embedding->size);
+}
+
+template <class T>
+typename StackLayer<T>::Layers make_cells(ParameterSet<T>& parameters, const ModelOptions& options,
+                                          const Execution& execution) {
+  typename StackLayer<T>::Layers cells;
+  Index size = std::visit(InputSize{}, options.input);
+  for (std::size_t i = 0; i < options.cells.size(); ++i) {
+    cells.push_back(make_layer<T>(parameters, cell_prefix(options, i), options.cells[i], size, execution));
+    size = cells.back()->output_size();
+  }
+  return cells;
+}
 
 }  // namespace
 
@@ -79,53 +78,42 @@ ParameterSet<T> parameter_layout(const ModelOptions& options) {
         "the first layer was given symbols, but reads vectors; put a linear or a "
         "recurrent layer before it");
   }
-  const std::vector<Index> sizes = input_sizes(options);
   ParameterSet<T> layout;
   if (const auto* embedding = std::get_if<TokenEmbedding>(&options.input))
     EmbeddingLayer<T>::add_parameters(layout, embedding_prefix, embedding->tokens, embedding->size);
-  for (std::size_t i = 0; i < options.cells.size(); ++i)
-    add_layer_parameters(layout, cell_prefix(options, i), options.cells[i], sizes[i]);
-  LinearLayer<T>::add_parameters(layout, readout_prefix, sizes.back(), output_size(options.readout));
+  Index size = std::visit(InputSize{}, options.input);
+  for (std::size_t i = 0; i < options.cells.size(); ++i) {
+    add_layer_parameters(layout, cell_prefix(options, i), options.cells[i], size);
+    size = output_size_of(options.cells[i], size);
+  }
+  LinearLayer<T>::add_parameters(layout, readout_prefix, size, output_size(options.readout));
   return layout;
 }
 
 template <class T>
 SequenceModel<T>::SequenceModel(const Execution& execution, const ModelOptions& options, Undrawn)
     : Model<T>(execution, draws_noise(options.cells)),
-      options_(options),
+      options_(checked<T>(options)),
+      embedding_(make_embedding(this->parameters_, options.input)),
+      cells_(make_cells(this->parameters_, options, execution)),
+      readout_(this->parameters_, readout_prefix, cells_.output_size(), output_size(options.readout),
+               execution),
       last_outputs_(Shape{0}, execution.device),
       saved_(execution.device),
       scratch_(execution.device) {
-  parameter_layout<T>(options);  // the check of the sizes, before any layer takes memory
-  if (const auto* embedding = std::get_if<TokenEmbedding>(&options.input)) {
-    layers_.push_back(std::make_unique<EmbeddingLayer<T>>(this->parameters_, embedding_prefix,
-                                                          embedding->tokens, embedding->size));
-  }
-  const std::vector<Index> sizes = input_sizes(options);
-  for (std::size_t i = 0; i < options.cells.size(); ++i) {
-    layers_.push_back(
-        make_layer<T>(this->parameters_, cell_prefix(options, i), options.cells[i], sizes[i], execution));
-  }
-  layers_.push_back(std::make_unique<LinearLayer<T>>(this->parameters_, readout_prefix, sizes.back(),
-                                                     output_size(options.readout), execution));
   this->parameters_.allocate(execution.device);
   check_last_step();
-  inputs_.resize(layers_.size());
-  first_state_.push_back(0);
-  for (const auto& layer : layers_) {
-    first_state_.push_back(first_state_.back() + static_cast<std::size_t>(layer->state_count()));
-  }
-  for (std::size_t i = 0; i < first_state_.back(); ++i) last_states_.emplace_back(Shape{0}, execution.device);
+  for (Index i = 0; i < cells_.state_count(); ++i) last_states_.emplace_back(Shape{0}, execution.device);
 }
 
 template <class T>
 SequenceModel<T>::SequenceModel(const Execution& execution, const ModelOptions& options, std::uint64_t seed)
     : SequenceModel(execution, options, Undrawn{}) {
+  if (embedding_) embedding_->initialize(seed);
   // Layers of one kind draw from the same streams of a seed, so each cell gets a seed of its own.
-  for (std::size_t i = 0; i < layers_.size(); ++i) {
-    const bool is_cell = i >= first_cell() && i + 1 < layers_.size();
-    layers_[i]->initialize(seed + (is_cell ? 0x9E3779B97F4A7C15 * (i - first_cell()) : 0));
-  }
+  for (std::size_t i = 0; i < cells_.layers().size(); ++i)
+    cells_.layers()[i]->initialize(seed + 0x9E3779B97F4A7C15 * i);
+  readout_.initialize(seed);
   this->prepare();
 }
 
@@ -136,7 +124,9 @@ std::string SequenceModel<T>::options_text() const {
 
 template <class T>
 void SequenceModel<T>::run_prepare() {
-  for (const auto& layer : layers_) layer->prepare();
+  if (embedding_) embedding_->prepare();
+  cells_.prepare();
+  readout_.prepare();
 }
 
 template <class T>
@@ -149,13 +139,8 @@ template <class T>
 bool SequenceModel<T>::recordable(const Batch& batch) const {
   const Shape shape = input_shape(batch);
   if (shape.rank() < 2) return false;  // no batch, as it will be told
-  Index launches = 0;
-  for (const auto& layer : layers_) {
-    const std::optional<Index> more = layer->launches(shape[0], shape[1]);
-    if (!more) return false;
-    launches += *more;
-  }
-  return launches <= RecordedLoops::most_launches;
+  const std::optional<Index> launches = cells_.launches(shape[0], shape[1]);
+  return launches && *launches <= RecordedLoops::most_launches;
 }
 
 template <class T>
@@ -206,12 +191,15 @@ SequenceInput<T> SequenceModel<T>::first_input(const Batch& batch) {
 template <class T>
 SequenceInput<T> SequenceModel<T>::readout_input(TensorView<const T> outputs) {
   if (every_step()) return {.vectors = outputs};
-  const bool is_state = layers_[layers_.size() - 2]->ends_in_state();
+  const Layer<T>& last_cell = *cells_.layers().back();
+  const bool is_state = last_cell.ends_in_state();
   if (!is_state) {
     last_outputs_.reserve({outputs.shape()[1], outputs.shape()[2]});
-    gather_last<T>(outputs, inputs_[0].lengths, last_outputs_);
+    gather_last<T>(outputs, input_.lengths, last_outputs_);
   }
-  const Tensor<T>& last = is_state ? last_states_[first_state_[layers_.size() - 2]] : last_outputs_;
+  const Tensor<T>& last =
+      is_state ? last_states_[last_states_.size() - static_cast<std::size_t>(last_cell.state_count())]
+               : last_outputs_;
   return {.vectors = last.view().reshaped({1, last.shape()[0], last.shape()[1]})};
 }
 
@@ -219,25 +207,18 @@ template <class T>
 void SequenceModel<T>::run_layers(const Batch& batch, const ModelState<T>* initial, bool training) {
   check_initial(initial);
   saved_.clear();
-  inputs_[0] = first_input(batch);
-  if (training) inputs_[0].noise = this->noise();
+  input_ = first_input(batch);
+  if (training) input_.noise = this->noise();
   last_views_.clear();
   start_views_.clear();
-  for (std::size_t i = 0; i < layers_.size(); ++i) {
-    const std::size_t first = first_state_[i], count = first_state_[i + 1] - first;
-    for (std::size_t k = 0; k < count; ++k) {
-      Tensor<T>& last = last_states_[first + k];
-      last.reserve(layers_[i]->state_shape(static_cast<Index>(k), inputs_[i].batch()));
-      last_views_.push_back(last);
-      if (initial) start_views_.push_back((*initial)[first + k].view());
-    }
-    const States<T> last = States<T>(last_views_).subspan(first, count);
-    const States<const T> starts(start_views_);  // none without `initial`
-    const TensorView<const T> outputs =
-        layers_[i]->forward(inputs_[i], initial ? starts.subspan(first, count) : starts, last, saved_);
-    if (i + 2 < layers_.size()) inputs_[i + 1] = inputs_[0].with_vectors(outputs);
-    if (i + 2 == layers_.size()) inputs_[i + 1] = readout_input(outputs);
+  for (std::size_t i = 0; i < last_states_.size(); ++i) {
+    last_states_[i].reserve(cells_.state_shape(static_cast<Index>(i), input_.batch()));
+    last_views_.push_back(last_states_[i]);
+    if (initial) start_views_.push_back((*initial)[i].view());
   }
+  cells_input_ = embedding_ ? input_.with_vectors(embedding_->forward(input_, {}, {}, saved_)) : input_;
+  readout_input_ = readout_input(cells_.forward(cells_input_, start_views_, last_views_, saved_));
+  readout_.forward(readout_input_, {}, {}, saved_);
   const TensorView<T> outputs = saved_.top<T>();
   outputs_ = every_step() ? outputs : outputs[0];
 }
@@ -266,7 +247,7 @@ template <class T>
 void SequenceModel<T>::compute_loss(const Batch& batch, bool gradient) {
   // The last state is no padding, whatever its sequence's length.
   const TensorView<const std::int32_t> lengths =
-      every_step() ? inputs_[0].lengths : TensorView<const std::int32_t>();
+      every_step() ? input_.lengths : TensorView<const std::int32_t>();
   if (options_.loss == Loss::softmax_cross_entropy) {
     softmax_cross_entropy<T>(outputs_, batch.needed_integers(batch_names::classes), lengths, loss_, gradient);
   } else {
@@ -281,72 +262,55 @@ void SequenceModel<T>::run(const Batch& batch, bool gradient) {
   if (gradient) backward();
 }
 
-/// From the gradient of the outputs, which stands in their place.
+/// Computes all gradients from that of the outputs, which is in their place.
 template <class T>
 void SequenceModel<T>::backward() {
-  const std::size_t readout = layers_.size() - 1;
-  const Index length = inputs_[0].length(), batch = inputs_[0].batch();
-  // 1. Two buffers in turn for the gradients between the layers.
+  const Index length = input_.length(), batch = input_.batch(), size = cells_.output_size();
   scratch_.clear();
-  Index widest = 0;
-  for (std::size_t i = 0; i < readout; ++i) widest = std::max(widest, layers_[i]->output_size());
-  const Shape most{length, batch, widest};
-  const TensorView<T> first = scratch_.push<T>(most);
-  const TensorView<T> buffers[2] = {first, readout > 1 ? scratch_.push<T>(most) : first};
-  const auto gradient_of = [&](std::size_t layer) {
-    return TensorView<T>(buffers[layer % 2].data(), {length, batch, layers_[layer]->output_size()},
-                         this->device());
-  };
-  // 2. The readout, of all steps or of the last state.
-  TensorView<T> d_output = gradient_of(readout - 1);
+  // 1. The readout, of all steps or of the last state.
+  const TensorView<T> d_cells = scratch_.push<T>({length, batch, size});
+  const TensorView<T> d_last = every_step() ? TensorView<T>() : scratch_.push<T>({1, batch, size});
+  const Shape outputs = {readout_input_.length(), batch, readout_.output_size()};
+  readout_.backward(readout_input_,
+                    {.d_output = outputs_.reshaped(outputs), .d_input = every_step() ? d_cells : d_last},
+                    saved_, scratch_);
   d_last_views_.clear();
-  const Shape outputs = {inputs_[readout].length(), batch, layers_[readout]->output_size()};
-  if (every_step()) {
-    layers_[readout]->backward(
-        inputs_[readout], {.d_output = outputs_.reshaped(outputs), .d_input = d_output}, saved_, scratch_);
-  } else {
-    const TensorView<T> d_last = scratch_.push<T>({1, batch, layers_[readout - 1]->output_size()});
-    layers_[readout]->backward(inputs_[readout], {.d_output = outputs_.reshaped(outputs), .d_input = d_last},
-                               saved_, scratch_);
-    if (layers_[readout - 1]->ends_in_state()) {
-      // The output is the first state; the others have no gradient.
-      set_zero(d_output);
-      d_last_views_.resize(static_cast<std::size_t>(layers_[readout - 1]->state_count()));
-      d_last_views_[0] = d_last[0];
+  if (!every_step()) {
+    const Layer<T>& last_cell = *cells_.layers().back();
+    if (last_cell.ends_in_state()) {
+      // The output is the cell's first state; the other states have no gradient.
+      set_zero(d_cells);
+      d_last_views_.resize(last_states_.size());
+      d_last_views_[last_states_.size() - static_cast<std::size_t>(last_cell.state_count())] = d_last[0];
     } else {
-      scatter_last<T>(d_last[0], inputs_[0].lengths, d_output);
+      scatter_last<T>(d_last[0], input_.lengths, d_cells);
     }
   }
-  // 3. The layers below it.
-  for (std::size_t i = readout; i-- > 0;) {
-    const TensorView<T> d_input = i > 0 ? gradient_of(i - 1) : TensorView<T>();
-    layers_[i]->backward(inputs_[i], {.d_output = d_output, .d_last = d_last_views_, .d_input = d_input},
-                         saved_, scratch_);
-    d_output = d_input;
-    d_last_views_.clear();
-  }
+  // 2. The layers below it.
+  const TensorView<T> d_input = embedding_ ? scratch_.push<T>(cells_input_.vectors.shape()) : TensorView<T>();
+  cells_.backward(cells_input_, {.d_output = d_cells, .d_last = d_last_views_, .d_input = d_input}, saved_,
+                  scratch_);
+  if (embedding_) embedding_->backward(input_, {.d_output = d_input}, saved_, scratch_);
 }
 
 template <class T>
 std::optional<double> SequenceModel<T>::orthogonality_error() {
   const FaultDomain::Scope scope(this->faults());
-  return largest_orthogonality_error(layers_);
+  return cells_.orthogonality_error();
 }
 
 template <class T>
 SequenceModel<T>::Generator::Generator(SequenceModel& model, Index batch)
     : model_(model), batch_size_(batch), batch_(model.device()) {
   model_.prepare();
-  for (const auto& layer : model_.layers_) {
-    if (!layer->is_causal())
-      throw ValueError("a layer reads backward in time, so nothing can be generated step by step");
-    std::vector<TensorView<T>> views;
-    for (Index i = 0; i < layer->state_count(); ++i) {
-      state_.emplace_back(layer->state_shape(i, batch), model.device());
-      views.push_back(state_.back());
-    }
-    layer->initial_state(views);
+  if (!model_.cells_.is_causal())
+    throw ValueError("a layer reads backward in time, so nothing can be generated step by step");
+  std::vector<TensorView<T>> views;
+  for (Index i = 0; i < model_.cells_.state_count(); ++i) {
+    state_.emplace_back(model_.cells_.state_shape(i, batch), model.device());
+    views.push_back(state_.back());
   }
+  model_.cells_.initial_state(views);
 }
 
 template <class T>

@@ -2,20 +2,43 @@
 
 #include <fmt/format.h>
 
-#include <Eigen/LU>
 #include <Eigen/QR>
 #include <cmath>
+#include <cstdint>
+#include <vector>
 
 #include "core/back_end.hpp"
+#include "linalg/gemm.hpp"
+#include "linalg/lu.hpp"
 #include "orthornn/core/error.hpp"
 
 namespace orthornn {
 namespace {
 
-// Column by column whatever the tensors are: every second order of storage would double the products that
-// Eigen compiles.
 template <class T>
 using Matrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic>;
+template <class T>
+MatrixView<const T> view(const Matrix<T>& matrix) {
+  return {matrix.data(), matrix.rows(), matrix.cols(), matrix.rows()};
+}
+template <class T>
+MatrixView<T> view(Matrix<T>& matrix) {
+  return {matrix.data(), matrix.rows(), matrix.cols(), matrix.rows()};
+}
+
+/// a^T b.
+template <class T>
+Matrix<T> inner_products(const Matrix<T>& a, const Matrix<T>& b) {
+  Matrix<T> result(a.cols(), b.cols());
+  gemm<T>(1, transposed(view(a)), view(b), 0, view(result));
+  return result;
+}
+/// a - b c.
+template <class T>
+Matrix<T> minus_product(Matrix<T> a, const Matrix<T>& b, const Matrix<T>& c) {
+  gemm<T>(-1, view(b), view(c), 1, view(a));
+  return a;
+}
 
 // [N, M] in C order: the papers' N x M matrix, row by row.
 template <class T>
@@ -49,22 +72,15 @@ void check(const StiefelSgd& options, TensorView<const T> omega, TensorView<cons
 // D, from which A = D Omega^T - Omega D^T.
 template <class T>
 Matrix<T> generator(StiefelSgd::Metric metric, const Matrix<T>& omega, const Matrix<T>& gradient) {
-  Matrix<T> result = gradient;
-  if (metric == StiefelSgd::Metric::euclidean) {
-    Matrix<T> inner = omega.transpose() * gradient;
-    inner /= T{2};
-    result.noalias() -= omega * inner;
-  }
-  return result;
+  if (metric == StiefelSgd::Metric::canonical) return gradient;
+  const Matrix<T> half = inner_products(omega, gradient) / T{2};
+  return minus_product(gradient, omega, half);
 }
 
 // Z = A Omega, where Omega^T Omega = I.
 template <class T>
 Matrix<T> tangent(const Matrix<T>& generator, const Matrix<T>& omega) {
-  const Matrix<T> inner = generator.transpose() * omega;
-  Matrix<T> result = generator;
-  result.noalias() -= omega * inner;
-  return result;
+  return minus_product(generator, omega, inner_products(generator, omega));
 }
 
 // qf(Omega - lr Z). A QR factorization is unique up to the signs of R's diagonal; with positive ones
@@ -92,15 +108,16 @@ Matrix<T> retract_cayley(const Matrix<T>& omega, const Matrix<T>& generator, T l
   const Eigen::Index m = omega.cols();
   Matrix<T> k(omega.rows(), 2 * m);
   k << lr * generator, omega;
-  const Matrix<T> c = k.transpose() * k;
+  const Matrix<T> c = inner_products(k, k);
   Matrix<T> jc(2 * m, 2 * m);
   jc << c.bottomRows(m), -c.topRows(m);
-  const Matrix<T> system = Matrix<T>::Identity(2 * m, 2 * m) + jc / T{2};
+  Matrix<T> inverse = Matrix<T>::Identity(2 * m, 2 * m) + jc / T{2}, workspace(2 * m, 2 * m);
+  std::vector<std::int64_t> pivots(static_cast<std::size_t>(2 * m));
+  invert_general<T>(view(inverse), view(workspace), pivots.data());
   const Matrix<T> right = jc.rightCols(m);
-  const Matrix<T> coefficients = system.partialPivLu().solve(right);
-  Matrix<T> result = omega;
-  result.noalias() -= k * coefficients;
-  return result;
+  Matrix<T> coefficients(2 * m, m);
+  gemm<T>(1, view(inverse), view(right), 0, view(coefficients));
+  return minus_product(omega, k, coefficients);
 }
 
 }  // namespace

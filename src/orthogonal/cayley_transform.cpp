@@ -2,19 +2,12 @@
 
 #include <cmath>
 
-#include "core/back_end.hpp"
+#include "core/for_each.hpp"
 #include "cuda/orthogonal/cayley_transform.hpp"
 #include "orthornn/core/error.hpp"
+#include "pointwise/matrices.hpp"
 
 namespace orthornn {
-namespace {
-
-template <class T>
-T sign(Index j, Index negative_signs) {
-  return j < negative_signs ? T{-1} : T{1};
-}
-
-}  // namespace
 
 template <class T>
 void cayley_transform_of(ConstTensorView<T> k, Index negative_signs, TensorView<T> q) {
@@ -24,7 +17,8 @@ void cayley_transform_of(ConstTensorView<T> k, Index negative_signs, TensorView<
   const Index n = q.shape()[0];
   for (Index i = 0; i < n; ++i) {
     for (Index j = 0; j < n; ++j) {
-      q(i, j) = (2 * k(i, j) - (i == j ? T{1} : T{0})) * sign<T>(j, negative_signs);
+      const T value = 2 * k(i, j) - (i == j ? T{1} : T{0});
+      q(i, j) = j < negative_signs ? -value : value;
     }
   }
   for (const T value : q) {
@@ -35,13 +29,8 @@ void cayley_transform_of(ConstTensorView<T> k, Index negative_signs, TensorView<
 
 template <class T>
 void times_signs(ConstTensorView<T> x, Index negative_signs, TensorView<T> result) {
-  if constexpr (has_cuda_bodies) {
-    if (result.device().is_cuda()) return cuda::times_signs<T>(x, negative_signs, result);
-  }
   const Index n = x.shape()[0];
-  for (Index i = 0; i < n; ++i) {
-    for (Index j = 0; j < n; ++j) result(i, j) = x(i, j) * sign<T>(j, negative_signs);
-  }
+  for_each_entry(result.device(), n, n, pointwise::TimesSigns<T>{x.data(), result.data(), n, negative_signs});
 }
 
 #define ORTHORNN_INSTANTIATE(T)                                                   \

@@ -1,7 +1,7 @@
 #include "orthornn/orthogonal/cwy.hpp"
 
 #include "orthogonal/reflection_vectors.hpp"
-#include "plan/plan.hpp"
+#include "products/plan.hpp"
 
 namespace orthornn {
 

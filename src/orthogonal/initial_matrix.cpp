@@ -1,6 +1,5 @@
 #include "orthogonal/initial_matrix.hpp"
 
-#include <Eigen/LU>
 #include <Eigen/QR>
 #include <cmath>
 #include <numbers>
@@ -31,10 +30,14 @@ void initial_matrix(Init init, std::uint64_t seed, Index rank, int determinant, 
     for (double& x : normal.reshaped()) x = random.normal();
     const Eigen::HouseholderQR<Eigen::MatrixXd> decomposition(normal);
     matrix = decomposition.householderQ();
+    int sign = 1;  // of the determinant, which each reflection and each change of a sign turns
     for (Index j = 0; j < n; ++j) {
-      if (decomposition.matrixQR()(j, j) < 0) matrix.col(j) *= -1;
+      if (decomposition.hCoeffs()(j) != 0) sign = -sign;
+      if (decomposition.matrixQR()(j, j) >= 0) continue;
+      matrix.col(j) *= -1;
+      sign = -sign;
     }
-    if (matrix.determinant() * determinant < 0) matrix.col(n - 1) *= -1;
+    if (sign != determinant) matrix.col(n - 1) *= -1;
     return;
   }
   // Rotations have determinant 1, so determinant -1 needs one more coordinate.

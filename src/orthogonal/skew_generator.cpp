@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <utility>
 
-#include "core/back_end.hpp"
+#include "core/for_each.hpp"
 #include "cuda/orthogonal/skew_generator.hpp"
 #include "orthornn/core/error.hpp"
+#include "pointwise/matrices.hpp"
 
 namespace orthornn {
 
@@ -38,22 +38,14 @@ void skew_generator(ConstTensorView<T> x, TensorView<T> a) {
 
 template <class T>
 void transpose_in_place(TensorView<T> a) {
-  if constexpr (has_cuda_bodies) {
-    if (a.device().is_cuda()) return cuda::transpose_in_place<T>(a);
-  }
-  for (Index i = 0; i < a.shape()[0]; ++i) {
-    for (Index j = 0; j < i; ++j) std::swap(a(i, j), a(j, i));
-  }
+  const Index n = a.shape()[0];
+  for_each_entry(a.device(), n, n, pointwise::TransposeInPlace<T>{a.data(), n});
 }
 
 template <class T>
 void backward_of_skew_generator(ConstTensorView<T> d_a, TensorView<T> d_x) {
-  if constexpr (has_cuda_bodies) {
-    if (d_x.device().is_cuda()) return cuda::backward_of_skew_generator<T>(d_a, d_x);
-  }
-  for (Index i = 0; i < d_a.shape()[0]; ++i) {
-    for (Index j = 0; j < d_a.shape()[0]; ++j) d_x(i, j) = d_a(i, j) - d_a(j, i);
-  }
+  const Index n = d_a.shape()[0];
+  for_each_entry(d_x.device(), n, n, pointwise::SkewGradient<T>{d_a.data(), d_x.data(), n});
 }
 
 template <class T>

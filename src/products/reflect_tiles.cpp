@@ -5,7 +5,7 @@
 #include "core/back_end.hpp"
 #include "core/thread_scratch.hpp"
 #include "cuda/products/reflect_tiles.hpp"
-#include "plan/plan.hpp"
+#include "products/plan.hpp"
 
 namespace orthornn {
 namespace {

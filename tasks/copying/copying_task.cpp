@@ -3,10 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/back_end.hpp"
 #include "core/fields_json.hpp"
-#include "cuda/tasks/copying_task.hpp"
-#include "orthornn/scalar/philox.hpp"
+#include "core/for_each.hpp"
+#include "pointwise/batches.hpp"
 #include "tasks/batch_size.hpp"
 #include "tasks/count_right.hpp"
 #include "tasks/held_out_stream.hpp"
@@ -51,28 +50,16 @@ void CopyingTask::fill(RandomPurpose purpose, std::uint64_t index, Batch& batch)
   Tensor<std::int32_t>& classes = batch.integers(batch_names::classes);
   symbols.reserve({length(), batch_});
   classes.reserve({length(), batch_});
-  if constexpr (has_cuda_bodies) {
-    if (batch.device().is_cuda()) {
-      return cuda::fill_batch({.stream = PhiloxStream(seed_, purpose, index),
-                               .string_length = string_length,
-                               .delay = delay_,
-                               .data_symbols = data_symbols,
-                               .blank = blank,
-                               .marker = marker},
-                              symbols, classes);
-    }
-  }
-  RandomStream stream(seed_, purpose, index);
-  std::ranges::fill(symbols, blank);
-  std::ranges::fill(classes, blank);
-  std::ranges::fill(symbols.view()[string_length + delay_ - 1], marker);
-  for (Index i = 0; i < string_length; ++i) {
-    for (Index b = 0; b < batch_; ++b) {
-      const auto symbol = static_cast<std::int32_t>(stream.integer(data_symbols));
-      symbols(i, b) = symbol;
-      classes(string_length + delay_ + i, b) = symbol;
-    }
-  }
+  for_each_entry(batch.device(), batch_, length(),
+                 pointwise::CopyingBatch{.stream = PhiloxStream(seed_, purpose, index),
+                                         .string_length = string_length,
+                                         .delay = delay_,
+                                         .data_symbols = data_symbols,
+                                         .blank = blank,
+                                         .marker = marker,
+                                         .batch = batch_,
+                                         .symbols = symbols.data(),
+                                         .classes = classes.data()});
 }
 
 void CopyingTask::count_metrics(ConstTensorView<float> outputs, const Batch& batch,

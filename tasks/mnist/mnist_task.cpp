@@ -9,11 +9,11 @@
 #include <system_error>
 #include <utility>
 
-#include "core/back_end.hpp"
 #include "core/fields_json.hpp"
-#include "cuda/tasks/mnist_task.hpp"
+#include "core/for_each.hpp"
 #include "orthornn/core/error.hpp"
 #include "orthornn/core/random.hpp"
+#include "pointwise/batches.hpp"
 #include "tasks/batch_size.hpp"
 #include "tasks/count_right.hpp"
 #include "tasks/data_part.hpp"
@@ -259,21 +259,18 @@ void MnistTask::fill(const Images& images, ConstTensorView<std::int32_t> order, 
   Tensor<std::int32_t>& classes = batch.integers(batch_names::classes);
   features.reserve({length_, count, 1});
   classes.reserve({count});
-  if constexpr (has_cuda_bodies) {
-    if (batch.device().is_cuda()) {
-      return cuda::fill_mnist_batch(images.pixels, images.labels, order, first,
-                                    on_device(batch.device()).input_order, features, classes);
-    }
-  }
-  for (Index b = 0; b < count; ++b) {
-    const Index image = order.empty() ? first + b : order(first + b);
-    classes(b) = images.labels(image);
-    const ConstTensorView<std::uint8_t> pixels = images.pixels.view()[image].reshaped({length_});
-    for (Index t = 0; t < length_; ++t) {
-      const Index pixel = permuted_ ? input_order_(t) : t;
-      features(t, b, 0) = static_cast<float>(pixels(pixel)) / 255.0F;
-    }
-  }
+  const ConstTensorView<std::int32_t> input_order =
+      batch.device().is_cuda() ? on_device(batch.device()).input_order : input_order_;
+  for_each_entry(batch.device(), count, length_,
+                 pointwise::MnistBatch{.pixels = images.pixels.data(),
+                                       .labels = images.labels.data(),
+                                       .order = order.empty() ? nullptr : order.data(),
+                                       .first = first,
+                                       .input_order = input_order.empty() ? nullptr : input_order.data(),
+                                       .length = length_,
+                                       .batch = count,
+                                       .features = features.data(),
+                                       .classes = classes.data()});
 }
 
 void MnistTask::count_metrics(ConstTensorView<float> outputs, const Batch& batch,

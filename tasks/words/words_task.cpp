@@ -6,11 +6,11 @@
 #include <cmath>
 #include <numeric>
 
-#include "core/back_end.hpp"
 #include "core/fields_json.hpp"
-#include "cuda/tasks/words_task.hpp"
+#include "core/for_each.hpp"
 #include "orthornn/core/error.hpp"
 #include "orthornn/scalar/sequence_streams.hpp"
+#include "pointwise/batches.hpp"
 #include "tasks/batch_size.hpp"
 #include "tasks/count_right.hpp"
 #include "tasks/held_out_stream.hpp"
@@ -153,23 +153,16 @@ void fill(const SequenceStreams& streams, const Tensor<std::int32_t>& products, 
   Tensor<std::int32_t>& classes = batch.integers(batch_names::classes);
   symbols.reserve({length, count});
   classes.reserve({length, count});
-  if constexpr (has_cuda_bodies) {
-    if (batch.device().is_cuda()) return cuda::fill_words_batch(streams, products, symbols, classes);
-  }
-  const auto alphabet = static_cast<std::uint32_t>(products.shape()[0]);
-  for (Index b = 0; b < count; ++b) {
-    const PhiloxStream stream = streams.stream(b);
-    std::int32_t y = FiniteGroup::identity;
-    for (Index first = 0; first < length; first += 4) {
-      const std::array<std::uint32_t, 4> bits = stream.block(static_cast<std::uint64_t>(first / 4));
-      for (Index t = first; t < std::min(length, first + 4); ++t) {
-        const std::uint32_t x = integer_below(alphabet, bits[static_cast<std::size_t>(t - first)]);
-        y = products(x, y);
-        symbols(t, b) = static_cast<std::int32_t>(x);
-        classes(t, b) = y;
-      }
-    }
-  }
+  static_assert(FiniteGroup::identity == 0);
+  for_each(batch.device(), count,
+           pointwise::WordsBatch{.streams = streams,
+                                 .products = products.data(),
+                                 .alphabet = products.shape()[0],
+                                 .elements = products.shape()[1],
+                                 .length = length,
+                                 .batch = count,
+                                 .symbols = symbols.data(),
+                                 .classes = classes.data()});
 }
 
 }  // namespace

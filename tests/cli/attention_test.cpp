@@ -35,7 +35,6 @@ std::string map_after(const std::string& page, const std::string& words) {
 
 TEST_CASE("report shows the attention of sentences that the run keeps, without its data",
           "[cli][report][translate][long]") {
-  if (gnuplot_is_missing()) return;
   const TemporaryFolder folder;
   const fs::path lstm = train(folder, "lstm", {"--cell", "lstm"}), cwy = train(folder, "cwy");
   // Five pairs of the test set, which is that of both.
@@ -65,7 +64,6 @@ TEST_CASE("report shows the attention of sentences that the run keeps, without i
 }
 
 TEST_CASE("report shows the attention of sentences that are given", "[cli][report][translate][long]") {
-  if (gnuplot_is_missing()) return;
   const TemporaryFolder folder;
   const fs::path trained = train(folder, "run", {"--tokenizer", "sentencepiece", "--vocabulary", "30"});
   const fs::path out = folder / "page.html", given = folder / "given.txt";

@@ -78,8 +78,7 @@ TEST_CASE("DeltaProduct networks are trained, resumed, evaluated and inspected l
   CHECK(cells[0]["cell"] == "residual");
   CHECK(cells[0]["layers"][0]["layers"][1]["cell"] == "deltaproduct");
   CHECK(cells[0]["layers"][0]["layers"][1]["form"] == "chunked");
-  if (!gnuplot_is_missing())
-    check_success(run({"report", whole.string(), "--out", (folder / "report.html").string()}));
+  check_success(run({"report", whole.string(), "--out", (folder / "report.html").string()}));
 
   Hdf5Writer writer;
   writer.dataset("x", Tensor<std::int32_t>(Shape{5, 3}));
@@ -133,8 +132,7 @@ TEST_CASE("positions and dropout are parts of a DeltaProduct network", "[cli][de
                               "1", "--positions", "8", "--out", words.string()} +
                     small));
   // A report shows sequences as long as there are positions.
-  if (!gnuplot_is_missing())
-    check_success(run({"report", words.string(), "--out", (folder / "report.html").string()}));
+  check_success(run({"report", words.string(), "--out", (folder / "report.html").string()}));
   check_refused(run({"eval", (words / "model.h5").string(), "--lengths", "8,9"}), 2,
                 {"--lengths 9", "positions for 8 steps"});
   Hdf5Writer writer;
@@ -228,7 +226,6 @@ TEST_CASE("inspect follows DeltaProduct layers along a test sequence, as the lib
 }
 
 TEST_CASE("report draws what DeltaProduct layers do", "[cli][delta][report][long]") {
-  if (gnuplot_is_missing()) return;
   const TemporaryFolder folder;
   const auto train = [&](const char* name, const Arguments& more) {
     check_success(run(Arguments{"train", "words", "--group", "S3", "--length", "6", "--batch", "4", "--steps",

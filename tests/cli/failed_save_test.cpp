@@ -6,7 +6,6 @@
 #include <initializer_list>
 #include <nlohmann/json.hpp>
 
-#include "cli/html_page_content.hpp"
 #include "cli/model_content.hpp"
 #include "cli/run_program.hpp"
 #include "test_paths.hpp"
@@ -163,7 +162,6 @@ TEST_CASE("a seed that cannot be saved or begun costs no other, and no results n
   REQUIRE(results["failed"].size() == 2);
   CHECK(results["failed"][0]["seed"].get<int>() == 1);
   CHECK(results["failed"][1]["seed"].get<int>() == 2);
-  if (gnuplot_is_missing()) return;
   check_success(run({"report", (out / "seed1").string(), "--out", (folder / "page.html").string()}));
 }
 

@@ -5,7 +5,6 @@
 #include <nlohmann/json.hpp>
 #include <regex>
 
-#include "cli/html_page_content.hpp"
 #include "cli/run_program.hpp"
 #include "orthornn/io/hdf5.hpp"
 #include "orthornn/train/model_file.hpp"
@@ -50,7 +49,7 @@ TEST_CASE("LSTM and GRU are trained, resumed, evaluated and inspected like other
     for (int line = 0; line < 2; ++line) std::getline(metrics, row);
     CHECK(std::regex_match(row, std::regex("6(,[^,]+){4},,.*")));
     const fs::path page = folder / "report.html";
-    if (!gnuplot_is_missing()) check_success(run({"report", whole.string(), "--out", page.string()}));
+    check_success(run({"report", whole.string(), "--out", page.string()}));
   }
 }
 

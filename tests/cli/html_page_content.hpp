@@ -1,7 +1,6 @@
 #pragma once
 // What the pages of `report` and `bench compare` hold.
 
-#include <fstream>
 #include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <regex>
@@ -12,13 +11,6 @@
 #include "support/occurrences.hpp"
 
 namespace orthornn::testing {
-
-/// Says so, for CTest, where the plots cannot be drawn.
-inline bool gnuplot_is_missing() {
-  const bool missing = std::system("command -v gnuplot >/dev/null") != 0;
-  if (missing) WARN("skipped: gnuplot is not installed");
-  return missing;
-}
 
 inline long plots_in(const std::string& page) { return occurrences(page, "<svg class=\"plot\""); }
 /// In how many plots a line says that this is its name.
@@ -52,25 +44,21 @@ inline void check_self_contained(const std::string& page) {
     CHECK(ids.contains((*match)[1].str().substr(1)));
   }
   CHECK(occurrences(page, "<svg") == occurrences(page, "</svg>"));
-  // Every colour follows the page's: none of gnuplot's own is left.
+  // Lines are drawn at numbers: the words for others, nan and inf, have a letter that no path has.
+  for (std::size_t at = 0; (at = page.find(" d=\"", at)) != std::string::npos;) {
+    at += 4;
+    CHECK(page.substr(at, page.find('"', at) - at).find('n') == std::string::npos);
+  }
+  // Every colour follows the page's.
   CHECK(occurrences(page, "rgb(") == 0);
   CHECK(occurrences(page, "role=\"img\" aria-label=\"") == plots_in(page));
   CHECK(occurrences(page, "<figcaption>") >= plots_in(page));
 }
 
-/// Variables under which the program finds no gnuplot: PATH is the empty folder `nothing`.
-inline RunSettings without_gnuplot(const std::filesystem::path& nothing) {
+/// Variables under which the program finds no other: PATH is the empty folder `nothing`.
+inline RunSettings without_programs(const std::filesystem::path& nothing) {
   std::filesystem::create_directories(nothing);
   return {.variables = {{"PATH", nothing.string()}}};
-}
-
-/// ... and finds this one, a shell script.
-inline RunSettings with_impostor_gnuplot(const std::filesystem::path& folder, const std::string& script) {
-  std::filesystem::create_directories(folder);
-  const std::filesystem::path file = folder / "gnuplot";
-  std::ofstream(file) << "#!/bin/sh\n" << script << "\n";
-  std::filesystem::permissions(file, std::filesystem::perms::owner_all);
-  return {.variables = {{"PATH", folder.string()}}};
 }
 
 }  // namespace orthornn::testing

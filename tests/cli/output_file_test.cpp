@@ -2,7 +2,6 @@
 
 #include <initializer_list>
 
-#include "cli/html_page_content.hpp"
 #include "cli/run_program.hpp"
 #include "orthornn/io/hdf5.hpp"
 #include "support/text_file.hpp"
@@ -139,7 +138,6 @@ TEST_CASE("bench compare replaces no page and no JSON of another program", "[cli
 
 TEST_CASE("report replaces pages of its own, and another file with --overwrite alone",
           "[cli][output_file][long]") {
-  if (gnuplot_is_missing()) return;
   const TemporaryFolder folder;
   check_success(run(train_copying(folder / "run", {"--steps", "2", "--log-every", "1"})));
   const Arguments report = {"report", (folder / "run").string(), "--out"};

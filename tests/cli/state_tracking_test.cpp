@@ -242,7 +242,6 @@ TEST_CASE("DeltaProduct networks solve words of S3 with the defaults", "[cli][wo
 
 TEST_CASE("report draws the accuracy of words over their steps, and that of sequences",
           "[cli][report][words][long]") {
-  if (gnuplot_is_missing()) return;
   const TemporaryFolder folder;
   const fs::path out = folder / "page.html";
   check_success(run(train_words(folder / "run", {"--eval-every", "1"})));

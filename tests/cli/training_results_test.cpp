@@ -89,7 +89,6 @@ TEST_CASE("one training replaces no results of several seeds, nor the other way 
 
 TEST_CASE("report shows test results, and the folder of several seeds with their spread",
           "[cli][results][report]") {
-  if (gnuplot_is_missing()) return;
   const TemporaryFolder folder;
   const fs::path out = folder / "five", page_file = folder / "page.html";
   check_success(run(train_copying(out, {"--steps", "3", "--seeds", "2"})));

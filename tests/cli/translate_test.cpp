@@ -2,7 +2,6 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "cli/html_page_content.hpp"
 #include "cli/run_program.hpp"
 #include "cli/train_numbers.hpp"
 #include "orthornn/train/model_file.hpp"
@@ -162,7 +161,6 @@ TEST_CASE("an encoder of DeltaProduct blocks is trained, resumed with the same b
   CHECK(lines(all.output) == 4);
   CHECK(all.output.ends_with("\n" + alone.output));
   const fs::path page = folder / "page.html";
-  if (gnuplot_is_missing()) return;
   check_success(run({"report", whole.string(), "--out", page.string()}));
   CHECK_THAT(content(page), contains("gru, encoder deltaproduct"));
 }

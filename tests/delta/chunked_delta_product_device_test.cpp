@@ -495,7 +495,7 @@ TEST_CASE("a chunked delta product on a GPU refuses what it does not have", "[de
     CHECK_THROWS_WITH(run.run(), contains(what) && contains("recurrent form"));
   };
   refuses(1, 257, "257 numbers a key");
-  refuses(33, 4, "33 micro-steps a token");
+  refuses(33, 4, "33 factors a token");
   DeltaCase<double> c(TokenLayout::time_major(2, 1), {}, {.form = DeltaForm::chunked});
   c.move_to(*device);
   CHECK_THROWS_AS(c.run(), DeviceError);

@@ -30,7 +30,7 @@ DeltaCase<T> make_case(const TokenLayout& layout, const DeltaCaseSizes& sizes, D
       layout, sizes, {.form = DeltaForm::recurrent, .scale = 0.7, .unit_keys = unit_keys}, decay, removals};
 }
 
-/// Factors without removals have a norm of at most 1 and enlarge no error, so those of all micro-steps add
+/// Factors without removals have a norm of at most 1 and enlarge no error, so those of all factors add
 /// up, and with them those of sums over K or V numbers. Factors with removals enlarge errors by less than the
 /// room that this leaves.
 template <class T>
@@ -72,7 +72,7 @@ TEMPLATE_TEST_CASE("a delta product on a GPU is that of the CPU", "[delta][cuda]
   struct Sizes {
     Index length, factors, key, value;
   };
-  // Keys and values of one number, several segments, more micro-steps than a block has in shared memory at a
+  // Keys and values of one number, several segments, more factors than a block has in shared memory at a
   // time, and few tokens.
   const auto [length, factors, key, value] =
       GENERATE(Sizes{9, 1, 1, 1}, Sizes{20, 2, 5, 7}, Sizes{60, 1, 3, 2}, Sizes{3, 20, 5, 3},

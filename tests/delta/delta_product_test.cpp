@@ -169,7 +169,7 @@ TEST_CASE("the chunked delta product is the recurrent one, also in float", "[del
   for (std::size_t i = 0; i < exact.results().size(); ++i) {
     const auto [name, expected] = exact.results()[i];
     INFO(name);
-    // Factors of a norm of at most 1 enlarge no error, so those of all micro-steps add up.
+    // Factors of a norm of at most 1 enlarge no error, so those of all factors add up.
     const double bound = tolerance::reference_float(150 * factors, 48, 1);
     CHECK(relative_error(*chunked.results()[i].second, *expected) <= tolerance::reference_double);
     CHECK(relative_error(*recurrent_float.results()[i].second, *expected) <= bound);
@@ -427,7 +427,7 @@ TEST_CASE("delta_product refuses what does not fit", "[delta]") {
   DeltaCase<double> c(TokenLayout::time_major(3, 2), {});
   const auto refused = [&](const char* words) { CHECK_THROWS_WITH(c.forward(), contains(words)); };
   c.options.chunk = -1;
-  refused("-1 micro-steps");
+  refused("-1 factors");
   c.options.chunk = 64;
   c.options.segments = -1;
   refused("-1 segments");

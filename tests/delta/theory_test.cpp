@@ -89,7 +89,7 @@ TEST_CASE("a permutation is at most n - 1 swaps, and their product", "[delta][th
   Tensor<float> keys(Shape{1, 3}), betas(Shape{1});
   const std::vector<std::int32_t> cycle = {1, 2, 0};
   CHECK_THAT(error_message<ValueError>([&] { permutation_factors<float>(cycle, keys, betas); }),
-             contains("2 micro-steps") && contains("found 1"));
+             contains("2 factors") && contains("found 1"));
   CHECK_THROWS_AS(rotation_factors<float>(1, keys, betas), ShapeError);
 }
 
@@ -265,7 +265,7 @@ TEST_CASE("a matrix takes as many reflections as dimensions that it moves", "[de
   CHECK(reflection_normals(matrix).size() == 2);
   Tensor<float> keys(Shape{1, 4}), betas(Shape{1});
   CHECK_THAT(error_message<ValueError>([&] { orthogonal_factors<float>(matrix, keys, betas); }),
-             contains("2 micro-steps") && contains("found 1"));
+             contains("2 factors") && contains("found 1"));
   matrix(1, 1) = 1.1;
   CHECK_THAT(error_message<ValueError>([&] { reflection_normals(matrix); }), contains("orthogonal"));
   CHECK_THROWS_AS(reflection_normals(Tensor<double>(Shape{2, 3})), ShapeError);

@@ -1,8 +1,7 @@
 // A metrics.csv that report draws.
 
-#include <nlohmann/json.hpp>
-
 #include "fuzz/fuzz_target.hpp"
+#include "fuzz/page_check.hpp"
 #include "pages/training_page.hpp"
 
 using namespace orthornn;
@@ -18,7 +17,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   run.baseline = 1;
   run.metrics = {Metric::accuracy(), Metric::sequence_accuracy()};
   if (!accepted(file.path(), [&] { program::read_metrics(run, file.path()); })) return 0;
-  const std::string page = program::training_page({run}, {});
-  nlohmann::json(page).dump();  // throws unless the page is UTF-8
+  check_page(program::training_page({run}, {}));
   return 0;
 }

@@ -21,14 +21,7 @@ struct KnownModel {
                .cells = {nested ? LayerOptions(Residual{{RmsNorm{}, cell}}) : LayerOptions(cell)},
                .readout = EveryStep{2}},
               Undrawn{}),
-        heads{.heads = 1,
-              .factors = cell.householder,
-              .key = 2,
-              .value = 2,
-              .gate = false,
-              .decay = false,
-              .removal = false,
-              .writes = !cell.without_values} {
+        heads(cell) {
     // Symbols are unit vectors.
     const TensorView<double> vectors = value("embedding/vectors");
     for (Index i = 0; i < 3; ++i) vectors(i, i) = 1;

@@ -5,8 +5,8 @@
 #include <cmath>
 #include <vector>
 
-#include "orthornn/cells/activation.hpp"
 #include "orthornn/core/tensor.hpp"
+#include "orthornn/rollouts/activation.hpp"
 
 namespace orthornn::testing {
 

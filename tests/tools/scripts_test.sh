@@ -63,7 +63,6 @@ impostor g++ <<'E2'
 E2
 impostor ninja <<<'exit 0'
 impostor pkg-config <<<'exit 0'
-impostor gnuplot <<<'exit 0'
 impostor python3 <<<'exit 0'
 impostor apt-get <<<'exit 100'
 impostor sudo <<<'exit 1'
@@ -137,20 +136,12 @@ exits 0
 called '^sudo -n .*apt-get.*install.* libhdf5-dev$'
 called '^apt-get.* update$'
 
-subject="set-up, gnuplot missing"
-rm "$bin/gnuplot"
-forget_calls
-run bash -c 'source "$1/tools/setup.sh" && install_prerequisites' - "$project"
-exits 0
-called '^apt-get .*install.* gnuplot-nox$'
-
 subject="set-up, numpy missing"
 impostor python3 <<<'exit 1'
 forget_calls
 run bash -c 'source "$1/tools/setup.sh" && install_prerequisites python' - "$project"
 exits 0
 called '^apt-get .*install.* python3-numpy python3-h5py$'
-impostor python3 <<<'exit 0'
 
 subject="set-up, doxygen missing"
 mv "$bin/doxygen" "$scratch"
@@ -160,28 +151,28 @@ exits 0
 called '^apt-get .*install.* doxygen$'
 mv "$scratch/doxygen" "$bin"
 
-subject="set-up, clang missing"
+subject="set-up, clang and numpy missing"
 forget_calls
-run bash -c 'source "$1/tools/setup.sh" && install_prerequisites fuzz' - "$project"
+run bash -c 'source "$1/tools/setup.sh" && install_prerequisites fuzz python' - "$project"
 exits 0
 called '^apt-get .*install.* clang libclang-rt-dev libomp-dev$'
 check "the package lists should be fetched once" [ "$(grep -c '^apt-get.* update$' "$scratch/calls")" = 1 ]
 
-subject="set-up, gnuplot missing and not to be had"
+subject="set-up, numpy missing and not to be had"
 impostor apt-get <<<'exit 100'
-run bash -c 'source "$1/tools/setup.sh" && install_prerequisites' - "$project"
+run bash -c 'source "$1/tools/setup.sh" && install_prerequisites python' - "$project"
 exits 0
-complains "until gnuplot-nox is installed"
+complains "until python3-numpy python3-h5py is installed"
 complains_in_one_line
 
-subject="set-up, gnuplot missing and no way to install it"
+subject="set-up, numpy missing and no way to install it"
 impostor sudo <<<'exit 1'
 forget_calls
-run bash -c 'source "$1/tools/setup.sh" && install_prerequisites' - "$project"
+run bash -c 'source "$1/tools/setup.sh" && install_prerequisites python' - "$project"
 exits 0
-complains "until gnuplot-nox is installed"
+complains "until python3-numpy python3-h5py is installed"
 not_called apt-get
-impostor gnuplot <<<'exit 0'
+impostor python3 <<<'exit 0'
 
 subject="set-up, old cmake"
 run CMAKE_IMPOSTOR=3.22.1 bash -c 'source "$1/tools/setup.sh" && install_prerequisites' - "$project"

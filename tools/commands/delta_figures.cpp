@@ -90,23 +90,23 @@ std::unique_ptr<Task> task_of(const ModelFileInfo& info, Index length, Index mos
       info.task_name, task->length(), most_steps));
 }
 
-struct Spread {
+struct ValueSpread {
   double least, median, most;
 
   /// Of some numbers.
-  explicit Spread(const std::vector<double>& values)
+  explicit ValueSpread(const std::vector<double>& values)
       : least(std::ranges::min(values)), median(program::median(values)), most(std::ranges::max(values)) {}
 };
 
 /// What is said of one head, which has been there for a step at least.
 struct HeadSummary {
-  Spread betas;
+  ValueSpread betas;
   double large_share = 0, small_share = 0;
   /// Median of 2 - beta over step sizes above 1, which are meant to reflect.
   std::optional<double> distance_to_2;
   double mean_rank = 0;
   /// In degrees.
-  std::optional<Spread> angles;
+  std::optional<ValueSpread> angles;
   double real_share = 0;
 
   explicit HeadSummary(const DeltaHeadObservation& head) : betas(head.betas) {
@@ -127,11 +127,11 @@ struct HeadSummary {
     if (turning + still > 0) real_share = still / (turning + still);
     std::vector<double> degrees;
     for (const double angle : head.angles) degrees.push_back(angle * 180 / std::numbers::pi);
-    if (!degrees.empty()) angles = Spread(degrees);
+    if (!degrees.empty()) angles = ValueSpread(degrees);
   }
 };
 
-Json json_of(const Spread& spread) {
+Json json_of(const ValueSpread& spread) {
   return {{"min", spread.least}, {"median", spread.median}, {"max", spread.most}};
 }
 

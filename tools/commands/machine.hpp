@@ -5,8 +5,8 @@
 #include <string>
 #include <string_view>
 
-#include "orthornn/cells/rollout.hpp"
 #include "orthornn/nn/sequence_model.hpp"
+#include "orthornn/rollouts/rollout.hpp"
 
 namespace orthornn::program {
 

@@ -13,12 +13,13 @@
 #include <string_view>
 #include <system_error>
 
+#include "bench/benchmark.hpp"
 #include "core/checked_json.hpp"
 #include "orthornn/io/hdf5.hpp"
 #include "orthornn/train/model_file.hpp"
 #include "pages/comparison_page.hpp"
 #include "pages/html_page.hpp"
-#include "pages/whole_file.hpp"
+#include "support/files.hpp"
 
 namespace orthornn::program {
 namespace {
@@ -74,10 +75,9 @@ FoundOutput find_hdf5(const fs::path& file) {
 
 /// Results of a benchmark of ours. Each says where they were measured, or by which version.
 bool is_result(const Json& json) {
-  constexpr std::array benchmarks = {"rollout",       "prepare",        "train",          "translate",
-                                     "delta-product", "rank-one-chain", "position-scores"};
-  return json.is_object() && (json.contains("device") || json.contains("library_version")) &&
-         std::ranges::find(benchmarks, json.value("benchmark", Json())) != benchmarks.end();
+  if (!json.is_object() || !(json.contains("device") || json.contains("library_version"))) return false;
+  const Json name = json.value("benchmark", Json());
+  return name.is_string() && is_benchmark(name.get<std::string>());
 }
 
 bool holds_results(const std::string& text) {

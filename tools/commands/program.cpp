@@ -21,8 +21,8 @@
 #include "commands/interruption.hpp"
 #include "commands/standard_streams.hpp"
 #include "commands/suggestion.hpp"
-#include "pages/reflection_count.hpp"
-#include "pages/stop_on_signal.hpp"
+#include "support/reflection_count.hpp"
+#include "support/stop_on_signal.hpp"
 
 namespace orthornn::program {
 namespace {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "orthornn/orthornn.hpp"
-#include "pages/number_text.hpp"
+#include "support/number_text.hpp"
 
 namespace orthornn::program {
 
@@ -34,13 +34,6 @@ void add_inspect(CLI::App& program, Command& chosen);
 void add_convert(CLI::App& program, Command& chosen);
 void add_bench(CLI::App& program, Command& chosen);
 void add_report(CLI::App& program, Command& chosen);
-/// Of the command `bench`.
-void add_bench_train(CLI::App& bench, Command& chosen);
-void add_bench_delta_product(CLI::App& bench, Command& chosen);
-void add_bench_rank_one_chain(CLI::App& bench, Command& chosen);
-void add_bench_position_scores(CLI::App& bench, Command& chosen);
-void add_bench_translate(CLI::App& bench, Command& chosen);
-void add_compare(CLI::App& bench, Command& chosen);
 
 /// Parses, runs and turns every error into one line on stderr and an exit code.
 int run(int argc, char** argv, const std::vector<AddCommand>& commands);

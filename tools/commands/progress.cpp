@@ -9,7 +9,7 @@
 
 #include "commands/program.hpp"
 #include "commands/terminal_line.hpp"
-#include "pages/number_text.hpp"
+#include "support/number_text.hpp"
 
 namespace orthornn::program {
 

@@ -1,11 +1,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <initializer_list>
+#include <sstream>
 
 #include "commands/any_model.hpp"
 #include "commands/config_file.hpp"
@@ -18,6 +16,7 @@
 #include "orthornn/io/atomic_file.hpp"
 #include "pages/comparison_page.hpp"
 #include "pages/training_page.hpp"
+#include "support/files.hpp"
 
 namespace orthornn::program {
 namespace {
@@ -51,14 +50,23 @@ std::string task_text(const TaskOptions& options) {
       options);
 }
 
+/// Calls `add`. Where it throws, notes what the page lacks for that.
+template <class Add>
+void add_or_note(TrainingRun& run, const std::string& lacking, const Add& add) {
+  try {
+    add();
+  } catch (const Error& error) {
+    run.notes.push_back(fmt::format("{}: {}", lacking, error.what()));
+  }
+}
+
 /// Sentences of a file, one a line, perhaps with a tab and a translation.
 std::vector<SentencePair> read_sentences(const fs::path& file) {
   constexpr std::size_t most = 20, longest = longest_sample_line;
   check_regular(file);
-  std::ifstream stream(file, std::ios::binary);
-  if (!stream) throw FileError(fmt::format("cannot read '{}': {}", file.string(), std::strerror(errno)));
+  std::istringstream text(read_whole_file(file));
   std::vector<SentencePair> sentences;
-  for (std::string line; std::getline(stream, line);) {
+  for (std::string line; std::getline(text, line);) {
     if (line.size() > longest || sentences.size() == most) {
       throw FileError(
           fmt::format("'{}' has more than {} lines, or a line of more than {} bytes; expected a few "
@@ -77,23 +85,15 @@ void add_attention(TrainingRun& run, const std::vector<SentencePair>& sentences)
   constexpr std::size_t most_tokens = 60;
   const LoadedTranslator translator(SavedTraining(run.folder).best_or_last().string(), {});
   for (const SentencePair& sentence : sentences) {
-    try {
+    add_or_note(run, fmt::format("no attention is drawn for '{}'", sentence.source.substr(0, 40)), [&] {
       AlignedTranslation found = translator->align(sentence.source);
-      if (found.source.empty()) continue;
+      if (found.source.empty()) return;
       if (std::max(found.source.size(), found.target.size()) > most_tokens) {
         throw ValueError(fmt::format("{} tokens and {} of its translation; a map shows at most {}",
                                      found.source.size(), found.target.size(), most_tokens));
       }
-      run.attention.push_back({.source = sentence.source,
-                               .reference = sentence.target,
-                               .translation = std::move(found.translation.text),
-                               .source_tokens = std::move(found.source),
-                               .target_tokens = std::move(found.target),
-                               .weights = std::move(found.attention)});
-    } catch (const ValueError& error) {
-      run.notes.push_back(
-          fmt::format("no attention is drawn for '{}': {}", sentence.source.substr(0, 40), error.what()));
-    }
+      run.attention.push_back({sentence, std::move(found)});
+    });
   }
 }
 
@@ -108,9 +108,8 @@ Index longer_length(const Task& task, const AnyModelOptions& model) {
 
 /// Follows the DeltaProduct layers of the best model along a test sequence, a longer one where the task has
 /// such.
-void add_delta_products(TrainingRun& run, const Task& task, const std::string& data) {
+void add_delta_products(TrainingRun& run, const Task& task, const fs::path& file, const std::string& data) {
   ModelFileInfo info;
-  const std::string file = SavedTraining(run.folder).best_or_last().string();
   if (!has_delta_products(read_model_info(file).model)) return;
   const auto model = load_model(file, {}, &info);
   const Index longer = std::min(longer_length(task, info.model), most_delta_steps(*model));
@@ -123,61 +122,46 @@ void add_delta_products(TrainingRun& run, const Task& task, const std::string& d
 
 /// Evaluates the best model on test sequences of four times the length, where the task has such with answers
 /// at their steps.
-void add_step_accuracies(TrainingRun& run, const Task& task) {
+void add_step_accuracies(TrainingRun& run, const Task& task, const fs::path& file) {
   constexpr Index most_steps = Index{1} << 18;
   const auto* sequences = dynamic_cast<const SequenceTask*>(&task);
   if (sequences == nullptr || !sequences->data().every_step) return;
-  const std::string file = SavedTraining(run.folder).best_or_last().string();
   const Index length = longer_length(task, read_model_info(file).model);
   const std::unique_ptr<Task> longer =
       task.with_length(length, std::clamp<Index>(most_steps / length, 1, task.batch_size()));
   if (longer == nullptr) return;
   const auto model = load_model(file);
-  std::vector<StepAccuracy> found(static_cast<std::size_t>(length));
-  std::vector<Index> counted(found.size());
+  std::vector<Index> right(static_cast<std::size_t>(length)), counted(right);
   evaluate(*model, *longer, HeldOut::test, [&](const Batch& batch, const BatchLoss&) {
     const ConstTensorView<std::int32_t> classes = batch.integers(batch_names::classes);
     for (Index t = 0; t < length; ++t) {
-      const auto step = static_cast<std::size_t>(t);
-      found[step].step = t + 1;
       for (Index b = 0; b < classes.shape()[1]; ++b) {
         if (classes(t, b) < 0) continue;
         const ConstTensorView<float> y = model->outputs()[t][b];
-        ++counted[step];
-        found[step].share += std::ranges::max_element(y) - y.begin() == classes(t, b) ? 1 : 0;
+        ++counted[t];
+        right[t] += std::ranges::max_element(y) - y.begin() == classes(t, b) ? 1 : 0;
       }
     }
   });
-  for (std::size_t step = 0; step < found.size(); ++step) {
-    if (counted[step] == 0) continue;
-    run.step_accuracies.push_back({found[step].step, found[step].share / static_cast<double>(counted[step])});
+  for (Index t = 0; t < length; ++t) {
+    if (counted[t] == 0) continue;
+    run.step_accuracies.push_back({t + 1, static_cast<double>(right[t]) / static_cast<double>(counted[t])});
   }
   run.trained_length = task.length();
 }
 
 /// Adds what the training kept of its end.
 void add_results(TrainingRun& run) {
-  std::error_code status;
-  const fs::path file = run.folder / results_file;
-  if (!fs::exists(file, status)) return;
-  try {
-    TrainingResults found = read_training_results(file);
-    const auto score = [&](const char* name) -> std::optional<double> {
-      if (found.translations.is_null()) return std::nullopt;
-      return real_member(object_member(found.translations, name), "score");
-    };
-    TestResults results{
-        .seed = found.seed, .steps = found.steps, .bleu = score("bleu"), .chrf = score("chrf")};
-    results.last = std::move(found.last);
-    results.best = std::move(found.best);
-    if (!run.rows.empty() && run.rows.back().step != results.steps) {
-      run.notes.push_back(fmt::format("{} is of step {}, and the last row of metrics.csv of step {}",
-                                      results_file, results.steps, run.rows.back().step));
-    }
-    run.results = std::move(results);
-  } catch (const Error& error) {
-    run.notes.push_back(fmt::format("no test data are shown: {}", error.what()));
+  TrainingResults found = read_training_results(run.folder / results_file);
+  if (!found.translations.is_null()) {
+    run.bleu = real_member(object_member(found.translations, "bleu"), "score");
+    run.chrf = real_member(object_member(found.translations, "chrf"), "score");
   }
+  if (!run.rows.empty() && run.rows.back().step != found.steps) {
+    run.notes.push_back(fmt::format("{} is of step {}, and the last row of metrics.csv of step {}",
+                                    results_file, found.steps, run.rows.back().step));
+  }
+  run.results = std::move(found);
 }
 
 /// Throws FileError for a folder that is no run directory.
@@ -190,7 +174,7 @@ void check_run_directory(const fs::path& folder) {
                     folder.string()));
   }
   for (const char* name : {"config.toml", "metrics.csv"}) {
-    if (!fs::exists(folder / name, status)) {
+    if (!is_present(folder / name)) {
       throw FileError(fmt::format(
           "'{}' is no run directory: it has no {}; give one that orthornn train wrote, or a folder "
           "of such",
@@ -228,11 +212,10 @@ void add_settings(TrainingRun& run, const TrainSettings& settings, const Task& t
 
 /// The number of parameters in a model file; nullopt where there is no file.
 std::optional<Index> parameter_count(const fs::path& file) {
-  std::error_code status;
-  if (!fs::exists(file, status)) return std::nullopt;
-  const ModelFileInfo info = read_model_info(file);
+  if (!is_present(file)) return std::nullopt;
+  const AnyModelOptions options = read_model_info(file).model;
   try {
-    return std::visit([](const auto& model) { return parameter_layout<float>(model).count(); }, info.model);
+    return std::visit([](const auto& model) { return parameter_layout<float>(model).count(); }, options);
   } catch (const ValueError& error) {
     throw FileError(fmt::format("{}: {}", file.string(), error.what()));
   }
@@ -240,26 +223,19 @@ std::optional<Index> parameter_count(const fs::path& file) {
 
 /// Adds what a model of one sequence shows: accuracies over the steps, and DeltaProduct layers.
 void add_sequence_figures(TrainingRun& run, const Task& task, const std::string& data) {
-  try {
-    add_step_accuracies(run, task);
-  } catch (const Error& error) {
-    run.notes.push_back(fmt::format("no accuracy over the steps is drawn: {}", error.what()));
-  }
-  try {
-    add_delta_products(run, task, data);
-  } catch (const Error& error) {
-    run.notes.push_back(fmt::format("no step sizes of DeltaProduct layers are drawn: {}", error.what()));
-  }
+  const fs::path model = SavedTraining(run.folder).best_or_last();
+  add_or_note(run, "no accuracy over the steps is drawn", [&] { add_step_accuracies(run, task, model); });
+  add_or_note(run, "no step sizes of DeltaProduct layers are drawn",
+              [&] { add_delta_products(run, task, model, data); });
 }
 
 /// Adds the attention to `sentences`, a file; "": to those that the run directory keeps.
 void add_translation_figures(TrainingRun& run, const std::string& sentences) {
-  std::error_code status;
   const fs::path file = sentences.empty() ? run.folder / sample_file : fs::path(sentences);
   if (!run.parameters) {
     run.notes.push_back(
         "no attention is drawn: model.h5 is missing; expected the one that the training saved");
-  } else if (sentences.empty() && !fs::exists(file, status)) {
+  } else if (sentences.empty() && !is_present(file)) {
     run.notes.push_back(fmt::format(
         "no attention is drawn, as there is no {}; give sentences by --sentences FILE", sample_file));
   } else {
@@ -278,8 +254,9 @@ TrainingRun read_training_run(const fs::path& folder, const std::string& sentenc
   run.folder = folder;
   add_settings(run, settings, *task);
   read_metrics(run, folder / "metrics.csv");
-  add_results(run);
-  if (const MetricsRow* last = run.last_evaluation()) run.solved = task->solved(run.evaluation(*last));
+  if (is_present(folder / results_file))
+    add_or_note(run, "no test data are shown", [&] { add_results(run); });
+  if (const MetricsRow* last = run.last_evaluation()) run.solved = task->solved(last->evaluation());
   run.parameters = parameter_count(folder / "model.h5");
   if (settings.task.name == TranslationOptions::name) {
     add_translation_figures(run, sentences);
@@ -293,8 +270,8 @@ TrainingRun read_training_run(const fs::path& folder, const std::string& sentenc
 struct ReportSources {
   std::vector<std::string> runs;
   std::vector<SeedsRun> seeds;
-  /// compare.json, alone; "" for a page of runs.
-  std::string comparison;
+  /// compare.json, alone; empty for a page of runs.
+  fs::path comparison;
 };
 
 /// Adds the run directories in a folder, and in the folders in it. Links are not followed.
@@ -320,8 +297,8 @@ void add_runs_in(const fs::path& folder, int levels, ReportSources& sources,
     }
   }
   for (const fs::path& path : inner) {
-    if (fs::exists(path / "config.toml", status)) {
-      if (fs::exists(path / "metrics.csv", status)) {
+    if (is_present(path / "config.toml")) {
+      if (is_present(path / "metrics.csv")) {
         sources.runs.push_back(path.string());
       } else {
         notes.push_back(fmt::format("'{}' has no metrics.csv and is left out", path.string()));
@@ -338,15 +315,13 @@ ReportSources sources_of(const std::vector<std::string>& given, std::vector<std:
   ReportSources sources;
   for (const fs::path source : given) {
     std::error_code status;
-    const bool is_folder = fs::is_directory(source, status);
-    const bool is_run = !is_folder || fs::exists(source / "config.toml", status);
-    if (fs::is_regular_file(source, status)) {
-      sources.comparison = source.string();
-    } else if (!is_run && fs::is_regular_file(source / "compare.json", status)) {
-      sources.comparison = (source / "compare.json").string();
+    const bool holds_runs = fs::is_directory(source, status) && !is_present(source / "config.toml");
+    const fs::path file = holds_runs ? source / "compare.json" : source;
+    if (fs::is_regular_file(file, status)) {
+      sources.comparison = file;
     } else {
       const std::size_t before = sources.runs.size();
-      if (!is_run) add_runs_in(source, levels, sources, notes);
+      if (holds_runs) add_runs_in(source, levels, sources, notes);
       // Where there is no other, what is missing is said of the folder itself.
       if (sources.runs.size() == before) sources.runs.push_back(source.string());
     }
@@ -361,55 +336,53 @@ std::string page_of_runs(const ReportSettings& settings, const ReportSources& so
   std::vector<TrainingRun> runs;
   for (const std::string& folder : folders) {
     std::error_code ignored;
-    if (std::any_of(runs.begin(), runs.end(),
-                    [&](const TrainingRun& run) { return fs::equivalent(run.folder, folder, ignored); })) {
+    if (std::ranges::any_of(
+            runs, [&](const TrainingRun& run) { return fs::equivalent(run.folder, folder, ignored); })) {
       notes.push_back(fmt::format("'{}' was given more than once; it is shown once", folder));
       continue;
     }
     runs.push_back(read_training_run(folder, settings.sentences));
     for (const std::string& text : runs.back().notes) notes.push_back(fmt::format("'{}': {}", folder, text));
   }
-  if (std::all_of(runs.begin(), runs.end(), [](const TrainingRun& run) { return run.rows.empty(); })) {
+  if (std::ranges::all_of(runs, [](const TrainingRun& run) { return run.rows.empty(); })) {
     throw FileError(
         fmt::format("there is nothing to draw: no step is logged yet in '{}'", fmt::join(folders, "', '")));
   }
   if (!settings.sentences.empty() &&
-      std::all_of(runs.begin(), runs.end(), [](const TrainingRun& run) { return run.attention.empty(); })) {
+      std::ranges::all_of(runs, [](const TrainingRun& run) { return run.attention.empty(); })) {
     throw UsageError(
         fmt::format("--sentences '{}' was given, and no run has a model that translates one of them",
                     settings.sentences));
   }
-  return training_page(runs, sources.seeds);
+  return training_page(std::move(runs), sources.seeds);
 }
 
 int report(const ReportSettings& settings) {
   std::vector<std::string> notes;
   const ReportSources sources = sources_of(settings.sources, notes);
-  const fs::path first = sources.comparison;
-  const bool comparison = !sources.comparison.empty();
+  const fs::path& file = sources.comparison;
+  const bool comparison = !file.empty();
   if (comparison && !settings.sentences.empty()) {
-    throw UsageError(
-        fmt::format("--sentences is for training runs, and '{}' is a file; expected run directories",
-                    sources.comparison));
+    throw UsageError(fmt::format(
+        "--sentences is for training runs, and '{}' is a file; expected run directories", file.string()));
   }
   if (comparison && settings.sources.size() > 1) {
-    throw UsageError(fmt::format("'{}' is a file; expected run directories, or one compare.json alone",
-                                 sources.comparison));
+    throw UsageError(
+        fmt::format("'{}' is a file; expected run directories, or one compare.json alone", file.string()));
   }
-  const fs::path out = !settings.out.empty() ? fs::path(settings.out)
-                       : comparison          ? fs::path(first).replace_extension(".html")
-                                             : fs::path("report.html");
+  const fs::path beside = comparison ? fs::path(file).replace_extension(".html") : "report.html";
+  const fs::path out = settings.out.empty() ? beside : fs::path(settings.out);
   // Anything else may be what someone still needs: a model, metrics, the JSON itself.
   if (out.extension() != ".html" && out.extension() != ".htm") {
     throw UsageError(fmt::format("--out '{}' was given; expected a name that ends in .html", out.string()));
   }
   std::error_code ignored;
-  if (comparison && fs::equivalent(out, first, ignored)) {
+  if (comparison && fs::equivalent(out, file, ignored)) {
     throw UsageError(
-        fmt::format("the page would replace '{}', which it is made of; give another --out", first.string()));
+        fmt::format("the page would replace '{}', which it is made of; give another --out", file.string()));
   }
   check_output(out, OutputKind::page, settings.overwrite);
-  write_file_atomically(out, comparison ? page_of_comparison(first) : page_of_runs(settings, sources, notes),
+  write_file_atomically(out, comparison ? page_of_comparison(file) : page_of_runs(settings, sources, notes),
                         SymbolicLinks::replaced);
   // Now that all went well: an error is to be the only line on standard error.
   for (const std::string& text : notes) note(text);

@@ -15,7 +15,7 @@
 #include "core/checked_json.hpp"
 #include "orthornn/core/error.hpp"
 #include "orthornn/version.hpp"
-#include "pages/whole_file.hpp"
+#include "support/files.hpp"
 
 namespace orthornn::program {
 namespace {

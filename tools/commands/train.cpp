@@ -17,7 +17,7 @@
 #include "commands/training_results.hpp"
 #include "commands/translation_metrics.hpp"
 #include "orthornn/io/atomic_file.hpp"
-#include "pages/stop_on_signal.hpp"
+#include "support/stop_on_signal.hpp"
 
 namespace orthornn::program {
 namespace {

@@ -19,8 +19,8 @@
 #include "commands/training_results.hpp"
 #include "commands/translation_metrics.hpp"
 #include "orthornn/io/atomic_file.hpp"
-#include "pages/metrics_text.hpp"
-#include "pages/stop_on_signal.hpp"
+#include "support/number_text.hpp"
+#include "support/stop_on_signal.hpp"
 
 namespace orthornn::program {
 namespace {

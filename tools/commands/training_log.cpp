@@ -16,46 +16,26 @@
 #include "commands/standard_streams.hpp"
 #include "commands/terminal_line.hpp"
 #include "orthornn/io/atomic_file.hpp"
-#include "pages/metrics_text.hpp"
-#include "pages/training_run.hpp"
+#include "support/number_text.hpp"
 
 namespace orthornn::program {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr const char* last_column = "reflection_norm";  // of the second version
-constexpr const char* early_metric = "accuracy";        // whose column is that of the first version
-constexpr std::size_t columns_of_every_task = 9, loss_cell = 6, early_metric_cell = 7;
-
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-/// A row of a file with other columns, of an earlier version of orthornn or of the task.
-std::string in_columns(const std::vector<std::string>& columns, const std::vector<std::string>& old_columns,
-                       const std::vector<std::string>& cells) {
-  std::vector<std::string> moved;
-  for (const std::string& column : columns) {
-    const auto place = static_cast<std::size_t>(std::ranges::find(old_columns, column) - old_columns.begin());
-    moved.push_back(place < cells.size() ? cells[place] : "");
-  }
-  return fmt::format("{}", fmt::join(moved, ","));
+std::string line_of(const std::vector<std::string>& cells) {
+  return fmt::format("{}\n", fmt::join(cells, ","));
 }
 
 }  // namespace
 
 MetricsFile::MetricsFile(const std::filesystem::path& file, std::int64_t steps,
                          const std::vector<Metric>& metrics)
-    : file_(file) {
-  for (const Metric& metric : metrics) {
-    if (metric.name != early_metric) last_metrics_.push_back(metric.name);
-  }
-  // A run that was killed may have logged steps that its model file does not have yet.
-  std::vector<std::string> columns = cells_of(first_columns);
-  columns.emplace_back(last_column);
-  columns.insert(columns.end(), last_metrics_.begin(), last_metrics_.end());
-  written_ = fmt::format("{}\n", fmt::join(columns, ","));
+    : file_(file), columns_(metrics_columns(metrics)), written_(line_of(columns_)) {
   std::ifstream old(file);
   std::error_code ignored;
   if (!old && steps > 0 && std::filesystem::exists(file, ignored)) {
@@ -63,6 +43,7 @@ MetricsFile::MetricsFile(const std::filesystem::path& file, std::int64_t steps,
   }
   std::string line;
   std::vector<std::string> old_columns;
+  // A run that was killed may have logged steps that its model file does not have yet.
   for (bool first = true; steps > 0 && std::getline(old, line); first = false) {
     char* rest = nullptr;
     if (first) {
@@ -72,20 +53,25 @@ MetricsFile::MetricsFile(const std::filesystem::path& file, std::int64_t steps,
     const std::int64_t step = std::strtoll(line.c_str(), &rest, 10);
     if (step > steps || *rest != ',') continue;
     seconds_before_ = std::strtod(rest + 1, nullptr);
-    if (old_columns != columns) line = in_columns(columns, old_columns, cells_of(line));
-    (step == steps ? resumed_row_ : written_) += line + "\n";
+    line = old_columns == columns_ ? line + "\n" : line_of(in_columns(columns_, old_columns, cells_of(line)));
+    (step == steps ? resumed_row_ : written_) += line;
   }
-  const std::vector<std::string> cells = cells_of(resumed_row_.substr(0, resumed_row_.find('\n')));
-  has_evaluation_ = cells.size() > loss_cell && !cells[loss_cell].empty();
+  has_evaluation_ = !resumed_cells()[metrics_column::evaluation_loss].empty();
   last_seconds_ = seconds_before_;
   write_anew();
 }
 
+std::vector<std::string> MetricsFile::resumed_cells() const {
+  std::vector<std::string> cells = cells_of(resumed_row_.substr(0, resumed_row_.find('\n')));
+  cells.resize(columns_.size());
+  return cells;
+}
+
 void MetricsFile::add(const Evaluation& evaluation) {
   if (resumed_row_.empty()) return;
-  std::vector<std::string> cells = cells_of(resumed_row_.substr(0, resumed_row_.size() - 1));
+  std::vector<std::string> cells = resumed_cells();
   set_evaluation(cells, evaluation);
-  resumed_row_ = fmt::format("{}\n", fmt::join(cells, ","));
+  resumed_row_ = line_of(cells);
   size_.reset();
 }
 
@@ -95,15 +81,11 @@ void MetricsFile::write_anew() {
   size_ = text.size();
 }
 
-std::size_t MetricsFile::column_count() const { return columns_of_every_task + last_metrics_.size(); }
-
 void MetricsFile::set_evaluation(std::vector<std::string>& cells, const Evaluation& evaluation) const {
-  cells.resize(column_count());
-  cells[loss_cell] = fmt::format("{:.8g}", evaluation.loss);
-  std::size_t last = columns_of_every_task;
+  cells[metrics_column::evaluation_loss] = fmt::format("{:.8g}", evaluation.loss);
   for (const auto& [metric, value] : evaluation.metrics) {
-    std::string& cell = cells[metric.name == early_metric ? early_metric_cell : last++];
-    cell = metric.is_share ? fmt::format("{:.6f}", value) : fmt::format("{:.8g}", value);
+    cells[place_of_column(columns_, metric.name)] =
+        metric.is_share ? fmt::format("{:.6f}", value) : fmt::format("{:.8g}", value);
   }
 }
 
@@ -121,9 +103,9 @@ void MetricsFile::add(const TrainingStep& step, double learning_rate,
                                     "",
                                     "",
                                     reflection_norm ? fmt::format("{:.8g}", *reflection_norm) : ""};
-  cells.resize(column_count());
+  cells.resize(columns_.size());
   if (evaluation) set_evaluation(cells, *evaluation);
-  new_rows_ += fmt::format("{}\n", fmt::join(cells, ","));
+  new_rows_ += line_of(cells);
 }
 
 void MetricsFile::write() {

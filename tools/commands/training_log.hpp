@@ -9,17 +9,14 @@
 #include <vector>
 
 #include "orthornn/orthornn.hpp"
+#include "support/training_run.hpp"
 
 namespace orthornn::program {
 
-/// How the first line of every metrics.csv begins. The first version had no more columns.
-inline constexpr const char* first_columns =
-    "step,seconds,loss,gradient_norm,learning_rate,orthogonality_error,evaluation_loss,accuracy";
-
-/// metrics.csv of a run directory: a row every so many steps, columns
-/// step, seconds, loss, gradient_norm, learning_rate, orthogonality_error (for orthogonal cells),
-/// evaluation_loss, accuracy (both where an evaluation was made), reflection_norm (for cells that have
-/// reflections), and the other metrics of the task. Rows are whole, also on a disk that was full.
+/// metrics.csv of a run directory: a row every so many steps, with the columns of `metrics_columns`. A cell
+/// is empty where there is nothing to log: orthogonality_error and reflection_norm for other cells,
+/// evaluation_loss and the metrics where no evaluation was made. Rows are whole, also on a disk that was
+/// full.
 class MetricsFile {
  public:
   /// Starts anew, or keeps the rows up to `steps` of a training that is resumed. Rows that lack the last
@@ -43,15 +40,14 @@ class MetricsFile {
   const std::filesystem::path& file() const { return file_; }
 
  private:
-  std::size_t column_count() const;
   void set_evaluation(std::vector<std::string>& cells, const Evaluation& evaluation) const;
   void write_anew();
+  std::vector<std::string> resumed_cells() const;
   /// Cuts off what a `write` that failed has left of its rows. Returns whether it could; errno says why not.
   bool cut_part();
 
   std::filesystem::path file_;
-  /// Names of the metrics whose columns come last.
-  std::vector<std::string> last_metrics_;
+  std::vector<std::string> columns_;
   /// The header and the rows that are written, but for the row of the step at which the training is resumed,
   /// until a row comes after it.
   std::string written_, resumed_row_;

@@ -13,7 +13,7 @@
 #include "commands/run_files.hpp"
 #include "orthornn/core/error.hpp"
 #include "orthornn/version.hpp"
-#include "pages/whole_file.hpp"
+#include "support/files.hpp"
 
 namespace orthornn::program {
 namespace {

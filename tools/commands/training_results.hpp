@@ -3,40 +3,16 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "core/checked_json.hpp"
-#include "pages/training_run.hpp"
+#include "support/training_run.hpp"
 
 namespace orthornn::program {
 
 /// In a run directory, and in a folder of several seeds.
 inline constexpr const char* results_file = "results.json";
-
-/// What results.json of a run directory says.
-struct TrainingResults {
-  /// `Task::config()`
-  Json task = {};
-  std::uint64_t seed = 0;
-  std::int64_t steps = 0;
-  bool solved = false;
-  /// The time of the training, without its evaluation on test data.
-  double seconds = 0;
-  double baseline = 0;
-  /// On validation data, after the last step.
-  Evaluation validation = {};
-  TestedModel last = {};
-  /// The model of the smallest validation loss; nothing where it could not be evaluated.
-  std::optional<TestedModel> best = {};
-  /// What the best model is worth as a translator, or the last where there is no best one; null for other
-  /// tasks than translate.
-  Json translations = {};
-
-  const TestedModel& best_or_last() const { return best ? *best : last; }
-};
 
 std::string to_json(const TrainingResults& results);
 

@@ -7,7 +7,7 @@
 
 #include "commands/program.hpp"
 #include "commands/progress.hpp"
-#include "pages/stop_on_signal.hpp"
+#include "support/stop_on_signal.hpp"
 
 namespace orthornn::program {
 namespace {

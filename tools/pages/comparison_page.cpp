@@ -6,13 +6,16 @@
 #include <initializer_list>
 #include <optional>
 #include <set>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "core/checked_json.hpp"
 #include "orthornn/core/error.hpp"
 #include "pages/comparison_table.hpp"
 #include "pages/html_page.hpp"
-#include "pages/number_text.hpp"
-#include "pages/whole_file.hpp"
+#include "support/files.hpp"
+#include "support/number_text.hpp"
 
 namespace orthornn::program {
 namespace {
@@ -42,6 +45,9 @@ class ComparisonPage {
     const std::vector<std::string> reflections = settings_.at("reflections");
     if (training_steps_.hidden.empty() || reflections.empty()) throw ValueError("it has no sizes");
     first_reflections_ = reflections.front();
+    speed_ups_ = comparison_table(comparison, "speed_up");
+    for (ComparisonRow& row : speed_ups_.rows)
+      row.name = row.method == "householder" ? "tiled" : "rank-one updates";
   }
 
   std::string str() {
@@ -65,11 +71,11 @@ class ComparisonPage {
         "small input, which the other methods leave out.");
     page.figures(
         {methods("Time of a training step", "time [ms]", training_steps_, first_reflections_, total_time),
-         rates(), speed_up("householder", "tiled"), speed_up("householder-rank-one", "rank-one updates"),
+         rates(), speed_ups("householder", "tiled"), speed_ups("householder-rank-one", "rank-one updates"),
          times_by_reflections()});
     page.table(table_of(training_steps_, "Time of a training step, ms", "total_ms"));
     page.table(table_of(training_steps_, "Sequences · steps per second", "sequence_steps_per_second"));
-    page.table(speed_up_table());
+    page.table(table_of(speed_ups_, "CWY over sequential Householder, times faster", "factor", "over"));
     page.heading("Construction of Q");
     page.paragraph(
         "From the parameters to the entries of Q, and back from the gradient of Q to that of the parameters. "
@@ -118,20 +124,22 @@ class ComparisonPage {
                           gpu.at("cuda"), gpu.at("driver_cuda")}}});
   }
 
-  /// Lines over N: `line(row)` is nullopt or its line, `value(result)` nullopt or its point, at any x.
+  /// A plot over N: `line(row)` is the line of a row or nullopt, `value(result)` the point of a result, at
+  /// any x, or nullopt.
   template <class Line, class Value>
-  static Plot over_sizes(Plot plot, const ComparisonTable& table, const Line& line, const Value& value) {
-    plot.x = {.title = "state size N", .logarithmic = true};
-    plot.y.logarithmic = true;
-    for (const Index n : table.hidden) plot.x.ticks.push_back(static_cast<double>(n));
+  static Plot over_sizes(const std::string& title, const std::string& caption, const std::string& unit,
+                         const ComparisonTable& table, const Line& line, const Value& value) {
+    Plot plot{.title = title,
+              .caption = caption,
+              .x = {.title = "state size N", .logarithmic = true},
+              .y = {.title = unit, .logarithmic = true}};
+    plot.x.ticks.assign(table.hidden.begin(), table.hidden.end());
     for (const ComparisonRow& row : table.rows) {
       std::optional<PlotSeries> series = line(row);
       if (!series) continue;
       for (std::size_t i = 0; i < table.hidden.size(); ++i) {
-        std::optional<PlotPoint> point = row.results[i] ? value(*row.results[i]) : std::nullopt;
-        if (!point) continue;
-        point->x = plot.x.ticks[i];
-        series->points.push_back(*point);
+        const std::optional<PlotPoint> point = row.results[i] ? value(*row.results[i]) : std::nullopt;
+        if (point) series->points.push_back({plot.x.ticks[i], point->y, point->low, point->high});
       }
       plot.series.push_back(std::move(*series));
     }
@@ -143,14 +151,11 @@ class ComparisonPage {
   static Plot methods(const std::string& title, const std::string& unit, const ComparisonTable& table,
                       const std::string& reflections, const Value& value) {
     return over_sizes(
-        {.title = title,
-         .caption =
-             fmt::format("By method, both axes logarithmic; L or M = {} for methods that have reflections. "
-                         "Points are medians, bars reach from the fastest to the slowest sample.",
-                         reflections),
-         .x = {},
-         .y = {.title = unit}},
-        table,
+        title,
+        fmt::format("By method, both axes logarithmic; L or M = {} for methods that have reflections. "
+                    "Points are medians, bars reach from the fastest to the slowest sample.",
+                    reflections),
+        unit, table,
         [&](const ComparisonRow& row) -> std::optional<PlotSeries> {
           if (!row.reflections.empty() && row.reflections != reflections) return std::nullopt;
           return PlotSeries{.name = row.name, .style = row.style};
@@ -162,78 +167,53 @@ class ComparisonPage {
     const double work = settings_.at("batch").get<double>() * settings_.at("length").get<double>() * 1e3;
     return methods("Throughput", "sequences · steps per second", training_steps_, first_reflections_,
                    [&](const Json& result) {
-                     std::optional<PlotPoint> point = time_of(result, "total");
+                     std::optional<PlotPoint> point = total_time(result);
                      if (point) *point = {0, work / point->y, work / *point->high, work / *point->low};
                      return point;
                    });
   }
 
-  Plot speed_up(const std::string& over, const std::string& name) const {
-    int style = 0;
+  Plot speed_ups(const std::string& over, const std::string& name) const {
     Plot plot = over_sizes(
-        {.title = fmt::format("CWY over sequential Householder, {}", name),
-         .caption = "How many times less a training step takes with CWY than with the same reflections one "
-                    "after another, over N by L; 1 is no difference.",
-         .x = {},
-         .y = {.title = "times faster"}},
-        training_steps_,
+        fmt::format("CWY over sequential Householder, {}", name),
+        "How many times less a training step takes with CWY than with the same reflections one after "
+        "another, over N by L; 1 is no difference.",
+        "times faster", speed_ups_,
         [&](const ComparisonRow& row) -> std::optional<PlotSeries> {
-          if (!is_cwy(row)) return std::nullopt;
-          return PlotSeries{.name = fmt::format("L = {}", row.reflections), .style = style++};
+          if (row.method != over) return std::nullopt;
+          return PlotSeries{.name = fmt::format("L = {}", row.reflections)};
         },
-        [&](const Json& result) -> std::optional<PlotPoint> {
-          const auto factor = factor_over(over, result);
-          return factor ? std::optional(PlotPoint{0, *factor}) : std::nullopt;
+        [](const Json& one) {
+          return std::optional(PlotPoint{0, one.at("factor")});
         });
-    if (drawable_series(plot).empty()) return plot;
-    plot.series.push_back({.name = "no difference", .style = -2});
-    for (const double n : plot.x.ticks) plot.series.back().points.push_back({n, 1});
+    plot.levels = {{"no difference", 1}};
     return plot;
-  }
-
-  static bool is_cwy(const ComparisonRow& row) { return row.method == "cwy"; }
-
-  std::optional<double> factor_over(const std::string& over, const Json& cwy) const {
-    for (const Json& one : comparison_.at("speed_up")) {
-      if (one.at("over") == over && one.at("hidden") == cwy.at("hidden") &&
-          one.at("reflections") == cwy.at("reflections")) {
-        return one.at("factor").get<double>();
-      }
-    }
-    return std::nullopt;
   }
 
   /// Time over L at the largest N; methods without reflections are horizontal lines.
   Plot times_by_reflections() const {
-    const std::size_t last = training_steps_.hidden.size() - 1;
-    Plot plot{.title = fmt::format("Time of a training step at N = {}", training_steps_.hidden[last]),
+    Plot plot{.title = fmt::format("Time of a training step at N = {}", training_steps_.hidden.back()),
               .caption = "Over the number of reflections L. Methods that have none are level lines.",
               .x = {.title = "reflections L", .logarithmic = true},
               .y = {.title = "time [ms]", .logarithmic = true}};
     std::set<double> counts;
     for (const ComparisonRow& row : training_steps_.rows) {
-      if (row.results[last] != nullptr && !row.reflections.empty())
-        counts.insert(row.results[last]->at("reflections").get<double>());
+      if (row.results.back() != nullptr && !row.reflections.empty())
+        counts.insert(row.results.back()->at("reflections").get<double>());
     }
     plot.x.ticks.assign(counts.begin(), counts.end());
-    std::string method;
     for (const ComparisonRow& row : training_steps_.rows) {
-      const Json* result = row.results[last];
-      if (result == nullptr) continue;
-      if (plot.series.empty() || method != row.method)
+      const Json* result = row.results.back();
+      const std::optional<PlotPoint> time = result ? total_time(*result) : std::nullopt;
+      if (!time) continue;
+      if (plot.series.empty() || plot.series.back().name != row.name)
         plot.series.push_back({.name = row.name, .style = row.style});
-      method = row.method;
       for (const double count : counts) {
-        if (!row.reflections.empty() && count != result->at("reflections").get<double>()) continue;
-        std::optional<PlotPoint> point = time_of(*result, "total");
-        if (!point) continue;
-        point->x = count;
-        plot.series.back().points.push_back(*point);
+        if (row.reflections.empty() || count == result->at("reflections").get<double>())
+          plot.series.back().points.push_back({count, time->y, time->low, time->high});
       }
     }
-    for (PlotSeries& line : plot.series)
-      std::sort(line.points.begin(), line.points.end(),
-                [](const auto& a, const auto& b) { return a.x < b.x; });
+    for (PlotSeries& line : plot.series) std::ranges::sort(line.points, {}, &PlotPoint::x);
     return plot;
   }
 
@@ -248,15 +228,11 @@ class ComparisonPage {
     return plots;
   }
 
-  /// A table without rows that has a column for each N.
-  HtmlTable sizes_table(const std::string& caption, const char* first, const char* count) const {
-    HtmlTable table{.caption = caption, .columns = {first, count}, .naming_columns = 2};
-    for (const Index n : training_steps_.hidden) table.columns.push_back(fmt::format("N = {}", n));
-    return table;
-  }
-
-  HtmlTable table_of(const ComparisonTable& table, const std::string& caption, const char* key) const {
-    HtmlTable result = sizes_table(caption, "method", "L");
+  /// A row for each method and L, with the results' `key` at each N.
+  HtmlTable table_of(const ComparisonTable& table, const std::string& caption, const char* key,
+                     const char* first_column = "method") const {
+    HtmlTable result{.caption = caption, .columns = {first_column, "L"}, .naming_columns = 2};
+    for (const Index n : table.hidden) result.columns.push_back(fmt::format("N = {}", n));
     for (const ComparisonRow& row : table.rows) {
       std::vector<std::string>& cells = result.rows.emplace_back();
       cells = {row.name, row.reflections};
@@ -265,35 +241,17 @@ class ComparisonPage {
     return result;
   }
 
-  HtmlTable speed_up_table() const {
-    HtmlTable result = sizes_table("CWY over sequential Householder, times faster", "over", "L");
-    for (const auto& [over, name] :
-         {std::pair("householder", "tiled"), std::pair("householder-rank-one", "rank-one updates")}) {
-      for (const ComparisonRow& row : training_steps_.rows) {
-        if (!is_cwy(row)) continue;
-        std::vector<std::string>& cells = result.rows.emplace_back();
-        cells = {name, row.reflections};
-        for (const Json* cwy : row.results) {
-          const auto factor = cwy ? factor_over(over, *cwy) : std::nullopt;
-          cells.push_back(factor ? fmt::format("{:.2f}", *factor) : "");
-        }
-      }
-    }
-    return result;
-  }
-
   HtmlTable stiefel_table() const {
-    HtmlTable result{.caption = "Operations by formula, and times measured",
-                     .columns = {"method", "N", "M", "operations", "millions", "Omega, ms", "step, ms"},
-                     .naming_columns = 1};
+    HtmlTable table{.caption = "Operations by formula, and times measured",
+                    .columns = {"method", "N", "M", "operations", "millions", "Omega, ms", "step, ms"}};
     for (const Json& one : comparison_.at("stiefel")) {
       const auto cell = [&](const char* key) { return comparison_cell(comparison_, &one, key); };
-      result.rows.push_back({one.at("name"), fmt::format("{}", integer_member(one, "n")),
-                             fmt::format("{}", integer_member(one, "m")), with_powers(one.at("flop_formula")),
-                             cell("mflop"), one.at("method") == "t-cwy" ? cell("forward_ms") : "",
-                             cell("total_ms")});
+      table.rows.push_back({one.at("name"), std::to_string(integer_member(one, "n")),
+                            std::to_string(integer_member(one, "m")), with_powers(one.at("flop_formula")),
+                            cell("mflop"), one.at("method") == "t-cwy" ? cell("forward_ms") : "",
+                            cell("total_ms")});
     }
-    return result;
+    return table;
   }
 
   /// "4 N M^2 + 7/3 M^3" with raised digits.
@@ -306,7 +264,7 @@ class ComparisonPage {
 
   const Json& comparison_;
   const Json& settings_;
-  ComparisonTable training_steps_, constructions_, stiefel_;
+  ComparisonTable training_steps_, constructions_, stiefel_, speed_ups_;
   std::string first_reflections_;
 };
 

@@ -11,7 +11,7 @@ inline constexpr const char* comparison_format = "orthornn-comparison";
 inline constexpr int comparison_format_version = 1;
 
 /// The HTML page of what `orthornn bench compare` measured, from its JSON only. Throws Error for other JSON,
-/// naming what is missing, and if gnuplot is missing.
+/// naming what is missing.
 std::string comparison_page(const nlohmann::ordered_json& comparison);
 
 /// The same of the JSON in `file`. Throws FileError for another kind of file.

@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
+#include <utility>
 
 #include "core/checked_json.hpp"
 #include "orthornn/core/error.hpp"
-#include "pages/number_text.hpp"
-#include "pages/reflection_count.hpp"
+#include "support/number_text.hpp"
+#include "support/reflection_count.hpp"
 
 namespace orthornn::program {
 
@@ -22,21 +24,6 @@ const Json& bounded_list(const Json& settings, const char* key) {
   return list;
 }
 
-/// For each N the result of `method` with L = count(N).
-template <class Count>
-std::vector<const Json*> results_of(const Json& results, const std::string& method,
-                                    const std::vector<Index>& hidden, const Count& count) {
-  std::vector<const Json*> found(hidden.size(), nullptr);
-  for (const Json& result : results) {
-    if (result.at("method") != method) continue;
-    const bool stiefel = result.contains("m");
-    const auto column = std::find(hidden.begin(), hidden.end(), result.at(stiefel ? "n" : "hidden"));
-    if (column == hidden.end() || count(*column) != result.at(stiefel ? "m" : "reflections")) continue;
-    found[static_cast<std::size_t>(column - hidden.begin())] = &result;
-  }
-  return found;
-}
-
 }  // namespace
 
 ComparisonTable comparison_table(const Json& comparison, const std::string& list) {
@@ -44,32 +31,37 @@ ComparisonTable comparison_table(const Json& comparison, const std::string& list
   const Json& settings = object_member(comparison, "settings");
   for (const Json& size : bounded_list(settings, "hidden"))
     table.hidden.push_back(whole_number("a size", size, 1));
-  const Json& results = comparison.at(list);
+  std::vector<ReflectionCount> counts;
+  for (const std::string text : bounded_list(settings, "reflections")) {
+    const auto count = ReflectionCount::parse(text);
+    if (!count) throw ValueError(fmt::format("'{}' is no number of reflections", text));
+    counts.push_back(*count);
+  }
   std::vector<std::string> methods;
-  for (const Json& first : results) {
-    const std::string method = first.at("method");
-    if (std::count(methods.begin(), methods.end(), method) > 0) continue;
-    methods.push_back(method);
-    ComparisonRow row{.method = method,
-                      .name = first.at("name"),
-                      .style = static_cast<int>(methods.size()) - 1,
-                      .reflections = "",
-                      .results = {}};
-    if (first.value("reflections", Index{1}) == 0) {
-      row.results = results_of(results, method, table.hidden, [](Index) { return Index{0}; });
-      table.rows.push_back(std::move(row));
-      continue;
-    }
-    for (const Json& text : bounded_list(settings, "reflections")) {
-      const auto count = ReflectionCount::parse(text);
-      if (!count) throw ValueError(fmt::format("'{}' is no number of reflections", text.get<std::string>()));
-      row.reflections = text;
-      row.results =
-          results_of(results, method, table.hidden, [&](Index n) { return count->at(n).value_or(-1); });
-      if (std::any_of(row.results.begin(), row.results.end(), [](const Json* r) { return r != nullptr; }))
-        table.rows.push_back(row);
+  // By the numbers of the method and of L.
+  std::map<std::pair<std::size_t, std::size_t>, ComparisonRow> rows;
+  for (const Json& result : comparison.at(list)) {
+    const std::string method = result.at(list == "speed_up" ? "over" : "method");
+    const auto method_number = static_cast<std::size_t>(std::ranges::find(methods, method) - methods.begin());
+    if (method_number == methods.size()) methods.push_back(method);
+    const bool stiefel = result.contains("m");
+    const auto column =
+        std::find(table.hidden.begin(), table.hidden.end(), result.at(stiefel ? "n" : "hidden"));
+    if (column == table.hidden.end()) continue;
+    const auto add = [&](std::size_t count, const std::string& reflections) {
+      ComparisonRow& row = rows[{method_number, count}];
+      row = {method, result.value("name", method), static_cast<int>(method_number), reflections,
+             std::move(row.results)};
+      row.results.resize(table.hidden.size());
+      row.results[static_cast<std::size_t>(column - table.hidden.begin())] = &result;
+    };
+    const Json& reflections = result.at(stiefel ? "m" : "reflections");
+    if (!stiefel && reflections == 0) add(0, "");
+    for (std::size_t i = 0; i < counts.size(); ++i) {
+      if (counts[i].at(*column).value_or(-1) == reflections) add(i, settings.at("reflections")[i]);
     }
   }
+  for (auto& [place, row] : rows) table.rows.push_back(std::move(row));
   return table;
 }
 

@@ -19,7 +19,8 @@ struct ComparisonRow {
   std::vector<const nlohmann::ordered_json*> results;
 };
 
-/// A list of compare.json ("training_step", "construction" or "stiefel") as rows of methods and columns of N.
+/// A list of compare.json as rows of methods and columns of N: "training_step", "construction", "stiefel", or
+/// "speed_up", whose methods are those that CWY is compared with.
 struct ComparisonTable {
   std::vector<Index> hidden;
   std::vector<ComparisonRow> rows;

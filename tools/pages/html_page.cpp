@@ -48,6 +48,11 @@ figure { margin: 0; padding: 1rem; border: 1px solid var(--line); border-radius:
 figure h3 { font-size: 1rem; margin: 0 0 0.5rem; }
 figcaption { margin-top: 0.5rem; font-size: 0.85rem; color: var(--muted); }
 .plot { display: block; width: 100%; height: auto; }
+.plot text { font: 14px sans-serif; fill: var(--colour-1); }
+.plot path, .sample path { fill: none; stroke: currentColor; stroke-width: 2; }
+.plot .grid { stroke: var(--colour-2); stroke-width: 1; }
+.plot .axes { stroke: var(--colour-0); stroke-width: 1; }
+.plot .mark, .sample .mark { fill: currentColor; stroke: none; }
 .legend { display: flex; flex-wrap: wrap; gap: 0.15rem 1.1rem; margin: 0.25rem 0 0; padding: 0; list-style: none; font-size: 0.85rem; }
 .legend li { display: flex; align-items: center; gap: 0.4rem; overflow-wrap: anywhere; }
 .sample { flex: none; width: 36px; height: 14px; }
@@ -80,6 +85,27 @@ footer { margin-top: 3rem; font-size: 0.85rem; color: var(--muted); }
 @media print { figure, tr { break-inside: avoid; } .wide { overflow: visible; } }
 )";
 
+/// A table in a box that scrolls. `start` follows "<table"; the cells of the head and the rows are HTML.
+std::string scrolling_table(const std::string& start, const std::string& head, const std::string& rows) {
+  return fmt::format(
+      "<div "
+      "class=\"wide\">\n<table{}\n<thead>\n<tr>{}</tr>\n</thead>\n<tbody>\n{}</tbody>\n</table>\n</div>\n",
+      start, head, rows);
+}
+
+std::string map_figure(const HtmlMap& map) {
+  std::string head = "<td></td>", rows;
+  for (const std::string& column : map.columns)
+    head += fmt::format("<th scope=\"col\"><span>{}</span></th>", html_text(column));
+  for (std::size_t i = 0; i < map.rows.size(); ++i) {
+    rows += fmt::format("<tr><th scope=\"row\">{}</th>", html_text(map.rows[i]));
+    for (const float weight : map.weights[i])
+      rows += fmt::format("<td title=\"{0:.2f}\"><i style=\"opacity:{0:.2f}\"></i></td>", weight);
+    rows += "</tr>\n";
+  }
+  return html_figure(map.title, scrolling_table(" class=\"map\">", head, rows), map.caption);
+}
+
 }  // namespace
 
 HtmlPage::HtmlPage(const std::string& title) : title_(html_text(title)) {}
@@ -90,49 +116,32 @@ void HtmlPage::add(const char* tag, const std::string& text) {
 
 void HtmlPage::figures(const std::vector<Plot>& plots) {
   body_ += "<div class=\"figures\">\n";
-  for (const Plot& plot : plots) body_ += figure(plot, figures_);
+  for (const Plot& plot : plots) body_ += figure(plot);
   body_ += "</div>\n";
-}
-
-void HtmlPage::table(const HtmlTable& table) {
-  body_ += fmt::format("<div class=\"wide\">\n<table>\n<caption>{}</caption>\n<thead>\n<tr>",
-                       html_text(table.caption));
-  for (std::size_t i = 0; i < table.columns.size(); ++i) {
-    body_ += fmt::format("<th scope=\"col\"{}>{}</th>", i < table.naming_columns ? " class=\"name\"" : "",
-                         html_text(table.columns[i]));
-  }
-  body_ += "</tr>\n</thead>\n<tbody>\n";
-  for (const std::vector<std::string>& row : table.rows) {
-    body_ += "<tr>";
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      const char* tag = i == 0 ? "th" : "td";
-      body_ += fmt::format("<{0}{1}{2}>{3}</{0}>", tag, i == 0 ? " scope=\"row\"" : "",
-                           i < table.naming_columns ? " class=\"name\"" : "", html_text(row[i]));
-    }
-    body_ += "</tr>\n";
-  }
-  body_ += "</tbody>\n</table>\n</div>\n";
 }
 
 void HtmlPage::maps(const std::vector<HtmlMap>& maps) {
   body_ += "<div class=\"figures\">\n";
-  for (const HtmlMap& map : maps) {
-    body_ += fmt::format(
-        "<figure>\n<h3>{}</h3>\n<div class=\"wide\">\n<table class=\"map\">\n<thead>\n<tr><td></td>",
-        html_text(map.title));
-    for (const std::string& column : map.columns)
-      body_ += fmt::format("<th scope=\"col\"><span>{}</span></th>", html_text(column));
-    body_ += "</tr>\n</thead>\n<tbody>\n";
-    for (std::size_t i = 0; i < map.rows.size(); ++i) {
-      body_ += fmt::format("<tr><th scope=\"row\">{}</th>", html_text(map.rows[i]));
-      for (const float weight : map.weights[i])
-        body_ += fmt::format("<td title=\"{0:.2f}\"><i style=\"opacity:{0:.2f}\"></i></td>", weight);
-      body_ += "</tr>\n";
-    }
-    body_ += fmt::format("</tbody>\n</table>\n</div>\n<figcaption>{}</figcaption>\n</figure>\n",
-                         html_text(map.caption));
-  }
+  for (const HtmlMap& map : maps) body_ += map_figure(map);
   body_ += "</div>\n";
+}
+
+void HtmlPage::table(const HtmlTable& table) {
+  const auto name = [&](std::size_t column) {
+    return column < table.naming_columns ? " class=\"name\"" : "";
+  };
+  std::string head, rows;
+  for (std::size_t i = 0; i < table.columns.size(); ++i)
+    head += fmt::format("<th scope=\"col\"{}>{}</th>", name(i), html_text(table.columns[i]));
+  for (const std::vector<std::string>& row : table.rows) {
+    rows += "<tr>";
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      rows += fmt::format("<{0}{1}{2}>{3}</{0}>", i == 0 ? "th" : "td", i == 0 ? " scope=\"row\"" : "",
+                          name(i), html_text(row[i]));
+    }
+    rows += "</tr>\n";
+  }
+  body_ += scrolling_table(fmt::format(">\n<caption>{}</caption>", html_text(table.caption)), head, rows);
 }
 
 std::string HtmlPage::str() const {
@@ -140,7 +149,7 @@ std::string HtmlPage::str() const {
       "{4}\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
       "<title>{0}</title>\n<style>{1}</style>\n</head>\n<body>\n<h1>{0}</h1>\n{2}"
-      "{5}{3}; plots by gnuplot.</footer>\n</body>\n</html>\n",
+      "{5}{3}.</footer>\n</body>\n</html>\n",
       title_, style_sheet, body_, version(), page_start, page_maker);
 }
 

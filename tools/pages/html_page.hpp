@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -36,7 +37,7 @@ class HtmlPage {
   void paragraph(const std::string& text) { add("p", text); }
   /// A line of text for a terminal, such as a command.
   void code(const std::string& text) { add("pre", text); }
-  /// Plots side by side if there is room. Throws Error if gnuplot fails.
+  /// Plots side by side if there is room.
   void figures(const std::vector<Plot>& plots);
   void table(const HtmlTable& table);
   /// Heat maps side by side if there is room.
@@ -49,7 +50,6 @@ class HtmlPage {
 
   std::string title_;
   std::string body_;
-  int figures_ = 0;
 };
 
 /// Whether the text is a page that some version of orthornn made.

@@ -6,56 +6,42 @@
 #include <cmath>
 #include <initializer_list>
 #include <limits>
-#include <regex>
+#include <utility>
 
-#include "orthornn/core/error.hpp"
-#include "pages/gnuplot.hpp"
 #include "pages/html_text.hpp"
 
 namespace orthornn::program {
 namespace {
 
-constexpr int width = 640, height = 400;  // units of the SVG, which the page scales
-constexpr int line_width = 2;
+// In units of the SVG, which the page scales: the whole, and the edges of the field of the plot.
+constexpr int plot_width = 640, plot_height = 400;
+constexpr int plot_left = 84, plot_right = 626, plot_top = 12, plot_bottom = 346;
 /// The smallest distance between numbers at an axis, as a share of its length. Closer numbers are left out.
 constexpr double least_tick_distance = 0.055;
 /// Larger numbers are not drawn, nor numbers below its reciprocal on logarithmic axes: their ratios and the
 /// room around them would overflow a double.
 constexpr double largest_drawn = 1e100;
 /// Lines with more points than this have only a few marks: many marks would hide the line.
-constexpr std::size_t most_marked_points = 30;
-constexpr int marks_of_long_lines = 10;
+constexpr std::size_t most_marked_points = 30, marks_of_long_lines = 10;
 
-// gnuplot has no CSS variables. It draws in the colours #000000, #000001 .., which become --colour-0,
-// --colour-1 ..: axis, text, grid and grey lines, then the lines of a plot.
-constexpr int axis_colour = 0, text_colour = 1, grid_colour = 2, grey = 3, first_colour = 4, colours = 8;
-
-std::string stand_in(int colour) { return fmt::format("rgb \"#{:06x}\"", colour); }
-
-bool is_marked(const PlotSeries& series) { return series.style >= 0 && !series.histogram; }
-
-int colour_of(const PlotSeries& series) {
-  return series.style < 0 ? grey : first_colour + series.style % colours;
-}
-
-/// A dash pattern for gnuplot and for SVG.
-struct Dash {
-  const char* gnuplot;
-  const char* svg;
-};
-constexpr Dash dashes[] = {
-    {"solid", "none"}, {"(8, 4)", "8 4"}, {"(2, 3)", "2 3"}, {"(9, 3, 2, 3)", "9 3 2 3"}};
-
+// Numbers of the page's colours: grey lines, and the first of those of series.
+constexpr int grey = 3, first_colour = 4, colours = 8;
 /// Lines of one colour, and grey ones, differ in their dashes.
-const Dash& dash_of(const PlotSeries& series) {
-  return dashes[series.style < 0 ? 1 + (-series.style - 1) % 3 : series.style / colours % 4];
-}
+constexpr const char* dashes[] = {"none", "8 4", "2 3", "9 3 2 3"};
+/// Circle, square, triangle, diamond and triangle upside down around the place where a path is.
+constexpr const char* mark_shapes[] = {"m-4,0a4,4 0 1 0 8,0a4,4 0 1 0 -8,0z", "m-3.5,-3.5h7v7h-7z",
+                                       "m0,-5l4.5,8h-9z", "m0,-5l5,5l-5,5l-5,-5z", "m0,5l4.5,-8h-9z"};
 
-/// As gnuplot counts its filled marks; in its SVG the mark n is called gpPt(n - 1).
-int mark_of(const PlotSeries& series) {
-  constexpr int marks[] = {7, 5, 9, 13, 11};
-  return marks[series.style % 5];
-}
+/// A line as it is drawn.
+struct DrawnLine {
+  std::string name;
+  std::vector<PlotPoint> points;
+  int colour = grey;
+  const char* dash = dashes[0];
+  /// "" for a line without marks.
+  const char* mark = "";
+  bool histogram = false;
+};
 
 struct Range {
   double low = std::numeric_limits<double>::infinity();
@@ -64,6 +50,26 @@ struct Range {
     low = std::min(low, value);
     high = std::max(high, value);
   }
+};
+
+/// An axis with the values that it has room for, from `first` to `last` in units of the SVG.
+struct Scale {
+  const PlotAxis& axis;
+  Range range;
+  int first, last;
+
+  /// 0 at the beginning, 1 at the end.
+  double share(double value) const {
+    return axis.logarithmic ? std::log(value / range.low) / std::log(range.high / range.low)
+                            : (value - range.low) / (range.high - range.low);
+  }
+  double operator()(double value) const { return first + share(value) * (last - first); }
+};
+
+/// A number at an axis, with its text as SVG.
+struct Tick {
+  double value;
+  std::string text;
 };
 
 /// Some room around the values of a logarithmic axis; a linear one begins at 0.
@@ -82,7 +88,8 @@ std::vector<double> evenly_spaced_numbers(const Range& range) {
   // At most 9 steps of a smaller size, or up to 10 of a whole decade.
   const double step = decade * (size <= 1.8 * decade ? 0.2 : size <= 4.5 * decade ? 0.5 : 1.0);
   std::vector<double> numbers;
-  for (double i = std::ceil(range.low / step); i * step <= range.high; ++i) numbers.push_back(i * step);
+  for (double i = std::ceil(range.low / step); i * step <= range.high; ++i)
+    numbers.push_back(i * step + 0.0);  // no -0
   return numbers;
 }
 
@@ -107,144 +114,164 @@ std::vector<double> round_numbers(const Range& range) {
   return evenly_spaced_numbers(range);
 }
 
-/// As gnuplot's enhanced text.
+/// "0.02", or a power of ten with its exponent raised.
 std::string tick_text(double number) {
   if (number >= 1e-3 && number < 1e4) return fmt::format("{:.4g}", number);
   const double exponent = std::floor(std::log10(number) + 1e-9);
   const double factor = number / std::pow(10.0, exponent);
-  const std::string power = fmt::format("10^{{{}}}", exponent);
+  const std::string power = fmt::format("10<tspan dy=\"-5\" font-size=\"10\">{}</tspan>", exponent);
   return std::abs(factor - 1) < 1e-6 ? power : fmt::format("{:.4g}·{}", factor, power);
 }
 
-std::string axis_script(char name, const PlotAxis& axis, const Range& values) {
-  const Range range = roomy(axis, values);
-  std::string script = fmt::format("set {0}label \"{1}\" textcolor {2}\nset {0}range [{3}:{4}]\n", name,
-                                   axis.title, stand_in(text_colour), range.low, range.high);
-  if (!axis.logarithmic) return script;
-  script += fmt::format("set logscale {}\n", name);
-  const std::vector<double> ticks = axis.ticks.empty() ? round_numbers(range) : axis.ticks;
-  if (ticks.empty()) return script;
-  std::vector<std::string> texts;
-  const auto place = [&](double value) {
-    return std::log(value / range.low) / std::log(range.high / range.low);
-  };
+/// Those that are too close to the one before have no text.
+std::vector<Tick> ticks_of(const Scale& scale) {
+  const bool logarithmic = scale.axis.logarithmic;
+  const std::vector<double>& given = scale.axis.ticks;
+  std::vector<Tick> ticks;
   double last = -1;
-  for (const double tick : ticks) {
-    const bool legible = place(tick) - last > least_tick_distance;
-    texts.push_back(fmt::format("\"{}\" {}", legible ? tick_text(tick) : "", tick));
-    if (legible) last = place(tick);
+  for (const double value : !logarithmic    ? evenly_spaced_numbers(scale.range)
+                            : given.empty() ? round_numbers(scale.range)
+                                            : given) {
+    const double place = scale.share(value);
+    if (place < 0 || place > 1) continue;
+    const bool legible = place - last > least_tick_distance;
+    ticks.push_back({value, !legible ? "" : logarithmic ? tick_text(value) : fmt::format("{:g}", value)});
+    if (legible) last = place;
   }
-  return script + fmt::format("set {}tics ({})\n", name, fmt::join(texts, ", "));
+  return ticks;
 }
 
-/// The script contains no names, so nothing has to be quoted.
-std::string script_of(const Plot& plot, const std::vector<PlotSeries>& series, int number) {
-  Range x, y;
-  std::string data, lines;
-  for (std::size_t i = 0; i < series.size(); ++i) {
-    data += fmt::format("$series{} << EOD\n", i);
-    bool bars = false;
-    for (const PlotPoint& point : series[i].points) {
-      const double low = point.low.value_or(point.y), high = point.high.value_or(point.y);
-      bars = bars || point.low || point.high;
-      x.include(point.x);
-      y.include(low);
-      y.include(high);
-      data += fmt::format("{} {} {} {}\n", point.x, point.y, low, high);
+/// Every k-th point, so that most_plot_points remain at most, and the last.
+std::vector<PlotPoint> thinned(const std::vector<PlotPoint>& points) {
+  const std::size_t every = (points.size() + most_plot_points - 1) / most_plot_points;
+  if (every <= 1) return points;
+  std::vector<PlotPoint> kept;
+  for (std::size_t i = 0; i < points.size(); i += every) kept.push_back(points[i]);
+  if ((points.size() - 1) % every != 0) kept.back() = points.back();
+  return kept;
+}
+
+/// What can be drawn of a plot: finite numbers within the range of a double, positive ones on logarithmic
+/// axes, and bars with such ends. Lines without points are removed.
+std::vector<DrawnLine> drawn_lines(const Plot& plot) {
+  std::vector<DrawnLine> lines;
+  const auto is_shown = [](const PlotAxis& axis, double value) {
+    return std::abs(value) <= largest_drawn && (!axis.logarithmic || value >= 1 / largest_drawn);
+  };
+  const auto add = [&](DrawnLine line) {
+    std::erase_if(line.points,
+                  [&](const PlotPoint& p) { return !is_shown(plot.x, p.x) || !is_shown(plot.y, p.y); });
+    for (PlotPoint& p : line.points) {
+      if (!is_shown(plot.y, p.low.value_or(p.y)) || !is_shown(plot.y, p.high.value_or(p.y)))
+        p.low = p.high = std::nullopt;
     }
-    data += "EOD\n";
-    const bool marked = is_marked(series[i]);
-    lines += fmt::format("{}$series{} using {} with {} linecolor {} linewidth {} dashtype {}",
-                         i == 0 ? "plot " : ", ", i, bars ? "1:2:3:4" : "1:2",
-                         series[i].histogram ? "histeps"
-                         : !marked           ? "lines"
-                         : bars              ? "yerrorlines"
-                                             : "linespoints",
-                         stand_in(colour_of(series[i])), line_width, dash_of(series[i]).gnuplot);
-    if (marked) lines += fmt::format(" pointtype {} pointsize 0.7", mark_of(series[i]));
-    if (marked && series[i].points.size() > most_marked_points) {
-      lines += fmt::format(" pointnumber {}", marks_of_long_lines);
+    if (!line.points.empty()) lines.push_back(std::move(line));
+  };
+  for (std::size_t i = 0; i < plot.series.size(); ++i) {
+    const PlotSeries& series = plot.series[i];
+    const int style = series.style.value_or(static_cast<int>(i));
+    add({series.name, thinned(series.points), first_colour + style % colours, dashes[style / colours % 4],
+         series.histogram ? "" : mark_shapes[style % 5], series.histogram});
+  }
+  if (lines.empty()) return lines;
+  Range x;
+  if (!plot.x.logarithmic) x.include(0);  // such an axis begins there
+  for (const double tick : plot.x.ticks) x.include(tick);
+  for (const DrawnLine& line : lines) {
+    for (const PlotPoint& point : line.points) x.include(point.x);
+  }
+  for (std::size_t i = 0; i < plot.levels.size(); ++i) {
+    const auto& [name, y] = plot.levels[i];
+    add({name, {{x.low, y}, {x.high, y}}, grey, dashes[1 + i % 3]});
+  }
+  return lines;
+}
+
+/// Grid, axes and their texts.
+std::string axes(const Scale& x, const Scale& y) {
+  std::string grid, texts;
+  const auto add_text = [&](double at_x, double at_y, const char* anchor, const std::string& text) {
+    texts += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\">{}</text>\n", at_x, at_y, anchor,
+                         text);
+  };
+  for (const auto& [value, text] : ticks_of(x)) {
+    grid += fmt::format("M{:.1f},{}V{}", x(value), plot_top, plot_bottom);
+    add_text(x(value), plot_bottom + 19, "middle", text);
+  }
+  for (const auto& [value, text] : ticks_of(y)) {
+    grid += fmt::format("M{},{:.1f}H{}", plot_left, y(value), plot_right);
+    add_text(plot_left - 8, y(value) + 5, "end", text);
+  }
+  add_text((plot_left + plot_right) / 2.0, plot_height - 10, "middle", html_text(x.axis.title));
+  return fmt::format(
+      "<path class=\"grid\" d=\"{}\"/>\n<path class=\"axes\" d=\"M{},{}V{}H{}\"/>\n{}"
+      "<text transform=\"translate(16 {}) rotate(-90)\" text-anchor=\"middle\">{}</text>\n",
+      grid, plot_left, plot_top, plot_bottom, plot_right, texts, (plot_top + plot_bottom) / 2,
+      html_text(y.axis.title));
+}
+
+/// A line shows its name under the pointer.
+std::string line_in_plot(const DrawnLine& line, const Scale& x, const Scale& y) {
+  std::string path, bars, marked;
+  const std::size_t count = line.points.size();
+  const std::size_t every = count > most_marked_points ? count / marks_of_long_lines : 1;
+  const double half_step = count > 1 ? (line.points[1].x - line.points[0].x) / 2 : 0;  // of a histogram
+  for (std::size_t i = 0; i < count; ++i) {
+    const PlotPoint& point = line.points[i];
+    const double at_x = x(point.x), at_y = y(point.y);
+    if (line.histogram) {
+      path +=
+          i == 0 ? fmt::format("M{:.1f},{:.1f}", x(point.x - half_step), at_y) : fmt::format("V{:.1f}", at_y);
+      path += fmt::format("H{:.1f}", x(point.x + half_step));
+    } else {
+      path += fmt::format("{}{:.1f},{:.1f}", i == 0 ? "M" : "L", at_x, at_y);
     }
-    lines += fmt::format(" title \"{}\"", i);
+    for (const std::optional<double>& end : {point.low, point.high}) {
+      if (end) bars += fmt::format("M{:.1f},{:.1f}V{:.1f}m-3,0h6", at_x, at_y, y(*end));
+    }
+    if (line.mark[0] != 0 && i % every == 0) marked += fmt::format("M{:.1f},{:.1f}{}", at_x, at_y, line.mark);
   }
   return fmt::format(
-             "set terminal svg size {}, {} enhanced name \"plot_{}\" font \"sans-serif,14\"\n"
-             "set encoding utf8\nunset key\nset errorbars small\n"
-             "set border 3 linecolor {} \nset tics nomirror scale 0.5 textcolor {}\n"
-             "set format \"%g\"\nset grid linetype 1 linecolor {} linewidth 1\n",
-             width, height, number, stand_in(axis_colour), stand_in(text_colour), stand_in(grid_colour)) +
-         axis_script('x', plot.x, x) + axis_script('y', plot.y, y) + data + lines + "\n";
+      "<g color=\"var(--colour-{})\"><title>{}</title><path d=\"{}\" stroke-dasharray=\"{}\"/><path "
+      "d=\"{}\"/>"
+      "<path class=\"mark\" d=\"{}\"/></g>\n",
+      line.colour, html_text(line.name), path, line.dash, bars, marked);
 }
 
-/// What gnuplot drew, in the page's colours, without the marks unless this is the first plot of the page.
-std::string adapt(const std::string& svg, const std::vector<PlotSeries>& series, bool first) {
-  static const std::regex colour(R"(rgb\( *0, *0, *(\d+)\))"), empty_group(R"(<g [^>]*>\s*</g>\s*)");
-  const std::string marks_end = "</defs>";
-  const std::size_t marks = svg.find("<defs>"), content = svg.find(marks_end), end = svg.rfind("</g>");
-  if (marks > content || end < content || end == std::string::npos ||
-      svg.find("</svg>", end) == std::string::npos)
-    throw Error("gnuplot gave something else than an SVG image");
-  const std::size_t begin = first ? marks : content + marks_end.size();
-  std::string result = std::regex_replace(svg.substr(begin, end - begin), empty_group, "");
-  result = std::regex_replace(result, colour, "var(--colour-$1)");
-  for (std::size_t i = 0; i < series.size(); ++i) {
-    const std::string number = fmt::format("<title>{}</title>", i);
-    const std::size_t at = result.find(number);
-    if (at == std::string::npos) continue;
-    result.replace(at, number.size(), fmt::format("<title>{}</title>", html_text(series[i].name)));
-  }
-  return result;
-}
-
-/// A line of the legend: the sample of the line with its mark, and the name.
-std::string legend_line(const PlotSeries& series) {
-  const std::string mark =
-      is_marked(series) ? fmt::format("<use href=\"#gpPt{}\" transform=\"translate(18 7) scale(3.6)\"/>",
-                                      mark_of(series) - 1)
-                        : "";
+/// A line of the legend: a sample of the line with its mark, and the name.
+std::string legend_line(const DrawnLine& line) {
   return fmt::format(
       "<li><svg class=\"sample\" viewBox=\"0 0 36 14\" aria-hidden=\"true\"><g color=\"var(--colour-{})\">"
-      "<line x2=\"36\" y1=\"7\" y2=\"7\" stroke=\"currentColor\" stroke-width=\"2\" "
-      "stroke-dasharray=\"{}\"/>{}</g></svg>{}</li>\n",
-      colour_of(series), dash_of(series).svg, mark, html_text(series.name));
+      "<path d=\"M0,7H36\" stroke-dasharray=\"{}\"/><path class=\"mark\" d=\"M18,7{}\"/></g></svg>{}</li>\n",
+      line.colour, line.dash, line.mark, html_text(line.name));
 }
 
 }  // namespace
 
-std::vector<PlotSeries> drawable_series(const Plot& plot) {
-  std::vector<PlotSeries> drawable;
-  const auto shown = [](const PlotAxis& axis, double value) {
-    return std::abs(value) <= largest_drawn && (!axis.logarithmic || value >= 1 / largest_drawn);
-  };
-  const auto shown_bar = [&](const PlotPoint& p) {
-    return shown(plot.y, p.low.value_or(p.y)) && shown(plot.y, p.high.value_or(p.y));
-  };
-  for (PlotSeries series : plot.series) {
-    std::erase_if(series.points,
-                  [&](const PlotPoint& p) { return !shown(plot.x, p.x) || !shown(plot.y, p.y); });
-    for (PlotPoint& point : series.points) {
-      if (!shown_bar(point)) point.low = point.high = std::nullopt;
+std::string figure(const Plot& plot) {
+  const std::vector<DrawnLine> lines = drawn_lines(plot);
+  if (lines.empty()) return html_figure(plot.title, "<p>Nothing to draw yet.</p>\n", plot.caption);
+  Range x_values, y_values;
+  for (const DrawnLine& line : lines) {
+    for (const PlotPoint& point : line.points) {
+      x_values.include(point.x);
+      for (const double y : {point.y, point.low.value_or(point.y), point.high.value_or(point.y)})
+        y_values.include(y);
     }
-    if (!series.points.empty()) drawable.push_back(std::move(series));
   }
-  return drawable;
-}
-
-std::string figure(const Plot& plot, int& drawn) {
-  const std::vector<PlotSeries> series = drawable_series(plot);
-  std::string drawing = "<p>Nothing to draw yet.</p>\n";
-  if (!series.empty()) {
-    const bool first = drawn++ == 0;
-    drawing = fmt::format(
-        "<svg class=\"plot\" viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\">\n{}</svg>\n<ul "
-        "class=\"legend\">\n",
-        width, height, html_text(plot.title),
-        adapt(run_gnuplot(script_of(plot, series, drawn)), series, first));
-    for (const PlotSeries& line : series) drawing += legend_line(line);
-    drawing += "</ul>\n";
+  const Scale x{plot.x, roomy(plot.x, x_values), plot_left, plot_right},
+      y{plot.y, roomy(plot.y, y_values), plot_bottom, plot_top};
+  std::string drawing = axes(x, y), legend;
+  for (const DrawnLine& line : lines) {
+    drawing += line_in_plot(line, x, y);
+    legend += legend_line(line);
   }
-  return fmt::format("<figure>\n<h3>{}</h3>\n{}<figcaption>{}</figcaption>\n</figure>\n",
-                     html_text(plot.title), drawing, html_text(plot.caption));
+  return html_figure(
+      plot.title,
+      fmt::format("<svg class=\"plot\" viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\">\n{}</svg>\n"
+                  "<ul class=\"legend\">\n{}</ul>\n",
+                  plot_width, plot_height, html_text(plot.title), drawing, legend),
+      plot.caption);
 }
 
 }  // namespace orthornn::program

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <vector>
@@ -18,10 +19,16 @@ struct PlotPoint {
 struct PlotSeries {
   std::string name;
   std::vector<PlotPoint> points = {};
-  /// 0, 1 ..: colour, dashes and mark of that number. Below 0: a grey line to compare with.
-  int style = 0;
+  /// 0, 1 ..: colour, dashes and mark of that number; nullopt: the number of the line in the plot.
+  std::optional<int> style = std::nullopt;
   /// Drawn as steps, each of them around its point, and without marks.
   bool histogram = false;
+};
+
+/// A grey level line to compare with.
+struct PlotLevel {
+  std::string name;
+  double y;
 };
 
 struct PlotAxis {
@@ -40,15 +47,16 @@ struct Plot {
   PlotAxis x;
   PlotAxis y;
   std::vector<PlotSeries> series = {};
+  /// Across the whole plot, where a series is drawn.
+  std::vector<PlotLevel> levels = {};
 };
 
-/// The drawable part of a plot: finite numbers within the range of a double, positive ones on logarithmic
-/// axes, and bars with such ends. Lines without points are removed.
-std::vector<PlotSeries> drawable_series(const Plot& plot);
+/// The most points of a line: more points would not be visible. Of longer lines every second point is drawn,
+/// every third and so on, and the last.
+inline constexpr std::size_t most_plot_points = 500;
 
-/// The plot as a <figure> element with its title, legend and caption, drawn by gnuplot; with a note if there
-/// is nothing to draw. `drawn` counts the plots of the page: the first has the marks to which all refer. The
-/// colours are the page's variables --colour-0 ... A line shows its name under the pointer. Throws Error.
-std::string figure(const Plot& plot, int& drawn);
+/// The plot as a <figure> element with its title, an SVG image, a legend and the caption; with a note if
+/// there is nothing to draw. The colours are the page's variables --colour-0 ...
+std::string figure(const Plot& plot);
 
 }  // namespace orthornn::program

@@ -5,6 +5,7 @@
 #include "orthornn/core/fields.hpp"
 #include "orthornn/core/precision.hpp"
 #include "orthornn/core/saved.hpp"
+#include "orthornn/delta/delta_sizes.hpp"
 #include "orthornn/delta/token_layout.hpp"
 #include "orthornn/scalar/bfloat16.hpp"
 
@@ -14,8 +15,7 @@ namespace orthornn {
 enum class DeltaForm {
   /// One factor after another, for generation and as the reference of the other form.
   recurrent,
-  /// Chunks of micro-steps as matrix products (the UT transform; docs/math.md, section 5.3), for whole
-  /// sequences.
+  /// Chunks of factors as matrix products (the UT transform; docs/math.md, section 5.3), for whole sequences.
   chunked,
 };
 template <>
@@ -32,7 +32,7 @@ bool has_chunked_form(Device device);
 template <class T>
 using DeltaNumber = std::conditional_t<std::is_same_v<T, bfloat16>, float, T>;
 
-/// Tensors that a delta product reads, for the R tokens of B sequences, each with n micro-steps, and H heads.
+/// Tensors that a delta product reads, for the R tokens of B sequences, each with n factors, and H heads.
 template <class T>
 struct DeltaProductInput {
   /// Queries q [R, H, K].
@@ -44,14 +44,21 @@ struct DeltaProductInput {
   TensorView<const T> values;
   /// Step sizes beta [R, n, H]: 0 leaves the state, 1 projects, 2 reflects.
   TensorView<const DeltaNumber<T>> betas;
-  /// Logarithms a of the decays before a token's first micro-step, 0 or less: [R, H], or [R, H, K] for one
-  /// decay for each row of the state, or empty for none. A logarithm of minus infinity clears the state or
-  /// row.
+  /// Logarithms a of the decays before a token's first factor, 0 or less: [R, H], or [R, H, K] for one decay
+  /// for each row of the state, or empty for none. A logarithm of minus infinity clears the state or row.
   TensorView<const DeltaNumber<T>> log_decays = {};
   /// Removals r [R, n, H, K]; empty for ones. A factor is I - beta k (k * r)^T, as in RWKV-7.
   TensorView<const T> removals = {};
   /// States S before the first token, [B, H, K, V]; empty for zeros.
   TensorView<const DeltaNumber<T>> initial_states = {};
+
+  /// Sizes that the shapes of keys and values say. These are not checked.
+  DeltaSizes sizes() const {
+    return {.factors = keys.shape()[1],
+            .heads = keys.shape()[2],
+            .key = keys.shape()[3],
+            .value = values.shape()[3]};
+  }
 };
 
 /// How a delta product is computed.
@@ -63,13 +70,13 @@ struct DeltaProductOptions {
   /// Whether keys are divided by their norm, before anything else. A key of zeros stays as it is and has no
   /// gradient. In the chunked form on a GPU norms must be 1e-15 to 1e15: their squares are floats.
   bool unit_keys = false;
-  /// About how many micro-steps a chunk has: it has a whole number of tokens, at least one. 0 is the best
-  /// number for the device. Long chunks do more arithmetic in faster products: on a CPU with AVX2, K = V = 64
+  /// About how many factors a chunk has: it has a whole number of tokens, at least one. 0 is the best number
+  /// for the device. Long chunks do more arithmetic in faster products: on a CPU with AVX2, K = V = 64
   /// and 128, 32 was at most a tenth behind the best of 16, 32 and 64. On a GPU a chunk has at most 64, and
   /// at most 32 for floats and for K > 128. A shorter chunk costs as much time there as a full one.
   Index chunk = 0;
-  static constexpr Index cpu_chunk = 32,  ///< Micro-steps of a chunk on the CPU by default.
-      gpu_chunk = 64;                     ///< Most micro-steps of a chunk on a GPU.
+  static constexpr Index cpu_chunk = 32,  ///< Factors of a chunk on the CPU by default.
+      gpu_chunk = 64;                     ///< Most factors of a chunk on a GPU.
   /// Largest K of the recurrent form on a GPU.
   static constexpr Index gpu_recurrent_key = 1024;
   /// Largest number of segments of a sequence that a GPU computes at once in the chunked form: 1 for whole
@@ -83,7 +90,7 @@ struct DeltaProductOptions {
 
 /// Computes DeltaProduct (docs/math.md, section 5.1; Siems et al., NeurIPS 2025, arXiv 2502.10297). With n =
 /// 1 it is DeltaNet, and with decay as well Gated DeltaNet. For each token, S <- diag(e^a) S, then for each
-/// of its n micro-steps
+/// of its n factors
 ///
 ///     S <- S + beta k (v - S^T (k * r))^T
 ///

@@ -15,14 +15,14 @@ namespace orthornn {
 std::vector<std::array<Index, 2>> swaps_of(std::span<const std::int32_t> permutation);
 
 /// Writes factors I - beta k k^T whose product moves row i of a state to row permutation[i]. A layer of
-/// DeltaProduct with these micro-steps tracks a permutation without having learned it (docs/math.md,
-/// section 8.1; Siems et al., NeurIPS 2025, arXiv 2502.10297, theorem 1).
+/// DeltaProduct with these factors tracks a permutation without having learned it (docs/math.md, section 8.1;
+/// Siems et al., NeurIPS 2025, arXiv 2502.10297, theorem 1).
 ///
-/// Keys [n, K], K the number of points, and betas [n] are in host memory. The first micro-step is the first
-/// factor that acts; micro-steps that are not needed have beta = 0 and keys of zeros. A swap of i and j is
-/// k = e_i - e_j with beta = 1, which is the factor of a key of norm 1 with beta = 2. Every number is 0, 1 or
-/// -1, so a state of small whole numbers stays exact in any arithmetic; with keys of norm 1 the rounding of
-/// 1 / sqrt(2) would change it. Throws ShapeError, and ValueError where n is below the number of swaps.
+/// Keys [n, K], K the number of points, and betas [n] are in host memory. The first factor acts first;
+/// factors that are not needed have beta = 0 and keys of zeros. A swap of i and j is k = e_i - e_j with beta
+/// = 1, which is the factor of a key of norm 1 with beta = 2. Every number is 0, 1 or -1, so a state of small
+/// whole numbers stays exact in any arithmetic; with keys of norm 1 the rounding of 1 / sqrt(2) would change
+/// it. Throws ShapeError, and ValueError where n is below the number of swaps.
 template <class T>
 void permutation_factors(std::span<const std::int32_t> permutation, TensorView<T> keys, TensorView<T> betas);
 

@@ -1,22 +1,23 @@
 #pragma once
 
-#include "orthornn/core/shape.hpp"
+#include "orthornn/delta/delta_sizes.hpp"
 
 namespace orthornn {
+
+struct DeltaProductCell;
 
 /// Sizes of a DeltaProductLayer, and the places in its M projections of a step. The projections are, in this
 /// order: queries [H, K], keys [n, H, K], values [n, H, V], gates [H, V], step sizes [n, H], decays [H], or
 /// [H, K] with removals, and removals [n, H, K]. It is constexpr, so that kernels can use it.
-struct DeltaHeads {
-  Index heads,  ///< Number H of heads.
-      factors,  ///< Number n of factors a step.
-      key,      ///< Size K of a key.
-      value;    ///< Size V of a value.
+struct DeltaHeads : DeltaSizes {
   bool gate,    ///< Whether outputs have gates.
       decay,    ///< Whether states decay.
       removal;  ///< Whether factors have removals.
   /// Whether values are projected; otherwise they are zeros.
   bool writes;
+
+  /// Takes the sizes from the options of a layer.
+  explicit DeltaHeads(const DeltaProductCell& cell);
 
   /// Number of projections that are queries.
   constexpr Index queries() const { return heads * key; }

@@ -17,6 +17,7 @@ template <class T>
 class AffineMap;
 template <class T>
 class DeltaProductLayer;
+struct DeltaPlan;
 template <class T>
 struct DeltaProjections;
 template <class T>
@@ -44,7 +45,7 @@ struct Names<VectorActivation> {
   static constexpr Choice<VectorActivation> list[] = {{"silu", silu}, {"identity", identity}};
 };
 
-/// Kind of the factor by which a micro-step multiplies its state.
+/// Kind of the factors that multiply a state.
 enum class DeltaFactorKind {
   householder,  ///< Factors I - beta k k^T.
   /// Factors I - beta k (k * a)^T, with a learned removal a in (0, 1) for each entry of a key, as in RWKV-7
@@ -215,16 +216,8 @@ class DeltaProductLayer final : public Layer<T> {
   void run_backward(const SequenceInput<T>& input, const BackwardArguments<T>& arguments, bool own_start,
                     Saved& saved, Saved& scratch) const override;
 
-  DeltaForm form(Index length, Index batch) const;
-  DeltaProductOptions delta_options(Index length, Index batch) const {
-    return {.form = form(length, batch),
-            .precision = has_small_states() ? Precision::fp32 : execution_.precision};
-  }
-  /// On a GPU in bf16 the vectors of a delta product in chunks are bfloat16; else they are of T.
-  bool rounds_vectors(Index length, Index batch) const;
-  /// On a GPU, K and V are small enough for states in registers, and nothing but Householder factors changes
-  /// them. Their products are those of fp32 in every precision.
-  bool has_small_states() const;
+  DeltaPlan plan(Index length, Index batch) const;
+  DeltaProductOptions delta_options(Index length, Index batch) const;
   /// For vectors of X.
   template <class X>
   TensorView<const T> forward_with(const SequenceInput<T>& input, States<const T> start, States<T> last,

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -14,27 +15,16 @@ class AffineMap;
 template <class T>
 class RecurrentWeights;
 
-/// Base of LSTM and GRU, which have G gates of N units. The parameters are
+/// A recurrence with G gates of N units: an LSTM or a GRU, by its options `Lstm` or `Gru`. The parameters are
 ///
 /// - PREFIX/input_weights [GN, K] and PREFIX/input_bias [GN]: W and b;
 /// - PREFIX/recurrent_weights [GN, N] and PREFIX/recurrent_bias [GN]: R and b'.
 ///
 /// Their rows are blocks of N rows, one for each gate in PyTorch's order. On a GPU a step is a product and a
 /// pointwise kernel, and the loop is recorded (RolloutWay::stepwise).
-template <class T>
-class GatedLayer : public Layer<T> {
+template <class T, class Options>
+class GatedLayer final : public Layer<T> {
  public:
-  ~GatedLayer() override;
-
-  Shape state_shape(Index, Index batch) const override { return {batch, this->output_size()}; }
-  /// Draws all parameters from U(-1 / sqrt(N), 1 / sqrt(N)), as PyTorch.
-  void initialize(std::uint64_t seed) override;
-  std::optional<Index> launches(Index length, Index batch) const override;
-  /// Describes the layer. Throws ValueError where the execution names a rollout that is neither automatic nor
-  /// stepwise.
-  LayerDescription describe(Index length, Index batch) const override;
-
- protected:
   /// Numbers of a layer's parameters in the set.
   struct Places {
     Index input_weights,    ///< Number of W.
@@ -44,34 +34,41 @@ class GatedLayer : public Layer<T> {
   };
   /// Adds the parameters of a layer to the set and returns their numbers. Throws ValueError for sizes below
   /// 1, ShapeError for more numbers than fit in 63 bits.
-  static Places add_gates(ParameterSet<T>& parameters, const std::string& prefix, const char* kind,
-                          Index gates, Index hidden_size, Index input_size);
+  static Places add_parameters(ParameterSet<T>& parameters, const std::string& prefix, const Options& options,
+                               Index input_size);
 
-  /// Makes a layer and adds its parameters to the set. Throws as `add_gates`.
-  GatedLayer(ParameterSet<T>& parameters, const std::string& prefix, const char* kind, Index gates,
-             Index hidden_size, Index input_size, const Execution& execution);
+  /// Makes a layer and adds its parameters to the set. Throws as `add_parameters`.
+  GatedLayer(ParameterSet<T>& parameters, const std::string& prefix, const Options& options, Index input_size,
+             const Execution& execution = {});
+  ~GatedLayer() override;
 
-  void run_prepare() override;
-  /// Runs the loop of a forward or a backward on a GPU, recorded where a graph can hold it.
-  void run_steps(Index length, RecordedLoops::Key key, const std::function<void()>& steps) const;
-  /// A function that calls `run_steps` for loops of this length.
-  auto steps_of(Index length) const {
-    return [this, length](RecordedLoops::Key key, const std::function<void()>& steps) {
-      run_steps(length, std::move(key), steps);
-    };
-  }
-
-  const char* kind_;                                ///< Name of the kind of layer.
-  Execution execution_;                             ///< Where and how the layer computes.
-  Places places_;                                   ///< Numbers of the layer's parameters.
-  std::unique_ptr<AffineMap<T>> input_map_;         ///< Map of the inputs, W x + b.
-  std::unique_ptr<RecurrentWeights<T>> recurrent_;  ///< Product with the states, R h.
+  /// Number of states, [B, N] each: h, and c of an LSTM.
+  Index state_count() const override;
+  bool ends_in_state() const override { return true; }
+  Shape state_shape(Index, Index batch) const override { return {batch, this->output_size()}; }
+  /// Draws all parameters from U(-1 / sqrt(N), 1 / sqrt(N)), as PyTorch, and sets the recurrent bias of an
+  /// LSTM's forget gates to 1 (Jozefowicz, Zaremba and Sutskever, ICML 2015).
+  void initialize(std::uint64_t seed) override;
+  std::optional<Index> launches(Index length, Index batch) const override;
+  /// Describes the layer. Throws ValueError where the execution names a rollout that is neither automatic nor
+  /// stepwise.
+  LayerDescription describe(Index length, Index batch) const override;
 
  private:
+  struct Rollout;
+
+  void run_prepare() override;
+  TensorView<const T> run_forward(const SequenceInput<T>& input, States<const T> start, States<T> last,
+                                  Saved& saved) const override;
+  void run_backward(const SequenceInput<T>& input, const BackwardArguments<T>& arguments, bool own_start,
+                    Saved& saved, Saved& scratch) const override;
+  void run_steps(const Rollout& rollout, const std::function<void(Index, Index)>& steps) const;
+
+  Execution execution_;
+  Places places_;
+  std::unique_ptr<AffineMap<T>> input_map_;         // W x + b
+  std::unique_ptr<RecurrentWeights<T>> recurrent_;  // R h
   mutable RecordedLoops records_;
 };
-
-extern template class GatedLayer<float>;
-extern template class GatedLayer<double>;
 
 }  // namespace orthornn

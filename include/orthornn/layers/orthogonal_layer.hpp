@@ -3,10 +3,10 @@
 #include <memory>
 #include <string>
 
-#include "orthornn/cells/applied_matrix.hpp"
 #include "orthornn/core/execution.hpp"
 #include "orthornn/layers/layer.hpp"
 #include "orthornn/orthogonal/truncated_cwy.hpp"
+#include "orthornn/rollouts/applied_matrix.hpp"
 
 namespace orthornn {
 

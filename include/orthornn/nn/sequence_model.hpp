@@ -4,7 +4,10 @@
 #include <optional>
 #include <vector>
 
+#include "orthornn/layers/embedding_layer.hpp"
 #include "orthornn/layers/layer_options.hpp"
+#include "orthornn/layers/linear_layer.hpp"
+#include "orthornn/layers/stack_layer.hpp"
 #include "orthornn/nn/model.hpp"
 #include "orthornn/nn/options.hpp"
 
@@ -60,7 +63,7 @@ class SequenceModel final : public Model<T> {
   const ModelOptions& options() const { return options_; }
   std::string options_text() const override;
   /// Layer i of the options.
-  const Layer<T>& cell(Index i) const { return *layers_[first_cell() + static_cast<std::size_t>(i)]; }
+  const Layer<T>& cell(Index i) const { return *cells_.layers()[static_cast<std::size_t>(i)]; }
   /// Number of layers of the options.
   Index cell_count() const { return static_cast<Index>(options_.cells.size()); }
 
@@ -110,8 +113,6 @@ class SequenceModel final : public Model<T> {
 
  private:
   bool every_step() const { return std::holds_alternative<EveryStep>(options_.readout); }
-  /// Where the cells begin among the layers.
-  std::size_t first_cell() const { return std::holds_alternative<TokenEmbedding>(options_.input) ? 1 : 0; }
   void run_prepare() override;
   void run(const Batch& batch, bool gradient) override;
   /// `training`: with the noise of this pass.
@@ -128,12 +129,12 @@ class SequenceModel final : public Model<T> {
   using Model<T>::loss_;
 
   ModelOptions options_;
-  /// The embedding, where there is one, the cells, and the readout.
-  std::vector<std::unique_ptr<Layer<T>>> layers_;
-  /// What each layer read in the last forward.
-  std::vector<SequenceInput<T>> inputs_;
-  /// For each layer the number of its first state among the states of all, and at the end their number.
-  std::vector<std::size_t> first_state_;
+  /// Null where the input is no TokenEmbedding.
+  std::unique_ptr<EmbeddingLayer<T>> embedding_;
+  StackLayer<T> cells_;
+  LinearLayer<T> readout_;
+  /// What the model, its cells and its readout read in the last forward.
+  SequenceInput<T> input_, cells_input_, readout_input_;
   ModelState<T> last_states_;
   /// The last outputs [B, N] where they are no state of their layer.
   Tensor<T> last_outputs_;

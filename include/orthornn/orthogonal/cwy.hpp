@@ -1,7 +1,7 @@
 #pragma once
 
 #include "orthornn/orthogonal/parametrization.hpp"
-#include "orthornn/plan/reflection_form.hpp"
+#include "orthornn/products/reflection_form.hpp"
 
 namespace orthornn {
 

@@ -1,7 +1,0 @@
-#include "cuda/delta/chunked_launches.cuh"
-
-namespace orthornn::cuda {
-
-template struct ChunkedKernels<Bfloat16Product, 256>;
-
-}  // namespace orthornn::cuda

@@ -1,7 +1,0 @@
-#include "cuda/delta/chunked_launches.cuh"
-
-namespace orthornn::cuda {
-
-template struct ChunkedKernels<FloatProduct<false>, 128>;
-
-}  // namespace orthornn::cuda

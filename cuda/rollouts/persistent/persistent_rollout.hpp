@@ -1,0 +1,17 @@
+#pragma once
+// Rollouts that are one kernel: Q stays on chip, and the loop over time is inside.
+
+#include "cuda/products/on_chip.hpp"
+#include "cuda/rollouts/rollout_arguments.hpp"
+#include "orthornn/core/precision.hpp"
+
+namespace orthornn::cuda {
+
+/// From Q [N, N] in C order, for sizes that cuda/products/on_chip.hpp allows.
+void resident_rollout(Direction direction, const RolloutArguments<float>& arguments, const float* q);
+/// The same over clusters: fp32 multiplies by fused multiply-adds, tf32 and bf16 on tensor cores, with the
+/// operands that Precision says.
+void cluster_rollout(Direction direction, const RolloutArguments<float>& arguments, const float* q,
+                     Precision precision);
+
+}  // namespace orthornn::cuda

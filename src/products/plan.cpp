@@ -1,0 +1,122 @@
+#include "products/plan.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <initializer_list>
+#include <optional>
+#include <type_traits>
+#include <utility>
+
+#include "core/back_end.hpp"
+#include "cuda/core/device.hpp"
+#include "cuda/products/on_chip.hpp"
+#include "orthornn/core/error.hpp"
+
+namespace orthornn {
+namespace {
+
+constexpr const char* dense = "dense";
+
+/// Why a way does not take these sizes; nullopt where it does.
+template <class T>
+std::optional<std::string> obstacle(RolloutWay way, const std::string& form, Index n, Index length,
+                                    Index batch, const Execution& execution) {
+  if (way == RolloutWay::stepwise) return std::nullopt;
+  if constexpr (!std::is_same_v<T, float>) return "it computes in float alone";
+  if (form != dense) {
+    return fmt::format("the transition is applied in its {} form, not as a matrix", form);
+  }
+  if (way == RolloutWay::cluster && !cuda::has_clusters(execution.device)) {
+    return "this GPU, or part of a GPU, runs no thread-block clusters as compute capability 9.0 has them";
+  }
+  const Index largest = way == RolloutWay::resident ? cuda::largest_resident_size
+                                                    : cuda::largest_cluster_size(execution.precision);
+  if (n > largest) {
+    // The resident way computes in fp32 whatever the precision.
+    const std::string in_precision =
+        way == RolloutWay::cluster ? " in " + name_of(execution.precision) : std::string();
+    return fmt::format("hidden size {} is above {}, the largest{}", n, largest, in_precision);
+  }
+  if (!cuda::fits_persistent_rollout(length, batch, n))
+    return "there are no steps, more than 2^30 of them, or 2^31 numbers in a step";
+  return std::nullopt;
+}
+
+/// The first way that keeps Q on chip and takes these sizes. Where one multiprocessor holds Q, a step waits
+/// for no other.
+template <class T>
+std::optional<RolloutWay> way_on_chip(const std::string& form, Index n, Index length, Index batch,
+                                      const Execution& execution) {
+  for (const RolloutWay way : {RolloutWay::resident, RolloutWay::cluster}) {
+    if (!obstacle<T>(way, form, n, length, batch, execution)) return way;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+ReflectionForm fastest_form_on_cpu(double n, double l, double length, double batch, double lanes) {
+  constexpr double columns_to_read_a_matrix = 2;
+  constexpr double cost_in_tiles = 1.4;
+  const double columns = length * batch;
+  const double columns_of_products = length * (batch + columns_to_read_a_matrix);
+  const double columns_of_tiles = length * lanes * std::ceil(batch / lanes);
+  const double in_tiles = 8 * n * l;  // both directions; the gradient is products of all columns
+  const std::pair<double, ReflectionForm> forms[] = {
+      {dense_preparation(n, l) + dense_operations(n) * columns_of_products, ReflectionForm::dense},
+      {factored_preparation(n, l) + factored_operations(n, l) * columns_of_products,
+       ReflectionForm::factored},
+      {sequential_preparation(n, l) + cost_in_tiles * in_tiles * columns_of_tiles +
+           (factored_operations(n, l) - in_tiles) * columns,
+       ReflectionForm::sequential}};
+  return std::ranges::min(forms).second;
+}
+
+template <class T>
+ReflectionForm fastest_form(Index hidden_size, Index reflections, const Execution& execution) {
+  const auto n = static_cast<double>(hidden_size), l = static_cast<double>(reflections);
+  const Index batch = std::max<Index>(1, execution.expected_batch);
+  const Index length = std::max<Index>(1, execution.expected_length);
+  if constexpr (has_cuda_bodies) {
+    if (execution.device.is_cuda()) {
+      double to_save = 0;
+      if constexpr (std::is_same_v<T, float>) {
+        for (const RolloutWay way : {RolloutWay::resident, RolloutWay::cluster}) {
+          const bool allowed = execution.rollout == RolloutWay::automatic || execution.rollout == way;
+          if (allowed && !obstacle<T>(way, dense, hidden_size, 1, batch, execution))
+            return ReflectionForm::dense;
+        }
+        to_save = operations_to_save(execution.precision, static_cast<double>(batch));
+      }
+      return dense_is_cheaper(n, l, to_save) ? ReflectionForm::dense : ReflectionForm::factored;
+    }
+  }
+  return fastest_form_on_cpu(n, l, static_cast<double>(length), static_cast<double>(batch),
+                             static_cast<double>(tile_bytes / sizeof(T)));
+}
+
+template <class T>
+RolloutWay planned_way(const std::string& form, Index hidden_size, Index length, Index batch,
+                       const Execution& execution) {
+  if constexpr (has_cuda_bodies) {
+    const RolloutWay asked = execution.rollout;
+    if (!execution.device.is_cuda()) return RolloutWay::stepwise;
+    if (asked == RolloutWay::automatic) {
+      return way_on_chip<T>(form, hidden_size, length, batch, execution).value_or(RolloutWay::stepwise);
+    }
+    if (const auto reason = obstacle<T>(asked, form, hidden_size, length, batch, execution)) {
+      throw ValueError(fmt::format("the rollout cannot be {}: {}; use automatic", name_of(asked), *reason));
+    }
+    return asked;
+  }
+  return RolloutWay::stepwise;
+}
+
+template ReflectionForm fastest_form<float>(Index, Index, const Execution&);
+template ReflectionForm fastest_form<double>(Index, Index, const Execution&);
+template RolloutWay planned_way<float>(const std::string&, Index, Index, Index, const Execution&);
+template RolloutWay planned_way<double>(const std::string&, Index, Index, Index, const Execution&);
+
+}  // namespace orthornn

@@ -1,0 +1,457 @@
+// Every way through time on a GPU against the recurrence written as a loop in double. Where the precision
+// rounds the operands of the product, so does the loop: what is left to differ is the rounding of sums, in
+// every precision. And that rounded operands keep the norms that an orthogonal Q keeps.
+
+#include <cmath>
+#include <initializer_list>
+#include <vector>
+
+#include "orthornn/rollouts/rollout.hpp"
+#include "support/catch.hpp"
+#include "support/check_says.hpp"
+#include "support/errors.hpp"
+#include "support/gpu.hpp"
+#include "support/oracle.hpp"
+#include "support/random_tensor.hpp"
+#include "support/same_bits.hpp"
+#include "support/tolerances.hpp"
+
+namespace orthornn::testing {
+namespace {
+
+/// To the nearest number with so many bits, ties to even or away, which differ in ties alone.
+double round_to_bits(double x, int bits) {
+  int exponent = 0;
+  const double fraction = std::frexp(x, &exponent);
+  return std::ldexp(std::nearbyint(std::ldexp(fraction, bits)), exponent - bits);
+}
+
+/// How a product has an operand: as a sum of `terms` numbers of so many bits, of which each is what the ones
+/// before it left, rounded. No terms: as it is.
+struct Rounding {
+  int bits = 0, terms = 0;
+
+  double of(double x) const {
+    double sum = 0;
+    for (int term = 0; term < terms; ++term) sum += round_to_bits(x - sum, bits);
+    return terms == 0 ? x : sum;
+  }
+  /// By how much it moves where x crosses from one rounded number to the next, relative to x, up to a factor
+  /// of 2.
+  double unit() const { return terms == 0 ? 0 : std::exp2(-bits * terms); }
+};
+
+struct Operands {
+  Rounding q, state;
+};
+
+Operands operands_of(const Execution& execution, Index n) {
+  const Precision precision = execution.precision;
+  if (precision == Precision::fp32) return {};
+  if (execution.rollout == RolloutWay::stepwise) return {{11, 1}, {11, 1}};
+  return {{8, n <= 512 ? 2 : 1}, {8, n <= 256 || precision == Precision::tf32 ? 2 : 1}};
+}
+
+/// sigma' from h and from the sign of a.
+double slope(Activation activation, double h, int sign) {
+  switch (activation) {
+    case Activation::tanh:
+      return 1 - h * h;
+    case Activation::relu:
+      return h > 0;
+    case Activation::abs:
+      return sign;
+    case Activation::modrelu:
+      return h != 0;
+    case Activation::identity:
+      return 1;
+  }
+  return NAN;
+}
+
+struct RolloutSizes {
+  Index n, batch, length;
+};
+
+/// The numbers of one rollout, forward and backward, in host memory.
+template <class T>
+struct Numbers {
+  Tensor<T> q, modrelu_bias, states, h_last, d_states, d_h_last, d_h0;
+  Tensor<std::int32_t> lengths;
+  Tensor<std::int8_t> signs;
+};
+
+/// float: what a GPU is given. States hold h_0 and W x_t + b.
+Numbers<float> random_numbers(const RolloutSizes& sizes, bool with_lengths, std::uint64_t seed) {
+  const auto [n, batch, length] = sizes;
+  Numbers<float> x;
+  x.q.resize({n, n});
+  make_transition<float>(Unconstrained{Init::haar}, n)->initialize(seed, x.q);
+  x.modrelu_bias = normal_tensor<float>({n}, seed + 1, 0.1);
+  x.states = normal_tensor<float>({length + 1, batch, n}, seed + 2, 0.5);
+  x.d_states = normal_tensor<float>({length, batch, n}, seed + 3);
+  x.d_h_last = normal_tensor<float>({batch, n}, seed + 4);
+  x.h_last.resize({batch, n});
+  x.d_h0.resize({batch, n});
+  if (with_lengths) {
+    x.lengths.resize({batch});
+    RandomStream random(seed, RandomPurpose::validation);
+    for (std::int32_t& live : x.lengths)
+      live = static_cast<std::int32_t>(random.integer(static_cast<std::uint32_t>(length + 1)));
+  }
+  return x;
+}
+
+Tensor<double> in_double(const Tensor<float>& x) {
+  Tensor<double> result(x.shape());
+  std::copy(x.begin(), x.end(), result.begin());
+  return result;
+}
+
+/// The loop. Backward starts from the states that the GPU reached, so that a slope that jumps jumps for both.
+Numbers<double> expected_numbers(const Numbers<float>& given, const Numbers<float>& found,
+                                 Activation activation, const Operands& operands) {
+  Numbers<double> x;
+  x.states = in_double(given.states);
+  x.d_states = in_double(given.d_states);
+  x.h_last = in_double(given.h_last);
+  x.d_h0.resize(given.d_h0.shape());
+  x.q = in_double(given.q);
+  for (double& value : x.q) value = operands.q.of(value);
+  const Index length = x.d_states.shape()[0], batch = x.d_states.shape()[1], n = x.d_states.shape()[2];
+  x.signs.resize({length, batch, n});
+  Tensor<double> operand(Shape{n}), carried(Shape{n});
+  for (Index b = 0; b < batch; ++b) {
+    const Index live = given.lengths.empty() ? length : given.lengths(b);
+    const auto keep = [&](Index t) {
+      for (Index i = 0; i < n && t == live; ++i) x.h_last(b, i) = x.states(t, b, i);
+    };
+    keep(0);
+    for (Index t = 0; t < length; ++t) {
+      for (Index k = 0; k < n; ++k) operand(k) = operands.state.of(x.states(t, b, k));
+      for (Index i = 0; i < n; ++i) {
+        double a = x.states(t + 1, b, i);
+        for (Index k = 0; k < n; ++k) a += x.q(i, k) * operand(k);
+        x.signs(t, b, i) = static_cast<std::int8_t>((a > 0) - (a < 0));
+        x.states(t + 1, b, i) = t < live ? sigma(activation, a, double(given.modrelu_bias(i))) : 0;
+      }
+      keep(t + 1);
+    }
+    std::fill(carried.begin(), carried.end(), 0.0);
+    for (Index t = length - 1; t >= 0; --t) {
+      for (Index i = 0; i < n; ++i) {
+        double e = x.d_states(t, b, i) + carried(i);
+        if (t + 1 == live && !given.d_h_last.empty()) e += double(given.d_h_last(b, i));
+        const int sign = found.signs.empty() ? 0 : found.signs(t, b, i);
+        x.d_states(t, b, i) = t < live ? slope(activation, double(found.states(t + 1, b, i)), sign) * e : 0;
+        operand(i) = operands.state.of(x.d_states(t, b, i));
+      }
+      for (Index k = 0; k < n; ++k) {
+        carried(k) = 0;
+        for (Index i = 0; i < n; ++i) carried(k) += x.q(i, k) * operand(i);
+      }
+    }
+    for (Index i = 0; i < n; ++i) {
+      x.d_h0(b, i) = carried(i) + (live == 0 && !given.d_h_last.empty() ? double(given.d_h_last(b, i)) : 0);
+    }
+  }
+  return x;
+}
+
+/// What the GPU makes of them.
+Numbers<float> found_on(const Execution& execution, const Numbers<float>& given, Activation activation) {
+  const Device device = execution.device;
+  const Tensor<float> q = given.q.copy(device), modrelu_bias = given.modrelu_bias.copy(device);
+  const Tensor<float> d_h_last = given.d_h_last.copy(device);
+  const Tensor<std::int32_t> lengths = given.lengths.copy(device);
+  Tensor<float> states = given.states.copy(device), d_states = given.d_states.copy(device);
+  Tensor<float> h_last(given.h_last.shape(), device), d_h0(given.d_h0.shape(), device);
+  const auto transition = make_transition<float>(Unconstrained{}, given.q.shape()[0], execution);
+  transition->prepare(q);
+  RolloutCache<float> cache;
+  rollout_forward<float>(*transition, activation, modrelu_bias, lengths, states, h_last, cache);
+  rollout_backward<float>(*transition, activation, lengths, states, d_h_last, d_states, d_h0, cache);
+  Numbers<float> result;
+  result.states = states.copy(Device::cpu());
+  result.d_states = d_states.copy(Device::cpu());
+  result.h_last = h_last.copy(Device::cpu());
+  result.d_h0 = d_h0.copy(Device::cpu());
+  if (activation == Activation::abs) result.signs = cache.signs.copy(Device::cpu());
+  return result;
+}
+
+/// Relative, after T steps: the rounding of sums adds up as in tolerance::reference_float. A number of the
+/// state that falls on the other side of a rounding is off by a whole unit of its precision (u): a share
+/// error / u of them is, so a step moves the norm by sqrt(error u). The T + 1 steps (h_0 is rounded too)
+/// round independently, so their norms add in squares. The unit is up to twice u; the rest of the 2 is
+/// margin.
+double rollout_bound(const RolloutSizes& sizes, const Operands& operands) {
+  const double sums = tolerance::reference_float(sizes.length, sizes.n, 4);
+  return sums + 2 * std::sqrt(static_cast<double>(sizes.length + 1) * sums * operands.state.unit());
+}
+
+void check_rollout(const Execution& execution, const RolloutSizes& sizes, Activation activation,
+                   bool with_lengths, bool with_d_h_last) {
+  Numbers<float> given = random_numbers(sizes, with_lengths, 17 + static_cast<std::uint64_t>(sizes.n));
+  if (!with_d_h_last) given.d_h_last = Tensor<float>();
+  const Numbers<float> found = found_on(execution, given, activation);
+  const Operands operands = operands_of(execution, sizes.n);
+  const Numbers<double> loop = expected_numbers(given, found, activation, operands);
+  const double error = rollout_bound(sizes, operands);
+  INFO(name_of(execution.rollout) << " " << name_of(execution.precision) << " " << name_of(activation)
+                                  << " N " << sizes.n << " B " << sizes.batch << " T " << sizes.length
+                                  << " lengths " << with_lengths);
+  const double forward = tolerance::with_kinks(error, sizes.n * sizes.batch * sizes.length);
+  CHECK(relative_error(found.states, loop.states) < forward);
+  CHECK(relative_error(found.h_last, loop.h_last) < forward);
+  CHECK(relative_error(found.d_states, loop.d_states) < error);
+  CHECK(relative_error(found.d_h0, loop.d_h0) < error);
+}
+
+/// A linear recurrence from random states without input, and a gradient of the last states alone. Q is CWY's.
+Numbers<float> linear_numbers(const RolloutSizes& sizes, Init init) {
+  const auto [n, batch, length] = sizes;
+  Numbers<float> x = random_numbers(sizes, false, 31);
+  const auto transition = make_transition<float>(Cwy{.reflections = n, .init = init}, n);
+  Tensor<float> reflections(transition->parameter_shape());
+  transition->initialize(32, reflections);
+  transition->prepare(reflections);
+  x.q = transition->materialize();
+  std::fill(x.states.begin() + batch * n, x.states.end(), 0.0f);
+  std::fill(x.d_states.begin(), x.d_states.end(), 0.0f);
+  return x;
+}
+
+/// Q is orthogonal, and T steps of it keep the norm of every state and gradient.
+void check_norms_are_kept(const Execution& execution, const RolloutSizes& sizes,
+                          const Numbers<float>& given) {
+  const Numbers<float> found = found_on(execution, given, Activation::identity);
+  double forward = 0, backward = 0;
+  for (Index b = 0; b < sizes.batch; ++b) {
+    const double first = frobenius_norm(given.states.view()[0][b]);
+    for (Index t = 1; t <= sizes.length; ++t)
+      forward = std::max(forward, std::abs(frobenius_norm(found.states.view()[t][b]) / first - 1));
+    const double last = frobenius_norm(given.d_h_last.view()[b]);
+    backward = std::max(backward, std::abs(frobenius_norm(found.d_h0.view()[b]) / last - 1));
+  }
+  INFO(name_of(execution.precision) << " N " << sizes.n << " T " << sizes.length);
+  const bool rounded_states = operands_of(execution, sizes.n).state.terms == 1;
+  const double change = tolerance::kept_norm(sizes.length) +
+                        (rounded_states ? tolerance::norm_of_rounded_states(sizes.length, sizes.n) : 0);
+  CHECK(forward < change);
+  CHECK(backward < change);
+}
+
+/// How many clusters of a size run at a time, where an H200 with its 132 multiprocessors runs so many. The
+/// emulated device has fewer, and smaller batches fill it.
+Index at_a_time(Device device, Index on_h200) {
+  return on_h200 * properties_of(device).multiprocessors / 132;
+}
+
+/// Each activation once, with and without lengths and a gradient of the last state.
+void check_all(const Execution& execution, const RolloutSizes& sizes) {
+  check_rollout(execution, sizes, Activation::tanh, false, true);
+  check_rollout(execution, sizes, Activation::relu, true, true);
+  check_rollout(execution, sizes, Activation::abs, true, false);
+  check_rollout(execution, sizes, Activation::modrelu, false, false);
+  check_rollout(execution, sizes, Activation::identity, true, true);
+}
+
+}  // namespace
+
+TEST_CASE("a rollout in one multiprocessor is the recurrence", "[cuda][rollout]") {
+  const auto device = gpu();
+  if (!device) return;
+  const Execution execution{*device, Precision::fp32, RolloutWay::resident};
+  for (const RolloutSizes& sizes :
+       {RolloutSizes{1, 1, 1}, RolloutSizes{7, 3, 2}, RolloutSizes{33, 3, 9}, RolloutSizes{64, 2, 5},
+        RolloutSizes{100, 1, 6}, RolloutSizes{129, 2, 5}, RolloutSizes{190, 3, 6}, RolloutSizes{192, 1, 3}}) {
+    check_all(execution, sizes);
+  }
+  // More sequences than multiprocessors: two at a time.
+  const Index multiprocessors = properties_of(*device).multiprocessors;
+  check_rollout(execution, {7, 3 * multiprocessors / 2, 3}, Activation::modrelu, true, true);
+  check_rollout(execution, {190, multiprocessors + 3, 2}, Activation::tanh, false, true);
+}
+
+TEST_CASE("a rollout over a cluster is the recurrence", "[cuda][rollout]") {
+  const auto device = gpu();
+  if (!device) return;
+  const Execution execution{*device, Precision::fp32, RolloutWay::cluster};
+  for (const RolloutSizes& sizes : {RolloutSizes{1, 1, 1}, RolloutSizes{7, 3, 2}, RolloutSizes{193, 3, 5},
+                                    RolloutSizes{256, 1, 4}, RolloutSizes{500, 2, 3}}) {
+    check_all(execution, sizes);
+  }
+  // Every number of sequences a cluster that there is: 1, 2, 4, 6, 9, 12, 16, and several turns.
+  const Index fours = at_a_time(*device, 31), eights = at_a_time(*device, 15);
+  for (const Index batch : {fours, 2 * fours, 4 * fours, 6 * fours, 9 * fours, 12 * fours, 16 * fours + 4}) {
+    check_rollout(execution, {33, batch, 3}, Activation::modrelu, true, true);
+  }
+  for (const Index batch :
+       {eights, 2 * eights, 4 * eights, 6 * eights, 9 * eights, 12 * eights, 16 * eights + 10}) {
+    check_rollout(execution, {260, batch, 4}, Activation::relu, true, true);
+  }
+}
+
+TEST_CASE("a rollout on tensor cores is the recurrence of rounded operands", "[cuda][rollout]") {
+  const auto device = gpu();
+  if (!device) return;
+  const Index twos = at_a_time(*device, 66), eights = at_a_time(*device, 15);
+  for (const Precision precision : {Precision::tf32, Precision::bf16}) {
+    const Execution execution{*device, precision, RolloutWay::cluster};
+    for (const RolloutSizes& sizes :
+         {RolloutSizes{1, 1, 1}, RolloutSizes{7, 3, 2}, RolloutSizes{193, 9, 5}, RolloutSizes{500, 3, 3}}) {
+      check_all(execution, sizes);
+    }
+    // Every number of tiles, of every number of sequences that a tile can have, full and not, and several
+    // turns, for clusters of two blocks and of eight.
+    for (const Index batch : {twos, twos + 1, 2 * twos + 1, 4 * twos + 1, 8 * twos, 8 * twos + 1, 12 * twos,
+                              14 * twos, 16 * twos, 16 * twos + 1}) {
+      check_rollout(execution, {33, batch, 3}, Activation::modrelu, true, true);
+    }
+    for (const Index batch : {eights, eights + 1, 2 * eights + 1, 4 * eights + 1, 8 * eights, 8 * eights + 1,
+                              10 * eights + 1, 12 * eights + 1, 16 * eights, 16 * eights + 1}) {
+      check_rollout(execution, {260, batch, 3}, Activation::relu, true, true);
+    }
+  }
+  for (const Index batch : {Index{3}, eights + 1, 9 * eights - 5, 16 * eights + 1}) {
+    check_rollout({*device, Precision::bf16, RolloutWay::cluster}, {520, batch, 3}, Activation::abs, true,
+                  true);
+  }
+  check_all({*device, Precision::bf16, RolloutWay::cluster}, {1000, 3, 2});
+}
+
+TEST_CASE("a rollout of no steps hands its state on", "[cuda][rollout]") {
+  const auto device = gpu();
+  if (!device) return;
+  const Numbers<float> given = random_numbers({7, 3, 0}, false, 9);
+  const Numbers<float> found = found_on(*device, given, Activation::tanh);
+  CHECK(same_bits(found.states, given.states));
+  for (Index b = 0; b < 3; ++b) {
+    for (Index i = 0; i < 7; ++i) {
+      CHECK(found.h_last(b, i) == given.states(0, b, i));
+      CHECK(found.d_h0(b, i) == given.d_h_last(b, i));
+    }
+  }
+  check_says<ValueError>(
+      [&] {
+        found_on({*device, Precision::fp32, RolloutWay::resident}, given, Activation::tanh);
+      },
+      {"no steps"});
+}
+
+TEST_CASE("a rollout step by step is the recurrence", "[cuda][rollout]") {
+  const auto device = gpu();
+  if (!device) return;
+  const Execution execution{*device, Precision::fp32, RolloutWay::stepwise};
+  // With N = 512 products come in parts.
+  for (const RolloutSizes& sizes : {RolloutSizes{1, 1, 1}, RolloutSizes{7, 3, 2}, RolloutSizes{190, 5, 6},
+                                    RolloutSizes{300, 2, 4}, RolloutSizes{512, 3, 4}}) {
+    check_all(execution, sizes);
+  }
+}
+
+TEST_CASE("rollouts of the sizes that are trained are the recurrence", "[cuda][rollout][slow]") {
+  const auto device = gpu();
+  if (!device) return;
+  const RolloutSizes copying{190, 128, 1020}, mnist{512, 128, 100}, large{1024, 128, 40};
+  check_rollout({*device, Precision::fp32, RolloutWay::resident}, copying, Activation::modrelu, true, true);
+  check_rollout({*device, Precision::fp32, RolloutWay::stepwise}, copying, Activation::modrelu, true, true);
+  for (const Precision precision : {Precision::fp32, Precision::tf32, Precision::bf16}) {
+    check_rollout({*device, precision, RolloutWay::cluster}, mnist, Activation::tanh, true, true);
+  }
+  check_rollout({*device, Precision::bf16, RolloutWay::cluster}, large, Activation::modrelu, true, true);
+  check_rollout({*device, Precision::tf32, RolloutWay::stepwise}, large, Activation::abs, false, true);
+}
+
+TEST_CASE("a rollout repeated has the same bits, recorded or not", "[cuda][rollout]") {
+  const auto device = gpu();
+  if (!device) return;
+  const RolloutSizes sizes{100, 9, 7};
+  const Numbers<float> given = random_numbers(sizes, true, 5);
+  for (const RolloutWay way : {RolloutWay::resident, RolloutWay::cluster, RolloutWay::stepwise}) {
+    for (const Precision precision : {Precision::fp32, Precision::tf32, Precision::bf16}) {
+      const auto transition = make_transition<float>(Unconstrained{}, sizes.n, {*device, precision, way});
+      const Tensor<float> q = given.q.copy(*device), bias = given.modrelu_bias.copy(*device);
+      const Tensor<float> d_h_last = given.d_h_last.copy(*device);
+      const Tensor<std::int32_t> lengths = given.lengths.copy(*device);
+      transition->prepare(q);
+      RolloutCache<float> cache;
+      Tensor<float> states = given.states.copy(*device), h_last(given.h_last.shape(), *device);
+      Tensor<float> d_states = given.d_states.copy(*device), d_h0(given.d_h0.shape(), *device);
+      std::vector<Tensor<float>> first;
+      // Directly, recorded, and from the recording.
+      for (int i = 0; i < 4; ++i) {
+        copy<float>(given.states, states);
+        copy<float>(given.d_states, d_states);
+        rollout_forward<float>(*transition, Activation::modrelu, bias, lengths, states, h_last, cache);
+        rollout_backward<float>(*transition, Activation::modrelu, lengths, states, d_h_last, d_states, d_h0,
+                                cache);
+        std::vector<Tensor<float>> results;
+        for (const Tensor<float>* x : {&states, &h_last, &d_states, &d_h0})
+          results.push_back(x->copy(Device::cpu()));
+        if (i == 0) first = std::move(results);
+        for (std::size_t k = 0; i > 0 && k < first.size(); ++k) CHECK(same_bits(results[k], first[k]));
+      }
+    }
+  }
+}
+
+TEST_CASE("a long rollout over clusters loses nobody on the way", "[cuda][rollout]") {
+  const auto device = gpu();
+  if (!device) return;
+  // Many phases of every barrier, in a few clusters of which each goes at its own pace.
+  const Index some = at_a_time(*device, 40);
+  for (const Precision precision : {Precision::fp32, Precision::tf32, Precision::bf16}) {
+    check_rollout({*device, precision, RolloutWay::cluster}, {40, 3, 300}, Activation::tanh, false, true);
+    check_rollout({*device, precision, RolloutWay::cluster}, {300, some, 40}, Activation::tanh, false, true);
+  }
+  check_rollout({*device, Precision::bf16, RolloutWay::cluster}, {600, some, 40}, Activation::tanh, false,
+                true);
+}
+
+TEST_CASE("a linear rollout keeps the norms of states and gradients", "[cuda][rollout]") {
+  const auto device = gpu();
+  if (!device) return;
+  // It takes some hundred steps to see a Q of 11 bits. The emulated device, which has 22 multiprocessors,
+  // takes 0.1 s for each, forward and backward: there, this says only that the kernels run.
+  const bool emulated = is_emulated(*device);
+  const Index length = emulated ? 5 : 1000;
+  for (const Init init : {Init::henaff, Init::haar}) {
+    for (const Index n : {200, 389, 512}) {
+      CAPTURE(name_of(init));
+      // 128 sequences fill tiles of more than four, whose products have other terms.
+      const RolloutSizes sizes{n, n == 512 && !emulated ? 128 : 8, length};
+      const Numbers<float> given = linear_numbers(sizes, init);
+      for (const Precision precision : {Precision::fp32, Precision::tf32, Precision::bf16})
+        check_norms_are_kept({*device, precision, RolloutWay::cluster}, sizes, given);
+    }
+  }
+}
+
+TEST_CASE("a way that does not take the sizes says so", "[cuda][rollout]") {
+  const auto device = gpu();
+  if (!device) return;
+  const auto way = [&](Index n, const Execution& execution,
+                       const TransitionOptions& options = Unconstrained{}) {
+    return rollout_way(*make_transition<float>(options, n, execution), 10, 4);
+  };
+  using enum RolloutWay;
+  CHECK(way(192, *device) == resident);
+  CHECK(way(193, *device) == cluster);
+  CHECK(way(512, *device) == cluster);
+  CHECK(way(513, *device) == stepwise);
+  CHECK(way(513, {*device, Precision::bf16}) == cluster);
+  CHECK(way(1025, {*device, Precision::bf16}) == stepwise);
+  CHECK(way(64, *device, HouseholderProduct{}) == stepwise);
+  CHECK(rollout_way(*make_transition<double>(Unconstrained{}, 64, *device), 10, 4) == stepwise);
+  check_says<ValueError>([&] { way(193, {*device, Precision::fp32, resident}); }, {"193"});
+  check_says<ValueError>([&] { way(1025, {*device, Precision::bf16, cluster}); }, {"1025"});
+  check_says<ValueError>(
+      [&] {
+        way(64, {*device, Precision::fp32, resident}, HouseholderProduct{});
+      },
+      {"sequential"});
+}
+
+}  // namespace orthornn::testing

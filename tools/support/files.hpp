@@ -1,0 +1,29 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+namespace orthornn::program {
+
+/// Whether there is anything of this name. False too for a path that the system cannot follow.
+bool is_present(const std::filesystem::path& path);
+
+/// Every byte of the file. Throws FileError for a file that cannot be read.
+std::string read_whole_file(const std::filesystem::path& file);
+
+/// A new folder among the temporary files, removed in the end.
+class ScratchFolder {
+ public:
+  /// Throws Error, which begins with `purpose`: "the settings cannot be checked".
+  explicit ScratchFolder(const char* purpose);
+  ~ScratchFolder();
+  ScratchFolder(const ScratchFolder&) = delete;
+  ScratchFolder& operator=(const ScratchFolder&) = delete;
+
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+}  // namespace orthornn::program
