@@ -11,6 +11,7 @@
 #include "core/set_zero.hpp"
 #include "layers/affine_map.hpp"
 #include "layers/copy_to_rows.hpp"
+#include "layers/live_steps.hpp"
 #include "linalg/elementwise.hpp"
 #include "linalg/lanes.hpp"
 #include "linalg/packed_matrix.hpp"
@@ -99,7 +100,7 @@ struct GatedLayer<T, Options>::Rollout {
     pointwise::GatedStep<T> step{.length = length(),
                                  .step = t,
                                  .size = states[0].shape()[2],
-                                 .lengths = lengths.empty() ? nullptr : lengths.data(),
+                                 .lengths = or_null(lengths),
                                  .gates = gates[t].data(),
                                  .d_c = d_first[1].data()};
     if (Formula::separate_products) step.products = products[t].data();

@@ -11,4 +11,9 @@ inline Index live_steps(TensorView<const std::int32_t> lengths, Index length, In
   return lengths.empty() ? length : Index{lengths(b)};
 }
 
+/// The lengths as bodies of src/pointwise take them: null where there are none.
+inline const std::int32_t* or_null(TensorView<const std::int32_t> lengths) {
+  return lengths.empty() ? nullptr : lengths.data();
+}
+
 }  // namespace orthornn

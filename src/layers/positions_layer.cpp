@@ -95,8 +95,8 @@ void sum_positions(TensorView<const T> d_y, TensorView<const std::int32_t> lengt
 template <class T>
 void count_steps(TensorView<const T> before, TensorView<const std::int32_t> lengths, Index length,
                  TensorView<T> after) {
-  const std::int32_t* live = lengths.empty() ? nullptr : lengths.data();
-  for_each(after.device(), after.size(), pointwise::CountSteps<T>{before.data(), live, after.data(), length});
+  for_each(after.device(), after.size(),
+           pointwise::CountSteps<T>{before.data(), or_null(lengths), after.data(), length});
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "core/for_each.hpp"
+#include "layers/live_steps.hpp"
 #include "orthornn/core/tensor.hpp"
 #include "orthornn/linalg/matrix_view.hpp"
 #include "pointwise/sequences.hpp"
@@ -27,7 +28,7 @@ void copy_steps(MatrixView<const std::type_identity_t<U>> from, MatrixView<U> to
                                          .from_stride = from.stride,
                                          .to = to.data,
                                          .to_stride = to.stride,
-                                         .lengths = order.lengths.empty() ? nullptr : order.lengths.data(),
+                                         .lengths = or_null(order.lengths),
                                          .length = to.cols / order.batch,
                                          .batch = order.batch,
                                          .reversed = order.reversed,

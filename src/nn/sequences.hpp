@@ -5,14 +5,11 @@
 #include <cstdint>
 
 #include "core/for_each.hpp"
+#include "layers/live_steps.hpp"
 #include "orthornn/core/tensor.hpp"
 #include "pointwise/sequences.hpp"
 
 namespace orthornn {
-
-inline const std::int32_t* or_null(TensorView<const std::int32_t> lengths) {
-  return lengths.empty() ? nullptr : lengths.data();
-}
 
 /// to [L, R, N] <- from [L, B, N]: sequence r of `to` is sequence rows[r] of `from`, 0 .. B - 1.
 template <class U>
