@@ -5,12 +5,11 @@
 #include <orthornn/orthornn.hpp>
 using namespace orthornn;
 
-class MissingCard final : public SequenceTask {
+class MissingCard final : public Task {
  public:
   std::string name() const override { return "missing-card"; }
   std::string config() const override { return R"({"task": "missing-card", "cards": 12})"; }
   SequenceData data() const override { return {.symbols = cards, .classes = cards}; }
-  TaskDefaults defaults() const override { return {}; }
   Index batch_size() const override { return batch; }
   std::uint64_t seed() const override { return 1; }
   Index length() const override { return cards - 1; }

@@ -67,6 +67,7 @@
 #include "orthornn/text/tokenizer.hpp"
 #include "orthornn/text/word_tokenizer.hpp"
 #include "orthornn/train/model_file.hpp"
+#include "orthornn/train/recipe.hpp"
 #include "orthornn/train/trainer.hpp"
 #include "orthornn/train/translator.hpp"
 #include "orthornn/version.hpp"

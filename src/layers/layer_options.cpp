@@ -47,6 +47,13 @@ Index count_of(const std::vector<LayerOptions>& layers) {
   return count;
 }
 
+void check_depth(const std::vector<LayerOptions>& layers) {
+  for (const LayerOptions& layer : layers) {
+    if (const int depth = depth_of(layer); depth > deepest_nesting)
+      throw ValueError(fmt::format("layers nested {} deep; expected at most {}", depth, deepest_nesting));
+  }
+}
+
 LayerTraits traits_of(const LayerOptions& options) {
   return std::visit(
       []<class Options>(const Options& chosen) {
@@ -58,74 +65,49 @@ LayerTraits traits_of(const LayerOptions& options) {
       options);
 }
 
-/// Adds the parameters of a layer.
+/// Goes through options and the layers within them once: it adds the parameters of each layer, and makes the
+/// layer where there is an execution.
 template <class T>
-struct Addition {
+struct LayerMaker {
   ParameterSet<T>& parameters;
   std::string prefix;
   Index input_size;
-
-  template <class Options>
-  void operator()(const Options& options) const {
-    Options::template Layer<T>::add_parameters(parameters, prefix, options, input_size);
-  }
-  void operator()(const Linear& options) const {
-    LinearLayer<T>::add_parameters(parameters, prefix, input_size, options.outputs);
-  }
-  void operator()(const Residual& options) const {
-    stack(prefix, options);
-    ResidualLayer<T>::check_sizes(input_size, output_size_of(options.layers, input_size));
-  }
-  void operator()(const Bidirectional& options) const {
-    stack(prefix + "/forward", options);
-    stack(prefix + "/backward", options);
-    options.output_size(input_size);
-  }
-  void operator()(const OwnLayer& options) const {
-    check_registered("layer", options);
-    options->add_parameters(parameters, prefix, input_size);
-  }
-
- private:
-  template <class Options>
-  void stack(const std::string& within, const Options& options) const {
-    if (options.layers.empty())
-      throw ValueError(fmt::format("a {} layer of no layers; expected at least one", Options::name));
-    Index size = input_size;
-    for (std::size_t i = 0; i < options.layers.size(); ++i) {
-      std::visit(Addition{parameters, fmt::format("{}/{}", within, i), size}, options.layers[i]);
-      size = output_size_of(options.layers[i], size);
-    }
-  }
-};
-
-/// Makes a layer of options that can be.
-template <class T>
-struct Making {
-  ParameterSet<T>& parameters;
-  std::string prefix;
-  Index input_size;
-  Execution execution;
+  /// Null for parameters alone, which are checked before a layer takes memory.
+  const Execution* execution;
 
   using Made = std::unique_ptr<Layer<T>>;
 
   template <class Options>
   Made operator()(const Options& options) const {
-    return make_layer_of_kind(parameters, prefix, options, input_size, execution);
+    if (execution != nullptr) return make_layer_of_kind(parameters, prefix, options, input_size, *execution);
+    Options::template Layer<T>::add_parameters(parameters, prefix, options, input_size);
+    return nullptr;
   }
   Made operator()(const Linear& options) const {
-    return std::make_unique<LinearLayer<T>>(parameters, prefix, input_size, options.outputs, execution);
+    if (execution != nullptr)
+      return std::make_unique<LinearLayer<T>>(parameters, prefix, input_size, options.outputs, *execution);
+    LinearLayer<T>::add_parameters(parameters, prefix, input_size, options.outputs);
+    return nullptr;
   }
   Made operator()(const Residual& options) const {
-    return std::make_unique<ResidualLayer<T>>(stack(prefix, options.layers));
+    Made inner = stack_in(prefix, options);
+    ResidualLayer<T>::check_sizes(input_size, output_size_of(options.layers, input_size));
+    return inner ? std::make_unique<ResidualLayer<T>>(std::move(inner)) : nullptr;
   }
   Made operator()(const Bidirectional& options) const {
-    Made forward = stack(prefix + "/forward", options.layers);
-    return std::make_unique<BidirectionalLayer<T>>(std::move(forward),
-                                                   stack(prefix + "/backward", options.layers));
+    Made forward = stack_in(prefix + "/forward", options);
+    Made backward = stack_in(prefix + "/backward", options);
+    options.output_size(input_size);
+    if (!forward) return nullptr;
+    return std::make_unique<BidirectionalLayer<T>>(std::move(forward), std::move(backward));
   }
   Made operator()(const OwnLayer& options) const {
-    Made layer = options->make(parameters, prefix, input_size, execution);
+    if (execution == nullptr) {
+      check_registered("layer", options);
+      options->add_parameters(parameters, prefix, input_size);
+      return nullptr;
+    }
+    Made layer = options->make(parameters, prefix, input_size, *execution);
     if (const Index expected = options->output_size(input_size); layer->output_size() != expected) {
       throw ValueError(fmt::format("{}: its layer returns {} numbers a step, but its options say {}",
                                    options.name, layer->output_size(), expected));
@@ -133,17 +115,25 @@ struct Making {
     return layer;
   }
 
-  /// A single layer needs no stack around it.
+  /// Layers one on the other. A single layer needs no stack around it.
   Made stack(const std::string& within, const std::vector<LayerOptions>& options) const {
     std::vector<Made> layers;
     Index size = input_size;
     for (std::size_t i = 0; i < options.size(); ++i) {
-      layers.push_back(
-          std::visit(Making{parameters, fmt::format("{}/{}", within, i), size, execution}, options[i]));
-      size = layers.back()->output_size();
+      const LayerMaker maker{parameters, fmt::format("{}/{}", within, i), size, execution};
+      layers.push_back(std::visit(maker, options[i]));
+      size = output_size_of(options[i], size);
     }
-    if (layers.size() == 1) return std::move(layers[0]);
+    if (layers.size() == 1 || execution == nullptr) return std::move(layers[0]);
     return std::make_unique<StackLayer<T>>(std::move(layers));
+  }
+
+ private:
+  template <class Options>
+  Made stack_in(const std::string& within, const Options& options) const {
+    if (options.layers.empty())
+      throw ValueError(fmt::format("a {} layer of no layers; expected at least one", Options::name));
+    return stack(within, options.layers);
   }
 };
 
@@ -194,10 +184,9 @@ const Index* reflections_of(const LayerOptions& options) {
 template <class T>
 void add_layer_parameters(ParameterSet<T>& parameters, const std::string& prefix, const LayerOptions& options,
                           Index input_size) {
-  if (const int depth = depth_of(options); depth > deepest_nesting)
-    throw ValueError(fmt::format("layers nested {} deep; expected at most {}", depth, deepest_nesting));
+  check_depth({options});
   check_layer_count({options});
-  std::visit(Addition<T>{parameters, prefix, input_size}, options);
+  std::visit(LayerMaker<T>{parameters, prefix, input_size, nullptr}, options);
 }
 
 template <class T>
@@ -206,7 +195,7 @@ std::unique_ptr<Layer<T>> make_layer(ParameterSet<T>& parameters, const std::str
                                      const Execution& execution) {
   ParameterSet<T> layout;
   add_layer_parameters(layout, prefix, options, input_size);  // the checks, before a layer takes memory
-  return std::visit(Making<T>{parameters, prefix, input_size, execution}, options);
+  return std::visit(LayerMaker<T>{parameters, prefix, input_size, &execution}, options);
 }
 
 template <class T>
@@ -214,10 +203,8 @@ void add_stack_parameters(ParameterSet<T>& parameters, const std::string& prefix
                           const std::vector<LayerOptions>& layers, Index input_size) {
   if (layers.empty()) throw ValueError(fmt::format("{}: no layers; expected at least one", prefix));
   check_layer_count(layers);
-  for (std::size_t i = 0; i < layers.size(); ++i) {
-    add_layer_parameters(parameters, fmt::format("{}/{}", prefix, i), layers[i], input_size);
-    input_size = output_size_of(layers[i], input_size);
-  }
+  check_depth(layers);
+  LayerMaker<T>{parameters, prefix, input_size, nullptr}.stack(prefix, layers);
 }
 
 template <class T>
@@ -226,7 +213,7 @@ std::unique_ptr<Layer<T>> make_stack(ParameterSet<T>& parameters, const std::str
                                      const Execution& execution) {
   ParameterSet<T> layout;
   add_stack_parameters(layout, prefix, layers, input_size);  // the checks, before a layer takes memory
-  return Making<T>{parameters, prefix, input_size, execution}.stack(prefix, layers);
+  return LayerMaker<T>{parameters, prefix, input_size, &execution}.stack(prefix, layers);
 }
 
 bool draws_noise(const std::vector<LayerOptions>& layers) {

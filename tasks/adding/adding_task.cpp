@@ -17,19 +17,6 @@ AddingTask::AddingTask(const AddingOptions& options)
   check_batch_size("adding", length_, batch_);
 }
 
-TaskDefaults AddingTask::defaults() const {
-  // The loss stays at the guesser's for long, the longer the sequences the longer.
-  // It comes below 0.01 only where the rates have become small.
-  // With 8 T steps few reflections and a free matrix did not solve T = 750; with 16 T every cell did.
-  // RMSProp takes twice as many steps.
-  return {.hidden_size = 128,
-          .batch = 128,
-          .steps = std::max(3000 + 4 * length_, 16 * length_),
-          .optimizer = "adam",
-          .learning_rate = 5e-3,
-          .learning_rate_orthogonal = 5e-4};
-}
-
 void AddingTask::training_batch(std::uint64_t step, Batch& batch) const {
   fill(RandomPurpose::training, step, batch);
 }

@@ -19,16 +19,6 @@ CopyingTask::CopyingTask(const CopyingOptions& options)
   check_batch_size("copying", length(), batch_);
 }
 
-TaskDefaults CopyingTask::defaults() const {
-  // Learned from several starts at delays of 100 to 2000. With 1e-3 it takes five times as many steps over
-  // 1000.
-  return {.hidden_size = 128,
-          .batch = 128,
-          .steps = std::max<Index>(600, 6 * delay_),
-          .learning_rate = 5e-4,
-          .learning_rate_orthogonal = 5e-5};
-}
-
 double CopyingTask::baseline_loss() const {
   return static_cast<double>(string_length) * std::log(data_symbols) / static_cast<double>(length());
 }

@@ -36,16 +36,6 @@ std::optional<GroupWords> LanguageTask::group_words() const {
   return std::nullopt;
 }
 
-TaskDefaults LanguageTask::defaults() const {
-  return {.hidden_size = 128,
-          .batch = 128,
-          .steps = 5000,
-          .evaluation_steps = 100,
-          .optimizer = "adam",
-          .learning_rate = 2e-3,
-          .learning_rate_orthogonal = 2e-4};
-}
-
 double LanguageTask::baseline_loss() const {
   constexpr Index longest = 1 << 14;
   std::vector<double> counts(static_cast<std::size_t>(answers_of(options_.language)));

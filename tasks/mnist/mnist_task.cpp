@@ -67,21 +67,6 @@ MnistTask::MnistTask(const MnistOptions& options)
   }
 }
 
-TaskDefaults MnistTask::defaults() const {
-  // Slow rotations keep the last rows of the image and the first alike; with Henaff's angles it learned half
-  // as fast. After 15 passes, which these steps are, Adam names 97.0 of 100 digits and RMSProp 95.6.
-  // Of MNIST's own 55,000 images, for the files need not have been read.
-  const Index batches = std::max<Index>(55'000 / batch_, 1);
-  return {.hidden_size = 128,
-          .init = Init::cayley,
-          .batch = 128,
-          .steps = 15 * batches,
-          .evaluation_steps = batches,
-          .optimizer = "adam",
-          .learning_rate = 2e-3,
-          .learning_rate_orthogonal = 1e-4};
-}
-
 double MnistTask::baseline_loss() const { return std::log(static_cast<double>(digits)); }
 
 bool MnistTask::solved(const Evaluation& evaluation) const {

@@ -48,16 +48,6 @@ RecallTask::RecallTask(const RecallOptions& options) : options_(options) {
   }
 }
 
-TaskDefaults RecallTask::defaults() const {
-  return {.hidden_size = 128,
-          .batch = 128,
-          .steps = 5000,
-          .evaluation_steps = 100,
-          .optimizer = "adam",
-          .learning_rate = 2e-3,
-          .learning_rate_orthogonal = 2e-4};
-}
-
 double RecallTask::baseline_loss() const { return std::log(static_cast<double>(options_.symbols / 2)); }
 
 void RecallTask::training_batch(std::uint64_t step, Batch& batch) const {

@@ -95,17 +95,11 @@ void TranslationTask::read_parts() {
             {data_part::name, data}};
 }
 
-TaskDefaults TranslationTask::defaults() const {
-  const Index batches = *batches_per_epoch();
-  return {.hidden_size = 512,
-          .batch = 128,
-          .steps = 10 * batches,
-          .evaluation_steps = batches,
-          .optimizer = "adam",
-          // At N = 1024 with all pairs: CWY (relu, tied) has a loss of 1.41 with 1e-3 and of 1.49 with 5e-4,
-          // and higher rates were worse with tanh. For LSTM 1e-3 is the best of 5e-4, 1e-3 and 2e-3.
-          .learning_rate = 1e-3,
-          .learning_rate_orthogonal = 1e-3};
+SequenceData TranslationTask::data() const {
+  return {.symbols = source_tokenizer_ ? source_tokenizer_->size() : 0,
+          .classes = target_tokenizer_ ? target_tokenizer_->size() : 0,
+          .every_step = true,
+          .pairs = true};
 }
 
 NormalizationOptions TranslationTask::normalization() const {
@@ -299,6 +293,21 @@ std::vector<TaskPart> TranslationTask::parts() const {
 
 std::span<const SentencePair> TranslationTask::held_out_pairs(HeldOut set) const {
   return held_out(set).pairs;
+}
+
+std::string TranslationTask::text_sample() const {
+  std::vector<SentencePair> short_pairs;
+  for (const SentencePair& pair : held_out_pairs(HeldOut::test)) {
+    if (std::ssize(pair.source) + 1 + std::ssize(pair.target) <= longest_sample_line)
+      short_pairs.push_back(pair);
+  }
+  std::string text;
+  const std::size_t sample = std::min<std::size_t>(short_pairs.size(), 5);
+  for (std::size_t i = 0; i < sample; ++i) {
+    const SentencePair& pair = short_pairs[i * short_pairs.size() / sample];
+    text += fmt::format("{}\t{}\n", pair.source, pair.target);
+  }
+  return text;
 }
 
 std::string TranslationTask::left_out() const {

@@ -89,16 +89,6 @@ WordsTask::WordsTask(const WordsOptions& options)
   }
 }
 
-TaskDefaults WordsTask::defaults() const {
-  return {.hidden_size = 128,
-          .batch = 128,
-          .steps = 3000,
-          .evaluation_steps = 100,
-          .optimizer = "adam",
-          .learning_rate = 2e-3,
-          .learning_rate_orthogonal = 2e-4};
-}
-
 std::optional<Index> WordsTask::batches_per_epoch() const {
   if (options_.training_samples == 0) return std::nullopt;
   return options_.training_samples / options_.batch;

@@ -26,7 +26,7 @@ SoundFile saved(const Save& save) {
   return sound_file({std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()});
 }
 
-SmallTraining training(std::unique_ptr<SequenceTask> task, const OrthogonalCell& cell,
+SmallTraining training(std::unique_ptr<Task> task, const OrthogonalCell& cell,
                        const TrainerOptions& options) {
   const ModelOptions model = model_for(task->data(), {cell});
   SmallTraining result{.task = std::move(task), .model = nullptr, .trainer = nullptr, .file = {}};

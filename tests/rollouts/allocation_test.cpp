@@ -134,8 +134,7 @@ TEST_CASE("nor does a step of a trainer", "[allocation]") {
   // 32 sequences occupy two threads, other parts of the step all of them.
   const CopyingTask copying({.delay = 5, .batch = 32});
   const AddingTask adding({.length = 6, .batch = 32});
-  for (const SequenceTask* task :
-       {static_cast<const SequenceTask*>(&copying), static_cast<const SequenceTask*>(&adding)}) {
+  for (const Task* task : {static_cast<const Task*>(&copying), static_cast<const Task*>(&adding)}) {
     for (const OptimizerOptions& optimizer :
          {OptimizerOptions(Sgd{.momentum = 0.5}), OptimizerOptions(RmsProp{}), OptimizerOptions(AdamW{})}) {
       SequenceModel<float> model(

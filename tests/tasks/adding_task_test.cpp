@@ -140,8 +140,3 @@ TEST_CASE("An adding task comes back from its config", "[adding]") {
   CHECK_THAT(error_message<ValueError>([] { make_task(R"({"task": "adding", "delay": 5})", {}); }),
              contains("length"));
 }
-
-TEST_CASE("Longer adding sequences are trained on for longer", "[adding]") {
-  CHECK(AddingTask({.length = 2}).defaults().steps == 3008);
-  CHECK(AddingTask({.length = 750}).defaults().steps == 12000);
-}

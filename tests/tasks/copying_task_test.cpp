@@ -214,8 +214,3 @@ TEST_CASE("Texts that are no task are errors that name what is known", "[copying
   CHECK_THAT(error_message<ValueError>([&] { make_task(R"({"task": "copying"})", source); }),
              contains("input order"));
 }
-
-TEST_CASE("Longer delays are trained on for longer", "[copying]") {
-  CHECK(CopyingTask({.delay = 1}).defaults().steps == 600);
-  CHECK(CopyingTask({.delay = 1000}).defaults().steps == 6000);
-}

@@ -273,7 +273,7 @@ TEST_CASE("An MNIST task comes back from its config, and needs no data until a b
   CHECK(rebuilt->config() == task.config());
   CHECK(rebuilt->length() == 784);
   CHECK(std::ranges::equal(rebuilt->input_order(), task.input_order()));
-  CHECK(dynamic_cast<const SequenceTask&>(*rebuilt).data().classes == 10);
+  CHECK(dynamic_cast<const Task&>(*rebuilt).data().classes == 10);
 
   Batch batch;
   CHECK_THAT(error_message<FileError>([&] { rebuilt->training_batch(0, batch); }),

@@ -36,14 +36,13 @@ struct WeightedSumOptions {
   }
 };
 
-class WeightedSum final : public SequenceTask {
+class WeightedSum final : public Task {
  public:
   explicit WeightedSum(const WeightedSumOptions& options)
       : options_(options),
         adding_({.length = options.length, .batch = options.batch, .seed = options.seed}) {}
   std::string name() const override { return WeightedSumOptions::name; }
   SequenceData data() const override { return adding_.data(); }
-  TaskDefaults defaults() const override { return adding_.defaults(); }
   Index batch_size() const override { return options_.batch; }
   std::uint64_t seed() const override { return options_.seed; }
   Index length() const override { return options_.length; }

@@ -9,6 +9,7 @@
 
 #include "orthornn/core/error.hpp"
 #include "orthornn/text/normalization.hpp"
+#include "orthornn/train/recipe.hpp"
 #include "support/catch.hpp"
 #include "support/check_says.hpp"
 #include "support/sentence_pairs.hpp"
@@ -375,14 +376,15 @@ TEST_CASE("A translation task comes back from its config and its parts, without 
   CHECK(same_batch(dynamic_cast<const TranslationTask&>(*whole), task, 4));
 }
 
-TEST_CASE("The default steps of a translation are ten epochs of the pairs that train", "[translation]") {
+TEST_CASE("The recipe of a translation has ten epochs of the pairs that train", "[translation]") {
   const Text text;
   for (const Index pairs : {0, 100}) {
     const TranslationTask task({.data = text.folder.path(), .pairs = pairs, .batch = 16});
     // A twentieth of the sentences each is held out: some 190 pairs, or 90, train.
     CHECK(*task.batches_per_epoch() == (pairs == 0 ? 12 : 6));
-    CHECK(task.defaults().steps == 10 * *task.batches_per_epoch());
-    CHECK(task.defaults().evaluation_steps == *task.batches_per_epoch());
+    const Recipe recipe = recipe_for(task, {OrthogonalCell{}});
+    CHECK(recipe.steps == 10 * *task.batches_per_epoch());
+    CHECK(recipe.evaluation_steps == *task.batches_per_epoch());
   }
 }
 

@@ -9,6 +9,7 @@
 #include "orthornn/tasks/language_task.hpp"
 #include "orthornn/tasks/mnist_task.hpp"
 #include "orthornn/tasks/words_task.hpp"
+#include "orthornn/train/recipe.hpp"
 #include "orthornn/train/trainer.hpp"
 #include "support/catch.hpp"
 #include "test_paths.hpp"
@@ -17,19 +18,22 @@ using namespace orthornn;
 
 namespace {
 
-ModelOptions default_model_for(const SequenceTask& task) {
-  const TaskDefaults defaults = task.defaults();
-  return model_for(task.data(), {OrthogonalCell{.hidden_size = defaults.hidden_size,
-                                                .transition = Cwy{.init = defaults.init}}});
+/// The recipe of the task for an orthogonal cell.
+Recipe recipe_of(const Task& task) { return recipe_for(task, {OrthogonalCell{}}); }
+
+ModelOptions model_of(const Task& task) {
+  const Recipe recipe = recipe_of(task);
+  return model_for(task.data(), {OrthogonalCell{.hidden_size = recipe.hidden_size,
+                                                .transition = Cwy{.init = recipe.init}}});
 }
 
-TrainerOptions options_of(const TaskDefaults& defaults, std::int64_t steps) {
-  const double lr = defaults.learning_rate, lr_orthogonal = defaults.learning_rate_orthogonal;
+TrainerOptions options_of(const Recipe& recipe, std::int64_t steps) {
+  const double lr = recipe.learning_rate, lr_orthogonal = recipe.learning_rate_orthogonal;
   OptimizerOptions optimizer = RmsProp{.lr = lr, .lr_orthogonal = lr_orthogonal};
-  if (defaults.optimizer == "adam") optimizer = Adam{.lr = lr, .lr_orthogonal = lr_orthogonal};
+  if (recipe.optimizer == "adam") optimizer = Adam{.lr = lr, .lr_orthogonal = lr_orthogonal};
   return {.optimizer = optimizer,
           .schedule = {.kind = Schedule::Kind::cosine, .total_steps = steps},
-          .clip = defaults.clip};
+          .clip = recipe.clip};
 }
 
 /// Folder with the real MNIST files, or nothing.
@@ -61,10 +65,11 @@ TEST_CASE("copying over 200 steps falls below a tenth of the guesser's loss, fro
           "[train][slow]") {
   for (const std::uint64_t seed : {1, 2, 3}) {
     const CopyingTask task({.delay = 200, .batch = 128, .seed = seed});
-    SequenceModel<float> model(Device::cpu(), default_model_for(task), seed);
-    Trainer trainer(model, task, options_of(task.defaults(), task.defaults().steps));
+    SequenceModel<float> model(Device::cpu(), model_of(task), seed);
+    const Recipe recipe = recipe_of(task);
+    Trainer trainer(model, task, options_of(recipe, recipe.steps));
     Evaluation result;
-    while (trainer.steps() < task.defaults().steps) {
+    while (trainer.steps() < recipe.steps) {
       trainer.run(trainer.steps() + 50, [](const TrainingStep&) { return true; });
       result = trainer.evaluate();
       if (result.loss < task.baseline_loss() / 10) break;
@@ -112,8 +117,8 @@ TEST_CASE("a short training on the real MNIST names 90 of 100 digits", "[train][
   }
   const std::int64_t steps = 3500;  // two passes over the data
   const MnistTask task({.data = folder, .batch = 32});
-  SequenceModel<float> model(Device::cpu(), default_model_for(task));
-  Trainer trainer(model, task, options_of(task.defaults(), steps));
+  SequenceModel<float> model(Device::cpu(), model_of(task));
+  Trainer trainer(model, task, options_of(recipe_of(task), steps));
   trainer.run(steps, [](const TrainingStep&) { return true; });
   const Evaluation result = evaluate(model, task, HeldOut::test);
   CAPTURE(result.loss);

@@ -35,11 +35,10 @@ ModelOptions unusual_model() {
 }
 
 /// A task of a program's own, with settings that orthornn does not know.
-class OwnTask final : public SequenceTask {
+class OwnTask final : public Task {
  public:
   std::string name() const override { return its_name; }
   SequenceData data() const override { return copying_.data(); }
-  TaskDefaults defaults() const override { return copying_.defaults(); }
   Index batch_size() const override { return 3; }
   std::uint64_t seed() const override { return 5; }
   Index length() const override { return copying_.length(); }

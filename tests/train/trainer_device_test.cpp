@@ -29,7 +29,7 @@ using namespace orthornn::testing;
 
 namespace {
 
-ModelOptions small_model_for(const SequenceTask& task) {
+ModelOptions small_model_for(const Task& task) {
   return model_for(task.data(), {OrthogonalCell{.hidden_size = 12}});
 }
 
@@ -55,7 +55,7 @@ struct AdamTraining {
   SequenceModel<float> model;
   Trainer trainer;
 
-  AdamTraining(const SequenceTask& task, Device device, std::uint64_t seed = 3)
+  AdamTraining(const Task& task, Device device, std::uint64_t seed = 3)
       : model(device, small_model_for(task), seed), trainer(model, task, adam_by_cosine) {}
 };
 
@@ -71,7 +71,7 @@ class ShapesInTurn final : public Task {
       : model_(model), shapes_(std::move(shapes)) {}
 
   std::string name() const override { return "shapes"; }
-  TaskDefaults defaults() const override { return {}; }
+  SequenceData data() const override { return {.pairs = true}; }
   Index batch_size() const override { return shapes_[0].batch; }
   std::uint64_t seed() const override { return 1; }
   Index length() const override { return shapes_[0].target; }
@@ -104,8 +104,7 @@ TEST_CASE("training on a GPU goes the way of the CPU, and the same way twice", "
   if (!device) return;
   const CopyingTask copying({.delay = 5, .batch = 7});
   const AddingTask adding({.length = 9, .batch = 7});
-  for (const SequenceTask* task :
-       {static_cast<const SequenceTask*>(&copying), static_cast<const SequenceTask*>(&adding)}) {
+  for (const Task* task : {static_cast<const Task*>(&copying), static_cast<const Task*>(&adding)}) {
     AdamTraining here(*task, Device::cpu()), there(*task, *device), again(*task, *device);
     for (int i = 0; i < 5; ++i) {
       const TrainingStep expected = here.trainer.step(), found = there.trainer.step();
@@ -203,8 +202,7 @@ TEST_CASE("a step after the second takes no memory of the GPU", "[cuda][alone]")
   if constexpr (has_cuda_bodies) {
     const CopyingTask copying({.delay = 5, .batch = 7});
     const AddingTask adding({.length = 9, .batch = 7});
-    for (const SequenceTask* task :
-         {static_cast<const SequenceTask*>(&copying), static_cast<const SequenceTask*>(&adding)}) {
+    for (const Task* task : {static_cast<const Task*>(&copying), static_cast<const Task*>(&adding)}) {
       AdamTraining training(*task, *device);
       training.trainer.run(2, go_on);
       const std::uint64_t before = cuda::memory_changes(*device);

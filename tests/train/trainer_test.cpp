@@ -20,7 +20,7 @@ using namespace orthornn::testing;
 
 namespace {
 
-ModelOptions model_for(const SequenceTask& task, Index hidden, TransitionOptions transition = Cwy{}) {
+ModelOptions model_for(const Task& task, Index hidden, TransitionOptions transition = Cwy{}) {
   return model_for(task.data(), {OrthogonalCell{.hidden_size = hidden, .transition = transition}});
 }
 
@@ -98,11 +98,10 @@ TEST_CASE("training gives the same bits with any number of threads", "[train]") 
 namespace {
 
 /// Adding over a few steps, with held-out batches of four, four and one sequence.
-class UnevenTask final : public SequenceTask {
+class UnevenTask final : public Task {
  public:
   std::string name() const override { return "uneven"; }
   SequenceData data() const override { return adding_.data(); }
-  TaskDefaults defaults() const override { return adding_.defaults(); }
   Index batch_size() const override { return 4; }
   std::uint64_t seed() const override { return 5; }
   Index length() const override { return adding_.length(); }

@@ -15,10 +15,10 @@
 #include <vector>
 
 #include "bench/random_tensors.hpp"
-#include "commands/median.hpp"
 #include "commands/program.hpp"
 #include "core/set_zero.hpp"  // not public
 #include "orthornn/scalar/bfloat16.hpp"
+#include "support/statistics.hpp"
 
 namespace orthornn::program {
 namespace {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "commands/median.hpp"
 #include "orthornn/core/repeated_operations.hpp"
+#include "support/statistics.hpp"
 
 namespace orthornn::program {
 namespace {

@@ -5,7 +5,7 @@
 #include <functional>
 
 #include "bench/eigen_product.hpp"
-#include "commands/free_memory.hpp"
+#include "commands/machine.hpp"
 #include "commands/program.hpp"
 
 namespace orthornn::program {

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "commands/machine.hpp"
-#include "commands/median.hpp"
+#include "support/statistics.hpp"
 
 namespace orthornn::program {
 namespace {

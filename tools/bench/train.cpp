@@ -10,8 +10,8 @@
 #include "bench/measured.hpp"
 #include "commands/any_model.hpp"
 #include "commands/machine.hpp"
-#include "commands/median.hpp"
 #include "commands/train_settings.hpp"
+#include "support/statistics.hpp"
 
 namespace orthornn::program {
 namespace {

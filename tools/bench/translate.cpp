@@ -312,13 +312,9 @@ Json seeds_summary(const std::vector<Json>& rows) {
       if (const std::optional<double> value = number_at(row, column.place)) values.push_back(*value);
     }
     if (values.size() < 2) continue;
-    const double count = static_cast<double>(values.size());
-    double mean = 0, square = 0;
-    for (const double value : values) mean += value / count;
-    for (const double value : values) square += (value - mean) * (value - mean) / (count - 1);
     const Json::json_pointer place(column.place);
-    summary["mean"][place] = mean;
-    summary["deviation"][place] = std::sqrt(square);
+    summary["mean"][place] = mean(values);
+    summary["deviation"][place] = deviation(values);
   }
   return summary;
 }

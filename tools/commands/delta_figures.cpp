@@ -8,8 +8,8 @@
 #include <optional>
 
 #include "commands/any_model.hpp"
-#include "commands/median.hpp"
 #include "commands/program.hpp"
+#include "support/statistics.hpp"
 
 namespace orthornn::program {
 namespace {

@@ -10,6 +10,8 @@
 #include "commands/field_options.hpp"
 #include "commands/machine.hpp"
 #include "commands/program.hpp"
+#include "commands/task_data.hpp"
+#include "commands/translation.hpp"
 #include "core/checked_json.hpp"
 
 namespace orthornn::program {
@@ -103,7 +105,7 @@ void add_evaluate(CLI::App& program, Command& chosen) {
                            "where the data are; left out: where the config.toml beside the model says, or "
                            "data/mnist or data/tatoeba")
               ->default_str(""),
-          {MnistOptions::name, TranslationOptions::name});
+          tasks_with_data());
   constexpr Index longest = (Index{1} << 31) - 1;
   command
       ->add_option("--lengths", settings->source.lengths,
@@ -118,7 +120,7 @@ void add_evaluate(CLI::App& program, Command& chosen) {
             domain::not_negative)
       ->group("Translation");
   for (const char* flag : {"--beam", "--length-penalty", "--sample"})
-    belongs(command->get_option(flag), {TranslationOptions::name});
+    belongs(command->get_option(flag), translation_tasks());
   settings->machine.add_to(*command);
   command->callback([&chosen, settings] { chosen = [settings] { return run_evaluation(*settings); }; });
 }

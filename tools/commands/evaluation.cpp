@@ -5,12 +5,11 @@
 #include <algorithm>
 
 #include "commands/any_model.hpp"
-#include "commands/free_memory.hpp"
 #include "commands/machine.hpp"
-#include "commands/metrics_json.hpp"
 #include "commands/program.hpp"
 #include "commands/progress.hpp"
 #include "commands/task_data.hpp"
+#include "commands/training_results.hpp"
 
 namespace orthornn::program {
 
@@ -21,13 +20,11 @@ namespace {
 /// Throws Error where a batch of `longer`, estimated by a sequence of the task, takes more memory than there
 /// is for the CPU.
 void check_memory(Model<float>& model, const Task& task, const Task& longer) {
-  auto* sequences = dynamic_cast<SequenceModel<float>*>(&model);
-  if (sequences == nullptr || model.device().is_cuda()) return;
+  if (model.device().is_cuda()) return;
   Batch batch;
   task.with_length(task.length(), 1)->evaluation_batch(HeldOut::test, 0, batch);
-  sequences->forward(batch);
-  const double of_step =
-      static_cast<double>(sequences->saved().used_bytes()) / static_cast<double>(task.length());
+  model.loss(batch);
+  const double of_step = static_cast<double>(model.saved_bytes()) / static_cast<double>(task.length());
   const double needed =
       of_step * static_cast<double>(longer.length()) * static_cast<double>(longer.batch_size());
   check_free_memory(fmt::format("--lengths {}: such a sequence takes with this model", longer.length()),
@@ -97,10 +94,7 @@ ModelEvaluation evaluate_file(const EvaluationSource& source, const Execution& e
                                            [&](const Batch&, const BatchLoss&) { progress.advance(); });
     result.lengths.push_back({of_length->length(), evaluation, of_length->baseline_loss()});
   }
-  if (const auto* pairs = dynamic_cast<const TranslationTask*>(task.get())) {
-    result.translations = translation_metrics(dynamic_cast<EncoderDecoder<float>&>(*model), *pairs, tested,
-                                              source.search, source.sample);
-  }
+  result.translations = translation_metrics(*model, *task, tested, source.search, source.sample);
   return result;
 }
 

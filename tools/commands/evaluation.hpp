@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "commands/translation_metrics.hpp"
+#include "commands/translation.hpp"
 
 namespace orthornn::program {
 

@@ -11,6 +11,7 @@
 #include <functional>
 #include <list>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <vector>
 
@@ -151,6 +152,7 @@ struct OwnedOption {
   /// The value, of each owner.
   std::vector<std::function<std::string()>> texts = {};
 
+  bool is_of(std::string_view name) const { return chooser == name; }
   bool belongs_to(const std::string& owner) const;
   /// Whether one of the owners is.
   bool is_chosen() const;
@@ -188,7 +190,7 @@ void add_fields(CLI::App& command, const char* group, Alternatives<std::variant<
       auto& value = options.*member;
       const std::string flag = flag_of(key).flag;
       auto own = std::find_if(owned.begin(), owned.end(), [&](const OwnedOption& o) {
-        return o.option->get_name() == flag && std::string(o.chooser) == chooser;
+        return o.option->get_name() == flag && o.is_of(chooser);
       });
       if (own != owned.end()) {
         own->option->each([&value](const std::string& text) { set_from_text(value, text); });

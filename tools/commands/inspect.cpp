@@ -53,22 +53,20 @@ struct DeltaPart {
   std::string not_computed = {};
 };
 
-DeltaPart delta_part(const InspectSettings& settings, Model<float>& model, const ModelFileInfo& info,
-                     bool too_large) {
+DeltaPart delta_part(const InspectSettings& settings, const ModelFileInfo& info, bool too_large) {
   if (!has_delta_products(info.model)) {
     if (settings.length == 0) return {};
     throw UsageError(
         fmt::format("--length is for models with DeltaProduct layers, and '{}' has none", settings.model));
   }
   if (too_large) return {.not_computed = "it would take long at these sizes"};
-  auto* sequences = dynamic_cast<SequenceModel<float>*>(&model);
-  if (sequences == nullptr) return {.not_computed = "a model of two sequences is not followed"};
+  if (!std::holds_alternative<ModelOptions>(info.model))
+    return {.not_computed = "a model of two sequences is not followed"};
   try {
     const DataPlace data = data_place(settings.data, settings.model, info.task_name);
-    const auto figures = [&](SequenceModel<float>& on_cpu) {
-      return data.with_reason([&] { return delta_figures(on_cpu, info, settings.length, data.path); });
-    };
-    return {.figures = figures(model.device().is_cuda() ? *load_model(settings.model) : *sequences)};
+    const auto model = load_model(settings.model);  // on the CPU
+    return {.figures =
+                data.with_reason([&] { return delta_figures(*model, info, settings.length, data.path); })};
   } catch (const UsageError&) {
     throw;
   } catch (const Error& error) {
@@ -84,7 +82,7 @@ struct Inspected {
         layers(layers_of(info.model)),
         too_large(takes_long(layers)),
         error(too_large ? std::nullopt : model->orthogonality_error()),
-        delta(delta_part(settings, *model, info, too_large)) {}
+        delta(delta_part(settings, info, too_large)) {}
 
   ModelFileInfo info;
   Execution execution;

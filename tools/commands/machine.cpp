@@ -2,12 +2,30 @@
 
 #include <fmt/format.h>
 
+#include <fstream>
+#include <optional>
+
 #include "commands/program.hpp"
 #include "orthornn/core/error.hpp"
 
 namespace orthornn::program {
 
 using Json = nlohmann::ordered_json;
+
+namespace {
+
+/// Bytes that the system says are free for programs; nothing where it does not say so.
+std::optional<double> available_bytes() {
+  std::ifstream file("/proc/meminfo");
+  for (std::string key, unit; file >> key;) {
+    double kilobytes = 0;
+    if (file >> kilobytes && key == "MemAvailable:") return 1024 * kilobytes;
+    std::getline(file, unit);
+  }
+  return std::nullopt;
+}
+
+}  // namespace
 
 Json machine_fields(const Execution& execution) {
   Json fields = {{"processor", properties_of(Device::cpu()).name},
@@ -104,6 +122,13 @@ void print_recurrences(const Json& cells, const Execution& execution, Index leng
                cell["hidden"].get<Index>(), rollout.empty() ? "" : rollout + " rollout of ", length, batch,
                machine_text(execution));
   });
+}
+
+void check_free_memory(const std::string& work, double bytes, const char* advice) {
+  const std::optional<double> available = available_bytes();
+  if (!available || bytes <= *available) return;
+  throw Error(fmt::format("{} about {:.3g} GB, and {:.3g} GB of memory are free; {}", work, bytes * 1e-9,
+                          *available * 1e-9, advice));
 }
 
 }  // namespace orthornn::program

@@ -1,5 +1,5 @@
 #pragma once
-// How results say where and how they were computed.
+// The machine: how results say where and how they were computed, and what memory it has.
 
 #include <nlohmann/json.hpp>
 #include <string>
@@ -32,5 +32,9 @@ std::string first_form(const nlohmann::ordered_json& cells);
 /// A line for each recurrence of those `cells`.
 void print_recurrences(const nlohmann::ordered_json& cells, const Execution& execution, Index length,
                        Index batch);
+
+/// Linux gives memory that it does not have, and ends a program that uses it. So what work takes on the CPU
+/// is estimated before. Throws Error, which begins with `work`, where these bytes are more than are free.
+void check_free_memory(const std::string& work, double bytes, const char* advice);
 
 }  // namespace orthornn::program

@@ -263,11 +263,6 @@ void MachineOptions::add_to(CLI::App& command) {
             "Recurrence on a GPU: resident, cluster, stepwise, or automatic for the fastest that fits");
 }
 
-std::string usual_data(const std::string& task) {
-  if (task == MnistOptions::name) return "data/mnist";
-  return task == TranslationOptions::name ? "data/tatoeba" : "";
-}
-
 Execution MachineOptions::apply(Index expected_batch, Index expected_length) const {
   if (threads > 0) set_thread_count(threads);
   Execution execution(Device::parse(device), precision, rollout);

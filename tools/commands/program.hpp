@@ -69,9 +69,6 @@ auto as_usage(const Make& make) {
 /// Throws FileError for a folder, a pipe or a device, which are read without end or not at all.
 void check_regular(const std::filesystem::path& file);
 
-/// Where `tools/fetch-data` puts the data of a task; "" for a task that reads no data.
-std::string usual_data(const std::string& task);
-
 /// Where and how to compute.
 struct MachineOptions {
   std::string device = "auto";

@@ -8,11 +8,12 @@
 #include "commands/any_model.hpp"
 #include "commands/config_file.hpp"
 #include "commands/delta_figures.hpp"
-#include "commands/loaded_translator.hpp"
 #include "commands/output_file.hpp"
 #include "commands/saved_training.hpp"
+#include "commands/task_data.hpp"
 #include "commands/train_settings.hpp"
 #include "commands/training_results.hpp"
+#include "commands/translation.hpp"
 #include "orthornn/io/atomic_file.hpp"
 #include "pages/comparison_page.hpp"
 #include "pages/training_page.hpp"
@@ -62,7 +63,7 @@ void add_or_note(TrainingRun& run, const std::string& lacking, const Add& add) {
 
 /// Sentences of a file, one a line, perhaps with a tab and a translation.
 std::vector<SentencePair> read_sentences(const fs::path& file) {
-  constexpr std::size_t most = 20, longest = longest_sample_line;
+  constexpr std::size_t most = 20, longest = Task::longest_sample_line;
   check_regular(file);
   std::istringstream text(read_whole_file(file));
   std::vector<SentencePair> sentences;
@@ -124,8 +125,7 @@ void add_delta_products(TrainingRun& run, const Task& task, const fs::path& file
 /// at their steps.
 void add_step_accuracies(TrainingRun& run, const Task& task, const fs::path& file) {
   constexpr Index most_steps = Index{1} << 18;
-  const auto* sequences = dynamic_cast<const SequenceTask*>(&task);
-  if (sequences == nullptr || !sequences->data().every_step) return;
+  if (!task.data().every_step) return;
   const Index length = longer_length(task, read_model_info(file).model);
   const std::unique_ptr<Task> longer =
       task.with_length(length, std::clamp<Index>(most_steps / length, 1, task.batch_size()));
@@ -207,7 +207,7 @@ void add_settings(TrainingRun& run, const TrainSettings& settings, const Task& t
   run.steps = settings.steps();
   run.metrics = task.metrics();
   // That of sentences follows from their text, which a page does not read.
-  if (dynamic_cast<const TranslationTask*>(&task) == nullptr) run.baseline = task.baseline_loss();
+  if (!task.data().pairs) run.baseline = task.baseline_loss();
 }
 
 /// The number of parameters in a model file; nullopt where there is no file.
@@ -258,7 +258,7 @@ TrainingRun read_training_run(const fs::path& folder, const std::string& sentenc
     add_or_note(run, "no test data are shown", [&] { add_results(run); });
   if (const MetricsRow* last = run.last_evaluation()) run.solved = task->solved(last->evaluation());
   run.parameters = parameter_count(folder / "model.h5");
-  if (settings.task.name == TranslationOptions::name) {
+  if (task->data().pairs) {
     add_translation_figures(run, sentences);
   } else if (run.parameters) {
     add_sequence_figures(run, *task, settings.data.empty() ? usual_data(task->name()) : settings.data);

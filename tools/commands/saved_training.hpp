@@ -10,8 +10,6 @@ namespace orthornn::program {
 
 /// What a run directory of translations keeps of its test data: a few pairs, a line each.
 inline constexpr const char* sample_file = "sentences.tsv";
-/// Bytes of the longest line of `sample_file`: a sentence, a tab and its translation.
-inline constexpr std::size_t longest_sample_line = 4096;
 /// What `bench translate` keeps of a training that is evaluated.
 inline constexpr const char* result_file = "result.json";
 

@@ -1,11 +1,45 @@
 #include "commands/task_data.hpp"
 
 #include <filesystem>
+#include <map>
 
 #include "commands/config_file.hpp"
+#include "commands/field_options.hpp"
 #include "commands/program.hpp"
+#include "orthornn/tasks/task_options.hpp"
 
 namespace orthornn::program {
+namespace {
+
+/// Usual places of the data, by the names of the tasks that read any.
+const std::map<std::string, std::string>& usual_places() {
+  static const std::map<std::string, std::string> places = [] {
+    std::map<std::string, std::string> found;
+    std::apply(
+        [&](const auto&... options) {
+          const auto add = [&]<class Options>(const Options&) {
+            if constexpr (requires { Options::usual_data; }) found[Options::name] = Options::usual_data;
+          };
+          (add(options), ...);
+        },
+        Alternatives<TaskOptions>().all);
+    return found;
+  }();
+  return places;
+}
+
+}  // namespace
+
+std::vector<std::string> tasks_with_data() {
+  std::vector<std::string> names;
+  for (const auto& [name, place] : usual_places()) names.push_back(name);
+  return names;
+}
+
+std::string usual_data(const std::string& task) {
+  const auto found = usual_places().find(task);
+  return found == usual_places().end() ? "" : found->second;
+}
 
 DataPlace data_place(const std::string& given, const std::string& model_file, const std::string& task) {
   const std::string usual = usual_data(task);

@@ -3,10 +3,16 @@
 #include <fmt/format.h>
 
 #include <string>
+#include <vector>
 
 #include "orthornn/core/error.hpp"
 
 namespace orthornn::program {
+
+/// Names of the tasks that read files.
+std::vector<std::string> tasks_with_data();
+/// Where `tools/fetch-data` puts the data of a task; "" for a task that reads no data.
+std::string usual_data(const std::string& task);
 
 /// Where the data of a model's task are looked for.
 struct DataPlace {

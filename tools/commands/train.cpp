@@ -15,7 +15,7 @@
 #include "commands/standard_streams.hpp"
 #include "commands/training.hpp"
 #include "commands/training_results.hpp"
-#include "commands/translation_metrics.hpp"
+#include "commands/translation.hpp"
 #include "orthornn/io/atomic_file.hpp"
 #include "support/stop_on_signal.hpp"
 
@@ -53,14 +53,13 @@ TestEvaluation test_models(Training& training, const UnwrittenFiles& unwritten, 
 /// What the trainer's model, as it is now, is worth as a translator: printed, and returned for results.json;
 /// null for other tasks. `tested` is of this model.
 Json test_translations(Trainer& trainer, const TestEvaluation& tested) {
-  const auto* pairs = dynamic_cast<const TranslationTask*>(&trainer.task());
-  auto* model = dynamic_cast<EncoderDecoder<float>*>(&trainer.model());
-  if (pairs == nullptr || model == nullptr) return {};
   const BeamSearchOptions search;
+  const std::optional<TranslationMetrics> metrics =
+      translation_metrics(trainer.model(), trainer.task(), tested, search, 3);
+  if (!metrics) return {};
   fmt::print("translations of the model of step {}:\n", trainer.steps());
-  const TranslationMetrics metrics = translation_metrics(*model, *pairs, tested, search, 3);
-  print_metrics(metrics, search);
-  return json_of(metrics, search);
+  print_metrics(*metrics, search);
+  return json_of(*metrics, search);
 }
 
 /// What `train_once` ends with.
@@ -92,9 +91,7 @@ Result train_once(CLI::App& command, TrainSettings& settings, UnwrittenFiles& un
   Training training(command, settings, *task, execution, unwritten);
   Trainer& trainer = training.trainer();
   if (several) fmt::print("{}", several->heading);
-  if (const auto* pairs = dynamic_cast<const TranslationTask*>(task.get())) {
-    if (const std::string left_out = pairs->left_out(); !left_out.empty()) note(left_out);
-  }
+  if (const std::string left_out = task->left_out(); !left_out.empty()) note(left_out);
   if (training.starts_anew())
     fmt::print("'{}' has no model.h5 yet: starting anew with its settings\n", printable(folder));
   const std::string form = first_form(training.cells());

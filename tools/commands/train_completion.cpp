@@ -8,8 +8,9 @@
 #include "commands/any_model.hpp"
 #include "commands/config_file.hpp"
 #include "commands/saved_training.hpp"
+#include "commands/task_data.hpp"
 #include "commands/train_settings.hpp"
-#include "commands/training_defaults.hpp"
+#include "commands/translation.hpp"
 #include "orthornn/text/normalization.hpp"
 
 namespace orthornn::program {
@@ -51,24 +52,24 @@ std::unique_ptr<Task> TrainSettings::complete(CLI::App& command, bool may_exist)
   if (keeps_runs && !may_exist) check_run_is_new();
   std::unique_ptr<Task> described = make_task_of_run(may_exist);
   // 2. What is still open.
-  const TrainingDefaults defaults =
-      training_defaults(*described, recurrences_of_parts(),
-                        is_given(command, "--hidden") || !stack.empty() ? hidden_size() : 0);
-  if (!is_given(command, "--optimizer")) optimizer.name = defaults.task.optimizer;
-  check_typed(typed);
+  check_typed(typed);  // before the recipe, which may read the data
+  const Recipe recipe = recipe_for(*described, recurrences_of_parts(),
+                                   is_given(command, "--hidden") || !stack.empty() ? hidden_size() : 0);
+  if (!is_given(command, "--optimizer")) optimizer.name = recipe.optimizer;
+  check_of_optimizer(typed);
   if (positions > 0) check_positions(*described);
   if (typed.init) check_init();
-  complete_model(command, *described, defaults);
-  if (!is_given(command, "--batch") && source.batch != defaults.task.batch) {
-    source.batch = defaults.task.batch;
+  complete_model(command, *described, recipe);
+  if (!is_given(command, "--batch") && source.batch != recipe.batch) {
+    source.batch = recipe.batch;
     described = make_task();
   }
-  complete_optimizers(command, defaults, typed.new_rate);
-  complete_intervals(command, defaults.task);
-  complete_steps(command, *described, is_exact() && keeps_runs ? 0 : defaults.task.steps);
+  complete_optimizers(command, recipe, typed.new_rate);
+  complete_intervals(command, recipe);
+  complete_steps(command, *described, is_exact() && keeps_runs ? 0 : recipe.steps);
   // A benchmark takes the first steps alone, and they are to be of the whole length.
-  if (keeps_runs && complete_curriculum(command, defaults.curriculum_share)) described = make_task();
-  complete_warmup(command, defaults);
+  if (keeps_runs && complete_curriculum(command, recipe.curriculum_share)) described = make_task();
+  complete_warmup(command, recipe);
   check_reflections();
   trainer.optimizer = optimizer.chosen();
   if (!stack.empty()) check_stack(*described);
@@ -157,10 +158,10 @@ void TrainSettings::complete_places() {
   if (task.name.empty()) throw UsageError(fmt::format("which task? expected {}", one_of(task_names())));
   if (data.empty()) data = usual_data(task.name);
   if (!data.empty()) data = data_for_config(data);
-  if (!stack.empty() && task.name == TranslationOptions::name) {
-    throw UsageError(
-        "[[layer]] tables describe a model of one sequence, and the task translate has two; use --cell and "
-        "--layers");
+  if (!stack.empty() && is_translation(task.name)) {
+    throw UsageError(fmt::format(
+        "[[layer]] tables describe a model of one sequence, and the task {} has two; use --cell and --layers",
+        task.name));
   }
   if (out.empty()) out = fmt::format("runs/{}-{}", task.name, cell_name());
 }
@@ -180,17 +181,25 @@ std::unique_ptr<Task> TrainSettings::make_task_of_run(bool may_exist) {
 }
 
 void TrainSettings::check_typed(const Typed& typed) const {
-  for (const OwnedOption* own : typed.owned) own->check();
+  for (const OwnedOption* own : typed.owned) {
+    if (!own->is_of("--optimizer")) own->check();
+  }
   if (typed.mlp_size && no_mlp)
     throw UsageError("--mlp-size is the size of the MLP, which --no-mlp leaves out; expected one of the two");
   if (typed.permutation_seed && !std::get<MnistOptions>(task.all).permuted)
     throw UsageError("--permutation-seed decides the order of --permuted, which was not given");
 }
 
+void TrainSettings::check_of_optimizer(const Typed& typed) const {
+  for (const OwnedOption* own : typed.owned) {
+    if (own->is_of("--optimizer")) own->check();
+  }
+}
+
 void TrainSettings::check_positions(const Task& described) const {
-  if (task.name == TranslationOptions::name)
-    throw UsageError(
-        "--positions is of models of one sequence, and the task translate has two; leave it out");
+  if (is_translation(task.name))
+    throw UsageError(fmt::format(
+        "--positions is of models of one sequence, and the task {} has two; leave it out", task.name));
   if (positions < described.length()) {
     throw UsageError(
         fmt::format("--positions {} are fewer than the {} steps of the task's sequences; expected "
@@ -209,19 +218,18 @@ void TrainSettings::check_init() const {
   }
 }
 
-void TrainSettings::complete_model(const CLI::App& command, const Task& described,
-                                   const TrainingDefaults& defaults) {
-  if (!is_given(command, "--hidden")) cell.hidden_size = defaults.task.hidden_size;
-  if (!is_given(command, "--activation")) cell.activation = defaults.activation;
+void TrainSettings::complete_model(const CLI::App& command, const Task& described, const Recipe& recipe) {
+  if (!is_given(command, "--hidden")) cell.hidden_size = recipe.hidden_size;
+  if (!is_given(command, "--activation")) cell.activation = recipe.activation;
   // A file may have that of another cell.
-  const Init initial_transition = find_name<Init>(init).value_or(defaults.task.init);
+  const Init initial_transition = find_name<Init>(init).value_or(recipe.init);
   transition.each([&](auto& options) { options.init = initial_transition; });
   if (is_exact()) {
     complete_exact(command, described);
     return;
   }
   // What the settings of a begun training lack, they are older than.
-  if (!resume) complete_delta(command, defaults);
+  if (!resume) complete_delta(command, recipe);
   init = name_of(initial_transition);
 }
 
@@ -280,36 +288,34 @@ void TrainSettings::complete_exact(const CLI::App& command, const Task& of_task)
   }
 }
 
-void TrainSettings::complete_delta(const CLI::App& command, const TrainingDefaults& defaults) {
+void TrainSettings::complete_delta(const CLI::App& command, const Recipe& recipe) {
   DeltaProductCell::fields([&](const char* key, auto member, const Domain&, const char*) {
     if (std::string(key) != "hidden_size" && !is_given(command, flag_of(key).flag.c_str()))
-      delta.*member = defaults.delta.*member;
+      delta.*member = recipe.delta.*member;
   });
   if (is_delta() && !is_given(command, "--learn-initial-state"))
-    cell.learn_initial_state = defaults.delta.learn_initial_state;
+    cell.learn_initial_state = recipe.delta.learn_initial_state;
   if (!is_given(command, "--without-values")) delta.without_values &= cell.learn_initial_state;
-  if (!is_given(command, "--no-mlp") && !is_given(command, "--mlp-size")) no_mlp = defaults.no_mlp;
+  if (!is_given(command, "--no-mlp") && !is_given(command, "--mlp-size")) no_mlp = !recipe.gated_mlp;
 }
 
-void TrainSettings::complete_optimizers(const CLI::App& command, const TrainingDefaults& defaults,
-                                        bool new_rate) {
-  const TaskDefaults& of_task = defaults.task;
+void TrainSettings::complete_optimizers(const CLI::App& command, const Recipe& recipe, bool new_rate) {
   optimizer.each([&](auto& options) {
-    if (!is_given(command, "--lr")) options.lr = of_task.learning_rate;
+    if (!is_given(command, "--lr")) options.lr = recipe.learning_rate;
     // A rate on the command line takes the orthogonal one along, which a file states even where it was left
     // out.
     if (!is_given(command, "--lr-orth") || new_rate)
-      options.lr_orthogonal = options.lr * of_task.learning_rate_orthogonal / of_task.learning_rate;
+      options.lr_orthogonal = options.lr * recipe.learning_rate_orthogonal / recipe.learning_rate;
   });
   AdamW& decoupled = std::get<AdamW>(optimizer.all);
   // What is exact must not shrink.
-  if (!is_given(command, "--weight-decay") && defaults.weight_decay && !is_exact())
-    decoupled.weight_decay = *defaults.weight_decay;
-  if (!is_given(command, "--clip")) trainer.clip = of_task.clip;
+  if (!is_given(command, "--weight-decay") && recipe.weight_decay && !is_exact())
+    decoupled.weight_decay = *recipe.weight_decay;
+  if (!is_given(command, "--clip")) trainer.clip = recipe.clip;
 }
 
-void TrainSettings::complete_intervals(const CLI::App& command, const TaskDefaults& of_task) {
-  if (!is_given(command, "--eval-every")) eval_every = of_task.evaluation_steps;
+void TrainSettings::complete_intervals(const CLI::App& command, const Recipe& recipe) {
+  if (!is_given(command, "--eval-every")) eval_every = recipe.evaluation_steps;
   if (!is_given(command, "--save-every")) save_every = eval_every;
 }
 
@@ -333,18 +339,23 @@ void TrainSettings::complete_steps(const CLI::App& command, const Task& describe
 }
 
 bool TrainSettings::complete_curriculum(const CLI::App& command, double share) {
-  // What is exact needs no short words.
-  if (task.name != WordsOptions::name || is_given(command, "--curriculum") || is_exact()) return false;
-  Index& curriculum = std::get<WordsOptions>(task.all).curriculum;
+  // What is exact needs no short sequences.
+  if (is_given(command, "--curriculum") || is_exact()) return false;
   const auto of_stage = static_cast<Index>(share * static_cast<double>(steps()));
-  if (curriculum == of_stage) return false;
-  curriculum = of_stage;
-  return true;
+  bool changes = false;
+  task.each([&](auto& options) {
+    if constexpr (requires { options.curriculum; }) {
+      changes |= options.name == task.name && options.curriculum != of_stage;
+      options.curriculum = of_stage;
+    }
+  });
+  return changes;
 }
 
-void TrainSettings::complete_warmup(const CLI::App& command, const TrainingDefaults& defaults) {
+void TrainSettings::complete_warmup(const CLI::App& command, const Recipe& recipe) {
   Schedule& schedule = trainer.schedule;
-  if (!is_given(command, "--warmup")) schedule.warmup_steps = defaults.warmup(steps());
+  if (!is_given(command, "--warmup"))
+    schedule.warmup_steps = static_cast<std::int64_t>(recipe.warmup_share * static_cast<double>(steps()));
   if (schedule.kind == Schedule::Kind::cosine && steps() > 0 && schedule.warmup_steps >= steps()) {
     throw UsageError(fmt::format(
         "--warmup {} (given, or of the configuration file) leaves nothing of --steps {}; expected fewer",

@@ -4,7 +4,9 @@
 
 #include <initializer_list>
 
+#include "commands/task_data.hpp"
 #include "commands/train_settings.hpp"
+#include "commands/translation.hpp"
 
 namespace orthornn::program {
 namespace {
@@ -33,7 +35,7 @@ void TrainSettings::add_task_options(CLI::App& command) {
                       "out: data/mnist or data/tatoeba")
           ->default_str("")
           ->group(g),
-      "the task", [this] { return std::vector{task.name}; }, {MnistOptions::name, TranslationOptions::name});
+      "the task", [this] { return std::vector{task.name}; }, tasks_with_data());
 }
 
 void TrainSettings::add_cell_options(CLI::App& command) {
@@ -106,8 +108,9 @@ void TrainSettings::add_translation_options(CLI::App& command) {
       ->group(g);
   for (const char* flag :
        {"--embedding-size", "--tied", "--dropout", "--label-smoothing", "--encoder", "--bidirectional"}) {
-    add_owned(owned_, command.get_option(flag), "the task", [this] { return std::vector{task.name}; },
-              {TranslationOptions::name});
+    add_owned(
+        owned_, command.get_option(flag), "the task", [this] { return std::vector{task.name}; },
+        translation_tasks());
   }
 }
 
@@ -199,8 +202,7 @@ void TrainSettings::remove(CLI::App& command, const std::vector<std::string>& na
 void TrainSettings::remove_other_tasks(CLI::App& command, const std::string& kept) {
   std::vector<std::string> others;
   for (const OwnedOption& own : owned_) {
-    if (own.chooser == std::string("the task") && !own.belongs_to(kept))
-      others.push_back(own.option->get_name());
+    if (own.is_of("the task") && !own.belongs_to(kept)) others.push_back(own.option->get_name());
   }
   remove(command, others);
 }

@@ -4,6 +4,7 @@
 
 #include "commands/any_model.hpp"
 #include "commands/config_file.hpp"
+#include "commands/translation.hpp"
 #include "orthornn/layers/delta_product_blocks.hpp"
 
 namespace orthornn::program {
@@ -19,19 +20,16 @@ std::vector<std::string> cell_names() {
 
 bool TrainSettings::takes(const CLI::Option& option, const std::string& name) const {
   return std::ranges::none_of(owned_, [&](const OwnedOption& own) {
-    return own.option == &option && own.chooser == std::string("--cell") && !own.belongs_to(name) &&
-           !own.belongs_to(encoder);
+    return own.option == &option && own.is_of("--cell") && !own.belongs_to(name) && !own.belongs_to(encoder);
   });
 }
 
 GroupWords TrainSettings::exact_words(const Task& of_task) const {
-  const auto* sequences = dynamic_cast<const SequenceTask*>(&of_task);
-  const std::optional<GroupWords> words = sequences == nullptr ? std::nullopt : sequences->group_words();
-  if (words) return *words;
+  if (std::optional<GroupWords> words = of_task.group_words()) return *std::move(words);
   throw ValueError(
-      fmt::format("{} is no word problem of a group; expected the task words, or language with --language "
-                  "parity or cycle",
-                  task.name == LanguageOptions::name ? "this language" : "the task " + task.name));
+      fmt::format("the task {} is no word problem of a group; expected the task words, or language with "
+                  "--language parity or cycle",
+                  of_task.config()));
 }
 
 std::optional<ExactNetwork> TrainSettings::exact_network(const Task& of_task) const {
@@ -75,7 +73,7 @@ LayerOptions TrainSettings::recurrent(const std::string& name) const {
 }
 
 std::string TrainSettings::encoder_name() const {
-  return encoder.empty() || task.name != TranslationOptions::name ? transition.name : encoder;
+  return encoder.empty() || !is_translation(task.name) ? transition.name : encoder;
 }
 
 std::vector<std::string> TrainSettings::names_of_parts() const {
@@ -107,10 +105,10 @@ std::vector<LayerOptions> TrainSettings::layers_of(const std::string& name, Inde
   return blocks;
 }
 
-EncoderDecoderOptions TrainSettings::translation_options(const TranslationTask& of_task) const {
+EncoderDecoderOptions TrainSettings::translation_options(const SequenceData& data) const {
   EncoderDecoderOptions options = translation;
-  options.source_symbols = of_task.source_tokenizer().size();
-  options.target_symbols = of_task.target_tokenizer().size();
+  options.source_symbols = data.symbols;
+  options.target_symbols = data.classes;
   options.decoder = layers_of(transition.name, options.embedding_size);
   options.encoder = layers_of(encoder_name(), options.embedding_size);
   if (bidirectional) options.encoder = {Bidirectional{options.encoder}};
@@ -118,12 +116,8 @@ EncoderDecoderOptions TrainSettings::translation_options(const TranslationTask& 
 }
 
 AnyModelOptions TrainSettings::model_options(const Task& of_task) const {
-  if (const auto* pairs = dynamic_cast<const TranslationTask*>(&of_task)) return translation_options(*pairs);
-  const auto* sequences = dynamic_cast<const SequenceTask*>(&of_task);
-  if (sequences == nullptr)
-    throw UsageError(
-        fmt::format("the task {} has no sequences that a model of --cell could read", task.name));
-  const SequenceData found = sequences->data();
+  const SequenceData found = of_task.data();
+  if (found.pairs) return translation_options(found);
   if (!stack.empty()) return model_for(found, stack);
   if (transition.name != DeltaProductCell::name || found.symbols == 0)
     return model_for(found, layers_of(transition.name, found.features));

@@ -10,10 +10,9 @@
 #include "orthornn/layers/recurrent_layer.hpp"
 #include "orthornn/nn/exact_network.hpp"
 #include "orthornn/train/model_file.hpp"
+#include "orthornn/train/recipe.hpp"
 
 namespace orthornn::program {
-
-struct TrainingDefaults;
 
 /// What --cell may say.
 std::vector<std::string> cell_names();
@@ -124,7 +123,7 @@ struct TrainSettings {
   std::vector<std::string> names_of_parts() const;
   bool is_delta() const { return transition.name == DeltaProductCell::name; }
   bool is_exact() const { return is_delta() && stack.empty() && init == exact_init; }
-  EncoderDecoderOptions translation_options(const TranslationTask& task) const;
+  EncoderDecoderOptions translation_options(const SequenceData& data) const;
   /// The word problem that the task is, for --init exact. Throws ValueError where it is none.
   GroupWords exact_words(const Task& task) const;
 
@@ -149,24 +148,26 @@ struct TrainSettings {
   std::unique_ptr<Task> make_task_of_run(bool may_exist);
   /// Throws for options of which nothing would come.
   void check_typed(const Typed& typed) const;
+  /// The same of an optimizer that was not given, which is known later.
+  void check_of_optimizer(const Typed& typed) const;
   void check_positions(const Task& described) const;
   void check_init() const;
-  void complete_model(const CLI::App& command, const Task& described, const TrainingDefaults& defaults);
+  void complete_model(const CLI::App& command, const Task& described, const Recipe& recipe);
   /// Gives --init exact the sizes that it needs, where they are open. Throws UsageError for settings with
   /// which it cannot be.
   void complete_exact(const CLI::App& command, const Task& task);
   /// Settings of DeltaProduct blocks that were left out.
-  void complete_delta(const CLI::App& command, const TrainingDefaults& defaults);
+  void complete_delta(const CLI::App& command, const Recipe& recipe);
   /// Rates, weight decay and clipping.
-  void complete_optimizers(const CLI::App& command, const TrainingDefaults& defaults, bool new_rate);
+  void complete_optimizers(const CLI::App& command, const Recipe& recipe, bool new_rate);
   /// Steps between evaluations, and between saves.
-  void complete_intervals(const CLI::App& command, const TaskDefaults& of_task);
+  void complete_intervals(const CLI::App& command, const Recipe& recipe);
   /// From --epochs or --steps, or else `usual`. Throws UsageError for numbers that cannot be.
   void complete_steps(const CLI::App& command, const Task& described, std::int64_t usual);
   /// Returns whether that changes the task.
   bool complete_curriculum(const CLI::App& command, double share);
   /// Throws UsageError where the warmup leaves nothing of the steps.
-  void complete_warmup(const CLI::App& command, const TrainingDefaults& defaults);
+  void complete_warmup(const CLI::App& command, const Recipe& recipe);
   void check_reflections() const;
   void check_stack(const Task& described) const;
 

@@ -17,7 +17,6 @@
 #include "commands/machine.hpp"
 #include "commands/run_files.hpp"
 #include "commands/training_results.hpp"
-#include "commands/translation_metrics.hpp"
 #include "orthornn/io/atomic_file.hpp"
 #include "support/number_text.hpp"
 #include "support/stop_on_signal.hpp"
@@ -44,18 +43,6 @@ std::optional<double> reflection_norm(const ParameterSet<float>& parameters) {
     }
   }
   return count > 0 ? std::optional(sum / static_cast<double>(count)) : std::nullopt;
-}
-
-/// A few sentences of the run, which can be shown where its data are not.
-std::string sample_text(const TranslationTask& task) {
-  std::vector<SentencePair> short_pairs;
-  for (const SentencePair& pair : task.held_out_pairs(HeldOut::test)) {
-    if (pair.source.size() + 1 + pair.target.size() <= longest_sample_line) short_pairs.push_back(pair);
-  }
-  std::string text;
-  for (const SentencePair& pair : sample_of(short_pairs, 5))
-    text += fmt::format("{}\t{}\n", pair.source, pair.target);
-  return text;
 }
 
 /// Whether `work` was left as a stop was requested.
@@ -106,14 +93,7 @@ Training::Training(CLI::App& command, const TrainSettings& settings, const Task&
   as_usage([&] { task.load(); });
   check_run_files(folder);
   goes_on_ = settings.resume && saved_.exists();
-  model_ = as_usage([&] {
-    return make_model(execution, settings.model_options(task),
-                      goes_on_ ? std::nullopt : std::optional(settings.source.seed));
-  });
-  as_usage([&] {
-    const auto network = settings.exact_network(task);
-    if (network && !goes_on_) network->write(dynamic_cast<SequenceModel<float>&>(*model_));
-  });
+  model_ = as_usage([&] { return first_model(execution); });
   // Throws now what would be thrown within a step.
   cells_ = recurrences(*model_, task.length(), settings.source.batch);
   TrainerOptions options = settings.trainer;
@@ -134,16 +114,26 @@ Training::Training(CLI::App& command, const TrainSettings& settings, const Task&
   // Settings with which no step is taken are not those of the run.
   if (!nothing_is_left_) {
     const std::string config = settings.to_toml(command);
-    const auto* pairs = dynamic_cast<const TranslationTask*>(&task);
-    const std::string sample = pairs == nullptr ? "" : sample_text(*pairs);
+    const std::string sample = task.text_sample();
     // Both files are looked at before anything is changed.
     const bool config_is_due = writes_config(folder, config, goes_on_);
-    const bool sample_is_due = pairs != nullptr && writes_sample(folder, sample, goes_on_);
+    const bool sample_is_due = !sample.empty() && writes_sample(folder, sample, goes_on_);
     if (!goes_on_) std::filesystem::remove(results, status);  // of the training that this one replaces
     if (config_is_due) write_file_atomically(folder / "config.toml", config_of_run(config));
     if (sample_is_due) write_file_atomically(folder / sample_file, sample);
   }
   metrics_ = std::make_shared<MetricsFile>(folder / "metrics.csv", trainer_->steps(), task.metrics());
+}
+
+/// The model before its first step, or undrawn where the parameters of a saved one follow.
+std::unique_ptr<Model<float>> Training::first_model(const Execution& execution) const {
+  const AnyModelOptions options = settings_.model_options(task_);
+  const std::optional<ExactNetwork> network = settings_.exact_network(task_);
+  if (goes_on_) return make_model(execution, options, std::nullopt);
+  if (!network) return make_model(execution, options, settings_.source.seed);
+  auto model = std::make_unique<SequenceModel<float>>(execution, std::get<ModelOptions>(options), Undrawn{});
+  network->write(*model);
+  return model;
 }
 
 void Training::save(std::span<const std::filesystem::path> files) {

@@ -81,6 +81,7 @@ class Training {
   std::optional<ProgressLine> progress_;
   UnwrittenFiles& unwritten_;
 
+  std::unique_ptr<Model<float>> first_model(const Execution& execution) const;
   void write(const std::filesystem::path& file, std::function<void()> write);
   /// Saves the state of the training in these files, in this order.
   void save(std::span<const std::filesystem::path> files);

@@ -7,13 +7,12 @@
 #include <initializer_list>
 #include <utility>
 
-#include "commands/median.hpp"
-#include "commands/metrics_json.hpp"
 #include "commands/program.hpp"
 #include "commands/run_files.hpp"
 #include "orthornn/core/error.hpp"
 #include "orthornn/version.hpp"
 #include "support/files.hpp"
+#include "support/statistics.hpp"
 
 namespace orthornn::program {
 namespace {
@@ -108,16 +107,16 @@ auto results_from(const std::filesystem::path& file, const std::string& format, 
 Spread spread_of(const SeedsResults& results, const std::string& name, const auto& number) {
   std::vector<double> values;
   for (const auto& [folder, training] : results.trainings) values.push_back(number(training));
-  const auto count = static_cast<double>(values.size());
-  Spread spread{.name = name};
-  for (const double value : values) spread.mean += value / count;
-  for (const double value : values) spread.deviation += (value - spread.mean) * (value - spread.mean);
-  spread.deviation = std::sqrt(spread.deviation / std::max(count - 1, 1.0));
-  spread.median = median(values);
-  return spread;
+  return {.name = name, .mean = mean(values), .deviation = deviation(values), .median = median(values)};
 }
 
 }  // namespace
+
+void add_metrics(Json& json, const Evaluation& evaluation) {
+  for (const auto& [metric, value] : evaluation.metrics) {
+    if (std::isfinite(value)) json[metric.name] = value;
+  }
+}
 
 std::string to_json(const TrainingResults& results) {
   Json json = head_of(one_format);

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,6 +16,8 @@ namespace orthornn::program {
 inline constexpr const char* results_file = "results.json";
 
 std::string to_json(const TrainingResults& results);
+/// Adds the metrics to an object, each under its name. One that counted nothing is left out: JSON has no NaN.
+void add_metrics(nlohmann::ordered_json& json, const Evaluation& evaluation);
 
 /// Trainings that differ in the seed alone.
 struct SeedsResults {

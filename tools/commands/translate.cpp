@@ -6,8 +6,8 @@
 
 #include "commands/field_options.hpp"
 #include "commands/line_reader.hpp"
-#include "commands/loaded_translator.hpp"
 #include "commands/program.hpp"
+#include "commands/translation.hpp"
 #include "core/checked_json.hpp"
 
 namespace orthornn::program {

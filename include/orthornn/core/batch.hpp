@@ -113,9 +113,10 @@ class BatchShapes {
   std::vector<Kept> kept_;
 };
 
-/// Sizes of what the batches of a sequence task hold: a program chooses a model's input and readout by them.
+/// Sizes of what the batches of a task hold: a program chooses a model's input and readout by them.
 struct SequenceData {
-  /// Number of symbols in batch_names::symbols; 0 where a step is a real vector.
+  /// Number of symbols in batch_names::symbols, with `pairs` in batch_names::source; 0 where a step is a real
+  /// vector.
   Index symbols = 0;
   /// Size K of a step's vector in batch_names::features; 0 where a step is a symbol.
   Index features = 0;
@@ -125,6 +126,9 @@ struct SequenceData {
   Index values = 0;
   /// True where every step has a target; false where a sequence has one target.
   bool every_step = false;
+  /// True where each target is a sequence of its own, of another length than its source; `classes` are then
+  /// the symbols of both batch_names::target and batch_names::classes.
+  bool pairs = false;
 };
 
 }  // namespace orthornn

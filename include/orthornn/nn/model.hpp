@@ -75,6 +75,9 @@ class Model {
   /// outputs.
   TensorView<const T> outputs() const { return outputs_; }
 
+  /// Bytes that the layers keep of the last batch until its backward; 0 for a model that does not know.
+  virtual std::size_t saved_bytes() const { return 0; }
+
   /// Sets the key of the random numbers that layers such as Dropout draw in the gradients that follow; each
   /// step of a training needs another key. Does nothing for a model that draws none. Only starts the work.
   void set_noise(std::uint64_t key);

@@ -77,6 +77,7 @@ class SequenceModel final : public Model<T> {
   /// DeltaProductLayer::factors reads it.
   const Saved& saved() const { return saved_; }
 
+  std::size_t saved_bytes() const override { return saved_.used_bytes(); }
   bool recordable(const Batch& batch) const override;
   /// Describes the layers of the options.
   std::vector<LayerDescription> describe(Index length, Index batch) const override;

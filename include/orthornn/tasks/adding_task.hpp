@@ -28,7 +28,7 @@ struct AddingOptions {
 /// Shah and Bengio, "Unitary evolution recurrent neural networks", ICML 2016). The features [T, B, 2] are a
 /// value uniform in [0, 1), and a mark that is 1 at one step of the first half and one step of the second
 /// half, and 0 elsewhere. The target [B, 1] is the sum of the two marked values.
-class AddingTask final : public SequenceTask {
+class AddingTask final : public Task {
  public:
   /// Makes the task. Throws ValueError for an option outside its domain and for 2^31 steps or more in a
   /// batch.
@@ -36,7 +36,6 @@ class AddingTask final : public SequenceTask {
 
   std::string name() const override { return AddingOptions::name; }
   SequenceData data() const override { return {.features = 2, .values = 1}; }
-  TaskDefaults defaults() const override;
   Index batch_size() const override { return batch_; }
   std::uint64_t seed() const override { return seed_; }
   Index length() const override { return length_; }

@@ -31,7 +31,7 @@ struct CopyingOptions {
 ///     step      0 .. 9        10 .. T + 8   T + 9    T + 10 .. T + 19
 ///     input     ten symbols   blank         marker   blank
 ///     target    blank         blank         blank    the ten symbols
-class CopyingTask final : public SequenceTask {
+class CopyingTask final : public Task {
  public:
   /// Makes the task. Throws ValueError for an option outside its domain and for 2^31 steps or more in a
   /// batch.
@@ -46,7 +46,6 @@ class CopyingTask final : public SequenceTask {
   SequenceData data() const override {
     return {.symbols = symbols(), .classes = classes(), .every_step = true};
   }
-  TaskDefaults defaults() const override;
   Index batch_size() const override { return batch_; }
   std::uint64_t seed() const override { return seed_; }
   Index length() const override { return delay_ + 2 * string_length; }

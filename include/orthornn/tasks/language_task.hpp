@@ -67,7 +67,7 @@ struct LanguageOptions {
 ///
 /// Symbols [T, B] have lengths [B]; beyond a length they are 0. A sequence depends on the seed, its set and
 /// its number alone. Each of the two held-out sets has 1000 sequences. Batches are made on the host.
-class LanguageTask final : public SequenceTask {
+class LanguageTask final : public Task {
  public:
   /// Number of sequences in each held-out set.
   static constexpr Index held_out_sequences = 1000;
@@ -93,7 +93,6 @@ class LanguageTask final : public SequenceTask {
   /// Word problem of Z2 for parity and of Z5 for cycle, whose product is asked for at the end; no value for
   /// other languages.
   std::optional<GroupWords> group_words() const override;
-  TaskDefaults defaults() const override;
   Index batch_size() const override { return options_.batch; }
   std::uint64_t seed() const override { return options_.seed; }
   /// Steps of the longest sequence of the test data.

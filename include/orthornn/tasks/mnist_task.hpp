@@ -13,7 +13,8 @@ class MnistTask;
 /// Options of an MnistTask.
 struct MnistOptions {
   using Made = MnistTask;
-  static constexpr const char* name = "mnist";  ///< Name in files and on the command line.
+  static constexpr const char* name = "mnist";             ///< Name in files and on the command line.
+  static constexpr const char* usual_data = "data/mnist";  ///< Folder into which tools/fetch-data puts them.
   /// Folder with the four IDX files as they are distributed, compressed or not.
   std::filesystem::path data = {};
   /// Whether the pixels are read in one fixed random order instead of row by row.
@@ -60,7 +61,7 @@ struct MnistOptions {
 /// training data are the others in a new order each epoch, less the remainder that does not fill a batch. The
 /// task keeps the images and one epoch's order, on a GPU too from the first batch that lies there, so one
 /// thread at a time may use it.
-class MnistTask final : public SequenceTask {
+class MnistTask final : public Task {
  public:
   /// Makes the task; reads no file. Throws ValueError for a batch below 1, an input order that is no
   /// permutation and parts that are not those of such a task.
@@ -68,7 +69,6 @@ class MnistTask final : public SequenceTask {
 
   std::string name() const override { return MnistOptions::name; }
   SequenceData data() const override { return {.features = 1, .classes = digits}; }
-  TaskDefaults defaults() const override;
   Index batch_size() const override { return batch_; }
   std::uint64_t seed() const override { return seed_; }
   Index length() const override { return length_; }

@@ -40,7 +40,7 @@ struct RecallOptions {
 ///
 /// A sequence depends on the seed, its set and its number alone. Each of the two held-out sets has 1000
 /// sequences. Batches are made on the host.
-class RecallTask final : public SequenceTask {
+class RecallTask final : public Task {
  public:
   /// Number of sequences in each held-out set.
   static constexpr Index held_out_sequences = 1000;
@@ -53,7 +53,6 @@ class RecallTask final : public SequenceTask {
   SequenceData data() const override {
     return {.symbols = options_.symbols, .classes = options_.symbols, .every_step = true};
   }
-  TaskDefaults defaults() const override;
   Index batch_size() const override { return options_.batch; }
   std::uint64_t seed() const override { return options_.seed; }
   Index length() const override { return options_.length; }

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "orthornn/core/batch.hpp"
-#include "orthornn/orthogonal/transition.hpp"
+#include "orthornn/core/fields.hpp"
 #include "orthornn/tasks/group_words.hpp"
 #include "orthornn/tasks/metric.hpp"
 
@@ -20,29 +20,6 @@ enum class HeldOut {
   validation,
   /// Data for the figure at the end alone. A choice that was made by them would make that figure too good.
   test,
-};
-
-/// Settings with which orthogonal cells are known to learn a task, under a cosine schedule that ends with the
-/// last step; the command line starts from them.
-struct TaskDefaults {
-  /// Size N of the state.
-  Index hidden_size = 128;
-  /// How the transition is drawn.
-  Init init = Init::henaff;
-  /// Sequences B of a batch.
-  Index batch = 128;
-  /// Training steps.
-  Index steps = 1000;
-  /// Training steps between two evaluations on held-out data.
-  Index evaluation_steps = 100;
-  /// Name of the optimizer, as in `Optimizer::name()`.
-  std::string optimizer = "rmsprop";
-  /// Learning rate of ordinary parameters.
-  double learning_rate = 1e-3;
-  /// Learning rate of orthogonal parameters.
-  double learning_rate_orthogonal = 1e-4;
-  /// Largest norm of the gradient; 0 for no limit.
-  double clip = 1;
 };
 
 /// Bytes that a task was made with and that its `config` does not hold, such as a vocabulary.
@@ -59,14 +36,17 @@ struct TaskPart {
 /// an uninterrupted one would.
 class Task {
  public:
+  /// Bytes of the longest line of a `text_sample`.
+  static constexpr Index longest_sample_line = 4096;
+
   virtual ~Task() = default;
 
   /// Name of the task, in printable ASCII, at most 100 bytes. `task_names` has those of
   /// orthornn and those that are registered.
   virtual std::string name() const = 0;
-  /// Settings with which orthogonal cells learn the task. It may read the task's data, and then throws as
-  /// `load`.
-  virtual TaskDefaults defaults() const = 0;
+  /// Sizes of inputs and targets, by which `model_for` chooses the ends of a model. Those of a task that
+  /// makes its vocabulary from files are 0 until it has the files or the parts of a model file.
+  virtual SequenceData data() const = 0;
   /// Sequences B of a batch.
   virtual Index batch_size() const = 0;
   /// Seed that decides, with the number of the step, every training batch.
@@ -79,10 +59,18 @@ class Task {
   virtual double baseline_loss() const = 0;
   /// Whether this result counts as having learned the task.
   virtual bool solved(const Evaluation& evaluation) const = 0;
+  /// Word problem that the task is; no value for other tasks.
+  virtual std::optional<GroupWords> group_words() const { return std::nullopt; }
 
   /// Reads the task's files, so that a missing file is noticed before a training starts. Without it, the
   /// first call that needs the data reads them. Throws FileError.
   virtual void load() const {}
+  /// Sentences for readers that say what the task left out of its files; empty where there is nothing to say.
+  /// It may read the files, and then throws as `load`.
+  virtual std::string left_out() const { return ""; }
+  /// A few examples of the test data as lines of text, for readers who lack the files; empty for a task whose
+  /// data are no text. It may read the files, and then throws as `load`.
+  virtual std::string text_sample() const { return ""; }
   /// Fills `batch` with the training batch of a step, 0, 1, .., on the batch's device, with equal bits on
   /// each device. Allocates nothing after the first batch of a size.
   virtual void training_batch(std::uint64_t step, Batch& batch) const = 0;
@@ -116,15 +104,6 @@ class Task {
   /// Whether files of earlier versions lack these parts. A training of such a file goes on, and parts are not
   /// compared.
   virtual bool may_lack_parts() const { return false; }
-};
-
-/// A task whose batches hold one input sequence each, with targets.
-class SequenceTask : public Task {
- public:
-  /// Sizes of inputs and targets.
-  virtual SequenceData data() const = 0;
-  /// Word problem that the task is; no value for other tasks.
-  virtual std::optional<GroupWords> group_words() const { return std::nullopt; }
 };
 
 /// Data, seed and batch size of a task, which are not part of its `config`.

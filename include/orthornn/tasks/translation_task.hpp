@@ -40,6 +40,8 @@ struct Names<TokenizerKind> {
 struct TranslationOptions {
   using Made = TranslationTask;
   static constexpr const char* name = "translate";  ///< Name in files and on the command line.
+  static constexpr const char* usual_data =
+      "data/tatoeba";  ///< Folder into which tools/fetch-data puts them.
   /// Largest number of tokens that a sentence may have.
   static constexpr Index most_tokens = 1000;
   /// Path for `read_parallel_text`: a zip archive, a text, or a folder with one of them.
@@ -97,9 +99,7 @@ class TranslationTask final : public Task {
   explicit TranslationTask(const TranslationOptions& options = {});
 
   std::string name() const override { return TranslationOptions::name; }
-  /// Settings with which orthogonal cells learn the task, with the steps of ten epochs. Reads the data, and
-  /// throws as `load`.
-  TaskDefaults defaults() const override;
+  SequenceData data() const override;
   Index batch_size() const override { return options_.batch; }
   std::uint64_t seed() const override { return options_.seed; }
   /// Tokens of the longest sentence of the two languages, with its end; `longest` + 1 before the data are
@@ -120,8 +120,6 @@ class TranslationTask final : public Task {
   /// Number of batches of a held-out set. Reads the data, and throws as `load`.
   Index evaluation_batches(HeldOut set) const override;
   void evaluation_batch(HeldOut set, Index number, Batch& batch) const override;
-  /// False: a translation is neither right nor wrong; `bleu` measures it.
-
   std::string config() const override;
   /// The parts "source_tokenizer", "target_tokenizer" and "data", a checksum of the pairs: a text that has
   /// changed would be split in another way. Reads the data, and throws as `load`, unless the options had the
@@ -136,9 +134,10 @@ class TranslationTask final : public Task {
   NormalizationOptions normalization() const;
   /// Pairs of a held-out set, as the text has them. Reads the data, and throws as `load`.
   std::span<const SentencePair> held_out_pairs(HeldOut set) const;
-  /// Sentences for readers that say what was left out of the text, and whether it has fewer pairs than were
-  /// asked for; empty when there is nothing to say. Reads the data, and throws as `load`.
-  std::string left_out() const;
+  /// Says what was left out of the text, and whether it has fewer pairs than were asked for.
+  std::string left_out() const override;
+  /// Five short pairs of the test data, a line each with a tab between source and target.
+  std::string text_sample() const override;
 
  private:
   /// Pairs as tokens, without begin and end.

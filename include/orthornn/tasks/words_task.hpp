@@ -67,7 +67,7 @@ struct WordsOptions {
 /// A sequence depends on the seed, its set and its number alone: a shorter one is the beginning of a longer
 /// one. With `training_samples`, an epoch has each sequence once, less the remainder that does not fill a
 /// batch. Each of the two held-out sets has 1000 sequences, in batches of any size.
-class WordsTask final : public SequenceTask {
+class WordsTask final : public Task {
  public:
   /// Number of sequences in each held-out set.
   static constexpr Index held_out_sequences = 1000;
@@ -89,7 +89,6 @@ class WordsTask final : public SequenceTask {
     return {.symbols = std::ssize(alphabet_), .classes = group_.order(), .every_step = true};
   }
   std::optional<GroupWords> group_words() const override { return GroupWords{group_, alphabet_}; }
-  TaskDefaults defaults() const override;
   Index batch_size() const override { return options_.batch; }
   std::uint64_t seed() const override { return options_.seed; }
   Index length() const override { return options_.length; }

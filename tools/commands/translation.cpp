@@ -1,7 +1,8 @@
-#include "commands/translation_metrics.hpp"
+#include "commands/translation.hpp"
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 
@@ -43,17 +44,29 @@ std::vector<std::string> translations_of(Translator& translator, const std::vect
 
 }  // namespace
 
-std::vector<SentencePair> sample_of(std::span<const SentencePair> pairs, Index sample) {
-  std::vector<SentencePair> kept;
-  for (const std::size_t number : spread(std::ssize(pairs), sample)) kept.push_back(pairs[number]);
-  return kept;
+std::vector<std::string> translation_tasks() { return {TranslationOptions::name}; }
+
+bool is_translation(const std::string& task) { return task == TranslationOptions::name; }
+
+LoadedTranslator::LoadedTranslator(const std::string& file, const Execution& execution) {
+  ModelFileInfo info;
+  model_ = load_encoder_decoder(file, execution, &info);
+  if (info.task_config.empty())
+    throw FileError(fmt::format("{} was saved without its task, which has the vocabularies", file));
+  task_ = make_task(info.task_config,
+                    {.batch = std::max<Index>(info.batch, 1), .seed = info.seed, .parts = info.parts});
+  const auto* pairs = dynamic_cast<const TranslationTask*>(task_.get());
+  if (pairs == nullptr) {
+    throw FileError(fmt::format("{} was trained on the task {}; expected {}", file, info.task_name,
+                                TranslationOptions::name));
+  }
+  translator_ = std::make_unique<Translator>(*model_, *pairs);
 }
 
 TestEvaluation evaluate_test_data(Model<float>& model, const Task& task) {
   Progress progress("evaluating on test data", task.evaluation_batches(HeldOut::test), "batches");
   const auto count = [&](const Batch&, const BatchLoss&) { progress.advance(); };
-  if (dynamic_cast<const TranslationTask*>(&task) == nullptr)
-    return {evaluate(model, task, HeldOut::test, count, leave_if_stop_requested)};
+  if (!task.data().pairs) return {evaluate(model, task, HeldOut::test, count, leave_if_stop_requested)};
   double means = 0;
   Index batches = 0;
   const auto look = [&](const Batch& batch, const BatchLoss& loss) {
@@ -65,17 +78,20 @@ TestEvaluation evaluate_test_data(Model<float>& model, const Task& task) {
   return {evaluation, means / static_cast<double>(batches)};
 }
 
-TranslationMetrics translation_metrics(EncoderDecoder<float>& model, const TranslationTask& task,
-                                       const TestEvaluation& evaluation, const BeamSearchOptions& search,
-                                       Index sample) {
+std::optional<TranslationMetrics> translation_metrics(Model<float>& tested_model, const Task& tested_task,
+                                                      const TestEvaluation& evaluation,
+                                                      const BeamSearchOptions& search, Index sample) {
+  const auto* task = dynamic_cast<const TranslationTask*>(&tested_task);
+  auto* model = dynamic_cast<EncoderDecoder<float>*>(&tested_model);
+  if (task == nullptr || model == nullptr) return std::nullopt;
   TranslationMetrics metrics{.cross_entropy = evaluation.of_targets.loss,
                              .cross_entropy_with_padding = evaluation.cross_entropy_with_padding};
   std::vector<std::string> sources, references;
-  for (const SentencePair& pair : task.held_out_pairs(HeldOut::test)) {
+  for (const SentencePair& pair : task->held_out_pairs(HeldOut::test)) {
     sources.push_back(pair.source);
-    references.push_back(clean_text(pair.target, task.normalization()));
+    references.push_back(clean_text(pair.target, task->normalization()));
   }
-  Translator translator(model, task);
+  Translator translator(*model, *task);
   const std::vector<std::string> texts = translations_of(translator, sources, search);
   metrics.sentences = std::ssize(texts);
   const std::vector<std::vector<std::string>> one_each = {references};

@@ -1,8 +1,9 @@
 #pragma once
-// What translations of a test set are worth.
+// What the program knows of translation alone: translators from model files, and what translations are worth.
 
+#include <memory>
 #include <nlohmann/json.hpp>
-#include <span>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,8 +11,25 @@
 
 namespace orthornn::program {
 
-/// So many of the pairs, or all where there are fewer, spread over them.
-std::vector<SentencePair> sample_of(std::span<const SentencePair> pairs, Index sample);
+/// Names of the tasks that are learned by an EncoderDecoder.
+std::vector<std::string> translation_tasks();
+/// Whether a task is among them.
+bool is_translation(const std::string& task);
+
+/// A model that translates, from its file alone, which has the vocabularies too.
+class LoadedTranslator {
+ public:
+  /// Throws FileError for a file of another kind.
+  LoadedTranslator(const std::string& file, const Execution& execution);
+
+  Translator& operator*() const { return *translator_; }
+  Translator* operator->() const { return translator_.get(); }
+
+ private:
+  std::unique_ptr<EncoderDecoder<float>> model_;
+  std::unique_ptr<Task> task_;
+  std::unique_ptr<Translator> translator_;
+};
 
 struct TranslationSample {
   std::string source, reference, translation;
@@ -39,12 +57,13 @@ struct TranslationMetrics {
   std::vector<TranslationSample> sample = {};
 };
 
-/// Translates the test set, of which `evaluation` is. References are cleaned as the task's sentences are
+/// Translates the test set, of which `evaluation` is; returns nothing for a model that does not translate.
+/// References are cleaned as the task's sentences are
 /// (case, accents). Shows progress on standard error. `sample`: so many of the sentences, spread over the
 /// set. Throws Interrupted where a StopOnSignal lives and a stop is asked for.
-TranslationMetrics translation_metrics(EncoderDecoder<float>& model, const TranslationTask& task,
-                                       const TestEvaluation& evaluation, const BeamSearchOptions& search,
-                                       Index sample);
+std::optional<TranslationMetrics> translation_metrics(Model<float>& model, const Task& task,
+                                                      const TestEvaluation& evaluation,
+                                                      const BeamSearchOptions& search, Index sample);
 
 void print_metrics(const TranslationMetrics& metrics, const BeamSearchOptions& search);
 nlohmann::ordered_json json_of(const TranslationMetrics& metrics, const BeamSearchOptions& search);

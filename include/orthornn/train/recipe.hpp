@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "orthornn/layers/delta_product_layer.hpp"
+#include "orthornn/layers/layer_options.hpp"
+#include "orthornn/tasks/task.hpp"
+
+namespace orthornn {
+
+/// Settings with which a model is known to learn a task, under a cosine schedule that ends with the last
+/// step. The command line starts from them.
+struct Recipe {
+  /// Size N of the state.
+  Index hidden_size = 128;
+  /// How the transition is drawn.
+  Init init = Init::henaff;
+  /// Activation of orthogonal cells.
+  Activation activation = OrthogonalCell{}.activation;
+  /// Options of DeltaProduct layers, without their hidden size.
+  DeltaProductCell delta = {};
+  /// Whether DeltaProduct blocks have a gated MLP.
+  bool gated_mlp = true;
+
+  /// Sequences B of a batch.
+  Index batch = 128;
+  /// Training steps.
+  std::int64_t steps = 1000;
+  /// Training steps between two evaluations on held-out data.
+  std::int64_t evaluation_steps = 100;
+  /// Share of all steps in which the learning rates rise.
+  double warmup_share = 0;
+  /// Share of all steps that each stage of a curriculum has, for a task with one.
+  double curriculum_share = 0;
+
+  /// Name of the optimizer, as in `Optimizer::name()`.
+  std::string optimizer = "rmsprop";
+  /// Learning rate of ordinary parameters.
+  double learning_rate = 1e-3;
+  /// Learning rate of orthogonal parameters.
+  double learning_rate_orthogonal = 1e-4;
+  /// Weight decay; no value for that of the optimizer.
+  std::optional<double> weight_decay = std::nullopt;
+  /// Largest norm of the gradient; 0 for no limit.
+  double clip = 1;
+};
+
+/// Returns the recipe of a task for a model with these recurrent layers: one, or those of decoder and
+/// encoder. `hidden_size` is N where it is chosen already, and 0 for that of the recipe. A task that is not
+/// among those of orthornn gets the recipe of its layers. Reads the data of a task whose steps are counted in
+/// epochs, and throws as `Task::load`.
+Recipe recipe_for(const Task& task, const std::vector<LayerOptions>& layers, Index hidden_size = 0);
+
+}  // namespace orthornn

@@ -1,0 +1,167 @@
+#include "orthornn/train/recipe.hpp"
+
+#include <algorithm>
+#include <bit>
+
+#include "core/checked_json.hpp"
+
+namespace orthornn {
+namespace {
+
+/// What orthogonal cells need to learn a task.
+struct TaskRecipe {
+  const char* task;
+  Recipe recipe;
+  /// Number of steps by the length T of the sequences; null where the recipe states it.
+  std::int64_t (*steps)(Index length) = nullptr;
+  /// Number of epochs in place of steps, with an evaluation after each.
+  Index epochs = 0;
+};
+
+const std::vector<TaskRecipe>& task_recipes() {
+  static const std::vector<TaskRecipe> recipes = {
+      // The loss stays at the guesser's for long, the longer the sequences the longer. It comes below 0.01
+      // only where the rates have become small. With 8 T steps few reflections and a free matrix did not
+      // solve T = 750; with 16 T every cell did. RMSProp takes twice as many steps.
+      {"adding",
+       {.optimizer = "adam", .learning_rate = 5e-3, .learning_rate_orthogonal = 5e-4},
+       [](Index length) { return std::max<std::int64_t>(3000 + 4 * length, 16 * length); }},
+      // Learned from several starts at delays of 100 to 2000, which are 20 steps less than T. With 1e-3 it
+      // takes five times as many steps over 1000.
+      {"copying",
+       {.learning_rate = 5e-4, .learning_rate_orthogonal = 5e-5},
+       [](Index length) { return std::max<std::int64_t>(600, 6 * (length - 20)); }},
+      {"language",
+       {.steps = 5000, .optimizer = "adam", .learning_rate = 2e-3, .learning_rate_orthogonal = 2e-4}},
+      // Slow rotations keep the last rows of the image and the first alike; with Henaff's angles it learned
+      // half as fast. After 15 epochs Adam names 97.0 of 100 digits and RMSProp 95.6.
+      {.task = "mnist",
+       .recipe = {.init = Init::cayley,
+                  .optimizer = "adam",
+                  .learning_rate = 2e-3,
+                  .learning_rate_orthogonal = 1e-4},
+       .epochs = 15},
+      {"recall",
+       {.steps = 5000, .optimizer = "adam", .learning_rate = 2e-3, .learning_rate_orthogonal = 2e-4}},
+      // At N = 1024 with all pairs: CWY (relu, tied) has a loss of 1.41 with 1e-3 and of 1.49 with 5e-4, and
+      // higher rates were worse with tanh. For LSTM 1e-3 is the best of 5e-4, 1e-3 and 2e-3. relu was
+      // measured in tools/bench-results/translation.
+      {.task = "translate",
+       .recipe = {.hidden_size = 512,
+                  .activation = Activation::relu,
+                  .optimizer = "adam",
+                  .learning_rate = 1e-3,
+                  .learning_rate_orthogonal = 1e-3},
+       .epochs = 10},
+      {"words",
+       {.steps = 3000, .optimizer = "adam", .learning_rate = 2e-3, .learning_rate_orthogonal = 2e-4}},
+  };
+  return recipes;
+}
+
+Recipe recipe_of_task(const Task& task) {
+  const std::vector<TaskRecipe>& recipes = task_recipes();
+  const auto found = std::ranges::find(recipes, task.name(), &TaskRecipe::task);
+  if (found == recipes.end()) return {};
+  Recipe recipe = found->recipe;
+  if (found->steps != nullptr) recipe.steps = found->steps(task.length());
+  if (found->epochs > 0) {
+    recipe.evaluation_steps = *task.batches_per_epoch();
+    recipe.steps = found->epochs * recipe.evaluation_steps;
+  }
+  return recipe;
+}
+
+/// Number of points that reflections have to permute to answer the task; no value for a task that is more
+/// than that. Arithmetic is: reflections alone cannot multiply by 0.
+std::optional<Index> permuted_points(const Task& task) {
+  if (const std::optional<GroupWords> words = task.group_words()) return words->group.degree();
+  // The two symbols that a convolution sees say whether they differ, and parity is left.
+  if (parse_json(task.config()).value("language", "") == "even-pairs") return 2;
+  return std::nullopt;
+}
+
+/// For tasks whose answers follow from how symbols have permuted that many points. The state of such a
+/// network is a learned start that reflections turn: what each of these settings does is measured in
+/// tasks/words/README.md. Permutation matrices of the points and one more direction, for the sign, are room
+/// enough for the states. Factors that cannot reflect take away from a state, so values must add to it.
+void set_for_permutations(const Task& task, Index points, bool reflects, Recipe& recipe) {
+  constexpr Index most = 64;
+  recipe.delta = {.heads = 8,
+                  .key_size = std::min(points + 1, most),
+                  .value_size = 8,
+                  .beta_offset = reflects ? 20.0 : 0.0,
+                  .vector_activation = VectorActivation::identity,
+                  .learn_initial_state = true,
+                  .without_values = reflects};
+  if (!task.group_words()) recipe.delta.convolution = 2;
+  recipe.gated_mlp = false;
+  recipe.optimizer = "adamw";
+  recipe.weight_decay = 0.1;
+  recipe.learning_rate = recipe.learning_rate_orthogonal = 5e-3;
+  if (task.name() != "words") return;
+  recipe.batch = 256;
+  recipe.steps = 5000;
+  // Lengths 2, 4, .. up to T are stages, of which the last has two fifths of the steps at least.
+  const auto last = static_cast<std::uint64_t>(std::max<Index>(task.length(), 2) - 1);
+  const auto stages = std::max(static_cast<int>(std::bit_width(last)) - 1, 1);
+  recipe.curriculum_share = std::min(0.1, 0.6 / stages);
+}
+
+/// Gates keep the gradients of LSTM and GRU small enough for one rate and any length, norms those of
+/// DeltaProduct networks.
+void set_for_gates(const Task& task, const std::vector<LayerOptions>& layers, Recipe& recipe) {
+  recipe.optimizer = "adam";
+  // The rate of translations was found with LSTM and GRU.
+  if (!task.data().pairs) recipe.learning_rate = recipe.learning_rate_orthogonal = 2e-3;
+  const auto multiplies_factors = [](const LayerOptions& layer) {
+    const auto* delta = std::get_if<DeltaProductCell>(&layer);
+    return delta != nullptr && delta->factor == DeltaFactorKind::householder;
+  };
+  const auto reflects = [](const LayerOptions& layer) {
+    return std::get<DeltaProductCell>(layer).beta_limit == DeltaProductCell{}.beta_limit;
+  };
+  if (!std::ranges::all_of(layers, multiplies_factors)) return;
+  if (const std::optional<Index> points = permuted_points(task))
+    set_for_permutations(task, *points, std::ranges::all_of(layers, reflects), recipe);
+}
+
+/// Nothing keeps a free matrix orthogonal. A change of it acts on a state as often as a sequence has steps.
+/// So the longer the sequences are, the less it may change in one training step.
+void set_for_free_matrix(const Task& task, Recipe& recipe) {
+  const double rate = std::min(recipe.learning_rate, 0.4 / static_cast<double>(task.length()));
+  recipe.learning_rate_orthogonal *= rate / recipe.learning_rate;
+  recipe.learning_rate = rate;
+  // The first step of RMSProp is ten times as long as its rate says, and the states overflow.
+  recipe.optimizer = "adam";
+  recipe.warmup_share = 0.1;
+}
+
+}  // namespace
+
+Recipe recipe_for(const Task& task, const std::vector<LayerOptions>& layers, Index hidden_size) {
+  Recipe recipe = recipe_of_task(task);
+  const auto is_orthogonal = [](const LayerOptions& layer) {
+    return std::holds_alternative<OrthogonalCell>(layer);
+  };
+  const auto is_free = [](const LayerOptions& layer) {
+    const auto* orthogonal = std::get_if<OrthogonalCell>(&layer);
+    return orthogonal != nullptr && std::holds_alternative<Unconstrained>(orthogonal->transition);
+  };
+  if (std::ranges::none_of(layers, is_orthogonal)) {
+    set_for_gates(task, layers, recipe);
+    return recipe;
+  }
+  if (std::ranges::any_of(layers, is_free)) set_for_free_matrix(task, recipe);
+  const Index size = hidden_size > 0 ? hidden_size : recipe.hidden_size;
+  const Index* reflections = reflections_of(layers.front());
+  if (task.name() == "adding" && reflections != nullptr && *reflections > 0 && 2 * *reflections <= size) {
+    // N - L eigenvalues are 1, and there the values that are not marked add up over the sequence. Reflections
+    // that learn more slowly than the other weights do not get the better of that: with L = N / 4 and a tenth
+    // of the rate no seed of three solved T = 200, with the whole rate all did in 1,500 to 2,600 steps.
+    recipe.learning_rate_orthogonal = recipe.learning_rate;
+  }
+  return recipe;
+}
+
+}  // namespace orthornn
