@@ -159,17 +159,250 @@ __device__ __forceinline__ void store_outputs(const Rows<tiles>& rows, E* leavin
   }
 }
 
-/// With `maps` nothing but the segments' maps is made (segments.cuh).
+/// With `maps` nothing but the segments' maps is made (segments.cuh). In a forward, maps need no queries.
+template <class P, int key, int tokens, bool only_maps, bool with_queries = !only_maps>
+struct Advance {
+  using Product = P;
+  using E = typename Product::Element;
+  using Left = typename Product::Left;
+  static constexpr int padded_key = key, padded_tokens = tokens;
+  static constexpr bool maps = only_maps;
+  using Stages = ChunkStages<Product, padded_key, padded_tokens, !with_queries>;
+  using Stage = typename Stages::Stage;
+  using Scales = typename Stages::Scales;
+  using Products = RowProducts<Product>;
+  static constexpr int steps = Stages::steps, grouped = gathered_chunks<Product, padded_key>;
+  /// Of a warp: 16 rows of values, with columns of keys, of steps and of tokens.
+  using State = Rows<padded_key / 8>;
+  using Errors = Rows<steps / 8>;
+  using Reads = Rows<padded_tokens / 8>;
+  using ErrorOperands = Left[steps / 16];
+};
+
+/// What a computing thread reads, and the rows of its warp.
+template <class Shape>
+struct AdvanceThread {
+  const ChunkedArguments<typename Shape::E>& a;
+  const ChunkSegment& segment;
+  typename Shape::Stages& stages;
+  /// The first value of the block, and of the warp among those of the block and among all.
+  int block_value;
+  int warp_value = static_cast<int>(threadIdx.x) / 32 * 16;
+  int first_value = block_value + warp_value;
+  /// Of this lane's first row.
+  int value = first_value + lane_row();
+};
+
+/// What a loading thread does.
+template <class Shape>
+__device__ __forceinline__ void load_chunks(typename Shape::Stages& stages,
+                                            const ChunkedArguments<typename Shape::E>& a,
+                                            const ChunkSegment& segment, int block_value, bool of_matrix) {
+  const auto values = [&](const ChunkPlace& place) {
+    return step_rows(a.values, a.sizes.value, a.sizes, place);
+  };
+  const ChunkPlace begin = segment.place(segment.begin);
+  typename Shape::Stages::template Loading<Shape::steps> loading(stages, a, begin, values(begin), block_value,
+                                                                 a.aligned_values);
+  for (Index chunk = segment.begin; chunk < segment.end; ++chunk) {
+    const ChunkPlace place = segment.place(chunk);
+    loading.load(place, values(place), of_matrix ? 0 : place.steps);
+  }
+}
+
+/// The state before the segment.
+template <class Shape>
+__device__ __forceinline__ void begin_state(const AdvanceThread<Shape>& t, bool of_matrix,
+                                            typename Shape::State& state) {
+  constexpr int padded_key = Shape::padded_key;
+  const auto& a = t.a;
+  const ChunkSegment& segment = t.segment;
+  if (of_matrix) {
+    set_identity(state, t.value - a.sizes.padded_value);
+  } else if (segment.number == 0 && (Shape::maps || segment.count == 1)) {
+    load_state(state, a.initial_states == nullptr ? nullptr : a.initial_states + segment.state_place(),
+               a.sizes, t.value);
+    if (Shape::maps)
+      store_rows(state, a.segment_states + segment_state_place(segment, padded_key, 0), t.value, padded_key);
+  } else if (Shape::maps) {
+    state.set_zero();
+  } else {
+    load_segment_state(state, a.segment_states + segment_state_place(segment, padded_key, segment.number),
+                       t.value);
+  }
+}
+
+/// Step 1: starts the products of the state with keys and with queries. Keeps the state for a backward.
+template <class Shape>
+__device__ __forceinline__ void multiply_state(const AdvanceThread<Shape>& t,
+                                               const typename Shape::Stage& stage, Index chunk,
+                                               const typename Shape::State& state,
+                                               typename Shape::Errors& errors, typename Shape::Reads& reads) {
+  using Products = typename Shape::Products;
+  const auto& a = t.a;
+  typename Shape::Left of_state[Shape::padded_key / 16];
+  make_operands<typename Shape::Product>(of_state, state);
+  Products::fence();
+  Products::template with_all_columns<Shape::steps, false>(errors.tile, of_state, stage.keys);
+  Products::commit();
+  if constexpr (!Shape::maps)
+    Products::template with_all_columns<Shape::padded_tokens, false>(reads.tile, of_state, stage.queries);
+  Products::commit();
+  if (!Shape::maps && a.states != nullptr && chunk % Shape::grouped == 0)
+    send_state<typename Shape::Product>(of_state, t.stages.leaving().state,
+                                        a.states + t.segment.template slot_of_group<Shape::grouped>(chunk) *
+                                                       a.sizes.padded_value * Shape::padded_key,
+                                        t.first_value);
+}
+
+/// Step 1: values minus what the state expects of them.
+template <class Shape>
+__device__ __forceinline__ void find_errors(const AdvanceThread<Shape>& t, const typename Shape::Stage& stage,
+                                            typename Shape::Errors& errors) {
+  constexpr int steps = Shape::steps;
+  typename Shape::ErrorOperands values;
+#pragma unroll
+  for (int n = 0; n < steps; n += 16) values[n / 16] = stage.values.left_transposed(n, t.warp_value);
+  Shape::Products::template wait<1>(errors);
+#pragma unroll
+  for (int n = 0; n < steps; n += 16) {
+    float v[2][4];
+    Shape::Product::unpack(values[n / 16], v[0], v[1]);
+#pragma unroll
+    for (int j = 0; j < 2; ++j) {
+      const float2 start =
+          *reinterpret_cast<const float2*>(stage.scales + Shape::Scales::start + n + 8 * j + lane_column());
+      float(&x)[4] = errors.tile[n / 8 + j];
+#pragma unroll
+      for (int i = 0; i < 4; ++i) x[i] = v[j][i] - (i % 2 == 0 ? start.x : start.y) * x[i];
+    }
+  }
+}
+
+/// Step 2: starts the product with the inverse, which mends errors by those before.
+template <class Shape>
+__device__ __forceinline__ void mend_errors(const typename Shape::Stage& stage,
+                                            const typename Shape::Errors& errors,
+                                            typename Shape::Errors& mended) {
+  using Products = typename Shape::Products;
+  typename Shape::ErrorOperands operands;
+  make_operands<typename Shape::Product>(operands, errors);
+  Products::fence();
+  each_block<Shape::steps, Products::granule>([&](auto first, auto from) {
+#pragma unroll
+    for (int n = from; n < Shape::steps; n += Products::granule)
+      Products::template with_rows<Products::granule, (first > 0)>(mended.tile + n / 8, operands[first / 16],
+                                                                   stage.inverse, n, first);
+  });
+  Products::commit();
+}
+
+/// Step 3: starts what the errors add to the outputs.
+template <class Shape>
+__device__ __forceinline__ void add_scores(const typename Shape::Stage& stage,
+                                           const typename Shape::ErrorOperands& of_errors,
+                                           typename Shape::Reads& reads) {
+  using Products = typename Shape::Products;
+  scale_columns(reads, stage.scales + Shape::Scales::read);
+  Products::fence();
+  // Half of P is 0 for n = 1. With products of parts of `reads` the compiler waits after each product.
+  Products::template with_all_columns<Shape::padded_tokens, true>(reads.tile, of_errors, stage.scores);
+}
+
+/// Step 4: starts what the errors add to the next state.
+template <class Shape>
+__device__ __forceinline__ void update_state(const AdvanceThread<Shape>& t,
+                                             const typename Shape::Stage& stage,
+                                             typename Shape::Errors& errors, typename Shape::State& state) {
+  using Products = typename Shape::Products;
+  scale_columns(errors, stage.scales + Shape::Scales::end);
+  typename Shape::ErrorOperands updates;
+  make_operands<typename Shape::Product>(updates, errors);
+  if (t.a.log_decays != nullptr) scale(state, stage.scales[Shape::Scales::whole]);
+  Products::fence();
+  Products::template over_all_columns<Shape::Stages::key_columns, true>(state.tile, updates, stage.keys);
+  Products::commit();
+}
+
+/// Writes the outputs of a chunk, and for a backward its errors.
+template <class Shape>
+__device__ __forceinline__ void store_chunk(const AdvanceThread<Shape>& t, const ChunkPlace& place,
+                                            const typename Shape::ErrorOperands& of_errors,
+                                            typename Shape::Reads& reads) {
+  using Product = typename Shape::Product;
+  const auto& a = t.a;
+  const Index kept = place.slot * a.sizes.padded_value;
+  if (a.errors != nullptr)
+    send_rows<Product>(of_errors, t.stages.leaving().errors, a.errors + kept * Shape::steps, t.first_value,
+                       a.sizes.padded_value);
+  Shape::Products::template wait<1>(reads);
+  store_outputs<Product>(reads, t.stages.leaving().outputs,
+                         token_rows(a.outputs, a.sizes.value, a.sizes, place), place.tokens, t.first_value,
+                         a.sizes.value, a.aligned_outputs);
+}
+
+/// Writes the state after the segment.
+template <class Shape>
+__device__ __forceinline__ void end_state(const AdvanceThread<Shape>& t, bool of_matrix,
+                                          const typename Shape::State& state) {
+  constexpr int padded_key = Shape::padded_key;
+  const auto& a = t.a;
+  const ChunkSegment& segment = t.segment;
+  if constexpr (Shape::maps) {
+    if (of_matrix) {
+      store_rows(state, a.segment_maps + segment_map_place(segment, padded_key),
+                 t.value - a.sizes.padded_value, map_pitch(padded_key));
+    } else {
+      store_rows(state, a.segment_states + segment_state_place(segment, padded_key, segment.number + 1),
+                 t.value, padded_key);
+    }
+  } else {
+    // Shared memory of a block that has ended belongs to the next one.
+    if (threadIdx.x % 32 == 0) ptx::copy_bulk_wait_read();
+    if (a.final_states != nullptr && segment.is_last())
+      store_state(state, a.final_states + segment.state_place(), a.sizes, t.value);
+  }
+}
+
+/// What a computing thread does.
+template <class Shape>
+__device__ __forceinline__ void compute_chunks(const AdvanceThread<Shape>& t, bool of_matrix) {
+  using Products = typename Shape::Products;
+  typename Shape::State state;
+  begin_state(t, of_matrix, state);
+  for (Index chunk = t.segment.begin; chunk < t.segment.end; ++chunk) {
+    const typename Shape::Stage stage = t.stages.wait();
+    const ChunkPlace place = t.segment.place(chunk);
+    // 1.
+    typename Shape::Errors errors, mended;
+    typename Shape::Reads reads;
+    multiply_state(t, stage, chunk, state, errors, reads);
+    find_errors(t, stage, errors);
+    // 2.
+    mend_errors<Shape>(stage, errors, mended);
+    Products::template wait<0>(mended, reads);
+    // 3.
+    typename Shape::ErrorOperands of_errors;
+    if constexpr (!Shape::maps) {
+      make_operands<typename Shape::Product>(of_errors, mended);
+      add_scores<Shape>(stage, of_errors, reads);
+    }
+    Products::commit();
+    // 4.
+    update_state(t, stage, mended, state);
+    if constexpr (!Shape::maps) store_chunk(t, place, of_errors, reads);
+    Products::template wait<0>(state);
+    t.stages.release();
+  }
+  end_state(t, of_matrix, state);
+}
+
 template <class Product, int padded_key, int padded_tokens, bool maps>
 __global__
 __launch_bounds__(256, ChunkStages<Product, padded_key, padded_tokens, maps>::blocks) void advance_chunks(
     ChunkedArguments<typename Product::Element> a) {
-  using Stages = ChunkStages<Product, padded_key, padded_tokens, maps>;
-  using Scales = typename Stages::Scales;
-  using Products = RowProducts<Product>;
-  using Left = typename Product::Left;
-  constexpr int steps = Stages::steps, key_tiles = padded_key / 8, step_tiles = steps / 8,
-                token_tiles = padded_tokens / 8, grouped = gathered_chunks<Product, padded_key>;
+  using Shape = Advance<Product, padded_key, padded_tokens, maps>;
+  using Stages = typename Shape::Stages;
   const int head = static_cast<int>(blockIdx.y), block_value = static_cast<int>(blockIdx.x) * Stages::values;
   const ChunkSegment segment(a.sizes, blockIdx.z, head);
   // In a map, the rows after those of values belong to the matrix.
@@ -177,130 +410,11 @@ __launch_bounds__(256, ChunkStages<Product, padded_key, padded_tokens, maps>::bl
   if (segment.number >= segment.count || (maps && !needs_map(segment, of_matrix))) return;
   Stages stages;
   if (threadIdx.x >= Stages::threads) {
-    if constexpr (Stages::blocks > 1) Products::template release_registers<48>();
-    const auto values = [&](const ChunkPlace& place) {
-      return step_rows(a.values, a.sizes.value, a.sizes, place);
-    };
-    const ChunkPlace begin = segment.place(segment.begin);
-    typename Stages::template Loading<steps> loading(stages, a, begin, values(begin), block_value,
-                                                     a.aligned_values);
-    for (Index chunk = segment.begin; chunk < segment.end; ++chunk) {
-      const ChunkPlace place = segment.place(chunk);
-      loading.load(place, values(place), of_matrix ? 0 : place.steps);
-    }
+    if constexpr (Stages::blocks > 1) Shape::Products::template release_registers<48>();
+    load_chunks<Shape>(stages, a, segment, block_value, of_matrix);
   } else {
-    if constexpr (Stages::blocks > 1) Products::template take_registers<208>();
-    const int warp_value = static_cast<int>(threadIdx.x) / 32 * 16;
-    const int value = block_value + warp_value + lane_row();  // of this lane's first row
-    Rows<key_tiles> state;
-    if (of_matrix) {
-      set_identity(state, value - a.sizes.padded_value);
-    } else if (segment.number == 0 && (maps || segment.count == 1)) {
-      load_state(state, a.initial_states == nullptr ? nullptr : a.initial_states + segment.state_place(),
-                 a.sizes, value);
-      if (maps)
-        store_rows(state, a.segment_states + segment_state_place(segment, padded_key, 0), value, padded_key);
-    } else if (maps) {
-      state.set_zero();
-    } else {
-      load_segment_state(state, a.segment_states + segment_state_place(segment, padded_key, segment.number),
-                         value);
-    }
-    const auto leaving = stages.leaving();
-
-    for (Index chunk = segment.begin; chunk < segment.end; ++chunk) {
-      const auto stage = stages.wait();
-      const ChunkPlace place = segment.place(chunk);
-      const Index kept = place.slot * a.sizes.padded_value;
-      // 1. What the state says of keys and of queries.
-      Left of_state[key_tiles / 2];
-      make_operands<Product>(of_state, state);
-      Rows<step_tiles> errors;
-      Rows<token_tiles> reads;
-      Products::fence();
-      Products::template with_all_columns<steps, false>(errors.tile, of_state, stage.keys);
-      Products::commit();
-      if constexpr (!maps)
-        Products::template with_all_columns<padded_tokens, false>(reads.tile, of_state, stage.queries);
-      Products::commit();
-      if (!maps && a.states != nullptr && chunk % grouped == 0)
-        send_state<Product>(
-            of_state, leaving.state,
-            a.states + segment.slot_of_group<grouped>(chunk) * a.sizes.padded_value * padded_key,
-            block_value + warp_value);
-      Left values[steps / 16];
-#pragma unroll
-      for (int n = 0; n < steps; n += 16) values[n / 16] = stage.values.left_transposed(n, warp_value);
-      Products::template wait<1>(errors);
-#pragma unroll
-      for (int n = 0; n < steps; n += 16) {
-        float v[2][4];
-        Product::unpack(values[n / 16], v[0], v[1]);
-#pragma unroll
-        for (int j = 0; j < 2; ++j) {
-          const float2 start =
-              *reinterpret_cast<const float2*>(stage.scales + Scales::start + n + 8 * j + lane_column());
-          float(&x)[4] = errors.tile[n / 8 + j];
-#pragma unroll
-          for (int i = 0; i < 4; ++i) x[i] = v[j][i] - (i % 2 == 0 ? start.x : start.y) * x[i];
-        }
-      }
-      // 2. The errors when those before have been mended.
-      Left operands[step_tiles / 2];
-      make_operands<Product>(operands, errors);
-      Rows<step_tiles> solved;
-      Products::fence();
-      each_block<steps, Products::granule>([&](auto first, auto from) {
-#pragma unroll
-        for (int n = from; n < steps; n += Products::granule)
-          Products::template with_rows<Products::granule, (first > 0)>(
-              solved.tile + n / 8, operands[first / 16], stage.inverse, n, first);
-      });
-      Products::commit();
-      Products::template wait<0>(solved, reads);
-      // 3. Outputs.
-      if constexpr (!maps) {
-        make_operands<Product>(operands, solved);
-        scale_columns(reads, stage.scales + Scales::read);
-        Products::fence();
-        // Half of P is 0 for n = 1. With products of parts of `reads` the compiler waits after each product.
-        Products::template with_all_columns<padded_tokens, true>(reads.tile, operands, stage.scores);
-      }
-      Products::commit();
-      // 4. The next state.
-      scale_columns(solved, stage.scales + Scales::end);
-      Left updates[step_tiles / 2];
-      make_operands<Product>(updates, solved);
-      if (a.log_decays != nullptr) scale(state, stage.scales[Scales::whole]);
-      Products::fence();
-      Products::template over_all_columns<Stages::key_columns, true>(state.tile, updates, stage.keys);
-      Products::commit();
-      if constexpr (!maps) {
-        if (a.errors != nullptr)
-          send_rows<Product>(operands, leaving.errors, a.errors + kept * steps, block_value + warp_value,
-                             a.sizes.padded_value);
-        Products::template wait<1>(reads);
-        store_outputs<Product>(reads, leaving.outputs, token_rows(a.outputs, a.sizes.value, a.sizes, place),
-                               place.tokens, block_value + warp_value, a.sizes.value, a.aligned_outputs);
-      }
-      Products::template wait<0>(state);
-      stages.release();
-    }
-
-    if constexpr (maps) {
-      if (of_matrix) {
-        store_rows(state, a.segment_maps + segment_map_place(segment, padded_key),
-                   value - a.sizes.padded_value, map_pitch(padded_key));
-      } else {
-        store_rows(state, a.segment_states + segment_state_place(segment, padded_key, segment.number + 1),
-                   value, padded_key);
-      }
-    } else {
-      // Shared memory of a block that has ended belongs to the next one.
-      if (threadIdx.x % 32 == 0) ptx::copy_bulk_wait_read();
-      if (a.final_states != nullptr && segment.is_last())
-        store_state(state, a.final_states + segment.state_place(), a.sizes, value);
-    }
+    if constexpr (Stages::blocks > 1) Shape::Products::template take_registers<208>();
+    compute_chunks(AdvanceThread<Shape>{a, segment, stages, block_value}, of_matrix);
   }
 }
 
