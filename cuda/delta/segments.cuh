@@ -83,6 +83,33 @@ struct JoinSegments {
   static constexpr std::size_t barrier_bytes = 16, shared = barrier_bytes + 2 * (map_bytes + state_bytes);
 };
 
+/// next += state W, or state W^T with `backward`, of the warp's columns from `first_column` on.
+template <int padded_key, bool backward>
+__device__ __forceinline__ void add_mapped(Rows<JoinSegments<padded_key>::columns / 8>& next,
+                                           const Rows<padded_key / 8>& state, const float* map,
+                                           int first_column) {
+  constexpr int columns = JoinSegments<padded_key>::columns, pitch = map_pitch(padded_key);
+#pragma unroll
+  for (int k = 0; k < padded_key; k += 16) {
+    const auto left = FloatProduct<true>::left(state.tile[k / 8], state.tile[k / 8 + 1]);
+#pragma unroll
+    for (int n = 0; n < columns; n += 16) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        // Numbers k + lane_column + {0, 1, 8, 9} of column n + 8 half + lane_row of the warp's columns.
+        const int row = k + lane_column(), column = first_column + n + 8 * half + lane_row();
+        SplitProduct::Right right;
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          const int r = row + i % 2 + i / 2 * 8;
+          right.part[i] = backward ? map[column * pitch + r] : map[r * pitch + column];
+        }
+        SplitProduct::multiply(next.tile[n / 8 + half], left, right);
+      }
+    }
+  }
+}
+
 /// states[g + 1] <- states[g] W_g + states[g + 1] for the segments between the first and the last; with
 /// `backward`, states[g - 1] <- states[g] W_g^T + states[g - 1], from the last to the first. A block has 16
 /// values of one head of one sequence, a warp a quarter of the columns of the results, and the warps exchange
@@ -127,25 +154,7 @@ __global__ __launch_bounds__(128) void join_segments(ChunkSizes sizes, const flo
     load_segment_state(next, state_at(target) + first_column, value, padded_key);
     ptx::mbarrier_wait(barriers + join % 2, join / 2 % 2);
     const float* const map = shared + join % 2 * (padded_key * pitch);
-#pragma unroll
-    for (int k = 0; k < padded_key; k += 16) {
-      const auto left = FloatProduct<true>::left(state.tile[k / 8], state.tile[k / 8 + 1]);
-#pragma unroll
-      for (int n = 0; n < Shape::columns; n += 16) {
-#pragma unroll
-        for (int half = 0; half < 2; ++half) {
-          // Numbers k + lane_column + {0, 1, 8, 9} of column n + 8 half + lane_row of the warp's columns.
-          const int row = k + lane_column(), column = first_column + n + 8 * half + lane_row();
-          SplitProduct::Right right;
-#pragma unroll
-          for (int i = 0; i < 4; ++i) {
-            const int r = row + i % 2 + i / 2 * 8;
-            right.part[i] = backward ? map[column * pitch + r] : map[r * pitch + column];
-          }
-          SplitProduct::multiply(next.tile[n / 8 + half], left, right);
-        }
-      }
-    }
+    add_mapped<padded_key, backward>(next, state, map, first_column);
     store_rows(next, state_at(target) + first_column, value, padded_key);
     float* const joined = exchanged + join % 2 * (Shape::values * Shape::state_pitch);
     store_rows(next, joined + first_column, lane_row(), Shape::state_pitch);
