@@ -124,4 +124,20 @@ class ClusterExchange {
   Element* slices_ = nullptr;
 };
 
+/// The exchanges of `Count` groups of sequences, whose shared memory lies one after another at `memory`.
+template <class Exchange, int Count>
+class Exchanges {
+ public:
+  template <class... Options>
+  explicit __device__ __forceinline__ Exchanges(unsigned char* memory, Options... options) {
+#pragma unroll
+    for (int i = 0; i < Count; ++i) all_[i] = Exchange(memory + i * Exchange::shared_bytes, options...);
+    Exchange::begin();
+  }
+  __device__ __forceinline__ const Exchange& operator[](int i) const { return all_[i]; }
+
+ private:
+  Exchange all_[Count];
+};
+
 }  // namespace orthornn::cuda

@@ -1,0 +1,112 @@
+#pragma once
+// How the threads of a block share the product of a step: what of Q and of the state each has, and which of
+// the sums it is left with.
+
+#include "cuda/core/reduce_scatter.cuh"
+#include "cuda/rollouts/rollout_element.cuh"
+
+namespace orthornn::cuda {
+
+/// How the threads of a block share its rows of Q. A thread keeps 8 rows by Columns columns in registers;
+/// `Lanes` neighbouring lanes have all columns of the same 8 rows. So every number of the state that is read
+/// from shared memory serves 8 multiplications. Reads are what a step waits for: a load of 16 bytes keeps the
+/// multiprocessor four cycles, however many lanes want the same. With 4 rows, twice the reads cost what the
+/// shorter sums over lanes save.
+template <int LaneCount, int ColumnCount>
+struct PersistentTile {
+  static constexpr int row_count = 8;
+  static constexpr int lanes = LaneCount;
+  static constexpr int columns = ColumnCount;
+  /// N, padded.
+  static constexpr int size = lanes * columns;
+  /// Columns come in pieces of four neighbours, one load each, dealt to the lanes in turn.
+  static constexpr int piece = 4;
+  static constexpr int pieces = columns / piece;
+  static_assert(columns % piece == 0);
+
+  static constexpr int threads(int rows) { return rows / row_count * lanes; }
+  /// Of this thread: its lane, and the first of its rows in the block.
+  static __device__ __forceinline__ int lane() { return static_cast<int>(threadIdx.x) % lanes; }
+  static __device__ __forceinline__ int first_row() {
+    return static_cast<int>(threadIdx.x) / lanes * row_count;
+  }
+  static __device__ __forceinline__ int column(int i, int lane) {
+    return (i / piece * lanes + lane) * piece + i % piece;
+  }
+};
+
+/// This thread's columns of a sequence's state.
+template <class Tile>
+struct StateColumns {
+  float4 pieces[Tile::pieces];
+
+  template <class Exchange>
+  __device__ __forceinline__ void read(const Exchange& exchange, int step, int sequence) {
+    const float* const first = exchange.columns(step, Tile::column(0, Tile::lane()));
+#pragma unroll
+    for (int piece = 0; piece < Tile::pieces; ++piece) {
+      const int column = piece * Tile::piece * Tile::lanes;
+      pieces[piece] = *reinterpret_cast<const float4*>(first + Exchange::offset(column, sequence));
+    }
+  }
+};
+
+/// This thread's rows and columns of Q (of Q^T backward), which stay in its registers through all steps.
+template <Direction direction, class Tile>
+class PersistentWeights {
+ public:
+  /// `first_row` is that of the block.
+  __device__ __forceinline__ PersistentWeights(const float* q, Index n, Index first_row) {
+    constexpr bool forward = direction == Direction::forward;
+#pragma unroll
+    for (int r = 0; r < Tile::row_count; ++r) {
+#pragma unroll
+      for (int i = 0; i < Tile::columns; ++i) {
+        const Index row = first_row + Tile::first_row() + r;
+        const Index column = Tile::column(i, Tile::lane());
+        weights_[r][i] = row < n && column < n ? (forward ? q[row * n + column] : q[column * n + row]) : 0.0f;
+      }
+    }
+  }
+
+  /// sums[r] = the product of row r with a state, over this thread's columns.
+  __device__ __forceinline__ void multiply(const StateColumns<Tile>& state, float* sums) const {
+#pragma unroll
+    for (int r = 0; r < Tile::row_count; ++r) sums[r] = 0.0f;
+#pragma unroll
+    for (int i = 0; i < Tile::columns; ++i) {
+      const float4 piece = state.pieces[i / Tile::piece];
+      const float x[Tile::piece] = {piece.x, piece.y, piece.z, piece.w};
+#pragma unroll
+      for (int r = 0; r < Tile::row_count; ++r) sums[r] = fmaf(weights_[r][i], x[i % Tile::piece], sums[r]);
+    }
+  }
+
+ private:
+  float weights_[Tile::row_count][Tile::columns];
+};
+
+/// The element of each group that a thread owns once the sums over lanes are dealt: row `row` of the block,
+/// and sequence `sequence` of the group. Several lanes may be left with the same sum. One of them owns it.
+template <class Tile, int Group>
+class OwnedElement {
+  using Reduce = ReduceScatter<Tile::row_count * Group, Tile::lanes>;
+
+ public:
+  int share = Tile::lane() % Reduce::copies;
+  bool exists = share < Reduce::left;
+  int value = Reduce::first(Tile::lane()) + (exists ? share : 0);
+  int row = Tile::first_row() + value % Tile::row_count;
+  int sequence = value / Tile::row_count;
+
+  /// Its sum over the lanes of `sums`, [Group][rows].
+  __device__ __forceinline__ float sum_over_lanes(float (&sums)[Tile::row_count * Group]) const {
+    Reduce::run(sums, Tile::lane());
+    float mine = sums[0];
+#pragma unroll
+    for (int i = 1; i < Reduce::left; ++i) mine = share == i ? sums[i] : mine;
+    return mine;
+  }
+};
+
+}  // namespace orthornn::cuda
