@@ -1,0 +1,323 @@
+#pragma once
+// The product of a step on tensor cores: how a block keeps its rows of Q on chip, as operands of mma.sync,
+// and how its warps multiply them by the state.
+//
+// Tensor cores round what they multiply, and a rounded Q is not orthogonal. Its powers grow or shrink: with
+// N = 512 and rotations of planes (Init::henaff), 1000 steps multiply a plane by 0.75 to 1.30 where Q has 11
+// bits (tf32), by 0.10 to 12.6 where it has 8 (bfloat16). So Q is a sum of two bfloat16, wherever registers
+// have room for both: an entry is off by 2^-17 of itself at most, which is 0.8 % in 1000 steps.
+
+#include <cuda_bf16.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "cuda/core/clusters.hpp"
+#include "cuda/rollouts/persistent/state_exchange.cuh"
+
+namespace orthornn::cuda {
+
+/// The operands of mma.sync, whose registers hold rows g and columns l of a fragment: lane = 4 g + l.
+///
+/// Entries of Q are sums of `MatrixTerms` numbers of bfloat16. A second term is what the first left, rounded.
+/// So are those of the state, of which the terms can lie in two ways.
+/// - `ColumnTerms` of them are neighbouring columns of B, which has eight. Two terms of four sequences take
+///   as many instructions as one term of eight. One lane has the sums of both columns, and adds them.
+/// - `OperandTerms` of them are operands of their own, for up to eight sequences. Then the product of the two
+///   second terms, 2^-16 of the whole, is left out.
+///
+/// An infinite number makes its second term NaN, and with it the sums: such a training has diverged.
+template <int MatrixTerms, int OperandTerms, int ColumnTerms>
+struct Bf16Operands {
+  static_assert(OperandTerms == 1 || (MatrixTerms == 2 && ColumnTerms == 1));
+  static constexpr int matrix_terms = MatrixTerms, operand_terms = OperandTerms, column_terms = ColumnTerms;
+  /// Columns of Q a step of the product, and of B.
+  static constexpr int depth = 16, columns = 8;
+  /// Sequences of a tile at most, and those of which a lane has the sums: columns 2 l and 2 l + 1.
+  static constexpr int tile_sequences = columns / ColumnTerms, lane_sequences = 2 / ColumnTerms;
+
+  /// Products of operands: of the first terms, of Q's second and the state's first, and the other way round.
+  static constexpr int products = MatrixTerms + OperandTerms - 1;
+  static constexpr __device__ int matrix_term(int product) { return product == 1; }
+  static constexpr __device__ int operand_term(int product) { return product == 2; }
+
+  /// One term of two numbers. Two, for the instruction that rounds one alone is slow.
+  static __device__ __forceinline__ __nv_bfloat162 terms_of(float x, float y, int term) {
+    const __nv_bfloat162 first = __floats2bfloat162_rn(x, y);
+    return term == 0 ? first : __floats2bfloat162_rn(x - __low2float(first), y - __high2float(first));
+  }
+  /// Register i of A: row g + 8 (i % 2), columns 4 l + 2 (i / 2) and the next one. The columns of Q that a
+  /// step of the product takes may come in any order, if the state's come in the same.
+  template <class Read>
+  static __device__ __forceinline__ unsigned left(int term, int i, int g, int l, const Read& read) {
+    const int row = g + i % 2 * 8, column = 4 * l + i / 2 * 2;
+    const __nv_bfloat162 pair = terms_of(read(row, column), read(row, column + 1), term);
+    unsigned bits;
+    memcpy(&bits, &pair, sizeof bits);
+    return bits;
+  }
+
+  /// What is exchanged of a lane's sequences, as operand `term`.
+  static __device__ __forceinline__ __nv_bfloat162 split(const float (&x)[lane_sequences], int term) {
+    if constexpr (ColumnTerms == 1) {
+      return terms_of(x[0], x[1], term);
+    } else {
+      return terms_of(x[0], x[0] - __low2float(terms_of(x[0], x[0], 0)), 0);
+    }
+  }
+  /// Where number `row` of the state lies, as operand `term`: terms of four numbers lie side by side, so that
+  /// one load of a lane is all that it needs of them.
+  static __device__ __forceinline__ int offset(int row, int term) {
+    return (row / 4 * OperandTerms + term) * 4 + row % 4;
+  }
+  /// Both registers of B, of each term: numbers 4 l .. 4 l + 3 of the state that begins at `x`.
+  struct State {
+    unsigned terms[OperandTerms][2];
+
+    __device__ __forceinline__ State(const __nv_bfloat16* x, int l) {
+      x += offset(4 * l, 0);
+      if constexpr (OperandTerms == 1) {
+        const uint2 loaded = *reinterpret_cast<const uint2*>(x);
+        terms[0][0] = loaded.x, terms[0][1] = loaded.y;
+      } else {
+        const uint4 loaded = *reinterpret_cast<const uint4*>(x);
+        terms[0][0] = loaded.x, terms[0][1] = loaded.y, terms[1][0] = loaded.z, terms[1][1] = loaded.w;
+      }
+    }
+  };
+};
+
+/// A block has one or two units of so many rows of Q.
+inline constexpr int unit_rows = 64;
+inline constexpr unsigned tensor_core_threads = 256;
+
+/// What a tile of sequences exchanges: columns of B. Each of them is padded, so that the lanes whose reads
+/// are served at once read different banks: the 16 of half a warp where a lane reads eight bytes, the eight
+/// of a quarter where it reads 16.
+template <class Operands, int Blocks, int Units>
+using TileExchange = ClusterExchange<__nv_bfloat16, Blocks, Operands::operand_terms * Units * unit_rows,
+                                     Operands::columns, Operands::operand_terms*(Units* unit_rows + 16)>;
+
+/// How the eight warps of a block share a unit, and the shared memory of the block: warp w has rows
+/// 32 (w % 2) .. + 31, two fragments of 16, and quarter w / 2 of the columns. Four warps with the same rows
+/// meet in shared memory, where each finishes eight of them: those that come first in its own fragments.
+template <class OperandsType, int Blocks, int Units, int Tiles>
+struct TensorCoreShape {
+  using Operands = OperandsType;
+  static constexpr int units = Units, tiles = Tiles;
+  static constexpr int quarters = 4;
+  static constexpr int block_rows = Units * unit_rows, quarter_columns = Blocks * block_rows / quarters;
+  /// Steps of the product.
+  static constexpr int depths = quarter_columns / Operands::depth;
+  /// Fragments of 16 rows that a warp has of a unit, and warps that have all of its rows.
+  static constexpr int row_fragments = 2;
+  static constexpr int row_warps = unit_rows / (16 * row_fragments);
+  /// Operands of Q that a thread has of a unit, four registers each. Of 255 registers a thread, 128 are for
+  /// Q. Where two units do not fit, the second is kept in shared memory.
+  static constexpr int unit_operands = row_fragments * depths * Operands::matrix_terms;
+  static constexpr int register_units = Units * unit_operands * 4 > 128 ? 1 : Units;
+  static_assert(register_units * unit_operands * 4 <= 128);
+  static constexpr int shared_operands = (Units - register_units) * unit_operands;
+  /// Elements that a thread finishes of a tile: a row of each unit, of its lane's sequences.
+  static constexpr int owned = Units * Operands::lane_sequences;
+  /// Four sums take turns, so that an instruction need not wait for the one before it. Eight took 2 % longer
+  /// in all: mma.sync keeps its tensor core for eight cycles, and there are two warps for each.
+  static constexpr int chains = 2 / Units;
+
+  using Exchange = TileExchange<Operands, Blocks, Units>;
+  static constexpr std::size_t weight_bytes = shared_operands * sizeof(uint4) * tensor_core_threads;
+  static constexpr std::size_t exchange_bytes = Tiles * Exchange::shared_bytes;
+  /// Sums for others, of each tile: each warp has some for each of three others.
+  static constexpr int tile_sums = owned * (quarters - 1) * static_cast<int>(tensor_core_threads);
+  /// When operands are loaded, they pass through the same memory.
+  static constexpr std::size_t sum_bytes =
+      std::max(Tiles * tile_sums * sizeof(float), sizeof(uint4) * tensor_core_threads);
+  static constexpr std::size_t shared_bytes = weight_bytes + exchange_bytes + sum_bytes;
+  static_assert(shared_bytes <= cluster_shared_memory);
+  static_assert(block_rows % quarter_columns == 0 || quarter_columns % block_rows == 0,
+                "a quarter of the columns begins with a block or lies in one");
+  static_assert(quarters * row_warps * warp_size == tensor_core_threads);
+  static_assert(Blocks <= quarters * row_warps + 1, "a warp for each block that is sent to");
+};
+
+/// Where a thread stands in its block.
+template <class Shape>
+struct TensorCorePlace {
+  int lane = static_cast<int>(threadIdx.x % warp_size), warp = static_cast<int>(threadIdx.x / warp_size);
+  /// Of fragments: lane = 4 g + l.
+  int g = lane / 4, l = lane % 4;
+  /// The warp's first row in a unit, and its quarter of the columns.
+  int warp_row = warp % Shape::row_warps * 16 * Shape::row_fragments, quarter = warp / Shape::row_warps;
+
+  /// The row in its unit whose elements this thread finishes.
+  __device__ int own_row() const { return warp_row + quarter * 8 + g; }
+  /// Of element i of a tile that this thread finishes: its row in the block, and its sequence in the tile.
+  __device__ int row_of(int i) const { return i / Shape::Operands::lane_sequences * unit_rows + own_row(); }
+  __device__ int sequence_of(int i) const {
+    constexpr int lane_sequences = Shape::Operands::lane_sequences;
+    return lane_sequences * l + i % lane_sequences;
+  }
+  /// Row r of a fragment. Fragments begin with the eight rows that this warp finishes.
+  __device__ int fragment_row(int fragment, int r) const {
+    const int row_octet = (fragment * 2 + r / 8 + quarter) % Shape::quarters;
+    return warp_row + row_octet * 8 + r % 8;
+  }
+};
+
+/// The operands of Q that stay, as many in registers as fit.
+template <class Shape>
+class TensorCoreWeights {
+  using Operands = typename Shape::Operands;
+
+ public:
+  /// `shared` is the memory of the block for the others, weight_bytes long: each thread reads back what it
+  /// wrote. `passage` holds a uint4 for each thread, for the time of the call. `read(row, column)` has rows
+  /// of the block.
+  template <class Read>
+  __device__ __forceinline__ void load(const TensorCorePlace<Shape>& place, uint4* shared, uint4* passage,
+                                       const Read& read) {
+    shared_ = shared + threadIdx.x;
+    passage += threadIdx.x;
+    const auto operand = [&](int unit, int fragment, int k, int term, int i) {
+      return Operands::left(term, i, place.g, place.l, [&](int r, int c) {
+        return read(unit * unit_rows + place.fragment_row(fragment, r),
+                    place.quarter * Shape::quarter_columns + k * Operands::depth + c);
+      });
+    };
+    const auto registers = [&](int unit, int fragment, int k, int term) {
+      return make_uint4(operand(unit, fragment, k, term, 0), operand(unit, fragment, k, term, 1),
+                        operand(unit, fragment, k, term, 2), operand(unit, fragment, k, term, 3));
+    };
+#pragma unroll
+    for (int k = 0; k < Shape::depths; ++k) {
+#pragma unroll
+      for (int fragment = 0; fragment < Shape::row_fragments; ++fragment) {
+#pragma unroll
+        for (int unit = 0; unit < Shape::register_units; ++unit) {
+#pragma unroll
+          for (int term = 0; term < Operands::matrix_terms; ++term) {
+            // By way of shared memory, so that the rounding is done at once. The compiler would put it off
+            // and keep the floats, which are twice as many registers: up to 200 bytes a thread were spilled.
+            *passage = registers(unit, fragment, k, term);
+            __syncwarp();
+            const uint4 x = *passage;
+            unsigned(&to)[4] = registers_[unit][fragment][k][term];
+            to[0] = x.x, to[1] = x.y, to[2] = x.z, to[3] = x.w;
+          }
+        }
+      }
+    }
+    for (int number = 0; number < Shape::shared_operands; ++number) {
+      const int term = number % Operands::matrix_terms, rest = number / Operands::matrix_terms;
+      const int fragment = rest % Shape::row_fragments, k = rest / Shape::row_fragments;
+      shared_[number * threads] = registers(1, fragment, k, term);
+    }
+  }
+
+  /// d += the operand's product with b. All numbers are known when the loops around are unrolled.
+  __device__ __forceinline__ void multiply_add(float (&d)[4], int unit, int fragment, int k, int term,
+                                               const unsigned (&b)[2]) const {
+    if (unit < Shape::register_units) {
+      return ptx::mma_m16n8k16_bf16(d, registers_[unit][fragment][k][term], b);
+    }
+    const int number = (k * Shape::row_fragments + fragment) * Operands::matrix_terms + term;
+    const uint4 loaded = shared_[number * threads];
+    ptx::mma_m16n8k16_bf16(d, {loaded.x, loaded.y, loaded.z, loaded.w}, b);
+  }
+
+ private:
+  static constexpr int threads = static_cast<int>(tensor_core_threads);
+
+  unsigned registers_[Shape::register_units][Shape::row_fragments][Shape::depths][Operands::matrix_terms][4];
+  uint4* shared_ = nullptr;
+};
+
+/// The sums of one warp: its rows by its quarter of the columns, of the sequences of a tile.
+template <class Shape>
+class WarpSums {
+  using Operands = typename Shape::Operands;
+  using Exchange = typename Shape::Exchange;
+
+ public:
+  /// `state` is where the first column of the quarter lies. Of a sequence that is none, a column of the state
+  /// holds anything; it reaches that column of the sums alone, and an absent element drops it.
+  __device__ __forceinline__ WarpSums(const TensorCorePlace<Shape>& place,
+                                      const TensorCoreWeights<Shape>& weights, const __nv_bfloat16* state) {
+    state += Exchange::offset(0, place.g);
+#pragma unroll
+    for (int k = 0; k < Shape::depths; ++k) {
+      const int at = Operands::operand_terms * k * Operands::depth;
+      const typename Operands::State x(state + Exchange::offset(at, 0) + at % Exchange::rows, place.l);
+#pragma unroll
+      for (int product = 0; product < Operands::products; ++product) {
+        const int chain = (k * Operands::products + product) % Shape::chains;
+#pragma unroll
+        for (int fragment = 0; fragment < Shape::row_fragments; ++fragment) {
+#pragma unroll
+          for (int unit = 0; unit < Shape::units; ++unit) {
+            weights.multiply_add(sums_[unit][fragment][chain], unit, fragment, k,
+                                 Operands::matrix_term(product), x.terms[Operands::operand_term(product)]);
+          }
+        }
+      }
+    }
+  }
+  /// Those of a lane's sequences in row g of an octet, in the order of the fragments.
+  struct alignas(sizeof(float) * Operands::lane_sequences) LaneSums {
+    float values[Operands::lane_sequences];
+  };
+  __device__ __forceinline__ LaneSums of(int unit, int row_octet) const {
+    LaneSums x{};
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+#pragma unroll
+      for (int chain = 0; chain < Shape::chains; ++chain)
+        x.values[i / Operands::column_terms] += sums_[unit][row_octet / 2][chain][row_octet % 2 * 2 + i];
+    }
+    return x;
+  }
+
+ private:
+  float sums_[Shape::units][Shape::row_fragments][Shape::chains][4] = {};
+};
+
+/// products = the sums of this thread's elements over the four warps of its rows, by way of `memory`, which
+/// is the tile's and shared. Everyone must have read what was there before: a step of the recurrence lies
+/// between.
+template <class Shape>
+__device__ __forceinline__ void add_over_warps(const TensorCorePlace<Shape>& place,
+                                               const WarpSums<Shape>& sums, float* memory,
+                                               float (&products)[Shape::owned]) {
+  using LaneSums = typename WarpSums<Shape>::LaneSums;
+  constexpr int quarters = Shape::quarters, row_warps = Shape::row_warps;
+  constexpr int sequences = Shape::Operands::lane_sequences;
+  /// Where a warp finds what the one `number` + 1 quarters before it has for it.
+  const auto slot = [&](int unit, int number, int of_warp) {
+    return reinterpret_cast<LaneSums*>(memory) +
+           ((unit * (quarters - 1) + number) * static_cast<int>(tensor_core_threads) +
+            of_warp * static_cast<int>(warp_size) + place.lane);
+  };
+#pragma unroll
+  for (int unit = 0; unit < Shape::units; ++unit) {
+#pragma unroll
+    for (int i = 1; i < quarters; ++i) {
+      const int of_warp = place.warp % row_warps + (place.quarter + i) % quarters * row_warps;
+      *slot(unit, i - 1, of_warp) = sums.of(unit, i);
+    }
+  }
+  __syncthreads();
+#pragma unroll
+  for (int unit = 0; unit < Shape::units; ++unit) {
+    LaneSums sum = sums.of(unit, 0);
+#pragma unroll
+    for (int number = 0; number < quarters - 1; ++number) {
+      const LaneSums x = *slot(unit, number, place.warp);
+#pragma unroll
+      for (int i = 0; i < sequences; ++i) sum.values[i] += x.values[i];
+    }
+#pragma unroll
+    for (int i = 0; i < sequences; ++i) products[unit * sequences + i] = sum.values[i];
+  }
+}
+
+}  // namespace orthornn::cuda
