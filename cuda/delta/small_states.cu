@@ -206,55 +206,136 @@ __global__ void __launch_bounds__(threads)
   own.store_column(state, final_states, own.number);
 }
 
+/// This lane's numbers of the steps of a stage, as the backward loads them: of its row keys and queries, of
+/// its column errors and c dO.
+template <class T>
+struct OwnNumbers {
+  T keys[stage_steps], errors[stage_steps], betas[stage_steps], queries[stage_steps], d_outputs[stage_steps];
+
+  template <int size>
+  __device__ __forceinline__ void load(const SmallState<T, size>& own, const T* kept_errors,
+                                       const T* all_d_outputs, int begin, StepCursor at) {
+    const Inputs<T>& a = own.a;
+#pragma unroll
+    for (int i = 0; i < stage_steps; ++i, at.advance()) {
+      const bool here = begin + i < own.steps, read = here && at.ends_token();
+      keys[i] = here && own.has_row() ? a.keys[at.place * own.key + own.lane] : T{0};
+      errors[i] = here && own.has_column() ? kept_errors[at.place * own.value + own.lane] : T{0};
+      betas[i] = here ? a.betas[at.place] : T{0};
+      queries[i] = read && own.has_row() ? a.queries[at.token_place * own.key + own.lane] : T{0};
+      d_outputs[i] =
+          read && own.has_column() ? a.scale * all_d_outputs[at.token_place * own.value + own.lane] : T{0};
+    }
+  }
+};
+
+/// The vectors of a stage that lanes of the backward exchange.
+template <class T, int size>
+struct StageVectors {
+  WarpVectors<T, size> keys, errors, queries, d_outputs;
+
+  __device__ __forceinline__ void put(const OwnNumbers<T>& own) {
+#pragma unroll
+    for (int i = 0; i < stage_steps; ++i) {
+      keys.put(i, own.keys[i]);
+      errors.put(i, own.errors[i]);
+      queries.put(i, own.queries[i]);
+      d_outputs.put(i, own.d_outputs[i]);
+    }
+  }
+};
+
+/// The backward through a stage, with this lane's column and row of dS.
+template <class T, int size>
+struct StageBackward {
+  const SmallState<T, size>& own;
+  const DeltaGradientPointers<T>& p;
+  const StageVectors<T, size>& vectors;
+  const OwnNumbers<T>& numbers;
+  T (&d_column)[size], (&d_row)[size];
+
+  /// This lane's row of S before each step and after the last, from that before the first, rows[0].
+  __device__ __forceinline__ void remake_rows(T (&rows)[stage_steps + 1][size]) const {
+#pragma unroll
+    for (int i = 0; i < stage_steps; ++i) {
+      T error[size];
+      vectors.errors.take(error, i);
+#pragma unroll
+      for (int v = 0; v < size; ++v) {
+        const T change = numbers.betas[i] * error[v];
+        rows[i + 1][v] = rows[i][v] + numbers.keys[i] * change;
+      }
+    }
+  }
+  /// What a token reads from the state after its last factor, step i, whose row is `row`.
+  __device__ __forceinline__ void output(int i, const StepCursor& at, const T (&row)[size]) const {
+    T query[size], d_output[size];
+    vectors.queries.take(query, i);
+    vectors.d_outputs.take(d_output, i);
+    const T d_query = part_of_dot(row, d_output);
+#pragma unroll
+    for (int j = 0; j < size; ++j) {
+      d_column[j] += query[j] * numbers.d_outputs[i];
+      d_row[j] += numbers.queries[i] * d_output[j];
+    }
+    if (own.has_row()) p.d_queries[at.token_place * own.key + own.lane] = d_query;
+  }
+  /// Step i, where the state before it has the row `row`. Lanes exchange `products`, so those whose state has
+  /// no such step, not `here`, call it too.
+  __device__ __forceinline__ void factor(int i, const StepCursor& at, const T (&row)[size], bool here,
+                                         WarpVectors<T, size>& products) const {
+    T key[size];
+    vectors.keys.take(key, i);
+    const T beta = numbers.betas[i];
+    const T product = part_of_dot(key, d_column), d_value = beta * product;
+    products.put(i, product);
+    __syncwarp();
+    const T d_beta = sum_over_lanes(product * numbers.errors[i], size);
+    if (!here) return;
+#pragma unroll
+    for (int k = 0; k < size; ++k) d_column[k] -= key[k] * d_value;
+    T error[size], all_products[size];
+    vectors.errors.take(error, i);
+    products.take(all_products, i);
+    const T scaled_key = beta * numbers.keys[i];
+    const T d_key = beta * (part_of_dot(d_row, error) - part_of_dot(row, all_products));
+#pragma unroll
+    for (int v = 0; v < size; ++v) d_row[v] -= scaled_key * all_products[v];
+    if (own.has_row()) p.d_keys[at.place * own.key + own.lane] = d_key;
+    if (own.has_column()) p.d_values[at.place * own.value + own.lane] = d_value;
+    if (own.lane == 0) p.d_betas[at.place] = d_beta;
+  }
+};
+
 template <class T, int size>
 __global__ void __launch_bounds__(threads)
     small_backward_kernel(Inputs<T> a, KeptSteps<const T> kept, DeltaGradientPointers<T> p, int states) {
-  using Vectors = WarpVectors<T, size>;
-  struct Exchange {
-    Vectors keys, errors, queries, d_outputs;
-  };
-  __shared__ Exchange all_exchanges[2][threads / warp_size];
-  __shared__ Vectors all_products[threads / warp_size];
+  __shared__ StageVectors<T, size> all_vectors[2][threads / warp_size];
+  __shared__ WarpVectors<T, size> all_products[threads / warp_size];
   const unsigned warp = threadIdx.x / warp_size;
   const SmallState<T, size> own(a, states);
   T d_column[size], d_row[size];
   own.load_column(d_column, p.d_final_states, own.number);
   own.load_row(d_row, p.d_final_states, own.number);
 
-  T keys[stage_steps], errors[stage_steps], betas[stage_steps], queries[stage_steps], d_outputs[stage_steps];
+  // Of the stage that comes next.
+  OwnNumbers<T> next;
   T kept_row[size] = {};
-  const auto load = [&](int begin, StepCursor at) {
+  const auto load = [&](int begin, const StepCursor& at) {
     if (begin < 0) return;
-#pragma unroll
-    for (int i = 0; i < stage_steps; ++i, at.advance()) {
-      const bool here = begin + i < own.steps, read = here && at.ends_token();
-      keys[i] = here && own.has_row() ? a.keys[at.place * own.key + own.lane] : T{0};
-      errors[i] = here && own.has_column() ? kept.errors[at.place * own.value + own.lane] : T{0};
-      betas[i] = here ? a.betas[at.place] : T{0};
-      queries[i] = read && own.has_row() ? a.queries[at.token_place * own.key + own.lane] : T{0};
-      d_outputs[i] =
-          read && own.has_column() ? a.scale * p.d_outputs[at.token_place * own.value + own.lane] : T{0};
-    }
+    next.load(own, kept.errors, p.d_outputs, begin, at);
     if (begin < own.steps) own.load_row(kept_row, kept.states, own.kept(begin));
   };
   const int last = (own.longest - 1) / stage_steps * stage_steps;
   StepCursor first(own, last);  // of the stage
   load(own.longest > 0 ? last : -1, first);
   for (int begin = last, stage = 0; begin >= 0 && own.longest > 0; begin -= stage_steps, ++stage) {
-    Exchange& exchange = all_exchanges[stage % 2][warp];
-    T own_key[stage_steps], own_error[stage_steps], beta[stage_steps], own_query[stage_steps],
-        own_d_output[stage_steps];
+    StageVectors<T, size>& vectors = all_vectors[stage % 2][warp];
+    const OwnNumbers<T> numbers = next;
+    vectors.put(numbers);
     StepCursor places[stage_steps] = {first, first, first, first};
 #pragma unroll
-    for (int i = 0; i < stage_steps; ++i) {
-      exchange.keys.put(i, own_key[i] = keys[i]);
-      exchange.errors.put(i, own_error[i] = errors[i]);
-      exchange.queries.put(i, own_query[i] = queries[i]);
-      exchange.d_outputs.put(i, own_d_output[i] = d_outputs[i]);
-      beta[i] = betas[i];
-      if (i > 0) places[i] = places[i - 1], places[i].advance();
-    }
-    // The rows before each step, and after the last.
+    for (int i = 1; i < stage_steps; ++i) places[i] = places[i - 1], places[i].advance();
     T rows[stage_steps + 1][size];
 #pragma unroll
     for (int v = 0; v < size; ++v) rows[0][v] = kept_row[v];
@@ -262,54 +343,14 @@ __global__ void __launch_bounds__(threads)
     for (int i = 0; i < stage_steps; ++i) first.retreat();
     __syncwarp();
     load(begin - stage_steps, first);
-#pragma unroll
-    for (int i = 0; i < stage_steps; ++i) {
-      T error[size];
-      exchange.errors.take(error, i);
-#pragma unroll
-      for (int v = 0; v < size; ++v) {
-        const T change = beta[i] * error[v];
-        rows[i + 1][v] = rows[i][v] + own_key[i] * change;
-      }
-    }
+    const StageBackward<T, size> backward{own, p, vectors, numbers, d_column, d_row};
+    backward.remake_rows(rows);
 #pragma unroll
     for (int i = stage_steps - 1; i >= 0; --i) {
       if (begin + i >= own.longest) continue;
-      const StepCursor& at = places[i];
       const bool here = begin + i < own.steps;
-      // What the token reads from the state after its last factor.
-      if (here && at.ends_token()) {
-        T query[size], d_output[size];
-        exchange.queries.take(query, i);
-        exchange.d_outputs.take(d_output, i);
-        const T d_query = part_of_dot(rows[i + 1], d_output);
-#pragma unroll
-        for (int j = 0; j < size; ++j) {
-          d_column[j] += query[j] * own_d_output[i];
-          d_row[j] += own_query[i] * d_output[j];
-        }
-        if (own.has_row()) p.d_queries[at.token_place * own.key + own.lane] = d_query;
-      }
-      T key[size];
-      exchange.keys.take(key, i);
-      const T product = part_of_dot(key, d_column), d_value = beta[i] * product;
-      Vectors& products = all_products[warp];
-      products.put(i, product);
-      __syncwarp();
-      const T d_beta = sum_over_lanes(product * own_error[i], size);
-      if (!here) continue;
-#pragma unroll
-      for (int k = 0; k < size; ++k) d_column[k] -= key[k] * d_value;
-      T error[size], all_products_of_state[size];
-      exchange.errors.take(error, i);
-      products.take(all_products_of_state, i);
-      const T scaled_key = beta[i] * own_key[i];
-      const T d_key = beta[i] * (part_of_dot(d_row, error) - part_of_dot(rows[i], all_products_of_state));
-#pragma unroll
-      for (int v = 0; v < size; ++v) d_row[v] -= scaled_key * all_products_of_state[v];
-      if (own.has_row()) p.d_keys[at.place * own.key + own.lane] = d_key;
-      if (own.has_column()) p.d_values[at.place * own.value + own.lane] = d_value;
-      if (own.lane == 0) p.d_betas[at.place] = d_beta;
+      if (here && places[i].ends_token()) backward.output(i, places[i], rows[i + 1]);
+      backward.factor(i, places[i], rows[i], here, all_products[warp]);
     }
   }
   own.store_column(d_column, p.d_initial_states, own.number);
