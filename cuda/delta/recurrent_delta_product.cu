@@ -33,101 +33,138 @@ struct Results {
 template <class T, class Layout>
 constexpr int blocks_at_once = Layout::elements* static_cast<int>(sizeof(T)) <= 64 ? 4 : 1;
 
+/// Which columns of a state a lane has a part of.
+template <class Layout>
+struct OwnColumns {
+  int part;
+  /// The block's first column, and this lane's first one in the block.
+  Index first;
+  int own;
+
+  __device__ __forceinline__ explicit OwnColumns(Index first_column) : first(first_column) {
+    const int lane = static_cast<int>(threadIdx.x % warp_size);
+    part = lane / Layout::columns_of_warp;
+    own =
+        static_cast<int>(threadIdx.x / warp_size) * Layout::columns_of_warp + lane % Layout::columns_of_warp;
+  }
+  /// Column c of this lane, in the block and in the state.
+  __device__ __forceinline__ int in_block(int c) const {
+    return own + c * (static_cast<int>(blockDim.x) / Layout::parts);
+  }
+  __device__ __forceinline__ Index in_state(int c) const { return first + in_block(c); }
+};
+
+/// The parts of the forward, with what a lane carries from token to token.
+template <class T, class Layout, int Columns>
+struct ForwardLane {
+  const Head<T>& head;
+  const Results<T>& to;
+  const OwnColumns<Layout>& columns;
+  T (&state)[Columns][Layout::elements];
+  /// This lane's part of the last token's products with q, until they are summed. Negative: there is none.
+  T (&output)[Columns];
+  Index& output_token;
+  /// The state that is kept next, and the token before which it is.
+  Index &segment, &border;
+
+  __device__ __forceinline__ void store(T* states, Index number) const {
+#pragma unroll
+    for (int c = 0; c < Columns; ++c)
+      store_column<Layout>(state[c], states, head, head.state(number), columns.in_state(c), columns.part);
+  }
+  /// 1. Before a token's first factor.
+  __device__ __forceinline__ void begin_token(const Stage& stage, const T* memory, int token) const {
+    if (to.borders != nullptr && stage.token + token == border) {
+      store(to.borders, segment);
+      ++segment;
+      border += to.segment_tokens;
+    }
+    decay<Layout>(head, memory, token, columns.part, state);
+  }
+  /// 2. and 3. for factor i of a stage, with the sums of 4. `row` is k * r of this factor, and then that of
+  /// factor `next`.
+  __device__ __forceinline__ void apply_factor(const T* memory, int i, int next,
+                                               T (&row)[Layout::elements]) const {
+    const StagePlan& plan = head.plan;
+    T sums[2 * Columns], values[Columns];
+#pragma unroll
+    for (int c = 0; c < Columns; ++c) {
+      sums[c] = part_of_dot(row, state[c]);
+      sums[Columns + c] = output[c];
+      values[c] = memory[plan.values + i * plan.columns + columns.in_block(c)];
+    }
+    const T beta = memory[plan.betas + i];
+    T next_row[Layout::elements];
+    load_row<Layout>(next_row, removal_rows(head, memory) + next * Layout::row_stride, columns.part);
+    sum_over_parts<Layout>(sums);
+    if (head.a.removals != nullptr)
+      load_row<Layout>(row, memory + plan.keys + i * Layout::row_stride, columns.part);
+#pragma unroll
+    for (int c = 0; c < Columns; ++c) {
+      const T error = beta * (values[c] - sums[c]);
+#pragma unroll
+      for (int e = 0; e < Layout::elements; ++e) state[c][e] += row[e] * error;
+    }
+#pragma unroll
+    for (int e = 0; e < Layout::elements; ++e) row[e] = next_row[e];
+    write_output(sums + Columns);
+  }
+  /// 4. After a token's last factor.
+  __device__ __forceinline__ void end_token(const Stage& stage, const T* memory, int token) const {
+    T query[Layout::elements];
+    load_row<Layout>(query, memory + head.plan.queries + token * Layout::row_stride, columns.part);
+#pragma unroll
+    for (int c = 0; c < Columns; ++c) output[c] = part_of_dot(query, state[c]);
+    output_token = stage.token + token;
+  }
+  __device__ __forceinline__ void write_output(const T* sums) const {
+    if (output_token < 0) return;
+    const Inputs<T>& a = head.a;
+    T* const outputs = to.outputs + head.at_token(output_token) * a.value + columns.first;
+#pragma unroll
+    for (int c = 0; c < Columns; ++c) {
+      if (columns.part == 0 && columns.in_state(c) < a.value)
+        outputs[columns.in_block(c)] = a.scale * sums[c];
+    }
+    output_token = -1;
+  }
+};
+
 template <class T, class Layout, int Columns>
 __global__ void __launch_bounds__(threads, (blocks_at_once<T, Layout>))
     forward_kernel(Inputs<T> a, StagePlan plan, Results<T> to, Index tiles) {
   const Head<T> head(a, plan, nullptr, blockIdx.x / tiles, reinterpret_cast<T*>(dynamic_shared_memory()));
-  const int lane = static_cast<int>(threadIdx.x % warp_size);
-  const int part = lane / Layout::columns_of_warp;
-  const int columns_of_block = static_cast<int>(blockDim.x) / Layout::parts;
-  const int own_column =
-      static_cast<int>(threadIdx.x / warp_size) * Layout::columns_of_warp + lane % Layout::columns_of_warp;
-  const Index first_column = blockIdx.x % tiles * plan.columns;
-  const auto column = [&](int c) { return own_column + c * columns_of_block; };
-
+  const OwnColumns<Layout> columns(blockIdx.x % tiles * plan.columns);
   T state[Columns][Layout::elements];
 #pragma unroll
   for (int c = 0; c < Columns; ++c)
-    load_column<Layout>(state[c], a.initial_states, head, head.state(head.b), first_column + column(c), part);
-
-  // This lane's part of the last token's products with q, until they are summed. Negative: there is none.
+    load_column<Layout>(state[c], a.initial_states, head, head.state(head.b), columns.in_state(c),
+                        columns.part);
   T output[Columns] = {};
   Index output_token = -1;
-  const auto write_output = [&](const T* sums) {
-    if (output_token < 0) return;
-    T* const outputs = to.outputs + head.at_token(output_token) * a.value + first_column;
-#pragma unroll
-    for (int c = 0; c < Columns; ++c) {
-      if (part == 0 && first_column + column(c) < a.value) outputs[column(c)] = a.scale * sums[c];
-    }
-    output_token = -1;
-  };
-  Index segment = first_segment(head.sequence, head.b, to.segment_tokens);
-  Index border = 0;  // the token before which a state is kept next
+  Index segment = first_segment(head.sequence, head.b, to.segment_tokens), border = 0;
+  const ForwardLane<T, Layout, Columns> lane{head, to, columns, state, output, output_token, segment, border};
 
   for_each_stage<Direction::forward, Layout>(
-      head, 0, head.sequence.count, first_column, [&](const Stage& stage, const T* memory) {
-        const T* const removals = removal_rows(head, memory);
+      head, 0, head.sequence.count, columns.first, [&](const Stage& stage, const T* memory) {
         const int steps = stage.tokens * stage.steps;
         int token = 0, step = 0;
         T row[Layout::elements];
-        load_row<Layout>(row, removals, part);
-    // Unrolled by two, so that row and next_row swap without a move.
+        load_row<Layout>(row, removal_rows(head, memory), columns.part);
+    // Unrolled by two, so that what was the next row takes the place of the row without a move.
 #pragma unroll 2
         for (int i = 0; i < steps; ++i) {
-          // 1.
-          if (step == 0 && stage.begins_tokens()) {
-            if (to.borders != nullptr && stage.token + token == border) {
-#pragma unroll
-              for (int c = 0; c < Columns; ++c)
-                store_column<Layout>(state[c], to.borders, head, head.state(segment),
-                                     first_column + column(c), part);
-              ++segment;
-              border += to.segment_tokens;
-            }
-            decay<Layout>(head, memory, token, part, state);
-          }
-          // 2. and 4.
-          T sums[2 * Columns], values[Columns];
-#pragma unroll
-          for (int c = 0; c < Columns; ++c) {
-            sums[c] = part_of_dot(row, state[c]);
-            sums[Columns + c] = output[c];
-            values[c] = memory[plan.values + i * plan.columns + column(c)];
-          }
-          const T beta = memory[plan.betas + i];
-          T next_row[Layout::elements];
-          load_row<Layout>(next_row, removals + (i + 1 < steps ? i + 1 : i) * Layout::row_stride, part);
-          sum_over_parts<Layout>(sums);
-          // 3.
-          if (a.removals != nullptr) load_row<Layout>(row, memory + plan.keys + i * Layout::row_stride, part);
-#pragma unroll
-          for (int c = 0; c < Columns; ++c) {
-            const T error = beta * (values[c] - sums[c]);
-#pragma unroll
-            for (int e = 0; e < Layout::elements; ++e) state[c][e] += row[e] * error;
-          }
-#pragma unroll
-          for (int e = 0; e < Layout::elements; ++e) row[e] = next_row[e];
-          write_output(sums + Columns);
-          // 4.
+          if (step == 0 && stage.begins_tokens()) lane.begin_token(stage, memory, token);
+          lane.apply_factor(memory, i, i + 1 < steps ? i + 1 : i, row);
           if (++step < stage.steps) continue;
-          if (stage.ends_tokens(a.factors)) {
-            T query[Layout::elements];
-            load_row<Layout>(query, memory + plan.queries + token * Layout::row_stride, part);
-#pragma unroll
-            for (int c = 0; c < Columns; ++c) output[c] = part_of_dot(query, state[c]);
-            output_token = stage.token + token;
-          }
+          if (stage.ends_tokens(a.factors)) lane.end_token(stage, memory, token);
           ++token;
           step = 0;
         }
       });
   sum_over_parts<Layout>(output);
-  write_output(output);
-#pragma unroll
-  for (int c = 0; c < Columns; ++c)
-    store_column<Layout>(state[c], to.final_states, head, head.state(head.b), first_column + column(c), part);
+  lane.write_output(output);
+  lane.store(to.final_states, head.b);
 }
 
 /// Blocks for the columns of so many states, `Columns` in each lane.
