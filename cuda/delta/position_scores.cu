@@ -222,6 +222,126 @@ struct TokenGradients {
   T* betas;
 };
 
+/// The shared memory of `gather`.
+template <class T>
+struct GatherMatrices {
+  /// B and A.
+  SharedMatrix<T> of_factors, of_queries;
+  /// u, dR and dscores of a pair of chunks.
+  SharedMatrix<T> updates, d_right_sides, d_scored;
+  /// A slice of the keys P and of dP, of the tokens' vectors w and c Q, and of the gradients dq, dW and d(c
+  /// Q).
+  SharedMatrix<T> keys, d_carried, vectors, queries, d_left, d_right, d_queries;
+  /// -beta, and w . dq.
+  T *factor, *sums;
+
+  __device__ __forceinline__ GatherMatrices(SharedMatrices<T> shared, int count)
+      : of_factors(shared.take(count, count)),
+        of_queries(shared.take(count, count)),
+        updates(shared.take(count, odd(count))),
+        d_right_sides(shared.take(count, odd(count))),
+        d_scored(shared.take(count, odd(count))),
+        keys(shared.take(count, slice_stride)),
+        d_carried(shared.take(count, slice_stride)),
+        vectors(shared.take(count, slice_stride)),
+        queries(shared.take(count, slice_stride)),
+        d_left(shared.take(count, slice_stride)),
+        d_right(shared.take(count, slice_stride)),
+        d_queries(shared.take(count, slice_stride)),
+        factor(shared.take_numbers(count)),
+        sums(shared.take_numbers(count)) {}
+};
+
+/// The parts of `gather`.
+template <class T>
+struct Gather {
+  const Head& head;
+  const GatherMatrices<T>& m;
+  const Arguments<T>& a;
+  const T* d_scores;
+  const Returned<T>& returned;
+  Index chunk;
+
+  /// Calls load(number of the pair) and body(chunk of keys) for the chunks of keys that came, with `updates`,
+  /// `d_right_sides` and `d_scored` of the pair.
+  template <class Load, class Body>
+  __device__ __forceinline__ void for_each_chunk_of_keys(const Load& load, const Body& body) const {
+    const int count = head.chunks.factors;
+    for (Index own = 0; own <= chunk; ++own) {
+      const Index pair = slot_of_pair(head, chunk, own);
+      __syncthreads();
+      load_kept(m.updates, returned.updates + pair * count * count, count, count);
+      load_kept(m.d_right_sides, returned.d_right_sides + pair * count * count, count, count);
+      load_score_gradients(m.d_scored, d_scores, a.length, head, chunk, own);
+      load(pair);
+      __syncthreads();
+      body(own);
+    }
+    __syncthreads();
+  }
+  /// B = u dR^T above the diagonal, and A = u dscores^T from the diagonal on.
+  __device__ __forceinline__ void multiply_updates() const {
+    const int count = head.chunks.factors;
+    for_each_entry(count, count, [&](int s, int r) { m.of_factors(s, r) = m.of_queries(s, r) = 0; });
+    for_each_chunk_of_keys([](Index) {},
+                           [&](Index) {
+                             multiply<2, 2, T>(count, count, count, m.updates, m.d_right_sides.transposed(),
+                                               [&](int s, int r, T sum) {
+                                                 if (s < r) m.of_factors(s, r) += sum;
+                                               });
+                             multiply<2, 2, T>(count, count, count, m.updates, m.d_scored.transposed(),
+                                               [&](int r, int t, T sum) {
+                                                 if (r <= t) m.of_queries(r, t) += sum;
+                                               });
+                           });
+  }
+  /// Loads a slice of the tokens' vectors:  dq = A (c Q) + B W,  dW = B^T q,  d(c Q) = A^T q.
+  __device__ __forceinline__ void multiply_tokens(int first, int width) const {
+    const int count = head.chunks.factors;
+    load_vectors(m.vectors, a.vectors, head, chunk, first, width);
+    load_vectors(m.queries, a.queries, head, chunk, first, width);
+    __syncthreads();
+    multiply<4, 2, T>(count, width, count, m.of_queries, m.queries, m.d_left.put());
+    multiply<4, 2, T>(count, width, count, m.of_factors, m.vectors, m.d_left.add());
+    multiply<4, 2, T>(
+        count, width, count, [&](int r, int s) { return m.of_factors(s, r) * m.factor[s]; }, m.vectors,
+        m.d_right.put());
+    multiply<4, 2, T>(
+        count, width, count, [&](int t, int r) { return m.of_queries(r, t) * m.factor[r]; }, m.vectors,
+        m.d_queries.put());
+  }
+  /// dq += u dP,  dW += dR P,  d(c Q) += dscores P.
+  __device__ __forceinline__ void add_keys(int first, int width) const {
+    const int count = head.chunks.factors, size = head.chunks.size;
+    for_each_chunk_of_keys(
+        [&](Index pair) {
+          for_each_entry(count, width, [&](int key, int i) {
+            const Index place = (pair * count + key) * size + first + i;
+            m.keys(key, i) = a.carried[place];
+            m.d_carried(key, i) = returned.d_carried[place];
+          });
+        },
+        [&](Index own) {
+          const auto d_reached = [&](int r, int key) {
+            return is_reached(chunk, own, r, key) ? m.d_right_sides(r, key) : T{0};
+          };
+          multiply<4, 2, T>(count, width, count, m.updates, m.d_carried, m.d_left.add());
+          multiply<4, 2, T>(count, width, count, d_reached, m.keys, m.d_right.add());
+          multiply<4, 2, T>(count, width, count, m.d_scored, m.keys, m.d_queries.add());
+        });
+  }
+  /// Writes a slice of the gradients of vectors and queries, and adds its products w . dq.
+  __device__ __forceinline__ void write(const TokenGradients<T>& to, int first, int width) const {
+    const int rows = head.rows(chunk);
+    add_row_products(m.sums, rows, width, m.vectors, m.d_left);
+    for_each_entry(rows, width, [&](int r, int i) {
+      const Index place = head.place(chunk, r) * head.chunks.size + first + i;
+      to.vectors[place] = m.d_right(r, i) + m.factor[r] * m.d_left(r, i);
+      to.queries[place] = a.queries.factor * m.d_queries(r, i);
+    });
+  }
+};
+
 template <class T>
 __global__ void __launch_bounds__(threads)
     gather(Chunks chunks, Arguments<T> a, const T* d_scores, Returned<T> returned, TokenGradients<T> to) {
@@ -229,86 +349,19 @@ __global__ void __launch_bounds__(threads)
   // Late chunks meet more keys, so they begin first.
   const Index chunk = chunks.most - 1 - blockIdx.x % chunks.most;
   if (chunk >= head.count()) return;
-  const int size = chunks.size, count = chunks.factors, rows = head.rows(chunk), key_stride = odd(count);
-  SharedMatrices<T> shared;
-  const SharedMatrix<T> of_factors = shared.take(count, count), of_queries = shared.take(count, count),
-                        updates = shared.take(count, key_stride),
-                        d_right_sides = shared.take(count, key_stride),
-                        d_scored = shared.take(count, key_stride), keys = shared.take(count, slice_stride),
-                        d_carried = shared.take(count, slice_stride),
-                        vectors = shared.take(count, slice_stride),
-                        queries = shared.take(count, slice_stride), d_left = shared.take(count, slice_stride),
-                        d_right = shared.take(count, slice_stride),
-                        d_queries = shared.take(count, slice_stride);
-  T* const factor = shared.take_numbers(count);
-  T* const sums = shared.take_numbers(count);
-
-  const auto for_each_chunk_of_keys = [&](const auto& load, const auto& body) {
-    for (Index own = 0; own <= chunk; ++own) {
-      const Index pair = slot_of_pair(head, chunk, own);
-      __syncthreads();
-      load_kept(updates, returned.updates + pair * count * count, count, count);
-      load_kept(d_right_sides, returned.d_right_sides + pair * count * count, count, count);
-      load_score_gradients(d_scored, d_scores, a.length, head, chunk, own);
-      load(pair);
-      __syncthreads();
-      body(own);
-    }
-    __syncthreads();
-  };
-
-  for_each_entry(count, count, [&](int s, int r) { of_factors(s, r) = of_queries(s, r) = 0; });
-  for_each_entry(count, 1, [&](int r, int) { sums[r] = 0; });
-  load_factors(factor, a.betas, head, chunk);
-  for_each_chunk_of_keys(
-      [](Index) {},
-      [&](Index) {
-        multiply<2, 2, T>(count, count, count, updates, d_right_sides.transposed(), [&](int s, int r, T sum) {
-          if (s < r) of_factors(s, r) += sum;
-        });
-        multiply<2, 2, T>(count, count, count, updates, d_scored.transposed(), [&](int r, int t, T sum) {
-          if (r <= t) of_queries(r, t) += sum;
-        });
-      });
-
-  for (int first = 0; first < size; first += slice) {
-    const int width = min(slice, size - first);
-    load_vectors(vectors, a.vectors, head, chunk, first, width);
-    load_vectors(queries, a.queries, head, chunk, first, width);
-    __syncthreads();
-    multiply<4, 2, T>(count, width, count, of_queries, queries, d_left.put());
-    multiply<4, 2, T>(count, width, count, of_factors, vectors, d_left.add());
-    multiply<4, 2, T>(
-        count, width, count, [&](int r, int s) { return of_factors(s, r) * factor[s]; }, vectors,
-        d_right.put());
-    multiply<4, 2, T>(
-        count, width, count, [&](int t, int r) { return of_queries(r, t) * factor[r]; }, vectors,
-        d_queries.put());
-    for_each_chunk_of_keys(
-        [&](Index pair) {
-          for_each_entry(count, width, [&](int key, int i) {
-            const Index place = (pair * count + key) * size + first + i;
-            keys(key, i) = a.carried[place];
-            d_carried(key, i) = returned.d_carried[place];
-          });
-        },
-        [&](Index own) {
-          const auto d_reached = [&](int r, int key) {
-            return is_reached(chunk, own, r, key) ? d_right_sides(r, key) : T{0};
-          };
-          multiply<4, 2, T>(count, width, count, updates, d_carried, d_left.add());
-          multiply<4, 2, T>(count, width, count, d_reached, keys, d_right.add());
-          multiply<4, 2, T>(count, width, count, d_scored, keys, d_queries.add());
-        });
-    add_row_products(sums, rows, width, vectors, d_left);
-    for_each_entry(rows, width, [&](int r, int i) {
-      const Index place = head.place(chunk, r) * size + first + i;
-      to.vectors[place] = d_right(r, i) + factor[r] * d_left(r, i);
-      to.queries[place] = a.queries.factor * d_queries(r, i);
-    });
+  const GatherMatrices<T> m(SharedMatrices<T>(), chunks.factors);
+  const Gather<T> of_chunk{head, m, a, d_scores, returned, chunk};
+  for_each_entry(chunks.factors, 1, [&](int r, int) { m.sums[r] = 0; });
+  load_factors(m.factor, a.betas, head, chunk);
+  of_chunk.multiply_updates();
+  for (int first = 0; first < chunks.size; first += slice) {
+    const int width = min(slice, chunks.size - first);
+    of_chunk.multiply_tokens(first, width);
+    of_chunk.add_keys(first, width);
+    of_chunk.write(to, first, width);
     __syncthreads();
   }
-  for_each_entry(rows, 1, [&](int r, int) { to.betas[head.place(chunk, r)] = -sums[r]; });
+  for_each_entry(head.rows(chunk), 1, [&](int r, int) { to.betas[head.place(chunk, r)] = -m.sums[r]; });
 }
 
 /// Numbers in shared memory.

@@ -120,92 +120,137 @@ struct Kept {
 
 constexpr int column_stride = odd(most_columns);
 
+/// The shared memory of `gather`.
 template <class T>
-__global__ void __launch_bounds__(threads)
-    gather(Chunks chunks, Vectors<T> left, Vectors<T> right, Kept<T> kept, Index columns,
-           VectorGradients<T> d_left, VectorGradients<T> d_right) {
-  const Head head(chunks, blockIdx.x / chunks.most);
-  const Index chunk = blockIdx.x % chunks.most, slot = head.slot(chunk);
-  if (chunk >= head.count()) return;
-  const int size = chunks.size, count = chunks.factors, rows = head.rows(chunk);
-  SharedMatrices<T> shared;
-  const SharedMatrix<T> products = shared.take(count, count), updates = shared.take(count, column_stride),
-                        d_right_sides = shared.take(count, column_stride),
-                        states = shared.take(slice, column_stride),
-                        d_states = shared.take(slice, column_stride), q = shared.take(count, slice_stride),
-                        k = shared.take(count, slice_stride), dq = shared.take(count, slice_stride),
-                        dk = shared.take(count, slice_stride);
-  T* const d_left_scales = shared.take_numbers(count);
-  T* const d_right_scales = shared.take_numbers(count);
+struct GatherMatrices {
+  /// B.
+  SharedMatrix<T> products;
+  /// Some columns of what `sweep` kept: a tile. Of states, numbers of a slice.
+  SharedMatrix<T> updates, d_right_sides, states, d_states;
+  /// A slice of the vectors, and of their gradients without scales.
+  SharedMatrix<T> q, k, dq, dk;
+  T *d_left_scales, *d_right_scales;
 
-  // Calls body(number of columns) for the columns of the states, with those of `updates` and `d_right_sides`.
-  const auto for_each_tile = [&](const auto& load, const auto& body) {
+  __device__ __forceinline__ GatherMatrices(SharedMatrices<T> shared, int count)
+      : products(shared.take(count, count)),
+        updates(shared.take(count, column_stride)),
+        d_right_sides(shared.take(count, column_stride)),
+        states(shared.take(slice, column_stride)),
+        d_states(shared.take(slice, column_stride)),
+        q(shared.take(count, slice_stride)),
+        k(shared.take(count, slice_stride)),
+        dq(shared.take(count, slice_stride)),
+        dk(shared.take(count, slice_stride)),
+        d_left_scales(shared.take_numbers(count)),
+        d_right_scales(shared.take_numbers(count)) {}
+};
+
+/// The parts of `gather`.
+template <class T>
+struct Gather {
+  const Head& head;
+  const GatherMatrices<T>& m;
+  const Kept<T>& kept;
+  Index chunk, columns;
+
+  /// Calls load(first column, number of columns) and body(number of columns) for the columns of the states,
+  /// with those of `updates` and `d_right_sides`.
+  template <class Load, class Body>
+  __device__ __forceinline__ void for_each_tile(const Load& load, const Body& body) const {
+    const int count = head.chunks.factors;
     for (Index first = 0; first < columns; first += most_columns) {
       const int width = static_cast<int>(min(static_cast<Index>(most_columns), columns - first));
       __syncthreads();
-      for_each_entry(count, width, [&](int r, int m) {
-        const Index from = (slot * count + r) * columns + first + m;
-        updates(r, m) = kept.updates[from];
-        d_right_sides(r, m) = kept.d_right_sides[from];
+      for_each_entry(count, width, [&](int r, int column) {
+        const Index from = (head.slot(chunk) * count + r) * columns + first + column;
+        m.updates(r, column) = kept.updates[from];
+        m.d_right_sides(r, column) = kept.d_right_sides[from];
       });
       load(first, width);
       __syncthreads();
       body(width);
     }
     __syncthreads();
-  };
-
-  for_each_entry(count, count, [&](int s, int r) { products(s, r) = 0; });
-  for_each_entry(count, 1, [&](int r, int) { d_left_scales[r] = d_right_scales[r] = 0; });
-  for_each_tile([](Index, int) {},
-                [&](int width) {
-                  multiply<2, 2, T>(count, count, width, updates, d_right_sides.transposed(),
-                                    [&](int s, int r, T sum) {
-                                      if (s < r) products(s, r) += sum;
-                                    });
-                });
-
-  for (int first = 0; first < size; first += slice) {
-    const int width = min(slice, size - first);
-    load_vectors(q, left, head, chunk, first, width);
-    load_vectors(k, right, head, chunk, first, width);
+  }
+  /// B = u d(right sides)^T above the diagonal.
+  __device__ __forceinline__ void multiply_updates() const {
+    const int count = head.chunks.factors;
+    for_each_entry(count, count, [&](int s, int r) { m.products(s, r) = 0; });
+    for_each_tile([](Index, int) {},
+                  [&](int width) {
+                    multiply<2, 2, T>(count, count, width, m.updates, m.d_right_sides.transposed(),
+                                      [&](int s, int r, T sum) {
+                                        if (s < r) m.products(s, r) += sum;
+                                      });
+                  });
+  }
+  /// Loads a slice of the vectors:  dQ = B K,  dK = B^T Q.
+  __device__ __forceinline__ void multiply_vectors(const Vectors<T>& left, const Vectors<T>& right, int first,
+                                                   int width) const {
+    const int count = head.chunks.factors;
+    load_vectors(m.q, left, head, chunk, first, width);
+    load_vectors(m.k, right, head, chunk, first, width);
     __syncthreads();
-    multiply<4, 2, T>(count, width, count, products, k, dq.put());
-    multiply<4, 2, T>(count, width, count, products.transposed(), q, dk.put());
+    multiply<4, 2, T>(count, width, count, m.products, m.k, m.dq.put());
+    multiply<4, 2, T>(count, width, count, m.products.transposed(), m.q, m.dk.put());
+  }
+  /// dQ += u dS^T,  dK += d(right sides) S^T.
+  __device__ __forceinline__ void add_states(int first, int width) const {
+    const int count = head.chunks.factors, size = head.chunks.size;
     for_each_tile(
         [&](Index first_column, int tile) {
-          for_each_entry(width, tile, [&](int i, int m) {
-            const Index from = (slot * size + first + i) * columns + first_column + m;
-            states(i, m) = kept.states[from];
-            d_states(i, m) = kept.d_states[from];
+          for_each_entry(width, tile, [&](int i, int column) {
+            const Index from = (head.slot(chunk) * size + first + i) * columns + first_column + column;
+            m.states(i, column) = kept.states[from];
+            m.d_states(i, column) = kept.d_states[from];
           });
         },
         [&](int tile) {
-          multiply<4, 2, T>(count, width, tile, updates, d_states.transposed(), dq.add());
-          multiply<4, 2, T>(count, width, tile, d_right_sides, states.transposed(), dk.add());
+          multiply<4, 2, T>(count, width, tile, m.updates, m.d_states.transposed(), m.dq.add());
+          multiply<4, 2, T>(count, width, tile, m.d_right_sides, m.states.transposed(), m.dk.add());
         });
+  }
+  /// Writes a slice of the gradients of vectors, and adds what it is for those of their scales. `memory` is
+  /// for the vectors themselves.
+  __device__ __forceinline__ void write(const Vectors<T>& vectors, const SharedMatrix<T>& memory,
+                                        const SharedMatrix<T>& d, const VectorGradients<T>& to, T* d_scales,
+                                        int first, int width) const {
+    const int rows = head.rows(chunk);
+    if (to.scales != nullptr) {
+      load_vectors(memory, {vectors.vectors, nullptr, T{1}}, head, chunk, first, width);
+      __syncthreads();
+      add_row_products(d_scales, rows, width, memory, d);
+    }
+    for_each_entry(rows, width, [&](int r, int i) {
+      const Index place = head.place(chunk, r);
+      to.vectors[place * head.chunks.size + first + i] = vectors.scale(place) * d(r, i);
+    });
+  }
+};
 
-    // The vectors themselves, for the gradients of their scales.
-    const auto finish = [&](const Vectors<T>& vectors, const SharedMatrix<T>& memory,
-                            const SharedMatrix<T>& d, const VectorGradients<T>& to, T* d_scales) {
-      if (to.scales != nullptr) {
-        load_vectors(memory, {vectors.vectors, nullptr, T{1}}, head, chunk, first, width);
-        __syncthreads();
-        add_row_products(d_scales, rows, width, memory, d);
-      }
-      for_each_entry(rows, width, [&](int r, int i) {
-        const Index place = head.place(chunk, r);
-        to.vectors[place * size + first + i] = vectors.scale(place) * d(r, i);
-      });
-    };
-    finish(left, q, dq, d_left, d_left_scales);
-    finish(right, k, dk, d_right, d_right_scales);
+template <class T>
+__global__ void __launch_bounds__(threads)
+    gather(Chunks chunks, Vectors<T> left, Vectors<T> right, Kept<T> kept, Index columns,
+           VectorGradients<T> d_left, VectorGradients<T> d_right) {
+  const Head head(chunks, blockIdx.x / chunks.most);
+  const Index chunk = blockIdx.x % chunks.most;
+  if (chunk >= head.count()) return;
+  const GatherMatrices<T> m(SharedMatrices<T>(), chunks.factors);
+  const Gather<T> of_chunk{head, m, kept, chunk, columns};
+  for_each_entry(chunks.factors, 1, [&](int r, int) { m.d_left_scales[r] = m.d_right_scales[r] = 0; });
+  of_chunk.multiply_updates();
+  for (int first = 0; first < chunks.size; first += slice) {
+    const int width = min(slice, chunks.size - first);
+    of_chunk.multiply_vectors(left, right, first, width);
+    of_chunk.add_states(first, width);
+    of_chunk.write(left, m.q, m.dq, d_left, m.d_left_scales, first, width);
+    of_chunk.write(right, m.k, m.dk, d_right, m.d_right_scales, first, width);
     __syncthreads();
   }
-  for_each_entry(rows, 1, [&](int r, int) {
+  for_each_entry(head.rows(chunk), 1, [&](int r, int) {
     const Index place = head.place(chunk, r);
-    if (d_left.scales != nullptr) d_left.scales[place] = d_left_scales[r];
-    if (d_right.scales != nullptr) d_right.scales[place] = d_right_scales[r];
+    if (d_left.scales != nullptr) d_left.scales[place] = m.d_left_scales[r];
+    if (d_right.scales != nullptr) d_right.scales[place] = m.d_right_scales[r];
   });
 }
 
