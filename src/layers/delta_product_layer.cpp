@@ -74,6 +74,11 @@ DeltaVectors<const T, const X> constant(const DeltaVectors<T, X>& v) {
   return {v.queries, v.keys, v.values, v.betas, v.log_decays, v.removals};
 }
 
+template <class T>
+TensorView<T> state_or_none(States<T> states, std::size_t i) {
+  return states.empty() ? TensorView<T>() : states[i];
+}
+
 }  // namespace
 
 DeltaHeads::DeltaHeads(const DeltaProductCell& cell)
@@ -294,20 +299,20 @@ TensorView<const T> DeltaProductLayer<T>::forward_with(const SequenceInput<T>& i
   input_map_->forward(input, this->value(places_.input_weights), this->value(places_.input_bias), own_rows,
                       saved);
   if (window_ > 1) {
-    load_history<T>(start.empty() ? TensorView<const T>() : start[1], kept.rows, window_, heads_.channels());
+    load_history<T>(state_or_none(start, 1), kept.rows, window_, heads_.channels());
     if (!last.empty()) save_history<T>(kept.rows, input.lengths, last[1]);
   }
   // 2. The states.
   read_projections<T, X>(projections(kept.rows, input), kept.read);
   if (options_.without_values) set_zero(kept.read.values);
-  TensorView<const T> first = start.empty() ? TensorView<const T>() : start[0];
+  TensorView<const T> first = state_or_none(start, 0);
   if (start.empty() && places_.initial_state >= 0) {
     const TensorView<T> learned = saved.push<T>(state_shape(0, batch));
     start_from_learned(learned);
     first = learned;
   }
   delta_product_forward<X>(kept.input(first), tokens, delta_options(length, batch), kept.readout,
-                           last.empty() ? TensorView<T>() : last[0], saved);
+                           state_or_none(last, 0), saved);
   // 3. What is read from them.
   write_outputs<T, X>(readout(own_rows, input), kept.readout, kept.outputs);
   output_map_->forward({.vectors = kept.outputs}, this->value(places_.output_weights), {}, y, saved);
@@ -333,9 +338,6 @@ void DeltaProductLayer<T>::backward_with(const SequenceInput<T>& input, const Ba
                                finding(saved, saved.last_frame(this).first + 1));
   const TensorView<T> own_rows = kept.rows.slice(window_ - 1, length);
   const TensorView<T> d_rows = scratch.push<T>({length, batch, heads_.width()});
-  const auto state = [](auto states, std::size_t i) {
-    return states.empty() ? typename decltype(states)::value_type() : states[i];
-  };
   // 1. What is read from the states.
   const TensorView<X> d_readout = scratch.push<X>(kept.readout.shape());
   {
@@ -351,11 +353,11 @@ void DeltaProductLayer<T>::backward_with(const SequenceInput<T>& input, const Ba
   }
   // 2. The states. The first ones are not read again.
   const DeltaVectors<T, X> d = KeptTensors<T, X>::take_vectors(heads_, steps, pushing(scratch));
-  TensorView<T> d_first = state(arguments.d_start, 0);
+  TensorView<T> d_first = state_or_none(arguments.d_start, 0);
   if (places_.initial_state >= 0 && d_first.empty()) d_first = scratch.push<T>(state_shape(0, batch));
   delta_product_backward<X>(kept.input({}), layout(length, batch), delta_options(length, batch),
                             {.d_outputs = d_readout,
-                             .d_final_states = state(arguments.d_last, 0),
+                             .d_final_states = state_or_none(arguments.d_last, 0),
                              .d_queries = d.queries,
                              .d_keys = d.keys,
                              .d_values = d.values,
@@ -371,19 +373,30 @@ void DeltaProductLayer<T>::backward_with(const SequenceInput<T>& input, const Ba
               : set_zero(gradient);
   }
   // 3. The projections.
+  projections_backward<X>(input, arguments, kept.rows, constant(kept.read), constant(d), d_rows, scratch);
+}
+
+template <class T>
+template <class X>
+void DeltaProductLayer<T>::projections_backward(const SequenceInput<T>& input,
+                                                const BackwardArguments<T>& arguments,
+                                                TensorView<const T> rows,
+                                                const DeltaVectors<const T, const X>& read,
+                                                const DeltaVectors<const T, const X>& d, TensorView<T> d_rows,
+                                                Saved& scratch) const {
+  const Index length = input.length(), batch = input.batch();
   const TensorView<T> d_rates =
-      places_.decay_rates >= 0 ? scratch.push<T>({steps, heads_.heads}) : TensorView<T>();
+      places_.decay_rates >= 0 ? scratch.push<T>({length * batch, heads_.heads}) : TensorView<T>();
   const TensorView<T> d_channels =
       places_.filters >= 0 ? scratch.push<T>({length, batch, heads_.channels()}) : d_rows;
-  read_projections_backward<T, X>(projections(kept.rows, input), constant(kept.read), constant(d), d_channels,
-                                  d_rows, d_rates);
+  read_projections_backward<T, X>(projections(rows, input), read, d, d_channels, d_rows, d_rates);
   if (places_.decay_rates >= 0) sum_rows<T>(d_rates, this->gradient(places_.decay_rates), scratch);
   if (places_.filters >= 0) {
-    filter_gradient<T>(kept.rows, d_channels, this->gradient(places_.filters), scratch);
+    filter_gradient<T>(rows, d_channels, this->gradient(places_.filters), scratch);
     const bool has_history = window_ > 1;
     convolution_backward<T>(d_channels, this->value(places_.filters), input.lengths,
-                            has_history ? state(arguments.d_last, 1) : TensorView<const T>(), d_rows,
-                            has_history ? state(arguments.d_start, 1) : TensorView<T>());
+                            has_history ? state_or_none(arguments.d_last, 1) : TensorView<const T>(), d_rows,
+                            has_history ? state_or_none(arguments.d_start, 1) : TensorView<T>());
   }
   input_map_->backward(input, this->value(places_.input_weights), d_rows,
                        {.weights = this->gradient(places_.input_weights),

@@ -22,6 +22,8 @@ template <class T>
 struct DeltaProjections;
 template <class T>
 struct DeltaReadout;
+template <class T, class X>
+struct DeltaVectors;
 
 /// Norm of the numbers that a head reads from its state.
 enum class ReadoutNorm {
@@ -225,6 +227,13 @@ class DeltaProductLayer final : public Layer<T> {
   template <class X>
   void backward_with(const SequenceInput<T>& input, const BackwardArguments<T>& arguments, bool own_start,
                      Saved& saved, Saved& scratch) const;
+  /// What `read_projections` made of the rows [window - 1 + T, B, M], from its gradients `d` to those of the
+  /// input. d_rows [T, B, M] has the gradients of gates alone before.
+  template <class X>
+  void projections_backward(const SequenceInput<T>& input, const BackwardArguments<T>& arguments,
+                            TensorView<const T> rows, const DeltaVectors<const T, const X>& read,
+                            const DeltaVectors<const T, const X>& d, TensorView<T> d_rows,
+                            Saved& scratch) const;
   DeltaProjections<T> projections(TensorView<const T> rows, const SequenceInput<T>& input) const;
   DeltaReadout<T> readout(TensorView<const T> rows, const SequenceInput<T>& input) const;
   /// A parameter, or nothing where this layer does not have it.
