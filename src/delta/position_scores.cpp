@@ -94,70 +94,100 @@ struct HeadScores {
       const Index first = i * chunk_size, count = std::min(chunk_size, sequence.count - first),
                   all = first + count;
       block_of_carried -= all * size;
-      Slab<T> slab(scratch(count, all) + all * (3 * count + size) + count * (3 * size + 2 * count));
+      Slab<T> slab(scratch(count, all) + ChunkGradients::scratch(size, count, all));
       const Chunk chunk = load(slab, first, count, block_of_carried);
-      const MatrixView<T> d_block = slab.matrix(all, count), d_updates = slab.matrix(all, count),
-                          d_reach = slab.matrix(all, count), d_keys = slab.matrix(size, all);
-      const MatrixView<T> d_queries = slab.matrix(size, count), d_vectors = slab.matrix(size, count),
-                          scaled = slab.matrix(size, count);
-      const MatrixView<T> d_meeting = slab.matrix(count, count), products = slab.matrix(count, count);
-      // The gradient of the keys after the chunk.
+      const ChunkGradients d(slab, size, count, all);
+      scores_backward(gradients, chunk, first, d);
+      // The keys after the chunk.
       const MatrixView<T> d_next{d_carried, size, all, size};
-
-      // 1. Scores. Those of later keys are no function of anything.
-      for (Index t = 0; t < count; ++t) {
-        const T* from =
-            &gradients.d_scores
-                 .data()[(place * gradients.d_scores.shape()[2] + first + t) * gradients.d_scores.shape()[3]];
-        std::copy_n(from, all, d_block.column(t));
-      }
-      clear_rows_from(d_block, first + 1);
-      gemm<T>(scale, chunk.carried, d_block, 0, d_queries);
-      gemm<T>(scale, chunk.queries, transposed(d_block), 0, d_keys);
-      gemm<T>(-scale, d_block, transposed(chunk.meeting), 0, d_updates);
-      gemm<T>(-scale, transposed(chunk.updates), d_block, 0, d_meeting);
-      clear_rows_from(d_meeting, 1);
-      gemm<T>(1, chunk.vectors, d_meeting, 1, d_queries);
-      gemm<T>(1, chunk.queries, transposed(d_meeting), 0, d_vectors);
-
-      // 2. The keys after the chunk.
-      eigen(d_keys) += eigen(d_next);
-      gemm<T>(-1, d_next, chunk.updates, 1, d_vectors);
-      gemm<T>(-1, transposed(d_next), chunk.vectors, 1, d_updates);
-
-      // 3. Updates: Y U = E, where U is the coupling.
-      gemm<T>(1, d_updates, transposed(chunk.inverse), 0, d_reach);
-      gemm<T>(-1, transposed(chunk.updates), d_reach, 0, d_meeting);
-      gemm<T>(1, transposed(chunk.vectors), chunk.vectors, 0, products);
+      eigen(d.keys) += eigen(d_next);
+      gemm<T>(-1, d_next, chunk.updates, 1, d.vectors);
+      gemm<T>(-1, transposed(d_next), chunk.vectors, 1, d.updates);
+      updates_backward(gradients, chunk, first, d);
+      reach_backward(gradients, chunk, first, d);
       for (Index r = 0; r < count; ++r) {
-        T d_beta = 0;
-        for (Index s = 0; s < r; ++s) d_beta += d_meeting(s, r) * products(s, r);
-        *beta(gradients.d_betas, first + r) = d_beta;
-        eigen(d_meeting).col(r).head(r) *= *beta(input.betas, first + r);
+        std::copy_n(d.queries.column(r), size, vector(gradients.d_queries, first + r));
+        std::copy_n(d.vectors.column(r), size, vector(gradients.d_vectors, first + r));
+        std::copy_n(d.keys.column(first + r), size, vector(gradients.d_keys, first + r));
       }
-      clear_rows_from(d_meeting, 0);
-      gemm<T>(1, chunk.vectors, d_meeting, 1, d_vectors);
-      gemm<T>(1, chunk.vectors, transposed(d_meeting), 1, d_vectors);
-
-      // 4. Reach.
-      clear_rows_from(d_reach, first);
-      scale_vectors(chunk.vectors, first, scaled);
-      gemm<T>(1, scaled, transposed(d_reach), 1, d_keys);
-      gemm<T>(1, chunk.carried, d_reach, 0, scaled);
-      for (Index r = 0; r < count; ++r) {
-        *beta(gradients.d_betas, first + r) += eigen(chunk.vectors).col(r).dot(eigen(scaled).col(r));
-        eigen(d_vectors).col(r) += *beta(input.betas, first + r) * eigen(scaled).col(r);
-        std::copy_n(d_queries.column(r), size, vector(gradients.d_queries, first + r));
-        std::copy_n(d_vectors.column(r), size, vector(gradients.d_vectors, first + r));
-        std::copy_n(d_keys.column(first + r), size, vector(gradients.d_keys, first + r));
-      }
-      eigen(d_next) = eigen(d_keys);
+      eigen(d_next) = eigen(d.keys);
     }
   }
 
   struct Chunk {
     MatrixView<T> carried, queries, vectors, inverse, updates, meeting;
   };
+  /// The gradients of a chunk, and matrices for products.
+  struct ChunkGradients {
+    MatrixView<T> scores, updates, reach;    // [M, C]
+    MatrixView<T> keys;                      // [D, M]
+    MatrixView<T> queries, vectors, scaled;  // [D, C]
+    MatrixView<T> meeting, products;         // [C, C]
+
+    ChunkGradients(Slab<T>& slab, Index size, Index count, Index all)
+        : scores(slab.matrix(all, count)),
+          updates(slab.matrix(all, count)),
+          reach(slab.matrix(all, count)),
+          keys(slab.matrix(size, all)),
+          queries(slab.matrix(size, count)),
+          vectors(slab.matrix(size, count)),
+          scaled(slab.matrix(size, count)),
+          meeting(slab.matrix(count, count)),
+          products(slab.matrix(count, count)) {}
+    /// Numbers that these take.
+    static Index scratch(Index size, Index count, Index all) {
+      return all * (3 * count + size) + count * (3 * size + 2 * count);
+    }
+  };
+
+  /// From the gradient of the scores to those of queries, keys, vectors and updates. Scores of later keys are
+  /// no function of anything.
+  void scores_backward(const PositionScoresGradients<T>& gradients, const Chunk& chunk, Index first,
+                       const ChunkGradients& d) const {
+    const Shape& shape = gradients.d_scores.shape();
+    for (Index t = 0; t < d.scores.cols; ++t) {
+      const T* from = &gradients.d_scores.data()[(place * shape[2] + first + t) * shape[3]];
+      std::copy_n(from, d.scores.rows, d.scores.column(t));
+    }
+    clear_rows_from(d.scores, first + 1);
+    gemm<T>(scale, chunk.carried, d.scores, 0, d.queries);
+    gemm<T>(scale, chunk.queries, transposed(d.scores), 0, d.keys);
+    gemm<T>(-scale, d.scores, transposed(chunk.meeting), 0, d.updates);
+    gemm<T>(-scale, transposed(chunk.updates), d.scores, 0, d.meeting);
+    clear_rows_from(d.meeting, 1);
+    gemm<T>(1, chunk.vectors, d.meeting, 1, d.queries);
+    gemm<T>(1, chunk.queries, transposed(d.meeting), 0, d.vectors);
+  }
+  /// From the gradient of the updates, Y U = E with the coupling U, to that of E; adds to that of the
+  /// vectors.
+  void updates_backward(const PositionScoresGradients<T>& gradients, const Chunk& chunk, Index first,
+                        const ChunkGradients& d) const {
+    const MatrixView<T> d_coupling = d.meeting;
+    gemm<T>(1, d.updates, transposed(chunk.inverse), 0, d.reach);
+    gemm<T>(-1, transposed(chunk.updates), d.reach, 0, d_coupling);
+    gemm<T>(1, transposed(chunk.vectors), chunk.vectors, 0, d.products);
+    for (Index r = 0; r < d_coupling.cols; ++r) {
+      T d_beta = 0;
+      for (Index s = 0; s < r; ++s) d_beta += d_coupling(s, r) * d.products(s, r);
+      *beta(gradients.d_betas, first + r) = d_beta;
+      eigen(d_coupling).col(r).head(r) *= *beta(input.betas, first + r);
+    }
+    clear_rows_from(d_coupling, 0);
+    gemm<T>(1, chunk.vectors, d_coupling, 1, d.vectors);
+    gemm<T>(1, chunk.vectors, transposed(d_coupling), 1, d.vectors);
+  }
+  /// Adds what the gradient of the reach E is for those of keys, vectors and betas.
+  void reach_backward(const PositionScoresGradients<T>& gradients, const Chunk& chunk, Index first,
+                      const ChunkGradients& d) const {
+    clear_rows_from(d.reach, first);
+    scale_vectors(chunk.vectors, first, d.scaled);
+    gemm<T>(1, d.scaled, transposed(d.reach), 1, d.keys);
+    gemm<T>(1, chunk.carried, d.reach, 0, d.scaled);
+    for (Index r = 0; r < d.scaled.cols; ++r) {
+      *beta(gradients.d_betas, first + r) += eigen(chunk.vectors).col(r).dot(eigen(d.scaled).col(r));
+      eigen(d.vectors).col(r) += *beta(input.betas, first + r) * eigen(d.scaled).col(r);
+    }
+  }
 
   /// Numbers that `load` takes.
   Index scratch(Index count, Index all) const {
