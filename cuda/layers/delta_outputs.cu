@@ -2,6 +2,7 @@
 
 #include "cuda/layers/delta_outputs.hpp"
 #include "cuda/layers/short_vectors.cuh"
+#include "pointwise/numbers.hpp"
 
 namespace orthornn::cuda {
 namespace {
@@ -44,7 +45,7 @@ __global__ void write_kernel(DeltaReadout<T> r, VectorGroup group, const X* o, T
 #pragma unroll
       for (int e = 0; e < count; ++e) {
         T x = gain.of[e] * (static_cast<T>(from.of[e]) * scale);
-        if (r.heads.gate) x *= gate.of[e] * sigmoid(gate.of[e]);
+        if (r.heads.gate) x *= gate.of[e] * pointwise::sigmoid(gate.of[e]);
         out.of[e] = padding ? T{0} : x;
       }
       store_pack(out, y + place + i);
@@ -70,7 +71,7 @@ __global__ void write_backward_kernel(DeltaReadout<T> r, VectorGroup group, cons
       if (!r.heads.gate) return;
       gate = load_pack<count>(r.rows + gates + i);
 #pragma unroll
-      for (int e = 0; e < count; ++e) d.of[e] *= gate.of[e] * sigmoid(gate.of[e]);
+      for (int e = 0; e < count; ++e) d.of[e] *= gate.of[e] * pointwise::sigmoid(gate.of[e]);
     };
     T scale = 1, mean = 0;
     if (r.gain != nullptr) {
@@ -97,7 +98,7 @@ __global__ void write_backward_kernel(DeltaReadout<T> r, VectorGroup group, cons
       for (int e = 0; e < count; ++e) {
         const T unit = static_cast<T>(from.of[e]) * scale;
         if (r.heads.gate) {
-          const T g = gate.of[e], sigma = sigmoid(g);
+          const T g = gate.of[e], sigma = pointwise::sigmoid(g);
           of_gate.of[e] =
               padding ? T{0} : d_gated.of[e] * (gain.of[e] * unit) * sigma * (T{1} + g * (T{1} - sigma));
         }

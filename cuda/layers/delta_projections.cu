@@ -4,6 +4,7 @@
 #include "cuda/core/for_each_entry.cuh"
 #include "cuda/layers/delta_projections.hpp"
 #include "cuda/layers/short_vectors.cuh"
+#include "pointwise/numbers.hpp"
 
 namespace orthornn::cuda {
 namespace {
@@ -26,13 +27,13 @@ __device__ __forceinline__ Pack<T, count> convolved(const DeltaProjections<T>& p
 /// f(z).
 template <class T>
 __device__ __forceinline__ T activated(const DeltaProjections<T>& p, T z) {
-  return p.silu ? z * sigmoid(z) : z;
+  return p.silu ? z * pointwise::sigmoid(z) : z;
 }
 /// f'(z).
 template <class T>
 __device__ __forceinline__ T slope(const DeltaProjections<T>& p, T z) {
   if (!p.silu) return T{1};
-  const T sigma = sigmoid(z);
+  const T sigma = pointwise::sigmoid(z);
   return sigma * (T{1} + z * (T{1} - sigma));
 }
 

@@ -1,8 +1,8 @@
 #include <algorithm>
 
 #include "cuda/core/for_each_entry.cuh"
-#include "cuda/layers/gate.cuh"
 #include "cuda/layers/short_convolution.hpp"
+#include "pointwise/numbers.hpp"
 
 namespace orthornn::cuda {
 namespace {
@@ -15,7 +15,7 @@ constexpr Index most_ranges = 256;
 
 /// Of a sequence, also where a wrong length was given: that is reported elsewhere.
 __device__ __forceinline__ Index live_within(const std::int32_t* lengths, Index length, Index b) {
-  const Index live = live_steps(lengths, length, b);
+  const Index live = pointwise::live_steps(lengths, length, b);
   return live < 0 ? 0 : live > length ? length : live;
 }
 

@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "cuda/core/kernel.cuh"
 #include "cuda/core/launch.hpp"
 #include "cuda/core/pack.cuh"
-#include "cuda/layers/gate.cuh"
 
 namespace orthornn::cuda {
 
