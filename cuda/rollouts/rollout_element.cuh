@@ -24,6 +24,32 @@ struct StepPlace {
   }
 };
 
+/// Where a coordinate of a sequence's state lies, and how many steps it lives. Those of a direction set
+/// `live_` themselves: where this did, and forward asked again for its bias, tensor_core_rollout took up to
+/// three registers more.
+template <class T, class Offset>
+class LiveElement {
+ public:
+  __device__ bool present() const { return live_ != absent; }
+
+ protected:
+  LiveElement() = default;
+  __device__ LiveElement(const RolloutArguments<T>& a, Index row, Index sequence)
+      : offset_(static_cast<Offset>(sequence * a.hidden_size + row)) {}
+  static __device__ bool is_padding(const RolloutArguments<T>& a, Index row, Index sequence) {
+    return row >= a.hidden_size || sequence >= a.batch;
+  }
+  static __device__ Offset steps_of(const RolloutArguments<T>& a, Index sequence) {
+    return a.lengths == nullptr ? static_cast<Offset>(a.length) : a.lengths[sequence];
+  }
+
+  static constexpr Offset absent = -1;
+
+  Offset offset_ = 0;
+  /// Steps of the sequence, or `absent`.
+  Offset live_ = absent;
+};
+
 /// One coordinate of one sequence's state, as the thread that owns it carries it through time. A coordinate
 /// beyond N or B (kernels work on padded sizes) is not `present`: it is 0 throughout and touches no memory. T
 /// and B N must fit an Offset: int where registers are scarce. Steps are 0 <= t < T.
@@ -33,15 +59,16 @@ template <class T, Direction direction, class Offset = int>
 class RolloutElement;
 
 template <class T, class Offset>
-class RolloutElement<T, Direction::forward, Offset> {
+class RolloutElement<T, Direction::forward, Offset> : public LiveElement<T, Offset> {
  public:
   RolloutElement() = default;
   __device__ RolloutElement(const RolloutArguments<T>& a, Index row, Index sequence)
-      : offset_(static_cast<Offset>(sequence * a.hidden_size + row)) {
-    if (row >= a.hidden_size || sequence >= a.batch) return;
-    live_ = a.lengths == nullptr ? static_cast<Offset>(a.length) : a.lengths[sequence];
+      : LiveElement<T, Offset>(a, row, sequence) {
+    if (this->is_padding(a, row, sequence)) return;
+    live_ = this->steps_of(a, sequence);
     if (a.activation == Activation::modrelu) modrelu_bias_ = a.modrelu_bias[row];
   }
+  using LiveElement<T, Offset>::present;
 
   using Place = StepPlace<T, Direction::forward>;
   /// What a step reads: W x_t + b.
@@ -49,7 +76,6 @@ class RolloutElement<T, Direction::forward, Offset> {
     T a;
   };
   static constexpr int input_count = 1;
-  __device__ bool present() const { return live_ != absent; }
   /// Where it lies, of a present element.
   __device__ const T* input(const Place& place, int) const { return place.states + offset_; }
   /// From the numbers that lay there.
@@ -80,23 +106,21 @@ class RolloutElement<T, Direction::forward, Offset> {
   }
 
  private:
-  static constexpr Offset absent = -1;
+  using LiveElement<T, Offset>::offset_;
+  using LiveElement<T, Offset>::live_;
 
-  Offset offset_ = 0;
-  /// Steps of the sequence, or `absent`.
-  Offset live_ = absent;
   T modrelu_bias_ = 0;
 };
 
 template <class T, class Offset>
-class RolloutElement<T, Direction::backward, Offset> {
+class RolloutElement<T, Direction::backward, Offset> : public LiveElement<T, Offset> {
  public:
   RolloutElement() = default;
   __device__ RolloutElement(const RolloutArguments<T>& a, Index row, Index sequence)
-      : offset_(static_cast<Offset>(sequence * a.hidden_size + row)) {
-    if (row >= a.hidden_size || sequence >= a.batch) return;
-    live_ = a.lengths == nullptr ? static_cast<Offset>(a.length) : a.lengths[sequence];
+      : LiveElement<T, Offset>(a, row, sequence) {
+    if (!this->is_padding(a, row, sequence)) live_ = this->steps_of(a, sequence);
   }
+  using LiveElement<T, Offset>::present;
 
   using Place = StepPlace<T, Direction::backward>;
   /// What a step reads: dh_t, h_t, and for abs the sign of its argument.
@@ -106,7 +130,6 @@ class RolloutElement<T, Direction::backward, Offset> {
     std::int8_t sign;
   };
   static constexpr int input_count = 2;
-  __device__ bool present() const { return live_ != absent; }
   __device__ const T* input(const Place& place, int i) const {
     return (i == 0 ? place.d_states : place.states) + offset_;
   }
@@ -133,11 +156,8 @@ class RolloutElement<T, Direction::backward, Offset> {
   }
 
  private:
-  static constexpr Offset absent = -1;
-
-  Offset offset_ = 0;
-  /// Steps of the sequence, or `absent`.
-  Offset live_ = absent;
+  using LiveElement<T, Offset>::offset_;
+  using LiveElement<T, Offset>::live_;
 };
 
 /// What an element reads in a step, at once.

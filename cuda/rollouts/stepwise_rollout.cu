@@ -44,25 +44,14 @@ void start_forward(const RolloutArguments<T>& arguments) {
                    [=] __device__(Index i) { element<Direction::forward>(arguments, i).start(arguments); });
 }
 
-template <class T>
-void finish_forward_step(const RolloutArguments<T>& arguments, Index t, const ProductParts<T>& product) {
+template <Direction direction, class T>
+void finish_step(const RolloutArguments<T>& arguments, Index t, const ProductParts<T>& product) {
   for_each_element(arguments, [=] __device__(Index i) {
-    const auto h = element<Direction::forward>(arguments, i);
-    const StepPlace<T, Direction::forward> place(arguments, t);
-    const auto input = load_input(h, arguments, t, place);
+    const auto x = element<direction>(arguments, i);
+    const StepPlace<T, direction> place(arguments, t);
+    const auto input = load_input(x, arguments, t, place);
     const T sum = sum_of(product, arguments, i);
-    h.keep(arguments, t, place, sum, input, h.value(arguments, t, sum, input));
-  });
-}
-
-template <class T>
-void finish_backward_step(const RolloutArguments<T>& arguments, Index t, const ProductParts<T>& product) {
-  for_each_element(arguments, [=] __device__(Index i) {
-    const auto g = element<Direction::backward>(arguments, i);
-    const StepPlace<T, Direction::backward> place(arguments, t);
-    const auto input = load_input(g, arguments, t, place);
-    const T sum = sum_of(product, arguments, i);
-    g.keep(arguments, t, place, sum, input, g.value(arguments, t, sum, input));
+    x.keep(arguments, t, place, sum, input, x.value(arguments, t, sum, input));
   });
 }
 
@@ -74,12 +63,14 @@ void end_backward(const RolloutArguments<T>& arguments, const ProductParts<T>& p
   });
 }
 
-#define ORTHORNN_INSTANTIATE(T)                                                                     \
-  template ProductParts<T> product_in_parts<T>(const RolloutArguments<T>&, const Operand<T>&,       \
-                                               MatrixView<const T>, Index, Precision);              \
-  template void start_forward<T>(const RolloutArguments<T>&);                                       \
-  template void finish_forward_step<T>(const RolloutArguments<T>&, Index, const ProductParts<T>&);  \
-  template void finish_backward_step<T>(const RolloutArguments<T>&, Index, const ProductParts<T>&); \
+#define ORTHORNN_INSTANTIATE(T)                                                               \
+  template ProductParts<T> product_in_parts<T>(const RolloutArguments<T>&, const Operand<T>&, \
+                                               MatrixView<const T>, Index, Precision);        \
+  template void start_forward<T>(const RolloutArguments<T>&);                                 \
+  template void finish_step<Direction::forward, T>(const RolloutArguments<T>&, Index,         \
+                                                   const ProductParts<T>&);                   \
+  template void finish_step<Direction::backward, T>(const RolloutArguments<T>&, Index,        \
+                                                    const ProductParts<T>&);                  \
   template void end_backward<T>(const RolloutArguments<T>&, const ProductParts<T>&);
 ORTHORNN_INSTANTIATE(float)
 ORTHORNN_INSTANTIATE(double)

@@ -81,7 +81,7 @@ void step_forward(const Transition<T>& transition, const RolloutArguments<T>& ar
     products.forward(columns_at(arguments.states, t, arguments),
                      columns_at(arguments.states, t + 1, arguments),
                      coefficients_at(memory.z, t, transition, arguments));
-    cuda::finish_forward_step(arguments, t, products.product());
+    cuda::finish_step<Direction::forward>(arguments, t, products.product());
   }
 }
 
@@ -91,7 +91,7 @@ void step_backward(const Transition<T>& transition, const RolloutArguments<T>& a
   StepProducts<T> products(transition, arguments);
   set_zero(TensorView<T>(arguments.d_h0, {arguments.batch, arguments.hidden_size}, arguments.device));
   for (Index t = arguments.length - 1; t >= 0; --t) {
-    cuda::finish_backward_step(arguments, t, products.product());
+    cuda::finish_step<Direction::backward>(arguments, t, products.product());
     products.backward(
         columns_at(arguments.d_states, t, arguments),
         t > 0 ? columns_at(arguments.d_states, t - 1, arguments) : columns_at(arguments.d_h0, 0, arguments),
