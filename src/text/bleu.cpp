@@ -7,21 +7,12 @@
 #include <cstdlib>
 
 #include "orthornn/text/tokenize_13a.hpp"
+#include "text/characters.hpp"
 #include "text/corpus.hpp"
 #include "text/ngram_counts.hpp"
 
 namespace orthornn {
 namespace {
-
-std::vector<std::string_view> token_words(std::string_view tokens) {
-  std::vector<std::string_view> words;
-  while (!tokens.empty()) {
-    const std::size_t end = std::min(tokens.find(' '), tokens.size());
-    words.push_back(tokens.substr(0, end));
-    tokens.remove_prefix(std::min(end + 1, tokens.size()));
-  }
-  return words;
-}
 
 bool is_closer(Index length, Index than, Index to) {
   const Index distance = std::abs(length - to), other = std::abs(than - to);
@@ -42,7 +33,7 @@ BleuStatistics& BleuStatistics::operator+=(const BleuStatistics& share) {
 BleuStatistics bleu_statistics(std::string_view hypothesis, std::span<const std::string> references) {
   BleuStatistics statistics{.size = one_sentence(references)};
   const std::string tokens = tokenize_13a(hypothesis);
-  const std::vector<std::string_view> words = token_words(tokens);
+  const std::vector<std::string_view> words = words_of(tokens);
   statistics.hypothesis_length = static_cast<Index>(words.size());
 
   // 1. Of each n-gram, the largest count of any reference.
@@ -50,7 +41,7 @@ BleuStatistics bleu_statistics(std::string_view hypothesis, std::span<const std:
   for (const std::string& reference : references) reference_tokens.push_back(tokenize_13a(reference));
   std::array<NgramCounts, bleu_orders> largest_counts;
   for (std::size_t r = 0; r < references.size(); ++r) {
-    const std::vector<std::string_view> reference_words = token_words(reference_tokens[r]);
+    const std::vector<std::string_view> reference_words = words_of(reference_tokens[r]);
     const auto length = static_cast<Index>(reference_words.size());
     if (r == 0 || is_closer(length, statistics.reference_length, statistics.hypothesis_length)) {
       statistics.reference_length = length;

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "orthornn/text/normalization.hpp"
-#include "text/unicode.hpp"
+#include "text/characters.hpp"
 
 namespace orthornn {
 namespace {
@@ -15,18 +15,6 @@ struct Joins {
   bool to_right = false;
 };
 
-std::vector<std::string_view> words_of(std::string_view text) {
-  std::vector<std::string_view> words;
-  while (!text.empty()) {
-    const std::size_t end = std::min(text.find(' '), text.size());
-    if (end > 0) words.push_back(text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
-  return words;
-}
-
-bool is_ascii_digit(char c) { return c >= '0' && c <= '9'; }
-
 bool is_ascii_letter(std::string_view word) {
   return word.size() == 1 && ((word[0] >= 'a' && word[0] <= 'z') || (word[0] >= 'A' && word[0] <= 'Z'));
 }
@@ -34,8 +22,9 @@ bool is_ascii_letter(std::string_view word) {
 /// Of a punctuation mark whose sides its kind decides. Other words have spaces on both.
 Joins joins_of(std::string_view word) {
   constexpr std::string_view before_space = ".,?!;:%\u2026";
-  const CodePoint character = take_character(word);
-  if (!word.empty()) return {};  // more than one character
+  std::string_view rest = word;
+  const CodePoint character = take_character(rest);
+  if (!rest.empty()) return {};  // more than one character
   switch (utf8proc_category(character)) {
     case UTF8PROC_CATEGORY_PS:
     case UTF8PROC_CATEGORY_PI:
@@ -47,9 +36,7 @@ Joins joins_of(std::string_view word) {
       break;
   }
   if (character == 0xBF || character == 0xA1) return {.to_right = true};  // inverted ? and !
-  std::string encoded;
-  append_character(encoded, character);
-  return {.to_left = before_space.find(encoded) != std::string_view::npos};
+  return {.to_left = before_space.find(word) != std::string_view::npos};
 }
 
 /// Quotes open and close in turn; a single quote without partner is an apostrophe.

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "orthornn/core/error.hpp"
-#include "text/unicode.hpp"
+#include "text/characters.hpp"
 
 namespace orthornn {
 namespace {

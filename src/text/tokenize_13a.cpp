@@ -5,8 +5,7 @@
 namespace orthornn {
 namespace {
 
-bool is_digit(char c) { return '0' <= c && c <= '9'; }
-bool is_not_digit(char c) { return !is_digit(c); }
+bool is_not_digit(char c) { return !is_ascii_digit(c); }
 bool is_stop(char c) { return c == '.' || c == ','; }
 bool is_hyphen(char c) { return c == '-'; }
 
@@ -97,7 +96,7 @@ std::string tokenize_13a(std::string_view line) {
   text = separate_symbols(" " + text + " ");
   text = separate_in_pairs(text, is_not_digit, is_stop, Separate::second);
   text = separate_in_pairs(text, is_stop, is_not_digit, Separate::first);
-  text = separate_in_pairs(text, is_digit, is_hyphen, Separate::second);
+  text = separate_in_pairs(text, is_ascii_digit, is_hyphen, Separate::second);
   return with_single_spaces(text);
 }
 

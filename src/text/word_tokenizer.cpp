@@ -6,20 +6,11 @@
 #include <utility>
 
 #include "orthornn/core/error.hpp"
+#include "text/characters.hpp"
 #include "text/check_token_text.hpp"
 
 namespace orthornn {
 namespace {
-
-/// Calls `take(word)` for each word between single spaces.
-template <class Take>
-void for_each_word(std::string_view text, const Take& take) {
-  while (!text.empty()) {
-    const std::size_t end = std::min(text.find(' '), text.size());
-    take(text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
-}
 
 std::size_t words_at_most(const WordTokens& options) {
   return static_cast<std::size_t>(options.vocabulary - token_ids::first_of_text);
@@ -33,11 +24,12 @@ WordTokenizer::WordTokenizer(const WordTokens& options, const NormalizationOptio
   std::unordered_map<std::string, Index> counts;
   std::string word_to_find;  // keeps its memory
   for (const std::string_view sentence : sentences) {
-    for_each_word(normalize(sentence, normalization), [&](std::string_view word) {
-      if (word.size() > longest_token) return;
+    const std::string text = normalize(sentence, normalization);
+    for (const std::string_view word : words_of(text)) {
+      if (word.size() > longest_token) continue;
       word_to_find = word;
       ++counts[word_to_find];
-    });
+    }
   }
   if (counts.empty()) {
     throw ValueError(
@@ -88,19 +80,19 @@ void WordTokenizer::number_words() {
 Index WordTokenizer::size() const { return static_cast<Index>(words_.size()) + token_ids::first_of_text; }
 
 std::vector<std::int32_t> WordTokenizer::encode(std::string_view sentence) const {
+  const std::string text = normalize(sentence, normalization());
   std::vector<std::int32_t> tokens;
-  for_each_word(normalize(sentence, normalization()), [&](std::string_view word) {
+  for (const std::string_view word : words_of(text)) {
     const auto found = tokens_.find(word);
     tokens.push_back(found == tokens_.end() ? token_ids::unknown : found->second);
-  });
+  }
   return tokens;
 }
 
 std::vector<std::string> WordTokenizer::words(std::string_view sentence) const {
-  std::vector<std::string> words;
-  for_each_word(normalize(sentence, normalization()),
-                [&](std::string_view word) { words.emplace_back(word); });
-  return words;
+  const std::string text = normalize(sentence, normalization());
+  const std::vector<std::string_view> words = words_of(text);
+  return std::vector<std::string>(words.begin(), words.end());
 }
 
 std::string WordTokenizer::decode(std::span<const std::int32_t> tokens) const {
