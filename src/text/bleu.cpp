@@ -8,8 +8,7 @@
 
 #include "orthornn/text/tokenize_13a.hpp"
 #include "text/characters.hpp"
-#include "text/corpus.hpp"
-#include "text/ngram_counts.hpp"
+#include "text/translation_metrics.hpp"
 
 namespace orthornn {
 namespace {
@@ -65,10 +64,7 @@ BleuStatistics bleu_statistics(std::string_view hypothesis, std::span<const std:
 
 BleuStatistics bleu_statistics(std::span<const std::string> hypotheses,
                                std::span<const std::vector<std::string>> references) {
-  return sum_sentences<BleuStatistics>(
-      hypotheses, references, [](const std::string& hypothesis, std::span<const std::string> of_sentence) {
-        return bleu_statistics(hypothesis, of_sentence);
-      });
+  return sum_sentences<BleuStatistics>(hypotheses, references, &bleu_statistics);
 }
 
 BleuScore bleu(const BleuStatistics& statistics) {

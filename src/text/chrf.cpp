@@ -3,8 +3,7 @@
 #include <fmt/format.h>
 
 #include "text/characters.hpp"
-#include "text/corpus.hpp"
-#include "text/ngram_counts.hpp"
+#include "text/translation_metrics.hpp"
 
 namespace orthornn {
 namespace {
@@ -82,10 +81,7 @@ ChrfStatistics chrf_statistics(std::string_view hypothesis, std::span<const std:
 
 ChrfStatistics chrf_statistics(std::span<const std::string> hypotheses,
                                std::span<const std::vector<std::string>> references) {
-  return sum_sentences<ChrfStatistics>(
-      hypotheses, references, [](const std::string& hypothesis, std::span<const std::string> of_sentence) {
-        return chrf_statistics(hypothesis, of_sentence);
-      });
+  return sum_sentences<ChrfStatistics>(hypotheses, references, &chrf_statistics);
 }
 
 ChrfScore chrf(const ChrfStatistics& statistics) {

@@ -1,8 +1,35 @@
-#include "text/corpus.hpp"
+#include "text/translation_metrics.hpp"
+
+#include <algorithm>
 
 #include "orthornn/version.hpp"
 
 namespace orthornn {
+
+NgramCounts count_ngrams(const std::vector<std::string_view>& pieces, std::size_t order) {
+  NgramCounts counts;
+  for (std::size_t first = 0; first + order <= pieces.size(); ++first) {
+    const std::string_view last = pieces[first + order - 1];
+    const char* begin = pieces[first].data();
+    ++counts[std::string_view(begin, static_cast<std::size_t>(last.data() + last.size() - begin))];
+  }
+  return counts;
+}
+
+Index total(const NgramCounts& counts) {
+  Index sum = 0;
+  for (const auto& [ngram, count] : counts) sum += count;
+  return sum;
+}
+
+Index matches(const NgramCounts& first, const NgramCounts& second) {
+  Index sum = 0;
+  for (const auto& [ngram, count] : first) {
+    const auto found = second.find(ngram);
+    if (found != second.end()) sum += std::min(count, found->second);
+  }
+  return sum;
+}
 
 CorpusSize& CorpusSize::operator+=(const CorpusSize& share) {
   if (share.sentences == 0) return *this;
