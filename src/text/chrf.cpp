@@ -85,8 +85,8 @@ ChrfStatistics chrf_statistics(std::span<const std::string> hypotheses,
 }
 
 ChrfScore chrf(const ChrfStatistics& statistics) {
-  std::string text = signature(statistics.size, "case:mixed|eff:yes|nc:6|nw:0|space:no");
-  return {.score = f_score(statistics), .signature = std::move(text)};
+  return {.score = f_score(statistics),
+          .signature = signature(statistics.size, "case:mixed|eff:yes|nc:6|nw:0|space:no")};
 }
 
 std::string score_text(const ChrfScore& score) { return fmt::format("chrF2 = {:.2f}", score.score); }

@@ -2,17 +2,14 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <bit>
 #include <cmath>
 #include <cstdint>
-#include <cstring>
 #include <optional>
 #include <unordered_set>
 
 #include "orthornn/core/error.hpp"
-#include "orthornn/text/tokenizer.hpp"
-#include "text/check_token_text.hpp"
+#include "text/token_texts.hpp"
 
 // Protocol buffers (protobuf.dev/programming-guides/encoding): a message is a row of fields, a field a number
 // and a value. Of the values there are here three kinds: a variable-length integer, 32 bits, and a text of
@@ -34,13 +31,7 @@ constexpr std::uint64_t model_type = 3, unknown_surface = 44;
 }
 enum Type : std::uint64_t { normal = 1, unknown = 2, control = 3 };
 
-/// The pieces of `token_ids`.
-struct FixedPiece {
-  std::string_view text;
-  Type type;
-};
-constexpr std::array<FixedPiece, token_ids::first_of_text> fixed_pieces{
-    {{"<pad>", control}, {"<unk>", unknown}, {"<s>", control}, {"</s>", control}}};
+constexpr Type type_of_special(std::size_t token) { return token == token_ids::unknown ? unknown : control; }
 
 constexpr float largest_score = 1e7F;
 
@@ -142,10 +133,11 @@ TypedPiece read_piece(std::string_view bytes) {
   return read;
 }
 
-void check_fixed_piece(const TypedPiece& found, std::size_t token) {
-  const FixedPiece& expected = fixed_pieces[token];
-  if (found.piece.text != expected.text || found.type != expected.type)
-    throw ValueError(fmt::format("piece {} of the SentencePiece model is not {}", token, expected.text));
+void check_special_piece(const TypedPiece& found, std::size_t token) {
+  if (found.piece.text != special_texts[token] || found.type != type_of_special(token)) {
+    throw ValueError(
+        fmt::format("piece {} of the SentencePiece model is not {}", token, special_texts[token]));
+  }
 }
 
 void check_piece(const TypedPiece& found, std::size_t token) {
@@ -224,18 +216,15 @@ PieceList read_pieces(std::string_view model) {
     if (field->number != model_field::piece) continue;
     check_wire(*field, Wire::text);
     TypedPiece read = read_piece(field->text);
-    if (token < fixed_pieces.size()) {
-      check_fixed_piece(read, token);
-    } else {
-      check_piece(read, token);
-    }
-    if (!texts.insert(read.piece.text).second)
-      throw ValueError(fmt::format("token {} is '{}', which is there before", token, read.piece.text));
-    if (token++ >= fixed_pieces.size()) list.pieces.push_back(std::move(read.piece));
+    const bool is_special = token < special_texts.size();
+    is_special ? check_special_piece(read, token) : check_piece(read, token);
+    if (!texts.insert(read.piece.text).second) refuse_repeated_token(read.piece.text, token);
+    if (!is_special) list.pieces.push_back(std::move(read.piece));
+    ++token;
   }
   if (list.pieces.empty()) {
     throw ValueError(fmt::format("the SentencePiece model has {} pieces; expected {} at least", token,
-                                 fixed_pieces.size() + 1));
+                                 special_texts.size() + 1));
   }
   return list;
 }
@@ -246,8 +235,8 @@ std::string model_of(const PieceList& list) {
   trainer.text(trainer_field::unknown_surface, " <unk> ");
 
   MessageWriter model;
-  for (const FixedPiece& fixed : fixed_pieces)
-    model.text(model_field::piece, piece_message(fixed.text, 0, fixed.type));
+  for (std::size_t token = 0; token < special_texts.size(); ++token)
+    model.text(model_field::piece, piece_message(special_texts[token], 0, type_of_special(token)));
   for (const PieceList::Piece& piece : list.pieces)
     model.text(model_field::piece, piece_message(piece.text, piece.score, normal));
   model.text(model_field::trainer, trainer.bytes());

@@ -7,7 +7,7 @@
 
 #include "orthornn/core/error.hpp"
 #include "text/characters.hpp"
-#include "text/check_token_text.hpp"
+#include "text/token_texts.hpp"
 
 namespace orthornn {
 namespace {
@@ -60,7 +60,7 @@ WordTokenizer::WordTokenizer(const WordTokens& options, const NormalizationOptio
                       words_.size(), options.vocabulary));
     }
     const std::string_view word = content.substr(0, end);
-    check_token_text(word, words_.size() + token_ids::first_of_text);
+    check_token_text(word, words_.size() + special_texts.size());
     words_.emplace_back(word);
     content.remove_prefix(end + 1);
   }
@@ -71,13 +71,13 @@ WordTokenizer::WordTokenizer(const WordTokens& options, const NormalizationOptio
 void WordTokenizer::number_words() {
   tokens_.reserve(words_.size());
   for (std::size_t i = 0; i < words_.size(); ++i) {
-    const auto token = static_cast<std::int32_t>(i) + token_ids::first_of_text;
-    if (!tokens_.emplace(words_[i], token).second)
-      throw ValueError(fmt::format("token {} is '{}', which is there before", token, words_[i]));
+    const std::size_t token = i + special_texts.size();
+    if (!tokens_.emplace(words_[i], static_cast<std::int32_t>(token)).second)
+      refuse_repeated_token(words_[i], token);
   }
 }
 
-Index WordTokenizer::size() const { return static_cast<Index>(words_.size()) + token_ids::first_of_text; }
+Index WordTokenizer::size() const { return std::ssize(words_) + token_ids::first_of_text; }
 
 std::vector<std::int32_t> WordTokenizer::encode(std::string_view sentence) const {
   const std::string text = normalize(sentence, normalization());
@@ -106,9 +106,9 @@ std::string WordTokenizer::decode(std::span<const std::int32_t> tokens) const {
 
 std::string_view WordTokenizer::text_of(std::int32_t token) const {
   check_token(token);
-  constexpr std::string_view fixed[] = {"<pad>", "<unk>", "<s>", "</s>"};
-  return token < token_ids::first_of_text ? fixed[token]
-                                          : std::string_view(words_[token - token_ids::first_of_text]);
+  const auto number = static_cast<std::size_t>(token);
+  if (number < special_texts.size()) return special_texts[number];
+  return words_[number - special_texts.size()];
 }
 
 std::string WordTokenizer::content() const {

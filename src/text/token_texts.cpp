@@ -1,4 +1,4 @@
-#include "text/check_token_text.hpp"
+#include "text/token_texts.hpp"
 
 #include <fmt/format.h>
 
@@ -18,6 +18,10 @@ void check_token_text(std::string_view text, std::size_t token) {
   if (text.find(' ') != std::string_view::npos) refuse("has a space in it");
   if (clean_text(text, {.lower_case = false}) != text)
     refuse("has white space or control characters in it, or is not in normalization form C");
+}
+
+void refuse_repeated_token(std::string_view text, std::size_t token) {
+  throw ValueError(fmt::format("token {} is '{}', which is there before", token, text));
 }
 
 }  // namespace orthornn
