@@ -9,6 +9,7 @@
 #include <string>
 #include <system_error>
 
+#include "io/descriptor.hpp"
 #include "orthornn/core/error.hpp"
 
 namespace orthornn {
@@ -45,28 +46,6 @@ std::string advice(int error, const fs::path& folder) {
   throw FileError(fmt::format("cannot write '{}': {}; {}", path.string(),
                               std::generic_category().message(error), advice(error, folder)));
 }
-
-// Repeats a call while signals interrupt it.
-template <class Call>
-auto uninterrupted(const Call& call) {
-  auto result = call();
-  while (result < 0 && errno == EINTR) result = call();
-  return result;
-}
-
-class Descriptor {
- public:
-  explicit Descriptor(int number) : number_(number) {}
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  ~Descriptor() {
-    if (number_ >= 0) close(number_);
-  }
-  operator int() const { return number_; }
-
- private:
-  int number_;
-};
 
 // Removes the temporary file in its destructor, unless it was renamed.
 class Temporary {

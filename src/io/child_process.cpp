@@ -11,9 +11,10 @@
 #include <initializer_list>
 #include <system_error>
 
+#include "io/descriptor.hpp"
 #include "orthornn/core/error.hpp"
 
-namespace orthornn::detail {
+namespace orthornn {
 namespace {
 
 [[noreturn]] void run_child(int seconds, int report, const std::function<void()>& work) {
@@ -33,9 +34,9 @@ namespace {
   _exit(told ? 0 : 1);  // flushes and destroys no object of the parent
 }
 
-[[noreturn]] void throw_no_process() {
+[[noreturn]] void throw_no_process(int error) {
   throw FileError(fmt::format("cannot make the process that reads files of strangers first: {}",
-                              std::generic_category().message(errno)));
+                              std::generic_category().message(error)));
 }
 
 }  // namespace
@@ -43,22 +44,17 @@ namespace {
 std::string end_of_child(int seconds, const std::function<void()>& work) {
   // The child reports its end through a pipe: a program that ignores SIGCHLD does not get its exit status.
   int ends[2];
-  if (pipe(ends) != 0) throw_no_process();
+  if (pipe(ends) != 0) throw_no_process(errno);
+  const Descriptor report(ends[0]);
   const pid_t child = fork();
   if (child == 0) run_child(seconds, ends[1], work);
   const int error = errno;
   close(ends[1]);
+  if (child < 0) throw_no_process(error);
   char told = 0;
-  ssize_t count = 0;
-  while (child > 0 && (count = read(ends[0], &told, 1)) < 0 && errno == EINTR) continue;
-  close(ends[0]);
-  if (child < 0) {
-    errno = error;
-    throw_no_process();
-  }
+  const ssize_t count = uninterrupted([&] { return read(report, &told, 1); });
   int status = 0;
-  pid_t ended = 0;
-  while ((ended = waitpid(child, &status, 0)) < 0 && errno == EINTR) continue;
+  const pid_t ended = uninterrupted([&] { return waitpid(child, &status, 0); });
   if (count == 1) return "";
   if (ended < 0 || !WIFSIGNALED(status)) return "a failed check";
   if (WTERMSIG(status) == SIGXCPU || WTERMSIG(status) == SIGKILL)
@@ -66,4 +62,4 @@ std::string end_of_child(int seconds, const std::function<void()>& work) {
   return fmt::format("signal {}", WTERMSIG(status));
 }
 
-}  // namespace orthornn::detail
+}  // namespace orthornn

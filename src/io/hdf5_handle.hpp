@@ -14,7 +14,7 @@
 
 #include "orthornn/core/error.hpp"
 
-namespace orthornn::detail {
+namespace orthornn {
 
 /// Stops HDF5 from printing errors while it lives, then restores the application's setting. Every function of
 /// orthornn that calls HDF5 begins with one.
@@ -147,4 +147,4 @@ NumberType number_type() {
   }
 }
 
-}  // namespace orthornn::detail
+}  // namespace orthornn

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "io/child_process.hpp"
+#include "io/descriptor.hpp"
 #include "io/hdf5_reader_parts.hpp"
 
 #ifdef __SANITIZE_ADDRESS__
@@ -18,56 +19,46 @@ extern "C" __attribute__((weak)) const char* __lsan_default_options() { return "
 #endif
 
 namespace orthornn {
-
-using detail::check;
-using detail::class_name;
-using detail::Hdf5Handle;
-using detail::is_plain_number;
-using detail::own;
-using detail::QuietHdf5;
-using detail::type_name;
-
 namespace {
 
 // The length of a superblock. HDF5 needs a whole superblock to detect a truncated file.
 constexpr std::uintmax_t smallest_file = 48;
 
-[[noreturn]] void refuse(const std::filesystem::path& file, const std::string& why) {
-  throw FileError(fmt::format("cannot read '{}': {}", file.string(), why));
-}
-
 // The checks before HDF5 opens the file. Returns its length in bytes.
-std::uintmax_t check_readable(const std::filesystem::path& file) {
-  const int descriptor = open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // a pipe must not block
-  if (descriptor < 0 && errno == ENOENT) refuse(file, "there is no such file; check the path");
+std::uintmax_t check_file(const std::filesystem::path& file, const std::string& task) {
+  const Descriptor descriptor(
+      open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));  // a pipe must not block
+  if (descriptor < 0 && errno == ENOENT) fail(task, "there is no such file; check the path");
   if (descriptor < 0 && errno == EACCES)
-    refuse(file, "permission denied; make it readable (chmod u+r), or ask its owner to do so");
-  if (descriptor < 0) refuse(file, fmt::format("{}; check the path", std::generic_category().message(errno)));
+    fail(task, "permission denied; make it readable (chmod u+r), or ask its owner to do so");
+  if (descriptor < 0) fail(task, "{}; check the path", std::generic_category().message(errno));
   struct stat status;
-  const bool known = fstat(descriptor, &status) == 0;
-  const int error = errno;
-  close(descriptor);
-  if (!known) refuse(file, std::generic_category().message(error));
-  if (S_ISDIR(status.st_mode)) refuse(file, "it is a folder; give the name of a file in it");
-  if (!S_ISREG(status.st_mode)) refuse(file, "it is not a regular file; give the name of an HDF5 file");
-  if (status.st_size == 0) refuse(file, "it is empty; use another copy of it");
+  if (fstat(descriptor, &status) != 0) fail(task, "{}", std::generic_category().message(errno));
+  if (S_ISDIR(status.st_mode)) fail(task, "it is a folder; give the name of a file in it");
+  if (!S_ISREG(status.st_mode)) fail(task, "it is not a regular file; give the name of an HDF5 file");
+  if (status.st_size == 0) fail(task, "it is empty; use another copy of it");
   return static_cast<std::uintmax_t>(status.st_size);
 }
 
-Hdf5Handle open_file(const std::filesystem::path& file) {
+Hdf5Handle open_file(const std::filesystem::path& file, const std::string& task) {
   const hid_t id = H5Fopen(file.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT);
   if (id >= 0) return Hdf5Handle(id);
-  const std::string reason = detail::hdf5_reason();
+  const std::string reason = hdf5_reason();
   const auto says = [&](const char* words) { return reason.find(words) != std::string::npos; };
-  if (H5Fis_hdf5(file.c_str()) == 0) refuse(file, "it is not an HDF5 file; give the name of one");
+  if (H5Fis_hdf5(file.c_str()) == 0) fail(task, "it is not an HDF5 file; give the name of one");
   std::error_code ignored;  // then no size is small
-  if (says("truncated") || std::filesystem::file_size(file, ignored) < smallest_file) {
-    refuse(file, fmt::format("it is truncated ({}); use another copy of it", reason));
-  }
-  if (says("unable to lock") || says("already open")) {
-    refuse(file, fmt::format("it is open for writing elsewhere ({}); close it there first", reason));
-  }
-  refuse(file, fmt::format("it is damaged ({}); use another copy of it", reason));
+  if (says("truncated") || std::filesystem::file_size(file, ignored) < smallest_file)
+    fail(task, "it is truncated ({}); use another copy of it", reason);
+  if (says("unable to lock") || says("already open"))
+    fail(task, "it is open for writing elsewhere ({}); close it there first", reason);
+  fail(task, "it is damaged ({}); use another copy of it", reason);
+}
+
+// Collects names of links or attributes in a std::vector<std::string>, as HDF5's iterations call it.
+template <class Info>
+herr_t add_name(hid_t, const char* name, const Info*, void* names) {
+  static_cast<std::vector<std::string>*>(names)->emplace_back(name);
+  return 0;
 }
 
 // The text of a fixed-length string without its padding.
@@ -111,14 +102,15 @@ Hdf5Handle Hdf5Reader::Impl::find(const std::string& object) const {
     // The links of a group can be compressed too.
     const Hdf5Handle properties = own(H5Gget_create_plist(found), what);
     if (check(H5Pget_nfilters(properties), what) > 0)
-      fail(what, fmt::format("the group that holds '{}' is stored through a filter; expected none", name));
+      fail(what, "the group that holds '{}' is stored through a filter; expected none", name);
     if (check(H5Lexists(found, name.c_str(), H5P_DEFAULT), what) == 0) return {};
     H5L_info_t link;
     check(H5Lget_info(found, name.c_str(), &link, H5P_DEFAULT), what);
     if (link.type != H5L_TYPE_HARD) {
-      fail(what, fmt::format("'{}' is a link to somewhere else; expected an object of this file: copy what "
-                             "the link names into the file",
-                             name));
+      fail(what,
+           "'{}' is a link to somewhere else; expected an object of this file: copy what the link names "
+           "into the file",
+           name);
     }
     found = own(H5Oopen(found, name.c_str(), H5P_DEFAULT), what);
   }
@@ -129,85 +121,72 @@ Hdf5Handle Hdf5Reader::Impl::open_object(const std::string& object, H5I_type_t k
                                          const std::string& what) const {
   Hdf5Handle found = find(object);
   if (found < 0) fail(what, "there is no such object in the file");
-  if (kind != H5I_BADID && H5Iget_type(found) != kind) {
-    fail(what, kind == H5I_GROUP ? "it is not a group" : "it is not a dataset");
-  }
+  if (kind != H5I_BADID && H5Iget_type(found) != kind)
+    fail(what, "it is not a {}", kind == H5I_GROUP ? "group" : "dataset");
   return found;
 }
 
-Hdf5Handle Hdf5Reader::Impl::open_dataset(const std::string& path, const std::string& what) const {
-  Hdf5Handle dataset = open_object(path, H5I_DATASET, what);
-  if (checked_.contains(path)) return dataset;
-  // The order matters: for the extent of a virtual dataset, HDF5 opens other files.
-  check_layout(dataset, what);
-  const Hdf5Handle type = own(H5Dget_type(dataset), what);
-  if (!is_plain_number(type)) {
-    fail(what, fmt::format("expected integers of 8 to 64 bits or IEEE numbers of 32 or 64, found {}; convert "
-                           "it before it is written",
-                           type_name(type)));
+Hdf5Dataset Hdf5Reader::Impl::open_dataset(const std::string& path) const {
+  const std::string what = task("dataset", path);
+  Hdf5Dataset dataset(open_object(path, H5I_DATASET, what), what);
+  if (!checked_.contains(path)) {
+    dataset.check_readable(file_size_);
+    checked_.insert(path);
   }
-  check_size(dataset, what);
-  checked_.insert(path);
   return dataset;
 }
 
-Hdf5Handle Hdf5Reader::Impl::open_attribute(hid_t owner, const std::string& name, H5T_class_t kind,
-                                            const std::string& what) const {
-  if (check(H5Aexists(owner, name.c_str()), what) == 0) fail(what, "there is no such attribute");
-  Hdf5Handle attribute = own(H5Aopen(owner, name.c_str(), H5P_DEFAULT), what);
-  const Hdf5Handle type = own(H5Aget_type(attribute), what);
-  if (H5Tget_class(type) != kind || (kind != H5T_STRING && !is_plain_number(type)))
-    fail(what, fmt::format("expected {}, found {}", class_name(kind), type_name(type)));
-  if (kind == H5T_STRING && check(H5Tis_variable_str(type), what) > 0)
-    fail(what,
+Hdf5Attribute Hdf5Reader::Impl::open_attribute(const std::string& object, const std::string& name,
+                                               H5T_class_t kind) const {
+  const std::string what = attribute_task(object, name);
+  return Hdf5Attribute(open_object(object, H5I_BADID, what), name, kind, what);
+}
+
+Hdf5Attribute::Hdf5Attribute(hid_t owner, const std::string& name, H5T_class_t expected,
+                             std::string task_of_caller)
+    : task(std::move(task_of_caller)) {
+  if (check(H5Aexists(owner, name.c_str()), task) == 0) fail(task, "there is no such attribute");
+  id = own(H5Aopen(owner, name.c_str(), H5P_DEFAULT), task);
+  type = own(H5Aget_type(id), task);
+  const bool is_text = expected == H5T_STRING;
+  if (H5Tget_class(type) != expected || (!is_text && !is_plain_number(type)))
+    fail(task, "expected {}, found {}", class_name(expected), type_name(type));
+  if (is_text && check(H5Tis_variable_str(type), task) > 0) {
+    fail(task,
          "expected text of a fixed length, found text of variable length (numpy.bytes_ has a fixed one)");
-  if (kind == H5T_STRING && H5Tget_size(type) > detail::longest_text) {
-    fail(what,
-         fmt::format("expected text of at most {} bytes, found {}", detail::longest_text, H5Tget_size(type)));
   }
-  const Hdf5Handle space = own(H5Aget_space(attribute), what);
-  const hssize_t count = check(H5Sget_simple_extent_npoints(space), what);
-  if (count != 1) fail(what, fmt::format("expected one value, found {}", count));
-  return attribute;
+  if (is_text && H5Tget_size(type) > longest_text)
+    fail(task, "expected text of at most {} bytes, found {}", longest_text, H5Tget_size(type));
+  const Hdf5Handle space = own(H5Aget_space(id), task);
+  const hssize_t count = check(H5Sget_simple_extent_npoints(space), task);
+  if (count != 1) fail(task, "expected one value, found {}", count);
 }
 
-std::vector<std::string> Hdf5Reader::Impl::attribute_names(const std::string& object) const {
-  const std::string what = task("attributes of", object);
-  const Hdf5Handle owner = open_object(object, H5I_BADID, what);
-  std::vector<std::string> result;
-  const auto add_name = [](hid_t, const char* name, const H5A_info_t*, void* names) -> herr_t {
-    static_cast<std::vector<std::string>*>(names)->emplace_back(name);
-    return 0;
-  };
-  check(H5Aiterate2(owner, H5_INDEX_NAME, H5_ITER_NATIVE, nullptr, add_name, &result), what);
-  return result;
-}
-
-std::int64_t Hdf5Reader::Impl::read_integer(hid_t attribute, const std::string& what) const {
-  const Hdf5Handle type = own(H5Aget_type(attribute), what);
+std::int64_t Hdf5Attribute::integer() const {
   if (H5Tget_sign(type) != H5T_SGN_NONE) {
     std::int64_t value = 0;
-    check(H5Aread(attribute, H5T_NATIVE_INT64, &value), what);
+    check(H5Aread(id, H5T_NATIVE_INT64, &value), task);
     return value;
   }
   std::uint64_t wide = 0;
-  check(H5Aread(attribute, H5T_NATIVE_UINT64, &wide), what);
-  if (!std::in_range<std::int64_t>(wide)) fail(what, fmt::format("{} does not fit in an int64", wide));
+  check(H5Aread(id, H5T_NATIVE_UINT64, &wide), task);
+  if (!std::in_range<std::int64_t>(wide)) fail(task, "{} does not fit in an int64", wide);
   return static_cast<std::int64_t>(wide);
 }
 
 Hdf5Reader::Hdf5Reader(const std::filesystem::path& file) : impl_(std::make_unique<Impl>()) {
   const QuietHdf5 quiet;
-  impl_->file_size_ = check_readable(file);
+  const std::string task = fmt::format("read '{}'", file.string());
+  impl_->file_size_ = check_file(file, task);
   impl_->path_ = file;
   // About eight times the time of a read with all checksums.
   const int seconds = 2 + static_cast<int>(impl_->file_size_ >> 26);
-  const std::string end = detail::end_of_child(seconds, [&] {
-    impl_->file_ = open_file(file);
+  const std::string end = end_of_child(seconds, [&] {
+    impl_->file_ = open_file(file, task);
     read_everything();
   });
-  if (!end.empty()) refuse(file, fmt::format("HDF5 does not survive it ({}); use another copy of it", end));
-  impl_->file_ = open_file(file);
+  if (!end.empty()) fail(task, "HDF5 does not survive it ({}); use another copy of it", end);
+  impl_->file_ = open_file(file, task);
 }
 
 // Reads, in the child process, everything that the parent may read from this file. The parent rejects again
@@ -222,9 +201,13 @@ void Hdf5Reader::read_everything() const {
     }
   };
   const auto read_object = [&](const std::string& path) {
-    const Hdf5Handle object = impl_->open_object(path, H5I_BADID, impl_->task("object", path));
+    const std::string what = impl_->task("object", path);
+    const Hdf5Handle object = impl_->open_object(path, H5I_BADID, what);
     if (!seen.insert(identity(object)).second) return;
-    for (const std::string& name : impl_->attribute_names(path)) {
+    std::vector<std::string> attributes;
+    check(H5Aiterate2(object, H5_INDEX_NAME, H5_ITER_NATIVE, nullptr, &add_name<H5A_info_t>, &attributes),
+          what);
+    for (const std::string& name : attributes) {
       attempt([&] { string_attribute(path, name); });
       attempt([&] { int_attribute(path, name); });
       attempt([&] { double_attribute(path, name); });
@@ -261,12 +244,8 @@ std::vector<std::string> Hdf5Reader::names(const std::string& group) const {
   const std::string what = impl_->task("group", group);
   const Hdf5Handle found = impl_->open_object(group, H5I_GROUP, what);
   std::vector<std::string> result;
-  const auto add_name = [](hid_t, const char* name, const H5L_info_t*, void* names) -> herr_t {
-    static_cast<std::vector<std::string>*>(names)->emplace_back(name);
-    return 0;
-  };
   // Unsorted: HDF5 1.10 frees memory that it does not own when it sorts the names of a damaged group.
-  check(H5Literate(found, H5_INDEX_NAME, H5_ITER_NATIVE, nullptr, add_name, &result), what);
+  check(H5Literate(found, H5_INDEX_NAME, H5_ITER_NATIVE, nullptr, &add_name<H5L_info_t>, &result), what);
   std::sort(result.begin(), result.end());
   return result;
 }
@@ -280,27 +259,22 @@ bool Hdf5Reader::has_attribute(const std::string& object, const std::string& nam
 
 std::string Hdf5Reader::string_attribute(const std::string& object, const std::string& name) const {
   const QuietHdf5 quiet;
-  const std::string what = impl_->attribute_task(object, name);
-  const Hdf5Handle attribute = impl_->open_attribute(object, name, H5T_STRING, what);
-  const Hdf5Handle type = own(H5Aget_type(attribute), what);
-  std::string text(H5Tget_size(type), '\0');
-  check(H5Aread(attribute, type, text.data()), what);
-  return without_padding(text, H5Tget_strpad(type));
+  const Hdf5Attribute attribute = impl_->open_attribute(object, name, H5T_STRING);
+  std::string text(H5Tget_size(attribute.type), '\0');
+  check(H5Aread(attribute.id, attribute.type, text.data()), attribute.task);
+  return without_padding(text, H5Tget_strpad(attribute.type));
 }
 
 std::int64_t Hdf5Reader::int_attribute(const std::string& object, const std::string& name) const {
   const QuietHdf5 quiet;
-  const std::string what = impl_->attribute_task(object, name);
-  const Hdf5Handle attribute = impl_->open_attribute(object, name, H5T_INTEGER, what);
-  return impl_->read_integer(attribute, what);
+  return impl_->open_attribute(object, name, H5T_INTEGER).integer();
 }
 
 double Hdf5Reader::double_attribute(const std::string& object, const std::string& name) const {
   const QuietHdf5 quiet;
-  const std::string what = impl_->attribute_task(object, name);
-  const Hdf5Handle attribute = impl_->open_attribute(object, name, H5T_FLOAT, what);
+  const Hdf5Attribute attribute = impl_->open_attribute(object, name, H5T_FLOAT);
   double value = 0;
-  check(H5Aread(attribute, H5T_NATIVE_DOUBLE, &value), what);
+  check(H5Aread(attribute.id, H5T_NATIVE_DOUBLE, &value), attribute.task);
   return value;
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// What the sources of Hdf5Reader share: its members, and the names of types in messages.
+// What the sources of Hdf5Reader share: its members, the datasets and attributes that it reads, and messages.
 
 #include <fmt/format.h>
 
@@ -7,14 +7,19 @@
 #include <filesystem>
 #include <set>
 #include <string>
-#include <vector>
+#include <utility>
 
 #include "io/hdf5_handle.hpp"
 #include "orthornn/core/error.hpp"
 #include "orthornn/io/hdf5.hpp"
 
 namespace orthornn {
-namespace detail {
+
+/// Throws FileError "cannot TASK: WHY". The task is such as "read dataset 'cell/bias' of 'model.h5'".
+template <class... Values>
+[[noreturn]] void fail(const std::string& task, fmt::format_string<Values...> why, Values&&... values) {
+  throw FileError(fmt::format("cannot {}: {}", task, fmt::format(why, std::forward<Values>(values)...)));
+}
 
 /// "floating-point numbers"
 const char* class_name(H5T_class_t kind);
@@ -24,49 +29,64 @@ bool is_plain_number(hid_t type);
 /// "32-bit floating-point numbers"
 std::string type_name(hid_t type);
 
-}  // namespace detail
+/// An attribute that is open: one number of a plain type, or one text of a fixed length.
+struct Hdf5Attribute {
+  /// Throws FileError for an attribute that is none of these, or not of the expected kind.
+  Hdf5Attribute(hid_t owner, const std::string& name, H5T_class_t expected, std::string task_of_caller);
+  /// The value of an attribute of integers.
+  std::int64_t integer() const;
+
+  std::string task;
+  Hdf5Handle id;
+  Hdf5Handle type;
+};
+
+/// A dataset that is open. Every function throws FileError.
+class Hdf5Dataset {
+ public:
+  Hdf5Dataset(Hdf5Handle id, std::string task) : id_(std::move(id)), task_(std::move(task)) {}
+
+  const std::string& task() const { return task_; }
+  Hdf5Handle type() const { return own(H5Dget_type(id_), task_); }
+  Shape shape() const;
+  /// Refuses what cannot be read: all of it must be numbers of a plain type in a file of so many bytes.
+  void check_readable(std::uintmax_t file_size) const;
+  /// The whole dataset, converted.
+  template <class T>
+  void read_into(TensorView<T> to) const;
+
+ private:
+  void check_layout() const;
+  void check_size(std::uintmax_t file_size) const;
+  void check_chunks(hid_t properties, const Shape& extent) const;
+  template <class CheckStored>
+  void check_unfiltered_chunks(const CheckStored& check_stored) const;
+  void read(hid_t memory_type, void* to) const;
+  void check_checksum(hid_t type, const void* numbers) const;
+
+  Hdf5Handle id_;
+  std::string task_;
+};
 
 // hdf5_reader_numbers.cpp has what concerns the numbers of datasets, hdf5_reader.cpp the rest.
 struct Hdf5Reader::Impl {
-  // The task for an error message: "read dataset 'cell/bias' of 'model.h5'".
   std::string task(const char* kind, const std::string& object) const {
     return fmt::format("read {} '{}' of '{}'", kind, object, path_.string());
-  }
-  [[noreturn]] void fail(const std::string& what, const std::string& why) const {
-    throw FileError(fmt::format("cannot {}: {}", what, why));
-  }
-  // Invalid when there is no such object.
-  detail::Hdf5Handle find(const std::string& object) const;
-  detail::Hdf5Handle open_object(const std::string& object, H5I_type_t kind, const std::string& what) const;
-  // A dataset that can be read: numbers of a plain type, all of them in this file.
-  detail::Hdf5Handle open_dataset(const std::string& path, const std::string& what) const;
-  detail::Hdf5Handle open_attribute(hid_t owner, const std::string& name, H5T_class_t kind,
-                                    const std::string& what) const;
-  detail::Hdf5Handle open_attribute(const std::string& object, const std::string& name, H5T_class_t kind,
-                                    const std::string& what) const {
-    return open_attribute(open_object(object, H5I_BADID, what), name, kind, what);
   }
   std::string attribute_task(const std::string& object, const std::string& name) const {
     return fmt::format("read attribute '{}' of '{}' in '{}'", name, object, path_.string());
   }
-  std::vector<std::string> attribute_names(const std::string& object) const;
-  std::int64_t read_integer(hid_t attribute, const std::string& what) const;
-  Shape shape(hid_t dataset, const std::string& what) const;
-  void check_layout(hid_t dataset, const std::string& what) const;
-  void check_size(hid_t dataset, const std::string& what) const;
-  void check_chunks(hid_t dataset, hid_t properties, const Shape& extent, const std::string& what) const;
-  template <class CheckStored>
-  void check_unfiltered_chunks(hid_t dataset, const CheckStored& check_stored, const std::string& what) const;
-  void read(hid_t dataset, hid_t memory_type, void* to, const std::string& what) const;
-  void check_checksum(hid_t dataset, hid_t type, hid_t memory_type, const void* numbers,
-                      const std::string& what) const;
-  template <class T>
-  void read_into(hid_t dataset, TensorView<T> to, const std::string& what) const;
+  // Invalid when there is no such object.
+  Hdf5Handle find(const std::string& object) const;
+  Hdf5Handle open_object(const std::string& object, H5I_type_t kind, const std::string& task) const;
+  // A dataset that can be read.
+  Hdf5Dataset open_dataset(const std::string& path) const;
+  Hdf5Attribute open_attribute(const std::string& object, const std::string& name, H5T_class_t kind) const;
 
   std::filesystem::path path_;
   std::uintmax_t file_size_ = 0;
   mutable std::set<std::string> checked_;  // datasets that open_dataset has found readable
-  detail::Hdf5Handle file_;
+  Hdf5Handle file_;
 };
 
 }  // namespace orthornn

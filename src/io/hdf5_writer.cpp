@@ -11,11 +11,6 @@
 
 namespace orthornn {
 
-using detail::check;
-using detail::Hdf5Handle;
-using detail::own;
-using detail::QuietHdf5;
-
 namespace {
 
 // The most attributes or links that HDF5 can keep in an object header.
@@ -196,13 +191,13 @@ void Hdf5Writer::write(const std::string& path, TensorView<const T> values) {
     check(H5Pset_fletcher32(properties), what);
   }
   const Hdf5Handle space = dataspace(shape, what);
-  const auto type = detail::number_type<T>();
+  const auto type = number_type<T>();
   const Hdf5Handle dataset = own(
       H5Dcreate2(impl_->file(), path.c_str(), type.file, space, H5P_DEFAULT, properties, H5P_DEFAULT), what);
   if (shape.count() > 0) {
     check(H5Dwrite(dataset, type.memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()), what);
-    integer_attribute(path, detail::checksum_attribute,
-                      detail::checksum(values.data(), static_cast<std::size_t>(shape.count()) * sizeof(T)));
+    integer_attribute(path, checksum_attribute,
+                      checksum(values.data(), static_cast<std::size_t>(shape.count()) * sizeof(T)));
   }
 }
 
@@ -213,12 +208,12 @@ template void Hdf5Writer::write(const std::string&, TensorView<const std::int64_
 template void Hdf5Writer::write(const std::string&, TensorView<const std::uint8_t>);
 
 void Hdf5Writer::attribute(const std::string& object, const std::string& name, std::string_view text) {
-  if (text.size() > detail::longest_text || text.find('\0') != std::string_view::npos) {
+  if (text.size() > longest_text || text.find('\0') != std::string_view::npos) {
     throw ValueError(
         fmt::format("attribute '{}' of '{}' has {} bytes; attributes are text of at most {} bytes without a "
                     "NUL: make it a "
                     "dataset of uint8",
-                    name, object, text.size(), detail::longest_text));
+                    name, object, text.size(), longest_text));
   }
   const QuietHdf5 quiet;
   const std::string what = fmt::format("write attribute '{}' of '{}'", name, object);

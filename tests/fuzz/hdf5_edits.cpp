@@ -18,10 +18,6 @@ extern "C" std::uint32_t H5_checksum_metadata(const void* data, std::size_t leng
 namespace orthornn::fuzz {
 namespace {
 
-using detail::check;
-using detail::Hdf5Handle;
-using detail::own;
-using detail::QuietHdf5;
 using Json = nlohmann::ordered_json;
 
 /// Of the values that are written to a dataset or an attribute.
@@ -527,7 +523,7 @@ class Edit {
 
   /// The attribute crc32, where it is still one integer.
   static Hdf5Handle checksum_of(hid_t dataset) {
-    Hdf5Handle attribute = attempt(H5Aopen(dataset, detail::checksum_attribute, H5P_DEFAULT));
+    Hdf5Handle attribute = attempt(H5Aopen(dataset, checksum_attribute, H5P_DEFAULT));
     const Hdf5Handle type = attempt(H5Aget_type(attribute)), space = attempt(H5Aget_space(attribute));
     const bool is_one_integer = H5Tget_class(type) == H5T_INTEGER && H5Sget_simple_extent_npoints(space) == 1;
     return is_one_integer ? std::move(attribute) : Hdf5Handle();
@@ -555,8 +551,8 @@ class Edit {
     if (program_.flag()) write_values(made, type, space, properties);
     if (keep_checksum) {
       const Hdf5Handle scalar = attempt(H5Screate(H5S_SCALAR));
-      const Hdf5Handle attribute = attempt(
-          H5Acreate2(made, detail::checksum_attribute, H5T_STD_I64LE, scalar, H5P_DEFAULT, H5P_DEFAULT));
+      const Hdf5Handle attribute =
+          attempt(H5Acreate2(made, checksum_attribute, H5T_STD_I64LE, scalar, H5P_DEFAULT, H5P_DEFAULT));
       H5Awrite(attribute, H5T_NATIVE_INT64, &checksum);
     }
   }
@@ -648,7 +644,7 @@ class Edit {
     H5Dwrite(data, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, bytes.data());
     if (program_.below(4) == 0) return;
     const Hdf5Handle attribute = checksum_of(data);
-    const std::int64_t checksum = detail::checksum(bytes.data(), bytes.size());
+    const std::int64_t checksum = orthornn::checksum(bytes.data(), bytes.size());
     H5Awrite(attribute, H5T_NATIVE_INT64, &checksum);
   }
 

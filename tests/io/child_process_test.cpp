@@ -6,7 +6,7 @@
 
 #include "support/catch.hpp"
 
-using orthornn::detail::end_of_child;
+using orthornn::end_of_child;
 using orthornn::testing::contains;
 
 TEST_CASE("how a child process ended is told", "[io][long]") {
