@@ -79,7 +79,7 @@ std::vector<std::uintptr_t> Batch::places() const {
     places.push_back(std::visit(
         [](const auto& tensor) { return reinterpret_cast<std::uintptr_t>(tensor.data()); }, entry.numbers));
     places.push_back(static_cast<std::uintptr_t>(shape.rank()));
-    for (int i = 0; i < shape.rank(); ++i) places.push_back(static_cast<std::uintptr_t>(shape[i]));
+    places.insert(places.end(), shape.begin(), shape.end());
   }
   return places;
 }

@@ -35,8 +35,15 @@ void check_depth(std::string_view text) {
 
 /// A value, shortened for a message.
 std::string shown(const Json& value) {
-  const std::string text = value.dump(-1, ' ', /*ensure_ascii=*/true);
+  const std::string text = json_text(value, -1);
   return text.size() <= 60 ? text : text.substr(0, 57) + "...";
+}
+
+const Json& member_of_kind(const Json& object, const char* key, bool (Json::*is_kind)() const noexcept,
+                           const char* kind) {
+  const Json& value = member(object, key);
+  if (!(value.*is_kind)()) refuse_member(key, kind, value);
+  return value;
 }
 
 }  // namespace
@@ -84,9 +91,8 @@ Index integer_member(const Json& object, const char* key) {
 }
 
 std::uint64_t unsigned_member(const Json& object, const char* key) {
-  const Json& value = member(object, key);
-  if (!value.is_number_unsigned()) refuse_member(key, "a whole number from 0 to 2^64 - 1", value);
-  return value.get<std::uint64_t>();
+  return member_of_kind(object, key, &Json::is_number_unsigned, "a whole number from 0 to 2^64 - 1")
+      .get<std::uint64_t>();
 }
 
 double real_member(const Json& object, const char* key) {
@@ -96,27 +102,19 @@ double real_member(const Json& object, const char* key) {
 }
 
 bool boolean_member(const Json& object, const char* key) {
-  const Json& value = member(object, key);
-  if (!value.is_boolean()) refuse_member(key, "true or false", value);
-  return value.get<bool>();
+  return member_of_kind(object, key, &Json::is_boolean, "true or false").get<bool>();
 }
 
 std::string text_member(const Json& object, const char* key) {
-  const Json& value = member(object, key);
-  if (!value.is_string()) refuse_member(key, "text", value);
-  return value.get<std::string>();
+  return member_of_kind(object, key, &Json::is_string, "text").get<std::string>();
 }
 
 const Json& array_member(const Json& object, const char* key) {
-  const Json& value = member(object, key);
-  if (!value.is_array()) refuse_member(key, "an array", value);
-  return value;
+  return member_of_kind(object, key, &Json::is_array, "an array");
 }
 
 const Json& object_member(const Json& object, const char* key) {
-  const Json& value = member(object, key);
-  if (!value.is_object()) refuse_member(key, "an object", value);
-  return value;
+  return member_of_kind(object, key, &Json::is_object, "an object");
 }
 
 }  // namespace orthornn

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "orthornn/core/error.hpp"
@@ -11,9 +12,8 @@ namespace orthornn {
 template <class T>
 Index ParameterSet<T>::add(std::string name, const Shape& shape, ParameterKind kind) {
   if (!values_.empty()) throw ValueError(fmt::format("parameter '{}' was added after allocate()", name));
-  for (const Parameter& other : list_) {
-    if (other.name == name) throw ValueError(fmt::format("there is a parameter '{}' already", name));
-  }
+  if (std::ranges::find(list_, name, &Parameter::name) != list_.end())
+    throw ValueError(fmt::format("there is a parameter '{}' already", name));
   Index count = 0;
   if (__builtin_add_overflow(count_, shape.count(), &count))
     throw ShapeError(fmt::format("with parameter '{}' there are more than 2^63 numbers", name));
@@ -38,10 +38,9 @@ void ParameterSet<T>::throw_not_allocated() const {
 
 template <class T>
 Index ParameterSet<T>::find(const std::string& name) const {
-  for (std::size_t i = 0; i < list_.size(); ++i) {
-    if (list_[i].name == name) return static_cast<Index>(i);
-  }
-  throw ValueError(fmt::format("there is no parameter '{}'", name));
+  const auto found = std::ranges::find(list_, name, &Parameter::name);
+  if (found == list_.end()) throw ValueError(fmt::format("there is no parameter '{}'", name));
+  return found - list_.begin();
 }
 
 template class ParameterSet<float>;

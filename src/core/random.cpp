@@ -7,16 +7,9 @@
 
 namespace orthornn {
 
-RandomStream::RandomStream(std::uint64_t seed, RandomPurpose purpose, std::uint64_t index) {
-  const PhiloxStream stream(seed, purpose, index);
-  key_ = stream.key;
-  counter_ = stream.counter;
-}
-
 std::uint32_t RandomStream::bits() {
   if (used_ == 4) {
-    block_ = philox(counter_, key_);
-    ++counter_[0];
+    block_ = stream_.block(blocks_++);
     used_ = 0;
   }
   return block_[static_cast<std::size_t>(used_++)];

@@ -14,7 +14,7 @@ void RecordedLoops::run(Device device, Key key, const std::function<void()>& ste
     // The code below may destroy a graph, which is forbidden during a capture.
     if (cuda::is_recording(device)) return steps();
   }
-  auto found = std::find_if(loops_.begin(), loops_.end(), [&](const Loop& loop) { return loop.key == key; });
+  auto found = std::ranges::find(loops_, key, &Loop::key);
   if (found == loops_.end()) {
     if (loops_.size() == most_) loops_.pop_back();
     found = loops_.insert(loops_.end(), Loop{std::move(key), RepeatedOperations(device)});

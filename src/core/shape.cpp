@@ -11,7 +11,7 @@ Shape::Shape(std::initializer_list<Index> sizes) : Shape(sizes.begin(), sizes.en
 Index Shape::count() const {
   Index product = 1;
   bool overflow = false;
-  for (int i = 0; i < rank_; ++i) overflow |= __builtin_mul_overflow(product, (*this)[i], &product);
+  for (const Index size : *this) overflow |= __builtin_mul_overflow(product, size, &product);
   if (overflow)
     throw ShapeError(fmt::format("a tensor of shape {} has more than 2^63 elements", to_string(*this)));
   return product;
@@ -31,19 +31,7 @@ void Shape::append(Index size) {
   sizes_[static_cast<std::size_t>(rank_++)] = size;
 }
 
-bool Shape::operator==(const Shape& other) const {
-  if (rank_ != other.rank_) return false;
-  for (int i = 0; i < rank_; ++i) {
-    if ((*this)[i] != other[i]) return false;
-  }
-  return true;
-}
-
-std::string to_string(const Shape& shape) {
-  std::string text = "[";
-  for (int i = 0; i < shape.rank(); ++i) text += fmt::format("{}{}", i == 0 ? "" : ", ", shape[i]);
-  return text + "]";
-}
+std::string to_string(const Shape& shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
 
 void check_shape(const char* name, const Shape& found, const Shape& expected) {
   if (found == expected) return;

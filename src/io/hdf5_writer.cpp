@@ -74,7 +74,7 @@ Hdf5Handle creation_properties(hid_t kind, const std::string& what) {
 
 Hdf5Handle dataspace(const Shape& shape, const std::string& what) {
   std::array<hsize_t, Shape::max_rank> sizes{};
-  for (int i = 0; i < shape.rank(); ++i) sizes[static_cast<std::size_t>(i)] = static_cast<hsize_t>(shape[i]);
+  std::ranges::copy(shape, sizes.begin());
   return own(
       shape.rank() == 0 ? H5Screate(H5S_SCALAR) : H5Screate_simple(shape.rank(), sizes.data(), nullptr),
       what);

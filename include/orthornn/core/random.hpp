@@ -17,7 +17,8 @@ class RandomStream {
  public:
   /// The stream (seed, purpose, index), at its beginning. `index` is a step, an epoch or a parameter's
   /// number.
-  RandomStream(std::uint64_t seed, RandomPurpose purpose, std::uint64_t index = 0);
+  RandomStream(std::uint64_t seed, RandomPurpose purpose, std::uint64_t index = 0)
+      : stream_(seed, purpose, index) {}
 
   /// Draws 32 random bits.
   std::uint32_t bits();
@@ -31,8 +32,8 @@ class RandomStream {
   double normal();
 
  private:
-  std::array<std::uint32_t, 2> key_;
-  std::array<std::uint32_t, 4> counter_;
+  PhiloxStream stream_;
+  std::uint64_t blocks_ = 0;
   std::array<std::uint32_t, 4> block_{};
   int used_ = 4;
   double spare_normal_ = 0;

@@ -31,6 +31,10 @@ class Shape {
   int rank() const { return rank_; }
   /// Size of dimension i; negative i counts from the end. The index is not checked.
   Index operator[](int i) const { return sizes_[static_cast<std::size_t>(i < 0 ? i + rank_ : i)]; }
+  /// Address of the first size.
+  const Index* begin() const { return sizes_.data(); }
+  /// Address behind the last size.
+  const Index* end() const { return sizes_.data() + rank_; }
   /// Number of elements; 1 for rank 0. Throws ShapeError when it does not fit in 63 bits.
   Index count() const;
   /// Size in bytes of `count` elements of `element_bytes` each. Throws ShapeError when it does not fit in 63
@@ -38,10 +42,10 @@ class Shape {
   std::size_t bytes(std::size_t element_bytes) const;
   /// Adds a last dimension. Throws ShapeError for a negative size or more than six dimensions.
   void append(Index size);
-  bool operator==(const Shape& other) const;
+  bool operator==(const Shape& other) const = default;
 
  private:
-  std::array<Index, max_rank> sizes_{};
+  std::array<Index, max_rank> sizes_{};  // 0 behind the last dimension
   int rank_ = 0;
 };
 

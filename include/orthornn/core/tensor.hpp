@@ -59,23 +59,15 @@ class TensorView {
 
   /// View of the entries first to first + count - 1 of the first dimension. The range is not checked.
   TensorView slice(Index first, Index count) const {
+    const TensorView at_first = (*this)[first];
     Shape part{count};
-    Index stride = 1;
-    for (int i = 1; i < shape_.rank(); ++i) {
-      part.append(shape_[i]);
-      stride *= shape_[i];
-    }
-    return TensorView(data_ + first * stride, part, device_);
+    for (const Index size : at_first.shape_) part.append(size);
+    return TensorView(at_first.data_, part, device_);
   }
   /// View of entry i of the first dimension, which the view does not have. The index is not checked.
   TensorView operator[](Index i) const {
-    Shape part;
-    Index stride = 1;
-    for (int k = 1; k < shape_.rank(); ++k) {
-      part.append(shape_[k]);
-      stride *= shape_[k];
-    }
-    return TensorView(data_ + i * stride, part, device_);
+    const Shape part(shape_.begin() + 1, shape_.end());
+    return TensorView(data_ + i * part.count(), part, device_);
   }
   /// View of all elements under another shape. Throws ShapeError when the counts differ.
   TensorView reshaped(const Shape& shape) const {
