@@ -152,8 +152,8 @@ void convert_model(const std::filesystem::path& from, const std::filesystem::pat
     if (info.steps) {
       const auto optimizer = make_optimizer(info.trainer.optimizer, parameters);
       if (optimizer->name() != info.optimizer) {
-        refuse(reader, fmt::format("the attribute 'name' of 'optimizer' is '{}', its config has {}",
-                                   info.optimizer, optimizer->name()));
+        refuse(reader, "the attribute 'name' of 'optimizer' is '{}', its config has {}", info.optimizer,
+               optimizer->name());
       }
       for (const auto& [name, moment] : optimizer->state()) {
         expect_parameters(reader, "optimizer/" + name, parameters);

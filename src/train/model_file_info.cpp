@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <type_traits>
 
 #include "orthornn/core/random.hpp"
 #include "orthornn/version.hpp"
@@ -9,6 +10,49 @@
 
 namespace orthornn {
 namespace {
+
+/// Control characters of a stranger's file must not reach a terminal.
+void check_printable(const char* what, const std::string& text) {
+  const auto printable = [](char c) { return c >= ' ' && c <= '~'; };
+  if (text.size() <= 100 && std::ranges::all_of(text, printable)) return;
+  throw ValueError(fmt::format("the {} has {} bytes; expected at most 100, all of them printable ASCII", what,
+                               text.size()));
+}
+
+/// What the JSON says of `what`. Throws ValueError for other members and values, UnknownKind as read_fields.
+template <class Options>
+Options options_of(const Json& json, const char* what) {
+  try {
+    Options options;
+    read_fields(json, options);
+    return options;
+  } catch (const UnknownKind&) {
+    throw;
+  } catch (const ValueError& error) {
+    throw ValueError(fmt::format("this is not a description of {}: {}", what, error.what()));
+  }
+}
+
+/// The description of a model as the present format has it.
+Json present_model(Json model, std::int64_t version) {
+  if (version >= first_of_kinds || !model.contains("cells") || !model["cells"].is_array()) return model;
+  for (Json& cell : model["cells"]) {
+    if (!cell.is_object()) continue;
+    if (cell.contains("kind")) {
+      throw ValueError(
+          "a cell has the key 'kind'; expected none in format version 1, where all cells are orthogonal");
+    }
+    cell["kind"] = OrthogonalCell::name;
+  }
+  return model;
+}
+
+/// The kinds of models in messages.
+std::string kind_of(const ModelOptions&) { return "layers that read one sequence, for predict"; }
+std::string kind_of(const EncoderDecoderOptions&) { return "an encoder and a decoder, for translate"; }
+std::string kind_of(const OwnModelOptions& options) {
+  return fmt::format("one of the kind '{}'", options.kind);
+}
 
 constexpr const char* permutation_name = "permutation";
 
@@ -39,9 +83,10 @@ void read_parts(const Hdf5Reader& reader, std::vector<TaskPart>& parts) {
     const Shape shape = reader.shape("task/" + part.name);
     bytes_of_parts += static_cast<std::size_t>(shape.count());
     if (shape.rank() != 1 || bytes_of_parts > reader.file_size()) {
-      refuse(reader, fmt::format("'task/{}' has the shape {}; expected [bytes], and in all parts at most the "
-                                 "{} bytes of the file",
-                                 part.name, to_string(shape), reader.file_size()));
+      refuse(reader,
+             "'task/{}' has the shape {}; expected [bytes], and in all parts at most the "
+             "{} bytes of the file",
+             part.name, to_string(shape), reader.file_size());
     }
     const Tensor<std::uint8_t> bytes = reader.read<std::uint8_t>("task/" + part.name);
     part.bytes.assign(bytes.begin(), bytes.end());
@@ -54,7 +99,7 @@ void read_training(const Hdf5Reader& reader, ModelFileInfo& info) {
     refuse(reader, "it has a group 'training', but its config names no task or no training");
   info.steps = count_attribute(reader, "training", "step");
   if (reader.int_attribute("training", "seed") != static_cast<std::int64_t>(info.seed))
-    refuse(reader, fmt::format("attribute 'seed' of 'training' is not {}, as the config has it", info.seed));
+    refuse(reader, "attribute 'seed' of 'training' is not {}, as the config has it", info.seed);
   if (reader.has_attribute("training", "best_metric")) {
     const BestResult best{reader.double_attribute("training", "best_metric"),
                           count_attribute(reader, "training", "best_step")};
@@ -66,11 +111,91 @@ void read_training(const Hdf5Reader& reader, ModelFileInfo& info) {
 
 }  // namespace
 
+AnyModelOptions read_model_options(const Json& model, std::int64_t version) {
+  if (!model.contains("kind")) return options_of<ModelOptions>(present_model(model, version), "a model");
+  const std::string kind = text_member(model, "kind");
+  if (kind == EncoderDecoderOptions::name)
+    return options_of<EncoderDecoderOptions>(model, "an encoder and a decoder");
+  check_printable("kind of the model", kind);
+  return OwnModelOptions{.kind = kind, .text = json_text(model, -1)};
+}
+
+void read_config(const std::string& text, std::int64_t version, ModelFileInfo& info) {
+  const Json config = parse_json(text);
+  info.config = text;
+  info.model = read_model_options(object_member(config, "model"), version);
+  if (config.contains("task")) {
+    info.task_config = json_text(object_member(config, "task"), -1);
+  }
+  if (config.contains("parts")) {
+    for (const Json& part : array_member(config, "parts"))
+      info.parts.push_back({text_member(part, "name"), ""});
+  }
+  if (config.contains("training")) {
+    const Json& training = object_member(config, "training");
+    info.trainer = options_of<TrainerOptions>(training, "a training");
+    TaskSource source;
+    read_fields(training, source);
+    info.batch = source.batch;
+    info.seed = source.seed;
+  }
+}
+
+Json checked_options(const Model<float>& model) {
+  const Json options = parse_json(model.options_text());
+  const bool own = dynamic_cast<const SequenceModel<float>*>(&model) == nullptr &&
+                   dynamic_cast<const EncoderDecoder<float>*>(&model) == nullptr;
+  if (own && (!options.is_object() || !options.contains("kind") || !options.at("kind").is_string() ||
+              options.at("kind") == EncoderDecoderOptions::name)) {
+    throw ValueError(
+        fmt::format(R"(the options of a program's own model are an object with a "kind" of its own, such as )"
+                    R"({{"kind": "my_model", "size": 3}}; found {})",
+                    json_text(options, -1).substr(0, 100)));
+  }
+  read_model_options(options, format_version);
+  return options;
+}
+
+Json json_of(const AnyModelOptions& options) {
+  return std::visit(
+      []<class Options>(const Options& chosen) {
+        if constexpr (std::is_same_v<Options, OwnModelOptions>)
+          return parse_json(chosen.text);
+        else
+          return json_object(chosen);
+      },
+      options);
+}
+
+std::string kind_of(const AnyModelOptions& options) {
+  return std::visit([](const auto& chosen) { return kind_of(chosen); }, options);
+}
+
+std::string unknown_kind(const OwnModelOptions& options) {
+  return fmt::format("its model is {}, which orthornn does not know; use it with the program that made it",
+                     kind_of(options));
+}
+
+template <class T>
+ParameterSet<T> parameter_layout(const OwnModelOptions& options) {
+  throw ValueError(unknown_kind(options));
+}
+template ParameterSet<float> parameter_layout<float>(const OwnModelOptions&);
+
+std::string to_json(const ModelOptions& options) { return json_object(options).dump(); }
+std::string to_json(const TrainerOptions& options) { return json_object(options).dump(); }
+ModelOptions model_options_from_json(const std::string& text) {
+  return options_of<ModelOptions>(parse_json(text), "a model");
+}
+TrainerOptions trainer_options_from_json(const std::string& text) {
+  return options_of<TrainerOptions>(parse_json(text), "a training");
+}
+
 std::int64_t count_attribute(const Hdf5Reader& reader, const std::string& object, const std::string& name) {
   constexpr std::int64_t most = std::int64_t{1} << 53;
   const std::int64_t count = reader.int_attribute(object, name);
   if (count < 0 || count > most) {
-    refuse(reader, fmt::format("attribute '{}' of '{}' is {}; expected 0 to 2^53", name, object, count));
+    refuse(reader, "attribute '{}' of '{}' is {}; expected 0 to 2^53", name, object, count);
   }
   return count;
 }
@@ -102,8 +227,7 @@ void check_info(const ModelFileInfo& info) {
   }
   // A task of a program's own is known to that program alone.
   const std::vector<std::string> known = task_names();
-  if (info.task_config.empty() || std::find(known.begin(), known.end(), info.task_name) == known.end())
-    return;
+  if (info.task_config.empty() || std::ranges::find(known, info.task_name) == known.end()) return;
   const std::string named = text_member(parse_json(info.task_config), "task");
   if (named != info.task_name) {
     throw ValueError(
@@ -130,11 +254,12 @@ ModelFileInfo info_of(const Hdf5Reader& reader) {
     read_config(reader.string_attribute("/", "config"), info.format_version, info);
     check_names(info.parts);
   } catch (const UnknownKind& error) {
-    refuse(reader, fmt::format("{}; a program registers kinds of its own, by register_layer and "
-                               "register_transition, before it reads files that have them",
-                               error.what()));
+    refuse(reader,
+           "{}; a program registers kinds of its own, by register_layer and "
+           "register_transition, before it reads files that have them",
+           error.what());
   } catch (const ValueError& error) {
-    refuse(reader, fmt::format("the attribute 'config' is not what orthornn writes: {}", error.what()));
+    refuse(reader, "the attribute 'config' is not what orthornn writes: {}", error.what());
   }
   if (reader.has("task/permutation")) info.permutation = reader.read<std::int32_t>("task/permutation");
   read_parts(reader, info.parts);
@@ -143,7 +268,7 @@ ModelFileInfo info_of(const Hdf5Reader& reader) {
     check_printable("optimizer's name", info.optimizer);
     check_info(info);
   } catch (const ValueError& error) {
-    refuse(reader, error.what());
+    refuse(reader, "{}", error.what());
   }
   return info;
 }

@@ -1,6 +1,11 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
+#include <initializer_list>
+#include <map>
 #include <memory>
+#include <set>
 #include <type_traits>
 #include <utility>
 #include <variant>
@@ -82,7 +87,7 @@ std::unique_ptr<Made> loaded(const Hdf5Reader& reader, const Options& options, c
   } catch (const FileError&) {
     throw;
   } catch (const Error& error) {
-    refuse(reader, error.what());
+    refuse(reader, "{}", error.what());
   }
 }
 
@@ -94,15 +99,133 @@ std::unique_ptr<Made> loaded_as(const std::filesystem::path& file, const Executi
   ModelFileInfo found = info_of(reader);
   const auto* options = std::get_if<Options>(&found.model);
   if (options == nullptr) {
-    if (const auto* own = std::get_if<OwnModelOptions>(&found.model)) refuse(reader, unknown_kind(*own));
-    refuse(reader, fmt::format("its model is {}; expected {}", kind_of(found.model), kind_of(Options{})));
+    if (const auto* own = std::get_if<OwnModelOptions>(&found.model))
+      refuse(reader, "{}", unknown_kind(*own));
+    refuse(reader, "its model is {}; expected {}", kind_of(found.model), kind_of(Options{}));
   }
   auto model = loaded<Made>(reader, *options, execution);
   if (info) *info = std::move(found);
   return model;
 }
 
+/// Throws FileError as `expect_parameters`, and for anything else under that prefix.
+void expect_only(const Hdf5Reader& reader, const std::string& prefix, const ParameterSet<float>& layout) {
+  expect_parameters(reader, prefix, layout);
+  std::map<std::string, std::set<std::string>> groups;
+  for (const Parameter& parameter : layout.list()) {
+    std::string path = prefix + "/" + parameter.name;
+    while (path != prefix) {
+      const std::size_t slash = path.rfind('/');
+      groups[path.substr(0, slash)].insert(path.substr(slash + 1));
+      path.resize(slash);
+    }
+  }
+  for (const auto& [group, names] : groups) {
+    for (const std::string& name : reader.names(group)) {
+      if (names.contains(name)) continue;
+      refuse(reader,
+             "it has '{}/{}', of which this model knows nothing; expected the parameters of this model "
+             "alone",
+             group, name);
+    }
+  }
+}
+
+/// "cells/0/hidden_size is 8 there and 9 here": the first option in which two descriptions differ.
+std::string first_difference(const Json& there, const Json& here) {
+  const Json a = there.flatten(), b = here.flatten();
+  const auto value = [](const Json& of, const std::string& key) {
+    return of.contains(key) ? of.at(key).dump() : std::string("missing");
+  };
+  for (const Json* keys : {&a, &b}) {
+    for (const auto& entry : keys->items()) {
+      const std::string first = value(a, entry.key()), second = value(b, entry.key());
+      if (first == second) continue;
+      return fmt::format("{} is {} there and {} here", entry.key().substr(1), first, second);
+    }
+  }
+  return "nothing differs";
+}
+
+/// `what` is the same in the file, in whatever order the members stand. Throws FileError.
+void require_equal(const std::filesystem::path& file, const char* what, const char* ours, const Json& there,
+                   const Json& here) {
+  if (nlohmann::json(there) == nlohmann::json(here)) return;
+  throw FileError(fmt::format("{} holds another {} than {}: {}", file.string(), what, ours,
+                              first_difference(there, here)));
+}
+
+void check_same_model(const std::filesystem::path& file, const AnyModelOptions& found, const char* ours,
+                      const Model<float>& model) {
+  const Json options = checked_options(model);
+  const AnyModelOptions here = read_model_options(options, format_version);
+  if (kind_of(found) != kind_of(here)) {
+    const auto* own = std::get_if<OwnModelOptions>(&found);
+    throw FileError(fmt::format("{} holds another model than {}: {}; expected {}", file.string(), ours,
+                                own != nullptr && !std::holds_alternative<OwnModelOptions>(here)
+                                    ? unknown_kind(*own)
+                                    : "its model is " + kind_of(found),
+                                kind_of(here)));
+  }
+  require_equal(file, "model", ours, json_of(found), options);
+}
+
+/// Throws FileError unless the file holds a training that the trainer can go on with.
+void check_same_training(const std::filesystem::path& file, const ModelFileInfo& info,
+                         const Trainer& trainer) {
+  const Task& task = trainer.task();
+  if (!info.steps) {
+    throw FileError(
+        fmt::format("{} holds a model without its training state; it cannot be resumed", file.string()));
+  }
+  constexpr const char* ours = "this training";
+  require_equal(file, "task", ours, parse_json(info.task_config), parse_json(task.config()));
+  require_equal(file, "stream of data", ours, {{"batch", info.batch}, {"seed", info.seed}},
+                {{"batch", task.batch_size()}, {"seed", task.seed()}});
+  const auto order = task.input_order();
+  if (!std::equal(info.permutation.begin(), info.permutation.end(), order.begin(), order.end())) {
+    throw FileError(fmt::format("{} holds another permutation than this training", file.string()));
+  }
+  const bool compared = !info.parts.empty() || !task.may_lack_parts();
+  if (compared && info.parts != task.parts()) {
+    throw FileError(fmt::format("{} was trained with another vocabulary or other data than this training has",
+                                file.string()));
+  }
+  // Last: where the data differ, so do the numbers of symbols.
+  check_same_model(file, info.model, ours, trainer.model());
+  if (info.optimizer != trainer.optimizer().name()) {
+    throw FileError(fmt::format("{} was trained with {}, the training uses {}", file.string(), info.optimizer,
+                                trainer.optimizer().name()));
+  }
+}
+
 }  // namespace
+
+void expect_parameters(const Hdf5Reader& reader, const std::string& prefix,
+                       const ParameterSet<float>& layout) {
+  // Two names may stand for one dataset, so each may fit where all do not.
+  const std::size_t bytes = Shape{layout.count()}.bytes(sizeof(float));
+  if (bytes > reader.file_size()) {
+    refuse(reader, "its config describes parameters of {} bytes in '{}'; expected fewer than the file's {}",
+           bytes, prefix, reader.file_size());
+  }
+  for (const Parameter& parameter : layout.list()) {
+    reader.expect<float>(prefix + "/" + parameter.name, parameter.shape);
+  }
+}
+
+void read_parameters(const Hdf5Reader& reader, const std::string& prefix,
+                     const ParameterSet<float>& parameters, TensorView<float> flat) {
+  for (const Parameter& parameter : parameters.list()) {
+    const std::string path = prefix + "/" + parameter.name;
+    const TensorView<float> window(flat.data() + parameter.offset, parameter.shape, flat.device());
+    reader.read_into<float>(path, window);
+    for (const float x : window) {
+      if (std::isfinite(x)) continue;
+      refuse(reader, "dataset '{}' holds a value that is not finite", path);
+    }
+  }
+}
 
 std::unique_ptr<Model<float>> load_any_model(const std::filesystem::path& file, const Execution& execution,
                                              ModelFileInfo* info) {
@@ -111,7 +234,7 @@ std::unique_ptr<Model<float>> load_any_model(const std::filesystem::path& file, 
   auto model = std::visit(
       [&]<class Options>(const Options& options) -> std::unique_ptr<Model<float>> {
         if constexpr (std::is_same_v<Options, OwnModelOptions>) {
-          refuse(reader, unknown_kind(options));
+          refuse(reader, "{}", unknown_kind(options));
         } else {
           using Made = std::conditional_t<std::is_same_v<Options, ModelOptions>, SequenceModel<float>,
                                           EncoderDecoder<float>>;
@@ -131,6 +254,55 @@ std::unique_ptr<SequenceModel<float>> load_model(const std::filesystem::path& fi
 std::unique_ptr<EncoderDecoder<float>> load_encoder_decoder(const std::filesystem::path& file,
                                                             const Execution& execution, ModelFileInfo* info) {
   return loaded_as<EncoderDecoder<float>, EncoderDecoderOptions>(file, execution, info);
+}
+
+void load_parameters(const std::filesystem::path& file, Model<float>& model, ModelFileInfo* info) {
+  const Hdf5Reader reader(file);
+  ModelFileInfo found = info_of(reader);
+  check_same_model(file, found.model, "this program's", model);
+  const FaultDomain::Scope scope(model.faults());
+  const ParameterSet<float>& layout = model.parameters();
+  layout.check_allocated();
+  expect_only(reader, "parameters", layout);
+  Tensor<float> values(layout.values().shape());
+  read_parameters(reader, "parameters", layout, values);
+  const Tensor<float> before = layout.values().copy(model.device());
+  copy<float>(values, model.parameters().values());
+  try {
+    model.prepare();
+    model.synchronize();
+  } catch (const Error& error) {
+    copy<float>(before, model.parameters().values());
+    refuse(reader, "{}", error.what());
+  }
+  if (info) *info = std::move(found);
+}
+
+ModelFileInfo check_resumable(const std::filesystem::path& file, const Trainer& trainer) {
+  ModelFileInfo info = read_model_info(file);
+  check_same_training(file, info, trainer);
+  return info;
+}
+
+void restore(const std::filesystem::path& file, Trainer& trainer) {
+  const Hdf5Reader reader(file);
+  const ModelFileInfo info = info_of(reader);
+  check_same_training(file, info, trainer);
+  // Everything is read before anything is changed: a damaged file leaves the trainer as it was.
+  const ParameterSet<float>& layout = trainer.model().parameters();
+  std::vector<std::pair<TensorView<float>, Tensor<float>>> changes;
+  const auto read = [&](const std::string& prefix, TensorView<float> to) {
+    expect_only(reader, prefix, layout);
+    changes.emplace_back(to, Tensor<float>(to.shape()));
+    read_parameters(reader, prefix, layout, changes.back().second);
+  };
+  read("parameters", trainer.model().parameters().values());
+  for (const auto& [name, moment] : trainer.optimizer().state()) read("optimizer/" + name, moment);
+  const std::int64_t optimizer_steps = count_attribute(reader, "optimizer", "steps");
+  for (const auto& [to, from] : changes) copy<float>(from, to);
+  trainer.optimizer().set_steps(optimizer_steps);
+  trainer.set_steps(*info.steps);
+  trainer.set_best(info.best);
 }
 
 }  // namespace orthornn

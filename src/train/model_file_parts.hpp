@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/fields_json.hpp"
@@ -21,27 +22,25 @@ inline constexpr const char* format_name = "orthornn-model";
 // file has the first version that has all of it, so that an older orthornn reads what it can.
 inline constexpr std::int64_t format_version = 3, first_of_model_kinds = 3, first_of_kinds = 2;
 
-/// Throws FileError, with the name of the file.
-[[noreturn]] inline void refuse(const Hdf5Reader& reader, const std::string& why) {
-  throw FileError(fmt::format("{}: {}", reader.file().string(), why));
+/// Throws FileError "FILE: WHY".
+template <class... Values>
+[[noreturn]] void refuse(const Hdf5Reader& reader, fmt::format_string<Values...> why, Values&&... values) {
+  throw FileError(
+      fmt::format("{}: {}", reader.file().string(), fmt::format(why, std::forward<Values>(values)...)));
 }
 
-// Parameters (model_file_parameters.cpp).
+// Parameters (model_file_load.cpp).
 
 /// Throws FileError unless the file holds each parameter as PREFIX/MODULE/NAME, as floats of its shape. Reads
 /// no numbers, and takes no memory of their size.
 void expect_parameters(const Hdf5Reader& reader, const std::string& prefix,
                        const ParameterSet<float>& layout);
-/// Throws FileError as `expect_parameters`, and for anything else under that prefix.
-void expect_only(const Hdf5Reader& reader, const std::string& prefix, const ParameterSet<float>& layout);
 /// Into the host memory of a flat buffer, after `expect_parameters`.
 void read_parameters(const Hdf5Reader& reader, const std::string& prefix,
                      const ParameterSet<float>& parameters, TensorView<float> flat);
 
-// Options (model_file_options.cpp).
+// What a file says besides its numbers (model_file_info.cpp).
 
-/// Control characters of a stranger's file must not reach a terminal.
-void check_printable(const char* what, const std::string& text);
 /// The options of a model as a file of that version, or Model::options_text, has them. Throws ValueError.
 AnyModelOptions read_model_options(const Json& model, std::int64_t version);
 /// Fills what the JSON of the attribute `config` says in a file of that version. Throws ValueError.
@@ -54,8 +53,6 @@ Json json_of(const AnyModelOptions& options);
 std::string kind_of(const AnyModelOptions& options);
 /// Says that only the program that made such a model knows it.
 std::string unknown_kind(const OwnModelOptions& options);
-
-// What a file says besides its numbers (model_file_info.cpp).
 
 /// Throws ValueError unless these are names of datasets, each once. A stranger's file may list them.
 void check_names(const std::vector<TaskPart>& parts);
