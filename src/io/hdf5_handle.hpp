@@ -125,14 +125,14 @@ inline std::int64_t checksum(const void* bytes, std::size_t count) {
 /// (64 KiB).
 constexpr std::size_t longest_text = 60000;
 
-/// The type of the numbers in memory, and in the files of every machine.
-struct NumberType {
+/// The type of values in memory, and in the files of every machine.
+struct ValueType {
   hid_t memory;
   hid_t file;
 };
 
 template <class T>
-NumberType number_type() {
+ValueType number_type() {
   if constexpr (std::is_same_v<T, float>) {
     return {H5T_NATIVE_FLOAT, H5T_IEEE_F32LE};
   } else if constexpr (std::is_same_v<T, double>) {

@@ -103,7 +103,7 @@ struct Hdf5Writer::Impl {
     if (file_ < 0) throw ValueError("an Hdf5Writer was given more content after commit()");
     return file_;
   }
-  void write_attribute(const std::string& object, const std::string& name, hid_t file_type, hid_t memory_type,
+  void write_attribute(const std::string& object, const std::string& name, ValueType type,
                        const void* value) const;
 
   Index chunk_bytes_;
@@ -132,16 +132,16 @@ Hdf5Writer::Impl::Impl(Index chunk_bytes) : chunk_bytes_(chunk_bytes) {
   file_ = own(H5Fcreate(name.c_str(), H5F_ACC_TRUNC, creation, access), what);
 }
 
-void Hdf5Writer::Impl::write_attribute(const std::string& object, const std::string& name, hid_t file_type,
-                                       hid_t memory_type, const void* value) const {
+void Hdf5Writer::Impl::write_attribute(const std::string& object, const std::string& name, ValueType type,
+                                       const void* value) const {
   const std::string what = fmt::format("write attribute '{}' of '{}'", name, object);
   const Hdf5Handle owner = own(H5Oopen(file(), object.c_str(), H5P_DEFAULT), what);
   const Hdf5Handle scalar = dataspace(Shape{}, what);
   const Hdf5Handle properties = own(H5Pcreate(H5P_ATTRIBUTE_CREATE), what);
   check(H5Pset_char_encoding(properties, H5T_CSET_UTF8), what);
   const Hdf5Handle attribute =
-      own(H5Acreate2(owner, name.c_str(), file_type, scalar, properties, H5P_DEFAULT), what);
-  check(H5Awrite(attribute, memory_type, value), what);
+      own(H5Acreate2(owner, name.c_str(), type.file, scalar, properties, H5P_DEFAULT), what);
+  check(H5Awrite(attribute, type.memory, value), what);
 }
 
 Hdf5Writer::Hdf5Writer(Index chunk_bytes) {
@@ -221,17 +221,17 @@ void Hdf5Writer::attribute(const std::string& object, const std::string& name, s
   check(H5Tset_size(type, std::max<std::size_t>(text.size(), 1)), what);  // HDF5 has no empty type: one NUL
   check(H5Tset_strpad(type, H5T_STR_NULLPAD), what);
   check(H5Tset_cset(type, H5T_CSET_UTF8), what);
-  impl_->write_attribute(object, name, type, type, text.empty() ? "" : text.data());
+  impl_->write_attribute(object, name, {type, type}, text.empty() ? "" : text.data());
 }
 
 void Hdf5Writer::attribute(const std::string& object, const std::string& name, double value) {
   const QuietHdf5 quiet;
-  impl_->write_attribute(object, name, H5T_IEEE_F64LE, H5T_NATIVE_DOUBLE, &value);
+  impl_->write_attribute(object, name, number_type<double>(), &value);
 }
 
 void Hdf5Writer::integer_attribute(const std::string& object, const std::string& name, std::int64_t value) {
   const QuietHdf5 quiet;
-  impl_->write_attribute(object, name, H5T_STD_I64LE, H5T_NATIVE_INT64, &value);
+  impl_->write_attribute(object, name, number_type<std::int64_t>(), &value);
 }
 
 void Hdf5Writer::commit(const std::filesystem::path& file, SymbolicLinks links) {

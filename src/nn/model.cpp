@@ -1,6 +1,7 @@
 #include "orthornn/nn/model.hpp"
 
-#include "core/set_value.hpp"
+#include "core/for_each.hpp"
+#include "pointwise/matrices.hpp"
 
 namespace orthornn {
 
@@ -13,7 +14,9 @@ Model<T>::Model(const Execution& execution, bool draws)
 
 template <class T>
 void Model<T>::set_noise(std::uint64_t key) {
-  if (!noise_.empty()) set_value(noise_, key);
+  if (noise_.empty()) return;
+  // By a kernel on a GPU: a copy from the host would wait for it.
+  for_each(noise_.device(), 1, pointwise::SetValue<std::uint64_t>{noise_.data(), key});
 }
 
 template <class T>

@@ -88,7 +88,7 @@ File open_file(const fs::path& path) {
 
 /// Hands pieces on until `read(buffer)` returns 0. `check(bytes)` may refuse what has come so far.
 template <class Read, class Check>
-void hand_on(const Read& read, const Check& check, const std::function<void(std::string_view piece)>& take) {
+void hand_on(const Read& read, const Check& check, const TakePiece& take) {
   std::vector<char> buffer(piece_size);
   std::uint64_t total = 0;
   while (const std::size_t count = read(std::span(buffer))) {
@@ -98,8 +98,7 @@ void hand_on(const Read& read, const Check& check, const std::function<void(std:
   }
 }
 
-void read_plain(const std::string& name, std::FILE* file,
-                const std::function<void(std::string_view piece)>& take) {
+void read_plain(const std::string& name, std::FILE* file, const TakePiece& take) {
   hand_on(
       [&](std::span<char> to) {
         const std::size_t count = std::fread(to.data(), 1, to.size(), file);
@@ -156,7 +155,7 @@ zip_uint64_t find_member(const std::string& name, zip_t* archive) {
   return found;
 }
 
-std::string read_archive(const fs::path& path, const std::function<void(std::string_view piece)>& take) {
+std::string read_archive(const fs::path& path, const TakePiece& take) {
   const std::unique_ptr<zip_t, Discard> archive = open_archive(path);
   const zip_uint64_t number = find_member(path.string(), archive.get());
   zip_stat_t properties;
@@ -229,7 +228,7 @@ fs::path find_text_file(const fs::path& folder) {
   return folder / found.front();
 }
 
-std::string read_text_file(const fs::path& path, const std::function<void(std::string_view piece)>& take) {
+std::string read_text_file(const fs::path& path, const TakePiece& take) {
   const File file = open_file(path);
   if (is_archive(path, file.get())) return read_archive(path, take);
   read_plain(path.string(), file.get(), take);

@@ -3,9 +3,10 @@
 #include <initializer_list>
 
 #include "core/back_end.hpp"
-#include "core/set_value.hpp"
+#include "core/for_each.hpp"
 #include "cuda/core/graph.hpp"
 #include "orthornn/core/tensor.hpp"
+#include "pointwise/matrices.hpp"
 #include "support/catch.hpp"
 #include "support/gpu.hpp"
 
@@ -25,10 +26,13 @@ TEST_CASE("what comes again with a key is recorded, of the keys that were used l
   if constexpr (has_cuda_bodies) {
     Tensor<std::uint64_t> x(Shape{1}, *device);
     RecordedLoops records(2);
+    const auto set = [&](std::uint64_t value) {
+      for_each(*device, 1, pointwise::SetValue<std::uint64_t>{x.data(), value});
+    };
     const auto run = [&](std::uint64_t key) {
       const std::uint64_t before = cuda::graph_launches();
-      set_value(x, std::uint64_t{99});
-      records.run(*device, {key}, [&] { set_value(x, key); });
+      set(99);
+      records.run(*device, {key}, [&] { set(key); });
       const bool launched = cuda::graph_launches() > before;
       CHECK(x.copy(Device::cpu())(0) == key);
       return launched;
