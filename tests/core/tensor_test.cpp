@@ -33,6 +33,7 @@ TEST_CASE("A shape knows its sizes from both ends, and their product", "[tensor]
   CHECK(shape[-1] == 4);
   CHECK(shape[-3] == 2);
   CHECK(shape.count() == 24);
+  CHECK(std::accumulate(shape.begin(), shape.end(), Index{0}) == 9);
   CHECK(to_string(shape) == "[2, 3, 4]");
 
   CHECK(Shape{}.count() == 1);
