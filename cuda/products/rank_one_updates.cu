@@ -4,7 +4,7 @@
 #include "cuda/core/kernel.cuh"
 #include "cuda/core/launch.hpp"
 #include "cuda/linalg/elementwise.hpp"
-#include "cuda/products/rank_one_updates.hpp"
+#include "cuda/products/reflections.hpp"
 #include "pointwise/matrices.hpp"
 
 namespace orthornn::cuda {
@@ -97,7 +97,7 @@ void reflect_by_rank_one_updates(MatrixView<const T> u, ReflectionOrder order, M
                              u.rows, out.device};
   copy_matrix<T>(x, states);
   for (Index step = 0; step < u.cols; ++step) {
-    const Index i = order == ReflectionOrder::first_to_last ? step : u.cols - 1 - step;
+    const Index i = reflection_at(step, u.cols, order);
     T* projections = c.data == nullptr ? nullptr : c.data + i;
     launch(gpu, reflect_kernel<T>, shape_for(x.cols), u.column(i), states.data, u.rows, x.cols, projections,
            c.stride);

@@ -13,8 +13,7 @@
 #include "cuda/core/kernel.cuh"
 #include "cuda/core/launch.hpp"
 #include "cuda/core/pack.cuh"
-#include "cuda/products/rank_one_updates.hpp"
-#include "cuda/products/reflect_tiles.hpp"
+#include "cuda/products/reflections.hpp"
 
 namespace orthornn::cuda {
 namespace {

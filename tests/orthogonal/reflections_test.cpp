@@ -5,8 +5,7 @@
 
 #include "linalg/elementwise.hpp"
 #include "orthogonal/reflectors.hpp"
-#include "products/rank_one_updates.hpp"
-#include "products/reflect_tiles.hpp"
+#include "products/reflections.hpp"
 #include "support/catch.hpp"
 #include "support/check_says.hpp"
 #include "support/errors.hpp"
