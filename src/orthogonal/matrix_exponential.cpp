@@ -6,7 +6,7 @@
 
 #include "linalg/eigen_map.hpp"
 #include "linalg/matrix_exponential.hpp"
-#include "orthogonal/check_orthogonal.hpp"
+#include "orthogonal/checks.hpp"
 #include "orthogonal/initial_matrix.hpp"
 #include "orthogonal/skew_generator.hpp"
 #include "orthornn/core/error.hpp"

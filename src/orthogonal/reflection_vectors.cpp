@@ -1,4 +1,5 @@
-#include "orthogonal/reflection_vectors.hpp"
+// Products of reflections, CWY in its forms and one reflection after another: both make their factors from
+// reflection vectors.
 
 #include <fmt/format.h>
 
@@ -10,9 +11,14 @@
 #include "orthogonal/reflectors.hpp"
 #include "orthornn/core/error.hpp"
 #include "orthornn/core/random.hpp"
+#include "orthornn/orthogonal/cwy.hpp"
+#include "orthornn/orthogonal/householder_product.hpp"
+#include "products/plan.hpp"
 
 namespace orthornn {
+namespace {
 
+/// The parameter of a product of reflections. Throws ValueError unless 0 <= L <= N; L = 0 stands for N.
 Parameter reflection_vectors_parameter(Index reflections, Index hidden_size) {
   if (reflections < 0 || reflections > hidden_size) {
     throw ValueError(fmt::format("{} reflections with hidden size {}; expected 1 to {}", reflections,
@@ -24,93 +30,157 @@ Parameter reflection_vectors_parameter(Index reflections, Index hidden_size) {
           0};
 }
 
+/// What a product needs of V: the unit reflectors, S^-1 as well, or Q = I - U S^-1 U^T.
+enum class ReflectionFactors { units, units_and_s, matrix };
+
+/// Reflection vectors V [L, N]: CWY in both forms and the sequential product.
 template <class T>
-ReflectionVectors<T>::ReflectionVectors(const Shape& shape, Init init, ReflectionFactors made, Device device)
-    : reflections_(shape[0]), hidden_size_(shape[1]), init_(init), made_(made) {
-  const auto zeros = [&](const Shape& sizes) { return Tensor<T>(sizes, device); };
-  units_ = zeros(shape);
-  norms_ = zeros({reflections_});
-  if (made == ReflectionFactors::units) return;
-  const Shape small{reflections_, reflections_};
-  s_inverse_ = zeros(small);
-  left_ = zeros(shape);
-  right_ = zeros(shape);
-  small_ = zeros(small);
-  small_product_ = zeros(small);
-  d_units_ = zeros(shape);
-  if (made == ReflectionFactors::matrix) q_ = zeros({hidden_size_, hidden_size_});
+class ReflectionVectors final : public Parametrization<T> {
+ public:
+  ReflectionVectors(const Shape& shape, Init init, ReflectionFactors made, Device device)
+      : reflections_(shape[0]), hidden_size_(shape[1]), init_(init), made_(made) {
+    const auto zeros = [&](const Shape& sizes) { return Tensor<T>(sizes, device); };
+    units_ = zeros(shape);
+    norms_ = zeros({reflections_});
+    if (made == ReflectionFactors::units) return;
+    const Shape small{reflections_, reflections_};
+    s_inverse_ = zeros(small);
+    left_ = zeros(shape);
+    right_ = zeros(shape);
+    small_ = zeros(small);
+    small_product_ = zeros(small);
+    d_units_ = zeros(shape);
+    if (made == ReflectionFactors::matrix) q_ = zeros({hidden_size_, hidden_size_});
+  }
+
+  TensorView<const T> units() const { return units_; }
+  /// Column-major.
+  TensorView<const T> s_inverse() const { return s_inverse_; }
+  TensorView<const T> q() const { return q_; }
+
+  void draw(std::uint64_t seed, TensorView<T> vectors) const override {
+    switch (init_) {
+      case Init::normal: {
+        RandomStream random(seed, RandomPurpose::initialization);
+        for (T& x : vectors) x = static_cast<T>(random.normal());
+        return;
+      }
+      case Init::haar:
+        return haar_reflection_vectors(seed, vectors);
+      case Init::henaff:
+      case Init::cayley: {
+        Tensor<double> q(Shape{hidden_size_, hidden_size_});
+        initial_matrix(init_, seed, reflections_, reflections_ % 2 == 0 ? 1 : -1, q);
+        Tensor<double> exact(vectors.shape());
+        reflection_vectors_of<double>(q, exact);
+        std::transform(exact.begin(), exact.end(), vectors.begin(),
+                       [](double x) { return static_cast<T>(x); });
+        return;
+      }
+    }
+  }
+
+  void find_parameters(ConstTensorView<T> q, TensorView<T> vectors) const override {
+    reflection_vectors_of<T>(q, vectors);
+  }
+
+  void prepare(ConstTensorView<T> vectors) override {
+    normalize_reflectors<T>(vectors, units_, norms_);
+    if (made_ == ReflectionFactors::units) return;
+    inverse_s_factor<T>(u(), columns_of(s_inverse_));
+    if (made_ != ReflectionFactors::matrix) return;
+    // Q^T = I - U (U S^-1)^T, in the column-major view of Q's C order.
+    const auto product = columns_of(left_);
+    gemm<T>(1, u(), columns_of(s_inverse_), 0, product);
+    const auto q_transposed = columns_of(q_);
+    gemm<T>(-1, u(), transposed(product), 0, q_transposed);
+    add_to_diagonal(q_transposed, T{1});
+  }
+
+  /// From the gradient of the unit reflectors, or, where S^-1 is made, of Q.
+  void backward(const Factors<T>& gradient, TensorView<T> d_vectors) override {
+    const TensorView<const T> d_units =
+        gradient.units.empty() ? backward_of_matrix(gradient.q) : gradient.units;
+    backward_of_normalize<T>(units_, norms_, d_units, d_vectors);
+  }
+
+ private:
+  MatrixView<const T> u() const { return columns_of(units_); }
+
+  /// The gradient of the unit reflectors from that of Q (docs/math.md, section 1.8).
+  TensorView<const T> backward_of_matrix(TensorView<const T> d_q) {
+    const auto d_q_transposed = columns_of(d_q);
+    const auto left = columns_of(left_);    // dQ U
+    const auto right = columns_of(right_);  // dQ^T U
+    const auto m = columns_of(small_);
+    const auto s_inverse = columns_of(s_inverse_);
+    gemm<T>(1, transposed(d_q_transposed), u(), 0, left);
+    gemm<T>(1, d_q_transposed, u(), 0, right);
+    // dT = -U^T dQ U, then dS, of which only the strict upper part is variable.
+    gemm<T>(-1, transposed(u()), left, 0, m);
+    backward_of_inverse<T>(s_inverse, m, columns_of(small_product_), m);
+    symmetrize_strict_upper(m);
+    // dU = -(dQ U S^-T + dQ^T U S^-1) + U (striu(dS) + striu(dS)^T)
+    const auto du = columns_of(d_units_);
+    gemm<T>(-1, left, transposed(s_inverse), 0, du);
+    gemm<T>(-1, right, s_inverse, 1, du);
+    gemm<T>(1, u(), m, 1, du);
+    return d_units_;
+  }
+
+  Index reflections_, hidden_size_;
+  Init init_;
+  ReflectionFactors made_;
+  Tensor<T> units_, norms_, s_inverse_, q_;
+  Tensor<T> left_, right_, small_, small_product_, d_units_;  // workspace of Q and its backward
+};
+
+}  // namespace
+
+Parameter Cwy::parameter(Index hidden_size) const {
+  return reflection_vectors_parameter(reflections, hidden_size);
 }
 
 template <class T>
-void ReflectionVectors<T>::draw(std::uint64_t seed, TensorView<T> vectors) const {
-  switch (init_) {
-    case Init::normal: {
-      RandomStream random(seed, RandomPurpose::initialization);
-      for (T& x : vectors) x = static_cast<T>(random.normal());
-      return;
+TransitionParts<T> Cwy::parts(Index hidden_size, const Execution& execution) const {
+  const Shape shape = parameter(hidden_size).shape;
+  const auto vectors = [&](ReflectionFactors made) {
+    return std::make_unique<ReflectionVectors<T>>(shape, init, made, execution.device);
+  };
+  switch (form == ReflectionForm::automatic ? fastest_form<T>(hidden_size, shape[0], execution) : form) {
+    case ReflectionForm::factored: {
+      auto factors = vectors(ReflectionFactors::units_and_s);
+      auto product = factored_product<T>(factors->units(), factors->s_inverse());
+      return {std::move(factors), std::move(product)};
     }
-    case Init::haar:
-      return haar_reflection_vectors(seed, vectors);
-    case Init::henaff:
-    case Init::cayley: {
-      Tensor<double> q(Shape{hidden_size_, hidden_size_});
-      initial_matrix(init_, seed, reflections_, reflections_ % 2 == 0 ? 1 : -1, q);
-      Tensor<double> exact(vectors.shape());
-      reflection_vectors_of<double>(q, exact);
-      std::transform(exact.begin(), exact.end(), vectors.begin(), [](double x) { return static_cast<T>(x); });
-      return;
+    case ReflectionForm::sequential: {
+      auto factors = vectors(ReflectionFactors::units);
+      auto product = tiled_product<T>(factors->units());
+      return {std::move(factors), std::move(product)};
     }
+    default:
+      return dense_parts<T>(vectors(ReflectionFactors::matrix));
   }
 }
 
-template <class T>
-void ReflectionVectors<T>::find_parameters(ConstTensorView<T> q, TensorView<T> vectors) const {
-  reflection_vectors_of<T>(q, vectors);
+Parameter HouseholderProduct::parameter(Index hidden_size) const {
+  return reflection_vectors_parameter(reflections, hidden_size);
 }
 
 template <class T>
-void ReflectionVectors<T>::prepare(ConstTensorView<T> vectors) {
-  normalize_reflectors<T>(vectors, units_, norms_);
-  if (made_ == ReflectionFactors::units) return;
-  inverse_s_factor<T>(u(), columns_of(s_inverse_));
-  if (made_ != ReflectionFactors::matrix) return;
-  // Q^T = I - U (U S^-1)^T, in the column-major view of Q's C order.
-  const auto product = columns_of(left_);
-  gemm<T>(1, u(), columns_of(s_inverse_), 0, product);
-  const auto q_transposed = columns_of(q_);
-  gemm<T>(-1, u(), transposed(product), 0, q_transposed);
-  add_to_diagonal(q_transposed, T{1});
+TransitionParts<T> HouseholderProduct::parts(Index hidden_size, const Execution& execution) const {
+  auto vectors = std::make_unique<ReflectionVectors<T>>(parameter(hidden_size).shape, init,
+                                                        ReflectionFactors::units, execution.device);
+  auto product =
+      rank_one_updates ? rank_one_product<T>(vectors->units()) : tiled_product<T>(vectors->units());
+  return {std::move(vectors), std::move(product)};
 }
 
-template <class T>
-TensorView<const T> ReflectionVectors<T>::backward_of_matrix(TensorView<const T> d_q) {
-  const auto d_q_transposed = columns_of(d_q);
-  const auto left = columns_of(left_);    // dQ U
-  const auto right = columns_of(right_);  // dQ^T U
-  const auto m = columns_of(small_);
-  const auto s_inverse = columns_of(s_inverse_);
-  gemm<T>(1, transposed(d_q_transposed), u(), 0, left);
-  gemm<T>(1, d_q_transposed, u(), 0, right);
-  // dT = -U^T dQ U, then dS, of which only the strict upper part is variable.
-  gemm<T>(-1, transposed(u()), left, 0, m);
-  backward_of_inverse<T>(s_inverse, m, columns_of(small_product_), m);
-  symmetrize_strict_upper(m);
-  // dU = -(dQ U S^-T + dQ^T U S^-1) + U (striu(dS) + striu(dS)^T)
-  const auto du = columns_of(d_units_);
-  gemm<T>(-1, left, transposed(s_inverse), 0, du);
-  gemm<T>(-1, right, s_inverse, 1, du);
-  gemm<T>(1, u(), m, 1, du);
-  return d_units_;
-}
-
-template <class T>
-void ReflectionVectors<T>::backward(const Factors<T>& gradient, TensorView<T> d_vectors) {
-  const TensorView<const T> d_units =
-      gradient.units.empty() ? backward_of_matrix(gradient.q) : gradient.units;
-  backward_of_normalize<T>(units_, norms_, d_units, d_vectors);
-}
-
-template class ReflectionVectors<float>;
-template class ReflectionVectors<double>;
+#define ORTHORNN_INSTANTIATE(T)                                             \
+  template TransitionParts<T> Cwy::parts<T>(Index, const Execution&) const; \
+  template TransitionParts<T> HouseholderProduct::parts<T>(Index, const Execution&) const;
+ORTHORNN_INSTANTIATE(float)
+ORTHORNN_INSTANTIATE(double)
+#undef ORTHORNN_INSTANTIATE
 
 }  // namespace orthornn

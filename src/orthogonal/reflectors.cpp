@@ -12,7 +12,7 @@
 #include "linalg/eigen_map.hpp"
 #include "linalg/gemm.hpp"
 #include "linalg/triangular_inverse.hpp"
-#include "orthogonal/check_orthogonal.hpp"
+#include "orthogonal/checks.hpp"
 #include "orthornn/core/error.hpp"
 #include "orthornn/core/random.hpp"
 

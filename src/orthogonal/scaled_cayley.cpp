@@ -12,7 +12,7 @@
 #include "linalg/gemm.hpp"
 #include "linalg/lu.hpp"
 #include "orthogonal/cayley_transform.hpp"
-#include "orthogonal/check_orthogonal.hpp"
+#include "orthogonal/checks.hpp"
 #include "orthogonal/initial_matrix.hpp"
 #include "orthogonal/skew_generator.hpp"
 #include "orthornn/core/error.hpp"

@@ -6,7 +6,7 @@
 #include "core/parallel.hpp"
 #include "core/register_kind.hpp"
 #include "linalg/elementwise.hpp"
-#include "orthogonal/check_tensor.hpp"
+#include "orthogonal/checks.hpp"
 #include "orthornn/core/error.hpp"
 
 namespace orthornn {

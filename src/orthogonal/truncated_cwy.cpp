@@ -5,7 +5,7 @@
 #include "core/fill_on_host.hpp"
 #include "linalg/elementwise.hpp"
 #include "linalg/gemm.hpp"
-#include "orthogonal/check_tensor.hpp"
+#include "orthogonal/checks.hpp"
 #include "orthogonal/reflectors.hpp"
 #include "orthornn/core/error.hpp"
 

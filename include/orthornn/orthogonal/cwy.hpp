@@ -24,7 +24,7 @@ struct Cwy {
   }
   /// The parameter "reflection_vectors" [L, N]. Throws ValueError for a number L outside 0 to N.
   Parameter parameter(Index hidden_size) const;
-  /// Makes the parts of a Transition; TransitionParts is known to the library's sources alone.
+  /// Makes the parts of a Transition.
   template <class T>
   TransitionParts<T> parts(Index hidden_size, const Execution& execution) const;
 };

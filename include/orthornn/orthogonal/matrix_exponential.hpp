@@ -15,7 +15,7 @@ struct MatrixExponential {
   static void fields(auto&& visit) { init_field<MatrixExponential>(visit); }
   /// The parameter "skew_parameters" [N, N], which is X.
   Parameter parameter(Index hidden_size) const;
-  /// Makes the parts of a Transition; TransitionParts is known to the library's sources alone.
+  /// Makes the parts of a Transition.
   template <class T>
   TransitionParts<T> parts(Index hidden_size, const Execution& execution) const;
 };

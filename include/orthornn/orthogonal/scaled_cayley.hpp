@@ -22,7 +22,7 @@ struct ScaledCayley {
   }
   /// The parameter "skew_parameters" [N, N], which is X. Throws ValueError for more negative signs than N.
   Parameter parameter(Index hidden_size) const;
-  /// Makes the parts of a Transition; TransitionParts is known to the library's sources alone.
+  /// Makes the parts of a Transition.
   template <class T>
   TransitionParts<T> parts(Index hidden_size, const Execution& execution) const;
 };

@@ -15,7 +15,7 @@ struct Unconstrained {
   static void fields(auto&& visit) { init_field<Unconstrained>(visit); }
   /// The parameter "matrix" [N, N].
   Parameter parameter(Index hidden_size) const;
-  /// Makes the parts of a Transition; TransitionParts is known to the library's sources alone.
+  /// Makes the parts of a Transition.
   template <class T>
   TransitionParts<T> parts(Index hidden_size, const Execution& execution) const;
 };
