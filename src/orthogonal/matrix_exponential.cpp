@@ -10,7 +10,6 @@
 #include "orthogonal/initial_matrix.hpp"
 #include "orthogonal/skew_generator.hpp"
 #include "orthornn/core/error.hpp"
-#include "orthornn/core/random.hpp"
 #include "orthornn/orthogonal/parametrization.hpp"
 
 namespace orthornn {
@@ -47,30 +46,24 @@ class ExponentialMatrix final : public Parametrization<T> {
   bool recordable() const override { return false; }
 
   void draw(std::uint64_t seed, TensorView<T> x) const override {
-    const Index n = x.shape()[0];
-    if (init_ == Init::normal) {
-      RandomStream random(seed, RandomPurpose::initialization);
-      for (T& value : x) value = static_cast<T>(random.normal() / std::sqrt(static_cast<double>(n)));
-      return;
-    }
+    if (init_ == Init::normal) return draw_normal_skew_parameters(seed, x);
     Tensor<double> q(x.shape());
-    initial_matrix(init_, seed, n, 1, q);
-    logarithm(q, x);
+    initial_matrix(init_, seed, x.shape()[0], 1, q);
+    logarithm<double>(q, x);
   }
 
   void find_parameters(ConstTensorView<T> q, TensorView<T> x) const override {
     check_orthogonal<T>(q);
-    Tensor<double> exact(q.shape());
-    std::copy(q.begin(), q.end(), exact.begin());
-    logarithm(exact, x);
+    logarithm<T>(q, x);
   }
 
  private:
   /// The principal logarithm of a rotation: its real Schur form is block diagonal, with an angle in each
   /// block.
-  static void logarithm(const Tensor<double>& q, TensorView<T> x) {
+  template <class Real>
+  static void logarithm(ConstTensorView<Real> q, TensorView<T> x) {
     const Index n = x.shape()[0];
-    const Eigen::MatrixXd matrix = eigen(columns_of(q)).transpose();
+    const Eigen::MatrixXd matrix = eigen(columns_of(q)).template cast<double>().transpose();
     const Eigen::RealSchur<Eigen::MatrixXd> schur(matrix);
     const Eigen::MatrixXd& t = schur.matrixT();
     Eigen::MatrixXd angles = Eigen::MatrixXd::Zero(n, n);
@@ -91,9 +84,7 @@ class ExponentialMatrix final : public Parametrization<T> {
       }
     }
     if (negative >= 0) throw ValueError("the exponential reaches only determinant +1, the matrix has -1");
-    const Eigen::MatrixXd a = schur.matrixU() * angles * schur.matrixU().transpose();
-    const MatrixView<const double> view{a.data(), n, n, n};
-    skew_parameters_of<T>(view, x);
+    skew_parameters_of<T>(schur.matrixU() * angles * schur.matrixU().transpose(), x);
   }
 
   Init init_;

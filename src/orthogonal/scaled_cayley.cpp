@@ -7,20 +7,44 @@
 #include <cmath>
 #include <limits>
 
+#include "core/for_each.hpp"
+#include "cuda/orthogonal/scaled_cayley.hpp"
 #include "linalg/eigen_map.hpp"
 #include "linalg/elementwise.hpp"
 #include "linalg/gemm.hpp"
 #include "linalg/lu.hpp"
-#include "orthogonal/cayley_transform.hpp"
 #include "orthogonal/checks.hpp"
 #include "orthogonal/initial_matrix.hpp"
 #include "orthogonal/skew_generator.hpp"
 #include "orthornn/core/error.hpp"
-#include "orthornn/core/random.hpp"
 #include "orthornn/orthogonal/parametrization.hpp"
+#include "pointwise/matrices.hpp"
 
 namespace orthornn {
 namespace {
+
+/// q = (2 k - I) D for k = (I + A)^-1, where the first `negative_signs` entries of D are -1; all [N, N].
+/// Throws ValueError if q is not finite; on a GPU, at the next synchronization.
+template <class T>
+void cayley_transform_of(ConstTensorView<T> k, Index negative_signs, TensorView<T> q) {
+  if constexpr (has_cuda_bodies) {
+    if (q.device().is_cuda()) return cuda::cayley_transform_of<T>(k, negative_signs, q);
+  }
+  const Index n = q.shape()[0];
+  const pointwise::CayleyTransform<T> transform{k.data(), q.data(), n, negative_signs};
+  for (Index i = 0; i < n; ++i) {
+    for (Index j = 0; j < n; ++j) transform(j, i);
+  }
+  if (!std::ranges::all_of(q, [](T value) { return std::isfinite(value); }))
+    throw ValueError("skew_parameters are too large: their Cayley transform overflows");
+}
+
+/// result = x D.
+template <class T>
+void times_signs(ConstTensorView<T> x, Index negative_signs, TensorView<T> result) {
+  const Index n = x.shape()[0];
+  for_each_entry(result.device(), n, n, pointwise::TimesSigns<T>{x.data(), result.data(), n, negative_signs});
+}
 
 template <class T>
 class CayleyMatrix final : public Parametrization<T> {
@@ -60,23 +84,19 @@ class CayleyMatrix final : public Parametrization<T> {
   bool recordable() const override { return false; }
 
   void draw(std::uint64_t seed, TensorView<T> x) const override {
+    if (init_ == Init::normal) return draw_normal_skew_parameters(seed, x);
     const Index n = x.shape()[0];
-    std::fill(x.begin(), x.end(), T{0});
-    RandomStream random(seed, RandomPurpose::initialization);
-    if (init_ == Init::normal) {
-      for (T& value : x) value = static_cast<T>(random.normal() / std::sqrt(static_cast<double>(n)));
-      return;
-    }
     if (init_ == Init::haar) {
       // Q D with Q uniform is uniform; the transform reaches all orthogonal matrices except a set of measure
       // zero.
       Tensor<double> q(x.shape());
       initial_matrix(init_, seed, n, determinant(), q);
-      return skew_parameters_of<T>(columns_of(generator_of(q, std::numeric_limits<double>::epsilon())), x);
+      return skew_parameters_of<T>(generator_of<double>(q), x);
     }
     // (I - A)(I + A)^-1 of a 2 x 2 block with entries +-tan(angle / 2) is the rotation by that angle.
     Tensor<double> rotations(x.shape());
     initial_matrix(init_, seed, n, 1, rotations);
+    std::fill(x.begin(), x.end(), T{0});
     for (Index i = 0; i + 1 < n; i += 2) {
       const double half_angle = std::atan2(rotations(i + 1, i), rotations(i, i)) / 2;
       x(i, i + 1) = static_cast<T>(std::tan(half_angle) / 2);
@@ -86,32 +106,29 @@ class CayleyMatrix final : public Parametrization<T> {
 
   void find_parameters(ConstTensorView<T> q, TensorView<T> x) const override {
     check_orthogonal<T>(q);
-    Tensor<double> exact(q.shape());
-    std::copy(q.begin(), q.end(), exact.begin());
-    skew_parameters_of<T>(columns_of(generator_of(exact, std::numeric_limits<T>::epsilon())), x);
+    skew_parameters_of<T>(generator_of<T>(q), x);
   }
 
  private:
   int determinant() const { return negative_signs_ % 2 == 0 ? 1 : -1; }
 
-  /// A = (I - QD)(I + QD)^-1 as a column-major matrix. An eigenvalue that differs from -1 by at most a
-  /// rounding of q by `epsilon` counts as -1: its A would be noise.
-  Tensor<double> generator_of(const Tensor<double>& q, double epsilon) const {
+  /// A = (I - QD)(I + QD)^-1. An eigenvalue that differs from -1 by at most a rounding of q counts as -1: its
+  /// A would be noise.
+  template <class Real>
+  Eigen::MatrixXd generator_of(ConstTensorView<Real> q) const {
     const Index n = q.shape()[0];
-    Eigen::MatrixXd plus = eigen(columns_of(q)).transpose();
+    Eigen::MatrixXd plus = eigen(columns_of(q)).template cast<double>().transpose();
     for (Index j = 0; j < negative_signs_; ++j) plus.col(j) *= -1;
     const Eigen::MatrixXd minus = Eigen::MatrixXd::Identity(n, n) - plus;
     plus += Eigen::MatrixXd::Identity(n, n);
     Eigen::FullPivLU<Eigen::MatrixXd> decomposition(plus);
-    decomposition.setThreshold(16 * std::sqrt(static_cast<double>(n)) * epsilon);
+    decomposition.setThreshold(16 * std::sqrt(static_cast<double>(n)) * std::numeric_limits<Real>::epsilon());
     if (!decomposition.isInvertible()) {
       throw ValueError(fmt::format(
           "the Cayley transform with {} negative signs does not reach this matrix: Q D has an eigenvalue -1",
           negative_signs_));
     }
-    Tensor<double> a(Shape{n, n});
-    eigen(columns_of(a)) = decomposition.solve(minus);
-    return a;
+    return decomposition.solve(minus);
   }
 
   Index negative_signs_;

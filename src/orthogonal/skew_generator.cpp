@@ -8,7 +8,9 @@
 
 #include "core/for_each.hpp"
 #include "cuda/orthogonal/skew_generator.hpp"
+#include "linalg/eigen_map.hpp"
 #include "orthornn/core/error.hpp"
+#include "orthornn/core/random.hpp"
 #include "pointwise/matrices.hpp"
 
 namespace orthornn {
@@ -49,17 +51,24 @@ void backward_of_skew_generator(ConstTensorView<T> d_a, TensorView<T> d_x) {
 }
 
 template <class T>
-void skew_parameters_of(MatrixView<const double> a, TensorView<T> x) {
-  for (Index i = 0; i < a.rows; ++i) {
-    for (Index j = 0; j < a.cols; ++j) x(i, j) = static_cast<T>((a(i, j) - a(j, i)) / 4);
-  }
+void skew_parameters_of(const Eigen::MatrixXd& a, TensorView<T> x) {
+  // The column-major view of X is X^T.
+  eigen(columns_of(x)) = ((a.transpose() - a) / 4).cast<T>();
+}
+
+template <class T>
+void draw_normal_skew_parameters(std::uint64_t seed, TensorView<T> x) {
+  RandomStream random(seed, RandomPurpose::initialization);
+  const double root = std::sqrt(static_cast<double>(x.shape()[0]));
+  for (T& value : x) value = static_cast<T>(random.normal() / root);
 }
 
 #define ORTHORNN_INSTANTIATE(T)                                                   \
   template void skew_generator<T>(ConstTensorView<T>, TensorView<T>);             \
   template void transpose_in_place<T>(TensorView<T>);                             \
   template void backward_of_skew_generator<T>(ConstTensorView<T>, TensorView<T>); \
-  template void skew_parameters_of<T>(MatrixView<const double>, TensorView<T>);
+  template void skew_parameters_of<T>(const Eigen::MatrixXd&, TensorView<T>);     \
+  template void draw_normal_skew_parameters<T>(std::uint64_t, TensorView<T>);
 ORTHORNN_INSTANTIATE(float)
 ORTHORNN_INSTANTIATE(double)
 #undef ORTHORNN_INSTANTIATE

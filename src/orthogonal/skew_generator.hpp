@@ -1,6 +1,9 @@
 #pragma once
 
-#include "orthornn/linalg/matrix_view.hpp"
+#include <Eigen/Core>
+#include <cstdint>
+
+#include "orthornn/core/tensor.hpp"
 
 namespace orthornn {
 
@@ -19,6 +22,10 @@ void backward_of_skew_generator(ConstTensorView<T> d_a, TensorView<T> d_x);
 
 /// X = A / 2, from which X - X^T gives the skew-symmetric A again. In host memory.
 template <class T>
-void skew_parameters_of(MatrixView<const double> a, TensorView<T> x);
+void skew_parameters_of(const Eigen::MatrixXd& a, TensorView<T> x);
+
+/// X [N, N] with entries from N(0, 1 / N). In host memory.
+template <class T>
+void draw_normal_skew_parameters(std::uint64_t seed, TensorView<T> x);
 
 }  // namespace orthornn

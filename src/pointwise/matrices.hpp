@@ -85,6 +85,19 @@ struct AddTerms {
   }
 };
 
+/// q = (2 k - I) D [N, N], where the first `negative_signs` entries of D are -1 and the others 1.
+template <class T>
+struct CayleyTransform {
+  const T* k;
+  T* q;
+  Index size, negative_signs;
+
+  constexpr void operator()(Index j, Index i) const {
+    const T value = 2 * k[i * size + j] - (i == j ? T{1} : T{0});
+    q[i * size + j] = j < negative_signs ? -value : value;
+  }
+};
+
 /// result = x D [N, N], where the first `negative_signs` entries of D are -1 and the others 1.
 template <class T>
 struct TimesSigns {

@@ -4,7 +4,7 @@
 
 namespace orthornn::cuda {
 
-/// As the function of the same name in src/orthogonal/cayley_transform.hpp.
+/// As the function of the same name in src/orthogonal/scaled_cayley.cpp.
 template <class T>
 void cayley_transform_of(ConstTensorView<T> k, Index negative_signs, TensorView<T> q);
 

@@ -1,5 +1,6 @@
 #include "cuda/core/for_each.cuh"
-#include "cuda/orthogonal/cayley_transform.hpp"
+#include "cuda/orthogonal/scaled_cayley.hpp"
+#include "pointwise/matrices.hpp"
 
 namespace orthornn::cuda {
 
@@ -7,14 +8,11 @@ template <class T>
 void cayley_transform_of(ConstTensorView<T> k, Index negative_signs, TensorView<T> q) {
   Context& gpu = context(q.device());
   const Index n = q.shape()[0];
-  const T* from = k.data();
-  T* to = q.data();
+  const pointwise::CayleyTransform<T> transform{k.data(), q.data(), n, negative_signs};
   FaultWord* faults = gpu.faults();
   for_each(gpu, n * n, [=] __device__(Index e) {
-    const Index i = e / n, j = e % n;
-    const T value = 2 * from[e] - (i == j ? T{1} : T{0});
-    to[e] = j < negative_signs ? -value : value;
-    if (!isfinite(value)) report_fault(faults, Fault::skew_parameters_too_large, 0);
+    transform(e % n, e / n);
+    if (!isfinite(transform.q[e])) report_fault(faults, Fault::skew_parameters_too_large, 0);
   });
 }
 
