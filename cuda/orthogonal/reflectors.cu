@@ -1,7 +1,7 @@
 #include "cuda/core/kernel.cuh"
 #include "cuda/core/launch.hpp"
 #include "cuda/linalg/gemm.hpp"
-#include "cuda/linalg/triangular_inverse.hpp"
+#include "cuda/linalg/inverse.hpp"
 #include "cuda/orthogonal/reflectors.hpp"
 
 namespace orthornn::cuda {

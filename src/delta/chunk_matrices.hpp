@@ -8,7 +8,7 @@
 #include "delta/sequence_parts.hpp"
 #include "linalg/block_kernel.hpp"
 #include "linalg/eigen_map.hpp"
-#include "linalg/triangular_inverse.hpp"
+#include "linalg/inverse.hpp"
 #include "orthornn/linalg/matrix_view.hpp"
 
 namespace orthornn {

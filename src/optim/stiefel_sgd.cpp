@@ -9,7 +9,7 @@
 
 #include "core/back_end.hpp"
 #include "linalg/gemm.hpp"
-#include "linalg/lu.hpp"
+#include "linalg/inverse.hpp"
 #include "orthornn/core/error.hpp"
 
 namespace orthornn {

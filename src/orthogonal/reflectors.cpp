@@ -11,7 +11,7 @@
 #include "cuda/orthogonal/reflectors.hpp"
 #include "linalg/eigen_map.hpp"
 #include "linalg/gemm.hpp"
-#include "linalg/triangular_inverse.hpp"
+#include "linalg/inverse.hpp"
 #include "orthogonal/checks.hpp"
 #include "orthornn/core/error.hpp"
 #include "orthornn/core/random.hpp"

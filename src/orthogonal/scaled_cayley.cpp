@@ -12,7 +12,7 @@
 #include "linalg/eigen_map.hpp"
 #include "linalg/elementwise.hpp"
 #include "linalg/gemm.hpp"
-#include "linalg/lu.hpp"
+#include "linalg/inverse.hpp"
 #include "orthogonal/checks.hpp"
 #include "orthogonal/initial_matrix.hpp"
 #include "orthogonal/skew_generator.hpp"

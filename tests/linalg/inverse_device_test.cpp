@@ -5,9 +5,8 @@
 #include <limits>
 
 #include "core/back_end.hpp"
-#include "cuda/linalg/triangular_inverse.hpp"
-#include "linalg/lu.hpp"
-#include "linalg/triangular_inverse.hpp"
+#include "cuda/linalg/inverse.hpp"
+#include "linalg/inverse.hpp"
 #include "support/catch.hpp"
 #include "support/errors.hpp"
 #include "support/gpu.hpp"

@@ -1,11 +1,11 @@
 // Triangular and general inverses, at sizes around the borders of their recursions.
 
+#include "linalg/inverse.hpp"
+
 #include <cmath>
 #include <limits>
 #include <vector>
 
-#include "linalg/lu.hpp"
-#include "linalg/triangular_inverse.hpp"
 #include "support/catch.hpp"
 #include "support/errors.hpp"
 #include "support/oracle.hpp"

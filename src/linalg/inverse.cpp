@@ -1,17 +1,21 @@
-#include "linalg/lu.hpp"
+#include "linalg/inverse.hpp"
 
-#include <algorithm>
 #include <cmath>
 #include <utility>
 
 #include "core/back_end.hpp"
-#include "cuda/linalg/lu.hpp"
+#include "core/thread_scratch.hpp"
+#include "cuda/linalg/inverse.hpp"
+#include "linalg/eigen_map.hpp"
 #include "linalg/gemm.hpp"
 
 namespace orthornn {
 namespace {
 
+struct OffDiagonalBlock;
+
 constexpr Index unblocked_columns = 16;
+constexpr Index unblocked_order = 32;
 
 enum class Triangle { unit_lower, upper };
 
@@ -91,6 +95,45 @@ void decompose(MatrixView<T> a, std::int64_t* pivots) {
   swap_rows(left, n1, a.cols, pivots);
 }
 
+template <class T>
+void invert_unblocked(MatrixView<T> a) {
+  for (Index j = 0; j < a.cols; ++j) {
+    const T diagonal = T{1} / a(j, j);
+    a(j, j) = diagonal;
+    // Column j above the diagonal: -(inverse so far) * column * diagonal, a column of the inverse at a time.
+    T* const column = a.column(j);
+    for (Index k = 0; k < j; ++k) {
+      const T factor = -column[k] * diagonal;
+      const T* const inverse = a.column(k);
+      for (Index i = 0; i < k; ++i) column[i] += factor * inverse[i];
+      column[k] = factor * inverse[k];
+    }
+  }
+}
+
+/// Replaces an upper triangular matrix by its inverse.
+template <class T>
+void invert(MatrixView<T> a, T* workspace) {
+  if (a.cols <= unblocked_order) return invert_unblocked(a);
+  const Index n1 = a.cols / 2;
+  const Index n2 = a.cols - n1;
+  const MatrixView<T> first = a.block(0, 0, n1, n1);
+  const MatrixView<T> second = a.block(n1, n1, n2, n2);
+  invert(first, workspace);
+  invert(second, workspace);
+
+  // [A B; 0 D]^-1 = [A^-1, -A^-1 B D^-1; 0, D^-1]. The strict lower parts of the diagonal blocks hold the
+  // caller's numbers, so products read copies.
+  const MatrixView<T> off_diagonal = a.block(0, n1, n1, n2);
+  const MatrixView<T> product{workspace, n1, n2, n1};
+  const MatrixView<T> triangle{workspace + n1 * n2, n2, n2, n2};
+  eigen(triangle) = eigen(second).template triangularView<Eigen::Upper>();
+  gemm<T>(1, off_diagonal, triangle, 0, product);
+  const MatrixView<T> upper{triangle.data, n1, n1, n1};
+  eigen(upper) = eigen(first).template triangularView<Eigen::Upper>();
+  gemm<T>(-1, upper, product, 0, off_diagonal);
+}
+
 }  // namespace
 
 template <class T>
@@ -99,17 +142,24 @@ void invert_general(MatrixView<T> a, MatrixView<T> inverse, std::int64_t* pivots
     if (a.device.is_cuda()) return cuda::invert_general<T>(a, inverse, pivots);
   }
   decompose(a, pivots);
-  for (Index j = 0; j < a.cols; ++j) {
-    std::fill(inverse.column(j), inverse.column(j) + a.rows, T{0});
-    inverse(j, j) = 1;
-  }
+  eigen(inverse).setIdentity();
   swap_rows(inverse, 0, a.cols, pivots);
   solve<T>(Triangle::unit_lower, a, inverse);
   solve<T>(Triangle::upper, a, inverse);
-  for (Index j = 0; j < a.cols; ++j) std::copy(inverse.column(j), inverse.column(j) + a.rows, a.column(j));
+  eigen(a) = eigen(inverse);
 }
 
-template void invert_general<float>(MatrixView<float>, MatrixView<float>, std::int64_t*);
-template void invert_general<double>(MatrixView<double>, MatrixView<double>, std::int64_t*);
+template <class T>
+void invert_upper_triangular(MatrixView<T> a) {
+  const Index half = a.cols - a.cols / 2;
+  invert(a, thread_scratch<T, OffDiagonalBlock>(2 * half * half));
+}
+
+#define ORTHORNN_INSTANTIATE(T)                                                 \
+  template void invert_general<T>(MatrixView<T>, MatrixView<T>, std::int64_t*); \
+  template void invert_upper_triangular<T>(MatrixView<T>);
+ORTHORNN_INSTANTIATE(float)
+ORTHORNN_INSTANTIATE(double)
+#undef ORTHORNN_INSTANTIATE
 
 }  // namespace orthornn

@@ -1,5 +1,8 @@
+#include <type_traits>
+
 #include "cuda/core/for_each.cuh"
-#include "cuda/linalg/triangular_inverse.hpp"
+#include "cuda/linalg/elementwise.hpp"
+#include "cuda/linalg/inverse.hpp"
 
 namespace orthornn::cuda {
 namespace {
@@ -65,6 +68,29 @@ __global__ void __launch_bounds__(block_size)
 }  // namespace
 
 template <class T>
+void invert_general(MatrixView<T> a, MatrixView<T> inverse, std::int64_t* pivots) {
+  constexpr cudaDataType_t type = std::is_same_v<T, double> ? CUDA_R_64F : CUDA_R_32F;
+  Context& gpu = context(a.device);
+  const cusolverDnParams_t parameters = gpu.solver_parameters();
+  std::size_t on_device = 0, on_host = 0;
+  check(cusolverDnXgetrf_bufferSize(gpu.solver(), parameters, a.rows, a.cols, type, a.data, a.stride, type,
+                                    &on_device, &on_host));
+  // The previous call may still use the host memory.
+  if (on_host > 0) gpu.wait();
+  // The status of a singular matrix lies in front of the workspace on the device and is not read: the inverse
+  // is then not finite.
+  constexpr std::size_t aligned = 256;
+  auto* scratch = gpu.scratch<std::byte>(aligned + on_device);
+  auto* info = reinterpret_cast<int*>(scratch);
+  check(cusolverDnXgetrf(gpu.solver(), parameters, a.rows, a.cols, type, a.data, a.stride, pivots, type,
+                         scratch + aligned, on_device, gpu.host_scratch(on_host), on_host, info));
+  set_identity<T>(inverse);
+  check(cusolverDnXgetrs(gpu.solver(), parameters, CUBLAS_OP_N, a.rows, a.cols, type, a.data, a.stride,
+                         pivots, type, inverse.data, inverse.stride, info));
+  copy_matrix<T>(inverse, a);
+}
+
+template <class T>
 void invert_upper_triangular(MatrixView<T> a, double diagonal) {
   Context& gpu = context(a.device);
   const Index count = a.cols;
@@ -98,7 +124,11 @@ void invert_upper_triangular(MatrixView<T> a, double diagonal) {
   });
 }
 
-template void invert_upper_triangular<float>(MatrixView<float>, double);
-template void invert_upper_triangular<double>(MatrixView<double>, double);
+#define ORTHORNN_INSTANTIATE(T)                                                 \
+  template void invert_general<T>(MatrixView<T>, MatrixView<T>, std::int64_t*); \
+  template void invert_upper_triangular<T>(MatrixView<T>, double);
+ORTHORNN_INSTANTIATE(float)
+ORTHORNN_INSTANTIATE(double)
+#undef ORTHORNN_INSTANTIATE
 
 }  // namespace orthornn::cuda

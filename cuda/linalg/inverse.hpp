@@ -1,8 +1,14 @@
 #pragma once
 
+#include <cstdint>
+
 #include "orthornn/linalg/matrix_view.hpp"
 
 namespace orthornn::cuda {
+
+/// As orthornn::invert_general, by cuSOLVER; `pivots` lie on the device.
+template <class T>
+void invert_general(MatrixView<T> a, MatrixView<T> inverse, std::int64_t* pivots);
 
 /// Replaces an upper triangular matrix, of which all entries on the diagonal are `diagonal`, by its inverse,
 /// computed in double, with zeros below the diagonal. Neither the diagonal nor the entries below it are read.
