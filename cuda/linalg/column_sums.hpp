@@ -5,10 +5,9 @@
 #include "orthornn/linalg/matrix_view.hpp"
 #include "orthornn/scalar/bfloat16.hpp"
 
-namespace orthornn::cuda {
+namespace orthornn {
 
-/// Sums over the columns g_j of a matrix G with N rows, in one pass over it and in an order that depends on
-/// the sizes alone. What is empty is not wanted.
+/// Sums over the columns g_j of a matrix G with N rows. What is empty is not wanted.
 template <class T>
 struct ColumnSums {
   /// [N], sum of g_j
@@ -17,14 +16,17 @@ struct ColumnSums {
   TensorView<T> signed_total = {};
   TensorView<const T> states = {};
   /// [N, K], entry (n, k): the sum of those g_j,n whose symbol is k. Symbols outside 0 .. K - 1 count for
-  /// nothing. For small K: the cost grows with K, where that of add_by_symbol (cuda/layers) does not.
+  /// nothing. For small K: the cost grows with K, where that of add_by_symbol (src/layers) does not.
   TensorView<T> by_symbol = {};
   TensorView<const std::int32_t> symbols = {};
 };
 
-/// Enqueues all of them; reads G once (twice when there are symbols and `total`, and more than 16 of them).
-/// G holds numbers of T, or bfloat16 with sums in float.
-template <class T, class G = T>
+namespace cuda {
+
+/// As that of orthornn (src/linalg/column_sums.hpp). Enqueues all of them; reads G once (twice when there are
+/// symbols and `total`, and more than 16 of them).
+template <class T, class G>
 void sum_columns(MatrixView<const G> g, const ColumnSums<T>& sums);
 
-}  // namespace orthornn::cuda
+}  // namespace cuda
+}  // namespace orthornn

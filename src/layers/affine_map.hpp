@@ -36,7 +36,6 @@ class AffineMap {
 
  private:
   void arrange(bool symbols, ConstTensorView<T> weights) const;
-  void sum_columns(const SequenceInput<T>& input, ConstTensorView<T> g, const To& to, Saved& scratch) const;
 
   Index input_size_;
   Index output_size_;

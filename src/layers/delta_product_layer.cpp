@@ -13,7 +13,7 @@
 #include "layers/delta_projections.hpp"
 #include "layers/draw_normal.hpp"
 #include "layers/short_convolution.hpp"
-#include "layers/sum_rows.hpp"
+#include "linalg/column_sums.hpp"
 #include "orthornn/core/error.hpp"
 
 namespace orthornn {

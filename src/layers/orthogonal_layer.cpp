@@ -9,7 +9,7 @@
 #include "core/set_zero.hpp"
 #include "layers/affine_map.hpp"
 #include "layers/copy_to_rows.hpp"
-#include "layers/sum_rows.hpp"
+#include "linalg/column_sums.hpp"
 #include "orthornn/core/error.hpp"
 #include "orthornn/core/random.hpp"
 #include "orthornn/linalg/orthogonality.hpp"

@@ -11,7 +11,7 @@
 #include "cuda/layers/rms_norm.hpp"
 #include "layers/check_vectors.hpp"
 #include "layers/sum_of.hpp"
-#include "layers/sum_rows.hpp"
+#include "linalg/column_sums.hpp"
 #include "orthornn/linalg/matrix_view.hpp"
 
 namespace orthornn {

@@ -11,7 +11,7 @@
 #include "core/fill_on_host.hpp"
 #include "core/set_zero.hpp"
 #include "layers/copy_to_rows.hpp"
-#include "layers/sum_rows.hpp"
+#include "linalg/column_sums.hpp"
 #include "linalg/gemm.hpp"
 #include "nn/biased_loss.hpp"
 #include "orthornn/core/convert.hpp"
@@ -170,7 +170,7 @@ void SoftmaxOutput<T>::run_with(TensorView<const T> h, TensorView<const std::int
                                smoothing);
     if (!gradient) continue;
     // 3. What they are gradients of.
-    sum_columns<T>(MatrixView<const P>(d_y), d_biases[chunk], scratch);
+    sum_columns<T>(MatrixView<const P>(d_y), {.total = d_biases[chunk]}, scratch);
     multiply(h_part, transposed(d_y), chunk == 0 ? 0 : 1, columns_of(parameters_.gradient(places_.weight)));
     multiply(weights, MatrixView<P>{d_outputs.data(), weights.cols, count, stride, h.device()}, 0,
              columns_of(d_h.reshaped({rows, input_size_}).slice(first, count)));
