@@ -8,10 +8,10 @@
 #include <initializer_list>
 
 #include "core/fill_on_host.hpp"
+#include "core/live_steps.hpp"
 #include "core/set_zero.hpp"
 #include "layers/affine_map.hpp"
 #include "layers/copy_to_rows.hpp"
-#include "layers/live_steps.hpp"
 #include "linalg/elementwise.hpp"
 #include "linalg/lanes.hpp"
 #include "linalg/packed_matrix.hpp"

@@ -6,11 +6,11 @@
 #include <cmath>
 
 #include "core/for_each.hpp"
+#include "core/live_steps.hpp"
 #include "core/set_zero.hpp"
 #include "cuda/layers/positions.hpp"
 #include "layers/check_vectors.hpp"
 #include "layers/draw_normal.hpp"
-#include "layers/live_steps.hpp"
 #include "linalg/elementwise.hpp"
 #include "orthornn/core/error.hpp"
 #include "pointwise/sequences.hpp"

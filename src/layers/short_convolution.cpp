@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "core/for_each.hpp"
+#include "core/live_steps.hpp"
 #include "cuda/layers/short_convolution.hpp"
-#include "layers/live_steps.hpp"
 #include "layers/row_grain.hpp"
 #include "pointwise/sequences.hpp"
 
@@ -42,7 +42,7 @@ void save_history(TensorView<const T> rows, TensorView<const std::int32_t> lengt
   const Index batch = last.shape()[0], before = last.shape()[1], channels = last.shape()[2];
   for_each_entry(rows.device(), channels, batch * before,
                  pointwise::SaveHistory<T>{.rows = rows.data(),
-                                           .lengths = lengths.data(),
+                                           .lengths = or_null(lengths),
                                            .to = last.data(),
                                            .length = rows.shape()[0] - before,
                                            .before = before,

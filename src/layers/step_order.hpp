@@ -3,7 +3,7 @@
 #include <cstdint>
 
 #include "core/for_each.hpp"
-#include "layers/live_steps.hpp"
+#include "core/live_steps.hpp"
 #include "orthornn/core/tensor.hpp"
 #include "orthornn/linalg/matrix_view.hpp"
 #include "pointwise/sequences.hpp"

@@ -4,10 +4,10 @@
 #include <cmath>
 
 #include "core/back_end.hpp"
+#include "core/live_steps.hpp"
 #include "core/parallel.hpp"
 #include "cuda/nn/attention.hpp"
 #include "layers/check_lengths.hpp"
-#include "layers/live_steps.hpp"
 #include "linalg/gemm.hpp"
 #include "orthornn/core/error.hpp"
 

@@ -4,8 +4,8 @@
 
 #include <cmath>
 
+#include "core/live_steps.hpp"
 #include "core/set_zero.hpp"
-#include "layers/live_steps.hpp"
 #include "orthornn/core/error.hpp"
 #include "orthornn/delta/rotation_angle.hpp"
 #include "orthornn/layers/container_layer.hpp"

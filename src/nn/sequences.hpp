@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "core/for_each.hpp"
-#include "layers/live_steps.hpp"
+#include "core/live_steps.hpp"
 #include "orthornn/core/tensor.hpp"
 #include "pointwise/sequences.hpp"
 

@@ -5,15 +5,48 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "core/live_steps.hpp"
 #include "core/parallel.hpp"
 #include "linalg/eigen_map.hpp"
 #include "orthornn/core/error.hpp"
 #include "products/plan.hpp"
 #include "rollouts/gpu_rollout.hpp"
-#include "rollouts/sequence_columns.hpp"
 
 namespace orthornn {
 namespace {
+
+/// The sequences first .. last - 1 of a batch, which one thread carries through all steps.
+class SequenceColumns {
+ public:
+  SequenceColumns(TensorView<const std::int32_t> lengths, Index length, Index first, Index last)
+      : lengths_(lengths), length_(length), first_(first), count_(last - first) {}
+
+  /// Their columns of a tensor [B, ..].
+  template <class View>
+  auto of(View tensor) const {
+    return columns_of(tensor).columns(first_, count_);
+  }
+  /// Zeros in the columns of the sequences without a step t.
+  template <class T>
+  void zero_padding(Index t, MatrixView<T> columns) const {
+    for (Index j = 0; j < count_; ++j) {
+      if (t >= live_steps(j)) eigen(columns).col(j).setZero();
+    }
+  }
+  /// Calls body(column) for the sequences of `length` live steps.
+  template <class Body>
+  void for_each_of_length(Index length, const Body& body) const {
+    for (Index j = 0; j < count_; ++j) {
+      if (live_steps(j) == length) body(j);
+    }
+  }
+
+ private:
+  Index live_steps(Index j) const { return orthornn::live_steps(lengths_, length_, first_ + j); }
+
+  TensorView<const std::int32_t> lengths_;
+  Index length_, first_, count_;
+};
 
 /// Calls body(constant) with the activation as a constant, of which the compiler makes a loop over vectors.
 template <class Body>
@@ -78,7 +111,7 @@ cuda::RolloutArguments<T> gpu_arguments(const Transition<T>& transition, Activat
           .batch = shape[1],
           .hidden_size = shape[2],
           .activation = activation,
-          .lengths = lengths.empty() ? nullptr : lengths.data(),
+          .lengths = or_null(lengths),
           .modrelu_bias = nullptr,
           .signs = memory.signs.data(),
           .states = const_cast<T*>(states),  // only the forward direction writes them
@@ -142,12 +175,9 @@ void rollout_forward(const Transition<T>& transition, Activation activation, Con
   // Threads own whole sequences and carry them through all of T with no synchronisation.
   parallel_for(batch, transition.column_grain(), [&](Index first, Index last) {
     const SequenceColumns own(lengths, length, first, last);
-    const MatrixView<T> final_states = own.of(h_last);
-    const Index rows = final_states.rows;
+    auto final_states = eigen(own.of(h_last));
     const auto keep_last = [&](MatrixView<const T> h, Index t) {
-      for (Index j = 0; j < h.cols; ++j) {
-        if (own.live_steps(j) == t) std::copy(h.column(j), h.column(j) + rows, final_states.column(j));
-      }
+      own.for_each_of_length(t, [&](Index j) { final_states.col(j) = eigen(h).col(j); });
     };
     keep_last(own.of(states[0]), 0);
     for (Index t = 0; t < length; ++t) {
@@ -155,9 +185,7 @@ void rollout_forward(const Transition<T>& transition, Activation activation, Con
       transition.multiply_add(own.of(states[t]), h, own.of(memory.z[t]));
       std::int8_t* signs = activation == Activation::abs ? own.of(memory.signs[t]).data : nullptr;
       activate_columns(activation, h, modrelu_bias.data(), signs);
-      for (Index j = 0; j < h.cols; ++j) {
-        if (t >= own.live_steps(j)) zero_column(h, j);
-      }
+      own.zero_padding(t, h);
       keep_last(h, t + 1);
     }
   });
@@ -185,19 +213,15 @@ void rollout_backward(const Transition<T>& transition, Activation activation,
     const SequenceColumns own(lengths, length, first, last);
     const auto add_last = [&](MatrixView<T> d, Index t) {
       if (d_h_last.empty()) return;
-      const MatrixView<const T> arriving = own.of(d_h_last);
-      for (Index j = 0; j < d.cols; ++j) {
-        if (own.live_steps(j) == t) add_column<T>(arriving.column(j), d.column(j), d.rows);
-      }
+      const auto arriving = eigen(own.of(d_h_last));
+      own.for_each_of_length(t, [&](Index j) { eigen(d).col(j) += arriving.col(j); });
     };
     const MatrixView<T> initial = own.of(d_h0);
-    std::fill(initial.data, initial.data + initial.rows * initial.cols, T{0});
+    eigen(initial).setZero();
     for (Index t = length - 1; t >= 0; --t) {
       const MatrixView<T> g = own.of(d_states[t]);
       add_last(g, t + 1);
-      for (Index j = 0; j < g.cols; ++j) {
-        if (t >= own.live_steps(j)) zero_column(g, j);
-      }
+      own.zero_padding(t, g);
       const std::int8_t* signs = activation == Activation::abs ? own.of(memory.signs[t]).data : nullptr;
       differentiate_columns<T>(activation, own.of(states[t + 1]), signs, g);
       const MatrixView<T> previous = t > 0 ? own.of(d_states[t - 1]) : initial;
