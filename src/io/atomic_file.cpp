@@ -42,7 +42,7 @@ std::string advice(int error, const fs::path& folder) {
   }
 }
 
-[[noreturn]] void fail(int error, const fs::path& path, const fs::path& folder) {
+[[noreturn]] void fail_to_write(int error, const fs::path& path, const fs::path& folder) {
   throw FileError(fmt::format("cannot write '{}': {}; {}", path.string(),
                               std::generic_category().message(error), advice(error, folder)));
 }
@@ -71,7 +71,7 @@ fs::path follow_links(const fs::path& path) {
     if (!fs::is_symlink(fs::symlink_status(target, ignored))) return target;
     target = target.parent_path() / fs::read_symlink(target, ignored);  // an absolute one replaces the parent
   }
-  fail(ELOOP, path, path.parent_path());
+  fail_to_write(ELOOP, path, path.parent_path());
 }
 
 // Waits for other writers of the file. The lock is one of fcntl, which belongs to the descriptor. The file
@@ -134,24 +134,24 @@ void write_file_atomically(const fs::path& path, std::string_view bytes, Symboli
   }
   const Descriptor folder_descriptor(
       uninterrupted([&] { return open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); }));
-  if (folder_descriptor < 0) fail(errno, path, folder);
+  if (folder_descriptor < 0) fail_to_write(errno, path, folder);
 
   // 2. Write everything to the temporary and wait for the disk.
   const fs::path name = folder / ("." + target.filename().string() + ".tmp");
   const Descriptor file(open_locked(name.c_str()));
-  if (file < 0) fail(errno, path, folder);
+  if (file < 0) fail_to_write(errno, path, folder);
   Temporary temporary(name);  // is removed before `file` is closed, which releases the lock
-  if (uninterrupted([&] { return ftruncate(file, 0); }) != 0) fail(errno, path, folder);
+  if (uninterrupted([&] { return ftruncate(file, 0); }) != 0) fail_to_write(errno, path, folder);
   if (replaces && uninterrupted([&] { return fchmod(file, old.st_mode & 07777); }) != 0) {
-    fail(errno, path, folder);
+    fail_to_write(errno, path, folder);
   }
-  if (!write_all(file, bytes) || !force_to_disk(file)) fail(errno, path, folder);
+  if (!write_all(file, bytes) || !force_to_disk(file)) fail_to_write(errno, path, folder);
 
   // 3. Rename it, and synchronize the folder to the disk.
-  if (rename(name.c_str(), target.c_str()) != 0) fail(errno, path, folder);
+  if (rename(name.c_str(), target.c_str()) != 0) fail_to_write(errno, path, folder);
   temporary.became_file();
   // Some file systems cannot synchronize folders (EINVAL).
-  if (!force_to_disk(folder_descriptor) && errno != EINVAL) fail(errno, path, folder);
+  if (!force_to_disk(folder_descriptor) && errno != EINVAL) fail_to_write(errno, path, folder);
 }
 
 }  // namespace orthornn
