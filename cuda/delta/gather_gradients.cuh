@@ -63,6 +63,27 @@ __device__ __forceinline__ void load_keys_and_queries(const GatherThread<Shape>&
   ptx::cp_async_commit();
 }
 
+/// Puts the inputs of all steps and the sums of the decays where all threads read them, and waits for keys
+/// and queries.
+template <class Shape>
+__device__ __forceinline__ void share_step_inputs(const GatherThread<Shape>& t, float own_beta,
+                                                  float own_factor, float own_log) {
+  auto& logs = t.logs;
+  if (t.thread < Shape::steps) {
+    t.sums.betas[t.thread] = own_beta;
+    t.sums.factors[t.thread] = own_factor;
+  }
+  if (Shape::decays) logs.sums.compute(own_log);
+  ptx::cp_async_wait<0>();
+  ptx::fence_proxy_async();
+  __syncthreads();
+  if (Shape::decays && t.thread < Shape::steps) {
+    const int token = t.group.token_of(t.thread);
+    logs.step_high[t.thread] = logs.sums.high[token];
+    logs.step_low[t.thread] = logs.sums.low[token];
+  }
+}
+
 /// Step 1: dS err, X^T and M^T.
 template <class Shape, int column_tiles>
 __device__ __forceinline__ void multiply_errors(const GatherThread<Shape>& t,
@@ -304,19 +325,7 @@ __global__ __launch_bounds__(
   stages.clear_missing_chunk();
   __syncthreads();  // the barriers are initialized
   stages.load_first();
-  if (thread < steps) {
-    t.sums.betas[thread] = own_beta;
-    t.sums.factors[thread] = own_factor;
-  }
-  if (decays) t.logs.sums.compute(own_log);
-  ptx::cp_async_wait<0>();
-  ptx::fence_proxy_async();
-  __syncthreads();
-  if (decays && thread < steps) {
-    const int token = group.token_of(thread);
-    t.logs.step_high[thread] = t.logs.sums.high[token];
-    t.logs.step_low[thread] = t.logs.sums.low[token];
-  }
+  share_step_inputs(t, own_beta, own_factor, own_log);
 
   Rows<column_tiles> d_key, d_query;
   int ring = 0;
