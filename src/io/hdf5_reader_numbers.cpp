@@ -85,7 +85,8 @@ void Hdf5Dataset::check_layout() const {
   const Hdf5Handle properties = own(H5Dget_create_plist(id_), task_);
   const H5D_layout_t layout = H5Pget_layout(properties);
   if (layout == H5D_VIRTUAL || check(H5Pget_external_count(properties), task_) > 0) {
-    fail(task_, "its numbers lie in other files; expected them in this one: copy the dataset, as h5repack does");
+    fail(task_,
+         "its numbers lie in other files; expected them in this one: copy the dataset, as h5repack does");
   }
   if (layout != H5D_COMPACT && layout != H5D_CONTIGUOUS && layout != H5D_CHUNKED)
     fail(task_, "its layout is unknown; expected a compact, contiguous or chunked one");
