@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "layers/initialization.hpp"
 #include "layers/largest_orthogonality_error.hpp"
-#include "orthornn/core/random.hpp"
 
 namespace orthornn {
 
@@ -42,13 +42,8 @@ bool ContainerLayer<T>::is_causal() const {
 
 template <class T>
 void ContainerLayer<T>::initialize(std::uint64_t seed) {
-  // Layers of one kind draw from the same streams of a seed. Drawn seeds differ at every depth; multiples of
-  // the place would not.
   RandomStream random(seed, RandomPurpose::initialization, 5);
-  for (const auto& layer : layers_) {
-    const std::uint64_t high = random.bits(), low = random.bits();
-    layer->initialize(high << 32 | low);
-  }
+  for (const auto& layer : layers_) layer->initialize(draw_seed(random));
 }
 
 template <class T>
@@ -64,8 +59,7 @@ std::optional<Index> ContainerLayer<T>::launches(Index length, Index batch) cons
 
 template <class T>
 LayerDescription ContainerLayer<T>::describe(Index length, Index batch) const {
-  LayerDescription description{
-      .kind = kind_, .input_size = this->input_size(), .output_size = this->output_size()};
+  LayerDescription description = this->description(kind_);
   for (const auto& layer : layers_) description.layers.push_back(layer->describe(length, batch));
   return description;
 }

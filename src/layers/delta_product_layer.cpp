@@ -11,7 +11,7 @@
 #include "layers/copy_to_rows.hpp"
 #include "layers/delta_outputs.hpp"
 #include "layers/delta_projections.hpp"
-#include "layers/draw_normal.hpp"
+#include "layers/initialization.hpp"
 #include "layers/short_convolution.hpp"
 #include "linalg/column_sums.hpp"
 #include "orthornn/core/error.hpp"

@@ -1,9 +1,7 @@
 #include "orthornn/layers/dropout_layer.hpp"
 
-#include <fmt/format.h>
-
 #include "core/for_each.hpp"
-#include "layers/check_vectors.hpp"
+#include "layers/checks.hpp"
 #include "linalg/elementwise.hpp"
 #include "pointwise/dropout.hpp"
 
@@ -24,8 +22,7 @@ void drop(const DropoutMask& mask, TensorView<const std::uint64_t> key, TensorVi
 template <class T>
 void DropoutLayer<T>::add_parameters(ParameterSet<T>&, const std::string&, const Dropout& options,
                                      Index size) {
-  if (size < 1) throw ValueError(fmt::format("{}: {} inputs; expected at least 1", Dropout::name, size));
-  check_fields<T>(Dropout::name, options);
+  check_options<T>(options, size);
 }
 
 template <class T>
@@ -33,11 +30,6 @@ DropoutLayer<T>::DropoutLayer(ParameterSet<T>& parameters, const std::string& pr
                               Index size)
     : Layer<T>(parameters, size, size), rate_(options.rate), stream_(parameters.take_stream()) {
   add_parameters(parameters, prefix, options, size);
-}
-
-template <class T>
-LayerDescription DropoutLayer<T>::describe(Index, Index) const {
-  return {.kind = Dropout::name, .input_size = this->input_size(), .output_size = this->output_size()};
 }
 
 template <class T>
@@ -66,10 +58,8 @@ void DropoutLayer<T>::run_backward(const SequenceInput<T>& input, const Backward
   const bool adds = arguments.input == Gradients::add;
   if (!input.noise.empty()) {
     drop<T>(DropoutMask(rate_, stream_), key, arguments.d_output, arguments.d_input, adds);
-  } else if (adds) {
-    add<T>(columns_of(arguments.d_output), columns_of(arguments.d_input));
   } else {
-    copy<T>(arguments.d_output, arguments.d_input);
+    copy_or_add<T>(arguments.d_output, arguments.d_input, adds);
   }
 }
 

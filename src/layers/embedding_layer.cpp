@@ -9,7 +9,7 @@
 #include "core/set_zero.hpp"
 #include "cuda/layers/embedding.hpp"
 #include "layers/add_by_symbol.hpp"
-#include "layers/draw_normal.hpp"
+#include "layers/initialization.hpp"
 #include "orthornn/core/error.hpp"
 
 namespace orthornn {
@@ -51,11 +51,6 @@ void EmbeddingLayer<T>::initialize(std::uint64_t seed) {
   RandomStream random(seed, RandomPurpose::initialization, 4);
   draw_normal<T>(this->parameters_.value(vectors_), 1 / std::sqrt(static_cast<double>(this->output_size())),
                  random);
-}
-
-template <class T>
-LayerDescription EmbeddingLayer<T>::describe(Index, Index) const {
-  return {.kind = "embedding", .input_size = this->input_size(), .output_size = this->output_size()};
 }
 
 template <class T>

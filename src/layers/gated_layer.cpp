@@ -7,16 +7,15 @@
 #include <cmath>
 #include <initializer_list>
 
-#include "core/fill_on_host.hpp"
 #include "core/live_steps.hpp"
 #include "core/set_zero.hpp"
 #include "layers/affine_map.hpp"
 #include "layers/copy_to_rows.hpp"
+#include "layers/initialization.hpp"
 #include "linalg/elementwise.hpp"
 #include "linalg/lanes.hpp"
 #include "linalg/packed_matrix.hpp"
 #include "orthornn/core/error.hpp"
-#include "orthornn/core/random.hpp"
 #include "orthornn/layers/gru_layer.hpp"
 #include "orthornn/layers/lstm_layer.hpp"
 #include "pointwise/gru.hpp"
@@ -200,15 +199,11 @@ void GatedLayer<T, Options>::initialize(std::uint64_t seed) {
   const double bound = 1 / std::sqrt(static_cast<double>(n));
   RandomStream random(seed, RandomPurpose::initialization, 1);
   for (const Index place :
-       {places_.input_weights, places_.input_bias, places_.recurrent_weights, places_.recurrent_bias}) {
-    fill_on_host(this->parameters_.value(place), [&](TensorView<T> values) {
-      for (T& w : values) w = static_cast<T>(random.uniform(-bound, bound));
-    });
-  }
-  if constexpr (std::is_same_v<Options, Lstm>) {
-    fill_on_host(this->parameters_.value(places_.recurrent_bias).slice(n, n),
-                 [](TensorView<T> forget) { std::fill(forget.begin(), forget.end(), T{1}); });
-  }
+       {places_.input_weights, places_.input_bias, places_.recurrent_weights, places_.recurrent_bias})
+    draw_uniform<T>(this->parameters_.value(place), bound, random);
+  // The forget gates.
+  if constexpr (std::is_same_v<Options, Lstm>)
+    set_one<T>(this->parameters_.value(places_.recurrent_bias).slice(n, n));
 }
 
 template <class T, class Options>

@@ -1,12 +1,10 @@
 #include "orthornn/layers/gated_mlp_layer.hpp"
 
-#include <fmt/format.h>
-
 #include <cmath>
 
 #include "layers/affine_map.hpp"
-#include "layers/check_vectors.hpp"
-#include "layers/draw_normal.hpp"
+#include "layers/checks.hpp"
+#include "layers/initialization.hpp"
 #include "linalg/lanes.hpp"
 #include "orthornn/core/error.hpp"
 #include "pointwise/gated_mlp.hpp"
@@ -43,8 +41,7 @@ template <class T>
 typename GatedMlpLayer<T>::Places GatedMlpLayer<T>::add_parameters(ParameterSet<T>& parameters,
                                                                    const std::string& prefix,
                                                                    const GatedMlp& options, Index size) {
-  if (size < 1) throw ValueError(fmt::format("{}: {} inputs; expected at least 1", GatedMlp::name, size));
-  check_fields<T>(GatedMlp::name, options);
+  check_options<T>(options, size);
   const Index inner = inner_size(options, size);
   return {.input_weights = parameters.add(prefix + "/input_weights", {Shape{2, inner}.count(), size}),
           .output_weights = parameters.add(prefix + "/output_weights", {size, inner})};
@@ -77,11 +74,6 @@ template <class T>
 void GatedMlpLayer<T>::run_prepare() {
   input_map_->forget();
   output_map_->forget();
-}
-
-template <class T>
-LayerDescription GatedMlpLayer<T>::describe(Index, Index) const {
-  return {.kind = GatedMlp::name, .input_size = this->input_size(), .output_size = this->output_size()};
 }
 
 template <class T>

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "core/set_zero.hpp"
-#include "layers/check_lengths.hpp"
+#include "layers/checks.hpp"
 #include "linalg/elementwise.hpp"
 #include "orthornn/core/error.hpp"
 

@@ -6,7 +6,7 @@
 
 #include "core/set_zero.hpp"
 #include "layers/affine_map.hpp"
-#include "layers/draw_normal.hpp"
+#include "layers/initialization.hpp"
 #include "orthornn/core/error.hpp"
 
 namespace orthornn {
@@ -46,11 +46,6 @@ void LinearLayer<T>::initialize(std::uint64_t seed) {
 template <class T>
 void LinearLayer<T>::run_prepare() {
   map_->forget();
-}
-
-template <class T>
-LayerDescription LinearLayer<T>::describe(Index, Index) const {
-  return {.kind = "linear", .input_size = this->input_size(), .output_size = this->output_size()};
 }
 
 template <class T>

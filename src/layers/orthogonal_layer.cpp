@@ -5,13 +5,12 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/fill_on_host.hpp"
 #include "core/set_zero.hpp"
 #include "layers/affine_map.hpp"
 #include "layers/copy_to_rows.hpp"
+#include "layers/initialization.hpp"
 #include "linalg/column_sums.hpp"
 #include "orthornn/core/error.hpp"
-#include "orthornn/core/random.hpp"
 #include "orthornn/linalg/orthogonality.hpp"
 
 namespace orthornn {
@@ -67,19 +66,15 @@ void OrthogonalLayer<T>::initialize(std::uint64_t seed) {
   if (stiefel_) {
     stiefel_->initialize(seed + 1, this->parameters_.value(places_.input));
   } else {
-    fill_on_host(this->parameters_.value(places_.input), [&](TensorView<T> weights) {
-      RandomStream random(seed, RandomPurpose::initialization, 1);
-      const double deviation = std::sqrt(2.0 / static_cast<double>(this->input_size()));
-      for (T& w : weights) w = static_cast<T>(deviation * random.normal());
-    });
+    RandomStream random(seed, RandomPurpose::initialization, 1);
+    draw_normal<T>(this->parameters_.value(places_.input),
+                   std::sqrt(2.0 / static_cast<double>(this->input_size())), random);
   }
   set_zero(this->parameters_.value(places_.bias));
   if (places_.initial_state >= 0) set_zero(this->parameters_.value(places_.initial_state));
   if (places_.modrelu_bias >= 0) {
-    fill_on_host(this->parameters_.value(places_.modrelu_bias), [&](TensorView<T> bias) {
-      RandomStream random(seed, RandomPurpose::initialization, 2);
-      for (T& m : bias) m = static_cast<T>(random.uniform(-0.01, 0.01));
-    });
+    RandomStream random(seed, RandomPurpose::initialization, 2);
+    draw_uniform<T>(this->parameters_.value(places_.modrelu_bias), 0.01, random);
   }
 }
 

@@ -9,8 +9,8 @@
 #include "core/live_steps.hpp"
 #include "core/set_zero.hpp"
 #include "cuda/layers/positions.hpp"
-#include "layers/check_vectors.hpp"
-#include "layers/draw_normal.hpp"
+#include "layers/checks.hpp"
+#include "layers/initialization.hpp"
 #include "linalg/elementwise.hpp"
 #include "orthornn/core/error.hpp"
 #include "pointwise/sequences.hpp"
@@ -104,8 +104,7 @@ void count_steps(TensorView<const T> before, TensorView<const std::int32_t> leng
 template <class T>
 Index PositionsLayer<T>::add_parameters(ParameterSet<T>& parameters, const std::string& prefix,
                                         const Positions& options, Index size) {
-  if (size < 1) throw ValueError(fmt::format("{}: {} inputs; expected at least 1", Positions::name, size));
-  check_fields<T>(Positions::name, options);
+  check_options<T>(options, size);
   return parameters.add(prefix + "/vectors", {options.steps, size});
 }
 
@@ -121,11 +120,6 @@ void PositionsLayer<T>::initialize(std::uint64_t seed) {
   RandomStream random(seed, RandomPurpose::initialization, 5);
   draw_normal<T>(this->parameters_.value(vectors_), 1 / std::sqrt(static_cast<double>(this->output_size())),
                  random);
-}
-
-template <class T>
-LayerDescription PositionsLayer<T>::describe(Index, Index) const {
-  return {.kind = Positions::name, .input_size = this->input_size(), .output_size = this->output_size()};
 }
 
 template <class T>
@@ -155,12 +149,8 @@ void PositionsLayer<T>::run_backward(const SequenceInput<T>& input, const Backwa
   sum_positions<T>(arguments.d_output, input.lengths, saved.top<T>(1), gradient.slice(0, used), adds);
   if (!adds) set_zero(gradient.slice(used, count - used));
   if (!arguments.d_start.empty()) set_zero(arguments.d_start[0]);
-  if (arguments.d_input.empty()) return;
-  if (arguments.input == Gradients::add) {
-    add<T>(columns_of(arguments.d_output), columns_of(arguments.d_input));
-  } else {
-    copy<T>(arguments.d_output, arguments.d_input);
-  }
+  if (!arguments.d_input.empty())
+    copy_or_add<T>(arguments.d_output, arguments.d_input, arguments.input == Gradients::add);
 }
 
 template class PositionsLayer<float>;

@@ -2,20 +2,13 @@
 
 #include <fmt/format.h>
 
-#include "core/for_each.hpp"
-#include "layers/check_vectors.hpp"
-#include "pointwise/matrices.hpp"
+#include "layers/checks.hpp"
+#include "linalg/elementwise.hpp"
 
 namespace orthornn {
 namespace {
 
 constexpr const char* kind = "residual";
-
-/// to <- a + b, tensors of one shape; `to` may be a.
-template <class T>
-void sum(TensorView<const T> a, TensorView<const T> b, TensorView<T> to) {
-  for_each(to.device(), to.size(), pointwise::Sum<T>{a.data(), b.data(), to.data()});
-}
 
 template <class T>
 std::vector<std::unique_ptr<Layer<T>>> only(std::unique_ptr<Layer<T>> f) {
@@ -48,7 +41,7 @@ TensorView<const T> ResidualLayer<T>::run_forward(const SequenceInput<T>& input,
   check_vectors(kind, input);
   const TensorView<const T> change = this->layers()[0]->forward(input, start, last, saved);
   const TensorView<T> y = saved.push<T>(change.shape());
-  sum<T>(input.vectors, change, y);
+  for_each(y.device(), y.size(), pointwise::Sum<T>{input.vectors.data(), change.data(), y.data()});
   return y;
 }
 
@@ -58,11 +51,8 @@ void ResidualLayer<T>::run_backward(const SequenceInput<T>& input, const Backwar
   saved.open_frame(this);
   saved.pop(1);  // y
   // The gradient goes past f before f uses its memory.
-  const TensorView<T> d_input = arguments.d_input;
-  if (!d_input.empty()) {
-    arguments.input == Gradients::add ? sum<T>(d_input, arguments.d_output, d_input)
-                                      : copy<T>(arguments.d_output, d_input);
-  }
+  if (!arguments.d_input.empty())
+    copy_or_add<T>(arguments.d_output, arguments.d_input, arguments.input == Gradients::add);
   BackwardArguments<T> own = arguments;
   own.input = Gradients::add;
   own.parameters = Gradients::overwrite;

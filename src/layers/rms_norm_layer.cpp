@@ -1,15 +1,13 @@
 #include "orthornn/layers/rms_norm_layer.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 
 #include "core/back_end.hpp"
-#include "core/fill_on_host.hpp"
 #include "core/parallel.hpp"
 #include "cuda/layers/rms_norm.hpp"
-#include "layers/check_vectors.hpp"
+#include "layers/checks.hpp"
+#include "layers/initialization.hpp"
 #include "layers/sum_of.hpp"
 #include "linalg/column_sums.hpp"
 #include "orthornn/linalg/matrix_view.hpp"
@@ -73,8 +71,7 @@ void rms_norm_backward(TensorView<const T> x, TensorView<const T> gain, TensorVi
 template <class T>
 Index RmsNormLayer<T>::add_parameters(ParameterSet<T>& parameters, const std::string& prefix,
                                       const RmsNorm& options, Index size) {
-  if (size < 1) throw ValueError(fmt::format("{}: {} inputs; expected at least 1", RmsNorm::name, size));
-  check_fields<T>(RmsNorm::name, options);
+  check_options<T>(options, size);
   return parameters.add(prefix + "/gain", {size});
 }
 
@@ -89,13 +86,7 @@ RmsNormLayer<T>::RmsNormLayer(ParameterSet<T>& parameters, const std::string& pr
 
 template <class T>
 void RmsNormLayer<T>::initialize(std::uint64_t) {
-  fill_on_host(this->parameters_.value(gain_),
-               [](TensorView<T> gain) { std::fill(gain.begin(), gain.end(), T{1}); });
-}
-
-template <class T>
-LayerDescription RmsNormLayer<T>::describe(Index, Index) const {
-  return {.kind = RmsNorm::name, .input_size = this->input_size(), .output_size = this->output_size()};
+  set_one<T>(this->parameters_.value(gain_));
 }
 
 template <class T>

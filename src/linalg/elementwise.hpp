@@ -14,6 +14,12 @@ void add(MatrixView<const std::type_identity_t<T>> from, MatrixView<T> to) {
                  pointwise::AddMatrix<T>{from.data, from.stride, to.data, to.stride});
 }
 
+/// to <- from, or to += from if it `adds`; tensors of one shape.
+template <class T>
+void copy_or_add(TensorView<const std::type_identity_t<T>> from, TensorView<T> to, bool adds) {
+  adds ? add<T>(columns_of(from), columns_of(to)) : copy<T>(from, to);
+}
+
 /// Adds x to every entry of the diagonal of a matrix with no more columns than rows.
 template <class T>
 void add_to_diagonal(MatrixView<T> matrix, std::type_identity_t<T> x) {

@@ -7,7 +7,7 @@
 #include "core/live_steps.hpp"
 #include "core/parallel.hpp"
 #include "cuda/nn/attention.hpp"
-#include "layers/check_lengths.hpp"
+#include "layers/checks.hpp"
 #include "linalg/gemm.hpp"
 #include "orthornn/core/error.hpp"
 

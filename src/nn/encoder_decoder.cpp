@@ -6,12 +6,12 @@
 #include <utility>
 
 #include "core/fields_json.hpp"
+#include "layers/initialization.hpp"
 #include "layers/largest_orthogonality_error.hpp"
 #include "nn/decoder_attention.hpp"
 #include "nn/log_softmax.hpp"
 #include "nn/sequences.hpp"
 #include "orthornn/core/error.hpp"
-#include "orthornn/core/random.hpp"
 #include "orthornn/core/recorded_loops.hpp"
 
 namespace orthornn {
@@ -127,18 +127,13 @@ template <class T>
 EncoderDecoder<T>::EncoderDecoder(const Execution& execution, const EncoderDecoderOptions& options,
                                   std::uint64_t seed, Index most_outputs)
     : EncoderDecoder(execution, options, Undrawn{}, most_outputs) {
-  // Layers of one kind draw from the same streams of a seed, so each part gets a seed of its own.
   RandomStream random(seed, RandomPurpose::initialization, 6);
-  const auto next = [&] {
-    const std::uint64_t high = random.bits();
-    return high << 32 | random.bits();
-  };
-  source_embedding_.initialize(next());
-  encoder_->initialize(next());
-  target_embedding_.initialize(next());
-  decoder_->initialize(next());
-  attention_->initialize(next());
-  output_.initialize(next());
+  source_embedding_.initialize(draw_seed(random));
+  encoder_->initialize(draw_seed(random));
+  target_embedding_.initialize(draw_seed(random));
+  decoder_->initialize(draw_seed(random));
+  attention_->initialize(draw_seed(random));
+  output_.initialize(draw_seed(random));
   this->prepare();
 }
 

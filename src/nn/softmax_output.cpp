@@ -8,16 +8,15 @@
 #include <utility>
 
 #include "core/back_end.hpp"
-#include "core/fill_on_host.hpp"
 #include "core/set_zero.hpp"
 #include "layers/copy_to_rows.hpp"
+#include "layers/initialization.hpp"
 #include "linalg/column_sums.hpp"
 #include "linalg/gemm.hpp"
 #include "nn/biased_loss.hpp"
 #include "orthornn/core/convert.hpp"
 #include "orthornn/core/error.hpp"
 #include "orthornn/core/fields.hpp"
-#include "orthornn/core/random.hpp"
 
 namespace orthornn {
 namespace {
@@ -77,11 +76,8 @@ SoftmaxOutput<T>::SoftmaxOutput(ParameterSet<T>& parameters, const std::string& 
 
 template <class T>
 void SoftmaxOutput<T>::initialize(std::uint64_t seed) {
-  fill_on_host(parameters_.value(places_.weight), [&](TensorView<T> weight) {
-    RandomStream random(seed, RandomPurpose::initialization, 3);
-    const double deviation = 1 / std::sqrt(static_cast<double>(input_size_));
-    for (T& w : weight) w = static_cast<T>(deviation * random.normal());
-  });
+  RandomStream random(seed, RandomPurpose::initialization, 3);
+  draw_normal<T>(parameters_.value(places_.weight), 1 / std::sqrt(static_cast<double>(input_size_)), random);
   set_zero(parameters_.value(places_.bias));
 }
 

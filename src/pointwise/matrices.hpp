@@ -16,7 +16,7 @@ struct SetValue {
   constexpr void operator()(Index) const { *place = value; }
 };
 
-/// to <- a + b; `to` may be a.
+/// to <- a + b.
 template <class T>
 struct Sum {
   const T* a;

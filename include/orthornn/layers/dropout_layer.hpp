@@ -45,7 +45,7 @@ class DropoutLayer final : public Layer<T> {
   DropoutLayer(ParameterSet<T>& parameters, const std::string& prefix, const Dropout& options, Index size);
 
   void initialize(std::uint64_t) override {}
-  LayerDescription describe(Index length, Index batch) const override;
+  LayerDescription describe(Index, Index) const override { return this->description(Dropout::name); }
 
  private:
   TensorView<const T> run_forward(const SequenceInput<T>& input, States<const T> start, States<T> last,

@@ -23,7 +23,7 @@ class EmbeddingLayer final : public Layer<T> {
   // Validation losses in translation, with tied vectors of 512 numbers: from N(0, 1) CWY (L = 128) has 1.457
   // and LSTM 1.415, from N(0, 1 / 25) 1.380 and 1.382, and CWY from N(0, 1 / 400) 1.368.
   void initialize(std::uint64_t seed) override;
-  LayerDescription describe(Index length, Index batch) const override;
+  LayerDescription describe(Index, Index) const override { return this->description("embedding"); }
 
  private:
   TensorView<const T> run_forward(const SequenceInput<T>& input, States<const T> start, States<T> last,

@@ -53,7 +53,7 @@ class GatedMlpLayer final : public Layer<T> {
 
   /// Draws W from N(0, 1 / K) and W' from N(0, 1 / M).
   void initialize(std::uint64_t seed) override;
-  LayerDescription describe(Index length, Index batch) const override;
+  LayerDescription describe(Index, Index) const override { return this->description(GatedMlp::name); }
 
  private:
   void run_prepare() override;

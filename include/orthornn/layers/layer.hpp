@@ -195,6 +195,10 @@ class Layer {
   /// before it, and adds the copy after it.
   virtual bool adds_gradients() const { return false; }
 
+  /// Description of a layer of this kind and its sizes, without a form and a rollout.
+  LayerDescription description(const char* kind) const {
+    return {.kind = kind, .input_size = input_size_, .output_size = output_size_};
+  }
   /// Value of a parameter, by its number in the set.
   TensorView<const T> value(Index place) const { return std::as_const(parameters_).value(place); }
   /// Gradient of a parameter, by its number in the set.

@@ -48,7 +48,7 @@ class LinearLayer final : public Layer<T> {
 
   /// Draws R from N(0, 1 / K), and sets c to 0.
   void initialize(std::uint64_t seed) override;
-  LayerDescription describe(Index length, Index batch) const override;
+  LayerDescription describe(Index, Index) const override { return this->description(Linear::name); }
 
  private:
   void run_prepare() override;

@@ -52,7 +52,7 @@ class PositionsLayer final : public Layer<T> {
 
   /// Draws the vectors from N(0, 1 / N), as EmbeddingLayer does.
   void initialize(std::uint64_t seed) override;
-  LayerDescription describe(Index length, Index batch) const override;
+  LayerDescription describe(Index, Index) const override { return this->description(Positions::name); }
 
  private:
   TensorView<const T> run_forward(const SequenceInput<T>& input, States<const T> start, States<T> last,

@@ -41,7 +41,7 @@ class RmsNormLayer final : public Layer<T> {
 
   /// Sets g to 1.
   void initialize(std::uint64_t seed) override;
-  LayerDescription describe(Index length, Index batch) const override;
+  LayerDescription describe(Index, Index) const override { return this->description(RmsNorm::name); }
 
  private:
   TensorView<const T> run_forward(const SequenceInput<T>& input, States<const T> start, States<T> last,
