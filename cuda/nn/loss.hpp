@@ -12,7 +12,7 @@ template <class T>
 void softmax_cross_entropy(TensorView<T> outputs, TensorView<const std::int32_t> classes,
                            TensorView<const std::int32_t> lengths, TensorView<double> value, bool gradient,
                            double smoothing);
-/// As that of src/nn/biased_loss.hpp. The gradient may be bfloat16. It is memory of stride * cols numbers;
+/// As that of src/nn/softmax_output.cpp. The gradient may be bfloat16. It is memory of stride * cols numbers;
 /// those behind the rows of each column become 0.
 template <class T, class G>
 void biased_cross_entropy(MatrixView<const T> outputs, TensorView<const T> bias,

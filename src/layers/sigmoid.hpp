@@ -12,10 +12,4 @@ void apply_sigmoid(T* x, Index count) {
   array = T(0.5) * (T(0.5) * array).tanh() + T(0.5);
 }
 
-template <class T>
-void apply_tanh(T* x, Index count) {
-  auto array = eigen(MatrixView<T>(x, count, 1, count)).array();
-  array = array.tanh();
-}
-
 }  // namespace orthornn

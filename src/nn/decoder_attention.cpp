@@ -1,8 +1,8 @@
 #include "nn/decoder_attention.hpp"
 
 #include "layers/step_order.hpp"
-#include "nn/tanh.hpp"
 #include "orthornn/nn/attention.hpp"
+#include "pointwise/matrices.hpp"
 
 namespace orthornn {
 namespace {
@@ -13,6 +13,18 @@ std::string vector_prefix(const std::string& prefix) { return prefix + "/vector"
 template <class T>
 void copy_columns(MatrixView<const T> from, MatrixView<T> to) {
   copy_steps<T>(from, to, {.batch = 1, .lengths = {}, .reversed = false});
+}
+
+/// x <- tanh(x)
+template <class T>
+void apply_tanh(TensorView<T> x) {
+  for_each(x.device(), x.size(), pointwise::Tanh<T>{x.data()});
+}
+
+/// d <- (1 - y^2) d: the backward from y = tanh(x).
+template <class T>
+void apply_tanh_backward(TensorView<const T> y, TensorView<T> d) {
+  for_each(d.device(), d.size(), pointwise::TanhBackward<T>{y.data(), d.data()});
 }
 
 }  // namespace
