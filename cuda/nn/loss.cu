@@ -7,6 +7,7 @@
 #include "cuda/core/pack.cuh"
 #include "cuda/nn/loss.hpp"
 #include "orthornn/nn/loss.hpp"
+#include "pointwise/loss.hpp"
 
 namespace orthornn::cuda {
 namespace {
@@ -30,18 +31,7 @@ constexpr unsigned lanes_for(Index classes) {
   return classes > 64 ? warp_size : 1;
 }
 
-/// Which rows of outputs are steps of a sequence, and which are padding: row t B + b is padding from
-/// t = lengths[b] on. Without lengths there is no padding.
-struct LiveRows {
-  const std::int32_t* lengths;
-  Index batch;
-
-  __device__ __forceinline__ bool operator()(Index row) const {
-    return lengths == nullptr || row / batch < lengths[row % batch];
-  }
-};
-
-LiveRows live_rows(TensorView<const std::int32_t> lengths) {
+pointwise::LiveRows live_rows(TensorView<const std::int32_t> lengths) {
   return {.lengths = lengths.empty() ? nullptr : lengths.data(), .batch = lengths.size()};
 }
 
@@ -50,6 +40,13 @@ struct BlockLoss {
   double sum;
   Index count;
 };
+
+/// The sums over the threads of a block, the same in all threads. Once a kernel.
+__device__ __forceinline__ BlockLoss block_loss(double sum, Index count) {
+  __shared__ double sums[warps];
+  __shared__ Index counts[warps];
+  return {block_sum(sum, sums), block_sum(count, counts)};
+}
 
 /// With gradients of type G, which may lie where the outputs do if G is T.
 template <class T, class G>
@@ -60,13 +57,12 @@ struct CrossEntropy {
   /// Added to each row, or null.
   const T* bias;
   const std::int32_t* classes;
-  LiveRows live;
+  pointwise::LiveRows live;
   Index rows;
   Index class_count;
   /// Or null. What lies between the rows becomes 0.
   G* gradient;
-  /// What is subtracted from the gradient of the target and from that of each class.
-  T of_target, of_each;
+  pointwise::Smoothing<T> smoothing;
   BlockLoss* blocks;
   FaultWord* faults;
 };
@@ -194,8 +190,9 @@ __device__ double row_loss(const CrossEntropy<T, G>& a, const T* y, G* dy, Index
     row.for_packs(round, [&](unsigned i, unsigned c) {
 #pragma unroll
       for (unsigned j = 0; j < pack; ++j)
-        gradient[i + j] = static_cast<G>(factor * exp(x[i + j] - largest) -
-                                         (c + j == target ? a.of_target : T{0}) - a.of_each);
+        gradient[i + j] =
+            static_cast<G>(factor * exp(x[i + j] - largest) -
+                           (c + j == target ? a.smoothing.of_target : T{0}) - a.smoothing.of_each);
     });
     row.write(round, gradient, dy);
   }
@@ -204,8 +201,6 @@ __device__ double row_loss(const CrossEntropy<T, G>& a, const T* y, G* dy, Index
 
 template <unsigned lanes, unsigned pack, class T, class G>
 __global__ void __launch_bounds__(threads, blocks_at_once<lanes, T>) cross_entropy(CrossEntropy<T, G> a) {
-  __shared__ Index index_partial[warps];
-  __shared__ double partial[warps];
   double sum = 0;
   Index count = 0;
   const Index stride = static_cast<Index>(gridDim.x) * (threads / lanes);
@@ -231,9 +226,8 @@ __global__ void __launch_bounds__(threads, blocks_at_once<lanes, T>) cross_entro
       sum = std::numeric_limits<double>::quiet_NaN();
     }
   }
-  sum = block_sum(sum, partial);
-  count = block_sum(count, index_partial);
-  if (threadIdx.x == 0) a.blocks[blockIdx.x] = {sum, count};
+  const BlockLoss found = block_loss(sum, count);
+  if (threadIdx.x == 0) a.blocks[blockIdx.x] = found;
 }
 
 /// Whether each row begins where a pack may.
@@ -246,57 +240,49 @@ bool rows_are_packs(const CrossEntropy<T, G>& a) {
 
 template <class T>
 struct SquaredError {
-  T* outputs;
-  const float* values;
-  LiveRows live;
+  pointwise::SquaredError<T> of_entry;
+  pointwise::LiveRows live;
   Index rows;
   Index columns;
-  bool gradient;
   BlockLoss* blocks;
 };
 
 template <class T>
 __global__ void squared_error(SquaredError<T> a) {
-  __shared__ Index index_partial[warps];
-  __shared__ double partial[warps];
   double sum = 0;
   Index count = 0;
   const Index stride = static_cast<Index>(gridDim.x) * blockDim.x;
   for (Index i = grid_thread(); i < a.rows * a.columns; i += stride) {
     // Without lengths there is nothing to divide for.
     if (a.live.lengths != nullptr && !a.live(i / a.columns)) {
-      if (a.gradient) a.outputs[i] = 0;
+      if (a.of_entry.gradient) a.of_entry.outputs[i] = 0;
       continue;
     }
-    const double difference = static_cast<double>(a.outputs[i]) - static_cast<double>(a.values[i]);
-    sum += difference * difference;
+    sum += a.of_entry(i);
     ++count;
-    if (a.gradient) a.outputs[i] = static_cast<T>(2 * difference);
   }
-  sum = block_sum(sum, partial);
-  count = block_sum(count, index_partial);
-  if (threadIdx.x == 0) a.blocks[blockIdx.x] = {sum, count};
+  const BlockLoss found = block_loss(sum, count);
+  if (threadIdx.x == 0) a.blocks[blockIdx.x] = found;
 }
 
 /// The sum of what the blocks found, by one block.
 __global__ void add_blocks(const BlockLoss* blocks, Index block_count, BatchLoss* value) {
-  __shared__ Index index_partial[warps];
-  __shared__ double partial[warps];
   double sum = 0;
   Index count = 0;
   for (Index i = threadIdx.x; i < block_count; i += blockDim.x) {
     sum += blocks[i].sum;
     count += blocks[i].count;
   }
-  sum = block_sum(sum, partial);
-  count = block_sum(count, index_partial);
+  const BlockLoss found = block_loss(sum, count);
   if (threadIdx.x > 0) return;
-  value->sum = sum;
-  value->count = static_cast<double>(count);
+  value->sum = found.sum;
+  value->count = static_cast<double>(found.count);
 }
 
-/// At least 1: an empty grid is no launch.
-Index blocks_of(Index items) { return std::clamp<Index>(blocks_for(items, threads), 1, max_blocks); }
+/// Blocks for items of which each block takes so many at once. At least 1: an empty grid is no launch.
+Index blocks_of(Index items, unsigned at_a_time) {
+  return std::clamp<Index>(blocks_for(items, at_a_time), 1, max_blocks);
+}
 
 /// The two doubles of `value`, as what they are.
 BatchLoss* batch_loss(TensorView<double> value) {
@@ -313,7 +299,7 @@ void launch_cross_entropy(MatrixView<const T> outputs, TensorView<const T> bias,
   // Targets are int32, so more classes than these could not be named. A kernel counts them in 32 bits.
   assert(class_count <= std::numeric_limits<std::int32_t>::max());
   const unsigned lanes = lanes_for(class_count);
-  const Index blocks = std::clamp<Index>(blocks_for(rows, threads / lanes), 1, max_blocks);
+  const Index blocks = blocks_of(rows, threads / lanes);
   const CrossEntropy<T, G> a{.outputs = outputs.data,
                              .stride = outputs.stride,
                              .gradient_stride = gradient.stride,
@@ -323,8 +309,7 @@ void launch_cross_entropy(MatrixView<const T> outputs, TensorView<const T> bias,
                              .rows = rows,
                              .class_count = class_count,
                              .gradient = gradient.data,
-                             .of_target = static_cast<T>(1 - smoothing),
-                             .of_each = static_cast<T>(smoothing / static_cast<double>(class_count)),
+                             .smoothing = {smoothing, class_count},
                              .blocks = gpu.scratch<BlockLoss>(static_cast<std::size_t>(blocks)),
                              .faults = gpu.faults()};
   const auto kernel = lanes == 1           ? cross_entropy<1, 1, T, G>
@@ -356,14 +341,12 @@ template <class T>
 void mean_squared_error(TensorView<T> outputs, TensorView<const float> values,
                         TensorView<const std::int32_t> lengths, TensorView<double> value, bool gradient) {
   Context& gpu = context(outputs.device());
-  const Index blocks = blocks_of(outputs.size());
+  const Index blocks = blocks_of(outputs.size(), threads);
   const Index columns = outputs.shape()[-1];
-  const SquaredError<T> a{.outputs = outputs.data(),
-                          .values = values.data(),
+  const SquaredError<T> a{.of_entry = {outputs.data(), values.data(), gradient},
                           .live = live_rows(lengths),
                           .rows = columns == 0 ? 0 : outputs.size() / columns,
                           .columns = columns,
-                          .gradient = gradient,
                           .blocks = gpu.scratch<BlockLoss>(static_cast<std::size_t>(blocks))};
   launch(gpu, squared_error<T>, {.grid = static_cast<unsigned>(blocks), .block = threads}, a);
   launch(gpu, add_blocks, {.grid = 1, .block = threads}, a.blocks, blocks, batch_loss(value));

@@ -7,10 +7,12 @@
 #include <numeric>
 
 #include "core/back_end.hpp"
+#include "core/live_steps.hpp"
 #include "core/parallel.hpp"
 #include "core/thread_scratch.hpp"
 #include "cuda/nn/loss.hpp"
 #include "orthornn/core/error.hpp"
+#include "pointwise/loss.hpp"
 
 namespace orthornn {
 namespace {
@@ -45,11 +47,6 @@ void check_classes(const Shape& outputs, const Shape& classes) {
   }
 }
 
-template <class T>
-void check_smoothing(double smoothing) {
-  check_field<T>("softmax_cross_entropy", "smoothing", smoothing, domain::below_one);
-}
-
 void check_lengths(const Shape& outputs, TensorView<const std::int32_t> lengths) {
   if (lengths.empty()) return;
   if (outputs.rank() != 3)
@@ -58,33 +55,23 @@ void check_lengths(const Shape& outputs, TensorView<const std::int32_t> lengths)
   check_shape("lengths", lengths.shape(), {outputs[1]});
 }
 
-/// Whether row t B + b of the outputs is a step of its sequence, and not padding.
-class LiveRows {
- public:
-  LiveRows(TensorView<const std::int32_t> lengths) : lengths_(lengths) {}
+pointwise::LiveRows live_rows(TensorView<const std::int32_t> lengths) {
+  return {or_null(lengths), lengths.size()};
+}
 
-  bool operator()(Index row) const {
-    return lengths_.empty() || row / lengths_.size() < lengths_(row % lengths_.size());
-  }
-  Index count(Index rows) const {
-    if (lengths_.empty()) return rows;
-    const Index steps = rows / lengths_.size();
-    Index live = 0;
-    for (const std::int32_t length : lengths_) live += std::clamp<Index>(length, 0, steps);
-    return live;
-  }
-
- private:
-  TensorView<const std::int32_t> lengths_;
-};
-
-/// What compute(device memory) leaves there.
+/// The BatchLoss that compute(value [2]) leaves in memory of the device.
 template <class Compute>
 BatchLoss read_back(Device device, const Compute& compute) {
-  Tensor<double> value(Shape{2}, device);
-  compute(value.view());
-  const Tensor<double> here = value.copy(Device::cpu());
-  return {here(0), here(1)};
+  double here[2] = {};
+  const TensorView<double> value(here, {2});
+  if (device.is_cuda()) {
+    Tensor<double> there(Shape{2}, device);
+    compute(there.view());
+    copy<double>(there, value);
+  } else {
+    compute(value);
+  }
+  return {.sum = here[0], .count = here[1]};
 }
 
 }  // namespace
@@ -98,21 +85,26 @@ double BatchLoss::mean() const {
 template <class T>
 BatchLoss softmax_cross_entropy(TensorView<T> outputs, TensorView<const std::int32_t> classes,
                                 TensorView<const std::int32_t> lengths, bool gradient, double smoothing) {
-  if constexpr (has_cuda_bodies) {
-    if (outputs.device().is_cuda()) {
-      return read_back(outputs.device(), [&](TensorView<double> value) {
-        orthornn::softmax_cross_entropy<T>(outputs, classes, lengths, value, gradient, smoothing);
-      });
-    }
-  }
-  check_smoothing<T>(smoothing);
+  return read_back(outputs.device(), [&](TensorView<double> value) {
+    softmax_cross_entropy<T>(outputs, classes, lengths, value, gradient, smoothing);
+  });
+}
+
+template <class T>
+void softmax_cross_entropy(TensorView<T> outputs, TensorView<const std::int32_t> classes,
+                           TensorView<const std::int32_t> lengths, TensorView<double> value, bool gradient,
+                           double smoothing) {
+  check_field<T>("softmax_cross_entropy", "smoothing", smoothing, domain::below_one);
   check_classes(outputs.shape(), classes.shape());
   check_lengths(outputs.shape(), lengths);
+  if constexpr (has_cuda_bodies) {
+    if (outputs.device().is_cuda())
+      return cuda::softmax_cross_entropy<T>(outputs, classes, lengths, value, gradient, smoothing);
+  }
   const Index class_count = outputs.shape()[-1];
   const Index rows = classes.shape().count();
-  const LiveRows live(lengths);
-  const auto of_target = static_cast<T>(1 - smoothing);
-  const auto of_each = static_cast<T>(smoothing / static_cast<double>(class_count));
+  const pointwise::LiveRows live = live_rows(lengths);
+  const pointwise::Smoothing<T> smoothed(smoothing, class_count);
   Index counted = 0;
   for (Index row = 0; row < rows; ++row) {
     const std::int32_t c = classes.data()[row];
@@ -120,7 +112,7 @@ BatchLoss softmax_cross_entropy(TensorView<T> outputs, TensorView<const std::int
     if (c >= class_count) throw ValueError(fmt::format("class {}; expected below {}", c, class_count));
     ++counted;
   }
-  const double sum = sum_over_blocks(rows, [&](Index first, Index last) {
+  value(0) = sum_over_blocks(rows, [&](Index first, Index last) {
     double block_sum = 0;
     for (Index row = first; row < last; ++row) {
       T* y = outputs.data() + row * class_count;
@@ -140,79 +132,49 @@ BatchLoss softmax_cross_entropy(TensorView<T> outputs, TensorView<const std::int
       block_sum += std::log(static_cast<double>(total)) - below;
       if (!gradient) continue;
       const T factor = 1 / total;
-      for (Index c = 0; c < class_count; ++c) y[c] = factor * y[c] - of_each;
-      y[target] -= of_target;
+      for (Index c = 0; c < class_count; ++c) y[c] = factor * y[c] - smoothed.of_each;
+      y[target] -= smoothed.of_target;
     }
     return block_sum;
   });
-  return {.sum = sum, .count = static_cast<double>(counted)};
-}
-
-template <class T>
-void softmax_cross_entropy(TensorView<T> outputs, TensorView<const std::int32_t> classes,
-                           TensorView<const std::int32_t> lengths, TensorView<double> value, bool gradient,
-                           double smoothing) {
-  if constexpr (has_cuda_bodies) {
-    if (outputs.device().is_cuda()) {
-      check_smoothing<T>(smoothing);
-      check_classes(outputs.shape(), classes.shape());
-      check_lengths(outputs.shape(), lengths);
-      return cuda::softmax_cross_entropy<T>(outputs, classes, lengths, value, gradient, smoothing);
-    }
-  }
-  const BatchLoss loss = softmax_cross_entropy<T>(outputs, classes, lengths, gradient, smoothing);
-  value(0) = loss.sum;
-  value(1) = loss.count;
+  value(1) = static_cast<double>(counted);
 }
 
 template <class T>
 BatchLoss mean_squared_error(TensorView<T> outputs, TensorView<const float> values,
                              TensorView<const std::int32_t> lengths, bool gradient) {
-  if constexpr (has_cuda_bodies) {
-    if (outputs.device().is_cuda()) {
-      return read_back(outputs.device(), [&](TensorView<double> value) {
-        orthornn::mean_squared_error<T>(outputs, values, lengths, value, gradient);
-      });
-    }
-  }
-  check_shape("target values", values.shape(), outputs.shape());
-  check_lengths(outputs.shape(), lengths);
-  const Index columns = outputs.shape()[-1];
-  const Index rows = columns == 0 ? 0 : outputs.size() / columns;
-  const LiveRows live(lengths);
-  const double sum = sum_over_blocks(rows, [&](Index first, Index last) {
-    double block_sum = 0;
-    for (Index row = first; row < last; ++row) {
-      T* y = outputs.data() + row * columns;
-      const float* expected = values.data() + row * columns;
-      if (!live(row)) {
-        if (gradient) std::fill(y, y + columns, T{0});
-        continue;
-      }
-      for (Index c = 0; c < columns; ++c) {
-        const double difference = static_cast<double>(y[c]) - static_cast<double>(expected[c]);
-        block_sum += difference * difference;
-        if (gradient) y[c] = static_cast<T>(2 * difference);
-      }
-    }
-    return block_sum;
+  return read_back(outputs.device(), [&](TensorView<double> value) {
+    mean_squared_error<T>(outputs, values, lengths, value, gradient);
   });
-  return {.sum = sum, .count = static_cast<double>(live.count(rows) * columns)};
 }
 
 template <class T>
 void mean_squared_error(TensorView<T> outputs, TensorView<const float> values,
                         TensorView<const std::int32_t> lengths, TensorView<double> value, bool gradient) {
+  check_shape("target values", values.shape(), outputs.shape());
+  check_lengths(outputs.shape(), lengths);
   if constexpr (has_cuda_bodies) {
-    if (outputs.device().is_cuda()) {
-      check_shape("target values", values.shape(), outputs.shape());
-      check_lengths(outputs.shape(), lengths);
+    if (outputs.device().is_cuda())
       return cuda::mean_squared_error<T>(outputs, values, lengths, value, gradient);
-    }
   }
-  const BatchLoss loss = mean_squared_error<T>(outputs, values, lengths, gradient);
-  value(0) = loss.sum;
-  value(1) = loss.count;
+  const Index columns = outputs.shape()[-1];
+  const Index rows = columns == 0 ? 0 : outputs.size() / columns;
+  const pointwise::LiveRows live = live_rows(lengths);
+  const pointwise::SquaredError<T> error{outputs.data(), values.data(), gradient};
+  Index counted = 0;
+  for (Index row = 0; row < rows; ++row) counted += live(row) ? columns : 0;
+  value(0) = sum_over_blocks(rows, [&](Index first, Index last) {
+    double block_sum = 0;
+    for (Index row = first; row < last; ++row) {
+      if (live(row)) {
+        for (Index i = row * columns; i < (row + 1) * columns; ++i) block_sum += error(i);
+      } else if (gradient) {
+        std::fill_n(outputs.data() + row * columns, columns, T{0});
+      }
+    }
+    return block_sum;
+  });
+  value(1) = static_cast<double>(counted);
 }
 
 #define ORTHORNN_INSTANTIATE(T)                                                                             \

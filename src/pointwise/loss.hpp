@@ -1,0 +1,45 @@
+#pragma once
+// What losses compute at an entry or a row of outputs. Row t B + b is step t of sequence b.
+
+#include <cstdint>
+
+#include "orthornn/core/shape.hpp"
+
+namespace orthornn::pointwise {
+
+/// Whether a row is a step of its sequence, and not padding.
+struct LiveRows {
+  const std::int32_t* lengths;  ///< [B], or null: there is no padding.
+  Index batch;                  ///< B
+
+  constexpr bool operator()(Index row) const {
+    return lengths == nullptr || row / batch < lengths[row % batch];
+  }
+};
+
+/// What is subtracted from the gradient of the target and from that of each class: with label smoothing e, a
+/// target has the share 1 - e, and all classes share e.
+template <class T>
+struct Smoothing {
+  T of_target, of_each;
+
+  constexpr Smoothing(double smoothing, Index classes)
+      : of_target(static_cast<T>(1 - smoothing)),
+        of_each(static_cast<T>(smoothing / static_cast<double>(classes))) {}
+};
+
+/// Returns (y - value)^2 of an entry; with `gradient`, y becomes its gradient.
+template <class T>
+struct SquaredError {
+  T* outputs;
+  const float* values;
+  bool gradient;
+
+  constexpr double operator()(Index i) const {
+    const double difference = static_cast<double>(outputs[i]) - static_cast<double>(values[i]);
+    if (gradient) outputs[i] = static_cast<T>(2 * difference);
+    return difference * difference;
+  }
+};
+
+}  // namespace orthornn::pointwise
