@@ -36,8 +36,31 @@ class OneLayerPlan {
   std::vector<std::vector<std::vector<double>>> reflections_;
 };
 
-/// Three layers. Features: the symbol, a one, whether the step is the first of a block of two or the second,
-/// matrices of permutations [n, n], and the product of the last block with the place in the block.
+/// The places of the features of three layers: the symbol, a one, whether the step is the first of a block of
+/// two or the second, matrices of permutations [n, n], and the product of the last block with the place in
+/// the block.
+struct ThreeLayerFeatures {
+  enum Place : Index { first, second };
+  /// What is kept as a matrix: the symbol before, the product of the block as far as it is read, the product
+  /// of the block before, what is read from the state, and the answer.
+  enum Matrix : Index { before, block, last_block, read, answer, matrix_count };
+
+  Index symbols, points;
+
+  Index one() const { return symbols; }
+  Index place(Index p) const { return symbols + 1 + p; }
+  Index matrix(Matrix which, Index row, Index column) const {
+    return symbols + 3 + (which * points + row) * points + column;
+  }
+  /// Of a product of the plan.
+  Index factor(Index product, Index p) const { return matrix(matrix_count, 0, 0) + 2 * product + p; }
+  /// So many features are 1 besides some matrices.
+  double ones(Index matrices, bool with_factor = false) const {
+    return static_cast<double>(3 + with_factor + matrices * points);
+  }
+};
+
+/// Three layers.
 class ThreeLayerPlan {
  public:
   explicit ThreeLayerPlan(const GroupWords& words);
@@ -49,25 +72,8 @@ class ThreeLayerPlan {
 
  private:
   using Permutation = std::vector<std::int32_t>;
-  enum Place : Index { first, second };
-  /// What is kept as a matrix: the symbol before, the product of the block as far as it is read, the product
-  /// of the block before, what is read from the state, and the answer.
-  enum Matrices : Index { before, block, last_block, read, answer, matrix_count };
 
-  Index symbols() const { return std::ssize(symbols_); }
-  Index one() const { return symbols(); }
-  Index place(Place p) const { return symbols() + 1 + p; }
-  Index matrix(Matrices which, Index row, Index column) const {
-    return symbols() + 3 + (which * points_ + row) * points_ + column;
-  }
-  /// Of a product in `products_`.
-  Index factor(Index product, Place p) const { return matrix(matrix_count, 0, 0) + 2 * product + p; }
-  /// So many features are 1 besides some matrices.
-  double ones(Index matrices, bool with_factor) const {
-    return static_cast<double>(3 + with_factor + matrices * points_);
-  }
-
-  Index points_ = 0;
+  ThreeLayerFeatures features_;
   /// A half of the swaps of any product of two symbols.
   Index swaps_ = 2;
   /// Of the symbols, of their products and the identity, and of all elements.

@@ -4,7 +4,6 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
-#include <functional>
 #include <initializer_list>
 #include <numeric>
 #include <span>
@@ -34,35 +33,22 @@ std::vector<Index> images_of(std::span<const std::array<Index, 2>> swaps, Index 
 /// Permutations, each as the images of its points.
 using Permutations = std::vector<std::vector<std::int32_t>>;
 
-/// What the steps of the network ask of a plan: its points and the places of its features.
-struct PlanFeatures {
-  using Matrix = std::function<Index(Index row, Index column)>;
-
-  Index points;
-  Index one;
-  /// Of the first step of a block and of the second.
-  std::array<Index, 2> places;
-  /// As `ThreeLayerPlan::Matrices` has them.
-  Matrix before, block, last_block, read, answer;
-  std::function<Index(Index product, Index place)> factor;
-};
-
 /// The steps that make the weights of three layers, in their order. `ones` is how many features are 1 at the
 /// norm of a step.
 template <class T>
 class ThreeLayerSteps {
  public:
-  ThreeLayerSteps(ExactWeights<T>& weights, PlanFeatures features)
-      : weights_(weights), f_(std::move(features)), n_(f_.points) {}
+  ThreeLayerSteps(ExactWeights<T>& weights, const ThreeLayerFeatures& features)
+      : weights_(weights), f_(features), n_(f_.points) {}
 
-  void embed_symbols(Index symbols) {
-    for (Index s = 0; s < symbols; ++s) {
+  void embed_symbols() {
+    for (Index s = 0; s < f_.symbols; ++s) {
       weights_.embed(s, s);
-      weights_.embed(s, f_.one);
-      weights_.embed(s, f_.places[1]);
+      weights_.embed(s, f_.one());
+      weights_.embed(s, f_.place(F::second));
       for (Index i = 0; i < n_; ++i) {
-        weights_.embed(s, f_.before(i, i));
-        weights_.embed(s, f_.last_block(i, i));
+        weights_.embed(s, f_.matrix(F::before, i, i));
+        weights_.embed(s, f_.matrix(F::last_block, i, i));
       }
     }
   }
@@ -70,11 +56,11 @@ class ThreeLayerSteps {
   /// 1. The place in the block, which changes at each step, and the symbol before.
   void keep_symbol(const Permutations& symbols, double ones) {
     Delta delta(weights_, 0, ones);
-    delta.switch_off(n_, 2, f_.one);
+    delta.switch_off(n_, 2, f_.one());
     write_register(delta);
-    read_rows(delta, f_.before);
+    read_rows(delta, F::before);
     for (Index head = 0; head < n_; ++head) {
-      delta.beta(0, head, f_.one, on);
+      delta.beta(0, head, f_.one(), on);
       for (Index s = 0; s < std::ssize(symbols); ++s) {
         const auto& images = symbols[static_cast<std::size_t>(s)];
         for (Index j = 0; j < n_; ++j) {
@@ -84,12 +70,12 @@ class ThreeLayerSteps {
       }
     }
     // 0, 2 v, 0, 2 v, ..: beta = 2 reflects about v.
-    delta.key(0, n_, 0, f_.one, large);
-    delta.value(0, n_, 0, f_.one, large);
-    delta.beta(0, n_, f_.one, on);
-    delta.query(n_, 0, f_.one, large);
-    delta.read(n_, 0, f_.places[0], 1 / (2 * large));
-    delta.read(n_, 0, f_.places[1], -1 / (2 * large));
+    delta.key(0, n_, 0, f_.one(), large);
+    delta.value(0, n_, 0, f_.one(), large);
+    delta.beta(0, n_, f_.one(), on);
+    delta.query(n_, 0, f_.one(), large);
+    delta.read(n_, 0, f_.place(F::first), 1 / (2 * large));
+    delta.read(n_, 0, f_.place(F::second), -1 / (2 * large));
   }
 
   /// The product of the block as far as it is read: x at its first step, x times the symbol before at its
@@ -102,16 +88,16 @@ class ThreeLayerSteps {
         if (symbols[static_cast<std::size_t>(s)][static_cast<std::size_t>(j)] == i) mlp.condition(gate, s, 1);
       }
       mlp.condition(gate, place, 1);
-      mlp.condition(gate, f_.one, -1.5);
+      mlp.condition(gate, f_.one(), -1.5);
     };
     each_pair([&](Index i, Index j) {
-      open_gate(i, j, f_.places[0]);
-      mlp.pass(gate, f_.one);
-      mlp.to(gate++, f_.block(i, j));
+      open_gate(i, j, f_.place(F::first));
+      mlp.pass(gate, f_.one());
+      mlp.to(gate++, f_.matrix(F::block, i, j));
       for (Index k = 0; k < n_; ++k) {
-        open_gate(i, j, f_.places[1]);
-        mlp.pass(gate, f_.before(j, k));
-        mlp.to(gate++, f_.block(i, k));
+        open_gate(i, j, f_.place(F::second));
+        mlp.pass(gate, f_.matrix(F::before, j, k));
+        mlp.to(gate++, f_.matrix(F::block, i, k));
       }
     });
   }
@@ -119,17 +105,17 @@ class ThreeLayerSteps {
   /// 2. A register of products: rows are exchanged at the first step of a block.
   void keep_block(double ones) {
     Delta delta(weights_, 1, ones);
-    delta.switch_off(n_, 2, f_.one);
+    delta.switch_off(n_, 2, f_.one());
     write_register(delta);
-    read_rows(delta, f_.last_block);
+    read_rows(delta, F::last_block);
     for (Index head = 0; head < n_; ++head) {
-      delta.beta(0, head, f_.one, off);
-      delta.beta(0, head, f_.places[0], on - off);
+      delta.beta(0, head, f_.one(), off);
+      delta.beta(0, head, f_.place(F::first), on - off);
       for (Index j = 0; j < n_; ++j) {
-        if (j != head) delta.value(1, head, j, f_.block(head, j), plus_);
+        if (j != head) delta.value(1, head, j, f_.matrix(F::block, head, j), plus_);
       }
-      delta.value(1, head, head, f_.one, minus_);
-      delta.value(1, head, head, f_.block(head, head), -minus_);
+      delta.value(1, head, head, f_.one(), minus_);
+      delta.value(1, head, head, f_.matrix(F::block, head, head), -minus_);
     }
   }
 
@@ -139,13 +125,13 @@ class ThreeLayerSteps {
     Index gate = 0;
     each_factor(products, [&](const auto& images, Index feature, Index place) {
       for (Index j = 0; j < n_; ++j)
-        mlp.condition(gate, f_.last_block(images[static_cast<std::size_t>(j)], j), 1);
-      mlp.condition(gate, f_.places[static_cast<std::size_t>(place)], 1);
-      mlp.condition(gate, f_.one, -static_cast<double>(n_) - 0.5);
-      mlp.pass(gate, f_.one);
+        mlp.condition(gate, f_.matrix(F::last_block, images[static_cast<std::size_t>(j)], j), 1);
+      mlp.condition(gate, f_.place(place), 1);
+      mlp.condition(gate, f_.one(), -static_cast<double>(n_) - 0.5);
+      mlp.pass(gate, f_.one());
       mlp.to(gate, feature);
       const std::vector<Index> later = images_later(images, swaps, place);
-      for (Index j = 0; j < n_; ++j) mlp.to(gate, f_.read(later[static_cast<std::size_t>(j)], j));
+      for (Index j = 0; j < n_; ++j) mlp.to(gate, f_.matrix(F::read, later[static_cast<std::size_t>(j)], j));
       ++gate;
     });
   }
@@ -153,7 +139,7 @@ class ThreeLayerSteps {
   /// 3. The state, as in one layer. Each head reads the row that the swaps to come will bring to its place.
   void swap_rows(const Permutations& products, Index most_swaps, double ones) {
     Delta delta(weights_, 2, ones);
-    delta.switch_off(n_, most_swaps, f_.one);
+    delta.switch_off(n_, most_swaps, f_.one());
     each_factor(products, [&](const auto& images, Index feature, Index place) {
       const Swaps swaps = swaps_at(images, most_swaps, place);
       const std::vector<Index> later = images_later(images, most_swaps, place);
@@ -170,7 +156,7 @@ class ThreeLayerSteps {
       for (Index row = 0; row < n_; ++row)
         delta.query(later[static_cast<std::size_t>(row)], row, feature, large);
     });
-    read_rows(delta, f_.read);
+    read_rows(delta, F::read);
   }
 
   /// The product of the block as far as it is read, times that.
@@ -179,10 +165,10 @@ class ThreeLayerSteps {
     Index gate = 0;
     each_pair([&](Index i, Index j) {
       for (Index k = 0; k < n_; ++k, ++gate) {
-        mlp.condition(gate, f_.block(i, j), 1);
-        mlp.condition(gate, f_.one, -0.5);
-        mlp.pass(gate, f_.read(j, k));
-        mlp.to(gate, f_.answer(i, k));
+        mlp.condition(gate, f_.matrix(F::block, i, j), 1);
+        mlp.condition(gate, f_.one(), -0.5);
+        mlp.pass(gate, f_.matrix(F::read, j, k));
+        mlp.to(gate, f_.matrix(F::answer, i, k));
       }
     });
   }
@@ -193,12 +179,13 @@ class ThreeLayerSteps {
     for (Index h = 0; h < std::ssize(elements); ++h) {
       for (Index j = 0; j < n_; ++j) {
         const Index image = elements[static_cast<std::size_t>(h)][static_cast<std::size_t>(j)];
-        weights_.classify(h, f_.answer(image, j), scale, ones);
+        weights_.classify(h, f_.matrix(F::answer, image, j), scale, ones);
       }
     }
   }
 
  private:
+  using F = ThreeLayerFeatures;
   using Delta = typename ExactWeights<T>::Delta;
   using Mlp = typename ExactWeights<T>::Mlp;
 
@@ -216,7 +203,7 @@ class ThreeLayerSteps {
   template <class Body>
   void each_factor(const Permutations& products, const Body& body) const {
     for (Index product = 0; product < std::ssize(products); ++product) {
-      for (const Index place : {0, 1})
+      for (const Index place : {F::first, F::second})
         body(products[static_cast<std::size_t>(product)], f_.factor(product, place), place);
     }
   }
@@ -225,42 +212,43 @@ class ThreeLayerSteps {
   /// writes the first row over (beta = 1, which is sigma(0)). What is read is the second row.
   void write_register(Delta& delta) const {
     for (Index head = 0; head < n_; ++head) {
-      delta.key(0, head, 0, f_.one, plus_);
-      delta.key(0, head, 1, f_.one, minus_);
-      delta.key(1, head, 0, f_.one, large);
-      delta.query(head, 1, f_.one, large);
+      delta.key(0, head, 0, f_.one(), plus_);
+      delta.key(0, head, 1, f_.one(), minus_);
+      delta.key(1, head, 0, f_.one(), large);
+      delta.query(head, 1, f_.one(), large);
     }
   }
 
   /// Matrices that a register holds are less the identity, which the embedding has: it starts with 0.
-  void read_rows(Delta& delta, const PlanFeatures::Matrix& to) const {
-    each_pair([&](Index i, Index j) { delta.read(i, j, to(i, j), 1 / c); });
+  void read_rows(Delta& delta, F::Matrix to) const {
+    each_pair([&](Index i, Index j) { delta.read(i, j, f_.matrix(to, i, j), 1 / c); });
   }
 
   /// The swaps of a product: some at the first step of the next block, the others at its second step.
   static Swaps swaps_at(std::span<const std::int32_t> images, Index most, Index place) {
     const Swaps all = swaps_of(images);
     const auto half = all.begin() + std::min(most, std::ssize(all));
-    return place == 0 ? Swaps(all.begin(), half) : Swaps(half, all.end());
+    return place == F::first ? Swaps(all.begin(), half) : Swaps(half, all.end());
   }
   /// Where points are after the swaps that are still to come.
   std::vector<Index> images_later(std::span<const std::int32_t> images, Index most, Index place) const {
-    return images_of(place == 0 ? swaps_at(images, most, 1) : Swaps(), n_);
+    return images_of(place == F::first ? swaps_at(images, most, F::second) : Swaps(), n_);
   }
 
   ExactWeights<T>& weights_;
-  PlanFeatures f_;
+  F f_;
   Index n_;
   double plus_ = inverse_silu(c), minus_ = inverse_silu(-c);
 };
 
 }  // namespace
 
-ThreeLayerPlan::ThreeLayerPlan(const GroupWords& words) : points_(words.group.degree()) {
+ThreeLayerPlan::ThreeLayerPlan(const GroupWords& words)
+    : features_{.symbols = std::ssize(words.elements), .points = words.group.degree()} {
   const FiniteGroup& group = words.group;
-  if (points_ > ExactNetwork::most_points) {
+  if (features_.points > ExactNetwork::most_points) {
     throw ValueError(fmt::format("{} permutes {} points; expected at most {} for three layers", group.name(),
-                                 points_, ExactNetwork::most_points));
+                                 features_.points, ExactNetwork::most_points));
   }
   std::vector<Index> products = {FiniteGroup::identity};
   for (const Index a : words.elements) {
@@ -277,42 +265,31 @@ ThreeLayerPlan::ThreeLayerPlan(const GroupWords& words) : points_(words.group.de
 }
 
 DeltaProductCell ThreeLayerPlan::cell() const {
-  return {.hidden_size = factor(std::ssize(products_), first),
-          .heads = points_ + 1,
-          .key_size = points_,
-          .value_size = points_,
+  return {.hidden_size = features_.factor(std::ssize(products_), ThreeLayerFeatures::first),
+          .heads = features_.points + 1,
+          .key_size = features_.points,
+          .value_size = features_.points,
           .householder = swaps_,
           .readout_norm = ReadoutNorm::none};
 }
 
 GatedMlp ThreeLayerPlan::mlp() const {
-  const Index n = points_;
+  const Index n = features_.points;
   return {.mlp_size = std::max(n * n * n + n * n, 2 * std::ssize(products_))};
 }
 
 template <class T>
 void ThreeLayerPlan::write(ExactWeights<T>& weights) const {
-  const auto features_of = [this](Matrices which) {
-    return [this, which](Index row, Index column) { return matrix(which, row, column); };
-  };
-  ThreeLayerSteps<T> steps(weights,
-                           {.points = points_,
-                            .one = one(),
-                            .places = {place(first), place(second)},
-                            .before = features_of(before),
-                            .block = features_of(block),
-                            .last_block = features_of(last_block),
-                            .read = features_of(read),
-                            .answer = features_of(answer),
-                            .factor = [this](Index product, Index p) { return factor(product, Place{p}); }});
-  steps.embed_symbols(symbols());
-  steps.keep_symbol(symbols_, ones(2, false));
-  steps.multiply_block(symbols_, ones(2, false));
-  steps.keep_block(ones(3, false));
-  steps.find_product(products_, swaps_, ones(3, false));
-  steps.swap_rows(products_, swaps_, ones(4, true));
-  steps.multiply_state(ones(4, true));
-  steps.score_elements(elements_, ones(5, true));
+  const ThreeLayerFeatures& f = features_;
+  ThreeLayerSteps<T> steps(weights, f);
+  steps.embed_symbols();
+  steps.keep_symbol(symbols_, f.ones(2));
+  steps.multiply_block(symbols_, f.ones(2));
+  steps.keep_block(f.ones(3));
+  steps.find_product(products_, swaps_, f.ones(3));
+  steps.swap_rows(products_, swaps_, f.ones(4, true));
+  steps.multiply_state(f.ones(4, true));
+  steps.score_elements(elements_, f.ones(5, true));
 }
 
 template void ThreeLayerPlan::write<float>(ExactWeights<float>&) const;
