@@ -40,37 +40,27 @@ __global__ void update_kernel(Index count, const std::uint8_t* is_orthogonal, co
 }  // namespace
 
 template <class T, class Rule, class... Moments>
-void update(TensorView<const std::uint8_t> is_orthogonal, TensorView<const double> gradient_scale,
-            TensorView<const std::int64_t> halted, const Rule& ordinary, const Rule& orthogonal, T* values,
-            const T* gradients, Moments*... moments) {
-  const Index count = is_orthogonal.size();
+void update(const FlatUpdate<T>& flat, const Rule& ordinary, const Rule& orthogonal, Moments*... moments) {
+  const Index count = flat.is_orthogonal.size();
   if (count == 0) return;
   constexpr unsigned threads = 256;
   constexpr Index max_blocks = 1024;
   constexpr int pack = 4;
   // Each of these tensors has an allocation of its own.
-  assert(is_aligned_for_packs(is_orthogonal.data()) && is_aligned_for_packs(values) &&
-         is_aligned_for_packs(gradients) && (is_aligned_for_packs(moments) && ...));
-  launch(context(is_orthogonal.device()), update_kernel<pack, T, Rule, Moments...>,
+  assert(is_aligned_for_packs(flat.is_orthogonal.data()) && is_aligned_for_packs(flat.values) &&
+         is_aligned_for_packs(flat.gradients) && (is_aligned_for_packs(moments) && ...));
+  launch(context(flat.is_orthogonal.device()), update_kernel<pack, T, Rule, Moments...>,
          {.grid = static_cast<unsigned>(std::min<Index>(max_blocks, blocks_for(count, threads * pack))),
           .block = threads},
-         count, is_orthogonal.data(), gradient_scale.data(), halted.data(), ordinary, orthogonal, values,
-         gradients, moments...);
+         count, flat.is_orthogonal.data(), flat.gradient_scale.data(), flat.halted.data(), ordinary,
+         orthogonal, flat.values, flat.gradients, moments...);
 }
 
-#define ORTHORNN_INSTANTIATE(T)                                                                             \
-  template void update<T>(TensorView<const std::uint8_t>, TensorView<const double>,                         \
-                          TensorView<const std::int64_t>, const SgdRule<T>&, const SgdRule<T>&, T*,         \
-                          const T*);                                                                        \
-  template void update<T>(TensorView<const std::uint8_t>, TensorView<const double>,                         \
-                          TensorView<const std::int64_t>, const MomentumRule<T>&, const MomentumRule<T>&,   \
-                          T*, const T*, T*);                                                                \
-  template void update<T>(TensorView<const std::uint8_t>, TensorView<const double>,                         \
-                          TensorView<const std::int64_t>, const RmsPropRule<T>&, const RmsPropRule<T>&, T*, \
-                          const T*, T*);                                                                    \
-  template void update<T>(TensorView<const std::uint8_t>, TensorView<const double>,                         \
-                          TensorView<const std::int64_t>, const AdamRule<T>&, const AdamRule<T>&, T*,       \
-                          const T*, T*, T*);
+#define ORTHORNN_INSTANTIATE(T)                                                                 \
+  template void update(const FlatUpdate<T>&, const SgdRule<T>&, const SgdRule<T>&);             \
+  template void update(const FlatUpdate<T>&, const SgdRule<T>&, const SgdRule<T>&, T*);         \
+  template void update(const FlatUpdate<T>&, const RmsPropRule<T>&, const RmsPropRule<T>&, T*); \
+  template void update(const FlatUpdate<T>&, const AdamRule<T>&, const AdamRule<T>&, T*, T*);
 ORTHORNN_INSTANTIATE(float)
 ORTHORNN_INSTANTIATE(double)
 #undef ORTHORNN_INSTANTIATE

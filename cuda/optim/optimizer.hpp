@@ -6,12 +6,22 @@
 
 namespace orthornn::cuda {
 
-/// Changes values, and moments as many as the rule has, by gradients: one kernel over the flat buffers.
-/// Gradients are multiplied by `gradient_scale` [1] where it is there. Numbers whose `is_orthogonal` is not 0
-/// go by the second rule. Does nothing where `halted` [1] is there and not 0.
+/// What an update reads and changes: flat buffers of one size, in device memory.
+template <class T>
+struct FlatUpdate {
+  /// Not 0 for numbers that go by the rule of orthogonal parameters.
+  TensorView<const std::uint8_t> is_orthogonal;
+  /// [1], by which gradients are multiplied, or empty.
+  TensorView<const double> gradient_scale;
+  /// [1], or empty. Nothing changes where it is not 0.
+  TensorView<const std::int64_t> halted;
+  T* values;
+  const T* gradients;
+};
+
+/// Changes values, and moments as many as the rule is called with, by gradients: one kernel over the flat
+/// buffers.
 template <class T, class Rule, class... Moments>
-void update(TensorView<const std::uint8_t> is_orthogonal, TensorView<const double> gradient_scale,
-            TensorView<const std::int64_t> halted, const Rule& ordinary, const Rule& orthogonal, T* values,
-            const T* gradients, Moments*... moments);
+void update(const FlatUpdate<T>& flat, const Rule& ordinary, const Rule& orthogonal, Moments*... moments);
 
 }  // namespace orthornn::cuda

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <concepts>
 #include <type_traits>
 
 #include "core/back_end.hpp"
@@ -30,140 +31,73 @@ double weight_decay(const Options& options, ParameterKind kind) {
   return kind == ParameterKind::orthogonal ? 0 : options.weight_decay;
 }
 
-template <class T>
-class SgdOptimizer final : public Optimizer<T> {
- public:
-  SgdOptimizer(const Sgd& options, const ParameterSet<T>& parameters)
-      : Optimizer<T>(parameters), options_(options) {
-    if (options.momentum > 0) momentum_ = this->moment();
+/// The step of which a rule is made: its number, from 1, the kind of parameter, and the schedule's factor.
+struct RuleStep {
+  std::int64_t number;
+  ParameterKind kind;
+  double schedule_factor;
+
+  template <class Options>
+  double rate(const Options& options) const {
+    return learning_rate(options, kind) * schedule_factor;
   }
-
-  std::string name() const override { return Sgd::name; }
-
-  std::vector<std::pair<std::string, TensorView<T>>> state() override {
-    if (momentum_.empty()) return {};
-    return {{"momentum", momentum_.view()}};
-  }
-
- private:
-  void take(const typename Optimizer<T>::Step& step) override {
-    const auto rate = [&](ParameterKind kind) {
-      return static_cast<T>(learning_rate(options_, kind) * step.update.schedule_factor);
-    };
-    const auto decay = [&](ParameterKind kind) { return static_cast<T>(weight_decay(options_, kind)); };
-    if (momentum_.empty()) {
-      const auto rule = [&](ParameterKind kind) {
-        return SgdRule<T>{.rate = rate(kind), .decay = decay(kind)};
-      };
-      return this->apply(rule, step);
-    }
-    const auto rule = [&](ParameterKind kind) {
-      return MomentumRule<T>{
-          .rate = rate(kind), .decay = decay(kind), .keep = static_cast<T>(options_.momentum)};
-    };
-    this->apply(rule, step, momentum_.data());
-  }
-
-  Sgd options_;
-  Tensor<T> momentum_;
 };
 
-template <class T>
-class RmsPropOptimizer final : public Optimizer<T> {
- public:
-  RmsPropOptimizer(const RmsProp& options, const ParameterSet<T>& parameters)
-      : Optimizer<T>(parameters), options_(options), square_average_(this->moment()) {}
+// One overload each for an optimizer: the names of its moments, and its rule.
 
-  std::string name() const override { return RmsProp::name; }
-
-  std::vector<std::pair<std::string, TensorView<T>>> state() override {
-    return {{"square_average", square_average_.view()}};
-  }
-
- private:
-  void take(const typename Optimizer<T>::Step& step) override {
-    const auto rule = [&](ParameterKind kind) {
-      return RmsPropRule<T>{
-          .rate = static_cast<T>(learning_rate(options_, kind) * step.update.schedule_factor),
-          .decay = static_cast<T>(weight_decay(options_, kind)),
-          .keep = static_cast<T>(options_.decay),
-          .take = static_cast<T>(1 - options_.decay),
-          .epsilon = static_cast<T>(options_.epsilon)};
-    };
-    this->apply(rule, step, square_average_.data());
-  }
-
-  RmsProp options_;
-  Tensor<T> square_average_;
-};
-
-// Adam and AdamW.
-template <class T, class Options>
-class AdamOptimizer final : public Optimizer<T> {
- public:
-  AdamOptimizer(const Options& options, const ParameterSet<T>& parameters)
-      : Optimizer<T>(parameters),
-        options_(options),
-        first_moment_(this->moment()),
-        second_moment_(this->moment()) {}
-
-  std::string name() const override { return Options::name; }
-
-  std::vector<std::pair<std::string, TensorView<T>>> state() override {
-    return {{"first_moment", first_moment_.view()}, {"second_moment", second_moment_.view()}};
-  }
-
- private:
-  static constexpr bool decoupled = std::is_same_v<Options, AdamW>;
-
-  void take(const typename Optimizer<T>::Step& step) override {
-    const double steps = static_cast<double>(this->steps());
-    const double correction1 = 1 - std::pow(options_.beta1, steps);
-    const double correction2 = 1 - std::pow(options_.beta2, steps);
-    const auto rule = [&](ParameterKind kind) {
-      const double rate = learning_rate(options_, kind) * step.update.schedule_factor;
-      const double lambda = weight_decay(options_, kind);
-      return AdamRule<T>{.corrected_rate = static_cast<T>(rate / correction1),
-                         .root_scale = static_cast<T>(1 / std::sqrt(correction2)),
-                         .decay = static_cast<T>(decoupled ? 0 : lambda),
-                         .shrink = static_cast<T>(decoupled ? 1 - rate * lambda : 1),
-                         .keep1 = static_cast<T>(options_.beta1),
-                         .take1 = static_cast<T>(1 - options_.beta1),
-                         .keep2 = static_cast<T>(options_.beta2),
-                         .take2 = static_cast<T>(1 - options_.beta2),
-                         .epsilon = static_cast<T>(options_.epsilon)};
-    };
-    this->apply(rule, step, first_moment_.data(), second_moment_.data());
-  }
-
-  Options options_;
-  Tensor<T> first_moment_;
-  Tensor<T> second_moment_;
-};
-
-// One overload an optimizer: where options become an object.
-
-template <class T>
-std::unique_ptr<Optimizer<T>> make(const Sgd& options, const ParameterSet<T>& parameters) {
-  return std::make_unique<SgdOptimizer<T>>(options, parameters);
+std::vector<const char*> moments_of(const Sgd& options) {
+  if (options.momentum > 0) return {"momentum"};
+  return {};
 }
 
 template <class T>
-std::unique_ptr<Optimizer<T>> make(const RmsProp& options, const ParameterSet<T>& parameters) {
-  return std::make_unique<RmsPropOptimizer<T>>(options, parameters);
+SgdRule<T> rule_of(const Sgd& options, const RuleStep& step) {
+  return {.rate = static_cast<T>(step.rate(options)),
+          .decay = static_cast<T>(weight_decay(options, step.kind)),
+          .keep = static_cast<T>(options.momentum)};
 }
 
-// Adam and AdamW.
-template <class T, class Options>
-std::unique_ptr<Optimizer<T>> make(const Options& options, const ParameterSet<T>& parameters) {
-  return std::make_unique<AdamOptimizer<T, Options>>(options, parameters);
+std::vector<const char*> moments_of(const RmsProp&) { return {"square_average"}; }
+
+template <class T>
+RmsPropRule<T> rule_of(const RmsProp& options, const RuleStep& step) {
+  return {.rate = static_cast<T>(step.rate(options)),
+          .decay = static_cast<T>(weight_decay(options, step.kind)),
+          .keep = static_cast<T>(options.decay),
+          .take = static_cast<T>(1 - options.decay),
+          .epsilon = static_cast<T>(options.epsilon)};
+}
+
+template <class Options>
+concept AdamOptions = std::same_as<Options, Adam> || std::same_as<Options, AdamW>;
+
+std::vector<const char*> moments_of(const AdamOptions auto&) { return {"first_moment", "second_moment"}; }
+
+template <class T, AdamOptions Options>
+AdamRule<T> rule_of(const Options& options, const RuleStep& step) {
+  constexpr bool decoupled = std::same_as<Options, AdamW>;
+  const double number = static_cast<double>(step.number);
+  const double correction1 = 1 - std::pow(options.beta1, number);
+  const double correction2 = 1 - std::pow(options.beta2, number);
+  const double rate = step.rate(options), lambda = weight_decay(options, step.kind);
+  return {.corrected_rate = static_cast<T>(rate / correction1),
+          .root_scale = static_cast<T>(1 / std::sqrt(correction2)),
+          .decay = static_cast<T>(decoupled ? 0 : lambda),
+          .shrink = static_cast<T>(decoupled ? 1 - rate * lambda : 1),
+          .keep1 = static_cast<T>(options.beta1),
+          .take1 = static_cast<T>(1 - options.beta1),
+          .keep2 = static_cast<T>(options.beta2),
+          .take2 = static_cast<T>(1 - options.beta2),
+          .epsilon = static_cast<T>(options.epsilon)};
 }
 
 }  // namespace
 
 template <class T>
-Optimizer<T>::Optimizer(const ParameterSet<T>& parameters)
-    : count_(parameters.count()), device_(parameters.values().device()) {
+Optimizer<T>::Optimizer(const OptimizerOptions& options, const ParameterSet<T>& parameters)
+    : options_(options), count_(parameters.count()), device_(parameters.values().device()) {
+  // In T, where 0.99999999 is 1, with which a mean would never move, and an epsilon of 1e-50 is 0.
+  std::visit([](const auto& chosen) { check_fields<T>(chosen.name, chosen); }, options);
   if (parameters.values().size() != count_) {
     throw ValueError("an optimizer was made for parameters that have no memory yet; call allocate() first");
   }
@@ -177,6 +111,8 @@ Optimizer<T>::Optimizer(const ParameterSet<T>& parameters)
       pieces_.push_back({first, std::min(last, first + piece_size), kind});
     }
   }
+  for (const char* name : std::visit([](const auto& chosen) { return moments_of(chosen); }, options))
+    moments_.push_back({name, Tensor<T>(Shape{count_}, device_)});
   if (!device_.is_cuda()) return;
   Tensor<std::uint8_t> is_orthogonal(Shape{count_});
   for (const Piece& piece : pieces_) {
@@ -187,25 +123,30 @@ Optimizer<T>::Optimizer(const ParameterSet<T>& parameters)
 }
 
 template <class T>
-template <class MakeRule, class... Moments>
-void Optimizer<T>::apply(const MakeRule& make_rule, const Step& step, Moments*... moments) const {
+template <class Rule, class... Moments>
+void Optimizer<T>::apply(const Rule& ordinary, const Rule& orthogonal, ParameterSet<T>& parameters,
+                         const Update& update, Moments*... moments) const {
+  T* const values = parameters.values().data();
+  const T* const gradients = parameters.gradients().data();
   if constexpr (has_cuda_bodies) {
     if (device_.is_cuda()) {
-      return cuda::update<T>(is_orthogonal_, step.update.gradient_scale, step.update.halted,
-                             make_rule(ParameterKind::ordinary), make_rule(ParameterKind::orthogonal),
-                             step.values, step.gradients, moments...);
+      return cuda::update<T>({.is_orthogonal = is_orthogonal_,
+                              .gradient_scale = update.gradient_scale,
+                              .halted = update.halted,
+                              .values = values,
+                              .gradients = gradients},
+                             ordinary, orthogonal, moments...);
     }
   }
-  const T scale = step.update.gradient_scale.empty() ? T{1} : static_cast<T>(step.update.gradient_scale(0));
+  const T scale = update.gradient_scale.empty() ? T{1} : static_cast<T>(update.gradient_scale(0));
   parallel_for(static_cast<Index>(pieces_.size()), pieces_per_thread, [&](Index first, Index last) {
     for (Index number = first; number < last; ++number) {
       const Piece& piece = pieces_[static_cast<std::size_t>(number)];
-      // The rule is a local object. So the compiler knows that no store into a moment changes it, and can
-      // vectorize.
-      const auto rule = make_rule(piece.kind);
-      T* const values = step.values;
-      const T* const gradients = step.gradients;
-      for (Index i = piece.first; i < piece.last; ++i) rule(values[i], scale * gradients[i], moments[i]...);
+      // Local objects. So the compiler knows that no store into a moment changes them, and can vectorize.
+      const Rule rule = piece.kind == ParameterKind::orthogonal ? orthogonal : ordinary;
+      T* const value = values;
+      const T* const gradient = gradients;
+      for (Index i = piece.first; i < piece.last; ++i) rule(value[i], scale * gradient[i], moments[i]...);
     }
   });
 }
@@ -229,7 +170,33 @@ void Optimizer<T>::step(ParameterSet<T>& parameters, const Update& update) {
   check_place("halted", update.halted.shape(), update.halted.device());
   ++steps_;
   if (!device_.is_cuda() && !update.halted.empty() && update.halted(0) != 0) return;
-  take({.values = parameters.values().data(), .gradients = parameters.gradients().data(), .update = update});
+  std::visit(
+      [&](const auto& options) {
+        const auto rule = [&](ParameterKind kind) {
+          return rule_of<T>(options, {steps_, kind, update.schedule_factor});
+        };
+        const auto apply_with = [&](auto*... moments) {
+          apply(rule(ParameterKind::ordinary), rule(ParameterKind::orthogonal), parameters, update,
+                moments...);
+        };
+        const auto moment = [&](std::size_t i) { return moments_[i].values.data(); };
+        using Rule = decltype(rule(ParameterKind::ordinary));
+        if constexpr (std::is_invocable_v<Rule, T&, T>) {
+          if (moments_.empty()) apply_with();
+        }
+        if constexpr (std::is_invocable_v<Rule, T&, T, T&>) {
+          if (moments_.size() == 1) apply_with(moment(0));
+        }
+        if constexpr (std::is_invocable_v<Rule, T&, T, T&, T&>) apply_with(moment(0), moment(1));
+      },
+      options_);
+}
+
+template <class T>
+std::vector<std::pair<std::string, TensorView<T>>> Optimizer<T>::state() {
+  std::vector<std::pair<std::string, TensorView<T>>> views;
+  for (Moment& moment : moments_) views.emplace_back(moment.name, moment.values.view());
+  return views;
 }
 
 template <class T>
@@ -239,23 +206,7 @@ void Optimizer<T>::set_steps(std::int64_t steps) {
   steps_ = steps;
 }
 
-template <class T>
-std::unique_ptr<Optimizer<T>> make_optimizer(const OptimizerOptions& options,
-                                             const ParameterSet<T>& parameters) {
-  return std::visit(
-      [&](const auto& chosen) {
-        // In T, where 0.99999999 is 1, with which a mean would never move, and an epsilon of 1e-50 is 0.
-        check_fields<T>(chosen.name, chosen);
-        return make(chosen, parameters);
-      },
-      options);
-}
-
 template class Optimizer<float>;
 template class Optimizer<double>;
-template std::unique_ptr<Optimizer<float>> make_optimizer(const OptimizerOptions&,
-                                                          const ParameterSet<float>&);
-template std::unique_ptr<Optimizer<double>> make_optimizer(const OptimizerOptions&,
-                                                           const ParameterSet<double>&);
 
 }  // namespace orthornn

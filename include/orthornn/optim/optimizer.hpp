@@ -151,17 +151,18 @@ struct Update {
 
 /// Changes the parameters of one set by their gradients. Its moments have the layout of the set's flat
 /// buffer.
-// To add one: options above and in the variant, its formula in orthornn/scalar/update_rules.hpp, a class and
-// a `make` in the source file, and a line in cuda/optim/optimizer.cu.
+// To add one: options above and in the variant, its formula in orthornn/scalar/update_rules.hpp, overloads of
+// `moments_of` and `rule_of` in the source file, and a line in cuda/optim/optimizer.cu.
 template <class T>
 class Optimizer {
  public:
-  virtual ~Optimizer() = default;
+  /// Makes the optimizer that the options name, with moments of zero. Throws as `make_optimizer`.
+  Optimizer(const OptimizerOptions& options, const ParameterSet<T>& parameters);
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
 
   /// Name of the optimizer: "sgd", "rmsprop", "adam" or "adamw".
-  virtual std::string name() const = 0;
+  std::string name() const { return name_of(options_); }
 
   /// Updates parameters.values() by parameters.gradients(). Allocates nothing; the result does not depend on
   /// the number of threads. On a GPU it only starts the work. Throws ShapeError for a set of another size
@@ -171,57 +172,50 @@ class Optimizer {
 
   /// Names and views of the moments, each [parameters.count()]. To go on from a checkpoint with equal bits,
   /// write the moments into the views and call `set_steps`. The views live as long as the optimizer.
-  virtual std::vector<std::pair<std::string, TensorView<T>>> state() = 0;
+  std::vector<std::pair<std::string, TensorView<T>>> state();
   /// Number of steps taken so far; Adam's bias correction depends on it.
   std::int64_t steps() const { return steps_; }
   /// Sets the number of steps taken so far. Throws ValueError for a negative number.
   void set_steps(std::int64_t steps);
 
- protected:
+ private:
   /// Elements first to last - 1 of the flat buffers, all of one kind.
   struct Piece {
-    Index first;         ///< First element.
-    Index last;          ///< Element behind the last one.
-    ParameterKind kind;  ///< Kind of all elements.
+    Index first, last;
+    ParameterKind kind;
+  };
+  /// A tensor [count] that is kept from step to step, with its name in files.
+  struct Moment {
+    std::string name;
+    Tensor<T> values;
   };
 
-  /// Arguments of one step.
-  struct Step {
-    T* values;           ///< Flat buffer of the values.
-    const T* gradients;  ///< Flat buffer of the gradients.
-    Update update;       ///< How the step is taken.
-  };
+  /// Calls rule(value, gradient, moment..) for all numbers, with the rule of their kind.
+  template <class Rule, class... Moments>
+  void apply(const Rule& ordinary, const Rule& orthogonal, ParameterSet<T>& parameters, const Update& update,
+             Moments*... moments) const;
 
-  /// An optimizer for this set. Throws ValueError for a set without memory.
-  explicit Optimizer(const ParameterSet<T>& parameters);
-  /// A moment of zeros, [count], on the device of the parameters.
-  Tensor<T> moment() const { return Tensor<T>(Shape{count_}, device_); }
-  /// Calls rule(value, gradient, moment..) for all numbers, with the rule that make_rule(kind) gives for
-  /// their kind.
-  template <class MakeRule, class... Moments>
-  void apply(const MakeRule& make_rule, const Step& step, Moments*... moments) const;
-
- private:
-  /// One step, which `steps()` counts already.
-  virtual void take(const Step& step) = 0;
-
+  OptimizerOptions options_;
   Index count_;
   Device device_;
   /// The whole buffer in order. Where it is cut follows from the parameters alone, never from the threads.
   std::vector<Piece> pieces_;
   /// On a GPU alone, [count]: 1 for ParameterKind::orthogonal.
   Tensor<std::uint8_t> is_orthogonal_;
+  std::vector<Moment> moments_;
   std::int64_t steps_ = 0;
 };
+
+extern template class Optimizer<float>;
+extern template class Optimizer<double>;
 
 /// Makes the optimizer that the options name, with moments of zero. Throws ValueError for a set without
 /// memory, and for an option that is outside its domain or leaves it when it is rounded to T; the message
 /// names the option and its value.
 template <class T>
 std::unique_ptr<Optimizer<T>> make_optimizer(const OptimizerOptions& options,
-                                             const ParameterSet<T>& parameters);
-
-extern template class Optimizer<float>;
-extern template class Optimizer<double>;
+                                             const ParameterSet<T>& parameters) {
+  return std::make_unique<Optimizer<T>>(options, parameters);
+}
 
 }  // namespace orthornn

@@ -7,23 +7,15 @@
 
 namespace orthornn {
 
-/// A step of Sgd without momentum.
+/// A step of Sgd.
 template <class T>
 struct SgdRule {
   T rate;   ///< Learning rate lr.
   T decay;  ///< Weight decay lambda.
-
-  /// Updates one number.
-  constexpr void operator()(T& value, T gradient) const { value -= rate * (gradient + decay * value); }
-};
-
-/// A step of Sgd with momentum.
-template <class T>
-struct MomentumRule {
-  T rate;   ///< Learning rate lr.
-  T decay;  ///< Weight decay lambda.
   T keep;   ///< Momentum mu.
 
+  /// Updates one number without momentum.
+  constexpr void operator()(T& value, T gradient) const { value -= rate * (gradient + decay * value); }
   /// Updates one number and its momentum b.
   constexpr void operator()(T& value, T gradient, T& momentum) const {
     momentum = keep * momentum + (gradient + decay * value);
