@@ -90,7 +90,8 @@ Evaluation evaluate_with(EvaluationMemory& memory, Model<float>& model, const Ta
   const Tensor<double> sums = memory.sums.copy(Device::cpu());
   for (Index i = 0; i < sums.shape()[0]; ++i) {
     // The NaN of 0 / 0 would have a sign.
-    const double value = sums(i, 1) != 0 ? sums(i, 0) / sums(i, 1) : std::numeric_limits<double>::quiet_NaN();
+    const double value = sums(i, 1) != 0 ? task.metric_value(i, sums(i, 0), sums(i, 1))
+                                         : std::numeric_limits<double>::quiet_NaN();
     result.metrics.push_back({memory.metrics[static_cast<std::size_t>(i)], value});
   }
   return result;

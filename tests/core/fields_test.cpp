@@ -169,6 +169,7 @@ TEST_CASE("every member of an options type is a field", "[fields]") {
   CHECK(keys_of<RecallOptions>().size() == member_count<RecallOptions>() - 2);
   CHECK(keys_of<WordsOptions>().size() == member_count<WordsOptions>() - 2);
   CHECK(keys_of<MnistOptions>().size() == member_count<MnistOptions>() - 5);
+  CHECK(keys_of<SequencesOptions>().size() == member_count<SequencesOptions>() - 4);
 }
 
 TEST_CASE("the names in files are these", "[fields]") {
@@ -247,6 +248,7 @@ TEST_CASE("an alternative's name goes with its type", "[fields]") {
   CHECK(name_of(TaskOptions(LanguageOptions{})) == "language");
   CHECK(name_of(TaskOptions(MnistOptions{})) == "mnist");
   CHECK(name_of(TaskOptions(RecallOptions{})) == "recall");
+  CHECK(name_of(TaskOptions(SequencesOptions{})) == "sequences");
   CHECK(name_of(TaskOptions(WordsOptions{})) == "words");
   CHECK(std::get<ScaledCayley>(parse<TransitionOptions>("cayley")).init == Init::cayley);
   check_says<ValueError>([] { parse<OptimizerOptions>("lbfgs"); }, {"lbfgs", "sgd, rmsprop, adam or adamw"});

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <initializer_list>
 
@@ -20,6 +21,16 @@ struct PredictSettings {
   MachineOptions machine;
 };
 
+/// The task that a model was trained on, from its file alone; null where there is none that is known.
+std::unique_ptr<Task> task_of(const ModelFileInfo& info) {
+  const std::vector<std::string> known = task_names();
+  if (std::ranges::find(known, info.task_name) == known.end()) return nullptr;
+  return make_task(info.task_config, {.batch = std::max<Index>(info.batch, 1),
+                                      .seed = info.seed,
+                                      .input_order = info.permutation,
+                                      .parts = info.parts});
+}
+
 int predict(const PredictSettings& settings) {
   const Execution execution = settings.machine.apply();
   for (const std::string& read : {settings.model, settings.input}) {
@@ -32,8 +43,9 @@ int predict(const PredictSettings& settings) {
   check_output(settings.output, OutputKind::predictions, settings.overwrite);
   ModelFileInfo info;
   const auto model = load_model(settings.model, execution, &info);
-  const Batch batch =
-      read_predict_input(settings.input, model->options(), info.permutation).copy(model->device());
+  const std::unique_ptr<Task> task = task_of(info);
+  const Batch batch = read_predict_input(settings.input, model->options(), info.permutation, task.get())
+                          .copy(model->device());
   const TensorView<const std::int32_t> symbols = batch.integers(batch_names::symbols);
   const Shape steps = symbols.empty() ? batch.reals(batch_names::features).shape() : symbols.shape();
   // Throws now what would else be said of the input.
@@ -52,11 +64,15 @@ int predict(const PredictSettings& settings) {
   Hdf5Writer writer;
   writer.attribute("/", "format", predictions_format);
   std::string written;
+  Tensor<float> outputs;
+  outputs.reserve(logits.shape());
+  copy<float>(logits, outputs.view());
+  if (task) task->restore_outputs(outputs.view());
   const auto write = [&](const std::string& name, const TensorView<const float> values) {
     writer.dataset(name, values);
     written += fmt::format("{}/{} {}", written.empty() ? "" : ", ", name, to_string(values.shape()));
   };
-  write("logits", logits);
+  write("logits", outputs);
   auto next = state.begin();
   for (Index cell = 0; cell < model->cell_count(); ++cell) {
     for (Index i = 0; i < model->cell(cell).state_count(); ++i, ++next) {

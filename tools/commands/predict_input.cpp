@@ -12,7 +12,7 @@
 namespace orthornn::program {
 
 Batch read_predict_input(const std::string& file, const ModelOptions& model,
-                         const Tensor<std::int32_t>& order) {
+                         const Tensor<std::int32_t>& order, const Task* task) {
   const Hdf5Reader reader(file);
   if (!reader.has("x")) throw FileError(fmt::format("{}: no dataset '/x'", file));
   // A misnamed /lengths would change the outputs without a word.
@@ -24,13 +24,22 @@ Batch read_predict_input(const std::string& file, const ModelOptions& model,
   const Shape shape = reader.shape("x");
   Batch batch;
   if (const auto* dense = std::get_if<DenseInput>(&model.input)) {
-    if (shape.rank() != 3 || shape[2] != dense->size || reader.is_integer("x")) {
+    const auto refuse = [&] {
       throw FileError(fmt::format("{}: /x has shape {} of {}; this model reads floats [T, B, {}]", file,
                                   to_string(shape), reader.is_integer("x") ? "integers" : "floats",
                                   dense->size));
-    }
+    };
+    if (shape.rank() != 3 || reader.is_integer("x")) refuse();
     Tensor<float>& features = batch.reals(batch_names::features);
     features = reader.read<float>("x");
+    if (task != nullptr) {
+      try {
+        features = task->own_features(features);
+      } catch (const Error& error) {
+        throw FileError(fmt::format("{}: /x: {}", file, error.what()));
+      }
+    }
+    if (features.shape()[2] != dense->size) refuse();
     for (const float x : features) {
       if (!std::isfinite(x)) throw FileError(fmt::format("{}: /x holds a value that is not finite", file));
     }

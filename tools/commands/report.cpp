@@ -44,7 +44,7 @@ std::string task_text(const TaskOptions& options) {
             if constexpr (std::same_as<Value, Index>)
               text += domain.low < domain.high ? fmt::format(", {} {}", key, value) : "";
             if constexpr (HasNames<Value> || std::same_as<Value, std::string>)
-              text += fmt::format(", {} {}", key, text_of(value));
+              text += text_of(value).empty() ? "" : fmt::format(", {} {}", key, text_of(value));
           });
         return text;
       },

@@ -11,13 +11,14 @@
 namespace orthornn::program {
 namespace {
 
-/// Usual places of the data, by the names of the tasks that read any.
+/// Usual places of the data, or "", by the names of the tasks that read any.
 const std::map<std::string, std::string>& usual_places() {
   static const std::map<std::string, std::string> places = [] {
     std::map<std::string, std::string> found;
     std::apply(
         [&](const auto&... options) {
           const auto add = [&]<class Options>(const Options&) {
+            if constexpr (requires(const Options& own) { own.data; }) found[Options::name] = "";
             if constexpr (requires { Options::usual_data; }) found[Options::name] = Options::usual_data;
           };
           (add(options), ...);
@@ -43,8 +44,9 @@ std::string usual_data(const std::string& task) {
 
 DataPlace data_place(const std::string& given, const std::string& model_file, const std::string& task) {
   const std::string usual = usual_data(task);
-  if (!given.empty() || usual.empty()) return {given, ""};
+  if (!given.empty() || !usual_places().contains(task)) return {given, ""};
   const auto usual_as = [&](const std::string& why) -> DataPlace {
+    if (usual.empty()) return {"", fmt::format("{}; name them by --data", why)};
     return {usual, fmt::format("this is the usual place, as {}; --data names another", why)};
   };
   const std::filesystem::path config = std::filesystem::path(model_file).replace_filename("config.toml");

@@ -30,9 +30,10 @@ void TrainSettings::add_task_options(CLI::App& command) {
   add_owned(
       owned_,
       command
-          .add_option("--data", data,
-                      "folder with the four IDX files, or zip, text or folder with the sentence pairs; left "
-                      "out: data/mnist or data/tatoeba")
+          .add_option(
+              "--data", data,
+              "folder with the four IDX files, zip, text or folder with the sentence pairs, or file of "
+              "own sequences (.h5, .npz, .csv); left out: data/mnist or data/tatoeba")
           ->default_str("")
           ->group(g),
       "the task", [this] { return std::vector{task.name}; }, tasks_with_data());

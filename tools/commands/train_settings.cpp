@@ -105,10 +105,10 @@ std::vector<LayerOptions> TrainSettings::layers_of(const std::string& name, Inde
   return blocks;
 }
 
-EncoderDecoderOptions TrainSettings::translation_options(const SequenceData& data) const {
+EncoderDecoderOptions TrainSettings::translation_options(const SequenceData& of_task) const {
   EncoderDecoderOptions options = translation;
-  options.source_symbols = data.symbols;
-  options.target_symbols = data.classes;
+  options.source_symbols = of_task.symbols;
+  options.target_symbols = of_task.classes;
   options.decoder = layers_of(transition.name, options.embedding_size);
   options.encoder = layers_of(encoder_name(), options.embedding_size);
   if (bidirectional) options.encoder = {Bidirectional{options.encoder}};

@@ -123,7 +123,7 @@ struct TrainSettings {
   std::vector<std::string> names_of_parts() const;
   bool is_delta() const { return transition.name == DeltaProductCell::name; }
   bool is_exact() const { return is_delta() && stack.empty() && init == exact_init; }
-  EncoderDecoderOptions translation_options(const SequenceData& data) const;
+  EncoderDecoderOptions translation_options(const SequenceData& of_task) const;
   /// The word problem that the task is, for --init exact. Throws ValueError where it is none.
   GroupWords exact_words(const Task& task) const;
 

@@ -87,6 +87,14 @@ class Task {
   /// on one device. Throws ShapeError.
   virtual void count_metrics(ConstTensorView<float> /*outputs*/, const Batch& /*batch*/,
                              TensorView<double> /*sums*/) const {}
+  /// Value of metric number `metric` from what was counted; their quotient by default.
+  virtual double metric_value(Index /*metric*/, double sum, double count) const { return sum / count; }
+
+  /// Features [.., K] of a caller, in host memory, as a model of the task reads them: normalized, for a task
+  /// that does so. Throws ShapeError and ValueError for features that do not fit.
+  virtual Tensor<float> own_features(ConstTensorView<float> features) const;
+  /// Overwrites outputs of a model of the task, in host memory, by numbers in the units of the targets.
+  virtual void restore_outputs(TensorView<float> /*outputs*/) const {}
 
   /// Makes this task with sequences of another number of steps, in batches of `batch` sequences; null for a
   /// task without such a length. Throws ValueError as the task's constructor.
@@ -105,6 +113,13 @@ class Task {
   /// compared.
   virtual bool may_lack_parts() const { return false; }
 };
+
+inline Tensor<float> Task::own_features(ConstTensorView<float> features) const {
+  Tensor<float> same;
+  same.reserve(features.shape());
+  copy<float>(features, same.view());
+  return same;
+}
 
 /// Data, seed and batch size of a task, which are not part of its `config`.
 struct TaskSource {

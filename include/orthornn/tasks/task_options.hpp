@@ -11,6 +11,7 @@
 #include "orthornn/tasks/mnist_task.hpp"
 #include "orthornn/tasks/own_task.hpp"
 #include "orthornn/tasks/recall_task.hpp"
+#include "orthornn/tasks/sequences_task.hpp"
 #include "orthornn/tasks/translation_task.hpp"
 #include "orthornn/tasks/words_task.hpp"
 
@@ -18,7 +19,7 @@ namespace orthornn {
 
 /// Options of any task, registered kinds of a program included.
 using TaskOptions = std::variant<AddingOptions, CopyingOptions, LanguageOptions, MnistOptions, RecallOptions,
-                                 TranslationOptions, WordsOptions, OwnTask>;
+                                 SequencesOptions, TranslationOptions, WordsOptions, OwnTask>;
 
 /// Makes a task known by its name to `make_task` and `task_names`, so that the task in a model file can be
 /// made again. It holds for the whole program. Call it in `main`, before tasks are made by any thread; the

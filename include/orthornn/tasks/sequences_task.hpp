@@ -1,0 +1,121 @@
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "orthornn/tasks/data_task.hpp"
+
+namespace orthornn {
+
+class SequencesTask;
+
+/// What is learned of the sequences in a file.
+enum class Goal {
+  automatic,     ///< A class where targets are whole numbers or text, else numbers; of each step if they are.
+  classes,       ///< A class of each sequence.
+  step_classes,  ///< A class of each step.
+  values,        ///< Numbers of each sequence.
+  step_values,   ///< Numbers of each step.
+  forecast       ///< The inputs, `ahead` steps later, at each step.
+};
+template <>
+struct Names<Goal> {
+  using enum Goal;
+  static constexpr Choice<Goal> list[] = {{"automatic", automatic},     {"class", classes},
+                                          {"step-class", step_classes}, {"value", values},
+                                          {"step-value", step_values},  {"forecast", forecast}};
+};
+
+/// Options of a SequencesTask.
+struct SequencesOptions {
+  using Made = SequencesTask;
+  static constexpr const char* name = "sequences";  ///< Name in files and on the command line.
+  /// File of the sequences, whose form its name tells: .h5 or .hdf5, .npz, or .csv.
+  std::filesystem::path data = {};
+  /// What is learned.
+  Goal goal = Goal::automatic;
+  /// CSV: columns that are read, names or numbers from 1 with commas and ranges as 2-785; empty: all others.
+  std::string inputs = {};
+  /// CSV: column of the target; empty: "target".
+  std::string target = {};
+  /// CSV: column that names the sequence of a row, which is a step then; empty: a row is a sequence.
+  std::string id = {};
+  /// CSV: column that names the group of a sequence; empty: each sequence is a group.
+  std::string group_by = {};
+  /// Steps that a forecast lies ahead, >= 1.
+  Index ahead = 1;
+  /// How numbers are brought to a common size.
+  Normalization normalization = Normalization::standard;
+  /// What is done with inputs that are missing.
+  Missing missing = Missing::refuse;
+  /// Share of the groups that are validation data.
+  double validation_part = 0.1;
+  /// Share of the groups that are test data.
+  double test_part = 0.1;
+  /// Sequences B of a batch, >= 1.
+  Index batch = 128;
+  /// Seed of the split and of the order of the sequences.
+  std::uint64_t seed = 1;
+  /// Parts of the task that a model was trained with (Task::parts). Empty: they are made of the data.
+  std::vector<TaskPart> parts = {};
+
+  /// Fields in `Task::config()`; the others are fields of TaskSource.
+  static void fields(auto&& visit) {
+    using Self = SequencesOptions;
+    const Domain share{.low = 0, .high = 1, .low_included = false, .high_included = false};
+    visit("goal", &Self::goal, domain::any, "what is learned; automatic as the targets are");
+    visit("inputs", &Self::inputs, domain::any,
+          "CSV: columns that are read, names or numbers from 1, such as 2-785 or x,y; left out: all others");
+    visit("target", &Self::target, domain::any, "CSV: column of the target; left out: target");
+    visit("id", &Self::id, domain::any,
+          "CSV: column that names the sequence of a row, which is one step; left out: a row is a sequence");
+    visit("group_by", &Self::group_by, domain::any,
+          "CSV: column whose equal values stay together in training, validation or test data");
+    visit("ahead", &Self::ahead, domain::count, "steps that a forecast lies ahead");
+    visit("normalization", &Self::normalization, domain::any,
+          "numbers by mean and deviation of the training data, by their range, or as they are");
+    visit("missing", &Self::missing, domain::any,
+          "missing inputs are refused, zero, or zero with a column that marks them");
+    visit("validation_part", &Self::validation_part, share, "share of the groups that are validation data");
+    visit("test_part", &Self::test_part, share, "share of the groups that are test data");
+  }
+};
+
+/// Sequences of a file, to be learned as DataTask does. docs/own-data.md describes the forms of the file.
+///
+/// The file is read when it is first needed. A model file keeps the normalization, the names of the classes
+/// and a checksum, so that `predict` needs no data, and `eval` and a resumption refuse other data.
+class SequencesTask final : public DataTask {
+ public:
+  /// Makes the task; reads no file. Throws ValueError for options outside their domains and for parts that
+  /// are not those of such a task.
+  explicit SequencesTask(const SequencesOptions& options = {});
+  ~SequencesTask() override;
+
+  std::string name() const override { return SequencesOptions::name; }
+  /// Reads the data unless they have been read. Throws FileError, with file and place, for what is no such
+  /// data and for data other than those of the parts, and as DataTask.
+  void load() const override;
+  std::string config() const override;
+  /// The parts "statistics", JSON of the normalization and the names of the classes, and "data", a checksum.
+  /// Reads the data unless the options had the parts, and throws as `load`.
+  std::vector<TaskPart> parts() const override;
+
+  /// Names of the classes, in the order of their numbers. Empty where targets are numbers.
+  const std::vector<std::string>& class_names() const { return class_names_; }
+
+ private:
+  struct File;
+
+  void read_parts(const std::vector<TaskPart>& parts);
+
+  SequencesOptions options_;
+  // What is there once the file or the parts are.
+  mutable std::unique_ptr<File> file_;
+  mutable std::vector<std::string> class_names_;
+  mutable std::string checksum_;
+};
+
+}  // namespace orthornn

@@ -1,0 +1,326 @@
+// Sequences in a CSV file: a row is a step of the sequence that a column names, or a row is a sequence.
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cmath>
+#include <cstring>
+#include <fstream>
+#include <functional>
+#include <limits>
+#include <map>
+#include <numeric>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <utility>
+
+#include "orthornn/core/error.hpp"
+#include "tasks/sequences/sequence_file.hpp"
+
+namespace orthornn {
+namespace {
+
+constexpr std::size_t npos = std::string::npos;
+
+std::string_view without_blanks(std::string_view text) {
+  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
+  while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
+  return text;
+}
+
+/// The number that a cell has; NaN for an empty cell and for "nan" or "NA"; no value for other text.
+std::optional<float> number_in(std::string_view cell) {
+  cell = without_blanks(cell);
+  if (cell.empty() || cell == "nan" || cell == "NaN" || cell == "NA")
+    return std::numeric_limits<float>::quiet_NaN();
+  if (cell.front() == '+') cell.remove_prefix(1);
+  float value = 0;
+  const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
+  if (error != std::errc() || end != cell.data() + cell.size()) return std::nullopt;
+  return value;
+}
+
+/// Reads the rows of a CSV file: cells with commas between, in quotation marks where they have commas
+/// themselves (RFC 4180, without line ends in cells).
+class CsvReader {
+ public:
+  explicit CsvReader(const std::filesystem::path& file) : file_(file.string()), stream_(file) {
+    if (!stream_) fail(fmt::format("it cannot be opened ({})", std::strerror(errno)));
+  }
+
+  [[noreturn]] void fail(const std::string& why) const { throw FileError(fmt::format("{}: {}", file_, why)); }
+  /// Throws FileError, which names the row and, if there is one, the column.
+  [[noreturn]] void fail_at(const std::string& column, const std::string& why) const {
+    fail(fmt::format("row {}{}: {}", row_, column.empty() ? "" : fmt::format(", column '{}'", column), why));
+  }
+  /// The next row that is not empty; false at the end. Views are valid until the next call.
+  bool next(std::vector<std::string_view>& cells) {
+    constexpr std::size_t longest = std::size_t{1} << 26;
+    do {
+      if (!std::getline(stream_, line_)) {
+        if (stream_.bad()) fail("it cannot be read to its end");
+        return false;
+      }
+      ++row_;
+      if (line_.size() > longest) fail_at("", fmt::format("it has more than {} bytes", longest));
+      if (!line_.empty() && line_.back() == '\r') line_.pop_back();
+      if (row_ == 1 && line_.starts_with("\xEF\xBB\xBF")) line_.erase(0, 3);  // the mark of UTF-8
+    } while (without_blanks(line_).empty());
+    split(cells);
+    return true;
+  }
+  Index row() const { return row_; }
+
+ private:
+  void split(std::vector<std::string_view>& cells) {
+    cells.clear();
+    unquoted_.clear();
+    unquoted_.reserve(line_.size());  // so that views into it stay
+    std::size_t at = 0;
+    while (true) {
+      if (at < line_.size() && line_[at] == '"') {
+        const std::size_t begin = unquoted_.size();
+        for (++at;; ++at) {
+          if (at >= line_.size()) fail_at("", "a quotation mark is not closed in the row");
+          if (line_[at] == '"') {
+            if (at + 1 >= line_.size() || line_[at + 1] != '"') break;
+            ++at;  // two of them stand for one
+          }
+          unquoted_ += line_[at];
+        }
+        cells.emplace_back(unquoted_.data() + begin, unquoted_.size() - begin);
+        ++at;
+        if (at < line_.size() && line_[at] != ',') fail_at("", "expected a comma after a quotation mark");
+      } else {
+        const std::size_t end = std::min(line_.find(',', at), line_.size());
+        cells.emplace_back(line_.data() + at, end - at);
+        at = end;
+      }
+      if (at >= line_.size()) return;
+      ++at;
+    }
+  }
+
+  std::string file_;
+  std::ifstream stream_;
+  std::string line_, unquoted_;
+  Index row_ = 0;
+};
+
+/// Which columns mean what.
+struct Columns {
+  std::vector<std::string> names = {};
+  std::vector<std::size_t> inputs = {};
+  std::size_t target = npos, id = npos, group = npos;
+};
+
+/// The column of a name, or of a number from 1.
+std::size_t column_of(const CsvReader& reader, const std::vector<std::string>& names, const char* flag,
+                      std::string_view wanted) {
+  wanted = without_blanks(wanted);
+  const auto found = std::ranges::find(names, wanted);
+  if (found != names.end()) return static_cast<std::size_t>(found - names.begin());
+  std::size_t number = 0;
+  const auto [end, error] = std::from_chars(wanted.data(), wanted.data() + wanted.size(), number);
+  if (error == std::errc() && end == wanted.data() + wanted.size() && number >= 1 && number <= names.size())
+    return number - 1;
+  constexpr std::size_t shown = 20;
+  const std::vector<std::string> first(
+      names.begin(), names.begin() + static_cast<std::ptrdiff_t>(std::min(shown, names.size())));
+  reader.fail(fmt::format("{} names the column '{}'; it has {} columns: {}{}", flag, wanted, names.size(),
+                          fmt::join(first, ", "), names.size() > shown ? ", .." : ""));
+}
+
+Columns columns_of(const CsvReader& reader, std::vector<std::string> names, const SequencesOptions& options) {
+  Columns columns{.names = std::move(names)};
+  const auto find = [&](const char* flag, std::string_view wanted) {
+    return column_of(reader, columns.names, flag, wanted);
+  };
+  if (!options.id.empty()) columns.id = find("--id", options.id);
+  if (!options.group_by.empty()) columns.group = find("--group-by", options.group_by);
+  if (options.goal != Goal::forecast)
+    columns.target = find("--target", options.target.empty() ? "target" : options.target);
+  for (std::string_view left = options.inputs; !left.empty();) {
+    const std::size_t end = std::min(left.find(','), left.size());
+    const std::string_view item = left.substr(0, end);
+    left.remove_prefix(std::min(end + 1, left.size()));
+    const std::size_t dash = item.find('-');
+    const bool is_range =
+        dash != npos && dash > 0 && std::ranges::find(columns.names, item) == columns.names.end();
+    const std::size_t first = find("--inputs", is_range ? item.substr(0, dash) : item);
+    const std::size_t last = is_range ? find("--inputs", item.substr(dash + 1)) : first;
+    for (std::size_t c = first; c <= last; ++c) columns.inputs.push_back(c);
+  }
+  for (std::size_t c = 0; options.inputs.empty() && c < columns.names.size(); ++c) {
+    if (c != columns.target && c != columns.id && c != columns.group) columns.inputs.push_back(c);
+  }
+  if (columns.inputs.empty()) reader.fail("no column is left to read; expected some in --inputs");
+  return columns;
+}
+
+/// What is collected row by row.
+struct Rows {
+  std::vector<float> features;
+  std::vector<std::string> targets;
+  /// Number of the sequence and of the group of each row.
+  std::vector<std::int32_t> sequence, group;
+  std::map<std::string, std::int32_t, std::less<>> sequences, groups;
+  /// Row of the file for each row that is kept.
+  std::vector<Index> places;
+};
+
+std::int32_t number_of(std::map<std::string, std::int32_t, std::less<>>& numbers, std::string_view name) {
+  const auto found = numbers.find(name);
+  if (found != numbers.end()) return found->second;
+  return numbers.emplace(std::string(name), static_cast<std::int32_t>(numbers.size())).first->second;
+}
+
+Rows read_rows(CsvReader& reader, const Columns& columns, std::vector<std::string_view> cells,
+               bool has_header) {
+  Rows rows;
+  for (bool more = !has_header || reader.next(cells); more; more = reader.next(cells)) {
+    if (cells.size() != columns.names.size()) {
+      reader.fail_at("", fmt::format("it has {} cells; expected {}, as the first row has", cells.size(),
+                                     columns.names.size()));
+    }
+    for (const std::size_t c : columns.inputs) {
+      const std::optional<float> number = number_in(cells[c]);
+      if (!number || std::isinf(*number)) {
+        reader.fail_at(columns.names[c],
+                       fmt::format("'{}' is no finite number; expected one, or nothing where "
+                                   "it is missing",
+                                   cells[c].substr(0, 40)));
+      }
+      rows.features.push_back(*number);
+    }
+    if (columns.target != npos) rows.targets.emplace_back(without_blanks(cells[columns.target]));
+    if (columns.id != npos) rows.sequence.push_back(number_of(rows.sequences, cells[columns.id]));
+    if (columns.group != npos) rows.group.push_back(number_of(rows.groups, cells[columns.group]));
+    rows.places.push_back(reader.row());
+  }
+  if (rows.places.empty()) reader.fail("it has no rows beside its header");
+  return rows;
+}
+
+/// The rows of each sequence, in their order, one sequence after the other.
+std::vector<std::size_t> order_of(const Rows& rows, std::vector<std::int32_t>& lengths) {
+  lengths.assign(rows.sequences.size(), 0);
+  for (const std::int32_t i : rows.sequence) ++lengths[static_cast<std::size_t>(i)];
+  std::vector<std::size_t> next(lengths.size(), 0), order(rows.sequence.size());
+  for (std::size_t i = 1; i < next.size(); ++i)
+    next[i] = next[i - 1] + static_cast<std::size_t>(lengths[i - 1]);
+  for (std::size_t row = 0; row < order.size(); ++row)
+    order[next[static_cast<std::size_t>(rows.sequence[row])]++] = row;
+  return order;
+}
+
+bool are_whole_or_text(const std::vector<std::string>& targets) {
+  return std::ranges::any_of(targets, [](const std::string& target) { return !number_in(target); }) ||
+         std::ranges::all_of(targets, [](const std::string& target) {
+           return !target.empty() && target.find_first_not_of("-0123456789") == npos;
+         });
+}
+
+/// Targets of the sequences or of their steps, and where they are.
+struct Targets {
+  std::vector<std::string> cells;
+  /// Row of the file of each.
+  std::vector<Index> places;
+};
+
+/// Takes the groups and the targets. What a sequence has once, each of its rows must say alike.
+Targets take_targets(const CsvReader& reader, const Columns& columns, const Rows& rows,
+                     const std::vector<std::size_t>& order, bool row_is_step, SequenceFile& result) {
+  Targets targets;
+  std::size_t at = 0;
+  for (const std::int32_t length : result.lengths) {
+    const std::size_t count = row_is_step ? static_cast<std::size_t>(length) : 1;
+    const std::size_t first = order[at];
+    if (columns.group != npos) result.groups.push_back(rows.group[first]);
+    for (const std::size_t row : std::span(order).subspan(at, count)) {
+      const auto check_alike = [&](std::size_t column, const auto& values) {
+        if (values[row] == values[first]) return;
+        reader.fail(
+            fmt::format("row {}, column '{}': it differs from row {} of the same sequence; expected the "
+                        "same{}",
+                        rows.places[row], columns.names[column], rows.places[first],
+                        column == columns.target ? ", or --goal step-class or step-value" : ""));
+      };
+      if (columns.group != npos) check_alike(columns.group, rows.group);
+      if (columns.target == npos) continue;
+      if (!result.every_step) check_alike(columns.target, rows.targets);
+      if (!result.every_step && row != first) continue;
+      targets.cells.push_back(rows.targets[row]);
+      targets.places.push_back(rows.places[row]);
+    }
+    at += count;
+  }
+  return targets;
+}
+
+/// Targets that are numbers.
+Tensor<float> values_of(const CsvReader& reader, const Targets& targets, const std::string& column,
+                        Goal goal) {
+  Tensor<float> values(Shape{std::ssize(targets.cells), 1});
+  for (std::size_t i = 0; i < targets.cells.size(); ++i) {
+    const std::optional<float> number = number_in(targets.cells[i]);
+    if (!number || !std::isfinite(*number)) {
+      reader.fail(fmt::format("row {}, column '{}': '{}' is no number; expected one for --goal {}",
+                              targets.places[i], column, targets.cells[i].substr(0, 40), name_of(goal)));
+    }
+    values.data()[i] = *number;
+  }
+  return values;
+}
+
+}  // namespace
+
+SequenceFile read_csv(const SequencesOptions& options, const std::vector<std::string>& known_classes) {
+  CsvReader reader(options.data);
+  std::vector<std::string_view> cells;
+  if (!reader.next(cells)) reader.fail("it is empty; expected rows of cells with commas between");
+  // The first row is a header unless all of it is numbers.
+  const bool has_header = std::ranges::any_of(cells, [](std::string_view cell) { return !number_in(cell); });
+  std::vector<std::string> names;
+  for (const std::string_view cell : cells)
+    names.push_back(has_header ? std::string(without_blanks(cell)) : std::to_string(names.size() + 1));
+  const Columns columns = columns_of(reader, names, options);
+  const bool row_is_step = columns.id != npos;
+  const Goal goal = options.goal;
+  SequenceFile result{.every_step = goal == Goal::step_classes || goal == Goal::step_values};
+  if (!row_is_step && result.every_step)
+    reader.fail("a row is a sequence with one target; --goal step-class and step-value need --id");
+  // 1. Sequences of rows, or of the cells of a row.
+  const Rows rows = read_rows(reader, columns, cells, has_header);
+  const std::size_t width = columns.inputs.size();
+  std::vector<std::size_t> order(rows.places.size());
+  if (row_is_step) {
+    order = order_of(rows, result.lengths);
+  } else {
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    result.lengths.assign(order.size(), static_cast<std::int32_t>(width));
+  }
+  const Shape all = {std::ssize(rows.features), 1};
+  result.features.reserve(row_is_step ? Shape{std::ssize(order), static_cast<Index>(width)} : all);
+  for (std::size_t i = 0; i < order.size(); ++i)
+    std::copy_n(rows.features.data() + order[i] * width, width, result.features.data() + i * width);
+  // 2. Targets.
+  const Targets targets = take_targets(reader, columns, rows, order, row_is_step, result);
+  if (columns.target == npos) return result;
+  const bool has_classes = goal == Goal::classes || goal == Goal::step_classes ||
+                           (goal == Goal::automatic && are_whole_or_text(targets.cells));
+  if (!has_classes) {
+    result.values = values_of(reader, targets, columns.names[columns.target], goal);
+    return result;
+  }
+  const std::vector<std::int32_t> numbers = class_numbers(targets.cells, known_classes, result.class_names);
+  result.classes.reserve({std::ssize(numbers)});
+  std::ranges::copy(numbers, result.classes.begin());
+  return result;
+}
+
+}  // namespace orthornn

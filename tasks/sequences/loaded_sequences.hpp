@@ -1,0 +1,109 @@
+#pragma once
+// The sequences of a DataTask once they are there.
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "orthornn/tasks/data_task.hpp"
+#include "tasks/batch_size.hpp"
+
+namespace orthornn {
+
+/// Throws ValueError.
+[[noreturn]] void refuse_sequences(const std::string& why);
+
+/// Sizes of the sequences, whatever their form.
+struct SequenceSizes {
+  /// First step of each sequence, and the number of all steps, [N + 1].
+  std::vector<Index> starts = {0};
+  /// Shape of the steps: [N, T], or [S] with lengths.
+  Shape steps;
+
+  /// Throws ShapeError and ValueError for inputs and lengths that do not fit one another.
+  explicit SequenceSizes(const SequenceView& view);
+
+  Index count() const { return std::ssize(starts) - 1; }
+  Index length(Index i) const {
+    return starts[static_cast<std::size_t>(i) + 1] - starts[static_cast<std::size_t>(i)];
+  }
+};
+
+/// The sequences, their split and their order.
+struct DataTask::Data {
+  Data(const SequenceView& given, const DataTaskOptions& given_options)
+      : view(given), options(given_options), sizes(given) {
+    check_targets();
+    check_numbers();
+    split();
+    for (Index i = 0; i < sizes.count(); ++i) {
+      longest = std::max(longest, steps(i));
+      shortest = std::min(shortest, steps(i));
+    }
+    check_batch_size("sequences", longest, options.batch);
+    prepare_batches();
+  }
+
+  /// Steps of a sequence that are read: with `ahead`, those that have a target.
+  Index steps(Index i) const { return sizes.length(i) - options.ahead; }
+  Index start(Index i) const { return sizes.starts[static_cast<std::size_t>(i)]; }
+  bool has_features() const { return !view.features.empty(); }
+  bool every_step() const { return view.every_step || options.ahead > 0; }
+  bool has_values() const { return options.ahead > 0 ? has_features() : !view.values.empty(); }
+  Index feature_columns() const { return has_features() ? view.features.shape()[-1] : 0; }
+  Index value_columns() const {
+    return !has_values() ? 0 : options.ahead > 0 ? feature_columns() : view.values.shape()[-1];
+  }
+  const float* features_at(Index row) const { return view.features.data() + row * feature_columns(); }
+  /// First row of the targets of a sequence, in `values_at` and `class_at`.
+  Index target_row(Index i) const { return every_step() ? start(i) + options.ahead : i; }
+  Index target_count(Index i) const { return every_step() ? steps(i) : 1; }
+  const float* values_at(Index row) const {
+    return (options.ahead > 0 ? view.features.data() : view.values.data()) + row * value_columns();
+  }
+  std::int32_t class_at(Index row) const {
+    return (options.ahead > 0 ? view.symbols.data() : view.classes.data())[row];
+  }
+
+  void check_targets() const;
+  void check_numbers() const;
+  void split();
+  void prepare_batches();
+  DataStatistics find_statistics() const;
+  /// Throws where held-out data have symbols or classes that these statistics lack.
+  void check(const DataStatistics& statistics) const;
+  void find_baseline(const DataStatistics& statistics);
+  bool has_lengths() const { return shortest != longest; }
+  // A batch of these sequences, normalized, zeros beyond the length of a sequence (sequence_batches.cpp).
+  void write_features(std::span<const std::int32_t> sequences, const ColumnMaps& maps,
+                      TensorView<float> to) const;
+  void write_symbols(std::span<const std::int32_t> sequences, TensorView<std::int32_t> to) const;
+  void write_lengths(std::span<const std::int32_t> sequences, TensorView<std::int32_t> to) const;
+  void write_values(std::span<const std::int32_t> sequences, const ColumnMaps& maps,
+                    TensorView<float> to) const;
+  void write_classes(std::span<const std::int32_t> sequences, TensorView<std::int32_t> to) const;
+  const std::vector<std::int32_t>& part(HeldOut set) const {
+    return set == HeldOut::validation ? validation : test;
+  }
+
+  SequenceView view;
+  DataTaskOptions options;
+  SequenceSizes sizes;
+  /// std::vector<std::int32_t> of the sequences.
+  std::vector<std::int32_t> training, validation, test;
+  Index longest = 1, shortest = std::numeric_limits<Index>::max();
+  /// Where lengths differ: batches of similar ones.
+  std::optional<LengthBuckets> buckets;
+  EpochBatches of_epoch, of_validation, of_test;
+  std::optional<std::uint64_t> epoch;
+  /// Order of the training sequences in this epoch, or those of a batch.
+  std::vector<std::int32_t> order, chosen;
+  double baseline = 0;
+  /// Standard deviation of each target column of the training data.
+  std::vector<double> deviations;
+};
+
+}  // namespace orthornn

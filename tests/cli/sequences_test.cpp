@@ -1,0 +1,82 @@
+// orthornn train sequences: own data from a file to predictions.
+
+#include <fstream>
+#include <initializer_list>
+
+#include "cli/model_content.hpp"
+#include "cli/run_program.hpp"
+#include "orthornn/io/hdf5.hpp"
+
+namespace fs = std::filesystem;
+using namespace orthornn;
+using namespace orthornn::testing;
+
+namespace {
+
+/// Forty series of five steps, rising or falling, with a class and a number each.
+void write_own_series(const fs::path& file) {
+  std::ofstream csv(file);
+  csv << "series,x,direction,slope\n";
+  for (int i = 0; i < 40; ++i) {
+    const double slope = (i % 2 == 0 ? 1 : -1) * (1 + 0.1 * (i % 7));
+    for (int t = 0; t < 5; ++t)
+      csv << i << "," << 50 + slope * t << "," << (slope > 0 ? "up" : "down") << "," << slope << "\n";
+  }
+}
+
+const Arguments small_cwy = {"--hidden", "8", "--batch", "8", "--cell", "cwy"};
+
+}  // namespace
+
+TEST_CASE("own sequences of a CSV are trained on, resumed to the same bits, and evaluated", "[cli]") {
+  const TemporaryFolder folder;
+  write_own_series(folder / "own.csv");
+  const Arguments train = Arguments{"train",  "sequences", "--data",    "own.csv",  "--id",
+                                    "series", "--target",  "direction", "--inputs", "x"} +
+                          small_cwy;
+  const RunSettings here{.folder = folder.path()};
+  check_success(run(train + Arguments{"--steps", "12", "--out", "whole"}, here));
+  check_success(run(train + Arguments{"--steps", "6", "--schedule", "constant", "--out", "parts"}, here));
+  check_success(run(train + Arguments{"--steps", "12", "--schedule", "constant", "--out", "straight"}, here));
+  check_success(run({"train", "--resume", "--out", "parts", "--steps", "12"}, here));
+  CHECK(training_content(folder / "parts/model.h5") == training_content(folder / "straight/model.h5"));
+
+  const ProgramResult evaluated = run({"eval", "whole/model.h5", "--json"}, here);
+  check_success(evaluated);
+  CHECK_THAT(evaluated.output, contains("\"accuracy\""));
+  std::ofstream(folder / "own.csv", std::ios::app) << "40,1,up,1\n";
+  check_refused(run({"eval", "whole/model.h5"}, here), 1, {"other data than those", "own.csv"});
+}
+
+TEST_CASE("predictions of numbers are in the units of the targets", "[cli]") {
+  const TemporaryFolder folder;
+  write_own_series(folder / "own.csv");
+  const RunSettings here{.folder = folder.path()};
+  check_success(run(Arguments{"train", "sequences", "--data", "own.csv", "--id", "series", "--target",
+                              "slope", "--inputs", "x", "--steps", "400", "--lr", "0.01", "--out", "run"} +
+                        small_cwy,
+                    here));
+  Tensor<float> x(Shape{5, 2, 1});
+  for (Index t = 0; t < 5; ++t) {
+    x(t, 0, 0) = 50 + 1.3F * static_cast<float>(t);
+    x(t, 1, 0) = 50 - 1.3F * static_cast<float>(t);
+  }
+  Hdf5Writer writer;
+  writer.dataset("x", x);
+  writer.commit(folder / "x.h5");
+  check_success(run({"predict", "run/model.h5", "x.h5", "-o", "y.h5"}, here));
+  const Tensor<float> y = Hdf5Reader(folder / "y.h5").read<float>("logits");
+  CHECK(y(0, 0) == Approx(1.3).margin(0.3));  // a guesser has 0
+  CHECK(y(1, 0) == Approx(-1.3).margin(0.3));
+}
+
+TEST_CASE("own data that are not there or not as said are one line", "[cli]") {
+  const TemporaryFolder folder;
+  write_own_series(folder / "own.csv");
+  const RunSettings here{.folder = folder.path()};
+  check_refused(run({"train", "sequences"}, here), 1, {"--data FILE"});
+  check_refused(run({"train", "sequences", "--data", "no.csv"}, here), 1, {"no.csv", "no such file"});
+  check_refused(run({"train", "sequences", "--data", "own.csv"}, here), 1, {"--target", "series, x"});
+  check_refused(run({"train", "copying", "--goal", "class"}, here), 2, {"--goal", "sequences"});
+  CHECK_FALSE(fs::exists(folder / "runs"));
+}

@@ -1,0 +1,36 @@
+// Own sequences: a CSV file, and an array of NumPy. The first byte chooses one of them.
+
+#include <fstream>
+
+#include "fuzz/edit_program.hpp"
+#include "orthornn/tasks/sequences_task.hpp"
+#include "support/temporary_folder.hpp"
+#include "tasks/sequences/npz_file.hpp"
+
+using namespace orthornn;
+using namespace orthornn::fuzz;
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  if (size == 0) return 0;
+  const std::vector<std::uint8_t> bytes(data + 1, data + size);
+  if (data[0] >= 2) {
+    accepted([&] { parse_npy("an array", bytes); });
+    return 0;
+  }
+  static const testing::TemporaryFolder folder;
+  const std::filesystem::path file = folder / "own.csv";
+  std::ofstream(file, std::ios::binary)
+      .write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+  const SequencesTask task({.data = file,
+                            .id = data[0] == 0 ? "id" : "",
+                            .missing = Missing::mask,
+                            .validation_part = 0.3,
+                            .test_part = 0.3,
+                            .batch = 1});
+  if (!accepted([&] { task.load(); })) return 0;
+  Batch batch;
+  task.training_batch(0, batch);
+  for (const HeldOut set : {HeldOut::validation, HeldOut::test})
+    task.evaluation_batch(set, task.evaluation_batches(set) - 1, batch);
+  return 0;
+}

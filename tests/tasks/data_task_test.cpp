@@ -1,0 +1,263 @@
+#include "orthornn/tasks/data_task.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <initializer_list>
+#include <limits>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "orthornn/core/error.hpp"
+#include "orthornn/nn/sequence_model.hpp"
+#include "orthornn/train/trainer.hpp"
+#include "support/catch.hpp"
+#include "support/error_message.hpp"
+
+using namespace orthornn;
+using namespace orthornn::testing;
+
+namespace {
+
+/// Twenty sequences of three steps and two columns, with column 0 telling sequence and step: 10 i + t.
+struct TwentySequences {
+  Tensor<float> features = Tensor<float>(Shape{20, 3, 2});
+  Tensor<std::int32_t> classes = Tensor<std::int32_t>(Shape{20});
+
+  TwentySequences() {
+    for (Index i = 0; i < 20; ++i) {
+      classes(i) = static_cast<std::int32_t>(i % 2);
+      for (Index t = 0; t < 3; ++t) {
+        features(i, t, 0) = static_cast<float>(10 * i + t);
+        features(i, t, 1) = 5;
+      }
+    }
+  }
+  SequenceView view() const { return {.features = features, .classes = classes}; }
+};
+
+/// The sequences of a batch, by their first number as it is without normalization.
+std::vector<Index> numbers_of(const Batch& batch) {
+  std::vector<Index> numbers;
+  const auto features = batch.reals(batch_names::features);
+  for (Index b = 0; b < features.shape()[1]; ++b)
+    numbers.push_back(static_cast<Index>(features(0, b, 0)) / 10);
+  return numbers;
+}
+
+constexpr float missing = std::numeric_limits<float>::quiet_NaN();
+
+}  // namespace
+
+TEST_CASE("Own sequences are split once, and an epoch has each training sequence once", "[data]") {
+  const TwentySequences data;
+  const DataTask task(data.view(), {.normalization = Normalization::none, .batch = 4});
+  CHECK(task.data().features == 2);
+  CHECK(task.data().classes == 2);
+  CHECK_FALSE(task.data().every_step);
+  CHECK(task.length() == 3);
+  REQUIRE(task.batches_per_epoch() == 4);  // 16 of 20 are left
+  Batch batch;
+  std::set<Index> seen;
+  const auto add_all = [&] {
+    for (const Index i : numbers_of(batch)) CHECK(seen.insert(i).second);
+  };
+  std::vector<Index> first_order, second_order;
+  for (std::uint64_t step = 0; step < 8; ++step) {
+    task.training_batch(step, batch);
+    CHECK(batch.reals(batch_names::features).shape() == Shape{3, 4, 2});
+    CHECK(batch.integers(batch_names::lengths).empty());
+    for (Index b = 0; b < 4; ++b)
+      CHECK(batch.integers(batch_names::classes)(b) == numbers_of(batch)[static_cast<std::size_t>(b)] % 2);
+    for (const Index i : numbers_of(batch)) (step < 4 ? first_order : second_order).push_back(i);
+    if (step < 4) add_all();
+  }
+  CHECK(first_order != second_order);
+  CHECK(std::set(second_order.begin(), second_order.end()) == seen);
+  for (const HeldOut set : {HeldOut::validation, HeldOut::test}) {
+    REQUIRE(task.evaluation_batches(set) == 1);
+    task.evaluation_batch(set, 0, batch);
+    CHECK(batch.reals(batch_names::features).shape()[1] == 2);
+    add_all();
+  }
+  CHECK(seen.size() == 20);
+  // A batch depends on its step alone.
+  task.training_batch(1, batch);
+  CHECK(numbers_of(batch) == std::vector(first_order.begin() + 4, first_order.begin() + 8));
+}
+
+TEST_CASE("Sequences of a group are on one side", "[data]") {
+  const TwentySequences data;
+  Tensor<std::int32_t> groups(Shape{20});
+  for (Index i = 0; i < 20; ++i) groups(i) = static_cast<std::int32_t>(i / 4);
+  SequenceView view = data.view();
+  view.groups = groups;
+  const DataTask task(view, {.normalization = Normalization::none, .batch = 4});
+  std::set<Index> validation, test;
+  Batch batch;
+  task.evaluation_batch(HeldOut::validation, 0, batch);
+  for (const Index i : numbers_of(batch)) validation.insert(i / 4);
+  task.evaluation_batch(HeldOut::test, 0, batch);
+  for (const Index i : numbers_of(batch)) test.insert(i / 4);
+  CHECK(validation.size() == 1);
+  CHECK(test.size() == 1);
+  CHECK(validation != test);
+  CHECK(task.batches_per_epoch() == 3);
+}
+
+TEST_CASE("Numbers are normalized by the training data, and constant columns stay constant", "[data]") {
+  const TwentySequences data;
+  const DataTask task(data.view(), {.batch = 16});
+  Batch batch;
+  task.training_batch(0, batch);
+  const Tensor<float>& x = batch.reals(batch_names::features);
+  double sum = 0, square = 0;
+  for (Index t = 0; t < 3; ++t) {
+    for (Index b = 0; b < 16; ++b) {
+      sum += x(t, b, 0);
+      square += x(t, b, 0) * x(t, b, 0);
+      CHECK(x(t, b, 1) == 0);
+    }
+  }
+  CHECK(std::abs(sum / 48) < 1e-6);
+  CHECK(std::abs(square / 48 - 1) < 1e-5);
+
+  const DataTask ranged(data.view(), {.normalization = Normalization::range, .batch = 16});
+  ranged.training_batch(0, batch);
+  CHECK(*std::ranges::min_element(x) == 0);
+  CHECK(*std::ranges::max_element(x) == 1);
+  // As a caller's own features are.
+  Tensor<float> own(Shape{1, 1, 2});
+  own(0, 0, 0) = ranged.statistics().features.shift[0] + ranged.statistics().features.divisor[0];
+  own(0, 0, 1) = 5;
+  CHECK(ranged.own_features(own)(0, 0, 0) == 1);
+}
+
+TEST_CASE("Sequences of different lengths are padded, and do not count beyond them", "[data]") {
+  // Sequence i has 1 + i % 3 steps of the value i, and a number at each.
+  Tensor<std::int32_t> lengths(Shape{30});
+  std::vector<float> steps;
+  for (Index i = 0; i < 30; ++i) {
+    lengths(i) = static_cast<std::int32_t>(1 + i % 3);
+    steps.insert(steps.end(), static_cast<std::size_t>(lengths(i)), static_cast<float>(i));
+  }
+  const ConstTensorView<float> rows(steps.data(), {std::ssize(steps), 1});
+  const DataTask task({.features = rows, .lengths = lengths, .every_step = true, .values = rows},
+                      {.normalization = Normalization::none, .batch = 5});
+  CHECK(task.length() == 3);
+  Batch batch;
+  std::multiset<Index> seen;
+  for (Index step = 0; step < *task.batches_per_epoch(); ++step) {
+    task.training_batch(static_cast<std::uint64_t>(step), batch);
+    const auto x = std::as_const(batch).reals(batch_names::features);
+    const auto of_batch = std::as_const(batch).integers(batch_names::lengths);
+    REQUIRE(of_batch.size() == x.shape()[1]);
+    for (Index b = 0; b < of_batch.size(); ++b) {
+      const auto i = static_cast<Index>(x(0, b, 0));
+      seen.insert(i);
+      CHECK(of_batch(b) == lengths(i));
+      for (Index t = 0; t < x.shape()[0]; ++t) {
+        CHECK(x(t, b, 0) == (t < lengths(i) ? static_cast<float>(i) : 0));
+        CHECK(std::as_const(batch).reals(batch_names::values)(t, b, 0) == x(t, b, 0));
+      }
+    }
+  }
+  CHECK(seen.size() == 24);
+  CHECK(std::set(seen.begin(), seen.end()).size() == 24);
+  // A model that answers 0 has the root mean square of the targets as its error.
+  SequenceModel<float> model(Device::cpu(), model_for(task.data(), {Gru{.hidden_size = 2}}));
+  for (float& parameter : model.parameters().values()) parameter = 0;
+  double sum = 0, count = 0;
+  task.evaluation_batch(HeldOut::test, 0, batch);
+  for (Index b = 0; b < batch.integers(batch_names::lengths).size(); ++b) {
+    const double live = batch.integers(batch_names::lengths)(b);
+    sum += live * std::pow(batch.reals(batch_names::values)(0, b, 0), 2);
+    count += live;
+  }
+  const Evaluation found = evaluate(model, task, HeldOut::test);
+  CHECK(*found.metric("rmse") == Approx(std::sqrt(sum / count)));
+  CHECK(found.loss == Approx(sum / count));
+}
+
+TEST_CASE("A forecast has the inputs of later steps as targets, for vectors and for symbols", "[data]") {
+  const TwentySequences data;
+  const DataTask task({.features = data.features},
+                      {.ahead = 2, .normalization = Normalization::none, .batch = 4});
+  Batch batch;
+  task.training_batch(0, batch);
+  REQUIRE(batch.reals(batch_names::values).shape() == Shape{1, 4, 2});
+  CHECK(task.data().every_step);
+  CHECK(task.length() == 1);
+  for (Index b = 0; b < 4; ++b)
+    CHECK(batch.reals(batch_names::values)(0, b, 0) == batch.reals(batch_names::features)(0, b, 0) + 2);
+
+  Tensor<std::int32_t> symbols(Shape{20, 4});
+  for (Index i = 0; i < symbols.size(); ++i) symbols.data()[i] = static_cast<std::int32_t>(i % 5);
+  const DataTask next({.symbols = symbols}, {.ahead = 1, .batch = 4});
+  CHECK(next.data().symbols == 5);
+  CHECK(next.data().classes == 5);
+  next.training_batch(0, batch);
+  for (Index b = 0; b < 4; ++b) {
+    for (Index t = 0; t < 3; ++t) {
+      CHECK(batch.integers(batch_names::classes)(t, b) ==
+            (batch.integers(batch_names::symbols)(t, b) + 1) % 5);
+    }
+  }
+}
+
+TEST_CASE("Missing inputs are refused by their place, zero, or marked", "[data]") {
+  TwentySequences data;
+  data.features(7, 1, 0) = missing;
+  CHECK_THAT(error_message<ValueError>([&] { DataTask(data.view(), {.batch = 4}); }),
+             contains("input 0 of step 1 of sequence 7 is missing"));
+  for (const Missing how : {Missing::zero, Missing::mask}) {
+    const DataTask task(data.view(), {.missing = how, .batch = 16});
+    CHECK(task.data().features == (how == Missing::mask ? 4 : 2));
+    Tensor<float> own(Shape{1, 2});
+    own(0, 0) = missing;
+    own(0, 1) = 5;
+    const Tensor<float> prepared = task.own_features(own);
+    CHECK(prepared(0, 0) == 0);
+    if (how == Missing::mask) {
+      CHECK(prepared(0, 2) == 1);
+      CHECK(prepared(0, 3) == 0);
+    }
+  }
+}
+
+TEST_CASE("Own sequences that cannot be learned are refused", "[data]") {
+  const TwentySequences data;
+  const auto message = [&](const SequenceView& view, const DataTaskOptions& options = {.batch = 4}) {
+    return error_message<Error>([&] { DataTask(view, options); });
+  };
+  CHECK_THAT(message({.features = data.features}), contains("either classes or values"));
+  CHECK_THAT(message({.classes = data.classes}), contains("either features or symbols"));
+  const Tensor<std::int32_t> few(Shape{19});
+  CHECK_THAT(message({.features = data.features, .classes = few}), contains("[20]"));
+  CHECK_THAT(message(data.view(), {.batch = 17}), contains("16 sequences to train on"));
+  CHECK_THAT(message(data.view(), {.validation_part = 0.5, .test_part = 0.5, .batch = 1}),
+             contains("at least one to train on"));
+  CHECK_THAT(message(data.view(), {.validation_part = 0, .batch = 4}), contains("validation part"));
+  CHECK_THAT(message({.features = data.features}, {.ahead = 3, .batch = 4}), contains("3 steps ahead"));
+  // One class is only in the held-out data.
+  TwentySequences rare;
+  Batch batch;
+  DataTask(rare.view(), {.normalization = Normalization::none, .batch = 4})
+      .evaluation_batch(HeldOut::test, 0, batch);
+  rare.classes(numbers_of(batch)[0]) = 7;
+  CHECK_THAT(message(rare.view()), contains("class 7"));
+}
+
+TEST_CASE("A network learns own sequences: which of two numbers came first", "[data]") {
+  Tensor<float> features(Shape{200, 2, 1});
+  Tensor<std::int32_t> classes(Shape{200});
+  for (Index i = 0; i < 200; ++i) {
+    classes(i) = static_cast<std::int32_t>(i % 2);
+    features(i, i % 2, 0) = 1 + static_cast<float>(i) / 200;
+  }
+  const DataTask task({.features = features, .classes = classes}, {.batch = 20});
+  SequenceModel<float> model(Device::cpu(), model_for(task.data(), {OrthogonalCell{.hidden_size = 8}}));
+  Trainer trainer(model, task, {.optimizer = Adam{.lr = 1e-2}});
+  trainer.run(100, [](const TrainingStep&) { return true; });
+  CHECK(*evaluate(model, task, HeldOut::test).metric("accuracy") == 1);
+}

@@ -1,0 +1,257 @@
+#include "orthornn/tasks/sequences_task.hpp"
+
+#include <zip.h>
+
+#include <fstream>
+#include <initializer_list>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "orthornn/core/error.hpp"
+#include "orthornn/io/hdf5.hpp"
+#include "orthornn/tasks/task_options.hpp"
+#include "support/catch.hpp"
+#include "support/error_message.hpp"
+#include "support/temporary_folder.hpp"
+#include "tasks/sequences/npz_file.hpp"
+
+using namespace orthornn;
+using namespace orthornn::testing;
+
+namespace {
+
+namespace fs = std::filesystem;
+
+fs::path file_with(const fs::path& file, const std::string& text) {
+  std::ofstream(file, std::ios::binary) << text;
+  return file;
+}
+
+/// The bytes of an .npy file.
+std::string npy(const std::string& type, const std::string& shape, const std::string& numbers,
+                const std::string& order = "False") {
+  std::string header =
+      "{'descr': '" + type + "', 'fortran_order': " + order + ", 'shape': (" + shape + "), }\n";
+  std::string bytes = "\x93NUMPY";
+  bytes += '\x01';
+  bytes += '\0';
+  bytes += static_cast<char>(header.size() % 256);
+  bytes += static_cast<char>(header.size() / 256);
+  return bytes + header + numbers;
+}
+
+template <class T>
+std::string raw_bytes(const std::vector<T>& numbers) {
+  return std::string(reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(T));
+}
+
+void write_npz(const fs::path& file, const std::vector<std::pair<std::string, std::string>>& members) {
+  int error = 0;
+  zip_t* archive = zip_open(file.c_str(), ZIP_CREATE | ZIP_TRUNCATE, &error);
+  REQUIRE(archive != nullptr);
+  for (const auto& [name, bytes] : members) {
+    zip_source_t* source = zip_source_buffer(archive, bytes.data(), bytes.size(), 0);
+    REQUIRE(zip_file_add(archive, (name + ".npy").c_str(), source, ZIP_FL_OVERWRITE) >= 0);
+  }
+  REQUIRE(zip_close(archive) == 0);
+}
+
+/// Twenty sequences of two steps: x of step t is 100 i + t, and the class is i modulo 2.
+struct Expected {
+  std::vector<float> inputs;
+  std::vector<std::int64_t> targets;
+  Expected() {
+    for (int i = 0; i < 20; ++i) {
+      for (int t = 0; t < 2; ++t) inputs.push_back(static_cast<float>(100 * i + t));
+      targets.push_back(i % 2);
+    }
+  }
+};
+
+/// All sequences of the task, by their first number.
+std::map<int, int> classes_of(const SequencesTask& task) {
+  std::map<int, int> found;
+  Batch batch;
+  const auto add = [&] {
+    const auto x = std::as_const(batch).reals(batch_names::features);
+    const auto classes = std::as_const(batch).integers(batch_names::classes);
+    for (Index b = 0; b < classes.size(); ++b) {
+      CHECK(x(1, b, 0) == x(0, b, 0) + 1);
+      found[static_cast<int>(x(0, b, 0))] = classes(b);
+    }
+  };
+  for (Index i = 0; i < *task.batches_per_epoch(); ++i) {
+    task.training_batch(static_cast<std::uint64_t>(i), batch);
+    add();
+  }
+  for (const HeldOut set : {HeldOut::validation, HeldOut::test}) {
+    task.evaluation_batch(set, 0, batch);
+    add();
+  }
+  return found;
+}
+
+void check_twenty(const SequencesTask& task) {
+  std::map<int, int> expected;
+  for (int i = 0; i < 20; ++i) expected[100 * i] = i % 2;
+  CHECK(classes_of(task) == expected);
+  CHECK(task.data().features == 1);
+  CHECK(task.data().classes == 2);
+}
+
+SequencesOptions options_for(const fs::path& file) {
+  return {.data = file, .normalization = Normalization::none, .batch = 4};
+}
+
+/// What is said of a CSV file.
+std::string csv_error(const std::string& text, SequencesOptions options = {.batch = 1}) {
+  const TemporaryFolder folder;
+  options.data = file_with(folder / "own.csv", text);
+  return error_message<Error>([&] { SequencesTask(options).load(); });
+}
+
+}  // namespace
+
+TEST_CASE("The same sequences are read from HDF5, npz and both forms of CSV", "[sequences]") {
+  const TemporaryFolder folder;
+  const Expected expected;
+  {
+    Hdf5Writer writer;
+    writer.dataset("inputs", ConstTensorView<float>(expected.inputs.data(), {20, 2, 1}));
+    writer.dataset("targets", ConstTensorView<std::int64_t>(expected.targets.data(), {20}));
+    writer.commit(folder / "own.h5");
+  }
+  write_npz(folder / "own.npz", {{"inputs", npy("<f4", "20, 2", raw_bytes(expected.inputs))},
+                                 {"targets", npy("<i8", "20,", raw_bytes(expected.targets))}});
+  std::string wide = "a,b,label\r\n", tall = "x,series,target\n";
+  for (int i = 0; i < 20; ++i) {
+    wide += std::to_string(100 * i) + "," + std::to_string(100 * i + 1) + "," +
+            (i % 2 ? "\"o,dd\"" : "even") + "\r\n";
+  }
+  // The steps of sequences come in turn.
+  for (int t = 0; t < 2; ++t) {
+    for (int i = 0; i < 20; ++i)
+      tall += std::to_string(100 * i + t) + ",s" + std::to_string(i) + "," + std::to_string(i % 2) + "\n";
+  }
+  SequencesOptions of_wide = options_for(file_with(folder / "wide.csv", wide));
+  of_wide.target = "label";
+  SequencesOptions of_tall = options_for(file_with(folder / "tall.csv", tall));
+  of_tall.id = "series";
+
+  check_twenty(SequencesTask(options_for(folder / "own.h5")));
+  check_twenty(SequencesTask(options_for(folder / "own.npz")));
+  check_twenty(SequencesTask(of_tall));
+  const SequencesTask named(of_wide);
+  check_twenty(named);
+  CHECK(named.class_names() == std::vector<std::string>{"even", "o,dd"});
+}
+
+TEST_CASE("Sequences of different lengths and symbols are read from arrays", "[sequences]") {
+  const TemporaryFolder folder;
+  std::vector<std::int32_t> lengths, symbols;
+  for (int i = 0; i < 12; ++i) {
+    lengths.push_back(2 + i % 2);
+    for (int t = 0; t < lengths.back(); ++t) symbols.push_back(t);
+  }
+  write_npz(folder / "own.npz", {{"symbols", npy("<i4", "30,", raw_bytes(symbols))},
+                                 {"lengths", npy("<i4", "12,", raw_bytes(lengths))}});
+  const SequencesTask task({.data = folder / "own.npz", .goal = Goal::forecast, .batch = 2});
+  task.load();
+  CHECK(task.data().symbols == 3);
+  CHECK(task.data().classes == 3);
+  CHECK(task.length() == 2);
+  Batch batch;
+  task.evaluation_batch(HeldOut::test, 0, batch);
+  CHECK(batch.integers(batch_names::symbols)(0, 0) == 0);
+  CHECK(batch.integers(batch_names::classes)(0, 0) == 1);
+}
+
+TEST_CASE("A task of a file is made again from config and parts, and needs no data to normalize",
+          "[sequences]") {
+  const TemporaryFolder folder;
+  std::string text = "x,target\n";
+  for (int i = 0; i < 30; ++i) text += std::to_string(i) + "," + std::to_string(0.5 * i) + "\n";
+  const fs::path file = file_with(folder / "own.csv", text);
+  const SequencesTask task({.data = file, .batch = 4});
+  task.load();
+  CHECK(task.data().values == 1);
+  const TaskSource source{.batch = 4, .seed = 1, .parts = task.parts()};
+  const auto again = make_task(task.config(), source);
+  CHECK(again->config() == task.config());
+  CHECK(again->data().values == 1);
+  Tensor<float> x(Shape{1, 1});
+  x(0, 0) = 3;
+  CHECK(again->own_features(x)(0, 0) == task.own_features(x)(0, 0));
+  Tensor<float> y(Shape{1, 1});
+  again->restore_outputs(y.view());
+  CHECK(y(0, 0) == task.statistics().values.shift[0]);
+  // Another text is not what the model was trained with.
+  TaskSource other = source;
+  other.data = file_with(folder / "other.csv", text + "30,15\n");
+  CHECK_THAT(error_message<FileError>([&] { make_task(task.config(), other)->load(); }),
+             contains("other data than those that the model was trained with"));
+  TaskSource damaged = source;
+  damaged.parts[0].bytes = R"({"features": {"shift": [1], "divisor": [0]}})";
+  CHECK_THAT(error_message<ValueError>([&] { make_task(task.config(), damaged); }), contains("statistics"));
+}
+
+TEST_CASE("A CSV that cannot be read is refused by row and column", "[sequences]") {
+  CHECK_THAT(csv_error(""), contains("it is empty"));
+  CHECK_THAT(csv_error("x,target\n"), contains("no rows beside its header"));
+  CHECK_THAT(csv_error("x,target\n1,0\n2,1,5\n"), contains("row 3: it has 3 cells; expected 2"));
+  CHECK_THAT(csv_error("x,target\n1,0\none,1\n"), contains("row 3, column 'x': 'one' is no finite number"));
+  CHECK_THAT(csv_error("x,target\n1,0\ninf,1\n"), contains("row 3, column 'x'"));
+  CHECK_THAT(csv_error("x,y\n1,0\n"), contains("--target names the column 'target'; it has 2 columns: x, y"));
+  CHECK_THAT(csv_error("x,target\n\"1,0\n"), contains("row 2: a quotation mark is not closed"));
+  CHECK_THAT(csv_error("x,target\n1,0\n,1\n2,0\n", {.batch = 1}),
+             contains("input 0 of step 0 of sequence 1 is missing"));
+  CHECK_THAT(csv_error("x,s,target\n1,a,0\n2,a,1\n", {.id = "s", .batch = 1}),
+             contains("row 3, column 'target': it differs from row 2 of the same sequence"));
+  CHECK_THAT(csv_error("x,target\n1,a\n", {.goal = Goal::values, .batch = 1}),
+             contains("row 2, column 'target': 'a'"));
+  CHECK_THAT(csv_error("x,s,target\n1,a,5\n2,b,none\n", {.goal = Goal::values, .id = "s", .batch = 1}),
+             contains("row 3, column 'target': 'none'"));
+  CHECK_THAT(csv_error("x,target\n1,0\n", {.goal = Goal::step_classes, .batch = 1}), contains("need --id"));
+}
+
+TEST_CASE("Arrays that cannot be read are refused by name", "[sequences]") {
+  const TemporaryFolder folder;
+  const fs::path file = folder / "own.npz";
+  const auto message = [&](const std::vector<std::pair<std::string, std::string>>& members) {
+    write_npz(file, members);
+    return error_message<Error>([&] { SequencesTask({.data = file, .batch = 1}).load(); });
+  };
+  const std::string inputs = npy("<f4", "3, 2", raw_bytes(std::vector<float>(6)));
+  CHECK_THAT(message({{"targets", inputs}}), contains("expected an array 'inputs' or an array 'symbols'"));
+  CHECK_THAT(message({{"inputs", inputs}}), contains("no array 'targets'"));
+  CHECK_THAT(
+      message({{"inputs", inputs}, {"targets", npy("<i4", "2,", raw_bytes(std::vector<std::int32_t>(2)))}}),
+      contains("'targets' has shape [2]"));
+  CHECK_THAT(message({{"inputs", npy("|O", "1,", "\x80\x04N.")}}), contains("pickle"));
+  CHECK_THAT(message({{"inputs", npy("<f4", "1000000000000, 8", "")}}), contains("does not fit"));
+  CHECK_THAT(message({{"inputs", npy("<f4", "99999999999999999999,", "")}}),
+             contains("larger than any memory"));
+  CHECK_THAT(message({{"inputs", npy("<f4", "1, 2", raw_bytes(std::vector<float>(2)), "True")}}),
+             contains("Fortran order"));
+  CHECK_THAT(message({{"inputs", npy("<c8", "1,", "01234567")}}), contains("its type is '<c8'"));
+  CHECK_THAT(message({{"inputs", "\x93NUMPY"}}), contains("no array of NumPy"));
+  file_with(file, "PK\x03\x04 and no more");
+  CHECK_THAT(error_message<FileError>([&] { read_npz(file); }), contains("no .npz file"));
+  CHECK_THAT(error_message<FileError>([&] { SequencesTask({.data = folder / "own.txt"}).load(); }),
+             contains("no such file"));
+  file_with(folder / "own.txt", "a");
+  CHECK_THAT(error_message<FileError>([&] { SequencesTask({.data = folder / "own.txt"}).load(); }),
+             contains(".h5, .hdf5, .npz or .csv"));
+}
+
+TEST_CASE("NumPy arrays are read in both byte orders", "[sequences]") {
+  const auto array = [](const std::string& text) { return parse_npy("own", {text.begin(), text.end()}); };
+  const NumpyArray big = array(npy(">i2", "2,", std::string("\x01\x02\xff\xff", 4)));
+  CHECK(big.is_integer);
+  CHECK(big.integers(0) == 258);
+  CHECK(big.integers(1) == -1);
+  CHECK(array(npy(">f8", "1,", std::string("\x3f\xf0\0\0\0\0\0\0", 8))).reals(0) == 1);
+  CHECK(array(npy("|b1", "2,", std::string("\x01\0", 2))).integers(0) == 1);
+}
