@@ -1,11 +1,12 @@
 // The pieces that every product of reflections shares, and the two ways to reflect one after another.
 
+#include "products/reflections.hpp"
+
 #include <initializer_list>
 #include <limits>
 
 #include "linalg/elementwise.hpp"
 #include "orthogonal/reflectors.hpp"
-#include "products/reflections.hpp"
 #include "support/catch.hpp"
 #include "support/check_says.hpp"
 #include "support/errors.hpp"
