@@ -21,10 +21,30 @@ struct Help {
 };
 
 /// Of every task but translate, of translate, of all models, and of whole trainings.
-const Arguments other_tasks = {"--language",         "--shortest",        "--test-length", "--keys",
-                               "--symbols",          "--group",           "--alphabet",    "--generators",
-                               "--training-samples", "--curriculum",      "--delay",       "--length",
-                               "--permuted",         "--permutation-seed"};
+const Arguments other_tasks = {"--language",
+                               "--shortest",
+                               "--test-length",
+                               "--keys",
+                               "--symbols",
+                               "--group",
+                               "--alphabet",
+                               "--generators",
+                               "--training-samples",
+                               "--curriculum",
+                               "--delay",
+                               "--length",
+                               "--permuted",
+                               "--permutation-seed",
+                               "--goal",
+                               "--inputs",
+                               "--target",
+                               "--id",
+                               "--group-by",
+                               "--ahead",
+                               "--normalization",
+                               "--missing",
+                               "--validation-part",
+                               "--test-part"};
 const Arguments of_sentences = {"--direction", "--pairs",         "--tokenizer", "--vocabulary",
                                 "--keep-case", "--strip-accents", "--longest",   "--data"};
 const Arguments of_the_model = {"--hidden",
