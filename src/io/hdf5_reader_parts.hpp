@@ -31,7 +31,7 @@ std::string type_name(hid_t type);
 
 /// An attribute that is open: one number of a plain type, or one text of a fixed length.
 struct Hdf5Attribute {
-  /// Throws FileError for an attribute that is none of these, or not of the expected kind.
+  /// Throws FileError for an attribute of another type, or of another kind than expected.
   Hdf5Attribute(hid_t owner, const std::string& name, H5T_class_t expected, std::string task_of_caller);
   /// The value of an attribute of integers.
   std::int64_t integer() const;

@@ -1,8 +1,10 @@
 // Sequences in named arrays: HDF5 and npz files.
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <map>
 
@@ -14,7 +16,7 @@
 namespace orthornn {
 namespace {
 
-constexpr const char* known_names = "inputs, symbols, lengths, targets, groups";
+constexpr std::array<const char*, 5> known_names = {"inputs", "symbols", "lengths", "targets", "groups"};
 
 /// The arrays of a file, by their names.
 class Arrays {
@@ -24,8 +26,8 @@ class Arrays {
       arrays_ = read_npz(file);
     } else {
       const Hdf5Reader reader(file);
-      for (const std::string& name : reader.names("/")) {
-        if (std::string_view(known_names).find(name) == std::string_view::npos) continue;
+      for (const char* name : known_names) {
+        if (!reader.has(name)) continue;
         NumpyArray& array = arrays_[name];
         array.shape = reader.shape(name);
         array.is_integer = reader.is_integer(name);
@@ -83,8 +85,9 @@ Shape read_inputs(const Arrays& arrays, SequenceFile& to) {
   const NumpyArray *inputs = arrays.find("inputs"), *symbols = arrays.find("symbols"),
                    *lengths = arrays.find("lengths");
   if ((inputs == nullptr) == (symbols == nullptr))
-    arrays.fail(fmt::format(
-        "expected an array 'inputs' or an array 'symbols', and one of them; it may have {}", known_names));
+    arrays.fail(
+        fmt::format("expected an array 'inputs' or an array 'symbols', and one of them; it may have {}",
+                    fmt::join(known_names, ", ")));
   const Shape& shape = inputs != nullptr ? inputs->shape : symbols->shape;
   const int rank = lengths != nullptr ? 1 : 2;
   const bool has_columns = inputs != nullptr && shape.rank() == rank + 1;

@@ -161,7 +161,7 @@ void DataTask::fill(std::span<const std::int32_t> sequences, Batch& batch) const
 namespace {
 
 // Numbers of the metrics of target numbers.
-enum : Index { root_mean_squared, mean_absolute, normalized };
+enum : Index { root_mean_squared, mean_absolute, over_deviation };
 
 }  // namespace
 
@@ -211,8 +211,8 @@ void DataTask::count_metrics(ConstTensorView<float> outputs, const Batch& batch,
       const double deviation = data.deviations[column] > 0 ? data.deviations[column] : 1;
       counted(root_mean_squared, 0) += error * error;
       counted(mean_absolute, 0) += std::abs(error);
-      counted(normalized, 0) += error * error / (deviation * deviation);
-      for (const Index metric : {root_mean_squared, mean_absolute, normalized}) counted(metric, 1) += 1;
+      counted(over_deviation, 0) += error * error / (deviation * deviation);
+      for (const Index metric : {root_mean_squared, mean_absolute, over_deviation}) counted(metric, 1) += 1;
     }
   }
   copy<double>(counted.view(), sums);
@@ -226,22 +226,17 @@ Tensor<float> DataTask::own_features(ConstTensorView<float> features) const {
   const Index given = features.shape().rank() > 0 ? features.shape()[-1] : 0;
   if (given != inputs)
     throw ShapeError(fmt::format("features have {} columns; this model was trained with {}", given, inputs));
-  Shape shape = Shape(features.shape().begin(), features.shape().end() - 1);
+  Shape shape(features.shape().begin(), features.shape().end() - 1);
   const Index columns = options_.missing == Missing::mask ? 2 * inputs : inputs;
   shape.append(columns);
   Tensor<float> prepared(shape);
   for (Index row = 0; row < features.size() / inputs; ++row) {
+    const float* from = features.data() + row * inputs;
     for (Index k = 0; k < inputs; ++k) {
-      const float x = features.data()[row * inputs + k];
-      const auto column = static_cast<std::size_t>(k);
-      if (std::isinf(x) || (std::isnan(x) && options_.missing == Missing::refuse))
+      if (std::isinf(from[k]) || (std::isnan(from[k]) && options_.missing == Missing::refuse))
         throw ValueError(fmt::format("input {} of row {} is not finite; expected a number", k, row));
-      if (!std::isnan(x)) {
-        prepared.data()[row * columns + k] = (x - maps.shift[column]) / maps.divisor[column];
-      } else if (columns > inputs) {
-        prepared.data()[row * columns + inputs + k] = 1;
-      }
     }
+    normalize_row(from, maps, prepared.data() + row * columns, columns);
   }
   return prepared;
 }

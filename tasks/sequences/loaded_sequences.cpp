@@ -14,7 +14,7 @@ namespace {
 
 using Numbers = std::vector<std::int32_t>;
 
-/// All but the last size of a shape, or all sizes where its rank is `rows` already.
+/// The first `rows` sizes of a shape, or all where there are fewer.
 Shape rows_of(const Shape& shape, int rows) {
   Shape result;
   for (int i = 0; i < std::min(rows, shape.rank()); ++i) result.append(shape[i]);
@@ -237,12 +237,12 @@ void DataTask::Data::check(const DataStatistics& statistics) const {
 
 void DataTask::Data::find_baseline(const DataStatistics& statistics) {
   std::vector<double> counts(static_cast<std::size_t>(statistics.classes));
-  std::vector<ColumnSums> normalized(statistics.values.shift.size());
+  std::vector<ColumnSums> columns(statistics.values.shift.size());
   double all = 0;
   for (const std::int32_t i : training) {
     for (Index row = target_row(i); row < target_row(i) + target_count(i); ++row) {
-      for (std::size_t c = 0; c < normalized.size(); ++c)
-        normalized[c].add((values_at(row)[c] - statistics.values.shift[c]) / statistics.values.divisor[c]);
+      for (std::size_t c = 0; c < columns.size(); ++c)
+        columns[c].add(normalized(values_at(row)[c], statistics.values, c));
       if (has_values() || class_at(row) < 0) continue;
       counts[static_cast<std::size_t>(class_at(row))] += 1;
       all += 1;
@@ -253,9 +253,9 @@ void DataTask::Data::find_baseline(const DataStatistics& statistics) {
     if (count > 0) baseline -= count / all * std::log(count / all);
   }
   deviations.clear();
-  for (std::size_t c = 0; c < normalized.size(); ++c) {
-    baseline += std::pow(normalized[c].deviation(), 2) / static_cast<double>(normalized.size());
-    deviations.push_back(normalized[c].deviation() * statistics.values.divisor[c]);
+  for (std::size_t c = 0; c < columns.size(); ++c) {
+    baseline += std::pow(columns[c].deviation(), 2) / static_cast<double>(columns.size());
+    deviations.push_back(columns[c].deviation() * statistics.values.divisor[c]);
   }
 }
 

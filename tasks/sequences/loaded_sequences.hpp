@@ -13,6 +13,14 @@
 
 namespace orthornn {
 
+/// A number of a column as batches have it.
+inline float normalized(float x, const ColumnMaps& maps, std::size_t column) {
+  return (x - maps.shift[column]) / maps.divisor[column];
+}
+/// Normalizes a row of features into `to`, a row of zeros with `columns` entries. A missing number stays 0.
+/// If there are more columns than features, as many after them mark the missing ones by 1.
+void normalize_row(const float* from, const ColumnMaps& maps, float* to, Index columns);
+
 /// Throws ValueError.
 [[noreturn]] void refuse_sequences(const std::string& why);
 

@@ -12,30 +12,26 @@ std::int32_t number(std::span<const std::int32_t> sequences, Index b) {
   return sequences[static_cast<std::size_t>(b)];
 }
 
-float normalized(float x, const ColumnMaps& maps, Index column) {
-  const auto c = static_cast<std::size_t>(column);
-  return (x - maps.shift[c]) / maps.divisor[c];
-}
-
 }  // namespace
+
+void normalize_row(const float* from, const ColumnMaps& maps, float* to, Index columns) {
+  const std::size_t inputs = maps.shift.size();
+  for (std::size_t k = 0; k < inputs; ++k) {
+    if (!std::isnan(from[k])) {
+      to[k] = normalized(from[k], maps, k);
+    } else if (static_cast<std::size_t>(columns) > inputs) {
+      to[inputs + k] = 1;
+    }
+  }
+}
 
 void DataTask::Data::write_features(std::span<const std::int32_t> sequences, const ColumnMaps& maps,
                                     TensorView<float> to) const {
-  const Index count = to.shape()[1], columns = to.shape()[2], inputs = feature_columns();
   std::fill(to.begin(), to.end(), 0.0F);
-  for (Index b = 0; b < count; ++b) {
+  for (Index b = 0; b < to.shape()[1]; ++b) {
     const std::int32_t i = number(sequences, b);
-    for (Index t = 0; t < steps(i); ++t) {
-      const float* from = features_at(start(i) + t);
-      float* row = &to(t, b, 0);
-      for (Index k = 0; k < inputs; ++k) {
-        if (!std::isnan(from[k])) {
-          row[k] = normalized(from[k], maps, k);
-        } else if (columns > inputs) {
-          row[inputs + k] = 1;
-        }
-      }
-    }
+    for (Index t = 0; t < steps(i); ++t)
+      normalize_row(features_at(start(i) + t), maps, &to(t, b, 0), to.shape()[2]);
   }
 }
 
@@ -61,7 +57,7 @@ void DataTask::Data::write_values(std::span<const std::int32_t> sequences, const
     for (Index t = 0; t < target_count(i); ++t) {
       const float* from = values_at(target_row(i) + t);
       for (Index c = 0; c < columns; ++c)
-        to.data()[(t * count + b) * columns + c] = normalized(from[c], maps, c);
+        to.data()[(t * count + b) * columns + c] = normalized(from[c], maps, static_cast<std::size_t>(c));
     }
   }
 }

@@ -43,7 +43,7 @@ ColumnMaps maps_from(const Json& json) {
     }
   }
   if (maps.shift.size() != maps.divisor.size() || std::ranges::count(maps.divisor, 0.0F) > 0)
-    throw ValueError("expected as many 'divisor' as 'shift', none of them 0");
+    throw ValueError("expected as many 'divisor' as 'shift', and no 'divisor' of 0");
   return maps;
 }
 
@@ -175,12 +175,8 @@ void SequencesTask::load() const {
       .groups = {file->groups.data(), Shape{std::ssize(file->groups)}},
   };
   try {
-    if (checksum_.empty()) {
-      use(view, nullptr);
-    } else {
-      const DataStatistics known = statistics();
-      use(view, &known);
-    }
+    const DataStatistics known = statistics();
+    use(view, checksum_.empty() ? nullptr : &known);
   } catch (const Error& error) {
     throw FileError(fmt::format("{}: {}", options_.data.string(), error.what()));
   }
