@@ -86,6 +86,7 @@ std::vector<std::uintptr_t> Batch::places() const {
 
 Batch Batch::copy(Device device) const {
   Batch result(device);
+  result.piece_ = piece_;
   for (const Entry& entry : entries_) {
     result.entries_.push_back(
         {entry.name,

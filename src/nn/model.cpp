@@ -20,6 +20,17 @@ void Model<T>::set_noise(std::uint64_t key) {
 }
 
 template <class T>
+void Model<T>::set_carried(const std::vector<Tensor<T>>& states) {
+  const FaultDomain::Scope scope(faults_);
+  carried_.resize(states.size());
+  for (std::size_t i = 0; i < states.size(); ++i) {
+    if (!(carried_[i].device() == device())) carried_[i] = Tensor<T>(Shape{0}, device());
+    carried_[i].reserve(states[i].shape());
+    copy<T>(states[i], carried_[i]);
+  }
+}
+
+template <class T>
 void Model<T>::prepare() {
   const FaultDomain::Scope scope(faults_);
   run_prepare();

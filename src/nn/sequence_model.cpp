@@ -136,9 +136,17 @@ Shape SequenceModel<T>::input_shape(const Batch& batch) const {
 }
 
 template <class T>
+std::vector<Shape> SequenceModel<T>::state_shapes(Index batch) const {
+  std::vector<Shape> shapes;
+  for (Index i = 0; i < cells_.state_count(); ++i) shapes.push_back(cells_.state_shape(i, batch));
+  return shapes;
+}
+
+template <class T>
 bool SequenceModel<T>::recordable(const Batch& batch) const {
   const Shape shape = input_shape(batch);
-  if (shape.rank() < 2) return false;  // no batch, as it will be told
+  if (shape.rank() < 2) return false;    // no batch, as it will be told
+  if (batch.piece() == 0) return false;  // it starts elsewhere than the pieces after it
   const std::optional<Index> launches = cells_.launches(shape[0], shape[1]);
   return launches && *launches <= RecordedLoops::most_launches;
 }
@@ -255,11 +263,32 @@ void SequenceModel<T>::compute_loss(const Batch& batch, bool gradient) {
   }
 }
 
+/// The states after the piece before; null where sequences start in their initial states.
+template <class T>
+const ModelState<T>* SequenceModel<T>::start_of_piece(const Batch& batch) const {
+  if (!batch.piece()) return nullptr;
+  if (!cells_.is_causal()) {
+    throw ValueError(
+        "a layer reads backward in time, so sequences cannot be cut into pieces; use layers that read "
+        "forward, or whole sequences");
+  }
+  if (*batch.piece() == 0) return nullptr;
+  if (carried_.size() != last_states_.size()) {
+    throw ValueError(
+        fmt::format("piece {} of long sequences has no states to start in; expected the piece "
+                    "before it, or a checkpoint with its states",
+                    *batch.piece()));
+  }
+  return &carried_;
+}
+
 template <class T>
 void SequenceModel<T>::run(const Batch& batch, bool gradient) {
-  run_layers(batch, nullptr, gradient);
+  run_layers(batch, start_of_piece(batch), gradient);
   compute_loss(batch, gradient);
   if (gradient) backward();
+  // Last: the backward reads the states in which the piece started.
+  if (batch.piece()) this->set_carried(last_states_);
 }
 
 /// Computes all gradients from that of the outputs, which is in their place.

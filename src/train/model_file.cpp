@@ -18,8 +18,13 @@ class NotFinite : public ValueError {
   using ValueError::ValueError;
 };
 
-/// Writes a flat buffer of the set's layout, on any device. Throws NotFinite: a save must not replace a sound
-/// file by one that cannot be loaded or resumed.
+/// Throws NotFinite: a save must not replace a sound file by one that cannot be loaded or resumed.
+void require_finite(const std::string& path, const TensorView<const float>& values) {
+  if (std::all_of(values.begin(), values.end(), [](float x) { return std::isfinite(x); })) return;
+  throw NotFinite(fmt::format("'{}' holds a value that is not finite, so nothing is saved", path));
+}
+
+/// Writes a flat buffer of the set's layout, on any device. Throws NotFinite.
 void write_finite_parameters(Hdf5Writer& writer, const std::string& prefix,
                              const ParameterSet<float>& parameters, TensorView<const float> flat) {
   parameters.check_allocated();
@@ -29,9 +34,7 @@ void write_finite_parameters(Hdf5Writer& writer, const std::string& prefix,
   for (const Parameter& parameter : parameters.list()) {
     const std::string path = prefix + "/" + parameter.name;
     const TensorView<const float> window(values.data() + parameter.offset, parameter.shape);
-    if (!std::all_of(window.begin(), window.end(), [](float x) { return std::isfinite(x); })) {
-      throw NotFinite(fmt::format("'{}' holds a value that is not finite, so nothing is saved", path));
-    }
+    require_finite(path, window);
     writer.dataset(path, window);
   }
 }
@@ -54,6 +57,7 @@ struct TrainingState {
   std::optional<BestResult> best;
   ConstTensorView<std::int32_t> input_order;
   std::vector<TaskPart> parts;
+  std::span<const Tensor<float>> carried;
 };
 
 void write_training(Hdf5Writer& writer, const ParameterSet<float>& parameters, Optimizer<float>& optimizer,
@@ -76,6 +80,12 @@ void write_training(Hdf5Writer& writer, const ParameterSet<float>& parameters, O
     Tensor<std::uint8_t> bytes(Shape{std::ssize(part.bytes)});
     std::ranges::copy(part.bytes, bytes.begin());
     writer.dataset("task/" + part.name, bytes);
+  }
+  for (std::size_t i = 0; i < training.carried.size(); ++i) {
+    const Tensor<float> state = training.carried[i].copy(Device::cpu());
+    const std::string path = carried_path(i);
+    require_finite(path, state);
+    writer.dataset(path, state);
   }
 }
 
@@ -129,7 +139,8 @@ void write_checkpoint(Hdf5Writer& writer, Trainer& trainer) {
                     .seed = task.seed(),
                     .best = trainer.best(),
                     .input_order = task.input_order(),
-                    .parts = parts});
+                    .parts = parts,
+                    .carried = trainer.model().carried()});
   } catch (const NotFinite& error) {
     trainer.throw_diverged(trainer.steps(), error.what());
   }
@@ -160,12 +171,16 @@ void convert_model(const std::filesystem::path& from, const std::filesystem::pat
         read_parameters(reader, "optimizer/" + name, parameters, moment);
       }
       optimizer->set_steps(count_attribute(reader, "optimizer", "steps"));
+      std::vector<Tensor<float>> carried;
+      while (reader.has(carried_path(carried.size())))
+        carried.push_back(reader.read<float>(carried_path(carried.size())));
       write_training(writer, parameters, *optimizer,
                      {.step = *info.steps,
                       .seed = info.seed,
                       .best = info.best,
                       .input_order = info.permutation,
-                      .parts = info.parts});
+                      .parts = info.parts,
+                      .carried = carried});
     }
   } catch (const FileError&) {
     throw;

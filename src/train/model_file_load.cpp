@@ -199,6 +199,22 @@ void check_same_training(const std::filesystem::path& file, const ModelFileInfo&
   }
 }
 
+/// The states in which the next piece of `batch` sequences starts; none where the file has none.
+std::vector<Tensor<float>> read_carried(const Hdf5Reader& reader, const Model<float>& model, Index batch) {
+  std::vector<Tensor<float>> states;
+  if (!reader.has(carried_path(0))) return states;
+  for (const Shape& shape : model.state_shapes(batch)) {
+    const std::string path = carried_path(states.size());
+    reader.expect<float>(path, shape);  // before memory of this size is taken
+    states.emplace_back(shape);
+    reader.read_into<float>(path, states.back().view());
+    for (const float x : states.back()) {
+      if (!std::isfinite(x)) refuse(reader, "dataset '{}' holds a value that is not finite", path);
+    }
+  }
+  return states;
+}
+
 }  // namespace
 
 void expect_parameters(const Hdf5Reader& reader, const std::string& prefix,
@@ -299,7 +315,9 @@ void restore(const std::filesystem::path& file, Trainer& trainer) {
   read("parameters", trainer.model().parameters().values());
   for (const auto& [name, moment] : trainer.optimizer().state()) read("optimizer/" + name, moment);
   const std::int64_t optimizer_steps = count_attribute(reader, "optimizer", "steps");
+  const std::vector<Tensor<float>> carried = read_carried(reader, trainer.model(), info.batch);
   for (const auto& [to, from] : changes) copy<float>(from, to);
+  trainer.model().set_carried(carried);
   trainer.optimizer().set_steps(optimizer_steps);
   trainer.set_steps(*info.steps);
   trainer.set_best(info.best);

@@ -29,6 +29,9 @@ template <class... Values>
       fmt::format("{}: {}", reader.file().string(), fmt::format(why, std::forward<Values>(values)...)));
 }
 
+/// Dataset of state i that goes on to the next piece of long sequences (Model::carried).
+inline std::string carried_path(std::size_t i) { return fmt::format("carried/{}", i); }
+
 // Parameters (model_file_load.cpp).
 
 /// Throws FileError unless the file holds each parameter as PREFIX/MODULE/NAME, as floats of its shape. Reads

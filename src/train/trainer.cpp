@@ -52,6 +52,20 @@ void check_metrics(const Task& task, const std::vector<Metric>& metrics) {
   }
 }
 
+/// Calls `evaluation`, and then gives the model back the states that it carried: the next piece of training
+/// sequences starts where the piece before it ended, not where held-out sequences did.
+void keep_carried(Model<float>& model, const std::function<void()>& evaluation) {
+  std::vector<Tensor<float>> states;
+  for (const Tensor<float>& state : model.carried()) states.push_back(state.copy(model.device()));
+  try {
+    evaluation();
+  } catch (...) {
+    model.set_carried(states);
+    throw;
+  }
+  model.set_carried(states);
+}
+
 /// What an evaluation counts in, kept so that the next one takes no memory.
 struct EvaluationMemory {
   EvaluationMemory(Device device, const Task& task)
@@ -77,14 +91,16 @@ Evaluation evaluate_with(EvaluationMemory& memory, Model<float>& model, const Ta
   const FaultDomain::Scope scope(model.faults());
   set_zero(memory.loss.view());
   set_zero(memory.sums.view());
-  for (Index i = 0; i < task.evaluation_batches(set); ++i) {
-    if (before_batch) before_batch();
-    task.evaluation_batch(set, i, memory.batch);
-    model.loss_of_prepared(memory.batch);
-    add<double>(columns_of(model.last_loss()), columns_of(memory.loss));
-    if (!memory.metrics.empty()) task.count_metrics(model.outputs(), memory.batch, memory.sums.view());
-    if (look) look(memory.batch, model.read_loss());
-  }
+  keep_carried(model, [&] {
+    for (Index i = 0; i < task.evaluation_batches(set); ++i) {
+      if (before_batch) before_batch();
+      task.evaluation_batch(set, i, memory.batch);
+      model.loss_of_prepared(memory.batch);
+      add<double>(columns_of(model.last_loss()), columns_of(memory.loss));
+      if (!memory.metrics.empty()) task.count_metrics(model.outputs(), memory.batch, memory.sums.view());
+      if (look) look(memory.batch, model.read_loss());
+    }
+  });
   const Tensor<double> loss = memory.loss.copy(Device::cpu());
   Evaluation result{.loss = BatchLoss{.sum = loss(0), .count = loss(1)}.mean()};
   const Tensor<double> sums = memory.sums.copy(Device::cpu());

@@ -19,6 +19,7 @@
 #include <utility>
 
 #include "orthornn/core/error.hpp"
+#include "tasks/sequences/loaded_sequences.hpp"
 #include "tasks/sequences/sequence_file.hpp"
 
 namespace orthornn {
@@ -165,6 +166,8 @@ Columns columns_of(const CsvReader& reader, std::vector<std::string> names, cons
 /// What is collected row by row.
 struct Rows {
   std::vector<float> features;
+  /// In place of features, where a column has texts.
+  std::vector<std::string> texts;
   std::vector<std::string> targets;
   /// Number of the sequence and of the group of each row.
   std::vector<std::int32_t> sequence, group;
@@ -179,24 +182,31 @@ std::int32_t number_of(std::map<std::string, std::int32_t, std::less<>>& numbers
   return numbers.emplace(std::string(name), static_cast<std::int32_t>(numbers.size())).first->second;
 }
 
+void add_numbers(const CsvReader& reader, const Columns& columns, const std::vector<std::string_view>& cells,
+                 std::vector<float>& to) {
+  for (const std::size_t c : columns.inputs) {
+    const std::optional<float> number = number_in(cells[c]);
+    if (!number || std::isinf(*number)) {
+      reader.fail_at(columns.names[c], fmt::format("'{}' is no finite number; expected one, or nothing where "
+                                                   "it is missing",
+                                                   cells[c].substr(0, 40)));
+    }
+    to.push_back(*number);
+  }
+}
+
 Rows read_rows(CsvReader& reader, const Columns& columns, std::vector<std::string_view> cells,
-               bool has_header) {
+               bool has_header, bool has_texts) {
   Rows rows;
   for (bool more = !has_header || reader.next(cells); more; more = reader.next(cells)) {
     if (cells.size() != columns.names.size()) {
       reader.fail_at("", fmt::format("it has {} cells; expected {}, as the first row has", cells.size(),
                                      columns.names.size()));
     }
-    for (const std::size_t c : columns.inputs) {
-      const std::optional<float> number = number_in(cells[c]);
-      if (!number || std::isinf(*number)) {
-        reader.fail_at(columns.names[c],
-                       fmt::format("'{}' is no finite number; expected one, or nothing where "
-                                   "it is missing",
-                                   cells[c].substr(0, 40)));
-      }
-      rows.features.push_back(*number);
-    }
+    if (has_texts)
+      rows.texts.emplace_back(cells[columns.inputs.front()]);
+    else
+      add_numbers(reader, columns, cells, rows.features);
     if (columns.target != npos) rows.targets.emplace_back(without_blanks(cells[columns.target]));
     if (columns.id != npos) rows.sequence.push_back(number_of(rows.sequences, cells[columns.id]));
     if (columns.group != npos) rows.group.push_back(number_of(rows.groups, cells[columns.group]));
@@ -277,9 +287,43 @@ Tensor<float> values_of(const CsvReader& reader, const Targets& targets, const s
   return values;
 }
 
+/// Takes texts as sequences of symbols. The symbols are those of the training data, so that it is drawn now.
+void take_texts(const CsvReader& reader, const SequencesOptions& options, const Rows& rows,
+                const KnownNames& known, SequenceFile& result) {
+  std::vector<FileText> texts;
+  for (std::size_t row = 0; row < rows.texts.size(); ++row)
+    texts.push_back({rows.texts[row], rows.places[row]});
+  try {
+    result.parts = drawn_parts(std::ssize(texts), {result.groups.data(), Shape{std::ssize(result.groups)}},
+                               data_options(options));
+  } catch (const ValueError& error) {
+    reader.fail(error.what());
+  }
+  read_symbols(options, texts, result.parts, options.goal == Goal::forecast, known, result);
+}
+
+/// Takes the sequences of numbers. Returns the order of the rows in them.
+std::vector<std::size_t> take_numbers(const Columns& columns, const Rows& rows, SequenceFile& result) {
+  const std::size_t width = columns.inputs.size();
+  const bool row_is_step = columns.id != npos;
+  std::vector<std::size_t> order(rows.places.size());
+  if (row_is_step) {
+    order = order_of(rows, result.lengths);
+  } else {
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    result.lengths.assign(order.size(), static_cast<std::int32_t>(width));
+  }
+  if (!rows.texts.empty()) return order;
+  const Shape all = {std::ssize(rows.features), 1};
+  result.features.reserve(row_is_step ? Shape{std::ssize(order), static_cast<Index>(width)} : all);
+  for (std::size_t i = 0; i < order.size(); ++i)
+    std::copy_n(rows.features.data() + order[i] * width, width, result.features.data() + i * width);
+  return order;
+}
+
 }  // namespace
 
-SequenceFile read_csv(const SequencesOptions& options, const std::vector<std::string>& known_classes) {
+SequenceFile read_csv(const SequencesOptions& options, const KnownNames& known) {
   CsvReader reader(options.data);
   std::vector<std::string_view> cells;
   if (!reader.next(cells)) reader.fail("it is empty; expected rows of cells with commas between");
@@ -294,22 +338,19 @@ SequenceFile read_csv(const SequencesOptions& options, const std::vector<std::st
   SequenceFile result{.every_step = goal == Goal::step_classes || goal == Goal::step_values};
   if (!row_is_step && result.every_step)
     reader.fail("a row is a sequence with one target; --goal step-class and step-value need --id");
-  // 1. Sequences of rows, or of the cells of a row.
-  const Rows rows = read_rows(reader, columns, cells, has_header);
-  const std::size_t width = columns.inputs.size();
-  std::vector<std::size_t> order(rows.places.size());
-  if (row_is_step) {
-    order = order_of(rows, result.lengths);
-  } else {
-    std::iota(order.begin(), order.end(), std::size_t{0});
-    result.lengths.assign(order.size(), static_cast<std::int32_t>(width));
+  const bool has_texts = options.text != TextUnit::automatic;
+  if (has_texts && (row_is_step || columns.inputs.size() != 1)) {
+    reader.fail(fmt::format(
+        "--text needs one column with the text of each row, and {}; expected --inputs "
+        "with one name, and no --id",
+        row_is_step ? "--id was given" : fmt::format("{} columns are read", columns.inputs.size())));
   }
-  const Shape all = {std::ssize(rows.features), 1};
-  result.features.reserve(row_is_step ? Shape{std::ssize(order), static_cast<Index>(width)} : all);
-  for (std::size_t i = 0; i < order.size(); ++i)
-    std::copy_n(rows.features.data() + order[i] * width, width, result.features.data() + i * width);
+  // 1. Sequences of rows, or of the cells of a row.
+  const Rows rows = read_rows(reader, columns, cells, has_header, has_texts);
+  const std::vector<std::size_t> order = take_numbers(columns, rows, result);
   // 2. Targets.
   const Targets targets = take_targets(reader, columns, rows, order, row_is_step, result);
+  if (has_texts) take_texts(reader, options, rows, known, result);
   if (columns.target == npos) return result;
   const bool has_classes = goal == Goal::classes || goal == Goal::step_classes ||
                            (goal == Goal::automatic && are_whole_or_text(targets.cells));
@@ -317,7 +358,7 @@ SequenceFile read_csv(const SequencesOptions& options, const std::vector<std::st
     result.values = values_of(reader, targets, columns.names[columns.target], goal);
     return result;
   }
-  const std::vector<std::int32_t> numbers = class_numbers(targets.cells, known_classes, result.class_names);
+  const std::vector<std::int32_t> numbers = class_numbers(targets.cells, known.classes, result.class_names);
   result.classes.reserve({std::ssize(numbers)});
   std::ranges::copy(numbers, result.classes.begin());
   return result;

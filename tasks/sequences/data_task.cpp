@@ -23,6 +23,7 @@ DataTask::DataTask(const DataTaskOptions& options) : options_(options) {
   check_part("validation", options.validation_part);
   check_part("test", options.test_part);
   if (options.ahead < 0) refuse_sequences(fmt::format("{} steps ahead; expected 0 or more", options.ahead));
+  if (options.cut < 0) refuse_sequences(fmt::format("pieces of {} steps; expected 0 or more", options.cut));
   check_batch_size("sequences", 1, options.batch);
 }
 
@@ -65,13 +66,16 @@ Index DataTask::length() const { return data_ ? data_->longest : 1; }
 
 std::optional<Index> DataTask::batches_per_epoch() const {
   const Data& data = loaded();
+  if (options_.cut > 0) return data.training_streams().pieces;
   return data.buckets ? data.buckets->batches() : std::ssize(data.training) / options_.batch;
 }
 
 double DataTask::baseline_loss() const { return loaded().baseline; }
 
 Index DataTask::evaluation_batches(HeldOut set) const {
-  return (std::ssize(loaded().part(set)) + options_.batch - 1) / options_.batch;
+  const Data& data = loaded();
+  if (options_.cut > 0) return data.streams(set).pieces;
+  return (std::ssize(data.part(set)) + options_.batch - 1) / options_.batch;
 }
 
 void DataTask::training_batch(std::uint64_t step, Batch& batch) const {
@@ -79,6 +83,8 @@ void DataTask::training_batch(std::uint64_t step, Batch& batch) const {
   Data& data = *data_;
   const std::uint64_t epoch = step / batches;
   const auto number = static_cast<Index>(step % batches);
+  if (options_.cut > 0)
+    return fill_piece(data.training.front(), data.training_streams().count, number, batch);
   if (data.epoch != epoch && data.buckets) data.buckets->epoch(epoch, data.of_epoch);
   if (data.epoch != epoch && !data.buckets) {
     data.order.resize(data.training.size());
@@ -105,6 +111,7 @@ void DataTask::evaluation_batch(HeldOut set, Index number, Batch& batch) const {
     refuse_sequences(fmt::format("evaluation batch {} was asked for; there are {}", number, batches));
   Data& data = *data_;
   const std::vector<std::int32_t>& part = data.part(set);
+  if (options_.cut > 0) return fill_piece(part.front(), data.streams(set).count, number, batch);
   data.chosen.clear();
   if (data.buckets) {
     const EpochBatches& batches_of = set == HeldOut::validation ? data.of_validation : data.of_test;
@@ -119,42 +126,59 @@ void DataTask::evaluation_batch(HeldOut set, Index number, Batch& batch) const {
 }
 
 void DataTask::fill(std::span<const std::int32_t> sequences, Batch& batch) const {
+  Data& data = *data_;
+  data.stretches.clear();
+  for (const std::int32_t i : sequences) data.stretches.push_back({i, 0, data.steps(i)});
+  batch.set_piece(std::nullopt);
+  fill_stretches(batch);
+}
+
+/// The next steps of each of the streams into which a sequence is divided.
+void DataTask::fill_piece(Index sequence, Index streams, Index number, Batch& batch) const {
+  Data& data = *data_;
+  const Streams all(data.steps(sequence), streams, options_.cut);
+  const Index first = number * options_.cut;
+  data.stretches.clear();
+  for (Index b = 0; b < streams; ++b) {
+    data.stretches.push_back({sequence, b * all.steps + first, std::min(options_.cut, all.steps - first)});
+  }
+  batch.set_piece(number);
+  fill_stretches(batch);
+}
+
+void DataTask::fill_stretches(Batch& batch) const {
   const Data& data = *data_;
-  const Index count = std::ssize(sequences);
+  const Index count = std::ssize(data.stretches);
   Index steps = 0;
-  for (const std::int32_t i : sequences) steps = std::max(steps, data.steps(i));
+  for (const Stretch& stretch : data.stretches) steps = std::max(steps, stretch.steps);
   const auto integers = [&](std::string_view name, const Shape& shape, const auto& write) {
     Tensor<std::int32_t>& tensor = batch.integers(name);
     tensor.reserve(shape);
-    staging_.fill<std::int32_t>(tensor.view(), [&](TensorView<std::int32_t> to) { write(sequences, to); });
+    staging_.fill<std::int32_t>(tensor.view(), write);
   };
   const auto reals = [&](std::string_view name, const Shape& shape, const auto& write) {
     Tensor<float>& tensor = batch.reals(name);
     tensor.reserve(shape);
-    staging_.fill<float>(tensor.view(), [&](TensorView<float> to) { write(sequences, to); });
+    staging_.fill<float>(tensor.view(), write);
   };
   const DataStatistics& known = statistics_;
   // 1. Inputs.
   if (data.has_features()) {
     reals(batch_names::features, {steps, count, this->data().features},
-          [&](const auto& of, TensorView<float> to) { data.write_features(of, known.features, to); });
+          [&](TensorView<float> to) { data.write_features(known.features, to); });
   } else {
     integers(batch_names::symbols, {steps, count},
-             [&](const auto& of, TensorView<std::int32_t> to) { data.write_symbols(of, to); });
+             [&](TensorView<std::int32_t> to) { data.write_symbols(to); });
   }
-  if (data.has_lengths()) {
-    integers(batch_names::lengths, {count},
-             [&](const auto& of, TensorView<std::int32_t> to) { data.write_lengths(of, to); });
-  }
+  if (data.has_lengths())
+    integers(batch_names::lengths, {count}, [&](TensorView<std::int32_t> to) { data.write_lengths(to); });
   // 2. Targets.
   Shape targets = data.every_step() ? Shape{steps, count} : Shape{count};
   if (data.has_values()) {
     targets.append(data.value_columns());
-    reals(batch_names::values, targets,
-          [&](const auto& of, TensorView<float> to) { data.write_values(of, known.values, to); });
+    reals(batch_names::values, targets, [&](TensorView<float> to) { data.write_values(known.values, to); });
   } else {
-    integers(batch_names::classes, targets,
-             [&](const auto& of, TensorView<std::int32_t> to) { data.write_classes(of, to); });
+    integers(batch_names::classes, targets, [&](TensorView<std::int32_t> to) { data.write_classes(to); });
   }
 }
 

@@ -114,6 +114,7 @@ void DataTask::Data::check_targets() const {
     }
   }
   if (!view.groups.empty()) check_shape("groups", view.groups.shape(), {sizes.count()});
+  if (!view.parts.empty()) check_shape("parts", view.parts.shape(), {sizes.count()});
 }
 
 void DataTask::Data::check_numbers() const {
@@ -139,33 +140,76 @@ void DataTask::Data::check_numbers() const {
   }
 }
 
-/// Groups are drawn, so that the two held-out sets have their shares of them.
-void DataTask::Data::split() {
+std::vector<std::int32_t> drawn_parts(Index count, ConstTensorView<std::int32_t> groups,
+                                      const DataTaskOptions& options) {
   std::map<std::int32_t, Numbers> members;  // by group, in the order of their numbers
-  for (Index i = 0; i < sizes.count(); ++i) {
+  for (Index i = 0; i < count; ++i) {
     const auto number = static_cast<std::int32_t>(i);
-    members[view.groups.empty() ? number : view.groups(i)].push_back(number);
+    members[groups.empty() ? number : groups(i)].push_back(number);
   }
-  const auto count = std::ssize(members);
+  const auto all = std::ssize(members);
   const auto held_out = [&](double share) {
-    return std::max<Index>(1, std::llround(share * static_cast<double>(count)));
+    return std::max<Index>(1, std::llround(share * static_cast<double>(all)));
   };
   const Index for_validation = held_out(options.validation_part), for_test = held_out(options.test_part);
-  if (for_validation + for_test >= count) {
+  if (for_validation + for_test >= all) {
     refuse_sequences(
         fmt::format("{} {} in all, of which {} are for validation and {} for test; expected at least one to "
                     "train on",
-                    count, view.groups.empty() ? "sequences" : "groups", for_validation, for_test));
+                    all, groups.empty() ? "sequences" : "groups", for_validation, for_test));
   }
   const Tensor<std::int32_t> drawn =
-      random_permutation(count, RandomStream(options.seed, RandomPurpose::split));
-  std::vector<const Numbers*> groups;
-  for (const auto& [group, of_group] : members) groups.push_back(&of_group);
-  for (Index i = 0; i < count; ++i) {
-    Numbers& part = i < for_validation ? validation : i < for_validation + for_test ? test : training;
-    const Numbers& group = *groups[static_cast<std::size_t>(drawn(i))];
-    part.insert(part.end(), group.begin(), group.end());
+      random_permutation(all, RandomStream(options.seed, RandomPurpose::split));
+  std::vector<const Numbers*> ordered;
+  for (const auto& [group, of_group] : members) ordered.push_back(&of_group);
+  Numbers parts(static_cast<std::size_t>(count), 0);
+  for (Index i = 0; i < for_validation + for_test; ++i) {
+    for (const std::int32_t sequence : *ordered[static_cast<std::size_t>(drawn(i))])
+      parts[static_cast<std::size_t>(sequence)] = i < for_validation ? 1 : 2;
   }
+  return parts;
+}
+
+void DataTask::Data::split() {
+  Numbers drawn;
+  if (view.parts.empty()) drawn = drawn_parts(sizes.count(), view.groups, options);
+  for (Index i = 0; i < sizes.count(); ++i) {
+    const std::int32_t part = view.parts.empty() ? drawn[static_cast<std::size_t>(i)] : view.parts(i);
+    if (part < 0 || part > 2)
+      refuse_sequences(fmt::format("sequence {} is of part {}; expected 0, 1 or 2", i, part));
+    (part == 0 ? training : part == 1 ? validation : test).push_back(static_cast<std::int32_t>(i));
+  }
+  if (training.empty() || validation.empty() || test.empty()) {
+    refuse_sequences(
+        fmt::format("{} sequences to train on, {} for validation and {} for test; expected some in each part",
+                    training.size(), validation.size(), test.size()));
+  }
+}
+
+void DataTask::Data::check_streams() const {
+  if (!every_step())
+    refuse_sequences("targets of whole sequences; pieces of a long sequence need a target at each step");
+  for (const Numbers* part : {&training, &validation, &test}) {
+    if (part->size() != 1) {
+      refuse_sequences(
+          fmt::format("{} sequences in a part; expected one long sequence in each, which is cut "
+                      "into pieces",
+                      part->size()));
+    }
+  }
+  const Index all = steps(training.front()), needed = options.batch * options.cut;
+  if (all >= needed) return;
+  refuse_sequences(
+      fmt::format("the sequence has {} steps to train on, and a batch of {} pieces of {} steps needs {}; "
+                  "expected a longer sequence, or a smaller --batch or --length",
+                  all, options.batch, options.cut, needed));
+}
+
+Streams DataTask::Data::streams(HeldOut set) const {
+  const Index all = steps(part(set).front());
+  // The first steps of a stream have no history and are harder, so that short data have fewer streams.
+  constexpr Index pieces_of_a_stream = 64;
+  return {all, std::clamp<Index>(all / (pieces_of_a_stream * options.cut), 1, options.batch), options.cut};
 }
 
 void DataTask::Data::prepare_batches() {
@@ -201,6 +245,7 @@ DataStatistics DataTask::Data::find_statistics() const {
       if (!has_values()) found.classes = std::max<Index>(found.classes, class_at(row) + 1);
     }
   }
+  if (view.symbol_count > 0) found.symbols = view.symbol_count;
   if (options.ahead > 0 && !has_features()) found.classes = found.symbols;
   found.features = maps_of(inputs, options.normalization);
   found.values = options.ahead > 0 ? found.features : maps_of(targets, options.normalization);

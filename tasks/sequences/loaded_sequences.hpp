@@ -40,6 +40,29 @@ struct SequenceSizes {
   }
 };
 
+/// Part of each sequence, [N], as SequenceView::parts has them: groups are drawn from the seed, so that the
+/// two held-out parts have their shares of them. Throws ValueError where none is left to train on.
+std::vector<std::int32_t> drawn_parts(Index count, ConstTensorView<std::int32_t> groups,
+                                      const DataTaskOptions& options);
+
+/// Steps of a sequence that a batch has.
+struct Stretch {
+  Index sequence = 0;
+  Index first = 0;
+  Index steps = 0;
+};
+
+/// How the sequence of a part is read in pieces.
+struct Streams {
+  Index count = 0;   ///< Stretches that are read side by side.
+  Index steps = 0;   ///< Steps of each.
+  Index pieces = 0;  ///< Batches until all are read.
+
+  /// Streams of a sequence of `all` steps, in pieces of `cut`.
+  Streams(Index all, Index streams, Index cut)
+      : count(streams), steps(all / streams), pieces((steps + cut - 1) / cut) {}
+};
+
 /// The sequences, their split and their order.
 struct DataTask::Data {
   Data(const SequenceView& given, const DataTaskOptions& given_options)
@@ -51,8 +74,12 @@ struct DataTask::Data {
       longest = std::max(longest, steps(i));
       shortest = std::min(shortest, steps(i));
     }
+    if (options.cut > 0) {
+      check_streams();
+      longest = shortest = options.cut;
+    }
     check_batch_size("sequences", longest, options.batch);
-    prepare_batches();
+    if (options.cut == 0) prepare_batches();
   }
 
   /// Steps of a sequence that are read: with `ahead`, those that have a target.
@@ -69,6 +96,7 @@ struct DataTask::Data {
   /// First row of the targets of a sequence, in `values_at` and `class_at`.
   Index target_row(Index i) const { return every_step() ? start(i) + options.ahead : i; }
   Index target_count(Index i) const { return every_step() ? steps(i) : 1; }
+  Index target_count(const Stretch& stretch) const { return every_step() ? stretch.steps : 1; }
   const float* values_at(Index row) const {
     return (options.ahead > 0 ? view.features.data() : view.values.data()) + row * value_columns();
   }
@@ -85,17 +113,19 @@ struct DataTask::Data {
   void check(const DataStatistics& statistics) const;
   void find_baseline(const DataStatistics& statistics);
   bool has_lengths() const { return shortest != longest; }
-  // A batch of these sequences, normalized, zeros beyond the length of a sequence (sequence_batches.cpp).
-  void write_features(std::span<const std::int32_t> sequences, const ColumnMaps& maps,
-                      TensorView<float> to) const;
-  void write_symbols(std::span<const std::int32_t> sequences, TensorView<std::int32_t> to) const;
-  void write_lengths(std::span<const std::int32_t> sequences, TensorView<std::int32_t> to) const;
-  void write_values(std::span<const std::int32_t> sequences, const ColumnMaps& maps,
-                    TensorView<float> to) const;
-  void write_classes(std::span<const std::int32_t> sequences, TensorView<std::int32_t> to) const;
+  // A batch of `stretches`, normalized, zeros beyond the steps of a stretch (sequence_batches.cpp).
+  void write_features(const ColumnMaps& maps, TensorView<float> to) const;
+  void write_symbols(TensorView<std::int32_t> to) const;
+  void write_lengths(TensorView<std::int32_t> to) const;
+  void write_values(const ColumnMaps& maps, TensorView<float> to) const;
+  void write_classes(TensorView<std::int32_t> to) const;
   const std::vector<std::int32_t>& part(HeldOut set) const {
     return set == HeldOut::validation ? validation : test;
   }
+  void check_streams() const;
+  /// Streams of the sequence of the training data, or of a held-out part.
+  Streams training_streams() const { return {steps(training.front()), options.batch, options.cut}; }
+  Streams streams(HeldOut set) const;
 
   SequenceView view;
   DataTaskOptions options;
@@ -109,6 +139,8 @@ struct DataTask::Data {
   std::optional<std::uint64_t> epoch;
   /// Order of the training sequences in this epoch, or those of a batch.
   std::vector<std::int32_t> order, chosen;
+  /// What the next batch has.
+  std::vector<Stretch> stretches;
   double baseline = 0;
   /// Standard deviation of each target column of the training data.
   std::vector<double> deviations;

@@ -2,11 +2,14 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "orthornn/core/tensor.hpp"
 #include "orthornn/tasks/sequences_task.hpp"
+#include "tasks/sequences/symbol_table.hpp"
 
 namespace orthornn {
 
@@ -21,18 +24,41 @@ struct SequenceFile {
   /// Names of the classes; where a model was trained before, those of that model.
   std::vector<std::string> class_names = {};
   std::vector<std::int32_t> groups = {};  ///< [N]; empty where each sequence is a group.
-  std::string checksum = {};              ///< Sizes and CRC-32 of what was read.
+  std::vector<std::int32_t> parts = {};   ///< [N] as SequenceView::parts; empty where they are drawn.
+  /// Symbols of a text; null where symbols are numbers of the file, or steps are vectors.
+  std::unique_ptr<const SymbolTable> symbol_table = {};
+  std::string checksum = {};  ///< Sizes and CRC-32 of what was read.
 };
 
-/// Reads a file by the end of its name. `known_classes` are the class names of a model that was trained
-/// before, or empty. Throws FileError, with the place, for what is no such file.
-SequenceFile read_sequence_file(const SequencesOptions& options,
-                                const std::vector<std::string>& known_classes);
+/// Names that a model which was trained before knows.
+struct KnownNames {
+  std::vector<std::string> classes = {};  ///< Empty where no model knows any.
+  const SymbolTable* symbols = nullptr;   ///< Null where no model knows any.
+};
+
+/// Reads a file by the end of its name. Throws FileError, with the place, for what is no such file.
+SequenceFile read_sequence_file(const SequencesOptions& options, const KnownNames& known);
 
 /// The form with one column for each name (csv_sequences.cpp).
-SequenceFile read_csv(const SequencesOptions& options, const std::vector<std::string>& known_classes);
+SequenceFile read_csv(const SequencesOptions& options, const KnownNames& known);
 /// The forms with named arrays, HDF5 and npz (array_sequences.cpp).
 SequenceFile read_arrays(const SequencesOptions& options);
+/// A text, each of whose parts is a sequence of symbols (text_sequences.cpp).
+SequenceFile read_text(const SequencesOptions& options, const KnownNames& known);
+
+/// A text of the file, a sequence or a part of one.
+struct FileText {
+  std::string_view text;
+  Index line = 0;  ///< Its line or row in the file, from 1 on.
+};
+/// Reads texts as symbols, those that `known` has or else those of the training data. `parts` are the parts
+/// of the texts. With `next`, each is a sequence from which the next symbol is to be learned, so that it
+/// begins and ends with the end of a text. Throws FileError for text that is not UTF-8.
+void read_symbols(const SequencesOptions& options, const std::vector<FileText>& texts,
+                  const std::vector<std::int32_t>& parts, bool next, const KnownNames& known,
+                  SequenceFile& to);
+/// The options of a DataTask for these (sequences_task.cpp).
+DataTaskOptions data_options(const SequencesOptions& options);
 
 /// Numbers of class names: those known, or else all that there are, sorted, by their value if they are whole
 /// numbers. Throws ValueError, with the place of the first (`place(i)`), for a name that is not known.

@@ -21,14 +21,16 @@ namespace {
 
 constexpr const char* statistics_part = "statistics";
 
-DataTaskOptions data_options(const SequencesOptions& options) {
-  return {.ahead = options.goal == Goal::forecast ? options.ahead : 0,
-          .normalization = options.normalization,
-          .missing = options.missing,
-          .validation_part = options.validation_part,
-          .test_part = options.test_part,
-          .batch = options.batch,
-          .seed = options.seed};
+bool is_text_file(const SequencesOptions& options) { return options.data.extension() == ".txt"; }
+
+/// The options with what a text file has by default.
+SequencesOptions completed(SequencesOptions options) {
+  constexpr Index text_length = 128;
+  if (!is_text_file(options)) return options;
+  if (options.goal == Goal::automatic) options.goal = Goal::forecast;
+  if (options.text == TextUnit::automatic) options.text = TextUnit::characters;
+  if (options.length == 0) options.length = text_length;
+  return options;
 }
 
 Json json_of(const ColumnMaps& maps) { return {{"shift", maps.shift}, {"divisor", maps.divisor}}; }
@@ -45,6 +47,18 @@ ColumnMaps maps_from(const Json& json) {
   if (maps.shift.size() != maps.divisor.size() || std::ranges::count(maps.divisor, 0.0F) > 0)
     throw ValueError("expected as many 'divisor' as 'shift', and no 'divisor' of 0");
   return maps;
+}
+
+/// The symbols of a text; null where the data are none.
+std::unique_ptr<const SymbolTable> symbol_table_in(const Json& json) {
+  if (!json.contains("text")) return nullptr;
+  std::vector<std::string> names;
+  for (const Json& name : array_member(json, "symbol_names")) {
+    if (!name.is_string()) refuse_member("symbol_names", "texts", name);
+    names.push_back(name.get<std::string>());
+  }
+  return std::make_unique<SymbolTable>(named_member<TextUnit>(json, "text"), boolean_member(json, "text_end"),
+                                       std::move(names));
 }
 
 std::string checksum_of(const SequenceFile& file) {
@@ -70,6 +84,17 @@ bool is_whole(const std::string& text) {
 
 }  // namespace
 
+DataTaskOptions data_options(const SequencesOptions& options) {
+  return {.ahead = options.goal == Goal::forecast ? options.ahead : 0,
+          .cut = options.length,
+          .normalization = options.normalization,
+          .missing = options.missing,
+          .validation_part = options.validation_part,
+          .test_part = options.test_part,
+          .batch = options.batch,
+          .seed = options.seed};
+}
+
 std::vector<std::int32_t> class_numbers(const std::vector<std::string>& names,
                                         const std::vector<std::string>& known,
                                         std::vector<std::string>& class_names) {
@@ -94,30 +119,73 @@ std::vector<std::int32_t> class_numbers(const std::vector<std::string>& names,
   return result;
 }
 
-SequenceFile read_sequence_file(const SequencesOptions& options,
-                                const std::vector<std::string>& known_classes) {
-  const std::filesystem::path& path = options.data;
-  if (path.empty())
-    throw FileError("task sequences needs its data, but no file was given; name one by --data FILE");
-  std::error_code status;
-  if (!std::filesystem::is_regular_file(path, status))
-    throw FileError(fmt::format("{}: there is no such file; name an .h5, .hdf5, .npz or .csv file by --data",
-                                path.string()));
-  const std::string extension = path.extension().string();
-  const bool has_arrays = extension == ".h5" || extension == ".hdf5" || extension == ".npz";
-  if (!has_arrays && extension != ".csv") {
-    throw FileError(fmt::format("{}: its name ends in '{}'; expected .h5, .hdf5, .npz or .csv", path.string(),
-                                extension));
-  }
+namespace {
+
+/// Throws for options that a file of this form does not have.
+void check_form(const SequencesOptions& options, bool is_csv) {
   for (const auto& [flag, value] : {std::pair{"--inputs", options.inputs},
                                     {"--target", options.target},
                                     {"--id", options.id},
                                     {"--group-by", options.group_by}}) {
-    if (has_arrays && !value.empty())
-      throw ValueError(
-          fmt::format("{} is for CSV files, and '{}' has arrays with names", flag, path.string()));
+    if (is_csv || value.empty()) continue;
+    throw ValueError(fmt::format("{} is for CSV files, and '{}' {}", flag, options.data.string(),
+                                 is_text_file(options) ? "is a text" : "has arrays with names"));
   }
-  SequenceFile file = has_arrays ? read_arrays(options) : read_csv(options, known_classes);
+  if (is_text_file(options) && options.goal != Goal::forecast) {
+    throw ValueError(fmt::format("--goal {} is not for a text; expected forecast, the next symbol",
+                                 name_of(options.goal)));
+  }
+  if (!is_csv && !is_text_file(options) && options.text != TextUnit::automatic) {
+    throw ValueError(fmt::format("--text is for .txt and CSV files, and '{}' has arrays with names",
+                                 options.data.string()));
+  }
+}
+
+/// Divides the only sequence in time: training data, then validation data, then test data.
+void divide_in_time(const SequencesOptions& options, SequenceFile& file) {
+  if (file.lengths.size() != 1) {
+    throw FileError(
+        fmt::format("{}: --length cuts one long sequence into pieces, and it has {} sequences; "
+                    "expected one, or no --length",
+                    options.data.string(), file.lengths.size()));
+  }
+  const auto all = static_cast<double>(file.lengths.front());
+  const auto steps = [&](double share) { return static_cast<std::int32_t>(std::lround(share * all)); };
+  const std::int32_t validation = steps(options.validation_part), test = steps(options.test_part);
+  const std::int32_t training = file.lengths.front() - validation - test;
+  if (training < 1 || validation < 1 || test < 1) {
+    throw FileError(
+        fmt::format("{}: its sequence has {} steps, of which {} are for validation and {} for "
+                    "test; expected some in each part",
+                    options.data.string(), file.lengths.front(), validation, test));
+  }
+  file.lengths = {training, validation, test};
+  file.parts = {0, 1, 2};
+  file.groups.clear();
+}
+
+}  // namespace
+
+SequenceFile read_sequence_file(const SequencesOptions& options, const KnownNames& known) {
+  const std::filesystem::path& path = options.data;
+  constexpr const char* endings = ".h5, .hdf5, .npz, .csv or .txt";
+  if (path.empty())
+    throw FileError("task sequences needs its data, but no file was given; name one by --data FILE");
+  std::error_code status;
+  if (!std::filesystem::is_regular_file(path, status))
+    throw FileError(
+        fmt::format("{}: there is no such file; name an {} file by --data", path.string(), endings));
+  const std::string extension = path.extension().string();
+  const bool has_arrays = extension == ".h5" || extension == ".hdf5" || extension == ".npz";
+  const bool is_csv = extension == ".csv";
+  if (!has_arrays && !is_csv && !is_text_file(options)) {
+    throw FileError(fmt::format("{}: its name ends in '{}'; expected {}", path.string(), extension, endings));
+  }
+  check_form(options, is_csv);
+  SequenceFile file = has_arrays ? read_arrays(options)
+                      : is_csv   ? read_csv(options, known)
+                                 : read_text(options, known);
+  if (options.length > 0 && !is_text_file(options)) divide_in_time(options, file);
   file.checksum = checksum_of(file);
   return file;
 }
@@ -125,7 +193,8 @@ SequenceFile read_sequence_file(const SequencesOptions& options,
 struct SequencesTask::File : SequenceFile {};
 
 SequencesTask::SequencesTask(const SequencesOptions& options)
-    : DataTask((check_fields("task sequences", options), data_options(options))), options_(options) {
+    : DataTask((check_fields("task sequences", options), data_options(completed(options)))),
+      options_(options) {
   if (!options.parts.empty()) read_parts(std::exchange(options_.parts, {}));
 }
 
@@ -145,6 +214,10 @@ void SequencesTask::read_parts(const std::vector<TaskPart>& parts) {
       if (!name.is_string()) refuse_member("class_names", "texts", name);
       class_names_.push_back(name.get<std::string>());
     }
+    symbol_table_ = symbol_table_in(json);
+    if (symbol_table_ != nullptr && symbol_table_->count() != known.symbols)
+      throw ValueError(
+          fmt::format("it has {} symbols and the names of {}", known.symbols, symbol_table_->count()));
     constexpr Index most = Index{1} << 30;
     if (known.symbols < 0 || known.symbols > most || known.classes < 0 || known.classes > most)
       throw ValueError("its numbers of symbols and classes are not from 0 to 2^30");
@@ -157,7 +230,8 @@ void SequencesTask::read_parts(const std::vector<TaskPart>& parts) {
 void SequencesTask::load() const {
   if (has_data()) return;
   auto file = std::make_unique<File>();
-  static_cast<SequenceFile&>(*file) = read_sequence_file(options_, class_names_);
+  static_cast<SequenceFile&>(*file) =
+      read_sequence_file(completed(options_), {class_names_, symbol_table_.get()});
   if (!checksum_.empty() && checksum_ != file->checksum) {
     throw FileError(
         fmt::format("{} has other data than those that the model was trained with ({} there, {} here); name "
@@ -173,6 +247,8 @@ void SequencesTask::load() const {
       .classes = file->classes,
       .values = file->values,
       .groups = {file->groups.data(), Shape{std::ssize(file->groups)}},
+      .parts = {file->parts.data(), Shape{std::ssize(file->parts)}},
+      .symbol_count = file->symbol_table != nullptr ? file->symbol_table->count() : 0,
   };
   try {
     const DataStatistics known = statistics();
@@ -181,6 +257,7 @@ void SequencesTask::load() const {
     throw FileError(fmt::format("{}: {}", options_.data.string(), error.what()));
   }
   class_names_ = file->class_names;
+  symbol_table_ = std::move(file->symbol_table);
   checksum_ = file->checksum;
   file_ = std::move(file);
 }
@@ -192,13 +269,36 @@ std::string SequencesTask::config() const {
 std::vector<TaskPart> SequencesTask::parts() const {
   if (checksum_.empty()) load();
   const DataStatistics& known = statistics();
-  const Json json = {{"features", json_of(known.features)},
-                     {"values", json_of(known.values)},
-                     {"symbols", known.symbols},
-                     {"classes", known.classes},
-                     {"class_names", class_names_}};
+  Json json = {{"features", json_of(known.features)},
+               {"values", json_of(known.values)},
+               {"symbols", known.symbols},
+               {"classes", known.classes},
+               {"class_names", class_names_}};
+  if (symbol_table_ != nullptr) {
+    json["text"] = name_of(symbol_table_->unit());
+    json["text_end"] = symbol_table_->end().has_value();
+    json["symbol_names"] = symbol_table_->names();
+  }
   return {{statistics_part, json.dump(-1, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace)},
           {data_part::name, checksum_}};
 }
+
+const SymbolTable& SequencesTask::symbol_table() const {
+  if (symbol_table_ == nullptr && !has_data()) load();
+  if (symbol_table_ == nullptr) throw ValueError("task sequences: the data are no text");
+  return *symbol_table_;
+}
+
+std::vector<std::int32_t> SequencesTask::symbols_of(std::string_view text) const {
+  std::vector<std::int32_t> symbols;
+  symbol_table().read(text, symbols);
+  return symbols;
+}
+
+std::string SequencesTask::text_of(std::span<const std::int32_t> symbols) const {
+  return symbol_table().text(symbols);
+}
+
+std::optional<std::int32_t> SequencesTask::text_end() const { return symbol_table().end(); }
 
 }  // namespace orthornn

@@ -80,3 +80,25 @@ TEST_CASE("own data that are not there or not as said are one line", "[cli]") {
   check_refused(run({"train", "copying", "--goal", "class"}, here), 2, {"--goal", "sequences"});
   CHECK_FALSE(fs::exists(folder / "runs"));
 }
+
+TEST_CASE("a text is learned in pieces, and goes on in the middle of an epoch with the same bits", "[cli]") {
+  const TemporaryFolder folder;
+  std::ofstream text(folder / "own.txt");
+  for (int i = 0; i < 200; ++i) text << "the number " << i % 10 << " is a number\n";
+  text.close();
+  const RunSettings here{.folder = folder.path()};
+  const Arguments train =
+      Arguments{"train", "sequences", "--data", "own.txt", "--length", "16", "--schedule", "constant"} +
+      small_cwy;
+  check_success(run(train + Arguments{"--steps", "14", "--eval-every", "3", "--out", "straight"}, here));
+  check_success(run(train + Arguments{"--steps", "6", "--eval-every", "3", "--out", "parts"}, here));
+  check_success(run({"convert", "parts/model.h5", "parts/converted.h5"}, here));
+  fs::rename(folder / "parts/converted.h5", folder / "parts/model.h5");
+  check_success(run({"train", "--resume", "--out", "parts", "--steps", "14"}, here));
+  CHECK(training_content(folder / "parts/model.h5") == training_content(folder / "straight/model.h5"));
+  const ProgramResult evaluated = run({"eval", "parts/model.h5", "--json"}, here);
+  check_success(evaluated);
+  CHECK_THAT(evaluated.output, contains("\"cross_entropy\""));
+  std::ofstream(folder / "own.txt", std::ios::app) << "more\n";
+  check_refused(run({"eval", "parts/model.h5"}, here), 1, {"other data than those", "own.txt"});
+}

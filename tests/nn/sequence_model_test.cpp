@@ -328,3 +328,67 @@ TEST_CASE("a model refuses symbols for a layer of vectors, and too many layers",
   CHECK_THROWS_WITH(parameter_layout<float>({DenseInput{1}, {nested}, EveryStep{1}}),
                     contains("at most 1024"));
 }
+
+namespace {
+
+/// Steps first to last - 1 of a batch of symbols with a class at each step, as a piece.
+Batch piece_of(const Batch& batch, Index first, Index last, Index number) {
+  Batch piece;
+  for (const std::string_view name : {batch_names::symbols, batch_names::classes}) {
+    const TensorView<const std::int32_t> all = batch.integers(name);
+    Tensor<std::int32_t>& part = piece.integers(name);
+    part.reserve({last - first, all.shape()[1]});
+    copy<std::int32_t>(all.slice(first, last - first), part.view());
+  }
+  piece.set_piece(number);
+  return piece;
+}
+
+const ModelOptions carrying{OneHot{5}, {smooth_cell(6), Lstm{4}}, EveryStep{5}, Loss::softmax_cross_entropy};
+
+}  // namespace
+
+TEST_CASE("pieces of long sequences have the loss of the whole, and a first piece starts anew", "[nn]") {
+  SequenceModel<double> model(Device::cpu(), carrying, 3);
+  const Batch whole = batch_for(carrying, 7, 3);
+  const double expected = model.loss(whole).sum;
+  for (int time = 0; time < 2; ++time) {
+    double sum = 0;
+    for (const auto& [first, last] : {std::pair<Index, Index>{0, 3}, {3, 6}, {6, 7}})
+      sum += model.loss(piece_of(whole, first, last, first / 3)).sum;
+    CHECK(sum == Approx(expected).epsilon(1e-14));
+  }
+  // The states matter: a second piece that starts anew has another loss.
+  model.loss(piece_of(whole, 0, 3, 0));
+  const double second = model.loss(piece_of(whole, 3, 6, 1)).sum;
+  CHECK(std::abs(model.loss(piece_of(whole, 3, 6, 0)).sum - second) > 1e-6);
+}
+
+TEST_CASE("gradients of a piece end where it starts", "[nn][gradient]") {
+  SequenceModel<double> model(Device::cpu(), carrying, 3);
+  const Batch whole = batch_for(carrying, 7, 3);
+  model.loss(piece_of(whole, 0, 4, 0));
+  std::vector<Tensor<double>> start;
+  for (const Tensor<double>& state : model.carried()) start.push_back(state.copy());
+  REQUIRE(start.size() == 3);  // h, h, c
+  const Batch piece = piece_of(whole, 4, 7, 1);
+  model.loss_and_gradient(piece);
+  const Tensor<double> gradient = model.parameters().gradients().copy();
+  const Tensor<double> expected = finite_differences(model.parameters().values(), [&] {
+    model.set_carried(start);
+    return model.loss(piece).sum;
+  });
+  CHECK(relative_error(gradient, expected) < tolerance::finite_difference);
+}
+
+TEST_CASE("pieces need states to start in, and layers that read forward", "[nn]") {
+  const Batch whole = batch_for(carrying, 7, 3);
+  SequenceModel<double> model(Device::cpu(), carrying, 3);
+  CHECK_THAT(error_message<ValueError>([&] { model.loss(piece_of(whole, 3, 6, 1)); }),
+             contains("no states to start in"));
+  ModelOptions backward = carrying;
+  backward.cells = {Bidirectional{{Gru{3}}}};
+  SequenceModel<double> reads_backward(Device::cpu(), backward, 3);
+  CHECK_THAT(error_message<ValueError>([&] { reads_backward.loss(piece_of(whole, 0, 3, 0)); }),
+             contains("reads backward"));
+}

@@ -261,3 +261,126 @@ TEST_CASE("A network learns own sequences: which of two numbers came first", "[d
   trainer.run(100, [](const TrainingStep&) { return true; });
   CHECK(*evaluate(model, task, HeldOut::test).metric("accuracy") == 1);
 }
+
+namespace {
+
+/// One symbol after the other, in three sequences for the three parts. Symbol t of a part is t modulo 50.
+struct LongSequences {
+  Tensor<std::int32_t> symbols, lengths = Tensor<std::int32_t>(Shape{3}),
+                                parts = Tensor<std::int32_t>(Shape{3});
+
+  LongSequences() : symbols(Shape{100 + 21 + 13}) {
+    Index at = 0;
+    for (const Index length : {100, 21, 13}) {
+      for (Index t = 0; t < length; ++t) symbols(at++) = static_cast<std::int32_t>(t % 50);
+    }
+    lengths(0) = 100;
+    lengths(1) = 21;
+    lengths(2) = 13;
+    parts(0) = 0;
+    parts(1) = 1;
+    parts(2) = 2;
+  }
+  SequenceView view() const {
+    return {.symbols = symbols, .lengths = lengths, .parts = parts, .symbol_count = 60};
+  }
+};
+
+}  // namespace
+
+TEST_CASE("A long sequence is read in pieces, each step once", "[data]") {
+  const LongSequences data;
+  const DataTask task(data.view(), {.ahead = 1, .cut = 10, .batch = 3});
+  CHECK(task.data().symbols == 60);
+  CHECK(task.data().classes == 60);
+  CHECK(task.data().every_step);
+  CHECK(task.length() == 10);
+  REQUIRE(task.batches_per_epoch() == 4);  // 99 steps with a target: three streams of 33
+  Batch batch;
+  for (const std::uint64_t epoch : {0, 1}) {
+    for (Index piece = 0; piece < 4; ++piece) {
+      task.training_batch(4 * epoch + static_cast<std::uint64_t>(piece), batch);
+      CHECK(batch.piece() == piece);
+      const auto symbols = std::as_const(batch).integers(batch_names::symbols);
+      const auto classes = std::as_const(batch).integers(batch_names::classes);
+      REQUIRE(symbols.shape() == Shape{piece < 3 ? 10 : 3, 3});
+      for (Index t = 0; t < symbols.shape()[0]; ++t) {
+        for (Index b = 0; b < 3; ++b) {
+          const Index step = 33 * b + 10 * piece + t;
+          CHECK(symbols(t, b) == step % 50);
+          CHECK(classes(t, b) == (step + 1) % 50);
+        }
+      }
+    }
+  }
+  // Held-out data are short, so that they are one stream.
+  CHECK(task.evaluation_batches(HeldOut::validation) == 2);
+  task.evaluation_batch(HeldOut::test, 1, batch);
+  CHECK(batch.piece() == 1);
+  const auto rest = std::as_const(batch).integers(batch_names::symbols);
+  REQUIRE(rest.shape() == Shape{2, 1});
+  CHECK(rest(1, 0) == 11);
+}
+
+TEST_CASE("Numbers of a long sequence are read in pieces", "[data]") {
+  Tensor<float> features(Shape{40, 1}), values(Shape{40, 2});
+  for (Index t = 0; t < 40; ++t) {
+    features(t, 0) = static_cast<float>(t);
+    values(t, 0) = static_cast<float>(100 + t);
+  }
+  Tensor<std::int32_t> lengths(Shape{3}), parts(Shape{3});
+  for (Index i = 0; i < 3; ++i) {
+    lengths(i) = i == 0 ? 20 : 10;
+    parts(i) = static_cast<std::int32_t>(i);
+  }
+  const DataTask task(
+      {.features = features, .lengths = lengths, .every_step = true, .values = values, .parts = parts},
+      {.cut = 4, .normalization = Normalization::none, .batch = 2});
+  REQUIRE(task.batches_per_epoch() == 3);  // streams of 10 steps
+  Batch batch;
+  task.training_batch(1, batch);
+  const auto x = std::as_const(batch).reals(batch_names::features);
+  const auto y = std::as_const(batch).reals(batch_names::values);
+  REQUIRE(x.shape() == Shape{4, 2, 1});
+  REQUIRE(y.shape() == Shape{4, 2, 2});
+  CHECK(x(0, 0, 0) == 4);
+  CHECK(x(3, 1, 0) == 17);
+  CHECK(y(3, 1, 0) == 117);
+}
+
+TEST_CASE("What cannot be cut into pieces is refused", "[data]") {
+  const LongSequences data;
+  const auto error = [&](const SequenceView& view, const DataTaskOptions& options) {
+    return error_message<ValueError>([&] { const DataTask task(view, options); });
+  };
+  CHECK_THAT(error(data.view(), {.ahead = 1, .cut = 10, .batch = 10}), contains("99 steps to train on"));
+  CHECK_THAT(error(data.view(), {.ahead = 1, .cut = -1}), contains("pieces of -1"));
+  SequenceView drawn = data.view();
+  drawn.parts = {};
+  Tensor<std::int32_t> short_lengths(Shape{67});
+  for (std::int32_t& length : short_lengths) length = 2;
+  drawn.lengths = short_lengths;
+  CHECK_THAT(error(drawn, {.ahead = 1, .cut = 1, .batch = 1}), contains("one long sequence"));
+  Tensor<std::int32_t> no_part(Shape{3});
+  SequenceView other = data.view();
+  other.parts = no_part;
+  CHECK_THAT(error(other, {.ahead = 1, .cut = 10, .batch = 3}), contains("expected some in each part"));
+}
+
+TEST_CASE("Evaluations between pieces leave a training as it is", "[data]") {
+  const LongSequences data;
+  const DataTask task(data.view(), {.ahead = 1, .cut = 10, .batch = 3});
+  const auto losses = [&](bool evaluates) {
+    SequenceModel<float> model(Device::cpu(),
+                               model_for(task.data(), {OrthogonalCell{.hidden_size = 8}, Gru{4}}));
+    Trainer trainer(model, task, {.optimizer = Adam{.lr = 1e-2}});
+    std::vector<double> result;
+    trainer.run(6, [&](const TrainingStep& step) {
+      result.push_back(step.loss());
+      if (evaluates) trainer.evaluate();
+      return true;
+    });
+    return result;
+  };
+  CHECK(losses(true) == losses(false));
+}

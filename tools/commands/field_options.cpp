@@ -6,7 +6,7 @@ namespace {
 /// Fields whose option is not their key with dashes.
 const FlagOfField named_flags[] = {
     {"hidden_size", "--hidden", "the task's default"},
-    {"length", "--length", "adding 200, language 40, recall 64, words 128"},
+    {"length", "--length", "adding 200, language 40, recall 64, words 128, a text 128"},
     {"rank_one_updates", ""},  // bench has a cell of its own for it
     {"heads", "--heads", "{}, or that of words, language or --init exact"},
     {"key_size", "--key-size", "{}, or that of words, language or --init exact"},

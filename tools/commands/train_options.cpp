@@ -33,7 +33,7 @@ void TrainSettings::add_task_options(CLI::App& command) {
           .add_option(
               "--data", data,
               "folder with the four IDX files, zip, text or folder with the sentence pairs, or file of "
-              "own sequences (.h5, .npz, .csv); left out: data/mnist or data/tatoeba")
+              "own sequences (.h5, .npz, .csv, .txt); left out: data/mnist or data/tatoeba")
           ->default_str("")
           ->group(g),
       "the task", [this] { return std::vector{task.name}; }, tasks_with_data());

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -67,12 +68,19 @@ class Batch {
   /// filled or holds integers; where it is missing, the message names the tensors that the batch has.
   TensorView<const float> needed_reals(std::string_view name) const { return needed<float>(name); }
 
+  /// Number of this piece where long sequences are cut into pieces, a batch each, from 0 for the first; no
+  /// value where sequences are whole. A model starts a later piece in the states in which it left the piece
+  /// before (Model::carried).
+  std::optional<Index> piece() const { return piece_; }
+  /// Sets the number of this piece.
+  void set_piece(std::optional<Index> piece) { piece_ = piece; }
+
   /// Throws DeviceError unless all tensors lie on `expected`.
   void check_device(Device expected) const;
   /// Addresses and shapes of all tensors, as a key for RecordedLoops: a recording reads its batch at these
   /// addresses.
   std::vector<std::uintptr_t> places() const;
-  /// A copy of all tensors, on `device`.
+  /// A copy of all tensors, on `device`, and of the number of the piece.
   Batch copy(Device device) const;
 
  private:
@@ -93,6 +101,7 @@ class Batch {
   Device device_;
   /// A deque keeps addresses stable: `integers` and `reals` return references.
   std::deque<Entry> entries_;
+  std::optional<Index> piece_;
 };
 
 /// Names and shapes of a batch's tensors, kept to see whether another batch has equal ones.

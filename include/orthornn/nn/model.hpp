@@ -78,6 +78,15 @@ class Model {
   /// Bytes that the layers keep of the last batch until its backward; 0 for a model that does not know.
   virtual std::size_t saved_bytes() const { return 0; }
 
+  /// Shapes of the states of `batch` sequences that go from one piece of long sequences to the next
+  /// (Batch::piece), a shape for each state of the layers; none for a model that starts each piece anew.
+  virtual std::vector<Shape> state_shapes(Index /*batch*/) const { return {}; }
+  /// States after the last batch that was a piece, on the model's device, in which the next piece starts;
+  /// none before the first piece.
+  const std::vector<Tensor<T>>& carried() const { return carried_; }
+  /// Copies the states in which the next piece starts, from any device.
+  void set_carried(const std::vector<Tensor<T>>& states);
+
   /// Sets the key of the random numbers that layers such as Dropout draw in the gradients that follow; each
   /// step of a training needs another key. Does nothing for a model that draws none. Only starts the work.
   void set_noise(std::uint64_t key);
@@ -127,6 +136,8 @@ class Model {
   ParameterSet<T> parameters_;  ///< Parameters and gradients, to which layers add.
   TensorView<T> outputs_;       ///< Outputs of the last call.
   Tensor<double> loss_;         ///< BatchLoss of the last call, [2].
+  /// States in which the next piece starts; `run` writes them for a batch that is a piece.
+  std::vector<Tensor<T>> carried_;
 
  private:
   void compute(const Batch& batch, bool gradient);

@@ -47,6 +47,10 @@ using ModelState = std::vector<Tensor<T>>;
 /// A model of layers one on the other. It reads batch_names::symbols or features, and lengths; its targets
 /// are batch_names::classes or values. With EveryStep, targets beyond a sequence's length do not count.
 ///
+/// A batch that is a piece of long sequences (Batch::piece) starts in the states after the piece before.
+/// Gradients end at the start of a piece: backpropagation through time is truncated there. A piece throws
+/// ValueError where a layer is not causal, and where a later piece comes without the one before.
+///
 /// Parameters are named cell/.. (cell0/.., cell1/.. when there are several layers), readout/.. and
 /// embedding/vectors. The model cannot be moved: layers refer to the parameters.
 template <class T>
@@ -78,6 +82,7 @@ class SequenceModel final : public Model<T> {
   const Saved& saved() const { return saved_; }
 
   std::size_t saved_bytes() const override { return saved_.used_bytes(); }
+  std::vector<Shape> state_shapes(Index batch) const override;
   bool recordable(const Batch& batch) const override;
   /// Describes the layers of the options.
   std::vector<LayerDescription> describe(Index length, Index batch) const override;
@@ -123,11 +128,13 @@ class SequenceModel final : public Model<T> {
   Shape input_shape(const Batch& batch) const;
   void check_last_step() const;
   void check_initial(const ModelState<T>* initial) const;
+  const ModelState<T>* start_of_piece(const Batch& batch) const;
   void compute_loss(const Batch& batch, bool gradient);
   void backward();
 
   using Model<T>::outputs_;
   using Model<T>::loss_;
+  using Model<T>::carried_;
 
   ModelOptions options_;
   /// Null where the input is no TokenEmbedding.

@@ -32,7 +32,8 @@ enum class RandomPurpose : std::uint32_t {
   test = 6,            ///< Test data.
   split = 7,           ///< Which data are held out.
   dropout = 8,         ///< Masks of Dropout.
-  selection = 9        ///< Pairs of a text and elements of a group that a task uses.
+  selection = 9,       ///< Pairs of a text and elements of a group that a task uses.
+  generation = 10      ///< Symbols of a text that a model writes.
 };
 
 /// A stream (seed, purpose, index) as key and first counter of Philox. The words of the counter are: running

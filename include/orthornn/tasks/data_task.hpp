@@ -54,6 +54,10 @@ struct SequenceView {
   /// Number of the group of each sequence, [N]: all sequences of a group are training, validation or test
   /// data. Empty: each sequence is a group.
   ConstTensorView<std::int32_t> groups = {};
+  /// Part of each sequence, [N]: 0 for training, 1 for validation, 2 for test data. Empty: groups are drawn.
+  ConstTensorView<std::int32_t> parts = {};
+  /// Number of symbols that there are. 0: one more than the largest symbol of the training data.
+  Index symbol_count = 0;
 };
 
 /// Options of a DataTask.
@@ -61,6 +65,10 @@ struct DataTaskOptions {
   /// Steps that the target of a step lies ahead: it is the input so many steps later, a vector or a symbol.
   /// 0: the sequences have targets.
   Index ahead = 0;
+  /// Steps of the pieces into which one long sequence of each part is cut. Batch after batch has the pieces
+  /// in their order, numbered by Batch::piece, so that a model carries its states from one to the next. 0:
+  /// sequences are whole.
+  Index cut = 0;
   /// How input and target numbers are brought to a common size.
   Normalization normalization = Normalization::standard;
   /// What is done with inputs that are missing.
@@ -98,6 +106,10 @@ struct DataStatistics {
 /// and classes or values. T is the longest of the batch. An epoch has the training sequences in a new order.
 /// Sequences of different lengths are batched with those of similar lengths (LengthBuckets); of equal ones
 /// the remainder that does not fill a batch is left out. One thread at a time may use the task.
+///
+/// With `cut`, the sequence of a part is B long stretches, one after the other, which are read side by side:
+/// batch after batch has the next `cut` steps of each, and the last of an epoch those that are left. Less
+/// than B steps at the end are left out. A held-out sequence has fewer stretches where it is short.
 class DataTask : public Task {
  public:
   /// Makes the task and looks at all numbers. Throws ShapeError for shapes that do not fit one another, and
@@ -110,7 +122,7 @@ class DataTask : public Task {
   SequenceData data() const override;
   Index batch_size() const override { return options_.batch; }
   std::uint64_t seed() const override { return options_.seed; }
-  /// Steps of the longest sequence; 1 before there are data.
+  /// Steps of the longest sequence or piece; 1 before there are data.
   Index length() const override;
   std::optional<Index> batches_per_epoch() const override;
   /// Loss of the best constant: the entropy of the training classes in nats, or the variance of the
@@ -155,6 +167,8 @@ class DataTask : public Task {
 
   const Data& loaded() const;
   void fill(std::span<const std::int32_t> sequences, Batch& batch) const;
+  void fill_piece(Index sequence, Index streams, Index number, Batch& batch) const;
+  void fill_stretches(Batch& batch) const;
 
   DataTaskOptions options_;
   // What is there once the data are.

@@ -2,7 +2,10 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "orthornn/tasks/data_task.hpp"
@@ -10,6 +13,7 @@
 namespace orthornn {
 
 class SequencesTask;
+class SymbolTable;
 
 /// What is learned of the sequences in a file.
 enum class Goal {
@@ -28,11 +32,25 @@ struct Names<Goal> {
                                           {"step-value", step_values},  {"forecast", forecast}};
 };
 
+/// What a text is read as.
+enum class TextUnit {
+  automatic,   ///< Characters of a .txt file; columns of a CSV file are numbers.
+  bytes,       ///< Bytes, each a symbol.
+  characters,  ///< Unicode code points.
+  words        ///< What stands between white space; an end of a line is a word too.
+};
+template <>
+struct Names<TextUnit> {
+  using enum TextUnit;
+  static constexpr Choice<TextUnit> list[] = {
+      {"automatic", automatic}, {"bytes", bytes}, {"characters", characters}, {"words", words}};
+};
+
 /// Options of a SequencesTask.
 struct SequencesOptions {
   using Made = SequencesTask;
   static constexpr const char* name = "sequences";  ///< Name in files and on the command line.
-  /// File of the sequences, whose form its name tells: .h5 or .hdf5, .npz, or .csv.
+  /// File of the sequences, whose form its name tells: .h5 or .hdf5, .npz, .csv, or .txt.
   std::filesystem::path data = {};
   /// What is learned.
   Goal goal = Goal::automatic;
@@ -46,6 +64,14 @@ struct SequencesOptions {
   std::string group_by = {};
   /// Steps that a forecast lies ahead, >= 1.
   Index ahead = 1;
+  /// What a text file or the text column of a CSV file is read as.
+  TextUnit text = TextUnit::automatic;
+  /// Symbols of a text that are known at most, the most frequent ones of the training data; 0: all
+  /// characters, or 30,000 words.
+  Index vocabulary = 0;
+  /// Steps of the pieces into which a text, or a file with one long sequence, is cut; 0: 128 for a text, and
+  /// otherwise sequences are whole.
+  Index length = 0;
   /// How numbers are brought to a common size.
   Normalization normalization = Normalization::standard;
   /// What is done with inputs that are missing.
@@ -74,6 +100,12 @@ struct SequencesOptions {
     visit("group_by", &Self::group_by, domain::any,
           "CSV: column whose equal values stay together in training, validation or test data");
     visit("ahead", &Self::ahead, domain::count, "steps that a forecast lies ahead");
+    visit("text", &Self::text, domain::any,
+          "what a .txt file or the text column of a CSV is read as: bytes, characters or words");
+    visit("vocabulary", &Self::vocabulary, Domain{.low = 0, .high = 1'000'000},
+          "symbols of a text at most; 0: all characters, 30,000 words");
+    visit("length", &Self::length, domain::not_negative,
+          "steps of the pieces into which a text or one long sequence is cut; 0: 128 for a text");
     visit("normalization", &Self::normalization, domain::any,
           "numbers by mean and deviation of the training data, by their range, or as they are");
     visit("missing", &Self::missing, domain::any,
@@ -85,8 +117,11 @@ struct SequencesOptions {
 
 /// Sequences of a file, to be learned as DataTask does. docs/own-data.md describes the forms of the file.
 ///
-/// The file is read when it is first needed. A model file keeps the normalization, the names of the classes
-/// and a checksum, so that `predict` needs no data, and `eval` and a resumption refuse other data.
+/// A text is one long sequence of symbols, cut into pieces, whose last tenth is test data, and the tenth
+/// before it validation data. So is a file with one sequence, if `length` is given.
+///
+/// The file is read when it is first needed. A model file keeps the normalization, the names of classes and
+/// symbols, and a checksum, so that `predict` needs no data, and `eval` and a resumption refuse other data.
 class SequencesTask final : public DataTask {
  public:
   /// Makes the task; reads no file. Throws ValueError for options outside their domains and for parts that
@@ -99,22 +134,33 @@ class SequencesTask final : public DataTask {
   /// data and for data other than those of the parts, and as DataTask.
   void load() const override;
   std::string config() const override;
-  /// The parts "statistics", JSON of the normalization and the names of the classes, and "data", a checksum.
+  /// The parts "statistics", JSON of the normalization and the names of classes and symbols, and "data", a
+  /// checksum.
   /// Reads the data unless the options had the parts, and throws as `load`.
   std::vector<TaskPart> parts() const override;
 
   /// Names of the classes, in the order of their numbers. Empty where targets are numbers.
   const std::vector<std::string>& class_names() const { return class_names_; }
+  /// Symbols of a text as the task's models read them. Throws ValueError for a task whose data are no text,
+  /// and for text that is not UTF-8 where it is read as characters or words.
+  std::vector<std::int32_t> symbols_of(std::string_view text) const;
+  /// Text of the symbols. Throws ValueError for a task whose data are no text.
+  std::string text_of(std::span<const std::int32_t> symbols) const;
+  /// Symbol of the end of a text, which also comes before a text; no value where texts have no end, since
+  /// the data are one long text. Throws ValueError for a task whose data are no text.
+  std::optional<std::int32_t> text_end() const;
 
  private:
   struct File;
 
   void read_parts(const std::vector<TaskPart>& parts);
+  const SymbolTable& symbol_table() const;
 
   SequencesOptions options_;
   // What is there once the file or the parts are.
   mutable std::unique_ptr<File> file_;
   mutable std::vector<std::string> class_names_;
+  mutable std::unique_ptr<const SymbolTable> symbol_table_;
   mutable std::string checksum_;
 };
 

@@ -44,8 +44,8 @@ class Task {
   /// Name of the task, in printable ASCII, at most 100 bytes. `task_names` has those of
   /// orthornn and those that are registered.
   virtual std::string name() const = 0;
-  /// Sizes of inputs and targets, by which `model_for` chooses the ends of a model. Those of a task that
-  /// makes its vocabulary from files are 0 until it has the files or the parts of a model file.
+  /// Sizes of inputs and targets, by which `model_for` chooses the ends of a model. A task that makes its
+  /// vocabulary from files has sizes of 0 until it has the files or the parts of a model file.
   virtual SequenceData data() const = 0;
   /// Sequences B of a batch.
   virtual Index batch_size() const = 0;

@@ -1,0 +1,101 @@
+// Sequences of symbols in texts.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "orthornn/core/error.hpp"
+#include "tasks/sequences/sequence_file.hpp"
+#include "text/text_file.hpp"
+
+namespace orthornn {
+namespace {
+
+/// Where a part of a text may begin, near `place`: after an end of a line, or else at a character.
+std::size_t boundary_near(std::string_view text, std::size_t place) {
+  constexpr std::size_t longest_line = 4096;
+  if (place == 0) return 0;
+  const std::size_t line = text.substr(0, place + longest_line).find('\n', place - 1);
+  if (line != std::string_view::npos) return line + 1;
+  const auto is_inside = [&] { return (static_cast<unsigned char>(text[place]) & 0xC0) == 0x80; };
+  while (place < text.size() && is_inside()) ++place;
+  return place;
+}
+
+SymbolTable table_of(const SequencesOptions& options, const std::vector<FileText>& texts,
+                     const std::vector<std::int32_t>& parts, bool has_end, const auto& refuse) {
+  constexpr Index default_words = 30'000;
+  if (options.text == TextUnit::bytes) return SymbolTable(options.text, has_end, {});
+  SymbolCounts counts(options.text);
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    if (parts[i] != 0) continue;
+    try {
+      counts.add(texts[i].text);
+    } catch (const ValueError& error) {
+      refuse(texts[i], error);
+    }
+  }
+  const Index all = options.text == TextUnit::words ? default_words : 0;
+  return SymbolTable(options.text, has_end,
+                     counts.most_frequent(options.vocabulary > 0 ? options.vocabulary : all));
+}
+
+}  // namespace
+
+void read_symbols(const SequencesOptions& options, const std::vector<FileText>& texts,
+                  const std::vector<std::int32_t>& parts, bool next, const KnownNames& known,
+                  SequenceFile& to) {
+  const auto refuse = [&](const FileText& text, const Error& error) {
+    throw FileError(fmt::format("{}: the text that begins in line {}: {}", options.data.string(), text.line,
+                                error.what()));
+  };
+  to.symbol_table = std::make_unique<SymbolTable>(
+      known.symbols != nullptr ? *known.symbols : table_of(options, texts, parts, next, refuse));
+  const std::int32_t end = to.symbol_table->end().value_or(0);
+  std::vector<std::int32_t> symbols;
+  to.lengths.clear();
+  for (const FileText& text : texts) {
+    const std::size_t begin = symbols.size();
+    if (next) symbols.push_back(end);
+    try {
+      to.symbol_table->read(text.text, symbols);
+    } catch (const ValueError& error) {
+      refuse(text, error);
+    }
+    if (next) symbols.push_back(end);
+    if (symbols.size() == begin) refuse(text, ValueError("it has no symbols; expected some text"));
+    to.lengths.push_back(static_cast<std::int32_t>(symbols.size() - begin));
+  }
+  to.symbols.reserve({std::ssize(symbols)});
+  std::ranges::copy(symbols, to.symbols.begin());
+}
+
+SequenceFile read_text(const SequencesOptions& options, const KnownNames& known) {
+  std::string text;
+  read_text_file(options.data, [&](std::string_view piece) { text += piece; });
+  const auto place = [&](double share) {
+    const auto bytes = static_cast<double>(text.size());
+    return boundary_near(text, static_cast<std::size_t>(std::max(0.0, bytes * share)));
+  };
+  const std::size_t training = place(1 - options.validation_part - options.test_part);
+  const std::size_t validation = std::max(training, place(1 - options.test_part));
+  std::vector<FileText> texts;
+  Index line = 1;
+  const std::array<std::size_t, 4> ends = {0, training, validation, text.size()};
+  for (std::size_t i = 0; i < 3; ++i) {
+    texts.push_back({std::string_view(text).substr(ends[i], ends[i + 1] - ends[i]), line});
+    line += std::ranges::count(texts.back().text, '\n');
+  }
+  if (std::ranges::any_of(texts, [](const FileText& part) { return part.text.empty(); })) {
+    throw FileError(
+        fmt::format("{}: its text has {} bytes, too few for training, validation and test data; expected "
+                    "some lines for each",
+                    options.data.string(), text.size()));
+  }
+  SequenceFile result{.parts = {0, 1, 2}};
+  read_symbols(options, texts, result.parts, false, known, result);
+  return result;
+}
+
+}  // namespace orthornn

@@ -1,0 +1,91 @@
+#include "commands/generate_text.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "orthornn/core/error.hpp"
+#include "orthornn/core/random.hpp"
+
+namespace orthornn::program {
+namespace {
+
+/// Draws from the softmax of logits [C] over the temperature, in the order of the symbols.
+std::int32_t drawn_symbol(std::span<const float> logits, double temperature, RandomStream& random) {
+  const auto largest = std::ranges::max_element(logits);
+  if (temperature == 0) return static_cast<std::int32_t>(largest - logits.begin());
+  std::vector<double> shares;
+  double sum = 0;
+  for (const float logit : logits)
+    shares.push_back(sum +=
+                     std::exp((static_cast<double>(logit) - static_cast<double>(*largest)) / temperature));
+  const auto found = std::ranges::upper_bound(shares, random.uniform() * sum);
+  return static_cast<std::int32_t>(std::min(found - shares.begin(), std::ssize(shares) - 1));
+}
+
+/// A model that is given symbol after symbol of one text.
+class Reader {
+ public:
+  explicit Reader(SequenceModel<float>& model) : generator_(model, 1) {}
+
+  /// The logits of the next symbol, on the host, valid until the next call.
+  std::span<const float> next(std::int32_t symbol) {
+    const TensorView<const float> outputs = generator_.step(ConstTensorView<std::int32_t>(&symbol, Shape{1}));
+    logits_.reserve(outputs.shape());
+    copy<float>(outputs, logits_.view());
+    return {logits_.data(), static_cast<std::size_t>(logits_.size())};
+  }
+
+ private:
+  SequenceModel<float>::Generator generator_;
+  Tensor<float> logits_;
+};
+
+/// What a text begins with: its end, or the end of a line within a long text.
+std::vector<std::int32_t> beginning(const SequencesTask& task, const std::string& prompt) {
+  std::vector<std::int32_t> symbols;
+  if (const auto end = task.text_end())
+    symbols = {*end};
+  else
+    symbols = task.symbols_of("\n");
+  const std::vector<std::int32_t> given = task.symbols_of(prompt);
+  symbols.insert(symbols.end(), given.begin(), given.end());
+  return symbols;
+}
+
+}  // namespace
+
+void generate_text(SequenceModel<float>& model, const SequencesTask& task, const GenerateOptions& options,
+                   const std::function<void(std::string_view text)>& write) {
+  const Index count = task.data().symbols;
+  const auto* input = std::get_if<OneHot>(&model.options().input);
+  const auto* readout = std::get_if<EveryStep>(&model.options().readout);
+  if (input == nullptr || input->symbols != count || readout == nullptr || readout->outputs != count)
+    throw ValueError("the model does not answer the next symbol; expected one of --goal forecast and a text");
+  std::optional<Reader> reader(model);
+  std::span<const float> logits;
+  for (const std::int32_t symbol : beginning(task, options.prompt)) logits = reader->next(symbol);
+  RandomStream random(options.seed, RandomPurpose::generation);
+  std::vector<std::int32_t> symbols;
+  std::string text;
+  for (Index i = 0; i < options.symbols; ++i) {
+    const std::int32_t symbol = drawn_symbol(logits, options.temperature, random);
+    // With what came before it: words have spaces between them.
+    symbols.push_back(symbol);
+    const std::string longer = task.text_of(symbols);
+    write(std::string_view(longer).substr(text.size()));
+    text = longer;
+    if (symbol == task.text_end() || symbols.size() > 256) {
+      symbols.assign(1, symbol);
+      text = task.text_of(symbols);
+    }
+    if (symbol == task.text_end()) reader.emplace(model);
+    logits = reader->next(symbol);
+  }
+}
+
+}  // namespace orthornn::program
