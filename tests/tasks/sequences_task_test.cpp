@@ -239,11 +239,11 @@ TEST_CASE("Arrays that cannot be read are refused by name", "[sequences]") {
   CHECK_THAT(message({{"inputs", "\x93NUMPY"}}), contains("no array of NumPy"));
   file_with(file, "PK\x03\x04 and no more");
   CHECK_THAT(error_message<FileError>([&] { read_npz(file); }), contains("no .npz file"));
-  CHECK_THAT(error_message<FileError>([&] { SequencesTask({.data = folder / "own.txt"}).load(); }),
+  CHECK_THAT(error_message<FileError>([&] { SequencesTask({.data = folder / "own.dat"}).load(); }),
              contains("no such file"));
-  file_with(folder / "own.txt", "a");
-  CHECK_THAT(error_message<FileError>([&] { SequencesTask({.data = folder / "own.txt"}).load(); }),
-             contains(".h5, .hdf5, .npz or .csv"));
+  file_with(folder / "own.dat", "a");
+  CHECK_THAT(error_message<FileError>([&] { SequencesTask({.data = folder / "own.dat"}).load(); }),
+             contains(".h5, .hdf5, .npz, .csv or .txt"));
 }
 
 TEST_CASE("NumPy arrays are read in both byte orders", "[sequences]") {
@@ -402,6 +402,6 @@ TEST_CASE("Texts that are none are refused with their place", "[sequences]") {
   for (int i = 0; i < 9; ++i) csv += "a,1\n";
   CHECK_THAT(csv_error(csv + ",1\n", {.text = TextUnit::characters, .batch = 1}),
              contains("line 11") && contains("no symbols"));
-  CHECK_THAT(csv_error(csv, {.id = "text", .text = TextUnit::characters, .batch = 1}),
+  CHECK_THAT(csv_error("text,n,target\na,1,1\n", {.id = "n", .text = TextUnit::characters, .batch = 1}),
              contains("--id was given"));
 }
