@@ -13,7 +13,7 @@ namespace {
 /// Sequence b of a padded layout, whose first token is row `first`.
 TokenLayout::Sequence padded(Index first, Index stride, Index length, ConstTensorView<std::int32_t> lengths,
                              Index b) {
-  if (lengths.data() == nullptr) return {first, stride, length};
+  if (lengths.empty()) return {first, stride, length};
   const Index count = lengths(b);
   if (count < 0 || count > length)
     throw ValueError(fmt::format("sequence {} has length {}, expected 0 to {}", b, count, length));
@@ -22,7 +22,7 @@ TokenLayout::Sequence padded(Index first, Index stride, Index length, ConstTenso
 
 /// R. Throws ShapeError for negative sizes and too many rows.
 Index padded_rows(Index length, Index batch, ConstTensorView<std::int32_t> lengths) {
-  if (lengths.data() != nullptr) check_shape("lengths of sequences", lengths.shape(), {batch});
+  if (!lengths.empty()) check_shape("lengths of sequences", lengths.shape(), {batch});
   return Shape{length, batch}.count();
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/live_steps.hpp"
 #include "core/set_zero.hpp"
 #include "delta/delta_plan.hpp"
 #include "layers/affine_map.hpp"
@@ -259,7 +260,7 @@ DeltaProjections<T> DeltaProductLayer<T>::projections(TensorView<const T> rows,
           .rows = rows.data(),
           .filters = value_or_none(places_.filters).data(),
           .decay_rates = value_or_none(places_.decay_rates).data(),
-          .lengths = input.lengths.data(),
+          .lengths = or_null(input.lengths),
           .silu = options_.vector_activation == VectorActivation::silu,
           .beta_limit = static_cast<T>(options_.beta_limit),
           .beta_offset = static_cast<T>(options_.beta_offset)};
@@ -272,7 +273,7 @@ DeltaReadout<T> DeltaProductLayer<T>::readout(TensorView<const T> rows, const Se
           .batch = input.batch(),
           .rows = rows.data(),
           .gain = value_or_none(places_.norm_gain).data(),
-          .lengths = input.lengths.data(),
+          .lengths = or_null(input.lengths),
           .epsilon = static_cast<T>(options_.norm_epsilon)};
 }
 

@@ -392,3 +392,20 @@ TEST_CASE("pieces need states to start in, and layers that read forward", "[nn]"
   CHECK_THAT(error_message<ValueError>([&] { reads_backward.loss(piece_of(whole, 0, 3, 0)); }),
              contains("reads backward"));
 }
+
+TEST_CASE("a tensor of lengths that is empty stands for none, even where it has memory", "[nn]") {
+  const DeltaProductCell delta{
+      .hidden_size = 3, .heads = 1, .key_size = 6, .value_size = 2, .convolution = 2};
+  for (const LayerOptions& layer :
+       {LayerOptions(delta), LayerOptions(smooth_cell(6)), LayerOptions(Lstm{4})}) {
+    const ModelOptions options{OneHot{5}, {layer}, EveryStep{5}, Loss::softmax_cross_entropy};
+    SequenceModel<double> model(Device::cpu(), options, 3);
+    Batch batch = batch_for(options, 7, 3);
+    const double expected = model.loss_and_gradient(batch).sum;
+    const Tensor<double> gradient = model.parameters().gradients().copy();
+    batch.integers(batch_names::lengths).resize({3});  // three sequences of no steps
+    batch.integers(batch_names::lengths).reserve({0});
+    CHECK(model.loss_and_gradient(batch).sum == expected);
+    CHECK(relative_error(model.parameters().gradients().copy(), gradient) == 0);
+  }
+}
