@@ -131,6 +131,29 @@ void expect_only(const Hdf5Reader& reader, const std::string& prefix, const Para
   }
 }
 
+/// Throws FileError for a number that is not finite.
+void read_parameter(const Hdf5Reader& reader, const std::string& path, TensorView<float> to) {
+  reader.read_into<float>(path, to);
+  for (const float x : to) {
+    if (std::isfinite(x)) continue;
+    refuse(reader, "dataset '{}' holds a value that is not finite", path);
+  }
+}
+
+/// Gives the model these parameters and prepares it. Throws FileError where they are not allowed; the model
+/// has those of before then.
+void set_parameters(const Hdf5Reader& reader, Model<float>& model, ConstTensorView<float> values) {
+  const Tensor<float> before = model.parameters().values().copy(model.device());
+  copy<float>(values, model.parameters().values());
+  try {
+    model.prepare();
+    model.synchronize();
+  } catch (const Error& error) {
+    copy<float>(before, model.parameters().values());
+    refuse(reader, "{}", error.what());
+  }
+}
+
 /// "cells/0/hidden_size is 8 there and 9 here": the first option in which two descriptions differ.
 std::string first_difference(const Json& there, const Json& here) {
   const Json a = there.flatten(), b = here.flatten();
@@ -235,11 +258,7 @@ void read_parameters(const Hdf5Reader& reader, const std::string& prefix,
   for (const Parameter& parameter : parameters.list()) {
     const std::string path = prefix + "/" + parameter.name;
     const TensorView<float> window(flat.data() + parameter.offset, parameter.shape, flat.device());
-    reader.read_into<float>(path, window);
-    for (const float x : window) {
-      if (std::isfinite(x)) continue;
-      refuse(reader, "dataset '{}' holds a value that is not finite", path);
-    }
+    read_parameter(reader, path, window);
   }
 }
 
@@ -282,16 +301,36 @@ void load_parameters(const std::filesystem::path& file, Model<float>& model, Mod
   expect_only(reader, "parameters", layout);
   Tensor<float> values(layout.values().shape());
   read_parameters(reader, "parameters", layout, values);
-  const Tensor<float> before = layout.values().copy(model.device());
-  copy<float>(values, model.parameters().values());
-  try {
-    model.prepare();
-    model.synchronize();
-  } catch (const Error& error) {
-    copy<float>(before, model.parameters().values());
-    refuse(reader, "{}", error.what());
-  }
+  set_parameters(reader, model, values);
   if (info) *info = std::move(found);
+}
+
+TakenParameters take_parameters(const std::filesystem::path& file, Model<float>& model) {
+  const Hdf5Reader reader(file);
+  info_of(reader);  // it is a model
+  const FaultDomain::Scope scope(model.faults());
+  const ParameterSet<float>& layout = model.parameters();
+  layout.check_allocated();
+  Tensor<float> values = layout.values().copy(Device::cpu());
+  TakenParameters result;
+  for (const Parameter& parameter : layout.list()) {
+    const std::string path = "parameters/" + parameter.name;
+    const auto there = reader.has(path) ? std::optional(reader.shape(path)) : std::nullopt;
+    if (there != parameter.shape) {
+      result.untaken.push_back({parameter.name, parameter.shape, there});
+      continue;
+    }
+    read_parameter(reader, path, {values.data() + parameter.offset, parameter.shape});
+    result.taken.push_back(parameter.name);
+  }
+  if (result.taken.empty()) {
+    const UntakenParameter& first = result.untaken.front();
+    refuse(reader, "none of its parameters has name and shape of one of this model, whose '{}' is {}{}",
+           first.name, to_string(first.shape),
+           first.shape_in_file ? fmt::format(", and {} there", to_string(*first.shape_in_file)) : "");
+  }
+  set_parameters(reader, model, values);
+  return result;
 }
 
 ModelFileInfo check_resumable(const std::filesystem::path& file, const Trainer& trainer) {

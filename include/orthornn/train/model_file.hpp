@@ -104,6 +104,29 @@ std::unique_ptr<EncoderDecoder<float>> load_encoder_decoder(const std::filesyste
 /// Throws FileError as `read_model_info`, and where kind, options or parameters differ; the model's
 /// parameters are then as they were.
 void load_parameters(const std::filesystem::path& file, Model<float>& model, ModelFileInfo* info = nullptr);
+
+/// Parameter that a model did not take from a file.
+struct UntakenParameter {
+  /// Name of the parameter.
+  std::string name;
+  /// Shape in the model.
+  Shape shape;
+  /// Shape in the file; no value where the file has no parameter of this name.
+  std::optional<Shape> shape_in_file;
+};
+/// Result of `take_parameters`, in the order of the model's parameters.
+struct TakenParameters {
+  /// Names of the parameters that are those of the file now.
+  std::vector<std::string> taken;
+  /// Parameters that are as they were.
+  std::vector<UntakenParameter> untaken;
+};
+/// Takes each parameter that a file has under the same name and in the same shape, and prepares the model.
+/// The other parameters stay as they are. Options and kind of the model in the file may be any. Throws
+/// FileError as `read_model_info`, where no parameter fits, for numbers that are not finite, and where the
+/// model cannot have these parameters; all parameters are then as they were.
+TakenParameters take_parameters(const std::filesystem::path& file, Model<float>& model);
+
 /// Puts parameters, moments, step and best result of a file into a trainer that was made with equal options,
 /// for a model of any kind. The next steps have the bits of an uninterrupted training. Throws FileError when
 /// the file does not fit; the trainer is then as it was.
