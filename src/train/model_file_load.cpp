@@ -203,8 +203,11 @@ void check_same_training(const std::filesystem::path& file, const ModelFileInfo&
   }
   constexpr const char* ours = "this training";
   require_equal(file, "task", ours, parse_json(info.task_config), parse_json(task.config()));
-  require_equal(file, "stream of data", ours, {{"batch", info.batch}, {"seed", info.seed}},
-                {{"batch", task.batch_size()}, {"seed", task.seed()}});
+  const auto stream = [](Index batch, const TrainerOptions& options, std::uint64_t seed) {
+    return Json{{"batch", batch}, {"accumulate", options.accumulate}, {"seed", seed}};
+  };
+  require_equal(file, "stream of data", ours, stream(info.batch, info.trainer, info.seed),
+                stream(task.batch_size(), trainer.options(), task.seed()));
   const auto order = task.input_order();
   if (!std::equal(info.permutation.begin(), info.permutation.end(), order.begin(), order.end())) {
     throw FileError(fmt::format("{} holds another permutation than this training", file.string()));

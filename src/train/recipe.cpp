@@ -70,6 +70,7 @@ Recipe recipe_of_task(const Task& task) {
   Recipe recipe = found->recipe;
   if (found->steps != nullptr) recipe.steps = found->steps(task.length());
   if (found->epochs > 0) {
+    recipe.epochs = found->epochs;
     recipe.evaluation_steps = *task.batches_per_epoch();
     recipe.steps = found->epochs * recipe.evaluation_steps;
   }

@@ -133,14 +133,24 @@ constexpr std::size_t most_shapes = 128;
 
 /// What a training keeps on its device.
 struct Trainer::Work {
-  Work(Device device, const Task& task) : record(Shape{1}, device), evaluation(device, task) {
+  /// `accumulate`: batches of a step; `parameters`: their number.
+  Work(Device device, const Task& task, Index accumulate, Index parameters)
+      : record(Shape{1}, device),
+        gradients(Shape{accumulate > 1 ? parameters : 0}, device),
+        loss(Shape{2}, device),
+        // The first batch of a step, the last one and those between do not do the same.
+        recorded(most_shapes * static_cast<std::size_t>(std::min<Index>(accumulate, 3))),
+        evaluation(device, task) {
     set_zero(record.view());
   }
 
   Tensor<StepRecord> record;
+  /// Sums over the batches of a step so far, where it has several.
+  Tensor<float> gradients;
+  Tensor<double> loss;
   /// Forward and backward, where the model is recordable, by the places of the batch. A model that leaves
   /// shapes on the host (Model::has_shapes_of) has a graph while the shape stays.
-  RecordedLoops recorded{most_shapes};
+  RecordedLoops recorded;
   EvaluationMemory evaluation;
 };
 
@@ -175,7 +185,7 @@ Trainer::Trainer(Model<float>& model, const Task& task, const TrainerOptions& op
       optimizer_(make_optimizer<float>(options.optimizer, model.parameters())),
       batch_(model.device()),
       scale_(Shape{2}, model.device()),
-      work_(std::make_unique<Work>(model.device(), task)) {
+      work_(std::make_unique<Work>(model.device(), task, options.accumulate, model.parameters().count())) {
   options.schedule.validate();
   check_fields("trainer", options);
 }
@@ -183,10 +193,10 @@ Trainer::Trainer(Model<float>& model, const Task& task, const TrainerOptions& op
 Trainer::~Trainer() = default;
 
 TrainingStep Trainer::step() {
-  task_.training_batch(static_cast<std::uint64_t>(steps_), batch_);
   TrainingStep result;
   result.schedule_factor = options_.schedule.factor(steps_);
-  start_step(result.schedule_factor);
+  for (Index part = 0; part < options_.accumulate; ++part) start_batch(part);
+  start_update(result.schedule_factor);
   result.step = ++steps_;
   result.trainer_ = this;
   // The CPU has done the step, so what is wrong with it is thrown now.
@@ -203,26 +213,54 @@ void Trainer::prepare_model() {
   }
 }
 
-/// Starts the step. Whether it changes anything is decided on the device, by the record.
-void Trainer::start_step(double schedule_factor) {
+/// Starts forward and backward of a batch of the step. After the last one the model has the gradients of all.
+void Trainer::start_batch(Index part) {
+  const auto batches = static_cast<std::uint64_t>(options_.accumulate);
+  const std::uint64_t number =
+      static_cast<std::uint64_t>(steps_) * batches + static_cast<std::uint64_t>(part);
+  const bool first = part == 0, last = part + 1 == options_.accumulate;
+  task_.training_batch(number, batch_);
   const FaultDomain::Scope scope(model_.faults());
-  RandomStream noise(task_.seed(), RandomPurpose::dropout, static_cast<std::uint64_t>(steps_));
+  RandomStream noise(task_.seed(), RandomPurpose::dropout, number);
   const std::uint64_t high = noise.bits();
   model_.set_noise(high << 32 | noise.bits());
   const auto compute = [&] {
-    prepare_model();
+    if (first) prepare_model();
     model_.loss_and_gradient_of_prepared(batch_);
-    gradient_scale<float>(model_.parameters().gradients(), model_.last_loss(), options_.clip, scale_);
+    if (options_.accumulate > 1) add_up(first, last);
+    if (last) gradient_scale<float>(model_.parameters().gradients(), loss_of_step(), options_.clip, scale_);
   };
   if (model_.device().is_cuda() && model_.recordable(batch_)) {
     RecordedLoops::Key places = batch_.places();
+    places.push_back(first);
+    places.push_back(last);
     // The model has met another batch last, here or between the steps.
     if (!model_.has_shapes_of(batch_)) work_->recorded.forget(places);
     work_->recorded.run(model_.device(), std::move(places), compute);
   } else {
     compute();
   }
-  orthornn::record_step(steps_ + 1, model_.last_loss(), scale_, work_->record);
+}
+
+/// Adds gradients and loss of a batch to those of the step, which the model's gradients are after the last.
+void Trainer::add_up(bool first, bool last) {
+  copy_or_add<double>(model_.last_loss(), work_->loss.view(), !first);
+  Tensor<float>& of_batch = model_.parameters().gradients();
+  if (last) {
+    add<float>(columns_of(std::as_const(work_->gradients)), columns_of(of_batch));
+  } else {
+    copy_or_add<float>(of_batch, work_->gradients.view(), !first);
+  }
+}
+
+TensorView<const double> Trainer::loss_of_step() const {
+  return options_.accumulate > 1 ? work_->loss.view() : model_.last_loss();
+}
+
+/// Starts the update. Whether it changes anything is decided on the device, by the record.
+void Trainer::start_update(double schedule_factor) {
+  const FaultDomain::Scope scope(model_.faults());
+  orthornn::record_step(steps_ + 1, loss_of_step(), scale_, work_->record);
   const TensorView<const std::int64_t> diverged(&work_->record.data()->diverged_step, Shape{1},
                                                 model_.device());
   optimizer_->step(

@@ -86,6 +86,15 @@ TEST_CASE("a resumed training of MNIST crosses epochs with the same bits", "[cli
   }
 }
 
+TEST_CASE("a resumed training whose steps have several batches crosses epochs with the same bits",
+          "[cli][resume][long]") {
+  const TemporaryFolder folder;
+  write_tiny_mnist(folder / "data");
+  check_same_bits(folder, [&](const fs::path& out, const Arguments& more) {
+    return train_mnist(folder / "data", out, Arguments{"--accumulate", "3"} + more);
+  });
+}
+
 TEST_CASE("a training goes on with the same bits on another number of threads", "[cli][resume]") {
   const TemporaryFolder folder;
   check_same_bits(folder,

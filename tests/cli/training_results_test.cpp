@@ -5,6 +5,7 @@
 
 #include "cli/html_page_content.hpp"
 #include "cli/run_program.hpp"
+#include "support/text_file.hpp"
 
 namespace fs = std::filesystem;
 using namespace orthornn::testing;
@@ -105,4 +106,49 @@ TEST_CASE("report shows test results, and the folder of several seeds with their
     CAPTURE(words);
     CHECK_THAT(page, contains(words));
   }
+}
+
+TEST_CASE("results say by which command and from which commit they were made", "[cli][results]") {
+  const TemporaryFolder folder;
+  const RunSettings inside{.folder = folder / "tree/inner"};
+  fs::create_directories(inside.folder);
+  const auto made = [&](const fs::path& out) {
+    check_success(run(train_copying(out, {"--steps", "1"}), inside));
+    return results_in(out);
+  };
+  const Json without = made(folder / "with space");
+  CHECK_THAT(without["command"].get<std::string>(),
+             contains(" train copying --delay 3 ") && contains("'" + (folder / "with space").string() + "'"));
+  CHECK(without["machine"]["device"].get<std::string>() == "cpu");
+  CHECK(without["parameters"].get<int>() > 100);
+  CHECK(without["ended_by"].get<std::string>() == "steps");
+  CHECK_FALSE(without.contains("git_commit"));
+
+  const fs::path git = folder / "tree/.git";
+  const std::string commit = "0123456789abcdef0123456789abcdef01234567", other(40, 'b');
+  fs::create_directories(git / "refs/heads");
+  int number = 0;
+  const auto found = [&] {
+    const Json results = made(folder / ("run" + std::to_string(number++)));
+    return results.value("git_commit", "none");
+  };
+  write_text(git / "HEAD", "ref: refs/heads/new\n");
+  CHECK(found() == "none");  // before the first commit
+  write_text(git / "packed-refs", "# pack-refs with: peeled\n" + other + " refs/heads/newer\n" + commit +
+                                      " refs/heads/new\n^" + other + "\n");
+  CHECK(found() == commit);
+  write_text(git / "refs/heads/new", other + "\n");
+  CHECK(found() == other);
+  write_text(git / "HEAD", commit + "\n");  // detached
+  CHECK(found() == commit);
+  write_text(git / "HEAD", "ref: refs/../../secret\n");
+  write_text(folder / "tree/secret", commit);
+  CHECK(found() == "none");
+
+  // Another working tree of the repository.
+  fs::create_directories(git / "worktrees/inner");
+  write_text(git / "worktrees/inner/HEAD", "ref: refs/heads/new\n");
+  write_text(git / "worktrees/inner/commondir", "../..\n");
+  write_text(inside.folder / ".git", "gitdir: " + (git / "worktrees/inner").string() + "\n");
+  CHECK(found() == other);
 }

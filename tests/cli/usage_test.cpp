@@ -87,7 +87,8 @@ const Arguments of_a_training = {
     "--lr-orth",        "--momentum",        "--rmsprop-decay",  "--beta1",    "--beta2",
     "--epsilon",        "--weight-decay",    "--clip",           "--schedule", "--warmup",
     "--schedule-every", "--schedule-factor", "--schedule-final", "--out",      "--log-every",
-    "--eval-every",     "--save-every"};
+    "--eval-every",     "--save-every",      "--accumulate",     "--patience", "--init-from",
+    "--tensorboard"};
 
 const Help helps[] = {
     {{"train"},
@@ -298,6 +299,9 @@ TEST_CASE("a command line that is off is refused in one line", "[cli][usage][lon
   refused({"train", "copying", "--steps", "0"}, {"--steps", "0"});
   refused({"train", "copying", "--delay", "0"}, {"--delay", "0"});
   refused({"train", "copying", "--batch", "0"}, {"--batch", "0"});
+  refused({"train", "copying", "--accumulate", "0"}, {"--accumulate", "0"});
+  refused({"train", "copying", "--patience", "-1"}, {"--patience", "-1"});
+  refused({"train", "copying", "--resume", "--init-from", "a.h5"}, {"--init-from", "--resume"});
   refused({"train", "copying", "--log-every", "0"}, {"--log-every", "0"});
   refused({"train", "copying", "--save-every", "-1"}, {"--save-every", "-1"});
   refused({"train", "copying", "--threads", "-1"}, {"--threads", "-1"});

@@ -285,7 +285,7 @@ TEST_CASE("options of a model file are read, and written with the same keys", "[
   const auto trainer = [](const std::string& optimizer) {
     return R"({"optimizer":)" + optimizer +
            R"(,"schedule":{"kind":"step","warmup_steps":2,"total_steps":6,"step_every":3,"step_factor":0.5,)"
-           R"("final_factor":0.1},"clip":0.75})";
+           R"("final_factor":0.1},"clip":0.75,"accumulate":4})";
   };
   for (const char* optimizer :
        {R"({"kind":"sgd","momentum":0.5,"weight_decay":0.25,"lr":0.001})",
@@ -308,6 +308,11 @@ TEST_CASE("what a file may leave out has its default, and nothing else may", "[f
     CHECK_THAT(error_message<ValueError>([&] { read_fields(without, found); }),
                contains(fmt::format("the key '{}' is missing", key)));
   }
+  Json training = json_object(TrainerOptions{.accumulate = 3});
+  TrainerOptions trainer;
+  training.erase("accumulate");  // as in files of earlier versions
+  read_fields(training, trainer);
+  CHECK(trainer.accumulate == 1);
   // A model's unknown keys are passed over, as before.
   cell["colour"] = "red";
   CHECK_NOTHROW(read_fields(cell, found));

@@ -418,3 +418,31 @@ TEST_CASE("a recorded training draws other dropout masks in each step, those of 
   CHECK(relative_error(found, expected) <= tolerance::trained_elsewhere);
   CHECK(same_bits(train(*device, true), found));
 }
+
+TEST_CASE("steps of several batches on a GPU go the way of the CPU, recorded or not", "[cuda]") {
+  const auto device = gpu();
+  if (!device) return;
+  const CopyingTask task({.delay = 5, .batch = 7});
+  // A step of two has no batch between the first and the last.
+  for (const Index batches : {2, 4}) {
+    CAPTURE(batches);
+    TrainerOptions options = adam_by_cosine;
+    options.accumulate = batches;
+    SequenceModel<float> here(Device::cpu(), small_model_for(task), 3),
+        there(*device, small_model_for(task), 3), straight(*device, small_model_for(task), 3);
+    Trainer expected(here, task, options), recorded(there, task, options), direct(straight, task, options);
+    const std::uint64_t before = graph_launches();
+    for (int i = 0; i < 5; ++i) {
+      const TrainingStep of_cpu = expected.step(), of_gpu = recorded.step();
+      CHECK(of_gpu.loss() == Approx(of_cpu.loss()).epsilon(tolerance::trained_elsewhere));
+      CHECK(of_gpu.gradient_norm() ==
+            Approx(of_cpu.gradient_norm()).epsilon(tolerance::gradient_trained_elsewhere));
+    }
+    CHECK(graph_launches() > before + 2 * static_cast<std::uint64_t>(batches));
+    for (int i = 0; i < 5; ++i) {
+      const Tensor<float> disturbance(Shape{1}, *device);  // what was recorded no longer holds
+      direct.step();
+    }
+    CHECK(same_bits(everything(recorded), everything(direct)));
+  }
+}

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <initializer_list>
 #include <limits>
+#include <numeric>
+#include <vector>
 
 #include "orthornn/core/error.hpp"
 #include "orthornn/tasks/adding_task.hpp"
@@ -264,4 +266,105 @@ TEST_CASE("a callback that says so ends a run", "[train]") {
   Trainer trainer(model, task);
   trainer.run(100, [](const TrainingStep& step) { return step.step < 7; });
   CHECK(trainer.steps() == 7);
+}
+
+namespace {
+
+/// Adding, each batch of it in pieces of these sizes: their batches K i to K i + K - 1 are batch i as a
+/// whole.
+class InPieces final : public Task {
+ public:
+  explicit InPieces(std::vector<Index> sizes) : sizes_(std::move(sizes)) {}
+  std::string name() const override { return "pieces"; }
+  SequenceData data() const override { return whole.data(); }
+  Index batch_size() const override { return 12; }
+  std::uint64_t seed() const override { return whole.seed(); }
+  Index length() const override { return whole.length(); }
+  double baseline_loss() const override { return 1; }
+  bool solved(const Evaluation&) const override { return false; }
+  void training_batch(std::uint64_t number, Batch& batch) const override {
+    Batch all;
+    whole.training_batch(number / sizes_.size(), all);
+    const std::size_t piece = number % sizes_.size();
+    const Index first = std::accumulate(sizes_.begin(), sizes_.begin() + static_cast<long>(piece), Index{0});
+    const Tensor<float>& features = all.reals(batch_names::features);
+    const Index size = sizes_[piece], length = features.shape()[0];
+    batch.reals(batch_names::features).reserve({length, size, 2});
+    batch.reals(batch_names::values).reserve({size, 1});
+    for (Index b = 0; b < size; ++b) {
+      for (Index t = 0; t < length; ++t) {
+        for (Index k = 0; k < 2; ++k) batch.reals(batch_names::features)(t, b, k) = features(t, first + b, k);
+      }
+      batch.reals(batch_names::values)(b, 0) = all.reals(batch_names::values)(first + b, 0);
+    }
+  }
+  Index evaluation_batches(HeldOut) const override { return 1; }
+  void evaluation_batch(HeldOut set, Index number, Batch& batch) const override {
+    whole.evaluation_batch(set, number, batch);
+  }
+  std::string config() const override { return "{}"; }
+
+  AddingTask whole{{.length = 9, .batch = 12, .seed = 4}};
+
+ private:
+  std::vector<Index> sizes_;
+};
+
+}  // namespace
+
+TEST_CASE("a step of several batches is that of one batch with all their sequences", "[train]") {
+  // Gradients are clipped, and all sequences count alike in batches of different sizes.
+  const TrainerOptions whole{.optimizer = Sgd{.lr = 0.1, .lr_orthogonal = 0.1}, .clip = 0.05};
+  for (const std::vector<Index>& sizes : {std::vector<Index>{12}, {6, 6}, {4, 4, 4}, {1, 8, 3}}) {
+    CAPTURE(sizes);
+    const InPieces task(sizes);
+    TrainerOptions in_pieces = whole;
+    in_pieces.accumulate = std::ssize(sizes);
+    SequenceModel<float> expected(Device::cpu(), model_for(task, 10)),
+        found(Device::cpu(), model_for(task, 10));
+    Trainer expected_trainer(expected, task.whole, whole), trainer(found, task, in_pieces);
+    const Tensor<float> before = found.parameters().values().copy();
+    for (int i = 0; i < 4; ++i) {
+      const TrainingStep one = expected_trainer.step(), several = trainer.step();
+      CHECK(several.step == one.step);
+      CHECK(several.loss() == Approx(one.loss()).epsilon(1e-6));
+      CHECK(several.gradient_norm() == Approx(one.gradient_norm()).epsilon(1e-5));
+    }
+    CHECK(relative_error(found.parameters().values(), expected.parameters().values()) < 1e-6);
+    // What the steps have changed is far more.
+    CHECK(relative_error(found.parameters().values(), before) > 1e-4);
+  }
+}
+
+TEST_CASE("a training of several batches a step is restored with the bits of one that was not", "[train]") {
+  const TemporaryFolder folder;
+  const auto file = folder.path() / "model.h5";
+  const AddingTask task({.length = 7, .batch = 8, .seed = 3});
+  const ModelOptions options =
+      model_for(task.data(), {OrthogonalCell{.hidden_size = 12}, Dropout{.rate = 0.3}});
+  const auto training = [&](std::uint64_t seed, Index accumulate) {
+    auto model = std::make_unique<SequenceModel<float>>(Device::cpu(), options, seed);
+    auto trainer = std::make_unique<Trainer>(*model, task, TrainerOptions{.accumulate = accumulate});
+    return std::pair(std::move(model), std::move(trainer));
+  };
+  const auto go_on = [](const TrainingStep&) { return true; };
+  const auto [straight, uninterrupted] = training(3, 3);
+  uninterrupted->run(6, go_on);
+  const auto [first, before] = training(3, 3);
+  before->run(2, go_on);
+  save_checkpoint(file, *before);
+  CHECK(read_model_info(file).trainer.accumulate == 3);
+  const auto [second, after] = training(9, 3);
+  restore(file, *after);
+  after->run(6, go_on);
+  CHECK(equal(second->parameters().values(), straight->parameters().values()));
+  const auto [third, other] = training(3, 2);
+  CHECK_THROWS_WITH(restore(file, *other), contains("accumulate is 3 there and 2 here"));
+}
+
+TEST_CASE("a step has one batch or more", "[train]") {
+  const CopyingTask task({.delay = 3, .batch = 4});
+  SequenceModel<float> model(Device::cpu(), model_for(task, 8));
+  for (const Index batches : {Index{0}, Index{-1}, Index{65537}})
+    CHECK_THROWS_WITH(Trainer(model, task, {.accumulate = batches}), contains("accumulate"));
 }

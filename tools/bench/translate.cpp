@@ -22,6 +22,7 @@
 
 #include "bench/bench_cells.hpp"
 #include "bench/table.hpp"
+#include "commands/any_model.hpp"
 #include "commands/config_file.hpp"
 #include "commands/evaluation.hpp"
 #include "commands/machine.hpp"
@@ -198,7 +199,7 @@ std::optional<Json> earlier_result(const fs::path& folder, const BeamSearchOptio
 }
 
 /// Adds the time of the training, by its metrics.csv.
-void add_times(Json& row, const fs::path& folder, std::int64_t steps_per_epoch) {
+void add_times(Json& row, const fs::path& folder, double steps_per_epoch) {
   TrainingRun run;
   read_metrics(run, folder / "metrics.csv");
   if (run.rows.empty()) return;
@@ -213,9 +214,8 @@ void add_times(Json& row, const fs::path& folder, std::int64_t steps_per_epoch) 
   }
   const bool apart = steps > 0;
   row["seconds"] = last.seconds;
-  row["seconds_per_epoch"] = (apart ? seconds : last.seconds) /
-                             static_cast<double>(apart ? steps : last.step) *
-                             static_cast<double>(steps_per_epoch);
+  row["seconds_per_epoch"] =
+      (apart ? seconds : last.seconds) / static_cast<double>(apart ? steps : last.step) * steps_per_epoch;
   row["seconds_per_epoch_with_validation"] = !apart;
 }
 
@@ -253,11 +253,10 @@ void add_result(Json& row, const TranslateBenchmark& table, const TableRun& run,
   }
   const fs::path model = saved.best_or_last();
   const ModelFileInfo info = read_model_info(model);
-  const std::int64_t steps_per_epoch = own.task->batches_per_epoch().value();
-  Json result = {
-      {"parameters",
-       std::visit([](const auto& options) { return parameter_layout<float>(options).count(); }, info.model)},
-      {"epochs", static_cast<double>(settings.steps()) / static_cast<double>(steps_per_epoch)}};
+  const double steps_per_epoch = static_cast<double>(own.task->batches_per_epoch().value()) /
+                                 static_cast<double>(settings.trainer.accumulate);
+  Json result = {{"parameters", parameter_count(info.model)},
+                 {"epochs", static_cast<double>(settings.steps()) / steps_per_epoch}};
   // metrics.csv does not have the time between its last row and an interruption.
   if (settings.resume && !trained) {
     result["went_on"] = true;

@@ -21,9 +21,11 @@ std::unique_ptr<Model<float>> make_model(const Execution& execution, const AnyMo
   return made<SequenceModel<float>>(execution, std::get<ModelOptions>(options), seed);
 }
 
-void check_sizes(const AnyModelOptions& options) {
-  std::visit([](const auto& chosen) { parameter_layout<float>(chosen); }, options);
+Index parameter_count(const AnyModelOptions& options) {
+  return std::visit([](const auto& chosen) { return parameter_layout<float>(chosen).count(); }, options);
 }
+
+void check_sizes(const AnyModelOptions& options) { parameter_count(options); }
 
 std::optional<Index> fewest_positions(const std::vector<LayerOptions>& layers) {
   std::optional<Index> fewest;

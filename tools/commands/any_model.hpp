@@ -14,6 +14,8 @@ namespace orthornn::program {
 std::unique_ptr<Model<float>> make_model(const Execution& execution, const AnyModelOptions& options,
                                          std::optional<std::uint64_t> seed);
 
+/// Numbers in all parameters of such a model. Throws as `parameter_layout`.
+Index parameter_count(const AnyModelOptions& options);
 /// Throws as `parameter_layout`.
 void check_sizes(const AnyModelOptions& options);
 

@@ -2,11 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <fstream>
 #include <optional>
+#include <system_error>
 
 #include "commands/program.hpp"
 #include "orthornn/core/error.hpp"
+#include "support/git_commit.hpp"
 
 namespace orthornn::program {
 
@@ -23,6 +26,15 @@ std::optional<double> available_bytes() {
     std::getline(file, unit);
   }
   return std::nullopt;
+}
+
+/// The words of this process, each as a shell takes it; empty where the system does not say.
+std::string command_line() {
+  std::ifstream file("/proc/self/cmdline", std::ios::binary);
+  std::string line;
+  for (std::string word; std::getline(file, word, '\0');)
+    line += (line.empty() ? "" : " ") + shell_word(word);
+  return line;
 }
 
 }  // namespace
@@ -42,6 +54,17 @@ Json machine_fields(const Execution& execution) {
                      {"driver_cuda", gpu.driver_cuda},
                      {"cuda", gpu.cuda}};
   }
+  return fields;
+}
+
+Json origin_fields(const Execution& execution) {
+  Json fields = Json::object();
+  if (const std::string line = command_line(); !line.empty()) fields["command"] = line;
+  fields["machine"] = machine_fields(execution);
+  std::error_code unknown;
+  const std::filesystem::path here = std::filesystem::current_path(unknown);
+  if (unknown) return fields;
+  if (const std::optional<std::string> commit = git_commit(here)) fields["git_commit"] = *commit;
   return fields;
 }
 

@@ -12,6 +12,9 @@ namespace orthornn::program {
 
 /// processor, device, threads, precision, and for a GPU what it is.
 nlohmann::ordered_json machine_fields(const Execution& execution);
+/// How results say what made them: the command line as a shell takes it, the machine, and the commit of the
+/// git repository of the working folder, where there is one.
+nlohmann::ordered_json origin_fields(const Execution& execution);
 /// The device with its name, and the precision: "cuda:0 (NVIDIA H200, ..), tf32".
 std::string machine_text(const Execution& execution);
 /// The same for another name of the precision.

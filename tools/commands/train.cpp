@@ -62,6 +62,32 @@ Json test_translations(Trainer& trainer, const TestEvaluation& tested) {
   return json_of(*metrics, search);
 }
 
+/// Which parameters --init-from has given, and which not.
+void print_taken(const TakenParameters& parameters, const std::string& file) {
+  fmt::print("{} of {} parameters are those of '{}'{}\n", parameters.taken.size(),
+             parameters.taken.size() + parameters.untaken.size(), printable(file),
+             parameters.untaken.empty() ? "" : "; drawn anew:");
+  for (const UntakenParameter& own : parameters.untaken) {
+    fmt::print("  {} {}, {} there\n", own.name, to_string(own.shape),
+               own.shape_in_file ? to_string(*own.shape_in_file) : "not");
+  }
+}
+
+/// Why a training ended before its last step, where it did so by --patience.
+void print_early_end(const TrainSettings& settings, const std::optional<BestResult>& best) {
+  const std::string which =
+      best ? fmt::format("has been below the validation loss {:.4g} of step {}", best->loss, best->step)
+           : "has had a finite validation loss";
+  fmt::print("stopped early: of {} evaluation{} in a row none {} (--patience)\n", settings.patience,
+             settings.patience == 1 ? "" : "s", which);
+}
+
+/// How a training goes on that ended without solving its task.
+std::string way_to_go_on(const TrainSettings& settings, const TrainingEnd& end, std::int64_t steps) {
+  return end.out_of_patience ? fmt::format("--patience {}", 2 * settings.patience)
+                             : fmt::format("--steps {}", 2 * steps);
+}
+
 /// What `train_once` ends with.
 struct Result {
   int code = success;
@@ -95,10 +121,13 @@ Result train_once(CLI::App& command, TrainSettings& settings, UnwrittenFiles& un
   if (training.starts_anew())
     fmt::print("'{}' has no model.h5 yet: starting anew with its settings\n", printable(folder));
   const std::string form = first_form(training.cells());
-  fmt::print("{} with {}: {} parameters, hidden size {}, {}batch {}, {} steps, on {}\n", task->name(),
+  const Index accumulated = settings.trainer.accumulate;
+  fmt::print("{} with {}: {} parameters, hidden size {}, {}batch {}{}, {} steps, on {}\n", task->name(),
              settings.cell_text(), trainer.model().parameters().count(), settings.hidden_size(),
-             form.empty() ? "" : form + " form, ", settings.source.batch, settings.steps(),
+             form.empty() ? "" : form + " form, ", settings.source.batch,
+             accumulated > 1 ? fmt::format(" times {}", accumulated) : "", settings.steps(),
              machine_text(execution));
+  if (training.taken()) print_taken(*training.taken(), settings.init_from);
   if (settings.verbose) print_recurrences(training.cells(), execution, task->length(), settings.source.batch);
   if (trainer.steps() > 0) fmt::print("going on after step {}\n", trainer.steps());
   if (training.nothing_is_left())
@@ -124,13 +153,19 @@ Result train_once(CLI::App& command, TrainSettings& settings, UnwrittenFiles& un
   TrainingResults results{.task = parse_json(task->config()),
                           .seed = settings.source.seed,
                           .steps = trainer.steps(),
+                          .ended_by = end.out_of_patience                   ? "patience"
+                                      : settings.until_solved && end.solved ? "solved"
+                                                                            : "steps",
                           .solved = end.solved,
                           .seconds = training.logged_seconds(),
                           .baseline = task->baseline_loss(),
-                          .validation = end.validation};
+                          .parameters = trainer.model().parameters().count(),
+                          .validation = end.validation,
+                          .origin = origin_fields(execution)};
   fmt::print("{} after {} steps and {}: {} on validation data{}; a guesser has {:.4g}\n",
              end.solved ? "solved" : "trained", results.steps, duration(training.seconds()),
              describe(end.validation), end.solved ? "" : ", not solved", results.baseline);
+  if (end.out_of_patience) print_early_end(settings, trainer.best());
   std::fflush(stdout);
   try {
     results.translations = test_translations(trainer, test_models(training, unwritten, results));
@@ -148,8 +183,8 @@ Result train_once(CLI::App& command, TrainSettings& settings, UnwrittenFiles& un
   unwritten.write(file, [file, text = to_json(results)] { write_file_atomically(file, text); });
   Result result;
   if (settings.until_solved && !end.solved) {
-    result.code = fail(not_solved, fmt::format("not solved after {} steps; go on with {} --steps {}",
-                                               results.steps, to_go_on, 2 * results.steps));
+    result.code = fail(not_solved, fmt::format("not solved after {} steps; go on with {} {}", results.steps,
+                                               to_go_on, way_to_go_on(settings, end, results.steps)));
   }
   result.results = std::move(results);
   return result;

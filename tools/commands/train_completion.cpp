@@ -18,10 +18,10 @@ namespace {
 
 /// The place as config.toml keeps it: absolute, as `eval` and `--resume` are started in other folders too. It
 /// stays relative in a working folder whose name is no UTF-8, which TOML cannot hold.
-std::string data_for_config(const std::string& data) {
+std::string place_for_config(const std::string& place) {
   std::error_code failed;
-  const std::string whole = std::filesystem::absolute(data, failed).string();
-  return failed || !is_utf8(whole) ? data : whole;
+  const std::string whole = std::filesystem::absolute(place, failed).string();
+  return failed || !is_utf8(whole) ? place : whole;
 }
 
 /// On the command line, or in a file that was read since. A command may lack the option.
@@ -44,6 +44,10 @@ struct TrainSettings::Typed {
 std::unique_ptr<Task> TrainSettings::complete(CLI::App& command, bool may_exist) {
   // Before a file is read, whose settings count as given from then on.
   const Typed typed = typed_on(command);
+  if (resume && is_given(command, "--init-from")) {
+    throw UsageError(
+        "--init-from is where a training begins, and --resume goes on with one; expected one of the two");
+  }
   read_files(command);
   if (!stack.empty()) check_beside_stack(command);
   complete_places();
@@ -65,8 +69,8 @@ std::unique_ptr<Task> TrainSettings::complete(CLI::App& command, bool may_exist)
     described = make_task();
   }
   complete_optimizers(command, recipe, typed.new_rate);
-  complete_intervals(command, recipe);
-  complete_steps(command, *described, is_exact() && keeps_runs ? 0 : recipe.steps);
+  complete_intervals(command, *described, recipe);
+  complete_steps(command, *described, recipe);
   // A benchmark takes the first steps alone, and they are to be of the whole length.
   if (keeps_runs && complete_curriculum(command, recipe.curriculum_share)) described = make_task();
   complete_warmup(command, recipe);
@@ -127,7 +131,7 @@ void TrainSettings::check_resumed(CLI::App& command) const {
   for (const CLI::Option* option : command.get_options()) {
     const std::string key = option->get_single_name(), group = option->get_group();
     const bool stays = (group == task_group && key != "data") || group == model_group || key == "batch" ||
-                       key == "seed" || key == "optimizer";
+                       key == "accumulate" || key == "seed" || key == "optimizer";
     if (!stays || option->count() == 0) continue;
     // Texts that are empty are left out of the settings. So is what the run did not know yet.
     const auto now = here.value(key, empty), then = of_run.value(key, empty);
@@ -141,7 +145,7 @@ void TrainSettings::check_resumed(CLI::App& command) const {
     if (key == "init" && is_exact()) found = "began with random weights";
     throw UsageError(fmt::format(
         "{0} {1} was given, and the training in '{2}' {3}: a training is resumed with its own task, "
-        "model, batch, seed and optimizer; leave out {0}, or begin a training with another --out",
+        "model, batches, seed and optimizer; leave out {0}, or begin a training with another --out",
         flag, text(now), out, found));
   }
 }
@@ -157,7 +161,8 @@ void TrainSettings::check_beside_stack(const CLI::App& command) const {
 void TrainSettings::complete_places() {
   if (task.name.empty()) throw UsageError(fmt::format("which task? expected {}", one_of(task_names())));
   if (data.empty()) data = usual_data(task.name);
-  if (!data.empty()) data = data_for_config(data);
+  if (!data.empty()) data = place_for_config(data);
+  if (!init_from.empty()) init_from = place_for_config(init_from);
   if (!stack.empty() && is_translation(task.name)) {
     throw UsageError(fmt::format(
         "[[layer]] tables describe a model of one sequence, and the task {} has two; use --cell and --layers",
@@ -280,6 +285,7 @@ void TrainSettings::complete_exact(const CLI::App& command, const Task& of_task)
       {"--output-gate", delta.output_gate},
       {"--block-dropout", block_dropout > 0},
       {"--positions", positions > 0},
+      {"--init-from", !init_from.empty()},
       {"--no-mlp", no_mlp && network.mlp()}};
   for (const auto& [flag, differs] : others) {
     if (differs)
@@ -314,24 +320,30 @@ void TrainSettings::complete_optimizers(const CLI::App& command, const Recipe& r
   if (!is_given(command, "--clip")) trainer.clip = recipe.clip;
 }
 
-void TrainSettings::complete_intervals(const CLI::App& command, const Recipe& recipe) {
-  if (!is_given(command, "--eval-every")) eval_every = recipe.evaluation_steps;
+void TrainSettings::complete_intervals(const CLI::App& command, const Task& described, const Recipe& recipe) {
+  if (!is_given(command, "--eval-every")) {
+    eval_every =
+        recipe.epochs > 0 ? std::llround(steps_of_epochs(described, 1).value()) : recipe.evaluation_steps;
+  }
   if (!is_given(command, "--save-every")) save_every = eval_every;
 }
 
-void TrainSettings::complete_steps(const CLI::App& command, const Task& described, std::int64_t usual) {
+void TrainSettings::complete_steps(const CLI::App& command, const Task& described, const Recipe& recipe) {
   if (is_given(command, "--epochs")) {
-    const std::optional<Index> batches = described.batches_per_epoch();
-    if (!batches) {
+    const std::optional<double> exact = steps_of_epochs(described, epochs);
+    if (!exact) {
       throw UsageError(
           fmt::format("the task {} has no epochs: its data never repeat; use --steps", task.name));
     }
-    const double exact = epochs * static_cast<double>(*batches);
-    if (!(exact < 1e15))
-      throw UsageError(fmt::format("--epochs {} are {:.3g} steps; expected below 1e15", epochs, exact));
-    trainer.schedule.total_steps = std::max<std::int64_t>(1, std::llround(exact));
+    if (!(*exact < 1e15))
+      throw UsageError(fmt::format("--epochs {} are {:.3g} steps; expected below 1e15", epochs, *exact));
+    trainer.schedule.total_steps = std::llround(*exact);
   } else if (!is_given(command, "--steps")) {
-    trainer.schedule.total_steps = usual;
+    const bool takes_none = is_exact() && command.get_option_no_throw("--out") != nullptr;
+    const auto usual = static_cast<double>(recipe.epochs);
+    trainer.schedule.total_steps = takes_none          ? 0
+                                   : recipe.epochs > 0 ? std::llround(*steps_of_epochs(described, usual))
+                                                       : recipe.steps;
   }
   if (steps() == 0 && !is_exact())
     throw UsageError(
@@ -341,7 +353,9 @@ void TrainSettings::complete_steps(const CLI::App& command, const Task& describe
 bool TrainSettings::complete_curriculum(const CLI::App& command, double share) {
   // What is exact needs no short sequences.
   if (is_given(command, "--curriculum") || is_exact()) return false;
-  const auto of_stage = static_cast<Index>(share * static_cast<double>(steps()));
+  // A task knows the numbers of batches alone.
+  const auto of_stage =
+      static_cast<Index>(share * static_cast<double>(steps()) * static_cast<double>(trainer.accumulate));
   bool changes = false;
   task.each([&](auto& options) {
     if constexpr (requires { options.curriculum; }) {

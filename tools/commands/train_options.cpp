@@ -165,6 +165,15 @@ void TrainSettings::add_to(CLI::App& command) {
             "Stop as soon as the task counts as solved on validation data; exit code 3 when it never does")
       ->group(g);
 
+  add_value(
+      command, "--patience", patience,
+      "Evaluations in a row without a smaller validation loss, after which the training ends; 0 for none",
+      domain::not_negative)
+      ->group(g);
+  add_value(command, "--init-from", init_from,
+            "Model file whose parameters the training begins with, where name and shape are the same")
+      ->group(g);
+
   g = "Run";
   machine.add_to(command);
   command
@@ -176,6 +185,10 @@ void TrainSettings::add_to(CLI::App& command) {
   command.add_flag("--resume", resume, "Go on with the training in the run directory, with its settings")
       ->group(g)
       ->configurable(false);
+  add_value(
+      command, "--tensorboard", tensorboard,
+      "Also write the numbers of metrics.csv as scalars for TensorBoard, an event file in the run directory")
+      ->group(g);
   add_value(command, "--log-every", log_every,
             "Steps between two rows of metrics.csv (and lines, when output is no terminal)", domain::count)
       ->group(g);

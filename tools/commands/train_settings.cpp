@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "commands/any_model.hpp"
 #include "commands/config_file.hpp"
 #include "commands/translation.hpp"
@@ -41,6 +44,13 @@ std::unique_ptr<Task> TrainSettings::make_task() const {
   TaskSource with_data = source;
   with_data.data = data;
   return orthornn::make_task(task.chosen(), with_data);
+}
+
+std::optional<double> TrainSettings::steps_of_epochs(const Task& described, double passes) const {
+  const std::optional<Index> batches = described.batches_per_epoch();
+  if (!batches) return std::nullopt;
+  return std::max(
+      1.0, std::round(passes * static_cast<double>(*batches) / static_cast<double>(trainer.accumulate)));
 }
 
 std::string TrainSettings::to_toml(CLI::App& command) const {

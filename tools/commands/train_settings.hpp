@@ -56,11 +56,16 @@ struct TrainSettings {
       .schedule = {.kind = Schedule::Kind::cosine, .step_every = 1000, .step_factor = 0.5}};
   double epochs = 0;
   bool until_solved = false;
+  /// Evaluations in a row without a better validation loss that end the training; 0 for none.
+  Index patience = 0;
+  /// Model file that parameters are taken from; empty for none.
+  std::string init_from;
   // run
   MachineOptions machine;
   bool verbose = false;
   std::string out;
   bool resume = false;
+  bool tensorboard = false;
   std::int64_t log_every = 50;
   std::int64_t eval_every = 0;
   std::int64_t save_every = 0;
@@ -86,6 +91,8 @@ struct TrainSettings {
   /// Whether a training with --cell NAME, and the encoder of these settings, takes the option.
   bool takes(const CLI::Option& option, const std::string& name) const;
   std::int64_t steps() const { return trainer.schedule.total_steps; }
+  /// Steps of so many passes over the task's data, at least 1; nothing for a task without epochs.
+  std::optional<double> steps_of_epochs(const Task& described, double passes) const;
   std::unique_ptr<Task> make_task() const;
   /// The recurrent layer that --cell and the options of the model describe, or the first of the stack.
   LayerOptions recurrent() const;
@@ -134,13 +141,13 @@ struct TrainSettings {
   /// Finds the run to resume. Reads its settings where there is no --config. Throws FileError for a folder
   /// without a run, and UsageError for a run of another task or where no folder was named.
   void read_run(CLI::App& command);
-  /// Throws for settings of task, model, batch, seed and optimizer that are not those of the training in the
-  /// run directory.
+  /// Throws for settings of task, model, batches, seed and optimizer that are not those of the training in
+  /// the run directory.
   void check_resumed(CLI::App& command) const;
   /// Throws for options of the model, which a stack describes.
   void check_beside_stack(const CLI::App& command) const;
-  /// `data` and `out`, which follow from the task. Throws UsageError where there is none, or none that a
-  /// stack can learn.
+  /// The places of files: `data` and `out`, which follow from the task. Throws UsageError where there is
+  /// none, or none that a stack can learn.
   void complete_places();
   /// Throws FileError for a run directory with a trained model that is not resumed.
   void check_run_is_new() const;
@@ -161,9 +168,9 @@ struct TrainSettings {
   /// Rates, weight decay and clipping.
   void complete_optimizers(const CLI::App& command, const Recipe& recipe, bool new_rate);
   /// Steps between evaluations, and between saves.
-  void complete_intervals(const CLI::App& command, const Recipe& recipe);
-  /// From --epochs or --steps, or else `usual`. Throws UsageError for numbers that cannot be.
-  void complete_steps(const CLI::App& command, const Task& described, std::int64_t usual);
+  void complete_intervals(const CLI::App& command, const Task& described, const Recipe& recipe);
+  /// From --epochs or --steps, or else those of the recipe. Throws UsageError for numbers that cannot be.
+  void complete_steps(const CLI::App& command, const Task& described, const Recipe& recipe);
   /// Returns whether that changes the task.
   bool complete_curriculum(const CLI::App& command, double share);
   /// Throws UsageError where the warmup leaves nothing of the steps.

@@ -1,14 +1,9 @@
 #include "commands/training.hpp"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/file.h>
-#include <unistd.h>
 
 #include <array>
-#include <cerrno>
 #include <cmath>
-#include <cstring>
 #include <initializer_list>
 #include <span>
 #include <vector>
@@ -70,22 +65,6 @@ std::string describe(const Evaluation& evaluation) {
   return text + metrics_text(evaluation);
 }
 
-Training::FolderLock::FolderLock(const std::filesystem::path& folder)
-    : descriptor_(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
-  if (descriptor_ < 0) {
-    throw FileError(
-        fmt::format("cannot open the run directory '{}': {}", folder.string(), std::strerror(errno)));
-  }
-  // Where the file system has no locks, two trainings are not kept apart.
-  if (flock(descriptor_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
-    close(descriptor_);
-    throw FileError(fmt::format("another training is at work in '{}'; wait for it or choose another --out",
-                                folder.string()));
-  }
-}
-
-Training::FolderLock::~FolderLock() { close(descriptor_); }
-
 Training::Training(CLI::App& command, const TrainSettings& settings, const Task& task,
                    const Execution& execution, UnwrittenFiles& unwritten)
     : settings_(settings), task_(task), saved_(settings.out), unwritten_(unwritten) {
@@ -118,19 +97,28 @@ Training::Training(CLI::App& command, const TrainSettings& settings, const Task&
     // Both files are looked at before anything is changed.
     const bool config_is_due = writes_config(folder, config, goes_on_);
     const bool sample_is_due = !sample.empty() && writes_sample(folder, sample, goes_on_);
-    if (!goes_on_) std::filesystem::remove(results, status);  // of the training that this one replaces
+    if (!goes_on_) {  // of the training that this one replaces
+      std::filesystem::remove(results, status);
+      remove_event_files(folder);
+    }
     if (config_is_due) write_file_atomically(folder / "config.toml", config_of_run(config));
     if (sample_is_due) write_file_atomically(folder / sample_file, sample);
   }
   metrics_ = std::make_shared<MetricsFile>(folder / "metrics.csv", trainer_->steps(), task.metrics());
+  if (settings.tensorboard && !nothing_is_left_)
+    events_ = std::make_shared<EventLog>(folder, trainer_->steps());
 }
 
 /// The model before its first step, or undrawn where the parameters of a saved one follow.
-std::unique_ptr<Model<float>> Training::first_model(const Execution& execution) const {
+std::unique_ptr<Model<float>> Training::first_model(const Execution& execution) {
   const AnyModelOptions options = settings_.model_options(task_);
   const std::optional<ExactNetwork> network = settings_.exact_network(task_);
   if (goes_on_) return make_model(execution, options, std::nullopt);
-  if (!network) return make_model(execution, options, settings_.source.seed);
+  if (!network) {
+    auto model = make_model(execution, options, settings_.source.seed);
+    if (!settings_.init_from.empty()) taken_ = take_parameters(settings_.init_from, *model);
+    return model;
+  }
   auto model = std::make_unique<SequenceModel<float>>(execution, std::get<ModelOptions>(options), Undrawn{});
   network->write(*model);
   return model;
@@ -144,6 +132,33 @@ void Training::save(std::span<const std::filesystem::path> files) {
 
 void Training::write_metrics() {
   write(metrics_->file(), [metrics = metrics_] { metrics->write(); });
+  if (events_) write(events_->file(), [events = events_] { events->write(); });
+}
+
+bool Training::is_out_of_patience() const {
+  if (settings_.patience == 0) return false;
+  // Every evaluation after the best one has failed to improve it. A model file keeps the step of that one.
+  const std::int64_t best = trainer_->best() ? trainer_->best()->step : 0;
+  return trainer_->steps() / settings_.eval_every - best / settings_.eval_every >= settings_.patience;
+}
+
+void Training::log_missing(const Evaluation& evaluation) {
+  metrics_->add(evaluation);
+  if (events_) events_->add(trainer_->steps(), evaluation);
+  write_metrics();
+}
+
+void Training::log(const TrainingStep& step, std::optional<double> orthogonality_error,
+                   const std::optional<Evaluation>& evaluation) {
+  const double rate = std::visit([](const auto& o) { return o.lr; }, settings_.trainer.optimizer);
+  const LoggedStep logged{.step = step,
+                          .learning_rate = rate * step.schedule_factor,
+                          .orthogonality_error = orthogonality_error,
+                          .evaluation = evaluation,
+                          .reflection_norm = reflection_norm(model_->parameters())};
+  metrics_->add(logged);
+  if (events_) events_->add(logged);
+  write_metrics();
 }
 
 void Training::write(const std::filesystem::path& file, std::function<void()> write) {
@@ -167,7 +182,6 @@ TrainingEnd Training::run(const ProgressPlace& place) {
 
 TrainingEnd Training::take_steps(const ProgressPlace& place) {
   Trainer& trainer = *trainer_;
-  const double learning_rate = std::visit([](const auto& o) { return o.lr; }, settings_.trainer.optimizer);
   TrainingEnd end;
   const auto evaluate = [&] {
     end.validation = trainer.evaluate(leave_if_stop_requested);
@@ -178,16 +192,18 @@ TrainingEnd Training::take_steps(const ProgressPlace& place) {
   const bool untrained = settings_.steps() == 0 && !goes_on_;
   const bool missing = goes_on_ && is_evaluated(settings_, trainer.steps()) && !metrics_->has_evaluation();
   if (untrained) save(std::array{saved_.last});  // before an evaluation that may take minutes
-  if (untrained || missing || nothing_is_left_) {
+  if (untrained || missing || nothing_is_left_ || (goes_on_ && is_out_of_patience())) {
     const Evaluation evaluation = evaluate();
     if ((untrained || missing) && is_best(trainer)) save(std::array{saved_.best, saved_.last});
-    if (missing) {  // last, as it says that the validation is done
-      metrics_->add(evaluation);
-      write_metrics();
-    }
+    if (missing) log_missing(evaluation);  // last, as it says that the validation is done
   }
   // 2. The steps.
-  if (!settings_.until_solved || !end.solved) {
+  const auto is_solved = [&] { return settings_.until_solved && end.solved; };
+  const auto ends_early = [&] {
+    end.out_of_patience = !is_solved() && trainer.steps() < settings_.steps() && is_out_of_patience();
+    return is_solved() || end.out_of_patience;
+  };
+  if (!ends_early()) {
     ProgressLine& progress =
         progress_.emplace(trainer.steps(), settings_.steps(), task_.baseline_loss(), place);
     trainer.run(settings_.steps(), [&](const TrainingStep& step) {
@@ -201,17 +217,13 @@ TrainingEnd Training::take_steps(const ProgressPlace& place) {
           leave_if_stop_requested();
         }
       });
-      const bool last = stop || step.step == settings_.steps() || (settings_.until_solved && end.solved);
+      const bool last = stop || step.step == settings_.steps() || (evaluation && ends_early());
       // An interruption adds no row. A validation that it leaves out is added to its row by the resumption.
       const bool row = step.step % settings_.log_every == 0 || evaluated;
       if (row || progress.due(row, last)) {
         trainer.synchronize();
         const std::optional<double> error = model_->orthogonality_error();
-        if (row) {
-          metrics_->add(step, learning_rate * step.schedule_factor, error, evaluation,
-                        reflection_norm(model_->parameters()));
-          write_metrics();
-        }
+        if (row) log(step, error, evaluation);
         if (progress.due(row, last)) progress.print(step, error, evaluation);
       }
       // After the row, which a training that goes on from here does not write again.

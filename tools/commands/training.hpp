@@ -9,6 +9,8 @@
 #include <span>
 #include <string>
 
+#include "commands/event_log.hpp"
+#include "commands/folder_lock.hpp"
 #include "commands/saved_training.hpp"
 #include "commands/train_settings.hpp"
 #include "commands/training_log.hpp"
@@ -21,6 +23,8 @@ struct TrainingEnd {
   /// On validation data, after the last step.
   Evaluation validation = {};
   bool solved = false;
+  /// Whether it ended by --patience, before its last step.
+  bool out_of_patience = false;
 };
 
 /// "loss 0.1, 97.00 % right"
@@ -37,9 +41,10 @@ class Training {
   Training(CLI::App& command, const TrainSettings& settings, const Task& task, const Execution& execution,
            UnwrittenFiles& unwritten);
 
-  /// Trains to the last step or to --until-solved, with everything saved but what is in `unwritten`. Throws
-  /// DivergenceError, and Interrupted where a StopOnSignal lives and a stop is asked for: everything is saved
-  /// then too, and a training that resumes this one makes a validation that was left.
+  /// Trains to the last step, to --until-solved or until --patience is at its end, with everything saved but
+  /// what is in `unwritten`. Throws DivergenceError, and Interrupted where a StopOnSignal lives and a stop is
+  /// asked for: everything is saved then too, and a training that resumes this one makes a validation that
+  /// was left.
   TrainingEnd run(const ProgressPlace& place = {});
 
   Trainer& trainer() { return *trainer_; }
@@ -49,43 +54,42 @@ class Training {
   /// Whether it was to go on, and there was nothing to go on from.
   bool starts_anew() const { return settings_.resume && !goes_on_; }
   bool nothing_is_left() const { return nothing_is_left_; }
+  /// What --init-from has given; nothing without it, and for a training that goes on.
+  const std::optional<TakenParameters>& taken() const { return taken_; }
   /// Seconds of training up to now, those before a resumption included.
   double seconds() const { return metrics_->seconds(); }
   /// The seconds in the last row of metrics.csv.
   double logged_seconds() const { return metrics_->last_seconds(); }
 
  private:
-  /// Keeps a run directory to one training at a time, as long as it lives.
-  class FolderLock {
-   public:
-    explicit FolderLock(const std::filesystem::path& folder);
-    ~FolderLock();
-    FolderLock(const FolderLock&) = delete;
-    FolderLock& operator=(const FolderLock&) = delete;
-
-   private:
-    int descriptor_;
-  };
-
   const TrainSettings& settings_;
   const Task& task_;
   SavedTraining saved_;
   bool goes_on_ = false;
   bool nothing_is_left_ = false;
+  std::optional<TakenParameters> taken_;
   std::unique_ptr<Model<float>> model_;
   std::unique_ptr<Trainer> trainer_;
   nlohmann::ordered_json cells_;
   std::optional<FolderLock> lock_;
   /// Shared with `unwritten_`, which may write it after the end of this training.
   std::shared_ptr<MetricsFile> metrics_;
+  /// Shared likewise; null without --tensorboard.
+  std::shared_ptr<EventLog> events_;
   std::optional<ProgressLine> progress_;
   UnwrittenFiles& unwritten_;
 
-  std::unique_ptr<Model<float>> first_model(const Execution& execution) const;
+  std::unique_ptr<Model<float>> first_model(const Execution& execution);
   void write(const std::filesystem::path& file, std::function<void()> write);
   /// Saves the state of the training in these files, in this order.
   void save(std::span<const std::filesystem::path> files);
   void write_metrics();
+  /// Whether the evaluations in a row that have not improved the best loss are as many as --patience.
+  bool is_out_of_patience() const;
+  /// The validation that a training which goes on finds missing at its first step.
+  void log_missing(const Evaluation& evaluation);
+  void log(const TrainingStep& step, std::optional<double> orthogonality_error,
+           const std::optional<Evaluation>& evaluation);
   TrainingEnd take_steps(const ProgressPlace& place);
 };
 

@@ -58,7 +58,7 @@ MetricsFile::MetricsFile(const std::filesystem::path& file, std::int64_t steps,
   }
   has_evaluation_ = !resumed_cells()[metrics_column::evaluation_loss].empty();
   last_seconds_ = seconds_before_;
-  write_anew();
+  file_.start(written_ + resumed_row_);
 }
 
 std::vector<std::string> MetricsFile::resumed_cells() const {
@@ -72,13 +72,7 @@ void MetricsFile::add(const Evaluation& evaluation) {
   std::vector<std::string> cells = resumed_cells();
   set_evaluation(cells, evaluation);
   resumed_row_ = line_of(cells);
-  size_.reset();
-}
-
-void MetricsFile::write_anew() {
-  const std::string text = written_ + resumed_row_;
-  write_file_atomically(file_, text);
-  size_ = text.size();
+  file_.forget();
 }
 
 void MetricsFile::set_evaluation(std::vector<std::string>& cells, const Evaluation& evaluation) const {
@@ -89,61 +83,30 @@ void MetricsFile::set_evaluation(std::vector<std::string>& cells, const Evaluati
   }
 }
 
-void MetricsFile::add(const TrainingStep& step, double learning_rate,
-                      std::optional<double> orthogonality_error, const std::optional<Evaluation>& evaluation,
-                      std::optional<double> reflection_norm) {
+void MetricsFile::add(const LoggedStep& logged) {
   const std::string now = fmt::format("{:.3f}", seconds());
   last_seconds_ = std::strtod(now.c_str(), nullptr);
-  std::vector<std::string> cells = {std::to_string(step.step),
+  const std::optional<double>&error = logged.orthogonality_error, &norm = logged.reflection_norm;
+  std::vector<std::string> cells = {std::to_string(logged.step.step),
                                     now,
-                                    fmt::format("{:.8g}", step.loss()),
-                                    fmt::format("{:.8g}", step.gradient_norm()),
-                                    fmt::format("{:.8g}", learning_rate),
-                                    orthogonality_error ? fmt::format("{:.3e}", *orthogonality_error) : "",
+                                    fmt::format("{:.8g}", logged.step.loss()),
+                                    fmt::format("{:.8g}", logged.step.gradient_norm()),
+                                    fmt::format("{:.8g}", logged.learning_rate),
+                                    error ? fmt::format("{:.3e}", *error) : "",
                                     "",
                                     "",
-                                    reflection_norm ? fmt::format("{:.8g}", *reflection_norm) : ""};
+                                    norm ? fmt::format("{:.8g}", *norm) : ""};
   cells.resize(columns_.size());
-  if (evaluation) set_evaluation(cells, *evaluation);
+  if (logged.evaluation) set_evaluation(cells, *logged.evaluation);
   new_rows_ += line_of(cells);
 }
 
 void MetricsFile::write() {
-  std::error_code status;
-  if (!size_ || !std::filesystem::exists(file_, status)) write_anew();
+  file_.append(new_rows_, [this] { return written_ + resumed_row_; });
   if (new_rows_.empty()) return;
-  const auto fail = [&](int error) {
-    throw FileError(fmt::format("cannot write '{}': {}", file_.string(), std::strerror(error)));
-  };
-  if (has_part_ && !cut_part()) fail(errno);
-  // It does not make the file: one that has just been removed would lack all rows before.
-  const auto open = [&] { return std::fstream(file_, std::ios::in | std::ios::out | std::ios::ate); };
-  std::fstream stream = open();
-  if (!stream.is_open() && !std::filesystem::exists(file_, status)) {
-    write_anew();
-    stream = open();
-  }
-  stream << new_rows_ << std::flush;
-  if (!stream) {
-    const int error = errno;
-    has_part_ = true;
-    stream.close();  // it tries once more to write the rest
-    cut_part();
-    fail(error);
-  }
-  *size_ += new_rows_.size();
   written_ += resumed_row_ + new_rows_;
   resumed_row_.clear();
   new_rows_.clear();
-}
-
-bool MetricsFile::cut_part() {
-  std::error_code status;
-  const std::uintmax_t size = std::filesystem::file_size(file_, status);
-  if (!status && size > *size_) std::filesystem::resize_file(file_, *size_, status);
-  errno = status.value();
-  has_part_ = errno != 0;
-  return !has_part_;
 }
 
 double MetricsFile::seconds() const { return seconds_before_ + seconds_since(start_); }

@@ -8,10 +8,20 @@
 #include <string>
 #include <vector>
 
+#include "commands/appended_file.hpp"
 #include "orthornn/orthornn.hpp"
 #include "support/training_run.hpp"
 
 namespace orthornn::program {
+
+/// What there is to log of a step. `orthogonality_error` and `reflection_norm` are empty for other cells.
+struct LoggedStep {
+  const TrainingStep& step;
+  double learning_rate;
+  std::optional<double> orthogonality_error;
+  const std::optional<Evaluation>& evaluation;
+  std::optional<double> reflection_norm;
+};
 
 /// metrics.csv of a run directory: a row every so many steps, with the columns of `metrics_columns`. A cell
 /// is empty where there is nothing to log: orthogonality_error and reflection_norm for other cells,
@@ -23,8 +33,7 @@ class MetricsFile {
   /// columns, of an earlier version, get empty cells. Throws FileError.
   MetricsFile(const std::filesystem::path& file, std::int64_t steps, const std::vector<Metric>& metrics);
   /// A row for `write`.
-  void add(const TrainingStep& step, double learning_rate, std::optional<double> orthogonality_error,
-           const std::optional<Evaluation>& evaluation, std::optional<double> reflection_norm);
+  void add(const LoggedStep& logged);
   /// Whether the training is resumed at a step whose row has an evaluation.
   bool has_evaluation() const { return has_evaluation_; }
   /// For `write`, an evaluation in the row of the step at which the training is resumed, if there is one. It
@@ -37,25 +46,19 @@ class MetricsFile {
   double seconds() const;
   /// The seconds that the last row has.
   double last_seconds() const { return last_seconds_; }
-  const std::filesystem::path& file() const { return file_; }
+  const std::filesystem::path& file() const { return file_.path(); }
 
  private:
   void set_evaluation(std::vector<std::string>& cells, const Evaluation& evaluation) const;
-  void write_anew();
   std::vector<std::string> resumed_cells() const;
-  /// Cuts off what a `write` that failed has left of its rows. Returns whether it could; errno says why not.
-  bool cut_part();
 
-  std::filesystem::path file_;
+  AppendedFile file_;
   std::vector<std::string> columns_;
   /// The header and the rows that are written, but for the row of the step at which the training is resumed,
   /// until a row comes after it.
   std::string written_, resumed_row_;
   /// Rows that are not written yet.
   std::string new_rows_;
-  /// Bytes of the file with whole rows; nothing where it is to be written anew.
-  std::optional<std::uintmax_t> size_;
-  bool has_part_ = false;
   bool has_evaluation_ = false;
   double seconds_before_ = 0, last_seconds_ = 0;
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();

@@ -44,9 +44,11 @@ Json json_of_tested(const TestedModel& tested) {
 /// What each of several seeds has of its own.
 void add_figures(Json& json, const TrainingResults& results) {
   json["steps"] = results.steps;
+  if (!results.ended_by.empty()) json["ended_by"] = results.ended_by;
   json["solved"] = results.solved;
   json["seconds"] = results.seconds;
   json["baseline"] = results.baseline;
+  if (results.parameters) json["parameters"] = *results.parameters;
   json["validation"] = json_of_evaluation(results.validation);
   json["test"] = {{"last", json_of_tested(results.last)}};
   if (results.best) json["test"]["best"] = json_of_tested(*results.best);
@@ -120,6 +122,7 @@ void add_metrics(Json& json, const Evaluation& evaluation) {
 
 std::string to_json(const TrainingResults& results) {
   Json json = head_of(one_format);
+  json.update(results.origin);
   json["task"] = results.task;
   json["seed"] = results.seed;
   json["metrics"] = json_of_metrics(results.validation);
@@ -150,7 +153,11 @@ std::vector<Spread> spreads_of(const SeedsResults& results) {
 
 std::string to_json(const SeedsResults& results) {
   Json json = head_of(seeds_format);
-  if (!results.trainings.empty()) json["task"] = results.trainings.front().second.task;
+  if (!results.trainings.empty()) {
+    const TrainingResults& first = results.trainings.front().second;
+    json.update(first.origin);
+    json["task"] = first.task;
+  }
   json["trainings"] = Json::array();
   for (const auto& [folder, training] : results.trainings) {
     Json& row = json["trainings"].emplace_back(Json{{"folder", folder}, {"seed", training.seed}});
@@ -180,6 +187,8 @@ TrainingResults read_training_results(const std::filesystem::path& file) {
                             .baseline = real_member(json, "baseline"),
                             .validation = evaluation_from(object_member(json, "validation"), metrics),
                             .last = tested_from(object_member(test, "last"), metrics)};
+    if (json.contains("ended_by")) results.ended_by = text_member(json, "ended_by");
+    if (json.contains("parameters")) results.parameters = integer_member(json, "parameters");
     if (test.contains("best")) results.best = tested_from(object_member(test, "best"), metrics);
     if (json.contains("translations")) results.translations = object_member(json, "translations");
     return results;

@@ -74,10 +74,15 @@ struct TrainingResults {
   Json task = {};
   std::uint64_t seed = 0;
   std::int64_t steps = 0;
+  /// What ended the training: "steps", "solved" (--until-solved) or "patience"; empty in files of earlier
+  /// versions.
+  std::string ended_by = {};
   bool solved = false;
   /// The time of the training, without its evaluation on test data.
   double seconds = 0;
   double baseline = 0;
+  /// Numbers in all parameters; nothing in files of earlier versions.
+  std::optional<Index> parameters = {};
   /// On validation data, after the last step.
   Evaluation validation = {};
   TestedModel last = {};
@@ -86,6 +91,8 @@ struct TrainingResults {
   /// What the best model is worth as a translator, or the last where there is no best one; null for other
   /// tasks than translate.
   Json translations = {};
+  /// What made the file: the command, the machine, and a git commit. It is not read back.
+  Json origin = {};
 
   const TestedModel& best_or_last() const { return best ? *best : last; }
 };

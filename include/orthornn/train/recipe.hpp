@@ -27,6 +27,9 @@ struct Recipe {
 
   /// Sequences B of a batch.
   Index batch = 128;
+  /// Passes over the data that `steps` are, where a step has one batch; 0 for a task whose steps are not
+  /// counted in epochs.
+  Index epochs = 0;
   /// Training steps.
   std::int64_t steps = 1000;
   /// Training steps between two evaluations on held-out data.

@@ -17,18 +17,27 @@ namespace orthornn {
 
 /// How a training goes.
 struct TrainerOptions {
+  /// Most batches of a step.
+  static constexpr double most_accumulated = 65536;
+
   /// Optimizer and its learning rates.
   OptimizerOptions optimizer = RmsProp{};
   /// Course of the learning rates.
   Schedule schedule = {};
   /// Largest global norm of the mean gradient, to which a longer one is shortened; 0 for no limit.
   double clip = 1;
+  /// Number of batches K of a step. Step s = 0, 1, .. has the batches K s to K s + K - 1 of the task. Their
+  /// gradients are added before clipping and the update.
+  Index accumulate = 1;
 
   static void fields(auto&& visit) {
     visit("optimizer", &TrainerOptions::optimizer, domain::any, "Rule of an update");
     visit("schedule", &TrainerOptions::schedule, domain::any, "Course of the learning rates");
     visit("clip", &TrainerOptions::clip, domain::not_negative,
           "Largest global norm of the gradient, 0 for no limit");
+    visit("accumulate", &TrainerOptions::accumulate,
+          Domain{.low = 1, .high = most_accumulated, .may_be_missing = true},
+          "Batches of a step, whose gradients are added before clipping and the update");
   }
 };
 
@@ -44,8 +53,8 @@ class TrainingStep {
   /// Factor of the learning rates at this step.
   double schedule_factor = 1;
 
-  /// Mean loss of the batch before the update. Throws as `Trainer::synchronize`, and ValueError where the
-  /// trainer has begun its next step.
+  /// Mean loss of all targets of the step, before the update. Throws as `Trainer::synchronize`, and
+  /// ValueError where the trainer has begun its next step.
   double loss() const { return numbers().loss; }
   /// Norm of the mean gradient before clipping. Throws as `loss`.
   double gradient_norm() const { return numbers().gradient_norm; }
@@ -97,10 +106,10 @@ class Trainer {
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
 
-  /// Takes one step: forward and backward of one batch, and an update. Allocates nothing after the first step
-  /// of a batch's size. Throws as the model and the task, and DivergenceError when loss or gradient is not
-  /// finite or parameters are not allowed; parameters are then as they were before the step. On a GPU it only
-  /// starts the work, and `synchronize` throws these errors.
+  /// Takes one step: forward and backward of `TrainerOptions::accumulate` batches, and an update. Allocates
+  /// nothing after the first step of a batch's size. Throws as the model and the task, and DivergenceError
+  /// when loss or gradient is not finite or parameters are not allowed; parameters are then as they were
+  /// before the step. On a GPU it only starts the work, and `synchronize` throws these errors.
   TrainingStep step();
   /// Takes steps until `steps` have been taken in all, or `report`, called after each step, returns false.
   /// Then it calls `synchronize`. Throws as `step` and `synchronize`.
@@ -143,7 +152,10 @@ class Trainer {
   struct Work;
 
   void prepare_model();
-  void start_step(double schedule_factor);
+  void start_batch(Index part);
+  void add_up(bool first, bool last);
+  TensorView<const double> loss_of_step() const;
+  void start_update(double schedule_factor);
   TrainingStep::Numbers read_step();
   [[noreturn]] void throw_diverged(std::int64_t step, const std::string& how) const;
 
