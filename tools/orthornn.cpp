@@ -4,7 +4,7 @@
 
 int main(int argc, char** argv) {
   using namespace orthornn::program;
-  return run(
-      argc, argv,
-      {add_train, add_evaluate, add_predict, add_translate, add_inspect, add_convert, add_bench, add_report});
+  return run(argc, argv,
+             {add_train, add_evaluate, add_predict, add_translate, add_inspect, add_convert, add_bench,
+              add_report, add_runs});
 }

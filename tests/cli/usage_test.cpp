@@ -131,7 +131,8 @@ const Help helps[] = {
      Arguments{"--cells", "--reflections", "--json", "--overwrite", "--beam", "--length-penalty", "--device",
                "--threads", "--precision", "--rollout"} +
          of_sentences + of_the_model + of_a_training},
-    {{"report"}, {"runs", "--out", "--overwrite", "--sentences"}}};
+    {{"report"}, {"runs", "--out", "--overwrite", "--sentences"}},
+    {{"runs"}, {"folder", "--json", "--csv"}}};
 
 /// Each entry of a help: its name, and the explanation beside it or in the next line.
 std::vector<std::pair<std::string, std::string>> entries(const std::string& help) {
@@ -235,7 +236,7 @@ TEST_CASE("the defaults of DeltaProduct that the help names are those of the lay
 TEST_CASE("the program names its commands and its version", "[cli][usage]") {
   const ProgramResult help = run({"--help"});
   check_success(help);
-  for (const char* command : {"train", "eval", "predict", "inspect", "convert", "bench"}) {
+  for (const char* command : {"train", "eval", "predict", "inspect", "convert", "bench", "runs"}) {
     CHECK_THAT(help.output, contains(std::string("\n  ") + command + " "));
   }
   const ProgramResult bench = run({"bench", "--help"});
@@ -302,6 +303,7 @@ TEST_CASE("a command line that is off is refused in one line", "[cli][usage][lon
   refused({"train", "copying", "--accumulate", "0"}, {"--accumulate", "0"});
   refused({"train", "copying", "--patience", "-1"}, {"--patience", "-1"});
   refused({"train", "copying", "--resume", "--init-from", "a.h5"}, {"--init-from", "--resume"});
+  refused({"runs", "--json", "--csv"}, {"--json", "--csv"});
   refused({"train", "copying", "--log-every", "0"}, {"--log-every", "0"});
   refused({"train", "copying", "--save-every", "-1"}, {"--save-every", "-1"});
   refused({"train", "copying", "--threads", "-1"}, {"--threads", "-1"});

@@ -32,6 +32,7 @@ void print_line(std::span<const TableColumn> columns, const auto& text_of) {
     line +=
         fmt::format(fmt::runtime(*column.format == 0 ? "{:<{}}" : "{:>{}}"), text_of(column), column.width);
   }
+  line.erase(line.find_last_not_of(' ') + 1);
   fmt::print("{}\n", line);
   std::fflush(stdout);
 }

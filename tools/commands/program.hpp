@@ -34,6 +34,7 @@ void add_inspect(CLI::App& program, Command& chosen);
 void add_convert(CLI::App& program, Command& chosen);
 void add_bench(CLI::App& program, Command& chosen);
 void add_report(CLI::App& program, Command& chosen);
+void add_runs(CLI::App& program, Command& chosen);
 
 /// Parses, runs and turns every error into one line on stderr and an exit code.
 int run(int argc, char** argv, const std::vector<AddCommand>& commands);

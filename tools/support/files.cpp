@@ -2,11 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <system_error>
+#include <utility>
 
 #include "orthornn/core/error.hpp"
 
@@ -15,6 +18,22 @@ namespace orthornn::program {
 bool is_present(const std::filesystem::path& path) {
   std::error_code ignored;
   return std::filesystem::exists(path, ignored);
+}
+
+std::vector<std::filesystem::path> folders_in(const std::filesystem::path& folder) {
+  namespace fs = std::filesystem;
+  std::error_code status, ignored;
+  std::vector<fs::path> inner;
+  for (fs::directory_iterator entry(folder, status), end; !status && entry != end; entry.increment(status)) {
+    if (fs::is_directory(entry->symlink_status(ignored))) inner.push_back(entry->path());
+  }
+  if (status)
+    throw FileError(fmt::format("cannot read the folder '{}': {}", folder.string(), status.message()));
+  std::ranges::sort(inner, {}, [](const fs::path& path) {
+    const std::string name = path.filename().string();
+    return std::pair(name.substr(0, name.find_last_not_of("0123456789") + 1), std::pair(name.size(), name));
+  });
+  return inner;
 }
 
 std::string read_whole_file(const std::filesystem::path& file) {

@@ -2,11 +2,16 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 namespace orthornn::program {
 
 /// Whether there is anything of this name. False too for a path that the system cannot follow.
 bool is_present(const std::filesystem::path& path);
+
+/// The folders in a folder, without links, in the order of their names: seed2 before seed10. Throws FileError
+/// for a folder that cannot be read.
+std::vector<std::filesystem::path> folders_in(const std::filesystem::path& folder);
 
 /// Every byte of the file. Throws FileError for a file that cannot be read.
 std::string read_whole_file(const std::filesystem::path& file);
