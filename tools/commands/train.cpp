@@ -88,6 +88,56 @@ std::string way_to_go_on(const TrainSettings& settings, const TrainingEnd& end, 
                              : fmt::format("--steps {}", 2 * steps);
 }
 
+/// What there is to say before the first step.
+void print_beginning(Training& training, const TrainSettings& settings, const Task& task,
+                     const Execution& execution) {
+  if (const std::string left_out = task.left_out(); !left_out.empty()) note(left_out);
+  if (training.starts_anew())
+    fmt::print("'{}' has no model.h5 yet: starting anew with its settings\n", printable(settings.out));
+  const Trainer& trainer = training.trainer();
+  const std::string form = first_form(training.cells());
+  const Index accumulated = settings.trainer.accumulate;
+  fmt::print("{} with {}: {} parameters, hidden size {}, {}batch {}{}, {} steps, on {}\n", task.name(),
+             settings.cell_text(), trainer.model().parameters().count(), settings.hidden_size(),
+             form.empty() ? "" : form + " form, ", settings.source.batch,
+             accumulated > 1 ? fmt::format(" times {}", accumulated) : "", settings.steps(),
+             machine_text(execution));
+  if (training.taken()) print_taken(*training.taken(), settings.init_from);
+  if (settings.verbose) print_recurrences(training.cells(), execution, task.length(), settings.source.batch);
+  if (trainer.steps() > 0) fmt::print("going on after step {}\n", trainer.steps());
+  if (training.nothing_is_left())
+    fmt::print("nothing is left to do: {} steps were asked for, {} are done\n", settings.steps(),
+               trainer.steps());
+  std::fflush(stdout);
+}
+
+/// Without the figures of the test data.
+TrainingResults results_of(Training& training, const TrainSettings& settings, const Task& task,
+                           const TrainingEnd& end) {
+  return {.task = parse_json(task.config()),
+          .seed = settings.source.seed,
+          .steps = training.trainer().steps(),
+          .ended_by = end.out_of_patience                   ? "patience"
+                      : settings.until_solved && end.solved ? "solved"
+                                                            : "steps",
+          .solved = end.solved,
+          .seconds = training.logged_seconds(),
+          .baseline = task.baseline_loss(),
+          .parameters = training.trainer().model().parameters().count(),
+          .validation = end.validation};
+}
+
+/// Writes results.json, which names the models that are saved.
+void save_results(const Training& training, UnwrittenFiles& unwritten, TrainingResults& results) {
+  const auto name_if_saved = [&](const std::filesystem::path& model) {
+    return unwritten.contain(model) ? "" : model.filename().string();
+  };
+  results.last.model = name_if_saved(training.saved().last);
+  if (results.best) results.best->model = name_if_saved(training.saved().best);
+  const std::filesystem::path file = training.saved().last.parent_path() / results_file;
+  unwritten.write(file, [file, text = to_json(results)] { write_file_atomically(file, text); });
+}
+
 /// What `train_once` ends with.
 struct Result {
   int code = success;
@@ -117,24 +167,8 @@ Result train_once(CLI::App& command, TrainSettings& settings, UnwrittenFiles& un
   Training training(command, settings, *task, execution, unwritten);
   Trainer& trainer = training.trainer();
   if (several) fmt::print("{}", several->heading);
-  if (const std::string left_out = task->left_out(); !left_out.empty()) note(left_out);
-  if (training.starts_anew())
-    fmt::print("'{}' has no model.h5 yet: starting anew with its settings\n", printable(folder));
-  const std::string form = first_form(training.cells());
-  const Index accumulated = settings.trainer.accumulate;
-  fmt::print("{} with {}: {} parameters, hidden size {}, {}batch {}{}, {} steps, on {}\n", task->name(),
-             settings.cell_text(), trainer.model().parameters().count(), settings.hidden_size(),
-             form.empty() ? "" : form + " form, ", settings.source.batch,
-             accumulated > 1 ? fmt::format(" times {}", accumulated) : "", settings.steps(),
-             machine_text(execution));
-  if (training.taken()) print_taken(*training.taken(), settings.init_from);
-  if (settings.verbose) print_recurrences(training.cells(), execution, task->length(), settings.source.batch);
-  if (trainer.steps() > 0) fmt::print("going on after step {}\n", trainer.steps());
-  if (training.nothing_is_left())
-    fmt::print("nothing is left to do: {} steps were asked for, {} are done\n", settings.steps(),
-               trainer.steps());
-  std::fflush(stdout);
-
+  print_beginning(training, settings, *task, execution);
+  const Json origin = origin_fields(execution);  // now, as the commit may be another one at the end
   const StopOnSignal stop_on_signal;
   const auto stopped = [&](const std::string& when) -> Result {
     const std::filesystem::path named_from = several ? several->folder : std::filesystem::path(folder);
@@ -150,18 +184,8 @@ Result train_once(CLI::App& command, TrainSettings& settings, UnwrittenFiles& un
   } catch (const Interrupted&) {
     return stopped(fmt::format("after step {}", trainer.steps()));
   }
-  TrainingResults results{.task = parse_json(task->config()),
-                          .seed = settings.source.seed,
-                          .steps = trainer.steps(),
-                          .ended_by = end.out_of_patience                   ? "patience"
-                                      : settings.until_solved && end.solved ? "solved"
-                                                                            : "steps",
-                          .solved = end.solved,
-                          .seconds = training.logged_seconds(),
-                          .baseline = task->baseline_loss(),
-                          .parameters = trainer.model().parameters().count(),
-                          .validation = end.validation,
-                          .origin = origin_fields(execution)};
+  TrainingResults results = results_of(training, settings, *task, end);
+  results.origin = origin;
   fmt::print("{} after {} steps and {}: {} on validation data{}; a guesser has {:.4g}\n",
              end.solved ? "solved" : "trained", results.steps, duration(training.seconds()),
              describe(end.validation), end.solved ? "" : ", not solved", results.baseline);
@@ -174,13 +198,7 @@ Result train_once(CLI::App& command, TrainSettings& settings, UnwrittenFiles& un
     return stopped("while evaluating on test data");
   }
   unwritten.try_again();  // the evaluation may have taken minutes
-  const auto name_if_saved = [&](const std::filesystem::path& model) {
-    return unwritten.contain(model) ? "" : model.filename().string();
-  };
-  results.last.model = name_if_saved(training.saved().last);
-  if (results.best) results.best->model = name_if_saved(training.saved().best);
-  const std::filesystem::path file = std::filesystem::path(folder) / results_file;
-  unwritten.write(file, [file, text = to_json(results)] { write_file_atomically(file, text); });
+  save_results(training, unwritten, results);
   Result result;
   if (settings.until_solved && !end.solved) {
     result.code = fail(not_solved, fmt::format("not solved after {} steps; go on with {} {}", results.steps,
