@@ -159,7 +159,8 @@ bool holds_training(const fs::path& folder, RunSettings& run) {
   Json all = present;
   all.update(wanted);
   // The model files know their data by a checksum. The others change no result.
-  for (const char* left_open : {"data", "threads", "log-every", "save-every"}) all.erase(left_open);
+  for (const char* left_open : {"data", "threads", "log-every", "save-every", "tensorboard"})
+    all.erase(left_open);
   const auto text = [](const Json& value) { return value.is_null() ? "none" : json_text(value, -1); };
   for (const auto& entry : all.items()) {
     const Json found = present.value(entry.key(), Json()), expected = wanted.value(entry.key(), Json());
