@@ -185,24 +185,79 @@ void Hdf5Dataset::check_unfiltered_chunks(const CheckStored& check_stored) const
   }
 }
 
-void Hdf5Dataset::read(hid_t memory_type, void* to) const {
-  const Hdf5Handle found_type = type();
-  const H5T_class_t found = H5Tget_class(found_type);
-  const H5T_class_t expected = H5Tget_class(memory_type);
+void Hdf5Dataset::check_class(hid_t memory_type) const {
+  const H5T_class_t found = H5Tget_class(type()), expected = H5Tget_class(memory_type);
   if (found != expected) fail(task_, "expected {}, found {}", class_name(expected), class_name(found));
+}
+
+void Hdf5Dataset::read(hid_t memory_type, void* to) const {
+  check_class(memory_type);
   if (to == nullptr) return;
+  read_selected(memory_type, H5S_ALL, H5S_ALL, to);
+  const Hdf5Handle found_type = type();
+  if (check(H5Tequal(found_type, memory_type), task_) > 0) check_checksum(found_type, to);
+}
+
+void Hdf5Dataset::read_selected(hid_t memory_type, hid_t memory_space, hid_t file_space, void* to) const {
   const Hdf5Handle transfer = own(H5Pcreate(H5P_DATASET_XFER), task_);
   bool out_of_range = false;
-  if (expected == H5T_INTEGER) {
+  if (H5Tget_class(memory_type) == H5T_INTEGER) {
     check(H5Pset_type_conv_cb(transfer, &stop_when_out_of_range, &out_of_range), task_);
   }
-  const herr_t status = H5Dread(id_, memory_type, H5S_ALL, H5S_ALL, transfer, to);
+  const herr_t status = H5Dread(id_, memory_type, memory_space, file_space, transfer, to);
   if (status < 0 && out_of_range) {
     fail(task_, "it holds integers that do not fit in {} bits; expected smaller ones",
          8 * H5Tget_size(memory_type));
   }
   check(status, task_);
-  if (check(H5Tequal(found_type, memory_type), task_) > 0) check_checksum(found_type, to);
+}
+
+Index Hdf5Dataset::rows_of_chunk() const {
+  const Hdf5Handle properties = own(H5Dget_create_plist(id_), task_);
+  if (H5Pget_layout(properties) != H5D_CHUNKED) return 1;
+  std::array<hsize_t, Shape::max_rank> sizes{};
+  check(H5Pget_chunk(properties, Shape::max_rank, sizes.data()), task_);
+  return static_cast<Index>(sizes[0]);
+}
+
+template <class T>
+void Hdf5Dataset::read_in_pieces(Index most, const std::function<void(TensorView<const T>)>& take) const {
+  const hid_t memory_type = number_type<T>().memory;
+  check_class(memory_type);
+  const Shape all = shape();
+  if (all.count() == 0) return;
+  if (all.rank() == 0) {
+    T number{};
+    read(memory_type, &number);
+    return take(TensorView<const T>(&number, Shape{}));
+  }
+  const Hdf5Handle file_space = own(H5Dget_space(id_), task_);
+  std::array<hsize_t, Shape::max_rank> start{}, count{};
+  std::ranges::copy(all, count.begin());
+  const Index row = all.count() / all[0], chunk = std::min(rows_of_chunk(), all[0]);
+  const Index fitting = std::clamp<Index>(most / row, 1, all[0]);
+  const Index rows = fitting >= chunk ? fitting / chunk * chunk : fitting;
+  Tensor<T> piece;
+  for (Index first = 0; first < all[0]; first += rows) {
+    start[0] = static_cast<hsize_t>(first);
+    count[0] = static_cast<hsize_t>(std::min(rows, all[0] - first));
+    check(H5Sselect_hyperslab(file_space, H5S_SELECT_SET, start.data(), nullptr, count.data(), nullptr),
+          task_);
+    const Hdf5Handle memory_space = own(H5Screate_simple(all.rank(), count.data(), nullptr), task_);
+    piece.reserve(Shape(count.begin(), count.begin() + all.rank()));
+    read_selected(memory_type, memory_space, file_space, piece.data());
+    take(piece.view());
+  }
+}
+
+template <class T>
+std::optional<std::uint64_t> Hdf5Dataset::place() const {
+  const Hdf5Handle properties = own(H5Dget_create_plist(id_), task_);
+  const bool is_plain = H5Pget_layout(properties) == H5D_CONTIGUOUS &&
+                        check(H5Tequal(type(), number_type<T>().memory), task_) > 0;
+  const haddr_t address = is_plain ? H5Dget_offset(id_) : HADDR_UNDEF;
+  if (address == HADDR_UNDEF) return std::nullopt;
+  return address;
 }
 
 // orthornn's own checksum (hdf5_handle.hpp), of numbers that need no conversion.
@@ -280,6 +335,19 @@ void Hdf5Reader::read_into(const std::string& path, TensorView<T> to) const {
   dataset.read_into(to);
 }
 
+template <class T>
+void Hdf5Reader::read_in_pieces(const std::string& path, Index most,
+                                const std::function<void(TensorView<const T>)>& take) const {
+  const QuietHdf5 quiet;
+  impl_->open_dataset(path).read_in_pieces(most, take);
+}
+
+template <class T>
+std::optional<std::uint64_t> Hdf5Reader::place(const std::string& path) const {
+  const QuietHdf5 quiet;
+  return impl_->open_dataset(path).place<T>();
+}
+
 template void Hdf5Reader::expect<float>(const std::string&, const Shape&) const;
 template Tensor<float> Hdf5Reader::read(const std::string&) const;
 template Tensor<double> Hdf5Reader::read(const std::string&) const;
@@ -291,5 +359,11 @@ template void Hdf5Reader::read_into(const std::string&, TensorView<double>) cons
 template void Hdf5Reader::read_into(const std::string&, TensorView<std::int32_t>) const;
 template void Hdf5Reader::read_into(const std::string&, TensorView<std::int64_t>) const;
 template void Hdf5Reader::read_into(const std::string&, TensorView<std::uint8_t>) const;
+template void Hdf5Reader::read_in_pieces(const std::string&, Index,
+                                         const std::function<void(TensorView<const float>)>&) const;
+template void Hdf5Reader::read_in_pieces(const std::string&, Index,
+                                         const std::function<void(TensorView<const std::int64_t>)>&) const;
+template std::optional<std::uint64_t> Hdf5Reader::place<float>(const std::string&) const;
+template std::optional<std::uint64_t> Hdf5Reader::place<std::int32_t>(const std::string&) const;
 
 }  // namespace orthornn

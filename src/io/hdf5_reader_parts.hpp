@@ -5,6 +5,8 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -54,6 +56,11 @@ class Hdf5Dataset {
   /// The whole dataset, converted.
   template <class T>
   void read_into(TensorView<T> to) const;
+  /// As Hdf5Reader::read_in_pieces and Hdf5Reader::place.
+  template <class T>
+  void read_in_pieces(Index most, const std::function<void(TensorView<const T>)>& take) const;
+  template <class T>
+  std::optional<std::uint64_t> place() const;
 
  private:
   void check_layout() const;
@@ -61,7 +68,11 @@ class Hdf5Dataset {
   void check_chunks(hid_t properties, const Shape& extent) const;
   template <class CheckStored>
   void check_unfiltered_chunks(const CheckStored& check_stored) const;
+  Index rows_of_chunk() const;
   void read(hid_t memory_type, void* to) const;
+  /// The part of the file that a selection names, as numbers of a type that was checked.
+  void read_selected(hid_t memory_type, hid_t memory_space, hid_t file_space, void* to) const;
+  void check_class(hid_t memory_type) const;
   void check_checksum(hid_t type, const void* numbers) const;
 
   Hdf5Handle id_;

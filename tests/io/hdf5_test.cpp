@@ -11,12 +11,14 @@
 #include <fstream>
 #include <initializer_list>
 #include <limits>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <vector>
 
 #include "support/catch.hpp"
 #include "support/child_process.hpp"
+#include "support/hdf5_edit.hpp"
 #include "support/temporary_folder.hpp"
 #include "support/text_file.hpp"
 #include "test_paths.hpp"
@@ -25,6 +27,7 @@ namespace fs = std::filesystem;
 using namespace orthornn;
 using orthornn::testing::contains;
 using orthornn::testing::content;
+using orthornn::testing::Hdf5Edit;
 using orthornn::testing::kill_at_call;
 using orthornn::testing::message_from_child;
 using orthornn::testing::run_program;
@@ -687,6 +690,63 @@ TEST_CASE("a kill at any call leaves the old file or the new one", "[io][hdf5][c
     ++renames;
   }
   CHECK(renames == 2);
+}
+
+TEST_CASE("a dataset is read in pieces of few numbers, whatever its chunks", "[io][hdf5]") {
+  const TemporaryFolder folder;
+  const fs::path file = folder / "file.h5";
+  Tensor<float> numbers({7, 5, 3});
+  for (Index i = 0; i < numbers.size(); ++i) numbers.data()[i] = static_cast<float>(i);
+  Hdf5Writer writer(GENERATE(1 << 20, 40, 130));
+  writer.dataset("numbers", numbers);
+  writer.dataset("wide", ConstTensorView<std::int64_t>(std::vector<std::int64_t>{1, -2, 3}.data(), {3}));
+  writer.commit(file);
+  const Hdf5Reader reader(file);
+  for (const Index most : {1, 16, 40, 1000}) {
+    std::vector<float> found;
+    Index largest = 0;
+    reader.read_in_pieces<float>("numbers", most, [&](TensorView<const float> piece) {
+      found.insert(found.end(), piece.begin(), piece.end());
+      largest = std::max(largest, piece.size());
+    });
+    CHECK(std::equal(found.begin(), found.end(), numbers.begin(), numbers.end()));
+    CHECK(largest <= std::max<Index>(most, 15));
+  }
+  std::int64_t sum = 0;
+  reader.read_in_pieces<std::int64_t>("wide", 2, [&](TensorView<const std::int64_t> piece) {
+    for (const std::int64_t x : piece) sum = 10 * sum + x;
+  });
+  CHECK(sum == 83);
+  CHECK_THROWS_WITH(reader.read_in_pieces<float>("wide", 2, [](TensorView<const float>) {}),
+                    contains("expected floating-point numbers, found integers"));
+  CHECK_FALSE(reader.place<float>("numbers"));  // it has a checksum, and so chunks
+}
+
+TEST_CASE("the place of a dataset in its file is told where the numbers lie as in memory", "[io][hdf5]") {
+  const TemporaryFolder folder;
+  const fs::path file = folder / "file.h5";
+  const std::vector<float> numbers = {1.25F, -2.5F, 1e30F};
+  const std::vector<std::int32_t> whole = {7, -8, 9};
+  Hdf5Writer().commit(file);
+  {
+    const Hdf5Edit edit(file);
+    edit.dataset("plain", H5T_IEEE_F32LE, {3}, H5P_DEFAULT, numbers.data());
+    edit.dataset("whole", H5T_STD_I32LE, {3}, H5P_DEFAULT, whole.data());
+    const Hdf5Edit::Sizes chunk = {2};
+    const hid_t chunks = H5Pcreate(H5P_DATASET_CREATE);
+    H5Pset_chunk(chunks, 1, chunk.data());
+    edit.dataset("chunks", H5T_IEEE_F32LE, {3}, chunks, numbers.data());
+    H5Pclose(chunks);
+  }
+  const Hdf5Reader reader(file);
+  const std::string bytes = content(file);
+  const auto has = [&](std::optional<std::uint64_t> place, const auto& expected) {
+    return place && std::memcmp(bytes.data() + *place, expected.data(), 12) == 0;
+  };
+  CHECK(has(reader.place<float>("plain"), numbers));
+  CHECK(has(reader.place<std::int32_t>("whole"), whole));
+  CHECK_FALSE(reader.place<std::int32_t>("plain"));
+  CHECK_FALSE(reader.place<float>("chunks"));
 }
 
 TEST_CASE("an error of any call is told and leaves the old file or the new one", "[io][hdf5][crash][long]") {

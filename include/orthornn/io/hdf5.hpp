@@ -4,7 +4,9 @@
 #include <concepts>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -129,6 +131,18 @@ class Hdf5Reader {
   /// shapes, where they differ.
   template <class T>
   void read_into(const std::string& path, TensorView<T> to) const;
+  /// Reads a whole dataset, as T = float or int64, in pieces of about `most` numbers: gives `take` the
+  /// numbers in their order, each piece until `take` returns. Pieces have whole chunks unless a row of chunks
+  /// has more than `most` numbers. The attribute crc32 is not compared. Throws as `read`, and what `take`
+  /// throws.
+  template <class T>
+  void read_in_pieces(const std::string& path, Index most,
+                      const std::function<void(TensorView<const T>)>& take) const;
+  /// Byte of the file at which the numbers of a dataset begin, where they lie one after another as in memory:
+  /// contiguous, as T = float or int32, in the byte order of this machine. No value for other datasets.
+  /// Throws FileError.
+  template <class T>
+  std::optional<std::uint64_t> place(const std::string& path) const;
 
   /// Whether a group or dataset has an attribute of this name.
   bool has_attribute(const std::string& object, const std::string& name) const;
