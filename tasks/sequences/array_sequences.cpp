@@ -7,10 +7,13 @@
 #include <array>
 #include <limits>
 #include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <utility>
 
 #include "orthornn/core/error.hpp"
-#include "orthornn/io/hdf5.hpp"
-#include "tasks/sequences/npz_file.hpp"
+#include "tasks/sequences/array_file.hpp"
 #include "tasks/sequences/sequence_file.hpp"
 
 namespace orthornn {
@@ -21,69 +24,81 @@ constexpr std::array<const char*, 5> known_names = {"inputs", "symbols", "length
 /// The arrays of a file, by their names.
 class Arrays {
  public:
-  explicit Arrays(const std::filesystem::path& file) : file_(file.string()) {
-    if (file.extension() == ".npz") {
-      arrays_ = read_npz(file);
-    } else {
-      const Hdf5Reader reader(file);
-      for (const char* name : known_names) {
-        if (!reader.has(name)) continue;
-        NumpyArray& array = arrays_[name];
-        array.shape = reader.shape(name);
-        array.is_integer = reader.is_integer(name);
-        if (array.is_integer) {
-          array.integers = reader.read<std::int64_t>(name);
-        } else {
-          array.reals = reader.read<double>(name);
-        }
-      }
+  explicit Arrays(const std::filesystem::path& file) : path_(file), file_(ArrayFile::open(file)) {
+    for (const char* name : known_names) {
+      if (auto found = file_->find(name)) arrays_.emplace(name, *found);
     }
   }
 
-  [[noreturn]] void fail(const std::string& why) const { throw FileError(fmt::format("{}: {}", file_, why)); }
-  const NumpyArray* find(const std::string& name) const {
+  [[noreturn]] void fail(const std::string& why) const {
+    throw FileError(fmt::format("{}: {}", path_.string(), why));
+  }
+  const ArrayFile::Array* find(const std::string& name) const {
     const auto found = arrays_.find(name);
     return found == arrays_.end() ? nullptr : &found->second;
   }
-  /// As float, [rows, columns], where the rows are all but the last size.
-  Tensor<float> floats(const NumpyArray& array, const Shape& shape) const {
-    Tensor<float> result;
-    result.reserve(shape);
-    for (Index i = 0; i < result.size(); ++i) {
-      result.data()[i] = array.is_integer ? static_cast<float>(array.integers.data()[i])
-                                          : static_cast<float>(array.reals.data()[i]);
+  /// The numbers of an array as float, in another shape of as many.
+  StoredNumbers<float> floats(const char* name, const Shape& shape) const {
+    if (const auto place = is_large(shape) ? file_->place_of_floats(name) : std::nullopt)
+      return {std::make_shared<NumberFile>(path_), *place, shape};
+    NumberCollector<float> collector(shape, path_);
+    if (arrays_.at(name).is_integer) {
+      read_converted<float>(
+          name, [](std::int64_t x, Index) { return static_cast<float>(x); }, collector);
+    } else {
+      file_->read(name, [&](std::span<const float> piece) { collector.add(piece); });
     }
-    return result;
+    return std::move(collector).finish();
   }
-  /// As whole numbers from `low` on.
-  std::vector<std::int32_t> whole(const char* name, const NumpyArray& array, std::int64_t low) const {
-    if (!array.is_integer) fail(fmt::format("'{}' has floating-point numbers; expected whole ones", name));
-    std::vector<std::int32_t> result;
-    for (Index i = 0; i < array.integers.size(); ++i) {
-      const std::int64_t x = array.integers.data()[i];
+  /// Whole numbers, [count], from `low` on. Those that stay in the file are not looked at yet.
+  StoredNumbers<std::int32_t> whole(const char* name, std::int64_t low) const {
+    const Shape shape = {arrays_.at(name).shape.count()};
+    if (!arrays_.at(name).is_integer)
+      fail(fmt::format("'{}' has floating-point numbers; expected whole ones", name));
+    if (const auto place = is_large(shape) ? file_->place_of_int32(name) : std::nullopt)
+      return {std::make_shared<NumberFile>(path_), *place, shape};
+    NumberCollector<std::int32_t> collector(shape, path_);
+    const auto checked = [&](std::int64_t x, Index i) {
       if (x < low || x > std::numeric_limits<std::int32_t>::max())
         fail(fmt::format("entry {} of '{}' is {}; expected a whole number from {} to 2^31 - 1", i, name, x,
                          low));
-      result.push_back(static_cast<std::int32_t>(x));
-    }
-    return result;
+      return static_cast<std::int32_t>(x);
+    };
+    read_converted<std::int32_t>(name, checked, collector);
+    return std::move(collector).finish();
   }
 
  private:
-  std::string file_;
-  std::map<std::string, NumpyArray> arrays_;
+  static bool is_large(const Shape& shape) {
+    return static_cast<Index>(shape.bytes(sizeof(float))) > most_bytes_in_memory;
+  }
+  /// Reads integers, and collects convert(x, number of x).
+  template <class T, class Convert>
+  void read_converted(const char* name, const Convert& convert, NumberCollector<T>& collector) const {
+    std::vector<T> converted;
+    Index count = 0;
+    file_->read(name, [&](std::span<const std::int64_t> piece) {
+      converted.clear();
+      for (const std::int64_t x : piece) converted.push_back(convert(x, count++));
+      collector.add(converted);
+    });
+  }
+
+  std::filesystem::path path_;
+  std::unique_ptr<ArrayFile> file_;
+  std::map<std::string, ArrayFile::Array> arrays_;
 };
 
-Tensor<std::int32_t> tensor_of(const std::vector<std::int32_t>& numbers) {
-  Tensor<std::int32_t> result(Shape{std::ssize(numbers)});
-  std::ranges::copy(numbers, result.begin());
-  return result;
+std::vector<std::int32_t> in_memory(const StoredNumbers<std::int32_t>& numbers) {
+  Tensor<std::int32_t> room;
+  const std::span<const std::int32_t> all = numbers.read(0, numbers.size(), room);
+  return {all.begin(), all.end()};
 }
 
 /// Reads inputs or symbols, and lengths. Returns the shape of the steps: [N, T], or [S] with lengths.
 Shape read_inputs(const Arrays& arrays, SequenceFile& to) {
-  const NumpyArray *inputs = arrays.find("inputs"), *symbols = arrays.find("symbols"),
-                   *lengths = arrays.find("lengths");
+  const ArrayFile::Array *inputs = arrays.find("inputs"), *symbols = arrays.find("symbols"),
+                         *lengths = arrays.find("lengths");
   if ((inputs == nullptr) == (symbols == nullptr))
     arrays.fail(
         fmt::format("expected an array 'inputs' or an array 'symbols', and one of them; it may have {}",
@@ -99,11 +114,17 @@ Shape read_inputs(const Arrays& arrays, SequenceFile& to) {
   }
   Shape steps;
   for (int i = 0; i < rank; ++i) steps.append(shape[i]);
-  if (lengths != nullptr) {
-    to.lengths = arrays.whole("lengths", *lengths, 1);
+  if (lengths == nullptr && (shape[1] < 1 || shape[1] > std::numeric_limits<std::int32_t>::max()))
+    arrays.fail(fmt::format("its sequences have {} steps; expected 1 to 2^31 - 1", shape[1]));
+  // The steps first: what an archive claims to have is not there until it was read.
+  if (inputs != nullptr) {
+    to.features = arrays.floats("inputs", {steps.count(), has_columns ? shape[rank] : 1});
   } else {
-    if (shape[1] < 1 || shape[1] > std::numeric_limits<std::int32_t>::max())
-      arrays.fail(fmt::format("its sequences have {} steps; expected 1 to 2^31 - 1", shape[1]));
+    to.symbols = arrays.whole("symbols", 0);
+  }
+  if (lengths != nullptr) {
+    to.lengths = in_memory(arrays.whole("lengths", 1));
+  } else {
     to.lengths.assign(static_cast<std::size_t>(shape[0]), static_cast<std::int32_t>(shape[1]));
   }
   Index all = 0;
@@ -111,17 +132,12 @@ Shape read_inputs(const Arrays& arrays, SequenceFile& to) {
   if (all != steps.count() || all == 0)
     arrays.fail(fmt::format("the lengths are {} steps in all, and there are {}; expected as many, and some",
                             all, steps.count()));
-  if (inputs != nullptr) {
-    to.features = arrays.floats(*inputs, {all, has_columns ? shape[rank] : 1});
-  } else {
-    to.symbols = tensor_of(arrays.whole("symbols", *symbols, 0));
-  }
   return steps;
 }
 
 void read_targets(const Arrays& arrays, const SequencesOptions& options, const Shape& steps,
                   SequenceFile& to) {
-  const NumpyArray* targets = arrays.find("targets");
+  const ArrayFile::Array* targets = arrays.find("targets");
   if (options.goal == Goal::forecast) return;
   if (targets == nullptr)
     arrays.fail("it has no array 'targets'; expected one, or --goal forecast, which needs none");
@@ -146,12 +162,9 @@ void read_targets(const Arrays& arrays, const SequencesOptions& options, const S
                             has_classes ? "" : " and columns if there are several", name_of(goal)));
   }
   if (has_classes) {
-    to.classes = tensor_of(arrays.whole("targets", *targets, -1));
-    std::int32_t most = 0;
-    for (const std::int32_t c : to.classes) most = std::max(most, c);
-    for (std::int32_t c = 0; c <= most && most < 100000; ++c) to.class_names.push_back(std::to_string(c));
+    to.classes = arrays.whole("targets", std::numeric_limits<std::int32_t>::min());
   } else {
-    to.values = arrays.floats(*targets, {rows, targets->shape.rank() > rank ? targets->shape[rank] : 1});
+    to.values = arrays.floats("targets", {rows, targets->shape.rank() > rank ? targets->shape[rank] : 1});
   }
 }
 
@@ -162,8 +175,8 @@ SequenceFile read_arrays(const SequencesOptions& options) {
   SequenceFile result;
   const Shape steps = read_inputs(arrays, result);
   read_targets(arrays, options, steps, result);
-  if (const NumpyArray* groups = arrays.find("groups")) {
-    result.groups = arrays.whole("groups", *groups, std::numeric_limits<std::int32_t>::min());
+  if (arrays.find("groups") != nullptr) {
+    result.groups = in_memory(arrays.whole("groups", std::numeric_limits<std::int32_t>::min()));
     if (result.groups.size() != result.lengths.size())
       arrays.fail(fmt::format("'groups' has {} entries; expected one for each of {} sequences",
                               result.groups.size(), result.lengths.size()));

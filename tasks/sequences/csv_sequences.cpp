@@ -314,10 +314,12 @@ std::vector<std::size_t> take_numbers(const Columns& columns, const Rows& rows, 
     result.lengths.assign(order.size(), static_cast<std::int32_t>(width));
   }
   if (!rows.texts.empty()) return order;
-  const Shape all = {std::ssize(rows.features), 1};
-  result.features.reserve(row_is_step ? Shape{std::ssize(order), static_cast<Index>(width)} : all);
+  Tensor<float> features;
+  features.reserve(row_is_step ? Shape{std::ssize(order), static_cast<Index>(width)}
+                               : Shape{std::ssize(rows.features), 1});
   for (std::size_t i = 0; i < order.size(); ++i)
-    std::copy_n(rows.features.data() + order[i] * width, width, result.features.data() + i * width);
+    std::copy_n(rows.features.data() + order[i] * width, width, features.data() + i * width);
+  result.features = std::move(features);
   return order;
 }
 
@@ -359,8 +361,10 @@ SequenceFile read_csv(const SequencesOptions& options, const KnownNames& known) 
     return result;
   }
   const std::vector<std::int32_t> numbers = class_numbers(targets.cells, known.classes, result.class_names);
-  result.classes.reserve({std::ssize(numbers)});
-  std::ranges::copy(numbers, result.classes.begin());
+  Tensor<std::int32_t> classes;
+  classes.reserve({std::ssize(numbers)});
+  std::ranges::copy(numbers, classes.begin());
+  result.classes = std::move(classes);
   return result;
 }
 

@@ -4,11 +4,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <span>
 #include <string_view>
+#include <utility>
 
 #include "orthornn/core/error.hpp"
-#include "orthornn/core/random.hpp"
 #include "tasks/batch_size.hpp"
 #include "tasks/count_right.hpp"
 #include "tasks/sequences/loaded_sequences.hpp"
@@ -28,17 +27,26 @@ DataTask::DataTask(const DataTaskOptions& options) : options_(options) {
 }
 
 DataTask::DataTask(const SequenceView& sequences, const DataTaskOptions& options) : DataTask(options) {
-  use(sequences, nullptr);
+  use(Content(sequences), nullptr, nullptr);
 }
 
 DataTask::~DataTask() = default;
 
-void DataTask::use(const SequenceView& sequences, const DataStatistics* known) const {
-  auto data = std::make_unique<Data>(sequences, options_);
-  const DataStatistics statistics = known != nullptr ? *known : data->find_statistics();
-  data->check(statistics);
-  data->find_baseline(statistics);
-  statistics_ = statistics;
+void DataTask::use(const Content& content, const DataStatistics* known, std::string* checksum) const {
+  auto data = std::make_unique<Data>(content, options_);
+  const Data::Survey found = data->survey(checksum != nullptr);
+  if (checksum != nullptr) {
+    const std::string of_found = data->checksum(found);
+    if (!checksum->empty() && *checksum != of_found) {
+      refuse_sequences(
+          fmt::format("they are other data than those that the model was trained with ({} there, {} here); "
+                      "name the data of the training, or use predict for data of your own",
+                      *checksum, of_found));
+    }
+    *checksum = of_found;
+  }
+  data->use(known != nullptr ? *known : data->find_statistics(found), found);
+  statistics_ = data->statistics;
   data_ = std::move(data);
 }
 
@@ -64,122 +72,52 @@ SequenceData DataTask::data() const {
 
 Index DataTask::length() const { return data_ ? data_->longest : 1; }
 
-std::optional<Index> DataTask::batches_per_epoch() const {
-  const Data& data = loaded();
-  if (options_.cut > 0) return data.training_streams().pieces;
-  return data.buckets ? data.buckets->batches() : std::ssize(data.training) / options_.batch;
-}
+std::optional<Index> DataTask::batches_per_epoch() const { return loaded().batches_per_epoch(); }
 
 double DataTask::baseline_loss() const { return loaded().baseline; }
 
-Index DataTask::evaluation_batches(HeldOut set) const {
-  const Data& data = loaded();
-  if (options_.cut > 0) return data.streams(set).pieces;
-  return (std::ssize(data.part(set)) + options_.batch - 1) / options_.batch;
+Index DataTask::evaluation_batches(HeldOut set) const { return loaded().evaluation_batches(set); }
+
+namespace {
+
+/// Copies what a DataTask writes into a batch, in the order in which it does.
+void copy_batch(const Batch& from, Batch& to, HostStaging& staging) {
+  const auto copy_tensor = [&]<class T>(TensorView<const T> numbers, Tensor<T>& tensor) {
+    tensor.reserve(numbers.shape());
+    staging.fill<T>(tensor.view(), [&](TensorView<T> copied) { copy<T>(numbers, copied); });
+  };
+  const auto copy_reals = [&](std::string_view name) {
+    if (!from.reals(name).empty()) copy_tensor(from.reals(name), to.reals(name));
+  };
+  const auto copy_integers = [&](std::string_view name) {
+    if (!from.integers(name).empty()) copy_tensor(from.integers(name), to.integers(name));
+  };
+  to.set_piece(from.piece());
+  copy_reals(batch_names::features);
+  copy_integers(batch_names::symbols);
+  copy_integers(batch_names::lengths);
+  copy_reals(batch_names::values);
+  copy_integers(batch_names::classes);
 }
 
+}  // namespace
+
 void DataTask::training_batch(std::uint64_t step, Batch& batch) const {
-  const auto batches = static_cast<std::uint64_t>(*batches_per_epoch());
+  loaded();
   Data& data = *data_;
-  const std::uint64_t epoch = step / batches;
-  const auto number = static_cast<Index>(step % batches);
-  if (options_.cut > 0)
-    return fill_piece(data.training.front(), data.training_streams().count, number, batch);
-  if (data.epoch != epoch && data.buckets) data.buckets->epoch(epoch, data.of_epoch);
-  if (data.epoch != epoch && !data.buckets) {
-    data.order.resize(data.training.size());
-    random_permutation({data.order.data(), Shape{std::ssize(data.order)}},
-                       RandomStream(options_.seed, RandomPurpose::shuffle, epoch));
-    for (std::int32_t& i : data.order) i = data.training[static_cast<std::size_t>(i)];
+  if (!data.in_file()) return data.training_batch(step, data.here, batch);
+  if (!data.prefetched) {
+    data.prefetched.emplace(
+        [&data](std::uint64_t of_step, Batch& to) { data.training_batch(of_step, data.ahead, to); });
   }
-  data.epoch = epoch;
-  if (!data.buckets) {
-    return fill(std::span(data.order)
-                    .subspan(static_cast<std::size_t>(number * options_.batch),
-                             static_cast<std::size_t>(options_.batch)),
-                batch);
-  }
-  data.chosen.clear();
-  for (const std::int32_t i : data.of_epoch[number])
-    data.chosen.push_back(data.training[static_cast<std::size_t>(i)]);
-  fill(data.chosen, batch);
+  copy_batch(data.prefetched->batch(step), batch, data.here.staging);
 }
 
 void DataTask::evaluation_batch(HeldOut set, Index number, Batch& batch) const {
   const Index batches = evaluation_batches(set);
   if (number < 0 || number >= batches)
     refuse_sequences(fmt::format("evaluation batch {} was asked for; there are {}", number, batches));
-  Data& data = *data_;
-  const std::vector<std::int32_t>& part = data.part(set);
-  if (options_.cut > 0) return fill_piece(part.front(), data.streams(set).count, number, batch);
-  data.chosen.clear();
-  if (data.buckets) {
-    const EpochBatches& batches_of = set == HeldOut::validation ? data.of_validation : data.of_test;
-    for (const std::int32_t i : batches_of[number]) data.chosen.push_back(part[static_cast<std::size_t>(i)]);
-  } else {
-    const auto first = static_cast<std::size_t>(number * options_.batch);
-    const std::size_t last = std::min(part.size(), first + static_cast<std::size_t>(options_.batch));
-    data.chosen.assign(part.begin() + static_cast<std::ptrdiff_t>(first),
-                       part.begin() + static_cast<std::ptrdiff_t>(last));
-  }
-  fill(data.chosen, batch);
-}
-
-void DataTask::fill(std::span<const std::int32_t> sequences, Batch& batch) const {
-  Data& data = *data_;
-  data.stretches.clear();
-  for (const std::int32_t i : sequences) data.stretches.push_back({i, 0, data.steps(i)});
-  batch.set_piece(std::nullopt);
-  fill_stretches(batch);
-}
-
-/// The next steps of each of the streams into which a sequence is divided.
-void DataTask::fill_piece(Index sequence, Index streams, Index number, Batch& batch) const {
-  Data& data = *data_;
-  const Streams all(data.steps(sequence), streams, options_.cut);
-  const Index first = number * options_.cut;
-  data.stretches.clear();
-  for (Index b = 0; b < streams; ++b) {
-    data.stretches.push_back({sequence, b * all.steps + first, std::min(options_.cut, all.steps - first)});
-  }
-  batch.set_piece(number);
-  fill_stretches(batch);
-}
-
-void DataTask::fill_stretches(Batch& batch) const {
-  const Data& data = *data_;
-  const Index count = std::ssize(data.stretches);
-  Index steps = 0;
-  for (const Stretch& stretch : data.stretches) steps = std::max(steps, stretch.steps);
-  const auto integers = [&](std::string_view name, const Shape& shape, const auto& write) {
-    Tensor<std::int32_t>& tensor = batch.integers(name);
-    tensor.reserve(shape);
-    staging_.fill<std::int32_t>(tensor.view(), write);
-  };
-  const auto reals = [&](std::string_view name, const Shape& shape, const auto& write) {
-    Tensor<float>& tensor = batch.reals(name);
-    tensor.reserve(shape);
-    staging_.fill<float>(tensor.view(), write);
-  };
-  const DataStatistics& known = statistics_;
-  // 1. Inputs.
-  if (data.has_features()) {
-    reals(batch_names::features, {steps, count, this->data().features},
-          [&](TensorView<float> to) { data.write_features(known.features, to); });
-  } else {
-    integers(batch_names::symbols, {steps, count},
-             [&](TensorView<std::int32_t> to) { data.write_symbols(to); });
-  }
-  if (data.has_lengths())
-    integers(batch_names::lengths, {count}, [&](TensorView<std::int32_t> to) { data.write_lengths(to); });
-  // 2. Targets.
-  Shape targets = data.every_step() ? Shape{steps, count} : Shape{count};
-  if (data.has_values()) {
-    targets.append(data.value_columns());
-    reals(batch_names::values, targets, [&](TensorView<float> to) { data.write_values(known.values, to); });
-  } else {
-    integers(batch_names::classes, targets, [&](TensorView<std::int32_t> to) { data.write_classes(to); });
-  }
+  data_->evaluation_batch(set, number, data_->here, batch);
 }
 
 namespace {

@@ -5,9 +5,12 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <numeric>
+#include <utility>
 
 #include "orthornn/core/error.hpp"
 #include "orthornn/core/random.hpp"
+#include "tasks/batch_size.hpp"
 
 namespace orthornn {
 namespace {
@@ -20,22 +23,6 @@ Shape rows_of(const Shape& shape, int rows) {
   for (int i = 0; i < std::min(rows, shape.rank()); ++i) result.append(shape[i]);
   return result;
 }
-
-/// Sum of squares and so on of one column, in double.
-struct ColumnSums {
-  double mean = 0, square = 0, low = std::numeric_limits<double>::infinity(), high = -low;
-  Index count = 0;
-
-  void add(double x) {
-    ++count;
-    const double before = x - mean;
-    mean += before / static_cast<double>(count);  // Welford: no cancellation far from 0
-    square += before * (x - mean);
-    low = std::min(low, x);
-    high = std::max(high, x);
-  }
-  double deviation() const { return count > 0 ? std::sqrt(square / static_cast<double>(count)) : 0; }
-};
 
 ColumnMaps maps_of(const std::vector<ColumnSums>& columns, Normalization normalization) {
   ColumnMaps maps;
@@ -59,12 +46,8 @@ ColumnMaps maps_of(const std::vector<ColumnSums>& columns, Normalization normali
 
 void refuse_sequences(const std::string& why) { throw ValueError("own sequences: " + why); }
 
-SequenceSizes::SequenceSizes(const SequenceView& view) {
-  const bool has_features = !view.features.empty();
-  if (has_features == !view.symbols.empty())
-    refuse_sequences("expected either features or symbols, and at least one step of them");
-  const int rank = view.lengths.empty() ? 2 : 1;
-  const Shape& inputs = has_features ? view.features.shape() : view.symbols.shape();
+SequenceSizes::SequenceSizes(const Shape& inputs, bool has_features, ConstTensorView<std::int32_t> lengths) {
+  const int rank = lengths.empty() ? 2 : 1;
   if (inputs.rank() != rank + (has_features ? 1 : 0)) {
     throw ShapeError(fmt::format("{} have shape {}; expected {}", has_features ? "features" : "symbols",
                                  to_string(inputs),
@@ -72,15 +55,15 @@ SequenceSizes::SequenceSizes(const SequenceView& view) {
                                               : (rank == 2 ? "[N, T]" : "[S] with lengths")));
   }
   steps = rows_of(inputs, rank);
-  if (view.lengths.empty()) {
+  if (lengths.empty()) {
     for (Index i = 0; i < steps[0]; ++i) starts.push_back((i + 1) * steps[1]);
     return;
   }
-  if (view.lengths.shape().rank() != 1) check_shape("lengths", view.lengths.shape(), {0});
-  for (Index i = 0; i < view.lengths.size(); ++i) {
-    if (view.lengths(i) < 1)
-      refuse_sequences(fmt::format("sequence {} has length {}; expected 1 or more", i, view.lengths(i)));
-    starts.push_back(starts.back() + view.lengths(i));
+  if (lengths.shape().rank() != 1) check_shape("lengths", lengths.shape(), {0});
+  for (Index i = 0; i < lengths.size(); ++i) {
+    if (lengths(i) < 1)
+      refuse_sequences(fmt::format("sequence {} has length {}; expected 1 or more", i, lengths(i)));
+    starts.push_back(starts.back() + lengths(i));
   }
   if (starts.back() != steps[0]) {
     throw ShapeError(fmt::format("the lengths are {} steps in all, and there are {}; expected as many",
@@ -88,10 +71,39 @@ SequenceSizes::SequenceSizes(const SequenceView& view) {
   }
 }
 
+namespace {
+
+SequenceSizes sizes_of(const StoredNumbers<float>& features, const StoredNumbers<std::int32_t>& symbols,
+                       ConstTensorView<std::int32_t> lengths) {
+  if (features.empty() == symbols.empty())
+    refuse_sequences("expected either features or symbols, and at least one step of them");
+  return SequenceSizes(features.empty() ? symbols.shape() : features.shape(), !features.empty(), lengths);
+}
+
+}  // namespace
+
+DataTask::Data::Data(Content given, const DataTaskOptions& given_options)
+    : content(std::move(given)),
+      options(given_options),
+      sizes(sizes_of(content.features, content.symbols, content.lengths)) {
+  check_targets();
+  split();
+  for (Index i = 0; i < sizes.count(); ++i) {
+    longest = std::max(longest, steps(i));
+    shortest = std::min(shortest, steps(i));
+  }
+  if (options.cut > 0) {
+    check_streams();
+    longest = shortest = options.cut;
+  }
+  check_batch_size("sequences", longest, options.batch);
+  if (options.cut == 0) prepare_batches();
+}
+
 void DataTask::Data::check_targets() const {
-  const bool has_classes = !view.classes.empty();
+  const bool has_classes = !content.classes.empty();
   if (options.ahead > 0) {
-    if (has_classes || !view.values.empty())
+    if (has_classes || !content.values.empty())
       refuse_sequences("targets were given, and `ahead` makes targets of the inputs");
     for (Index i = 0; i < sizes.count(); ++i) {
       if (sizes.length(i) <= options.ahead) {
@@ -101,43 +113,20 @@ void DataTask::Data::check_targets() const {
       }
     }
   } else {
-    if (has_classes == !view.values.empty())
+    if (has_classes == !content.values.empty())
       refuse_sequences("expected either classes or values, and at least one of them");
-    const Shape expected = view.every_step ? sizes.steps : Shape{sizes.count()};
-    const Shape& found = has_classes ? view.classes.shape() : view.values.shape();
+    const Shape expected = content.every_step ? sizes.steps : Shape{sizes.count()};
+    const Shape& found = has_classes ? content.classes.shape() : content.values.shape();
     const Shape rows = rows_of(found, expected.rank());
     if (!(rows == expected) || found.rank() != expected.rank() + (has_classes ? 0 : 1)) {
       throw ShapeError(fmt::format("{} have shape {}; expected {} for a target at each {}",
                                    has_classes ? "classes" : "values", to_string(found),
                                    to_string(expected) + (has_classes ? "" : " and the number of columns"),
-                                   view.every_step ? "step" : "sequence"));
+                                   content.every_step ? "step" : "sequence"));
     }
   }
-  if (!view.groups.empty()) check_shape("groups", view.groups.shape(), {sizes.count()});
-  if (!view.parts.empty()) check_shape("parts", view.parts.shape(), {sizes.count()});
-}
-
-void DataTask::Data::check_numbers() const {
-  for (Index i = 0; i < sizes.count(); ++i) {
-    for (Index t = 0; t < sizes.length(i); ++t) {
-      for (Index k = 0; k < feature_columns(); ++k) {
-        const float x = features_at(start(i) + t)[k];
-        const bool may_miss = options.missing != Missing::refuse && options.ahead == 0;
-        if (std::isfinite(x) || (std::isnan(x) && may_miss)) continue;
-        refuse_sequences(
-            fmt::format("input {} of step {} of sequence {} is {}", k, t, i,
-                        std::isnan(x) ? "missing; see --missing" : "infinite; expected a finite number"));
-      }
-      if (!has_features() && view.symbols.data()[start(i) + t] < 0)
-        refuse_sequences(fmt::format("symbol {} of sequence {} is {}; expected 0 or more", t, i,
-                                     view.symbols.data()[start(i) + t]));
-    }
-  }
-  for (Index j = 0; j < view.values.size(); ++j) {
-    if (!std::isfinite(view.values.data()[j]))
-      refuse_sequences(fmt::format("target {} of row {} is not finite; expected a number",
-                                   j % value_columns(), j / value_columns()));
-  }
+  if (!content.groups.empty()) check_shape("groups", content.groups.shape(), {sizes.count()});
+  if (!content.parts.empty()) check_shape("parts", content.parts.shape(), {sizes.count()});
 }
 
 std::vector<std::int32_t> drawn_parts(Index count, ConstTensorView<std::int32_t> groups,
@@ -172,9 +161,9 @@ std::vector<std::int32_t> drawn_parts(Index count, ConstTensorView<std::int32_t>
 
 void DataTask::Data::split() {
   Numbers drawn;
-  if (view.parts.empty()) drawn = drawn_parts(sizes.count(), view.groups, options);
+  if (content.parts.empty()) drawn = drawn_parts(sizes.count(), content.groups, options);
   for (Index i = 0; i < sizes.count(); ++i) {
-    const std::int32_t part = view.parts.empty() ? drawn[static_cast<std::size_t>(i)] : view.parts(i);
+    const std::int32_t part = content.parts.empty() ? drawn[static_cast<std::size_t>(i)] : content.parts(i);
     if (part < 0 || part > 2)
       refuse_sequences(fmt::format("sequence {} is of part {}; expected 0, 1 or 2", i, part));
     (part == 0 ? training : part == 1 ? validation : test).push_back(static_cast<std::int32_t>(i));
@@ -229,78 +218,117 @@ void DataTask::Data::prepare_batches() {
   }
 }
 
-DataStatistics DataTask::Data::find_statistics() const {
-  DataStatistics found;
-  std::vector<ColumnSums> inputs(static_cast<std::size_t>(feature_columns()));
-  std::vector<ColumnSums> targets(static_cast<std::size_t>(value_columns()));
-  for (const std::int32_t i : training) {
-    for (Index row = start(i); row < start(i) + sizes.length(i); ++row) {
-      for (std::size_t k = 0; k < inputs.size(); ++k) {
-        if (const float x = features_at(row)[k]; !std::isnan(x)) inputs[k].add(x);
-      }
-      if (!has_features()) found.symbols = std::max<Index>(found.symbols, view.symbols.data()[row] + 1);
-    }
-    for (Index row = target_row(i); row < target_row(i) + target_count(i); ++row) {
-      for (std::size_t c = 0; c < targets.size(); ++c) targets[c].add(values_at(row)[c]);
-      if (!has_values()) found.classes = std::max<Index>(found.classes, class_at(row) + 1);
-    }
-  }
-  if (view.symbol_count > 0) found.symbols = view.symbol_count;
-  if (options.ahead > 0 && !has_features()) found.classes = found.symbols;
-  found.features = maps_of(inputs, options.normalization);
-  found.values = options.ahead > 0 ? found.features : maps_of(targets, options.normalization);
-  if (!has_values()) found.values = {};
+DataTask::Data::Survey DataTask::Data::survey(bool with_checksum) const {
+  std::vector<bool> is_training(static_cast<std::size_t>(sizes.count()), false);
+  for (const std::int32_t i : training) is_training[static_cast<std::size_t>(i)] = true;
+  const TrainingRows of_steps{is_training, &sizes.starts, options.ahead};
+  const TrainingRows of_targets{is_training, content.every_step ? &sizes.starts : nullptr};
+  Survey found;
+  if (has_features())
+    found.features = orthornn::survey(content.features, feature_columns(), of_steps, with_checksum);
+  if (!content.symbols.empty()) found.symbols = orthornn::survey(content.symbols, of_steps, with_checksum);
+  if (!content.values.empty())
+    found.values = orthornn::survey(content.values, value_columns(), of_targets, with_checksum);
+  if (!content.classes.empty()) found.classes = orthornn::survey(content.classes, of_targets, with_checksum);
+  check_found(found);
   return found;
 }
 
-void DataTask::Data::check(const DataStatistics& statistics) const {
-  if (std::ssize(statistics.features.shift) != feature_columns() ||
-      std::ssize(statistics.values.shift) != value_columns() || (statistics.symbols > 0) == has_features() ||
-      (statistics.classes > 0) == has_values())
-    refuse_sequences("the data have other inputs or targets than those that the model was trained with");
-  for (const Numbers* part : {&training, &validation, &test}) {
-    for (const std::int32_t i : *part) {
-      for (Index row = start(i); !has_features() && row < start(i) + sizes.length(i); ++row) {
-        if (view.symbols.data()[row] >= statistics.symbols) {
-          refuse_sequences(
-              fmt::format("step {} of sequence {} is symbol {}, and the training data have {} symbols; "
-                          "expected none that they lack",
-                          row - start(i), i, view.symbols.data()[row], statistics.symbols));
-        }
-      }
-      for (Index row = target_row(i); !has_values() && row < target_row(i) + target_count(i); ++row) {
-        if (class_at(row) >= statistics.classes) {
-          refuse_sequences(
-              fmt::format("the target of sequence {} is class {}, and the training data have {} classes; "
-                          "expected none that they lack",
-                          i, class_at(row), statistics.classes));
-        }
-      }
-    }
+std::string DataTask::Data::step_name(Index row) const {
+  const Index i = std::ranges::upper_bound(sizes.starts, row) - sizes.starts.begin() - 1;
+  return fmt::format("step {} of sequence {}", row - start(i), i);
+}
+
+/// Where something is wrong, the numbers are read again to name the place.
+void DataTask::Data::check_found(const Survey& found) const {
+  const bool may_miss = options.missing != Missing::refuse && options.ahead == 0;
+  if (found.features.has_infinite || (found.features.has_missing && !may_miss)) {
+    const auto [at, x] = find_number(content.features, [&](float number) {
+      return std::isinf(number) || (std::isnan(number) && !may_miss);
+    });
+    refuse_sequences(
+        fmt::format("input {} of {} is {}", at % feature_columns(), step_name(at / feature_columns()),
+                    std::isnan(x) ? "missing; see --missing" : "infinite; expected a finite number"));
+  }
+  if (found.symbols.smallest < 0) {
+    const auto [at, x] = find_number(content.symbols, [](std::int32_t number) { return number < 0; });
+    refuse_sequences(fmt::format("{} is symbol {}; expected 0 or more", step_name(at), x));
+  }
+  if (found.values.has_infinite || found.values.has_missing) {
+    const auto [at, x] = find_number(content.values, [](float number) { return !std::isfinite(number); });
+    refuse_sequences(fmt::format("target {} of row {} is not finite; expected a number", at % value_columns(),
+                                 at / value_columns()));
   }
 }
 
-void DataTask::Data::find_baseline(const DataStatistics& statistics) {
-  std::vector<double> counts(static_cast<std::size_t>(statistics.classes));
-  std::vector<ColumnSums> columns(statistics.values.shift.size());
-  double all = 0;
-  for (const std::int32_t i : training) {
-    for (Index row = target_row(i); row < target_row(i) + target_count(i); ++row) {
-      for (std::size_t c = 0; c < columns.size(); ++c)
-        columns[c].add(normalized(values_at(row)[c], statistics.values, c));
-      if (has_values() || class_at(row) < 0) continue;
-      counts[static_cast<std::size_t>(class_at(row))] += 1;
-      all += 1;
-    }
+std::string DataTask::Data::checksum(const Survey& found) const {
+  std::uint32_t all = 0;
+  const auto add = [&](std::uint32_t checksum, Index numbers) {
+    all = joined_checksum(all, checksum, 4 * numbers);
+  };
+  for (const ConstTensorView<std::int32_t>& numbers : {content.lengths, content.groups})
+    add(checksum_of(numbers.data(), static_cast<std::size_t>(numbers.size()) * sizeof(std::int32_t)),
+        numbers.size());
+  add(found.features.checksum, content.features.size());
+  add(found.values.checksum, content.values.size());
+  add(found.symbols.checksum, content.symbols.size());
+  add(found.classes.checksum, content.classes.size());
+  return fmt::format("{} sequences, CRC-32 {:08x}", sizes.count(), all);
+}
+
+DataStatistics DataTask::Data::find_statistics(const Survey& found) const {
+  DataStatistics result;
+  std::vector<ColumnSums> inputs = found.features.heads;
+  for (std::size_t k = 0; k < inputs.size(); ++k) inputs[k].add(found.features.targets[k]);
+  result.features = maps_of(inputs, options.normalization);
+  result.symbols = content.symbol_count > 0 ? content.symbol_count : found.symbols.largest_to_train + 1;
+  if (has_values()) {
+    result.values =
+        options.ahead > 0 ? result.features : maps_of(found.values.targets, options.normalization);
+  } else {
+    result.classes = options.ahead > 0 ? result.symbols : found.classes.largest_to_train + 1;
   }
+  return result;
+}
+
+void DataTask::Data::use(const DataStatistics& given, const Survey& found) {
+  if (std::ssize(given.features.shift) != feature_columns() ||
+      std::ssize(given.values.shift) != value_columns() || (given.symbols > 0) == has_features() ||
+      (given.classes > 0) == has_values())
+    refuse_sequences("the data have other inputs or targets than those that the model was trained with");
+  const auto check = [&](const char* what, const StoredNumbers<std::int32_t>& numbers,
+                         const FoundIntegers& of, Index known) {
+    if (of.largest < known) return;
+    const auto [at, x] = find_number(numbers, [&](std::int32_t number) { return number >= known; });
+    const bool is_step = &numbers != &content.classes || content.every_step;
+    refuse_sequences(fmt::format("{} has {} {}; expected one that the training data have, 0 to {}",
+                                 is_step ? step_name(at) : fmt::format("sequence {}", at), what, x,
+                                 known - 1));
+  };
+  if (!has_features()) check("symbol", content.symbols, found.symbols, given.symbols);
+  if (!has_values())
+    check("class", class_numbers(), options.ahead > 0 ? found.symbols : found.classes, given.classes);
+  statistics = given;
+  find_baseline(found);
+}
+
+void DataTask::Data::find_baseline(const Survey& found) {
   baseline = 0;
-  for (const double count : counts) {
-    if (count > 0) baseline -= count / all * std::log(count / all);
-  }
   deviations.clear();
-  for (std::size_t c = 0; c < columns.size(); ++c) {
-    baseline += std::pow(columns[c].deviation(), 2) / static_cast<double>(columns.size());
-    deviations.push_back(columns[c].deviation() * statistics.values.divisor[c]);
+  if (has_values()) {
+    const std::vector<ColumnSums>& columns = (options.ahead > 0 ? found.features : found.values).targets;
+    for (std::size_t c = 0; c < columns.size(); ++c) {
+      deviations.push_back(columns[c].deviation());
+      baseline +=
+          std::pow(deviations[c] / statistics.values.divisor[c], 2) / static_cast<double>(columns.size());
+    }
+    return;
+  }
+  const std::vector<Index>& counts = (options.ahead > 0 ? found.symbols : found.classes).counts;
+  const auto all = static_cast<double>(std::accumulate(counts.begin(), counts.end(), Index{0}));
+  for (const Index count : counts) {
+    const double share = static_cast<double>(count) / all;
+    if (count > 0) baseline -= share * std::log(share);
   }
 }
 

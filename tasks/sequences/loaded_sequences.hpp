@@ -8,8 +8,12 @@
 #include <string>
 #include <vector>
 
+#include "orthornn/core/host_staging.hpp"
 #include "orthornn/tasks/data_task.hpp"
-#include "tasks/batch_size.hpp"
+#include "orthornn/text/length_buckets.hpp"
+#include "tasks/sequences/number_survey.hpp"
+#include "tasks/sequences/prefetched_batches.hpp"
+#include "tasks/sequences/stored_numbers.hpp"
 
 namespace orthornn {
 
@@ -24,6 +28,30 @@ void normalize_row(const float* from, const ColumnMaps& maps, float* to, Index c
 /// Throws ValueError.
 [[noreturn]] void refuse_sequences(const std::string& why);
 
+/// The sequences of a SequenceView, whose numbers may lie in a file.
+struct DataTask::Content {
+  Content(const SequenceView& view)
+      : features(view.features),
+        symbols(view.symbols),
+        lengths(view.lengths),
+        every_step(view.every_step),
+        classes(view.classes),
+        values(view.values),
+        groups(view.groups),
+        parts(view.parts),
+        symbol_count(view.symbol_count) {}
+
+  StoredNumbers<float> features;
+  StoredNumbers<std::int32_t> symbols;
+  ConstTensorView<std::int32_t> lengths;
+  bool every_step;
+  StoredNumbers<std::int32_t> classes;
+  StoredNumbers<float> values;
+  ConstTensorView<std::int32_t> groups;
+  ConstTensorView<std::int32_t> parts;
+  Index symbol_count;
+};
+
 /// Sizes of the sequences, whatever their form.
 struct SequenceSizes {
   /// First step of each sequence, and the number of all steps, [N + 1].
@@ -31,8 +59,9 @@ struct SequenceSizes {
   /// Shape of the steps: [N, T], or [S] with lengths.
   Shape steps;
 
-  /// Throws ShapeError and ValueError for inputs and lengths that do not fit one another.
-  explicit SequenceSizes(const SequenceView& view);
+  /// Throws ShapeError and ValueError for inputs and lengths that do not fit one another. `inputs` is the
+  /// shape of the features or symbols.
+  SequenceSizes(const Shape& inputs, bool has_features, ConstTensorView<std::int32_t> lengths);
 
   Index count() const { return std::ssize(starts) - 1; }
   Index length(Index i) const {
@@ -63,87 +92,117 @@ struct Streams {
       : count(streams), steps(all / streams), pieces((steps + cut - 1) / cut) {}
 };
 
-/// The sequences, their split and their order.
+/// What a thread keeps while it assembles batches, so that the next batch takes no memory.
+struct Assembly {
+  HostStaging staging;
+  /// Numbers of a file.
+  Tensor<float> reals;
+  Tensor<std::int32_t> integers;
+  /// The epoch of the last training batch: the order of its sequences, or where lengths differ its batches.
+  std::optional<std::uint64_t> epoch;
+  std::vector<std::int32_t> order;
+  EpochBatches batches;
+  /// What the next batch has.
+  std::vector<Stretch> stretches;
+};
+
+/// The sequences, their split and their order. Several threads may assemble batches of them.
 struct DataTask::Data {
-  Data(const SequenceView& given, const DataTaskOptions& given_options)
-      : view(given), options(given_options), sizes(given) {
-    check_targets();
-    check_numbers();
-    split();
-    for (Index i = 0; i < sizes.count(); ++i) {
-      longest = std::max(longest, steps(i));
-      shortest = std::min(shortest, steps(i));
-    }
-    if (options.cut > 0) {
-      check_streams();
-      longest = shortest = options.cut;
-    }
-    check_batch_size("sequences", longest, options.batch);
-    if (options.cut == 0) prepare_batches();
-  }
+  /// What one pass over all numbers finds.
+  struct Survey {
+    FoundReals features, values;
+    FoundIntegers symbols, classes;
+  };
+
+  /// Looks at sizes and groups, and at no number.
+  Data(Content given, const DataTaskOptions& given_options);
 
   /// Steps of a sequence that are read: with `ahead`, those that have a target.
   Index steps(Index i) const { return sizes.length(i) - options.ahead; }
   Index start(Index i) const { return sizes.starts[static_cast<std::size_t>(i)]; }
-  bool has_features() const { return !view.features.empty(); }
-  bool every_step() const { return view.every_step || options.ahead > 0; }
-  bool has_values() const { return options.ahead > 0 ? has_features() : !view.values.empty(); }
-  Index feature_columns() const { return has_features() ? view.features.shape()[-1] : 0; }
-  Index value_columns() const {
-    return !has_values() ? 0 : options.ahead > 0 ? feature_columns() : view.values.shape()[-1];
-  }
-  const float* features_at(Index row) const { return view.features.data() + row * feature_columns(); }
-  /// First row of the targets of a sequence, in `values_at` and `class_at`.
-  Index target_row(Index i) const { return every_step() ? start(i) + options.ahead : i; }
-  Index target_count(Index i) const { return every_step() ? steps(i) : 1; }
-  Index target_count(const Stretch& stretch) const { return every_step() ? stretch.steps : 1; }
-  const float* values_at(Index row) const {
-    return (options.ahead > 0 ? view.features.data() : view.values.data()) + row * value_columns();
-  }
-  std::int32_t class_at(Index row) const {
-    return (options.ahead > 0 ? view.symbols.data() : view.classes.data())[row];
-  }
-
-  void check_targets() const;
-  void check_numbers() const;
-  void split();
-  void prepare_batches();
-  DataStatistics find_statistics() const;
-  /// Throws where held-out data have symbols or classes that these statistics lack.
-  void check(const DataStatistics& statistics) const;
-  void find_baseline(const DataStatistics& statistics);
+  bool has_features() const { return !content.features.empty(); }
+  bool every_step() const { return content.every_step || options.ahead > 0; }
   bool has_lengths() const { return shortest != longest; }
-  // A batch of `stretches`, normalized, zeros beyond the steps of a stretch (sequence_batches.cpp).
-  void write_features(const ColumnMaps& maps, TensorView<float> to) const;
-  void write_symbols(TensorView<std::int32_t> to) const;
-  void write_lengths(TensorView<std::int32_t> to) const;
-  void write_values(const ColumnMaps& maps, TensorView<float> to) const;
-  void write_classes(TensorView<std::int32_t> to) const;
+  bool has_values() const { return options.ahead > 0 ? has_features() : !content.values.empty(); }
+  bool in_file() const {
+    return content.features.in_file() || content.symbols.in_file() || content.values.in_file() ||
+           content.classes.in_file();
+  }
+  Index feature_columns() const { return has_features() ? content.features.shape()[-1] : 0; }
+  Index value_columns() const { return has_values() ? value_numbers().shape()[-1] : 0; }
+  /// Numbers and classes that are targets.
+  const StoredNumbers<float>& value_numbers() const {
+    return options.ahead > 0 ? content.features : content.values;
+  }
+  const StoredNumbers<std::int32_t>& class_numbers() const {
+    return options.ahead > 0 ? content.symbols : content.classes;
+  }
+  /// First row of the targets of a sequence, in `value_numbers` and `class_numbers`.
+  Index target_row(Index i) const { return every_step() ? start(i) + options.ahead : i; }
+  Index target_count(Index steps) const { return every_step() ? steps : 1; }
   const std::vector<std::int32_t>& part(HeldOut set) const {
     return set == HeldOut::validation ? validation : test;
   }
-  void check_streams() const;
-  /// Streams of the sequence of the training data, or of a held-out part.
-  Streams training_streams() const { return {steps(training.front()), options.batch, options.cut}; }
-  Streams streams(HeldOut set) const;
 
-  SequenceView view;
+  /// Looks at all numbers. Throws for numbers that are missing or infinite, and for negative symbols.
+  Survey survey(bool with_checksum) const;
+  /// Sizes and CRC-32 of all numbers.
+  std::string checksum(const Survey& found) const;
+  /// The statistics of the training data.
+  DataStatistics find_statistics(const Survey& found) const;
+  /// Takes statistics. Throws where they are not of such data, and where the data have symbols or classes
+  /// that they lack.
+  void use(const DataStatistics& given_statistics, const Survey& found);
+
+  /// Batches of the training and of held-out data (sequence_batches.cpp).
+  void training_batch(std::uint64_t step, Assembly& assembly, Batch& batch) const;
+  void evaluation_batch(HeldOut set, Index number, Assembly& assembly, Batch& batch) const;
+  Index batches_per_epoch() const;
+  Index evaluation_batches(HeldOut set) const;
+
+  Content content;
   DataTaskOptions options;
   SequenceSizes sizes;
-  /// std::vector<std::int32_t> of the sequences.
+  /// Numbers of the sequences.
   std::vector<std::int32_t> training, validation, test;
   Index longest = 1, shortest = std::numeric_limits<Index>::max();
   /// Where lengths differ: batches of similar ones.
   std::optional<LengthBuckets> buckets;
-  EpochBatches of_epoch, of_validation, of_test;
-  std::optional<std::uint64_t> epoch;
-  /// Order of the training sequences in this epoch, or those of a batch.
-  std::vector<std::int32_t> order, chosen;
-  /// What the next batch has.
-  std::vector<Stretch> stretches;
+  EpochBatches of_validation, of_test;
+  DataStatistics statistics;
   double baseline = 0;
   /// Standard deviation of each target column of the training data.
   std::vector<double> deviations;
+  /// Of the thread that calls, and of the one that goes ahead.
+  Assembly here, ahead;
+  /// Training batches that are assembled while the steps before them are taken; none for data in memory,
+  /// whose batches take less time than a thread needs to hand them over.
+  std::optional<PrefetchedBatches> prefetched;
+
+ private:
+  void check_targets() const;
+  void split();
+  void prepare_batches();
+  void check_found(const Survey& found) const;
+  std::string step_name(Index row) const;
+  void find_baseline(const Survey& found);
+  void check_streams() const;
+  /// Streams of the sequence of the training data, or of a held-out part.
+  Streams training_streams() const { return {steps(training.front()), options.batch, options.cut}; }
+  Streams streams(HeldOut set) const;
+  Stretch whole(Index sequence) const { return {sequence, 0, steps(sequence)}; }
+  void fill_piece(Index sequence, const Streams& streams, Index number, Assembly& assembly,
+                  Batch& batch) const;
+  /// Fills a batch with the stretches of the assembly.
+  void fill(Assembly& assembly, Batch& batch) const;
+  void expect(std::span<const Stretch> stretches) const;
+  // A batch of these stretches, normalized, zeros beyond the steps of a stretch.
+  void write_features(std::span<const Stretch> stretches, Tensor<float>& room, TensorView<float> to) const;
+  void write_symbols(std::span<const Stretch> stretches, Tensor<std::int32_t>& room,
+                     TensorView<std::int32_t> to) const;
+  void write_values(std::span<const Stretch> stretches, Tensor<float>& room, TensorView<float> to) const;
+  void write_classes(std::span<const Stretch> stretches, Tensor<std::int32_t>& room,
+                     TensorView<std::int32_t> to) const;
 };
 
 }  // namespace orthornn

@@ -32,30 +32,53 @@ struct Discard {
 /// made to fill the memory.
 constexpr std::uint64_t unsuspicious = std::uint64_t{1} << 30, largest_ratio = 200;
 
-Bytes read_member(const std::string& name, zip_t* archive, zip_uint64_t number) {
-  zip_stat_t properties;
-  zip_stat_init(&properties);
-  if (zip_stat_index(archive, number, 0, &properties) != 0) fail(name, zip_strerror(archive));
-  const std::unique_ptr<zip_file_t, Discard> member(zip_fopen_index(archive, number, 0));
-  if (member == nullptr)
-    fail(name, fmt::format("it cannot be read ({}); write it again", zip_strerror(archive)));
-  Bytes bytes;
-  Bytes piece(std::size_t{1} << 18);
-  while (true) {
-    const zip_int64_t count = zip_fread(member.get(), piece.data(), piece.size());
-    if (count < 0) {
-      fail(name,
-           fmt::format("it is damaged ({}); use another copy of the file", zip_file_strerror(member.get())));
-    }
-    if (count == 0) return bytes;
-    bytes.insert(bytes.end(), piece.begin(), piece.begin() + count);
-    if (bytes.size() > unsuspicious && bytes.size() / largest_ratio > properties.comp_size) {
-      fail(name, fmt::format("it is more than {} times as long as in the archive, which is taken for a zip "
-                             "bomb; if it is none, write it without compression (numpy.savez)",
-                             largest_ratio));
-    }
+/// A file of an archive, read from its begin to its end.
+class Member {
+ public:
+  Member(std::string name, zip_t* archive, zip_uint64_t number) : name_(std::move(name)) {
+    zip_stat_t properties;
+    zip_stat_init(&properties);
+    if (zip_stat_index(archive, number, 0, &properties) != 0) fail(name_, zip_strerror(archive));
+    compressed_ = properties.comp_size;
+    member_.reset(zip_fopen_index(archive, number, 0));
+    if (member_ == nullptr)
+      fail(name_, fmt::format("it cannot be read ({}); write it again", zip_strerror(archive)));
   }
-}
+
+  const std::string& name() const { return name_; }
+  /// Reads up to `count` bytes, fewer only at the end. Returns how many.
+  std::size_t read(std::uint8_t* to, std::size_t count) {
+    std::size_t done = 0;
+    while (done < count) {
+      const zip_int64_t more = zip_fread(member_.get(), to + done, count - done);
+      if (more < 0) {
+        fail(name_, fmt::format("it is damaged ({}); use another copy of the file",
+                                zip_file_strerror(member_.get())));
+      }
+      if (more == 0) break;
+      done += static_cast<std::size_t>(more);
+    }
+    all_ += done;
+    if (all_ > unsuspicious && all_ / largest_ratio > compressed_) {
+      fail(name_, fmt::format("it is more than {} times as long as in the archive, which is taken for a zip "
+                              "bomb; if it is none, write it without compression (numpy.savez)",
+                              largest_ratio));
+    }
+    return done;
+  }
+  /// All bytes that are left.
+  Bytes rest() {
+    Bytes bytes, piece(std::size_t{1} << 18);
+    while (const std::size_t count = read(piece.data(), piece.size()))
+      bytes.insert(bytes.end(), piece.begin(), piece.begin() + static_cast<std::ptrdiff_t>(count));
+    return bytes;
+  }
+
+ private:
+  std::string name_;
+  std::unique_ptr<zip_file_t, Discard> member_;
+  std::uint64_t compressed_ = 0, all_ = 0;
+};
 
 /// The text between `before` and the next `after` in a header.
 std::string_view between(std::string_view text, std::string_view before, std::string_view after) {
@@ -95,82 +118,114 @@ T number_at(const std::uint8_t* bytes, bool swapped) {
 }
 
 template <class From, class To>
-void convert(const std::uint8_t* bytes, bool swapped, Tensor<To>& to) {
-  for (Index i = 0; i < to.size(); ++i)
-    to.data()[i] = static_cast<To>(number_at<From>(bytes + i * static_cast<Index>(sizeof(From)), swapped));
+void convert(const std::uint8_t* bytes, bool swapped, std::span<To> to) {
+  for (std::size_t i = 0; i < to.size(); ++i)
+    to[i] = static_cast<To>(number_at<From>(bytes + i * sizeof(From), swapped));
 }
 
-}  // namespace
+/// What comes before the numbers of an .npy file.
+struct Header {
+  Shape shape = {};
+  std::string kind = {};  ///< Type without its byte order, such as "f4".
+  bool swapped = false;   ///< Whether the byte order is not that of this machine.
+  bool is_integer() const { return kind[0] != 'f'; }
+};
 
-NumpyArray parse_npy(const std::string& name, const std::vector<std::uint8_t>& bytes) {
-  constexpr std::string_view magic = "\x93NUMPY";
-  constexpr std::size_t longest_header = 65536;
-  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  if (!text.starts_with(magic) || text.size() < 12) fail(name, "it is no array of NumPy (.npy)");
-  const bool wide = bytes[6] >= 2;
-  const std::size_t begin = wide ? 12 : 10;
-  const std::size_t length =
-      wide ? number_at<std::uint32_t>(&bytes[8], std::endian::native == std::endian::big)
-           : bytes[8] + 256U * bytes[9];
-  if (length > longest_header || begin + length > bytes.size()) fail(name, "its header is cut off");
-  const std::string_view header = text.substr(begin, length);
-  const std::string type(between(header, "'descr': '", "'"));
-  if (between(header, "'fortran_order': ", ",") != "False")
-    fail(name, "it is in Fortran order; expected C order, as numpy.ascontiguousarray makes it");
+/// Calls visit(x) with a number x of the type that the numbers of the array have.
+template <class Visit>
+auto with_type(const std::string& kind, const Visit& visit) {
+  if (kind == "f4") return visit(float{});
+  if (kind == "f8") return visit(double{});
+  if (kind == "b1" || kind == "u1") return visit(std::uint8_t{});
+  if (kind == "i1") return visit(std::int8_t{});
+  if (kind == "i2") return visit(std::int16_t{});
+  if (kind == "u2") return visit(std::uint16_t{});
+  if (kind == "i4") return visit(std::int32_t{});
+  if (kind == "u4") return visit(std::uint32_t{});
+  return visit(std::int64_t{});
+}
+
+/// The type without its byte order.
+std::string kind_of(const std::string& name, const std::string& type) {
   if (type.size() < 2) fail(name, "its type is not a plain one; expected integers or floating-point numbers");
-  NumpyArray array{.shape = parse_shape(name, between(header, "'shape': (", ")"))};
-  const std::string kind = type.substr(1);
-  const bool swapped = (type[0] == '>') != (std::endian::native == std::endian::big) && type[0] != '|';
-  array.is_integer = kind[0] == 'i' || kind[0] == 'u' || kind[0] == 'b';
-  const std::uint8_t* numbers = bytes.data() + begin + length;
-  const std::size_t stored = bytes.size() - begin - length;
-  const auto read = [&]<class From>(From) {
-    if (static_cast<std::size_t>(array.shape.count()) != stored / sizeof(From) ||
-        stored % sizeof(From) != 0) {
-      fail(name, fmt::format("its shape {} of {} bytes each does not fit the {} bytes that it has",
-                             to_string(array.shape), sizeof(From), stored));
-    }
-    if constexpr (std::is_integral_v<From>) {
-      array.integers.reserve(array.shape);
-      convert<From>(numbers, swapped, array.integers);
-    } else {
-      array.reals.reserve(array.shape);
-      convert<From>(numbers, swapped, array.reals);
-    }
-  };
-  if (kind == "f4")
-    read(float{});
-  else if (kind == "f8")
-    read(double{});
-  else if (kind == "b1" || kind == "u1")
-    read(std::uint8_t{});
-  else if (kind == "i1")
-    read(std::int8_t{});
-  else if (kind == "i2")
-    read(std::int16_t{});
-  else if (kind == "u2")
-    read(std::uint16_t{});
-  else if (kind == "i4")
-    read(std::int32_t{});
-  else if (kind == "u4")
-    read(std::uint32_t{});
-  else if (kind == "i8")
-    read(std::int64_t{});
-  else if (kind == "O")
+  std::string kind = type.substr(1);
+  constexpr std::array<std::string_view, 10> known = {"f4", "f8", "b1", "u1", "i1",
+                                                      "i2", "u2", "i4", "u4", "i8"};
+  if (kind == "O") {
     fail(name,
          "it has Python objects (a pickle), which are never read; expected integers or floating-point "
          "numbers");
-  else
+  }
+  if (std::ranges::find(known, kind) == known.end())
     fail(name,
          fmt::format("its type is '{}'; expected integers of 8 to 64 bits or floating-point numbers of 32 "
                      "or 64",
                      type.substr(0, 20)));
-  return array;
+  return kind;
 }
 
-std::map<std::string, NumpyArray> read_npz(const std::filesystem::path& file) {
+/// Reads the header. `read` has the arguments and the result of Member::read.
+template <class Read>
+Header read_header(const std::string& name, const Read& read) {
+  constexpr std::string_view magic = "\x93NUMPY";
+  constexpr std::size_t longest_header = 65536;
+  std::array<std::uint8_t, 12> begin{};
+  const std::size_t narrow = magic.size() + 4;  // a magic, a version of two bytes, a length of two or four
+  if (read(begin.data(), narrow) < narrow ||
+      !std::equal(magic.begin(), magic.end(), begin.begin(),
+                  [](char a, std::uint8_t b) { return static_cast<std::uint8_t>(a) == b; }))
+    fail(name, "it is no array of NumPy (.npy)");
+  std::size_t length = begin[8] + 256U * begin[9];
+  if (begin[6] >= 2) {
+    if (read(begin.data() + narrow, 2) < 2) fail(name, "its header is cut off");
+    length = number_at<std::uint32_t>(&begin[8], std::endian::native == std::endian::big);
+  }
+  std::string text(std::min(length, longest_header), ' ');
+  if (length > longest_header || read(reinterpret_cast<std::uint8_t*>(text.data()), length) < length)
+    fail(name, "its header is cut off");
+  const std::string type(between(text, "'descr': '", "'"));
+  if (between(text, "'fortran_order': ", ",") != "False")
+    fail(name, "it is in Fortran order; expected C order, as numpy.ascontiguousarray makes it");
+  Header header{.shape = parse_shape(name, between(text, "'shape': (", ")")), .kind = kind_of(name, type)};
+  header.swapped = (type[0] == '>') != (std::endian::native == std::endian::big) && type[0] != '|';
+  return header;
+}
+
+/// Reads the numbers after a header, up to `most` at a time, and gives them to `take`.
+template <class To, class Read, class Take>
+void read_numbers(const std::string& name, const Header& header, Index most, const Read& read,
+                  const Take& take) {
+  with_type(header.kind, [&]<class From>(From) {
+    const auto refuse = [&](std::size_t bytes) {
+      fail(name, fmt::format("its shape {} of {} bytes each does not fit the {} bytes that it has",
+                             to_string(header.shape), sizeof(From), bytes));
+    };
+    const auto count = static_cast<std::size_t>(header.shape.count());
+    const std::size_t piece = std::min(count, static_cast<std::size_t>(most));
+    Bytes bytes(piece * sizeof(From) + 1);
+    std::vector<To> numbers(piece);
+    std::size_t stored = 0;
+    for (std::size_t first = 0; first < count; first += piece) {
+      const std::span<To> to = std::span(numbers).first(std::min(piece, count - first));
+      const std::size_t found = read(bytes.data(), to.size() * sizeof(From));
+      stored += found;
+      if (found < to.size() * sizeof(From)) refuse(stored);
+      convert<From>(bytes.data(), header.swapped, to);
+      take(std::span<const To>(to));
+    }
+    // The end must be read too: the archive's checksum is compared there.
+    if (read(bytes.data(), 1) > 0) refuse(stored + 1);
+  });
+}
+
+/// Numbers that are converted at a time.
+constexpr Index piece_of_numbers = Index{1} << 18;
+
+using Archive = std::unique_ptr<zip_t, Discard>;
+
+Archive open_archive(const std::filesystem::path& file) {
   int code = 0;
-  const std::unique_ptr<zip_t, Discard> archive(zip_open(file.c_str(), ZIP_RDONLY, &code));
+  Archive archive(zip_open(file.c_str(), ZIP_RDONLY, &code));
   if (archive == nullptr) {
     zip_error_t error;
     zip_error_init_with_code(&error, code);
@@ -178,21 +233,87 @@ std::map<std::string, NumpyArray> read_npz(const std::filesystem::path& file) {
     zip_error_fini(&error);
     fail(file.string(), fmt::format("it is no .npz file that can be read ({})", reason));
   }
+  return archive;
+}
+
+Member open_member(const std::filesystem::path& file, zip_t* archive, const std::string& array,
+                   zip_int64_t number) {
+  return Member(fmt::format("{} ({})", file.string(), array), archive, static_cast<zip_uint64_t>(number));
+}
+
+/// Calls visit(name, member) for each array of the file.
+template <class Visit>
+void visit_arrays(const std::filesystem::path& file, const Visit& visit) {
+  const Archive archive = open_archive(file);
   constexpr zip_int64_t most_members = 1000;
   const zip_int64_t count = zip_get_num_entries(archive.get(), 0);
   if (count > most_members)
     fail(file.string(), fmt::format("it has {} members; expected at most {}", count, most_members));
-  std::map<std::string, NumpyArray> arrays;
   for (zip_int64_t i = 0; i < count; ++i) {
     const char* found = zip_get_name(archive.get(), static_cast<zip_uint64_t>(i), ZIP_FL_ENC_GUESS);
-    std::string member = found == nullptr ? "" : found;
-    if (!member.ends_with(".npy")) continue;
-    member.resize(member.size() - 4);
-    const std::string name = fmt::format("{} ({})", file.string(), member);
-    arrays.insert_or_assign(member,
-                            parse_npy(name, read_member(name, archive.get(), static_cast<zip_uint64_t>(i))));
+    std::string name = found == nullptr ? "" : found;
+    if (!name.ends_with(".npy")) continue;
+    name.resize(name.size() - 4);
+    visit(name, open_member(file, archive.get(), name, i));
   }
+}
+
+}  // namespace
+
+NumpyArray parse_npy(const std::string& name, const std::vector<std::uint8_t>& bytes) {
+  std::span<const std::uint8_t> left(bytes);
+  const auto read = [&](std::uint8_t* to, std::size_t count) {
+    count = std::min(count, left.size());
+    std::copy_n(left.begin(), count, to);
+    left = left.subspan(count);
+    return count;
+  };
+  const Header header = read_header(name, read);
+  NumpyArray array{.shape = header.shape, .is_integer = header.is_integer()};
+  const auto read_all = [&]<class T>(Tensor<T>& tensor) {
+    std::vector<T> all;  // grows with the bytes that are there, whatever the shape claims
+    read_numbers<T>(name, header, piece_of_numbers, read,
+                    [&](std::span<const T> piece) { all.insert(all.end(), piece.begin(), piece.end()); });
+    tensor.reserve(header.shape);
+    std::ranges::copy(all, tensor.begin());
+  };
+  array.is_integer ? read_all(array.integers) : read_all(array.reals);
+  return array;
+}
+
+std::map<std::string, NumpyArray> read_npz(const std::filesystem::path& file) {
+  std::map<std::string, NumpyArray> arrays;
+  visit_arrays(file, [&](const std::string& name, Member member) {
+    arrays.insert_or_assign(name, parse_npy(member.name(), member.rest()));
+  });
   return arrays;
 }
+
+std::map<std::string, NumpyArray> list_npz(const std::filesystem::path& file) {
+  std::map<std::string, NumpyArray> arrays;
+  visit_arrays(file, [&](const std::string& name, Member member) {
+    const Header header = read_header(
+        member.name(), [&](std::uint8_t* to, std::size_t count) { return member.read(to, count); });
+    arrays.insert_or_assign(name, NumpyArray{.shape = header.shape, .is_integer = header.is_integer()});
+  });
+  return arrays;
+}
+
+template <class T>
+void read_npz_in_pieces(const std::filesystem::path& file, const std::string& name,
+                        const std::function<void(std::span<const T>)>& take) {
+  const Archive archive = open_archive(file);
+  const zip_int64_t number = zip_name_locate(archive.get(), (name + ".npy").c_str(), 0);
+  if (number < 0) fail(file.string(), fmt::format("it has no array '{}'", name));
+  Member member = open_member(file, archive.get(), name, number);
+  const auto read = [&](std::uint8_t* to, std::size_t count) { return member.read(to, count); };
+  const Header header = read_header(member.name(), read);
+  read_numbers<T>(member.name(), header, piece_of_numbers, read, take);
+}
+
+template void read_npz_in_pieces(const std::filesystem::path&, const std::string&,
+                                 const std::function<void(std::span<const float>)>&);
+template void read_npz_in_pieces(const std::filesystem::path&, const std::string&,
+                                 const std::function<void(std::span<const std::int64_t>)>&);
 
 }  // namespace orthornn

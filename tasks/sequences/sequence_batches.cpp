@@ -2,11 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string_view>
 
+#include "orthornn/core/random.hpp"
 #include "tasks/sequences/loaded_sequences.hpp"
 
 namespace orthornn {
-
 void normalize_row(const float* from, const ColumnMaps& maps, float* to, Index columns) {
   const std::size_t inputs = maps.shift.size();
   for (std::size_t k = 0; k < inputs; ++k) {
@@ -18,48 +19,180 @@ void normalize_row(const float* from, const ColumnMaps& maps, float* to, Index c
   }
 }
 
-void DataTask::Data::write_features(const ColumnMaps& maps, TensorView<float> to) const {
+Index DataTask::Data::batches_per_epoch() const {
+  if (options.cut > 0) return training_streams().pieces;
+  return buckets ? buckets->batches() : std::ssize(training) / options.batch;
+}
+
+Index DataTask::Data::evaluation_batches(HeldOut set) const {
+  if (options.cut > 0) return streams(set).pieces;
+  return (std::ssize(part(set)) + options.batch - 1) / options.batch;
+}
+
+void DataTask::Data::training_batch(std::uint64_t step, Assembly& assembly, Batch& batch) const {
+  const auto batches = static_cast<std::uint64_t>(batches_per_epoch());
+  const std::uint64_t epoch = step / batches;
+  const auto number = static_cast<Index>(step % batches);
+  if (options.cut > 0) return fill_piece(training.front(), training_streams(), number, assembly, batch);
+  assembly.stretches.clear();
+  if (buckets) {
+    if (assembly.epoch != epoch) buckets->epoch(epoch, assembly.batches);
+    for (const std::int32_t i : assembly.batches[number])
+      assembly.stretches.push_back(whole(training[static_cast<std::size_t>(i)]));
+  } else {
+    if (assembly.epoch != epoch) {
+      assembly.order.resize(training.size());
+      random_permutation({assembly.order.data(), Shape{std::ssize(training)}},
+                         RandomStream(options.seed, RandomPurpose::shuffle, epoch));
+    }
+    for (Index b = number * options.batch; b < (number + 1) * options.batch; ++b) {
+      const std::int32_t i = assembly.order[static_cast<std::size_t>(b)];
+      assembly.stretches.push_back(whole(training[static_cast<std::size_t>(i)]));
+    }
+  }
+  assembly.epoch = epoch;
+  batch.set_piece(std::nullopt);
+  fill(assembly, batch);
+}
+
+void DataTask::Data::evaluation_batch(HeldOut set, Index number, Assembly& assembly, Batch& batch) const {
+  const std::vector<std::int32_t>& of_set = part(set);
+  if (options.cut > 0) return fill_piece(of_set.front(), streams(set), number, assembly, batch);
+  assembly.stretches.clear();
+  if (buckets) {
+    const EpochBatches& batches = set == HeldOut::validation ? of_validation : of_test;
+    for (const std::int32_t i : batches[number])
+      assembly.stretches.push_back(whole(of_set[static_cast<std::size_t>(i)]));
+  } else {
+    const Index last = std::min<Index>(std::ssize(of_set), (number + 1) * options.batch);
+    for (Index i = number * options.batch; i < last; ++i)
+      assembly.stretches.push_back(whole(of_set[static_cast<std::size_t>(i)]));
+  }
+  batch.set_piece(std::nullopt);
+  fill(assembly, batch);
+}
+
+/// The next steps of each of the streams into which a sequence is divided.
+void DataTask::Data::fill_piece(Index sequence, const Streams& streams, Index number, Assembly& assembly,
+                                Batch& batch) const {
+  const Index first = number * options.cut;
+  assembly.stretches.clear();
+  for (Index b = 0; b < streams.count; ++b) {
+    assembly.stretches.push_back(
+        {sequence, b * streams.steps + first, std::min(options.cut, streams.steps - first)});
+  }
+  batch.set_piece(number);
+  fill(assembly, batch);
+}
+
+void DataTask::Data::fill(Assembly& assembly, Batch& batch) const {
+  const std::span<const Stretch> stretches = assembly.stretches;
+  if (in_file()) expect(stretches);
+  const Index count = std::ssize(stretches);
+  Index most_steps = 0;
+  for (const Stretch& stretch : stretches) most_steps = std::max(most_steps, stretch.steps);
+  const auto integers = [&](std::string_view name, const Shape& shape, const auto& write) {
+    Tensor<std::int32_t>& tensor = batch.integers(name);
+    tensor.reserve(shape);
+    assembly.staging.fill<std::int32_t>(tensor.view(), write);
+  };
+  const auto reals = [&](std::string_view name, const Shape& shape, const auto& write) {
+    Tensor<float>& tensor = batch.reals(name);
+    tensor.reserve(shape);
+    assembly.staging.fill<float>(tensor.view(), write);
+  };
+  // 1. Inputs.
+  if (has_features()) {
+    const Index columns = options.missing == Missing::mask ? 2 * feature_columns() : feature_columns();
+    reals(batch_names::features, {most_steps, count, columns},
+          [&](TensorView<float> to) { write_features(stretches, assembly.reals, to); });
+  } else {
+    integers(batch_names::symbols, {most_steps, count},
+             [&](TensorView<std::int32_t> to) { write_symbols(stretches, assembly.integers, to); });
+  }
+  if (has_lengths()) {
+    integers(batch_names::lengths, {count}, [&](TensorView<std::int32_t> to) {
+      std::ranges::transform(stretches, to.begin(),
+                             [](const Stretch& stretch) { return static_cast<std::int32_t>(stretch.steps); });
+    });
+  }
+  // 2. Targets.
+  Shape targets = every_step() ? Shape{most_steps, count} : Shape{count};
+  if (has_values()) {
+    targets.append(value_columns());
+    reals(batch_names::values, targets,
+          [&](TensorView<float> to) { write_values(stretches, assembly.reals, to); });
+  } else {
+    integers(batch_names::classes, targets,
+             [&](TensorView<std::int32_t> to) { write_classes(stretches, assembly.integers, to); });
+  }
+}
+
+/// Lets the disk look for all numbers of a batch at once.
+void DataTask::Data::expect(std::span<const Stretch> stretches) const {
+  const Index columns = feature_columns(), of_values = value_columns();
+  for (const Stretch& s : stretches) {
+    const Index row = start(s.sequence) + s.first, count = s.steps + options.ahead;
+    content.features.expect(row * columns, count * columns);
+    content.symbols.expect(row, count);
+    if (options.ahead > 0) continue;
+    const Index target = target_row(s.sequence) + s.first;
+    content.values.expect(target * of_values, target_count(s.steps) * of_values);
+    content.classes.expect(target, target_count(s.steps));
+  }
+}
+
+void DataTask::Data::write_features(std::span<const Stretch> stretches, Tensor<float>& room,
+                                    TensorView<float> to) const {
+  const Index inputs = feature_columns();
   std::fill(to.begin(), to.end(), 0.0F);
   for (Index b = 0; b < to.shape()[1]; ++b) {
     const Stretch& s = stretches[static_cast<std::size_t>(b)];
-    const Index row = start(s.sequence) + s.first;
+    const std::span<const float> from =
+        content.features.read((start(s.sequence) + s.first) * inputs, s.steps * inputs, room);
     for (Index t = 0; t < s.steps; ++t)
-      normalize_row(features_at(row + t), maps, &to(t, b, 0), to.shape()[2]);
+      normalize_row(from.data() + t * inputs, statistics.features, &to(t, b, 0), to.shape()[2]);
   }
 }
 
-void DataTask::Data::write_symbols(TensorView<std::int32_t> to) const {
+void DataTask::Data::write_symbols(std::span<const Stretch> stretches, Tensor<std::int32_t>& room,
+                                   TensorView<std::int32_t> to) const {
   for (Index b = 0; b < to.shape()[1]; ++b) {
     const Stretch& s = stretches[static_cast<std::size_t>(b)];
-    const std::int32_t* symbols = view.symbols.data() + start(s.sequence) + s.first;
-    for (Index t = 0; t < to.shape()[0]; ++t) to(t, b) = t < s.steps ? symbols[t] : 0;
+    const std::span<const std::int32_t> from =
+        content.symbols.read(start(s.sequence) + s.first, s.steps, room);
+    for (Index t = 0; t < to.shape()[0]; ++t) to(t, b) = t < s.steps ? from[static_cast<std::size_t>(t)] : 0;
   }
 }
 
-void DataTask::Data::write_lengths(TensorView<std::int32_t> to) const {
-  for (Index b = 0; b < to.size(); ++b)
-    to(b) = static_cast<std::int32_t>(stretches[static_cast<std::size_t>(b)].steps);
-}
-
-void DataTask::Data::write_values(const ColumnMaps& maps, TensorView<float> to) const {
+void DataTask::Data::write_values(std::span<const Stretch> stretches, Tensor<float>& room,
+                                  TensorView<float> to) const {
   const Index columns = value_columns(), count = std::ssize(stretches);
   std::fill(to.begin(), to.end(), 0.0F);
   for (Index b = 0; b < count; ++b) {
     const Stretch& s = stretches[static_cast<std::size_t>(b)];
-    for (Index t = 0; t < target_count(s); ++t) {
-      const float* from = values_at(target_row(s.sequence) + s.first + t);
-      for (Index c = 0; c < columns; ++c)
-        to.data()[(t * count + b) * columns + c] = normalized(from[c], maps, static_cast<std::size_t>(c));
+    const Index targets = target_count(s.steps);
+    const std::span<const float> from =
+        value_numbers().read((target_row(s.sequence) + s.first) * columns, targets * columns, room);
+    for (Index t = 0; t < targets; ++t) {
+      for (Index c = 0; c < columns; ++c) {
+        to.data()[(t * count + b) * columns + c] = normalized(from[static_cast<std::size_t>(t * columns + c)],
+                                                              statistics.values, static_cast<std::size_t>(c));
+      }
     }
   }
 }
 
-void DataTask::Data::write_classes(TensorView<std::int32_t> to) const {
-  const Index count = std::ssize(stretches);
-  for (Index row = 0; row < to.size(); ++row) {
-    const Stretch& s = stretches[static_cast<std::size_t>(row % count)];
-    const Index t = row / count;
-    to.data()[row] = t < target_count(s) ? class_at(target_row(s.sequence) + s.first + t) : -1;
+void DataTask::Data::write_classes(std::span<const Stretch> stretches, Tensor<std::int32_t>& room,
+                                   TensorView<std::int32_t> to) const {
+  const Index count = std::ssize(stretches), rows = to.size() / count;
+  for (Index b = 0; b < count; ++b) {
+    const Stretch& s = stretches[static_cast<std::size_t>(b)];
+    const Index targets = target_count(s.steps);
+    const std::span<const std::int32_t> from =
+        class_numbers().read(target_row(s.sequence) + s.first, targets, room);
+    for (Index t = 0; t < rows; ++t)
+      to.data()[t * count + b] = t < targets ? from[static_cast<std::size_t>(t)] : -1;
   }
 }
 

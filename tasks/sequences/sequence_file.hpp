@@ -7,27 +7,28 @@
 #include <string_view>
 #include <vector>
 
-#include "orthornn/core/tensor.hpp"
 #include "orthornn/tasks/sequences_task.hpp"
+#include "tasks/sequences/stored_numbers.hpp"
 #include "tasks/sequences/symbol_table.hpp"
 
 namespace orthornn {
 
 /// Sequences as a file has them, one after the other.
 struct SequenceFile {
-  Tensor<float> features = {};  ///< [S, K], NaN where a number is missing; empty where steps are symbols.
-  Tensor<std::int32_t> symbols = {};       ///< [S]; empty where steps are vectors.
-  std::vector<std::int32_t> lengths = {};  ///< Steps of each sequence, [N].
-  bool every_step = false;                 ///< Whether each step has a target.
-  Tensor<std::int32_t> classes = {};       ///< [N] or [S]; empty where targets are numbers.
-  Tensor<float> values = {};               ///< [N, C] or [S, C]; empty where targets are classes.
-  /// Names of the classes; where a model was trained before, those of that model.
+  /// [S, K], NaN where a number is missing; empty where steps are symbols.
+  StoredNumbers<float> features = {};
+  StoredNumbers<std::int32_t> symbols = {};  ///< [S]; empty where steps are vectors.
+  std::vector<std::int32_t> lengths = {};    ///< Steps of each sequence, [N].
+  bool every_step = false;                   ///< Whether each step has a target.
+  StoredNumbers<std::int32_t> classes = {};  ///< [N] or [S]; empty where targets are numbers.
+  StoredNumbers<float> values = {};          ///< [N, C] or [S, C]; empty where targets are classes.
+  /// Names of the classes, those of a model that was trained before if there is one; empty where classes are
+  /// numbers in the file too.
   std::vector<std::string> class_names = {};
   std::vector<std::int32_t> groups = {};  ///< [N]; empty where each sequence is a group.
   std::vector<std::int32_t> parts = {};   ///< [N] as SequenceView::parts; empty where they are drawn.
   /// Symbols of a text; null where symbols are numbers of the file, or steps are vectors.
   std::unique_ptr<const SymbolTable> symbol_table = {};
-  std::string checksum = {};  ///< Sizes and CRC-32 of what was read.
 };
 
 /// Names that a model which was trained before knows.

@@ -1,7 +1,6 @@
 #include "orthornn/tasks/sequences_task.hpp"
 
 #include <fmt/format.h>
-#include <zlib.h>
 
 #include <algorithm>
 #include <cmath>
@@ -14,6 +13,7 @@
 #include "core/fields_json.hpp"
 #include "orthornn/core/error.hpp"
 #include "tasks/data_part.hpp"
+#include "tasks/sequences/loaded_sequences.hpp"
 #include "tasks/sequences/sequence_file.hpp"
 
 namespace orthornn {
@@ -61,19 +61,13 @@ std::unique_ptr<const SymbolTable> symbol_table_in(const Json& json) {
                                        std::move(names));
 }
 
-std::string checksum_of(const SequenceFile& file) {
-  uLong crc = 0;
-  const auto add = [&](const auto& numbers) {
-    crc = crc32_z(crc, reinterpret_cast<const Bytef*>(numbers.data()),
-                  static_cast<std::size_t>(std::ssize(numbers)) * sizeof(*numbers.data()));
-  };
-  add(file.lengths);
-  add(file.groups);
-  for (const Tensor<float>* tensor : {&file.features, &file.values})
-    add(std::span(tensor->data(), static_cast<std::size_t>(tensor->size())));
-  for (const Tensor<std::int32_t>* tensor : {&file.symbols, &file.classes})
-    add(std::span(tensor->data(), static_cast<std::size_t>(tensor->size())));
-  return fmt::format("{} sequences, CRC-32 {:08x}", file.lengths.size(), crc);
+/// Classes that are numbers in the file have these as their names, unless they are very many.
+std::vector<std::string> class_names_of(const SequenceFile& file, Index classes) {
+  constexpr Index most = 100000;
+  std::vector<std::string> names = file.class_names;
+  if (!names.empty() || file.classes.empty() || classes > most) return names;
+  for (Index c = 0; c < classes; ++c) names.push_back(std::to_string(c));
+  return names;
 }
 
 bool is_whole(const std::string& text) {
@@ -186,7 +180,6 @@ SequenceFile read_sequence_file(const SequencesOptions& options, const KnownName
                       : is_csv   ? read_csv(options, known)
                                  : read_text(options, known);
   if (options.length > 0 && !is_text_file(options)) divide_in_time(options, file);
-  file.checksum = checksum_of(file);
   return file;
 }
 
@@ -232,33 +225,29 @@ void SequencesTask::load() const {
   auto file = std::make_unique<File>();
   static_cast<SequenceFile&>(*file) =
       read_sequence_file(completed(options_), {class_names_, symbol_table_.get()});
-  if (!checksum_.empty() && checksum_ != file->checksum) {
-    throw FileError(
-        fmt::format("{} has other data than those that the model was trained with ({} there, {} here); name "
-                    "the data of the "
-                    "training, or use predict for data of your own",
-                    options_.data.string(), checksum_, file->checksum));
-  }
-  const SequenceView view{
-      .features = file->features,
-      .symbols = file->symbols,
-      .lengths = {file->lengths.data(), Shape{std::ssize(file->lengths)}},
-      .every_step = file->every_step,
-      .classes = file->classes,
-      .values = file->values,
-      .groups = {file->groups.data(), Shape{std::ssize(file->groups)}},
-      .parts = {file->parts.data(), Shape{std::ssize(file->parts)}},
-      .symbol_count = file->symbol_table != nullptr ? file->symbol_table->count() : 0,
-  };
+  Content content(
+      SequenceView{.lengths = {file->lengths.data(), Shape{std::ssize(file->lengths)}},
+                   .every_step = file->every_step,
+                   .groups = {file->groups.data(), Shape{std::ssize(file->groups)}},
+                   .parts = {file->parts.data(), Shape{std::ssize(file->parts)}},
+                   .symbol_count = file->symbol_table != nullptr ? file->symbol_table->count() : 0});
+  content.features = file->features;
+  content.symbols = file->symbols;
+  content.classes = file->classes;
+  content.values = file->values;
+  const bool is_trained = !checksum_.empty();
+  std::string checksum = checksum_;
   try {
     const DataStatistics known = statistics();
-    use(view, checksum_.empty() ? nullptr : &known);
+    use(content, is_trained ? &known : nullptr, &checksum);
+  } catch (const FileError&) {
+    throw;
   } catch (const Error& error) {
     throw FileError(fmt::format("{}: {}", options_.data.string(), error.what()));
   }
-  class_names_ = file->class_names;
+  if (!is_trained) class_names_ = class_names_of(*file, statistics().classes);
   symbol_table_ = std::move(file->symbol_table);
-  checksum_ = file->checksum;
+  checksum_ = std::move(checksum);
   file_ = std::move(file);
 }
 

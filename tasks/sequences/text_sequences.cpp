@@ -67,8 +67,10 @@ void read_symbols(const SequencesOptions& options, const std::vector<FileText>& 
     if (symbols.size() == begin) refuse(text, ValueError("it has no symbols; expected some text"));
     to.lengths.push_back(static_cast<std::int32_t>(symbols.size() - begin));
   }
-  to.symbols.reserve({std::ssize(symbols)});
-  std::ranges::copy(symbols, to.symbols.begin());
+  Tensor<std::int32_t> all;
+  all.reserve({std::ssize(symbols)});
+  std::ranges::copy(symbols, all.begin());
+  to.symbols = std::move(all);
 }
 
 SequenceFile read_text(const SequencesOptions& options, const KnownNames& known) {

@@ -9,6 +9,7 @@
 #include "delta/delta_case.hpp"
 #include "nn/translation_batch.hpp"
 #include "orthornn/core/convert.hpp"
+#include "orthornn/io/hdf5.hpp"
 #include "orthornn/layers/layer_options.hpp"
 #include "orthornn/nn/beam_search.hpp"
 #include "orthornn/nn/sequence_model.hpp"
@@ -18,6 +19,7 @@
 #include "orthornn/tasks/copying_task.hpp"
 #include "orthornn/tasks/language_task.hpp"
 #include "orthornn/tasks/recall_task.hpp"
+#include "orthornn/tasks/sequences_task.hpp"
 #include "orthornn/tasks/translation_task.hpp"
 #include "orthornn/tasks/words_task.hpp"
 #include "orthornn/train/trainer.hpp"
@@ -27,6 +29,7 @@
 #include "support/temporary_folder.hpp"
 #include "support/text_file.hpp"
 #include "support/transitions.hpp"
+#include "tasks/sequences/stored_numbers.hpp"
 
 namespace {
 
@@ -269,6 +272,27 @@ TEST_CASE("nor does filling a batch of words, of a language or of recall", "[all
   };
   fill();
   CHECK(fill() == 0);
+}
+
+TEST_CASE("nor does a batch of sequences in a file, by the thread that goes ahead", "[allocation]") {
+  const TemporaryFolder folder;
+  Tensor<float> inputs({100, 7, 3});
+  for (Index i = 0; i < inputs.size(); ++i) inputs.data()[i] = static_cast<float>(i % 11);
+  Hdf5Writer writer;
+  writer.dataset("inputs", inputs);
+  writer.commit(folder / "own.h5");
+  most_bytes_in_memory = 1000;
+  const SequencesTask task({.data = folder / "own.h5", .goal = Goal::forecast, .batch = 8});
+  Batch batch;
+  // When batch 2 is there, each of the thread's three batches was filled once.
+  std::uint64_t step = 0;
+  for (; step < 3; ++step) task.training_batch(step, batch);
+  task.evaluation_batch(HeldOut::test, 0, batch);
+  const long before = allocations;
+  for (; step < 50; ++step) task.training_batch(step, batch);
+  task.evaluation_batch(HeldOut::validation, 0, batch);
+  CHECK(allocations == before);
+  most_bytes_in_memory = Index{1} << 28;
 }
 
 TEST_CASE("a beam search allocates for a step what it allocated for the step before", "[allocation]") {

@@ -1,7 +1,5 @@
 #include "orthornn/tasks/sequences_task.hpp"
 
-#include <zip.h>
-
 #include <fstream>
 #include <initializer_list>
 #include <map>
@@ -14,6 +12,7 @@
 #include "orthornn/tasks/task_options.hpp"
 #include "support/catch.hpp"
 #include "support/error_message.hpp"
+#include "support/npz_writer.hpp"
 #include "support/temporary_folder.hpp"
 #include "tasks/sequences/npz_file.hpp"
 
@@ -27,35 +26,6 @@ namespace fs = std::filesystem;
 fs::path file_with(const fs::path& file, const std::string& text) {
   std::ofstream(file, std::ios::binary) << text;
   return file;
-}
-
-/// The bytes of an .npy file.
-std::string npy(const std::string& type, const std::string& shape, const std::string& numbers,
-                const std::string& order = "False") {
-  std::string header =
-      "{'descr': '" + type + "', 'fortran_order': " + order + ", 'shape': (" + shape + "), }\n";
-  std::string bytes = "\x93NUMPY";
-  bytes += '\x01';
-  bytes += '\0';
-  bytes += static_cast<char>(header.size() % 256);
-  bytes += static_cast<char>(header.size() / 256);
-  return bytes + header + numbers;
-}
-
-template <class T>
-std::string raw_bytes(const std::vector<T>& numbers) {
-  return std::string(reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(T));
-}
-
-void write_npz(const fs::path& file, const std::vector<std::pair<std::string, std::string>>& members) {
-  int error = 0;
-  zip_t* archive = zip_open(file.c_str(), ZIP_CREATE | ZIP_TRUNCATE, &error);
-  REQUIRE(archive != nullptr);
-  for (const auto& [name, bytes] : members) {
-    zip_source_t* source = zip_source_buffer(archive, bytes.data(), bytes.size(), 0);
-    REQUIRE(zip_file_add(archive, (name + ".npy").c_str(), source, ZIP_FL_OVERWRITE) >= 0);
-  }
-  REQUIRE(zip_close(archive) == 0);
 }
 
 /// Twenty sequences of two steps: x of step t is 100 i + t, and the class is i modulo 2.

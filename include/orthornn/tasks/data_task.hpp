@@ -2,13 +2,10 @@
 
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
-#include "orthornn/core/host_staging.hpp"
 #include "orthornn/tasks/task.hpp"
-#include "orthornn/text/length_buckets.hpp"
 
 namespace orthornn {
 
@@ -154,9 +151,12 @@ class DataTask : public Task {
  protected:
   /// Makes a task without data, which `load` of a derived class gives by `use`.
   explicit DataTask(const DataTaskOptions& options);
+  /// The sequences of a SequenceView, whose numbers may lie in a file (tasks/sequences/loaded_sequences.hpp).
+  struct Content;
   /// Takes the sequences, which must stay where they are. `known` are the statistics of a model trained
-  /// before; null: they are found. Throws as the constructor.
-  void use(const SequenceView& sequences, const DataStatistics* known) const;
+  /// before; null: they are found. `checksum` becomes that of the sequences; if it is not empty, it must be
+  /// theirs already; null: none is found. Throws as the constructor, and FileError.
+  void use(const Content& content, const DataStatistics* known, std::string* checksum) const;
   /// Whether `use` was called.
   bool has_data() const;
   /// Sets the statistics of a model trained before, where there are no data yet.
@@ -166,16 +166,11 @@ class DataTask : public Task {
   struct Data;
 
   const Data& loaded() const;
-  void fill(std::span<const std::int32_t> sequences, Batch& batch) const;
-  void fill_piece(Index sequence, Index streams, Index number, Batch& batch) const;
-  void fill_stretches(Batch& batch) const;
 
   DataTaskOptions options_;
   // What is there once the data are.
   mutable std::unique_ptr<Data> data_;
   mutable DataStatistics statistics_;
-  // Memory for filling a batch, kept so that the next batch takes no memory.
-  mutable HostStaging staging_;
 };
 
 }  // namespace orthornn

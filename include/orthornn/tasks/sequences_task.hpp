@@ -120,8 +120,11 @@ struct SequencesOptions {
 /// A text is one long sequence of symbols, cut into pieces, whose last tenth is test data, and the tenth
 /// before it validation data. So is a file with one sequence, if `length` is given.
 ///
-/// The file is read when it is first needed. A model file keeps the normalization, the names of classes and
-/// symbols, and a checksum, so that `predict` needs no data, and `eval` and a resumption refuse other data.
+/// The file is read when it is first needed. Arrays of more than 256 MB stay in their file, or in a temporary
+/// one (docs/own-data.md), and a thread assembles the next training batches from it; the file must stay as it
+/// is, and a batch throws FileError where it does not. A model file keeps the normalization, the names of
+/// classes and symbols, and a checksum, so that `predict` needs no data, and `eval` and a resumption refuse
+/// other data.
 class SequencesTask final : public DataTask {
  public:
   /// Makes the task; reads no file. Throws ValueError for options outside their domains and for parts that
