@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "io/fixed_texts.hpp"
 #include "io/hdf5_handle.hpp"
 #include "orthornn/core/error.hpp"
 #include "orthornn/io/atomic_file.hpp"
@@ -80,6 +81,15 @@ Hdf5Handle dataspace(const Shape& shape, const std::string& what) {
       what);
 }
 
+// UTF-8 text of so many bytes.
+Hdf5Handle text_type(std::size_t bytes, const std::string& what) {
+  Hdf5Handle type = own(H5Tcopy(H5T_C_S1), what);
+  check(H5Tset_size(type, bytes), what);
+  check(H5Tset_strpad(type, H5T_STR_NULLPAD), what);
+  check(H5Tset_cset(type, H5T_CSET_UTF8), what);
+  return type;
+}
+
 // The whole array if it has at most `limit` elements, else as many rows as fit. If a single row does not fit,
 // a part of a row.
 std::array<hsize_t, Shape::max_rank> chunk_sizes(const Shape& shape, Index limit) {
@@ -105,6 +115,9 @@ struct Hdf5Writer::Impl {
   }
   void write_attribute(const std::string& object, const std::string& name, ValueType type,
                        const void* value) const;
+  /// Values of `size` bytes each in memory.
+  void write_dataset(const std::string& path, const Shape& shape, ValueType type, std::size_t size,
+                     const void* values) const;
 
   Index chunk_bytes_;
   Image image_;             // outlives the file
@@ -144,6 +157,29 @@ void Hdf5Writer::Impl::write_attribute(const std::string& object, const std::str
   check(H5Awrite(attribute, type.memory, value), what);
 }
 
+void Hdf5Writer::Impl::write_dataset(const std::string& path, const Shape& shape, ValueType type,
+                                     std::size_t size, const void* values) const {
+  const std::string what = fmt::format("write dataset '{}'", path);
+  const Hdf5Handle properties = creation_properties(H5P_DATASET_CREATE, what);
+  if (shape.rank() == 0 || shape.count() == 0) {
+    // A dataset without dimensions or elements has no chunks. A scalar lies in the object header, under its
+    // checksum.
+    check(H5Pset_layout(properties, H5D_COMPACT), what);
+  } else {
+    const Index limit = std::max<Index>(chunk_bytes_ / static_cast<Index>(size), 1);
+    const auto sizes = chunk_sizes(shape, limit);
+    check(H5Pset_chunk(properties, shape.rank(), sizes.data()), what);
+    check(H5Pset_fletcher32(properties), what);
+  }
+  const Hdf5Handle space = dataspace(shape, what);
+  const Hdf5Handle dataset =
+      own(H5Dcreate2(file(), path.c_str(), type.file, space, H5P_DEFAULT, properties, H5P_DEFAULT), what);
+  if (shape.count() == 0) return;
+  check(H5Dwrite(dataset, type.memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, values), what);
+  const std::int64_t crc = checksum(values, static_cast<std::size_t>(shape.count()) * size);
+  write_attribute(path, checksum_attribute, number_type<std::int64_t>(), &crc);
+}
+
 Hdf5Writer::Hdf5Writer(Index chunk_bytes) {
   if (chunk_bytes < 8 || chunk_bytes >= Index{1} << 32) {
     throw ValueError(
@@ -177,28 +213,8 @@ void Hdf5Writer::write(const std::string& path, TensorView<const T> values) {
     copy<T>(values, host.view());
     return write<T>(path, host.view());
   }
-  const std::string what = fmt::format("write dataset '{}'", path);
   group(group_above(path));
-  const Shape& shape = values.shape();
-  const Hdf5Handle properties = creation_properties(H5P_DATASET_CREATE, what);
-  if (shape.rank() == 0 || shape.count() == 0) {
-    // A dataset without dimensions or elements has no chunks. A scalar lies in the object header, under its
-    // checksum.
-    check(H5Pset_layout(properties, H5D_COMPACT), what);
-  } else {
-    const auto sizes = chunk_sizes(shape, impl_->chunk_bytes_ / static_cast<Index>(sizeof(T)));
-    check(H5Pset_chunk(properties, shape.rank(), sizes.data()), what);
-    check(H5Pset_fletcher32(properties), what);
-  }
-  const Hdf5Handle space = dataspace(shape, what);
-  const auto type = number_type<T>();
-  const Hdf5Handle dataset = own(
-      H5Dcreate2(impl_->file(), path.c_str(), type.file, space, H5P_DEFAULT, properties, H5P_DEFAULT), what);
-  if (shape.count() > 0) {
-    check(H5Dwrite(dataset, type.memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()), what);
-    integer_attribute(path, checksum_attribute,
-                      checksum(values.data(), static_cast<std::size_t>(shape.count()) * sizeof(T)));
-  }
+  impl_->write_dataset(path, values.shape(), number_type<T>(), sizeof(T), values.data());
 }
 
 template void Hdf5Writer::write(const std::string&, TensorView<const float>);
@@ -206,6 +222,14 @@ template void Hdf5Writer::write(const std::string&, TensorView<const double>);
 template void Hdf5Writer::write(const std::string&, TensorView<const std::int32_t>);
 template void Hdf5Writer::write(const std::string&, TensorView<const std::int64_t>);
 template void Hdf5Writer::write(const std::string&, TensorView<const std::uint8_t>);
+
+void Hdf5Writer::dataset(const std::string& path, const std::vector<std::string>& texts) {
+  const QuietHdf5 quiet;
+  group(group_above(path));
+  const FixedTexts fixed(texts);
+  const Hdf5Handle type = text_type(fixed.width, fmt::format("write dataset '{}'", path));
+  impl_->write_dataset(path, {std::ssize(texts)}, {type, type}, fixed.width, fixed.bytes.data());
+}
 
 void Hdf5Writer::attribute(const std::string& object, const std::string& name, std::string_view text) {
   if (text.size() > longest_text || text.find('\0') != std::string_view::npos) {
@@ -217,10 +241,7 @@ void Hdf5Writer::attribute(const std::string& object, const std::string& name, s
   }
   const QuietHdf5 quiet;
   const std::string what = fmt::format("write attribute '{}' of '{}'", name, object);
-  const Hdf5Handle type = own(H5Tcopy(H5T_C_S1), what);
-  check(H5Tset_size(type, std::max<std::size_t>(text.size(), 1)), what);  // HDF5 has no empty type: one NUL
-  check(H5Tset_strpad(type, H5T_STR_NULLPAD), what);
-  check(H5Tset_cset(type, H5T_CSET_UTF8), what);
+  const Hdf5Handle type = text_type(std::max<std::size_t>(text.size(), 1), what);  // no empty type: one NUL
   impl_->write_attribute(object, name, {type, type}, text.empty() ? "" : text.data());
 }
 

@@ -2,8 +2,8 @@
 
 #include <map>
 
+#include "io/npz_file.hpp"
 #include "orthornn/io/hdf5.hpp"
-#include "tasks/sequences/npz_file.hpp"
 
 namespace orthornn {
 namespace {
@@ -43,7 +43,8 @@ class Hdf5Arrays final : public ArrayFile {
 /// Members of an archive have no place in it: libzip does not tell where they are.
 class NpzArrays final : public ArrayFile {
  public:
-  explicit NpzArrays(const std::filesystem::path& file) : file_(file), arrays_(list_npz(file)) {}
+  NpzArrays(const std::filesystem::path& file, const std::vector<std::string>& names)
+      : file_(file), arrays_(list_npz(file, names)) {}
 
   std::optional<Array> find(const std::string& name) const override {
     const auto found = arrays_.find(name);
@@ -66,8 +67,9 @@ class NpzArrays final : public ArrayFile {
 
 }  // namespace
 
-std::unique_ptr<ArrayFile> ArrayFile::open(const std::filesystem::path& file) {
-  if (file.extension() == ".npz") return std::make_unique<NpzArrays>(file);
+std::unique_ptr<ArrayFile> ArrayFile::open(const std::filesystem::path& file,
+                                           const std::vector<std::string>& names) {
+  if (file.extension() == ".npz") return std::make_unique<NpzArrays>(file, names);
   return std::make_unique<Hdf5Arrays>(file);
 }
 

@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "orthornn/core/shape.hpp"
 
@@ -22,8 +23,9 @@ class ArrayFile {
     bool is_integer;
   };
 
-  /// Opens an HDF5 or .npz file by the end of its name.
-  static std::unique_ptr<ArrayFile> open(const std::filesystem::path& file);
+  /// Opens an HDF5 or .npz file by the end of its name. Arrays of other names may be of any type.
+  static std::unique_ptr<ArrayFile> open(const std::filesystem::path& file,
+                                         const std::vector<std::string>& names);
   virtual ~ArrayFile() = default;
 
   /// The array of that name; no value if there is none.

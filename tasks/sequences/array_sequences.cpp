@@ -24,7 +24,8 @@ constexpr std::array<const char*, 5> known_names = {"inputs", "symbols", "length
 /// The arrays of a file, by their names.
 class Arrays {
  public:
-  explicit Arrays(const std::filesystem::path& file) : path_(file), file_(ArrayFile::open(file)) {
+  explicit Arrays(const std::filesystem::path& file)
+      : path_(file), file_(ArrayFile::open(file, {known_names.begin(), known_names.end()})) {
     for (const char* name : known_names) {
       if (auto found = file_->find(name)) arrays_.emplace(name, *found);
     }

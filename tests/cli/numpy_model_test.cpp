@@ -18,6 +18,7 @@
 #include "nn/translation_models.hpp"
 #include "orthornn/io/hdf5.hpp"
 #include "orthornn/train/model_file.hpp"
+#include "support/python.hpp"
 #include "support/random_tensor.hpp"
 #include "support/small_batch.hpp"
 
@@ -28,26 +29,6 @@ using namespace orthornn::testing;
 namespace {
 
 const std::string script = ORTHORNN_SOURCE_DIR "/tools/numpy_model.py";
-
-/// A Python with numpy and h5py; warns where there is none.
-std::optional<std::string> python() {
-  for (const char* name : {"python3", "/usr/bin/python3"}) {
-    const std::string tried = fmt::format("{} -c 'import numpy, h5py' >/dev/null 2>&1", name);
-    if (std::system(tried.c_str()) == 0) return name;
-  }
-  WARN("skipped: no python3 with numpy and h5py (packages python3-numpy and python3-h5py)");
-  return std::nullopt;
-}
-
-struct Output {
-  int status;
-  std::string text;
-};
-
-Output shell(const std::string& command, const fs::path& scratch) {
-  const int status = std::system(fmt::format("{} >'{}' 2>&1", command, scratch.string()).c_str());
-  return {WEXITSTATUS(status), content(scratch)};
-}
 
 /// Models with their inputs and what the library makes of them in double: model0.h5, input0.h5, output0.h5
 /// ...
@@ -92,7 +73,7 @@ class Cases {
 
   /// Every comparison in one process.
   void compare(const std::string& python, const std::string& tolerance) const {
-    const Output found = shell(
+    const ShellOutput found = shell(
         fmt::format("cd '{}' && {} -B -c \"import sys; sys.path.insert(0, '{}/tools'); import numpy_model\n"
                     "bad = [i for i in range({}) if numpy_model.main([f'model{{i}}.h5', f'input{{i}}.h5', "
                     "'--compare', f'output{{i}}.h5', '--tolerance', '{}'])]\n"
@@ -207,18 +188,18 @@ TEST_CASE("the numpy reader agrees with predict, and says what it cannot read", 
     return shell(fmt::format("{} -B '{}' {}", *found, script, arguments), folder / "text");
   };
   // A hundred roundings of float32.
-  const Output same = reader(fmt::format("'{}' '{}' --compare '{}' --tolerance 1e-5 -o '{}'", model, input,
-                                         output, (folder / "own.h5").string()));
+  const ShellOutput same = reader(fmt::format("'{}' '{}' --compare '{}' --tolerance 1e-5 -o '{}'", model,
+                                              input, output, (folder / "own.h5").string()));
   CAPTURE(same.text);
   CHECK(same.status == 0);
   CHECK(Hdf5Reader(folder / "own.h5").shape("logits") == Shape{3, 10});
   Hdf5Writer other;
   other.dataset("logits", normal_tensor<float>({3, 10}, 1));
   other.commit(output);
-  const Output different = reader(fmt::format("'{}' '{}' --compare '{}'", model, input, output));
+  const ShellOutput different = reader(fmt::format("'{}' '{}' --compare '{}'", model, input, output));
   CHECK(different.status == 1);
   CHECK_THAT(different.text, contains("NOT EQUAL"));
-  const Output foreign = reader(fmt::format("'{}' '{}' --compare '{}'", input, input, output));
+  const ShellOutput foreign = reader(fmt::format("'{}' '{}' --compare '{}'", input, input, output));
   CHECK(foreign.status == 1);
   CHECK_THAT(foreign.text, contains("no model of orthornn"));
 }

@@ -3,9 +3,9 @@
 #include <fstream>
 
 #include "fuzz/edit_program.hpp"
+#include "io/npz_file.hpp"
 #include "orthornn/tasks/sequences_task.hpp"
 #include "support/temporary_folder.hpp"
-#include "tasks/sequences/npz_file.hpp"
 
 using namespace orthornn;
 using namespace orthornn::fuzz;

@@ -263,6 +263,20 @@ TEST_CASE("attributes come back as they were", "[io][hdf5]") {
   CHECK_THAT(refusal([&] { reader.int_attribute("/", "utf8"); }), contains("found text"));
 }
 
+TEST_CASE("texts lie in the file with zeros behind the shorter ones", "[io][hdf5]") {
+  const TemporaryFolder folder;
+  const fs::path file = folder / "texts.h5";
+  Hdf5Writer writer;
+  writer.dataset("names/of_classes", {"up", "schön", ""});
+  writer.dataset("none", std::vector<std::string>());
+  writer.commit(file);
+  CHECK(content(file).find(std::string("up\0\0\0\0schön\0\0\0\0\0\0", 18)) != std::string::npos);
+  const Hdf5Reader reader(file);
+  CHECK(reader.names("names") == std::vector<std::string>{"of_classes"});
+  CHECK(reader.has("none"));
+  CHECK_THAT(refusal([&] { reader.read<float>("names/of_classes"); }), contains("found text"));
+}
+
 TEST_CASE("a writer refuses what it cannot keep", "[io][hdf5]") {
   const TemporaryFolder folder;
   Hdf5Writer writer;

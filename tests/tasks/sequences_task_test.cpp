@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "io/npz_file.hpp"
 #include "orthornn/core/error.hpp"
 #include "orthornn/io/hdf5.hpp"
 #include "orthornn/tasks/task_options.hpp"
@@ -14,7 +15,6 @@
 #include "support/error_message.hpp"
 #include "support/npz_writer.hpp"
 #include "support/temporary_folder.hpp"
-#include "tasks/sequences/npz_file.hpp"
 
 using namespace orthornn;
 using namespace orthornn::testing;
@@ -208,7 +208,7 @@ TEST_CASE("Arrays that cannot be read are refused by name", "[sequences]") {
   CHECK_THAT(message({{"inputs", npy("<c8", "1,", "01234567")}}), contains("its type is '<c8'"));
   CHECK_THAT(message({{"inputs", "\x93NUMPY"}}), contains("no array of NumPy"));
   file_with(file, "PK\x03\x04 and no more");
-  CHECK_THAT(error_message<FileError>([&] { read_npz(file); }), contains("no .npz file"));
+  CHECK_THAT(error_message<FileError>([&] { read_npz(file, {"inputs"}); }), contains("no .npz file"));
   CHECK_THAT(error_message<FileError>([&] { SequencesTask({.data = folder / "own.dat"}).load(); }),
              contains("no such file"));
   file_with(folder / "own.dat", "a");

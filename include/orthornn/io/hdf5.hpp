@@ -51,6 +51,9 @@ class Hdf5Writer {
   void dataset(const std::string& path, TensorView<const std::int64_t> values) { write(path, values); }
   /// Creates a dataset of bytes and the groups above it. `values` may lie on any device.
   void dataset(const std::string& path, TensorView<const std::uint8_t> values) { write(path, values); }
+  /// Creates a dataset [N] of UTF-8 texts, all of the length of the longest with zero bytes at their ends,
+  /// and the groups above it. h5py shows them as bytes; Hdf5Reader does not read them.
+  void dataset(const std::string& path, const std::vector<std::string>& texts);
 
   /// Gives an existing group or dataset an attribute of UTF-8 text. Throws ValueError for text of more than
   /// 60,000 bytes or with a NUL in it (make it a dataset of uint8). Text has a fixed length, which h5py shows

@@ -1,5 +1,3 @@
-#include "tasks/sequences/npz_file.hpp"
-
 #include <fmt/format.h>
 #include <zip.h>
 
@@ -12,6 +10,7 @@
 #include <string_view>
 #include <type_traits>
 
+#include "io/npz_file.hpp"
 #include "orthornn/core/error.hpp"
 
 namespace orthornn {
@@ -19,7 +18,7 @@ namespace {
 
 using Bytes = std::vector<std::uint8_t>;
 
-[[noreturn]] void fail(const std::string& name, const std::string& why) {
+[[noreturn]] void refuse_array(const std::string& name, const std::string& why) {
   throw FileError(fmt::format("{}: {}", name, why));
 }
 
@@ -38,11 +37,11 @@ class Member {
   Member(std::string name, zip_t* archive, zip_uint64_t number) : name_(std::move(name)) {
     zip_stat_t properties;
     zip_stat_init(&properties);
-    if (zip_stat_index(archive, number, 0, &properties) != 0) fail(name_, zip_strerror(archive));
+    if (zip_stat_index(archive, number, 0, &properties) != 0) refuse_array(name_, zip_strerror(archive));
     compressed_ = properties.comp_size;
     member_.reset(zip_fopen_index(archive, number, 0));
     if (member_ == nullptr)
-      fail(name_, fmt::format("it cannot be read ({}); write it again", zip_strerror(archive)));
+      refuse_array(name_, fmt::format("it cannot be read ({}); write it again", zip_strerror(archive)));
   }
 
   const std::string& name() const { return name_; }
@@ -52,17 +51,18 @@ class Member {
     while (done < count) {
       const zip_int64_t more = zip_fread(member_.get(), to + done, count - done);
       if (more < 0) {
-        fail(name_, fmt::format("it is damaged ({}); use another copy of the file",
-                                zip_file_strerror(member_.get())));
+        refuse_array(name_, fmt::format("it is damaged ({}); use another copy of the file",
+                                        zip_file_strerror(member_.get())));
       }
       if (more == 0) break;
       done += static_cast<std::size_t>(more);
     }
     all_ += done;
     if (all_ > unsuspicious && all_ / largest_ratio > compressed_) {
-      fail(name_, fmt::format("it is more than {} times as long as in the archive, which is taken for a zip "
-                              "bomb; if it is none, write it without compression (numpy.savez)",
-                              largest_ratio));
+      refuse_array(name_,
+                   fmt::format("it is more than {} times as long as in the archive, which is taken for a zip "
+                               "bomb; if it is none, write it without compression (numpy.savez)",
+                               largest_ratio));
     }
     return done;
   }
@@ -101,7 +101,7 @@ Shape parse_shape(const std::string& name, std::string_view text) {
     for (std::size_t i = digit; fits && i < end; ++i) size = 10 * size + (text[i] - '0');
     fits = fits && shape.rank() < Shape::max_rank &&
            !__builtin_mul_overflow(count, std::max<Index>(size, 1), &count);
-    if (!fits) fail(name, fmt::format("its shape ({}) is larger than any memory", text));
+    if (!fits) refuse_array(name, fmt::format("its shape ({}) is larger than any memory", text));
     shape.append(size);
     text.remove_prefix(end);
   }
@@ -118,7 +118,7 @@ T number_at(const std::uint8_t* bytes, bool swapped) {
 }
 
 template <class From, class To>
-void convert(const std::uint8_t* bytes, bool swapped, std::span<To> to) {
+void convert_numbers(const std::uint8_t* bytes, bool swapped, std::span<To> to) {
   for (std::size_t i = 0; i < to.size(); ++i)
     to[i] = static_cast<To>(number_at<From>(bytes + i * sizeof(From), swapped));
 }
@@ -147,20 +147,23 @@ auto with_type(const std::string& kind, const Visit& visit) {
 
 /// The type without its byte order.
 std::string kind_of(const std::string& name, const std::string& type) {
-  if (type.size() < 2) fail(name, "its type is not a plain one; expected integers or floating-point numbers");
+  if (type.size() < 2)
+    refuse_array(name, "its type is not a plain one; expected integers or floating-point numbers");
   std::string kind = type.substr(1);
   constexpr std::array<std::string_view, 10> known = {"f4", "f8", "b1", "u1", "i1",
                                                       "i2", "u2", "i4", "u4", "i8"};
   if (kind == "O") {
-    fail(name,
-         "it has Python objects (a pickle), which are never read; expected integers or floating-point "
-         "numbers");
+    refuse_array(
+        name,
+        "it has Python objects (a pickle), which are never read; expected integers or floating-point "
+        "numbers");
   }
   if (std::ranges::find(known, kind) == known.end())
-    fail(name,
-         fmt::format("its type is '{}'; expected integers of 8 to 64 bits or floating-point numbers of 32 "
-                     "or 64",
-                     type.substr(0, 20)));
+    refuse_array(
+        name,
+        fmt::format("its type is '{}'; expected integers of 8 to 64 bits or floating-point numbers of 32 "
+                    "or 64",
+                    type.substr(0, 20)));
   return kind;
 }
 
@@ -174,18 +177,18 @@ Header read_header(const std::string& name, const Read& read) {
   if (read(begin.data(), narrow) < narrow ||
       !std::equal(magic.begin(), magic.end(), begin.begin(),
                   [](char a, std::uint8_t b) { return static_cast<std::uint8_t>(a) == b; }))
-    fail(name, "it is no array of NumPy (.npy)");
+    refuse_array(name, "it is no array of NumPy (.npy)");
   std::size_t length = begin[8] + 256U * begin[9];
   if (begin[6] >= 2) {
-    if (read(begin.data() + narrow, 2) < 2) fail(name, "its header is cut off");
+    if (read(begin.data() + narrow, 2) < 2) refuse_array(name, "its header is cut off");
     length = number_at<std::uint32_t>(&begin[8], std::endian::native == std::endian::big);
   }
   std::string text(std::min(length, longest_header), ' ');
   if (length > longest_header || read(reinterpret_cast<std::uint8_t*>(text.data()), length) < length)
-    fail(name, "its header is cut off");
+    refuse_array(name, "its header is cut off");
   const std::string type(between(text, "'descr': '", "'"));
   if (between(text, "'fortran_order': ", ",") != "False")
-    fail(name, "it is in Fortran order; expected C order, as numpy.ascontiguousarray makes it");
+    refuse_array(name, "it is in Fortran order; expected C order, as numpy.ascontiguousarray makes it");
   Header header{.shape = parse_shape(name, between(text, "'shape': (", ")")), .kind = kind_of(name, type)};
   header.swapped = (type[0] == '>') != (std::endian::native == std::endian::big) && type[0] != '|';
   return header;
@@ -197,8 +200,8 @@ void read_numbers(const std::string& name, const Header& header, Index most, con
                   const Take& take) {
   with_type(header.kind, [&]<class From>(From) {
     const auto refuse = [&](std::size_t bytes) {
-      fail(name, fmt::format("its shape {} of {} bytes each does not fit the {} bytes that it has",
-                             to_string(header.shape), sizeof(From), bytes));
+      refuse_array(name, fmt::format("its shape {} of {} bytes each does not fit the {} bytes that it has",
+                                     to_string(header.shape), sizeof(From), bytes));
     };
     const auto count = static_cast<std::size_t>(header.shape.count());
     const std::size_t piece = std::min(count, static_cast<std::size_t>(most));
@@ -210,7 +213,7 @@ void read_numbers(const std::string& name, const Header& header, Index most, con
       const std::size_t found = read(bytes.data(), to.size() * sizeof(From));
       stored += found;
       if (found < to.size() * sizeof(From)) refuse(stored);
-      convert<From>(bytes.data(), header.swapped, to);
+      convert_numbers<From>(bytes.data(), header.swapped, to);
       take(std::span<const To>(to));
     }
     // The end must be read too: the archive's checksum is compared there.
@@ -231,7 +234,7 @@ Archive open_archive(const std::filesystem::path& file) {
     zip_error_init_with_code(&error, code);
     const std::string reason = zip_error_strerror(&error);
     zip_error_fini(&error);
-    fail(file.string(), fmt::format("it is no .npz file that can be read ({})", reason));
+    refuse_array(file.string(), fmt::format("it is no .npz file that can be read ({})", reason));
   }
   return archive;
 }
@@ -241,20 +244,21 @@ Member open_member(const std::filesystem::path& file, zip_t* archive, const std:
   return Member(fmt::format("{} ({})", file.string(), array), archive, static_cast<zip_uint64_t>(number));
 }
 
-/// Calls visit(name, member) for each array of the file.
+/// Calls visit(name, member) for each array of these names that the file has.
 template <class Visit>
-void visit_arrays(const std::filesystem::path& file, const Visit& visit) {
+void visit_arrays(const std::filesystem::path& file, const std::vector<std::string>& names,
+                  const Visit& visit) {
   const Archive archive = open_archive(file);
   constexpr zip_int64_t most_members = 1000;
   const zip_int64_t count = zip_get_num_entries(archive.get(), 0);
   if (count > most_members)
-    fail(file.string(), fmt::format("it has {} members; expected at most {}", count, most_members));
+    refuse_array(file.string(), fmt::format("it has {} members; expected at most {}", count, most_members));
   for (zip_int64_t i = 0; i < count; ++i) {
     const char* found = zip_get_name(archive.get(), static_cast<zip_uint64_t>(i), ZIP_FL_ENC_GUESS);
     std::string name = found == nullptr ? "" : found;
     if (!name.ends_with(".npy")) continue;
     name.resize(name.size() - 4);
-    visit(name, open_member(file, archive.get(), name, i));
+    if (std::ranges::find(names, name) != names.end()) visit(name, open_member(file, archive.get(), name, i));
   }
 }
 
@@ -281,17 +285,19 @@ NumpyArray parse_npy(const std::string& name, const std::vector<std::uint8_t>& b
   return array;
 }
 
-std::map<std::string, NumpyArray> read_npz(const std::filesystem::path& file) {
+std::map<std::string, NumpyArray> read_npz(const std::filesystem::path& file,
+                                           const std::vector<std::string>& names) {
   std::map<std::string, NumpyArray> arrays;
-  visit_arrays(file, [&](const std::string& name, Member member) {
+  visit_arrays(file, names, [&](const std::string& name, Member member) {
     arrays.insert_or_assign(name, parse_npy(member.name(), member.rest()));
   });
   return arrays;
 }
 
-std::map<std::string, NumpyArray> list_npz(const std::filesystem::path& file) {
+std::map<std::string, NumpyArray> list_npz(const std::filesystem::path& file,
+                                           const std::vector<std::string>& names) {
   std::map<std::string, NumpyArray> arrays;
-  visit_arrays(file, [&](const std::string& name, Member member) {
+  visit_arrays(file, names, [&](const std::string& name, Member member) {
     const Header header = read_header(
         member.name(), [&](std::uint8_t* to, std::size_t count) { return member.read(to, count); });
     arrays.insert_or_assign(name, NumpyArray{.shape = header.shape, .is_integer = header.is_integer()});
@@ -304,7 +310,7 @@ void read_npz_in_pieces(const std::filesystem::path& file, const std::string& na
                         const std::function<void(std::span<const T>)>& take) {
   const Archive archive = open_archive(file);
   const zip_int64_t number = zip_name_locate(archive.get(), (name + ".npy").c_str(), 0);
-  if (number < 0) fail(file.string(), fmt::format("it has no array '{}'", name));
+  if (number < 0) refuse_array(file.string(), fmt::format("it has no array '{}'", name));
   Member member = open_member(file, archive.get(), name, number);
   const auto read = [&](std::uint8_t* to, std::size_t count) { return member.read(to, count); };
   const Header header = read_header(member.name(), read);
@@ -315,5 +321,12 @@ template void read_npz_in_pieces(const std::filesystem::path&, const std::string
                                  const std::function<void(std::span<const float>)>&);
 template void read_npz_in_pieces(const std::filesystem::path&, const std::string&,
                                  const std::function<void(std::span<const std::int64_t>)>&);
+
+std::string npz_format(const std::filesystem::path& file) {
+  const Archive archive = open_archive(file);
+  int length = 0;
+  const char* comment = zip_get_archive_comment(archive.get(), &length, ZIP_FL_ENC_RAW);
+  return comment == nullptr ? "" : std::string(comment, static_cast<std::size_t>(length));
+}
 
 }  // namespace orthornn
