@@ -171,10 +171,11 @@ void read_targets(const Arrays& arrays, const SequencesOptions& options, const S
 
 }  // namespace
 
-SequenceFile read_arrays(const SequencesOptions& options) {
+SequenceFile read_arrays(const SequencesOptions& options, Wanted what) {
   const Arrays arrays(options.data);
   SequenceFile result;
   const Shape steps = read_inputs(arrays, result);
+  if (what == Wanted::inputs) return result;
   read_targets(arrays, options, steps, result);
   if (arrays.find("groups") != nullptr) {
     result.groups = in_memory(arrays.whole("groups", std::numeric_limits<std::int32_t>::min()));

@@ -119,9 +119,8 @@ struct Columns {
   std::size_t target = npos, id = npos, group = npos;
 };
 
-/// The column of a name, or of a number from 1.
-std::size_t column_of(const CsvReader& reader, const std::vector<std::string>& names, const char* flag,
-                      std::string_view wanted) {
+/// The column of a name, or of a number from 1; npos where there is none.
+std::size_t find_column(const std::vector<std::string>& names, std::string_view wanted) {
   wanted = without_blanks(wanted);
   const auto found = std::ranges::find(names, wanted);
   if (found != names.end()) return static_cast<std::size_t>(found - names.begin());
@@ -129,22 +128,33 @@ std::size_t column_of(const CsvReader& reader, const std::vector<std::string>& n
   const auto [end, error] = std::from_chars(wanted.data(), wanted.data() + wanted.size(), number);
   if (error == std::errc() && end == wanted.data() + wanted.size() && number >= 1 && number <= names.size())
     return number - 1;
+  return npos;
+}
+
+/// The same for a column that must be there.
+std::size_t column_of(const CsvReader& reader, const std::vector<std::string>& names, const char* flag,
+                      std::string_view wanted) {
+  if (const std::size_t found = find_column(names, wanted); found != npos) return found;
   constexpr std::size_t shown = 20;
   const std::vector<std::string> first(
       names.begin(), names.begin() + static_cast<std::ptrdiff_t>(std::min(shown, names.size())));
-  reader.fail(fmt::format("{} names the column '{}'; it has {} columns: {}{}", flag, wanted, names.size(),
-                          fmt::join(first, ", "), names.size() > shown ? ", .." : ""));
+  reader.fail(fmt::format("{} names the column '{}'; it has {} columns: {}{}", flag, without_blanks(wanted),
+                          names.size(), fmt::join(first, ", "), names.size() > shown ? ", .." : ""));
 }
 
-Columns columns_of(const CsvReader& reader, std::vector<std::string> names, const SequencesOptions& options) {
+Columns columns_of(const CsvReader& reader, std::vector<std::string> names, const SequencesOptions& options,
+                   Wanted what) {
   Columns columns{.names = std::move(names)};
   const auto find = [&](const char* flag, std::string_view wanted) {
     return column_of(reader, columns.names, flag, wanted);
   };
   if (!options.id.empty()) columns.id = find("--id", options.id);
-  if (!options.group_by.empty()) columns.group = find("--group-by", options.group_by);
+  const auto find_unneeded = [&](const char* flag, const std::string& wanted) {
+    return what == Wanted::inputs ? find_column(columns.names, wanted) : find(flag, wanted);
+  };
+  if (!options.group_by.empty()) columns.group = find_unneeded("--group-by", options.group_by);
   if (options.goal != Goal::forecast)
-    columns.target = find("--target", options.target.empty() ? "target" : options.target);
+    columns.target = find_unneeded("--target", options.target.empty() ? "target" : options.target);
   for (std::string_view left = options.inputs; !left.empty();) {
     const std::size_t end = std::min(left.find(','), left.size());
     const std::string_view item = left.substr(0, end);
@@ -160,6 +170,7 @@ Columns columns_of(const CsvReader& reader, std::vector<std::string> names, cons
     if (c != columns.target && c != columns.id && c != columns.group) columns.inputs.push_back(c);
   }
   if (columns.inputs.empty()) reader.fail("no column is left to read; expected some in --inputs");
+  if (what == Wanted::inputs) columns.target = columns.group = npos;
   return columns;
 }
 
@@ -289,17 +300,20 @@ Tensor<float> values_of(const CsvReader& reader, const Targets& targets, const s
 
 /// Takes texts as sequences of symbols. The symbols are those of the training data, so that it is drawn now.
 void take_texts(const CsvReader& reader, const SequencesOptions& options, const Rows& rows,
-                const KnownNames& known, SequenceFile& result) {
+                const KnownNames& known, Wanted what, SequenceFile& result) {
   std::vector<FileText> texts;
   for (std::size_t row = 0; row < rows.texts.size(); ++row)
     texts.push_back({rows.texts[row], rows.places[row]});
+  const bool is_next = options.goal == Goal::forecast;
+  if (what == Wanted::inputs)
+    return read_symbols(options, texts, is_next ? Ends::before : Ends::none, known, result);
   try {
     result.parts = drawn_parts(std::ssize(texts), {result.groups.data(), Shape{std::ssize(result.groups)}},
                                data_options(options));
   } catch (const ValueError& error) {
     reader.fail(error.what());
   }
-  read_symbols(options, texts, result.parts, options.goal == Goal::forecast, known, result);
+  read_symbols(options, texts, is_next ? Ends::around : Ends::none, known, result);
 }
 
 /// Takes the sequences of numbers. Returns the order of the rows in them.
@@ -309,6 +323,8 @@ std::vector<std::size_t> take_numbers(const Columns& columns, const Rows& rows, 
   std::vector<std::size_t> order(rows.places.size());
   if (row_is_step) {
     order = order_of(rows, result.lengths);
+    result.names.resize(rows.sequences.size());
+    for (const auto& [name, number] : rows.sequences) result.names[static_cast<std::size_t>(number)] = name;
   } else {
     std::iota(order.begin(), order.end(), std::size_t{0});
     result.lengths.assign(order.size(), static_cast<std::int32_t>(width));
@@ -325,7 +341,7 @@ std::vector<std::size_t> take_numbers(const Columns& columns, const Rows& rows, 
 
 }  // namespace
 
-SequenceFile read_csv(const SequencesOptions& options, const KnownNames& known) {
+SequenceFile read_csv(const SequencesOptions& options, const KnownNames& known, Wanted what) {
   CsvReader reader(options.data);
   std::vector<std::string_view> cells;
   if (!reader.next(cells)) reader.fail("it is empty; expected rows of cells with commas between");
@@ -334,11 +350,11 @@ SequenceFile read_csv(const SequencesOptions& options, const KnownNames& known) 
   std::vector<std::string> names;
   for (const std::string_view cell : cells)
     names.push_back(has_header ? std::string(without_blanks(cell)) : std::to_string(names.size() + 1));
-  const Columns columns = columns_of(reader, names, options);
+  const Columns columns = columns_of(reader, names, options, what);
   const bool row_is_step = columns.id != npos;
   const Goal goal = options.goal;
   SequenceFile result{.every_step = goal == Goal::step_classes || goal == Goal::step_values};
-  if (!row_is_step && result.every_step)
+  if (!row_is_step && result.every_step && what == Wanted::everything)
     reader.fail("a row is a sequence with one target; --goal step-class and step-value need --id");
   const bool has_texts = options.text != TextUnit::automatic;
   if (has_texts && (row_is_step || columns.inputs.size() != 1)) {
@@ -352,7 +368,7 @@ SequenceFile read_csv(const SequencesOptions& options, const KnownNames& known) 
   const std::vector<std::size_t> order = take_numbers(columns, rows, result);
   // 2. Targets.
   const Targets targets = take_targets(reader, columns, rows, order, row_is_step, result);
-  if (has_texts) take_texts(reader, options, rows, known, result);
+  if (has_texts) take_texts(reader, options, rows, known, what, result);
   if (columns.target == npos) return result;
   const bool has_classes = goal == Goal::classes || goal == Goal::step_classes ||
                            (goal == Goal::automatic && are_whole_or_text(targets.cells));

@@ -27,6 +27,7 @@ struct SequenceFile {
   std::vector<std::string> class_names = {};
   std::vector<std::int32_t> groups = {};  ///< [N]; empty where each sequence is a group.
   std::vector<std::int32_t> parts = {};   ///< [N] as SequenceView::parts; empty where they are drawn.
+  std::vector<std::string> names = {};    ///< [N], what a column says; empty where none names sequences.
   /// Symbols of a text; null where symbols are numbers of the file, or steps are vectors.
   std::unique_ptr<const SymbolTable> symbol_table = {};
 };
@@ -37,27 +38,30 @@ struct KnownNames {
   const SymbolTable* symbols = nullptr;   ///< Null where no model knows any.
 };
 
+/// What is read of a file: with `inputs`, it need have neither targets nor groups, and they are left out.
+enum class Wanted { everything, inputs };
+
 /// Reads a file by the end of its name. Throws FileError, with the place, for what is no such file.
-SequenceFile read_sequence_file(const SequencesOptions& options, const KnownNames& known);
+SequenceFile read_sequence_file(const SequencesOptions& options, const KnownNames& known, Wanted what);
 
 /// The form with one column for each name (csv_sequences.cpp).
-SequenceFile read_csv(const SequencesOptions& options, const KnownNames& known);
+SequenceFile read_csv(const SequencesOptions& options, const KnownNames& known, Wanted what);
 /// The forms with named arrays, HDF5 and npz (array_sequences.cpp).
-SequenceFile read_arrays(const SequencesOptions& options);
-/// A text, each of whose parts is a sequence of symbols (text_sequences.cpp).
-SequenceFile read_text(const SequencesOptions& options, const KnownNames& known);
+SequenceFile read_arrays(const SequencesOptions& options, Wanted what);
+/// A text: a sequence of symbols, or one for each part if everything is wanted (text_sequences.cpp).
+SequenceFile read_text(const SequencesOptions& options, const KnownNames& known, Wanted what);
 
 /// A text of the file, a sequence or a part of one.
 struct FileText {
   std::string_view text;
   Index line = 0;  ///< Its line or row in the file, from 1 on.
 };
-/// Reads texts as symbols, those that `known` has or else those of the training data. `parts` are the parts
-/// of the texts. With `next`, each is a sequence from which the next symbol is to be learned, so that it
-/// begins and ends with the end of a text. Throws FileError for text that is not UTF-8.
-void read_symbols(const SequencesOptions& options, const std::vector<FileText>& texts,
-                  const std::vector<std::int32_t>& parts, bool next, const KnownNames& known,
-                  SequenceFile& to);
+/// Where the end of a text stands in a sequence: the next symbol is learned from it on, and at last is it.
+enum class Ends { none, before, around };
+/// Reads texts as symbols, those that `known` has or else those of the training data, whose `parts` are in
+/// `to`. Throws FileError for text that is not UTF-8.
+void read_symbols(const SequencesOptions& options, const std::vector<FileText>& texts, Ends ends,
+                  const KnownNames& known, SequenceFile& to);
 /// The options of a DataTask for these (sequences_task.cpp).
 DataTaskOptions data_options(const SequencesOptions& options);
 

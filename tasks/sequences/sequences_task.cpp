@@ -116,12 +116,12 @@ std::vector<std::int32_t> class_numbers(const std::vector<std::string>& names,
 namespace {
 
 /// Throws for options that a file of this form does not have.
-void check_form(const SequencesOptions& options, bool is_csv) {
+void check_form(const SequencesOptions& options, bool is_csv, Wanted what) {
   for (const auto& [flag, value] : {std::pair{"--inputs", options.inputs},
                                     {"--target", options.target},
                                     {"--id", options.id},
                                     {"--group-by", options.group_by}}) {
-    if (is_csv || value.empty()) continue;
+    if (is_csv || value.empty() || what == Wanted::inputs) continue;
     throw ValueError(fmt::format("{} is for CSV files, and '{}' {}", flag, options.data.string(),
                                  is_text_file(options) ? "is a text" : "has arrays with names"));
   }
@@ -160,26 +160,26 @@ void divide_in_time(const SequencesOptions& options, SequenceFile& file) {
 
 }  // namespace
 
-SequenceFile read_sequence_file(const SequencesOptions& options, const KnownNames& known) {
+SequenceFile read_sequence_file(const SequencesOptions& options, const KnownNames& known, Wanted what) {
   const std::filesystem::path& path = options.data;
   constexpr const char* endings = ".h5, .hdf5, .npz, .csv or .txt";
   if (path.empty())
     throw FileError("task sequences needs its data, but no file was given; name one by --data FILE");
   std::error_code status;
   if (!std::filesystem::is_regular_file(path, status))
-    throw FileError(
-        fmt::format("{}: there is no such file; name an {} file by --data", path.string(), endings));
+    throw FileError(fmt::format("{}: there is no such file; expected an {} file", path.string(), endings));
   const std::string extension = path.extension().string();
   const bool has_arrays = extension == ".h5" || extension == ".hdf5" || extension == ".npz";
   const bool is_csv = extension == ".csv";
   if (!has_arrays && !is_csv && !is_text_file(options)) {
     throw FileError(fmt::format("{}: its name ends in '{}'; expected {}", path.string(), extension, endings));
   }
-  check_form(options, is_csv);
-  SequenceFile file = has_arrays ? read_arrays(options)
-                      : is_csv   ? read_csv(options, known)
-                                 : read_text(options, known);
-  if (options.length > 0 && !is_text_file(options)) divide_in_time(options, file);
+  check_form(options, is_csv, what);
+  SequenceFile file = has_arrays ? read_arrays(options, what)
+                      : is_csv   ? read_csv(options, known, what)
+                                 : read_text(options, known, what);
+  if (options.length > 0 && what == Wanted::everything && !is_text_file(options))
+    divide_in_time(options, file);
   return file;
 }
 
@@ -224,7 +224,7 @@ void SequencesTask::load() const {
   if (has_data()) return;
   auto file = std::make_unique<File>();
   static_cast<SequenceFile&>(*file) =
-      read_sequence_file(completed(options_), {class_names_, symbol_table_.get()});
+      read_sequence_file(completed(options_), {class_names_, symbol_table_.get()}, Wanted::everything);
   Content content(
       SequenceView{.lengths = {file->lengths.data(), Shape{std::ssize(file->lengths)}},
                    .every_step = file->every_step,
@@ -249,6 +249,25 @@ void SequencesTask::load() const {
   symbol_table_ = std::move(file->symbol_table);
   checksum_ = std::move(checksum);
   file_ = std::move(file);
+}
+
+SequenceInputs SequencesTask::read_inputs(const std::filesystem::path& file) const {
+  SequencesOptions options = options_;
+  options.data = file;
+  if (symbol_table_ != nullptr) options.text = symbol_table_->unit();
+  SequenceFile found =
+      read_sequence_file(completed(options), {class_names_, symbol_table_.get()}, Wanted::inputs);
+  SequenceInputs inputs{.lengths = std::move(found.lengths), .names = std::move(found.names)};
+  const auto take = []<class T>(const StoredNumbers<T>& from, Tensor<T>& to) {
+    if (from.empty()) return;
+    Tensor<T> room;
+    const std::span<const T> all = from.read(0, from.size(), room);
+    to.reserve(from.shape());
+    std::ranges::copy(all, to.begin());
+  };
+  take(found.features, inputs.features);
+  take(found.symbols, inputs.symbols);
+  return inputs;
 }
 
 std::string SequencesTask::config() const {

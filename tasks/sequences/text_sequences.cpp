@@ -43,27 +43,27 @@ SymbolTable table_of(const SequencesOptions& options, const std::vector<FileText
 
 }  // namespace
 
-void read_symbols(const SequencesOptions& options, const std::vector<FileText>& texts,
-                  const std::vector<std::int32_t>& parts, bool next, const KnownNames& known,
-                  SequenceFile& to) {
+void read_symbols(const SequencesOptions& options, const std::vector<FileText>& texts, Ends ends,
+                  const KnownNames& known, SequenceFile& to) {
   const auto refuse = [&](const FileText& text, const Error& error) {
     throw FileError(fmt::format("{}: the text that begins in line {}: {}", options.data.string(), text.line,
                                 error.what()));
   };
   to.symbol_table = std::make_unique<SymbolTable>(
-      known.symbols != nullptr ? *known.symbols : table_of(options, texts, parts, next, refuse));
+      known.symbols != nullptr ? *known.symbols
+                               : table_of(options, texts, to.parts, ends != Ends::none, refuse));
   const std::int32_t end = to.symbol_table->end().value_or(0);
   std::vector<std::int32_t> symbols;
   to.lengths.clear();
   for (const FileText& text : texts) {
     const std::size_t begin = symbols.size();
-    if (next) symbols.push_back(end);
+    if (ends != Ends::none) symbols.push_back(end);
     try {
       to.symbol_table->read(text.text, symbols);
     } catch (const ValueError& error) {
       refuse(text, error);
     }
-    if (next) symbols.push_back(end);
+    if (ends == Ends::around) symbols.push_back(end);
     if (symbols.size() == begin) refuse(text, ValueError("it has no symbols; expected some text"));
     to.lengths.push_back(static_cast<std::int32_t>(symbols.size() - begin));
   }
@@ -73,9 +73,14 @@ void read_symbols(const SequencesOptions& options, const std::vector<FileText>& 
   to.symbols = std::move(all);
 }
 
-SequenceFile read_text(const SequencesOptions& options, const KnownNames& known) {
+SequenceFile read_text(const SequencesOptions& options, const KnownNames& known, Wanted what) {
   std::string text;
   read_text_file(options.data, [&](std::string_view piece) { text += piece; });
+  SequenceFile result;
+  if (what == Wanted::inputs) {
+    read_symbols(options, {{text, 1}}, Ends::none, known, result);
+    return result;
+  }
   const auto place = [&](double share) {
     const auto bytes = static_cast<double>(text.size());
     return boundary_near(text, static_cast<std::size_t>(std::max(0.0, bytes * share)));
@@ -95,8 +100,8 @@ SequenceFile read_text(const SequencesOptions& options, const KnownNames& known)
                     "some lines for each",
                     options.data.string(), text.size()));
   }
-  SequenceFile result{.parts = {0, 1, 2}};
-  read_symbols(options, texts, result.parts, false, known, result);
+  result.parts = {0, 1, 2};
+  read_symbols(options, texts, Ends::none, known, result);
   return result;
 }
 

@@ -375,3 +375,36 @@ TEST_CASE("Texts that are none are refused with their place", "[sequences]") {
   CHECK_THAT(csv_error("text,n,target\na,1,1\n", {.id = "n", .text = TextUnit::characters, .batch = 1}),
              contains("--id was given"));
 }
+
+TEST_CASE("Inputs of other files are read with the columns of the training, without targets", "[sequences]") {
+  const TemporaryFolder folder;
+  const auto inputs = [&](const std::string& csv, const SequencesOptions& options) {
+    return SequencesTask(options).read_inputs(file_with(folder / "own.csv", csv));
+  };
+  const SequencesOptions by_id{.target = "label", .id = "s", .group_by = "g"};
+  const SequenceInputs tall = inputs("x,s\n1,b\n2,a\n3,b\n", by_id);
+  CHECK(tall.lengths == std::vector<std::int32_t>{2, 1});
+  CHECK(tall.names == std::vector<std::string>{"b", "a"});
+  CHECK(tall.features.shape() == Shape{3, 1});
+  CHECK(tall.features(1, 0) == 3);
+  CHECK(tall.features(2, 0) == 2);
+  // Targets and groups that are there are no inputs, and may be anything.
+  const SequenceInputs with_targets = inputs("label,x,s,g\none,1,b,1\n,2,a,2\ntwo,3,b,2\n", by_id);
+  CHECK(with_targets.features.shape() == Shape{3, 1});
+  CHECK(with_targets.features(1, 0) == 3);
+  const SequenceInputs wide = inputs("1,2,3\n4,5,6\n", {.goal = Goal::values, .inputs = "2-3"});
+  CHECK(wide.lengths == std::vector<std::int32_t>{2, 2});
+  CHECK(wide.names.empty());
+  CHECK(wide.features(3, 0) == 6);
+  CHECK_THAT(error_message<FileError>([&] { inputs("x\n1\n", by_id); }),
+             contains("--id names the column 's'"));
+
+  const std::vector<std::int32_t> symbols = {3, 1, 2}, lengths = {1, 2};
+  write_npz(folder / "own.npz", {{"symbols", npy("<i4", "3,", raw_bytes(symbols))},
+                                 {"lengths", npy("<i4", "2,", raw_bytes(lengths))},
+                                 {"notes", npy("|S1", "1,", "a")}});
+  const SequenceInputs arrays = SequencesTask(by_id).read_inputs(folder / "own.npz");
+  CHECK(arrays.lengths == lengths);
+  CHECK(arrays.symbols(2) == 2);
+  CHECK(arrays.features.empty());
+}

@@ -115,6 +115,18 @@ struct SequencesOptions {
   }
 };
 
+/// Sequences of a file without their targets, one after the other, as the file has them.
+struct SequenceInputs {
+  /// Vectors that are read, [S, K], NaN where a number is missing; empty where steps are symbols.
+  Tensor<float> features = {};
+  /// Symbols that are read, [S], from 0 on; empty where steps are vectors.
+  Tensor<std::int32_t> symbols = {};
+  /// Steps of each sequence, [N], each 1 or more.
+  std::vector<std::int32_t> lengths = {};
+  /// What the CSV column `id` says of each sequence, [N]; empty without such a column.
+  std::vector<std::string> names = {};
+};
+
 /// Sequences of a file, to be learned as DataTask does. docs/own-data.md describes the forms of the file.
 ///
 /// A text is one long sequence of symbols, cut into pieces, whose last tenth is test data, and the tenth
@@ -152,6 +164,10 @@ class SequencesTask final : public DataTask {
   /// Symbol of the end of a text, which also comes before a text; no value where texts have no end, since
   /// the data are one long text. Throws ValueError for a task whose data are no text.
   std::optional<std::int32_t> text_end() const;
+  /// Reads the inputs of another file, by the end of its name, with the columns that the options name. Their
+  /// numbers are not normalized (`own_features`). Targets and groups need not be there. Throws FileError,
+  /// with file and place, for what is no such file.
+  SequenceInputs read_inputs(const std::filesystem::path& file) const;
 
  private:
   struct File;
