@@ -72,7 +72,7 @@ TEST_CASE("predict replaces predictions, and another file with --overwrite alone
   write_hdf5(folder / "logits.h5", {"logits"});
   write_text(folder / "image.h5", "\x89PNG\r\n\x1a\n and more");
   write_text(folder / "cut.h5", content(output).substr(0, 1000));
-  write_text(folder / "notes.txt", "dear");
+  write_text(folder / "notes.hdf5", "dear");
   check_keeps(predict, folder.path(),
               {{folder / "dear.h5", "there is already a trained model"},
                {folder / "own.h5", "there is already an HDF5 file that orthornn predict did not write"},
@@ -80,7 +80,7 @@ TEST_CASE("predict replaces predictions, and another file with --overwrite alone
                {folder / "logits.h5", "HDF5 file that orthornn predict did not write"},
                {folder / "image.h5", "there is already a file that orthornn did not write"},
                {folder / "cut.h5", "HDF5 file"},
-               {folder / "notes.txt", "did not write"}});
+               {folder / "notes.hdf5", "did not write"}});
 }
 
 TEST_CASE("no output replaces a link to a device", "[cli][output_file]") {

@@ -5,6 +5,7 @@
 
 #include "cli/run_program.hpp"
 #include "cli/tiny_mnist.hpp"
+#include "io/npz_file.hpp"
 #include "orthornn/io/hdf5.hpp"
 #include "orthornn/train/model_file.hpp"
 #include "support/errors.hpp"
@@ -145,6 +146,16 @@ TEST_CASE("predict reads the steps in the order that a permuted model was traine
     copy<float>(x.view()[order(t)], batch.reals(batch_names::features).view()[t]);
   check_equals_library(predicted(model, input, output), model, batch);
 
+  NpzWriter own("own");  // the same images, sequence by sequence
+  Tensor<float> images(Shape{3, 12, 1});
+  for (Index b = 0; b < 3; ++b) {
+    for (Index t = 0; t < 12; ++t) images(b, t, 0) = x(t, b, 0);
+  }
+  own.dataset("inputs", images);
+  own.commit(folder / "own.npz");
+  check_success(run({"predict", model.string(), folder / "own.npz", "-o", output.string()}));
+  CHECK(equal(Hdf5Reader(output).read<float>("outputs"), load_model(model)->forward(batch)));
+
   Hdf5Writer shorter;
   shorter.dataset("x", normal_tensor<float>({11, 3, 1}, 1));
   shorter.commit(input);
@@ -237,8 +248,11 @@ TEST_CASE("predict refuses files that are missing, no HDF5, or without x", "[cli
   check_refused(run({"predict", model, (folder / "none.h5").string(), "-o", output}), 1,
                 {"none.h5", "no such file"});
   check_refused(run({"predict", model, model, "-o", output}), 1, {model, "'/x'"});
+  fs::copy_file(folder / "run/metrics.csv", folder / "metrics");
+  check_refused(run({"predict", model, (folder / "metrics").string(), "-o", output}), 1,
+                {"metrics", "not an HDF5 file"});
   check_refused(run({"predict", model, (folder / "run/metrics.csv").string(), "-o", output}), 1,
-                {"metrics.csv", "not an HDF5 file"});
+                {"metrics.csv", "its steps are numbers", "'symbols'"});
   Hdf5Writer group;
   group.group("x");
   group.commit(folder / "group.h5");
@@ -250,11 +264,13 @@ TEST_CASE("predict refuses files that are missing, no HDF5, or without x", "[cli
   writer.commit(folder / "in.h5");
   const std::string input = folder / "in.h5";
   check_refused(run({"predict", model, input, "-o", (folder / "none/out.h5").string()}), 1, {"none/out.h5"});
-  check_refused(run({"predict", model, input, "-o", folder.path().string()}), 1, {folder.path().string()});
+  fs::create_directory(folder / "folder.h5");
+  check_refused(run({"predict", model, input, "-o", (folder / "folder.h5").string()}), 1,
+                {"folder.h5", "no regular file"});
   for (const std::string& read : {input, model}) {
     check_refused(run({"predict", model, input, "-o", read}), 2, {read, "is a file that is read"});
   }
   check_success(run({"inspect", model}));
-  check_refused(run({"predict", model, input}), 2, {"--output"});
+  check_refused(run({"predict", model, input}), 2, {"--out"});
   check_refused(run({"predict", model}), 2, {"input"});
 }

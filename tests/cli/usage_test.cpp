@@ -102,8 +102,8 @@ const Help helps[] = {
      {"model", "--beam", "--length-penalty", "--n-best", "--batch", "--json", "--device", "--threads",
       "--precision", "--rollout"}},
     {{"predict"},
-     {"model", "input", "-o,--output", "--overwrite", "--verbose", "--device", "--threads", "--precision",
-      "--rollout"}},
+     {"model", "input", "-o,--out,--output", "--states", "--overwrite", "--verbose", "--device", "--threads",
+      "--precision", "--rollout"}},
     {{"inspect"},
      {"model", "--length", "--data", "--json", "--device", "--threads", "--precision", "--rollout"}},
     {{"bench", "rollout"},
@@ -351,7 +351,7 @@ TEST_CASE("a command line that is off is refused in one line", "[cli][usage][lon
   refused({"eval", "a.h5", "--jsn"}, {"--jsn"});
   refused({"inspect"}, {"model"});
   refused({"inspect", "a.h5", "--seed", "1"}, {"--seed"});
-  refused({"predict", "a.h5", "b.h5"}, {"--output"});
+  refused({"predict", "a.h5", "b.h5"}, {"--out"});
 }
 
 TEST_CASE("an empty word is no option left out", "[cli][usage]") {

@@ -1,8 +1,9 @@
-// The HDF5 file that predict is given, from h5py or from anywhere.
+// The HDF5 file that predict is given, from h5py or from anywhere. Own sequences in npz and CSV are read as
+// sequences_fuzz.cpp does.
 
 #include <algorithm>
 
-#include "commands/predict_input.hpp"
+#include "commands/predictions.hpp"
 #include "fuzz/sound_files.hpp"
 #include "orthornn/orthornn.hpp"
 
@@ -26,16 +27,18 @@ struct Reader {
 
 /// Reads the file and computes with it; returns whether both could be done.
 bool use(const std::filesystem::path& file, Reader& reader) {
-  Batch batch;
-  if (!accepted(file,
-                [&] { batch = program::read_predict_input(file, reader.model.options(), reader.order); })) {
+  std::vector<program::PredictInput> inputs;
+  if (!accepted(file, [&] {
+        inputs.push_back(program::read_predict_input(file, reader.model.options(), reader.order));
+      })) {
     return false;
   }
-  require(std::find(batch.reals(batch_names::features).begin(), batch.reals(batch_names::features).end(),
-                    outside_number) == batch.reals(batch_names::features).end(),
+  const Tensor<float>& features = inputs[0].features;
+  require(std::find(features.begin(), features.end(), outside_number) == features.end(),
           "the input has numbers of another file");
+  const program::BatchPart part = program::first_part(program::StepLayout(inputs), inputs[0]);
   return accepted([&] {
-    reader.model.forward(batch);
+    reader.model.forward(inputs[0].batch(part.first, part.sequences, part.steps));
     ModelState<float> state;
     reader.model.final_state(state);
   });

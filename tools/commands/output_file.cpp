@@ -14,7 +14,9 @@
 #include <system_error>
 
 #include "bench/benchmark.hpp"
+#include "commands/predict_output.hpp"
 #include "core/checked_json.hpp"
+#include "io/npz_file.hpp"
 #include "orthornn/io/hdf5.hpp"
 #include "orthornn/train/model_file.hpp"
 #include "pages/comparison_page.hpp"
@@ -35,7 +37,9 @@ struct FoundOutput {
 const char* words_of(OutputKind kind) {
   switch (kind) {
     case OutputKind::predictions:
-      return "predictions (HDF5 with /logits and the last states)";
+      return "predictions (HDF5, npz, CSV or JSON lines)";
+    case OutputKind::figures:
+      return "figures of a model (HDF5 or npz)";
     case OutputKind::results:
       return "results of a benchmark (JSON)";
     default:
@@ -53,24 +57,47 @@ bool is_last_state(const std::string& name) {
   return std::ranges::find(states, state) != states.end();
 }
 
-bool holds_predictions(const Hdf5Reader& reader) {
-  if (reader.has_attribute("/", "format"))
-    return reader.string_attribute("/", "format") == predictions_format;
+/// The kind of a file of arrays that says so of itself.
+std::optional<OutputKind> kind_of_format(const std::string& format) {
+  if (format == predictions_format) return OutputKind::predictions;
+  if (format == figures_format) return OutputKind::figures;
+  return std::nullopt;
+}
+
+std::optional<OutputKind> kind_of(const Hdf5Reader& reader) {
+  if (reader.has_attribute("/", "format")) return kind_of_format(reader.string_attribute("/", "format"));
   // Earlier versions did not write the attribute.
   const std::vector<std::string> names = reader.names("/");
-  return reader.has("logits") && names.size() > 1 && std::ranges::all_of(names, [](const std::string& name) {
-           return name == "logits" || is_last_state(name);
-         });
+  const bool are_predictions =
+      reader.has("logits") && names.size() > 1 && std::ranges::all_of(names, [](const std::string& name) {
+        return name == "logits" || is_last_state(name);
+      });
+  return are_predictions ? std::optional(OutputKind::predictions) : std::nullopt;
 }
 
 FoundOutput find_hdf5(const fs::path& file) {
   try {
-    if (holds_predictions(Hdf5Reader(file))) return of_kind(OutputKind::predictions);
+    if (const std::optional<OutputKind> kind = kind_of(Hdf5Reader(file))) return of_kind(*kind);
     read_model_info(file);
     return {"a trained model"};
   } catch (const Error&) {
     return {"an HDF5 file that orthornn predict did not write"};
   }
+}
+
+FoundOutput find_npz(const fs::path& file) {
+  try {
+    if (const std::optional<OutputKind> kind = kind_of_format(npz_format(file))) return of_kind(*kind);
+  } catch (const FileError&) {
+  }
+  return {"an archive that orthornn did not write"};
+}
+
+bool holds_predictions(const fs::path& file) {
+  std::string line;
+  std::ifstream stream(file, std::ios::binary);
+  std::getline(stream, line);
+  return begins_predictions(line);
 }
 
 /// Results of a benchmark of ours. Each says where they were measured, or by which version.
@@ -102,12 +129,14 @@ std::optional<FoundOutput> find_output(const fs::path& file) {
   std::string start(hdf5_signature.size(), '\0');
   stream.read(start.data(), static_cast<std::streamsize>(start.size()));
   if (start == hdf5_signature) return find_hdf5(file);
+  if (start.starts_with("PK")) return find_npz(file);
   constexpr std::uintmax_t largest_text = std::uintmax_t{1} << 28;
   if (size <= largest_text && std::string_view("{[<").find(start[0]) != std::string_view::npos) {
     const std::string text = read_whole_file(file);
     if (is_page_of_orthornn(text)) return of_kind(OutputKind::page);
     if (holds_results(text)) return of_kind(OutputKind::results);
   }
+  if (size <= largest_text && holds_predictions(file)) return of_kind(OutputKind::predictions);
   return FoundOutput{"a file that orthornn did not write"};
 }
 

@@ -8,7 +8,8 @@ namespace orthornn::program {
 
 /// What a command writes into such a file.
 enum class OutputKind {
-  predictions,  // HDF5 with /logits and last states
+  predictions,  // HDF5, npz, CSV or JSON lines
+  figures,      // HDF5 or npz of inspect --export
   results,      // JSON of a benchmark
   page,         // HTML
 };
@@ -16,8 +17,9 @@ enum class OutputKind {
 /// Adds --overwrite.
 CLI::Option* add_overwrite(CLI::App& command, bool& overwrite);
 
-/// The attribute `format` of a file of predictions.
+/// What files of arrays say of themselves: HDF5 in the attribute `format`, npz in its comment.
 inline constexpr const char* predictions_format = "orthornn-predictions";
+inline constexpr const char* figures_format = "orthornn-figures";
 
 /// Throws FileError where the file cannot be written, for lack of a folder or of the right to write. Without
 /// `overwrite` it throws as well for a symbolic link, and for a file that is neither empty nor of the kind

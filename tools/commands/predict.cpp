@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <initializer_list>
+#include <optional>
 
 #include "commands/machine.hpp"
 #include "commands/output_file.hpp"
 #include "commands/predict_input.hpp"
+#include "commands/predict_output.hpp"
+#include "commands/predictions.hpp"
 #include "commands/program.hpp"
 
 namespace orthornn::program {
@@ -14,8 +16,9 @@ namespace {
 
 struct PredictSettings {
   std::string model;
-  std::string input;
+  std::vector<std::string> inputs;
   std::string output;
+  bool states = false;
   bool overwrite = false;
   bool verbose = false;
   MachineOptions machine;
@@ -31,58 +34,76 @@ std::unique_ptr<Task> task_of(const ModelFileInfo& info) {
                                       .parts = info.parts});
 }
 
-int predict(const PredictSettings& settings) {
-  const Execution execution = settings.machine.apply();
-  for (const std::string& read : {settings.model, settings.input}) {
+/// Throws UsageError for files and options that do not fit one another.
+void check_files(const PredictSettings& settings) {
+  check_prediction_form(settings.output, settings.states);
+  std::vector<std::string> read = settings.inputs;
+  read.push_back(settings.model);
+  for (const std::string& file : read) {
     std::error_code missing;  // no file yet: nothing to overwrite
-    if (std::filesystem::equivalent(read, settings.output, missing)) {
+    if (std::filesystem::equivalent(file, settings.output, missing))
       throw UsageError(
-          fmt::format("--output '{}' is a file that is read; choose another name", settings.output));
-    }
+          fmt::format("--out '{}' is a file that is read; choose another name", settings.output));
   }
   check_output(settings.output, OutputKind::predictions, settings.overwrite);
-  ModelFileInfo info;
-  const auto model = load_model(settings.model, execution, &info);
-  const std::unique_ptr<Task> task = task_of(info);
-  const Batch batch = read_predict_input(settings.input, model->options(), info.permutation, task.get())
-                          .copy(model->device());
-  const TensorView<const std::int32_t> symbols = batch.integers(batch_names::symbols);
-  const Shape steps = symbols.empty() ? batch.reals(batch_names::features).shape() : symbols.shape();
-  // Throws now what would else be said of the input.
-  const nlohmann::ordered_json cells = recurrences(*model, steps[0], steps[1]);
-  if (settings.verbose) print_recurrences(cells, execution, steps[0], steps[1]);
-  TensorView<const float> logits;
-  try {
-    logits = model->forward(batch);
-    synchronize(execution.device);  // a GPU has looked at the input only then
-  } catch (const Error& error) {
-    throw FileError(fmt::format("{}: {}", settings.input, error.what()));
-  }
-  ModelState<float> state;
-  model->final_state(state);
+}
 
-  Hdf5Writer writer;
-  writer.attribute("/", "format", predictions_format);
-  std::string written;
-  Tensor<float> outputs;
-  outputs.reserve(logits.shape());
-  copy<float>(logits, outputs.view());
-  if (task) task->restore_outputs(outputs.view());
-  const auto write = [&](const std::string& name, const TensorView<const float> values) {
-    writer.dataset(name, values);
-    written += fmt::format("{}/{} {}", written.empty() ? "" : ", ", name, to_string(values.shape()));
-  };
-  write("logits", outputs);
-  auto next = state.begin();
-  for (Index cell = 0; cell < model->cell_count(); ++cell) {
-    for (Index i = 0; i < model->cell(cell).state_count(); ++i, ++next) {
-      const std::string name = fmt::format("{}_last", model->cell(cell).state_name(i));
-      if (model->cell_count() > 1) write(fmt::format("{}{}", name, cell), *next);
-      if (cell + 1 == model->cell_count()) write(name, *next);
+/// Throws UsageError for a model that has no states at every step.
+void check_states(const std::string& file, const SequenceModel<float>& model) {
+  Index states = 0;
+  for (Index i = 0; i < model.cell_count(); ++i) {
+    states += model.cell(i).state_count();
+    if (model.cell(i).is_causal()) continue;
+    throw UsageError(
+        fmt::format("--states is for models that read forward: layer {} of '{}' also reads backward in time, "
+                    "and its states "
+                    "are known after whole sequences only",
+                    i, file));
+  }
+  if (states == 0)
+    throw UsageError(fmt::format("--states is for recurrent models, and no layer of '{}' has a state", file));
+}
+
+PredictionNames prediction_names(const PredictSettings& settings, const SequenceModel<float>& model,
+                                 const std::vector<PredictInput>& inputs, const Task* task) {
+  const Index outputs =
+      std::visit([](const auto& readout) { return readout.outputs; }, model.options().readout);
+  PredictionNames names{.has_classes = model.options().loss == Loss::softmax_cross_entropy};
+  if (const auto* own = dynamic_cast<const SequencesTask*>(task);
+      own != nullptr && names.has_classes && std::ssize(own->class_names()) == outputs)
+    names.classes = own->class_names();
+  if (inputs.size() > 1) names.files = settings.inputs;
+  const bool have_names =
+      std::ranges::any_of(inputs, [](const PredictInput& input) { return !input.names.empty(); });
+  for (std::size_t file = 0; file < inputs.size(); ++file) {
+    for (Index i = 0; i < inputs[file].count(); ++i) {
+      names.file_of.push_back(static_cast<std::int32_t>(file));
+      if (!have_names) continue;
+      const std::vector<std::string>& own = inputs[file].names;
+      names.sequences.push_back(own.empty() ? std::to_string(i) : own[static_cast<std::size_t>(i)]);
     }
   }
-  writer.commit(settings.output, SymbolicLinks::replaced);
-  fmt::print("{}: {}\n", printable(settings.output), written);
+  return names;
+}
+
+int predict(const PredictSettings& settings) {
+  const Execution execution = settings.machine.apply();
+  check_files(settings);
+  ModelFileInfo info;
+  const auto model = load_model(settings.model, execution, &info);
+  if (settings.states) check_states(settings.model, *model);
+  const std::unique_ptr<Task> task = task_of(info);
+  std::vector<PredictInput> inputs;
+  for (const std::string& file : settings.inputs)
+    inputs.push_back(read_predict_input(file, model->options(), info.permutation, task.get()));
+  const BatchPart part = first_part(StepLayout(inputs), inputs[0]);
+  // Throws now what would else be said of the input.
+  const nlohmann::ordered_json cells = recurrences(*model, part.steps, part.sequences);
+  if (settings.verbose) print_recurrences(cells, execution, part.steps, part.sequences);
+  Predictions found = predictions_of(*model, inputs, settings.inputs, settings.states);
+  if (task) task->restore_outputs(found.outputs.view());
+  const PredictionNames names = prediction_names(settings, *model, inputs, task.get());
+  fmt::print("{}: {}\n", printable(settings.output), write_predictions(settings.output, found, names));
   return success;
 }
 
@@ -94,13 +115,18 @@ void add_predict(CLI::App& program, Command& chosen) {
   const auto settings = std::make_shared<PredictSettings>();
   command->add_option("model", settings->model, "Model file")->required();
   command
-      ->add_option("input", settings->input,
-                   "HDF5 file with /x, [T, B, K] floats or [T, B] integer symbols, and perhaps /lengths [B]")
+      ->add_option("input", settings->inputs,
+                   "Files of sequences: .h5, .hdf5, .npz or .csv as train sequences reads them, targets left "
+                   "out; or HDF5 with /x, [T, B, K] floats or [T, B] integer symbols, and perhaps /lengths "
+                   "[B]")
       ->required();
   command
-      ->add_option("-o,--output", settings->output,
-                   "HDF5 file to write: /logits, /h_last, and /c_last of an LSTM")
+      ->add_option("-o,--out,--output", settings->output,
+                   "File to write, whose form its name tells: .h5, .hdf5 or .npz with outputs, classes, "
+                   "probabilities and last states; .csv or .jsonl with outputs or classes and probabilities")
       ->required();
+  command->add_flag("--states", settings->states,
+                    "Also write the states of every layer at every step, to HDF5 or npz");
   add_overwrite(*command, settings->overwrite);
   command->add_flag("--verbose", settings->verbose, "Print how the recurrence of each cell is computed");
   settings->machine.add_to(*command);

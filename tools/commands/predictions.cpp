@@ -1,0 +1,162 @@
+#include "commands/predictions.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "commands/progress.hpp"
+#include "orthornn/core/error.hpp"
+
+namespace orthornn::program {
+namespace {
+
+/// Steps of all sequences of a batch together. More make nothing faster, and what the layers keep of them
+/// would take gigabytes.
+constexpr Index most_steps_of_batch = Index{1} << 16;
+
+/// The part of an input that begins with a sequence.
+BatchPart part_from(const StepLayout& layout, const PredictInput& input, Index first) {
+  BatchPart part{.first = first, .steps = layout.steps_first.value_or(1)};
+  while (first + part.sequences < input.count()) {
+    const Index steps = std::max(part.steps, input.longest(first + part.sequences, 1));
+    if (part.sequences > 0 && steps * (part.sequences + 1) > most_steps_of_batch) break;
+    part.steps = steps;
+    ++part.sequences;
+  }
+  return part;
+}
+
+/// A tensor without numbers yet: one state of each layer for each of `rows`.
+std::vector<NamedStates> states_of(const SequenceModel<float>& model, Index rows) {
+  std::vector<NamedStates> states;
+  for (Index cell = 0; cell < model.cell_count(); ++cell) {
+    const Layer<float>& layer = model.cell(cell);
+    for (Index i = 0; i < layer.state_count(); ++i)
+      states.push_back({layer.state_name(i), cell, Tensor<float>(layer.state_shape(i, rows))});
+  }
+  return states;
+}
+
+Tensor<float> on_host(const Tensor<float>& values) { return values.copy(Device::cpu()); }
+
+/// Computes one batch after the other.
+class Predictor {
+ public:
+  Predictor(SequenceModel<float>& model, const std::vector<PredictInput>& inputs, bool with_states)
+      : model_(model), found_{.layout = StepLayout(inputs), .cells = model.cell_count()} {
+    const ReadoutOptions& readout = model.options().readout;
+    const auto* steps = std::get_if<EveryStep>(&readout);
+    found_.every_step = steps != nullptr;
+    const Index outputs = steps != nullptr ? steps->outputs : std::get<LastStep>(readout).outputs;
+    const Index rows = found_.layout.rows(), count = found_.layout.count();
+    found_.outputs.resize({found_.every_step ? rows : count, outputs});
+    found_.last = states_of(model, count);
+    if (with_states) found_.states = states_of(model, rows);
+  }
+
+  /// `offset` is the number of the input's first sequence among all.
+  void add(const PredictInput& input, const BatchPart& part, Index offset) {
+    const Batch batch = input.batch(part.first, part.sequences, part.steps).copy(model_.device());
+    const TensorView<const float> outputs = model_.forward(batch);
+    model_.synchronize();  // a GPU has looked at the input only then
+    const Index first = offset + part.first;
+    take_outputs(outputs, part, first);
+    ModelState<float> state;
+    model_.final_state(state);
+    for (std::size_t k = 0; k < state.size(); ++k)
+      copy<float>(state[k], found_.last[k].values.view().slice(first, part.sequences));
+    if (!found_.states.empty()) take_states(batch, part, first);
+  }
+
+  Predictions&& found() { return std::move(found_); }
+  const StepLayout& layout() const { return found_.layout; }
+
+ private:
+  Index steps_of(Index sequence) const { return layout().lengths[static_cast<std::size_t>(sequence)]; }
+
+  void take_outputs(TensorView<const float> outputs, const BatchPart& part, Index first) {
+    if (!found_.every_step) return copy<float>(outputs, found_.outputs.view().slice(first, part.sequences));
+    Tensor<float> host;
+    host.reserve(outputs.shape());
+    copy<float>(outputs, host.view());
+    for (Index b = 0; b < part.sequences; ++b) {
+      // Arrays with their steps first have room for outputs beyond the end of a sequence.
+      const Index steps = layout().steps_first ? part.steps : steps_of(first + b);
+      for (Index t = 0; t < steps; ++t)
+        copy<float>(host.view()[t].slice(b, 1), found_.outputs.view().slice(layout().row(first + b, t), 1));
+    }
+  }
+
+  /// Goes through the steps again: a forward over whole sequences does not keep the states of every layer.
+  void take_states(const Batch& batch, const BatchPart& part, Index first) {
+    SequenceModel<float>::Generator generator(model_, part.sequences);
+    const TensorView<const float> features = batch.reals(batch_names::features);
+    const TensorView<const std::int32_t> symbols = batch.integers(batch_names::symbols);
+    for (Index t = 0; t < part.steps; ++t) {
+      features.empty() ? generator.step(symbols[t]) : generator.step(features[t]);
+      for (std::size_t k = 0; k < found_.states.size(); ++k) {
+        const Tensor<float> state = on_host(generator.state()[k]);
+        for (Index b = 0; b < part.sequences; ++b) {
+          if (t < steps_of(first + b))
+            copy<float>(state.view().slice(b, 1),
+                        found_.states[k].values.view().slice(layout().row(first + b, t), 1));
+        }
+      }
+    }
+  }
+
+  SequenceModel<float>& model_;
+  Predictions found_;
+};
+
+}  // namespace
+
+StepLayout::StepLayout(const std::vector<PredictInput>& inputs) {
+  for (const PredictInput& input : inputs) {
+    for (const std::int32_t length : input.lengths) {
+      lengths.push_back(length);
+      starts.push_back(all);
+      all += length;
+    }
+  }
+  if (inputs.size() == 1) steps_first = inputs[0].steps_first;
+}
+
+bool StepLayout::is_ragged() const {
+  return std::ranges::any_of(lengths, [&](std::int32_t length) { return length != lengths[0]; });
+}
+
+Shape StepLayout::shape() const {
+  if (steps_first) return {*steps_first, count()};
+  if (is_ragged()) return {all};
+  return {count(), lengths[0]};
+}
+
+BatchPart first_part(const StepLayout& layout, const PredictInput& input) {
+  return part_from(layout, input, 0);
+}
+
+Predictions predictions_of(SequenceModel<float>& model, const std::vector<PredictInput>& inputs,
+                           const std::vector<std::string>& files, bool with_states) {
+  Predictor predictor(model, inputs, with_states);
+  Progress progress("predicting", predictor.layout().count(), "sequences");
+  Index offset = 0;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const PredictInput& input = inputs[i];
+    for (Index first = 0; first < input.count();) {
+      const BatchPart part = part_from(predictor.layout(), input, first);
+      try {
+        predictor.add(input, part, offset);
+      } catch (const Error& error) {
+        throw FileError(fmt::format("{}: {}", files[i], error.what()));
+      }
+      progress.advance(part.sequences);
+      first += part.sequences;
+    }
+    offset += input.count();
+  }
+  return predictor.found();
+}
+
+}  // namespace orthornn::program
