@@ -30,6 +30,7 @@
 #include "orthornn/layers/residual_layer.hpp"
 #include "orthornn/layers/stack_layer.hpp"
 #include "orthornn/linalg/effective_rank.hpp"
+#include "orthornn/linalg/eigenvalue_angles.hpp"
 #include "orthornn/linalg/orthogonality.hpp"
 #include "orthornn/nn/attention.hpp"
 #include "orthornn/nn/beam_search.hpp"

@@ -207,12 +207,6 @@ LayerDescription DeltaProductLayer<T>::describe(Index length, Index batch) const
 }
 
 template <class T>
-std::string DeltaProductLayer<T>::prefix() const {
-  const std::string& name = this->parameters_.list()[static_cast<std::size_t>(places_.input_weights)].name;
-  return name.substr(0, name.rfind('/'));
-}
-
-template <class T>
 DeltaProductInput<T> DeltaProductLayer<T>::factors(const Saved& saved) const {
   const Saved::Frame& frame = saved.frame_of(this);
   if (plan(frame.length, frame.batch).rounds_vectors)

@@ -14,15 +14,6 @@
 namespace orthornn {
 namespace {
 
-/// Calls visit(layer) for a DeltaProduct layer, or those within a layer.
-template <class T, class Visit>
-void each_delta_product(const Layer<T>& layer, const Visit& visit) {
-  if (const auto* delta = dynamic_cast<const DeltaProductLayer<T>*>(&layer)) visit(*delta);
-  if (const auto* container = dynamic_cast<const ContainerLayer<T>*>(&layer)) {
-    for (const auto& inner : container->layers()) each_delta_product(*inner, visit);
-  }
-}
-
 /// The same tokens, or none where there are none.
 template <class U>
 TensorView<U> tokens(TensorView<U> of_all, Index first, Index count) {
@@ -106,7 +97,7 @@ std::vector<DeltaObservation> observe_delta_products(SequenceModel<T>& model, co
   const ConstTensorView<std::int32_t> lengths = batch.integers(batch_names::lengths);
   std::vector<DeltaObservation> found;
   for (Index i = 0; i < model.cell_count(); ++i) {
-    each_delta_product<T>(model.cell(i), [&](const DeltaProductLayer<T>& layer) {
+    each_layer_of<DeltaProductLayer<T>>(model.cell(i), [&](const DeltaProductLayer<T>& layer) {
       const Saved::Frame& frame = model.saved().frame_of(&layer);
       if (frame.batch != 1)
         throw ShapeError(fmt::format("{} sequences were given; expected one to observe", frame.batch));

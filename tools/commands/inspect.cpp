@@ -8,6 +8,8 @@
 #include "commands/any_model.hpp"
 #include "commands/delta_figures.hpp"
 #include "commands/machine.hpp"
+#include "commands/model_figures.hpp"
+#include "commands/output_file.hpp"
 #include "commands/program.hpp"
 #include "commands/task_data.hpp"
 #include "core/checked_json.hpp"
@@ -22,6 +24,8 @@ struct InspectSettings {
   /// Of the sequence along which DeltaProduct layers are followed; 0: the task's.
   Index length = 0;
   std::string data;
+  std::string figures;
+  bool overwrite = false;
   bool json = false;
   MachineOptions machine;
 };
@@ -169,12 +173,37 @@ void print_text(const Inspected& found, const std::string& file) {
     fmt::print("step sizes and effective ranks not computed: {}\n", printable(found.delta.not_computed));
 }
 
+/// Writes what plots need; returns what was written, in words.
+std::string export_figures(const Inspected& found, const std::string& path) {
+  ArrayFile file(path, figures_format);
+  add_orthogonal_layers(file, *found.model);
+  add_delta_figures(file, found.delta.figures);
+  add_scalars(file, *found.model, found.info, found.error);
+  file.commit();
+  return fmt::format("{}: {}", printable(path), file.text());
+}
+
+void check_figures(const InspectSettings& settings) {
+  if (settings.figures.empty()) return;
+  if (!is_array_file(settings.figures)) {
+    throw UsageError(
+        fmt::format("--export '{}': expected a name that ends in .h5, .hdf5 or .npz", settings.figures));
+  }
+  std::error_code missing;  // no file yet: nothing to overwrite
+  if (std::filesystem::equivalent(settings.model, settings.figures, missing))
+    throw UsageError(fmt::format("--export '{}' is the model; choose another name", settings.figures));
+  check_output(settings.figures, OutputKind::figures, settings.overwrite);
+}
+
 int inspect(const InspectSettings& settings) {
+  check_figures(settings);
   const Inspected found(settings);
+  const std::string written = settings.figures.empty() ? "" : export_figures(found, settings.figures);
   if (settings.json) {
     fmt::print("{}\n", json_text(json_of(found, settings.model)));
   } else {
     print_text(found, settings.model);
+    if (!written.empty()) fmt::print("{}\n", written);
   }
   return success;
 }
@@ -197,6 +226,12 @@ void add_inspect(CLI::App& program, Command& chosen) {
                    "where the config.toml beside the model says, or data/mnist")
       ->default_str("");
   command->add_flag("--json", settings->json, "One JSON object instead of a text");
+  command
+      ->add_option("--export", settings->figures,
+                   "HDF5 or npz file to write for plots: Q of each orthogonal layer, the angles of its "
+                   "eigenvalues, and what DeltaProduct layers do")
+      ->default_str("");
+  add_overwrite(*command, settings->overwrite);
   settings->machine.add_to(*command);
   command->callback([&chosen, settings] { chosen = [settings] { return inspect(*settings); }; });
 }

@@ -60,4 +60,14 @@ class ContainerLayer : public Layer<T> {
 extern template class ContainerLayer<float>;
 extern template class ContainerLayer<double>;
 
+/// Calls visit(layer) for a layer if it is of the class Kind, and for each such layer within it, in their
+/// order.
+template <class Kind, class T, class Visit>
+void each_layer_of(const Layer<T>& layer, const Visit& visit) {
+  if (const auto* found = dynamic_cast<const Kind*>(&layer)) visit(*found);
+  if (const auto* container = dynamic_cast<const ContainerLayer<T>*>(&layer)) {
+    for (const auto& inner : container->layers()) each_layer_of<Kind>(*inner, visit);
+  }
+}
+
 }  // namespace orthornn

@@ -201,8 +201,8 @@ class DeltaProductLayer final : public Layer<T> {
   void initialize(std::uint64_t seed) override;
   LayerDescription describe(Index length, Index batch) const override;
 
-  /// Beginning of the names of the layer's parameters, with a '/' at its end.
-  std::string prefix() const;
+  /// Beginning of the names of the layer's parameters, without a '/' at its end.
+  std::string prefix() const { return this->prefix_of(places_.input_weights); }
   /// Input that the layer's last forward on `saved` gave to delta_product, [T B, ..] in the layout of
   /// TokenLayout::time_major. Its initial states are the learned one [1, H, K, V], which all sequences share,
   /// or none. Valid until the forward is popped. Throws ValueError where there is no such forward, and for a

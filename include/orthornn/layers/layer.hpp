@@ -204,6 +204,12 @@ class Layer {
   /// Gradient of a parameter, by its number in the set.
   TensorView<T> gradient(Index place) const { return parameters_.gradient(place); }
 
+  /// Beginning of the name of a parameter, by its number in the set: what comes before its last '/'.
+  std::string prefix_of(Index place) const {
+    const std::string& name = parameters_.list()[static_cast<std::size_t>(place)].name;
+    return name.substr(0, name.rfind('/'));
+  }
+
   /// Set that holds the layer's parameters.
   ParameterSet<T>& parameters_;
 

@@ -102,6 +102,8 @@ class OrthogonalLayer final : public Layer<T> {
 
   /// Options that the layer was made with.
   const OrthogonalCell& options() const { return options_; }
+  /// Beginning of the names of the layer's parameters, without a '/' at its end.
+  std::string prefix() const { return this->prefix_of(places_.transition); }
   /// The transition Q.
   const Transition<T>& transition() const { return *transition_; }
 

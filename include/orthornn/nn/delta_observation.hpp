@@ -24,7 +24,7 @@ struct DeltaHeadObservation {
 
 /// Observations of one DeltaProduct layer along a sequence.
 struct DeltaObservation {
-  /// Beginning of the names of the layer's parameters, with a '/' at its end.
+  /// Beginning of the names of the layer's parameters, without a '/' at its end.
   std::string layer;
   Index factors = 0,   ///< Number n of factors a step.
       key_size = 0,    ///< Size K of a key.

@@ -94,6 +94,10 @@ class EncoderDecoder final : public Model<T> {
   /// Options that the model was made with.
   const EncoderDecoderOptions& options() const { return options_; }
   std::string options_text() const override;
+  /// Layers of the encoder, as one.
+  const Layer<T>& encoder() const { return *encoder_; }
+  /// Layers of the decoder, as one.
+  const Layer<T>& decoder() const { return *decoder_; }
   /// Whether the decoder starts from the encoder's last states.
   bool carries_states() const { return carries_states_; }
 
