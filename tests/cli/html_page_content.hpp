@@ -27,8 +27,11 @@ inline void check_self_contained(const std::string& page) {
   CHECK(std::none_of(page.begin(), page.end(), [](char c) {
     return (static_cast<unsigned char>(c) < 0x20 && c != '\n' && c != '\t') || c == 0x7f;
   }));
-  for (const char* outside :
-       {"http", "src=", "url(", "@import", "<link", "<script", "<iframe", "<object", "//"}) {
+  // One script, which is a part of the page and asks for nothing.
+  CHECK(occurrences(page, "<script") == occurrences(page, "<script>\n"));
+  CHECK(occurrences(page, "<script") == 1);
+  for (const char* outside : {"http", "src=", "url(", "@import", "<link", "<iframe", "<object", "//",
+                              "fetch(", "import(", "eval("}) {
     CAPTURE(outside);
     CHECK(occurrences(page, outside) == 0);
   }

@@ -248,9 +248,9 @@ TEST_CASE("report draws the accuracy of words over their steps, and that of sequ
   check_success(run({"report", (folder / "run").string(), "--out", out.string()}));
   std::ifstream stream(out);
   const std::string page(std::istreambuf_iterator<char>(stream), {});
-  // Two losses, two accuracies and the rate, over steps and over time; the steps of a sequence; and the
-  // orthogonality error, of which there is none to draw.
-  CHECK(plots_in(page) == 11);
+  // Two losses, two accuracies, the rate and the norm of the gradient, over steps and over time; the steps of
+  // a sequence. There is no orthogonality error to draw.
+  CHECK(plots_in(page) == 13);
   for (const char* words : {"words, group S3", "right sequences [%]", "step of the sequence", "run (6)"})
     CHECK_THAT(page, contains(words));
 }

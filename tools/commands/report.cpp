@@ -7,14 +7,14 @@
 
 #include "commands/any_model.hpp"
 #include "commands/config_file.hpp"
-#include "commands/delta_figures.hpp"
 #include "commands/output_file.hpp"
+#include "commands/run_figures.hpp"
 #include "commands/saved_training.hpp"
 #include "commands/task_data.hpp"
 #include "commands/train_settings.hpp"
 #include "commands/training_results.hpp"
-#include "commands/translation.hpp"
 #include "orthornn/io/atomic_file.hpp"
+#include "orthornn/tasks/sequences_task.hpp"
 #include "pages/comparison_page.hpp"
 #include "pages/training_page.hpp"
 #include "support/files.hpp"
@@ -51,103 +51,12 @@ std::string task_text(const TaskOptions& options) {
       options);
 }
 
-/// Calls `add`. Where it throws, notes what the page lacks for that.
-template <class Add>
-void add_or_note(TrainingRun& run, const std::string& lacking, const Add& add) {
-  try {
-    add();
-  } catch (const Error& error) {
-    run.notes.push_back(fmt::format("{}: {}", lacking, error.what()));
-  }
-}
-
-/// Sentences of a file, one a line, perhaps with a tab and a translation.
-std::vector<SentencePair> read_sentences(const fs::path& file) {
-  constexpr std::size_t most = 20, longest = Task::longest_sample_line;
-  check_regular(file);
-  std::istringstream text(read_whole_file(file));
-  std::vector<SentencePair> sentences;
-  for (std::string line; std::getline(text, line);) {
-    if (line.size() > longest || sentences.size() == most) {
-      throw FileError(
-          fmt::format("'{}' has more than {} lines, or a line of more than {} bytes; expected a few "
-                      "sentences, of which a page shows the attention",
-                      file.string(), most, longest));
-    }
-    const std::size_t end = std::min(line.find_first_of("\t\r"), line.size());
-    const std::string rest = line.substr(end < line.size() && line[end] == '\t' ? end + 1 : line.size());
-    sentences.push_back({line.substr(0, end), rest.substr(0, rest.find_first_of("\t\r"))});
-  }
-  return sentences;
-}
-
-/// Translates the sentences and adds what a map can show of them.
-void add_attention(TrainingRun& run, const std::vector<SentencePair>& sentences) {
-  constexpr std::size_t most_tokens = 60;
-  const LoadedTranslator translator(SavedTraining(run.folder).best_or_last().string(), {});
-  for (const SentencePair& sentence : sentences) {
-    add_or_note(run, fmt::format("no attention is drawn for '{}'", sentence.source.substr(0, 40)), [&] {
-      AlignedTranslation found = translator->align(sentence.source);
-      if (found.source.empty()) return;
-      if (std::max(found.source.size(), found.target.size()) > most_tokens) {
-        throw ValueError(fmt::format("{} tokens and {} of its translation; a map shows at most {}",
-                                     found.source.size(), found.target.size(), most_tokens));
-      }
-      run.attention.push_back({sentence, std::move(found)});
-    });
-  }
-}
-
-/// How much longer sequences are than those of the training, where a page shows what is true of them.
-constexpr Index times_trained = 4;
-
-/// Their steps, for which the model has positions.
-Index longer_length(const Task& task, const AnyModelOptions& model) {
-  const Index longer = times_trained * task.length();
-  return std::min(longer, fewest_positions(layers_of(model)).value_or(longer));
-}
-
-/// Follows the DeltaProduct layers of the best model along a test sequence, a longer one where the task has
-/// such.
-void add_delta_products(TrainingRun& run, const Task& task, const fs::path& file, const std::string& data) {
-  ModelFileInfo info;
-  if (!has_delta_products(read_model_info(file).model)) return;
-  const auto model = load_model(file, {}, &info);
-  const Index longer = std::min(longer_length(task, info.model), most_delta_steps(*model));
-  const bool has_lengths = longer > 0 && task.with_length(longer, 1) != nullptr;
-  DeltaFigures figures = delta_figures(*model, info, has_lengths ? longer : 0, data);
-  run.trained_length = task.length();
-  run.delta_products = std::move(figures.layers);
-  run.rank_steps = std::move(figures.rank_steps);
-}
-
-/// Evaluates the best model on test sequences of four times the length, where the task has such with answers
-/// at their steps.
-void add_step_accuracies(TrainingRun& run, const Task& task, const fs::path& file) {
-  constexpr Index most_steps = Index{1} << 18;
-  if (!task.data().every_step) return;
-  const Index length = longer_length(task, read_model_info(file).model);
-  const std::unique_ptr<Task> longer =
-      task.with_length(length, std::clamp<Index>(most_steps / length, 1, task.batch_size()));
-  if (longer == nullptr) return;
-  const auto model = load_model(file);
-  std::vector<Index> right(static_cast<std::size_t>(length)), counted(right);
-  evaluate(*model, *longer, HeldOut::test, [&](const Batch& batch, const BatchLoss&) {
-    const ConstTensorView<std::int32_t> classes = batch.integers(batch_names::classes);
-    for (Index t = 0; t < length; ++t) {
-      for (Index b = 0; b < classes.shape()[1]; ++b) {
-        if (classes(t, b) < 0) continue;
-        const ConstTensorView<float> y = model->outputs()[t][b];
-        ++counted[t];
-        right[t] += std::ranges::max_element(y) - y.begin() == classes(t, b) ? 1 : 0;
-      }
-    }
-  });
-  for (Index t = 0; t < length; ++t) {
-    if (counted[t] == 0) continue;
-    run.step_accuracies.push_back({t + 1, static_cast<double>(right[t]) / static_cast<double>(counted[t])});
-  }
-  run.trained_length = task.length();
+/// "sequences, own.csv, goal forecast": own sequences are known by their file and by what is learned of them.
+std::string task_text(const SequencesOptions& options, const fs::path& data) {
+  std::string text = fmt::format("{}, {}", options.name, data.filename().string());
+  if (options.goal != Goal::automatic) text += fmt::format(", goal {}", name_of(options.goal));
+  if (!options.target.empty()) text += fmt::format(", target {}", options.target);
+  return text;
 }
 
 /// Adds what the training kept of its end.
@@ -157,11 +66,33 @@ void add_results(TrainingRun& run) {
     run.bleu = real_member(object_member(found.translations, "bleu"), "score");
     run.chrf = real_member(object_member(found.translations, "chrf"), "score");
   }
-  if (!run.rows.empty() && run.rows.back().step != found.steps) {
-    run.notes.push_back(fmt::format("{} is of step {}, and the last row of metrics.csv of step {}",
-                                    results_file, found.steps, run.rows.back().step));
-  }
   run.results = std::move(found);
+}
+
+/// Notes results of another step than the last row.
+void check_results(TrainingRun& run) {
+  if (!run.results || run.rows.empty() || run.rows.back().step == run.results->steps) return;
+  run.notes.push_back(fmt::format("{} is of step {}, and the last row of metrics.csv of step {}",
+                                  results_file, run.results->steps, run.rows.back().step));
+}
+
+/// The text of config.toml but for the seed and comments.
+std::string settings_without_seed(const fs::path& config) {
+  std::istringstream lines(read_whole_file(config));
+  std::string rest;
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with("seed =") && !line.starts_with("#")) rest += line + "\n";
+  }
+  return rest;
+}
+
+/// The task of the settings. One of own sequences knows what its model file keeps of them, so that it refuses
+/// other data.
+std::unique_ptr<Task> task_of_run(TrainSettings& settings, const fs::path& folder) {
+  std::unique_ptr<Task> task = settings.make_task();
+  if (task->name() != SequencesOptions::name) return task;
+  settings.source.parts = SavedTraining(folder).parts_of(*task);
+  return settings.make_task();
 }
 
 /// Throws FileError for a folder that is no run directory.
@@ -198,16 +129,26 @@ void read_settings(const fs::path& config, TrainSettings& settings) {
 
 /// Adds what the configuration says.
 void add_settings(TrainingRun& run, const TrainSettings& settings, const Task& task) {
-  run.task = task_text(settings.task.chosen());
+  const TaskOptions task_options = settings.task.chosen();
+  const auto* sequences = std::get_if<SequencesOptions>(&task_options);
+  run.task = sequences != nullptr ? task_text(*sequences, settings.data) : task_text(task_options);
+  run.seed = settings.source.seed;
   run.cell = settings.cell_text();
   run.hidden = settings.hidden_size();
   const LayerOptions cell = settings.recurrent();
   if (const Index* reflections = reflections_of(cell))
     run.reflections = *reflections > 0 ? *reflections : run.hidden;
   run.steps = settings.steps();
-  run.metrics = task.metrics();
-  // That of sentences follows from their text, which a page does not read.
-  if (!task.data().pairs) run.baseline = task.baseline_loss();
+  try {
+    run.metrics = task.metrics();
+    // That of sentences follows from their text, which a page does not read.
+    if (!task.data().pairs) run.baseline = task.baseline_loss();
+  } catch (const FileError& error) {
+    run.notes.push_back(fmt::format("what only the data tell is left out: {}", error.what()));
+    if (!run.results) return;
+    for (const MetricValue& found : run.results->validation.metrics) run.metrics.push_back(found.metric);
+    run.baseline = run.results->baseline;
+  }
 }
 
 /// The number of parameters in a model file; nullopt where there is no file.
@@ -221,41 +162,21 @@ std::optional<Index> parameter_count(const fs::path& file) {
   }
 }
 
-/// Adds what a model of one sequence shows: accuracies over the steps, and DeltaProduct layers.
-void add_sequence_figures(TrainingRun& run, const Task& task, const std::string& data) {
-  const fs::path model = SavedTraining(run.folder).best_or_last();
-  add_or_note(run, "no accuracy over the steps is drawn", [&] { add_step_accuracies(run, task, model); });
-  add_or_note(run, "no step sizes of DeltaProduct layers are drawn",
-              [&] { add_delta_products(run, task, model, data); });
-}
-
-/// Adds the attention to `sentences`, a file; "": to those that the run directory keeps.
-void add_translation_figures(TrainingRun& run, const std::string& sentences) {
-  const fs::path file = sentences.empty() ? run.folder / sample_file : fs::path(sentences);
-  if (!run.parameters) {
-    run.notes.push_back(
-        "no attention is drawn: model.h5 is missing; expected the one that the training saved");
-  } else if (sentences.empty() && !is_present(file)) {
-    run.notes.push_back(fmt::format(
-        "no attention is drawn, as there is no {}; give sentences by --sentences FILE", sample_file));
-  } else {
-    add_attention(run, read_sentences(file));
-  }
-}
-
 /// Reads config.toml, metrics.csv and model.h5 of a run, finished or not. Throws FileError for a folder that
 /// is no run and for damaged files, UsageError for an invalid configuration.
 TrainingRun read_training_run(const fs::path& folder, const std::string& sentences) {
   check_run_directory(folder);
   TrainSettings settings;
   read_settings(folder / "config.toml", settings);
-  const std::unique_ptr<Task> task = settings.make_task();
+  const std::unique_ptr<Task> task = task_of_run(settings, folder);
   TrainingRun run;
   run.folder = folder;
-  add_settings(run, settings, *task);
-  read_metrics(run, folder / "metrics.csv");
+  run.settings = settings_without_seed(folder / "config.toml");
   if (is_present(folder / results_file))
     add_or_note(run, "no test data are shown", [&] { add_results(run); });
+  add_settings(run, settings, *task);
+  read_metrics(run, folder / "metrics.csv");
+  check_results(run);
   if (const MetricsRow* last = run.last_evaluation()) run.solved = task->solved(last->evaluation());
   run.parameters = parameter_count(folder / "model.h5");
   if (task->data().pairs) {

@@ -26,9 +26,18 @@ struct HtmlMap {
   std::vector<std::string> columns;
   /// [rows][columns]
   std::vector<std::vector<float>> weights;
+  /// What the cells say, [rows][columns]; empty where they are colours alone.
+  std::vector<std::vector<std::string>> texts = {};
 };
 
-/// An HTML page in one file: no network, no script. Its functions take text, not HTML.
+/// Plots of one quantity, under its name.
+struct HtmlCurves {
+  std::string name;
+  std::vector<Plot> plots;
+};
+
+/// An HTML page in one file, without network. Its functions take text, not HTML. It is whole without its
+/// script, by which plots answer the pointer and tables are sorted (page.js).
 class HtmlPage {
  public:
   explicit HtmlPage(const std::string& title);
@@ -38,7 +47,9 @@ class HtmlPage {
   /// A line of text for a terminal, such as a command.
   void code(const std::string& text) { add("pre", text); }
   /// Plots side by side if there is room.
-  void figures(const std::vector<Plot>& plots);
+  void figures(const std::vector<Plot>& plots) { body_ += figures_text(plots); }
+  /// A section of each quantity; with the script the reader chooses one of them.
+  void curves(const std::vector<HtmlCurves>& quantities);
   void table(const HtmlTable& table);
   /// Heat maps side by side if there is room.
   void maps(const std::vector<HtmlMap>& maps);
@@ -47,6 +58,7 @@ class HtmlPage {
 
  private:
   void add(const char* tag, const std::string& text);
+  static std::string figures_text(const std::vector<Plot>& plots);
 
   std::string title_;
   std::string body_;

@@ -8,6 +8,7 @@
 #include <limits>
 #include <utility>
 
+#include "core/checked_json.hpp"
 #include "pages/html_text.hpp"
 
 namespace orthornn::program {
@@ -32,15 +33,28 @@ constexpr const char* dashes[] = {"none", "8 4", "2 3", "9 3 2 3"};
 constexpr const char* mark_shapes[] = {"m-4,0a4,4 0 1 0 8,0a4,4 0 1 0 -8,0z", "m-3.5,-3.5h7v7h-7z",
                                        "m0,-5l4.5,8h-9z", "m0,-5l5,5l-5,5l-5,-5z", "m0,5l4.5,-8h-9z"};
 
+/// Names of the forms for the script of the page, which a level line has none of.
+constexpr const char* form_names[] = {"line", "band", "histogram", "dots"};
+
 /// A line as it is drawn.
 struct DrawnLine {
   std::string name;
+  /// Those of the axes as they are.
   std::vector<PlotPoint> points;
+  /// ... and those that a linear y axis has room for too.
+  std::vector<PlotPoint> all_points = {};
   int colour = grey;
   const char* dash = dashes[0];
   /// "" for a line without marks.
   const char* mark = "";
-  bool histogram = false;
+  PlotForm form = PlotForm::line;
+  bool is_level = false;
+
+  /// Every how many points there is a mark.
+  std::size_t mark_distance() const {
+    return form != PlotForm::dots && points.size() > most_marked_points ? points.size() / marks_of_long_lines
+                                                                        : 1;
+  }
 };
 
 struct Range {
@@ -72,13 +86,17 @@ struct Tick {
   std::string text;
 };
 
-/// Some room around the values of a logarithmic axis; a linear one begins at 0.
+/// Some room around the values; a linear axis may begin at 0.
 Range roomy(const PlotAxis& axis, Range values) {
   if (axis.logarithmic) {
     const double room = std::max(1.05, std::pow(values.high / values.low, 0.05));
     return {values.low / room, values.high * room};
   }
-  return {std::min(0.0, values.low), values.high > 0 ? values.high * 1.03 : 1};
+  if (axis.from_zero) return {std::min(0.0, values.low), values.high > 0 ? values.high * 1.03 : 1};
+  const double size = values.high - values.low, most = std::max(std::abs(values.low), std::abs(values.high));
+  // Numbers that are equal but for rounding get a range that has numbers of its own.
+  const double room = size > 1e-9 * most ? 0.04 * size : most > 0 ? 0.05 * most : 1;
+  return {values.low - room, values.high + room};
 }
 
 /// Round numbers at equal distances, three to ten of them.
@@ -151,38 +169,49 @@ std::vector<PlotPoint> thinned(const std::vector<PlotPoint>& points) {
   return kept;
 }
 
-/// What can be drawn of a plot: finite numbers within the range of a double, positive ones on logarithmic
-/// axes, and bars with such ends. Lines without points are removed.
+bool has_room(const PlotAxis& axis, double value) {
+  return std::abs(value) <= largest_drawn && (!axis.logarithmic || value >= 1 / largest_drawn);
+}
+
+/// Those that these axes can show: finite numbers within the range of a double, positive ones on logarithmic
+/// axes, and bars with such ends.
+std::vector<PlotPoint> drawable(std::vector<PlotPoint> points, const PlotAxis& x, const PlotAxis& y) {
+  std::erase_if(points, [&](const PlotPoint& p) { return !has_room(x, p.x) || !has_room(y, p.y); });
+  for (PlotPoint& p : points) {
+    if (!has_room(y, p.low.value_or(p.y)) || !has_room(y, p.high.value_or(p.y)))
+      p.low = p.high = std::nullopt;
+  }
+  return points;
+}
+
+/// What can be drawn of a plot. Lines without points are left out.
 std::vector<DrawnLine> drawn_lines(const Plot& plot) {
   std::vector<DrawnLine> lines;
-  const auto is_shown = [](const PlotAxis& axis, double value) {
-    return std::abs(value) <= largest_drawn && (!axis.logarithmic || value >= 1 / largest_drawn);
-  };
   const auto add = [&](DrawnLine line) {
-    std::erase_if(line.points,
-                  [&](const PlotPoint& p) { return !is_shown(plot.x, p.x) || !is_shown(plot.y, p.y); });
-    for (PlotPoint& p : line.points) {
-      if (!is_shown(plot.y, p.low.value_or(p.y)) || !is_shown(plot.y, p.high.value_or(p.y)))
-        p.low = p.high = std::nullopt;
-    }
+    line.all_points = drawable(std::move(line.points), plot.x, {});
+    line.points = drawable(line.all_points, plot.x, plot.y);
     if (!line.points.empty()) lines.push_back(std::move(line));
   };
   for (std::size_t i = 0; i < plot.series.size(); ++i) {
     const PlotSeries& series = plot.series[i];
     const int style = series.style.value_or(static_cast<int>(i));
-    add({series.name, thinned(series.points), first_colour + style % colours, dashes[style / colours % 4],
-         series.histogram ? "" : mark_shapes[style % 5], series.histogram});
+    add({.name = series.name,
+         .points = thinned(series.points),
+         .colour = first_colour + style % colours,
+         .dash = dashes[style / colours % 4],
+         .mark = series.form == PlotForm::histogram ? "" : mark_shapes[style % 5],
+         .form = series.form});
   }
   if (lines.empty()) return lines;
   Range x;
-  if (!plot.x.logarithmic) x.include(0);  // such an axis begins there
+  if (!plot.x.logarithmic && plot.x.from_zero) x.include(0);
   for (const double tick : plot.x.ticks) x.include(tick);
   for (const DrawnLine& line : lines) {
     for (const PlotPoint& point : line.points) x.include(point.x);
   }
   for (std::size_t i = 0; i < plot.levels.size(); ++i) {
     const auto& [name, y] = plot.levels[i];
-    add({name, {{x.low, y}, {x.high, y}}, grey, dashes[1 + i % 3]});
+    add({.name = name, .points = {{x.low, y}, {x.high, y}}, .dash = dashes[1 + i % 3], .is_level = true});
   }
   return lines;
 }
@@ -202,48 +231,94 @@ std::string axes(const Scale& x, const Scale& y) {
     grid += fmt::format("M{},{:.1f}H{}", plot_left, y(value), plot_right);
     add_text(plot_left - 8, y(value) + 5, "end", text);
   }
-  add_text((plot_left + plot_right) / 2.0, plot_height - 10, "middle", html_text(x.axis.title));
   return fmt::format(
-      "<path class=\"grid\" d=\"{}\"/>\n<path class=\"axes\" d=\"M{},{}V{}H{}\"/>\n{}"
-      "<text transform=\"translate(16 {}) rotate(-90)\" text-anchor=\"middle\">{}</text>\n",
-      grid, plot_left, plot_top, plot_bottom, plot_right, texts, (plot_top + plot_bottom) / 2,
-      html_text(y.axis.title));
+      "<g class=\"ticks\"><path class=\"grid\" d=\"{}\"/>\n{}</g>\n<path class=\"axes\" "
+      "d=\"M{},{}V{}H{}\"/>\n"
+      "<text class=\"x-title\" x=\"{:.1f}\" y=\"{}\" text-anchor=\"middle\">{}</text>\n"
+      "<text class=\"y-title\" transform=\"translate(16 {}) rotate(-90)\" text-anchor=\"middle\">{}</text>\n",
+      grid, texts, plot_left, plot_top, plot_bottom, plot_right, (plot_left + plot_right) / 2.0,
+      plot_height - 10, html_text(x.axis.title), (plot_top + plot_bottom) / 2, html_text(y.axis.title));
+}
+
+/// The paths of a line.
+struct LinePaths {
+  std::string line, bars, area, marks;
+
+  LinePaths(const DrawnLine& drawn, const Scale& x, const Scale& y) {
+    const std::vector<PlotPoint>& points = drawn.points;
+    const double half_step = points.size() > 1 ? (points[1].x - points[0].x) / 2 : 0;  // of a histogram
+    for (std::size_t i = 0; i < points.size(); ++i) {
+      const PlotPoint& point = points[i];
+      const double at_x = x(point.x), at_y = y(point.y);
+      if (drawn.form == PlotForm::histogram) {
+        line += i == 0 ? fmt::format("M{:.1f},{:.1f}", x(point.x - half_step), at_y)
+                       : fmt::format("V{:.1f}", at_y);
+        line += fmt::format("H{:.1f}", x(point.x + half_step));
+      } else if (drawn.form != PlotForm::dots) {
+        line += fmt::format("{}{:.1f},{:.1f}", i == 0 ? "M" : "L", at_x, at_y);
+      }
+      for (const std::optional<double>& end : {point.low, point.high}) {
+        if (end && drawn.form != PlotForm::band)
+          bars += fmt::format("M{:.1f},{:.1f}V{:.1f}m-3,0h6", at_x, at_y, y(*end));
+      }
+      if (drawn.mark[0] != 0 && i % drawn.mark_distance() == 0)
+        marks += fmt::format("M{:.1f},{:.1f}{}", at_x, at_y, drawn.mark);
+    }
+    if (drawn.form == PlotForm::band) add_area(points, x, y);
+  }
+
+ private:
+  /// Along the largest values, and back along the smallest.
+  void add_area(const std::vector<PlotPoint>& points, const Scale& x, const Scale& y) {
+    const auto add = [&](const PlotPoint& point, const std::optional<double>& end) {
+      area += fmt::format("{}{:.1f},{:.1f}", area.empty() ? "M" : "L", x(point.x), y(end.value_or(point.y)));
+    };
+    for (const PlotPoint& point : points) add(point, point.high);
+    for (auto point = points.rbegin(); point != points.rend(); ++point) add(*point, point->low);
+    area += "Z";
+  }
+};
+
+/// The numbers of points as a JSON array of [x, y] or [x, y, low, high].
+std::string numbers_of(const std::vector<PlotPoint>& points) {
+  std::string text;
+  for (const PlotPoint& p : points) {
+    text += fmt::format("{}[{:.9g},{:.9g}", text.empty() ? "" : ",", p.x, p.y);
+    if (p.low || p.high) text += fmt::format(",{:.9g},{:.9g}", p.low.value_or(p.y), p.high.value_or(p.y));
+    text += "]";
+  }
+  return "[" + text + "]";
 }
 
 /// A line shows its name under the pointer.
 std::string line_in_plot(const DrawnLine& line, const Scale& x, const Scale& y) {
-  std::string path, bars, marked;
-  const std::size_t count = line.points.size();
-  const std::size_t every = count > most_marked_points ? count / marks_of_long_lines : 1;
-  const double half_step = count > 1 ? (line.points[1].x - line.points[0].x) / 2 : 0;  // of a histogram
-  for (std::size_t i = 0; i < count; ++i) {
-    const PlotPoint& point = line.points[i];
-    const double at_x = x(point.x), at_y = y(point.y);
-    if (line.histogram) {
-      path +=
-          i == 0 ? fmt::format("M{:.1f},{:.1f}", x(point.x - half_step), at_y) : fmt::format("V{:.1f}", at_y);
-      path += fmt::format("H{:.1f}", x(point.x + half_step));
-    } else {
-      path += fmt::format("{}{:.1f},{:.1f}", i == 0 ? "M" : "L", at_x, at_y);
-    }
-    for (const std::optional<double>& end : {point.low, point.high}) {
-      if (end) bars += fmt::format("M{:.1f},{:.1f}V{:.1f}m-3,0h6", at_x, at_y, y(*end));
-    }
-    if (line.mark[0] != 0 && i % every == 0) marked += fmt::format("M{:.1f},{:.1f}{}", at_x, at_y, line.mark);
-  }
+  const LinePaths paths(line, x, y);
   return fmt::format(
-      "<g color=\"var(--colour-{})\"><title>{}</title><path d=\"{}\" stroke-dasharray=\"{}\"/><path "
-      "d=\"{}\"/>"
+      "<g class=\"series\" color=\"var(--colour-{})\" data-form=\"{}\" data-mark=\"{}\" data-every=\"{}\" "
+      "data-points=\"{}\"><title>{}</title><path class=\"band\" d=\"{}\"/>"
+      "<path class=\"line\" d=\"{}\" stroke-dasharray=\"{}\"/><path class=\"bars\" d=\"{}\"/>"
       "<path class=\"mark\" d=\"{}\"/></g>\n",
-      line.colour, html_text(line.name), path, line.dash, bars, marked);
+      line.colour, line.is_level ? "level" : form_names[static_cast<int>(line.form)], line.mark,
+      line.mark_distance(), numbers_of(line.all_points), html_text(line.name), paths.area, paths.line,
+      line.dash, paths.bars, paths.marks);
+}
+
+/// What the script must know to draw the plot: its field, and the axes.
+std::string axes_text(const Plot& plot) {
+  const auto axis = [](const PlotAxis& of) {
+    return Json{{"logarithmic", of.logarithmic}, {"fromZero", of.from_zero}, {"ticks", of.ticks}};
+  };
+  const Json json = {
+      {"field", {plot_left, plot_right, plot_top, plot_bottom}}, {"x", axis(plot.x)}, {"y", axis(plot.y)}};
+  return html_text(json_text(json, -1));
 }
 
 /// A line of the legend: a sample of the line with its mark, and the name.
 std::string legend_line(const DrawnLine& line) {
   return fmt::format(
       "<li><svg class=\"sample\" viewBox=\"0 0 36 14\" aria-hidden=\"true\"><g color=\"var(--colour-{})\">"
-      "<path d=\"M0,7H36\" stroke-dasharray=\"{}\"/><path class=\"mark\" d=\"M18,7{}\"/></g></svg>{}</li>\n",
-      line.colour, line.dash, line.mark, html_text(line.name));
+      "<path d=\"{}\" stroke-dasharray=\"{}\"/><path class=\"mark\" d=\"M18,7{}\"/></g></svg>{}</li>\n",
+      line.colour, line.form == PlotForm::dots ? "" : "M0,7H36", line.dash, line.mark, html_text(line.name));
 }
 
 }  // namespace
@@ -261,16 +336,20 @@ std::string figure(const Plot& plot) {
   }
   const Scale x{plot.x, roomy(plot.x, x_values), plot_left, plot_right},
       y{plot.y, roomy(plot.y, y_values), plot_bottom, plot_top};
-  std::string drawing = axes(x, y), legend;
+  std::string drawing, legend;
   for (const DrawnLine& line : lines) {
     drawing += line_in_plot(line, x, y);
     legend += legend_line(line);
   }
   return html_figure(
       plot.title,
-      fmt::format("<svg class=\"plot\" viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\">\n{}</svg>\n"
-                  "<ul class=\"legend\">\n{}</ul>\n",
-                  plot_width, plot_height, html_text(plot.title), drawing, legend),
+      fmt::format(
+          "<svg class=\"plot\" viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\" data-axes=\"{}\">\n{}"
+          "<svg class=\"field\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" viewBox=\"{} {} {} {}\">\n{}"
+          "</svg>\n</svg>\n<ul class=\"legend\">\n{}</ul>\n",
+          plot_width, plot_height, html_text(plot.title), axes_text(plot), axes(x, y), plot_left, plot_top,
+          plot_right - plot_left, plot_bottom - plot_top, plot_left, plot_top, plot_right - plot_left,
+          plot_bottom - plot_top, drawing, legend),
       plot.caption);
 }
 

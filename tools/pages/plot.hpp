@@ -15,14 +15,21 @@ struct PlotPoint {
   std::optional<double> high = std::nullopt;
 };
 
-/// One line.
+/// How a series is drawn.
+enum class PlotForm {
+  line,       ///< From point to point, with bars from `low` to `high`.
+  band,       ///< From point to point, with an area from `low` to `high` around the line.
+  histogram,  ///< As steps, each of them around its point, and without marks.
+  dots        ///< As marks alone.
+};
+
+/// One series of points, with one name in the legend.
 struct PlotSeries {
   std::string name;
   std::vector<PlotPoint> points = {};
-  /// 0, 1 ..: colour, dashes and mark of that number; nullopt: the number of the line in the plot.
+  /// 0, 1 ..: colour, dashes and mark of that number; nullopt: the number of the series in the plot.
   std::optional<int> style = std::nullopt;
-  /// Drawn as steps, each of them around its point, and without marks.
-  bool histogram = false;
+  PlotForm form = PlotForm::line;
 };
 
 /// A grey level line to compare with.
@@ -33,8 +40,9 @@ struct PlotLevel {
 
 struct PlotAxis {
   std::string title;
-  /// If false, the axis goes from 0 to a little above the largest value.
   bool logarithmic = false;
+  /// Whether a linear axis goes from 0 to a little above the largest value; else it surrounds the values.
+  bool from_zero = true;
   /// Positions of the numbers of a logarithmic axis; empty for round numbers.
   std::vector<double> ticks = {};
 };
@@ -56,7 +64,8 @@ struct Plot {
 inline constexpr std::size_t most_plot_points = 500;
 
 /// The plot as a <figure> element with its title, an SVG image, a legend and the caption; with a note if
-/// there is nothing to draw. The colours are the page's variables --colour-0 ...
+/// there is nothing to draw. The colours are the page's variables --colour-0 ... Attributes hold the numbers
+/// that are drawn, by which the script of the page draws the image anew: page.js knows this form.
 std::string figure(const Plot& plot);
 
 }  // namespace orthornn::program

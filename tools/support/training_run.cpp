@@ -46,9 +46,11 @@ MetricsRow row_of(const std::vector<std::string>& columns, const std::vector<std
   MetricsRow row{*at_step,
                  *after,
                  possible(loss),
+                 possible(gradient_norm),
                  possible(learning_rate),
                  possible(orthogonality_error),
-                 possible(evaluation_loss)};
+                 possible(evaluation_loss),
+                 possible(reflection_norm)};
   for (const Metric& metric : metrics) {
     if (const std::optional<double> value = possible(place_of_column(columns, metric.name)))
       row.metrics.push_back({metric, *value});

@@ -21,7 +21,16 @@ inline constexpr const char* first_columns =
     "step,seconds,loss,gradient_norm,learning_rate,orthogonality_error,evaluation_loss,accuracy";
 /// The places of some columns.
 namespace metrics_column {
-enum Place : std::size_t { step, seconds, loss, learning_rate = 4, orthogonality_error, evaluation_loss };
+enum Place : std::size_t {
+  step,
+  seconds,
+  loss,
+  gradient_norm,
+  learning_rate,
+  orthogonality_error,
+  evaluation_loss,
+  reflection_norm = 8
+};
 }
 
 /// The columns for a task with these metrics, which come last, but for the accuracy.
@@ -40,7 +49,8 @@ std::vector<std::string> in_columns(const std::vector<std::string>& columns,
 struct MetricsRow {
   std::int64_t step = 0;
   double seconds = 0;
-  std::optional<double> loss, learning_rate, orthogonality_error, evaluation_loss;
+  std::optional<double> loss, gradient_norm, learning_rate, orthogonality_error, evaluation_loss,
+      reflection_norm;
   /// On validation data: those that the row has.
   std::vector<MetricValue> metrics = {};
 
@@ -58,6 +68,25 @@ struct StepAccuracy {
 struct AttentionMap {
   SentencePair sentence;
   AlignedTranslation found;
+};
+
+/// Target numbers and a model's outputs for them, in the units of the data.
+struct AnsweredNumbers {
+  std::vector<float> targets = {}, outputs = {};
+};
+
+/// What a model answers on test data of own sequences.
+struct Answers {
+  /// Where targets are classes: the names of some classes and perhaps "others", and how many targets of each
+  /// had each answer, [class][class].
+  std::vector<std::string> classes = {};
+  std::vector<std::vector<Index>> counts = {};
+  /// Where targets are numbers of each step: those of a few sequences, [sequence][column], a number a step.
+  std::vector<std::vector<AnsweredNumbers>> sequences = {};
+  /// Where targets are numbers of a sequence: [column], a number a sequence.
+  std::vector<AnsweredNumbers> columns = {};
+  /// Batches of test data that were looked at, and all.
+  Index batches = 0, all_batches = 0;
 };
 
 /// A saved model on test data.
@@ -103,6 +132,9 @@ struct TrainingRun {
   /// The name of the folder, with as much of its path as distinguishes it on its page, which sets it.
   std::string name;
   std::string task;  // with its size: "copying, delay 200"
+  std::uint64_t seed = 0;
+  /// The text of all settings but the seed.
+  std::string settings = {};
   std::string cell;
   Index hidden = 0;
   /// 0 for cells without reflections.
@@ -126,6 +158,10 @@ struct TrainingRun {
   /// Along a test sequence, whose steps before ranks were computed are `rank_steps`; 0 for the first.
   std::vector<DeltaObservation> delta_products = {};
   std::vector<Index> rank_steps = {};
+  /// Angles in degrees, 0 to 180, of the eigenvalues of each orthogonal Q of the best model, [layer].
+  std::vector<std::vector<double>> eigenvalue_angles = {};
+  /// Of a run of the task sequences whose data are there.
+  std::optional<Answers> answers = {};
   /// Of a run of the task translate.
   std::vector<AttentionMap> attention = {};
   /// Nothing until the training has ended.
