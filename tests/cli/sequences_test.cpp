@@ -99,6 +99,16 @@ TEST_CASE("a text is learned in pieces, and goes on in the middle of an epoch wi
   const ProgramResult evaluated = run({"eval", "parts/model.h5", "--json"}, here);
   check_success(evaluated);
   CHECK_THAT(evaluated.output, contains("\"cross_entropy\""));
+  const Arguments generate{"predict", "parts/model.h5", "--generate", "40", "--prompt", "the number "};
+  const ProgramResult text = run(generate, here);
+  check_success(text);
+  CHECK(text.output.size() >= 40);
+  CHECK(run(generate, here).output == text.output);
+  CHECK(run(generate + Arguments{"--seed", "2"}, here).output != text.output);
+  const ProgramResult likeliest = run(generate + Arguments{"--temperature", "0"}, here);
+  CHECK(run(generate + Arguments{"--temperature", "0", "--seed", "2"}, here).output == likeliest.output);
+  check_refused(run(generate + Arguments{"--out", "a.npz"}, here), 2, {"--generate", "standard output"});
+  check_success(run({"predict", "parts/model.h5", "own.txt", "--out", "next.npz"}, here));
   std::ofstream(folder / "own.txt", std::ios::app) << "more\n";
   check_refused(run({"eval", "parts/model.h5"}, here), 1, {"other data than those", "own.txt"});
 }

@@ -1,9 +1,13 @@
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <filesystem>
 #include <optional>
 
+#include "commands/field_options.hpp"
+#include "commands/generate_text.hpp"
 #include "commands/machine.hpp"
 #include "commands/output_file.hpp"
 #include "commands/predict_input.hpp"
@@ -21,6 +25,7 @@ struct PredictSettings {
   bool states = false;
   bool overwrite = false;
   bool verbose = false;
+  GenerateOptions generate;
   MachineOptions machine;
 };
 
@@ -86,7 +91,46 @@ PredictionNames prediction_names(const PredictSettings& settings, const Sequence
   return names;
 }
 
+/// Writes a text that the model draws to the standard output, as it grows.
+int generate(const PredictSettings& settings) {
+  if (!settings.inputs.empty() || !settings.output.empty() || settings.states)
+    throw UsageError(
+        "--generate writes a text to the standard output; expected no input files, no --out and no --states");
+  const Execution execution = settings.machine.apply();
+  ModelFileInfo info;
+  const auto model = load_model(settings.model, execution, &info);
+  const std::unique_ptr<Task> task = task_of(info);
+  const auto* text = dynamic_cast<const SequencesTask*>(task.get());
+  if (text == nullptr || !text->is_text()) {
+    throw UsageError(
+        fmt::format("--generate needs a model of texts, and '{}' is none; expected one that "
+                    "train sequences has made of a .txt file or a text column",
+                    settings.model));
+  }
+  // By lines: a character may be several symbols.
+  std::string line;
+  const bool is_shown = isatty(STDOUT_FILENO) != 0;
+  const auto write_line = [&] {
+    fmt::print("{}\n", is_shown ? printable(line) : line);
+    std::fflush(stdout);
+    line.clear();
+  };
+  generate_text(*model, *text, settings.generate, [&](std::string_view more) {
+    for (const char c : more) {
+      if (c == '\n')
+        write_line();
+      else
+        line.push_back(c);
+    }
+  });
+  if (!line.empty()) write_line();
+  return success;
+}
+
 int predict(const PredictSettings& settings) {
+  if (settings.generate.symbols > 0) return generate(settings);
+  if (settings.inputs.empty()) throw UsageError("predict needs a file of sequences, or --generate");
+  if (settings.output.empty()) throw UsageError("predict needs --out FILE for its results");
   const Execution execution = settings.machine.apply();
   check_files(settings);
   ModelFileInfo info;
@@ -114,19 +158,27 @@ void add_predict(CLI::App& program, Command& chosen) {
   command->option_defaults()->always_capture_default();
   const auto settings = std::make_shared<PredictSettings>();
   command->add_option("model", settings->model, "Model file")->required();
-  command
-      ->add_option("input", settings->inputs,
-                   "Files of sequences: .h5, .hdf5, .npz or .csv as train sequences reads them, targets left "
-                   "out; or HDF5 with /x, [T, B, K] floats or [T, B] integer symbols, and perhaps /lengths "
-                   "[B]")
-      ->required();
-  command
-      ->add_option("-o,--out,--output", settings->output,
-                   "File to write, whose form its name tells: .h5, .hdf5 or .npz with outputs, classes, "
-                   "probabilities and last states; .csv or .jsonl with outputs or classes and probabilities")
-      ->required();
+  command->add_option(
+      "input", settings->inputs,
+      "Files of sequences: .h5, .hdf5, .npz or .csv as train sequences reads them, targets left "
+      "out; or HDF5 with /x, [T, B, K] floats or [T, B] integer symbols, and perhaps /lengths "
+      "[B]");
+  command->add_option(
+      "-o,--out,--output", settings->output,
+      "File to write, whose form its name tells: .h5, .hdf5 or .npz with outputs, classes, "
+      "probabilities and last states; .csv or .jsonl with outputs or classes and probabilities");
   command->add_flag("--states", settings->states,
                     "Also write the states of every layer at every step, to HDF5 or npz");
+  GenerateOptions& generate = settings->generate;
+  add_value(*command, "--generate", generate.symbols,
+            "Draw so many symbols from a model of texts, and print the text; 0: predict",
+            domain::not_negative);
+  CLI::Option* drawn = command->get_option("--generate");
+  add_value(*command, "--temperature", generate.temperature,
+            "Divides the logits of a symbol that is drawn; 0: the likeliest symbol", domain::not_negative)
+      ->needs(drawn);
+  command->add_option("--prompt", generate.prompt, "Text that the generated one goes on from")->needs(drawn);
+  add_value(*command, "--seed", generate.seed, "Seed of the draws")->needs(drawn);
   add_overwrite(*command, settings->overwrite);
   command->add_flag("--verbose", settings->verbose, "Print how the recurrence of each cell is computed");
   settings->machine.add_to(*command);

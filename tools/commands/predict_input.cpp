@@ -105,7 +105,8 @@ PredictInput read_own_sequences(const std::string& file, const std::optional<Ind
 
 PredictInput read_form(const std::string& file, const std::optional<Index>& numbers, const Task* task) {
   const std::string extension = std::filesystem::path(file).extension().string();
-  if (extension == ".npz" || extension == ".csv") return read_own_sequences(file, numbers, task);
+  if (extension == ".npz" || extension == ".csv" || extension == ".txt")
+    return read_own_sequences(file, numbers, task);
   const Hdf5Reader reader(file);
   if (reader.has("x")) return read_steps_first(file, reader, numbers);
   if (!reader.has("inputs") && !reader.has("symbols"))

@@ -156,6 +156,8 @@ class SequencesTask final : public DataTask {
 
   /// Names of the classes, in the order of their numbers. Empty where targets are numbers.
   const std::vector<std::string>& class_names() const { return class_names_; }
+  /// Whether the data are texts, as the data or the parts of a model file say; false before either is there.
+  bool is_text() const { return symbol_table_ != nullptr; }
   /// Symbols of a text as the task's models read them. Throws ValueError for a task whose data are no text,
   /// and for text that is not UTF-8 where it is read as characters or words.
   std::vector<std::int32_t> symbols_of(std::string_view text) const;
