@@ -100,11 +100,11 @@ TEST_CASE("a text is learned in pieces, and goes on in the middle of an epoch wi
   check_success(evaluated);
   CHECK_THAT(evaluated.output, contains("\"cross_entropy\""));
   const Arguments generate{"predict", "parts/model.h5", "--generate", "40", "--prompt", "the number "};
-  const ProgramResult text = run(generate, here);
-  check_success(text);
-  CHECK(text.output.size() >= 40);
-  CHECK(run(generate, here).output == text.output);
-  CHECK(run(generate + Arguments{"--seed", "2"}, here).output != text.output);
+  const ProgramResult drawn = run(generate, here);
+  check_success(drawn);
+  CHECK(drawn.output.size() >= 40);
+  CHECK(run(generate, here).output == drawn.output);
+  CHECK(run(generate + Arguments{"--seed", "2"}, here).output != drawn.output);
   const ProgramResult likeliest = run(generate + Arguments{"--temperature", "0"}, here);
   CHECK(run(generate + Arguments{"--temperature", "0", "--seed", "2"}, here).output == likeliest.output);
   check_refused(run(generate + Arguments{"--out", "a.npz"}, here), 2, {"--generate", "standard output"});
