@@ -25,7 +25,7 @@ void ColumnSums::add(const ColumnSums& other) {
 }
 
 double ColumnSums::deviation() const {
-  return high > low ? std::sqrt(square / static_cast<double>(count)) : 0;
+  return count > 0 ? std::sqrt(square / static_cast<double>(count)) : 0;
 }
 
 template <class Visit>
@@ -75,12 +75,12 @@ void for_blocks(const StoredNumbers<T>& numbers, Index columns, const Look& look
   for (Index wave = 0; wave < blocks; wave += slots) {
     const Index count = std::min(slots, blocks - wave);
     parallel_for(count, 1, [&](Index first_slot, Index last_slot) {
-      Tensor<T>& room = rooms[static_cast<std::size_t>(first_slot)];  // of this thread alone
+      const auto own = static_cast<std::size_t>(first_slot);
       for (Index s = first_slot; s < last_slot; ++s) {
         const auto slot = static_cast<std::size_t>(s);
         try {
           const Index first = (wave + s) * rows_of_block, last = std::min(rows, first + rows_of_block);
-          look(slot, first, numbers.read(first * columns, (last - first) * columns, room));
+          look(own, slot, first, numbers.read(first * columns, (last - first) * columns, rooms[own]));
         } catch (...) {
           errors[slot] = std::current_exception();
         }
@@ -196,7 +196,7 @@ FoundReals survey(const StoredNumbers<float>& numbers, Index columns, const Trai
                           Slot{BlockSums(columns), BlockSums(columns)});
   FoundReals found;
   for (auto* sums : {&found.heads, &found.targets}) sums->resize(static_cast<std::size_t>(columns));
-  const auto look = [&](std::size_t number, Index first, std::span<const float> block) {
+  const auto look = [&](std::size_t, std::size_t number, Index first, std::span<const float> block) {
     Slot& slot = slots[number];
     slot.heads.clear();
     slot.targets.clear();
@@ -227,15 +227,16 @@ FoundReals survey(const StoredNumbers<float>& numbers, Index columns, const Trai
 FoundIntegers survey(const StoredNumbers<std::int32_t>& numbers, const TrainingRows& rows,
                      bool with_checksum) {
   struct Slot {
-    FoundIntegers found;  // of all blocks of the slot
+    FoundIntegers found;
     std::uint32_t checksum = 0;
     Index bytes = 0;
   };
   constexpr std::int32_t most = 1 << 24;
   std::vector<Slot> slots(static_cast<std::size_t>(slot_count()));
-  const auto look = [&](std::size_t number, Index first, std::span<const std::int32_t> block) {
+  const auto look = [&](std::size_t own, std::size_t number, Index first,
+                        std::span<const std::int32_t> block) {
     Slot& slot = slots[number];
-    FoundIntegers& found = slot.found;
+    FoundIntegers& found = slots[own].found;  // sums of integers have no order
     for (const std::int32_t x : block) {
       found.smallest = std::min(found.smallest, x);
       found.largest = std::max(found.largest, x);

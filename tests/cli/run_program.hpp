@@ -150,6 +150,7 @@ class Orthornn {
       int matched = 0;
       if (const std::size_t colon = line.rfind(": "); colon != std::string::npos)
         std::sscanf(line.c_str() + colon, ": %*d of %*d %*[a-z], %*d:%*d%n", &matched);
+      if (matched == 0) std::sscanf(line.c_str(), "reading the data, %*d:%*d%n", &matched);
       if (matched == 0) rest += line;
       at = end;
     }

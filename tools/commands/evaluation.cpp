@@ -69,7 +69,10 @@ ModelEvaluation evaluate_file(const EvaluationSource& source, const Execution& e
                                                                   .data = data.path,
                                                                   .input_order = info.permutation,
                                                                   .parts = info.parts});
-  data.with_reason([&] { task->load(); });
+  data.with_reason([&] {
+    const Progress reading("reading the data");
+    task->load();
+  });
   const auto* sequence = std::get_if<ModelOptions>(&info.model);
   ModelEvaluation result{
       .task = task->name(),

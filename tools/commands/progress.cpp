@@ -47,9 +47,11 @@ void Progress::report() {
   for (Clock::time_point due = start_ + seconds(2); !ended_.wait_until(lock, due, [this] { return over_; });
        due += pause) {
     const std::string passed = duration(std::chrono::duration<double>(Clock::now() - start_).count());
-    const std::string text = fitted_line(
-        {{1, doing_ + ": "}, {0, fmt::format("{} of {} {}", done_, all_, unit_)}, {2, ", " + passed}},
-        terminal_ ? terminal_columns(STDERR_FILENO) : std::numeric_limits<Index>::max());
+    const std::string text =
+        fitted_line({{1, doing_ + (all_ > 0 ? ": " : "")},
+                     {0, all_ > 0 ? fmt::format("{} of {} {}", done_, all_, unit_) : ""},
+                     {2, ", " + passed}},
+                    terminal_ ? terminal_columns(STDERR_FILENO) : std::numeric_limits<Index>::max());
     std::fputs((terminal_ ? "\r\033[K" + text : text + "\n").c_str(), stderr);
     open_ = terminal_;
   }

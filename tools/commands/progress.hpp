@@ -5,6 +5,7 @@
 #include <mutex>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "orthornn/core/shape.hpp"
 
@@ -16,6 +17,8 @@ namespace orthornn::program {
 class Progress {
  public:
   Progress(std::string doing, Index all, std::string unit);
+  /// For what cannot be counted, such as "reading the data, 0:07".
+  explicit Progress(std::string doing) : Progress(std::move(doing), 0, "") {}
   /// Removes the line.
   ~Progress();
   Progress(const Progress&) = delete;

@@ -12,6 +12,7 @@
 
 #include "commands/interruption.hpp"
 #include "commands/machine.hpp"
+#include "commands/progress.hpp"
 #include "commands/standard_streams.hpp"
 #include "commands/training.hpp"
 #include "commands/training_results.hpp"
@@ -159,7 +160,10 @@ struct OneOfSeveral {
 Result train_once(CLI::App& command, TrainSettings& settings, UnwrittenFiles& unwritten,
                   const std::optional<OneOfSeveral>& several = {}) {
   say_when_interrupted("interrupted before the first step, so nothing new is saved");
-  const std::unique_ptr<Task> task = as_usage([&] { return settings.complete(command); });
+  const std::unique_ptr<Task> task = as_usage([&] {
+    const Progress reading("reading the data");
+    return settings.complete(command);
+  });
   const Execution execution =
       as_usage([&] { return settings.machine.apply(settings.source.batch, task->length()); });
   const std::string folder = settings.out;

@@ -10,6 +10,7 @@
 
 #include "commands/any_model.hpp"
 #include "commands/machine.hpp"
+#include "commands/progress.hpp"
 #include "commands/run_files.hpp"
 #include "commands/training_results.hpp"
 #include "orthornn/io/atomic_file.hpp"
@@ -69,7 +70,10 @@ Training::Training(CLI::App& command, const TrainSettings& settings, const Task&
                    const Execution& execution, UnwrittenFiles& unwritten)
     : settings_(settings), task_(task), saved_(settings.out), unwritten_(unwritten) {
   const std::filesystem::path folder = settings.out;
-  as_usage([&] { task.load(); });
+  as_usage([&] {
+    const Progress reading("reading the data");
+    task.load();
+  });
   check_run_files(folder);
   goes_on_ = settings.resume && saved_.exists();
   model_ = as_usage([&] { return first_model(execution); });
