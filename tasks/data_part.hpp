@@ -10,7 +10,8 @@ namespace orthornn::data_part {
 
 inline constexpr const char* name = "data";
 
-/// The checksum among the parts of a file. Throws ValueError where there is none, or something else.
-std::string checksum_in(const char* task, const std::vector<TaskPart>& parts);
+/// The checksum among the parts of a file, in that of this name. Throws ValueError where there is none, or
+/// something else.
+std::string checksum_in(const char* task, const std::vector<TaskPart>& parts, const char* part_name = name);
 
 }  // namespace orthornn::data_part

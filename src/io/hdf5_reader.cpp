@@ -129,7 +129,7 @@ Hdf5Dataset Hdf5Reader::Impl::open_dataset(const std::string& path) const {
   const std::string what = task("dataset", path);
   Hdf5Dataset dataset(open_object(path, H5I_DATASET, what), what);
   if (!checked_.contains(path)) {
-    dataset.check_readable(file_size_);
+    dataset.check_readable(file_size_, compression_);
     checked_.insert(path);
   }
   return dataset;
@@ -173,13 +173,16 @@ std::int64_t Hdf5Attribute::integer() const {
   return static_cast<std::int64_t>(wide);
 }
 
-Hdf5Reader::Hdf5Reader(const std::filesystem::path& file) : impl_(std::make_unique<Impl>()) {
+Hdf5Reader::Hdf5Reader(const std::filesystem::path& file, Compression compression)
+    : impl_(std::make_unique<Impl>()) {
   const QuietHdf5 quiet;
   const std::string task = fmt::format("read '{}'", file.string());
   impl_->file_size_ = check_file(file, task);
   impl_->path_ = file;
-  // About eight times the time of a read with all checksums.
-  const int seconds = 2 + static_cast<int>(impl_->file_size_ >> 26);
+  impl_->compression_ = compression;
+  // About eight times the time of a read with all checksums. Compressed numbers may be many.
+  const int seconds = compression == Compression::allowed ? 10 + static_cast<int>(impl_->file_size_ >> 22)
+                                                          : 2 + static_cast<int>(impl_->file_size_ >> 26);
   const std::string end = end_of_child(seconds, [&] {
     impl_->file_ = open_file(file, task);
     read_everything();

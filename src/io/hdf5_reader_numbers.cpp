@@ -1,3 +1,5 @@
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <array>
 #include <initializer_list>
@@ -68,20 +70,20 @@ Shape Hdf5Dataset::shape() const {
   return Shape(sizes.begin(), sizes.begin() + rank);
 }
 
-void Hdf5Dataset::check_readable(std::uintmax_t file_size) const {
+void Hdf5Dataset::check_readable(std::uintmax_t file_size, Compression compression) const {
   // The order matters: for the extent of a virtual dataset, HDF5 opens other files.
-  check_layout();
+  check_layout(compression);
   if (!is_plain_number(type())) {
     fail(task_,
          "expected integers of 8 to 64 bits or IEEE numbers of 32 or 64, found {}; convert it before it "
          "is written",
          type_name(type()));
   }
-  check_size(file_size);
+  is_compressed() ? check_expansion(file_size) : check_size(file_size);
 }
 
-// The numbers lie in this file without compression: no other file is read, and a small file cannot expand.
-void Hdf5Dataset::check_layout() const {
+// The numbers lie in this file: no other file is read. Without compression a small file cannot expand.
+void Hdf5Dataset::check_layout(Compression compression) const {
   const Hdf5Handle properties = own(H5Dget_create_plist(id_), task_);
   const H5D_layout_t layout = H5Pget_layout(properties);
   if (layout == H5D_VIRTUAL || check(H5Pget_external_count(properties), task_) > 0) {
@@ -90,17 +92,21 @@ void Hdf5Dataset::check_layout() const {
   }
   if (layout != H5D_COMPACT && layout != H5D_CONTIGUOUS && layout != H5D_CHUNKED)
     fail(task_, "its layout is unknown; expected a compact, contiguous or chunked one");
-  const int filters = check(H5Pget_nfilters(properties), task_);
-  for (int i = 0; i < filters; ++i) {
-    unsigned flags = 0;
-    std::size_t values = 0;
-    const H5Z_filter_t filter =
-        H5Pget_filter2(properties, static_cast<unsigned>(i), &flags, &values, nullptr, 0, nullptr, nullptr);
+  const bool may_be_compressed = compression == Compression::allowed;
+  if (may_be_compressed && is_compressed()) return;
+  for (const int filter : filters()) {
     if (filter == H5Z_FILTER_FLETCHER32) continue;
+    if (may_be_compressed) {
+      fail(task_,
+           "it is stored through HDF5's filters {}; expected none, or Fletcher32 ({}) alone, or deflate ({}) "
+           "alone or after shuffle ({}): write it with gzip alone, or without compression",
+           fmt::join(filters(), ", "), static_cast<int>(H5Z_FILTER_FLETCHER32),
+           static_cast<int>(H5Z_FILTER_DEFLATE), static_cast<int>(H5Z_FILTER_SHUFFLE));
+    }
     fail(task_,
          "it is stored through HDF5's filter {}; expected none but Fletcher32 ({}): write it "
          "without compression",
-         static_cast<int>(filter), static_cast<int>(H5Z_FILTER_FLETCHER32));
+         filter, static_cast<int>(H5Z_FILTER_FLETCHER32));
   }
 }
 
@@ -118,54 +124,49 @@ void Hdf5Dataset::check_size(std::uintmax_t file_size) const {
          to_string(extent), type_name(type()), claimed, stored, file_size);
   }
   const Hdf5Handle properties = own(H5Dget_create_plist(id_), task_);
-  if (H5Pget_layout(properties) == H5D_CHUNKED && claimed > 0) check_chunks(properties, extent);
+  if (H5Pget_layout(properties) == H5D_CHUNKED && claimed > 0) check_chunks();
+}
+
+Hdf5Chunks Hdf5Dataset::chunks() const {
+  const Hdf5Handle properties = own(H5Dget_create_plist(id_), task_);
+  const Shape extent = shape();
+  Hdf5Chunks chunks{.bytes = H5Tget_size(type()), .count = 1};
+  const int rank = check(H5Pget_chunk(properties, Shape::max_rank, chunks.sizes.data()), task_);
+  if (rank != extent.rank())
+    fail(task_, "its chunks have {} dimensions, its shape {}", rank, to_string(extent));
+  for (int i = 0; i < rank; ++i) {
+    const hsize_t size = chunks.sizes[static_cast<std::size_t>(i)];
+    if (__builtin_mul_overflow(chunks.bytes, size, &chunks.bytes) || chunks.bytes == 0)
+      fail(task_, "its chunks have no size that fits in 64 bits");
+    // At most the number of elements, which fits in 63 bits.
+    chunks.count *= (static_cast<hsize_t>(extent[i]) + size - 1) / size;
+  }
+  return chunks;
 }
 
 // Each chunk must be stored whole: HDF5 1.10 reads beyond the end of a shorter one. check_size has found that
 // all chunks together fit in the file, so no chunk is larger.
-void Hdf5Dataset::check_chunks(hid_t properties, const Shape& extent) const {
-  std::array<hsize_t, Shape::max_rank> sizes{};
-  const int rank = check(H5Pget_chunk(properties, Shape::max_rank, sizes.data()), task_);
-  if (rank != extent.rank())
-    fail(task_, "its chunks have {} dimensions, its shape {}", rank, to_string(extent));
-  std::uintmax_t bytes = H5Tget_size(type());
-  for (int i = 0; i < rank; ++i) {
-    if (__builtin_mul_overflow(bytes, sizes[static_cast<std::size_t>(i)], &bytes) || bytes == 0)
-      fail(task_, "its chunks have no size that fits in 64 bits");
-  }
-  std::uintmax_t count = 1;  // at most the number of elements, which fits in 63 bits
-  for (int i = 0; i < rank; ++i) {
-    const hsize_t size = sizes[static_cast<std::size_t>(i)];
-    count *= (static_cast<hsize_t>(extent[i]) + size - 1) / size;
-  }
-  // HDF5 allocates about four kilobytes for each chunk that it reads, even for a small chunk. The time to
-  // check chunks without filters grows with the square of their number.
-  constexpr std::uintmax_t most = 16384;
-  const int filters = check(H5Pget_nfilters(properties), task_);
-  if (count > most && (filters == 0 || bytes < 4096)) {
+void Hdf5Dataset::check_chunks() const {
+  const Shape extent = shape();
+  Hdf5Chunks chunks = this->chunks();
+  // The time to check chunks without filters grows with the square of their number.
+  const std::size_t filter_count = filters().size();
+  if (chunks.count > most_small_chunks && (filter_count == 0 || chunks.bytes < least_chunk_bytes)) {
     fail(task_,
          "it lies in {} chunks of {} bytes; expected at most {} chunks, or Fletcher32 and at least "
-         "4096 bytes in each: write it contiguous",
-         count, bytes, most);
+         "{} bytes in each: write it contiguous",
+         chunks.count, chunks.bytes, most_small_chunks, least_chunk_bytes);
   }
-  bytes += 4 * static_cast<std::uintmax_t>(filters);  // Fletcher32's checksum of a chunk
+  const std::uintmax_t bytes = chunks.bytes + 4 * filter_count;  // Fletcher32's checksum of a chunk
   const auto check_stored = [&](hsize_t stored) {
     if (stored < bytes) fail(task_, "a chunk of it has {} bytes in the file; expected {}", stored, bytes);
   };
-  if (filters == 0) return check_unfiltered_chunks(check_stored);
-  std::array<hsize_t, Shape::max_rank> at{};
-  for (bool more = true; more;) {
+  if (filter_count == 0) return check_unfiltered_chunks(check_stored);
+  do {
     hsize_t stored = 0;
-    check(H5Dget_chunk_storage_size(id_, at.data(), &stored), task_);
+    check(H5Dget_chunk_storage_size(id_, chunks.at.data(), &stored), task_);
     check_stored(stored);
-    more = false;
-    for (int i = rank - 1; i >= 0 && !more; --i) {
-      const auto k = static_cast<std::size_t>(i);
-      at[k] += sizes[k];
-      more = at[k] < static_cast<hsize_t>(extent[i]);
-      if (!more) at[k] = 0;
-    }
-  }
+  } while (chunks.next(extent));
 }
 
 // H5Dget_chunk_storage_size does not read the stored size of chunks without filters. H5Dget_chunk_info does,
@@ -204,7 +205,8 @@ void Hdf5Dataset::read_selected(hid_t memory_type, hid_t memory_space, hid_t fil
   if (H5Tget_class(memory_type) == H5T_INTEGER) {
     check(H5Pset_type_conv_cb(transfer, &stop_when_out_of_range, &out_of_range), task_);
   }
-  const herr_t status = H5Dread(id_, memory_type, memory_space, file_space, transfer, to);
+  const herr_t status = is_compressed() ? read_compressed(memory_type, transfer, to)
+                                        : H5Dread(id_, memory_type, memory_space, file_space, transfer, to);
   if (status < 0 && out_of_range) {
     fail(task_, "it holds integers that do not fit in {} bits; expected smaller ones",
          8 * H5Tget_size(memory_type));
@@ -226,10 +228,12 @@ void Hdf5Dataset::read_in_pieces(Index most, const std::function<void(TensorView
   check_class(memory_type);
   const Shape all = shape();
   if (all.count() == 0) return;
-  if (all.rank() == 0) {
-    T number{};
-    read(memory_type, &number);
-    return take(TensorView<const T>(&number, Shape{}));
+  // What is compressed is inflated as a whole.
+  if (all.rank() == 0 || is_compressed()) {
+    Tensor<T> numbers;
+    numbers.reserve(all);
+    read(memory_type, numbers.data());
+    return take(numbers.view());
   }
   const Hdf5Handle file_space = own(H5Dget_space(id_), task_);
   std::array<hsize_t, Shape::max_rank> start{}, count{};

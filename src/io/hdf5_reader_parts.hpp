@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -10,6 +11,7 @@
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "io/hdf5_handle.hpp"
 #include "orthornn/core/error.hpp"
@@ -43,6 +45,22 @@ struct Hdf5Attribute {
   Hdf5Handle type;
 };
 
+/// HDF5 allocates about four kilobytes for each chunk that it reads, even for a small chunk. Of more chunks
+/// than these, each must have `least_chunk_bytes`.
+constexpr std::uintmax_t most_small_chunks = 16384, least_chunk_bytes = 4096;
+
+/// The chunks of a dataset, and the place of one of them.
+struct Hdf5Chunks {
+  /// Goes to the next chunk; false behind the last one, and then it is at the first one again.
+  bool next(const Shape& extent);
+
+  std::array<hsize_t, Shape::max_rank> sizes{};
+  /// Bytes of the numbers of a chunk.
+  std::uintmax_t bytes = 0;
+  std::uintmax_t count = 0;
+  std::array<hsize_t, Shape::max_rank> at{};
+};
+
 /// A dataset that is open. Every function throws FileError.
 class Hdf5Dataset {
  public:
@@ -52,7 +70,7 @@ class Hdf5Dataset {
   Hdf5Handle type() const { return own(H5Dget_type(id_), task_); }
   Shape shape() const;
   /// Refuses what cannot be read: all of it must be numbers of a plain type in a file of so many bytes.
-  void check_readable(std::uintmax_t file_size) const;
+  void check_readable(std::uintmax_t file_size, Compression compression) const;
   /// The whole dataset, converted.
   template <class T>
   void read_into(TensorView<T> to) const;
@@ -63,12 +81,20 @@ class Hdf5Dataset {
   std::optional<std::uint64_t> place() const;
 
  private:
-  void check_layout() const;
+  void check_layout(Compression compression) const;
   void check_size(std::uintmax_t file_size) const;
-  void check_chunks(hid_t properties, const Shape& extent) const;
+  /// Of a dataset in chunks that is not empty.
+  Hdf5Chunks chunks() const;
+  void check_chunks() const;
   template <class CheckStored>
   void check_unfiltered_chunks(const CheckStored& check_stored) const;
   Index rows_of_chunk() const;
+  // hdf5_compressed.cpp
+  std::vector<int> filters() const;
+  bool is_compressed() const;
+  void check_expansion(std::uintmax_t file_size) const;
+  /// Returns the status of the conversion of its numbers.
+  herr_t read_compressed(hid_t memory_type, hid_t transfer, void* to) const;
   void read(hid_t memory_type, void* to) const;
   /// The part of the file that a selection names, as numbers of a type that was checked.
   void read_selected(hid_t memory_type, hid_t memory_space, hid_t file_space, void* to) const;
@@ -79,7 +105,8 @@ class Hdf5Dataset {
   std::string task_;
 };
 
-// hdf5_reader_numbers.cpp has what concerns the numbers of datasets, hdf5_reader.cpp the rest.
+// hdf5_reader_numbers.cpp has what concerns the numbers of datasets, hdf5_compressed.cpp what concerns those
+// that are compressed, hdf5_reader.cpp the rest.
 struct Hdf5Reader::Impl {
   std::string task(const char* kind, const std::string& object) const {
     return fmt::format("read {} '{}' of '{}'", kind, object, path_.string());
@@ -96,6 +123,7 @@ struct Hdf5Reader::Impl {
 
   std::filesystem::path path_;
   std::uintmax_t file_size_ = 0;
+  Compression compression_ = Compression::refused;
   mutable std::set<std::string> checked_;  // datasets that open_dataset has found readable
   Hdf5Handle file_;
 };

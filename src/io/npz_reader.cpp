@@ -7,9 +7,12 @@
 #include <cstring>
 #include <limits>
 #include <memory>
+#include <set>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 
+#include "io/expansion.hpp"
 #include "io/npz_file.hpp"
 #include "orthornn/core/error.hpp"
 
@@ -27,10 +30,6 @@ struct Discard {
   void operator()(zip_file_t* member) const { zip_fclose(member); }
 };
 
-/// Deflate makes nothing more than about a thousand times smaller. What grows to gigabytes out of little is
-/// made to fill the memory.
-constexpr std::uint64_t unsuspicious = std::uint64_t{1} << 30, largest_ratio = 200;
-
 /// A file of an archive, read from its begin to its end.
 class Member {
  public:
@@ -39,6 +38,7 @@ class Member {
     zip_stat_init(&properties);
     if (zip_stat_index(archive, number, 0, &properties) != 0) refuse_array(name_, zip_strerror(archive));
     compressed_ = properties.comp_size;
+    if (expands_too_far(properties.size, compressed_)) refuse_bomb();
     member_.reset(zip_fopen_index(archive, number, 0));
     if (member_ == nullptr)
       refuse_array(name_, fmt::format("it cannot be read ({}); write it again", zip_strerror(archive)));
@@ -58,12 +58,7 @@ class Member {
       done += static_cast<std::size_t>(more);
     }
     all_ += done;
-    if (all_ > unsuspicious && all_ / largest_ratio > compressed_) {
-      refuse_array(name_,
-                   fmt::format("it is more than {} times as long as in the archive, which is taken for a zip "
-                               "bomb; if it is none, write it without compression (numpy.savez)",
-                               largest_ratio));
-    }
+    if (expands_too_far(all_, compressed_)) refuse_bomb();
     return done;
   }
   /// All bytes that are left.
@@ -75,6 +70,13 @@ class Member {
   }
 
  private:
+  [[noreturn]] void refuse_bomb() const {
+    refuse_array(name_,
+                 fmt::format("it is more than {} times as long as in the archive, which is taken for a "
+                             "zip bomb; if it is none, write it without compression (numpy.savez)",
+                             largest_expansion));
+  }
+
   std::string name_;
   std::unique_ptr<zip_file_t, Discard> member_;
   std::uint64_t compressed_ = 0, all_ = 0;
@@ -142,6 +144,7 @@ auto with_type(const std::string& kind, const Visit& visit) {
   if (kind == "u2") return visit(std::uint16_t{});
   if (kind == "i4") return visit(std::int32_t{});
   if (kind == "u4") return visit(std::uint32_t{});
+  if (kind == "u8") return visit(std::uint64_t{});
   return visit(std::int64_t{});
 }
 
@@ -150,8 +153,8 @@ std::string kind_of(const std::string& name, const std::string& type) {
   if (type.size() < 2)
     refuse_array(name, "its type is not a plain one; expected integers or floating-point numbers");
   std::string kind = type.substr(1);
-  constexpr std::array<std::string_view, 10> known = {"f4", "f8", "b1", "u1", "i1",
-                                                      "i2", "u2", "i4", "u4", "i8"};
+  constexpr std::array<std::string_view, 11> known = {"f4", "f8", "b1", "u1", "i1", "i2",
+                                                      "u2", "i4", "u4", "i8", "u8"};
   if (kind == "O") {
     refuse_array(
         name,
@@ -162,7 +165,7 @@ std::string kind_of(const std::string& name, const std::string& type) {
     refuse_array(
         name,
         fmt::format("its type is '{}'; expected integers of 8 to 64 bits or floating-point numbers of 32 "
-                    "or 64",
+                    "or 64: convert it before it is written (astype)",
                     type.substr(0, 20)));
   return kind;
 }
@@ -214,6 +217,10 @@ void read_numbers(const std::string& name, const Header& header, Index most, con
       stored += found;
       if (found < to.size() * sizeof(From)) refuse(stored);
       convert_numbers<From>(bytes.data(), header.swapped, to);
+      if constexpr (std::is_same_v<From, std::uint64_t> && std::is_same_v<To, std::int64_t>) {
+        if (std::ranges::any_of(to, [](std::int64_t x) { return x < 0; }))
+          refuse_array(name, "it has integers of 2^63 or more; expected smaller ones");
+      }
       take(std::span<const To>(to));
     }
     // The end must be read too: the archive's checksum is compared there.
@@ -253,12 +260,17 @@ void visit_arrays(const std::filesystem::path& file, const std::vector<std::stri
   const zip_int64_t count = zip_get_num_entries(archive.get(), 0);
   if (count > most_members)
     refuse_array(file.string(), fmt::format("it has {} members; expected at most {}", count, most_members));
+  std::set<std::string> found_names;
   for (zip_int64_t i = 0; i < count; ++i) {
     const char* found = zip_get_name(archive.get(), static_cast<zip_uint64_t>(i), ZIP_FL_ENC_GUESS);
     std::string name = found == nullptr ? "" : found;
     if (!name.ends_with(".npy")) continue;
     name.resize(name.size() - 4);
-    if (std::ranges::find(names, name) != names.end()) visit(name, open_member(file, archive.get(), name, i));
+    if (std::ranges::find(names, name) == names.end()) continue;
+    Member member = open_member(file, archive.get(), name, i);
+    if (!found_names.insert(name).second)
+      refuse_array(member.name(), "the archive has it twice; expected one of each name");
+    visit(name, std::move(member));
   }
 }
 

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <set>
 #include <string>
 #include <string_view>
@@ -27,7 +26,7 @@ namespace {
 constexpr std::string_view taken_names =
     " baseline beam best bleu cells chrf cross_entropy cross_entropy_with_padding device "
     "evaluation_loss gpu gradient_norm last learning_rate length length_penalty lengths loss "
-    "mean_squared_error metrics model orthogonality_error perplexity perplexity_with_padding "
+    "mean_squared_error metrics model orthogonality_error perplexity_with_padding "
     "precision processor reflection_norm sample seconds seed sentences solved step steps "
     "task test threads validation ";
 
@@ -36,12 +35,13 @@ void check_metrics(const Task& task, const std::vector<Metric>& metrics) {
   std::set<std::string> seen;
   for (const Metric& metric : metrics) {
     const std::string& name = metric.name;
-    const bool plain = !name.empty() && name.size() <= 40 &&
-                       std::ranges::all_of(name, [](char c) { return (c >= 'a' && c <= 'z') || c == '_'; });
+    const bool plain = !name.empty() && name.size() <= 40 && std::ranges::all_of(name, [](char c) {
+      return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_';
+    });
     if (!plain) {
-      throw ValueError(
-          fmt::format("the task {} has a metric '{}'; expected a name of 1 to 40 characters a to z and _",
-                      task.name(), name));
+      throw ValueError(fmt::format(
+          "the task {} has a metric '{}'; expected a name of 1 to 40 characters a to z, 0 to 9 and _",
+          task.name(), name));
     }
     if (taken_names.find(" " + name + " ") != std::string_view::npos || !seen.insert(name).second) {
       throw ValueError(
@@ -69,10 +69,7 @@ void keep_carried(Model<float>& model, const std::function<void()>& evaluation) 
 /// What an evaluation counts in, kept so that the next one takes no memory.
 struct EvaluationMemory {
   EvaluationMemory(Device device, const Task& task)
-      : metrics(task.metrics()),
-        batch(device),
-        loss(Shape{2}, device),
-        sums(Shape{static_cast<Index>(metrics.size()), 2}, device) {
+      : metrics(task.metrics()), batch(device), loss(Shape{2}, device), sums(task.counters(), device) {
     check_metrics(task, metrics);
   }
 
@@ -104,12 +101,12 @@ Evaluation evaluate_with(EvaluationMemory& memory, Model<float>& model, const Ta
   const Tensor<double> loss = memory.loss.copy(Device::cpu());
   Evaluation result{.loss = BatchLoss{.sum = loss(0), .count = loss(1)}.mean()};
   const Tensor<double> sums = memory.sums.copy(Device::cpu());
-  for (Index i = 0; i < sums.shape()[0]; ++i) {
-    // The NaN of 0 / 0 would have a sign.
-    const double value = sums(i, 1) != 0 ? task.metric_value(i, sums(i, 0), sums(i, 1))
-                                         : std::numeric_limits<double>::quiet_NaN();
-    result.metrics.push_back({memory.metrics[static_cast<std::size_t>(i)], value});
+  const std::vector<double> values = task.metric_values(sums, result.loss);
+  if (values.size() != memory.metrics.size()) {
+    throw ValueError(fmt::format("the task {} has {} metrics and made {} values; expected one for each",
+                                 task.name(), memory.metrics.size(), values.size()));
   }
+  for (std::size_t i = 0; i < values.size(); ++i) result.metrics.push_back({memory.metrics[i], values[i]});
   return result;
 }
 

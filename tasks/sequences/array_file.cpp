@@ -10,7 +10,7 @@ namespace {
 
 class Hdf5Arrays final : public ArrayFile {
  public:
-  explicit Hdf5Arrays(const std::filesystem::path& file) : reader_(file) {}
+  explicit Hdf5Arrays(const std::filesystem::path& file) : reader_(file, Compression::allowed) {}
 
   std::optional<Array> find(const std::string& name) const override {
     if (!reader_.has(name)) return std::nullopt;

@@ -19,6 +19,7 @@
 #include <utility>
 
 #include "orthornn/core/error.hpp"
+#include "orthornn/text/normalization.hpp"
 #include "tasks/sequences/loaded_sequences.hpp"
 #include "tasks/sequences/sequence_file.hpp"
 
@@ -68,6 +69,7 @@ class CsvReader {
       }
       ++row_;
       if (line_.size() > longest) fail_at("", fmt::format("it has more than {} bytes", longest));
+      check_text();
       if (!line_.empty() && line_.back() == '\r') line_.pop_back();
       if (row_ == 1 && line_.starts_with("\xEF\xBB\xBF")) line_.erase(0, 3);  // the mark of UTF-8
     } while (without_blanks(line_).empty());
@@ -77,6 +79,12 @@ class CsvReader {
   Index row() const { return row_; }
 
  private:
+  /// What other bytes would be, messages and model files could not hold.
+  void check_text() const {
+    const auto is_ascii = [](char c) { return static_cast<unsigned char>(c) < 0x80; };
+    if (line_.find('\0') != npos || (!std::ranges::all_of(line_, is_ascii) && !is_utf8(line_)))
+      fail_at("", "it is no text in UTF-8; convert the file (iconv), or name one that is CSV");
+  }
   void split(std::vector<std::string_view>& cells) {
     cells.clear();
     unquoted_.clear();
@@ -193,8 +201,8 @@ std::int32_t number_of(std::map<std::string, std::int32_t, std::less<>>& numbers
   return numbers.emplace(std::string(name), static_cast<std::int32_t>(numbers.size())).first->second;
 }
 
-void add_numbers(const CsvReader& reader, const Columns& columns, const std::vector<std::string_view>& cells,
-                 std::vector<float>& to) {
+void add_numbers(const CsvReader& reader, const Columns& columns, const SequencesOptions& options,
+                 const std::vector<std::string_view>& cells, std::vector<float>& to) {
   for (const std::size_t c : columns.inputs) {
     const std::optional<float> number = number_in(cells[c]);
     if (!number || std::isinf(*number)) {
@@ -202,12 +210,17 @@ void add_numbers(const CsvReader& reader, const Columns& columns, const std::vec
                                                    "it is missing",
                                                    cells[c].substr(0, 40)));
     }
+    if (std::isnan(*number) && options.goal == Goal::forecast)
+      reader.fail_at(columns.names[c], "it is missing; expected a number, as a forecast has it as a target");
+    if (std::isnan(*number) && options.missing == Missing::refuse)
+      reader.fail_at(columns.names[c], "it is missing; expected a number, or --missing zero or mask");
     to.push_back(*number);
   }
 }
 
-Rows read_rows(CsvReader& reader, const Columns& columns, std::vector<std::string_view> cells,
-               bool has_header, bool has_texts) {
+Rows read_rows(CsvReader& reader, const Columns& columns, const SequencesOptions& options,
+               std::vector<std::string_view> cells, bool has_header) {
+  const bool has_texts = options.text != TextUnit::automatic;
   Rows rows;
   for (bool more = !has_header || reader.next(cells); more; more = reader.next(cells)) {
     if (cells.size() != columns.names.size()) {
@@ -217,7 +230,7 @@ Rows read_rows(CsvReader& reader, const Columns& columns, std::vector<std::strin
     if (has_texts)
       rows.texts.emplace_back(cells[columns.inputs.front()]);
     else
-      add_numbers(reader, columns, cells, rows.features);
+      add_numbers(reader, columns, options, cells, rows.features);
     if (columns.target != npos) rows.targets.emplace_back(without_blanks(cells[columns.target]));
     if (columns.id != npos) rows.sequence.push_back(number_of(rows.sequences, cells[columns.id]));
     if (columns.group != npos) rows.group.push_back(number_of(rows.groups, cells[columns.group]));
@@ -239,10 +252,15 @@ std::vector<std::size_t> order_of(const Rows& rows, std::vector<std::int32_t>& l
   return order;
 }
 
+bool is_missing(const std::string& target) {
+  const std::optional<float> number = number_in(target);
+  return number && std::isnan(*number);
+}
+
 bool are_whole_or_text(const std::vector<std::string>& targets) {
   return std::ranges::any_of(targets, [](const std::string& target) { return !number_in(target); }) ||
          std::ranges::all_of(targets, [](const std::string& target) {
-           return !target.empty() && target.find_first_not_of("-0123456789") == npos;
+           return is_missing(target) || target.find_first_not_of("-0123456789") == npos;
          });
 }
 
@@ -290,12 +308,34 @@ Tensor<float> values_of(const CsvReader& reader, const Targets& targets, const s
   for (std::size_t i = 0; i < targets.cells.size(); ++i) {
     const std::optional<float> number = number_in(targets.cells[i]);
     if (!number || !std::isfinite(*number)) {
-      reader.fail(fmt::format("row {}, column '{}': '{}' is no number; expected one for --goal {}",
-                              targets.places[i], column, targets.cells[i].substr(0, 40), name_of(goal)));
+      reader.fail(fmt::format("row {}, column '{}': {}; expected a number for --goal {}", targets.places[i],
+                              column,
+                              number && std::isnan(*number)
+                                  ? "it is missing"
+                                  : fmt::format("'{}' is no finite number", targets.cells[i].substr(0, 40)),
+                              name_of(goal)));
     }
     values.data()[i] = *number;
   }
   return values;
+}
+
+/// Targets that are classes. A step without one does not count.
+Tensor<std::int32_t> classes_of(const CsvReader& reader, Targets targets, const std::string& column,
+                                const std::vector<std::string>& known, SequenceFile& result) {
+  const auto refuse = [&](std::size_t i, const std::string& why) {
+    reader.fail(fmt::format("row {}, column '{}': {}", targets.places[i], column, why));
+  };
+  for (std::size_t i = 0; i < targets.cells.size(); ++i) {
+    if (!is_missing(targets.cells[i])) continue;
+    if (!result.every_step)
+      refuse(i, "the class is missing; expected one for each sequence: leave out those that have none");
+    targets.cells[i].clear();
+  }
+  const std::vector<std::int32_t> numbers = class_numbers(targets.cells, known, refuse, result.class_names);
+  Tensor<std::int32_t> classes(Shape{std::ssize(numbers)});
+  std::ranges::copy(numbers, classes.begin());
+  return classes;
 }
 
 /// Takes texts as sequences of symbols. The symbols are those of the training data, so that it is drawn now.
@@ -305,15 +345,17 @@ void take_texts(const CsvReader& reader, const SequencesOptions& options, const 
   for (std::size_t row = 0; row < rows.texts.size(); ++row)
     texts.push_back({rows.texts[row], rows.places[row]});
   const bool is_next = options.goal == Goal::forecast;
-  if (what == Wanted::inputs)
-    return read_symbols(options, texts, is_next ? Ends::before : Ends::none, known, result);
-  try {
-    result.parts = drawn_parts(std::ssize(texts), {result.groups.data(), Shape{std::ssize(result.groups)}},
-                               data_options(options));
-  } catch (const ValueError& error) {
-    reader.fail(error.what());
+  const Ends ends = !is_next ? Ends::none : what == Wanted::inputs ? Ends::before : Ends::around;
+  std::vector<std::int32_t> parts;
+  if (what == Wanted::everything) {
+    try {
+      parts = drawn_parts(std::ssize(texts), {result.groups.data(), Shape{std::ssize(result.groups)}},
+                          data_options(options), options.validation_data.empty(), options.test_data.empty());
+    } catch (const ValueError& error) {
+      reader.fail(error.what());
+    }
   }
-  read_symbols(options, texts, is_next ? Ends::around : Ends::none, known, result);
+  read_symbols(options, texts, parts, ends, known, result);
 }
 
 /// Takes the sequences of numbers. Returns the order of the rows in them.
@@ -364,23 +406,21 @@ SequenceFile read_csv(const SequencesOptions& options, const KnownNames& known, 
         row_is_step ? "--id was given" : fmt::format("{} columns are read", columns.inputs.size())));
   }
   // 1. Sequences of rows, or of the cells of a row.
-  const Rows rows = read_rows(reader, columns, cells, has_header, has_texts);
+  const Rows rows = read_rows(reader, columns, options, cells, has_header);
   const std::vector<std::size_t> order = take_numbers(columns, rows, result);
+  for (const std::size_t c : columns.inputs) result.input_names.push_back(columns.names[c]);
   // 2. Targets.
   const Targets targets = take_targets(reader, columns, rows, order, row_is_step, result);
   if (has_texts) take_texts(reader, options, rows, known, what, result);
   if (columns.target == npos) return result;
   const bool has_classes = goal == Goal::classes || goal == Goal::step_classes ||
                            (goal == Goal::automatic && are_whole_or_text(targets.cells));
-  if (!has_classes) {
-    result.values = values_of(reader, targets, columns.names[columns.target], goal);
-    return result;
+  const std::string& column = columns.names[columns.target];
+  if (has_classes) {
+    result.classes = classes_of(reader, targets, column, known.classes, result);
+  } else {
+    result.values = values_of(reader, targets, column, goal);
   }
-  const std::vector<std::int32_t> numbers = class_numbers(targets.cells, known.classes, result.class_names);
-  Tensor<std::int32_t> classes;
-  classes.reserve({std::ssize(numbers)});
-  std::ranges::copy(numbers, classes.begin());
-  result.classes = std::move(classes);
   return result;
 }
 

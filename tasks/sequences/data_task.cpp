@@ -9,7 +9,6 @@
 
 #include "orthornn/core/error.hpp"
 #include "tasks/batch_size.hpp"
-#include "tasks/count_right.hpp"
 #include "tasks/sequences/loaded_sequences.hpp"
 
 namespace orthornn {
@@ -32,7 +31,8 @@ DataTask::DataTask(const SequenceView& sequences, const DataTaskOptions& options
 
 DataTask::~DataTask() = default;
 
-void DataTask::use(const Content& content, const DataStatistics* known, std::string* checksum) const {
+void DataTask::use(const Content& content, const DataStatistics* known, std::string* checksum,
+                   std::span<const std::string> class_names) const {
   auto data = std::make_unique<Data>(content, options_);
   const Data::Survey found = data->survey(checksum != nullptr);
   if (checksum != nullptr) {
@@ -45,7 +45,7 @@ void DataTask::use(const Content& content, const DataStatistics* known, std::str
     }
     *checksum = of_found;
   }
-  data->use(known != nullptr ? *known : data->find_statistics(found), found);
+  data->use(known != nullptr ? *known : data->find_statistics(found), found, class_names);
   statistics_ = data->statistics;
   data_ = std::move(data);
 }
@@ -118,66 +118,6 @@ void DataTask::evaluation_batch(HeldOut set, Index number, Batch& batch) const {
   if (number < 0 || number >= batches)
     refuse_sequences(fmt::format("evaluation batch {} was asked for; there are {}", number, batches));
   data_->evaluation_batch(set, number, data_->here, batch);
-}
-
-namespace {
-
-// Numbers of the metrics of target numbers.
-enum : Index { root_mean_squared, mean_absolute, over_deviation };
-
-}  // namespace
-
-std::vector<Metric> DataTask::metrics() const {
-  loaded();
-  if (statistics_.classes > 0) return {Metric::accuracy()};
-  return {{"rmse", "RMSE", false}, {"mae", "MAE", false}, {"nrmse", "NRMSE", false}};
-}
-
-double DataTask::metric_value(Index metric, double sum, double count) const {
-  const bool is_root = statistics_.classes == 0 && metric != mean_absolute;
-  return is_root ? std::sqrt(sum / count) : sum / count;
-}
-
-void DataTask::count_metrics(ConstTensorView<float> outputs, const Batch& batch,
-                             TensorView<double> sums) const {
-  const Data& data = loaded();
-  if (statistics_.classes > 0) {
-    const ConstTensorView<std::int32_t> classes = batch.integers(batch_names::classes);
-    if (data.every_step())
-      return count_right_steps("outputs of own sequences", outputs, classes, statistics_.classes, sums[0]);
-    check_shape("outputs of own sequences", outputs.shape(), {classes.size(), statistics_.classes});
-    return count_right(outputs, classes, sums[0]);
-  }
-  // On the host: an evaluation has few batches, and these numbers are few.
-  const auto here = []<class T>(TensorView<const T> view) {
-    Tensor<T> copied;
-    copied.reserve(view.shape());
-    copy<T>(view, copied.view());
-    return copied;
-  };
-  const Tensor<float> found = here(TensorView<const float>(outputs)),
-                      expected = here(batch.reals(batch_names::values));
-  const Tensor<std::int32_t> lengths = here(batch.integers(batch_names::lengths));
-  check_shape("outputs of own sequences", found.shape(), expected.shape());
-  Tensor<double> counted = here(TensorView<const double>(sums));
-  const Index columns = data.value_columns(), rows = found.size() / columns;
-  for (Index row = 0; row < rows; ++row) {
-    const bool is_padding =
-        data.every_step() && !lengths.view().empty() && row / lengths.size() >= lengths(row % lengths.size());
-    if (is_padding) continue;
-    for (Index c = 0; c < columns; ++c) {
-      const auto column = static_cast<std::size_t>(c);
-      const double error = static_cast<double>(statistics_.values.divisor[column]) *
-                           (static_cast<double>(found.data()[row * columns + c]) -
-                            static_cast<double>(expected.data()[row * columns + c]));
-      const double deviation = data.deviations[column] > 0 ? data.deviations[column] : 1;
-      counted(root_mean_squared, 0) += error * error;
-      counted(mean_absolute, 0) += std::abs(error);
-      counted(over_deviation, 0) += error * error / (deviation * deviation);
-      for (const Index metric : {root_mean_squared, mean_absolute, over_deviation}) counted(metric, 1) += 1;
-    }
-  }
-  copy<double>(counted.view(), sums);
 }
 
 std::string DataTask::config() const { return R"({"task": "data"})"; }

@@ -46,6 +46,11 @@ ColumnMaps maps_of(const std::vector<ColumnSums>& columns, Normalization normali
 
 void refuse_sequences(const std::string& why) { throw ValueError("own sequences: " + why); }
 
+SequenceError::SequenceError(Index number, const std::string& reason)
+    : ValueError(fmt::format("own sequences: sequence {}: {}", number, reason)),
+      sequence(number),
+      why(reason) {}
+
 SequenceSizes::SequenceSizes(const Shape& inputs, bool has_features, ConstTensorView<std::int32_t> lengths) {
   const int rank = lengths.empty() ? 2 : 1;
   if (inputs.rank() != rank + (has_features ? 1 : 0)) {
@@ -62,7 +67,7 @@ SequenceSizes::SequenceSizes(const Shape& inputs, bool has_features, ConstTensor
   if (lengths.shape().rank() != 1) check_shape("lengths", lengths.shape(), {0});
   for (Index i = 0; i < lengths.size(); ++i) {
     if (lengths(i) < 1)
-      refuse_sequences(fmt::format("sequence {} has length {}; expected 1 or more", i, lengths(i)));
+      throw SequenceError(i, fmt::format("its length is {}; expected 1 or more", lengths(i)));
     starts.push_back(starts.back() + lengths(i));
   }
   if (starts.back() != steps[0]) {
@@ -107,9 +112,9 @@ void DataTask::Data::check_targets() const {
       refuse_sequences("targets were given, and `ahead` makes targets of the inputs");
     for (Index i = 0; i < sizes.count(); ++i) {
       if (sizes.length(i) <= options.ahead) {
-        refuse_sequences(
-            fmt::format("sequence {} has {} steps; expected more than the {} steps ahead of its target", i,
-                        sizes.length(i), options.ahead));
+        throw SequenceError(
+            i, fmt::format("it has {} steps; expected more than the {} steps ahead of its target",
+                           sizes.length(i), options.ahead));
       }
     }
   } else {
@@ -126,21 +131,27 @@ void DataTask::Data::check_targets() const {
     }
   }
   if (!content.groups.empty()) check_shape("groups", content.groups.shape(), {sizes.count()});
-  if (!content.parts.empty()) check_shape("parts", content.parts.shape(), {sizes.count()});
+  if (content.validation < 0 || content.test < 0 || content.validation + content.test >= sizes.count()) {
+    refuse_sequences(fmt::format(
+        "{} of {} sequences are for validation and {} for test; expected at least one to train on",
+        content.validation, sizes.count(), content.test));
+  }
 }
 
 std::vector<std::int32_t> drawn_parts(Index count, ConstTensorView<std::int32_t> groups,
-                                      const DataTaskOptions& options) {
+                                      const DataTaskOptions& options, bool draws_validation,
+                                      bool draws_test) {
   std::map<std::int32_t, Numbers> members;  // by group, in the order of their numbers
   for (Index i = 0; i < count; ++i) {
     const auto number = static_cast<std::int32_t>(i);
     members[groups.empty() ? number : groups(i)].push_back(number);
   }
   const auto all = std::ssize(members);
-  const auto held_out = [&](double share) {
-    return std::max<Index>(1, std::llround(share * static_cast<double>(all)));
+  const auto held_out = [&](bool draws, double share) {
+    return draws ? std::max<Index>(1, std::llround(share * static_cast<double>(all))) : 0;
   };
-  const Index for_validation = held_out(options.validation_part), for_test = held_out(options.test_part);
+  const Index for_validation = held_out(draws_validation, options.validation_part),
+              for_test = held_out(draws_test, options.test_part);
   if (for_validation + for_test >= all) {
     refuse_sequences(
         fmt::format("{} {} in all, of which {} are for validation and {} for test; expected at least one to "
@@ -160,18 +171,15 @@ std::vector<std::int32_t> drawn_parts(Index count, ConstTensorView<std::int32_t>
 }
 
 void DataTask::Data::split() {
-  Numbers drawn;
-  if (content.parts.empty()) drawn = drawn_parts(sizes.count(), content.groups, options);
+  const Index first_test = sizes.count() - content.test, first_validation = first_test - content.validation;
+  const ConstTensorView<std::int32_t> groups =
+      content.groups.empty() ? content.groups : content.groups.slice(0, first_validation);
+  Numbers parts = drawn_parts(first_validation, groups, options, content.validation == 0, content.test == 0);
+  parts.resize(static_cast<std::size_t>(first_test), 1);
+  parts.resize(static_cast<std::size_t>(sizes.count()), 2);
   for (Index i = 0; i < sizes.count(); ++i) {
-    const std::int32_t part = content.parts.empty() ? drawn[static_cast<std::size_t>(i)] : content.parts(i);
-    if (part < 0 || part > 2)
-      refuse_sequences(fmt::format("sequence {} is of part {}; expected 0, 1 or 2", i, part));
+    const std::int32_t part = parts[static_cast<std::size_t>(i)];
     (part == 0 ? training : part == 1 ? validation : test).push_back(static_cast<std::int32_t>(i));
-  }
-  if (training.empty() || validation.empty() || test.empty()) {
-    refuse_sequences(
-        fmt::format("{} sequences to train on, {} for validation and {} for test; expected some in each part",
-                    training.size(), validation.size(), test.size()));
   }
 }
 
@@ -234,9 +242,8 @@ DataTask::Data::Survey DataTask::Data::survey(bool with_checksum) const {
   return found;
 }
 
-std::string DataTask::Data::step_name(Index row) const {
-  const Index i = std::ranges::upper_bound(sizes.starts, row) - sizes.starts.begin() - 1;
-  return fmt::format("step {} of sequence {}", row - start(i), i);
+Index DataTask::Data::sequence_of(Index row) const {
+  return std::ranges::upper_bound(sizes.starts, row) - sizes.starts.begin() - 1;
 }
 
 /// Where something is wrong, the numbers are read again to name the place.
@@ -246,18 +253,76 @@ void DataTask::Data::check_found(const Survey& found) const {
     const auto [at, x] = find_number(content.features, [&](float number) {
       return std::isinf(number) || (std::isnan(number) && !may_miss);
     });
-    refuse_sequences(
-        fmt::format("input {} of {} is {}", at % feature_columns(), step_name(at / feature_columns()),
-                    std::isnan(x) ? "missing; see --missing" : "infinite; expected a finite number"));
+    const Index row = at / feature_columns(), i = sequence_of(row);
+    const char* what = std::isinf(x)       ? "infinite; expected a finite number"
+                       : options.ahead > 0 ? "missing; expected a number, as a forecast has it as a target"
+                                           : "missing; expected a number, or --missing zero or mask";
+    throw SequenceError(
+        i, fmt::format("input {} of step {} is {}", at % feature_columns(), row - start(i), what));
   }
-  if (found.symbols.smallest < 0) {
-    const auto [at, x] = find_number(content.symbols, [](std::int32_t number) { return number < 0; });
-    refuse_sequences(fmt::format("{} is symbol {}; expected 0 or more", step_name(at), x));
+  if (!content.symbols.empty() && (found.symbols.smallest < 0 || found.symbols.largest >= most_names)) {
+    const auto [at, x] =
+        find_number(content.symbols, [](std::int32_t number) { return number < 0 || number >= most_names; });
+    const Index i = sequence_of(at);
+    throw SequenceError(i, fmt::format("step {} is symbol {}; expected symbols numbered from 0 to 2^24 - 1",
+                                       at - start(i), x));
   }
   if (found.values.has_infinite || found.values.has_missing) {
     const auto [at, x] = find_number(content.values, [](float number) { return !std::isfinite(number); });
-    refuse_sequences(fmt::format("target {} of row {} is not finite; expected a number", at % value_columns(),
-                                 at / value_columns()));
+    const Index row = at / value_columns(), i = content.every_step ? sequence_of(row) : row;
+    const std::string step = content.every_step ? fmt::format(" of step {}", row - start(i)) : "";
+    throw SequenceError(i, fmt::format("target {}{} is {}; expected a number: targets must be complete",
+                                       at % value_columns(), step, std::isnan(x) ? "missing" : "infinite"));
+  }
+  if (!content.classes.empty()) check_classes(found);
+}
+
+/// A batch must have a target that counts, so each sequence has one.
+void DataTask::Data::check_classes(const Survey& found) const {
+  if (found.classes.largest >= most_names) {
+    const auto [at, x] =
+        find_number(content.classes, [](std::int32_t number) { return number >= most_names; });
+    throw SequenceError(
+        content.every_step ? sequence_of(at) : at,
+        fmt::format("its target is class {}; expected classes numbered from 0 to 2^24 - 1, or target numbers "
+                    "(--goal value)",
+                    x));
+  }
+  if (found.classes.smallest >= 0) return;
+  Tensor<std::int32_t> room;
+  for (Index i = 0; i < sizes.count(); ++i) {
+    const std::span<const std::int32_t> of_sequence =
+        content.classes.read(target_row(i), target_count(steps(i)), room);
+    if (std::ranges::any_of(of_sequence, [](std::int32_t number) { return number >= 0; })) continue;
+    throw SequenceError(i, content.every_step
+                               ? "all its classes are negative, so none counts; leave the sequence out"
+                               : fmt::format("its class is {}; expected 0 or more", of_sequence.front()));
+  }
+}
+
+void DataTask::Data::check_seen(const Survey& found, std::span<const std::string> class_names) const {
+  const auto check = [&](const StoredNumbers<std::int32_t>& numbers, const std::vector<bool>& seen,
+                         bool has_steps, const auto& text) {
+    const auto is_new = [&](std::int32_t number) {
+      return number >= 0 && (number >= std::ssize(seen) || !seen[static_cast<std::size_t>(number)]);
+    };
+    const auto [at, x] = find_number(numbers, is_new);
+    const Index i = has_steps ? sequence_of(at) : at;
+    const std::string step = has_steps ? fmt::format("step {}", at - start(i)) : "the target";
+    throw SequenceError(i, fmt::format("{} is {}, which no training sequence has; expected what some has: "
+                                       "leave this sequence out, or train on more data",
+                                       step, text(x)));
+  };
+  if (!content.symbols.empty() && content.symbol_count == 0 && found.symbols.has_new) {
+    check(content.symbols, found.symbols.seen, true,
+          [](std::int32_t symbol) { return fmt::format("symbol {}", symbol); });
+  }
+  if (!content.classes.empty() && found.classes.has_new) {
+    check(content.classes, found.classes.seen, content.every_step, [&](std::int32_t number) {
+      const bool has_name = static_cast<std::size_t>(number) < class_names.size();
+      return fmt::format("class '{}'", has_name ? class_names[static_cast<std::size_t>(number)].substr(0, 40)
+                                                : std::to_string(number));
+    });
   }
 }
 
@@ -291,23 +356,13 @@ DataStatistics DataTask::Data::find_statistics(const Survey& found) const {
   return result;
 }
 
-void DataTask::Data::use(const DataStatistics& given, const Survey& found) {
+void DataTask::Data::use(const DataStatistics& given, const Survey& found,
+                         std::span<const std::string> class_names) {
   if (std::ssize(given.features.shift) != feature_columns() ||
       std::ssize(given.values.shift) != value_columns() || (given.symbols > 0) == has_features() ||
       (given.classes > 0) == has_values())
     refuse_sequences("the data have other inputs or targets than those that the model was trained with");
-  const auto check = [&](const char* what, const StoredNumbers<std::int32_t>& numbers,
-                         const FoundIntegers& of, Index known) {
-    if (of.largest < known) return;
-    const auto [at, x] = find_number(numbers, [&](std::int32_t number) { return number >= known; });
-    const bool is_step = &numbers != &content.classes || content.every_step;
-    refuse_sequences(fmt::format("{} has {} {}; expected one that the training data have, 0 to {}",
-                                 is_step ? step_name(at) : fmt::format("sequence {}", at), what, x,
-                                 known - 1));
-  };
-  if (!has_features()) check("symbol", content.symbols, found.symbols, given.symbols);
-  if (!has_values())
-    check("class", class_numbers(), options.ahead > 0 ? found.symbols : found.classes, given.classes);
+  check_seen(found, class_names);
   statistics = given;
   find_baseline(found);
 }

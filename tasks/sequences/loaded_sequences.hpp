@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "orthornn/core/error.hpp"
 #include "orthornn/core/host_staging.hpp"
 #include "orthornn/tasks/data_task.hpp"
 #include "orthornn/text/length_buckets.hpp"
@@ -25,8 +26,19 @@ inline float normalized(float x, const ColumnMaps& maps, std::size_t column) {
 /// If there are more columns than features, as many after them mark the missing ones by 1.
 void normalize_row(const float* from, const ColumnMaps& maps, float* to, Index columns);
 
+/// More symbols or classes than any model has. Whole numbers that name nothing, such as dates, are larger.
+inline constexpr std::int32_t most_names = 1 << 24;
+
 /// Throws ValueError.
 [[noreturn]] void refuse_sequences(const std::string& why);
+
+/// Something in one sequence is refused.
+struct SequenceError : ValueError {
+  SequenceError(Index number, const std::string& reason);
+
+  Index sequence;
+  std::string why;
+};
 
 /// The sequences of a SequenceView, whose numbers may lie in a file.
 struct DataTask::Content {
@@ -38,7 +50,8 @@ struct DataTask::Content {
         classes(view.classes),
         values(view.values),
         groups(view.groups),
-        parts(view.parts),
+        validation(view.validation),
+        test(view.test),
         symbol_count(view.symbol_count) {}
 
   StoredNumbers<float> features;
@@ -48,7 +61,7 @@ struct DataTask::Content {
   StoredNumbers<std::int32_t> classes;
   StoredNumbers<float> values;
   ConstTensorView<std::int32_t> groups;
-  ConstTensorView<std::int32_t> parts;
+  Index validation, test;
   Index symbol_count;
 };
 
@@ -69,10 +82,11 @@ struct SequenceSizes {
   }
 };
 
-/// Part of each sequence, [N], as SequenceView::parts has them: groups are drawn from the seed, so that the
-/// two held-out parts have their shares of them. Throws ValueError where none is left to train on.
+/// Part of each sequence, [N]: 0 for training, 1 for validation, 2 for test data. Groups are drawn from the
+/// seed for the held-out parts that are asked for, so that these have their shares of them. Throws ValueError
+/// where none is left to train on.
 std::vector<std::int32_t> drawn_parts(Index count, ConstTensorView<std::int32_t> groups,
-                                      const DataTaskOptions& options);
+                                      const DataTaskOptions& options, bool draws_validation, bool draws_test);
 
 /// Steps of a sequence that a batch has.
 struct Stretch {
@@ -152,7 +166,8 @@ struct DataTask::Data {
   DataStatistics find_statistics(const Survey& found) const;
   /// Takes statistics. Throws where they are not of such data, and where the data have symbols or classes
   /// that they lack.
-  void use(const DataStatistics& given_statistics, const Survey& found);
+  void use(const DataStatistics& given_statistics, const Survey& found,
+           std::span<const std::string> class_names);
 
   /// Batches of the training and of held-out data (sequence_batches.cpp).
   void training_batch(std::uint64_t step, Assembly& assembly, Batch& batch) const;
@@ -184,7 +199,11 @@ struct DataTask::Data {
   void split();
   void prepare_batches();
   void check_found(const Survey& found) const;
-  std::string step_name(Index row) const;
+  void check_classes(const Survey& found) const;
+  /// Throws where held-out data have symbols or classes that no training sequence has.
+  void check_seen(const Survey& found, std::span<const std::string> class_names) const;
+  /// The sequence that has a row of the steps.
+  Index sequence_of(Index row) const;
   void find_baseline(const Survey& found);
   void check_streams() const;
   /// Streams of the sequence of the training data, or of a held-out part.

@@ -228,10 +228,10 @@ FoundIntegers survey(const StoredNumbers<std::int32_t>& numbers, const TrainingR
                      bool with_checksum) {
   struct Slot {
     FoundIntegers found;
+    std::vector<bool> in_any_row;
     std::uint32_t checksum = 0;
     Index bytes = 0;
   };
-  constexpr std::int32_t most = 1 << 24;
   std::vector<Slot> slots(static_cast<std::size_t>(slot_count()));
   const auto look = [&](std::size_t own, std::size_t number, Index first,
                         std::span<const std::int32_t> block) {
@@ -241,16 +241,22 @@ FoundIntegers survey(const StoredNumbers<std::int32_t>& numbers, const TrainingR
       found.smallest = std::min(found.smallest, x);
       found.largest = std::max(found.largest, x);
     }
-    if (found.largest >= most)
-      refuse_sequences(fmt::format("a symbol or class is {}; expected numbers from 0 to {}, without gaps",
-                                   found.largest, most - 1));
+    if (found.largest >= most_names) return;  // it is refused, with its place
+    std::vector<bool>& in_any_row = slots[own].in_any_row;
+    in_any_row.resize(static_cast<std::size_t>(found.largest + 1));
+    for (const std::int32_t x : block) {
+      if (x >= 0) in_any_row[static_cast<std::size_t>(x)] = true;
+    }
     rows.within(first, first + std::ssize(block), [&](Index begin, Index end, bool are_targets) {
       const auto of_rows =
           block.subspan(static_cast<std::size_t>(begin - first), static_cast<std::size_t>(end - begin));
       for (const std::int32_t x : of_rows) found.largest_to_train = std::max(found.largest_to_train, x);
       found.counts.resize(static_cast<std::size_t>(found.largest_to_train + 1));
+      found.seen.resize(found.counts.size());
       for (const std::int32_t x : of_rows) {
-        if (are_targets && x >= 0) ++found.counts[static_cast<std::size_t>(x)];
+        if (x < 0) continue;
+        found.seen[static_cast<std::size_t>(x)] = true;
+        if (are_targets) ++found.counts[static_cast<std::size_t>(x)];
       }
     });
     slot.bytes = static_cast<Index>(block.size_bytes());
@@ -267,6 +273,13 @@ FoundIntegers survey(const StoredNumbers<std::int32_t>& numbers, const TrainingR
     found.largest_to_train = std::max(found.largest_to_train, slot.found.largest_to_train);
     found.counts.resize(std::max(found.counts.size(), slot.found.counts.size()));
     for (std::size_t c = 0; c < slot.found.counts.size(); ++c) found.counts[c] += slot.found.counts[c];
+    found.seen.resize(std::max(found.seen.size(), slot.found.seen.size()));
+    for (std::size_t c = 0; c < slot.found.seen.size(); ++c)
+      found.seen[c] = found.seen[c] || slot.found.seen[c];
+  }
+  for (const Slot& slot : slots) {
+    for (std::size_t c = 0; c < slot.in_any_row.size(); ++c)
+      found.has_new = found.has_new || (slot.in_any_row[c] && (c >= found.seen.size() || !found.seen[c]));
   }
   return found;
 }

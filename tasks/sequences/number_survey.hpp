@@ -50,15 +50,17 @@ struct FoundIntegers {
   std::int32_t smallest = std::numeric_limits<std::int32_t>::max();  ///< Of all rows.
   std::int32_t largest = -1, largest_to_train = -1;                  ///< Of all rows, of the training rows.
   std::vector<Index> counts =
-      {};                      ///< How often each number is a target of a training row; negative ones not.
-  std::uint32_t checksum = 0;  ///< As of FoundReals.
+      {};                       ///< How often each number is a target of a training row; negative ones not.
+  std::vector<bool> seen = {};  ///< Whether a training row has each number.
+  bool has_new = false;         ///< Whether another row has a number that no training row has.
+  std::uint32_t checksum = 0;   ///< As of FoundReals.
 };
 
 /// Looks at all numbers of an array [.., columns] with several threads, whose number changes no bit of the
 /// result. Throws FileError.
 FoundReals survey(const StoredNumbers<float>& numbers, Index columns, const TrainingRows& rows,
                   bool with_checksum);
-/// As the other, for an array of one column. Throws also ValueError for a number of 2^24 or more.
+/// As the other, for an array of one column. Of numbers of 2^24 or more, only the largest is found.
 FoundIntegers survey(const StoredNumbers<std::int32_t>& numbers, const TrainingRows& rows,
                      bool with_checksum);
 

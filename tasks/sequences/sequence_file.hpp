@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -26,8 +27,10 @@ struct SequenceFile {
   /// numbers in the file too.
   std::vector<std::string> class_names = {};
   std::vector<std::int32_t> groups = {};  ///< [N]; empty where each sequence is a group.
-  std::vector<std::int32_t> parts = {};   ///< [N] as SequenceView::parts; empty where they are drawn.
-  std::vector<std::string> names = {};    ///< [N], what a column says; empty where none names sequences.
+  Index validation = 0, test = 0;         ///< As SequenceView has them.
+  /// Names of the columns of the inputs; empty for arrays, which have no such names.
+  std::vector<std::string> input_names = {};
+  std::vector<std::string> names = {};  ///< [N], what a column says; empty where none names sequences.
   /// Symbols of a text; null where symbols are numbers of the file, or steps are vectors.
   std::unique_ptr<const SymbolTable> symbol_table = {};
 };
@@ -38,8 +41,12 @@ struct KnownNames {
   const SymbolTable* symbols = nullptr;   ///< Null where no model knows any.
 };
 
-/// What is read of a file: with `inputs`, it need have neither targets nor groups, and they are left out.
-enum class Wanted { everything, inputs };
+/// What is read of a file.
+enum class Wanted {
+  everything,  ///< Training data, and the parts of the others that have no file of their own.
+  held_out,    ///< Sequences of one part.
+  inputs       ///< Inputs alone: targets and groups need not be there.
+};
 
 /// Reads a file by the end of its name. Throws FileError, with the place, for what is no such file.
 SequenceFile read_sequence_file(const SequencesOptions& options, const KnownNames& known, Wanted what);
@@ -48,7 +55,7 @@ SequenceFile read_sequence_file(const SequencesOptions& options, const KnownName
 SequenceFile read_csv(const SequencesOptions& options, const KnownNames& known, Wanted what);
 /// The forms with named arrays, HDF5 and npz (array_sequences.cpp).
 SequenceFile read_arrays(const SequencesOptions& options, Wanted what);
-/// A text: a sequence of symbols, or one for each part if everything is wanted (text_sequences.cpp).
+/// A text: a sequence of symbols for each part that the file has (text_sequences.cpp).
 SequenceFile read_text(const SequencesOptions& options, const KnownNames& known, Wanted what);
 
 /// A text of the file, a sequence or a part of one.
@@ -58,17 +65,23 @@ struct FileText {
 };
 /// Where the end of a text stands in a sequence: the next symbol is learned from it on, and at last is it.
 enum class Ends { none, before, around };
-/// Reads texts as symbols, those that `known` has or else those of the training data, whose `parts` are in
-/// `to`. Throws FileError for text that is not UTF-8.
-void read_symbols(const SequencesOptions& options, const std::vector<FileText>& texts, Ends ends,
-                  const KnownNames& known, SequenceFile& to);
+/// Reads texts as symbols, those that `known` has or else those of the texts whose part is 0. Throws
+/// FileError for text that is not UTF-8.
+void read_symbols(const SequencesOptions& options, const std::vector<FileText>& texts,
+                  const std::vector<std::int32_t>& parts, Ends ends, const KnownNames& known,
+                  SequenceFile& to);
 /// The options of a DataTask for these (sequences_task.cpp).
 DataTaskOptions data_options(const SequencesOptions& options);
 
+/// Adds the sequences of the file `path` to those of a task's training file. Throws FileError where its
+/// inputs or targets are others than those.
+void append_sequences(SequenceFile& all, const SequenceFile& more, const std::filesystem::path& path);
+
 /// Numbers of class names: those known, or else all that there are, sorted, by their value if they are whole
-/// numbers. Throws ValueError, with the place of the first (`place(i)`), for a name that is not known.
-std::vector<std::int32_t> class_numbers(const std::vector<std::string>& names,
-                                        const std::vector<std::string>& known,
-                                        std::vector<std::string>& class_names);
+/// numbers. An empty name has -1. Calls refuse(i, why), which throws, for a name that is not known.
+std::vector<std::int32_t> class_numbers(
+    const std::vector<std::string>& names, const std::vector<std::string>& known,
+    const std::function<void(std::size_t i, const std::string& why)>& refuse,
+    std::vector<std::string>& class_names);
 
 }  // namespace orthornn

@@ -14,6 +14,7 @@
 #include "orthornn/core/error.hpp"
 #include "tasks/data_part.hpp"
 #include "tasks/sequences/loaded_sequences.hpp"
+#include "tasks/sequences/number_survey.hpp"
 #include "tasks/sequences/sequence_file.hpp"
 
 namespace orthornn {
@@ -70,6 +71,28 @@ std::vector<std::string> class_names_of(const SequenceFile& file, Index classes)
   return names;
 }
 
+/// Sizes and CRC-32 of the sequences of a file.
+std::string checksum_of(const SequenceFile& file) {
+  std::uint32_t all = 0;
+  const auto add = [&](const void* bytes, std::size_t count) {
+    all = joined_checksum(all, orthornn::checksum_of(bytes, count), static_cast<Index>(count));
+  };
+  const auto add_numbers = [&]<class T>(const StoredNumbers<T>& numbers) {
+    constexpr Index piece = Index{1} << 20;
+    Tensor<T> room;
+    for (Index at = 0; at < numbers.size(); at += piece) {
+      const std::span<const T> some = numbers.read(at, std::min(piece, numbers.size() - at), room);
+      add(some.data(), some.size_bytes());
+    }
+  };
+  add(file.lengths.data(), file.lengths.size() * sizeof(std::int32_t));
+  add_numbers(file.features);
+  add_numbers(file.values);
+  add_numbers(file.symbols);
+  add_numbers(file.classes);
+  return fmt::format("{} sequences, CRC-32 {:08x}", file.lengths.size(), all);
+}
+
 bool is_whole(const std::string& text) {
   const std::size_t digits = text.starts_with('-') ? 1 : 0;
   return text.size() > digits && text.size() < 18 &&
@@ -89,25 +112,30 @@ DataTaskOptions data_options(const SequencesOptions& options) {
           .seed = options.seed};
 }
 
-std::vector<std::int32_t> class_numbers(const std::vector<std::string>& names,
-                                        const std::vector<std::string>& known,
-                                        std::vector<std::string>& class_names) {
+std::vector<std::int32_t> class_numbers(
+    const std::vector<std::string>& names, const std::vector<std::string>& known,
+    const std::function<void(std::size_t i, const std::string& why)>& refuse,
+    std::vector<std::string>& class_names) {
   class_names = known;
   if (known.empty()) {
-    const std::set<std::string> all(names.begin(), names.end());
+    std::set<std::string> all(names.begin(), names.end());
+    all.erase("");
     class_names.assign(all.begin(), all.end());
     if (std::ranges::all_of(class_names, is_whole))
       std::ranges::sort(class_names, {}, [](const std::string& name) { return std::stoll(name); });
   }
-  std::map<std::string_view, std::int32_t> numbers;
-  for (const std::string& name : class_names)
-    numbers.emplace(name, static_cast<std::int32_t>(numbers.size()));
+  std::map<std::string_view, std::int32_t> numbers = {{"", -1}};
+  for (std::size_t i = 0; i < class_names.size(); ++i)
+    numbers.emplace(class_names[i], static_cast<std::int32_t>(i));
   std::vector<std::int32_t> result;
-  for (const std::string& name : names) {
-    const auto found = numbers.find(name);
-    if (found == numbers.end())
-      throw ValueError(fmt::format("the class '{}' is not among those that the model was trained with",
-                                   name.substr(0, 40)));
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const auto found = numbers.find(names[i]);
+    if (found == numbers.end()) {
+      refuse(i,
+             fmt::format("the class '{}' is not among the {} classes of the training data; expected one of "
+                         "these: leave the row out, or train on such rows too",
+                         names[i].substr(0, 40), class_names.size()));
+    }
     result.push_back(found->second);
   }
   return result;
@@ -143,18 +171,23 @@ void divide_in_time(const SequencesOptions& options, SequenceFile& file) {
                     "expected one, or no --length",
                     options.data.string(), file.lengths.size()));
   }
+  file.validation = options.validation_data.empty() ? 1 : 0;
+  file.test = options.test_data.empty() ? 1 : 0;
   const auto all = static_cast<double>(file.lengths.front());
-  const auto steps = [&](double share) { return static_cast<std::int32_t>(std::lround(share * all)); };
-  const std::int32_t validation = steps(options.validation_part), test = steps(options.test_part);
+  const auto steps = [&](Index is_here, double share) {
+    return is_here > 0 ? static_cast<std::int32_t>(std::max(1L, std::lround(share * all))) : 0;
+  };
+  const std::int32_t validation = steps(file.validation, options.validation_part),
+                     test = steps(file.test, options.test_part);
   const std::int32_t training = file.lengths.front() - validation - test;
-  if (training < 1 || validation < 1 || test < 1) {
+  if (training < 1) {
     throw FileError(
-        fmt::format("{}: its sequence has {} steps, of which {} are for validation and {} for "
-                    "test; expected some in each part",
+        fmt::format("{}: its sequence has {} steps, of which {} are for validation and {} for test; expected "
+                    "some to train on",
                     options.data.string(), file.lengths.front(), validation, test));
   }
   file.lengths = {training, validation, test};
-  file.parts = {0, 1, 2};
+  std::erase(file.lengths, 0);
   file.groups.clear();
 }
 
@@ -183,7 +216,20 @@ SequenceFile read_sequence_file(const SequencesOptions& options, const KnownName
   return file;
 }
 
-struct SequencesTask::File : SequenceFile {};
+/// What all files have: the sequences of the training file, then those of validation and test files.
+struct SequencesTask::Files : SequenceFile {
+  /// By the order of `sources`.
+  std::array<std::string, 3> checksums = {};
+  std::array<Index, 3> counts = {};
+};
+
+struct SequencesTask::Source {
+  /// Of its checksum in a model file.
+  const char* part;
+  const char* flag;
+  const char* content;
+  const std::filesystem::path& path;
+};
 
 SequencesTask::SequencesTask(const SequencesOptions& options)
     : DataTask((check_fields("task sequences", options), data_options(completed(options)))),
@@ -193,8 +239,18 @@ SequencesTask::SequencesTask(const SequencesOptions& options)
 
 SequencesTask::~SequencesTask() = default;
 
+std::array<SequencesTask::Source, 3> SequencesTask::sources() const {
+  return {{{data_part::name, "--data", "data", options_.data},
+           {"validation", "--validation", "validation data", options_.validation_data},
+           {"test", "--test", "test data", options_.test_data}}};
+}
+
 void SequencesTask::read_parts(const std::vector<TaskPart>& parts) {
-  checksum_ = data_part::checksum_in("sequences", parts);
+  for (std::size_t k = 0; k < checksums_.size(); ++k) {
+    const char* name = sources()[k].part;
+    const bool is_there = std::ranges::find(parts, std::string(name), &TaskPart::name) != parts.end();
+    if (k == 0 || is_there) checksums_[k] = data_part::checksum_in("sequences", parts, name);
+  }
   const auto part = std::ranges::find(parts, std::string(statistics_part), &TaskPart::name);
   try {
     if (part == parts.end()) throw ValueError("it is missing");
@@ -211,44 +267,92 @@ void SequencesTask::read_parts(const std::vector<TaskPart>& parts) {
     if (symbol_table_ != nullptr && symbol_table_->count() != known.symbols)
       throw ValueError(
           fmt::format("it has {} symbols and the names of {}", known.symbols, symbol_table_->count()));
-    constexpr Index most = Index{1} << 30;
-    if (known.symbols < 0 || known.symbols > most || known.classes < 0 || known.classes > most)
-      throw ValueError("its numbers of symbols and classes are not from 0 to 2^30");
+    if (known.symbols < 0 || known.symbols > most_names || known.classes < 0 || known.classes > most_names)
+      throw ValueError("its numbers of symbols and classes are not from 0 to 2^24");
     use(known);
   } catch (const ValueError& error) {
     throw ValueError(fmt::format("task sequences: the part '{}': {}", statistics_part, error.what()));
   }
 }
 
+void SequencesTask::check_given(const Source& source, const std::string& known) const {
+  if (checksums_[0].empty() || known.empty() == source.path.empty()) return;
+  if (known.empty()) {
+    throw FileError(fmt::format("{}: the model was trained with a part of --data as its {}; leave out {}",
+                                source.path.string(), source.content, source.flag));
+  }
+  throw FileError(
+      fmt::format("task sequences needs its {}, but no file was given; name that of the training by {}",
+                  source.content, source.flag));
+}
+
+void SequencesTask::read_into(Files& files) const {
+  SequencesOptions options = completed(options_);
+  KnownNames known{class_names_, symbol_table_.get()};
+  const std::array<Source, 3> all = sources();
+  for (std::size_t k = 0; k < all.size(); ++k) {
+    check_given(all[k], checksums_[k]);
+    if (k > 0 && all[k].path.empty()) continue;
+    options.data = all[k].path;
+    SequenceFile file = read_sequence_file(options, known, k == 0 ? Wanted::everything : Wanted::held_out);
+    files.counts[k] = std::ssize(file.lengths);
+    if (k == 0) {
+      static_cast<SequenceFile&>(files) = std::move(file);
+      known = {files.class_names, files.symbol_table.get()};
+      // The training data decide for all.
+      if (options.goal == Goal::automatic) {
+        options.goal = files.values.empty() ? (files.every_step ? Goal::step_classes : Goal::classes)
+                                            : (files.every_step ? Goal::step_values : Goal::values);
+      }
+      continue;
+    }
+    files.checksums[k] = checksum_of(file);
+    if (!checksums_[k].empty() && checksums_[k] != files.checksums[k]) {
+      throw FileError(fmt::format(
+          "{} has other data than those that the model was trained with ({} there, {} here); name the data "
+          "of the training by {}, or use predict for data of your own",
+          options.data.string(), checksums_[k], files.checksums[k], all[k].flag));
+    }
+    append_sequences(files, file, options.data);
+    (k == 1 ? files.validation : files.test) = files.counts[k];
+  }
+}
+
 void SequencesTask::load() const {
   if (has_data()) return;
-  auto file = std::make_unique<File>();
-  static_cast<SequenceFile&>(*file) =
-      read_sequence_file(completed(options_), {class_names_, symbol_table_.get()}, Wanted::everything);
+  auto files = std::make_unique<Files>();
+  read_into(*files);
   Content content(
-      SequenceView{.lengths = {file->lengths.data(), Shape{std::ssize(file->lengths)}},
-                   .every_step = file->every_step,
-                   .groups = {file->groups.data(), Shape{std::ssize(file->groups)}},
-                   .parts = {file->parts.data(), Shape{std::ssize(file->parts)}},
-                   .symbol_count = file->symbol_table != nullptr ? file->symbol_table->count() : 0});
-  content.features = file->features;
-  content.symbols = file->symbols;
-  content.classes = file->classes;
-  content.values = file->values;
-  const bool is_trained = !checksum_.empty();
-  std::string checksum = checksum_;
+      SequenceView{.lengths = {files->lengths.data(), Shape{std::ssize(files->lengths)}},
+                   .every_step = files->every_step,
+                   .groups = {files->groups.data(), Shape{std::ssize(files->groups)}},
+                   .validation = files->validation,
+                   .test = files->test,
+                   .symbol_count = files->symbol_table != nullptr ? files->symbol_table->count() : 0});
+  content.features = files->features;
+  content.symbols = files->symbols;
+  content.classes = files->classes;
+  content.values = files->values;
+  const bool is_trained = !checksums_[0].empty();
+  files->checksums[0] = checksums_[0];
   try {
     const DataStatistics known = statistics();
-    use(content, is_trained ? &known : nullptr, &checksum);
+    use(content, is_trained ? &known : nullptr, &files->checksums[0], files->class_names);
   } catch (const FileError&) {
     throw;
+  } catch (const SequenceError& error) {
+    // The file that has the sequence, and its number there.
+    Index number = error.sequence;
+    std::size_t k = 0;
+    while (k + 1 < files->counts.size() && number >= files->counts[k]) number -= files->counts[k++];
+    throw FileError(fmt::format("{}: sequence {}: {}", sources()[k].path.string(), number, error.why));
   } catch (const Error& error) {
     throw FileError(fmt::format("{}: {}", options_.data.string(), error.what()));
   }
-  if (!is_trained) class_names_ = class_names_of(*file, statistics().classes);
-  symbol_table_ = std::move(file->symbol_table);
-  checksum_ = std::move(checksum);
-  file_ = std::move(file);
+  if (!is_trained) class_names_ = class_names_of(*files, statistics().classes);
+  symbol_table_ = std::move(files->symbol_table);
+  checksums_ = files->checksums;
+  files_ = std::move(files);
 }
 
 SequenceInputs SequencesTask::read_inputs(const std::filesystem::path& file) const {
@@ -275,7 +379,7 @@ std::string SequencesTask::config() const {
 }
 
 std::vector<TaskPart> SequencesTask::parts() const {
-  if (checksum_.empty()) load();
+  if (checksums_[0].empty()) load();
   const DataStatistics& known = statistics();
   Json json = {{"features", json_of(known.features)},
                {"values", json_of(known.values)},
@@ -287,8 +391,13 @@ std::vector<TaskPart> SequencesTask::parts() const {
     json["text_end"] = symbol_table_->end().has_value();
     json["symbol_names"] = symbol_table_->names();
   }
-  return {{statistics_part, json.dump(-1, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace)},
-          {data_part::name, checksum_}};
+  std::vector<TaskPart> parts = {
+      {statistics_part, json.dump(-1, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace)}};
+  const std::array<Source, 3> all = sources();
+  for (std::size_t k = 0; k < all.size(); ++k) {
+    if (!checksums_[k].empty()) parts.push_back({all[k].part, checksums_[k]});
+  }
+  return parts;
 }
 
 const SymbolTable& SequencesTask::symbol_table() const {

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 
 #include "orthornn/core/error.hpp"
 #include "tasks/sequences/sequence_file.hpp"
@@ -43,15 +42,16 @@ SymbolTable table_of(const SequencesOptions& options, const std::vector<FileText
 
 }  // namespace
 
-void read_symbols(const SequencesOptions& options, const std::vector<FileText>& texts, Ends ends,
-                  const KnownNames& known, SequenceFile& to) {
+void read_symbols(const SequencesOptions& options, const std::vector<FileText>& texts,
+                  const std::vector<std::int32_t>& parts, Ends ends, const KnownNames& known,
+                  SequenceFile& to) {
   const auto refuse = [&](const FileText& text, const Error& error) {
     throw FileError(fmt::format("{}: the text that begins in line {}: {}", options.data.string(), text.line,
                                 error.what()));
   };
   to.symbol_table = std::make_unique<SymbolTable>(
       known.symbols != nullptr ? *known.symbols
-                               : table_of(options, texts, to.parts, ends != Ends::none, refuse));
+                               : table_of(options, texts, parts, ends != Ends::none, refuse));
   const std::int32_t end = to.symbol_table->end().value_or(0);
   std::vector<std::int32_t> symbols;
   to.lengths.clear();
@@ -77,31 +77,35 @@ SequenceFile read_text(const SequencesOptions& options, const KnownNames& known,
   std::string text;
   read_text_file(options.data, [&](std::string_view piece) { text += piece; });
   SequenceFile result;
-  if (what == Wanted::inputs) {
-    read_symbols(options, {{text, 1}}, Ends::none, known, result);
-    return result;
-  }
+  const bool divides = what == Wanted::everything;
+  result.validation = divides && options.validation_data.empty() ? 1 : 0;
+  result.test = divides && options.test_data.empty() ? 1 : 0;
+  const double test = result.test > 0 ? options.test_part : 0,
+               validation = result.validation > 0 ? options.validation_part : 0;
   const auto place = [&](double share) {
     const auto bytes = static_cast<double>(text.size());
     return boundary_near(text, static_cast<std::size_t>(std::max(0.0, bytes * share)));
   };
-  const std::size_t training = place(1 - options.validation_part - options.test_part);
-  const std::size_t validation = std::max(training, place(1 - options.test_part));
+  std::vector<std::size_t> ends = {place(1 - validation - test)};
+  if (result.validation > 0) ends.push_back(std::max(ends.back(), place(1 - test)));
+  if (result.test > 0) ends.push_back(text.size());
+  ends.back() = text.size();
   std::vector<FileText> texts;
+  std::vector<std::int32_t> parts;
   Index line = 1;
-  const std::array<std::size_t, 4> ends = {0, training, validation, text.size()};
-  for (std::size_t i = 0; i < 3; ++i) {
-    texts.push_back({std::string_view(text).substr(ends[i], ends[i + 1] - ends[i]), line});
+  std::size_t begin = 0;
+  for (const std::size_t end : ends) {
+    texts.push_back({std::string_view(text).substr(begin, end - begin), line});
+    parts.push_back(begin == 0 ? 0 : 1);
     line += std::ranges::count(texts.back().text, '\n');
+    begin = end;
   }
   if (std::ranges::any_of(texts, [](const FileText& part) { return part.text.empty(); })) {
-    throw FileError(
-        fmt::format("{}: its text has {} bytes, too few for training, validation and test data; expected "
-                    "some lines for each",
-                    options.data.string(), text.size()));
+    throw FileError(fmt::format("{}: its text has {} bytes, too few for {}; expected some lines for each",
+                                options.data.string(), text.size(),
+                                texts.size() == 1 ? "a sequence" : "training and held-out data"));
   }
-  result.parts = {0, 1, 2};
-  read_symbols(options, texts, Ends::none, known, result);
+  read_symbols(options, texts, parts, Ends::none, known, result);
   return result;
 }
 

@@ -13,11 +13,11 @@ using namespace orthornn::testing;
 
 namespace {
 
-/// Forty series of five steps, rising or falling, with a class and a number each.
-void write_own_series(const fs::path& file) {
+/// Series of five steps, rising or falling, with a class and a number each: forty, or those from `first` on.
+void write_own_series(const fs::path& file, int first = 0, int last = 40) {
   std::ofstream csv(file);
   csv << "series,x,direction,slope\n";
-  for (int i = 0; i < 40; ++i) {
+  for (int i = first; i < last; ++i) {
     const double slope = (i % 2 == 0 ? 1 : -1) * (1 + 0.1 * (i % 7));
     for (int t = 0; t < 5; ++t)
       csv << i << "," << 50 + slope * t << "," << (slope > 0 ? "up" : "down") << "," << slope << "\n";
@@ -46,6 +46,39 @@ TEST_CASE("own sequences of a CSV are trained on, resumed to the same bits, and 
   CHECK_THAT(evaluated.output, contains("\"accuracy\""));
   std::ofstream(folder / "own.csv", std::ios::app) << "40,1,up,1\n";
   check_refused(run({"eval", "whole/model.h5"}, here), 1, {"other data than those", "own.csv"});
+}
+
+TEST_CASE("validation and test sequences of files of their own are those of the model", "[cli]") {
+  const TemporaryFolder folder;
+  write_own_series(folder / "own.csv", 0, 20);
+  write_own_series(folder / "validation.csv", 20, 30);
+  write_own_series(folder / "test.csv", 30, 40);
+  const Arguments train =
+      Arguments{"train",    "sequences", "--data",  "own.csv", "--validation", "validation.csv",
+                "--test",   "test.csv",  "--id",    "series",  "--target",     "direction",
+                "--inputs", "x",         "--steps", "6",       "--schedule",   "constant",
+                "--out",    "run"} +
+      small_cwy;
+  const RunSettings here{.folder = folder.path()};
+  check_refused(run(train + Arguments{"--test-part", "0.2"}, here), 2,
+                {"--test-part", "--test names a file"});
+  check_success(run(train, here));
+  check_success(run({"train", "--resume", "--out", "run", "--steps", "9"}, here));
+  // The places are those of config.toml, in any folder.
+  fs::create_directory(folder / "elsewhere");
+  const ProgramResult evaluated =
+      run({"eval", "../run/model.h5", "--json"}, {.folder = folder / "elsewhere"});
+  check_success(evaluated);
+  for (const char* metric : {"\"accuracy\"", "\"balanced_accuracy\"", "\"macro_f1\""})
+    CHECK_THAT(evaluated.output, contains(metric));
+  fs::rename(folder / "test.csv", folder / "moved.csv");
+  check_refused(run({"eval", "run/model.h5"}, here), 1, {"test.csv", "no such file"});
+  check_success(run({"eval", "run/model.h5", "--test", "moved.csv"}, here));
+  write_own_series(folder / "validation.csv", 20, 31);
+  check_refused(run({"eval", "run/model.h5", "--test", "moved.csv"}, here), 1,
+                {"validation.csv", "other data than those"});
+  check_refused(run({"train", "--resume", "--out", "run", "--steps", "12", "--test", "moved.csv"}, here), 1,
+                {"validation.csv", "other data than those"});
 }
 
 TEST_CASE("predictions of numbers are in the units of the targets", "[cli]") {
@@ -78,6 +111,23 @@ TEST_CASE("own data that are not there or not as said are one line", "[cli]") {
   check_refused(run({"train", "sequences", "--data", "no.csv"}, here), 1, {"no.csv", "no such file"});
   check_refused(run({"train", "sequences", "--data", "own.csv"}, here), 1, {"--target", "series, x"});
   check_refused(run({"train", "copying", "--goal", "class"}, here), 2, {"--goal", "sequences"});
+  check_refused(run({"train", "copying", "--validation", "own.csv"}, here), 2, {"--validation", "sequences"});
+  const auto check_content = [&](const char* name, const std::string& content,
+                                 std::initializer_list<std::string> said) {
+    CAPTURE(name, content.substr(0, 40));
+    std::ofstream(folder / name, std::ios::binary) << content;
+    check_refused(run({"train", "sequences", "--data", name, "--batch", "1"}, here), 1, said);
+  };
+  check_content("bad.csv", "", {"bad.csv", "it is empty"});
+  check_content("bad.csv", "x,target\n1,0\n2\n", {"bad.csv", "row 3", "1 cells; expected 2"});
+  check_content("bad.csv", "x,target\n1,0\ntwo,1\n", {"bad.csv", "row 3", "column 'x'", "'two'"});
+  check_content("bad.csv", "x,target\n1,0\nnan,1\n", {"bad.csv", "row 3", "column 'x'", "missing"});
+  check_content("bad.csv", "x,target\n1,0\n2,\n", {"bad.csv", "row 3", "column 'target'", "missing"});
+  check_content("bad.csv", std::string("x,target\n1\0\x1b[31m,0\n", 19), {"bad.csv", "row 2", "UTF-8"});
+  for (const char* name : {"bad.npz", "bad.h5"}) {
+    check_content(name, "", {name});
+    check_content(name, "neither of them", {name});
+  }
   CHECK_FALSE(fs::exists(folder / "runs"));
 }
 

@@ -1,4 +1,5 @@
-// Own sequences: a CSV file, and an array of NumPy. The first byte chooses one of them.
+// Own sequences: a CSV file, an array of NumPy, an archive of such, and an HDF5 file, which may be
+// compressed. The first byte chooses one of them.
 
 #include <fstream>
 
@@ -13,12 +14,15 @@ using namespace orthornn::fuzz;
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
   const std::vector<std::uint8_t> bytes(data + 1, data + size);
-  if (data[0] >= 2) {
+  constexpr std::uint8_t archive = 254, hdf5 = 255;
+  if (data[0] >= 2 && data[0] < archive) {
     accepted([&] { parse_npy("an array", bytes); });
     return 0;
   }
   static const testing::TemporaryFolder folder;
-  const std::filesystem::path file = folder / "own.csv";
+  const std::filesystem::path file = folder / (data[0] == archive ? "own.npz"
+                                               : data[0] == hdf5  ? "own.h5"
+                                                                  : "own.csv");
   std::ofstream(file, std::ios::binary)
       .write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
   const SequencesTask task({.data = file,
@@ -27,7 +31,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
                             .validation_part = 0.3,
                             .test_part = 0.3,
                             .batch = 1});
-  if (!accepted([&] { task.load(); })) return 0;
+  const bool loaded = accepted(file, [&] { task.load(); });
+  require_hdf5_closed();
+  if (!loaded) return 0;
   Batch batch;
   task.training_batch(0, batch);
   for (const HeldOut set : {HeldOut::validation, HeldOut::test})

@@ -1,14 +1,17 @@
 #include "orthornn/io/hdf5.hpp"
 
+#include <fmt/format.h>
 #include <hdf5.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <zlib.h>
 
 #include <algorithm>
 #include <csignal>
 #include <cstring>
 #include <fstream>
+#include <functional>
 #include <initializer_list>
 #include <limits>
 #include <optional>
@@ -463,6 +466,125 @@ TEST_CASE("a chunk that is stored short is refused", "[io][hdf5]") {
                contains("'x'") && contains("a chunk of it has 4 bytes in the file; expected " +
                                            std::to_string(checksums ? 4100 : 4096)));
   }
+}
+
+namespace {
+
+// A file with one dataset "x" [5, 7] in chunks of [2, 3], through these filters. `write` may write chunks as
+// they are stored.
+void write_filtered(const fs::path& file, hid_t type, const std::vector<H5Z_filter_t>& filters,
+                    const std::function<void(hid_t dataset)>& write) {
+  const hid_t id = H5Fcreate(file.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+  const hsize_t sizes[] = {5, 7}, chunk[] = {2, 3};
+  const hid_t space = H5Screate_simple(2, sizes, nullptr), properties = H5Pcreate(H5P_DATASET_CREATE);
+  H5Pset_chunk(properties, 2, chunk);
+  for (const H5Z_filter_t filter : filters) {
+    if (filter == H5Z_FILTER_SHUFFLE) H5Pset_shuffle(properties);
+    if (filter == H5Z_FILTER_DEFLATE) H5Pset_deflate(properties, 6);
+    if (filter == H5Z_FILTER_FLETCHER32) H5Pset_fletcher32(properties);
+  }
+  const hid_t dataset = H5Dcreate2(id, "x", type, space, H5P_DEFAULT, properties, H5P_DEFAULT);
+  REQUIRE(dataset >= 0);
+  write(dataset);
+  H5Dclose(dataset);
+  H5Pclose(properties);
+  H5Sclose(space);
+  H5Fclose(id);
+}
+
+// The bytes as HDF5's deflate filter stores them.
+std::vector<unsigned char> deflated(const std::vector<unsigned char>& bytes) {
+  uLongf length = compressBound(bytes.size());
+  std::vector<unsigned char> result(length);
+  REQUIRE(compress(result.data(), &length, bytes.data(), bytes.size()) == Z_OK);
+  result.resize(length);
+  return result;
+}
+
+}  // namespace
+
+TEST_CASE("compressed datasets are read where that is allowed, and refused where not", "[io][hdf5]") {
+  const TemporaryFolder folder;
+  const fs::path file = folder / "file.h5";
+  const Tensor<double> doubles = example<double>(Shape{5, 7});
+  const Tensor<std::int32_t> integers = example<std::int32_t>(Shape{5, 7});
+  for (const std::vector<H5Z_filter_t>& filters :
+       {std::vector{H5Z_FILTER_DEFLATE}, {H5Z_FILTER_SHUFFLE, H5Z_FILTER_DEFLATE}, {H5Z_FILTER_SHUFFLE}}) {
+    CAPTURE(filters);
+    for (const hid_t type : {H5T_IEEE_F64LE, H5T_IEEE_F64BE}) {
+      write_filtered(file, type, filters, [&](hid_t dataset) {
+        H5Dwrite(dataset, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, doubles.data());
+      });
+      CHECK(equal(Hdf5Reader(file, Compression::allowed).read<double>("x"), doubles));
+    }
+    write_filtered(file, H5T_STD_I32BE, filters, [&](hid_t dataset) {
+      H5Dwrite(dataset, H5T_NATIVE_INT32, H5S_ALL, H5S_ALL, H5P_DEFAULT, integers.data());
+    });
+    const Hdf5Reader reader(file, Compression::allowed);
+    CHECK(equal(reader.read<std::int32_t>("x"), integers));
+    CHECK(reader.read<std::int64_t>("x")(4, 6) == integers(4, 6));
+    CHECK_THAT(refusal([&] { reader.read<std::uint8_t>("x"); }), contains("do not fit in 8 bits"));
+    CHECK_THAT(refusal([&] { Hdf5Reader(file).read<std::int32_t>("x"); }),
+               contains(fmt::format("HDF5's filter {}", filters[0])) && contains("without compression"));
+  }
+  write_filtered(file, H5T_STD_I32LE, {H5Z_FILTER_DEFLATE, H5Z_FILTER_FLETCHER32}, [&](hid_t dataset) {
+    H5Dwrite(dataset, H5T_NATIVE_INT32, H5S_ALL, H5S_ALL, H5P_DEFAULT, integers.data());
+  });
+  CHECK_THAT(refusal([&] { Hdf5Reader(file, Compression::allowed).read<std::int32_t>("x"); }),
+             contains("filters 1, 3;") && contains("with gzip alone"));
+}
+
+TEST_CASE("compressed chunks that are not what the dataset declares are refused", "[io][hdf5]") {
+  const TemporaryFolder folder;
+  const fs::path file = folder / "file.h5";
+  const auto message = [&](const std::vector<unsigned char>& stored, unsigned left_out = 0) {
+    write_filtered(file, H5T_STD_U8LE, {H5Z_FILTER_DEFLATE}, [&](hid_t dataset) {
+      for (hsize_t i = 0; i < 5; i += 2) {
+        for (hsize_t j = 0; j < 7; j += 3) {
+          const hsize_t at[] = {i, j};
+          REQUIRE(H5Dwrite_chunk(dataset, H5P_DEFAULT, left_out, at, stored.size(), stored.data()) >= 0);
+        }
+      }
+    });
+    return refusal([&] { Hdf5Reader(file, Compression::allowed).read<std::uint8_t>("x"); });
+  };
+  const std::vector<unsigned char> six = {1, 2, 3, 4, 5, 6};
+  CHECK(message(deflated(six)) == "not refused");
+  // A filter that made a chunk no smaller was left out for it.
+  CHECK(message(six, 1) == "not refused");
+  CHECK_THAT(message(deflated({1, 2, 3, 4, 5})), contains("'x'") && contains("has 5 bytes; expected 6"));
+  // It would inflate to 64 MiB.
+  CHECK_THAT(message(deflated(std::vector<unsigned char>(std::size_t{1} << 26))),
+             contains("longer than 6 bytes"));
+  CHECK_THAT(message(six), contains("is damaged"));
+  CHECK_THAT(message({1, 2, 3}, 1), contains("has 3 bytes; expected 6"));
+  // Chunks that were never written.
+  write_filtered(file, H5T_STD_U8LE, {H5Z_FILTER_DEFLATE}, [&](hid_t dataset) {
+    const hsize_t at[] = {2, 3};
+    const std::vector<unsigned char> stored = deflated(six);
+    REQUIRE(H5Dwrite_chunk(dataset, H5P_DEFAULT, 0, at, stored.size(), stored.data()) >= 0);
+  });
+  CHECK_THAT(refusal([&] { Hdf5Reader(file, Compression::allowed).read<std::uint8_t>("x"); }),
+             contains("a chunk of it was never written"));
+}
+
+TEST_CASE("a compressed dataset that claims far more than the file has is refused", "[io][hdf5]") {
+  const TemporaryFolder folder;
+  const fs::path file = folder / "file.h5";
+  const hid_t id = H5Fcreate(file.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+  const hsize_t size = hsize_t{1000} * 1000 * 1000 * 1000, chunk = 1 << 20, first = 0;
+  const hid_t space = H5Screate_simple(1, &size, nullptr), properties = H5Pcreate(H5P_DATASET_CREATE);
+  H5Pset_chunk(properties, 1, &chunk);
+  H5Pset_deflate(properties, 6);
+  const hid_t dataset = H5Dcreate2(id, "x", H5T_IEEE_F32LE, space, H5P_DEFAULT, properties, H5P_DEFAULT);
+  const std::vector<unsigned char> stored = deflated(std::vector<unsigned char>(4 * chunk));
+  REQUIRE(H5Dwrite_chunk(dataset, H5P_DEFAULT, 0, &first, stored.size(), stored.data()) >= 0);
+  H5Dclose(dataset);
+  H5Pclose(properties);
+  H5Sclose(space);
+  H5Fclose(id);
+  CHECK_THAT(refusal([&] { Hdf5Reader(file, Compression::allowed).read<float>("x"); }),
+             contains("'x'") && contains("200 times as many as in the file"));
 }
 
 TEST_CASE("a file that cannot be read is refused with its reason", "[io][hdf5]") {

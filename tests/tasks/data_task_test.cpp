@@ -1,5 +1,7 @@
 #include "orthornn/tasks/data_task.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <initializer_list>
@@ -209,7 +211,7 @@ TEST_CASE("Missing inputs are refused by their place, zero, or marked", "[data]"
   TwentySequences data;
   data.features(7, 1, 0) = missing;
   CHECK_THAT(error_message<ValueError>([&] { DataTask(data.view(), {.batch = 4}); }),
-             contains("input 0 of step 1 of sequence 7 is missing"));
+             contains("sequence 7: input 0 of step 1 is missing; expected a number, or --missing"));
   for (const Missing how : {Missing::zero, Missing::mask}) {
     const DataTask task(data.view(), {.missing = how, .batch = 16});
     CHECK(task.data().features == (how == Missing::mask ? 4 : 2));
@@ -239,13 +241,130 @@ TEST_CASE("Own sequences that cannot be learned are refused", "[data]") {
              contains("at least one to train on"));
   CHECK_THAT(message(data.view(), {.validation_part = 0, .batch = 4}), contains("validation part"));
   CHECK_THAT(message({.features = data.features}, {.ahead = 3, .batch = 4}), contains("3 steps ahead"));
-  // One class is only in the held-out data.
+  TwentySequences negative;
+  negative.classes(3) = -1;
+  CHECK_THAT(message(negative.view()), contains("sequence 3: its class is -1; expected 0 or more"));
+  negative.classes(3) = 1700000000;
+  CHECK_THAT(message(negative.view()), contains("sequence 3: its target is class 1700000000"));
+  Tensor<float> values(Shape{20, 3, 1});
+  values(5, 2, 0) = missing;
+  CHECK_THAT(message({.features = data.features, .every_step = true, .values = values}),
+             contains("sequence 5: target 0 of step 2 is missing"));
+  Tensor<std::int32_t> unlabeled(Shape{20, 3});
+  for (Index t = 0; t < 3; ++t) unlabeled(9, t) = -1;
+  CHECK_THAT(message({.features = data.features, .every_step = true, .classes = unlabeled}),
+             contains("sequence 9: all its classes are negative"));
+}
+
+TEST_CASE("Held-out data with a class or symbol that no training sequence has are refused", "[data]") {
   TwentySequences rare;
   Batch batch;
   DataTask(rare.view(), {.normalization = Normalization::none, .batch = 4})
       .evaluation_batch(HeldOut::test, 0, batch);
-  rare.classes(numbers_of(batch)[0]) = 7;
-  CHECK_THAT(message(rare.view()), contains("class 7"));
+  const Index held_out = numbers_of(batch)[0];
+  // The class is beyond those of the training, or between them.
+  for (const std::int32_t number : {7, 1}) {
+    for (Index i = 0; i < 20; ++i)
+      rare.classes(i) = i == held_out ? number : static_cast<std::int32_t>(2 * (i % 2));
+    CHECK_THAT(error_message<ValueError>([&] { DataTask(rare.view(), {.batch = 4}); }),
+               contains(fmt::format("sequence {}: the target is class '{}', which no training sequence has",
+                                    held_out, number)));
+  }
+  Tensor<std::int32_t> symbols(Shape{20, 3});
+  for (Index i = 0; i < 20; ++i) symbols(i, 1) = 2;
+  symbols(held_out, 2) = 1;
+  CHECK_THAT(error_message<ValueError>([&] { DataTask({.symbols = symbols}, {.ahead = 1, .batch = 4}); }),
+             contains(fmt::format("sequence {}: step 2 is symbol 1, which no training", held_out)));
+}
+
+TEST_CASE("Sequences that are given as validation and test data are not drawn", "[data]") {
+  const TwentySequences data;
+  SequenceView view = data.view();
+  const auto held_out = [&](const DataTask& task, HeldOut set) {
+    Batch batch;
+    task.evaluation_batch(set, 0, batch);
+    std::vector<Index> numbers = numbers_of(batch);
+    std::ranges::sort(numbers);
+    return numbers;
+  };
+  view.validation = 3;
+  view.test = 4;
+  const DataTaskOptions options{.normalization = Normalization::none, .batch = 5};
+  const DataTask given(view, options);
+  CHECK(held_out(given, HeldOut::validation) == std::vector<Index>{13, 14, 15});
+  CHECK(held_out(given, HeldOut::test) == std::vector<Index>{16, 17, 18, 19});
+  CHECK(given.batches_per_epoch() == 2);  // of thirteen
+  // The test data are drawn of the seventeen others.
+  view.test = 0;
+  const DataTask drawn(view, options);
+  CHECK(held_out(drawn, HeldOut::validation) == std::vector<Index>{17, 18, 19});
+  REQUIRE(held_out(drawn, HeldOut::test).size() == 2);
+  CHECK(std::ranges::max(held_out(drawn, HeldOut::test)) < 17);
+  view.validation = 20;
+  CHECK_THAT(error_message<ValueError>([&] { DataTask(view, options); }),
+             contains("at least one to train on"));
+}
+
+TEST_CASE("Classes are counted one by one, and a tie is no answer", "[data]") {
+  TwentySequences data;
+  for (Index i = 0; i < 20; ++i) data.classes(i) = static_cast<std::int32_t>(i % 4);
+  const DataTask task({.features = data.features, .classes = data.classes}, {.batch = 4});
+  const auto values_of = [&](const std::vector<std::int32_t>& classes, const std::vector<Index>& answers) {
+    Batch batch;
+    batch.integers(batch_names::classes).reserve({std::ssize(classes)});
+    std::ranges::copy(classes, batch.integers(batch_names::classes).begin());
+    Tensor<float> outputs(Shape{std::ssize(classes), 4});
+    for (Index i = 0; i < std::ssize(answers); ++i) {
+      if (answers[static_cast<std::size_t>(i)] >= 0) outputs(i, answers[static_cast<std::size_t>(i)]) = 1;
+    }
+    Tensor<double> sums(task.counters());
+    task.count_metrics(outputs, batch, sums);
+    return task.metric_values(sums, 0);
+  };
+  REQUIRE(task.metrics().size() == 3);
+  CHECK(task.metrics()[1].name == "balanced_accuracy");
+  CHECK(task.metrics()[2].name == "macro_f1");
+  // Of class 0 two of three are right, of class 1 one of one, of class 2 none of two, of which one is a tie.
+  std::vector<double> found = values_of({0, 0, 0, 1, 2, 2}, {0, 0, 1, 1, 0, -1});
+  REQUIRE(found.size() == 3);
+  CHECK(found[0] == Approx(3.0 / 6));
+  CHECK(found[1] == Approx((2.0 / 3 + 1 + 0) / 3));
+  // Of F1: precision and recall of class 0 are 2/3, of class 1 they are 1/2 and 1.
+  CHECK(found[2] == Approx((2.0 / 3 + 2.0 / 3 + 0) / 3));
+  // Class 3 is answered and does not occur: it has an F1, and no recall.
+  found = values_of({0, 0}, {0, 3});
+  CHECK(found[1] == Approx(0.5));
+  CHECK(found[2] == Approx((2.0 / 3 + 0) / 2));
+  // What is negative does not count.
+  found = values_of({0, -1}, {0, 3});
+  CHECK(found == std::vector<double>{1, 1, 1});
+  CHECK(std::isnan(values_of({-1}, {0})[0]));
+}
+
+TEST_CASE("More than a thousand classes are not counted one by one", "[data]") {
+  for (const Index count : {1000, 1001}) {
+    Tensor<float> features(Shape{3 * count, 1, 1});
+    Tensor<std::int32_t> classes(Shape{3 * count});
+    for (Index i = 0; i < 3 * count; ++i) classes(i) = static_cast<std::int32_t>(i % count);
+    SequenceView view{.features = features, .classes = classes};
+    view.validation = view.test = 1;
+    const DataTask task(view, {.batch = 1});
+    CHECK(task.metrics().size() == (count == 1000 ? 3 : 1));
+    CHECK(task.counters() == (count == 1000 ? Shape{1000, 3} : Shape{1, 2}));
+  }
+}
+
+TEST_CASE("A forecast of symbols has accuracy, perplexity, and bits a symbol", "[data]") {
+  Tensor<std::int32_t> symbols(Shape{20, 4});
+  for (Index i = 0; i < symbols.size(); ++i) symbols.data()[i] = static_cast<std::int32_t>(i % 5);
+  const DataTask task({.symbols = symbols}, {.ahead = 1, .batch = 4});
+  SequenceModel<float> model(Device::cpu(), model_for(task.data(), {Gru{.hidden_size = 2}}));
+  for (float& parameter : model.parameters().values()) parameter = 0;
+  // All five symbols are equally likely to it, and a tie is no answer.
+  const Evaluation found = evaluate(model, task, HeldOut::test);
+  CHECK(found.metric("accuracy") == 0);
+  CHECK(*found.metric("perplexity") == Approx(5));
+  CHECK(*found.metric("bits_per_symbol") == Approx(std::log2(5)));
 }
 
 TEST_CASE("A network learns own sequences: which of two numbers came first", "[data]") {
@@ -266,8 +385,7 @@ namespace {
 
 /// One symbol after the other, in three sequences for the three parts. Symbol t of a part is t modulo 50.
 struct LongSequences {
-  Tensor<std::int32_t> symbols, lengths = Tensor<std::int32_t>(Shape{3}),
-                                parts = Tensor<std::int32_t>(Shape{3});
+  Tensor<std::int32_t> symbols, lengths = Tensor<std::int32_t>(Shape{3});
 
   LongSequences() : symbols(Shape{100 + 21 + 13}) {
     Index at = 0;
@@ -277,12 +395,9 @@ struct LongSequences {
     lengths(0) = 100;
     lengths(1) = 21;
     lengths(2) = 13;
-    parts(0) = 0;
-    parts(1) = 1;
-    parts(2) = 2;
   }
   SequenceView view() const {
-    return {.symbols = symbols, .lengths = lengths, .parts = parts, .symbol_count = 60};
+    return {.symbols = symbols, .lengths = lengths, .validation = 1, .test = 1, .symbol_count = 60};
   }
 };
 
@@ -328,14 +443,15 @@ TEST_CASE("Numbers of a long sequence are read in pieces", "[data]") {
     features(t, 0) = static_cast<float>(t);
     values(t, 0) = static_cast<float>(100 + t);
   }
-  Tensor<std::int32_t> lengths(Shape{3}), parts(Shape{3});
-  for (Index i = 0; i < 3; ++i) {
-    lengths(i) = i == 0 ? 20 : 10;
-    parts(i) = static_cast<std::int32_t>(i);
-  }
-  const DataTask task(
-      {.features = features, .lengths = lengths, .every_step = true, .values = values, .parts = parts},
-      {.cut = 4, .normalization = Normalization::none, .batch = 2});
+  Tensor<std::int32_t> lengths(Shape{3});
+  for (Index i = 0; i < 3; ++i) lengths(i) = i == 0 ? 20 : 10;
+  const DataTask task({.features = features,
+                       .lengths = lengths,
+                       .every_step = true,
+                       .values = values,
+                       .validation = 1,
+                       .test = 1},
+                      {.cut = 4, .normalization = Normalization::none, .batch = 2});
   REQUIRE(task.batches_per_epoch() == 3);  // streams of 10 steps
   Batch batch;
   task.training_batch(1, batch);
@@ -356,15 +472,11 @@ TEST_CASE("What cannot be cut into pieces is refused", "[data]") {
   CHECK_THAT(error(data.view(), {.ahead = 1, .cut = 10, .batch = 10}), contains("99 steps to train on"));
   CHECK_THAT(error(data.view(), {.ahead = 1, .cut = -1}), contains("pieces of -1"));
   SequenceView drawn = data.view();
-  drawn.parts = {};
+  drawn.validation = drawn.test = 0;
   Tensor<std::int32_t> short_lengths(Shape{67});
   for (std::int32_t& length : short_lengths) length = 2;
   drawn.lengths = short_lengths;
   CHECK_THAT(error(drawn, {.ahead = 1, .cut = 1, .batch = 1}), contains("one long sequence"));
-  Tensor<std::int32_t> no_part(Shape{3});
-  SequenceView other = data.view();
-  other.parts = no_part;
-  CHECK_THAT(error(other, {.ahead = 1, .cut = 10, .batch = 3}), contains("expected some in each part"));
 }
 
 TEST_CASE("Evaluations between pieces leave a training as it is", "[data]") {

@@ -1,7 +1,12 @@
 #include "orthornn/tasks/sequences_task.hpp"
 
+#include <fmt/format.h>
+#include <hdf5.h>
+
+#include <algorithm>
 #include <fstream>
 #include <initializer_list>
+#include <limits>
 #include <map>
 #include <string>
 #include <utility>
@@ -15,6 +20,7 @@
 #include "support/error_message.hpp"
 #include "support/npz_writer.hpp"
 #include "support/temporary_folder.hpp"
+#include "support/zip_writer.hpp"
 
 using namespace orthornn;
 using namespace orthornn::testing;
@@ -22,6 +28,8 @@ using namespace orthornn::testing;
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr float missing = std::numeric_limits<float>::quiet_NaN();
 
 fs::path file_with(const fs::path& file, const std::string& text) {
   std::ofstream(file, std::ios::binary) << text;
@@ -175,12 +183,20 @@ TEST_CASE("A CSV that cannot be read is refused by row and column", "[sequences]
   CHECK_THAT(csv_error("x,target\n1,0\ninf,1\n"), contains("row 3, column 'x'"));
   CHECK_THAT(csv_error("x,y\n1,0\n"), contains("--target names the column 'target'; it has 2 columns: x, y"));
   CHECK_THAT(csv_error("x,target\n\"1,0\n"), contains("row 2: a quotation mark is not closed"));
+  CHECK_THAT(csv_error("x,target\n1,caf\xe9\n"), contains("row 2: it is no text in UTF-8"));
+  CHECK_THAT(csv_error(std::string("x,target\n1\0,0\n", 14)), contains("row 2: it is no text in UTF-8"));
   CHECK_THAT(csv_error("x,target\n1,0\n,1\n2,0\n", {.batch = 1}),
-             contains("input 0 of step 0 of sequence 1 is missing"));
+             contains("row 3, column 'x': it is missing; expected a number, or --missing zero or mask"));
+  CHECK_THAT(csv_error("x,s\n1,a\nNA,a\n", {.goal = Goal::forecast, .id = "s", .missing = Missing::zero}),
+             contains("row 3, column 'x': it is missing; expected a number, as a forecast"));
+  CHECK_THAT(csv_error("x,target\n1,0\n2,\n3,1\n"),
+             contains("row 3, column 'target': the class is missing; expected one for each sequence"));
+  CHECK_THAT(csv_error("x,target\n1,0.5\n2,nan\n3,1\n"),
+             contains("row 3, column 'target': it is missing; expected a number"));
   CHECK_THAT(csv_error("x,s,target\n1,a,0\n2,a,1\n", {.id = "s", .batch = 1}),
              contains("row 3, column 'target': it differs from row 2 of the same sequence"));
   CHECK_THAT(csv_error("x,target\n1,a\n", {.goal = Goal::values, .batch = 1}),
-             contains("row 2, column 'target': 'a'"));
+             contains("row 2, column 'target': 'a' is no finite number; expected a number for --goal value"));
   CHECK_THAT(csv_error("x,s,target\n1,a,5\n2,b,none\n", {.goal = Goal::values, .id = "s", .batch = 1}),
              contains("row 3, column 'target': 'none'"));
   CHECK_THAT(csv_error("x,target\n1,0\n", {.goal = Goal::step_classes, .batch = 1}), contains("need --id"));
@@ -196,6 +212,20 @@ TEST_CASE("Arrays that cannot be read are refused by name", "[sequences]") {
   const std::string inputs = npy("<f4", "3, 2", raw_bytes(std::vector<float>(6)));
   CHECK_THAT(message({{"targets", inputs}}), contains("expected an array 'inputs' or an array 'symbols'"));
   CHECK_THAT(message({{"inputs", inputs}}), contains("no array 'targets'"));
+  CHECK_THAT(message({{"inputs", inputs},
+                      {"targets", npy("<i4", "3,", raw_bytes(std::vector<std::int32_t>{0, -1, 1}))}}),
+             contains("own.npz: sequence 1: its class is -1"));
+  CHECK_THAT(message({{"inputs", inputs},
+                      {"targets", npy("<f4", "3,", raw_bytes(std::vector<float>{0, missing, 1}))}}),
+             contains("own.npz: sequence 1: target 0 is missing"));
+  CHECK_THAT(message({{"inputs", npy("<f4", "3, 2", raw_bytes(std::vector<float>{0, 0, 0, missing, 0, 0}))},
+                      {"targets", npy("<i4", "3,", raw_bytes(std::vector<std::int32_t>{0, 1, 1}))}}),
+             contains("own.npz: sequence 1: input 0 of step 1 is missing"));
+  CHECK_THAT(
+      message({{"inputs", inputs}, {"lengths", npy("<i4", "1,", raw_bytes(std::vector<std::int32_t>{6}))}}),
+      contains("'inputs' has shape [3, 2]") || contains("lengths are 6 steps in all, and there are 3"));
+  CHECK_THAT(message({{"inputs", npy("<f4", "0, 2", "")}, {"targets", npy("<i4", "0,", "")}}),
+             contains("the lengths are 0 steps"));
   CHECK_THAT(
       message({{"inputs", inputs}, {"targets", npy("<i4", "2,", raw_bytes(std::vector<std::int32_t>(2)))}}),
       contains("'targets' has shape [2]"));
@@ -224,6 +254,168 @@ TEST_CASE("NumPy arrays are read in both byte orders", "[sequences]") {
   CHECK(big.integers(1) == -1);
   CHECK(array(npy(">f8", "1,", std::string("\x3f\xf0\0\0\0\0\0\0", 8))).reals(0) == 1);
   CHECK(array(npy("|b1", "2,", std::string("\x01\0", 2))).integers(0) == 1);
+  CHECK(array(npy(">u8", "1,", std::string("\0\0\0\0\0\0\x01\x02", 8))).integers(0) == 258);
+  CHECK_THAT(error_message<FileError>([&] { array(npy(">u8", "1,", std::string("\xff\0\0\0\0\0\0\0", 8))); }),
+             contains("2^63 or more"));
+}
+
+TEST_CASE("An archive that says to inflate to far more than it is, is refused", "[sequences]") {
+  const TemporaryFolder folder;
+  const fs::path file = folder / "own.npz";
+  const std::string zeros(std::size_t{1} << 24, '\0');
+  const auto message = [&](std::uint64_t size) {
+    write_npz(file, {{"inputs", npy("|u1", "4096, 4096", zeros)}});
+    change_directory(file, [&](std::string& bytes, std::size_t place) {
+      for (std::size_t i = 0; i < 4; ++i) bytes[place + 24 + i] = static_cast<char>(size >> (8 * i));
+    });
+    return error_message<FileError>([&] { SequencesTask({.data = file}).load(); });
+  };
+  CHECK_THAT(message(std::uint64_t{3} << 30), contains("(inputs)") && contains("zip bomb"));
+  // What has another name is not inflated.
+  write_npz(file, {{"other", npy("|u1", "1000000,", "damaged")}});
+  CHECK_THAT(error_message<FileError>([&] { SequencesTask({.data = file}).load(); }),
+             contains("expected an array 'inputs'"));
+}
+
+TEST_CASE("A step of a CSV without a class does not count", "[sequences]") {
+  const TemporaryFolder folder;
+  std::string text = "x,series,target\n";
+  for (int i = 0; i < 20; ++i) {
+    // The second step has none, and -1 is a class as any other.
+    for (int t = 0; t < 3; ++t)
+      text += fmt::format("{},{},{}\n", i, i, t == 1 ? (i % 2 == 0 ? "" : "NA") : i % 2 == 0 ? "-1" : "1");
+  }
+  const SequencesTask task({.data = file_with(folder / "own.csv", text),
+                            .goal = Goal::step_classes,
+                            .id = "series",
+                            .normalization = Normalization::none,
+                            .batch = 16});
+  task.load();
+  CHECK(task.class_names() == std::vector<std::string>{"-1", "1"});
+  Batch batch;
+  task.training_batch(0, batch);
+  const auto classes = std::as_const(batch).integers(batch_names::classes);
+  REQUIRE(classes.shape() == Shape{3, 16});
+  for (Index b = 0; b < 16; ++b) {
+    const int odd = static_cast<int>(std::as_const(batch).reals(batch_names::features)(0, b, 0)) % 2;
+    CHECK(classes(0, b) == odd);
+    CHECK(classes(1, b) == -1);
+    CHECK(classes(2, b) == odd);
+  }
+  // Of the three metrics, each has counted two steps of the two test sequences.
+  Tensor<float> outputs(Shape{3, 2, 2});
+  task.evaluation_batch(HeldOut::test, 0, batch);
+  Tensor<double> sums(task.counters());
+  task.count_metrics(outputs, batch, sums);
+  CHECK(sums(0, 1) + sums(1, 1) == 4);
+}
+
+TEST_CASE("Validation and test sequences are read from files of their own", "[sequences]") {
+  const TemporaryFolder folder;
+  const auto rows = [&](const char* name, int first, int last, const std::string& more = "") {
+    std::string text = "x,y,kind\n";
+    for (int i = first; i < last; ++i)
+      text += fmt::format("{},{},{}\n", i, i + 1, i % 2 == 0 ? "even" : "odd");
+    return file_with(folder / name, text + more);
+  };
+  const SequencesOptions options{.data = rows("training.csv", 0, 10),
+                                 .validation_data = rows("validation.csv", 10, 13),
+                                 .test_data = rows("test.csv", 13, 15),
+                                 .target = "kind",
+                                 .normalization = Normalization::range,
+                                 .batch = 5};
+  const SequencesTask task(options);
+  task.load();
+  CHECK(task.batches_per_epoch() == 2);
+  Batch batch;
+  task.evaluation_batch(HeldOut::validation, 0, batch);
+  // Normalized by the training data alone, whose numbers are 0 to 10.
+  CHECK(std::as_const(batch).reals(batch_names::features)(0, 2, 0) == 1.2F);
+  CHECK(std::as_const(batch).integers(batch_names::classes)(1) == 1);
+  task.evaluation_batch(HeldOut::test, 0, batch);
+  CHECK(std::as_const(batch).reals(batch_names::features).shape() == Shape{2, 2, 1});
+  REQUIRE(task.parts().size() == 4);
+  CHECK(task.parts()[2].name == "validation");
+  CHECK(task.parts()[3].name == "test");
+
+  const auto message = [](const SequencesOptions& changed) {
+    return error_message<Error>([&] { SequencesTask(changed).load(); });
+  };
+  SequencesOptions changed = options;
+  changed.validation_data = rows("new_class.csv", 10, 12, "1,2,prime\n");
+  CHECK_THAT(message(changed),
+             contains("new_class.csv: row 4, column 'kind': the class 'prime' is not among the 2 classes"));
+  changed.validation_data = file_with(folder / "swapped.csv", "y,x,kind\n1,2,odd\n");
+  CHECK_THAT(message(changed), contains("swapped.csv: it has the columns y, x; expected the columns x, y"));
+  changed.validation_data = file_with(folder / "text.csv", "x,y,kind\n1,two,odd\n");
+  CHECK_THAT(message(changed), contains("text.csv: row 2, column 'y': 'two'"));
+  changed.validation_data = folder / "none.csv";
+  CHECK_THAT(message(changed), contains("none.csv: there is no such file"));
+  // One file alone: the other part is drawn.
+  changed.validation_data = "";
+  const SequencesTask drawn(changed);
+  drawn.load();
+  drawn.evaluation_batch(HeldOut::validation, 0, batch);
+  CHECK(std::as_const(batch).integers(batch_names::classes).size() == 1);
+
+  // A model knows all three, and which of them were files.
+  SequencesOptions again = options;
+  again.parts = task.parts();
+  SequencesTask(again).load();
+  again.test_data = rows("test.csv", 13, 16);
+  CHECK_THAT(message(again), contains("test.csv has other data") && contains("by --test"));
+  again.test_data = "";
+  CHECK_THAT(message(again), contains("needs its test data") && contains("by --test"));
+  again = changed;
+  again.parts = drawn.parts();
+  again.validation_data = options.validation_data;
+  CHECK_THAT(message(again), contains("leave out --validation"));
+}
+
+TEST_CASE("Arrays of held-out files are refused by file, sequence and number", "[sequences]") {
+  const TemporaryFolder folder;
+  const auto file = [&](const char* name, const std::vector<std::int32_t>& symbols) {
+    write_npz(folder / name,
+              {{"symbols", npy("<i4", fmt::format("{}, 2", symbols.size() / 2), raw_bytes(symbols))}});
+    return folder / name;
+  };
+  SequencesOptions options{.data = file("training.npz", {0, 3, 3, 0, 0, 0}),
+                           .validation_data = file("validation.npz", {3, 3}),
+                           .test_data = file("test.npz", {0, 0, 3, 1}),
+                           .goal = Goal::forecast,
+                           .batch = 1};
+  CHECK_THAT(error_message<Error>([&] { SequencesTask(options).load(); }),
+             contains("test.npz: sequence 1: step 1 is symbol 1, which no training sequence has"));
+  options.test_data = file("test.npz", {0, 0});
+  SequencesTask(options).load();
+  write_npz(folder / "test.npz", {{"inputs", npy("<f4", "1, 2", raw_bytes(std::vector<float>(2)))}});
+  CHECK_THAT(error_message<Error>([&] { SequencesTask(options).load(); }),
+             contains("test.npz: it has 1 numbers a step as its inputs; expected symbols"));
+}
+
+TEST_CASE("Compressed and big-endian HDF5 files of other programs are read", "[sequences]") {
+  const TemporaryFolder folder;
+  const Expected expected;
+  const fs::path file = folder / "own.h5";
+  const hid_t id = H5Fcreate(file.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+  const auto add = [&](const char* name, hid_t type, hid_t memory_type, std::vector<hsize_t> sizes,
+                       const void* data) {
+    const hid_t space = H5Screate_simple(static_cast<int>(sizes.size()), sizes.data(), nullptr);
+    const hid_t properties = H5Pcreate(H5P_DATASET_CREATE);
+    std::ranges::fill(sizes, 2);
+    H5Pset_chunk(properties, static_cast<int>(sizes.size()), sizes.data());
+    H5Pset_shuffle(properties);
+    H5Pset_deflate(properties, 9);
+    const hid_t dataset = H5Dcreate2(id, name, type, space, H5P_DEFAULT, properties, H5P_DEFAULT);
+    REQUIRE(H5Dwrite(dataset, memory_type, H5S_ALL, H5S_ALL, H5P_DEFAULT, data) >= 0);
+    H5Dclose(dataset);
+    H5Pclose(properties);
+    H5Sclose(space);
+  };
+  add("inputs", H5T_IEEE_F32BE, H5T_NATIVE_FLOAT, {20, 2}, expected.inputs.data());
+  add("targets", H5T_STD_I16BE, H5T_NATIVE_INT64, {20}, expected.targets.data());
+  H5Fclose(id);
+  check_twenty(SequencesTask(options_for(file)));
 }
 
 namespace {

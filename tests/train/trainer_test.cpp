@@ -100,7 +100,7 @@ TEST_CASE("training gives the same bits with any number of threads", "[train]") 
 namespace {
 
 /// Adding over a few steps, with held-out batches of four, four and one sequence.
-class UnevenTask final : public Task {
+class UnevenTask : public Task {
  public:
   std::string name() const override { return "uneven"; }
   SequenceData data() const override { return adding_.data(); }
@@ -136,6 +136,27 @@ class UnevenTask final : public Task {
  private:
   AddingTask adding_{{.length = 6, .batch = 4, .seed = 5}};
   AddingTask single_{{.length = 6, .batch = 1, .seed = 5}};
+};
+
+/// The same with counters of its own: one row of the smallest and the largest output and their difference.
+class SpreadTask final : public UnevenTask {
+ public:
+  std::vector<Metric> metrics() const override {
+    return {{"spread", "spread", false}, {"loss_by_2", "half", false}};
+  }
+  Shape counters() const override { return {3}; }
+  void count_metrics(ConstTensorView<float> outputs, const Batch&, TensorView<double> sums) const override {
+    sums(0) += *std::ranges::min_element(outputs);
+    sums(1) += *std::ranges::max_element(outputs);
+    sums(2) += 1;
+  }
+  std::vector<double> metric_values(ConstTensorView<double> sums, double mean_loss) const override {
+    std::vector<double> values = {(sums(1) - sums(0)) / sums(2)};
+    if (!lacks_one) values.push_back(mean_loss / 2);
+    return values;
+  }
+
+  bool lacks_one = false;
 };
 
 }  // namespace
@@ -202,6 +223,22 @@ TEST_CASE("metrics of a task are means over all batches of what it counts", "[tr
   for (const char* name : {"", "a,b", "Upper"}) check_refused(name, "; expected a name of 1 to 40");
   for (const char* name : {"largest_output", "evaluation_loss", "precision"})
     check_refused(name, ", which is the name of another column");
+}
+
+TEST_CASE("a task makes the values of its metrics of its own counters and of the loss", "[train]") {
+  SpreadTask task;
+  SequenceModel<float> model(Device::cpu(), model_for(task, 8));
+  double sum = 0;
+  const Evaluation found = evaluate(model, task, HeldOut::test, [&](const Batch&, const BatchLoss&) {
+    const ConstTensorView<float> outputs = model.outputs();
+    const auto [least, most] = std::ranges::minmax_element(outputs);
+    sum += static_cast<double>(*most) - static_cast<double>(*least);
+  });
+  CHECK(*found.metric("spread") == Approx(sum / 3));
+  CHECK(*found.metric("spread") > 0);
+  CHECK(found.metric("loss_by_2") == found.loss / 2);
+  task.lacks_one = true;
+  CHECK_THROWS_WITH(evaluate(model, task, HeldOut::test), contains("has 2 metrics and made 1 values"));
 }
 
 TEST_CASE("an evaluation that is left between two batches is none", "[train]") {

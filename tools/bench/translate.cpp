@@ -31,6 +31,7 @@
 #include "commands/training.hpp"
 #include "orthornn/io/atomic_file.hpp"
 #include "support/files.hpp"
+#include "support/statistics.hpp"
 #include "support/stop_on_signal.hpp"
 #include "support/training_run.hpp"
 
@@ -267,7 +268,7 @@ void add_result(Json& row, const TranslateBenchmark& table, const TableRun& run,
   own.task.reset();  // the evaluation reads its data itself
   // As `orthornn eval` of this file.
   const Execution execution = settings.machine.apply();
-  const EvaluationSource source{.model = model.string(), .data = settings.data, .search = table.search};
+  const EvaluationSource source{.model = model.string(), .files = settings.files, .search = table.search};
   result["test"] = json_of(evaluate_file(source, execution), source, execution);
   result["test"].erase("model");
   write_file_atomically(folder / result_file, json_text(result) + "\n");

@@ -67,7 +67,7 @@ struct Cost {
 
 /// The model's task with sequences of `length` steps, or its own for 0, one in a batch.
 std::unique_ptr<Task> task_of(const ModelFileInfo& info, Index length, Index most_steps,
-                              const std::string& data) {
+                              const DataFiles& data) {
   if (most_steps < 1) throw ValueError("it would take long at these sizes");
   if (info.task_config.empty()) throw FileError("the model was saved without a task");
   if (length > most_steps) {
@@ -75,9 +75,9 @@ std::unique_ptr<Task> task_of(const ModelFileInfo& info, Index length, Index mos
         fmt::format("--length {} was given; a model of these sizes is followed over at most {} steps", length,
                     most_steps));
   }
-  std::unique_ptr<Task> task = make_task(
-      info.task_config,
-      {.batch = 1, .seed = info.seed, .data = data, .input_order = info.permutation, .parts = info.parts});
+  TaskSource source{.batch = 1, .seed = info.seed, .input_order = info.permutation, .parts = info.parts};
+  data.add_to(source);
+  std::unique_ptr<Task> task = make_task(info.task_config, source);
   if (length == 0 && task->length() <= most_steps) return task;
   std::unique_ptr<Task> other =
       length == 0 ? task->with_length(most_steps, 1) : as_usage([&] { return task->with_length(length, 1); });
@@ -174,7 +174,7 @@ bool has_delta_products(const AnyModelOptions& options) {
 Index most_delta_steps(const SequenceModel<float>& model) { return Cost(model).most_steps(); }
 
 DeltaFigures delta_figures(SequenceModel<float>& model, const ModelFileInfo& info, Index length,
-                           const std::string& data) {
+                           const DataFiles& data) {
   const Cost cost(model);
   const std::unique_ptr<Task> task = task_of(info, length, cost.most_steps(), data);
   task->load();

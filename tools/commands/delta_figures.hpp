@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "commands/task_data.hpp"
 #include "orthornn/nn/delta_observation.hpp"
-#include "orthornn/tasks/task.hpp"
 #include "orthornn/train/model_file.hpp"
 
 namespace orthornn::program {
@@ -30,7 +30,7 @@ Index most_delta_steps(const SequenceModel<float>& model);
 /// `most_delta_steps` if they are fewer. `data` is where the task's data are. Throws UsageError for a
 /// `length` that cannot be, and another Error, with its reason, where there is no such sequence.
 DeltaFigures delta_figures(SequenceModel<float>& model, const ModelFileInfo& info, Index length,
-                           const std::string& data);
+                           const DataFiles& data);
 
 nlohmann::ordered_json json_of(const DeltaFigures& figures);
 /// As a table.

@@ -13,6 +13,7 @@
 #include "commands/task_data.hpp"
 #include "commands/translation.hpp"
 #include "core/checked_json.hpp"
+#include "orthornn/tasks/task_options.hpp"
 
 namespace orthornn::program {
 namespace {
@@ -101,11 +102,20 @@ void add_evaluate(CLI::App& program, Command& chosen) {
         settings->owned, option, "the task", [own] { return std::vector{own->task}; }, std::move(tasks));
   };
   belongs(command
-              ->add_option("--data", settings->source.data,
+              ->add_option("--data", settings->source.files.data,
                            "where the data are; left out: where the config.toml beside the model says, or "
                            "data/mnist or data/tatoeba")
               ->default_str(""),
           tasks_with_data());
+  for (const auto& [flag, place] : {std::pair{"--validation", &settings->source.files.validation},
+                                    {"--test", &settings->source.files.test}}) {
+    belongs(command
+                ->add_option(flag, *place,
+                             "file of own sequences that the training had; left out: where the config.toml "
+                             "beside the model says")
+                ->default_str(""),
+            {SequencesOptions::name});
+  }
   constexpr Index longest = (Index{1} << 31) - 1;
   command
       ->add_option("--lengths", settings->source.lengths,

@@ -63,12 +63,11 @@ ModelEvaluation evaluate_file(const EvaluationSource& source, const Execution& e
   const auto model = load_any_model(source.model, execution, &info);
   if (info.task_config.empty()) throw FileError(fmt::format("{} was saved without a task", source.model));
   if (check_task) check_task(info.task_name);
-  const DataPlace data = data_place(source.data, source.model, info.task_name);
-  const std::unique_ptr<Task> task = make_task(info.task_config, {.batch = info.batch,
-                                                                  .seed = info.seed,
-                                                                  .data = data.path,
-                                                                  .input_order = info.permutation,
-                                                                  .parts = info.parts});
+  const DataPlace data = data_place(source.files, source.model, info.task_name);
+  TaskSource of_task{
+      .batch = info.batch, .seed = info.seed, .input_order = info.permutation, .parts = info.parts};
+  data.files.add_to(of_task);
+  const std::unique_ptr<Task> task = make_task(info.task_config, of_task);
   data.with_reason([&] {
     const Progress reading("reading the data");
     task->load();

@@ -7,14 +7,15 @@
 #include <string>
 #include <vector>
 
+#include "commands/task_data.hpp"
 #include "commands/translation.hpp"
 
 namespace orthornn::program {
 
 struct EvaluationSource {
   std::string model;
-  /// Where the data of the task are; "": as `data_place` says.
-  std::string data;
+  /// Where the data of the task are; what is left out: as `data_place` says.
+  DataFiles files;
   /// Of translations, of which `sample` are kept with their sentences.
   BeamSearchOptions search;
   Index sample = 5;

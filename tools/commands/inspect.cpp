@@ -67,10 +67,10 @@ DeltaPart delta_part(const InspectSettings& settings, const ModelFileInfo& info,
   if (!std::holds_alternative<ModelOptions>(info.model))
     return {.not_computed = "a model of two sequences is not followed"};
   try {
-    const DataPlace data = data_place(settings.data, settings.model, info.task_name);
+    const DataPlace data = data_place({settings.data}, settings.model, info.task_name);
     const auto model = load_model(settings.model);  // on the CPU
     return {.figures =
-                data.with_reason([&] { return delta_figures(*model, info, settings.length, data.path); })};
+                data.with_reason([&] { return delta_figures(*model, info, settings.length, data.files); })};
   } catch (const UsageError&) {
     throw;
   } catch (const Error& error) {

@@ -2,12 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <filesystem>
 #include <fstream>
 #include <optional>
 #include <system_error>
 
 #include "commands/program.hpp"
+#include "core/free_memory.hpp"
 #include "orthornn/core/error.hpp"
 #include "support/git_commit.hpp"
 
@@ -16,17 +16,6 @@ namespace orthornn::program {
 using Json = nlohmann::ordered_json;
 
 namespace {
-
-/// Bytes that the system says are free for programs; nothing where it does not say so.
-std::optional<double> available_bytes() {
-  std::ifstream file("/proc/meminfo");
-  for (std::string key, unit; file >> key;) {
-    double kilobytes = 0;
-    if (file >> kilobytes && key == "MemAvailable:") return 1024 * kilobytes;
-    std::getline(file, unit);
-  }
-  return std::nullopt;
-}
 
 /// The words of this process, each as a shell takes it; empty where the system does not say.
 std::string command_line() {
@@ -148,7 +137,7 @@ void print_recurrences(const Json& cells, const Execution& execution, Index leng
 }
 
 void check_free_memory(const std::string& work, double bytes, const char* advice) {
-  const std::optional<double> available = available_bytes();
+  const std::optional<double> available = free_bytes();
   if (!available || bytes <= *available) return;
   throw Error(fmt::format("{} about {:.3g} GB, and {:.3g} GB of memory are free; {}", work, bytes * 1e-9,
                           *available * 1e-9, advice));

@@ -131,7 +131,7 @@ void read_settings(const fs::path& config, TrainSettings& settings) {
 void add_settings(TrainingRun& run, const TrainSettings& settings, const Task& task) {
   const TaskOptions task_options = settings.task.chosen();
   const auto* sequences = std::get_if<SequencesOptions>(&task_options);
-  run.task = sequences != nullptr ? task_text(*sequences, settings.data) : task_text(task_options);
+  run.task = sequences != nullptr ? task_text(*sequences, settings.files.data) : task_text(task_options);
   run.seed = settings.source.seed;
   run.cell = settings.cell_text();
   run.hidden = settings.hidden_size();
@@ -182,7 +182,8 @@ TrainingRun read_training_run(const fs::path& folder, const std::string& sentenc
   if (task->data().pairs) {
     add_translation_figures(run, sentences);
   } else if (run.parameters) {
-    add_sequence_figures(run, *task, settings.data.empty() ? usual_data(task->name()) : settings.data);
+    if (settings.files.data.empty()) settings.files.data = usual_data(task->name());
+    add_sequence_figures(run, *task, settings.files);
   }
   return run;
 }

@@ -71,7 +71,7 @@ Index longer_length(const Task& task, const AnyModelOptions& model) {
 
 /// Follows the DeltaProduct layers of the best model along a test sequence, a longer one where the task has
 /// such.
-void add_delta_products(TrainingRun& run, const Task& task, const fs::path& file, const std::string& data) {
+void add_delta_products(TrainingRun& run, const Task& task, const fs::path& file, const DataFiles& data) {
   ModelFileInfo info;
   if (!has_delta_products(read_model_info(file).model)) return;
   const auto model = load_model(file, {}, &info);
@@ -146,7 +146,7 @@ void add_eigenvalue_angles(TrainingRun& run, const fs::path& file) {
 
 }  // namespace
 
-void add_sequence_figures(TrainingRun& run, const Task& task, const std::string& data) {
+void add_sequence_figures(TrainingRun& run, const Task& task, const DataFiles& data) {
   const fs::path model = SavedTraining(run.folder).best_or_last();
   add_or_note(run, "no answers on test data are drawn", [&] { add_answers(run, task, model); });
   add_or_note(run, "no accuracy over the steps is drawn", [&] { add_step_accuracies(run, task, model); });

@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "commands/task_data.hpp"
 #include "orthornn/core/error.hpp"
 #include "orthornn/tasks/task.hpp"
 #include "support/training_run.hpp"
@@ -23,7 +24,7 @@ void add_or_note(TrainingRun& run, const std::string& lacking, const Add& add) {
 
 /// Adds what a model of one sequence shows: its answers on own data, accuracies over the steps, and what its
 /// layers do. `data` is where the data of the task are.
-void add_sequence_figures(TrainingRun& run, const Task& task, const std::string& data);
+void add_sequence_figures(TrainingRun& run, const Task& task, const DataFiles& data);
 
 /// Adds the attention to `sentences`, a file; "": to those that the run directory keeps.
 void add_translation_figures(TrainingRun& run, const std::string& sentences);

@@ -10,6 +10,7 @@
 #include "commands/config_file.hpp"
 #include "commands/program.hpp"
 #include "commands/saved_training.hpp"
+#include "commands/task_data.hpp"
 #include "commands/training_log.hpp"
 #include "commands/training_results.hpp"
 #include "core/checked_json.hpp"
@@ -83,7 +84,7 @@ bool writes_config(const fs::path& folder, const std::string& settings, bool goe
   const Json found = settings_in(file.string()), wanted = settings_of(settings);
   for (const auto& [key, value] : wanted.items()) {
     // An earlier version had the place as the command line gave it.
-    if (key == "data" || !found.contains(key) || found[key] == value) continue;
+    if (is_data_key(key) || !found.contains(key) || found[key] == value) continue;
     note(fmt::format(
         "'{}' was edited by hand or is of an earlier version, so it is not replaced. It has {} {}, and this "
         "training has {}; correct it there",

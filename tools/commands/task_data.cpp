@@ -1,7 +1,9 @@
 #include "commands/task_data.hpp"
 
 #include <filesystem>
+#include <initializer_list>
 #include <map>
+#include <utility>
 
 #include "commands/config_file.hpp"
 #include "commands/field_options.hpp"
@@ -42,26 +44,41 @@ std::string usual_data(const std::string& task) {
   return found == usual_places().end() ? "" : found->second;
 }
 
-DataPlace data_place(const std::string& given, const std::string& model_file, const std::string& task) {
+bool is_data_key(const std::string& key) { return key == "data" || key == "validation" || key == "test"; }
+
+DataPlace data_place(const DataFiles& given, const std::string& model_file, const std::string& task) {
   const std::string usual = usual_data(task);
-  if (!given.empty() || !usual_places().contains(task)) return {given, ""};
-  const auto usual_as = [&](const std::string& why) -> DataPlace {
-    if (usual.empty()) return {"", fmt::format("{}; name them by --data", why)};
-    return {usual, fmt::format("this is the usual place, as {}; --data names another", why)};
+  if (!usual_places().contains(task)) return {given, ""};
+  DataPlace place{given, ""};
+  const auto usual_as = [&](const std::string& why) {
+    if (!given.data.empty()) return place;
+    place.files.data = usual;
+    place.reason = usual.empty() ? fmt::format("{}; name them by --data", why)
+                                 : fmt::format("this is the usual place, as {}; --data names another", why);
+    return place;
   };
   const std::filesystem::path config = std::filesystem::path(model_file).replace_filename("config.toml");
   std::error_code ignored;
   if (!std::filesystem::is_regular_file(std::filesystem::symlink_status(config, ignored)))
     return usual_as(fmt::format("there is no '{}' that names another", config.string()));
-  std::string named;
+  DataFiles named;
   try {
-    if (setting_in(config.string(), "task") == task) named = setting_in(config.string(), "data");
+    if (setting_in(config.string(), "task") == task) {
+      for (const auto& [key, to] :
+           {std::pair{"data", &named.data}, {"validation", &named.validation}, {"test", &named.test}})
+        *to = setting_in(config.string(), key);
+    }
   } catch (const Error& error) {
     return usual_as(
         fmt::format("'{}' is not what orthornn train writes ({})", config.string(), error.what()));
   }
-  if (named.empty()) return usual_as(fmt::format("'{}' names no data of this task", config.string()));
-  return {named, fmt::format("'{}' names this place; --data names another", config.string())};
+  if (given.validation.empty()) place.files.validation = named.validation;
+  if (given.test.empty()) place.files.test = named.test;
+  if (!given.data.empty()) return place;
+  if (named.data.empty()) return usual_as(fmt::format("'{}' names no data of this task", config.string()));
+  place.files.data = named.data;
+  place.reason = fmt::format("'{}' names this place; --data names another", config.string());
+  return place;
 }
 
 }  // namespace orthornn::program

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "orthornn/core/error.hpp"
+#include "orthornn/tasks/task.hpp"
 
 namespace orthornn::program {
 
@@ -14,9 +15,25 @@ std::vector<std::string> tasks_with_data();
 /// Where `tools/fetch-data` puts the data of a task; "" for a task that reads no data.
 std::string usual_data(const std::string& task);
 
+/// Places of a task's data, as `--data`, `--validation` and `--test` name them; "" where one is left out.
+struct DataFiles {
+  std::string data = {};
+  std::string validation = {};
+  std::string test = {};
+
+  /// Sets those of a source.
+  void add_to(TaskSource& source) const {
+    source.data = data;
+    source.validation_data = validation;
+    source.test_data = test;
+  }
+};
+/// Whether a setting of this name is a place, which may change from one command to the next.
+bool is_data_key(const std::string& key);
+
 /// Where the data of a model's task are looked for.
 struct DataPlace {
-  std::string path;
+  DataFiles files;
   /// What says so, for a message where they are not there; "" for a place that the user gave.
   std::string reason;
 
@@ -32,9 +49,9 @@ struct DataPlace {
   }
 };
 
-/// `given` by --data; else what the config.toml beside the model names, where this is a regular file of a
+/// Each that is `given`; else what the config.toml beside the model names, where this is a regular file of a
 /// training on the task; else the usual place. The model file itself names no place: it may come from a
 /// stranger.
-DataPlace data_place(const std::string& given, const std::string& model_file, const std::string& task);
+DataPlace data_place(const DataFiles& given, const std::string& model_file, const std::string& task);
 
 }  // namespace orthornn::program

@@ -4,6 +4,8 @@
 
 #include <cmath>
 #include <filesystem>
+#include <initializer_list>
+#include <tuple>
 
 #include "commands/any_model.hpp"
 #include "commands/config_file.hpp"
@@ -39,6 +41,9 @@ struct TrainSettings::Typed {
   bool mlp_size;
   bool permutation_seed;
   bool init;
+  /// The shares that are drawn.
+  bool validation_part;
+  bool test_part;
 };
 
 std::unique_ptr<Task> TrainSettings::complete(CLI::App& command, bool may_exist) {
@@ -85,7 +90,9 @@ TrainSettings::Typed TrainSettings::typed_on(const CLI::App& command) const {
               .new_rate = is_given(command, "--lr") && !is_given(command, "--lr-orth"),
               .mlp_size = is_given(command, "--mlp-size"),
               .permutation_seed = is_given(command, "--permutation-seed"),
-              .init = is_given(command, "--init")};
+              .init = is_given(command, "--init"),
+              .validation_part = is_given(command, "--validation-part"),
+              .test_part = is_given(command, "--test-part")};
   for (const OwnedOption& own : owned_) {
     if (own.option->count() > 0) typed.owned.push_back(&own);
   }
@@ -130,7 +137,7 @@ void TrainSettings::check_resumed(CLI::App& command) const {
   };
   for (const CLI::Option* option : command.get_options()) {
     const std::string key = option->get_single_name(), group = option->get_group();
-    const bool stays = (group == task_group && key != "data") || group == model_group || key == "batch" ||
+    const bool stays = (group == task_group && !is_data_key(key)) || group == model_group || key == "batch" ||
                        key == "accumulate" || key == "seed" || key == "optimizer";
     if (!stays || option->count() == 0) continue;
     // Texts that are empty are left out of the settings. So is what the run did not know yet.
@@ -160,9 +167,10 @@ void TrainSettings::check_beside_stack(const CLI::App& command) const {
 
 void TrainSettings::complete_places() {
   if (task.name.empty()) throw UsageError(fmt::format("which task? expected {}", one_of(task_names())));
-  if (data.empty()) data = usual_data(task.name);
-  if (!data.empty()) data = place_for_config(data);
-  if (!init_from.empty()) init_from = place_for_config(init_from);
+  if (files.data.empty()) files.data = usual_data(task.name);
+  for (std::string* place : {&files.data, &files.validation, &files.test, &init_from}) {
+    if (!place->empty()) *place = place_for_config(*place);
+  }
   if (!stack.empty() && is_translation(task.name)) {
     throw UsageError(fmt::format(
         "[[layer]] tables describe a model of one sequence, and the task {} has two; use --cell and --layers",
@@ -193,6 +201,12 @@ void TrainSettings::check_typed(const Typed& typed) const {
     throw UsageError("--mlp-size is the size of the MLP, which --no-mlp leaves out; expected one of the two");
   if (typed.permutation_seed && !std::get<MnistOptions>(task.all).permuted)
     throw UsageError("--permutation-seed decides the order of --permuted, which was not given");
+  for (const auto& [given, place, name] : {std::tuple{typed.validation_part, &files.validation, "validation"},
+                                           {typed.test_part, &files.test, "test"}}) {
+    if (!given || place->empty()) continue;
+    throw UsageError(fmt::format(
+        "--{0}-part is drawn from --data, and --{0} names a file; expected one of the two", name));
+  }
 }
 
 void TrainSettings::check_of_optimizer(const Typed& typed) const {

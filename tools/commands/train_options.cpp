@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <initializer_list>
+#include <tuple>
 
 #include "commands/task_data.hpp"
 #include "commands/train_settings.hpp"
@@ -31,12 +32,24 @@ void TrainSettings::add_task_options(CLI::App& command) {
       owned_,
       command
           .add_option(
-              "--data", data,
+              "--data", files.data,
               "folder with the four IDX files, zip, text or folder with the sentence pairs, or file of "
               "own sequences (.h5, .npz, .csv, .txt); left out: data/mnist or data/tatoeba")
           ->default_str("")
           ->group(g),
       "the task", [this] { return std::vector{task.name}; }, tasks_with_data());
+  for (const auto& [flag, place, held_out] :
+       {std::tuple{"--validation", &files.validation, "validation"}, {"--test", &files.test, "test"}}) {
+    add_owned(
+        owned_,
+        command
+            .add_option(
+                flag, *place,
+                fmt::format("file of own sequences that are {} data; left out: a part of --data", held_out))
+            ->default_str("")
+            ->group(g),
+        "the task", [this] { return std::vector{task.name}; }, {SequencesOptions::name});
+  }
 }
 
 void TrainSettings::add_cell_options(CLI::App& command) {

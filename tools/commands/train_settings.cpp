@@ -42,7 +42,7 @@ std::optional<ExactNetwork> TrainSettings::exact_network(const Task& of_task) co
 
 std::unique_ptr<Task> TrainSettings::make_task() const {
   TaskSource with_data = source;
-  with_data.data = data;
+  files.add_to(with_data);
   return orthornn::make_task(task.chosen(), with_data);
 }
 

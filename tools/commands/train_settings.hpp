@@ -7,6 +7,7 @@
 
 #include "commands/field_options.hpp"
 #include "commands/program.hpp"
+#include "commands/task_data.hpp"
 #include "orthornn/layers/recurrent_layer.hpp"
 #include "orthornn/nn/exact_network.hpp"
 #include "orthornn/train/model_file.hpp"
@@ -25,8 +26,8 @@ inline constexpr const char* exact_init = "exact";
 struct TrainSettings {
   Alternatives<TaskOptions> task;
   TaskSource source;
-  /// Empty until `complete`.
-  std::string data;
+  /// Its data is empty until `complete`.
+  DataFiles files;
   // model
   /// `name` is what --cell says: the transition of an orthogonal cell, or another kind of recurrent layer.
   Alternatives<TransitionOptions> transition{.name = Cwy::name};
@@ -146,8 +147,8 @@ struct TrainSettings {
   void check_resumed(CLI::App& command) const;
   /// Throws for options of the model, which a stack describes.
   void check_beside_stack(const CLI::App& command) const;
-  /// The places of files: `data` and `out`, which follow from the task. Throws UsageError where there is
-  /// none, or none that a stack can learn.
+  /// The places of files: `files`, `init_from` and `out`, which follow from the task. Throws UsageError where
+  /// there is none, or none that a stack can learn.
   void complete_places();
   /// Throws FileError for a run directory with a trained model that is not resumed.
   void check_run_is_new() const;

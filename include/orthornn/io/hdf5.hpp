@@ -85,18 +85,26 @@ class Hdf5Writer {
   std::unique_ptr<Impl> impl_;
 };
 
+/// Whether a reader takes compressed datasets.
+enum class Compression {
+  refused,  ///< The length of the file bounds the memory of a read.
+  allowed   ///< Deflate (gzip), shuffle, or shuffle and then deflate; see Hdf5Reader for the bound.
+};
+
 /// Reads an HDF5 file, which may come from a stranger; paths are as in Hdf5Writer. It accepts
 ///
 /// - hard links alone;
 /// - datasets of at most six dimensions, whose numbers all lie in this file, through no filter but
 ///   Fletcher32: compact, contiguous, or in chunks (more than 16384 chunks only if they have 4 KiB or more,
 ///   and Fletcher32);
+/// - where compression is allowed, datasets that are compressed, of at most 1 GiB or 200 times their bytes in
+///   the file, if there is memory for them;
 /// - integers of 8 to 64 bits, and IEEE numbers of 32 and 64 bits;
 /// - attributes that are one such number, or text of a fixed length of at most 60,000 bytes
 ///
-/// and refuses everything else before memory is taken for it: a read allocates at most a small multiple of
-/// the file's length. HDF5 1.10 crashes on metadata that are forged well enough, so a child process (fork)
-/// goes through the whole file first, and a file that it does not survive is refused.
+/// and refuses everything else before memory is taken for it: a read of what is not compressed allocates at
+/// most a small multiple of the file's length. HDF5 1.10 crashes on metadata that are forged well enough, so
+/// a child process (fork) goes through the whole file first, and a file that it does not survive is refused.
 ///
 /// Every error is a FileError of one sentence that names the file, the object, what was expected and found
 /// and, for HDF5's own failures, HDF5's reason. Damage is found when the damaged part is read.
@@ -104,7 +112,7 @@ class Hdf5Reader {
  public:
   /// Opens a file. Throws FileError where there is no such file or no permission, and for a folder, an empty
   /// file, a file that is not HDF5, and one that is truncated or damaged.
-  explicit Hdf5Reader(const std::filesystem::path& file);
+  explicit Hdf5Reader(const std::filesystem::path& file, Compression compression = Compression::refused);
   ~Hdf5Reader();
 
   /// Path of the file.

@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -51,8 +52,11 @@ struct SequenceView {
   /// Number of the group of each sequence, [N]: all sequences of a group are training, validation or test
   /// data. Empty: each sequence is a group.
   ConstTensorView<std::int32_t> groups = {};
-  /// Part of each sequence, [N]: 0 for training, 1 for validation, 2 for test data. Empty: groups are drawn.
-  ConstTensorView<std::int32_t> parts = {};
+  /// Number of sequences that are the validation data: those after the training sequences. 0: groups are
+  /// drawn.
+  Index validation = 0;
+  /// Number of sequences that are the test data: the last ones. 0: groups are drawn.
+  Index test = 0;
   /// Number of symbols that there are. 0: one more than the largest symbol of the training data.
   Index symbol_count = 0;
 };
@@ -70,9 +74,9 @@ struct DataTaskOptions {
   Normalization normalization = Normalization::standard;
   /// What is done with inputs that are missing.
   Missing missing = Missing::refuse;
-  /// Share of the groups that are validation data, above 0.
+  /// Share of the groups that are drawn as validation data, above 0.
   double validation_part = 0.1;
-  /// Share of the groups that are test data, above 0.
+  /// Share of the groups that are drawn as test data, above 0.
   double test_part = 0.1;
   /// Sequences B of a batch, >= 1.
   Index batch = 128;
@@ -110,8 +114,9 @@ struct DataStatistics {
 class DataTask : public Task {
  public:
   /// Makes the task and looks at all numbers. Throws ShapeError for shapes that do not fit one another, and
-  /// ValueError for options outside their domains, missing or infinite numbers, negative symbols, too few
-  /// groups, and for held-out classes or symbols that the training data lack.
+  /// ValueError for options outside their domains, missing or infinite numbers, negative symbols, negative
+  /// classes of sequences, symbols and classes of 2^24 or more, too few groups, and for held-out classes or
+  /// symbols that no training sequence has.
   explicit DataTask(const SequenceView& sequences, const DataTaskOptions& options = {});
   ~DataTask() override;
 
@@ -131,12 +136,16 @@ class DataTask : public Task {
   void training_batch(std::uint64_t step, Batch& batch) const override;
   Index evaluation_batches(HeldOut set) const override;
   void evaluation_batch(HeldOut set, Index number, Batch& batch) const override;
-  /// Accuracy for classes. For numbers, in their own units over all columns: root mean squared and mean
-  /// absolute error; and the root mean squared error over the standard deviation of the training targets.
+  /// For classes: accuracy; and for at most 1000 of them balanced accuracy, the mean of the shares of each
+  /// class that are right, and macro F1, the mean of the F1 of each class. For a forecast of symbols:
+  /// accuracy, perplexity, and bits a symbol. For numbers, in their own units over all columns: root mean
+  /// squared and mean absolute error; and the root mean squared error over the standard deviation of the
+  /// training targets.
   std::vector<Metric> metrics() const override;
+  Shape counters() const override;
   void count_metrics(ConstTensorView<float> outputs, const Batch& batch,
                      TensorView<double> sums) const override;
-  double metric_value(Index metric, double sum, double count) const override;
+  std::vector<double> metric_values(ConstTensorView<double> sums, double mean_loss) const override;
   std::string config() const override;
 
   /// Features [.., K] of a caller as batches have them: normalized, and with columns for missing ones. Throws
@@ -155,8 +164,10 @@ class DataTask : public Task {
   struct Content;
   /// Takes the sequences, which must stay where they are. `known` are the statistics of a model trained
   /// before; null: they are found. `checksum` becomes that of the sequences; if it is not empty, it must be
-  /// theirs already; null: none is found. Throws as the constructor, and FileError.
-  void use(const Content& content, const DataStatistics* known, std::string* checksum) const;
+  /// theirs already; null: none is found. Messages name classes by `class_names`, where there are any. Throws
+  /// as the constructor, and FileError.
+  void use(const Content& content, const DataStatistics* known, std::string* checksum,
+           std::span<const std::string> class_names = {}) const;
   /// Whether `use` was called.
   bool has_data() const;
   /// Sets the statistics of a model trained before, where there are no data yet.
@@ -165,7 +176,16 @@ class DataTask : public Task {
  private:
   struct Data;
 
+  /// What is counted in the outputs of a model.
+  enum class Counted {
+    errors,   ///< Of target numbers.
+    answers,  ///< For each class: those right, those expected, those given.
+    right     ///< How many of how many answers.
+  };
+
   const Data& loaded() const;
+  Counted counted() const;
+  void count_errors(ConstTensorView<float> outputs, const Batch& batch, TensorView<double> sums) const;
 
   DataTaskOptions options_;
   // What is there once the data are.

@@ -8,10 +8,10 @@
 
 namespace orthornn {
 
-/// Figure of a task beside its loss: the mean of what `Task::count_metrics` counts on held-out data.
+/// Figure of a task beside its loss, made of what `Task::count_metrics` counts on held-out data.
 struct Metric {
-  /// Name in `metrics.csv` and in JSON, of the characters a to z and _, at most 40 bytes. It is not that of
-  /// another column or key, such as "loss".
+  /// Name in `metrics.csv` and in JSON, of the characters a to z, 0 to 9 and _, at most 40 bytes. It is
+  /// not that of another column or key, such as "loss".
   std::string name;
   /// Words for it on screens and plots, for example "right": "97.00 % right".
   std::string title;
@@ -22,13 +22,17 @@ struct Metric {
   static Metric accuracy() { return {"accuracy", "right"}; }
   /// Share of the sequences whose answers are all right, for a task with several answers a sequence.
   static Metric sequence_accuracy() { return {"sequence_accuracy", "right sequences"}; }
+  /// The exponential of a mean cross-entropy: as many equally likely choices would have that loss.
+  static Metric perplexity() { return {"perplexity", "perplexity", /*is_share=*/false}; }
+  /// Mean cross-entropy of a symbol in bits.
+  static Metric bits_per_symbol() { return {"bits_per_symbol", "bits a symbol", /*is_share=*/false}; }
 };
 
 /// Value of a metric.
 struct MetricValue {
   /// Metric that was counted.
   Metric metric;
-  /// Mean of what was counted; not a number where nothing was.
+  /// Value; not a number where nothing was counted.
   double value = 0;
 };
 

@@ -11,13 +11,18 @@
 namespace orthornn {
 
 /// Makes the task of these options, `Options::Made`, with the batch size, seed and data of a source, as far
-/// as the options have members for them: `batch`, `seed`, `data`, `input_order`, `parts`. Throws as the
-/// task's constructor, and ValueError for parts that the options have no member for.
+/// as the options have members for them: `batch`, `seed`, `data`, `validation_data`, `test_data`,
+/// `input_order`, `parts`. Throws as the task's constructor, and ValueError for parts that the
+/// options have no member for.
 template <class Options>
 std::unique_ptr<Task> task_of(Options options, const TaskSource& source) {
   if constexpr (requires { options.batch; }) options.batch = source.batch;
   if constexpr (requires { options.seed; }) options.seed = source.seed;
   if constexpr (requires { options.data; }) options.data = source.data;
+  if constexpr (requires { options.validation_data, options.test_data; }) {
+    options.validation_data = source.validation_data;
+    options.test_data = source.test_data;
+  }
   if constexpr (requires { options.input_order; }) options.input_order = source.input_order;
   if constexpr (requires { options.parts; }) {
     options.parts = source.parts;

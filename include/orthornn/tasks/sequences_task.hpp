@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -52,6 +53,10 @@ struct SequencesOptions {
   static constexpr const char* name = "sequences";  ///< Name in files and on the command line.
   /// File of the sequences, whose form its name tells: .h5 or .hdf5, .npz, .csv, or .txt.
   std::filesystem::path data = {};
+  /// File of the validation sequences, of any of these forms; empty: a part of `data` is drawn.
+  std::filesystem::path validation_data = {};
+  /// File of the test sequences, of any of these forms; empty: a part of `data` is drawn.
+  std::filesystem::path test_data = {};
   /// What is learned.
   Goal goal = Goal::automatic;
   /// CSV: columns that are read, names or numbers from 1 with commas and ranges as 2-785; empty: all others.
@@ -76,9 +81,9 @@ struct SequencesOptions {
   Normalization normalization = Normalization::standard;
   /// What is done with inputs that are missing.
   Missing missing = Missing::refuse;
-  /// Share of the groups that are validation data.
+  /// Share of the groups that are validation data, where no file has them.
   double validation_part = 0.1;
-  /// Share of the groups that are test data.
+  /// Share of the groups that are test data, where no file has them.
   double test_part = 0.1;
   /// Sequences B of a batch, >= 1.
   Index batch = 128;
@@ -132,11 +137,11 @@ struct SequenceInputs {
 /// A text is one long sequence of symbols, cut into pieces, whose last tenth is test data, and the tenth
 /// before it validation data. So is a file with one sequence, if `length` is given.
 ///
-/// The file is read when it is first needed. Arrays of more than 256 MB stay in their file, or in a temporary
-/// one (docs/own-data.md), and a thread assembles the next training batches from it; the file must stay as it
-/// is, and a batch throws FileError where it does not. A model file keeps the normalization, the names of
-/// classes and symbols, and a checksum, so that `predict` needs no data, and `eval` and a resumption refuse
-/// other data.
+/// Files are read when they are first needed. Arrays of more than 256 MB stay in their file, or in a
+/// temporary one (docs/own-data.md), and a thread assembles the next training batches from it; the file must
+/// stay as it is, and a batch throws FileError where it does not. A model file keeps the normalization, the
+/// names of classes and symbols, and checksums, so that `predict` needs no data, and `eval` and a resumption
+/// refuse other data.
 class SequencesTask final : public DataTask {
  public:
   /// Makes the task; reads no file. Throws ValueError for options outside their domains and for parts that
@@ -150,8 +155,8 @@ class SequencesTask final : public DataTask {
   void load() const override;
   std::string config() const override;
   /// The parts "statistics", JSON of the normalization and the names of classes and symbols, and "data", a
-  /// checksum.
-  /// Reads the data unless the options had the parts, and throws as `load`.
+  /// checksum of all files; for files of held-out data also their checksums, "validation" and "test". Reads
+  /// the data unless the options had the parts, and throws as `load`.
   std::vector<TaskPart> parts() const override;
 
   /// Names of the classes, in the order of their numbers. Empty where targets are numbers.
@@ -172,17 +177,24 @@ class SequencesTask final : public DataTask {
   SequenceInputs read_inputs(const std::filesystem::path& file) const;
 
  private:
-  struct File;
+  struct Files;
+  /// One of the three files.
+  struct Source;
 
   void read_parts(const std::vector<TaskPart>& parts);
   const SymbolTable& symbol_table() const;
+  /// Training, validation and test data, in this order.
+  std::array<Source, 3> sources() const;
+  void check_given(const Source& source, const std::string& known) const;
+  void read_into(Files& files) const;
 
   SequencesOptions options_;
-  // What is there once the file or the parts are.
-  mutable std::unique_ptr<File> file_;
+  // What is there once the files or the parts are.
+  mutable std::unique_ptr<Files> files_;
   mutable std::vector<std::string> class_names_;
   mutable std::unique_ptr<const SymbolTable> symbol_table_;
-  mutable std::string checksum_;
+  /// Checksums in the order of `sources`; "" where there is no file.
+  mutable std::array<std::string, 3> checksums_;
 };
 
 }  // namespace orthornn

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -82,13 +83,17 @@ class Task {
   /// Metrics of the task, beside its loss. None by default. `Trainer` and `evaluate` throw ValueError for
   /// names that `Metric::name` does not allow.
   virtual std::vector<Metric> metrics() const { return {}; }
-  /// Counts the metrics in a model's outputs, [T, B, C] or [B, C]: adds to `sums` [M, 2] for each metric the
-  /// sum of its values and how many there are. The value of the metric is the quotient of both. All three lie
-  /// on one device. Throws ShapeError.
+  /// Shape of the sums that `count_metrics` adds to. By default it is [M, 2]: for each metric the sum of its
+  /// values, and how many there are.
+  virtual Shape counters() const { return {static_cast<Index>(metrics().size()), 2}; }
+  /// Counts the metrics in a model's outputs, [T, B, C] or [B, C]: adds to `sums`, which has the shape
+  /// `counters()`. All three lie on one device. Throws ShapeError.
   virtual void count_metrics(ConstTensorView<float> /*outputs*/, const Batch& /*batch*/,
                              TensorView<double> /*sums*/) const {}
-  /// Value of metric number `metric` from what was counted; their quotient by default.
-  virtual double metric_value(Index /*metric*/, double sum, double count) const { return sum / count; }
+  /// Values of the metrics, in their order, from the sums over all batches, in host memory, and from the mean
+  /// loss of a target. By default a value is the quotient of two sums, and not a number where nothing was
+  /// counted.
+  virtual std::vector<double> metric_values(ConstTensorView<double> sums, double mean_loss) const;
 
   /// Features [.., K] of a caller, in host memory, as a model of the task reads them: normalized, for a task
   /// that does so. Throws ShapeError and ValueError for features that do not fit.
@@ -114,6 +119,15 @@ class Task {
   virtual bool may_lack_parts() const { return false; }
 };
 
+inline std::vector<double> Task::metric_values(ConstTensorView<double> sums, double /*mean_loss*/) const {
+  std::vector<double> values;
+  for (Index i = 0; i < sums.shape()[0]; ++i) {
+    // The NaN of 0 / 0 would have a sign.
+    values.push_back(sums(i, 1) != 0 ? sums(i, 0) / sums(i, 1) : std::numeric_limits<double>::quiet_NaN());
+  }
+  return values;
+}
+
 inline Tensor<float> Task::own_features(ConstTensorView<float> features) const {
   Tensor<float> same;
   same.reserve(features.shape());
@@ -127,8 +141,13 @@ struct TaskSource {
   Index batch = 128;
   /// Seed of all data, and of a model's initial parameters.
   std::uint64_t seed = 1;
-  /// Folder with the task's files, for tasks that have any; needed only when a batch is asked for.
+  /// Folder with the task's files, or its file, for tasks that have any; needed only when a batch is asked
+  /// for.
   std::filesystem::path data = {};
+  /// File of validation data, for tasks that take one; empty where they are a part of `data`.
+  std::filesystem::path validation_data = {};
+  /// File of test data, for tasks that take one; empty where they are a part of `data`.
+  std::filesystem::path test_data = {};
   /// Input order as a model file keeps it (Task::input_order); copied. Empty: the task draws its own, if it
   /// has one.
   ConstTensorView<std::int32_t> input_order = {};
