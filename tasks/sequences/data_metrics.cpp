@@ -74,6 +74,18 @@ std::vector<double> class_metrics(ConstTensorView<double> sums) {
   return {right / expected, recalls / occurring, f1s / named};
 }
 
+/// Adds the bytes of the symbols that are targets, and their number, to `sums` [2].
+void count_bytes(ConstTensorView<std::int32_t> bytes, ConstTensorView<std::int32_t> classes,
+                 TensorView<double> sums) {
+  Tensor<double> counts = on_this_host(TensorView<const double>(sums));
+  for (const std::int32_t symbol : on_this_host(classes)) {
+    if (symbol < 0) continue;
+    counts(0) += bytes(symbol);
+    counts(1) += 1;
+  }
+  copy<double>(counts.view(), sums);
+}
+
 }  // namespace
 
 DataTask::Counted DataTask::counted() const {
@@ -91,6 +103,9 @@ std::vector<Metric> DataTask::metrics() const {
       return {Metric::accuracy(), {"balanced_accuracy", "balanced accuracy"}, {"macro_f1", "macro F1"}};
     default:
       if (options_.ahead == 0) return {Metric::accuracy()};
+      if (data_->has_bytes()) {
+        return {Metric::accuracy(), Metric::perplexity(), Metric::bits_per_symbol(), Metric::bits_per_byte()};
+      }
       return {Metric::accuracy(), Metric::perplexity(), Metric::bits_per_symbol()};
   }
 }
@@ -102,7 +117,7 @@ Shape DataTask::counters() const {
     case Counted::answers:
       return {statistics_.classes, 3};
     default:
-      return {1, 2};
+      return {data_->has_bytes() ? 2 : 1, 2};
   }
 }
 
@@ -110,6 +125,9 @@ std::vector<double> DataTask::metric_values(ConstTensorView<double> sums, double
   const Counted kind = counted();
   if (kind == Counted::answers) return class_metrics(sums);
   std::vector<double> values = Task::metric_values(sums, mean_loss);
+  // Of texts, the second one is the number of bytes of a symbol.
+  const double bytes = values.size() == 2 ? values.back() : 0;
+  if (kind == Counted::right) values.resize(1);
   if (kind == Counted::errors) {
     for (const Index squared : {root_mean_squared, over_deviation}) {
       double& value = values[static_cast<std::size_t>(squared)];
@@ -118,6 +136,7 @@ std::vector<double> DataTask::metric_values(ConstTensorView<double> sums, double
   } else if (options_.ahead > 0) {
     values.push_back(std::exp(mean_loss));
     values.push_back(mean_loss / std::numbers::ln2);
+    if (data_->has_bytes()) values.push_back(mean_loss / std::numbers::ln2 / bytes);
   }
   return values;
 }
@@ -132,7 +151,11 @@ void DataTask::count_metrics(ConstTensorView<float> outputs, const Batch& batch,
   expected.append(statistics_.classes);
   check_shape("outputs of own sequences", outputs.shape(), expected);
   const auto rows = outputs.reshaped({classes.size(), statistics_.classes});
-  if (kind == Counted::right) return count_right(rows, classes.reshaped({classes.size()}), sums[0]);
+  if (kind == Counted::right) {
+    count_right(rows, classes.reshaped({classes.size()}), sums[0]);
+    if (data_->has_bytes()) count_bytes(data_->content.symbol_bytes, classes, sums[1]);
+    return;
+  }
   // On the host: an evaluation has few batches, and these numbers are few.
   Tensor<double> counts = on_this_host(TensorView<const double>(sums));
   const Tensor<float> logits = on_this_host(TensorView<const float>(rows));

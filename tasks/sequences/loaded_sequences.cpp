@@ -130,6 +130,8 @@ void DataTask::Data::check_targets() const {
                                    content.every_step ? "step" : "sequence"));
     }
   }
+  if (!content.symbol_bytes.empty())
+    check_shape("symbol_bytes", content.symbol_bytes.shape(), {content.symbol_count});
   if (!content.groups.empty()) check_shape("groups", content.groups.shape(), {sizes.count()});
   if (content.validation < 0 || content.test < 0 || content.validation + content.test >= sizes.count()) {
     refuse_sequences(fmt::format(

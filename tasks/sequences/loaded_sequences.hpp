@@ -52,7 +52,8 @@ struct DataTask::Content {
         groups(view.groups),
         validation(view.validation),
         test(view.test),
-        symbol_count(view.symbol_count) {}
+        symbol_count(view.symbol_count),
+        symbol_bytes(view.symbol_bytes) {}
 
   StoredNumbers<float> features;
   StoredNumbers<std::int32_t> symbols;
@@ -63,6 +64,7 @@ struct DataTask::Content {
   ConstTensorView<std::int32_t> groups;
   Index validation, test;
   Index symbol_count;
+  ConstTensorView<std::int32_t> symbol_bytes;
 };
 
 /// Sizes of the sequences, whatever their form.
@@ -136,6 +138,7 @@ struct DataTask::Data {
   Index start(Index i) const { return sizes.starts[static_cast<std::size_t>(i)]; }
   bool has_features() const { return !content.features.empty(); }
   bool every_step() const { return content.every_step || options.ahead > 0; }
+  bool has_bytes() const { return options.ahead > 0 && !content.symbol_bytes.empty(); }
   bool has_lengths() const { return shortest != longest; }
   bool has_values() const { return options.ahead > 0 ? has_features() : !content.values.empty(); }
   bool in_file() const {

@@ -33,6 +33,7 @@ struct SequenceFile {
   std::vector<std::string> names = {};  ///< [N], what a column says; empty where none names sequences.
   /// Symbols of a text; null where symbols are numbers of the file, or steps are vectors.
   std::unique_ptr<const SymbolTable> symbol_table = {};
+  std::vector<std::int32_t> symbol_bytes = {};  ///< Of the symbols of a text (SymbolTable::bytes_of_symbols).
 };
 
 /// Names that a model which was trained before knows.

@@ -328,7 +328,8 @@ void SequencesTask::load() const {
                    .groups = {files->groups.data(), Shape{std::ssize(files->groups)}},
                    .validation = files->validation,
                    .test = files->test,
-                   .symbol_count = files->symbol_table != nullptr ? files->symbol_table->count() : 0});
+                   .symbol_count = files->symbol_table != nullptr ? files->symbol_table->count() : 0,
+                   .symbol_bytes = {files->symbol_bytes.data(), Shape{std::ssize(files->symbol_bytes)}}});
   content.features = files->features;
   content.symbols = files->symbols;
   content.classes = files->classes;

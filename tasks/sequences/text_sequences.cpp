@@ -52,6 +52,7 @@ void read_symbols(const SequencesOptions& options, const std::vector<FileText>& 
   to.symbol_table = std::make_unique<SymbolTable>(
       known.symbols != nullptr ? *known.symbols
                                : table_of(options, texts, parts, ends != Ends::none, refuse));
+  to.symbol_bytes = to.symbol_table->bytes_of_symbols();
   const std::int32_t end = to.symbol_table->end().value_or(0);
   std::vector<std::int32_t> symbols;
   to.lengths.clear();

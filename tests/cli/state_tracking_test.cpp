@@ -360,7 +360,7 @@ TEST_CASE("words that cannot be are refused in a sentence", "[cli][words]") {
   refused({"--group", "A5", "--alphabet", "swaps"}, 2, {"A5"});
   refused({"--alphabet", "some"}, 2, {"--alphabet"});
   refused({"--generators", "3"}, 2, {"--generators", "--alphabet random", "not of all"});
-  check_refused(run({"train", "words", "--length", "0"}), 2, {"--length"});
+  check_refused(run({"train", "words", "--length", "0"}), 2, {"length is 0"});
   check_refused(run({"train", "words", "--length", "1000000000", "--out", (folder / "run").string()}), 2,
                 {"1000000000", "at most"});
   refused({"--language", "parity"}, 2, {"--language", "words"});

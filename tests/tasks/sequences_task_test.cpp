@@ -4,6 +4,7 @@
 #include <hdf5.h>
 
 #include <algorithm>
+#include <cmath>
 #include <fstream>
 #include <initializer_list>
 #include <limits>
@@ -599,4 +600,23 @@ TEST_CASE("Inputs of other files are read with the columns of the training, with
   CHECK(arrays.lengths == lengths);
   CHECK(arrays.symbols(2) == 2);
   CHECK(arrays.features.empty());
+}
+
+TEST_CASE("Bits of a byte are counted by the bytes of the symbols", "[sequences]") {
+  const TemporaryFolder folder;
+  const SequencesTask task(
+      {.data = file_with(folder / "own.txt", ten_lines("ñb ñb")), .length = 4, .batch = 2});
+  Batch batch;
+  task.evaluation_batch(HeldOut::test, 0, batch);
+  const auto classes = std::as_const(batch).integers(batch_names::classes);
+  Index bytes = 0;
+  for (const std::int32_t symbol : classes) bytes += std::ssize(task.text_of(std::vector{symbol}));
+  CHECK(bytes > classes.size());
+  Tensor<float> outputs(Shape{classes.shape()[0], classes.shape()[1], task.data().classes});
+  Tensor<double> sums(task.counters());
+  task.count_metrics(outputs, batch, sums);
+  const std::vector<double> values = task.metric_values(sums, 2);
+  REQUIRE(task.metrics().back().name == "bits_per_byte");
+  const double bits = 2 / std::log(2.0) * static_cast<double>(classes.size());
+  CHECK(values.back() == Approx(bits / static_cast<double>(bytes)));
 }

@@ -129,7 +129,7 @@ int generate(const PredictSettings& settings) {
 
 int predict(const PredictSettings& settings) {
   if (settings.generate.symbols > 0) return generate(settings);
-  if (settings.inputs.empty()) throw UsageError("predict needs a file of sequences, or --generate");
+  if (settings.inputs.empty()) throw UsageError("predict needs an input file of sequences, or --generate");
   if (settings.output.empty()) throw UsageError("predict needs --out FILE for its results");
   const Execution execution = settings.machine.apply();
   check_files(settings);

@@ -59,6 +59,9 @@ struct SequenceView {
   Index test = 0;
   /// Number of symbols that there are. 0: one more than the largest symbol of the training data.
   Index symbol_count = 0;
+  /// Bytes of a text that each symbol stands for, [symbol_count], by which the bits of a byte are counted;
+  /// empty where symbols are no text.
+  ConstTensorView<std::int32_t> symbol_bytes = {};
 };
 
 /// Options of a DataTask.
@@ -138,9 +141,9 @@ class DataTask : public Task {
   void evaluation_batch(HeldOut set, Index number, Batch& batch) const override;
   /// For classes: accuracy; and for at most 1000 of them balanced accuracy, the mean of the shares of each
   /// class that are right, and macro F1, the mean of the F1 of each class. For a forecast of symbols:
-  /// accuracy, perplexity, and bits a symbol. For numbers, in their own units over all columns: root mean
-  /// squared and mean absolute error; and the root mean squared error over the standard deviation of the
-  /// training targets.
+  /// accuracy, perplexity, bits a symbol, and for texts bits a byte. For numbers, in their own units over all
+  /// columns: root mean squared and mean absolute error; and the root mean squared error over the standard
+  /// deviation of the training targets.
   std::vector<Metric> metrics() const override;
   Shape counters() const override;
   void count_metrics(ConstTensorView<float> outputs, const Batch& batch,

@@ -26,6 +26,8 @@ struct Metric {
   static Metric perplexity() { return {"perplexity", "perplexity", /*is_share=*/false}; }
   /// Mean cross-entropy of a symbol in bits.
   static Metric bits_per_symbol() { return {"bits_per_symbol", "bits a symbol", /*is_share=*/false}; }
+  /// Mean cross-entropy of a byte of text in bits.
+  static Metric bits_per_byte() { return {"bits_per_byte", "bits a byte", /*is_share=*/false}; }
 };
 
 /// Value of a metric.
