@@ -1,5 +1,5 @@
-// Own sequences: a CSV file, an array of NumPy, an archive of such, and an HDF5 file, which may be
-// compressed. The first byte chooses one of them.
+// Own sequences: a CSV file, an array of NumPy, an archive of such, an HDF5 file, which may be compressed,
+// and texts, in a file and in a column. The first byte chooses one of them.
 
 #include <fstream>
 
@@ -14,19 +14,25 @@ using namespace orthornn::fuzz;
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
   const std::vector<std::uint8_t> bytes(data + 1, data + size);
-  constexpr std::uint8_t archive = 254, hdf5 = 255;
-  if (data[0] >= 2 && data[0] < archive) {
+  constexpr std::uint8_t column = 251, words = 252, text = 253, archive = 254, hdf5 = 255;
+  if (data[0] >= 2 && data[0] < column) {
     accepted([&] { parse_npy("an array", bytes); });
     return 0;
   }
   static const testing::TemporaryFolder folder;
-  const std::filesystem::path file = folder / (data[0] == archive ? "own.npz"
-                                               : data[0] == hdf5  ? "own.h5"
-                                                                  : "own.csv");
+  const std::filesystem::path file = folder / (data[0] == archive                    ? "own.npz"
+                                               : data[0] == hdf5                     ? "own.h5"
+                                               : data[0] == text || data[0] == words ? "own.txt"
+                                                                                     : "own.csv");
   std::ofstream(file, std::ios::binary)
       .write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
   const SequencesTask task({.data = file,
+                            .inputs = data[0] == column ? "1" : "",
                             .id = data[0] == 0 ? "id" : "",
+                            .text = data[0] == words    ? TextUnit::words
+                                    : data[0] == column ? TextUnit::characters
+                                                        : TextUnit::automatic,
+                            .length = data[0] == text || data[0] == words ? 1 : 0,
                             .missing = Missing::mask,
                             .validation_part = 0.3,
                             .test_part = 0.3,
