@@ -323,7 +323,7 @@ TEST_CASE("inputs that a model does not take are refused by file and place", "[c
   refused(csv("x,y\n1,2\n"), 1, {"--id names the column 'series'"});
   refused(csv("series,x\na,1\n"), 1, {"1 columns", "trained with 2"});
   refused(csv("series,x,y\na,1,one\n"), 1, {"row 2, column 'y'", "'one'"});
-  refused(csv("series,x,y\na,1,\n"), 1, {"input 1 of row 0 is not finite"});
+  refused(csv("series,x,y\na,1,\n"), 1, {"row 2, column 'y': it is missing"});
   refused("none.npz", 1, {"no such file"});
   refused("none.h5", 1, {"no such file"});
   NpzWriter symbols("own");

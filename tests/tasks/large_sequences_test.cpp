@@ -196,13 +196,13 @@ TEST_CASE("Numbers of a file that cannot be learned are refused by their place",
     return error_message<FileError>([&] { SequencesTask(options).load(); });
   };
   CHECK_THAT(message({.data = file, .goal = Goal::forecast, .batch = 4}),
-             contains("own.h5: own sequences: input 2 of step 4 of sequence 31 is infinite"));
+             contains("own.h5: sequence 31: input 2 of step 4 is infinite"));
   Tensor<std::int32_t> symbols(Shape{40, 5});
   symbols(12, 3) = -7;
   Hdf5Edit(file).remove("inputs");
   arrays.contiguous("symbols", H5T_STD_I32LE, symbols);
   CHECK_THAT(message({.data = file, .goal = Goal::forecast, .batch = 4}),
-             contains("step 3 of sequence 12 is symbol -7"));
+             contains("own.h5: sequence 12: step 3 is symbol -7"));
 }
 
 TEST_CASE("A file that changes while it is learned is an error, not a crash", "[sequences]") {
@@ -326,7 +326,6 @@ TEST_CASE("Symbols are counted alike by any number of threads", "[sequences]") {
     CHECK(found.checksum == checksum_of(symbols.data(), rows * 4));
   }
   symbols(rows - 1) = 1 << 24;
-  CHECK_THAT(error_message<ValueError>(
-                 [&] { survey(StoredNumbers<std::int32_t>(symbols), TrainingRows{is_training}, false); }),
-             contains("16777216"));
+  // Of more numbers than any model has, the largest is found, so that it can be told.
+  CHECK(survey(StoredNumbers<std::int32_t>(symbols), TrainingRows{is_training}, false).largest == 1 << 24);
 }
