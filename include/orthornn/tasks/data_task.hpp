@@ -181,7 +181,7 @@ class DataTask : public Task {
 
   /// What is counted in the outputs of a model.
   enum class Counted {
-    errors,   ///< Of target numbers.
+    errors,   ///< Errors of target numbers.
     answers,  ///< For each class: those right, those expected, those given.
     right     ///< How many of how many answers.
   };
