@@ -11,6 +11,8 @@ std::string Domain::text(double found, bool whole) const {
                        : contains(found) ? "a number that rounded to 32 bits is still"
                                          : "a number";
   if (low == high) return fmt::format("{}", low);
+  if (std::isfinite(high) && !high_included && !low_included)
+    return fmt::format("{} above {} and below {}", number, low, high);
   if (std::isfinite(high) && !high_included) return fmt::format("{} in [{}, {})", number, low, high);
   if (std::isfinite(high) && !low_included) return fmt::format("{} above {} and up to {}", number, low, high);
   if (std::isfinite(high)) return fmt::format("{} from {} to {}", number, low, high);

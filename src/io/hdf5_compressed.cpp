@@ -107,7 +107,9 @@ void Hdf5Dataset::check_expansion(std::uintmax_t file_size) const {
          chunks.count, chunks.bytes, most_small_chunks, least_chunk_bytes);
   }
   // Its numbers, widened, and one chunk while it is read.
-  const double needed = 8 * static_cast<double>(extent.count()) + 3 * static_cast<double>(chunks.bytes);
+  const double of_chunk = static_cast<double>(chunks.bytes);
+  const double numbers_of_chunk = of_chunk / static_cast<double>(H5Tget_size(type()));
+  const double needed = 8 * static_cast<double>(extent.count()) + 8 * numbers_of_chunk + 2 * of_chunk;
   const std::optional<double> free = free_bytes();
   if (free && needed > *free) {
     fail(task_, "it takes about {:.3g} GB, and {:.3g} GB of memory are free; expected a smaller one",

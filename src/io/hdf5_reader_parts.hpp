@@ -83,7 +83,7 @@ class Hdf5Dataset {
  private:
   void check_layout(Compression compression) const;
   void check_size(std::uintmax_t file_size) const;
-  /// Of a dataset in chunks that is not empty.
+  /// The chunks of a dataset in chunks that is not empty.
   Hdf5Chunks chunks() const;
   void check_chunks() const;
   template <class CheckStored>

@@ -9,6 +9,7 @@
 #include <memory>
 #include <set>
 #include <string_view>
+#include <system_error>
 #include <type_traits>
 #include <utility>
 
@@ -33,11 +34,13 @@ struct Discard {
 /// A file of an archive, read from its begin to its end.
 class Member {
  public:
-  Member(std::string name, zip_t* archive, zip_uint64_t number) : name_(std::move(name)) {
+  Member(std::string name, zip_t* archive, zip_uint64_t number, std::uint64_t archive_bytes)
+      : name_(std::move(name)) {
     zip_stat_t properties;
     zip_stat_init(&properties);
     if (zip_stat_index(archive, number, 0, &properties) != 0) refuse_array(name_, zip_strerror(archive));
-    compressed_ = properties.comp_size;
+    // An archive says of its members what it will.
+    compressed_ = std::min<std::uint64_t>(properties.comp_size, archive_bytes);
     if (expands_too_far(properties.size, compressed_)) refuse_bomb();
     member_.reset(zip_fopen_index(archive, number, 0));
     if (member_ == nullptr)
@@ -248,7 +251,10 @@ Archive open_archive(const std::filesystem::path& file) {
 
 Member open_member(const std::filesystem::path& file, zip_t* archive, const std::string& array,
                    zip_int64_t number) {
-  return Member(fmt::format("{} ({})", file.string(), array), archive, static_cast<zip_uint64_t>(number));
+  std::error_code unknown;
+  const std::uintmax_t bytes = std::filesystem::file_size(file, unknown);
+  return Member(fmt::format("{} ({})", file.string(), array), archive, static_cast<zip_uint64_t>(number),
+                unknown ? 0 : bytes);
 }
 
 /// Calls visit(name, member) for each array of these names that the file has.

@@ -234,7 +234,10 @@ void SequenceModel<T>::run_layers(const Batch& batch, const ModelState<T>* initi
 template <class T>
 TensorView<const T> SequenceModel<T>::forward(const Batch& batch, const ModelState<T>* initial) {
   this->prepare();
-  this->run_on(batch, [&] { run_layers(batch, initial, false); });
+  this->run_on(batch, [&] {
+    run_layers(batch, initial != nullptr ? initial : start_of_piece(batch), false);
+    if (initial == nullptr && batch.piece()) this->set_carried(last_states_);
+  });
   return outputs_;
 }
 

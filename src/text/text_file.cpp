@@ -35,7 +35,7 @@ constexpr std::size_t piece_size = std::size_t{1} << 18;
 }
 
 [[noreturn]] void refuse_size(const std::string& name) {
-  fail(name, "its text has more than 1 GiB, the limit; split it, or keep the pairs that are wanted");
+  fail(name, "its text has more than 1 GiB, the limit; split it, or keep a part of it");
 }
 
 std::string in_lower_case(std::string text) {

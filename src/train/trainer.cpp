@@ -52,20 +52,6 @@ void check_metrics(const Task& task, const std::vector<Metric>& metrics) {
   }
 }
 
-/// Calls `evaluation`, and then gives the model back the states that it carried: the next piece of training
-/// sequences starts where the piece before it ended, not where held-out sequences did.
-void keep_carried(Model<float>& model, const std::function<void()>& evaluation) {
-  std::vector<Tensor<float>> states;
-  for (const Tensor<float>& state : model.carried()) states.push_back(state.copy(model.device()));
-  try {
-    evaluation();
-  } catch (...) {
-    model.set_carried(states);
-    throw;
-  }
-  model.set_carried(states);
-}
-
 /// What an evaluation counts in, kept so that the next one takes no memory.
 struct EvaluationMemory {
   EvaluationMemory(Device device, const Task& task)
@@ -79,7 +65,28 @@ struct EvaluationMemory {
   Tensor<double> loss;
   /// As `Task::count_metrics` adds to it.
   Tensor<double> sums;
+  /// States that the model carried before.
+  std::vector<Tensor<float>> carried = {};
 };
+
+/// Calls `evaluation`, and then gives the model back the states that it carried: the next piece of training
+/// sequences starts where the piece before it ended, not where held-out sequences did.
+void keep_carried(Model<float>& model, std::vector<Tensor<float>>& kept,
+                  const std::function<void()>& evaluation) {
+  while (kept.size() < model.carried().size()) kept.emplace_back(Shape{0}, model.device());
+  kept.resize(model.carried().size());
+  for (std::size_t i = 0; i < kept.size(); ++i) {
+    kept[i].reserve(model.carried()[i].shape());
+    copy<float>(model.carried()[i], kept[i].view());
+  }
+  try {
+    evaluation();
+  } catch (...) {
+    model.set_carried(kept);
+    throw;
+  }
+  model.set_carried(kept);
+}
 
 /// Of a prepared model.
 Evaluation evaluate_with(EvaluationMemory& memory, Model<float>& model, const Task& task, HeldOut set,
@@ -88,7 +95,7 @@ Evaluation evaluate_with(EvaluationMemory& memory, Model<float>& model, const Ta
   const FaultDomain::Scope scope(model.faults());
   set_zero(memory.loss.view());
   set_zero(memory.sums.view());
-  keep_carried(model, [&] {
+  keep_carried(model, memory.carried, [&] {
     for (Index i = 0; i < task.evaluation_batches(set); ++i) {
       if (before_batch) before_batch();
       task.evaluation_batch(set, i, memory.batch);
@@ -279,6 +286,7 @@ TrainingStep::Numbers Trainer::read_step() {
   const std::int64_t last_good = record.diverged_step - 1;
   optimizer_->set_steps(optimizer_->steps() - (steps_ - last_good));
   set_steps(last_good);
+  model_.set_carried({});  // they are those of the step that diverged
   const std::optional<StepFault> fault = fault_of(record);
   if (!fault) throw_diverged(record.diverged_step, not_finite(record.loss, record.gradient_norm));
   // What `prepare` finds wrong, an update has made of the parameters; the rest is the batch's fault.

@@ -113,6 +113,10 @@ Shape read_inputs(const Arrays& arrays, SequenceFile& to) {
                             rank == 2 ? "[sequences, steps] and columns if there are several"
                                       : "[all steps] with 'lengths', and columns if there are several"));
   }
+  if (shape.count() == 0) {
+    arrays.fail(fmt::format("'{}' has shape {}; expected at least one number",
+                            inputs != nullptr ? "inputs" : "symbols", to_string(shape)));
+  }
   Shape steps;
   for (int i = 0; i < rank; ++i) steps.append(shape[i]);
   if (lengths == nullptr && (shape[1] < 1 || shape[1] > std::numeric_limits<std::int32_t>::max()))

@@ -9,7 +9,6 @@
 #include <cmath>
 #include <cstring>
 #include <fstream>
-#include <functional>
 #include <limits>
 #include <map>
 #include <numeric>
@@ -47,7 +46,7 @@ std::optional<float> number_in(std::string_view cell) {
 }
 
 /// Reads the rows of a CSV file: cells with commas between, in quotation marks where they have commas
-/// themselves (RFC 4180, without line ends in cells).
+/// themselves (RFC 4180).
 class CsvReader {
  public:
   explicit CsvReader(const std::filesystem::path& file) : file_(file.string()), stream_(file) {
@@ -67,7 +66,14 @@ class CsvReader {
         if (stream_.bad()) fail("it cannot be read to its end");
         return false;
       }
-      ++row_;
+      row_ = ++line_number_;
+      // A cell in quotation marks may have ends of lines.
+      std::string more;
+      while (std::ranges::count(line_, '"') % 2 == 1 && line_.size() <= longest &&
+             std::getline(stream_, more)) {
+        ++line_number_;
+        line_ += '\n' + more;
+      }
       if (line_.size() > longest) fail_at("", fmt::format("it has more than {} bytes", longest));
       check_text();
       if (!line_.empty() && line_.back() == '\r') line_.pop_back();
@@ -117,7 +123,8 @@ class CsvReader {
   std::string file_;
   std::ifstream stream_;
   std::string line_, unquoted_;
-  Index row_ = 0;
+  /// First line of the last row, and its last one.
+  Index row_ = 0, line_number_ = 0;
 };
 
 /// Which columns mean what.
@@ -139,9 +146,13 @@ std::size_t find_column(const std::vector<std::string>& names, std::string_view 
   return npos;
 }
 
-/// The same for a column that must be there.
+/// The column of a name, or of a number from 1, which must be there.
 std::size_t column_of(const CsvReader& reader, const std::vector<std::string>& names, const char* flag,
                       std::string_view wanted) {
+  if (std::ranges::count(names, without_blanks(wanted)) > 1) {
+    reader.fail(fmt::format("{} names the column '{}', and several have this name; choose one by its number",
+                            flag, without_blanks(wanted)));
+  }
   if (const std::size_t found = find_column(names, wanted); found != npos) return found;
   constexpr std::size_t shown = 20;
   const std::vector<std::string> first(
@@ -232,6 +243,8 @@ Rows read_rows(CsvReader& reader, const Columns& columns, const SequencesOptions
     else
       add_numbers(reader, columns, options, cells, rows.features);
     if (columns.target != npos) rows.targets.emplace_back(without_blanks(cells[columns.target]));
+    if (columns.id != npos && without_blanks(cells[columns.id]).empty())
+      reader.fail_at(columns.names[columns.id], "it is empty; expected the name of a sequence");
     if (columns.id != npos) rows.sequence.push_back(number_of(rows.sequences, cells[columns.id]));
     if (columns.group != npos) rows.group.push_back(number_of(rows.groups, cells[columns.group]));
     rows.places.push_back(reader.row());

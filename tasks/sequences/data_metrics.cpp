@@ -11,7 +11,7 @@
 namespace orthornn {
 namespace {
 
-/// Of more classes, all logits would go through the host to be counted class by class.
+/// With more classes, all logits would go through the host to be counted class by class.
 constexpr Index most_counted_classes = 1000;
 
 /// Rows of the sums of target numbers: one for each metric.

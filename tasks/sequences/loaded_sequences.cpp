@@ -91,6 +91,8 @@ DataTask::Data::Data(Content given, const DataTaskOptions& given_options)
     : content(std::move(given)),
       options(given_options),
       sizes(sizes_of(content.features, content.symbols, content.lengths)) {
+  if (sizes.count() > std::numeric_limits<std::int32_t>::max())
+    refuse_sequences(fmt::format("{} sequences; expected less than 2^31", sizes.count()));
   check_targets();
   split();
   for (Index i = 0; i < sizes.count(); ++i) {
@@ -156,9 +158,9 @@ std::vector<std::int32_t> drawn_parts(Index count, ConstTensorView<std::int32_t>
               for_test = held_out(draws_test, options.test_part);
   if (for_validation + for_test >= all) {
     refuse_sequences(
-        fmt::format("{} {} in all, of which {} are for validation and {} for test; expected at least one to "
-                    "train on",
-                    all, groups.empty() ? "sequences" : "groups", for_validation, for_test));
+        fmt::format("there are {} {}; expected {} for validation, {} for test and at least one to train on{}",
+                    all, groups.empty() ? "sequences" : "groups", for_validation, for_test,
+                    count == 1 ? ": one long sequence is divided by --length" : ""));
   }
   const Tensor<std::int32_t> drawn =
       random_permutation(all, RandomStream(options.seed, RandomPurpose::split));
@@ -197,7 +199,7 @@ void DataTask::Data::check_streams() const {
     }
   }
   const Index all = steps(training.front()), needed = options.batch * options.cut;
-  if (all >= needed) return;
+  if (options.cut <= all / options.batch) return;
   refuse_sequences(
       fmt::format("the sequence has {} steps to train on, and a batch of {} pieces of {} steps needs {}; "
                   "expected a longer sequence, or a smaller --batch or --length",
@@ -365,6 +367,12 @@ void DataTask::Data::use(const DataStatistics& given, const Survey& found,
       (given.classes > 0) == has_values())
     refuse_sequences("the data have other inputs or targets than those that the model was trained with");
   check_seen(found, class_names);
+  if ((!has_features() && found.symbols.largest >= given.symbols) ||
+      (!content.classes.empty() && found.classes.largest >= given.classes)) {
+    refuse_sequences(
+        fmt::format("there are symbols up to {} and classes up to {}; expected less than {} and {}",
+                    found.symbols.largest, found.classes.largest, given.symbols, given.classes));
+  }
   statistics = given;
   find_baseline(found);
 }

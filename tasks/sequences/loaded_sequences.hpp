@@ -191,7 +191,7 @@ struct DataTask::Data {
   double baseline = 0;
   /// Standard deviation of each target column of the training data.
   std::vector<double> deviations;
-  /// Of the thread that calls, and of the one that goes ahead.
+  /// What the thread that calls keeps, and the one that goes ahead.
   Assembly here, ahead;
   /// Training batches that are assembled while the steps before them are taken; none for data in memory,
   /// whose batches take less time than a thread needs to hand them over.

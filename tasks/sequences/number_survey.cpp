@@ -147,7 +147,9 @@ class BlockSums {
   }
   void add_lanes(const float* __restrict x, std::size_t count) {
     const float* __restrict first = first_.data();
-    double* __restrict sum = sum_.data(), * __restrict square = square_.data(), * __restrict counted = count_.data();
+    double* __restrict sum = sum_.data();
+    double* __restrict square = square_.data();
+    double* __restrict counted = count_.data();
     float* __restrict low = low_.data(), * __restrict high = high_.data();
     for (std::size_t j = 0; j < count; ++j) {
       const bool is_there = x[j] == x[j];

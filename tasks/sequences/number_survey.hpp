@@ -40,7 +40,7 @@ struct TrainingRows {
 
 /// What was found of numbers.
 struct FoundReals {
-  /// Of the training rows that are no targets, and of those that are, [columns].
+  /// Sums of the training rows that are no targets, and of those that are, [columns].
   std::vector<ColumnSums> heads, targets;
   bool has_missing = false, has_infinite = false;  ///< Among all rows.
   std::uint32_t checksum = 0;                      ///< CRC-32 of all bytes; 0 if none was asked for.

@@ -1,17 +1,14 @@
 #include "tasks/sequences/prefetched_batches.hpp"
 
-#include <csignal>
 #include <utility>
+
+#include "core/signals_blocked.hpp"
 
 namespace orthornn {
 
 PrefetchedBatches::PrefetchedBatches(Assemble assemble) : assemble_(std::move(assemble)) {
-  // Signals are for the threads of the program.
-  sigset_t every{}, before{};
-  sigfillset(&every);
-  pthread_sigmask(SIG_SETMASK, &every, &before);
+  const SignalsBlocked blocked;
   thread_ = std::thread([this] { assemble_ahead(); });
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 PrefetchedBatches::~PrefetchedBatches() {

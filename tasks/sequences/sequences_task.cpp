@@ -1,6 +1,7 @@
 #include "orthornn/tasks/sequences_task.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -199,8 +200,11 @@ SequenceFile read_sequence_file(const SequencesOptions& options, const KnownName
   if (path.empty())
     throw FileError("task sequences needs its data, but no file was given; name one by --data FILE");
   std::error_code status;
-  if (!std::filesystem::is_regular_file(path, status))
-    throw FileError(fmt::format("{}: there is no such file; expected an {} file", path.string(), endings));
+  if (!std::filesystem::is_regular_file(path, status)) {
+    throw FileError(fmt::format(
+        "{}: {}; expected an {} file", path.string(),
+        std::filesystem::exists(path, status) ? "it is no file" : "there is no such file", endings));
+  }
   const std::string extension = path.extension().string();
   const bool has_arrays = extension == ".h5" || extension == ".hdf5" || extension == ".npz";
   const bool is_csv = extension == ".csv";
@@ -208,6 +212,13 @@ SequenceFile read_sequence_file(const SequencesOptions& options, const KnownName
     throw FileError(fmt::format("{}: its name ends in '{}'; expected {}", path.string(), extension, endings));
   }
   check_form(options, is_csv, what);
+  const bool is_text = is_text_file(options) || (is_csv && options.text != TextUnit::automatic);
+  if (is_text && what != Wanted::everything && known.symbols == nullptr) {
+    throw FileError(
+        fmt::format("{}: it is a text, and the training data are none; expected a file of the form "
+                    "of the training data",
+                    path.string()));
+  }
   SequenceFile file = has_arrays ? read_arrays(options, what)
                       : is_csv   ? read_csv(options, known, what)
                                  : read_text(options, known, what);
@@ -224,7 +235,7 @@ struct SequencesTask::Files : SequenceFile {
 };
 
 struct SequencesTask::Source {
-  /// Of its checksum in a model file.
+  /// Name of its checksum in a model file.
   const char* part;
   const char* flag;
   const char* content;
@@ -262,6 +273,12 @@ void SequencesTask::read_parts(const std::vector<TaskPart>& parts) {
     for (const Json& name : array_member(json, "class_names")) {
       if (!name.is_string()) refuse_member("class_names", "texts", name);
       class_names_.push_back(name.get<std::string>());
+    }
+    if (json.contains("input_names")) {
+      for (const Json& name : array_member(json, "input_names")) {
+        if (!name.is_string()) refuse_member("input_names", "texts", name);
+        input_names_.push_back(name.get<std::string>());
+      }
     }
     symbol_table_ = symbol_table_in(json);
     if (symbol_table_ != nullptr && symbol_table_->count() != known.symbols)
@@ -351,6 +368,7 @@ void SequencesTask::load() const {
     throw FileError(fmt::format("{}: {}", options_.data.string(), error.what()));
   }
   if (!is_trained) class_names_ = class_names_of(*files, statistics().classes);
+  input_names_ = files->input_names;
   symbol_table_ = std::move(files->symbol_table);
   checksums_ = files->checksums;
   files_ = std::move(files);
@@ -362,6 +380,11 @@ SequenceInputs SequencesTask::read_inputs(const std::filesystem::path& file) con
   if (symbol_table_ != nullptr) options.text = symbol_table_->unit();
   SequenceFile found =
       read_sequence_file(completed(options), {class_names_, symbol_table_.get()}, Wanted::inputs);
+  if (!input_names_.empty() && !found.input_names.empty() && found.input_names != input_names_) {
+    throw FileError(fmt::format("{}: it has the columns {}; expected {}, as the training data have",
+                                file.string(), fmt::join(found.input_names, ", "),
+                                fmt::join(input_names_, ", ")));
+  }
   SequenceInputs inputs{.lengths = std::move(found.lengths), .names = std::move(found.names)};
   const auto take = []<class T>(const StoredNumbers<T>& from, Tensor<T>& to) {
     if (from.empty()) return;
@@ -386,7 +409,8 @@ std::vector<TaskPart> SequencesTask::parts() const {
                {"values", json_of(known.values)},
                {"symbols", known.symbols},
                {"classes", known.classes},
-               {"class_names", class_names_}};
+               {"class_names", class_names_},
+               {"input_names", input_names_}};
   if (symbol_table_ != nullptr) {
     json["text"] = name_of(symbol_table_->unit());
     json["text_end"] = symbol_table_->end().has_value();
@@ -418,5 +442,16 @@ std::string SequencesTask::text_of(std::span<const std::int32_t> symbols) const 
 }
 
 std::optional<std::int32_t> SequencesTask::text_end() const { return symbol_table().end(); }
+
+std::optional<std::int32_t> SequencesTask::unknown_symbol() const {
+  return symbol_table().unit() == TextUnit::bytes ? std::nullopt : std::optional<std::int32_t>(0);
+}
+
+Index SequencesTask::ahead() const {
+  const bool is_next =
+      options_.goal == Goal::forecast || (options_.goal == Goal::automatic && data().symbols > 0 &&
+                                          data().symbols == data().classes && is_text());
+  return is_next ? options_.ahead : 0;
+}
 
 }  // namespace orthornn

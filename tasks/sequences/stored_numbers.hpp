@@ -105,24 +105,36 @@ template <class T>
 class NumberCollector {
  public:
   /// `source` is the file whose numbers they are, for messages. Throws FileError.
-  NumberCollector(const Shape& shape, const std::filesystem::path& source) : shape_(shape) {
+  NumberCollector(const Shape& shape, const std::filesystem::path& source)
+      : source_(source.string()), shape_(shape) {
     if (static_cast<Index>(shape.bytes(sizeof(T))) > most_bytes_in_memory) {
       file_ = NumberFile::temporary(source);
     } else {
       memory_.reserve(shape);
     }
   }
-  /// Adds numbers at the end; no more than the shape has.
+  /// Adds numbers at the end. Throws FileError for more than the shape has.
   void add(std::span<const T> numbers) {
-    if (file_) return file_->append(numbers.data(), numbers.size_bytes());
-    std::ranges::copy(numbers, memory_.begin() + count_);
+    if (std::ssize(numbers) > shape_.count() - count_) fail();
+    if (file_) {
+      file_->append(numbers.data(), numbers.size_bytes());
+    } else {
+      std::ranges::copy(numbers, memory_.begin() + count_);
+    }
     count_ += std::ssize(numbers);
   }
+  /// Throws FileError where numbers are missing.
   StoredNumbers<T> finish() && {
+    if (count_ != shape_.count()) fail();
     return file_ ? StoredNumbers<T>(std::move(file_), 0, shape_) : StoredNumbers<T>(std::move(memory_));
   }
 
  private:
+  [[noreturn]] void fail() const {
+    throw FileError(source_ + ": an array has changed while it was read; begin again");
+  }
+
+  std::string source_;
   Shape shape_;
   Tensor<T> memory_;
   std::unique_ptr<NumberFile> file_;

@@ -21,8 +21,10 @@ void for_each_character(std::string_view text, const auto& take) {
     const char* begin = left.data();
     const CodePoint character = take_character(left);
     if (character < 0) {
-      throw ValueError(fmt::format("byte {} is not UTF-8; expected UTF-8, or --text bytes",
-                                   text.size() - left.size() + 1));
+      const std::string_view before = text.substr(0, text.size() - left.size());
+      throw ValueError(fmt::format("byte {} of its line {} is not UTF-8; expected UTF-8, or --text bytes",
+                                   before.size() - (before.rfind('\n') + 1) + 1,
+                                   std::ranges::count(before, '\n') + 1));
     }
     take(character, std::string_view(begin, static_cast<std::size_t>(left.data() - begin)));
   }
@@ -82,6 +84,8 @@ std::vector<std::string> SymbolCounts::most_frequent(Index most) const {
 
 SymbolTable::SymbolTable(TextUnit unit, bool has_end, std::vector<std::string> names)
     : unit_(unit), names_(std::move(names)) {
+  if (unit == TextUnit::automatic)
+    throw ValueError("a text without a unit; expected bytes, characters or words");
   if (has_end) end_ = unit == TextUnit::bytes ? 256 : 1;
   if (unit == TextUnit::bytes) {
     if (!names_.empty()) throw ValueError("bytes have no names; expected none");

@@ -55,6 +55,9 @@ void read_symbols(const SequencesOptions& options, const std::vector<FileText>& 
   to.symbol_bytes = to.symbol_table->bytes_of_symbols();
   const std::int32_t end = to.symbol_table->end().value_or(0);
   std::vector<std::int32_t> symbols;
+  std::size_t bytes = 0;
+  for (const FileText& text : texts) bytes += text.text.size() + 2;
+  symbols.reserve(bytes);  // a symbol has a byte or more
   to.lengths.clear();
   for (const FileText& text : texts) {
     const std::size_t begin = symbols.size();
@@ -65,7 +68,8 @@ void read_symbols(const SequencesOptions& options, const std::vector<FileText>& 
       refuse(text, error);
     }
     if (ends == Ends::around) symbols.push_back(end);
-    if (symbols.size() == begin) refuse(text, ValueError("it has no symbols; expected some text"));
+    if (symbols.size() == begin)
+      refuse(text, ValueError("it has no symbols; expected some text: leave it out"));
     to.lengths.push_back(static_cast<std::int32_t>(symbols.size() - begin));
   }
   Tensor<std::int32_t> all;
@@ -77,6 +81,8 @@ void read_symbols(const SequencesOptions& options, const std::vector<FileText>& 
 SequenceFile read_text(const SequencesOptions& options, const KnownNames& known, Wanted what) {
   std::string text;
   read_text_file(options.data, [&](std::string_view piece) { text += piece; });
+  if (options.text != TextUnit::bytes && text.starts_with("\xEF\xBB\xBF"))
+    text.erase(0, 3);  // the mark of UTF-8
   SequenceFile result;
   const bool divides = what == Wanted::everything;
   result.validation = divides && options.validation_data.empty() ? 1 : 0;

@@ -321,7 +321,7 @@ TEST_CASE("inputs that a model does not take are refused by file and place", "[c
     return "new.csv";
   };
   refused(csv("x,y\n1,2\n"), 1, {"--id names the column 'series'"});
-  refused(csv("series,x\na,1\n"), 1, {"1 columns", "trained with 2"});
+  refused(csv("series,x\na,1\n"), 1, {"the columns x; expected x, y"});
   refused(csv("series,x,y\na,1,one\n"), 1, {"row 2, column 'y'", "'one'"});
   refused(csv("series,x,y\na,1,\n"), 1, {"row 2, column 'y': it is missing"});
   refused("none.npz", 1, {"no such file"});
@@ -349,8 +349,8 @@ TEST_CASE("predictions of every form replace such, and other files with --overwr
   NpzWriter own("mine");
   own.dataset("outputs", Tensor<float>(Shape{2}));
   own.commit(folder / "dear.npz");
-  std::ofstream(folder / "dear.csv") << "sequence,notes\n1,years of work\n";
-  std::ofstream(folder / "dear.jsonl") << "{\"sequence\": 1}\n";
+  std::ofstream(folder / "dear.csv") << "sequence,step,output,label\n1,0,2,years of work\n";
+  std::ofstream(folder / "dear.jsonl") << "{\"sequence\": 1, \"outputs\": \"mine\"}\n";
   for (const std::string form : {"npz", "csv", "jsonl"}) {
     CAPTURE(form);
     const Arguments predict = {"predict", "run/model.h5", "new.csv", "--out"};

@@ -70,6 +70,21 @@ TEST_CASE("a resumed training has the patience that an uninterrupted one has", "
   CHECK(metrics_without_time(folder / "parts") == metrics_without_time(folder / "whole"));
 }
 
+TEST_CASE("a resumed training counts the validations that were made, whatever their interval was",
+          "[cli][patience][resume]") {
+  const TemporaryFolder folder;
+  const fs::path out = folder / "run";
+  check_success(run(train_copying(out, without_progress + Arguments{"--patience", "4", "--steps", "6"})));
+  // The best one at step 2, then two without success, and two more at steps 7 and 8.
+  check_success(run({"train", "--resume", "--out", out.string(), "--steps", "50", "--eval-every", "1"}));
+  CHECK(steps_in(out / "model.h5") == 8);
+  CHECK(results_of(out)["ended_by"].get<std::string>() == "patience");
+  // The command that only looks at it has not made it.
+  const std::string command = results_of(out)["command"].get<std::string>();
+  check_success(run({"train", "--resume", "--out", out.string()}));
+  CHECK(results_of(out)["command"].get<std::string>() == command);
+}
+
 TEST_CASE("an unsolved training that has lost patience says how it goes on", "[cli][patience]") {
   const TemporaryFolder folder;
   const ProgramResult result = run(train_copying(

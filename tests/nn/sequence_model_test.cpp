@@ -358,6 +358,15 @@ TEST_CASE("pieces of long sequences have the loss of the whole, and a first piec
       sum += model.loss(piece_of(whole, first, last, first / 3)).sum;
     CHECK(sum == Approx(expected).epsilon(1e-14));
   }
+  // Outputs are those of the whole too.
+  Tensor<double> outputs(model.forward(whole).shape());
+  copy<double>(model.outputs(), outputs.view());
+  for (Index piece = 0; piece < 3; ++piece) {
+    const Index first = 3 * piece, last = std::min<Index>(first + 3, 7);
+    const TensorView<const double> found = model.forward(piece_of(whole, first, last, piece));
+    for (Index t = first; t < last; ++t)
+      CHECK(found(t - first, 1, 2) == Approx(outputs(t, 1, 2)).epsilon(1e-14));
+  }
   // The states matter: a second piece that starts anew has another loss.
   model.loss(piece_of(whole, 0, 3, 0));
   const double second = model.loss(piece_of(whole, 3, 6, 1)).sum;

@@ -496,3 +496,12 @@ TEST_CASE("Evaluations between pieces leave a training as it is", "[data]") {
   };
   CHECK(losses(true) == losses(false));
 }
+
+TEST_CASE("Symbols beyond the number of symbols are refused", "[data]") {
+  const LongSequences data;
+  SequenceView view = data.view();
+  view.symbol_count = 20;
+  CHECK_THAT(
+      error_message<ValueError>([&] { const DataTask task(view, {.ahead = 1, .cut = 10, .batch = 3}); }),
+      contains("symbols up to 49"));
+}

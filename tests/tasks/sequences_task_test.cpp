@@ -226,7 +226,7 @@ TEST_CASE("Arrays that cannot be read are refused by name", "[sequences]") {
       message({{"inputs", inputs}, {"lengths", npy("<i4", "1,", raw_bytes(std::vector<std::int32_t>{6}))}}),
       contains("'inputs' has shape [3, 2]") || contains("lengths are 6 steps in all, and there are 3"));
   CHECK_THAT(message({{"inputs", npy("<f4", "0, 2", "")}, {"targets", npy("<i4", "0,", "")}}),
-             contains("the lengths are 0 steps"));
+             contains("at least one number"));
   CHECK_THAT(
       message({{"inputs", inputs}, {"targets", npy("<i4", "2,", raw_bytes(std::vector<std::int32_t>(2)))}}),
       contains("'targets' has shape [2]"));
@@ -555,7 +555,8 @@ TEST_CASE("Texts that are none are refused with their place", "[sequences]") {
     return error_message<Error>([&] { SequencesTask(options).load(); });
   };
   CHECK_THAT(error("", {}), contains("0 bytes"));
-  CHECK_THAT(error(ten_lines("ab\xFF"), {}), contains("line 1") && contains("byte 3 is not UTF-8"));
+  CHECK_THAT(error(ten_lines("ab\xFF"), {}),
+             contains("line 1") && contains("byte 3 of its line 1 is not UTF-8"));
   CHECK_THAT(error(ten_lines("ab"), {.goal = Goal::classes}), contains("--goal class"));
   CHECK_THAT(error(ten_lines("ab"), {.id = "x"}), contains("--id") && contains("is a text"));
   CHECK_THAT(error(ten_lines("ab"), {}), contains("a batch of 128 pieces of 128 steps"));
@@ -619,4 +620,71 @@ TEST_CASE("Bits of a byte are counted by the bytes of the symbols", "[sequences]
   REQUIRE(task.metrics().back().name == "bits_per_byte");
   const double bits = 2 / std::log(2.0) * static_cast<double>(classes.size());
   CHECK(values.back() == Approx(bits / static_cast<double>(bytes)));
+}
+
+TEST_CASE("A text beside data that are none is refused", "[sequences]") {
+  const TemporaryFolder folder;
+  const fs::path text = file_with(folder / "own.txt", ten_lines("ab"));
+  CHECK_THAT(error_message<FileError>([&] { SequencesTask().read_inputs(text); }),
+             contains("it is a text, and the training data are none"));
+  const std::vector<std::int32_t> symbols = {0, 1, 1, 0, 0, 1};
+  write_npz(folder / "own.npz", {{"symbols", npy("<i4", "3, 2", raw_bytes(symbols))}});
+  SequencesOptions options{.data = folder / "own.npz", .goal = Goal::forecast, .batch = 1};
+  options.validation_data = text;
+  CHECK_THAT(error_message<FileError>([&] { SequencesTask(options).load(); }),
+             contains("own.txt: it is a text"));
+  // A model file of a stranger may say anything.
+  const SequencesTask task({.data = text, .length = 2, .batch = 2});
+  std::vector<TaskPart> parts = task.parts();
+  const std::size_t place = parts[0].bytes.find("characters");
+  REQUIRE(place != std::string::npos);
+  parts[0].bytes.replace(place, 10, "automatic");
+  CHECK_THAT(error_message<ValueError>([&] { SequencesTask({.parts = parts}); }), contains("without a unit"));
+}
+
+TEST_CASE("Arrays without numbers take no memory for what they claim", "[sequences]") {
+  const TemporaryFolder folder;
+  write_npz(folder / "own.npz", {{"inputs", npy("<f4", "1000000000, 5, 0", "")}});
+  CHECK_THAT(error_message<FileError>([&] { SequencesTask({.data = folder / "own.npz"}).load(); }),
+             contains("at least one number"));
+}
+
+TEST_CASE("A cell of a CSV in quotation marks may have several lines", "[sequences]") {
+  const TemporaryFolder folder;
+  std::string csv = "text,target\n";
+  for (int i = 0; i < 10; ++i) csv += i % 2 == 0 ? "\"a\nb\",1\n" : "c,0\n";
+  const fs::path file = file_with(folder / "own.csv", csv);
+  const SequencesTask task({.data = file, .inputs = "text", .text = TextUnit::characters, .batch = 1});
+  task.load();
+  CHECK(task.length() == 3);
+  CHECK(task.symbols_of("\n") != std::vector<std::int32_t>{0});
+  CHECK_THAT(csv_error("x,target\n1,\"2\n3,4\n"), contains("row 2") && contains("not closed"));
+}
+
+TEST_CASE("Columns of a CSV that are not clear are refused", "[sequences]") {
+  CHECK_THAT(csv_error("x,x,target\n1,2,3\n", {.inputs = "x", .batch = 1}),
+             contains("several have this name"));
+  CHECK_THAT(csv_error("id,x,target\na,1,2\n ,1,2\n", {.id = "id", .batch = 1}),
+             contains("row 3, column 'id'") && contains("it is empty"));
+  // predict reads the columns of the training, whatever their order says.
+  const TemporaryFolder folder;
+  std::string csv = "x,y,target\n";
+  for (int i = 0; i < 10; ++i) csv += "1,2,0\n";
+  const SequencesTask task({.data = file_with(folder / "own.csv", csv), .batch = 1});
+  const SequencesTask trained({.parts = task.parts()});
+  CHECK(trained.read_inputs(file_with(folder / "new.csv", "x,y\n1,2\n")).features.size() == 2);
+  CHECK_THAT(
+      error_message<FileError>([&] { trained.read_inputs(file_with(folder / "other.csv", "y,x\n2,1\n")); }),
+      contains("it has the columns y, x; expected x, y"));
+}
+
+TEST_CASE("The mark of UTF-8 is no character of a text", "[sequences]") {
+  const TemporaryFolder folder;
+  SequencesOptions options{
+      .data = file_with(folder / "own.txt", "\xEF\xBB\xBF" + ten_lines("abab")), .length = 4, .batch = 2};
+  const SequencesTask characters(options);
+  characters.load();
+  CHECK(characters.data().symbols == 4);  // a, b, \n and what is unknown
+  CHECK(characters.unknown_symbol() == 0);
+  CHECK(characters.ahead() == 1);
 }

@@ -138,7 +138,7 @@ class UnevenTask : public Task {
   AddingTask single_{{.length = 6, .batch = 1, .seed = 5}};
 };
 
-/// The same with counters of its own: one row of the smallest and the largest output and their difference.
+/// Such a task with counters of its own: one row of the smallest and the largest output and their difference.
 class SpreadTask final : public UnevenTask {
  public:
   std::vector<Metric> metrics() const override {

@@ -14,17 +14,19 @@
 namespace orthornn::program {
 namespace {
 
-/// Draws from the softmax of logits [C] over the temperature, in the order of the symbols.
-std::int32_t drawn_symbol(std::span<const float> logits, double temperature, RandomStream& random) {
+/// Draws from the softmax of logits [C] over the temperature, in the order of the symbols from `first` on.
+std::int32_t drawn_symbol(std::span<const float> all, std::int32_t first, double temperature,
+                          RandomStream& random) {
+  const std::span<const float> logits = all.subspan(static_cast<std::size_t>(first));
   const auto largest = std::ranges::max_element(logits);
-  if (temperature == 0) return static_cast<std::int32_t>(largest - logits.begin());
+  if (temperature == 0) return first + static_cast<std::int32_t>(largest - logits.begin());
   std::vector<double> shares;
   double sum = 0;
   for (const float logit : logits)
     shares.push_back(sum +=
                      std::exp((static_cast<double>(logit) - static_cast<double>(*largest)) / temperature));
   const auto found = std::ranges::upper_bound(shares, random.uniform() * sum);
-  return static_cast<std::int32_t>(std::min(found - shares.begin(), std::ssize(shares) - 1));
+  return first + static_cast<std::int32_t>(std::min(found - shares.begin(), std::ssize(shares) - 1));
 }
 
 /// A model that is given symbol after symbol of one text.
@@ -62,6 +64,10 @@ std::vector<std::int32_t> beginning(const SequencesTask& task, const std::string
 void generate_text(SequenceModel<float>& model, const SequencesTask& task, const GenerateOptions& options,
                    const std::function<void(std::string_view text)>& write) {
   const Index count = task.data().symbols;
+  if (task.ahead() != 1) {
+    throw ValueError(
+        fmt::format("the model was trained with --ahead {}; expected 1, the next symbol", task.ahead()));
+  }
   const auto* input = std::get_if<OneHot>(&model.options().input);
   const auto* readout = std::get_if<EveryStep>(&model.options().readout);
   if (input == nullptr || input->symbols != count || readout == nullptr || readout->outputs != count)
@@ -69,11 +75,14 @@ void generate_text(SequenceModel<float>& model, const SequencesTask& task, const
   std::optional<Reader> reader(model);
   std::span<const float> logits;
   for (const std::int32_t symbol : beginning(task, options.prompt)) logits = reader->next(symbol);
+  // What is unknown cannot be written.
+  const std::int32_t first = task.unknown_symbol() ? *task.unknown_symbol() + 1 : 0;
+  if (first >= count) throw ValueError("the model knows no symbol that could be written");
   RandomStream random(options.seed, RandomPurpose::generation);
   std::vector<std::int32_t> symbols;
   std::string text;
   for (Index i = 0; i < options.symbols; ++i) {
-    const std::int32_t symbol = drawn_symbol(logits, options.temperature, random);
+    const std::int32_t symbol = drawn_symbol(logits, first, options.temperature, random);
     // With what came before it: words have spaces between them.
     symbols.push_back(symbol);
     const std::string longer = task.text_of(symbols);

@@ -221,9 +221,10 @@ void add_inspect(CLI::App& program, Command& chosen) {
       ->transform(whole_number_in(1, Index{1} << 31))
       ->default_str("");
   command
-      ->add_option("--data", settings->data,
-                   "Where the data of mnist are, along which DeltaProduct layers are followed; left out: "
-                   "where the config.toml beside the model says, or data/mnist")
+      ->add_option(
+          "--data", settings->data,
+          "Where the data of mnist or own sequences are, along which DeltaProduct layers are followed; "
+          "left out: where the config.toml beside the model says, or data/mnist")
       ->default_str("");
   command->add_flag("--json", settings->json, "One JSON object instead of a text");
   command

@@ -11,22 +11,6 @@
 namespace orthornn::program {
 namespace {
 
-std::vector<const OrthogonalLayer<float>*> orthogonal_layers(const Model<float>& model) {
-  std::vector<const OrthogonalLayer<float>*> found;
-  const auto add_within = [&](const Layer<float>& layer) {
-    each_layer_of<OrthogonalLayer<float>>(
-        layer, [&](const OrthogonalLayer<float>& orthogonal) { found.push_back(&orthogonal); });
-  };
-  if (const auto* sequences = dynamic_cast<const SequenceModel<float>*>(&model)) {
-    for (Index i = 0; i < sequences->cell_count(); ++i) add_within(sequences->cell(i));
-  }
-  if (const auto* translation = dynamic_cast<const EncoderDecoder<float>*>(&model)) {
-    add_within(translation->encoder());
-    add_within(translation->decoder());
-  }
-  return found;
-}
-
 /// Adds an array of one row for each head, whose numbers are `list` of it.
 void add_heads(ArrayFile& file, const std::string& name, const DeltaObservation& layer,
                std::vector<double> DeltaHeadObservation::*list, const Shape& row) {
@@ -39,6 +23,23 @@ void add_heads(ArrayFile& file, const std::string& name, const DeltaObservation&
 }
 
 }  // namespace
+
+std::vector<const OrthogonalLayer<float>*> orthogonal_layers(const Model<float>& model) {
+  std::vector<const OrthogonalLayer<float>*> found;
+  const auto add_within = [&](const Layer<float>& layer) {
+    each_layer_of<OrthogonalLayer<float>>(layer, [&](const OrthogonalLayer<float>& orthogonal) {
+      if (orthogonal.transition().parameter_kind() == ParameterKind::orthogonal) found.push_back(&orthogonal);
+    });
+  };
+  if (const auto* sequences = dynamic_cast<const SequenceModel<float>*>(&model)) {
+    for (Index i = 0; i < sequences->cell_count(); ++i) add_within(sequences->cell(i));
+  }
+  if (const auto* translation = dynamic_cast<const EncoderDecoder<float>*>(&model)) {
+    add_within(translation->encoder());
+    add_within(translation->decoder());
+  }
+  return found;
+}
 
 void add_orthogonal_layers(ArrayFile& file, const Model<float>& model) {
   const std::vector<const OrthogonalLayer<float>*> layers = orthogonal_layers(model);

@@ -91,11 +91,14 @@ PredictionNames prediction_names(const PredictSettings& settings, const Sequence
   return names;
 }
 
-/// Writes a text that the model draws to the standard output, as it grows.
+/// Writes a text that the model draws to the standard output, line by line.
 int generate(const PredictSettings& settings) {
-  if (!settings.inputs.empty() || !settings.output.empty() || settings.states)
+  if (!settings.inputs.empty() || !settings.output.empty() || settings.states || settings.overwrite ||
+      settings.verbose) {
     throw UsageError(
-        "--generate writes a text to the standard output; expected no input files, no --out and no --states");
+        "--generate writes a text to the standard output; expected no input files, and no --out, --states, "
+        "--overwrite or --verbose");
+  }
   const Execution execution = settings.machine.apply();
   ModelFileInfo info;
   const auto model = load_model(settings.model, execution, &info);
@@ -160,7 +163,7 @@ void add_predict(CLI::App& program, Command& chosen) {
   command->add_option("model", settings->model, "Model file")->required();
   command->add_option(
       "input", settings->inputs,
-      "Files of sequences: .h5, .hdf5, .npz or .csv as train sequences reads them, targets left "
+      "Files of sequences: .h5, .hdf5, .npz, .csv or .txt as train sequences reads them, targets left "
       "out; or HDF5 with /x, [T, B, K] floats or [T, B] integer symbols, and perhaps /lengths "
       "[B]");
   command->add_option(
@@ -171,8 +174,7 @@ void add_predict(CLI::App& program, Command& chosen) {
                     "Also write the states of every layer at every step, to HDF5 or npz");
   GenerateOptions& generate = settings->generate;
   add_value(*command, "--generate", generate.symbols,
-            "Draw so many symbols from a model of texts, and print the text; 0: predict",
-            domain::not_negative);
+            "Draw so many symbols from a model of texts, and print the text line by line", domain::count);
   CLI::Option* drawn = command->get_option("--generate");
   add_value(*command, "--temperature", generate.temperature,
             "Divides the logits of a symbol that is drawn; 0: the likeliest symbol", domain::not_negative)

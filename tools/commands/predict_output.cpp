@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <iterator>
 #include <nlohmann/json.hpp>
@@ -13,6 +14,7 @@
 #include "commands/program.hpp"
 #include "core/checked_json.hpp"
 #include "orthornn/io/atomic_file.hpp"
+#include "support/csv_cell.hpp"
 
 namespace orthornn::program {
 namespace {
@@ -90,12 +92,6 @@ class PredictionText {
   using FloatJson = nlohmann::basic_json<nlohmann::ordered_map, std::vector, std::string, bool, std::int64_t,
                                          std::uint64_t, float>;
 
-  static std::string csv_cell(const std::string& text) {
-    if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
-    std::string quoted = "\"";
-    for (const char c : text) quoted.append(c == '"' ? 2 : 1, c);
-    return quoted + '"';
-  }
   std::string csv_header() const {
     std::string header = fmt::format("{}sequence{}{}", names_.files.empty() ? "" : "file,",
                                      found_.every_step ? ",step" : "", classes_ ? ",class" : "");
@@ -219,11 +215,18 @@ bool begins_predictions(std::string_view line) {
   if (line.starts_with('{')) {
     try {
       const Json json = parse_json(std::string(line));
-      return json.contains("sequence") && json.contains("outputs");
+      constexpr std::array names = {"file", "sequence", "class", "probabilities", "outputs"};
+      const auto is_known = [&](const auto& member) {
+        return std::ranges::find(names, member.key()) != names.end();
+      };
+      const auto members = json.items();
+      return json.contains("sequence") && json.contains("outputs") && json["outputs"].is_array() &&
+             std::all_of(members.begin(), members.end(), is_known);
     } catch (const ValueError&) {
       return false;
     }
   }
+  if (line.ends_with('\r')) line.remove_suffix(1);
   const auto skip = [&](std::string_view column) {
     if (!line.starts_with(column)) return false;
     line.remove_prefix(column.size());
@@ -232,8 +235,13 @@ bool begins_predictions(std::string_view line) {
   skip("file,");
   if (!skip("sequence,")) return false;
   skip("step,");
-  return line.starts_with("class,probability_") || line.starts_with("class,\"probability_") ||
-         line.starts_with("output");
+  if (line.starts_with("class,probability_") || line.starts_with("class,\"probability_") || line == "output")
+    return true;
+  for (Index column = 0; skip(fmt::format("output_{}", column)); ++column) {
+    if (line.empty()) return true;
+    if (!skip(",")) return false;
+  }
+  return false;
 }
 
 }  // namespace orthornn::program

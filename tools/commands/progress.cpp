@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <csignal>
 #include <cstdio>
 #include <limits>
 
 #include "commands/program.hpp"
 #include "commands/terminal_line.hpp"
+#include "core/signals_blocked.hpp"
 #include "support/number_text.hpp"
 
 namespace orthornn::program {
@@ -17,12 +17,8 @@ using std::chrono::seconds;
 
 Progress::Progress(std::string doing, Index all, std::string unit)
     : doing_(std::move(doing)), unit_(std::move(unit)), all_(all), terminal_(isatty(STDERR_FILENO) != 0) {
-  // Signals are for the thread that works.
-  sigset_t every{}, before{};
-  sigfillset(&every);
-  pthread_sigmask(SIG_SETMASK, &every, &before);
+  const SignalsBlocked blocked;
   reporter_ = std::thread([this] { report(); });
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 Progress::~Progress() {

@@ -152,11 +152,11 @@ void add_settings(TrainingRun& run, const TrainSettings& settings, const Task& t
 }
 
 /// The number of parameters in a model file; nullopt where there is no file.
-std::optional<Index> parameter_count(const fs::path& file) {
+std::optional<Index> parameters_in(const fs::path& file) {
   if (!is_present(file)) return std::nullopt;
   const AnyModelOptions options = read_model_info(file).model;
   try {
-    return std::visit([](const auto& model) { return parameter_layout<float>(model).count(); }, options);
+    return parameter_count(options);
   } catch (const ValueError& error) {
     throw FileError(fmt::format("{}: {}", file.string(), error.what()));
   }
@@ -178,7 +178,7 @@ TrainingRun read_training_run(const fs::path& folder, const std::string& sentenc
   read_metrics(run, folder / "metrics.csv");
   check_results(run);
   if (const MetricsRow* last = run.last_evaluation()) run.solved = task->solved(last->evaluation());
-  run.parameters = parameter_count(folder / "model.h5");
+  run.parameters = parameters_in(folder / "model.h5");
   if (task->data().pairs) {
     add_translation_figures(run, sentences);
   } else if (run.parameters) {
@@ -199,18 +199,8 @@ struct ReportSources {
 /// Adds the run directories in a folder, and in the folders in it. Links are not followed.
 void add_runs_in(const fs::path& folder, int levels, ReportSources& sources,
                  std::vector<std::string>& notes) {
+  const std::vector<fs::path> inner = folders_in(folder);
   std::error_code status;
-  std::vector<fs::path> inner;
-  for (fs::directory_iterator entry(folder, status), end; !status && entry != end; entry.increment(status)) {
-    if (fs::is_directory(entry->symlink_status(status))) inner.push_back(entry->path());
-  }
-  if (status)
-    throw FileError(fmt::format("cannot read the folder '{}': {}", folder.string(), status.message()));
-  // seed2 before seed10
-  std::ranges::sort(inner, {}, [](const fs::path& path) {
-    const std::string name = path.filename().string();
-    return std::pair(name.substr(0, name.find_last_not_of("0123456789") + 1), std::pair(name.size(), name));
-  });
   if (fs::is_regular_file(folder / results_file, status)) {
     try {
       sources.seeds.push_back({folder, read_spreads(folder / results_file)});

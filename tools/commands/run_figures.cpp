@@ -8,12 +8,11 @@
 #include "commands/answers.hpp"
 #include "commands/any_model.hpp"
 #include "commands/delta_figures.hpp"
+#include "commands/model_figures.hpp"
 #include "commands/program.hpp"
 #include "commands/progress.hpp"
 #include "commands/saved_training.hpp"
 #include "commands/translation.hpp"
-#include "orthornn/layers/container_layer.hpp"
-#include "orthornn/layers/orthogonal_layer.hpp"
 #include "orthornn/linalg/eigenvalue_angles.hpp"
 #include "orthornn/tasks/sequences_task.hpp"
 #include "support/files.hpp"
@@ -117,7 +116,11 @@ void add_answers(TrainingRun& run, const Task& task, const fs::path& file) {
   const auto* sequences = dynamic_cast<const SequencesTask*>(&task);
   if (sequences == nullptr) return;
   sequences->load();
-  run.answers = answers_on_test_data(file, task, sequences->class_names());
+  // The classes of a next symbol are the symbols.
+  std::vector<std::string> names = sequences->class_names();
+  for (Index c = 0; sequences->is_text() && c < task.data().classes && task.data().every_step; ++c)
+    names.push_back(sequences->text_of(std::vector{static_cast<std::int32_t>(c)}));
+  run.answers = answers_on_test_data(file, task, names);
 }
 
 /// Adds the angles of each Q of the best model that is orthogonal. Those of large ones would take long.
@@ -126,11 +129,7 @@ void add_eigenvalue_angles(TrainingRun& run, const fs::path& file) {
   ModelFileInfo info = read_model_info(file);
   if (!std::holds_alternative<ModelOptions>(info.model)) return;
   const auto model = load_model(file);
-  std::vector<const OrthogonalLayer<float>*> layers;
-  for (Index i = 0; i < model->cell_count(); ++i)
-    each_layer_of<OrthogonalLayer<float>>(model->cell(i), [&](const OrthogonalLayer<float>& layer) {
-      if (layer.transition().parameter_kind() == ParameterKind::orthogonal) layers.push_back(&layer);
-    });
+  const std::vector<const OrthogonalLayer<float>*> layers = orthogonal_layers(*model);
   Progress progress("finding eigenvalues", std::ssize(layers), "layers");
   for (const OrthogonalLayer<float>* layer : layers) {
     const Index size = layer->transition().hidden_size();

@@ -121,8 +121,8 @@ void add_runs_in(const fs::path& folder, const std::string& prefix, int levels,
 }  // namespace
 
 std::vector<ListedRun> runs_in(const fs::path& folder) {
-  if (is_present(folder / "config.toml")) {
-    const fs::path named = fs::absolute(folder / ".").parent_path();
+  if (is_run(folder)) {
+    const fs::path named = fs::absolute(folder / "").lexically_normal().parent_path();
     return {read_run(folder, named.filename().string())};
   }
   constexpr int levels = 2;  // the runs of --seeds lie in a folder of their own

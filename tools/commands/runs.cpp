@@ -8,6 +8,7 @@
 #include "bench/table.hpp"
 #include "commands/program.hpp"
 #include "commands/run_list.hpp"
+#include "support/csv_cell.hpp"
 #include "support/files.hpp"
 
 namespace orthornn::program {
@@ -65,17 +66,12 @@ void print_table(const std::vector<ListedRun>& runs) {
   }
 }
 
-/// A value as a cell: empty for one that is not there, in quotes where a comma or a quote is in it.
-std::string csv_cell(const Json& row, const char* place) {
+/// A value as a cell: empty for one that is not there.
+std::string json_cell(const Json& row, const char* place) {
   const Json::json_pointer pointer(place);
   if (!row.contains(pointer)) return "";
   const Json& value = row.at(pointer);
-  if (!value.is_string()) return value.dump();
-  const std::string text = printable(value.get<std::string>());
-  if (text.find_first_of(",\"") == std::string::npos) return text;
-  std::string quoted = "\"";
-  for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
-  return quoted + "\"";
+  return value.is_string() ? csv_cell(printable(value.get<std::string>())) : value.dump();
 }
 
 void print_csv(const std::vector<ListedRun>& runs) {
@@ -101,7 +97,7 @@ void print_csv(const std::vector<ListedRun>& runs) {
   for (const ListedRun& run : runs) {
     Json row = json_of(run);
     row["note"] = fmt::format("{}", fmt::join(run.notes, "; "));
-    print_line([&](const auto& column) { return csv_cell(row, column.second); });
+    print_line([&](const auto& column) { return json_cell(row, column.second); });
   }
 }
 

@@ -18,6 +18,7 @@
 #include "commands/training_results.hpp"
 #include "commands/translation.hpp"
 #include "orthornn/io/atomic_file.hpp"
+#include "support/files.hpp"
 #include "support/stop_on_signal.hpp"
 
 namespace orthornn::program {
@@ -173,6 +174,7 @@ Result train_once(CLI::App& command, TrainSettings& settings, UnwrittenFiles& un
   if (several) fmt::print("{}", several->heading);
   print_beginning(training, settings, *task, execution);
   const Json origin = origin_fields(execution);  // now, as the commit may be another one at the end
+  const std::int64_t first_step = trainer.steps();
   const StopOnSignal stop_on_signal;
   const auto stopped = [&](const std::string& when) -> Result {
     const std::filesystem::path named_from = several ? several->folder : std::filesystem::path(folder);
@@ -189,7 +191,9 @@ Result train_once(CLI::App& command, TrainSettings& settings, UnwrittenFiles& un
     return stopped(fmt::format("after step {}", trainer.steps()));
   }
   TrainingResults results = results_of(training, settings, *task, end);
-  results.origin = origin;
+  // A command that takes no step has not made the results that are there.
+  const std::filesystem::path made = std::filesystem::path(folder) / results_file;
+  results.origin = trainer.steps() == first_step && is_present(made) ? origin_in(made) : origin;
   fmt::print("{} after {} steps and {}: {} on validation data{}; a guesser has {:.4g}\n",
              end.solved ? "solved" : "trained", results.steps, duration(training.seconds()),
              describe(end.validation), end.solved ? "" : ", not solved", results.baseline);

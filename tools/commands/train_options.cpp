@@ -169,8 +169,8 @@ void TrainSettings::add_to(CLI::App& command) {
   belongs("--schedule-every", {"step"});
   belongs("--schedule-factor", {"step"});
   belongs("--schedule-final", {"cosine", "step"});
-  add_value(command, "--epochs", epochs, "Passes over the data instead of --steps (mnist, translate)",
-            domain::positive)
+  add_value(command, "--epochs", epochs,
+            "Passes over the data instead of --steps (mnist, translate, sequences)", domain::positive)
       ->group(g)
       ->default_str("")
       ->excludes(command.get_option("--steps"));

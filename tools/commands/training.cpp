@@ -109,6 +109,7 @@ Training::Training(CLI::App& command, const TrainSettings& settings, const Task&
     if (sample_is_due) write_file_atomically(folder / sample_file, sample);
   }
   metrics_ = std::make_shared<MetricsFile>(folder / "metrics.csv", trainer_->steps(), task.metrics());
+  if (trainer_->best()) failed_evaluations_ = metrics_->evaluations_after(trainer_->best()->step);
   if (settings.tensorboard && !nothing_is_left_)
     events_ = std::make_shared<EventLog>(folder, trainer_->steps());
 }
@@ -140,10 +141,7 @@ void Training::write_metrics() {
 }
 
 bool Training::is_out_of_patience() const {
-  if (settings_.patience == 0) return false;
-  // Every evaluation after the best one has failed to improve it. A model file keeps the step of that one.
-  const std::int64_t best = trainer_->best() ? trainer_->best()->step : 0;
-  return trainer_->steps() / settings_.eval_every - best / settings_.eval_every >= settings_.patience;
+  return settings_.patience > 0 && failed_evaluations_ >= settings_.patience;
 }
 
 void Training::log_missing(const Evaluation& evaluation) {
@@ -189,6 +187,7 @@ TrainingEnd Training::take_steps(const ProgressPlace& place) {
   TrainingEnd end;
   const auto evaluate = [&] {
     end.validation = trainer.evaluate(leave_if_stop_requested);
+    if (is_best(trainer)) failed_evaluations_ = 0;
     end.solved = task_.solved(end.validation);
     return end.validation;
   };
@@ -198,7 +197,8 @@ TrainingEnd Training::take_steps(const ProgressPlace& place) {
   if (untrained) save(std::array{saved_.last});  // before an evaluation that may take minutes
   if (untrained || missing || nothing_is_left_ || (goes_on_ && is_out_of_patience())) {
     const Evaluation evaluation = evaluate();
-    if ((untrained || missing) && is_best(trainer)) save(std::array{saved_.best, saved_.last});
+    if ((missing || !nothing_is_left_) && is_best(trainer)) save(std::array{saved_.best, saved_.last});
+    if (missing && !is_best(trainer)) ++failed_evaluations_;
     if (missing) log_missing(evaluation);  // last, as it says that the validation is done
   }
   // 2. The steps.
@@ -217,6 +217,7 @@ TrainingEnd Training::take_steps(const ProgressPlace& place) {
         // An evaluation prepares the parameters before it is left. The row needs them prepared.
         if (evaluated) {
           evaluation = evaluate();
+          if (!is_best(trainer)) ++failed_evaluations_;
         } else {
           leave_if_stop_requested();
         }

@@ -67,6 +67,8 @@ class Training {
   SavedTraining saved_;
   bool goes_on_ = false;
   bool nothing_is_left_ = false;
+  /// Validations in a row, up to the last one, that did not improve the best one.
+  Index failed_evaluations_ = 0;
   std::optional<TakenParameters> taken_;
   std::unique_ptr<Model<float>> model_;
   std::unique_ptr<Trainer> trainer_;

@@ -55,6 +55,9 @@ MetricsFile::MetricsFile(const std::filesystem::path& file, std::int64_t steps,
     seconds_before_ = std::strtod(rest + 1, nullptr);
     line = old_columns == columns_ ? line + "\n" : line_of(in_columns(columns_, old_columns, cells_of(line)));
     (step == steps ? resumed_row_ : written_) += line;
+    std::vector<std::string> cells = cells_of(line.substr(0, line.size() - 1));
+    cells.resize(columns_.size());
+    if (!cells[metrics_column::evaluation_loss].empty()) evaluated_.push_back(step);
   }
   has_evaluation_ = !resumed_cells()[metrics_column::evaluation_loss].empty();
   last_seconds_ = seconds_before_;
@@ -65,6 +68,10 @@ std::vector<std::string> MetricsFile::resumed_cells() const {
   std::vector<std::string> cells = cells_of(resumed_row_.substr(0, resumed_row_.find('\n')));
   cells.resize(columns_.size());
   return cells;
+}
+
+Index MetricsFile::evaluations_after(std::int64_t step) const {
+  return std::ranges::count_if(evaluated_, [&](std::int64_t evaluated) { return evaluated > step; });
 }
 
 void MetricsFile::add(const Evaluation& evaluation) {

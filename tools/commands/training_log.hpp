@@ -39,6 +39,8 @@ class MetricsFile {
   /// For `write`, an evaluation in the row of the step at which the training is resumed, if there is one. It
   /// is for the time before the first row.
   void add(const Evaluation& evaluation);
+  /// Evaluations that the file has after that of a step.
+  Index evaluations_after(std::int64_t step) const;
   /// Writes what was added, or all rows where the file is gone. Throws FileError where not all of it could be
   /// written; the next call tries again.
   void write();
@@ -60,6 +62,8 @@ class MetricsFile {
   /// Rows that are not written yet.
   std::string new_rows_;
   bool has_evaluation_ = false;
+  /// Steps of the rows that are kept and have an evaluation.
+  std::vector<std::int64_t> evaluated_;
   double seconds_before_ = 0, last_seconds_ = 0;
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };

@@ -175,6 +175,15 @@ std::string to_json(const SeedsResults& results) {
   return results_text(json);
 }
 
+Json origin_in(const std::filesystem::path& file) {
+  const Json results = read_results(file);
+  Json origin = Json::object();
+  for (const char* key : {"command", "machine", "git_commit"}) {
+    if (results.contains(key)) origin[key] = results[key];
+  }
+  return origin;
+}
+
 TrainingResults read_training_results(const std::filesystem::path& file) {
   return results_from(file, one_format, [](const Json& json) {
     const Json& test = object_member(json, "test");

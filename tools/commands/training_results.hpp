@@ -32,6 +32,8 @@ struct SeedsResults {
 std::vector<Spread> spreads_of(const SeedsResults& results);
 std::string to_json(const SeedsResults& results);
 
+/// What results.json of a training says of how it was made, as origin_fields has it. Throws FileError.
+nlohmann::ordered_json origin_in(const std::filesystem::path& file);
 /// Reads results.json of a run directory. Throws FileError for a file that is damaged or of another kind.
 TrainingResults read_training_results(const std::filesystem::path& file);
 /// The spreads in results.json of several seeds. Throws FileError as `read_training_results`.

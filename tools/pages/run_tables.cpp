@@ -30,6 +30,9 @@ std::string score_text(const std::optional<double>& score) {
 
 std::string state_text(const TrainingRun& run) {
   if (run.solved) return "solved";
+  if (run.results && run.results->ended_by == "patience" && !run.rows.empty() &&
+      run.rows.back().step == run.results->steps)
+    return "stopped early";
   return !run.rows.empty() && run.rows.back().step >= run.steps ? "complete" : "not at its end";
 }
 

@@ -72,7 +72,8 @@ class SequenceModel final : public Model<T> {
   Index cell_count() const { return static_cast<Index>(options_.cells.size()); }
 
   /// Computes the outputs [T, B, C] or [B, C], valid until the next call. The parameters are read anew at
-  /// each call. `initial` holds all states; without it layers start in their initial states. Throws
+  /// each call. `initial` holds all states; without it layers start in their initial states, or a piece in
+  /// those after the piece before. Throws
   /// ShapeError, DeviceError or ValueError for a batch that does not fit.
   TensorView<const T> forward(const Batch& batch, const ModelState<T>* initial = nullptr);
   /// Copies the states of all layers after the last live step of each sequence into `state`.

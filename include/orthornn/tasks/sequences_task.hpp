@@ -53,9 +53,9 @@ struct SequencesOptions {
   static constexpr const char* name = "sequences";  ///< Name in files and on the command line.
   /// File of the sequences, whose form its name tells: .h5 or .hdf5, .npz, .csv, or .txt.
   std::filesystem::path data = {};
-  /// File of the validation sequences, of any of these forms; empty: a part of `data` is drawn.
+  /// File of the validation sequences, of the form of `data`; empty: a part of `data` is drawn.
   std::filesystem::path validation_data = {};
-  /// File of the test sequences, of any of these forms; empty: a part of `data` is drawn.
+  /// File of the test sequences, of the form of `data`; empty: a part of `data` is drawn.
   std::filesystem::path test_data = {};
   /// What is learned.
   Goal goal = Goal::automatic;
@@ -171,6 +171,11 @@ class SequencesTask final : public DataTask {
   /// Symbol of the end of a text, which also comes before a text; no value where texts have no end, since
   /// the data are one long text. Throws ValueError for a task whose data are no text.
   std::optional<std::int32_t> text_end() const;
+  /// Symbol of what the vocabulary lacks; no value for bytes, which are all known. Throws ValueError for a
+  /// task whose data are no text.
+  std::optional<std::int32_t> unknown_symbol() const;
+  /// Steps that the target of a step lies ahead; 0 where the data have targets of their own.
+  Index ahead() const;
   /// Reads the inputs of another file, by the end of its name, with the columns that the options name. Their
   /// numbers are not normalized (`own_features`). Targets and groups need not be there. Throws FileError,
   /// with file and place, for what is no such file.
@@ -192,6 +197,8 @@ class SequencesTask final : public DataTask {
   // What is there once the files or the parts are.
   mutable std::unique_ptr<Files> files_;
   mutable std::vector<std::string> class_names_;
+  /// Names of the CSV columns that are read; empty for arrays.
+  mutable std::vector<std::string> input_names_;
   mutable std::unique_ptr<const SymbolTable> symbol_table_;
   /// Checksums in the order of `sources`; "" where there is no file.
   mutable std::array<std::string, 3> checksums_;

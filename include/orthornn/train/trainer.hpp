@@ -109,7 +109,8 @@ class Trainer {
   /// Takes one step: forward and backward of `TrainerOptions::accumulate` batches, and an update. Allocates
   /// nothing after the first step of a batch's size. Throws as the model and the task, and DivergenceError
   /// when loss or gradient is not finite or parameters are not allowed; parameters are then as they were
-  /// before the step. On a GPU it only starts the work, and `synchronize` throws these errors.
+  /// before the step, and the states that pieces carry (Model::carried) are gone. On a GPU it only starts the
+  /// work, and `synchronize` throws these errors.
   TrainingStep step();
   /// Takes steps until `steps` have been taken in all, or `report`, called after each step, returns false.
   /// Then it calls `synchronize`. Throws as `step` and `synchronize`.
