@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 #include <hdf5.h>
-#include <zlib.h>
 
 #include <cstdint>
 #include <cstdlib>
@@ -12,6 +11,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "io/crc32_of.hpp"
 #include "orthornn/core/error.hpp"
 
 namespace orthornn {
@@ -117,8 +117,7 @@ inline Hdf5Handle own(hid_t id, const std::string& what) { return Hdf5Handle(che
 /// crash, file systems may zero a block together with its checksum. Fletcher32 accepts such a block.
 constexpr const char* checksum_attribute = "crc32";
 inline std::int64_t checksum(const void* bytes, std::size_t count) {
-  return static_cast<std::int64_t>(
-      crc32_z(crc32_z(0, nullptr, 0), static_cast<const unsigned char*>(bytes), count));
+  return static_cast<std::int64_t>(crc32_of(bytes, count));
 }
 
 /// The most bytes of a text attribute. With its description it must fit in one message of an object header

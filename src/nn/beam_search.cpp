@@ -9,6 +9,7 @@
 #include <type_traits>
 
 #include "core/fields_json.hpp"
+#include "core/host_copy.hpp"
 #include "core/parallel.hpp"
 #include "orthornn/core/error.hpp"
 
@@ -185,8 +186,7 @@ class BeamSearch {
 /// On the host, in float.
 template <class T>
 Tensor<float> on_host(TensorView<const T> x) {
-  Tensor<T> host(x.shape());
-  copy<T>(x, host);
+  Tensor<T> host = host_copy(x);
   if constexpr (std::is_same_v<T, float>) {
     return host;
   } else {

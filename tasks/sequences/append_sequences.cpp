@@ -1,7 +1,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
+#include <span>
 
 #include "orthornn/core/error.hpp"
 #include "tasks/sequences/sequence_file.hpp"
@@ -16,13 +16,9 @@ StoredNumbers<T> joined(const StoredNumbers<T>& first, const StoredNumbers<T>& s
   if (first.empty() && second.empty()) return {};
   Shape shape = {first.shape()[0] + second.shape()[0]};
   for (int i = 1; i < first.shape().rank(); ++i) shape.append(first.shape()[i]);
-  constexpr Index piece = Index{1} << 20;
   NumberCollector<T> both(shape, path);
-  Tensor<T> room;
-  for (const StoredNumbers<T>* numbers : {&first, &second}) {
-    for (Index at = 0; at < numbers->size(); at += piece)
-      both.add(numbers->read(at, std::min(piece, numbers->size() - at), room));
-  }
+  for (const StoredNumbers<T>* numbers : {&first, &second})
+    numbers->each_piece([&](std::span<const T> piece) { both.add(piece); });
   return std::move(both).finish();
 }
 

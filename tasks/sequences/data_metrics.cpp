@@ -4,6 +4,7 @@
 #include <limits>
 #include <numbers>
 
+#include "core/host_copy.hpp"
 #include "orthornn/core/error.hpp"
 #include "tasks/count_right.hpp"
 #include "tasks/sequences/loaded_sequences.hpp"
@@ -19,14 +20,6 @@ enum : Index { root_mean_squared, mean_absolute, over_deviation };
 
 /// Columns of the sums of a class.
 enum : Index { right_answers, expected_answers, given_answers };
-
-template <class T>
-Tensor<T> on_this_host(TensorView<const T> view) {
-  Tensor<T> copied;
-  copied.reserve(view.shape());
-  copy<T>(view, copied.view());
-  return copied;
-}
 
 /// The class of the largest entry. A tie is no answer, and neither is a NaN: it is -1 then.
 Index answer_in(ConstTensorView<float> row) {
@@ -77,8 +70,8 @@ std::vector<double> class_metrics(ConstTensorView<double> sums) {
 /// Adds the bytes of the symbols that are targets, and their number, to `sums` [2].
 void count_bytes(ConstTensorView<std::int32_t> bytes, ConstTensorView<std::int32_t> classes,
                  TensorView<double> sums) {
-  Tensor<double> counts = on_this_host(TensorView<const double>(sums));
-  for (const std::int32_t symbol : on_this_host(classes)) {
+  Tensor<double> counts = host_copy(TensorView<const double>(sums));
+  for (const std::int32_t symbol : host_copy(classes)) {
     if (symbol < 0) continue;
     counts(0) += bytes(symbol);
     counts(1) += 1;
@@ -157,20 +150,20 @@ void DataTask::count_metrics(ConstTensorView<float> outputs, const Batch& batch,
     return;
   }
   // On the host: an evaluation has few batches, and these numbers are few.
-  Tensor<double> counts = on_this_host(TensorView<const double>(sums));
-  const Tensor<float> logits = on_this_host(TensorView<const float>(rows));
-  count_answers(logits, on_this_host(classes.reshaped({classes.size()})), counts.view());
+  Tensor<double> counts = host_copy(TensorView<const double>(sums));
+  const Tensor<float> logits = host_copy(TensorView<const float>(rows));
+  count_answers(logits, host_copy(classes.reshaped({classes.size()})), counts.view());
   copy<double>(counts.view(), sums);
 }
 
 void DataTask::count_errors(ConstTensorView<float> outputs, const Batch& batch,
                             TensorView<double> sums) const {
   const Data& data = *data_;
-  const Tensor<float> found = on_this_host(TensorView<const float>(outputs)),
-                      expected = on_this_host(batch.reals(batch_names::values));
-  const Tensor<std::int32_t> lengths = on_this_host(batch.integers(batch_names::lengths));
+  const Tensor<float> found = host_copy(TensorView<const float>(outputs)),
+                      expected = host_copy(batch.reals(batch_names::values));
+  const Tensor<std::int32_t> lengths = host_copy(batch.integers(batch_names::lengths));
   check_shape("outputs of own sequences", found.shape(), expected.shape());
-  Tensor<double> counts = on_this_host(TensorView<const double>(sums));
+  Tensor<double> counts = host_copy(TensorView<const double>(sums));
   const Index columns = data.value_columns(), rows = found.size() / columns;
   for (Index row = 0; row < rows; ++row) {
     const bool is_padding =

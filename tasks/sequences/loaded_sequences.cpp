@@ -8,6 +8,7 @@
 #include <numeric>
 #include <utility>
 
+#include "io/crc32_of.hpp"
 #include "orthornn/core/error.hpp"
 #include "orthornn/core/random.hpp"
 #include "tasks/batch_size.hpp"
@@ -336,7 +337,7 @@ std::string DataTask::Data::checksum(const Survey& found) const {
     all = joined_checksum(all, checksum, 4 * numbers);
   };
   for (const ConstTensorView<std::int32_t>& numbers : {content.lengths, content.groups})
-    add(checksum_of(numbers.data(), static_cast<std::size_t>(numbers.size()) * sizeof(std::int32_t)),
+    add(crc32_of(numbers.data(), static_cast<std::size_t>(numbers.size()) * sizeof(std::int32_t)),
         numbers.size());
   add(found.features.checksum, content.features.size());
   add(found.values.checksum, content.values.size());

@@ -8,6 +8,7 @@
 #include <exception>
 
 #include "core/parallel.hpp"
+#include "io/crc32_of.hpp"
 #include "orthornn/core/error.hpp"
 #include "tasks/sequences/loaded_sequences.hpp"
 
@@ -178,10 +179,6 @@ bool has_unusual(std::span<const float> numbers) {
 
 }  // namespace
 
-std::uint32_t checksum_of(const void* bytes, std::size_t count) {
-  return static_cast<std::uint32_t>(crc32_z(0, static_cast<const Bytef*>(bytes), count));
-}
-
 std::uint32_t joined_checksum(std::uint32_t first, std::uint32_t second, Index bytes_of_second) {
   return static_cast<std::uint32_t>(crc32_combine(first, second, bytes_of_second));
 }
@@ -213,7 +210,7 @@ FoundReals survey(const StoredNumbers<float>& numbers, Index columns, const Trai
       slot.has_infinite = std::ranges::any_of(block, [](float x) { return std::isinf(x); });
     }
     slot.bytes = static_cast<Index>(block.size_bytes());
-    if (with_checksum) slot.checksum = checksum_of(block.data(), block.size_bytes());
+    if (with_checksum) slot.checksum = crc32_of(block.data(), block.size_bytes());
   };
   for_blocks(numbers, columns, look, [&](std::size_t number) {
     const Slot& slot = slots[number];
@@ -262,7 +259,7 @@ FoundIntegers survey(const StoredNumbers<std::int32_t>& numbers, const TrainingR
       }
     });
     slot.bytes = static_cast<Index>(block.size_bytes());
-    if (with_checksum) slot.checksum = checksum_of(block.data(), block.size_bytes());
+    if (with_checksum) slot.checksum = crc32_of(block.data(), block.size_bytes());
   };
   FoundIntegers found;
   for_blocks(numbers, 1, look, [&](std::size_t slot) {

@@ -64,8 +64,6 @@ FoundReals survey(const StoredNumbers<float>& numbers, Index columns, const Trai
 FoundIntegers survey(const StoredNumbers<std::int32_t>& numbers, const TrainingRows& rows,
                      bool with_checksum);
 
-/// CRC-32 of bytes.
-std::uint32_t checksum_of(const void* bytes, std::size_t count);
 /// CRC-32 of two pieces, one after the other, from that of each.
 std::uint32_t joined_checksum(std::uint32_t first, std::uint32_t second, Index bytes_of_second);
 

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "core/fields_json.hpp"
+#include "io/crc32_of.hpp"
 #include "orthornn/core/error.hpp"
 #include "tasks/data_part.hpp"
 #include "tasks/sequences/loaded_sequences.hpp"
@@ -51,16 +52,20 @@ ColumnMaps maps_from(const Json& json) {
   return maps;
 }
 
+std::vector<std::string> texts_member(const Json& json, const char* key) {
+  std::vector<std::string> texts;
+  for (const Json& text : array_member(json, key)) {
+    if (!text.is_string()) refuse_member(key, "texts", text);
+    texts.push_back(text.get<std::string>());
+  }
+  return texts;
+}
+
 /// The symbols of a text; null where the data are none.
 std::unique_ptr<const SymbolTable> symbol_table_in(const Json& json) {
   if (!json.contains("text")) return nullptr;
-  std::vector<std::string> names;
-  for (const Json& name : array_member(json, "symbol_names")) {
-    if (!name.is_string()) refuse_member("symbol_names", "texts", name);
-    names.push_back(name.get<std::string>());
-  }
   return std::make_unique<SymbolTable>(named_member<TextUnit>(json, "text"), boolean_member(json, "text_end"),
-                                       std::move(names));
+                                       texts_member(json, "symbol_names"));
 }
 
 /// Classes that are numbers in the file have these as their names, unless they are very many.
@@ -75,22 +80,15 @@ std::vector<std::string> class_names_of(const SequenceFile& file, Index classes)
 /// Sizes and CRC-32 of the sequences of a file.
 std::string checksum_of(const SequenceFile& file) {
   std::uint32_t all = 0;
-  const auto add = [&](const void* bytes, std::size_t count) {
-    all = joined_checksum(all, orthornn::checksum_of(bytes, count), static_cast<Index>(count));
+  const auto add = [&](const auto& numbers) {
+    const std::span bytes = std::as_bytes(std::span(numbers));
+    all = joined_checksum(all, crc32_of(bytes.data(), bytes.size()), std::ssize(bytes));
   };
-  const auto add_numbers = [&]<class T>(const StoredNumbers<T>& numbers) {
-    constexpr Index piece = Index{1} << 20;
-    Tensor<T> room;
-    for (Index at = 0; at < numbers.size(); at += piece) {
-      const std::span<const T> some = numbers.read(at, std::min(piece, numbers.size() - at), room);
-      add(some.data(), some.size_bytes());
-    }
-  };
-  add(file.lengths.data(), file.lengths.size() * sizeof(std::int32_t));
-  add_numbers(file.features);
-  add_numbers(file.values);
-  add_numbers(file.symbols);
-  add_numbers(file.classes);
+  add(file.lengths);
+  file.features.each_piece(add);
+  file.values.each_piece(add);
+  file.symbols.each_piece(add);
+  file.classes.each_piece(add);
   return fmt::format("{} sequences, CRC-32 {:08x}", file.lengths.size(), all);
 }
 
@@ -270,16 +268,8 @@ void SequencesTask::read_parts(const std::vector<TaskPart>& parts) {
                          .values = maps_from(object_member(json, "values")),
                          .symbols = integer_member(json, "symbols"),
                          .classes = integer_member(json, "classes")};
-    for (const Json& name : array_member(json, "class_names")) {
-      if (!name.is_string()) refuse_member("class_names", "texts", name);
-      class_names_.push_back(name.get<std::string>());
-    }
-    if (json.contains("input_names")) {
-      for (const Json& name : array_member(json, "input_names")) {
-        if (!name.is_string()) refuse_member("input_names", "texts", name);
-        input_names_.push_back(name.get<std::string>());
-      }
-    }
+    class_names_ = texts_member(json, "class_names");
+    input_names_ = texts_member(json, "input_names");
     symbol_table_ = symbol_table_in(json);
     if (symbol_table_ != nullptr && symbol_table_->count() != known.symbols)
       throw ValueError(
@@ -388,10 +378,9 @@ SequenceInputs SequencesTask::read_inputs(const std::filesystem::path& file) con
   SequenceInputs inputs{.lengths = std::move(found.lengths), .names = std::move(found.names)};
   const auto take = []<class T>(const StoredNumbers<T>& from, Tensor<T>& to) {
     if (from.empty()) return;
-    Tensor<T> room;
-    const std::span<const T> all = from.read(0, from.size(), room);
     to.reserve(from.shape());
-    std::ranges::copy(all, to.begin());
+    T* next = to.begin();
+    from.each_piece([&](std::span<const T> piece) { next = std::ranges::copy(piece, next).out; });
   };
   take(found.features, inputs.features);
   take(found.symbols, inputs.symbols);
@@ -443,9 +432,7 @@ std::string SequencesTask::text_of(std::span<const std::int32_t> symbols) const 
 
 std::optional<std::int32_t> SequencesTask::text_end() const { return symbol_table().end(); }
 
-std::optional<std::int32_t> SequencesTask::unknown_symbol() const {
-  return symbol_table().unit() == TextUnit::bytes ? std::nullopt : std::optional<std::int32_t>(0);
-}
+std::optional<std::int32_t> SequencesTask::unknown_symbol() const { return symbol_table().unknown(); }
 
 Index SequencesTask::ahead() const {
   const bool is_next =

@@ -51,7 +51,7 @@ class NumberFile {
 
   Descriptor descriptor_;
   std::string name_;
-  /// When it was opened; none for a temporary file, which nobody else knows.
+  /// State of the file when it was opened; none for a temporary file, as no other program can change it.
   std::optional<State> opened_;
 };
 
@@ -83,6 +83,15 @@ class StoredNumbers {
     room.reserve(Shape{count});
     file_->read(byte_of(first), numbers * sizeof(T), room.data());
     return {room.data(), numbers};
+  }
+  /// Gives visit(numbers) all numbers in their order, a piece at a time. Throws FileError, and what `visit`
+  /// throws.
+  template <class Visit>
+  void each_piece(const Visit& visit) const {
+    constexpr Index most = Index{1} << 20;
+    Tensor<T> room;
+    for (Index first = 0; first < size(); first += most)
+      visit(read(first, std::min(most, size() - first), room));
   }
   /// Tells that these numbers are read soon.
   void expect(Index first, Index count) const {

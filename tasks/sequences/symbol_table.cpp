@@ -106,6 +106,10 @@ SymbolTable::SymbolTable(TextUnit unit, bool has_end, std::vector<std::string> n
   }
 }
 
+std::optional<std::int32_t> SymbolTable::unknown() const {
+  return unit_ == TextUnit::bytes ? std::nullopt : std::optional(unknown_symbol);
+}
+
 void SymbolTable::read(std::string_view text, std::vector<std::int32_t>& to) const {
   if (unit_ == TextUnit::bytes) {
     for (const char byte : text) to.push_back(static_cast<unsigned char>(byte));

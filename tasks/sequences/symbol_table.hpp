@@ -51,6 +51,8 @@ class SymbolTable {
   }
   /// Symbol of the end of a text, if there is one.
   std::optional<std::int32_t> end() const { return end_; }
+  /// Symbol of what the table lacks; none for bytes, which are all there.
+  std::optional<std::int32_t> unknown() const;
   /// Adds the symbols of a text, without its end. Throws ValueError for text that is not UTF-8.
   void read(std::string_view text, std::vector<std::int32_t>& to) const;
   /// Text of the symbols, with an end of a line for the end of a text. Throws ValueError for numbers that are

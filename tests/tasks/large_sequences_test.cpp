@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "io/crc32_of.hpp"
 #include "orthornn/core/error.hpp"
 #include "orthornn/core/random.hpp"
 #include "orthornn/io/hdf5.hpp"
@@ -271,7 +272,7 @@ TEST_CASE("What is found of all numbers does not depend on threads, and is exact
     return survey(StoredNumbers<float>(numbers), columns, training, true);
   };
   const FoundReals found = survey_with(1), of_three = survey_with(3);
-  CHECK(found.checksum == checksum_of(numbers.data(), static_cast<std::size_t>(numbers.size()) * 4));
+  CHECK(found.checksum == crc32_of(numbers.data(), static_cast<std::size_t>(numbers.size()) * 4));
   CHECK(found.checksum == of_three.checksum);
   CHECK(found.has_missing);
   CHECK_FALSE(found.has_infinite);
@@ -323,7 +324,7 @@ TEST_CASE("Symbols are counted alike by any number of threads", "[sequences]") {
     CHECK(found.largest_to_train == 4);
     CHECK(found.smallest == 0);
     CHECK(found.counts == counts);
-    CHECK(found.checksum == checksum_of(symbols.data(), rows * 4));
+    CHECK(found.checksum == crc32_of(symbols.data(), rows * 4));
   }
   symbols(rows - 1) = 1 << 24;
   // Of more numbers than any model has, the largest is found, so that it can be told.

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "commands/progress.hpp"
+#include "core/host_copy.hpp"
 #include "orthornn/train/model_file.hpp"
 
 namespace orthornn::program {
@@ -70,9 +71,7 @@ void add_matrix(Answers& answers, const ClassPairs& pairs, Index classes,
 
 /// In the units of the data.
 Tensor<float> restored(const Task& task, ConstTensorView<float> numbers) {
-  Tensor<float> copied;
-  copied.reserve(numbers.shape());
-  copy<float>(numbers, copied.view());
+  Tensor<float> copied = host_copy(numbers);
   task.restore_outputs(copied.view());
   return copied;
 }

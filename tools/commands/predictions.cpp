@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "commands/progress.hpp"
+#include "core/host_copy.hpp"
 #include "orthornn/core/error.hpp"
 
 namespace orthornn::program {
@@ -37,8 +38,6 @@ std::vector<NamedStates> states_of(const SequenceModel<float>& model, Index rows
   }
   return states;
 }
-
-Tensor<float> on_host(const Tensor<float>& values) { return values.copy(Device::cpu()); }
 
 /// Computes one batch after the other.
 class Predictor {
@@ -77,9 +76,7 @@ class Predictor {
 
   void take_outputs(TensorView<const float> outputs, const BatchPart& part, Index first) {
     if (!found_.every_step) return copy<float>(outputs, found_.outputs.view().slice(first, part.sequences));
-    Tensor<float> host;
-    host.reserve(outputs.shape());
-    copy<float>(outputs, host.view());
+    const Tensor<float> host = host_copy(outputs);
     for (Index b = 0; b < part.sequences; ++b) {
       // Arrays with their steps first have room for outputs beyond the end of a sequence.
       const Index steps = layout().steps_first ? part.steps : steps_of(first + b);
@@ -96,7 +93,7 @@ class Predictor {
     for (Index t = 0; t < part.steps; ++t) {
       features.empty() ? generator.step(symbols[t]) : generator.step(features[t]);
       for (std::size_t k = 0; k < found_.states.size(); ++k) {
-        const Tensor<float> state = on_host(generator.state()[k]);
+        const Tensor<float> state = generator.state()[k].copy(Device::cpu());
         for (Index b = 0; b < part.sequences; ++b) {
           if (t < steps_of(first + b))
             copy<float>(state.view().slice(b, 1),

@@ -1,7 +1,6 @@
 #include "commands/run_files.hpp"
 
 #include <fmt/format.h>
-#include <zlib.h>
 
 #include <initializer_list>
 #include <string_view>
@@ -14,6 +13,7 @@
 #include "commands/training_log.hpp"
 #include "commands/training_results.hpp"
 #include "core/checked_json.hpp"
+#include "io/crc32_of.hpp"
 #include "orthornn/core/error.hpp"
 #include "orthornn/version.hpp"
 #include "support/files.hpp"
@@ -23,9 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-unsigned long crc32_of(std::string_view text) {
-  return crc32_z(crc32_z(0, nullptr, 0), reinterpret_cast<const unsigned char*>(text.data()), text.size());
-}
+std::uint32_t crc32_of(std::string_view text) { return orthornn::crc32_of(text.data(), text.size()); }
 
 bool is_there(const fs::path& file) {
   std::error_code ignored;

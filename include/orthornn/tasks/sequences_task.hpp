@@ -38,7 +38,7 @@ enum class TextUnit {
   automatic,   ///< Characters of a .txt file; columns of a CSV file are numbers.
   bytes,       ///< Bytes, each a symbol.
   characters,  ///< Unicode code points.
-  words        ///< What stands between white space; an end of a line is a word too.
+  words        ///< Words, which white space separates. The end of a line is a word too.
 };
 template <>
 struct Names<TextUnit> {
