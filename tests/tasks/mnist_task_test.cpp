@@ -15,6 +15,7 @@
 #include "support/catch.hpp"
 #include "support/error_message.hpp"
 #include "support/idx_writer.hpp"
+#include "support/real_mnist.hpp"
 #include "support/score.hpp"
 #include "support/temporary_folder.hpp"
 #include "test_paths.hpp"
@@ -71,16 +72,6 @@ std::vector<int> pixels_of(const Batch& batch, Index b) {
   for (Index t = 0; t < batch.reals(batch_names::features).shape()[0]; ++t)
     pixels.push_back(byte(batch.reals(batch_names::features)(t, b, 0)));
   return pixels;
-}
-
-/// Where the real files lie, if they do.
-std::filesystem::path real_mnist() {
-  const std::filesystem::path source = ORTHORNN_SOURCE_DIR;
-  std::vector<std::filesystem::path> folders{source / "data/mnist", source / "../shared/data/mnist"};
-  if (const char* named = std::getenv("ORTHORNN_MNIST_DIR")) folders = {named};
-  const auto found =
-      std::ranges::find_if(folders, [](const auto& path) { return std::filesystem::exists(path); });
-  return found == folders.end() ? std::filesystem::path() : *found;
 }
 
 }  // namespace
