@@ -10,6 +10,7 @@
 #include <new>
 
 #include "core/back_end.hpp"
+#include "core/lent_memory.hpp"
 #include "cuda/core/device.hpp"
 #include "orthornn/core/error.hpp"
 
@@ -116,6 +117,7 @@ void set_thread_count(int count) {
 namespace detail {
 
 void* allocate(Device device, std::size_t bytes) {
+  if (LentMemory* lent = LentMemory::of(device)) return lent->take(bytes);
   if constexpr (has_cuda_bodies) {
     if (device.is_cuda()) return cuda::allocate(device, bytes);
   }
@@ -123,6 +125,7 @@ void* allocate(Device device, std::size_t bytes) {
 }
 
 void release(Device device, void* memory) noexcept {
+  if (LentMemory::lends(memory)) return;
   if constexpr (has_cuda_bodies) {
     if (device.is_cuda()) return cuda::release(device, memory);
   }
@@ -130,6 +133,7 @@ void release(Device device, void* memory) noexcept {
 }
 
 void fill_zero(Device device, void* memory, std::size_t bytes) {
+  if (const LentMemory* lent = LentMemory::of(device); lent != nullptr && lent->is_planned()) return;
   if constexpr (has_cuda_bodies) {
     if (device.is_cuda()) return cuda::fill_zero(device, memory, bytes);
   }

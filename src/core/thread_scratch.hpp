@@ -1,5 +1,6 @@
 #pragma once
 
+#include "core/lent_memory.hpp"
 #include "orthornn/core/tensor.hpp"
 
 namespace orthornn {
@@ -10,6 +11,7 @@ namespace orthornn {
 template <class T, class Purpose>
 T* thread_scratch(Index count) {
   thread_local Tensor<T> memory;
+  const LentMemory::Pause pause;  // it outlives the operation
   memory.reserve(Shape{count});
   return memory.data();
 }

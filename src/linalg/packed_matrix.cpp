@@ -21,27 +21,31 @@ Index aligned(Index count) { return (count + 15) / 16 * 16; }
 }  // namespace
 
 template <class T>
+void PackedMatrix<T>::reserve(Index rows, Index cols, Device device) {
+  rows_ = rows;
+  cols_ = cols;
+  if (packed_.device() != device) packed_ = Tensor<T>(Shape{0}, device);
+  if (device.is_cuda()) return packed_.reserve(Shape{rows, cols});
+  blocking_ = block_kernel::blocking<T>(rows, panel_columns, cols);
+  Index size = 0;
+  for (Index k = 0; k < cols; k += blocking_.depth) {
+    for (Index i = 0; i < rows; i += blocking_.rows) {
+      size += aligned(std::min(blocking_.depth, cols - k) * std::min(blocking_.rows, rows - i));
+    }
+  }
+  packed_.reserve(Shape{size});
+}
+
+template <class T>
 void PackedMatrix<T>::pack(const Operand<T>& matrix) {
-  rows_ = matrix.rows();
-  cols_ = matrix.cols();
+  reserve(matrix.rows(), matrix.cols(), matrix.matrix.device);
   if constexpr (has_cuda_bodies) {
-    const Device device = matrix.matrix.device;
-    if (packed_.device() != device) packed_ = Tensor<T>(Shape{0}, device);
-    if (device.is_cuda()) {
-      packed_.reserve(Shape{rows_, cols_});
+    if (packed_.device().is_cuda()) {
       const MatrixView<T> transpose = columns_of(packed_);
       return matrix.is_transposed ? cuda::copy_matrix<T>(matrix.matrix, transpose)
                                   : cuda::copy_transposed<T>(matrix.matrix, transpose);
     }
   }
-  blocking_ = block_kernel::blocking<T>(rows_, panel_columns, cols_);
-  Index size = 0;
-  for (Index k = 0; k < cols_; k += blocking_.depth) {
-    for (Index i = 0; i < rows_; i += blocking_.rows) {
-      size += aligned(std::min(blocking_.depth, cols_ - k) * std::min(blocking_.rows, rows_ - i));
-    }
-  }
-  packed_.reserve(Shape{size});
   T* block = packed_.data();
   for (Index k = 0; k < cols_; k += blocking_.depth) {
     const Index k_count = std::min(blocking_.depth, cols_ - k);

@@ -11,6 +11,8 @@ namespace orthornn {
 template <class T>
 class PackedMatrix {
  public:
+  /// Takes memory for a matrix of this size on a device, so that `pack` takes none.
+  void reserve(Index rows, Index cols, Device device);
   void pack(const Operand<T>& matrix);
 
   Index rows() const { return rows_; }

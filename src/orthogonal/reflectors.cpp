@@ -133,6 +133,36 @@ void reflection_vectors_of(ConstTensorView<T> q, TensorView<T> v) {
 }
 
 template <class T>
+void reflection_vectors_of_columns(ConstTensorView<T> omega, TensorView<T> v) {
+  check_orthogonal<T>(omega);
+  const Index n = omega.shape()[0], count = omega.shape()[1];
+  Eigen::MatrixXd rest = eigen(columns_of(omega)).template cast<double>().transpose();
+  Eigen::RowVectorXd projection(count);
+  for (Index i = 0; i < count; ++i) {
+    Eigen::VectorXd vector = Eigen::VectorXd::Zero(n);
+    auto tail = vector.tail(n - i);
+    tail = rest.col(i).tail(n - i);
+    const double diagonal = tail(0);
+    tail(0) = 0;
+    const double below = tail.squaredNorm();
+    if (below == 0 && diagonal > 0) {
+      // Column i is e_i already, so any reflection that leaves e_i and what came before will do.
+      if (i == n - 1)
+        throw ValueError(fmt::format("{} reflections have determinant {}, the matrix has {}", n,
+                                     n % 2 == 0 ? "+1" : "-1", n % 2 == 0 ? "-1" : "+1"));
+      tail(n - i - 1) = 1;
+    } else {
+      // Near e_i only a rounding error would remain of a subtraction.
+      tail(0) = diagonal > 0 ? -below / (1 + diagonal) : diagonal - 1;
+      vector.normalize();
+    }
+    projection.noalias() = 2 * vector.transpose() * rest;
+    rest.noalias() -= vector * projection;
+    for (Index k = 0; k < n; ++k) v(i, k) = static_cast<T>(vector(k));
+  }
+}
+
+template <class T>
 void haar_reflection_vectors(std::uint64_t seed, TensorView<T> v) {
   RandomStream random(seed, RandomPurpose::initialization);
   const MatrixView<T> vectors = columns_of(v);
@@ -158,6 +188,7 @@ void haar_reflection_vectors(std::uint64_t seed, TensorView<T> v) {
   template void backward_of_inverse<T>(MatrixView<const T>, MatrixView<const T>, MatrixView<T>,      \
                                        MatrixView<T>);                                               \
   template void reflection_vectors_of<T>(ConstTensorView<T>, TensorView<T>);                         \
+  template void reflection_vectors_of_columns<T>(ConstTensorView<T>, TensorView<T>);                 \
   template void haar_reflection_vectors<T>(std::uint64_t, TensorView<T>);
 ORTHORNN_INSTANTIATE(float)
 ORTHORNN_INSTANTIATE(double)

@@ -32,6 +32,12 @@ void backward_of_inverse(MatrixView<const std::type_identity_t<T>> s_inverse,
 template <class T>
 void reflection_vectors_of(ConstTensorView<T> q, TensorView<T> v);
 
+/// M reflection vectors [M, N] of whose product omega [N, M] is the first M columns: vector i maps column i of
+/// what is left to e_i, and is 0 before coordinate i. Throws ValueError for columns that are not orthonormal
+/// and for a square omega with a determinant other than (-1)^N.
+template <class T>
+void reflection_vectors_of_columns(ConstTensorView<T> omega, TensorView<T> v);
+
 /// v_i = x - |x| e_i with x normal over coordinates i .. N: Haar-distributed columns (Stewart 1980).
 template <class T>
 void haar_reflection_vectors(std::uint64_t seed, TensorView<T> v);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "core/fill_on_host.hpp"
+#include "core/host_copy.hpp"
 #include "linalg/elementwise.hpp"
 #include "linalg/gemm.hpp"
 #include "orthogonal/checks.hpp"
@@ -43,6 +44,15 @@ template <class T>
 void TruncatedCwy<T>::initialize(std::uint64_t seed, TensorView<T> reflection_vectors) const {
   check_shape("reflection_vectors", reflection_vectors.shape(), parameter_shape());
   fill_on_host(reflection_vectors, [&](TensorView<T> vectors) { haar_reflection_vectors(seed, vectors); });
+}
+
+template <class T>
+void TruncatedCwy<T>::parameters_of(ConstTensorView<T> omega, TensorView<T> reflection_vectors) const {
+  check_shape("omega", omega.shape(), {n_, m_});
+  check_shape("reflection_vectors", reflection_vectors.shape(), parameter_shape());
+  const Tensor<T> on_host = host_copy(omega);
+  fill_on_host(reflection_vectors,
+               [&](TensorView<T> vectors) { reflection_vectors_of_columns<T>(on_host, vectors); });
 }
 
 template <class T>

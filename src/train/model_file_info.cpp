@@ -182,6 +182,15 @@ ParameterSet<T> parameter_layout(const OwnModelOptions& options) {
 }
 template ParameterSet<float> parameter_layout<float>(const OwnModelOptions&);
 
+std::unique_ptr<Task> task_of_model(const ModelFileInfo& info) {
+  const std::vector<std::string> known = task_names();
+  if (std::ranges::find(known, info.task_name) == known.end()) return nullptr;
+  return make_task(info.task_config, {.batch = std::max<Index>(info.batch, 1),
+                                      .seed = info.seed,
+                                      .input_order = info.permutation,
+                                      .parts = info.parts});
+}
+
 std::string to_json(const ModelOptions& options) { return json_object(options).dump(); }
 std::string to_json(const TrainerOptions& options) { return json_object(options).dump(); }
 ModelOptions model_options_from_json(const std::string& text) {

@@ -46,7 +46,7 @@ bool use(const std::filesystem::path& file, const Inputs& inputs) {
           "the model has numbers of another file");
   for (const InputFile* input : {&inputs.pixels, &inputs.pairs, &inputs.symbols}) {
     accepted([&] {
-      const program::PredictInput read =
+      const PredictInput read =
           program::read_predict_input(input->path(), model->options(), info.permutation);
       model->forward(read.batch(0, read.count(), read.longest(0, read.count())));
     });

@@ -3,9 +3,9 @@
 
 #include <algorithm>
 
-#include "commands/predictions.hpp"
 #include "fuzz/sound_files.hpp"
 #include "orthornn/orthornn.hpp"
+#include "commands/predict_input.hpp"
 
 using namespace orthornn;
 using namespace orthornn::fuzz;
@@ -27,7 +27,7 @@ struct Reader {
 
 /// Reads the file and computes with it; returns whether both could be done.
 bool use(const std::filesystem::path& file, Reader& reader) {
-  std::vector<program::PredictInput> inputs;
+  std::vector<PredictInput> inputs;
   if (!accepted(file, [&] {
         inputs.push_back(program::read_predict_input(file, reader.model.options(), reader.order));
       })) {
@@ -36,7 +36,7 @@ bool use(const std::filesystem::path& file, Reader& reader) {
   const Tensor<float>& features = inputs[0].features;
   require(std::find(features.begin(), features.end(), outside_number) == features.end(),
           "the input has numbers of another file");
-  const program::BatchPart part = program::first_part(program::StepLayout(inputs), inputs[0]);
+  const BatchPart part = first_part(StepLayout(inputs), inputs[0]);
   return accepted([&] {
     reader.model.forward(inputs[0].batch(part.first, part.sequences, part.steps));
     ModelState<float> state;

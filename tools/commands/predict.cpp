@@ -12,8 +12,8 @@
 #include "commands/output_file.hpp"
 #include "commands/predict_input.hpp"
 #include "commands/predict_output.hpp"
-#include "commands/predictions.hpp"
 #include "commands/program.hpp"
+#include "commands/progress.hpp"
 
 namespace orthornn::program {
 namespace {
@@ -28,16 +28,6 @@ struct PredictSettings {
   GenerateOptions generate;
   MachineOptions machine;
 };
-
-/// The task that a model was trained on, from its file alone; null where there is none that is known.
-std::unique_ptr<Task> task_of(const ModelFileInfo& info) {
-  const std::vector<std::string> known = task_names();
-  if (std::ranges::find(known, info.task_name) == known.end()) return nullptr;
-  return make_task(info.task_config, {.batch = std::max<Index>(info.batch, 1),
-                                      .seed = info.seed,
-                                      .input_order = info.permutation,
-                                      .parts = info.parts});
-}
 
 /// Throws UsageError for files and options that do not fit one another.
 void check_files(const PredictSettings& settings) {
@@ -102,7 +92,7 @@ int generate(const PredictSettings& settings) {
   const Execution execution = settings.machine.apply();
   ModelFileInfo info;
   const auto model = load_model(settings.model, execution, &info);
-  const std::unique_ptr<Task> task = task_of(info);
+  const std::unique_ptr<Task> task = task_of_model(info);
   const auto* text = dynamic_cast<const SequencesTask*>(task.get());
   if (text == nullptr || !text->is_text()) {
     throw UsageError(
@@ -139,7 +129,7 @@ int predict(const PredictSettings& settings) {
   ModelFileInfo info;
   const auto model = load_model(settings.model, execution, &info);
   if (settings.states) check_states(settings.model, *model);
-  const std::unique_ptr<Task> task = task_of(info);
+  const std::unique_ptr<Task> task = task_of_model(info);
   std::vector<PredictInput> inputs;
   for (const std::string& file : settings.inputs)
     inputs.push_back(read_predict_input(file, model->options(), info.permutation, task.get()));
@@ -147,8 +137,9 @@ int predict(const PredictSettings& settings) {
   // Throws now what would else be said of the input.
   const nlohmann::ordered_json cells = recurrences(*model, part.steps, part.sequences);
   if (settings.verbose) print_recurrences(cells, execution, part.steps, part.sequences);
-  Predictions found = predictions_of(*model, inputs, settings.inputs, settings.states);
-  if (task) task->restore_outputs(found.outputs.view());
+  Progress progress("predicting", StepLayout(inputs).count(), "sequences");
+  const Predictions found = predictions_of(*model, inputs, task.get(), settings.states,
+                                           [&](Index sequences) { progress.advance(sequences); });
   const PredictionNames names = prediction_names(settings, *model, inputs, task.get());
   fmt::print("{}: {}\n", printable(settings.output), write_predictions(settings.output, found, names));
   return success;

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <cmath>
 #include <filesystem>
 #include <variant>
 
@@ -14,12 +12,6 @@
 
 namespace orthornn::program {
 namespace {
-
-/// What a model reads at a step: so many numbers, or no value for a symbol.
-std::optional<Index> numbers_of(const ModelOptions& model) {
-  const auto* dense = std::get_if<DenseInput>(&model.input);
-  return dense == nullptr ? std::nullopt : std::optional(dense->size);
-}
 
 /// Throws FileError for sequences beside /x: a misnamed /lengths would change the outputs without a word.
 void check_names(const std::string& file, const Hdf5Reader& reader) {
@@ -48,22 +40,6 @@ std::vector<std::int32_t> read_lengths(const std::string& file, const Hdf5Reader
   return {lengths.begin(), lengths.end()};
 }
 
-/// Rows of x [T, B, ..], one sequence after the other, [B T, ..].
-template <class T>
-Tensor<T> one_after_the_other(const Tensor<T>& x) {
-  const Index steps = x.shape()[0], count = x.shape()[1];
-  Shape rows{steps * count};
-  for (int i = 2; i < x.shape().rank(); ++i) rows.append(x.shape()[i]);
-  Tensor<T> result;
-  result.reserve(rows);
-  const Index row = x.size() / (steps * count);
-  T* to = result.data();
-  for (Index b = 0; b < count; ++b) {
-    for (Index t = 0; t < steps; ++t) to = std::copy_n(x.data() + (t * count + b) * row, row, to);
-  }
-  return result;
-}
-
 /// The form with /x [T, B, ..].
 PredictInput read_steps_first(const std::string& file, const Hdf5Reader& reader,
                               const std::optional<Index>& numbers) {
@@ -77,11 +53,12 @@ PredictInput read_steps_first(const std::string& file, const Hdf5Reader& reader,
   }
   if (shape.count() == 0)
     throw FileError(fmt::format("{}: /x is empty, its shape is {}", file, to_string(shape)));
-  PredictInput input{.lengths = read_lengths(file, reader, shape[0], shape[1]), .steps_first = shape[0]};
+  PredictInput input{
+      .lengths = read_lengths(file, reader, shape[0], shape[1]), .steps_first = shape[0], .array = "/x"};
   if (numbers) {
-    input.features = one_after_the_other(reader.read<float>("x"));
+    input.features = one_after_the_other<float>(reader.read<float>("x").view());
   } else {
-    input.symbols = one_after_the_other(reader.read<std::int32_t>("x"));
+    input.symbols = one_after_the_other<std::int32_t>(reader.read<std::int32_t>("x").view());
   }
   return input;
 }
@@ -114,98 +91,16 @@ PredictInput read_form(const std::string& file, const std::optional<Index>& numb
   return read_own_sequences(file, numbers, task);
 }
 
-/// Brings the features of a file into the form that the model reads.
-void prepare_features(const std::string& file, Index numbers, const Task* task, PredictInput& input) {
-  Tensor<float>& features = input.features;
-  if (task != nullptr) {
-    try {
-      features = task->own_features(features);
-    } catch (const Error& error) {
-      throw FileError(fmt::format("{}: {}", file, error.what()));
-    }
-  }
-  const Index found = features.shape()[1];
-  if (found != numbers && input.steps_first) {
-    throw FileError(fmt::format("{}: /x has shape {}; this model reads floats [T, B, {}]", file,
-                                to_string({*input.steps_first, input.count(), found}), numbers));
-  }
-  if (found != numbers) {
-    throw FileError(fmt::format("{}: its steps have {} numbers; this model reads {}", file, found, numbers));
-  }
-  for (const float x : features) {
-    if (!std::isfinite(x))
-      throw FileError(
-          fmt::format("{}: {} holds a value that is not finite", file, input.steps_first ? "/x" : "it"));
-  }
-}
-
-/// Puts the steps of each sequence in the model's order.
-template <class T>
-void reorder(const Tensor<std::int32_t>& order, const PredictInput& input, Tensor<T>& rows) {
-  if (rows.empty()) return;
-  const Tensor<T> original = rows.copy();
-  for (const Index start : input.starts) {
-    for (Index t = 0; t < order.size(); ++t)
-      copy<T>(original.view().slice(start + order(t), 1), rows.view().slice(start + t, 1));
-  }
-}
-
-/// Rows of some sequences as [T, B, ..], with zeros beyond their ends.
-template <class T>
-void fill_steps(const PredictInput& input, const Tensor<T>& rows, Index first, Index count, Tensor<T>& to) {
-  const Index row = Shape(rows.shape().begin() + 1, rows.shape().end()).count();
-  for (Index b = 0; b < count; ++b) {
-    const auto i = static_cast<std::size_t>(first + b);
-    const T* from = rows.data() + input.starts[i] * row;
-    for (Index t = 0; t < input.lengths[i]; ++t, from += row)
-      std::copy_n(from, row, to.data() + (t * count + b) * row);
-  }
-}
-
 }  // namespace
-
-Index PredictInput::longest(Index first, Index sequences) const {
-  const auto begin = lengths.begin() + first;
-  return std::max<Index>(1, *std::max_element(begin, begin + sequences));
-}
-
-Batch PredictInput::batch(Index first, Index sequences, Index length) const {
-  Batch batch;
-  if (features.shape().rank() == 2) {
-    Tensor<float>& to = batch.reals(batch_names::features);
-    to.resize({length, sequences, features.shape()[1]});
-    fill_steps(*this, features, first, sequences, to);
-  } else {
-    Tensor<std::int32_t>& to = batch.integers(batch_names::symbols);
-    to.resize({length, sequences});
-    fill_steps(*this, symbols, first, sequences, to);
-  }
-  const auto begin = lengths.begin() + first, end = begin + sequences;
-  if (std::all_of(begin, end, [&](std::int32_t steps) { return steps == length; })) return batch;
-  Tensor<std::int32_t>& to = batch.integers(batch_names::lengths);
-  to.resize({sequences});
-  std::copy(begin, end, to.begin());
-  return batch;
-}
 
 PredictInput read_predict_input(const std::string& file, const ModelOptions& model,
                                 const Tensor<std::int32_t>& order, const Task* task) {
-  const std::optional<Index> numbers = numbers_of(model);
-  PredictInput input = read_form(file, numbers, task);
-  Index start = 0;
-  for (const std::int32_t length : input.lengths) {
-    const Index steps = input.steps_first.value_or(length);
-    if (!order.empty() && steps != order.size()) {
-      throw FileError(fmt::format("{}: a sequence has {} steps; this model reads {} in an order of its own",
-                                  file, steps, order.size()));
-    }
-    input.starts.push_back(start);
-    start += steps;
-  }
-  if (numbers) prepare_features(file, *numbers, task, input);
-  if (!order.empty()) {
-    reorder(order, input, input.features);
-    reorder(order, input, input.symbols);
+  PredictInput input = read_form(file, numbers_of(model), task);
+  input.file = file;
+  try {
+    bring_to_model(input, model, order, task);
+  } catch (const Error& error) {
+    throw FileError(fmt::format("{}: {}", file, error.what()));
   }
   return input;
 }

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "commands/predictions.hpp"
+#include "train/predictions.hpp"
 
 namespace orthornn::program {
 

@@ -85,6 +85,9 @@ void write_checkpoint(Hdf5Writer& writer, Trainer& trainer);
 /// Reads the content of a model file, without the parameters. Throws FileError, with its reason, for a file
 /// that is missing, damaged, truncated, foreign or newer.
 ModelFileInfo read_model_info(const std::filesystem::path& file);
+/// Makes the task that a model was trained on, from its file alone; null for a model that was saved without a
+/// task, and for a task that this program does not know. Throws as `make_task`.
+std::unique_ptr<Task> task_of_model(const ModelFileInfo& info);
 /// Loads a model of any of orthornn's kinds and prepares it. `info`, unless null, gets the result of
 /// `read_model_info`. Where the dense form of CWY would take far more memory than the file holds, the model
 /// has the factored form. Throws FileError as `read_model_info`, and for a program's own model.

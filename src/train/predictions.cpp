@@ -1,15 +1,16 @@
-#include "commands/predictions.hpp"
+#include "train/predictions.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
+#include <variant>
 
-#include "commands/progress.hpp"
 #include "core/host_copy.hpp"
 #include "orthornn/core/error.hpp"
 
-namespace orthornn::program {
+namespace orthornn {
 namespace {
 
 /// Steps of all sequences of a batch together. More make nothing faster, and what the layers keep of them
@@ -37,6 +38,48 @@ std::vector<NamedStates> states_of(const SequenceModel<float>& model, Index rows
       states.push_back({layer.state_name(i), cell, Tensor<float>(layer.state_shape(i, rows))});
   }
   return states;
+}
+
+/// Brings features into the form that the model reads.
+void prepare_features(Index numbers, const Task* task, PredictInput& input) {
+  Tensor<float>& features = input.features;
+  if (task != nullptr) features = task->own_features(features);
+  const Index found = features.shape()[1];
+  if (found != numbers && input.steps_first) {
+    throw ValueError(fmt::format("{} has shape {}; this model reads floats [T, B, {}]", input.array,
+                                 to_string({*input.steps_first, input.count(), found}), numbers));
+  }
+  if (found != numbers) {
+    throw ValueError(fmt::format("its steps have {} numbers; this model reads {}", found, numbers));
+  }
+  for (const float x : features) {
+    if (!std::isfinite(x))
+      throw ValueError(
+          fmt::format("{} holds a value that is not finite", input.steps_first ? input.array : "it"));
+  }
+}
+
+/// Puts the steps of each sequence in the model's order.
+template <class T>
+void reorder(ConstTensorView<std::int32_t> order, const PredictInput& input, Tensor<T>& rows) {
+  if (rows.empty()) return;
+  const Tensor<T> original = rows.copy();
+  for (const Index start : input.starts) {
+    for (Index t = 0; t < order.size(); ++t)
+      copy<T>(original.view().slice(start + order(t), 1), rows.view().slice(start + t, 1));
+  }
+}
+
+/// Rows of some sequences as [T, B, ..], with zeros beyond their ends.
+template <class T>
+void fill_steps(const PredictInput& input, const Tensor<T>& rows, Index first, Index count, Tensor<T>& to) {
+  const Index row = Shape(rows.shape().begin() + 1, rows.shape().end()).count();
+  for (Index b = 0; b < count; ++b) {
+    const auto i = static_cast<std::size_t>(first + b);
+    const T* from = rows.data() + input.starts[i] * row;
+    for (Index t = 0; t < input.lengths[i]; ++t, from += row)
+      std::copy_n(from, row, to.data() + (t * count + b) * row);
+  }
 }
 
 /// Computes one batch after the other.
@@ -109,6 +152,71 @@ class Predictor {
 
 }  // namespace
 
+std::optional<Index> numbers_of(const ModelOptions& model) {
+  const auto* dense = std::get_if<DenseInput>(&model.input);
+  return dense == nullptr ? std::nullopt : std::optional(dense->size);
+}
+
+template <class T>
+Tensor<T> one_after_the_other(TensorView<const T> x) {
+  const Index steps = x.shape()[0], count = x.shape()[1];
+  Shape rows{steps * count};
+  for (int i = 2; i < x.shape().rank(); ++i) rows.append(x.shape()[i]);
+  Tensor<T> result;
+  result.reserve(rows);
+  const Index row = x.size() / (steps * count);
+  T* to = result.data();
+  for (Index b = 0; b < count; ++b) {
+    for (Index t = 0; t < steps; ++t) to = std::copy_n(x.data() + (t * count + b) * row, row, to);
+  }
+  return result;
+}
+template Tensor<float> one_after_the_other<float>(TensorView<const float>);
+template Tensor<std::int32_t> one_after_the_other<std::int32_t>(TensorView<const std::int32_t>);
+
+Index PredictInput::longest(Index first, Index sequences) const {
+  const auto begin = lengths.begin() + first;
+  return std::max<Index>(1, *std::max_element(begin, begin + sequences));
+}
+
+Batch PredictInput::batch(Index first, Index sequences, Index length) const {
+  Batch batch;
+  if (features.shape().rank() == 2) {
+    Tensor<float>& to = batch.reals(batch_names::features);
+    to.resize({length, sequences, features.shape()[1]});
+    fill_steps(*this, features, first, sequences, to);
+  } else {
+    Tensor<std::int32_t>& to = batch.integers(batch_names::symbols);
+    to.resize({length, sequences});
+    fill_steps(*this, symbols, first, sequences, to);
+  }
+  const auto begin = lengths.begin() + first, end = begin + sequences;
+  if (std::all_of(begin, end, [&](std::int32_t steps) { return steps == length; })) return batch;
+  Tensor<std::int32_t>& to = batch.integers(batch_names::lengths);
+  to.resize({sequences});
+  std::copy(begin, end, to.begin());
+  return batch;
+}
+
+void bring_to_model(PredictInput& input, const ModelOptions& model, ConstTensorView<std::int32_t> order,
+                    const Task* task) {
+  Index start = 0;
+  for (const std::int32_t length : input.lengths) {
+    const Index steps = input.steps_first.value_or(length);
+    if (!order.empty() && steps != order.size()) {
+      throw ValueError(fmt::format("a sequence has {} steps; this model reads {} in an order of its own",
+                                   steps, order.size()));
+    }
+    input.starts.push_back(start);
+    start += steps;
+  }
+  if (const auto numbers = numbers_of(model)) prepare_features(*numbers, task, input);
+  if (!order.empty()) {
+    reorder(order, input, input.features);
+    reorder(order, input, input.symbols);
+  }
+}
+
 StepLayout::StepLayout(const std::vector<PredictInput>& inputs) {
   for (const PredictInput& input : inputs) {
     for (const std::int32_t length : input.lengths) {
@@ -135,25 +243,27 @@ BatchPart first_part(const StepLayout& layout, const PredictInput& input) {
 }
 
 Predictions predictions_of(SequenceModel<float>& model, const std::vector<PredictInput>& inputs,
-                           const std::vector<std::string>& files, bool with_states) {
+                           const Task* task, bool with_states,
+                           const std::function<void(Index sequences)>& after_batch) {
   Predictor predictor(model, inputs, with_states);
-  Progress progress("predicting", predictor.layout().count(), "sequences");
   Index offset = 0;
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    const PredictInput& input = inputs[i];
+  for (const PredictInput& input : inputs) {
     for (Index first = 0; first < input.count();) {
       const BatchPart part = part_from(predictor.layout(), input, first);
       try {
         predictor.add(input, part, offset);
       } catch (const Error& error) {
-        throw FileError(fmt::format("{}: {}", files[i], error.what()));
+        if (input.file.empty()) throw;
+        throw FileError(fmt::format("{}: {}", input.file, error.what()));
       }
-      progress.advance(part.sequences);
+      if (after_batch) after_batch(part.sequences);
       first += part.sequences;
     }
     offset += input.count();
   }
-  return predictor.found();
+  Predictions found = predictor.found();
+  if (task != nullptr) task->restore_outputs(found.outputs.view());
+  return found;
 }
 
-}  // namespace orthornn::program
+}  // namespace orthornn

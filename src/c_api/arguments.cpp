@@ -1,0 +1,129 @@
+#include "c_api/arguments.hpp"
+
+#include <new>
+#include <string>
+
+#ifdef ORTHORNN_WITH_CUDA
+#include <cuda_runtime_api.h>
+#endif
+
+#include "orthornn/core/stream_scope.hpp"
+#include "orthornn/version.hpp"
+
+namespace orthornn::c_api {
+namespace {
+
+thread_local std::string last_message;
+
+/// The text of the message where memory is too short for another one.
+constexpr const char* no_memory = "memory is short";
+thread_local bool is_memory_short = false;
+
+orthornn_status fail(orthornn_status status, const char* message) noexcept {
+  try {
+    last_message = message;
+    is_memory_short = false;
+  } catch (const std::bad_alloc&) {
+    is_memory_short = true;
+  }
+  return status;
+}
+
+}  // namespace
+
+orthornn_status status_of_exception() noexcept {
+  try {
+    throw;
+  } catch (const ArgumentError& error) {
+    return fail(ORTHORNN_INVALID_ARGUMENT, error.what());
+  } catch (const ShapeError& error) {
+    return fail(ORTHORNN_INVALID_SHAPE, error.what());
+  } catch (const FileError& error) {
+    return fail(ORTHORNN_FILE_ERROR, error.what());
+  } catch (const DeviceError& error) {
+    return fail(ORTHORNN_DEVICE_ERROR, error.what());
+  } catch (const Error& error) {
+    return fail(ORTHORNN_INVALID_VALUE, error.what());
+  } catch (const std::bad_alloc&) {
+    is_memory_short = true;
+    return ORTHORNN_OUT_OF_MEMORY;
+  } catch (const std::exception& error) {
+    return fail(ORTHORNN_INTERNAL_ERROR, error.what());
+  } catch (...) {
+    return fail(ORTHORNN_INTERNAL_ERROR, "an exception of an unknown kind");
+  }
+}
+
+Device device_of(const orthornn_device* device) {
+  if (device == nullptr) return Device::cpu();
+  if (value_of("device.kind", device->kind, Device::Kind::cuda) == Device::Kind::cuda) {
+    size_of("device.index", device->index, 0);
+    return Device::cuda(device->index);
+  }
+  size_of("device.index of the CPU", device->index, 0, 0);
+  return Device::cpu();
+}
+
+struct Operation::OnDevice {
+#ifdef ORTHORNN_WITH_CUDA
+  /// Sets the GPU of the calling thread back to the caller's.
+  struct CurrentGpu {
+    int index = -1;
+    CurrentGpu() {
+      if (cudaGetDevice(&index) != cudaSuccess) index = -1;
+    }
+    ~CurrentGpu() {
+      if (index >= 0) cudaSetDevice(index);
+    }
+  };
+  CurrentGpu current;
+#endif
+  StreamScope stream;
+
+  OnDevice(Device device, void* caller_stream) : stream(device, caller_stream) {}
+};
+
+Operation::Operation(const orthornn_device* device, void* workspace, std::int64_t given, std::size_t needed)
+    : lent_(device_of(device), workspace, static_cast<std::size_t>(given)) {
+  size_of("workspace_bytes", given, 0);
+  if (static_cast<std::size_t>(given) < needed)
+    throw ArgumentError(fmt::format("the workspace has {} bytes, expected {} or more", given, needed));
+  if (needed > 0) not_null("workspace", static_cast<char*>(workspace));
+  const Device where = device_of(device);
+  if (where.is_cuda()) on_device_ = std::make_unique<OnDevice>(where, device->stream);
+}
+
+Operation::~Operation() = default;
+
+}  // namespace orthornn::c_api
+
+using namespace orthornn;
+using namespace orthornn::c_api;
+
+int32_t orthornn_abi_version(void) { return ORTHORNN_ABI_VERSION; }
+
+const char* orthornn_version(void) {
+  static const std::string text = version();
+  return text.c_str();
+}
+
+const char* orthornn_last_message(void) { return is_memory_short ? no_memory : last_message.c_str(); }
+
+int32_t orthornn_built_with_cuda(void) { return built_with_cuda() ? 1 : 0; }
+
+orthornn_status orthornn_check_device(const orthornn_device* device) {
+  return guarded([&] { device_of(device); });
+}
+
+orthornn_status orthornn_synchronize(const orthornn_device* device) {
+  return guarded([&] {
+    const Operation operation(device, nullptr, 0, 0);
+    synchronize(device_of(device));
+  });
+}
+
+int32_t orthornn_thread_count(void) { return thread_count(); }
+
+orthornn_status orthornn_set_thread_count(int32_t count) {
+  return guarded([&] { set_thread_count(static_cast<int>(size_of("count", count, 1))); });
+}

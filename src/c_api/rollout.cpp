@@ -1,0 +1,184 @@
+// Whole rollouts of h_t = sigma(Q h_{t-1} + a_t) with a matrix Q of the caller.
+
+#include "orthornn/rollouts/rollout.hpp"
+
+#include "c_api/arguments.hpp"
+#include "core/set_zero.hpp"
+#include "linalg/column_sums.hpp"
+#include "linalg/packed_matrix.hpp"
+
+namespace orthornn::c_api {
+namespace {
+
+/// The sizes and settings of a rollout that have been checked.
+struct Rollout {
+  explicit Rollout(const orthornn_rollout& rollout, const orthornn_device* caller)
+      : device(device_of(caller)),
+        activation(value_of("rollout.activation", rollout.activation, Activation::identity)),
+        execution(device, precision_of(rollout.precision)),
+        length(size_of("rollout.length", rollout.length, 0, std::numeric_limits<Index>::max() - 1)),
+        batch(size_of("rollout.batch", rollout.batch, 0)),
+        size(size_of("rollout.size", rollout.size, 1)) {
+    check_reserved("rollout.reserved", rollout.reserved);
+    bytes_of("states", all_states(), sizeof(double));
+    bytes_of("q", {64, size, size}, sizeof(double));
+  }
+
+  Device device;
+  Activation activation;
+  Execution execution;
+  Index length, batch, size;
+
+  Shape all_states() const { return {length + 1, batch, size}; }
+  Shape steps() const { return {length, batch, size}; }
+  Shape states() const { return {batch, size}; }
+  Shape matrix() const { return {size, size}; }
+
+  /// Lengths that have been checked, on the CPU. A GPU would have to wait for that.
+  TensorView<const std::int32_t> lengths(const std::int32_t* array) const {
+    const auto view = optional_view<const std::int32_t>("lengths", array, {batch}, device);
+    if (device.is_cuda() || view.empty()) return view;
+    for (Index b = 0; b < batch; ++b) {
+      if (view(b) < 0 || view(b) > length)
+        throw ValueError(fmt::format("sequence {} has length {}, expected 0 to {}", b, view(b), length));
+    }
+    return view;
+  }
+  /// Signs for abs alone.
+  template <class Signs>
+  TensorView<std::int8_t> signs(Signs* array) const {
+    if (activation != Activation::abs) return {};
+    return view_of<std::int8_t>("signs", const_cast<std::int8_t*>(array), steps(), device);
+  }
+};
+
+/// A transition whose parameter is Q itself.
+template <class T>
+Transition<T> transition_of(const Rollout& rollout) {
+  return Transition<T>(Unconstrained{}, rollout.size, rollout.execution);
+}
+
+/// Makes the tensors that `Transition::prepare` makes: Q in the order of its products, on the CPU.
+template <class T>
+void plan_prepare(const Rollout& rollout) {
+  if (rollout.device.is_cuda()) return;
+  for (int side = 0; side < 2; ++side) PackedMatrix<T>().reserve(rollout.size, rollout.size, rollout.device);
+}
+
+template <class T>
+std::size_t forward_bytes(const Rollout& rollout) {
+  return planned_bytes(rollout.device, [&] {
+    transition_of<T>(rollout);
+    plan_prepare<T>(rollout);
+  });
+}
+
+template <class T>
+std::size_t backward_bytes(const Rollout& rollout) {
+  return planned_bytes(rollout.device, [&] {
+    transition_of<T>(rollout);
+    plan_prepare<T>(rollout);
+    Tensor<T>(rollout.matrix(), rollout.device);  // the gradient of Q within the product
+    if (rollout.activation == Activation::modrelu) Tensor<double>(Shape{2, rollout.size}, rollout.device);
+  });
+}
+
+}  // namespace
+}  // namespace orthornn::c_api
+
+using namespace orthornn;
+using namespace orthornn::c_api;
+
+orthornn_status orthornn_rollout_forward_workspace(const orthornn_device* device,
+                                                   const orthornn_rollout* rollout, int64_t* bytes) {
+  return guarded([&] {
+    const Rollout checked(not_null("rollout", rollout), device);
+    with_real(rollout->dtype,
+              [&]<class T>(std::type_identity<T>) { set_bytes(bytes, forward_bytes<T>(checked)); });
+  });
+}
+
+orthornn_status orthornn_rollout_forward(const orthornn_device* device, const orthornn_rollout* rollout,
+                                         const void* q, const void* modrelu_bias, const int32_t* lengths,
+                                         const void* inputs, const void* h_0, void* states, void* h_last,
+                                         int8_t* signs, void* workspace, int64_t workspace_bytes) {
+  return guarded([&] {
+    const Rollout checked(not_null("rollout", rollout), device);
+    with_real(rollout->dtype, [&]<class T>(std::type_identity<T>) {
+      const Device where = checked.device;
+      const auto matrix = view_of<const T>("q", q, checked.matrix(), where);
+      TensorView<const T> bias;
+      if (checked.activation == Activation::modrelu)
+        bias = view_of<const T>("modrelu_bias", modrelu_bias, {checked.size}, where);
+      const auto live = checked.lengths(lengths);
+      const auto arguments = optional_view<const T>("inputs", inputs, checked.steps(), where);
+      const auto first = optional_view<const T>("h_0", h_0, checked.states(), where);
+      const auto all = view_of<T>("states", states, checked.all_states(), where);
+      const auto last = view_of<T>("h_last", h_last, checked.states(), where);
+      const RolloutMemory<T> memory{
+          .z = {nullptr, {checked.length, checked.batch, 0}, where}, .signs = checked.signs(signs), .y = {}};
+      const Operation operation(device, workspace, workspace_bytes, forward_bytes<T>(checked));
+      if (!arguments.empty()) copy<T>(arguments, all.slice(1, checked.length));
+      if (!first.empty()) copy<T>(first, all[0]);
+      Transition<T> transition = transition_of<T>(checked);
+      transition.prepare(matrix);
+      RecordedLoops records;
+      rollout_forward<T>(transition, checked.activation, bias, live, all, last, memory, records);
+    });
+  });
+}
+
+orthornn_status orthornn_rollout_backward_workspace(const orthornn_device* device,
+                                                    const orthornn_rollout* rollout, int64_t* bytes) {
+  return guarded([&] {
+    const Rollout checked(not_null("rollout", rollout), device);
+    with_real(rollout->dtype,
+              [&]<class T>(std::type_identity<T>) { set_bytes(bytes, backward_bytes<T>(checked)); });
+  });
+}
+
+orthornn_status orthornn_rollout_backward(const orthornn_device* device, const orthornn_rollout* rollout,
+                                          const void* q, const int32_t* lengths, const void* states,
+                                          const int8_t* signs, const void* d_states, const void* d_h_last,
+                                          void* d_inputs, void* d_h_0, void* d_q, void* d_modrelu_bias,
+                                          void* workspace, int64_t workspace_bytes) {
+  return guarded([&] {
+    const Rollout checked(not_null("rollout", rollout), device);
+    with_real(rollout->dtype, [&]<class T>(std::type_identity<T>) {
+      const Device where = checked.device;
+      const auto matrix = view_of<const T>("q", q, checked.matrix(), where);
+      const auto live = checked.lengths(lengths);
+      const auto all = view_of<const T>("states", states, checked.all_states(), where);
+      const auto arriving = optional_view<const T>("d_states", d_states, checked.steps(), where);
+      const auto arriving_last = optional_view<const T>("d_h_last", d_h_last, checked.states(), where);
+      const auto g = view_of<T>("d_inputs", d_inputs, checked.steps(), where);
+      const auto d_first = view_of<T>("d_h_0", d_h_0, checked.states(), where);
+      const auto d_matrix = optional_view<T>("d_q", d_q, checked.matrix(), where);
+      const auto d_bias = optional_view<T>("d_modrelu_bias", d_modrelu_bias, {checked.size}, where);
+      const TensorView<T> no_coefficients(nullptr, {checked.length, checked.batch, 0}, where);
+      const RolloutMemory<T> memory{
+          .z = no_coefficients, .signs = checked.signs(signs), .y = no_coefficients};
+      const Operation operation(device, workspace, workspace_bytes, backward_bytes<T>(checked));
+      if (arriving.empty()) {
+        set_zero(g);
+      } else if (arriving.data() != g.data()) {
+        copy<T>(arriving, g);
+      }
+      Transition<T> transition = transition_of<T>(checked);
+      transition.prepare(matrix);
+      RecordedLoops records;
+      rollout_backward<T>(transition, checked.activation, live, all, arriving_last, g, d_first, memory,
+                          records);
+      const auto columns = columns_of(TensorView<const T>(g));
+      if (!d_matrix.empty()) {
+        const MatrixView<const T> none{nullptr, 0, columns.cols, 0, where};
+        transition.backward_of_rollout(columns, columns_of(all.slice(0, checked.length)), none, none,
+                                       d_matrix);
+      }
+      if (!d_bias.empty() && checked.activation == Activation::modrelu) {
+        Saved scratch(where);
+        sum_columns<T>(columns, {.signed_total = d_bias, .states = all.slice(1, checked.length)}, scratch);
+      }
+    });
+  });
+}

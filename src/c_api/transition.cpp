@@ -1,0 +1,295 @@
+// Q of a transition, and Omega of T-CWY.
+
+#include "orthornn/orthogonal/transition.hpp"
+
+#include "c_api/arguments.hpp"
+#include "orthornn/orthogonal/truncated_cwy.hpp"
+
+namespace orthornn::c_api {
+namespace {
+
+enum class Kind { cwy, householder, cayley, expm };
+
+/// The options of a parametrization. Throws ArgumentError.
+TransitionOptions options_of(const orthornn_transition& transition, Init init = Init::henaff) {
+  const Kind kind = value_of("transition.kind", transition.kind, Kind::expm);
+  const Index n = size_of("transition.size", transition.size, 1);
+  const bool reflects = kind == Kind::cwy || kind == Kind::householder;
+  const Index reflections = size_of("transition.reflections", transition.reflections, 0, reflects ? n : 0);
+  const Index signs =
+      size_of("transition.negative_signs", transition.negative_signs, 0, kind == Kind::cayley ? n : 0);
+  switch (kind) {
+    case Kind::cwy:
+      return Cwy{.reflections = reflections, .init = init, .form = ReflectionForm::dense};
+    case Kind::householder:
+      return HouseholderProduct{.reflections = reflections, .init = init};
+    case Kind::cayley:
+      return ScaledCayley{.negative_signs = signs, .init = init};
+    default:
+      return MatrixExponential{.init = init};
+  }
+}
+
+/// Shape of the parameters.
+Shape parameters_of(const orthornn_transition& transition) {
+  return parameter_of(options_of(transition), transition.size).shape;
+}
+
+Shape shape_of_q(const orthornn_transition& transition) { return {transition.size, transition.size}; }
+
+/// Throws ArgumentError for sizes whose tensors do not fit in 63 bits. The workspace is some of them.
+void check_sizes(const orthornn_transition& transition) {
+  bytes_of("q", {64, size_of("transition.size", transition.size, 1), transition.size}, sizeof(double));
+}
+
+/// Q and its gradient, by whatever makes Q without more work than that: a parametrization that makes Q
+/// itself, or a whole transition where one reflection is applied after another.
+template <class T>
+class TransitionWork {
+ public:
+  TransitionWork(const orthornn_transition& transition, Device device)
+      : shape_(shape_of_q(transition)), device_(device) {
+    const TransitionOptions options = options_of(transition);
+    if (std::holds_alternative<HouseholderProduct>(options)) {
+      reflections_ = make_transition<T>(options, transition.size, device);
+    } else {
+      std::visit(
+          [&]<class Options>(const Options& chosen) {
+            if constexpr (!IsOwnKind<Options>)
+              parts_ = chosen.template parts<T>(transition.size, Execution(device));
+          },
+          options);
+    }
+  }
+
+  void forward(ConstTensorView<T> parameters, TensorView<T> q) {
+    prepare(parameters);
+    copy<T>(reflections_ ? reflections_->materialize() : matrix(), q);
+  }
+  void backward(ConstTensorView<T> parameters, ConstTensorView<T> d_q, TensorView<T> d_parameters) {
+    prepare(parameters);
+    if (reflections_) return reflections_->backward(d_q, d_parameters);
+    parts_.parametrization->backward({.q = d_q}, d_parameters);
+  }
+
+  /// Makes the tensors that `forward` makes on its way.
+  void plan_forward() const {
+    if (!reflections_) return;
+    const Index n = shape_[0];
+    for (const Shape& shape : {shape_, shape_, Shape{n, reflections_->coefficient_count()}})
+      Tensor<T>(shape, device_);
+  }
+  void plan_backward() const {
+    if (!reflections_) return;
+    const Index n = shape_[0], count = reflections_->coefficient_count();
+    for (const Shape& shape : {shape_, shape_, shape_, {n, count}, {n, count}, {count, count}, {count, n}})
+      Tensor<T>(shape, device_);
+  }
+
+ private:
+  void prepare(ConstTensorView<T> parameters) {
+    if (reflections_) return reflections_->prepare(parameters);
+    parts_.parametrization->prepare(parameters);
+  }
+  /// A dense product applies Q as it is, in C order.
+  TensorView<const T> matrix() const { return {parts_.product->dense_matrix().data, shape_, device_}; }
+
+  Shape shape_;
+  Device device_;
+  TransitionParts<T> parts_;
+  std::unique_ptr<Transition<T>> reflections_;
+};
+
+enum class Direction { forward, backward };
+
+template <class T>
+std::size_t transition_bytes(const orthornn_transition& transition, Device device, Direction direction) {
+  check_sizes(transition);
+  return planned_bytes(device, [&] {
+    const TransitionWork<T> work(transition, device);
+    direction == Direction::forward ? work.plan_forward() : work.plan_backward();
+  });
+}
+
+orthornn_status transition_workspace(const orthornn_device* device, const orthornn_transition* transition,
+                                     Direction direction, std::int64_t* bytes) {
+  return guarded([&] {
+    with_real(not_null("transition", transition).dtype, [&]<class T>(std::type_identity<T>) {
+      set_bytes(bytes, transition_bytes<T>(*transition, device_of(device), direction));
+    });
+  });
+}
+
+Shape omega_of(const orthornn_stiefel& stiefel) {
+  const Index n = size_of("stiefel.rows", stiefel.rows, 1);
+  bytes_of("omega", {64, n, n}, sizeof(double));
+  return {n, size_of("stiefel.columns", stiefel.columns, 1, n)};
+}
+
+Shape vectors_of(const orthornn_stiefel& stiefel) {
+  const Shape omega = omega_of(stiefel);
+  return {omega[1], omega[0]};
+}
+
+template <class T>
+std::size_t stiefel_bytes(const orthornn_stiefel& stiefel, Device device) {
+  const Shape omega = omega_of(stiefel);
+  return planned_bytes(device, [&] { TruncatedCwy<T>(omega[0], omega[1], device); });
+}
+
+/// Forward and backward need as much.
+orthornn_status stiefel_workspace(const orthornn_device* device, const orthornn_stiefel* stiefel,
+                                  std::int64_t* bytes) {
+  return guarded([&] {
+    with_real(not_null("stiefel", stiefel).dtype, [&]<class T>(std::type_identity<T>) {
+      set_bytes(bytes, stiefel_bytes<T>(*stiefel, device_of(device)));
+    });
+  });
+}
+
+}  // namespace
+}  // namespace orthornn::c_api
+
+using namespace orthornn;
+using namespace orthornn::c_api;
+
+orthornn_status orthornn_transition_parameter_shape(const orthornn_transition* transition, int64_t shape[2]) {
+  return guarded([&] {
+    const Shape found = parameters_of(not_null("transition", transition));
+    not_null("shape", shape);
+    std::copy(found.begin(), found.end(), shape);
+  });
+}
+
+orthornn_status orthornn_transition_initialize(const orthornn_transition* transition, int32_t init,
+                                               uint64_t seed, void* parameters) {
+  return guarded([&] {
+    with_real(not_null("transition", transition).dtype, [&]<class T>(std::type_identity<T>) {
+      check_sizes(*transition);
+      const auto view = view_of<T>("parameters", parameters, parameters_of(*transition), Device::cpu());
+      const TransitionOptions options = options_of(*transition, value_of("init", init, Init::normal));
+      make_transition<T>(options, transition->size)->initialize(seed, view);
+    });
+  });
+}
+
+orthornn_status orthornn_transition_parameters_of(const orthornn_transition* transition, const void* q,
+                                                  void* parameters) {
+  return guarded([&] {
+    with_real(not_null("transition", transition).dtype, [&]<class T>(std::type_identity<T>) {
+      check_sizes(*transition);
+      const auto matrix = view_of<const T>("q", q, shape_of_q(*transition), Device::cpu());
+      const auto view = view_of<T>("parameters", parameters, parameters_of(*transition), Device::cpu());
+      make_transition<T>(options_of(*transition), transition->size)->parameters_of(matrix, view);
+    });
+  });
+}
+
+orthornn_status orthornn_transition_forward_workspace(const orthornn_device* device,
+                                                      const orthornn_transition* transition, int64_t* bytes) {
+  return transition_workspace(device, transition, Direction::forward, bytes);
+}
+
+orthornn_status orthornn_transition_forward(const orthornn_device* device,
+                                            const orthornn_transition* transition, const void* parameters,
+                                            void* q, void* workspace, int64_t workspace_bytes) {
+  return guarded([&] {
+    with_real(not_null("transition", transition).dtype, [&]<class T>(std::type_identity<T>) {
+      const Device where = device_of(device);
+      const std::size_t needed = transition_bytes<T>(*transition, where, Direction::forward);
+      const auto given = view_of<const T>("parameters", parameters, parameters_of(*transition), where);
+      const auto result = view_of<T>("q", q, shape_of_q(*transition), where);
+      const Operation operation(device, workspace, workspace_bytes, needed);
+      TransitionWork<T>(*transition, where).forward(given, result);
+    });
+  });
+}
+
+orthornn_status orthornn_transition_backward_workspace(const orthornn_device* device,
+                                                       const orthornn_transition* transition,
+                                                       int64_t* bytes) {
+  return transition_workspace(device, transition, Direction::backward, bytes);
+}
+
+orthornn_status orthornn_transition_backward(const orthornn_device* device,
+                                             const orthornn_transition* transition, const void* parameters,
+                                             const void* d_q, void* d_parameters, void* workspace,
+                                             int64_t workspace_bytes) {
+  return guarded([&] {
+    with_real(not_null("transition", transition).dtype, [&]<class T>(std::type_identity<T>) {
+      const Device where = device_of(device);
+      const std::size_t needed = transition_bytes<T>(*transition, where, Direction::backward);
+      const Shape shape = parameters_of(*transition);
+      const auto given = view_of<const T>("parameters", parameters, shape, where);
+      const auto arriving = view_of<const T>("d_q", d_q, shape_of_q(*transition), where);
+      const auto result = view_of<T>("d_parameters", d_parameters, shape, where);
+      const Operation operation(device, workspace, workspace_bytes, needed);
+      TransitionWork<T>(*transition, where).backward(given, arriving, result);
+    });
+  });
+}
+
+orthornn_status orthornn_stiefel_initialize(const orthornn_stiefel* stiefel, uint64_t seed, void* vectors) {
+  return guarded([&] {
+    with_real(not_null("stiefel", stiefel).dtype, [&]<class T>(std::type_identity<T>) {
+      const auto view = view_of<T>("vectors", vectors, vectors_of(*stiefel), Device::cpu());
+      TruncatedCwy<T>(stiefel->rows, stiefel->columns).initialize(seed, view);
+    });
+  });
+}
+
+orthornn_status orthornn_stiefel_parameters_of(const orthornn_stiefel* stiefel, const void* omega,
+                                               void* vectors) {
+  return guarded([&] {
+    with_real(not_null("stiefel", stiefel).dtype, [&]<class T>(std::type_identity<T>) {
+      const auto matrix = view_of<const T>("omega", omega, omega_of(*stiefel), Device::cpu());
+      const auto view = view_of<T>("vectors", vectors, vectors_of(*stiefel), Device::cpu());
+      TruncatedCwy<T>(stiefel->rows, stiefel->columns).parameters_of(matrix, view);
+    });
+  });
+}
+
+orthornn_status orthornn_stiefel_forward_workspace(const orthornn_device* device,
+                                                   const orthornn_stiefel* stiefel, int64_t* bytes) {
+  return stiefel_workspace(device, stiefel, bytes);
+}
+
+orthornn_status orthornn_stiefel_forward(const orthornn_device* device, const orthornn_stiefel* stiefel,
+                                         const void* vectors, void* omega, void* workspace,
+                                         int64_t workspace_bytes) {
+  return guarded([&] {
+    with_real(not_null("stiefel", stiefel).dtype, [&]<class T>(std::type_identity<T>) {
+      const Device where = device_of(device);
+      const std::size_t needed = stiefel_bytes<T>(*stiefel, where);
+      const auto given = view_of<const T>("vectors", vectors, vectors_of(*stiefel), where);
+      const auto result = view_of<T>("omega", omega, omega_of(*stiefel), where);
+      const Operation operation(device, workspace, workspace_bytes, needed);
+      TruncatedCwy<T> work(stiefel->rows, stiefel->columns, where);
+      work.prepare(given);
+      copy<T>(work.omega(), result);
+    });
+  });
+}
+
+orthornn_status orthornn_stiefel_backward_workspace(const orthornn_device* device,
+                                                    const orthornn_stiefel* stiefel, int64_t* bytes) {
+  return stiefel_workspace(device, stiefel, bytes);
+}
+
+orthornn_status orthornn_stiefel_backward(const orthornn_device* device, const orthornn_stiefel* stiefel,
+                                          const void* vectors, const void* d_omega, void* d_vectors,
+                                          void* workspace, int64_t workspace_bytes) {
+  return guarded([&] {
+    with_real(not_null("stiefel", stiefel).dtype, [&]<class T>(std::type_identity<T>) {
+      const Device where = device_of(device);
+      const std::size_t needed = stiefel_bytes<T>(*stiefel, where);
+      const auto given = view_of<const T>("vectors", vectors, vectors_of(*stiefel), where);
+      const auto arriving = view_of<const T>("d_omega", d_omega, omega_of(*stiefel), where);
+      const auto result = view_of<T>("d_vectors", d_vectors, vectors_of(*stiefel), where);
+      const Operation operation(device, workspace, workspace_bytes, needed);
+      TruncatedCwy<T> work(stiefel->rows, stiefel->columns, where);
+      work.prepare(given);
+      work.backward(arriving, result);
+    });
+  });
+}
