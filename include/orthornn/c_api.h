@@ -558,7 +558,7 @@ typedef struct orthornn_model orthornn_model;
 ORTHORNN_EXPORT orthornn_status orthornn_model_load(const char *path, const orthornn_device *device,
                                                     int32_t precision, orthornn_model **model);
 /** Makes a model from its options, the JSON text that is "model" in orthornn_model_describe, with parameters
- * drawn from `seed`. An encoder-decoder has "kind": "encoder-decoder" among its options. */
+ * drawn from `seed`. An encoder-decoder has "kind": "encoder_decoder" among its options. */
 ORTHORNN_EXPORT orthornn_status orthornn_model_create(const char *options, uint64_t seed,
                                                       const orthornn_device *device, int32_t precision,
                                                       orthornn_model **model);
@@ -570,7 +570,7 @@ ORTHORNN_EXPORT orthornn_status orthornn_model_save(orthornn_model *model, const
 
 /** Describes the model as the text of a JSON object, which lives until the model is given back:
  *
- *     {"kind": "sequence-model" or "encoder-decoder",
+ *     {"kind": "sequence_model" or "encoder_decoder",
  *      "model": its options, as in a model file,
  *      "parameters": [{"name": .., "shape": [..]}, ..],
  *      "input": "features" or "symbols",
@@ -582,7 +582,7 @@ ORTHORNN_EXPORT orthornn_status orthornn_model_save(orthornn_model *model, const
  *      "causal": whether the model has states at every step and can run step by step,
  *      "class_names": [..], as far as the model knows them,
  *      "task": {"name": .., "config": {..}} or null, "steps": .. or null, "seed": .., "batch": ..,
- *      "best": {"metric": .., "value": .., "step": ..} or null, "library": ..}
+ *      "best": {"loss": .., "step": ..} or null, "library": ..}
  *
  * An encoder-decoder has neither of "input" to "class_names". */
 ORTHORNN_EXPORT orthornn_status orthornn_model_describe(orthornn_model *model, const char **json);

@@ -3,9 +3,9 @@
 
 #include <algorithm>
 
+#include "commands/predict_input.hpp"
 #include "fuzz/sound_files.hpp"
 #include "orthornn/orthornn.hpp"
-#include "commands/predict_input.hpp"
 
 using namespace orthornn;
 using namespace orthornn::fuzz;
