@@ -570,7 +570,7 @@ ORTHORNN_EXPORT orthornn_status orthornn_model_save(orthornn_model *model, const
 
 /** Describes the model as the text of a JSON object, which lives until the model is given back:
  *
- *     {"kind": "sequence_model" or "encoder_decoder",
+ *     {"kind": "sequence-model" or "encoder-decoder",
  *      "model": its options, as in a model file,
  *      "parameters": [{"name": .., "shape": [..]}, ..],
  *      "input": "features" or "symbols",

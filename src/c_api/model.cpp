@@ -66,7 +66,7 @@ void describe_file(const ModelFileInfo& info, Json& json) {
 
 Json description_of(orthornn_model& handle) {
   const bool reads_pairs = dynamic_cast<EncoderDecoder<float>*>(handle.model.get()) != nullptr;
-  Json json = {{"kind", reads_pairs ? EncoderDecoderOptions::name : "sequence_model"},
+  Json json = {{"kind", reads_pairs ? "encoder-decoder" : "sequence-model"},
                {"model", parse_json(handle.model->options_text())},
                {"parameters", Json::array()}};
   for (const Parameter& parameter : handle.model->parameters().list()) {
