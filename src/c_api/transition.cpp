@@ -100,22 +100,22 @@ class TransitionWork {
   std::unique_ptr<Transition<T>> reflections_;
 };
 
-enum class Direction { forward, backward };
+enum class Pass { forward, backward };
 
 template <class T>
-std::size_t transition_bytes(const orthornn_transition& transition, Device device, Direction direction) {
+std::size_t transition_bytes(const orthornn_transition& transition, Device device, Pass pass) {
   check_sizes(transition);
   return planned_bytes(device, [&] {
     const TransitionWork<T> work(transition, device);
-    direction == Direction::forward ? work.plan_forward() : work.plan_backward();
+    pass == Pass::forward ? work.plan_forward() : work.plan_backward();
   });
 }
 
 orthornn_status transition_workspace(const orthornn_device* device, const orthornn_transition* transition,
-                                     Direction direction, std::int64_t* bytes) {
+                                     Pass pass, std::int64_t* bytes) {
   return guarded([&] {
     with_real(not_null("transition", transition).dtype, [&]<class T>(std::type_identity<T>) {
-      set_bytes(bytes, transition_bytes<T>(*transition, device_of(device), direction));
+      set_bytes(bytes, transition_bytes<T>(*transition, device_of(device), pass));
     });
   });
 }
@@ -187,7 +187,7 @@ orthornn_status orthornn_transition_parameters_of(const orthornn_transition* tra
 
 orthornn_status orthornn_transition_forward_workspace(const orthornn_device* device,
                                                       const orthornn_transition* transition, int64_t* bytes) {
-  return transition_workspace(device, transition, Direction::forward, bytes);
+  return transition_workspace(device, transition, Pass::forward, bytes);
 }
 
 orthornn_status orthornn_transition_forward(const orthornn_device* device,
@@ -196,7 +196,7 @@ orthornn_status orthornn_transition_forward(const orthornn_device* device,
   return guarded([&] {
     with_real(not_null("transition", transition).dtype, [&]<class T>(std::type_identity<T>) {
       const Device where = device_of(device);
-      const std::size_t needed = transition_bytes<T>(*transition, where, Direction::forward);
+      const std::size_t needed = transition_bytes<T>(*transition, where, Pass::forward);
       const auto given = view_of<const T>("parameters", parameters, parameters_of(*transition), where);
       const auto result = view_of<T>("q", q, shape_of_q(*transition), where);
       const Operation operation(device, workspace, workspace_bytes, needed);
@@ -208,7 +208,7 @@ orthornn_status orthornn_transition_forward(const orthornn_device* device,
 orthornn_status orthornn_transition_backward_workspace(const orthornn_device* device,
                                                        const orthornn_transition* transition,
                                                        int64_t* bytes) {
-  return transition_workspace(device, transition, Direction::backward, bytes);
+  return transition_workspace(device, transition, Pass::backward, bytes);
 }
 
 orthornn_status orthornn_transition_backward(const orthornn_device* device,
@@ -218,7 +218,7 @@ orthornn_status orthornn_transition_backward(const orthornn_device* device,
   return guarded([&] {
     with_real(not_null("transition", transition).dtype, [&]<class T>(std::type_identity<T>) {
       const Device where = device_of(device);
-      const std::size_t needed = transition_bytes<T>(*transition, where, Direction::backward);
+      const std::size_t needed = transition_bytes<T>(*transition, where, Pass::backward);
       const Shape shape = parameters_of(*transition);
       const auto given = view_of<const T>("parameters", parameters, shape, where);
       const auto arriving = view_of<const T>("d_q", d_q, shape_of_q(*transition), where);

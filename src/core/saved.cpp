@@ -4,13 +4,12 @@
 
 #include <algorithm>
 
+#include "core/lent_memory.hpp"
 #include "orthornn/core/error.hpp"
 
 namespace orthornn {
 namespace {
 
-// The alignment of cudaMalloc; a multiple of every vector and cache line.
-constexpr std::size_t block_alignment = 256;
 // Many small tensors share a block; a large one has its own.
 constexpr std::size_t largest_spare = std::size_t{64} << 20;
 
@@ -18,9 +17,15 @@ constexpr std::size_t largest_spare = std::size_t{64} << 20;
 
 Saved::Saved(Device device) : device_(device) {}
 
+void Saved::lend(void* memory, std::size_t bytes) {
+  const Shape shape{static_cast<Index>(bytes)};
+  blocks_.push_back(
+      {.memory = Tensor<std::byte>::adopt(static_cast<std::byte*>(memory), shape, device_, [](std::byte*) {}),
+       .used = false});
+}
+
 void* Saved::take(const Shape& shape, std::size_t element_bytes) {
-  const std::size_t bytes =
-      (shape.bytes(element_bytes) + block_alignment - 1) / block_alignment * block_alignment;
+  const std::size_t bytes = LentMemory::padded(shape.bytes(element_bytes));
   std::size_t block = block_, offset = offset_;
   while (block < blocks_.size() && offset + bytes > blocks_[block].bytes()) {
     ++block;

@@ -84,11 +84,7 @@ void read_out(const ChunkedWork<T>& chunked, TensorView<T> outputs, Index index,
 template <class T>
 void chunked_delta_product(const DeltaWork<T>& work, const DeltaResults<T>& results) {
   ChunkedWork<T> chunked(work);
-  Saved& saved = work.saved;
-  chunked.kept = {.inverse = saved.push<T>(chunked.inverse_shape()),
-                  .updates = saved.push<T>(chunked.updates_shape()),
-                  .states = saved.push<T>(chunked.states_shape()),
-                  .scores = saved.push<T>(chunked.scores_shape())};
+  chunked.push_kept();
   for_each_head(chunked.chunks.size(), work.sizes.heads,
                 [&](Index index, Index head) { couple(chunked, index, head); });
   sweep_chunks<T>(
@@ -101,6 +97,30 @@ void chunked_delta_product(const DeltaWork<T>& work, const DeltaResults<T>& resu
   for_each_head(chunked.chunks.size(), work.sizes.heads,
                 [&](Index index, Index head) { read_out(chunked, results.outputs, index, head); });
 }
+
+template <class T>
+SavedMemory memory_of_chunks(const DeltaWork<T>& work) {
+  const Saved::Scope scope(work.saved);
+  const ChunkedWork<T> chunked(work);
+  const auto bytes = [](const Shape& shape) { return LentMemory::padded(shape.bytes(sizeof(T))); };
+  const std::size_t table = SequenceParts::bytes(work.layout), updates = bytes(chunked.updates_shape()),
+                    states = bytes(chunked.states_shape());
+  const std::size_t kept =
+      table + bytes(chunked.inverse_shape()) + updates + states + bytes(chunked.scores_shape());
+  return {.kept = kept, .forward = kept, .backward = table + updates + states};
+}
+
+template <class T>
+void push_kept_chunks(const DeltaWork<T>& work) {
+  ChunkedWork<T>(work).push_kept();
+}
+
+#define ORTHORNN_INSTANTIATE(T)                                  \
+  template SavedMemory memory_of_chunks<T>(const DeltaWork<T>&); \
+  template void push_kept_chunks<T>(const DeltaWork<T>&);
+ORTHORNN_INSTANTIATE(float)
+ORTHORNN_INSTANTIATE(double)
+#undef ORTHORNN_INSTANTIATE
 
 template void chunked_delta_product<float>(const DeltaWork<float>&, const DeltaResults<float>&);
 template void chunked_delta_product<double>(const DeltaWork<double>&, const DeltaResults<double>&);

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "cuda/delta/delta_work.hpp"
+#include "delta/saved_memory.hpp"
 
 namespace orthornn {
 
@@ -10,5 +10,10 @@ template <class T>
 void chunked_delta_product(const DeltaWork<T>& work, const DeltaResults<T>& results);
 template <class T>
 void chunked_delta_product_backward(const DeltaWork<T>& work, const DeltaProductGradients<T>& gradients);
+/// The functions of saved_memory.hpp for this form.
+template <class T>
+SavedMemory memory_of_chunks(const DeltaWork<T>& work);
+template <class T>
+void push_kept_chunks(const DeltaWork<T>& work);
 
 }  // namespace orthornn

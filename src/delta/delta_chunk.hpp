@@ -156,6 +156,14 @@ class ChunkedWork {
   const SequenceParts chunks;
   KeptChunks<T> kept{};
 
+  /// Pushes what is kept.
+  void push_kept() {
+    Saved& saved = work.saved;
+    kept = {.inverse = saved.push<T>(inverse_shape()),
+            .updates = saved.push<T>(updates_shape()),
+            .states = saved.push<T>(states_shape()),
+            .scores = saved.push<T>(scores_shape())};
+  }
   /// Shapes of what is kept.
   Shape inverse_shape() const { return {chunks.size(), work.sizes.heads, factors(), factors()}; }
   Shape updates_shape() const { return {chunks.size(), work.sizes.heads, factors(), work.sizes.value}; }

@@ -180,6 +180,29 @@ void delta_product_backward(const DeltaProductInput<T>& input, const TokenLayout
   run_backward(work, gradients);
 }
 
+template <class T>
+SavedMemory memory_of(const DeltaWork<T>& work) {
+  check_sizes_of_saved(work.saved.device());
+  if constexpr (!is_bfloat16<T>) {
+    return work.options.form == DeltaForm::chunked ? memory_of_chunks(work) : memory_of_recurrence(work);
+  }
+  throw DeviceError("a delta product of bfloat16 has the chunked form on a GPU alone");
+}
+
+template <class T>
+void push_kept(const DeltaWork<T>& work) {
+  check_sizes_of_saved(work.saved.device());
+  if constexpr (!is_bfloat16<T>)
+    work.options.form == DeltaForm::chunked ? push_kept_chunks(work) : push_kept_states(work);
+}
+
+template SavedMemory memory_of<float>(const DeltaWork<float>&);
+template SavedMemory memory_of<double>(const DeltaWork<double>&);
+template SavedMemory memory_of<bfloat16>(const DeltaWork<bfloat16>&);
+template void push_kept<float>(const DeltaWork<float>&);
+template void push_kept<double>(const DeltaWork<double>&);
+template void push_kept<bfloat16>(const DeltaWork<bfloat16>&);
+
 #define ORTHORNN_INSTANTIATE(T)                                                                         \
   template void delta_product<T>(const DeltaProductInput<T>&, const TokenLayout&,                       \
                                  const DeltaProductOptions&, TensorView<T>, TensorView<DeltaNumber<T>>, \

@@ -10,6 +10,7 @@
 #include "cuda/delta/rank_one_chain.hpp"
 #include "delta/chunk_matrices.hpp"
 #include "delta/delta_checks.hpp"
+#include "delta/saved_memory.hpp"
 #include "linalg/gemm.hpp"
 
 namespace orthornn {
@@ -56,6 +57,12 @@ struct Chain {
   /// Inverses of coupling [chunks, H, C, C], and s before each chunk [chunks, H, D, M].
   TensorView<T> inverses{}, states{};
 
+  /// Pushes these, and returns updates.
+  TensorView<T> push_kept() {
+    inverses = saved.push<T>(inverses_shape());
+    states = saved.push<T>(states_shape());
+    return saved.push<T>(updates_shape());
+  }
   /// Shapes of these, and of updates.
   Shape inverses_shape() const { return {chunks.size(), heads, chunks.part_tokens(), chunks.part_tokens()}; }
   Shape states_shape() const { return {chunks.size(), heads, size, columns}; }
@@ -214,9 +221,7 @@ void run_forward(const RankOneChainInput<T>& input, const TokenLayout& layout,
       return cuda::rank_one_chain<T>(input, layout, options, outputs, final_states, keep, saved);
   }
   Chain<T> chain{input, layout, options, saved};
-  chain.inverses = saved.push<T>(chain.inverses_shape());
-  chain.states = saved.push<T>(chain.states_shape());
-  const TensorView<T> updates = saved.push<T>(chain.updates_shape());
+  const TensorView<T> updates = chain.push_kept();
   for_each_head(chain.chunks.size(), chain.heads,
                 [&](Index index, Index head) { couple(chain, index, head); });
   sweep_chunks<T>(chain.chunks, layout.size(),
@@ -353,6 +358,25 @@ void rank_one_chain_inverse(const RankOneChainInput<T>& input, const TokenLayout
     eigen(matrix_of(inverses, i, size, size)) = eigen(matrix_of(result, i, size, size)).transpose();
 }
 
+template <class T>
+SavedMemory memory_of(const ChainWork<T>& work) {
+  check_sizes_of_saved(work.saved.device());
+  check_chunk(work.options.chunk, "factors");
+  const Saved::Scope scope(work.saved);
+  const Chain<T> chain{work.input, work.layout, work.options, work.saved};
+  const auto bytes = [](const Shape& shape) { return LentMemory::padded(shape.bytes(sizeof(T))); };
+  const std::size_t between =
+      SequenceParts::bytes(work.layout) + bytes(chain.states_shape()) + bytes(chain.updates_shape());
+  const std::size_t kept = between + bytes(chain.inverses_shape());
+  return {.kept = kept, .forward = kept, .backward = between};
+}
+
+template <class T>
+void push_kept(const ChainWork<T>& work) {
+  check_sizes_of_saved(work.saved.device());
+  Chain<T>{work.input, work.layout, work.options, work.saved}.push_kept();
+}
+
 #define ORTHORNN_INSTANTIATE(T)                                                                              \
   template void rank_one_chain<T>(const RankOneChainInput<T>&, const TokenLayout&,                           \
                                   const RankOneChainOptions&, TensorView<T>, TensorView<T>, Saved&);         \
@@ -362,7 +386,9 @@ void rank_one_chain_inverse(const RankOneChainInput<T>& input, const TokenLayout
                                            const RankOneChainOptions&, const RankOneChainGradients<T>&,      \
                                            Saved&);                                                          \
   template void rank_one_chain_inverse<T>(const RankOneChainInput<T>&, const TokenLayout&,                   \
-                                          const RankOneChainOptions&, TensorView<T>, Saved&);
+                                          const RankOneChainOptions&, TensorView<T>, Saved&);                \
+  template SavedMemory memory_of<T>(const ChainWork<T>&);                                                    \
+  template void push_kept<T>(const ChainWork<T>&);
 ORTHORNN_INSTANTIATE(float)
 ORTHORNN_INSTANTIATE(double)
 #undef ORTHORNN_INSTANTIATE

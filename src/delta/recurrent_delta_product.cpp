@@ -37,6 +37,11 @@ Index segment_tokens(const DeltaSizes& sizes) {
   return std::clamp<Index>(numbers / token, 1, 64);
 }
 
+/// Shape of the states that are kept.
+Shape borders_shape(const SequenceParts& segments, const DeltaSizes& sizes) {
+  return {segments.size(), sizes.heads, sizes.key, sizes.value};
+}
+
 /// Head h of one row of a tensor [R, .., H, D], with factor j where there are several.
 template <class T>
 T* vector_of(TensorView<T> x, Index row, Index factor, Index head) {
@@ -275,7 +280,7 @@ void recurrent_delta_product(const DeltaWork<T>& work, const DeltaResults<T>& re
   TensorView<T> borders;
   if (results.keep) {
     segments.emplace(work.layout, segment_tokens(sizes), saved);
-    borders = saved.push<T>({segments->size(), sizes.heads, sizes.key, sizes.value});
+    borders = saved.push<T>(borders_shape(*segments, sizes));
   }
   for_each_state(work.layout.size(), sizes.heads, sizes.value, block_kernel::row_group<T>,
                  [&](Index b, const ValueRange& values) {
@@ -291,8 +296,7 @@ void recurrent_delta_product_backward(const DeltaWork<T>& work, const DeltaProdu
   {
     const Saved::Scope scope(saved);
     const SequenceParts segments(work.layout, segment_tokens(sizes), saved);
-    check_shape("states that the forward kept", borders.shape(),
-                {segments.size(), sizes.heads, sizes.key, sizes.value});
+    check_shape("states that the forward kept", borders.shape(), borders_shape(segments, sizes));
     const Index states = segments.part_tokens() * (sizes.factors + 1);
     for_each_head(work.layout.size(), sizes.heads, [&](Index b, Index h) {
       T* memory = thread_scratch<T, RecurrentState>(HeadBackward<T>::scratch(sizes));
@@ -303,7 +307,25 @@ void recurrent_delta_product_backward(const DeltaWork<T>& work, const DeltaProdu
   saved.pop(2);
 }
 
+template <class T>
+SavedMemory memory_of_recurrence(const DeltaWork<T>& work) {
+  const Saved::Scope scope(work.saved);
+  const SequenceParts segments(work.layout, segment_tokens(work.sizes), work.saved);
+  const std::size_t table = SequenceParts::bytes(work.layout),
+                    borders = LentMemory::padded(borders_shape(segments, work.sizes).bytes(sizeof(T)));
+  return {.kept = table + borders, .forward = 0, .backward = table};
+}
+
+template <class T>
+void push_kept_states(const DeltaWork<T>& work) {
+  Saved& saved = work.saved;
+  const SequenceParts segments(work.layout, segment_tokens(work.sizes), saved);
+  saved.push<T>(borders_shape(segments, work.sizes));
+}
+
 #define ORTHORNN_INSTANTIATE(T)                                                          \
+  template SavedMemory memory_of_recurrence<T>(const DeltaWork<T>&);                     \
+  template void push_kept_states<T>(const DeltaWork<T>&);                                \
   template void recurrent_delta_product<T>(const DeltaWork<T>&, const DeltaResults<T>&); \
   template void recurrent_delta_product_backward<T>(const DeltaWork<T>&, const DeltaProductGradients<T>&);
 ORTHORNN_INSTANTIATE(float)

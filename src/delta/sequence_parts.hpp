@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/lent_memory.hpp"
 #include "core/parallel.hpp"
 #include "orthornn/core/saved.hpp"
 #include "orthornn/delta/token_layout.hpp"
@@ -61,6 +62,11 @@ class SequenceParts {
       const Index count = layout[b].count;
       first_(b + 1) = first_(b) + (count == 0 ? 0 : (count - 1) / part_tokens_ + 1);
     }
+  }
+
+  /// Bytes of the tensor that is pushed.
+  static std::size_t bytes(const TokenLayout& layout) {
+    return LentMemory::padded(Shape{layout.size() + 1}.bytes(sizeof(Index)));
   }
 
   Index size() const { return first_(layout_.size()); }

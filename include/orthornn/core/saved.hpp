@@ -20,6 +20,11 @@ class Saved {
   /// Device on which all tensors of the stack lie.
   Device device() const { return device_; }
 
+  /// Gives the stack memory of the caller on its device, behind the memory that it has. Tensors go where they
+  /// fit behind the last one, and into memory of the stack's own where that has come to its end. The memory,
+  /// of any alignment that the tensors' numbers allow, must outlive the stack.
+  void lend(void* memory, std::size_t bytes);
+
   /// Puts a tensor on top, with unspecified elements. It is valid until it is popped. Throws std::bad_alloc,
   /// or DeviceError for a GPU, where memory is short.
   template <class T>
