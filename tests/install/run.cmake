@@ -21,9 +21,9 @@ foreach(file IN LISTS package)
   endif()
 endforeach()
 run(${CMAKE_COMMAND} -S ${SOURCE}/examples -B ${work}/build -G ${GENERATOR} -DCMAKE_BUILD_TYPE=Release
-    -DCMAKE_PREFIX_PATH=${work}/moved -DCMAKE_CXX_FLAGS=${FLAGS})
-run(${CMAKE_COMMAND} --build ${work}/build --target example_q_alone example_train)
-run(${CMAKE_CTEST_COMMAND} --test-dir ${work}/build --output-on-failure --no-tests=error -R q_alone)
+    -DCMAKE_PREFIX_PATH=${work}/moved -DCMAKE_CXX_FLAGS=${FLAGS} -DCMAKE_C_FLAGS=${FLAGS})
+run(${CMAKE_COMMAND} --build ${work}/build --target example_q_alone example_train ${C_EXAMPLE})
+run(${CMAKE_CTEST_COMMAND} --test-dir ${work}/build --output-on-failure --no-tests=error -R "q_alone|rollout_in_c")
 
 file(READ ${SOURCE}/README.md readme)
 file(READ ${SOURCE}/examples/train.cpp training)

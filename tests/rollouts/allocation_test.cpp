@@ -8,6 +8,7 @@
 
 #include "delta/delta_case.hpp"
 #include "nn/translation_batch.hpp"
+#include "orthornn/c_api.h"
 #include "orthornn/core/convert.hpp"
 #include "orthornn/io/hdf5.hpp"
 #include "orthornn/layers/layer_options.hpp"
@@ -87,6 +88,38 @@ TEST_CASE("allocations are counted", "[allocation]") {
   std::free(memory);
   CHECK(allocations == before + 2);
 }
+
+#ifdef ORTHORNN_WITH_C_API
+
+/// Allocations of a rollout through the C interface, forward and backward, after the first one.
+long allocations_of_a_c_rollout(Index length) {
+  const orthornn_rollout rollout{ORTHORNN_F32, ORTHORNN_TANH, 0, 0, length, 8, 64};
+  const auto numbers = [](Index count) { return std::vector<float>(static_cast<std::size_t>(count)); };
+  std::vector<float> q = numbers(64 * 64), d_q = q, inputs = numbers(length * 8 * 64), d_inputs = inputs,
+                     h_0 = numbers(8 * 64), last = h_0, d_h_0 = h_0, states = numbers((length + 1) * 8 * 64);
+  std::int64_t bytes = 0;
+  REQUIRE(orthornn_rollout_backward_workspace(nullptr, &rollout, &bytes) == ORTHORNN_OK);
+  std::vector<char> workspace(static_cast<std::size_t>(bytes));
+  long before = 0;
+  for (int pass = 0; pass < 2; ++pass) {
+    before = allocations;
+    orthornn_rollout_forward(nullptr, &rollout, q.data(), nullptr, nullptr, inputs.data(), h_0.data(),
+                             states.data(), last.data(), nullptr, workspace.data(), bytes);
+    orthornn_rollout_backward(nullptr, &rollout, q.data(), nullptr, states.data(), nullptr, nullptr,
+                              last.data(), d_inputs.data(), d_h_0.data(), d_q.data(), nullptr,
+                              workspace.data(), bytes);
+  }
+  return allocations - before;
+}
+
+TEST_CASE("what an operation of the C interface allocates does not grow with its data",
+          "[allocation][c_api]") {
+  const long few = allocations_of_a_c_rollout(2);
+  CHECK(few < 40);
+  CHECK(allocations_of_a_c_rollout(300) == few);
+}
+
+#endif
 
 template <class T>
 long allocations_of_a_step(Recurrence<T>& r) {
