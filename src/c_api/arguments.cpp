@@ -7,7 +7,6 @@
 #include <cuda_runtime_api.h>
 #endif
 
-#include "orthornn/core/stream_scope.hpp"
 #include "orthornn/version.hpp"
 
 namespace orthornn::c_api {
@@ -64,36 +63,34 @@ Device device_of(const orthornn_device* device) {
   return Device::cpu();
 }
 
-struct Operation::OnDevice {
+CallersGpu::CallersGpu() noexcept {
 #ifdef ORTHORNN_WITH_CUDA
-  /// Sets the GPU of the calling thread back to the caller's.
-  struct CurrentGpu {
-    int index = -1;
-    CurrentGpu() {
-      if (cudaGetDevice(&index) != cudaSuccess) index = -1;
-    }
-    ~CurrentGpu() {
-      if (index >= 0) cudaSetDevice(index);
-    }
-  };
-  CurrentGpu current;
+  if (cudaGetDevice(&index_) != cudaSuccess) index_ = -1;
 #endif
-  StreamScope stream;
+}
 
-  OnDevice(Device device, void* caller_stream) : stream(device, caller_stream) {}
-};
+CallersGpu::~CallersGpu() {
+#ifdef ORTHORNN_WITH_CUDA
+  if (index_ >= 0) cudaSetDevice(index_);
+#endif
+}
 
-Operation::Operation(const orthornn_device* device, void* workspace, std::int64_t given, std::size_t needed)
-    : lent_(device_of(device), workspace, static_cast<std::size_t>(given)) {
+namespace {
+
+/// Bytes that a caller lends. Throws ArgumentError for fewer than are needed.
+std::size_t checked_bytes(void* workspace, std::int64_t given, std::size_t needed) {
   size_of("workspace_bytes", given, 0);
   if (static_cast<std::size_t>(given) < needed)
     throw ArgumentError(fmt::format("the workspace has {} bytes, expected {} or more", given, needed));
   if (needed > 0) not_null("workspace", static_cast<char*>(workspace));
-  const Device where = device_of(device);
-  if (where.is_cuda()) on_device_ = std::make_unique<OnDevice>(where, device->stream);
+  return static_cast<std::size_t>(given);
 }
 
-Operation::~Operation() = default;
+}  // namespace
+
+Operation::Operation(const orthornn_device* device, void* workspace, std::int64_t given, std::size_t needed)
+    : lent_(device_of(device), workspace, checked_bytes(workspace, given, needed)),
+      stream_(device_of(device), device == nullptr ? nullptr : device->stream) {}
 
 }  // namespace orthornn::c_api
 

@@ -5,13 +5,13 @@
 
 #include <cstdint>
 #include <limits>
-#include <memory>
 #include <stdexcept>
 #include <type_traits>
 
 #include "core/lent_memory.hpp"
 #include "orthornn/c_api.h"
 #include "orthornn/core/execution.hpp"
+#include "orthornn/core/stream_scope.hpp"
 #include "orthornn/core/tensor.hpp"
 #include "orthornn/scalar/bfloat16.hpp"
 
@@ -26,9 +26,23 @@ class ArgumentError : public std::runtime_error {
 /// The status of the exception that is being handled; its message becomes that of `orthornn_last_message`.
 orthornn_status status_of_exception() noexcept;
 
+/// Sets the current GPU of the calling thread back to the caller's at its end: orthornn leaves its own.
+class CallersGpu {
+ public:
+  CallersGpu() noexcept;
+  ~CallersGpu();
+  CallersGpu(const CallersGpu&) = delete;
+  CallersGpu& operator=(const CallersGpu&) = delete;
+
+ private:
+  /// -1 where there is none.
+  int index_ = -1;
+};
+
 /// Calls the body and returns the status of what it throws.
 template <class Body>
 orthornn_status guarded(const Body& body) noexcept {
+  const CallersGpu gpu;
   try {
     body();
     return ORTHORNN_OK;
@@ -108,20 +122,15 @@ void with_real(std::int32_t dtype, const Body& body) {
       fmt::format("dtype is {}, expected {} (f32) or {} (f64)", dtype, ORTHORNN_F32, ORTHORNN_F64));
 }
 
-/// The stream and the workspace of the caller, for an operation. At its end the thread's current GPU is as it
-/// was.
+/// The stream and the workspace of the caller, while an operation runs.
 class Operation {
  public:
   /// Throws ArgumentError for less workspace than is needed.
   Operation(const orthornn_device* device, void* workspace, std::int64_t given, std::size_t needed);
-  ~Operation();
-  Operation(const Operation&) = delete;
-  Operation& operator=(const Operation&) = delete;
 
  private:
-  struct OnDevice;
-  std::unique_ptr<OnDevice> on_device_;
   LentMemory lent_;
+  StreamScope stream_;
 };
 
 /// Bytes of the tensors that `make` makes on a device, as workspace for them.
