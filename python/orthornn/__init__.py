@@ -1,0 +1,11 @@
+"""Recurrent networks whose transition is orthogonal by construction.
+
+    model = orthornn.load("model.h5")
+    outputs = model.predict(array)
+
+``orthornn.torch`` has layers and functions for PyTorch.
+"""
+
+from ._library import Error
+
+__all__ = ["Error"]
