@@ -7,5 +7,6 @@
 """
 
 from ._library import Error
+from .model import Generator, Model, load
 
-__all__ = ["Error"]
+__all__ = ["Error", "Generator", "Model", "load"]
