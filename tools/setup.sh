@@ -166,8 +166,9 @@ install_prerequisites() {
     local missing
     mapfile -t missing < <(missing_tools; missing_libraries; [[ $wanted != *" format "* ]] || missing_formatter)
     [[ ${#missing[@]} == 0 ]] || install_with_apt "${missing[@]}"
-    [[ $wanted != *" python "* ]] || python3 -c "import h5py, numpy" 2>/dev/null ||
-      install_if_possible "python3-numpy python3-h5py" "numpy and h5py are missing: tools/numpy_model.py is not tested"
+    [[ $wanted != *" python "* ]] || python3 -c "import ensurepip, h5py, numpy" 2>/dev/null ||
+      install_if_possible "python3-numpy python3-h5py python3-venv" \
+        "numpy, h5py or venv is missing: tools/numpy_model.py and the Python package are not tested"
     [[ $wanted != *" doxygen "* ]] || has doxygen ||
       install_if_possible doxygen "doxygen is missing: the API reference is not checked"
     [[ $wanted != *" fuzz "* ]] || clang_can_fuzz ||

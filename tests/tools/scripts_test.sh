@@ -141,7 +141,7 @@ impostor python3 <<<'exit 1'
 forget_calls
 run bash -c 'source "$1/tools/setup.sh" && install_prerequisites python' - "$project"
 exits 0
-called '^apt-get .*install.* python3-numpy python3-h5py$'
+called '^apt-get .*install.* python3-numpy python3-h5py python3-venv$'
 
 subject="set-up, doxygen missing"
 mv "$bin/doxygen" "$scratch"
@@ -162,7 +162,7 @@ subject="set-up, numpy missing and not to be had"
 impostor apt-get <<<'exit 100'
 run bash -c 'source "$1/tools/setup.sh" && install_prerequisites python' - "$project"
 exits 0
-complains "until python3-numpy python3-h5py is installed"
+complains "until python3-numpy python3-h5py python3-venv is installed"
 complains_in_one_line
 
 subject="set-up, numpy missing and no way to install it"
@@ -170,9 +170,25 @@ impostor sudo <<<'exit 1'
 forget_calls
 run bash -c 'source "$1/tools/setup.sh" && install_prerequisites python' - "$project"
 exits 0
-complains "until python3-numpy python3-h5py is installed"
+complains "until python3-numpy python3-h5py python3-venv is installed"
 not_called apt-get
 impostor python3 <<<'exit 0'
+
+# An environment whose pytest is a stand-in, and a stand-in of tools/wheel.
+impostor python3 <<'E2'
+[[ $1 == -m && $2 == venv ]] || exit 0
+mkdir -p "$3/bin" && echo 'exit 0' >"$3/bin/pip" && chmod +x "$3/bin/pip"
+printf '#!/bin/bash\necho "${PYTEST_SAYS:-==== 5 passed, 1 skipped in 0.10s ====}"; exit "${PYTEST_STATUS:-0}"\n' >"$3/bin/pytest"
+chmod +x "$3/bin/pytest"
+E2
+cat >"$project/tools/wheel" <<'E2'
+#!/bin/bash
+echo "wheel $*" >>"$SCRATCH/calls"
+echo orthornn.whl
+exit "${WHEEL_STATUS:-0}"
+E2
+chmod +x "$project/tools/wheel"
+mkdir -p "$project/python"
 
 subject="set-up, old cmake"
 run CMAKE_IMPOSTOR=3.22.1 bash -c 'source "$1/tools/setup.sh" && install_prerequisites' - "$project"
@@ -183,7 +199,9 @@ subject="test, from another folder"
 forget_calls
 run bash -c 'cd / && "$1/tools/test"' - "$project"
 exits 0
-ends_with "3 passed, 0 failed, 1 skipped"
+ends_with "8 passed, 0 failed, 2 skipped"
+called '^wheel --quick$'
+says " s  Python: 5 passed, 0 failed, 1 skipped"
 called '^cmake --preset release -DORTHORNN_WERROR=ON -DORTHORNN_CUDA=OFF$'
 called '^ctest --test-dir build/release '
 not_called '^ctest --test-dir build/release .* -LE'
@@ -191,11 +209,29 @@ not_called asan
 says " s  release, all tests: 1 passed, 0 failed, 1 skipped"
 says "left out (without --all)"
 
+subject="test, pytest fails"
+run PYTEST_SAYS='= 1 failed, 3 passed, 2 errors in 1.00s =' PYTEST_STATUS=1 "$project/tools/test"
+exits 1
+says " s  Python: 3 passed, 3 failed, 0 skipped"
+run PYTEST_SAYS='no tests ran in 0.01s' PYTEST_STATUS=5 "$project/tools/test"
+exits 1
+says "pytest itself went wrong (exit status 5)"
+
+subject="test, the tools of wheels cannot be installed"
+run WHEEL_STATUS=77 "$project/tools/test"
+exits 0
+says " s  Python: skipped, the tools of tools/wheel could not be installed"
+run WHEEL_STATUS=77 "$project/tools/test" --all
+exits 1
+says " s  Python: failed, tools/wheel says why above"
+run WHEEL_STATUS=1 "$project/tools/test"
+exits 1
+
 subject="test --all"
 forget_calls
 run "$project/tools/test" --all
 exits 0
-ends_with "4 passed, 0 failed, 3 skipped"
+ends_with "9 passed, 0 failed, 4 skipped"
 not_called '^ctest --test-dir build/release .* -LE'
 called '^cmake --preset asan -DORTHORNN_WERROR=ON$'
 called '^ctest --test-dir build/asan .* -LE slow$'
@@ -241,7 +277,7 @@ impostor unshare <<<'[[ $* == *true ]] || { echo "40 passed, 0 failed, 7 skipped
 forget_calls
 run "$project/tools/test" --all
 exits 0
-ends_with "43 passed, 0 failed, 8 skipped"
+ends_with "48 passed, 0 failed, 9 skipped"
 called '/orthornn/tools/test --sanitizers'
 not_called asan
 called '^debootstrap .* trixie .*/build/debian-13 https://archive.example/debian$'
@@ -296,7 +332,7 @@ subject="test with a GPU"
 forget_calls
 run CAPABILITY=9.0 "$project/tools/test" --all
 exits 0
-ends_with "4 passed, 0 failed, 6 skipped"
+ends_with "9 passed, 0 failed, 7 skipped"
 says "compute-sanitizer is not on the PATH"
 called '^cmake --preset release .*-DORTHORNN_CUDA=AUTO -DCMAKE_CUDA_ARCHITECTURES=90$'
 
@@ -304,7 +340,7 @@ subject="test with a GPU and compute-sanitizer, which finds something"
 impostor compute-sanitizer <<<'[[ $2 != racecheck ]]'
 run CAPABILITY=9.0 "$project/tools/test" --all
 exits 1
-ends_with "6 passed, 1 failed, 3 skipped"
+ends_with "11 passed, 1 failed, 4 skipped"
 rm "$bin/compute-sanitizer"
 
 subject="test with a GPU that is too old"
@@ -317,7 +353,7 @@ impostor nvcc <<<'exit 0'
 forget_calls
 run "$project/tools/test" --all
 exits 0
-ends_with "5 passed, 0 failed, 3 skipped"
+ends_with "10 passed, 0 failed, 4 skipped"
 called '^cmake --build --preset kernels --target orthornn_cuda$'
 rm "$bin/nvcc"
 
@@ -370,7 +406,7 @@ for outcome in fail notrun; do
   echo "$outcome" >"$scratch/red"
   run "$project/tools/test"
   exits 1
-  ends_with "3 passed, 1 failed, 1 skipped"
+  ends_with "8 passed, 1 failed, 2 skipped"
   rm "$scratch/red"
 done
 
@@ -378,7 +414,7 @@ subject="test without any test"
 touch "$scratch/no-tests"
 run "$project/tools/test"
 exits 1
-ends_with "2 passed, 1 failed"
+ends_with "7 passed, 1 failed, 1 skipped"
 rm "$scratch/no-tests"
 
 subject="test, the build fails"
@@ -393,7 +429,7 @@ touch "$scratch/ugly"
 run "$project/tools/test"
 exits 1
 says "  src/main.cpp"
-ends_with "2 passed, 1 failed, 1 skipped"
+ends_with "7 passed, 1 failed, 2 skipped"
 rm "$scratch/ugly"
 
 subject="test, a public name has no comment"
@@ -402,7 +438,7 @@ run "$project/tools/test"
 exits 1
 complains "Member two is not documented"
 says "API reference: failed, doxygen says why above"
-ends_with "2 passed, 1 failed, 1 skipped"
+ends_with "7 passed, 1 failed, 2 skipped"
 rm "$scratch/unclear"
 
 subject="test, the value of an enum has no comment"
@@ -410,7 +446,7 @@ touch "$scratch/bare"
 run "$project/tools/test"
 exits 1
 says "no comment:<name>b</name>"
-ends_with "2 passed, 1 failed, 1 skipped"
+ends_with "7 passed, 1 failed, 2 skipped"
 rm "$scratch/bare"
 
 subject="test, comments that cannot stand alone"
@@ -426,7 +462,7 @@ mv "$bin/doxygen" "$scratch"
 run "$project/tools/test"
 exits 0
 says "API reference: skipped, there is no doxygen here"
-ends_with "2 passed, 0 failed, 2 skipped"
+ends_with "7 passed, 0 failed, 3 skipped"
 mv "$scratch/doxygen" "$bin"
 
 subject="quickstart, first run"
