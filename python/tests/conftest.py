@@ -18,7 +18,10 @@ from orthornn import _library
 def program_file() -> Path:
     """The program beside the library that is tested."""
     own = os.environ.get("ORTHORNN_LIBRARY")
-    return Path(own).with_name("orthornn") if own else _library.find_program()
+    if not own:
+        return _library.find_program()
+    return next(folder / "orthornn" for folder in Path(own).absolute().parents
+                if (folder / "CMakeCache.txt").exists())
 
 
 @pytest.fixture(scope="session")
