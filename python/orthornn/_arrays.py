@@ -24,7 +24,7 @@ def features(name: str, values: ArrayLike) -> NDArray[np.float32]:
     """Numbers as a contiguous array of float32. Raises TypeError for anything else."""
     # Numbers that are too large become inf, which the library refuses by its place.
     with np.errstate(over="ignore"):
-        return np.ascontiguousarray(_array(name, values), dtype=np.float32)
+        return np.asarray(_array(name, values), dtype=np.float32, order="C")
 
 
 def integers(name: str, values: ArrayLike) -> NDArray[np.int32]:
@@ -34,7 +34,7 @@ def integers(name: str, values: ArrayLike) -> NDArray[np.int32]:
         raise TypeError(f"{name} has the type {array.dtype}; expected whole numbers")
     if array.size > 0 and not (_INT32.min <= array.min() and array.max() <= _INT32.max):
         raise ValueError(f"{name} has numbers from {array.min()} to {array.max()}; expected 32 bits")
-    return np.ascontiguousarray(array, dtype=np.int32)
+    return np.asarray(array, dtype=np.int32, order="C")
 
 
 def lengths_of(values: ArrayLike, steps: int, batch: int) -> NDArray[np.int32]:

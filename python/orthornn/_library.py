@@ -121,6 +121,8 @@ def library() -> ctypes.CDLL:
         found = loaded.orthornn_abi_version()
         if found == _abi.ABI_VERSION:
             _abi.declare(loaded, check_result)
+            # The threads of OpenMP do not live on in a child process, which would wait for them forever.
+            os.register_at_fork(after_in_child=lambda: loaded.orthornn_set_thread_count(1))
             return loaded
     except AttributeError as error:
         raise ImportError(f"{file} is no liborthornn_c.so of this package: {error}") from None
