@@ -99,7 +99,7 @@ class Model:
         """Parameters by their names, such as ``cell/reflection_vectors`` [L, N]; read-only copies."""
         return _Parameters(self)
 
-    def predict(self, x: ArrayLike | Sequence[ArrayLike], lengths: ArrayLike | None = None) -> Any:
+    def predict(self, x: ArrayLike, lengths: ArrayLike | None = None) -> Any:
         """Computes outputs, with the numbers of ``orthornn predict``.
 
         :param x: features [B, T, K], or [B, T] if K is 1, as the training data had them: the model normalizes
@@ -117,8 +117,7 @@ class Model:
         result = _joined(outputs)
         return batch.cut(result) if self.description["every_step"] else result
 
-    def states(self, x: ArrayLike | Sequence[ArrayLike],
-               lengths: ArrayLike | None = None) -> list[dict[str, Any]]:
+    def states(self, x: ArrayLike, lengths: ArrayLike | None = None) -> list[dict[str, Any]]:
         """Computes the states of all layers after every step.
 
         :param x: as in :meth:`predict`.
@@ -190,7 +189,7 @@ class Model:
                              f"this model reads features [{', '.join(shape)}, {size}]")
         return values
 
-    def _batch(self, x: ArrayLike | Sequence[ArrayLike], lengths: ArrayLike | None) -> _Batch:
+    def _batch(self, x: Any, lengths: ArrayLike | None) -> _Batch:
         if self.description["kind"] == "encoder-decoder":
             raise ValueError("the model translates and has no outputs of one sequence; use translate")
         if _arrays.is_ragged(x):
@@ -254,7 +253,7 @@ class _Batch:
 
     def cut(self, values: Floats) -> Floats | list[Floats]:
         """Values [B, T, ..] without padding, where the sequences were a list."""
-        if not self._is_list:
+        if not self._is_list or self.lengths is None:
             return values
         return [sequence[:length] for sequence, length in zip(values, self.lengths)]
 

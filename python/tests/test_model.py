@@ -206,7 +206,8 @@ def test_wrong_steps_are_exceptions(models):
     with pytest.raises(ValueError, match="batch is 0"):
         model.generator(0)
     steps = model.generator(2)
-    for x, error in (([1], ValueError), ([1.0, 2.0], TypeError), ([1, 10], ValueError), ([[1, 2]], ValueError)):
+    for x, error in (([1], ValueError), ([1.0, 2.0], TypeError), ([1, 10], ValueError),
+                     ([[1, 2]], ValueError)):
         with pytest.raises(error, match="x|symbol"):
             steps.step(x)
 
@@ -306,7 +307,7 @@ def test_a_child_process_can_compute(models):
 
 
 def test_models_are_given_back(models):
-    """Resident memory after many loads, outputs and generators: a leak of a model would be 100 MB and more."""
+    """Resident memory after many loads, outputs and generators: to keep them all would take 100 MB."""
     program = f"""
 import gc, resource, numpy as np, orthornn
 def once():
