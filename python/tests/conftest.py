@@ -1,4 +1,4 @@
-"""The program of the package, and small models that it trains: a few steps, so that they have learned little."""
+"""The program of the package, and small models that it trains for a few steps."""
 
 from __future__ import annotations
 

@@ -120,6 +120,16 @@ def test_a_wrong_library_is_an_import_error(tmp_path, content, message):
     assert "ImportError: " in result.stderr and message in result.stderr
 
 
+def test_missing_cuda_libraries_are_named(monkeypatch, tmp_path):
+    def load(path: str) -> None:
+        raise OSError("libcublas.so.13: cannot open shared object file: No such file or directory")
+
+    (tmp_path / "liborthornn_c.so").touch()
+    monkeypatch.setattr(ctypes, "CDLL", load)
+    with pytest.raises(ImportError, match="libcublas.so.13.*pip install 'nvidia-cublas"):
+        _library._load(tmp_path / "liborthornn_c.so")
+
+
 def test_import_needs_numpy_alone_and_loads_no_library():
     result = run("-c", "import sys, orthornn; print('torch' in sys.modules)",
                  ORTHORNN_LIBRARY="/nonexistent")
