@@ -22,8 +22,6 @@ __all__ = ["Generator", "Model", "load"]
 Floats = NDArray[np.float32]
 
 _PRECISIONS = {"fp32": _abi.PRECISION_FP32, "tf32": _abi.PRECISION_TF32, "bf16": _abi.PRECISION_BF16}
-# Steps of all sequences that are computed at once, as in `orthornn predict`. More make nothing faster.
-_STEPS_AT_ONCE = 1 << 16
 
 
 def load(path: str | os.PathLike[str], device: str = "cpu", *, precision: str = "fp32") -> Model:
@@ -113,9 +111,8 @@ class Model:
         :raises TypeError: for arrays that are no numbers, or no whole numbers.
         """
         batch = self._batch(x, lengths)
-        outputs = [self._run(part, False)[0] for part in batch.parts()]
-        result = _joined(outputs)
-        return batch.cut(result) if self.description["every_step"] else result
+        outputs, _ = self._run(batch, False)
+        return batch.cut(outputs) if self.description["every_step"] else outputs
 
     def states(self, x: ArrayLike, lengths: ArrayLike | None = None) -> list[dict[str, Any]]:
         """Computes the states of all layers after every step.
@@ -129,8 +126,7 @@ class Model:
         if not self.description.get("causal", False):
             raise ValueError("the model has no states at every step; expected one whose layers read forward")
         batch = self._batch(x, lengths)
-        found = [self._run(part, True)[1] for part in batch.parts()]
-        return self._by_layer([batch.cut(_joined([part[i] for part in found])) for i in range(len(found[0]))])
+        return self._by_layer([batch.cut(values) for values in self._run(batch, True)[1]])
 
     def generator(self, batch: int = 1) -> Generator:
         """Starts `batch` sequences that are given step by step.
@@ -197,18 +193,18 @@ class Model:
                 raise ValueError("lengths is given beside a list of arrays; expected one of them")
             rows = [self._steps(f"x[{i}]", sequence, "T") for i, sequence in enumerate(x)]
             values, lengths = _arrays.padded(rows)
-            return _Batch(values, lengths, is_list=True)
+            return _Batch(values, lengths, rows_of_list=lengths)
         values = self._steps("x", x, "BT")
-        if values.shape[0] == 0 or values.shape[1] == 0:
-            raise ValueError(f"x has the shape {list(values.shape)}; expected a sequence and a step at least")
+        if values.shape[1] == 0:
+            raise ValueError(f"x has the shape {list(values.shape)}; expected a step at least")
         if lengths is not None:
             lengths = _arrays.lengths_of(lengths, values.shape[1], values.shape[0])
-        return _Batch(values, lengths, is_list=False)
+        return _Batch(values, lengths)
 
     def _run(self, batch: _Batch, with_states: bool) -> tuple[Floats, list[Floats]]:
-        """Outputs, and the states [B, T, ..] if they are wanted."""
+        """Outputs [B, T, C] or [B, C], and the states [B, T, ..] if they are wanted."""
         count, steps = batch.values.shape[:2]
-        values = np.ascontiguousarray(np.swapaxes(batch.values, 0, 1))
+        values = np.ascontiguousarray(np.swapaxes(batch.values, 0, 1))  # [T, B, ..]
         features, symbols = (None, values.ctypes.data) if self._reads_symbols else (values.ctypes.data, None)
         lengths = None if batch.lengths is None else batch.lengths.ctypes.data
         shape, rank = (ctypes.c_int64 * 3)(), ctypes.c_int32()
@@ -223,8 +219,8 @@ class Model:
             library().orthornn_model_outputs(self._handle, steps, count, features, symbols, lengths,
                                              outputs.ctypes.data, None, to)
         if outputs.ndim == 3:
-            outputs = np.swapaxes(outputs, 0, 1)
-        return outputs, [np.swapaxes(state, 0, 1) for state in states]
+            outputs = _sequences_first(outputs)
+        return outputs, [_sequences_first(state) for state in states]
 
     def _by_layer(self, values: Sequence[Any]) -> list[dict[str, Any]]:
         """States in the order of the description, by layer and name."""
@@ -235,31 +231,24 @@ class Model:
 
 
 class _Batch:
-    """Sequences [B, T, ..] with lengths [B] or None. The results of a list are lists again."""
+    """Sequences [B, T, ..] with lengths [B] or None, and the lengths [B] to which results are cut, if any."""
 
-    def __init__(self, values: NDArray, lengths: NDArray[np.int32] | None, *, is_list: bool) -> None:
+    def __init__(self, values: NDArray, lengths: NDArray[np.int32] | None,
+                 rows_of_list: NDArray[np.int32] | None = None) -> None:
         self.values = values
         self.lengths = lengths
-        self._is_list = is_list
-
-    def parts(self) -> Iterator[_Batch]:
-        """Parts that are computed at once, in their order."""
-        count, steps = self.values.shape[:2]
-        at_once = max(1, _STEPS_AT_ONCE // steps)
-        for first in range(0, count, at_once):
-            some = slice(first, first + at_once)
-            lengths = None if self.lengths is None else self.lengths[some]
-            yield _Batch(self.values[some], lengths, is_list=False)
+        self._rows_of_list = rows_of_list
 
     def cut(self, values: Floats) -> Floats | list[Floats]:
-        """Values [B, T, ..] without padding, where the sequences were a list."""
-        if not self._is_list or self.lengths is None:
+        """Values [B, T, ..]; where the sequences were a list, a list of them without padding."""
+        if self._rows_of_list is None:
             return values
-        return [sequence[:length] for sequence, length in zip(values, self.lengths)]
+        return [sequence[:rows] for sequence, rows in zip(values, self._rows_of_list)]
 
 
-def _joined(parts: Sequence[Floats]) -> Floats:
-    return np.ascontiguousarray(np.concatenate(parts))
+def _sequences_first(values: Floats) -> Floats:
+    """[B, T, ..] of [T, B, ..], contiguous."""
+    return np.ascontiguousarray(np.swapaxes(values, 0, 1))
 
 
 class _Parameters(Mapping[str, Floats]):
