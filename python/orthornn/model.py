@@ -123,9 +123,9 @@ class Model:
             end of a sequence. For a list of arrays, each is a list of [T_b, ..].
         :raises ValueError: also for a model that reads backward, which has no states at every step.
         """
-        if not self.description.get("causal", False):
-            raise ValueError("the model has no states at every step; expected one whose layers read forward")
         batch = self._batch(x, lengths)
+        if not self.description["causal"]:
+            raise ValueError("the model has no states at every step; expected one whose layers read forward")
         return self._by_layer([batch.cut(values) for values in self._run(batch, True)[1]])
 
     def generator(self, batch: int = 1) -> Generator:

@@ -320,7 +320,7 @@ def test_a_child_process_can_compute(models):
 
 
 def test_models_are_given_back(models):
-    """Resident memory after many loads, outputs and generators: to keep them all would take 100 MB."""
+    """Resident memory after many loads, outputs and generators: to keep them all would take 50 MB."""
     program = f"""
 import gc, resource, numpy as np, orthornn
 def once():
@@ -330,7 +330,7 @@ def once():
     model.predict(np.zeros((64, 400), int))
 for i in range(20): once()
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-for i in range(100): once()
+for i in range(50): once()
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 """
     result = subprocess.run([sys.executable, "-c", program], text=True, capture_output=True, timeout=120)
