@@ -100,8 +100,9 @@ def test_a_package_without_a_fitting_build_says_so(monkeypatch, tmp_path):
 
 
 def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess:
+    # In another folder than python/: the package is the installed one.
     return subprocess.run([sys.executable, *arguments], env=os.environ | environment, text=True,
-                          capture_output=True, timeout=60)
+                          capture_output=True, timeout=60, cwd=Path(sys.prefix))
 
 
 @pytest.mark.parametrize(("content", "message"), [
