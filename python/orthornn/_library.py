@@ -61,7 +61,7 @@ def _find(name: str) -> Path:
         raise ImportError("orthornn-cu13 needs a processor with AVX2 and FMA (x86-64-v3), which this one "
                           "lacks; install orthornn, which runs on every x86-64 processor")
     found = f"the package has builds for {', '.join(have)} alone" if have else "the package has none"
-    raise ImportError(f"expected a {name} for this processor ({' or '.join(names)}) in {_FOLDER}; {found}. "
+    raise ImportError(f"expected {name} for this processor ({' or '.join(names)}) in {_FOLDER}; {found}. "
                       "Install the wheel again, or set ORTHORNN_LIBRARY to the path of liborthornn_c.so")
 
 
