@@ -1,0 +1,173 @@
+"""What all operations share: tensors as arguments of the C interface, and how an operation is defined."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .. import _abi
+from .._library import library
+
+LIBRARY = torch.library.Library("orthornn", "DEF")
+
+DTYPES = {torch.float32: _abi.F32, torch.float64: _abi.F64, torch.bfloat16: _abi.BF16}
+FULL = (torch.float32, torch.float64)
+
+
+class _Threads:
+    """Threads of the C library follow those of torch. A forked child keeps to one: the threads of an OpenMP
+    runtime do not live on in it."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.forked = False
+        os.register_at_fork(after_in_child=self._in_child)
+
+    def _in_child(self) -> None:
+        self.count, self.forked = 0, True
+
+    def follow(self) -> None:
+        wanted = 1 if self.forked else torch.get_num_threads()
+        if wanted != self.count:
+            library().orthornn_set_thread_count(wanted)
+            self.count = wanted
+
+
+_threads = _Threads()
+
+
+@functools.lru_cache(maxsize=256)
+def _gpu(index: int, stream: int | None) -> ctypes.Structure:
+    return _abi.Device(_abi.CUDA, index, stream)
+
+
+def device_of(tensor: Tensor) -> ctypes.Structure | None:
+    """The argument `device` of an operation: None for the CPU, else a GPU with torch's current stream."""
+    if tensor.is_cpu:
+        _threads.follow()
+        return None
+    index = tensor.get_device()
+    return _gpu(index, torch.cuda.current_stream(index).cuda_stream)
+
+
+def device_key(tensor: Tensor) -> int:
+    """What decides sizes of workspace beside the sizes of a problem: -1 for the CPU, else the GPU's
+    number."""
+    return -1 if tensor.is_cpu else tensor.get_device()
+
+
+def device_of_key(key: int) -> ctypes.Structure | None:
+    """A device for questions about sizes."""
+    return None if key < 0 else _gpu(key, None)
+
+
+def bytes_of(function: Callable, *arguments: Any) -> int:
+    """What a function that asks for a size answers."""
+    count = ctypes.c_int64()
+    function(*arguments, ctypes.byref(count))
+    return count.value
+
+
+def pointer(tensor: Tensor | None) -> int | None:
+    """Address of a tensor, or None."""
+    return None if tensor is None else tensor.data_ptr()
+
+
+def memory(like: Tensor, count: int) -> Tensor:
+    """`count` bytes on the device of a tensor."""
+    return like.new_empty(count, dtype=torch.uint8)
+
+
+def contiguous(*tensors: Tensor | None) -> list[Tensor | None]:
+    """Tensors as the C interface reads them; those that are contiguous are not copied."""
+    return [None if x is None else x.contiguous() for x in tensors]
+
+
+def precision_of(tensor: Tensor) -> int:
+    """The precision that torch allows products of floats to have."""
+    if tensor.is_cpu or not torch.backends.cuda.matmul.allow_tf32:
+        return _abi.PRECISION_FP32
+    return _abi.PRECISION_TF32
+
+
+def check_shape(name: str, tensor: Tensor, *shape: int | None) -> None:
+    """Raises ValueError, naming the argument, unless the tensor has this shape; None is a free size."""
+    found = tensor.shape
+    if len(found) != len(shape) or any(n is not None and n != m for n, m in zip(shape, found)):
+        wanted = ", ".join("*" if n is None else str(n) for n in shape)
+        raise ValueError(f"{name}: expected shape [{wanted}], found {list(found)}")
+
+
+def check_like(name: str, tensor: Tensor, reference: str, like: Tensor) -> None:
+    """Raises TypeError or ValueError, naming the argument, unless a tensor has type and device of another."""
+    if tensor.dtype != like.dtype:
+        raise TypeError(f"{name}: expected {like.dtype} as {reference}, found {tensor.dtype}")
+    if tensor.device != like.device:
+        raise ValueError(f"{name}: expected the device of {reference}, {like.device}, found {tensor.device}")
+
+
+def check_number_type(name: str, tensor: Tensor, known: Sequence[torch.dtype] = FULL) -> None:
+    """Raises TypeError, naming the argument, unless the tensor has one of these types."""
+    if tensor.dtype not in known:
+        raise TypeError(f"{name}: expected {' or '.join(map(str, known))}, found {tensor.dtype}")
+
+
+def check_lengths(lengths: Tensor | None, batch: int) -> None:
+    """Raises TypeError or ValueError unless `lengths` is None or a tensor [B] of whole numbers."""
+    if lengths is None:
+        return
+    if lengths.dtype not in (torch.int32, torch.int64):
+        raise TypeError(f"lengths: expected torch.int32 or torch.int64, found {lengths.dtype}")
+    check_shape("lengths", lengths, batch)
+
+
+def choice(name: str, value: str, known: dict[str, int]) -> int:
+    """The number of a named choice. Raises ValueError, naming the argument, for an unknown one."""
+    try:
+        return known[value]
+    except KeyError:
+        raise ValueError(f"{name}: expected one of {', '.join(known)}, found '{value}'") from None
+
+
+def full_precision(arguments: Sequence[Any], device: str) -> list[Any]:
+    """Autocast: Q and everything that follows from it is not rounded."""
+    half = torch.float16, torch.bfloat16
+    return [x.float() if isinstance(x, Tensor) and x.dtype in half else x for x in arguments]
+
+
+def define(schema: str, kernel: Callable, fake: Callable, *, setup: Callable | None = None,
+           backward: Callable | None = None, autocast: Callable | None = full_precision) -> Callable:
+    """Defines an operation orthornn::NAME by its schema, its kernel for both devices, the kernel that knows
+    shapes alone, and its gradient. Returns the operation."""
+    name = schema[:schema.index("(")]
+    LIBRARY.define(schema, tags=(torch.Tag.pt2_compliant_tag,))
+    for device in "CPU", "CUDA":
+        LIBRARY.impl(name, kernel, device)
+    torch.library.register_fake(f"orthornn::{name}", fake, lib=LIBRARY)
+    if backward is not None:
+        torch.library.register_autograd(f"orthornn::{name}", backward, setup_context=setup, lib=LIBRARY)
+    operation = getattr(torch.ops.orthornn, name).default
+    if autocast is not None:
+        for device in "cpu", "cuda":
+            LIBRARY.impl(name, _autocasting(operation, device, autocast), f"Autocast{device.upper()}")
+    return operation
+
+
+def _autocasting(operation: Callable, device: str, cast: Callable) -> Callable:
+    def kernel(*arguments: Any) -> Any:
+        with torch.autocast(device, enabled=False):
+            return operation(*cast(arguments, device))
+
+    return kernel
+
+
+def no_second_derivatives() -> None:
+    """Raises RuntimeError where a gradient is to be differentiated again."""
+    if torch.is_grad_enabled() and not torch.compiler.is_compiling():
+        raise RuntimeError("orthornn has no second derivatives; call backward without create_graph")

@@ -1,0 +1,271 @@
+"""The delta product over whole sequences, and by single tokens, as operations."""
+
+from __future__ import annotations
+
+import functools
+
+import torch
+from torch import Tensor
+
+from .. import _abi
+from .._library import library
+from ._calls import (DTYPES, FULL, bytes_of, check_like, check_number_type, check_shape, choice, contiguous,
+                     define, device_key, device_of, device_of_key, memory, no_second_derivatives, pointer,
+                     precision_of)
+from ._layout import Places, check_places, size_of_saved
+
+FORMS = {"recurrent": _abi.RECURRENT, "chunked": _abi.CHUNKED}
+
+
+def _states_type(queries):
+    """Type of step sizes, decays and states beside vectors."""
+    return torch.float32 if queries.dtype == torch.bfloat16 else queries.dtype
+
+
+def _check(queries, keys, values, betas, log_decays, removals, initial_states, form, places, batch):
+    """Checks all but the places of the tokens; `places` are their dimensions in front."""
+    heads, key = queries.shape[-2:]
+    factors, value = keys.shape[-3] if keys.ndim >= 3 else None, values.shape[-1]
+    check_number_type("queries", queries, (*FULL, torch.bfloat16))
+    check_shape("keys", keys, *places, factors, heads, key)
+    check_shape("values", values, *places, factors, heads, value)
+    check_shape("betas", betas, *places, factors, heads)
+    check_like("keys", keys, "queries", queries)
+    check_like("values", values, "queries", queries)
+    states = queries.new_empty(0, dtype=_states_type(queries))
+    check_like("betas", betas, "the states", states)
+    if log_decays is not None:
+        if log_decays.ndim == len(places) + 2:
+            check_shape("log_decays", log_decays, *places, heads, key)
+        else:
+            check_shape("log_decays", log_decays, *places, heads)
+        check_like("log_decays", log_decays, "the states", states)
+    if removals is not None:
+        check_shape("removals", removals, *places, factors, heads, key)
+        check_like("removals", removals, "queries", queries)
+    if initial_states is not None:
+        check_shape("initial_states", initial_states, batch, heads, key, value)
+        check_like("initial_states", initial_states, "the states", states)
+    choice("form", form, FORMS)
+    of_row = log_decays is not None and log_decays.ndim == queries.ndim
+    if form == "chunked" and (removals is not None or of_row):
+        raise ValueError("form: expected recurrent with removals or a decay for each row of a state, found "
+                         "chunked")
+
+
+@functools.lru_cache(maxsize=1024)
+def _structure(dtype, form, unit_keys, precision, decay, removals, scale, factors, heads, key, value):
+    return _abi.DeltaProduct(DTYPES[dtype], FORMS[form], unit_keys, precision, decay, removals, scale, 0, 0,
+                             factors, heads, key, value)
+
+
+def _structure_of(queries, keys, values, log_decays, removals, form, scale, unit_keys):
+    decay = _abi.NO_DECAY
+    if log_decays is not None:
+        decay = _abi.DECAY_OF_ROW if log_decays.ndim == queries.ndim else _abi.DECAY_OF_HEAD
+    return _structure(queries.dtype, form, int(unit_keys), precision_of(queries), decay,
+                      int(removals is not None), scale, *keys.shape[-3:], values.shape[-1])
+
+
+def _new_results(queries, values, batch):
+    """Outputs and final states."""
+    heads, key = queries.shape[-2:]
+    value = values.shape[-1]
+    return (queries.new_empty(*queries.shape[:-1], value),
+            queries.new_empty(batch, heads, key, value, dtype=_states_type(queries)))
+
+
+def _forward(queries, keys, values, betas, log_decays, removals, initial_states, lengths, cu_seqlens, form,
+             scale, unit_keys, keeps):
+    batch = check_places("queries", queries, lengths, cu_seqlens, 2)
+    _check(queries, keys, values, betas, log_decays, removals, initial_states, form, queries.shape[:-2],
+           batch)
+    inputs = contiguous(queries, keys, values, betas, log_decays, removals, initial_states)
+    product = _structure_of(queries, keys, values, log_decays, removals, form, scale, unit_keys)
+    places = Places(queries.shape, lengths, cu_seqlens)
+    outputs, final_states = _new_results(queries, values, batch)
+    on, c = device_of(queries), library()
+    saved_bytes = bytes_of(c.orthornn_delta_product_saved, on, product, places.layout) if keeps else 0
+    count = bytes_of(c.orthornn_delta_product_forward_workspace, on, product, places.layout, int(keeps))
+    saved, workspace = memory(queries, saved_bytes), memory(queries, count)
+    c.orthornn_delta_product_forward(
+        on, product, places.layout, _abi.DeltaInputs(*map(pointer, inputs)), pointer(outputs),
+        pointer(final_states), pointer(saved) if keeps else None, saved_bytes, pointer(workspace), count)
+    return outputs, final_states, saved
+
+
+def _forward_fake(queries, keys, values, betas, log_decays, removals, initial_states, lengths, cu_seqlens,
+                  form, scale, unit_keys, keeps):
+    batch = check_places("queries", queries, lengths, cu_seqlens, 2)
+    _check(queries, keys, values, betas, log_decays, removals, initial_states, form, queries.shape[:-2],
+           batch)
+    count = 0
+    if keeps:
+        def size(layout):
+            product = _structure_of(queries, keys, values, log_decays, removals, form, scale, unit_keys)
+            on = device_of_key(device_key(queries))
+            return bytes_of(library().orthornn_delta_product_saved, on, product, layout)
+
+        count = size_of_saved(size, lengths, cu_seqlens, queries, keys, values)
+    return *_new_results(queries, values, batch), memory(queries, count)
+
+
+def _backward(queries, keys, values, betas, log_decays, removals, lengths, cu_seqlens, saved, d_outputs,
+              d_final_states, form, scale, unit_keys, d_initial):
+    batch = check_places("queries", queries, lengths, cu_seqlens, 2)
+    product = _structure_of(queries, keys, values, log_decays, removals, form, scale, unit_keys)
+    inputs = contiguous(queries, keys, values, betas, log_decays, removals)
+    arriving = contiguous(d_outputs, d_final_states)
+    if arriving[0] is None:
+        arriving[0] = torch.zeros_like(_new_results(queries, values, batch)[0])
+    places = Places(queries.shape, lengths, cu_seqlens)
+    gradients = _new_gradients(queries, keys, values, betas, log_decays, removals, batch, d_initial)
+    on, c = device_of(queries), library()
+    count = bytes_of(c.orthornn_delta_product_backward_workspace, on, product, places.layout)
+    workspace = memory(queries, count)
+    c.orthornn_delta_product_backward(
+        on, product, places.layout, _abi.DeltaInputs(*map(pointer, inputs), None),
+        _abi.DeltaGradients(*map(pointer, arriving), *(pointer(x) if x.numel() else None for x in gradients)),
+        pointer(saved), saved.numel(), pointer(workspace), count)
+    return gradients
+
+
+def _new_gradients(queries, keys, values, betas, log_decays, removals, batch, d_initial):
+    """Memory for the gradients of the seven inputs; empty for those that are not there."""
+    like = [queries, keys, values, betas, log_decays, removals]
+    gradients = [queries.new_empty(0) if x is None else x.new_empty(x.shape) for x in like]
+    shape = (batch, *keys.shape[-2:], values.shape[-1]) if d_initial else (0,)
+    return *gradients, queries.new_empty(shape, dtype=_states_type(queries))
+
+
+def _backward_fake(queries, keys, values, betas, log_decays, removals, lengths, cu_seqlens, saved, d_outputs,
+                   d_final_states, form, scale, unit_keys, d_initial):
+    batch = queries.shape[0] if cu_seqlens is None else cu_seqlens.shape[0] - 1
+    return _new_gradients(queries, keys, values, betas, log_decays, removals, batch, d_initial)
+
+
+def _save(ctx, inputs, output):
+    tensors, ctx.options, ctx.has_initial = inputs[:6], inputs[9:12], inputs[6] is not None
+    ctx.keeps = inputs[12]
+    ctx.save_for_backward(*tensors, inputs[7], inputs[8], output[2])
+    ctx.set_materialize_grads(False)
+
+
+def _differentiate(ctx, d_outputs, d_final_states, _d_saved):
+    no_second_derivatives()
+    if not ctx.keeps:
+        raise RuntimeError("keeps: expected True for a delta product with a gradient")
+    tensors = ctx.saved_tensors
+    gradients = BACKWARD(*tensors, d_outputs, d_final_states, *ctx.options, ctx.has_initial)
+    there = [x is not None for x in tensors[:6]] + [ctx.has_initial]
+    return *(g if is_there else None for g, is_there in zip(gradients, there)), *(None,) * 6
+
+
+def _autocast(arguments, device):
+    """Autocast: on a GPU vectors are bfloat16 where the chunked form takes them; all else is float."""
+    rounds = (device == "cuda" and arguments[9] == "chunked"
+              and torch.get_autocast_dtype(device) == torch.bfloat16)
+    vectors = torch.bfloat16 if rounds else torch.float32
+    cast = []
+    for place, x in enumerate(arguments):
+        if isinstance(x, torch.Tensor) and x.is_floating_point() and x.dtype != torch.float64:
+            x = x.to(vectors if place < 3 else torch.float32)
+        cast.append(x)
+    return cast
+
+
+FORWARD = define(
+    "delta_product(Tensor queries, Tensor keys, Tensor values, Tensor betas, Tensor? log_decays, "
+    "Tensor? removals, Tensor? initial_states, Tensor? lengths, Tensor? cu_seqlens, str form, float scale, "
+    "bool unit_keys, bool keeps) -> (Tensor, Tensor, Tensor)",
+    _forward, _forward_fake, setup=_save, backward=_differentiate, autocast=_autocast)
+BACKWARD = define(
+    "delta_product_backward(Tensor queries, Tensor keys, Tensor values, Tensor betas, Tensor? log_decays, "
+    "Tensor? removals, Tensor? lengths, Tensor? cu_seqlens, Tensor saved, Tensor? d_outputs, "
+    "Tensor? d_final_states, str form, float scale, bool unit_keys, bool d_initial) -> "
+    "(Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)", _backward, _backward_fake, autocast=None)
+
+
+def delta_product(queries: Tensor, keys: Tensor, values: Tensor, betas: Tensor, *,
+                  log_decays: Tensor | None = None, removals: Tensor | None = None,
+                  initial_states: Tensor | None = None, lengths: Tensor | None = None,
+                  cu_seqlens: Tensor | None = None, scale: float = 1.0, unit_keys: bool = False,
+                  form: str | None = None) -> tuple[Tensor, Tensor]:
+    """Computes DeltaProduct, with a gradient (docs/math.md, section 5.1; Siems et al., arXiv 2502.10297): for
+    each token S <- diag(e^a) S, then for each of its n factors S <- S + beta k (v - S^T (k * r))^T, and then
+    the output scale * S^T q.
+
+    - queries [B, T, H, K], keys [B, T, n, H, K], values [B, T, n, H, V], betas [B, T, n, H].
+    - log_decays a [B, T, H], or [B, T, H, K] for one decay for each row of a state; 0 or less.
+    - removals r [B, T, n, H, K]; None for ones.
+    - initial_states S [B, H, K, V]; None for zeros.
+    - lengths [B]: tokens of each sequence, 0 to T. Outputs beyond them are 0.
+    - cu_seqlens [B + 1]: all tensors but the states have rows [R, ..] in place of [B, T, ..], and sequence b
+      has the rows cu_seqlens[b] to cu_seqlens[b + 1] - 1. Give it, and lengths, in host memory.
+    - unit_keys: whether keys are divided by their norm first.
+    - form: "chunked" or "recurrent", which agree up to rounding. None stands for "chunked", and for
+      "recurrent" with removals or decays of rows, which need it.
+
+    Returns the outputs [B, T, H, V] or [R, H, V], and the final states [B, H, K, V]. Queries, keys, values
+    and removals are float or double, or bfloat16 in the chunked form on a GPU, where all else is float.
+    Raises TypeError and ValueError, naming the argument.
+    """
+    if form is None:
+        of_row = log_decays is not None and log_decays.ndim == queries.ndim
+        form = "recurrent" if removals is not None or of_row else "chunked"
+    tensors = (queries, keys, values, betas, log_decays, removals, initial_states)
+    keeps = torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in tensors)
+    outputs, final_states, _ = FORWARD(*tensors, lengths, cu_seqlens, form, float(scale), unit_keys, keeps)
+    return outputs, final_states
+
+
+def _step(queries, keys, values, betas, log_decays, removals, states, scale, unit_keys):
+    _check_step(queries, keys, values, betas, log_decays, removals, states)
+    batch = queries.shape[0]
+    inputs = contiguous(queries, keys, values, betas, log_decays, removals)
+    product = _structure_of(queries, keys, values, log_decays, removals, "recurrent", scale, unit_keys)
+    outputs = _new_results(queries, values, batch)[0]
+    own = states.contiguous()
+    library().orthornn_delta_product_step(device_of(queries), product, batch,
+                                          _abi.DeltaInputs(*map(pointer, inputs), None), pointer(own),
+                                          pointer(outputs))
+    if own is not states:
+        states.copy_(own)
+    return outputs
+
+
+def _check_step(queries, keys, values, betas, log_decays, removals, states):
+    if queries.ndim != 3:
+        raise ValueError(f"queries: expected shape [B, H, K], found {list(queries.shape)}")
+    check_number_type("queries", queries)
+    _check(queries, keys, values, betas, log_decays, removals, None, "recurrent", queries.shape[:1],
+           queries.shape[0])
+    check_shape("states", states, *queries.shape, values.shape[-1])
+    check_like("states", states, "queries", queries)
+
+
+def _step_fake(queries, keys, values, betas, log_decays, removals, states, scale, unit_keys):
+    _check_step(queries, keys, values, betas, log_decays, removals, states)
+    return _new_results(queries, values, queries.shape[0])[0]
+
+
+STEP = define("delta_product_step(Tensor queries, Tensor keys, Tensor values, Tensor betas, "
+              "Tensor? log_decays, Tensor? removals, Tensor(a!) states, float scale, bool unit_keys) -> "
+              "Tensor", _step, _step_fake, autocast=None)
+
+
+def delta_product_step(queries: Tensor, keys: Tensor, values: Tensor, betas: Tensor, states: Tensor, *,
+                       log_decays: Tensor | None = None, removals: Tensor | None = None, scale: float = 1.0,
+                       unit_keys: bool = False) -> Tensor:
+    """Goes on by one token of each of B sequences, for generation: overwrites the states [B, H, K, V] and
+    returns the outputs [B, H, V]. It has no gradient.
+
+    The tensors are those of `delta_product` without T: queries [B, H, K], keys [B, n, H, K],
+    values [B, n, H, V], betas [B, n, H], log_decays [B, H] or [B, H, K], removals [B, n, H, K]. Raises
+    TypeError and ValueError, naming the argument, and ValueError where a gradient is asked for.
+    """
+    tensors = (queries, keys, values, betas, log_decays, removals, states)
+    if torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in tensors):
+        raise ValueError("delta_product_step has no gradient; call it under torch.no_grad(), or call "
+                         "delta_product")
+    return STEP(queries, keys, values, betas, log_decays, removals, states, float(scale), unit_keys)

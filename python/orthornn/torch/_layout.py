@@ -1,0 +1,57 @@
+"""Where the tokens of sequences are: tensors [B, T, ..] with lengths, or rows [R, ..] with cu_seqlens."""
+
+from __future__ import annotations
+
+import torch
+
+from .. import _abi
+from ._calls import check_lengths
+
+
+def check_places(name, tensor, lengths, cu_seqlens, inner):
+    """Raises ValueError, naming the argument, unless a tensor has `inner` dimensions beside those of its
+    tokens, and lengths or cu_seqlens fit. Returns the number B of sequences."""
+    if cu_seqlens is None:
+        if tensor.ndim != inner + 2:
+            raise ValueError(f"{name}: expected [B, T] and {inner} dimensions more, found "
+                             f"{list(tensor.shape)}; packed rows need cu_seqlens")
+        check_lengths(lengths, tensor.shape[0])
+        return tensor.shape[0]
+    if lengths is not None:
+        raise ValueError("lengths: expected None beside cu_seqlens")
+    if tensor.ndim != inner + 1:
+        raise ValueError(f"{name}: expected [R] and {inner} dimensions more beside cu_seqlens, found "
+                         f"{list(tensor.shape)}")
+    if cu_seqlens.dtype not in (torch.int32, torch.int64):
+        raise TypeError(f"cu_seqlens: expected torch.int32 or torch.int64, found {cu_seqlens.dtype}")
+    if cu_seqlens.ndim != 1 or cu_seqlens.shape[0] < 1:
+        raise ValueError(f"cu_seqlens: expected shape [B + 1], found {list(cu_seqlens.shape)}")
+    return cu_seqlens.shape[0] - 1
+
+
+def size_of_saved(size, lengths, cu_seqlens, *tensors):
+    """Bytes that a forward keeps, for fake tensors: `size` of the layout of the first tensor [B, T, ..].
+    Where lengths are numbers in tensors, or the sizes of the tensors are symbols, only the run knows it."""
+    symbols = any(type(n) is not int for x in tensors for n in x.shape)
+    if lengths is not None or cu_seqlens is not None or symbols:
+        return torch.library.get_ctx().new_dynamic_size()
+    return size(Places(tensors[0].shape, None, None).layout)
+
+
+class Places:
+    """A layout of the C interface, and the tensors in host memory that it points to."""
+
+    def __init__(self, tokens, lengths, cu_seqlens):
+        self.kept = None
+        if cu_seqlens is not None:
+            self.kept = cu_seqlens.to("cpu", torch.int64).contiguous()
+            rows = int(self.kept[-1])
+            if rows != tokens[0]:
+                raise ValueError(f"cu_seqlens: expected {tokens[0]}, the number of rows, at its end, found "
+                                 f"{rows}")
+            self.layout = _abi.Layout(_abi.PACKED, 0, len(self.kept) - 1, 0, None, self.kept.data_ptr())
+            return
+        if lengths is not None:
+            self.kept = lengths.to("cpu", torch.int32).contiguous()
+        self.layout = _abi.Layout(_abi.SEQUENCE_MAJOR, 0, tokens[0], tokens[1],
+                                  None if self.kept is None else self.kept.data_ptr(), None)

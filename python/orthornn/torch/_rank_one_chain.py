@@ -1,0 +1,142 @@
+"""Chains of general rank-one factors, as an operation with a gradient."""
+
+from __future__ import annotations
+
+import functools
+
+import torch
+from torch import Tensor
+
+from .. import _abi
+from .._library import library
+from ._calls import (DTYPES, bytes_of, check_like, check_number_type, check_shape, contiguous, define,
+                     device_key, device_of, device_of_key, memory, no_second_derivatives, pointer)
+from ._layout import Places, check_places, size_of_saved
+
+
+def _check(left, right, initial_states, left_scales, right_scales, lengths, cu_seqlens):
+    batch = check_places("left", left, lengths, cu_seqlens, 2)
+    check_number_type("left", left)
+    heads, size = left.shape[-2:]
+    check_shape("right", right, *left.shape)
+    check_like("right", right, "left", left)
+    check_shape("initial_states", initial_states, batch, heads, size, None)
+    check_like("initial_states", initial_states, "left", left)
+    for name, scales in ("left_scales", left_scales), ("right_scales", right_scales):
+        if scales is not None:
+            check_shape(name, scales, *left.shape[:-1])
+            check_like(name, scales, "left", left)
+
+
+@functools.lru_cache(maxsize=1024)
+def _structure(dtype, heads, size, columns):
+    return _abi.RankOneChain(DTYPES[dtype], 0, 0, heads, size, columns)
+
+
+def _structure_of(left, initial_states):
+    return _structure(left.dtype, *left.shape[-2:], initial_states.shape[-1])
+
+
+def _forward(left, right, initial_states, left_scales, right_scales, lengths, cu_seqlens, keeps):
+    _check(left, right, initial_states, left_scales, right_scales, lengths, cu_seqlens)
+    chain, places = _structure_of(left, initial_states), Places(left.shape, lengths, cu_seqlens)
+    inputs = contiguous(left, right, left_scales, right_scales, initial_states)
+    outputs, final_states = _new_results(left, initial_states)
+    on, c = device_of(left), library()
+    saved_bytes = bytes_of(c.orthornn_rank_one_chain_saved, on, chain, places.layout) if keeps else 0
+    count = bytes_of(c.orthornn_rank_one_chain_forward_workspace, on, chain, places.layout, int(keeps))
+    saved, workspace = memory(left, saved_bytes), memory(left, count)
+    c.orthornn_rank_one_chain_forward(
+        on, chain, places.layout, _abi.ChainInputs(*map(pointer, inputs)), pointer(outputs),
+        pointer(final_states), pointer(saved) if keeps else None, saved_bytes, pointer(workspace), count)
+    return outputs, final_states, saved
+
+
+def _new_results(left, initial_states):
+    return (left.new_empty(*left.shape[:-1], initial_states.shape[-1]),
+            initial_states.new_empty(initial_states.shape))
+
+
+def _forward_fake(left, right, initial_states, left_scales, right_scales, lengths, cu_seqlens, keeps):
+    _check(left, right, initial_states, left_scales, right_scales, lengths, cu_seqlens)
+    count = 0
+    if keeps:
+        def size(layout):
+            on = device_of_key(device_key(left))
+            return bytes_of(library().orthornn_rank_one_chain_saved, on, _structure_of(left, initial_states),
+                            layout)
+
+        count = size_of_saved(size, lengths, cu_seqlens, left, initial_states)
+    return *_new_results(left, initial_states), memory(left, count)
+
+
+def _backward(left, right, initial_states, left_scales, right_scales, lengths, cu_seqlens, saved, d_outputs,
+              d_final_states):
+    chain, places = _structure_of(left, initial_states), Places(left.shape, lengths, cu_seqlens)
+    inputs = contiguous(left, right, left_scales, right_scales, initial_states)
+    arriving = contiguous(d_outputs, d_final_states)
+    if arriving[0] is None:
+        arriving[0] = torch.zeros_like(_new_results(left, initial_states)[0])
+    gradients = _new_gradients(left, right, initial_states, left_scales, right_scales)
+    d_left, d_right, d_initial, *d_scales = gradients
+    on, c = device_of(left), library()
+    count = bytes_of(c.orthornn_rank_one_chain_backward_workspace, on, chain, places.layout)
+    workspace = memory(left, count)
+    c.orthornn_rank_one_chain_backward(
+        on, chain, places.layout, _abi.ChainInputs(*map(pointer, inputs)),
+        _abi.ChainGradients(*map(pointer, arriving), pointer(d_left), pointer(d_right),
+                            *(pointer(x) if x.numel() else None for x in d_scales), pointer(d_initial)),
+        pointer(saved), saved.numel(), pointer(workspace), count)
+    return gradients
+
+
+def _new_gradients(*tensors):
+    return tuple(tensors[0].new_empty(0 if x is None else x.shape) for x in tensors)
+
+
+def _backward_fake(left, right, initial_states, left_scales, right_scales, lengths, cu_seqlens, saved,
+                   d_outputs, d_final_states):
+    return _new_gradients(left, right, initial_states, left_scales, right_scales)
+
+
+def _save(ctx, inputs, output):
+    *tensors, ctx.keeps = inputs
+    ctx.save_for_backward(*tensors, output[2])
+    ctx.set_materialize_grads(False)
+
+
+def _differentiate(ctx, d_outputs, d_final_states, _d_saved):
+    no_second_derivatives()
+    if not ctx.keeps:
+        raise RuntimeError("keeps: expected True for a chain with a gradient")
+    tensors = ctx.saved_tensors
+    gradients = BACKWARD(*tensors, d_outputs, d_final_states)
+    return *(None if x is None else g for x, g in zip(tensors, gradients)), None, None, None
+
+
+FORWARD = define("rank_one_chain(Tensor left, Tensor right, Tensor initial_states, Tensor? left_scales, "
+                 "Tensor? right_scales, Tensor? lengths, Tensor? cu_seqlens, bool keeps) -> "
+                 "(Tensor, Tensor, Tensor)", _forward, _forward_fake, setup=_save, backward=_differentiate)
+BACKWARD = define("rank_one_chain_backward(Tensor left, Tensor right, Tensor initial_states, "
+                  "Tensor? left_scales, Tensor? right_scales, Tensor? lengths, Tensor? cu_seqlens, "
+                  "Tensor saved, Tensor? d_outputs, Tensor? d_final_states) -> "
+                  "(Tensor, Tensor, Tensor, Tensor, Tensor)", _backward, _backward_fake, autocast=None)
+
+
+def rank_one_chain(left: Tensor, right: Tensor, initial_states: Tensor, *, left_scales: Tensor | None = None,
+                   right_scales: Tensor | None = None, lengths: Tensor | None = None,
+                   cu_seqlens: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """Computes s_t = (I + q_t k_t^T) s_{t-1} for each token, with a gradient (docs/math.md, section 6). The
+    output of a token is s_{t-1}^T k_t.
+
+    - left q, right k [B, T, H, D]; initial_states s [B, H, D, M].
+    - left_scales, right_scales [B, T, H]: q and k are multiplied by them; None for ones.
+    - lengths [B], or cu_seqlens [B + 1] with rows [R, ..] in place of [B, T, ..], as in `delta_product`.
+
+    Returns the outputs [B, T, H, M] or [R, H, M], 0 beyond the end of a sequence, and the final states.
+    Raises TypeError and ValueError, naming the argument.
+    """
+    tensors = (left, right, initial_states, left_scales, right_scales)
+    keeps = torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in tensors)
+    outputs, final_states, _ = FORWARD(*tensors, lengths, cu_seqlens, keeps)
+    return outputs, final_states

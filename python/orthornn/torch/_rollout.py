@@ -1,0 +1,169 @@
+"""A recurrence through all its steps, as an operation with a gradient."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from .. import _abi
+from .._library import library
+from ._calls import (DTYPES, bytes_of, check_lengths, check_like, check_number_type, check_shape,
+                     choice, define, device_key, device_of, device_of_key, memory,
+                     no_second_derivatives, pointer, precision_of)
+
+ACTIVATIONS = {"tanh": _abi.TANH, "relu": _abi.RELU, "abs": _abi.ABS, "modrelu": _abi.MODRELU,
+               "identity": _abi.IDENTITY}
+
+
+# Structures, and the bytes of workspace of forward and backward, by all that decides them.
+_plans = {}
+_most_plans = 4096
+
+
+def _make_plan(q, shape, activation, precision):
+    options = _abi.Rollout(DTYPES[q.dtype], ACTIVATIONS[activation], precision, 0, *shape)
+    on = device_of_key(device_key(q))
+    return (options, bytes_of(library().orthornn_rollout_forward_workspace, on, options),
+            bytes_of(library().orthornn_rollout_backward_workspace, on, options))
+
+
+def _kept(key, make):
+    """A plan by its key, made by the first call. A key comes with checks that need not be done again."""
+    plan = _plans.get(key)
+    if plan is None:
+        if len(_plans) >= _most_plans:
+            _plans.clear()
+        plan = _plans[key] = make()
+    return plan
+
+
+def _forward_plan(q, inputs, h_0, lengths, activation, modrelu_bias):
+    precision = precision_of(q)
+    key = (activation, precision, q.shape, q.dtype, q.get_device(), inputs.shape, inputs.dtype,
+           inputs.get_device(), h_0.shape, h_0.dtype, h_0.get_device())
+    for x in (lengths, modrelu_bias):
+        key += (None,) if x is None else (x.shape, x.dtype, x.get_device())
+
+    def make():
+        _check(q, inputs, h_0, lengths, activation, modrelu_bias)
+        return _make_plan(q, inputs.shape, activation, precision)
+
+    return _kept(key, make)
+
+
+def _check(q, inputs, h_0, lengths, activation, modrelu_bias):
+    check_number_type("q", q)
+    check_shape("q", q, None, None)
+    size = q.shape[0]
+    check_shape("q", q, size, size)
+    check_shape("inputs", inputs, None, None, size)
+    batch = inputs.shape[1]
+    check_shape("h_0", h_0, batch, size)
+    check_like("inputs", inputs, "q", q)
+    check_like("h_0", h_0, "q", q)
+    check_lengths(lengths, batch)
+    choice("activation", activation, ACTIVATIONS)
+    if (activation == "modrelu") != (modrelu_bias is not None):
+        raise ValueError("modrelu_bias: expected a tensor for the activation modrelu, and None for others")
+    if modrelu_bias is not None:
+        check_shape("modrelu_bias", modrelu_bias, size)
+        check_like("modrelu_bias", modrelu_bias, "q", q)
+
+
+def _lengths_on(lengths, device):
+    """Lengths as the C interface takes them."""
+    return None if lengths is None else lengths.to(device, torch.int32).contiguous()
+
+
+def _new_results(q, inputs, activation):
+    steps, batch, size = inputs.shape
+    return (q.new_empty(steps + 1, batch, size), q.new_empty(batch, size),
+            q.new_empty(inputs.shape if activation == "abs" else 0, dtype=torch.int8))
+
+
+def _forward(q, inputs, h_0, lengths, activation, modrelu_bias):
+    options, count, _ = _forward_plan(q, inputs, h_0, lengths, activation, modrelu_bias)
+    q, inputs, h_0 = q.contiguous(), inputs.contiguous(), h_0.contiguous()
+    if modrelu_bias is not None:
+        modrelu_bias = modrelu_bias.contiguous()
+    lengths = _lengths_on(lengths, q.device)
+    states, h_last, signs = _new_results(q, inputs, activation)
+    workspace = memory(q, count)
+    library().orthornn_rollout_forward(
+        device_of(q), options, pointer(q), pointer(modrelu_bias), pointer(lengths), pointer(inputs),
+        pointer(h_0), pointer(states), pointer(h_last), pointer(signs), pointer(workspace), count)
+    return states, h_last, signs
+
+
+def _forward_fake(q, inputs, h_0, lengths, activation, modrelu_bias):
+    _check(q, inputs, h_0, lengths, activation, modrelu_bias)
+    return _new_results(q, inputs, activation)
+
+
+def _backward(q, lengths, states, signs, d_states, d_h_last, activation):
+    steps, batch, size = states.shape[0] - 1, states.shape[1], states.shape[2]
+    q = q.contiguous()
+    precision = precision_of(q)
+    options, _, count = _kept((activation, precision, q.dtype, q.get_device(), states.shape),
+                              lambda: _make_plan(q, (steps, batch, size), activation, precision))
+    lengths = _lengths_on(lengths, q.device)
+    d_inputs, d_h_0, d_q, d_modrelu_bias = _new_gradients(q, states, activation)
+    # Slot 0 of the states is h_0.
+    d_outputs = None if d_states is None else d_states[1:].contiguous()
+    d_h_last = None if d_h_last is None else d_h_last.contiguous()
+    workspace = memory(q, count)
+    library().orthornn_rollout_backward(
+        device_of(q), options, pointer(q), pointer(lengths), pointer(states), pointer(signs),
+        pointer(d_outputs), pointer(d_h_last), pointer(d_inputs), pointer(d_h_0), pointer(d_q),
+        pointer(d_modrelu_bias) if activation == "modrelu" else None, pointer(workspace), count)
+    if d_states is not None:
+        d_h_0 += d_states[0]
+    return d_inputs, d_h_0, d_q, d_modrelu_bias
+
+
+def _new_gradients(q, states, activation):
+    steps, batch, size = states.shape[0] - 1, states.shape[1], states.shape[2]
+    return (q.new_empty(steps, batch, size), q.new_empty(batch, size), q.new_empty(size, size),
+            q.new_empty(size if activation == "modrelu" else 0))
+
+
+def _backward_fake(q, lengths, states, signs, d_states, d_h_last, activation):
+    return _new_gradients(q, states, activation)
+
+
+def _save(ctx, inputs, output):
+    q, _, _, lengths, ctx.activation, _ = inputs
+    states, _, signs = output
+    ctx.save_for_backward(q, lengths, states, signs)
+    ctx.set_materialize_grads(False)
+
+
+def _differentiate(ctx, d_states, d_h_last, _d_signs):
+    no_second_derivatives()
+    d_inputs, d_h_0, d_q, d_modrelu_bias = BACKWARD(*ctx.saved_tensors, d_states, d_h_last, ctx.activation)
+    return d_q, d_inputs, d_h_0, None, None, d_modrelu_bias if ctx.activation == "modrelu" else None
+
+
+FORWARD = define("rollout(Tensor q, Tensor inputs, Tensor h_0, Tensor? lengths, str activation, "
+                 "Tensor? modrelu_bias) -> (Tensor, Tensor, Tensor)", _forward, _forward_fake, setup=_save,
+                 backward=_differentiate)
+BACKWARD = define("rollout_backward(Tensor q, Tensor? lengths, Tensor states, Tensor signs, "
+                  "Tensor? d_states, Tensor? d_h_last, str activation) -> (Tensor, Tensor, Tensor, Tensor)",
+                  _backward, _backward_fake, autocast=None)
+
+
+def rollout(q: Tensor, inputs: Tensor, h_0: Tensor, lengths: Tensor | None = None,
+            activation: str = "modrelu", modrelu_bias: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """Computes h_t = f(Q h_{t-1} + inputs_t) for t = 1 to T, with a gradient (docs/math.md, section 1.2).
+
+    - q [N, N]: any matrix.
+    - inputs [T, B, N], h_0 [B, N].
+    - lengths [B]: whole numbers 0 to T, or None where all are T. Outputs beyond them are 0. On a GPU give
+      them as int32 there.
+    - activation: "tanh", "relu", "abs", "modrelu" or "identity"; modrelu_bias [N] is for "modrelu" alone.
+
+    Returns the outputs [T, B, N] and the state after the last step of each sequence [B, N]. Tensors that are
+    contiguous are read where they lie. Raises TypeError and ValueError, naming the argument.
+    """
+    states, h_last, _ = FORWARD(q, inputs, h_0, lengths, activation, modrelu_bias)
+    return states[1:], h_last

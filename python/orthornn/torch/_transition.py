@@ -1,0 +1,190 @@
+"""The orthogonal matrix Q and matrices with orthonormal columns, as operations with gradients."""
+
+from __future__ import annotations
+
+import functools
+
+import torch
+from torch import Tensor
+
+from .. import _abi
+from .._library import library
+from ._calls import (DTYPES, bytes_of, check_number_type, check_shape, choice, define, device_key, device_of,
+                     device_of_key, memory, no_second_derivatives, pointer)
+
+KINDS = {"cwy": _abi.CWY, "householder": _abi.HOUSEHOLDER, "cayley": _abi.CAYLEY, "expm": _abi.EXPM}
+
+
+@functools.lru_cache(maxsize=1024)
+def _plan(dtype, kind, size, reflections, negative_signs, device):
+    """The structure of a transition, and the bytes of workspace of forward and backward."""
+    options = _abi.Transition(DTYPES[dtype], KINDS[kind], size, reflections, negative_signs)
+    on = device_of_key(device)
+    return (options, bytes_of(library().orthornn_transition_forward_workspace, on, options),
+            bytes_of(library().orthornn_transition_backward_workspace, on, options))
+
+
+def _plan_of(parameters, kind, negative_signs):
+    rows, size = parameters.shape
+    return _plan(parameters.dtype, kind, size, rows if kind in ("cwy", "householder") else 0, negative_signs,
+                 device_key(parameters))
+
+
+def _check_parameters(parameters, kind, negative_signs):
+    choice("kind", kind, KINDS)
+    check_number_type("parameters", parameters)
+    check_shape("parameters", parameters, None, None)
+    rows, size = parameters.shape
+    if kind in ("cwy", "householder"):
+        if rows < 1 or rows > size:
+            raise ValueError(f"parameters: expected reflection vectors [L, N] with 1 <= L <= N, found "
+                             f"{list(parameters.shape)}")
+    elif rows != size or size < 1:
+        raise ValueError(f"parameters: expected a square matrix [N, N], found {list(parameters.shape)}")
+    if not 0 <= negative_signs <= (size if kind == "cayley" else 0):
+        raise ValueError(f"negative_signs: expected 0 to N for cayley and 0 for other kinds, found "
+                         f"{negative_signs}")
+
+
+def _forward(parameters, kind, negative_signs):
+    _check_parameters(parameters, kind, negative_signs)
+    parameters = parameters.contiguous()
+    size = parameters.shape[1]
+    options, count, _ = _plan_of(parameters, kind, negative_signs)
+    q = parameters.new_empty(size, size)
+    workspace = memory(parameters, count)
+    library().orthornn_transition_forward(device_of(parameters), options, pointer(parameters), pointer(q),
+                                          pointer(workspace), count)
+    return q
+
+
+def _forward_fake(parameters, kind, negative_signs):
+    _check_parameters(parameters, kind, negative_signs)
+    return parameters.new_empty(parameters.shape[1], parameters.shape[1])
+
+
+def _backward(parameters, d_q, kind, negative_signs):
+    parameters, d_q = parameters.contiguous(), d_q.contiguous()
+    options, _, count = _plan_of(parameters, kind, negative_signs)
+    d_parameters = torch.empty_like(parameters)
+    workspace = memory(parameters, count)
+    library().orthornn_transition_backward(device_of(parameters), options, pointer(parameters),
+                                           pointer(d_q), pointer(d_parameters), pointer(workspace), count)
+    return d_parameters
+
+
+def _backward_fake(parameters, d_q, kind, negative_signs):
+    return torch.empty_like(parameters, memory_format=torch.contiguous_format)
+
+
+def _save(ctx, inputs, output):
+    parameters, ctx.kind, ctx.negative_signs = inputs
+    ctx.save_for_backward(parameters)
+
+
+def _differentiate(ctx, d_q):
+    no_second_derivatives()
+    parameters, = ctx.saved_tensors
+    return BACKWARD(parameters, d_q, ctx.kind, ctx.negative_signs), None, None
+
+
+FORWARD = define("transition(Tensor parameters, str kind, int negative_signs) -> Tensor", _forward,
+                 _forward_fake, setup=_save, backward=_differentiate)
+BACKWARD = define("transition_backward(Tensor parameters, Tensor d_q, str kind, int negative_signs) -> "
+                  "Tensor", _backward, _backward_fake, autocast=None)
+
+
+def transition(kind: str, parameters: Tensor, *, negative_signs: int = 0) -> Tensor:
+    """Returns the orthogonal matrix Q [N, N] of free parameters (docs/math.md, sections 1.1 and 3), with a
+    gradient.
+
+    - kind: "cwy" or "householder" for reflection vectors [L, N]; "cayley" or "expm" for a matrix [N, N].
+    - negative_signs: entries -1 of the fixed diagonal matrix of "cayley".
+
+    Raises TypeError and ValueError, naming the argument; ValueError for a reflection vector of zeros and for
+    parameters that are not finite.
+    """
+    return FORWARD(parameters, kind, negative_signs)
+
+
+def parameter_of(kind: str, size: int, reflections: int | None = None) -> tuple[str, tuple[int, int]]:
+    """Name and shape of the parameter of Q [N, N], as in a model file; kinds are those of `transition` and
+    "free". Raises ValueError for a number of reflections outside 1 to N."""
+    if kind in ("cwy", "householder"):
+        count = size if reflections is None else reflections
+        if not 1 <= count <= size:
+            raise ValueError(f"reflections: expected 1 to hidden_size = {size}, found {count}")
+        return "reflection_vectors", (count, size)
+    if reflections is not None:
+        raise ValueError(f"reflections: expected None for {kind}, found {reflections}")
+    return ("matrix" if kind == "free" else "skew_parameters"), (size, size)
+
+
+@functools.lru_cache(maxsize=1024)
+def _stiefel_plan(dtype, rows, columns, device):
+    options = _abi.Stiefel(DTYPES[dtype], rows, columns)
+    on = device_of_key(device)
+    return (options, bytes_of(library().orthornn_stiefel_forward_workspace, on, options),
+            bytes_of(library().orthornn_stiefel_backward_workspace, on, options))
+
+
+def _stiefel_plan_of(vectors):
+    return _stiefel_plan(vectors.dtype, vectors.shape[1], vectors.shape[0], device_key(vectors))
+
+
+def _check_vectors(vectors):
+    check_number_type("vectors", vectors)
+    check_shape("vectors", vectors, None, None)
+    if not 1 <= vectors.shape[0] <= vectors.shape[1]:
+        raise ValueError(f"vectors: expected shape [M, N] with 1 <= M <= N, found {list(vectors.shape)}")
+
+
+def _stiefel_forward(vectors):
+    _check_vectors(vectors)
+    vectors = vectors.contiguous()
+    options, count, _ = _stiefel_plan_of(vectors)
+    omega = vectors.new_empty(vectors.shape[1], vectors.shape[0])
+    workspace = memory(vectors, count)
+    library().orthornn_stiefel_forward(device_of(vectors), options, pointer(vectors), pointer(omega),
+                                       pointer(workspace), count)
+    return omega
+
+
+def _stiefel_forward_fake(vectors):
+    _check_vectors(vectors)
+    return vectors.new_empty(vectors.shape[1], vectors.shape[0])
+
+
+def _stiefel_backward(vectors, d_omega):
+    vectors, d_omega = vectors.contiguous(), d_omega.contiguous()
+    options, _, count = _stiefel_plan_of(vectors)
+    d_vectors = torch.empty_like(vectors)
+    workspace = memory(vectors, count)
+    library().orthornn_stiefel_backward(device_of(vectors), options, pointer(vectors), pointer(d_omega),
+                                        pointer(d_vectors), pointer(workspace), count)
+    return d_vectors
+
+
+def _stiefel_backward_fake(vectors, d_omega):
+    return torch.empty_like(vectors, memory_format=torch.contiguous_format)
+
+
+def _stiefel_save(ctx, inputs, output):
+    ctx.save_for_backward(*inputs)
+
+
+def _stiefel_differentiate(ctx, d_omega):
+    no_second_derivatives()
+    return STIEFEL_BACKWARD(*ctx.saved_tensors, d_omega)
+
+
+STIEFEL = define("stiefel(Tensor vectors) -> Tensor", _stiefel_forward, _stiefel_forward_fake,
+                 setup=_stiefel_save, backward=_stiefel_differentiate)
+STIEFEL_BACKWARD = define("stiefel_backward(Tensor vectors, Tensor d_omega) -> Tensor", _stiefel_backward,
+                          _stiefel_backward_fake, autocast=None)
+
+
+def stiefel(vectors: Tensor) -> Tensor:
+    """Returns a matrix [N, M] with orthonormal columns from reflection vectors [M, N], by T-CWY
+    (docs/math.md, section 2.1), with a gradient. It raises as `transition`."""
+    return STIEFEL(vectors)

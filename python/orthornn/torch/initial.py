@@ -1,0 +1,93 @@
+"""Parameters of orthogonal matrices before training, and those of given matrices."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from .. import _abi
+from .._library import library
+from ._calls import DTYPES, choice
+from ._transition import KINDS
+
+INITS = {"henaff": _abi.INIT_HENAFF, "cayley": _abi.INIT_CAYLEY, "haar": _abi.INIT_HAAR,
+         "normal": _abi.INIT_NORMAL}
+
+
+def _seed() -> int:
+    """A seed that torch's seed decides."""
+    return int(torch.randint(2 ** 63 - 1, ()))
+
+
+def _structure(kind, parameters, negative_signs):
+    rows, size = parameters.shape
+    reflections = rows if kind in ("cwy", "householder") else 0
+    return _abi.Transition(DTYPES[parameters.dtype], KINDS[kind], size, reflections, negative_signs)
+
+
+def _on_host(like, shape=None):
+    """Host memory of float or double, for tensors of any type and place."""
+    dtype = like.dtype if like.dtype in (torch.float32, torch.float64) else torch.float32
+    return torch.empty(like.shape if shape is None else shape, dtype=dtype, device="cpu")
+
+
+@torch.no_grad()
+def draw_transition(kind: str, parameters: Tensor, init: str, negative_signs: int = 0) -> None:
+    """Overwrites parameters of Q by an initialization (docs/math.md, section 4.1): "henaff", "cayley", "haar"
+    or "normal". torch's seed decides the numbers. The kind "free" gets a matrix that is orthogonal."""
+    number = choice("init", init, INITS)
+    if parameters.is_meta:
+        return
+    host = _on_host(parameters)
+    if kind == "free":
+        draw_free(host, init)
+    else:
+        library().orthornn_transition_initialize(_structure(kind, host, negative_signs), number, _seed(),
+                                                 host.data_ptr())
+    parameters.copy_(host)
+
+
+def draw_free(matrix: Tensor, init: str) -> None:
+    """An orthogonal matrix; with "henaff" and "cayley" the exponential that these draw."""
+    if init in ("haar", "normal"):
+        torch.nn.init.orthogonal_(matrix)
+        return
+    skew = torch.empty_like(matrix)
+    draw_transition("expm", skew, init)
+    matrix.copy_(torch.linalg.matrix_exp(skew - skew.T))
+
+
+@torch.no_grad()
+def draw_stiefel(vectors: Tensor) -> None:
+    """Overwrites reflection vectors [M, N] so that their T-CWY matrix is uniform. torch's seed decides the
+    numbers."""
+    if vectors.is_meta:
+        return
+    host = _on_host(vectors)
+    columns, rows = host.shape
+    library().orthornn_stiefel_initialize(_abi.Stiefel(DTYPES[host.dtype], rows, columns), _seed(),
+                                          host.data_ptr())
+    vectors.copy_(host)
+
+
+def parameters_of(kind: str, q: Tensor, *, reflections: int = 0, negative_signs: int = 0) -> Tensor:
+    """Parameters of a given orthogonal matrix q [N, N], on the device and of the type of q (docs/math.md,
+    section 4.2). Raises ValueError, with the reason, where there are none."""
+    host = q.detach().to("cpu").contiguous()
+    size = len(host)
+    rows = (reflections or size) if kind in ("cwy", "householder") else size
+    parameters = _on_host(host, (rows, size))
+    library().orthornn_transition_parameters_of(_structure(kind, parameters, negative_signs), host.data_ptr(),
+                                                parameters.data_ptr())
+    return parameters.to(q.device)
+
+
+def stiefel_vectors_of(omega: Tensor) -> Tensor:
+    """Reflection vectors [M, N] of a given matrix omega [N, M] with orthonormal columns, on the device and of
+    the type of omega. Raises ValueError where there are none."""
+    host = omega.detach().to("cpu").contiguous()
+    rows, columns = host.shape
+    vectors = _on_host(host, (columns, rows))
+    library().orthornn_stiefel_parameters_of(_abi.Stiefel(DTYPES[host.dtype], rows, columns), host.data_ptr(),
+                                             vectors.data_ptr())
+    return vectors.to(omega.device)

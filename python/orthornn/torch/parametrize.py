@@ -1,0 +1,117 @@
+"""Orthogonal weights of any Linear or convolution, by `torch.nn.utils.parametrize`."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from .initial import parameters_of, stiefel_vectors_of
+from ._transition import stiefel, transition
+
+
+class Cwy(nn.Module):
+    """Makes a square weight an orthogonal matrix, a product of reflections in compact WY form.
+
+        torch.nn.utils.parametrize.register_parametrization(layer, "weight", Cwy())
+
+    A weight [N, ..] is seen as the matrix of N rows and as many columns as a row has numbers. The parameter
+    is the matrix of reflection vectors V [L, N]. L is `reflections`. By default it is N, or N - 1 where the
+    determinant of the first weight needs that, so that every orthogonal matrix is reached.
+
+    A first weight that is not orthogonal is replaced by the nearest orthogonal matrix that N reflections
+    reach. With fewer reflections its first L columns are kept.
+    """
+
+    def __init__(self, reflections: int | None = None) -> None:
+        super().__init__()
+        self.reflections = reflections
+        self.shape = None
+
+    def forward(self, vectors: Tensor) -> Tensor:
+        """The weight of reflection vectors [L, N]; a matrix [N, N] before `right_inverse` was called."""
+        q = transition("cwy", vectors)
+        return q if self.shape is None else q.reshape(self.shape)
+
+    @torch.no_grad()
+    def right_inverse(self, weight: Tensor) -> Tensor:
+        """Reflection vectors [L, N] that give an orthogonal weight. Raises ValueError for a weight that is
+        not square, and for an orthogonal one that L reflections do not reach."""
+        matrix = _as_matrix(weight)
+        n = len(matrix)
+        if matrix.shape[0] != matrix.shape[1]:
+            raise ValueError(f"weight: expected a square matrix, found {list(weight.shape)}, which is "
+                             f"{list(matrix.shape)}; TruncatedCwy makes orthonormal rows or columns")
+        orthogonal = _is_orthogonal(matrix)
+        q = matrix.double() if orthogonal else _nearest_orthogonal(matrix)
+        if self.reflections is None:
+            # det Q = (-1)^L, and N or N - 1 reflections reach all orthogonal matrices of that determinant.
+            self.reflections = n if (torch.linalg.det(q) < 0) == (n % 2 == 1) else n - 1
+        self.shape = weight.shape
+        if orthogonal:
+            return parameters_of("cwy", q, reflections=self.reflections).to(weight)
+        return stiefel_vectors_of(_reachable(q, n)[:, :self.reflections]).to(weight)
+
+
+class TruncatedCwy(nn.Module):
+    """Makes a weight a matrix with orthonormal columns, or orthonormal rows where it has more columns than
+    rows.
+
+        torch.nn.utils.parametrize.register_parametrization(layer, "weight", TruncatedCwy())
+
+    A weight [N, ..] is seen as the matrix of N rows and as many columns as a row has numbers. The parameter
+    is the matrix of reflection vectors [M, N] of T-CWY: M the smaller and N the larger of the two sizes. A
+    first weight that is not orthonormal is replaced by the nearest one that is. A square weight has the
+    determinant (-1)^N; Cwy reaches both.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.shape = None
+
+    def forward(self, vectors: Tensor) -> Tensor:
+        """The weight of reflection vectors [M, N]; a matrix [N, M] before `right_inverse` was called."""
+        omega = stiefel(vectors)
+        if self.shape is None:
+            return omega
+        wide = self.shape[0] < self.shape.numel() // self.shape[0]
+        return (omega.T if wide else omega).reshape(self.shape)
+
+    @torch.no_grad()
+    def right_inverse(self, weight: Tensor) -> Tensor:
+        """Reflection vectors [M, N] that give an orthonormal weight. Raises ValueError for an orthogonal
+        square weight of another determinant than (-1)^N."""
+        matrix = _as_matrix(weight)
+        if matrix.shape[0] < matrix.shape[1]:
+            matrix = matrix.T
+        orthonormal = _is_orthogonal(matrix)
+        omega = matrix.double() if orthonormal else _nearest_orthogonal(matrix)
+        if not orthonormal and matrix.shape[0] == matrix.shape[1]:
+            omega = _reachable(omega, len(omega))
+        self.shape = weight.shape
+        return stiefel_vectors_of(omega).to(weight)
+
+
+def _as_matrix(weight: Tensor) -> Tensor:
+    if weight.ndim < 2:
+        raise ValueError(f"weight: expected 2 dimensions or more, found {list(weight.shape)}")
+    return weight.reshape(weight.shape[0], -1)
+
+
+def _is_orthogonal(matrix: Tensor) -> bool:
+    """Whether the columns are orthonormal, up to the rounding of the numbers' type."""
+    product = matrix.double().T @ matrix.double()
+    error = (product - torch.eye(len(product), dtype=product.dtype, device=product.device)).norm()
+    return bool(error <= 100 * len(product) ** 0.5 * torch.finfo(matrix.dtype).eps)
+
+
+def _nearest_orthogonal(matrix: Tensor) -> Tensor:
+    """The polar factor, which is the nearest matrix with orthonormal columns in the Frobenius norm."""
+    u, _, vh = torch.linalg.svd(matrix.double(), full_matrices=False)
+    return u @ vh
+
+
+def _reachable(q: Tensor, reflections: int) -> Tensor:
+    """q, with its last column turned where q has not the determinant of a product of reflections."""
+    if (torch.linalg.det(q) < 0) == (reflections % 2 == 1):
+        return q
+    return torch.cat([q[:, :-1], -q[:, -1:]], 1)

@@ -1,0 +1,57 @@
+"""The examples for PyTorch, run as a user runs them."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
+
+
+def run(*command, folder=None):
+    """What a command prints. Fails with all that it says."""
+    done = subprocess.run([str(x) for x in command], capture_output=True, text=True, timeout=300, cwd=folder)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def numbers(text, name):
+    return [float(x) for x in re.findall(rf"{name} ([0-9.e+-]+)", text)]
+
+
+def test_copying_is_learned():
+    text = run(sys.executable, EXAMPLES / "torch_copying.py", 10, 300)
+    assert numbers(text, "loss")[-1] < 0.1 * numbers(text, "guesser")[-1]
+    lines = (EXAMPLES / "torch_copying.py").read_text().splitlines()
+    assert sum(1 for line in lines if line.strip() and not line.startswith(('"', "import", "from"))) <= 25
+
+
+def test_ddp_has_the_losses_of_one_process():
+    file = EXAMPLES / "torch_ddp.py"
+    one = numbers(run(sys.executable, file, 10), "loss")
+    torchrun = sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", 2
+    two = numbers(run(*torchrun, file, 10), "loss")
+    assert len(one) == 10
+    # Sums are rounded in another order, and the optimizer divides by their roots.
+    assert two == pytest.approx(one, rel=1e-7)
+    assert one[-1] < one[0]
+
+
+def test_filters_stay_orthonormal():
+    text = run(sys.executable, EXAMPLES / "torch_orthogonal_convolution.py")
+    assert numbers(text, "right")[0] > 0.7
+    # The rounding of float sums over nine numbers.
+    assert float(text.split()[-1]) < 1e-5
+
+
+def test_plot_of_hidden_norms(tmp_path):
+    pytest.importorskip("matplotlib")
+    text = run(sys.executable, EXAMPLES / "torch_hidden_norms.py", tmp_path / "norms.png", folder=tmp_path)
+    assert (tmp_path / "norms.png").stat().st_size > 10000
+    # The gradient of an orthogonal recurrence arrives; that of nn.RNN vanishes.
+    cwy, plain = (float(x) for x in re.findall(r"= ([0-9.e+-]+)", text))
+    assert cwy > 1e-2 and plain < 1e-10
