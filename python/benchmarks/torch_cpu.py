@@ -3,9 +3,9 @@
     python torch_cpu.py [--threads 2] [--rounds 30]
 
 - A call: an operation of one step of one number, beside the same call of the C interface alone.
-- A recurrence, forward and backward: T 200, N 128, B 32, in float32. Beside CwyRnn are torch.nn.RNN, and CWY by
-  torch operations: the factors once, and each step as h - U S^-1 U^T h. Rounds take turns, so that a change of the
-  machine's speed meets all of them.
+- A recurrence, forward and backward: T 200, N 128, B 32, in float32. Beside CwyRnn are torch.nn.RNN, and CWY
+  by torch operations: the factors once, and each step as h - U S^-1 U^T h, or Q once. Rounds take turns, so
+  that a change of the machine's speed meets all of them.
 """
 
 import argparse
@@ -101,7 +101,8 @@ def calls(rounds):
         rollout(q, leaf, h_0, None, "tanh")[0].backward(a)
 
     functions = {
-        "C interface alone": lambda: library().orthornn_rollout_forward(device_of(q), options, *pointers, count),
+        "C interface alone": lambda: library().orthornn_rollout_forward(device_of(q), options, *pointers,
+                                                                        count),
         "rollout without a gradient": forward,
         "rollout with a gradient, forward": lambda: rollout(q, leaf, h_0, None, "tanh"),
         "rollout, forward and backward": both,

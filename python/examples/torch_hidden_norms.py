@@ -15,7 +15,7 @@ steps = 300
 
 
 def norms(rnn):
-    """Mean norms of the state of each step, and of the gradient of the last state at the input of each step."""
+    """Mean norms of the state of each step, and of the gradient of the last state at each input."""
     x = torch.randn(steps, 16, 8, requires_grad=True)
     states, _ = rnn(x)
     states[-1].norm(dim=1).sum().backward()
