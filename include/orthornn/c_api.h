@@ -130,7 +130,7 @@ ORTHORNN_EXPORT orthornn_status orthornn_set_thread_count(int32_t count);
 enum {
   /** Q = H(v1) .. H(vL) from reflection vectors V [L, N], by the compact WY form. */
   ORTHORNN_CWY = 0,
-  /** The same function of V [L, N], one reflection after another. */
+  /** Q = H(v1) .. H(vL) from V [L, N], one reflection after another. */
   ORTHORNN_HOUSEHOLDER = 1,
   /** Q = (I + A)^-1 (I - A) D from X [N, N], where A = X - X^T and D has the first `negative_signs` of its
    * diagonal entries -1. */
@@ -631,8 +631,8 @@ ORTHORNN_EXPORT orthornn_status orthornn_generator_create(orthornn_model *model,
                                                           orthornn_generator **generator);
 /** Gives a generator back. NULL is allowed. */
 ORTHORNN_EXPORT void orthornn_generator_free(orthornn_generator *generator);
-/** Goes on by one step of features [B, K] or symbols [B], the other one NULL, and writes outputs [B, C]. Both
- * are in the units of orthornn_model_outputs. */
+/** Goes on by one step of features [B, K] or symbols [B], the other one NULL, and writes outputs [B, C].
+ * Features and outputs are in the units of orthornn_model_outputs. */
 ORTHORNN_EXPORT orthornn_status orthornn_generator_step(orthornn_generator *generator, const float *features,
                                                         const int32_t *symbols, float *outputs);
 /** Starts all sequences anew. */

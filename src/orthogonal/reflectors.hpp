@@ -32,9 +32,9 @@ void backward_of_inverse(MatrixView<const std::type_identity_t<T>> s_inverse,
 template <class T>
 void reflection_vectors_of(ConstTensorView<T> q, TensorView<T> v);
 
-/// M reflection vectors [M, N] of whose product omega [N, M] is the first M columns: vector i maps column i of
-/// what is left to e_i, and is 0 before coordinate i. Throws ValueError for columns that are not orthonormal
-/// and for a square omega with a determinant other than (-1)^N.
+/// M reflection vectors [M, N] of whose product omega [N, M] is the first M columns: vector i maps column i
+/// of what is left to e_i, and is 0 before coordinate i. Throws ValueError for columns that are not
+/// orthonormal and for a square omega with a determinant other than (-1)^N.
 template <class T>
 void reflection_vectors_of_columns(ConstTensorView<T> omega, TensorView<T> v);
 

@@ -25,9 +25,9 @@ class TruncatedCwy {
   /// host, wherever the vectors lie. Throws ShapeError.
   void initialize(std::uint64_t seed, TensorView<T> reflection_vectors) const;
   /// Finds reflection vectors with which Omega is the given matrix omega [N, M]; it is a right inverse of
-  /// `materialize`. It computes on the host, wherever the tensors lie. Throws ShapeError, and ValueError where
-  /// the columns are not orthonormal and for a square omega whose determinant is not (-1)^N, which no vectors
-  /// give.
+  /// `materialize`. It computes on the host, wherever the tensors lie. Throws ShapeError, and ValueError
+  /// where the columns are not orthonormal and for a square omega whose determinant is not (-1)^N, which no
+  /// vectors give.
   void parameters_of(ConstTensorView<T> omega, TensorView<T> reflection_vectors) const;
   /// Forms Omega. Throws ShapeError, DeviceError for vectors on another device, and ValueError, with its
   /// index, for a reflection vector that is zero or not finite; on a GPU that ValueError comes from the next
