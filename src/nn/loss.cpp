@@ -59,6 +59,25 @@ pointwise::LiveRows live_rows(TensorView<const std::int32_t> lengths) {
   return {or_null(lengths), lengths.size()};
 }
 
+/// Weights of targets; without any, all weigh 1.
+struct TargetWeights {
+  TensorView<const float> weights;
+
+  float operator()(Index target) const { return weights.empty() ? 1.0F : weights.data()[target]; }
+};
+
+/// The weights, which have the shape of the targets.
+TargetWeights checked_weights(Device device, TensorView<const float> weights, const Shape& targets) {
+  if (weights.empty()) return {};
+  check_shape("weights of targets", weights.shape(), targets);
+  if (device.is_cuda()) {
+    throw ValueError(
+        "targets with weights (class weights, missing target numbers) are not yet learned on a GPU; use the "
+        "CPU: --device cpu");
+  }
+  return {weights};
+}
+
 /// The BatchLoss that compute(value [2]) leaves in memory of the device.
 template <class Compute>
 BatchLoss read_back(Device device, const Compute& compute) {
@@ -84,19 +103,21 @@ double BatchLoss::mean() const {
 
 template <class T>
 BatchLoss softmax_cross_entropy(TensorView<T> outputs, TensorView<const std::int32_t> classes,
-                                TensorView<const std::int32_t> lengths, bool gradient, double smoothing) {
+                                TensorView<const std::int32_t> lengths, bool gradient, double smoothing,
+                                TensorView<const float> weights) {
   return read_back(outputs.device(), [&](TensorView<double> value) {
-    softmax_cross_entropy<T>(outputs, classes, lengths, value, gradient, smoothing);
+    softmax_cross_entropy<T>(outputs, classes, lengths, value, gradient, smoothing, weights);
   });
 }
 
 template <class T>
 void softmax_cross_entropy(TensorView<T> outputs, TensorView<const std::int32_t> classes,
                            TensorView<const std::int32_t> lengths, TensorView<double> value, bool gradient,
-                           double smoothing) {
+                           double smoothing, TensorView<const float> weights) {
   check_field<T>("softmax_cross_entropy", "smoothing", smoothing, domain::below_one);
   check_classes(outputs.shape(), classes.shape());
   check_lengths(outputs.shape(), lengths);
+  const TargetWeights weight_of = checked_weights(outputs.device(), weights, classes.shape());
   if constexpr (has_cuda_bodies) {
     if (outputs.device().is_cuda())
       return cuda::softmax_cross_entropy<T>(outputs, classes, lengths, value, gradient, smoothing);
@@ -105,22 +126,24 @@ void softmax_cross_entropy(TensorView<T> outputs, TensorView<const std::int32_t>
   const Index rows = classes.shape().count();
   const pointwise::LiveRows live = live_rows(lengths);
   const pointwise::Smoothing<T> smoothed(smoothing, class_count);
-  Index counted = 0;
+  const auto counts = [&](Index row) { return live(row) && weight_of(row) != 0 && classes.data()[row] >= 0; };
+  double counted = 0;
   for (Index row = 0; row < rows; ++row) {
+    if (!counts(row)) continue;
     const std::int32_t c = classes.data()[row];
-    if (c < 0 || !live(row)) continue;
     if (c >= class_count) throw ValueError(fmt::format("class {}; expected below {}", c, class_count));
-    ++counted;
+    counted += static_cast<double>(weight_of(row));
   }
   value(0) = sum_over_blocks(rows, [&](Index first, Index last) {
     double block_sum = 0;
     for (Index row = first; row < last; ++row) {
       T* y = outputs.data() + row * class_count;
-      const std::int32_t target = classes.data()[row];
-      if (target < 0 || !live(row)) {
+      if (!counts(row)) {
         if (gradient) std::fill(y, y + class_count, T{0});
         continue;
       }
+      const std::int32_t target = classes.data()[row];
+      const T weight = weight_of(row);
       const T largest = *std::max_element(y, y + class_count);
       const auto below = static_cast<double>(y[target] - largest);
       T total = 0;
@@ -129,30 +152,33 @@ void softmax_cross_entropy(TensorView<T> outputs, TensorView<const std::int32_t>
         total += e;
         if (gradient) y[c] = e;
       }
-      block_sum += std::log(static_cast<double>(total)) - below;
+      block_sum += static_cast<double>(weight) * (std::log(static_cast<double>(total)) - below);
       if (!gradient) continue;
-      const T factor = 1 / total;
-      for (Index c = 0; c < class_count; ++c) y[c] = factor * y[c] - smoothed.of_each;
-      y[target] -= smoothed.of_target;
+      const T factor = weight / total, of_each = weight * smoothed.of_each;
+      for (Index c = 0; c < class_count; ++c) y[c] = factor * y[c] - of_each;
+      y[target] -= weight * smoothed.of_target;
     }
     return block_sum;
   });
-  value(1) = static_cast<double>(counted);
+  value(1) = counted;
 }
 
 template <class T>
 BatchLoss mean_squared_error(TensorView<T> outputs, TensorView<const float> values,
-                             TensorView<const std::int32_t> lengths, bool gradient) {
+                             TensorView<const std::int32_t> lengths, bool gradient,
+                             TensorView<const float> weights) {
   return read_back(outputs.device(), [&](TensorView<double> value) {
-    mean_squared_error<T>(outputs, values, lengths, value, gradient);
+    mean_squared_error<T>(outputs, values, lengths, value, gradient, weights);
   });
 }
 
 template <class T>
 void mean_squared_error(TensorView<T> outputs, TensorView<const float> values,
-                        TensorView<const std::int32_t> lengths, TensorView<double> value, bool gradient) {
+                        TensorView<const std::int32_t> lengths, TensorView<double> value, bool gradient,
+                        TensorView<const float> weights) {
   check_shape("target values", values.shape(), outputs.shape());
   check_lengths(outputs.shape(), lengths);
+  const TargetWeights weight_of = checked_weights(outputs.device(), weights, values.shape());
   if constexpr (has_cuda_bodies) {
     if (outputs.device().is_cuda())
       return cuda::mean_squared_error<T>(outputs, values, lengths, value, gradient);
@@ -161,31 +187,47 @@ void mean_squared_error(TensorView<T> outputs, TensorView<const float> values,
   const Index rows = columns == 0 ? 0 : outputs.size() / columns;
   const pointwise::LiveRows live = live_rows(lengths);
   const pointwise::SquaredError<T> error{outputs.data(), values.data(), gradient};
-  Index counted = 0;
-  for (Index row = 0; row < rows; ++row) counted += live(row) ? columns : 0;
+  const auto weighted_error = [&](Index i) {
+    const float weight = weight_of(i);
+    if (weight == 0) {
+      if (gradient) outputs.data()[i] = 0;
+      return 0.0;
+    }
+    const double squared = error(i);
+    if (gradient) outputs.data()[i] *= weight;
+    return static_cast<double>(weight) * squared;
+  };
+  double counted = 0;
+  for (Index row = 0; row < rows; ++row) {
+    for (Index i = row * columns; live(row) && i < (row + 1) * columns; ++i)
+      counted += static_cast<double>(weight_of(i));
+  }
   value(0) = sum_over_blocks(rows, [&](Index first, Index last) {
     double block_sum = 0;
     for (Index row = first; row < last; ++row) {
       if (live(row)) {
-        for (Index i = row * columns; i < (row + 1) * columns; ++i) block_sum += error(i);
+        for (Index i = row * columns; i < (row + 1) * columns; ++i) block_sum += weighted_error(i);
       } else if (gradient) {
         std::fill_n(outputs.data() + row * columns, columns, T{0});
       }
     }
     return block_sum;
   });
-  value(1) = static_cast<double>(counted);
+  value(1) = counted;
 }
 
-#define ORTHORNN_INSTANTIATE(T)                                                                             \
-  template BatchLoss softmax_cross_entropy<T>(TensorView<T>, TensorView<const std::int32_t>,                \
-                                              TensorView<const std::int32_t>, bool, double);                \
-  template void softmax_cross_entropy<T>(TensorView<T>, TensorView<const std::int32_t>,                     \
-                                         TensorView<const std::int32_t>, TensorView<double>, bool, double); \
-  template BatchLoss mean_squared_error<T>(TensorView<T>, TensorView<const float>,                          \
-                                           TensorView<const std::int32_t>, bool);                           \
-  template void mean_squared_error<T>(TensorView<T>, TensorView<const float>,                               \
-                                      TensorView<const std::int32_t>, TensorView<double>, bool);
+#define ORTHORNN_INSTANTIATE(T)                                                                            \
+  template BatchLoss softmax_cross_entropy<T>(TensorView<T>, TensorView<const std::int32_t>,               \
+                                              TensorView<const std::int32_t>, bool, double,                \
+                                              TensorView<const float>);                                    \
+  template void softmax_cross_entropy<T>(TensorView<T>, TensorView<const std::int32_t>,                    \
+                                         TensorView<const std::int32_t>, TensorView<double>, bool, double, \
+                                         TensorView<const float>);                                         \
+  template BatchLoss mean_squared_error<T>(TensorView<T>, TensorView<const float>,                         \
+                                           TensorView<const std::int32_t>, bool, TensorView<const float>); \
+  template void mean_squared_error<T>(TensorView<T>, TensorView<const float>,                              \
+                                      TensorView<const std::int32_t>, TensorView<double>, bool,            \
+                                      TensorView<const float>);
 ORTHORNN_INSTANTIATE(float)
 ORTHORNN_INSTANTIATE(double)
 #undef ORTHORNN_INSTANTIATE

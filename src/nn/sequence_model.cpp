@@ -259,10 +259,13 @@ void SequenceModel<T>::compute_loss(const Batch& batch, bool gradient) {
   // The last state is no padding, whatever its sequence's length.
   const TensorView<const std::int32_t> lengths =
       every_step() ? input_.lengths : TensorView<const std::int32_t>();
+  const TensorView<const float> weights = batch.reals(batch_names::weights);
   if (options_.loss == Loss::softmax_cross_entropy) {
-    softmax_cross_entropy<T>(outputs_, batch.needed_integers(batch_names::classes), lengths, loss_, gradient);
+    softmax_cross_entropy<T>(outputs_, batch.needed_integers(batch_names::classes), lengths, loss_, gradient,
+                             /*smoothing=*/0, weights);
   } else {
-    mean_squared_error<T>(outputs_, batch.needed_reals(batch_names::values), lengths, loss_, gradient);
+    mean_squared_error<T>(outputs_, batch.needed_reals(batch_names::values), lengths, loss_, gradient,
+                          weights);
   }
 }
 

@@ -49,7 +49,8 @@ std::optional<float> number_in(std::string_view cell) {
 /// themselves (RFC 4180).
 class CsvReader {
  public:
-  explicit CsvReader(const std::filesystem::path& file) : file_(file.string()), stream_(file) {
+  CsvReader(const std::filesystem::path& file, Wanted what)
+      : file_(file.string()), stream_(file), what_(what) {
     if (!stream_) fail(fmt::format("it cannot be opened ({})", std::strerror(errno)));
   }
 
@@ -83,6 +84,8 @@ class CsvReader {
     return true;
   }
   Index row() const { return row_; }
+  /// Whether the file is read for a model that was trained before, whose columns cannot be chosen any more.
+  bool is_for_model() const { return what_ == Wanted::inputs; }
 
  private:
   /// What other bytes would be, messages and model files could not hold.
@@ -123,6 +126,7 @@ class CsvReader {
   std::string file_;
   std::ifstream stream_;
   std::string line_, unquoted_;
+  Wanted what_;
   /// First line of the last row, and its last one.
   Index row_ = 0, line_number_ = 0;
 };
@@ -157,7 +161,9 @@ std::size_t column_of(const CsvReader& reader, const std::vector<std::string>& n
   constexpr std::size_t shown = 20;
   const std::vector<std::string> first(
       names.begin(), names.begin() + static_cast<std::ptrdiff_t>(std::min(shown, names.size())));
-  reader.fail(fmt::format("{} names the column '{}'; it has {} columns: {}{}", flag, without_blanks(wanted),
+  const std::string named =
+      reader.is_for_model() ? fmt::format("the training had {} for", flag) : fmt::format("{} names", flag);
+  reader.fail(fmt::format("{} the column '{}'; it has {} columns: {}{}", named, without_blanks(wanted),
                           names.size(), fmt::join(first, ", "), names.size() > shown ? ", .." : ""));
 }
 
@@ -221,10 +227,12 @@ void add_numbers(const CsvReader& reader, const Columns& columns, const Sequence
                                                    "it is missing",
                                                    cells[c].substr(0, 40)));
     }
-    if (std::isnan(*number) && options.goal == Goal::forecast)
-      reader.fail_at(columns.names[c], "it is missing; expected a number, as a forecast has it as a target");
-    if (std::isnan(*number) && options.missing == Missing::refuse)
-      reader.fail_at(columns.names[c], "it is missing; expected a number, or --missing zero or mask");
+    if (std::isnan(*number) && options.missing == Missing::refuse) {
+      reader.fail_at(columns.names[c],
+                     fmt::format("it is missing; expected a number{}",
+                                 reader.is_for_model() ? ", as the model was trained without --missing"
+                                                       : ", or --missing zero or mask"));
+    }
     to.push_back(*number);
   }
 }
@@ -316,17 +324,20 @@ Targets take_targets(const CsvReader& reader, const Columns& columns, const Rows
 
 /// Targets that are numbers.
 Tensor<float> values_of(const CsvReader& reader, const Targets& targets, const std::string& column,
-                        Goal goal) {
+                        const SequencesOptions& options) {
   Tensor<float> values(Shape{std::ssize(targets.cells), 1});
   for (std::size_t i = 0; i < targets.cells.size(); ++i) {
     const std::optional<float> number = number_in(targets.cells[i]);
-    if (!number || !std::isfinite(*number)) {
-      reader.fail(fmt::format("row {}, column '{}': {}; expected a number for --goal {}", targets.places[i],
-                              column,
-                              number && std::isnan(*number)
-                                  ? "it is missing"
-                                  : fmt::format("'{}' is no finite number", targets.cells[i].substr(0, 40)),
-                              name_of(goal)));
+    if (number && std::isnan(*number) && options.missing == Missing::refuse) {
+      reader.fail(fmt::format(
+          "row {}, column '{}': it is missing; expected a number, or --missing zero, with which it does not "
+          "count",
+          targets.places[i], column));
+    }
+    if (!number || std::isinf(*number)) {
+      reader.fail(
+          fmt::format("row {}, column '{}': '{}' is no finite number; expected a number for --goal {}",
+                      targets.places[i], column, targets.cells[i].substr(0, 40), name_of(options.goal)));
     }
     values.data()[i] = *number;
   }
@@ -397,9 +408,15 @@ std::vector<std::size_t> take_numbers(const Columns& columns, const Rows& rows, 
 }  // namespace
 
 SequenceFile read_csv(const SequencesOptions& options, const KnownNames& known, Wanted what) {
-  CsvReader reader(options.data);
+  CsvReader reader(options.data, what);
   std::vector<std::string_view> cells;
+  const bool has_texts = options.text != TextUnit::automatic;
   if (!reader.next(cells)) reader.fail("it is empty; expected rows of cells with commas between");
+  for (const auto& [separator, name] : {std::pair{';', "semicolons"}, {'\t', "tabs"}}) {
+    if (cells.size() > 1 || has_texts || cells.front().find(separator) == npos) continue;
+    reader.fail(fmt::format(
+        "its first row has {} and no comma; expected commas between cells, and a point in numbers", name));
+  }
   // The first row is a header unless all of it is numbers.
   const bool has_header = std::ranges::any_of(cells, [](std::string_view cell) { return !number_in(cell); });
   std::vector<std::string> names;
@@ -411,7 +428,6 @@ SequenceFile read_csv(const SequencesOptions& options, const KnownNames& known, 
   SequenceFile result{.every_step = goal == Goal::step_classes || goal == Goal::step_values};
   if (!row_is_step && result.every_step && what == Wanted::everything)
     reader.fail("a row is a sequence with one target; --goal step-class and step-value need --id");
-  const bool has_texts = options.text != TextUnit::automatic;
   if (has_texts && (row_is_step || columns.inputs.size() != 1)) {
     reader.fail(fmt::format(
         "--text needs one column with the text of each row, and {}; expected --inputs "
@@ -432,7 +448,7 @@ SequenceFile read_csv(const SequencesOptions& options, const KnownNames& known, 
   if (has_classes) {
     result.classes = classes_of(reader, targets, column, known.classes, result);
   } else {
-    result.values = values_of(reader, targets, column, goal);
+    result.values = values_of(reader, targets, column, options);
   }
   return result;
 }

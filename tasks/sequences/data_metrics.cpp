@@ -1,5 +1,6 @@
 // What a DataTask counts in the outputs of a model, and the metrics that are made of it.
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <numbers>
@@ -67,6 +68,21 @@ std::vector<double> class_metrics(ConstTensorView<double> sums) {
   return {right / expected, recalls / occurring, f1s / named};
 }
 
+/// Adds the cross-entropy of outputs [R, C] for classes [R], of which negative ones do not count, and their
+/// number to `sums` [2]: the loss, were there no weights.
+void count_nats(ConstTensorView<float> outputs, ConstTensorView<std::int32_t> classes,
+                TensorView<double> sums) {
+  for (Index i = 0; i < classes.size(); ++i) {
+    if (classes(i) < 0) continue;
+    const ConstTensorView<float> row = outputs[i];
+    const double largest = *std::ranges::max_element(row);
+    double total = 0;
+    for (const float y : row) total += std::exp(static_cast<double>(y) - largest);
+    sums(0) += std::log(total) - (static_cast<double>(row(classes(i))) - largest);
+    sums(1) += 1;
+  }
+}
+
 /// Adds the bytes of the symbols that are targets, and their number, to `sums` [2].
 void count_bytes(ConstTensorView<std::int32_t> bytes, ConstTensorView<std::int32_t> classes,
                  TensorView<double> sums) {
@@ -110,7 +126,7 @@ Shape DataTask::counters() const {
     case Counted::answers:
       return {statistics_.classes, 3};
     default:
-      return {data_->has_bytes() ? 2 : 1, 2};
+      return {1 + (data_->has_weighted_symbols() ? 1 : 0) + (data_->has_bytes() ? 1 : 0), 2};
   }
 }
 
@@ -118,8 +134,8 @@ std::vector<double> DataTask::metric_values(ConstTensorView<double> sums, double
   const Counted kind = counted();
   if (kind == Counted::answers) return class_metrics(sums);
   std::vector<double> values = Task::metric_values(sums, mean_loss);
-  // Of texts, the second one is the number of bytes of a symbol.
-  const double bytes = values.size() == 2 ? values.back() : 0;
+  // The number of bytes of a symbol, and the loss without weights, where they are counted.
+  const double bytes = values.back(), nats = data_->has_weighted_symbols() ? values[1] : mean_loss;
   if (kind == Counted::right) values.resize(1);
   if (kind == Counted::errors) {
     for (const Index squared : {root_mean_squared, over_deviation}) {
@@ -127,9 +143,9 @@ std::vector<double> DataTask::metric_values(ConstTensorView<double> sums, double
       value = std::sqrt(value);
     }
   } else if (options_.ahead > 0) {
-    values.push_back(std::exp(mean_loss));
-    values.push_back(mean_loss / std::numbers::ln2);
-    if (data_->has_bytes()) values.push_back(mean_loss / std::numbers::ln2 / bytes);
+    values.push_back(std::exp(nats));
+    values.push_back(nats / std::numbers::ln2);
+    if (data_->has_bytes()) values.push_back(nats / std::numbers::ln2 / bytes);
   }
   return values;
 }
@@ -146,7 +162,9 @@ void DataTask::count_metrics(ConstTensorView<float> outputs, const Batch& batch,
   const auto rows = outputs.reshaped({classes.size(), statistics_.classes});
   if (kind == Counted::right) {
     count_right(rows, classes.reshaped({classes.size()}), sums[0]);
-    if (data_->has_bytes()) count_bytes(data_->content.symbol_bytes, classes, sums[1]);
+    if (data_->has_bytes()) count_bytes(data_->content.symbol_bytes, classes, sums[sums.shape()[0] - 1]);
+    // Weights are on the CPU alone.
+    if (data_->has_weighted_symbols()) count_nats(rows, classes.reshaped({classes.size()}), sums[1]);
     return;
   }
   // On the host: an evaluation has few batches, and these numbers are few.
@@ -162,6 +180,7 @@ void DataTask::count_errors(ConstTensorView<float> outputs, const Batch& batch,
   const Tensor<float> found = host_copy(TensorView<const float>(outputs)),
                       expected = host_copy(batch.reals(batch_names::values));
   const Tensor<std::int32_t> lengths = host_copy(batch.integers(batch_names::lengths));
+  const Tensor<float> weights = host_copy(batch.reals(batch_names::weights));
   check_shape("outputs of own sequences", found.shape(), expected.shape());
   Tensor<double> counts = host_copy(TensorView<const double>(sums));
   const Index columns = data.value_columns(), rows = found.size() / columns;
@@ -170,6 +189,7 @@ void DataTask::count_errors(ConstTensorView<float> outputs, const Batch& batch,
         data.every_step() && !lengths.view().empty() && row / lengths.size() >= lengths(row % lengths.size());
     if (is_padding) continue;
     for (Index c = 0; c < columns; ++c) {
+      if (!weights.view().empty() && weights.data()[row * columns + c] == 0) continue;
       const auto column = static_cast<std::size_t>(c);
       const double error = static_cast<double>(statistics_.values.divisor[column]) *
                            (static_cast<double>(found.data()[row * columns + c]) -

@@ -98,6 +98,7 @@ void copy_batch(const Batch& from, Batch& to, HostStaging& staging) {
   copy_integers(batch_names::lengths);
   copy_reals(batch_names::values);
   copy_integers(batch_names::classes);
+  copy_reals(batch_names::weights);
 }
 
 }  // namespace
@@ -136,7 +137,10 @@ Tensor<float> DataTask::own_features(ConstTensorView<float> features) const {
     const float* from = features.data() + row * inputs;
     for (Index k = 0; k < inputs; ++k) {
       if (std::isinf(from[k]) || (std::isnan(from[k]) && options_.missing == Missing::refuse))
-        throw ValueError(fmt::format("input {} of row {} is not finite; expected a number", k, row));
+        throw ValueError(fmt::format(
+            "input {} of row {} is {}", k, row,
+            std::isinf(from[k]) ? "infinite; expected a finite number"
+                                : "missing; expected a number, as the model was trained without --missing"));
     }
     normalize_row(from, maps, prepared.data() + row * columns, columns);
   }

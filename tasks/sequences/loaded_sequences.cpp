@@ -133,6 +133,14 @@ void DataTask::Data::check_targets() const {
                                    content.every_step ? "step" : "sequence"));
     }
   }
+  if (has_values() && (options.balanced || !content.class_weights.empty()))
+    refuse_sequences("class weights were given, and targets are numbers; expected targets that are classes");
+  if (options.balanced && !content.class_weights.empty())
+    refuse_sequences("class weights were given, and they are to be balanced; expected one of the two");
+  for (const float weight : content.class_weights) {
+    if (!(weight > 0 && std::isfinite(weight)))
+      refuse_sequences(fmt::format("a class has the weight {}; expected a number above 0", weight));
+  }
   if (!content.symbol_bytes.empty())
     check_shape("symbol_bytes", content.symbol_bytes.shape(), {content.symbol_count});
   if (!content.groups.empty()) check_shape("groups", content.groups.shape(), {sizes.count()});
@@ -253,15 +261,14 @@ Index DataTask::Data::sequence_of(Index row) const {
 
 /// Where something is wrong, the numbers are read again to name the place.
 void DataTask::Data::check_found(const Survey& found) const {
-  const bool may_miss = options.missing != Missing::refuse && options.ahead == 0;
+  const bool may_miss = options.missing != Missing::refuse;
   if (found.features.has_infinite || (found.features.has_missing && !may_miss)) {
     const auto [at, x] = find_number(content.features, [&](float number) {
       return std::isinf(number) || (std::isnan(number) && !may_miss);
     });
     const Index row = at / feature_columns(), i = sequence_of(row);
-    const char* what = std::isinf(x)       ? "infinite; expected a finite number"
-                       : options.ahead > 0 ? "missing; expected a number, as a forecast has it as a target"
-                                           : "missing; expected a number, or --missing zero or mask";
+    const char* what = std::isinf(x) ? "infinite; expected a finite number"
+                                     : "missing; expected a number, or --missing zero or mask";
     throw SequenceError(
         i, fmt::format("input {} of step {} is {}", at % feature_columns(), row - start(i), what));
   }
@@ -272,17 +279,40 @@ void DataTask::Data::check_found(const Survey& found) const {
     throw SequenceError(i, fmt::format("step {} is symbol {}; expected symbols numbered from 0 to 2^24 - 1",
                                        at - start(i), x));
   }
-  if (found.values.has_infinite || found.values.has_missing) {
-    const auto [at, x] = find_number(content.values, [](float number) { return !std::isfinite(number); });
+  if (found.values.has_infinite || (found.values.has_missing && !may_miss)) {
+    const auto [at, x] = find_number(content.values, [&](float number) {
+      return std::isinf(number) || (std::isnan(number) && !may_miss);
+    });
     const Index row = at / value_columns(), i = content.every_step ? sequence_of(row) : row;
     const std::string step = content.every_step ? fmt::format(" of step {}", row - start(i)) : "";
-    throw SequenceError(i, fmt::format("target {}{} is {}; expected a number: targets must be complete",
-                                       at % value_columns(), step, std::isnan(x) ? "missing" : "infinite"));
+    throw SequenceError(
+        i, fmt::format("target {}{} is {}", at % value_columns(), step,
+                       std::isnan(x)
+                           ? "missing; expected a number, or --missing zero, with which it does not count"
+                           : "infinite; expected a finite number"));
+  }
+  if (has_values() && found_values(found).has_missing) {
+    check_counting(value_numbers(), value_columns(), [](float number) { return !std::isnan(number); });
   }
   if (!content.classes.empty()) check_classes(found);
 }
 
 /// A batch must have a target that counts, so each sequence has one.
+template <class T, class Counts>
+void DataTask::Data::check_counting(const StoredNumbers<T>& numbers, Index columns,
+                                    const Counts& counts) const {
+  Tensor<T> room;
+  for (Index i = 0; i < sizes.count(); ++i) {
+    const std::span<const T> targets =
+        numbers.read(target_row(i) * columns, target_count(steps(i)) * columns, room);
+    if (std::ranges::any_of(targets, counts)) continue;
+    throw SequenceError(i, targets.size() == 1
+                               ? fmt::format("its target is {}, so it does not count; leave the sequence out",
+                                             targets.front())
+                               : "none of its targets counts: all are missing or negative; leave it out");
+  }
+}
+
 void DataTask::Data::check_classes(const Survey& found) const {
   if (found.classes.largest >= most_names) {
     const auto [at, x] =
@@ -294,15 +324,7 @@ void DataTask::Data::check_classes(const Survey& found) const {
                     x));
   }
   if (found.classes.smallest >= 0) return;
-  Tensor<std::int32_t> room;
-  for (Index i = 0; i < sizes.count(); ++i) {
-    const std::span<const std::int32_t> of_sequence =
-        content.classes.read(target_row(i), target_count(steps(i)), room);
-    if (std::ranges::any_of(of_sequence, [](std::int32_t number) { return number >= 0; })) continue;
-    throw SequenceError(i, content.every_step
-                               ? "all its classes are negative, so none counts; leave the sequence out"
-                               : fmt::format("its class is {}; expected 0 or more", of_sequence.front()));
-  }
+  check_counting(content.classes, 1, [](std::int32_t number) { return number >= 0; });
 }
 
 void DataTask::Data::check_seen(const Survey& found, std::span<const std::string> class_names) const {
@@ -314,9 +336,16 @@ void DataTask::Data::check_seen(const Survey& found, std::span<const std::string
     const auto [at, x] = find_number(numbers, is_new);
     const Index i = has_steps ? sequence_of(at) : at;
     const std::string step = has_steps ? fmt::format("step {}", at - start(i)) : "the target";
-    throw SequenceError(i, fmt::format("{} is {}, which no training sequence has; expected what some has: "
-                                       "leave this sequence out, or train on more data",
-                                       step, text(x)));
+    // Numbers that identify sequences, or are measured, seldom come twice.
+    const auto names = std::ranges::count(seen, true);
+    const bool are_many = !has_steps && 2 * names > std::ssize(training);
+    throw SequenceError(
+        i, fmt::format("{} is {}, which no training sequence has; expected what some has: {}", step, text(x),
+                       are_many ? fmt::format("the {} training sequences have {} classes, so "
+                                              "the targets may be names of sequences, or "
+                                              "numbers (--goal value)",
+                                              training.size(), names)
+                                : "leave this sequence out, or train on more data"));
   };
   if (!content.symbols.empty() && content.symbol_count == 0 && found.symbols.has_new) {
     check(content.symbols, found.symbols.seen, true,
@@ -357,8 +386,28 @@ DataStatistics DataTask::Data::find_statistics(const Survey& found) const {
         options.ahead > 0 ? result.features : maps_of(found.values.targets, options.normalization);
   } else {
     result.classes = options.ahead > 0 ? result.symbols : found.classes.largest_to_train + 1;
+    result.class_weights = find_class_weights(found);
+    if (!result.class_weights.empty())
+      result.class_weights.resize(static_cast<std::size_t>(result.classes), 1);
   }
   return result;
+}
+
+std::vector<float> DataTask::Data::find_class_weights(const Survey& found) const {
+  const std::vector<Index>& counts = class_counts(found);
+  if (!options.balanced) {
+    if (content.class_weights.size() > counts.size()) {
+      refuse_sequences(fmt::format("there are weights of {} classes, and the training data have {}",
+                                   content.class_weights.size(), counts.size()));
+    }
+    return content.class_weights;
+  }
+  const auto all = static_cast<double>(std::accumulate(counts.begin(), counts.end(), Index{0}));
+  const auto occurring = static_cast<double>(counts.size() - std::ranges::count(counts, 0));
+  std::vector<float> weights;
+  for (const Index count : counts)
+    weights.push_back(count > 0 ? static_cast<float>(all / (occurring * static_cast<double>(count))) : 1.0F);
+  return weights;
 }
 
 void DataTask::Data::use(const DataStatistics& given, const Survey& found,
@@ -374,7 +423,11 @@ void DataTask::Data::use(const DataStatistics& given, const Survey& found,
         fmt::format("there are symbols up to {} and classes up to {}; expected less than {} and {}",
                     found.symbols.largest, found.classes.largest, given.symbols, given.classes));
   }
+  if (!given.class_weights.empty() && std::ssize(given.class_weights) != given.classes)
+    refuse_sequences(fmt::format("there are {} class weights; expected one for each of {} classes",
+                                 given.class_weights.size(), given.classes));
   statistics = given;
+  lacks_values = has_values() && found_values(found).has_missing;
   find_baseline(found);
 }
 
@@ -382,19 +435,23 @@ void DataTask::Data::find_baseline(const Survey& found) {
   baseline = 0;
   deviations.clear();
   if (has_values()) {
-    const std::vector<ColumnSums>& columns = (options.ahead > 0 ? found.features : found.values).targets;
+    const std::vector<ColumnSums>& columns = found_values(found).targets;
+    double all = 0;
+    for (const ColumnSums& column : columns) all += static_cast<double>(column.count);
     for (std::size_t c = 0; c < columns.size(); ++c) {
       deviations.push_back(columns[c].deviation());
-      baseline +=
-          std::pow(deviations[c] / statistics.values.divisor[c], 2) / static_cast<double>(columns.size());
+      baseline += std::pow(deviations[c] / statistics.values.divisor[c], 2) *
+                  (static_cast<double>(columns[c].count) / all);
     }
     return;
   }
-  const std::vector<Index>& counts = (options.ahead > 0 ? found.symbols : found.classes).counts;
-  const auto all = static_cast<double>(std::accumulate(counts.begin(), counts.end(), Index{0}));
-  for (const Index count : counts) {
-    const double share = static_cast<double>(count) / all;
-    if (count > 0) baseline -= share * std::log(share);
+  const std::vector<Index>& counts = class_counts(found);
+  std::vector<double> masses(counts.begin(), counts.end());
+  for (std::size_t c = 0; !statistics.class_weights.empty() && c < masses.size(); ++c)
+    masses[c] *= static_cast<double>(statistics.class_weights[c]);
+  const double all = std::accumulate(masses.begin(), masses.end(), 0.0);
+  for (const double mass : masses) {
+    if (mass > 0) baseline -= mass / all * std::log(mass / all);
   }
 }
 

@@ -49,6 +49,7 @@ struct DataTask::Content {
         every_step(view.every_step),
         classes(view.classes),
         values(view.values),
+        class_weights(view.class_weights.begin(), view.class_weights.end()),
         groups(view.groups),
         validation(view.validation),
         test(view.test),
@@ -61,6 +62,7 @@ struct DataTask::Content {
   bool every_step;
   StoredNumbers<std::int32_t> classes;
   StoredNumbers<float> values;
+  std::vector<float> class_weights;
   ConstTensorView<std::int32_t> groups;
   Index validation, test;
   Index symbol_count;
@@ -141,6 +143,9 @@ struct DataTask::Data {
   bool has_bytes() const { return options.ahead > 0 && !content.symbol_bytes.empty(); }
   bool has_lengths() const { return shortest != longest; }
   bool has_values() const { return options.ahead > 0 ? has_features() : !content.values.empty(); }
+  bool has_weights() const { return lacks_values || !statistics.class_weights.empty(); }
+  /// Whether perplexity cannot be told from the loss.
+  bool has_weighted_symbols() const { return options.ahead > 0 && !statistics.class_weights.empty(); }
   bool in_file() const {
     return content.features.in_file() || content.symbols.in_file() || content.values.in_file() ||
            content.classes.in_file();
@@ -188,6 +193,8 @@ struct DataTask::Data {
   std::optional<LengthBuckets> buckets;
   EpochBatches of_validation, of_test;
   DataStatistics statistics;
+  /// Whether a target number is missing.
+  bool lacks_values = false;
   double baseline = 0;
   /// Standard deviation of each target column of the training data.
   std::vector<double> deviations;
@@ -203,6 +210,17 @@ struct DataTask::Data {
   void prepare_batches();
   void check_found(const Survey& found) const;
   void check_classes(const Survey& found) const;
+  /// Throws for a sequence without a target that counts.
+  template <class T, class Counts>
+  void check_counting(const StoredNumbers<T>& numbers, Index columns, const Counts& counts) const;
+  std::vector<float> find_class_weights(const Survey& found) const;
+  /// How often each class is a target of the training.
+  const std::vector<Index>& class_counts(const Survey& found) const {
+    return (options.ahead > 0 ? found.symbols : found.classes).counts;
+  }
+  const FoundReals& found_values(const Survey& found) const {
+    return options.ahead > 0 ? found.features : found.values;
+  }
   /// Throws where held-out data have symbols or classes that no training sequence has.
   void check_seen(const Survey& found, std::span<const std::string> class_names) const;
   /// The sequence that has a row of the steps.
@@ -225,6 +243,8 @@ struct DataTask::Data {
   void write_values(std::span<const Stretch> stretches, Tensor<float>& room, TensorView<float> to) const;
   void write_classes(std::span<const Stretch> stretches, Tensor<std::int32_t>& room,
                      TensorView<std::int32_t> to) const;
+  /// 0 for targets that do not count.
+  void write_weights(std::span<const Stretch> stretches, Assembly& assembly, TensorView<float> to) const;
 };
 
 }  // namespace orthornn

@@ -126,6 +126,10 @@ void DataTask::Data::fill(Assembly& assembly, Batch& batch) const {
     integers(batch_names::classes, targets,
              [&](TensorView<std::int32_t> to) { write_classes(stretches, assembly.integers, to); });
   }
+  if (has_weights()) {
+    reals(batch_names::weights, targets,
+          [&](TensorView<float> to) { write_weights(stretches, assembly, to); });
+  }
 }
 
 /// Lets the disk look for all numbers of a batch at once.
@@ -193,6 +197,32 @@ void DataTask::Data::write_classes(std::span<const Stretch> stretches, Tensor<st
         class_numbers().read(target_row(s.sequence) + s.first, targets, room);
     for (Index t = 0; t < rows; ++t)
       to.data()[t * count + b] = t < targets ? from[static_cast<std::size_t>(t)] : -1;
+  }
+}
+
+void DataTask::Data::write_weights(std::span<const Stretch> stretches, Assembly& assembly,
+                                   TensorView<float> to) const {
+  const Index columns = std::max<Index>(value_columns(), 1), count = std::ssize(stretches);
+  std::fill(to.begin(), to.end(), 0.0F);
+  const auto write = [&]<class T>(const StoredNumbers<T>& numbers, Tensor<T>& room, const auto& weight_of) {
+    for (Index b = 0; b < count; ++b) {
+      const Stretch& s = stretches[static_cast<std::size_t>(b)];
+      const Index targets = target_count(s.steps);
+      const std::span<const T> from =
+          numbers.read((target_row(s.sequence) + s.first) * columns, targets * columns, room);
+      for (Index t = 0; t < targets; ++t) {
+        for (Index c = 0; c < columns; ++c)
+          to.data()[(t * count + b) * columns + c] =
+              weight_of(from[static_cast<std::size_t>(t * columns + c)]);
+      }
+    }
+  };
+  if (has_values()) {
+    write(value_numbers(), assembly.reals, [](float x) { return std::isnan(x) ? 0.0F : 1.0F; });
+  } else {
+    write(class_numbers(), assembly.integers, [&](std::int32_t number) {
+      return number < 0 ? 0.0F : statistics.class_weights[static_cast<std::size_t>(number)];
+    });
   }
 }
 

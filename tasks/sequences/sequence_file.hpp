@@ -74,9 +74,17 @@ void read_symbols(const SequencesOptions& options, const std::vector<FileText>& 
 /// The options of a DataTask for these (sequences_task.cpp).
 DataTaskOptions data_options(const SequencesOptions& options);
 
-/// Adds the sequences of the file `path` to those of a task's training file. Throws FileError where its
-/// inputs or targets are others than those.
-void append_sequences(SequenceFile& all, const SequenceFile& more, const std::filesystem::path& path);
+/// A file of validation or test data.
+struct HeldOutFile {
+  std::filesystem::path path;
+  SequenceFile sequences;
+  std::string checksum = {};  ///< Number and CRC-32 of its sequences.
+};
+
+/// Adds the sequences of files to those of a task's training file, one file after the other, and finds their
+/// checksums on the way: each array is copied once. Throws FileError where inputs or targets of a file are
+/// others than those of the training.
+void join_sequences(SequenceFile& all, std::vector<HeldOutFile>& more);
 
 /// Numbers of class names: those known, or else all that there are, sorted, by their value if they are whole
 /// numbers. An empty name has -1. Calls refuse(i, why), which throws, for a name that is not known.

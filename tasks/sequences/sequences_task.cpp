@@ -12,9 +12,9 @@
 #include <utility>
 
 #include "core/fields_json.hpp"
-#include "io/crc32_of.hpp"
 #include "orthornn/core/error.hpp"
 #include "tasks/data_part.hpp"
+#include "tasks/sequences/class_weights.hpp"
 #include "tasks/sequences/loaded_sequences.hpp"
 #include "tasks/sequences/number_survey.hpp"
 #include "tasks/sequences/sequence_file.hpp"
@@ -38,15 +38,18 @@ SequencesOptions completed(SequencesOptions options) {
 
 Json json_of(const ColumnMaps& maps) { return {{"shift", maps.shift}, {"divisor", maps.divisor}}; }
 
-ColumnMaps maps_from(const Json& json) {
-  ColumnMaps maps;
-  for (const auto& [key, to] : {std::pair{"shift", &maps.shift}, std::pair{"divisor", &maps.divisor}}) {
-    for (const Json& number : array_member(json, key)) {
-      if (!number.is_number()) refuse_member(key, "numbers", number);
-      to->push_back(number.get<float>());
-      if (!std::isfinite(to->back())) refuse_member(key, "finite numbers", number);
-    }
+std::vector<float> numbers_member(const Json& json, const char* key) {
+  std::vector<float> numbers;
+  for (const Json& number : array_member(json, key)) {
+    if (!number.is_number()) refuse_member(key, "numbers", number);
+    numbers.push_back(number.get<float>());
+    if (!std::isfinite(numbers.back())) refuse_member(key, "finite numbers", number);
   }
+  return numbers;
+}
+
+ColumnMaps maps_from(const Json& json) {
+  const ColumnMaps maps{.shift = numbers_member(json, "shift"), .divisor = numbers_member(json, "divisor")};
   if (maps.shift.size() != maps.divisor.size() || std::ranges::count(maps.divisor, 0.0F) > 0)
     throw ValueError("expected as many 'divisor' as 'shift', and no 'divisor' of 0");
   return maps;
@@ -77,21 +80,6 @@ std::vector<std::string> class_names_of(const SequenceFile& file, Index classes)
   return names;
 }
 
-/// Sizes and CRC-32 of the sequences of a file.
-std::string checksum_of(const SequenceFile& file) {
-  std::uint32_t all = 0;
-  const auto add = [&](const auto& numbers) {
-    const std::span bytes = std::as_bytes(std::span(numbers));
-    all = joined_checksum(all, crc32_of(bytes.data(), bytes.size()), std::ssize(bytes));
-  };
-  add(file.lengths);
-  file.features.each_piece(add);
-  file.values.each_piece(add);
-  file.symbols.each_piece(add);
-  file.classes.each_piece(add);
-  return fmt::format("{} sequences, CRC-32 {:08x}", file.lengths.size(), all);
-}
-
 bool is_whole(const std::string& text) {
   const std::size_t digits = text.starts_with('-') ? 1 : 0;
   return text.size() > digits && text.size() < 18 &&
@@ -101,10 +89,12 @@ bool is_whole(const std::string& text) {
 }  // namespace
 
 DataTaskOptions data_options(const SequencesOptions& options) {
+  const bool balanced = chosen_class_weights(options.class_weights).balanced;
   return {.ahead = options.goal == Goal::forecast ? options.ahead : 0,
           .cut = options.length,
           .normalization = options.normalization,
           .missing = options.missing,
+          .balanced = balanced,
           .validation_part = options.validation_part,
           .test_part = options.test_part,
           .batch = options.batch,
@@ -160,6 +150,20 @@ void check_form(const SequencesOptions& options, bool is_csv, Wanted what) {
     throw ValueError(fmt::format("--text is for .txt and CSV files, and '{}' has arrays with names",
                                  options.data.string()));
   }
+}
+
+/// Throws for options that mean nothing for the training data.
+void check_meaning(const SequencesOptions& options, const SequenceFile& file) {
+  const auto refuse = [&](const char* flag, const char* what) {
+    throw ValueError(
+        fmt::format("{} is for {}, which '{}' has not; leave it out", flag, what, options.data.string()));
+  };
+  if (options.goal != Goal::forecast && options.ahead != 1)
+    throw ValueError(fmt::format("--ahead is for --goal forecast, and {} is learned; leave it out",
+                                 options.goal == Goal::automatic ? "a target" : name_of(options.goal)));
+  if (options.vocabulary > 0 && file.symbol_table == nullptr) refuse("--vocabulary", "symbols of a text");
+  if (options.missing != Missing::refuse && file.features.empty() && file.values.empty())
+    refuse("--missing", "numbers");
 }
 
 /// Divides the only sequence in time: training data, then validation data, then test data.
@@ -243,6 +247,7 @@ struct SequencesTask::Source {
 SequencesTask::SequencesTask(const SequencesOptions& options)
     : DataTask((check_fields("task sequences", options), data_options(completed(options)))),
       options_(options) {
+  if (completed(options).goal == Goal::forecast) chosen_class_weights(options.class_weights).check_unnamed();
   if (!options.parts.empty()) read_parts(std::exchange(options_.parts, {}));
 }
 
@@ -267,7 +272,10 @@ void SequencesTask::read_parts(const std::vector<TaskPart>& parts) {
     DataStatistics known{.features = maps_from(object_member(json, "features")),
                          .values = maps_from(object_member(json, "values")),
                          .symbols = integer_member(json, "symbols"),
-                         .classes = integer_member(json, "classes")};
+                         .classes = integer_member(json, "classes"),
+                         .class_weights = json.contains("class_weights")
+                                              ? numbers_member(json, "class_weights")
+                                              : std::vector<float>()};
     class_names_ = texts_member(json, "class_names");
     input_names_ = texts_member(json, "input_names");
     symbol_table_ = symbol_table_in(json);
@@ -276,6 +284,8 @@ void SequencesTask::read_parts(const std::vector<TaskPart>& parts) {
           fmt::format("it has {} symbols and the names of {}", known.symbols, symbol_table_->count()));
     if (known.symbols < 0 || known.symbols > most_names || known.classes < 0 || known.classes > most_names)
       throw ValueError("its numbers of symbols and classes are not from 0 to 2^24");
+    if (std::ranges::any_of(known.class_weights, [](float weight) { return weight <= 0; }))
+      throw ValueError("its class weights are not above 0");
     use(known);
   } catch (const ValueError& error) {
     throw ValueError(fmt::format("task sequences: the part '{}': {}", statistics_part, error.what()));
@@ -295,33 +305,39 @@ void SequencesTask::check_given(const Source& source, const std::string& known) 
 
 void SequencesTask::read_into(Files& files) const {
   SequencesOptions options = completed(options_);
-  KnownNames known{class_names_, symbol_table_.get()};
   const std::array<Source, 3> all = sources();
-  for (std::size_t k = 0; k < all.size(); ++k) {
-    check_given(all[k], checksums_[k]);
-    if (k > 0 && all[k].path.empty()) continue;
+  const bool is_trained = !checksums_[0].empty();
+  for (std::size_t k = 0; k < all.size(); ++k) check_given(all[k], checksums_[k]);
+  // 1. The training data decide for all.
+  static_cast<SequenceFile&>(files) =
+      read_sequence_file(options, {class_names_, symbol_table_.get()}, Wanted::everything);
+  if (!is_trained) check_meaning(options, files);
+  if (options.goal == Goal::automatic) {
+    options.goal = files.values.empty() ? (files.every_step ? Goal::step_classes : Goal::classes)
+                                        : (files.every_step ? Goal::step_values : Goal::values);
+  }
+  files.counts[0] = std::ssize(files.lengths);
+  // 2. The others.
+  const KnownNames known{files.class_names, files.symbol_table.get()};
+  std::vector<HeldOutFile> more;
+  for (std::size_t k = 1; k < all.size(); ++k) {
+    if (all[k].path.empty()) continue;
     options.data = all[k].path;
-    SequenceFile file = read_sequence_file(options, known, k == 0 ? Wanted::everything : Wanted::held_out);
-    files.counts[k] = std::ssize(file.lengths);
-    if (k == 0) {
-      static_cast<SequenceFile&>(files) = std::move(file);
-      known = {files.class_names, files.symbol_table.get()};
-      // The training data decide for all.
-      if (options.goal == Goal::automatic) {
-        options.goal = files.values.empty() ? (files.every_step ? Goal::step_classes : Goal::classes)
-                                            : (files.every_step ? Goal::step_values : Goal::values);
-      }
-      continue;
-    }
-    files.checksums[k] = checksum_of(file);
-    if (!checksums_[k].empty() && checksums_[k] != files.checksums[k]) {
-      throw FileError(fmt::format(
-          "{} has other data than those that the model was trained with ({} there, {} here); name the data "
-          "of the training by {}, or use predict for data of your own",
-          options.data.string(), checksums_[k], files.checksums[k], all[k].flag));
-    }
-    append_sequences(files, file, options.data);
+    const HeldOutFile& file = more.emplace_back(
+        HeldOutFile{.path = all[k].path, .sequences = read_sequence_file(options, known, Wanted::held_out)});
+    files.counts[k] = std::ssize(file.sequences.lengths);
     (k == 1 ? files.validation : files.test) = files.counts[k];
+  }
+  join_sequences(files, more);
+  auto joined = more.begin();
+  for (std::size_t k = 1; k < all.size(); ++k) {
+    if (all[k].path.empty()) continue;
+    files.checksums[k] = (joined++)->checksum;
+    if (checksums_[k].empty() || checksums_[k] == files.checksums[k]) continue;
+    throw FileError(fmt::format(
+        "{} has other data than those that the model was trained with ({} there, {} here); name the data "
+        "of the training by {}, or use predict for data of your own",
+        all[k].path.string(), checksums_[k], files.checksums[k], all[k].flag));
   }
 }
 
@@ -344,6 +360,8 @@ void SequencesTask::load() const {
   const bool is_trained = !checksums_[0].empty();
   files->checksums[0] = checksums_[0];
   try {
+    if (!is_trained)
+      content.class_weights = chosen_class_weights(options_.class_weights).by_number(files->class_names);
     const DataStatistics known = statistics();
     use(content, is_trained ? &known : nullptr, &files->checksums[0], files->class_names);
   } catch (const FileError&) {
@@ -400,6 +418,7 @@ std::vector<TaskPart> SequencesTask::parts() const {
                {"classes", known.classes},
                {"class_names", class_names_},
                {"input_names", input_names_}};
+  if (!known.class_weights.empty()) json["class_weights"] = known.class_weights;
   if (symbol_table_ != nullptr) {
     json["text"] = name_of(symbol_table_->unit());
     json["text_end"] = symbol_table_->end().has_value();

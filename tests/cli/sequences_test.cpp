@@ -2,14 +2,17 @@
 
 #include <fstream>
 #include <initializer_list>
+#include <nlohmann/json.hpp>
 
 #include "cli/model_content.hpp"
 #include "cli/run_program.hpp"
 #include "orthornn/io/hdf5.hpp"
+#include "support/text_file.hpp"
 
 namespace fs = std::filesystem;
 using namespace orthornn;
 using namespace orthornn::testing;
+using Json = nlohmann::json;
 
 namespace {
 
@@ -46,6 +49,43 @@ TEST_CASE("own sequences of a CSV are trained on, resumed to the same bits, and 
   CHECK_THAT(evaluated.output, contains("\"accuracy\""));
   std::ofstream(folder / "own.csv", std::ios::app) << "40,1,up,1\n";
   check_refused(run({"eval", "whole/model.h5"}, here), 1, {"other data than those", "own.csv"});
+}
+
+TEST_CASE("own sequences with class weights or missing targets are resumed to the same bits", "[cli]") {
+  const TemporaryFolder folder;
+  write_own_series(folder / "own.csv");
+  std::ofstream gaps(folder / "gaps.csv");
+  gaps << "series,x,target\n";
+  for (int i = 0; i < 200; ++i) gaps << i / 5 << "," << i % 7 << "," << (i % 5 == 3 ? "" : "0.5") << "\n";
+  gaps.close();
+  const RunSettings here{.folder = folder.path()};
+  const Arguments classes{"--data",   "own.csv", "--target",        "direction",
+                          "--inputs", "x",       "--class-weights", "up=3,down=0.5"},
+      numbers{"--data", "gaps.csv", "--goal", "step-value", "--missing", "mask"};
+  for (const Arguments& data : {classes, numbers}) {
+    const std::string run_name = data == classes ? "classes" : "numbers";
+    const Arguments train =
+        Arguments{"train", "sequences", "--id", "series", "--schedule", "constant", "--device", "cpu"} +
+        data + small_cwy;
+    const std::string parts = run_name + "-parts", straight = run_name + "-straight";
+    check_success(run(train + Arguments{"--steps", "4", "--accumulate", "2", "--out", parts}, here));
+    check_success(run(train + Arguments{"--steps", "8", "--accumulate", "2", "--out", straight}, here));
+    check_success(run({"train", "--resume", "--out", parts, "--steps", "8"}, here));
+    CHECK(training_content(folder / parts / "model.h5") == training_content(folder / straight / "model.h5"));
+    // eval has the loss of the training's end.
+    const ProgramResult evaluated = run({"eval", parts + "/model.h5", "--device", "cpu", "--json"}, here);
+    check_success(evaluated);
+    const Json results = Json::parse(content(folder / parts / "results.json"));
+    const Json found = Json::parse(evaluated.output);
+    CHECK(found[data == classes ? "cross_entropy" : "mean_squared_error"] == results["test"]["last"]["loss"]);
+    CHECK(found["baseline"] == results["baseline"]);
+  }
+  check_refused(run({"train", "--resume", "--out", "classes-parts", "--class-weights", "balanced"}, here), 2,
+                {"--class-weights balanced was given", "--class-weights up=3,down=0.5"});
+  check_refused(run(Arguments{"train", "sequences", "--id", "series"} + numbers +
+                        Arguments{"--class-weights", "balanced"},
+                    here),
+                1, {"gaps.csv", "targets are numbers"});
 }
 
 TEST_CASE("validation and test sequences of files of their own are those of the model", "[cli]") {

@@ -180,6 +180,19 @@ TEST_CASE("what a GPU finds wrong with targets is thrown when somebody waits", "
   CHECK(nothing.count == 0);
 }
 
+TEST_CASE("targets with weights are refused on a GPU", "[cuda]") {
+  const auto device = gpu();
+  if (!device) return;
+  Tensor<float> outputs(Shape{4, 3}, *device);
+  const Tensor<float> of_classes(Shape{4}, *device), of_values(Shape{4, 3}, *device);
+  CHECK_THROWS_WITH(
+      softmax_cross_entropy<float>(outputs, Tensor<std::int32_t>(Shape{4}, *device), {}, true, 0, of_classes),
+      contains("--device cpu"));
+  CHECK_THROWS_WITH(
+      mean_squared_error<float>(outputs, Tensor<float>(Shape{4, 3}, *device), {}, true, of_values),
+      contains("--device cpu"));
+}
+
 TEST_CASE("losses of nothing on a GPU are those of the CPU", "[cuda]") {
   const auto device = gpu();
   if (!device) return;

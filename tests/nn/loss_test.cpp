@@ -1,8 +1,10 @@
 #include "orthornn/nn/loss.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <initializer_list>
 #include <limits>
+#include <utility>
 
 #include "orthornn/core/error.hpp"
 #include "support/catch.hpp"
@@ -102,6 +104,68 @@ TEST_CASE("gradients of both losses are those of finite differences", "[nn][grad
   }
 }
 
+TEST_CASE("losses of targets with weights are weighted means, and so are their gradients", "[nn][gradient]") {
+  // Two sequences in three steps, of which the second one has two.
+  const Tensor<std::int32_t> lengths = classes_of({3, 2});
+  Tensor<double> outputs = normal_tensor<double>({3, 2, 3}, 7);
+  Tensor<double> gradient = outputs.copy();
+  const auto differences = [&](const auto& loss_of) {
+    return finite_differences(outputs, [&] {
+      Tensor<double> work = outputs.copy();
+      return loss_of(work.view());
+    });
+  };
+  SECTION("softmax cross-entropy, with label smoothing") {
+    Tensor<std::int32_t> classes(Shape{3, 2});
+    Tensor<float> weights(Shape{3, 2});
+    for (Index i = 0; i < 6; ++i) {
+      classes.data()[i] = static_cast<std::int32_t>(i % 3);
+      weights.data()[i] = static_cast<float>(0.5 + 0.75 * static_cast<double>(i));
+    }
+    classes(1, 1) = -1;
+    classes(2, 0) = 7, weights(2, 0) = 0;  // it is not read
+    const BatchLoss found = softmax_cross_entropy<double>(gradient, classes, lengths, true, 0.2, weights);
+    // The sum of the targets one by one. (0, 0), (0, 1) and (1, 0) are left.
+    double sum = 0;
+    for (const auto& [t, b] : {std::pair{0, 0}, {0, 1}, {1, 0}}) {
+      Tensor<double> row(Shape{1, 3});
+      std::ranges::copy(outputs.view()[t][b], row.begin());
+      sum += weights(t, b) * softmax_cross_entropy<double>(row, classes_of({classes(t, b)}), {}, false).sum;
+    }
+    CHECK(found.sum == Approx(sum).epsilon(1e-14));
+    CHECK(found.count == Approx(0.5 + 1.25 + 2).epsilon(1e-14));
+    // The gradient is that of the smoothed loss, a sum of such without smoothing.
+    const auto smoothed = [&](TensorView<double> work) {
+      double value = 0.8 * softmax_cross_entropy<double>(work, classes, lengths, false, 0, weights).sum;
+      for (std::int32_t c = 0; c < 3; ++c) {
+        Tensor<std::int32_t> all = classes.copy();
+        for (std::int32_t& target : all) target = target < 0 ? -1 : c;
+        value += 0.2 / 3 * softmax_cross_entropy<double>(work, all, lengths, false, 0, weights).sum;
+      }
+      return value;
+    };
+    CHECK(relative_error(gradient, differences(smoothed)) < 1e-8);
+  }
+  SECTION("squared error") {
+    Tensor<float> values = normal_tensor<float>({3, 2, 3}, 8), weights(Shape{3, 2, 3});
+    for (Index i = 0; i < 18; ++i) weights.data()[i] = static_cast<float>(0.25 * static_cast<double>(i % 5));
+    double sum = 0, count = 0;
+    for (Index i = 0; i < 15; ++i) {  // the last three are padding
+      const double error = outputs.data()[i] - static_cast<double>(values.data()[i]);
+      sum += weights.data()[i] * error * error;
+      count += weights.data()[i];
+    }
+    for (Index i = 0; i < 18; i += 5) values.data()[i] = std::numeric_limits<float>::quiet_NaN();
+    const auto loss = [&](TensorView<double> work) {
+      return mean_squared_error<double>(work, values, lengths, false, weights).sum;
+    };
+    const BatchLoss found = mean_squared_error<double>(gradient, values, lengths, true, weights);
+    CHECK(found.sum == Approx(sum).epsilon(1e-14));
+    CHECK(found.count == count);
+    CHECK(relative_error(gradient, differences(loss)) < 1e-8);
+  }
+}
+
 TEST_CASE("padding beyond the lengths counts in no loss and has no gradient", "[nn]") {
   // Two sequences of two and of one step, in three steps; one of the three targets that remain does not
   // count.
@@ -171,4 +235,9 @@ TEST_CASE("losses refuse targets that do not fit", "[nn]") {
   CHECK_THROWS_WITH(softmax_cross_entropy<float>(outputs, classes_of({0, 1}), {}, true, 1.0),
                     contains("smoothing"));
   CHECK_THROWS_AS(mean_squared_error<float>(outputs, Tensor<float>(Shape{3, 2})), ShapeError);
+  const Tensor<float> weights(Shape{3});
+  CHECK_THROWS_AS(softmax_cross_entropy<float>(outputs, classes_of({0, 1}), {}, true, 0, weights),
+                  ShapeError);
+  CHECK_THROWS_AS(mean_squared_error<float>(outputs, Tensor<float>(Shape{2, 3}), {}, true, weights),
+                  ShapeError);
 }

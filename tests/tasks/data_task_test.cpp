@@ -15,6 +15,7 @@
 #include "orthornn/train/trainer.hpp"
 #include "support/catch.hpp"
 #include "support/error_message.hpp"
+#include "tasks/own_files.hpp"
 
 using namespace orthornn;
 using namespace orthornn::testing;
@@ -46,8 +47,6 @@ std::vector<Index> numbers_of(const Batch& batch) {
     numbers.push_back(static_cast<Index>(features(0, b, 0)) / 10);
   return numbers;
 }
-
-constexpr float missing = std::numeric_limits<float>::quiet_NaN();
 
 }  // namespace
 
@@ -209,14 +208,14 @@ TEST_CASE("A forecast has the inputs of later steps as targets, for vectors and 
 
 TEST_CASE("Missing inputs are refused by their place, zero, or marked", "[data]") {
   TwentySequences data;
-  data.features(7, 1, 0) = missing;
+  data.features(7, 1, 0) = missing_number;
   CHECK_THAT(error_message<ValueError>([&] { DataTask(data.view(), {.batch = 4}); }),
              contains("sequence 7: input 0 of step 1 is missing; expected a number, or --missing"));
   for (const Missing how : {Missing::zero, Missing::mask}) {
     const DataTask task(data.view(), {.missing = how, .batch = 16});
     CHECK(task.data().features == (how == Missing::mask ? 4 : 2));
     Tensor<float> own(Shape{1, 2});
-    own(0, 0) = missing;
+    own(0, 0) = missing_number;
     own(0, 1) = 5;
     const Tensor<float> prepared = task.own_features(own);
     CHECK(prepared(0, 0) == 0);
@@ -243,17 +242,17 @@ TEST_CASE("Own sequences that cannot be learned are refused", "[data]") {
   CHECK_THAT(message({.features = data.features}, {.ahead = 3, .batch = 4}), contains("3 steps ahead"));
   TwentySequences negative;
   negative.classes(3) = -1;
-  CHECK_THAT(message(negative.view()), contains("sequence 3: its class is -1; expected 0 or more"));
+  CHECK_THAT(message(negative.view()), contains("sequence 3: its target is -1, so it does not count"));
   negative.classes(3) = 1700000000;
   CHECK_THAT(message(negative.view()), contains("sequence 3: its target is class 1700000000"));
   Tensor<float> values(Shape{20, 3, 1});
-  values(5, 2, 0) = missing;
+  values(5, 2, 0) = missing_number;
   CHECK_THAT(message({.features = data.features, .every_step = true, .values = values}),
              contains("sequence 5: target 0 of step 2 is missing"));
   Tensor<std::int32_t> unlabeled(Shape{20, 3});
   for (Index t = 0; t < 3; ++t) unlabeled(9, t) = -1;
   CHECK_THAT(message({.features = data.features, .every_step = true, .classes = unlabeled}),
-             contains("sequence 9: all its classes are negative"));
+             contains("sequence 9: none of its targets counts"));
 }
 
 TEST_CASE("Held-out data with a class or symbol that no training sequence has are refused", "[data]") {

@@ -1,6 +1,7 @@
 #include "commands/answers.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -100,6 +101,7 @@ void add_single_numbers(Answers& answers, const Tensor<float>& targets, const Te
   for (Index b = 0; b < targets.shape()[0]; ++b) {
     for (Index c = 0; c < columns; ++c) {
       AnsweredNumbers& column = answers.columns[static_cast<std::size_t>(c)];
+      if (std::isnan(targets(b, c))) continue;  // it is missing
       if (std::ssize(column.targets) == most_single_numbers) return;
       column.targets.push_back(targets(b, c));
       column.outputs.push_back(outputs(b, c));

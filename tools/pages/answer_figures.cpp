@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <string>
 
@@ -52,8 +53,9 @@ Plot sequence_plot(const TrainingRun& run, std::size_t sequence, std::size_t col
             .y = {.title = "value", .from_zero = false}};
   const auto add = [&](const char* name, const std::vector<float>& numbers) {
     PlotSeries& line = plot.series.emplace_back(PlotSeries{.name = name});
-    for (std::size_t t = 0; t < numbers.size(); ++t)
-      line.points.push_back({static_cast<double>(t + 1), numbers[t]});
+    for (std::size_t t = 0; t < numbers.size(); ++t) {
+      if (!std::isnan(numbers[t])) line.points.push_back({static_cast<double>(t + 1), numbers[t]});
+    }
   };
   add("true", columns[column].targets);
   add("predicted", columns[column].outputs);

@@ -8,9 +8,9 @@ namespace orthornn {
 /// A loss of a batch, as the sum over all targets that count and their number. Sums and gradients of the
 /// parts of a batch add up to those of the whole. On a GPU it lies there as two doubles, in this order.
 struct BatchLoss {
-  /// Sum of the losses of all targets that count.
+  /// Sum of the losses of all targets that count, each times its weight.
   double sum = 0;
-  /// Number of targets that count.
+  /// Number of targets that count; where targets have weights, the sum of these.
   double count = 0;
 
   /// Mean loss of a target, sum / count. Throws ValueError when no target counts.
@@ -29,29 +29,38 @@ struct BatchLoss {
 /// (1 - e) (-log p[class]) + e (mean over all classes c of -log p[c]), p = softmax(outputs). The value stays
 /// -log p[class], whose mean is the logarithm of the perplexity.
 ///
-/// Throws ShapeError, and ValueError for a class >= C and for smoothing outside [0, 1). Waits for a GPU.
+/// With `weights`, of the shape of the classes, the loss and the gradient of a target are multiplied by its
+/// weight, and the sum of the weights takes the place of the number of targets. A target of weight 0 does not
+/// count and is not read. Weights are finite and not negative, which is not checked. They are not there on a
+/// GPU yet.
+///
+/// Throws ShapeError, and ValueError for a class >= C, for smoothing outside [0, 1), and for weights on a
+/// GPU. Waits for a GPU.
 template <class T>
 BatchLoss softmax_cross_entropy(TensorView<T> outputs, TensorView<const std::int32_t> classes,
                                 TensorView<const std::int32_t> lengths = {}, bool gradient = true,
-                                double smoothing = 0);
+                                double smoothing = 0, TensorView<const float> weights = {});
 /// Computes the softmax cross-entropy and its gradient, and writes the BatchLoss to `value` [2], on the
 /// device of the outputs, so that nothing waits for a GPU. Where a class is not allowed, a GPU writes NaN,
 /// and the next call that waits throws the ValueError.
 template <class T>
 void softmax_cross_entropy(TensorView<T> outputs, TensorView<const std::int32_t> classes,
                            TensorView<const std::int32_t> lengths, TensorView<double> value, bool gradient,
-                           double smoothing = 0);
+                           double smoothing = 0, TensorView<const float> weights = {});
 
 /// Computes the squared error (outputs - values)^2, summed over all targets that count, and its gradient.
 /// Each entry of `values` [.., C] is a target, so the mean of the sum is the mean squared error. Outputs,
-/// lengths and `gradient` are as in `softmax_cross_entropy`. Throws ShapeError. Waits for a GPU.
+/// lengths and `gradient` are as in `softmax_cross_entropy`, and so are `weights`, of the shape of the
+/// values. Throws ShapeError, and ValueError for weights on a GPU. Waits for a GPU.
 template <class T>
 BatchLoss mean_squared_error(TensorView<T> outputs, TensorView<const float> values,
-                             TensorView<const std::int32_t> lengths = {}, bool gradient = true);
+                             TensorView<const std::int32_t> lengths = {}, bool gradient = true,
+                             TensorView<const float> weights = {});
 /// Computes the squared error and its gradient, and writes the BatchLoss to `value` [2], on the device of the
-/// outputs, so that nothing waits for a GPU. Throws ShapeError.
+/// outputs, so that nothing waits for a GPU. Throws ShapeError, and ValueError for weights on a GPU.
 template <class T>
 void mean_squared_error(TensorView<T> outputs, TensorView<const float> values,
-                        TensorView<const std::int32_t> lengths, TensorView<double> value, bool gradient);
+                        TensorView<const std::int32_t> lengths, TensorView<double> value, bool gradient,
+                        TensorView<const float> weights = {});
 
 }  // namespace orthornn

@@ -45,7 +45,8 @@ template <class T>
 using ModelState = std::vector<Tensor<T>>;
 
 /// A model of layers one on the other. It reads batch_names::symbols or features, and lengths; its targets
-/// are batch_names::classes or values. With EveryStep, targets beyond a sequence's length do not count.
+/// are batch_names::classes or values, and may have weights. With EveryStep, targets beyond a sequence's
+/// length do not count.
 ///
 /// A batch that is a piece of long sequences (Batch::piece) starts in the states after the piece before.
 /// Gradients end at the start of a piece: backpropagation through time is truncated there. A piece throws

@@ -22,11 +22,12 @@ struct Names<Normalization> {
   static constexpr Choice<Normalization> list[] = {{"standard", standard}, {"range", range}, {"none", none}};
 };
 
-/// What is done with inputs that are missing, which are NaN.
+/// What is done with numbers that are missing, which are NaN. Target numbers that are missing do not count
+/// with `zero` and with `mask`.
 enum class Missing {
   refuse,  ///< They are an error.
-  zero,    ///< They are 0 after normalization: the mean of a standard one.
-  mask     ///< They are 0, and as many more columns are 1 where an input is missing.
+  zero,    ///< Inputs are 0 after normalization: the mean of a standard one.
+  mask     ///< Inputs are 0, and as many more columns are 1 where an input is missing.
 };
 template <>
 struct Names<Missing> {
@@ -49,6 +50,9 @@ struct SequenceView {
   ConstTensorView<std::int32_t> classes = {};
   /// Target numbers, [N, C], or [N, T, C] or [S, C] with `every_step`.
   ConstTensorView<float> values = {};
+  /// Weight of each class in the loss, above 0. Classes after the last one that has a weight weigh 1. Empty:
+  /// all weigh 1, or what DataTaskOptions::balanced gives them.
+  ConstTensorView<float> class_weights = {};
   /// Number of the group of each sequence, [N]: all sequences of a group are training, validation or test
   /// data. Empty: each sequence is a group.
   ConstTensorView<std::int32_t> groups = {};
@@ -75,8 +79,11 @@ struct DataTaskOptions {
   Index cut = 0;
   /// How input and target numbers are brought to a common size.
   Normalization normalization = Normalization::standard;
-  /// What is done with inputs that are missing.
+  /// What is done with numbers that are missing.
   Missing missing = Missing::refuse;
+  /// Whether each class weighs n / (C n_c) in the loss, as "balanced" of scikit-learn: n_c of the n training
+  /// targets have class c, and C classes occur. Classes that do not occur weigh 1.
+  bool balanced = false;
   /// Share of the groups that are drawn as validation data, above 0.
   double validation_part = 0.1;
   /// Share of the groups that are drawn as test data, above 0.
@@ -100,6 +107,8 @@ struct DataStatistics {
   ColumnMaps values;    ///< Normalization of the target numbers; empty where targets are classes.
   Index symbols = 0;    ///< Number of symbols; 0 where steps are vectors.
   Index classes = 0;    ///< Number of classes; 0 where targets are numbers.
+  /// Weight of each class in the loss, [classes], above 0; empty where all weigh 1.
+  std::vector<float> class_weights = {};
   bool operator==(const DataStatistics&) const = default;
 };
 
@@ -107,9 +116,11 @@ struct DataStatistics {
 /// the next inputs. Groups of sequences, drawn from the seed, are held out for validation and test.
 ///
 /// Batches have batch_names::features or symbols [T, B, ..], with lengths where sequences differ in theirs,
-/// and classes or values. T is the longest of the batch. An epoch has the training sequences in a new order.
-/// Sequences of different lengths are batched with those of similar lengths (LengthBuckets); of equal ones
-/// the remainder that does not fill a batch is left out. One thread at a time may use the task.
+/// and classes or values, with weights where classes have some or target numbers are missing. The losses of
+/// held-out data are weighted as those of training data, and metrics are not. T is the longest of the batch.
+/// An epoch has the training sequences in a new order. Sequences of different lengths are batched with those
+/// of similar lengths (LengthBuckets); of equal ones the remainder that does not fill a batch is left out.
+/// One thread at a time may use the task.
 ///
 /// With `cut`, the sequence of a part is B long stretches, one after the other, which are read side by side:
 /// batch after batch has the next `cut` steps of each, and the last of an epoch those that are left. Less
@@ -117,9 +128,9 @@ struct DataStatistics {
 class DataTask : public Task {
  public:
   /// Makes the task and looks at all numbers. Throws ShapeError for shapes that do not fit one another, and
-  /// ValueError for options outside their domains, missing or infinite numbers, negative symbols, negative
-  /// classes of sequences, symbols and classes of 2^24 or more, too few groups, and for held-out classes or
-  /// symbols that no training sequence has.
+  /// ValueError for options outside their domains, missing or infinite numbers, sequences without a target
+  /// that counts, negative symbols, symbols and classes of 2^24 or more, class weights that are not above 0
+  /// or not of classes, too few groups, and for held-out classes or symbols that no training sequence has.
   explicit DataTask(const SequenceView& sequences, const DataTaskOptions& options = {});
   ~DataTask() override;
 
@@ -130,8 +141,8 @@ class DataTask : public Task {
   /// Steps of the longest sequence or piece; 1 before there are data.
   Index length() const override;
   std::optional<Index> batches_per_epoch() const override;
-  /// Loss of the best constant: the entropy of the training classes in nats, or the variance of the
-  /// normalized training targets.
+  /// Loss of the best constant: the entropy of the training classes in nats, weighted as they are, or the
+  /// variance of the normalized training targets.
   double baseline_loss() const override;
   /// False: what counts as learned only the owner of the data knows.
   bool solved(const Evaluation&) const override { return false; }

@@ -79,7 +79,10 @@ struct SequencesOptions {
   Index length = 0;
   /// How numbers are brought to a common size.
   Normalization normalization = Normalization::standard;
-  /// What is done with inputs that are missing.
+  /// Weights of the classes in the loss: "none", "balanced" (DataTaskOptions::balanced), or names of classes
+  /// with their weights, "up=2,down=0.5"; classes that are not named weigh 1.
+  std::string class_weights = "none";
+  /// What is done with numbers that are missing.
   Missing missing = Missing::refuse;
   /// Share of the groups that are validation data, where no file has them.
   double validation_part = 0.1;
@@ -113,8 +116,12 @@ struct SequencesOptions {
           "steps of the pieces into which a text or one long sequence is cut; 0: 128 for a text");
     visit("normalization", &Self::normalization, domain::any,
           "numbers by mean and deviation of the training data, by their range, or as they are");
-    visit("missing", &Self::missing, domain::any,
-          "missing inputs are refused, zero, or zero with a column that marks them");
+    visit("class_weights", &Self::class_weights, domain::added_later,
+          "weights of the classes in the loss: none, balanced, or of each class, such as up=2,down=0.5");
+    visit(
+        "missing", &Self::missing, domain::any,
+        "missing inputs are refused, zero, or zero with a column that marks them; with the last two, missing "
+        "target numbers do not count");
     visit("validation_part", &Self::validation_part, share, "share of the groups that are validation data");
     visit("test_part", &Self::test_part, share, "share of the groups that are test data");
   }
