@@ -128,10 +128,10 @@ Hdf5Handle Hdf5Reader::Impl::open_object(const std::string& object, H5I_type_t k
 Hdf5Dataset Hdf5Reader::Impl::open_dataset(const std::string& path) const {
   const std::string what = task("dataset", path);
   Hdf5Dataset dataset(open_object(path, H5I_DATASET, what), what);
-  if (!checked_.contains(path)) {
-    dataset.check_readable(file_size_, compression_);
-    checked_.insert(path);
-  }
+  auto found = checked_.find(path);
+  if (found == checked_.end())
+    found = checked_.emplace(path, dataset.check_readable(file_size_, compression_)).first;
+  dataset.set_addresses(found->second);
   return dataset;
 }
 
@@ -194,6 +194,7 @@ Hdf5Reader::Hdf5Reader(const std::filesystem::path& file, Compression compressio
 // Reads, in the child process, everything that the parent may read from this file. The parent rejects again
 // what is rejected here.
 void Hdf5Reader::read_everything() const {
+  set_thread_count(1);         // a child process lacks the threads of its parent
   std::set<std::string> seen;  // links may form cycles
   std::vector<std::string> paths = {"/"};
   const auto attempt = [](const auto& read) {

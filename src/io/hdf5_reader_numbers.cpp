@@ -70,7 +70,7 @@ Shape Hdf5Dataset::shape() const {
   return Shape(sizes.begin(), sizes.begin() + rank);
 }
 
-void Hdf5Dataset::check_readable(std::uintmax_t file_size, Compression compression) const {
+Hdf5Dataset::Addresses Hdf5Dataset::check_readable(std::uintmax_t file_size, Compression compression) const {
   // The order matters: for the extent of a virtual dataset, HDF5 opens other files.
   check_layout(compression);
   if (!is_plain_number(type())) {
@@ -79,7 +79,9 @@ void Hdf5Dataset::check_readable(std::uintmax_t file_size, Compression compressi
          "is written",
          type_name(type()));
   }
-  is_compressed() ? check_expansion(file_size) : check_size(file_size);
+  if (!is_compressed()) return check_size(file_size);
+  check_expansion(file_size);
+  return nullptr;
 }
 
 // The numbers lie in this file: no other file is read. Without compression a small file cannot expand.
@@ -112,7 +114,7 @@ void Hdf5Dataset::check_layout(Compression compression) const {
 
 // The file must hold all numbers that the extent claims. So the length of the file bounds the memory of a
 // read.
-void Hdf5Dataset::check_size(std::uintmax_t file_size) const {
+Hdf5Dataset::Addresses Hdf5Dataset::check_size(std::uintmax_t file_size) const {
   const Shape extent = shape();
   const std::uintmax_t claimed = static_cast<std::uintmax_t>(extent.count()) * H5Tget_size(type());
   const std::uintmax_t stored = H5Dget_storage_size(id_);
@@ -124,7 +126,7 @@ void Hdf5Dataset::check_size(std::uintmax_t file_size) const {
          to_string(extent), type_name(type()), claimed, stored, file_size);
   }
   const Hdf5Handle properties = own(H5Dget_create_plist(id_), task_);
-  if (H5Pget_layout(properties) == H5D_CHUNKED && claimed > 0) check_chunks();
+  return H5Pget_layout(properties) == H5D_CHUNKED && claimed > 0 ? check_chunks() : nullptr;
 }
 
 Hdf5Chunks Hdf5Dataset::chunks() const {
@@ -139,14 +141,14 @@ Hdf5Chunks Hdf5Dataset::chunks() const {
     if (__builtin_mul_overflow(chunks.bytes, size, &chunks.bytes) || chunks.bytes == 0)
       fail(task_, "its chunks have no size that fits in 64 bits");
     // At most the number of elements, which fits in 63 bits.
-    chunks.count *= (static_cast<hsize_t>(extent[i]) + size - 1) / size;
+    chunks.count *= chunks.count_of(i, extent);
   }
   return chunks;
 }
 
 // Each chunk must be stored whole: HDF5 1.10 reads beyond the end of a shorter one. check_size has found that
 // all chunks together fit in the file, so no chunk is larger.
-void Hdf5Dataset::check_chunks() const {
+Hdf5Dataset::Addresses Hdf5Dataset::check_chunks() const {
   const Shape extent = shape();
   Hdf5Chunks chunks = this->chunks();
   // The time to check chunks without filters grows with the square of their number.
@@ -161,28 +163,36 @@ void Hdf5Dataset::check_chunks() const {
   const auto check_stored = [&](hsize_t stored) {
     if (stored < bytes) fail(task_, "a chunk of it has {} bytes in the file; expected {}", stored, bytes);
   };
-  if (filter_count == 0) return check_unfiltered_chunks(check_stored);
+  if (filter_count == 0) {
+    auto addresses = std::make_shared<std::vector<haddr_t>>(chunks.count, HADDR_UNDEF);
+    each_unfiltered_chunk([&](const Hdf5Chunks::Place& at, haddr_t address, hsize_t stored) {
+      check_stored(stored);
+      if (const auto number = chunks.number_of(at, extent)) (*addresses)[*number] = address;
+    });
+    return addresses;
+  }
   do {
     hsize_t stored = 0;
     check(H5Dget_chunk_storage_size(id_, chunks.at.data(), &stored), task_);
     check_stored(stored);
   } while (chunks.next(extent));
+  return nullptr;
 }
 
 // H5Dget_chunk_storage_size does not read the stored size of chunks without filters. H5Dget_chunk_info does,
 // but each call iterates over all chunks.
-template <class CheckStored>
-void Hdf5Dataset::check_unfiltered_chunks(const CheckStored& check_stored) const {
+void Hdf5Dataset::each_unfiltered_chunk(
+    const std::function<void(const Hdf5Chunks::Place&, haddr_t, hsize_t)>& visit) const {
   const Hdf5Handle space = own(H5Dget_space(id_), task_);
   hsize_t count = 0;
   check(H5Dget_num_chunks(id_, space, &count), task_);
   for (hsize_t i = 0; i < count; ++i) {
-    std::array<hsize_t, Shape::max_rank> at{};
+    Hdf5Chunks::Place at{};
     unsigned filter_mask = 0;
     haddr_t address = 0;
     hsize_t stored = 0;
     check(H5Dget_chunk_info(id_, space, i, at.data(), &filter_mask, &address, &stored), task_);
-    check_stored(stored);
+    visit(at, address, stored);
   }
 }
 
@@ -194,19 +204,26 @@ void Hdf5Dataset::check_class(hid_t memory_type) const {
 void Hdf5Dataset::read(hid_t memory_type, void* to) const {
   check_class(memory_type);
   if (to == nullptr) return;
-  read_selected(memory_type, H5S_ALL, H5S_ALL, to);
+  if (is_compressed()) {
+    const Index rows = shape()[0];
+    convert(memory_type, [&](hid_t transfer) {
+      return read_chunks(memory_type, transfer, 0, rows, static_cast<std::uint8_t*>(to));
+    });
+  } else {
+    read_selected(memory_type, H5S_ALL, H5S_ALL, to);
+  }
   const Hdf5Handle found_type = type();
   if (check(H5Tequal(found_type, memory_type), task_) > 0) check_checksum(found_type, to);
 }
 
-void Hdf5Dataset::read_selected(hid_t memory_type, hid_t memory_space, hid_t file_space, void* to) const {
+template <class Read>
+void Hdf5Dataset::convert(hid_t memory_type, const Read& read_by) const {
   const Hdf5Handle transfer = own(H5Pcreate(H5P_DATASET_XFER), task_);
   bool out_of_range = false;
   if (H5Tget_class(memory_type) == H5T_INTEGER) {
     check(H5Pset_type_conv_cb(transfer, &stop_when_out_of_range, &out_of_range), task_);
   }
-  const herr_t status = is_compressed() ? read_compressed(memory_type, transfer, to)
-                                        : H5Dread(id_, memory_type, memory_space, file_space, transfer, to);
+  const herr_t status = read_by(transfer);
   if (status < 0 && out_of_range) {
     fail(task_, "it holds integers that do not fit in {} bits; expected smaller ones",
          8 * H5Tget_size(memory_type));
@@ -214,12 +231,34 @@ void Hdf5Dataset::read_selected(hid_t memory_type, hid_t memory_space, hid_t fil
   check(status, task_);
 }
 
+void Hdf5Dataset::read_selected(hid_t memory_type, hid_t memory_space, hid_t file_space, void* to) const {
+  convert(memory_type,
+          [&](hid_t transfer) { return H5Dread(id_, memory_type, memory_space, file_space, transfer, to); });
+}
+
 Index Hdf5Dataset::rows_of_chunk() const {
   const Hdf5Handle properties = own(H5Dget_create_plist(id_), task_);
-  if (H5Pget_layout(properties) != H5D_CHUNKED) return 1;
-  std::array<hsize_t, Shape::max_rank> sizes{};
-  check(H5Pget_chunk(properties, Shape::max_rank, sizes.data()), task_);
-  return static_cast<Index>(sizes[0]);
+  return H5Pget_layout(properties) == H5D_CHUNKED ? static_cast<Index>(chunks().sizes[0]) : 1;
+}
+
+template <class T>
+void Hdf5Dataset::read_rows_of_chunks(Index most,
+                                      const std::function<void(TensorView<const T>)>& take) const {
+  const hid_t memory_type = number_type<T>().memory;
+  const Shape all = shape();
+  const Index row = all.count() / all[0], chunk = std::min(rows_of_chunk(), all[0]);
+  const Index rows = std::max<Index>(most / row / chunk, 1) * chunk;
+  Tensor<T> piece;
+  for (Index first = 0; first < all[0]; first += rows) {
+    const Index last = std::min(first + rows, all[0]);
+    Shape of_piece = {last - first};
+    for (int i = 1; i < all.rank(); ++i) of_piece.append(all[i]);
+    piece.reserve(of_piece);
+    convert(memory_type, [&](hid_t transfer) {
+      return read_chunks(memory_type, transfer, first, last, reinterpret_cast<std::uint8_t*>(piece.data()));
+    });
+    take(piece.view());
+  }
 }
 
 template <class T>
@@ -228,17 +267,19 @@ void Hdf5Dataset::read_in_pieces(Index most, const std::function<void(TensorView
   check_class(memory_type);
   const Shape all = shape();
   if (all.count() == 0) return;
-  // What is compressed is inflated as a whole.
-  if (all.rank() == 0 || is_compressed()) {
+  if (all.rank() == 0) {
     Tensor<T> numbers;
     numbers.reserve(all);
     read(memory_type, numbers.data());
     return take(numbers.view());
   }
+  const Index row = all.count() / all[0], chunk = std::min(rows_of_chunk(), all[0]);
+  // Where a row of chunks is too much, HDF5 finds the parts of a piece in them.
+  if (is_compressed() || (chunk <= most / row && is_read_by_chunks()))
+    return read_rows_of_chunks<T>(most, take);
   const Hdf5Handle file_space = own(H5Dget_space(id_), task_);
   std::array<hsize_t, Shape::max_rank> start{}, count{};
   std::ranges::copy(all, count.begin());
-  const Index row = all.count() / all[0], chunk = std::min(rows_of_chunk(), all[0]);
   const Index fitting = std::clamp<Index>(most / row, 1, all[0]);
   const Index rows = fitting >= chunk ? fitting / chunk * chunk : fitting;
   Tensor<T> piece;

@@ -7,8 +7,9 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <map>
+#include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -54,11 +55,24 @@ struct Hdf5Chunks {
   /// Goes to the next chunk; false behind the last one, and then it is at the first one again.
   bool next(const Shape& extent);
 
-  std::array<hsize_t, Shape::max_rank> sizes{};
+  /// Number of chunks along a dimension.
+  hsize_t count_of(int dimension, const Shape& extent) const {
+    const hsize_t size = sizes[static_cast<std::size_t>(dimension)];
+    return (static_cast<hsize_t>(extent[dimension]) + size - 1) / size;
+  }
+
+  /// Number of the chunk at a place in the order of `next`; none beyond the extent.
+  std::optional<std::size_t> number_of(const std::array<hsize_t, Shape::max_rank>& place,
+                                       const Shape& extent) const;
+
+  /// First entry of a chunk in each dimension.
+  using Place = std::array<hsize_t, Shape::max_rank>;
+
+  Place sizes{};
   /// Bytes of the numbers of a chunk.
   std::uintmax_t bytes = 0;
   std::uintmax_t count = 0;
-  std::array<hsize_t, Shape::max_rank> at{};
+  Place at{};
 };
 
 /// A dataset that is open. Every function throws FileError.
@@ -69,8 +83,13 @@ class Hdf5Dataset {
   const std::string& task() const { return task_; }
   Hdf5Handle type() const { return own(H5Dget_type(id_), task_); }
   Shape shape() const;
+  /// Where chunks without filters begin in the file, in the order of Hdf5Chunks::next; HADDR_UNDEF for a
+  /// chunk that was never written. Null for other datasets.
+  using Addresses = std::shared_ptr<const std::vector<haddr_t>>;
   /// Refuses what cannot be read: all of it must be numbers of a plain type in a file of so many bytes.
-  void check_readable(std::uintmax_t file_size, Compression compression) const;
+  /// Returns where its chunks are, which takes long to find, for `set_addresses`.
+  Addresses check_readable(std::uintmax_t file_size, Compression compression) const;
+  void set_addresses(Addresses addresses) { addresses_ = std::move(addresses); }
   /// The whole dataset, converted.
   template <class T>
   void read_into(TensorView<T> to) const;
@@ -82,27 +101,44 @@ class Hdf5Dataset {
 
  private:
   void check_layout(Compression compression) const;
-  void check_size(std::uintmax_t file_size) const;
+  Addresses check_size(std::uintmax_t file_size) const;
   /// The chunks of a dataset in chunks that is not empty.
   Hdf5Chunks chunks() const;
-  void check_chunks() const;
-  template <class CheckStored>
-  void check_unfiltered_chunks(const CheckStored& check_stored) const;
+  Addresses check_chunks() const;
+  /// Rows of the first dimension that a chunk has; 1 where there are no chunks.
   Index rows_of_chunk() const;
+  /// Calls visit(place, address, stored bytes) for each chunk of a dataset without filters.
+  void each_unfiltered_chunk(
+      const std::function<void(const Hdf5Chunks::Place& at, haddr_t address, hsize_t stored)>& visit) const;
   // hdf5_compressed.cpp
   std::vector<int> filters() const;
   bool is_compressed() const;
   void check_expansion(std::uintmax_t file_size) const;
-  /// Returns the status of the conversion of its numbers.
-  herr_t read_compressed(hid_t memory_type, hid_t transfer, void* to) const;
+  // hdf5_chunks.cpp
+  struct Chunk;
+  /// Whether chunks are read here, not by HDF5.
+  bool is_read_by_chunks() const;
+  /// HDF5's own descriptor of the file.
+  int descriptor() const;
+  void read_stored(Chunk& chunk) const;
+  void inflate(Chunk& chunk, const std::vector<int>& pipeline, std::size_t width, std::size_t bytes) const;
+  /// Reads the rows first to last - 1, which have whole chunks, by all threads. Returns the status of the
+  /// conversion of the numbers.
+  herr_t read_chunks(hid_t memory_type, hid_t transfer, Index first, Index last, std::uint8_t* to) const;
+  template <class T>
+  void read_rows_of_chunks(Index most, const std::function<void(TensorView<const T>)>& take) const;
   void read(hid_t memory_type, void* to) const;
   /// The part of the file that a selection names, as numbers of a type that was checked.
   void read_selected(hid_t memory_type, hid_t memory_space, hid_t file_space, void* to) const;
+  /// Calls read(transfer properties), and throws where its numbers do not fit in the memory type.
+  template <class Read>
+  void convert(hid_t memory_type, const Read& read) const;
   void check_class(hid_t memory_type) const;
   void check_checksum(hid_t type, const void* numbers) const;
 
   Hdf5Handle id_;
   std::string task_;
+  Addresses addresses_;
 };
 
 // hdf5_reader_numbers.cpp has what concerns the numbers of datasets, hdf5_compressed.cpp what concerns those
@@ -124,7 +160,7 @@ struct Hdf5Reader::Impl {
   std::filesystem::path path_;
   std::uintmax_t file_size_ = 0;
   Compression compression_ = Compression::refused;
-  mutable std::set<std::string> checked_;  // datasets that open_dataset has found readable
+  mutable std::map<std::string, Hdf5Dataset::Addresses> checked_;  // datasets that can be read
   Hdf5Handle file_;
 };
 

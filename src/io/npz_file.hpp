@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -15,35 +16,30 @@
 
 namespace orthornn {
 
-/// An array of a NumPy file, whose numbers are double where they are no integers.
+/// What the header of an array says.
 struct NumpyArray {
   Shape shape = {};
   bool is_integer = false;
-  Tensor<double> reals = {};           ///< Of `shape`; empty for integers.
-  Tensor<std::int64_t> integers = {};  ///< Of `shape`; empty for reals.
 };
 
-/// Reads the arrays of these names, without ".npy", that an .npz file has. It accepts integers of 8 to 64
-/// bits, booleans, and floating-point numbers of 32 and 64 bits, in either byte order and in C order, stored
-/// or deflated. Throws FileError for another archive or array; Python objects (pickles) are never read.
-/// Memory is taken for as many bytes as the archive really has.
-std::map<std::string, NumpyArray> read_npz(const std::filesystem::path& file,
-                                           const std::vector<std::string>& names);
-
-/// Shapes and kinds of the arrays of these names that an .npz file has; their numbers are not read. Throws as
-/// `read_npz`.
+/// Shapes and kinds of the arrays of these names, without ".npy", that an .npz file has; their numbers are
+/// not read. It accepts integers of 8 to 64 bits, booleans, and floating-point numbers of 32 and 64 bits, in
+/// either byte order and in C order, stored or deflated. Throws FileError for another archive or array;
+/// Python objects (pickles) are never read.
 std::map<std::string, NumpyArray> list_npz(const std::filesystem::path& file,
                                            const std::vector<std::string>& names);
 
-/// Reads the array of that name in pieces, as T = float or int64: gives `take` the numbers in their order,
-/// each piece until `take` returns. The array has numbers of T's kind. Throws as `read_npz`, and what `take`
+/// Reads the array of that name in pieces, as T = float, double or int64: gives `take` the numbers in their order,
+/// each piece until `take` returns. The array has numbers of T's kind. Throws as `list_npz`, and what `take`
 /// throws.
 template <class T>
 void read_npz_in_pieces(const std::filesystem::path& file, const std::string& name,
                         const std::function<void(std::span<const T>)>& take);
 
-/// Reads an array from the bytes of an .npy file; `name` is for messages. Throws FileError.
-NumpyArray parse_npy(const std::string& name, const std::vector<std::uint8_t>& bytes);
+/// Byte of the file at which the numbers of an array begin, where they lie as in memory: not compressed, as
+/// T = float or int32, in the byte order of this machine. No value for other arrays. Throws FileError.
+template <class T>
+std::optional<std::uint64_t> place_in_npz(const std::filesystem::path& file, const std::string& name);
 
 /// The format that an NpzWriter was given, from the comment of the archive; "" without one. Throws FileError
 /// for what is no archive.

@@ -1,12 +1,13 @@
 #include <fmt/format.h>
-#include <zip.h>
 
 #include <algorithm>
 #include <array>
 #include <bit>
 #include <cstring>
+#include <fstream>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string_view>
 #include <system_error>
@@ -15,21 +16,19 @@
 
 #include "io/expansion.hpp"
 #include "io/npz_file.hpp"
+#include "io/open_zip.hpp"
+#include "io/zip_place.hpp"
 #include "orthornn/core/error.hpp"
 
 namespace orthornn {
 namespace {
 
 using Bytes = std::vector<std::uint8_t>;
+using Archive = std::unique_ptr<zip_t, CloseZip>;
 
 [[noreturn]] void refuse_array(const std::string& name, const std::string& why) {
   throw FileError(fmt::format("{}: {}", name, why));
 }
-
-struct Discard {
-  void operator()(zip_t* archive) const { zip_discard(archive); }
-  void operator()(zip_file_t* member) const { zip_fclose(member); }
-};
 
 /// A file of an archive, read from its begin to its end.
 class Member {
@@ -64,13 +63,6 @@ class Member {
     if (expands_too_far(all_, compressed_)) refuse_bomb();
     return done;
   }
-  /// All bytes that are left.
-  Bytes rest() {
-    Bytes bytes, piece(std::size_t{1} << 18);
-    while (const std::size_t count = read(piece.data(), piece.size()))
-      bytes.insert(bytes.end(), piece.begin(), piece.begin() + static_cast<std::ptrdiff_t>(count));
-    return bytes;
-  }
 
  private:
   [[noreturn]] void refuse_bomb() const {
@@ -81,7 +73,7 @@ class Member {
   }
 
   std::string name_;
-  std::unique_ptr<zip_file_t, Discard> member_;
+  std::unique_ptr<zip_file_t, CloseZip> member_;
   std::uint64_t compressed_ = 0, all_ = 0;
 };
 
@@ -234,18 +226,11 @@ void read_numbers(const std::string& name, const Header& header, Index most, con
 /// Numbers that are converted at a time.
 constexpr Index piece_of_numbers = Index{1} << 18;
 
-using Archive = std::unique_ptr<zip_t, Discard>;
-
 Archive open_archive(const std::filesystem::path& file) {
-  int code = 0;
-  Archive archive(zip_open(file.c_str(), ZIP_RDONLY, &code));
-  if (archive == nullptr) {
-    zip_error_t error;
-    zip_error_init_with_code(&error, code);
-    const std::string reason = zip_error_strerror(&error);
-    zip_error_fini(&error);
+  std::string reason;
+  Archive archive = open_zip(file, reason);
+  if (archive == nullptr)
     refuse_array(file.string(), fmt::format("it is no .npz file that can be read ({})", reason));
-  }
   return archive;
 }
 
@@ -282,36 +267,6 @@ void visit_arrays(const std::filesystem::path& file, const std::vector<std::stri
 
 }  // namespace
 
-NumpyArray parse_npy(const std::string& name, const std::vector<std::uint8_t>& bytes) {
-  std::span<const std::uint8_t> left(bytes);
-  const auto read = [&](std::uint8_t* to, std::size_t count) {
-    count = std::min(count, left.size());
-    std::copy_n(left.begin(), count, to);
-    left = left.subspan(count);
-    return count;
-  };
-  const Header header = read_header(name, read);
-  NumpyArray array{.shape = header.shape, .is_integer = header.is_integer()};
-  const auto read_all = [&]<class T>(Tensor<T>& tensor) {
-    std::vector<T> all;  // grows with the bytes that are there, whatever the shape claims
-    read_numbers<T>(name, header, piece_of_numbers, read,
-                    [&](std::span<const T> piece) { all.insert(all.end(), piece.begin(), piece.end()); });
-    tensor.reserve(header.shape);
-    std::ranges::copy(all, tensor.begin());
-  };
-  array.is_integer ? read_all(array.integers) : read_all(array.reals);
-  return array;
-}
-
-std::map<std::string, NumpyArray> read_npz(const std::filesystem::path& file,
-                                           const std::vector<std::string>& names) {
-  std::map<std::string, NumpyArray> arrays;
-  visit_arrays(file, names, [&](const std::string& name, Member member) {
-    arrays.insert_or_assign(name, parse_npy(member.name(), member.rest()));
-  });
-  return arrays;
-}
-
 std::map<std::string, NumpyArray> list_npz(const std::filesystem::path& file,
                                            const std::vector<std::string>& names) {
   std::map<std::string, NumpyArray> arrays;
@@ -338,7 +293,40 @@ void read_npz_in_pieces(const std::filesystem::path& file, const std::string& na
 template void read_npz_in_pieces(const std::filesystem::path&, const std::string&,
                                  const std::function<void(std::span<const float>)>&);
 template void read_npz_in_pieces(const std::filesystem::path&, const std::string&,
+                                 const std::function<void(std::span<const double>)>&);
+template void read_npz_in_pieces(const std::filesystem::path&, const std::string&,
                                  const std::function<void(std::span<const std::int64_t>)>&);
+
+template <class T>
+std::optional<std::uint64_t> place_in_npz(const std::filesystem::path& file, const std::string& name) {
+  const Archive archive = open_archive(file);
+  const zip_int64_t number = zip_name_locate(archive.get(), (name + ".npy").c_str(), 0);
+  zip_stat_t properties;
+  zip_stat_init(&properties);
+  if (number < 0 || zip_stat_index(archive.get(), static_cast<zip_uint64_t>(number), 0, &properties) != 0 ||
+      properties.comp_method != ZIP_CM_STORE || properties.encryption_method != ZIP_EM_NONE)
+    return std::nullopt;
+  std::ifstream stream(file, std::ios::binary);
+  const std::optional<std::uint64_t> begin =
+      place_in_zip(stream, static_cast<std::uint64_t>(number), name + ".npy");
+  if (!begin || !stream.seekg(static_cast<std::streamoff>(*begin))) return std::nullopt;
+  std::uint64_t done = 0;
+  const auto read = [&](std::uint8_t* to, std::size_t count) {
+    count = static_cast<std::size_t>(std::min<std::uint64_t>(count, properties.size - done));
+    stream.read(reinterpret_cast<char*>(to), static_cast<std::streamsize>(count));
+    done += static_cast<std::uint64_t>(stream.gcount());
+    return static_cast<std::size_t>(stream.gcount());
+  };
+  const Header header = read_header(fmt::format("{} ({})", file.string(), name), read);
+  const char* own_kind = std::is_same_v<T, float> ? "f4" : "i4";
+  const bool fits = properties.size - done == header.shape.bytes(sizeof(T));
+  if (header.kind != own_kind || header.swapped || !fits) return std::nullopt;
+  return *begin + done;
+}
+
+template std::optional<std::uint64_t> place_in_npz<float>(const std::filesystem::path&, const std::string&);
+template std::optional<std::uint64_t> place_in_npz<std::int32_t>(const std::filesystem::path&,
+                                                                 const std::string&);
 
 std::string npz_format(const std::filesystem::path& file) {
   const Archive archive = open_archive(file);

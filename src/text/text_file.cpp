@@ -1,7 +1,6 @@
 #include "text/text_file.hpp"
 
 #include <fmt/format.h>
-#include <zip.h>
 
 #include <algorithm>
 #include <array>
@@ -16,6 +15,8 @@
 #include <system_error>
 #include <vector>
 
+#include "io/expansion.hpp"
+#include "io/open_zip.hpp"
 #include "orthornn/core/error.hpp"
 
 namespace orthornn {
@@ -27,7 +28,6 @@ constexpr std::uint64_t largest_text = std::uint64_t{1} << 30;
 // Sentences become four times smaller. What becomes thousands of times smaller, as zeros do, is made to fill
 // the memory.
 constexpr std::uint64_t unsuspicious_text = std::uint64_t{8} << 20;
-constexpr std::uint64_t largest_ratio = 200;
 constexpr std::size_t piece_size = std::size_t{1} << 18;
 
 [[noreturn]] void fail(const std::string& name, const std::string& what) {
@@ -112,26 +112,15 @@ void read_plain(const std::string& name, std::FILE* file, const TakePiece& take)
       take);
 }
 
-struct Discard {
-  void operator()(zip_t* archive) const { zip_discard(archive); }
-  void operator()(zip_file_t* member) const { zip_fclose(member); }
-};
-
 [[noreturn]] void refuse_archive(const std::string& name, const char* reason) {
   fail(name, fmt::format("it is damaged, truncated or no zip archive that can be read ({}); fetch it again",
                          reason));
 }
 
-std::unique_ptr<zip_t, Discard> open_archive(const fs::path& path) {
-  int code = 0;
-  std::unique_ptr<zip_t, Discard> archive(zip_open(path.c_str(), ZIP_RDONLY, &code));
-  if (archive == nullptr) {
-    zip_error_t error;
-    zip_error_init_with_code(&error, code);
-    const std::string reason = zip_error_strerror(&error);
-    zip_error_fini(&error);
-    refuse_archive(path.string(), reason.c_str());
-  }
+std::unique_ptr<zip_t, CloseZip> open_archive(const fs::path& path) {
+  std::string reason;
+  std::unique_ptr<zip_t, CloseZip> archive = open_zip(path, reason);
+  if (archive == nullptr) refuse_archive(path.string(), reason.c_str());
   return archive;
 }
 
@@ -156,7 +145,7 @@ zip_uint64_t find_member(const std::string& name, zip_t* archive) {
 }
 
 std::string read_archive(const fs::path& path, const TakePiece& take) {
-  const std::unique_ptr<zip_t, Discard> archive = open_archive(path);
+  const std::unique_ptr<zip_t, CloseZip> archive = open_archive(path);
   const zip_uint64_t number = find_member(path.string(), archive.get());
   zip_stat_t properties;
   zip_stat_init(&properties);
@@ -167,7 +156,7 @@ std::string read_archive(const fs::path& path, const TakePiece& take) {
     fail(name, "it is encrypted; unpack it with its password, and name the text");
   if ((properties.valid & ZIP_STAT_SIZE) != 0 && properties.size > largest_text) refuse_size(name);
 
-  const std::unique_ptr<zip_file_t, Discard> member(zip_fopen_index(archive.get(), number, 0));
+  const std::unique_ptr<zip_file_t, CloseZip> member(zip_fopen_index(archive.get(), number, 0));
   if (member == nullptr) refuse_archive(name, zip_strerror(archive.get()));
   std::error_code status;
   const std::uint64_t packed = fs::file_size(path, status);
@@ -181,11 +170,11 @@ std::string read_archive(const fs::path& path, const TakePiece& take) {
       // What an archive says of its sizes may be wrong.
       [&](std::uint64_t total) {
         if (total > largest_text) refuse_size(name);
-        if (total > unsuspicious_text && total / largest_ratio > packed) {
+        if (total > unsuspicious_text && total / largest_expansion > packed) {
           fail(name,
                fmt::format("its text is more than {} times as long as the archive, which is taken for a zip "
                            "bomb; if it is none, unpack it, and name the text",
-                           largest_ratio));
+                           largest_expansion));
         }
       },
       take);

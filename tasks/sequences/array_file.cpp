@@ -40,7 +40,6 @@ class Hdf5Arrays final : public ArrayFile {
   Hdf5Reader reader_;
 };
 
-/// Members of an archive have no place in it: libzip does not tell where they are.
 class NpzArrays final : public ArrayFile {
  public:
   NpzArrays(const std::filesystem::path& file, const std::vector<std::string>& names)
@@ -57,8 +56,12 @@ class NpzArrays final : public ArrayFile {
   void read(const std::string& name, const Take<float>& take) const override {
     read_npz_in_pieces<float>(file_, name, take);
   }
-  std::optional<std::uint64_t> place_of_floats(const std::string&) const override { return std::nullopt; }
-  std::optional<std::uint64_t> place_of_int32(const std::string&) const override { return std::nullopt; }
+  std::optional<std::uint64_t> place_of_floats(const std::string& name) const override {
+    return place_in_npz<float>(file_, name);
+  }
+  std::optional<std::uint64_t> place_of_int32(const std::string& name) const override {
+    return place_in_npz<std::int32_t>(file_, name);
+  }
 
  private:
   std::filesystem::path file_;

@@ -5,12 +5,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <future>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "core/signals_blocked.hpp"
 #include "io/descriptor.hpp"
 #include "orthornn/core/error.hpp"
 #include "orthornn/core/tensor.hpp"
@@ -109,7 +112,7 @@ class StoredNumbers {
 };
 
 /// Collects the numbers of an array piece by piece: in memory, or in a temporary file where they are more
-/// than `most_bytes_in_memory`.
+/// than `most_bytes_in_memory`. A thread writes a piece to the file while the next one is made.
 template <class T>
 class NumberCollector {
  public:
@@ -122,11 +125,18 @@ class NumberCollector {
       memory_.reserve(shape);
     }
   }
-  /// Adds numbers at the end. Throws FileError for more than the shape has.
+  NumberCollector(const NumberCollector&) = delete;
+  NumberCollector& operator=(const NumberCollector&) = delete;
+  /// Adds numbers at the end. Throws FileError for more than the shape has, and where those before could not
+  /// be written.
   void add(std::span<const T> numbers) {
     if (std::ssize(numbers) > shape_.count() - count_) fail();
     if (file_) {
-      file_->append(numbers.data(), numbers.size_bytes());
+      if (written_.valid()) written_.get();
+      piece_.assign(numbers.begin(), numbers.end());
+      const SignalsBlocked blocked;
+      written_ =
+          std::async(std::launch::async, [this] { file_->append(piece_.data(), piece_.size() * sizeof(T)); });
     } else {
       std::ranges::copy(numbers, memory_.begin() + count_);
     }
@@ -135,6 +145,7 @@ class NumberCollector {
   /// Throws FileError where numbers are missing.
   StoredNumbers<T> finish() && {
     if (count_ != shape_.count()) fail();
+    if (written_.valid()) written_.get();
     return file_ ? StoredNumbers<T>(std::move(file_), 0, shape_) : StoredNumbers<T>(std::move(memory_));
   }
 
@@ -148,6 +159,9 @@ class NumberCollector {
   Tensor<T> memory_;
   std::unique_ptr<NumberFile> file_;
   Index count_ = 0;
+  /// What is being written, and the end of that. Its thread ends before the rest does.
+  std::vector<T> piece_;
+  std::future<void> written_;
 };
 
 }  // namespace orthornn

@@ -14,6 +14,7 @@
 #include "orthornn/orthogonal/transition.hpp"
 #include "orthornn/train/model_file.hpp"
 #include "support/errors.hpp"
+#include "support/npz_reader.hpp"
 #include "support/random_tensor.hpp"
 
 namespace fs = std::filesystem;

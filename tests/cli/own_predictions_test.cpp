@@ -16,6 +16,7 @@
 #include "orthornn/tasks/sequences_task.hpp"
 #include "orthornn/train/model_file.hpp"
 #include "support/errors.hpp"
+#include "support/npz_reader.hpp"
 #include "support/python.hpp"
 #include "support/random_tensor.hpp"
 #include "support/tolerances.hpp"
@@ -320,7 +321,7 @@ TEST_CASE("inputs that a model does not take are refused by file and place", "[c
     std::ofstream(folder / "new.csv") << text;
     return "new.csv";
   };
-  refused(csv("x,y\n1,2\n"), 1, {"--id names the column 'series'"});
+  refused(csv("x,y\n1,2\n"), 1, {"the training had --id for the column 'series'"});
   refused(csv("series,x\na,1\n"), 1, {"the columns x; expected x, y"});
   refused(csv("series,x,y\na,1,one\n"), 1, {"row 2, column 'y'", "'one'"});
   refused(csv("series,x,y\na,1,\n"), 1, {"row 2, column 'y': it is missing"});

@@ -6,6 +6,8 @@
 #include "fuzz/edit_program.hpp"
 #include "io/npz_file.hpp"
 #include "orthornn/tasks/sequences_task.hpp"
+#include "support/npz_reader.hpp"
+#include "support/npz_writer.hpp"
 #include "support/temporary_folder.hpp"
 
 using namespace orthornn;
@@ -15,11 +17,14 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (size == 0) return 0;
   const std::vector<std::uint8_t> bytes(data + 1, data + size);
   constexpr std::uint8_t column = 251, words = 252, text = 253, archive = 254, hdf5 = 255;
+  static const testing::TemporaryFolder folder;
   if (data[0] >= 2 && data[0] < column) {
-    accepted([&] { parse_npy("an array", bytes); });
+    const std::filesystem::path array = folder / "array.npz";
+    testing::write_npz(array, {{"own", {bytes.begin(), bytes.end()}}});
+    accepted([&] { testing::read_npz(array, {"own"}); });
+    accepted([&] { place_in_npz<float>(array, "own"); });
     return 0;
   }
-  static const testing::TemporaryFolder folder;
   const std::filesystem::path file = folder / (data[0] == archive                    ? "own.npz"
                                                : data[0] == hdf5                     ? "own.h5"
                                                : data[0] == text || data[0] == words ? "own.txt"
@@ -37,6 +42,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
                             .validation_part = 0.3,
                             .test_part = 0.3,
                             .batch = 1});
+  if (data[0] == archive) {
+    accepted([&] { place_in_npz<float>(file, "inputs"); });
+    accepted([&] { place_in_npz<std::int32_t>(file, "targets"); });
+  }
   const bool loaded = accepted(file, [&] { task.load(); });
   require_hdf5_closed();
   if (!loaded) return 0;

@@ -11,6 +11,7 @@
 #include "support/child_process.hpp"
 #include "support/error_message.hpp"
 #include "support/errors.hpp"
+#include "support/npz_reader.hpp"
 #include "support/python.hpp"
 #include "support/random_tensor.hpp"
 #include "support/temporary_folder.hpp"

@@ -9,10 +9,13 @@
 #include <filesystem>
 #include <initializer_list>
 #include <limits>
+#include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "io/crc32_of.hpp"
+#include "io/npz_file.hpp"
 #include "orthornn/core/error.hpp"
 #include "orthornn/core/random.hpp"
 #include "orthornn/io/hdf5.hpp"
@@ -45,6 +48,22 @@ class MemoryBound {
   Index before_ = most_bytes_in_memory;
 };
 
+/// Sets a variable of the environment while it lives.
+class TemporaryVariable {
+ public:
+  TemporaryVariable(const char* name, const std::string& value) : name_(name) {
+    if (const char* before = std::getenv(name)) before_ = before;
+    setenv(name, value.c_str(), 1);
+  }
+  ~TemporaryVariable() { before_ ? setenv(name_, before_->c_str(), 1) : unsetenv(name_); }
+  TemporaryVariable(const TemporaryVariable&) = delete;
+  TemporaryVariable& operator=(const TemporaryVariable&) = delete;
+
+ private:
+  const char* name_;
+  std::optional<std::string> before_;
+};
+
 template <class T>
 Tensor<T> drawn(const Shape& shape, std::uint64_t seed) {
   RandomStream random(seed, RandomPurpose::validation);
@@ -67,9 +86,11 @@ class Hdf5Arrays {
     add(name, type, numbers, H5P_DEFAULT);
   }
   template <class T>
-  void chunked(const char* name, hid_t type, const Tensor<T>& numbers, const Sizes& chunk) const {
+  void chunked(const char* name, hid_t type, const Tensor<T>& numbers, const Sizes& chunk,
+               bool compressed = false) const {
     const hid_t properties = H5Pcreate(H5P_DATASET_CREATE);
     REQUIRE(H5Pset_chunk(properties, static_cast<int>(chunk.size()), chunk.data()) >= 0);
+    if (compressed) REQUIRE((H5Pset_shuffle(properties) >= 0 && H5Pset_deflate(properties, 4) >= 0));
     add(name, type, numbers, properties);
     H5Pclose(properties);
   }
@@ -161,6 +182,31 @@ TEST_CASE("Batches from a file have the bits of batches from memory, however the
   write_npz(folder / "own.npz", {{"inputs", npy("<f4", "40, 5, 3", raw_bytes(inputs))},
                                  {"targets", npy("<i4", "40, 5", raw_bytes(classes))}});
   check_same({.data = folder / "own.npz", .batch = 4});
+  // Compressed, by rows of chunks.
+  check("gzip.h5", [&](const Hdf5Arrays& to) {
+    to.chunked("inputs", H5T_IEEE_F64LE, wide, {7, 2, 3}, /*compressed=*/true);
+    to.chunked("targets", H5T_STD_I32LE, classes, {3, 5}, /*compressed=*/true);
+  });
+}
+
+TEST_CASE("Numbers of an archive that are not compressed stay there", "[sequences]") {
+  const TemporaryFolder folder;
+  NpzWriter writer("");
+  writer.dataset("inputs", drawn<float>({40, 5, 3}, 1));
+  auto classes = drawn<std::int32_t>({40}, 2);
+  for (std::int32_t& c : classes) c = std::abs(c) % 3;
+  writer.dataset("targets", classes);
+  writer.commit(folder / "own.npz");
+  check_same({.data = folder / "own.npz", .batch = 4});
+  const TemporaryVariable none("TMPDIR", (folder / "none").string());
+  const MemoryBound all_in_files(64);
+  const SequencesTask task({.data = folder / "own.npz", .batch = 4});
+  Batch batch;
+  task.training_batch(0, batch);
+  // It must stay as it is.
+  fs::last_write_time(folder / "own.npz", fs::last_write_time(folder / "own.npz") + std::chrono::seconds(1));
+  CHECK_THAT(error_message<FileError>([&] { task.evaluation_batch(HeldOut::test, 0, batch); }),
+             contains("own.npz: it has changed"));
 }
 
 TEST_CASE("So have forecasts, and sequences of different lengths", "[sequences]") {
@@ -237,13 +283,10 @@ TEST_CASE("A temporary file goes to TMPDIR, and where none can be made this is s
   write_npz(folder / "own.npz", {{"inputs", npy("<f4", "40, 5, 3", raw_bytes(inputs))}});
   const MemoryBound all_in_files(64);
   const SequencesTask task({.data = folder / "own.npz", .goal = Goal::forecast, .batch = 4});
-  const char* before = std::getenv("TMPDIR");
-  const std::string kept = before == nullptr ? "" : before;
-  setenv("TMPDIR", (folder / "none").c_str(), 1);
+  const TemporaryVariable none("TMPDIR", (folder / "none").string());
   const std::string refused = error_message<FileError>([&] { task.load(); });
   fs::create_directory(folder / "none");
   CHECK(error_message<FileError>([&] { task.load(); }).empty());
-  before == nullptr ? unsetenv("TMPDIR") : setenv("TMPDIR", kept.c_str(), 1);
   CHECK_THAT(refused, contains("own.npz"));
   CHECK_THAT(refused, contains("TMPDIR"));
   CHECK(fs::is_empty(folder / "none"));  // it has no name
