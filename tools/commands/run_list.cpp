@@ -82,10 +82,11 @@ ListedRun read_run(const fs::path& folder, const std::string& name) {
   if (!saved.exists()) run.notes.emplace_back("no model is saved");
   if (run.state != "finished" && saved.exists()) run.state = "interrupted";
   if (is_locked(folder)) run.state = "running";
-  if (!run.parameters && saved.exists()) {
-    const std::string model = (saved.has_last() ? saved.last : saved.best).filename().string();
-    read_or_note(run, model.c_str(), [&](const fs::path& file) {
-      run.parameters = parameter_count(read_model_info(file).model);
+  for (const fs::path& model : {saved.last, saved.best}) {
+    if (!is_present(model)) continue;
+    read_or_note(run, model.filename().c_str(), [&](const fs::path& file) {
+      const Index parameters = parameter_count(read_model_info(file).model);
+      if (!run.parameters) run.parameters = parameters;
     });
   }
   return run;
