@@ -36,28 +36,33 @@ def tatoeba(archive, out):
                 file.write(f"<s> {' '.join(s.replace(' ', '_'))} </s>\n")
 
 
-def mackey_glass(out, tau=17, points=20_000, steps=100):
-    """x' = 0.2 x(t - tau) / (1 + x(t - tau)^10) - 0.1 x(t), one point a unit of time."""
-    lag = tau * steps
-    x = np.full(lag + 1, 1.2)
+def mackey_glass(out, series=100, points=600, ahead=84, unknown=100, steps=20):
+    """x' = 0.2 x(t - 17) / (1 + x(t - 17)^10) - 0.1 x(t), one point a unit of time, from random starts.
+
+    The target of a point is x 84 units later. The first points of a series have none, as a model cannot know
+    the past before them.
+    """
+    h, lag, transient = 1 / steps, 17 * steps, 1000
+    history = [np.random.default_rng(1).uniform(0.6, 1.3, series)] * (lag + 1)
 
     def slope(now, then):
         return 0.2 * then / (1 + then**10) - 0.1 * now
 
-    values, h = [], 1 / steps
-    history = list(x)
-    for n in range((points + 1000) * steps):
+    for _ in range((transient + points + ahead) * steps):
         now, then, later = history[-1], history[-1 - lag], history[-lag]
-        # Runge-Kutta of fourth order; between two stored points the past is taken as linear.
-        middle = (then + later) / 2
+        # Runge-Kutta of fourth order. Between two stored points the past is taken as linear.
         k1 = slope(now, then)
-        k2 = slope(now + h / 2 * k1, middle)
-        k3 = slope(now + h / 2 * k2, middle)
+        k2 = slope(now + h / 2 * k1, (then + later) / 2)
+        k3 = slope(now + h / 2 * k2, (then + later) / 2)
         k4 = slope(now + h * k3, later)
         history.append(now + h / 6 * (k1 + 2 * k2 + 2 * k3 + k4))
-        if n % steps == 0 and n >= 1000 * steps:
-            values.append(history[-1])
-    write_csv(out / "mackey-glass.csv", ["id", "x"], [(1, f"{v:.9g}") for v in values])
+    x = np.array(history[transient * steps :: steps])[: points + ahead]
+    rows = [
+        (s, f"{x[t, s]:.9g}", f"{x[t + ahead, s]:.9g}" if t >= unknown else "")
+        for s in range(series)
+        for t in range(points)
+    ]
+    write_csv(out / "mackey-glass.csv", ["series", "x", "target"], rows)
 
 
 def main():
