@@ -29,9 +29,9 @@ struct NumpyArray {
 std::map<std::string, NumpyArray> list_npz(const std::filesystem::path& file,
                                            const std::vector<std::string>& names);
 
-/// Reads the array of that name in pieces, as T = float, double or int64: gives `take` the numbers in their order,
-/// each piece until `take` returns. The array has numbers of T's kind. Throws as `list_npz`, and what `take`
-/// throws.
+/// Reads the array of that name in pieces, as T = float, double or int64: gives `take` the numbers in their
+/// order, each piece until `take` returns. The array has numbers of T's kind. Throws as `list_npz`, and what
+/// `take` throws.
 template <class T>
 void read_npz_in_pieces(const std::filesystem::path& file, const std::string& name,
                         const std::function<void(std::span<const T>)>& take);
