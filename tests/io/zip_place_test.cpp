@@ -41,7 +41,7 @@ std::string archive_of(bool is_long, int method = 0, int flags = 0) {
   const std::uint64_t begin = archive.size(), end = begin + directory.size();
   archive += directory;
   if (is_long) {
-    archive += "PK\x06\x06" + number(44, 8) + number(0, 12) + number(2, 8) + number(2, 8) +
+    archive += "PK\x06\x06" + number(44, 8) + number(0, 8) + number(0, 4) + number(2, 8) + number(2, 8) +
                number(directory.size(), 8) + number(begin, 8);
     archive += "PK\x06\x07" + number(0, 4) + number(end, 8) + number(1, 4);
   }
