@@ -119,7 +119,7 @@ void with_real(std::int32_t dtype, const Body& body) {
   if (dtype == ORTHORNN_F32) return body(std::type_identity<float>());
   if (dtype == ORTHORNN_F64) return body(std::type_identity<double>());
   throw ArgumentError(
-      fmt::format("dtype is {}, expected {} (f32) or {} (f64)", dtype, ORTHORNN_F32, ORTHORNN_F64));
+      fmt::format("dtype is {}, expected {} (f32) or {} (f64)", dtype, int{ORTHORNN_F32}, int{ORTHORNN_F64}));
 }
 
 /// The stream and the workspace of the caller, while an operation runs.
