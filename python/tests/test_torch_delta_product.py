@@ -80,6 +80,31 @@ def test_gradients_of_all_parameters(named):
     assert torch.autograd.gradcheck(run, (x, *layer.parameters()))
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_autocast_of_vectors_of_zeros(dtype):
+    layer = make(state_decay=True).float()
+    x = torch.randn(2, 3, 4)
+    with torch.no_grad():
+        layer.input_bias.zero_()
+    x[:, 1] = 0
+    wanted = layer(x)[0]
+    with torch.autocast("cpu", dtype):
+        y = layer(x)[0]
+    # Both types have the rounding of 8 bits or more in each product.
+    torch.testing.assert_close(y.float(), wanted, rtol=0.05, atol=0.05)
+
+
+def test_vectors_of_zeros_have_no_gradient():
+    layer = make(vector_activation="identity")
+    x = torch.randn(2, 3, 4, dtype=torch.float64)
+    with torch.no_grad():
+        layer.input_bias.zero_()
+    x[:, 1] = 0
+    layer(x)[0].sum().backward()
+    # A vector of zeros has no direction; numbers of the others are near 1.
+    assert max(p.grad.abs().max() for p in layer.parameters()) < 1e3
+
+
 def test_layer_compiles_as_one_graph():
     layer = make(convolution=3, output_gate=True, state_decay=True)
     x = torch.randn(2, 5, 4, dtype=torch.float64)

@@ -7,11 +7,21 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import linear, normalize, silu, softplus
+from torch.nn.functional import linear, silu, softplus
 
+from ._calls import FULL
 from ._delta_product import delta_product
 
 LARGEST_ROW_DECAY = math.exp(-0.5)
+
+
+def _unit(vectors):
+    """Vectors divided by their norms. Zeros stay zeros, with gradients of 0, as in the library. The rounded
+    vectors of autocast get full precision first, as their squares may be too large or too small."""
+    vectors = vectors if vectors.dtype in FULL else vectors.float()
+    squares = vectors.square().sum(-1, keepdim=True)
+    some = squares > 0
+    return vectors * torch.where(some, torch.where(some, squares, 1).rsqrt(), 0)
 
 
 class DeltaProduct(nn.Module):
@@ -128,8 +138,8 @@ class DeltaProduct(nn.Module):
             z = silu(z)
         queries, keys, values = z.split(self._parts, 2)
         h, d, v, n = self.heads, self.key_size, self.value_size, self.householder
-        queries = normalize(queries.reshape(batch, steps, h, d), dim=-1, eps=torch.finfo(x.dtype).tiny)
-        keys = normalize(keys.reshape(batch, steps, n, h, d), dim=-1, eps=torch.finfo(x.dtype).tiny)
+        queries = _unit(queries.reshape(batch, steps, h, d))
+        keys = _unit(keys.reshape(batch, steps, n, h, d))
         values = (z.new_zeros(batch, steps, n, h, v) if self.without_values
                   else values.reshape(batch, steps, n, h, v))
         betas = self.beta_limit * torch.sigmoid(betas.reshape(batch, steps, n, h) + self.beta_offset)
