@@ -134,6 +134,26 @@ def test_delta_product_step_goes_on_like_the_whole_sequence(decay, removals, for
     torch.testing.assert_close(states, last, **CLOSE)
 
 
+@pytest.mark.parametrize("contiguous", [True, False])
+def test_gradients_notice_that_a_step_overwrote_the_states(contiguous):
+    inputs = delta_inputs((2,))
+    states = inputs.pop("initial_states")
+    states = states if contiguous else states.transpose(0, 1).contiguous().transpose(0, 1)
+    loss = (states * normal(1, grad=True)).sum()
+    ot.delta_product_step(**inputs, states=states)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss.backward()
+
+
+def test_step_in_inference_mode():
+    with torch.inference_mode():
+        inputs = delta_inputs((2,))
+        states = inputs.pop("initial_states")
+        before = states.clone()
+        ot.delta_product_step(**inputs, states=states)
+        assert not torch.equal(states, before)
+
+
 def test_rank_one_chain_is_its_product():
     left, right = normal(2, 6, 2, 3, seed=1), normal(2, 6, 2, 3, seed=2)
     scales = torch.sigmoid(normal(2, 6, 2, seed=3)), torch.sigmoid(normal(2, 6, 2, seed=4))
@@ -343,6 +363,16 @@ def test_autocast_keeps_full_precision():
     inputs = {name: None if x is None else x.bfloat16() for name, x in delta_inputs((2, 3)).items()}
     with torch.autocast("cpu", torch.bfloat16):
         assert ot.delta_product(**inputs)[0].dtype == torch.float32
+
+
+def test_autocast_of_a_step_casts_all_but_the_states():
+    rounded = {name: None if x is None else x.bfloat16() for name, x in delta_inputs((2,)).items()}
+    wide = {name: None if x is None else x.float() for name, x in rounded.items()}
+    states, wanted_states = rounded.pop("initial_states").float(), wide.pop("initial_states")
+    wanted = ot.delta_product_step(**wide, states=wanted_states)
+    with torch.autocast("cpu", torch.bfloat16):
+        outputs = ot.delta_product_step(**rounded, states=states)
+    assert torch.equal(outputs, wanted) and torch.equal(states, wanted_states)
 
 
 def test_autocast_rounds_the_vectors_of_chunks_on_a_gpu():

@@ -10,8 +10,8 @@ from torch import Tensor
 from .. import _abi
 from .._library import library
 from ._calls import (DTYPES, FULL, bytes_of, check_like, check_number_type, check_shape, choice, contiguous,
-                     define, device_key, device_of, device_of_key, memory, no_second_derivatives, pointer,
-                     precision_of)
+                     define, device_key, device_of, device_of_key, full_precision, memory,
+                     no_second_derivatives, pointer, precision_of)
 from ._layout import Places, check_places, size_of_saved
 
 FORMS = {"recurrent": _abi.RECURRENT, "chunked": _abi.CHUNKED}
@@ -231,6 +231,9 @@ def _step(queries, keys, values, betas, log_decays, removals, states, scale, uni
                                           pointer(outputs))
     if own is not states:
         states.copy_(own)
+    if not states.is_inference():
+        # A graph that keeps the states as they were must notice in its backward that they are gone.
+        torch.autograd.graph.increment_version(states)
     return outputs
 
 
@@ -249,9 +252,16 @@ def _step_fake(queries, keys, values, betas, log_decays, removals, states, scale
     return _new_results(queries, values, queries.shape[0])[0]
 
 
+def _autocast_step(arguments, device):
+    """Autocast: the states are written, so they stay the caller's own tensor."""
+    cast = full_precision(arguments, device)
+    cast[6] = arguments[6]
+    return cast
+
+
 STEP = define("delta_product_step(Tensor queries, Tensor keys, Tensor values, Tensor betas, "
               "Tensor? log_decays, Tensor? removals, Tensor(a!) states, float scale, bool unit_keys) -> "
-              "Tensor", _step, _step_fake, autocast=None)
+              "Tensor", _step, _step_fake, autocast=_autocast_step)
 
 
 def delta_product_step(queries: Tensor, keys: Tensor, values: Tensor, betas: Tensor, states: Tensor, *,
