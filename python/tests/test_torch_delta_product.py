@@ -145,5 +145,5 @@ def wrong_calls():
 @pytest.mark.parametrize("number", range(6))
 def test_wrong_arguments_are_named(number):
     name, call = list(wrong_calls())[number]
-    with pytest.raises(ValueError, match=name):
+    with pytest.raises(ValueError, match=f"^{name}: "):
         call()

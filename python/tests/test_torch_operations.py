@@ -9,7 +9,8 @@ import torch._dynamo  # noqa: E402
 
 import orthornn.torch as ot  # noqa: E402
 import torch_references as reference  # noqa: E402
-from orthornn.torch import _delta_product as delta  # noqa: E402
+from orthornn import _abi  # noqa: E402
+from orthornn.torch import _calls  # noqa: E402
 
 OPERATIONS = torch.ops.orthornn
 # Sums of a few hundred products of numbers near 1.
@@ -375,17 +376,26 @@ def test_autocast_of_a_step_casts_all_but_the_states():
     assert torch.equal(outputs, wanted) and torch.equal(states, wanted_states)
 
 
-def test_autocast_rounds_the_vectors_of_chunks_on_a_gpu():
-    inputs = [None if x is None else x.float() for x in delta_inputs((2, 3)).values()]
-    with torch.autocast("cuda", torch.bfloat16, enabled=False):
-        cast = delta._autocast((*inputs, None, None, "recurrent", 1.0, False, True), "cuda")
-    assert [x.dtype for x in cast[:4]] == [torch.float32] * 4
-    torch.set_autocast_dtype("cuda", torch.bfloat16)
+@pytest.mark.skipif(not hasattr(torch.backends.cuda.matmul, "fp32_precision"), reason="torch before 2.9")
+def test_tf32_is_that_of_torch():
+    matmul = torch.backends.cuda.matmul
+    tensor = torch.empty(1, device="meta")
+    before = matmul.fp32_precision
     try:
-        cast = delta._autocast((*inputs, None, None, "chunked", 1.0, False, True), "cuda")
+        matmul.fp32_precision = "tf32"
+        assert _calls.precision_of(tensor) == _abi.PRECISION_TF32
+        assert _calls.precision_of(torch.empty(1)) == _abi.PRECISION_FP32
+        matmul.fp32_precision = "ieee"
+        assert _calls.precision_of(tensor) == _abi.PRECISION_FP32
     finally:
-        torch.set_autocast_dtype("cuda", torch.float16)
-    assert [x.dtype for x in cast[:4]] == [torch.bfloat16] * 3 + [torch.float32]
+        matmul.fp32_precision = before
+
+
+@pytest.mark.parametrize("transform", [torch.func.grad, torch.func.jacrev])
+def test_derivatives_of_torch_func_are_refused(transform):
+    """As those of every operation of torch.library; docs/python.md says so."""
+    with pytest.raises(RuntimeError, match="functorch transforms"):
+        transform(lambda v: ot.transition("cwy", v).sum())(normal(3, 5))
 
 
 # Errors
@@ -402,46 +412,48 @@ def wrong_calls():
         return lambda: ot.delta_product(**{**inputs, **changed})
 
     left, s = normal(2, 3, 2, 3), normal(2, 2, 3, 4)
-    yield "parameters", ValueError, lambda: ot.transition("cwy", normal(6, 5))
-    yield "parameters", ValueError, lambda: ot.transition("expm", normal(4, 5))
-    yield "parameters", TypeError, lambda: ot.transition("cwy", normal(3, 5).half())
-    yield "kind", ValueError, lambda: ot.transition("fast", normal(3, 5))
-    yield "negative_signs", ValueError, lambda: ot.transition("cayley", normal(5, 5), negative_signs=6)
+    yield "^parameters: ", ValueError, lambda: ot.transition("cwy", normal(6, 5))
+    yield "^parameters: ", ValueError, lambda: ot.transition("expm", normal(4, 5))
+    yield "^parameters: ", TypeError, lambda: ot.transition("cwy", normal(3, 5).half())
+    yield "^kind: ", ValueError, lambda: ot.transition("fast", normal(3, 5))
+    yield "^negative_signs: ", ValueError, lambda: ot.transition("cayley", normal(5, 5), negative_signs=6)
     yield "vector 1", ValueError, lambda: ot.transition("cwy", torch.diag(torch.tensor([1.0, 0, 1])))
-    yield "vectors", ValueError, lambda: ot.stiefel(normal(6, 5))
-    yield "q", ValueError, roll(q=q[:, :4])
-    yield "q", TypeError, roll(q=q.half())
-    yield "inputs", ValueError, roll(inputs=a[..., :4])
-    yield "inputs", TypeError, roll(inputs=a.float())
-    yield "inputs", ValueError, roll(inputs=a.to("meta"))
-    yield "h_0", ValueError, roll(h_0=h_0[:2])
-    yield "lengths", ValueError, roll(lengths=torch.tensor([1, 2]))
-    yield "lengths", TypeError, roll(lengths=torch.tensor([1.0, 2, 3]))
+    yield "^vectors: ", ValueError, lambda: ot.stiefel(normal(6, 5))
+    yield "^q: ", ValueError, roll(q=q[:, :4])
+    yield "^q: ", TypeError, roll(q=q.half())
+    yield "^inputs: ", ValueError, roll(inputs=a[..., :4])
+    yield "^inputs: ", TypeError, roll(inputs=a.float())
+    yield "^inputs: ", ValueError, roll(inputs=a.to("meta"))
+    yield "^h_0: ", ValueError, roll(h_0=h_0[:2])
+    yield "^lengths: ", ValueError, roll(lengths=torch.tensor([1, 2]))
+    yield "^lengths: ", TypeError, roll(lengths=torch.tensor([1.0, 2, 3]))
     yield "sequence 2 has length 5", ValueError, roll(lengths=torch.tensor([1, 2, 5]))
-    yield "activation", ValueError, roll(activation="sine")
-    yield "modrelu_bias", ValueError, roll(modrelu_bias=None)
-    yield "modrelu_bias", ValueError, roll(modrelu_bias=bias[:4])
-    yield "queries", ValueError, product(queries=inputs["queries"][0])
-    yield "keys", ValueError, product(keys=inputs["keys"][..., :2])
-    yield "values", TypeError, product(values=inputs["values"].float())
-    yield "betas", ValueError, product(betas=inputs["betas"][:, :2])
-    yield "log_decays", ValueError, product(log_decays=inputs["log_decays"][..., :1])
-    yield "initial_states", ValueError, product(initial_states=inputs["initial_states"][:1])
-    yield "form", ValueError, product(form="quick")
-    yield "form", ValueError, product(removals=inputs["keys"], form="chunked")
-    yield "cu_seqlens", ValueError, lambda: ot.delta_product(**delta_inputs((5,)),
+    yield "^lengths: ", ValueError, roll(lengths=torch.tensor([2 ** 32 + 1, 2, 3]))
+    yield "^lengths: ", ValueError, product(lengths=torch.tensor([2 ** 32 + 1, 3]))
+    yield "^activation: ", ValueError, roll(activation="sine")
+    yield "^modrelu_bias: ", ValueError, roll(modrelu_bias=None)
+    yield "^modrelu_bias: ", ValueError, roll(modrelu_bias=bias[:4])
+    yield "^queries: ", ValueError, product(queries=inputs["queries"][0])
+    yield "^keys: ", ValueError, product(keys=inputs["keys"][..., :2])
+    yield "^values: ", TypeError, product(values=inputs["values"].float())
+    yield "^betas: ", ValueError, product(betas=inputs["betas"][:, :2])
+    yield "^log_decays: ", ValueError, product(log_decays=inputs["log_decays"][..., :1])
+    yield "^initial_states: ", ValueError, product(initial_states=inputs["initial_states"][:1])
+    yield "^form: ", ValueError, product(form="quick")
+    yield "^form: ", ValueError, product(removals=inputs["keys"], form="chunked")
+    yield "^cu_seqlens: ", ValueError, lambda: ot.delta_product(**delta_inputs((5,)),
                                                              cu_seqlens=torch.tensor([0, 2, 6]))
     step = delta_inputs((2,), grad=True)
     states = step.pop("initial_states")
-    yield "gradient", ValueError, lambda: ot.delta_product_step(**step, states=states)
-    yield "right", ValueError, lambda: ot.rank_one_chain(left, left[:, :2], s)
-    yield "left_scales", ValueError, lambda: ot.rank_one_chain(left, left, s, left_scales=left)
+    yield "has no gradient", ValueError, lambda: ot.delta_product_step(**step, states=states)
+    yield "^right: ", ValueError, lambda: ot.rank_one_chain(left, left[:, :2], s)
+    yield "^left_scales: ", ValueError, lambda: ot.rank_one_chain(left, left, s, left_scales=left)
 
 
-@pytest.mark.parametrize("number", range(31))
+@pytest.mark.parametrize("number", range(33))
 def test_wrong_arguments_are_named(number):
     calls = list(wrong_calls())
-    assert len(calls) == 31
-    name, error, call = calls[number]
-    with pytest.raises(error, match=name):
+    assert len(calls) == 33
+    message, error, call = calls[number]
+    with pytest.raises(error, match=message):
         call()

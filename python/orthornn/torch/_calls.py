@@ -16,8 +16,7 @@ from .._library import library
 
 LIBRARY = torch.library.Library("orthornn", "DEF")
 
-DTYPES = {torch.float32: _abi.F32, torch.float64: _abi.F64, torch.bfloat16: _abi.BF16}
-FULL = (torch.float32, torch.float64)
+DTYPES = {torch.float32: _abi.F32, torch.float64: _abi.F64}
 
 
 class _Threads:
@@ -91,9 +90,14 @@ def contiguous(*tensors: Tensor | None) -> list[Tensor | None]:
 
 def precision_of(tensor: Tensor) -> int:
     """The precision that torch allows products of floats to have."""
-    if tensor.is_cpu or not torch.backends.cuda.matmul.allow_tf32:
-        return _abi.PRECISION_FP32
-    return _abi.PRECISION_TF32
+    return _abi.PRECISION_TF32 if not tensor.is_cpu and _allows_tf32() else _abi.PRECISION_FP32
+
+
+def _allows_tf32() -> bool:
+    matmul = torch.backends.cuda.matmul
+    if hasattr(matmul, "fp32_precision"):  # torch 2.9 and newer, where reading allow_tf32 may raise
+        return matmul.fp32_precision == "tf32"
+    return matmul.allow_tf32
 
 
 def check_shape(name: str, tensor: Tensor, *shape: int | None) -> None:
@@ -112,10 +116,10 @@ def check_like(name: str, tensor: Tensor, reference: str, like: Tensor) -> None:
         raise ValueError(f"{name}: expected the device of {reference}, {like.device}, found {tensor.device}")
 
 
-def check_number_type(name: str, tensor: Tensor, known: Sequence[torch.dtype] = FULL) -> None:
-    """Raises TypeError, naming the argument, unless the tensor has one of these types."""
-    if tensor.dtype not in known:
-        raise TypeError(f"{name}: expected {' or '.join(map(str, known))}, found {tensor.dtype}")
+def check_number_type(name: str, tensor: Tensor) -> None:
+    """Raises TypeError, naming the argument, unless operations take the tensor's type."""
+    if tensor.dtype not in DTYPES:
+        raise TypeError(f"{name}: expected {' or '.join(map(str, DTYPES))}, found {tensor.dtype}")
 
 
 def check_lengths(lengths: Tensor | None, batch: int) -> None:
@@ -127,6 +131,15 @@ def check_lengths(lengths: Tensor | None, batch: int) -> None:
     check_shape("lengths", lengths, batch)
 
 
+def int32_lengths(lengths: Tensor) -> Tensor:
+    """Lengths as the C interface takes them, where they are. Raises ValueError for one in host memory that
+    int32 does not hold, and so would become another."""
+    own = lengths.to(torch.int32).contiguous()
+    if lengths.is_cpu and own is not lengths and bool((own != lengths).any()):
+        raise ValueError(f"lengths: expected 0 to the number of steps, found {lengths.tolist()}")
+    return own
+
+
 def choice(name: str, value: str, known: dict[str, int]) -> int:
     """The number of a named choice. Raises ValueError, naming the argument, for an unknown one."""
     try:
@@ -135,7 +148,7 @@ def choice(name: str, value: str, known: dict[str, int]) -> int:
         raise ValueError(f"{name}: expected one of {', '.join(known)}, found '{value}'") from None
 
 
-def full_precision(arguments: Sequence[Any], device: str) -> list[Any]:
+def full_precision(arguments: Sequence[Any]) -> list[Any]:
     """Autocast: Q and everything that follows from it is not rounded."""
     half = torch.float16, torch.bfloat16
     return [x.float() if isinstance(x, Tensor) and x.dtype in half else x for x in arguments]
@@ -162,7 +175,7 @@ def define(schema: str, kernel: Callable, fake: Callable, *, setup: Callable | N
 def _autocasting(operation: Callable, device: str, cast: Callable) -> Callable:
     def kernel(*arguments: Any) -> Any:
         with torch.autocast(device, enabled=False):
-            return operation(*cast(arguments, device))
+            return operation(*cast(arguments))
 
     return kernel
 

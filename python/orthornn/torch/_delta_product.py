@@ -9,7 +9,7 @@ from torch import Tensor
 
 from .. import _abi
 from .._library import library
-from ._calls import (DTYPES, FULL, bytes_of, check_like, check_number_type, check_shape, choice, contiguous,
+from ._calls import (DTYPES, bytes_of, check_like, check_number_type, check_shape, choice, contiguous,
                      define, device_key, device_of, device_of_key, full_precision, memory,
                      no_second_derivatives, pointer, precision_of)
 from ._layout import Places, check_places, size_of_saved
@@ -17,35 +17,29 @@ from ._layout import Places, check_places, size_of_saved
 FORMS = {"recurrent": _abi.RECURRENT, "chunked": _abi.CHUNKED}
 
 
-def _states_type(queries):
-    """Type of step sizes, decays and states beside vectors."""
-    return torch.float32 if queries.dtype == torch.bfloat16 else queries.dtype
-
-
 def _check(queries, keys, values, betas, log_decays, removals, initial_states, form, places, batch):
     """Checks all but the places of the tokens; `places` are their dimensions in front."""
     heads, key = queries.shape[-2:]
     factors, value = keys.shape[-3] if keys.ndim >= 3 else None, values.shape[-1]
-    check_number_type("queries", queries, (*FULL, torch.bfloat16))
+    check_number_type("queries", queries)
     check_shape("keys", keys, *places, factors, heads, key)
     check_shape("values", values, *places, factors, heads, value)
     check_shape("betas", betas, *places, factors, heads)
     check_like("keys", keys, "queries", queries)
     check_like("values", values, "queries", queries)
-    states = queries.new_empty(0, dtype=_states_type(queries))
-    check_like("betas", betas, "the states", states)
+    check_like("betas", betas, "queries", queries)
     if log_decays is not None:
         if log_decays.ndim == len(places) + 2:
             check_shape("log_decays", log_decays, *places, heads, key)
         else:
             check_shape("log_decays", log_decays, *places, heads)
-        check_like("log_decays", log_decays, "the states", states)
+        check_like("log_decays", log_decays, "queries", queries)
     if removals is not None:
         check_shape("removals", removals, *places, factors, heads, key)
         check_like("removals", removals, "queries", queries)
     if initial_states is not None:
         check_shape("initial_states", initial_states, batch, heads, key, value)
-        check_like("initial_states", initial_states, "the states", states)
+        check_like("initial_states", initial_states, "queries", queries)
     choice("form", form, FORMS)
     of_row = log_decays is not None and log_decays.ndim == queries.ndim
     if form == "chunked" and (removals is not None or of_row):
@@ -71,8 +65,7 @@ def _new_results(queries, values, batch):
     """Outputs and final states."""
     heads, key = queries.shape[-2:]
     value = values.shape[-1]
-    return (queries.new_empty(*queries.shape[:-1], value),
-            queries.new_empty(batch, heads, key, value, dtype=_states_type(queries)))
+    return queries.new_empty(*queries.shape[:-1], value), queries.new_empty(batch, heads, key, value)
 
 
 def _forward(queries, keys, values, betas, log_decays, removals, initial_states, lengths, cu_seqlens, form,
@@ -135,7 +128,7 @@ def _new_gradients(queries, keys, values, betas, log_decays, removals, batch, d_
     like = [queries, keys, values, betas, log_decays, removals]
     gradients = [queries.new_empty(0) if x is None else x.new_empty(x.shape) for x in like]
     shape = (batch, *keys.shape[-2:], values.shape[-1]) if d_initial else (0,)
-    return *gradients, queries.new_empty(shape, dtype=_states_type(queries))
+    return *gradients, queries.new_empty(shape)
 
 
 def _backward_fake(queries, keys, values, betas, log_decays, removals, lengths, cu_seqlens, saved, d_outputs,
@@ -161,24 +154,11 @@ def _differentiate(ctx, d_outputs, d_final_states, _d_saved):
     return *(g if is_there else None for g, is_there in zip(gradients, there)), *(None,) * 6
 
 
-def _autocast(arguments, device):
-    """Autocast: on a GPU vectors are bfloat16 where the chunked form takes them; all else is float."""
-    rounds = (device == "cuda" and arguments[9] == "chunked"
-              and torch.get_autocast_dtype(device) == torch.bfloat16)
-    vectors = torch.bfloat16 if rounds else torch.float32
-    cast = []
-    for place, x in enumerate(arguments):
-        if isinstance(x, torch.Tensor) and x.is_floating_point() and x.dtype != torch.float64:
-            x = x.to(vectors if place < 3 else torch.float32)
-        cast.append(x)
-    return cast
-
-
 FORWARD = define(
     "delta_product(Tensor queries, Tensor keys, Tensor values, Tensor betas, Tensor? log_decays, "
     "Tensor? removals, Tensor? initial_states, Tensor? lengths, Tensor? cu_seqlens, str form, float scale, "
     "bool unit_keys, bool keeps) -> (Tensor, Tensor, Tensor)",
-    _forward, _forward_fake, setup=_save, backward=_differentiate, autocast=_autocast)
+    _forward, _forward_fake, setup=_save, backward=_differentiate)
 BACKWARD = define(
     "delta_product_backward(Tensor queries, Tensor keys, Tensor values, Tensor betas, Tensor? log_decays, "
     "Tensor? removals, Tensor? lengths, Tensor? cu_seqlens, Tensor saved, Tensor? d_outputs, "
@@ -206,9 +186,9 @@ def delta_product(queries: Tensor, keys: Tensor, values: Tensor, betas: Tensor, 
     - form: "chunked" or "recurrent", which agree up to rounding. None stands for "chunked", and for
       "recurrent" with removals or decays of rows, which need it.
 
-    Returns the outputs [B, T, H, V] or [R, H, V], and the final states [B, H, K, V]. Queries, keys, values
-    and removals are float or double, or bfloat16 in the chunked form on a GPU, where all else is float.
-    Raises TypeError and ValueError, naming the argument.
+    Returns the outputs [B, T, H, V] or [R, H, V], and the final states [B, H, K, V]. Numbers are float
+    or double. Raises TypeError and ValueError, naming the argument. Tensors on a GPU are refused, as its
+    memory is measured on the CPU alone.
     """
     if form is None:
         of_row = log_decays is not None and log_decays.ndim == queries.ndim
@@ -240,7 +220,6 @@ def _step(queries, keys, values, betas, log_decays, removals, states, scale, uni
 def _check_step(queries, keys, values, betas, log_decays, removals, states):
     if queries.ndim != 3:
         raise ValueError(f"queries: expected shape [B, H, K], found {list(queries.shape)}")
-    check_number_type("queries", queries)
     _check(queries, keys, values, betas, log_decays, removals, None, "recurrent", queries.shape[:1],
            queries.shape[0])
     check_shape("states", states, *queries.shape, values.shape[-1])
@@ -252,9 +231,9 @@ def _step_fake(queries, keys, values, betas, log_decays, removals, states, scale
     return _new_results(queries, values, queries.shape[0])[0]
 
 
-def _autocast_step(arguments, device):
+def _autocast_step(arguments):
     """Autocast: the states are written, so they stay the caller's own tensor."""
-    cast = full_precision(arguments, device)
+    cast = full_precision(arguments)
     cast[6] = arguments[6]
     return cast
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from .. import _abi
-from ._calls import check_lengths
+from ._calls import check_lengths, int32_lengths
 
 
 def check_places(name, tensor, lengths, cu_seqlens, inner):
@@ -52,6 +52,6 @@ class Places:
             self.layout = _abi.Layout(_abi.PACKED, 0, len(self.kept) - 1, 0, None, self.kept.data_ptr())
             return
         if lengths is not None:
-            self.kept = lengths.to("cpu", torch.int32).contiguous()
+            self.kept = int32_lengths(lengths.cpu())
         self.layout = _abi.Layout(_abi.SEQUENCE_MAJOR, 0, tokens[0], tokens[1],
                                   None if self.kept is None else self.kept.data_ptr(), None)

@@ -134,7 +134,7 @@ def rank_one_chain(left: Tensor, right: Tensor, initial_states: Tensor, *, left_
     - lengths [B], or cu_seqlens [B + 1] with rows [R, ..] in place of [B, T, ..], as in `delta_product`.
 
     Returns the outputs [B, T, H, M] or [R, H, M], 0 beyond the end of a sequence, and the final states.
-    Raises TypeError and ValueError, naming the argument.
+    Raises TypeError and ValueError, naming the argument. Tensors on a GPU are refused, as by `delta_product`.
     """
     tensors = (left, right, initial_states, left_scales, right_scales)
     keeps = torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in tensors)

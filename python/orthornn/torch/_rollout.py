@@ -8,7 +8,7 @@ from torch import Tensor
 from .. import _abi
 from .._library import library
 from ._calls import (DTYPES, bytes_of, check_lengths, check_like, check_number_type, check_shape,
-                     choice, define, device_key, device_of, device_of_key, memory,
+                     choice, define, device_key, device_of, device_of_key, int32_lengths, memory,
                      no_second_derivatives, pointer, precision_of)
 
 ACTIVATIONS = {"tanh": _abi.TANH, "relu": _abi.RELU, "abs": _abi.ABS, "modrelu": _abi.MODRELU,
@@ -72,7 +72,7 @@ def _check(q, inputs, h_0, lengths, activation, modrelu_bias):
 
 def _lengths_on(lengths, device):
     """Lengths as the C interface takes them."""
-    return None if lengths is None else lengths.to(device, torch.int32).contiguous()
+    return None if lengths is None else int32_lengths(lengths).to(device)
 
 
 def _new_results(q, inputs, activation):

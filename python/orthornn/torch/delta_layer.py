@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear, silu, softplus
 
-from ._calls import FULL
+from ._calls import DTYPES
 from ._delta_product import delta_product
 
 LARGEST_ROW_DECAY = math.exp(-0.5)
@@ -18,7 +18,7 @@ LARGEST_ROW_DECAY = math.exp(-0.5)
 def _unit(vectors):
     """Vectors divided by their norms. Zeros stay zeros, with gradients of 0, as in the library. The rounded
     vectors of autocast get full precision first, as their squares may be too large or too small."""
-    vectors = vectors if vectors.dtype in FULL else vectors.float()
+    vectors = vectors if vectors.dtype in DTYPES else vectors.float()
     squares = vectors.square().sum(-1, keepdim=True)
     some = squares > 0
     return vectors * torch.where(some, torch.where(some, squares, 1).rsqrt(), 0)
@@ -41,6 +41,8 @@ class DeltaProduct(nn.Module):
     - convolution: number of steps that a causal convolution of queries, keys and values sees; 0 for none.
     - readout_norm: "rms" or "none"; norm_epsilon is added to the mean square.
     - output_gate: whether outputs are multiplied by SiLU of a projection.
+
+    It computes on the CPU alone, as `delta_product`.
 
     Names, shapes and meaning of the parameters are those of the library's DeltaProductLayer: input_weights,
     input_bias, filters, decay_rates, norm_gain, output_weights, initial_state.
