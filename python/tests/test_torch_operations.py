@@ -11,6 +11,7 @@ import orthornn.torch as ot  # noqa: E402
 import torch_references as reference  # noqa: E402
 from orthornn import _abi  # noqa: E402
 from orthornn.torch import _calls  # noqa: E402
+from orthornn.torch import _rollout as rollout_module  # noqa: E402
 
 OPERATIONS = torch.ops.orthornn
 # Sums of a few hundred products of numbers near 1.
@@ -218,6 +219,21 @@ def test_gradient_of_rollout_reaches_state_zero_of_the_operation():
     assert torch.autograd.gradcheck(lambda *x: OPERATIONS.rollout(*x, None, "tanh", None)[0], (q, a, h_0))
 
 
+@pytest.mark.parametrize("frozen", [0, 3])
+def test_rollout_forms_no_gradient_that_nobody_wants(frozen, monkeypatch):
+    tensors = rollout_inputs("modrelu", grad=True)
+    tensors[frozen].requires_grad_(False)
+    wanted = [x for x in tensors if x.requires_grad]
+    results = []
+    backward = rollout_module.BACKWARD
+    monkeypatch.setattr(rollout_module, "BACKWARD", lambda *x: results.append(backward(*x)) or results[-1])
+    found = torch.autograd.grad(ot.rollout(*tensors[:3], None, "modrelu", tensors[3])[0].sum(), wanted)
+    assert results[0][2 if frozen == 0 else 3].numel() == 0
+    theirs = reference.rollout(*tensors[:3], None, "modrelu", tensors[3])[0].sum()
+    for x, y in zip(found, torch.autograd.grad(theirs, wanted)):
+        torch.testing.assert_close(x, y, **CLOSE)
+
+
 @pytest.mark.parametrize("decay, removals, form", DELTA_CASES)
 @pytest.mark.parametrize("packed", [False, True])
 def test_gradient_of_delta_product(decay, removals, form, packed):
@@ -260,7 +276,8 @@ def operation_calls():
         with torch.no_grad():
             states, _, signs = OPERATIONS.rollout(q, a, h_0, lengths, activation, bias)
             yield OPERATIONS.rollout_backward, (q.detach(), lengths, states, signs, normal(5, 3, 5),
-                                                normal(3, 5), activation)
+                                                normal(3, 5), activation, activation != "abs",
+                                                activation == "modrelu")
     for decay, removals, form in DELTA_CASES:
         inputs = delta_inputs((2, 3), decay, removals, grad=True)
         tail = (torch.tensor([3, 1]), None, form, 1.0, False)

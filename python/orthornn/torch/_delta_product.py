@@ -138,7 +138,7 @@ def _backward_fake(queries, keys, values, betas, log_decays, removals, lengths, 
 
 
 def _save(ctx, inputs, output):
-    tensors, ctx.options, ctx.has_initial = inputs[:6], inputs[9:12], inputs[6] is not None
+    tensors, ctx.options = inputs[:6], inputs[9:12]
     ctx.keeps = inputs[12]
     ctx.save_for_backward(*tensors, inputs[7], inputs[8], output[2])
     ctx.set_materialize_grads(False)
@@ -149,8 +149,9 @@ def _differentiate(ctx, d_outputs, d_final_states, _d_saved):
     if not ctx.keeps:
         raise RuntimeError("keeps: expected True for a delta product with a gradient")
     tensors = ctx.saved_tensors
-    gradients = BACKWARD(*tensors, d_outputs, d_final_states, *ctx.options, ctx.has_initial)
-    there = [x is not None for x in tensors[:6]] + [ctx.has_initial]
+    wants_initial = ctx.needs_input_grad[6]
+    gradients = BACKWARD(*tensors, d_outputs, d_final_states, *ctx.options, wants_initial)
+    there = [x is not None for x in tensors[:6]] + [wants_initial]
     return *(g if is_there else None for g, is_there in zip(gradients, there)), *(None,) * 6
 
 

@@ -100,35 +100,38 @@ def _forward_fake(q, inputs, h_0, lengths, activation, modrelu_bias):
     return _new_results(q, inputs, activation)
 
 
-def _backward(q, lengths, states, signs, d_states, d_h_last, activation):
+def _backward(q, lengths, states, signs, d_states, d_h_last, activation, wants_q, wants_modrelu_bias):
     steps, batch, size = states.shape[0] - 1, states.shape[1], states.shape[2]
     q = q.contiguous()
     precision = precision_of(q)
     options, _, count = _kept((activation, precision, q.dtype, q.get_device(), states.shape),
                               lambda: _make_plan(q, (steps, batch, size), activation, precision))
     lengths = _lengths_on(lengths, q.device)
-    d_inputs, d_h_0, d_q, d_modrelu_bias = _new_gradients(q, states, activation)
+    d_inputs, d_h_0, d_q, d_modrelu_bias = _new_gradients(q, states, wants_q, wants_modrelu_bias)
     # Slot 0 of the states is h_0.
     d_outputs = None if d_states is None else d_states[1:].contiguous()
     d_h_last = None if d_h_last is None else d_h_last.contiguous()
     workspace = memory(q, count)
     library().orthornn_rollout_backward(
         device_of(q), options, pointer(q), pointer(lengths), pointer(states), pointer(signs),
-        pointer(d_outputs), pointer(d_h_last), pointer(d_inputs), pointer(d_h_0), pointer(d_q),
-        pointer(d_modrelu_bias) if activation == "modrelu" else None, pointer(workspace), count)
+        pointer(d_outputs), pointer(d_h_last), pointer(d_inputs), pointer(d_h_0),
+        pointer(d_q) if wants_q else None, pointer(d_modrelu_bias) if wants_modrelu_bias else None,
+        pointer(workspace), count)
     if d_states is not None:
         d_h_0 += d_states[0]
     return d_inputs, d_h_0, d_q, d_modrelu_bias
 
 
-def _new_gradients(q, states, activation):
+def _new_gradients(q, states, wants_q, wants_modrelu_bias):
+    """Memory for the gradients; empty for those that are not wanted."""
     steps, batch, size = states.shape[0] - 1, states.shape[1], states.shape[2]
-    return (q.new_empty(steps, batch, size), q.new_empty(batch, size), q.new_empty(size, size),
-            q.new_empty(size if activation == "modrelu" else 0))
+    return (q.new_empty(steps, batch, size), q.new_empty(batch, size),
+            q.new_empty(size, size) if wants_q else q.new_empty(0),
+            q.new_empty(size if wants_modrelu_bias else 0))
 
 
-def _backward_fake(q, lengths, states, signs, d_states, d_h_last, activation):
-    return _new_gradients(q, states, activation)
+def _backward_fake(q, lengths, states, signs, d_states, d_h_last, activation, wants_q, wants_modrelu_bias):
+    return _new_gradients(q, states, wants_q, wants_modrelu_bias)
 
 
 def _save(ctx, inputs, output):
@@ -140,15 +143,19 @@ def _save(ctx, inputs, output):
 
 def _differentiate(ctx, d_states, d_h_last, _d_signs):
     no_second_derivatives()
-    d_inputs, d_h_0, d_q, d_modrelu_bias = BACKWARD(*ctx.saved_tensors, d_states, d_h_last, ctx.activation)
-    return d_q, d_inputs, d_h_0, None, None, d_modrelu_bias if ctx.activation == "modrelu" else None
+    wants_q, wants_modrelu_bias = ctx.needs_input_grad[0], ctx.needs_input_grad[5]
+    d_inputs, d_h_0, d_q, d_modrelu_bias = BACKWARD(*ctx.saved_tensors, d_states, d_h_last, ctx.activation,
+                                                    wants_q, wants_modrelu_bias)
+    return (d_q if wants_q else None, d_inputs, d_h_0, None, None,
+            d_modrelu_bias if wants_modrelu_bias else None)
 
 
 FORWARD = define("rollout(Tensor q, Tensor inputs, Tensor h_0, Tensor? lengths, str activation, "
                  "Tensor? modrelu_bias) -> (Tensor, Tensor, Tensor)", _forward, _forward_fake, setup=_save,
                  backward=_differentiate)
 BACKWARD = define("rollout_backward(Tensor q, Tensor? lengths, Tensor states, Tensor signs, "
-                  "Tensor? d_states, Tensor? d_h_last, str activation) -> (Tensor, Tensor, Tensor, Tensor)",
+                  "Tensor? d_states, Tensor? d_h_last, str activation, bool wants_q, "
+                  "bool wants_modrelu_bias) -> (Tensor, Tensor, Tensor, Tensor)",
                   _backward, _backward_fake, autocast=None)
 
 
