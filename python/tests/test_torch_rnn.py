@@ -70,6 +70,17 @@ def test_arguments_are_those_of_nn_rnn(named):
         torch.testing.assert_close(y, z, **CLOSE)
 
 
+def test_arguments_have_the_places_of_nn_rnn():
+    arguments = 3, 4, 2, "relu", False, True, 0.0, True
+    layer, other = ot.CwyRnn(*arguments), nn.RNN(*arguments)
+    assert layer.activation == other.nonlinearity == "relu"
+    for name in "num_layers", "bias", "batch_first", "bidirectional":
+        assert getattr(layer, name) == getattr(other, name)
+    assert not hasattr(layer, "bias_l0")
+    with pytest.raises(TypeError, match="^bias: "):
+        ot.CwyRnn(3, 4, 1, "relu", "zeros")
+
+
 @pytest.mark.parametrize("enforce_sorted", [True, False])
 @pytest.mark.parametrize("with_start", [True, False])
 def test_packed_sequences(enforce_sorted, with_start):

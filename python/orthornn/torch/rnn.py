@@ -17,7 +17,8 @@ from ._transition import parameter_of, stiefel, transition
 class OrthogonalRnn(nn.Module):
     """Recurrent layers h_t = f(Q h_{t-1} + W x_t + b) with an orthogonal Q; the base of the classes below.
 
-    The arguments are those of `torch.nn.RNN`, and these:
+    The arguments are those of `torch.nn.RNN` in the same order, with `activation` in place of its
+    `nonlinearity`, and more by name:
 
     - activation: "tanh", "relu", "abs", "modrelu" or "identity". modrelu is f(a) = sign(a) max(|a| + m, 0)
       with a learned m.
@@ -40,16 +41,19 @@ class OrthogonalRnn(nn.Module):
     kind = ""
     usual_init = "henaff"
 
-    def __init__(self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True,
-                 batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False,
-                 device: Any = None, dtype: torch.dtype | None = None, *, reflections: int | None = None,
-                 negative_signs: int = 0, activation: str = "modrelu", init: str | None = None,
-                 input_matrix: str = "free", learn_initial_state: bool = False) -> None:
+    def __init__(self, input_size: int, hidden_size: int, num_layers: int = 1,
+                 activation: str = "modrelu", bias: bool = True, batch_first: bool = False,
+                 dropout: float = 0.0, bidirectional: bool = False, device: Any = None,
+                 dtype: torch.dtype | None = None, *, reflections: int | None = None,
+                 negative_signs: int = 0, init: str | None = None, input_matrix: str = "free",
+                 learn_initial_state: bool = False) -> None:
         super().__init__()
         for name, size in ("input_size", input_size), ("hidden_size",
                                                        hidden_size), ("num_layers", num_layers):
             if size < 1:
                 raise ValueError(f"{name}: expected 1 or more, found {size}")
+        if not isinstance(bias, bool):
+            raise TypeError(f"bias: expected True or False, found {bias!r}")
         if not 0 <= dropout <= 1:
             raise ValueError(f"dropout: expected a probability, found {dropout}")
         if activation not in ACTIVATIONS:
