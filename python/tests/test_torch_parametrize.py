@@ -122,6 +122,23 @@ def test_float_weights_and_state_dict():
     assert torch.equal(layer.weight, other.weight)
 
 
+@pytest.mark.parametrize("reflections", [-1, 0, 6])
+def test_numbers_of_reflections_that_are_refused(reflections):
+    with pytest.raises(ValueError, match="^reflections: "):
+        register_parametrization(nn.Linear(5, 5), "weight", ot.Cwy(reflections))
+
+
+def test_weight_of_one_number():
+    layer = nn.Linear(1, 1).double()
+    layer.weight.data.fill_(0.5)
+    register_parametrization(layer, "weight", ot.Cwy())
+    assert layer.weight.item() == -1
+    layer = nn.Linear(1, 1).double()
+    layer.weight.data.fill_(1)
+    with pytest.raises(ValueError, match="determinant"):
+        register_parametrization(layer, "weight", ot.Cwy())
+
+
 def test_wrong_weights_are_refused():
     with pytest.raises(ValueError, match="square"):
         register_parametrization(nn.Linear(3, 4), "weight", ot.Cwy())

@@ -15,8 +15,9 @@ class Cwy(nn.Module):
         torch.nn.utils.parametrize.register_parametrization(layer, "weight", Cwy())
 
     A weight [N, ..] is seen as the matrix of N rows and as many columns as a row has numbers. The parameter
-    is the matrix of reflection vectors V [L, N]. L is `reflections`. By default it is N, or N - 1 where the
-    determinant of the first weight needs that, so that every orthogonal matrix is reached.
+    is the matrix of reflection vectors V [L, N]. L is `reflections`, 1 to N. By default it is N, or N - 1
+    where the determinant of the first weight needs that, so that every orthogonal matrix of N > 1 is reached.
+    For N = 1 one reflection gives -1 alone.
 
     A first weight that is not orthogonal is replaced by the nearest orthogonal matrix that N reflections
     reach. With fewer reflections its first L columns are kept.
@@ -24,6 +25,8 @@ class Cwy(nn.Module):
 
     def __init__(self, reflections: int | None = None) -> None:
         super().__init__()
+        if reflections is not None and reflections < 1:
+            raise ValueError(f"reflections: expected 1 or more, found {reflections}")
         self.reflections = reflections
         self.shape = None
 
@@ -41,11 +44,15 @@ class Cwy(nn.Module):
         if matrix.shape[0] != matrix.shape[1]:
             raise ValueError(f"weight: expected a square matrix, found {list(weight.shape)}, which is "
                              f"{list(matrix.shape)}; TruncatedCwy makes orthonormal rows or columns")
+        if self.reflections is not None and self.reflections > n:
+            raise ValueError(f"reflections: expected 1 to N = {n} for a weight {list(weight.shape)}, found "
+                             f"{self.reflections}")
         orthogonal = _is_orthogonal(matrix)
         q = matrix.double() if orthogonal else _nearest_orthogonal(matrix)
         if self.reflections is None:
             # det Q = (-1)^L, and N or N - 1 reflections reach all orthogonal matrices of that determinant.
-            self.reflections = n if (torch.linalg.det(q) < 0) == (n % 2 == 1) else n - 1
+            fits = n == 1 or (torch.linalg.det(q) < 0) == (n % 2 == 1)
+            self.reflections = n if fits else n - 1
         self.shape = weight.shape
         if orthogonal:
             return parameters_of("cwy", q, reflections=self.reflections).to(weight)
