@@ -157,6 +157,16 @@ def test_a_module_can_be_trained_on(tmp_path):
     torch.testing.assert_close(torch.tensor(found), module(x, lengths).detach(), **CLOSE)
 
 
+@pytest.mark.parametrize("name, error", [("one_hot", RuntimeError), ("embedding", IndexError)])
+def test_symbols_that_a_model_does_not_know(name, error):
+    module = ot.SequenceModel(MODELS[name])
+    for symbol in -1, 4:
+        with pytest.raises(error):
+            module(torch.tensor([[0, symbol]]))
+    with pytest.raises(ValueError, match="^x: "):
+        module(torch.tensor([0, 1]))
+
+
 def test_modules_that_are_no_model_are_refused():
     for module, error, message in [
             (nn.Sequential(nn.Linear(4, 3)), TypeError, "module"),

@@ -43,7 +43,11 @@ class SequenceModel(nn.Module):
         self.readout = nn.Linear(outputs, options["readout"]["outputs"])
 
     def forward(self, x: Tensor, lengths: Tensor | None = None) -> Tensor:
-        """Returns outputs [B, T, C] or [B, C]. Raises ValueError for symbols that the model does not know."""
+        """Returns outputs [B, T, C] or [B, C]. Raises ValueError for x of another shape. For symbols that the
+        model does not know it raises what torch does: IndexError with an embedding, else RuntimeError."""
+        wanted = "vectors [B, T, K]" if self.symbols is None else "symbols [B, T]"
+        if x.ndim != (3 if self.symbols is None else 2):
+            raise ValueError(f"x: expected {wanted}, found shape {list(x.shape)}")
         lengths = None if lengths is None else lengths.to(x.device)
         x = self._vectors(x.transpose(0, 1), lengths)
         y = self.stack(x, lengths)
@@ -54,8 +58,6 @@ class SequenceModel(nn.Module):
     def _vectors(self, x, lengths):
         if self.symbols is None:
             return x if lengths is None else torch.where(live_steps(x, lengths), x, torch.zeros_like(x))
-        if x.ndim != 2:
-            raise ValueError(f"x: expected symbols [B, T], found shape {list(x.shape)}")
         if self.embedding is not None:
             return self.embedding(x)
         return nn.functional.one_hot(x.long(), self.symbols).to(self.readout.weight.dtype)
