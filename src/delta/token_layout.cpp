@@ -7,6 +7,8 @@
 #include <mutex>
 #include <utility>
 
+#include "core/lent_memory.hpp"
+
 namespace orthornn {
 namespace {
 
@@ -35,6 +37,8 @@ class TokenLayout::Tables {
     const auto found = std::find_if(tables_.begin(), tables_.end(),
                                     [&](const Tensor<Index>& table) { return table.device() == device; });
     if (found != tables_.end()) return std::as_const(*found);
+    // An operation may run in memory that its caller lends, and a table outlives it.
+    const LentMemory::Pause pause;
     Tensor<Index> table({static_cast<Index>(sequences.size()), 4});
     Index before = 0;
     for (Index b = 0; b < table.shape()[0]; ++b) {

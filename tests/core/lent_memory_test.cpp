@@ -6,6 +6,7 @@
 
 #include "core/thread_scratch.hpp"
 #include "orthornn/core/saved.hpp"
+#include "orthornn/delta/token_layout.hpp"
 #include "support/catch.hpp"
 
 namespace orthornn::testing {
@@ -53,6 +54,14 @@ TEST_CASE("tensors are made of lent memory, one behind the other", "[lent_memory
   }
   const Tensor<float> after({3});
   CHECK_FALSE(LentMemory::lends(after.data()));
+}
+
+TEST_CASE("a table of a layout, which outlives an operation, is not made of lent memory", "[lent_memory]") {
+  const TokenLayout layout = TokenLayout::time_major(3, 2);
+  const LentMemory lent(Device::cpu(), nullptr, 0);
+  const TensorView<const Index> table = layout.on(Device::cpu());
+  CHECK_FALSE(LentMemory::lends(table.data()));
+  CHECK(table(1, 0) == 1);
 }
 
 TEST_CASE("planned memory counts what is needed and touches nothing", "[lent_memory]") {
