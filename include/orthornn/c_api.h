@@ -2,10 +2,10 @@
  * conventions:
  *
  * - Arrays are contiguous and in C order, the last index fastest. Sizes are int64_t and count elements; sizes
- * of memory are in bytes. An array of no elements may be NULL.
+ *   of memory are in bytes. An array of no elements may be NULL.
  * - An operation takes its device first. Its arrays lie on that device, unless the comment says "host
- * memory". NULL stands for the CPU.
- * - An operation takes no memory for its data. It works in `workspace`, of as many bytes as its function
+ *   memory". NULL stands for the CPU.
+ * - An operation allocates no memory for its data. It works in `workspace`, of as many bytes as its function
  *   `.._workspace` says; 256 is enough as its alignment. 0 bytes may be NULL.
  * - An operation overwrites the arrays that it returns, and keeps nothing from one call to the next.
  * - Every function returns a status. No C++ exception leaves the library.
@@ -46,10 +46,11 @@ typedef int32_t orthornn_status;
 enum {
   /** All went well. */
   ORTHORNN_OK = 0,
-  /** An argument is NULL, is no value of its enumeration, is a negative or too large size, or is a workspace
-   * that is too small. */
+  /** An argument is NULL, is not a value of its enumeration, is a negative or too large size, or is a
+   * workspace that is too small. */
   ORTHORNN_INVALID_ARGUMENT = 1,
-  /** Shapes do not fit together. */
+  /** Shapes do not fit together, or have more elements than fit in 63 bits. Functions of models alone return
+   * it. Operations find shapes from sizes, and return ORTHORNN_INVALID_ARGUMENT for wrong ones. */
   ORTHORNN_INVALID_SHAPE = 2,
   /** A value is outside its domain, such as a reflection vector of zeros. */
   ORTHORNN_INVALID_VALUE = 3,
@@ -97,7 +98,8 @@ enum {
   ORTHORNN_F32 = 0,
   /** double, 64 bits. */
   ORTHORNN_F64 = 1,
-  /** bfloat16, 16 bits. */
+  /** bfloat16, 16 bits. No operation computes with it in this version: the CPU does not, and on a GPU a delta
+   * product needs the chunked form for it, which is refused there (see below). */
   ORTHORNN_BF16 = 2
 };
 
@@ -169,11 +171,11 @@ typedef struct orthornn_transition {
 ORTHORNN_EXPORT orthornn_status orthornn_transition_parameter_shape(const orthornn_transition *transition,
                                                                     int64_t shape[2]);
 /** Draws parameters by an initialization, an equal array for a seed on every machine. `parameters` is host
- * memory. It may take memory. */
+ * memory. It may allocate memory. */
 ORTHORNN_EXPORT orthornn_status orthornn_transition_initialize(const orthornn_transition *transition,
                                                                int32_t init, uint64_t seed, void *parameters);
-/** Finds parameters with which Q is the given orthogonal matrix q [N, N]; both are host memory. It may take
- * memory. Returns ORTHORNN_INVALID_VALUE, with the reason, where no parameters give q. */
+/** Finds parameters with which Q is the given orthogonal matrix q [N, N]; both are host memory. It may
+ * allocate memory. Returns ORTHORNN_INVALID_VALUE, with the reason, where no parameters give q. */
 ORTHORNN_EXPORT orthornn_status orthornn_transition_parameters_of(const orthornn_transition *transition,
                                                                   const void *q, void *parameters);
 
@@ -216,10 +218,10 @@ typedef struct orthornn_stiefel {
 } orthornn_stiefel;
 
 /** Draws V [M, N] with which Omega is uniform, an equal array for a seed on every machine. `vectors` is host
- * memory. It may take memory. */
+ * memory. It may allocate memory. */
 ORTHORNN_EXPORT orthornn_status orthornn_stiefel_initialize(const orthornn_stiefel *stiefel, uint64_t seed,
                                                             void *vectors);
-/** Finds V [M, N] for the given omega [N, M] with orthonormal columns; both are host memory. It may take
+/** Finds V [M, N] for the given omega [N, M] with orthonormal columns; both are host memory. It may allocate
  * memory. Every such omega has a V where M < N. A square one has a V only if its determinant is (-1)^N;
  * otherwise ORTHORNN_INVALID_VALUE is returned. */
 ORTHORNN_EXPORT orthornn_status orthornn_stiefel_parameters_of(const orthornn_stiefel *stiefel,
@@ -352,6 +354,9 @@ typedef struct orthornn_layout {
 
 /* ---------------------------------------------------------------------------------------------------------
  * Delta product
+ *
+ * On a GPU this version has orthornn_delta_product_step alone, of ORTHORNN_F32 and ORTHORNN_F64. All other
+ * functions of delta products return ORTHORNN_DEVICE_ERROR there.
  * ------------------------------------------------------------------------------------------------------ */
 
 /** Decays of the states. */
@@ -434,12 +439,12 @@ typedef struct orthornn_delta_gradients {
   void *d_initial_states;
 } orthornn_delta_gradients;
 
-/** Bytes of the array `saved` that a forward fills for its backward. It may take memory. */
+/** Bytes of the array `saved` that a forward fills for its backward. It may allocate memory. */
 ORTHORNN_EXPORT orthornn_status orthornn_delta_product_saved(const orthornn_device *device,
                                                              const orthornn_delta_product *product,
                                                              const orthornn_layout *layout, int64_t *bytes);
 /** Bytes of workspace of orthornn_delta_product_forward; `keeps` is 1 where that is given `saved`, else 0. It
- * may take memory. */
+ * may allocate memory. */
 ORTHORNN_EXPORT orthornn_status
 orthornn_delta_product_forward_workspace(const orthornn_device *device, const orthornn_delta_product *product,
                                          const orthornn_layout *layout, int32_t keeps, int64_t *bytes);
@@ -452,7 +457,7 @@ ORTHORNN_EXPORT orthornn_status orthornn_delta_product_forward(
     const orthornn_device *device, const orthornn_delta_product *product, const orthornn_layout *layout,
     const orthornn_delta_inputs *inputs, void *outputs, void *final_states, void *saved, int64_t saved_bytes,
     void *workspace, int64_t workspace_bytes);
-/** Bytes of workspace of orthornn_delta_product_backward. It may take memory. */
+/** Bytes of workspace of orthornn_delta_product_backward. It may allocate memory. */
 ORTHORNN_EXPORT orthornn_status orthornn_delta_product_backward_workspace(
     const orthornn_device *device, const orthornn_delta_product *product, const orthornn_layout *layout,
     int64_t *bytes);
@@ -463,7 +468,8 @@ ORTHORNN_EXPORT orthornn_status orthornn_delta_product_backward(
     const orthornn_delta_inputs *inputs, const orthornn_delta_gradients *gradients, void *saved,
     int64_t saved_bytes, void *workspace, int64_t workspace_bytes);
 /** Goes on by one token of each of `batch` sequences, in the recurrent form whatever `product` says: R = B.
- * `states` [B, H, K, V] are read and overwritten. It needs no workspace. */
+ * `states` [B, H, K, V] are read and overwritten. It needs no workspace. On a GPU it allocates a table of the
+ * sequences, and waits until the table is there. */
 ORTHORNN_EXPORT orthornn_status orthornn_delta_product_step(const orthornn_device *device,
                                                             const orthornn_delta_product *product,
                                                             int64_t batch,
@@ -472,6 +478,8 @@ ORTHORNN_EXPORT orthornn_status orthornn_delta_product_step(const orthornn_devic
 
 /* ---------------------------------------------------------------------------------------------------------
  * Rank-one chain
+ *
+ * On a GPU this version has no rank-one chains: their functions return ORTHORNN_DEVICE_ERROR there.
  * ------------------------------------------------------------------------------------------------------ */
 
 /** A chain s_t = (I + q_t k_t^T) s_{t-1} with outputs s_{t-1}^T k_t, where q = alpha q' and k = beta k'. */
@@ -518,12 +526,12 @@ typedef struct orthornn_chain_gradients {
   void *d_initial_states;
 } orthornn_chain_gradients;
 
-/** Bytes of the array `saved` that a forward fills for its backward. It may take memory. */
+/** Bytes of the array `saved` that a forward fills for its backward. It may allocate memory. */
 ORTHORNN_EXPORT orthornn_status orthornn_rank_one_chain_saved(const orthornn_device *device,
                                                               const orthornn_rank_one_chain *chain,
                                                               const orthornn_layout *layout, int64_t *bytes);
 /** Bytes of workspace of orthornn_rank_one_chain_forward; `keeps` is 1 where that is given `saved`, else 0.
- * It may take memory. */
+ * It may allocate memory. */
 ORTHORNN_EXPORT orthornn_status
 orthornn_rank_one_chain_forward_workspace(const orthornn_device *device, const orthornn_rank_one_chain *chain,
                                           const orthornn_layout *layout, int32_t keeps, int64_t *bytes);
@@ -533,7 +541,7 @@ ORTHORNN_EXPORT orthornn_status orthornn_rank_one_chain_forward(
     const orthornn_device *device, const orthornn_rank_one_chain *chain, const orthornn_layout *layout,
     const orthornn_chain_inputs *inputs, void *outputs, void *final_states, void *saved, int64_t saved_bytes,
     void *workspace, int64_t workspace_bytes);
-/** Bytes of workspace of orthornn_rank_one_chain_backward. It may take memory. */
+/** Bytes of workspace of orthornn_rank_one_chain_backward. It may allocate memory. */
 ORTHORNN_EXPORT orthornn_status orthornn_rank_one_chain_backward_workspace(
     const orthornn_device *device, const orthornn_rank_one_chain *chain, const orthornn_layout *layout,
     int64_t *bytes);
@@ -546,8 +554,8 @@ ORTHORNN_EXPORT orthornn_status orthornn_rank_one_chain_backward(
 /* ---------------------------------------------------------------------------------------------------------
  * Models
  *
- * Functions of models take memory as they need it. All their arrays are host memory, whatever the device of
- * the model is. One thread at a time may use a model and its generators.
+ * Functions of models allocate memory as they need it. All their arrays are host memory, whatever the device
+ * of the model is. One thread at a time may use a model and its generators.
  * ------------------------------------------------------------------------------------------------------ */
 
 /** A model in memory. */
@@ -579,7 +587,8 @@ ORTHORNN_EXPORT orthornn_status orthornn_model_save(orthornn_model *model, const
  *      "every_step": whether each step has an output,
  *      "loss": name of the loss,
  *      "states": [{"name": .., "layer": .., "shape": that of one sequence}, ..],
- *      "causal": whether the model has states at every step and can run step by step,
+ *      "causal": whether the model has states at every step,
+ *      "step_by_step": whether it has generators: it is causal and reads steps in the order of the caller,
  *      "class_names": [..], as far as the model knows them,
  *      "task": {"name": .., "config": {..}} or null, "steps": .. or null, "seed": .., "batch": ..,
  *      "best": {"loss": .., "step": ..} or null, "library": ..}
@@ -590,7 +599,9 @@ ORTHORNN_EXPORT orthornn_status orthornn_model_describe(orthornn_model *model, c
 /** Copies the parameter of a name, of `count` numbers, to `values`. */
 ORTHORNN_EXPORT orthornn_status orthornn_model_get_parameter(orthornn_model *model, const char *name,
                                                              float *values, int64_t count);
-/** Overwrites the parameter of a name by `count` numbers. The next computation reads it. */
+/** Overwrites the parameter of a name by `count` numbers. The next computation reads it, a step of a running
+ * generator too. That returns ORTHORNN_INVALID_VALUE for numbers that the parameter cannot have, such as a
+ * reflection vector of zeros. */
 ORTHORNN_EXPORT orthornn_status orthornn_model_set_parameter(orthornn_model *model, const char *name,
                                                              const float *values, int64_t count);
 
@@ -603,12 +614,14 @@ ORTHORNN_EXPORT orthornn_status orthornn_model_output_shape(orthornn_model *mode
  * - features [T, B, K]: as the training data had them. A model of own data normalizes them, and takes NaN for
  *   what is missing where it was trained so. NULL for a model that reads symbols.
  * - symbols [T, B]: NULL for a model that reads features.
- * - lengths [B]: steps of each sequence, 0 to T; NULL where all have T.
+ * - lengths [B]: steps of each sequence, 0 to T; NULL where all have T. Features and symbols beyond the end
+ *   of a sequence do not count.
  * - outputs: in the units of the training targets, of the shape that orthornn_model_output_shape says.
  * - last_states: an array for each state of "states" in the description, [B, ..], gets the states after the
  *   last step. NULL where they are not wanted.
  * - states: an array for each state, [T, B, ..], gets the states after every step, 0 beyond the end of a
- *   sequence. The model goes through the steps one by one for it. NULL where they are not wanted. */
+ *   sequence. A model that reads in an order of its own, such as that of permuted MNIST, has them in that
+ *   order. The model goes through the steps one by one for it. NULL where they are not wanted. */
 ORTHORNN_EXPORT orthornn_status orthornn_model_outputs(orthornn_model *model, int64_t length, int64_t batch,
                                                        const float *features, const int32_t *symbols,
                                                        const int32_t *lengths, float *outputs,
@@ -626,7 +639,8 @@ ORTHORNN_EXPORT orthornn_status orthornn_model_translate(orthornn_model *model, 
 /** A model that is given one step after another. */
 typedef struct orthornn_generator orthornn_generator;
 
-/** Starts `batch` sequences in their initial states. The model must outlive the generator. */
+/** Starts `batch` sequences in their initial states. The model must outlive the generator. Returns
+ * ORTHORNN_INVALID_VALUE for a model that is not "step_by_step" in its description. */
 ORTHORNN_EXPORT orthornn_status orthornn_generator_create(orthornn_model *model, int64_t batch,
                                                           orthornn_generator **generator);
 /** Gives a generator back. NULL is allowed. */

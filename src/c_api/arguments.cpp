@@ -7,8 +7,6 @@
 #include <cuda_runtime_api.h>
 #endif
 
-#include "orthornn/version.hpp"
-
 namespace orthornn::c_api {
 namespace {
 
@@ -63,15 +61,16 @@ Device device_of(const orthornn_device* device) {
   return Device::cpu();
 }
 
-CallersGpu::CallersGpu() noexcept {
+CallersGpu::CallersGpu([[maybe_unused]] bool uses_gpu) noexcept {
 #ifdef ORTHORNN_WITH_CUDA
-  if (cudaGetDevice(&index_) != cudaSuccess) index_ = -1;
+  if (uses_gpu && cudaGetDevice(&index_) != cudaSuccess) index_ = -1;
 #endif
 }
 
 CallersGpu::~CallersGpu() {
 #ifdef ORTHORNN_WITH_CUDA
-  if (index_ >= 0) cudaSetDevice(index_);
+  int now = 0;
+  if (index_ >= 0 && cudaGetDevice(&now) == cudaSuccess && now != index_) cudaSetDevice(index_);
 #endif
 }
 
@@ -99,21 +98,18 @@ using namespace orthornn::c_api;
 
 int32_t orthornn_abi_version(void) { return ORTHORNN_ABI_VERSION; }
 
-const char* orthornn_version(void) {
-  static const std::string text = version();
-  return text.c_str();
-}
+const char* orthornn_version(void) { return ORTHORNN_VERSION; }
 
 const char* orthornn_last_message(void) { return is_memory_short ? no_memory : last_message.c_str(); }
 
 int32_t orthornn_built_with_cuda(void) { return built_with_cuda() ? 1 : 0; }
 
 orthornn_status orthornn_check_device(const orthornn_device* device) {
-  return guarded([&] { device_of(device); });
+  return guarded(device, [&] { device_of(device); });
 }
 
 orthornn_status orthornn_synchronize(const orthornn_device* device) {
-  return guarded([&] {
+  return guarded(device, [&] {
     const Operation operation(device, nullptr, 0, 0);
     synchronize(device_of(device));
   });
@@ -122,5 +118,5 @@ orthornn_status orthornn_synchronize(const orthornn_device* device) {
 int32_t orthornn_thread_count(void) { return thread_count(); }
 
 orthornn_status orthornn_set_thread_count(int32_t count) {
-  return guarded([&] { set_thread_count(static_cast<int>(size_of("count", count, 1))); });
+  return guarded(nullptr, [&] { set_thread_count(static_cast<int>(size_of("count", count, 1))); });
 }

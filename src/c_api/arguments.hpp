@@ -26,10 +26,11 @@ class ArgumentError : public std::runtime_error {
 /// The status of the exception that is being handled; its message becomes that of `orthornn_last_message`.
 orthornn_status status_of_exception() noexcept;
 
-/// Sets the current GPU of the calling thread back to the caller's at its end: orthornn leaves its own.
+/// Sets the current GPU of the calling thread back to the caller's at its end: orthornn leaves its own. Calls
+/// for the CPU ask CUDA nothing, so that they make no context on a GPU.
 class CallersGpu {
  public:
-  CallersGpu() noexcept;
+  explicit CallersGpu(bool uses_gpu) noexcept;
   ~CallersGpu();
   CallersGpu(const CallersGpu&) = delete;
   CallersGpu& operator=(const CallersGpu&) = delete;
@@ -41,14 +42,20 @@ class CallersGpu {
 
 /// Calls the body and returns the status of what it throws.
 template <class Body>
-orthornn_status guarded(const Body& body) noexcept {
-  const CallersGpu gpu;
+orthornn_status guarded(bool uses_gpu, const Body& body) noexcept {
+  const CallersGpu gpu(uses_gpu);
   try {
     body();
     return ORTHORNN_OK;
   } catch (...) {
     return status_of_exception();
   }
+}
+
+/// Calls the body of a function whose device this is; null is the CPU.
+template <class Body>
+orthornn_status guarded(const orthornn_device* device, const Body& body) noexcept {
+  return guarded(device != nullptr && device->kind == ORTHORNN_CUDA, body);
 }
 
 /// What the pointer refers to. Throws ArgumentError for null.
@@ -89,6 +96,13 @@ inline std::size_t bytes_of(const char* name, const Shape& shape, std::size_t el
     throw ArgumentError(fmt::format("{} of shape {} has more bytes than fit in 63 bits; its sizes are wrong",
                                     name, to_string(shape)));
   }
+}
+
+/// The size N of matrices [N, N], 1 or more. Throws ArgumentError for another one, and where 64 matrices,
+/// more than any workspace has, do not fit in 63 bits.
+inline Index check_matrix_size(const char* name, std::int64_t size) {
+  constexpr Index largest = (Index{1} << 27) - 1;
+  return size_of(name, size, 1, largest);
 }
 
 /// The caller's array as a view. Throws ArgumentError for null, except for an array of no elements, and for

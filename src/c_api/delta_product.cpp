@@ -111,7 +111,7 @@ void with_vectors(const orthornn_delta_product* product, const Body& body) {
 template <class Choose>
 orthornn_status delta_bytes(const orthornn_device* device, const orthornn_delta_product* product,
                             const orthornn_layout* layout, std::int64_t* bytes, const Choose& choose) {
-  return guarded([&] {
+  return guarded(device, [&] {
     const DeltaCall call(device, product, layout_of(layout));
     with_vectors(product, [&]<class T>(std::type_identity<T>) {
       set_bytes(bytes, choose(call.device, call.memory<T>()));
@@ -147,7 +147,7 @@ orthornn_status orthornn_delta_product_forward(const orthornn_device* device,
                                                const orthornn_delta_inputs* inputs, void* outputs,
                                                void* final_states, void* saved, int64_t saved_bytes,
                                                void* workspace, int64_t workspace_bytes) {
-  return guarded([&] {
+  return guarded(device, [&] {
     const DeltaCall call(device, product, layout_of(layout));
     with_vectors(product, [&]<class T>(std::type_identity<T>) {
       const Device where = call.device;
@@ -181,7 +181,7 @@ orthornn_status orthornn_delta_product_backward(
     const orthornn_device* device, const orthornn_delta_product* product, const orthornn_layout* layout,
     const orthornn_delta_inputs* inputs, const orthornn_delta_gradients* gradients, void* saved,
     int64_t saved_bytes, void* workspace, int64_t workspace_bytes) {
-  return guarded([&] {
+  return guarded(device, [&] {
     const DeltaCall call(device, product, layout_of(layout));
     with_vectors(product, [&]<class T>(std::type_identity<T>) {
       const Device where = call.device;
@@ -202,7 +202,7 @@ orthornn_status orthornn_delta_product_step(const orthornn_device* device,
                                             const orthornn_delta_product* product, int64_t batch,
                                             const orthornn_delta_inputs* inputs, void* states,
                                             void* outputs) {
-  return guarded([&] {
+  return guarded(device, [&] {
     const Index sequences = size_of("batch", batch, 0, std::numeric_limits<std::int32_t>::max());
     DeltaCall call(device, product, TokenLayout::sequence_major(sequences, 1));
     call.options.form = DeltaForm::recurrent;

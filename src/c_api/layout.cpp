@@ -11,7 +11,7 @@ TokenLayout layout_of(const orthornn_layout* layout) {
   const orthornn_layout& given = not_null("layout", layout);
   check_reserved("layout.reserved", given.reserved);
   const Order order = value_of("layout.order", given.order, Order::packed);
-  const Index batch = size_of("layout.batch", given.batch, 0, std::numeric_limits<Index>::max() / 64);
+  const Index batch = size_of("layout.batch", given.batch, 0, std::numeric_limits<std::int32_t>::max());
   if (order == Order::packed) {
     if (given.lengths != nullptr)
       throw ArgumentError("layout.lengths must be NULL for a packed layout: offsets say the lengths");
@@ -43,11 +43,10 @@ Tensor<std::byte> LentStack::memory_of(Device device, std::size_t scratch) {
 TensorView<std::byte> kept_view(void* saved, std::int64_t given, std::size_t expected, Device device) {
   if (size_of("saved_bytes", given, 0) != static_cast<Index>(expected))
     throw ArgumentError(fmt::format("saved has {} bytes, expected {}", given, expected));
-  // It begins with a table of Index.
-  return view_of<Index>("saved", saved, {static_cast<Index>(expected / sizeof(Index))}, device).data() ==
-                 nullptr
-             ? TensorView<std::byte>()
-             : TensorView<std::byte>(static_cast<std::byte*>(saved), {static_cast<Index>(expected)}, device);
+  // It begins with a table of Index, whose alignment it needs.
+  view_of<Index>("saved", saved, {static_cast<Index>(expected / sizeof(Index))}, device);
+  if (saved == nullptr) return {};
+  return TensorView<std::byte>(static_cast<std::byte*>(saved), {static_cast<Index>(expected)}, device);
 }
 
 }  // namespace orthornn::c_api

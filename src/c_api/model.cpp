@@ -19,13 +19,11 @@ Index symbols_of(const ModelOptions& options) {
   return 0;
 }
 
-/// The states of all layers, and whether the model has them at every step.
-Json states_of(const SequenceModel<float>& model, bool& causal) {
+/// The states of all layers.
+Json states_of(const SequenceModel<float>& model) {
   Json states = Json::array();
-  causal = true;
   for (Index layer = 0; layer < model.cell_count(); ++layer) {
     const Layer<float>& cell = model.cell(layer);
-    causal = causal && cell.is_causal();
     for (Index i = 0; i < cell.state_count(); ++i) {
       const Shape shape = cell.state_shape(i, 1);
       states.push_back({{"name", cell.state_name(i)},
@@ -45,9 +43,9 @@ void describe_sequences(orthornn_model& handle, Json& json) {
   json["outputs"] = std::visit([](const auto& readout) { return readout.outputs; }, options.readout);
   json["every_step"] = std::holds_alternative<EveryStep>(options.readout);
   json["loss"] = name_of(options.loss);
-  bool causal = false;
-  json["states"] = states_of(model, causal);
-  json["causal"] = causal;
+  json["states"] = states_of(model);
+  json["causal"] = handle.is_causal();
+  json["step_by_step"] = handle.runs_step_by_step();
   const auto* own = dynamic_cast<const SequencesTask*>(handle.task.get());
   json["class_names"] = own != nullptr ? own->class_names() : std::vector<std::string>();
 }
@@ -134,6 +132,14 @@ ConstTensorView<std::int32_t> orthornn_model::order() const {
   return info->permutation;
 }
 
+bool orthornn_model::is_causal() {
+  const SequenceModel<float>& sequences = sequence_model();
+  for (Index layer = 0; layer < sequences.cell_count(); ++layer) {
+    if (!sequences.cell(layer).is_causal()) return false;
+  }
+  return true;
+}
+
 std::optional<Index> orthornn_model::caller_numbers() {
   const std::optional<Index> numbers = numbers_of(sequence_model().options());
   const auto* data = dynamic_cast<const DataTask*>(task.get());
@@ -142,11 +148,12 @@ std::optional<Index> orthornn_model::caller_numbers() {
 
 orthornn_status orthornn_model_load(const char* path, const orthornn_device* device, int32_t precision,
                                     orthornn_model** model) {
-  return guarded([&] {
+  return guarded(device, [&] {
+    not_null("path", path);
+    const Execution execution = execution_of(device, precision);
     not_null("model", model) = nullptr;
     ModelFileInfo info;
-    auto loaded = std::make_unique<orthornn_model>(
-        load_any_model(&not_null("path", path), execution_of(device, precision), &info));
+    auto loaded = std::make_unique<orthornn_model>(load_any_model(path, execution, &info));
     loaded->task = task_of_model(info);
     loaded->info = std::move(info);
     *model = loaded.release();
@@ -155,10 +162,11 @@ orthornn_status orthornn_model_load(const char* path, const orthornn_device* dev
 
 orthornn_status orthornn_model_create(const char* options, uint64_t seed, const orthornn_device* device,
                                       int32_t precision, orthornn_model** model) {
-  return guarded([&] {
-    not_null("model", model) = nullptr;
-    const Json json = parse_json(&not_null("options", options));
+  return guarded(device, [&] {
+    not_null("options", options);
     const Execution execution = execution_of(device, precision);
+    not_null("model", model) = nullptr;
+    const Json json = parse_json(options);
     auto handle =
         std::make_unique<orthornn_model>(made(execution, read_model_options(json, format_version), seed));
     handle->model->prepare();
@@ -166,7 +174,10 @@ orthornn_status orthornn_model_create(const char* options, uint64_t seed, const 
   });
 }
 
-void orthornn_model_free(orthornn_model* model) { delete model; }
+void orthornn_model_free(orthornn_model* model) {
+  const CallersGpu gpu(is_on_gpu(model));
+  delete model;
+}
 
 orthornn_status orthornn_model_save(orthornn_model* model, const char* path) {
   return with_model(model, [&](orthornn_model& handle) {
@@ -177,8 +188,9 @@ orthornn_status orthornn_model_save(orthornn_model* model, const char* path) {
 
 orthornn_status orthornn_model_describe(orthornn_model* model, const char** json) {
   return with_model(model, [&](orthornn_model& handle) {
+    not_null("json", json);
     if (handle.description.empty()) handle.description = json_text(description_of(handle), -1);
-    not_null("json", json) = handle.description.c_str();
+    *json = handle.description.c_str();
   });
 }
 

@@ -34,16 +34,25 @@ struct orthornn_model {
   void prepare();
   /// Order of the steps of the model's own; empty for none.
   orthornn::ConstTensorView<std::int32_t> order() const;
+  /// Whether all layers read forward, so that the model has states at every step.
+  bool is_causal();
+  /// Whether it can run step by step: it reads the steps in the order of the caller, too.
+  bool runs_step_by_step() { return is_causal() && order().empty(); }
   /// Numbers K of a step as callers give them; no value for a symbol.
   std::optional<orthornn::Index> caller_numbers();
 };
 
 namespace orthornn::c_api {
 
+/// False for null.
+inline bool is_on_gpu(const orthornn_model* model) {
+  return model != nullptr && model->model->device().is_cuda();
+}
+
 /// Calls the body with the model of a handle. Throws ArgumentError for null.
 template <class Body>
 orthornn_status with_model(orthornn_model* model, const Body& body) noexcept {
-  return guarded([&] { body(not_null("model", model)); });
+  return guarded(is_on_gpu(model), [&] { body(not_null("model", model)); });
 }
 
 }  // namespace orthornn::c_api

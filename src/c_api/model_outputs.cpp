@@ -9,11 +9,14 @@
 struct orthornn_generator {
   orthornn_generator(orthornn_model& of, orthornn::Index sequences) : model(of), batch(sequences) { reset(); }
 
-  void reset() { steps.emplace(model.sequence_model(), batch); }
+  /// Starts all sequences anew. Where that throws, they are as they were.
+  void reset() {
+    steps = std::make_unique<orthornn::SequenceModel<float>::Generator>(model.sequence_model(), batch);
+  }
 
   orthornn_model& model;
   orthornn::Index batch;
-  std::optional<orthornn::SequenceModel<float>::Generator> steps;
+  std::unique_ptr<orthornn::SequenceModel<float>::Generator> steps;
 };
 
 namespace orthornn::c_api {
@@ -39,6 +42,19 @@ void check_one_input(const std::optional<Index>& numbers, const void* features, 
   }
 }
 
+/// Sets rows [N T, ..] beyond the ends of the N sequences to 0: they are not data, so that any number may be
+/// there.
+template <class T>
+void clear_padding(const std::vector<std::int32_t>& lengths, Tensor<T>& rows) {
+  if (rows.empty()) return;
+  const Index length = rows.shape()[0] / std::ssize(lengths), row = rows.size() / rows.shape()[0];
+  T* sequence = rows.data();
+  for (const std::int32_t steps : lengths) {
+    std::fill(sequence + steps * row, sequence + length * row, T{});
+    sequence += length * row;
+  }
+}
+
 PredictInput input_of(orthornn_model& handle, const CallerSequences& given) {
   const auto [length, batch, features, symbols, lengths] = given;
   const std::optional<Index> numbers = handle.caller_numbers();
@@ -57,6 +73,8 @@ PredictInput input_of(orthornn_model& handle, const CallerSequences& given) {
       throw ValueError(fmt::format("lengths: sequence {} has length {}, expected 0 to {}", b, steps, length));
     input.lengths.push_back(static_cast<std::int32_t>(steps));
   }
+  clear_padding(input.lengths, input.features);
+  clear_padding(input.lengths, input.symbols);
   bring_to_model(input, handle.sequence_model().options(), handle.order(), handle.task.get());
   return input;
 }
@@ -67,16 +85,25 @@ Shape output_shape(orthornn_model& handle, Index length, Index batch) {
   return {batch, std::get<LastStep>(readout).outputs};
 }
 
-/// Copies states to an array each, where these are wanted.
-void copy_states(const char* name, const std::vector<NamedStates>& states, float* const* arrays) {
-  if (arrays == nullptr) return;
-  for (std::size_t i = 0; i < states.size(); ++i) {
-    const TensorView<const float> values = states[i].values;
-    copy<float>(values, view_of<float>(name, arrays[i], values.shape(), Device::cpu()));
+/// An array of the caller for each state, of so many rows; empty where none are wanted.
+std::vector<TensorView<float>> state_views(const char* name, const SequenceModel<float>& model, Index rows,
+                                           float* const* arrays) {
+  std::vector<TensorView<float>> views;
+  if (arrays == nullptr) return views;
+  for (Index cell = 0; cell < model.cell_count(); ++cell) {
+    const Layer<float>& layer = model.cell(cell);
+    for (Index i = 0; i < layer.state_count(); ++i) {
+      views.push_back(view_of<float>(name, arrays[views.size()], layer.state_shape(i, rows), Device::cpu()));
+    }
   }
+  return views;
 }
 
-/// Steps or sequences of a call, both at least one.
+void copy_states(const std::vector<NamedStates>& states, const std::vector<TensorView<float>>& views) {
+  for (std::size_t i = 0; i < views.size(); ++i) copy<float>(states[i].values, views[i]);
+}
+
+/// Steps T of a call: one or more, and as many as lengths in 32 bits can say.
 Index checked_length(std::int64_t length) {
   return size_of("length", length, 1, std::numeric_limits<std::int32_t>::max());
 }
@@ -91,6 +118,11 @@ Translator& translator_of(orthornn_model& handle) {
     handle.translator = std::make_unique<Translator>(model, *task);
   }
   return *handle.translator;
+}
+
+/// False for null.
+bool is_on_gpu(const orthornn_generator* generator) {
+  return generator != nullptr && c_api::is_on_gpu(&generator->model);
 }
 
 /// State number i of a generator, whose `count` numbers the caller has.
@@ -115,8 +147,9 @@ orthornn_status orthornn_model_output_shape(orthornn_model* model, int64_t lengt
                                             int64_t shape[3], int32_t* rank) {
   return with_model(model, [&](orthornn_model& handle) {
     const Shape found = output_shape(handle, checked_length(length), size_of("batch", batch, 0));
-    std::copy(found.begin(), found.end(), &not_null("shape", shape));
+    not_null("shape", shape);
     not_null("rank", rank) = found.rank();
+    std::copy(found.begin(), found.end(), shape);
   });
 }
 
@@ -126,6 +159,9 @@ orthornn_status orthornn_model_outputs(orthornn_model* model, int64_t length, in
   return with_model(model, [&](orthornn_model& handle) {
     const Shape shape = output_shape(handle, checked_length(length), size_of("batch", batch, 0));
     const auto results = view_of<float>("outputs", outputs, shape, Device::cpu());
+    const SequenceModel<float>& sequences = handle.sequence_model();
+    const auto last = state_views("an array of last_states", sequences, batch, last_states);
+    const auto all = state_views("an array of states", sequences, length * batch, states);
     if (batch == 0) return;
     handle.prepare();
     std::vector<PredictInput> inputs;
@@ -133,14 +169,15 @@ orthornn_status orthornn_model_outputs(orthornn_model* model, int64_t length, in
     const Predictions found =
         predictions_of(handle.sequence_model(), inputs, handle.task.get(), states != nullptr);
     copy<float>(found.outputs.view().reshaped(shape), results);
-    copy_states("an array of last_states", found.last, last_states);
-    copy_states("an array of states", found.states, states);
+    copy_states(found.last, last);
+    copy_states(found.states, all);
   });
 }
 
 orthornn_status orthornn_model_translate(orthornn_model* model, const char* const* sentences, int64_t count,
                                          int64_t beam, const char** json) {
   return with_model(model, [&](orthornn_model& handle) {
+    not_null("json", json);
     size_of("count", count, 0);
     std::vector<std::string> texts;
     for (Index i = 0; i < count; ++i)
@@ -157,28 +194,39 @@ orthornn_status orthornn_model_translate(orthornn_model* model, const char* cons
       all.push_back(std::move(of_sentence));
     }
     handle.translations = json_text(all, -1);
-    not_null("json", json) = handle.translations.c_str();
+    *json = handle.translations.c_str();
   });
 }
 
 orthornn_status orthornn_generator_create(orthornn_model* model, int64_t batch,
                                           orthornn_generator** generator) {
   return with_model(model, [&](orthornn_model& handle) {
+    const Index sequences = size_of("batch", batch, 1);
     not_null("generator", generator) = nullptr;
+    if (!handle.order().empty()) {
+      throw ValueError(
+          fmt::format("the model reads {} steps in an order of its own, so that it cannot run step "
+                      "by step; give it whole sequences",
+                      handle.order().size()));
+    }
     handle.prepare();
-    *generator = std::make_unique<orthornn_generator>(handle, size_of("batch", batch, 1)).release();
+    *generator = std::make_unique<orthornn_generator>(handle, sequences).release();
   });
 }
 
-void orthornn_generator_free(orthornn_generator* generator) { delete generator; }
+void orthornn_generator_free(orthornn_generator* generator) {
+  const CallersGpu gpu(is_on_gpu(generator));
+  delete generator;
+}
 
 orthornn_status orthornn_generator_step(orthornn_generator* generator, const float* features,
                                         const int32_t* symbols, float* outputs) {
-  return guarded([&] {
+  return guarded(is_on_gpu(generator), [&] {
     orthornn_generator& g = not_null("generator", generator);
     orthornn_model& handle = g.model;
     const Index classes = output_shape(handle, 1, g.batch)[-1];
     const auto results = view_of<float>("outputs", outputs, {g.batch, classes}, Device::cpu());
+    handle.prepare();
     const PredictInput input = input_of(handle, {1, g.batch, features, symbols, nullptr});
     const TensorView<const float> found = input.symbols.empty()
                                               ? g.steps->step(TensorView<const float>(input.features))
@@ -189,7 +237,7 @@ orthornn_status orthornn_generator_step(orthornn_generator* generator, const flo
 }
 
 orthornn_status orthornn_generator_reset(orthornn_generator* generator) {
-  return guarded([&] {
+  return guarded(is_on_gpu(generator), [&] {
     orthornn_generator& g = not_null("generator", generator);
     g.model.prepare();
     g.reset();
@@ -198,7 +246,7 @@ orthornn_status orthornn_generator_reset(orthornn_generator* generator) {
 
 orthornn_status orthornn_generator_get_state(orthornn_generator* generator, int64_t state, float* values,
                                              int64_t count) {
-  return guarded([&] {
+  return guarded(is_on_gpu(generator), [&] {
     const TensorView<float> found = generator_state(generator, state, count);
     copy<float>(found, view_of<float>("values", values, found.shape(), Device::cpu()));
   });
@@ -206,7 +254,7 @@ orthornn_status orthornn_generator_get_state(orthornn_generator* generator, int6
 
 orthornn_status orthornn_generator_set_state(orthornn_generator* generator, int64_t state,
                                              const float* values, int64_t count) {
-  return guarded([&] {
+  return guarded(is_on_gpu(generator), [&] {
     const TensorView<float> found = generator_state(generator, state, count);
     copy<float>(view_of<const float>("values", values, found.shape(), Device::cpu()), found);
   });

@@ -41,24 +41,26 @@ struct ChainCall {
             .right_scales = optional_view<const T>("right_scales", given.right_scales, scales(), device),
             .initial_states = view_of<const T>("initial_states", given.initial_states, states(), device)};
   }
-  /// The gradient of scales that are there.
+  /// The gradient of scales, which the caller has where `present`: they may have no elements.
   template <class T>
-  TensorView<T> scale_gradient(const char* name, void* array, const TensorView<const T>& of) const {
-    if (!of.empty()) return view_of<T>(name, array, scales(), device);
+  TensorView<T> scale_gradient(const char* name, void* array, bool present) const {
+    if (present) return view_of<T>(name, array, scales(), device);
     if (array != nullptr) throw ArgumentError(fmt::format("{} must be NULL: the scales are NULL", name));
     return TensorView<T>(nullptr, {0}, device);
   }
   template <class T>
   RankOneChainGradients<T> gradients(const orthornn_chain_gradients* gradients,
-                                     const RankOneChainInput<T>& input) const {
+                                     const orthornn_chain_inputs& inputs) const {
     const orthornn_chain_gradients& given = not_null("gradients", gradients);
     return {
         .d_outputs = view_of<const T>("d_outputs", given.d_outputs, outputs(), device),
         .d_final_states = optional_view<const T>("d_final_states", given.d_final_states, states(), device),
         .d_left = view_of<T>("d_left", given.d_left, vectors(), device),
         .d_right = view_of<T>("d_right", given.d_right, vectors(), device),
-        .d_left_scales = scale_gradient<T>("d_left_scales", given.d_left_scales, input.left_scales),
-        .d_right_scales = scale_gradient<T>("d_right_scales", given.d_right_scales, input.right_scales),
+        .d_left_scales =
+            scale_gradient<T>("d_left_scales", given.d_left_scales, inputs.left_scales != nullptr),
+        .d_right_scales =
+            scale_gradient<T>("d_right_scales", given.d_right_scales, inputs.right_scales != nullptr),
         .d_initial_states = optional_view<T>("d_initial_states", given.d_initial_states, states(), device)};
   }
 
@@ -76,7 +78,7 @@ struct ChainCall {
 template <class Choose>
 orthornn_status chain_bytes(const orthornn_device* device, const orthornn_rank_one_chain* chain,
                             const orthornn_layout* layout, std::int64_t* bytes, const Choose& choose) {
-  return guarded([&] {
+  return guarded(device, [&] {
     const ChainCall call(device, chain, layout_of(layout));
     with_real(chain->dtype, [&]<class T>(std::type_identity<T>) {
       set_bytes(bytes, choose(call.device, call.memory<T>()));
@@ -112,7 +114,7 @@ orthornn_status orthornn_rank_one_chain_forward(const orthornn_device* device,
                                                 const orthornn_chain_inputs* inputs, void* outputs,
                                                 void* final_states, void* saved, int64_t saved_bytes,
                                                 void* workspace, int64_t workspace_bytes) {
-  return guarded([&] {
+  return guarded(device, [&] {
     const ChainCall call(device, chain, layout_of(layout));
     with_real(chain->dtype, [&]<class T>(std::type_identity<T>) {
       const Device where = call.device;
@@ -143,12 +145,12 @@ orthornn_status orthornn_rank_one_chain_backward(
     const orthornn_device* device, const orthornn_rank_one_chain* chain, const orthornn_layout* layout,
     const orthornn_chain_inputs* inputs, const orthornn_chain_gradients* gradients, void* saved,
     int64_t saved_bytes, void* workspace, int64_t workspace_bytes) {
-  return guarded([&] {
+  return guarded(device, [&] {
     const ChainCall call(device, chain, layout_of(layout));
     with_real(chain->dtype, [&]<class T>(std::type_identity<T>) {
       const Device where = call.device;
       const auto input = call.input<T>(inputs);
-      const auto results = call.gradients<T>(gradients, input);
+      const auto results = call.gradients<T>(gradients, *inputs);
       const SavedMemory memory = call.memory<T>();
       const auto kept = kept_view(saved, saved_bytes, memory.kept, where);
       const Operation operation(device, workspace, workspace_bytes,

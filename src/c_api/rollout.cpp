@@ -18,10 +18,9 @@ struct Rollout {
         execution(device, precision_of(rollout.precision)),
         length(size_of("rollout.length", rollout.length, 0, std::numeric_limits<Index>::max() - 1)),
         batch(size_of("rollout.batch", rollout.batch, 0)),
-        size(size_of("rollout.size", rollout.size, 1)) {
+        size(check_matrix_size("rollout.size", rollout.size)) {
     check_reserved("rollout.reserved", rollout.reserved);
     bytes_of("states", all_states(), sizeof(double));
-    bytes_of("q", {64, size, size}, sizeof(double));
   }
 
   Device device;
@@ -91,7 +90,7 @@ using namespace orthornn::c_api;
 
 orthornn_status orthornn_rollout_forward_workspace(const orthornn_device* device,
                                                    const orthornn_rollout* rollout, int64_t* bytes) {
-  return guarded([&] {
+  return guarded(device, [&] {
     const Rollout checked(not_null("rollout", rollout), device);
     with_real(rollout->dtype,
               [&]<class T>(std::type_identity<T>) { set_bytes(bytes, forward_bytes<T>(checked)); });
@@ -102,7 +101,7 @@ orthornn_status orthornn_rollout_forward(const orthornn_device* device, const or
                                          const void* q, const void* modrelu_bias, const int32_t* lengths,
                                          const void* inputs, const void* h_0, void* states, void* h_last,
                                          int8_t* signs, void* workspace, int64_t workspace_bytes) {
-  return guarded([&] {
+  return guarded(device, [&] {
     const Rollout checked(not_null("rollout", rollout), device);
     with_real(rollout->dtype, [&]<class T>(std::type_identity<T>) {
       const Device where = checked.device;
@@ -130,7 +129,7 @@ orthornn_status orthornn_rollout_forward(const orthornn_device* device, const or
 
 orthornn_status orthornn_rollout_backward_workspace(const orthornn_device* device,
                                                     const orthornn_rollout* rollout, int64_t* bytes) {
-  return guarded([&] {
+  return guarded(device, [&] {
     const Rollout checked(not_null("rollout", rollout), device);
     with_real(rollout->dtype,
               [&]<class T>(std::type_identity<T>) { set_bytes(bytes, backward_bytes<T>(checked)); });
@@ -142,7 +141,7 @@ orthornn_status orthornn_rollout_backward(const orthornn_device* device, const o
                                           const int8_t* signs, const void* d_states, const void* d_h_last,
                                           void* d_inputs, void* d_h_0, void* d_q, void* d_modrelu_bias,
                                           void* workspace, int64_t workspace_bytes) {
-  return guarded([&] {
+  return guarded(device, [&] {
     const Rollout checked(not_null("rollout", rollout), device);
     with_real(rollout->dtype, [&]<class T>(std::type_identity<T>) {
       const Device where = checked.device;

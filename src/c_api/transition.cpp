@@ -37,9 +37,9 @@ Shape parameters_of(const orthornn_transition& transition) {
 
 Shape shape_of_q(const orthornn_transition& transition) { return {transition.size, transition.size}; }
 
-/// Throws ArgumentError for sizes whose tensors do not fit in 63 bits. The workspace is some of them.
+/// Throws ArgumentError for a size that is not positive or too large.
 void check_sizes(const orthornn_transition& transition) {
-  bytes_of("q", {64, size_of("transition.size", transition.size, 1), transition.size}, sizeof(double));
+  check_matrix_size("transition.size", transition.size);
 }
 
 /// Q and its gradient, by whatever makes Q without more work than that: a parametrization that makes Q
@@ -113,7 +113,7 @@ std::size_t transition_bytes(const orthornn_transition& transition, Device devic
 
 orthornn_status transition_workspace(const orthornn_device* device, const orthornn_transition* transition,
                                      Pass pass, std::int64_t* bytes) {
-  return guarded([&] {
+  return guarded(device, [&] {
     with_real(not_null("transition", transition).dtype, [&]<class T>(std::type_identity<T>) {
       set_bytes(bytes, transition_bytes<T>(*transition, device_of(device), pass));
     });
@@ -121,8 +121,7 @@ orthornn_status transition_workspace(const orthornn_device* device, const orthor
 }
 
 Shape omega_of(const orthornn_stiefel& stiefel) {
-  const Index n = size_of("stiefel.rows", stiefel.rows, 1);
-  bytes_of("omega", {64, n, n}, sizeof(double));
+  const Index n = check_matrix_size("stiefel.rows", stiefel.rows);
   return {n, size_of("stiefel.columns", stiefel.columns, 1, n)};
 }
 
@@ -140,7 +139,7 @@ std::size_t stiefel_bytes(const orthornn_stiefel& stiefel, Device device) {
 /// Forward and backward need as much.
 orthornn_status stiefel_workspace(const orthornn_device* device, const orthornn_stiefel* stiefel,
                                   std::int64_t* bytes) {
-  return guarded([&] {
+  return guarded(device, [&] {
     with_real(not_null("stiefel", stiefel).dtype, [&]<class T>(std::type_identity<T>) {
       set_bytes(bytes, stiefel_bytes<T>(*stiefel, device_of(device)));
     });
@@ -154,7 +153,7 @@ using namespace orthornn;
 using namespace orthornn::c_api;
 
 orthornn_status orthornn_transition_parameter_shape(const orthornn_transition* transition, int64_t shape[2]) {
-  return guarded([&] {
+  return guarded(nullptr, [&] {
     const Shape found = parameters_of(not_null("transition", transition));
     not_null("shape", shape);
     std::copy(found.begin(), found.end(), shape);
@@ -163,7 +162,7 @@ orthornn_status orthornn_transition_parameter_shape(const orthornn_transition* t
 
 orthornn_status orthornn_transition_initialize(const orthornn_transition* transition, int32_t init,
                                                uint64_t seed, void* parameters) {
-  return guarded([&] {
+  return guarded(nullptr, [&] {
     with_real(not_null("transition", transition).dtype, [&]<class T>(std::type_identity<T>) {
       check_sizes(*transition);
       const auto view = view_of<T>("parameters", parameters, parameters_of(*transition), Device::cpu());
@@ -175,7 +174,7 @@ orthornn_status orthornn_transition_initialize(const orthornn_transition* transi
 
 orthornn_status orthornn_transition_parameters_of(const orthornn_transition* transition, const void* q,
                                                   void* parameters) {
-  return guarded([&] {
+  return guarded(nullptr, [&] {
     with_real(not_null("transition", transition).dtype, [&]<class T>(std::type_identity<T>) {
       check_sizes(*transition);
       const auto matrix = view_of<const T>("q", q, shape_of_q(*transition), Device::cpu());
@@ -193,7 +192,7 @@ orthornn_status orthornn_transition_forward_workspace(const orthornn_device* dev
 orthornn_status orthornn_transition_forward(const orthornn_device* device,
                                             const orthornn_transition* transition, const void* parameters,
                                             void* q, void* workspace, int64_t workspace_bytes) {
-  return guarded([&] {
+  return guarded(device, [&] {
     with_real(not_null("transition", transition).dtype, [&]<class T>(std::type_identity<T>) {
       const Device where = device_of(device);
       const std::size_t needed = transition_bytes<T>(*transition, where, Pass::forward);
@@ -215,7 +214,7 @@ orthornn_status orthornn_transition_backward(const orthornn_device* device,
                                              const orthornn_transition* transition, const void* parameters,
                                              const void* d_q, void* d_parameters, void* workspace,
                                              int64_t workspace_bytes) {
-  return guarded([&] {
+  return guarded(device, [&] {
     with_real(not_null("transition", transition).dtype, [&]<class T>(std::type_identity<T>) {
       const Device where = device_of(device);
       const std::size_t needed = transition_bytes<T>(*transition, where, Pass::backward);
@@ -230,7 +229,7 @@ orthornn_status orthornn_transition_backward(const orthornn_device* device,
 }
 
 orthornn_status orthornn_stiefel_initialize(const orthornn_stiefel* stiefel, uint64_t seed, void* vectors) {
-  return guarded([&] {
+  return guarded(nullptr, [&] {
     with_real(not_null("stiefel", stiefel).dtype, [&]<class T>(std::type_identity<T>) {
       const auto view = view_of<T>("vectors", vectors, vectors_of(*stiefel), Device::cpu());
       TruncatedCwy<T>(stiefel->rows, stiefel->columns).initialize(seed, view);
@@ -240,7 +239,7 @@ orthornn_status orthornn_stiefel_initialize(const orthornn_stiefel* stiefel, uin
 
 orthornn_status orthornn_stiefel_parameters_of(const orthornn_stiefel* stiefel, const void* omega,
                                                void* vectors) {
-  return guarded([&] {
+  return guarded(nullptr, [&] {
     with_real(not_null("stiefel", stiefel).dtype, [&]<class T>(std::type_identity<T>) {
       const auto matrix = view_of<const T>("omega", omega, omega_of(*stiefel), Device::cpu());
       const auto view = view_of<T>("vectors", vectors, vectors_of(*stiefel), Device::cpu());
@@ -257,7 +256,7 @@ orthornn_status orthornn_stiefel_forward_workspace(const orthornn_device* device
 orthornn_status orthornn_stiefel_forward(const orthornn_device* device, const orthornn_stiefel* stiefel,
                                          const void* vectors, void* omega, void* workspace,
                                          int64_t workspace_bytes) {
-  return guarded([&] {
+  return guarded(device, [&] {
     with_real(not_null("stiefel", stiefel).dtype, [&]<class T>(std::type_identity<T>) {
       const Device where = device_of(device);
       const std::size_t needed = stiefel_bytes<T>(*stiefel, where);
@@ -279,7 +278,7 @@ orthornn_status orthornn_stiefel_backward_workspace(const orthornn_device* devic
 orthornn_status orthornn_stiefel_backward(const orthornn_device* device, const orthornn_stiefel* stiefel,
                                           const void* vectors, const void* d_omega, void* d_vectors,
                                           void* workspace, int64_t workspace_bytes) {
-  return guarded([&] {
+  return guarded(device, [&] {
     with_real(not_null("stiefel", stiefel).dtype, [&]<class T>(std::type_identity<T>) {
       const Device where = device_of(device);
       const std::size_t needed = stiefel_bytes<T>(*stiefel, where);

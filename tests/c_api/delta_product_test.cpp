@@ -244,6 +244,29 @@ TEST_CASE("Delta products through the C interface of nothing at all", "[c_api]")
   }
 }
 
+TEST_CASE("Rank-one chains through the C interface of no factors, with scales of no elements", "[c_api]") {
+  const orthornn_rank_one_chain chain{ORTHORNN_F32, 0, 0, 2, 3, 4};
+  const orthornn_layout layout{ORTHORNN_SEQUENCE_MAJOR, 0, 2, 0, nullptr, nullptr};
+  const Tensor<float> states = normal_tensor<float>({2, 2, 3, 4}, 1),
+                      d_last = normal_tensor<float>({2, 2, 3, 4}, 2);
+  Tensor<float> last(states.shape()), d_states(states.shape());
+  float scale = 0;  // the address of an array without elements
+  const orthornn_chain_inputs inputs{nullptr, nullptr, &scale, &scale, states.data()};
+  const orthornn_chain_gradients gradients{nullptr, d_last.data(), nullptr,        nullptr,
+                                           &scale,  &scale,        d_states.data()};
+  std::int64_t saved_bytes = 0, bytes = 0;
+  require_status(orthornn_rank_one_chain_saved(nullptr, &chain, &layout, &saved_bytes));
+  std::vector<std::int64_t> saved(static_cast<std::size_t>(saved_bytes) / 8 + 1);
+  require_status(orthornn_rank_one_chain_forward(nullptr, &chain, &layout, &inputs, nullptr, last.data(),
+                                                 saved.data(), saved_bytes, nullptr, 0));
+  CHECK(same_bits(last, states));
+  require_status(orthornn_rank_one_chain_backward_workspace(nullptr, &chain, &layout, &bytes));
+  Workspace workspace(bytes);
+  require_status(orthornn_rank_one_chain_backward(nullptr, &chain, &layout, &inputs, &gradients, saved.data(),
+                                                  saved_bytes, workspace.data(), bytes));
+  CHECK(same_bits(d_states, d_last));
+}
+
 TEST_CASE("Bad arguments of delta products are statuses that name the argument", "[c_api]") {
   const orthornn_delta_product good =
       settings(ORTHORNN_F32, ORTHORNN_CHUNKED, ORTHORNN_NO_DECAY, 0, {1, 1, 4, 4});
@@ -280,6 +303,7 @@ TEST_CASE("Bad arguments of delta products are statuses that name the argument",
   refuses_layout({0, 0, -1, 3, nullptr, nullptr}, bad, "batch is -1");
   refuses_layout({0, 0, most, 3, nullptr, nullptr}, bad, "batch is");
   refuses_layout({0, 0, 2, most, nullptr, nullptr}, bad, "63 bits");
+  refuses_layout({0, 0, Index{1} << 31, 0, nullptr, nullptr}, bad, "batch is 2147483648");
   refuses_layout({0, 0, 2, 3, long_ones.data(), nullptr}, ORTHORNN_INVALID_VALUE, "sequence 1 has length 4");
   refuses_layout({0, 0, 2, 3, nullptr, falling.data()}, bad, "offsets must be NULL");
   refuses_layout({2, 0, 2, 3, nullptr, nullptr}, bad, "offsets is NULL");

@@ -244,6 +244,80 @@ TEST_CASE("A translation through the C interface is that of the Translator", "[c
                 "no vocabularies");
 }
 
+TEST_CASE("A parameter that is set counts in the next step of a running generator", "[c_api]") {
+  Model model;
+  const ModelOptions options{.input = DenseInput{2}, .cells = {OrthogonalCell{.hidden_size = 3}}};
+  require_status(orthornn_model_create(to_json(options).c_str(), 1, nullptr, 0, &model.handle));
+  const Generator running(model, 1);
+  const Index classes = model.description()["outputs"];
+  Tensor<float> x = normal_tensor<float>({1, 2}, 1), state({1, 3}), found({1, classes}),
+                expected({1, classes});
+  require_status(orthornn_generator_step(running.handle, x.data(), nullptr, found.data()));
+  require_status(orthornn_generator_get_state(running.handle, 0, state.data(), 3));
+  const Tensor<float> vectors = normal_tensor<float>({3, 3}, 2);
+  require_status(orthornn_model_set_parameter(model.handle, "cell/reflection_vectors", vectors.data(), 9));
+  require_status(orthornn_generator_step(running.handle, x.data(), nullptr, found.data()));
+  const Generator later(model, 1);  // its model is prepared with the new vectors
+  require_status(orthornn_generator_set_state(later.handle, 0, state.data(), 3));
+  require_status(orthornn_generator_step(later.handle, x.data(), nullptr, expected.data()));
+  CHECK(same_bits(found, expected));
+  const Tensor<float> zeros({3, 3});
+  require_status(orthornn_model_set_parameter(model.handle, "cell/reflection_vectors", zeros.data(), 9));
+  require_status(orthornn_generator_step(running.handle, x.data(), nullptr, found.data()),
+                 ORTHORNN_INVALID_VALUE);
+}
+
+TEST_CASE("Padding of a model's features may be any number", "[c_api]") {
+  Model model;
+  const ModelOptions options{.input = DenseInput{2}, .cells = {OrthogonalCell{.hidden_size = 3}}};
+  require_status(orthornn_model_create(to_json(options).c_str(), 1, nullptr, 0, &model.handle));
+  Tensor<float> x = normal_tensor<float>({4, 2, 2}, 1);
+  const std::vector<std::int32_t> lengths = {4, 1};
+  std::int64_t shape[3];
+  std::int32_t rank = 0;
+  require_status(orthornn_model_output_shape(model.handle, 4, 2, shape, &rank));
+  const Shape outputs(shape, shape + rank);
+  Tensor<float> expected(outputs), found(outputs);
+  const auto compute = [&](Tensor<float>& to) {
+    return orthornn_model_outputs(model.handle, 4, 2, x.data(), nullptr, lengths.data(), to.data(), nullptr,
+                                  nullptr);
+  };
+  require_status(compute(expected));
+  for (Index t = 1; t < 4; ++t) x(t, 1, 1) = std::numeric_limits<float>::quiet_NaN();
+  require_status(compute(found));
+  CHECK(same_bits(found, expected));
+  x(0, 1, 1) = std::numeric_limits<float>::quiet_NaN();
+  require_error(compute(found), ORTHORNN_INVALID_VALUE, "not finite");
+}
+
+TEST_CASE("A function of a model that refuses an argument has written nothing", "[c_api]") {
+  constexpr auto bad = ORTHORNN_INVALID_ARGUMENT;
+  Model model;
+  const ModelOptions options{.input = DenseInput{2}, .cells = {OrthogonalCell{.hidden_size = 3}}};
+  require_status(orthornn_model_create(to_json(options).c_str(), 1, nullptr, 0, &model.handle));
+  std::int64_t shape[3] = {-7, -7, -7};
+  std::int32_t rank = -7;
+  require_error(orthornn_model_output_shape(model.handle, 1, 1, shape, nullptr), bad, "rank is NULL");
+  CHECK(shape[0] == -7);
+  require_error(orthornn_model_output_shape(model.handle, 1, 1, nullptr, &rank), bad, "shape is NULL");
+  CHECK(rank == -7);
+  std::vector<float> x(2), y(8, -7);
+  float* const missing[] = {nullptr};
+  require_error(
+      orthornn_model_outputs(model.handle, 1, 1, x.data(), nullptr, nullptr, y.data(), missing, nullptr), bad,
+      "an array of last_states is NULL");
+  require_error(
+      orthornn_model_outputs(model.handle, 1, 1, x.data(), nullptr, nullptr, y.data(), nullptr, missing), bad,
+      "an array of states is NULL");
+  CHECK(y == std::vector<float>(8, -7));
+  require_error(orthornn_model_describe(model.handle, nullptr), bad, "json is NULL");
+  orthornn_model* kept = model.handle;
+  require_error(orthornn_model_load(nullptr, nullptr, 0, &kept), bad, "path is NULL");
+  require_error(orthornn_model_load("x.h5", nullptr, 7, &kept), bad, "precision is 7");
+  require_error(orthornn_model_create(nullptr, 1, nullptr, 0, &kept), bad, "options is NULL");
+  CHECK(kept == model.handle);
+}
+
 TEST_CASE("Bad arguments of models are statuses that name the argument", "[c_api]") {
   const TemporaryFolder folder;
   constexpr auto bad = ORTHORNN_INVALID_ARGUMENT;

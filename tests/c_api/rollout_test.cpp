@@ -193,7 +193,7 @@ TEST_CASE("Bad arguments of rollouts are statuses that name the argument", "[c_a
   refuses(&Sizes::length, most, "length is");
   refuses(&Sizes::length, most - 1, "states of shape");
   refuses(&Sizes::batch, most, "states of shape");
-  refuses(&Sizes::size, most, "63 bits");
+  refuses(&Sizes::size, most, "rollout.size is 9223372036854775807, expected 1 to 134217727");
   std::int64_t bytes = 0;
   require_status(orthornn_rollout_forward_workspace(nullptr, &c.sizes, &bytes));
   Workspace workspace(bytes);
