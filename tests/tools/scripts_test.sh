@@ -177,7 +177,9 @@ impostor python3 <<<'exit 0'
 # An environment whose pytest is a stand-in, and a stand-in of tools/wheel.
 impostor python3 <<'E2'
 [[ $1 == -m && $2 == venv ]] || exit 0
-mkdir -p "$3/bin" && echo 'exit 0' >"$3/bin/pip" && chmod +x "$3/bin/pip"
+mkdir -p "$3/bin"
+printf '#!/bin/bash\necho "pip $*" >>"$SCRATCH/calls"\n[[ "$*" != *"${PIP_FAILS:-nothing}"* ]]\n' >"$3/bin/pip"
+chmod +x "$3/bin/pip"
 printf '#!/bin/bash\necho "${PYTEST_SAYS:-==== 5 passed, 1 skipped in 0.10s ====}"; exit "${PYTEST_STATUS:-0}"\n' >"$3/bin/pytest"
 chmod +x "$3/bin/pytest"
 E2
@@ -226,6 +228,19 @@ exits 1
 says " s  Python: failed, tools/wheel says why above"
 run WHEEL_STATUS=1 "$project/tools/test"
 exits 1
+
+subject="test, the packages of the Python tests cannot be installed"
+forget_calls
+run PIP_FAILS=pytest "$project/tools/test"
+exits 0
+called '^pip install .*--constraint python/constraints.txt pytest h5py$'
+says " s  Python: skipped, pip could not install pytest h5py ("
+run PIP_FAILS=pytest "$project/tools/test" --all
+exits 1
+says " s  Python: failed, pip could not install pytest h5py torch matplotlib"
+run PIP_FAILS=orthornn.whl "$project/tools/test"
+exits 1
+says " s  Python: failed, the wheel could not be installed"
 
 subject="test --all"
 forget_calls
