@@ -128,15 +128,39 @@ def test_numbers_of_reflections_that_are_refused(reflections):
         register_parametrization(nn.Linear(5, 5), "weight", ot.Cwy(reflections))
 
 
-def test_weight_of_one_number():
+@pytest.mark.parametrize("number", [0.5, 1, -2])
+def test_weight_of_one_number(number):
     layer = nn.Linear(1, 1).double()
-    layer.weight.data.fill_(0.5)
+    layer.weight.data.fill_(number)
     register_parametrization(layer, "weight", ot.Cwy())
-    assert layer.weight.item() == -1
-    layer = nn.Linear(1, 1).double()
-    layer.weight.data.fill_(1)
-    with pytest.raises(ValueError, match="determinant"):
-        register_parametrization(layer, "weight", ot.Cwy())
+    assert layer.weight.item() == (1 if number > 0 else -1)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_checkpoint_fits_whatever_the_determinants_are(sign):
+    layer, other = nn.Linear(6, 6), nn.Linear(6, 6)
+    for own, wanted in (layer, sign), (other, 1):
+        nn.init.orthogonal_(own.weight)
+        if torch.linalg.det(own.weight.detach()) * wanted < 0:
+            own.weight.data[0] *= -1
+        start = own.weight.detach().clone()
+        register_parametrization(own, "weight", ot.Cwy())
+        # Orthogonal up to the rounding of floats, so it stays up to that.
+        torch.testing.assert_close(own.weight, start, rtol=0, atol=2e-6)
+    other.load_state_dict(layer.state_dict())
+    assert torch.equal(layer.weight, other.weight)
+
+
+def test_a_refused_weight_changes_nothing():
+    layer = nn.Linear(6, 6)
+    cwy = ot.Cwy()
+    register_parametrization(layer, "weight", cwy)
+    before = layer.weight.detach().clone()
+    with pytest.raises(ValueError, match="^weight: expected the shape of the first one"):
+        layer.weight = torch.eye(5)
+    with pytest.raises(ValueError, match="^weight: expected the shape of the first one"):
+        register_parametrization(nn.Linear(4, 4), "weight", cwy)
+    assert torch.equal(layer.weight, before)
 
 
 def test_wrong_weights_are_refused():
@@ -147,5 +171,5 @@ def test_wrong_weights_are_refused():
     layer = nn.Linear(5, 5).double()
     with torch.no_grad():
         layer.weight.copy_(torch.eye(5))
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match="determinant"):
         register_parametrization(layer, "weight", ot.TruncatedCwy())

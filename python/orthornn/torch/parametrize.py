@@ -15,12 +15,13 @@ class Cwy(nn.Module):
         torch.nn.utils.parametrize.register_parametrization(layer, "weight", Cwy())
 
     A weight [N, ..] is seen as the matrix of N rows and as many columns as a row has numbers. The parameter
-    is the matrix of reflection vectors V [L, N]. L is `reflections`, 1 to N. By default it is N, or N - 1
-    where the determinant of the first weight needs that, so that every orthogonal matrix of N > 1 is reached.
-    For N = 1 one reflection gives -1 alone.
+    is the matrix of reflection vectors V [L, N]. L is `reflections`, 1 to N.
+
+    By default L is N, and the last column of the product is multiplied by the buffer `sign`, 1 or -1. So
+    every orthogonal matrix is reached, and checkpoints have one shape.
 
     A first weight that is not orthogonal is replaced by the nearest orthogonal matrix that N reflections
-    reach. With fewer reflections its first L columns are kept.
+    reach, with the sign by default. With fewer reflections its first L columns are kept.
     """
 
     def __init__(self, reflections: int | None = None) -> None:
@@ -29,34 +30,40 @@ class Cwy(nn.Module):
             raise ValueError(f"reflections: expected 1 or more, found {reflections}")
         self.reflections = reflections
         self.shape = None
+        self.register_buffer("sign", torch.ones(()) if reflections is None else None)
 
     def forward(self, vectors: Tensor) -> Tensor:
         """The weight of reflection vectors [L, N]; a matrix [N, N] before `right_inverse` was called."""
         q = transition("cwy", vectors)
+        if self.sign is not None:
+            q = torch.cat([q[:, :-1], q[:, -1:] * self.sign.to(q.dtype)], 1)
         return q if self.shape is None else q.reshape(self.shape)
 
     @torch.no_grad()
     def right_inverse(self, weight: Tensor) -> Tensor:
         """Reflection vectors [L, N] that give an orthogonal weight. Raises ValueError for a weight that is
-        not square, and for an orthogonal one that L reflections do not reach."""
+        not square or has another shape than the first one, and for an orthogonal one that L reflections do
+        not reach."""
         matrix = _as_matrix(weight)
         n = len(matrix)
         if matrix.shape[0] != matrix.shape[1]:
             raise ValueError(f"weight: expected a square matrix, found {list(weight.shape)}, which is "
                              f"{list(matrix.shape)}; TruncatedCwy makes orthonormal rows or columns")
-        if self.reflections is not None and self.reflections > n:
+        _check_first_shape(self.shape, weight)
+        q = _nearest_orthogonal(matrix)
+        if self.reflections is None:
+            sign = 1.0 if _is_product(q, n) else -1.0
+            vectors = parameters_of("cwy", torch.cat([q[:, :-1], sign * q[:, -1:]], 1), reflections=n)
+            self.sign.fill_(sign)
+        elif self.reflections > n:
             raise ValueError(f"reflections: expected 1 to N = {n} for a weight {list(weight.shape)}, found "
                              f"{self.reflections}")
-        orthogonal = _is_orthogonal(matrix)
-        q = matrix.double() if orthogonal else _nearest_orthogonal(matrix)
-        if self.reflections is None:
-            # det Q = (-1)^L, and N or N - 1 reflections reach all orthogonal matrices of that determinant.
-            fits = n == 1 or (torch.linalg.det(q) < 0) == (n % 2 == 1)
-            self.reflections = n if fits else n - 1
+        elif _is_orthogonal(matrix):
+            vectors = parameters_of("cwy", q, reflections=self.reflections)
+        else:
+            vectors = stiefel_vectors_of(_reachable(q, n)[:, :self.reflections])
         self.shape = weight.shape
-        if orthogonal:
-            return parameters_of("cwy", q, reflections=self.reflections).to(weight)
-        return stiefel_vectors_of(_reachable(q, n)[:, :self.reflections]).to(weight)
+        return vectors.to(weight)
 
 
 class TruncatedCwy(nn.Module):
@@ -68,7 +75,7 @@ class TruncatedCwy(nn.Module):
     A weight [N, ..] is seen as the matrix of N rows and as many columns as a row has numbers. The parameter
     is the matrix of reflection vectors [M, N] of T-CWY: M the smaller and N the larger of the two sizes. A
     first weight that is not orthonormal is replaced by the nearest one that is. A square weight has the
-    determinant (-1)^N; Cwy reaches both.
+    determinant (-1)^N, and an orthogonal one of the other determinant is refused; Cwy reaches both.
     """
 
     def __init__(self) -> None:
@@ -85,17 +92,25 @@ class TruncatedCwy(nn.Module):
 
     @torch.no_grad()
     def right_inverse(self, weight: Tensor) -> Tensor:
-        """Reflection vectors [M, N] that give an orthonormal weight. Raises ValueError for an orthogonal
-        square weight of another determinant than (-1)^N."""
+        """Reflection vectors [M, N] that give an orthonormal weight. Raises ValueError for a weight of
+        another shape than the first one, and for an orthogonal square one of another determinant than
+        (-1)^N."""
         matrix = _as_matrix(weight)
+        _check_first_shape(self.shape, weight)
         if matrix.shape[0] < matrix.shape[1]:
             matrix = matrix.T
-        orthonormal = _is_orthogonal(matrix)
-        omega = matrix.double() if orthonormal else _nearest_orthogonal(matrix)
-        if not orthonormal and matrix.shape[0] == matrix.shape[1]:
+        omega = _nearest_orthogonal(matrix)
+        if matrix.shape[0] == matrix.shape[1] and not _is_orthogonal(matrix):
             omega = _reachable(omega, len(omega))
+        vectors = stiefel_vectors_of(omega)
         self.shape = weight.shape
-        return stiefel_vectors_of(omega).to(weight)
+        return vectors.to(weight)
+
+
+def _check_first_shape(first: torch.Size | None, weight: Tensor) -> None:
+    if first is not None and weight.shape != first:
+        raise ValueError(f"weight: expected the shape of the first one, {list(first)}, found "
+                         f"{list(weight.shape)}; another layer needs a parametrization of its own")
 
 
 def _as_matrix(weight: Tensor) -> Tensor:
@@ -117,8 +132,11 @@ def _nearest_orthogonal(matrix: Tensor) -> Tensor:
     return u @ vh
 
 
+def _is_product(q: Tensor, reflections: int) -> bool:
+    """Whether an orthogonal q has the determinant of a product of so many reflections."""
+    return bool((torch.linalg.det(q) < 0) == (reflections % 2 == 1))
+
+
 def _reachable(q: Tensor, reflections: int) -> Tensor:
     """q, with its last column turned where q has not the determinant of a product of reflections."""
-    if (torch.linalg.det(q) < 0) == (reflections % 2 == 1):
-        return q
-    return torch.cat([q[:, :-1], -q[:, -1:]], 1)
+    return q if _is_product(q, reflections) else torch.cat([q[:, :-1], -q[:, -1:]], 1)
