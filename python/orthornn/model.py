@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import collections
+import contextlib
+import copy
 import ctypes
 import errno
 import json
 import os
 import threading
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -65,32 +68,43 @@ class Model:
 
     def __init__(self, handle: ctypes.c_void_p) -> None:
         self._handle = handle
-        self._lock = threading.RLock()  # reentrant: a generator may be collected while its model is used
-        self._finalizer = weakref.finalize(self, library().orthornn_model_free, handle)
+        self._lock = threading.RLock()  # reentrant: a handler of a signal may use the model, too
+        # Handles of generators that are gone. The model gives them back when it is used next: whoever drops a
+        # generator may hold the lock of another model, and must not wait for this one's.
+        self._gone_generators: collections.deque[ctypes.c_void_p] = collections.deque()
+        _finalize(self, _free_model, handle, self._gone_generators)
         text = ctypes.c_char_p()
         library().orthornn_model_describe(handle, ctypes.byref(text))
-        self.description: dict[str, Any] = json.loads(text.value or b"")
-        """What is known of the model: ``kind``, ``input``, ``outputs``, ``steps`` and more."""
+        # Sizes of arrays come from it, so that callers get copies alone.
+        self._about: dict[str, Any] = json.loads(text.value or b"")
 
     def __repr__(self) -> str:
-        task = self.task["name"] if self.task else "no task"
-        numbers = sum(int(np.prod(p["shape"])) for p in self.description["parameters"])
-        return f"<orthornn.Model of {task}: {numbers} parameters>"
+        task = self._about["task"]
+        numbers = sum(int(np.prod(p["shape"])) for p in self._about["parameters"])
+        return f"<orthornn.Model of {task['name'] if task else 'no task'}: {numbers} parameters>"
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a Model can be neither copied nor pickled; save it, and load the file")
+
+    @property
+    def description(self) -> dict[str, Any]:
+        """What is known of the model, as a copy: ``kind``, ``input``, ``outputs``, ``steps`` and more."""
+        return copy.deepcopy(self._about)
 
     @property
     def options(self) -> dict[str, Any]:
         """Options of the model, as its file has them: ``input``, ``cells``, ``readout``, ``loss``."""
-        return self.description["model"]
+        return copy.deepcopy(self._about["model"])
 
     @property
     def task(self) -> dict[str, Any] | None:
         """Task that the model was trained on: its ``name`` and its ``config``; None without one."""
-        return self.description["task"]
+        return copy.deepcopy(self._about["task"])
 
     @property
     def class_names(self) -> list[str]:
         """Names of the C classes, as far as the model knows them; otherwise empty."""
-        return self.description.get("class_names", [])
+        return list(self._about.get("class_names", []))
 
     @property
     def parameters(self) -> Mapping[str, Floats]:
@@ -112,7 +126,7 @@ class Model:
         """
         batch = self._batch(x, lengths)
         outputs, _ = self._run(batch, False)
-        return batch.cut(outputs) if self.description["every_step"] else outputs
+        return batch.cut(outputs) if self._about["every_step"] else outputs
 
     def states(self, x: ArrayLike, lengths: ArrayLike | None = None) -> list[dict[str, Any]]:
         """Computes the states of all layers after every step.
@@ -120,18 +134,20 @@ class Model:
         :param x: as in :meth:`predict`.
         :param lengths: as in :meth:`predict`.
         :returns: a dictionary for each layer, with its states by their names: [B, T, ..], zeros beyond the
-            end of a sequence. For a list of arrays, each is a list of [T_b, ..].
+            end of a sequence. For a list of arrays, each is a list of [T_b, ..]. A model that reads in an
+            order of its own has its states in that order.
         :raises ValueError: also for a model that reads backward, which has no states at every step.
         """
         batch = self._batch(x, lengths)
-        if not self.description["causal"]:
+        if not self._about["causal"]:
             raise ValueError("the model has no states at every step; expected one whose layers read forward")
         return self._by_layer([batch.cut(values) for values in self._run(batch, True)[1]])
 
     def generator(self, batch: int = 1) -> Generator:
         """Starts `batch` sequences that are given step by step.
 
-        :raises ValueError: for a model that reads backward.
+        :raises ValueError: for a model that reads backward, or in an order of its own, as a model of permuted
+            MNIST does.
         """
         return Generator(self, batch)
 
@@ -149,8 +165,8 @@ class Model:
                 raise ValueError(f"sentences[{i}] has a NUL; expected text")
         texts = (ctypes.c_char_p * len(given))(*(sentence.encode() for sentence in given))
         found = ctypes.c_char_p()
-        with self._lock:
-            library().orthornn_model_translate(self._handle, texts, len(given), beam, ctypes.byref(found))
+        with self._used() as handle:
+            library().orthornn_model_translate(handle, texts, len(given), beam, ctypes.byref(found))
             return json.loads(found.value or b"[]")
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -158,12 +174,19 @@ class Model:
         name = os.fsencode(path)
         if b"\0" in name:
             raise ValueError("path has a NUL; expected a file name")
+        with self._used() as handle:
+            library().orthornn_model_save(handle, name)
+
+    @contextlib.contextmanager
+    def _used(self) -> Iterator[ctypes.c_void_p]:
+        """The handle, for one thread at a time."""
         with self._lock:
-            library().orthornn_model_save(self._handle, name)
+            _free_generators(self._gone_generators)
+            yield self._handle
 
     @property
     def _reads_symbols(self) -> bool:
-        return self.description["input"] == "symbols"
+        return self._about["input"] == "symbols"
 
     def _values(self, name: str, x: ArrayLike) -> NDArray:
         return _arrays.integers(name, x) if self._reads_symbols else _arrays.features(name, x)
@@ -177,7 +200,7 @@ class Model:
                 raise ValueError(f"{name} has the shape {list(values.shape)}; "
                                  f"this model reads symbols [{', '.join(shape)}]")
             return values
-        size = self.description["input_size"]
+        size = self._about["input_size"]
         if values.ndim == rank and size == 1:
             values = values[..., np.newaxis]
         if values.ndim != rank + 1 or values.shape[-1] != size:
@@ -186,7 +209,7 @@ class Model:
         return values
 
     def _batch(self, x: Any, lengths: ArrayLike | None) -> _Batch:
-        if self.description["kind"] == "encoder-decoder":
+        if self._about["kind"] == "encoder-decoder":
             raise ValueError("the model translates and has no outputs of one sequence; use translate")
         if _arrays.is_ragged(x):
             if lengths is not None:
@@ -211,12 +234,12 @@ class Model:
         states = []
         if with_states:
             states = [np.empty((steps, count, *state["shape"]), np.float32)
-                      for state in self.description["states"]]
+                      for state in self._about["states"]]
         to = (ctypes.c_void_p * len(states))(*(state.ctypes.data for state in states)) if states else None
-        with self._lock:
-            library().orthornn_model_output_shape(self._handle, steps, count, shape, ctypes.byref(rank))
+        with self._used() as handle:
+            library().orthornn_model_output_shape(handle, steps, count, shape, ctypes.byref(rank))
             outputs = np.empty(shape[: rank.value], np.float32)
-            library().orthornn_model_outputs(self._handle, steps, count, features, symbols, lengths,
+            library().orthornn_model_outputs(handle, steps, count, features, symbols, lengths,
                                              outputs.ctypes.data, None, to)
         if outputs.ndim == 3:
             outputs = _sequences_first(outputs)
@@ -224,8 +247,8 @@ class Model:
 
     def _by_layer(self, values: Sequence[Any]) -> list[dict[str, Any]]:
         """States in the order of the description, by layer and name."""
-        layers: list[dict[str, Any]] = [{} for _ in self.options["cells"]]
-        for state, value in zip(self.description["states"], values):
+        layers: list[dict[str, Any]] = [{} for _ in self._about["model"]["cells"]]
+        for state, value in zip(self._about["states"], values):
             layers[state["layer"]][state["name"]] = value
         return layers
 
@@ -254,13 +277,12 @@ def _sequences_first(values: Floats) -> Floats:
 class _Parameters(Mapping[str, Floats]):
     def __init__(self, model: Model) -> None:
         self._model = model
-        self._shapes = {p["name"]: p["shape"] for p in model.description["parameters"]}
+        self._shapes = {p["name"]: p["shape"] for p in model._about["parameters"]}
 
     def __getitem__(self, name: str) -> Floats:
         values = np.empty(self._shapes[name], np.float32)
-        with self._model._lock:
-            library().orthornn_model_get_parameter(self._model._handle, name.encode(), values.ctypes.data,
-                                                   values.size)
+        with self._model._used() as handle:
+            library().orthornn_model_get_parameter(handle, name.encode(), values.ctypes.data, values.size)
         values.flags.writeable = False
         return values
 
@@ -281,16 +303,20 @@ class Generator:
     """
 
     def __init__(self, model: Model, batch: int) -> None:
-        if not model.description.get("causal", False):
-            raise ValueError("the model cannot run step by step; expected one whose layers read forward")
+        if not model._about.get("step_by_step", False):
+            raise ValueError("the model cannot run step by step; expected one that reads its steps forward, "
+                             "in the order in which they are given")
         if not 1 <= batch < 1 << 31:
             raise ValueError(f"batch is {batch}; expected 1 or more")
         self._model = model  # lives as long as the generator
         self._batch = batch
         self._handle = ctypes.c_void_p()
-        with model._lock:
-            library().orthornn_generator_create(model._handle, batch, ctypes.byref(self._handle))
-        weakref.finalize(self, _free_generator, model, self._handle)
+        with model._used() as handle:
+            library().orthornn_generator_create(handle, batch, ctypes.byref(self._handle))
+        _finalize(self, _discard_generator, model, self._handle)
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a Generator can be neither copied nor pickled; give its states to another one")
 
     def step(self, x: ArrayLike) -> Floats:
         """Goes on by one step of features [B, K] or symbols [B], and returns outputs [B, C].
@@ -302,14 +328,14 @@ class Generator:
         if values.shape[0] != self._batch:
             raise ValueError(f"x has the shape {list(values.shape)}; expected {self._batch} sequences")
         features, symbols = (None, values.ctypes.data) if model._reads_symbols else (values.ctypes.data, None)
-        outputs = np.empty((self._batch, model.description["outputs"]), np.float32)
-        with model._lock:
+        outputs = np.empty((self._batch, model._about["outputs"]), np.float32)
+        with model._used():
             library().orthornn_generator_step(self._handle, features, symbols, outputs.ctypes.data)
         return outputs
 
     def reset(self) -> None:
         """Starts all sequences anew."""
-        with self._model._lock:
+        with self._model._used():
             library().orthornn_generator_reset(self._handle)
 
     @property
@@ -319,7 +345,7 @@ class Generator:
         Assign a list of this form to go on from other states.
         """
         values = [np.empty(shape, np.float32) for shape in self._state_shapes()]
-        with self._model._lock:
+        with self._model._used():
             for i, value in enumerate(values):
                 library().orthornn_generator_get_state(self._handle, i, value.ctypes.data, value.size)
         return self._model._by_layer(values)
@@ -327,7 +353,7 @@ class Generator:
     @states.setter
     def states(self, layers: Sequence[Mapping[str, ArrayLike]]) -> None:
         values = []
-        for state, shape in zip(self._model.description["states"], self._state_shapes()):
+        for state, shape in zip(self._model._about["states"], self._state_shapes()):
             name = f"states[{state['layer']}][{state['name']!r}]"
             try:
                 value = layers[state["layer"]][state["name"]]
@@ -337,15 +363,30 @@ class Generator:
             if array.shape != shape:
                 raise ValueError(f"{name} has the shape {list(array.shape)}; expected {list(shape)}")
             values.append(array)
-        with self._model._lock:
+        with self._model._used():
             for i, value in enumerate(values):
                 library().orthornn_generator_set_state(self._handle, i, value.ctypes.data, value.size)
 
     def _state_shapes(self) -> list[tuple[int, ...]]:
-        return [(self._batch, *state["shape"]) for state in self._model.description["states"]]
+        return [(self._batch, *state["shape"]) for state in self._model._about["states"]]
 
 
-def _free_generator(model: Model, handle: ctypes.c_void_p) -> None:
-    """Gives a generator back while its model, which this keeps, is there."""
-    with model._lock:
-        library().orthornn_generator_free(handle)
+def _finalize(of: object, function: Callable[..., None], *arguments: object) -> None:
+    """Calls a function once an object is gone, and not at the end of the program: daemon threads may compute
+    still."""
+    weakref.finalize(of, function, *arguments).atexit = False
+
+
+def _discard_generator(model: Model, handle: ctypes.c_void_p) -> None:
+    """Leaves a generator to its model, which this keeps until then."""
+    model._gone_generators.append(handle)
+
+
+def _free_generators(handles: collections.deque[ctypes.c_void_p]) -> None:
+    while handles:
+        library().orthornn_generator_free(handles.popleft())
+
+
+def _free_model(handle: ctypes.c_void_p, generators: collections.deque[ctypes.c_void_p]) -> None:
+    _free_generators(generators)
+    library().orthornn_model_free(handle)
