@@ -1,15 +1,20 @@
 // What report draws of several seeds, of the answers of models on own data, and of orthogonal layers.
 
+#include <fmt/format.h>
+
 #include <cmath>
 #include <fstream>
 #include <initializer_list>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <regex>
 #include <sstream>
+#include <vector>
 
 #include "cli/html_page_content.hpp"
 #include "cli/run_program.hpp"
+#include "support/npz_writer.hpp"
 #include "support/text_file.hpp"
 
 namespace fs = std::filesystem;
@@ -205,6 +210,28 @@ TEST_CASE("report draws true and predicted numbers in the units of the data", "[
   }
   CHECK(std::sqrt(squares / 10) ==
         Approx(tested_in(folder / "numbers").at("rmse").get<double>()).epsilon(1e-3));
+}
+
+TEST_CASE("report leaves out a column of targets that the test data lack", "[cli][report]") {
+  const TemporaryFolder folder;
+  const auto write = [&](const char* name, int count, bool has_second) {
+    std::vector<float> inputs, targets;
+    for (int i = 0; i < count; ++i) {
+      for (int t = 0; t < 3; ++t) inputs.push_back(static_cast<float>(i + t));
+      targets.push_back(static_cast<float>(i));
+      targets.push_back(has_second ? static_cast<float>(2 * i) : std::numeric_limits<float>::quiet_NaN());
+    }
+    write_npz(folder / name, {{"inputs", npy("<f4", fmt::format("{}, 3", count), raw_bytes(inputs))},
+                              {"targets", npy("<f4", fmt::format("{}, 2", count), raw_bytes(targets))}});
+  };
+  write("own.npz", 40, true);
+  write("test.npz", 4, false);
+  check_success(run({"train", "sequences", "--data", "own.npz", "--test", "test.npz", "--goal", "value",
+                     "--missing", "zero", "--hidden", "8", "--batch", "8", "--steps", "5", "--out", "run"},
+                    {.folder = folder.path()}));
+  const std::string page = page_of(folder, {"run"});
+  CHECK(points_in(page, "run, column 1", "test sequences").size() == 4);
+  CHECK(page.find("run, column 2") == std::string::npos);
 }
 
 TEST_CASE("report draws the forecasts of a few test sequences", "[cli][report]") {

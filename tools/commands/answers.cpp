@@ -102,7 +102,8 @@ void add_single_numbers(Answers& answers, const Tensor<float>& targets, const Te
     for (Index c = 0; c < columns; ++c) {
       AnsweredNumbers& column = answers.columns[static_cast<std::size_t>(c)];
       if (std::isnan(targets(b, c))) continue;  // it is missing
-      if (std::ssize(column.targets) == most_single_numbers) return;
+      // Other columns may have room, where they have missing numbers.
+      if (std::ssize(column.targets) == most_single_numbers) continue;
       column.targets.push_back(targets(b, c));
       column.outputs.push_back(outputs(b, c));
     }

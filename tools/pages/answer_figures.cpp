@@ -62,7 +62,7 @@ Plot sequence_plot(const TrainingRun& run, std::size_t sequence, std::size_t col
   return plot;
 }
 
-/// The numbers of all sequences, a dot for each.
+/// The numbers of all sequences, a dot for each; there is one at least.
 Plot column_plot(const TrainingRun& run, std::size_t number) {
   const std::vector<AnsweredNumbers>& columns = run.answers->columns;
   const AnsweredNumbers& column = columns[number];
@@ -93,7 +93,9 @@ void add_answers(HtmlPage& page, const std::vector<TrainingRun>& runs) {
       for (std::size_t c = 0; c < run.answers->sequences[i].size(); ++c)
         plots.push_back(sequence_plot(run, i, c));
     }
-    for (std::size_t i = 0; i < run.answers->columns.size(); ++i) plots.push_back(column_plot(run, i));
+    for (std::size_t i = 0; i < run.answers->columns.size(); ++i) {
+      if (!run.answers->columns[i].targets.empty()) plots.push_back(column_plot(run, i));
+    }
   }
   if (maps.empty() && plots.empty()) return;
   page.heading("Answers on test data");
