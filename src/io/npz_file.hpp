@@ -37,7 +37,8 @@ void read_npz_in_pieces(const std::filesystem::path& file, const std::string& na
                         const std::function<void(std::span<const T>)>& take);
 
 /// Byte of the file at which the numbers of an array begin, where they lie as in memory: not compressed, as
-/// T = float or int32, in the byte order of this machine. No value for other arrays. Throws FileError.
+/// T = float or int32, in the byte order of this machine. No value for other arrays. Throws FileError, also
+/// for an array that is not whole in the file.
 template <class T>
 std::optional<std::uint64_t> place_in_npz(const std::filesystem::path& file, const std::string& name);
 

@@ -299,6 +299,7 @@ template void read_npz_in_pieces(const std::filesystem::path&, const std::string
 
 template <class T>
 std::optional<std::uint64_t> place_in_npz(const std::filesystem::path& file, const std::string& name) {
+  const std::string array = fmt::format("{} ({})", file.string(), name);
   const Archive archive = open_archive(file);
   const zip_int64_t number = zip_name_locate(archive.get(), (name + ".npy").c_str(), 0);
   zip_stat_t properties;
@@ -309,7 +310,15 @@ std::optional<std::uint64_t> place_in_npz(const std::filesystem::path& file, con
   std::ifstream stream(file, std::ios::binary);
   const std::optional<std::uint64_t> begin =
       place_in_zip(stream, static_cast<std::uint64_t>(number), name + ".npy");
-  if (!begin || !stream.seekg(static_cast<std::streamoff>(*begin))) return std::nullopt;
+  if (!begin) return std::nullopt;
+  // An archive says of its members what it will.
+  const std::uint64_t all = std::filesystem::file_size(file);
+  if (properties.comp_size != properties.size || *begin > all || properties.size > all - *begin) {
+    refuse_array(array, fmt::format("it is cut short: {} bytes from byte {} on are expected, and the file "
+                                    "has {} bytes; use another copy of the file",
+                                    properties.size, *begin, all));
+  }
+  if (!stream.seekg(static_cast<std::streamoff>(*begin))) return std::nullopt;
   std::uint64_t done = 0;
   const auto read = [&](std::uint8_t* to, std::size_t count) {
     count = static_cast<std::size_t>(std::min<std::uint64_t>(count, properties.size - done));
@@ -317,7 +326,7 @@ std::optional<std::uint64_t> place_in_npz(const std::filesystem::path& file, con
     done += static_cast<std::uint64_t>(stream.gcount());
     return static_cast<std::size_t>(stream.gcount());
   };
-  const Header header = read_header(fmt::format("{} ({})", file.string(), name), read);
+  const Header header = read_header(array, read);
   const char* own_kind = std::is_same_v<T, float> ? "f4" : "i4";
   const bool fits = properties.size - done == header.shape.bytes(sizeof(T));
   if (header.kind != own_kind || header.swapped || !fits) return std::nullopt;

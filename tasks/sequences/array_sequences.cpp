@@ -25,7 +25,9 @@ constexpr std::array<const char*, 5> known_names = {"inputs", "symbols", "length
 class Arrays {
  public:
   explicit Arrays(const std::filesystem::path& file)
-      : path_(file), file_(ArrayFile::open(file, {known_names.begin(), known_names.end()})) {
+      : path_(file),
+        numbers_(std::make_shared<NumberFile>(file)),
+        file_(ArrayFile::open(file, {known_names.begin(), known_names.end()})) {
     for (const char* name : known_names) {
       if (auto found = file_->find(name)) arrays_.emplace(name, *found);
     }
@@ -41,7 +43,7 @@ class Arrays {
   /// The numbers of an array as float, in another shape of as many.
   StoredNumbers<float> floats(const char* name, const Shape& shape) const {
     if (const auto place = is_large(shape) ? file_->place_of_floats(name) : std::nullopt)
-      return {std::make_shared<NumberFile>(path_), *place, shape};
+      return in_place<float>(*place, shape);
     NumberCollector<float> collector(shape, path_);
     if (arrays_.at(name).is_integer) {
       read_converted<float>(
@@ -57,7 +59,7 @@ class Arrays {
     if (!arrays_.at(name).is_integer)
       fail(fmt::format("'{}' has floating-point numbers; expected whole ones", name));
     if (const auto place = is_large(shape) ? file_->place_of_int32(name) : std::nullopt)
-      return {std::make_shared<NumberFile>(path_), *place, shape};
+      return in_place<std::int32_t>(*place, shape);
     NumberCollector<std::int32_t> collector(shape, path_);
     const auto checked = [&](std::int64_t x, Index i) {
       if (x < low || x > std::numeric_limits<std::int32_t>::max())
@@ -73,6 +75,12 @@ class Arrays {
   static bool is_large(const Shape& shape) {
     return static_cast<Index>(shape.bytes(sizeof(float))) > most_bytes_in_memory;
   }
+  /// Numbers that stay in the file. Another file may have come to its path before their place was found.
+  template <class T>
+  StoredNumbers<T> in_place(std::uint64_t place, const Shape& shape) const {
+    numbers_->check_is(path_);
+    return {numbers_, place, shape};
+  }
   /// Reads integers, and collects convert(x, number of x).
   template <class T, class Convert>
   void read_converted(const char* name, const Convert& convert, NumberCollector<T>& collector) const {
@@ -86,6 +94,8 @@ class Arrays {
   }
 
   std::filesystem::path path_;
+  /// Open before any number is looked for, so that a place is never taken for one in another file.
+  std::shared_ptr<const NumberFile> numbers_;
   std::unique_ptr<ArrayFile> file_;
   std::map<std::string, ArrayFile::Array> arrays_;
 };

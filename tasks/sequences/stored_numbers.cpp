@@ -2,12 +2,12 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdlib>
 #include <system_error>
+#include <utility>
 
 namespace orthornn {
 namespace {
@@ -53,10 +53,14 @@ std::unique_ptr<NumberFile> NumberFile::temporary(const std::filesystem::path& s
 
 void NumberFile::fail(const std::string& why) const { throw FileError(fmt::format("{}: {}", name_, why)); }
 
+NumberFile::State NumberFile::state_of(const struct stat& found) {
+  return {found.st_dev, found.st_ino, found.st_size, found.st_mtim.tv_sec, found.st_mtim.tv_nsec};
+}
+
 NumberFile::State NumberFile::state() const {
   struct stat found;
   if (fstat(descriptor_, &found) != 0) fail(fmt::format("it cannot be read ({})", reason(errno)));
-  return {found.st_size, found.st_mtim.tv_sec, found.st_mtim.tv_nsec};
+  return state_of(found);
 }
 
 void NumberFile::append(const void* bytes, std::size_t count) {
@@ -75,19 +79,19 @@ void NumberFile::append(const void* bytes, std::size_t count) {
 }
 
 void NumberFile::read(std::uint64_t first, std::size_t count, void* to) const {
-  char* next = static_cast<char*>(to);
-  while (count > 0) {
-    const ssize_t found =
-        uninterrupted([&] { return pread(descriptor_, next, count, static_cast<off_t>(first)); });
-    if (found < 0) fail(fmt::format("it cannot be read ({}); check the disk", reason(errno)));
-    if (found == 0) break;
-    next += found;
-    first += static_cast<std::uint64_t>(found);
-    count -= static_cast<std::size_t>(found);
-  }
+  const ssize_t found = read_at(descriptor_, first, count, to);
+  if (found < 0) fail(fmt::format("it cannot be read ({}); check the disk", reason(errno)));
   // What was read before a change is sound, and what came after it is not used.
-  if (count > 0 || (opened_ && state() != *opened_))
-    fail("it has changed since it was opened; begin again, and leave it as it is");
+  if (std::cmp_less(found, count) || (opened_ && state() != *opened_)) fail_changed();
+}
+
+void NumberFile::check_is(const std::filesystem::path& file) const {
+  struct stat found;
+  if (stat(file.c_str(), &found) != 0 || state() != *opened_ || state_of(found) != *opened_) fail_changed();
+}
+
+void NumberFile::fail_changed() const {
+  fail("it has changed since it was opened; begin again, and leave it as it is");
 }
 
 void NumberFile::expect(std::uint64_t first, std::size_t count) const {

@@ -1,6 +1,8 @@
 #pragma once
 // Numbers of own sequences, in memory or in a file that is larger than memory.
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -38,19 +40,24 @@ class NumberFile {
   void append(const void* bytes, std::size_t count);
   /// Reads bytes. Throws FileError, also where a file that is not temporary has changed since it was opened.
   void read(std::uint64_t first, std::size_t count, void* to) const;
+  /// Throws FileError unless the path still names this file, and the file is as it was when it was opened.
+  void check_is(const std::filesystem::path& file) const;
   /// Tells the system that these bytes are read soon.
   void expect(std::uint64_t first, std::size_t count) const;
 
  private:
-  /// What changes with the content of a file: its length, and when it was written.
+  /// Which file it is, and what changes with its content: its length, and when it was written.
   struct State {
+    std::uint64_t device = 0, number = 0;
     std::int64_t bytes = 0, seconds = 0, nanoseconds = 0;
     bool operator==(const State&) const = default;
   };
 
   NumberFile(int descriptor, std::string name);
+  static State state_of(const struct stat& found);
   State state() const;
   [[noreturn]] void fail(const std::string& why) const;
+  [[noreturn]] void fail_changed() const;
 
   Descriptor descriptor_;
   std::string name_;

@@ -26,8 +26,10 @@
 #include "support/npz_writer.hpp"
 #include "support/same_bits.hpp"
 #include "support/temporary_folder.hpp"
+#include "support/text_file.hpp"
 #include "tasks/sequences/number_survey.hpp"
 #include "tasks/sequences/stored_numbers.hpp"
+#include "test_paths.hpp"
 
 using namespace orthornn;
 using namespace orthornn::testing;
@@ -209,6 +211,42 @@ TEST_CASE("Numbers of an archive that are not compressed stay there", "[sequence
              contains("own.npz: it has changed"));
 }
 
+TEST_CASE("An array that its archive claims and the file has not is refused before it takes memory",
+          "[sequences][npz]") {
+  const TemporaryFolder folder;
+  const fs::path file = folder / "own.npz";
+  // A header [260000000, 1] and no number, not compressed, with sizes that fit the header.
+  const std::string seed = read_text(ORTHORNN_SOURCE_DIR "/tests/fuzz/corpus/sequences/claimed.bin");
+  write_text(file, seed.substr(1));
+  const auto of_place = [&] {
+    return error_message<FileError>([&] { place_in_npz<float>(file, "inputs"); });
+  };
+  CHECK_THAT(of_place(), contains("(inputs)") && contains("cut short"));
+  CHECK_THAT(error_message<FileError>([&] { SequencesTask({.data = file}).load(); }),
+             contains("(inputs)") && contains("cut short"));
+  // The packed size alone is that of the file.
+  change_directory(
+      file, [](std::string& bytes, std::size_t place) { bytes.replace(place + 20, 4, "\x50\0\0\0", 4); });
+  CHECK_THAT(of_place(), contains("cut short"));
+}
+
+TEST_CASE("A place is not taken for one in a file that has come to the same path", "[sequences]") {
+  const TemporaryFolder folder;
+  const fs::path file = write_text(folder / "own", "numbers");
+  const NumberFile numbers(file);
+  numbers.check_is(file);
+  // As long, and written at the same time.
+  write_text(folder / "other", "Numbers");
+  fs::last_write_time(folder / "other", fs::last_write_time(file));
+  fs::rename(folder / "other", file);
+  CHECK_THAT(error_message<FileError>([&] { numbers.check_is(file); }), contains("has changed"));
+  char first = 0;
+  numbers.read(0, 1, &first);
+  CHECK(first == 'n');
+  fs::remove(file);
+  CHECK_THROWS_AS(numbers.check_is(file), FileError);
+}
+
 TEST_CASE("So have forecasts, and sequences of different lengths", "[sequences]") {
   const TemporaryFolder folder;
   Tensor<std::int32_t> lengths(Shape{40});
@@ -275,6 +313,33 @@ TEST_CASE("A file that changes while it is learned is an error, not a crash", "[
   CHECK_THAT(error_message<FileError>([&] { task.training_batch(step, batch); }), contains("own.h5"));
   CHECK_THAT(error_message<FileError>([&] { task.evaluation_batch(HeldOut::test, 0, batch); }),
              contains("own.h5"));
+}
+
+TEST_CASE("A class that came into a file after it was looked at has no weight of its own",
+          "[sequences][weights]") {
+  const TemporaryFolder folder;
+  const fs::path file = folder / "own.npz";
+  auto classes = drawn<std::int32_t>({40}, 2);
+  for (std::int32_t& c : classes) c = std::abs(c) % 3;
+  NpzWriter writer("");
+  writer.dataset("inputs", drawn<float>({40, 5, 3}, 1));
+  writer.dataset("targets", classes);
+  writer.commit(file);
+  const MemoryBound all_in_files(64);
+  const SequencesTask task({.data = file, .class_weights = "balanced", .batch = 4});
+  task.load();
+  // The file is as long, and says to be as old.
+  const auto time = fs::last_write_time(file);
+  std::string bytes = read_text(file);
+  const std::size_t place = bytes.find(raw_bytes(classes));
+  REQUIRE(place != std::string::npos);
+  for (Index i = 0; i < 40; ++i)
+    bytes.replace(place + 4 * static_cast<std::size_t>(i), 4, "\xff\xff\xff\x7f");
+  write_text(file, bytes);
+  fs::last_write_time(file, time);
+  Batch batch;
+  task.evaluation_batch(HeldOut::test, 0, batch);
+  for (const float weight : std::as_const(batch).reals(batch_names::weights)) CHECK(weight == 1);
 }
 
 TEST_CASE("A temporary file goes to TMPDIR, and where none can be made this is said", "[sequences]") {
