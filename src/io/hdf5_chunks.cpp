@@ -99,13 +99,34 @@ void copy_within(const std::uint8_t* chunk, const Hdf5Chunks& chunks, const Hdf5
 
 /// Reads bytes of a file. Throws FileError where there are fewer.
 void read_bytes(int descriptor, haddr_t first, Bytes& to, const std::string& task) {
-  for (std::size_t done = 0; done < to.size();) {
-    const ssize_t found = uninterrupted([&] {
-      return pread(descriptor, to.data() + done, to.size() - done, static_cast<off_t>(first + done));
-    });
-    if (found < 0) fail(task, "{}; check the disk", std::generic_category().message(errno));
-    if (found == 0) fail(task, "a chunk of it lies beyond the end of the file; use another copy of the file");
-    done += static_cast<std::size_t>(found);
+  const ssize_t found = read_at(descriptor, first, to.size(), to.data());
+  if (found < 0) fail(task, "{}; check the disk", std::generic_category().message(errno));
+  if (std::cmp_less(found, to.size()))
+    fail(task, "a chunk of it lies beyond the end of the file; use another copy of the file");
+}
+
+/// Sets numbers of the chunk `at` that lie beyond the extent to 0. HDF5 stores what it will there, also what
+/// cannot be converted.
+void clear_padding(Bytes& chunk, const Hdf5Chunks& chunks, const Hdf5Chunks::Place& at, const Shape& extent,
+                   std::size_t width) {
+  const int last = extent.rank() - 1;
+  const auto size = [&](int i) { return chunks.sizes[static_cast<std::size_t>(i)]; };
+  const auto inside = [&](int i) {
+    return std::min<hsize_t>(size(i), static_cast<hsize_t>(extent[i]) - at[static_cast<std::size_t>(i)]);
+  };
+  bool is_whole = true;
+  for (int i = 0; i <= last; ++i) is_whole = is_whole && inside(i) == size(i);
+  if (is_whole) return;
+  const std::size_t bytes_of_row = size(last) * width;
+  for (std::size_t row = 0; row < chunks.bytes / bytes_of_row; ++row) {
+    bool is_inside = true;
+    std::size_t rest = row;
+    for (int i = last - 1; i >= 0; --i) {
+      is_inside = is_inside && rest % size(i) < inside(i);
+      rest /= size(i);
+    }
+    const std::size_t kept = is_inside ? inside(last) * width : 0;
+    std::fill_n(chunk.data() + row * bytes_of_row + kept, bytes_of_row - kept, std::uint8_t{0});
   }
 }
 
@@ -131,11 +152,13 @@ std::optional<std::size_t> Hdf5Chunks::number_of(const Place& place, const Shape
   return number;
 }
 
-bool Hdf5Dataset::is_read_by_chunks() const {
-  if (is_compressed()) return true;
+bool Hdf5Dataset::has_readable_addresses() const {
   if (addresses_ == nullptr) return false;
+  const Hdf5Handle file = own(H5Iget_file_id(id_), task_), creation = own(H5Fget_create_plist(file), task_),
+                   access = own(H5Fget_access_plist(file), task_);
+  // Other drivers, which an environment variable may choose, have no descriptor, or addresses of their own.
+  if (H5Pget_driver(access) != H5FD_SEC2) return false;
   // The addresses of chunks do not count what a user has put before the file.
-  const Hdf5Handle file = own(H5Iget_file_id(id_), task_), creation = own(H5Fget_create_plist(file), task_);
   hsize_t before = 0;
   check(H5Pget_userblock(creation, &before), task_);
   return before == 0;
@@ -143,6 +166,7 @@ bool Hdf5Dataset::is_read_by_chunks() const {
 
 int Hdf5Dataset::descriptor() const {
   const Hdf5Handle file = own(H5Iget_file_id(id_), task_);
+  // Of the driver that `has_readable_addresses` asks for.
   void* descriptor = nullptr;
   check(H5Fget_vfd_handle(file, H5P_DEFAULT, &descriptor), task_);
   return *static_cast<const int*>(descriptor);
@@ -161,12 +185,14 @@ struct Hdf5Dataset::Chunk {
   std::exception_ptr error = nullptr;
 };
 
-void Hdf5Dataset::read_stored(Chunk& chunk) const {
+// At most `most` bytes.
+void Hdf5Dataset::read_stored(Chunk& chunk, std::size_t most) const {
   hsize_t size = 0;
   // Versions of HDF5 differ in what they say of a chunk that was never written.
   if (H5Dget_chunk_storage_size(id_, chunk.at.data(), &size) < 0 || size == 0 ||
       size > H5Dget_storage_size(id_))
     fail(task_, "a chunk of it was never written, or is damaged; expected all of its numbers in the file");
+  if (size > most) fail(task_, "a chunk of it has {} bytes in the file; expected at most {}", size, most);
   chunk.stored.resize(size);
   check(H5Dread_chunk(id_, H5P_DEFAULT, chunk.at.data(), &chunk.left_out, chunk.stored.data()), task_);
 }
@@ -202,10 +228,12 @@ herr_t Hdf5Dataset::read_chunks(hid_t memory_type, hid_t transfer, Index first, 
   const Hdf5Handle file_type = type();
   const std::size_t width = H5Tget_size(file_type), memory_width = H5Tget_size(memory_type);
   const bool is_native = check(H5Tequal(file_type, memory_type), task_) > 0;
-  const bool compressed = addresses_ == nullptr;
+  const bool compressed = is_compressed();
   const int file = compressed ? -1 : descriptor();
   const std::vector<int> pipeline = filters();
   Hdf5Chunks chunks = this->chunks();
+  const bool deflates = compressed && pipeline.back() == H5Z_FILTER_DEFLATE;
+  const std::size_t most_stored = deflates ? compressBound(chunks.bytes) : chunks.bytes;
   const std::size_t count = chunks.bytes / width, bytes_of_chunk = count * std::max(width, memory_width);
   const auto row_of_chunks = static_cast<std::size_t>(chunks.count / chunks.count_of(0, extent));
   std::size_t number = static_cast<std::size_t>(first) / chunks.sizes[0] * row_of_chunks;
@@ -213,21 +241,20 @@ herr_t Hdf5Dataset::read_chunks(hid_t memory_type, hid_t transfer, Index first, 
   std::vector<Chunk> group;
   for (bool more = true; more && chunks.at[0] < static_cast<hsize_t>(last);) {
     // 1. What one thread must ask HDF5 for.
-    std::size_t used = 0;
+    std::size_t used = 0, used_bytes = 0;
     do {
       if (used == group.size()) group.emplace_back();
       Chunk& chunk = group[used++];
       chunk.at = chunks.at;
       if (compressed) {
-        read_stored(chunk);
+        read_stored(chunk, most_stored);
       } else {
         chunk.address = (*addresses_)[number];
-        if (chunk.address == HADDR_UNDEF)
-          fail(task_, "a chunk of it was never written; expected all of its numbers in the file");
       }
+      used_bytes += bytes_of_chunk + chunk.stored.size();
       ++number;
       more = chunks.next(extent);
-    } while (more && chunks.at[0] < static_cast<hsize_t>(last) && used * bytes_of_chunk < most_bytes);
+    } while (more && chunks.at[0] < static_cast<hsize_t>(last) && used_bytes < most_bytes);
     // 2. The numbers, and where they need no conversion, their places.
     const auto each = [&](const auto& visit) {
       parallel_for(static_cast<Index>(used), 1, [&](Index begin, Index end) {
@@ -254,7 +281,10 @@ herr_t Hdf5Dataset::read_chunks(hid_t memory_type, hid_t transfer, Index first, 
       } else {
         read_bytes(file, chunk.address, chunk.numbers, task_);
       }
-      if (is_native) put(chunk);
+      if (is_native)
+        put(chunk);
+      else
+        clear_padding(chunk.numbers, chunks, chunk.at, extent, width);
     });
     if (is_native) continue;
     // 3. The conversion, by one thread.

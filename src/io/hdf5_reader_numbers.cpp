@@ -146,8 +146,8 @@ Hdf5Chunks Hdf5Dataset::chunks() const {
   return chunks;
 }
 
-// Each chunk must be stored whole: HDF5 1.10 reads beyond the end of a shorter one. check_size has found that
-// all chunks together fit in the file, so no chunk is larger.
+// Each chunk must be stored, whole: HDF5 would fill in what was never written, and HDF5 1.10 reads beyond the
+// end of a shorter one. check_size has found that all chunks together fit in the file, so no chunk is larger.
 Hdf5Dataset::Addresses Hdf5Dataset::check_chunks() const {
   const Shape extent = shape();
   Hdf5Chunks chunks = this->chunks();
@@ -160,6 +160,9 @@ Hdf5Dataset::Addresses Hdf5Dataset::check_chunks() const {
          chunks.count, chunks.bytes, most_small_chunks, least_chunk_bytes);
   }
   const std::uintmax_t bytes = chunks.bytes + 4 * filter_count;  // Fletcher32's checksum of a chunk
+  const auto refuse_unwritten = [&] {
+    fail(task_, "a chunk of it was never written; expected all of its numbers in the file");
+  };
   const auto check_stored = [&](hsize_t stored) {
     if (stored < bytes) fail(task_, "a chunk of it has {} bytes in the file; expected {}", stored, bytes);
   };
@@ -169,11 +172,13 @@ Hdf5Dataset::Addresses Hdf5Dataset::check_chunks() const {
       check_stored(stored);
       if (const auto number = chunks.number_of(at, extent)) (*addresses)[*number] = address;
     });
+    if (std::ranges::count(*addresses, HADDR_UNDEF) > 0) refuse_unwritten();
     return addresses;
   }
   do {
+    // Versions of HDF5 differ in what they say of a chunk that was never written.
     hsize_t stored = 0;
-    check(H5Dget_chunk_storage_size(id_, chunks.at.data(), &stored), task_);
+    if (H5Dget_chunk_storage_size(id_, chunks.at.data(), &stored) < 0 || stored == 0) refuse_unwritten();
     check_stored(stored);
   } while (chunks.next(extent));
   return nullptr;
@@ -275,7 +280,7 @@ void Hdf5Dataset::read_in_pieces(Index most, const std::function<void(TensorView
   }
   const Index row = all.count() / all[0], chunk = std::min(rows_of_chunk(), all[0]);
   // Where a row of chunks is too much, HDF5 finds the parts of a piece in them.
-  if (is_compressed() || (chunk <= most / row && is_read_by_chunks()))
+  if (is_compressed() || (chunk <= most / row && has_readable_addresses()))
     return read_rows_of_chunks<T>(most, take);
   const Hdf5Handle file_space = own(H5Dget_space(id_), task_);
   std::array<hsize_t, Shape::max_rank> start{}, count{};

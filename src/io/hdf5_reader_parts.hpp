@@ -83,8 +83,8 @@ class Hdf5Dataset {
   const std::string& task() const { return task_; }
   Hdf5Handle type() const { return own(H5Dget_type(id_), task_); }
   Shape shape() const;
-  /// Where chunks without filters begin in the file, in the order of Hdf5Chunks::next; HADDR_UNDEF for a
-  /// chunk that was never written. Null for other datasets.
+  /// Where chunks without filters begin in the file, in the order of Hdf5Chunks::next. Null for other
+  /// datasets.
   using Addresses = std::shared_ptr<const std::vector<haddr_t>>;
   /// Refuses what cannot be read: all of it must be numbers of a plain type in a file of so many bytes.
   /// Returns where its chunks are, which takes long to find, for `set_addresses`.
@@ -116,11 +116,11 @@ class Hdf5Dataset {
   void check_expansion(std::uintmax_t file_size) const;
   // hdf5_chunks.cpp
   struct Chunk;
-  /// Whether chunks are read here, not by HDF5.
-  bool is_read_by_chunks() const;
+  /// Whether chunks without filters can be read from the file's descriptor, by their addresses.
+  bool has_readable_addresses() const;
   /// HDF5's own descriptor of the file.
   int descriptor() const;
-  void read_stored(Chunk& chunk) const;
+  void read_stored(Chunk& chunk, std::size_t most) const;
   void inflate(Chunk& chunk, const std::vector<int>& pipeline, std::size_t width, std::size_t bytes) const;
   /// Reads the rows first to last - 1, which have whole chunks, by all threads. Returns the status of the
   /// conversion of the numbers.

@@ -316,20 +316,79 @@ TEST_CASE("chunks are put into place by any number of threads, with and without 
   }
 }
 
-TEST_CASE("a chunk that was never written is told where chunks are read one by one", "[io][hdf5]") {
+TEST_CASE("a chunk that was never written is refused however it would be read", "[io][hdf5]") {
   const TemporaryFolder folder;
   const fs::path file = folder / "file.h5";
   // Nine chunks of [2, 3] have more bytes than [5, 7] needs, so that eight of them might do.
-  write_filtered(file, H5T_IEEE_F32LE, {}, [](hid_t dataset) {
-    const std::vector<float> numbers(6, 1);
+  const auto filters = GENERATE(std::vector<H5Z_filter_t>{}, std::vector<H5Z_filter_t>{H5Z_FILTER_FLETCHER32},
+                                std::vector<H5Z_filter_t>{H5Z_FILTER_DEFLATE});
+  const bool deflates = !filters.empty() && filters[0] == H5Z_FILTER_DEFLATE;
+  std::vector<unsigned char> stored(24 + (filters.empty() ? 0 : 4));
+  if (deflates) stored = deflated(std::vector<unsigned char>(24));
+  write_filtered(file, H5T_IEEE_F32LE, filters, [&](hid_t dataset) {
     for (hsize_t row = 0; row < 6; row += 2) {
       for (hsize_t column = 0; column < 9; column += 3) {
         const hsize_t at[] = {row, column};
-        if (row + column > 0) REQUIRE(H5Dwrite_chunk(dataset, H5P_DEFAULT, 0, at, 24, numbers.data()) >= 0);
+        if (row + column > 0)
+          REQUIRE(H5Dwrite_chunk(dataset, H5P_DEFAULT, 0, at, stored.size(), stored.data()) >= 0);
       }
     }
   });
-  CHECK_THAT(
-      refusal([&] { Hdf5Reader(file).read_in_pieces<float>("x", 1000, [](TensorView<const float>) {}); }),
-      contains("'x'") && contains("a chunk of it was never written"));
+  const Hdf5Reader reader(file, Compression::allowed);
+  const auto told = contains("'x'") && contains("a chunk of it was never written");
+  CHECK_THAT(refusal([&] { reader.read<float>("x"); }), told);
+  for (const Index most : {1, 1000})
+    CHECK_THAT(refusal([&] { reader.read_in_pieces<float>("x", most, [](TensorView<const float>) {}); }),
+               told);
+}
+
+TEST_CASE("numbers beyond the extent of a dataset are not converted", "[io][hdf5]") {
+  const TemporaryFolder folder;
+  const fs::path file = folder / "file.h5";
+  const bool compressed = GENERATE(false, true);
+  write_filtered(file, H5T_STD_U64LE,
+                 compressed ? std::vector<H5Z_filter_t>{H5Z_FILTER_DEFLATE} : std::vector<H5Z_filter_t>{},
+                 [&](hid_t dataset) {
+                   for (hsize_t row = 0; row < 6; row += 2) {
+                     for (hsize_t column = 0; column < 9; column += 3) {
+                       // Padding has numbers of 2^63 and more.
+                       std::vector<std::uint64_t> numbers(6, ~std::uint64_t{0});
+                       for (hsize_t i = 0; i < 6; ++i) {
+                         const hsize_t y = row + i / 3, x = column + i % 3;
+                         if (y < 5 && x < 7) numbers[i] = 10 * y + x;
+                       }
+                       std::vector<unsigned char> bytes(48);
+                       std::memcpy(bytes.data(), numbers.data(), 48);
+                       if (compressed) bytes = deflated(bytes);
+                       const hsize_t at[] = {row, column};
+                       REQUIRE(H5Dwrite_chunk(dataset, H5P_DEFAULT, 0, at, bytes.size(), bytes.data()) >= 0);
+                     }
+                   }
+                 });
+  Index count = 0;
+  const Hdf5Reader reader(file, Compression::allowed);
+  reader.read_in_pieces<std::int64_t>("x", 1000, [&](TensorView<const std::int64_t> piece) {
+    for (const std::int64_t x : piece) {
+      CHECK(x == 10 * (count / 7) + count % 7);
+      ++count;
+    }
+  });
+  CHECK(count == 35);
+}
+
+TEST_CASE("a compressed chunk takes no more memory than its numbers can need", "[io][hdf5]") {
+  const TemporaryFolder folder;
+  const fs::path file = folder / "file.h5";
+  write_filtered(file, H5T_IEEE_F32LE, {H5Z_FILTER_DEFLATE}, [](hid_t dataset) {
+    std::vector<unsigned char> stored = deflated(std::vector<unsigned char>(24));
+    stored.resize(100000);  // uncompress stops where the compressed bytes end
+    for (hsize_t row = 0; row < 6; row += 2) {
+      for (hsize_t column = 0; column < 9; column += 3) {
+        const hsize_t at[] = {row, column};
+        REQUIRE(H5Dwrite_chunk(dataset, H5P_DEFAULT, 0, at, stored.size(), stored.data()) >= 0);
+      }
+    }
+  });
+  CHECK_THAT(refusal([&] { Hdf5Reader(file, Compression::allowed).read<float>("x"); }),
+             contains("'x'") && contains("has 100000 bytes in the file; expected at most "));
 }
