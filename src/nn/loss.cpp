@@ -10,6 +10,7 @@
 #include "core/live_steps.hpp"
 #include "core/parallel.hpp"
 #include "core/thread_scratch.hpp"
+#include "core/weighted_targets.hpp"
 #include "cuda/nn/loss.hpp"
 #include "orthornn/core/error.hpp"
 #include "pointwise/loss.hpp"
@@ -70,11 +71,7 @@ struct TargetWeights {
 TargetWeights checked_weights(Device device, TensorView<const float> weights, const Shape& targets) {
   if (weights.empty()) return {};
   check_shape("weights of targets", weights.shape(), targets);
-  if (device.is_cuda()) {
-    throw ValueError(
-        "targets with weights (class weights, missing target numbers) are not yet learned on a GPU; use the "
-        "CPU: --device cpu");
-  }
+  check_weighted_on(device);
   return {weights};
 }
 
@@ -97,7 +94,8 @@ BatchLoss read_back(Device device, const Compute& compute) {
 
 double BatchLoss::mean() const {
   if (count == 0)
-    throw ValueError("no target counts: every class of the batch is negative, or every length 0");
+    throw ValueError(
+        "no target counts: every class of the batch is negative, or every length 0, or every weight 0");
   return sum / count;
 }
 
@@ -199,8 +197,12 @@ void mean_squared_error(TensorView<T> outputs, TensorView<const float> values,
   };
   double counted = 0;
   for (Index row = 0; row < rows; ++row) {
-    for (Index i = row * columns; live(row) && i < (row + 1) * columns; ++i)
-      counted += static_cast<double>(weight_of(i));
+    if (!live(row)) continue;
+    if (weights.empty()) {
+      counted += static_cast<double>(columns);
+      continue;
+    }
+    for (Index i = row * columns; i < (row + 1) * columns; ++i) counted += static_cast<double>(weight_of(i));
   }
   value(0) = sum_over_blocks(rows, [&](Index first, Index last) {
     double block_sum = 0;

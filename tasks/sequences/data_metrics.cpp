@@ -7,6 +7,7 @@
 
 #include "core/host_copy.hpp"
 #include "orthornn/core/error.hpp"
+#include "orthornn/nn/loss.hpp"
 #include "tasks/count_right.hpp"
 #include "tasks/sequences/loaded_sequences.hpp"
 
@@ -72,15 +73,14 @@ std::vector<double> class_metrics(ConstTensorView<double> sums) {
 /// number to `sums` [2]: the loss, were there no weights.
 void count_nats(ConstTensorView<float> outputs, ConstTensorView<std::int32_t> classes,
                 TensorView<double> sums) {
-  for (Index i = 0; i < classes.size(); ++i) {
-    if (classes(i) < 0) continue;
-    const ConstTensorView<float> row = outputs[i];
-    const double largest = *std::ranges::max_element(row);
-    double total = 0;
-    for (const float y : row) total += std::exp(static_cast<double>(y) - largest);
-    sums(0) += std::log(total) - (static_cast<double>(row(classes(i))) - largest);
-    sums(1) += 1;
-  }
+  // Without a gradient the loss leaves the outputs as they are, but it takes such that may be overwritten.
+  Tensor<float> copied(outputs.shape(), outputs.device());
+  copy<float>(outputs, copied.view());
+  const BatchLoss loss = softmax_cross_entropy<float>(copied.view(), classes, {}, /*gradient=*/false);
+  Tensor<double> counts = host_copy(TensorView<const double>(sums));
+  counts(0) += loss.sum;
+  counts(1) += loss.count;
+  copy<double>(counts.view(), sums);
 }
 
 /// Adds the bytes of the symbols that are targets, and their number, to `sums` [2].
@@ -163,7 +163,6 @@ void DataTask::count_metrics(ConstTensorView<float> outputs, const Batch& batch,
   if (kind == Counted::right) {
     count_right(rows, classes.reshaped({classes.size()}), sums[0]);
     if (data_->has_bytes()) count_bytes(data_->content.symbol_bytes, classes, sums[sums.shape()[0] - 1]);
-    // Weights are on the CPU alone.
     if (data_->has_weighted_symbols()) count_nats(rows, classes.reshaped({classes.size()}), sums[1]);
     return;
   }

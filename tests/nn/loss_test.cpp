@@ -232,6 +232,9 @@ TEST_CASE("losses refuse targets that do not fit", "[nn]") {
   CHECK_THROWS_WITH(softmax_cross_entropy<float>(outputs, classes_of({0, 3})), contains("class 3"));
   CHECK_THROWS_WITH(softmax_cross_entropy<float>(outputs, classes_of({-1, -1})).mean(),
                     contains("no target counts"));
+  CHECK_THROWS_WITH(
+      softmax_cross_entropy<float>(outputs, classes_of({0, 1}), {}, true, 0, Tensor<float>(Shape{2})).mean(),
+      contains("every weight 0"));
   CHECK_THROWS_WITH(softmax_cross_entropy<float>(outputs, classes_of({0, 1}), {}, true, 1.0),
                     contains("smoothing"));
   CHECK_THROWS_AS(mean_squared_error<float>(outputs, Tensor<float>(Shape{3, 2})), ShapeError);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "commands/any_model.hpp"
+#include "commands/evaluation.hpp"
 #include "commands/machine.hpp"
 #include "commands/progress.hpp"
 #include "commands/run_files.hpp"
@@ -73,6 +74,7 @@ Training::Training(CLI::App& command, const TrainSettings& settings, const Task&
   as_usage([&] {
     const Progress reading("reading the data");
     task.load();
+    check_device(task, execution.device);
   });
   check_run_files(folder);
   goes_on_ = settings.resume && saved_.exists();
