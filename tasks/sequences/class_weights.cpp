@@ -7,10 +7,12 @@
 #include <charconv>
 #include <cmath>
 #include <optional>
+#include <set>
 #include <span>
 
 #include "orthornn/core/error.hpp"
 #include "tasks/sequences/loaded_sequences.hpp"
+#include "tasks/sequences/sequence_file.hpp"
 
 namespace orthornn {
 namespace {
@@ -37,13 +39,13 @@ ChosenClassWeights chosen_class_weights(std::string_view text) {
         item.substr(0, 40), why));
   };
   for (std::string_view left = text; !left.empty() || chosen.named.empty();) {
-    const std::string_view item = left.substr(0, left.find(','));
-    left.remove_prefix(std::min(item.size() + 1, left.size()));
+    const std::string_view part = left.substr(0, left.find(',')), item = without_blanks(part);
+    left.remove_prefix(std::min(part.size() + 1, left.size()));
     const std::size_t sign = item.rfind('=');
     if (sign == std::string_view::npos) refuse(item, "has no weight");
-    const std::optional<float> weight = number_of<float>(item.substr(sign + 1));
+    const std::optional<float> weight = number_of<float>(without_blanks(item.substr(sign + 1)));
     if (!weight || !(*weight > 0 && std::isfinite(*weight))) refuse(item, "has no weight above 0");
-    std::string name(item.substr(0, sign));
+    std::string name(without_blanks(item.substr(0, sign)));
     if (std::ranges::find(chosen.named, name, &std::pair<std::string, float>::first) != chosen.named.end())
       refuse(item, "is a class that was named before");
     chosen.named.emplace_back(std::move(name), *weight);
@@ -53,6 +55,7 @@ ChosenClassWeights chosen_class_weights(std::string_view text) {
 
 std::vector<float> ChosenClassWeights::by_number(const std::vector<std::string>& class_names) const {
   std::vector<float> weights;
+  std::set<std::size_t> seen;
   for (const auto& [name, weight] : named) {
     std::optional<std::size_t> number = number_of<std::size_t>(name);
     if (!class_names.empty()) {
@@ -68,6 +71,9 @@ std::vector<float> ChosenClassWeights::by_number(const std::vector<std::string>&
                                        : fmt::format("those of the data: {}{}", fmt::join(first, ", "),
                                                      class_names.size() > shown ? ", .." : "")));
     }
+    if (!seen.insert(*number).second)
+      throw ValueError(
+          fmt::format("--class-weights names class {} more than once; expected one weight for it", *number));
     weights.resize(std::max(weights.size(), *number + 1), 1.0F);
     weights[*number] = weight;
   }

@@ -27,12 +27,6 @@ namespace {
 
 constexpr std::size_t npos = std::string::npos;
 
-std::string_view without_blanks(std::string_view text) {
-  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
-  while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
-  return text;
-}
-
 /// The number that a cell has; NaN for an empty cell and for "nan" or "NA"; no value for other text.
 std::optional<float> number_in(std::string_view cell) {
   cell = without_blanks(cell);
@@ -292,6 +286,29 @@ struct Targets {
   std::vector<Index> places;
 };
 
+/// Whether a sequence has steps without a target and others whose targets differ.
+bool have_gaps_and_differ(const Rows& rows, std::span<const std::size_t> order,
+                          const std::vector<std::int32_t>& lengths) {
+  std::size_t at = 0;
+  for (const std::int32_t length : lengths) {
+    const std::string* first = nullptr;
+    bool have_gaps = false, differ = false;
+    for (const std::size_t row : order.subspan(at, static_cast<std::size_t>(length))) {
+      const std::string& target = rows.targets[row];
+      if (is_missing(target)) {
+        have_gaps = true;
+      } else if (first == nullptr) {
+        first = &target;
+      } else {
+        differ = differ || target != *first;
+      }
+    }
+    if (have_gaps && differ) return true;
+    at += static_cast<std::size_t>(length);
+  }
+  return false;
+}
+
 /// Takes the groups and the targets. What a sequence has once, each of its rows must say alike.
 Targets take_targets(const CsvReader& reader, const Columns& columns, const Rows& rows,
                      const std::vector<std::size_t>& order, bool row_is_step, SequenceFile& result) {
@@ -407,6 +424,12 @@ std::vector<std::size_t> take_numbers(const Columns& columns, const Rows& rows, 
 
 }  // namespace
 
+std::string_view without_blanks(std::string_view text) {
+  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
+  while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
+  return text;
+}
+
 SequenceFile read_csv(const SequencesOptions& options, const KnownNames& known, Wanted what) {
   CsvReader reader(options.data, what);
   std::vector<std::string_view> cells;
@@ -439,6 +462,8 @@ SequenceFile read_csv(const SequencesOptions& options, const KnownNames& known, 
   const std::vector<std::size_t> order = take_numbers(columns, rows, result);
   for (const std::size_t c : columns.inputs) result.input_names.push_back(columns.names[c]);
   // 2. Targets.
+  if (goal == Goal::automatic && row_is_step && columns.target != npos && options.missing != Missing::refuse)
+    result.every_step = have_gaps_and_differ(rows, order, result.lengths);
   const Targets targets = take_targets(reader, columns, rows, order, row_is_step, result);
   if (has_texts) take_texts(reader, options, rows, known, what, result);
   if (columns.target == npos) return result;

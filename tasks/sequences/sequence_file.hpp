@@ -42,6 +42,9 @@ struct KnownNames {
   const SymbolTable* symbols = nullptr;   ///< Null where no model knows any.
 };
 
+/// The text without blanks and tabs at its ends (csv_sequences.cpp).
+std::string_view without_blanks(std::string_view text);
+
 /// What is read of a file.
 enum class Wanted {
   everything,  ///< Training data, and the parts of the others that have no file of their own.

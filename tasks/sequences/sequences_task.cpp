@@ -156,7 +156,7 @@ void check_form(const SequencesOptions& options, bool is_csv, Wanted what) {
 void check_meaning(const SequencesOptions& options, const SequenceFile& file) {
   const auto refuse = [&](const char* flag, const char* what) {
     throw ValueError(
-        fmt::format("{} is for {}, which '{}' has not; leave it out", flag, what, options.data.string()));
+        fmt::format("{} is for {}, and '{}' has none; leave it out", flag, what, options.data.string()));
   };
   if (options.goal != Goal::forecast && options.ahead != 1)
     throw ValueError(fmt::format("--ahead is for --goal forecast, and {} is learned; leave it out",
