@@ -292,24 +292,68 @@ void DataTask::Data::check_found(const Survey& found) const {
                            : "infinite; expected a finite number"));
   }
   if (has_values() && found_values(found).has_missing) {
-    check_counting(value_numbers(), value_columns(), [](float number) { return !std::isnan(number); });
+    check_counting(value_numbers(), [](float number) { return !std::isnan(number); });
   }
   if (!content.classes.empty()) check_classes(found);
 }
 
+template <class T, class IsMeant>
+bool DataTask::Data::any_target(const StoredNumbers<T>& numbers, const Stretch& stretch,
+                                const IsMeant& is_meant) const {
+  constexpr Index piece = Index{1} << 18;
+  const Index columns = std::max<Index>(value_columns(), 1);
+  const Index first = (target_row(stretch.sequence) + stretch.first) * columns,
+              count = target_count(stretch.steps) * columns;
+  Tensor<T> room;
+  for (Index done = 0; done < count; done += piece) {
+    if (std::ranges::any_of(numbers.read(first + done, std::min(piece, count - done), room), is_meant))
+      return true;
+  }
+  return false;
+}
+
 /// A batch must have a target that counts, so each sequence has one.
 template <class T, class Counts>
-void DataTask::Data::check_counting(const StoredNumbers<T>& numbers, Index columns,
-                                    const Counts& counts) const {
-  Tensor<T> room;
+void DataTask::Data::check_counting(const StoredNumbers<T>& numbers, const Counts& counts) const {
+  if (options.cut > 0) return check_counting_pieces(numbers, counts);
   for (Index i = 0; i < sizes.count(); ++i) {
-    const std::span<const T> targets =
-        numbers.read(target_row(i) * columns, target_count(steps(i)) * columns, room);
-    if (std::ranges::any_of(targets, counts)) continue;
-    throw SequenceError(i, targets.size() == 1
+    if (any_target(numbers, whole(i), counts)) continue;
+    Tensor<T> room;
+    throw SequenceError(i, target_count(steps(i)) * value_columns() <= 1
                                ? fmt::format("its target is {}, so it does not count; leave the sequence out",
-                                             targets.front())
+                                             numbers.read(target_row(i), 1, room).front())
                                : "none of its targets counts: all are missing or negative; leave it out");
+  }
+}
+
+/// Each piece of the training is a step, and the pieces of a held-out part are an evaluation.
+template <class T, class Counts>
+void DataTask::Data::check_counting_pieces(const StoredNumbers<T>& numbers, const Counts& counts) const {
+  const Index sequence = training.front();
+  const Streams of_training = training_streams();
+  for (Index first = 0; first < of_training.steps; first += options.cut) {
+    const Index count = std::min(options.cut, of_training.steps - first);
+    bool found = false;
+    for (Index b = 0; !found && b < of_training.count; ++b)
+      found = any_target(numbers, {sequence, b * of_training.steps + first, count}, counts);
+    if (found) continue;
+    const std::string others =
+        of_training.count == 1
+            ? ""
+            : fmt::format(", nor of those that are {} steps apart and in the same batch", of_training.steps);
+    throw SequenceError(
+        sequence, fmt::format("of its steps {} to {} no target counts, as all are missing or negative{}; "
+                              "leave these steps out, or choose a larger --length",
+                              first, first + count - 1, others));
+  }
+  for (const HeldOut set : {HeldOut::validation, HeldOut::test}) {
+    const Index i = part(set).front();
+    const Streams read = streams(set);
+    if (any_target(numbers, {i, 0, read.count * read.steps}, counts)) continue;
+    throw SequenceError(
+        i, fmt::format("none of its targets counts in the {} steps that are read as {} data: all are missing "
+                       "or negative; expected one at least",
+                       read.count * read.steps, set == HeldOut::validation ? "validation" : "test"));
   }
 }
 
@@ -324,7 +368,7 @@ void DataTask::Data::check_classes(const Survey& found) const {
                     x));
   }
   if (found.classes.smallest >= 0) return;
-  check_counting(content.classes, 1, [](std::int32_t number) { return number >= 0; });
+  check_counting(content.classes, [](std::int32_t number) { return number >= 0; });
 }
 
 void DataTask::Data::check_seen(const Survey& found, std::span<const std::string> class_names) const {
@@ -428,6 +472,13 @@ void DataTask::Data::use(const DataStatistics& given, const Survey& found,
                                  given.class_weights.size(), given.classes));
   statistics = given;
   lacks_values = has_values() && found_values(found).has_missing;
+  // The first inputs of a forecast are no targets.
+  if (lacks_values && options.ahead > 0) {
+    const auto is_missing = [](float number) { return std::isnan(number); };
+    lacks_values = false;
+    for (Index i = 0; !lacks_values && i < sizes.count(); ++i)
+      lacks_values = any_target(value_numbers(), whole(i), is_missing);
+  }
   find_baseline(found);
 }
 

@@ -116,6 +116,8 @@ struct Assembly {
   /// Numbers of a file.
   Tensor<float> reals;
   Tensor<std::int32_t> integers;
+  /// Of the targets of a batch, where they have weights.
+  Tensor<float> weights;
   /// The epoch of the last training batch: the order of its sequences, or where lengths differ its batches.
   std::optional<std::uint64_t> epoch;
   std::vector<std::int32_t> order;
@@ -144,7 +146,7 @@ struct DataTask::Data {
   bool has_lengths() const { return shortest != longest; }
   bool has_values() const { return options.ahead > 0 ? has_features() : !content.values.empty(); }
   bool has_weights() const { return lacks_values || !statistics.class_weights.empty(); }
-  /// Whether perplexity cannot be told from the loss.
+  /// Whether targets are symbols whose loss has weights, while perplexity has none.
   bool has_weighted_symbols() const { return options.ahead > 0 && !statistics.class_weights.empty(); }
   bool in_file() const {
     return content.features.in_file() || content.symbols.in_file() || content.values.in_file() ||
@@ -193,7 +195,7 @@ struct DataTask::Data {
   std::optional<LengthBuckets> buckets;
   EpochBatches of_validation, of_test;
   DataStatistics statistics;
-  /// Whether a target number is missing.
+  /// Whether a number is missing that is a target.
   bool lacks_values = false;
   double baseline = 0;
   /// Standard deviation of each target column of the training data.
@@ -210,9 +212,14 @@ struct DataTask::Data {
   void prepare_batches();
   void check_found(const Survey& found) const;
   void check_classes(const Survey& found) const;
-  /// Throws for a sequence without a target that counts.
+  /// Whether `is_meant` tells of a target of these steps. Reads up to the first such target.
+  template <class T, class IsMeant>
+  bool any_target(const StoredNumbers<T>& numbers, const Stretch& stretch, const IsMeant& is_meant) const;
+  /// Throws where what a step of the training or an evaluation reads has no target that counts.
   template <class T, class Counts>
-  void check_counting(const StoredNumbers<T>& numbers, Index columns, const Counts& counts) const;
+  void check_counting(const StoredNumbers<T>& numbers, const Counts& counts) const;
+  template <class T, class Counts>
+  void check_counting_pieces(const StoredNumbers<T>& numbers, const Counts& counts) const;
   std::vector<float> find_class_weights(const Survey& found) const;
   /// How often each class is a target of the training.
   const std::vector<Index>& class_counts(const Survey& found) const {
@@ -243,8 +250,10 @@ struct DataTask::Data {
   void write_values(std::span<const Stretch> stretches, Tensor<float>& room, TensorView<float> to) const;
   void write_classes(std::span<const Stretch> stretches, Tensor<std::int32_t>& room,
                      TensorView<std::int32_t> to) const;
-  /// 0 for targets that do not count.
-  void write_weights(std::span<const Stretch> stretches, Assembly& assembly, TensorView<float> to) const;
+  /// Finds the weights of the targets that a batch has: weight_of(target), and 0 for padding.
+  template <class T, class WeightOf>
+  void find_weights(std::span<const Stretch> stretches, TensorView<const T> targets,
+                    const WeightOf& weight_of, Tensor<float>& weights) const;
 };
 
 }  // namespace orthornn

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <string_view>
+#include <utility>
 
 #include "orthornn/core/random.hpp"
 #include "tasks/sequences/loaded_sequences.hpp"
@@ -120,15 +121,27 @@ void DataTask::Data::fill(Assembly& assembly, Batch& batch) const {
   Shape targets = every_step() ? Shape{most_steps, count} : Shape{count};
   if (has_values()) {
     targets.append(value_columns());
-    reals(batch_names::values, targets,
-          [&](TensorView<float> to) { write_values(stretches, assembly.reals, to); });
+    const auto weight_of = [](float x) { return std::isnan(x) ? 0.0F : 1.0F; };
+    reals(batch_names::values, targets, [&](TensorView<float> to) {
+      write_values(stretches, assembly.reals, to);
+      find_weights<float>(stretches, to, weight_of, assembly.weights);
+    });
   } else {
-    integers(batch_names::classes, targets,
-             [&](TensorView<std::int32_t> to) { write_classes(stretches, assembly.integers, to); });
+    const std::vector<float>& weights = statistics.class_weights;
+    const auto weight_of = [&](std::int32_t number) {
+      // A class that was not there when the data were looked at is refused by the loss.
+      return number < 0                              ? 0.0F
+             : std::cmp_less(number, weights.size()) ? weights[static_cast<std::size_t>(number)]
+                                                     : 1.0F;
+    };
+    integers(batch_names::classes, targets, [&](TensorView<std::int32_t> to) {
+      write_classes(stretches, assembly.integers, to);
+      find_weights<std::int32_t>(stretches, to, weight_of, assembly.weights);
+    });
   }
   if (has_weights()) {
     reals(batch_names::weights, targets,
-          [&](TensorView<float> to) { write_weights(stretches, assembly, to); });
+          [&](TensorView<float> to) { std::ranges::copy(assembly.weights, to.begin()); });
   }
 }
 
@@ -200,29 +213,18 @@ void DataTask::Data::write_classes(std::span<const Stretch> stretches, Tensor<st
   }
 }
 
-void DataTask::Data::write_weights(std::span<const Stretch> stretches, Assembly& assembly,
-                                   TensorView<float> to) const {
+template <class T, class WeightOf>
+void DataTask::Data::find_weights(std::span<const Stretch> stretches, TensorView<const T> targets,
+                                  const WeightOf& weight_of, Tensor<float>& weights) const {
+  if (!has_weights()) return;
   const Index columns = std::max<Index>(value_columns(), 1), count = std::ssize(stretches);
-  std::fill(to.begin(), to.end(), 0.0F);
-  const auto write = [&]<class T>(const StoredNumbers<T>& numbers, Tensor<T>& room, const auto& weight_of) {
-    for (Index b = 0; b < count; ++b) {
-      const Stretch& s = stretches[static_cast<std::size_t>(b)];
-      const Index targets = target_count(s.steps);
-      const std::span<const T> from =
-          numbers.read((target_row(s.sequence) + s.first) * columns, targets * columns, room);
-      for (Index t = 0; t < targets; ++t) {
-        for (Index c = 0; c < columns; ++c)
-          to.data()[(t * count + b) * columns + c] =
-              weight_of(from[static_cast<std::size_t>(t * columns + c)]);
-      }
+  weights.reserve(targets.shape());
+  std::fill(weights.begin(), weights.end(), 0.0F);
+  for (Index b = 0; b < count; ++b) {
+    for (Index t = 0; t < target_count(stretches[static_cast<std::size_t>(b)].steps); ++t) {
+      for (Index i = (t * count + b) * columns; i < (t * count + b + 1) * columns; ++i)
+        weights.data()[i] = weight_of(targets.data()[i]);
     }
-  };
-  if (has_values()) {
-    write(value_numbers(), assembly.reals, [](float x) { return std::isnan(x) ? 0.0F : 1.0F; });
-  } else {
-    write(class_numbers(), assembly.integers, [&](std::int32_t number) {
-      return number < 0 ? 0.0F : statistics.class_weights[static_cast<std::size_t>(number)];
-    });
   }
 }
 

@@ -24,6 +24,7 @@
 #include "support/temporary_folder.hpp"
 #include "support/text_file.hpp"
 #include "tasks/own_files.hpp"
+#include "tasks/sequences/class_weights.hpp"
 
 using namespace orthornn;
 using namespace orthornn::testing;
@@ -221,6 +222,71 @@ TEST_CASE("A forecast has gaps in its inputs and its targets", "[data][weights]"
   for (Index b = 0; b < 30; ++b) CHECK(x(2, b, 1) == 1 - weights(0, b, 0));
 }
 
+TEST_CASE("A forecast whose gaps are no targets has no weights", "[data][weights]") {
+  Tensor<float> features = normal_tensor<float>({34, 5, 1}, 4);
+  for (Index i = 0; i < 34; ++i) features.data()[5 * i + i % 2] = missing_number;
+  const SequenceView view{.features = features, .validation = 2, .test = 2};
+  for (const Index ahead : {1, 2}) {
+    const DataTask task(view, {.ahead = ahead, .missing = Missing::zero, .batch = 30});
+    Batch batch;
+    task.training_batch(0, batch);
+    CHECK(std::as_const(batch).reals(batch_names::weights).empty() == (ahead == 2));
+  }
+}
+
+TEST_CASE("A piece without a target that counts is refused before the training", "[data][weights]") {
+  Tensor<float> features = normal_tensor<float>({104, 1}, 6);
+  Tensor<std::int32_t> lengths(Shape{3});
+  lengths(0) = 60;
+  lengths(1) = lengths(2) = 22;
+  // The training has two streams of 30 steps, in pieces of 10. Of classes and numbers alike.
+  Tensor<float> values = normal_tensor<float>({104, 1}, 7);
+  Tensor<std::int32_t> classes(Shape{104});
+  const auto leave_out = [&](Index first, Index last) {
+    for (Index i = first; i < last; ++i) {
+      values.data()[i] = missing_number;
+      classes(i) = -1;
+    }
+  };
+  const auto messages = [&] {
+    std::vector<std::string> found;
+    for (const bool has_values : {false, true}) {
+      SequenceView view{
+          .features = features, .lengths = lengths, .every_step = true, .validation = 1, .test = 1};
+      if (has_values)
+        view.values = values;
+      else
+        view.classes = classes;
+      found.push_back(error_message<ValueError>([&] {
+        const DataTask task(view, {.cut = 10, .missing = Missing::zero, .batch = 2});
+        SequenceModel<float> model(Device::cpu(), model_for(task.data(), {Gru{.hidden_size = 3}}));
+        Trainer trainer(model, task, {});
+        for (int step = 0; step < 6; ++step) CHECK(std::isfinite(trainer.step().loss()));
+        CHECK(std::isfinite(trainer.evaluate().loss));
+        CHECK(std::isfinite(evaluate(model, task, HeldOut::test).loss));
+      }));
+    }
+    return found;
+  };
+  leave_out(10, 20);
+  for (const std::string& message : messages())
+    CHECK(message.empty());  // the second stream has targets there
+  leave_out(40, 50);
+  for (const std::string& message : messages())
+    CHECK_THAT(message, contains("sequence 0: of its steps 10 to 19 no target counts") &&
+                            contains("30 steps apart") && contains("larger --length"));
+  for (Index i = 0; i < 104; ++i) {
+    values.data()[i] = 1;
+    classes(i) = i % 2;
+  }
+  leave_out(61, 82);
+  for (const std::string& message : messages()) CHECK(message.empty());  // one is enough for an evaluation
+  leave_out(60, 61);
+  for (const std::string& message : messages())
+    CHECK_THAT(message, contains("sequence 1: none of its targets counts in the 22 steps") &&
+                            contains("validation data"));
+}
+
 TEST_CASE("Gradients of weighted targets are those of finite differences", "[data][weights][gradient]") {
   const OrthogonalCell cwy{.hidden_size = 4};
   const RareClass rare;
@@ -277,6 +343,8 @@ TEST_CASE("Class weights of a file are by name, and stay in the parts of a model
   CHECK_THAT(message("up=2,left=1"),
              contains("names the class 'left'; expected those of the data: down, up"));
   CHECK_THAT(message("up=2,up=1"), contains("'up=1' is a class that was named before"));
+  CHECK(message(" up = 2 , down= 1").empty());
+  CHECK_THAT(message("up=2, up =1"), contains("'up =1' is a class that was named before"));
   CHECK_THAT(message("up=-2"), contains("'up=-2' has no weight above 0"));
   CHECK_THAT(message("up=2x"), contains("'up=2x' has no weight above 0"));
   CHECK_THAT(message("balance"), contains("'balance' has no weight; expected none, balanced"));
@@ -288,6 +356,38 @@ TEST_CASE("Class weights of a file are by name, and stay in the parts of a model
   statistics.replace(statistics.find("[1.0,3.0]"), 9, "[1.0,0.0]");
   CHECK_THAT(error_message<ValueError>([&] { make_task(task.config(), damaged); }),
              contains("class weights are not above 0"));
+}
+
+TEST_CASE("A class of arrays has one weight, however its number is written", "[sequences][weights]") {
+  const std::vector<std::string> none;
+  CHECK(chosen_class_weights("0=2, 2=5").by_number(none) == std::vector<float>{2, 1, 5});
+  CHECK_THAT(error_message<ValueError>([&] { chosen_class_weights("0=2,00=5").by_number(none); }),
+             contains("names class 0 more than once"));
+}
+
+TEST_CASE("Targets of a CSV that differ from step to step, with gaps, are those of steps",
+          "[sequences][weights]") {
+  const TemporaryFolder folder;
+  std::string text = "x,series,target\n";
+  for (int i = 0; i < 20; ++i) text += fmt::format("{0},{0},\n{0},{0},0.5\n{0},{0},{0}.25\n", i);
+  const auto file = write_text(folder / "own.csv", text);
+  const SequencesOptions options{
+      .data = file, .inputs = "x", .id = "series", .missing = Missing::zero, .batch = 16};
+  const SequencesTask task(options);
+  task.load();
+  CHECK(task.data().every_step);
+  CHECK(task.data().values == 1);
+  Batch batch;
+  task.training_batch(0, batch);
+  const auto weights = std::as_const(batch).reals(batch_names::weights);
+  REQUIRE(weights.shape() == Shape{3, 16, 1});
+  for (Index b = 0; b < 16; ++b)
+    CHECK((weights(0, b, 0) == 0 && weights(1, b, 0) == 1 && weights(2, b, 0) == 1));
+  // Where nothing may be missing, the user has to say what is meant.
+  SequencesOptions refused = options;
+  refused.missing = Missing::refuse;
+  CHECK_THAT(error_message<FileError>([&] { SequencesTask(refused).load(); }),
+             contains("--goal step-class or step-value"));
 }
 
 TEST_CASE("Missing targets of a CSV are read where the user says so", "[sequences][weights]") {
