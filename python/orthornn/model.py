@@ -57,6 +57,18 @@ def _device(name: str) -> ctypes.Structure:
     raise ValueError(f"device is {name!r}; expected 'cpu', 'cuda' or 'cuda:0' and so on")
 
 
+# A process that is forked while a thread uses a model would wait forever for that thread, which it lacks.
+_models: weakref.WeakSet[Model] = weakref.WeakSet()
+
+
+def _renew_locks() -> None:
+    for model in _models:
+        model._lock = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_renew_locks)
+
+
 class Model:
     """A model in memory, which :func:`load` makes.
 
@@ -73,6 +85,7 @@ class Model:
         # generator may hold the lock of another model, and must not wait for this one's.
         self._gone_generators: collections.deque[ctypes.c_void_p] = collections.deque()
         _finalize(self, _free_model, handle, self._gone_generators)
+        _models.add(self)
         text = ctypes.c_char_p()
         library().orthornn_model_describe(handle, ctypes.byref(text))
         # Sizes of arrays come from it, so that callers get copies alone.

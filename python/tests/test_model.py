@@ -375,13 +375,26 @@ def test_to_drop_a_generator_waits_for_no_model(models):
 
 # Python warns of threads in general; those of OpenMP are idle.
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-def test_a_child_process_can_compute(models):
+@pytest.mark.parametrize("is_used", [False, True])
+def test_a_child_process_can_compute(models, is_used):
+    """Also where a thread of the parent uses the model at the fork."""
     model = orthornn.load(models("copying"))
     x = sequences_for("copying")
     expected = model.predict(x)
+    held, forked = threading.Event(), threading.Event()
+
+    def use() -> None:
+        with model._used():
+            held.set()
+            forked.wait(60)
+
+    if is_used:
+        threading.Thread(target=use).start()
+        assert held.wait(60)
     child = os.fork()
     if child == 0:
         os._exit(0 if same_bits(model.predict(x), expected) else 1)
+    forked.set()
     thread = threading.Timer(60, os.kill, (child, 9))
     thread.start()
     status = os.waitpid(child, 0)[1]
