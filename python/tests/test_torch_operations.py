@@ -334,9 +334,8 @@ def test_compiled_as_one_graph():
 
 
 @pytest.mark.parametrize("lengths", [None, [3, 1]])
-def test_delta_product_compiled_as_one_graph(lengths, monkeypatch):
-    if lengths is not None:  # as docs/python.md says of torch 2.6
-        monkeypatch.setattr(torch._dynamo.config, "capture_dynamic_output_shape_ops", True)
+@torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True)  # as docs/python.md says of torch 2.6
+def test_delta_product_compiled_as_one_graph(lengths):
     inputs = delta_inputs((2, 3))
     names = [name for name, x in inputs.items() if x is not None]
     lengths = None if lengths is None else torch.tensor(lengths)
