@@ -319,7 +319,7 @@ void DataTask::Data::check_counting(const StoredNumbers<T>& numbers, const Count
   for (Index i = 0; i < sizes.count(); ++i) {
     if (any_target(numbers, whole(i), counts)) continue;
     Tensor<T> room;
-    throw SequenceError(i, target_count(steps(i)) * value_columns() <= 1
+    throw SequenceError(i, target_count(steps(i)) * std::max<Index>(value_columns(), 1) == 1
                                ? fmt::format("its target is {}, so it does not count; leave the sequence out",
                                              numbers.read(target_row(i), 1, room).front())
                                : "none of its targets counts: all are missing or negative; leave it out");
