@@ -334,7 +334,7 @@ TEST_CASE("a chunk that was never written is refused however it would be read", 
       }
     });
     const Hdf5Reader reader(file, Compression::allowed);
-    const auto told = contains("'x'") && contains("a chunk of it was never written");
+    const auto told = contains("a chunk of it was never written");
     CHECK_THAT(refusal([&] { reader.read<float>("x"); }), told);
     for (const Index most : {1, 1000})
       CHECK_THAT(refusal([&] { reader.read_in_pieces<float>("x", most, [](TensorView<const float>) {}); }),
