@@ -7,7 +7,6 @@
 
 #include "core/host_copy.hpp"
 #include "orthornn/core/error.hpp"
-#include "orthornn/nn/loss.hpp"
 #include "tasks/count_right.hpp"
 #include "tasks/sequences/loaded_sequences.hpp"
 
@@ -73,13 +72,18 @@ std::vector<double> class_metrics(ConstTensorView<double> sums) {
 /// number to `sums` [2]: the loss, were there no weights.
 void count_nats(ConstTensorView<float> outputs, ConstTensorView<std::int32_t> classes,
                 TensorView<double> sums) {
-  // Without a gradient the loss leaves the outputs as they are, but it takes such that may be overwritten.
-  Tensor<float> copied(outputs.shape(), outputs.device());
-  copy<float>(outputs, copied.view());
-  const BatchLoss loss = softmax_cross_entropy<float>(copied.view(), classes, {}, /*gradient=*/false);
+  const Tensor<float> rows = host_copy(outputs);
+  const Tensor<std::int32_t> targets = host_copy(classes);
   Tensor<double> counts = host_copy(TensorView<const double>(sums));
-  counts(0) += loss.sum;
-  counts(1) += loss.count;
+  for (Index i = 0; i < targets.size(); ++i) {
+    if (targets(i) < 0) continue;
+    const ConstTensorView<float> row = rows.view()[i];
+    const double largest = *std::ranges::max_element(row);
+    double total = 0;
+    for (const float y : row) total += std::exp(static_cast<double>(y) - largest);
+    counts(0) += std::log(total) - (static_cast<double>(row(targets(i))) - largest);
+    counts(1) += 1;
+  }
   copy<double>(counts.view(), sums);
 }
 
