@@ -277,7 +277,7 @@ TEST_CASE("A piece without a target that counts is refused before the training",
                             contains("30 steps apart") && contains("larger --length"));
   for (Index i = 0; i < 104; ++i) {
     values.data()[i] = 1;
-    classes(i) = i % 2;
+    classes(i) = static_cast<std::int32_t>(i % 2);
   }
   leave_out(61, 82);
   for (const std::string& message : messages()) CHECK(message.empty());  // one is enough for an evaluation
