@@ -1,6 +1,7 @@
 #pragma once
 // The sequences of a DataTask once they are there.
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -255,5 +256,20 @@ struct DataTask::Data {
   void find_weights(std::span<const Stretch> stretches, TensorView<const T> targets,
                     const WeightOf& weight_of, Tensor<float>& weights) const;
 };
+
+template <class T, class IsMeant>
+bool DataTask::Data::any_target(const StoredNumbers<T>& numbers, const Stretch& stretch,
+                                const IsMeant& is_meant) const {
+  constexpr Index piece = Index{1} << 18;
+  const Index columns = std::max<Index>(value_columns(), 1);
+  const Index first = (target_row(stretch.sequence) + stretch.first) * columns,
+              count = target_count(stretch.steps) * columns;
+  Tensor<T> room;
+  for (Index done = 0; done < count; done += piece) {
+    if (std::ranges::any_of(numbers.read(first + done, std::min(piece, count - done), room), is_meant))
+      return true;
+  }
+  return false;
+}
 
 }  // namespace orthornn
