@@ -13,18 +13,14 @@ static void check(orthornn_status status) {
   exit(1);
 }
 
-static double *numbers(size_t count) {
-  double *memory = calloc(count, sizeof(double));
-  if (memory == NULL) exit(1);
-  return memory;
-}
+static double v[L * N], q[N * N], d_q[N * N], inputs[T * B * N], states[(T + 1) * B * N], last[B * N];
+static double d_inputs[T * B * N], d_first[B * N];
 
 int main(void) {
   const orthornn_transition cwy = {ORTHORNN_F64, ORTHORNN_CWY, N, L, 0};
   const orthornn_rollout rollout = {ORTHORNN_F64, ORTHORNN_TANH, ORTHORNN_PRECISION_FP32, 0, T, B, N};
-  double *v = numbers(L * N), *q = numbers(N * N), *d_q = numbers(N * N), *workspace, error = 0;
-  double *inputs = numbers(T * B * N), *states = numbers((T + 1) * B * N), *last = numbers(B * N);
-  double *d_inputs = numbers(T * B * N), *d_first = numbers(B * N);
+  double error = 0;
+  void *workspace;
   int64_t bytes[3], most;
   int i, j, k;
 
@@ -33,7 +29,8 @@ int main(void) {
   check(orthornn_rollout_forward_workspace(NULL, &rollout, &bytes[1]));
   check(orthornn_rollout_backward_workspace(NULL, &rollout, &bytes[2]));
   for (most = 0, i = 0; i < 3; ++i) most = bytes[i] > most ? bytes[i] : most;
-  workspace = numbers((size_t)most / sizeof(double) + 1);
+  workspace = malloc((size_t)most);
+  if (workspace == NULL) return 1;
 
   check(orthornn_transition_initialize(&cwy, ORTHORNN_INIT_HENAFF, 1, v));
   check(orthornn_transition_forward(NULL, &cwy, v, q, workspace, most));
@@ -43,6 +40,7 @@ int main(void) {
   /* The gradient of |h_T|^2 / 2 is h_T. */
   check(orthornn_rollout_backward(NULL, &rollout, q, NULL, states, NULL, NULL, last, d_inputs, d_first, d_q,
                                   NULL, workspace, most));
+  free(workspace);
   for (i = 0; i < N; ++i) {
     for (j = 0; j < N; ++j) {
       double sum = i == j ? -1 : 0;
