@@ -48,10 +48,7 @@ struct DeltaCall {
   /// A view of an input or its gradient that is there where `present`, and otherwise NULL.
   template <class T, class Void>
   TensorView<T> present(bool present, const char* name, Void* array, const Shape& shape) const {
-    if (present) return view_of<T>(name, array, shape, device);
-    if (array != nullptr)
-      throw ArgumentError(fmt::format("{} must be NULL: the product was said to have none", name));
-    return TensorView<T>(nullptr, {0}, device);
+    return view_if<T>(present, name, array, shape, device, "the product was said to have none");
   }
 
   template <class T>
@@ -137,7 +134,7 @@ orthornn_status orthornn_delta_product_forward_workspace(const orthornn_device* 
                                                          const orthornn_layout* layout, int32_t keeps,
                                                          int64_t* bytes) {
   return delta_bytes(device, product, layout, bytes, [&](Device where, const SavedMemory& memory) {
-    return LentStack::workspace(where, flag_of("keeps", keeps) ? 0 : memory.forward);
+    return StackOperation::forward_workspace(where, memory, flag_of("keeps", keeps));
   });
 }
 
@@ -154,13 +151,9 @@ orthornn_status orthornn_delta_product_forward(const orthornn_device* device,
       const auto input = call.input<T>(inputs);
       const auto results = view_of<T>("outputs", outputs, call.outputs(), where);
       const auto last = optional_view<DeltaNumber<T>>("final_states", final_states, call.states(), where);
-      const SavedMemory memory = call.memory<T>();
-      const bool keeps = saved != nullptr;
-      const auto kept = kept_view(saved, saved_bytes, keeps ? memory.kept : 0, where);
-      const std::size_t scratch = keeps ? 0 : memory.forward;
-      const Operation operation(device, workspace, workspace_bytes, LentStack::workspace(where, scratch));
-      LentStack stack(where, kept, scratch);
-      if (keeps) {
+      StackOperation stack = StackOperation::forward(device, where, call.memory<T>(),
+                                                     {saved, saved_bytes, workspace, workspace_bytes});
+      if (saved != nullptr) {
         delta_product_forward<T>(input, call.layout, call.options, results, last, stack.saved());
       } else {
         delta_product<T>(input, call.layout, call.options, results, last, stack.saved());
@@ -172,9 +165,7 @@ orthornn_status orthornn_delta_product_forward(const orthornn_device* device,
 orthornn_status orthornn_delta_product_backward_workspace(const orthornn_device* device,
                                                           const orthornn_delta_product* product,
                                                           const orthornn_layout* layout, int64_t* bytes) {
-  return delta_bytes(device, product, layout, bytes, [](Device where, const SavedMemory& memory) {
-    return LentStack::workspace(where, memory.backward);
-  });
+  return delta_bytes(device, product, layout, bytes, StackOperation::backward_workspace);
 }
 
 orthornn_status orthornn_delta_product_backward(
@@ -184,14 +175,10 @@ orthornn_status orthornn_delta_product_backward(
   return guarded(device, [&] {
     const DeltaCall call(device, product, layout_of(layout));
     with_vectors(product, [&]<class T>(std::type_identity<T>) {
-      const Device where = call.device;
       const auto input = call.input<T>(inputs);
       const auto results = call.gradients<T>(gradients);
-      const SavedMemory memory = call.memory<T>();
-      const auto kept = kept_view(saved, saved_bytes, memory.kept, where);
-      const Operation operation(device, workspace, workspace_bytes,
-                                LentStack::workspace(where, memory.backward));
-      LentStack stack(where, kept, memory.backward);
+      StackOperation stack = StackOperation::backward(device, call.device, call.memory<T>(),
+                                                      {saved, saved_bytes, workspace, workspace_bytes});
       push_kept(DeltaWork<T>{input, call.layout, call.options, stack.saved()});
       delta_product_backward<T>(input, call.layout, call.options, results, stack.saved());
     });

@@ -5,6 +5,30 @@ namespace {
 
 enum class Order { sequence_major, time_major, packed };
 
+Tensor<std::byte> scratch_of(Device device, std::size_t bytes) {
+  Tensor<std::byte> memory(Shape{0}, device);
+  memory.reserve({static_cast<Index>(bytes)});
+  return memory;
+}
+
+/// Workspace for so much scratch.
+std::size_t workspace_of(Device device, std::size_t scratch) {
+  return planned_bytes(device, [&] { scratch_of(device, scratch); });
+}
+
+/// The caller's array of what a forward keeps. Throws ArgumentError unless it has exactly `expected` bytes.
+TensorView<std::byte> kept_view(const LentArrays& arrays, std::size_t expected, Device device) {
+  if (size_of("saved_bytes", arrays.saved_bytes, 0) != static_cast<Index>(expected))
+    throw ArgumentError(fmt::format("saved has {} bytes, expected {}", arrays.saved_bytes, expected));
+  // It begins with a table of Index, whose alignment it needs.
+  view_of<Index>("saved", arrays.saved, {static_cast<Index>(expected / sizeof(Index))}, device);
+  if (arrays.saved == nullptr) return {};
+  return TensorView<std::byte>(static_cast<std::byte*>(arrays.saved), {static_cast<Index>(expected)}, device);
+}
+
+/// Bytes that a forward pushes beside what it keeps.
+std::size_t forward_scratch(const SavedMemory& memory, bool keeps) { return keeps ? 0 : memory.forward; }
+
 }  // namespace
 
 TokenLayout layout_of(const orthornn_layout* layout) {
@@ -28,25 +52,33 @@ TokenLayout layout_of(const orthornn_layout* layout) {
                                     : TokenLayout::sequence_major(batch, length, lengths);
 }
 
-LentStack::LentStack(Device device, TensorView<std::byte> kept, std::size_t scratch)
-    : scratch_(memory_of(device, scratch)), saved_(device) {
+StackOperation::StackOperation(const orthornn_device* caller, Device device, TensorView<std::byte> kept,
+                               std::size_t scratch, const LentArrays& arrays)
+    : operation_(caller, arrays.workspace, arrays.workspace_bytes, workspace_of(device, scratch)),
+      scratch_(scratch_of(device, scratch)),
+      saved_(device) {
   if (!kept.empty()) saved_.lend(kept.data(), static_cast<std::size_t>(kept.size()));
   if (!scratch_.empty()) saved_.lend(scratch_.data(), scratch);
 }
 
-Tensor<std::byte> LentStack::memory_of(Device device, std::size_t scratch) {
-  Tensor<std::byte> memory(Shape{0}, device);
-  memory.reserve({static_cast<Index>(scratch)});
-  return memory;
+StackOperation StackOperation::forward(const orthornn_device* caller, Device device,
+                                       const SavedMemory& memory, const LentArrays& arrays) {
+  const bool keeps = arrays.saved != nullptr;
+  return StackOperation(caller, device, kept_view(arrays, keeps ? memory.kept : 0, device),
+                        forward_scratch(memory, keeps), arrays);
 }
 
-TensorView<std::byte> kept_view(void* saved, std::int64_t given, std::size_t expected, Device device) {
-  if (size_of("saved_bytes", given, 0) != static_cast<Index>(expected))
-    throw ArgumentError(fmt::format("saved has {} bytes, expected {}", given, expected));
-  // It begins with a table of Index, whose alignment it needs.
-  view_of<Index>("saved", saved, {static_cast<Index>(expected / sizeof(Index))}, device);
-  if (saved == nullptr) return {};
-  return TensorView<std::byte>(static_cast<std::byte*>(saved), {static_cast<Index>(expected)}, device);
+StackOperation StackOperation::backward(const orthornn_device* caller, Device device,
+                                        const SavedMemory& memory, const LentArrays& arrays) {
+  return StackOperation(caller, device, kept_view(arrays, memory.kept, device), memory.backward, arrays);
+}
+
+std::size_t StackOperation::forward_workspace(Device device, const SavedMemory& memory, bool keeps) {
+  return workspace_of(device, forward_scratch(memory, keeps));
+}
+
+std::size_t StackOperation::backward_workspace(Device device, const SavedMemory& memory) {
+  return workspace_of(device, memory.backward);
 }
 
 }  // namespace orthornn::c_api

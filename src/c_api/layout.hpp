@@ -13,28 +13,47 @@ namespace orthornn::c_api {
 /// The layout of a caller. Throws ArgumentError, and as TokenLayout.
 TokenLayout layout_of(const orthornn_layout* layout);
 
-/// The stack of an operation, in memory of the caller: first what a forward keeps, if anything, then the
+/// Arrays that the caller of an operation lends. `saved` is null where no backward follows a forward.
+struct LentArrays {
+  void* saved;
+  std::int64_t saved_bytes;
+  void* workspace;
+  std::int64_t workspace_bytes;
+};
+
+/// An operation whose stack is in memory of the caller: first what a forward keeps, if anything, then the
 /// workspace.
-class LentStack {
+class StackOperation {
  public:
-  /// `kept` is the caller's array, or empty. The rest, of `scratch` bytes, is made of the workspace.
-  LentStack(Device device, TensorView<std::byte> kept, std::size_t scratch);
+  /// Each throws ArgumentError for arrays of another size.
+  static StackOperation forward(const orthornn_device* caller, Device device, const SavedMemory& memory,
+                                const LentArrays& arrays);
+  static StackOperation backward(const orthornn_device* caller, Device device, const SavedMemory& memory,
+                                 const LentArrays& arrays);
+  /// Bytes of workspace.
+  static std::size_t forward_workspace(Device device, const SavedMemory& memory, bool keeps);
+  static std::size_t backward_workspace(Device device, const SavedMemory& memory);
 
   Saved& saved() { return saved_; }
 
-  /// Workspace for so much scratch.
-  static std::size_t workspace(Device device, std::size_t scratch) {
-    return planned_bytes(device, [&] { memory_of(device, scratch); });
-  }
-
  private:
-  static Tensor<std::byte> memory_of(Device device, std::size_t scratch);
+  /// `kept` is the caller's array, or empty. The rest, of `scratch` bytes, is made of the workspace.
+  StackOperation(const orthornn_device* caller, Device device, TensorView<std::byte> kept,
+                 std::size_t scratch, const LentArrays& arrays);
 
+  Operation operation_;
   Tensor<std::byte> scratch_;
   Saved saved_;
 };
 
-/// The caller's array of what a forward keeps. Throws ArgumentError unless it has exactly `expected` bytes.
-TensorView<std::byte> kept_view(void* saved, std::int64_t given, std::size_t expected, Device device);
+/// A view of an array that is there where `present`. Throws ArgumentError, with the reason `why`, for one
+/// that is there where it must be NULL.
+template <class T, class Void>
+TensorView<T> view_if(bool present, const char* name, Void* array, const Shape& shape, Device device,
+                      const char* why) {
+  if (present) return view_of<T>(name, array, shape, device);
+  if (array != nullptr) throw ArgumentError(fmt::format("{} must be NULL: {}", name, why));
+  return TensorView<T>(nullptr, {0}, device);
+}
 
 }  // namespace orthornn::c_api

@@ -44,9 +44,7 @@ struct ChainCall {
   /// The gradient of scales, which the caller has where `present`: they may have no elements.
   template <class T>
   TensorView<T> scale_gradient(const char* name, void* array, bool present) const {
-    if (present) return view_of<T>(name, array, scales(), device);
-    if (array != nullptr) throw ArgumentError(fmt::format("{} must be NULL: the scales are NULL", name));
-    return TensorView<T>(nullptr, {0}, device);
+    return view_if<T>(present, name, array, scales(), device, "the scales are NULL");
   }
   template <class T>
   RankOneChainGradients<T> gradients(const orthornn_chain_gradients* gradients,
@@ -104,7 +102,7 @@ orthornn_status orthornn_rank_one_chain_forward_workspace(const orthornn_device*
                                                           const orthornn_layout* layout, int32_t keeps,
                                                           int64_t* bytes) {
   return chain_bytes(device, chain, layout, bytes, [&](Device where, const SavedMemory& memory) {
-    return LentStack::workspace(where, flag_of("keeps", keeps) ? 0 : memory.forward);
+    return StackOperation::forward_workspace(where, memory, flag_of("keeps", keeps));
   });
 }
 
@@ -121,13 +119,9 @@ orthornn_status orthornn_rank_one_chain_forward(const orthornn_device* device,
       const auto input = call.input<T>(inputs);
       const auto results = view_of<T>("outputs", outputs, call.outputs(), where);
       const auto last = optional_view<T>("final_states", final_states, call.states(), where);
-      const SavedMemory memory = call.memory<T>();
-      const bool keeps = saved != nullptr;
-      const auto kept = kept_view(saved, saved_bytes, keeps ? memory.kept : 0, where);
-      const std::size_t scratch = keeps ? 0 : memory.forward;
-      const Operation operation(device, workspace, workspace_bytes, LentStack::workspace(where, scratch));
-      LentStack stack(where, kept, scratch);
-      const auto run = keeps ? rank_one_chain_forward<T> : rank_one_chain<T>;
+      StackOperation stack = StackOperation::forward(device, where, call.memory<T>(),
+                                                     {saved, saved_bytes, workspace, workspace_bytes});
+      const auto run = saved != nullptr ? rank_one_chain_forward<T> : rank_one_chain<T>;
       run(input, call.layout, call.options, results, last, stack.saved());
     });
   });
@@ -136,9 +130,7 @@ orthornn_status orthornn_rank_one_chain_forward(const orthornn_device* device,
 orthornn_status orthornn_rank_one_chain_backward_workspace(const orthornn_device* device,
                                                            const orthornn_rank_one_chain* chain,
                                                            const orthornn_layout* layout, int64_t* bytes) {
-  return chain_bytes(device, chain, layout, bytes, [](Device where, const SavedMemory& memory) {
-    return LentStack::workspace(where, memory.backward);
-  });
+  return chain_bytes(device, chain, layout, bytes, StackOperation::backward_workspace);
 }
 
 orthornn_status orthornn_rank_one_chain_backward(
@@ -148,14 +140,10 @@ orthornn_status orthornn_rank_one_chain_backward(
   return guarded(device, [&] {
     const ChainCall call(device, chain, layout_of(layout));
     with_real(chain->dtype, [&]<class T>(std::type_identity<T>) {
-      const Device where = call.device;
       const auto input = call.input<T>(inputs);
       const auto results = call.gradients<T>(gradients, *inputs);
-      const SavedMemory memory = call.memory<T>();
-      const auto kept = kept_view(saved, saved_bytes, memory.kept, where);
-      const Operation operation(device, workspace, workspace_bytes,
-                                LentStack::workspace(where, memory.backward));
-      LentStack stack(where, kept, memory.backward);
+      StackOperation stack = StackOperation::backward(device, call.device, call.memory<T>(),
+                                                      {saved, saved_bytes, workspace, workspace_bytes});
       push_kept(ChainWork<T>{input, call.layout, call.options, stack.saved()});
       rank_one_chain_backward<T>(input, call.layout, call.options, results, stack.saved());
     });
