@@ -88,6 +88,11 @@ def contiguous(*tensors: Tensor | None) -> list[Tensor | None]:
     return [None if x is None else x.contiguous() for x in tensors]
 
 
+def wants_gradient(*tensors: Tensor | None) -> bool:
+    """Whether a gradient of one of the tensors may be asked for."""
+    return torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in tensors)
+
+
 def precision_of(tensor: Tensor) -> int:
     """The precision that torch allows products of floats to have."""
     return _abi.PRECISION_TF32 if not tensor.is_cpu and _allows_tf32() else _abi.PRECISION_FP32

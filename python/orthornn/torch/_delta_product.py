@@ -11,8 +11,8 @@ from .. import _abi
 from .._library import library
 from ._calls import (DTYPES, bytes_of, check_like, check_number_type, check_shape, choice, contiguous,
                      define, device_key, device_of, device_of_key, full_precision, memory,
-                     no_second_derivatives, pointer, precision_of)
-from ._layout import Places, check_places, size_of_saved
+                     no_second_derivatives, pointer, precision_of, wants_gradient)
+from ._layout import Places, check_places, forward_memory, size_of_saved
 
 FORMS = {"recurrent": _abi.RECURRENT, "chunked": _abi.CHUNKED}
 
@@ -77,13 +77,12 @@ def _forward(queries, keys, values, betas, log_decays, removals, initial_states,
     product = _structure_of(queries, keys, values, log_decays, removals, form, scale, unit_keys)
     places = Places(queries.shape, lengths, cu_seqlens)
     outputs, final_states = _new_results(queries, values, batch)
-    on, c = device_of(queries), library()
-    saved_bytes = bytes_of(c.orthornn_delta_product_saved, on, product, places.layout) if keeps else 0
-    count = bytes_of(c.orthornn_delta_product_forward_workspace, on, product, places.layout, int(keeps))
-    saved, workspace = memory(queries, saved_bytes), memory(queries, count)
-    c.orthornn_delta_product_forward(
+    on = device_of(queries)
+    saved, workspace = forward_memory("delta_product", on, product, places.layout, queries, keeps)
+    library().orthornn_delta_product_forward(
         on, product, places.layout, _abi.DeltaInputs(*map(pointer, inputs)), pointer(outputs),
-        pointer(final_states), pointer(saved) if keeps else None, saved_bytes, pointer(workspace), count)
+        pointer(final_states), pointer(saved) if keeps else None, saved.numel(), pointer(workspace),
+        workspace.numel())
     return outputs, final_states, saved
 
 
@@ -195,7 +194,7 @@ def delta_product(queries: Tensor, keys: Tensor, values: Tensor, betas: Tensor, 
         of_row = log_decays is not None and log_decays.ndim == queries.ndim
         form = "recurrent" if removals is not None or of_row else "chunked"
     tensors = (queries, keys, values, betas, log_decays, removals, initial_states)
-    keeps = torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in tensors)
+    keeps = wants_gradient(*tensors)
     outputs, final_states, _ = FORWARD(*tensors, lengths, cu_seqlens, form, float(scale), unit_keys, keeps)
     return outputs, final_states
 
@@ -254,8 +253,7 @@ def delta_product_step(queries: Tensor, keys: Tensor, values: Tensor, betas: Ten
     values [B, n, H, V], betas [B, n, H], log_decays [B, H] or [B, H, K], removals [B, n, H, K]. Raises
     TypeError and ValueError, naming the argument, and ValueError where a gradient is asked for.
     """
-    tensors = (queries, keys, values, betas, log_decays, removals, states)
-    if torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in tensors):
+    if wants_gradient(queries, keys, values, betas, log_decays, removals, states):
         raise ValueError("delta_product_step has no gradient; call it under torch.no_grad(), or call "
                          "delta_product")
     return STEP(queries, keys, values, betas, log_decays, removals, states, float(scale), unit_keys)

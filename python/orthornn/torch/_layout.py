@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 
 from .. import _abi
-from ._calls import check_lengths, int32_lengths
+from .._library import library
+from ._calls import bytes_of, check_lengths, int32_lengths, memory
 
 
 def check_places(name, tensor, lengths, cu_seqlens, inner):
@@ -36,6 +37,14 @@ def size_of_saved(size, lengths, cu_seqlens, *tensors):
     if lengths is not None or cu_seqlens is not None or symbols:
         return torch.library.get_ctx().new_dynamic_size()
     return size(Places(tensors[0].shape, None, None).layout)
+
+
+def forward_memory(name, on, structure, layout, like, keeps):
+    """What a forward of the operation `name` of the C interface keeps, empty unless `keeps`, and its
+    workspace."""
+    sizes = [getattr(library(), f"orthornn_{name}_{what}") for what in ("saved", "forward_workspace")]
+    kept = bytes_of(sizes[0], on, structure, layout) if keeps else 0
+    return memory(like, kept), memory(like, bytes_of(sizes[1], on, structure, layout, int(keeps)))
 
 
 class Places:

@@ -10,8 +10,9 @@ from torch import Tensor
 from .. import _abi
 from .._library import library
 from ._calls import (DTYPES, bytes_of, check_like, check_number_type, check_shape, contiguous, define,
-                     device_key, device_of, device_of_key, memory, no_second_derivatives, pointer)
-from ._layout import Places, check_places, size_of_saved
+                     device_key, device_of, device_of_key, memory, no_second_derivatives, pointer,
+                     wants_gradient)
+from ._layout import Places, check_places, forward_memory, size_of_saved
 
 
 def _check(left, right, initial_states, left_scales, right_scales, lengths, cu_seqlens):
@@ -42,13 +43,12 @@ def _forward(left, right, initial_states, left_scales, right_scales, lengths, cu
     chain, places = _structure_of(left, initial_states), Places(left.shape, lengths, cu_seqlens)
     inputs = contiguous(left, right, left_scales, right_scales, initial_states)
     outputs, final_states = _new_results(left, initial_states)
-    on, c = device_of(left), library()
-    saved_bytes = bytes_of(c.orthornn_rank_one_chain_saved, on, chain, places.layout) if keeps else 0
-    count = bytes_of(c.orthornn_rank_one_chain_forward_workspace, on, chain, places.layout, int(keeps))
-    saved, workspace = memory(left, saved_bytes), memory(left, count)
-    c.orthornn_rank_one_chain_forward(
+    on = device_of(left)
+    saved, workspace = forward_memory("rank_one_chain", on, chain, places.layout, left, keeps)
+    library().orthornn_rank_one_chain_forward(
         on, chain, places.layout, _abi.ChainInputs(*map(pointer, inputs)), pointer(outputs),
-        pointer(final_states), pointer(saved) if keeps else None, saved_bytes, pointer(workspace), count)
+        pointer(final_states), pointer(saved) if keeps else None, saved.numel(), pointer(workspace),
+        workspace.numel())
     return outputs, final_states, saved
 
 
@@ -137,6 +137,5 @@ def rank_one_chain(left: Tensor, right: Tensor, initial_states: Tensor, *, left_
     Raises TypeError and ValueError, naming the argument. Tensors on a GPU are refused, as by `delta_product`.
     """
     tensors = (left, right, initial_states, left_scales, right_scales)
-    keeps = torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in tensors)
-    outputs, final_states, _ = FORWARD(*tensors, lengths, cu_seqlens, keeps)
+    outputs, final_states, _ = FORWARD(*tensors, lengths, cu_seqlens, wants_gradient(*tensors))
     return outputs, final_states

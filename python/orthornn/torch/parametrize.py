@@ -36,7 +36,7 @@ class Cwy(nn.Module):
         """The weight of reflection vectors [L, N]; a matrix [N, N] before `right_inverse` was called."""
         q = transition("cwy", vectors)
         if self.sign is not None:
-            q = torch.cat([q[:, :-1], q[:, -1:] * self.sign.to(q.dtype)], 1)
+            q = _with_last_column(q, self.sign.to(q.dtype))
         return q if self.shape is None else q.reshape(self.shape)
 
     @torch.no_grad()
@@ -53,7 +53,7 @@ class Cwy(nn.Module):
         q = _nearest_orthogonal(matrix)
         if self.reflections is None:
             sign = 1.0 if _is_product(q, n) else -1.0
-            vectors = parameters_of("cwy", torch.cat([q[:, :-1], sign * q[:, -1:]], 1), reflections=n)
+            vectors = parameters_of("cwy", _with_last_column(q, sign), reflections=n)
             self.sign.fill_(sign)
         elif self.reflections > n:
             raise ValueError(f"reflections: expected 1 to N = {n} for a weight {list(weight.shape)}, found "
@@ -132,6 +132,11 @@ def _nearest_orthogonal(matrix: Tensor) -> Tensor:
     return u @ vh
 
 
+def _with_last_column(q: Tensor, factor: Tensor | float) -> Tensor:
+    """q with its last column multiplied by a number."""
+    return torch.cat([q[:, :-1], factor * q[:, -1:]], 1)
+
+
 def _is_product(q: Tensor, reflections: int) -> bool:
     """Whether an orthogonal q has the determinant of a product of so many reflections."""
     return bool((torch.linalg.det(q) < 0) == (reflections % 2 == 1))
@@ -139,4 +144,4 @@ def _is_product(q: Tensor, reflections: int) -> bool:
 
 def _reachable(q: Tensor, reflections: int) -> Tensor:
     """q, with its last column turned where q has not the determinant of a product of reflections."""
-    return q if _is_product(q, reflections) else torch.cat([q[:, :-1], -q[:, -1:]], 1)
+    return q if _is_product(q, reflections) else _with_last_column(q, -1)
