@@ -81,8 +81,8 @@ class Model:
     def __init__(self, handle: ctypes.c_void_p) -> None:
         self._handle = handle
         self._lock = threading.RLock()  # reentrant: a handler of a signal may use the model, too
-        # Handles of generators that are gone. The model gives them back when it is used next: whoever drops a
-        # generator may hold the lock of another model, and must not wait for this one's.
+        # Handles of generators that no longer exist. The next use of the model frees them. A thread that
+        # drops a generator may hold the lock of another model, so it must not wait for this one.
         self._gone_generators: collections.deque[ctypes.c_void_p] = collections.deque()
         _finalize(self, _free_model, handle, self._gone_generators)
         _models.add(self)

@@ -220,7 +220,7 @@ def test_gradient_of_rollout_reaches_state_zero_of_the_operation():
 
 
 @pytest.mark.parametrize("frozen", [0, 3])
-def test_rollout_forms_no_gradient_that_nobody_wants(frozen, monkeypatch):
+def test_rollout_forms_no_gradient_that_is_not_wanted(frozen, monkeypatch):
     tensors = rollout_inputs("modrelu", grad=True)
     tensors[frozen].requires_grad_(False)
     wanted = [x for x in tensors if x.requires_grad]

@@ -131,7 +131,7 @@ TEST_CASE("a folder without the right to write is refused", "[io][atomic_file]")
   const std::string message = message_from_child(write_there);
   fs::permissions(folder.path(), fs::perms(0755));
   if (message == "no other user here") {
-    WARN("not tested: this process is root and can become nobody else");
+    WARN("not tested: this process is root and cannot become another user");
     return;
   }
   CHECK_THAT(message, contains("Permission denied; save to a folder that you may write to"));
@@ -149,7 +149,7 @@ TEST_CASE("a read-only file is refused", "[io][atomic_file]") {
     write_file_atomically(file, "new");
   });
   if (message == "no other user here") {
-    WARN("not tested: this process is root and can become nobody else");
+    WARN("not tested: this process is root and cannot become another user");
     return;
   }
   CHECK_THAT(message, contains("it is there already and read-only"));

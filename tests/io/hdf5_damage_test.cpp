@@ -75,7 +75,7 @@ TEST_CASE("a file that cannot be read is refused with its reason", "[io][hdf5]")
     const Hdf5Reader reader(file);
   });
   if (message == "no other user here") {
-    WARN("permission not tested: this process is root and can become nobody else");
+    WARN("permission not tested: this process is root and cannot become another user");
   } else {
     CHECK_THAT(message, contains("permission denied"));
   }

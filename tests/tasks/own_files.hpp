@@ -18,7 +18,7 @@
 
 namespace orthornn::testing {
 
-/// What stands for a number that is missing.
+/// The number that is written in place of a missing one.
 inline constexpr float missing_number = std::numeric_limits<float>::quiet_NaN();
 
 /// Twenty sequences of two steps: x of step t is 100 i + t, and the class is i modulo 2.
