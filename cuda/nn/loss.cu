@@ -35,16 +35,14 @@ pointwise::LiveRows live_rows(TensorView<const std::int32_t> lengths) {
   return {.lengths = lengths.empty() ? nullptr : lengths.data(), .batch = lengths.size()};
 }
 
-/// What a block found.
-struct BlockLoss {
-  double sum;
-  Index count;
-};
+pointwise::TargetWeights weights_of(TensorView<const float> weights) {
+  return {weights.empty() ? nullptr : weights.data()};
+}
 
 /// The sums over the threads of a block, the same in all threads. Once a kernel.
-__device__ __forceinline__ BlockLoss block_loss(double sum, Index count) {
+__device__ __forceinline__ BatchLoss block_loss(double sum, double count) {
   __shared__ double sums[warps];
-  __shared__ Index counts[warps];
+  __shared__ double counts[warps];
   return {block_sum(sum, sums), block_sum(count, counts)};
 }
 
@@ -57,13 +55,14 @@ struct CrossEntropy {
   /// Added to each row, or null.
   const T* bias;
   const std::int32_t* classes;
+  pointwise::TargetWeights weight_of;
   pointwise::LiveRows live;
   Index rows;
   Index class_count;
   /// Or null. What lies between the rows becomes 0.
   G* gradient;
   pointwise::Smoothing<T> smoothing;
-  BlockLoss* blocks;
+  BatchLoss* blocks;
   FaultWord* faults;
 };
 
@@ -151,10 +150,10 @@ struct Row {
   }
 };
 
-/// -log softmax(y + bias)[target] of row y, whose classes the lanes share, and its gradient with respect to y
-/// if dy is not null.
+/// -log softmax(y + bias)[target] of row y, whose classes the lanes share, and `weight` times its gradient
+/// with respect to y if dy is not null.
 template <unsigned lanes, unsigned pack, class T, class G>
-__device__ double row_loss(const CrossEntropy<T, G>& a, const T* y, G* dy, Index target) {
+__device__ double row_loss(const CrossEntropy<T, G>& a, const T* y, G* dy, Index target, T weight) {
   const Row<lanes, pack, T> row{.y = y, .bias = a.bias, .class_count = static_cast<unsigned>(a.class_count)};
   const unsigned rounds = (row.class_count - 1) / (at_once * lanes) + 1;
   // 1. The lane's largest number so far, and the sum of exp(x - largest). While all are -infinity, 0 takes
@@ -182,7 +181,8 @@ __device__ double row_loss(const CrossEntropy<T, G>& a, const T* y, G* dy, Index
   // Before anyone writes: the lanes have all read y[target].
   lanes_wait<lanes>();
   // 3. The gradient.
-  const T factor = static_cast<T>(1 / total);
+  const T factor = weight * static_cast<T>(1 / total);
+  const T of_target = weight * a.smoothing.of_target, of_each = weight * a.smoothing.of_each;
   for (unsigned round = 0; round < rounds; ++round) {
     T x[at_once];
     row.read(round, x);
@@ -191,8 +191,7 @@ __device__ double row_loss(const CrossEntropy<T, G>& a, const T* y, G* dy, Index
 #pragma unroll
       for (unsigned j = 0; j < pack; ++j)
         gradient[i + j] =
-            static_cast<G>(factor * exp(x[i + j] - largest) -
-                           (c + j == target ? a.smoothing.of_target : T{0}) - a.smoothing.of_each);
+            static_cast<G>(factor * exp(x[i + j] - largest) - (c + j == target ? of_target : T{0}) - of_each);
     });
     row.write(round, gradient, dy);
   }
@@ -201,23 +200,23 @@ __device__ double row_loss(const CrossEntropy<T, G>& a, const T* y, G* dy, Index
 
 template <unsigned lanes, unsigned pack, class T, class G>
 __global__ void __launch_bounds__(threads, blocks_at_once<lanes, T>) cross_entropy(CrossEntropy<T, G> a) {
-  double sum = 0;
-  Index count = 0;
+  double sum = 0, count = 0;
   const Index stride = static_cast<Index>(gridDim.x) * (threads / lanes);
   for (Index row = grid_thread() / lanes; row < a.rows; row += stride) {
     const T* const y = a.outputs + row * a.stride;
     G* const dy = a.gradient == nullptr ? nullptr : a.gradient + row * a.gradient_stride;
-    const Index target = a.live(row) ? a.classes[row] : -1;
+    const float weight = a.live(row) ? a.weight_of(row) : 0.0F;
+    const Index target = weight != 0 ? a.classes[row] : -1;
     const bool first_lane = threadIdx.x % lanes == 0;
     const bool counts = target >= 0 && target < a.class_count;
     for (Index c = (counts ? a.class_count : 0) + threadIdx.x % lanes; dy != nullptr && c < a.gradient_stride;
          c += lanes)
       dy[c] = static_cast<G>(T{0});
     if (counts) {
-      const double loss = row_loss<lanes, pack>(a, y, dy, target);
+      const double loss = row_loss<lanes, pack>(a, y, dy, target, static_cast<T>(weight));
       if (first_lane) {
-        sum += loss;
-        ++count;
+        sum += static_cast<double>(weight) * loss;
+        count += static_cast<double>(weight);
       }
       continue;
     }
@@ -226,7 +225,7 @@ __global__ void __launch_bounds__(threads, blocks_at_once<lanes, T>) cross_entro
       sum = std::numeric_limits<double>::quiet_NaN();
     }
   }
-  const BlockLoss found = block_loss(sum, count);
+  const BatchLoss found = block_loss(sum, count);
   if (threadIdx.x == 0) a.blocks[blockIdx.x] = found;
 }
 
@@ -244,13 +243,12 @@ struct SquaredError {
   pointwise::LiveRows live;
   Index rows;
   Index columns;
-  BlockLoss* blocks;
+  BatchLoss* blocks;
 };
 
 template <class T>
 __global__ void squared_error(SquaredError<T> a) {
-  double sum = 0;
-  Index count = 0;
+  double sum = 0, count = 0;
   const Index stride = static_cast<Index>(gridDim.x) * blockDim.x;
   for (Index i = grid_thread(); i < a.rows * a.columns; i += stride) {
     // Without lengths there is nothing to divide for.
@@ -259,24 +257,21 @@ __global__ void squared_error(SquaredError<T> a) {
       continue;
     }
     sum += a.of_entry(i);
-    ++count;
+    count += static_cast<double>(a.of_entry.weight_of(i));
   }
-  const BlockLoss found = block_loss(sum, count);
+  const BatchLoss found = block_loss(sum, count);
   if (threadIdx.x == 0) a.blocks[blockIdx.x] = found;
 }
 
 /// The sum of what the blocks found, by one block.
-__global__ void add_blocks(const BlockLoss* blocks, Index block_count, BatchLoss* value) {
-  double sum = 0;
-  Index count = 0;
+__global__ void add_blocks(const BatchLoss* blocks, Index block_count, BatchLoss* value) {
+  double sum = 0, count = 0;
   for (Index i = threadIdx.x; i < block_count; i += blockDim.x) {
     sum += blocks[i].sum;
     count += blocks[i].count;
   }
-  const BlockLoss found = block_loss(sum, count);
-  if (threadIdx.x > 0) return;
-  value->sum = found.sum;
-  value->count = static_cast<double>(found.count);
+  const BatchLoss found = block_loss(sum, count);
+  if (threadIdx.x == 0) *value = found;
 }
 
 /// Blocks for items of which each block takes so many at once. At least 1: an empty grid is no launch.
@@ -293,7 +288,8 @@ BatchLoss* batch_loss(TensorView<double> value) {
 template <class T, class G>
 void launch_cross_entropy(MatrixView<const T> outputs, TensorView<const T> bias,
                           TensorView<const std::int32_t> classes, TensorView<const std::int32_t> lengths,
-                          TensorView<double> value, MatrixView<G> gradient, double smoothing) {
+                          TensorView<double> value, MatrixView<G> gradient, double smoothing,
+                          TensorView<const float> weights) {
   Context& gpu = context(outputs.device);
   const Index class_count = outputs.rows, rows = outputs.cols;
   // Targets are int32, so more classes than these could not be named. A kernel counts them in 32 bits.
@@ -305,12 +301,13 @@ void launch_cross_entropy(MatrixView<const T> outputs, TensorView<const T> bias,
                              .gradient_stride = gradient.stride,
                              .bias = bias.data(),
                              .classes = classes.data(),
+                             .weight_of = weights_of(weights),
                              .live = live_rows(lengths),
                              .rows = rows,
                              .class_count = class_count,
                              .gradient = gradient.data,
                              .smoothing = {smoothing, class_count},
-                             .blocks = gpu.scratch<BlockLoss>(static_cast<std::size_t>(blocks)),
+                             .blocks = gpu.scratch<BatchLoss>(static_cast<std::size_t>(blocks)),
                              .faults = gpu.faults()};
   const auto kernel = lanes == 1           ? cross_entropy<1, 1, T, G>
                       : lanes == warp_size ? cross_entropy<warp_size, 1, T, G>
@@ -325,29 +322,31 @@ void launch_cross_entropy(MatrixView<const T> outputs, TensorView<const T> bias,
 template <class T>
 void softmax_cross_entropy(TensorView<T> outputs, TensorView<const std::int32_t> classes,
                            TensorView<const std::int32_t> lengths, TensorView<double> value, bool gradient,
-                           double smoothing) {
+                           double smoothing, TensorView<const float> weights) {
   const MatrixView<T> y = columns_of(outputs);
-  launch_cross_entropy<T, T>(y, {}, classes, lengths, value, gradient ? y : MatrixView<T>(), smoothing);
+  launch_cross_entropy<T, T>(y, {}, classes, lengths, value, gradient ? y : MatrixView<T>(), smoothing,
+                             weights);
 }
 
 template <class T, class G>
 void biased_cross_entropy(MatrixView<const T> outputs, TensorView<const T> bias,
                           TensorView<const std::int32_t> classes, TensorView<double> value,
                           MatrixView<G> gradient, double smoothing) {
-  launch_cross_entropy<T, G>(outputs, bias, classes, {}, value, gradient, smoothing);
+  launch_cross_entropy<T, G>(outputs, bias, classes, {}, value, gradient, smoothing, /*weights=*/{});
 }
 
 template <class T>
 void mean_squared_error(TensorView<T> outputs, TensorView<const float> values,
-                        TensorView<const std::int32_t> lengths, TensorView<double> value, bool gradient) {
+                        TensorView<const std::int32_t> lengths, TensorView<double> value, bool gradient,
+                        TensorView<const float> weights) {
   Context& gpu = context(outputs.device());
   const Index blocks = blocks_of(outputs.size(), threads);
   const Index columns = outputs.shape()[-1];
-  const SquaredError<T> a{.of_entry = {outputs.data(), values.data(), gradient},
+  const SquaredError<T> a{.of_entry = {outputs.data(), values.data(), weights_of(weights), gradient},
                           .live = live_rows(lengths),
                           .rows = columns == 0 ? 0 : outputs.size() / columns,
                           .columns = columns,
-                          .blocks = gpu.scratch<BlockLoss>(static_cast<std::size_t>(blocks))};
+                          .blocks = gpu.scratch<BatchLoss>(static_cast<std::size_t>(blocks))};
   launch(gpu, squared_error<T>, {.grid = static_cast<unsigned>(blocks), .block = threads}, a);
   launch(gpu, add_blocks, {.grid = 1, .block = threads}, a.blocks, blocks, batch_loss(value));
 }
@@ -356,11 +355,13 @@ void mean_squared_error(TensorView<T> outputs, TensorView<const float> values,
   template void biased_cross_entropy<T, G>(MatrixView<const T>, TensorView<const T>,           \
                                            TensorView<const std::int32_t>, TensorView<double>, \
                                            MatrixView<G>, double);
-#define ORTHORNN_INSTANTIATE(T)                                                                             \
-  template void softmax_cross_entropy<T>(TensorView<T>, TensorView<const std::int32_t>,                     \
-                                         TensorView<const std::int32_t>, TensorView<double>, bool, double); \
-  template void mean_squared_error<T>(TensorView<T>, TensorView<const float>,                               \
-                                      TensorView<const std::int32_t>, TensorView<double>, bool);            \
+#define ORTHORNN_INSTANTIATE(T)                                                                            \
+  template void softmax_cross_entropy<T>(TensorView<T>, TensorView<const std::int32_t>,                    \
+                                         TensorView<const std::int32_t>, TensorView<double>, bool, double, \
+                                         TensorView<const float>);                                         \
+  template void mean_squared_error<T>(TensorView<T>, TensorView<const float>,                              \
+                                      TensorView<const std::int32_t>, TensorView<double>, bool,            \
+                                      TensorView<const float>);                                            \
   ORTHORNN_INSTANTIATE_BIASED(T, T)
 ORTHORNN_INSTANTIATE(float)
 ORTHORNN_INSTANTIATE(double)

@@ -11,7 +11,7 @@ namespace orthornn::cuda {
 template <class T>
 void softmax_cross_entropy(TensorView<T> outputs, TensorView<const std::int32_t> classes,
                            TensorView<const std::int32_t> lengths, TensorView<double> value, bool gradient,
-                           double smoothing);
+                           double smoothing, TensorView<const float> weights);
 /// As that of src/nn/softmax_output.cpp. The gradient may be bfloat16. It is memory of stride * cols numbers;
 /// those behind the rows of each column become 0.
 template <class T, class G>
@@ -20,6 +20,7 @@ void biased_cross_entropy(MatrixView<const T> outputs, TensorView<const T> bias,
                           MatrixView<G> gradient, double smoothing);
 template <class T>
 void mean_squared_error(TensorView<T> outputs, TensorView<const float> values,
-                        TensorView<const std::int32_t> lengths, TensorView<double> value, bool gradient);
+                        TensorView<const std::int32_t> lengths, TensorView<double> value, bool gradient,
+                        TensorView<const float> weights);
 
 }  // namespace orthornn::cuda

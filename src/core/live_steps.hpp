@@ -7,9 +7,10 @@
 
 namespace orthornn {
 
-/// The lengths as bodies of src/pointwise take them: null where there are none.
-inline const std::int32_t* or_null(TensorView<const std::int32_t> lengths) {
-  return lengths.empty() ? nullptr : lengths.data();
+/// Optional numbers, as lengths are, as bodies of src/pointwise take them: null where there are none.
+template <class T>
+T* or_null(TensorView<T> numbers) {
+  return numbers.empty() ? nullptr : numbers.data();
 }
 
 /// Live steps of sequence b among `length`: all of them where there are no lengths.

@@ -10,7 +10,6 @@
 #include "core/live_steps.hpp"
 #include "core/parallel.hpp"
 #include "core/thread_scratch.hpp"
-#include "core/weighted_targets.hpp"
 #include "cuda/nn/loss.hpp"
 #include "orthornn/core/error.hpp"
 #include "pointwise/loss.hpp"
@@ -60,19 +59,9 @@ pointwise::LiveRows live_rows(TensorView<const std::int32_t> lengths) {
   return {or_null(lengths), lengths.size()};
 }
 
-/// Weights of targets; without any, all weigh 1.
-struct TargetWeights {
-  TensorView<const float> weights;
-
-  float operator()(Index target) const { return weights.empty() ? 1.0F : weights.data()[target]; }
-};
-
-/// The weights, which have the shape of the targets.
-TargetWeights checked_weights(Device device, TensorView<const float> weights, const Shape& targets) {
-  if (weights.empty()) return {};
-  check_shape("weights of targets", weights.shape(), targets);
-  check_weighted_on(device);
-  return {weights};
+/// The weights, if there are any, have the shape of the targets.
+void check_weights(TensorView<const float> weights, const Shape& targets) {
+  if (!weights.empty()) check_shape("weights of targets", weights.shape(), targets);
 }
 
 /// The BatchLoss that compute(value [2]) leaves in memory of the device.
@@ -115,11 +104,12 @@ void softmax_cross_entropy(TensorView<T> outputs, TensorView<const std::int32_t>
   check_field<T>("softmax_cross_entropy", "smoothing", smoothing, domain::below_one);
   check_classes(outputs.shape(), classes.shape());
   check_lengths(outputs.shape(), lengths);
-  const TargetWeights weight_of = checked_weights(outputs.device(), weights, classes.shape());
+  check_weights(weights, classes.shape());
   if constexpr (has_cuda_bodies) {
     if (outputs.device().is_cuda())
-      return cuda::softmax_cross_entropy<T>(outputs, classes, lengths, value, gradient, smoothing);
+      return cuda::softmax_cross_entropy<T>(outputs, classes, lengths, value, gradient, smoothing, weights);
   }
+  const pointwise::TargetWeights weight_of{or_null(weights)};
   const Index class_count = outputs.shape()[-1];
   const Index rows = classes.shape().count();
   const pointwise::LiveRows live = live_rows(lengths);
@@ -176,25 +166,16 @@ void mean_squared_error(TensorView<T> outputs, TensorView<const float> values,
                         TensorView<const float> weights) {
   check_shape("target values", values.shape(), outputs.shape());
   check_lengths(outputs.shape(), lengths);
-  const TargetWeights weight_of = checked_weights(outputs.device(), weights, values.shape());
+  check_weights(weights, values.shape());
   if constexpr (has_cuda_bodies) {
     if (outputs.device().is_cuda())
-      return cuda::mean_squared_error<T>(outputs, values, lengths, value, gradient);
+      return cuda::mean_squared_error<T>(outputs, values, lengths, value, gradient, weights);
   }
   const Index columns = outputs.shape()[-1];
   const Index rows = columns == 0 ? 0 : outputs.size() / columns;
   const pointwise::LiveRows live = live_rows(lengths);
-  const pointwise::SquaredError<T> error{outputs.data(), values.data(), gradient};
-  const auto weighted_error = [&](Index i) {
-    const float weight = weight_of(i);
-    if (weight == 0) {
-      if (gradient) outputs.data()[i] = 0;
-      return 0.0;
-    }
-    const double squared = error(i);
-    if (gradient) outputs.data()[i] *= weight;
-    return static_cast<double>(weight) * squared;
-  };
+  const pointwise::TargetWeights weight_of{or_null(weights)};
+  const pointwise::SquaredError<T> error{outputs.data(), values.data(), weight_of, gradient};
   double counted = 0;
   for (Index row = 0; row < rows; ++row) {
     if (!live(row)) continue;
@@ -208,7 +189,7 @@ void mean_squared_error(TensorView<T> outputs, TensorView<const float> values,
     double block_sum = 0;
     for (Index row = first; row < last; ++row) {
       if (live(row)) {
-        for (Index i = row * columns; i < (row + 1) * columns; ++i) block_sum += weighted_error(i);
+        for (Index i = row * columns; i < (row + 1) * columns; ++i) block_sum += error(i);
       } else if (gradient) {
         std::fill_n(outputs.data() + row * columns, columns, T{0});
       }

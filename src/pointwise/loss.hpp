@@ -17,6 +17,13 @@ struct LiveRows {
   }
 };
 
+/// Weights of targets.
+struct TargetWeights {
+  const float* weights;  ///< Or null: all weigh 1.
+
+  constexpr float operator()(Index target) const { return weights == nullptr ? 1.0F : weights[target]; }
+};
+
 /// What is subtracted from the gradient of the target and from that of each class: with label smoothing e, a
 /// target has the share 1 - e, and all classes share e.
 template <class T>
@@ -28,17 +35,24 @@ struct Smoothing {
         of_each(static_cast<T>(smoothing / static_cast<double>(classes))) {}
 };
 
-/// Returns (y - value)^2 of an entry; with `gradient`, y becomes its gradient.
+/// Returns (y - value)^2 of an entry times its weight; with `gradient`, y becomes its gradient. The value of
+/// an entry of weight 0 is not read, as it may be missing.
 template <class T>
 struct SquaredError {
   T* outputs;
   const float* values;
+  TargetWeights weight_of;
   bool gradient;
 
   constexpr double operator()(Index i) const {
+    const float weight = weight_of(i);
+    if (weight == 0) {
+      if (gradient) outputs[i] = 0;
+      return 0;
+    }
     const double difference = static_cast<double>(outputs[i]) - static_cast<double>(values[i]);
-    if (gradient) outputs[i] = static_cast<T>(2 * difference);
-    return difference * difference;
+    if (gradient) outputs[i] = static_cast<T>(2 * difference) * static_cast<T>(weight);
+    return static_cast<double>(weight) * (difference * difference);
   }
 };
 

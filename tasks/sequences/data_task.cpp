@@ -7,7 +7,6 @@
 #include <string_view>
 #include <utility>
 
-#include "core/weighted_targets.hpp"
 #include "orthornn/core/error.hpp"
 #include "tasks/batch_size.hpp"
 #include "tasks/sequences/loaded_sequences.hpp"
@@ -69,10 +68,6 @@ SequenceData DataTask::data() const {
           .classes = statistics_.classes,
           .values = std::ssize(statistics_.values.shift),
           .every_step = data_ ? data_->every_step() : options_.ahead > 0};
-}
-
-void DataTask::check_device(Device device) const {
-  if (loaded().has_weights()) check_weighted_on(device);
 }
 
 Index DataTask::length() const { return data_ ? data_->longest : 1; }

@@ -27,6 +27,13 @@ Tensor<std::int32_t> random_classes(const Shape& shape, Index count) {
   return classes;
 }
 
+/// Lengths from 1 to T and 0 in turn.
+Tensor<std::int32_t> lengths_up_to(Index steps, Index batch) {
+  Tensor<std::int32_t> lengths(Shape{batch});
+  for (Index b = 0; b < batch; ++b) lengths(b) = static_cast<std::int32_t>((b + 1) % (steps + 1));
+  return lengths;
+}
+
 }  // namespace
 
 TEMPLATE_TEST_CASE("losses on a GPU are those of the CPU", "[cuda]", float, double) {
@@ -83,8 +90,7 @@ TEMPLATE_TEST_CASE("losses on a GPU are those of the CPU", "[cuda]", float, doub
 
     if (shape.rank() != 3) continue;
     // Padding beyond the lengths, in both losses; the first sequence has its first step, whose target counts.
-    Tensor<std::int32_t> lengths(Shape{shape[1]});
-    for (Index b = 0; b < shape[1]; ++b) lengths(b) = static_cast<std::int32_t>((b + 1) % (shape[0] + 1));
+    const Tensor<std::int32_t> lengths = lengths_up_to(shape[0], shape[1]);
     const Tensor<std::int32_t> lengths_there = lengths.copy(*device);
     Tensor<std::int32_t> padded_classes = classes.copy();
     Tensor<float> padded_values = values.copy();
@@ -180,17 +186,50 @@ TEST_CASE("what a GPU finds wrong with targets is thrown when somebody waits", "
   CHECK(nothing.count == 0);
 }
 
-TEST_CASE("targets with weights are refused on a GPU", "[cuda]") {
+TEMPLATE_TEST_CASE("losses of targets with weights on a GPU are those of the CPU", "[cuda]", float, double) {
   const auto device = gpu();
   if (!device) return;
-  Tensor<float> outputs(Shape{4, 3}, *device);
-  const Tensor<float> of_classes(Shape{4}, *device), of_values(Shape{4, 3}, *device);
-  CHECK_THROWS_WITH(
-      softmax_cross_entropy<float>(outputs, Tensor<std::int32_t>(Shape{4}, *device), {}, true, 0, of_classes),
-      contains("--device cpu"));
-  CHECK_THROWS_WITH(
-      mean_squared_error<float>(outputs, Tensor<float>(Shape{4, 3}, *device), {}, true, of_values),
-      contains("--device cpu"));
+  using T = TestType;
+  // A row is of a thread, a warp or a block.
+  for (const Shape& shape : {Shape{33, 128, 9}, Shape{7, 5, 65}, Shape{2, 3, 2501}}) {
+    CAPTURE(to_string(shape));
+    const Tensor<T> outputs = normal_tensor<T>(shape, 1, 3);
+    const Tensor<float> values = normal_tensor<float>(shape, 2);
+    const Shape rows = {shape[0], shape[1]};
+    const Tensor<std::int32_t> lengths = lengths_up_to(shape[0], shape[1]);
+    // Weights are multiples of a power of two, so that their sums are exact in every order. Targets of weight
+    // 0 are not read: no class has their number, and no value is one.
+    const auto weights_of = [](const Shape& targets) {
+      Tensor<float> weights(targets);
+      for (Index i = 0; i < weights.size(); ++i) weights.data()[i] = 0.25F * static_cast<float>((i + 1) % 5);
+      return weights;
+    };
+    Tensor<std::int32_t> classes = random_classes(rows, shape[-1]);
+    const Tensor<float> of_classes = weights_of(rows), of_values = weights_of(shape);
+    Tensor<float> known = values.copy();
+    for (Index i = 0; i < classes.size(); ++i)
+      if (of_classes.data()[i] == 0) classes.data()[i] = 99'999;
+    for (Index i = 0; i < known.size(); ++i)
+      if (of_values.data()[i] == 0) known.data()[i] = std::numeric_limits<float>::quiet_NaN();
+    const auto compare = [](const BatchLoss& loss, const BatchLoss& expected_loss, const Tensor<T>& gradient,
+                            const Tensor<double>& expected) {
+      CHECK(loss.count == expected_loss.count);
+      CHECK(loss.sum == Approx(expected_loss.sum).epsilon(tolerance::rounding<T>(4)));
+      CHECK(relative_error(gradient.copy(Device::cpu()), expected) <= tolerance::rounding<T>(8));
+    };
+    Tensor<double> expected = cast<double>(outputs);
+    Tensor<T> found = outputs.copy(*device);
+    BatchLoss here = softmax_cross_entropy<double>(expected, classes, lengths, true, 0.2, of_classes);
+    BatchLoss there = softmax_cross_entropy<T>(found, classes.copy(*device), lengths.copy(*device), true, 0.2,
+                                               of_classes.copy(*device));
+    compare(there, here, found, expected);
+    expected = cast<double>(outputs);
+    found = outputs.copy(*device);
+    here = mean_squared_error<double>(expected, known, lengths, true, of_values);
+    there = mean_squared_error<T>(found, known.copy(*device), lengths.copy(*device), true,
+                                  of_values.copy(*device));
+    compare(there, here, found, expected);
+  }
 }
 
 TEST_CASE("losses of nothing on a GPU are those of the CPU", "[cuda]") {

@@ -58,10 +58,6 @@ Json json_of(const Evaluation& evaluation, double baseline, bool cross_entropy) 
 
 }  // namespace
 
-void check_device(const Task& task, Device device) {
-  if (const auto* own = dynamic_cast<const DataTask*>(&task)) own->check_device(device);
-}
-
 ModelEvaluation evaluate_file(const EvaluationSource& source, const Execution& execution,
                               const std::function<void(const std::string&)>& check_task) {
   ModelFileInfo info;
@@ -77,7 +73,6 @@ ModelEvaluation evaluate_file(const EvaluationSource& source, const Execution& e
     const Progress reading("reading the data");
     task->load();
   });
-  check_device(*task, model->device());
   const auto* sequence = std::get_if<ModelOptions>(&info.model);
   ModelEvaluation result{
       .task = task->name(),

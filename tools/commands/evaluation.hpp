@@ -47,9 +47,6 @@ struct ModelEvaluation {
   Index batch = 0;
 };
 
-/// Throws ValueError for a task that has its data and that this device cannot learn or be evaluated on.
-void check_device(const Task& task, Device device);
-
 /// `check_task` gets the name of the model's task before anything is read for it, and may throw. Throws
 /// FileError for a model without its task and for data that are missing or others, and UsageError for lengths
 /// of a task that has none.

@@ -74,7 +74,6 @@ Training::Training(CLI::App& command, const TrainSettings& settings, const Task&
   as_usage([&] {
     const Progress reading("reading the data");
     task.load();
-    check_device(task, execution.device);
   });
   check_run_files(folder);
   goes_on_ = settings.resume && saved_.exists();

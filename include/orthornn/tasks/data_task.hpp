@@ -136,9 +136,6 @@ class DataTask : public Task {
 
   std::string name() const override { return "data"; }
   SequenceData data() const override;
-  /// Throws ValueError where targets have weights, as some are missing or classes have weights, and the
-  /// device is a GPU: its losses have no weights yet. It may read files, and then throws as `load`.
-  void check_device(Device device) const;
   Index batch_size() const override { return options_.batch; }
   std::uint64_t seed() const override { return options_.seed; }
   /// Steps of the longest sequence or piece; 1 before there are data.
