@@ -75,25 +75,27 @@ void Context::set_stream(cudaStream_t stream) {
 }
 
 void Context::use_stream(cudaStream_t stream) {
-  cudaStreamCaptureStatus status{};
-  check(cudaStreamIsCapturing(stream, &status));
-  if (is_recording() || status != cudaStreamCaptureStatusNone) {
+  if (is_recording()) {
     throw DeviceError(fmt::format(
         "another stream of cuda:{} was asked for while operations were recorded; begin and end a StreamScope "
         "outside of the recording",
         index_));
   }
   if (stream == stream_) return;
-  check(cudaEventRecord(reached_.get(), stream_));
-  check(cudaStreamWaitEvent(stream, reached_.get(), 0));
+  // In a capture nothing may wait for work outside of it.
+  if (!is_captured(stream)) {
+    check(cudaEventRecord(reached_.get(), stream_));
+    check(cudaStreamWaitEvent(stream, reached_.get(), 0));
+  }
   set_stream(stream);
 }
 
-void Context::leave_stream(cudaStream_t stream) noexcept {
+void Context::return_to_stream(cudaStream_t stream) noexcept {
   try {
-    set_stream(stream);
+    check(cudaSetDevice(index_));
+    is_recording() ? set_stream(stream) : use_stream(stream);
   } catch (...) {
-    stream_ = stream;  // cuBLAS or cuSOLVER has failed, which the next call says
+    stream_ = stream;  // CUDA, cuBLAS or cuSOLVER has failed, which the next call says
   }
 }
 
@@ -164,12 +166,15 @@ void* Context::scratch_bytes(std::size_t bytes) {
     refuse_allocating();
     const std::size_t size =
         scratch_size_ < scratch_that_doubles ? std::max(bytes, 2 * scratch_size_) : bytes;
-    if (scratch_ != nullptr) free(scratch_);
+    if (scratch_ != nullptr && !scratch_is_captured_) free(scratch_);
     scratch_ = nullptr;
     scratch_size_ = 0;
+    scratch_is_captured_ = false;
     scratch_ = allocate(size);
     scratch_size_ = size;
   }
+  // A graph of a caller uses this memory as long as it lives, and nobody says when it ends.
+  scratch_is_captured_ = scratch_is_captured_ || (stream_ != own_stream_.get() && is_recording());
   return scratch_;
 }
 
@@ -249,9 +254,11 @@ int Context::active_clusters(const void* kernel, const cudaLaunchConfig_t& confi
   return count;
 }
 
-bool Context::is_recording() const {
+bool Context::is_recording() const { return is_captured(stream()); }
+
+bool is_captured(cudaStream_t stream) {
   cudaStreamCaptureStatus status{};
-  check(cudaStreamIsCapturing(stream(), &status));
+  check(cudaStreamIsCapturing(stream, &status));
   return status != cudaStreamCaptureStatusNone;
 }
 
@@ -276,6 +283,11 @@ Context& context(Device device) {
   std::unique_ptr<Context>& found = contexts().by_index[device.index()];
   if (!found) found = std::make_unique<Context>(device.index());
   return *found;
+}
+
+bool has_context(int index) {
+  const std::lock_guard lock(contexts().mutex);
+  return contexts().by_index.contains(index);
 }
 
 Context* existing_context(Device device) noexcept {

@@ -40,11 +40,12 @@ class Context {
 
   /// The stream that operations go to: its own, or one that `use_stream` has set.
   cudaStream_t stream() const { return stream_; }
-  /// Makes operations go to `stream`, after what either stream has to do. Throws DeviceError while either is
-  /// captured.
+  /// Makes operations go to `stream`, after what either stream has to do; where `stream` is captured, after
+  /// what comes before in the capture. Throws DeviceError while the stream of now is captured.
   void use_stream(cudaStream_t stream);
-  /// The same where the streams cannot be ordered, for they are captured.
-  void leave_stream(cudaStream_t stream) noexcept;
+  /// The same at the end of a scope, also while the stream of now is captured. An error of CUDA is left for
+  /// the next call that checks.
+  void return_to_stream(cudaStream_t stream) noexcept;
   cublasHandle_t blas() const { return blas_.get(); }
   cusolverDnHandle_t solver() const { return solver_.get(); }
   /// cuSOLVER's parameters: the default algorithms.
@@ -130,6 +131,7 @@ class Context {
   std::vector<void*> put_off_;
   void* scratch_ = nullptr;
   std::size_t scratch_size_ = 0;
+  bool scratch_is_captured_ = false;
   std::vector<std::byte> host_scratch_;
   /// By kernel, threads and shared memory of a block, and blocks of a cluster.
   std::map<std::tuple<const void*, unsigned, std::size_t, unsigned>, int> active_clusters_;
@@ -154,5 +156,8 @@ class OwnStream {
 Context& context(Device device);
 /// The same if it exists already, for releasing memory; else null.
 Context* existing_context(Device device) noexcept;
+bool has_context(int index);
+/// Whether operations on the stream go to a graph.
+bool is_captured(cudaStream_t stream);
 
 }  // namespace orthornn::cuda

@@ -17,6 +17,7 @@ std::string cuda_version(int number) { return fmt::format("{}.{}", number / 1000
 }  // namespace
 
 std::optional<std::string> unusable(int index) {
+  if (has_context(index)) return std::nullopt;  // it has been asked already, which takes long
   int count = 0;
   const auto words_of = [](cudaError_t status) {
     cudaGetLastError();
@@ -121,12 +122,16 @@ void* use_stream(Device device, void* stream) {
 }
 
 void return_to_stream(Device device, void* stream) noexcept {
-  try {
-    use_stream(device, stream);
-  } catch (...) {
-    // A capture allows no order between the streams, but the caller's must not be kept: it may be destroyed.
-    if (Context* const gpu = existing_context(device)) gpu->leave_stream(static_cast<cudaStream_t>(stream));
-  }
+  if (Context* const gpu = existing_context(device)) gpu->return_to_stream(static_cast<cudaStream_t>(stream));
+}
+
+void refuse_first_use_in_capture(Device device, void* stream) {
+  if (existing_context(device) != nullptr || !is_captured(static_cast<cudaStream_t>(stream))) return;
+  throw DeviceError(
+      fmt::format("the first operation on cuda:{} came while a stream was captured; run it directly once "
+                  "before, with the "
+                  "same sizes",
+                  device.index()));
 }
 
 }  // namespace orthornn::cuda

@@ -40,9 +40,12 @@ void give_back_fault_word(Device device, int number) noexcept;
 int use_fault_word(Device device, int number) noexcept;
 
 void* stream_of(Device device);
-/// Makes operations go to `stream`; returns the stream before. Throws DeviceError while either is captured.
+/// Makes operations go to `stream`; returns the stream before. Throws as Context::use_stream.
 void* use_stream(Device device, void* stream);
 /// The same at the end of a scope. An error of CUDA is left for the next call that checks.
 void return_to_stream(Device device, void* stream) noexcept;
+/// Throws DeviceError where nothing has been done on the GPU yet and `stream` is captured: what an operation
+/// needs there would be made in the capture.
+void refuse_first_use_in_capture(Device device, void* stream);
 
 }  // namespace orthornn::cuda

@@ -11,8 +11,7 @@ namespace orthornn::cuda {
 
 /// Sizes of a chunked delta product. All kernels have them.
 struct ChunkSizes : BasicDeltaSizes<int> {
-  /// TokenLayout::on.
-  const Index* sequences;
+  TokenTable sequences = {};
   /// Tokens of a chunk, and its factors, which are steps here: these times n.
   int tokens, steps;
   /// `tokens` rounded up to 16, 32 or 64, and V to a multiple of 64: sizes of kept matrices.

@@ -68,11 +68,14 @@ struct ChunkedArguments : DeltaPointers<E> {
   /// [B, H, segments, padded K, padded K + 4].
   float *segment_states = nullptr, *segment_maps = nullptr;
 
+  /// The sizes need no table of the sequences.
   ChunkedArguments(const DeltaWork<E>& work, const ChunkSizes& chunk_sizes)
       : DeltaPointers<E>(work),
         sizes(chunk_sizes),
         aligned_keys(are_vectors(work.input.keys) && are_vectors(work.input.queries)),
-        aligned_values(are_vectors(work.input.values)) {}
+        aligned_values(are_vectors(work.input.values)) {
+    sizes.sequences = table_of(work.layout, work.saved.device());
+  }
 };
 
 /// What the backward reads and writes beside these.

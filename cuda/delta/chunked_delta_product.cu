@@ -72,7 +72,6 @@ struct ChunkPlan {
     }
     const Index wanted = work.options.chunk == 0 ? DeltaProductOptions::gpu_chunk : work.options.chunk;
     static_cast<BasicDeltaSizes<int>&>(sizes) = work.sizes.template as<int>();
-    sizes.sequences = layout.on(work.saved.device()).data();
     sizes.tokens = static_cast<int>(std::max(Index{1}, std::min<Index>(wanted, most_steps) / factors));
     sizes.steps = sizes.tokens * sizes.factors;
     sizes.padded_tokens = pad_tokens(sizes.tokens);
@@ -95,6 +94,17 @@ struct ChunkPlan {
   bool is_split() const { return sizes.segments > 1; }
   /// What a forward keeps: scales, inverses, scores, errors, states and the maps of several segments.
   Index kept_tensors() const { return is_split() ? 6 : 5; }
+  /// Pushes these, and in a forward without a backward all but errors and states.
+  void push(Saved& saved, bool keep, ChunkedArguments<T>& to) const {
+    to.scales = saved.push<float>(scales()).data();
+    to.inverse = saved.push<T>(inverses()).data();
+    to.scores = saved.push<T>(scores()).data();
+    if (keep) {
+      to.errors = saved.push<T>(errors()).data();
+      to.states = saved.push<T>(states()).data();
+    }
+    if (is_split()) to.segment_maps = saved.push<float>(segment_maps()).data();
+  }
 
  private:
   void set_segments(const DeltaWork<T>& work) {
@@ -137,15 +147,8 @@ void chunked_delta_product(const DeltaWork<T>& work, const DeltaResults<T>& resu
   Saved& saved = work.saved;
   const ChunkPlan<T> plan(work);
   ChunkedArguments<T> a(work, plan.sizes);
-  a.scales = saved.push<float>(plan.scales()).data();
-  a.inverse = saved.push<T>(plan.inverses()).data();
-  a.scores = saved.push<T>(plan.scores()).data();
-  if (results.keep) {
-    a.errors = saved.push<T>(plan.errors()).data();
-    a.states = saved.push<T>(plan.states()).data();
-  }
+  plan.push(saved, results.keep, a);
   if (plan.is_split()) {
-    a.segment_maps = saved.push<float>(plan.segment_maps()).data();
     a.segment_states = saved.push<float>(plan.segment_states()).data();
     // Only the kernels of this call read the states of segments. Whatever comes to their place comes after
     // them.
@@ -203,9 +206,34 @@ void chunked_delta_product_backward(const DeltaWork<T>& work, const DeltaProduct
   saved.pop(plan.kept_tensors());
 }
 
-#define ORTHORNN_INSTANTIATE(T)                                                        \
-  template void chunked_delta_product<T>(const DeltaWork<T>&, const DeltaResults<T>&); \
-  template void chunked_delta_product_backward<T>(const DeltaWork<T>&, const DeltaProductGradients<T>&);
+template <class T>
+SavedMemory memory_of_chunks(const DeltaWork<T>& work) {
+  const ChunkPlan<T> plan(work);
+  const auto vectors = [](const Shape& shape) { return Saved::bytes_of(shape, sizeof(T)); };
+  const auto floats = [](const Shape& shape) { return Saved::bytes_of(shape, sizeof(float)); };
+  const std::size_t maps = plan.is_split() ? floats(plan.segment_maps()) : 0,
+                    between = plan.is_split() ? floats(plan.segment_states()) : 0,
+                    of_states = vectors(plan.errors()) + vectors(plan.states()),
+                    coupled =
+                        floats(plan.scales()) + vectors(plan.inverses()) + vectors(plan.scores()) + maps;
+  return {.kept = coupled + of_states,
+          .keeping = between,
+          .forward = coupled + between,
+          .backward = of_states + between};
+}
+
+template <class T>
+void push_kept_chunks(const DeltaWork<T>& work) {
+  const ChunkPlan<T> plan(work);
+  ChunkedArguments<T> unused(work, plan.sizes);
+  plan.push(work.saved, true, unused);
+}
+
+#define ORTHORNN_INSTANTIATE(T)                                                                          \
+  template void chunked_delta_product<T>(const DeltaWork<T>&, const DeltaResults<T>&);                   \
+  template void chunked_delta_product_backward<T>(const DeltaWork<T>&, const DeltaProductGradients<T>&); \
+  template SavedMemory memory_of_chunks<T>(const DeltaWork<T>&);                                         \
+  template void push_kept_chunks<T>(const DeltaWork<T>&);
 ORTHORNN_INSTANTIATE(float)
 ORTHORNN_INSTANTIATE(bfloat16)
 #undef ORTHORNN_INSTANTIATE

@@ -16,5 +16,10 @@ template <class T>
 void chunked_delta_product(const DeltaWork<T>& work, const DeltaResults<T>& results);
 template <class T>
 void chunked_delta_product_backward(const DeltaWork<T>& work, const DeltaProductGradients<T>& gradients);
+/// What the two push, without the layout's table; and pushes what the forward keeps.
+template <class T>
+SavedMemory memory_of_chunks(const DeltaWork<T>& work);
+template <class T>
+void push_kept_chunks(const DeltaWork<T>& work);
 
 }  // namespace orthornn::cuda

@@ -16,6 +16,14 @@ struct DeltaWork {
   DeltaSizes sizes = input.sizes();
 };
 
+/// Bytes that an operation pushes on a stack, each tensor with the gap behind it.
+struct SavedMemory {
+  std::size_t kept,  ///< What a forward leaves for its backward.
+      keeping,       ///< What that forward pushes beside it, and pops.
+      forward,       ///< What a forward pushes without a backward.
+      backward;      ///< What a backward pushes beside what the forward left.
+};
+
 /// What a forward writes.
 template <class T>
 struct DeltaResults {

@@ -32,15 +32,16 @@ __host__ __device__ constexpr int odd(int size) { return size | 1; }
 
 /// Chunks of all heads of all sequences.
 struct Chunks {
-  const Index* sequences;  // TokenLayout::on
-  Index heads;             // H
-  int size;                // D
-  int factors;             // C
+  TokenTable sequences;
+  Index heads;  // H
+  int size;     // D
+  int factors;  // C
   /// Of the longest sequence.
   Index most;
 
-  Chunks(const TokenLayout& layout, Device device, Index head_count, Index vector_size, int chunk)
-      : sequences(layout.on(device).data()),
+  /// Without the sequences.
+  Chunks(const TokenLayout& layout, Index head_count, Index vector_size, int chunk)
+      : sequences{},
         heads(head_count),
         size(static_cast<int>(vector_size)),
         factors(chunk),
@@ -299,11 +300,13 @@ template <class T>
 class ChunkKernels {
  public:
   ChunkKernels(Device device, const TokenLayout& layout, Index heads, Index size, int factors)
-      : chunks(layout, device, heads, size, factors),
+      : chunks(layout, heads, size, factors),
         pairs(layout.size() * heads),
         numbers(count_numbers(layout, factors)),
-        gpu_(context(device)) {}
+        device_(device),
+        layout_(layout) {}
 
+  /// Without the sequences.
   const Chunks chunks;
   /// Heads of all sequences.
   const Index pairs;
@@ -317,11 +320,13 @@ class ChunkKernels {
   template <class Kernel, class... Arguments>
   void launch_blocks(Kernel* kernel, Index blocks, Index shared, const Arguments&... arguments) const {
     if (blocks == 0) return;
-    launch(gpu_, kernel,
+    Chunks placed = chunks;
+    placed.sequences = table_of(layout_, device_);
+    launch(context(device_), kernel,
            {.grid = static_cast<unsigned>(blocks),
             .block = threads,
             .shared = static_cast<std::size_t>(shared) * sizeof(T)},
-           chunks, arguments...);
+           placed, arguments...);
   }
   /// Launches a block for each chunk of each head.
   template <class Kernel, class... Arguments>
@@ -335,7 +340,8 @@ class ChunkKernels {
   }
 
  private:
-  const Context& gpu_;
+  Device device_;
+  const TokenLayout& layout_;
 };
 
 }  // namespace orthornn::cuda::factors

@@ -373,6 +373,23 @@ void rank_one_chain(const RankOneChainInput<T>& input, const TokenLayout& layout
 }
 
 template <class T>
+SavedMemory memory_of_chain(const RankOneChainInput<T>& input, const TokenLayout& layout,
+                            const RankOneChainOptions& options, Device device) {
+  const Chain<T> chain(input, layout, options, device);
+  const auto bytes = [](const Shape& shape) { return Saved::bytes_of(shape, sizeof(T)); };
+  const std::size_t inverses = bytes(chain.inverses()),
+                    others = bytes(chain.states()) + bytes(chain.updates());
+  return {.kept = inverses + others, .keeping = 0, .forward = inverses, .backward = others};
+}
+
+template <class T>
+void push_kept_of_chain(const RankOneChainInput<T>& input, const TokenLayout& layout,
+                        const RankOneChainOptions& options, Saved& saved) {
+  const Chain<T> chain(input, layout, options, saved.device());
+  for (const Shape& shape : {chain.inverses(), chain.states(), chain.updates()}) saved.push<T>(shape);
+}
+
+template <class T>
 void rank_one_chain_backward(const RankOneChainInput<T>& input, const TokenLayout& layout,
                              const RankOneChainOptions& options, const RankOneChainGradients<T>& gradients,
                              Saved& saved) {
@@ -439,6 +456,10 @@ void rank_one_chain_inverse(const RankOneChainInput<T>& input, const TokenLayout
   template void rank_one_chain_backward<T>(const RankOneChainInput<T>&, const TokenLayout&,                \
                                            const RankOneChainOptions&, const RankOneChainGradients<T>&,    \
                                            Saved&);                                                        \
+  template SavedMemory memory_of_chain<T>(const RankOneChainInput<T>&, const TokenLayout&,                 \
+                                          const RankOneChainOptions&, Device);                             \
+  template void push_kept_of_chain<T>(const RankOneChainInput<T>&, const TokenLayout&,                     \
+                                      const RankOneChainOptions&, Saved&);                                 \
   template void rank_one_chain_inverse<T>(const RankOneChainInput<T>&, const TokenLayout&,                 \
                                           const RankOneChainOptions&, TensorView<T>, Saved&);
 ORTHORNN_INSTANTIATE(float)

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "cuda/delta/delta_work.hpp"
 #include "orthornn/delta/rank_one_chain.hpp"
 
 namespace orthornn::cuda {
@@ -14,6 +15,13 @@ template <class T>
 void rank_one_chain_backward(const RankOneChainInput<T>& input, const TokenLayout& layout,
                              const RankOneChainOptions& options, const RankOneChainGradients<T>& gradients,
                              Saved& saved);
+/// What the two push, without the layout's table; and pushes what a forward keeps on `saved`.
+template <class T>
+SavedMemory memory_of_chain(const RankOneChainInput<T>& input, const TokenLayout& layout,
+                            const RankOneChainOptions& options, Device device);
+template <class T>
+void push_kept_of_chain(const RankOneChainInput<T>& input, const TokenLayout& layout,
+                        const RankOneChainOptions& options, Saved& saved);
 template <class T>
 void rank_one_chain_inverse(const RankOneChainInput<T>& input, const TokenLayout& layout,
                             const RankOneChainOptions& options, TensorView<T> inverses, Saved& scratch);

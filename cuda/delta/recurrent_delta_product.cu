@@ -197,8 +197,7 @@ void recurrent_delta_product(const DeltaWork<T>& work, const DeltaResults<T>& re
   const Index states = layout.size() * a.heads;
   with_layout<T>(a.key, [&](auto state_layout) {
     using Layout = decltype(state_layout);
-    if (results.keep)
-      to.borders = saved.push<T>({segment_count(layout, to.segment_tokens), a.heads, a.key, a.value}).data();
+    if (results.keep) to.borders = saved.push<T>(borders_shape(work)).data();
     if (states * a.value == 0) return;
     const Context& gpu = context(saved.device());
     // Two columns a lane where they still fill the GPU: see above.
@@ -212,6 +211,13 @@ void recurrent_delta_product(const DeltaWork<T>& work, const DeltaResults<T>& re
   });
 }
 
+template <class T>
+void push_kept_borders(const DeltaWork<T>& work) {
+  work.saved.template push<T>(borders_shape(work));
+}
+
+template void push_kept_borders<float>(const DeltaWork<float>&);
+template void push_kept_borders<double>(const DeltaWork<double>&);
 template void recurrent_delta_product<float>(const DeltaWork<float>&, const DeltaResults<float>&);
 template void recurrent_delta_product<double>(const DeltaWork<double>&, const DeltaResults<double>&);
 

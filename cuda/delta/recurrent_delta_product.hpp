@@ -10,5 +10,10 @@ template <class T>
 void recurrent_delta_product(const DeltaWork<T>& work, const DeltaResults<T>& results);
 template <class T>
 void recurrent_delta_product_backward(const DeltaWork<T>& work, const DeltaProductGradients<T>& gradients);
+/// What the two push, without the layout's table; and pushes what the forward keeps.
+template <class T>
+SavedMemory memory_of_recurrence(const DeltaWork<T>& work);
+template <class T>
+void push_kept_borders(const DeltaWork<T>& work);
 
 }  // namespace orthornn::cuda

@@ -344,7 +344,31 @@ __global__ void __launch_bounds__((most_threads<T, Layout>))
   } while (first_column < a.value);
 }
 
+template <class T, class Layout>
+Index warps_of_block(Index value) {
+  return std::clamp<Index>((value + Layout::columns_of_warp - 1) / Layout::columns_of_warp, 1,
+                           most_threads<T, Layout> / static_cast<int>(warp_size));
+}
+
+/// Of the states in a segment that each thread keeps.
+template <class T, class Layout>
+Shape states_of_segments(const DeltaWork<T>& work) {
+  const auto [factors, heads, key, value] = work.sizes;
+  return {work.layout.size() * heads, segment_tokens(work.layout.longest(), factors) * (factors + 1),
+          Layout::elements, warps_of_block<T, Layout>(value) * warp_size};
+}
+
 }  // namespace
+
+template <class T>
+SavedMemory memory_of_recurrence(const DeltaWork<T>& work) {
+  SavedMemory memory{
+      .kept = Saved::bytes_of(borders_shape(work), sizeof(T)), .keeping = 0, .forward = 0, .backward = 0};
+  with_layout<T>(work.sizes.key, [&](auto state_layout) {
+    memory.backward = Saved::bytes_of(states_of_segments<T, decltype(state_layout)>(work), sizeof(T));
+  });
+  return memory;
+}
 
 template <class T>
 void recurrent_delta_product_backward(const DeltaWork<T>& work, const DeltaProductGradients<T>& gradients) {
@@ -354,18 +378,15 @@ void recurrent_delta_product_backward(const DeltaWork<T>& work, const DeltaProdu
   const Index states = layout.size() * a.heads;
   const Index tokens = segment_tokens(layout.longest(), a.factors);
   const TensorView<const T> borders = saved.top<T>(0);
-  check_shape("states that the forward kept", borders.shape(),
-              {segment_count(layout, tokens), a.heads, a.key, a.value});
+  check_shape("states that the forward kept", borders.shape(), borders_shape(work));
   with_layout<T>(a.key, [&](auto state_layout) {
     using Layout = decltype(state_layout);
     if (states == 0) return;
-    const Index warps = std::clamp<Index>((a.value + Layout::columns_of_warp - 1) / Layout::columns_of_warp,
-                                          1, most_threads<T, Layout> / static_cast<int>(warp_size));
-    const Index threads = warps * warp_size;
+    const Index warps = warps_of_block<T, Layout>(a.value), threads = warps * warp_size;
     const StagePlan plan =
         plan_stages<Layout>(a, layout.longest(), static_cast<int>(warps) * Layout::columns_of_warp, true);
     const Saved::Scope scope(saved);
-    const TensorView<T> memory = saved.push<T>({states, tokens * (a.factors + 1), Layout::elements, threads});
+    const TensorView<T> memory = saved.push<T>(states_of_segments<T, Layout>(work));
     const Context& gpu = context(saved.device());
     launch(gpu, backward_kernel<T, Layout>,
            {.grid = static_cast<unsigned>(states),
@@ -379,6 +400,8 @@ void recurrent_delta_product_backward(const DeltaWork<T>& work, const DeltaProdu
   saved.pop(1);
 }
 
+template SavedMemory memory_of_recurrence<float>(const DeltaWork<float>&);
+template SavedMemory memory_of_recurrence<double>(const DeltaWork<double>&);
 template void recurrent_delta_product_backward<float>(const DeltaWork<float>&,
                                                       const DeltaProductGradients<float>&);
 template void recurrent_delta_product_backward<double>(const DeltaWork<double>&,

@@ -105,13 +105,13 @@ __device__ __forceinline__ T part_of_dot(const T (&x)[Count], const T (&y)[Count
 
 template <class T>
 struct Inputs : DeltaSizes, DeltaPointers<T> {
-  const Index* sequences;  // TokenLayout::on
+  TokenTable sequences;
   bool decays_of_rows;
 
   explicit Inputs(const DeltaWork<T>& work)
       : DeltaSizes(work.sizes),
         DeltaPointers<T>(work),
-        sequences(work.layout.on(work.saved.device()).data()),
+        sequences(table_of(work.layout, work.saved.device())),
         decays_of_rows(work.input.log_decays.shape().rank() == 3) {}
 };
 
@@ -425,6 +425,12 @@ inline Index segment_tokens(Index longest, Index factors) {
 /// first_segment(its tokens before, b) on.
 inline Index segment_count(const TokenLayout& layout, Index tokens) {
   return layout.tokens() / tokens + layout.size();
+}
+/// Of the states between segments.
+template <class T>
+Shape borders_shape(const DeltaWork<T>& work) {
+  const auto [factors, heads, key, value] = work.sizes;
+  return {segment_count(work.layout, segment_tokens(work.layout.longest(), factors)), heads, key, value};
 }
 __device__ __forceinline__ Index first_segment(const TokenSequence& sequence, Index b, Index tokens) {
   return sequence.before / tokens + b;

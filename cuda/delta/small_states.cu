@@ -367,9 +367,16 @@ void with_size(const Inputs<T>& a, const Body& body) {
   body(std::integral_constant<int, static_cast<int>(largest_small_state)>());
 }
 
+Shape kept_states(const DeltaSizes& sizes, const TokenLayout& layout) {
+  return {layout.tokens() * sizes.factors / stage_steps + layout.size(), sizes.heads, sizes.key, sizes.value};
+}
+
+/// Pushes what a backward reads.
 template <class T>
-Shape kept_states(const Inputs<T>& a, const TokenLayout& layout) {
-  return {layout.tokens() * a.factors / stage_steps + layout.size(), a.heads, a.key, a.value};
+KeptSteps<T> push_steps(const DeltaWork<T>& work) {
+  T* const errors = work.saved.template push<T>(work.input.values.shape()).data();
+  return {.errors = errors,
+          .states = work.saved.template push<T>(kept_states(work.sizes, work.layout)).data()};
 }
 
 }  // namespace
@@ -379,10 +386,7 @@ void small_states(const DeltaWork<T>& work, const DeltaResults<T>& results) {
   const Inputs<T> a(work);
   Saved& saved = work.saved;
   KeptSteps<T> kept{};
-  if (results.keep) {
-    kept.errors = saved.push<T>(work.input.values.shape()).data();
-    kept.states = saved.push<T>(kept_states(a, work.layout)).data();
-  }
+  if (results.keep) kept = push_steps(work);
   const int states = static_cast<int>(work.layout.size() * a.heads);
   if (states == 0) return;
   with_size(a, [&](auto size) {
@@ -396,7 +400,7 @@ void small_states_backward(const DeltaWork<T>& work, const DeltaProductGradients
   const Inputs<T> a(work);
   Saved& saved = work.saved;
   const TensorView<const T> states_before = saved.top<T>(0), errors = saved.top<T>(1);
-  check_shape("states that the forward kept", states_before.shape(), kept_states(a, work.layout));
+  check_shape("states that the forward kept", states_before.shape(), kept_states(work.sizes, work.layout));
   check_shape("errors that the forward kept", errors.shape(), work.input.values.shape());
   const KeptSteps<const T> kept{.errors = errors.data(), .states = states_before.data()};
   const int states = static_cast<int>(work.layout.size() * a.heads);
@@ -409,9 +413,23 @@ void small_states_backward(const DeltaWork<T>& work, const DeltaProductGradients
   saved.pop(2);
 }
 
-#define ORTHORNN_INSTANTIATE(T)                                               \
-  template void small_states<T>(const DeltaWork<T>&, const DeltaResults<T>&); \
-  template void small_states_backward<T>(const DeltaWork<T>&, const DeltaProductGradients<T>&);
+template <class T>
+SavedMemory memory_of_small_states(const DeltaWork<T>& work) {
+  const std::size_t kept = Saved::bytes_of(work.input.values.shape(), sizeof(T)) +
+                           Saved::bytes_of(kept_states(work.sizes, work.layout), sizeof(T));
+  return {.kept = kept, .keeping = 0, .forward = 0, .backward = 0};
+}
+
+template <class T>
+void push_kept_small_states(const DeltaWork<T>& work) {
+  push_steps(work);
+}
+
+#define ORTHORNN_INSTANTIATE(T)                                                                 \
+  template void small_states<T>(const DeltaWork<T>&, const DeltaResults<T>&);                   \
+  template void small_states_backward<T>(const DeltaWork<T>&, const DeltaProductGradients<T>&); \
+  template SavedMemory memory_of_small_states<T>(const DeltaWork<T>&);                          \
+  template void push_kept_small_states<T>(const DeltaWork<T>&);
 ORTHORNN_INSTANTIATE(float)
 ORTHORNN_INSTANTIATE(double)
 #undef ORTHORNN_INSTANTIATE

@@ -14,5 +14,10 @@ template <class T>
 void small_states(const DeltaWork<T>& work, const DeltaResults<T>& results);
 template <class T>
 void small_states_backward(const DeltaWork<T>& work, const DeltaProductGradients<T>& gradients);
+/// What the two push, without the layout's table; and pushes what the forward keeps.
+template <class T>
+SavedMemory memory_of_small_states(const DeltaWork<T>& work);
+template <class T>
+void push_kept_small_states(const DeltaWork<T>& work);
 
 }  // namespace orthornn::cuda

@@ -23,9 +23,20 @@ void chunked_delta_product_backward(const DeltaWork<T>&, const DeltaProductGradi
   refuse();
 }
 
-#define ORTHORNN_INSTANTIATE(T)                                                        \
-  template void chunked_delta_product<T>(const DeltaWork<T>&, const DeltaResults<T>&); \
-  template void chunked_delta_product_backward<T>(const DeltaWork<T>&, const DeltaProductGradients<T>&);
+template <class T>
+SavedMemory memory_of_chunks(const DeltaWork<T>&) {
+  refuse();
+}
+template <class T>
+void push_kept_chunks(const DeltaWork<T>&) {
+  refuse();
+}
+
+#define ORTHORNN_INSTANTIATE(T)                                                                          \
+  template void chunked_delta_product<T>(const DeltaWork<T>&, const DeltaResults<T>&);                   \
+  template void chunked_delta_product_backward<T>(const DeltaWork<T>&, const DeltaProductGradients<T>&); \
+  template SavedMemory memory_of_chunks<T>(const DeltaWork<T>&);                                         \
+  template void push_kept_chunks<T>(const DeltaWork<T>&);
 ORTHORNN_INSTANTIATE(float)
 ORTHORNN_INSTANTIATE(bfloat16)
 #undef ORTHORNN_INSTANTIATE

@@ -87,8 +87,8 @@ typedef struct orthornn_device {
   int32_t kind;
   /** Number of the GPU, from 0; 0 for the CPU. */
   int32_t index;
-  /** cudaStream_t of the GPU to which the operation goes; NULL is CUDA's default stream. Not read for the
-   * CPU. */
+  /** cudaStream_t of the GPU to which the operation goes; NULL is CUDA's default stream. It may be captured.
+   * Not read for the CPU. */
   void *stream;
 } orthornn_device;
 
@@ -98,8 +98,7 @@ enum {
   ORTHORNN_F32 = 0,
   /** double, 64 bits. */
   ORTHORNN_F64 = 1,
-  /** bfloat16, 16 bits. No operation computes with it in this version: the CPU does not, and on a GPU a delta
-   * product needs the chunked form for it, which is refused there (see below). */
+  /** bfloat16, 16 bits: vectors of a delta product in the chunked form on a GPU. */
   ORTHORNN_BF16 = 2
 };
 
@@ -354,9 +353,6 @@ typedef struct orthornn_layout {
 
 /* ---------------------------------------------------------------------------------------------------------
  * Delta product
- *
- * On a GPU this version has orthornn_delta_product_step alone, of ORTHORNN_F32 and ORTHORNN_F64. All other
- * functions of delta products return ORTHORNN_DEVICE_ERROR there.
  * ------------------------------------------------------------------------------------------------------ */
 
 /** Decays of the states. */
@@ -382,7 +378,8 @@ typedef struct orthornn_delta_product {
   /** Type of queries, keys, values, removals and outputs: ORTHORNN_F32 or ORTHORNN_F64; ORTHORNN_BF16 for the
    * chunked form on a GPU. Step sizes, decays and states are of the same type, and f32 for bf16. */
   int32_t dtype;
-  /** ORTHORNN_RECURRENT or ORTHORNN_CHUNKED. */
+  /** ORTHORNN_RECURRENT or ORTHORNN_CHUNKED. The chunked form needs compute capability 9.0 on a GPU, and is
+   * not there for ORTHORNN_F64. */
   int32_t form;
   /** 1: keys are divided by their norms first; 0: keys are as they are. */
   int32_t unit_keys;
@@ -451,8 +448,8 @@ orthornn_delta_product_forward_workspace(const orthornn_device *device, const or
 /** Computes outputs [R, H, V], 0 in rows of padding, and final states [B, H, K, V], which may be NULL and may
  * be the initial states.
  *
- * - saved: as many bytes as orthornn_delta_product_saved says; NULL, with 0 bytes, where no backward follows.
- */
+ * - saved: as many bytes as orthornn_delta_product_saved says, on a GPU at a multiple of 256 bytes; NULL, with
+ *   0 bytes, where no backward follows. */
 ORTHORNN_EXPORT orthornn_status orthornn_delta_product_forward(
     const orthornn_device *device, const orthornn_delta_product *product, const orthornn_layout *layout,
     const orthornn_delta_inputs *inputs, void *outputs, void *final_states, void *saved, int64_t saved_bytes,
@@ -468,8 +465,7 @@ ORTHORNN_EXPORT orthornn_status orthornn_delta_product_backward(
     const orthornn_delta_inputs *inputs, const orthornn_delta_gradients *gradients, void *saved,
     int64_t saved_bytes, void *workspace, int64_t workspace_bytes);
 /** Goes on by one token of each of `batch` sequences, in the recurrent form whatever `product` says: R = B.
- * `states` [B, H, K, V] are read and overwritten. It needs no workspace. On a GPU it allocates a table of the
- * sequences, and waits until the table is there. */
+ * `states` [B, H, K, V] are read and overwritten. It needs no workspace. */
 ORTHORNN_EXPORT orthornn_status orthornn_delta_product_step(const orthornn_device *device,
                                                             const orthornn_delta_product *product,
                                                             int64_t batch,
@@ -478,8 +474,6 @@ ORTHORNN_EXPORT orthornn_status orthornn_delta_product_step(const orthornn_devic
 
 /* ---------------------------------------------------------------------------------------------------------
  * Rank-one chain
- *
- * On a GPU this version has no rank-one chains: their functions return ORTHORNN_DEVICE_ERROR there.
  * ------------------------------------------------------------------------------------------------------ */
 
 /** A chain s_t = (I + q_t k_t^T) s_{t-1} with outputs s_{t-1}^T k_t, where q = alpha q' and k = beta k'. */

@@ -3,6 +3,9 @@
 #include <new>
 #include <string>
 
+#include "core/back_end.hpp"
+#include "cuda/core/device.hpp"
+
 #ifdef ORTHORNN_WITH_CUDA
 #include <cuda_runtime_api.h>
 #endif
@@ -55,7 +58,9 @@ Device device_of(const orthornn_device* device) {
   if (device == nullptr) return Device::cpu();
   if (value_of("device.kind", device->kind, Device::Kind::cuda) == Device::Kind::cuda) {
     size_of("device.index", device->index, 0);
-    return Device::cuda(device->index);
+    const Device found = Device::cuda(device->index);
+    if constexpr (has_cuda_bodies) cuda::refuse_first_use_in_capture(found, device->stream);
+    return found;
   }
   size_of("device.index of the CPU", device->index, 0, 0);
   return Device::cpu();

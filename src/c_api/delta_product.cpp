@@ -64,13 +64,17 @@ struct DeltaCall {
         .removals = present<const T>(removes, "removals", given.removals, keys()),
         .initial_states = optional_view<Number>("initial_states", given.initial_states, states(), device)};
   }
-  /// The shapes alone, for sizes of memory.
+  /// The shapes alone, for sizes of memory. What is left out has no address, and no other address is used.
   template <class T>
   DeltaProductInput<T> shapes() const {
+    using Number = const DeltaNumber<T>;
+    const auto somewhere = [](bool present) { return present ? std::uintptr_t{256} : std::uintptr_t{0}; };
     return {.queries = {nullptr, queries(), device},
             .keys = {nullptr, keys(), device},
             .values = {nullptr, values(), device},
-            .betas = {nullptr, betas(), device}};
+            .betas = {nullptr, betas(), device},
+            .log_decays = {reinterpret_cast<Number*>(somewhere(decay != Decay::none)), log_decays(), device},
+            .removals = {reinterpret_cast<const T*>(somewhere(removes)), keys(), device}};
   }
   template <class T>
   DeltaProductGradients<T> gradients(const orthornn_delta_gradients* gradients) const {
@@ -151,8 +155,8 @@ orthornn_status orthornn_delta_product_forward(const orthornn_device* device,
       const auto input = call.input<T>(inputs);
       const auto results = view_of<T>("outputs", outputs, call.outputs(), where);
       const auto last = optional_view<DeltaNumber<T>>("final_states", final_states, call.states(), where);
-      StackOperation stack = StackOperation::forward(device, where, call.memory<T>(),
-                                                     {saved, saved_bytes, workspace, workspace_bytes});
+      StackOperation stack(device, call.layout, where, StackOperation::ForwardMemory{call.memory<T>()},
+                           {saved, saved_bytes, workspace, workspace_bytes});
       if (saved != nullptr) {
         delta_product_forward<T>(input, call.layout, call.options, results, last, stack.saved());
       } else {
@@ -177,8 +181,8 @@ orthornn_status orthornn_delta_product_backward(
     with_vectors(product, [&]<class T>(std::type_identity<T>) {
       const auto input = call.input<T>(inputs);
       const auto results = call.gradients<T>(gradients);
-      StackOperation stack = StackOperation::backward(device, call.device, call.memory<T>(),
-                                                      {saved, saved_bytes, workspace, workspace_bytes});
+      StackOperation stack(device, call.layout, call.device, StackOperation::BackwardMemory{call.memory<T>()},
+                           {saved, saved_bytes, workspace, workspace_bytes});
       push_kept(DeltaWork<T>{input, call.layout, call.options, stack.saved()});
       delta_product_backward<T>(input, call.layout, call.options, results, stack.saved());
     });

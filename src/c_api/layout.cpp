@@ -22,12 +22,17 @@ TensorView<std::byte> kept_view(const LentArrays& arrays, std::size_t expected, 
     throw ArgumentError(fmt::format("saved has {} bytes, expected {}", arrays.saved_bytes, expected));
   // It begins with a table of Index, whose alignment it needs.
   view_of<Index>("saved", arrays.saved, {static_cast<Index>(expected / sizeof(Index))}, device);
+  if (device.is_cuda() && reinterpret_cast<std::uintptr_t>(arrays.saved) % LentMemory::alignment != 0)
+    throw ArgumentError(fmt::format("the address of saved is no multiple of {}, which kernels of a GPU need",
+                                    LentMemory::alignment));
   if (arrays.saved == nullptr) return {};
   return TensorView<std::byte>(static_cast<std::byte*>(arrays.saved), {static_cast<Index>(expected)}, device);
 }
 
 /// Bytes that a forward pushes beside what it keeps.
-std::size_t forward_scratch(const SavedMemory& memory, bool keeps) { return keeps ? 0 : memory.forward; }
+std::size_t forward_scratch(const SavedMemory& memory, bool keeps) {
+  return keeps ? memory.keeping : memory.forward;
+}
 
 }  // namespace
 
@@ -61,16 +66,17 @@ StackOperation::StackOperation(const orthornn_device* caller, Device device, Ten
   if (!scratch_.empty()) saved_.lend(scratch_.data(), scratch);
 }
 
-StackOperation StackOperation::forward(const orthornn_device* caller, Device device,
-                                       const SavedMemory& memory, const LentArrays& arrays) {
-  const bool keeps = arrays.saved != nullptr;
-  return StackOperation(caller, device, kept_view(arrays, keeps ? memory.kept : 0, device),
-                        forward_scratch(memory, keeps), arrays);
+StackOperation::StackOperation(const orthornn_device* caller, const TokenLayout& layout, Device device,
+                               ForwardMemory memory, const LentArrays& arrays)
+    : StackOperation(caller, device, kept_view(arrays, arrays.saved != nullptr ? memory.of.kept : 0, device),
+                     forward_scratch(memory.of, arrays.saved != nullptr), arrays) {
+  push_layout_table(layout, LayoutTable::write, saved_);
 }
 
-StackOperation StackOperation::backward(const orthornn_device* caller, Device device,
-                                        const SavedMemory& memory, const LentArrays& arrays) {
-  return StackOperation(caller, device, kept_view(arrays, memory.kept, device), memory.backward, arrays);
+StackOperation::StackOperation(const orthornn_device* caller, const TokenLayout& layout, Device device,
+                               BackwardMemory memory, const LentArrays& arrays)
+    : StackOperation(caller, device, kept_view(arrays, memory.of.kept, device), memory.of.backward, arrays) {
+  push_layout_table(layout, LayoutTable::keep, saved_);
 }
 
 std::size_t StackOperation::forward_workspace(Device device, const SavedMemory& memory, bool keeps) {

@@ -25,11 +25,19 @@ struct LentArrays {
 /// workspace.
 class StackOperation {
  public:
-  /// Each throws ArgumentError for arrays of another size.
-  static StackOperation forward(const orthornn_device* caller, Device device, const SavedMemory& memory,
-                                const LentArrays& arrays);
-  static StackOperation backward(const orthornn_device* caller, Device device, const SavedMemory& memory,
-                                 const LentArrays& arrays);
+  /// What a forward or a backward pushes.
+  struct ForwardMemory {
+    SavedMemory of;
+  };
+  struct BackwardMemory {
+    SavedMemory of;
+  };
+
+  /// With the layout's table on the stack. Each throws ArgumentError for arrays of another size.
+  StackOperation(const orthornn_device* caller, const TokenLayout& layout, Device device,
+                 ForwardMemory memory, const LentArrays& arrays);
+  StackOperation(const orthornn_device* caller, const TokenLayout& layout, Device device,
+                 BackwardMemory memory, const LentArrays& arrays);
   /// Bytes of workspace.
   static std::size_t forward_workspace(Device device, const SavedMemory& memory, bool keeps);
   static std::size_t backward_workspace(Device device, const SavedMemory& memory);

@@ -119,8 +119,8 @@ orthornn_status orthornn_rank_one_chain_forward(const orthornn_device* device,
       const auto input = call.input<T>(inputs);
       const auto results = view_of<T>("outputs", outputs, call.outputs(), where);
       const auto last = optional_view<T>("final_states", final_states, call.states(), where);
-      StackOperation stack = StackOperation::forward(device, where, call.memory<T>(),
-                                                     {saved, saved_bytes, workspace, workspace_bytes});
+      StackOperation stack(device, call.layout, where, StackOperation::ForwardMemory{call.memory<T>()},
+                           {saved, saved_bytes, workspace, workspace_bytes});
       const auto run = saved != nullptr ? rank_one_chain_forward<T> : rank_one_chain<T>;
       run(input, call.layout, call.options, results, last, stack.saved());
     });
@@ -142,8 +142,8 @@ orthornn_status orthornn_rank_one_chain_backward(
     with_real(chain->dtype, [&]<class T>(std::type_identity<T>) {
       const auto input = call.input<T>(inputs);
       const auto results = call.gradients<T>(gradients, *inputs);
-      StackOperation stack = StackOperation::backward(device, call.device, call.memory<T>(),
-                                                      {saved, saved_bytes, workspace, workspace_bytes});
+      StackOperation stack(device, call.layout, call.device, StackOperation::BackwardMemory{call.memory<T>()},
+                           {saved, saved_bytes, workspace, workspace_bytes});
       push_kept(ChainWork<T>{input, call.layout, call.options, stack.saved()});
       rank_one_chain_backward<T>(input, call.layout, call.options, results, stack.saved());
     });

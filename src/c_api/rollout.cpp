@@ -78,7 +78,8 @@ std::size_t backward_bytes(const Rollout& rollout) {
     transition_of<T>(rollout);
     plan_prepare<T>(rollout);
     Tensor<T>(rollout.matrix(), rollout.device);  // the gradient of Q within the product
-    if (rollout.activation == Activation::modrelu) Tensor<double>(Shape{2, rollout.size}, rollout.device);
+    if (rollout.activation == Activation::modrelu && !rollout.device.is_cuda())
+      Tensor<double>(Shape{2, rollout.size}, rollout.device);  // sums that a GPU has in scratch of its own
   });
 }
 

@@ -25,7 +25,7 @@ void Saved::lend(void* memory, std::size_t bytes) {
 }
 
 void* Saved::take(const Shape& shape, std::size_t element_bytes) {
-  const std::size_t bytes = LentMemory::padded(shape.bytes(element_bytes));
+  const std::size_t bytes = bytes_of(shape, element_bytes);
   std::size_t block = block_, offset = offset_;
   while (block < blocks_.size() && offset + bytes > blocks_[block].bytes()) {
     ++block;
@@ -111,6 +111,10 @@ void Saved::pop(Index count) {
   entries_.erase(entries_.end() - count, entries_.end());
   while (!frames_.empty() && frames_.back().end > size()) frames_.pop_back();
   if (entries_.empty()) end_round();
+}
+
+std::size_t Saved::bytes_of(const Shape& shape, std::size_t element_bytes) {
+  return LentMemory::padded(shape.bytes(element_bytes));
 }
 
 std::size_t Saved::used_bytes() const {

@@ -107,7 +107,7 @@ SavedMemory memory_of_chunks(const DeltaWork<T>& work) {
                     states = bytes(chunked.states_shape());
   const std::size_t kept =
       table + bytes(chunked.inverse_shape()) + updates + states + bytes(chunked.scores_shape());
-  return {.kept = kept, .forward = kept, .backward = table + updates + states};
+  return {.kept = kept, .keeping = 0, .forward = kept, .backward = table + updates + states};
 }
 
 template <class T>

@@ -80,13 +80,4 @@ void clear_padding(const TokenLayout& layout, std::initializer_list<TensorView<T
   for (const TensorView<T>& x : tensors) set_zero(x);
 }
 
-/// Throws DeviceError for a GPU: the sizes of what its kernels keep are known to them alone.
-inline void check_sizes_of_saved(Device device) {
-  if (!device.is_cuda()) return;
-  throw DeviceError(fmt::format(
-      "what a forward keeps for its backward on {} has sizes that only its kernels know; expected "
-      "the CPU, or Saved in place of memory of the caller",
-      to_string(device)));
-}
-
 }  // namespace orthornn

@@ -180,18 +180,50 @@ void delta_product_backward(const DeltaProductInput<T>& input, const TokenLayout
   run_backward(work, gradients);
 }
 
+namespace {
+
+/// The sizes for a body of a GPU.
+template <class T>
+SavedMemory memory_on_gpu(const DeltaWork<T>& work, DeltaBody body) {
+  if constexpr (!is_double<T>) {
+    if (body == DeltaBody::chunked) return cuda::memory_of_chunks(work);
+  }
+  if constexpr (!is_bfloat16<T>) {
+    return body == DeltaBody::small_states ? cuda::memory_of_small_states(work)
+                                           : cuda::memory_of_recurrence(work);
+  }
+  return {};
+}
+template <class T>
+void push_kept_on_gpu(const DeltaWork<T>& work, DeltaBody body) {
+  if constexpr (!is_double<T>) {
+    if (body == DeltaBody::chunked) return cuda::push_kept_chunks(work);
+  }
+  if constexpr (!is_bfloat16<T>)
+    body == DeltaBody::small_states ? cuda::push_kept_small_states(work) : cuda::push_kept_borders(work);
+}
+
+}  // namespace
+
 template <class T>
 SavedMemory memory_of(const DeltaWork<T>& work) {
-  check_sizes_of_saved(work.saved.device());
+  check_form(work);
+  if constexpr (has_cuda_bodies) {
+    const Device device = work.saved.device();
+    if (device.is_cuda()) return with_layout_table(memory_on_gpu(work, body_of(work)), work.layout, device);
+  }
   if constexpr (!is_bfloat16<T>) {
     return work.options.form == DeltaForm::chunked ? memory_of_chunks(work) : memory_of_recurrence(work);
   }
-  throw DeviceError("a delta product of bfloat16 has the chunked form on a GPU alone");
+  return {};
 }
 
 template <class T>
 void push_kept(const DeltaWork<T>& work) {
-  check_sizes_of_saved(work.saved.device());
+  check_form(work);
+  if constexpr (has_cuda_bodies) {
+    if (work.saved.device().is_cuda()) return push_kept_on_gpu(work, body_of(work));
+  }
   if constexpr (!is_bfloat16<T>)
     work.options.form == DeltaForm::chunked ? push_kept_chunks(work) : push_kept_states(work);
 }

@@ -360,20 +360,28 @@ void rank_one_chain_inverse(const RankOneChainInput<T>& input, const TokenLayout
 
 template <class T>
 SavedMemory memory_of(const ChainWork<T>& work) {
-  check_sizes_of_saved(work.saved.device());
   check_chunk(work.options.chunk, "factors");
+  if constexpr (has_cuda_bodies) {
+    const Device device = work.saved.device();
+    if (device.is_cuda())
+      return with_layout_table(cuda::memory_of_chain(work.input, work.layout, work.options, device),
+                               work.layout, device);
+  }
   const Saved::Scope scope(work.saved);
   const Chain<T> chain{work.input, work.layout, work.options, work.saved};
   const auto bytes = [](const Shape& shape) { return LentMemory::padded(shape.bytes(sizeof(T))); };
   const std::size_t between =
       SequenceParts::bytes(work.layout) + bytes(chain.states_shape()) + bytes(chain.updates_shape());
   const std::size_t kept = between + bytes(chain.inverses_shape());
-  return {.kept = kept, .forward = kept, .backward = between};
+  return {.kept = kept, .keeping = 0, .forward = kept, .backward = between};
 }
 
 template <class T>
 void push_kept(const ChainWork<T>& work) {
-  check_sizes_of_saved(work.saved.device());
+  if constexpr (has_cuda_bodies) {
+    if (work.saved.device().is_cuda())
+      return cuda::push_kept_of_chain(work.input, work.layout, work.options, work.saved);
+  }
   Chain<T>{work.input, work.layout, work.options, work.saved}.push_kept();
 }
 

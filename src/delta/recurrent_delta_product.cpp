@@ -313,7 +313,7 @@ SavedMemory memory_of_recurrence(const DeltaWork<T>& work) {
   const SequenceParts segments(work.layout, segment_tokens(work.sizes), work.saved);
   const std::size_t table = SequenceParts::bytes(work.layout),
                     borders = LentMemory::padded(borders_shape(segments, work.sizes).bytes(sizeof(T)));
-  return {.kept = table + borders, .forward = 0, .backward = table};
+  return {.kept = table + borders, .keeping = 0, .forward = 0, .backward = table};
 }
 
 template <class T>

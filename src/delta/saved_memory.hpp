@@ -7,19 +7,22 @@
 
 namespace orthornn {
 
-/// Bytes of tensors on a stack, each with the gap behind it.
-struct SavedMemory {
-  std::size_t kept,  ///< What a forward leaves for its backward.
-      forward,       ///< What a forward pushes without a backward.
-      backward;      ///< What a backward pushes beside what the forward left.
-};
+/// The table of a layout that kernels of a GPU read is pushed below all else. Its bytes are in `kept` and in
+/// `forward`: a backward reads that of its forward.
+enum class LayoutTable { write, keep };
+/// Pushes it where the layout needs one on the stack's device, and gives it to the layout. `write` starts to
+/// write it; `keep` takes the numbers that the memory has.
+void push_layout_table(const TokenLayout& layout, LayoutTable what, Saved& saved);
 
-/// Bytes for a delta product on the CPU. `work.saved` is as it was when this returns. Throws DeviceError for
-/// a GPU, whose kernels alone know what they keep.
+/// The bytes with those of the table.
+SavedMemory with_layout_table(SavedMemory memory, const TokenLayout& layout, Device device);
+
+/// Bytes for a delta product, with the layout's table. `work.saved` is as it was when this returns. Throws
+/// DeviceError and ValueError as the operation where a GPU has no such form.
 template <class T>
 SavedMemory memory_of(const DeltaWork<T>& work);
-/// Pushes what a forward on the CPU leaves for its backward. On the memory in which that forward pushed, the
-/// tensors have the numbers that it left.
+/// Pushes what a forward leaves for its backward above the layout's table. On the memory in which that
+/// forward pushed, the tensors have the numbers that it left.
 template <class T>
 void push_kept(const DeltaWork<T>& work);
 

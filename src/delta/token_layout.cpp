@@ -32,6 +32,10 @@ Index padded_rows(Index length, Index batch, ConstTensorView<std::int32_t> lengt
 
 class TokenLayout::Tables {
  public:
+  void add(Tensor<Index> table) {
+    const std::lock_guard lock(mutex_);
+    tables_.push_back(std::move(table));
+  }
   TensorView<const Index> on(Device device, const std::vector<Sequence>& sequences) {
     const std::lock_guard lock(mutex_);
     const auto found = std::find_if(tables_.begin(), tables_.end(),
@@ -61,11 +65,23 @@ class TokenLayout::Tables {
 
 TensorView<const Index> TokenLayout::on(Device device) const { return tables_->on(device, sequences_); }
 
+void TokenLayout::use_table(TensorView<Index> table) const {
+  check_shape("table of a layout", table.shape(), {size(), 4});
+  tables_->add(Tensor<Index>::adopt(table.data(), table.shape(), table.device(), [](Index*) {}));
+}
+
 TokenLayout::TokenLayout(Index rows, std::vector<Sequence> sequences)
     : rows_(rows), sequences_(std::move(sequences)), tables_(std::make_shared<Tables>()) {
   for (const Sequence& sequence : sequences_) {
     tokens_ += sequence.count;
     longest_ = std::max(longest_, sequence.count);
+  }
+  const Index distance = sequences_.size() > 1 ? sequences_[1].first : 0;
+  Index first = 0;
+  for (const Sequence& sequence : sequences_) {
+    is_regular_ = is_regular_ && sequence.first == first && sequence.stride == sequences_[0].stride &&
+                  sequence.count == sequences_[0].count;
+    first += distance;
   }
 }
 

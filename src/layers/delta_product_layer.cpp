@@ -236,10 +236,8 @@ const TokenLayout& DeltaProductLayer<T>::layout(Index length, Index batch) const
   const std::pair sizes(length, batch);
   auto found = layouts_.find(sizes);
   if (found == layouts_.end()) {
-    if (layouts_.size() >= most_layouts && !execution_.device.is_cuda()) layouts_.clear();
+    if (layouts_.size() >= most_layouts) layouts_.clear();
     found = layouts_.emplace(sizes, TokenLayout::time_major(length, batch)).first;
-    // The first call waits for a GPU, so it comes before anything is recorded.
-    if (execution_.device.is_cuda()) found->second.on(execution_.device);
   }
   return found->second;
 }

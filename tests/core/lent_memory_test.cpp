@@ -64,6 +64,34 @@ TEST_CASE("a table of a layout, which outlives an operation, is not made of lent
   CHECK(table(1, 0) == 1);
 }
 
+TEST_CASE("a layout takes a table of its caller", "[lent_memory]") {
+  const std::vector<std::int64_t> offsets = {0, 2, 3};
+  const TokenLayout layout = TokenLayout::packed(offsets);
+  Tensor<Index> table({2, 4});
+  layout.use_table(table);
+  CHECK(layout.on(Device::cpu()).data() == table.data());
+  CHECK_THROWS_AS(layout.use_table(TensorView<Index>(table.data(), {1, 4})), ShapeError);
+}
+
+TEST_CASE("a layout is regular where its sequences are alike", "[lent_memory]") {
+  const auto packed = [](const std::vector<std::int64_t>& offsets) {
+    return TokenLayout::packed(offsets).is_regular();
+  };
+  CHECK(TokenLayout::time_major(3, 2).is_regular());
+  CHECK(TokenLayout::sequence_major(2, 3).is_regular());
+  CHECK(TokenLayout::sequence_major(0, 3).is_regular());
+  CHECK(packed({0, 4, 8, 12}));
+  CHECK(packed({0, 5}));
+  CHECK(packed({0, 0, 0}));
+  CHECK_FALSE(packed({0, 4, 8, 11}));
+  CHECK_FALSE(packed({0, 0, 4}));
+  Tensor<std::int32_t> lengths({3});
+  for (Index b = 0; b < 3; ++b) lengths(b) = 2;
+  CHECK(TokenLayout::time_major(4, 3, lengths).is_regular());
+  lengths(2) = 3;
+  CHECK_FALSE(TokenLayout::time_major(4, 3, lengths).is_regular());
+}
+
 TEST_CASE("planned memory counts what is needed and touches nothing", "[lent_memory]") {
   CHECK(exact_bytes([] {}) == 0);
   CHECK(exact_bytes([] { Tensor<double>({1}); }) == 256 + 255);

@@ -72,6 +72,8 @@ class Saved {
 
   /// Number of tensors on the stack.
   Index size() const { return static_cast<Index>(entries_.size()); }
+  /// Bytes that a tensor takes on a stack, with the gap behind it.
+  static std::size_t bytes_of(const Shape& shape, std::size_t element_bytes);
   /// Memory that the stack holds, used or not, in bytes.
   std::size_t bytes() const;
   /// Size of the tensors on the stack, in bytes.

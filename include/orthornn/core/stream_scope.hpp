@@ -8,14 +8,17 @@ namespace orthornn {
 /// lives. Work that either stream had before is done before what comes after, so nothing else need be
 /// synchronized. Scopes may nest and end in reverse order. On the CPU a scope does nothing.
 ///
-/// A scope must not begin or end while operations are recorded (RepeatedOperations), or in the caller's own
-/// capture of either stream. The stream must not be destroyed before the scope ends. No other thread may use
-/// the device during the scope. The caller may begin and end a capture within a scope; then no operation may
-/// allocate or wait: run it once before the capture, with equal sizes.
+/// A scope must not begin or end while operations are recorded (RepeatedOperations). The stream must not be
+/// destroyed before the scope ends. No other thread may use the device during the scope.
+///
+/// The caller may capture the stream, before the scope begins or within it. In a capture no operation may
+/// allocate or wait: run it once before, with equal sizes. Operations share scratch memory of the device, so
+/// launches of the caller's graph and other operations must come one after another, on one stream or by
+/// events.
 class StreamScope {
  public:
   /// Begins a scope. `stream` is a cudaStream_t of the device; nullptr is CUDA's default stream. Throws
-  /// DeviceError while operations are recorded and while `stream` is being captured.
+  /// DeviceError while operations are recorded.
   StreamScope(Device device, void* stream);
   ~StreamScope();
   StreamScope(const StreamScope&) = delete;

@@ -99,13 +99,14 @@ struct DeltaProductOptions {
 ///
 /// A decay for each row and removals need the recurrent form. Results have equal bits for every number of
 /// threads, and a sequence has equal bits alone and beside others, in segments of one length. `scratch` is as
-/// it was when this returns. Nothing is allocated once sized, except by TokenLayout::on.
+/// it was when this returns. Nothing is allocated once sized, except by TokenLayout::on for
+/// a layout that is not regular.
 ///
 /// All tensors lie on the device of `scratch`. The CPU has both forms for float and double. A GPU has the
 /// recurrent form for float and double and K up to `gpu_recurrent_key`, and the chunked form for float and
 /// bfloat16 and K up to 256; that needs compute capability 9.0. With bfloat16, sums and states are float, and
 /// tensors that a forward keeps for its backward are rounded to bfloat16. On a GPU it can be recorded once
-/// the layout was used there (TokenLayout::on).
+/// the layout was used there (TokenLayout::on), and at once if it is regular.
 ///
 /// Throws ShapeError, ValueError for options outside their domain and for sizes that a GPU's body does not
 /// have, and DeviceError for tensors on different devices and for a form that their device does not have.

@@ -10,7 +10,7 @@ namespace orthornn {
 
 /// Places of the tokens of B sequences among the R rows of tensors [R, ..]. An operation reads sequences of
 /// any layout where they lie, without a copy. A row belongs to one sequence at most; rows of no sequence are
-/// padding. On a GPU, keep a layout that is used again: each layout takes memory there.
+/// padding. On a GPU, keep a layout that is used again: each one that is not regular takes memory there.
 class TokenLayout {
  public:
   /// Rows of one sequence.
@@ -44,6 +44,9 @@ class TokenLayout {
   Index longest() const { return longest_; }
   /// Whether some rows belong to no sequence.
   bool has_padding() const { return tokens_ < rows_; }
+  /// Whether all sequences have as many tokens at equal strides, and begin at equal distances from row 0 on.
+  /// Kernels then need no table.
+  bool is_regular() const { return is_regular_; }
 
   /// Table [B, 4] in the memory of a device, for its kernels: first row, stride, number of tokens, and number
   /// of tokens of all sequences before. The first call for a device makes it and waits for the device. It is
@@ -51,6 +54,11 @@ class TokenLayout {
   /// that use different devices may call it at once. Throws DeviceError where memory is short, and where the
   /// first call comes while operations are recorded.
   TensorView<const Index> on(Device device) const;
+  /// Makes `on` return this table for the device of `table`, in place of one that it makes and waits for.
+  /// Its memory has the numbers that `on` describes, at the latest when an operation reads them, and must
+  /// outlive all copies of this layout. Call it before `on` for that device. Throws ShapeError for another
+  /// shape than [B, 4].
+  void use_table(TensorView<Index> table) const;
 
  private:
   /// The tables on all devices, which copies of a layout share.
@@ -59,6 +67,7 @@ class TokenLayout {
   TokenLayout(Index rows, std::vector<Sequence> sequences);
 
   Index rows_, tokens_ = 0, longest_ = 0;
+  bool is_regular_ = true;
   std::vector<Sequence> sequences_;
   std::shared_ptr<Tables> tables_;
 };
