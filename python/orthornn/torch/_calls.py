@@ -17,6 +17,7 @@ from .._library import library
 LIBRARY = torch.library.Library("orthornn", "DEF")
 
 DTYPES = {torch.float32: _abi.F32, torch.float64: _abi.F64}
+ROUNDED_DTYPES = {**DTYPES, torch.bfloat16: _abi.BF16}  # of vectors of a delta product, on a GPU
 
 
 class _Threads:
@@ -62,8 +63,9 @@ def device_key(tensor: Tensor) -> int:
 
 
 def device_of_key(key: int) -> ctypes.Structure | None:
-    """A device for questions about sizes."""
-    return None if key < 0 else _gpu(key, None)
+    """A device for questions about sizes, with torch's current stream: a first question in a capture is
+    refused."""
+    return None if key < 0 else _gpu(key, torch.cuda.current_stream(key).cuda_stream)
 
 
 def bytes_of(function: Callable, *arguments: Any) -> int:
@@ -113,18 +115,22 @@ def check_shape(name: str, tensor: Tensor, *shape: int | None) -> None:
         raise ValueError(f"{name}: expected shape [{wanted}], found {list(found)}")
 
 
-def check_like(name: str, tensor: Tensor, reference: str, like: Tensor) -> None:
-    """Raises TypeError or ValueError, naming the argument, unless a tensor has type and device of another."""
-    if tensor.dtype != like.dtype:
-        raise TypeError(f"{name}: expected {like.dtype} as {reference}, found {tensor.dtype}")
+def check_like(name: str, tensor: Tensor, reference: str, like: Tensor,
+               dtype: torch.dtype | None = None) -> None:
+    """Raises TypeError or ValueError, naming the argument, unless a tensor has the device of another and its
+    type, or `dtype` in place of it."""
+    wanted = like.dtype if dtype is None else dtype
+    if tensor.dtype != wanted:
+        as_reference = f"as {reference}" if wanted == like.dtype else f"beside {reference} of {like.dtype}"
+        raise TypeError(f"{name}: expected {wanted} {as_reference}, found {tensor.dtype}")
     if tensor.device != like.device:
         raise ValueError(f"{name}: expected the device of {reference}, {like.device}, found {tensor.device}")
 
 
-def check_number_type(name: str, tensor: Tensor) -> None:
+def check_number_type(name: str, tensor: Tensor, known: dict[torch.dtype, int] = DTYPES) -> None:
     """Raises TypeError, naming the argument, unless operations take the tensor's type."""
-    if tensor.dtype not in DTYPES:
-        raise TypeError(f"{name}: expected {' or '.join(map(str, DTYPES))}, found {tensor.dtype}")
+    if tensor.dtype not in known:
+        raise TypeError(f"{name}: expected {' or '.join(map(str, known))}, found {tensor.dtype}")
 
 
 def check_lengths(lengths: Tensor | None, batch: int) -> None:

@@ -8,52 +8,94 @@ import torch
 from torch import Tensor
 
 from .. import _abi
-from .._library import library
-from ._calls import (DTYPES, bytes_of, check_like, check_number_type, check_shape, choice, contiguous,
-                     define, device_key, device_of, device_of_key, full_precision, memory,
+from .._library import Error, library
+from ._calls import (DTYPES, ROUNDED_DTYPES, bytes_of, check_like, check_number_type, check_shape, choice,
+                     contiguous, define, device_key, device_of, device_of_key, full_precision, memory,
                      no_second_derivatives, pointer, precision_of, wants_gradient)
 from ._layout import Places, check_places, forward_memory, size_of_saved
 
 FORMS = {"recurrent": _abi.RECURRENT, "chunked": _abi.CHUNKED}
 
 
+def _type_of_numbers(dtype):
+    """The type of step sizes, decays and states beside vectors of a type."""
+    return torch.float32 if dtype == torch.bfloat16 else dtype
+
+
 def _check(queries, keys, values, betas, log_decays, removals, initial_states, form, places, batch):
     """Checks all but the places of the tokens; `places` are their dimensions in front."""
     heads, key = queries.shape[-2:]
     factors, value = keys.shape[-3] if keys.ndim >= 3 else None, values.shape[-1]
-    check_number_type("queries", queries)
+    check_number_type("queries", queries, DTYPES if queries.is_cpu else ROUNDED_DTYPES)
+    numbers = _type_of_numbers(queries.dtype)
     check_shape("keys", keys, *places, factors, heads, key)
     check_shape("values", values, *places, factors, heads, value)
     check_shape("betas", betas, *places, factors, heads)
     check_like("keys", keys, "queries", queries)
     check_like("values", values, "queries", queries)
-    check_like("betas", betas, "queries", queries)
+    check_like("betas", betas, "queries", queries, numbers)
     if log_decays is not None:
         if log_decays.ndim == len(places) + 2:
             check_shape("log_decays", log_decays, *places, heads, key)
         else:
             check_shape("log_decays", log_decays, *places, heads)
-        check_like("log_decays", log_decays, "queries", queries)
+        check_like("log_decays", log_decays, "queries", queries, numbers)
     if removals is not None:
         check_shape("removals", removals, *places, factors, heads, key)
         check_like("removals", removals, "queries", queries)
     if initial_states is not None:
         check_shape("initial_states", initial_states, batch, heads, key, value)
-        check_like("initial_states", initial_states, "queries", queries)
-    choice("form", form, FORMS)
-    of_row = log_decays is not None and log_decays.ndim == queries.ndim
-    if form == "chunked" and (removals is not None or of_row):
+        check_like("initial_states", initial_states, "queries", queries, numbers)
+    if form is not None:
+        choice("form", form, FORMS)
+    needs_recurrence = _needs_recurrence(queries, log_decays, removals)
+    if form == "chunked" and needs_recurrence:
         raise ValueError("form: expected recurrent with removals or a decay for each row of a state, found "
                          "chunked")
+    if queries.dtype == torch.bfloat16 and (needs_recurrence or form == "recurrent"):
+        raise TypeError(f"queries: expected {' or '.join(map(str, DTYPES))} for the recurrent form, found "
+                        f"{queries.dtype}")
+
+
+def _needs_recurrence(queries, log_decays, removals):
+    return removals is not None or log_decays is not None and log_decays.ndim == queries.ndim
+
+
+@functools.lru_cache(maxsize=64)
+def _has_chunks(gpu):
+    """Whether a GPU has the chunked form of floats."""
+    product = _structure(torch.float32, "chunked", 0, _abi.PRECISION_FP32, _abi.NO_DECAY, 0, 1.0, 1, 1, 1, 1)
+    layout = _abi.Layout(_abi.SEQUENCE_MAJOR, 0, 0, 0, None, None)
+    on = device_of_key(gpu)
+    library().orthornn_check_device(on)  # raises where the GPU cannot be asked
+    try:
+        bytes_of(library().orthornn_delta_product_saved, on, product, layout)
+    except Error:
+        return False
+    return True
+
+
+def _best_form(queries, keys, log_decays, removals, batch):
+    """The form that None stands for."""
+    if _needs_recurrence(queries, log_decays, removals):
+        return "recurrent"
+    if queries.is_cpu or queries.dtype == torch.bfloat16:
+        return "chunked"
+    # What the chunked form of a GPU takes in every precision.
+    heads, key = queries.shape[-2:]
+    fits = (queries.dtype == torch.float32 and key <= 256 and keys.shape[-3] <= 32 and heads <= 65535
+            and batch <= 65535)
+    return "chunked" if fits and _has_chunks(queries.get_device()) else "recurrent"
 
 
 @functools.lru_cache(maxsize=1024)
 def _structure(dtype, form, unit_keys, precision, decay, removals, scale, factors, heads, key, value):
-    return _abi.DeltaProduct(DTYPES[dtype], FORMS[form], unit_keys, precision, decay, removals, scale, 0, 0,
-                             factors, heads, key, value)
+    return _abi.DeltaProduct(ROUNDED_DTYPES[dtype], FORMS[form], unit_keys, precision, decay, removals, scale,
+                             0, 0, factors, heads, key, value)
 
 
-def _structure_of(queries, keys, values, log_decays, removals, form, scale, unit_keys):
+def _structure_of(queries, keys, values, log_decays, removals, form, scale, unit_keys, batch):
+    form = _best_form(queries, keys, log_decays, removals, batch) if form is None else form
     decay = _abi.NO_DECAY
     if log_decays is not None:
         decay = _abi.DECAY_OF_ROW if log_decays.ndim == queries.ndim else _abi.DECAY_OF_HEAD
@@ -65,7 +107,8 @@ def _new_results(queries, values, batch):
     """Outputs and final states."""
     heads, key = queries.shape[-2:]
     value = values.shape[-1]
-    return queries.new_empty(*queries.shape[:-1], value), queries.new_empty(batch, heads, key, value)
+    return (queries.new_empty(*queries.shape[:-1], value),
+            queries.new_empty(batch, heads, key, value, dtype=_type_of_numbers(queries.dtype)))
 
 
 def _forward(queries, keys, values, betas, log_decays, removals, initial_states, lengths, cu_seqlens, form,
@@ -74,7 +117,7 @@ def _forward(queries, keys, values, betas, log_decays, removals, initial_states,
     _check(queries, keys, values, betas, log_decays, removals, initial_states, form, queries.shape[:-2],
            batch)
     inputs = contiguous(queries, keys, values, betas, log_decays, removals, initial_states)
-    product = _structure_of(queries, keys, values, log_decays, removals, form, scale, unit_keys)
+    product = _structure_of(queries, keys, values, log_decays, removals, form, scale, unit_keys, batch)
     places = Places(queries.shape, lengths, cu_seqlens)
     outputs, final_states = _new_results(queries, values, batch)
     on = device_of(queries)
@@ -94,9 +137,10 @@ def _forward_fake(queries, keys, values, betas, log_decays, removals, initial_st
     count = 0
     if keeps:
         def size(layout):
-            product = _structure_of(queries, keys, values, log_decays, removals, form, scale, unit_keys)
-            on = device_of_key(device_key(queries))
-            return bytes_of(library().orthornn_delta_product_saved, on, product, layout)
+            product = _structure_of(queries, keys, values, log_decays, removals, form, scale, unit_keys,
+                                    batch)
+            return bytes_of(library().orthornn_delta_product_saved, device_of_key(device_key(queries)),
+                            product, layout)
 
         count = size_of_saved(size, lengths, cu_seqlens, queries, keys, values)
     return *_new_results(queries, values, batch), memory(queries, count)
@@ -105,7 +149,7 @@ def _forward_fake(queries, keys, values, betas, log_decays, removals, initial_st
 def _backward(queries, keys, values, betas, log_decays, removals, lengths, cu_seqlens, saved, d_outputs,
               d_final_states, form, scale, unit_keys, d_initial):
     batch = check_places("queries", queries, lengths, cu_seqlens, 2)
-    product = _structure_of(queries, keys, values, log_decays, removals, form, scale, unit_keys)
+    product = _structure_of(queries, keys, values, log_decays, removals, form, scale, unit_keys, batch)
     inputs = contiguous(queries, keys, values, betas, log_decays, removals)
     arriving = contiguous(d_outputs, d_final_states)
     if arriving[0] is None:
@@ -127,7 +171,7 @@ def _new_gradients(queries, keys, values, betas, log_decays, removals, batch, d_
     like = [queries, keys, values, betas, log_decays, removals]
     gradients = [queries.new_empty(0) if x is None else x.new_empty(x.shape) for x in like]
     shape = (batch, *keys.shape[-2:], values.shape[-1]) if d_initial else (0,)
-    return *gradients, queries.new_empty(shape)
+    return *gradients, queries.new_empty(shape, dtype=_type_of_numbers(queries.dtype))
 
 
 def _backward_fake(queries, keys, values, betas, log_decays, removals, lengths, cu_seqlens, saved, d_outputs,
@@ -156,13 +200,13 @@ def _differentiate(ctx, d_outputs, d_final_states, _d_saved):
 
 FORWARD = define(
     "delta_product(Tensor queries, Tensor keys, Tensor values, Tensor betas, Tensor? log_decays, "
-    "Tensor? removals, Tensor? initial_states, Tensor? lengths, Tensor? cu_seqlens, str form, float scale, "
+    "Tensor? removals, Tensor? initial_states, Tensor? lengths, Tensor? cu_seqlens, str? form, float scale, "
     "bool unit_keys, bool keeps) -> (Tensor, Tensor, Tensor)",
     _forward, _forward_fake, setup=_save, backward=_differentiate)
 BACKWARD = define(
     "delta_product_backward(Tensor queries, Tensor keys, Tensor values, Tensor betas, Tensor? log_decays, "
     "Tensor? removals, Tensor? lengths, Tensor? cu_seqlens, Tensor saved, Tensor? d_outputs, "
-    "Tensor? d_final_states, str form, float scale, bool unit_keys, bool d_initial) -> "
+    "Tensor? d_final_states, str? form, float scale, bool unit_keys, bool d_initial) -> "
     "(Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)", _backward, _backward_fake, autocast=None)
 
 
@@ -181,18 +225,18 @@ def delta_product(queries: Tensor, keys: Tensor, values: Tensor, betas: Tensor, 
     - initial_states S [B, H, K, V]; None for zeros.
     - lengths [B]: tokens of each sequence, 0 to T. Outputs beyond them are 0.
     - cu_seqlens [B + 1]: all tensors but the states have rows [R, ..] in place of [B, T, ..], and sequence b
-      has the rows cu_seqlens[b] to cu_seqlens[b + 1] - 1. Give it, and lengths, in host memory.
+      has the rows cu_seqlens[b] to cu_seqlens[b + 1] - 1. Give it, and lengths, in host memory: of numbers
+      on a GPU a copy is made first, which waits for the GPU and cannot be captured.
     - unit_keys: whether keys are divided by their norm first.
     - form: "chunked" or "recurrent", which agree up to rounding. None stands for "chunked", and for
-      "recurrent" with removals or decays of rows, which need it.
+      "recurrent" where there is no chunked form: with removals or decays of rows, and on a GPU also for
+      doubles, K above 256, n above 32, and without compute capability 9.0.
 
-    Returns the outputs [B, T, H, V] or [R, H, V], and the final states [B, H, K, V]. Numbers are float
-    or double. Raises TypeError and ValueError, naming the argument. Tensors on a GPU are refused, as its
-    memory is measured on the CPU alone.
+    Returns the outputs [B, T, H, V] or [R, H, V], and the final states [B, H, K, V]. Numbers are float or
+    double. On a GPU queries, keys, values and outputs may be bfloat16 in the chunked form; step sizes,
+    decays and states are float beside them. The chunked form of floats there computes in tf32 where torch
+    allows it. Raises TypeError and ValueError, naming the argument.
     """
-    if form is None:
-        of_row = log_decays is not None and log_decays.ndim == queries.ndim
-        form = "recurrent" if removals is not None or of_row else "chunked"
     tensors = (queries, keys, values, betas, log_decays, removals, initial_states)
     keeps = wants_gradient(*tensors)
     outputs, final_states, _ = FORWARD(*tensors, lengths, cu_seqlens, form, float(scale), unit_keys, keeps)
@@ -203,7 +247,7 @@ def _step(queries, keys, values, betas, log_decays, removals, states, scale, uni
     _check_step(queries, keys, values, betas, log_decays, removals, states)
     batch = queries.shape[0]
     inputs = contiguous(queries, keys, values, betas, log_decays, removals)
-    product = _structure_of(queries, keys, values, log_decays, removals, "recurrent", scale, unit_keys)
+    product = _structure_of(queries, keys, values, log_decays, removals, "recurrent", scale, unit_keys, batch)
     outputs = _new_results(queries, values, batch)[0]
     own = states.contiguous()
     library().orthornn_delta_product_step(device_of(queries), product, batch,

@@ -134,7 +134,7 @@ def rank_one_chain(left: Tensor, right: Tensor, initial_states: Tensor, *, left_
     - lengths [B], or cu_seqlens [B + 1] with rows [R, ..] in place of [B, T, ..], as in `delta_product`.
 
     Returns the outputs [B, T, H, M] or [R, H, M], 0 beyond the end of a sequence, and the final states.
-    Raises TypeError and ValueError, naming the argument. Tensors on a GPU are refused, as by `delta_product`.
+    Raises TypeError and ValueError, naming the argument.
     """
     tensors = (left, right, initial_states, left_scales, right_scales)
     outputs, final_states, _ = FORWARD(*tensors, lengths, cu_seqlens, wants_gradient(*tensors))

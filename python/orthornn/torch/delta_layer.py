@@ -42,8 +42,6 @@ class DeltaProduct(nn.Module):
     - readout_norm: "rms" or "none"; norm_epsilon is added to the mean square.
     - output_gate: whether outputs are multiplied by SiLU of a projection.
 
-    It computes on the CPU alone, as `delta_product`.
-
     Names, shapes and meaning of the parameters are those of the library's DeltaProductLayer: input_weights,
     input_bias, filters, decay_rates, norm_gain, output_weights, initial_state.
     """
@@ -125,7 +123,8 @@ class DeltaProduct(nn.Module):
                 states: tuple[Tensor, ...] | None = None) -> tuple[Tensor, tuple[Tensor, ...]]:
         """Returns (y, states).
 
-        - x [B, T, K], and lengths [B] integers 0 to T, or None where all are T. y is 0 beyond them.
+        - x [B, T, K], and lengths [B] integers 0 to T in host memory, or None where all are T. y is 0 beyond
+          them.
         - states: those after the steps before, as this function returned them, or None to start anew. They
           are (S [B, H, D, V],), and with a convolution (S, rows [B, W - 1, channels]), its last inputs.
         - y [B, T, N].
@@ -178,7 +177,7 @@ class DeltaProduct(nn.Module):
             return z, ()
         if lengths is None:
             return z, (padded[:, steps:],)
-        place = lengths[:, None] + torch.arange(window - 1, device=z.device)
+        place = lengths.to(z.device)[:, None] + torch.arange(window - 1, device=z.device)
         return z, (padded.gather(1, place[..., None].expand(-1, -1, z.shape[2]).long()),)
 
     def extra_repr(self) -> str:

@@ -1,0 +1,470 @@
+"""Operations for PyTorch on a GPU: values and gradients of the CPU, streams, captures, compilation, memory,
+errors."""
+
+import subprocess
+import sys
+
+import pytest
+
+torch = pytest.importorskip("torch")
+if not torch.cuda.is_available():
+    pytest.skip("needs a GPU", allow_module_level=True)
+
+import torch._dynamo  # noqa: E402
+from torch.utils._triton import has_triton  # noqa: E402
+
+import orthornn  # noqa: E402
+import orthornn.torch as ot  # noqa: E402
+from orthornn.torch._delta_product import _has_chunks  # noqa: E402
+from test_torch_operations import (delta_inputs, normal, parameter, rollout_inputs, unit)  # noqa: E402
+
+OPERATIONS = torch.ops.orthornn
+CUDA = torch.device("cuda")
+# float has 2^-24, double 2^-53; sums of a few hundred products, whose order differs.
+CLOSE = {torch.float64: {"rtol": 1e-9, "atol": 1e-10}, torch.float32: {"rtol": 2e-3, "atol": 2e-4}}
+needs_chunks = pytest.mark.skipif(not _has_chunks(0), reason="needs the chunked form of a GPU")
+
+
+def names_of(inputs):
+    return [name for name, x in inputs.items() if x is not None]
+
+
+def product(names, **named):
+    return lambda *tensors: ot.delta_product(**dict(zip(names, tensors)), **named)
+
+
+def functions():
+    """Names, functions of tensors, and the tensors. Numbers that are no tensors of theirs are in host
+    memory."""
+    for kind in "cwy", "householder", "cayley", "expm":
+        yield kind, lambda x, kind=kind: (ot.transition(kind, x),), [parameter(kind, 40, 30)]
+    yield "stiefel", lambda v: (ot.stiefel(v),), [normal(20, 40)]
+    for activation in "tanh", "relu", "abs", "modrelu", "identity":
+        q, a, h_0, bias = rollout_inputs(activation, 9, 5, 40)
+        for lengths in None, [9, 0, 4, 7, 9]:
+            def roll(q, a, h_0, bias=None, activation=activation, lengths=lengths):
+                own = None if lengths is None else torch.tensor(lengths, dtype=torch.int32, device=q.device)
+                return ot.rollout(q, a, h_0, own, activation, bias)
+
+            yield (f"rollout of {activation}, {lengths}", roll,
+                   [x for x in (q, a, h_0, bias) if x is not None])
+    for decay, removals in (None, False), ("head", False), ("row", True):
+        for places, named in (((3, 21), {}), ((3, 21), {"lengths": torch.tensor([21, 0, 13])}),
+                              ((40,), {"cu_seqlens": torch.tensor([0, 23, 23, 40])})):
+            inputs = delta_inputs(places, decay, removals, batch=3, key=20, value=24)
+            names = names_of(inputs)
+            yield (f"delta product, {decay}, {places}, {list(named)}", product(names, scale=0.5, **named),
+                   [inputs[name] for name in names])
+    small = delta_inputs((3, 21), None, batch=3, key=6, value=5)
+    names = names_of(small)
+    yield "delta product of small states", product(names, form="recurrent"), [small[n] for n in names]
+    for named in {}, {"lengths": torch.tensor([9, 4])}:
+        yield (f"rank-one chain, {list(named)}",
+               lambda a, b, s, x, y, named=named: ot.rank_one_chain(a, b, s, left_scales=x, right_scales=y,
+                                                                    **named),
+               [0.3 * unit(2, 9, 2, 12, seed=1), unit(2, 9, 2, 12, seed=2), normal(2, 2, 12, 8, seed=5),
+                normal(2, 9, 2, seed=3), normal(2, 9, 2, seed=4)])
+
+
+FUNCTIONS = {name: (function, tensors) for name, function, tensors in functions()}
+
+
+def leaves_of(tensors, device, dtype):
+    return [x.detach().to(device, dtype).clone().requires_grad_() for x in tensors]
+
+
+def results_of(function, leaves):
+    """Outputs and gradients."""
+    outputs = function(*leaves)
+    weights = [normal(*y.shape, seed=9).to(y.device, y.dtype) for y in outputs]
+    gradients = torch.autograd.grad(sum((w * y).sum() for w, y in zip(weights, outputs)), leaves)
+    return [*(y.detach() for y in outputs), *gradients]
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_values_and_gradients_are_those_of_the_cpu(name, dtype):
+    function, tensors = FUNCTIONS[name]
+    wanted = results_of(function, leaves_of(tensors, "cpu", torch.float64))
+    found = results_of(function, leaves_of(tensors, CUDA, dtype))
+    assert all(x.is_cuda and x.dtype == dtype for x in found)
+    for x, y in zip(found, wanted):
+        scale = max(y.abs().max().item(), 1.0) if y.numel() else 1.0
+        torch.testing.assert_close(x.cpu().double() / scale, y / scale, **CLOSE[dtype])
+    again = results_of(function, leaves_of(tensors, CUDA, dtype))
+    assert all(torch.equal(x, y) for x, y in zip(found, again))
+
+
+@needs_chunks
+@pytest.mark.parametrize("named", [{}, {"lengths": torch.tensor([300, 41])}])
+def test_delta_product_of_bfloat16_is_near_that_of_the_cpu(named):
+    inputs = delta_inputs((2, 300), key=64, value=64)
+    names = names_of(inputs)
+    rounded = ("queries", "keys", "values")
+    there = [inputs[n].detach().to(CUDA, torch.bfloat16 if n in rounded else torch.float32).requires_grad_()
+             for n in names]
+    here = [x.detach().cpu().double().requires_grad_() for x in there]
+    found = results_of(product(names, **named), there)
+    assert [x.dtype for x in found[:2]] == [torch.bfloat16, torch.float32]
+    assert all(x.dtype == y.dtype for x, y in zip(found[2:], there))
+    for x, y in zip(found, results_of(product(names, **named), here)):
+        assert (x.cpu().double() - y).norm() <= 0.03 * y.norm()
+
+
+@pytest.mark.skipif(not hasattr(torch.backends.cuda.matmul, "fp32_precision"), reason="torch before 2.9")
+def test_tf32_is_used_where_torch_allows_it():
+    q, a, h_0, _ = rollout_inputs("tanh", 9, 5, 512)
+    leaves = leaves_of((q, a, h_0), CUDA, torch.float32)
+    before = torch.backends.cuda.matmul.fp32_precision
+    results = []
+    try:
+        for precision in "ieee", "tf32":
+            torch.backends.cuda.matmul.fp32_precision = precision
+            results.append(ot.rollout(*leaves, None, "tanh")[0].detach())
+    finally:
+        torch.backends.cuda.matmul.fp32_precision = before
+    assert not torch.equal(*results)
+    torch.testing.assert_close(*results, rtol=0.02, atol=0.02)
+
+
+@pytest.mark.parametrize("decay, removals", [(None, False), ("head", False), ("row", True)])
+def test_delta_product_step_goes_on_like_the_whole_sequence(decay, removals):
+    inputs = {n: None if x is None else x.cuda() for n, x in delta_inputs((2, 4), decay, removals).items()}
+    outputs, last = ot.delta_product(**inputs, scale=0.5)
+    states = inputs.pop("initial_states").clone()
+    for t in range(4):
+        step = {name: None if x is None else x[:, t] for name, x in inputs.items()}
+        torch.testing.assert_close(ot.delta_product_step(**step, states=states, scale=0.5), outputs[:, t],
+                                   **CLOSE[torch.float64])
+    torch.testing.assert_close(states, last, **CLOSE[torch.float64])
+
+
+@pytest.mark.parametrize("layer", [lambda: ot.CwyRnn(6, 20, 2), lambda: ot.HouseholderRnn(6, 20),
+                                   lambda: ot.CayleyRnn(6, 20), lambda: ot.ExpRnn(6, 20),
+                                   lambda: ot.DeltaProduct(6, 20, convolution=3, state_decay=True),
+                                   lambda: ot.DeltaProduct(6, 20, factor="rwkv7", state_decay=True)])
+def test_layers_are_those_of_the_cpu(layer):
+    torch.manual_seed(3)
+    here = layer().double()
+    x = normal(7, 3, 6)
+    wanted = results_of(lambda *p: [here(x)[0]], list(here.parameters()))
+    there = here.cuda()
+    found = results_of(lambda *p: [there(x.cuda())[0]], list(there.parameters()))
+    for own, other in zip(found, wanted):
+        torch.testing.assert_close(own.cpu(), other.cpu(), rtol=1e-7, atol=1e-8)
+
+
+def test_layer_with_lengths():
+    torch.manual_seed(3)
+    layer = ot.DeltaProduct(6, 20, convolution=3).double()
+    x, lengths = normal(3, 7, 6), torch.tensor([7, 0, 4])
+    wanted, states = layer(x, lengths)
+    layer.cuda()
+    for own in lengths, lengths.cuda():
+        found, last = layer(x.cuda(), own)
+        for a, b in zip((found, *last), (wanted, *states)):
+            torch.testing.assert_close(a.cpu(), b, **CLOSE[torch.float64])
+
+
+def test_tensors_that_are_not_contiguous_and_empty_ones():
+    q, a, h_0, bias = (x.cuda() for x in rollout_inputs("modrelu"))
+    wanted = ot.rollout(q, a, h_0, None, "modrelu", bias)
+    strided = [x.transpose(0, 1).contiguous().transpose(0, 1) for x in (q, a, h_0)]
+    assert not any(x.is_contiguous() for x in strided)
+    for x, y in zip(ot.rollout(*strided, None, "modrelu", torch.stack([bias, bias], 1)[:, 0]), wanted):
+        assert torch.equal(x, y)
+    inputs = {n: x if x is None else x.cuda() for n, x in delta_inputs((3, 5), batch=3).items()}
+    strided = {n: x if x is None else x.transpose(0, 1).contiguous().transpose(0, 1)
+               for n, x in inputs.items()}
+    for x, y in zip(ot.delta_product(**strided), ot.delta_product(**inputs)):
+        assert torch.equal(x, y)
+    a = torch.zeros(0, 3, 5, dtype=torch.float64, device=CUDA, requires_grad=True)
+    outputs, last = ot.rollout(q, a, h_0, None, "tanh")
+    assert outputs.shape == (0, 3, 5) and torch.equal(last, h_0)
+    outputs.sum().backward()
+    for dtype in torch.float64, torch.float32:
+        for places, batch in ((2, 0), 2), ((0, 3), 0):
+            inputs = {n: x if x is None else x.detach().to(CUDA, dtype).requires_grad_()
+                      for n, x in delta_inputs(places, batch=batch).items()}
+            outputs, states = ot.delta_product(**inputs)
+            assert outputs.shape == (*places, 2, 4) and torch.equal(states, inputs["initial_states"])
+            (outputs.sum() + states.sum()).backward()
+            assert (inputs["initial_states"].grad == 1).all()
+    left, s = torch.zeros(2, 0, 2, 3, device=CUDA), torch.ones(2, 2, 3, 4, device=CUDA)
+    assert torch.equal(ot.rank_one_chain(left, left, s)[1], s)
+
+
+# Streams and captures
+
+@pytest.mark.parametrize("name", ["cwy", "rollout of modrelu, None", "delta product, head, (3, 21), []",
+                                  "delta product, head, (40,), ['cu_seqlens']", "rank-one chain, []"])
+def test_work_goes_to_the_current_stream(name):
+    function, tensors = FUNCTIONS[name]
+    there = [x.to(CUDA, torch.float32) for x in tensors]
+    wanted = function(*there)
+    late = [torch.zeros_like(x) for x in there]
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        torch.cuda._sleep(100_000_000)  # some 50 ms; what does not wait for it reads zeros
+        for x, y in zip(late, there):
+            x.copy_(y)
+        found = function(*late)
+    torch.cuda.current_stream().wait_stream(stream)
+    for x, y in zip(found, wanted):
+        assert torch.equal(x, y)
+
+
+def captured(function):
+    """Runs a function of no arguments directly, and gives its results by two launches of a capture."""
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for _ in range(2):
+            wanted = [x.clone() for x in function()]
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        results = function()
+    for _ in range(2):
+        for x in results:
+            x.fill_(float("nan"))
+        graph.replay()
+        yield wanted, results
+
+
+CAPTURED = [name for name in FUNCTIONS if not name.startswith(("cayley", "expm"))]
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("name", CAPTURED)
+def test_captured_forward_and_backward_have_equal_bits(name, dtype):
+    function, tensors = FUNCTIONS[name]
+    leaves = leaves_of(tensors, CUDA, dtype)
+    if "rollout" in name and "None" not in name:
+        # Numbers of host memory would be copied in the capture.
+        lengths = torch.tensor([9, 0, 4, 7, 9], dtype=torch.int32, device=CUDA)
+        activation = name.split()[2].rstrip(",")
+
+        def function(q, a, h_0, bias=None):
+            return ot.rollout(q, a, h_0, lengths, activation, bias)
+
+    weights = [normal(*y.shape, seed=9).to(CUDA, dtype) for y in function(*leaves)]
+
+    def both():
+        outputs = function(*leaves)
+        return [*(y.detach() for y in outputs), *torch.autograd.grad(outputs, leaves, weights)]
+
+    for wanted, found in captured(both):
+        for x, y in zip(found, wanted):
+            assert torch.equal(x, y)
+
+
+def test_captured_step():
+    inputs = {n: None if x is None else x.cuda() for n, x in delta_inputs((2,)).items()}
+    start = inputs.pop("initial_states")
+    states = start.clone()
+
+    def step():
+        states.copy_(start)
+        return ot.delta_product_step(**inputs, states=states), states.clone()
+
+    for wanted, found in captured(step):
+        for x, y in zip(found, wanted):
+            assert torch.equal(x, y)
+
+
+def test_what_waits_cannot_be_captured():
+    x = parameter("expm", 40).cuda()
+    wanted = ot.transition("expm", x)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        y = x + 1
+        with pytest.raises(orthornn.Error, match="recorded"):
+            ot.transition("expm", x)
+    graph.replay()
+    assert torch.equal(y, x + 1)
+    assert torch.equal(ot.transition("expm", x), wanted)
+
+
+FIRST_USE = """
+import torch, orthornn, orthornn.torch as ot
+x = torch.ones(1, 2, 1, 2, device="cuda")
+graph = torch.cuda.CUDAGraph()
+with torch.cuda.graph(graph):
+    y = x + 1
+    for call in (lambda: ot.delta_product(x, x[:, :, None], x[:, :, None], x[..., None, :1].squeeze(-1)),
+                 lambda: ot.transition("cwy", x[0, :, 0])):
+        try:
+            call()
+        except orthornn.Error as error:
+            print(error)
+graph.replay()
+print((y == 2).all().item())
+"""
+
+
+def test_the_first_operation_in_a_capture_is_refused():
+    result = subprocess.run([sys.executable, "-c", FIRST_USE], capture_output=True, text=True, timeout=300)
+    assert result.returncode == 0, result.stderr
+    *refusals, value = result.stdout.splitlines()
+    assert value == "True" and len(refusals) == 2
+    assert all("the first operation on cuda:0 came while a stream was captured" in x for x in refusals)
+
+
+# torch's own checks, compilation, autocast
+
+def gpu_calls():
+    """A call of each operation: its name and arguments."""
+    def there(*values, dtype=torch.float32, grad=False):
+        return [x if not isinstance(x, torch.Tensor) else x.detach().to(CUDA, dtype).requires_grad_(grad)
+                for x in values]
+
+    for kind in "cwy", "cayley":
+        yield OPERATIONS.transition, (*there(parameter(kind), grad=True), kind, 0)
+        yield OPERATIONS.transition_backward, (*there(parameter(kind), normal(5, 5)), kind, 0)
+    yield OPERATIONS.stiefel, there(normal(3, 6), grad=True)
+    yield OPERATIONS.stiefel_backward, there(normal(3, 6), normal(6, 3))
+    lengths = torch.tensor([4, 0, 2], dtype=torch.int32, device=CUDA)
+    for activation in "abs", "modrelu":
+        q, a, h_0, bias = there(*rollout_inputs(activation), grad=True)
+        yield OPERATIONS.rollout, (q, a, h_0, lengths, activation, bias)
+        with torch.no_grad():
+            states, _, signs = OPERATIONS.rollout(q, a, h_0, lengths, activation, bias)
+        yield OPERATIONS.rollout_backward, (q.detach(), lengths, states, signs, *there(normal(5, 3, 5)),
+                                            *there(normal(3, 5)), activation, True, activation == "modrelu")
+    for decay, removals in ("head", False), ("row", True):
+        inputs = there(*delta_inputs((2, 3), decay, removals).values(), grad=True)
+        tail = (torch.tensor([3, 1]), None, None, 1.0, False)
+        yield OPERATIONS.delta_product, (*inputs, *tail, True)
+        plain = there(*inputs)
+        yield OPERATIONS.delta_product, (*plain, *tail, False)
+        saved = OPERATIONS.delta_product(*plain, *tail, True)[2]
+        yield OPERATIONS.delta_product_backward, (*plain[:6], *tail[:2], saved, *there(normal(2, 3, 2, 4)),
+                                                  *there(normal(2, 2, 3, 4)), *tail[2:], True)
+        step = [None if x is None else x[:, 0].contiguous() for x in plain[:6]]
+        yield OPERATIONS.delta_product_step, (*step, plain[6], 1.0, False)
+    packed = there(*delta_inputs((5,)).values(), grad=True)
+    yield OPERATIONS.delta_product, (*packed, None, torch.tensor([0, 2, 5]), None, 1.0, False, True)
+    chain = there(normal(2, 3, 2, 3, seed=1), normal(2, 3, 2, 3, seed=2), normal(2, 2, 3, 2), None,
+                  normal(2, 3, 2), None, None)
+    yield OPERATIONS.rank_one_chain, (*there(*chain, grad=True), True)
+    saved = OPERATIONS.rank_one_chain(*chain, True)[2]
+    yield OPERATIONS.rank_one_chain_backward, (*chain, saved, *there(normal(2, 3, 2, 2)),
+                                               *there(normal(2, 2, 3, 2)))
+
+
+@pytest.mark.parametrize("number", range(21))
+def test_operation_passes_opcheck(number):
+    calls = list(gpu_calls())
+    assert len(calls) == 21
+    operation, arguments = calls[number]
+    torch.use_deterministic_algorithms(True)  # fills new memory, of which a forward keeps gaps
+    try:
+        torch.library.opcheck(operation, tuple(arguments))
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+
+BACKENDS = ["aot_eager", pytest.param("inductor", marks=pytest.mark.skipif(not has_triton(),
+                                                                           reason="needs triton"))]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("name", ["cwy", "stiefel", "rollout of modrelu, None",
+                                  "delta product, head, (3, 21), []",
+                                  "delta product, head, (3, 21), ['lengths']", "rank-one chain, []"])
+@torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True)
+def test_compiled_as_one_graph(name, backend):
+    torch._dynamo.reset()
+    function, tensors = FUNCTIONS[name]
+    leaves = leaves_of(tensors, CUDA, torch.float32)
+    compiled = torch.compile(lambda *x: tuple(2 * y for y in function(*x)), fullgraph=True, backend=backend)
+    wanted = results_of(lambda *x: tuple(2 * y for y in function(*x)), leaves)
+    for x, y in zip(results_of(compiled, leaves), wanted):
+        torch.testing.assert_close(x, y, rtol=1e-5, atol=1e-5)
+
+
+def test_autocast_computes_in_full_precision():
+    q, a, h_0, bias = (x.to(CUDA, torch.bfloat16) for x in rollout_inputs("modrelu"))
+    inputs = {n: None if x is None else x.to(CUDA, torch.bfloat16) for n, x in delta_inputs((2, 3)).items()}
+    wide = {n: None if x is None else x.float() for n, x in inputs.items()}
+    wanted = (ot.rollout(q.float(), a.float(), h_0.float(), None, "modrelu", bias.float())[0],
+              ot.delta_product(**wide)[0])
+    with torch.autocast("cuda", torch.bfloat16):
+        found = ot.rollout(q, a, h_0, None, "modrelu", bias)[0], ot.delta_product(**inputs)[0]
+    for x, y in zip(found, wanted):
+        assert x.dtype == torch.float32 and torch.equal(x, y)
+
+
+# Memory and errors
+
+def test_ten_thousand_calls_leave_memory_as_it_was():
+    v, x = normal(3, 5).cuda().requires_grad_(), normal(2, 3, 5).cuda()
+    inputs = {n: None if y is None else y.to(CUDA, torch.float32).requires_grad_()
+              for n, y in delta_inputs((5,)).items()}
+    chain = [y.cuda().requires_grad_() for y in (normal(2, 3, 2, 3), normal(2, 3, 2, 3, seed=1),
+                                                 normal(2, 2, 3, 4))]
+    offsets = torch.tensor([0, 2, 5])
+
+    def calls():
+        h = ot.rollout(ot.transition("cwy", v), x, x[0], None, "tanh")[0]
+        o = ot.delta_product(**inputs, cu_seqlens=offsets)[0]
+        s = ot.rank_one_chain(*chain, lengths=torch.tensor([3, 1]))[0]
+        torch.autograd.grad(h.sum() + o.sum() + s.sum(), [v, *chain, inputs["keys"]])
+
+    def used():
+        torch.cuda.synchronize()
+        return torch.cuda.memory_allocated(), torch.cuda.mem_get_info()[0]
+
+    for _ in range(20):
+        calls()
+    before = used()
+    for _ in range(1250):  # of four forwards and four backwards
+        calls()
+    after = used()
+    assert after[0] == before[0] and after[1] >= before[1]
+
+
+def test_faults_of_kernels_are_raised_by_synchronize():
+    device = ot._calls._gpu(0, torch.cuda.current_stream().cuda_stream)
+    ot.transition("cwy", torch.zeros(2, 3, device=CUDA))
+    with pytest.raises(ValueError, match="reflection vector 0 is zero"):
+        orthornn._library.library().orthornn_synchronize(device)
+
+
+def wrong_calls():
+    q, a, h_0, _ = (x if x is None else x.cuda() for x in rollout_inputs("tanh"))
+    inputs = {n: None if x is None else x.cuda() for n, x in delta_inputs((2, 3)).items()}
+    removals = {n: None if x is None else x.cuda() for n, x in delta_inputs((2, 3), "row", True).items()}
+
+    def half(given, *others):
+        wanted = ("queries", "keys", "values", "removals", *others)
+        return {n: x if x is None else x.to(torch.bfloat16 if n in wanted else torch.float32)
+                for n, x in given.items()}
+
+    yield "^inputs: .*cuda:0, found cpu", ValueError, lambda: ot.rollout(q, a.cpu(), h_0, None, "tanh")
+    yield "^h_0: ", TypeError, lambda: ot.rollout(q, a, h_0.float(), None, "tanh")
+    yield "^q: ", TypeError, lambda: ot.rollout(q.half(), a, h_0, None, "tanh")
+    yield "^keys: .*cuda:0, found cpu", ValueError, lambda: ot.delta_product(
+        **{**inputs, "keys": inputs["keys"].cpu()})
+    yield "^queries: ", TypeError, lambda: ot.delta_product(**{n: None if x is None else x.half()
+                                                             for n, x in inputs.items()})
+    yield "^betas: expected torch.float32 beside", TypeError, lambda: ot.delta_product(
+        **half(inputs, "betas"))
+    yield "^queries: .*recurrent form", TypeError, lambda: ot.delta_product(**half(removals))
+    yield "^queries: .*recurrent form", TypeError, lambda: ot.delta_product(**half(inputs), form="recurrent")
+    yield "recurrent form alone", orthornn.Error, lambda: ot.delta_product(**inputs, form="chunked")
+    yield "^right: ", ValueError, lambda: ot.rank_one_chain(q[None, :, None], q.cpu()[None, :, None],
+                                                            q[None, None, :, :2])
+
+
+@pytest.mark.parametrize("number", range(10))
+def test_wrong_arguments_are_named(number):
+    calls = list(wrong_calls())
+    assert len(calls) == 10
+    message, error, call = calls[number]
+    if error is orthornn.Error and not _has_chunks(0):
+        pytest.skip("another message without chunks")
+    with pytest.raises(error, match=message):
+        call()
