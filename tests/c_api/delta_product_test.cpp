@@ -35,13 +35,13 @@ std::vector<BothLayouts> layouts_of_four() {
 
 /// What a delta product and its backward read, and what they wrote.
 template <class T>
-struct DeltaCase {
+struct LentDeltaCase {
   orthornn_delta_product product;
   BothLayouts layout;
   Tensor<T> queries, keys, values, betas, log_decays, removals, states, d_outputs, d_final;
   Tensor<T> outputs, final_states, d_queries, d_keys, d_values, d_betas, d_log_decays, d_removals, d_states;
 
-  DeltaCase(const orthornn_delta_product& settings, const BothLayouts& of) : product(settings), layout(of) {
+  LentDeltaCase(const orthornn_delta_product& settings, const BothLayouts& of) : product(settings), layout(of) {
     const Index rows = layout.cpp.rows(), sequences = layout.cpp.size();
     const auto& [n, heads, key, value] =
         std::array{product.factors, product.heads, product.key, product.value};
@@ -118,7 +118,7 @@ struct DeltaCase {
 
 template <class T>
 void check_delta(const orthornn_delta_product& product, const BothLayouts& layout) {
-  DeltaCase<T> c(product, layout);
+  LentDeltaCase<T> c(product, layout);
   std::vector<std::int64_t> saved = c.saved();
   c.forward(nullptr);
   Tensor<T> outputs(c.outputs.shape()), final_states(c.final_states.shape());
@@ -188,7 +188,7 @@ TEST_CASE("Gradients of a delta product through the C interface are those of fin
           "[c_api][gradient]") {
   for (const std::int32_t form : {ORTHORNN_RECURRENT, ORTHORNN_CHUNKED}) {
     CAPTURE(form);
-    DeltaCase<double> c(settings(ORTHORNN_F64, form, ORTHORNN_DECAY_OF_HEAD, 0, {2, 2, 3, 2}, 4),
+    LentDeltaCase<double> c(settings(ORTHORNN_F64, form, ORTHORNN_DECAY_OF_HEAD, 0, {2, 2, 3, 2}, 4),
                         layouts_of_four()[3]);
     std::vector<std::int64_t> saved = c.saved();
     c.forward(&saved);
@@ -214,7 +214,7 @@ TEST_CASE("A delta product goes on token by token through the C interface", "[c_
   const orthornn_delta_product product =
       settings(ORTHORNN_F32, ORTHORNN_RECURRENT, ORTHORNN_DECAY_OF_ROW, 1, {2, 2, 6, 5});
   const BothLayouts layout{{ORTHORNN_TIME_MAJOR, 0, 3, 4, nullptr, nullptr}, TokenLayout::time_major(4, 3)};
-  DeltaCase<float> c(product, layout);
+  LentDeltaCase<float> c(product, layout);
   c.forward(nullptr);
   Tensor<float> states = c.states.copy(), outputs({3, 2, 5});
   for (Index t = 0; t < 4; ++t) {
@@ -235,7 +235,7 @@ TEST_CASE("Delta products through the C interface of nothing at all", "[c_api]")
     CAPTURE(batch, length);
     const BothLayouts layout{{ORTHORNN_SEQUENCE_MAJOR, 0, batch, length, nullptr, nullptr},
                              TokenLayout::sequence_major(batch, length)};
-    DeltaCase<float> c(product, layout);
+    LentDeltaCase<float> c(product, layout);
     std::vector<std::int64_t> saved = c.saved();
     c.forward(&saved);
     CHECK(same_bits(c.final_states, c.states));

@@ -57,8 +57,9 @@ TEST_CASE("states go from piece to piece on a GPU as on the CPU", "[data][cuda]"
   if (!device) return;
   // 16 pieces of 4 steps for each of 3 streams: the training comes to the end of an epoch with 3 batches a
   // step.
-  Tensor<std::int32_t> symbols(Shape{1, 280});
-  for (Index t = 0; t < 280; ++t) symbols(0, t) = static_cast<std::int32_t>((t * t + t / 7) % 5);
-  const DataTask task({.symbols = symbols}, {.ahead = 1, .cut = 4, .batch = 3});
+  Tensor<std::int32_t> symbols(Shape{3, 193});
+  for (Index i = 0; i < symbols.size(); ++i)
+    symbols.data()[i] = static_cast<std::int32_t>((i * i + i / 7) % 5);
+  const DataTask task({.symbols = symbols, .validation = 1, .test = 1}, {.ahead = 1, .cut = 4, .batch = 3});
   for (const Index batches_a_step : {1, 3}) train_on_both(*device, task, batches_a_step);
 }
