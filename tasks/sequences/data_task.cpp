@@ -108,8 +108,9 @@ void DataTask::training_batch(std::uint64_t step, Batch& batch) const {
   Data& data = *data_;
   if (!data.in_file()) return data.training_batch(step, data.here, batch);
   if (!data.prefetched) {
-    data.prefetched.emplace(
-        [&data](std::uint64_t of_step, Batch& to) { data.training_batch(of_step, data.ahead, to); });
+    data.prefetched.emplace([&data](std::size_t thread, std::uint64_t of_step, Batch& to) {
+      data.training_batch(of_step, data.ahead[thread], to);
+    });
   }
   copy_batch(data.prefetched->batch(step), batch, data.here.staging);
 }

@@ -2,6 +2,7 @@
 // The sequences of a DataTask once they are there.
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -23,7 +24,7 @@ namespace orthornn {
 inline float normalized(float x, const ColumnMaps& maps, std::size_t column) {
   return (x - maps.shift[column]) / maps.divisor[column];
 }
-/// Normalizes a row of features into `to`, a row of zeros with `columns` entries. A missing number stays 0.
+/// Normalizes a row of features into `to`, which has `columns` entries. A missing number becomes 0.
 /// If there are more columns than features, as many after them mark the missing ones by 1.
 void normalize_row(const float* from, const ColumnMaps& maps, float* to, Index columns);
 
@@ -113,8 +114,13 @@ struct Streams {
 
 /// What a thread keeps while it assembles batches, so that the next batch takes no memory.
 struct Assembly {
+  /// Sequences whose features are written side by side. Rows of one sequence are far from each other in a
+  /// batch, and a cache would fetch and drop the lines of each for a few numbers.
+  static constexpr std::size_t side_by_side = 8;
+
   HostStaging staging;
-  /// Numbers of a file.
+  /// Numbers of a file: features of some sequences, and other numbers of one.
+  std::array<Tensor<float>, side_by_side> features;
   Tensor<float> reals;
   Tensor<std::int32_t> integers;
   /// Of the targets of a batch, where they have weights.
@@ -201,8 +207,9 @@ struct DataTask::Data {
   double baseline = 0;
   /// Standard deviation of each target column of the training data.
   std::vector<double> deviations;
-  /// What the thread that calls keeps, and the one that goes ahead.
-  Assembly here, ahead;
+  /// What the thread that calls keeps, and those that go ahead.
+  Assembly here;
+  std::array<Assembly, PrefetchedBatches::thread_count> ahead;
   /// Training batches that are assembled while the steps before them are taken; none for data in memory,
   /// whose batches take less time than a thread needs to hand them over.
   std::optional<PrefetchedBatches> prefetched;
@@ -245,7 +252,7 @@ struct DataTask::Data {
   void fill(Assembly& assembly, Batch& batch) const;
   void expect(std::span<const Stretch> stretches) const;
   // A batch of these stretches, normalized, zeros beyond the steps of a stretch.
-  void write_features(std::span<const Stretch> stretches, Tensor<float>& room, TensorView<float> to) const;
+  void write_features(Assembly& assembly, TensorView<float> to) const;
   void write_symbols(std::span<const Stretch> stretches, Tensor<std::int32_t>& room,
                      TensorView<std::int32_t> to) const;
   void write_values(std::span<const Stretch> stretches, Tensor<float>& room, TensorView<float> to) const;

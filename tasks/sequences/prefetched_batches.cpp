@@ -8,16 +8,8 @@ namespace orthornn {
 
 PrefetchedBatches::PrefetchedBatches(Assemble assemble) : assemble_(std::move(assemble)) {
   const SignalsBlocked blocked;
-  thread_ = std::thread([this] { assemble_ahead(); });
-}
-
-PrefetchedBatches::~PrefetchedBatches() {
-  {
-    const std::lock_guard lock(mutex_);
-    over_ = true;
-  }
-  asked_.notify_one();
-  thread_.join();
+  for (std::size_t i = 0; i < thread_count; ++i)
+    threads_[i] = std::jthread([this, i](const std::stop_token& stop) { assemble_ahead(i, stop); });
 }
 
 const Batch& PrefetchedBatches::batch(std::uint64_t step) {
@@ -26,7 +18,7 @@ const Batch& PrefetchedBatches::batch(std::uint64_t step) {
   // What failed once is tried again.
   if (slot.step == step && slot.error) slot.step.reset();
   wanted_ = step;
-  asked_.notify_one();
+  asked_.notify_all();
   assembled_.wait(lock, [&] { return slot.step == step; });
   if (slot.error) std::rethrow_exception(slot.error);
   return slot.batch;
@@ -35,30 +27,32 @@ const Batch& PrefetchedBatches::batch(std::uint64_t step) {
 std::optional<std::uint64_t> PrefetchedBatches::next() const {
   for (std::uint64_t i = 0; wanted_ && i < slots_.size(); ++i) {
     const std::uint64_t step = *wanted_ + i;
-    if (slots_[step % slots_.size()].step != step) return step;
+    const Slot& slot = slots_[step % slots_.size()];
+    if (slot.step != step && !slot.is_written) return step;
   }
   return std::nullopt;
 }
 
-void PrefetchedBatches::assemble_ahead() {
+void PrefetchedBatches::assemble_ahead(std::size_t thread, const std::stop_token& stop) {
   std::unique_lock lock(mutex_);
-  while (true) {
-    asked_.wait(lock, [&] { return over_ || next(); });
-    if (over_) return;
+  while (asked_.wait(lock, stop, [&] { return next().has_value(); }) && !stop.stop_requested()) {
     const std::uint64_t step = *next();
     Slot& slot = slot_of(step);
     slot.step.reset();
+    slot.is_written = true;
     lock.unlock();
     std::exception_ptr error;
     try {
-      assemble_(step, slot.batch);
+      assemble_(thread, step, slot.batch);
     } catch (...) {
       error = std::current_exception();
     }
     lock.lock();
     slot.step = step;
     slot.error = std::move(error);
+    slot.is_written = false;
     assembled_.notify_one();
+    asked_.notify_one();  // a step may have waited for this slot
   }
 }
 

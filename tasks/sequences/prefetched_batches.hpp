@@ -2,31 +2,31 @@
 
 #include <array>
 #include <condition_variable>
+#include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <functional>
 #include <mutex>
 #include <optional>
+#include <stop_token>
 #include <thread>
 
 #include "orthornn/core/batch.hpp"
 
 namespace orthornn {
 
-/// Training batches that a thread of its own assembles in memory of the host, up to two steps ahead of the
-/// step that was asked for. A batch depends on its step alone, so each has the bits that it would have had
-/// without the thread.
+/// Training batches that threads of its own assemble in memory of the host, up to two steps ahead of the step
+/// that was asked for. A batch depends on its step alone, so each has the bits that it would have had without
+/// the threads.
 class PrefetchedBatches {
  public:
-  /// Fills a batch with that of a step. Calls come from one thread.
-  using Assemble = std::function<void(std::uint64_t step, Batch& batch)>;
+  /// One for each step ahead: a thread alone is slower than the steps of a small model on a GPU.
+  static constexpr std::size_t thread_count = 2;
+  /// Fills a batch with that of a step. Each thread calls it with its number.
+  using Assemble = std::function<void(std::size_t thread, std::uint64_t step, Batch& batch)>;
 
-  /// Starts the thread.
+  /// Starts the threads. The destructor waits for the batches that are being assembled.
   explicit PrefetchedBatches(Assemble assemble);
-  PrefetchedBatches(const PrefetchedBatches&) = delete;
-  PrefetchedBatches& operator=(const PrefetchedBatches&) = delete;
-  /// Waits for the batch that is being assembled, and ends the thread.
-  ~PrefetchedBatches();
 
   /// The batch of a step, valid until the next call: the step after the last one is there or under way,
   /// another one is assembled now. Throws what assembling it threw.
@@ -37,22 +37,21 @@ class PrefetchedBatches {
     Batch batch;
     std::optional<std::uint64_t> step;  // whose batch it has, or whose error
     std::exception_ptr error;
+    bool is_written = false;  // by a thread, now
   };
 
-  void assemble_ahead();
-  /// The first step from `wanted_` on that is to be assembled.
+  void assemble_ahead(std::size_t thread, const std::stop_token& stop);
+  /// The first step from `wanted_` on that is to be assembled, and whose slot no thread writes to.
   std::optional<std::uint64_t> next() const;
   Slot& slot_of(std::uint64_t step) { return slots_[step % slots_.size()]; }
 
   const Assemble assemble_;
   std::mutex mutex_;
-  std::condition_variable asked_, assembled_;
-  // The batch in use and the two after it, each step in the slot of its remainder. The thread writes to a
-  // slot while its `step` is none.
-  std::array<Slot, 3> slots_;
+  std::condition_variable_any asked_, assembled_;
+  // The batch in use and those after it, each step in the slot of its remainder.
+  std::array<Slot, 1 + thread_count> slots_;
   std::optional<std::uint64_t> wanted_;
-  bool over_ = false;
-  std::thread thread_;
+  std::array<std::jthread, thread_count> threads_;  // the last member: they end before the others do
 };
 
 }  // namespace orthornn

@@ -1,6 +1,7 @@
 // What a DataTask writes into a batch.
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <string_view>
 #include <utility>
@@ -11,12 +12,11 @@
 namespace orthornn {
 void normalize_row(const float* from, const ColumnMaps& maps, float* to, Index columns) {
   const std::size_t inputs = maps.shift.size();
+  const bool marks_missing = static_cast<std::size_t>(columns) > inputs;
   for (std::size_t k = 0; k < inputs; ++k) {
-    if (!std::isnan(from[k])) {
-      to[k] = normalized(from[k], maps, k);
-    } else if (static_cast<std::size_t>(columns) > inputs) {
-      to[inputs + k] = 1;
-    }
+    const bool missing = std::isnan(from[k]);
+    to[k] = missing ? 0.0F : normalized(from[k], maps, k);
+    if (marks_missing) to[inputs + k] = missing ? 1.0F : 0.0F;
   }
 }
 
@@ -106,7 +106,7 @@ void DataTask::Data::fill(Assembly& assembly, Batch& batch) const {
   if (has_features()) {
     const Index columns = options.missing == Missing::mask ? 2 * feature_columns() : feature_columns();
     reals(batch_names::features, {most_steps, count, columns},
-          [&](TensorView<float> to) { write_features(stretches, assembly.reals, to); });
+          [&](TensorView<float> to) { write_features(assembly, to); });
   } else {
     integers(batch_names::symbols, {most_steps, count},
              [&](TensorView<std::int32_t> to) { write_symbols(stretches, assembly.integers, to); });
@@ -159,16 +159,27 @@ void DataTask::Data::expect(std::span<const Stretch> stretches) const {
   }
 }
 
-void DataTask::Data::write_features(std::span<const Stretch> stretches, Tensor<float>& room,
-                                    TensorView<float> to) const {
-  const Index inputs = feature_columns();
-  std::fill(to.begin(), to.end(), 0.0F);
-  for (Index b = 0; b < to.shape()[1]; ++b) {
-    const Stretch& s = stretches[static_cast<std::size_t>(b)];
-    const std::span<const float> from =
-        content.features.read((start(s.sequence) + s.first) * inputs, s.steps * inputs, room);
-    for (Index t = 0; t < s.steps; ++t)
-      normalize_row(from.data() + t * inputs, statistics.features, &to(t, b, 0), to.shape()[2]);
+void DataTask::Data::write_features(Assembly& assembly, TensorView<float> to) const {
+  const Index inputs = feature_columns(), columns = to.shape()[2];
+  const std::span<const Stretch> stretches = assembly.stretches;
+  std::array<std::span<const float>, Assembly::side_by_side> from;
+  for (std::size_t first = 0; first < stretches.size(); first += from.size()) {
+    const std::size_t count = std::min(from.size(), stretches.size() - first);
+    for (std::size_t i = 0; i < count; ++i) {
+      const Stretch& s = stretches[first + i];
+      from[i] = content.features.read((start(s.sequence) + s.first) * inputs, s.steps * inputs,
+                                      assembly.features[i]);
+    }
+    for (Index t = 0; t < to.shape()[0]; ++t) {
+      for (std::size_t i = 0; i < count; ++i) {
+        float* const row = &to(t, static_cast<Index>(first + i), 0);
+        const auto begin = static_cast<std::size_t>(t * inputs);
+        if (begin < from[i].size())
+          normalize_row(from[i].data() + begin, statistics.features, row, columns);
+        else
+          std::fill_n(row, columns, 0.0F);
+      }
+    }
   }
 }
 
