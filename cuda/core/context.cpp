@@ -75,13 +75,13 @@ void Context::set_stream(cudaStream_t stream) {
 }
 
 void Context::use_stream(cudaStream_t stream) {
+  if (stream == stream_) return;
   if (is_recording()) {
     throw DeviceError(fmt::format(
         "another stream of cuda:{} was asked for while operations were recorded; begin and end a StreamScope "
         "outside of the recording",
         index_));
   }
-  if (stream == stream_) return;
   // In a capture nothing may wait for work outside of it.
   if (!is_captured(stream)) {
     check(cudaEventRecord(reached_.get(), stream_));

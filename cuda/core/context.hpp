@@ -41,7 +41,8 @@ class Context {
   /// The stream that operations go to: its own, or one that `use_stream` has set.
   cudaStream_t stream() const { return stream_; }
   /// Makes operations go to `stream`, after what either stream has to do; where `stream` is captured, after
-  /// what comes before in the capture. Throws DeviceError while the stream of now is captured.
+  /// what comes before in the capture. Throws DeviceError where the stream of now is another one that is
+  /// captured.
   void use_stream(cudaStream_t stream);
   /// The same at the end of a scope, also while the stream of now is captured. An error of CUDA is left for
   /// the next call that checks.

@@ -448,8 +448,8 @@ orthornn_delta_product_forward_workspace(const orthornn_device *device, const or
 /** Computes outputs [R, H, V], 0 in rows of padding, and final states [B, H, K, V], which may be NULL and may
  * be the initial states.
  *
- * - saved: as many bytes as orthornn_delta_product_saved says, on a GPU at a multiple of 256 bytes; NULL, with
- *   0 bytes, where no backward follows. */
+ * - saved: as many bytes as orthornn_delta_product_saved says, on a GPU at a multiple of 256 bytes; NULL,
+ * with 0 bytes, where no backward follows. */
 ORTHORNN_EXPORT orthornn_status orthornn_delta_product_forward(
     const orthornn_device *device, const orthornn_delta_product *product, const orthornn_layout *layout,
     const orthornn_delta_inputs *inputs, void *outputs, void *final_states, void *saved, int64_t saved_bytes,

@@ -240,7 +240,6 @@ TEST_CASE("Rollouts and transitions that a caller captures give equal bits at ev
           "[c_api][cuda]") {
   const auto device = gpu();
   if (!device) return;
-  if (is_emulated(*device)) return;  // its streams are those of one library
   const orthornn_device there = on_own_stream(*device);
   for (const std::array<Index, 3>& shape : rollout_shapes) {
     for (const std::int32_t precision : {ORTHORNN_PRECISION_FP32, ORTHORNN_PRECISION_TF32}) {
@@ -259,7 +258,6 @@ TEST_CASE("Rollouts and transitions that a caller captures give equal bits at ev
 TEST_CASE("An operation that waits for the GPU says in a capture that it cannot", "[c_api][cuda]") {
   const auto device = gpu();
   if (!device) return;
-  if (is_emulated(*device)) return;
   if constexpr (has_cuda_bodies) {
     const orthornn_device there = on_own_stream(*device);
     MatrixCalls<float> c(ORTHORNN_EXPM, 130, 0, &there);
