@@ -3,7 +3,8 @@
     python torch_gpu.py --program build/release/orthornn --json gpu.json
 
 - A call: the host's time for an operation of a few numbers, and the GPU's time for its kernels alone, by
-  launches of a CUDA graph. Their difference is what a call costs beyond its kernels.
+  launches of a CUDA graph. Their difference is what a call costs beyond its kernels. Beside them are the
+  times of torch.add and torch.nn.RNN on the host.
 - A recurrence, forward and backward by autograd: T 784, N 512, B 128, tf32. Beside `transition` and
   `rollout` is `orthornn bench rollout`, which computes the same: Q, all states, and the gradients of the
   reflection vectors and of the inputs. Beside CwyRnn, which also multiplies the inputs of a step, is
@@ -120,10 +121,11 @@ def calls():
 def call_rows(rounds):
     rows = []
     for name, function in calls().items():
-        host = host_microseconds(function, rounds)
-        kernels = statistics.median(kernel_microseconds(function, rounds))
-        rows.append(row("call", name, host, "us", kernels=kernels,
-                        beyond_kernels=statistics.median(host) - kernels))
+        host, more = host_microseconds(function, rounds), {}
+        if not name.startswith("torch."):
+            kernels = statistics.median(kernel_microseconds(function, rounds))
+            more = {"kernels": kernels, "beyond_kernels": statistics.median(host) - kernels}
+        rows.append(row("call", name, host, "us", **more))
     return rows
 
 
@@ -224,8 +226,8 @@ def main():
         found = part()
         show(found)
         rows += found
-    if arguments.json:
-        Path(arguments.json).write_text(json.dumps({"machine": machine, "rows": rows}, indent=2) + "\n")
+        if arguments.json:
+            Path(arguments.json).write_text(json.dumps({"machine": machine, "rows": rows}, indent=2) + "\n")
 
 
 if __name__ == "__main__":
