@@ -378,8 +378,8 @@ typedef struct orthornn_delta_product {
   /** Type of queries, keys, values, removals and outputs: ORTHORNN_F32 or ORTHORNN_F64; ORTHORNN_BF16 for the
    * chunked form on a GPU. Step sizes, decays and states are of the same type, and f32 for bf16. */
   int32_t dtype;
-  /** ORTHORNN_RECURRENT or ORTHORNN_CHUNKED. The chunked form needs compute capability 9.0 on a GPU, and is
-   * not there for ORTHORNN_F64. */
+  /** ORTHORNN_RECURRENT or ORTHORNN_CHUNKED. On a GPU the chunked form needs compute capability 9.0 and takes
+   * no ORTHORNN_F64. */
   int32_t form;
   /** 1: keys are divided by their norms first; 0: keys are as they are. */
   int32_t unit_keys;
