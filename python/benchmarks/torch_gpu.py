@@ -29,10 +29,12 @@ from orthornn.torch import CwyRnn, delta_product, delta_product_step, rank_one_c
 
 WARM_UP = 5
 CALLS = 200
+STEPS = 10
 
 
-def event_times(functions, rounds):
-    """Milliseconds of each function on the GPU, one number a round."""
+def event_times(functions, rounds, repeats=1):
+    """Milliseconds of each function on the GPU, one number a round. Where it is repeated in a round, the host
+    is ahead of the GPU, as it is in a training: the first kernel of a call waits for no launch."""
     for function in functions.values():
         for _ in range(WARM_UP):
             function()
@@ -42,10 +44,11 @@ def event_times(functions, rounds):
             begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
             torch.cuda.synchronize()
             begin.record()
-            function()
+            for _ in range(repeats):
+                function()
             end.record()
             end.synchronize()
-            times[name].append(begin.elapsed_time(end))
+            times[name].append(begin.elapsed_time(end) / repeats)
     return times
 
 
@@ -169,7 +172,7 @@ def recurrence_rows(rounds, program):
 
     functions = {"transition and rollout, modrelu": alone} | {
         name: training_step(module, x) for name, module in modules.items()}
-    times = event_times(functions, rounds)
+    times = event_times(functions, rounds, STEPS)
     rows = [row(group, name, samples, "ms") for name, samples in times.items()]
     return rows + program_row(program, group, "orthornn bench rollout, modrelu", "rollout", "--cells", "cwy",
                               "--hidden", size, "--length", steps, "--batch", batch, "--precision", "tf32")
@@ -192,7 +195,7 @@ def delta_rows(rounds, program):
         output = delta_product(queries, keys, values, betas, unit_keys=True)[0]
         torch.autograd.grad(output, [queries, keys, values, betas], d_output)
 
-    times = event_times({"delta_product": step}, rounds)
+    times = event_times({"delta_product": step}, rounds, STEPS)
     rows = [row(group, name, samples, "ms") for name, samples in times.items()]
     return rows + program_row(program, group, "orthornn bench delta-product", "delta-product",
                               "--householder", n, "--batch", batch, "--length", steps, "--heads", heads,
