@@ -82,11 +82,11 @@ ListedRun read_run(const fs::path& folder, const std::string& name) {
   if (!saved.exists()) run.notes.emplace_back("no model is saved");
   if (run.state != "finished" && saved.exists()) run.state = "interrupted";
   if (is_locked(folder)) run.state = "running";
+  // To open a model takes a process of its own. So it is asked only for what no other file tells.
   for (const fs::path& model : {saved.last, saved.best}) {
-    if (!is_present(model)) continue;
+    if (run.parameters || !is_present(model)) continue;
     read_or_note(run, model.filename().c_str(), [&](const fs::path& file) {
-      const Index parameters = parameter_count(read_model_info(file).model);
-      if (!run.parameters) run.parameters = parameters;
+      run.parameters = parameter_count(read_model_info(file).model);
     });
   }
   return run;
