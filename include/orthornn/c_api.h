@@ -564,6 +564,9 @@ ORTHORNN_EXPORT orthornn_status orthornn_model_load(const char *path, const orth
 ORTHORNN_EXPORT orthornn_status orthornn_model_create(const char *options, uint64_t seed,
                                                       const orthornn_device *device, int32_t precision,
                                                       orthornn_model **model);
+/** Says whether a layer can have these options, the JSON text of an element of "cells" among the options of a
+ * model: ORTHORNN_OK, or ORTHORNN_INVALID_VALUE with a message that names the option. */
+ORTHORNN_EXPORT orthornn_status orthornn_layer_check(const char *options);
 /** Gives a model back, whose generators must be gone. NULL is allowed. */
 ORTHORNN_EXPORT void orthornn_model_free(orthornn_model *model);
 /** Writes the model without a training to a file, which is replaced in one step. A task that the model was
@@ -629,6 +632,20 @@ ORTHORNN_EXPORT orthornn_status orthornn_model_outputs(orthornn_model *model, in
  * The text lives until the next call for this model. */
 ORTHORNN_EXPORT orthornn_status orthornn_model_translate(orthornn_model *model, const char *const *sentences,
                                                          int64_t count, int64_t beam, const char **json);
+
+/** Draws a text of so many symbols by a model that was trained on texts, as `orthornn predict --generate`
+ * does.
+ *
+ * - prompt: text in UTF-8 that comes before and is not repeated; "" for none.
+ * - symbols: symbols to draw, 1 or more.
+ * - temperature: divides the logits before a symbol is drawn; 0 takes the likeliest one.
+ * - seed: of the draws. The same arguments give the same text.
+ *
+ * `text` gets the text, which lives until the next call for this model, and `bytes` its length: a model of
+ * bytes may write a NUL, and what is no UTF-8. */
+ORTHORNN_EXPORT orthornn_status orthornn_model_generate(orthornn_model *model, const char *prompt,
+                                                        int64_t symbols, double temperature, uint64_t seed,
+                                                        const char **text, int64_t *bytes);
 
 /** A model that is given one step after another. */
 typedef struct orthornn_generator orthornn_generator;

@@ -68,6 +68,7 @@ _TYPES = {
     "i": c_int32,
     "l": c_int64,
     "u": c_uint64,
+    "d": c_double,
     "p": c_void_p,  # an array, a model, a generator
     "s": c_char_p,
     "*i": ctypes.POINTER(c_int32),
@@ -113,6 +114,7 @@ _FUNCTIONS = {
     "rank_one_chain_backward": "Device RankOneChain Layout ChainInputs ChainGradients p l p l",
     "model_load": "s Device i *p",
     "model_create": "s u Device i *p",
+    "layer_check": "s",
     "model_save": "p s",
     "model_describe": "p *s",
     "model_get_parameter": "p s p l",
@@ -120,6 +122,7 @@ _FUNCTIONS = {
     "model_output_shape": "p l l *l *i",
     "model_outputs": "p l l p p p p *p *p",
     "model_translate": "p *s l l *s",
+    "model_generate": "p s l d u *p *l",
     "generator_create": "p l *p",
     "generator_step": "p p p p",
     "generator_reset": "p",

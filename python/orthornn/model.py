@@ -8,6 +8,7 @@ import copy
 import ctypes
 import errno
 import json
+import operator
 import os
 import threading
 import weakref
@@ -181,6 +182,28 @@ class Model:
         with self._used() as handle:
             library().orthornn_model_translate(handle, texts, len(given), beam, ctypes.byref(found))
             return json.loads(found.value or b"[]")
+
+    def generate(self, prompt: str, length: int, temperature: float = 1.0, seed: int = 1) -> str:
+        """Draws a text of `length` symbols by a model of texts, as ``orthornn predict --generate`` does.
+
+        :param prompt: text that comes before and is not repeated; ``""`` for none.
+        :param temperature: divides the logits before a symbol is drawn; 0 takes the likeliest one.
+        :param seed: of the draws, 0 to 2**64 - 1. The same arguments give the same text.
+        :returns: the text; what a model of bytes writes that is no UTF-8 is U+FFFD.
+        """
+        if not isinstance(prompt, str):
+            raise TypeError(f"prompt is a {type(prompt).__name__}; expected a str")
+        if "\0" in prompt:
+            raise ValueError("prompt has a NUL; expected text")
+        length, seed = operator.index(length), operator.index(seed)
+        for name, number, low, end in ("length", length, 1, 63), ("seed", seed, 0, 64):
+            if not low <= number < 1 << end:
+                raise ValueError(f"{name} is {number}; expected {low} to 2**{end} - 1")
+        found, size = ctypes.c_void_p(), ctypes.c_int64()
+        with self._used() as handle:
+            library().orthornn_model_generate(handle, prompt.encode(), length, temperature, seed,
+                                              ctypes.byref(found), ctypes.byref(size))
+            return ctypes.string_at(found, size.value).decode(errors="replace")
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the model without its training and its task to a file, which is replaced in one step."""

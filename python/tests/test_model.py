@@ -313,6 +313,27 @@ def test_translations_are_those_of_the_program(models, program_file):
         model.translate([1])
 
 
+def test_texts_are_those_of_the_program(models, program):
+    model = orthornn.load(models("text"))
+    texts = set()
+    for prompt, temperature, seed in ("that", 0.7, 5), ("", 1.0, 1), ("", 1.0, 2), ("to be", 0.0, 1):
+        text = model.generate(prompt, 60, temperature, seed)
+        options = ["--temperature", temperature, "--seed", seed, *(["--prompt", prompt] if prompt else [])]
+        printed = program("predict", models("text"), "--generate", 60, *options)
+        assert printed == (text if text.endswith("\n") else text + "\n") and len(text) == 60
+        texts.add(text)
+    assert len(texts) == 4
+    for name, arguments in {"length": ("", 0), "temperature": ("", 5, -1.0), "seed": ("", 5, 1.0, -1),
+                            "prompt": ("\0", 5)}.items():
+        with pytest.raises(ValueError, match=name):
+            model.generate(*arguments)
+    with pytest.raises(TypeError, match="prompt is a int"):
+        model.generate(1, 5)
+    for name in "copying", "symbols", "translate":
+        with pytest.raises(ValueError, match="knows no text"):
+            orthornn.load(models(name)).generate("", 5)
+
+
 def test_several_threads_take_turns(models):
     model = orthornn.load(models("copying"))
     x = sequences_for("copying")

@@ -443,7 +443,7 @@ def wrong_calls():
     yield "^h_0: ", ValueError, roll(h_0=h_0[:2])
     yield "^lengths: ", ValueError, roll(lengths=torch.tensor([1, 2]))
     yield "^lengths: ", TypeError, roll(lengths=torch.tensor([1.0, 2, 3]))
-    yield "sequence 2 has length 5", ValueError, roll(lengths=torch.tensor([1, 2, 5]))
+    yield "lengths\\[2\\] is 5", ValueError, roll(lengths=torch.tensor([1, 2, 5]))
     yield "^lengths: ", ValueError, roll(lengths=torch.tensor([2 ** 32 + 1, 2, 3]))
     yield "^lengths: ", ValueError, product(lengths=torch.tensor([2 ** 32 + 1, 3]))
     yield "^activation: ", ValueError, roll(activation="sine")

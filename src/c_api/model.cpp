@@ -4,7 +4,8 @@
 
 #include <variant>
 
-#include "core/checked_json.hpp"
+#include "core/fields_json.hpp"
+#include "orthornn/layers/layer_options.hpp"
 #include "orthornn/tasks/sequences_task.hpp"
 #include "train/model_file_parts.hpp"
 #include "train/predictions.hpp"
@@ -171,6 +172,13 @@ orthornn_status orthornn_model_create(const char* options, uint64_t seed, const 
         std::make_unique<orthornn_model>(made(execution, read_model_options(json, format_version), seed));
     handle->model->prepare();
     *model = handle.release();
+  });
+}
+
+orthornn_status orthornn_layer_check(const char* options) {
+  return guarded(false, [&] {
+    LayerOptions layer;
+    read_alternative(parse_json(&not_null("options", options)), layer);
   });
 }
 

@@ -23,7 +23,7 @@ struct orthornn_model {
   /// Of an encoder-decoder, once it was asked for a translation.
   std::unique_ptr<orthornn::Translator> translator;
   /// Texts that the caller reads.
-  std::string description, translations;
+  std::string description, translations, generated;
   /// Whether parameters were set since the model was prepared.
   bool changed = false;
 

@@ -2,7 +2,9 @@
 
 #include "c_api/model.hpp"
 #include "core/checked_json.hpp"
+#include "orthornn/tasks/sequences_task.hpp"
 #include "orthornn/tasks/translation_task.hpp"
+#include "train/generate_text.hpp"
 #include "train/predictions.hpp"
 
 /// A generator with what its handle needs besides.
@@ -70,7 +72,7 @@ PredictInput input_of(orthornn_model& handle, const CallerSequences& given) {
   for (Index b = 0; b < batch; ++b) {
     const Index steps = lengths == nullptr ? length : lengths[b];
     if (steps < 0 || steps > length)
-      throw ValueError(fmt::format("lengths: sequence {} has length {}, expected 0 to {}", b, steps, length));
+      throw ValueError(fmt::format("lengths[{}] is {}, expected 0 to {}", b, steps, length));
     input.lengths.push_back(static_cast<std::int32_t>(steps));
   }
   clear_padding(input.lengths, input.features);
@@ -195,6 +197,30 @@ orthornn_status orthornn_model_translate(orthornn_model* model, const char* cons
     }
     handle.translations = json_text(all, -1);
     *json = handle.translations.c_str();
+  });
+}
+
+orthornn_status orthornn_model_generate(orthornn_model* model, const char* prompt, int64_t symbols,
+                                        double temperature, uint64_t seed, const char** text,
+                                        int64_t* bytes) {
+  return with_model(model, [&](orthornn_model& handle) {
+    const GenerateOptions options{.symbols = size_of("symbols", symbols, 1),
+                                  .temperature = temperature,
+                                  .prompt = &not_null("prompt", prompt),
+                                  .seed = seed};
+    if (!domain::not_negative.contains(temperature))
+      throw ArgumentError(fmt::format("temperature is {}, expected a number, at least 0", temperature));
+    not_null("text", text);
+    not_null("bytes", bytes);
+    const auto* task = dynamic_cast<const SequencesTask*>(handle.task.get());
+    if (task == nullptr || !task->is_text())
+      throw ValueError("the model knows no text; expected the file of a training on texts");
+    handle.prepare();
+    std::string found;
+    generate_text(handle.sequence_model(), *task, options, [&](std::string_view more) { found += more; });
+    handle.generated = std::move(found);
+    *text = handle.generated.c_str();
+    *bytes = std::ssize(handle.generated);
   });
 }
 

@@ -39,7 +39,7 @@ struct Rollout {
     if (device.is_cuda() || view.empty()) return view;
     for (Index b = 0; b < batch; ++b) {
       if (view(b) < 0 || view(b) > length)
-        throw ValueError(fmt::format("sequence {} has length {}, expected 0 to {}", b, view(b), length));
+        throw ValueError(fmt::format("lengths[{}] is {}, expected 0 to {}", b, view(b), length));
     }
     return view;
   }

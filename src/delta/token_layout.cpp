@@ -18,7 +18,7 @@ TokenLayout::Sequence padded(Index first, Index stride, Index length, ConstTenso
   if (lengths.empty()) return {first, stride, length};
   const Index count = lengths(b);
   if (count < 0 || count > length)
-    throw ValueError(fmt::format("sequence {} has length {}, expected 0 to {}", b, count, length));
+    throw ValueError(fmt::format("lengths[{}] is {}, expected 0 to {}", b, count, length));
   return {first, stride, count};
 }
 

@@ -304,7 +304,7 @@ TEST_CASE("Bad arguments of delta products are statuses that name the argument",
   refuses_layout({0, 0, most, 3, nullptr, nullptr}, bad, "batch is");
   refuses_layout({0, 0, 2, most, nullptr, nullptr}, bad, "63 bits");
   refuses_layout({0, 0, Index{1} << 31, 0, nullptr, nullptr}, bad, "batch is 2147483648");
-  refuses_layout({0, 0, 2, 3, long_ones.data(), nullptr}, ORTHORNN_INVALID_VALUE, "sequence 1 has length 4");
+  refuses_layout({0, 0, 2, 3, long_ones.data(), nullptr}, ORTHORNN_INVALID_VALUE, "lengths[1] is 4");
   refuses_layout({0, 0, 2, 3, nullptr, falling.data()}, bad, "offsets must be NULL");
   refuses_layout({2, 0, 2, 3, nullptr, nullptr}, bad, "offsets is NULL");
   refuses_layout({2, 0, 2, 3, nullptr, falling.data()}, ORTHORNN_INVALID_VALUE, "fall from 3 to 2");

@@ -15,6 +15,7 @@
 #include "support/sentence_pairs.hpp"
 #include "support/temporary_folder.hpp"
 #include "support/text_file.hpp"
+#include "train/generate_text.hpp"
 
 namespace orthornn::testing {
 namespace {
@@ -244,6 +245,56 @@ TEST_CASE("A translation through the C interface is that of the Translator", "[c
                 "no vocabularies");
 }
 
+TEST_CASE("A text through the C interface is that of the library", "[c_api]") {
+  const TemporaryFolder folder;
+  SequencesOptions options{.length = 8, .batch = 4};
+  std::string lines;
+  for (int i = 0; i < 60; ++i) lines += "to be or not to be\nthat is the question\n";
+  options.data = write_text(folder / "own.txt", lines);
+  const SequencesTask task(options);
+  task.load();
+  SequenceModel<float> model(Device::cpu(), model_for(task.data(), {OrthogonalCell{.hidden_size = 5}}), 3);
+  const Trainer trainer(model, task, {});
+  save_checkpoint(folder / "own.h5", trainer);
+  model.prepare();
+  const Model loaded(folder / "own.h5");
+  const char* text = nullptr;
+  std::int64_t bytes = 0;
+  const auto generate = [&](const GenerateOptions& how) {
+    return orthornn_model_generate(loaded.handle, how.prompt.c_str(), how.symbols, how.temperature, how.seed,
+                                   &text, &bytes);
+  };
+  for (const GenerateOptions& how :
+       {GenerateOptions{.symbols = 30, .temperature = 0.5, .prompt = "to"},
+        GenerateOptions{.symbols = 30, .seed = 7}, GenerateOptions{.symbols = 30, .temperature = 0}}) {
+    std::string expected;
+    generate_text(model, task, how, [&](std::string_view more) { expected += more; });
+    require_status(generate(how));
+    CHECK(bytes == 30);
+    CHECK(text == expected);
+  }
+  constexpr auto bad = ORTHORNN_INVALID_ARGUMENT;
+  require_error(generate({.symbols = 0}), bad, "symbols is 0");
+  require_error(generate({.symbols = 1, .temperature = -1}), bad, "temperature is -1");
+  require_error(orthornn_model_generate(loaded.handle, nullptr, 1, 1, 1, &text, &bytes), bad,
+                "prompt is NULL");
+  Model made;
+  require_status(orthornn_model_create(model.options_text().c_str(), 1, nullptr, 0, &made.handle));
+  require_error(orthornn_model_generate(made.handle, "", 1, 1, 1, &text, &bytes), ORTHORNN_INVALID_VALUE,
+                "knows no text");
+}
+
+TEST_CASE("Options that a layer cannot have are named", "[c_api]") {
+  const json cell = json::parse(to_json(ModelOptions{.cells = {DeltaProductCell{}}}))["cells"][0];
+  require_status(orthornn_layer_check(cell.dump().c_str()));
+  json wrong = cell;
+  wrong["householder"] = 65;
+  require_error(orthornn_layer_check(wrong.dump().c_str()), ORTHORNN_INVALID_VALUE,
+                "'householder' is 65; expected a whole number from 1 to 64");
+  require_error(orthornn_layer_check(R"({"kind": "theirs"})"), ORTHORNN_INVALID_VALUE, "'kind' is");
+  require_error(orthornn_layer_check(nullptr), ORTHORNN_INVALID_ARGUMENT, "options is NULL");
+}
+
 TEST_CASE("A parameter that is set counts in the next step of a running generator", "[c_api]") {
   Model model;
   const ModelOptions options{.input = DenseInput{2}, .cells = {OrthogonalCell{.hidden_size = 3}}};
@@ -352,7 +403,7 @@ TEST_CASE("Bad arguments of models are statuses that name the argument", "[c_api
   require_error(outputs(3, 1, x.data(), long_one.data(), nullptr, y.data()), bad, "symbols must be NULL");
   require_error(outputs(3, 1, x.data(), nullptr, nullptr, nullptr), bad, "outputs is NULL");
   require_error(outputs(3, 1, x.data(), nullptr, long_one.data(), y.data()), ORTHORNN_INVALID_VALUE,
-                "sequence 0 has length 4");
+                "lengths[0] is 4");
   x[2] = std::numeric_limits<float>::infinity();
   require_error(outputs(3, 1, x.data(), nullptr, nullptr, y.data()), ORTHORNN_INVALID_VALUE,
                 "features holds a value that is not finite");

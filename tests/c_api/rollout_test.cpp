@@ -216,9 +216,9 @@ TEST_CASE("Bad arguments of rollouts are statuses that name the argument", "[c_a
   require_error(forward(q, nullptr, c.states.data(), c.h_last.data(), nullptr, bytes), bad, "signs is NULL");
   c.lengths(1) = 4;
   require_error(forward(q, nullptr, c.states.data(), c.h_last.data(), c.signs.data(), bytes),
-                ORTHORNN_INVALID_VALUE, "sequence 1 has length 4, expected 0 to 3");
+                ORTHORNN_INVALID_VALUE, "lengths[1] is 4, expected 0 to 3");
   c.lengths(1) = -1;
-  require_error(c.backward(), ORTHORNN_INVALID_VALUE, "sequence 1 has length -1");
+  require_error(c.backward(), ORTHORNN_INVALID_VALUE, "lengths[1] is -1");
 }
 
 TEST_CASE("Two threads roll out at once", "[c_api]") {

@@ -7,13 +7,13 @@
 #include <optional>
 
 #include "commands/field_options.hpp"
-#include "commands/generate_text.hpp"
 #include "commands/machine.hpp"
 #include "commands/output_file.hpp"
 #include "commands/predict_input.hpp"
 #include "commands/predict_output.hpp"
 #include "commands/program.hpp"
 #include "commands/progress.hpp"
+#include "train/generate_text.hpp"
 
 namespace orthornn::program {
 namespace {

@@ -1,4 +1,5 @@
 #pragma once
+// A text that a model of the next symbol draws.
 
 #include <cstdint>
 #include <functional>
@@ -8,7 +9,7 @@
 #include "orthornn/nn/sequence_model.hpp"
 #include "orthornn/tasks/sequences_task.hpp"
 
-namespace orthornn::program {
+namespace orthornn {
 
 /// How a text is generated.
 struct GenerateOptions {
@@ -28,4 +29,4 @@ struct GenerateOptions {
 void generate_text(SequenceModel<float>& model, const SequencesTask& task, const GenerateOptions& options,
                    const std::function<void(std::string_view text)>& write);
 
-}  // namespace orthornn::program
+}  // namespace orthornn

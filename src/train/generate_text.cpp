@@ -1,4 +1,4 @@
-#include "commands/generate_text.hpp"
+#include "train/generate_text.hpp"
 
 #include <fmt/format.h>
 
@@ -11,7 +11,7 @@
 #include "orthornn/core/error.hpp"
 #include "orthornn/core/random.hpp"
 
-namespace orthornn::program {
+namespace orthornn {
 namespace {
 
 /// Draws from the softmax of logits [C] over the temperature, in the order of the symbols from `first` on.
@@ -97,4 +97,4 @@ void generate_text(SequenceModel<float>& model, const SequencesTask& task, const
   }
 }
 
-}  // namespace orthornn::program
+}  // namespace orthornn
