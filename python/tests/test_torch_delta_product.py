@@ -8,6 +8,8 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("h5py")
 
+import numpy as np  # noqa: E402
+
 import orthornn.torch as ot  # noqa: E402
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
@@ -136,14 +138,40 @@ def wrong_calls():
     x = torch.zeros(2, 3, 4, dtype=torch.float64)
     yield "x", lambda: layer(x[..., :3])
     yield "lengths", lambda: layer(x, torch.tensor([1, 2, 3]))
-    yield "initial_states", lambda: layer(x, states=(torch.zeros(1, 2, 3, 5, dtype=torch.float64),))
-    yield "heads", lambda: ot.DeltaProduct(4, heads=0)
-    yield "beta_limit", lambda: ot.DeltaProduct(4, beta_limit=3)
-    yield "factor", lambda: ot.DeltaProduct(4, factor="givens")
+    yield "states\\[0\\]", lambda: layer(x, states=(torch.zeros(1, 2, 3, 5, dtype=torch.float64),))
+    convolved = make(convolution=3)
+    states = convolved(x)[1]
+    for wrong in states[:1], states + states, states[0]:
+        yield "states", lambda wrong=wrong: convolved(x, states=wrong)
+    yield "states\\[1\\]", lambda: convolved(x, states=(states[0], states[1][:, :1]))
 
 
-@pytest.mark.parametrize("number", range(6))
-def test_wrong_arguments_are_named(number):
+@pytest.mark.parametrize("number", range(7))
+def test_wrong_calls_are_named(number):
     name, call = list(wrong_calls())[number]
     with pytest.raises(ValueError, match=f"^{name}: "):
         call()
+
+
+@pytest.mark.parametrize("name, value", [
+    ("input_size", 0), ("hidden_size", 0), ("heads", 0), ("heads", 2.5), ("heads", 1 << 40), ("key_size", -1),
+    ("value_size", 0), ("householder", 65), ("factor", "givens"), ("beta_limit", 3), ("beta_limit", 0),
+    ("beta_offset", float("nan")), ("vector_activation", "tanh"), ("state_decay", 1), ("convolution", -1),
+    ("convolution", 65), ("readout_norm", "layer"), ("norm_epsilon", -1), ("norm_epsilon", float("inf"))])
+def test_arguments_outside_their_limits_are_named(name, value):
+    with pytest.raises(ValueError, match=f"^'?{name}'?(:| is)"):
+        ot.DeltaProduct(**{"input_size": 4, "hidden_size": 6, name: value})
+
+
+def test_arguments_of_numpy_are_numbers():
+    layer = ot.DeltaProduct(np.int64(4), heads=np.int32(2), beta_limit=np.float32(1))
+    assert layer.options()["heads"] == 2 and layer.options()["hidden_size"] == 4
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("module", [ot.DeltaProduct, ot.CwyRnn, ot.ExpRnn])
+def test_parameters_of_few_bits_are_refused(module, dtype):
+    x = torch.zeros(2, 3, 4, dtype=dtype)
+    message = f"^{module.__name__}: .*torch.float32 or torch.float64, found {dtype}"
+    with pytest.raises(TypeError, match=message):
+        module(4, 8).to(dtype)(x)

@@ -8,6 +8,8 @@ torch = pytest.importorskip("torch")
 
 import numpy as np  # noqa: E402
 from torch import nn  # noqa: E402
+from torch.nn.utils.parametrizations import spectral_norm, weight_norm  # noqa: E402
+from torch.nn.utils.parametrize import register_parametrization  # noqa: E402
 
 import orthornn  # noqa: E402
 import orthornn.torch as ot  # noqa: E402
@@ -139,6 +141,38 @@ def test_module_of_a_users_own_is_a_model(number, tmp_path):
     torch.testing.assert_close(found, outputs_of(module, own, named.get("answer", "every_step")), **CLOSE)
 
 
+@pytest.mark.parametrize("name", ["lstm", "delta", "cwy", "embedding"])
+def test_parametrized_weights_are_what_they_are_now(name, tmp_path):
+    torch.manual_seed(10)
+    first = {"lstm": lambda: nn.LSTM(4, 8), "delta": lambda: ot.DeltaProduct(4, 8),
+             "cwy": lambda: ot.CwyRnn(4, 8), "embedding": lambda: nn.GRU(4, 8)}[name]()
+    weight = {"lstm": "weight_ih_l0", "delta": "output_weights", "cwy": "weight_ih_l0",
+              "embedding": "weight_hh_l0"}[name]
+    layers = [nn.Embedding(5, 4)] * (name == "embedding") + [first, nn.Linear(8, 8)]
+    register_parametrization(first, weight, ot.TruncatedCwy())
+    register_parametrization(layers[-1], "weight", ot.Cwy())
+    if name == "embedding":
+        weight_norm(layers[0])
+    if name == "cwy":
+        spectral_norm(first, "reflection_vectors_l0")
+    module = nn.ModuleList(layers).eval()
+    before = [own.clone() for own in module.state_dict().values()]
+    model = ot.from_torch(module)
+    x = torch.randint(5, (2, 6)) if name == "embedding" else torch.randn(2, 6, 4)
+    torch.testing.assert_close(torch.tensor(model.predict(x.numpy())), outputs_of(module, x), **CLOSE)
+    assert np.array_equal(model.parameters["readout/weight"], layers[-1].weight.detach().numpy())
+    # The module is as it was.
+    assert all(torch.equal(a, b) for a, b in zip(before, module.state_dict().values(), strict=True))
+
+
+def test_a_parametrized_module_of_a_model_goes_back(tmp_path):
+    save_model(MODELS["lstm"], tmp_path / "model.h5")
+    module = ot.to_torch(orthornn.load(tmp_path / "model.h5"))
+    register_parametrization(module.readout, "weight", ot.TruncatedCwy())
+    found = ot.from_torch(module).parameters["readout/weight"]
+    assert np.array_equal(found, module.readout.weight.detach().numpy())
+
+
 def test_a_module_can_be_trained_on(tmp_path):
     save_model(MODELS["cwy"], tmp_path / "model.h5")
     module = ot.to_torch(orthornn.load(tmp_path / "model.h5"))
@@ -170,9 +204,13 @@ def test_symbols_that_a_model_does_not_know(name, error):
 def test_modules_that_are_no_model_are_refused():
     for module, error, message in [
             (nn.Sequential(nn.Linear(4, 3)), TypeError, "module"),
-            (nn.Sequential(nn.Conv1d(4, 3, 2), nn.Linear(3, 3)), TypeError, "Conv1d"),
+            (nn.Sequential(nn.Conv1d(4, 3, 2), nn.Linear(3, 3)), TypeError, "DeltaProduct.*Conv1d.*no other"),
+            (nn.Sequential(nn.Linear(3, 3), nn.GRU(3, 3)), TypeError, "Linear, GRU; the order"),
+            ("model.h5", TypeError, "torch.nn.Module, found str"),
             (nn.Sequential(ot.CwyRnn(4, 8), nn.Linear(8, 3)).double(), TypeError, "float32")]:
         with pytest.raises(error, match=message):
             ot.from_torch(module)
+    with pytest.raises(TypeError, match="orthornn.Model, as orthornn.load returns it, found str"):
+        ot.to_torch("model.h5")
     with pytest.raises(ValueError, match="input"):
         ot.from_torch(nn.Sequential(ot.CwyRnn(4, 8), nn.Linear(8, 3)), input="text")

@@ -133,6 +133,16 @@ def check_number_type(name: str, tensor: Tensor, known: dict[torch.dtype, int] =
         raise TypeError(f"{name}: expected {' or '.join(map(str, known))}, found {tensor.dtype}")
 
 
+def check_parameters(module: torch.nn.Module) -> None:
+    """Raises TypeError, naming a parameter, unless operations take the types of the parameters of a module.
+    Autocast makes numbers of another type float32 for its operations."""
+    for name, parameter in module.named_parameters():
+        if parameter.dtype not in DTYPES and not torch.is_autocast_enabled(parameter.device.type):
+            raise TypeError(f"{type(module).__name__}: expected parameters of "
+                            f"{' or '.join(map(str, DTYPES))}, found {parameter.dtype} in {name}; call "
+                            "float(), and use torch.autocast to compute other layers with fewer bits")
+
+
 def check_lengths(lengths: Tensor | None, batch: int) -> None:
     """Raises TypeError or ValueError unless `lengths` is None or a tensor [B] of whole numbers."""
     if lengths is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from typing import Any
 
@@ -9,10 +10,16 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear, silu, softplus
 
-from ._calls import DTYPES
+from .._library import library
+from ._calls import DTYPES, check_parameters, check_shape
 from ._delta_product import delta_product
 
 LARGEST_ROW_DECAY = math.exp(-0.5)
+
+# Arguments of a layer that are its options in a model file.
+OPTIONS = ("hidden_size", "heads", "key_size", "value_size", "householder", "factor", "beta_limit",
+           "beta_offset", "vector_activation", "state_decay", "learn_initial_state", "without_values",
+           "convolution", "readout_norm", "norm_epsilon", "output_gate")
 
 
 def _unit(vectors):
@@ -43,7 +50,8 @@ class DeltaProduct(nn.Module):
     - output_gate: whether outputs are multiplied by SiLU of a projection.
 
     Names, shapes and meaning of the parameters are those of the library's DeltaProductLayer: input_weights,
-    input_bias, filters, decay_rates, norm_gain, output_weights, initial_state.
+    input_bias, filters, decay_rates, norm_gain, output_weights, initial_state. The limits of the arguments
+    are the library's too. Raises ValueError, naming the argument, for one beyond them.
     """
 
     def __init__(self, input_size: int, hidden_size: int | None = None, *, heads: int = 4, key_size: int = 32,
@@ -55,17 +63,8 @@ class DeltaProduct(nn.Module):
                  device: Any = None, dtype: torch.dtype | None = None) -> None:
         super().__init__()
         hidden_size = input_size if hidden_size is None else hidden_size
-        for name, size in [("input_size", input_size), ("hidden_size", hidden_size), ("heads", heads),
-                           ("key_size", key_size), ("value_size", value_size), ("householder", householder)]:
-            if size < 1:
-                raise ValueError(f"{name}: expected 1 or more, found {size}")
-        if not 0 < beta_limit <= 2:
-            raise ValueError(f"beta_limit: expected a number above 0 and up to 2, found {beta_limit}")
-        for name, value, known in [("factor", factor, ("householder", "rwkv7")),
-                                   ("vector_activation", vector_activation, ("silu", "identity")),
-                                   ("readout_norm", readout_norm, ("rms", "none"))]:
-            if value not in known:
-                raise ValueError(f"{name}: expected {known[0]} or {known[1]}, found '{value}'")
+        if input_size < 1:
+            raise ValueError(f"input_size: expected 1 or more, found {input_size}")
         self.input_size, self.hidden_size = input_size, hidden_size
         self.heads, self.key_size, self.value_size = heads, key_size, value_size
         self.householder, self.factor = householder, factor
@@ -74,6 +73,10 @@ class DeltaProduct(nn.Module):
         self.learn_initial_state, self.without_values = learn_initial_state, without_values
         self.convolution, self.readout_norm, self.norm_epsilon = convolution, readout_norm, norm_epsilon
         self.output_gate = output_gate
+        for name, value in self.options().items():
+            if isinstance(value, float) and not math.isfinite(value):  # JSON has no such number
+                raise ValueError(f"{name}: expected a finite number, found {value}")
+        library().orthornn_layer_check(json.dumps(self.options()).encode())
         self._make_parameters({"device": device, "dtype": dtype})
         self.reset_parameters()
 
@@ -119,6 +122,12 @@ class DeltaProduct(nn.Module):
             bias.copy_(torch.log(amount / (LARGEST_ROW_DECAY - amount)) if self.factor == "rwkv7"
                        else torch.log(torch.expm1(amount)))
 
+    def options(self) -> dict[str, Any]:
+        """Options of the layer as in a model file."""
+        values = {name: getattr(self, name) for name in OPTIONS}
+        return {"kind": "deltaproduct",
+                **{name: value.item() if hasattr(value, "item") else value for name, value in values.items()}}
+
     def forward(self, x: Tensor, lengths: Tensor | None = None,
                 states: tuple[Tensor, ...] | None = None) -> tuple[Tensor, tuple[Tensor, ...]]:
         """Returns (y, states).
@@ -131,6 +140,8 @@ class DeltaProduct(nn.Module):
         """
         if x.ndim != 3 or x.shape[2] != self.input_size:
             raise ValueError(f"x: expected shape [B, T, {self.input_size}], found {list(x.shape)}")
+        check_parameters(self)
+        self._check_states(states, x.shape[0])
         batch, steps = x.shape[:2]
         rows = linear(x, self.input_weights, self.input_bias)
         z, gates, betas, decays, removals = rows.split([self._channels, *self._rest], 2)
@@ -154,6 +165,19 @@ class DeltaProduct(nn.Module):
             o = o * silu(gates.reshape(batch, steps, h, v))
         return linear(o.reshape(batch, steps, h * v), self.output_weights), (last, *history)
 
+    def _check_states(self, states, batch):
+        if states is None:
+            return
+        wanted = [(batch, self.heads, self.key_size, self.value_size)]
+        if self.convolution > 1:
+            wanted.append((batch, self.convolution - 1, self._channels))
+        if not isinstance(states, (tuple, list)) or len(states) != len(wanted):
+            found = f"{len(states)} of them" if isinstance(states, (tuple, list)) else type(states).__name__
+            raise ValueError(f"states: expected a tuple of the {len(wanted)} tensors that the call before "
+                             f"returned, found {found}")
+        for i, shape in enumerate(wanted):
+            check_shape(f"states[{i}]", states[i], *shape)
+
     def _first_state(self, batch):
         return None if self.initial_state is None else self.initial_state.expand(batch, -1, -1, -1)
 
@@ -169,7 +193,7 @@ class DeltaProduct(nn.Module):
         window = self.convolution
         if window == 0:
             return z, ()
-        before = z.new_zeros(z.shape[0], window - 1, z.shape[2]) if not history else history[0]
+        before = history[0] if history else z.new_zeros(z.shape[0], window - 1, z.shape[2])
         padded = torch.cat([before, z], 1)
         steps = z.shape[1]
         z = sum(self.filters[i] * padded[:, i:i + steps] for i in range(window))

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.utils import parametrize
 
 import orthornn
 from .._library import library
@@ -28,8 +29,8 @@ class SequenceModel(nn.Module):
     def __init__(self, options: dict[str, Any]) -> None:
         super().__init__()
         if "cells" not in options:
-            raise ValueError(
-                "model: expected one that reads one sequence; for a translation use its translate")
+            raise ValueError("model: expected one that reads one sequence, found an encoder-decoder, which "
+                             "has no module; translate by the translate of the orthornn.Model")
         self.options = options
         kind = options["input"]
         self.input_kind = kind["kind"]
@@ -88,6 +89,9 @@ def to_torch(model: orthornn.Model) -> SequenceModel:
     It computes what the network computes: a model of own data that normalizes features, or of a permuted
     task, gets them normalized, or permuted, from its caller. Raises ValueError for an encoder-decoder.
     """
+    if not isinstance(model, orthornn.Model):
+        raise TypeError(f"model: expected an orthornn.Model, as orthornn.load returns it, found "
+                        f"{type(model).__name__}")
     module = SequenceModel(model.options)
     own = module.parameter_names()
     with torch.no_grad():
@@ -111,8 +115,11 @@ def from_torch(module: nn.Module, *, input: str = "dense", answer: str = "every_
     - answer: "every_step" where the Linear reads each step, "last_step" where it reads the last one.
     - loss: "softmax_cross_entropy" or "mean_squared_error".
 
-    Raises TypeError for other children and for parameters that are not float32.
+    A parametrized weight (torch.nn.utils.parametrize) becomes the matrix that it is now. Raises TypeError
+    for other children and for parameters that are not float32.
     """
+    if not isinstance(module, nn.Module):
+        raise TypeError(f"module: expected a torch.nn.Module, found {type(module).__name__}")
     if not isinstance(module, SequenceModel):
         module = _sequence_model(module, input, answer, loss)
     own = module.parameter_names()
@@ -134,7 +141,8 @@ def _sequence_model(module, input, answer, loss):
     embedding = children.pop(0) if children and isinstance(children[0], nn.Embedding) else None
     if len(children) < 2 or not isinstance(children[-1], nn.Linear):
         raise TypeError("module: expected children that are layers and a torch.nn.Linear at the end, found "
-                        f"{', '.join(type(child).__name__ for child in module.children()) or 'none'}")
+                        f"{', '.join(type(child).__name__ for child in module.children()) or 'none'}; the "
+                        "order of the children is that of their computation")
     layers = [layer for child in children[:-1] for layer in _layers_of(child)]
     readout = children[-1]
     size = children[0].input_size
@@ -149,10 +157,15 @@ def _sequence_model(module, input, answer, loss):
                            "readout": {"kind": answer, "outputs": readout.out_features}, "loss": loss})
     model.stack = Stack(layers)
     model.embedding = embedding
-    model.readout.weight = readout.weight
-    model.readout.bias = readout.bias if readout.bias is not None else _zeros(
+    model.readout.weight = _parameter(readout.weight)
+    model.readout.bias = _parameter(readout.bias) if readout.bias is not None else _zeros(
         readout.weight, len(readout.weight))
     return model
+
+
+def _parameter(value):
+    """A parameter as it is, or the value of a parametrized one as a parameter."""
+    return value if isinstance(value, nn.Parameter) else nn.Parameter(value.detach())
 
 
 def _zeros(like, size):
@@ -171,27 +184,29 @@ def _layers_of(child):
             if child.dropout > 0 and k + 1 < child.num_layers:
                 layers.append(Stateless(nn.Dropout(child.dropout), "dropout", rate=child.dropout))
         return layers
-    raise TypeError("module: expected orthogonal layers, DeltaProduct, torch.nn.LSTM or torch.nn.GRU, found "
-                    f"{type(child).__name__}")
+    raise TypeError("module: expected children that are CwyRnn, HouseholderRnn, CayleyRnn, ExpRnn, "
+                    "DeltaProduct, torch.nn.LSTM or torch.nn.GRU between a first torch.nn.Embedding, if there "
+                    f"is one, and a last torch.nn.Linear, found {type(child).__name__}; a model file has no "
+                    "other layers")
 
 
 def _one_layer(rnn, k, reverse):
     """One layer and direction of a recurrence, with its parameters."""
     end = f"_l{k}" + "_reverse" * reverse
     inputs = rnn.input_size if k == 0 else rnn.hidden_size * (1 + rnn.bidirectional)
-    place = {"device": "meta"}
+    place, kind = {"device": "meta"}, parametrize.type_before_parametrizations(rnn)
     if isinstance(rnn, OrthogonalRnn):
-        one = type(rnn)(inputs, rnn.hidden_size, **place, reflections=rnn.reflections,
+        one = kind(inputs, rnn.hidden_size, **place, reflections=rnn.reflections,
                         negative_signs=rnn.negative_signs, activation=rnn.activation, init=rnn.init,
                         input_matrix=rnn.input_matrix, learn_initial_state=rnn.learn_initial_state)
         layer = Orthogonal(one)
     else:
         if getattr(rnn, "proj_size", 0):
             raise TypeError("module: expected a torch.nn.LSTM without proj_size")
-        one = type(rnn)(inputs, rnn.hidden_size, **place)
+        one = kind(inputs, rnn.hidden_size, **place)
         layer = Gated(one)
     weights = rnn.weight_ih_l0 if hasattr(rnn, "weight_ih_l0") else rnn.input_reflection_vectors_l0
     for name, parameter in list(one.named_parameters()):
         own = getattr(rnn, name.removesuffix("_l0") + end, None)
-        setattr(one, name, own if own is not None else _zeros(weights, parameter.shape))
+        setattr(one, name, _parameter(own) if own is not None else _zeros(weights, parameter.shape))
     return layer

@@ -10,12 +10,21 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import silu
+from torch.nn.utils import parametrize
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from .delta_layer import DeltaProduct
+from .delta_layer import OPTIONS, DeltaProduct
 from .rnn import CayleyRnn, CwyRnn, ExpRnn, HouseholderRnn, UnconstrainedRnn, reverse_steps
 
 RECURRENCES = {rnn.kind: rnn for rnn in (CwyRnn, HouseholderRnn, CayleyRnn, ExpRnn, UnconstrainedRnn)}
+
+
+def current_parameters(module):
+    """Parameters of a module without children by their names, with the values of parametrized ones."""
+    names = [name for name, _ in module.named_parameters(recurse=False)]
+    if parametrize.is_parametrized(module):
+        names += module.parametrizations
+    return {name: getattr(module, name) for name in names}
 
 
 def live_steps(x, lengths):
@@ -83,11 +92,6 @@ class Gated(nn.Module):
                 "hidden_size": self.rnn.hidden_size}
 
 
-DELTA_OPTIONS = ("hidden_size", "heads", "key_size", "value_size", "householder", "factor", "beta_limit",
-                 "beta_offset", "vector_activation", "state_decay", "learn_initial_state", "without_values",
-                 "convolution", "readout_norm", "norm_epsilon", "output_gate")
-
-
 class Delta(nn.Module):
     """A layer of DeltaProduct."""
 
@@ -101,11 +105,11 @@ class Delta(nn.Module):
 
     def parameter_names(self) -> dict[str, nn.Parameter]:
         """Parameters by their names in a model file."""
-        return dict(self.delta.named_parameters())
+        return current_parameters(self.delta)
 
     def options(self) -> dict[str, Any]:
         """Options as in a model file."""
-        return {"kind": "deltaproduct", **{name: getattr(self.delta, name) for name in DELTA_OPTIONS}}
+        return self.delta.options()
 
 
 class Stateless(nn.Module):
@@ -123,7 +127,7 @@ class Stateless(nn.Module):
     def parameter_names(self) -> dict[str, nn.Parameter]:
         """Parameters by their names in a model file."""
         names = {"weight": "gain"} if self.kind == "rms_norm" else {}
-        return {names.get(name, name): p for name, p in self.of_step.named_parameters()}
+        return {names.get(name, name): p for name, p in current_parameters(self.of_step).items()}
 
     def options(self) -> dict[str, Any]:
         """Options as in a model file."""
@@ -242,7 +246,7 @@ def make_layer(options, inputs):
         rnn = {"lstm": nn.LSTM, "gru": nn.GRU}[kind](inputs, options["hidden_size"])
         return Gated(rnn), options["hidden_size"]
     if kind == "deltaproduct":
-        named = {name: options[name] for name in DELTA_OPTIONS if name in options}
+        named = {name: options[name] for name in OPTIONS if name in options}
         return Delta(DeltaProduct(inputs, **named)), options["hidden_size"]
     if kind == "linear":
         outputs = options["outputs"]

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.nn.functional import linear
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
+from ._calls import check_parameters
 from .initial import draw_stiefel, draw_transition
 from ._rollout import ACTIVATIONS, rollout
 from ._transition import parameter_of, stiefel, transition
@@ -172,6 +173,7 @@ class OrthogonalRnn(nn.Module):
                               packed.sorted_indices, packed.unsorted_indices), h_n
 
     def _forward_layers(self, x, lengths, h_0):
+        check_parameters(self)
         if x.shape[2] != self.input_size:
             raise ValueError(f"input: expected {self.input_size} numbers a step, found {x.shape[2]}")
         states = self.num_layers * self.directions
