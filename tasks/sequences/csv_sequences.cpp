@@ -161,6 +161,20 @@ std::size_t column_of(const CsvReader& reader, const std::vector<std::string>& n
                           names.size(), fmt::join(first, ", "), names.size() > shown ? ", .." : ""));
 }
 
+/// Refuses inputs that are read twice, and those that give the answer away.
+void check_inputs(const CsvReader& reader, const Columns& columns) {
+  for (auto c = columns.inputs.begin(); c != columns.inputs.end(); ++c) {
+    const auto refuse = [&](const char* why) {
+      reader.fail(fmt::format("--inputs names the column '{}', {}", columns.names[*c], why));
+    };
+    if (*c == columns.id) refuse("and --id names it too: the name of a sequence is not read; leave it out");
+    if (*c == columns.target)
+      refuse("which is the target: a model would read its answer; leave it out, or use --goal forecast");
+    if (std::find(columns.inputs.begin(), c, *c) != c)
+      refuse("and names it twice; expected each column once");
+  }
+}
+
 Columns columns_of(const CsvReader& reader, std::vector<std::string> names, const SequencesOptions& options,
                    Wanted what) {
   Columns columns{.names = std::move(names)};
@@ -189,7 +203,10 @@ Columns columns_of(const CsvReader& reader, std::vector<std::string> names, cons
     if (c != columns.target && c != columns.id && c != columns.group) columns.inputs.push_back(c);
   }
   if (columns.inputs.empty()) reader.fail("no column is left to read; expected some in --inputs");
-  if (what == Wanted::inputs) columns.target = columns.group = npos;
+  if (what == Wanted::inputs)
+    columns.target = columns.group = npos;
+  else
+    check_inputs(reader, columns);
   return columns;
 }
 

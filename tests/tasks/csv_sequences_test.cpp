@@ -76,6 +76,23 @@ TEST_CASE("A cell of a CSV in quotation marks may have several lines", "[sequenc
   CHECK_THAT(csv_error("x,target\n1,\"2\n3,4\n"), contains("row 2") && contains("not closed"));
 }
 
+TEST_CASE("Inputs that are read twice or hold the answer are refused", "[sequences]") {
+  std::string csv = "s,x,target\n";
+  for (int i = 0; i < 20; ++i) csv += fmt::format("{0},1,{1}\n{0},2,{1}\n", i, i % 2);
+  const auto error = [&](SequencesOptions options) {
+    options.batch = 1;
+    return csv_error(csv, options);
+  };
+  CHECK_THAT(error({.inputs = "x,x"}), contains("--inputs names the column 'x', and names it twice"));
+  CHECK_THAT(error({.inputs = "1-2,x"}), contains("--inputs names the column 'x', and names it twice"));
+  CHECK_THAT(error({.inputs = "x,s", .id = "s"}), contains("the column 's', and --id names it too"));
+  CHECK_THAT(error({.inputs = "x,target"}), contains("the column 'target', which is the target"));
+  CHECK_THAT(error({.inputs = "2-3", .target = "3"}), contains("the column 'target', which is the target"));
+  // A forecast has its inputs as targets. What groups sequences may be read.
+  CHECK(error({.goal = Goal::forecast, .inputs = "x,target", .id = "s"}).empty());
+  CHECK(error({.inputs = "x,s", .group_by = "s"}).empty());
+}
+
 TEST_CASE("Columns of a CSV that are not clear are refused", "[sequences]") {
   CHECK_THAT(csv_error("x,x,target\n1,2,3\n", {.inputs = "x", .batch = 1}),
              contains("several have this name"));
