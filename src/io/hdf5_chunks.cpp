@@ -130,6 +130,24 @@ void clear_padding(Bytes& chunk, const Hdf5Chunks& chunks, const Hdf5Chunks::Pla
   }
 }
 
+/// Calls visit(chunk) for the first `used` chunks, by all threads, and throws what one of them threw.
+template <class Chunk, class Visit>
+void visit_all(std::vector<Chunk>& chunks, std::size_t used, const Visit& visit) {
+  parallel_for(static_cast<Index>(used), 1, [&](Index begin, Index end) {
+    for (Index i = begin; i < end; ++i) {
+      Chunk& chunk = chunks[static_cast<std::size_t>(i)];
+      try {
+        visit(chunk);
+      } catch (...) {
+        chunk.error = std::current_exception();
+      }
+    }
+  });
+  for (const Chunk& chunk : chunks) {
+    if (chunk.error) std::rethrow_exception(chunk.error);
+  }
+}
+
 }  // namespace
 
 bool Hdf5Chunks::next(const Shape& extent) {
@@ -246,41 +264,24 @@ herr_t Hdf5Dataset::read_chunks(hid_t memory_type, hid_t transfer, Index first, 
       if (used == group.size()) group.emplace_back();
       Chunk& chunk = group[used++];
       chunk.at = chunks.at;
-      if (compressed) {
+      if (compressed)
         read_stored(chunk, most_stored);
-      } else {
+      else
         chunk.address = (*addresses_)[number];
-      }
       used_bytes += bytes_of_chunk + chunk.stored.size();
       ++number;
       more = chunks.next(extent);
     } while (more && chunks.at[0] < static_cast<hsize_t>(last) && used_bytes < most_bytes);
     // 2. The numbers, and where they need no conversion, their places.
-    const auto each = [&](const auto& visit) {
-      parallel_for(static_cast<Index>(used), 1, [&](Index begin, Index end) {
-        for (Index i = begin; i < end; ++i) {
-          Chunk& chunk = group[static_cast<std::size_t>(i)];
-          try {
-            visit(chunk);
-          } catch (...) {
-            chunk.error = std::current_exception();
-          }
-        }
-      });
-      for (const Chunk& chunk : group) {
-        if (chunk.error) std::rethrow_exception(chunk.error);
-      }
-    };
     const auto put = [&](const Chunk& chunk) {
       copy_within(chunk.numbers.data(), chunks, chunk.at, extent, memory_width, first, to);
     };
-    each([&](Chunk& chunk) {
+    visit_all(group, used, [&](Chunk& chunk) {
       chunk.numbers.resize(compressed ? bytes_of_chunk : chunks.bytes);
-      if (compressed) {
+      if (compressed)
         inflate(chunk, pipeline, width, chunks.bytes);
-      } else {
+      else
         read_bytes(file, chunk.address, chunk.numbers, task_);
-      }
       if (is_native)
         put(chunk);
       else
@@ -293,7 +294,7 @@ herr_t Hdf5Dataset::read_chunks(hid_t memory_type, hid_t transfer, Index first, 
       numbers.resize(bytes_of_chunk);
       if (H5Tconvert(file_type, memory_type, count, numbers.data(), nullptr, transfer) < 0) return -1;
     }
-    each(put);
+    visit_all(group, used, put);
   }
   return 0;
 }

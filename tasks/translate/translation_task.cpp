@@ -39,6 +39,11 @@ const std::string& bytes_of(const std::vector<TaskPart>& parts, const char* name
   return part->bytes;
 }
 
+std::vector<TaskPart> parts_of(const std::string& source, const std::string& target,
+                               const std::string& data) {
+  return {{source_part, source}, {target_part, target}, {data_part::name, data}};
+}
+
 /// Of pairs that are tokens.
 template <class Encoded>
 std::vector<PairLength> lengths_of(const Encoded& pairs) {
@@ -58,6 +63,51 @@ std::string checksum_of(const std::vector<SentencePair>& pairs) {
     }
   }
   return fmt::format("{} pairs, CRC-32 {:08x}", pairs.size(), crc);
+}
+
+/// Throws FileError unless the checksums of the training's text and of this one are the same.
+void check_same_text(const std::filesystem::path& data, const std::string& there, const std::string& here) {
+  if (there == here) return;
+  throw FileError(fmt::format(
+      "{} is another text than the one that the model was trained with ({} there, {} here), so its "
+      "test sentences may be among those of the training; name the text of the training",
+      data.string(), there, here));
+}
+
+bool is_reversed(const TranslationOptions& options) {
+  return options.direction == Direction::second_to_first;
+}
+
+ParallelText text_of(const TranslationOptions& options) {
+  const std::filesystem::path& data = options.data;
+  if (data.empty()) {
+    throw FileError(
+        "task translate needs its data, but no folder was given; name a folder with the pairs, or fetch them "
+        "with tools/fetch-data tatoeba");
+  }
+  std::error_code other;  // what else may be wrong with it is said where it is read
+  if (!std::filesystem::exists(data, other) && !other) {
+    throw FileError(fmt::format(
+        "task translate: its data '{}' do not exist; fetch them with tools/fetch-data tatoeba, or "
+        "name a text of sentence pairs, its zip archive, or its folder (--data)",
+        data.string()));
+  }
+  return read_parallel_text(data, {.reverse = is_reversed(options)});
+}
+
+/// Entropy in nats of a token of sentences and their ends, of so many tokens that are known.
+double entropy_of(const std::vector<std::vector<std::int32_t>>& sentences, Index known) {
+  std::vector<double> counts(static_cast<std::size_t>(known), 0);
+  double all = 0, entropy = 0;
+  for (const auto& tokens : sentences) {
+    for (const std::int32_t token : tokens) counts[static_cast<std::size_t>(token)] += 1;
+    counts[static_cast<std::size_t>(token_ids::end)] += 1;
+    all += static_cast<double>(tokens.size() + 1);
+  }
+  for (const double count : counts) {
+    if (count > 0) entropy -= count / all * std::log(count / all);
+  }
+  return entropy;
 }
 
 }  // namespace
@@ -90,9 +140,7 @@ void TranslationTask::read_parts() {
     }
   }
   const std::string data = data_part::checksum_in("translate", parts);
-  parts_ = {{source_part, bytes_of(parts, source_part)},
-            {target_part, bytes_of(parts, target_part)},
-            {data_part::name, data}};
+  parts_ = parts_of(bytes_of(parts, source_part), bytes_of(parts, target_part), data);
 }
 
 SequenceData TranslationTask::data() const {
@@ -112,93 +160,57 @@ Index TranslationTask::length() const {
 
 void TranslationTask::load() const {
   if (!training_.pairs.empty()) return;
-  if (options_.data.empty()) {
-    throw FileError(
-        "task translate needs its data, but no folder was given; name a folder with the pairs, or fetch them "
-        "with tools/fetch-data tatoeba");
-  }
-  std::error_code other;  // what else may be wrong with it is said where it is read
-  if (!std::filesystem::exists(options_.data, other) && !other) {
-    throw FileError(fmt::format(
-        "task translate: its data '{}' do not exist; fetch them with tools/fetch-data tatoeba, or "
-        "name a text of sentence pairs, its zip archive, or its folder (--data)",
-        options_.data.string()));
-  }
-  const bool reverse = options_.direction == Direction::second_to_first;
-  ParallelText text = read_parallel_text(options_.data, {.reverse = reverse});
+  ParallelText text = text_of(options_);
   // 1. A sample of all pairs.
   std::vector<SentencePair> pairs = shuffled(std::move(text.pairs), options_.seed);
   const auto wanted = static_cast<std::size_t>(options_.pairs), all_pairs = pairs.size();
   if (wanted > 0 && wanted < all_pairs) pairs.resize(wanted);
   const std::string checksum = checksum_of(pairs);
-  if (!parts_.empty() && bytes_of(parts_, data_part::name) != checksum) {
-    throw FileError(fmt::format(
-        "{} is another text than the one that the model was trained with ({} there, {} here), so its "
-        "test sentences may be among those of the training; name the text of the training",
-        options_.data.string(), bytes_of(parts_, data_part::name), checksum));
-  }
+  if (!parts_.empty()) check_same_text(options_.data, bytes_of(parts_, data_part::name), checksum);
   // 2. No sentence of the first column is on two sides.
-  const std::size_t used = pairs.size();
-  const auto refuse = [&](const std::string& why) {
+  const auto refuse = [&, used = pairs.size()](const std::string& why) {
     throw ValueError(fmt::format("task translate: {} of {} pairs in {} are used (--pairs), too few: {}", used,
                                  all_pairs, options_.data.string(), why));
   };
   SplitPairs split;
   try {
-    split = split_pairs(std::move(pairs), reverse ? Column::target : Column::source, SplitShares{},
-                        options_.seed);
+    split = split_pairs(std::move(pairs), is_reversed(options_) ? Column::target : Column::source,
+                        SplitShares{}, options_.seed);
   } catch (const ValueError& error) {
     refuse(error.what());
   }
   // 3. What is known of the tokens is known from training sentences alone.
-  std::shared_ptr<const Tokenizer> source = source_tokenizer_, target = target_tokenizer_;
-  if (!source) {
-    for (const auto& [tokenizer, column] : {std::pair{&source, Column::source}, {&target, Column::target}}) {
-      *tokenizer =
-          train_tokenizer(tokenizer_options(options_), normalization(), sentences_of(split.training, column));
-    }
-  }
-  Index too_long = 0;
-  const auto encoded = [&](std::vector<SentencePair>& of) {
-    return encode(std::move(of), *source, *target, too_long);
+  const auto trained = [&](Column column) {
+    return train_tokenizer(tokenizer_options(options_), normalization(),
+                           sentences_of(split.training, column));
   };
-  Encoded training = encoded(split.training), validation = encoded(split.validation),
-          test = encoded(split.test);
-  for (const auto& [what, set] :
-       {std::pair{"training", &training}, {"validation", &validation}, {"test", &test}}) {
-    if (set->pairs.empty()) {
+  std::shared_ptr<const Tokenizer> source = source_tokenizer_ ? source_tokenizer_ : trained(Column::source),
+                                   target = target_tokenizer_ ? target_tokenizer_ : trained(Column::target);
+  Index too_long = 0;
+  const auto encoded = [&](const char* what, std::vector<SentencePair>& of) {
+    Encoded set = encode(std::move(of), *source, *target, too_long);
+    if (set.pairs.empty()) {
       refuse(fmt::format("there is none for {} with at most {} tokens on each side (--longest)", what,
                          options_.longest));
     }
-  }
+    return set;
+  };
+  Encoded training = encoded("training", split.training),
+          validation = encoded("validation", split.validation), test = encoded("test", split.test);
   // 4. Batches, and what a guesser would lose.
-  std::vector<double> counts(static_cast<std::size_t>(target->size()), 0);
-  double all = 0;
-  for (const auto& tokens : training.target) {
-    for (const std::int32_t token : tokens) counts[static_cast<std::size_t>(token)] += 1;
-    counts[static_cast<std::size_t>(token_ids::end)] += 1;
-    all += static_cast<double>(tokens.size() + 1);
-  }
   buckets_.emplace(lengths_of(training), options_.batch, options_.seed);
   for (Encoded* set : {&validation, &test})
     LengthBuckets(lengths_of(*set), options_.batch, options_.seed).epoch(0, set->batches);
-  entropy_ = 0;
-  for (const double count : counts) {
-    if (count > 0) entropy_ -= count / all * std::log(count / all);
-  }
+  entropy_ = entropy_of(training.target, target->size());
   for (const Encoded* set : {&training, &validation, &test}) {
-    for (const auto* side : {&set->source, &set->target}) {
-      for (const auto& tokens : *side) longest_sentence_ = std::max(longest_sentence_, std::ssize(tokens));
-    }
+    for (const PairLength& pair : lengths_of(*set))
+      longest_sentence_ = std::max({longest_sentence_, pair.source, pair.target});
   }
   // Only what is complete is kept: a text that was mended may be read again.
   source_tokenizer_ = std::move(source);
   target_tokenizer_ = std::move(target);
-  if (parts_.empty()) {
-    parts_ = {{source_part, source_tokenizer_->serialize()},
-              {target_part, target_tokenizer_->serialize()},
-              {data_part::name, checksum}};
-  }
+  if (parts_.empty())
+    parts_ = parts_of(source_tokenizer_->serialize(), target_tokenizer_->serialize(), checksum);
   skipped_ = std::move(text.skipped);
   all_pairs_ = static_cast<Index>(all_pairs);
   too_long_ = too_long;

@@ -187,7 +187,11 @@ void TrainSettings::add_to(CLI::App& command) {
             "Model file whose parameters the training begins with, where name and shape are the same")
       ->group(g);
 
-  g = "Run";
+  add_run_options(command);
+}
+
+void TrainSettings::add_run_options(CLI::App& command) {
+  const char* g = "Run";
   machine.add_to(command);
   command
       .add_option(

@@ -120,6 +120,7 @@ struct TrainSettings {
   void add_cell_options(CLI::App& command);
   void add_delta_options(CLI::App& command);
   void add_translation_options(CLI::App& command);
+  void add_run_options(CLI::App& command);
 
   /// By the names of --cell.
   LayerOptions recurrent(const std::string& name) const;
