@@ -254,7 +254,7 @@ TEST_CASE("A text through the C interface is that of the library", "[c_api]") {
   const SequencesTask task(options);
   task.load();
   SequenceModel<float> model(Device::cpu(), model_for(task.data(), {OrthogonalCell{.hidden_size = 5}}), 3);
-  const Trainer trainer(model, task, {});
+  Trainer trainer(model, task, {});
   save_checkpoint(folder / "own.h5", trainer);
   model.prepare();
   const Model loaded(folder / "own.h5");
