@@ -18,6 +18,7 @@ namespace {
 
 void check(cudaError_t status, std::source_location place) {
   if (status == cudaSuccess) return;
+  cudaGetLastError();  // else the caller's next look at CUDA's last error finds this one
   const char* advice = status == cudaErrorMemoryAllocation ? "; use a smaller batch or model" : "";
   fail("CUDA", fmt::format("{}{}", cudaGetErrorString(status), advice).c_str(), place);
 }

@@ -67,15 +67,20 @@ Context::Context(int index) : index_(index) {
 }
 
 void Context::set_stream(cudaStream_t stream) {
+  libraries_follow_ = false;
   check(cublasSetStream(blas(), stream));
   // cublasSetStream sets cuBLAS's own workspace.
   check(cublasSetWorkspace(blas(), blas_workspace_.get(), blas_workspace));
   check(cusolverDnSetStream(solver(), stream));
   stream_ = stream;
+  libraries_follow_ = true;
 }
 
 void Context::use_stream(cudaStream_t stream) {
-  if (stream == stream_) return;
+  if (stream == stream_) {
+    if (!libraries_follow_) set_stream(stream);
+    return;
+  }
   if (is_recording()) {
     throw DeviceError(fmt::format(
         "another stream of cuda:{} was asked for while operations were recorded; begin and end a StreamScope "
@@ -95,15 +100,19 @@ void Context::return_to_stream(cudaStream_t stream) noexcept {
     check(cudaSetDevice(index_));
     is_recording() ? set_stream(stream) : use_stream(stream);
   } catch (...) {
-    stream_ = stream;  // CUDA, cuBLAS or cuSOLVER has failed, which the next call says
+    // CUDA, cuBLAS or cuSOLVER has failed. The next scope sets the stream of these again.
+    stream_ = stream;
+    libraries_follow_ = false;
   }
 }
 
 OwnStream::OwnStream(Context& gpu) : gpu_(gpu), before_(gpu.stream()) {
+  gpu_.graph_is_own_ = true;
   if (before_ != gpu_.own_stream_.get()) gpu_.set_stream(gpu_.own_stream_.get());
 }
 
 OwnStream::~OwnStream() {
+  gpu_.graph_is_own_ = false;
   try {
     if (before_ != gpu_.stream()) gpu_.set_stream(before_);
   } catch (const DeviceError&) {
@@ -173,8 +182,7 @@ void* Context::scratch_bytes(std::size_t bytes) {
     scratch_ = allocate(size);
     scratch_size_ = size;
   }
-  // A graph of a caller uses this memory as long as it lives, and nobody says when it ends.
-  scratch_is_captured_ = scratch_is_captured_ || (stream_ != own_stream_.get() && is_recording());
+  scratch_is_captured_ = scratch_is_captured_ || (!graph_is_own_ && is_recording());
   return scratch_;
 }
 
@@ -285,14 +293,9 @@ Context& context(Device device) {
   return *found;
 }
 
-bool has_context(int index) {
+Context* existing_context(int index) noexcept {
   const std::lock_guard lock(contexts().mutex);
-  return contexts().by_index.contains(index);
-}
-
-Context* existing_context(Device device) noexcept {
-  const std::lock_guard lock(contexts().mutex);
-  const auto found = contexts().by_index.find(device.index());
+  const auto found = contexts().by_index.find(index);
   return found == contexts().by_index.end() ? nullptr : found->second.get();
 }
 

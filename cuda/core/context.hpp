@@ -41,10 +41,10 @@ class Context {
   /// The stream that operations go to: its own, or one that `use_stream` has set.
   cudaStream_t stream() const { return stream_; }
   /// Makes operations go to `stream`, after what either stream has to do; where `stream` is captured, after
-  /// what comes before in the capture. Throws DeviceError where the stream of now is another one that is
+  /// what comes before in the capture. Throws DeviceError where the current stream is another one that is
   /// captured.
   void use_stream(cudaStream_t stream);
-  /// The same at the end of a scope, also while the stream of now is captured. An error of CUDA is left for
+  /// The same at the end of a scope, also while the current stream is captured. An error of CUDA is left for
   /// the next call that checks.
   void return_to_stream(cudaStream_t stream) noexcept;
   cublasHandle_t blas() const { return blas_.get(); }
@@ -132,7 +132,13 @@ class Context {
   std::vector<void*> put_off_;
   void* scratch_ = nullptr;
   std::size_t scratch_size_ = 0;
+  /// Whether a graph of a caller uses the scratch memory. It does so as long as it lives, and nobody says
+  /// when it ends, so this memory is not freed.
   bool scratch_is_captured_ = false;
+  /// Whether what is captured is a Graph, which is recorded anew when the scratch memory has grown.
+  bool graph_is_own_ = false;
+  /// Whether cuBLAS and cuSOLVER use `stream_`.
+  bool libraries_follow_ = false;
   std::vector<std::byte> host_scratch_;
   /// By kernel, threads and shared memory of a block, and blocks of a cluster.
   std::map<std::tuple<const void*, unsigned, std::size_t, unsigned>, int> active_clusters_;
@@ -155,9 +161,8 @@ class OwnStream {
 /// The context of a GPU, which becomes the calling thread's current one. Made at first use, kept to the end
 /// of the process.
 Context& context(Device device);
-/// The same if it exists already, for releasing memory; else null.
-Context* existing_context(Device device) noexcept;
-bool has_context(int index);
+/// The context of GPU `index` if it exists already; else null.
+Context* existing_context(int index) noexcept;
 /// Whether operations on the stream go to a graph.
 bool is_captured(cudaStream_t stream);
 

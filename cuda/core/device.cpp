@@ -17,7 +17,7 @@ std::string cuda_version(int number) { return fmt::format("{}.{}", number / 1000
 }  // namespace
 
 std::optional<std::string> unusable(int index) {
-  if (has_context(index)) return std::nullopt;  // it has been asked already, which takes long
+  if (existing_context(index) != nullptr) return std::nullopt;  // it has been asked already, which takes long
   int count = 0;
   const auto words_of = [](cudaError_t status) {
     cudaGetLastError();
@@ -67,7 +67,7 @@ void* allocate(Device device, std::size_t bytes) {
 
 void release(Device device, void* memory) noexcept {
   if (memory == nullptr) return;
-  if (Context* const gpu = existing_context(device)) gpu->release(memory);
+  if (Context* const gpu = existing_context(device.index())) gpu->release(memory);
 }
 
 std::size_t free_memory(Device device) { return context(device).free_memory(); }
@@ -104,11 +104,11 @@ void synchronize(Device device) { context(device).synchronize(); }
 int take_fault_word(Device device) { return context(device).take_fault_word(); }
 
 void give_back_fault_word(Device device, int number) noexcept {
-  if (Context* const gpu = existing_context(device)) gpu->give_back_fault_word(number);
+  if (Context* const gpu = existing_context(device.index())) gpu->give_back_fault_word(number);
 }
 
 int use_fault_word(Device device, int number) noexcept {
-  Context* const gpu = existing_context(device);
+  Context* const gpu = existing_context(device.index());
   return gpu != nullptr ? gpu->use_fault_word(number) : 0;
 }
 
@@ -122,15 +122,17 @@ void* use_stream(Device device, void* stream) {
 }
 
 void return_to_stream(Device device, void* stream) noexcept {
-  if (Context* const gpu = existing_context(device)) gpu->return_to_stream(static_cast<cudaStream_t>(stream));
+  if (Context* const gpu = existing_context(device.index()))
+    gpu->return_to_stream(static_cast<cudaStream_t>(stream));
 }
 
 void refuse_first_use_in_capture(Device device, void* stream) {
-  if (existing_context(device) != nullptr || !is_captured(static_cast<cudaStream_t>(stream))) return;
+  if (existing_context(device.index()) != nullptr) return;
+  check(cudaSetDevice(device.index()));  // CUDA's default stream is that of the current GPU
+  if (!is_captured(static_cast<cudaStream_t>(stream))) return;
   throw DeviceError(
       fmt::format("the first operation on cuda:{} came while a stream was captured; run it directly once "
-                  "before, with the "
-                  "same sizes",
+                  "before, with the same sizes",
                   device.index()));
 }
 

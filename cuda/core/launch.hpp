@@ -68,8 +68,11 @@ int active_clusters(Context& gpu, void (*kernel)(Parameters...), const LaunchSha
   return gpu.active_clusters(function, launch_config(shape, gpu.stream(), attribute));
 }
 
-constexpr unsigned blocks_for(Index count, Index per_block) {
-  return static_cast<unsigned>((count + per_block - 1) / per_block);
+/// A number of blocks as CUDA takes it. Throws ValueError for more than a grid may have.
+unsigned grid_size(Index blocks);
+
+inline unsigned blocks_for(Index count, Index per_block) {
+  return grid_size((count + per_block - 1) / per_block);
 }
 
 }  // namespace orthornn::cuda

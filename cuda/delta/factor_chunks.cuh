@@ -322,11 +322,10 @@ class ChunkKernels {
     if (blocks == 0) return;
     Chunks placed = chunks;
     placed.sequences = table_of(layout_, device_);
-    launch(context(device_), kernel,
-           {.grid = static_cast<unsigned>(blocks),
-            .block = threads,
-            .shared = static_cast<std::size_t>(shared) * sizeof(T)},
-           placed, arguments...);
+    launch(
+        context(device_), kernel,
+        {.grid = grid_size(blocks), .block = threads, .shared = static_cast<std::size_t>(shared) * sizeof(T)},
+        placed, arguments...);
   }
   /// Launches a block for each chunk of each head.
   template <class Kernel, class... Arguments>

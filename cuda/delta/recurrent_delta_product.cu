@@ -177,7 +177,7 @@ void launch_forward(const Context& gpu, const Inputs<T>& a, const Results<T>& to
   const Index tiles = (a.value + columns - 1) / columns;
   const StagePlan plan = plan_stages<Layout>(a, longest, static_cast<int>(columns), false);
   launch(gpu, forward_kernel<T, Layout, Columns>,
-         {.grid = static_cast<unsigned>(states * tiles),
+         {.grid = grid_size(states * tiles),
           .block = static_cast<unsigned>(warps * warp_size),
           .shared = 2 * static_cast<std::size_t>(plan.size) * sizeof(T)},
          a, plan, to, tiles);

@@ -389,7 +389,7 @@ void recurrent_delta_product_backward(const DeltaWork<T>& work, const DeltaProdu
     const TensorView<T> memory = saved.push<T>(states_of_segments<T, Layout>(work));
     const Context& gpu = context(saved.device());
     launch(gpu, backward_kernel<T, Layout>,
-           {.grid = static_cast<unsigned>(states),
+           {.grid = grid_size(states),
             .block = static_cast<unsigned>(threads),
             .shared = static_cast<std::size_t>(2 * plan.size + warps * sums_of_warp<Layout>) * sizeof(T)},
            a, plan, DeltaGradientPointers<T>(gradients),

@@ -3,6 +3,7 @@ errors."""
 
 import subprocess
 import sys
+import threading
 import sysconfig
 from pathlib import Path
 
@@ -260,6 +261,42 @@ def test_captured_forward_and_backward_have_equal_bits(name, dtype):
     for wanted, found in captured(both):
         for x, y in zip(found, wanted):
             assert torch.equal(x, y)
+
+
+def test_a_graph_outlives_scratch_memory_that_grows():
+    def states(size):
+        q = torch.eye(size, dtype=torch.float64, device=CUDA)
+        a = torch.ones(3, 2, size, dtype=torch.float64, device=CUDA)
+        return ot.rollout(q, a, torch.zeros_like(a[0]), None, "identity")[0]
+
+    launches = captured(lambda: (states(24),))
+    wanted, found = next(launches)
+    assert torch.equal(*wanted, *found)
+    states(1024)  # needs more scratch memory than the graph was captured with
+    wanted, found = next(launches)
+    assert torch.equal(*wanted, *found)
+
+
+def test_threads_take_turns_on_a_gpu():
+    q = torch.linalg.qr(torch.randn(40, 40, dtype=torch.float64, device=CUDA))[0]
+    a = [torch.randn(30, 5, 40, dtype=torch.float64, device=CUDA) for _ in range(4)]
+    h_0 = torch.zeros(5, 40, dtype=torch.float64, device=CUDA)
+    wanted = [ot.rollout(q, x, h_0, None, "tanh")[0] for x in a]
+    torch.cuda.synchronize()
+    equal = [True] * len(a)
+
+    def work(i):
+        with torch.cuda.stream(torch.cuda.Stream()):
+            for _ in range(50):
+                found = ot.rollout(q, a[i], h_0, None, "tanh")[0]
+                equal[i] &= torch.equal(found, wanted[i])
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(len(a))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert all(equal)
 
 
 def test_captured_step():

@@ -68,7 +68,10 @@ Device device_of(const orthornn_device* device) {
 
 CallersGpu::CallersGpu([[maybe_unused]] bool uses_gpu) noexcept {
 #ifdef ORTHORNN_WITH_CUDA
-  if (uses_gpu && cudaGetDevice(&index_) != cudaSuccess) index_ = -1;
+  if (!uses_gpu) return;
+  static std::recursive_mutex turns;  // within a call, callbacks of the caller may make another one
+  turn_ = std::unique_lock(turns);
+  if (cudaGetDevice(&index_) != cudaSuccess) index_ = -1;
 #endif
 }
 

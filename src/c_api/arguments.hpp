@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <mutex>
 #include <stdexcept>
 #include <type_traits>
 
@@ -26,8 +27,9 @@ class ArgumentError : public std::runtime_error {
 /// The status of the exception that is being handled; its message becomes that of `orthornn_last_message`.
 orthornn_status status_of_exception() noexcept;
 
-/// Sets the current GPU of the calling thread back to the caller's at its end: orthornn leaves its own. Calls
-/// for the CPU ask CUDA nothing, so that they make no context on a GPU.
+/// Lets one thread at a time use GPUs, whose streams and scratch memory the library's operations share, and
+/// sets the current GPU of the calling thread back to the caller's at its end: orthornn leaves its own. Calls
+/// for the CPU wait for nobody and ask CUDA nothing, so that they make no context on a GPU.
 class CallersGpu {
  public:
   explicit CallersGpu(bool uses_gpu) noexcept;
@@ -36,6 +38,7 @@ class CallersGpu {
   CallersGpu& operator=(const CallersGpu&) = delete;
 
  private:
+  std::unique_lock<std::recursive_mutex> turn_;
   /// -1 where there is none.
   int index_ = -1;
 };

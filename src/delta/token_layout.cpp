@@ -79,8 +79,9 @@ TokenLayout::TokenLayout(Index rows, std::vector<Sequence> sequences)
   const Index distance = sequences_.size() > 1 ? sequences_[1].first : 0;
   Index first = 0;
   for (const Sequence& sequence : sequences_) {
-    is_regular_ = is_regular_ && sequence.first == first && sequence.stride == sequences_[0].stride &&
+    is_regular_ = sequence.first == first && sequence.stride == sequences_[0].stride &&
                   sequence.count == sequences_[0].count;
+    if (!is_regular_) break;
     first += distance;
   }
 }

@@ -59,9 +59,13 @@ pointwise::LiveRows live_rows(TensorView<const std::int32_t> lengths) {
   return {or_null(lengths), lengths.size()};
 }
 
-/// The weights, if there are any, have the shape of the targets.
-void check_weights(TensorView<const float> weights, const Shape& targets) {
-  if (!weights.empty()) check_shape("weights of targets", weights.shape(), targets);
+/// The weights, if there are any, have the shape of the targets and lie where the outputs do.
+void check_weights(TensorView<const float> weights, const Shape& targets, Device device) {
+  if (weights.empty()) return;
+  check_shape("weights of targets", weights.shape(), targets);
+  if (weights.device() == device) return;
+  throw ValueError(fmt::format("weights of targets are on {}, outputs on {}; expected both on one device",
+                               to_string(weights.device()), to_string(device)));
 }
 
 /// The BatchLoss that compute(value [2]) leaves in memory of the device.
@@ -104,7 +108,7 @@ void softmax_cross_entropy(TensorView<T> outputs, TensorView<const std::int32_t>
   check_field<T>("softmax_cross_entropy", "smoothing", smoothing, domain::below_one);
   check_classes(outputs.shape(), classes.shape());
   check_lengths(outputs.shape(), lengths);
-  check_weights(weights, classes.shape());
+  check_weights(weights, classes.shape(), outputs.device());
   if constexpr (has_cuda_bodies) {
     if (outputs.device().is_cuda())
       return cuda::softmax_cross_entropy<T>(outputs, classes, lengths, value, gradient, smoothing, weights);
@@ -166,7 +170,7 @@ void mean_squared_error(TensorView<T> outputs, TensorView<const float> values,
                         TensorView<const float> weights) {
   check_shape("target values", values.shape(), outputs.shape());
   check_lengths(outputs.shape(), lengths);
-  check_weights(weights, values.shape());
+  check_weights(weights, values.shape(), outputs.device());
   if constexpr (has_cuda_bodies) {
     if (outputs.device().is_cuda())
       return cuda::mean_squared_error<T>(outputs, values, lengths, value, gradient, weights);

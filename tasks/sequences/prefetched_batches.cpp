@@ -12,6 +12,10 @@ PrefetchedBatches::PrefetchedBatches(Assemble assemble) : assemble_(std::move(as
     threads_[i] = std::jthread([this, i](const std::stop_token& stop) { assemble_ahead(i, stop); });
 }
 
+PrefetchedBatches::~PrefetchedBatches() {
+  for (std::jthread& thread : threads_) thread.request_stop();
+}
+
 const Batch& PrefetchedBatches::batch(std::uint64_t step) {
   std::unique_lock lock(mutex_);
   Slot& slot = slot_of(step);

@@ -25,8 +25,12 @@ class PrefetchedBatches {
   /// Fills a batch with that of a step. Each thread calls it with its number.
   using Assemble = std::function<void(std::size_t thread, std::uint64_t step, Batch& batch)>;
 
-  /// Starts the threads. The destructor waits for the batches that are being assembled.
+  /// Starts the threads.
   explicit PrefetchedBatches(Assemble assemble);
+  PrefetchedBatches(const PrefetchedBatches&) = delete;
+  PrefetchedBatches& operator=(const PrefetchedBatches&) = delete;
+  /// Waits for the batches that are being assembled, and ends the threads.
+  ~PrefetchedBatches();
 
   /// The batch of a step, valid until the next call: the step after the last one is there or under way,
   /// another one is assembled now. Throws what assembling it threw.
@@ -37,7 +41,7 @@ class PrefetchedBatches {
     Batch batch;
     std::optional<std::uint64_t> step;  // whose batch it has, or whose error
     std::exception_ptr error;
-    bool is_written = false;  // by a thread, now
+    bool is_written = false;  // whether a thread is assembling its batch
   };
 
   void assemble_ahead(std::size_t thread, const std::stop_token& stop);

@@ -41,7 +41,8 @@ struct LentDeltaCase {
   Tensor<T> queries, keys, values, betas, log_decays, removals, states, d_outputs, d_final;
   Tensor<T> outputs, final_states, d_queries, d_keys, d_values, d_betas, d_log_decays, d_removals, d_states;
 
-  LentDeltaCase(const orthornn_delta_product& settings, const BothLayouts& of) : product(settings), layout(of) {
+  LentDeltaCase(const orthornn_delta_product& settings, const BothLayouts& of)
+      : product(settings), layout(of) {
     const Index rows = layout.cpp.rows(), sequences = layout.cpp.size();
     const auto& [n, heads, key, value] =
         std::array{product.factors, product.heads, product.key, product.value};
@@ -189,7 +190,7 @@ TEST_CASE("Gradients of a delta product through the C interface are those of fin
   for (const std::int32_t form : {ORTHORNN_RECURRENT, ORTHORNN_CHUNKED}) {
     CAPTURE(form);
     LentDeltaCase<double> c(settings(ORTHORNN_F64, form, ORTHORNN_DECAY_OF_HEAD, 0, {2, 2, 3, 2}, 4),
-                        layouts_of_four()[3]);
+                            layouts_of_four()[3]);
     std::vector<std::int64_t> saved = c.saved();
     c.forward(&saved);
     c.backward(saved);

@@ -33,7 +33,8 @@ struct BatchLoss {
 /// weight, and the sum of the weights takes the place of the number of targets. A target of weight 0 does not
 /// count and is not read. Weights are finite and not negative, which is not checked.
 ///
-/// Throws ShapeError, and ValueError for a class >= C and for smoothing outside [0, 1). Waits for a GPU.
+/// Throws ShapeError, and ValueError for a class >= C, for smoothing outside [0, 1), and for weights on
+/// another device than the outputs. Waits for a GPU.
 template <class T>
 BatchLoss softmax_cross_entropy(TensorView<T> outputs, TensorView<const std::int32_t> classes,
                                 TensorView<const std::int32_t> lengths = {}, bool gradient = true,
@@ -49,13 +50,13 @@ void softmax_cross_entropy(TensorView<T> outputs, TensorView<const std::int32_t>
 /// Computes the squared error (outputs - values)^2, summed over all targets that count, and its gradient.
 /// Each entry of `values` [.., C] is a target, so the mean of the sum is the mean squared error. Outputs,
 /// lengths and `gradient` are as in `softmax_cross_entropy`, and so are `weights`, of the shape of the
-/// values. Throws ShapeError. Waits for a GPU.
+/// values. Throws ShapeError, and ValueError for weights on another device. Waits for a GPU.
 template <class T>
 BatchLoss mean_squared_error(TensorView<T> outputs, TensorView<const float> values,
                              TensorView<const std::int32_t> lengths = {}, bool gradient = true,
                              TensorView<const float> weights = {});
 /// Computes the squared error and its gradient, and writes the BatchLoss to `value` [2], on the device of the
-/// outputs, so that nothing waits for a GPU. Throws ShapeError.
+/// outputs, so that nothing waits for a GPU. Throws ShapeError, and ValueError for weights on another device.
 template <class T>
 void mean_squared_error(TensorView<T> outputs, TensorView<const float> values,
                         TensorView<const std::int32_t> lengths, TensorView<double> value, bool gradient,
