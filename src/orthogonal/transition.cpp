@@ -43,6 +43,16 @@ void replace_columns(MatrixView<T> x, const Product<T>& product, Side side, Prec
   copy<T>(result, TensorView<T>(x.data, result.shape(), x.device));
 }
 
+/// Number is Index, or const Index.
+template <class Number>
+struct FindReflections {
+  template <class Options>
+  Number* operator()(Options& options) const {
+    if constexpr (requires { options.reflections; }) return &options.reflections;
+    return nullptr;
+  }
+};
+
 }  // namespace
 
 template <class T>
@@ -152,20 +162,6 @@ void Transition<T>::backward_of_rollout(MatrixView<const T> g, MatrixView<const 
 
 template class Transition<float>;
 template class Transition<double>;
-
-namespace {
-
-/// Number is Index, or const Index.
-template <class Number>
-struct FindReflections {
-  template <class Options>
-  Number* operator()(Options& options) const {
-    if constexpr (requires { options.reflections; }) return &options.reflections;
-    return nullptr;
-  }
-};
-
-}  // namespace
 
 void register_transition(const OwnTransition& defaults) {
   register_kind<TransitionOptions>("transition", defaults);

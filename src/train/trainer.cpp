@@ -18,7 +18,6 @@
 #include "train/step_record.hpp"
 
 namespace orthornn {
-
 namespace {
 
 /// Other columns of metrics.csv, and other keys where the program writes metrics in JSON; each between
@@ -117,6 +116,16 @@ Evaluation evaluate_with(EvaluationMemory& memory, Model<float>& model, const Ta
   return result;
 }
 
+// Shapes of batches whose steps are kept as graphs. Translation (118,964 pairs, batches of 128) has 85 shapes
+// in the 837 batches of an epoch, 109 in ten epochs.
+constexpr std::size_t most_shapes = 128;
+
+std::string not_finite(double loss, double gradient_norm) {
+  // A NaN may have a sign, which says nothing.
+  const auto text = [](double x) { return std::isnan(x) ? std::string("nan") : fmt::format("{}", x); };
+  return fmt::format("loss {}, gradient norm {}", text(loss), text(gradient_norm));
+}
+
 }  // namespace
 
 Evaluation evaluate(Model<float>& model, const Task& task, HeldOut set,
@@ -126,14 +135,6 @@ Evaluation evaluate(Model<float>& model, const Task& task, HeldOut set,
   model.prepare();
   return evaluate_with(memory, model, task, set, look, before_batch);
 }
-
-namespace {
-
-// Shapes of batches whose steps are kept as graphs. Translation (118,964 pairs, batches of 128) has 85 shapes
-// in the 837 batches of an epoch, 109 in ten epochs.
-constexpr std::size_t most_shapes = 128;
-
-}  // namespace
 
 /// What a training keeps on its device.
 struct Trainer::Work {
@@ -157,16 +158,6 @@ struct Trainer::Work {
   RecordedLoops recorded;
   EvaluationMemory evaluation;
 };
-
-namespace {
-
-std::string not_finite(double loss, double gradient_norm) {
-  // A NaN may have a sign, which says nothing.
-  const auto text = [](double x) { return std::isnan(x) ? std::string("nan") : fmt::format("{}", x); };
-  return fmt::format("loss {}, gradient norm {}", text(loss), text(gradient_norm));
-}
-
-}  // namespace
 
 const TrainingStep::Numbers& TrainingStep::numbers() const {
   if (!numbers_) {

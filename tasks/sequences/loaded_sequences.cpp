@@ -43,6 +43,13 @@ ColumnMaps maps_of(const std::vector<ColumnSums>& columns, Normalization normali
   return maps;
 }
 
+SequenceSizes sizes_of(const StoredNumbers<float>& features, const StoredNumbers<std::int32_t>& symbols,
+                       ConstTensorView<std::int32_t> lengths) {
+  if (features.empty() == symbols.empty())
+    refuse_sequences("expected either features or symbols, and at least one step of them");
+  return SequenceSizes(features.empty() ? symbols.shape() : features.shape(), !features.empty(), lengths);
+}
+
 }  // namespace
 
 void refuse_sequences(const std::string& why) { throw ValueError("own sequences: " + why); }
@@ -76,17 +83,6 @@ SequenceSizes::SequenceSizes(const Shape& inputs, bool has_features, ConstTensor
                                  starts.back(), steps[0]));
   }
 }
-
-namespace {
-
-SequenceSizes sizes_of(const StoredNumbers<float>& features, const StoredNumbers<std::int32_t>& symbols,
-                       ConstTensorView<std::int32_t> lengths) {
-  if (features.empty() == symbols.empty())
-    refuse_sequences("expected either features or symbols, and at least one step of them");
-  return SequenceSizes(features.empty() ? symbols.shape() : features.shape(), !features.empty(), lengths);
-}
-
-}  // namespace
 
 DataTask::Data::Data(Content given, const DataTaskOptions& given_options)
     : content(std::move(given)),

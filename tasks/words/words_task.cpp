@@ -63,6 +63,24 @@ double entropy(const std::vector<double>& probabilities) {
   return sum;
 }
 
+void fill(const SequenceStreams& streams, const Tensor<std::int32_t>& products, Index length, Index count,
+          Batch& batch) {
+  Tensor<std::int32_t>& symbols = batch.integers(batch_names::symbols);
+  Tensor<std::int32_t>& classes = batch.integers(batch_names::classes);
+  symbols.reserve({length, count});
+  classes.reserve({length, count});
+  static_assert(FiniteGroup::identity == 0);
+  for_each(batch.device(), count,
+           pointwise::WordsBatch{.streams = streams,
+                                 .products = products.data(),
+                                 .alphabet = products.shape()[0],
+                                 .elements = products.shape()[1],
+                                 .length = length,
+                                 .batch = count,
+                                 .symbols = symbols.data(),
+                                 .classes = classes.data()});
+}
+
 }  // namespace
 
 WordsTask::WordsTask(const WordsOptions& options)
@@ -134,28 +152,6 @@ Index WordsTask::length_at(std::uint64_t step) const {
   constexpr std::uint64_t most = 40;  // lengths are at most 2^40
   return std::min(options_.length, Index{2} << std::min(step / each, most));
 }
-
-namespace {
-
-void fill(const SequenceStreams& streams, const Tensor<std::int32_t>& products, Index length, Index count,
-          Batch& batch) {
-  Tensor<std::int32_t>& symbols = batch.integers(batch_names::symbols);
-  Tensor<std::int32_t>& classes = batch.integers(batch_names::classes);
-  symbols.reserve({length, count});
-  classes.reserve({length, count});
-  static_assert(FiniteGroup::identity == 0);
-  for_each(batch.device(), count,
-           pointwise::WordsBatch{.streams = streams,
-                                 .products = products.data(),
-                                 .alphabet = products.shape()[0],
-                                 .elements = products.shape()[1],
-                                 .length = length,
-                                 .batch = count,
-                                 .symbols = symbols.data(),
-                                 .classes = classes.data()});
-}
-
-}  // namespace
 
 void WordsTask::training_batch(std::uint64_t step, Batch& batch) const {
   const auto size = static_cast<std::uint64_t>(options_.batch);

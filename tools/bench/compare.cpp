@@ -34,8 +34,6 @@
 namespace orthornn::program {
 namespace {
 
-namespace fs = std::filesystem;
-
 constexpr Activation compared_activation = Activation::modrelu;
 
 struct CompareBenchmark {

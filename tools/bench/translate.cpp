@@ -38,8 +38,6 @@
 namespace orthornn::program {
 namespace {
 
-namespace fs = std::filesystem;
-
 const TableColumn table_columns[] = {{"cell", "/cell", 12},
                                      {"L", "/reflections", 6, ".0f"},
                                      {"seed", "/seed", 6, ".0f"},

@@ -2,10 +2,10 @@
 // config.toml: `key = value` for the options of a command, without dashes; and [[layer]] tables.
 
 #include <CLI/CLI.hpp>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "core/checked_json.hpp"
 #include "orthornn/layers/layer_options.hpp"
 
 namespace orthornn::program {
@@ -20,8 +20,8 @@ std::vector<LayerOptions> layers_in(const std::string& file);
 /// Such tables.
 std::string layers_text(const std::vector<LayerOptions>& layers);
 /// Every setting of such a file, or of such a text, by its key. Throws UsageError for what is no TOML.
-nlohmann::ordered_json settings_in(const std::string& file);
-nlohmann::ordered_json settings_of(const std::string& text);
+Json settings_in(const std::string& file);
+Json settings_of(const std::string& text);
 /// The value of one key of such a file, "" when it has none.
 std::string setting_in(const std::string& file, const std::string& key);
 /// The options of `command` that such a file may have, with their values as they are now, a line each, but

@@ -7,8 +7,6 @@
 namespace orthornn::program {
 namespace {
 
-namespace fs = std::filesystem;
-
 struct ConvertSettings {
   std::string from;
   std::string to;

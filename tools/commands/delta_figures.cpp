@@ -14,8 +14,6 @@
 namespace orthornn::program {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 constexpr double large_beta = 1.9, small_beta = 0.1;
 
 /// Multiplications of a sequence, and of its singular values: a few seconds on one core.

@@ -1,11 +1,10 @@
 #pragma once
 // What the DeltaProduct layers of a model do along one sequence of its task.
 
-#include <nlohmann/json.hpp>
-#include <string>
 #include <vector>
 
 #include "commands/task_data.hpp"
+#include "core/checked_json.hpp"
 #include "orthornn/nn/delta_observation.hpp"
 #include "orthornn/train/model_file.hpp"
 
@@ -32,7 +31,7 @@ Index most_delta_steps(const SequenceModel<float>& model);
 DeltaFigures delta_figures(SequenceModel<float>& model, const ModelFileInfo& info, Index length,
                            const DataFiles& data);
 
-nlohmann::ordered_json json_of(const DeltaFigures& figures);
+Json json_of(const DeltaFigures& figures);
 /// As a table.
 void print_delta_figures(const DeltaFigures& figures);
 

@@ -14,8 +14,6 @@
 
 namespace orthornn::program {
 
-using Json = nlohmann::ordered_json;
-
 namespace {
 
 /// Throws Error where a batch of `longer`, estimated by a sequence of the task, takes more memory than there

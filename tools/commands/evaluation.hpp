@@ -2,13 +2,13 @@
 // What a model file is worth on the test data of its task.
 
 #include <functional>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "commands/task_data.hpp"
 #include "commands/translation.hpp"
+#include "core/checked_json.hpp"
 
 namespace orthornn::program {
 
@@ -42,7 +42,7 @@ struct ModelEvaluation {
   std::optional<TranslationMetrics> translations = {};
   std::vector<EvaluationAtLength> lengths = {};
   /// Of `recurrences`, for sequences of this length and batches of this size.
-  nlohmann::ordered_json cells = {};
+  Json cells = {};
   Index length = 0;
   Index batch = 0;
 };
@@ -53,7 +53,6 @@ struct ModelEvaluation {
 ModelEvaluation evaluate_file(const EvaluationSource& source, const Execution& execution,
                               const std::function<void(const std::string&)>& check_task = {});
 
-nlohmann::ordered_json json_of(const ModelEvaluation& result, const EvaluationSource& source,
-                               const Execution& execution);
+Json json_of(const ModelEvaluation& result, const EvaluationSource& source, const Execution& execution);
 
 }  // namespace orthornn::program

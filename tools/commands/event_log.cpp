@@ -12,8 +12,6 @@
 namespace orthornn::program {
 namespace {
 
-namespace fs = std::filesystem;
-
 // What TensorBoard looks for in a name, and what tells our files from those of others.
 constexpr const char *name_start = "events.out.tfevents.", *name_end = ".orthornn";
 

@@ -2,7 +2,6 @@
 
 #include <cmath>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "commands/any_model.hpp"
@@ -16,8 +15,6 @@
 
 namespace orthornn::program {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 struct InspectSettings {
   std::string model;

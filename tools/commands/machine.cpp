@@ -13,8 +13,6 @@
 
 namespace orthornn::program {
 
-using Json = nlohmann::ordered_json;
-
 namespace {
 
 /// The words of this process, each as a shell takes it; empty where the system does not say.
@@ -24,6 +22,36 @@ std::string command_line() {
   for (std::string word; std::getline(file, word, '\0');)
     line += (line.empty() ? "" : " ") + shell_word(word);
   return line;
+}
+
+/// What `describe()` returns, but a way that does not take the sizes is wrong use.
+template <class Describe>
+auto unless_refused(const Execution& execution, const Describe& describe) {
+  try {
+    return describe();
+  } catch (const ValueError& error) {
+    throw UsageError(fmt::format("--rollout {}: {}", name_of(execution.rollout), error.what()));
+  }
+}
+
+Json json_of(const std::vector<LayerDescription>& layers) {
+  Json list = Json::array();
+  for (const LayerDescription& layer : layers) {
+    Json& own = list.emplace_back(Json{{"cell", layer.kind},
+                                       {"form", layer.form},
+                                       {"hidden", layer.output_size},
+                                       {"rollout", layer.rollout}});
+    if (!layer.layers.empty()) own["layers"] = json_of(layer.layers);
+  }
+  return list;
+}
+
+/// Calls visit(cell) for those that go through the steps, with those within others.
+void each_recurrence(const Json& cells, const auto& visit) {
+  for (const Json& cell : cells) {
+    if (!cell["form"].get<std::string>().empty() || !cell["rollout"].get<std::string>().empty()) visit(cell);
+    if (cell.contains("layers")) each_recurrence(cell["layers"], visit);
+  }
 }
 
 }  // namespace
@@ -65,20 +93,6 @@ std::string machine_text(Device device, std::string_view precision) {
   return fmt::format("{} ({}), {}", to_string(device), description(device), precision);
 }
 
-namespace {
-
-/// What `describe()` returns, but a way that does not take the sizes is wrong use.
-template <class Describe>
-auto unless_refused(const Execution& execution, const Describe& describe) {
-  try {
-    return describe();
-  } catch (const ValueError& error) {
-    throw UsageError(fmt::format("--rollout {}: {}", name_of(execution.rollout), error.what()));
-  }
-}
-
-}  // namespace
-
 RolloutWay chosen_way(const Transition<float>& transition, Index length, Index batch) {
   return unless_refused(transition.execution(), [&] { return rollout_way(transition, length, batch); });
 }
@@ -87,30 +101,6 @@ LayerDescription chosen_description(const Layer<float>& layer, const Execution& 
                                     Index batch) {
   return unless_refused(execution, [&] { return layer.describe(length, batch); });
 }
-
-namespace {
-
-Json json_of(const std::vector<LayerDescription>& layers) {
-  Json list = Json::array();
-  for (const LayerDescription& layer : layers) {
-    Json& own = list.emplace_back(Json{{"cell", layer.kind},
-                                       {"form", layer.form},
-                                       {"hidden", layer.output_size},
-                                       {"rollout", layer.rollout}});
-    if (!layer.layers.empty()) own["layers"] = json_of(layer.layers);
-  }
-  return list;
-}
-
-/// Calls visit(cell) for those that go through the steps, with those within others.
-void each_recurrence(const Json& cells, const auto& visit) {
-  for (const Json& cell : cells) {
-    if (!cell["form"].get<std::string>().empty() || !cell["rollout"].get<std::string>().empty()) visit(cell);
-    if (cell.contains("layers")) each_recurrence(cell["layers"], visit);
-  }
-}
-
-}  // namespace
 
 Json recurrences(const Model<float>& model, Index length, Index batch) {
   return json_of(unless_refused(model.execution(), [&] { return model.describe(length, batch); }));

@@ -1,20 +1,20 @@
 #pragma once
 // The machine: how results say where and how they were computed, and what memory it has.
 
-#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 
+#include "core/checked_json.hpp"
 #include "orthornn/nn/sequence_model.hpp"
 #include "orthornn/rollouts/rollout.hpp"
 
 namespace orthornn::program {
 
 /// processor, device, threads, precision, and for a GPU what it is.
-nlohmann::ordered_json machine_fields(const Execution& execution);
+Json machine_fields(const Execution& execution);
 /// How results say what made them: the command line as a shell takes it, the machine, and the commit of the
 /// git repository of the working folder, where there is one.
-nlohmann::ordered_json origin_fields(const Execution& execution);
+Json origin_fields(const Execution& execution);
 /// The device with its name, and the precision: "cuda:0 (NVIDIA H200, ..), tf32".
 std::string machine_text(const Execution& execution);
 /// The same for another name of the precision.
@@ -29,12 +29,11 @@ LayerDescription chosen_description(const Layer<float>& layer, const Execution& 
 
 /// How each cell of a model computes its recurrence of so many steps and sequences: cell, form, hidden,
 /// rollout, and the layers within it, which have the same. Throws as `chosen_way`.
-nlohmann::ordered_json recurrences(const Model<float>& model, Index length, Index batch);
+Json recurrences(const Model<float>& model, Index length, Index batch);
 /// Of the first recurrence of those `cells` that has one; else empty.
-std::string first_form(const nlohmann::ordered_json& cells);
+std::string first_form(const Json& cells);
 /// A line for each recurrence of those `cells`.
-void print_recurrences(const nlohmann::ordered_json& cells, const Execution& execution, Index length,
-                       Index batch);
+void print_recurrences(const Json& cells, const Execution& execution, Index length, Index batch);
 
 /// Linux gives memory that it does not have, and ends a program that uses it. So what work takes on the CPU
 /// is estimated before. Throws Error, which begins with `work`, where these bytes are more than are free.

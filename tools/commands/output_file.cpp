@@ -26,8 +26,6 @@
 namespace orthornn::program {
 namespace {
 
-namespace fs = std::filesystem;
-
 /// What a file is, in words, and the kind that it is of, if a command writes such.
 struct FoundOutput {
   const char* words;

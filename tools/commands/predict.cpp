@@ -135,7 +135,7 @@ int predict(const PredictSettings& settings) {
     inputs.push_back(read_predict_input(file, model->options(), info.permutation, task.get()));
   const BatchPart part = first_part(StepLayout(inputs), inputs[0]);
   // Throws now what would else be said of the input.
-  const nlohmann::ordered_json cells = recurrences(*model, part.steps, part.sequences);
+  const Json cells = recurrences(*model, part.steps, part.sequences);
   if (settings.verbose) print_recurrences(cells, execution, part.steps, part.sequences);
   Progress progress("predicting", StepLayout(inputs).count(), "sequences");
   const Predictions found = predictions_of(*model, inputs, task.get(), settings.states,

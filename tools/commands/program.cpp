@@ -23,6 +23,7 @@
 #include "commands/suggestion.hpp"
 #include "support/reflection_count.hpp"
 #include "support/stop_on_signal.hpp"
+#include "text/characters.hpp"
 
 namespace orthornn::program {
 namespace {
@@ -121,6 +122,33 @@ void check_flags(CLI::App& command) {
   for (CLI::App* inner : command.get_subcommands({})) check_flags(*inner);
 }
 
+/// What is wrong with the word, whether there is such a device or not; empty for nothing.
+std::string known_device(const std::string& name) {
+  try {
+    Device::parse(name);
+  } catch (const ValueError& error) {
+    return error.what();
+  } catch (const DeviceError&) {
+    // apply() says so, as for the other options of the machine.
+  }
+  return {};
+}
+
+/// Text from the first to the last digit of a number from `low` to `high`.
+template <class Whole>
+CLI::Validator whole_number_in(Whole low, Whole high, const std::string& range, const std::string& help) {
+  return CLI::Validator(
+      [=](std::string& text) {
+        Whole value = 0;
+        const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+        const bool whole = error == std::errc() && end == text.data() + text.size();
+        if (!whole || value < low || value > high) return expected(text, "a whole number from " + range);
+        text = std::to_string(value);
+        return std::string();
+      },
+      help);
+}
+
 }  // namespace
 
 std::string shell_word(const std::string& text) {
@@ -132,30 +160,19 @@ std::string shell_word(const std::string& text) {
 }
 
 std::string printable(std::string_view text) {
-  const auto obeyed = [](char32_t c) {
+  const auto is_obeyed = [](CodePoint c) {
     return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0x200e || c == 0x200f ||
            (c >= 0x2028 && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069);
   };
   std::string result;
-  for (std::size_t at = 0; at < text.size();) {
-    // Length and first bits of the character, by its first byte; 0 for a byte that starts none.
-    const auto first = static_cast<unsigned char>(text[at]);
-    const std::size_t length = first < 0x80    ? 1
-                               : first >= 0xf0 ? 4
-                               : first >= 0xe0 ? 3
-                               : first >= 0xc2 ? 2
-                                               : 0;
-    char32_t c = length == 1 ? first : first & (0x7fU >> length);
-    bool valid = length > 0 && first < 0xf5 && at + length <= text.size();
-    for (std::size_t i = 1; valid && i < length; ++i) {
-      const auto byte = static_cast<unsigned char>(text[at + i]);
-      valid = (byte & 0xc0) == 0x80;
-      c = c << 6 | (byte & 0x3f);
+  while (!text.empty()) {
+    const CodePoint character = take_character(text);
+    if (is_obeyed(character)) {
+      result += ' ';
+    } else {
+      append_character(result, character);
     }
-    valid = valid && !(length == 3 && (c < 0x800 || (c >= 0xd800 && c < 0xe000))) &&
-            !(length == 4 && (c < 0x10000 || c > 0x10ffff));
-    result += valid && !obeyed(c) ? std::string(text.substr(at, length)) : " ";
-    at += valid ? length : 1;
+    if (character < 0) text.remove_prefix(1);
   }
   return result;
 }
@@ -223,22 +240,6 @@ void check_regular(const std::filesystem::path& file) {
     throw FileError(fmt::format("cannot read '{}': it is not a regular file", file.string()));
 }
 
-namespace {
-
-/// What is wrong with the word, whether there is such a device or not; empty for nothing.
-std::string known_device(const std::string& name) {
-  try {
-    Device::parse(name);
-  } catch (const ValueError& error) {
-    return error.what();
-  } catch (const DeviceError&) {
-    // apply() says so, as for the other options of the machine.
-  }
-  return {};
-}
-
-}  // namespace
-
 void MachineOptions::add_device_to(CLI::App& command) {
   command
       .add_option("--device", device,
@@ -292,25 +293,6 @@ CLI::Validator number_in(const Domain& domain) {
       },
       "");
 }
-
-namespace {
-
-/// Text from the first to the last digit of a number from `low` to `high`.
-template <class Whole>
-CLI::Validator whole_number_in(Whole low, Whole high, const std::string& range, const std::string& help) {
-  return CLI::Validator(
-      [=](std::string& text) {
-        Whole value = 0;
-        const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-        const bool whole = error == std::errc() && end == text.data() + text.size();
-        if (!whole || value < low || value > high) return expected(text, "a whole number from " + range);
-        text = std::to_string(value);
-        return std::string();
-      },
-      help);
-}
-
-}  // namespace
 
 CLI::Validator whole_number_in(Index low, Index high) {
   return whole_number_in<Index>(low, high, fmt::format("{} to {}", low, high),

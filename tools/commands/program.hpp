@@ -2,13 +2,13 @@
 // What the subcommands share: how they are registered, exit codes, the device and thread options.
 
 #include <CLI/CLI.hpp>
-#include <filesystem>
 #include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "orthornn/orthornn.hpp"
+#include "support/files.hpp"
 #include "support/number_text.hpp"
 
 namespace orthornn::program {

@@ -22,8 +22,6 @@
 namespace orthornn::program {
 namespace {
 
-namespace fs = std::filesystem;
-
 struct ReportSettings {
   std::vector<std::string> sources;
   std::string sentences;

@@ -20,8 +20,6 @@
 namespace orthornn::program {
 namespace {
 
-namespace fs = std::filesystem;
-
 /// Sentences of a file, one a line, perhaps with a tab and a translation.
 std::vector<SentencePair> read_sentences(const fs::path& file) {
   constexpr std::size_t most = 20, longest = Task::longest_sample_line;

@@ -21,8 +21,6 @@
 namespace orthornn::program {
 namespace {
 
-namespace fs = std::filesystem;
-
 std::uint32_t crc32_of(std::string_view text) { return orthornn::crc32_of(text.data(), text.size()); }
 
 bool is_there(const fs::path& file) {

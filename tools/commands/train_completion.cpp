@@ -131,7 +131,7 @@ void TrainSettings::check_resumed(CLI::App& command) const {
   if (!SavedTraining(out).exists()) return;  // without a model it starts anew
   const auto of_run = settings_in((std::filesystem::path(out) / "config.toml").string());
   const auto here = settings_of(config_text(command));
-  const nlohmann::ordered_json empty = "";
+  const Json empty = "";
   const auto text = [&](const auto& value) {
     return value == empty ? "''" : value.is_string() ? value.template get<std::string>() : value.dump();
   };

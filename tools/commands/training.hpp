@@ -4,7 +4,6 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
 #include <string>
@@ -15,6 +14,7 @@
 #include "commands/train_settings.hpp"
 #include "commands/training_log.hpp"
 #include "commands/unwritten_files.hpp"
+#include "core/checked_json.hpp"
 
 namespace orthornn::program {
 
@@ -50,7 +50,7 @@ class Training {
   Trainer& trainer() { return *trainer_; }
   const SavedTraining& saved() const { return saved_; }
   /// What `recurrences` returns for the model.
-  const nlohmann::ordered_json& cells() const { return cells_; }
+  const Json& cells() const { return cells_; }
   /// Whether it was to go on, and there was nothing to go on from.
   bool starts_anew() const { return settings_.resume && !goes_on_; }
   bool nothing_is_left() const { return nothing_is_left_; }
@@ -72,7 +72,7 @@ class Training {
   std::optional<TakenParameters> taken_;
   std::unique_ptr<Model<float>> model_;
   std::unique_ptr<Trainer> trainer_;
-  nlohmann::ordered_json cells_;
+  Json cells_;
   std::optional<FolderLock> lock_;
   /// Shared with `unwritten_`, which may write it after the end of this training.
   std::shared_ptr<MetricsFile> metrics_;

@@ -3,11 +3,11 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "core/checked_json.hpp"
 #include "support/training_run.hpp"
 
 namespace orthornn::program {
@@ -17,7 +17,7 @@ inline constexpr const char* results_file = "results.json";
 
 std::string to_json(const TrainingResults& results);
 /// Adds the metrics to an object, each under its name. One that counted nothing is left out: JSON has no NaN.
-void add_metrics(nlohmann::ordered_json& json, const Evaluation& evaluation);
+void add_metrics(Json& json, const Evaluation& evaluation);
 
 /// Trainings that differ in the seed alone.
 struct SeedsResults {
@@ -33,7 +33,7 @@ std::vector<Spread> spreads_of(const SeedsResults& results);
 std::string to_json(const SeedsResults& results);
 
 /// What results.json of a training says of how it was made, as origin_fields has it. Throws FileError.
-nlohmann::ordered_json origin_in(const std::filesystem::path& file);
+Json origin_in(const std::filesystem::path& file);
 /// Reads results.json of a run directory. Throws FileError for a file that is damaged or of another kind.
 TrainingResults read_training_results(const std::filesystem::path& file);
 /// The spreads in results.json of several seeds. Throws FileError as `read_training_results`.

@@ -1,9 +1,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <nlohmann/json.hpp>
-#include <optional>
-
 #include "commands/field_options.hpp"
 #include "commands/line_reader.hpp"
 #include "commands/program.hpp"
@@ -12,8 +9,6 @@
 
 namespace orthornn::program {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 struct TranslateSettings {
   std::string model;

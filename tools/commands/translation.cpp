@@ -13,8 +13,6 @@
 namespace orthornn::program {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 constexpr Index sentences_of_batch = 64;
 
 /// So many numbers below `count` at equal distances, or all.

@@ -2,11 +2,11 @@
 // What the program knows of translation alone: translators from model files, and what translations are worth.
 
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "core/checked_json.hpp"
 #include "orthornn/orthornn.hpp"
 
 namespace orthornn::program {
@@ -66,6 +66,6 @@ std::optional<TranslationMetrics> translation_metrics(Model<float>& model, const
                                                       const BeamSearchOptions& search, Index sample);
 
 void print_metrics(const TranslationMetrics& metrics, const BeamSearchOptions& search);
-nlohmann::ordered_json json_of(const TranslationMetrics& metrics, const BeamSearchOptions& search);
+Json json_of(const TranslationMetrics& metrics, const BeamSearchOptions& search);
 
 }  // namespace orthornn::program

@@ -10,7 +10,6 @@
 #include <utility>
 #include <vector>
 
-#include "core/checked_json.hpp"
 #include "orthornn/core/error.hpp"
 #include "pages/comparison_table.hpp"
 #include "pages/html_page.hpp"
@@ -19,8 +18,6 @@
 
 namespace orthornn::program {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 /// The median of `total` or `forward` with the least and largest sample, at x = 0.
 std::optional<PlotPoint> time_of(const Json& result, const std::string& what) {

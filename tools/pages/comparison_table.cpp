@@ -6,7 +6,6 @@
 #include <map>
 #include <utility>
 
-#include "core/checked_json.hpp"
 #include "orthornn/core/error.hpp"
 #include "support/number_text.hpp"
 #include "support/reflection_count.hpp"

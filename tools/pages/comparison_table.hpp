@@ -1,9 +1,9 @@
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "core/checked_json.hpp"
 #include "orthornn/core/shape.hpp"
 
 namespace orthornn::program {
@@ -16,7 +16,7 @@ struct ComparisonRow {
   int style;
   std::string reflections;  // "" for methods that have none
   /// For each N the measured result; nullptr if L would be above N.
-  std::vector<const nlohmann::ordered_json*> results;
+  std::vector<const Json*> results;
 };
 
 /// A list of compare.json as rows of methods and columns of N: "training_step", "construction", "stiefel", or
@@ -28,11 +28,10 @@ struct ComparisonTable {
 
 /// Points into `comparison`. Throws nlohmann's exceptions for JSON that `orthornn bench compare` did not
 /// write.
-ComparisonTable comparison_table(const nlohmann::ordered_json& comparison, const std::string& list);
+ComparisonTable comparison_table(const Json& comparison, const std::string& list);
 
 /// The median of `key` ("total_ms" ...) as text, "" if there is none. A star means that the time limit
 /// allowed fewer samples than requested.
-std::string comparison_cell(const nlohmann::ordered_json& comparison, const nlohmann::ordered_json* result,
-                            const std::string& key);
+std::string comparison_cell(const Json& comparison, const Json* result, const std::string& key);
 
 }  // namespace orthornn::program

@@ -13,8 +13,6 @@
 namespace orthornn::program {
 namespace {
 
-namespace fs = std::filesystem;
-
 /// The whole path of a run without a slash at its end.
 fs::path whole_path(const TrainingRun& run) {
   std::error_code unknown;

@@ -21,7 +21,6 @@ bool is_present(const std::filesystem::path& path) {
 }
 
 std::vector<std::filesystem::path> folders_in(const std::filesystem::path& folder) {
-  namespace fs = std::filesystem;
   std::error_code status, ignored;
   std::vector<fs::path> inner;
   for (fs::directory_iterator entry(folder, status), end; !status && entry != end; entry.increment(status)) {

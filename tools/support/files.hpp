@@ -6,6 +6,8 @@
 
 namespace orthornn::program {
 
+namespace fs = std::filesystem;
+
 /// Whether there is anything of this name. False too for a path that the system cannot follow.
 bool is_present(const std::filesystem::path& path);
 

@@ -5,10 +5,10 @@
 #include <string_view>
 #include <system_error>
 
+#include "support/files.hpp"
+
 namespace orthornn::program {
 namespace {
-
-namespace fs = std::filesystem;
 
 /// The first line of a file; empty where there is no such regular file.
 std::string first_line(const fs::path& file) {

@@ -15,8 +15,6 @@
 namespace orthornn::program {
 namespace {
 
-namespace fs = std::filesystem;
-
 /// Reads "12.5", "nan" and the like, or whole numbers, to the end; nullopt for any other text.
 template <class Number>
 std::optional<Number> parsed(const std::string& text) {

@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
@@ -13,6 +12,7 @@
 #include "orthornn/tasks/task.hpp"
 #include "orthornn/text/parallel_text.hpp"
 #include "orthornn/train/translator.hpp"
+#include "support/files.hpp"
 
 namespace orthornn::program {
 
