@@ -4,13 +4,13 @@
 #include <omp.h>
 
 #include <atomic>
-#include <charconv>
 #include <cstring>
 #include <fstream>
 #include <new>
 
 #include "core/back_end.hpp"
 #include "core/lent_memory.hpp"
+#include "core/parsed_number.hpp"
 #include "cuda/core/device.hpp"
 #include "orthornn/core/error.hpp"
 
@@ -61,10 +61,8 @@ Device Device::parse(std::string_view name) {
   if (name == "cuda") return cuda();
   if (name == "auto") return best();
   if (name.starts_with("cuda:")) {
-    const char* const end = name.data() + name.size();
-    int index = -1;
-    const auto [rest, error] = std::from_chars(name.data() + 5, end, index);
-    if (error == std::errc() && rest == end && index >= 0) return cuda(index);
+    const std::optional<int> index = parsed_number<int>(name.substr(5));
+    if (index && *index >= 0) return cuda(*index);
   }
   throw ValueError(fmt::format("unknown device '{}'; expected cpu, cuda, cuda:INDEX or auto", name));
 }

@@ -154,15 +154,10 @@ void DeltaProductLayer<T>::initialize(std::uint64_t seed) {
                  random);
   if (places_.initial_state >= 0) draw_normal<T>(value_at(places_.initial_state), 1, random);
   if (places_.filters >= 0) {
-    const double bound = 1 / std::sqrt(static_cast<double>(options_.convolution));
-    fill_on_host(value_at(places_.filters), [&](TensorView<T> filters) {
-      for (T& x : filters) x = static_cast<T>(random.uniform(-bound, bound));
-    });
+    draw_uniform<T>(value_at(places_.filters), 1 / std::sqrt(static_cast<double>(options_.convolution)),
+                    random);
   }
-  if (places_.norm_gain >= 0) {
-    fill_on_host(value_at(places_.norm_gain),
-                 [](TensorView<T> gain) { std::fill(gain.begin(), gain.end(), T{1}); });
-  }
+  if (places_.norm_gain >= 0) set_one<T>(value_at(places_.norm_gain));
   if (places_.decay_rates >= 0) {
     fill_on_host(value_at(places_.decay_rates), [&](TensorView<T> rates) {
       for (T& rate : rates) rate = static_cast<T>(std::log(16 * (1 - random.uniform(0, 1))));

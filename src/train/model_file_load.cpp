@@ -131,8 +131,8 @@ void expect_only(const Hdf5Reader& reader, const std::string& prefix, const Para
   }
 }
 
-/// Throws FileError for a number that is not finite.
-void read_parameter(const Hdf5Reader& reader, const std::string& path, TensorView<float> to) {
+/// Reads numbers of a model. Throws FileError for one that is not finite.
+void read_numbers(const Hdf5Reader& reader, const std::string& path, TensorView<float> to) {
   reader.read_into<float>(path, to);
   for (const float x : to) {
     if (std::isfinite(x)) continue;
@@ -233,10 +233,7 @@ std::vector<Tensor<float>> read_carried(const Hdf5Reader& reader, const Model<fl
     const std::string path = carried_path(states.size());
     reader.expect<float>(path, shape);  // before memory of this size is taken
     states.emplace_back(shape);
-    reader.read_into<float>(path, states.back().view());
-    for (const float x : states.back()) {
-      if (!std::isfinite(x)) refuse(reader, "dataset '{}' holds a value that is not finite", path);
-    }
+    read_numbers(reader, path, states.back());
   }
   return states;
 }
@@ -261,7 +258,7 @@ void read_parameters(const Hdf5Reader& reader, const std::string& prefix,
   for (const Parameter& parameter : parameters.list()) {
     const std::string path = prefix + "/" + parameter.name;
     const TensorView<float> window(flat.data() + parameter.offset, parameter.shape, flat.device());
-    read_parameter(reader, path, window);
+    read_numbers(reader, path, window);
   }
 }
 
@@ -323,7 +320,7 @@ TakenParameters take_parameters(const std::filesystem::path& file, Model<float>&
       result.untaken.push_back({parameter.name, parameter.shape, there});
       continue;
     }
-    read_parameter(reader, path, {values.data() + parameter.offset, parameter.shape});
+    read_numbers(reader, path, {values.data() + parameter.offset, parameter.shape});
     result.taken.push_back(parameter.name);
   }
   if (result.taken.empty()) {

@@ -4,29 +4,17 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <optional>
 #include <set>
 #include <span>
 
+#include "core/parsed_number.hpp"
 #include "orthornn/core/error.hpp"
 #include "tasks/sequences/loaded_sequences.hpp"
 #include "tasks/sequences/sequence_file.hpp"
 
 namespace orthornn {
-namespace {
-
-/// All of the text as a number.
-template <class T>
-std::optional<T> number_of(std::string_view text) {
-  T number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return number;
-}
-
-}  // namespace
 
 ChosenClassWeights chosen_class_weights(std::string_view text) {
   if (text == "none") return {};
@@ -43,7 +31,7 @@ ChosenClassWeights chosen_class_weights(std::string_view text) {
     left.remove_prefix(std::min(part.size() + 1, left.size()));
     const std::size_t sign = item.rfind('=');
     if (sign == std::string_view::npos) refuse(item, "has no weight");
-    const std::optional<float> weight = number_of<float>(without_blanks(item.substr(sign + 1)));
+    const std::optional<float> weight = parsed_number<float>(without_blanks(item.substr(sign + 1)));
     if (!weight || !(*weight > 0 && std::isfinite(*weight))) refuse(item, "has no weight above 0");
     std::string name(without_blanks(item.substr(0, sign)));
     if (std::ranges::find(chosen.named, name, &std::pair<std::string, float>::first) != chosen.named.end())
@@ -57,7 +45,7 @@ std::vector<float> ChosenClassWeights::by_number(const std::vector<std::string>&
   std::vector<float> weights;
   std::set<std::size_t> seen;
   for (const auto& [name, weight] : named) {
-    std::optional<std::size_t> number = number_of<std::size_t>(name);
+    std::optional<std::size_t> number = parsed_number<std::size_t>(name);
     if (!class_names.empty()) {
       const auto found = std::ranges::find(class_names, name);
       number = found == class_names.end() ? std::nullopt : std::optional(found - class_names.begin());

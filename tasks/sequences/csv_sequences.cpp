@@ -17,6 +17,7 @@
 #include <string_view>
 #include <utility>
 
+#include "core/parsed_number.hpp"
 #include "orthornn/core/error.hpp"
 #include "orthornn/text/normalization.hpp"
 #include "tasks/sequences/loaded_sequences.hpp"
@@ -33,10 +34,7 @@ std::optional<float> number_in(std::string_view cell) {
   if (cell.empty() || cell == "nan" || cell == "NaN" || cell == "NA")
     return std::numeric_limits<float>::quiet_NaN();
   if (cell.front() == '+') cell.remove_prefix(1);
-  float value = 0;
-  const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
-  if (error != std::errc() || end != cell.data() + cell.size()) return std::nullopt;
-  return value;
+  return parsed_number<float>(cell);
 }
 
 /// Reads the rows of a CSV file: cells with commas between, in quotation marks where they have commas

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <charconv>
 #include <numeric>
 
+#include "core/parsed_number.hpp"
 #include "orthornn/core/error.hpp"
 
 namespace orthornn {
@@ -20,11 +20,8 @@ Index factorial(Index n) { return n < 2 ? 1 : n * factorial(n - 1); }
 
 /// "S3", "A5" and the like as a letter and a number; n is -1 for other texts.
 Index size_in(const std::string& text) {
-  Index n = 0;
-  const char* end = text.data() + text.size();
   if (text.size() < 2 || text[1] == '-') return -1;
-  const auto [rest, error] = std::from_chars(text.data() + 1, end, n);
-  return error == std::errc() && rest == end ? n : -1;
+  return parsed_number<Index>(std::string_view(text).substr(1)).value_or(-1);
 }
 
 }  // namespace

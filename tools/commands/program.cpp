@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
@@ -21,6 +20,7 @@
 #include "commands/interruption.hpp"
 #include "commands/standard_streams.hpp"
 #include "commands/suggestion.hpp"
+#include "core/parsed_number.hpp"
 #include "support/reflection_count.hpp"
 #include "support/stop_on_signal.hpp"
 #include "text/characters.hpp"
@@ -139,11 +139,9 @@ template <class Whole>
 CLI::Validator whole_number_in(Whole low, Whole high, const std::string& range, const std::string& help) {
   return CLI::Validator(
       [=](std::string& text) {
-        Whole value = 0;
-        const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-        const bool whole = error == std::errc() && end == text.data() + text.size();
-        if (!whole || value < low || value > high) return expected(text, "a whole number from " + range);
-        text = std::to_string(value);
+        const std::optional<Whole> value = parsed_number<Whole>(text);
+        if (!value || *value < low || *value > high) return expected(text, "a whole number from " + range);
+        text = std::to_string(*value);
         return std::string();
       },
       help);

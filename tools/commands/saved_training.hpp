@@ -1,10 +1,9 @@
 #pragma once
 
-#include <filesystem>
-#include <system_error>
 #include <vector>
 
 #include "orthornn/train/trainer.hpp"
+#include "support/files.hpp"
 
 namespace orthornn::program {
 
@@ -23,8 +22,8 @@ struct SavedTraining {
       : last(folder / "model.h5"), best(folder / "best.h5") {}
 
   bool exists() const { return has_last() || has_best(); }
-  bool has_last() const { return is_there(last); }
-  bool has_best() const { return is_there(best); }
+  bool has_last() const { return is_present(last); }
+  bool has_best() const { return is_present(best); }
 
   /// The model that test data and translations are for: the best one, if there is one.
   const std::filesystem::path& best_or_last() const { return has_best() ? best : last; }
@@ -38,13 +37,6 @@ struct SavedTraining {
   /// the earlier one or is missing, it is written. Notes it where the best model is missing. Throws FileError
   /// for a file that is damaged or of another training.
   void resume(Trainer& trainer) const;
-
- private:
-  /// False too for a path that the system cannot follow. Writing the file fails then and says why.
-  static bool is_there(const std::filesystem::path& file) {
-    std::error_code ignored;
-    return std::filesystem::exists(file, ignored);
-  }
 };
 
 }  // namespace orthornn::program

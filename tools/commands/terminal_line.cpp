@@ -3,9 +3,10 @@
 #include <sys/ioctl.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstdlib>
 #include <string_view>
+
+#include "core/parsed_number.hpp"
 
 namespace orthornn::program {
 namespace {
@@ -24,10 +25,8 @@ Index terminal_columns(int descriptor) {
   winsize size{};
   if (ioctl(descriptor, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
   const char* variable = std::getenv("COLUMNS");
-  const std::string_view text = variable == nullptr ? "" : variable;
-  Index columns = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), columns);
-  return error == std::errc() && end == text.data() + text.size() && columns > 0 ? columns : 80;
+  const Index columns = parsed_number<Index>(variable == nullptr ? "" : variable).value_or(0);
+  return columns > 0 ? columns : 80;
 }
 
 std::string fitted_line(std::vector<LinePart> parts, Index columns) {

@@ -257,10 +257,7 @@ struct Seeds {
 
   std::uint64_t seed(Index i) const { return first + static_cast<std::uint64_t>(i); }
   std::filesystem::path folder_of(Index i) const { return folder / fmt::format("seed{}", seed(i)); }
-  bool was_begun(Index i) const {
-    std::error_code ignored;
-    return std::filesystem::exists(folder_of(i) / "config.toml", ignored);
-  }
+  bool was_begun(Index i) const { return is_present(folder_of(i) / "config.toml"); }
   /// Options with which all of them go on.
   std::string to_go_on() const {
     return fmt::format("--resume --seeds {} --seed {} --out {}", count, first, shell_word(folder.string()));
@@ -277,8 +274,7 @@ Seeds seeds_of(const TrainSettings& settings, Index count) {
   }
   const Seeds seeds{settings.out, settings.source.seed, count};
   for (const char* name : {"config.toml", "model.h5"}) {
-    std::error_code ignored;
-    if (!std::filesystem::exists(seeds.folder / name, ignored)) continue;
+    if (!is_present(seeds.folder / name)) continue;
     throw FileError(
         fmt::format("--out '{}' is the run directory of one training, as it has {}; choose another folder",
                     seeds.folder.string(), name));

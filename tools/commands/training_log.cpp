@@ -37,10 +37,8 @@ MetricsFile::MetricsFile(const std::filesystem::path& file, std::int64_t steps,
                          const std::vector<Metric>& metrics)
     : file_(file), columns_(metrics_columns(metrics)), written_(line_of(columns_)) {
   std::ifstream old(file);
-  std::error_code ignored;
-  if (!old && steps > 0 && std::filesystem::exists(file, ignored)) {
+  if (!old && steps > 0 && is_present(file))
     throw FileError(fmt::format("cannot read '{}': {}", file.string(), std::strerror(errno)));
-  }
   std::string line;
   std::vector<std::string> old_columns;
   // A run that was killed may have logged steps that its model file does not have yet.

@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 #include <string>
 
+#include "core/parsed_number.hpp"
 #include "orthornn/core/shape.hpp"
 
 namespace orthornn::program {
@@ -18,11 +18,9 @@ class ReflectionCount {
   static std::optional<ReflectionCount> parse(const std::string& text) {
     if (text == "N" || text == "0") return ReflectionCount(true, 1);
     const bool share = text.starts_with("N/");
-    Index number = 0;
-    const char* end = text.data() + text.size();
-    const auto [rest, error] = std::from_chars(text.data() + (share ? 2 : 0), end, number);
-    if (error != std::errc() || rest != end || number <= 0) return std::nullopt;
-    return ReflectionCount(share, number);
+    const std::optional<Index> number = parsed_number<Index>(std::string_view(text).substr(share ? 2 : 0));
+    if (!number || *number <= 0) return std::nullopt;
+    return ReflectionCount(share, *number);
   }
 
   /// L at this size, nullopt where it would be above N; N/3 is rounded down, to 1 at least.

@@ -4,25 +4,16 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cmath>
 #include <cstring>
 #include <fstream>
 #include <initializer_list>
 
+#include "core/parsed_number.hpp"
 #include "orthornn/core/error.hpp"
 
 namespace orthornn::program {
 namespace {
-
-/// Reads "12.5", "nan" and the like, or whole numbers, to the end; nullopt for any other text.
-template <class Number>
-std::optional<Number> parsed(const std::string& text) {
-  Number value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
 
 /// The row of these cells. Throws ValueError that names the error in them.
 MetricsRow row_of(const std::vector<std::string>& columns, const std::vector<std::string>& cells,
@@ -33,11 +24,11 @@ MetricsRow row_of(const std::vector<std::string>& columns, const std::vector<std
   };
   const auto possible = [&](std::size_t place) -> std::optional<double> {
     if (cells[place].empty()) return std::nullopt;
-    const std::optional<double> value = parsed<double>(cells[place]);
+    const std::optional<double> value = parsed_number<double>(cells[place]);
     if (!value) throw refusal(place, "number");
     return std::isfinite(*value) ? value : std::nullopt;
   };
-  const std::optional<std::int64_t> at_step = parsed<std::int64_t>(cells[step]);
+  const std::optional<std::int64_t> at_step = parsed_number<std::int64_t>(cells[step]);
   if (!at_step) throw refusal(step, "whole number");
   const std::optional<double> after = possible(seconds);
   if (!after || *after < 0) throw refusal(seconds, "time");
