@@ -55,7 +55,7 @@ Context::Context(int index) : index_(index) {
   blas_workspace_ =
       made<decltype(blas_workspace_)>([](void** memory) { return cudaMalloc(memory, blas_workspace); });
   solver_ = made<decltype(solver_)>(cusolverDnCreate);
-  set_stream(own_stream_.get());
+  stream_ = own_stream_.get();
   solver_parameters_ = made<decltype(solver_parameters_)>(cusolverDnCreateParams);
   reached_ = made<decltype(reached_)>(
       [](cudaEvent_t* event) { return cudaEventCreateWithFlags(event, cudaEventDisableTiming); });
@@ -66,21 +66,24 @@ Context::Context(int index) : index_(index) {
   check(cudaMemsetAsync(faults_.get(), 0xFF, fault_bytes, stream()));
 }
 
-void Context::set_stream(cudaStream_t stream) {
-  libraries_follow_ = false;
-  check(cublasSetStream(blas(), stream));
-  // cublasSetStream sets cuBLAS's own workspace.
-  check(cublasSetWorkspace(blas(), blas_workspace_.get(), blas_workspace));
-  check(cusolverDnSetStream(solver(), stream));
-  stream_ = stream;
-  libraries_follow_ = true;
+cublasHandle_t Context::blas() {
+  if (blas_stream_ != stream_) {
+    blas_stream_.reset();
+    check(cublasSetStream(blas_.get(), stream_));
+    // cublasSetStream sets cuBLAS's own workspace.
+    check(cublasSetWorkspace(blas_.get(), blas_workspace_.get(), blas_workspace));
+    blas_stream_ = stream_;
+  }
+  return blas_.get();
+}
+
+cusolverDnHandle_t Context::solver() {
+  check(cusolverDnSetStream(solver_.get(), stream_));
+  return solver_.get();
 }
 
 void Context::use_stream(cudaStream_t stream) {
-  if (stream == stream_) {
-    if (!libraries_follow_) set_stream(stream);
-    return;
-  }
+  if (stream == stream_) return;
   if (is_recording()) {
     throw DeviceError(fmt::format(
         "another stream of cuda:{} was asked for while operations were recorded; begin and end a StreamScope "
@@ -92,32 +95,26 @@ void Context::use_stream(cudaStream_t stream) {
     check(cudaEventRecord(reached_.get(), stream_));
     check(cudaStreamWaitEvent(stream, reached_.get(), 0));
   }
-  set_stream(stream);
+  stream_ = stream;
 }
 
 void Context::return_to_stream(cudaStream_t stream) noexcept {
   try {
     check(cudaSetDevice(index_));
-    is_recording() ? set_stream(stream) : use_stream(stream);
-  } catch (...) {
-    // CUDA, cuBLAS or cuSOLVER has failed. The next scope sets the stream of these again.
-    stream_ = stream;
-    libraries_follow_ = false;
+    if (!is_recording()) use_stream(stream);
+  } catch (const DeviceError&) {
+    // CUDA has failed, which the next call says.
   }
+  stream_ = stream;
 }
 
-OwnStream::OwnStream(Context& gpu) : gpu_(gpu), before_(gpu.stream()) {
+OwnStream::OwnStream(Context& gpu) : gpu_(gpu), before_(std::exchange(gpu.stream_, gpu.own_stream_.get())) {
   gpu_.graph_is_own_ = true;
-  if (before_ != gpu_.own_stream_.get()) gpu_.set_stream(gpu_.own_stream_.get());
 }
 
 OwnStream::~OwnStream() {
   gpu_.graph_is_own_ = false;
-  try {
-    if (before_ != gpu_.stream()) gpu_.set_stream(before_);
-  } catch (const DeviceError&) {
-    return;  // cuBLAS or cuSOLVER has failed, which the next call says
-  }
+  gpu_.stream_ = before_;
 }
 
 void Context::refuse_allocating() const {

@@ -9,6 +9,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -47,8 +48,9 @@ class Context {
   /// The same at the end of a scope, also while the current stream is captured. An error of CUDA is left for
   /// the next call that checks.
   void return_to_stream(cudaStream_t stream) noexcept;
-  cublasHandle_t blas() const { return blas_.get(); }
-  cusolverDnHandle_t solver() const { return solver_.get(); }
+  /// cuBLAS and cuSOLVER, whose operations go to `stream()`.
+  cublasHandle_t blas();
+  cusolverDnHandle_t solver();
   /// cuSOLVER's parameters: the default algorithms.
   cusolverDnParams_t solver_parameters() const { return solver_parameters_.get(); }
   int multiprocessors() const { return multiprocessors_; }
@@ -102,7 +104,6 @@ class Context {
 
  private:
   friend class OwnStream;
-  void set_stream(cudaStream_t stream);
   void* scratch_bytes(std::size_t bytes);
   void refuse_allocating() const;
   void free(void* memory) noexcept;
@@ -113,6 +114,7 @@ class Context {
   cudaStream_t stream_ = nullptr;
   Owned<void*, cudaFree> blas_workspace_;
   Owned<cublasHandle_t, cublasDestroy> blas_;
+  std::optional<cudaStream_t> blas_stream_;
   Owned<cusolverDnHandle_t, cusolverDnDestroy> solver_;
   Owned<cusolverDnParams_t, cusolverDnDestroyParams> solver_parameters_;
   Owned<cudaEvent_t, cudaEventDestroy> reached_;
@@ -137,8 +139,6 @@ class Context {
   bool scratch_is_captured_ = false;
   /// Whether what is captured is a Graph, which is recorded anew when the scratch memory has grown.
   bool graph_is_own_ = false;
-  /// Whether cuBLAS and cuSOLVER use `stream_`.
-  bool libraries_follow_ = false;
   std::vector<std::byte> host_scratch_;
   /// By kernel, threads and shared memory of a block, and blocks of a cluster.
   std::map<std::tuple<const void*, unsigned, std::size_t, unsigned>, int> active_clusters_;
