@@ -41,8 +41,8 @@ FiniteGroup::Factor FiniteGroup::parse_factor(const std::string& text, const std
       throw expected(fmt::format("{0}{1} to {0}{2}", text[0], lowest, largest_symmetric));
     factor.order = factorial(n) / (all ? 1 : 2);
     for (Index number = 0; number < factorial(n); ++number) {
-      std::vector<std::uint8_t> left(static_cast<std::size_t>(n)), permutation;
-      std::iota(left.begin(), left.end(), std::uint8_t{0});
+      std::vector<std::uint8_t> left, permutation;
+      for (Index i = 0; i < n; ++i) left.push_back(static_cast<std::uint8_t>(i));
       Index rest = number, inversions = 0;
       for (Index i = n - 1; i >= 0; --i) {
         const Index smaller = rest / factorial(i);  // of the points that are left
