@@ -369,7 +369,10 @@ enum {
   /** One factor after another. */
   ORTHORNN_RECURRENT = 0,
   /** Chunks of factors as matrix products. */
-  ORTHORNN_CHUNKED = 1
+  ORTHORNN_CHUNKED = 1,
+  /** The form that the library takes for a layer of these sizes. The layout and the device decide it, and all
+   * functions take the same one for the same arguments. */
+  ORTHORNN_BEST_FORM = 2
 };
 
 /** A delta product and its sizes. For each token S <- diag(e^a) S, then for each of its n factors S <- S +
@@ -378,8 +381,8 @@ typedef struct orthornn_delta_product {
   /** Type of queries, keys, values, removals and outputs: ORTHORNN_F32 or ORTHORNN_F64; ORTHORNN_BF16 for the
    * chunked form on a GPU. Step sizes, decays and states are of the same type, and f32 for bf16. */
   int32_t dtype;
-  /** ORTHORNN_RECURRENT or ORTHORNN_CHUNKED. On a GPU the chunked form needs compute capability 9.0 and takes
-   * no ORTHORNN_F64. */
+  /** ORTHORNN_RECURRENT, ORTHORNN_CHUNKED or ORTHORNN_BEST_FORM. On a GPU the chunked form needs compute
+   * capability 9.0 and takes no ORTHORNN_F64. */
   int32_t form;
   /** 1: keys are divided by their norms first; 0: keys are as they are. */
   int32_t unit_keys;

@@ -31,7 +31,7 @@ SEQUENCE_MAJOR, TIME_MAJOR, PACKED = range(3)
 # Decays of a delta product
 NO_DECAY, DECAY_OF_HEAD, DECAY_OF_ROW = range(3)
 # Forms of a delta product
-RECURRENT, CHUNKED = range(2)
+RECURRENT, CHUNKED, BEST_FORM = range(3)
 
 
 def _struct(name: str, **members: type) -> type[ctypes.Structure]:

@@ -124,6 +124,14 @@ def test_delta_product_of_packed_rows_is_that_of_each_sequence():
         torch.testing.assert_close(states[b], s, **CLOSE)
 
 
+@pytest.mark.parametrize("steps, form", [(1, "recurrent"), (15, "recurrent"), (16, "chunked")])
+def test_delta_product_takes_the_form_of_the_layer(steps, form):
+    inputs = delta_inputs((2, steps))  # two factors a step, and 32 a chunk
+    bits = {own: ot.delta_product(**inputs, form=own)[0] for own in (None, "recurrent", "chunked")}
+    assert torch.equal(bits[None], bits[form])
+    assert steps == 1 or not torch.equal(bits["recurrent"], bits["chunked"])
+
+
 @pytest.mark.parametrize("decay, removals, form", DELTA_CASES)
 def test_delta_product_step_goes_on_like_the_whole_sequence(decay, removals, form):
     inputs = delta_inputs((2, 4), decay, removals)

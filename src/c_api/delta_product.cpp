@@ -3,31 +3,45 @@
 #include "orthornn/delta/delta_product.hpp"
 
 #include "c_api/layout.hpp"
+#include "delta/delta_plan.hpp"
 
 namespace orthornn::c_api {
 namespace {
 
 enum class Decay { none, of_head, of_row };
+enum class Form { recurrent, chunked, best };
+
+/// Calls body(std::type_identity<T>) for the type of vectors.
+template <class Body>
+void with_vectors(const orthornn_delta_product* product, const Body& body) {
+  if (not_null("product", product).dtype == ORTHORNN_BF16) return body(std::type_identity<bfloat16>());
+  with_real(product->dtype, body);
+}
 
 /// A delta product whose settings have been checked.
 struct DeltaCall {
-  DeltaCall(const orthornn_device* caller, const orthornn_delta_product* product, TokenLayout rows_of_tokens)
+  DeltaCall(const orthornn_device* caller, const orthornn_delta_product* product,
+            const orthornn_layout* tokens)
       : device(device_of(caller)),
-        layout(std::move(rows_of_tokens)),
+        layout(layout_of(tokens)),
         decay(value_of("product.decay", not_null("product", product).decay, Decay::of_row)),
         removes(flag_of("product.removals", product->removals)),
         sizes{.factors = size_of("product.factors", product->factors, 1),
               .heads = size_of("product.heads", product->heads, 0),
               .key = size_of("product.key", product->key, 0),
               .value = size_of("product.value", product->value, 0)},
-        options{.form = value_of("product.form", product->form, DeltaForm::chunked),
-                .scale = product->scale,
+        options{.scale = product->scale,
                 .unit_keys = flag_of("product.unit_keys", product->unit_keys),
                 .chunk = size_of("product.chunk", product->chunk, 0),
                 .segments = size_of("product.segments", product->segments, 0),
                 .precision = precision_of(product->precision)} {
     for (const auto& [name, shape] : {std::pair{"keys", keys()}, {"values", values()}, {"states", states()}})
       bytes_of(name, shape, sizeof(double));
+    const Form form = value_of("product.form", product->form, Form::best);
+    options.form = form == Form::recurrent ? DeltaForm::recurrent : DeltaForm::chunked;
+    if (form != Form::best) return;
+    const Index length = tokens->order == ORTHORNN_PACKED ? layout.longest() : tokens->length;
+    with_vectors(product, [&]<class T>(std::type_identity<T>) { choose_form<T>(length); });
   }
 
   Device device;
@@ -44,6 +58,20 @@ struct DeltaCall {
   Shape outputs() const { return {layout.rows(), sizes.heads, sizes.value}; }
   Shape states() const { return {layout.size(), sizes.heads, sizes.key, sizes.value}; }
   Shape log_decays() const { return decay == Decay::of_row ? queries() : Shape{layout.rows(), sizes.heads}; }
+
+  /// Takes the form of a layer of the library, and the precision that it has in this form.
+  template <class T>
+  void choose_form(Index length) {
+    const DeltaPlan plan =
+        plan_delta_product<T>({.sizes = sizes,
+                               .plain = decay == Decay::none && !removes && !options.unit_keys,
+                               .recurrent = decay == Decay::of_row || removes,
+                               .length = length,
+                               .batch = layout.size()},
+                              Execution(device, options.precision));
+    options.form = plan.form;
+    options.precision = plan.precision;
+  }
 
   /// A view of an input or its gradient that is there where `present`, and otherwise NULL.
   template <class T, class Void>
@@ -101,19 +129,12 @@ struct DeltaCall {
   }
 };
 
-/// Calls body(std::type_identity<T>) for the type of vectors.
-template <class Body>
-void with_vectors(const orthornn_delta_product* product, const Body& body) {
-  if (not_null("product", product).dtype == ORTHORNN_BF16) return body(std::type_identity<bfloat16>());
-  with_real(product->dtype, body);
-}
-
 /// Writes the bytes that `choose` finds in the memory of a product.
 template <class Choose>
 orthornn_status delta_bytes(const orthornn_device* device, const orthornn_delta_product* product,
                             const orthornn_layout* layout, std::int64_t* bytes, const Choose& choose) {
   return guarded(device, [&] {
-    const DeltaCall call(device, product, layout_of(layout));
+    const DeltaCall call(device, product, layout);
     with_vectors(product, [&]<class T>(std::type_identity<T>) {
       set_bytes(bytes, choose(call.device, call.memory<T>()));
     });
@@ -149,7 +170,7 @@ orthornn_status orthornn_delta_product_forward(const orthornn_device* device,
                                                void* final_states, void* saved, int64_t saved_bytes,
                                                void* workspace, int64_t workspace_bytes) {
   return guarded(device, [&] {
-    const DeltaCall call(device, product, layout_of(layout));
+    const DeltaCall call(device, product, layout);
     with_vectors(product, [&]<class T>(std::type_identity<T>) {
       const Device where = call.device;
       const auto input = call.input<T>(inputs);
@@ -177,7 +198,7 @@ orthornn_status orthornn_delta_product_backward(
     const orthornn_delta_inputs* inputs, const orthornn_delta_gradients* gradients, void* saved,
     int64_t saved_bytes, void* workspace, int64_t workspace_bytes) {
   return guarded(device, [&] {
-    const DeltaCall call(device, product, layout_of(layout));
+    const DeltaCall call(device, product, layout);
     with_vectors(product, [&]<class T>(std::type_identity<T>) {
       const auto input = call.input<T>(inputs);
       const auto results = call.gradients<T>(gradients);
@@ -195,7 +216,8 @@ orthornn_status orthornn_delta_product_step(const orthornn_device* device,
                                             void* outputs) {
   return guarded(device, [&] {
     const Index sequences = size_of("batch", batch, 0, std::numeric_limits<std::int32_t>::max());
-    DeltaCall call(device, product, TokenLayout::sequence_major(sequences, 1));
+    const orthornn_layout tokens{ORTHORNN_SEQUENCE_MAJOR, 0, sequences, 1, nullptr, nullptr};
+    DeltaCall call(device, product, &tokens);
     call.options.form = DeltaForm::recurrent;
     with_vectors(product, [&]<class T>(std::type_identity<T>) {
       auto input = call.input<T>(inputs);

@@ -31,8 +31,13 @@ DeltaBody body_of(const DeltaWork<T>& work) {
 }
 
 template <class T>
-DeltaPlan plan_delta_product(const DeltaLayerSizes& layer, const Execution& execution) {
-  const auto& [sizes, decays, removals, length, batch] = layer;
+DeltaPlan plan_delta_product(const DeltaProblem& problem, const Execution& execution) {
+  const auto& [sizes, plain, recurrent, length, batch] = problem;
+  if constexpr (std::is_same_v<T, bfloat16>) {
+    return {.form = recurrent ? DeltaForm::recurrent : DeltaForm::chunked,
+            .precision = execution.precision,
+            .rounds_vectors = false};
+  }
   const bool on_gpu = execution.device.is_cuda(), is_float = std::is_same_v<T, float>;
   // A chunk of fewer factors than the CPU's usual one has too little to multiply.
   const Index tokens_of_chunk = 1 + (DeltaProductOptions::cpu_chunk - 1) / sizes.factors;
@@ -45,8 +50,8 @@ DeltaPlan plan_delta_product(const DeltaLayerSizes& layer, const Execution& exec
   // = 8, n = 4 and T = 128 took 0.40 ms forward and backward for 2048 states, and in chunks of fp32 0.48 ms
   // for 64 states and 3.0 ms for 512.
   constexpr Index many_states = 64;
-  const bool small = has_small_states(execution.device, sizes, !decays && !removals);
-  const bool chunked = is_long && fits && !removals && !(small && batch * sizes.heads >= many_states) &&
+  const bool small = has_small_states(execution.device, sizes, plain);
+  const bool chunked = is_long && fits && !recurrent && !(small && batch * sizes.heads >= many_states) &&
                        has_chunked_form(execution.device);
   // Small states have the products of fp32 in any form, or the size of a batch would decide their precision.
   return {
@@ -58,7 +63,8 @@ DeltaPlan plan_delta_product(const DeltaLayerSizes& layer, const Execution& exec
 template DeltaBody body_of<float>(const DeltaWork<float>&);
 template DeltaBody body_of<double>(const DeltaWork<double>&);
 template DeltaBody body_of<bfloat16>(const DeltaWork<bfloat16>&);
-template DeltaPlan plan_delta_product<float>(const DeltaLayerSizes&, const Execution&);
-template DeltaPlan plan_delta_product<double>(const DeltaLayerSizes&, const Execution&);
+template DeltaPlan plan_delta_product<float>(const DeltaProblem&, const Execution&);
+template DeltaPlan plan_delta_product<double>(const DeltaProblem&, const Execution&);
+template DeltaPlan plan_delta_product<bfloat16>(const DeltaProblem&, const Execution&);
 
 }  // namespace orthornn

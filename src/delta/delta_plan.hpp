@@ -22,15 +22,18 @@ struct DeltaPlan {
   bool rounds_vectors;
 };
 
-/// What a layer asks a plan for: T steps of B sequences.
-struct DeltaLayerSizes {
+/// What a plan depends on: T steps of B sequences.
+struct DeltaProblem {
   DeltaSizes sizes;
-  bool decays, removals;
+  /// Whether nothing but values and factors I - beta k k^T with keys as they are given changes a state.
+  bool plain;
+  /// Whether removals or decays for each row of a state need the recurrent form.
+  bool recurrent;
   Index length, batch;
 };
 
-/// The plan that is fastest for a layer of T.
+/// The plan that is fastest for numbers of T. Vectors of bfloat16 have the chunked form alone.
 template <class T>
-DeltaPlan plan_delta_product(const DeltaLayerSizes& layer, const Execution& execution);
+DeltaPlan plan_delta_product(const DeltaProblem& problem, const Execution& execution);
 
 }  // namespace orthornn

@@ -213,9 +213,12 @@ DeltaProductInput<T> DeltaProductLayer<T>::factors(const Saved& saved) const {
 
 template <class T>
 DeltaPlan DeltaProductLayer<T>::plan(Index length, Index batch) const {
-  return plan_delta_product<T>(
-      {.sizes = heads_, .decays = heads_.decay, .removals = heads_.removal, .length = length, .batch = batch},
-      execution_);
+  return plan_delta_product<T>({.sizes = heads_,
+                                .plain = !heads_.decay && !heads_.removal,
+                                .recurrent = heads_.removal,
+                                .length = length,
+                                .batch = batch},
+                               execution_);
 }
 
 template <class T>

@@ -101,6 +101,35 @@ TEST_CASE("Chunked delta products on a GPU through the C interface are those of 
   }
 }
 
+TEST_CASE("The best form of a delta product on a GPU through the C interface is that of the layers",
+          "[c_api][delta][cuda]") {
+  const auto device = gpu();
+  if (!device) return;
+  const auto check = [&]<class T>(std::type_identity<T>, const LayoutOfBoth& layout,
+                                  const DeltaCaseSizes& sizes, bool unit_keys, bool chunked) {
+    CAPTURE(layout.c.order, sizes.factors, sizes.heads, sizes.key, unit_keys);
+    const bool has_chunks = chunked && has_chunked_form(*device);
+    DeltaCase<T> c(layout.cpp, sizes,
+                   {.form = has_chunks ? DeltaForm::chunked : DeltaForm::recurrent, .unit_keys = unit_keys},
+                   Decay::none);
+    c.move_to(*device);
+    DeltaCalls<T> calls(c, layout.c, on_own_stream(*device));
+    calls.product.form = ORTHORNN_BEST_FORM;
+    check_like_cpp(c, calls, *device);
+  };
+  constexpr std::type_identity<float> floats;
+  for (const LayoutOfBoth& layout : four_sequences()) {
+    check(floats, layout, {2, 2, 20, 24}, false, true);
+    check(floats, layout, {33, 1, 8, 8}, true, false);
+    check(floats, layout, {1, 1, 257, 8}, false, false);
+    // Four times 16 states are many small ones, unless the product normalizes their keys.
+    check(floats, layout, {2, 15, 6, 8}, false, true);
+    check(floats, layout, {2, 16, 6, 8}, false, false);
+    check(floats, layout, {2, 16, 6, 8}, true, true);
+    check(std::type_identity<double>(), layout, {2, 2, 20, 24}, false, false);
+  }
+}
+
 TEST_CASE("Delta products of bfloat16 on a GPU through the C interface are those of C++",
           "[c_api][delta][cuda]") {
   const auto device = gpu();

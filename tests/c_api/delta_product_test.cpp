@@ -185,6 +185,48 @@ TEST_CASE("A delta product of long sequences needs the memory that it says", "[c
                      layout);
 }
 
+TEMPLATE_TEST_CASE("The best form of a delta product through the C interface is that of the layers",
+                   "[c_api]", float, double) {
+  const std::vector<std::int64_t> offsets = {0, 3, 19};
+  const std::vector<std::int32_t> lengths = {3, 2};
+  const TensorView<const std::int32_t> few(lengths.data(), {2});
+  const BothLayouts one{{ORTHORNN_TIME_MAJOR, 0, 2, 1, nullptr, nullptr}, TokenLayout::time_major(1, 2)},
+      below{{ORTHORNN_SEQUENCE_MAJOR, 0, 2, 15, nullptr, nullptr}, TokenLayout::sequence_major(2, 15)},
+      chunk{{ORTHORNN_SEQUENCE_MAJOR, 0, 2, 16, nullptr, nullptr}, TokenLayout::sequence_major(2, 16)},
+      padded{{ORTHORNN_SEQUENCE_MAJOR, 0, 2, 16, lengths.data(), nullptr},
+             TokenLayout::sequence_major(2, 16, few)},
+      packed{{ORTHORNN_PACKED, 0, 2, 0, nullptr, offsets.data()}, TokenLayout::packed(offsets)};
+  const auto check = [](const BothLayouts& layout, std::int32_t decay, std::int32_t removals,
+                        std::int32_t expected) {
+    CAPTURE(layout.c.order, layout.c.length, decay, removals);
+    // A chunk of 32 factors has 16 tokens of two.
+    const auto product = [&](std::int32_t form) {
+      return settings(dtype_of<TestType>, form, decay, removals, {2, 2, 8, 5});
+    };
+    LentDeltaCase<TestType> best(product(ORTHORNN_BEST_FORM), layout), same(product(expected), layout),
+        other(product(1 - expected), layout);
+    REQUIRE(best.saved_bytes() == same.saved_bytes());
+    for (LentDeltaCase<TestType>* c : {&best, &same}) {
+      std::vector<std::int64_t> saved = c->saved();
+      c->forward(&saved);
+      c->backward(saved);
+    }
+    CHECK(same_bits(best.outputs, same.outputs));
+    CHECK(same_bits(best.d_keys, same.d_keys));
+    if (decay == ORTHORNN_DECAY_OF_ROW || removals != 0) return;
+    CHECK(best.saved_bytes() != other.saved_bytes());
+    other.forward(nullptr);
+    CHECK_FALSE(same_bits(best.outputs, other.outputs));
+  };
+  check(one, ORTHORNN_NO_DECAY, 0, ORTHORNN_RECURRENT);
+  check(below, ORTHORNN_DECAY_OF_HEAD, 0, ORTHORNN_RECURRENT);
+  for (const BothLayouts& layout : {chunk, padded, packed}) {
+    check(layout, ORTHORNN_DECAY_OF_HEAD, 0, ORTHORNN_CHUNKED);
+    check(layout, ORTHORNN_DECAY_OF_ROW, 0, ORTHORNN_RECURRENT);
+    check(layout, ORTHORNN_NO_DECAY, 1, ORTHORNN_RECURRENT);
+  }
+}
+
 TEST_CASE("Gradients of a delta product through the C interface are those of finite differences",
           "[c_api][gradient]") {
   for (const std::int32_t form : {ORTHORNN_RECURRENT, ORTHORNN_CHUNKED}) {
@@ -282,7 +324,7 @@ TEST_CASE("Bad arguments of delta products are statuses that name the argument",
   };
   using Product = orthornn_delta_product;
   refuses(&Product::dtype, 3, "dtype is 3");
-  refuses(&Product::form, 2, "form is 2");
+  refuses(&Product::form, 3, "form is 3");
   refuses(&Product::unit_keys, 2, "unit_keys is 2");
   refuses(&Product::precision, -1, "precision is -1");
   refuses(&Product::decay, 3, "decay is 3");

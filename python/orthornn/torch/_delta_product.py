@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from .. import _abi
-from .._library import Error, library
+from .._library import library
 from ._calls import (DTYPES, ROUNDED_DTYPES, bytes_of, check_like, check_number_type, check_shape, choice,
                      contiguous, define, device_key, device_of, device_of_key, full_precision, memory,
                      no_second_derivatives, pointer, precision_of, wants_gradient)
@@ -61,41 +61,14 @@ def _needs_recurrence(queries, log_decays, removals):
     return removals is not None or log_decays is not None and log_decays.ndim == queries.ndim
 
 
-@functools.lru_cache(maxsize=64)
-def _has_chunks(gpu):
-    """Whether a GPU has the chunked form of floats."""
-    product = _structure(torch.float32, "chunked", 0, _abi.PRECISION_FP32, _abi.NO_DECAY, 0, 1.0, 1, 1, 1, 1)
-    layout = _abi.Layout(_abi.SEQUENCE_MAJOR, 0, 0, 0, None, None)
-    on = device_of_key(gpu)
-    library().orthornn_check_device(on)  # raises where the GPU cannot be asked
-    try:
-        bytes_of(library().orthornn_delta_product_saved, on, product, layout)
-    except Error:
-        return False
-    return True
-
-
-def _best_form(queries, keys, log_decays, removals, batch):
-    """The form that None stands for."""
-    if _needs_recurrence(queries, log_decays, removals):
-        return "recurrent"
-    if queries.is_cpu or queries.dtype == torch.bfloat16:
-        return "chunked"
-    # What the chunked form of a GPU takes in every precision.
-    heads, key = queries.shape[-2:]
-    fits = (queries.dtype == torch.float32 and key <= 256 and keys.shape[-3] <= 32 and heads <= 65535
-            and batch <= 65535)
-    return "chunked" if fits and _has_chunks(queries.get_device()) else "recurrent"
-
-
 @functools.lru_cache(maxsize=1024)
 def _structure(dtype, form, unit_keys, precision, decay, removals, scale, factors, heads, key, value):
-    return _abi.DeltaProduct(ROUNDED_DTYPES[dtype], FORMS[form], unit_keys, precision, decay, removals, scale,
+    number = _abi.BEST_FORM if form is None else FORMS[form]
+    return _abi.DeltaProduct(ROUNDED_DTYPES[dtype], number, unit_keys, precision, decay, removals, scale,
                              0, 0, factors, heads, key, value)
 
 
-def _structure_of(queries, keys, values, log_decays, removals, form, scale, unit_keys, batch):
-    form = _best_form(queries, keys, log_decays, removals, batch) if form is None else form
+def _structure_of(queries, keys, values, log_decays, removals, form, scale, unit_keys):
     decay = _abi.NO_DECAY
     if log_decays is not None:
         decay = _abi.DECAY_OF_ROW if log_decays.ndim == queries.ndim else _abi.DECAY_OF_HEAD
@@ -117,7 +90,7 @@ def _forward(queries, keys, values, betas, log_decays, removals, initial_states,
     _check(queries, keys, values, betas, log_decays, removals, initial_states, form, queries.shape[:-2],
            batch)
     inputs = contiguous(queries, keys, values, betas, log_decays, removals, initial_states)
-    product = _structure_of(queries, keys, values, log_decays, removals, form, scale, unit_keys, batch)
+    product = _structure_of(queries, keys, values, log_decays, removals, form, scale, unit_keys)
     places = Places(queries.shape, lengths, cu_seqlens)
     outputs, final_states = _new_results(queries, values, batch)
     on = device_of(queries)
@@ -137,8 +110,7 @@ def _forward_fake(queries, keys, values, betas, log_decays, removals, initial_st
     count = 0
     if keeps:
         def size(layout):
-            product = _structure_of(queries, keys, values, log_decays, removals, form, scale, unit_keys,
-                                    batch)
+            product = _structure_of(queries, keys, values, log_decays, removals, form, scale, unit_keys)
             return bytes_of(library().orthornn_delta_product_saved, device_of_key(device_key(queries)),
                             product, layout)
 
@@ -149,7 +121,7 @@ def _forward_fake(queries, keys, values, betas, log_decays, removals, initial_st
 def _backward(queries, keys, values, betas, log_decays, removals, lengths, cu_seqlens, saved, d_outputs,
               d_final_states, form, scale, unit_keys, d_initial):
     batch = check_places("queries", queries, lengths, cu_seqlens, 2)
-    product = _structure_of(queries, keys, values, log_decays, removals, form, scale, unit_keys, batch)
+    product = _structure_of(queries, keys, values, log_decays, removals, form, scale, unit_keys)
     inputs = contiguous(queries, keys, values, betas, log_decays, removals)
     arriving = contiguous(d_outputs, d_final_states)
     if arriving[0] is None:
@@ -228,9 +200,9 @@ def delta_product(queries: Tensor, keys: Tensor, values: Tensor, betas: Tensor, 
       has the rows cu_seqlens[b] to cu_seqlens[b + 1] - 1. Give it, and lengths, in host memory: of numbers
       on a GPU a copy is made first, which waits for the GPU and cannot be captured.
     - unit_keys: whether keys are divided by their norm first.
-    - form: "chunked" or "recurrent", which agree up to rounding. None stands for "chunked", and for
-      "recurrent" where there is no chunked form: with removals or decays of rows, and on a GPU also for
-      doubles, K above 256, n above 32, and without compute capability 9.0.
+    - form: "chunked" or "recurrent", which agree up to rounding. None stands for the form that the library's
+      layer takes for these sizes: "recurrent" for few steps, with removals or decays of rows, and on a GPU
+      also for doubles, K above 256, n above 32, many small states, and without compute capability 9.0.
 
     Returns the outputs [B, T, H, V] or [R, H, V], and the final states [B, H, K, V]. Numbers are float or
     double. On a GPU queries, keys, values and outputs may be bfloat16 in the chunked form; step sizes,
@@ -247,7 +219,7 @@ def _step(queries, keys, values, betas, log_decays, removals, states, scale, uni
     _check_step(queries, keys, values, betas, log_decays, removals, states)
     batch = queries.shape[0]
     inputs = contiguous(queries, keys, values, betas, log_decays, removals)
-    product = _structure_of(queries, keys, values, log_decays, removals, "recurrent", scale, unit_keys, batch)
+    product = _structure_of(queries, keys, values, log_decays, removals, "recurrent", scale, unit_keys)
     outputs = _new_results(queries, values, batch)[0]
     own = states.contiguous()
     library().orthornn_delta_product_step(device_of(queries), product, batch,
