@@ -141,12 +141,13 @@ def wrong_calls():
     yield "states\\[0\\]", lambda: layer(x, states=(torch.zeros(1, 2, 3, 5, dtype=torch.float64),))
     convolved = make(convolution=3)
     states = convolved(x)[1]
+    yield "lengths", lambda: convolved(x, torch.tensor([3, 4]))
     for wrong in states[:1], states + states, states[0]:
         yield "states", lambda wrong=wrong: convolved(x, states=wrong)
     yield "states\\[1\\]", lambda: convolved(x, states=(states[0], states[1][:, :1]))
 
 
-@pytest.mark.parametrize("number", range(7))
+@pytest.mark.parametrize("number", range(8))
 def test_wrong_calls_are_named(number):
     name, call = list(wrong_calls())[number]
     with pytest.raises(ValueError, match=f"^{name}: "):

@@ -145,7 +145,7 @@ class DeltaProduct(nn.Module):
         batch, steps = x.shape[:2]
         rows = linear(x, self.input_weights, self.input_bias)
         z, gates, betas, decays, removals = rows.split([self._channels, *self._rest], 2)
-        z, history = self._convolve(z, lengths, None if states is None else states[1:])
+        z, padded = self._convolve(z, None if states is None else states[1:])
         if self.vector_activation == "silu":
             z = silu(z)
         queries, keys, values = z.split(self._parts, 2)
@@ -163,7 +163,7 @@ class DeltaProduct(nn.Module):
             o = self.norm_gain * o * torch.rsqrt(o.square().mean(-1, keepdim=True) + self.norm_epsilon)
         if self.output_gate:
             o = o * silu(gates.reshape(batch, steps, h, v))
-        return linear(o.reshape(batch, steps, h * v), self.output_weights), (last, *history)
+        return linear(o.reshape(batch, steps, h * v), self.output_weights), (last, *self._history(padded, lengths))
 
     def _check_states(self, states, batch):
         if states is None:
@@ -188,21 +188,30 @@ class DeltaProduct(nn.Module):
             return -LARGEST_ROW_DECAY * torch.sigmoid(decays).unflatten(2, (self.heads, self.key_size))
         return -self.decay_rates.exp() * softplus(decays)
 
-    def _convolve(self, z, lengths, history):
-        """z convolved with the steps before, and the last inputs of each sequence as a tuple."""
+    def _convolve(self, z, history):
+        """z convolved with the steps before, and z behind those; without a convolution z twice."""
         window = self.convolution
         if window == 0:
-            return z, ()
+            return z, z
         before = history[0] if history else z.new_zeros(z.shape[0], window - 1, z.shape[2])
         padded = torch.cat([before, z], 1)
         steps = z.shape[1]
-        z = sum(self.filters[i] * padded[:, i:i + steps] for i in range(window))
-        if window == 1:
-            return z, ()
-        if lengths is None:
-            return z, (padded[:, steps:],)
-        place = lengths.to(z.device)[:, None] + torch.arange(window - 1, device=z.device)
-        return z, (padded.gather(1, place[..., None].expand(-1, -1, z.shape[2]).long()),)
+        return sum(self.filters[i] * padded[:, i:i + steps] for i in range(window)), padded
+
+    def _history(self, padded, lengths):
+        """The last inputs of each sequence that a convolution goes on with, as a tuple. Lengths have been
+        checked."""
+        kept = self.convolution - 1
+        if kept < 1:
+            return ()
+        if lengths is None or lengths.shape[0] == 0:
+            return (padded[:, padded.shape[1] - kept:],)
+        if lengths.is_cpu and not padded.is_cpu and not torch.compiler.is_compiling():
+            # A copy of the lengths to the GPU would wait, and a capture could not hold it.
+            ends = zip(padded.unbind(), lengths.tolist())
+            return (torch.stack([rows[length:length + kept] for rows, length in ends]),)
+        place = lengths.to(padded.device)[:, None] + torch.arange(kept, device=padded.device)
+        return (padded.gather(1, place[..., None].expand(-1, -1, padded.shape[2]).long()),)
 
     def extra_repr(self) -> str:
         """Sizes, for `repr`."""
