@@ -102,7 +102,7 @@ template <class T>
 SavedMemory memory_of_chunks(const DeltaWork<T>& work) {
   const Saved::Scope scope(work.saved);
   const ChunkedWork<T> chunked(work);
-  const auto bytes = [](const Shape& shape) { return LentMemory::padded(shape.bytes(sizeof(T))); };
+  const auto bytes = [](const Shape& shape) { return Saved::bytes_of(shape, sizeof(T)); };
   const std::size_t table = SequenceParts::bytes(work.layout), updates = bytes(chunked.updates_shape()),
                     states = bytes(chunked.states_shape());
   const std::size_t kept =

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <stdexcept>
+
 #include "core/back_end.hpp"
 #include "cuda/delta/chunked_delta_product.hpp"
 #include "cuda/delta/recurrent_delta_product.hpp"
@@ -182,6 +184,11 @@ void delta_product_backward(const DeltaProductInput<T>& input, const TokenLayout
 
 namespace {
 
+/// `check_form` has refused the forms that do not exist.
+[[noreturn]] void throw_no_form() {
+  throw std::logic_error("a delta product of a form that does not exist was not refused");
+}
+
 /// The sizes for a body of a GPU.
 template <class T>
 SavedMemory memory_on_gpu(const DeltaWork<T>& work, DeltaBody body) {
@@ -192,7 +199,7 @@ SavedMemory memory_on_gpu(const DeltaWork<T>& work, DeltaBody body) {
     return body == DeltaBody::small_states ? cuda::memory_of_small_states(work)
                                            : cuda::memory_of_recurrence(work);
   }
-  return {};
+  throw_no_form();
 }
 template <class T>
 void push_kept_on_gpu(const DeltaWork<T>& work, DeltaBody body) {
@@ -215,7 +222,7 @@ SavedMemory memory_of(const DeltaWork<T>& work) {
   if constexpr (!is_bfloat16<T>) {
     return work.options.form == DeltaForm::chunked ? memory_of_chunks(work) : memory_of_recurrence(work);
   }
-  return {};
+  throw_no_form();
 }
 
 template <class T>

@@ -369,7 +369,7 @@ SavedMemory memory_of(const ChainWork<T>& work) {
   }
   const Saved::Scope scope(work.saved);
   const Chain<T> chain{work.input, work.layout, work.options, work.saved};
-  const auto bytes = [](const Shape& shape) { return LentMemory::padded(shape.bytes(sizeof(T))); };
+  const auto bytes = [](const Shape& shape) { return Saved::bytes_of(shape, sizeof(T)); };
   const std::size_t between =
       SequenceParts::bytes(work.layout) + bytes(chain.states_shape()) + bytes(chain.updates_shape());
   const std::size_t kept = between + bytes(chain.inverses_shape());

@@ -312,7 +312,7 @@ SavedMemory memory_of_recurrence(const DeltaWork<T>& work) {
   const Saved::Scope scope(work.saved);
   const SequenceParts segments(work.layout, segment_tokens(work.sizes), work.saved);
   const std::size_t table = SequenceParts::bytes(work.layout),
-                    borders = LentMemory::padded(borders_shape(segments, work.sizes).bytes(sizeof(T)));
+                    borders = Saved::bytes_of(borders_shape(segments, work.sizes), sizeof(T));
   return {.kept = table + borders, .keeping = 0, .forward = 0, .backward = table};
 }
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "core/lent_memory.hpp"
 #include "core/parallel.hpp"
 #include "orthornn/core/saved.hpp"
 #include "orthornn/delta/token_layout.hpp"
@@ -66,7 +65,7 @@ class SequenceParts {
 
   /// Bytes of the tensor that is pushed.
   static std::size_t bytes(const TokenLayout& layout) {
-    return LentMemory::padded(Shape{layout.size() + 1}.bytes(sizeof(Index)));
+    return Saved::bytes_of({layout.size() + 1}, sizeof(Index));
   }
 
   Index size() const { return first_(layout_.size()); }
