@@ -51,7 +51,8 @@ class DeltaProduct(nn.Module):
 
     Names, shapes and meaning of the parameters are those of the library's DeltaProductLayer: input_weights,
     input_bias, filters, decay_rates, norm_gain, output_weights, initial_state. The limits of the arguments
-    are the library's too. Raises ValueError, naming the argument, for one beyond them.
+    are the library's too. Raises ValueError, naming the argument, for one beyond them. A call raises TypeError
+    where parameters are not float or double, as after bfloat16(), unless autocast is on.
     """
 
     def __init__(self, input_size: int, hidden_size: int | None = None, *, heads: int = 4, key_size: int = 32,
