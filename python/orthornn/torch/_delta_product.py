@@ -52,6 +52,8 @@ def _check(queries, keys, values, betas, log_decays, removals, initial_states, f
     if form == "chunked" and needs_recurrence:
         raise ValueError("form: expected recurrent with removals or a decay for each row of a state, found "
                          "chunked")
+    if form == "chunked" and queries.dtype == torch.float64 and not queries.is_cpu:
+        raise ValueError("form: expected recurrent for torch.float64 on a GPU, found chunked")
     if queries.dtype == torch.bfloat16 and (needs_recurrence or form == "recurrent"):
         raise TypeError(f"queries: expected {' or '.join(map(str, DTYPES))} for the recurrent form, found "
                         f"{queries.dtype}")
@@ -207,7 +209,8 @@ def delta_product(queries: Tensor, keys: Tensor, values: Tensor, betas: Tensor, 
     Returns the outputs [B, T, H, V] or [R, H, V], and the final states [B, H, K, V]. Numbers are float or
     double. On a GPU queries, keys, values and outputs may be bfloat16 in the chunked form; step sizes,
     decays and states are float beside them. The chunked form of floats there computes in tf32 where torch
-    allows it. Raises TypeError and ValueError, naming the argument.
+    allows it. Raises TypeError and ValueError, naming the argument, and orthornn.Error for bfloat16 and for
+    form="chunked" on a GPU that has no chunked form.
     """
     tensors = (queries, keys, values, betas, log_decays, removals, initial_states)
     keeps = wants_gradient(*tensors)
