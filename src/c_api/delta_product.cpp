@@ -92,17 +92,16 @@ struct DeltaCall {
         .removals = present<const T>(removes, "removals", given.removals, keys()),
         .initial_states = optional_view<Number>("initial_states", given.initial_states, states(), device)};
   }
-  /// The shapes alone, for sizes of memory. What is left out has no address, and no other address is used.
+  /// The shapes alone, for sizes of memory.
   template <class T>
   DeltaProductInput<T> shapes() const {
     using Number = const DeltaNumber<T>;
-    const auto somewhere = [](bool present) { return present ? std::uintptr_t{256} : std::uintptr_t{0}; };
-    return {.queries = {nullptr, queries(), device},
-            .keys = {nullptr, keys(), device},
-            .values = {nullptr, values(), device},
-            .betas = {nullptr, betas(), device},
-            .log_decays = {reinterpret_cast<Number*>(somewhere(decay != Decay::none)), log_decays(), device},
-            .removals = {reinterpret_cast<const T*>(somewhere(removes)), keys(), device}};
+    return {.queries = shape_alone<const T>(queries(), device),
+            .keys = shape_alone<const T>(keys(), device),
+            .values = shape_alone<const T>(values(), device),
+            .betas = shape_alone<Number>(betas(), device),
+            .log_decays = shape_alone<Number>(log_decays(), device, decay != Decay::none),
+            .removals = shape_alone<const T>(keys(), device, removes)};
   }
   template <class T>
   DeltaProductGradients<T> gradients(const orthornn_delta_gradients* gradients) const {

@@ -54,6 +54,16 @@ class StackOperation {
   Saved saved_;
 };
 
+/// An address for questions about sizes: no number there is read or written.
+inline constexpr std::uintptr_t unread_address = LentMemory::alignment;
+
+/// The shape of an array that is there where `present`, as a view for questions about sizes.
+template <class T>
+TensorView<T> shape_alone(const Shape& shape, Device device, bool present = true) {
+  if (!present) return TensorView<T>(nullptr, {0}, device);
+  return TensorView<T>(reinterpret_cast<T*>(unread_address), shape, device);
+}
+
 /// A view of an array that is there where `present`. Throws ArgumentError, with the reason `why`, for one
 /// that is there where it must be NULL.
 template <class T, class Void>

@@ -65,9 +65,9 @@ struct ChainCall {
   template <class T>
   SavedMemory memory() const {
     Saved tables(device);
-    const RankOneChainInput<T> shapes{.left = {nullptr, vectors(), device},
-                                      .right = {nullptr, vectors(), device},
-                                      .initial_states = {nullptr, states(), device}};
+    const RankOneChainInput<T> shapes{.left = shape_alone<const T>(vectors(), device),
+                                      .right = shape_alone<const T>(vectors(), device),
+                                      .initial_states = shape_alone<const T>(states(), device)};
     return memory_of(ChainWork<T>{shapes, layout, options, tables});
   }
 };
