@@ -175,7 +175,7 @@ orthornn_status orthornn_delta_product_forward(const orthornn_device* device,
       const auto input = call.input<T>(inputs);
       const auto results = view_of<T>("outputs", outputs, call.outputs(), where);
       const auto last = optional_view<DeltaNumber<T>>("final_states", final_states, call.states(), where);
-      StackOperation stack(device, call.layout, where, StackOperation::ForwardMemory{call.memory<T>()},
+      StackOperation stack(device, call.layout, where, Pass::forward, call.memory<T>(),
                            {saved, saved_bytes, workspace, workspace_bytes});
       if (saved != nullptr) {
         delta_product_forward<T>(input, call.layout, call.options, results, last, stack.saved());
@@ -201,7 +201,7 @@ orthornn_status orthornn_delta_product_backward(
     with_vectors(product, [&]<class T>(std::type_identity<T>) {
       const auto input = call.input<T>(inputs);
       const auto results = call.gradients<T>(gradients);
-      StackOperation stack(device, call.layout, call.device, StackOperation::BackwardMemory{call.memory<T>()},
+      StackOperation stack(device, call.layout, call.device, Pass::backward, call.memory<T>(),
                            {saved, saved_bytes, workspace, workspace_bytes});
       push_kept(DeltaWork<T>{input, call.layout, call.options, stack.saved()});
       delta_product_backward<T>(input, call.layout, call.options, results, stack.saved());

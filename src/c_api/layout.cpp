@@ -34,6 +34,11 @@ std::size_t forward_scratch(const SavedMemory& memory, bool keeps) {
   return keeps ? memory.keeping : memory.forward;
 }
 
+/// Whether there must be what a forward keeps for its backward.
+bool has_kept(Pass pass, const LentArrays& arrays) {
+  return pass == Pass::backward || arrays.saved != nullptr;
+}
+
 }  // namespace
 
 TokenLayout layout_of(const orthornn_layout* layout) {
@@ -67,16 +72,11 @@ StackOperation::StackOperation(const orthornn_device* caller, Device device, Ten
 }
 
 StackOperation::StackOperation(const orthornn_device* caller, const TokenLayout& layout, Device device,
-                               ForwardMemory memory, const LentArrays& arrays)
-    : StackOperation(caller, device, kept_view(arrays, arrays.saved != nullptr ? memory.of.kept : 0, device),
-                     forward_scratch(memory.of, arrays.saved != nullptr), arrays) {
-  push_layout_table(layout, LayoutTable::write, saved_);
-}
-
-StackOperation::StackOperation(const orthornn_device* caller, const TokenLayout& layout, Device device,
-                               BackwardMemory memory, const LentArrays& arrays)
-    : StackOperation(caller, device, kept_view(arrays, memory.of.kept, device), memory.of.backward, arrays) {
-  push_layout_table(layout, LayoutTable::keep, saved_);
+                               Pass pass, const SavedMemory& memory, const LentArrays& arrays)
+    : StackOperation(
+          caller, device, kept_view(arrays, has_kept(pass, arrays) ? memory.kept : 0, device),
+          pass == Pass::forward ? forward_scratch(memory, has_kept(pass, arrays)) : memory.backward, arrays) {
+  push_layout_table(layout, pass == Pass::forward ? LayoutTable::write : LayoutTable::keep, saved_);
 }
 
 std::size_t StackOperation::forward_workspace(Device device, const SavedMemory& memory, bool keeps) {

@@ -5,6 +5,7 @@
 #include <span>
 
 #include "c_api/arguments.hpp"
+#include "c_api/pass.hpp"
 #include "delta/saved_memory.hpp"
 #include "orthornn/delta/token_layout.hpp"
 
@@ -25,19 +26,10 @@ struct LentArrays {
 /// workspace.
 class StackOperation {
  public:
-  /// What a forward or a backward pushes.
-  struct ForwardMemory {
-    SavedMemory of;
-  };
-  struct BackwardMemory {
-    SavedMemory of;
-  };
-
-  /// With the layout's table on the stack. Each throws ArgumentError for arrays of another size.
-  StackOperation(const orthornn_device* caller, const TokenLayout& layout, Device device,
-                 ForwardMemory memory, const LentArrays& arrays);
-  StackOperation(const orthornn_device* caller, const TokenLayout& layout, Device device,
-                 BackwardMemory memory, const LentArrays& arrays);
+  /// With the layout's table on the stack. `memory` is that of the operation. Throws ArgumentError for arrays
+  /// of another size.
+  StackOperation(const orthornn_device* caller, const TokenLayout& layout, Device device, Pass pass,
+                 const SavedMemory& memory, const LentArrays& arrays);
   /// Bytes of workspace.
   static std::size_t forward_workspace(Device device, const SavedMemory& memory, bool keeps);
   static std::size_t backward_workspace(Device device, const SavedMemory& memory);

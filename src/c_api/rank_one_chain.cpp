@@ -119,7 +119,7 @@ orthornn_status orthornn_rank_one_chain_forward(const orthornn_device* device,
       const auto input = call.input<T>(inputs);
       const auto results = view_of<T>("outputs", outputs, call.outputs(), where);
       const auto last = optional_view<T>("final_states", final_states, call.states(), where);
-      StackOperation stack(device, call.layout, where, StackOperation::ForwardMemory{call.memory<T>()},
+      StackOperation stack(device, call.layout, where, Pass::forward, call.memory<T>(),
                            {saved, saved_bytes, workspace, workspace_bytes});
       const auto run = saved != nullptr ? rank_one_chain_forward<T> : rank_one_chain<T>;
       run(input, call.layout, call.options, results, last, stack.saved());
@@ -142,7 +142,7 @@ orthornn_status orthornn_rank_one_chain_backward(
     with_real(chain->dtype, [&]<class T>(std::type_identity<T>) {
       const auto input = call.input<T>(inputs);
       const auto results = call.gradients<T>(gradients, *inputs);
-      StackOperation stack(device, call.layout, call.device, StackOperation::BackwardMemory{call.memory<T>()},
+      StackOperation stack(device, call.layout, call.device, Pass::backward, call.memory<T>(),
                            {saved, saved_bytes, workspace, workspace_bytes});
       push_kept(ChainWork<T>{input, call.layout, call.options, stack.saved()});
       rank_one_chain_backward<T>(input, call.layout, call.options, results, stack.saved());

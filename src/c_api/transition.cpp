@@ -3,6 +3,7 @@
 #include "orthornn/orthogonal/transition.hpp"
 
 #include "c_api/arguments.hpp"
+#include "c_api/pass.hpp"
 #include "orthornn/orthogonal/truncated_cwy.hpp"
 
 namespace orthornn::c_api {
@@ -99,8 +100,6 @@ class TransitionWork {
   TransitionParts<T> parts_;
   std::unique_ptr<Transition<T>> reflections_;
 };
-
-enum class Pass { forward, backward };
 
 template <class T>
 std::size_t transition_bytes(const orthornn_transition& transition, Device device, Pass pass) {
