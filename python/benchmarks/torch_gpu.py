@@ -28,7 +28,8 @@ import torch
 from orthornn.torch import CwyRnn, delta_product, delta_product_step, rank_one_chain, rollout, transition
 
 WARM_UP = 5
-CALLS = 200
+CALLS = 200  # of a CUDA graph
+QUEUED_CALLS = 25  # whose launches, up to 40 each, the queue of a GPU holds: it has 1024 places
 STEPS = 10
 
 
@@ -64,9 +65,9 @@ def host_microseconds(function, rounds):
     for _ in range(rounds + 1):
         torch.cuda.synchronize()
         begin = time.perf_counter()
-        for _ in range(CALLS):
+        for _ in range(QUEUED_CALLS):
             function()
-        samples.append((time.perf_counter() - begin) / CALLS * 1e6)
+        samples.append((time.perf_counter() - begin) / QUEUED_CALLS * 1e6)
     torch.cuda.synchronize()
     return samples[1:]
 
@@ -220,6 +221,8 @@ def main():
     parser.add_argument("--json", help="file for the rows")
     parser.add_argument("--rounds", type=int, default=30)
     arguments = parser.parse_args()
+    if arguments.rounds < 2:
+        parser.error(f"--rounds: expected 2 or more, for quartiles, found {arguments.rounds}")
     machine = {"torch": torch.__version__, "gpu": torch.cuda.get_device_name(), "rounds": arguments.rounds}
     print(f"torch {machine['torch']}, {machine['gpu']}; medians of {arguments.rounds} rounds, and quartiles")
     rows = []
