@@ -126,6 +126,21 @@ def test_delta_product_of_bfloat16_is_near_that_of_the_cpu(named):
         assert (x.cpu().double() - y).norm() <= 0.03 * y.norm()
 
 
+@needs_chunks
+def test_gradients_of_bfloat16_that_arrive_as_one_number():
+    inputs = delta_inputs((2, 40), key=64, value=64)
+    names = names_of(inputs)
+    there = [inputs[n].detach().to(CUDA, torch.bfloat16 if n in ("queries", "keys", "values")
+                                   else torch.float32).requires_grad_() for n in names]
+    outputs = product(names)(*there)[0]
+    one = torch.ones((), dtype=torch.bfloat16, device=CUDA).expand_as(outputs)
+    assert one.stride() == (0, 0, 0, 0)
+    found = torch.autograd.grad(outputs, there, one, retain_graph=True)
+    wanted = torch.autograd.grad(outputs, there, one.contiguous())
+    assert all(torch.equal(x, y) for x, y in zip(found, wanted))
+    assert all(x.any() for x in found)
+
+
 @pytest.mark.skipif(not hasattr(torch.backends.cuda.matmul, "fp32_precision"), reason="torch before 2.9")
 def test_tf32_is_used_where_torch_allows_it():
     q, a, h_0, _ = rollout_inputs("tanh", 9, 5, 512)
@@ -309,6 +324,23 @@ def test_threads_take_turns_on_a_gpu():
     for thread in threads:
         thread.join()
     assert all(equal)
+
+
+def test_captured_layer_with_lengths_in_host_memory():
+    torch.manual_seed(3)
+    layer = ot.DeltaProduct(6, 20, convolution=3).cuda()
+    x = normal(3, 7, 6).to(CUDA, torch.float32)
+    lengths = torch.tensor([7, 0, 4])
+
+    def both():
+        y, states = layer(x, lengths)
+        gradients = torch.autograd.grad([y, *states], list(layer.parameters()),
+                                        [torch.ones_like(z) for z in (y, *states)])
+        return [z.detach() for z in (y, *states)] + list(gradients)
+
+    for wanted, found in captured(both):
+        for a, b in zip(found, wanted):
+            assert torch.equal(a, b)
 
 
 def test_captured_step():
