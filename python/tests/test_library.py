@@ -33,7 +33,9 @@ def letter_of(parameter: str) -> str:
     name = re.search(r"(\w+)(\[\d*\])?$", parameter)[1]
     if kind in ("int32_t*", "int64_t*") and name in ("bytes", "shape", "rank"):
         return {"int32_t*": "*i", "int64_t*": "*l"}[kind]
-    return {"int32_t": "i", "int64_t": "l", "uint64_t": "u", "char*": "s", "char**": "*s",
+    if kind == "char**" and name == "text":
+        return "*p"  # a text of so many bytes, of which one may be NUL
+    return {"int32_t": "i", "int64_t": "l", "uint64_t": "u", "double": "d", "char*": "s", "char**": "*s",
             "orthornn_model**": "*p", "orthornn_generator**": "*p", "float**": "*p"}.get(kind, "p")
 
 
