@@ -28,19 +28,19 @@ const Batch& PrefetchedBatches::batch(std::uint64_t step) {
   return slot.batch;
 }
 
-std::optional<std::uint64_t> PrefetchedBatches::next() const {
+std::optional<std::uint64_t> PrefetchedBatches::next(std::size_t thread) const {
   for (std::uint64_t i = 0; wanted_ && i < slots_.size(); ++i) {
     const std::uint64_t step = *wanted_ + i;
     const Slot& slot = slots_[step % slots_.size()];
-    if (slot.step != step && !slot.is_written) return step;
+    if (step % thread_count == thread && slot.step != step && !slot.is_written) return step;
   }
   return std::nullopt;
 }
 
 void PrefetchedBatches::assemble_ahead(std::size_t thread, const std::stop_token& stop) {
   std::unique_lock lock(mutex_);
-  while (asked_.wait(lock, stop, [&] { return next().has_value(); }) && !stop.stop_requested()) {
-    const std::uint64_t step = *next();
+  while (asked_.wait(lock, stop, [&] { return next(thread).has_value(); }) && !stop.stop_requested()) {
+    const std::uint64_t step = *next(thread);
     Slot& slot = slot_of(step);
     slot.step.reset();
     slot.is_written = true;
@@ -56,7 +56,7 @@ void PrefetchedBatches::assemble_ahead(std::size_t thread, const std::stop_token
     slot.error = std::move(error);
     slot.is_written = false;
     assembled_.notify_one();
-    asked_.notify_one();  // a step may have waited for this slot
+    asked_.notify_all();  // a step may have waited for this slot
   }
 }
 

@@ -45,8 +45,9 @@ class PrefetchedBatches {
   };
 
   void assemble_ahead(std::size_t thread, const std::stop_token& stop);
-  /// The first step from `wanted_` on that is to be assembled, and whose slot no thread writes to.
-  std::optional<std::uint64_t> next() const;
+  /// The first step from `wanted_` on that the thread is to assemble, and whose slot no thread writes to. The
+  /// threads take turns, so that each has its memory after the first steps.
+  std::optional<std::uint64_t> next(std::size_t thread) const;
   Slot& slot_of(std::uint64_t step) { return slots_[step % slots_.size()]; }
 
   const Assemble assemble_;

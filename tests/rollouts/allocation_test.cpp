@@ -307,7 +307,7 @@ TEST_CASE("nor does filling a batch of words, of a language or of recall", "[all
   CHECK(fill() == 0);
 }
 
-TEST_CASE("nor does a batch of sequences in a file, by the thread that goes ahead", "[allocation]") {
+TEST_CASE("nor does a batch of sequences in a file, by the threads that go ahead", "[allocation]") {
   const TemporaryFolder folder;
   Tensor<float> inputs({100, 7, 3});
   for (Index i = 0; i < inputs.size(); ++i) inputs.data()[i] = static_cast<float>(i % 11);
@@ -317,7 +317,7 @@ TEST_CASE("nor does a batch of sequences in a file, by the thread that goes ahea
   most_bytes_in_memory = 1000;
   const SequencesTask task({.data = folder / "own.h5", .goal = Goal::forecast, .batch = 8});
   Batch batch;
-  // When batch 2 is there, each of the thread's three batches was filled once.
+  // When batch 2 is there, each of the three batches was filled once, and each thread has filled one.
   std::uint64_t step = 0;
   for (; step < 3; ++step) task.training_batch(step, batch);
   task.evaluation_batch(HeldOut::test, 0, batch);
