@@ -462,7 +462,8 @@ ORTHORNN_EXPORT orthornn_status orthornn_delta_product_backward_workspace(
     const orthornn_device *device, const orthornn_delta_product *product, const orthornn_layout *layout,
     int64_t *bytes);
 /** Computes the gradients of a forward, from its inputs and what it saved. `saved` has the same numbers
- * afterwards, but one thread at a time may use it. The initial states are not read. */
+ * afterwards, but one thread at a time may use it; on a GPU it is at a multiple of 256 bytes. The initial
+ * states are not read. */
 ORTHORNN_EXPORT orthornn_status orthornn_delta_product_backward(
     const orthornn_device *device, const orthornn_delta_product *product, const orthornn_layout *layout,
     const orthornn_delta_inputs *inputs, const orthornn_delta_gradients *gradients, void *saved,

@@ -13,10 +13,9 @@ namespace orthornn {
 /// destroyed before the scope ends. No other thread may use the device during the scope.
 ///
 /// The caller may capture the stream before the scope begins, to the end of the scope or longer, or begin and
-/// end a capture within it. In a capture no operation may
-/// allocate or wait: run it once before, with equal sizes. Operations share scratch memory of the device, so
-/// launches of the caller's graph and other operations must come one after another, on one stream or by
-/// events.
+/// end a capture within it. In a capture no operation may allocate or wait: run it once before, with equal
+/// sizes. Operations share scratch memory of the device, so launches of the caller's graph and other
+/// operations must come one after another, on one stream or by events.
 class StreamScope {
  public:
   /// Begins a scope. `stream` is a cudaStream_t of the device; nullptr is CUDA's default stream. Throws

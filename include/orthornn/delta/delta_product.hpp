@@ -99,8 +99,8 @@ struct DeltaProductOptions {
 ///
 /// A decay for each row and removals need the recurrent form. Results have equal bits for every number of
 /// threads, and a sequence has equal bits alone and beside others, in segments of one length. `scratch` is as
-/// it was when this returns. Nothing is allocated once sized, except by TokenLayout::on for
-/// a layout that is not regular.
+/// it was when this returns. Nothing is allocated once sized, except by TokenLayout::on for a layout that is
+/// not regular.
 ///
 /// All tensors lie on the device of `scratch`. The CPU has both forms for float and double. A GPU has the
 /// recurrent form for float and double and K up to `gpu_recurrent_key`, and the chunked form for float and
