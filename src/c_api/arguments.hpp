@@ -29,7 +29,7 @@ orthornn_status status_of_exception() noexcept;
 
 /// Lets one thread at a time use GPUs, whose streams and scratch memory the library's operations share, and
 /// sets the current GPU of the calling thread back to the caller's at its end: orthornn leaves its own. Calls
-/// for the CPU wait for nobody and ask CUDA nothing, so that they make no context on a GPU.
+/// for the CPU take no turn. They call no function of CUDA, since that could make a context on a GPU.
 class CallersGpu {
  public:
   explicit CallersGpu(bool uses_gpu) noexcept;

@@ -20,6 +20,14 @@ inline void require_status(orthornn_status found, orthornn_status expected = ORT
   REQUIRE(found == expected);
 }
 
+/// What a function of the C interface that asks for a size answers; its last argument is where to.
+template <class Question, class... Arguments>
+std::int64_t asked_bytes(const Question& question, const Arguments&... arguments) {
+  std::int64_t bytes = -1;
+  require_status(question(arguments..., &bytes));
+  return bytes;
+}
+
 /// Requires an error whose message has a part.
 inline void require_error(orthornn_status found, orthornn_status expected, const std::string& part) {
   require_status(found, expected);

@@ -61,19 +61,13 @@ struct DeltaCalls {
             c.log_decays.data(), c.removals.data(), c.initial_states.data()};
   }
   std::int64_t saved_bytes() const {
-    std::int64_t bytes = -1;
-    require_status(orthornn_delta_product_saved(&device, &product, &layout, &bytes));
-    return bytes;
+    return asked_bytes(orthornn_delta_product_saved, &device, &product, &layout);
   }
   std::int64_t forward_bytes(std::int32_t keeps) const {
-    std::int64_t bytes = -1;
-    require_status(orthornn_delta_product_forward_workspace(&device, &product, &layout, keeps, &bytes));
-    return bytes;
+    return asked_bytes(orthornn_delta_product_forward_workspace, &device, &product, &layout, keeps);
   }
   std::int64_t backward_bytes() const {
-    std::int64_t bytes = -1;
-    require_status(orthornn_delta_product_backward_workspace(&device, &product, &layout, &bytes));
-    return bytes;
+    return asked_bytes(orthornn_delta_product_backward_workspace, &device, &product, &layout);
   }
   void forward(GpuWorkspace* saved, GpuWorkspace& workspace) {
     const orthornn_delta_inputs given = inputs();
@@ -118,19 +112,13 @@ struct ChainCalls {
             c.initial_states.data()};
   }
   std::int64_t saved_bytes() const {
-    std::int64_t bytes = -1;
-    require_status(orthornn_rank_one_chain_saved(&device, &chain, &layout, &bytes));
-    return bytes;
+    return asked_bytes(orthornn_rank_one_chain_saved, &device, &chain, &layout);
   }
   std::int64_t forward_bytes(std::int32_t keeps) const {
-    std::int64_t bytes = -1;
-    require_status(orthornn_rank_one_chain_forward_workspace(&device, &chain, &layout, keeps, &bytes));
-    return bytes;
+    return asked_bytes(orthornn_rank_one_chain_forward_workspace, &device, &chain, &layout, keeps);
   }
   std::int64_t backward_bytes() const {
-    std::int64_t bytes = -1;
-    require_status(orthornn_rank_one_chain_backward_workspace(&device, &chain, &layout, &bytes));
-    return bytes;
+    return asked_bytes(orthornn_rank_one_chain_backward_workspace, &device, &chain, &layout);
   }
   void forward(GpuWorkspace* saved, GpuWorkspace& workspace) {
     const orthornn_chain_inputs given = inputs();

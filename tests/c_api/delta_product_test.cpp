@@ -85,31 +85,26 @@ struct LentDeltaCase {
   }
 
   std::int64_t saved_bytes() const {
-    std::int64_t bytes = -1;
-    require_status(orthornn_delta_product_saved(nullptr, &product, &layout.c, &bytes));
-    return bytes;
+    return asked_bytes(orthornn_delta_product_saved, nullptr, &product, &layout.c);
   }
   void forward(std::vector<std::int64_t>* saved) {
-    std::int64_t bytes = -1;
-    require_status(orthornn_delta_product_forward_workspace(nullptr, &product, &layout.c,
-                                                            saved == nullptr ? 0 : 1, &bytes));
-    Workspace workspace(bytes);
+    Workspace workspace(asked_bytes(orthornn_delta_product_forward_workspace, nullptr, &product, &layout.c,
+                                    saved == nullptr ? 0 : 1));
     const orthornn_delta_inputs given = inputs();
-    require_status(
-        orthornn_delta_product_forward(nullptr, &product, &layout.c, &given, outputs.data(),
-                                       final_states.data(), saved == nullptr ? nullptr : saved->data(),
-                                       saved == nullptr ? 0 : saved_bytes(), workspace.data(), bytes));
+    require_status(orthornn_delta_product_forward(
+        nullptr, &product, &layout.c, &given, outputs.data(), final_states.data(),
+        saved == nullptr ? nullptr : saved->data(), saved == nullptr ? 0 : saved_bytes(), workspace.data(),
+        workspace.bytes()));
   }
   void backward(std::vector<std::int64_t>& saved) {
-    std::int64_t bytes = -1;
-    require_status(orthornn_delta_product_backward_workspace(nullptr, &product, &layout.c, &bytes));
-    Workspace workspace(bytes);
+    Workspace workspace(asked_bytes(orthornn_delta_product_backward_workspace, nullptr, &product, &layout.c));
     const orthornn_delta_inputs given = inputs();
     const orthornn_delta_gradients gradients = {d_outputs.data(),    d_final.data(),    d_queries.data(),
                                                 d_keys.data(),       d_values.data(),   d_betas.data(),
                                                 d_log_decays.data(), d_removals.data(), d_states.data()};
     require_status(orthornn_delta_product_backward(nullptr, &product, &layout.c, &given, &gradients,
-                                                   saved.data(), saved_bytes(), workspace.data(), bytes));
+                                                   saved.data(), saved_bytes(), workspace.data(),
+                                                   workspace.bytes()));
   }
   /// Memory for what a forward keeps, at an address that is a multiple of 8 and no more.
   std::vector<std::int64_t> saved() const {
@@ -306,7 +301,7 @@ TEST_CASE("Rank-one chains through the C interface of no factors, with scales of
   require_status(orthornn_rank_one_chain_backward_workspace(nullptr, &chain, &layout, &bytes));
   Workspace workspace(bytes);
   require_status(orthornn_rank_one_chain_backward(nullptr, &chain, &layout, &inputs, &gradients, saved.data(),
-                                                  saved_bytes, workspace.data(), bytes));
+                                                  saved_bytes, workspace.data(), workspace.bytes()));
   CHECK(same_bits(d_states, d_last));
 }
 
@@ -428,7 +423,8 @@ TEMPLATE_TEST_CASE("Rank-one chains through the C interface have the bits of the
       const orthornn_chain_gradients c_gradients{d_outputs.data(), d_final.data(), c[0].data(), c[1].data(),
                                                  c[2].data(),      c[3].data(),    c[4].data()};
       require_status(orthornn_rank_one_chain_backward(nullptr, &chain, &layout.c, &c_input, &c_gradients,
-                                                      saved.data(), saved_bytes, workspace.data(), bytes));
+                                                      saved.data(), saved_bytes, workspace.data(),
+                                                      workspace.bytes()));
       for (std::size_t i = 0; i < g.size(); ++i) REQUIRE(same_bits(c[i], g[i]));
     }
   }

@@ -67,11 +67,10 @@ struct RolloutCalls {
     d_modrelu_bias.resize(modrelu_bias.shape());
     signs.resize(inputs.shape());
     if (device != nullptr) move_to(Device::cuda(device->index));
-    std::int64_t bytes = -1;
-    require_status(orthornn_rollout_forward_workspace(device, &sizes, &bytes));
-    for_forward = std::make_unique<AnyWorkspace>(device, bytes);
-    require_status(orthornn_rollout_backward_workspace(device, &sizes, &bytes));
-    for_backward = std::make_unique<AnyWorkspace>(device, bytes);
+    for_forward = std::make_unique<AnyWorkspace>(
+        device, asked_bytes(orthornn_rollout_forward_workspace, device, &sizes));
+    for_backward = std::make_unique<AnyWorkspace>(
+        device, asked_bytes(orthornn_rollout_backward_workspace, device, &sizes));
   }
 
   void move_to(Device where) {

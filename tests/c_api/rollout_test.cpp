@@ -48,21 +48,18 @@ struct RolloutCase {
   const std::int32_t* given_lengths() const { return lengths.empty() ? nullptr : lengths.data(); }
 
   orthornn_status forward() {
-    std::int64_t bytes = -1;
-    require_status(orthornn_rollout_forward_workspace(nullptr, &sizes, &bytes));
-    Workspace workspace(bytes);
-    return orthornn_rollout_forward(nullptr, &sizes, q.data(), bias(), given_lengths(), inputs.data(),
-                                    h_0.data(), states.data(), h_last.data(),
-                                    has_signs() ? signs.data() : nullptr, workspace.data(), bytes);
+    Workspace workspace(asked_bytes(orthornn_rollout_forward_workspace, nullptr, &sizes));
+    return orthornn_rollout_forward(
+        nullptr, &sizes, q.data(), bias(), given_lengths(), inputs.data(), h_0.data(), states.data(),
+        h_last.data(), has_signs() ? signs.data() : nullptr, workspace.data(), workspace.bytes());
   }
   orthornn_status backward() {
-    std::int64_t bytes = -1;
-    require_status(orthornn_rollout_backward_workspace(nullptr, &sizes, &bytes));
-    Workspace workspace(bytes);
-    return orthornn_rollout_backward(
-        nullptr, &sizes, q.data(), given_lengths(), states.data(), has_signs() ? signs.data() : nullptr,
-        d_states.data(), d_h_last.data(), d_inputs.data(), d_h_0.data(), d_q.data(),
-        sizes.activation == ORTHORNN_MODRELU ? d_modrelu_bias.data() : nullptr, workspace.data(), bytes);
+    Workspace workspace(asked_bytes(orthornn_rollout_backward_workspace, nullptr, &sizes));
+    return orthornn_rollout_backward(nullptr, &sizes, q.data(), given_lengths(), states.data(),
+                                     has_signs() ? signs.data() : nullptr, d_states.data(), d_h_last.data(),
+                                     d_inputs.data(), d_h_0.data(), d_q.data(),
+                                     sizes.activation == ORTHORNN_MODRELU ? d_modrelu_bias.data() : nullptr,
+                                     workspace.data(), workspace.bytes());
   }
   /// <states, d_states> + <h_last, d_h_last>, whose gradients the backward computes.
   double loss() {
@@ -163,11 +160,11 @@ TEST_CASE("A rollout through the C interface without steps, without sequences, a
   CHECK(same_bits(states, c.states));
   require_status(orthornn_rollout_backward(nullptr, &c.sizes, c.q.data(), c.lengths.data(), states.data(),
                                            nullptr, g.data(), c.d_h_last.data(), g.data(), d_h_0.data(),
-                                           nullptr, nullptr, workspace.data(), bytes));
+                                           nullptr, nullptr, workspace.data(), workspace.bytes()));
   CHECK(same_bits(g, c.d_inputs));
   require_status(orthornn_rollout_backward(nullptr, &c.sizes, c.q.data(), c.lengths.data(), states.data(),
                                            nullptr, nullptr, nullptr, g.data(), d_h_0.data(), nullptr,
-                                           nullptr, workspace.data(), bytes));
+                                           nullptr, workspace.data(), workspace.bytes()));
   for (const float x : g) CHECK(x == 0);
 }
 

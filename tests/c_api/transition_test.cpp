@@ -19,9 +19,7 @@ namespace {
 
 template <class T>
 Tensor<T> c_forward(const orthornn_transition& transition, const Tensor<T>& parameters) {
-  std::int64_t bytes = -1;
-  require_status(orthornn_transition_forward_workspace(nullptr, &transition, &bytes));
-  Workspace workspace(bytes);
+  Workspace workspace(asked_bytes(orthornn_transition_forward_workspace, nullptr, &transition));
   Tensor<T> q({transition.size, transition.size});
   require_status(orthornn_transition_forward(nullptr, &transition, parameters.data(), q.data(),
                                              workspace.data(), workspace.bytes()));
@@ -31,9 +29,7 @@ Tensor<T> c_forward(const orthornn_transition& transition, const Tensor<T>& para
 template <class T>
 Tensor<T> c_backward(const orthornn_transition& transition, const Tensor<T>& parameters,
                      const Tensor<T>& d_q) {
-  std::int64_t bytes = -1;
-  require_status(orthornn_transition_backward_workspace(nullptr, &transition, &bytes));
-  Workspace workspace(bytes);
+  Workspace workspace(asked_bytes(orthornn_transition_backward_workspace, nullptr, &transition));
   Tensor<T> d_parameters(parameters.shape());
   require_status(orthornn_transition_backward(nullptr, &transition, parameters.data(), d_q.data(),
                                               d_parameters.data(), workspace.data(), workspace.bytes()));
@@ -180,8 +176,8 @@ TEST_CASE("T-CWY through the C interface", "[c_api]") {
     std::int64_t bytes = 0;
     require_status(orthornn_stiefel_forward_workspace(nullptr, &stiefel, &bytes));
     Workspace workspace(bytes);
-    require_status(
-        orthornn_stiefel_forward(nullptr, &stiefel, vectors.data(), omega.data(), workspace.data(), bytes));
+    require_status(orthornn_stiefel_forward(nullptr, &stiefel, vectors.data(), omega.data(), workspace.data(),
+                                            workspace.bytes()));
     TruncatedCwy<double> cwy(n, m);
     cwy.prepare(vectors);
     REQUIRE(same_bits<double>(omega, cwy.materialize()));

@@ -51,8 +51,8 @@ class DeltaProduct(nn.Module):
 
     Names, shapes and meaning of the parameters are those of the library's DeltaProductLayer: input_weights,
     input_bias, filters, decay_rates, norm_gain, output_weights, initial_state. The limits of the arguments
-    are the library's too. Raises ValueError, naming the argument, for one beyond them. A call raises TypeError
-    where parameters are not float or double, as after bfloat16(), unless autocast is on.
+    are the library's too. Raises ValueError, naming the argument, for one beyond them. A call raises
+    TypeError where parameters are not float or double, as after bfloat16(), unless autocast is on.
     """
 
     def __init__(self, input_size: int, hidden_size: int | None = None, *, heads: int = 4, key_size: int = 32,
@@ -164,7 +164,8 @@ class DeltaProduct(nn.Module):
             o = self.norm_gain * o * torch.rsqrt(o.square().mean(-1, keepdim=True) + self.norm_epsilon)
         if self.output_gate:
             o = o * silu(gates.reshape(batch, steps, h, v))
-        return linear(o.reshape(batch, steps, h * v), self.output_weights), (last, *self._history(padded, lengths))
+        y = linear(o.reshape(batch, steps, h * v), self.output_weights)
+        return y, (last, *self._history(padded, lengths))
 
     def _check_states(self, states, batch):
         if states is None:
