@@ -42,9 +42,10 @@ TEST_CASE("tensors of a GPU get what the host wrote, of many in turn", "[core][c
   const auto device = gpu();
   if (!device) return;
   HostStaging staging;
-  // More than there are slots, of sizes that a slot must grow for.
+  // More than there are slots, of sizes that a slot must grow for, on either side of those that are copied
+  // ahead.
   std::vector<Tensor<std::int32_t>> there;
-  for (Index i = 0; i < 50; ++i) there.emplace_back(Shape{1 + 100 * (i % 17), 2}, *device);
+  for (Index i = 0; i < 50; ++i) there.emplace_back(Shape{1 + 100 * (i % 17), 20}, *device);
   for (int round = 0; round < 2; ++round) {
     for (std::size_t i = 0; i < there.size(); ++i)
       staging.fill(there[i].view(), count_from(static_cast<std::int32_t>(1000 * i)));
@@ -58,6 +59,26 @@ TEST_CASE("tensors of a GPU get what the host wrote, of many in turn", "[core][c
   }
   Tensor<std::int32_t> nothing(Shape{0}, *device);
   staging.fill(nothing.view(), [](TensorView<std::int32_t>) { FAIL("there is nothing to write"); });
+}
+
+TEST_CASE("operations on a GPU read what was written before them, not what comes after", "[core][cuda]") {
+  const auto device = gpu();
+  if (!device) return;
+  HostStaging staging;
+  const Index count = GENERATE(Index{1} << 10, Index{1} << 20);  // the second one is copied ahead
+  Tensor<std::int32_t> x(Shape{count}, *device);
+  std::vector<Tensor<std::int32_t>> seen;
+  for (int i = 0; i < 20; ++i) seen.emplace_back(Shape{count}, *device);
+  for (int i = 0; i < 20; ++i) {
+    staging.fill(x.view(), count_from(i));
+    copy<std::int32_t>(x, seen[static_cast<std::size_t>(i)].view());
+  }
+  for (std::int32_t i = 0; i < 20; ++i) {
+    Tensor<std::int32_t> expected(Shape{count});
+    count_from(i)(expected);
+    CAPTURE(i);
+    REQUIRE(std::ranges::equal(seen[static_cast<std::size_t>(i)].copy(Device::cpu()), expected));
+  }
 }
 
 TEST_CASE("a recording may not take numbers from the host", "[core][cuda]") {
