@@ -13,7 +13,8 @@ static void check(orthornn_status status) {
   exit(1);
 }
 
-static double v[L * N], q[N * N], d_q[N * N], inputs[T * B * N], states[(T + 1) * B * N], last[B * N];
+static double v[L * N], q[N * N], d_q[N * N], inputs[T * B * N], first[B * N], outputs[T * B * N],
+    last[B * N];
 static double d_inputs[T * B * N], d_first[B * N];
 
 int main(void) {
@@ -35,11 +36,11 @@ int main(void) {
   check(orthornn_transition_initialize(&cwy, ORTHORNN_INIT_HENAFF, 1, v));
   check(orthornn_transition_forward(NULL, &cwy, v, q, workspace, most));
   for (i = 0; i < T * B * N; ++i) inputs[i] = 0.1 * sin(i);
-  check(orthornn_rollout_forward(NULL, &rollout, q, NULL, NULL, inputs, NULL, states, last, NULL, workspace,
+  check(orthornn_rollout_forward(NULL, &rollout, q, NULL, NULL, inputs, first, outputs, last, NULL, workspace,
                                  most));
   /* The gradient of |h_T|^2 / 2 is h_T. */
-  check(orthornn_rollout_backward(NULL, &rollout, q, NULL, states, NULL, NULL, last, d_inputs, d_first, d_q,
-                                  NULL, workspace, most));
+  check(orthornn_rollout_backward(NULL, &rollout, q, NULL, first, outputs, NULL, NULL, last, d_inputs,
+                                  d_first, d_q, NULL, workspace, most));
   free(workspace);
   for (i = 0; i < N; ++i) {
     for (j = 0; j < N; ++j) {

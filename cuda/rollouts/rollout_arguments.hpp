@@ -17,14 +17,17 @@ struct RolloutArguments {
   Index batch;        ///< B
   Index hidden_size;  ///< N
   Activation activation;
-  const std::int32_t* lengths;  ///< [B] or null
-  const T* modrelu_bias;        ///< [N], for modrelu
-  std::int8_t* signs;           ///< [T, B, N], for abs
-  T* states;                    ///< [T + 1, B, N]
-  T* h_last;                    ///< [B, N], forward
-  const T* d_h_last;            ///< [B, N] or null, backward
-  T* d_states;                  ///< [T, B, N], backward
-  T* d_h0;                      ///< [B, N], backward
+  const std::int32_t* lengths = nullptr;  ///< [B] or null
+  const T* modrelu_bias = nullptr;        ///< [N], for modrelu
+  std::int8_t* signs = nullptr;           ///< [T, B, N], for abs
+  const T* h_0 = nullptr;                 ///< [B, N], forward
+  const T* inputs = nullptr;              ///< [T, B, N], forward; may be outputs
+  T* outputs = nullptr;                   ///< [T, B, N]; written forward, read backward
+  T* h_last = nullptr;                    ///< [B, N], forward
+  const T* d_h_last = nullptr;            ///< [B, N] or null, backward
+  const T* d_outputs = nullptr;           ///< [T, B, N], backward; may be d_inputs
+  T* d_inputs = nullptr;                  ///< [T, B, N], backward
+  T* d_h_0 = nullptr;                     ///< [B, N], backward
 };
 
 /// Which way through time: it decides between Q and its transpose as well.

@@ -5,24 +5,14 @@
 
 namespace orthornn::cuda {
 
-/// Where the numbers of step t begin, [B, N]. Loops over time carry it along, so that an address is one sum;
-/// it may point to steps that are not there, where nobody reads.
-template <class T, Direction direction>
-struct StepPlace {
-  T* states;    ///< h_{t+1}, which step t computes; before, W x_t + b
-  T* d_states;  ///< dh_{t+1}, then g_t; null forward
+/// Where the numbers of step t begin in all arrays of steps, [B, N]. Loops over time carry it along; it may
+/// be that of a step which is not there, where nobody reads.
+using StepPlace = Index;
 
-  __device__ StepPlace(const RolloutArguments<T>& a, Index t)
-      : states(a.states + (t + 1) * a.batch * a.hidden_size), d_states(a.d_states) {
-    if constexpr (direction == Direction::backward) d_states += t * a.batch * a.hidden_size;
-  }
-  __device__ StepPlace after(Index numbers) const {
-    StepPlace result = *this;
-    result.states += numbers;
-    if constexpr (direction == Direction::backward) result.d_states += numbers;
-    return result;
-  }
-};
+template <class T>
+__device__ StepPlace place_of_step(const RolloutArguments<T>& a, Index t) {
+  return t * a.batch * a.hidden_size;
+}
 
 /// Where a coordinate of a sequence's state lies, and how many steps it lives. Those of a direction set
 /// `live_` themselves: where this did, and forward asked again for its bias, tensor_core_rollout took up to
@@ -70,14 +60,15 @@ class RolloutElement<T, Direction::forward, Offset> : public LiveElement<T, Offs
   }
   using LiveElement<T, Offset>::present;
 
-  using Place = StepPlace<T, Direction::forward>;
   /// What a step reads: W x_t + b.
   struct Input {
     T a;
   };
   static constexpr int input_count = 1;
   /// Where it lies, of a present element.
-  __device__ const T* input(const Place& place, int) const { return place.states + offset_; }
+  __device__ const T* input(const RolloutArguments<T>& a, StepPlace place, int) const {
+    return a.inputs + (place + offset_);
+  }
   /// From the numbers that lay there.
   __device__ Input input_of(const RolloutArguments<T>&, Offset, const T (&numbers)[input_count]) const {
     return {numbers[0]};
@@ -86,7 +77,7 @@ class RolloutElement<T, Direction::forward, Offset> : public LiveElement<T, Offs
   /// h_0
   __device__ T start(const RolloutArguments<T>& a) const {
     if (!present()) return T{0};
-    const T h = a.states[offset_];
+    const T h = a.h_0[offset_];
     if (live_ == 0) a.h_last[offset_] = h;
     return h;
   }
@@ -95,13 +86,11 @@ class RolloutElement<T, Direction::forward, Offset> : public LiveElement<T, Offs
     const T h = activate(a.activation, product + input.a, modrelu_bias_);
     return t < live_ ? h : T{0};
   }
-  __device__ void keep(const RolloutArguments<T>& a, Offset t, const Place& place, T product,
-                       const Input& input, T h) const {
+  __device__ void keep(const RolloutArguments<T>& a, Offset t, StepPlace place, T product, const Input& input,
+                       T h) const {
     if (!present()) return;
-    place.states[offset_] = h;
-    if (a.activation == Activation::abs) {
-      a.signs[Index{t} * a.batch * a.hidden_size + offset_] = sign_of(product + input.a);
-    }
+    a.outputs[place + offset_] = h;
+    if (a.activation == Activation::abs) a.signs[place + offset_] = sign_of(product + input.a);
     if (t + 1 == live_) a.h_last[offset_] = h;
   }
 
@@ -122,7 +111,6 @@ class RolloutElement<T, Direction::backward, Offset> : public LiveElement<T, Off
   }
   using LiveElement<T, Offset>::present;
 
-  using Place = StepPlace<T, Direction::backward>;
   /// What a step reads: dh_t, h_t, and for abs the sign of its argument.
   struct Input {
     T d;
@@ -130,8 +118,8 @@ class RolloutElement<T, Direction::backward, Offset> : public LiveElement<T, Off
     std::int8_t sign;
   };
   static constexpr int input_count = 2;
-  __device__ const T* input(const Place& place, int i) const {
-    return (i == 0 ? place.d_states : place.states) + offset_;
+  __device__ const T* input(const RolloutArguments<T>& a, StepPlace place, int i) const {
+    return (i == 0 ? a.d_outputs : a.outputs) + (place + offset_);
   }
   __device__ Input input_of(const RolloutArguments<T>& a, Offset t, const T (&numbers)[input_count]) const {
     const bool has_sign = a.activation == Activation::abs && present();
@@ -146,13 +134,13 @@ class RolloutElement<T, Direction::backward, Offset> : public LiveElement<T, Off
     const T g = differentiate(a.activation, input.h, input.sign, e);
     return t < live_ ? g : T{0};
   }
-  __device__ void keep(const RolloutArguments<T>&, Offset, const Place& place, T, const Input&, T g) const {
-    if (present()) place.d_states[offset_] = g;
+  __device__ void keep(const RolloutArguments<T>& a, Offset, StepPlace place, T, const Input&, T g) const {
+    if (present()) a.d_inputs[place + offset_] = g;
   }
   /// dh_0 from (Q^T g_1)_row.
   __device__ void end(const RolloutArguments<T>& a, T product) const {
     if (!present()) return;
-    a.d_h0[offset_] = live_ == 0 && a.d_h_last != nullptr ? product + a.d_h_last[offset_] : product;
+    a.d_h_0[offset_] = live_ == 0 && a.d_h_last != nullptr ? product + a.d_h_last[offset_] : product;
   }
 
  private:
@@ -164,11 +152,11 @@ class RolloutElement<T, Direction::backward, Offset> : public LiveElement<T, Off
 template <class Element, class T, class Offset>
 __device__ __forceinline__ typename Element::Input load_input(const Element& element,
                                                               const RolloutArguments<T>& a, Offset t,
-                                                              const typename Element::Place& place) {
+                                                              StepPlace place) {
   T numbers[Element::input_count];
 #pragma unroll
   for (int i = 0; i < Element::input_count; ++i)
-    numbers[i] = element.present() ? *element.input(place, i) : T{0};
+    numbers[i] = element.present() ? *element.input(a, place, i) : T{0};
   return element.input_of(a, t, numbers);
 }
 

@@ -48,7 +48,7 @@ template <Direction direction, class T>
 void finish_step(const RolloutArguments<T>& arguments, Index t, const ProductParts<T>& product) {
   for_each_element(arguments, [=] __device__(Index i) {
     const auto x = element<direction>(arguments, i);
-    const StepPlace<T, direction> place(arguments, t);
+    const StepPlace place = place_of_step(arguments, t);
     const auto input = load_input(x, arguments, t, place);
     const T sum = sum_of(product, arguments, i);
     x.keep(arguments, t, place, sum, input, x.value(arguments, t, sum, input));
@@ -58,7 +58,7 @@ void finish_step(const RolloutArguments<T>& arguments, Index t, const ProductPar
 template <class T>
 void end_backward(const RolloutArguments<T>& arguments, const ProductParts<T>& product) {
   for_each_element(arguments, [=] __device__(Index i) {
-    const T sum = product.count > 0 ? sum_of(product, arguments, i) : arguments.d_h0[i];
+    const T sum = product.count > 0 ? sum_of(product, arguments, i) : arguments.d_h_0[i];
     element<Direction::backward>(arguments, i).end(arguments, sum);
   });
 }

@@ -24,12 +24,11 @@ ProductParts<T> product_in_parts(const RolloutArguments<T>& arguments, const Ope
 /// h_last where a sequence has no step at all; before the first step forward.
 template <class T>
 void start_forward(const RolloutArguments<T>& arguments);
-/// Forward, slot t + 1 of the states from its argument to h_{t+1}; backward, d_states of step t from what
-/// arrives to g.
+/// Forward, output t from its argument; backward, g of step t from what arrives.
 template <Direction direction, class T>
 void finish_step(const RolloutArguments<T>& arguments, Index t, const ProductParts<T>& product);
-/// d_h0 from the product of the first step; after the last step backward. d_h0 has the product that is not in
-/// parts.
+/// d_h_0 from the product of the first step; after the last step backward. d_h_0 has the product that is not
+/// in parts.
 template <class T>
 void end_backward(const RolloutArguments<T>& arguments, const ProductParts<T>& product);
 

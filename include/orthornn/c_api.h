@@ -288,16 +288,16 @@ ORTHORNN_EXPORT orthornn_status orthornn_rollout_forward_workspace(const orthorn
  * - modrelu_bias [N]: m; NULL for other activations.
  * - lengths [B]: steps of each sequence, 0 to T; NULL where all have T. States beyond the end of a sequence
  * are 0.
- * - inputs [T, B, N]: a_t; NULL where states 1 to T hold them.
- * - h_0 [B, N]: the states before the first step; NULL where state 0 holds them.
- * - states [T + 1, B, N]: gets h_0 to h_T.
+ * - inputs [T, B, N]: a_t. They may lie in the memory of the outputs.
+ * - h_0 [B, N]: the states before the first step.
+ * - outputs [T, B, N]: gets h_1 to h_T.
  * - h_last [B, N]: gets the state after the last step of each sequence, which is h_0 where the length is 0.
  * - signs [T, B, N]: gets the signs of a_t, which the backward of ORTHORNN_ABS reads; NULL for other
  *   activations. */
 ORTHORNN_EXPORT orthornn_status orthornn_rollout_forward(const orthornn_device *device,
                                                          const orthornn_rollout *rollout, const void *q,
                                                          const void *modrelu_bias, const int32_t *lengths,
-                                                         const void *inputs, const void *h_0, void *states,
+                                                         const void *inputs, const void *h_0, void *outputs,
                                                          void *h_last, int8_t *signs, void *workspace,
                                                          int64_t workspace_bytes);
 
@@ -305,10 +305,10 @@ ORTHORNN_EXPORT orthornn_status orthornn_rollout_forward(const orthornn_device *
 ORTHORNN_EXPORT orthornn_status orthornn_rollout_backward_workspace(const orthornn_device *device,
                                                                     const orthornn_rollout *rollout,
                                                                     int64_t *bytes);
-/** Computes the gradients of a forward from its states.
+/** Computes the gradients of a forward from its outputs.
  *
- * - q, lengths, states, signs: as the forward had and left them.
- * - d_states [T, B, N]: the gradients that arrive at h_1 to h_T; NULL where all are 0. What arrives beyond
+ * - q, lengths, h_0, outputs, signs: as the forward had and left them. h_0 may be NULL where d_q is.
+ * - d_outputs [T, B, N]: the gradients that arrive at h_1 to h_T; NULL where all are 0. What arrives beyond
  * the end of a sequence does not count. It may be d_inputs.
  * - d_h_last [B, N]: the gradient that arrives at h_last; NULL where it is 0.
  * - d_inputs [T, B, N]: gets the gradients of a_t, 0 beyond the end of a sequence.
@@ -317,8 +317,8 @@ ORTHORNN_EXPORT orthornn_status orthornn_rollout_backward_workspace(const orthor
  * - d_modrelu_bias [N]: gets the gradient of m; NULL where it is not wanted, and for other activations. */
 ORTHORNN_EXPORT orthornn_status orthornn_rollout_backward(
     const orthornn_device *device, const orthornn_rollout *rollout, const void *q, const int32_t *lengths,
-    const void *states, const int8_t *signs, const void *d_states, const void *d_h_last, void *d_inputs,
-    void *d_h_0, void *d_q, void *d_modrelu_bias, void *workspace, int64_t workspace_bytes);
+    const void *h_0, const void *outputs, const int8_t *signs, const void *d_outputs, const void *d_h_last,
+    void *d_inputs, void *d_h_0, void *d_q, void *d_modrelu_bias, void *workspace, int64_t workspace_bytes);
 
 /* ---------------------------------------------------------------------------------------------------------
  * Places of tokens in the rows of tensors

@@ -100,7 +100,7 @@ _FUNCTIONS = {
     "rollout_forward_workspace": "Device Rollout *l",
     "rollout_forward": "Device Rollout p p p p p p p p p l",
     "rollout_backward_workspace": "Device Rollout *l",
-    "rollout_backward": "Device Rollout p p p p p p p p p p p l",
+    "rollout_backward": "Device Rollout p p p p p p p p p p p p l",
     "delta_product_saved": "Device DeltaProduct Layout *l",
     "delta_product_forward_workspace": "Device DeltaProduct Layout i *l",
     "delta_product_forward": "Device DeltaProduct Layout DeltaInputs p p p l p l",

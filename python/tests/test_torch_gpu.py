@@ -369,9 +369,10 @@ def gpu_calls():
         q, a, h_0, bias = there(*rollout_inputs(activation), grad=True)
         yield OPERATIONS.rollout, (q, a, h_0, lengths, activation, bias)
         with torch.no_grad():
-            states, _, signs = OPERATIONS.rollout(q, a, h_0, lengths, activation, bias)
-        yield OPERATIONS.rollout_backward, (q.detach(), lengths, states, signs, *there(normal(5, 3, 5)),
-                                            *there(normal(3, 5)), activation, True, activation == "modrelu")
+            outputs, _, signs = OPERATIONS.rollout(q, a, h_0, lengths, activation, bias)
+        yield OPERATIONS.rollout_backward, (q.detach(), lengths, h_0.detach(), outputs, signs,
+                                            *there(normal(5, 3, 5)), *there(normal(3, 5)), activation, True,
+                                            activation == "modrelu")
     for decay, removals in ("head", False), ("row", True):
         inputs = there(*delta_inputs((2, 3), decay, removals).values(), grad=True)
         tail = (torch.tensor([3, 1]), None, None, 1.0, False)

@@ -282,10 +282,10 @@ def operation_calls():
         q, a, h_0, bias = rollout_inputs(activation, grad=True)
         yield OPERATIONS.rollout, (q, a, h_0, lengths, activation, bias)
         with torch.no_grad():
-            states, _, signs = OPERATIONS.rollout(q, a, h_0, lengths, activation, bias)
-            yield OPERATIONS.rollout_backward, (q.detach(), lengths, states, signs, normal(5, 3, 5),
-                                                normal(3, 5), activation, activation != "abs",
-                                                activation == "modrelu")
+            outputs, _, signs = OPERATIONS.rollout(q, a, h_0, lengths, activation, bias)
+            yield OPERATIONS.rollout_backward, (q.detach(), lengths, h_0.detach(), outputs, signs,
+                                                normal(5, 3, 5), normal(3, 5), activation,
+                                                activation != "abs", activation == "modrelu")
     for decay, removals, form in DELTA_CASES:
         inputs = delta_inputs((2, 3), decay, removals, grad=True)
         tail = (torch.tensor([3, 1]), None, form, 1.0, False)

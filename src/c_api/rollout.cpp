@@ -5,6 +5,7 @@
 #include "c_api/arguments.hpp"
 #include "core/set_zero.hpp"
 #include "linalg/column_sums.hpp"
+#include "linalg/gemm.hpp"
 #include "linalg/packed_matrix.hpp"
 
 namespace orthornn::c_api {
@@ -16,11 +17,11 @@ struct Rollout {
       : device(device_of(caller)),
         activation(value_of("rollout.activation", rollout.activation, Activation::identity)),
         execution(device, precision_of(rollout.precision)),
-        length(size_of("rollout.length", rollout.length, 0, std::numeric_limits<Index>::max() - 1)),
+        length(size_of("rollout.length", rollout.length, 0)),
         batch(size_of("rollout.batch", rollout.batch, 0)),
         size(check_matrix_size("rollout.size", rollout.size)) {
     check_reserved("rollout.reserved", rollout.reserved);
-    bytes_of("states", all_states(), sizeof(double));
+    bytes_of("outputs", steps(), sizeof(double));
   }
 
   Device device;
@@ -28,7 +29,6 @@ struct Rollout {
   Execution execution;
   Index length, batch, size;
 
-  Shape all_states() const { return {length + 1, batch, size}; }
   Shape steps() const { return {length, batch, size}; }
   Shape states() const { return {batch, size}; }
   Shape matrix() const { return {size, size}; }
@@ -77,10 +77,23 @@ std::size_t backward_bytes(const Rollout& rollout) {
   return planned_bytes(rollout.device, [&] {
     transition_of<T>(rollout);
     plan_prepare<T>(rollout);
-    Tensor<T>(rollout.matrix(), rollout.device);  // the gradient of Q within the product
     if (rollout.activation == Activation::modrelu && !rollout.device.is_cuda())
       Tensor<double>(Shape{2, rollout.size}, rollout.device);  // sums that a GPU has in scratch of its own
   });
+}
+
+/// d_q <- the sum of g_t h_{t-1}^T over steps and sequences. h_0 lies apart from the other states.
+template <class T>
+void gradient_of_matrix(const Rollout& rollout, TensorView<const T> h_0, const RolloutGradients<T>& gradients,
+                        TensorView<T> d_q) {
+  if (rollout.length == 0) return set_zero(d_q);
+  const TensorView<const T> g = gradients.d_inputs;
+  const Precision precision = rollout.execution.precision;
+  // The column-major view of C order is that of the transposed matrix, which is H G^T.
+  gemm<T>(1, columns_of(h_0), transposed(columns_of(g[0])), 0, columns_of(d_q), precision);
+  if (rollout.length == 1) return;
+  gemm<T>(1, columns_of(gradients.outputs.slice(0, rollout.length - 1)),
+          transposed(columns_of(g.slice(1, rollout.length - 1))), 1, columns_of(d_q), precision);
 }
 
 }  // namespace
@@ -100,7 +113,7 @@ orthornn_status orthornn_rollout_forward_workspace(const orthornn_device* device
 
 orthornn_status orthornn_rollout_forward(const orthornn_device* device, const orthornn_rollout* rollout,
                                          const void* q, const void* modrelu_bias, const int32_t* lengths,
-                                         const void* inputs, const void* h_0, void* states, void* h_last,
+                                         const void* inputs, const void* h_0, void* outputs, void* h_last,
                                          int8_t* signs, void* workspace, int64_t workspace_bytes) {
   return guarded(device, [&] {
     const Rollout checked(not_null("rollout", rollout), device);
@@ -111,19 +124,17 @@ orthornn_status orthornn_rollout_forward(const orthornn_device* device, const or
       if (checked.activation == Activation::modrelu)
         bias = view_of<const T>("modrelu_bias", modrelu_bias, {checked.size}, where);
       const auto live = checked.lengths(lengths);
-      const auto arguments = optional_view<const T>("inputs", inputs, checked.steps(), where);
-      const auto first = optional_view<const T>("h_0", h_0, checked.states(), where);
-      const auto all = view_of<T>("states", states, checked.all_states(), where);
-      const auto last = view_of<T>("h_last", h_last, checked.states(), where);
+      const RolloutStates<T> states{.h_0 = view_of<const T>("h_0", h_0, checked.states(), where),
+                                    .inputs = view_of<const T>("inputs", inputs, checked.steps(), where),
+                                    .outputs = view_of<T>("outputs", outputs, checked.steps(), where),
+                                    .h_last = view_of<T>("h_last", h_last, checked.states(), where)};
       const RolloutMemory<T> memory{
           .z = {nullptr, {checked.length, checked.batch, 0}, where}, .signs = checked.signs(signs), .y = {}};
       const Operation operation(device, workspace, workspace_bytes, forward_bytes<T>(checked));
-      if (!arguments.empty()) copy<T>(arguments, all.slice(1, checked.length));
-      if (!first.empty()) copy<T>(first, all[0]);
       Transition<T> transition = transition_of<T>(checked);
       transition.prepare(matrix);
       RecordedLoops records;
-      rollout_forward<T>(transition, checked.activation, bias, live, all, last, memory, records);
+      rollout_forward<T>(transition, checked.activation, bias, live, states, memory, records);
     });
   });
 }
@@ -138,46 +149,42 @@ orthornn_status orthornn_rollout_backward_workspace(const orthornn_device* devic
 }
 
 orthornn_status orthornn_rollout_backward(const orthornn_device* device, const orthornn_rollout* rollout,
-                                          const void* q, const int32_t* lengths, const void* states,
-                                          const int8_t* signs, const void* d_states, const void* d_h_last,
-                                          void* d_inputs, void* d_h_0, void* d_q, void* d_modrelu_bias,
-                                          void* workspace, int64_t workspace_bytes) {
+                                          const void* q, const int32_t* lengths, const void* h_0,
+                                          const void* outputs, const int8_t* signs, const void* d_outputs,
+                                          const void* d_h_last, void* d_inputs, void* d_h_0, void* d_q,
+                                          void* d_modrelu_bias, void* workspace, int64_t workspace_bytes) {
   return guarded(device, [&] {
     const Rollout checked(not_null("rollout", rollout), device);
     with_real(rollout->dtype, [&]<class T>(std::type_identity<T>) {
       const Device where = checked.device;
       const auto matrix = view_of<const T>("q", q, checked.matrix(), where);
       const auto live = checked.lengths(lengths);
-      const auto all = view_of<const T>("states", states, checked.all_states(), where);
-      const auto arriving = optional_view<const T>("d_states", d_states, checked.steps(), where);
-      const auto arriving_last = optional_view<const T>("d_h_last", d_h_last, checked.states(), where);
       const auto g = view_of<T>("d_inputs", d_inputs, checked.steps(), where);
-      const auto d_first = view_of<T>("d_h_0", d_h_0, checked.states(), where);
+      const auto arriving = optional_view<const T>("d_outputs", d_outputs, checked.steps(), where);
+      const RolloutGradients<T> gradients{
+          .outputs = view_of<const T>("outputs", outputs, checked.steps(), where),
+          .d_outputs = arriving.empty() ? g : arriving,
+          .d_h_last = optional_view<const T>("d_h_last", d_h_last, checked.states(), where),
+          .d_inputs = g,
+          .d_h_0 = view_of<T>("d_h_0", d_h_0, checked.states(), where)};
       const auto d_matrix = optional_view<T>("d_q", d_q, checked.matrix(), where);
+      TensorView<const T> first;
+      if (!d_matrix.empty()) first = view_of<const T>("h_0", h_0, checked.states(), where);
       const auto d_bias = optional_view<T>("d_modrelu_bias", d_modrelu_bias, {checked.size}, where);
       const TensorView<T> no_coefficients(nullptr, {checked.length, checked.batch, 0}, where);
       const RolloutMemory<T> memory{
           .z = no_coefficients, .signs = checked.signs(signs), .y = no_coefficients};
       const Operation operation(device, workspace, workspace_bytes, backward_bytes<T>(checked));
-      if (arriving.empty()) {
-        set_zero(g);
-      } else if (arriving.data() != g.data()) {
-        copy<T>(arriving, g);
-      }
+      if (arriving.empty()) set_zero(g);
       Transition<T> transition = transition_of<T>(checked);
       transition.prepare(matrix);
       RecordedLoops records;
-      rollout_backward<T>(transition, checked.activation, live, all, arriving_last, g, d_first, memory,
-                          records);
-      const auto columns = columns_of(TensorView<const T>(g));
-      if (!d_matrix.empty()) {
-        const MatrixView<const T> none{nullptr, 0, columns.cols, 0, where};
-        transition.backward_of_rollout(columns, columns_of(all.slice(0, checked.length)), none, none,
-                                       d_matrix);
-      }
+      rollout_backward<T>(transition, checked.activation, live, gradients, memory, records);
+      if (!d_matrix.empty()) gradient_of_matrix<T>(checked, first, gradients, d_matrix);
       if (!d_bias.empty() && checked.activation == Activation::modrelu) {
         Saved scratch(where);
-        sum_columns<T>(columns, {.signed_total = d_bias, .states = all.slice(1, checked.length)}, scratch);
+        sum_columns<T>(columns_of(TensorView<const T>(g)),
+                       {.signed_total = d_bias, .states = gradients.outputs}, scratch);
       }
     });
   });

@@ -136,7 +136,8 @@ TensorView<const T> OrthogonalLayer<T>::run_forward(const SequenceInput<T>& inpu
   const TensorView<T> h_last = last.empty() ? saved.push<T>({batch, n}) : last[0];
   const TensorView<const T> modrelu_bias =
       places_.modrelu_bias < 0 ? TensorView<const T>() : this->value(places_.modrelu_bias);
-  rollout_forward<T>(*transition_, options_.activation, modrelu_bias, input.lengths, states, h_last, memory,
+  rollout_forward<T>(*transition_, options_.activation, modrelu_bias, input.lengths,
+                     {.h_0 = initial, .inputs = outputs, .outputs = outputs, .h_last = h_last}, memory,
                      records_);
   return outputs;
 }
@@ -146,19 +147,21 @@ void OrthogonalLayer<T>::run_backward(const SequenceInput<T>& input, const Backw
                                       bool own_start, Saved& saved, Saved& scratch) const {
   const Index length = input.length(), batch = input.batch(), n = options_.hidden_size;
   // 1. What the forward left, the last first.
-  const TensorView<const T> states = saved.top<T>(2);
+  const TensorView<const T> states = saved.top<T>(2), outputs = states.slice(1, length);
   const RolloutMemory<T> memory{.z = saved.top<T>(1),
                                 .signs = saved.top<std::int8_t>(0),
                                 .y = scratch.push<T>({length, batch, transition_->coefficient_count()})};
   // 2. The recurrence; the gradients g_t take the place of those that arrive.
   const TensorView<T> g = arguments.d_output;
-  const TensorView<T> d_h0 = arguments.d_start.empty() ? scratch.push<T>({batch, n}) : arguments.d_start[0];
+  const TensorView<T> d_h_0 = arguments.d_start.empty() ? scratch.push<T>({batch, n}) : arguments.d_start[0];
   const TensorView<const T> d_h_last = arguments.d_last.empty() ? TensorView<const T>() : arguments.d_last[0];
-  rollout_backward<T>(*transition_, options_.activation, input.lengths, states, d_h_last, g, d_h0, memory,
-                      records_);
+  rollout_backward<T>(
+      *transition_, options_.activation, input.lengths,
+      {.outputs = outputs, .d_outputs = g, .d_h_last = d_h_last, .d_inputs = g, .d_h_0 = d_h_0}, memory,
+      records_);
   if (places_.initial_state >= 0) {
     const TensorView<T> gradient = this->gradient(places_.initial_state);
-    own_start ? sum_rows<T>(d_h0, gradient, scratch) : set_zero(gradient);
+    own_start ? sum_rows<T>(d_h_0, gradient, scratch) : set_zero(gradient);
   }
   // 3. The parameters, from the gradients of all steps at once.
   const auto coefficients = [&](TensorView<const T> c) {
@@ -175,7 +178,7 @@ void OrthogonalLayer<T>::run_backward(const SequenceInput<T>& input, const Backw
                        {.weights = d_weights,
                         .bias = this->gradient(places_.bias),
                         .signed_bias = has_modrelu ? this->gradient(places_.modrelu_bias) : TensorView<T>(),
-                        .states = states.slice(1, length),
+                        .states = outputs,
                         .input = arguments.d_input,
                         .mode = arguments.input},
                        scratch);

@@ -19,7 +19,10 @@ TensorView<const T> AppliedMatrix<T>::of(const Transition<T>& transition) {
   const TensorView<T> units = step_->states.view()[0], columns = step_->states.view()[1];
   set_zero(step_->states.view());
   add_to_diagonal<T>(columns_of(units), 1);
-  rollout_forward<T>(transition, Activation::identity, {}, {}, step_->states, step_->last, step_->cache);
+  const TensorView<T> first_step = step_->states.view().slice(1, 1);
+  rollout_forward<T>(transition, Activation::identity, {}, {},
+                     {.h_0 = units, .inputs = first_step, .outputs = first_step, .h_last = step_->last},
+                     step_->cache);
   // 2. A in C order, in place of the unit vectors.
   copy_transposed<T>(columns_of(columns), columns_of(units));
   return units;

@@ -15,7 +15,7 @@ using cuda::Direction;
 using cuda::RolloutArguments;
 
 template <class T>
-MatrixView<T> columns_at(T* data, Index t, const RolloutArguments<T>& arguments) {
+MatrixView<T> columns_at(T* data, Index t, const RolloutArguments<std::remove_const_t<T>>& arguments) {
   const Index n = arguments.hidden_size;
   return {data + t * arguments.batch * n, n, arguments.batch, n, arguments.device};
 }
@@ -72,29 +72,42 @@ class StepProducts {
   cuda::ProductParts<T> product_;
 };
 
+/// Products of single steps are added to what lies in their place: copies what is read to where the results
+/// go, and reads it there.
 template <class T>
-void step_forward(const Transition<T>& transition, const RolloutArguments<T>& arguments,
+void work_in_place(const T*& from, T* to, const RolloutArguments<T>& arguments) {
+  if (from == to) return;
+  const Shape steps{arguments.length, arguments.batch, arguments.hidden_size};
+  copy<T>({from, steps, arguments.device}, {to, steps, arguments.device});
+  from = to;
+}
+
+template <class T>
+void step_forward(const Transition<T>& transition, RolloutArguments<T> arguments,
                   const RolloutMemory<T>& memory) {
+  work_in_place(arguments.inputs, arguments.outputs, arguments);
   cuda::start_forward(arguments);
   StepProducts<T> products(transition, arguments);
+  MatrixView<const T> previous = columns_at(arguments.h_0, 0, arguments);
   for (Index t = 0; t < arguments.length; ++t) {
-    products.forward(columns_at(arguments.states, t, arguments),
-                     columns_at(arguments.states, t + 1, arguments),
-                     coefficients_at(memory.z, t, transition, arguments));
+    const MatrixView<T> h = columns_at(arguments.outputs, t, arguments);
+    products.forward(previous, h, coefficients_at(memory.z, t, transition, arguments));
     cuda::finish_step<Direction::forward>(arguments, t, products.product());
+    previous = h;
   }
 }
 
 template <class T>
-void step_backward(const Transition<T>& transition, const RolloutArguments<T>& arguments,
+void step_backward(const Transition<T>& transition, RolloutArguments<T> arguments,
                    const RolloutMemory<T>& memory) {
+  work_in_place(arguments.d_outputs, arguments.d_inputs, arguments);
   StepProducts<T> products(transition, arguments);
-  set_zero(TensorView<T>(arguments.d_h0, {arguments.batch, arguments.hidden_size}, arguments.device));
+  set_zero(TensorView<T>(arguments.d_h_0, {arguments.batch, arguments.hidden_size}, arguments.device));
   for (Index t = arguments.length - 1; t >= 0; --t) {
     cuda::finish_step<Direction::backward>(arguments, t, products.product());
     products.backward(
-        columns_at(arguments.d_states, t, arguments),
-        t > 0 ? columns_at(arguments.d_states, t - 1, arguments) : columns_at(arguments.d_h0, 0, arguments),
+        columns_at(arguments.d_inputs, t, arguments),
+        t > 0 ? columns_at(arguments.d_inputs, t - 1, arguments) : columns_at(arguments.d_h_0, 0, arguments),
         coefficients_at(memory.y, t, transition, arguments));
   }
   cuda::end_backward(arguments, products.product());
@@ -111,11 +124,14 @@ RecordedLoops::Key key_of_rollout(Direction direction, const Transition<T>& tran
           key_of(a.lengths),
           key_of(a.modrelu_bias),
           key_of(a.signs),
-          key_of(a.states),
+          key_of(a.h_0),
+          key_of(a.inputs),
+          key_of(a.outputs),
           key_of(a.h_last),
           key_of(a.d_h_last),
-          key_of(a.d_states),
-          key_of(a.d_h0),
+          key_of(a.d_outputs),
+          key_of(a.d_inputs),
+          key_of(a.d_h_0),
           key_of(memory.z.data()),
           key_of(memory.y.data()),
           static_cast<std::uintptr_t>(a.length),

@@ -104,28 +104,50 @@ void differentiate_columns(Activation activation, MatrixView<const T> h, const s
 /// What both directions tell a GPU.
 template <class T>
 cuda::RolloutArguments<T> gpu_arguments(const Transition<T>& transition, Activation activation,
-                                        TensorView<const std::int32_t> lengths, const T* states,
-                                        const Shape& shape, const RolloutMemory<T>& memory) {
+                                        TensorView<const std::int32_t> lengths, const Shape& steps,
+                                        const RolloutMemory<T>& memory) {
   return {.device = transition.device(),
-          .length = shape[0] - 1,
-          .batch = shape[1],
-          .hidden_size = shape[2],
+          .length = steps[0],
+          .batch = steps[1],
+          .hidden_size = steps[2],
           .activation = activation,
           .lengths = or_null(lengths),
-          .modrelu_bias = nullptr,
-          .signs = memory.signs.data(),
-          .states = const_cast<T*>(states),  // only the forward direction writes them
-          .h_last = nullptr,
-          .d_h_last = nullptr,
-          .d_states = nullptr,
-          .d_h0 = nullptr};
+          .signs = memory.signs.data()};
 }
 
 template <class T>
-void check_states(const Transition<T>& transition, const Shape& states) {
-  if (states.rank() == 3 && states[0] >= 1 && states[2] == transition.hidden_size()) return;
-  throw ShapeError(fmt::format("states have shape {}, expected [T + 1, B, {}]", to_string(states),
-                               transition.hidden_size()));
+void check_steps(const char* what, const Transition<T>& transition, const Shape& steps) {
+  if (steps.rank() == 3 && steps[2] == transition.hidden_size()) return;
+  throw ShapeError(
+      fmt::format("{} have shape {}, expected [T, B, {}]", what, to_string(steps), transition.hidden_size()));
+}
+
+/// Steps of T, B and N, and the shape [B, N] of a step.
+template <class T>
+Shape check_states(const Transition<T>& transition, const RolloutStates<T>& states) {
+  const Shape& steps = states.outputs.shape();
+  check_steps("outputs", transition, steps);
+  check_shape("inputs", states.inputs.shape(), steps);
+  check_shape("h_0", states.h_0.shape(), {steps[1], steps[2]});
+  check_shape("h_last", states.h_last.shape(), {steps[1], steps[2]});
+  return steps;
+}
+
+template <class T>
+Shape check_gradients(const Transition<T>& transition, const RolloutGradients<T>& gradients) {
+  const Shape& steps = gradients.outputs.shape();
+  check_steps("outputs", transition, steps);
+  check_shape("d_outputs", gradients.d_outputs.shape(), steps);
+  check_shape("d_inputs", gradients.d_inputs.shape(), steps);
+  check_shape("d_h_0", gradients.d_h_0.shape(), {steps[1], steps[2]});
+  if (!gradients.d_h_last.empty()) check_shape("d_h_last", gradients.d_h_last.shape(), {steps[1], steps[2]});
+  return steps;
+}
+
+/// to <- from, unless they are the same memory.
+template <class T>
+void take(MatrixView<const T> from, MatrixView<T> to) {
+  if (from.data != to.data) eigen(to) = eigen(from);
 }
 
 }  // namespace
@@ -159,73 +181,82 @@ RolloutMemory<T> RolloutCache<T>::reserve(Index length, Index batch, const Trans
 
 template <class T>
 void rollout_forward(const Transition<T>& transition, Activation activation, ConstTensorView<T> modrelu_bias,
-                     TensorView<const std::int32_t> lengths, TensorView<T> states, TensorView<T> h_last,
+                     TensorView<const std::int32_t> lengths, const RolloutStates<T>& states,
                      const RolloutMemory<T>& memory, RecordedLoops& records) {
   if (!transition.is_prepared()) throw ValueError("a transition was rolled out before prepare()");
-  check_states(transition, states.shape());
-  check_shape("h_last", h_last.shape(), {states.shape()[1], states.shape()[2]});
-  const Index length = states.shape()[0] - 1;
-  const Index batch = states.shape()[1];
+  const Shape steps = check_states(transition, states);
+  const Index length = steps[0];
   if (transition.device().is_cuda()) {
-    auto arguments = gpu_arguments<T>(transition, activation, lengths, states.data(), states.shape(), memory);
+    auto arguments = gpu_arguments<T>(transition, activation, lengths, steps, memory);
     arguments.modrelu_bias = modrelu_bias.data();
-    arguments.h_last = h_last.data();
+    arguments.h_0 = states.h_0.data();
+    arguments.inputs = states.inputs.data();
+    arguments.outputs = states.outputs.data();
+    arguments.h_last = states.h_last.data();
     return gpu_rollout(cuda::Direction::forward, transition, arguments, memory, records);
   }
   // Threads own whole sequences and carry them through all of T with no synchronisation.
-  parallel_for(batch, transition.column_grain(), [&](Index first, Index last) {
+  parallel_for(steps[1], transition.column_grain(), [&](Index first, Index last) {
     const SequenceColumns own(lengths, length, first, last);
-    auto final_states = eigen(own.of(h_last));
+    auto final_states = eigen(own.of(states.h_last));
     const auto keep_last = [&](MatrixView<const T> h, Index t) {
       own.for_each_of_length(t, [&](Index j) { final_states.col(j) = eigen(h).col(j); });
     };
-    keep_last(own.of(states[0]), 0);
+    MatrixView<const T> previous = own.of(states.h_0);
+    keep_last(previous, 0);
     for (Index t = 0; t < length; ++t) {
-      const MatrixView<T> h = own.of(states[t + 1]);
-      transition.multiply_add(own.of(states[t]), h, own.of(memory.z[t]));
+      const MatrixView<T> h = own.of(states.outputs[t]);
+      take(own.of(states.inputs[t]), h);
+      transition.multiply_add(previous, h, own.of(memory.z[t]));
       std::int8_t* signs = activation == Activation::abs ? own.of(memory.signs[t]).data : nullptr;
       activate_columns(activation, h, modrelu_bias.data(), signs);
       own.zero_padding(t, h);
       keep_last(h, t + 1);
+      previous = h;
     }
   });
 }
 
 template <class T>
 void rollout_backward(const Transition<T>& transition, Activation activation,
-                      TensorView<const std::int32_t> lengths, ConstTensorView<T> states,
-                      ConstTensorView<T> d_h_last, TensorView<T> d_states, TensorView<T> d_h0,
+                      TensorView<const std::int32_t> lengths, const RolloutGradients<T>& gradients,
                       const RolloutMemory<T>& memory, RecordedLoops& records) {
-  check_states(transition, states.shape());
-  const Index length = states.shape()[0] - 1;
-  const Index batch = states.shape()[1];
-  check_shape("d_states", d_states.shape(), {length, batch, states.shape()[2]});
-  check_shape("d_h0", d_h0.shape(), {batch, states.shape()[2]});
-  if (!d_h_last.empty()) check_shape("d_h_last", d_h_last.shape(), d_h0.shape());
+  const Shape steps = check_gradients(transition, gradients);
+  const Index length = steps[0];
   if (transition.device().is_cuda()) {
-    auto arguments = gpu_arguments<T>(transition, activation, lengths, states.data(), states.shape(), memory);
-    arguments.d_h_last = d_h_last.empty() ? nullptr : d_h_last.data();
-    arguments.d_states = d_states.data();
-    arguments.d_h0 = d_h0.data();
+    auto arguments = gpu_arguments<T>(transition, activation, lengths, steps, memory);
+    // The backward only reads them.
+    arguments.outputs = const_cast<T*>(gradients.outputs.data());
+    arguments.d_outputs = gradients.d_outputs.data();
+    arguments.d_h_last = gradients.d_h_last.empty() ? nullptr : gradients.d_h_last.data();
+    arguments.d_inputs = gradients.d_inputs.data();
+    arguments.d_h_0 = gradients.d_h_0.data();
     return gpu_rollout(cuda::Direction::backward, transition, arguments, memory, records);
   }
-  parallel_for(batch, transition.column_grain(), [&](Index first, Index last) {
+  parallel_for(steps[1], transition.column_grain(), [&](Index first, Index last) {
     const SequenceColumns own(lengths, length, first, last);
     const auto add_last = [&](MatrixView<T> d, Index t) {
-      if (d_h_last.empty()) return;
-      const auto arriving = eigen(own.of(d_h_last));
+      if (gradients.d_h_last.empty()) return;
+      const auto arriving = eigen(own.of(gradients.d_h_last));
       own.for_each_of_length(t, [&](Index j) { eigen(d).col(j) += arriving.col(j); });
     };
-    const MatrixView<T> initial = own.of(d_h0);
+    // What arrives at h_t, to which the products of step t + 1 are added.
+    const auto arriving_at = [&](Index t) {
+      const MatrixView<T> g = own.of(gradients.d_inputs[t]);
+      take(own.of(gradients.d_outputs[t]), g);
+      return g;
+    };
+    const MatrixView<T> initial = own.of(gradients.d_h_0);
     eigen(initial).setZero();
+    MatrixView<T> g = length > 0 ? arriving_at(length - 1) : initial;
     for (Index t = length - 1; t >= 0; --t) {
-      const MatrixView<T> g = own.of(d_states[t]);
       add_last(g, t + 1);
       own.zero_padding(t, g);
       const std::int8_t* signs = activation == Activation::abs ? own.of(memory.signs[t]).data : nullptr;
-      differentiate_columns<T>(activation, own.of(states[t + 1]), signs, g);
-      const MatrixView<T> previous = t > 0 ? own.of(d_states[t - 1]) : initial;
+      differentiate_columns<T>(activation, own.of(gradients.outputs[t]), signs, g);
+      const MatrixView<T> previous = t > 0 ? arriving_at(t - 1) : initial;
       transition.multiply_add_transposed(g, previous, own.of(memory.y[t]));
+      g = previous;
     }
     add_last(initial, 0);
   });
@@ -233,23 +264,20 @@ void rollout_backward(const Transition<T>& transition, Activation activation,
 
 template <class T>
 void rollout_forward(const Transition<T>& transition, Activation activation, ConstTensorView<T> modrelu_bias,
-                     TensorView<const std::int32_t> lengths, TensorView<T> states, TensorView<T> h_last,
+                     TensorView<const std::int32_t> lengths, const RolloutStates<T>& states,
                      RolloutCache<T>& cache) {
-  check_states(transition, states.shape());
-  rollout_forward<T>(transition, activation, modrelu_bias, lengths, states, h_last,
-                     cache.reserve(states.shape()[0] - 1, states.shape()[1], transition, activation),
-                     cache.records);
+  const Shape steps = check_states(transition, states);
+  rollout_forward<T>(transition, activation, modrelu_bias, lengths, states,
+                     cache.reserve(steps[0], steps[1], transition, activation), cache.records);
 }
 
 template <class T>
 void rollout_backward(const Transition<T>& transition, Activation activation,
-                      TensorView<const std::int32_t> lengths, ConstTensorView<T> states,
-                      ConstTensorView<T> d_h_last, TensorView<T> d_states, TensorView<T> d_h0,
+                      TensorView<const std::int32_t> lengths, const RolloutGradients<T>& gradients,
                       RolloutCache<T>& cache) {
-  check_states(transition, states.shape());
-  rollout_backward<T>(transition, activation, lengths, states, d_h_last, d_states, d_h0,
-                      cache.reserve(states.shape()[0] - 1, states.shape()[1], transition, activation),
-                      cache.records);
+  const Shape steps = check_gradients(transition, gradients);
+  rollout_backward<T>(transition, activation, lengths, gradients,
+                      cache.reserve(steps[0], steps[1], transition, activation), cache.records);
 }
 
 #define ORTHORNN_INSTANTIATE(T)                                                                           \
@@ -257,17 +285,15 @@ void rollout_backward(const Transition<T>& transition, Activation activation,
   template Index launches_of_rollout<T>(const Transition<T>&, Index, Index);                              \
   template struct RolloutCache<T>;                                                                        \
   template void rollout_forward<T>(const Transition<T>&, Activation, ConstTensorView<T>,                  \
-                                   TensorView<const std::int32_t>, TensorView<T>, TensorView<T>,          \
+                                   TensorView<const std::int32_t>, const RolloutStates<T>&,               \
                                    const RolloutMemory<T>&, RecordedLoops&);                              \
   template void rollout_backward<T>(const Transition<T>&, Activation, TensorView<const std::int32_t>,     \
-                                    ConstTensorView<T>, ConstTensorView<T>, TensorView<T>, TensorView<T>, \
-                                    const RolloutMemory<T>&, RecordedLoops&);                             \
+                                    const RolloutGradients<T>&, const RolloutMemory<T>&, RecordedLoops&); \
   template void rollout_forward<T>(const Transition<T>&, Activation, ConstTensorView<T>,                  \
-                                   TensorView<const std::int32_t>, TensorView<T>, TensorView<T>,          \
+                                   TensorView<const std::int32_t>, const RolloutStates<T>&,               \
                                    RolloutCache<T>&);                                                     \
   template void rollout_backward<T>(const Transition<T>&, Activation, TensorView<const std::int32_t>,     \
-                                    ConstTensorView<T>, ConstTensorView<T>, TensorView<T>, TensorView<T>, \
-                                    RolloutCache<T>&);
+                                    const RolloutGradients<T>&, RolloutCache<T>&);
 ORTHORNN_INSTANTIATE(float)
 ORTHORNN_INSTANTIATE(double)
 #undef ORTHORNN_INSTANTIATE

@@ -37,9 +37,9 @@ template <class T>
 struct RolloutCalls {
   orthornn_rollout sizes;
   const orthornn_device* device;
-  Tensor<T> q, modrelu_bias, inputs, h_0, d_states, d_h_last;
+  Tensor<T> q, modrelu_bias, inputs, h_0, d_outputs, d_h_last;
   Tensor<std::int32_t> lengths;
-  Tensor<T> states, h_last, d_inputs, d_h_0, d_q, d_modrelu_bias;
+  Tensor<T> outputs, h_last, d_inputs, d_h_0, d_q, d_modrelu_bias;
   Tensor<std::int8_t> signs;
   std::unique_ptr<AnyWorkspace> for_forward, for_backward;
 
@@ -55,11 +55,11 @@ struct RolloutCalls {
     modrelu_bias = draw({size}, 2, 0.1);
     inputs = draw({length, batch, size}, 3, 1);
     h_0 = draw({batch, size}, 4, 1);
-    d_states = draw({length, batch, size}, 5, 1);
+    d_outputs = draw({length, batch, size}, 5, 1);
     d_h_last = draw({batch, size}, 6, 1);
     lengths.resize({batch});
     for (Index b = 0; b < batch; ++b) lengths(b) = static_cast<std::int32_t>((b + length) % (length + 1));
-    states.resize({length + 1, batch, size});
+    outputs.resize({length, batch, size});
     h_last.resize(h_0.shape());
     d_inputs.resize(inputs.shape());
     d_h_0.resize(h_0.shape());
@@ -74,8 +74,8 @@ struct RolloutCalls {
   }
 
   void move_to(Device where) {
-    for (Tensor<T>* x : {&q, &modrelu_bias, &inputs, &h_0, &d_states, &d_h_last, &states, &h_last, &d_inputs,
-                         &d_h_0, &d_q, &d_modrelu_bias})
+    for (Tensor<T>* x : {&q, &modrelu_bias, &inputs, &h_0, &d_outputs, &d_h_last, &outputs, &h_last,
+                         &d_inputs, &d_h_0, &d_q, &d_modrelu_bias})
       *x = x->copy(where);
     lengths = lengths.copy(where);
     signs = signs.copy(where);
@@ -86,15 +86,18 @@ struct RolloutCalls {
     std::int8_t* const kept_signs = has_signs ? signs.data() : nullptr;
     require_status(orthornn_rollout_forward(
         device, &sizes, q.data(), has_bias ? modrelu_bias.data() : nullptr, lengths.data(), inputs.data(),
-        h_0.data(), states.data(), h_last.data(), kept_signs, for_forward->data(), for_forward->bytes()));
+        h_0.data(), outputs.data(), h_last.data(), kept_signs, for_forward->data(), for_forward->bytes()));
     require_status(orthornn_rollout_backward(
-        device, &sizes, q.data(), lengths.data(), states.data(), kept_signs, d_states.data(), d_h_last.data(),
-        d_inputs.data(), d_h_0.data(), d_q.data(), has_bias ? d_modrelu_bias.data() : nullptr,
-        for_backward->data(), for_backward->bytes()));
+        device, &sizes, q.data(), lengths.data(), h_0.data(), outputs.data(), kept_signs, d_outputs.data(),
+        d_h_last.data(), d_inputs.data(), d_h_0.data(), d_q.data(),
+        has_bias ? d_modrelu_bias.data() : nullptr, for_backward->data(), for_backward->bytes()));
   }
   std::vector<std::pair<const char*, Tensor<T>*>> results() {
-    std::vector<std::pair<const char*, Tensor<T>*>> all = {
-        {"states", &states}, {"h_last", &h_last}, {"d_inputs", &d_inputs}, {"d_h_0", &d_h_0}, {"d_q", &d_q}};
+    std::vector<std::pair<const char*, Tensor<T>*>> all = {{"outputs", &outputs},
+                                                           {"h_last", &h_last},
+                                                           {"d_inputs", &d_inputs},
+                                                           {"d_h_0", &d_h_0},
+                                                           {"d_q", &d_q}};
     if (sizes.activation == ORTHORNN_MODRELU) all.emplace_back("d_modrelu_bias", &d_modrelu_bias);
     return all;
   }

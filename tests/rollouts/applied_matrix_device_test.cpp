@@ -42,7 +42,9 @@ TEST_CASE("a step on a GPU multiplies the state by the applied matrix", "[cuda]"
     for (float& x : states.view()[0]) x = (static_cast<float>(random.integer(64)) - 32) / 8;
     Tensor<float> there = states.copy(*device), last(Shape{3, c.n}, *device);
     RolloutCache<float> cache;
-    rollout_forward<float>(*transition, Activation::identity, {}, {}, there, last, cache);
+    const TensorView<float> step = there.view().slice(1, 1);
+    rollout_forward<float>(*transition, Activation::identity, {}, {},
+                           {.h_0 = there.view()[0], .inputs = step, .outputs = step, .h_last = last}, cache);
     const Tensor<float> found = there.copy(Device::cpu());
     for (Index b = 0; b < 3; ++b) {
       double difference = 0, size = 0;

@@ -158,6 +158,22 @@ Numbers<double> expected_numbers(const Numbers<float>& given, const Numbers<floa
   return x;
 }
 
+/// A rollout whose states [T + 1, B, N] hold h_0 and a_t, then h_0 and h_t.
+RolloutStates<float> in_place(TensorView<float> states, TensorView<float> h_last) {
+  const TensorView<float> steps = states.slice(1, states.shape()[0] - 1);
+  return {.h_0 = states[0], .inputs = steps, .outputs = steps, .h_last = h_last};
+}
+
+/// The way back, whose gradients take the place of those that arrive.
+RolloutGradients<float> in_place(ConstTensorView<float> states, ConstTensorView<float> d_h_last,
+                                 TensorView<float> d_states, TensorView<float> d_h0) {
+  return {.outputs = states.slice(1, d_states.shape()[0]),
+          .d_outputs = d_states,
+          .d_h_last = d_h_last,
+          .d_inputs = d_states,
+          .d_h_0 = d_h0};
+}
+
 /// What the GPU makes of them.
 Numbers<float> found_on(const Execution& execution, const Numbers<float>& given, Activation activation) {
   const Device device = execution.device;
@@ -169,8 +185,9 @@ Numbers<float> found_on(const Execution& execution, const Numbers<float>& given,
   const auto transition = make_transition<float>(Unconstrained{}, given.q.shape()[0], execution);
   transition->prepare(q);
   RolloutCache<float> cache;
-  rollout_forward<float>(*transition, activation, modrelu_bias, lengths, states, h_last, cache);
-  rollout_backward<float>(*transition, activation, lengths, states, d_h_last, d_states, d_h0, cache);
+  rollout_forward<float>(*transition, activation, modrelu_bias, lengths, in_place(states, h_last), cache);
+  rollout_backward<float>(*transition, activation, lengths, in_place(states, d_h_last, d_states, d_h0),
+                          cache);
   Numbers<float> result;
   result.states = states.copy(Device::cpu());
   result.d_states = d_states.copy(Device::cpu());
@@ -384,9 +401,10 @@ TEST_CASE("a rollout repeated has the same bits, recorded or not", "[cuda][rollo
       for (int i = 0; i < 4; ++i) {
         copy<float>(given.states, states);
         copy<float>(given.d_states, d_states);
-        rollout_forward<float>(*transition, Activation::modrelu, bias, lengths, states, h_last, cache);
-        rollout_backward<float>(*transition, Activation::modrelu, lengths, states, d_h_last, d_states, d_h0,
-                                cache);
+        rollout_forward<float>(*transition, Activation::modrelu, bias, lengths, in_place(states, h_last),
+                               cache);
+        rollout_backward<float>(*transition, Activation::modrelu, lengths,
+                                in_place(states, d_h_last, d_states, d_h0), cache);
         std::vector<Tensor<float>> results;
         for (const Tensor<float>* x : {&states, &h_last, &d_states, &d_h0})
           results.push_back(x->copy(Device::cpu()));

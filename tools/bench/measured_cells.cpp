@@ -58,21 +58,26 @@ struct TimedRollout : TimedTransition {
   TimedRollout(const SizedCell& sized, const SequenceSizes& timed, const Execution& execution)
       : TimedTransition(sized, execution), sizes(timed) {}
 
-  void restore() {
-    copy<float>(input, states);
-    copy<float>(d_input, d_states);
-  }
   void forward() {
     transition.prepare(parameters);
-    rollout_forward<float>(transition, sizes.activation, bias, {}, states, last, cache);
+    rollout_forward<float>(
+        transition, sizes.activation, bias, {},
+        {.h_0 = h_0, .inputs = inputs, .outputs = states.view().slice(1, sizes.length), .h_last = last},
+        cache);
   }
   void backward() {
-    rollout_backward<float>(transition, sizes.activation, {}, states, {}, d_states, d_initial, cache);
+    rollout_backward<float>(transition, sizes.activation, {},
+                            {.outputs = std::as_const(states).view().slice(1, sizes.length),
+                             .d_outputs = d_outputs,
+                             .d_h_last = {},
+                             .d_inputs = d_inputs,
+                             .d_h_0 = d_h_0},
+                            cache);
     const Index count = transition.coefficient_count(), columns = sizes.length * sizes.batch;
     const auto coefficients = [&](const Tensor<float>& c) {
       return MatrixView<const float>{c.data(), count, columns, count, device};
     };
-    transition.backward_of_rollout(columns_of(std::as_const(d_states)),
+    transition.backward_of_rollout(columns_of(std::as_const(d_inputs)),
                                    columns_of(std::as_const(states).view().slice(0, sizes.length)),
                                    coefficients(cache.z), coefficients(cache.y), d_parameters);
   }
@@ -87,11 +92,14 @@ struct TimedRollout : TimedTransition {
   }
 
   SequenceSizes sizes;
-  Tensor<float> input = normal_tensor({sizes.length + 1, sizes.batch, n}, device, 3);
-  Tensor<float> d_input = normal_tensor({sizes.length, sizes.batch, n}, device, 4);
+  Tensor<float> inputs = normal_tensor({sizes.length, sizes.batch, n}, device, 3);
+  Tensor<float> d_outputs = normal_tensor({sizes.length, sizes.batch, n}, device, 4);
   Tensor<float> bias = normal_tensor(Shape{n}, device, 5);
-  Tensor<float> states = zeros_like(input), d_states = zeros_like(d_input);
-  Tensor<float> last{{sizes.batch, n}, device}, d_initial = zeros_like(last);
+  /// h_0, a random state, and the outputs after it.
+  Tensor<float> states = normal_tensor({sizes.length + 1, sizes.batch, n}, device, 6);
+  TensorView<const float> h_0 = std::as_const(states).view()[0];
+  Tensor<float> d_inputs = zeros_like(d_outputs);
+  Tensor<float> last{{sizes.batch, n}, device}, d_h_0 = zeros_like(last);
   RolloutCache<float> cache;
   AppliedMatrix<float> applied;
 };
@@ -103,7 +111,6 @@ Measured measured_transition(const SizedCell& sized, const SequenceSizes& sizes,
   return {.fields = {{"form", form}, {"hidden", sized.hidden}, {"reflections", sized.reflections}},
           .pass = {.forward = [rollout] { rollout->forward(); },
                    .backward = [rollout] { rollout->backward(); },
-                   .restore = [rollout] { rollout->restore(); },
                    .recordable = rollout->recordable()},
           .flops = std::visit(OperationsOfPrepare{n, l, form}, sized.transition()) +
                    operations_of_column(form, n, l) * static_cast<double>(sizes.length * sizes.batch),

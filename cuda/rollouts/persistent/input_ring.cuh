@@ -23,15 +23,15 @@ class InputRing {
   }
 
   /// Starts fetching what a step reads at `place`, if such a step `exists`; every one in its order.
-  __device__ void fetch(const Element (&elements)[Groups], int step, bool exists,
-                        const typename Element::Place& place) const {
+  __device__ void fetch(const RolloutArguments<float>& arguments, const Element (&elements)[Groups], int step,
+                        bool exists, StepPlace place) const {
     if (exists) {
 #pragma unroll
       for (int group = 0; group < Groups; ++group) {
         if (!elements[group].present()) continue;
 #pragma unroll
         for (int i = 0; i < inputs; ++i)
-          ptx::cp_async<sizeof(float)>(slot(step, group, i), elements[group].input(place, i));
+          ptx::cp_async<sizeof(float)>(slot(step, group, i), elements[group].input(arguments, place, i));
       }
     }
     ptx::cp_async_commit();

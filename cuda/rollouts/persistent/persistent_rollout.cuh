@@ -13,7 +13,6 @@ namespace orthornn::cuda {
 template <Direction direction, class Tile, class Exchange, int Group, int Groups, int Ahead>
 struct PersistentThread {
   using Element = RolloutElement<float, direction>;
-  using Place = typename Element::Place;
   using Input = typename Element::Input;
   using State = StateColumns<Tile>;
   using Ring = InputRing<Element, Ahead, Groups, Tile::threads(Exchange::rows)>;
@@ -26,18 +25,18 @@ struct PersistentThread {
   const OwnedElement<Tile, Group>& owned;
   const Element (&elements)[Groups];
   /// That of the step whose inputs are taken.
-  const Place& place;
+  const StepPlace& place;
 
   /// Starts fetching the inputs of the first steps.
   __device__ __forceinline__ void fetch_first_inputs() const {
 #pragma unroll
     for (int step = 0; step < Ahead - 1; ++step)
-      ring.fetch(elements, step, step < order.length, place.after(step * order.stride));
+      ring.fetch(arguments, elements, step, step < order.length, place + step * order.stride);
   }
   /// Before the inputs of a step are taken.
   __device__ __forceinline__ void advance_inputs(int step) const {
     const int ahead = step + Ahead - 1;
-    ring.fetch(elements, ahead, ahead < order.length, place.after((Ahead - 1) * order.stride));
+    ring.fetch(arguments, elements, ahead, ahead < order.length, place + (Ahead - 1) * order.stride);
     ring.wait();
   }
   __device__ __forceinline__ Input take_input(int step, int group) const {
@@ -100,7 +99,7 @@ __global__ void __launch_bounds__(Tile::threads(Exchange::rows), 1)
 
   // 2. Through time.
   const StepOrder<direction> order(arguments);
-  typename Thread::Place place(arguments, order.time(0));
+  StepPlace place = place_of_step(arguments, order.time(0));
   const Thread own{arguments, order, exchanges, ring, weights, owned, elements, place};
   own.fetch_first_inputs();
   if constexpr (forward) {
@@ -110,9 +109,9 @@ __global__ void __launch_bounds__(Tile::threads(Exchange::rows), 1)
     own.advance_inputs(0);
 #pragma unroll
     for (int group = 0; group < Groups; ++group) own.finish(0, 0, group, 0.0f, own.take_input(0, group));
-    place = place.after(order.stride);
+    place += order.stride;
   }
-  for (int number = 0; number < order.length; ++number, place = place.after(order.stride)) {
+  for (int number = 0; number < order.length; ++number, place += order.stride) {
     // Forward, published number t is h_t, and step t makes h_{t+1} of it; backward, step t publishes its own
     // g_t.
     const int step = forward ? number : number + 1;

@@ -19,7 +19,6 @@ template <Direction direction, class Shape>
 struct TensorCoreThread {
   using Operands = typename Shape::Operands;
   using Element = RolloutElement<float, direction>;
-  using Place = typename Element::Place;
   using Input = typename Element::Input;
   static constexpr int owned = Shape::owned;
 
@@ -31,7 +30,7 @@ struct TensorCoreThread {
   float* sum_memory;
   const Element (&elements)[Shape::tiles][owned];
   /// That of the step that is finished next.
-  const Place& at;
+  const StepPlace& at;
   /// Inputs come into registers a step before they are needed, and not through shared memory as in
   /// persistent_rollout: with N = 1024 that is full.
   Input (&inputs)[Shape::tiles][owned];
@@ -59,7 +58,7 @@ struct TensorCoreThread {
     }
     exchanges[tile].commit(number);
   }
-  __device__ __forceinline__ void load_inputs(int step, const Place& from, int tile) const {
+  __device__ __forceinline__ void load_inputs(int step, StepPlace from, int tile) const {
 #pragma unroll
     for (int i = 0; i < owned; ++i)
       inputs[tile][i] = load_input(elements[tile][i], arguments, order.time(step), from);
@@ -77,7 +76,7 @@ struct TensorCoreThread {
     for (int i = 0; i < owned; ++i) {
       elements[tile][i].keep(arguments, order.time(step), at, products[i], inputs[tile][i], values[i]);
     }
-    if (step + 1 < order.length) load_inputs(step + 1, at.after(order.stride), tile);
+    if (step + 1 < order.length) load_inputs(step + 1, at + order.stride, tile);
   }
   /// Publishes number 0: h_0, or g of the last step.
   __device__ __forceinline__ void start(int tile) const {
@@ -142,14 +141,14 @@ __global__ void __launch_bounds__(tensor_core_threads, 1)
   // 2. Through time, as in persistent_rollout. Forward, published number t is h_t, and step t makes h_{t+1}
   // of it; backward, step t publishes its own g_t.
   const StepOrder<direction> order(arguments);
-  typename Thread::Place at(arguments, order.time(0));
+  StepPlace at = place_of_step(arguments, order.time(0));
   typename Thread::Input inputs[Tiles][Shape::owned];
   const Thread own{arguments, order, exchanges, place, weights, reinterpret_cast<float*>(sum_memory),
                    elements,  at,    inputs};
 #pragma unroll
   for (int tile = 0; tile < Tiles; ++tile) own.start(tile);
-  if constexpr (!forward) at = at.after(order.stride);
-  for (int number = 0; number < order.length; ++number, at = at.after(order.stride)) {
+  if constexpr (!forward) at += order.stride;
+  for (int number = 0; number < order.length; ++number, at += order.stride) {
     const int step = forward ? number : number + 1;
 #pragma unroll
     for (int tile = 0; tile < Tiles; ++tile) {

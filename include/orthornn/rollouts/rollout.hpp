@@ -49,45 +49,54 @@ RolloutWay rollout_way(const Transition<T>& transition, Index length, Index batc
 template <class T>
 Index launches_of_rollout(const Transition<T>& transition, Index length, Index batch);
 
+/// What a rollout reads and writes forward.
+template <class T>
+struct RolloutStates {
+  ConstTensorView<T> h_0;     ///< States before the first step, [B, N].
+  ConstTensorView<T> inputs;  ///< a_t = W x_t + b, [T, B, N]; may be the memory of the outputs.
+  TensorView<T> outputs;      ///< Gets h_1 to h_T, [T, B, N].
+  TensorView<T> h_last;       ///< Gets the last live states, which are h_0 where the length is 0, [B, N].
+};
+
+/// What a rollout reads and writes backward.
+template <class T>
+struct RolloutGradients {
+  ConstTensorView<T> outputs;    ///< The states h_1 to h_T that the forward left, [T, B, N].
+  ConstTensorView<T> d_outputs;  ///< Gradients that arrive at them, [T, B, N]; may be the memory of d_inputs.
+  ConstTensorView<T>
+      d_h_last;            ///< Gradient that arrives at the last live states, [B, N]; empty where it is 0.
+  TensorView<T> d_inputs;  ///< Gets g_t, the gradients at the arguments of sigma, [T, B, N].
+  TensorView<T> d_h_0;     ///< Gets the gradient at h_0, [B, N].
+};
+
 /// Computes h_t = sigma(Q h_{t-1} + a_t) for t = 1 to T (docs/math.md, section 1.2).
 ///
-/// - states [T + 1, B, N]: slot 0 holds h_0; slot t holds a_t = W x_t + b on entry and h_t on return.
 /// - modrelu_bias [N]: read for modrelu alone.
 /// - lengths [B], or empty when all are T: from step length on, the output is 0.
-/// - h_last [B, N]: gets the last live state, which is h_0 where the length is 0.
 /// - memory: what the backward needs; `records` keeps the recordings of the loop.
 ///
 /// Throws ShapeError, and ValueError for a transition that is not prepared and as `rollout_way`.
 template <class T>
 void rollout_forward(const Transition<T>& transition, Activation activation, ConstTensorView<T> modrelu_bias,
-                     TensorView<const std::int32_t> lengths, TensorView<T> states, TensorView<T> h_last,
+                     TensorView<const std::int32_t> lengths, const RolloutStates<T>& states,
                      const RolloutMemory<T>& memory, RecordedLoops& records);
 
 /// Goes back through time, from the states and the memory that `rollout_forward` left (docs/math.md,
-/// section 1.6).
-///
-/// - d_states [T, B, N]: the gradients that arrive at h_t on entry, and g_t, at the argument of sigma, on
-///   return.
-/// - d_h_last [B, N]: gradient with respect to the last live state; empty where it is 0.
-/// - d_h0 [B, N]: gradient with respect to h_0, overwritten.
-///
-/// Throws ShapeError, and as `rollout_way`.
+/// section 1.6). Throws ShapeError, and as `rollout_way`.
 template <class T>
 void rollout_backward(const Transition<T>& transition, Activation activation,
-                      TensorView<const std::int32_t> lengths, ConstTensorView<T> states,
-                      ConstTensorView<T> d_h_last, TensorView<T> d_states, TensorView<T> d_h0,
+                      TensorView<const std::int32_t> lengths, const RolloutGradients<T>& gradients,
                       const RolloutMemory<T>& memory, RecordedLoops& records);
 
 /// Computes h_t = sigma(Q h_{t-1} + a_t) for t = 1 to T, with memory and recordings of a cache.
 template <class T>
 void rollout_forward(const Transition<T>& transition, Activation activation, ConstTensorView<T> modrelu_bias,
-                     TensorView<const std::int32_t> lengths, TensorView<T> states, TensorView<T> h_last,
+                     TensorView<const std::int32_t> lengths, const RolloutStates<T>& states,
                      RolloutCache<T>& cache);
 /// Goes back through time, with memory and recordings of the cache that the forward had.
 template <class T>
 void rollout_backward(const Transition<T>& transition, Activation activation,
-                      TensorView<const std::int32_t> lengths, ConstTensorView<T> states,
-                      ConstTensorView<T> d_h_last, TensorView<T> d_states, TensorView<T> d_h0,
+                      TensorView<const std::int32_t> lengths, const RolloutGradients<T>& gradients,
                       RolloutCache<T>& cache);
 
 }  // namespace orthornn

@@ -8,7 +8,7 @@ from torch import Tensor
 from .. import _abi
 from .._library import library
 from ._calls import (DTYPES, bytes_of, check_lengths, check_like, check_number_type, check_shape,
-                     choice, define, device_key, device_of, device_of_key, int32_lengths, memory,
+                     choice, contiguous, define, device_key, device_of, device_of_key, int32_lengths, memory,
                      no_second_derivatives, pointer, precision_of)
 
 ACTIVATIONS = {"tanh": _abi.TANH, "relu": _abi.RELU, "abs": _abi.ABS, "modrelu": _abi.MODRELU,
@@ -76,8 +76,7 @@ def _lengths_on(lengths, device):
 
 
 def _new_results(q, inputs, activation):
-    steps, batch, size = inputs.shape
-    return (q.new_empty(steps + 1, batch, size), q.new_empty(batch, size),
+    return (q.new_empty(inputs.shape), q.new_empty(inputs.shape[1:]),
             q.new_empty(inputs.shape if activation == "abs" else 0, dtype=torch.int8))
 
 
@@ -87,12 +86,12 @@ def _forward(q, inputs, h_0, lengths, activation, modrelu_bias):
     if modrelu_bias is not None:
         modrelu_bias = modrelu_bias.contiguous()
     lengths = _lengths_on(lengths, q.device)
-    states, h_last, signs = _new_results(q, inputs, activation)
+    outputs, h_last, signs = _new_results(q, inputs, activation)
     workspace = memory(q, count)
     library().orthornn_rollout_forward(
         device_of(q), options, pointer(q), pointer(modrelu_bias), pointer(lengths), pointer(inputs),
-        pointer(h_0), pointer(states), pointer(h_last), pointer(signs), pointer(workspace), count)
-    return states, h_last, signs
+        pointer(h_0), pointer(outputs), pointer(h_last), pointer(signs), pointer(workspace), count)
+    return outputs, h_last, signs
 
 
 def _forward_fake(q, inputs, h_0, lengths, activation, modrelu_bias):
@@ -100,51 +99,47 @@ def _forward_fake(q, inputs, h_0, lengths, activation, modrelu_bias):
     return _new_results(q, inputs, activation)
 
 
-def _backward(q, lengths, states, signs, d_states, d_h_last, activation, wants_q, wants_modrelu_bias):
-    steps, batch, size = states.shape[0] - 1, states.shape[1], states.shape[2]
-    q = q.contiguous()
+def _backward(q, lengths, h_0, outputs, signs, d_outputs, d_h_last, activation, wants_q, wants_modrelu_bias):
+    q, h_0 = q.contiguous(), h_0.contiguous()
     precision = precision_of(q)
-    options, _, count = _kept((activation, precision, q.dtype, q.get_device(), states.shape),
-                              lambda: _make_plan(q, (steps, batch, size), activation, precision))
+    options, _, count = _kept((activation, precision, q.dtype, q.get_device(), outputs.shape),
+                              lambda: _make_plan(q, outputs.shape, activation, precision))
     lengths = _lengths_on(lengths, q.device)
-    d_inputs, d_h_0, d_q, d_modrelu_bias = _new_gradients(q, states, wants_q, wants_modrelu_bias)
-    # Slot 0 of the states is h_0.
-    d_outputs = None if d_states is None else d_states[1:].contiguous()
-    d_h_last = None if d_h_last is None else d_h_last.contiguous()
+    d_inputs, d_h_0, d_q, d_modrelu_bias = _new_gradients(q, outputs, wants_q, wants_modrelu_bias)
+    d_outputs, d_h_last = contiguous(d_outputs, d_h_last)
     workspace = memory(q, count)
     library().orthornn_rollout_backward(
-        device_of(q), options, pointer(q), pointer(lengths), pointer(states), pointer(signs),
+        device_of(q), options, pointer(q), pointer(lengths), pointer(h_0), pointer(outputs), pointer(signs),
         pointer(d_outputs), pointer(d_h_last), pointer(d_inputs), pointer(d_h_0),
         pointer(d_q) if wants_q else None, pointer(d_modrelu_bias) if wants_modrelu_bias else None,
         pointer(workspace), count)
-    if d_states is not None:
-        d_h_0 += d_states[0]
     return d_inputs, d_h_0, d_q, d_modrelu_bias
 
 
-def _new_gradients(q, states, wants_q, wants_modrelu_bias):
+def _new_gradients(q, outputs, wants_q, wants_modrelu_bias):
     """Memory for the gradients; empty for those that are not wanted."""
-    steps, batch, size = states.shape[0] - 1, states.shape[1], states.shape[2]
-    return (q.new_empty(steps, batch, size), q.new_empty(batch, size),
+    size = len(q)
+    return (q.new_empty(outputs.shape), q.new_empty(outputs.shape[1:]),
             q.new_empty(size, size) if wants_q else q.new_empty(0),
             q.new_empty(size if wants_modrelu_bias else 0))
 
 
-def _backward_fake(q, lengths, states, signs, d_states, d_h_last, activation, wants_q, wants_modrelu_bias):
-    return _new_gradients(q, states, wants_q, wants_modrelu_bias)
+def _backward_fake(q, lengths, h_0, outputs, signs, d_outputs, d_h_last, activation, wants_q,
+                   wants_modrelu_bias):
+    return _new_gradients(q, outputs, wants_q, wants_modrelu_bias)
 
 
 def _save(ctx, inputs, output):
-    q, _, _, lengths, ctx.activation, _ = inputs
-    states, _, signs = output
-    ctx.save_for_backward(q, lengths, states, signs)
+    q, _, h_0, lengths, ctx.activation, _ = inputs
+    outputs, _, signs = output
+    ctx.save_for_backward(q, lengths, h_0, outputs, signs)
     ctx.set_materialize_grads(False)
 
 
-def _differentiate(ctx, d_states, d_h_last, _d_signs):
+def _differentiate(ctx, d_outputs, d_h_last, _d_signs):
     no_second_derivatives()
     wants_q, wants_modrelu_bias = ctx.needs_input_grad[0], ctx.needs_input_grad[5]
-    d_inputs, d_h_0, d_q, d_modrelu_bias = BACKWARD(*ctx.saved_tensors, d_states, d_h_last, ctx.activation,
+    d_inputs, d_h_0, d_q, d_modrelu_bias = BACKWARD(*ctx.saved_tensors, d_outputs, d_h_last, ctx.activation,
                                                     wants_q, wants_modrelu_bias)
     return (d_q if wants_q else None, d_inputs, d_h_0, None, None,
             d_modrelu_bias if wants_modrelu_bias else None)
@@ -153,8 +148,8 @@ def _differentiate(ctx, d_states, d_h_last, _d_signs):
 FORWARD = define("rollout(Tensor q, Tensor inputs, Tensor h_0, Tensor? lengths, str activation, "
                  "Tensor? modrelu_bias) -> (Tensor, Tensor, Tensor)", _forward, _forward_fake, setup=_save,
                  backward=_differentiate)
-BACKWARD = define("rollout_backward(Tensor q, Tensor? lengths, Tensor states, Tensor signs, "
-                  "Tensor? d_states, Tensor? d_h_last, str activation, bool wants_q, "
+BACKWARD = define("rollout_backward(Tensor q, Tensor? lengths, Tensor h_0, Tensor outputs, Tensor signs, "
+                  "Tensor? d_outputs, Tensor? d_h_last, str activation, bool wants_q, "
                   "bool wants_modrelu_bias) -> (Tensor, Tensor, Tensor, Tensor)",
                   _backward, _backward_fake, autocast=None)
 
@@ -172,5 +167,5 @@ def rollout(q: Tensor, inputs: Tensor, h_0: Tensor, lengths: Tensor | None = Non
     Returns the outputs [T, B, N] and the state after the last step of each sequence [B, N]. Tensors that are
     contiguous are read where they lie. Raises TypeError and ValueError, naming the argument.
     """
-    states, h_last, _ = FORWARD(q, inputs, h_0, lengths, activation, modrelu_bias)
-    return states[1:], h_last
+    outputs, h_last, _ = FORWARD(q, inputs, h_0, lengths, activation, modrelu_bias)
+    return outputs, h_last
