@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <cstring>
 
 #include "cuda/core/check.hpp"
 #include "cuda/core/context.hpp"
@@ -45,6 +46,7 @@ class SlotsInTurn final : public PinnedSlots {
     context(device);  // events and streams belong to the current device
     for (Slot& slot : slots_) slot.was_read = make_event();
     for (Landing& landing : landings_) landing.was_taken = make_event();
+    was_sent_ = make_event();
     cudaStream_t stream = nullptr;
     check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
     copies_.reset(stream);
@@ -66,37 +68,43 @@ class SlotsInTurn final : public PinnedSlots {
       const std::size_t wanted = std::max({bytes, 2 * slot.bytes, smallest_slot});
       slot.bytes = 0;
       slot.memory.reset();
-      void* memory = nullptr;
-      check(cudaMallocHost(&memory, wanted));
-      slot.memory.reset(memory);
+      slot.memory.reset(allocate_pinned(device_, wanted));
       slot.bytes = wanted;
     }
     return slot.memory.get();
   }
 
-  void send(void* to, std::size_t bytes) override {
+  void send_slot(void* to, std::size_t bytes) override {
     const cudaStream_t operations = context(device_).stream();
     const Slot& slot = slots_[last_];
-    if (bytes < smallest_ahead) {
-      check(cudaMemcpyAsync(to, slot.memory.get(), bytes, cudaMemcpyHostToDevice, operations));
-      check(cudaEventRecord(slot.was_read.get(), operations));
-    } else {
-      send_ahead(slot, to, bytes, operations);
-    }
+    if (bytes >= smallest_ahead) return send_ahead(slot.memory.get(), to, bytes, slot.was_read.get());
+    check(cudaMemcpyAsync(to, slot.memory.get(), bytes, cudaMemcpyHostToDevice, operations));
+    check(cudaEventRecord(slot.was_read.get(), operations));
   }
+
+  void send(const void* from, void* to, std::size_t bytes) override {
+    if (bytes >= smallest_ahead) {
+      context(device_).refuse_waiting();
+      return send_ahead(from, to, bytes, was_sent_.get());
+    }
+    std::memcpy(next(bytes), from, bytes);
+    send_slot(to, bytes);
+  }
+
+  void wait_until_sent() override { check(cudaEventSynchronize(was_sent_.get())); }
 
  private:
   /// Operations wait for a copy within the GPU alone, unless they come to it before the host's memory is
-  /// read.
-  void send_ahead(const Slot& slot, void* to, std::size_t bytes, cudaStream_t operations) {
+  /// read. `was_read` is reached then.
+  void send_ahead(const void* from, void* to, std::size_t bytes, cudaEvent_t was_read) {
     reserve_landings(static_cast<Index>(bytes));
     last_landing_ = (last_landing_ + 1) % landing_count;
     Landing& landing = landings_[last_landing_];
+    const cudaStream_t operations = context(device_).stream();
     check(cudaStreamWaitEvent(copies_.get(), landing.was_taken.get(), 0));
-    check(cudaMemcpyAsync(landing.memory.data(), slot.memory.get(), bytes, cudaMemcpyHostToDevice,
-                          copies_.get()));
-    check(cudaEventRecord(slot.was_read.get(), copies_.get()));
-    check(cudaStreamWaitEvent(operations, slot.was_read.get(), 0));
+    check(cudaMemcpyAsync(landing.memory.data(), from, bytes, cudaMemcpyHostToDevice, copies_.get()));
+    check(cudaEventRecord(was_read, copies_.get()));
+    check(cudaStreamWaitEvent(operations, was_read, 0));
     check(cudaMemcpyAsync(to, landing.memory.data(), bytes, cudaMemcpyDeviceToDevice, operations));
     check(cudaEventRecord(landing.was_taken.get(), operations));
   }
@@ -111,6 +119,8 @@ class SlotsInTurn final : public PinnedSlots {
   Device device_;
   std::array<Slot, slot_count> slots_;
   std::size_t last_ = 0;
+  /// Of what lies in no slot: one stream makes these copies in their order, so the last one tells of all.
+  Owned<cudaEvent_t, cudaEventDestroy> was_sent_;
   std::array<Landing, landing_count> landings_;
   std::size_t last_landing_ = 0;
   Owned<cudaStream_t, cudaStreamDestroy> copies_;
@@ -120,6 +130,20 @@ class SlotsInTurn final : public PinnedSlots {
 
 std::unique_ptr<PinnedSlots> make_pinned_slots(Device device) {
   return std::make_unique<SlotsInTurn>(device);
+}
+
+void* allocate_pinned(Device device, std::size_t bytes) {
+  check(cudaSetDevice(device.index()));
+  void* memory = nullptr;
+  check(cudaMallocHost(&memory, bytes));
+  return memory;
+}
+
+void release_pinned(Device device, void* memory) noexcept {
+  // The GPU may still be reading. As in Context::free, an error at the end of a process is ignored.
+  if (cudaSetDevice(device.index()) != cudaSuccess || cudaDeviceSynchronize() != cudaSuccess ||
+      cudaFreeHost(memory) != cudaSuccess)
+    cudaGetLastError();
 }
 
 }  // namespace orthornn::cuda

@@ -80,25 +80,25 @@ Index DataTask::evaluation_batches(HeldOut set) const { return loaded().evaluati
 
 namespace {
 
-/// Copies what a DataTask writes into a batch, in the order in which it does.
-void copy_batch(const Batch& from, Batch& to, HostStaging& staging) {
-  const auto copy_tensor = [&]<class T>(TensorView<const T> numbers, Tensor<T>& tensor) {
+/// Sends what a DataTask writes into a batch, in the order in which it does.
+void send_batch(const Batch& from, Batch& to, HostStaging& staging) {
+  const auto send_tensor = [&]<class T>(TensorView<const T> numbers, Tensor<T>& tensor) {
     tensor.reserve(numbers.shape());
-    staging.fill<T>(tensor.view(), [&](TensorView<T> copied) { copy<T>(numbers, copied); });
+    staging.send<T>(numbers, tensor.view());
   };
-  const auto copy_reals = [&](std::string_view name) {
-    if (!from.reals(name).empty()) copy_tensor(from.reals(name), to.reals(name));
+  const auto send_reals = [&](std::string_view name) {
+    if (!from.reals(name).empty()) send_tensor(from.reals(name), to.reals(name));
   };
-  const auto copy_integers = [&](std::string_view name) {
-    if (!from.integers(name).empty()) copy_tensor(from.integers(name), to.integers(name));
+  const auto send_integers = [&](std::string_view name) {
+    if (!from.integers(name).empty()) send_tensor(from.integers(name), to.integers(name));
   };
   to.set_piece(from.piece());
-  copy_reals(batch_names::features);
-  copy_integers(batch_names::symbols);
-  copy_integers(batch_names::lengths);
-  copy_reals(batch_names::values);
-  copy_integers(batch_names::classes);
-  copy_reals(batch_names::weights);
+  send_reals(batch_names::features);
+  send_integers(batch_names::symbols);
+  send_integers(batch_names::lengths);
+  send_reals(batch_names::values);
+  send_integers(batch_names::classes);
+  send_reals(batch_names::weights);
 }
 
 }  // namespace
@@ -106,13 +106,16 @@ void copy_batch(const Batch& from, Batch& to, HostStaging& staging) {
 void DataTask::training_batch(std::uint64_t step, Batch& batch) const {
   loaded();
   Data& data = *data_;
-  if (!data.in_file()) return data.training_batch(step, data.here, batch);
+  if (!data.in_file() && !batch.device().is_cuda()) return data.training_batch(step, data.here, batch);
   if (!data.prefetched) {
+    for (Assembly& assembly : data.ahead) assembly.reader = batch.device();
     data.prefetched.emplace([&data](std::size_t thread, std::uint64_t of_step, Batch& to) {
       data.training_batch(of_step, data.ahead[thread], to);
     });
   }
-  copy_batch(data.prefetched->batch(step), batch, data.here.staging);
+  // A thread may write where the last batch was.
+  data.here.staging.wait_until_sent();
+  send_batch(data.prefetched->batch(step), batch, data.here.staging);
 }
 
 void DataTask::evaluation_batch(HeldOut set, Index number, Batch& batch) const {

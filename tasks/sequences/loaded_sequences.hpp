@@ -119,6 +119,8 @@ struct Assembly {
   static constexpr std::size_t side_by_side = 8;
 
   HostStaging staging;
+  /// Device to which the batches are sent.
+  Device reader = Device::cpu();
   /// Numbers of a file: features of some sequences, and other numbers of one.
   std::array<Tensor<float>, side_by_side> features;
   Tensor<float> reals;
@@ -210,8 +212,8 @@ struct DataTask::Data {
   /// What the thread that calls keeps, and those that go ahead.
   Assembly here;
   std::array<Assembly, PrefetchedBatches::thread_count> ahead;
-  /// Training batches that are assembled while the steps before them are taken; none for data in memory,
-  /// whose batches take less time than a thread needs to hand them over.
+  /// Training batches that are assembled while the steps before them are taken. There are none for data in
+  /// memory on the CPU, whose threads have work already.
   std::optional<PrefetchedBatches> prefetched;
 
  private:

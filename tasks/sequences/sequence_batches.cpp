@@ -109,6 +109,10 @@ void DataTask::Data::fill(Assembly& assembly, Batch& batch) const {
   // 1. Inputs.
   if (has_features()) {
     const Index columns = options.missing == Missing::mask ? 2 * feature_columns() : feature_columns();
+    // The largest of the tensors goes to a GPU without a copy in between.
+    if (Tensor<float>& features = batch.reals(batch_names::features);
+        assembly.reader.is_cuda() && features.empty())
+      features = HostStaging::page_locked<float>({longest, count, columns}, assembly.reader);
     reals(batch_names::features, {most_steps, count, columns},
           [&](TensorView<float> to) { write_features(assembly, to); });
   } else {

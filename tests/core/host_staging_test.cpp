@@ -81,6 +81,37 @@ TEST_CASE("operations on a GPU read what was written before them, not what comes
   }
 }
 
+TEST_CASE("page-locked memory that was sent may change after a wait", "[core][cuda]") {
+  const auto device = gpu();
+  if (!device) return;
+  HostStaging staging;
+  staging.wait_until_sent();                                     // for nothing
+  const Index count = GENERATE(Index{1} << 10, Index{1} << 20);  // the second one is copied ahead
+  Tensor<std::int32_t> here = HostStaging::page_locked<std::int32_t>({count}, *device);
+  std::vector<Tensor<std::int32_t>> there;
+  for (int i = 0; i < 20; ++i) there.emplace_back(Shape{count}, *device);
+  for (int i = 0; i < 20; ++i) {
+    staging.wait_until_sent();
+    count_from(i)(here.view());
+    staging.send<std::int32_t>(here, there[static_cast<std::size_t>(i)].view());
+  }
+  for (std::int32_t i = 0; i < 20; ++i) {
+    count_from(i)(here.view());
+    CAPTURE(i);
+    REQUIRE(std::ranges::equal(there[static_cast<std::size_t>(i)].copy(Device::cpu()), here));
+  }
+  CHECK_THROWS_AS(staging.send<std::int32_t>(here, there[0].view().slice(0, 5)), ShapeError);
+}
+
+TEST_CASE("what is sent to a tensor of the host is copied", "[core]") {
+  HostStaging staging;
+  Tensor<std::int32_t> from = HostStaging::page_locked<std::int32_t>({2, 3}, Device::cpu()), to({2, 3});
+  count_from(4)(from.view());
+  staging.send<std::int32_t>(from, to.view());
+  staging.wait_until_sent();
+  CHECK(std::ranges::equal(to, from));
+}
+
 TEST_CASE("a recording may not take numbers from the host", "[core][cuda]") {
   const auto device = gpu();
   if (!device) return;

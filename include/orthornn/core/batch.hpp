@@ -26,7 +26,7 @@ inline constexpr std::string_view classes = "classes";
 /// Target numbers, [T, B, C] or [B, C] reals.
 inline constexpr std::string_view values = "values";
 /// Weights of the targets in the loss, of the shape of `classes` or `values`; absent or empty when all are 1.
-/// A target of weight 0 does not count. A SequenceModel reads them, on the CPU alone.
+/// A target of weight 0 does not count. A SequenceModel reads them.
 inline constexpr std::string_view weights = "weights";
 // The rest is for pairs of sequences, as in translation: a source of S steps, and an answer of T steps.
 /// Symbols of the sources, [S, B] integers.
