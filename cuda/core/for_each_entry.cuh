@@ -26,12 +26,8 @@ __global__ void for_each_entry_kernel(Index rows, Index columns, Body body) {
   }
 }
 
-/// body(row, column) for the entries of a rows x columns matrix, in no order, neighbouring threads in
-/// neighbouring rows: what `for_each` would need a division for. `body` is a __device__ lambda that captures
-/// by value.
-template <class Body>
-void for_each_entry(const Context& gpu, Index rows, Index columns, Body body) {
-  if (rows == 0 || columns == 0) return;
+/// Blocks and threads of such a kernel.
+inline LaunchShape shape_over_entries(const Context& gpu, Index rows, Index columns) {
   constexpr unsigned threads = 256;
   constexpr unsigned blocks_per_multiprocessor = 8;
   const unsigned x = threads_along_rows(rows);
@@ -41,10 +37,17 @@ void for_each_entry(const Context& gpu, Index rows, Index columns, Body body) {
   const unsigned row_blocks = std::min(blocks_for(rows, x), most_row_blocks);
   const Index column_blocks = blocks_for(columns, y);
   const Index most = 1 + static_cast<Index>(gpu.multiprocessors()) * blocks_per_multiprocessor / row_blocks;
-  launch(gpu, for_each_entry_kernel<Body>,
-         {.grid = dim3(static_cast<unsigned>(column_blocks < most ? column_blocks : most), row_blocks),
-          .block = dim3(x, y)},
-         rows, columns, body);
+  return {.grid = dim3(static_cast<unsigned>(column_blocks < most ? column_blocks : most), row_blocks),
+          .block = dim3(x, y)};
+}
+
+/// body(row, column) for the entries of a rows x columns matrix, in no order, neighbouring threads in
+/// neighbouring rows: what `for_each` would need a division for. `body` is a __device__ lambda that captures
+/// by value.
+template <class Body>
+void for_each_entry(const Context& gpu, Index rows, Index columns, Body body) {
+  if (rows == 0 || columns == 0) return;
+  launch(gpu, for_each_entry_kernel<Body>, shape_over_entries(gpu, rows, columns), rows, columns, body);
 }
 
 }  // namespace orthornn::cuda

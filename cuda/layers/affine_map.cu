@@ -9,7 +9,34 @@ namespace orthornn::cuda {
 namespace {
 
 // Up to so many inputs, writing a once counts for more than tensor cores do.
-constexpr Index max_fused_inputs = 8;
+constexpr int max_fused_inputs = 8;
+
+/// a [.., N] <- W x + b for at most max_fused_inputs inputs; threads as in for_each_entry. A thread reads its
+/// row of W once: the rows of neighbours are far apart, so each read of one costs as many lines as threads.
+template <class T>
+__global__ void multiply_few_kernel(const T* __restrict__ weights, const T* __restrict__ bias,
+                                    const T* __restrict__ vectors, T* __restrict__ a, Index rows, int inputs,
+                                    Index columns) {
+  const Index row_stride = static_cast<Index>(gridDim.y) * blockDim.x;
+  const Index column_stride = static_cast<Index>(gridDim.x) * blockDim.y;
+  for (Index row = static_cast<Index>(blockIdx.y) * blockDim.x + threadIdx.x; row < rows; row += row_stride) {
+    T w[max_fused_inputs] = {};
+#pragma unroll
+    for (int i = 0; i < max_fused_inputs; ++i) {
+      if (i < inputs) w[i] = weights[row * inputs + i];
+    }
+    const T b = bias == nullptr ? T{0} : bias[row];
+    for (Index column = static_cast<Index>(blockIdx.x) * blockDim.y + threadIdx.y; column < columns;
+         column += column_stride) {
+      T sum = b;
+#pragma unroll
+      for (int i = 0; i < max_fused_inputs; ++i) {
+        if (i < inputs) sum += w[i] * vectors[column * inputs + i];
+      }
+      a[column * rows + row] = sum;
+    }
+  }
+}
 
 // Columns that a thread picks side by side: the symbols first, then what they point to, so that it waits for
 // memory twice and not twice a column.
@@ -65,15 +92,11 @@ void multiply_vectors(TensorView<const T> weights, TensorView<const T> bias, Ten
     return cuda::gemm<T>(1, transposed(columns_of(weights)), columns_of(vectors), bias.empty() ? 0 : 1,
                          columns_of(a), precision);
   }
-  const T* w = weights.data();
-  const T* b = bias.empty() ? nullptr : bias.data();
-  const T* x = vectors.data();
-  T* out = a.data();
-  for_each_entry(context(a.device()), n, a.size() / n, [=] __device__(Index row, Index column) {
-    T sum = b == nullptr ? T{0} : b[row];
-    for (Index i = 0; i < k; ++i) sum += w[row * k + i] * x[column * k + i];
-    out[column * n + row] = sum;
-  });
+  if (a.empty()) return;
+  const Context& gpu = context(a.device());
+  const Index columns = a.size() / n;
+  launch(gpu, multiply_few_kernel<T>, shape_over_entries(gpu, n, columns), weights.data(),
+         bias.empty() ? nullptr : bias.data(), vectors.data(), a.data(), n, static_cast<int>(k), columns);
 }
 
 template <class T>
