@@ -321,6 +321,55 @@ ORTHORNN_EXPORT orthornn_status orthornn_rollout_backward(
     void *d_inputs, void *d_h_0, void *d_q, void *d_modrelu_bias, void *workspace, int64_t workspace_bytes);
 
 /* ---------------------------------------------------------------------------------------------------------
+ * The inputs of a recurrence
+ * ------------------------------------------------------------------------------------------------------ */
+
+/** The map y = W x + b of all steps, by which a recurrence gets its a_t: x [T, B, K], y [T, B, N]. */
+typedef struct orthornn_affine {
+  /** ORTHORNN_F32 or ORTHORNN_F64. */
+  int32_t dtype;
+  /** ORTHORNN_PRECISION_FP32, .._TF32 or .._BF16. */
+  int32_t precision;
+  /** Steps T, 0 or more. */
+  int64_t length;
+  /** Sequences B, 0 or more. */
+  int64_t batch;
+  /** Numbers K of x in a step, 1 or more. */
+  int64_t inputs;
+  /** Numbers N of y in a step, 1 or more. */
+  int64_t outputs;
+} orthornn_affine;
+
+/** Bytes of workspace of orthornn_affine_forward. */
+ORTHORNN_EXPORT orthornn_status orthornn_affine_forward_workspace(const orthornn_device *device,
+                                                                  const orthornn_affine *affine,
+                                                                  int64_t *bytes);
+/** Computes y [T, B, N] from w [N, K], b [N], which is NULL for none, and x [T, B, K]. */
+ORTHORNN_EXPORT orthornn_status orthornn_affine_forward(const orthornn_device *device,
+                                                        const orthornn_affine *affine, const void *w,
+                                                        const void *b, const void *x, void *y,
+                                                        void *workspace, int64_t workspace_bytes);
+/** Bytes of workspace of orthornn_affine_backward. */
+ORTHORNN_EXPORT orthornn_status orthornn_affine_backward_workspace(const orthornn_device *device,
+                                                                   const orthornn_affine *affine,
+                                                                   int64_t *bytes);
+/** Computes the gradients of a forward.
+ *
+ * - w, x: as the forward had them.
+ * - d_y [T, B, N]: the gradients that arrive.
+ * - states [T, B, N]: the outputs of the recurrence that d_y comes from. NULL where d_modrelu_bias is.
+ * - d_w [N, K]: gets the gradient of W.
+ * - d_b [N]: gets the gradient of b; NULL where it is not wanted.
+ * - d_modrelu_bias [N]: gets the gradient of m of ORTHORNN_MODRELU, in the same pass; NULL where it is not
+ *   wanted.
+ * - d_x [T, B, K]: gets the gradient of x; NULL where it is not wanted. */
+ORTHORNN_EXPORT orthornn_status orthornn_affine_backward(const orthornn_device *device,
+                                                         const orthornn_affine *affine, const void *w,
+                                                         const void *x, const void *d_y, const void *states,
+                                                         void *d_w, void *d_b, void *d_modrelu_bias,
+                                                         void *d_x, void *workspace, int64_t workspace_bytes);
+
+/* ---------------------------------------------------------------------------------------------------------
  * Places of tokens in the rows of tensors
  * ------------------------------------------------------------------------------------------------------ */
 

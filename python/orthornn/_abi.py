@@ -46,6 +46,8 @@ Device = _struct("Device", kind=c_int32, index=c_int32, stream=c_void_p)
 Transition = _struct("Transition", dtype=c_int32, kind=c_int32, size=c_int64, reflections=c_int64,
                      negative_signs=c_int64)
 Stiefel = _struct("Stiefel", dtype=c_int32, rows=c_int64, columns=c_int64)
+Affine = _struct("Affine", dtype=c_int32, precision=c_int32, length=c_int64, batch=c_int64, inputs=c_int64,
+                 outputs=c_int64)
 Rollout = _struct("Rollout", dtype=c_int32, activation=c_int32, precision=c_int32, reserved=c_int32,
                   length=c_int64, batch=c_int64, size=c_int64)
 Layout = _struct("Layout", order=c_int32, reserved=c_int32, batch=c_int64, length=c_int64,
@@ -76,7 +78,7 @@ _TYPES = {
     "*p": ctypes.POINTER(c_void_p),
     "*s": ctypes.POINTER(c_char_p),
 } | {struct.__name__: ctypes.POINTER(struct) for struct in (
-    Device, Transition, Stiefel, Rollout, Layout, DeltaProduct, DeltaInputs, DeltaGradients, RankOneChain,
+    Device, Transition, Stiefel, Affine, Rollout, Layout, DeltaProduct, DeltaInputs, DeltaGradients, RankOneChain,
     ChainInputs, ChainGradients)}
 
 # Functions that return a status, without their prefix orthornn_.
@@ -97,6 +99,10 @@ _FUNCTIONS = {
     "stiefel_forward": "Device Stiefel p p p l",
     "stiefel_backward_workspace": "Device Stiefel *l",
     "stiefel_backward": "Device Stiefel p p p p l",
+    "affine_forward_workspace": "Device Affine *l",
+    "affine_forward": "Device Affine p p p p p l",
+    "affine_backward_workspace": "Device Affine *l",
+    "affine_backward": "Device Affine p p p p p p p p p l",
     "rollout_forward_workspace": "Device Rollout *l",
     "rollout_forward": "Device Rollout p p p p p p p p p l",
     "rollout_backward_workspace": "Device Rollout *l",

@@ -64,7 +64,7 @@ void AffineMap<T>::backward(const SequenceInput<T>& input, ConstTensorView<T> we
                             const To& to, Saved& scratch) const {
   const MatrixView<const T> d_y = columns_of(g);
   const bool symbols = input.vectors.empty();
-  if (!to.bias.empty()) {
+  if (!to.bias.empty() || !to.signed_bias.empty()) {
     sum_columns<T>(d_y,
                    {.total = to.bias,
                     .signed_total = to.signed_bias,

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <memory>
 #include <vector>
 
 #include "c_api/c_case.hpp"
@@ -59,6 +60,33 @@ class GpuWorkspace {
   Index first_;
   Tensor<std::byte> memory_;
 };
+
+/// Host memory on the CPU and memory of the GPU on a GPU, for a device of the C interface.
+class AnyWorkspace {
+ public:
+  AnyWorkspace(const orthornn_device* device, std::int64_t bytes) {
+    if (device == nullptr) {
+      here_ = std::make_unique<Workspace>(bytes);
+    } else {
+      there_ = std::make_unique<GpuWorkspace>(Device::cuda(device->index), bytes, 1);
+    }
+  }
+  void* data() { return here_ ? here_->data() : there_->data(); }
+  std::int64_t bytes() const { return here_ ? here_->bytes() : there_->bytes(); }
+
+ private:
+  std::unique_ptr<Workspace> here_;
+  std::unique_ptr<GpuWorkspace> there_;
+};
+
+/// Results on a GPU beside those in double on the CPU.
+inline void check_near(auto& found, auto& expected, double bound) {
+  for (std::size_t i = 0; i < found.results().size(); ++i) {
+    const auto [name, there] = found.results()[i];
+    INFO(name);
+    CHECK(relative_error(there->copy(Device::cpu()), *expected.results()[i].second) <= bound);
+  }
+}
 
 /// Sets everything that a case writes to NaN.
 template <class Case>

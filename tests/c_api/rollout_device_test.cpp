@@ -14,24 +14,6 @@
 namespace orthornn::testing {
 namespace {
 
-/// Host memory on the CPU and memory of the GPU on a GPU, for a device of the C interface.
-class AnyWorkspace {
- public:
-  AnyWorkspace(const orthornn_device* device, std::int64_t bytes) {
-    if (device == nullptr) {
-      here_ = std::make_unique<Workspace>(bytes);
-    } else {
-      there_ = std::make_unique<GpuWorkspace>(Device::cuda(device->index), bytes, 1);
-    }
-  }
-  void* data() { return here_ ? here_->data() : there_->data(); }
-  std::int64_t bytes() const { return here_ ? here_->bytes() : there_->bytes(); }
-
- private:
-  std::unique_ptr<Workspace> here_;
-  std::unique_ptr<GpuWorkspace> there_;
-};
-
 /// A rollout forward and backward. NULL is the CPU.
 template <class T>
 struct RolloutCalls {
@@ -168,15 +150,6 @@ struct MatrixCalls {
     return {{"q", &q}, {"d_parameters", &d_parameters}};
   }
 };
-
-/// Results on a GPU beside those in double on the CPU.
-void check_near(auto& found, auto& expected, double bound) {
-  for (std::size_t i = 0; i < found.results().size(); ++i) {
-    const auto [name, there] = found.results()[i];
-    INFO(name);
-    CHECK(relative_error(there->copy(Device::cpu()), *expected.results()[i].second) <= bound);
-  }
-}
 
 /// Runs once more in a caller's capture, and launches that twice.
 void check_recorded(auto& c, Device device) {
