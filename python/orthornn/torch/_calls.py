@@ -13,6 +13,7 @@ from torch import Tensor
 
 from .. import _abi
 from .._library import library
+from ._direct import directly
 
 LIBRARY = torch.library.Library("orthornn", "DEF")
 
@@ -178,7 +179,7 @@ def full_precision(arguments: Sequence[Any]) -> list[Any]:
 def define(schema: str, kernel: Callable, fake: Callable, *, setup: Callable | None = None,
            backward: Callable | None = None, autocast: Callable | None = full_precision) -> Callable:
     """Defines an operation orthornn::NAME by its schema, its kernel for both devices, the kernel that knows
-    shapes alone, and its gradient. Returns the operation."""
+    shapes alone, and its gradient. Returns a function that calls it."""
     name = schema[:schema.index("(")]
     LIBRARY.define(schema, tags=(torch.Tag.pt2_compliant_tag,))
     for device in "CPU", "CUDA":
@@ -190,7 +191,7 @@ def define(schema: str, kernel: Callable, fake: Callable, *, setup: Callable | N
     if autocast is not None:
         for device in "cpu", "cuda":
             LIBRARY.impl(name, _autocasting(operation, device, autocast), f"Autocast{device.upper()}")
-    return operation
+    return directly(schema, operation, kernel, setup, backward)
 
 
 def _autocasting(operation: Callable, device: str, cast: Callable) -> Callable:
