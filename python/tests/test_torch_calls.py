@@ -1,4 +1,5 @@
-"""Calls of operations without torch's dispatcher: where they are made, and that they are the same calls."""
+"""Calls of operations without torch's dispatcher: where they are made, and that they are the same calls. What
+is kept of calls."""
 
 import contextlib
 
@@ -12,7 +13,7 @@ from torch.overrides import TorchFunctionMode  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
 import orthornn.torch as ot  # noqa: E402
-from orthornn.torch import _direct  # noqa: E402
+from orthornn.torch import _calls, _direct  # noqa: E402
 from test_torch_operations import delta_inputs, normal, parameter, rollout_inputs, wrong_calls  # noqa: E402
 
 OPERATIONS = torch.ops.orthornn
@@ -247,3 +248,34 @@ def test_a_kept_tensor_that_was_overwritten_is_noticed(context):
         v.mul_(2)
         with pytest.raises(RuntimeError, match="modified by an inplace operation"):
             q.sum().backward()
+
+
+# Plans
+
+@pytest.mark.parametrize("named", [{"scale": 0.5}, {"unit_keys": True}, {"lengths": torch.tensor([3, 1])}])
+def test_a_plan_serves_equal_calls_alone(named):
+    inputs = delta_inputs((2, 3), grad=True)
+    inputs["keys"] = 0.5 * inputs["keys"]
+
+    def results(**named):
+        outputs = ot.delta_product(**inputs, **named)[0]
+        return outputs, *torch.autograd.grad(outputs.square().sum(), inputs["queries"], retain_graph=True)
+
+    other = results()
+    found = results(**named)
+    _calls._plans.clear()
+    wanted = results(**named)
+    assert all(torch.equal(x, y) for x, y in zip(found, wanted))
+    assert not any(torch.equal(x, y) for x, y in zip(found, other))
+
+
+def test_arguments_are_checked_after_calls_like_them():
+    q, a, h_0, bias = rollout_inputs("modrelu")
+    ot.rollout(q, a, h_0, None, "modrelu", bias)
+    ot.delta_product(**delta_inputs((2, 3)))
+    left = normal(2, 3, 2, 3)
+    ot.rank_one_chain(left, left, normal(2, 2, 3, 4))
+    ot.transition("cwy", normal(3, 5))
+    for message, error, call in wrong_calls():
+        with pytest.raises(error, match=message):
+            call()

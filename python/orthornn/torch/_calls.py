@@ -69,6 +69,27 @@ def device_of_key(key: int) -> ctypes.Structure | None:
     return None if key < 0 else _gpu(key, torch.cuda.current_stream(key).cuda_stream)
 
 
+# What calls with the same key have in common, such as structures and sizes. Making it may come with checks of
+# the arguments, which a key that is kept has passed.
+_plans = {}
+_most_plans = 4096
+
+
+def kept(key: tuple, make: Callable) -> Any:
+    """The plan of a key, made by the first call."""
+    plan = _plans.get(key)
+    if plan is None:
+        if len(_plans) >= _most_plans:
+            _plans.clear()
+        plan = _plans[key] = make()
+    return plan
+
+
+def key_of(*tensors: Tensor | None) -> tuple:
+    """All of tensors that checks and sizes depend on, without the numbers."""
+    return tuple([None if x is None else (x.shape, x.dtype, x.get_device()) for x in tensors])
+
+
 def bytes_of(function: Callable, *arguments: Any) -> int:
     """What a function that asks for a size answers."""
     count = ctypes.c_int64()

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import functools
-
 import torch
 from torch import Tensor
 
 from .. import _abi
 from .._library import library
 from ._calls import (DTYPES, ROUNDED_DTYPES, bytes_of, check_like, check_number_type, check_shape, choice,
-                     contiguous, define, device_key, device_of, device_of_key, full_precision, memory,
-                     no_second_derivatives, pointer, precision_of, wants_gradient)
-from ._layout import Places, check_places, forward_memory, size_of_saved
+                     contiguous, define, device_key, device_of, device_of_key, full_precision, kept, key_of,
+                     memory, no_second_derivatives, pointer, precision_of, wants_gradient)
+from ._layout import PlacedPlans, check_places, size_of_saved
 
+PLANS = PlacedPlans("delta_product")
 FORMS = {"recurrent": _abi.RECURRENT, "chunked": _abi.CHUNKED}
 
 
@@ -63,19 +62,14 @@ def _needs_recurrence(queries, log_decays, removals):
     return removals is not None or log_decays is not None and log_decays.ndim == queries.ndim
 
 
-@functools.lru_cache(maxsize=1024)
-def _structure(dtype, form, unit_keys, precision, decay, removals, scale, factors, heads, key, value):
-    number = _abi.BEST_FORM if form is None else FORMS[form]
-    return _abi.DeltaProduct(ROUNDED_DTYPES[dtype], number, unit_keys, precision, decay, removals, scale,
-                             0, 0, factors, heads, key, value)
-
-
 def _structure_of(queries, keys, values, log_decays, removals, form, scale, unit_keys):
     decay = _abi.NO_DECAY
     if log_decays is not None:
         decay = _abi.DECAY_OF_ROW if log_decays.ndim == queries.ndim else _abi.DECAY_OF_HEAD
-    return _structure(queries.dtype, form, int(unit_keys), precision_of(queries), decay,
-                      int(removals is not None), scale, *keys.shape[-3:], values.shape[-1])
+    number = _abi.BEST_FORM if form is None else FORMS[form]
+    return _abi.DeltaProduct(ROUNDED_DTYPES[queries.dtype], number, int(unit_keys), precision_of(queries),
+                             decay, int(removals is not None), scale, 0, 0, *keys.shape[-3:],
+                             values.shape[-1])
 
 
 def _new_results(queries, values, batch):
@@ -88,19 +82,21 @@ def _new_results(queries, values, batch):
 
 def _forward(queries, keys, values, betas, log_decays, removals, initial_states, lengths, cu_seqlens, form,
              scale, unit_keys, keeps):
-    batch = check_places("queries", queries, lengths, cu_seqlens, 2)
-    _check(queries, keys, values, betas, log_decays, removals, initial_states, form, queries.shape[:-2],
-           batch)
-    inputs = contiguous(queries, keys, values, betas, log_decays, removals, initial_states)
-    product = _structure_of(queries, keys, values, log_decays, removals, form, scale, unit_keys)
-    places = Places(queries.shape, lengths, cu_seqlens)
-    outputs, final_states = _new_results(queries, values, batch)
-    on = device_of(queries)
-    saved, workspace = forward_memory("delta_product", on, product, places.layout, queries, keeps)
+    def make():
+        batch = check_places("queries", queries, lengths, cu_seqlens, 2)
+        _check(queries, keys, values, betas, log_decays, removals, initial_states, form, queries.shape[:-2],
+               batch)
+        return _structure_of(queries, keys, values, log_decays, removals, form, scale, unit_keys)
+
+    tensors = (queries, keys, values, betas, log_decays, removals, initial_states)
+    key = (form, scale, unit_keys, precision_of(queries), key_of(*tensors))
+    product, places, kept_count, count = PLANS.forward(key, make, queries, lengths, cu_seqlens, keeps)
+    inputs = contiguous(*tensors)
+    outputs, final_states = _new_results(queries, values, places.layout.batch)
+    saved, workspace = memory(queries, kept_count), memory(queries, count)
     library().orthornn_delta_product_forward(
-        on, product, places.layout, _abi.DeltaInputs(*map(pointer, inputs)), pointer(outputs),
-        pointer(final_states), pointer(saved) if keeps else None, saved.numel(), pointer(workspace),
-        workspace.numel())
+        device_of(queries), product, places.layout, _abi.DeltaInputs(*map(pointer, inputs)), pointer(outputs),
+        pointer(final_states), pointer(saved) if keeps else None, kept_count, pointer(workspace), count)
     return outputs, final_states, saved
 
 
@@ -122,19 +118,22 @@ def _forward_fake(queries, keys, values, betas, log_decays, removals, initial_st
 
 def _backward(queries, keys, values, betas, log_decays, removals, lengths, cu_seqlens, saved, d_outputs,
               d_final_states, form, scale, unit_keys, d_initial):
-    batch = check_places("queries", queries, lengths, cu_seqlens, 2)
-    product = _structure_of(queries, keys, values, log_decays, removals, form, scale, unit_keys)
-    inputs = contiguous(queries, keys, values, betas, log_decays, removals)
+    def make():
+        check_places("queries", queries, lengths, cu_seqlens, 2)
+        return _structure_of(queries, keys, values, log_decays, removals, form, scale, unit_keys)
+
+    tensors = (queries, keys, values, betas, log_decays, removals)
+    key = (form, scale, unit_keys, precision_of(queries), key_of(*tensors))
+    product, places, count = PLANS.backward(key, make, queries, lengths, cu_seqlens)
+    batch = places.layout.batch
+    inputs = contiguous(*tensors)
     arriving = contiguous(d_outputs, d_final_states)
     if arriving[0] is None:
         arriving[0] = torch.zeros_like(_new_results(queries, values, batch)[0])
-    places = Places(queries.shape, lengths, cu_seqlens)
-    gradients = _new_gradients(queries, keys, values, betas, log_decays, removals, batch, d_initial)
-    on, c = device_of(queries), library()
-    count = bytes_of(c.orthornn_delta_product_backward_workspace, on, product, places.layout)
+    gradients = _new_gradients(*tensors, batch, d_initial)
     workspace = memory(queries, count)
-    c.orthornn_delta_product_backward(
-        on, product, places.layout, _abi.DeltaInputs(*map(pointer, inputs), None),
+    library().orthornn_delta_product_backward(
+        device_of(queries), product, places.layout, _abi.DeltaInputs(*map(pointer, inputs), None),
         _abi.DeltaGradients(*map(pointer, arriving), *(pointer(x) if x.numel() else None for x in gradients)),
         pointer(saved), saved.numel(), pointer(workspace), count)
     return gradients
@@ -219,10 +218,15 @@ def delta_product(queries: Tensor, keys: Tensor, values: Tensor, betas: Tensor, 
 
 
 def _step(queries, keys, values, betas, log_decays, removals, states, scale, unit_keys):
-    _check_step(queries, keys, values, betas, log_decays, removals, states)
+    def make():
+        _check_step(queries, keys, values, betas, log_decays, removals, states)
+        return _structure_of(queries, keys, values, log_decays, removals, "recurrent", scale, unit_keys)
+
+    tensors = (queries, keys, values, betas, log_decays, removals)
+    product = kept(("delta_product_step", scale, unit_keys, precision_of(queries), key_of(*tensors, states)),
+                   make)
     batch = queries.shape[0]
-    inputs = contiguous(queries, keys, values, betas, log_decays, removals)
-    product = _structure_of(queries, keys, values, log_decays, removals, "recurrent", scale, unit_keys)
+    inputs = contiguous(*tensors)
     outputs = _new_results(queries, values, batch)[0]
     own = states.contiguous()
     library().orthornn_delta_product_step(device_of(queries), product, batch,

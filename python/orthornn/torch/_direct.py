@@ -18,7 +18,8 @@ from torch import Tensor
 from torch.overrides import has_torch_function
 
 try:
-    from torch._C import (_dispatch_keys, _dispatch_tls_local_exclude_set, _dispatch_tls_local_include_set)
+    from torch._C import (DispatchKeySet, _dispatch_key_parse, _dispatch_keys,
+                          _dispatch_tls_local_exclude_set, _dispatch_tls_local_include_set)
 except ImportError:  # They are no public names: without them all calls go to the dispatcher.
     _dispatch_keys = None
 
@@ -98,7 +99,15 @@ def _usual_keys() -> set[tuple[int, int]]:
     thread = threading.Thread(target=look)
     thread.start()
     thread.join()
-    return found
+    # The backward of older torch takes away the key of named tensors, which plain ones do not have.
+    return found | {(added, taken_away | _bits_of("Named")) for added, taken_away in found}
+
+
+def _bits_of(key: str) -> int:
+    try:
+        return DispatchKeySet(_dispatch_key_parse(key)).raw_repr()
+    except RuntimeError:  # a torch without this key
+        return 0
 
 
 _USUAL_KEYS = set() if _dispatch_keys is None else _usual_keys()

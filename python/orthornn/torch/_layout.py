@@ -6,7 +6,7 @@ import torch
 
 from .. import _abi
 from .._library import library
-from ._calls import bytes_of, check_lengths, int32_lengths, memory
+from ._calls import bytes_of, check_lengths, device_key, device_of_key, int32_lengths, kept, key_of
 
 
 def check_places(name, tensor, lengths, cu_seqlens, inner):
@@ -39,12 +39,45 @@ def size_of_saved(size, lengths, cu_seqlens, *tensors):
     return size(Places(tensors[0].shape, None, None).layout)
 
 
-def forward_memory(name, on, structure, layout, like, keeps):
-    """What a forward of the operation `name` of the C interface keeps, empty unless `keeps`, and its
-    workspace."""
-    sizes = [getattr(library(), f"orthornn_{name}_{what}") for what in ("saved", "forward_workspace")]
-    kept = bytes_of(sizes[0], on, structure, layout) if keeps else 0
-    return memory(like, kept), memory(like, bytes_of(sizes[1], on, structure, layout, int(keeps)))
+class PlacedPlans:
+    """Plans of the forward and the backward of one operation `name` of the C interface. A plan has its
+    structure, its places, and sizes of memory in bytes. Only without lengths and cu_seqlens a key decides
+    the last two."""
+
+    def __init__(self, name):
+        self.name = name
+
+    def forward(self, key, make, like, lengths, cu_seqlens, keeps):
+        """The structure, which `make` makes for a new key after its checks, the places, and the bytes of
+        what is kept, 0 unless `keeps`, and of workspace."""
+        def sizes(structure, places):
+            on = device_of_key(device_key(like))
+            saved = bytes_of(self._function("saved"), on, structure, places.layout) if keeps else 0
+            return saved, bytes_of(self._function("forward_workspace"), on, structure, places.layout,
+                                   int(keeps))
+
+        return self._plan(("forward", keeps, key), make, like, lengths, cu_seqlens, sizes)
+
+    def backward(self, key, make, like, lengths, cu_seqlens):
+        """The structure, the places, and the bytes of workspace."""
+        def sizes(structure, places):
+            on = device_of_key(device_key(like))
+            return bytes_of(self._function("backward_workspace"), on, structure, places.layout),
+
+        return self._plan(("backward", key), make, like, lengths, cu_seqlens, sizes)
+
+    def _function(self, what):
+        return getattr(library(), f"orthornn_{self.name}_{what}")
+
+    def _plan(self, key, make, like, lengths, cu_seqlens, sizes):
+        def placed(structure):
+            places = Places(like.shape, lengths, cu_seqlens)
+            return structure, places, *sizes(structure, places)
+
+        key = (self.name, key, key_of(lengths, cu_seqlens))
+        if lengths is None and cu_seqlens is None:
+            return kept(key, lambda: placed(make()))
+        return placed(kept(key, make))
 
 
 class Places:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import functools
-
 import torch
 from torch import Tensor
 
 from .. import _abi
 from .._library import library
 from ._calls import (DTYPES, bytes_of, check_like, check_number_type, check_shape, contiguous, define,
-                     device_key, device_of, device_of_key, memory, no_second_derivatives, pointer,
+                     device_key, device_of, device_of_key, key_of, memory, no_second_derivatives, pointer,
                      wants_gradient)
-from ._layout import Places, check_places, forward_memory, size_of_saved
+from ._layout import PlacedPlans, check_places, size_of_saved
+
+PLANS = PlacedPlans("rank_one_chain")
 
 
 def _check(left, right, initial_states, left_scales, right_scales, lengths, cu_seqlens):
@@ -29,26 +29,23 @@ def _check(left, right, initial_states, left_scales, right_scales, lengths, cu_s
             check_like(name, scales, "left", left)
 
 
-@functools.lru_cache(maxsize=1024)
-def _structure(dtype, heads, size, columns):
-    return _abi.RankOneChain(DTYPES[dtype], 0, 0, heads, size, columns)
-
-
 def _structure_of(left, initial_states):
-    return _structure(left.dtype, *left.shape[-2:], initial_states.shape[-1])
+    return _abi.RankOneChain(DTYPES[left.dtype], 0, 0, *left.shape[-2:], initial_states.shape[-1])
 
 
 def _forward(left, right, initial_states, left_scales, right_scales, lengths, cu_seqlens, keeps):
-    _check(left, right, initial_states, left_scales, right_scales, lengths, cu_seqlens)
-    chain, places = _structure_of(left, initial_states), Places(left.shape, lengths, cu_seqlens)
+    def make():
+        _check(left, right, initial_states, left_scales, right_scales, lengths, cu_seqlens)
+        return _structure_of(left, initial_states)
+
+    key = key_of(left, right, initial_states, left_scales, right_scales)
+    chain, places, kept_count, count = PLANS.forward(key, make, left, lengths, cu_seqlens, keeps)
     inputs = contiguous(left, right, left_scales, right_scales, initial_states)
     outputs, final_states = _new_results(left, initial_states)
-    on = device_of(left)
-    saved, workspace = forward_memory("rank_one_chain", on, chain, places.layout, left, keeps)
+    saved, workspace = memory(left, kept_count), memory(left, count)
     library().orthornn_rank_one_chain_forward(
-        on, chain, places.layout, _abi.ChainInputs(*map(pointer, inputs)), pointer(outputs),
-        pointer(final_states), pointer(saved) if keeps else None, saved.numel(), pointer(workspace),
-        workspace.numel())
+        device_of(left), chain, places.layout, _abi.ChainInputs(*map(pointer, inputs)), pointer(outputs),
+        pointer(final_states), pointer(saved) if keeps else None, kept_count, pointer(workspace), count)
     return outputs, final_states, saved
 
 
@@ -72,18 +69,18 @@ def _forward_fake(left, right, initial_states, left_scales, right_scales, length
 
 def _backward(left, right, initial_states, left_scales, right_scales, lengths, cu_seqlens, saved, d_outputs,
               d_final_states):
-    chain, places = _structure_of(left, initial_states), Places(left.shape, lengths, cu_seqlens)
+    chain, places, count = PLANS.backward(key_of(left, initial_states),
+                                          lambda: _structure_of(left, initial_states), left, lengths,
+                                          cu_seqlens)
     inputs = contiguous(left, right, left_scales, right_scales, initial_states)
     arriving = contiguous(d_outputs, d_final_states)
     if arriving[0] is None:
         arriving[0] = torch.zeros_like(_new_results(left, initial_states)[0])
     gradients = _new_gradients(left, right, initial_states, left_scales, right_scales)
     d_left, d_right, d_initial, *d_scales = gradients
-    on, c = device_of(left), library()
-    count = bytes_of(c.orthornn_rank_one_chain_backward_workspace, on, chain, places.layout)
     workspace = memory(left, count)
-    c.orthornn_rank_one_chain_backward(
-        on, chain, places.layout, _abi.ChainInputs(*map(pointer, inputs)),
+    library().orthornn_rank_one_chain_backward(
+        device_of(left), chain, places.layout, _abi.ChainInputs(*map(pointer, inputs)),
         _abi.ChainGradients(*map(pointer, arriving), pointer(d_left), pointer(d_right),
                             *(pointer(x) if x.numel() else None for x in d_scales), pointer(d_initial)),
         pointer(saved), saved.numel(), pointer(workspace), count)

@@ -8,47 +8,30 @@ from torch import Tensor
 from .. import _abi
 from .._library import library
 from ._calls import (DTYPES, bytes_of, check_lengths, check_like, check_number_type, check_shape,
-                     choice, contiguous, define, device_key, device_of, device_of_key, int32_lengths, memory,
-                     no_second_derivatives, pointer, precision_of)
+                     choice, contiguous, define, device_key, device_of, device_of_key, int32_lengths, kept,
+                     key_of, memory, no_second_derivatives, pointer, precision_of)
 
 ACTIVATIONS = {"tanh": _abi.TANH, "relu": _abi.RELU, "abs": _abi.ABS, "modrelu": _abi.MODRELU,
                "identity": _abi.IDENTITY}
 
 
-# Structures, and the bytes of workspace of forward and backward, by all that decides them.
-_plans = {}
-_most_plans = 4096
-
-
 def _make_plan(q, shape, activation, precision):
+    """The structure, and the bytes of workspace of forward and backward."""
     options = _abi.Rollout(DTYPES[q.dtype], ACTIVATIONS[activation], precision, 0, *shape)
     on = device_of_key(device_key(q))
     return (options, bytes_of(library().orthornn_rollout_forward_workspace, on, options),
             bytes_of(library().orthornn_rollout_backward_workspace, on, options))
 
 
-def _kept(key, make):
-    """A plan by its key, made by the first call. A key comes with checks that need not be done again."""
-    plan = _plans.get(key)
-    if plan is None:
-        if len(_plans) >= _most_plans:
-            _plans.clear()
-        plan = _plans[key] = make()
-    return plan
-
-
 def _forward_plan(q, inputs, h_0, lengths, activation, modrelu_bias):
     precision = precision_of(q)
-    key = (activation, precision, q.shape, q.dtype, q.get_device(), inputs.shape, inputs.dtype,
-           inputs.get_device(), h_0.shape, h_0.dtype, h_0.get_device())
-    for x in (lengths, modrelu_bias):
-        key += (None,) if x is None else (x.shape, x.dtype, x.get_device())
+    key = ("rollout", activation, precision, key_of(q, inputs, h_0, lengths, modrelu_bias))
 
     def make():
         _check(q, inputs, h_0, lengths, activation, modrelu_bias)
         return _make_plan(q, inputs.shape, activation, precision)
 
-    return _kept(key, make)
+    return kept(key, make)
 
 
 def _check(q, inputs, h_0, lengths, activation, modrelu_bias):
@@ -102,8 +85,8 @@ def _forward_fake(q, inputs, h_0, lengths, activation, modrelu_bias):
 def _backward(q, lengths, h_0, outputs, signs, d_outputs, d_h_last, activation, wants_q, wants_modrelu_bias):
     q, h_0 = q.contiguous(), h_0.contiguous()
     precision = precision_of(q)
-    options, _, count = _kept((activation, precision, q.dtype, q.get_device(), outputs.shape),
-                              lambda: _make_plan(q, outputs.shape, activation, precision))
+    options, _, count = kept(("rollout_backward", activation, precision, key_of(q, outputs)),
+                             lambda: _make_plan(q, outputs.shape, activation, precision))
     lengths = _lengths_on(lengths, q.device)
     d_inputs, d_h_0, d_q, d_modrelu_bias = _new_gradients(q, outputs, wants_q, wants_modrelu_bias)
     d_outputs, d_h_last = contiguous(d_outputs, d_h_last)

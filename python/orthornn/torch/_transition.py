@@ -2,32 +2,29 @@
 
 from __future__ import annotations
 
-import functools
-
 import torch
 from torch import Tensor
 
 from .. import _abi
 from .._library import library
 from ._calls import (DTYPES, bytes_of, check_number_type, check_shape, choice, define, device_key, device_of,
-                     device_of_key, memory, no_second_derivatives, pointer)
+                     device_of_key, kept, key_of, memory, no_second_derivatives, pointer)
 
 KINDS = {"cwy": _abi.CWY, "householder": _abi.HOUSEHOLDER, "cayley": _abi.CAYLEY, "expm": _abi.EXPM}
 
 
-@functools.lru_cache(maxsize=1024)
-def _plan(dtype, kind, size, reflections, negative_signs, device):
-    """The structure of a transition, and the bytes of workspace of forward and backward."""
-    options = _abi.Transition(DTYPES[dtype], KINDS[kind], size, reflections, negative_signs)
-    on = device_of_key(device)
-    return (options, bytes_of(library().orthornn_transition_forward_workspace, on, options),
-            bytes_of(library().orthornn_transition_backward_workspace, on, options))
-
-
 def _plan_of(parameters, kind, negative_signs):
-    rows, size = parameters.shape
-    return _plan(parameters.dtype, kind, size, rows if kind in ("cwy", "householder") else 0, negative_signs,
-                 device_key(parameters))
+    """The structure of a transition, and the bytes of workspace of forward and backward."""
+    def make():
+        _check_parameters(parameters, kind, negative_signs)
+        rows, size = parameters.shape
+        reflections = rows if kind in ("cwy", "householder") else 0
+        options = _abi.Transition(DTYPES[parameters.dtype], KINDS[kind], size, reflections, negative_signs)
+        on = device_of_key(device_key(parameters))
+        return (options, bytes_of(library().orthornn_transition_forward_workspace, on, options),
+                bytes_of(library().orthornn_transition_backward_workspace, on, options))
+
+    return kept(("transition", kind, negative_signs, key_of(parameters)), make)
 
 
 def _check_parameters(parameters, kind, negative_signs):
@@ -47,10 +44,9 @@ def _check_parameters(parameters, kind, negative_signs):
 
 
 def _forward(parameters, kind, negative_signs):
-    _check_parameters(parameters, kind, negative_signs)
+    options, count, _ = _plan_of(parameters, kind, negative_signs)
     parameters = parameters.contiguous()
     size = parameters.shape[1]
-    options, count, _ = _plan_of(parameters, kind, negative_signs)
     q = parameters.new_empty(size, size)
     workspace = memory(parameters, count)
     library().orthornn_transition_forward(device_of(parameters), options, pointer(parameters), pointer(q),
@@ -120,16 +116,15 @@ def parameter_of(kind: str, size: int, reflections: int | None = None) -> tuple[
     return ("matrix" if kind == "free" else "skew_parameters"), (size, size)
 
 
-@functools.lru_cache(maxsize=1024)
-def _stiefel_plan(dtype, rows, columns, device):
-    options = _abi.Stiefel(DTYPES[dtype], rows, columns)
-    on = device_of_key(device)
-    return (options, bytes_of(library().orthornn_stiefel_forward_workspace, on, options),
-            bytes_of(library().orthornn_stiefel_backward_workspace, on, options))
-
-
 def _stiefel_plan_of(vectors):
-    return _stiefel_plan(vectors.dtype, vectors.shape[1], vectors.shape[0], device_key(vectors))
+    def make():
+        _check_vectors(vectors)
+        options = _abi.Stiefel(DTYPES[vectors.dtype], vectors.shape[1], vectors.shape[0])
+        on = device_of_key(device_key(vectors))
+        return (options, bytes_of(library().orthornn_stiefel_forward_workspace, on, options),
+                bytes_of(library().orthornn_stiefel_backward_workspace, on, options))
+
+    return kept(("stiefel", key_of(vectors)), make)
 
 
 def _check_vectors(vectors):
@@ -140,9 +135,8 @@ def _check_vectors(vectors):
 
 
 def _stiefel_forward(vectors):
-    _check_vectors(vectors)
-    vectors = vectors.contiguous()
     options, count, _ = _stiefel_plan_of(vectors)
+    vectors = vectors.contiguous()
     omega = vectors.new_empty(vectors.shape[1], vectors.shape[0])
     workspace = memory(vectors, count)
     library().orthornn_stiefel_forward(device_of(vectors), options, pointer(vectors), pointer(omega),
