@@ -14,7 +14,7 @@ import time
 
 import torch
 from orthornn._library import library
-from orthornn.torch import CwyRnn, rollout, transition
+from orthornn.torch import CwyRnn, delta_product, rollout, transition
 from orthornn.torch import _rollout as own
 from orthornn.torch._calls import device_of, pointer
 
@@ -85,6 +85,7 @@ def calls(rounds):
     outputs, h_last, workspace = torch.empty(1, 1, 1), torch.empty(1, 1), torch.empty(count, dtype=torch.uint8)
     pointers = [pointer(x) for x in (q, None, None, a, h_0, outputs, h_last, None, workspace)]
     v = torch.ones(1, 1)
+    queries, keys, betas = torch.ones(1, 1, 1, 1), torch.ones(1, 1, 1, 1, 1), torch.ones(1, 1, 1, 1)
 
     def many(function, number=1000):
         def run():
@@ -107,6 +108,8 @@ def calls(rounds):
         "rollout with a gradient, forward": lambda: rollout(q, leaf, h_0, None, "tanh"),
         "rollout, forward and backward": both,
         "transition without a gradient": torch.no_grad()(lambda: transition("cwy", v)),
+        "delta_product without a gradient": torch.no_grad()(
+            lambda: delta_product(queries, keys, keys, betas)),
         "torch.add": lambda: q + q}
     found = medians({name: many(function) for name, function in functions.items()}, max(5, rounds // 2))
     return {name: [t / 1000 for t in values] for name, values in found.items()}

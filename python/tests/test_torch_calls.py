@@ -252,8 +252,10 @@ def test_a_kept_tensor_that_was_overwritten_is_noticed(context):
 
 # Plans
 
-@pytest.mark.parametrize("named", [{"scale": 0.5}, {"unit_keys": True}, {"lengths": torch.tensor([3, 1])}])
-def test_a_plan_serves_equal_calls_alone(named):
+@pytest.mark.parametrize("before, named", [
+    ({}, {"scale": 0.5}), ({}, {"unit_keys": True}), ({}, {"lengths": torch.tensor([3, 1])}),
+    ({"lengths": torch.tensor([2, 3])}, {"lengths": torch.tensor([3, 1])})], ids=range(4))
+def test_a_plan_serves_equal_calls_alone(before, named):
     inputs = delta_inputs((2, 3), grad=True)
     inputs["keys"] = 0.5 * inputs["keys"]
 
@@ -261,7 +263,7 @@ def test_a_plan_serves_equal_calls_alone(named):
         outputs = ot.delta_product(**inputs, **named)[0]
         return outputs, *torch.autograd.grad(outputs.square().sum(), inputs["queries"], retain_graph=True)
 
-    other = results()
+    other = results(**before)
     found = results(**named)
     _calls._plans.clear()
     wanted = results(**named)
