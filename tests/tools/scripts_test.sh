@@ -294,6 +294,7 @@ run "$project/tools/test" --all
 exits 0
 ends_with "48 passed, 0 failed, 9 skipped"
 called '/orthornn/tools/test --sanitizers'
+called 'install_prerequisites python'
 not_called asan
 called '^debootstrap .* trixie .*/build/debian-13 https://archive.example/debian$'
 exists "$project/build/debian-13/orthornn/src/main.cpp"
