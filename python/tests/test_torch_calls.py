@@ -14,7 +14,8 @@ from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
 import orthornn.torch as ot  # noqa: E402
 from orthornn.torch import _calls, _direct  # noqa: E402
-from test_torch_operations import delta_inputs, normal, parameter, rollout_inputs, wrong_calls  # noqa: E402
+from test_torch_operations import (delta_inputs, normal, parameter, recurrence_inputs, recurrence_of,
+                                   rollout_inputs, wrong_calls)  # noqa: E402
 
 OPERATIONS = torch.ops.orthornn
 
@@ -52,6 +53,8 @@ def functions():
     lengths = torch.tensor([4, 0, 2], dtype=torch.int32)
     yield ("rollout with lengths", lambda *x: ot.rollout(*x[:3], lengths, "modrelu", x[3]),
            [*tensors, bias])
+    named = recurrence_inputs("modrelu")
+    yield "recurrence", recurrence_of(named, activation="modrelu"), list(named.values())
     for decay, removals, named in ((None, False, {}), ("row", True, {"lengths": torch.tensor([3, 1])})):
         inputs = {name: x for name, x in delta_inputs((2, 3), decay, removals).items() if x is not None}
         yield f"delta_product with {list(named)}", product(inputs, **named), list(inputs.values())

@@ -18,7 +18,8 @@ from torch.utils._triton import has_triton  # noqa: E402
 
 import orthornn  # noqa: E402
 import orthornn.torch as ot  # noqa: E402
-from test_torch_operations import (delta_inputs, normal, parameter, rollout_inputs, unit)  # noqa: E402
+from test_torch_operations import (delta_inputs, normal, parameter, recurrence_inputs, recurrence_of,
+                                   rollout_inputs, unit)  # noqa: E402
 
 OPERATIONS = torch.ops.orthornn
 CUDA = torch.device("cuda")
@@ -63,6 +64,11 @@ def functions():
 
             yield (f"rollout of {activation}, {lengths}", roll,
                    [x for x in (q, a, h_0, bias) if x is not None])
+    for activation, has_bias, inputs in ("tanh", True, 1), ("abs", False, 8), ("modrelu", True, 12):
+        named = {name: x for name, x in recurrence_inputs(activation, has_bias, 9, 5, 40, inputs).items()
+                 if x is not None}
+        yield (f"recurrence of {activation}, {inputs} inputs", recurrence_of(named, activation=activation),
+               list(named.values()))
     for decay, removals in (None, False), ("head", False), ("row", True):
         for places, named in (((3, 21), {}), ((3, 21), {"lengths": torch.tensor([21, 0, 13])}),
                               ((40,), {"cu_seqlens": torch.tensor([0, 23, 23, 40])})):
@@ -373,6 +379,15 @@ def gpu_calls():
         yield OPERATIONS.rollout_backward, (q.detach(), lengths, h_0.detach(), outputs, signs,
                                             *there(normal(5, 3, 5)), *there(normal(3, 5)), activation, True,
                                             activation == "modrelu")
+        named = {name: x if x is None else there(x, grad=True)[0]
+                 for name, x in recurrence_inputs(activation).items()}
+        x = (*(named[name] for name in ("q", "weight", "bias", "input", "h_0")), lengths)
+        yield OPERATIONS.recurrence, (*x, activation, named["modrelu_bias"])
+        with torch.no_grad():
+            outputs, _, signs = OPERATIONS.recurrence(*x, activation, named["modrelu_bias"])
+        yield OPERATIONS.recurrence_backward, (
+            *(y.detach() for y in x), outputs, signs, *there(normal(4, 3, 5), normal(3, 5)), activation,
+            None if activation == "abs" else named["modrelu_bias"].detach(), True, True)
     for decay, removals in ("head", False), ("row", True):
         inputs = there(*delta_inputs((2, 3), decay, removals).values(), grad=True)
         tail = (torch.tensor([3, 1]), None, None, 1.0, False)
@@ -394,10 +409,10 @@ def gpu_calls():
                                                *there(normal(2, 2, 3, 2)))
 
 
-@pytest.mark.parametrize("number", range(21))
+@pytest.mark.parametrize("number", range(25))
 def test_operation_passes_opcheck(number):
     calls = list(gpu_calls())
-    assert len(calls) == 21
+    assert len(calls) == 25
     operation, arguments = calls[number]
     torch.use_deterministic_algorithms(True)  # fills new memory, of which a forward keeps gaps
     try:

@@ -11,6 +11,7 @@ import orthornn.torch as ot  # noqa: E402
 import torch_references as reference  # noqa: E402
 from orthornn import _abi  # noqa: E402
 from orthornn.torch import _calls  # noqa: E402
+from orthornn.torch import _recurrence as recurrence_module  # noqa: E402
 from orthornn.torch import _rollout as rollout_module  # noqa: E402
 
 OPERATIONS = torch.ops.orthornn
@@ -35,6 +36,21 @@ def rollout_inputs(activation, steps=4, batch=3, size=5, grad=False):
     q = reference.product_of_reflections(normal(3, size)).requires_grad_(grad)
     bias = normal(size, seed=4).mul_(0.1).requires_grad_(grad) if activation == "modrelu" else None
     return q, normal(steps, batch, size, seed=1, grad=grad), normal(batch, size, seed=2, grad=grad), bias
+
+
+def recurrence_inputs(activation, has_bias=True, steps=4, batch=3, size=5, inputs=2, grad=False):
+    """Arguments of a recurrence by name, without lengths."""
+    q, _, h_0, modrelu_bias = rollout_inputs(activation, steps, batch, size, grad)
+    return {"q": q, "weight": normal(size, inputs, seed=6, grad=grad),
+            "bias": normal(size, seed=7, grad=grad) if has_bias else None,
+            "input": normal(steps, batch, inputs, seed=8, grad=grad), "h_0": h_0,
+            "modrelu_bias": modrelu_bias}
+
+
+def recurrence_of(names, **named):
+    """The operation as a function of the tensors of these names."""
+    usual = {"bias": None, "lengths": None, "modrelu_bias": None}
+    return lambda *x: recurrence_module.recurrence(**{**usual, **named, **dict(zip(names, x))})
 
 
 def delta_inputs(places, decay="head", removals=False, factors=2,
@@ -101,6 +117,24 @@ def test_rollout_is_the_recurrence(activation, lengths):
     gradients = [torch.autograd.grad(sum((w * y).sum() for w, y in zip(weights, results)), wanted)
                  for results in (mine, theirs)]
     for x, y in zip(*gradients):
+        torch.testing.assert_close(x, y, **CLOSE)
+
+
+@pytest.mark.parametrize("activation", ["tanh", "relu", "abs", "modrelu", "identity"])
+@pytest.mark.parametrize("has_bias, lengths", [(True, None), (False, [4, 0, 2])])
+def test_recurrence_is_the_rollout_of_a_map(activation, has_bias, lengths):
+    tensors = {name: x for name, x in recurrence_inputs(activation, has_bias, grad=True).items()
+               if x is not None}
+    lengths = None if lengths is None else torch.tensor(lengths)
+    mine = recurrence_of(tensors, activation=activation, lengths=lengths)(*tensors.values())
+    inputs = torch.nn.functional.linear(tensors["input"], tensors["weight"], tensors.get("bias"))
+    theirs = reference.rollout(tensors["q"], inputs, tensors["h_0"], lengths, activation,
+                               tensors.get("modrelu_bias"))
+    weights = [normal(4, 3, 5, seed=8), normal(3, 5, seed=9)]
+    for x, y in zip(mine, theirs):
+        torch.testing.assert_close(x, y, **CLOSE)
+    for x, y in zip(*(torch.autograd.grad(sum((w * y).sum() for w, y in zip(weights, results)),
+                                          list(tensors.values())) for results in (mine, theirs))):
         torch.testing.assert_close(x, y, **CLOSE)
 
 
@@ -222,9 +256,17 @@ def test_gradient_of_rollout(activation):
             lambda *x: ot.rollout(*x[:3], lengths, activation, x[3]), [*tensors, bias])
 
 
-def test_gradient_of_rollout_reaches_state_zero_of_the_operation():
-    q, a, h_0, _ = rollout_inputs("tanh", grad=True)
-    assert torch.autograd.gradcheck(lambda *x: OPERATIONS.rollout(*x, None, "tanh", None)[0], (q, a, h_0))
+@pytest.mark.parametrize("frozen, place", [("q", 0), ("input", 3)])
+def test_recurrence_forms_no_gradient_that_is_not_wanted(frozen, place, monkeypatch):
+    tensors = recurrence_inputs("modrelu", grad=True)
+    tensors[frozen].requires_grad_(False)
+    results = []
+    backward = recurrence_module.BACKWARD
+    monkeypatch.setattr(recurrence_module, "BACKWARD",
+                        lambda *x: results.append(backward(*x)) or results[-1])
+    recurrence_of(tensors, activation="modrelu")(*tensors.values())[0].sum().backward()
+    assert results[0][place].numel() == 0 and tensors[frozen].grad is None
+    assert sum(x.grad is not None for x in tensors.values()) == 5
 
 
 @pytest.mark.parametrize("frozen", [0, 3])
@@ -286,6 +328,16 @@ def operation_calls():
             yield OPERATIONS.rollout_backward, (q.detach(), lengths, h_0.detach(), outputs, signs,
                                                 normal(5, 3, 5), normal(3, 5), activation,
                                                 activation != "abs", activation == "modrelu")
+        for has_bias in True, False:
+            named = recurrence_inputs(activation, has_bias, grad=True)
+            x = (*(named[name] for name in ("q", "weight", "bias", "input", "h_0")), lengths)
+            yield OPERATIONS.recurrence, (*x, activation, named["modrelu_bias"])
+            with torch.no_grad():
+                outputs, _, signs = OPERATIONS.recurrence(*x, activation, named["modrelu_bias"])
+                yield OPERATIONS.recurrence_backward, (
+                    *(y if y is None else y.detach() for y in x), outputs, signs, normal(4, 3, 5),
+                    normal(3, 5), activation, bias if bias is None else bias.detach(), activation != "abs",
+                    has_bias)
     for decay, removals, form in DELTA_CASES:
         inputs = delta_inputs((2, 3), decay, removals, grad=True)
         tail = (torch.tensor([3, 1]), None, form, 1.0, False)
@@ -308,10 +360,10 @@ def operation_calls():
     yield OPERATIONS.rank_one_chain_backward, (*chain, saved, normal(2, 3, 2, 2), normal(2, 2, 3, 2))
 
 
-@pytest.mark.parametrize("number", range(31))
+@pytest.mark.parametrize("number", range(43))
 def test_operation_passes_opcheck(number):
     calls = list(operation_calls())
-    assert len(calls) == 31
+    assert len(calls) == 43
     operation, arguments = calls[number]
     # What a forward keeps has gaps that nothing writes. In this mode torch fills new memory.
     torch.use_deterministic_algorithms(True)

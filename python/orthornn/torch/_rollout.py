@@ -15,7 +15,7 @@ ACTIVATIONS = {"tanh": _abi.TANH, "relu": _abi.RELU, "abs": _abi.ABS, "modrelu":
                "identity": _abi.IDENTITY}
 
 
-def _make_plan(q, shape, activation, precision):
+def make_plan(q, shape, activation, precision):
     """The structure, and the bytes of workspace of forward and backward."""
     options = _abi.Rollout(DTYPES[q.dtype], ACTIVATIONS[activation], precision, 0, *shape)
     on = device_of_key(device_key(q))
@@ -29,20 +29,25 @@ def _forward_plan(q, inputs, h_0, lengths, activation, modrelu_bias):
 
     def make():
         _check(q, inputs, h_0, lengths, activation, modrelu_bias)
-        return _make_plan(q, inputs.shape, activation, precision)
+        return make_plan(q, inputs.shape, activation, precision)
 
     return kept(key, make)
 
 
 def _check(q, inputs, h_0, lengths, activation, modrelu_bias):
+    check_shape("inputs", inputs, None, None, None)
+    check_rollout(q, inputs.shape[1], h_0, lengths, activation, modrelu_bias)
+    check_shape("inputs", inputs, None, None, len(q))
+    check_like("inputs", inputs, "q", q)
+
+
+def check_rollout(q, batch, h_0, lengths, activation, modrelu_bias):
+    """Raises TypeError or ValueError, naming the argument, for what a rollout has beside its inputs."""
     check_number_type("q", q)
     check_shape("q", q, None, None)
     size = q.shape[0]
     check_shape("q", q, size, size)
-    check_shape("inputs", inputs, None, None, size)
-    batch = inputs.shape[1]
     check_shape("h_0", h_0, batch, size)
-    check_like("inputs", inputs, "q", q)
     check_like("h_0", h_0, "q", q)
     check_lengths(lengths, batch)
     choice("activation", activation, ACTIVATIONS)
@@ -53,23 +58,22 @@ def _check(q, inputs, h_0, lengths, activation, modrelu_bias):
         check_like("modrelu_bias", modrelu_bias, "q", q)
 
 
-def _lengths_on(lengths, device):
+def lengths_on(lengths, device):
     """Lengths as the C interface takes them."""
     return None if lengths is None else int32_lengths(lengths).to(device)
 
 
-def _new_results(q, inputs, activation):
-    return (q.new_empty(inputs.shape), q.new_empty(inputs.shape[1:]),
-            q.new_empty(inputs.shape if activation == "abs" else 0, dtype=torch.int8))
+def new_results(q, shape, activation):
+    """Memory for the outputs of this shape, the last states, and the signs that "abs" has."""
+    return (q.new_empty(shape), q.new_empty(shape[1:]),
+            q.new_empty(shape if activation == "abs" else 0, dtype=torch.int8))
 
 
 def _forward(q, inputs, h_0, lengths, activation, modrelu_bias):
     options, count, _ = _forward_plan(q, inputs, h_0, lengths, activation, modrelu_bias)
-    q, inputs, h_0 = q.contiguous(), inputs.contiguous(), h_0.contiguous()
-    if modrelu_bias is not None:
-        modrelu_bias = modrelu_bias.contiguous()
-    lengths = _lengths_on(lengths, q.device)
-    outputs, h_last, signs = _new_results(q, inputs, activation)
+    q, inputs, h_0, modrelu_bias = contiguous(q, inputs, h_0, modrelu_bias)
+    lengths = lengths_on(lengths, q.device)
+    outputs, h_last, signs = new_results(q, inputs.shape, activation)
     workspace = memory(q, count)
     library().orthornn_rollout_forward(
         device_of(q), options, pointer(q), pointer(modrelu_bias), pointer(lengths), pointer(inputs),
@@ -79,17 +83,16 @@ def _forward(q, inputs, h_0, lengths, activation, modrelu_bias):
 
 def _forward_fake(q, inputs, h_0, lengths, activation, modrelu_bias):
     _check(q, inputs, h_0, lengths, activation, modrelu_bias)
-    return _new_results(q, inputs, activation)
+    return new_results(q, inputs.shape, activation)
 
 
 def _backward(q, lengths, h_0, outputs, signs, d_outputs, d_h_last, activation, wants_q, wants_modrelu_bias):
-    q, h_0 = q.contiguous(), h_0.contiguous()
+    q, h_0, d_outputs, d_h_last = contiguous(q, h_0, d_outputs, d_h_last)
     precision = precision_of(q)
     options, _, count = kept(("rollout_backward", activation, precision, key_of(q, outputs)),
-                             lambda: _make_plan(q, outputs.shape, activation, precision))
-    lengths = _lengths_on(lengths, q.device)
+                             lambda: make_plan(q, outputs.shape, activation, precision))
+    lengths = lengths_on(lengths, q.device)
     d_inputs, d_h_0, d_q, d_modrelu_bias = _new_gradients(q, outputs, wants_q, wants_modrelu_bias)
-    d_outputs, d_h_last = contiguous(d_outputs, d_h_last)
     workspace = memory(q, count)
     library().orthornn_rollout_backward(
         device_of(q), options, pointer(q), pointer(lengths), pointer(h_0), pointer(outputs), pointer(signs),

@@ -6,12 +6,12 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import linear
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from ._calls import check_parameters
 from .initial import draw_stiefel, draw_transition
-from ._rollout import ACTIVATIONS, rollout
+from ._recurrence import recurrence
+from ._rollout import ACTIVATIONS
 from ._transition import parameter_of, stiefel, transition
 
 
@@ -200,8 +200,7 @@ class OrthogonalRnn(nn.Module):
         if h_0 is None:
             start = own.get("initial_state")
             h_0 = q.new_zeros(x.shape[1], len(q)) if start is None else start.expand(x.shape[1], -1)
-        return rollout(q, linear(x, w, own.get("bias")), h_0, lengths, self.activation,
-                       own.get("modrelu_bias"))
+        return recurrence(q, w, own.get("bias"), x, h_0, lengths, self.activation, own.get("modrelu_bias"))
 
     def extra_repr(self) -> str:
         """The arguments that are not the defaults, for `repr`."""

@@ -1,0 +1,137 @@
+"""A recurrence with the map of its inputs, as one operation with a gradient."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from .. import _abi
+from .._library import library
+from ._calls import (DTYPES, bytes_of, check_like, check_shape, contiguous, define, device_key, device_of,
+                     device_of_key, kept, key_of, memory, no_second_derivatives, pointer, precision_of)
+from ._rollout import check_rollout, lengths_on, make_plan, new_results
+
+
+def _plan(q, weight, bias, input, h_0, lengths, activation, modrelu_bias):
+    """Structures of the map and of the rollout, and the bytes of workspace of forward and backward."""
+    precision = precision_of(q)
+
+    def make():
+        _check(q, weight, bias, input, h_0, lengths, activation, modrelu_bias)
+        affine = _abi.Affine(DTYPES[q.dtype], precision, *input.shape, len(q))
+        rollout, *counts = make_plan(q, (*input.shape[:2], len(q)), activation, precision)
+        on = device_of_key(device_key(q))
+        own = (bytes_of(ask, on, affine) for ask in (library().orthornn_affine_forward_workspace,
+                                                     library().orthornn_affine_backward_workspace))
+        return affine, rollout, *map(max, counts, own)
+
+    tensors = key_of(q, weight, bias, input, h_0, lengths, modrelu_bias)
+    return kept(("recurrence", activation, precision, tensors), make)
+
+
+def _check(q, weight, bias, input, h_0, lengths, activation, modrelu_bias):
+    check_shape("input", input, None, None, None)
+    check_rollout(q, input.shape[1], h_0, lengths, activation, modrelu_bias)
+    check_like("input", input, "q", q)
+    check_shape("weight", weight, len(q), input.shape[2])
+    check_like("weight", weight, "q", q)
+    if bias is not None:
+        check_shape("bias", bias, len(q))
+        check_like("bias", bias, "q", q)
+
+
+def _forward(q, weight, bias, input, h_0, lengths, activation, modrelu_bias):
+    affine, rollout, count, _ = _plan(q, weight, bias, input, h_0, lengths, activation, modrelu_bias)
+    q, weight, bias, input, h_0, modrelu_bias = contiguous(q, weight, bias, input, h_0, modrelu_bias)
+    lengths = lengths_on(lengths, q.device)
+    outputs, h_last, signs = new_results(q, (*input.shape[:2], len(q)), activation)
+    workspace, on = memory(q, count), device_of(q)
+    # The map leaves the inputs of the steps where their outputs go.
+    library().orthornn_affine_forward(on, affine, pointer(weight), pointer(bias), pointer(input),
+                                      pointer(outputs), pointer(workspace), count)
+    library().orthornn_rollout_forward(
+        on, rollout, pointer(q), pointer(modrelu_bias), pointer(lengths), pointer(outputs), pointer(h_0),
+        pointer(outputs), pointer(h_last), pointer(signs), pointer(workspace), count)
+    return outputs, h_last, signs
+
+
+def _forward_fake(q, weight, bias, input, h_0, lengths, activation, modrelu_bias):
+    _check(q, weight, bias, input, h_0, lengths, activation, modrelu_bias)
+    return new_results(q, (*input.shape[:2], len(q)), activation)
+
+
+def _backward(q, weight, bias, input, h_0, lengths, outputs, signs, d_outputs, d_h_last, activation,
+              modrelu_bias, wants_q, wants_input):
+    affine, rollout, _, count = _plan(q, weight, bias, input, h_0, lengths, activation, modrelu_bias)
+    q, weight, input, h_0, d_outputs, d_h_last = contiguous(q, weight, input, h_0, d_outputs, d_h_last)
+    lengths = lengths_on(lengths, q.device)
+    gradients = _new_gradients(q, weight, bias, input, modrelu_bias, wants_q, wants_input)
+    d_q, d_weight, d_bias, d_input, d_h_0, d_modrelu_bias = gradients
+    d_steps = torch.empty_like(outputs)
+    workspace, on = memory(q, count), device_of(q)
+    library().orthornn_rollout_backward(
+        on, rollout, pointer(q), pointer(lengths), pointer(h_0), pointer(outputs), pointer(signs),
+        pointer(d_outputs), pointer(d_h_last), pointer(d_steps), pointer(d_h_0),
+        pointer(d_q) if wants_q else None, None, pointer(workspace), count)
+    library().orthornn_affine_backward(
+        on, affine, pointer(weight), pointer(input), pointer(d_steps), pointer(outputs), pointer(d_weight),
+        None if bias is None else pointer(d_bias), None if modrelu_bias is None else pointer(d_modrelu_bias),
+        pointer(d_input) if wants_input else None, pointer(workspace), count)
+    return gradients
+
+
+def _new_gradients(q, weight, bias, input, modrelu_bias, wants_q, wants_input):
+    """Memory for the gradients; empty for those that are not wanted."""
+    size, nothing = len(q), (0,)
+    return (q.new_empty(q.shape if wants_q else nothing), q.new_empty(weight.shape),
+            q.new_empty(nothing if bias is None else size),
+            q.new_empty(input.shape if wants_input else nothing), q.new_empty(input.shape[1], size),
+            q.new_empty(nothing if modrelu_bias is None else size))
+
+
+def _backward_fake(q, weight, bias, input, h_0, lengths, outputs, signs, d_outputs, d_h_last, activation,
+                   modrelu_bias, wants_q, wants_input):
+    return _new_gradients(q, weight, bias, input, modrelu_bias, wants_q, wants_input)
+
+
+def _save(ctx, inputs, output):
+    q, weight, bias, input, h_0, lengths, ctx.activation, modrelu_bias = inputs
+    outputs, _, signs = output
+    ctx.save_for_backward(q, weight, bias, input, h_0, lengths, outputs, signs, modrelu_bias)
+    ctx.set_materialize_grads(False)
+
+
+def _differentiate(ctx, d_outputs, d_h_last, _d_signs):
+    no_second_derivatives()
+    *saved, modrelu_bias = ctx.saved_tensors
+    wants = ctx.needs_input_grad
+    found = BACKWARD(*saved, d_outputs, d_h_last, ctx.activation, modrelu_bias, wants[0], wants[3])
+    d_q, d_weight, d_bias, d_input, d_h_0, d_modrelu_bias = found
+    return (d_q if wants[0] else None, d_weight, d_bias if wants[2] else None, d_input if wants[3] else None,
+            d_h_0, None, None, d_modrelu_bias if wants[7] else None)
+
+
+FORWARD = define("recurrence(Tensor q, Tensor weight, Tensor? bias, Tensor input, Tensor h_0, "
+                 "Tensor? lengths, str activation, Tensor? modrelu_bias) -> (Tensor, Tensor, Tensor)",
+                 _forward, _forward_fake, setup=_save, backward=_differentiate)
+BACKWARD = define("recurrence_backward(Tensor q, Tensor weight, Tensor? bias, Tensor input, Tensor h_0, "
+                  "Tensor? lengths, Tensor outputs, Tensor signs, Tensor? d_outputs, Tensor? d_h_last, "
+                  "str activation, Tensor? modrelu_bias, bool wants_q, bool wants_input) -> "
+                  "(Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)", _backward, _backward_fake,
+                  autocast=None)
+
+
+def recurrence(q: Tensor, weight: Tensor, bias: Tensor | None, input: Tensor, h_0: Tensor,
+               lengths: Tensor | None, activation: str,
+               modrelu_bias: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Computes h_t = f(Q h_{t-1} + W x_t + b) for t = 1 to T, with a gradient: `rollout` of `linear`, whose
+    results it does not keep (docs/math.md, section 1.2).
+
+    - q [N, N], weight [N, K], bias [N] or None, input [T, B, K], h_0 [B, N].
+    - lengths, activation and modrelu_bias are those of `rollout`.
+
+    Returns the outputs [T, B, N] and the state after the last step of each sequence [B, N]. Raises TypeError
+    and ValueError, naming the argument.
+    """
+    outputs, h_last, _ = FORWARD(q, weight, bias, input, h_0, lengths, activation, modrelu_bias)
+    return outputs, h_last
