@@ -21,7 +21,8 @@ bool current_device_has_clusters() {
   if (static_cast<std::size_t>(shared_memory) < cluster_shared_memory) return false;
   const LaunchShape shape{.grid = 8, .block = 256, .shared = cluster_shared_memory, .cluster = 8};
   const void* function = reinterpret_cast<const void*>(nothing);
-  permit(function, shape);
+  check(cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                             static_cast<int>(shape.shared)));
   cudaLaunchAttribute attribute{};
   const cudaLaunchConfig_t config = launch_config(shape, nullptr, attribute);
   int clusters = 0;

@@ -59,6 +59,8 @@ Context::Context(int index) : index_(index) {
   solver_parameters_ = made<decltype(solver_parameters_)>(cusolverDnCreateParams);
   reached_ = made<decltype(reached_)>(
       [](cudaEvent_t* event) { return cudaEventCreateWithFlags(event, cudaEventDisableTiming); });
+  lent_ = made<decltype(lent_)>(
+      [](cudaEvent_t* event) { return cudaEventCreateWithFlags(event, cudaEventDisableTiming); });
   faults_ = made<decltype(faults_)>(
       [](FaultWord** words) { return cudaMalloc(reinterpret_cast<void**>(words), fault_bytes); });
   faults_on_host_ = made<decltype(faults_on_host_)>(
@@ -67,9 +69,9 @@ Context::Context(int index) : index_(index) {
 }
 
 cublasHandle_t Context::blas() {
-  if (blas_stream_ != stream_) {
+  if (blas_stream_ != stream()) {
     blas_stream_.reset();
-    check(cublasSetStream(blas_.get(), stream_));
+    check(cublasSetStream(blas_.get(), stream()));
     // cublasSetStream sets cuBLAS's own workspace.
     check(cublasSetWorkspace(blas_.get(), blas_workspace_.get(), blas_workspace));
     blas_stream_ = stream_;
@@ -78,13 +80,14 @@ cublasHandle_t Context::blas() {
 }
 
 cusolverDnHandle_t Context::solver() {
-  check(cusolverDnSetStream(solver_.get(), stream_));
+  check(cusolverDnSetStream(solver_.get(), stream()));
   return solver_.get();
 }
 
-void Context::use_stream(cudaStream_t stream) {
-  if (stream == stream_) return;
-  if (is_recording()) {
+cudaStream_t Context::use_stream(cudaStream_t stream) {
+  const cudaStream_t before = stream_;
+  if (stream == before) return before;
+  if (is_captured(before)) {
     throw DeviceError(fmt::format(
         "another stream of cuda:{} was asked for while operations were recorded; begin and end a StreamScope "
         "outside of the recording",
@@ -92,23 +95,38 @@ void Context::use_stream(cudaStream_t stream) {
   }
   // In a capture nothing may wait for work outside of it.
   if (!is_captured(stream)) {
-    check(cudaEventRecord(reached_.get(), stream_));
-    check(cudaStreamWaitEvent(stream, reached_.get(), 0));
+    const bool is_behind = own_is_behind_ && before == own_stream_.get();
+    if (!is_behind) check(cudaEventRecord(reached_.get(), before));
+    check(cudaStreamWaitEvent(stream, (is_behind ? lent_ : reached_).get(), 0));
   }
   stream_ = stream;
+  return before;
 }
 
 void Context::return_to_stream(cudaStream_t stream) noexcept {
   try {
     check(cudaSetDevice(index_));
-    if (!is_recording()) use_stream(stream);
+    if (stream != stream_ && !is_captured(stream_)) {
+      if (stream == own_stream_.get()) {
+        check(cudaEventRecord(lent_.get(), stream_));
+        own_is_behind_ = true;
+      } else {
+        use_stream(stream);
+      }
+    }
   } catch (const DeviceError&) {
     // CUDA has failed, which the next call says.
   }
   stream_ = stream;
 }
 
+void Context::catch_up() const {
+  check(cudaStreamWaitEvent(own_stream_.get(), lent_.get(), 0));
+  own_is_behind_ = false;
+}
+
 OwnStream::OwnStream(Context& gpu) : gpu_(gpu), before_(std::exchange(gpu.stream_, gpu.own_stream_.get())) {
+  gpu_.stream();  // before a capture, in which it must not wait for work outside
   gpu_.graph_is_own_ = true;
 }
 
@@ -240,6 +258,19 @@ void Context::synchronize() {
   if (found == words + count) return;
   check(cudaMemsetAsync(faults() + (found - words), 0xFF, sizeof(FaultWord), stream()));
   throw_fault(*found);
+}
+
+void Context::permit(const void* kernel, std::size_t shared, bool large_clusters) const {
+  auto& [most_shared, has_large_clusters] = permitted_[kernel];
+  if (shared > most_shared) {
+    check(
+        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared)));
+    most_shared = shared;
+  }
+  if (large_clusters && !has_large_clusters) {
+    check(cudaFuncSetAttribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1));
+    has_large_clusters = true;
+  }
 }
 
 int Context::active_clusters(const void* kernel, const cudaLaunchConfig_t& config) {

@@ -40,11 +40,14 @@ class Context {
   Context& operator=(const Context&) = delete;
 
   /// The stream that operations go to: its own, or one that `use_stream` has set.
-  cudaStream_t stream() const { return stream_; }
+  cudaStream_t stream() const {
+    if (own_is_behind_ && stream_ == own_stream_.get()) catch_up();
+    return stream_;
+  }
   /// Makes operations go to `stream`, after what either stream has to do; where `stream` is captured, after
-  /// what comes before in the capture. Throws DeviceError where the current stream is another one that is
-  /// captured.
-  void use_stream(cudaStream_t stream);
+  /// what comes before in the capture. Returns the stream before. Throws DeviceError where that is another
+  /// one that is captured.
+  cudaStream_t use_stream(cudaStream_t stream);
   /// The same at the end of a scope, also while the current stream is captured. An error of CUDA is left for
   /// the next call that checks.
   void return_to_stream(cudaStream_t stream) noexcept;
@@ -98,6 +101,8 @@ class Context {
   /// True while the stream is captured into a graph.
   bool is_recording() const;
 
+  /// Lets a kernel have that much shared memory in a block, and clusters of more than eight blocks.
+  void permit(const void* kernel, std::size_t shared, bool large_clusters) const;
   /// The number of clusters of this kernel and shape that run at the same time. The first call is slow; the
   /// answer is cached.
   int active_clusters(const void* kernel, const cudaLaunchConfig_t& config);
@@ -105,6 +110,7 @@ class Context {
  private:
   friend class OwnStream;
   void* scratch_bytes(std::size_t bytes);
+  void catch_up() const;
   void refuse_allocating() const;
   void free(void* memory) noexcept;
   void free_what_was_put_off() noexcept;
@@ -112,6 +118,10 @@ class Context {
   int index_;
   Owned<cudaStream_t, cudaStreamDestroy> own_stream_;
   cudaStream_t stream_ = nullptr;
+  /// Reached by the last caller's stream that operations went to. Its own stream waits for that only when it
+  /// is used again: the next operation is mostly a caller's too.
+  Owned<cudaEvent_t, cudaEventDestroy> lent_;
+  mutable bool own_is_behind_ = false;
   Owned<void*, cudaFree> blas_workspace_;
   Owned<cublasHandle_t, cublasDestroy> blas_;
   std::optional<cudaStream_t> blas_stream_;
@@ -134,12 +144,14 @@ class Context {
   std::vector<void*> put_off_;
   void* scratch_ = nullptr;
   std::size_t scratch_size_ = 0;
-  /// Whether a graph of a caller uses the scratch memory. It does so as long as it lives, and nobody says
-  /// when it ends, so this memory is not freed.
+  /// Whether a graph of a caller uses the scratch memory. CUDA does not say when such a graph ends, so this
+  /// memory is never freed.
   bool scratch_is_captured_ = false;
   /// Whether what is captured is a Graph, which is recorded anew when the scratch memory has grown.
   bool graph_is_own_ = false;
   std::vector<std::byte> host_scratch_;
+  /// What was permitted, by kernel: each call of CUDA for it takes as long as a launch.
+  mutable std::map<const void*, std::pair<std::size_t, bool>> permitted_;
   /// By kernel, threads and shared memory of a block, and blocks of a cluster.
   std::map<std::tuple<const void*, unsigned, std::size_t, unsigned>, int> active_clusters_;
 };

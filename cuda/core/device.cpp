@@ -115,10 +115,7 @@ int use_fault_word(Device device, int number) noexcept {
 void* stream_of(Device device) { return context(device).stream(); }
 
 void* use_stream(Device device, void* stream) {
-  Context& gpu = context(device);
-  void* const before = gpu.stream();
-  gpu.use_stream(static_cast<cudaStream_t>(stream));
-  return before;
+  return context(device).use_stream(static_cast<cudaStream_t>(stream));
 }
 
 void return_to_stream(Device device, void* stream) noexcept {

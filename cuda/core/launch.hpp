@@ -19,16 +19,11 @@ struct LaunchShape {
 
 /// Sets the attributes that a kernel needs before its launch: more shared memory than the default limit,
 /// clusters of more than eight blocks.
-inline void permit(const void* function, const LaunchShape& shape) {
+inline void permit(const Context& gpu, const void* function, const LaunchShape& shape) {
   constexpr std::size_t always_allowed = 48 << 10;
   constexpr unsigned portable_cluster = 8;
-  if (shape.shared > always_allowed) {
-    check(cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                               static_cast<int>(shape.shared)));
-  }
-  if (shape.cluster > portable_cluster) {
-    check(cudaFuncSetAttribute(function, cudaFuncAttributeNonPortableClusterSizeAllowed, 1));
-  }
+  const bool large_clusters = shape.cluster > portable_cluster;
+  if (shape.shared > always_allowed || large_clusters) gpu.permit(function, shape.shared, large_clusters);
 }
 
 /// The shape in CUDA's types; `attribute` must live as long as the result.
@@ -52,7 +47,7 @@ inline cudaLaunchConfig_t launch_config(const LaunchShape& shape, cudaStream_t s
 template <class... Parameters, class... Arguments>
 void launch(const Context& gpu, void (*kernel)(Parameters...), const LaunchShape& shape,
             Arguments... arguments) {
-  permit(reinterpret_cast<const void*>(kernel), shape);
+  permit(gpu, reinterpret_cast<const void*>(kernel), shape);
   cudaLaunchAttribute attribute{};
   const cudaLaunchConfig_t config = launch_config(shape, gpu.stream(), attribute);
   check(cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...));
@@ -63,7 +58,7 @@ void launch(const Context& gpu, void (*kernel)(Parameters...), const LaunchShape
 template <class... Parameters>
 int active_clusters(Context& gpu, void (*kernel)(Parameters...), const LaunchShape& shape) {
   const void* function = reinterpret_cast<const void*>(kernel);
-  permit(function, shape);
+  permit(gpu, function, shape);
   cudaLaunchAttribute attribute{};
   return gpu.active_clusters(function, launch_config(shape, gpu.stream(), attribute));
 }

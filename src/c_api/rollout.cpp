@@ -51,13 +51,7 @@ struct Rollout {
   }
 };
 
-/// A transition whose parameter is Q itself.
-template <class T>
-Transition<T> transition_of(const Rollout& rollout) {
-  return Transition<T>(Unconstrained{}, rollout.size, rollout.execution);
-}
-
-/// Makes the tensors that `Transition::prepare` makes: Q in the order of its products, on the CPU.
+/// Makes the tensors that `Transition::of_matrix` makes: Q in the order of its products, on the CPU.
 template <class T>
 void plan_prepare(const Rollout& rollout) {
   if (rollout.device.is_cuda()) return;
@@ -66,16 +60,12 @@ void plan_prepare(const Rollout& rollout) {
 
 template <class T>
 std::size_t forward_bytes(const Rollout& rollout) {
-  return planned_bytes(rollout.device, [&] {
-    transition_of<T>(rollout);
-    plan_prepare<T>(rollout);
-  });
+  return planned_bytes(rollout.device, [&] { plan_prepare<T>(rollout); });
 }
 
 template <class T>
 std::size_t backward_bytes(const Rollout& rollout) {
   return planned_bytes(rollout.device, [&] {
-    transition_of<T>(rollout);
     plan_prepare<T>(rollout);
     if (rollout.activation == Activation::modrelu && !rollout.device.is_cuda())
       Tensor<double>(Shape{2, rollout.size}, rollout.device);  // sums that a GPU has in scratch of its own
@@ -131,8 +121,7 @@ orthornn_status orthornn_rollout_forward(const orthornn_device* device, const or
       const RolloutMemory<T> memory{
           .z = {nullptr, {checked.length, checked.batch, 0}, where}, .signs = checked.signs(signs), .y = {}};
       const Operation operation(device, workspace, workspace_bytes, forward_bytes<T>(checked));
-      Transition<T> transition = transition_of<T>(checked);
-      transition.prepare(matrix);
+      const auto transition = Transition<T>::of_matrix(matrix, checked.execution);
       RecordedLoops records;
       rollout_forward<T>(transition, checked.activation, bias, live, states, memory, records);
     });
@@ -176,8 +165,7 @@ orthornn_status orthornn_rollout_backward(const orthornn_device* device, const o
           .z = no_coefficients, .signs = checked.signs(signs), .y = no_coefficients};
       const Operation operation(device, workspace, workspace_bytes, backward_bytes<T>(checked));
       if (arriving.empty()) set_zero(g);
-      Transition<T> transition = transition_of<T>(checked);
-      transition.prepare(matrix);
+      const auto transition = Transition<T>::of_matrix(matrix, checked.execution);
       RecordedLoops records;
       rollout_backward<T>(transition, checked.activation, live, gradients, memory, records);
       if (!d_matrix.empty()) gradient_of_matrix<T>(checked, first, gradients, d_matrix);

@@ -27,6 +27,41 @@ struct PartsOf {
   }
 };
 
+template <class T>
+TransitionParts<T> parts_of(const TransitionOptions& options, Index hidden_size, const Execution& execution) {
+  parameter_of(options, hidden_size);  // which checks them
+  TransitionParts<T> parts = std::visit(PartsOf<T>{hidden_size, execution}, options);
+  // A program's own kind may have made anything.
+  if (parts.parametrization == nullptr || parts.product == nullptr)
+    throw ValueError(fmt::format("transition '{}' has no parametrization or no product", name_of(options)));
+  if (parts.product->traits().form == "dense" && parts.product->dense_matrix().data == nullptr)
+    throw ValueError(fmt::format("transition '{}' is dense and has no matrix", name_of(options)));
+  return parts;
+}
+
+/// A matrix that is there, where it lies.
+template <class T>
+class GivenMatrix final : public Parametrization<T> {
+ public:
+  explicit GivenMatrix(TensorView<const T> q) : q_(q) {}
+
+  TensorView<const T> q() const { return q_; }
+
+  void draw(std::uint64_t, TensorView<T>) const override {
+    throw ValueError("a given matrix has no parameters to draw; expected a kind of transition");
+  }
+  void prepare(ConstTensorView<T> parameters) override {
+    if (parameters.data() != q_.data())
+      throw ValueError("another matrix was given; make a new transition of it");
+  }
+  void backward(const Factors<T>& gradient, TensorView<T> d_parameters) override {
+    copy<T>(gradient.q, d_parameters);
+  }
+
+ private:
+  TensorView<const T> q_;
+};
+
 /// x <- Q x or Q^T x.
 template <class T>
 void replace_columns(MatrixView<T> x, const Product<T>& product, Side side, Precision precision) {
@@ -57,19 +92,33 @@ struct FindReflections {
 
 template <class T>
 Transition<T>::Transition(const TransitionOptions& options, Index hidden_size, const Execution& execution)
+    : Transition(parts_of<T>(options, hidden_size, execution), orthornn::parameter_of(options, hidden_size),
+                 hidden_size, execution) {}
+
+template <class T>
+Transition<T>::Transition(TransitionParts<T> parts, Parameter parameter, Index hidden_size,
+                          const Execution& execution)
     : hidden_size_(hidden_size),
-      parameter_(orthornn::parameter_of(options, hidden_size)),
-      execution_(execution) {
-  TransitionParts<T> parts = std::visit(PartsOf<T>{hidden_size, execution}, options);
-  // A program's own kind may have made anything.
-  if (parts.parametrization == nullptr || parts.product == nullptr)
-    throw ValueError(fmt::format("transition '{}' has no parametrization or no product", name_of(options)));
-  parametrization_ = std::move(parts.parametrization);
-  product_ = std::move(parts.product);
-  traits_ = product_->traits();
-  if (traits_.form == "dense" && dense_matrix().data == nullptr)
-    throw ValueError(fmt::format("transition '{}' is dense and has no matrix", name_of(options)));
+      parameter_(std::move(parameter)),
+      execution_(execution),
+      parametrization_(std::move(parts.parametrization)),
+      product_(std::move(parts.product)),
+      traits_(product_->traits()) {}
+
+template <class T>
+Transition<T> Transition<T>::of_matrix(ConstTensorView<T> q, const Execution& execution) {
+  if (q.shape().rank() != 2) check_shape("q", q.shape(), {0, 0});
+  const Index n = q.shape()[0];
+  check_tensor("q", q, {n, n}, execution.device);
+  Transition result(dense_parts<T>(std::make_unique<GivenMatrix<T>>(q)), Unconstrained{}.parameter(n), n,
+                    execution);
+  result.product_->prepare();
+  result.prepared_ = true;
+  return result;
 }
+
+template <class T>
+Transition<T>::Transition(Transition&& other) noexcept = default;
 
 template <class T>
 Transition<T>::~Transition() = default;

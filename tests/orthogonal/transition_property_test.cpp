@@ -325,6 +325,30 @@ TEST_CASE("names of transitions and initialisers", "[orthogonal]") {
   check_says<ValueError>([] { parse<Init>("xavier"); }, {"xavier", "haar"});
 }
 
+TEMPLATE_TEST_CASE("a given matrix is applied as it is, and gets its own gradient", "[orthogonal]", float,
+                   double) {
+  const Tensor<TestType> q = normal_tensor<TestType>({7, 7}, 1);
+  auto transition = Transition<TestType>::of_matrix(q);
+  CHECK(transition.is_prepared());
+  Tensor<TestType> h = normal_tensor<TestType>({3, 7}, 2);
+  const Tensor<TestType> before = h.copy();
+  transition.apply(h);
+  for (Index b = 0; b < 3; ++b) {
+    for (Index i = 0; i < 7; ++i) {
+      double expected = 0;
+      for (Index k = 0; k < 7; ++k) expected += double{q(i, k)} * before(b, k);
+      CHECK(h(b, i) == Approx(expected).margin(50 * tolerance::epsilon<TestType>));
+    }
+  }
+  const Tensor<TestType> d_q = normal_tensor<TestType>({7, 7}, 3);
+  Tensor<TestType> d_parameters({7, 7});
+  transition.backward(d_q, d_parameters);
+  CHECK(relative_error(d_parameters, d_q) <= tolerance::rounding<TestType>(7));
+  CHECK_THROWS_AS(Transition<TestType>::of_matrix(Tensor<TestType>({7, 6})), ShapeError);
+  CHECK_THROWS_AS(Transition<TestType>::of_matrix(Tensor<TestType>({7})), ShapeError);
+  CHECK_THROWS_WITH(transition.prepare(d_q), contains("another matrix"));
+}
+
 TEST_CASE("a transition is refused before it was prepared, and after that failed", "[orthogonal]") {
   for (const NamedTransition& named : all_transitions(6, 4)) {
     CAPTURE(named.name);

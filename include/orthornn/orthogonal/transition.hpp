@@ -19,6 +19,12 @@ class Transition {
  public:
   /// Makes a transition that is not prepared. Throws as `parameter_of`.
   Transition(const TransitionOptions& options, Index hidden_size, const Execution& execution = {});
+  /// A prepared transition whose Q is the matrix q [N, N], on the execution's device. It reads q where it
+  /// lies: q must not change while the transition is used. Its parameters are q. Throws ShapeError, and
+  /// DeviceError for a matrix on another device.
+  static Transition of_matrix(ConstTensorView<T> q, const Execution& execution = {});
+  /// Takes over another transition, which must not be used any more.
+  Transition(Transition&& other) noexcept;
   ~Transition();
 
   /// Size N of the state.
@@ -88,6 +94,7 @@ class Transition {
                            MatrixView<const T> y, TensorView<T> d_parameters);
 
  private:
+  Transition(TransitionParts<T> parts, Parameter parameter, Index hidden_size, const Execution& execution);
   void check_vectors(TensorView<T> h) const;
 
   Index hidden_size_;

@@ -48,13 +48,18 @@ def _gpu(index: int, stream: int | None) -> ctypes.Structure:
     return _abi.Device(_abi.CUDA, index, stream)
 
 
+# torch's own way to the address of the current stream, which makes no object; else the public way.
+_stream_of = getattr(torch._C, "_cuda_getCurrentRawStream",
+                     lambda index: torch.cuda.current_stream(index).cuda_stream)
+
+
 def device_of(tensor: Tensor) -> ctypes.Structure | None:
     """The argument `device` of an operation: None for the CPU, else a GPU with torch's current stream."""
     if tensor.is_cpu:
         _threads.follow()
         return None
     index = tensor.get_device()
-    return _gpu(index, torch.cuda.current_stream(index).cuda_stream)
+    return _gpu(index, _stream_of(index))
 
 
 def device_key(tensor: Tensor) -> int:
@@ -66,7 +71,7 @@ def device_key(tensor: Tensor) -> int:
 def device_of_key(key: int) -> ctypes.Structure | None:
     """A device for questions about sizes, with torch's current stream: a first question in a capture is
     refused."""
-    return None if key < 0 else _gpu(key, torch.cuda.current_stream(key).cuda_stream)
+    return None if key < 0 else _gpu(key, _stream_of(key))
 
 
 # What calls with the same key have in common, such as structures and sizes. Making it may come with checks of
@@ -105,6 +110,17 @@ def pointer(tensor: Tensor | None) -> int | None:
 def memory(like: Tensor, count: int) -> Tensor:
     """`count` bytes on the device of a tensor."""
     return like.new_empty(count, dtype=torch.uint8)
+
+
+def workspace_of(like: Tensor, count: int) -> Tensor | None:
+    """`count` bytes on the device of a tensor, None for none."""
+    return memory(like, count) if count else None
+
+
+def empty_as(tensor: Tensor) -> Tensor:
+    """Memory for a contiguous tensor of the shape, the type and the device of another one. This takes half
+    the time of `new_empty`."""
+    return torch.empty_like(tensor, memory_format=torch.contiguous_format)
 
 
 def contiguous(*tensors: Tensor | None) -> list[Tensor | None]:

@@ -9,7 +9,7 @@ from .. import _abi
 from .._library import library
 from ._calls import (DTYPES, ROUNDED_DTYPES, bytes_of, check_like, check_number_type, check_shape, choice,
                      contiguous, define, device_key, device_of, device_of_key, full_precision, kept, key_of,
-                     memory, no_second_derivatives, pointer, precision_of, wants_gradient)
+                     memory, no_second_derivatives, pointer, precision_of, wants_gradient, workspace_of)
 from ._layout import PlacedPlans, check_places, size_of_saved
 
 PLANS = PlacedPlans("delta_product")
@@ -93,7 +93,7 @@ def _forward(queries, keys, values, betas, log_decays, removals, initial_states,
     product, places, kept_count, count = PLANS.forward(key, make, queries, lengths, cu_seqlens, keeps)
     inputs = contiguous(*tensors)
     outputs, final_states = _new_results(queries, values, places.layout.batch)
-    saved, workspace = memory(queries, kept_count), memory(queries, count)
+    saved, workspace = memory(queries, kept_count), workspace_of(queries, count)
     library().orthornn_delta_product_forward(
         device_of(queries), product, places.layout, _abi.DeltaInputs(*map(pointer, inputs)), pointer(outputs),
         pointer(final_states), pointer(saved) if keeps else None, kept_count, pointer(workspace), count)
@@ -131,7 +131,7 @@ def _backward(queries, keys, values, betas, log_decays, removals, lengths, cu_se
     if arriving[0] is None:
         arriving[0] = torch.zeros_like(_new_results(queries, values, batch)[0])
     gradients = _new_gradients(*tensors, batch, d_initial)
-    workspace = memory(queries, count)
+    workspace = workspace_of(queries, count)
     library().orthornn_delta_product_backward(
         device_of(queries), product, places.layout, _abi.DeltaInputs(*map(pointer, inputs), None),
         _abi.DeltaGradients(*map(pointer, arriving), *(pointer(x) if x.numel() else None for x in gradients)),

@@ -9,7 +9,7 @@ from .. import _abi
 from .._library import library
 from ._calls import (DTYPES, bytes_of, check_like, check_number_type, check_shape, contiguous, define,
                      device_key, device_of, device_of_key, key_of, memory, no_second_derivatives, pointer,
-                     wants_gradient)
+                     wants_gradient, workspace_of)
 from ._layout import PlacedPlans, check_places, size_of_saved
 
 PLANS = PlacedPlans("rank_one_chain")
@@ -42,7 +42,7 @@ def _forward(left, right, initial_states, left_scales, right_scales, lengths, cu
     chain, places, kept_count, count = PLANS.forward(key, make, left, lengths, cu_seqlens, keeps)
     inputs = contiguous(left, right, left_scales, right_scales, initial_states)
     outputs, final_states = _new_results(left, initial_states)
-    saved, workspace = memory(left, kept_count), memory(left, count)
+    saved, workspace = memory(left, kept_count), workspace_of(left, count)
     library().orthornn_rank_one_chain_forward(
         device_of(left), chain, places.layout, _abi.ChainInputs(*map(pointer, inputs)), pointer(outputs),
         pointer(final_states), pointer(saved) if keeps else None, kept_count, pointer(workspace), count)
@@ -78,7 +78,7 @@ def _backward(left, right, initial_states, left_scales, right_scales, lengths, c
         arriving[0] = torch.zeros_like(_new_results(left, initial_states)[0])
     gradients = _new_gradients(left, right, initial_states, left_scales, right_scales)
     d_left, d_right, d_initial, *d_scales = gradients
-    workspace = memory(left, count)
+    workspace = workspace_of(left, count)
     library().orthornn_rank_one_chain_backward(
         device_of(left), chain, places.layout, _abi.ChainInputs(*map(pointer, inputs)),
         _abi.ChainGradients(*map(pointer, arriving), pointer(d_left), pointer(d_right),

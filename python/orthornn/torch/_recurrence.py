@@ -8,7 +8,8 @@ from torch import Tensor
 from .. import _abi
 from .._library import library
 from ._calls import (DTYPES, bytes_of, check_like, check_shape, contiguous, define, device_key, device_of,
-                     device_of_key, kept, key_of, memory, no_second_derivatives, pointer, precision_of)
+                     device_of_key, empty_as, kept, key_of, no_second_derivatives, pointer, precision_of,
+                     workspace_of)
 from ._rollout import check_rollout, lengths_on, make_plan, new_results
 
 
@@ -44,8 +45,8 @@ def _forward(q, weight, bias, input, h_0, lengths, activation, modrelu_bias):
     affine, rollout, count, _ = _plan(q, weight, bias, input, h_0, lengths, activation, modrelu_bias)
     q, weight, bias, input, h_0, modrelu_bias = contiguous(q, weight, bias, input, h_0, modrelu_bias)
     lengths = lengths_on(lengths, q.device)
-    outputs, h_last, signs = new_results(q, (*input.shape[:2], len(q)), activation)
-    workspace, on = memory(q, count), device_of(q)
+    outputs, h_last, signs = new_results(q.new_empty(*input.shape[:2], len(q)), h_0, activation)
+    workspace, on = workspace_of(q, count), device_of(q)
     # The map leaves the inputs of the steps where their outputs go.
     library().orthornn_affine_forward(on, affine, pointer(weight), pointer(bias), pointer(input),
                                       pointer(outputs), pointer(workspace), count)
@@ -57,7 +58,7 @@ def _forward(q, weight, bias, input, h_0, lengths, activation, modrelu_bias):
 
 def _forward_fake(q, weight, bias, input, h_0, lengths, activation, modrelu_bias):
     _check(q, weight, bias, input, h_0, lengths, activation, modrelu_bias)
-    return new_results(q, (*input.shape[:2], len(q)), activation)
+    return new_results(q.new_empty(*input.shape[:2], len(q)), h_0, activation)
 
 
 def _backward(q, weight, bias, input, h_0, lengths, outputs, signs, d_outputs, d_h_last, activation,
@@ -65,10 +66,10 @@ def _backward(q, weight, bias, input, h_0, lengths, outputs, signs, d_outputs, d
     affine, rollout, _, count = _plan(q, weight, bias, input, h_0, lengths, activation, modrelu_bias)
     q, weight, input, h_0, d_outputs, d_h_last = contiguous(q, weight, input, h_0, d_outputs, d_h_last)
     lengths = lengths_on(lengths, q.device)
-    gradients = _new_gradients(q, weight, bias, input, modrelu_bias, wants_q, wants_input)
+    gradients = _new_gradients(q, weight, bias, input, h_0, modrelu_bias, wants_q, wants_input)
     d_q, d_weight, d_bias, d_input, d_h_0, d_modrelu_bias = gradients
-    d_steps = torch.empty_like(outputs)
-    workspace, on = memory(q, count), device_of(q)
+    d_steps = empty_as(outputs)
+    workspace, on = workspace_of(q, count), device_of(q)
     library().orthornn_rollout_backward(
         on, rollout, pointer(q), pointer(lengths), pointer(h_0), pointer(outputs), pointer(signs),
         pointer(d_outputs), pointer(d_h_last), pointer(d_steps), pointer(d_h_0),
@@ -80,18 +81,15 @@ def _backward(q, weight, bias, input, h_0, lengths, outputs, signs, d_outputs, d
     return gradients
 
 
-def _new_gradients(q, weight, bias, input, modrelu_bias, wants_q, wants_input):
+def _new_gradients(q, weight, bias, input, h_0, modrelu_bias, wants_q, wants_input):
     """Memory for the gradients; empty for those that are not wanted."""
-    size, nothing = len(q), (0,)
-    return (q.new_empty(q.shape if wants_q else nothing), q.new_empty(weight.shape),
-            q.new_empty(nothing if bias is None else size),
-            q.new_empty(input.shape if wants_input else nothing), q.new_empty(input.shape[1], size),
-            q.new_empty(nothing if modrelu_bias is None else size))
+    there = (q if wants_q else None, weight, bias, input if wants_input else None, h_0, modrelu_bias)
+    return tuple([q.new_empty(0) if x is None else empty_as(x) for x in there])
 
 
 def _backward_fake(q, weight, bias, input, h_0, lengths, outputs, signs, d_outputs, d_h_last, activation,
                    modrelu_bias, wants_q, wants_input):
-    return _new_gradients(q, weight, bias, input, modrelu_bias, wants_q, wants_input)
+    return _new_gradients(q, weight, bias, input, h_0, modrelu_bias, wants_q, wants_input)
 
 
 def _save(ctx, inputs, output):

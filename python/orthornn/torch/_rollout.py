@@ -7,9 +7,9 @@ from torch import Tensor
 
 from .. import _abi
 from .._library import library
-from ._calls import (DTYPES, bytes_of, check_lengths, check_like, check_number_type, check_shape,
-                     choice, contiguous, define, device_key, device_of, device_of_key, int32_lengths, kept,
-                     key_of, memory, no_second_derivatives, pointer, precision_of)
+from ._calls import (DTYPES, bytes_of, check_lengths, check_like, check_number_type, check_shape, choice,
+                     contiguous, define, device_key, device_of, device_of_key, empty_as, int32_lengths, kept,
+                     key_of, no_second_derivatives, pointer, precision_of, workspace_of)
 
 ACTIVATIONS = {"tanh": _abi.TANH, "relu": _abi.RELU, "abs": _abi.ABS, "modrelu": _abi.MODRELU,
                "identity": _abi.IDENTITY}
@@ -63,18 +63,18 @@ def lengths_on(lengths, device):
     return None if lengths is None else int32_lengths(lengths).to(device)
 
 
-def new_results(q, shape, activation):
-    """Memory for the outputs of this shape, the last states, and the signs that "abs" has."""
-    return (q.new_empty(shape), q.new_empty(shape[1:]),
-            q.new_empty(shape if activation == "abs" else 0, dtype=torch.int8))
+def new_results(outputs, h_0, activation):
+    """The outputs, and memory for the last states and for the signs that "abs" has."""
+    return (outputs, empty_as(h_0),
+            outputs.new_empty(outputs.shape if activation == "abs" else 0, dtype=torch.int8))
 
 
 def _forward(q, inputs, h_0, lengths, activation, modrelu_bias):
     options, count, _ = _forward_plan(q, inputs, h_0, lengths, activation, modrelu_bias)
     q, inputs, h_0, modrelu_bias = contiguous(q, inputs, h_0, modrelu_bias)
     lengths = lengths_on(lengths, q.device)
-    outputs, h_last, signs = new_results(q, inputs.shape, activation)
-    workspace = memory(q, count)
+    outputs, h_last, signs = new_results(empty_as(inputs), h_0, activation)
+    workspace = workspace_of(q, count)
     library().orthornn_rollout_forward(
         device_of(q), options, pointer(q), pointer(modrelu_bias), pointer(lengths), pointer(inputs),
         pointer(h_0), pointer(outputs), pointer(h_last), pointer(signs), pointer(workspace), count)
@@ -83,7 +83,7 @@ def _forward(q, inputs, h_0, lengths, activation, modrelu_bias):
 
 def _forward_fake(q, inputs, h_0, lengths, activation, modrelu_bias):
     _check(q, inputs, h_0, lengths, activation, modrelu_bias)
-    return new_results(q, inputs.shape, activation)
+    return new_results(empty_as(inputs), h_0, activation)
 
 
 def _backward(q, lengths, h_0, outputs, signs, d_outputs, d_h_last, activation, wants_q, wants_modrelu_bias):
@@ -92,8 +92,8 @@ def _backward(q, lengths, h_0, outputs, signs, d_outputs, d_h_last, activation, 
     options, _, count = kept(("rollout_backward", activation, precision, key_of(q, outputs)),
                              lambda: make_plan(q, outputs.shape, activation, precision))
     lengths = lengths_on(lengths, q.device)
-    d_inputs, d_h_0, d_q, d_modrelu_bias = _new_gradients(q, outputs, wants_q, wants_modrelu_bias)
-    workspace = memory(q, count)
+    d_inputs, d_h_0, d_q, d_modrelu_bias = _new_gradients(q, outputs, h_0, wants_q, wants_modrelu_bias)
+    workspace = workspace_of(q, count)
     library().orthornn_rollout_backward(
         device_of(q), options, pointer(q), pointer(lengths), pointer(h_0), pointer(outputs), pointer(signs),
         pointer(d_outputs), pointer(d_h_last), pointer(d_inputs), pointer(d_h_0),
@@ -102,17 +102,15 @@ def _backward(q, lengths, h_0, outputs, signs, d_outputs, d_h_last, activation, 
     return d_inputs, d_h_0, d_q, d_modrelu_bias
 
 
-def _new_gradients(q, outputs, wants_q, wants_modrelu_bias):
+def _new_gradients(q, outputs, h_0, wants_q, wants_modrelu_bias):
     """Memory for the gradients; empty for those that are not wanted."""
-    size = len(q)
-    return (q.new_empty(outputs.shape), q.new_empty(outputs.shape[1:]),
-            q.new_empty(size, size) if wants_q else q.new_empty(0),
-            q.new_empty(size if wants_modrelu_bias else 0))
+    return (empty_as(outputs), empty_as(h_0), empty_as(q) if wants_q else q.new_empty(0),
+            q.new_empty(len(q) if wants_modrelu_bias else 0))
 
 
 def _backward_fake(q, lengths, h_0, outputs, signs, d_outputs, d_h_last, activation, wants_q,
                    wants_modrelu_bias):
-    return _new_gradients(q, outputs, wants_q, wants_modrelu_bias)
+    return _new_gradients(q, outputs, h_0, wants_q, wants_modrelu_bias)
 
 
 def _save(ctx, inputs, output):

@@ -8,7 +8,7 @@ from torch import Tensor
 from .. import _abi
 from .._library import library
 from ._calls import (DTYPES, bytes_of, check_number_type, check_shape, choice, define, device_key, device_of,
-                     device_of_key, kept, key_of, memory, no_second_derivatives, pointer)
+                     device_of_key, kept, key_of, no_second_derivatives, pointer, workspace_of)
 
 KINDS = {"cwy": _abi.CWY, "householder": _abi.HOUSEHOLDER, "cayley": _abi.CAYLEY, "expm": _abi.EXPM}
 
@@ -48,7 +48,7 @@ def _forward(parameters, kind, negative_signs):
     parameters = parameters.contiguous()
     size = parameters.shape[1]
     q = parameters.new_empty(size, size)
-    workspace = memory(parameters, count)
+    workspace = workspace_of(parameters, count)
     library().orthornn_transition_forward(device_of(parameters), options, pointer(parameters), pointer(q),
                                           pointer(workspace), count)
     return q
@@ -63,7 +63,7 @@ def _backward(parameters, d_q, kind, negative_signs):
     parameters, d_q = parameters.contiguous(), d_q.contiguous()
     options, _, count = _plan_of(parameters, kind, negative_signs)
     d_parameters = torch.empty_like(parameters)
-    workspace = memory(parameters, count)
+    workspace = workspace_of(parameters, count)
     library().orthornn_transition_backward(device_of(parameters), options, pointer(parameters),
                                            pointer(d_q), pointer(d_parameters), pointer(workspace), count)
     return d_parameters
@@ -138,7 +138,7 @@ def _stiefel_forward(vectors):
     options, count, _ = _stiefel_plan_of(vectors)
     vectors = vectors.contiguous()
     omega = vectors.new_empty(vectors.shape[1], vectors.shape[0])
-    workspace = memory(vectors, count)
+    workspace = workspace_of(vectors, count)
     library().orthornn_stiefel_forward(device_of(vectors), options, pointer(vectors), pointer(omega),
                                        pointer(workspace), count)
     return omega
@@ -153,7 +153,7 @@ def _stiefel_backward(vectors, d_omega):
     vectors, d_omega = vectors.contiguous(), d_omega.contiguous()
     options, _, count = _stiefel_plan_of(vectors)
     d_vectors = torch.empty_like(vectors)
-    workspace = memory(vectors, count)
+    workspace = workspace_of(vectors, count)
     library().orthornn_stiefel_backward(device_of(vectors), options, pointer(vectors), pointer(d_omega),
                                         pointer(d_vectors), pointer(workspace), count)
     return d_vectors
