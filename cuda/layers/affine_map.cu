@@ -11,6 +11,10 @@ namespace {
 // Up to so many inputs, writing a once counts for more than tensor cores do.
 constexpr int max_fused_inputs = 8;
 
+// Columns that a thread works on side by side: it reads for all of them, then it writes, so that it waits for
+// memory once and not once a column.
+constexpr int columns_at_once = 4;
+
 /// a [.., N] <- W x + b for at most max_fused_inputs inputs; threads as in for_each_entry. A thread reads its
 /// row of W once: the rows of neighbours are far apart, so each read of one costs as many lines as threads.
 template <class T>
@@ -27,20 +31,30 @@ __global__ void multiply_few_kernel(const T* __restrict__ weights, const T* __re
     }
     const T b = bias == nullptr ? T{0} : bias[row];
     for (Index column = static_cast<Index>(blockIdx.x) * blockDim.y + threadIdx.y; column < columns;
-         column += column_stride) {
-      T sum = b;
+         column += columns_at_once * column_stride) {
+      T sums[columns_at_once];
+#pragma unroll
+      for (int j = 0; j < columns_at_once; ++j) sums[j] = b;
 #pragma unroll
       for (int i = 0; i < max_fused_inputs; ++i) {
-        if (i < inputs) sum += w[i] * vectors[column * inputs + i];
+        if (i >= inputs) break;
+        T x[columns_at_once];
+#pragma unroll
+        for (int j = 0; j < columns_at_once; ++j) {
+          const Index own = column + j * column_stride;
+          x[j] = own < columns ? vectors[own * inputs + i] : T{0};
+        }
+#pragma unroll
+        for (int j = 0; j < columns_at_once; ++j) sums[j] += w[i] * x[j];
       }
-      a[column * rows + row] = sum;
+#pragma unroll
+      for (int j = 0; j < columns_at_once; ++j) {
+        const Index own = column + j * column_stride;
+        if (own < columns) a[own * rows + row] = sums[j];
+      }
     }
   }
 }
-
-// Columns that a thread picks side by side: the symbols first, then what they point to, so that it waits for
-// memory twice and not twice a column.
-constexpr int columns_at_once = 4;
 
 /// out [.., N] <- columns [K, N] by symbols; threads as in for_each_entry.
 template <class T>

@@ -21,7 +21,7 @@ constexpr Index max_partial_sums = Index{1} << 24;
 // CUDA's limit.
 constexpr Index max_blocks_along_z = 65'535;
 
-/// Sums in T of numbers of type G. The sums have numbers: total, signed total, symbol 0, 1, ..
+/// Sums in T of numbers of type G. The sums have numbers: total, signed total, input or symbol 0, 1, ..
 template <class T, class G>
 struct Arguments {
   const G* g;
@@ -29,6 +29,8 @@ struct Arguments {
   Index stride;
   const T* h;
   const std::int32_t* symbols;
+  const T* inputs;
+  int input_count;
   Index rows;
   Index columns;
   Index columns_of_block;
@@ -38,6 +40,8 @@ struct Arguments {
   T* signed_total;
   /// [rows, symbol_count]
   T* by_symbol;
+  /// [rows, input_count]
+  T* by_input;
   Index sum_count;
   /// [blocks, sum_count, rows]
   T* partial;
@@ -68,10 +72,11 @@ __global__ void partial_sums(Arguments<T, G> a, Index first_range) {
   const Index first_symbol = (first_range + blockIdx.z) * symbols_at_once;
   const Index last_symbol =
       first_symbol + symbols_at_once < a.symbol_count ? first_symbol + symbols_at_once : a.symbol_count;
-  const bool totals = first_symbol == 0 && (a.total != nullptr || a.signed_total != nullptr);
+  const bool totals =
+      first_symbol == 0 && (a.total != nullptr || a.signed_total != nullptr || a.input_count > 0);
   for (Index k = first_symbol; k < last_symbol; ++k) by_symbol[(k - first_symbol) * threads + thread] = 0;
 
-  T total = 0, signed_total = 0;
+  T total = 0, signed_total = 0, by_input[ColumnSums<T>::most_inputs] = {};
   const Index first = blockIdx.x * a.columns_of_block;
   const Index last = first + a.columns_of_block < a.columns ? first + a.columns_of_block : a.columns;
   if (row < a.rows) {
@@ -85,6 +90,10 @@ __global__ void partial_sums(Arguments<T, G> a, Index first_range) {
       if (a.signed_total != nullptr && totals)
         signed_total += copysign(gradient, gradient * a.h[j * a.rows + row]);
       if (mine) by_symbol[(symbol - first_symbol) * threads + thread] += gradient;
+#pragma unroll
+      for (int i = 0; i < ColumnSums<T>::most_inputs; ++i) {
+        if (i < a.input_count) by_input[i] += gradient * a.inputs[j * a.input_count + i];
+      }
     }
   }
 
@@ -100,6 +109,12 @@ __global__ void partial_sums(Arguments<T, G> a, Index first_range) {
     if (writes) *out = sum;
   }
   if (a.signed_total != nullptr) out += a.rows;
+#pragma unroll
+  for (int i = 0; i < ColumnSums<T>::most_inputs; ++i) {
+    if (i >= a.input_count) break;
+    const T sum = sum_over_y(by_input[i], shared);
+    if (writes) out[i * a.rows] = sum;
+  }
   for (Index k = first_symbol; k < last_symbol; ++k) {
     const T sum = sum_over_y(by_symbol[(k - first_symbol) * threads + thread], shared);
     if (writes) out[k * a.rows] = sum;
@@ -122,9 +137,11 @@ __global__ void add_partial_sums(Arguments<T, G> a, Index blocks) {
   }
   const T sum = sum_over_y(part, shared);
   if (threadIdx.y != 0 || row >= a.rows) return;
-  const Index symbol = number - (a.total != nullptr) - (a.signed_total != nullptr);
-  if (symbol >= 0) {
-    a.by_symbol[row * a.symbol_count + symbol] = sum;
+  const Index further = number - (a.total != nullptr) - (a.signed_total != nullptr);
+  if (further >= 0 && a.input_count > 0) {
+    a.by_input[row * a.input_count + further] = sum;
+  } else if (further >= 0) {
+    a.by_symbol[row * a.symbol_count + further] = sum;
   } else if (number == 0 && a.total != nullptr) {
     a.total[row] = sum;
   } else {
@@ -139,19 +156,24 @@ void sum_columns(MatrixView<const G> g, const ColumnSums<T>& sums) {
   Context& gpu = context(g.device);
   const Index rows = g.rows, columns = g.cols;
   const Index symbol_count = sums.by_symbol.empty() ? 0 : sums.by_symbol.shape()[1];
-  Arguments<T, G> a{.g = g.data,
-                    .stride = g.stride,
-                    .h = sums.states.data(),
-                    .symbols = symbol_count > 0 ? sums.symbols.data() : nullptr,
-                    .rows = rows,
-                    .columns = columns,
-                    .columns_of_block = 0,
-                    .symbol_count = symbol_count,
-                    .total = sums.total.data(),
-                    .signed_total = sums.signed_total.data(),
-                    .by_symbol = sums.by_symbol.data(),
-                    .sum_count = symbol_count + !sums.total.empty() + !sums.signed_total.empty(),
-                    .partial = nullptr};
+  const Index input_count = sums.by_input.empty() ? 0 : sums.by_input.shape()[1];
+  Arguments<T, G> a{
+      .g = g.data,
+      .stride = g.stride,
+      .h = sums.states.data(),
+      .symbols = symbol_count > 0 ? sums.symbols.data() : nullptr,
+      .inputs = sums.inputs.data(),
+      .input_count = static_cast<int>(input_count),
+      .rows = rows,
+      .columns = columns,
+      .columns_of_block = 0,
+      .symbol_count = symbol_count,
+      .total = sums.total.data(),
+      .signed_total = sums.signed_total.data(),
+      .by_symbol = sums.by_symbol.data(),
+      .by_input = sums.by_input.data(),
+      .sum_count = symbol_count + input_count + !sums.total.empty() + !sums.signed_total.empty(),
+      .partial = nullptr};
   const unsigned x = threads_along_rows(rows);
   const Index ranges = std::max(1U, blocks_for(symbol_count, symbols_at_once));
   const Index max_blocks = std::clamp<Index>(max_partial_sums / (a.sum_count * rows), 1, 1024);

@@ -19,6 +19,11 @@ struct ColumnSums {
   /// nothing. For small K: the cost grows with K, where that of add_by_symbol (src/layers) does not.
   TensorView<T> by_symbol = {};
   TensorView<const std::int32_t> symbols = {};
+  /// [N, K], entry (n, k): the sum of g_j,n x_j,k for vectors X [.., K] of at most `most_inputs` numbers. On
+  /// a GPU alone, and not beside by_symbol.
+  TensorView<T> by_input = {};
+  TensorView<const T> inputs = {};
+  static constexpr int most_inputs = 8;
 };
 
 namespace cuda {

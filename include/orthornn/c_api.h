@@ -289,7 +289,7 @@ ORTHORNN_EXPORT orthornn_status orthornn_rollout_forward_workspace(const orthorn
  * - lengths [B]: steps of each sequence, 0 to T; NULL where all have T. States beyond the end of a sequence
  * are 0.
  * - inputs [T, B, N]: a_t. They may lie in the memory of the outputs.
- * - h_0 [B, N]: the states before the first step.
+ * - h_0 [B, N]: the states before the first step; NULL for zeros.
  * - outputs [T, B, N]: gets h_1 to h_T.
  * - h_last [B, N]: gets the state after the last step of each sequence, which is h_0 where the length is 0.
  * - signs [T, B, N]: gets the signs of a_t, which the backward of ORTHORNN_ABS reads; NULL for other
@@ -307,7 +307,7 @@ ORTHORNN_EXPORT orthornn_status orthornn_rollout_backward_workspace(const orthor
                                                                     int64_t *bytes);
 /** Computes the gradients of a forward from its outputs.
  *
- * - q, lengths, h_0, outputs, signs: as the forward had and left them. h_0 may be NULL where d_q is.
+ * - q, lengths, h_0, outputs, signs: as the forward had and left them.
  * - d_outputs [T, B, N]: the gradients that arrive at h_1 to h_T; NULL where all are 0. What arrives beyond
  * the end of a sequence does not count. It may be d_inputs.
  * - d_h_last [B, N]: the gradient that arrives at h_last; NULL where it is 0.

@@ -138,6 +138,19 @@ def test_recurrence_is_the_rollout_of_a_map(activation, has_bias, lengths):
         torch.testing.assert_close(x, y, **CLOSE)
 
 
+def test_recurrence_from_no_state_starts_from_zeros():
+    named = recurrence_inputs("modrelu", grad=True)
+    zeros = {**named, "h_0": torch.zeros_like(named["h_0"])}
+    del named["h_0"]
+    results = [recurrence_of(x, activation="modrelu", **more)(*x.values())
+               for x, more in ((named, {"h_0": None}), (zeros, {}))]
+    for x, y in zip(*results):
+        assert torch.equal(x, y)
+    for x, y in zip(*(torch.autograd.grad((a * normal(4, 3, 5)).sum() + b.sum(), list(named.values()))
+                      for a, b in results)):
+        torch.testing.assert_close(x, y, **CLOSE)
+
+
 @pytest.mark.parametrize("decay, removals, form", DELTA_CASES)
 def test_delta_product_is_the_recurrence(decay, removals, form):
     inputs = delta_inputs((2, 5), decay, removals)

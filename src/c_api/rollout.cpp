@@ -72,18 +72,21 @@ std::size_t backward_bytes(const Rollout& rollout) {
   });
 }
 
-/// d_q <- the sum of g_t h_{t-1}^T over steps and sequences. h_0 lies apart from the other states.
+/// d_q <- the sum of g_t h_{t-1}^T over steps and sequences. h_0 lies apart from the other states, and is
+/// empty for zeros.
 template <class T>
 void gradient_of_matrix(const Rollout& rollout, TensorView<const T> h_0, const RolloutGradients<T>& gradients,
                         TensorView<T> d_q) {
-  if (rollout.length == 0) return set_zero(d_q);
+  const bool has_first = rollout.length > 0 && !h_0.empty();
+  if (!has_first && rollout.length < 2) return set_zero(d_q);
   const TensorView<const T> g = gradients.d_inputs;
   const Precision precision = rollout.execution.precision;
   // The column-major view of C order is that of the transposed matrix, which is H G^T.
-  gemm<T>(1, columns_of(h_0), transposed(columns_of(g[0])), 0, columns_of(d_q), precision);
-  if (rollout.length == 1) return;
+  if (has_first) gemm<T>(1, columns_of(h_0), transposed(columns_of(g[0])), 0, columns_of(d_q), precision);
+  if (rollout.length < 2) return;
   gemm<T>(1, columns_of(gradients.outputs.slice(0, rollout.length - 1)),
-          transposed(columns_of(g.slice(1, rollout.length - 1))), 1, columns_of(d_q), precision);
+          transposed(columns_of(g.slice(1, rollout.length - 1))), has_first ? 1 : 0, columns_of(d_q),
+          precision);
 }
 
 }  // namespace
@@ -114,13 +117,18 @@ orthornn_status orthornn_rollout_forward(const orthornn_device* device, const or
       if (checked.activation == Activation::modrelu)
         bias = view_of<const T>("modrelu_bias", modrelu_bias, {checked.size}, where);
       const auto live = checked.lengths(lengths);
-      const RolloutStates<T> states{.h_0 = view_of<const T>("h_0", h_0, checked.states(), where),
-                                    .inputs = view_of<const T>("inputs", inputs, checked.steps(), where),
-                                    .outputs = view_of<T>("outputs", outputs, checked.steps(), where),
-                                    .h_last = view_of<T>("h_last", h_last, checked.states(), where)};
+      RolloutStates<T> states{.h_0 = optional_view<const T>("h_0", h_0, checked.states(), where),
+                              .inputs = view_of<const T>("inputs", inputs, checked.steps(), where),
+                              .outputs = view_of<T>("outputs", outputs, checked.steps(), where),
+                              .h_last = view_of<T>("h_last", h_last, checked.states(), where)};
       const RolloutMemory<T> memory{
           .z = {nullptr, {checked.length, checked.batch, 0}, where}, .signs = checked.signs(signs), .y = {}};
       const Operation operation(device, workspace, workspace_bytes, forward_bytes<T>(checked));
+      if (h_0 == nullptr) {
+        // h_last is written by those who have read h_0.
+        set_zero(states.h_last);
+        states.h_0 = states.h_last;
+      }
       const auto transition = Transition<T>::of_matrix(matrix, checked.execution);
       RecordedLoops records;
       rollout_forward<T>(transition, checked.activation, bias, live, states, memory, records);
@@ -157,8 +165,7 @@ orthornn_status orthornn_rollout_backward(const orthornn_device* device, const o
           .d_inputs = g,
           .d_h_0 = view_of<T>("d_h_0", d_h_0, checked.states(), where)};
       const auto d_matrix = optional_view<T>("d_q", d_q, checked.matrix(), where);
-      TensorView<const T> first;
-      if (!d_matrix.empty()) first = view_of<const T>("h_0", h_0, checked.states(), where);
+      const auto first = optional_view<const T>("h_0", h_0, checked.states(), where);
       const auto d_bias = optional_view<T>("d_modrelu_bias", d_modrelu_bias, {checked.size}, where);
       const TensorView<T> no_coefficients(nullptr, {checked.length, checked.batch, 0}, where);
       const RolloutMemory<T> memory{

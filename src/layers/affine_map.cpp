@@ -64,16 +64,20 @@ void AffineMap<T>::backward(const SequenceInput<T>& input, ConstTensorView<T> we
                             const To& to, Saved& scratch) const {
   const MatrixView<const T> d_y = columns_of(g);
   const bool symbols = input.vectors.empty();
-  if (!to.bias.empty() || !to.signed_bias.empty()) {
-    sum_columns<T>(d_y,
-                   {.total = to.bias,
-                    .signed_total = to.signed_bias,
-                    .states = to.states,
-                    .by_symbol = symbols ? to.weights : TensorView<T>(),
-                    .symbols = input.symbols},
-                   scratch);
+  // A GPU waits for memory here, so it reads g once.
+  const bool few_inputs = !symbols && g.device().is_cuda() && input_size_ <= ColumnSums<T>::most_inputs;
+  if (!to.bias.empty() || !to.signed_bias.empty() || few_inputs) {
+    ColumnSums<T> sums{.total = to.bias, .signed_total = to.signed_bias, .states = to.states};
+    if (symbols) {
+      sums.by_symbol = to.weights;
+      sums.symbols = input.symbols;
+    } else if (few_inputs) {
+      sums.by_input = to.weights;
+      sums.inputs = input.vectors;
+    }
+    sum_columns<T>(d_y, sums, scratch);
   }
-  if (!symbols) {
+  if (!symbols && !few_inputs) {
     gemm<T>(1, columns_of(input.vectors), transposed(d_y), 0, columns_of(to.weights), execution_.precision);
   }
   if (!to.input.empty()) {

@@ -192,6 +192,28 @@ TEMPLATE_TEST_CASE("Rollouts on a GPU through the C interface are those of the C
   }
 }
 
+TEST_CASE("Rollouts on a GPU from no state start from zeros", "[c_api][cuda]") {
+  const auto device = gpu();
+  if (!device) return;
+  const orthornn_device there = on_own_stream(*device);
+  for (const std::array<Index, 3>& shape : rollout_shapes) {
+    CAPTURE(shape[0], shape[1], shape[2]);
+    RolloutCalls<float> zeros(ORTHORNN_TANH, ORTHORNN_PRECISION_FP32, shape, &there),
+        none(ORTHORNN_TANH, ORTHORNN_PRECISION_FP32, shape, &there);
+    zeros.h_0.resize(zeros.h_0.shape());
+    none.h_0 = Tensor<float>();
+    zeros.run();
+    none.run();
+    for (std::size_t i = 0; i < none.results().size(); ++i) {
+      const auto [name, found] = none.results()[i];
+      INFO(name);
+      // The sums of dQ lack the products with zeros.
+      CHECK(relative_error(found->copy(Device::cpu()), zeros.results()[i].second->copy(Device::cpu())) <=
+            tolerance::rounding<float>(shape[0] * shape[1]));
+    }
+  }
+}
+
 TEMPLATE_TEST_CASE("Transitions on a GPU through the C interface are those of the CPU", "[c_api][cuda]",
                    float, double) {
   const auto device = gpu();

@@ -177,6 +177,25 @@ TEST_CASE("A rollout through the C interface without steps, without sequences, a
   for (const float x : g) CHECK(x == 0);
 }
 
+TEST_CASE("A rollout through the C interface from no state starts from zeros", "[c_api]") {
+  for (const Index length : {0, 1, 5}) {
+    CAPTURE(length);
+    RolloutCase<float> zeros(ORTHORNN_MODRELU, length, 4, 8, true),
+        none(ORTHORNN_MODRELU, length, 4, 8, true);
+    std::fill(zeros.h_0.begin(), zeros.h_0.end(), 0.0F);
+    none.h_0 = Tensor<float>();
+    for (RolloutCase<float>* c : {&zeros, &none}) {
+      require_status(c->forward());
+      require_status(c->backward());
+    }
+    CHECK(same_bits(none.outputs, zeros.outputs));
+    CHECK(same_bits(none.h_last, zeros.h_last));
+    CHECK(same_bits(none.d_inputs, zeros.d_inputs));
+    CHECK(same_bits(none.d_h_0, zeros.d_h_0));
+    CHECK(std::ranges::equal(none.d_q, zeros.d_q));  // but for the signs of zeros
+  }
+}
+
 TEST_CASE("Bad arguments of rollouts are statuses that name the argument", "[c_api]") {
   RolloutCase<float> c(ORTHORNN_TANH, 3, 2, 4, true);
   constexpr auto bad = ORTHORNN_INVALID_ARGUMENT;
@@ -212,13 +231,6 @@ TEST_CASE("Bad arguments of rollouts are statuses that name the argument", "[c_a
                 "q is NULL");
   require_error(forward(q, nullptr, nullptr, c.h_last.data(), nullptr, bytes), bad, "outputs is NULL");
   require_error(forward(q, nullptr, c.outputs.data(), nullptr, nullptr, bytes), bad, "h_last is NULL");
-  const auto backward = [&](const void* h_0, void* d_q) {
-    return orthornn_rollout_backward(nullptr, &c.sizes, q, c.lengths.data(), h_0, c.outputs.data(), nullptr,
-                                     nullptr, nullptr, c.d_inputs.data(), c.d_h_0.data(), d_q, nullptr,
-                                     workspace.data(), bytes);
-  };
-  require_error(backward(nullptr, c.d_q.data()), bad, "h_0 is NULL");
-  require_status(backward(nullptr, nullptr));
   require_error(forward(q, nullptr, c.outputs.data(), c.h_last.data(), nullptr, 0), bad,
                 "expected " + std::to_string(bytes));
   c.sizes.activation = ORTHORNN_MODRELU;

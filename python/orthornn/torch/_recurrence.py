@@ -83,8 +83,9 @@ def _backward(q, weight, bias, input, h_0, lengths, outputs, signs, d_outputs, d
 
 def _new_gradients(q, weight, bias, input, h_0, modrelu_bias, wants_q, wants_input):
     """Memory for the gradients; empty for those that are not wanted."""
-    there = (q if wants_q else None, weight, bias, input if wants_input else None, h_0, modrelu_bias)
-    return tuple([q.new_empty(0) if x is None else empty_as(x) for x in there])
+    there = (q if wants_q else None, weight, bias, input if wants_input else None, modrelu_bias)
+    *gradients, d_modrelu_bias = [q.new_empty(0) if x is None else empty_as(x) for x in there]
+    return *gradients, q.new_empty(input.shape[1], len(q)), d_modrelu_bias
 
 
 def _backward_fake(q, weight, bias, input, h_0, lengths, outputs, signs, d_outputs, d_h_last, activation,
@@ -106,26 +107,26 @@ def _differentiate(ctx, d_outputs, d_h_last, _d_signs):
     found = BACKWARD(*saved, d_outputs, d_h_last, ctx.activation, modrelu_bias, wants[0], wants[3])
     d_q, d_weight, d_bias, d_input, d_h_0, d_modrelu_bias = found
     return (d_q if wants[0] else None, d_weight, d_bias if wants[2] else None, d_input if wants[3] else None,
-            d_h_0, None, None, d_modrelu_bias if wants[7] else None)
+            d_h_0 if wants[4] else None, None, None, d_modrelu_bias if wants[7] else None)
 
 
-FORWARD = define("recurrence(Tensor q, Tensor weight, Tensor? bias, Tensor input, Tensor h_0, "
+FORWARD = define("recurrence(Tensor q, Tensor weight, Tensor? bias, Tensor input, Tensor? h_0, "
                  "Tensor? lengths, str activation, Tensor? modrelu_bias) -> (Tensor, Tensor, Tensor)",
                  _forward, _forward_fake, setup=_save, backward=_differentiate)
-BACKWARD = define("recurrence_backward(Tensor q, Tensor weight, Tensor? bias, Tensor input, Tensor h_0, "
+BACKWARD = define("recurrence_backward(Tensor q, Tensor weight, Tensor? bias, Tensor input, Tensor? h_0, "
                   "Tensor? lengths, Tensor outputs, Tensor signs, Tensor? d_outputs, Tensor? d_h_last, "
                   "str activation, Tensor? modrelu_bias, bool wants_q, bool wants_input) -> "
                   "(Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)", _backward, _backward_fake,
                   autocast=None)
 
 
-def recurrence(q: Tensor, weight: Tensor, bias: Tensor | None, input: Tensor, h_0: Tensor,
+def recurrence(q: Tensor, weight: Tensor, bias: Tensor | None, input: Tensor, h_0: Tensor | None,
                lengths: Tensor | None, activation: str,
                modrelu_bias: Tensor | None) -> tuple[Tensor, Tensor]:
     """Computes h_t = f(Q h_{t-1} + W x_t + b) for t = 1 to T, with a gradient: `rollout` of `linear`, whose
     results it does not keep (docs/math.md, section 1.2).
 
-    - q [N, N], weight [N, K], bias [N] or None, input [T, B, K], h_0 [B, N].
+    - q [N, N], weight [N, K], bias [N] or None, input [T, B, K], h_0 [B, N] or None for zeros.
     - lengths, activation and modrelu_bias are those of `rollout`.
 
     Returns the outputs [T, B, N] and the state after the last step of each sequence [B, N]. Raises TypeError

@@ -47,8 +47,9 @@ def check_rollout(q, batch, h_0, lengths, activation, modrelu_bias):
     check_shape("q", q, None, None)
     size = q.shape[0]
     check_shape("q", q, size, size)
-    check_shape("h_0", h_0, batch, size)
-    check_like("h_0", h_0, "q", q)
+    if h_0 is not None:
+        check_shape("h_0", h_0, batch, size)
+        check_like("h_0", h_0, "q", q)
     check_lengths(lengths, batch)
     choice("activation", activation, ACTIVATIONS)
     if (activation == "modrelu") != (modrelu_bias is not None):
@@ -65,7 +66,7 @@ def lengths_on(lengths, device):
 
 def new_results(outputs, h_0, activation):
     """The outputs, and memory for the last states and for the signs that "abs" has."""
-    return (outputs, empty_as(h_0),
+    return (outputs, outputs.new_empty(outputs.shape[1:]) if h_0 is None else empty_as(h_0),
             outputs.new_empty(outputs.shape if activation == "abs" else 0, dtype=torch.int8))
 
 

@@ -197,9 +197,8 @@ class OrthogonalRnn(nn.Module):
         own = self.layer_parameters(layer, reverse)
         q = self.transition_matrix(layer, reverse)
         w = own["weight_ih"] if "weight_ih" in own else stiefel(own["input_reflection_vectors"])
-        if h_0 is None:
-            start = own.get("initial_state")
-            h_0 = q.new_zeros(x.shape[1], len(q)) if start is None else start.expand(x.shape[1], -1)
+        if h_0 is None and "initial_state" in own:
+            h_0 = own["initial_state"].expand(x.shape[1], -1)
         return recurrence(q, w, own.get("bias"), x, h_0, lengths, self.activation, own.get("modrelu_bias"))
 
     def extra_repr(self) -> str:
