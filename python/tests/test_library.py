@@ -10,6 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from orthornn import _abi, _library
@@ -99,6 +100,31 @@ def test_a_package_without_a_fitting_build_says_so(monkeypatch, tmp_path):
     (tmp_path / "cuda" / "liborthornn_c.so").touch()
     with pytest.raises(ImportError, match="needs a processor with AVX2"):
         _library.find_library()
+    (tmp_path / "x86-64").mkdir()
+    (tmp_path / "x86-64" / "liborthornn_c.so").touch()
+    monkeypatch.setattr(_library.platform, "machine", lambda: "aarch64")
+    with pytest.raises(ImportError, match=r"this processor \(native\).*builds for cuda, x86-64 alone"):
+        _library.find_library()
+
+
+def test_every_build_of_the_package_computes_the_same(models):
+    """A wheel has builds that this processor does not choose."""
+    builds = [_library._FOLDER / name for name in _library.build_names(_library.processor_flags(), "x86_64")]
+    builds = [build for build in builds if (build / "liborthornn_c.so").exists()]
+    if len(builds) < 2:
+        pytest.skip("the package has one build")
+    outputs = []
+    for build in builds:
+        lines = "import sys, numpy, orthornn; x = numpy.arange(60).reshape(2, 30) % 10; " \
+                "print(*orthornn.load(sys.argv[1]).predict(x).ravel())"
+        library = run("-c", lines, str(models("copying")), ORTHORNN_LIBRARY=str(build / "liborthornn_c.so"))
+        assert library.returncode == 0, library.stderr
+        outputs.append(np.array(library.stdout.split(), dtype=float))
+        program = subprocess.run([build / "orthornn", "inspect", models("copying")], timeout=60)
+        assert program.returncode == 0
+    # Sums of 16 and 10 numbers near 1 in float32, in another order and with FMA, over 30 steps.
+    for other in outputs[1:]:
+        np.testing.assert_allclose(outputs[0], other, rtol=0, atol=1e-5)
 
 
 def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess:
