@@ -174,6 +174,31 @@ complains "until python3-numpy python3-h5py python3-venv is installed"
 not_called apt-get
 impostor python3 <<<'exit 0'
 
+# Its tools are there already, and its pip makes nothing.
+cp "$root/tools/wheel" "$project/tools"
+mkdir -p "$project/build/wheel/tools/bin"
+printf '#!/bin/bash\n' | tee "$project/build/wheel/tools/bin"/{auditwheel,pip} >/dev/null
+chmod +x "$project/build/wheel/tools/bin"/*
+
+subject="wheel, a package missing"
+run ABSENT=libhdf5-dev "$project/tools/wheel"
+exits 1
+complains "missing: libhdf5-dev"
+
+subject="wheel, an nvcc of CUDA 12"
+impostor nvcc <<<'echo "Cuda compilation tools, release 12.4, V12.4.99"'
+run "$project/tools/wheel" cuda
+exits 1
+complains "nvcc is of another CUDA than 13"
+rm "$bin/nvcc"
+
+subject="wheel, AVX in the build for every processor"
+impostor objdump <<<'printf "%s\n" "1: mulps %xmm0,%xmm1" "4: vmulps %xmm0,%xmm1,%xmm2" "8: vmovups (%rax),%ymm3"'
+run "$project/tools/wheel"
+exits 1
+complains "x86-64/orthornn has 2 instructions of AVX"
+rm -r "$bin/objdump" "$project/build/wheel"
+
 # An environment whose pytest is a stand-in, and a stand-in of tools/wheel.
 impostor python3 <<'E2'
 [[ $1 == -m && $2 == venv ]] || exit 0
