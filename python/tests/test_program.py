@@ -32,7 +32,9 @@ def test_status_and_output(tmp_path):
 def test_signals_reach_the_program(tmp_path):
     training = subprocess.Popen(
         [COMMAND, "train", "copying", "--delay", "20", "--hidden", "16", "--steps", "1000000", "--threads",
-         "1", "--out", tmp_path / "run"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+         "1", "--out", tmp_path / "run"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        # A shell starts its background jobs with this signal ignored, and children inherit that.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
     for line in training.stdout:
         if line.startswith("step "):
             break
