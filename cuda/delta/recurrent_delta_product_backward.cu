@@ -344,10 +344,18 @@ __global__ void __launch_bounds__((most_threads<T, Layout>))
   } while (first_column < a.value);
 }
 
+/// As many as the columns need, as far as the GPU has memory for their sums: 99 KB a block with compute
+/// capability 8.6 and 8.9. It depends on sizes and the GPU only.
 template <class T, class Layout>
-Index warps_of_block(Index value) {
-  return std::clamp<Index>((value + Layout::columns_of_warp - 1) / Layout::columns_of_warp, 1,
-                           most_threads<T, Layout> / static_cast<int>(warp_size));
+Index warps_of_block(const DeltaWork<T>& work) {
+  constexpr int most_warps = most_threads<T, Layout> / static_cast<int>(warp_size);
+  constexpr std::size_t stages = 2 * most_bytes_of_stage<T, Layout>(most_warps * Layout::columns_of_warp);
+  constexpr std::size_t sums = sums_of_warp<Layout> * sizeof(T);
+  const std::size_t memory = context(work.saved.device()).shared_memory_per_block();
+  Index warps = std::clamp<Index>((work.sizes.value + Layout::columns_of_warp - 1) / Layout::columns_of_warp,
+                                  1, most_warps);
+  while (warps > 1 && stages + static_cast<std::size_t>(warps) * sums > memory) --warps;
+  return warps;
 }
 
 /// Of the states in a segment that each thread keeps.
@@ -355,7 +363,7 @@ template <class T, class Layout>
 Shape states_of_segments(const DeltaWork<T>& work) {
   const auto [factors, heads, key, value] = work.sizes;
   return {work.layout.size() * heads, segment_tokens(work.layout.longest(), factors) * (factors + 1),
-          Layout::elements, warps_of_block<T, Layout>(value) * warp_size};
+          Layout::elements, warps_of_block<T, Layout>(work) * warp_size};
 }
 
 }  // namespace
@@ -382,7 +390,7 @@ void recurrent_delta_product_backward(const DeltaWork<T>& work, const DeltaProdu
   with_layout<T>(a.key, [&](auto state_layout) {
     using Layout = decltype(state_layout);
     if (states == 0) return;
-    const Index warps = warps_of_block<T, Layout>(a.value), threads = warps * warp_size;
+    const Index warps = warps_of_block<T, Layout>(work), threads = warps * warp_size;
     const StagePlan plan =
         plan_stages<Layout>(a, layout.longest(), static_cast<int>(warps) * Layout::columns_of_warp, true);
     const Saved::Scope scope(saved);

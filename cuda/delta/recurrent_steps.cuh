@@ -135,6 +135,17 @@ struct StagePlan {
   int size;
 };
 
+/// Bytes that stages of several steps have at most, so that more than a few blocks run at a time.
+inline constexpr int most_bytes_of_steps = 24 << 10;
+/// Bytes that no stage exceeds, with so many columns at most. One step may need more than several may have.
+template <class T, class Layout>
+constexpr int most_bytes_of_stage(int columns) {
+  constexpr int rows = 4;     // keys, removals, queries, row_decays
+  constexpr int numbers = 3;  // betas, norm_factors, decays
+  const int step = rows * Layout::row_stride + 2 * (columns + Layout::width) + numbers * Layout::width;
+  return std::max(most_bytes_of_steps, step * static_cast<int>(sizeof(T)));
+}
+
 template <class Layout, class T>
 StagePlan plan_stages(const Inputs<T>& a, Index longest, int columns, bool with_gradients) {
   const auto with_steps = [&](int most) {
@@ -159,12 +170,10 @@ StagePlan plan_stages(const Inputs<T>& a, Index longest, int columns, bool with_
     return plan;
   };
   // A stage is computed while the next is loaded. A factor takes 100 cycles or more by
-  // the latencies of its instructions, and 16 of them hide that of global memory. Fewer where blocks would
-  // take so much memory that few run at a time.
+  // the latencies of its instructions, and 16 of them hide that of global memory.
   constexpr int most_steps = 16;
-  constexpr int most_bytes = 24 << 10;
   int steps = most_steps;
-  while (steps > 1 && with_steps(steps).size * static_cast<int>(sizeof(T)) > most_bytes) --steps;
+  while (steps > 1 && with_steps(steps).size * static_cast<int>(sizeof(T)) > most_bytes_of_steps) --steps;
   return with_steps(steps);
 }
 
