@@ -8,6 +8,7 @@
 #include "core/thread_scratch.hpp"
 #include "cuda/linalg/gemm.hpp"
 #include "linalg/block_kernel.hpp"
+#include "linalg/thin_product.hpp"
 
 namespace orthornn {
 namespace {
@@ -74,6 +75,12 @@ void gemm(std::type_identity_t<T> alpha, std::type_identity_t<Operand<T>> a,
       2.0 * static_cast<double>(c.rows) * static_cast<double>(c.cols) * static_cast<double>(a.cols());
   if (flops < serial_flops) {
     gemm_block<T>(alpha, a, b, beta, c, 0, 0, blocking);
+  } else if (is_thin_product(c.rows, c.cols, a.cols())) {
+    parallel_for(c.cols, thin_column_group, [&](Index first, Index last) {
+      const MatrixView<T> part = c.columns(first, last - first);
+      scale(part, beta);
+      thin_multiply_add<T>(alpha, a, b, part, first);
+    });
   } else if (c.cols >= c.rows) {
     parallel_for(c.cols, block_kernel::column_group<T>, [&](Index first, Index last) {
       gemm_block<T>(alpha, a, b, beta, c.columns(first, last - first), 0, first, blocking);

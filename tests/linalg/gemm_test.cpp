@@ -5,6 +5,7 @@
 #include <cmath>
 #include <initializer_list>
 #include <limits>
+#include <utility>
 
 #include "linalg/packed_matrix.hpp"
 #include "support/catch.hpp"
@@ -92,7 +93,9 @@ TEMPLATE_TEST_CASE("gemm is the triple loop", "[linalg]", float, double) {
   for (const GemmSizes s :
        {GemmSizes{1, 1, 1}, GemmSizes{3, 1, 7}, GemmSizes{1, 5, 2}, GemmSizes{7, 9, 11},
         GemmSizes{16, 16, 16}, GemmSizes{17, 15, 33}, GemmSizes{49, 4, 1}, GemmSizes{65, 66, 67},
-        GemmSizes{130, 70, 20}, GemmSizes{5, 300, 40}, GemmSizes{20, 9, 1200}}) {
+        GemmSizes{130, 70, 20}, GemmSizes{5, 300, 40}, GemmSizes{20, 9, 1200},
+        // Thin products, around their blocks: their columns are in groups of 64, blocks of 256, pairs.
+        GemmSizes{1, 64, 64}, GemmSizes{10, 67, 2100}, GemmSizes{7, 321, 259}, GemmSizes{32, 65, 66}}) {
     for (const bool a_transposed : {false, true}) {
       for (const bool b_transposed : {false, true}) {
         check_gemm<TestType>(s, a_transposed, b_transposed, 1, 0);
@@ -119,12 +122,14 @@ TEMPLATE_TEST_CASE("gemm of nothing", "[linalg]", float, double) {
 TEMPLATE_TEST_CASE("gemm gives the same bits with any number of threads", "[linalg]", float, double) {
   const int threads_before = thread_count();
   for (const GemmSizes s : {GemmSizes{193, 190, 129}, GemmSizes{190, 193, 700}, GemmSizes{48, 1000, 31},
-                            GemmSizes{1000, 3, 200}}) {
-    for (const bool a_transposed : {false, true}) {
-      CAPTURE(s.m, s.n, s.k, a_transposed);
-      const Padded<TestType> a(a_transposed ? s.k : s.m, a_transposed ? s.m : s.k, 0, 4), b(s.n, s.k, 0, 5);
+                            GemmSizes{1000, 3, 200}, GemmSizes{10, 411, 300}}) {
+    for (const auto& [a_transposed, b_transposed] :
+         {std::pair(false, true), std::pair(true, true), std::pair(false, false)}) {
+      CAPTURE(s.m, s.n, s.k, a_transposed, b_transposed);
+      const Padded<TestType> a(a_transposed ? s.k : s.m, a_transposed ? s.m : s.k, 0, 4),
+          b(b_transposed ? s.n : s.k, b_transposed ? s.k : s.n, 0, 5);
       Tensor<TestType> alone({s.n, s.m}), together({s.n, s.m});
-      const Operand<TestType> left(a.view, a_transposed), right(b.view, true);
+      const Operand<TestType> left(a.view, a_transposed), right(b.view, b_transposed);
       set_thread_count(1);
       gemm<TestType>(1, left, right, 0, columns_of(alone));
       for (const int threads : {2, 3, 5}) {
