@@ -12,7 +12,8 @@ namespace orthornn {
 
 /// W in the order in which this kind of input reads it.
 template <class T>
-void AffineMap<T>::arrange(bool symbols, ConstTensorView<T> w) const {
+void AffineMap<T>::arrange(const SequenceInput<T>& input, ConstTensorView<T> w) const {
+  const bool symbols = input.vectors.empty();
   if (symbols && !has_columns_) {
     columns_.reserve({input_size_, output_size_});
     for (Index n = 0; n < output_size_; ++n) {
@@ -37,26 +38,31 @@ void AffineMap<T>::forward(const SequenceInput<T>& input, ConstTensorView<T> wei
                                    y);
     }
   }
-  arrange(symbols, weights);
+  arrange(input, weights);
   // Nothing here is sequential, so threads share the steps; each step is one product of its own, so that one
   // step alone (generation) gives the same numbers.
   parallel_for(input.length(), 1, [&](Index first, Index last) {
-    for (Index t = first; t < last; ++t) {
-      const MatrixView<T> a = columns_of(y[t]);
-      for (Index j = 0; j < a.cols; ++j) {
-        T* column = a.column(j);
-        if (symbols) {
-          const T* w = columns_.data() + input.symbols(t, j) * output_size_;
-          for (Index i = 0; i < output_size_; ++i) column[i] = w[i] + bias(i);
-        } else if (bias.empty()) {
-          std::fill_n(column, output_size_, T{0});
-        } else {
-          std::copy(bias.begin(), bias.end(), column);
-        }
-      }
-      if (!symbols) packed_.multiply_add(1, columns_of(input.vectors[t]), a);
-    }
+    for (Index t = first; t < last; ++t) forward_columns(input, bias, y, t, 0, input.batch());
   });
+}
+
+template <class T>
+void AffineMap<T>::forward_columns(const SequenceInput<T>& input, ConstTensorView<T> bias, TensorView<T> y,
+                                   Index step, Index first, Index last) const {
+  const bool symbols = input.vectors.empty();
+  const MatrixView<T> a = columns_of(y[step]).columns(first, last - first);
+  for (Index j = 0; j < a.cols; ++j) {
+    T* column = a.column(j);
+    if (symbols) {
+      const T* w = columns_.data() + input.symbols(step, first + j) * output_size_;
+      for (Index i = 0; i < output_size_; ++i) column[i] = w[i] + bias(i);
+    } else if (bias.empty()) {
+      std::fill_n(column, output_size_, T{0});
+    } else {
+      std::copy(bias.begin(), bias.end(), column);
+    }
+  }
+  if (!symbols) packed_.multiply_add(1, columns_of(input.vectors[step]).columns(first, last - first), a);
 }
 
 template <class T>

@@ -21,6 +21,13 @@ class AffineMap {
   void forward(const SequenceInput<T>& input, ConstTensorView<T> weights, ConstTensorView<T> bias,
                TensorView<T> y, Saved& scratch) const;
 
+  /// Arranges W for `forward_columns`, on the CPU.
+  void arrange(const SequenceInput<T>& input, ConstTensorView<T> weights) const;
+  /// The sequences first .. last - 1 of a step of `forward`, on the CPU by the calling thread, after
+  /// `arrange`. They have the bits of `forward` where first and last are multiples of 16, or last is B.
+  void forward_columns(const SequenceInput<T>& input, ConstTensorView<T> bias, TensorView<T> y, Index step,
+                       Index first, Index last) const;
+
   /// Where `backward` puts gradients.
   struct To {
     TensorView<T> weights;            ///< [N, K], overwritten
@@ -35,8 +42,6 @@ class AffineMap {
                 Saved& scratch) const;
 
  private:
-  void arrange(bool symbols, ConstTensorView<T> weights) const;
-
   Index input_size_;
   Index output_size_;
   Execution execution_;

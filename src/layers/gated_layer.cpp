@@ -9,10 +9,13 @@
 
 #include "core/live_steps.hpp"
 #include "core/set_zero.hpp"
+#include "core/thread_scratch.hpp"
 #include "layers/affine_map.hpp"
 #include "layers/copy_to_rows.hpp"
 #include "layers/initialization.hpp"
+#include "linalg/column_sums.hpp"
 #include "linalg/elementwise.hpp"
+#include "linalg/gemm.hpp"
 #include "linalg/lanes.hpp"
 #include "linalg/packed_matrix.hpp"
 #include "orthornn/core/error.hpp"
@@ -77,11 +80,15 @@ class RecurrentWeights {
 template <class T, class Options>
 struct GatedLayer<T, Options>::Rollout {
   using Formula = FormulaOf<Options>;
+  struct StepProducts;
 
   TensorView<const std::int32_t> lengths;
-  std::array<TensorView<T>, 2> states = {};        ///< [T + 1, B, N], the first states first.
-  TensorView<T> gates = {};                        ///< [T, B, GN], as in GatedStep.
-  TensorView<T> products = {};                     ///< [T, B, GN], as in GatedStep.
+  std::array<TensorView<T>, 2> states = {};  ///< [T + 1, B, N], the first states first.
+  TensorView<T> gates = {};                  ///< [T, B, GN], as in GatedStep.
+  TensorView<T> products = {};               ///< [T, B, GN] on a GPU, as in GatedStep.
+  /// [T, B, N] on the CPU, as in GatedStep. There a step's products stay in the cache of their thread.
+  TensorView<T> kept_products = {};
+  TensorView<const T> product_bias = {};           ///< b' [GN] on the CPU, where products are apart.
   std::array<TensorView<T>, 2> last = {};          ///< [B, N]
   std::array<TensorView<const T>, 2> d_last = {};  ///< [B, N]
   TensorView<T> d_h = {};                          ///< [T, B, N], gradients that arrive at h_t.
@@ -90,19 +97,28 @@ struct GatedLayer<T, Options>::Rollout {
 
   Index length() const { return gates.shape()[0]; }
   Index batch() const { return gates.shape()[1]; }
-  /// Where R h is added, and in a backward its gradient.
-  TensorView<T> product(Index t) const { return (Formula::separate_products ? products : gates)[t]; }
+  /// Where R h is added for some sequences, and in a backward its gradient.
+  MatrixView<T> product(Index t, Index begin, Index end) const {
+    if (!Formula::separate_products) return columns(gates[t], begin, end);
+    if (!products.empty()) return columns(products[t], begin, end);
+    const Index rows = gates.shape()[2];
+    return {thread_scratch<T, StepProducts>(rows * (end - begin)), rows, end - begin, rows};
+  }
   /// Where the gradient of h_{t-1} is summed.
   TensorView<T> d_h_before(Index t) const { return t > 0 ? d_h[t - 1] : d_first[0]; }
 
-  pointwise::GatedStep<T> step(Index t) const {
+  pointwise::GatedStep<T> step(Index t, MatrixView<T> product, Index begin) const {
     pointwise::GatedStep<T> step{.length = length(),
                                  .step = t,
                                  .size = states[0].shape()[2],
                                  .lengths = or_null(lengths),
                                  .gates = gates[t].data(),
                                  .d_c = d_first[1].data()};
-    if (Formula::separate_products) step.products = products[t].data();
+    if (Formula::separate_products) {
+      step.products = product.data;
+      step.first_product = begin;
+      if (!kept_products.empty()) step.kept_products = kept_products[t].data();
+    }
     for (std::size_t i = 0; i < Formula::states; ++i) {
       step.before[i] = states[i][t].data();
       step.after[i] = states[i][t + 1].data();
@@ -131,17 +147,25 @@ struct GatedLayer<T, Options>::Rollout {
     return key;
   }
 
-  /// Runs all steps of the sequences begin .. end - 1, on a GPU those of all sequences.
-  void forward(const RecurrentWeights<T>& weights, Index begin, Index end) const {
+  /// Runs all steps of the sequences begin .. end - 1, on a GPU those of all sequences. Where W x + b is not
+  /// there yet, input(t, begin, end) makes it just before it is used.
+  void forward(const RecurrentWeights<T>& weights, const auto& input, Index begin, Index end) const {
     for (Index t = 0; t < length(); ++t) {
-      weights.multiply_add(columns(states[0][t], begin, end), columns(product(t), begin, end));
-      compute(pointwise::GatedForward<T, Formula>{step(t)}, begin, end);
+      input(t, begin, end);
+      const MatrixView<T> own = product(t, begin, end);
+      if (!product_bias.empty()) {
+        for (Index b = 0; b < own.cols; ++b)
+          std::copy(product_bias.begin(), product_bias.end(), own.column(b));
+      }
+      weights.multiply_add(columns(states[0][t], begin, end), own);
+      compute(pointwise::GatedForward<T, Formula>{step(t, own, begin)}, begin, end);
     }
   }
   void backward(const RecurrentWeights<T>& weights, Index begin, Index end) const {
     for (Index t = length() - 1; t >= 0; --t) {
-      compute(pointwise::GatedBackward<T, Formula>{step(t)}, begin, end);
-      weights.multiply_add_transposed(columns(product(t), begin, end), columns(d_h_before(t), begin, end));
+      const MatrixView<T> own = product(t, begin, end);
+      compute(pointwise::GatedBackward<T, Formula>{step(t, own, begin)}, begin, end);
+      weights.multiply_add_transposed(own, columns(d_h_before(t), begin, end));
     }
   }
 
@@ -233,8 +257,8 @@ LayerDescription GatedLayer<T, Options>::describe(Index, Index) const {
 /// Calls steps(begin, end) for ranges of sequences. A thread of the CPU carries its sequences through all of
 /// T without synchronisation. A GPU has one range, and the steps are recorded where a graph can hold them.
 template <class T, class Options>
-void GatedLayer<T, Options>::run_steps(const Rollout& rollout,
-                                       const std::function<void(Index, Index)>& steps) const {
+template <class Steps>
+void GatedLayer<T, Options>::run_steps(const Rollout& rollout, const Steps& steps) const {
   if (!execution_.device.is_cuda())
     return parallel_for(rollout.batch(), RecurrentWeights<T>::column_grain, steps);
   if (*launches(rollout.length(), 1) > RecordedLoops::most_launches) return steps(0, rollout.batch());
@@ -250,7 +274,13 @@ TensorView<const T> GatedLayer<T, Options>::run_forward(const SequenceInput<T>& 
   Rollout r{.lengths = input.lengths};
   for (std::size_t i = 0; i < Formula::states; ++i) r.states[i] = saved.push<T>({length + 1, batch, n});
   r.gates = saved.push<T>(rows);
-  if (Formula::separate_products) r.products = saved.push<T>(rows);
+  const bool on_gpu = execution_.device.is_cuda();
+  if (Formula::separate_products) {
+    if (on_gpu)
+      r.products = saved.push<T>(rows);
+    else
+      r.kept_products = saved.push<T>({length, batch, n});
+  }
   // 1. The first states, which are also the last of a sequence without a step.
   for (std::size_t i = 0; i < Formula::states; ++i) {
     const TensorView<T> first = r.states[i][0];
@@ -264,16 +294,29 @@ TensorView<const T> GatedLayer<T, Options>::run_forward(const SequenceInput<T>& 
   const TensorView<const T> recurrent_bias = this->value(places_.recurrent_bias);
   TensorView<const T> bias = this->value(places_.input_bias);
   if (Formula::separate_products) {
-    copy_to_rows<T>(recurrent_bias, r.products);
+    if (on_gpu)
+      copy_to_rows<T>(recurrent_bias, r.products);
+    else
+      r.product_bias = recurrent_bias;
   } else {
     const TensorView<T> sum = saved.push<T>(bias.shape());
     copy<T>(bias, sum);
     add<T>(columns_of(recurrent_bias), columns_of(sum));
     bias = sum;
   }
-  input_map_->forward(input, this->value(places_.input_weights), bias, r.gates, saved);
+  const TensorView<const T> weights = this->value(places_.input_weights);
+  // On the CPU a thread does so for a step just before it is used, while it is in the cache, unless some
+  // threads have no sequences.
+  const bool in_loop = !on_gpu && batch >= thread_count() * RecurrentWeights<T>::column_grain;
+  if (in_loop)
+    input_map_->arrange(input, weights);
+  else
+    input_map_->forward(input, weights, bias, r.gates, saved);
   // 3. The recurrence.
-  run_steps(r, [&](Index begin, Index end) { r.forward(*recurrent_, begin, end); });
+  const auto map_input = [&](Index t, Index begin, Index end) {
+    if (in_loop) input_map_->forward_columns(input, bias, r.gates, t, begin, end);
+  };
+  run_steps(r, [&](Index begin, Index end) { r.forward(*recurrent_, map_input, begin, end); });
   return r.states[0].slice(1, length);
 }
 
@@ -282,12 +325,13 @@ void GatedLayer<T, Options>::run_backward(const SequenceInput<T>& input,
                                           const BackwardArguments<T>& arguments, bool, Saved& saved,
                                           Saved& scratch) const {
   using Formula = FormulaOf<Options>;
-  const Index length = input.length(), batch = input.batch(), n = this->output_size();
+  const Index batch = input.batch(), n = this->output_size();
   Rollout r{.lengths = input.lengths, .d_h = arguments.d_output};
   Index place = static_cast<Index>(Formula::states) + (Formula::separate_products ? 1 : 0);
   for (std::size_t i = 0; i < Formula::states; ++i) r.states[i] = saved.top<T>(place--);
   r.gates = saved.top<T>(place--);
-  if (Formula::separate_products) r.products = saved.top<T>(place);
+  if (Formula::separate_products)
+    (execution_.device.is_cuda() ? r.products : r.kept_products) = saved.top<T>(place);
   // 1. The recurrence: gates and products become their gradients.
   for (std::size_t i = 0; i < Formula::states; ++i) {
     r.d_first[i] = arguments.d_start.empty() ? scratch.push<T>({batch, n}) : arguments.d_start[i];
@@ -298,21 +342,42 @@ void GatedLayer<T, Options>::run_backward(const SequenceInput<T>& input,
   for (std::size_t i = 0; i < Formula::states; ++i)
     add_where_empty<T>(input.lengths, r.d_last[i], r.d_first[i]);
   // 2. The parameters, from the gradients of all steps at once.
-  const TensorView<T> d_bias = this->gradient(places_.input_bias),
-                      d_recurrent_bias = this->gradient(places_.recurrent_bias);
-  AffineMap<T>(n, Formula::gates * n, execution_)
-      .backward({.vectors = r.states[0].slice(0, length)}, this->value(places_.recurrent_weights),
-                Formula::separate_products ? r.products : r.gates,
-                {.weights = this->gradient(places_.recurrent_weights),
-                 .bias = Formula::separate_products ? d_recurrent_bias : TensorView<T>()},
-                scratch);
   input_map_->backward(input, this->value(places_.input_weights), r.gates,
                        {.weights = this->gradient(places_.input_weights),
-                        .bias = d_bias,
+                        .bias = this->gradient(places_.input_bias),
                         .input = arguments.d_input,
                         .mode = arguments.input},
                        scratch);
-  if (!Formula::separate_products) copy<T>(d_bias, d_recurrent_bias);
+  recurrent_gradients(r, scratch);
+}
+
+/// The gradients of R and b', when that of b is there.
+template <class T, class Options>
+void GatedLayer<T, Options>::recurrent_gradients(const Rollout& r, Saved& scratch) const {
+  using Formula = FormulaOf<Options>;
+  const TensorView<T> d_weights = this->gradient(places_.recurrent_weights),
+                      d_bias = this->gradient(places_.recurrent_bias);
+  const TensorView<const T> d_input_bias = this->gradient(places_.input_bias);
+  const TensorView<const T> before = r.states[0].slice(0, r.length());
+  const Index n = this->output_size();
+  if (r.kept_products.empty()) {
+    AffineMap<T>(n, Formula::gates * n, execution_)
+        .backward({.vectors = before}, this->value(places_.recurrent_weights),
+                  Formula::separate_products ? r.products : r.gates,
+                  {.weights = d_weights, .bias = Formula::separate_products ? d_bias : TensorView<T>()},
+                  scratch);
+    if (!Formula::separate_products) copy<T>(d_input_bias, d_bias);
+    return;
+  }
+  // The products of the last gate have gradients of their own, those of the others the gates' gradients.
+  const Index others = (Formula::gates - 1) * n;
+  const MatrixView<const T> of_gates = columns_of(r.gates), of_products = columns_of(r.kept_products),
+                            h = columns_of(before);
+  const MatrixView<T> d_r = columns_of(d_weights);
+  gemm<T>(1, h, transposed(of_gates.block(0, 0, others, of_gates.cols)), 0, d_r.columns(0, others));
+  gemm<T>(1, h, transposed(of_products), 0, d_r.columns(others, n));
+  copy<T>(d_input_bias.slice(0, others), d_bias.slice(0, others));
+  sum_rows<T>(r.kept_products, d_bias.slice(others, n), scratch);
 }
 
 template class GatedLayer<float, Lstm>;

@@ -17,8 +17,13 @@ struct GatedStep {
   const std::int32_t* lengths = nullptr;  ///< [B]
   /// [B, G N]. Forward: arguments of the gates -> gates. Backward: gates -> gradients of their arguments.
   T* gates = nullptr;
-  /// [B, G N], R h_{t-1} + b' where the formula has it apart from the gates. Backward: -> its gradient.
+  /// [.., G N], R h_{t-1} + b' where the formula has it apart from the gates, for the sequences from
+  /// `first_product` on. Backward: -> its gradient.
   T* products = nullptr;
+  Index first_product = 0;
+  /// [B, N], the last N numbers of a row of `products` where those of a step are not kept until the backward.
+  /// Backward: -> their gradient.
+  T* kept_products = nullptr;
   std::array<const T*, 2> before = {};  ///< States before the step, [B, N] each.
   std::array<T*, 2> after = {};         ///< States after it.
   std::array<T*, 2> last = {};          ///< Forward: states after the last live step.
@@ -28,6 +33,9 @@ struct GatedStep {
   T* d_c = nullptr;                     ///< [B, N], backward: gradient of c_t -> of c_{t-1}.
 
   constexpr Index live(Index b) const { return live_steps(lengths, length, b); }
+  constexpr T* products_of(Index gates_of_unit, Index n, Index b) const {
+    return products + gates_of_unit * (b - first_product) * size + n;
+  }
 };
 
 /// The states after a step: those of a formula at live steps, 0 beyond them.
@@ -62,8 +70,10 @@ struct GatedBackward {
       for (Index gate = 0; gate < Formula::gates; ++gate) {
         const Index place = (Formula::gates * b + gate) * step.size + n;
         store(V(0), step.gates + place);
-        if (Formula::separate_products) store(V(0), step.products + place);
+        if (Formula::separate_products)
+          store(V(0), step.products_of(Formula::gates, n, b) + gate * step.size);
       }
+      if (step.kept_products != nullptr) store(V(0), step.kept_products + at);
       return;
     }
     const bool is_last = step.step + 1 == live;

@@ -1,7 +1,9 @@
 // What is special to LSTM and GRU.
 
+#include <array>
 #include <cmath>
 #include <initializer_list>
+#include <utility>
 
 #include "orthornn/core/error.hpp"
 #include "orthornn/layers/gru_layer.hpp"
@@ -9,6 +11,8 @@
 #include "support/catch.hpp"
 #include "support/error_message.hpp"
 #include "support/errors.hpp"
+#include "support/random_tensor.hpp"
+#include "support/same_bits.hpp"
 
 namespace orthornn::testing {
 namespace {
@@ -64,6 +68,37 @@ TEST_CASE("the seed decides how LSTM and GRU start", "[layers]") {
   CHECK(equal(drawn<LstmLayer<double>, Lstm>(1).values(), drawn<LstmLayer<double>, Lstm>(1).values()));
   CHECK_FALSE(equal(drawn<LstmLayer<double>, Lstm>(1).values(), drawn<LstmLayer<double>, Lstm>(2).values()));
   CHECK_FALSE(equal(drawn<GruLayer<double>, Gru>(1).values(), drawn<GruLayer<double>, Gru>(2).values()));
+}
+
+TEMPLATE_TEST_CASE("LSTM and GRU have the same bits for every number of threads", "[layers]", Lstm, Gru) {
+  // Each of two threads has sequences, and multiplies the inputs by W step by step. With four, one has none,
+  // and all multiply before the first step.
+  constexpr Index length = 5, batch = 43;
+  const Tensor<float> x = normal_tensor<float>({length, batch, gated_inputs}, 1),
+                      d_y = normal_tensor<float>({length, batch, gated_hidden}, 2);
+  Tensor<std::int32_t> lengths(Shape{batch});
+  for (Index b = 0; b < batch; ++b) lengths(b) = static_cast<std::int32_t>(b % (length + 1));
+  const auto run = [&](int threads) {
+    const Threads scope(threads);
+    ParameterSet<float> parameters;
+    GatedLayer<float, TestType> layer(parameters, "cell", TestType{gated_hidden}, gated_inputs);
+    parameters.allocate(Device::cpu());
+    layer.initialize(1);
+    layer.prepare();
+    Saved saved(Device::cpu()), scratch(Device::cpu());
+    const SequenceInput<float> input{.vectors = x, .lengths = lengths};
+    Tensor<float> y(d_y.shape());
+    copy<float>(layer.forward(input, {}, {}, saved), y);
+    Tensor<float> d_output = d_y.copy(), d_input(x.shape());
+    layer.backward(input, {.d_output = d_output, .d_input = d_input}, saved, scratch);
+    return std::array{std::move(y), parameters.gradients().copy(), std::move(d_input)};
+  };
+  const auto alone = run(1);
+  for (const int threads : {2, 4}) {
+    CAPTURE(threads);
+    const auto shared = run(threads);
+    for (std::size_t i = 0; i < alone.size(); ++i) CHECK(same_bits(alone[i], shared[i]));
+  }
 }
 
 TEST_CASE("LSTM and GRU refuse sizes that cannot be", "[layers][errors]") {

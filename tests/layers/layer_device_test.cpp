@@ -4,6 +4,7 @@
 #include <initializer_list>
 
 #include "layers/all_layers.hpp"
+#include "layers/long_sequences.hpp"
 #include "layers/random_layers.hpp"
 #include "orthornn/core/error.hpp"
 #include "support/gpu.hpp"
@@ -141,6 +142,11 @@ TEST_CASE("the loop of a layer over its steps becomes one launch on a GPU", "[cu
     CHECK(launches_of_a_pass() == expected);
     CHECK(launches_of_a_pass() == expected);
   }
+}
+
+TEST_CASE("recurrences on a GPU take more than 65,535 steps", "[cuda][slow]") {
+  const auto device = gpu();
+  if (device) check_long_sequences(*device);
 }
 
 TEST_CASE("tensors on the wrong device are refused by a layer", "[cuda]") {

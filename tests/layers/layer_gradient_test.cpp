@@ -3,6 +3,7 @@
 #include <initializer_list>
 
 #include "layers/all_layers.hpp"
+#include "layers/long_sequences.hpp"
 #include "orthornn/core/error.hpp"
 #include "support/error_message.hpp"
 #include "support/layer_case.hpp"
@@ -117,6 +118,8 @@ TEST_CASE("last states may take the place of the first", "[layers]") {
     for (std::size_t i = 0; i < apart.last.size(); ++i) CHECK(equal(together.start[i], apart.last[i]));
   });
 }
+
+TEST_CASE("recurrences take more than 65,535 steps", "[layers]") { check_long_sequences(Device::cpu()); }
 
 TEST_CASE("a sequence in two parts has the gradients of the whole", "[layers][gradient]") {
   for_all_kinds<double>([](const auto& make, bool symbols) {

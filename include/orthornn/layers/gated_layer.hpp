@@ -1,6 +1,5 @@
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <string>
 
@@ -62,7 +61,9 @@ class GatedLayer final : public Layer<T> {
                                   Saved& saved) const override;
   void run_backward(const SequenceInput<T>& input, const BackwardArguments<T>& arguments, bool own_start,
                     Saved& saved, Saved& scratch) const override;
-  void run_steps(const Rollout& rollout, const std::function<void(Index, Index)>& steps) const;
+  void recurrent_gradients(const Rollout& rollout, Saved& scratch) const;
+  template <class Steps>
+  void run_steps(const Rollout& rollout, const Steps& steps) const;
 
   Execution execution_;
   Places places_;
