@@ -45,7 +45,10 @@ class SlotsInTurn final : public PinnedSlots {
   explicit SlotsInTurn(Device device) : device_(device) {
     context(device);  // events and streams belong to the current device
     for (Slot& slot : slots_) slot.was_read = make_event();
-    for (Landing& landing : landings_) landing.was_taken = make_event();
+    for (Landing& landing : landings_) {
+      landing.memory = Tensor<std::uint8_t>(Shape{0}, device);
+      landing.was_taken = make_event();
+    }
     was_sent_ = make_event();
     cudaStream_t stream = nullptr;
     check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
@@ -109,11 +112,10 @@ class SlotsInTurn final : public PinnedSlots {
     check(cudaEventRecord(landing.was_taken.get(), operations));
   }
 
-  /// All at once: graphs are recorded anew after each allocation.
+  /// All at once: graphs are recorded anew after each allocation. Nothing clears them, which operations would
+  /// do while copies arrive.
   void reserve_landings(Index bytes) {
-    for (Landing& landing : landings_) {
-      if (landing.memory.size() < bytes) landing.memory = Tensor<std::uint8_t>(Shape{bytes}, device_);
-    }
+    for (Landing& landing : landings_) landing.memory.reserve({bytes});
   }
 
   Device device_;

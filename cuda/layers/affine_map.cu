@@ -1,3 +1,4 @@
+#include <cstdint>
 #include <limits>
 
 #include "cuda/core/for_each.cuh"
@@ -15,45 +16,67 @@ constexpr int max_fused_inputs = 8;
 // memory once and not once a column.
 constexpr int columns_at_once = 4;
 
-/// a [.., N] <- W x + b for at most max_fused_inputs inputs; threads as in for_each_entry. A thread reads its
-/// row of W once: the rows of neighbours are far apart, so each read of one costs as many lines as threads.
-template <class T>
+/// Neighbouring numbers, which are written at once.
+template <class T, int Count>
+struct alignas(Count * sizeof(T)) Pack {
+  T x[Count];
+};
+
+/// a [.., N] <- W x + b for at most max_fused_inputs inputs; threads as in for_each_entry, each for `Rows`
+/// rows, of which N is a multiple. A thread reads its rows of W once: those of neighbours are far apart, so
+/// each read of one costs as many lines as threads.
+template <int Rows, class T>
 __global__ void multiply_few_kernel(const T* __restrict__ weights, const T* __restrict__ bias,
                                     const T* __restrict__ vectors, T* __restrict__ a, Index rows, int inputs,
                                     Index columns) {
   const Index row_stride = static_cast<Index>(gridDim.y) * blockDim.x;
   const Index column_stride = static_cast<Index>(gridDim.x) * blockDim.y;
-  for (Index row = static_cast<Index>(blockIdx.y) * blockDim.x + threadIdx.x; row < rows; row += row_stride) {
-    T w[max_fused_inputs] = {};
+  for (Index pack = static_cast<Index>(blockIdx.y) * blockDim.x + threadIdx.x; pack < rows / Rows;
+       pack += row_stride) {
+    const Index row = pack * Rows;
+    T w[max_fused_inputs][Rows] = {};
+    Pack<T, Rows> b = {};
 #pragma unroll
-    for (int i = 0; i < max_fused_inputs; ++i) {
-      if (i < inputs) w[i] = weights[row * inputs + i];
+    for (int r = 0; r < Rows; ++r) {
+      if (bias != nullptr) b.x[r] = bias[row + r];
+#pragma unroll
+      for (int i = 0; i < max_fused_inputs; ++i) {
+        if (i < inputs) w[i][r] = weights[(row + r) * inputs + i];
+      }
     }
-    const T b = bias == nullptr ? T{0} : bias[row];
     for (Index column = static_cast<Index>(blockIdx.x) * blockDim.y + threadIdx.y; column < columns;
          column += columns_at_once * column_stride) {
-      T sums[columns_at_once];
+      Pack<T, Rows> sums[columns_at_once];
 #pragma unroll
       for (int j = 0; j < columns_at_once; ++j) sums[j] = b;
 #pragma unroll
       for (int i = 0; i < max_fused_inputs; ++i) {
         if (i >= inputs) break;
-        T x[columns_at_once];
 #pragma unroll
         for (int j = 0; j < columns_at_once; ++j) {
           const Index own = column + j * column_stride;
-          x[j] = own < columns ? vectors[own * inputs + i] : T{0};
-        }
+          const T x = own < columns ? vectors[own * inputs + i] : T{0};
 #pragma unroll
-        for (int j = 0; j < columns_at_once; ++j) sums[j] += w[i] * x[j];
+          for (int r = 0; r < Rows; ++r) sums[j].x[r] += w[i][r] * x;
+        }
       }
 #pragma unroll
       for (int j = 0; j < columns_at_once; ++j) {
         const Index own = column + j * column_stride;
-        if (own < columns) a[own * rows + row] = sums[j];
+        if (own < columns) *reinterpret_cast<Pack<T, Rows>*>(a + own * rows + row) = sums[j];
       }
     }
   }
+}
+
+template <int Rows, class T>
+void multiply_few(TensorView<const T> weights, TensorView<const T> bias, TensorView<const T> vectors,
+                  TensorView<T> a) {
+  const Context& gpu = context(a.device());
+  const Index n = weights.shape()[0], columns = a.size() / n;
+  launch(gpu, multiply_few_kernel<Rows, T>, shape_over_entries(gpu, n / Rows, columns), weights.data(),
+         bias.empty() ? nullptr : bias.data(), vectors.data(), a.data(), n,
+         static_cast<int>(weights.shape()[1]), columns);
 }
 
 /// out [.., N] <- columns [K, N] by symbols; threads as in for_each_entry.
@@ -107,10 +130,10 @@ void multiply_vectors(TensorView<const T> weights, TensorView<const T> bias, Ten
                          columns_of(a), precision);
   }
   if (a.empty()) return;
-  const Context& gpu = context(a.device());
-  const Index columns = a.size() / n;
-  launch(gpu, multiply_few_kernel<T>, shape_over_entries(gpu, n, columns), weights.data(),
-         bias.empty() ? nullptr : bias.data(), vectors.data(), a.data(), n, static_cast<int>(k), columns);
+  constexpr int rows = 16 / sizeof(T);  // of the longest store
+  const bool is_aligned = reinterpret_cast<std::uintptr_t>(a.data()) % 16 == 0;
+  n % rows == 0 && is_aligned ? multiply_few<rows>(weights, bias, vectors, a)
+                              : multiply_few<1>(weights, bias, vectors, a);
 }
 
 template <class T>

@@ -7,6 +7,8 @@ namespace orthornn::cuda {
 namespace {
 
 constexpr unsigned threads = 256;
+// Columns that a thread reads before it sums, where columns have inputs.
+constexpr int columns_at_once = 8;
 // Symbols that a block keeps sums of: 32 KiB of shared memory in double.
 constexpr Index symbols_at_once = 16;
 // Columns of a block at least: fewer cost more partial sums than they save time, where the blocks fill the
@@ -79,7 +81,32 @@ __global__ void partial_sums(Arguments<T, G> a, Index first_range) {
   T total = 0, signed_total = 0, by_input[ColumnSums<T>::most_inputs] = {};
   const Index first = blockIdx.x * a.columns_of_block;
   const Index last = first + a.columns_of_block < a.columns ? first + a.columns_of_block : a.columns;
-  if (row < a.rows) {
+  if (row < a.rows && a.input_count > 0) {
+    // All loads of some columns first: otherwise each would wait for the sums before it.
+    for (Index j = first + threadIdx.y; j < last; j += columns_at_once * blockDim.y) {
+      T gradient[columns_at_once], state[columns_at_once] = {};
+#pragma unroll
+      for (int c = 0; c < columns_at_once; ++c) {
+        const Index own = j + c * blockDim.y;
+        gradient[c] = own < last ? static_cast<T>(a.g[own * a.stride + row]) : T{0};
+        if (a.signed_total != nullptr && own < last) state[c] = a.h[own * a.rows + row];
+      }
+#pragma unroll
+      for (int i = 0; i < ColumnSums<T>::most_inputs; ++i) {
+        if (i >= a.input_count) break;
+#pragma unroll
+        for (int c = 0; c < columns_at_once; ++c) {
+          const Index own = j + c * blockDim.y;
+          if (own < last) by_input[i] += gradient[c] * a.inputs[own * a.input_count + i];
+        }
+      }
+#pragma unroll
+      for (int c = 0; c < columns_at_once; ++c) {
+        total += gradient[c];
+        signed_total += copysign(gradient[c], gradient[c] * state[c]);
+      }
+    }
+  } else if (row < a.rows) {
 #pragma unroll 4
     for (Index j = first + threadIdx.y; j < last; j += blockDim.y) {
       const Index symbol = a.symbols == nullptr ? -1 : a.symbols[j];
@@ -90,10 +117,6 @@ __global__ void partial_sums(Arguments<T, G> a, Index first_range) {
       if (a.signed_total != nullptr && totals)
         signed_total += copysign(gradient, gradient * a.h[j * a.rows + row]);
       if (mine) by_symbol[(symbol - first_symbol) * threads + thread] += gradient;
-#pragma unroll
-      for (int i = 0; i < ColumnSums<T>::most_inputs; ++i) {
-        if (i < a.input_count) by_input[i] += gradient * a.inputs[j * a.input_count + i];
-      }
     }
   }
 

@@ -39,18 +39,22 @@ class ReflectionVectors final : public Parametrization<T> {
  public:
   ReflectionVectors(const Shape& shape, Init init, ReflectionFactors made, Device device)
       : reflections_(shape[0]), hidden_size_(shape[1]), init_(init), made_(made) {
-    const auto zeros = [&](const Shape& sizes) { return Tensor<T>(sizes, device); };
-    units_ = zeros(shape);
-    norms_ = zeros({reflections_});
+    const auto memory = [&](const Shape& sizes) {
+      Tensor<T> unspecified(Shape{0}, device);
+      unspecified.reserve(sizes);
+      return unspecified;
+    };
+    units_ = memory(shape);
+    norms_ = memory({reflections_});
     if (made == ReflectionFactors::units) return;
     const Shape small{reflections_, reflections_};
-    s_inverse_ = zeros(small);
-    left_ = zeros(shape);
-    right_ = zeros(shape);
-    small_ = zeros(small);
-    small_product_ = zeros(small);
-    d_units_ = zeros(shape);
-    if (made == ReflectionFactors::matrix) q_ = zeros({hidden_size_, hidden_size_});
+    s_inverse_ = memory(small);
+    left_ = memory(shape);
+    right_ = memory(shape);
+    small_ = memory(small);
+    small_product_ = memory(small);
+    d_units_ = memory(shape);
+    if (made == ReflectionFactors::matrix) q_ = memory({hidden_size_, hidden_size_});
   }
 
   TensorView<const T> units() const { return units_; }
