@@ -8,7 +8,7 @@ namespace {
 
 constexpr unsigned threads = 256;
 // Columns that a thread reads before it sums, where columns have inputs.
-constexpr int columns_at_once = 8;
+constexpr int columns_at_once = 4;
 // Symbols that a block keeps sums of: 32 KiB of shared memory in double.
 constexpr Index symbols_at_once = 16;
 // Columns of a block at least: fewer cost more partial sums than they save time, where the blocks fill the
@@ -65,7 +65,7 @@ __device__ T sum_over_y(T x, T* shared) {
 
 /// Block (i, j, k): columns of range i, rows of range j, symbols of range first_range + k; range 0 takes the
 /// totals.
-template <class T, class G>
+template <bool has_inputs, class T, class G>
 __global__ void partial_sums(Arguments<T, G> a, Index first_range) {
   __shared__ T shared[threads];
   T* by_symbol = reinterpret_cast<T*>(dynamic_shared_memory());
@@ -81,18 +81,21 @@ __global__ void partial_sums(Arguments<T, G> a, Index first_range) {
   T total = 0, signed_total = 0, by_input[ColumnSums<T>::most_inputs] = {};
   const Index first = blockIdx.x * a.columns_of_block;
   const Index last = first + a.columns_of_block < a.columns ? first + a.columns_of_block : a.columns;
-  if (row < a.rows && a.input_count > 0) {
+  if (has_inputs && row < a.rows) {
     // All loads of some columns first: otherwise each would wait for the sums before it.
     for (Index j = first + threadIdx.y; j < last; j += columns_at_once * blockDim.y) {
-      T gradient[columns_at_once], state[columns_at_once] = {};
+      T gradient[columns_at_once], state[columns_at_once] = {}, input[columns_at_once];
 #pragma unroll
       for (int c = 0; c < columns_at_once; ++c) {
         const Index own = j + c * blockDim.y;
         gradient[c] = own < last ? static_cast<T>(a.g[own * a.stride + row]) : T{0};
         if (a.signed_total != nullptr && own < last) state[c] = a.h[own * a.rows + row];
+        input[c] = own < last ? a.inputs[own * a.input_count] : T{0};
       }
 #pragma unroll
-      for (int i = 0; i < ColumnSums<T>::most_inputs; ++i) {
+      for (int c = 0; c < columns_at_once; ++c) by_input[0] += gradient[c] * input[c];
+#pragma unroll
+      for (int i = 1; i < ColumnSums<T>::most_inputs; ++i) {
         if (i >= a.input_count) break;
 #pragma unroll
         for (int c = 0; c < columns_at_once; ++c) {
@@ -133,7 +136,7 @@ __global__ void partial_sums(Arguments<T, G> a, Index first_range) {
   }
   if (a.signed_total != nullptr) out += a.rows;
 #pragma unroll
-  for (int i = 0; i < ColumnSums<T>::most_inputs; ++i) {
+  for (int i = 0; has_inputs && i < ColumnSums<T>::most_inputs; ++i) {
     if (i >= a.input_count) break;
     const T sum = sum_over_y(by_input[i], shared);
     if (writes) out[i * a.rows] = sum;
@@ -210,7 +213,7 @@ void sum_columns(MatrixView<const G> g, const ColumnSums<T>& sums) {
   for (Index range = 0; range < ranges; range += max_blocks_along_z) {
     const auto count = static_cast<unsigned>(std::min(max_blocks_along_z, ranges - range));
     launch(
-        gpu, partial_sums<T, G>,
+        gpu, input_count > 0 ? partial_sums<true, T, G> : partial_sums<false, T, G>,
         {.grid = dim3(blocks, blocks_for(rows, x), count), .block = dim3(x, threads / x), .shared = shared},
         a, range);
   }

@@ -68,8 +68,11 @@ class TransitionWork {
     copy<T>(reflections_ ? reflections_->materialize() : matrix(), q);
   }
   void backward(ConstTensorView<T> parameters, ConstTensorView<T> d_q, TensorView<T> d_parameters) {
-    prepare(parameters);
-    if (reflections_) return reflections_->backward(d_q, d_parameters);
+    if (reflections_) {
+      reflections_->prepare(parameters);
+      return reflections_->backward(d_q, d_parameters);
+    }
+    parts_.parametrization->prepare_backward(parameters);
     parts_.parametrization->backward({.q = d_q}, d_parameters);
   }
 

@@ -88,10 +88,12 @@ class ReflectionVectors final : public Parametrization<T> {
     reflection_vectors_of<T>(q, vectors);
   }
 
-  void prepare(ConstTensorView<T> vectors) override {
+  void prepare_backward(ConstTensorView<T> vectors) override {
     normalize_reflectors<T>(vectors, units_, norms_);
-    if (made_ == ReflectionFactors::units) return;
-    inverse_s_factor<T>(u(), columns_of(s_inverse_));
+    if (made_ != ReflectionFactors::units) inverse_s_factor<T>(u(), columns_of(s_inverse_));
+  }
+  void prepare(ConstTensorView<T> vectors) override {
+    prepare_backward(vectors);
     if (made_ != ReflectionFactors::matrix) return;
     // Q^T = I - U (U S^-1)^T, in the column-major view of Q's C order.
     const auto product = columns_of(left_);

@@ -95,6 +95,7 @@ TEST_CASE("page-locked memory that was sent may change after a wait", "[core][cu
     count_from(i)(here.view());
     staging.send<std::int32_t>(here, there[static_cast<std::size_t>(i)].view());
   }
+  staging.wait_until_sent();
   for (std::int32_t i = 0; i < 20; ++i) {
     count_from(i)(here.view());
     CAPTURE(i);

@@ -38,6 +38,8 @@ class Parametrization {
   }
   /// Makes the factors. Throws ValueError for parameters that give no Q, such as a zero reflection vector.
   virtual void prepare(ConstTensorView<T> parameters) = 0;
+  /// Makes what `backward` alone reads of the parameters; by default all that `prepare` makes.
+  virtual void prepare_backward(ConstTensorView<T> parameters) { prepare(parameters); }
   /// Overwrites `d_parameters` by the gradient of the parameters as they were prepared last, from the
   /// gradient of the factors that the product uses. A dense product gives that of Q, `gradient.q` [N, N].
   virtual void backward(const Factors<T>& gradient, TensorView<T> d_parameters) = 0;
