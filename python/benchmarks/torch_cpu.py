@@ -82,7 +82,8 @@ def calls(rounds):
     q, a, h_0 = torch.ones(1, 1), torch.ones(1, 1, 1), torch.ones(1, 1)
     leaf = a.clone().requires_grad_()
     options, count, _ = own._forward_plan(q, a, h_0, None, "tanh", None)
-    outputs, h_last, workspace = torch.empty(1, 1, 1), torch.empty(1, 1), torch.empty(count, dtype=torch.uint8)
+    outputs, h_last = torch.empty(1, 1, 1), torch.empty(1, 1)
+    workspace = torch.empty(count, dtype=torch.uint8)
     pointers = [pointer(x) for x in (q, None, None, a, h_0, outputs, h_last, None, workspace)]
     v = torch.ones(1, 1)
     queries, keys, betas = torch.ones(1, 1, 1, 1), torch.ones(1, 1, 1, 1, 1), torch.ones(1, 1, 1, 1)

@@ -95,7 +95,7 @@ def calls():
     keys = torch.nn.functional.normalize(ones(1, 8, 1, 1, 32), dim=-1)
     product = (ones(1, 8, 1, 32), keys, ones(1, 8, 1, 1, 32), ones(1, 8, 1, 1))
     queries = product[0].clone().requires_grad_()
-    states = ones(1, 1, 32, 32)
+    token, states = [x[:, 0] for x in product], ones(1, 1, 32, 32)
     chain = 0.1 * ones(1, 8, 1, 8), 0.1 * ones(1, 8, 1, 8), ones(1, 1, 8, 8)
     rnn = torch.nn.RNN(8, 8, device="cuda")
     weights = torch.ones_like(a), torch.ones_like(queries)
@@ -114,10 +114,9 @@ def calls():
              "transition": lambda: transition("cwy", vectors),
              "rollout": lambda: rollout(q, a, h_0, None, "tanh"),
              "delta_product": lambda: delta_product(*product),
-             "delta_product_step": lambda: delta_product_step(*(x[:, 0] for x in product), states),
+             "delta_product_step": lambda: delta_product_step(*token, states),
              "rank_one_chain": lambda: rank_one_chain(*chain)}
-    found = {name: torch.no_grad()(function) for name, function in plain.items()}
-    return found | {"torch.nn.RNN, forward and backward": of_rnn,
+    return plain | {"torch.nn.RNN, forward and backward": of_rnn,
                     "rollout, forward and backward": of_rollout,
                     "delta_product, forward and backward": of_product}
 
@@ -125,10 +124,11 @@ def calls():
 def call_rows(rounds):
     rows = []
     for name, function in calls().items():
-        host, more = host_microseconds(function, rounds), {}
-        if not name.startswith("torch."):
-            kernels = statistics.median(kernel_microseconds(function, rounds))
-            more = {"kernels": kernels, "beyond_kernels": statistics.median(host) - kernels}
+        with torch.set_grad_enabled("backward" in name):
+            host, more = host_microseconds(function, rounds), {}
+            if not name.startswith("torch."):
+                kernels = statistics.median(kernel_microseconds(function, rounds))
+                more = {"kernels": kernels, "beyond_kernels": statistics.median(host) - kernels}
         rows.append(row("call", name, host, "us", **more))
     return rows
 

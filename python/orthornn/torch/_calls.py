@@ -138,11 +138,13 @@ def precision_of(tensor: Tensor) -> int:
     return _abi.PRECISION_TF32 if not tensor.is_cpu and _allows_tf32() else _abi.PRECISION_FP32
 
 
+_matmul = torch.backends.cuda.matmul
+# torch 2.9 and newer, where reading allow_tf32 may raise.
+_names_precision = hasattr(_matmul, "fp32_precision")
+
+
 def _allows_tf32() -> bool:
-    matmul = torch.backends.cuda.matmul
-    if hasattr(matmul, "fp32_precision"):  # torch 2.9 and newer, where reading allow_tf32 may raise
-        return matmul.fp32_precision == "tf32"
-    return matmul.allow_tf32
+    return _matmul.fp32_precision == "tf32" if _names_precision else _matmul.allow_tf32
 
 
 def check_shape(name: str, tensor: Tensor, *shape: int | None) -> None:

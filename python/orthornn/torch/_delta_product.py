@@ -73,7 +73,7 @@ def _structure_of(queries, keys, values, log_decays, removals, form, scale, unit
 
 
 def _new_results(queries, values, batch):
-    """Outputs and final states."""
+    """Memory for outputs and final states."""
     heads, key = queries.shape[-2:]
     value = values.shape[-1]
     return (queries.new_empty(*queries.shape[:-1], value),
