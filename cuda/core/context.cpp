@@ -94,7 +94,8 @@ cudaStream_t Context::use_stream(cudaStream_t stream) {
         index_));
   }
   // In a capture nothing may wait for work outside of it.
-  if (!is_captured(stream)) {
+  caller_has_followed_ = !is_captured(stream);
+  if (caller_has_followed_) {
     const bool is_behind = own_is_behind_ && before == own_stream_.get();
     if (!is_behind) check(cudaEventRecord(reached_.get(), before));
     check(cudaStreamWaitEvent(stream, (is_behind ? lent_ : reached_).get(), 0));
@@ -108,6 +109,7 @@ void Context::return_to_stream(cudaStream_t stream) noexcept {
     check(cudaSetDevice(index_));
     if (stream != stream_ && !is_captured(stream_)) {
       if (stream == own_stream_.get()) {
+        if (own_is_behind_ && !caller_has_followed_) catch_up();
         check(cudaEventRecord(lent_.get(), stream_));
         own_is_behind_ = true;
       } else {
@@ -125,8 +127,10 @@ void Context::catch_up() const {
   own_is_behind_ = false;
 }
 
-OwnStream::OwnStream(Context& gpu) : gpu_(gpu), before_(std::exchange(gpu.stream_, gpu.own_stream_.get())) {
-  gpu_.stream();  // before a capture, in which it must not wait for work outside
+OwnStream::OwnStream(Context& gpu) : gpu_(gpu), before_(gpu.stream_) {
+  // Before a capture, in which it must not wait for work outside.
+  if (gpu_.own_is_behind_) gpu_.catch_up();
+  gpu_.stream_ = gpu_.own_stream_.get();
   gpu_.graph_is_own_ = true;
 }
 

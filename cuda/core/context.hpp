@@ -122,6 +122,8 @@ class Context {
   /// is used again: the next operation is mostly a caller's too.
   Owned<cudaEvent_t, cudaEventDestroy> lent_;
   mutable bool own_is_behind_ = false;
+  /// Whether the current stream of a caller waited for that too, which a captured one must not.
+  bool caller_has_followed_ = true;
   Owned<void*, cudaFree> blas_workspace_;
   Owned<cublasHandle_t, cublasDestroy> blas_;
   std::optional<cudaStream_t> blas_stream_;

@@ -17,7 +17,7 @@ constexpr std::size_t slot_count = 15;
 constexpr std::size_t smallest_slot = 4096;
 // Copies of fewer bytes are made where operations wait for them: that takes less time than two copies.
 constexpr std::size_t smallest_ahead = std::size_t{64} << 10;
-// More than a batch has tensors of that size.
+// More than most batches have tensors of that size.
 constexpr std::size_t landing_count = 4;
 
 struct Slot {

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "cuda/core/device.hpp"
 #include "cuda/core/for_each_entry.cuh"
 #include "cuda/linalg/column_sums.hpp"
 
@@ -181,6 +182,12 @@ template <class T, class G>
 void sum_columns(MatrixView<const G> g, const ColumnSums<T>& sums) {
   Context& gpu = context(g.device);
   const Index rows = g.rows, columns = g.cols;
+  if (columns == 0) {
+    for (const TensorView<T>& sum : {sums.total, sums.signed_total, sums.by_symbol, sums.by_input}) {
+      if (!sum.empty()) fill_zero(sum.device(), sum.data(), sum.shape().bytes(sizeof(T)));
+    }
+    return;
+  }
   const Index symbol_count = sums.by_symbol.empty() ? 0 : sums.by_symbol.shape()[1];
   const Index input_count = sums.by_input.empty() ? 0 : sums.by_input.shape()[1];
   Arguments<T, G> a{

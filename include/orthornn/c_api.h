@@ -292,8 +292,8 @@ ORTHORNN_EXPORT orthornn_status orthornn_rollout_forward_workspace(const orthorn
  * - h_0 [B, N]: the states before the first step; NULL for zeros.
  * - outputs [T, B, N]: gets h_1 to h_T.
  * - h_last [B, N]: gets the state after the last step of each sequence, which is h_0 where the length is 0.
- * - signs [T, B, N]: gets the signs of a_t, which the backward of ORTHORNN_ABS reads; NULL for other
- *   activations. */
+ * - signs [T, B, N]: gets the signs of Q h_{t-1} + a_t, which the backward of ORTHORNN_ABS reads; NULL for
+ * other activations. */
 ORTHORNN_EXPORT orthornn_status orthornn_rollout_forward(const orthornn_device *device,
                                                          const orthornn_rollout *rollout, const void *q,
                                                          const void *modrelu_bias, const int32_t *lengths,

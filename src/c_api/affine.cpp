@@ -1,6 +1,7 @@
 // y = W x + b for all steps of a recurrence.
 
 #include "c_api/arguments.hpp"
+#include "core/set_zero.hpp"
 #include "layers/affine_map.hpp"
 #include "linalg/column_sums.hpp"
 
@@ -108,6 +109,11 @@ orthornn_status orthornn_affine_backward(const orthornn_device* device, const or
           .input = optional_view<T>("d_x", d_x, checked.x(), where)};
       if (!to.signed_bias.empty()) to.states = view_of<const T>("states", states, checked.y(), where);
       const Operation operation(device, workspace, workspace_bytes, backward_bytes<T>(checked));
+      if (g.empty()) {
+        // Sums of nothing. A map takes empty vectors for symbols.
+        for (const TensorView<T>& sum : {to.weights, to.bias, to.signed_bias}) set_zero(sum);
+        return;
+      }
       Saved scratch(where);
       AffineMap<T>(checked.inputs, checked.outputs, checked.execution)
           .backward({.vectors = vectors}, weights, g, to, scratch);

@@ -125,7 +125,7 @@ orthornn_status orthornn_rollout_forward(const orthornn_device* device, const or
           .z = {nullptr, {checked.length, checked.batch, 0}, where}, .signs = checked.signs(signs), .y = {}};
       const Operation operation(device, workspace, workspace_bytes, forward_bytes<T>(checked));
       if (h_0 == nullptr) {
-        // h_last is written by those who have read h_0.
+        // Each number of h_0 is read before that of h_last is written.
         set_zero(states.h_last);
         states.h_0 = states.h_last;
       }

@@ -360,7 +360,8 @@ void GatedLayer<T, Options>::recurrent_gradients(const Rollout& r, Saved& scratc
   const TensorView<const T> d_input_bias = this->gradient(places_.input_bias);
   const TensorView<const T> before = r.states[0].slice(0, r.length());
   const Index n = this->output_size();
-  if (r.kept_products.empty()) {
+  const bool keeps_products = Formula::separate_products && !execution_.device.is_cuda();
+  if (!keeps_products) {
     AffineMap<T>(n, Formula::gates * n, execution_)
         .backward({.vectors = before}, this->value(places_.recurrent_weights),
                   Formula::separate_products ? r.products : r.gates,

@@ -80,25 +80,30 @@ Index DataTask::evaluation_batches(HeldOut set) const { return loaded().evaluati
 
 namespace {
 
-/// Sends what a DataTask writes into a batch, in the order in which it does.
+/// Sends what a DataTask writes into a batch, in the order in which it does. The features alone, the largest
+/// tensor, are in page-locked memory.
 void send_batch(const Batch& from, Batch& to, HostStaging& staging) {
-  const auto send_tensor = [&]<class T>(TensorView<const T> numbers, Tensor<T>& tensor) {
+  const auto copy_tensor = [&]<class T>(TensorView<const T> numbers, Tensor<T>& tensor) {
     tensor.reserve(numbers.shape());
-    staging.send<T>(numbers, tensor.view());
+    staging.fill<T>(tensor.view(), [&](TensorView<T> copied) { copy<T>(numbers, copied); });
   };
-  const auto send_reals = [&](std::string_view name) {
-    if (!from.reals(name).empty()) send_tensor(from.reals(name), to.reals(name));
+  const auto copy_reals = [&](std::string_view name) {
+    if (!from.reals(name).empty()) copy_tensor(from.reals(name), to.reals(name));
   };
-  const auto send_integers = [&](std::string_view name) {
-    if (!from.integers(name).empty()) send_tensor(from.integers(name), to.integers(name));
+  const auto copy_integers = [&](std::string_view name) {
+    if (!from.integers(name).empty()) copy_tensor(from.integers(name), to.integers(name));
   };
   to.set_piece(from.piece());
-  send_reals(batch_names::features);
-  send_integers(batch_names::symbols);
-  send_integers(batch_names::lengths);
-  send_reals(batch_names::values);
-  send_integers(batch_names::classes);
-  send_reals(batch_names::weights);
+  if (const auto features = from.reals(batch_names::features); !features.empty()) {
+    Tensor<float>& tensor = to.reals(batch_names::features);
+    tensor.reserve(features.shape());
+    staging.send<float>(features, tensor.view());
+  }
+  copy_integers(batch_names::symbols);
+  copy_integers(batch_names::lengths);
+  copy_reals(batch_names::values);
+  copy_integers(batch_names::classes);
+  copy_reals(batch_names::weights);
 }
 
 }  // namespace

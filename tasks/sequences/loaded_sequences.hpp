@@ -21,9 +21,7 @@
 namespace orthornn {
 
 /// A number of a column as batches have it.
-inline float normalized(float x, const ColumnMaps& maps, std::size_t column) {
-  return (x - maps.shift[column]) / maps.divisor[column];
-}
+inline float normalized(float x, float shift, float divisor) { return (x - shift) / divisor; }
 /// Normalizes a row of features into `to`, which has `columns` entries. A missing number becomes 0.
 /// If there are more columns than features, as many after them mark the missing ones by 1.
 void normalize_row(const float* from, const ColumnMaps& maps, float* to, Index columns);

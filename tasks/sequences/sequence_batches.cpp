@@ -17,7 +17,7 @@ void normalize_row(const float* __restrict from, const ColumnMaps& maps, float* 
   const float* const __restrict divisor = maps.divisor.data();
   // Without a branch and without names that may overlap, so that the compiler makes vectors of it.
   for (Index k = 0; k < inputs; ++k) {
-    const float x = (from[k] - shift[k]) / divisor[k];
+    const float x = normalized(from[k], shift[k], divisor[k]);
     to[k] = std::isnan(from[k]) ? 0.0F : x;
   }
   if (columns == inputs) return;
@@ -109,10 +109,10 @@ void DataTask::Data::fill(Assembly& assembly, Batch& batch) const {
   // 1. Inputs.
   if (has_features()) {
     const Index columns = options.missing == Missing::mask ? 2 * feature_columns() : feature_columns();
-    // The largest of the tensors goes to a GPU without a copy in between.
+    // The largest of the tensors goes to a GPU without a copy in between. No batch needs more memory.
     if (Tensor<float>& features = batch.reals(batch_names::features);
         assembly.reader.is_cuda() && features.empty())
-      features = HostStaging::page_locked<float>({longest, count, columns}, assembly.reader);
+      features = HostStaging::page_locked<float>({longest, options.batch, columns}, assembly.reader);
     reals(batch_names::features, {most_steps, count, columns},
           [&](TensorView<float> to) { write_features(assembly, to); });
   } else {
@@ -204,6 +204,7 @@ void DataTask::Data::write_symbols(std::span<const Stretch> stretches, Tensor<st
 void DataTask::Data::write_values(std::span<const Stretch> stretches, Tensor<float>& room,
                                   TensorView<float> to) const {
   const Index columns = value_columns(), count = std::ssize(stretches);
+  const ColumnMaps& maps = statistics.values;
   std::fill(to.begin(), to.end(), 0.0F);
   for (Index b = 0; b < count; ++b) {
     const Stretch& s = stretches[static_cast<std::size_t>(b)];
@@ -212,8 +213,9 @@ void DataTask::Data::write_values(std::span<const Stretch> stretches, Tensor<flo
         value_numbers().read((target_row(s.sequence) + s.first) * columns, targets * columns, room);
     for (Index t = 0; t < targets; ++t) {
       for (Index c = 0; c < columns; ++c) {
-        to.data()[(t * count + b) * columns + c] = normalized(from[static_cast<std::size_t>(t * columns + c)],
-                                                              statistics.values, static_cast<std::size_t>(c));
+        to.data()[(t * count + b) * columns + c] =
+            normalized(from[static_cast<std::size_t>(t * columns + c)],
+                       maps.shift[static_cast<std::size_t>(c)], maps.divisor[static_cast<std::size_t>(c)]);
       }
     }
   }

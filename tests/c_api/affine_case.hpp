@@ -69,4 +69,24 @@ struct AffineCalls {
 inline constexpr std::array<Index, 4> affine_shapes[] = {
     {1, 1, 1, 1}, {5, 3, 1, 70}, {4, 9, 7, 33}, {6, 5, 8, 130}, {3, 4, 40, 9}};
 
+/// No steps or no sequences, of few and of many inputs.
+inline constexpr std::array<Index, 4> empty_affine_shapes[] = {{0, 3, 2, 64}, {4, 0, 40, 64}};
+
+/// Gradients of sums of nothing overwrite what is there.
+inline void check_empty_affine(const std::array<Index, 4>& shape, const orthornn_device* device,
+                               bool has_bias) {
+  CAPTURE(shape[0], shape[2], has_bias);
+  AffineCalls<float> c(ORTHORNN_PRECISION_FP32, shape, device);
+  spoil_results(c);
+  require_status(c.forward(has_bias ? c.b.data() : nullptr));
+  require_status(c.backward(has_bias ? c.d_b.data() : nullptr, has_bias ? c.d_modrelu_bias.data() : nullptr,
+                            c.d_x.data()));
+  const auto is_cleared = [](const Tensor<float>& sum) {
+    const Tensor<float> here = sum.copy(Device::cpu());
+    return std::all_of(here.begin(), here.end(), [](float x) { return x == 0; });
+  };
+  CHECK(is_cleared(c.d_w));
+  if (has_bias) CHECK((is_cleared(c.d_b) && is_cleared(c.d_modrelu_bias)));
+}
+
 }  // namespace orthornn::testing

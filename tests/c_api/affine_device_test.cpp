@@ -22,4 +22,13 @@ TEMPLATE_TEST_CASE("The map of inputs on a GPU through the C interface is that o
   }
 }
 
+TEST_CASE("The map of inputs without steps or sequences on a GPU has gradients of zeros", "[c_api][cuda]") {
+  const auto device = gpu();
+  if (!device) return;
+  const orthornn_device there = on_own_stream(*device);
+  for (const std::array<Index, 4>& shape : empty_affine_shapes) {
+    for (const bool has_bias : {true, false}) check_empty_affine(shape, &there, has_bias);
+  }
+}
+
 }  // namespace orthornn::testing

@@ -13,6 +13,9 @@ class PinnedSlots;
 /// Page-locked memory of the host that a GPU reads while the host goes on. It has a few slots that are used
 /// in turn; the host waits where the GPU has not yet read the slot whose turn it is. No call allocates once
 /// the slots are large enough.
+///
+/// Copies of 64 KiB and more are made while the GPU is still at operations before them, into four tensors on
+/// the GPU, each as large as the largest one copied. Operations after them wait for a copy within the GPU.
 class HostStaging {
  public:
   /// Makes a staging without memory, which takes memory when it is first used for a GPU.

@@ -52,7 +52,7 @@ Index launches_of_rollout(const Transition<T>& transition, Index length, Index b
 /// What a rollout reads and writes forward.
 template <class T>
 struct RolloutStates {
-  ConstTensorView<T> h_0;     ///< States before the first step, [B, N].
+  ConstTensorView<T> h_0;     ///< States before the first step, [B, N]; may be the memory of h_last.
   ConstTensorView<T> inputs;  ///< a_t = W x_t + b, [T, B, N]; may be the memory of the outputs.
   TensorView<T> outputs;      ///< Gets h_1 to h_T, [T, B, N].
   TensorView<T> h_last;       ///< Gets the last live states, which are h_0 where the length is 0, [B, N].
