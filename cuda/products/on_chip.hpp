@@ -15,10 +15,10 @@ constexpr Index largest_cluster_size(Precision precision) {
   return precision == Precision::bf16 ? 1024 : 512;
 }
 
-/// Whether there are steps at all, and T and B N are small enough for the indices of the kernels, which count
-/// a few steps ahead.
+/// Whether there are steps and sequences at all, and T and B N are small enough for the indices of the
+/// kernels, which count a few steps ahead.
 constexpr bool fits_persistent_rollout(Index length, Index batch, Index hidden_size) {
-  return length >= 1 && length <= Index{1} << 30 && batch < (Index{1} << 31) / hidden_size;
+  return length >= 1 && batch >= 1 && length <= Index{1} << 30 && batch < (Index{1} << 31) / hidden_size;
 }
 
 }  // namespace orthornn::cuda

@@ -40,7 +40,7 @@ std::optional<std::string> obstacle(RolloutWay way, const std::string& form, Ind
     return fmt::format("hidden size {} is above {}, the largest{}", n, largest, in_precision);
   }
   if (!cuda::fits_persistent_rollout(length, batch, n))
-    return "there are no steps, more than 2^30 of them, or 2^31 numbers in a step";
+    return "there are no steps or no sequences, more than 2^30 steps, or 2^31 numbers in a step";
   return std::nullopt;
 }
 

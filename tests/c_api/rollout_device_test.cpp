@@ -214,6 +214,22 @@ TEST_CASE("Rollouts on a GPU from no state start from zeros", "[c_api][cuda]") {
   }
 }
 
+TEST_CASE("Rollouts on a GPU without steps or sequences have gradients of zeros", "[c_api][cuda]") {
+  const auto device = gpu();
+  if (!device) return;
+  const orthornn_device there = on_own_stream(*device);
+  for (const std::array<Index, 3>& shape : {std::array<Index, 3>{0, 3, 8}, {4, 0, 8}}) {
+    CAPTURE(shape[0], shape[1]);
+    RolloutCalls<float> c(ORTHORNN_MODRELU, ORTHORNN_PRECISION_FP32, shape, &there);
+    spoil_results(c);
+    c.run();
+    for (const Tensor<float>* sum : {&c.d_q, &c.d_modrelu_bias}) {
+      const Tensor<float> here = sum->copy(Device::cpu());
+      CHECK(std::all_of(here.begin(), here.end(), [](float x) { return x == 0; }));
+    }
+  }
+}
+
 TEMPLATE_TEST_CASE("Transitions on a GPU through the C interface are those of the CPU", "[c_api][cuda]",
                    float, double) {
   const auto device = gpu();
