@@ -183,7 +183,8 @@ void sum_columns(MatrixView<const G> g, const ColumnSums<T>& sums) {
   Context& gpu = context(g.device);
   const Index rows = g.rows, columns = g.cols;
   if (columns == 0) {
-    for (const TensorView<T>& sum : {sums.total, sums.signed_total, sums.by_symbol, sums.by_input}) {
+    const TensorView<T> results[] = {sums.total, sums.signed_total, sums.by_symbol, sums.by_input};
+    for (const TensorView<T>& sum : results) {
       if (!sum.empty()) fill_zero(sum.device(), sum.data(), sum.shape().bytes(sizeof(T)));
     }
     return;
