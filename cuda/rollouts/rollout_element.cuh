@@ -5,8 +5,8 @@
 
 namespace orthornn::cuda {
 
-/// Where the numbers of step t begin in all arrays of steps, [B, N]. Loops over time carry it along. It may
-/// be the place of a step that does not exist, which is not read.
+/// Where the numbers of step t begin in all arrays of steps, [B, N]. Loops over time carry it along; it may
+/// be that of a step which is not there, where nobody reads.
 using StepPlace = Index;
 
 template <class T>
