@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "c_api/c_case.hpp"
+#include "support/errors.hpp"
 #include "support/finite_differences.hpp"
 #include "support/random_tensor.hpp"
 #include "support/same_bits.hpp"
