@@ -3,7 +3,7 @@
 #include "c_api/arguments.hpp"
 #include "core/set_zero.hpp"
 #include "layers/affine_map.hpp"
-#include "linalg/column_sums.hpp"
+#include "linalg/packed_matrix.hpp"
 
 namespace orthornn::c_api {
 namespace {

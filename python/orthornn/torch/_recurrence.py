@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
 from .. import _abi
@@ -66,7 +65,7 @@ def _backward(q, weight, bias, input, h_0, lengths, outputs, signs, d_outputs, d
     affine, rollout, _, count = _plan(q, weight, bias, input, h_0, lengths, activation, modrelu_bias)
     q, weight, input, h_0, d_outputs, d_h_last = contiguous(q, weight, input, h_0, d_outputs, d_h_last)
     lengths = lengths_on(lengths, q.device)
-    gradients = _new_gradients(q, weight, bias, input, h_0, modrelu_bias, wants_q, wants_input)
+    gradients = _new_gradients(q, weight, bias, input, modrelu_bias, wants_q, wants_input)
     d_q, d_weight, d_bias, d_input, d_h_0, d_modrelu_bias = gradients
     d_steps = empty_as(outputs)
     workspace, on = workspace_of(q, count), device_of(q)
@@ -81,7 +80,7 @@ def _backward(q, weight, bias, input, h_0, lengths, outputs, signs, d_outputs, d
     return gradients
 
 
-def _new_gradients(q, weight, bias, input, h_0, modrelu_bias, wants_q, wants_input):
+def _new_gradients(q, weight, bias, input, modrelu_bias, wants_q, wants_input):
     """Memory for the gradients; empty for those that are not wanted."""
     there = (q if wants_q else None, weight, bias, input if wants_input else None, modrelu_bias)
     *gradients, d_modrelu_bias = [q.new_empty(0) if x is None else empty_as(x) for x in there]
@@ -90,7 +89,7 @@ def _new_gradients(q, weight, bias, input, h_0, modrelu_bias, wants_q, wants_inp
 
 def _backward_fake(q, weight, bias, input, h_0, lengths, outputs, signs, d_outputs, d_h_last, activation,
                    modrelu_bias, wants_q, wants_input):
-    return _new_gradients(q, weight, bias, input, h_0, modrelu_bias, wants_q, wants_input)
+    return _new_gradients(q, weight, bias, input, modrelu_bias, wants_q, wants_input)
 
 
 def _save(ctx, inputs, output):
