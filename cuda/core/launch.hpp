@@ -15,6 +15,8 @@ struct LaunchShape {
   std::size_t shared = 0;
   /// Blocks of a cluster; 1: none.
   unsigned cluster = 1;
+  /// All blocks run at the same time: they wait for each other. The launch fails where the GPU has no room.
+  bool together = false;
 };
 
 /// Sets the attributes that a kernel needs before its launch: more shared memory than the default limit,
@@ -26,7 +28,8 @@ inline void permit(const Context& gpu, const void* function, const LaunchShape& 
   if (shape.shared > always_allowed || large_clusters) gpu.permit(function, shape.shared, large_clusters);
 }
 
-/// The shape in CUDA's types; `attribute` must live as long as the result.
+/// The shape in CUDA's types; `attribute` must live as long as the result. A kernel has clusters or runs
+/// `together`, not both.
 inline cudaLaunchConfig_t launch_config(const LaunchShape& shape, cudaStream_t stream,
                                         cudaLaunchAttribute& attribute) {
   cudaLaunchConfig_t config{};
@@ -38,8 +41,14 @@ inline cudaLaunchConfig_t launch_config(const LaunchShape& shape, cudaStream_t s
   attribute.val.clusterDim.x = shape.cluster;
   attribute.val.clusterDim.y = 1;
   attribute.val.clusterDim.z = 1;
+#ifndef ORTHORNN_EMULATED_CUDA  // the emulator has no such launches
+  if (shape.together) {
+    attribute.id = cudaLaunchAttributeCooperative;
+    attribute.val.cooperative = 1;
+  }
+#endif
   config.attrs = &attribute;
-  config.numAttrs = shape.cluster > 1 ? 1 : 0;
+  config.numAttrs = shape.cluster > 1 || shape.together ? 1 : 0;
   return config;
 }
 

@@ -6,10 +6,13 @@
 #include <array>
 #include <cmath>
 #include <initializer_list>
+#include <type_traits>
 
+#include "core/back_end.hpp"
 #include "core/live_steps.hpp"
 #include "core/set_zero.hpp"
 #include "core/thread_scratch.hpp"
+#include "cuda/layers/gated_rollout.hpp"
 #include "layers/affine_map.hpp"
 #include "layers/copy_to_rows.hpp"
 #include "layers/initialization.hpp"
@@ -24,6 +27,7 @@
 #include "pointwise/gru.hpp"
 #include "pointwise/lstm.hpp"
 #include "pointwise/sequences.hpp"
+#include "products/plan.hpp"
 
 namespace orthornn {
 namespace {
@@ -88,7 +92,8 @@ struct GatedLayer<T, Options>::Rollout {
   TensorView<T> products = {};               ///< [T, B, GN] on a GPU, as in GatedStep.
   /// [T, B, N] on the CPU, as in GatedStep. There a step's products stay in the cache of their thread.
   TensorView<T> kept_products = {};
-  TensorView<const T> product_bias = {};           ///< b' [GN] on the CPU, where products are apart.
+  /// b' [GN], where products are apart, on the CPU and over the grid.
+  TensorView<const T> product_bias = {};
   std::array<TensorView<T>, 2> last = {};          ///< [B, N]
   std::array<TensorView<const T>, 2> d_last = {};  ///< [B, N]
   TensorView<T> d_h = {};                          ///< [T, B, N], gradients that arrive at h_t.
@@ -130,6 +135,29 @@ struct GatedLayer<T, Options>::Rollout {
       step.d_h_before = d_h_before(t).data();
     }
     return step;
+  }
+
+  /// All steps in one kernel, from R.
+  void run_over_grid(cuda::Direction direction, TensorView<const T> weights, Precision precision) const {
+    if constexpr (has_cuda_bodies && std::is_same_v<T, float>) {
+      cuda::GatedRolloutArguments arguments{.device = gates.device(),
+                                            .length = length(),
+                                            .batch = batch(),
+                                            .hidden_size = states[0].shape()[2],
+                                            .lengths = or_null(lengths),
+                                            .gates = gates.data(),
+                                            .products = products.data(),
+                                            .product_bias = product_bias.data(),
+                                            .d_h = d_h.data()};
+      for (std::size_t i = 0; i < Formula::states; ++i) {
+        arguments.states[i] = states[i].data();
+        arguments.last[i] = last[i].data();
+        arguments.d_last[i] = d_last[i].data();
+        arguments.d_first[i] = d_first[i].data();
+      }
+      const auto run = std::is_same_v<Options, Lstm> ? cuda::lstm_grid_rollout : cuda::gru_grid_rollout;
+      run(direction, arguments, weights.data(), precision);
+    }
   }
 
   RecordedLoops::Key key(const RecurrentWeights<T>& weights) const {
@@ -237,21 +265,23 @@ void GatedLayer<T, Options>::run_prepare() {
 }
 
 template <class T, class Options>
-std::optional<Index> GatedLayer<T, Options>::launches(Index length, Index) const {
+RolloutWay GatedLayer<T, Options>::way(Index length, Index batch) const {
+  return planned_gated_way<T>(Options::name, static_cast<int>(FormulaOf<Options>::gates), this->output_size(),
+                              length, batch, execution_);
+}
+
+template <class T, class Options>
+std::optional<Index> GatedLayer<T, Options>::launches(Index length, Index batch) const {
+  if (way(length, batch) == RolloutWay::grid) return 1;
   return std::min(length, RecordedLoops::most_launches) * launches_of_step;
 }
 
 template <class T, class Options>
-LayerDescription GatedLayer<T, Options>::describe(Index, Index) const {
-  const RolloutWay way = execution_.rollout;
-  if (way != RolloutWay::automatic && way != RolloutWay::stepwise) {
-    throw ValueError(fmt::format("the rollout cannot be {}: {} goes step by step; use automatic",
-                                 name_of(way), Options::name));
-  }
+LayerDescription GatedLayer<T, Options>::describe(Index length, Index batch) const {
   return {.kind = Options::name,
           .input_size = this->input_size(),
           .output_size = this->output_size(),
-          .rollout = name_of(RolloutWay::stepwise)};
+          .rollout = name_of(way(length, batch))};
 }
 
 /// Calls steps(begin, end) for ranges of sequences. A thread of the CPU carries its sequences through all of
@@ -261,7 +291,8 @@ template <class Steps>
 void GatedLayer<T, Options>::run_steps(const Rollout& rollout, const Steps& steps) const {
   if (!execution_.device.is_cuda())
     return parallel_for(rollout.batch(), RecurrentWeights<T>::column_grain, steps);
-  if (*launches(rollout.length(), 1) > RecordedLoops::most_launches) return steps(0, rollout.batch());
+  if (*launches(rollout.length(), rollout.batch()) > RecordedLoops::most_launches)
+    return steps(0, rollout.batch());
   records_.run(execution_.device, rollout.key(*recurrent_), [&] { steps(0, rollout.batch()); });
 }
 
@@ -274,7 +305,7 @@ TensorView<const T> GatedLayer<T, Options>::run_forward(const SequenceInput<T>& 
   Rollout r{.lengths = input.lengths};
   for (std::size_t i = 0; i < Formula::states; ++i) r.states[i] = saved.push<T>({length + 1, batch, n});
   r.gates = saved.push<T>(rows);
-  const bool on_gpu = execution_.device.is_cuda();
+  const bool on_gpu = execution_.device.is_cuda(), over_grid = way(length, batch) == RolloutWay::grid;
   if (Formula::separate_products) {
     if (on_gpu)
       r.products = saved.push<T>(rows);
@@ -294,7 +325,7 @@ TensorView<const T> GatedLayer<T, Options>::run_forward(const SequenceInput<T>& 
   const TensorView<const T> recurrent_bias = this->value(places_.recurrent_bias);
   TensorView<const T> bias = this->value(places_.input_bias);
   if (Formula::separate_products) {
-    if (on_gpu)
+    if (on_gpu && !over_grid)
       copy_to_rows<T>(recurrent_bias, r.products);
     else
       r.product_bias = recurrent_bias;
@@ -313,6 +344,10 @@ TensorView<const T> GatedLayer<T, Options>::run_forward(const SequenceInput<T>& 
   else
     input_map_->forward(input, weights, bias, r.gates, saved);
   // 3. The recurrence.
+  if (over_grid) {
+    r.run_over_grid(cuda::Direction::forward, this->value(places_.recurrent_weights), execution_.precision);
+    return r.states[0].slice(1, length);
+  }
   const auto map_input = [&](Index t, Index begin, Index end) {
     if (in_loop) input_map_->forward_columns(input, bias, r.gates, t, begin, end);
   };
@@ -338,7 +373,10 @@ void GatedLayer<T, Options>::run_backward(const SequenceInput<T>& input,
     set_zero(r.d_first[i]);
     if (!arguments.d_last.empty()) r.d_last[i] = arguments.d_last[i];
   }
-  run_steps(r, [&](Index begin, Index end) { r.backward(*recurrent_, begin, end); });
+  if (way(r.length(), batch) == RolloutWay::grid)
+    r.run_over_grid(cuda::Direction::backward, this->value(places_.recurrent_weights), execution_.precision);
+  else
+    run_steps(r, [&](Index begin, Index end) { r.backward(*recurrent_, begin, end); });
   for (std::size_t i = 0; i < Formula::states; ++i)
     add_where_empty<T>(input.lengths, r.d_last[i], r.d_first[i]);
   // 2. The parameters, from the gradients of all steps at once.

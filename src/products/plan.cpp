@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <initializer_list>
 #include <optional>
@@ -11,6 +12,7 @@
 
 #include "core/back_end.hpp"
 #include "cuda/core/device.hpp"
+#include "cuda/products/grid_plan.hpp"
 #include "cuda/products/on_chip.hpp"
 #include "orthornn/core/error.hpp"
 
@@ -18,6 +20,43 @@ namespace orthornn {
 namespace {
 
 constexpr const char* dense = "dense";
+constexpr const char* no_clusters =
+    "this GPU, or part of a GPU, runs no thread-block clusters as compute capability 9.0 has them";
+constexpr const char* no_such_steps =
+    "there are no steps or no sequences, more than 2^30 steps, or 2^31 numbers in a step";
+
+/// The plans of a rollout over the grid, forward and backward, whose units have so many gates.
+std::array<std::optional<cuda::GridPlan>, 2> grid_plans(Index n, Index batch, const Execution& execution,
+                                                        int gates) {
+  const cuda::GridProblem forward{.device = execution.device,
+                                  .batch = batch,
+                                  .hidden_size = n,
+                                  .precision = execution.precision,
+                                  .gates = gates};
+  cuda::GridProblem backward = forward;
+  std::swap(backward.gates, backward.published);
+  return {cuda::grid_plan(forward), cuda::grid_plan(backward)};
+}
+
+std::optional<std::string> obstacle_of_grid(Index n, Index length, Index batch, const Execution& execution,
+                                            int gates) {
+  if (!cuda::fits_persistent_rollout(length, batch, n)) return no_such_steps;
+  for (const auto& plan : grid_plans(n, batch, execution, gates)) {
+    if (!plan) return fmt::format("the multiprocessors do not hold hidden size {}", n);
+  }
+  return std::nullopt;
+}
+
+/// Whether steps over the grid take less time than one after another, forward and backward.
+bool grid_is_faster(Index n, const Execution& execution, int gates) {
+  const Index batch = std::max<Index>(1, execution.expected_batch);
+  double time = 0;
+  for (const auto& plan : grid_plans(n, batch, execution, gates)) {
+    if (!plan) return false;
+    time += plan->step_us;
+  }
+  return time < 2 * stepwise_us(n, batch, gates, execution.precision);
+}
 
 /// Why a way does not take these sizes; nullopt where it does.
 template <class T>
@@ -28,9 +67,10 @@ std::optional<std::string> obstacle(RolloutWay way, const std::string& form, Ind
   if (form != dense) {
     return fmt::format("the transition is applied in its {} form, not as a matrix", form);
   }
-  if (way == RolloutWay::cluster && !cuda::has_clusters(execution.device)) {
-    return "this GPU, or part of a GPU, runs no thread-block clusters as compute capability 9.0 has them";
+  if (way != RolloutWay::resident && !cuda::has_clusters(execution.device)) {
+    return no_clusters;
   }
+  if (way == RolloutWay::grid) return obstacle_of_grid(n, length, batch, execution, 1);
   const Index largest = way == RolloutWay::resident ? cuda::largest_resident_size
                                                     : cuda::largest_cluster_size(execution.precision);
   if (n > largest) {
@@ -39,19 +79,20 @@ std::optional<std::string> obstacle(RolloutWay way, const std::string& form, Ind
         way == RolloutWay::cluster ? " in " + name_of(execution.precision) : std::string();
     return fmt::format("hidden size {} is above {}, the largest{}", n, largest, in_precision);
   }
-  if (!cuda::fits_persistent_rollout(length, batch, n))
-    return "there are no steps or no sequences, more than 2^30 steps, or 2^31 numbers in a step";
+  if (!cuda::fits_persistent_rollout(length, batch, n)) return no_such_steps;
   return std::nullopt;
 }
 
 /// The first way that keeps Q on chip and takes these sizes. Where one multiprocessor holds Q, a step waits
-/// for no other.
+/// for no other. Over the grid, large products are faster step by step.
 template <class T>
 std::optional<RolloutWay> way_on_chip(const std::string& form, Index n, Index length, Index batch,
                                       const Execution& execution) {
   for (const RolloutWay way : {RolloutWay::resident, RolloutWay::cluster}) {
     if (!obstacle<T>(way, form, n, length, batch, execution)) return way;
   }
+  if (!obstacle<T>(RolloutWay::grid, form, n, length, batch, execution) && grid_is_faster(n, execution, 1))
+    return RolloutWay::grid;
   return std::nullopt;
 }
 
@@ -83,11 +124,12 @@ ReflectionForm fastest_form(Index hidden_size, Index reflections, const Executio
     if (execution.device.is_cuda()) {
       double to_save = 0;
       if constexpr (std::is_same_v<T, float>) {
-        for (const RolloutWay way : {RolloutWay::resident, RolloutWay::cluster}) {
-          const bool allowed = execution.rollout == RolloutWay::automatic || execution.rollout == way;
-          if (allowed && !obstacle<T>(way, dense, hidden_size, 1, batch, execution))
-            return ReflectionForm::dense;
-        }
+        const RolloutWay asked = execution.rollout;
+        if (asked == RolloutWay::automatic
+                ? way_on_chip<T>(dense, hidden_size, 1, batch, execution).has_value()
+                : asked != RolloutWay::stepwise &&
+                      !obstacle<T>(asked, dense, hidden_size, 1, batch, execution))
+          return ReflectionForm::dense;
         to_save = operations_to_save(execution.precision, static_cast<double>(batch));
       }
       return dense_is_cheaper(n, l, to_save) ? ReflectionForm::dense : ReflectionForm::factored;
@@ -114,9 +156,33 @@ RolloutWay planned_way(const std::string& form, Index hidden_size, Index length,
   return RolloutWay::stepwise;
 }
 
+template <class T>
+RolloutWay planned_gated_way(const char* kind, int gates, Index hidden_size, Index length, Index batch,
+                             const Execution& execution) {
+  const RolloutWay asked = execution.rollout;
+  if (asked == RolloutWay::resident || asked == RolloutWay::cluster) {
+    throw ValueError(
+        fmt::format("the rollout cannot be {}: {} goes over the grid or step by step; use automatic",
+                    name_of(asked), kind));
+  }
+  if constexpr (has_cuda_bodies && std::is_same_v<T, float>) {
+    if (!execution.device.is_cuda() || asked == RolloutWay::stepwise) return RolloutWay::stepwise;
+    auto reason = cuda::has_clusters(execution.device)
+                      ? obstacle_of_grid(hidden_size, length, batch, execution, gates)
+                      : std::optional<std::string>(no_clusters);
+    if (asked == RolloutWay::grid && reason)
+      throw ValueError(fmt::format("the rollout cannot be grid: {}; use automatic", *reason));
+    if (!reason && (asked == RolloutWay::grid || grid_is_faster(hidden_size, execution, gates)))
+      return RolloutWay::grid;
+  }
+  return RolloutWay::stepwise;
+}
+
 template ReflectionForm fastest_form<float>(Index, Index, const Execution&);
 template ReflectionForm fastest_form<double>(Index, Index, const Execution&);
 template RolloutWay planned_way<float>(const std::string&, Index, Index, Index, const Execution&);
 template RolloutWay planned_way<double>(const std::string&, Index, Index, Index, const Execution&);
+template RolloutWay planned_gated_way<float>(const char*, int, Index, Index, Index, const Execution&);
+template RolloutWay planned_gated_way<double>(const char*, int, Index, Index, Index, const Execution&);
 
 }  // namespace orthornn

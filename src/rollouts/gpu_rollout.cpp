@@ -152,6 +152,9 @@ void gpu_rollout(Direction direction, const Transition<T>& transition, const Rol
       if (way == RolloutWay::cluster) {
         return cuda::cluster_rollout(direction, arguments, q, transition.execution().precision);
       }
+      if (way == RolloutWay::grid) {
+        return cuda::grid_rollout(direction, arguments, q, transition.execution().precision);
+      }
     }
     const auto steps = [&] {
       direction == Direction::forward ? step_forward(transition, arguments, memory)

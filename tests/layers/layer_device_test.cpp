@@ -96,6 +96,50 @@ TEMPLATE_TEST_CASE("layers on a GPU are those of the CPU", "[cuda]", float, doub
   }
 }
 
+TEST_CASE("gated recurrences over the grid are those of the CPU in every precision", "[cuda]") {
+  const auto device = gpu();
+  if (!device || is_emulated(*device)) return;
+  struct Sizes {
+    Index n, t, b;
+  };
+  // Blocks that are full and not, and more sequences than a launch carries.
+  for (const Sizes& s : {Sizes{16, 4, 8}, Sizes{33, 5, 9}, Sizes{100, 3, 600}, Sizes{520, 3, 40}}) {
+    const auto exact = all_layers<double>(3, s.n);
+    const auto kinds = all_layers<float>(3, s.n);
+    for (std::size_t i = 0; i < kinds.size(); ++i) {
+      if (kinds[i].name != "lstm" && kinds[i].name != "gru") continue;
+      const double deviation = 1 / std::sqrt(static_cast<double>(s.n));
+      LayerCase<double> here(exact[i].make(Device::cpu()), s.t, s.b, false, Device::cpu(), deviation);
+      std::vector<std::int32_t> lengths;
+      for (Index b = 0; b < s.b; ++b) lengths.push_back(static_cast<std::int32_t>(b % (s.t + 1)));
+      here.set_lengths(lengths);
+      const LayerResults<double> expected(here);
+      for (const Precision precision : {Precision::fp32, Precision::tf32, Precision::bf16}) {
+        CAPTURE(kinds[i].name, s.n, s.t, s.b, name_of(precision));
+        LayerCase<float> there(kinds[i].make(Execution(*device, precision, RolloutWay::grid)), s.t, s.b,
+                               false, *device, deviation);
+        there.set_lengths(lengths);
+        CHECK(there.layer->describe(s.t, s.b).rollout == "grid");
+        const LayerResults<float> found(there);
+        // Eleven bits of the products outside of the recurrence in tf32, eight of its state and matrix in
+        // bf16.
+        const double unit = precision == Precision::fp32   ? 0
+                            : precision == Precision::tf32 ? std::exp2(-11)
+                                                           : std::exp2(-8);
+        const double bound =
+            4 * static_cast<double>(s.t) * (tolerance::rounding<float>(s.n + s.t * s.b) + unit);
+        for (std::size_t k = 0; k < found.tensors.size(); ++k) {
+          INFO(found.names[k]);
+          CHECK(relative_error(found.tensors[k], expected.tensors[k]) <= bound);
+        }
+        const LayerResults<float> again(there);
+        for (std::size_t k = 0; k < found.tensors.size(); ++k)
+          CHECK(equal(again.tensors[k], found.tensors[k]));
+      }
+    }
+  }
+}
+
 TEST_CASE("random layers within layers on a GPU are those of the CPU", "[cuda]") {
   const auto device = gpu();
   if (!device) return;

@@ -47,6 +47,8 @@ struct Operands {
 
 Operands operands_of(const Execution& execution, Index n) {
   const Precision precision = execution.precision;
+  const int terms = precision == Precision::fp32 ? 3 : precision == Precision::tf32 ? 2 : 1;
+  if (execution.rollout == RolloutWay::grid) return {{8, terms}, {8, terms}};
   if (precision == Precision::fp32) return {};
   if (execution.rollout == RolloutWay::stepwise) return {{11, 1}, {11, 1}};
   return {{8, n <= 512 ? 2 : 1}, {8, n <= 256 || precision == Precision::tf32 ? 2 : 1}};
@@ -338,6 +340,23 @@ TEST_CASE("a rollout on tensor cores is the recurrence of rounded operands", "[c
   check_all({*device, Precision::bf16, RolloutWay::cluster}, {1000, 3, 2});
 }
 
+TEST_CASE("a rollout over the grid is the recurrence of rounded operands", "[cuda][rollout]") {
+  const auto device = gpu();
+  if (!device || is_emulated(*device)) return;
+  for (const Precision precision : {Precision::fp32, Precision::tf32, Precision::bf16}) {
+    const Execution execution{*device, precision, RolloutWay::grid};
+    for (const RolloutSizes& sizes : {RolloutSizes{1, 1, 1}, RolloutSizes{7, 3, 2}, RolloutSizes{193, 9, 5},
+                                      RolloutSizes{500, 3, 3}, RolloutSizes{513, 20, 2}}) {
+      check_all(execution, sizes);
+    }
+    // Every shape of a block, sets that are full and not, and several turns.
+    for (const Index batch : {1, 8, 9, 17, 40, 77, 128, 300})
+      check_rollout(execution, {260, batch, 3}, Activation::modrelu, true, true);
+    for (const Index n : {1025, 1537, 2048})
+      check_rollout(execution, {n, 45, 2}, Activation::relu, true, true);
+  }
+}
+
 TEST_CASE("a rollout of no steps hands its state on", "[cuda][rollout]") {
   const auto device = gpu();
   if (!device) return;
@@ -441,8 +460,12 @@ TEST_CASE("a linear rollout keeps the norms of states and gradients", "[cuda][ro
       // 128 sequences fill tiles of more than four, whose products have other terms.
       const RolloutSizes sizes{n, n == 512 && !emulated ? 128 : 8, length};
       const Numbers<float> given = linear_numbers(sizes, init);
-      for (const Precision precision : {Precision::fp32, Precision::tf32, Precision::bf16})
+      for (const Precision precision : {Precision::fp32, Precision::tf32, Precision::bf16}) {
         check_norms_are_kept({*device, precision, RolloutWay::cluster}, sizes, given);
+        // Over the grid, bf16 has 8 bits of Q.
+        if (emulated || precision == Precision::bf16) continue;
+        check_norms_are_kept({*device, precision, RolloutWay::grid}, sizes, given);
+      }
     }
   }
 }
@@ -458,9 +481,12 @@ TEST_CASE("a way that does not take the sizes says so", "[cuda][rollout]") {
   CHECK(way(192, *device) == resident);
   CHECK(way(193, *device) == cluster);
   CHECK(way(512, *device) == cluster);
-  CHECK(way(513, *device) == stepwise);
+  // The emulated device has no kernels over the grid.
+  const RolloutWay beyond = is_emulated(*device) ? stepwise : grid;
+  CHECK(way(513, *device) == beyond);
   CHECK(way(513, {*device, Precision::bf16}) == cluster);
-  CHECK(way(1025, {*device, Precision::bf16}) == stepwise);
+  CHECK(way(1025, {*device, Precision::bf16}) == beyond);
+  CHECK(way(9000, {*device, Precision::bf16}) == stepwise);
   CHECK(way(64, *device, HouseholderProduct{}) == stepwise);
   CHECK(rollout_way(*make_transition<double>(Unconstrained{}, 64, *device), 10, 4) == stepwise);
   check_says<ValueError>([&] { way(193, {*device, Precision::fp32, resident}); }, {"193"});

@@ -259,7 +259,7 @@ void MachineOptions::add_precision_to(CLI::App& command) {
 void MachineOptions::add_to(CLI::App& command) {
   add_precision_to(command);
   add_value(command, "--rollout", rollout,
-            "Recurrence on a GPU: resident, cluster, stepwise, or automatic for the fastest that fits");
+            "Recurrence on a GPU: resident, cluster, grid, stepwise, or automatic for the fastest that fits");
 }
 
 Execution MachineOptions::apply(Index expected_batch, Index expected_length) const {

@@ -17,6 +17,9 @@ enum class RolloutWay {
   /// Q is spread over a thread-block cluster, whose blocks exchange the state through distributed shared
   /// memory. Float, compute capability 9.0, N <= 512 in fp32 and tf32, N <= 1024 in bf16.
   cluster,
+  /// Q is spread over groups of the GPU's multiprocessors, which exchange the state through the L2 cache. Float,
+  /// compute capability 9.0, N up to some thousands; sums of bfloat16 terms on tensor cores in every precision.
+  grid,
   /// A step is a matrix product and a pointwise kernel, and all steps are recorded in a CUDA graph. Any type
   /// and any size.
   stepwise,
@@ -25,7 +28,7 @@ template <>
 struct Names<RolloutWay> {
   using enum RolloutWay;
   static constexpr Choice<RolloutWay> list[] = {
-      {"automatic", automatic}, {"resident", resident}, {"cluster", cluster}, {"stepwise", stepwise}};
+      {"automatic", automatic}, {"resident", resident}, {"cluster", cluster}, {"grid", grid}, {"stepwise", stepwise}};
 };
 
 /// Where and how layers compute. It is not part of a model: a model may run under another one. A Device

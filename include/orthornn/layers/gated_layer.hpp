@@ -19,8 +19,9 @@ class RecurrentWeights;
 /// - PREFIX/input_weights [GN, K] and PREFIX/input_bias [GN]: W and b;
 /// - PREFIX/recurrent_weights [GN, N] and PREFIX/recurrent_bias [GN]: R and b'.
 ///
-/// Their rows are blocks of N rows, one for each gate in PyTorch's order. On a GPU a step is a product and a
-/// pointwise kernel, and the loop is recorded (RolloutWay::stepwise).
+/// Their rows are blocks of N rows, one for each gate in PyTorch's order. On a GPU the loop is one kernel
+/// (RolloutWay::grid), or a step is a product and a pointwise kernel, and the loop is recorded
+/// (RolloutWay::stepwise).
 template <class T, class Options>
 class GatedLayer final : public Layer<T> {
  public:
@@ -49,8 +50,8 @@ class GatedLayer final : public Layer<T> {
   /// LSTM's forget gates to 1 (Jozefowicz, Zaremba and Sutskever, ICML 2015).
   void initialize(std::uint64_t seed) override;
   std::optional<Index> launches(Index length, Index batch) const override;
-  /// Describes the layer. Throws ValueError where the execution names a rollout that is neither automatic nor
-  /// stepwise.
+  /// Describes the layer. Throws ValueError where the execution names a rollout that is none of automatic,
+  /// grid and stepwise, or grid for sizes that it does not take.
   LayerDescription describe(Index length, Index batch) const override;
 
  private:
@@ -61,6 +62,7 @@ class GatedLayer final : public Layer<T> {
                                   Saved& saved) const override;
   void run_backward(const SequenceInput<T>& input, const BackwardArguments<T>& arguments, bool own_start,
                     Saved& saved, Saved& scratch) const override;
+  RolloutWay way(Index length, Index batch) const;
   void recurrent_gradients(const Rollout& rollout, Saved& scratch) const;
   template <class Steps>
   void run_steps(const Rollout& rollout, const Steps& steps) const;

@@ -1,0 +1,11 @@
+#include "cuda/layers/gated_element.cuh"
+#include "pointwise/gru.hpp"
+
+namespace orthornn::cuda {
+
+void gru_grid_rollout(Direction direction, const GatedRolloutArguments& arguments, const float* weights,
+                      Precision precision) {
+  gated_grid_rollout<pointwise::Gru>(direction, arguments, weights, precision);
+}
+
+}  // namespace orthornn::cuda

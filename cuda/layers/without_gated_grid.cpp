@@ -1,0 +1,16 @@
+// What stands in for lstm_rollout.cu and gru_rollout.cu where they are left out: cmake/cuda.cmake says where.
+
+#include "cuda/layers/gated_rollout.hpp"
+#include "orthornn/core/error.hpp"
+
+namespace orthornn::cuda {
+
+void lstm_grid_rollout(Direction, const GatedRolloutArguments&, const float*, Precision) {
+  throw DeviceError("this build has no rollout over the grid; ask for the stepwise one");
+}
+
+void gru_grid_rollout(Direction, const GatedRolloutArguments&, const float*, Precision) {
+  throw DeviceError("this build has no rollout over the grid; ask for the stepwise one");
+}
+
+}  // namespace orthornn::cuda

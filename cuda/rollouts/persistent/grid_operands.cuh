@@ -1,0 +1,76 @@
+#pragma once
+// Operands of mma.sync for a product of Q with the state whose numbers are sums of bfloat16.
+
+#include <cuda_bf16.h>
+
+#include <cstring>
+
+#include "cuda/core/ptx.cuh"
+#include "orthornn/core/shape.hpp"
+
+namespace orthornn::cuda {
+
+/// Numbers of Q and of the state as sums of `Terms` bfloat16, of which each is what those before it left,
+/// rounded: 8 bits of a significand with one term, 16 with two, 24 with three. Products of terms below
+/// 2^-8 (2^-16, 2^-24) of the whole are left out. With one term blocks exchange bfloat16, with more float,
+/// and each warp splits what it reads.
+///
+/// A lane holds rows g and g + 8 and columns l of a fragment: lane = 4 g + l. Columns may come in any order,
+/// if those of the state come in the same: lane l has neighbours, 16 bytes of the state, in one load.
+template <int Terms>
+struct GridOperands {
+  static constexpr int terms = Terms;
+  using Exchanged = std::conditional_t<Terms == 1, __nv_bfloat16, float>;
+  /// Numbers of the state in a lane's load, and columns of Q that four lanes then have: a chunk.
+  static constexpr int lane_numbers = 16 / static_cast<int>(sizeof(Exchanged));
+  static constexpr int chunk = 4 * lane_numbers;
+  /// Instructions of 16 columns in a chunk.
+  static constexpr int depths = chunk / 16;
+
+  /// Term `term` of two numbers.
+  static __device__ __forceinline__ unsigned term_of(float x, float y, int term) {
+    __nv_bfloat162 pair = __floats2bfloat162_rn(x, y);
+    for (int i = 0; i < term; ++i) {
+      x -= __low2float(pair);
+      y -= __high2float(pair);
+      pair = __floats2bfloat162_rn(x, y);
+    }
+    unsigned bits;
+    memcpy(&bits, &pair, sizeof bits);
+    return bits;
+  }
+  /// Register i of A: row g + 8 (i % 2), two columns. `read(row, column)` counts from the fragment's first
+  /// row and the chunk's first column.
+  template <class Read>
+  static __device__ __forceinline__ unsigned left(int depth, int term, int i, int g, int l,
+                                                  const Read& read) {
+    const int row = g + i % 2 * 8, column = l * lane_numbers + depth * 4 + i / 2 * 2;
+    return term_of(read(row, column), read(row, column + 1), term);
+  }
+  /// Both registers of B, of each instruction and term, from what a lane has loaded.
+  struct State {
+    unsigned registers[depths][Terms][2];
+
+    __device__ __forceinline__ void take(const uint4& loaded) {
+      if constexpr (Terms == 1) {
+        registers[0][0][0] = loaded.x, registers[0][0][1] = loaded.y;
+        registers[1][0][0] = loaded.z, registers[1][0][1] = loaded.w;
+      } else {
+        float x[4] = {__uint_as_float(loaded.x), __uint_as_float(loaded.y), __uint_as_float(loaded.z),
+                      __uint_as_float(loaded.w)};
+#pragma unroll
+        for (int term = 0; term < Terms; ++term) {
+#pragma unroll
+          for (int i = 0; i < 2; ++i) {
+            const __nv_bfloat162 pair = __floats2bfloat162_rn(x[2 * i], x[2 * i + 1]);
+            memcpy(&registers[0][term][i], &pair, sizeof pair);
+            x[2 * i] -= __low2float(pair);
+            x[2 * i + 1] -= __high2float(pair);
+          }
+        }
+      }
+    }
+  };
+};
+
+}  // namespace orthornn::cuda
