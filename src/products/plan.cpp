@@ -124,12 +124,13 @@ ReflectionForm fastest_form(Index hidden_size, Index reflections, const Executio
     if (execution.device.is_cuda()) {
       double to_save = 0;
       if constexpr (std::is_same_v<T, float>) {
-        const RolloutWay asked = execution.rollout;
-        if (asked == RolloutWay::automatic
-                ? way_on_chip<T>(dense, hidden_size, 1, batch, execution).has_value()
-                : asked != RolloutWay::stepwise &&
-                      !obstacle<T>(asked, dense, hidden_size, 1, batch, execution))
-          return ReflectionForm::dense;
+        for (const RolloutWay way : {RolloutWay::resident, RolloutWay::cluster, RolloutWay::grid}) {
+          // Few reflections, applied as factors step by step, are faster than a matrix over the grid.
+          const bool allowed = execution.rollout == way ||
+                               (execution.rollout == RolloutWay::automatic && way != RolloutWay::grid);
+          if (allowed && !obstacle<T>(way, dense, hidden_size, 1, batch, execution))
+            return ReflectionForm::dense;
+        }
         to_save = operations_to_save(execution.precision, static_cast<double>(batch));
       }
       return dense_is_cheaper(n, l, to_save) ? ReflectionForm::dense : ReflectionForm::factored;

@@ -15,6 +15,7 @@
 
 #include "orthornn/orthogonal/transition.hpp"
 #include "support/catch.hpp"
+#include "support/check_says.hpp"
 #include "test_paths.hpp"
 
 namespace orthornn::testing {
@@ -102,10 +103,21 @@ TEST_CASE("on the CPU the automatic form knows the expected batch and length", "
 }
 
 TEST_CASE("on the CPU every rollout is stepwise", "[plan]") {
-  for (const RolloutWay way : {RolloutWay::automatic, RolloutWay::resident, RolloutWay::cluster}) {
+  for (const RolloutWay way :
+       {RolloutWay::automatic, RolloutWay::resident, RolloutWay::cluster, RolloutWay::grid}) {
     CHECK(planned_way<float>("dense", 64, 10, 4, {Device::cpu(), Precision::fp32, way}) ==
           RolloutWay::stepwise);
   }
+}
+
+TEST_CASE("a gated recurrence goes over the grid or step by step", "[plan]") {
+  const auto way = [](RolloutWay asked) {
+    return planned_gated_way<float>("lstm", 4, 64, 10, 4, {Device::cpu(), Precision::fp32, asked});
+  };
+  CHECK(way(RolloutWay::automatic) == RolloutWay::stepwise);
+  CHECK(way(RolloutWay::grid) == RolloutWay::stepwise);
+  for (const RolloutWay other : {RolloutWay::resident, RolloutWay::cluster})
+    check_says<ValueError>([&] { way(other); }, {"lstm", name_of(other), "automatic"});
 }
 
 }  // namespace
