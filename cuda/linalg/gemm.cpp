@@ -102,55 +102,11 @@ void multiply_in_blocks(T alpha, const Operand<P>& a, const Operand<P>& b, T bet
   part(whole_rows, 0, 0, rows - whole_rows, cols, depth, beta);
 }
 
-/// c <- alpha a b^T, a sum over many columns of both, which begin at no multiples of 16 bytes. Copies of some
-/// columns at a time do, and so does a copy of c; numbers of padding reach only what is not copied back. The
-/// gradient of Q with N = 1537, of 25,600 columns in tf32, takes a third of the time.
-void multiply_copies(float alpha, const MatrixView<const float>& a, const MatrixView<const float>& b,
-                     MatrixView<float> c, cublasComputeType_t compute) {
-  constexpr Index grain = 16 / sizeof(float), most_numbers = Index{1} << 25;
-  const auto padded = [](Index rows) { return (rows + grain - 1) / grain * grain; };
-  const Index a_rows = padded(a.rows), b_rows = padded(b.rows);
-  const Index most = std::max<Index>(1, std::min(a.cols, most_numbers / (a_rows + b_rows)));
-  Context& gpu = context(c.device);
-  float* const a_copy =
-      gpu.scratch<float>(static_cast<std::size_t>((a_rows + b_rows) * most + a_rows * b_rows));
-  float* const b_copy = a_copy + a_rows * most;
-  float* const c_copy = b_copy + b_rows * most;
-  const auto copy = [&](const float* from, Index from_stride, float* to, Index to_stride, Index rows,
-                        Index cols) {
-    const auto bytes = [](Index numbers) { return static_cast<std::size_t>(numbers) * sizeof(float); };
-    check(cudaMemcpy2DAsync(to, bytes(to_stride), from, bytes(from_stride), bytes(rows),
-                            static_cast<std::size_t>(cols), cudaMemcpyDeviceToDevice, gpu.stream()));
-  };
-  for (Index first = 0; first < a.cols; first += most) {
-    const Index count = std::min(most, a.cols - first);
-    copy(a.data + first * stride_of(a), stride_of(a), a_copy, a_rows, a.rows, count);
-    copy(b.data + first * stride_of(b), stride_of(b), b_copy, b_rows, b.rows, count);
-    multiply<float>(alpha, Operand<float>(MatrixView<const float>(a_copy, a_rows, count, a_rows, c.device)),
-                    Operand<float>(MatrixView<const float>(b_copy, b_rows, count, b_rows, c.device), true),
-                    first == 0 ? 0.0f : 1.0f, MatrixView<float>(c_copy, a_rows, b_rows, a_rows, c.device),
-                    compute);
-  }
-  copy(c_copy, a_rows, c.data, stride_of(c), c.rows, c.cols);
-}
-
-/// Whether `multiply_copies` takes a product and is faster: copies cost as much as some rows more.
-bool is_faster_by_copies(const Operand<float>& a, const Operand<float>& b, float beta,
-                         const MatrixView<float>& c) {
-  constexpr Index fewest_rows = 256, fewest_columns = 4096;
-  return beta == 0 && !a.is_transposed && b.is_transposed && std::min(c.rows, c.cols) >= fewest_rows &&
-         a.cols() >= fewest_columns && !(has_aligned_columns(a.matrix) && has_aligned_columns(b.matrix));
-}
-
 }  // namespace
 
 template <class T>
 void gemm(T alpha, const Operand<T>& a, const Operand<T>& b, T beta, MatrixView<T> c, Precision precision) {
   const cublasComputeType_t compute = compute_type<T>(precision);
-  if constexpr (std::is_same_v<T, float>) {
-    if (compute == CUBLAS_COMPUTE_32F_FAST_TF32 && is_faster_by_copies(a, b, beta, c))
-      return multiply_copies(alpha, a.matrix, b.matrix, c, compute);
-  }
   if (compute == CUBLAS_COMPUTE_32F_FAST_TF32) return multiply_in_blocks<T>(alpha, a, b, beta, c, compute);
   multiply<T>(alpha, a, b, beta, c, compute);
 }

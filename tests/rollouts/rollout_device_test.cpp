@@ -486,7 +486,8 @@ TEST_CASE("a way that does not take the sizes says so", "[cuda][rollout]") {
   CHECK(way(513, *device) == beyond);
   CHECK(way(513, {*device, Precision::bf16}) == cluster);
   CHECK(way(1025, {*device, Precision::bf16}) == beyond);
-  CHECK(way(9000, {*device, Precision::bf16}) == stepwise);
+  CHECK(way(4100, {*device, Precision::bf16}) == stepwise);
+  CHECK(way(2113, *device) == stepwise);
   CHECK(way(64, *device, HouseholderProduct{}) == stepwise);
   CHECK(rollout_way(*make_transition<double>(Unconstrained{}, 64, *device), 10, 4) == stepwise);
   check_says<ValueError>([&] { way(193, {*device, Precision::fp32, resident}); }, {"193"});

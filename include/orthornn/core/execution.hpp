@@ -17,8 +17,10 @@ enum class RolloutWay {
   /// Q is spread over a thread-block cluster, whose blocks exchange the state through distributed shared
   /// memory. Float, compute capability 9.0, N <= 512 in fp32 and tf32, N <= 1024 in bf16.
   cluster,
-  /// Q is spread over groups of the GPU's multiprocessors, which exchange the state through the L2 cache. Float,
-  /// compute capability 9.0, N up to some thousands; sums of bfloat16 terms on tensor cores in every precision.
+  /// Q is spread over groups of the GPU's multiprocessors, which exchange the state through the L2 cache.
+  /// Float, compute capability 9.0, N <= 64 for each multiprocessor (8448 on an H200); on tensor cores in
+  /// every precision. `automatic` takes it for N <= 2112, in bf16 N <= 4096. LSTM and GRU have it too, which
+  /// `automatic` takes for N <= 512, in bf16 N <= 1024.
   grid,
   /// A step is a matrix product and a pointwise kernel, and all steps are recorded in a CUDA graph. Any type
   /// and any size.
@@ -27,8 +29,11 @@ enum class RolloutWay {
 template <>
 struct Names<RolloutWay> {
   using enum RolloutWay;
-  static constexpr Choice<RolloutWay> list[] = {
-      {"automatic", automatic}, {"resident", resident}, {"cluster", cluster}, {"grid", grid}, {"stepwise", stepwise}};
+  static constexpr Choice<RolloutWay> list[] = {{"automatic", automatic},
+                                                {"resident", resident},
+                                                {"cluster", cluster},
+                                                {"grid", grid},
+                                                {"stepwise", stepwise}};
 };
 
 /// Where and how layers compute. It is not part of a model: a model may run under another one. A Device

@@ -10,17 +10,19 @@ namespace orthornn {
 /// in every precision. U, S and Q are always formed in full precision. The CPU computes everything in full
 /// precision.
 enum class Precision {
-  /// Products of 24-bit significands.
+  /// Products of 24-bit significands. A recurrence over the grid takes its matrix and the state as sums of
+  /// three bfloat16, which have as many bits, on tensor cores.
   fp32,
-  /// Products on tensor cores. A recurrence over a cluster takes Q and the state as sums of two bfloat16,
-  /// which have 16-bit significands: an entry of Q has a relative error of at most 2^-17, and a linear
-  /// recurrence keeps norms to 1e-5 a step. Operands of other products are rounded to 11-bit significands
-  /// (TensorFloat-32). In a recurrence step by step, that changes norms by some per cent in 1000 steps.
+  /// Products on tensor cores. A recurrence over a cluster or the grid takes Q and the state as sums of two
+  /// bfloat16, which have 16-bit significands: an entry of Q has a relative error of at most 2^-17, and a
+  /// linear recurrence keeps norms to 1e-5 a step. Operands of other products are rounded to 11-bit
+  /// significands (TensorFloat-32). In a recurrence step by step, that changes norms by some per cent in 1000
+  /// steps.
   tf32,
   /// Products as in tf32, with some operands rounded to bfloat16 (8-bit significands): the state of a
-  /// recurrence over a cluster where N > 256, its Q as well where N > 512, and the operands of a
-  /// SoftmaxOutput's loss. Rounded states change norms by up to 1.6 % in 1000 steps, as a random walk; a
-  /// rounded Q may more than double them.
+  /// recurrence over a cluster where N > 256, its Q as well where N > 512, both over the grid, and the
+  /// operands of a SoftmaxOutput's loss. Rounded states change norms by up to 1.6 % in 1000 steps, as a
+  /// random walk; a rounded Q may more than double them.
   bf16,
 };
 template <>
