@@ -118,7 +118,7 @@ class GatedElement<Formula, Direction::backward> : GatedPlace {
     Work work{};
     if (!present_) return work;
     for (int i = 0; i < gate_count; ++i) work.gates[i] = a.gates[gate_at(a, t, gate_count, i)];
-    if (Formula::separate_products)
+    if (Formula::separate_products && t < live_)
       work.products[gate_count - 1] = a.products[gate_at(a, t, gate_count, gate_count - 1)];
     work.d_h = a.d_h[at(a, t)];
     for (int i = 0; i < state_count; ++i) {
@@ -128,7 +128,7 @@ class GatedElement<Formula, Direction::backward> : GatedPlace {
     }
     return work;
   }
-  __device__ void step(const Arguments& a, int t, const float (&products)[1], Work& work,
+  __device__ void step(const Arguments&, int t, const float (&products)[1], Work& work,
                        float (&x)[gate_count]) {
     work.d_h += products[0] + past_product_;
     past_product_ = 0;
@@ -136,7 +136,7 @@ class GatedElement<Formula, Direction::backward> : GatedPlace {
     step.products = work.products;
     step.before = {work.before, work.before + 1};
     step.after = {work.after, work.after + 1};
-    if (a.d_last[0] != nullptr) step.d_last = {work.d_last, work.d_last + 1};
+    step.d_last = {work.d_last, work.d_last + 1};
     step.d_h = &work.d_h;
     step.d_h_before = &past_product_;
     step.d_c = &d_c_;
@@ -178,7 +178,7 @@ void gated_grid_rollout(Direction direction, const GatedRolloutArguments& argume
                                  .gates = static_cast<int>(Formula::gates),
                                  .n = static_cast<int>(arguments.hidden_size),
                                  .padded = 0},
-                                *plan);
+                                plan.value());
   };
   if (direction == Direction::forward) return start.template operator()<Direction::forward>();
   start.template operator()<Direction::backward>();

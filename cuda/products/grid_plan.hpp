@@ -8,7 +8,7 @@
 
 namespace orthornn::cuda {
 
-/// A recurrence of B sequences and N units, and which way through time.
+/// A direction of a recurrence of B sequences and N units.
 struct GridProblem {
   Device device;
   Index batch;        ///< B
@@ -32,6 +32,9 @@ struct GridPlan {
   int resident;    ///< chunks of a slice in shared memory
   double step_us;  ///< what a step is expected to take
 };
+
+/// Whether this build has the kernels.
+bool has_grid_kernels();
 
 /// The fastest one for a GPU; nullopt where its multiprocessors do not hold the rows.
 std::optional<GridPlan> grid_plan(const GridProblem& problem);

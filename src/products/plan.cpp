@@ -20,6 +20,7 @@ namespace orthornn {
 namespace {
 
 constexpr const char* dense = "dense";
+constexpr const char* float_alone = "it computes in float alone";
 constexpr const char* no_clusters =
     "this GPU, or part of a GPU, runs no thread-block clusters as compute capability 9.0 has them";
 constexpr const char* no_such_steps =
@@ -40,6 +41,7 @@ std::array<std::optional<cuda::GridPlan>, 2> grid_plans(Index n, Index batch, co
 
 std::optional<std::string> obstacle_of_grid(Index n, Index length, Index batch, const Execution& execution,
                                             int gates) {
+  if (!cuda::has_grid_kernels()) return "this build has no kernels over the grid";
   if (!cuda::fits_persistent_rollout(length, batch, n)) return no_such_steps;
   for (const auto& plan : grid_plans(n, batch, execution, gates)) {
     if (!plan) return fmt::format("the multiprocessors do not hold hidden size {}", n);
@@ -56,9 +58,8 @@ constexpr Index largest_measured_size(Precision precision, int gates) {
 }
 
 /// Whether steps over the grid take less time than one after another, forward and backward.
-bool grid_is_faster(Index n, const Execution& execution, int gates) {
+bool grid_is_faster(Index n, Index batch, const Execution& execution, int gates) {
   if (n > largest_measured_size(execution.precision, gates)) return false;
-  const Index batch = std::max<Index>(1, execution.expected_batch);
   double time = 0;
   for (const auto& plan : grid_plans(n, batch, execution, gates)) {
     if (!plan) return false;
@@ -72,7 +73,7 @@ template <class T>
 std::optional<std::string> obstacle(RolloutWay way, const std::string& form, Index n, Index length,
                                     Index batch, const Execution& execution) {
   if (way == RolloutWay::stepwise) return std::nullopt;
-  if constexpr (!std::is_same_v<T, float>) return "it computes in float alone";
+  if constexpr (!std::is_same_v<T, float>) return float_alone;
   if (form != dense) {
     return fmt::format("the transition is applied in its {} form, not as a matrix", form);
   }
@@ -100,7 +101,8 @@ std::optional<RolloutWay> way_on_chip(const std::string& form, Index n, Index le
   for (const RolloutWay way : {RolloutWay::resident, RolloutWay::cluster}) {
     if (!obstacle<T>(way, form, n, length, batch, execution)) return way;
   }
-  if (!obstacle<T>(RolloutWay::grid, form, n, length, batch, execution) && grid_is_faster(n, execution, 1))
+  if (!obstacle<T>(RolloutWay::grid, form, n, length, batch, execution) &&
+      grid_is_faster(n, batch, execution, 1))
     return RolloutWay::grid;
   return std::nullopt;
 }
@@ -175,14 +177,17 @@ RolloutWay planned_gated_way(const char* kind, int gates, Index hidden_size, Ind
         fmt::format("the rollout cannot be {}: {} goes over the grid or step by step; use automatic",
                     name_of(asked), kind));
   }
-  if constexpr (has_cuda_bodies && std::is_same_v<T, float>) {
+  if constexpr (has_cuda_bodies) {
     if (!execution.device.is_cuda() || asked == RolloutWay::stepwise) return RolloutWay::stepwise;
-    auto reason = cuda::has_clusters(execution.device)
-                      ? obstacle_of_grid(hidden_size, length, batch, execution, gates)
-                      : std::optional<std::string>(no_clusters);
+    std::optional<std::string> reason = float_alone;
+    if constexpr (std::is_same_v<T, float>) {
+      reason = cuda::has_clusters(execution.device)
+                   ? obstacle_of_grid(hidden_size, length, batch, execution, gates)
+                   : std::optional<std::string>(no_clusters);
+    }
     if (asked == RolloutWay::grid && reason)
       throw ValueError(fmt::format("the rollout cannot be grid: {}; use automatic", *reason));
-    if (!reason && (asked == RolloutWay::grid || grid_is_faster(hidden_size, execution, gates)))
+    if (!reason && (asked == RolloutWay::grid || grid_is_faster(hidden_size, batch, execution, gates)))
       return RolloutWay::grid;
   }
   return RolloutWay::stepwise;

@@ -113,12 +113,16 @@ TEST_CASE("gated recurrences over the grid are those of the CPU in every precisi
       std::vector<std::int32_t> lengths;
       for (Index b = 0; b < s.b; ++b) lengths.push_back(static_cast<std::int32_t>(b % (s.t + 1)));
       here.set_lengths(lengths);
+      // A gradient of the last c alone.
+      const bool without_h = here.d_last.size() == 2 && s.n == 33;
+      if (without_h) here.d_last[0] = Tensor<double>();
       const LayerResults<double> expected(here);
       for (const Precision precision : {Precision::fp32, Precision::tf32, Precision::bf16}) {
         CAPTURE(kinds[i].name, s.n, s.t, s.b, name_of(precision));
         LayerCase<float> there(kinds[i].make(Execution(*device, precision, RolloutWay::grid)), s.t, s.b,
                                false, *device, deviation);
         there.set_lengths(lengths);
+        if (without_h) there.d_last[0] = Tensor<float>();
         CHECK(there.layer->describe(s.t, s.b).rollout == "grid");
         const LayerResults<float> found(there);
         // Eleven bits of the products outside of the recurrence in tf32, eight of its state and matrix in

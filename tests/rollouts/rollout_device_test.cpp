@@ -349,11 +349,14 @@ TEST_CASE("a rollout over the grid is the recurrence of rounded operands", "[cud
                                       RolloutSizes{500, 3, 3}, RolloutSizes{513, 20, 2}}) {
       check_all(execution, sizes);
     }
-    // Every shape of a block, sets that are full and not, and several turns.
+    // Sets that are full and not.
     for (const Index batch : {1, 8, 9, 17, 40, 77, 128, 300})
       check_rollout(execution, {260, batch, 3}, Activation::modrelu, true, true);
-    for (const Index n : {1025, 1537, 2048})
-      check_rollout(execution, {n, 45, 2}, Activation::relu, true, true);
+    // Larger blocks, sets one after another, and launches one after another; all buffers twice and more.
+    for (const RolloutSizes& sizes :
+         {RolloutSizes{1025, 45, 2}, RolloutSizes{1537, 45, 2}, RolloutSizes{2048, 45, 2},
+          RolloutSizes{513, 512, 18}, RolloutSizes{1024, 300, 3}, RolloutSizes{1024, 1400, 2}})
+      check_rollout(execution, sizes, Activation::relu, true, true);
   }
 }
 
@@ -487,6 +490,11 @@ TEST_CASE("a way that does not take the sizes says so", "[cuda][rollout]") {
   CHECK(way(513, {*device, Precision::bf16}) == cluster);
   CHECK(way(1025, {*device, Precision::bf16}) == beyond);
   CHECK(way(4100, {*device, Precision::bf16}) == stepwise);
+  check_says<ValueError>(
+      [&] {
+        way(9000, {*device, Precision::bf16, grid});
+      },
+      {"grid", is_emulated(*device) ? "no kernels" : "9000"});
   CHECK(way(2113, *device) == stepwise);
   CHECK(way(64, *device, HouseholderProduct{}) == stepwise);
   CHECK(rollout_way(*make_transition<double>(Unconstrained{}, 64, *device), 10, 4) == stepwise);

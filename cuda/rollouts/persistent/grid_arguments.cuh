@@ -12,7 +12,7 @@ struct GridArguments {
   int rounds;     ///< sets of a part of the block
   int sequences;  ///< of a set
   int first_sequence;
-  int chunks;     ///< of columns of the matrix
+  int chunks;  ///< of columns of the matrix
   /// Chunks of each of the eight slices of columns whose operands lie in shared memory.
   int resident;
   /// Numbers from one sequence of the state to the next.

@@ -6,13 +6,13 @@
 // fence, a flag and a load after it. Eight buffers take turns. Number n of the states lies in buffer n % 8:
 //   1. A block that has read all of number n knows that all blocks have published n, and so have read n - 1.
 //   2. It publishes n + 1. Then it makes its words of n - 1 unwritten again, for n + 7.
-//   3. Nobody may look for n + 7 before that is visible. Each third step has a fence between what it reads
-//   and
-//      what it publishes. The writer passes one, at step f <= n + 3, and publishes f + 1. The reader reads
-//      that, and passes one at a step up to f + 3 <= n + 6, before it looks for n + 7. The same thread writes
-//      a number in every step, and the same thread reads it.
-
-#include <cuda_bf16.h>
+//   3. That must be visible before any block looks for n + 7. The steps whose number is a multiple of three
+//      have a fence between what they read and what they publish. The writer's next fence is that of a step
+//      f <= n + 3. Then it publishes f + 1. The reader reads f + 1. The reader's next fence is that of step
+//      f + 3 <= n + 6. Then it looks for n + 7.
+// One thread writes a word of all numbers, and one thread of each block reads it. So fences of these two
+// order all that is said of it. In 2, reads come before the writes that follow from them by data and barriers
+// alone.
 
 #include <cstdint>
 

@@ -2,10 +2,12 @@
 // Starts rollouts over the grid.
 
 #include <algorithm>
+#include <iterator>
 
 #include "cuda/core/launch.hpp"
 #include "cuda/products/grid_plan.hpp"
 #include "cuda/rollouts/persistent/grid_rollout.cuh"
+#include "orthornn/core/error.hpp"
 
 namespace orthornn::cuda {
 
@@ -61,6 +63,10 @@ template <class Shape, class Element>
 void start_grid_rollout(Context& gpu, const typename Element::Arguments& arguments, GridMatrix matrix,
                         const GridPlan& plan) {
   using Exchanged = typename Shape::Operands::Exchanged;
+  constexpr GridTiles tiles{Shape::row_tiles, Shape::sequence_tiles};
+  static_assert(Shape::sum_bytes == tiles.sum_bytes() &&
+                Shape::Operands::chunk == grid_chunk(Shape::Operands::terms) &&
+                Shape::chunk_operands * sizeof(uint4) == tiles.chunk_bytes(Shape::Operands::terms));
   constexpr unsigned threads = 256;
   matrix.padded = plan.blocks * Shape::units;
   const int columns = Shape::published * matrix.padded;
@@ -110,6 +116,8 @@ void start_planned(Context& gpu, const typename Element::Arguments& arguments, c
       }
     }
     start_planned<Terms, Element, number + 1>(gpu, arguments, matrix, plan);
+  } else {
+    throw DeviceError("a plan over the grid has a shape without a kernel");
   }
 }
 

@@ -4,6 +4,7 @@
 #include <cuda_bf16.h>
 
 #include <cstring>
+#include <type_traits>
 
 #include "cuda/core/ptx.cuh"
 #include "orthornn/core/shape.hpp"

@@ -47,7 +47,7 @@ void start(const RolloutArguments<float>& arguments, const float* q, Precision p
                                .precision = precision});
   start_in_precision<OrthogonalElement<direction>>(
       context(arguments.device), arguments,
-      {.data = q, .gates = 1, .n = static_cast<int>(arguments.hidden_size), .padded = 0}, *plan);
+      {.data = q, .gates = 1, .n = static_cast<int>(arguments.hidden_size), .padded = 0}, plan.value());
 }
 
 }  // namespace

@@ -5,9 +5,8 @@
 // in the L2 cache. As few blocks as hold the matrix are a group; each group carries its share of the batch
 // and knows nothing of the others. Each eight warps of a block carry a set of sequences of their own: while
 // the state of one travels, the other is multiplied. A step of a set:
-//   1. read: each warp reads its slice of the state from the L2 cache straight into registers, again and
-//   again
-//      until all of it has come.
+//   1. read: each warp reads its slice of the state from the L2 cache straight into registers, until all of
+//      it has come.
 //   2. multiply: it multiplies all rows of the block by that slice.
 //   3. add: warps exchange their sums through shared memory. Each is left with an eighth of them.
 //   4. finish: each thread makes the new state of its elements and writes it for the others.
@@ -137,6 +136,8 @@ class GridSet {
   /// Backward: after the last step.
   __device__ __forceinline__ void end(const Products& products) {
     for_each([&](int j) { elements_[j].end(arguments_, products[j]); });
+    // The next round overwrites the sums.
+    named_barrier<grid_set_threads>(barrier());
   }
 
  private:

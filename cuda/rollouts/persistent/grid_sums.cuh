@@ -6,8 +6,6 @@
 
 namespace orthornn::cuda {
 
-/// Warps that carry a set, each with its slice of the columns.
-inline constexpr int grid_slices = 8;
 inline constexpr int grid_set_threads = grid_slices * 32;
 
 /// A block of `UnitTiles` times 16 units, with a row for each of their `Gates`, and sets of `SequenceTiles`
