@@ -61,10 +61,11 @@ void copy_matrix(MatrixView<const T> from, MatrixView<T> to) {
     return check(
         cudaMemcpyAsync(to.data, from.data, bytes, cudaMemcpyDeviceToDevice, context(to.device).stream()));
   }
-  check(cudaMemcpy2DAsync(to.data, static_cast<std::size_t>(to.stride) * sizeof(T), from.data,
-                          static_cast<std::size_t>(from.stride) * sizeof(T),
-                          static_cast<std::size_t>(to.rows) * sizeof(T), static_cast<std::size_t>(to.cols),
-                          cudaMemcpyDeviceToDevice, context(to.device).stream()));
+  // cudaMemcpy2DAsync copied columns of 1537 floats at 0.2 TB/s on an H200.
+  for_each(context(to.device), to.rows * to.cols, [=] __device__(Index k) {
+    const Index i = k % to.rows, j = k / to.rows;
+    to.data[i + j * to.stride] = from.data[i + j * from.stride];
+  });
 }
 
 #define ORTHORNN_INSTANTIATE(T)                                         \

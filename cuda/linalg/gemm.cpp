@@ -8,6 +8,7 @@
 #include "cuda/core/check.hpp"
 #include "cuda/core/context.hpp"
 #include "cuda/core/convert.hpp"
+#include "cuda/linalg/elementwise.hpp"
 
 namespace orthornn::cuda {
 namespace {
@@ -102,11 +103,51 @@ void multiply_in_blocks(T alpha, const Operand<P>& a, const Operand<P>& b, T bet
   part(whole_rows, 0, 0, rows - whole_rows, cols, depth, beta);
 }
 
+/// c <- alpha a b^T, a sum over many columns of both, which begin at no multiples of 16 bytes. Copies of some
+/// columns at a time do, and so does a copy of c; numbers of padding reach only what is not copied back.
+void multiply_copies(float alpha, const MatrixView<const float>& a, const MatrixView<const float>& b,
+                     MatrixView<float> c, cublasComputeType_t compute) {
+  constexpr Index grain = 16 / sizeof(float), most_numbers = Index{1} << 25;
+  const auto padded = [](Index rows) { return (rows + grain - 1) / grain * grain; };
+  const Index a_rows = padded(a.rows), b_rows = padded(b.rows);
+  const Index most = std::max<Index>(1, std::min(a.cols, most_numbers / (a_rows + b_rows)));
+  Context& gpu = context(c.device);
+  float* const a_copy =
+      gpu.scratch<float>(static_cast<std::size_t>((a_rows + b_rows) * most + a_rows * b_rows));
+  float* const b_copy = a_copy + a_rows * most;
+  float* const c_copy = b_copy + b_rows * most;
+  for (Index first = 0; first < a.cols; first += most) {
+    const Index count = std::min(most, a.cols - first);
+    const auto copy = [&](const MatrixView<const float>& from, float* to, Index stride) {
+      copy_matrix<float>(from.columns(first, count), {to, from.rows, count, stride, c.device});
+      return MatrixView<const float>(to, stride, count, stride, c.device);
+    };
+    multiply<float>(alpha, Operand<float>(copy(a, a_copy, a_rows)),
+                    Operand<float>(copy(b, b_copy, b_rows), true), first == 0 ? 0.0f : 1.0f,
+                    MatrixView<float>(c_copy, a_rows, b_rows, a_rows, c.device), compute);
+  }
+  copy_matrix<float>({c_copy, c.rows, c.cols, a_rows, c.device}, c);
+}
+
+/// Whether `multiply_copies` takes a product and is faster: copies cost as much as some rows more.
+bool is_faster_by_copies(const Operand<float>& a, const Operand<float>& b, float beta,
+                         const MatrixView<float>& c) {
+  constexpr Index fewest_rows = 256, fewest_columns = 4096;
+  constexpr Index largest_result = Index{1} << 24;
+  return beta == 0 && c.rows * c.cols <= largest_result && !a.is_transposed && b.is_transposed &&
+         std::min(c.rows, c.cols) >= fewest_rows && a.cols() >= fewest_columns &&
+         !(has_aligned_columns(a.matrix) && has_aligned_columns(b.matrix));
+}
+
 }  // namespace
 
 template <class T>
 void gemm(T alpha, const Operand<T>& a, const Operand<T>& b, T beta, MatrixView<T> c, Precision precision) {
   const cublasComputeType_t compute = compute_type<T>(precision);
+  if constexpr (std::is_same_v<T, float>) {
+    if (compute == CUBLAS_COMPUTE_32F_FAST_TF32 && is_faster_by_copies(a, b, beta, c))
+      return multiply_copies(alpha, a.matrix, b.matrix, c, compute);
+  }
   if (compute == CUBLAS_COMPUTE_32F_FAST_TF32) return multiply_in_blocks<T>(alpha, a, b, beta, c, compute);
   multiply<T>(alpha, a, b, beta, c, compute);
 }

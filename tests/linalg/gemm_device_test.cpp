@@ -71,6 +71,23 @@ Tensor<float> widened(const Tensor<bfloat16>& numbers) {
 
 }  // namespace
 
+TEST_CASE("a sum over many columns in tf32 is right where they begin at no multiples of 16 bytes",
+          "[linalg][cuda]") {
+  const auto device = gpu();
+  if (!device || is_emulated(*device)) return;
+  // More columns than are copied at a time.
+  constexpr Index rows = 301, cols = 258, depth = 70'000;
+  const Tensor<float> a = normal_tensor<float>({depth, rows}, 1).copy(*device),
+                      b = normal_tensor<float>({depth, cols}, 2).copy(*device);
+  const auto product = [&](Precision precision) {
+    Tensor<float> result({cols, rows}, *device);
+    gemm<float>(0.5, Operand<float>(columns_of(a)), transposed(columns_of(b)), 0, columns_of(result),
+                precision);
+    return result.copy(Device::cpu());
+  };
+  CHECK(relative_error(product(Precision::tf32), product(Precision::fp32)) <= 0x1p-11);
+}
+
 // Slow: the emulator takes minutes for them, and has no products of bfloat16.
 
 TEST_CASE("a large product in tf32 is right for sizes that are no multiples of 16 bytes",

@@ -355,7 +355,7 @@ TEST_CASE("a rollout over the grid is the recurrence of rounded operands", "[cud
     // Larger blocks, sets one after another, and launches one after another; all buffers twice and more.
     for (const RolloutSizes& sizes :
          {RolloutSizes{1025, 45, 2}, RolloutSizes{1537, 45, 2}, RolloutSizes{2048, 45, 2},
-          RolloutSizes{513, 512, 18}, RolloutSizes{1024, 300, 3}, RolloutSizes{1024, 1400, 2}})
+          RolloutSizes{513, 300, 18}, RolloutSizes{1024, 300, 3}, RolloutSizes{1024, 700, 2}})
       check_rollout(execution, sizes, Activation::relu, true, true);
   }
 }
