@@ -233,6 +233,42 @@ def deltaproduct(p, options, x, lengths, start):
     return y, last
 
 
+def convolution(kernel, x):
+    """Of x [.., H, W, C] with zeros around it, by a kernel [q, q, C, F]."""
+    q, (height, width) = len(kernel), x.shape[-3:-1]
+    around = [(0, 0)] * (x.ndim - 3) + [(q // 2, q // 2)] * 2 + [(0, 0)]
+    padded = np.pad(x, around)
+    return sum(padded[..., i:i + height, j:j + width, :] @ kernel[i, j] for i in range(q) for j in range(q))
+
+
+def frames_of(options, rows):
+    return rows.reshape(rows.shape[:-1] + (options["height"], options["width"], -1))
+
+
+def kernel_of(options, rows):
+    """A kernel [q, q, C, F] of its rows [q q C, F]."""
+    q = options["kernel_size"]
+    return rows.reshape(q, q, -1, rows.shape[1])
+
+
+def convneru(p, options, x, lengths, start):
+    """h_t = relu(K_h * h_{t-1} + K_x * x_t + b)"""
+    f = options["hidden_size"]
+    if options["hidden_kernel"] == "stiefel":
+        hidden = product_of_reflections(p["hidden_reflection_vectors"])[:, :f] / options["kernel_size"]
+    else:
+        hidden = p["hidden_kernel"]
+    arguments = convolution(kernel_of(options, p["input_kernel"]), frames_of(options, x)) + p["bias"]
+    h = start[0] if start else np.zeros((x.shape[1], options["height"] * options["width"] * f))
+    live, y = live_steps(x, lengths), []
+    for a, now in zip(arguments, live):
+        a = a + convolution(kernel_of(options, hidden), frames_of(options, h))
+        new = np.maximum(a, 0).reshape(h.shape)
+        h = pick(now, new, h)
+        y.append(pick(now, new, np.zeros_like(new)))
+    return np.stack(y), [h]
+
+
 def linear(p, options, x, lengths, start):
     return multiply(p["weight"], x) + p["bias"], []
 
@@ -282,15 +318,17 @@ def bidirectional(p, options, x, lengths, start):
     return np.concatenate([first, reverse(second, lengths)], axis=-1), last + last2
 
 
-LAYERS = {"orthogonal": orthogonal, "lstm": lstm, "gru": gru, "deltaproduct": deltaproduct, "linear": linear,
+LAYERS = {"orthogonal": orthogonal, "lstm": lstm, "gru": gru, "deltaproduct": deltaproduct, "convneru": convneru,
+          "linear": linear,
           "gated_mlp": gated_mlp, "rms_norm": rms_norm_layer, "positions": positions, "dropout": dropout,
           "residual": residual, "bidirectional": bidirectional}
-STATES = {"orthogonal": lambda o: 1, "lstm": lambda o: 2, "gru": lambda o: 1, "positions": lambda o: 1,
+STATES = {"orthogonal": lambda o: 1, "lstm": lambda o: 2, "gru": lambda o: 1, "convneru": lambda o: 1,
+          "positions": lambda o: 1,
           "deltaproduct": lambda o: 2 if o["convolution"] > 1 else 1,
           "residual": lambda o: sum(map(state_count, o["layers"])),
           "bidirectional": lambda o: 2 * sum(map(state_count, o["layers"]))}
 # Their state is their output at the last live step, and where they start in a sequence without a step.
-ENDS_IN_STATE = ("orthogonal", "lstm", "gru")
+ENDS_IN_STATE = ("orthogonal", "lstm", "gru", "convneru")
 
 
 def kind_of(options):
@@ -326,7 +364,7 @@ def within(p, prefix):
 
 
 def sequence_model(p, options, x, lengths):
-    """Input -> layers -> readout: [T, B, C] of every step, or [B, C] of the last one."""
+    """Input -> layers -> readout: [T, B, C] of every step or of its pixels, or [B, C] of the last one."""
     if options["input"]["kind"] == "embedding":
         x = p["embedding/vectors"][x]
     elif options["input"]["kind"] == "dense":
@@ -340,6 +378,9 @@ def sequence_model(p, options, x, lengths):
             x = last[0]
         else:  # zeros for a sequence without a step
             x = np.stack([x[n - 1, b] if n > 0 else np.zeros(x.shape[2]) for b, n in enumerate(lengths)])
+    if options["readout"]["kind"] == "every_pixel":
+        y = x.reshape(x.shape[:2] + (options["readout"]["pixels"], -1)) @ p["readout/weight"].T + p["readout/bias"]
+        return y.reshape(x.shape[:2] + (-1,))
     return x @ p["readout/weight"].T + p["readout/bias"]
 
 

@@ -5,11 +5,13 @@
 #include "cuda/core/for_each_entry.cuh"
 #include "pointwise/batches.hpp"
 #include "pointwise/dropout.hpp"
+#include "pointwise/frames.hpp"
 #include "pointwise/gated_mlp.hpp"
 #include "pointwise/gru.hpp"
 #include "pointwise/lstm.hpp"
 #include "pointwise/matrices.hpp"
 #include "pointwise/sequences.hpp"
+#include "pointwise/video.hpp"
 
 namespace orthornn::cuda {
 
@@ -30,8 +32,11 @@ using namespace pointwise;
 
 ORTHORNN_FOR_EACH(SetValue<std::uint64_t>)
 ORTHORNN_FOR_EACH(WordsBatch)
+ORTHORNN_FOR_EACH(AddFrameMetrics)
 ORTHORNN_FOR_EACH_ENTRY(CopyingBatch)
 ORTHORNN_FOR_EACH_ENTRY(MnistBatch)
+ORTHORNN_FOR_EACH_ENTRY(SquaresBatch)
+ORTHORNN_FOR_EACH_ENTRY(FrameRowErrors)
 ORTHORNN_FOR_EACH_ENTRY(CopyLiveClasses)
 ORTHORNN_FOR_EACH_ENTRY(CopySteps<std::int32_t>)
 ORTHORNN_FOR_EACH_ENTRY(GatherSequences<std::int32_t>)
@@ -46,6 +51,7 @@ ORTHORNN_FOR_EACH_ENTRY(GatherSequences<std::int32_t>)
   ORTHORNN_FOR_EACH(Tanh<T>)                        \
   ORTHORNN_FOR_EACH(TanhBackward<T>)                \
   ORTHORNN_FOR_EACH_ENTRY(AddMatrix<T>)             \
+  ORTHORNN_FOR_EACH_ENTRY(AddNeighbours<T>)         \
   ORTHORNN_FOR_EACH_ENTRY(AddWhereEmpty<T>)         \
   ORTHORNN_FOR_EACH_ENTRY(CopyFeatures<T>)          \
   ORTHORNN_FOR_EACH_ENTRY(CopySteps<T>)             \
@@ -55,8 +61,11 @@ ORTHORNN_FOR_EACH_ENTRY(GatherSequences<std::int32_t>)
   ORTHORNN_FOR_EACH_ENTRY(GatedForward<T, Lstm>)    \
   ORTHORNN_FOR_EACH_ENTRY(GatedBackward<T, Lstm>)   \
   ORTHORNN_FOR_EACH_ENTRY(GatherLast<T>)            \
+  ORTHORNN_FOR_EACH_ENTRY(GatherNeighbours<T>)      \
   ORTHORNN_FOR_EACH_ENTRY(GatherSequences<T>)       \
   ORTHORNN_FOR_EACH_ENTRY(LoadHistory<T>)           \
+  ORTHORNN_FOR_EACH_ENTRY(ReluStep<T>)              \
+  ORTHORNN_FOR_EACH_ENTRY(ReluStepBackward<T>)      \
   ORTHORNN_FOR_EACH_ENTRY(SaveHistory<T>)           \
   ORTHORNN_FOR_EACH_ENTRY(ScatterLast<T>)           \
   ORTHORNN_FOR_EACH_ENTRY(SiluGate<T>)              \

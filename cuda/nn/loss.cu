@@ -336,13 +336,14 @@ void biased_cross_entropy(MatrixView<const T> outputs, TensorView<const T> bias,
 }
 
 template <class T>
-void mean_squared_error(TensorView<T> outputs, TensorView<const float> values,
-                        TensorView<const std::int32_t> lengths, TensorView<double> value, bool gradient,
-                        TensorView<const float> weights) {
+void error_of_numbers(TensorView<T> outputs, TensorView<const float> values,
+                      TensorView<const std::int32_t> lengths, TensorView<double> value, bool gradient,
+                      TensorView<const float> weights, bool with_absolute) {
   Context& gpu = context(outputs.device());
   const Index blocks = blocks_of(outputs.size(), threads);
   const Index columns = outputs.shape()[-1];
-  const SquaredError<T> a{.of_entry = {outputs.data(), values.data(), weights_of(weights), gradient},
+  const SquaredError<T> a{.of_entry = {outputs.data(), values.data(), weights_of(weights), gradient,
+                                       with_absolute},
                           .live = live_rows(lengths),
                           .rows = columns == 0 ? 0 : outputs.size() / columns,
                           .columns = columns,
@@ -359,9 +360,9 @@ void mean_squared_error(TensorView<T> outputs, TensorView<const float> values,
   template void softmax_cross_entropy<T>(TensorView<T>, TensorView<const std::int32_t>,                    \
                                          TensorView<const std::int32_t>, TensorView<double>, bool, double, \
                                          TensorView<const float>);                                         \
-  template void mean_squared_error<T>(TensorView<T>, TensorView<const float>,                              \
-                                      TensorView<const std::int32_t>, TensorView<double>, bool,            \
-                                      TensorView<const float>);                                            \
+  template void error_of_numbers<T>(TensorView<T>, TensorView<const float>,                                \
+                                    TensorView<const std::int32_t>, TensorView<double>, bool,              \
+                                    TensorView<const float>, bool);                                        \
   ORTHORNN_INSTANTIATE_BIASED(T, T)
 ORTHORNN_INSTANTIATE(float)
 ORTHORNN_INSTANTIATE(double)

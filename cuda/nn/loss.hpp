@@ -18,9 +18,10 @@ template <class T, class G>
 void biased_cross_entropy(MatrixView<const T> outputs, TensorView<const T> bias,
                           TensorView<const std::int32_t> classes, TensorView<double> value,
                           MatrixView<G> gradient, double smoothing);
+/// As that of src/nn/loss.cpp.
 template <class T>
-void mean_squared_error(TensorView<T> outputs, TensorView<const float> values,
-                        TensorView<const std::int32_t> lengths, TensorView<double> value, bool gradient,
-                        TensorView<const float> weights);
+void error_of_numbers(TensorView<T> outputs, TensorView<const float> values,
+                      TensorView<const std::int32_t> lengths, TensorView<double> value, bool gradient,
+                      TensorView<const float> weights, bool with_absolute);
 
 }  // namespace orthornn::cuda

@@ -41,8 +41,8 @@ void describe_sequences(orthornn_model& handle, Json& json) {
   const auto numbers = handle.caller_numbers();
   json["input"] = numbers ? "features" : "symbols";
   json["input_size"] = numbers ? *numbers : symbols_of(options);
-  json["outputs"] = std::visit([](const auto& readout) { return readout.outputs; }, options.readout);
-  json["every_step"] = std::holds_alternative<EveryStep>(options.readout);
+  json["outputs"] = output_size_of(options.readout);
+  json["every_step"] = answers_every_step(options.readout);
   json["loss"] = name_of(options.loss);
   json["states"] = states_of(model);
   json["causal"] = handle.is_causal();

@@ -83,8 +83,8 @@ PredictInput input_of(orthornn_model& handle, const CallerSequences& given) {
 
 Shape output_shape(orthornn_model& handle, Index length, Index batch) {
   const ReadoutOptions& readout = handle.sequence_model().options().readout;
-  if (const auto* steps = std::get_if<EveryStep>(&readout)) return {length, batch, steps->outputs};
-  return {batch, std::get<LastStep>(readout).outputs};
+  const Index outputs = output_size_of(readout);
+  return answers_every_step(readout) ? Shape{length, batch, outputs} : Shape{batch, outputs};
 }
 
 /// An array of the caller for each state, of so many rows; empty where none are wanted.

@@ -16,6 +16,7 @@
 #include "layers/affine_map.hpp"
 #include "layers/copy_to_rows.hpp"
 #include "layers/initialization.hpp"
+#include "layers/stepwise.hpp"
 #include "linalg/column_sums.hpp"
 #include "linalg/elementwise.hpp"
 #include "linalg/gemm.hpp"
@@ -26,7 +27,6 @@
 #include "orthornn/layers/lstm_layer.hpp"
 #include "pointwise/gru.hpp"
 #include "pointwise/lstm.hpp"
-#include "pointwise/sequences.hpp"
 #include "products/plan.hpp"
 
 namespace orthornn {
@@ -37,15 +37,6 @@ constexpr Index launches_of_step = 4;
 
 template <class Options>
 using FormulaOf = std::conditional_t<std::is_same_v<Options, Lstm>, pointwise::Lstm, pointwise::Gru>;
-
-/// What arrives at the last state of a sequence without a step arrives at its first.
-template <class T>
-void add_where_empty(TensorView<const std::int32_t> lengths, TensorView<const T> from, TensorView<T> to) {
-  if (lengths.empty() || from.empty()) return;
-  const Index size = to.shape()[1];
-  for_each_entry(to.device(), size, to.shape()[0],
-                 pointwise::AddWhereEmpty<T>{lengths.data(), from.data(), to.data(), size});
-}
 
 }  // namespace
 

@@ -181,6 +181,17 @@ const Index* reflections_of(const LayerOptions& options) {
   return orthogonal == nullptr ? nullptr : reflections_of(orthogonal->transition);
 }
 
+Index pixels_of(const LayerOptions& options) {
+  return std::visit(
+      [](const auto& chosen) -> Index {
+        if constexpr (requires { chosen.height, chosen.width; })
+          return Shape{chosen.height, chosen.width}.count();
+        else
+          return 0;
+      },
+      options);
+}
+
 template <class T>
 void add_layer_parameters(ParameterSet<T>& parameters, const std::string& prefix, const LayerOptions& options,
                           Index input_size) {

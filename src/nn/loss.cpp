@@ -155,31 +155,25 @@ void softmax_cross_entropy(TensorView<T> outputs, TensorView<const std::int32_t>
   value(1) = counted;
 }
 
-template <class T>
-BatchLoss mean_squared_error(TensorView<T> outputs, TensorView<const float> values,
-                             TensorView<const std::int32_t> lengths, bool gradient,
-                             TensorView<const float> weights) {
-  return read_back(outputs.device(), [&](TensorView<double> value) {
-    mean_squared_error<T>(outputs, values, lengths, value, gradient, weights);
-  });
-}
+namespace {
 
+/// The loss of numbers, with or without the absolute difference.
 template <class T>
-void mean_squared_error(TensorView<T> outputs, TensorView<const float> values,
-                        TensorView<const std::int32_t> lengths, TensorView<double> value, bool gradient,
-                        TensorView<const float> weights) {
+void error_of_numbers(TensorView<T> outputs, TensorView<const float> values,
+                      TensorView<const std::int32_t> lengths, TensorView<double> value, bool gradient,
+                      TensorView<const float> weights, bool with_absolute) {
   check_shape("target values", values.shape(), outputs.shape());
   check_lengths(outputs.shape(), lengths);
   check_weights(weights, values.shape(), outputs.device());
   if constexpr (has_cuda_bodies) {
     if (outputs.device().is_cuda())
-      return cuda::mean_squared_error<T>(outputs, values, lengths, value, gradient, weights);
+      return cuda::error_of_numbers<T>(outputs, values, lengths, value, gradient, weights, with_absolute);
   }
   const Index columns = outputs.shape()[-1];
   const Index rows = columns == 0 ? 0 : outputs.size() / columns;
   const pointwise::LiveRows live = live_rows(lengths);
   const pointwise::TargetWeights weight_of{or_null(weights)};
-  const pointwise::SquaredError<T> error{outputs.data(), values.data(), weight_of, gradient};
+  const pointwise::SquaredError<T> error{outputs.data(), values.data(), weight_of, gradient, with_absolute};
   double counted = 0;
   for (Index row = 0; row < rows; ++row) {
     if (!live(row)) continue;
@@ -203,6 +197,40 @@ void mean_squared_error(TensorView<T> outputs, TensorView<const float> values,
   value(1) = counted;
 }
 
+}  // namespace
+
+template <class T>
+BatchLoss mean_squared_error(TensorView<T> outputs, TensorView<const float> values,
+                             TensorView<const std::int32_t> lengths, bool gradient,
+                             TensorView<const float> weights) {
+  return read_back(outputs.device(), [&](TensorView<double> value) {
+    mean_squared_error<T>(outputs, values, lengths, value, gradient, weights);
+  });
+}
+
+template <class T>
+void mean_squared_error(TensorView<T> outputs, TensorView<const float> values,
+                        TensorView<const std::int32_t> lengths, TensorView<double> value, bool gradient,
+                        TensorView<const float> weights) {
+  error_of_numbers<T>(outputs, values, lengths, value, gradient, weights, /*with_absolute=*/false);
+}
+
+template <class T>
+BatchLoss absolute_and_squared_error(TensorView<T> outputs, TensorView<const float> values,
+                                     TensorView<const std::int32_t> lengths, bool gradient,
+                                     TensorView<const float> weights) {
+  return read_back(outputs.device(), [&](TensorView<double> value) {
+    absolute_and_squared_error<T>(outputs, values, lengths, value, gradient, weights);
+  });
+}
+
+template <class T>
+void absolute_and_squared_error(TensorView<T> outputs, TensorView<const float> values,
+                                TensorView<const std::int32_t> lengths, TensorView<double> value,
+                                bool gradient, TensorView<const float> weights) {
+  error_of_numbers<T>(outputs, values, lengths, value, gradient, weights, /*with_absolute=*/true);
+}
+
 #define ORTHORNN_INSTANTIATE(T)                                                                            \
   template BatchLoss softmax_cross_entropy<T>(TensorView<T>, TensorView<const std::int32_t>,               \
                                               TensorView<const std::int32_t>, bool, double,                \
@@ -214,7 +242,13 @@ void mean_squared_error(TensorView<T> outputs, TensorView<const float> values,
                                            TensorView<const std::int32_t>, bool, TensorView<const float>); \
   template void mean_squared_error<T>(TensorView<T>, TensorView<const float>,                              \
                                       TensorView<const std::int32_t>, TensorView<double>, bool,            \
-                                      TensorView<const float>);
+                                      TensorView<const float>);                                            \
+  template BatchLoss absolute_and_squared_error<T>(TensorView<T>, TensorView<const float>,                 \
+                                                   TensorView<const std::int32_t>, bool,                   \
+                                                   TensorView<const float>);                               \
+  template void absolute_and_squared_error<T>(TensorView<T>, TensorView<const float>,                      \
+                                              TensorView<const std::int32_t>, TensorView<double>, bool,    \
+                                              TensorView<const float>);
 ORTHORNN_INSTANTIATE(float)
 ORTHORNN_INSTANTIATE(double)
 #undef ORTHORNN_INSTANTIATE

@@ -18,8 +18,19 @@ struct InputSize {
   Index operator()(const TokenEmbedding& input) const { return input.size; }
 };
 
-Index output_size(const ReadoutOptions& readout) {
-  return std::visit([](const auto& options) { return options.outputs; }, readout);
+/// Vectors of a step that the readout maps, each by itself.
+Index pixels_of(const ReadoutOptions& readout) {
+  const auto* frames = std::get_if<EveryPixel>(&readout);
+  return frames == nullptr ? 1 : frames->pixels;
+}
+
+/// The readout of the options for a step's numbers of a task, of frames where the last layer has a state for
+/// each of their pixels.
+ReadoutOptions readout_for(const SequenceData& data, const std::vector<LayerOptions>& cells, Index outputs) {
+  const Index pixels = Shape{data.height, data.width}.count();
+  if (data.every_step && pixels > 0 && !cells.empty() && pixels_of(cells.back()) == pixels)
+    return EveryPixel{.outputs = outputs, .pixels = pixels};
+  return data.every_step ? ReadoutOptions(EveryStep{outputs}) : LastStep{outputs};
 }
 
 constexpr const char* readout_prefix = "readout";
@@ -64,8 +75,9 @@ ModelOptions model_for(const SequenceData& data, std::vector<LayerOptions> cells
   const Index outputs = data.classes > 0 ? data.classes : data.values;
   ModelOptions options{.cells = std::move(cells)};
   options.input = data.symbols > 0 ? InputOptions(OneHot{data.symbols}) : DenseInput{data.features};
-  options.readout = data.every_step ? ReadoutOptions(EveryStep{outputs}) : LastStep{outputs};
+  options.readout = readout_for(data, options.cells, outputs);
   options.loss = data.classes > 0 ? Loss::softmax_cross_entropy : Loss::mean_squared_error;
+  if (data.height > 0) options.loss = Loss::absolute_and_squared_error;
   return options;
 }
 
@@ -86,7 +98,14 @@ ParameterSet<T> parameter_layout(const ModelOptions& options) {
     add_layer_parameters(layout, cell_prefix(options, i), options.cells[i], size);
     size = output_size_of(options.cells[i], size);
   }
-  LinearLayer<T>::add_parameters(layout, readout_prefix, size, output_size(options.readout));
+  const Index pixels = pixels_of(options.readout), outputs = output_size_of(options.readout);
+  if (pixels < 1 || size % pixels != 0 || outputs % pixels != 0) {
+    throw ValueError(
+        fmt::format("a readout of {} pixels for {} numbers and {} outputs a step; expected as many of each "
+                    "for every pixel",
+                    pixels, size, outputs));
+  }
+  LinearLayer<T>::add_parameters(layout, readout_prefix, size / pixels, outputs / pixels);
   return layout;
 }
 
@@ -96,8 +115,8 @@ SequenceModel<T>::SequenceModel(const Execution& execution, const ModelOptions& 
       options_(checked<T>(options)),
       embedding_(make_embedding(this->parameters_, options.input)),
       cells_(make_cells(this->parameters_, options, execution)),
-      readout_(this->parameters_, readout_prefix, cells_.output_size(), output_size(options.readout),
-               execution),
+      readout_(this->parameters_, readout_prefix, cells_.output_size() / pixels_of(options.readout),
+               output_size_of(options.readout) / pixels_of(options.readout), execution),
       last_outputs_(Shape{0}, execution.device),
       saved_(execution.device),
       scratch_(execution.device) {
@@ -198,7 +217,10 @@ SequenceInput<T> SequenceModel<T>::first_input(const Batch& batch) {
 /// The outputs of the last cell, or those of the last step as a sequence of one.
 template <class T>
 SequenceInput<T> SequenceModel<T>::readout_input(TensorView<const T> outputs) {
-  if (every_step()) return {.vectors = outputs};
+  if (every_step()) {
+    const Index pixels = pixels_of(options_.readout);
+    return {.vectors = outputs.reshaped({input_.length(), input_.batch() * pixels, readout_.input_size()})};
+  }
   const Layer<T>& last_cell = *cells_.layers().back();
   const bool is_state = last_cell.ends_in_state();
   if (!is_state) {
@@ -228,7 +250,9 @@ void SequenceModel<T>::run_layers(const Batch& batch, const ModelState<T>* initi
   readout_input_ = readout_input(cells_.forward(cells_input_, start_views_, last_views_, saved_));
   readout_.forward(readout_input_, {}, {}, saved_);
   const TensorView<T> outputs = saved_.top<T>();
-  outputs_ = every_step() ? outputs : outputs[0];
+  outputs_ = every_step()
+                 ? outputs.reshaped({input_.length(), input_.batch(), output_size_of(options_.readout)})
+                 : outputs[0];
 }
 
 template <class T>
@@ -264,8 +288,10 @@ void SequenceModel<T>::compute_loss(const Batch& batch, bool gradient) {
     softmax_cross_entropy<T>(outputs_, batch.needed_integers(batch_names::classes), lengths, loss_, gradient,
                              /*smoothing=*/0, weights);
   } else {
-    mean_squared_error<T>(outputs_, batch.needed_reals(batch_names::values), lengths, loss_, gradient,
-                          weights);
+    const TensorView<const float> values = batch.needed_reals(batch_names::values);
+    options_.loss == Loss::mean_squared_error
+        ? mean_squared_error<T>(outputs_, values, lengths, loss_, gradient, weights)
+        : absolute_and_squared_error<T>(outputs_, values, lengths, loss_, gradient, weights);
   }
 }
 
@@ -305,9 +331,10 @@ void SequenceModel<T>::backward() {
   // 1. The readout, of all steps or of the last state.
   const TensorView<T> d_cells = scratch_.push<T>({length, batch, size});
   const TensorView<T> d_last = every_step() ? TensorView<T>() : scratch_.push<T>({1, batch, size});
-  const Shape outputs = {readout_input_.length(), batch, readout_.output_size()};
+  const Shape outputs = {readout_input_.length(), readout_input_.batch(), readout_.output_size()};
   readout_.backward(readout_input_,
-                    {.d_output = outputs_.reshaped(outputs), .d_input = every_step() ? d_cells : d_last},
+                    {.d_output = outputs_.reshaped(outputs),
+                     .d_input = every_step() ? d_cells.reshaped(readout_input_.vectors.shape()) : d_last},
                     saved_, scratch_);
   d_last_views_.clear();
   if (!every_step()) {

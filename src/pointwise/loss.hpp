@@ -1,9 +1,11 @@
 #pragma once
 // What losses compute at an entry or a row of outputs. Row t B + b is step t of sequence b.
 
+#include <cmath>
 #include <cstdint>
 
 #include "orthornn/core/shape.hpp"
+#include "orthornn/scalar/activation.hpp"
 
 namespace orthornn::pointwise {
 
@@ -35,14 +37,14 @@ struct Smoothing {
         of_each(static_cast<T>(smoothing / static_cast<double>(classes))) {}
 };
 
-/// Returns (y - value)^2 of an entry times its weight; with `gradient`, y becomes its gradient. The value of
-/// an entry of weight 0 is not read, as it may be missing.
+/// Returns (y - value)^2 of an entry, `with_absolute` plus |y - value|, times its weight; with `gradient`, y
+/// becomes its gradient. The value of an entry of weight 0 is not read, as it may be missing.
 template <class T>
 struct SquaredError {
   T* outputs;
   const float* values;
   TargetWeights weight_of;
-  bool gradient;
+  bool gradient, with_absolute;
 
   constexpr double operator()(Index i) const {
     const float weight = weight_of(i);
@@ -51,8 +53,10 @@ struct SquaredError {
       return 0;
     }
     const double difference = static_cast<double>(outputs[i]) - static_cast<double>(values[i]);
-    if (gradient) outputs[i] = static_cast<T>(2 * difference) * static_cast<T>(weight);
-    return static_cast<double>(weight) * (difference * difference);
+    const double sign = with_absolute ? sign_of(difference) : 0,
+                 absolute = with_absolute ? std::fabs(difference) : 0;
+    if (gradient) outputs[i] = static_cast<T>(2 * difference + sign) * static_cast<T>(weight);
+    return static_cast<double>(weight) * (difference * difference + absolute);
   }
 };
 

@@ -88,9 +88,8 @@ class Predictor {
   Predictor(SequenceModel<float>& model, const std::vector<PredictInput>& inputs, bool with_states)
       : model_(model), found_{.layout = StepLayout(inputs), .cells = model.cell_count()} {
     const ReadoutOptions& readout = model.options().readout;
-    const auto* steps = std::get_if<EveryStep>(&readout);
-    found_.every_step = steps != nullptr;
-    const Index outputs = steps != nullptr ? steps->outputs : std::get<LastStep>(readout).outputs;
+    found_.every_step = answers_every_step(readout);
+    const Index outputs = output_size_of(readout);
     const Index rows = found_.layout.rows(), count = found_.layout.count();
     found_.outputs.resize({found_.every_step ? rows : count, outputs});
     found_.last = states_of(model, count);

@@ -57,6 +57,12 @@ const std::vector<TaskRecipe>& task_recipes() {
                   .learning_rate = 1e-3,
                   .learning_rate_orthogonal = 1e-3},
        .epochs = 10},
+      {.task = "video",
+       .recipe = {.batch = 32,
+                  .steps = 1000,
+                  .optimizer = "adam",
+                  .learning_rate = 2e-3,
+                  .learning_rate_orthogonal = 2e-4}},
       {"words",
        {.steps = 3000, .optimizer = "adam", .learning_rate = 2e-3, .learning_rate_orthogonal = 2e-4}},
   };
@@ -103,7 +109,7 @@ void set_for_permutations(const Task& task, Index points, bool reflects, Recipe&
   recipe.gated_mlp = false;
   recipe.optimizer = "adamw";
   recipe.weight_decay = 0.1;
-  recipe.learning_rate = recipe.learning_rate_orthogonal = 5e-3;
+  recipe.learning_rate = recipe.learning_rate_orthogonal = 1e-2;
   if (task.name() != "words") return;
   recipe.batch = 256;
   recipe.steps = 5000;
@@ -131,6 +137,13 @@ void set_for_gates(const Task& task, const std::vector<LayerOptions>& layers, Re
     set_for_permutations(task, *points, std::ranges::all_of(layers, reflects), recipe);
 }
 
+/// A size of 16 is that of a pixel. After 1000 steps ConvNERU has a loss of 0.10 with 1e-2 and of 0.14 with
+/// 5e-3, where a guesser has 0.28.
+void set_for_frames(Recipe& recipe) {
+  recipe.hidden_size = 16;
+  recipe.learning_rate = recipe.learning_rate_orthogonal = 5e-3;
+}
+
 /// Nothing keeps a free matrix orthogonal. A change of it acts on a state as often as a sequence has steps.
 /// So the longer the sequences are, the less it may change in one training step.
 void set_for_free_matrix(const Task& task, Recipe& recipe) {
@@ -155,6 +168,7 @@ Recipe recipe_for(const Task& task, const std::vector<LayerOptions>& layers, Ind
   };
   if (std::ranges::none_of(layers, is_orthogonal)) {
     set_for_gates(task, layers, recipe);
+    if (pixels_of(layers.front()) > 0) set_for_frames(recipe);
     return recipe;
   }
   if (std::ranges::any_of(layers, is_free)) set_for_free_matrix(task, recipe);

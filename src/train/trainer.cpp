@@ -23,7 +23,8 @@ namespace {
 /// Other columns of metrics.csv, and other keys where the program writes metrics in JSON; each between
 /// blanks.
 constexpr std::string_view taken_names =
-    " baseline beam best bleu cells chrf cross_entropy cross_entropy_with_padding device "
+    " absolute_and_squared_error baseline beam best bleu cells chrf cross_entropy cross_entropy_with_padding "
+    "device "
     "evaluation_loss gpu gradient_norm last learning_rate length length_penalty lengths loss "
     "mean_squared_error metrics model orthogonality_error perplexity_with_padding "
     "precision processor reflection_norm sample seconds seed sentences solved step steps "

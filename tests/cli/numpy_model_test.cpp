@@ -137,6 +137,18 @@ TEST_CASE("the numpy reader computes every orthogonal cell, LSTM and GRU", "[cli
   cases.compare(*found, rounding_of_double);
 }
 
+TEST_CASE("the numpy reader computes layers of frames and answers at their pixels", "[cli][numpy]") {
+  const auto found = python();
+  if (!found) return;
+  Cases cases;
+  for (const auto& [name, hidden] : Names<HiddenKernel>::list) {
+    const ConvNeru cell{.hidden_size = 3, .height = 3, .width = 4, .hidden_kernel = hidden};
+    cases.add({DenseInput{24}, {cell}, EveryPixel{.outputs = 24, .pixels = 12}, Loss::mean_squared_error});
+    cases.add({DenseInput{24}, {cell, cell}, LastStep{4}});
+  }
+  cases.compare(*found, rounding_of_double);
+}
+
 TEST_CASE("the numpy reader computes DeltaProduct layers with all their options", "[cli][numpy][long]") {
   const auto found = python();
   if (!found) return;

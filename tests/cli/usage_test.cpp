@@ -35,6 +35,7 @@ const Arguments other_tasks = {"--language",
                                "--length",
                                "--permuted",
                                "--permutation-seed",
+                               "--frames",
                                "--goal",
                                "--inputs",
                                "--target",
@@ -74,6 +75,8 @@ const Arguments of_the_model = {"--hidden",
                                 "--readout-norm",
                                 "--norm-epsilon",
                                 "--output-gate",
+                                "--kernel-size",
+                                "--hidden-kernel",
                                 "--mlp-size",
                                 "--no-mlp",
                                 "--block-dropout",
@@ -272,6 +275,9 @@ TEST_CASE("a command line that is off is refused in one line", "[cli][usage][lon
   refused({"train", "mnist", "--permutation-seed", "3"}, {"--permutation-seed", "--permuted"});
   refused({"train", "copying", "--cell", "deltaproduct", "--readout-norm", "none", "--norm-epsilon", "1"},
           {"--norm-epsilon", "--readout-norm rms"});
+  refused({"train", "copying", "--cell", "convneru"}, {"the cell convneru reads frames", "the task video"});
+  refused({"train", "video", "--cell", "lstm", "--kernel-size", "3"}, {"--kernel-size", "--cell convneru"});
+  refused({"train", "video", "--cell", "convneru", "--kernel-size", "4"}, {"kernel size 4", "odd"});
   refused({"train", "words", "--cell", "deltaproduct", "--beta-bias", "3"}, {"--beta-bias", "--beta-offset"});
   // Flags with values.
   refused({"train", "words", "--cell", "deltaproduct", "--without-values=maybe"},

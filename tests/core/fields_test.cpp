@@ -167,6 +167,7 @@ TEST_CASE("every member of an options type is a field", "[fields]") {
   CHECK(keys_of<AddingOptions>().size() == member_count<AddingOptions>() - 2);
   CHECK(keys_of<LanguageOptions>().size() == member_count<LanguageOptions>() - 2);
   CHECK(keys_of<RecallOptions>().size() == member_count<RecallOptions>() - 2);
+  CHECK(keys_of<VideoOptions>().size() == member_count<VideoOptions>() - 2);
   CHECK(keys_of<WordsOptions>().size() == member_count<WordsOptions>() - 2);
   CHECK(keys_of<MnistOptions>().size() == member_count<MnistOptions>() - 5);
   CHECK(keys_of<SequencesOptions>().size() == member_count<SequencesOptions>() - 6);
@@ -199,8 +200,14 @@ TEST_CASE("the names in files are these", "[fields]") {
                                                          {"identity", is(Activation::identity)}});
   CHECK(pairs(std::type_identity<InputMatrix>()) ==
         Pairs{{"free", is(InputMatrix::free)}, {"stiefel", is(InputMatrix::stiefel)}});
-  CHECK(pairs(std::type_identity<Loss>()) == Pairs{{"softmax_cross_entropy", is(Loss::softmax_cross_entropy)},
-                                                   {"mean_squared_error", is(Loss::mean_squared_error)}});
+  CHECK(pairs(std::type_identity<Loss>()) ==
+        Pairs{{"softmax_cross_entropy", is(Loss::softmax_cross_entropy)},
+              {"mean_squared_error", is(Loss::mean_squared_error)},
+              {"absolute_and_squared_error", is(Loss::absolute_and_squared_error)}});
+  CHECK(pairs(std::type_identity<HiddenKernel>()) == Pairs{{"stiefel", is(HiddenKernel::stiefel)},
+                                                           {"glorot", is(HiddenKernel::glorot)},
+                                                           {"orthogonal", is(HiddenKernel::orthogonal)},
+                                                           {"zeros", is(HiddenKernel::zeros)}});
   CHECK(pairs(std::type_identity<Schedule::Kind>()) == Pairs{{"constant", is(Schedule::Kind::constant)},
                                                              {"cosine", is(Schedule::Kind::cosine)},
                                                              {"step", is(Schedule::Kind::step)}});
@@ -229,6 +236,7 @@ TEST_CASE("an alternative's name goes with its type", "[fields]") {
   CHECK(name_of(LayerOptions(OrthogonalCell{})) == "orthogonal");
   CHECK(name_of(LayerOptions(Lstm{})) == "lstm");
   CHECK(name_of(LayerOptions(Gru{})) == "gru");
+  CHECK(name_of(LayerOptions(ConvNeru{})) == "convneru");
   CHECK(name_of(LayerOptions(Linear{})) == "linear");
   CHECK(name_of(LayerOptions(RmsNorm{})) == "rms_norm");
   CHECK(name_of(LayerOptions(Dropout{})) == "dropout");
@@ -239,6 +247,7 @@ TEST_CASE("an alternative's name goes with its type", "[fields]") {
   CHECK(name_of(InputOptions(TokenEmbedding{})) == "embedding");
   CHECK(name_of(ReadoutOptions(EveryStep{})) == "every_step");
   CHECK(name_of(ReadoutOptions(LastStep{})) == "last_step");
+  CHECK(name_of(ReadoutOptions(EveryPixel{})) == "every_pixel");
   CHECK(name_of(OptimizerOptions(Sgd{})) == "sgd");
   CHECK(name_of(OptimizerOptions(RmsProp{})) == "rmsprop");
   CHECK(name_of(OptimizerOptions(Adam{})) == "adam");
@@ -249,6 +258,7 @@ TEST_CASE("an alternative's name goes with its type", "[fields]") {
   CHECK(name_of(TaskOptions(MnistOptions{})) == "mnist");
   CHECK(name_of(TaskOptions(RecallOptions{})) == "recall");
   CHECK(name_of(TaskOptions(SequencesOptions{})) == "sequences");
+  CHECK(name_of(TaskOptions(VideoOptions{})) == "video");
   CHECK(name_of(TaskOptions(WordsOptions{})) == "words");
   CHECK(std::get<ScaledCayley>(parse<TransitionOptions>("cayley")).init == Init::cayley);
   check_says<ValueError>([] { parse<OptimizerOptions>("lbfgs"); }, {"lbfgs", "sgd, rmsprop, adam or adamw"});

@@ -24,6 +24,11 @@ bool is_small(const ModelOptions& options) {
   each_layer(options.cells, [&](const LayerOptions& layer) {
     ++layers;
     all_small = all_small && small(output_size_of(layer, 1));
+    std::visit(
+        [&](const auto& chosen) {
+          if constexpr (requires { chosen.kernel_size; }) all_small = all_small && small(chosen.kernel_size);
+        },
+        layer);
   });
   return layers <= 8 && all_small && small(std::visit(size, options.input)) &&
          small(std::visit(size, options.readout));

@@ -81,6 +81,7 @@ std::vector<LayerKind<T>> all_layers(Index k, Index n) {
                         .convolution = 3,
                         .norm_epsilon = 0.5,
                         .output_gate = true});
+  made("convneru", false, ConvNeru{.hidden_size = 2, .height = k, .width = 1});
   made("gated mlp", false, GatedMlp{.mlp_size = 4});
   made("rms norm", false, RmsNorm{.epsilon = 0.5});
   made("dropout", false, Dropout{.rate = 0.25});

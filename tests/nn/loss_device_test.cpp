@@ -87,6 +87,10 @@ TEMPLATE_TEST_CASE("losses on a GPU are those of the CPU", "[cuda]", float, doub
     expected = cast<double>(outputs);
     found = outputs.copy(*device);
     compare(mean_squared_error<T>(found, values.copy(*device)), mean_squared_error<double>(expected, values));
+    expected = cast<double>(outputs);
+    found = outputs.copy(*device);
+    compare(absolute_and_squared_error<T>(found, values.copy(*device)),
+            absolute_and_squared_error<double>(expected, values));
 
     if (shape.rank() != 3) continue;
     // Padding beyond the lengths, in both losses; the first sequence has its first step, whose target counts.

@@ -92,6 +92,23 @@ TEST_CASE("gradients of both losses are those of finite differences", "[nn][grad
           softmax_cross_entropy<double>(plain, classes).sum);
     CHECK(relative_error(gradient, finite_differences(outputs, loss)) < 1e-5);
   }
+  SECTION("absolute and squared error") {
+    // Differences of about 1 are far from the kink.
+    const Tensor<float> values = normal_tensor<float>({rows, 3}, 3);
+    const auto loss = [&] {
+      Tensor<double> work = outputs.copy();
+      return absolute_and_squared_error<double>(work, values, {}, false).sum;
+    };
+    double sum = 0;
+    for (Index i = 0; i < outputs.size(); ++i) {
+      const double error = std::abs(outputs.data()[i] - static_cast<double>(values.data()[i]));
+      sum += error + error * error;
+    }
+    Tensor<double> gradient = outputs.copy();
+    CHECK(absolute_and_squared_error<double>(gradient, values).sum == loss());
+    CHECK(loss() == Approx(sum).epsilon(1e-12));
+    CHECK(relative_error(gradient, finite_differences(outputs, loss)) < 1e-5);
+  }
   SECTION("mean squared error") {
     const Tensor<float> values = normal_tensor<float>({rows, 3}, 3);
     const auto loss = [&] {

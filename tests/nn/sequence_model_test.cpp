@@ -46,6 +46,11 @@ std::vector<ModelOptions> all_model_kinds() {
       kinds.push_back({input, cells, EveryStep{2}, Loss::mean_squared_error});
     }
   }
+  // Frames of 1 x 3 pixels, of which each has two outputs.
+  kinds.push_back({DenseInput{3},
+                   {ConvNeru{.hidden_size = 2, .height = 1, .width = 3}},
+                   EveryPixel{.outputs = 6, .pixels = 3},
+                   Loss::absolute_and_squared_error});
   return kinds;
 }
 

@@ -22,6 +22,7 @@
 #include "orthornn/tasks/recall_task.hpp"
 #include "orthornn/tasks/sequences_task.hpp"
 #include "orthornn/tasks/translation_task.hpp"
+#include "orthornn/tasks/video_task.hpp"
 #include "orthornn/tasks/words_task.hpp"
 #include "orthornn/train/trainer.hpp"
 #include "support/catch.hpp"
@@ -170,7 +171,9 @@ TEST_CASE("nor does a step of a trainer", "[allocation]") {
   // 32 sequences occupy two threads, other parts of the step all of them.
   const CopyingTask copying({.delay = 5, .batch = 32});
   const AddingTask adding({.length = 6, .batch = 32});
-  for (const Task* task : {static_cast<const Task*>(&copying), static_cast<const Task*>(&adding)}) {
+  const VideoTask video({.frames = 4, .batch = 32});
+  for (const Task* task : {static_cast<const Task*>(&copying), static_cast<const Task*>(&adding),
+                           static_cast<const Task*>(&video)}) {
     for (const OptimizerOptions& optimizer :
          {OptimizerOptions(Sgd{.momentum = 0.5}), OptimizerOptions(RmsProp{}), OptimizerOptions(AdamW{})}) {
       SequenceModel<float> model(
@@ -198,6 +201,7 @@ TEST_CASE("nor does a pass through layers made of others", "[allocation]") {
   const auto layer = make_layer<float>(
       parameters, "layer",
       Bidirectional{{Residual{{RmsNorm{}, Lstm{size}, Dropout{.rate = 0.2}}},
+                     ConvNeru{.hidden_size = 2, .height = 5, .width = 4},
                      DeltaProductCell{.hidden_size = 7, .state_decay = true, .convolution = 3}, GatedMlp{},
                      Gru{9}}},
       size);
@@ -282,12 +286,13 @@ TEST_CASE("nor does filling a batch of translation, once the batches of an epoch
   CHECK(passes(2) == 0);
 }
 
-TEST_CASE("nor does filling a batch of words, of a language or of recall", "[allocation]") {
+TEST_CASE("nor does filling a batch of words, of a language, of recall or of video", "[allocation]") {
   const WordsTask words({.length = 20, .training_samples = 100, .batch = 16});
   const LanguageTask parity({.batch = 16});
   const RecallTask recall({.batch = 16});
+  const VideoTask video({.batch = 16});
   for (const Task* task : {static_cast<const Task*>(&words), static_cast<const Task*>(&parity),
-                           static_cast<const Task*>(&recall)}) {
+                           static_cast<const Task*>(&recall), static_cast<const Task*>(&video)}) {
     CAPTURE(task->name());
     Batch batch;
     task->training_batch(0, batch);

@@ -21,8 +21,8 @@ inline Batch batch_for(const ModelOptions& options, Index length, Index batch, s
   } else {
     symbols(std::get<TokenEmbedding>(options.input).tokens);
   }
-  const bool every_step = std::holds_alternative<EveryStep>(options.readout);
-  const Index outputs = std::visit([](const auto& r) { return r.outputs; }, options.readout);
+  const bool every_step = answers_every_step(options.readout);
+  const Index outputs = output_size_of(options.readout);
   if (options.loss == Loss::softmax_cross_entropy) {
     result.integers(batch_names::classes).resize(every_step ? Shape{length, batch} : Shape{batch});
     for (std::int32_t& c : result.integers(batch_names::classes)) {

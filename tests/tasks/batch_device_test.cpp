@@ -6,6 +6,7 @@
 #include "orthornn/tasks/language_task.hpp"
 #include "orthornn/tasks/mnist_task.hpp"
 #include "orthornn/tasks/recall_task.hpp"
+#include "orthornn/tasks/video_task.hpp"
 #include "orthornn/tasks/words_task.hpp"
 #include "support/catch.hpp"
 #include "support/gpu.hpp"
@@ -111,4 +112,12 @@ TEST_CASE("batches of languages and of recall have the same bits on a GPU", "[cu
     check_same_batches(LanguageTask({.language = Language::modular, .batch = batch}), *device, {0, 1});
     check_same_batches(RecallTask({.batch = batch}), *device, {0, 1});
   }
+}
+
+TEST_CASE("batches of video have the same bits on a GPU", "[cuda]") {
+  const auto device = gpu();
+  if (!device) return;
+  for (const Index batch : {1, 300})
+    check_same_batches(VideoTask({.frames = 3, .batch = batch, .seed = 0x123456789abcdef}), *device,
+                       {0, 1, 0x100000001});
 }

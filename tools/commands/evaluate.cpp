@@ -18,6 +18,18 @@
 namespace orthornn::program {
 namespace {
 
+const char* words_of(Loss loss) {
+  switch (loss) {
+    case Loss::softmax_cross_entropy:
+      return "cross-entropy";
+    case Loss::mean_squared_error:
+      return "mean squared error";
+    case Loss::absolute_and_squared_error:
+      return "L1 + L2 error";
+  }
+  return "";
+}
+
 struct EvaluateSettings {
   EvaluationSource source;
   bool json = false;
@@ -74,8 +86,7 @@ int run_evaluation(EvaluateSettings& settings) {
   if (settings.verbose) print_recurrences(result.cells, execution, result.length, result.batch);
   fmt::print("{} on test data of the task {}, after {} training steps:\n", printable(source.model),
              result.task, result.steps);
-  fmt::print("  {:20} {:.6g}; a guesser has {:.6g}\n",
-             result.cross_entropy ? "cross-entropy" : "mean squared error", result.evaluation.loss,
+  fmt::print("  {:20} {:.6g}; a guesser has {:.6g}\n", words_of(result.loss), result.evaluation.loss,
              result.baseline);
   for (const MetricValue& found : result.evaluation.metrics)
     fmt::print("  {:20} {}\n", found.metric.title, value_text(found));

@@ -47,8 +47,8 @@ std::unique_ptr<Task> with_length(const Task& task, const std::vector<LayerOptio
   return longer;
 }
 
-Json json_of(const Evaluation& evaluation, double baseline, bool cross_entropy) {
-  Json json = {{cross_entropy ? "cross_entropy" : "mean_squared_error", evaluation.loss},
+Json json_of(const Evaluation& evaluation, double baseline, Loss loss) {
+  Json json = {{loss == Loss::softmax_cross_entropy ? "cross_entropy" : name_of(loss), evaluation.loss},
                {"baseline", baseline}};
   add_metrics(json, evaluation);
   return json;
@@ -72,10 +72,9 @@ ModelEvaluation evaluate_file(const EvaluationSource& source, const Execution& e
     task->load();
   });
   const auto* sequence = std::get_if<ModelOptions>(&info.model);
-  ModelEvaluation result{
-      .task = task->name(),
-      .steps = info.steps.value_or(0),
-      .cross_entropy = sequence == nullptr || sequence->loss == Loss::softmax_cross_entropy};
+  ModelEvaluation result{.task = task->name(),
+                         .steps = info.steps.value_or(0),
+                         .loss = sequence == nullptr ? Loss::softmax_cross_entropy : sequence->loss};
   result.length = task->length();
   result.batch = info.batch;
   result.cells = recurrences(*model, result.length, result.batch);
@@ -101,13 +100,13 @@ ModelEvaluation evaluate_file(const EvaluationSource& source, const Execution& e
 
 Json json_of(const ModelEvaluation& result, const EvaluationSource& source, const Execution& execution) {
   Json json = {{"model", source.model}, {"task", result.task}, {"steps", result.steps}};
-  json.update(json_of(result.evaluation, result.baseline, result.cross_entropy));
+  json.update(json_of(result.evaluation, result.baseline, result.loss));
   if (result.translations) json.update(json_of(*result.translations, source.search));
   json["solved"] = result.solved;
   if (result.orthogonality_error) json["orthogonality_error"] = *result.orthogonality_error;
   for (const EvaluationAtLength& at : result.lengths) {
     Json& row = json["lengths"].emplace_back(Json{{"length", at.length}});
-    row.update(json_of(at.evaluation, at.baseline, result.cross_entropy));
+    row.update(json_of(at.evaluation, at.baseline, result.loss));
   }
   json["cells"] = result.cells;
   json.update(machine_fields(execution));

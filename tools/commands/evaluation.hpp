@@ -33,8 +33,8 @@ struct EvaluationAtLength {
 struct ModelEvaluation {
   std::string task;
   std::int64_t steps = 0;
-  /// Else the loss is the mean squared error.
-  bool cross_entropy = true;
+  /// Whose mean the loss is.
+  Loss loss = Loss::softmax_cross_entropy;
   Evaluation evaluation = {};
   double baseline = 0;
   bool solved = false;

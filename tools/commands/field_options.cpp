@@ -21,7 +21,9 @@ const FlagOfField named_flags[] = {
      "zeros, or with deltaproduct as words or language has it"},
     {"without_values", "--without-values", "with values, or as words or language has it"},
     {"curriculum", "--curriculum", "0; with deltaproduct a tenth of --steps or less"},
-    {"source_symbols", ""},  // the task's
+    {"height", ""},  // the task's
+    {"width", ""},
+    {"source_symbols", ""},
     {"target_symbols", ""},
     {"activation", "--activation", "modrelu; relu for translate"},
     {"init", ""},  // train has an option of its own for it

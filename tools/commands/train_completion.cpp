@@ -62,6 +62,7 @@ std::unique_ptr<Task> TrainSettings::complete(CLI::App& command, bool may_exist)
   std::unique_ptr<Task> described = make_task_of_run(may_exist);
   // 2. What is still open.
   check_typed(typed);  // before the recipe, which may read the data
+  check_frames(*described);
   const Recipe recipe = recipe_for(*described, recurrences_of_parts(),
                                    is_given(command, "--hidden") || !stack.empty() ? hidden_size() : 0);
   if (!is_given(command, "--optimizer")) optimizer.name = recipe.optimizer;
@@ -227,6 +228,14 @@ void TrainSettings::check_positions(const Task& described) const {
   }
 }
 
+void TrainSettings::check_frames(const Task& described) const {
+  const std::vector<std::string> parts = names_of_parts();
+  if (!stack.empty() || described.data().height > 0) return;
+  if (std::ranges::find(parts, ConvNeru::name) == parts.end()) return;
+  throw UsageError(fmt::format("the cell {} reads frames, and the task {} has none; expected the task {}",
+                               ConvNeru::name, task.name, VideoOptions::name));
+}
+
 void TrainSettings::check_init() const {
   const std::vector<std::string> parts = names_of_parts();
   const bool has_transition = std::ranges::any_of(
@@ -239,6 +248,10 @@ void TrainSettings::check_init() const {
 
 void TrainSettings::complete_model(const CLI::App& command, const Task& described, const Recipe& recipe) {
   if (!is_given(command, "--hidden")) cell.hidden_size = recipe.hidden_size;
+  if (const SequenceData data = described.data(); data.height > 0) {
+    conv_neru.height = data.height;
+    conv_neru.width = data.width;
+  }
   if (!is_given(command, "--activation")) cell.activation = recipe.activation;
   // A file may have that of another cell.
   const Init initial_transition = find_name<Init>(init).value_or(recipe.init);

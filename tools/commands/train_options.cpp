@@ -110,6 +110,15 @@ void TrainSettings::add_delta_options(CLI::App& command) {
                 ->group(g));
 }
 
+void TrainSettings::add_frame_options(CLI::App& command) {
+  ConvNeru::fields([&](const char* key, auto member, const Domain& domain, const char* help) {
+    if (std::string(key) == "hidden_size") return;  // --hidden is an option of other cells too
+    CLI::Option* option = add_field(command, model_group, key, conv_neru.*member, domain, help);
+    if (option == nullptr) return;
+    add_owned(owned_, option, "--cell", [this] { return names_of_parts(); }, {ConvNeru::name});
+  });
+}
+
 void TrainSettings::add_translation_options(CLI::App& command) {
   const char* g = model_group;
   add_fields(command, g, translation);
@@ -133,6 +142,7 @@ void TrainSettings::add_workload_to(CLI::App& command) {
   add_task_options(command);
   add_cell_options(command);
   add_delta_options(command);
+  add_frame_options(command);
   add_translation_options(command);
 
   const char* g = "Training";
@@ -156,9 +166,10 @@ void TrainSettings::add_to(CLI::App& command) {
 
   const char* g = "Training";
   add_fields(command, g, optimizer, "--optimizer", owned_);
+  std::vector<std::string> orthogonal = names_of<TransitionOptions>();
+  orthogonal.emplace_back(ConvNeru::name);
   add_owned(
-      owned_, command.get_option("--lr-orth"), "--cell", [this] { return names_of_parts(); },
-      names_of<TransitionOptions>());
+      owned_, command.get_option("--lr-orth"), "--cell", [this] { return names_of_parts(); }, orthogonal);
   add_fields(command, g, trainer);
   add_fields(command, g, trainer.schedule);
   const auto belongs = [&](const char* flag, std::vector<std::string> kinds) {

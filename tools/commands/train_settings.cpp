@@ -18,6 +18,7 @@ std::vector<std::string> cell_names() {
     if (kind != OrthogonalCell::name) names.push_back(kind);
   }
   names.emplace_back(DeltaProductCell::name);
+  names.emplace_back(ConvNeru::name);
   return names;
 }
 
@@ -69,6 +70,11 @@ LayerOptions TrainSettings::recurrent(const std::string& name) const {
   if (name == DeltaProductCell::name) {
     DeltaProductCell sized = delta;
     sized.learn_initial_state = cell.learn_initial_state;
+    sized.hidden_size = cell.hidden_size;
+    return sized;
+  }
+  if (name == ConvNeru::name) {
+    ConvNeru sized = conv_neru;
     sized.hidden_size = cell.hidden_size;
     return sized;
   }

@@ -36,6 +36,8 @@ struct TrainSettings {
   OrthogonalCell cell;
   /// Of --cell deltaproduct: all but the hidden size, which is that of `cell`.
   DeltaProductCell delta;
+  /// Of --cell convneru: all but the hidden size, which is that of `cell`. Its frames are those of the task.
+  ConvNeru conv_neru;
   GatedMlp mlp;
   bool no_mlp = false;
   /// Of what a block's parts add; 0 for none.
@@ -119,6 +121,7 @@ struct TrainSettings {
   void add_task_options(CLI::App& command);
   void add_cell_options(CLI::App& command);
   void add_delta_options(CLI::App& command);
+  void add_frame_options(CLI::App& command);
   void add_translation_options(CLI::App& command);
   void add_run_options(CLI::App& command);
 
@@ -160,6 +163,8 @@ struct TrainSettings {
   /// The same of an optimizer that was not given, which is known later.
   void check_of_optimizer(const Typed& typed) const;
   void check_positions(const Task& described) const;
+  /// Throws for cells of frames and a task without frames.
+  void check_frames(const Task& described) const;
   void check_init() const;
   void complete_model(const CLI::App& command, const Task& described, const Recipe& recipe);
   /// Gives --init exact the sizes that it needs, where they are open. Throws UsageError for settings with

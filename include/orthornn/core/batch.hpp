@@ -136,6 +136,10 @@ struct SequenceData {
   Index classes = 0;
   /// Size C of a target in batch_names::values; 0 where targets are classes.
   Index values = 0;
+  /// Rows of the frames that the steps are, as vectors [H, W, C]; 0 where steps are no frames.
+  Index height = 0;
+  /// Columns of these frames; 0 where steps are no frames.
+  Index width = 0;
   /// True where every step has a target; false where a sequence has one target.
   bool every_step = false;
   /// True where each target is a sequence of its own, of another length than its source; `classes` are then

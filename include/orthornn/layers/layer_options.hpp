@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "orthornn/core/fields.hpp"
+#include "orthornn/layers/conv_neru_layer.hpp"
 #include "orthornn/layers/delta_product_layer.hpp"
 #include "orthornn/layers/dropout_layer.hpp"
 #include "orthornn/layers/gated_mlp_layer.hpp"
@@ -49,8 +50,8 @@ struct Bidirectional {
 
 /// Options of a layer of any kind. To add a kind to orthornn, write options with the name of their layer as
 /// `Layer`, and add them here. A program registers its own kinds (OwnLayer).
-struct LayerOptions : std::variant<OrthogonalCell, Lstm, Gru, DeltaProductCell, Linear, GatedMlp, RmsNorm,
-                                   Positions, Dropout, Residual, Bidirectional, OwnLayer> {
+struct LayerOptions : std::variant<OrthogonalCell, Lstm, Gru, DeltaProductCell, ConvNeru, Linear, GatedMlp,
+                                   RmsNorm, Positions, Dropout, Residual, Bidirectional, OwnLayer> {
   using variant::variant;
 };
 
@@ -82,6 +83,9 @@ Index output_size_of(const std::vector<LayerOptions>& layers, Index input_size);
 /// Address of the number L of reflections, where 0 stands for N; nullptr for a layer that is not orthogonal
 /// or has no reflections, and for layers made of others.
 const Index* reflections_of(const LayerOptions& options);
+
+/// Number of pixels of the frames for which a layer has states; 0 for a layer that has no states of frames.
+Index pixels_of(const LayerOptions& options);
 
 /// Calls visit(layer) for all layers and their inner layers, the outer layer first.
 template <class Layers, class Visit>

@@ -62,4 +62,18 @@ void mean_squared_error(TensorView<T> outputs, TensorView<const float> values,
                         TensorView<const std::int32_t> lengths, TensorView<double> value, bool gradient,
                         TensorView<const float> weights = {});
 
+/// Computes |outputs - values| + (outputs - values)^2, summed over all targets that count, and its gradient,
+/// as `mean_squared_error`. The absolute difference has the derivative 0 where it is 0. Waits for a GPU.
+template <class T>
+BatchLoss absolute_and_squared_error(TensorView<T> outputs, TensorView<const float> values,
+                                     TensorView<const std::int32_t> lengths = {}, bool gradient = true,
+                                     TensorView<const float> weights = {});
+/// Computes the absolute and the squared error and their gradient, and writes the BatchLoss to `value` [2],
+/// on the device of the outputs, so that nothing waits for a GPU. Throws ShapeError, and ValueError for
+/// weights on another device.
+template <class T>
+void absolute_and_squared_error(TensorView<T> outputs, TensorView<const float> values,
+                                TensorView<const std::int32_t> lengths, TensorView<double> value,
+                                bool gradient, TensorView<const float> weights = {});
+
 }  // namespace orthornn

@@ -57,19 +57,44 @@ struct LastStep {
 
   static void fields(auto&& visit) { visit("outputs", &LastStep::outputs, domain::count, "Outputs"); }
 };
+/// Readout at each pixel of the frames at each of the T steps, [T, B, outputs]: one map of the N / pixels
+/// numbers of a pixel to its outputs / pixels numbers, for all pixels.
+struct EveryPixel {
+  static constexpr const char* name = "every_pixel";  ///< Name in files.
+  /// Number of outputs of a step, a multiple of the number of pixels.
+  Index outputs = 1;
+  /// Pixels of a frame, 1 or more.
+  Index pixels = 1;
+
+  static void fields(auto&& visit) {
+    visit("outputs", &EveryPixel::outputs, domain::count, "Outputs a step");
+    visit("pixels", &EveryPixel::pixels, domain::count, "Pixels of a frame");
+  }
+};
 /// Options of a model's readout.
-using ReadoutOptions = std::variant<EveryStep, LastStep>;
+using ReadoutOptions = std::variant<EveryStep, LastStep, EveryPixel>;
+
+/// Whether a readout answers at every step, and not the last one alone.
+inline bool answers_every_step(const ReadoutOptions& readout) {
+  return !std::holds_alternative<LastStep>(readout);
+}
+/// Number of outputs of a readout, of a step or of the last one.
+inline Index output_size_of(const ReadoutOptions& readout) {
+  return std::visit([](const auto& options) { return options.outputs; }, readout);
+}
 
 /// Loss of a target, which is summed over all targets that count.
 enum class Loss {
-  softmax_cross_entropy,  ///< The loss -log softmax(output)[class], of classes.
-  mean_squared_error      ///< The squared difference of output and value, of numbers.
+  softmax_cross_entropy,      ///< The loss -log softmax(output)[class], of classes.
+  mean_squared_error,         ///< The squared difference of output and value, of numbers.
+  absolute_and_squared_error  ///< The absolute difference of output and value and its square, of numbers.
 };
 template <>
 struct Names<Loss> {
   using enum Loss;
   static constexpr Choice<Loss> list[] = {{"softmax_cross_entropy", softmax_cross_entropy},
-                                          {"mean_squared_error", mean_squared_error}};
+                                          {"mean_squared_error", mean_squared_error},
+                                          {"absolute_and_squared_error", absolute_and_squared_error}};
 };
 
 }  // namespace orthornn

@@ -32,7 +32,8 @@ struct ModelOptions {
   }
 };
 
-/// Options of a model of these layers, with the input, the readout and the loss that the data need.
+/// Options of a model of these layers, with the input, the readout and the loss that the data need. Frames at
+/// every step are answered at each pixel (EveryPixel), where the last layer has a state for each pixel.
 ModelOptions model_for(const SequenceData& data, std::vector<LayerOptions> cells);
 
 /// Names, shapes and kinds of the parameters of a SequenceModel of these options, without memory for them.
@@ -120,7 +121,7 @@ class SequenceModel final : public Model<T> {
   };
 
  private:
-  bool every_step() const { return std::holds_alternative<EveryStep>(options_.readout); }
+  bool every_step() const { return answers_every_step(options_.readout); }
   void run_prepare() override;
   void run(const Batch& batch, bool gradient) override;
   /// `training`: with the noise of this pass.

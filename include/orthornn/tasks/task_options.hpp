@@ -13,13 +13,14 @@
 #include "orthornn/tasks/recall_task.hpp"
 #include "orthornn/tasks/sequences_task.hpp"
 #include "orthornn/tasks/translation_task.hpp"
+#include "orthornn/tasks/video_task.hpp"
 #include "orthornn/tasks/words_task.hpp"
 
 namespace orthornn {
 
 /// Options of any task, registered kinds of a program included.
 using TaskOptions = std::variant<AddingOptions, CopyingOptions, LanguageOptions, MnistOptions, RecallOptions,
-                                 SequencesOptions, TranslationOptions, WordsOptions, OwnTask>;
+                                 SequencesOptions, TranslationOptions, VideoOptions, WordsOptions, OwnTask>;
 
 /// Makes a task known by its name to `make_task` and `task_names`, so that the task in a model file can be
 /// made again. It holds for the whole program. Call it in `main`, before tasks are made by any thread; the

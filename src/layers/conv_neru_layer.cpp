@@ -1,0 +1,197 @@
+#include "orthornn/layers/conv_neru_layer.hpp"
+
+#include <cmath>
+
+#include "core/live_steps.hpp"
+#include "core/set_zero.hpp"
+#include "layers/copy_to_rows.hpp"
+#include "layers/frame_convolution.hpp"
+#include "layers/frames.hpp"
+#include "layers/initialization.hpp"
+#include "layers/stepwise.hpp"
+#include "linalg/column_sums.hpp"
+#include "orthornn/linalg/orthogonality.hpp"
+
+namespace orthornn {
+namespace {
+
+// Two convolutions, of which each gathers neighbours and multiplies, which may be three kernels; the bias
+// before them and relu behind them.
+constexpr Index kernels_of_step = 10;
+
+/// q^2, unless that does not fit.
+Index offsets_of(const ConvNeru& options) { return Shape{options.kernel_size, options.kernel_size}.count(); }
+
+/// Of Omega: a neighbourhood repeats a pixel at most q^2 times.
+template <class T>
+T factor_of(const ConvNeru& options) {
+  return options.hidden_kernel == HiddenKernel::stiefel ? T{1} / static_cast<T>(options.kernel_size) : T{1};
+}
+
+}  // namespace
+
+template <class T>
+struct ConvNeruLayer<T>::Maps {
+  FrameConvolution<T> input, hidden;
+};
+
+template <class T>
+typename ConvNeruLayer<T>::Places ConvNeruLayer<T>::add_parameters(ParameterSet<T>& parameters,
+                                                                   const std::string& prefix,
+                                                                   const ConvNeru& options,
+                                                                   Index input_size) {
+  const Index channels = channels_of(options, input_size), f = options.hidden_size;
+  const Index rows = Shape{offsets_of(options), f}.count();
+  Places places{};
+  places.input = parameters.add(prefix + "/input_kernel", {Shape{offsets_of(options), channels}.count(), f});
+  places.hidden =
+      options.hidden_kernel == HiddenKernel::stiefel
+          ? parameters.add(prefix + "/hidden_reflection_vectors", {f, rows}, ParameterKind::orthogonal)
+          : parameters.add(prefix + "/hidden_kernel", {rows, f});
+  places.bias = parameters.add(prefix + "/bias", {f});
+  return places;
+}
+
+template <class T>
+ConvNeruLayer<T>::ConvNeruLayer(ParameterSet<T>& parameters, const std::string& prefix,
+                                const ConvNeru& options, Index input_size, const Execution& execution)
+    : Layer<T>(parameters, input_size, options.output_size(input_size)),
+      options_(options),
+      execution_(execution),
+      places_(add_parameters(parameters, prefix, options, input_size)) {
+  this->parameters_added();
+  const Index f = options.hidden_size;
+  const auto convolution = [&](Index channels, T factor) {
+    return FrameConvolution<T>(options.height, options.width, options.kernel_size, channels, f, factor,
+                               execution);
+  };
+  maps_ = std::make_unique<Maps>(
+      Maps{convolution(channels_of(options, input_size), T{1}), convolution(f, factor_of<T>(options))});
+  if (options.hidden_kernel == HiddenKernel::stiefel)
+    stiefel_ = std::make_unique<TruncatedCwy<T>>(offsets_of(options) * f, f, execution);
+}
+
+template <class T>
+ConvNeruLayer<T>::~ConvNeruLayer() = default;
+
+template <class T>
+void ConvNeruLayer<T>::initialize(std::uint64_t seed) {
+  RandomStream random(seed, RandomPurpose::initialization, 1);
+  const TensorView<T> input = this->parameters_.value(places_.input),
+                      hidden = this->parameters_.value(places_.hidden);
+  draw_normal<T>(input, std::sqrt(2.0 / static_cast<double>(input.shape()[0])), random);
+  set_zero(this->parameters_.value(places_.bias));
+  const Index rows = offsets_of(options_) * options_.hidden_size;
+  switch (options_.hidden_kernel) {
+    case HiddenKernel::stiefel:
+      return stiefel_->initialize(seed, hidden);
+    case HiddenKernel::glorot:
+      return draw_uniform<T>(hidden, std::sqrt(3.0 / static_cast<double>(rows)), random);
+    case HiddenKernel::orthogonal: {
+      TruncatedCwy<T> point(rows, options_.hidden_size);
+      Tensor<T> vectors(point.parameter_shape());
+      point.initialize(seed, vectors);
+      point.prepare(vectors);
+      Tensor<T> kernel = point.materialize();
+      for (T& x : kernel) x /= static_cast<T>(options_.kernel_size);
+      return copy<T>(kernel, hidden);
+    }
+    case HiddenKernel::zeros:
+      return set_zero(hidden);
+  }
+}
+
+template <class T>
+TensorView<const T> ConvNeruLayer<T>::hidden_kernel() const {
+  return stiefel_ ? stiefel_->omega() : this->value(places_.hidden);
+}
+
+template <class T>
+void ConvNeruLayer<T>::run_prepare() {
+  if (stiefel_) stiefel_->prepare(this->value(places_.hidden));
+}
+
+template <class T>
+std::optional<Index> ConvNeruLayer<T>::launches(Index length, Index) const {
+  return length * kernels_of_step;
+}
+
+template <class T>
+LayerDescription ConvNeruLayer<T>::describe(Index, Index) const {
+  LayerDescription found = this->description(ConvNeru::name);
+  found.rollout = stepwise_name(execution_, ConvNeru::name);
+  return found;
+}
+
+template <class T>
+std::optional<double> ConvNeruLayer<T>::orthogonality_error() {
+  if (!stiefel_) return std::nullopt;
+  return orthornn::orthogonality_error<T>(stiefel_->omega());
+}
+
+template <class T>
+TensorView<const T> ConvNeruLayer<T>::run_forward(const SequenceInput<T>& input, States<const T> start,
+                                                  States<T> last, Saved& saved) const {
+  const Index length = input.length(), batch = input.batch(), n = this->output_size();
+  const TensorView<T> states = saved.push<T>({length + 1, batch, n}), first = states[0];
+  start.empty() ? set_zero(first) : copy<T>(start[0], first);
+  if (!last.empty()) copy<T>(first, last[0]);  // that of a sequence without a step
+  const Saved::Scope scope(saved);
+  const TensorView<T> around_x = saved.push<T>(maps_->input.neighbours_shape(batch)),
+                      around_h = saved.push<T>(maps_->hidden.neighbours_shape(batch));
+  for (Index t = 0; t < length; ++t) {
+    const TensorView<T> h = states[t + 1];
+    copy_to_rows<T>(this->value(places_.bias), h);
+    maps_->input.add(this->value(places_.input), input.vectors[t], h, around_x);
+    maps_->hidden.add(hidden_kernel(), states[t], h, around_h);
+    for_each_entry(h.device(), n, batch,
+                   pointwise::ReluStep<T>{.length = length,
+                                          .step = t,
+                                          .size = n,
+                                          .lengths = or_null(input.lengths),
+                                          .h = h.data(),
+                                          .last = last.empty() ? nullptr : last[0].data()});
+  }
+  return states.slice(1, length);
+}
+
+template <class T>
+void ConvNeruLayer<T>::run_backward(const SequenceInput<T>& input, const BackwardArguments<T>& arguments,
+                                    bool, Saved& saved, Saved& scratch) const {
+  const Index length = input.length(), batch = input.batch(), n = this->output_size();
+  const TensorView<const T> states = saved.top<T>();
+  const TensorView<T> d = arguments.d_output, d_input = arguments.d_input;
+  const TensorView<const T> d_last = arguments.d_last.empty() ? TensorView<const T>() : arguments.d_last[0];
+  const TensorView<T> d_first =
+      arguments.d_start.empty() ? scratch.push<T>({batch, n}) : arguments.d_start[0];
+  const TensorView<T> around_x = scratch.push<T>(maps_->input.neighbours_shape(batch)),
+                      around_h = scratch.push<T>(maps_->hidden.neighbours_shape(batch)),
+                      d_hidden = stiefel_ ? scratch.push<T>(hidden_kernel().shape())
+                                          : this->gradient(places_.hidden);
+  for (const TensorView<T>& sum : {d_first, d_hidden, this->gradient(places_.input)}) set_zero(sum);
+  if (!d_input.empty() && arguments.input == Gradients::overwrite) set_zero(d_input);
+  // 1. The steps: the gradients of a_t take the place of those that arrive at h_t.
+  for (Index t = length - 1; t >= 0; --t) {
+    for_each_entry(d.device(), n, batch,
+                   pointwise::ReluStepBackward<T>{.length = length,
+                                                  .step = t,
+                                                  .size = n,
+                                                  .lengths = or_null(input.lengths),
+                                                  .h = states[t + 1].data(),
+                                                  .d_last = or_null(d_last),
+                                                  .d = d[t].data()});
+    maps_->hidden.backward(hidden_kernel(), states[t], d[t], d_hidden, t > 0 ? d[t - 1] : d_first, around_h);
+    maps_->input.backward(this->value(places_.input), input.vectors[t], d[t], this->gradient(places_.input),
+                          d_input.empty() ? d_input : d_input[t], around_x);
+  }
+  add_where_empty<T>(input.lengths, d_last, d_first);
+  // 2. The other parameters, from the gradients of all steps at once.
+  sum_rows<T>(d.reshaped({d.size() / options_.hidden_size, options_.hidden_size}),
+              this->gradient(places_.bias), scratch);
+  if (stiefel_) stiefel_->backward(d_hidden, this->gradient(places_.hidden));
+}
+
+template class ConvNeruLayer<float>;
+template class ConvNeruLayer<double>;
+
+}  // namespace orthornn

@@ -1,0 +1,36 @@
+#pragma once
+// What recurrences that go step by step have in common.
+
+#include <fmt/format.h>
+
+#include <string>
+
+#include "core/for_each.hpp"
+#include "orthornn/core/error.hpp"
+#include "orthornn/core/execution.hpp"
+#include "orthornn/core/tensor.hpp"
+#include "pointwise/sequences.hpp"
+
+namespace orthornn {
+
+/// What arrives at the last state of a sequence without a step arrives at its first: to [B, N] += from.
+template <class T>
+void add_where_empty(TensorView<const std::int32_t> lengths, TensorView<const T> from, TensorView<T> to) {
+  if (lengths.empty() || from.empty()) return;
+  const Index size = to.shape()[1];
+  for_each_entry(to.device(), size, to.shape()[0],
+                 pointwise::AddWhereEmpty<T>{lengths.data(), from.data(), to.data(), size});
+}
+
+/// The name of the way through time. Throws ValueError, which names the layer, where another one is asked
+/// for.
+inline std::string stepwise_name(const Execution& execution, const char* layer) {
+  const RolloutWay way = execution.rollout;
+  if (way != RolloutWay::automatic && way != RolloutWay::stepwise) {
+    throw ValueError(
+        fmt::format("the rollout cannot be {}: {} goes step by step; use automatic", name_of(way), layer));
+  }
+  return name_of(RolloutWay::stepwise);
+}
+
+}  // namespace orthornn

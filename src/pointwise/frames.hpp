@@ -1,0 +1,92 @@
+#pragma once
+// Bodies over frames [B, H, W, C] in C order. A pixel is a place of a frame, number (b H + y) W + x.
+
+#include "orthornn/scalar/activation.hpp"
+#include "pointwise/numbers.hpp"
+
+namespace orthornn::pointwise {
+
+/// A pixel, and those that lie within `reach` rows and columns around it. They have the offsets 0 to
+/// (2 reach + 1)^2 - 1, row by row.
+struct Neighbourhood {
+  Index height, width, reach;
+
+  constexpr Index side() const { return 2 * reach + 1; }
+  constexpr Index offsets() const { return side() * side(); }
+  /// Number of the pixel at `offset` from a pixel; -1 outside the frame.
+  constexpr Index at(Index pixel, Index offset) const {
+    const Index dy = offset / side() - reach, dx = offset % side() - reach;
+    const Index x = pixel % width + dx, y = pixel / width % height + dy;
+    return x < 0 || x >= width || y < 0 || y >= height ? -1 : pixel + dy * width + dx;
+  }
+};
+
+/// columns [pixels, offsets, C] <- the neighbours of each pixel, 0 outside its frame. A column is an offset
+/// of a pixel.
+template <class T>
+struct GatherNeighbours {
+  Neighbourhood around;
+  const T* frames;
+  T* columns;
+  Index channels;  ///< C
+
+  constexpr void operator()(Index c, Index column) const {
+    const Index pixel = column / around.offsets();
+    const Index from = around.at(pixel, column - pixel * around.offsets());
+    columns[column * channels + c] = from < 0 ? T{0} : frames[from * channels + c];
+  }
+};
+
+/// frames += the numbers of columns [pixels, offsets, C], each at its neighbour: the transpose of
+/// GatherNeighbours. A pixel is at the mirrored offset of its neighbour.
+template <class T>
+struct AddNeighbours {
+  Neighbourhood around;
+  const T* columns;
+  T* frames;
+  Index channels;  ///< C
+
+  constexpr void operator()(Index c, Index pixel) const {
+    T sum = frames[pixel * channels + c];
+    for (Index offset = 0; offset < around.offsets(); ++offset) {
+      const Index from = around.at(pixel, offset);
+      if (from < 0) continue;
+      sum += columns[((from + 1) * around.offsets() - 1 - offset) * channels + c];
+    }
+    frames[pixel * channels + c] = sum;
+  }
+};
+
+/// A step of h_t = relu(a_t) for B sequences of N numbers.
+template <class T>
+struct ReluStep {
+  Index length, step, size;     ///< T, t, N
+  const std::int32_t* lengths;  ///< [B], or null
+  T* h;                         ///< [B, N], a_t -> h_t, which is 0 beyond a sequence's length
+  T* last;                      ///< [B, N], or null: gets the state after the last live step
+
+  constexpr void operator()(Index n, Index b) const {
+    const Index live = live_steps(lengths, length, b), at = b * size + n;
+    h[at] = step < live ? activate(Activation::relu, h[at], T{0}) : T{0};
+    if (step + 1 == live && last != nullptr) last[at] = h[at];
+  }
+};
+
+/// The gradient of that step.
+template <class T>
+struct ReluStepBackward {
+  Index length, step, size;     ///< T, t, N
+  const std::int32_t* lengths;  ///< [B], or null
+  const T* h;                   ///< [B, N]
+  const T* d_last;              ///< [B, N], or null: the gradient that arrives at the last state
+  T* d;                         ///< [B, N], the gradient that arrives at h_t -> that of a_t
+
+  constexpr void operator()(Index n, Index b) const {
+    const Index live = live_steps(lengths, length, b), at = b * size + n;
+    const bool is_last = step + 1 == live && d_last != nullptr;
+    const T arrives = is_last ? d[at] + d_last[at] : d[at];
+    d[at] = step < live ? differentiate(Activation::relu, h[at], std::int8_t{0}, arrives) : T{0};
+  }
+};
+
+}  // namespace orthornn::pointwise

@@ -1,0 +1,198 @@
+#include "orthornn/layers/conv_neru_layer.hpp"
+
+#include <cmath>
+#include <initializer_list>
+
+#include "layers/frame_convolution.hpp"
+#include "orthornn/core/error.hpp"
+#include "orthornn/linalg/orthogonality.hpp"
+#include "support/check_says.hpp"
+#include "support/layer_case.hpp"
+#include "support/same_bits.hpp"
+
+namespace orthornn::testing {
+namespace {
+
+/// A layer of frames of 2 channels, neither square nor larger than a kernel of 5.
+auto layer_of(const ConvNeru& options) {
+  return [options](ParameterSet<double>& parameters) {
+    return std::make_unique<ConvNeruLayer<double>>(parameters, "layer", options,
+                                                   options.height * options.width * 2);
+  };
+}
+
+/// y [H, W, F] += factor K * x, one product after the other, for K [q, q, C, F] and x [H, W, C].
+void convolve_directly(ConstTensorView<double> kernel, ConstTensorView<double> x, double factor,
+                       TensorView<double> y) {
+  const Index reach = kernel.shape()[0] / 2, channels = x.shape()[2];
+  for (Index i = 0; i < y.shape()[0]; ++i) {
+    for (Index j = 0; j < y.shape()[1]; ++j) {
+      for (Index di = -reach; di <= reach; ++di) {
+        for (Index dj = -reach; dj <= reach; ++dj) {
+          if (i + di < 0 || i + di >= x.shape()[0] || j + dj < 0 || j + dj >= x.shape()[1]) continue;
+          for (Index c = 0; c < channels; ++c) {
+            for (Index f = 0; f < y.shape()[2]; ++f)
+              y(i, j, f) += factor * kernel(di + reach, dj + reach, c, f) * x(i + di, j + dj, c);
+          }
+        }
+      }
+    }
+  }
+}
+
+/// The largest singular value of x -> factor K * x, from below.
+double norm_of(const FrameConvolution<double>& convolution, ConstTensorView<double> kernel, Index numbers) {
+  Tensor<double> x = normal_tensor<double>({1, numbers}, 1), y({1, numbers}),
+                 neighbours(convolution.neighbours_shape(1)), d_kernel(kernel.shape());
+  double norm = 0;
+  for (int i = 0; i < 300; ++i) {
+    const double length = frobenius_norm(x);
+    for (double& number : x) number /= length;
+    y.resize(y.shape());
+    convolution.add(kernel, x, y, neighbours);
+    norm = frobenius_norm(y);
+    x.resize(x.shape());
+    convolution.backward(kernel, x, y, d_kernel, x, neighbours);
+  }
+  return norm;
+}
+
+}  // namespace
+
+TEST_CASE("ConvNERU is the recurrence of convolutions that are summed one by one", "[layers]") {
+  for (const HiddenKernel hidden : {HiddenKernel::stiefel, HiddenKernel::zeros}) {
+    for (const Index q : {1, 3, 5}) {
+      CAPTURE(name_of(hidden), q);
+      const ConvNeru options{
+          .hidden_size = 3, .height = 3, .width = 4, .kernel_size = q, .hidden_kernel = hidden};
+      LayerCase<double> c(layer_of(options), 4, 2);
+      c.forward();
+      const auto value = [&](const char* name) {
+        return std::as_const(c.parameters).value(c.parameters.find(std::string("layer/") + name));
+      };
+      TruncatedCwy<double> point(q * q * 3, 3);
+      const bool is_free = hidden != HiddenKernel::stiefel;
+      if (!is_free) point.prepare(value("hidden_reflection_vectors"));
+      const ConstTensorView<double> kernel = is_free ? value("hidden_kernel") : point.omega();
+      Tensor<double> expected(c.y.shape());
+      for (Index b = 0; b < 2; ++b) {
+        Tensor<double> h(Shape{3, 4, 3}), next(h.shape());
+        copy<double>(c.start[0].view()[b].reshaped(h.shape()), h);
+        for (Index t = 0; t < 4; ++t) {
+          for (Index i = 0; i < next.size(); ++i) next.data()[i] = value("bias")(i % 3);
+          convolve_directly(kernel.reshaped({q, q, 3, 3}), h, is_free ? 1 : 1 / static_cast<double>(q), next);
+          convolve_directly(value("input_kernel").reshaped({q, q, 2, 3}),
+                            std::as_const(c.x).view()[t][b].reshaped({3, 4, 2}), 1, next);
+          for (Index i = 0; i < next.size(); ++i) h.data()[i] = std::max(next.data()[i], 0.0);
+          copy<double>(h.view().reshaped({36}), expected.view()[t][b]);
+        }
+      }
+      CHECK(relative_error(c.y, expected) <= tolerance::rounding<double>(4 * 5 * q * q));
+    }
+  }
+}
+
+TEST_CASE("gradients of ConvNERU on frames are those of finite differences", "[layers][gradient]") {
+  for (const HiddenKernel hidden : {HiddenKernel::stiefel, HiddenKernel::glorot}) {
+    for (const Index q : {1, 3, 5}) {
+      CAPTURE(name_of(hidden), q);
+      LayerCase<double> c(
+          layer_of({.hidden_size = 2, .height = 3, .width = 4, .kernel_size = q, .hidden_kernel = hidden}), 3,
+          3);
+      c.set_lengths({3, 0, 2});
+      check_gradients(c);
+    }
+  }
+}
+
+TEST_CASE("the hidden convolution of ConvNERU enlarges nothing", "[layers]") {
+  const Index f = GENERATE(1, 4), q = GENERATE(1, 3, 5);
+  const Index size = 6, numbers = size * size * f;
+  CAPTURE(f, q);
+  const auto of_factor = [&](double factor) {
+    return FrameConvolution<double>(size, size, q, f, f, factor, {});
+  };
+  const FrameConvolution<double> scaled = of_factor(1 / static_cast<double>(q));
+  TruncatedCwy<double> point(q * q * f, f);
+  Tensor<double> vectors(point.parameter_shape());
+  for (std::uint64_t seed = 1; seed <= 3; ++seed) {
+    point.initialize(seed, vectors);
+    point.prepare(vectors);
+    CHECK(norm_of(scaled, point.omega(), numbers) <= 1 + tolerance::rounding<double>(numbers));
+  }
+  // A kernel that is the same everywhere comes near to it, and Omega alone would pass it.
+  Tensor<double> even({q * q, f, f});
+  for (Index offset = 0; offset < q * q; ++offset) {
+    for (Index i = 0; i < f; ++i) even(offset, i, i) = 1 / static_cast<double>(q);
+  }
+  const Tensor<double>& kernel = even;
+  const ConstTensorView<double> omega = kernel.view().reshaped({q * q * f, f});
+  CHECK(norm_of(scaled, omega, numbers) > (q == 5 ? 0.6 : 0.7));
+  if (q > 1) CHECK(norm_of(of_factor(1), omega, numbers) > 2);
+}
+
+TEST_CASE("ConvNERU begins as its hidden kernel says", "[layers]") {
+  for (const auto& [name, hidden] : Names<HiddenKernel>::list) {
+    CAPTURE(name);
+    ParameterSet<double> parameters;
+    ConvNeruLayer<double> layer(parameters, "layer", {.hidden_size = 4, .hidden_kernel = hidden}, 64);
+    parameters.allocate(Device::cpu());
+    layer.initialize(3);
+    layer.prepare();
+    const auto error = layer.orthogonality_error();
+    CHECK(error.has_value() == (hidden == HiddenKernel::stiefel));
+    if (error) {
+      CHECK(*error <= tolerance::rounding<double>(36));
+      CHECK(parameters.list()[1].kind == ParameterKind::orthogonal);
+      continue;
+    }
+    Tensor<double> kernel(Shape{36, 4});
+    copy<double>(parameters.value(1), kernel);
+    if (hidden == HiddenKernel::zeros) CHECK(frobenius_norm(kernel) == 0);
+    if (hidden == HiddenKernel::glorot) {
+      const double bound = std::sqrt(6.0 / (2 * 36));
+      for (const double x : kernel) CHECK(std::abs(x) <= bound);
+      CHECK(*std::max_element(kernel.begin(), kernel.end()) > 0.9 * bound);
+    }
+    if (hidden == HiddenKernel::orthogonal) {
+      for (double& x : kernel) x *= 3;
+      CHECK(orthogonality_error(kernel) <= tolerance::rounding<double>(36));
+    }
+  }
+}
+
+TEST_CASE("ConvNERU has the same bits for every number of threads", "[layers]") {
+  const auto run = [](int threads) {
+    const Threads scope(threads);
+    LayerCase<float> c(
+        [](ParameterSet<float>& parameters) {
+          return std::make_unique<ConvNeruLayer<float>>(parameters, "layer", ConvNeru{.height = 9}, 144);
+        },
+        3, 5);
+    c.forward();
+    c.backward();
+    return std::pair(c.parameters.gradients().copy(), c.dx.copy());
+  };
+  const auto alone = run(1), shared = run(4);
+  CHECK(same_bits(alone.first, shared.first));
+  CHECK(same_bits(alone.second, shared.second));
+}
+
+TEST_CASE("ConvNERU refuses what are no frames", "[layers][errors]") {
+  const auto refused = [](const ConvNeru& options, Index inputs, std::initializer_list<std::string> words) {
+    ParameterSet<float> parameters;
+    check_says<ValueError>([&] { ConvNeruLayer<float>::add_parameters(parameters, "a", options, inputs); },
+                           words);
+    check_says<ValueError>([&] { ConvNeruLayer<float>(parameters, "a", options, inputs); }, words);
+  };
+  refused({.kernel_size = 4}, 64, {"convneru", "kernel size 4", "odd"});
+  refused({}, 65, {"convneru", "65 inputs", "8 x 8 pixels"});
+  refused({}, 0, {"0 inputs"});
+  refused({.hidden_size = 0}, 64, {"hidden size 0", "at least 1"});
+  ParameterSet<float> parameters;
+  CHECK_THROWS_AS(
+      ConvNeruLayer<float>(parameters, "a", {.height = Index{1} << 40, .width = Index{1} << 40}, 1),
+      ShapeError);
+}
+
+}  // namespace orthornn::testing
