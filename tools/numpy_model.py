@@ -269,6 +269,25 @@ def convneru(p, options, x, lengths, start):
     return np.stack(y), [h]
 
 
+def convlstm(p, options, x, lengths, start):
+    """An LSTM whose maps are convolutions; with peepholes w its gates read the cells, each pixel its own."""
+    f, batch = options["hidden_size"], x.shape[1]
+    size = options["height"] * options["width"] * f
+    w_i, w_f, w_o = p["peepholes"] if options["peepholes"] else np.zeros((3, 1))
+    hidden = kernel_of(options, p["hidden_kernel"])
+    arguments = convolution(kernel_of(options, p["input_kernel"]), frames_of(options, x)) + p["bias"]
+    h, c = start if start else (np.zeros((batch, size)), np.zeros((batch, size)))
+    live, y = live_steps(x, lengths), []
+    for a, now in zip(arguments, live):
+        a = a + convolution(hidden, frames_of(options, h))
+        i, j, g, o = (a[..., k * f:(k + 1) * f].reshape(batch, size) for k in range(4))
+        new_c = sigmoid(j + w_f * c) * c + sigmoid(i + w_i * c) * np.tanh(g)
+        new_h = sigmoid(o + w_o * new_c) * np.tanh(new_c)
+        h, c = pick(now, new_h, h), pick(now, new_c, c)
+        y.append(pick(now, new_h, np.zeros_like(new_h)))
+    return np.stack(y), [h, c]
+
+
 def linear(p, options, x, lengths, start):
     return multiply(p["weight"], x) + p["bias"], []
 
@@ -319,16 +338,16 @@ def bidirectional(p, options, x, lengths, start):
 
 
 LAYERS = {"orthogonal": orthogonal, "lstm": lstm, "gru": gru, "deltaproduct": deltaproduct, "convneru": convneru,
-          "linear": linear,
+          "convlstm": convlstm, "linear": linear,
           "gated_mlp": gated_mlp, "rms_norm": rms_norm_layer, "positions": positions, "dropout": dropout,
           "residual": residual, "bidirectional": bidirectional}
 STATES = {"orthogonal": lambda o: 1, "lstm": lambda o: 2, "gru": lambda o: 1, "convneru": lambda o: 1,
-          "positions": lambda o: 1,
+          "convlstm": lambda o: 2, "positions": lambda o: 1,
           "deltaproduct": lambda o: 2 if o["convolution"] > 1 else 1,
           "residual": lambda o: sum(map(state_count, o["layers"])),
           "bidirectional": lambda o: 2 * sum(map(state_count, o["layers"]))}
 # Their state is their output at the last live step, and where they start in a sequence without a step.
-ENDS_IN_STATE = ("orthogonal", "lstm", "gru", "convneru")
+ENDS_IN_STATE = ("orthogonal", "lstm", "gru", "convneru", "convlstm")
 
 
 def kind_of(options):

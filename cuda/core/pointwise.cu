@@ -38,10 +38,12 @@ ORTHORNN_FOR_EACH_ENTRY(MnistBatch)
 ORTHORNN_FOR_EACH_ENTRY(SquaresBatch)
 ORTHORNN_FOR_EACH_ENTRY(FrameRowErrors)
 ORTHORNN_FOR_EACH_ENTRY(CopyLiveClasses)
+ORTHORNN_FOR_EACH_ENTRY(RepeatLengths)
 ORTHORNN_FOR_EACH_ENTRY(CopySteps<std::int32_t>)
 ORTHORNN_FOR_EACH_ENTRY(GatherSequences<std::int32_t>)
 
 #define ORTHORNN_INSTANTIATE(T)                     \
+  ORTHORNN_FOR_EACH(AddPeepholeGradients<T>)        \
   ORTHORNN_FOR_EACH(AddTerms<T>)                    \
   ORTHORNN_FOR_EACH(AddToDiagonal<T>)               \
   ORTHORNN_FOR_EACH(AssignScaled<T>)                \

@@ -15,10 +15,6 @@
 namespace orthornn {
 namespace {
 
-// Two convolutions, of which each gathers neighbours and multiplies, which may be three kernels; the bias
-// before them and relu behind them.
-constexpr Index kernels_of_step = 10;
-
 /// q^2, unless that does not fit.
 Index offsets_of(const ConvNeru& options) { return Shape{options.kernel_size, options.kernel_size}.count(); }
 
@@ -113,7 +109,7 @@ void ConvNeruLayer<T>::run_prepare() {
 
 template <class T>
 std::optional<Index> ConvNeruLayer<T>::launches(Index length, Index) const {
-  return length * kernels_of_step;
+  return length * kernels_of_frames;
 }
 
 template <class T>

@@ -8,6 +8,10 @@
 
 namespace orthornn {
 
+/// Kernels of a step on a GPU: two convolutions, of which each gathers neighbours and multiplies, which may
+/// be three kernels; the bias before them and a formula behind them.
+inline constexpr Index kernels_of_frames = 10;
+
 /// Channels C of frames of `input_size` numbers. Throws ValueError for sizes below 1, an even kernel size,
 /// and for numbers that are no whole frames.
 template <class Options>

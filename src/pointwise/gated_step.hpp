@@ -24,6 +24,10 @@ struct GatedStep {
   /// [B, N], the last N numbers of a row of `products` where those of a step are not kept until the backward.
   /// Backward: -> their gradient.
   T* kept_products = nullptr;
+  /// [3, H W N], or null: weights of the cells in the arguments of the gates i, f and o, where a sequence is
+  /// a pixel of a frame.
+  const T* peepholes = nullptr;
+  Index peepholes_of_gate = 0;          ///< H W N
   std::array<const T*, 2> before = {};  ///< States before the step, [B, N] each.
   std::array<T*, 2> after = {};         ///< States after it.
   std::array<T*, 2> last = {};          ///< Forward: states after the last live step.
@@ -33,6 +37,10 @@ struct GatedStep {
   T* d_c = nullptr;                     ///< [B, N], backward: gradient of c_t -> of c_{t-1}.
 
   constexpr Index live(Index b) const { return live_steps(lengths, length, b); }
+  template <class V>
+  constexpr V peephole(Index gate, Index n, Index b) const {
+    return load<V>(peepholes + gate * peepholes_of_gate + (b * size + n) % peepholes_of_gate);
+  }
   constexpr T* products_of(Index gates_of_unit, Index n, Index b) const {
     return products + gates_of_unit * (b - first_product) * size + n;
   }

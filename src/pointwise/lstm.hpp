@@ -14,13 +14,20 @@ struct Lstm {
   static constexpr void forward(const GatedStep<T>& s, Index n, Index b) {
     const Index size = s.size, at = b * size + n;
     T* gate = s.gates + gates * b * size + n;
-    const V i = sigmoid(load<V>(gate)), f = sigmoid(load<V>(gate + size)),
-            g = tanh_of(load<V>(gate + 2 * size)), o = sigmoid(load<V>(gate + 3 * size));
+    V a_i = load<V>(gate), a_f = load<V>(gate + size), a_o = load<V>(gate + 3 * size);
+    const V before = load<V>(s.before[1] + at);
+    if (s.peepholes != nullptr) {
+      a_i = a_i + s.template peephole<V>(0, n, b) * before;
+      a_f = a_f + s.template peephole<V>(1, n, b) * before;
+    }
+    const V i = sigmoid(a_i), f = sigmoid(a_f), g = tanh_of(load<V>(gate + 2 * size));
+    const V c = f * before + i * g;
+    if (s.peepholes != nullptr) a_o = a_o + s.template peephole<V>(2, n, b) * c;
+    const V o = sigmoid(a_o);
     store(i, gate);
     store(f, gate + size);
     store(g, gate + 2 * size);
     store(o, gate + 3 * size);
-    const V c = f * load<V>(s.before[1] + at) + i * g;
     store(c, s.after[1] + at);
     store(o * tanh_of(c), s.after[0] + at);
   }
@@ -34,11 +41,39 @@ struct Lstm {
     V d_c = load<V>(s.d_c + at);
     if (is_last && s.d_last[1] != nullptr) d_c = d_c + load<V>(s.d_last[1] + at);
     d_c = d_c + d_h * o * (V(1) - tanh_c * tanh_c);
-    store(d_c * g * i * (V(1) - i), gate);
-    store(d_c * load<V>(s.before[1] + at) * f * (V(1) - f), gate + size);
+    const V d_o = d_h * tanh_c * o * (V(1) - o);
+    if (s.peepholes != nullptr) d_c = d_c + s.template peephole<V>(2, n, b) * d_o;
+    const V d_i = d_c * g * i * (V(1) - i), d_f = d_c * load<V>(s.before[1] + at) * f * (V(1) - f);
+    V d_before = d_c * f;
+    if (s.peepholes != nullptr) {
+      d_before = d_before + s.template peephole<V>(0, n, b) * d_i + s.template peephole<V>(1, n, b) * d_f;
+    }
+    store(d_i, gate);
+    store(d_f, gate + size);
     store(d_c * i * (V(1) - g * g), gate + 2 * size);
-    store(d_h * tanh_c * o * (V(1) - o), gate + 3 * size);
-    store(d_c * f, s.d_c + at);
+    store(d_o, gate + 3 * size);
+    store(d_before, s.d_c + at);
+  }
+};
+
+/// Adds the gradients of the peepholes of a step, d [3, H W N], for frames of B sequences. Entry i is a unit
+/// of a pixel. The gates are the gradients of their arguments.
+template <class T>
+struct AddPeepholeGradients {
+  GatedStep<T> step;
+  Index batch;  ///< B
+  T* d;
+
+  constexpr void operator()(Index i) const {
+    const Index frame = step.peepholes_of_gate, n = i % step.size;
+    T sums[3] = {d[i], d[frame + i], d[2 * frame + i]};
+    for (Index at = i; at < batch * frame; at += frame) {
+      const T* gate = step.gates + Lstm::gates * (at - n) + n;
+      sums[0] += gate[0] * step.before[1][at];
+      sums[1] += gate[step.size] * step.before[1][at];
+      sums[2] += gate[3 * step.size] * step.after[1][at];
+    }
+    for (Index k = 0; k < 3; ++k) d[k * frame + i] = sums[k];
   }
 };
 

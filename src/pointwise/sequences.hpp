@@ -123,6 +123,15 @@ struct CopyToRows {
   constexpr void operator()(Index n, Index row) const { rows[row * size + n] = vector[n]; }
 };
 
+/// to [B, P] <- from [B], P times each.
+struct RepeatLengths {
+  const std::int32_t* from;
+  std::int32_t* to;
+  Index count;  ///< P
+
+  constexpr void operator()(Index p, Index b) const { to[b * count + p] = from[b]; }
+};
+
 /// after [B] <- before + the live steps.
 template <class T>
 struct CountSteps {

@@ -146,6 +146,11 @@ TEST_CASE("the numpy reader computes layers of frames and answers at their pixel
     cases.add({DenseInput{24}, {cell}, EveryPixel{.outputs = 24, .pixels = 12}, Loss::mean_squared_error});
     cases.add({DenseInput{24}, {cell, cell}, LastStep{4}});
   }
+  for (const bool peepholes : {false, true}) {
+    const ConvLstm cell{.hidden_size = 3, .height = 3, .width = 4, .peepholes = peepholes};
+    cases.add({DenseInput{24}, {cell}, EveryPixel{.outputs = 12, .pixels = 12}, Loss::mean_squared_error});
+    cases.add({DenseInput{24}, {cell, cell}, LastStep{4}});
+  }
   cases.compare(*found, rounding_of_double);
 }
 

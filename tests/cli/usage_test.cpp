@@ -77,6 +77,7 @@ const Arguments of_the_model = {"--hidden",
                                 "--output-gate",
                                 "--kernel-size",
                                 "--hidden-kernel",
+                                "--peepholes",
                                 "--mlp-size",
                                 "--no-mlp",
                                 "--block-dropout",
@@ -276,7 +277,9 @@ TEST_CASE("a command line that is off is refused in one line", "[cli][usage][lon
   refused({"train", "copying", "--cell", "deltaproduct", "--readout-norm", "none", "--norm-epsilon", "1"},
           {"--norm-epsilon", "--readout-norm rms"});
   refused({"train", "copying", "--cell", "convneru"}, {"the cell convneru reads frames", "the task video"});
-  refused({"train", "video", "--cell", "lstm", "--kernel-size", "3"}, {"--kernel-size", "--cell convneru"});
+  refused({"train", "video", "--cell", "lstm", "--kernel-size", "3"},
+          {"--kernel-size", "--cell convneru or convlstm"});
+  refused({"train", "video", "--cell", "convneru", "--peepholes"}, {"--peepholes", "--cell convlstm"});
   refused({"train", "video", "--cell", "convneru", "--kernel-size", "4"}, {"kernel size 4", "odd"});
   refused({"train", "words", "--cell", "deltaproduct", "--beta-bias", "3"}, {"--beta-bias", "--beta-offset"});
   // Flags with values.

@@ -49,6 +49,8 @@ TEST_CASE("a cell of frames is trained, evaluated and resumed", "[cli][video][lo
 TEST_CASE("other cells read frames as vectors, and cells of frames stand in tables", "[cli][video]") {
   const TemporaryFolder folder;
   check_success(run(train_video(folder / "lstm", {"--cell", "lstm", "--hidden", "4", "--steps", "1"})));
+  check_success(run(train_video(folder / "convlstm",
+                                {"--cell", "convlstm", "--hidden", "4", "--peepholes", "--steps", "1"})));
   const fs::path config = folder / "layers.toml";
   std::ofstream(config) << "[[layer]]\nkind = \"convneru\"\nhidden_size = 2\nkernel_size = 5\n";
   check_success(run(train_video(folder / "tables", {"--config", config.string(), "--steps", "1"})));

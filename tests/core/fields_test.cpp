@@ -237,6 +237,7 @@ TEST_CASE("an alternative's name goes with its type", "[fields]") {
   CHECK(name_of(LayerOptions(Lstm{})) == "lstm");
   CHECK(name_of(LayerOptions(Gru{})) == "gru");
   CHECK(name_of(LayerOptions(ConvNeru{})) == "convneru");
+  CHECK(name_of(LayerOptions(ConvLstm{})) == "convlstm");
   CHECK(name_of(LayerOptions(Linear{})) == "linear");
   CHECK(name_of(LayerOptions(RmsNorm{})) == "rms_norm");
   CHECK(name_of(LayerOptions(Dropout{})) == "dropout");

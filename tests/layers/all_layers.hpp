@@ -82,6 +82,9 @@ std::vector<LayerKind<T>> all_layers(Index k, Index n) {
                         .norm_epsilon = 0.5,
                         .output_gate = true});
   made("convneru", false, ConvNeru{.hidden_size = 2, .height = k, .width = 1});
+  made("convlstm", false, ConvLstm{.hidden_size = 2, .height = k, .width = 1});
+  made("convlstm with peepholes", false,
+       ConvLstm{.hidden_size = 2, .height = k, .width = 1, .peepholes = true});
   made("gated mlp", false, GatedMlp{.mlp_size = 4});
   made("rms norm", false, RmsNorm{.epsilon = 0.5});
   made("dropout", false, Dropout{.rate = 0.25});

@@ -41,8 +41,8 @@ TEST_CASE("layers of every kind go through JSON", "[layers][fields]") {
 
 TEST_CASE("the kinds of layers that files name keep their names", "[layers][fields]") {
   const std::vector<std::string> names = names_of<LayerOptions>();
-  for (const char* name : {"orthogonal", "lstm", "gru", "convneru", "linear", "rms_norm", "positions",
-                           "dropout", "residual", "bidirectional"})
+  for (const char* name : {"orthogonal", "lstm", "gru", "convneru", "convlstm", "linear", "rms_norm",
+                           "positions", "dropout", "residual", "bidirectional"})
     CHECK(std::count(names.begin(), names.end(), name) == 1);
   for (const std::string& name : names) CHECK(name_of(parse<LayerOptions>(name)) == name);
 }

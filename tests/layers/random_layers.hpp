@@ -27,7 +27,7 @@ inline std::vector<LayerOptions> draw_layers(RandomStream& random, Index input_s
 
 inline LayerOptions draw_layer(RandomStream& random, Index input_size, int depth) {
   const Index size = 1 + static_cast<Index>(random.integer(4));
-  switch (random.integer(depth > 1 ? 12 : 8)) {
+  switch (random.integer(depth > 1 ? 13 : 9)) {
     case 0:
       return OrthogonalCell{.hidden_size = size,
                             .transition = Cwy{.reflections = (size + 1) / 2},
@@ -55,7 +55,9 @@ inline LayerOptions draw_layer(RandomStream& random, Index input_size, int depth
     case 7:
       return GatedMlp{.mlp_size = size};
     case 8:
+      return ConvLstm{.hidden_size = size, .height = input_size, .width = 1, .peepholes = true};
     case 9:
+    case 10:
       return Bidirectional{draw_layers(random, input_size, depth - 1, false)};
     default:
       return Residual{draw_layers(random, input_size, depth - 1, true)};

@@ -231,9 +231,11 @@ void TrainSettings::check_positions(const Task& described) const {
 void TrainSettings::check_frames(const Task& described) const {
   const std::vector<std::string> parts = names_of_parts();
   if (!stack.empty() || described.data().height > 0) return;
-  if (std::ranges::find(parts, ConvNeru::name) == parts.end()) return;
-  throw UsageError(fmt::format("the cell {} reads frames, and the task {} has none; expected the task {}",
-                               ConvNeru::name, task.name, VideoOptions::name));
+  for (const char* name : {ConvNeru::name, ConvLstm::name}) {
+    if (std::ranges::find(parts, name) == parts.end()) continue;
+    throw UsageError(fmt::format("the cell {} reads frames, and the task {} has none; expected the task {}",
+                                 name, task.name, VideoOptions::name));
+  }
 }
 
 void TrainSettings::check_init() const {

@@ -111,11 +111,21 @@ void TrainSettings::add_delta_options(CLI::App& command) {
 }
 
 void TrainSettings::add_frame_options(CLI::App& command) {
+  const auto add = [&](CLI::Option* option, const std::vector<std::string>& owners) {
+    if (option != nullptr)
+      add_owned(
+          owned_, option, "--cell", [this] { return names_of_parts(); }, owners);
+  };
   ConvNeru::fields([&](const char* key, auto member, const Domain& domain, const char* help) {
-    if (std::string(key) == "hidden_size") return;  // --hidden is an option of other cells too
-    CLI::Option* option = add_field(command, model_group, key, conv_neru.*member, domain, help);
-    if (option == nullptr) return;
-    add_owned(owned_, option, "--cell", [this] { return names_of_parts(); }, {ConvNeru::name});
+    const std::string name = key;
+    if (name == "hidden_size") return;  // --hidden is an option of other cells too
+    std::vector<std::string> owners = {ConvNeru::name};
+    if (name == "kernel_size") owners.emplace_back(ConvLstm::name);
+    add(add_field(command, model_group, key, conv_neru.*member, domain, help), owners);
+  });
+  ConvLstm::fields([&](const char* key, auto, const Domain& domain, const char* help) {
+    if (std::string(key) == "peepholes")
+      add(add_field(command, model_group, key, peepholes, domain, help), {ConvLstm::name});
   });
 }
 

@@ -19,6 +19,7 @@ std::vector<std::string> cell_names() {
   }
   names.emplace_back(DeltaProductCell::name);
   names.emplace_back(ConvNeru::name);
+  names.emplace_back(ConvLstm::name);
   return names;
 }
 
@@ -77,6 +78,13 @@ LayerOptions TrainSettings::recurrent(const std::string& name) const {
     ConvNeru sized = conv_neru;
     sized.hidden_size = cell.hidden_size;
     return sized;
+  }
+  if (name == ConvLstm::name) {
+    return ConvLstm{.hidden_size = cell.hidden_size,
+                    .height = conv_neru.height,
+                    .width = conv_neru.width,
+                    .kernel_size = conv_neru.kernel_size,
+                    .peepholes = peepholes};
   }
   std::optional<RecurrentOptions> options = find_name<RecurrentOptions>(name);
   if (!options) {

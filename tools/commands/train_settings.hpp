@@ -37,7 +37,10 @@ struct TrainSettings {
   /// Of --cell deltaproduct: all but the hidden size, which is that of `cell`.
   DeltaProductCell delta;
   /// Of --cell convneru: all but the hidden size, which is that of `cell`. Its frames are those of the task.
+  /// --cell convlstm has the same frames and kernel size.
   ConvNeru conv_neru;
+  /// Of --cell convlstm.
+  bool peepholes = false;
   GatedMlp mlp;
   bool no_mlp = false;
   /// Of what a block's parts add; 0 for none.

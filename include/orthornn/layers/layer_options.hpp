@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "orthornn/core/fields.hpp"
+#include "orthornn/layers/conv_lstm_layer.hpp"
 #include "orthornn/layers/conv_neru_layer.hpp"
 #include "orthornn/layers/delta_product_layer.hpp"
 #include "orthornn/layers/dropout_layer.hpp"
@@ -50,8 +51,8 @@ struct Bidirectional {
 
 /// Options of a layer of any kind. To add a kind to orthornn, write options with the name of their layer as
 /// `Layer`, and add them here. A program registers its own kinds (OwnLayer).
-struct LayerOptions : std::variant<OrthogonalCell, Lstm, Gru, DeltaProductCell, ConvNeru, Linear, GatedMlp,
-                                   RmsNorm, Positions, Dropout, Residual, Bidirectional, OwnLayer> {
+struct LayerOptions : std::variant<OrthogonalCell, Lstm, Gru, DeltaProductCell, ConvNeru, ConvLstm, Linear,
+                                   GatedMlp, RmsNorm, Positions, Dropout, Residual, Bidirectional, OwnLayer> {
   using variant::variant;
 };
 
