@@ -1,6 +1,7 @@
 #pragma once
 // Bodies that fill the batches of VideoTask and measure frames [H, W], gray from 0 to 1.
 
+#include <array>
 #include <cmath>
 #include <cstdint>
 
@@ -17,26 +18,88 @@ constexpr Index bouncing_place(Index phase, Index most) {
   return within <= most ? within : 2 * most - within;
 }
 
-/// The features and values [T, B, H W] of bouncing squares. Entry (b, t) is frame t, 0 to T, of clip b.
-struct SquaresBatch {
-  SequenceStreams streams;
+/// A square of white pixels, which moves by one pixel along each axis at each frame.
+struct SquareScene {
   Index frame_size, square_size;
+
+  struct Clip {
+    Index top, left;  ///< Phases
+  };
+  constexpr Clip clip(const PhiloxStream& stream) const {
+    const auto phases = static_cast<std::uint32_t>(2 * (frame_size - square_size));
+    return {integer_below(phases, stream.bits(0)), integer_below(phases, stream.bits(1))};
+  }
+  constexpr float gray(const Clip& clip, Index t, Index y, Index x) const {
+    const Index most = frame_size - square_size, row = y - bouncing_place(clip.top + t, most),
+                column = x - bouncing_place(clip.left + t, most);
+    return row >= 0 && row < square_size && column >= 0 && column < square_size ? 1.0F : 0.0F;
+  }
+};
+
+/// Two images, each with its own speed along each axis. Where they overlap, the brighter one is seen.
+struct ImageScene {
+  const std::uint8_t* images;  ///< [count, height, width]
+  Index count, height, width;
+  Index frame_size;
+  std::uint32_t most_speed;  ///< Pixels a frame.
+
+  static constexpr Index movers = 2;
+  struct Axis {
+    Index phase, speed;
+  };
+  struct Clip {
+    std::array<Index, movers> image;
+    std::array<Axis, movers> top, left;
+  };
+  constexpr Clip clip(const PhiloxStream& stream) const {
+    std::uint64_t draws = 0;
+    const auto below = [&](Index count_of) {
+      return static_cast<Index>(integer_below(static_cast<std::uint32_t>(count_of), stream.bits(draws++)));
+    };
+    const auto axis = [&](Index size) {
+      const Index phase = below(2 * (frame_size - size));
+      return Axis{phase, 1 + below(most_speed)};
+    };
+    Clip found{};
+    for (std::size_t i = 0; i < movers; ++i) {
+      found.image[i] = below(count);
+      found.top[i] = axis(height);
+      found.left[i] = axis(width);
+    }
+    return found;
+  }
+  constexpr float gray(const Clip& clip, Index t, Index y, Index x) const {
+    const auto offset = [&](const Axis& axis, Index place, Index size) {
+      return place - bouncing_place(axis.phase + axis.speed * t, frame_size - size);
+    };
+    std::uint8_t brightest = 0;
+    for (std::size_t i = 0; i < movers; ++i) {
+      const Index row = offset(clip.top[i], y, height), column = offset(clip.left[i], x, width);
+      if (row < 0 || row >= height || column < 0 || column >= width) continue;
+      const std::uint8_t byte = images[(clip.image[i] * height + row) * width + column];
+      if (byte > brightest) brightest = byte;
+    }
+    return static_cast<float>(brightest) / 255.0F;
+  }
+};
+
+/// The features and values [T, B, H W] of clips. Entry (y, t B + b) is row y of frame t, 0 to T, of clip b.
+template <class Scene>
+struct ClipBatch {
+  Scene scene;
+  SequenceStreams streams;
   Index length, batch;  ///< T, B
   float* features;
   float* values;
 
-  constexpr void operator()(Index b, Index t) const {
-    const PhiloxStream stream = streams.stream(b);
-    const Index most = frame_size - square_size;
-    const auto place = [&](std::uint64_t axis) {
-      return bouncing_place(integer_below(static_cast<std::uint32_t>(2 * most), stream.bits(axis)) + t, most);
-    };
-    const Index top = place(0), left = place(1), pixels = frame_size * frame_size;
-    for (Index i = 0; i < pixels; ++i) {
-      const Index y = i / frame_size - top, x = i % frame_size - left;
-      const float gray = y >= 0 && y < square_size && x >= 0 && x < square_size ? 1.0F : 0.0F;
-      if (t < length) features[(t * batch + b) * pixels + i] = gray;
-      if (t > 0) values[((t - 1) * batch + b) * pixels + i] = gray;
+  constexpr void operator()(Index y, Index column) const {
+    const Index t = column / batch, b = column - t * batch, size = scene.frame_size;
+    const auto clip = scene.clip(streams.stream(b));
+    for (Index x = 0; x < size; ++x) {
+      const float gray = scene.gray(clip, t, y, x);
+      const Index place = (column * size + y) * size + x;
+      if (t < length) features[place] = gray;
+      if (t > 0) values[place - batch * size * size] = gray;
     }
   }
 };

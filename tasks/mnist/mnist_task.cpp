@@ -1,7 +1,6 @@
 #include "orthornn/tasks/mnist_task.hpp"
 
 #include <fmt/format.h>
-#include <zlib.h>
 
 #include <algorithm>
 #include <cmath>
@@ -17,30 +16,10 @@
 #include "tasks/batch_size.hpp"
 #include "tasks/count_right.hpp"
 #include "tasks/data_part.hpp"
-#include "tasks/mnist/idx_file.hpp"
+#include "tasks/mnist/mnist_images.hpp"
 #include "tasks/mnist/numpy_permutation.hpp"
 
 namespace orthornn {
-namespace {
-
-/// The file of that kind ("images-idx3", "labels-idx1") in a folder, by any of its usual names.
-std::filesystem::path find_idx_file(const std::filesystem::path& folder, const std::string& set,
-                                    const std::string& content, const std::string& kind) {
-  const std::string advice =
-      "name the folder with the four MNIST files, or fetch them with tools/fetch-data mnist";
-  if (folder.empty()) throw FileError("task mnist needs its data, but no folder was given; " + advice);
-  for (const char* separator : {"-", "."}) {
-    for (const char* ending : {"", ".gz"}) {
-      std::filesystem::path path = folder / fmt::format("{}-{}{}{}{}", set, content, separator, kind, ending);
-      std::error_code ignored;  // what cannot be looked at is not there
-      if (std::filesystem::is_regular_file(path, ignored)) return path;
-    }
-  }
-  throw FileError(
-      fmt::format("{} has no file {}-{}-{} (nor with .gz); {}", folder.string(), set, content, kind, advice));
-}
-
-}  // namespace
 
 MnistTask::MnistTask(const MnistOptions& options)
     : data_(options.data),
@@ -93,7 +72,7 @@ void MnistTask::load() const {
                     "it was trained with",
                     data_.string(), pixels, length_));
   }
-  const std::string checksum = checksum_of(training, test);
+  const std::string checksum = mnist_checksum(training.pixels, training.labels, test.pixels, test.labels);
   if (!checksum_.empty() && checksum_ != checksum) {
     throw FileError(fmt::format(
         "{} has other images than those that the model was trained with ({} there, {} here); name "
@@ -120,37 +99,9 @@ void MnistTask::load() const {
 }
 
 MnistTask::Images MnistTask::read_images(const char* set) const {
-  const std::filesystem::path pixels_path = find_idx_file(data_, set, "images", "idx3-ubyte");
-  const std::filesystem::path labels_path = find_idx_file(data_, set, "labels", "idx1-ubyte");
-  Images images{.pixels = read_idx(pixels_path, 3), .labels = read_idx(labels_path, 1)};
-
-  if (images.pixels.shape()[0] != images.count()) {
-    throw FileError(
-        fmt::format("{} has {} images, but {} has {} labels, expected as many; fetch both again, for "
-                    "example with tools/fetch-data mnist",
-                    pixels_path.string(), images.pixels.shape()[0], labels_path.string(), images.count()));
-  }
-  const auto* wrong = std::ranges::find_if(images.labels, [](std::uint8_t label) { return label >= digits; });
-  if (wrong != images.labels.end()) {
-    throw FileError(
-        fmt::format("{}: label {} is {}, expected 0 to {}; fetch it again, for example with "
-                    "tools/fetch-data mnist",
-                    labels_path.string(), wrong - images.labels.begin(), *wrong, digits - 1));
-  }
+  Images images;
+  read_mnist_images(MnistOptions::name, data_, set, images.pixels, images.labels);
   return images;
-}
-
-/// "60000 training images, CRC-32 1a2b3c4d; 10000 test images, CRC-32 5e6f7a8b"
-std::string MnistTask::checksum_of(const Images& training, const Images& test) {
-  const auto sum = [](const Images& images) {
-    const std::string sizes = to_string(images.pixels.shape());
-    uLong crc = crc32_z(0, reinterpret_cast<const Bytef*>(sizes.data()), sizes.size());
-    for (const Tensor<std::uint8_t>* bytes : {&images.pixels, &images.labels})
-      crc = crc32_z(crc, bytes->data(), static_cast<std::size_t>(bytes->size()));
-    return crc;
-  };
-  return fmt::format("{} training images, CRC-32 {:08x}; {} test images, CRC-32 {:08x}", training.count(),
-                     sum(training), test.count(), sum(test));
 }
 
 std::vector<TaskPart> MnistTask::parts() const {

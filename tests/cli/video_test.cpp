@@ -5,6 +5,7 @@
 
 #include "cli/model_content.hpp"
 #include "cli/run_program.hpp"
+#include "cli/tiny_mnist.hpp"
 
 namespace fs = std::filesystem;
 using namespace orthornn;
@@ -44,6 +45,20 @@ TEST_CASE("a cell of frames is trained, evaluated and resumed", "[cli][video][lo
   const ProgramResult shown = run({"inspect", (whole / "model.h5").string()});
   check_success(shown);
   CHECK_THAT(shown.output, contains("convneru"));
+}
+
+TEST_CASE("Moving MNIST is trained, resumed and evaluated", "[cli][video][long]") {
+  const TemporaryFolder folder;
+  write_tiny_mnist(folder / "data");
+  const fs::path out = folder / "run";
+  check_success(run(train_video(out, {"--clips", "mnist", "--data", (folder / "data").string(), "--cell",
+                                      "convneru", "--hidden", "1", "--kernel-size", "1", "--steps", "1"})));
+  check_success(run({"train", "--resume", "--steps", "2", "--out", out.string()}));
+  const ProgramResult result = run({"eval", (out / "model.h5").string(), "--json"});
+  check_success(result);
+  CHECK(Json::parse(result.output).at("baseline") == 0.0918);
+  fs::remove_all(folder / "data");
+  check_refused(run({"eval", (out / "model.h5").string()}), 1, {"tools/fetch-data mnist"});
 }
 
 TEST_CASE("other cells read frames as vectors, and cells of frames stand in tables", "[cli][video]") {

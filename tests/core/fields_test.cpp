@@ -167,7 +167,7 @@ TEST_CASE("every member of an options type is a field", "[fields]") {
   CHECK(keys_of<AddingOptions>().size() == member_count<AddingOptions>() - 2);
   CHECK(keys_of<LanguageOptions>().size() == member_count<LanguageOptions>() - 2);
   CHECK(keys_of<RecallOptions>().size() == member_count<RecallOptions>() - 2);
-  CHECK(keys_of<VideoOptions>().size() == member_count<VideoOptions>() - 2);
+  CHECK(keys_of<VideoOptions>().size() == member_count<VideoOptions>() - 4);
   CHECK(keys_of<WordsOptions>().size() == member_count<WordsOptions>() - 2);
   CHECK(keys_of<MnistOptions>().size() == member_count<MnistOptions>() - 5);
   CHECK(keys_of<SequencesOptions>().size() == member_count<SequencesOptions>() - 6);
@@ -217,6 +217,8 @@ TEST_CASE("the names in files are these", "[fields]") {
                                                          {"resident", is(RolloutWay::resident)},
                                                          {"cluster", is(RolloutWay::cluster)},
                                                          {"stepwise", is(RolloutWay::stepwise)}});
+  CHECK(pairs(std::type_identity<Clips>()) ==
+        Pairs{{"squares", is(Clips::squares)}, {"mnist", is(Clips::mnist)}});
   CHECK(pairs(std::type_identity<Alphabet>()) ==
         Pairs{{"all", is(Alphabet::all)}, {"swaps", is(Alphabet::swaps)}, {"random", is(Alphabet::random)}});
   CHECK(pairs(std::type_identity<Language>()) == Pairs{{"parity", is(Language::parity)},

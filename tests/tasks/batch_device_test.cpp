@@ -77,6 +77,8 @@ TEST_CASE("batches of MNIST have the same bits on a GPU", "[cuda]") {
   };
   write("train", 11);
   write("t10k", 7);
+  check_same_batches(VideoTask({.clips = Clips::mnist, .data = folder.path(), .frames = 3, .batch = 5}),
+                     *device, {0, 1});
   for (const bool permuted : {false, true}) {
     // Two batches an epoch, and a step back into one that has passed.
     const MnistTask task({.data = folder.path(), .permuted = permuted, .batch = 5});

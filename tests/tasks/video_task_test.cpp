@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
+#include <iterator>
+#include <map>
 #include <set>
 #include <utility>
 #include <vector>
@@ -10,11 +13,13 @@
 #include "orthornn/tasks/task_options.hpp"
 #include "support/catch.hpp"
 #include "support/error_message.hpp"
+#include "support/idx_writer.hpp"
+#include "support/temporary_folder.hpp"
 
 namespace orthornn::testing {
 namespace {
 
-constexpr Index size = VideoTask::frame_size, pixels = size * size;
+constexpr Index size = 8, pixels = size * size, image_pixels = 40 * 30;
 
 /// Row and column of a square, whose pixels alone are white. Checks that it is one.
 std::pair<Index, Index> place_of(TensorView<const float> frame) {
@@ -33,6 +38,17 @@ std::vector<float> values_of(const Task& task, std::uint64_t step) {
   task.training_batch(step, batch);
   const TensorView<const float> values = batch.needed_reals(batch_names::values);
   return {values.begin(), values.end()};
+}
+
+/// Images of 40 x 30 pixels with one gray each: first, first + 1, .. Two of them in a frame nearly always
+/// overlap.
+void write_grays(const std::filesystem::path& folder, const std::string& set, std::uint32_t count,
+                 std::uint8_t first) {
+  std::vector<std::uint8_t> grays(count * image_pixels), labels(count);
+  for (std::size_t i = 0; i < grays.size(); ++i)
+    grays[i] = static_cast<std::uint8_t>(first + i / image_pixels);
+  write_plain(folder / (set + "-images-idx3-ubyte"), idx_bytes({count, 40, 30}, grays));
+  write_plain(folder / (set + "-labels-idx1-ubyte"), idx_bytes({count}, labels));
 }
 
 std::vector<double> metrics_of(const Tensor<float>& outputs, const Tensor<float>& values) {
@@ -121,6 +137,72 @@ TEST_CASE("the baseline of bouncing squares is the loss of the best still frame"
   CHECK(task.baseline_loss() == Approx(sum / static_cast<double>(pixels)).epsilon(0.03));
   CHECK(task.solved({.loss = task.baseline_loss() / 2.1}));
   CHECK_FALSE(task.solved({.loss = task.baseline_loss() / 1.9}));
+}
+
+TEST_CASE("a clip of mnist is two images that move and bounce, of its own set alone", "[video]") {
+  const TemporaryFolder folder;
+  // The first training image, of gray 1, is for validation.
+  write_grays(folder.path(), "train", 11, 1);
+  write_grays(folder.path(), "t10k", 5, 101);
+  const VideoTask task({.clips = Clips::mnist, .data = folder.path(), .frames = 30, .batch = 6});
+  Batch batch;
+  const auto grays = [&] {
+    std::set<long> found;
+    for (const float x : std::as_const(batch).needed_reals(batch_names::values))
+      found.insert(std::lround(x * 255));
+    return found;
+  };
+  task.evaluation_batch(HeldOut::validation, 0, batch);
+  CHECK(grays() == std::set<long>{0, 1});
+  task.evaluation_batch(HeldOut::test, 0, batch);
+  CHECK(*std::next(grays().begin()) >= 101);
+  CHECK(*grays().rbegin() <= 105);
+  task.training_batch(0, batch);
+  CHECK(*std::next(grays().begin()) >= 2);
+  CHECK(*grays().rbegin() <= 11);
+
+  const TensorView<const float> values = std::as_const(batch).reals(batch_names::values);
+  REQUIRE(values.shape() == Shape{29, 6, 64 * 64});
+  Index followed = 0;
+  for (Index b = 0; b < 6; ++b) {
+    // Nothing hides the brighter image. If it is there twice, no place is its own.
+    std::vector<Index> rows;
+    for (Index t = 0; t < 29; ++t) {
+      const TensorView<const float> frame = values[t][b];
+      const float brightest = *std::max_element(frame.begin(), frame.end());
+      const auto seen = std::count(frame.begin(), frame.end(), brightest);
+      CHECK(seen >= image_pixels);
+      if (seen > image_pixels) break;
+      rows.push_back((std::find(frame.begin(), frame.end(), brightest) - frame.begin()) / 64);
+    }
+    if (rows.size() != 29) continue;
+    ++followed;
+    std::map<Index, int> speeds;
+    for (std::size_t t = 1; t < rows.size(); ++t) ++speeds[std::abs(rows[t] - rows[t - 1])];
+    CHECK(speeds.rbegin()->first >= 1);
+    CHECK(speeds.rbegin()->first <= 4);
+    // It bounces five times at most on its way of up to 28 times 4 pixels.
+    CHECK(speeds.rbegin()->second > 20);
+  }
+  CHECK(followed > 2);
+  CHECK(task.baseline_loss() == 0.0918);
+}
+
+TEST_CASE("clips of mnist are made of the images of the model file alone", "[video]") {
+  const TemporaryFolder folder;
+  write_grays(folder.path(), "train", 11, 1);
+  write_grays(folder.path(), "t10k", 5, 101);
+  const VideoTask task({.clips = Clips::mnist, .data = folder.path(), .batch = 6});
+  const std::vector<TaskPart> parts = task.parts();
+  REQUIRE(parts.size() == 1);
+  const auto again = make_task(task.config(), {.batch = 6, .data = folder.path(), .parts = parts});
+  CHECK(values_of(*again, 0) == values_of(task, 0));
+  write_grays(folder.path(), "t10k", 5, 102);
+  const auto changed = make_task(task.config(), {.batch = 6, .data = folder.path(), .parts = parts});
+  CHECK_THAT(error_message<FileError>([&] { changed->load(); }), contains("other images"));
+  CHECK_THAT(error_message<ValueError>([&] { VideoTask of({.parts = parts}); }), contains("squares"));
+  CHECK_THAT(error_message<FileError>([&] { VideoTask({.clips = Clips::mnist}).load(); }),
+             contains("task video") && contains("no folder"));
 }
 
 TEST_CASE("frames are measured by MSE, MAE, SSIM and PSNR", "[video]") {

@@ -120,7 +120,6 @@ class MnistTask final : public Task {
   };
 
   Images read_images(const char* set) const;
-  static std::string checksum_of(const Images& training, const Images& test);
   /// How many of so many training images are held out for validation.
   Index validation_count(Index images) const;
   Index held_out_count(HeldOut set) const;

@@ -1,5 +1,9 @@
 #pragma once
 
+#include <list>
+#include <string>
+#include <vector>
+
 #include "orthornn/core/random.hpp"
 #include "orthornn/tasks/task.hpp"
 
@@ -7,10 +11,29 @@ namespace orthornn {
 
 class VideoTask;
 
+/// What the clips of a VideoTask show.
+enum class Clips {
+  squares,  ///< A white square that bounces in frames of 8 x 8 pixels.
+  mnist     ///< Moving MNIST: two handwritten digits that bounce in frames of 64 x 64 pixels.
+};
+template <>
+struct Names<Clips> {
+  using enum Clips;
+  static constexpr Choice<Clips> list[] = {{"squares", squares}, {"mnist", mnist}};
+};
+
 /// Options of a VideoTask.
 struct VideoOptions {
   using Made = VideoTask;
-  static constexpr const char* name = "video";  ///< Name in files and on the command line.
+  static constexpr const char* name = "video";             ///< Name in files and on the command line.
+  static constexpr const char* usual_data = "data/mnist";  ///< Folder into which tools/fetch-data puts them.
+  /// What the clips show.
+  Clips clips = Clips::squares;
+  /// Folder with the four IDX files of MNIST; read for `mnist` clips alone.
+  std::filesystem::path data = {};
+  /// Parts of the task of a model trained before (VideoTask::parts), whose images must be equal. Empty:
+  /// images are not compared.
+  std::vector<TaskPart> parts = {};
   /// Frames of a clip, 2 or more. The last one is a target alone.
   Index frames = 20;
   /// Clips B of a batch, >= 1.
@@ -20,6 +43,8 @@ struct VideoOptions {
 
   /// Fields in `Task::config()`; the others are fields of TaskSource.
   static void fields(auto&& visit) {
+    visit("clips", &VideoOptions::clips, domain::any,
+          "squares that bounce in 8 x 8 pixels, or mnist: two digits in 64 x 64");
     visit("frames", &VideoOptions::frames, Domain{.low = 2}, "frames of a clip");
   }
 };
@@ -28,15 +53,20 @@ struct VideoOptions {
 /// but the last, gray from 0 to 1, row by row. The target values [T, B, H W] of a step are the frame after
 /// it. The loss is the mean over all pixels of |output - value| + (output - value)^2.
 ///
-/// A clip shows a white square of 3 x 3 pixels on a black frame of 8 x 8. It moves by one pixel along each
-/// axis at each frame, and bounces off the border. One frame does not tell where it moves, two frames do.
-/// There are 100 different clips.
+/// A clip of squares shows a white square of 3 x 3 pixels on a black frame of 8 x 8. It moves by one pixel
+/// along each axis at each frame, and bounces off the border. One frame does not tell where it moves, two
+/// frames do. There are 100 different clips.
+///
+/// A clip of mnist shows two images of MNIST on a black frame of 64 x 64 (Moving MNIST; Srivastava, Mansimov
+/// and Salakhutdinov, "Unsupervised learning of video representations using LSTMs", ICML 2015). Each moves by
+/// 1 to 4 pixels a frame along each axis, and bounces off the border. Where they overlap, the brighter pixel
+/// is seen. Clips of a set show images of that set alone: the first twelfth of the training images is for
+/// validation. The files are read when they are first needed, and kept on a GPU too from the first batch that
+/// lies there, so one thread at a time may use the task.
 ///
 /// A clip depends on the seed, its set and its number alone; test clips on their number alone.
 class VideoTask final : public Task {
  public:
-  /// Rows of a frame, and its columns.
-  static constexpr Index frame_size = 8;
   /// Rows of the square, and its columns.
   static constexpr Index square_size = 3;
   /// Number of validation clips.
@@ -44,8 +74,8 @@ class VideoTask final : public Task {
   /// Number of test clips.
   static constexpr Index test_clips = 1000;
 
-  /// Makes the task. Throws ValueError for an option outside its domain and for 2^31 steps or more in a
-  /// batch.
+  /// Makes the task; reads no file. Throws ValueError for an option outside its domain, for 2^31 steps or
+  /// more in a batch, and for parts that are not those of such a task.
   explicit VideoTask(const VideoOptions& options = {});
 
   std::string name() const override { return VideoOptions::name; }
@@ -53,12 +83,19 @@ class VideoTask final : public Task {
   Index batch_size() const override { return options_.batch; }
   std::uint64_t seed() const override { return options_.seed; }
   Index length() const override { return options_.frames - 1; }
-  /// Loss of the best frame that is the same for all clips and steps.
+  /// Loss of the best frame that is the same for all clips and steps; of mnist that of a black one with the
+  /// images of MNIST, 0.092.
   double baseline_loss() const override;
-  /// Whether the loss is below half of the baseline. The best answer that looks at one frame alone has two
-  /// thirds of it.
+  /// Whether the loss is below half of the baseline. For squares the best answer that looks at one frame
+  /// alone has two thirds of it.
   bool solved(const Evaluation& evaluation) const override { return evaluation.loss < baseline_loss() / 2; }
 
+  /// Rows of a frame, and its columns.
+  Index frame_size() const { return options_.clips == Clips::squares ? 8 : 64; }
+
+  /// Reads the images of mnist clips unless they have been read. Throws FileError for a file that is missing
+  /// or damaged, for images that are no smaller than a frame, and for images other than those of the parts.
+  void load() const override;
   void training_batch(std::uint64_t step, Batch& batch) const override;
   Index evaluation_batches(HeldOut set) const override;
   void evaluation_batch(HeldOut set, Index number, Batch& batch) const override;
@@ -72,11 +109,25 @@ class VideoTask final : public Task {
   /// Makes this task with clips of `length` + 1 frames. Throws ValueError as the constructor.
   std::unique_ptr<Task> with_length(Index length, Index batch) const override;
   std::string config() const override;
+  /// The part "data" of mnist clips, a checksum of the images. Reads them unless the options had the parts,
+  /// and throws as `load`.
+  std::vector<TaskPart> parts() const override;
 
  private:
-  void fill(std::uint64_t seed, RandomPurpose purpose, std::uint64_t first, Index count, Batch& batch) const;
+  /// Pixels [count, rows, columns] of both files, on one device.
+  struct Images {
+    Device device;
+    Tensor<std::uint8_t> training, test;
+  };
+  template <class Scene>
+  void fill(const Scene& scene, HeldOut const* set, std::uint64_t first, Index count, Batch& batch) const;
+  void fill(HeldOut const* set, std::uint64_t first, Index count, Batch& batch) const;
+  const Images& images_on(Device device) const;
 
   VideoOptions options_;
+  // What is there once the files are read. The first images are those of the host.
+  mutable std::string checksum_;
+  mutable std::list<Images> images_;
   /// Sums of the rows of frames in `count_metrics`, kept so that the next evaluation takes no memory.
   mutable Tensor<double> row_sums_;
 };
