@@ -51,6 +51,7 @@ template <Direction direction>
 void start_padded(const RolloutArguments<float>& arguments, const float* q) {
   Context& gpu = context(arguments.device);
   if (arguments.hidden_size <= 256) return start_smallest<direction, 4>(gpu, arguments, q);
+  if (arguments.hidden_size <= 384) return start_smallest<direction, 6>(gpu, arguments, q);
   start_smallest<direction, 8>(gpu, arguments, q);
 }
 
