@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "core/back_end.hpp"
+#include "cuda/orthogonal/reflectors.hpp"
 #include "linalg/elementwise.hpp"
 #include "linalg/gemm.hpp"
 #include "orthogonal/initial_matrix.hpp"
@@ -93,6 +95,11 @@ class ReflectionVectors final : public Parametrization<T> {
     if (made_ != ReflectionFactors::units) inverse_s_factor<T>(u(), columns_of(s_inverse_));
   }
   void prepare(ConstTensorView<T> vectors) override {
+    if constexpr (has_cuda_bodies) {
+      const bool small = std::max(reflections_, hidden_size_) <= cuda::largest_small_reflectors;
+      if (made_ == ReflectionFactors::matrix && small && q_.device().is_cuda())
+        return cuda::small_reflection_matrix<T>(vectors, units_, norms_, s_inverse_, q_);
+    }
     prepare_backward(vectors);
     if (made_ != ReflectionFactors::matrix) return;
     // Q^T = I - U (U S^-1)^T, in the column-major view of Q's C order.
