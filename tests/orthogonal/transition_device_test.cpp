@@ -121,6 +121,7 @@ TEMPLATE_TEST_CASE("transitions on a GPU are those of the CPU", "[orthogonal][cu
   const auto device = gpu();
   if (!device) return;
   const auto [n, l] = GENERATE(ReflectionSizes{1, 1}, ReflectionSizes{7, 1}, ReflectionSizes{7, 7},
+                               ReflectionSizes{32, 32}, ReflectionSizes{33, 32}, ReflectionSizes{32, 5},
                                ReflectionSizes{64, 17}, ReflectionSizes{64, 64}, ReflectionSizes{65, 64},
                                ReflectionSizes{65, 65}, ReflectionSizes{190, 17});
   for (const NamedTransition& named : all_transitions(n, l)) {
