@@ -13,8 +13,8 @@ namespace orthornn::cuda {
 
 /// Numbers of Q and of the state as sums of `Terms` bfloat16, of which each is what those before it left,
 /// rounded: 8 bits of a significand with one term, 16 with two, 24 with three. Products of terms below
-/// 2^-8 (2^-16, 2^-24) of the whole are left out. With one term blocks exchange bfloat16, with more float,
-/// and each warp splits what it reads.
+/// 2^-8 (2^-16, 2^-24) of the whole are left out. Blocks exchange one term or two; with three they exchange
+/// float, and each warp splits what it reads.
 ///
 /// A lane holds rows g and g + 8 and columns l of a fragment: lane = 4 g + l. Columns may come in any order,
 /// if those of the state come in the same: lane l has neighbours, 16 bytes of the state, in one load.
@@ -48,25 +48,32 @@ struct GridOperands {
     const int row = g + i % 2 * 8, column = l * lane_numbers + depth * 4 + i / 2 * 2;
     return term_of(read(row, column), read(row, column + 1), term);
   }
+  /// A number of the state as blocks exchange it, where each has a word: both of two terms, or a float, which
+  /// three terms would not fit into.
+  static __device__ __forceinline__ unsigned word_of(float x) {
+    static_assert(Terms > 1);
+    return Terms == 2 ? term_of(x, x - __low2float(__floats2bfloat162_rn(x, x)), 0) : __float_as_uint(x);
+  }
   /// Both registers of B, of each instruction and term, from what a lane has loaded.
   struct State {
     unsigned registers[depths][Terms][2];
 
     __device__ __forceinline__ void take(const uint4& loaded) {
-      if constexpr (Terms == 1) {
-        registers[0][0][0] = loaded.x, registers[0][0][1] = loaded.y;
-        registers[1][0][0] = loaded.z, registers[1][0][1] = loaded.w;
-      } else {
-        float x[4] = {__uint_as_float(loaded.x), __uint_as_float(loaded.y), __uint_as_float(loaded.z),
-                      __uint_as_float(loaded.w)};
+      const unsigned words[4] = {loaded.x, loaded.y, loaded.z, loaded.w};
 #pragma unroll
-        for (int term = 0; term < Terms; ++term) {
+      for (int i = 0; i < 2; ++i) {
+        if constexpr (Terms == 1) {
+          registers[0][0][i] = words[i];
+          registers[1][0][i] = words[2 + i];
+        } else if constexpr (Terms == 2) {
+          // The lower and the upper halves of two words.
+          registers[0][0][i] = __byte_perm(words[2 * i], words[2 * i + 1], 0x5410);
+          registers[0][1][i] = __byte_perm(words[2 * i], words[2 * i + 1], 0x7632);
+        } else {
 #pragma unroll
-          for (int i = 0; i < 2; ++i) {
-            const __nv_bfloat162 pair = __floats2bfloat162_rn(x[2 * i], x[2 * i + 1]);
-            memcpy(&registers[0][term][i], &pair, sizeof pair);
-            x[2 * i] -= __low2float(pair);
-            x[2 * i + 1] -= __high2float(pair);
+          for (int term = 0; term < Terms; ++term) {
+            registers[0][term][i] =
+                term_of(__uint_as_float(words[2 * i]), __uint_as_float(words[2 * i + 1]), term);
           }
         }
       }

@@ -194,8 +194,8 @@ class GridSet {
           body((sequence + odd) * grid_.stride + (column & ~1),
                odd ? Operands::term_of(other, x[j + 1][p], 0) : Operands::term_of(x[j][p], other, 0));
         } else {
-          body(sequence * grid_.stride + column, __float_as_uint(x[j][p]));
-          body((sequence + 1) * grid_.stride + column, __float_as_uint(x[j + 1][p]));
+          body(sequence * grid_.stride + column, Operands::word_of(x[j][p]));
+          body((sequence + 1) * grid_.stride + column, Operands::word_of(x[j + 1][p]));
         }
       }
     }
