@@ -7,7 +7,7 @@ namespace orthornn {
 
 template <class T>
 void FrameConvolution<T>::gather(ConstTensorView<T> x, TensorView<T> neighbours) const {
-  for_each_entry(x.device(), inputs_, neighbours.size() / inputs_,
+  for_each_entry(x.device(), inputs_, neighbours.shape()[0],
                  pointwise::GatherNeighbours<T>{around_, x.data(), neighbours.data(), inputs_});
 }
 

@@ -21,8 +21,6 @@ class FrameConvolution {
         factor_(factor),
         execution_(execution) {}
 
-  /// Shape [q q C, F] of K.
-  Shape kernel_shape() const { return {around_.offsets() * inputs_, outputs_}; }
   /// Shape of the memory that a call for B frames needs.
   Shape neighbours_shape(Index batch) const {
     return {batch * around_.height * around_.width, around_.offsets() * inputs_};

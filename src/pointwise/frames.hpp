@@ -13,16 +13,21 @@ struct Neighbourhood {
 
   constexpr Index side() const { return 2 * reach + 1; }
   constexpr Index offsets() const { return side() * side(); }
-  /// Number of the pixel at `offset` from a pixel; -1 outside the frame.
-  constexpr Index at(Index pixel, Index offset) const {
-    const Index dy = offset / side() - reach, dx = offset % side() - reach;
-    const Index x = pixel % width + dx, y = pixel / width % height + dy;
-    return x < 0 || x >= width || y < 0 || y >= height ? -1 : pixel + dy * width + dx;
+  /// Calls body(offset, number) for all neighbours of a pixel; number -1 outside the frame.
+  constexpr void for_each(Index pixel, const auto& body) const {
+    const Index x = pixel % width, y = pixel / width % height;
+    Index offset = 0;
+    for (Index dy = -reach; dy <= reach; ++dy) {
+      const bool in_rows = y + dy >= 0 && y + dy < height;
+      for (Index dx = -reach; dx <= reach; ++dx, ++offset) {
+        const bool is_inside = in_rows && x + dx >= 0 && x + dx < width;
+        body(offset, is_inside ? pixel + dy * width + dx : Index{-1});
+      }
+    }
   }
 };
 
-/// columns [pixels, offsets, C] <- the neighbours of each pixel, 0 outside its frame. A column is an offset
-/// of a pixel.
+/// columns [pixels, offsets, C] <- the neighbours of each pixel, 0 outside its frame.
 template <class T>
 struct GatherNeighbours {
   Neighbourhood around;
@@ -30,10 +35,11 @@ struct GatherNeighbours {
   T* columns;
   Index channels;  ///< C
 
-  constexpr void operator()(Index c, Index column) const {
-    const Index pixel = column / around.offsets();
-    const Index from = around.at(pixel, column - pixel * around.offsets());
-    columns[column * channels + c] = from < 0 ? T{0} : frames[from * channels + c];
+  constexpr void operator()(Index c, Index pixel) const {
+    T* const to = columns + pixel * around.offsets() * channels + c;
+    around.for_each(pixel, [&](Index offset, Index from) {
+      to[offset * channels] = from < 0 ? T{0} : frames[from * channels + c];
+    });
   }
 };
 
@@ -48,11 +54,9 @@ struct AddNeighbours {
 
   constexpr void operator()(Index c, Index pixel) const {
     T sum = frames[pixel * channels + c];
-    for (Index offset = 0; offset < around.offsets(); ++offset) {
-      const Index from = around.at(pixel, offset);
-      if (from < 0) continue;
-      sum += columns[((from + 1) * around.offsets() - 1 - offset) * channels + c];
-    }
+    around.for_each(pixel, [&](Index offset, Index from) {
+      if (from >= 0) sum += columns[((from + 1) * around.offsets() - 1 - offset) * channels + c];
+    });
     frames[pixel * channels + c] = sum;
   }
 };

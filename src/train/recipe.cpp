@@ -109,7 +109,7 @@ void set_for_permutations(const Task& task, Index points, bool reflects, Recipe&
   recipe.gated_mlp = false;
   recipe.optimizer = "adamw";
   recipe.weight_decay = 0.1;
-  recipe.learning_rate = recipe.learning_rate_orthogonal = 1e-2;
+  recipe.learning_rate = recipe.learning_rate_orthogonal = 5e-3;
   if (task.name() != "words") return;
   recipe.batch = 256;
   recipe.steps = 5000;
@@ -141,7 +141,7 @@ void set_for_gates(const Task& task, const std::vector<LayerOptions>& layers, Re
 /// 5e-3, where a guesser has 0.28.
 void set_for_frames(Recipe& recipe) {
   recipe.hidden_size = 16;
-  recipe.learning_rate = recipe.learning_rate_orthogonal = 5e-3;
+  recipe.learning_rate = recipe.learning_rate_orthogonal = 1e-2;
 }
 
 /// Nothing keeps a free matrix orthogonal. A change of it acts on a state as often as a sequence has steps.

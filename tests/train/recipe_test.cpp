@@ -2,10 +2,12 @@
 
 #include <initializer_list>
 
+#include "orthornn/layers/conv_neru_layer.hpp"
 #include "orthornn/tasks/adding_task.hpp"
 #include "orthornn/tasks/copying_task.hpp"
 #include "orthornn/tasks/language_task.hpp"
 #include "orthornn/tasks/task_options.hpp"
+#include "orthornn/tasks/video_task.hpp"
 #include "orthornn/tasks/words_task.hpp"
 #include "support/catch.hpp"
 
@@ -88,6 +90,15 @@ TEST_CASE("A DeltaProduct network reflects where a language permutes, and not wh
   CHECK(recipe_of(Language::parity).batch == 128);
   CHECK(recipe_of(Language::modular).gated_mlp);
   CHECK_FALSE(recipe_of(Language::modular).delta.learn_initial_state);
+  // Keys of few numbers do not learn with twice the rate (tasks/words/README.md).
+  CHECK(recipe_of(Language::parity).learning_rate == 5e-3);
+}
+
+TEST_CASE("A recurrence of frames has a rate of its own", "[recipe]") {
+  const Recipe recipe = recipe_for(VideoTask({}), {LayerOptions(ConvNeru{.height = 8, .width = 8})});
+  CHECK(recipe.hidden_size == 16);
+  CHECK(recipe.learning_rate == 1e-2);
+  CHECK(recipe.learning_rate_orthogonal == recipe.learning_rate);
 }
 
 TEST_CASE("Decoder and encoder of two kinds have the recipe of the one that is orthogonal", "[recipe]") {

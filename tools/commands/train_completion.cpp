@@ -230,7 +230,20 @@ void TrainSettings::check_positions(const Task& described) const {
 
 void TrainSettings::check_frames(const Task& described) const {
   const std::vector<std::string> parts = names_of_parts();
-  if (!stack.empty() || described.data().height > 0) return;
+  const SequenceData data = described.data();
+  each_layer(stack, [&](const LayerOptions& layer) {
+    const auto check = [&](const auto* of_frames) {
+      if (of_frames == nullptr || (of_frames->height == data.height && of_frames->width == data.width))
+        return;
+      throw UsageError(fmt::format(
+          "a layer {} has frames of {} x {}; expected height = {} and width = {}, as the "
+          "task {} has",
+          of_frames->name, of_frames->height, of_frames->width, data.height, data.width, task.name));
+    };
+    check(std::get_if<ConvNeru>(&layer));
+    check(std::get_if<ConvLstm>(&layer));
+  });
+  if (!stack.empty() || data.height > 0) return;
   for (const char* name : {ConvNeru::name, ConvLstm::name}) {
     if (std::ranges::find(parts, name) == parts.end()) continue;
     throw UsageError(fmt::format("the cell {} reads frames, and the task {} has none; expected the task {}",
