@@ -16,7 +16,7 @@ import torch
 from orthornn._library import library
 from orthornn.torch import CwyRnn, delta_product, rollout, transition
 from orthornn.torch import _rollout as own
-from orthornn.torch._calls import device_of, pointer
+from orthornn.torch._calls import addresses, device_of
 
 
 class CwyOfTorchOperations(torch.nn.Module):
@@ -84,7 +84,7 @@ def calls(rounds):
     options, count, _ = own._forward_plan(q, a, h_0, None, "tanh", None)
     outputs, h_last = torch.empty(1, 1, 1), torch.empty(1, 1)
     workspace = torch.empty(count, dtype=torch.uint8)
-    pointers = [pointer(x) for x in (q, None, None, a, h_0, outputs, h_last, None, workspace)]
+    pointers = addresses(q, None, None, a, h_0, outputs, h_last, None, workspace)
     v = torch.ones(1, 1)
     queries, keys, betas = torch.ones(1, 1, 1, 1), torch.ones(1, 1, 1, 1, 1), torch.ones(1, 1, 1, 1)
 

@@ -236,7 +236,8 @@ def test_autograd_keeps_the_same_tensors_without_the_dispatcher(name):
         with torch.autograd.graph.saved_tensors_hooks(lambda x: own.append(x.detach()) or x, lambda x: x):
             with context():
                 results_of(name)
-        kept.append(own)
+        # Only the dispatcher needs tensors for results that are not there.
+        kept.append([x for x in own if x.numel() > 0])
     assert len(kept[0]) == len(kept[1]) > 0
     # What a forward keeps has gaps that nothing writes.
     assert all(x.dtype == y.dtype == torch.uint8 or torch.equal(x, y) for x, y in zip(*kept))

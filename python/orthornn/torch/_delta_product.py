@@ -7,9 +7,10 @@ from torch import Tensor
 
 from .. import _abi
 from .._library import library
-from ._calls import (DTYPES, ROUNDED_DTYPES, bytes_of, check_like, check_number_type, check_shape, choice,
-                     contiguous, define, device_key, device_of, device_of_key, full_precision, kept, key_of,
-                     memory, no_second_derivatives, pointer, precision_of, wants_gradient, workspace_of)
+from ._calls import (DTYPES, ROUNDED_DTYPES, addresses, bytes_of, check_like, check_number_type,
+                     check_shape, choice, contiguous, define, device_key, device_of, device_of_key, empty_as,
+                     full_precision, kept, key_of, memory, no_second_derivatives, precision_of,
+                     wants_gradient, workspace_of)
 from ._layout import PlacedPlans, check_places, size_of_saved
 
 PLANS = PlacedPlans("delta_product")
@@ -72,12 +73,15 @@ def _structure_of(queries, keys, values, log_decays, removals, form, scale, unit
                              values.shape[-1])
 
 
-def _new_results(queries, values, batch):
-    """Memory for outputs and final states."""
-    heads, key = queries.shape[-2:]
-    value = values.shape[-1]
-    return (queries.new_empty(*queries.shape[:-1], value),
-            queries.new_empty(batch, heads, key, value, dtype=_type_of_numbers(queries.dtype)))
+def _new_outputs(queries, values):
+    *tokens, _ = queries.shape
+    return queries.new_empty(*tokens, values.shape[-1])
+
+
+def _new_states(queries, values, betas, batch):
+    """Memory for states, which have the type of step sizes."""
+    *_, heads, key = queries.shape
+    return betas.new_empty(batch, heads, key, values.shape[-1])
 
 
 def _forward(queries, keys, values, betas, log_decays, removals, initial_states, lengths, cu_seqlens, form,
@@ -92,11 +96,12 @@ def _forward(queries, keys, values, betas, log_decays, removals, initial_states,
     key = (form, scale, unit_keys, precision_of(queries), key_of(*tensors))
     product, places, kept_count, count = PLANS.forward(key, make, queries, lengths, cu_seqlens, keeps)
     inputs = contiguous(*tensors)
-    outputs, final_states = _new_results(queries, values, places.layout.batch)
-    saved, workspace = memory(queries, kept_count), workspace_of(queries, count)
+    outputs = _new_outputs(queries, values)
+    final_states = _new_states(queries, values, betas, places.layout.batch)
+    saved, workspace = memory(queries, kept_count) if keeps else None, workspace_of(queries, count)
     library().orthornn_delta_product_forward(
-        device_of(queries), product, places.layout, _abi.DeltaInputs(*map(pointer, inputs)), pointer(outputs),
-        pointer(final_states), pointer(saved) if keeps else None, kept_count, pointer(workspace), count)
+        device_of(queries), product, places.layout, _abi.DeltaInputs(*addresses(*inputs)),
+        *addresses(outputs, final_states, saved), kept_count, *addresses(workspace), count)
     return outputs, final_states, saved
 
 
@@ -113,7 +118,8 @@ def _forward_fake(queries, keys, values, betas, log_decays, removals, initial_st
                             product, layout)
 
         count = size_of_saved(size, lengths, cu_seqlens, queries, keys, values)
-    return *_new_results(queries, values, batch), memory(queries, count)
+    return (_new_outputs(queries, values), _new_states(queries, values, betas, batch),
+            memory(queries, count) if keeps else None)
 
 
 def _backward(queries, keys, values, betas, log_decays, removals, lengths, cu_seqlens, saved, d_outputs,
@@ -129,22 +135,21 @@ def _backward(queries, keys, values, betas, log_decays, removals, lengths, cu_se
     inputs = contiguous(*tensors)
     arriving = contiguous(d_outputs, d_final_states)
     if arriving[0] is None:
-        arriving[0] = torch.zeros_like(_new_results(queries, values, batch)[0])
+        arriving[0] = _new_outputs(queries, values).zero_()
     gradients = _new_gradients(*tensors, batch, d_initial)
     workspace = workspace_of(queries, count)
     library().orthornn_delta_product_backward(
-        device_of(queries), product, places.layout, _abi.DeltaInputs(*map(pointer, inputs), None),
-        _abi.DeltaGradients(*map(pointer, arriving), *(pointer(x) if x.numel() else None for x in gradients)),
-        pointer(saved), saved.numel(), pointer(workspace), count)
+        device_of(queries), product, places.layout, _abi.DeltaInputs(*addresses(*inputs)),
+        _abi.DeltaGradients(*addresses(*arriving, *gradients)), *addresses(saved), saved.numel(),
+        *addresses(workspace), count)
     return gradients
 
 
 def _new_gradients(queries, keys, values, betas, log_decays, removals, batch, d_initial):
-    """Memory for the gradients of the seven inputs; empty for those that are not there."""
-    like = [queries, keys, values, betas, log_decays, removals]
-    gradients = [queries.new_empty(0) if x is None else x.new_empty(x.shape) for x in like]
-    shape = (batch, *keys.shape[-2:], values.shape[-1]) if d_initial else (0,)
-    return *gradients, queries.new_empty(shape, dtype=_type_of_numbers(queries.dtype))
+    """Memory for the gradients of those of the seven inputs that are there."""
+    like = (queries, keys, values, betas, log_decays, removals)
+    return (*[None if x is None else empty_as(x) for x in like],
+            _new_states(queries, values, betas, batch) if d_initial else None)
 
 
 def _backward_fake(queries, keys, values, betas, log_decays, removals, lengths, cu_seqlens, saved, d_outputs,
@@ -225,13 +230,11 @@ def _step(queries, keys, values, betas, log_decays, removals, states, scale, uni
     tensors = (queries, keys, values, betas, log_decays, removals)
     product = kept(("delta_product_step", scale, unit_keys, precision_of(queries), key_of(*tensors, states)),
                    make)
-    batch = queries.shape[0]
     inputs = contiguous(*tensors)
-    outputs = _new_results(queries, values, batch)[0]
+    outputs = _new_outputs(queries, values)
     own = states.contiguous()
-    library().orthornn_delta_product_step(device_of(queries), product, batch,
-                                          _abi.DeltaInputs(*map(pointer, inputs), None), pointer(own),
-                                          pointer(outputs))
+    library().orthornn_delta_product_step(device_of(queries), product, queries.shape[0],
+                                          _abi.DeltaInputs(*addresses(*inputs)), *addresses(own, outputs))
     if own is not states:
         states.copy_(own)
     if not states.is_inference():
@@ -251,7 +254,7 @@ def _check_step(queries, keys, values, betas, log_decays, removals, states):
 
 def _step_fake(queries, keys, values, betas, log_decays, removals, states, scale, unit_keys):
     _check_step(queries, keys, values, betas, log_decays, removals, states)
-    return _new_results(queries, values, queries.shape[0])[0]
+    return _new_outputs(queries, values)
 
 
 def _autocast_step(arguments):

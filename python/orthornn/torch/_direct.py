@@ -43,14 +43,15 @@ def directly(schema: str, operation: Callable, kernel: Callable, setup: Callable
         places = places_of[tuple(map(type, arguments))]
         if places is None or has_torch_function(arguments) or _keys_of_thread() not in _USUAL_KEYS:
             return operation(*arguments)
-        wants_gradient = False
         for place in places:
-            tensor = arguments[place]
-            keys = _dispatch_keys(tensor).raw_repr()
-            if keys not in _plain_keys and not _learn(keys, tensor):
+            keys = _dispatch_keys(arguments[place]).raw_repr()
+            if keys not in _plain_keys and not _learn(keys, arguments[place]):
                 return operation(*arguments)
-            wants_gradient = wants_gradient or tensor.requires_grad
-        return (record if wants_gradient and torch.is_grad_enabled() else kernel)(*arguments)
+        if torch.is_grad_enabled():
+            for place in places:
+                if arguments[place].requires_grad:
+                    return record(*arguments)
+        return kernel(*arguments)
 
     return call
 

@@ -7,9 +7,9 @@ from torch import Tensor
 
 from .. import _abi
 from .._library import library
-from ._calls import (DTYPES, bytes_of, check_like, check_number_type, check_shape, contiguous, define,
-                     device_key, device_of, device_of_key, key_of, memory, no_second_derivatives, pointer,
-                     wants_gradient, workspace_of)
+from ._calls import (DTYPES, addresses, bytes_of, check_like, check_number_type, check_shape, contiguous,
+                     define, device_key, device_of, device_of_key, empty_as, key_of, memory,
+                     no_second_derivatives, wants_gradient, workspace_of)
 from ._layout import PlacedPlans, check_places, size_of_saved
 
 PLANS = PlacedPlans("rank_one_chain")
@@ -41,17 +41,17 @@ def _forward(left, right, initial_states, left_scales, right_scales, lengths, cu
     key = key_of(left, right, initial_states, left_scales, right_scales)
     chain, places, kept_count, count = PLANS.forward(key, make, left, lengths, cu_seqlens, keeps)
     inputs = contiguous(left, right, left_scales, right_scales, initial_states)
-    outputs, final_states = _new_results(left, initial_states)
-    saved, workspace = memory(left, kept_count), workspace_of(left, count)
+    outputs, final_states = _new_outputs(left, initial_states), empty_as(initial_states)
+    saved, workspace = memory(left, kept_count) if keeps else None, workspace_of(left, count)
     library().orthornn_rank_one_chain_forward(
-        device_of(left), chain, places.layout, _abi.ChainInputs(*map(pointer, inputs)), pointer(outputs),
-        pointer(final_states), pointer(saved) if keeps else None, kept_count, pointer(workspace), count)
+        device_of(left), chain, places.layout, _abi.ChainInputs(*addresses(*inputs)),
+        *addresses(outputs, final_states, saved), kept_count, *addresses(workspace), count)
     return outputs, final_states, saved
 
 
-def _new_results(left, initial_states):
-    return (left.new_empty(*left.shape[:-1], initial_states.shape[-1]),
-            initial_states.new_empty(initial_states.shape))
+def _new_outputs(left, initial_states):
+    *tokens, _ = left.shape
+    return left.new_empty(*tokens, initial_states.shape[-1])
 
 
 def _forward_fake(left, right, initial_states, left_scales, right_scales, lengths, cu_seqlens, keeps):
@@ -64,7 +64,8 @@ def _forward_fake(left, right, initial_states, left_scales, right_scales, length
                             layout)
 
         count = size_of_saved(size, lengths, cu_seqlens, left, initial_states)
-    return *_new_results(left, initial_states), memory(left, count)
+    return (_new_outputs(left, initial_states), empty_as(initial_states),
+            memory(left, count) if keeps else None)
 
 
 def _backward(left, right, initial_states, left_scales, right_scales, lengths, cu_seqlens, saved, d_outputs,
@@ -75,20 +76,19 @@ def _backward(left, right, initial_states, left_scales, right_scales, lengths, c
     inputs = contiguous(left, right, left_scales, right_scales, initial_states)
     arriving = contiguous(d_outputs, d_final_states)
     if arriving[0] is None:
-        arriving[0] = torch.zeros_like(_new_results(left, initial_states)[0])
+        arriving[0] = _new_outputs(left, initial_states).zero_()
     gradients = _new_gradients(left, right, initial_states, left_scales, right_scales)
     d_left, d_right, d_initial, *d_scales = gradients
     workspace = workspace_of(left, count)
     library().orthornn_rank_one_chain_backward(
-        device_of(left), chain, places.layout, _abi.ChainInputs(*map(pointer, inputs)),
-        _abi.ChainGradients(*map(pointer, arriving), pointer(d_left), pointer(d_right),
-                            *(pointer(x) if x.numel() else None for x in d_scales), pointer(d_initial)),
-        pointer(saved), saved.numel(), pointer(workspace), count)
+        device_of(left), chain, places.layout, _abi.ChainInputs(*addresses(*inputs)),
+        _abi.ChainGradients(*addresses(*arriving, d_left, d_right, *d_scales, d_initial)), *addresses(saved),
+        saved.numel(), *addresses(workspace), count)
     return gradients
 
 
 def _new_gradients(*tensors):
-    return tuple(tensors[0].new_empty(0 if x is None else x.shape) for x in tensors)
+    return tuple([None if x is None else empty_as(x) for x in tensors])
 
 
 def _backward_fake(left, right, initial_states, left_scales, right_scales, lengths, cu_seqlens, saved,

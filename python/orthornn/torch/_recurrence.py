@@ -6,8 +6,8 @@ from torch import Tensor
 
 from .. import _abi
 from .._library import library
-from ._calls import (DTYPES, bytes_of, check_like, check_shape, contiguous, define, device_key, device_of,
-                     device_of_key, empty_as, kept, key_of, no_second_derivatives, pointer, precision_of,
+from ._calls import (DTYPES, addresses, bytes_of, check_like, check_shape, contiguous, define, device_key,
+                     device_of, device_of_key, empty_as, kept, key_of, no_second_derivatives, precision_of,
                      workspace_of)
 from ._rollout import check_rollout, lengths_on, make_plan, new_results
 
@@ -44,20 +44,24 @@ def _forward(q, weight, bias, input, h_0, lengths, activation, modrelu_bias):
     affine, rollout, count, _ = _plan(q, weight, bias, input, h_0, lengths, activation, modrelu_bias)
     q, weight, bias, input, h_0, modrelu_bias = contiguous(q, weight, bias, input, h_0, modrelu_bias)
     lengths = lengths_on(lengths, q.device)
-    outputs, h_last, signs = new_results(q.new_empty(*input.shape[:2], len(q)), h_0, activation)
+    outputs, h_last, signs = new_results(_new_outputs(q, input), h_0, activation)
     workspace, on = workspace_of(q, count), device_of(q)
     # The map leaves the inputs of the steps where their outputs go.
-    library().orthornn_affine_forward(on, affine, pointer(weight), pointer(bias), pointer(input),
-                                      pointer(outputs), pointer(workspace), count)
+    library().orthornn_affine_forward(on, affine, *addresses(weight, bias, input, outputs, workspace), count)
     library().orthornn_rollout_forward(
-        on, rollout, pointer(q), pointer(modrelu_bias), pointer(lengths), pointer(outputs), pointer(h_0),
-        pointer(outputs), pointer(h_last), pointer(signs), pointer(workspace), count)
+        on, rollout,
+        *addresses(q, modrelu_bias, lengths, outputs, h_0, outputs, h_last, signs, workspace), count)
     return outputs, h_last, signs
+
+
+def _new_outputs(q, input):
+    length, batch, _ = input.shape
+    return q.new_empty(length, batch, q.shape[0])
 
 
 def _forward_fake(q, weight, bias, input, h_0, lengths, activation, modrelu_bias):
     _check(q, weight, bias, input, h_0, lengths, activation, modrelu_bias)
-    return new_results(q.new_empty(*input.shape[:2], len(q)), h_0, activation)
+    return new_results(_new_outputs(q, input), h_0, activation)
 
 
 def _backward(q, weight, bias, input, h_0, lengths, outputs, signs, d_outputs, d_h_last, activation,
@@ -70,21 +74,19 @@ def _backward(q, weight, bias, input, h_0, lengths, outputs, signs, d_outputs, d
     d_steps = empty_as(outputs)
     workspace, on = workspace_of(q, count), device_of(q)
     library().orthornn_rollout_backward(
-        on, rollout, pointer(q), pointer(lengths), pointer(h_0), pointer(outputs), pointer(signs),
-        pointer(d_outputs), pointer(d_h_last), pointer(d_steps), pointer(d_h_0),
-        pointer(d_q) if wants_q else None, None, pointer(workspace), count)
+        on, rollout, *addresses(q, lengths, h_0, outputs, signs, d_outputs, d_h_last, d_steps, d_h_0, d_q,
+                                None, workspace), count)
     library().orthornn_affine_backward(
-        on, affine, pointer(weight), pointer(input), pointer(d_steps), pointer(outputs), pointer(d_weight),
-        None if bias is None else pointer(d_bias), None if modrelu_bias is None else pointer(d_modrelu_bias),
-        pointer(d_input) if wants_input else None, pointer(workspace), count)
+        on, affine, *addresses(weight, input, d_steps, outputs, d_weight, d_bias, d_modrelu_bias, d_input,
+                               workspace), count)
     return gradients
 
 
 def _new_gradients(q, weight, bias, input, modrelu_bias, wants_q, wants_input):
-    """Memory for the gradients; empty for those that are not wanted."""
+    """Memory for the gradients that are wanted."""
     there = (q if wants_q else None, weight, bias, input if wants_input else None, modrelu_bias)
-    *gradients, d_modrelu_bias = [q.new_empty(0) if x is None else empty_as(x) for x in there]
-    return *gradients, q.new_empty(input.shape[1], len(q)), d_modrelu_bias
+    *gradients, d_modrelu_bias = [None if x is None else empty_as(x) for x in there]
+    return *gradients, q.new_empty(input.shape[1], q.shape[0]), d_modrelu_bias
 
 
 def _backward_fake(q, weight, bias, input, h_0, lengths, outputs, signs, d_outputs, d_h_last, activation,
@@ -113,7 +115,7 @@ FORWARD = define("recurrence(Tensor q, Tensor weight, Tensor? bias, Tensor input
                  "Tensor? lengths, str activation, Tensor? modrelu_bias) -> (Tensor, Tensor, Tensor)",
                  _forward, _forward_fake, setup=_save, backward=_differentiate)
 BACKWARD = define("recurrence_backward(Tensor q, Tensor weight, Tensor? bias, Tensor input, Tensor? h_0, "
-                  "Tensor? lengths, Tensor outputs, Tensor signs, Tensor? d_outputs, Tensor? d_h_last, "
+                  "Tensor? lengths, Tensor outputs, Tensor? signs, Tensor? d_outputs, Tensor? d_h_last, "
                   "str activation, Tensor? modrelu_bias, bool wants_q, bool wants_input) -> "
                   "(Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)", _backward, _backward_fake,
                   autocast=None)

@@ -7,9 +7,9 @@ from torch import Tensor
 
 from .. import _abi
 from .._library import library
-from ._calls import (DTYPES, bytes_of, check_lengths, check_like, check_number_type, check_shape, choice,
-                     contiguous, define, device_key, device_of, device_of_key, empty_as, int32_lengths, kept,
-                     key_of, no_second_derivatives, pointer, precision_of, workspace_of)
+from ._calls import (DTYPES, addresses, bytes_of, check_lengths, check_like, check_number_type, check_shape,
+                     choice, contiguous, define, device_key, device_of, device_of_key, empty_as,
+                     int32_lengths, kept, key_of, no_second_derivatives, precision_of, workspace_of)
 
 ACTIVATIONS = {"tanh": _abi.TANH, "relu": _abi.RELU, "abs": _abi.ABS, "modrelu": _abi.MODRELU,
                "identity": _abi.IDENTITY}
@@ -66,8 +66,8 @@ def lengths_on(lengths, device):
 
 def new_results(outputs, h_0, activation):
     """The outputs, and memory for the last states and for the signs that "abs" has."""
-    return (outputs, outputs.new_empty(outputs.shape[1:]) if h_0 is None else empty_as(h_0),
-            outputs.new_empty(outputs.shape if activation == "abs" else 0, dtype=torch.int8))
+    return (outputs, outputs.new_empty(*outputs.shape[1:]) if h_0 is None else empty_as(h_0),
+            outputs.new_empty(*outputs.shape, dtype=torch.int8) if activation == "abs" else None)
 
 
 def _forward(q, inputs, h_0, lengths, activation, modrelu_bias):
@@ -77,8 +77,8 @@ def _forward(q, inputs, h_0, lengths, activation, modrelu_bias):
     outputs, h_last, signs = new_results(empty_as(inputs), h_0, activation)
     workspace = workspace_of(q, count)
     library().orthornn_rollout_forward(
-        device_of(q), options, pointer(q), pointer(modrelu_bias), pointer(lengths), pointer(inputs),
-        pointer(h_0), pointer(outputs), pointer(h_last), pointer(signs), pointer(workspace), count)
+        device_of(q), options,
+        *addresses(q, modrelu_bias, lengths, inputs, h_0, outputs, h_last, signs, workspace), count)
     return outputs, h_last, signs
 
 
@@ -96,17 +96,16 @@ def _backward(q, lengths, h_0, outputs, signs, d_outputs, d_h_last, activation, 
     d_inputs, d_h_0, d_q, d_modrelu_bias = _new_gradients(q, outputs, h_0, wants_q, wants_modrelu_bias)
     workspace = workspace_of(q, count)
     library().orthornn_rollout_backward(
-        device_of(q), options, pointer(q), pointer(lengths), pointer(h_0), pointer(outputs), pointer(signs),
-        pointer(d_outputs), pointer(d_h_last), pointer(d_inputs), pointer(d_h_0),
-        pointer(d_q) if wants_q else None, pointer(d_modrelu_bias) if wants_modrelu_bias else None,
-        pointer(workspace), count)
+        device_of(q), options,
+        *addresses(q, lengths, h_0, outputs, signs, d_outputs, d_h_last, d_inputs, d_h_0, d_q, d_modrelu_bias,
+                   workspace), count)
     return d_inputs, d_h_0, d_q, d_modrelu_bias
 
 
 def _new_gradients(q, outputs, h_0, wants_q, wants_modrelu_bias):
-    """Memory for the gradients; empty for those that are not wanted."""
-    return (empty_as(outputs), empty_as(h_0), empty_as(q) if wants_q else q.new_empty(0),
-            q.new_empty(len(q) if wants_modrelu_bias else 0))
+    """Memory for the gradients that are wanted."""
+    return (empty_as(outputs), empty_as(h_0), empty_as(q) if wants_q else None,
+            q.new_empty(q.shape[0]) if wants_modrelu_bias else None)
 
 
 def _backward_fake(q, lengths, h_0, outputs, signs, d_outputs, d_h_last, activation, wants_q,
@@ -133,7 +132,7 @@ def _differentiate(ctx, d_outputs, d_h_last, _d_signs):
 FORWARD = define("rollout(Tensor q, Tensor inputs, Tensor h_0, Tensor? lengths, str activation, "
                  "Tensor? modrelu_bias) -> (Tensor, Tensor, Tensor)", _forward, _forward_fake, setup=_save,
                  backward=_differentiate)
-BACKWARD = define("rollout_backward(Tensor q, Tensor? lengths, Tensor h_0, Tensor outputs, Tensor signs, "
+BACKWARD = define("rollout_backward(Tensor q, Tensor? lengths, Tensor h_0, Tensor outputs, Tensor? signs, "
                   "Tensor? d_outputs, Tensor? d_h_last, str activation, bool wants_q, "
                   "bool wants_modrelu_bias) -> (Tensor, Tensor, Tensor, Tensor)",
                   _backward, _backward_fake, autocast=None)

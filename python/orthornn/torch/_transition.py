@@ -7,8 +7,8 @@ from torch import Tensor
 
 from .. import _abi
 from .._library import library
-from ._calls import (DTYPES, bytes_of, check_number_type, check_shape, choice, define, device_key, device_of,
-                     device_of_key, kept, key_of, no_second_derivatives, pointer, workspace_of)
+from ._calls import (DTYPES, addresses, bytes_of, check_number_type, check_shape, choice, define, device_key,
+                     device_of, device_of_key, kept, key_of, no_second_derivatives, workspace_of)
 
 KINDS = {"cwy": _abi.CWY, "householder": _abi.HOUSEHOLDER, "cayley": _abi.CAYLEY, "expm": _abi.EXPM}
 
@@ -49,8 +49,8 @@ def _forward(parameters, kind, negative_signs):
     size = parameters.shape[1]
     q = parameters.new_empty(size, size)
     workspace = workspace_of(parameters, count)
-    library().orthornn_transition_forward(device_of(parameters), options, pointer(parameters), pointer(q),
-                                          pointer(workspace), count)
+    library().orthornn_transition_forward(device_of(parameters), options,
+                                          *addresses(parameters, q, workspace), count)
     return q
 
 
@@ -64,8 +64,8 @@ def _backward(parameters, d_q, kind, negative_signs):
     options, _, count = _plan_of(parameters, kind, negative_signs)
     d_parameters = torch.empty_like(parameters)
     workspace = workspace_of(parameters, count)
-    library().orthornn_transition_backward(device_of(parameters), options, pointer(parameters),
-                                           pointer(d_q), pointer(d_parameters), pointer(workspace), count)
+    library().orthornn_transition_backward(device_of(parameters), options,
+                                           *addresses(parameters, d_q, d_parameters, workspace), count)
     return d_parameters
 
 
@@ -139,8 +139,8 @@ def _stiefel_forward(vectors):
     vectors = vectors.contiguous()
     omega = vectors.new_empty(vectors.shape[1], vectors.shape[0])
     workspace = workspace_of(vectors, count)
-    library().orthornn_stiefel_forward(device_of(vectors), options, pointer(vectors), pointer(omega),
-                                       pointer(workspace), count)
+    library().orthornn_stiefel_forward(device_of(vectors), options, *addresses(vectors, omega, workspace),
+                                       count)
     return omega
 
 
@@ -154,8 +154,8 @@ def _stiefel_backward(vectors, d_omega):
     options, _, count = _stiefel_plan_of(vectors)
     d_vectors = torch.empty_like(vectors)
     workspace = workspace_of(vectors, count)
-    library().orthornn_stiefel_backward(device_of(vectors), options, pointer(vectors), pointer(d_omega),
-                                        pointer(d_vectors), pointer(workspace), count)
+    library().orthornn_stiefel_backward(device_of(vectors), options,
+                                        *addresses(vectors, d_omega, d_vectors, workspace), count)
     return d_vectors
 
 
