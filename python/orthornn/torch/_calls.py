@@ -123,6 +123,12 @@ def empty_as(tensor: Tensor) -> Tensor:
     return torch.empty_like(tensor, memory_format=torch.contiguous_format)
 
 
+def empty_rows(tensor: Tensor, other: Tensor) -> Tensor:
+    """Memory for a tensor like `tensor` with the last size of another one."""
+    *places, _ = tensor.shape
+    return tensor.new_empty(*places, other.shape[-1])
+
+
 def contiguous(*tensors: Tensor | None) -> list[Tensor | None]:
     """Tensors as the C interface reads them; those that are contiguous are not copied."""
     return [None if x is None else x.contiguous() for x in tensors]

@@ -9,7 +9,7 @@ from .. import _abi
 from .._library import library
 from ._calls import (DTYPES, ROUNDED_DTYPES, addresses, bytes_of, check_like, check_number_type,
                      check_shape, choice, contiguous, define, device_key, device_of, device_of_key, empty_as,
-                     full_precision, kept, key_of, memory, no_second_derivatives, precision_of,
+                     empty_rows, full_precision, kept, key_of, memory, no_second_derivatives, precision_of,
                      wants_gradient, workspace_of)
 from ._layout import PlacedPlans, check_places, size_of_saved
 
@@ -73,11 +73,6 @@ def _structure_of(queries, keys, values, log_decays, removals, form, scale, unit
                              values.shape[-1])
 
 
-def _new_outputs(queries, values):
-    *tokens, _ = queries.shape
-    return queries.new_empty(*tokens, values.shape[-1])
-
-
 def _new_states(queries, values, betas, batch):
     """Memory for states, which have the type of step sizes."""
     *_, heads, key = queries.shape
@@ -96,7 +91,7 @@ def _forward(queries, keys, values, betas, log_decays, removals, initial_states,
     key = (form, scale, unit_keys, precision_of(queries), key_of(*tensors))
     product, places, kept_count, count = PLANS.forward(key, make, queries, lengths, cu_seqlens, keeps)
     inputs = contiguous(*tensors)
-    outputs = _new_outputs(queries, values)
+    outputs = empty_rows(queries, values)
     final_states = _new_states(queries, values, betas, places.layout.batch)
     saved, workspace = memory(queries, kept_count) if keeps else None, workspace_of(queries, count)
     library().orthornn_delta_product_forward(
@@ -118,7 +113,7 @@ def _forward_fake(queries, keys, values, betas, log_decays, removals, initial_st
                             product, layout)
 
         count = size_of_saved(size, lengths, cu_seqlens, queries, keys, values)
-    return (_new_outputs(queries, values), _new_states(queries, values, betas, batch),
+    return (empty_rows(queries, values), _new_states(queries, values, betas, batch),
             memory(queries, count) if keeps else None)
 
 
@@ -135,7 +130,7 @@ def _backward(queries, keys, values, betas, log_decays, removals, lengths, cu_se
     inputs = contiguous(*tensors)
     arriving = contiguous(d_outputs, d_final_states)
     if arriving[0] is None:
-        arriving[0] = _new_outputs(queries, values).zero_()
+        arriving[0] = empty_rows(queries, values).zero_()
     gradients = _new_gradients(*tensors, batch, d_initial)
     workspace = workspace_of(queries, count)
     library().orthornn_delta_product_backward(
@@ -231,7 +226,7 @@ def _step(queries, keys, values, betas, log_decays, removals, states, scale, uni
     product = kept(("delta_product_step", scale, unit_keys, precision_of(queries), key_of(*tensors, states)),
                    make)
     inputs = contiguous(*tensors)
-    outputs = _new_outputs(queries, values)
+    outputs = empty_rows(queries, values)
     own = states.contiguous()
     library().orthornn_delta_product_step(device_of(queries), product, queries.shape[0],
                                           _abi.DeltaInputs(*addresses(*inputs)), *addresses(own, outputs))
@@ -254,7 +249,7 @@ def _check_step(queries, keys, values, betas, log_decays, removals, states):
 
 def _step_fake(queries, keys, values, betas, log_decays, removals, states, scale, unit_keys):
     _check_step(queries, keys, values, betas, log_decays, removals, states)
-    return _new_outputs(queries, values)
+    return empty_rows(queries, values)
 
 
 def _autocast_step(arguments):

@@ -50,27 +50,27 @@ class PlacedPlans:
     def forward(self, key, make, like, lengths, cu_seqlens, keeps):
         """The structure, which `make` makes for a new key after its checks, the places, and the bytes of
         what is kept, 0 unless `keeps`, and of workspace."""
-        def placed(structure):
-            places, on = Places(like.shape, lengths, cu_seqlens), device_of_key(device_key(like))
-            saved = bytes_of(self._function("saved"), on, structure, places.layout) if keeps else 0
-            return structure, places, saved, bytes_of(self._function("forward_workspace"), on, structure,
-                                                      places.layout, int(keeps))
+        def sizes(*problem):
+            saved = bytes_of(self._function("saved"), *problem) if keeps else 0
+            return saved, bytes_of(self._function("forward_workspace"), *problem, int(keeps))
 
-        return self._plan("forward", (keeps, key), make, lengths, cu_seqlens, placed)
+        return self._plan("forward", (keeps, key), make, like, lengths, cu_seqlens, sizes)
 
     def backward(self, key, make, like, lengths, cu_seqlens):
         """The structure, the places, and the bytes of workspace."""
-        def placed(structure):
-            places, on = Places(like.shape, lengths, cu_seqlens), device_of_key(device_key(like))
-            return structure, places, bytes_of(self._function("backward_workspace"), on, structure,
-                                               places.layout)
+        def sizes(*problem):
+            return bytes_of(self._function("backward_workspace"), *problem),
 
-        return self._plan("backward", key, make, lengths, cu_seqlens, placed)
+        return self._plan("backward", key, make, like, lengths, cu_seqlens, sizes)
 
     def _function(self, what):
         return getattr(library(), f"orthornn_{self.name}_{what}")
 
-    def _plan(self, direction, key, make, lengths, cu_seqlens, placed):
+    def _plan(self, direction, key, make, like, lengths, cu_seqlens, sizes):
+        def placed(structure):
+            places = Places(like.shape, lengths, cu_seqlens)
+            return structure, places, *sizes(device_of_key(device_key(like)), structure, places.layout)
+
         if lengths is None and cu_seqlens is None:
             return kept((self.name, direction, key), lambda: placed(make()))
         return placed(kept((self.name, direction, key, key_of(lengths, cu_seqlens)), make))

@@ -8,7 +8,7 @@ from torch import Tensor
 from .. import _abi
 from .._library import library
 from ._calls import (DTYPES, addresses, bytes_of, check_like, check_number_type, check_shape, contiguous,
-                     define, device_key, device_of, device_of_key, empty_as, key_of, memory,
+                     define, device_key, device_of, device_of_key, empty_as, empty_rows, key_of, memory,
                      no_second_derivatives, wants_gradient, workspace_of)
 from ._layout import PlacedPlans, check_places, size_of_saved
 
@@ -41,17 +41,12 @@ def _forward(left, right, initial_states, left_scales, right_scales, lengths, cu
     key = key_of(left, right, initial_states, left_scales, right_scales)
     chain, places, kept_count, count = PLANS.forward(key, make, left, lengths, cu_seqlens, keeps)
     inputs = contiguous(left, right, left_scales, right_scales, initial_states)
-    outputs, final_states = _new_outputs(left, initial_states), empty_as(initial_states)
+    outputs, final_states = empty_rows(left, initial_states), empty_as(initial_states)
     saved, workspace = memory(left, kept_count) if keeps else None, workspace_of(left, count)
     library().orthornn_rank_one_chain_forward(
         device_of(left), chain, places.layout, _abi.ChainInputs(*addresses(*inputs)),
         *addresses(outputs, final_states, saved), kept_count, *addresses(workspace), count)
     return outputs, final_states, saved
-
-
-def _new_outputs(left, initial_states):
-    *tokens, _ = left.shape
-    return left.new_empty(*tokens, initial_states.shape[-1])
 
 
 def _forward_fake(left, right, initial_states, left_scales, right_scales, lengths, cu_seqlens, keeps):
@@ -64,7 +59,7 @@ def _forward_fake(left, right, initial_states, left_scales, right_scales, length
                             layout)
 
         count = size_of_saved(size, lengths, cu_seqlens, left, initial_states)
-    return (_new_outputs(left, initial_states), empty_as(initial_states),
+    return (empty_rows(left, initial_states), empty_as(initial_states),
             memory(left, count) if keeps else None)
 
 
@@ -76,7 +71,7 @@ def _backward(left, right, initial_states, left_scales, right_scales, lengths, c
     inputs = contiguous(left, right, left_scales, right_scales, initial_states)
     arriving = contiguous(d_outputs, d_final_states)
     if arriving[0] is None:
-        arriving[0] = _new_outputs(left, initial_states).zero_()
+        arriving[0] = empty_rows(left, initial_states).zero_()
     gradients = _new_gradients(left, right, initial_states, left_scales, right_scales)
     d_left, d_right, d_initial, *d_scales = gradients
     workspace = workspace_of(left, count)

@@ -7,8 +7,8 @@ from torch import Tensor
 from .. import _abi
 from .._library import library
 from ._calls import (DTYPES, addresses, bytes_of, check_like, check_shape, contiguous, define, device_key,
-                     device_of, device_of_key, empty_as, kept, key_of, no_second_derivatives, precision_of,
-                     workspace_of)
+                     device_of, device_of_key, empty_as, empty_rows, kept, key_of, no_second_derivatives,
+                     precision_of, workspace_of)
 from ._rollout import check_rollout, lengths_on, make_plan, new_results
 
 
@@ -44,7 +44,7 @@ def _forward(q, weight, bias, input, h_0, lengths, activation, modrelu_bias):
     affine, rollout, count, _ = _plan(q, weight, bias, input, h_0, lengths, activation, modrelu_bias)
     q, weight, bias, input, h_0, modrelu_bias = contiguous(q, weight, bias, input, h_0, modrelu_bias)
     lengths = lengths_on(lengths, q.device)
-    outputs, h_last, signs = new_results(_new_outputs(q, input), h_0, activation)
+    outputs, h_last, signs = new_results(empty_rows(input, q), h_0, activation)
     workspace, on = workspace_of(q, count), device_of(q)
     # The map leaves the inputs of the steps where their outputs go.
     library().orthornn_affine_forward(on, affine, *addresses(weight, bias, input, outputs, workspace), count)
@@ -54,14 +54,9 @@ def _forward(q, weight, bias, input, h_0, lengths, activation, modrelu_bias):
     return outputs, h_last, signs
 
 
-def _new_outputs(q, input):
-    length, batch, _ = input.shape
-    return q.new_empty(length, batch, q.shape[0])
-
-
 def _forward_fake(q, weight, bias, input, h_0, lengths, activation, modrelu_bias):
     _check(q, weight, bias, input, h_0, lengths, activation, modrelu_bias)
-    return new_results(_new_outputs(q, input), h_0, activation)
+    return new_results(empty_rows(input, q), h_0, activation)
 
 
 def _backward(q, weight, bias, input, h_0, lengths, outputs, signs, d_outputs, d_h_last, activation,
