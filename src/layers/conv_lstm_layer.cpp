@@ -147,12 +147,18 @@ TensorView<const T> ConvLstmLayer<T>::run_forward(const SequenceInput<T>& input,
   const TensorView<T> around_x = saved.push<T>(maps_->input.neighbours_shape(batch)),
                       around_h = saved.push<T>(maps_->hidden.neighbours_shape(batch));
   copy_to_rows<T>(this->value(places_.bias), r.gates);
-  for (Index t = 0; t < length; ++t) {
-    maps_->input.add(this->value(places_.input), input.vectors[t], r.gates[t], around_x);
-    maps_->hidden.add(this->value(places_.hidden), r.states[0][t], r.gates[t], around_h);
-    for_each_entry_in_lanes<T>(r.gates.device(), f, batch * n / f,
-                               pointwise::GatedForward<T, pointwise::Lstm>{r.step(t, f)});
-  }
+  const auto steps = [&] {
+    for (Index t = 0; t < length; ++t) {
+      maps_->input.add(this->value(places_.input), input.vectors[t], r.gates[t], around_x);
+      maps_->hidden.add(this->value(places_.hidden), r.states[0][t], r.gates[t], around_h);
+      for_each_entry_in_lanes<T>(r.gates.device(), f, batch * n / f,
+                                 pointwise::GatedForward<T, pointwise::Lstm>{r.step(t, f)});
+    }
+  };
+  run_loop(execution_.device, *launches(length, batch), records_,
+           {input.vectors.data(), r.lengths.data(), r.states[0].data(), r.last[0].data(), r.last[1].data(),
+            around_x.data()},
+           {length, batch}, steps);
   return r.states[0].slice(1, length);
 }
 
@@ -183,19 +189,25 @@ void ConvLstmLayer<T>::run_backward(const SequenceInput<T>& input, const Backwar
   for (const Index place : {places_.input, places_.hidden}) set_zero(this->gradient(place));
   if (!d_input.empty() && arguments.input == Gradients::overwrite) set_zero(d_input);
   // 1. The steps: gates become the gradients of their arguments.
-  for (Index t = length - 1; t >= 0; --t) {
-    const pointwise::GatedStep<T> step = r.step(t, f);
-    for_each_entry_in_lanes<T>(r.gates.device(), f, batch * n / f,
-                               pointwise::GatedBackward<T, pointwise::Lstm>{step});
-    if (has_peepholes) {
-      for_each(r.gates.device(), n,
-               pointwise::AddPeepholeGradients<T>{step, batch, this->gradient(places_.peepholes).data()});
+  const auto steps = [&] {
+    for (Index t = length - 1; t >= 0; --t) {
+      const pointwise::GatedStep<T> step = r.step(t, f);
+      for_each_entry_in_lanes<T>(r.gates.device(), f, batch * n / f,
+                                 pointwise::GatedBackward<T, pointwise::Lstm>{step});
+      if (has_peepholes) {
+        for_each(r.gates.device(), n,
+                 pointwise::AddPeepholeGradients<T>{step, batch, this->gradient(places_.peepholes).data()});
+      }
+      maps_->hidden.backward(this->value(places_.hidden), r.states[0][t], r.gates[t],
+                             this->gradient(places_.hidden), t > 0 ? r.d_h[t - 1] : d_first[0], around_h);
+      maps_->input.backward(this->value(places_.input), input.vectors[t], r.gates[t],
+                            this->gradient(places_.input), d_input.empty() ? d_input : d_input[t], around_x);
     }
-    maps_->hidden.backward(this->value(places_.hidden), r.states[0][t], r.gates[t],
-                           this->gradient(places_.hidden), t > 0 ? r.d_h[t - 1] : d_first[0], around_h);
-    maps_->input.backward(this->value(places_.input), input.vectors[t], r.gates[t],
-                          this->gradient(places_.input), d_input.empty() ? d_input : d_input[t], around_x);
-  }
+  };
+  run_loop(execution_.device, *launches(length, batch), records_,
+           {input.vectors.data(), r.lengths.data(), r.states[0].data(), r.d_h.data(), r.d_last[0].data(),
+            r.d_last[1].data(), d_first[0].data(), d_first[1].data(), d_input.data(), around_x.data()},
+           {length, batch}, steps);
   for (std::size_t i = 0; i < 2; ++i) add_where_empty<T>(input.lengths, r.d_last[i], d_first[i]);
   // 2. The bias, from the gradients of all steps at once.
   const Index rows = pointwise::Lstm::gates * f;

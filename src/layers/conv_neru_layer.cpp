@@ -135,19 +135,25 @@ TensorView<const T> ConvNeruLayer<T>::run_forward(const SequenceInput<T>& input,
   const Saved::Scope scope(saved);
   const TensorView<T> around_x = saved.push<T>(maps_->input.neighbours_shape(batch)),
                       around_h = saved.push<T>(maps_->hidden.neighbours_shape(batch));
-  for (Index t = 0; t < length; ++t) {
-    const TensorView<T> h = states[t + 1];
-    copy_to_rows<T>(this->value(places_.bias), h);
-    maps_->input.add(this->value(places_.input), input.vectors[t], h, around_x);
-    maps_->hidden.add(hidden_kernel(), states[t], h, around_h);
-    for_each_entry(h.device(), n, batch,
-                   pointwise::ReluStep<T>{.length = length,
-                                          .step = t,
-                                          .size = n,
-                                          .lengths = or_null(input.lengths),
-                                          .h = h.data(),
-                                          .last = last.empty() ? nullptr : last[0].data()});
-  }
+  const TensorView<T> end = last.empty() ? TensorView<T>() : last[0];
+  const auto steps = [&] {
+    for (Index t = 0; t < length; ++t) {
+      const TensorView<T> h = states[t + 1];
+      copy_to_rows<T>(this->value(places_.bias), h);
+      maps_->input.add(this->value(places_.input), input.vectors[t], h, around_x);
+      maps_->hidden.add(hidden_kernel(), states[t], h, around_h);
+      for_each_entry(h.device(), n, batch,
+                     pointwise::ReluStep<T>{.length = length,
+                                            .step = t,
+                                            .size = n,
+                                            .lengths = or_null(input.lengths),
+                                            .h = h.data(),
+                                            .last = end.data()});
+    }
+  };
+  run_loop(execution_.device, *launches(length, batch), records_,
+           {input.vectors.data(), input.lengths.data(), states.data(), end.data(), around_x.data()},
+           {length, batch}, steps);
   return states.slice(1, length);
 }
 
@@ -167,19 +173,26 @@ void ConvNeruLayer<T>::run_backward(const SequenceInput<T>& input, const Backwar
   for (const TensorView<T>& sum : {d_first, d_hidden, this->gradient(places_.input)}) set_zero(sum);
   if (!d_input.empty() && arguments.input == Gradients::overwrite) set_zero(d_input);
   // 1. The steps: the gradients of a_t take the place of those that arrive at h_t.
-  for (Index t = length - 1; t >= 0; --t) {
-    for_each_entry(d.device(), n, batch,
-                   pointwise::ReluStepBackward<T>{.length = length,
-                                                  .step = t,
-                                                  .size = n,
-                                                  .lengths = or_null(input.lengths),
-                                                  .h = states[t + 1].data(),
-                                                  .d_last = or_null(d_last),
-                                                  .d = d[t].data()});
-    maps_->hidden.backward(hidden_kernel(), states[t], d[t], d_hidden, t > 0 ? d[t - 1] : d_first, around_h);
-    maps_->input.backward(this->value(places_.input), input.vectors[t], d[t], this->gradient(places_.input),
-                          d_input.empty() ? d_input : d_input[t], around_x);
-  }
+  const auto steps = [&] {
+    for (Index t = length - 1; t >= 0; --t) {
+      for_each_entry(d.device(), n, batch,
+                     pointwise::ReluStepBackward<T>{.length = length,
+                                                    .step = t,
+                                                    .size = n,
+                                                    .lengths = or_null(input.lengths),
+                                                    .h = states[t + 1].data(),
+                                                    .d_last = or_null(d_last),
+                                                    .d = d[t].data()});
+      maps_->hidden.backward(hidden_kernel(), states[t], d[t], d_hidden, t > 0 ? d[t - 1] : d_first,
+                             around_h);
+      maps_->input.backward(this->value(places_.input), input.vectors[t], d[t], this->gradient(places_.input),
+                            d_input.empty() ? d_input : d_input[t], around_x);
+    }
+  };
+  run_loop(execution_.device, *launches(length, batch), records_,
+           {input.vectors.data(), input.lengths.data(), states.data(), d.data(), d_last.data(),
+            d_first.data(), d_input.data(), around_x.data()},
+           {length, batch}, steps);
   add_where_empty<T>(input.lengths, d_last, d_first);
   // 2. The other parameters, from the gradients of all steps at once.
   sum_rows<T>(d.reshaped({d.size() / options_.hidden_size, options_.hidden_size}),

@@ -3,11 +3,16 @@
 
 #include <fmt/format.h>
 
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
 #include <string>
+#include <utility>
 
 #include "core/for_each.hpp"
 #include "orthornn/core/error.hpp"
 #include "orthornn/core/execution.hpp"
+#include "orthornn/core/recorded_loops.hpp"
 #include "orthornn/core/tensor.hpp"
 #include "pointwise/sequences.hpp"
 
@@ -20,6 +25,18 @@ void add_where_empty(TensorView<const std::int32_t> lengths, TensorView<const T>
   const Index size = to.shape()[1];
   for_each_entry(to.device(), size, to.shape()[0],
                  pointwise::AddWhereEmpty<T>{lengths.data(), from.data(), to.data(), size});
+}
+
+/// Runs a loop of at most `launches` kernels. A GPU records it where a graph can hold it. `memory` and
+/// `sizes` are what the loop reads and writes besides parameters, as far as it differs from call to call.
+inline void run_loop(Device device, Index launches, RecordedLoops& records,
+                     std::initializer_list<const void*> memory, std::initializer_list<Index> sizes,
+                     const std::function<void()>& loop) {
+  if (launches > RecordedLoops::most_launches) return loop();
+  RecordedLoops::Key key;
+  for (const void* const address : memory) key.push_back(key_of(address));
+  for (const Index size : sizes) key.push_back(static_cast<std::uintptr_t>(size));
+  records.run(device, std::move(key), loop);
 }
 
 /// The name of the way through time. Throws ValueError, which names the layer, where another one is asked

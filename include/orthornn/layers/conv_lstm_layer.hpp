@@ -5,6 +5,7 @@
 
 #include "orthornn/core/execution.hpp"
 #include "orthornn/core/fields.hpp"
+#include "orthornn/core/recorded_loops.hpp"
 #include "orthornn/layers/layer.hpp"
 
 namespace orthornn {
@@ -100,6 +101,7 @@ class ConvLstmLayer final : public Layer<T> {
   Execution execution_;
   Places places_;
   std::unique_ptr<Maps> maps_;
+  mutable RecordedLoops records_;
 };
 
 extern template class ConvLstmLayer<float>;

@@ -5,6 +5,7 @@
 
 #include "orthornn/core/execution.hpp"
 #include "orthornn/core/fields.hpp"
+#include "orthornn/core/recorded_loops.hpp"
 #include "orthornn/layers/layer.hpp"
 #include "orthornn/orthogonal/truncated_cwy.hpp"
 
@@ -114,6 +115,7 @@ class ConvNeruLayer final : public Layer<T> {
   Execution execution_;
   Places places_;
   std::unique_ptr<Maps> maps_;
+  mutable RecordedLoops records_;
   std::unique_ptr<TruncatedCwy<T>> stiefel_;  // null for a free kernel
 };
 
