@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "cuda/core/launch.hpp"
 #include "cuda/rollouts/persistent/cluster_rollout.hpp"
 #include "cuda/rollouts/persistent/persistent_rollout.cuh"
@@ -7,52 +9,63 @@
 namespace orthornn::cuda {
 namespace {
 
-// A warp shares eight rows, and a block has 64: 256 threads with N / 4 weights each.
+// A warp shares eight rows.
 constexpr int lanes = 32;
 // A step takes longer than device memory does.
 constexpr int steps_ahead = 2;
 
-/// Starts `kernel` for `sequences` at a time over clusters of `blocks`, and says true; or says false when
-/// that would take several turns and `insist` is false.
-bool start_in_one_turn(Context& gpu, void (*kernel)(RolloutArguments<float>, const float*), unsigned blocks,
-                       unsigned threads, std::size_t shared, int sequences, bool insist,
-                       const RolloutArguments<float>& arguments, const float* q) {
-  const unsigned clusters = blocks_for(arguments.batch, sequences);
-  const LaunchShape shape{.grid = clusters * blocks, .block = threads, .shared = shared, .cluster = blocks};
-  if (static_cast<int>(clusters) > active_clusters(gpu, kernel, shape) && !insist) return false;
-  launch(gpu, kernel, shape, arguments, q);
-  return true;
-}
+/// A kernel that carries `sequences` over a cluster.
+struct ClusterKernel {
+  void (*function)(RolloutArguments<float>, const float*);
+  LaunchShape of_cluster;
+  int sequences;
 
-template <Direction direction, int Blocks, int Group, int Groups, bool insist = false>
-bool start(Context& gpu, const RolloutArguments<float>& arguments, const float* q) {
-  using Tile = PersistentTile<lanes, 2 * Blocks>;
-  using Exchange = ClusterExchange<float, Blocks, 64, Group>;
+  /// How often the GPU must be filled for so many sequences.
+  Index turns(Context& gpu, Index batch) const {
+    const Index clusters = (batch - 1) / sequences + 1;
+    return (clusters - 1) / active_clusters(gpu, function, of_cluster) + 1;
+  }
+};
+
+/// Up to Size units over clusters of `Blocks`, for `Groups` times `Group` sequences.
+template <Direction direction, int Size, int Blocks, int Group, int Groups = 1>
+ClusterKernel kernel() {
+  using Tile = PersistentTile<lanes, Size / lanes>;
+  using Exchange = ClusterExchange<float, Blocks, Size / Blocks, Group>;
   constexpr int threads = Tile::threads(Exchange::rows);
-  return start_in_one_turn(gpu, persistent_rollout<direction, Tile, Exchange, Group, Groups, steps_ahead>,
-                           Blocks, threads,
-                           persistent_rollout_bytes<direction, Exchange, Groups, steps_ahead, threads>,
-                           Group * Groups, insist, arguments, q);
+  return {persistent_rollout<direction, Tile, Exchange, Group, Groups, steps_ahead>,
+          {.grid = Blocks,
+           .block = threads,
+           .shared = persistent_rollout_bytes<direction, Tile, Exchange, Group, Groups, steps_ahead>,
+           .cluster = Blocks},
+          Group * Groups};
 }
 
-/// As few sequences a cluster as all can be carried with at the same time: their multiplications are what a
-/// step takes. Two groups where there can be: one travels while the other is multiplied.
-template <Direction direction, int Blocks>
+/// As few sequences a cluster as can be carried in the fewest turns: their multiplications are what a step
+/// takes. One group where registers have room for the sums of all its sequences: each waits for an exchange
+/// of its own. One sequence over `MoreBlocks`, which are sooner done with it.
+template <Direction direction, int Size, int Blocks, int MoreBlocks>
 void start_smallest(Context& gpu, const RolloutArguments<float>& arguments, const float* q) {
-  start<direction, Blocks, 1, 1>(gpu, arguments, q) || start<direction, Blocks, 1, 2>(gpu, arguments, q) ||
-      start<direction, Blocks, 2, 2>(gpu, arguments, q) ||
-      start<direction, Blocks, 3, 2>(gpu, arguments, q) ||
-      start<direction, Blocks, 3, 3>(gpu, arguments, q) ||
-      start<direction, Blocks, 4, 3>(gpu, arguments, q) ||
-      start<direction, Blocks, 4, 4, true>(gpu, arguments, q);
+  static const ClusterKernel kernels[] = {
+      kernel<direction, Size, MoreBlocks, 1>(), kernel<direction, Size, Blocks, 1>(),
+      kernel<direction, Size, Blocks, 2>(),     kernel<direction, Size, Blocks, 3>(),
+      kernel<direction, Size, Blocks, 4>(),     kernel<direction, Size, Blocks, 5>(),
+      kernel<direction, Size, Blocks, 6>(),     kernel<direction, Size, Blocks, 8>(),
+      kernel<direction, Size, Blocks, 9>(),     kernel<direction, Size, Blocks, 4, 3>(),
+      kernel<direction, Size, Blocks, 8, 2>()};
+  const ClusterKernel& smallest = *std::ranges::min_element(
+      kernels, {}, [&](const ClusterKernel& k) { return k.turns(gpu, arguments.batch); });
+  LaunchShape shape = smallest.of_cluster;
+  shape.grid.x *= blocks_for(arguments.batch, smallest.sequences);
+  launch(gpu, smallest.function, shape, arguments, q);
 }
 
 template <Direction direction>
 void start_padded(const RolloutArguments<float>& arguments, const float* q) {
   Context& gpu = context(arguments.device);
-  if (arguments.hidden_size <= 256) return start_smallest<direction, 4>(gpu, arguments, q);
-  if (arguments.hidden_size <= 384) return start_smallest<direction, 6>(gpu, arguments, q);
-  start_smallest<direction, 8>(gpu, arguments, q);
+  if (arguments.hidden_size <= 256) return start_smallest<direction, 256, 2, 4>(gpu, arguments, q);
+  if (arguments.hidden_size <= 384) return start_smallest<direction, 384, 4, 6>(gpu, arguments, q);
+  start_smallest<direction, 512, 8, 8>(gpu, arguments, q);
 }
 
 }  // namespace

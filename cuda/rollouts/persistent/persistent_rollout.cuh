@@ -15,15 +15,18 @@ struct PersistentThread {
   using Element = RolloutElement<float, direction>;
   using Input = typename Element::Input;
   using State = StateColumns<Tile>;
-  using Ring = InputRing<Element, Ahead, Groups, Tile::threads(Exchange::rows)>;
+  using Owned = OwnedElements<Tile, Group>;
+  static constexpr int owned_count = Owned::count;
+  using Ring = InputRing<Element, Ahead, Groups * owned_count, Tile::threads(Exchange::rows)>;
 
   const RolloutArguments<float>& arguments;
   const StepOrder<direction>& order;
   const Exchanges<Exchange, Groups>& exchanges;
   const Ring& ring;
   const PersistentWeights<direction, Tile>& weights;
-  const OwnedElement<Tile, Group>& owned;
-  const Element (&elements)[Groups];
+  const Owned& owned;
+  /// [Groups][owned_count]
+  const Element (&elements)[Groups * owned_count];
   /// That of the step whose inputs are taken.
   const StepPlace& place;
 
@@ -39,34 +42,71 @@ struct PersistentThread {
     ring.fetch(arguments, elements, ahead, ahead < order.length, place + (Ahead - 1) * order.stride);
     ring.wait();
   }
-  __device__ __forceinline__ Input take_input(int step, int group) const {
-    return ring.take(arguments, elements[group], step, group, order.time(step));
+  __device__ __forceinline__ void take_inputs(int step, int group, Input (&inputs)[owned_count]) const {
+#pragma unroll
+    for (int i = 0; i < owned_count; ++i) {
+      const int number = group * owned_count + i;
+      inputs[i] = ring.take(arguments, elements[number], step, number, order.time(step));
+    }
   }
   __device__ __forceinline__ State read(int number, int group, int sequence) const {
     State state;
     state.read(exchanges[group], number, sequence);
     return state;
   }
-  /// (Q x)_row, or (Q^T x)_row, for this thread's element of a group, whose first sequence has been read.
-  __device__ __forceinline__ float multiply(int number, int group, State state) const {
+  /// (Q x)_row, or (Q^T x)_row, for this thread's elements of a group, whose first sequence has been read.
+  __device__ __forceinline__ void multiply(int number, int group, State state,
+                                           float (&products)[owned_count]) const {
     float sums[Tile::row_count * Group];
 #pragma unroll
     for (int s = 0; s < Group; ++s) {
       if (s > 0) state = read(number, group, s);
       weights.multiply(state, sums + s * Tile::row_count);
     }
-    return owned.sum_over_lanes(sums);
+    owned.add_over_lanes(sums);
+#pragma unroll
+    for (int i = 0; i < owned_count; ++i) products[i] = sums[i];
   }
-  __device__ __forceinline__ void publish(int number, int group, float x) const {
-    if (owned.exists) exchanges[group].store(number, owned.row, owned.sequence, x);
+  __device__ __forceinline__ void publish(int number, int group, const float (&x)[owned_count]) const {
+#pragma unroll
+    for (int i = 0; i < owned_count; ++i) {
+      if (owned.exists(i)) exchanges[group].store(number, owned.row(i), owned.sequence(i), x[i]);
+    }
     exchanges[group].commit(number);
   }
-  /// Finishes and publishes, as number `number`, what step `step` makes of a product.
-  __device__ __forceinline__ void finish(int step, int number, int group, float product,
-                                         const Input& input) const {
-    const float x = elements[group].value(arguments, order.time(step), product, input);
+  /// Finishes and publishes, as number `number`, what step `step` makes of products.
+  __device__ __forceinline__ void finish(int step, int number, int group,
+                                         const float (&products)[owned_count],
+                                         const Input (&inputs)[owned_count]) const {
+    const Element* const own = elements + group * owned_count;
+    float x[owned_count];
+#pragma unroll
+    for (int i = 0; i < owned_count; ++i)
+      x[i] = own[i].value(arguments, order.time(step), products[i], inputs[i]);
     if (number < order.length) publish(number, group, x);
-    elements[group].keep(arguments, order.time(step), place, product, input, x);
+#pragma unroll
+    for (int i = 0; i < owned_count; ++i)
+      own[i].keep(arguments, order.time(step), place, products[i], inputs[i], x[i]);
+  }
+  /// Publishes number 0: h_0, or g of the last step.
+  __device__ __forceinline__ void start(int group) const {
+    if constexpr (direction == Direction::forward) {
+      float x[owned_count];
+#pragma unroll
+      for (int i = 0; i < owned_count; ++i) x[i] = elements[group * owned_count + i].start(arguments);
+      publish(0, group, x);
+    } else {
+      Input inputs[owned_count];
+      take_inputs(0, group, inputs);
+      finish(0, 0, group, {}, inputs);
+    }
+  }
+  /// Backward: dh_0 from the products of the first step in time.
+  __device__ __forceinline__ void end(int group, const float (&products)[owned_count]) const {
+    if constexpr (direction == Direction::backward) {
+#pragma unroll
+      for (int i = 0; i < owned_count; ++i) elements[group * owned_count + i].end(arguments, products[i]);
+    }
   }
 };
 
@@ -84,17 +124,22 @@ __global__ void __launch_bounds__(Tile::threads(Exchange::rows), 1)
   static_assert(Tile::threads(Exchange::rows) / warp_size + 1 >= Exchange::blocks,
                 "a warp for each block that is sent to");
 
-  // 1. What stays: the weights, and the elements that this thread owns, one of each group, all of one row.
+  // 1. What stays: the weights, and the elements that this thread owns.
   const Exchanges<Exchange, Groups> exchanges(dynamic_shared_memory());
   const typename Thread::Ring ring(dynamic_shared_memory() + Groups * Exchange::shared_bytes);
   const Index first_row = Index{Exchange::rank()} * Exchange::rows, n = arguments.hidden_size;
   const PersistentWeights<direction, Tile> weights(q, n, first_row);
-  const OwnedElement<Tile, Group> owned;
-  typename Thread::Element elements[Groups];
+  const typename Thread::Owned owned;
+  constexpr int owned_count = Thread::owned_count;
+  typename Thread::Element elements[Groups * owned_count];
 #pragma unroll
   for (int group = 0; group < Groups; ++group) {
-    const Index sequence = (Index{blockIdx.x / Exchange::blocks} * Groups + group) * Group + owned.sequence;
-    elements[group] = typename Thread::Element(arguments, owned.exists ? first_row + owned.row : n, sequence);
+    const Index first_sequence = (Index{blockIdx.x / Exchange::blocks} * Groups + group) * Group;
+#pragma unroll
+    for (int i = 0; i < owned_count; ++i) {
+      elements[group * owned_count + i] = typename Thread::Element(
+          arguments, owned.exists(i) ? first_row + owned.row(i) : n, first_sequence + owned.sequence(i));
+    }
   }
 
   // 2. Through time.
@@ -102,15 +147,10 @@ __global__ void __launch_bounds__(Tile::threads(Exchange::rows), 1)
   StepPlace place = place_of_step(arguments, order.time(0));
   const Thread own{arguments, order, exchanges, ring, weights, owned, elements, place};
   own.fetch_first_inputs();
-  if constexpr (forward) {
+  if constexpr (!forward) own.advance_inputs(0);
 #pragma unroll
-    for (int group = 0; group < Groups; ++group) own.publish(0, group, elements[group].start(arguments));
-  } else {
-    own.advance_inputs(0);
-#pragma unroll
-    for (int group = 0; group < Groups; ++group) own.finish(0, 0, group, 0.0f, own.take_input(0, group));
-    place += order.stride;
-  }
+  for (int group = 0; group < Groups; ++group) own.start(group);
+  if constexpr (!forward) place += order.stride;
   for (int number = 0; number < order.length; ++number, place += order.stride) {
     // Forward, published number t is h_t, and step t makes h_{t+1} of it; backward, step t publishes its own
     // g_t.
@@ -121,25 +161,24 @@ __global__ void __launch_bounds__(Tile::threads(Exchange::rows), 1)
       const typename Thread::State state = own.read(number, group, 0);
       // While that is on its way.
       if (group == 0 && step < order.length) own.advance_inputs(step);
-      typename Thread::Input input{};
-      if (step < order.length) input = own.take_input(step, group);
-      const float product = own.multiply(number, group, state);
-      if constexpr (!forward) {
-        if (step == order.length) {
-          elements[group].end(arguments, product);
-          continue;
-        }
+      typename Thread::Input inputs[owned_count] = {};
+      if (step < order.length) own.take_inputs(step, group, inputs);
+      float products[owned_count];
+      own.multiply(number, group, state, products);
+      if (forward || step < order.length) {
+        own.finish(step, number + 1, group, products, inputs);
+      } else {
+        own.end(group, products);
       }
-      own.finish(step, number + 1, group, product, input);
     }
   }
   Exchange::end();
 }
 
 /// Shared memory of such a block.
-template <Direction direction, class Exchange, int Groups, int Ahead, int Threads>
+template <Direction direction, class Tile, class Exchange, int Group, int Groups, int Ahead>
 inline constexpr std::size_t persistent_rollout_bytes =
     Groups* Exchange::shared_bytes +
-    InputRing<RolloutElement<float, direction>, Ahead, Groups, Threads>::shared_bytes;
+    PersistentThread<direction, Tile, Exchange, Group, Groups, Ahead>::Ring::shared_bytes;
 
 }  // namespace orthornn::cuda

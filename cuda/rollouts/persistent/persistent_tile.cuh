@@ -42,11 +42,10 @@ struct StateColumns {
 
   template <class Exchange>
   __device__ __forceinline__ void read(const Exchange& exchange, int step, int sequence) {
-    const float* const first = exchange.columns(step, Tile::column(0, Tile::lane()));
 #pragma unroll
     for (int piece = 0; piece < Tile::pieces; ++piece) {
-      const int column = piece * Tile::piece * Tile::lanes;
-      pieces[piece] = *reinterpret_cast<const float4*>(first + Exchange::offset(column, sequence));
+      const float* const column = exchange.columns(step, Tile::column(piece * Tile::piece, Tile::lane()));
+      pieces[piece] = *reinterpret_cast<const float4*>(column + Exchange::offset(0, sequence));
     }
   }
 };
@@ -86,27 +85,31 @@ class PersistentWeights {
   float weights_[Tile::row_count][Tile::columns];
 };
 
-/// The element of each group that a thread owns once the sums over lanes are dealt: row `row` of the block,
-/// and sequence `sequence` of the group. Several lanes may be left with the same sum. One of them owns it.
+/// The elements of a group that a thread owns once the sums over lanes are dealt. Of lanes that are left with
+/// the same sum, the first owns it.
 template <class Tile, int Group>
-class OwnedElement {
+class OwnedElements {
   using Reduce = ReduceScatter<Tile::row_count * Group, Tile::lanes>;
 
  public:
-  int share = Tile::lane() % Reduce::copies;
-  bool exists = share < Reduce::left;
-  int value = Reduce::first(Tile::lane()) + (exists ? share : 0);
-  int row = Tile::first_row() + value % Tile::row_count;
-  int sequence = value / Tile::row_count;
+  /// Number of elements that a thread owns at most.
+  static constexpr int count = Reduce::left;
+  static_assert(Reduce::copies == 1 || count == 1);
 
-  /// Its sum over the lanes of `sums`, [Group][rows].
-  __device__ __forceinline__ float sum_over_lanes(float (&sums)[Tile::row_count * Group]) const {
-    Reduce::run(sums, Tile::lane());
-    float mine = sums[0];
-#pragma unroll
-    for (int i = 1; i < Reduce::left; ++i) mine = share == i ? sums[i] : mine;
-    return mine;
+  __device__ __forceinline__ bool exists(int i) const { return i < number_; }
+  /// Row of the block, and sequence of the group, of an element that exists.
+  __device__ __forceinline__ int row(int i) const {
+    return Tile::first_row() + (first_ + i) % Tile::row_count;
   }
+  __device__ __forceinline__ int sequence(int i) const { return (first_ + i) / Tile::row_count; }
+  /// sums [Group][rows] -> their sums over the lanes, of which those of this thread come first.
+  __device__ __forceinline__ void add_over_lanes(float (&sums)[Tile::row_count * Group]) const {
+    Reduce::run(sums, Tile::lane());
+  }
+
+ private:
+  int first_ = Reduce::first(Tile::lane());
+  int number_ = Tile::lane() % Reduce::copies == 0 ? Reduce::number(Tile::lane()) : 0;
 };
 
 }  // namespace orthornn::cuda

@@ -20,7 +20,7 @@ void start(Context& gpu, const RolloutArguments<float>& arguments, const float* 
   launch(gpu, persistent_rollout<direction, Tile, Exchange, Sequences, 1, steps_ahead>,
          {.grid = blocks_for(arguments.batch, Sequences),
           .block = threads,
-          .shared = persistent_rollout_bytes<direction, Exchange, 1, steps_ahead, threads>},
+          .shared = persistent_rollout_bytes<direction, Tile, Exchange, Sequences, 1, steps_ahead>},
          arguments, q);
 }
 

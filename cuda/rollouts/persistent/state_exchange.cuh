@@ -128,10 +128,9 @@ class ClusterExchange {
 template <class Exchange, int Count>
 class Exchanges {
  public:
-  template <class... Options>
-  explicit __device__ __forceinline__ Exchanges(unsigned char* memory, Options... options) {
+  explicit __device__ __forceinline__ Exchanges(unsigned char* memory) {
 #pragma unroll
-    for (int i = 0; i < Count; ++i) all_[i] = Exchange(memory + i * Exchange::shared_bytes, options...);
+    for (int i = 0; i < Count; ++i) all_[i] = Exchange(memory + i * Exchange::shared_bytes);
     Exchange::begin();
   }
   __device__ __forceinline__ const Exchange& operator[](int i) const { return all_[i]; }

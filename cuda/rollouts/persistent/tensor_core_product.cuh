@@ -26,15 +26,19 @@ namespace orthornn::cuda {
 /// - `OperandTerms` of them are operands of their own, for up to eight sequences. Then the product of the two
 ///   second terms, 2^-16 of the whole, is left out.
 ///
+/// More sequences take `Octets` of such columns, each an instruction of its own.
+///
 /// An infinite number makes its second term NaN, and with it the sums: such a training has diverged.
-template <int MatrixTerms, int OperandTerms, int ColumnTerms>
+template <int MatrixTerms, int OperandTerms, int ColumnTerms, int Octets = 1>
 struct Bf16Operands {
   static_assert(OperandTerms == 1 || (MatrixTerms == 2 && ColumnTerms == 1));
   static constexpr int matrix_terms = MatrixTerms, operand_terms = OperandTerms, column_terms = ColumnTerms;
   /// Columns of Q a step of the product, and of B.
-  static constexpr int depth = 16, columns = 8;
-  /// Sequences of a tile at most, and those of which a lane has the sums: columns 2 l and 2 l + 1.
-  static constexpr int tile_sequences = columns / ColumnTerms, lane_sequences = 2 / ColumnTerms;
+  static constexpr int depth = 16, octets = Octets, columns = 8 * Octets;
+  /// Sequences of a cluster at most, and those of which a lane has the sums: columns 2 l and 2 l + 1 of each
+  /// octet.
+  static constexpr int most_sequences = columns / ColumnTerms, octet_sequences = 8 / ColumnTerms,
+                       lane_octet_sequences = 2 / ColumnTerms, lane_sequences = Octets * lane_octet_sequences;
 
   /// Products of operands: of the first terms, of Q's second and the state's first, and the other way round.
   static constexpr int products = MatrixTerms + OperandTerms - 1;
@@ -57,8 +61,8 @@ struct Bf16Operands {
     return bits;
   }
 
-  /// What is exchanged of a lane's sequences, as operand `term`.
-  static __device__ __forceinline__ __nv_bfloat162 split(const float (&x)[lane_sequences], int term) {
+  /// What is exchanged of a lane's sequences in an octet, which begin at `x`, as operand `term`.
+  static __device__ __forceinline__ __nv_bfloat162 split(const float* x, int term) {
     if constexpr (ColumnTerms == 1) {
       return terms_of(x[0], x[1], term);
     } else {
@@ -74,7 +78,7 @@ struct Bf16Operands {
   struct State {
     unsigned terms[OperandTerms][2];
 
-    __device__ __forceinline__ State(const __nv_bfloat16* x, int l) {
+    __device__ __forceinline__ void load(const __nv_bfloat16* x, int l) {
       x += offset(4 * l, 0);
       if constexpr (OperandTerms == 1) {
         const uint2 loaded = *reinterpret_cast<const uint2*>(x);
@@ -91,20 +95,20 @@ struct Bf16Operands {
 inline constexpr int unit_rows = 64;
 inline constexpr unsigned tensor_core_threads = 256;
 
-/// What a tile of sequences exchanges: columns of B. Each of them is padded, so that the lanes whose reads
-/// are served at once read different banks: the 16 of half a warp where a lane reads eight bytes, the eight
-/// of a quarter where it reads 16.
+/// What the sequences of a cluster exchange: columns of B. Each of them is padded, so that the lanes whose
+/// reads are served at once read different banks: the 16 of half a warp where a lane reads eight bytes, the
+/// eight of a quarter where it reads 16.
 template <class Operands, int Blocks, int Units>
-using TileExchange = ClusterExchange<__nv_bfloat16, Blocks, Operands::operand_terms * Units * unit_rows,
-                                     Operands::columns, Operands::operand_terms*(Units* unit_rows + 16)>;
+using ColumnExchange = ClusterExchange<__nv_bfloat16, Blocks, Operands::operand_terms * Units * unit_rows,
+                                       Operands::columns, Operands::operand_terms*(Units* unit_rows + 16)>;
 
 /// How the eight warps of a block share a unit, and the shared memory of the block: warp w has rows
 /// 32 (w % 2) .. + 31, two fragments of 16, and quarter w / 2 of the columns. Four warps with the same rows
 /// meet in shared memory, where each finishes eight of them: those that come first in its own fragments.
-template <class OperandsType, int Blocks, int Units, int Tiles>
+template <class OperandsType, int Blocks, int Units>
 struct TensorCoreShape {
   using Operands = OperandsType;
-  static constexpr int units = Units, tiles = Tiles;
+  static constexpr int units = Units;
   static constexpr int quarters = 4;
   static constexpr int block_rows = Units * unit_rows, quarter_columns = Blocks * block_rows / quarters;
   /// Steps of the product.
@@ -118,24 +122,22 @@ struct TensorCoreShape {
   static constexpr int register_units = Units * unit_operands * 4 > 128 ? 1 : Units;
   static_assert(register_units * unit_operands * 4 <= 128);
   static constexpr int shared_operands = (Units - register_units) * unit_operands;
-  /// Elements that a thread finishes of a tile: a row of each unit, of its lane's sequences.
+  /// Elements that a thread finishes: a row of each unit, of its lane's sequences.
   static constexpr int owned = Units * Operands::lane_sequences;
-  /// Four sums take turns, so that an instruction need not wait for the one before it. Eight took 2 % longer
-  /// in all: mma.sync keeps its tensor core for eight cycles, and there are two warps for each.
-  static constexpr int chains = 2 / Units;
+  /// At least four sums take turns, so that an instruction need not wait for the one before it. Eight took 2
+  /// % longer in all: mma.sync keeps its tensor core for eight cycles, and there are two warps for each.
+  static constexpr int chains = std::max(1, 2 / (Units * Operands::octets));
 
-  using Exchange = TileExchange<Operands, Blocks, Units>;
+  using Exchange = ColumnExchange<Operands, Blocks, Units>;
   static constexpr std::size_t weight_bytes = shared_operands * sizeof(uint4) * tensor_core_threads;
-  static constexpr std::size_t exchange_bytes = Tiles * Exchange::shared_bytes;
-  /// Sums for others, of each tile: each warp has some for each of three others.
-  static constexpr int tile_sums = owned * (quarters - 1) * static_cast<int>(tensor_core_threads);
-  /// When operands are loaded, they pass through the same memory.
-  static constexpr std::size_t sum_bytes =
-      std::max(Tiles * tile_sums * sizeof(float), sizeof(uint4) * tensor_core_threads);
-  static constexpr std::size_t shared_bytes = weight_bytes + exchange_bytes + sum_bytes;
+  /// Sums for others: each warp has some for each of three others. When operands are loaded, they pass
+  /// through the same memory.
+  static constexpr std::size_t sum_bytes = std::max(
+      owned * (quarters - 1) * tensor_core_threads * sizeof(float), sizeof(uint4) * tensor_core_threads);
+  static constexpr std::size_t shared_bytes = weight_bytes + Exchange::shared_bytes + sum_bytes;
   static_assert(shared_bytes <= cluster_shared_memory);
-  static_assert(block_rows % quarter_columns == 0 || quarter_columns % block_rows == 0,
-                "a quarter of the columns begins with a block or lies in one");
+  static_assert(quarter_columns % Operands::depth == 0 && block_rows % Operands::depth == 0,
+                "the columns of a step of the product are of one block");
   static_assert(quarters * row_warps * warp_size == tensor_core_threads);
   static_assert(Blocks <= quarters * row_warps + 1, "a warp for each block that is sent to");
 };
@@ -151,11 +153,13 @@ struct TensorCorePlace {
 
   /// The row in its unit whose elements this thread finishes.
   __device__ int own_row() const { return warp_row + quarter * 8 + g; }
-  /// Of element i of a tile that this thread finishes: its row in the block, and its sequence in the tile.
+  /// Of element i that this thread finishes: its row in the block, and its sequence in the cluster.
   __device__ int row_of(int i) const { return i / Shape::Operands::lane_sequences * unit_rows + own_row(); }
   __device__ int sequence_of(int i) const {
-    constexpr int lane_sequences = Shape::Operands::lane_sequences;
-    return lane_sequences * l + i % lane_sequences;
+    using Operands = typename Shape::Operands;
+    constexpr int of_lane = Operands::lane_octet_sequences;
+    const int octet = i % Operands::lane_sequences / of_lane;
+    return octet * Operands::octet_sequences + of_lane * l + i % of_lane;
   }
   /// Row r of a fragment. Fragments begin with the eight rows that this warp finishes.
   __device__ int fragment_row(int fragment, int r) const {
@@ -232,57 +236,73 @@ class TensorCoreWeights {
   uint4* shared_ = nullptr;
 };
 
-/// The sums of one warp: its rows by its quarter of the columns, of the sequences of a tile.
+/// The sums of one warp: its rows by its quarter of the columns, of all sequences.
 template <class Shape>
 class WarpSums {
   using Operands = typename Shape::Operands;
   using Exchange = typename Shape::Exchange;
 
  public:
-  /// `state` is where the first column of the quarter lies. Of a sequence that is none, a column of the state
-  /// holds anything; it reaches that column of the sums alone, and an absent element drops it.
+  /// From the state of a step. Of a sequence that is none, a column of the state holds anything; it reaches
+  /// that column of the sums alone, and an absent element drops it.
   __device__ __forceinline__ WarpSums(const TensorCorePlace<Shape>& place,
-                                      const TensorCoreWeights<Shape>& weights, const __nv_bfloat16* state) {
-    state += Exchange::offset(0, place.g);
+                                      const TensorCoreWeights<Shape>& weights, const Exchange& exchange,
+                                      int step) {
 #pragma unroll
     for (int k = 0; k < Shape::depths; ++k) {
-      const int at = Operands::operand_terms * k * Operands::depth;
-      const typename Operands::State x(state + Exchange::offset(at, 0) + at % Exchange::rows, place.l);
+      const int column = place.quarter * Shape::quarter_columns + k * Operands::depth;
+      const __nv_bfloat16* const state = exchange.columns(step, Operands::operand_terms * column);
+      typename Operands::State x[Operands::octets];
 #pragma unroll
-      for (int product = 0; product < Operands::products; ++product) {
-        const int chain = (k * Operands::products + product) % Shape::chains;
-#pragma unroll
-        for (int fragment = 0; fragment < Shape::row_fragments; ++fragment) {
-#pragma unroll
-          for (int unit = 0; unit < Shape::units; ++unit) {
-            weights.multiply_add(sums_[unit][fragment][chain], unit, fragment, k,
-                                 Operands::matrix_term(product), x.terms[Operands::operand_term(product)]);
-          }
-        }
-      }
+      for (int octet = 0; octet < Operands::octets; ++octet)
+        x[octet].load(state + Exchange::offset(0, 8 * octet + place.g), place.l);
+      multiply_add(weights, k, x);
     }
   }
   /// Those of a lane's sequences in row g of an octet, in the order of the fragments.
-  struct alignas(sizeof(float) * Operands::lane_sequences) LaneSums {
+  struct alignas(std::min(16, 4 * Operands::lane_sequences)) LaneSums {
     float values[Operands::lane_sequences];
   };
   __device__ __forceinline__ LaneSums of(int unit, int row_octet) const {
     LaneSums x{};
 #pragma unroll
-    for (int i = 0; i < 2; ++i) {
+    for (int i = 0; i < 2 * Operands::octets; ++i) {
 #pragma unroll
-      for (int chain = 0; chain < Shape::chains; ++chain)
-        x.values[i / Operands::column_terms] += sums_[unit][row_octet / 2][chain][row_octet % 2 * 2 + i];
+      for (int chain = 0; chain < Shape::chains; ++chain) {
+        x.values[i / Operands::column_terms] +=
+            sums_[unit][row_octet / 2][i / 2][chain][row_octet % 2 * 2 + i % 2];
+      }
     }
     return x;
   }
 
  private:
-  float sums_[Shape::units][Shape::row_fragments][Shape::chains][4] = {};
+  /// Sums that do not wait for one another come one after another.
+  __device__ __forceinline__ void multiply_add(const TensorCoreWeights<Shape>& weights, int k,
+                                               const typename Operands::State (&x)[Operands::octets]) {
+#pragma unroll
+    for (int product = 0; product < Operands::products; ++product) {
+      const int chain = (k * Operands::products + product) % Shape::chains;
+#pragma unroll
+      for (int fragment = 0; fragment < Shape::row_fragments; ++fragment) {
+#pragma unroll
+        for (int unit = 0; unit < Shape::units; ++unit) {
+#pragma unroll
+          for (int octet = 0; octet < Operands::octets; ++octet) {
+            weights.multiply_add(sums_[unit][fragment][octet][chain], unit, fragment, k,
+                                 Operands::matrix_term(product),
+                                 x[octet].terms[Operands::operand_term(product)]);
+          }
+        }
+      }
+    }
+  }
+
+  float sums_[Shape::units][Shape::row_fragments][Operands::octets][Shape::chains][4] = {};
 };
 
 /// products = the sums of this thread's elements over the four warps of its rows, by way of `memory`, which
-/// is the tile's and shared. Everyone must have read what was there before: a step of the recurrence lies
+/// is shared. Everyone must have read what was there before: a step of the recurrence lies
 /// between.
 template <class Shape>
 __device__ __forceinline__ void add_over_warps(const TensorCorePlace<Shape>& place,

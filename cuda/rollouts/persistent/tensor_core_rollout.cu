@@ -7,59 +7,79 @@
 namespace orthornn::cuda {
 namespace {
 
-template <Direction direction, class Operands, int Blocks, int Units, int Tiles>
+/// A way to carry up to Operands::most_sequences at a time.
+template <Direction direction, class Operands, int Blocks, int Units>
 struct Kernel {
-  static constexpr auto function = tensor_core_rollout<direction, Operands, Blocks, Units, Tiles>;
+  static constexpr auto function = tensor_core_rollout<direction, Operands, Blocks, Units>;
+  static constexpr int most_sequences = Operands::most_sequences;
 
   static LaunchShape shape(unsigned clusters) {
     return {.grid = clusters * Blocks,
             .block = tensor_core_threads,
-            .shared = TensorCoreShape<Operands, Blocks, Units, Tiles>::shared_bytes,
+            .shared = TensorCoreShape<Operands, Blocks, Units>::shared_bytes,
             .cluster = Blocks};
   }
-  static void start(Context& gpu, int sequences, const RolloutArguments<float>& arguments, const float* q) {
-    launch(gpu, function, shape(blocks_for(arguments.batch, Index{sequences} * Tiles)), arguments, q,
-           sequences);
-  }
+  /// Clusters that run at the same time.
+  static Index clusters(Context& gpu) { return active_clusters(gpu, function, shape(1)); }
 };
 
-/// Two tiles, of which one travels while the other is multiplied, wherever there are so many sequences; and
-/// as few a tile as all can be carried with at the same time, for what each adds is its exchange. `Few` are
-/// operands for tiles of few sequences, `Many` for larger ones.
-template <Direction direction, class Few, class Many, int Blocks, int Units>
-void start_smallest(Context& gpu, const RolloutArguments<float>& arguments, const float* q) {
-  using One = Kernel<direction, Few, Blocks, Units, 1>;
-  using Two = Kernel<direction, Few, Blocks, Units, 2>;
-  if (arguments.batch <= active_clusters(gpu, One::function, One::shape(1))) {
-    return One::start(gpu, 1, arguments, q);
+/// Starts the first of the kernels that carries all sequences at the same time, or else the last in turns. A
+/// cluster has as few sequences as that takes, for each is a part of what the blocks send to one another.
+template <class Kernel, class... Others>
+void start_first(Context& gpu, const RolloutArguments<float>& arguments, const float* q) {
+  const Index clusters = Kernel::clusters(gpu), batch = arguments.batch;
+  if constexpr (sizeof...(Others) > 0) {
+    if (batch > clusters * Kernel::most_sequences) return start_first<Others...>(gpu, arguments, q);
   }
-  const Index tiles = Index{2} * active_clusters(gpu, Two::function, Two::shape(1));
-  const Index sequences = (arguments.batch + tiles - 1) / tiles;
-  if (sequences <= Few::tile_sequences) return Two::start(gpu, static_cast<int>(sequences), arguments, q);
-  Kernel<direction, Many, Blocks, Units, 2>::start(
-      gpu, static_cast<int>(std::min<Index>(sequences, Many::tile_sequences)), arguments, q);
+  const Index turns = (batch - 1) / (clusters * Kernel::most_sequences) + 1;
+  const Index sequences = (batch - 1) / (clusters * turns) + 1;
+  launch(gpu, Kernel::function, Kernel::shape(blocks_for(batch, sequences)), arguments, q,
+         static_cast<int>(sequences));
 }
 
-// Q and the state in two terms each. With four sequences a tile and less, terms as columns save a third of
-// the instructions: 2.65 ms instead of 3.70 (N = 256, T = 784, 128 sequences, forward and backward).
-using TwoTermColumns = Bf16Operands<2, 1, 2>;
-using TwoTermOperands = Bf16Operands<2, 2, 1>;
-using OneTermState = Bf16Operands<2, 1, 1>;
-using OneTerm = Bf16Operands<1, 1, 1>;
+// Q and the state in two terms each. Terms of the state as columns save a third of the instructions, where
+// there are so many columns.
+using TwoTermsOf4 = Bf16Operands<2, 1, 2>;
+using TwoTermsOf8 = Bf16Operands<2, 2, 1>;
+using TwoTermsOf16 = Bf16Operands<2, 2, 1, 2>;
+template <int Octets>
+using OneTermState = Bf16Operands<2, 1, 1, Octets>;
+template <int Octets>
+using OneTerm = Bf16Operands<1, 1, 1, Octets>;
+
+/// Operands that take up to 256 units, over clusters of two; in bf16 as well, for a state of one term would
+/// not be faster.
+template <Direction direction>
+void start_up_to_256(Context& gpu, const RolloutArguments<float>& arguments, const float* q) {
+  start_first<Kernel<direction, TwoTermsOf4, 2, 2>, Kernel<direction, TwoTermsOf8, 2, 2>,
+              Kernel<direction, TwoTermsOf16, 2, 2>>(gpu, arguments, q);
+}
+
+/// Up to 128 * Blocks units, of which eight blocks have all operands in registers. Where there are more than
+/// a few sequences, what eight blocks send to one another takes longer than to read half of the operands of
+/// fewer blocks from shared memory.
+template <Direction direction, int Blocks>
+void start_up_to_512(Context& gpu, const RolloutArguments<float>& arguments, const float* q,
+                     Precision precision) {
+  if (precision == Precision::bf16) {
+    return start_first<Kernel<direction, OneTermState<1>, 8, 1>,
+                       Kernel<direction, OneTermState<1>, Blocks, 2>,
+                       Kernel<direction, OneTermState<2>, Blocks, 2>>(gpu, arguments, q);
+  }
+  start_first<Kernel<direction, TwoTermsOf4, 8, 1>, Kernel<direction, TwoTermsOf4, Blocks, 2>,
+              Kernel<direction, TwoTermsOf8, Blocks, 2>, Kernel<direction, TwoTermsOf16, Blocks, 2>>(
+      gpu, arguments, q);
+}
 
 template <Direction direction>
 void start_padded(const RolloutArguments<float>& arguments, const float* q, Precision precision) {
   Context& gpu = context(arguments.device);
   const Index n = arguments.hidden_size;
-  // In bfloat16 as well: a state of one term would not be faster (2.96 ms).
-  if (n <= 256) return start_smallest<direction, TwoTermColumns, TwoTermOperands, 2, 2>(gpu, arguments, q);
+  if (n <= 256) return start_up_to_256<direction>(gpu, arguments, q);
+  if (n <= 384) return start_up_to_512<direction, 3>(gpu, arguments, q, precision);
+  if (n <= 512) return start_up_to_512<direction, 4>(gpu, arguments, q, precision);
   // In bf16 alone. Two terms of Q do not fit.
-  if (n > 512) return start_smallest<direction, OneTerm, OneTerm, 8, 2>(gpu, arguments, q);
-  // Above 256, eight blocks with 64 rows each: both terms of Q are 128 registers a thread.
-  if (precision == Precision::bf16) {
-    return start_smallest<direction, OneTermState, OneTermState, 8, 1>(gpu, arguments, q);
-  }
-  start_smallest<direction, TwoTermColumns, TwoTermOperands, 8, 1>(gpu, arguments, q);
+  start_first<Kernel<direction, OneTerm<1>, 8, 2>, Kernel<direction, OneTerm<2>, 8, 2>>(gpu, arguments, q);
 }
 
 }  // namespace

@@ -24,99 +24,94 @@ struct TensorCoreThread {
 
   const RolloutArguments<float>& arguments;
   const StepOrder<direction>& order;
-  const Exchanges<typename Shape::Exchange, Shape::tiles>& exchanges;
+  const typename Shape::Exchange& exchange;
   const TensorCorePlace<Shape>& place;
   const TensorCoreWeights<Shape>& weights;
   float* sum_memory;
-  const Element (&elements)[Shape::tiles][owned];
+  const Element (&elements)[owned];
   /// That of the step that is finished next.
   const StepPlace& at;
   /// Inputs come into registers a step before they are needed, and not through shared memory as in
   /// persistent_rollout: with N = 1024 that is full.
-  Input (&inputs)[Shape::tiles][owned];
+  Input (&inputs)[owned];
 
-  /// (Q x)_row, or (Q^T x)_row, for this thread's elements of a tile.
-  __device__ __forceinline__ void multiply(int number, int tile, float (&products)[owned]) const {
-    const int first_column = Operands::operand_terms * place.quarter * Shape::quarter_columns;
-    const WarpSums<Shape> sums(place, weights, exchanges[tile].columns(number, first_column));
-    add_over_warps(place, sums, sum_memory + tile * Shape::tile_sums, products);
+  /// (Q x)_row, or (Q^T x)_row, for this thread's elements.
+  __device__ __forceinline__ void multiply(int number, float (&products)[owned]) const {
+    const WarpSums<Shape> sums(place, weights, exchange, number);
+    add_over_warps(place, sums, sum_memory, products);
   }
-  __device__ __forceinline__ void publish(int number, int tile, const float (&x)[owned]) const {
-    constexpr int lane_sequences = Operands::lane_sequences;
+  __device__ __forceinline__ void publish(int number, const float (&x)[owned]) const {
 #pragma unroll
     for (int unit = 0; unit < Shape::units; ++unit) {
-      float of_lane[lane_sequences];
 #pragma unroll
-      for (int i = 0; i < lane_sequences; ++i) of_lane[i] = x[unit * lane_sequences + i];
+      for (int octet = 0; octet < Operands::octets; ++octet) {
+        const int first = unit * Operands::lane_sequences + octet * Operands::lane_octet_sequences,
+                  column = 8 * octet + 2 * place.l;
 #pragma unroll
-      for (int term = 0; term < Operands::operand_terms; ++term) {
-        const __nv_bfloat162 pair = Operands::split(of_lane, term);
-        const int row = Operands::offset(place.row_of(unit * lane_sequences), term);
-        exchanges[tile].store(number, row, 2 * place.l, pair.x);
-        exchanges[tile].store(number, row, 2 * place.l + 1, pair.y);
+        for (int term = 0; term < Operands::operand_terms; ++term) {
+          const __nv_bfloat162 pair = Operands::split(x + first, term);
+          const int row = Operands::offset(place.row_of(first), term);
+          exchange.store(number, row, column, pair.x);
+          exchange.store(number, row, column + 1, pair.y);
+        }
       }
     }
-    exchanges[tile].commit(number);
+    exchange.commit(number);
   }
-  __device__ __forceinline__ void load_inputs(int step, StepPlace from, int tile) const {
+  __device__ __forceinline__ void load_inputs(int step, StepPlace from) const {
 #pragma unroll
-    for (int i = 0; i < owned; ++i)
-      inputs[tile][i] = load_input(elements[tile][i], arguments, order.time(step), from);
+    for (int i = 0; i < owned; ++i) inputs[i] = load_input(elements[i], arguments, order.time(step), from);
   }
   /// Finishes and publishes, as number `number`, what step `step` makes of products.
-  __device__ __forceinline__ void finish(int step, int number, int tile,
-                                         const float (&products)[owned]) const {
+  __device__ __forceinline__ void finish(int step, int number, const float (&products)[owned]) const {
     float values[owned];
 #pragma unroll
-    for (int i = 0; i < owned; ++i) {
-      values[i] = elements[tile][i].value(arguments, order.time(step), products[i], inputs[tile][i]);
-    }
-    if (number < order.length) publish(number, tile, values);
+    for (int i = 0; i < owned; ++i)
+      values[i] = elements[i].value(arguments, order.time(step), products[i], inputs[i]);
+    if (number < order.length) publish(number, values);
 #pragma unroll
-    for (int i = 0; i < owned; ++i) {
-      elements[tile][i].keep(arguments, order.time(step), at, products[i], inputs[tile][i], values[i]);
-    }
-    if (step + 1 < order.length) load_inputs(step + 1, at + order.stride, tile);
+    for (int i = 0; i < owned; ++i)
+      elements[i].keep(arguments, order.time(step), at, products[i], inputs[i], values[i]);
+    if (step + 1 < order.length) load_inputs(step + 1, at + order.stride);
   }
   /// Publishes number 0: h_0, or g of the last step.
-  __device__ __forceinline__ void start(int tile) const {
-    load_inputs(0, at, tile);
+  __device__ __forceinline__ void start() const {
+    load_inputs(0, at);
     if constexpr (direction == Direction::forward) {
       float values[owned];
 #pragma unroll
-      for (int i = 0; i < owned; ++i) values[i] = elements[tile][i].start(arguments);
-      publish(0, tile, values);
+      for (int i = 0; i < owned; ++i) values[i] = elements[i].start(arguments);
+      publish(0, values);
     } else {
-      finish(0, 0, tile, {});
+      finish(0, 0, {});
     }
   }
   /// Backward: dh_0 from the products of the first step in time.
-  __device__ __forceinline__ void end(int tile, const float (&products)[owned]) const {
+  __device__ __forceinline__ void end(const float (&products)[owned]) const {
     if constexpr (direction == Direction::backward) {
 #pragma unroll
-      for (int i = 0; i < owned; ++i) elements[tile][i].end(arguments, products[i]);
+      for (int i = 0; i < owned; ++i) elements[i].end(arguments, products[i]);
     }
   }
 };
 
-/// N padded to 64 * Units * Blocks, over a cluster of Blocks blocks, which carries `Tiles` tiles of
-/// `sequences` <= tile_sequences. Tiles have nothing to do with one another: while the state of one travels,
-/// the next is multiplied.
+/// N padded to 64 * Units * Blocks, over a cluster of Blocks blocks, which carries `sequences` <=
+/// most_sequences.
 ///
 /// Only what is multiplied is rounded: sums, activations and the states that are kept are float.
-template <Direction direction, class Operands, int Blocks, int Units, int Tiles>
+template <Direction direction, class Operands, int Blocks, int Units>
 __global__ void __launch_bounds__(tensor_core_threads, 1)
     tensor_core_rollout(RolloutArguments<float> arguments, const float* q, int sequences) {
-  using Shape = TensorCoreShape<Operands, Blocks, Units, Tiles>;
+  using Shape = TensorCoreShape<Operands, Blocks, Units>;
   using Exchange = typename Shape::Exchange;
   using Thread = TensorCoreThread<direction, Shape>;
   constexpr bool forward = direction == Direction::forward;
 
   // 1. What stays: operands of Q, and the elements that this thread finishes.
   unsigned char* const memory = dynamic_shared_memory();
-  unsigned char* const sum_memory = memory + Shape::weight_bytes + Shape::exchange_bytes;
-  const Exchanges<Exchange, Tiles> exchanges(memory + Shape::weight_bytes,
-                                             sequences * Operands::column_terms);
+  unsigned char* const sum_memory = memory + Shape::weight_bytes + Exchange::shared_bytes;
+  const Exchange exchange(memory + Shape::weight_bytes, sequences * Operands::column_terms);
+  Exchange::begin();
   const TensorCorePlace<Shape> place;
   const Index first_row = Index{Exchange::rank()} * Shape::block_rows, n = arguments.hidden_size;
   TensorCoreWeights<Shape> weights;
@@ -126,40 +121,33 @@ __global__ void __launch_bounds__(tensor_core_threads, 1)
                  return row < size && column < size ? q[forward ? row * size + column : column * size + row]
                                                     : 0.0f;
                });
-  typename Thread::Element elements[Tiles][Shape::owned];
+  typename Thread::Element elements[Shape::owned];
+  const Index first_sequence = Index{blockIdx.x / Blocks} * sequences;
 #pragma unroll
-  for (int tile = 0; tile < Tiles; ++tile) {
-    const Index first_sequence = (Index{blockIdx.x / Blocks} * Tiles + tile) * sequences;
-#pragma unroll
-    for (int i = 0; i < Shape::owned; ++i) {
-      const int s = place.sequence_of(i);
-      elements[tile][i] = typename Thread::Element(arguments, first_row + place.row_of(i),
-                                                   s < sequences ? first_sequence + s : arguments.batch);
-    }
+  for (int i = 0; i < Shape::owned; ++i) {
+    const int s = place.sequence_of(i);
+    elements[i] = typename Thread::Element(arguments, first_row + place.row_of(i),
+                                           s < sequences ? first_sequence + s : arguments.batch);
   }
 
   // 2. Through time, as in persistent_rollout. Forward, published number t is h_t, and step t makes h_{t+1}
   // of it; backward, step t publishes its own g_t.
   const StepOrder<direction> order(arguments);
   StepPlace at = place_of_step(arguments, order.time(0));
-  typename Thread::Input inputs[Tiles][Shape::owned];
-  const Thread own{arguments, order, exchanges, place, weights, reinterpret_cast<float*>(sum_memory),
+  typename Thread::Input inputs[Shape::owned];
+  const Thread own{arguments, order, exchange, place, weights, reinterpret_cast<float*>(sum_memory),
                    elements,  at,    inputs};
-#pragma unroll
-  for (int tile = 0; tile < Tiles; ++tile) own.start(tile);
+  own.start();
   if constexpr (!forward) at += order.stride;
   for (int number = 0; number < order.length; ++number, at += order.stride) {
     const int step = forward ? number : number + 1;
-#pragma unroll
-    for (int tile = 0; tile < Tiles; ++tile) {
-      float products[Shape::owned];
-      exchanges[tile].receive(number);
-      own.multiply(number, tile, products);
-      if (forward || step < order.length) {
-        own.finish(step, number + 1, tile, products);
-      } else {
-        own.end(tile, products);
-      }
+    float products[Shape::owned];
+    exchange.receive(number);
+    own.multiply(number, products);
+    if (forward || step < order.length) {
+      own.finish(step, number + 1, products);
+    } else {
+      own.end(products);
     }
   }
   Exchange::end();
