@@ -297,43 +297,45 @@ TEST_CASE("a rollout over a cluster is the recurrence", "[cuda][rollout]") {
   const auto device = gpu();
   if (!device) return;
   const Execution execution{*device, Precision::fp32, RolloutWay::cluster};
-  for (const RolloutSizes& sizes : {RolloutSizes{1, 1, 1}, RolloutSizes{7, 3, 2}, RolloutSizes{193, 3, 5},
-                                    RolloutSizes{256, 1, 4}, RolloutSizes{500, 2, 3}}) {
+  for (const RolloutSizes& sizes :
+       {RolloutSizes{1, 1, 1}, RolloutSizes{7, 3, 2}, RolloutSizes{193, 3, 5}, RolloutSizes{256, 1, 4},
+        RolloutSizes{257, 2, 3}, RolloutSizes{384, 1, 3}, RolloutSizes{385, 3, 2}, RolloutSizes{500, 2, 3}}) {
     check_all(execution, sizes);
   }
-  // Every number of sequences a cluster that there is: 1, 2, 4, 6, 9, 12, 16, and several turns.
-  const Index fours = at_a_time(*device, 31), eights = at_a_time(*device, 15);
-  for (const Index batch : {fours, 2 * fours, 4 * fours, 6 * fours, 9 * fours, 12 * fours, 16 * fours + 4}) {
-    check_rollout(execution, {33, batch, 3}, Activation::modrelu, true, true);
-  }
-  for (const Index batch :
-       {eights, 2 * eights, 4 * eights, 6 * eights, 9 * eights, 12 * eights, 16 * eights + 10}) {
-    check_rollout(execution, {260, batch, 4}, Activation::relu, true, true);
+  // Every number of sequences a cluster that there is, and several turns, for clusters of two blocks, of four
+  // and of eight.
+  const Index twos = at_a_time(*device, 66), fours = at_a_time(*device, 31), eights = at_a_time(*device, 15);
+  for (const Index sequences : {1, 2, 3, 4, 5, 6, 8, 9, 12, 16, 17}) {
+    check_rollout(execution, {33, sequences * twos, 3}, Activation::modrelu, true, true);
+    check_rollout(execution, {260, sequences * fours, 2}, Activation::tanh, true, true);
+    check_rollout(execution, {390, sequences * eights, 2}, Activation::relu, true, true);
   }
 }
 
 TEST_CASE("a rollout on tensor cores is the recurrence of rounded operands", "[cuda][rollout]") {
   const auto device = gpu();
   if (!device) return;
-  const Index twos = at_a_time(*device, 66), eights = at_a_time(*device, 15);
+  const Index twos = at_a_time(*device, 66), threes = at_a_time(*device, 44), fours = at_a_time(*device, 31),
+              eights = at_a_time(*device, 15);
   for (const Precision precision : {Precision::tf32, Precision::bf16}) {
     const Execution execution{*device, precision, RolloutWay::cluster};
     for (const RolloutSizes& sizes :
-         {RolloutSizes{1, 1, 1}, RolloutSizes{7, 3, 2}, RolloutSizes{193, 9, 5}, RolloutSizes{500, 3, 3}}) {
+         {RolloutSizes{1, 1, 1}, RolloutSizes{7, 3, 2}, RolloutSizes{193, 9, 5}, RolloutSizes{257, 2, 3},
+          RolloutSizes{384, 3, 3}, RolloutSizes{385, 2, 3}, RolloutSizes{500, 3, 3}}) {
       check_all(execution, sizes);
     }
-    // Every number of tiles, of every number of sequences that a tile can have, full and not, and several
-    // turns, for clusters of two blocks and of eight.
-    for (const Index batch : {twos, twos + 1, 2 * twos + 1, 4 * twos + 1, 8 * twos, 8 * twos + 1, 12 * twos,
-                              14 * twos, 16 * twos, 16 * twos + 1}) {
-      check_rollout(execution, {33, batch, 3}, Activation::modrelu, true, true);
-    }
-    for (const Index batch : {eights, eights + 1, 2 * eights + 1, 4 * eights + 1, 8 * eights, 8 * eights + 1,
-                              10 * eights + 1, 12 * eights + 1, 16 * eights, 16 * eights + 1}) {
+    // Clusters of every number of blocks, with operands for 4, 8 and 16 sequences, full and not, and several
+    // turns.
+    for (const Index batch : {eights, 4 * eights, 4 * eights + 1, 8 * eights + 1}) {
       check_rollout(execution, {260, batch, 3}, Activation::relu, true, true);
     }
+    for (const Index sequences : {1, 3, 4, 5, 8, 9, 13, 16, 17}) {
+      check_rollout(execution, {33, sequences * twos, 3}, Activation::modrelu, true, true);
+      check_rollout(execution, {260, sequences * threes - 1, 2}, Activation::relu, true, true);
+      check_rollout(execution, {390, sequences * fours - 1, 2}, Activation::tanh, true, true);
+    }
   }
-  for (const Index batch : {Index{3}, eights + 1, 9 * eights - 5, 16 * eights + 1}) {
+  for (const Index batch : {Index{3}, eights + 1, 8 * eights, 9 * eights - 5, 16 * eights + 1}) {
     check_rollout({*device, Precision::bf16, RolloutWay::cluster}, {520, batch, 3}, Activation::abs, true,
                   true);
   }
@@ -460,7 +462,7 @@ TEST_CASE("a linear rollout keeps the norms of states and gradients", "[cuda][ro
   for (const Init init : {Init::henaff, Init::haar}) {
     for (const Index n : {200, 389, 512}) {
       CAPTURE(name_of(init));
-      // 128 sequences fill tiles of more than four, whose products have other terms.
+      // 128 sequences are more than four a cluster, whose products have other terms.
       const RolloutSizes sizes{n, n == 512 && !emulated ? 128 : 8, length};
       const Numbers<float> given = linear_numbers(sizes, init);
       for (const Precision precision : {Precision::fp32, Precision::tf32, Precision::bf16}) {
