@@ -10,7 +10,7 @@ namespace orthornn::cuda {
 namespace {
 
 // Up to so many inputs, writing a once counts for more than tensor cores do.
-constexpr int max_fused_inputs = 8;
+constexpr int max_fused_inputs = 16;
 
 // Columns that a thread works on side by side: it reads for all of them, then it writes, so that it waits for
 // memory once and not once a column.

@@ -144,6 +144,32 @@ TEST_CASE("gated recurrences over the grid are those of the CPU in every precisi
   }
 }
 
+TEST_CASE("maps of few inputs and of more on a GPU are those of the CPU", "[cuda]") {
+  const auto device = gpu();
+  if (!device) return;
+  // Up to 16 inputs have kernels of their own. A thread has four outputs of such a map where it can, and one
+  // column in so many of a block.
+  for (const Index inputs : {1, 8, 15, 16, 17}) {
+    for (const Index outputs : {3, 64}) {
+      CAPTURE(inputs, outputs);
+      const auto run = [&](Device where) {
+        LayerCase<double> c(
+            [&](ParameterSet<double>& set) {
+              return make_layer<double>(set, "layer", Linear{.outputs = outputs}, inputs, where);
+            },
+            30, 40, false, where, 0.4, 1);
+        return LayerResults<double>(c);
+      };
+      const LayerResults<double> expected = run(Device::cpu()), found = run(*device);
+      REQUIRE(found.names == expected.names);
+      for (std::size_t k = 0; k < found.tensors.size(); ++k) {
+        INFO(found.names[k]);
+        CHECK(relative_error(found.tensors[k], expected.tensors[k]) <= tolerance::rounding<double>(30 * 40));
+      }
+    }
+  }
+}
+
 TEST_CASE("random layers within layers on a GPU are those of the CPU", "[cuda]") {
   const auto device = gpu();
   if (!device) return;
