@@ -64,7 +64,9 @@ template <Direction direction>
 void start_padded(const RolloutArguments<float>& arguments, const float* q) {
   Context& gpu = context(arguments.device);
   if (arguments.hidden_size <= 256) return start_smallest<direction, 256, 2, 4>(gpu, arguments, q);
+  if (arguments.hidden_size <= 320) return start_smallest<direction, 320, 4, 5>(gpu, arguments, q);
   if (arguments.hidden_size <= 384) return start_smallest<direction, 384, 4, 6>(gpu, arguments, q);
+  if (arguments.hidden_size <= 448) return start_smallest<direction, 448, 8, 8>(gpu, arguments, q);
   start_smallest<direction, 512, 8, 8>(gpu, arguments, q);
 }
 

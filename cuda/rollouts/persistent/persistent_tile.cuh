@@ -19,8 +19,8 @@ struct PersistentTile {
   static constexpr int columns = ColumnCount;
   /// N, padded.
   static constexpr int size = lanes * columns;
-  /// Columns come in pieces of four neighbours, one load each, dealt to the lanes in turn.
-  static constexpr int piece = 4;
+  /// Columns come in pieces of four or two neighbours, one load each, dealt to the lanes in turn.
+  static constexpr int piece = columns % 4 == 0 ? 4 : 2;
   static constexpr int pieces = columns / piece;
   static_assert(columns % piece == 0);
 
@@ -38,14 +38,17 @@ struct PersistentTile {
 /// This thread's columns of a sequence's state.
 template <class Tile>
 struct StateColumns {
-  float4 pieces[Tile::pieces];
+  struct alignas(sizeof(float) * Tile::piece) Piece {
+    float x[Tile::piece];
+  };
+  Piece pieces[Tile::pieces];
 
   template <class Exchange>
   __device__ __forceinline__ void read(const Exchange& exchange, int step, int sequence) {
 #pragma unroll
     for (int piece = 0; piece < Tile::pieces; ++piece) {
       const float* const column = exchange.columns(step, Tile::column(piece * Tile::piece, Tile::lane()));
-      pieces[piece] = *reinterpret_cast<const float4*>(column + Exchange::offset(0, sequence));
+      pieces[piece] = *reinterpret_cast<const Piece*>(column + Exchange::offset(0, sequence));
     }
   }
 };
@@ -74,10 +77,9 @@ class PersistentWeights {
     for (int r = 0; r < Tile::row_count; ++r) sums[r] = 0.0f;
 #pragma unroll
     for (int i = 0; i < Tile::columns; ++i) {
-      const float4 piece = state.pieces[i / Tile::piece];
-      const float x[Tile::piece] = {piece.x, piece.y, piece.z, piece.w};
+      const float x = state.pieces[i / Tile::piece].x[i % Tile::piece];
 #pragma unroll
-      for (int r = 0; r < Tile::row_count; ++r) sums[r] = fmaf(weights_[r][i], x[i % Tile::piece], sums[r]);
+      for (int r = 0; r < Tile::row_count; ++r) sums[r] = fmaf(weights_[r][i], x, sums[r]);
     }
   }
 

@@ -29,7 +29,7 @@ template <Direction direction, int Columns = 4>
 void start_padded(Context& gpu, const RolloutArguments<float>& arguments, const float* q) {
   if constexpr (Columns * lanes < largest_resident_size) {
     if (arguments.hidden_size > Columns * lanes)
-      return start_padded<direction, Columns + 4>(gpu, arguments, q);
+      return start_padded<direction, Columns + 2>(gpu, arguments, q);
   }
   // One sequence a multiprocessor while they last: a second one costs its multiplications, but no more
   // waiting.
