@@ -284,7 +284,8 @@ TEST_CASE("a rollout in one multiprocessor is the recurrence", "[cuda][rollout]"
   const Execution execution{*device, Precision::fp32, RolloutWay::resident};
   for (const RolloutSizes& sizes :
        {RolloutSizes{1, 1, 1}, RolloutSizes{7, 3, 2}, RolloutSizes{33, 3, 9}, RolloutSizes{64, 2, 5},
-        RolloutSizes{100, 1, 6}, RolloutSizes{129, 2, 5}, RolloutSizes{190, 3, 6}, RolloutSizes{192, 1, 3}}) {
+        RolloutSizes{100, 1, 6}, RolloutSizes{129, 2, 5}, RolloutSizes{161, 2, 3}, RolloutSizes{190, 3, 6},
+        RolloutSizes{192, 1, 3}}) {
     check_all(execution, sizes);
   }
   // More sequences than multiprocessors: two at a time.
@@ -299,7 +300,8 @@ TEST_CASE("a rollout over a cluster is the recurrence", "[cuda][rollout]") {
   const Execution execution{*device, Precision::fp32, RolloutWay::cluster};
   for (const RolloutSizes& sizes :
        {RolloutSizes{1, 1, 1}, RolloutSizes{7, 3, 2}, RolloutSizes{193, 3, 5}, RolloutSizes{256, 1, 4},
-        RolloutSizes{257, 2, 3}, RolloutSizes{384, 1, 3}, RolloutSizes{385, 3, 2}, RolloutSizes{500, 2, 3}}) {
+        RolloutSizes{257, 2, 3}, RolloutSizes{321, 2, 3}, RolloutSizes{384, 1, 3}, RolloutSizes{385, 3, 2},
+        RolloutSizes{449, 1, 2}, RolloutSizes{500, 2, 3}}) {
     check_all(execution, sizes);
   }
   // Every number of sequences a cluster that there is, and several turns, for clusters of two blocks, of four
@@ -308,7 +310,9 @@ TEST_CASE("a rollout over a cluster is the recurrence", "[cuda][rollout]") {
   for (const Index sequences : {1, 2, 3, 4, 5, 6, 8, 9, 12, 16, 17}) {
     check_rollout(execution, {33, sequences * twos, 3}, Activation::modrelu, true, true);
     check_rollout(execution, {260, sequences * fours, 2}, Activation::tanh, true, true);
+    check_rollout(execution, {330, sequences * fours, 2}, Activation::tanh, true, true);
     check_rollout(execution, {390, sequences * eights, 2}, Activation::relu, true, true);
+    check_rollout(execution, {450, sequences * eights, 2}, Activation::relu, true, true);
   }
 }
 
