@@ -307,7 +307,7 @@ TEST_CASE("a rollout over a cluster is the recurrence", "[cuda][rollout]") {
   // Every number of sequences a cluster that there is, and several turns, for clusters of two blocks, of four
   // and of eight.
   const Index twos = at_a_time(*device, 66), fours = at_a_time(*device, 31), eights = at_a_time(*device, 15);
-  for (const Index sequences : {1, 2, 3, 4, 5, 6, 8, 9, 12, 16, 17}) {
+  for (const Index sequences : {1, 2, 3, 5, 6, 8, 11, 16, 17}) {
     check_rollout(execution, {33, sequences * twos, 3}, Activation::modrelu, true, true);
     check_rollout(execution, {260, sequences * fours, 2}, Activation::tanh, true, true);
     check_rollout(execution, {330, sequences * fours, 2}, Activation::tanh, true, true);

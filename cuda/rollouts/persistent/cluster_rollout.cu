@@ -48,9 +48,8 @@ template <Direction direction, int Size, int Blocks, int MoreBlocks>
 void start_smallest(Context& gpu, const RolloutArguments<float>& arguments, const float* q) {
   static const ClusterKernel kernels[] = {
       kernel<direction, Size, MoreBlocks, 1>(), kernel<direction, Size, Blocks, 1>(),
-      kernel<direction, Size, Blocks, 2>(),     kernel<direction, Size, Blocks, 3>(),
-      kernel<direction, Size, Blocks, 4>(),     kernel<direction, Size, Blocks, 5>(),
-      kernel<direction, Size, Blocks, 6>(),     kernel<direction, Size, Blocks, 8>(),
+      kernel<direction, Size, Blocks, 2>(),     kernel<direction, Size, Blocks, 4>(),
+      kernel<direction, Size, Blocks, 5>(),     kernel<direction, Size, Blocks, 6>(),
       kernel<direction, Size, Blocks, 9>(),     kernel<direction, Size, Blocks, 4, 3>(),
       kernel<direction, Size, Blocks, 8, 2>()};
   const ClusterKernel& smallest = *std::ranges::min_element(
