@@ -175,9 +175,12 @@ TEST_CASE("nor does a step of a trainer", "[allocation]") {
   for (const Task* task : {static_cast<const Task*>(&copying), static_cast<const Task*>(&adding),
                            static_cast<const Task*>(&video)}) {
     for (const OptimizerOptions& optimizer :
-         {OptimizerOptions(Sgd{.momentum = 0.5}), OptimizerOptions(RmsProp{}), OptimizerOptions(AdamW{})}) {
-      SequenceModel<float> model(
-          Device::cpu(), model_for(task->data(), {OrthogonalCell{.hidden_size = 70}, Lstm{30}, Gru{50}}));
+         {OptimizerOptions(Sgd{.momentum = 0.5}), OptimizerOptions(RmsProp{}), OptimizerOptions(AdamW{}),
+          OptimizerOptions(Rgd{.momentum = 0.5}),
+          OptimizerOptions(RgdAdam{.retraction = StiefelSgd::Retraction::cayley})}) {
+      OrthogonalCell cell{.hidden_size = 70};
+      if (optimizer.index() > 3) cell.transition = OrthogonalMatrix{};
+      SequenceModel<float> model(Device::cpu(), model_for(task->data(), {cell, Lstm{30}, Gru{50}}));
       Trainer trainer(model, *task, {.optimizer = optimizer});
       trainer.step();
       const long before = allocations;
