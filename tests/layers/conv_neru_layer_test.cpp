@@ -6,6 +6,7 @@
 #include "layers/frame_convolution.hpp"
 #include "orthornn/core/error.hpp"
 #include "orthornn/linalg/orthogonality.hpp"
+#include "orthornn/orthogonal/truncated_cwy.hpp"
 #include "support/check_says.hpp"
 #include "support/layer_case.hpp"
 #include "support/same_bits.hpp"
