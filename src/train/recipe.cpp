@@ -194,7 +194,12 @@ Recipe recipe_of(const Task& task, const std::vector<LayerOptions>& layers, Inde
 
 Recipe recipe_for(const Task& task, const std::vector<LayerOptions>& layers, Index hidden_size) {
   Recipe recipe = recipe_of(task, layers, hidden_size);
-  recipe.optimizer = optimizer_for(layers, recipe.optimizer);
+  const std::string optimizer = optimizer_for(layers, recipe.optimizer);
+  if (optimizer == recipe.optimizer) return recipe;
+  // A point is changed by its rate, and Q no more than that. With a tenth of the rate 98.5 % of the symbols
+  // were right after 600 steps of copying over 100, and 99.9 % with the whole rate.
+  recipe.optimizer = optimizer;
+  recipe.learning_rate_orthogonal = recipe.learning_rate;
   return recipe;
 }
 

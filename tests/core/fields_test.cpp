@@ -318,7 +318,11 @@ TEST_CASE("options of a model file are read, and written with the same keys", "[
        {R"({"kind":"sgd","momentum":0.5,"weight_decay":0.25,"lr":0.001})",
         R"({"kind":"rmsprop","decay":0.9,"epsilon":1e-08,"weight_decay":0.0,"lr":0.001,"lr_orthogonal":0.0})",
         R"({"kind":"adam","beta1":0.5,"beta2":0.75,"epsilon":1e-08,"weight_decay":0.0,"lr":0.001})",
-        R"({"kind":"adamw","beta1":0.5,"beta2":0.75,"epsilon":1e-08,"weight_decay":0.01,"lr":0.001})"}) {
+        R"({"kind":"adamw","beta1":0.5,"beta2":0.75,"epsilon":1e-08,"weight_decay":0.01,"lr":0.001})",
+        R"({"kind":"rgd","metric":"euclidean","retraction":"qr","momentum":0.5,)"
+        R"("weight_decay":0.0,"lr":0.001})",
+        R"({"kind":"rgd-adam","metric":"canonical","retraction":"cayley","beta1":0.5,"beta2":0.75,)"
+        R"("epsilon":1e-08,"weight_decay":0.0,"lr":0.001})"}) {
     CHECK(to_json(trainer_options_from_json(trainer(optimizer))) == trainer(optimizer));
   }
 }

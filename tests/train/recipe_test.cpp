@@ -45,7 +45,9 @@ TEST_CASE("Points of a Stiefel manifold have the optimizer that keeps them there
   const CopyingTask copying({.delay = 10});
   CHECK(recipe_for(copying, {cell_of(Cwy{})}).optimizer == "rmsprop");
   CHECK(recipe_for(copying, {cell_of(WeightNormalization{})}).optimizer == "rmsprop");
-  CHECK(recipe_for(copying, {cell_of(OrthogonalMatrix{})}).optimizer == "rgd-adam");
+  const Recipe of_matrix = recipe_for(copying, {cell_of(OrthogonalMatrix{})});
+  CHECK(of_matrix.optimizer == "rgd-adam");
+  CHECK(of_matrix.learning_rate_orthogonal == of_matrix.learning_rate);
   CHECK(recipe_for(copying, {OrthogonalCell{.input_matrix = InputMatrix::matrix}}).optimizer == "rgd-adam");
   const VideoTask video{VideoOptions{}};
   CHECK(recipe_for(video, {ConvNeru{}}).optimizer == "adam");
