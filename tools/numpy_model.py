@@ -91,6 +91,22 @@ def exponential(x):
     return np.real((vectors * np.exp(-1j * values)) @ vectors.conj().T)
 
 
+def polar_factor(v):
+    """V (V^T V)^(-1/2), by the singular value decomposition of V."""
+    left, _, right = np.linalg.svd(v, full_matrices=False)
+    return left @ right
+
+
+def stiefel(p, prefix, kind):
+    """A matrix with orthonormal columns; None of another kind."""
+    if kind == "stiefel":
+        reflections = p[prefix + "reflection_vectors"]
+        return product_of_reflections(reflections)[:, :len(reflections)]
+    if kind == "own":
+        return polar_factor(p[prefix + "proxy_matrix"])
+    return p[prefix + "stiefel_matrix"] if kind == "matrix" else None
+
+
 def transition(p, options):
     kind = options["kind"]
     if kind in ("cwy", "householder"):
@@ -99,6 +115,10 @@ def transition(p, options):
         return cayley(p["skew_parameters"], options["negative_signs"])
     if kind == "expm":
         return exponential(p["skew_parameters"])
+    if kind == "own":
+        return polar_factor(p["proxy_matrix"])
+    if kind == "matrix":
+        return p["stiefel_matrix"]
     if kind == "free":
         return p["matrix"]
     raise SystemExit(f"unknown transition '{kind}'")
@@ -116,10 +136,8 @@ def activate(name, a, m):
 def orthogonal(p, options, x, lengths, start):
     """h_t = sigma(Q h_{t-1} + W x_t + b)"""
     q = transition(p, options["transition"])
-    if options["input_matrix"] == "stiefel":
-        reflections = p["input_reflection_vectors"]
-        w = product_of_reflections(reflections)[:, :len(reflections)]
-    else:
+    w = stiefel(p, "input_", options["input_matrix"])
+    if w is None:
         w = p["input_weights"]
     own_start = p["initial_state"] if options.get("learn_initial_state", False) else np.zeros(len(q))
     h = start[0] if start else np.tile(own_start, (x.shape[1], 1))
@@ -254,10 +272,8 @@ def kernel_of(options, rows):
 def convneru(p, options, x, lengths, start):
     """h_t = relu(K_h * h_{t-1} + K_x * x_t + b)"""
     f = options["hidden_size"]
-    if options["hidden_kernel"] == "stiefel":
-        hidden = product_of_reflections(p["hidden_reflection_vectors"])[:, :f] / options["kernel_size"]
-    else:
-        hidden = p["hidden_kernel"]
+    omega = stiefel(p, "hidden_", options["hidden_kernel"])
+    hidden = p["hidden_kernel"] if omega is None else omega / options["kernel_size"]
     arguments = convolution(kernel_of(options, p["input_kernel"]), frames_of(options, x)) + p["bias"]
     h = start[0] if start else np.zeros((x.shape[1], options["height"] * options["width"] * f))
     live, y = live_steps(x, lengths), []

@@ -39,6 +39,8 @@ void throw_fault(FaultWord word) {
           fmt::format("sequence {} has more steps than the positions layer has vectors, or a state that is "
                       "no number of steps; use shorter sequences, or train with as many positions",
                       index));
+    case Fault::dependent_columns:
+      throw ValueError("proxy_matrix is not finite, or its columns are not linearly independent");
   }
   throw DeviceError(fmt::format("the GPU reported an unknown fault {:#x}", word));
 }

@@ -18,6 +18,7 @@ enum class Fault : std::uint64_t {
   no_target_counts,
   factor_without_inverse,
   step_without_position,
+  dependent_columns,
 };
 
 /// The fault with the lowest number and index so far, as number << 48 | index. All bits set mean no fault.

@@ -11,6 +11,7 @@
 #include "pointwise/lstm.hpp"
 #include "pointwise/matrices.hpp"
 #include "pointwise/sequences.hpp"
+#include "pointwise/stiefel.hpp"
 #include "pointwise/video.hpp"
 
 namespace orthornn::cuda {
@@ -39,6 +40,8 @@ ORTHORNN_FOR_EACH_ENTRY(ClipBatch<SquareScene>)
 ORTHORNN_FOR_EACH_ENTRY(ClipBatch<ImageScene>)
 ORTHORNN_FOR_EACH_ENTRY(FrameRowErrors)
 ORTHORNN_FOR_EACH_ENTRY(CopyLiveClasses)
+ORTHORNN_FOR_EACH_ENTRY(DivideByRoots)
+ORTHORNN_FOR_EACH_ENTRY(SkewOverRootSums)
 ORTHORNN_FOR_EACH_ENTRY(RepeatLengths)
 ORTHORNN_FOR_EACH_ENTRY(CopySteps<std::int32_t>)
 ORTHORNN_FOR_EACH_ENTRY(GatherSequences<std::int32_t>)
@@ -50,12 +53,19 @@ ORTHORNN_FOR_EACH_ENTRY(GatherSequences<std::int32_t>)
   ORTHORNN_FOR_EACH(AssignScaled<T>)                \
   ORTHORNN_FOR_EACH(CountSteps<T>)                  \
   ORTHORNN_FOR_EACH(Drop<T>)                        \
+  ORTHORNN_FOR_EACH(FromDouble<T>)                  \
+  ORTHORNN_FOR_EACH(LoadStiefel<T>)                 \
+  ORTHORNN_FOR_EACH(Mix<T>)                         \
+  ORTHORNN_FOR_EACH(ScaleByMeanSquare<T>)           \
   ORTHORNN_FOR_EACH(Sum<T>)                         \
   ORTHORNN_FOR_EACH(Tanh<T>)                        \
   ORTHORNN_FOR_EACH(TanhBackward<T>)                \
+  ORTHORNN_FOR_EACH(ToDouble<T>)                    \
   ORTHORNN_FOR_EACH_ENTRY(AddMatrix<T>)             \
   ORTHORNN_FOR_EACH_ENTRY(AddNeighbours<T>)         \
   ORTHORNN_FOR_EACH_ENTRY(AddWhereEmpty<T>)         \
+  ORTHORNN_FOR_EACH_ENTRY(AssignScaledMatrix<T>)    \
+  ORTHORNN_FOR_EACH_ENTRY(CayleyCore<T>)            \
   ORTHORNN_FOR_EACH_ENTRY(CopyFeatures<T>)          \
   ORTHORNN_FOR_EACH_ENTRY(CopySteps<T>)             \
   ORTHORNN_FOR_EACH_ENTRY(CopyToRows<T>)            \

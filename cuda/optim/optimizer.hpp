@@ -9,8 +9,8 @@ namespace orthornn::cuda {
 /// What an update reads and changes: flat buffers of one size, in device memory.
 template <class T>
 struct FlatUpdate {
-  /// Not 0 for numbers that go by the rule of orthogonal parameters.
-  TensorView<const std::uint8_t> is_orthogonal;
+  /// The ParameterKind of each number. Points of Stiefel manifolds stay as they are.
+  TensorView<const std::uint8_t> kinds;
   /// [1], by which gradients are multiplied, or empty.
   TensorView<const double> gradient_scale;
   /// [1], or empty. Nothing changes where it is not 0.

@@ -44,6 +44,7 @@
 #include "orthornn/optim/optimizer.hpp"
 #include "orthornn/optim/schedule.hpp"
 #include "orthornn/optim/stiefel_sgd.hpp"
+#include "orthornn/orthogonal/stiefel_point.hpp"
 #include "orthornn/orthogonal/transition.hpp"
 #include "orthornn/orthogonal/truncated_cwy.hpp"
 #include "orthornn/rollouts/applied_matrix.hpp"

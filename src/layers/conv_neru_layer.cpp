@@ -18,10 +18,24 @@ namespace {
 /// q^2, unless that does not fit.
 Index offsets_of(const ConvNeru& options) { return Shape{options.kernel_size, options.kernel_size}.count(); }
 
+/// No value for a free kernel.
+std::optional<StiefelKind> kind_of(HiddenKernel kernel) {
+  switch (kernel) {
+    case HiddenKernel::stiefel:
+      return StiefelKind::truncated_cwy;
+    case HiddenKernel::own:
+      return StiefelKind::weight_normalization;
+    case HiddenKernel::matrix:
+      return StiefelKind::matrix;
+    default:
+      return std::nullopt;
+  }
+}
+
 /// Of Omega: a neighbourhood repeats a pixel at most q^2 times.
 template <class T>
 T factor_of(const ConvNeru& options) {
-  return options.hidden_kernel == HiddenKernel::stiefel ? T{1} / static_cast<T>(options.kernel_size) : T{1};
+  return kind_of(options.hidden_kernel) ? T{1} / static_cast<T>(options.kernel_size) : T{1};
 }
 
 }  // namespace
@@ -40,10 +54,10 @@ typename ConvNeruLayer<T>::Places ConvNeruLayer<T>::add_parameters(ParameterSet<
   const Index rows = Shape{offsets_of(options), f}.count();
   Places places{};
   places.input = parameters.add(prefix + "/input_kernel", {Shape{offsets_of(options), channels}.count(), f});
-  places.hidden =
-      options.hidden_kernel == HiddenKernel::stiefel
-          ? parameters.add(prefix + "/hidden_reflection_vectors", {f, rows}, ParameterKind::orthogonal)
-          : parameters.add(prefix + "/hidden_kernel", {rows, f});
+  const std::optional<StiefelKind> stiefel = kind_of(options.hidden_kernel);
+  const Parameter hidden = stiefel ? stiefel_parameter(*stiefel, rows, f)
+                                   : Parameter{"kernel", {rows, f}, ParameterKind::ordinary, 0};
+  places.hidden = parameters.add(prefix + "/hidden_" + hidden.name, hidden.shape, hidden.kind);
   places.bias = parameters.add(prefix + "/bias", {f});
   return places;
 }
@@ -63,8 +77,8 @@ ConvNeruLayer<T>::ConvNeruLayer(ParameterSet<T>& parameters, const std::string& 
   };
   maps_ = std::make_unique<Maps>(
       Maps{convolution(channels_of(options, input_size), T{1}), convolution(f, factor_of<T>(options))});
-  if (options.hidden_kernel == HiddenKernel::stiefel)
-    stiefel_ = std::make_unique<TruncatedCwy<T>>(offsets_of(options) * f, f, execution);
+  if (const std::optional<StiefelKind> stiefel = kind_of(options.hidden_kernel))
+    stiefel_ = make_stiefel_point<T>(*stiefel, offsets_of(options) * f, f, execution);
 }
 
 template <class T>
@@ -80,15 +94,15 @@ void ConvNeruLayer<T>::initialize(std::uint64_t seed) {
   const Index rows = offsets_of(options_) * options_.hidden_size;
   switch (options_.hidden_kernel) {
     case HiddenKernel::stiefel:
+    case HiddenKernel::own:
+    case HiddenKernel::matrix:
       return stiefel_->initialize(seed, hidden);
     case HiddenKernel::glorot:
       return draw_uniform<T>(hidden, std::sqrt(3.0 / static_cast<double>(rows)), random);
     case HiddenKernel::orthogonal: {
-      TruncatedCwy<T> point(rows, options_.hidden_size);
-      Tensor<T> vectors(point.parameter_shape());
-      point.initialize(seed, vectors);
-      point.prepare(vectors);
-      Tensor<T> kernel = point.materialize();
+      const auto point = make_stiefel_point<T>(StiefelKind::matrix, rows, options_.hidden_size);
+      Tensor<T> kernel({rows, options_.hidden_size});
+      point->initialize(seed, kernel);
       for (T& x : kernel) x /= static_cast<T>(options_.kernel_size);
       return copy<T>(kernel, hidden);
     }
@@ -109,6 +123,7 @@ void ConvNeruLayer<T>::run_prepare() {
 
 template <class T>
 std::optional<Index> ConvNeruLayer<T>::launches(Index length, Index) const {
+  if (stiefel_ && !stiefel_->recordable()) return std::nullopt;
   return length * kernels_of_frames;
 }
 
@@ -151,7 +166,7 @@ TensorView<const T> ConvNeruLayer<T>::run_forward(const SequenceInput<T>& input,
                                             .last = end.data()});
     }
   };
-  run_loop(execution_.device, *launches(length, batch), records_,
+  run_loop(execution_.device, length * kernels_of_frames, records_,
            {input.vectors.data(), input.lengths.data(), states.data(), end.data(), around_x.data()},
            {length, batch}, steps);
   return states.slice(1, length);
@@ -189,7 +204,7 @@ void ConvNeruLayer<T>::run_backward(const SequenceInput<T>& input, const Backwar
                             d_input.empty() ? d_input : d_input[t], around_x);
     }
   };
-  run_loop(execution_.device, *launches(length, batch), records_,
+  run_loop(execution_.device, length * kernels_of_frames, records_,
            {input.vectors.data(), input.lengths.data(), states.data(), d.data(), d_last.data(),
             d_first.data(), d_input.data(), around_x.data()},
            {length, batch}, steps);

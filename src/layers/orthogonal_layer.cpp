@@ -14,6 +14,24 @@
 #include "orthornn/linalg/orthogonality.hpp"
 
 namespace orthornn {
+namespace {
+
+/// No value for a free matrix.
+std::optional<StiefelKind> kind_of(InputMatrix matrix) {
+  switch (matrix) {
+    case InputMatrix::free:
+      return std::nullopt;
+    case InputMatrix::stiefel:
+      return StiefelKind::truncated_cwy;
+    case InputMatrix::own:
+      return StiefelKind::weight_normalization;
+    case InputMatrix::matrix:
+      break;
+  }
+  return StiefelKind::matrix;
+}
+
+}  // namespace
 
 template <class T>
 typename OrthogonalLayer<T>::Places OrthogonalLayer<T>::add_parameters(ParameterSet<T>& parameters,
@@ -23,7 +41,8 @@ typename OrthogonalLayer<T>::Places OrthogonalLayer<T>::add_parameters(Parameter
   if (input_size < 1) throw ValueError(fmt::format("input size {}; expected at least 1", input_size));
   const Index n = options.hidden_size;
   const Parameter transition = parameter_of(options.transition, n);
-  if (options.input_matrix == InputMatrix::stiefel && input_size > n) {
+  const std::optional<StiefelKind> stiefel = kind_of(options.input_matrix);
+  if (stiefel && input_size > n) {
     throw ValueError(
         fmt::format("a Stiefel input matrix of {} inputs and hidden size {}; expected no more inputs "
                     "than the hidden size",
@@ -31,10 +50,9 @@ typename OrthogonalLayer<T>::Places OrthogonalLayer<T>::add_parameters(Parameter
   }
   Places places;
   places.transition = parameters.add(prefix + "/" + transition.name, transition.shape, transition.kind);
-  places.input =
-      options.input_matrix == InputMatrix::stiefel
-          ? parameters.add(prefix + "/input_reflection_vectors", {input_size, n}, ParameterKind::orthogonal)
-          : parameters.add(prefix + "/input_weights", {n, input_size});
+  const Parameter input = stiefel ? stiefel_parameter(*stiefel, n, input_size)
+                                  : Parameter{"weights", {n, input_size}, ParameterKind::ordinary, 0};
+  places.input = parameters.add(prefix + "/input_" + input.name, input.shape, input.kind);
   places.bias = parameters.add(prefix + "/bias", {n});
   if (options.activation == Activation::modrelu)
     places.modrelu_bias = parameters.add(prefix + "/modrelu_bias", {n});
@@ -52,9 +70,8 @@ OrthogonalLayer<T>::OrthogonalLayer(ParameterSet<T>& parameters, const std::stri
       transition_(make_transition<T>(options.transition, options.hidden_size, execution)),
       input_map_(std::make_unique<AffineMap<T>>(input_size, options.hidden_size, execution)) {
   this->parameters_added();
-  if (options.input_matrix == InputMatrix::stiefel) {
-    stiefel_ = std::make_unique<TruncatedCwy<T>>(options.hidden_size, input_size, execution);
-  }
+  if (const std::optional<StiefelKind> stiefel = kind_of(options.input_matrix))
+    stiefel_ = make_stiefel_point<T>(*stiefel, options.hidden_size, input_size, execution);
 }
 
 template <class T>
@@ -98,7 +115,7 @@ void OrthogonalLayer<T>::run_initial_state(States<T> states) const {
 
 template <class T>
 std::optional<Index> OrthogonalLayer<T>::launches(Index length, Index batch) const {
-  if (!transition_->recordable()) return std::nullopt;
+  if (!transition_->recordable() || (stiefel_ && !stiefel_->recordable())) return std::nullopt;
   return launches_of_rollout(*transition_, length, batch);
 }
 

@@ -10,6 +10,7 @@
 #include "core/back_end.hpp"
 #include "core/parallel.hpp"
 #include "cuda/optim/optimizer.hpp"
+#include "optim/stiefel_update.hpp"
 #include "orthornn/core/error.hpp"
 #include "orthornn/scalar/update_rules.hpp"
 
@@ -23,12 +24,12 @@ constexpr Index pieces_per_thread = 4;
 
 template <class Options>
 double learning_rate(const Options& options, ParameterKind kind) {
-  return kind == ParameterKind::orthogonal ? options.lr_orthogonal.value_or(options.lr / 10) : options.lr;
+  return kind == ParameterKind::ordinary ? options.lr : options.lr_orthogonal.value_or(options.lr / 10);
 }
 
 template <class Options>
 double weight_decay(const Options& options, ParameterKind kind) {
-  return kind == ParameterKind::orthogonal ? 0 : options.weight_decay;
+  return kind == ParameterKind::ordinary ? options.weight_decay : 0;
 }
 
 /// The step of which a rule is made: its number, from 1, the kind of parameter, and the schedule's factor.
@@ -45,13 +46,16 @@ struct RuleStep {
 
 // One overload each for an optimizer: the names of its moments, and its rule.
 
-std::vector<const char*> moments_of(const Sgd& options) {
+template <class Options>
+concept SgdOptions = std::same_as<Options, Sgd> || std::same_as<Options, Rgd>;
+
+std::vector<const char*> moments_of(const SgdOptions auto& options) {
   if (options.momentum > 0) return {"momentum"};
   return {};
 }
 
-template <class T>
-SgdRule<T> rule_of(const Sgd& options, const RuleStep& step) {
+template <class T, SgdOptions Options>
+SgdRule<T> rule_of(const Options& options, const RuleStep& step) {
   return {.rate = static_cast<T>(step.rate(options)),
           .decay = static_cast<T>(weight_decay(options, step.kind)),
           .keep = static_cast<T>(options.momentum)};
@@ -69,7 +73,8 @@ RmsPropRule<T> rule_of(const RmsProp& options, const RuleStep& step) {
 }
 
 template <class Options>
-concept AdamOptions = std::same_as<Options, Adam> || std::same_as<Options, AdamW>;
+concept AdamOptions =
+    std::same_as<Options, Adam> || std::same_as<Options, AdamW> || std::same_as<Options, RgdAdam>;
 
 std::vector<const char*> moments_of(const AdamOptions auto&) { return {"first_moment", "second_moment"}; }
 
@@ -91,6 +96,32 @@ AdamRule<T> rule_of(const Options& options, const RuleStep& step) {
           .epsilon = static_cast<T>(options.epsilon)};
 }
 
+template <class Options>
+concept RiemannianOptions = std::same_as<Options, Rgd> || std::same_as<Options, RgdAdam>;
+
+template <class T>
+std::unique_ptr<StiefelUpdate<T>> stiefel_update(const OptimizerOptions& options, const Parameter& parameter,
+                                                 Device device) {
+  const Shape& shape = parameter.shape;
+  if (shape.rank() != 2 || shape[1] < 1 || shape[0] < shape[1]) {
+    throw ShapeError(fmt::format("'{}' has shape {}; expected [N, M] with N >= M >= 1, a point of St(N, M)",
+                                 parameter.name, to_string(shape)));
+  }
+  return std::visit(
+      [&]<class Options>(const Options& chosen) -> std::unique_ptr<StiefelUpdate<T>> {
+        if constexpr (RiemannianOptions<Options>) {
+          return std::make_unique<StiefelUpdate<T>>(shape, parameter.offset, device, chosen.metric,
+                                                    chosen.retraction);
+        } else {
+          throw ValueError(
+              fmt::format("{}: '{}' is a point of a Stiefel manifold, which this optimizer would leave; "
+                          "expected the optimizer rgd or rgd-adam, or another parametrization",
+                          chosen.name, parameter.name));
+        }
+      },
+      options);
+}
+
 }  // namespace
 
 template <class T>
@@ -106,21 +137,29 @@ Optimizer<T>::Optimizer(const OptimizerOptions& options, const ParameterSet<T>& 
     const ParameterKind kind = parameters.list()[i].kind;
     Index first = parameters.list()[i].offset;
     while (i < parameters.list().size() && parameters.list()[i].kind == kind) ++i;
+    if (kind == ParameterKind::stiefel) continue;
     const Index last = i < parameters.list().size() ? parameters.list()[i].offset : count_;
     for (; first < last; first += piece_size) {
       pieces_.push_back({first, std::min(last, first + piece_size), kind});
     }
   }
+  for (const Parameter& parameter : parameters.list()) {
+    if (parameter.kind == ParameterKind::stiefel)
+      points_.push_back(stiefel_update<T>(options, parameter, device_));
+  }
   for (const char* name : std::visit([](const auto& chosen) { return moments_of(chosen); }, options))
     moments_.push_back({name, Tensor<T>(Shape{count_}, device_)});
   if (!device_.is_cuda()) return;
-  Tensor<std::uint8_t> is_orthogonal(Shape{count_});
-  for (const Piece& piece : pieces_) {
-    std::fill(is_orthogonal.data() + piece.first, is_orthogonal.data() + piece.last,
-              piece.kind == ParameterKind::orthogonal);
+  Tensor<std::uint8_t> kinds(Shape{count_});
+  for (const Parameter& parameter : parameters.list()) {
+    std::fill_n(kinds.data() + parameter.offset, parameter.shape.count(),
+                static_cast<std::uint8_t>(parameter.kind));
   }
-  is_orthogonal_ = is_orthogonal.copy(device_);
+  kinds_ = kinds.copy(device_);
 }
+
+template <class T>
+Optimizer<T>::~Optimizer() = default;
 
 template <class T>
 template <class Rule, class... Moments>
@@ -130,7 +169,7 @@ void Optimizer<T>::apply(const Rule& ordinary, const Rule& orthogonal, Parameter
   const T* const gradients = parameters.gradients().data();
   if constexpr (has_cuda_bodies) {
     if (device_.is_cuda()) {
-      return cuda::update<T>({.is_orthogonal = is_orthogonal_,
+      return cuda::update<T>({.kinds = kinds_,
                               .gradient_scale = update.gradient_scale,
                               .halted = update.halted,
                               .values = values,
@@ -149,6 +188,23 @@ void Optimizer<T>::apply(const Rule& ordinary, const Rule& orthogonal, Parameter
       for (Index i = piece.first; i < piece.last; ++i) rule(value[i], scale * gradient[i], moments[i]...);
     }
   });
+}
+
+template <class T>
+template <class Rule>
+void Optimizer<T>::step_points(const Rule& rule, ParameterSet<T>& parameters, const Update& update) {
+  for (const auto& point : points_) {
+    const Index first = point->offset();
+    const auto moment = [&](std::size_t i) {
+      return i < moments_.size() ? moments_[i].values.data() + first : nullptr;
+    };
+    point->step(rule, {.value = parameters.values().data() + first,
+                       .gradient = parameters.gradients().data() + first,
+                       .gradient_scale = update.gradient_scale.data(),
+                       .halted = update.halted.data(),
+                       .first_moment = moment(0),
+                       .second_moment = moment(1)});
+  }
 }
 
 template <class T>
@@ -188,6 +244,10 @@ void Optimizer<T>::step(ParameterSet<T>& parameters, const Update& update) {
           if (moments_.size() == 1) apply_with(moment(0));
         }
         if constexpr (std::is_invocable_v<Rule, T&, T, T&, T&>) apply_with(moment(0), moment(1));
+        if constexpr (RiemannianOptions<std::remove_cvref_t<decltype(options)>>) {
+          step_points(rule_of<double>(options, {steps_, ParameterKind::stiefel, update.schedule_factor}),
+                      parameters, update);
+        }
       },
       options_);
 }

@@ -25,9 +25,7 @@ void check_pair(const Shape& x, const Shape& y, Index n, Index m) {
 template <class T>
 TruncatedCwy<T>::TruncatedCwy(Index n, Index m, const Execution& execution)
     : n_(n), m_(m), execution_(execution) {
-  if (m < 1 || m > n) {
-    throw ValueError(fmt::format("St({}, {}) was asked for; St(N, M) needs 1 <= M <= N", n, m));
-  }
+  stiefel_parameter(StiefelKind::truncated_cwy, n, m);  // which checks them
   const auto zeros = [&](const Shape& shape) { return Tensor<T>(shape, execution.device); };
   norms_ = zeros({m});
   unit_reflectors_ = zeros({m, n});

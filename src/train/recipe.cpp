@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "core/checked_json.hpp"
+#include "orthornn/optim/optimizer.hpp"
 
 namespace orthornn {
 namespace {
@@ -155,9 +156,15 @@ void set_for_free_matrix(const Task& task, Recipe& recipe) {
   recipe.warmup_share = 0.1;
 }
 
-}  // namespace
+bool has_stiefel_point(const LayerOptions& layer) {
+  if (const auto* cell = std::get_if<OrthogonalCell>(&layer))
+    return std::holds_alternative<OrthogonalMatrix>(cell->transition) ||
+           cell->input_matrix == InputMatrix::matrix;
+  const auto* frames = std::get_if<ConvNeru>(&layer);
+  return frames != nullptr && frames->hidden_kernel == HiddenKernel::matrix;
+}
 
-Recipe recipe_for(const Task& task, const std::vector<LayerOptions>& layers, Index hidden_size) {
+Recipe recipe_of(const Task& task, const std::vector<LayerOptions>& layers, Index hidden_size) {
   Recipe recipe = recipe_of_task(task);
   const auto is_orthogonal = [](const LayerOptions& layer) {
     return std::holds_alternative<OrthogonalCell>(layer);
@@ -181,6 +188,25 @@ Recipe recipe_for(const Task& task, const std::vector<LayerOptions>& layers, Ind
     recipe.learning_rate_orthogonal = recipe.learning_rate;
   }
   return recipe;
+}
+
+}  // namespace
+
+Recipe recipe_for(const Task& task, const std::vector<LayerOptions>& layers, Index hidden_size) {
+  Recipe recipe = recipe_of(task, layers, hidden_size);
+  const std::string optimizer = optimizer_for(layers, recipe.optimizer);
+  if (optimizer == recipe.optimizer) return recipe;
+  // A point is changed by its rate, and Q no more than that. With a tenth of the rate 98.5 % of the symbols
+  // were right after 600 steps of copying over 100, and 99.9 % with the whole rate.
+  recipe.optimizer = optimizer;
+  recipe.learning_rate_orthogonal = recipe.learning_rate;
+  return recipe;
+}
+
+std::string optimizer_for(const std::vector<LayerOptions>& layers, const std::string& usual) {
+  bool has_points = false;
+  each_layer(layers, [&](const LayerOptions& layer) { has_points = has_points || has_stiefel_point(layer); });
+  return has_points ? RgdAdam::name : usual;
 }
 
 }  // namespace orthornn

@@ -124,12 +124,15 @@ TEST_CASE("the numpy reader computes every orthogonal cell, LSTM and GRU", "[cli
   for (const TransitionOptions& transition :
        {TransitionOptions(Cwy{.reflections = 3}), TransitionOptions(HouseholderProduct{.reflections = 2}),
         TransitionOptions(ScaledCayley{.negative_signs = 2}), TransitionOptions(MatrixExponential{}),
+        TransitionOptions(WeightNormalization{}), TransitionOptions(OrthogonalMatrix{}),
         TransitionOptions(Unconstrained{})})
     both(OrthogonalCell{.hidden_size = 5, .transition = transition});
   for (const Activation activation :
        {Activation::tanh, Activation::relu, Activation::abs, Activation::identity})
     both(OrthogonalCell{.hidden_size = 5, .activation = activation});
   both(OrthogonalCell{.hidden_size = 5, .input_matrix = InputMatrix::stiefel, .learn_initial_state = true});
+  both(OrthogonalCell{.hidden_size = 5, .input_matrix = InputMatrix::own});
+  both(OrthogonalCell{.hidden_size = 5, .input_matrix = InputMatrix::matrix});
   both(Lstm{5});
   both(Gru{5});
   cases.add({TokenEmbedding{6, 3}, {Lstm{4}, Gru{5}, OrthogonalCell{.hidden_size = 4}}, LastStep{2}});

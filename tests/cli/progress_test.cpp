@@ -147,9 +147,9 @@ TEST_CASE("bench compare on a terminal shows what it measures, and wipes it befo
                         "2", "--samples", "1"});
   const std::string shown = comparing.read_until([](const std::string&) { return false; });
   CHECK(comparing.exit_code() == 0);
-  // Six methods twice, two layers, and five on the Stiefel manifold.
-  CHECK_THAT(shown, contains(overwrite + "1/19  training step, CWY, N = 6, L = 6  after 0:00"));
-  CHECK_THAT(shown, contains(overwrite + "19/19  RGD-C-C on St(6, 6)  after 0:"));
+  // Eight methods twice, two layers, and five on the Stiefel manifold.
+  CHECK_THAT(shown, contains(overwrite + "1/23  training step, CWY, N = 6, L = 6  after 0:00"));
+  CHECK_THAT(shown, contains(overwrite + "23/23  RGD-C-C on St(6, 6)  after 0:"));
   CHECK(shown.rfind(overwrite) < shown.find("medians of"));
 }
 

@@ -53,7 +53,7 @@ void check_same_bits(const TemporaryFolder& folder, const Train& train, const Ar
 TEST_CASE("a resumed training of the copying task has the bits of an uninterrupted one",
           "[cli][resume][long]") {
   const TemporaryFolder folder;
-  for (const char* optimizer : {"sgd", "rmsprop", "adam", "adamw"}) {
+  for (const char* optimizer : {"sgd", "rmsprop", "adam", "adamw", "rgd", "rgd-adam"}) {
     CAPTURE(optimizer);
     check_same_bits(folder, [&](const fs::path& out, const Arguments& more) {
       return train_copying(
@@ -64,11 +64,25 @@ TEST_CASE("a resumed training of the copying task has the bits of an uninterrupt
 
 TEST_CASE("a resumed training of every cell has the bits of an uninterrupted one", "[cli][resume][long]") {
   const TemporaryFolder folder;
-  for (const char* cell : {"householder", "cayley", "expm", "free"}) {
+  for (const char* cell : {"householder", "cayley", "expm", "own", "matrix", "free"}) {
     CAPTURE(cell);
     check_same_bits(folder, [&](const fs::path& out, const Arguments& more) {
       return train_copying(out, Arguments{"--cell", cell, "--layers", "2", "--activation", "tanh"} + more);
     });
+  }
+}
+
+TEST_CASE("a resumed Riemannian training has the bits of an uninterrupted one", "[cli][resume][long]") {
+  const TemporaryFolder folder;
+  for (const char* optimizer : {"rgd", "rgd-adam"}) {
+    for (const char* retraction : {"qr", "cayley"}) {
+      CAPTURE(optimizer, retraction);
+      check_same_bits(folder, [&](const fs::path& out, const Arguments& more) {
+        return train_copying(out, Arguments{"--cell", "matrix", "--optimizer", optimizer, "--metric",
+                                            "euclidean", "--retraction", retraction, "--lr-orth", "0.1"} +
+                                      more);
+      });
+    }
   }
 }
 

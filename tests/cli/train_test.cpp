@@ -316,7 +316,7 @@ TEST_CASE("the optimizers' constants are options, and change the training", "[cl
 TEST_CASE("train knows every task, cell and optimizer", "[cli][train]") {
   const TemporaryFolder folder;
   write_tiny_mnist(folder / "data");
-  for (const char* cell : {"cwy", "householder", "cayley", "expm", "free"}) {
+  for (const char* cell : {"cwy", "householder", "cayley", "expm", "own", "matrix", "free"}) {
     CAPTURE(cell);
     const fs::path out = folder / cell;
     check_success(run(train_copying(out, {"--steps", "2", "--cell", cell})));

@@ -91,12 +91,12 @@ const Arguments of_the_model = {"--hidden",
                                 "--batch",
                                 "--optimizer"};
 const Arguments of_a_training = {
-    "--config",         "--seeds",           "--steps",          "--epochs",   "--lr",
-    "--lr-orth",        "--momentum",        "--rmsprop-decay",  "--beta1",    "--beta2",
-    "--epsilon",        "--weight-decay",    "--clip",           "--schedule", "--warmup",
-    "--schedule-every", "--schedule-factor", "--schedule-final", "--out",      "--log-every",
-    "--eval-every",     "--save-every",      "--accumulate",     "--patience", "--init-from",
-    "--tensorboard"};
+    "--config",   "--seeds",     "--steps",          "--epochs",          "--lr",
+    "--lr-orth",  "--metric",    "--retraction",     "--momentum",        "--rmsprop-decay",
+    "--beta1",    "--beta2",     "--epsilon",        "--weight-decay",    "--clip",
+    "--schedule", "--warmup",    "--schedule-every", "--schedule-factor", "--schedule-final",
+    "--out",      "--log-every", "--eval-every",     "--save-every",      "--accumulate",
+    "--patience", "--init-from", "--tensorboard"};
 
 const Help helps[] = {
     {{"train"},
@@ -348,6 +348,9 @@ TEST_CASE("a command line that is off is refused in one line", "[cli][usage][lon
   // Options of another cell, optimizer or schedule.
   refused({"train", "copying", "--cell", "expm", "--reflections", "3"}, {"--reflections", "cwy", "expm"});
   refused({"train", "copying", "--cell", "householder", "--form", "dense"}, {"--form", "cwy", "householder"});
+  refused({"train", "copying", "--cell", "matrix", "--metric", "flat"}, {"--metric", "flat", "canonical"});
+  refused({"train", "copying", "--optimizer", "adam", "--retraction", "qr"},
+          {"--retraction", "--optimizer rgd or rgd-adam"});
   refused({"train", "copying", "--negative-signs", "3"}, {"--negative-signs", "cayley", "cwy"});
   refused({"train", "copying", "--momentum", "0.5"}, {"--momentum", "sgd", "rmsprop"});
   refused({"train", "copying", "--schedule-every", "5"}, {"--schedule-every", "step", "cosine"});

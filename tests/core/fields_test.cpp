@@ -198,16 +198,25 @@ TEST_CASE("the names in files are these", "[fields]") {
                                                          {"abs", is(Activation::abs)},
                                                          {"modrelu", is(Activation::modrelu)},
                                                          {"identity", is(Activation::identity)}});
-  CHECK(pairs(std::type_identity<InputMatrix>()) ==
-        Pairs{{"free", is(InputMatrix::free)}, {"stiefel", is(InputMatrix::stiefel)}});
+  CHECK(pairs(std::type_identity<InputMatrix>()) == Pairs{{"free", is(InputMatrix::free)},
+                                                          {"stiefel", is(InputMatrix::stiefel)},
+                                                          {"own", is(InputMatrix::own)},
+                                                          {"matrix", is(InputMatrix::matrix)}});
   CHECK(pairs(std::type_identity<Loss>()) ==
         Pairs{{"softmax_cross_entropy", is(Loss::softmax_cross_entropy)},
               {"mean_squared_error", is(Loss::mean_squared_error)},
               {"absolute_and_squared_error", is(Loss::absolute_and_squared_error)}});
   CHECK(pairs(std::type_identity<HiddenKernel>()) == Pairs{{"stiefel", is(HiddenKernel::stiefel)},
+                                                           {"own", is(HiddenKernel::own)},
+                                                           {"matrix", is(HiddenKernel::matrix)},
                                                            {"glorot", is(HiddenKernel::glorot)},
                                                            {"orthogonal", is(HiddenKernel::orthogonal)},
                                                            {"zeros", is(HiddenKernel::zeros)}});
+  CHECK(pairs(std::type_identity<StiefelSgd::Metric>()) ==
+        Pairs{{"canonical", is(StiefelSgd::Metric::canonical)},
+              {"euclidean", is(StiefelSgd::Metric::euclidean)}});
+  CHECK(pairs(std::type_identity<StiefelSgd::Retraction>()) ==
+        Pairs{{"qr", is(StiefelSgd::Retraction::qr)}, {"cayley", is(StiefelSgd::Retraction::cayley)}});
   CHECK(pairs(std::type_identity<Schedule::Kind>()) == Pairs{{"constant", is(Schedule::Kind::constant)},
                                                              {"cosine", is(Schedule::Kind::cosine)},
                                                              {"step", is(Schedule::Kind::step)}});
@@ -234,6 +243,8 @@ TEST_CASE("an alternative's name goes with its type", "[fields]") {
   CHECK(name_of(TransitionOptions(HouseholderProduct{})) == "householder");
   CHECK(name_of(TransitionOptions(ScaledCayley{})) == "cayley");
   CHECK(name_of(TransitionOptions(MatrixExponential{})) == "expm");
+  CHECK(name_of(TransitionOptions(WeightNormalization{})) == "own");
+  CHECK(name_of(TransitionOptions(OrthogonalMatrix{})) == "matrix");
   CHECK(name_of(TransitionOptions(Unconstrained{})) == "free");
   CHECK(name_of(LayerOptions(OrthogonalCell{})) == "orthogonal");
   CHECK(name_of(LayerOptions(Lstm{})) == "lstm");
@@ -255,6 +266,8 @@ TEST_CASE("an alternative's name goes with its type", "[fields]") {
   CHECK(name_of(OptimizerOptions(RmsProp{})) == "rmsprop");
   CHECK(name_of(OptimizerOptions(Adam{})) == "adam");
   CHECK(name_of(OptimizerOptions(AdamW{})) == "adamw");
+  CHECK(name_of(OptimizerOptions(Rgd{})) == "rgd");
+  CHECK(name_of(OptimizerOptions(RgdAdam{})) == "rgd-adam");
   CHECK(name_of(TaskOptions(AddingOptions{})) == "adding");
   CHECK(name_of(TaskOptions(CopyingOptions{})) == "copying");
   CHECK(name_of(TaskOptions(LanguageOptions{})) == "language");
@@ -264,7 +277,8 @@ TEST_CASE("an alternative's name goes with its type", "[fields]") {
   CHECK(name_of(TaskOptions(VideoOptions{})) == "video");
   CHECK(name_of(TaskOptions(WordsOptions{})) == "words");
   CHECK(std::get<ScaledCayley>(parse<TransitionOptions>("cayley")).init == Init::cayley);
-  check_says<ValueError>([] { parse<OptimizerOptions>("lbfgs"); }, {"lbfgs", "sgd, rmsprop, adam or adamw"});
+  check_says<ValueError>([] { parse<OptimizerOptions>("lbfgs"); },
+                         {"lbfgs", "sgd, rmsprop, adam, adamw, rgd or rgd-adam"});
 }
 
 TEST_CASE("options of a model file are read, and written with the same keys", "[fields]") {
@@ -304,7 +318,11 @@ TEST_CASE("options of a model file are read, and written with the same keys", "[
        {R"({"kind":"sgd","momentum":0.5,"weight_decay":0.25,"lr":0.001})",
         R"({"kind":"rmsprop","decay":0.9,"epsilon":1e-08,"weight_decay":0.0,"lr":0.001,"lr_orthogonal":0.0})",
         R"({"kind":"adam","beta1":0.5,"beta2":0.75,"epsilon":1e-08,"weight_decay":0.0,"lr":0.001})",
-        R"({"kind":"adamw","beta1":0.5,"beta2":0.75,"epsilon":1e-08,"weight_decay":0.01,"lr":0.001})"}) {
+        R"({"kind":"adamw","beta1":0.5,"beta2":0.75,"epsilon":1e-08,"weight_decay":0.01,"lr":0.001})",
+        R"({"kind":"rgd","metric":"euclidean","retraction":"qr","momentum":0.5,)"
+        R"("weight_decay":0.0,"lr":0.001})",
+        R"({"kind":"rgd-adam","metric":"canonical","retraction":"cayley","beta1":0.5,"beta2":0.75,)"
+        R"("epsilon":1e-08,"weight_decay":0.0,"lr":0.001})"}) {
     CHECK(to_json(trainer_options_from_json(trainer(optimizer))) == trainer(optimizer));
   }
 }

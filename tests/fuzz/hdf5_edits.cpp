@@ -437,6 +437,8 @@ class Edit {
                                              "householder",
                                              "cayley",
                                              "expm",
+                                             "own",
+                                             "matrix",
                                              "free",
                                              "dense",
                                              "one_hot",

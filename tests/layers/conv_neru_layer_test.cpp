@@ -6,6 +6,7 @@
 #include "layers/frame_convolution.hpp"
 #include "orthornn/core/error.hpp"
 #include "orthornn/linalg/orthogonality.hpp"
+#include "orthornn/orthogonal/truncated_cwy.hpp"
 #include "support/check_says.hpp"
 #include "support/layer_case.hpp"
 #include "support/same_bits.hpp"
@@ -60,7 +61,8 @@ double norm_of(const FrameConvolution<double>& convolution, ConstTensorView<doub
 }  // namespace
 
 TEST_CASE("ConvNERU is the recurrence of convolutions that are summed one by one", "[layers]") {
-  for (const HiddenKernel hidden : {HiddenKernel::stiefel, HiddenKernel::zeros}) {
+  for (const HiddenKernel hidden :
+       {HiddenKernel::stiefel, HiddenKernel::own, HiddenKernel::matrix, HiddenKernel::zeros}) {
     for (const Index q : {1, 3, 5}) {
       CAPTURE(name_of(hidden), q);
       const ConvNeru options{
@@ -70,10 +72,13 @@ TEST_CASE("ConvNERU is the recurrence of convolutions that are summed one by one
       const auto value = [&](const char* name) {
         return std::as_const(c.parameters).value(c.parameters.find(std::string("layer/") + name));
       };
-      TruncatedCwy<double> point(q * q * 3, 3);
-      const bool is_free = hidden != HiddenKernel::stiefel;
-      if (!is_free) point.prepare(value("hidden_reflection_vectors"));
-      const ConstTensorView<double> kernel = is_free ? value("hidden_kernel") : point.omega();
+      const bool is_free = hidden == HiddenKernel::zeros;
+      const StiefelKind kind = hidden == HiddenKernel::stiefel ? StiefelKind::truncated_cwy
+                               : hidden == HiddenKernel::own   ? StiefelKind::weight_normalization
+                                                               : StiefelKind::matrix;
+      const auto point = make_stiefel_point<double>(kind, q * q * 3, 3);
+      if (!is_free) point->prepare(value(("hidden_" + stiefel_parameter(kind, q * q * 3, 3).name).c_str()));
+      const ConstTensorView<double> kernel = is_free ? value("hidden_kernel") : point->omega();
       Tensor<double> expected(c.y.shape());
       for (Index b = 0; b < 2; ++b) {
         Tensor<double> h(Shape{3, 4, 3}), next(h.shape());
@@ -93,7 +98,8 @@ TEST_CASE("ConvNERU is the recurrence of convolutions that are summed one by one
 }
 
 TEST_CASE("gradients of ConvNERU on frames are those of finite differences", "[layers][gradient]") {
-  for (const HiddenKernel hidden : {HiddenKernel::stiefel, HiddenKernel::glorot}) {
+  for (const HiddenKernel hidden :
+       {HiddenKernel::stiefel, HiddenKernel::own, HiddenKernel::matrix, HiddenKernel::glorot}) {
     for (const Index q : {1, 3, 5}) {
       CAPTURE(name_of(hidden), q);
       LayerCase<double> c(
@@ -140,10 +146,11 @@ TEST_CASE("ConvNERU begins as its hidden kernel says", "[layers]") {
     layer.initialize(3);
     layer.prepare();
     const auto error = layer.orthogonality_error();
-    CHECK(error.has_value() == (hidden == HiddenKernel::stiefel));
+    const bool is_point = hidden == HiddenKernel::matrix;
+    CHECK(error.has_value() == (hidden == HiddenKernel::stiefel || hidden == HiddenKernel::own || is_point));
     if (error) {
       CHECK(*error <= tolerance::rounding<double>(36));
-      CHECK(parameters.list()[1].kind == ParameterKind::orthogonal);
+      CHECK(parameters.list()[1].kind == (is_point ? ParameterKind::stiefel : ParameterKind::orthogonal));
       continue;
     }
     Tensor<double> kernel(Shape{36, 4});

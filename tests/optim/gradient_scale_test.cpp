@@ -109,8 +109,9 @@ TEST_CASE("the scale of nothing, of no target, and of a negative largest norm", 
 }
 
 TEST_CASE("an optimizer multiplies gradients by their scale", "[scale]") {
-  for (const OptimizerOptions& options : {OptimizerOptions(Sgd{.momentum = 0.5}), OptimizerOptions(RmsProp{}),
-                                          OptimizerOptions(Adam{}), OptimizerOptions(AdamW{})}) {
+  for (const OptimizerOptions& options :
+       {OptimizerOptions(Sgd{.momentum = 0.5}), OptimizerOptions(RmsProp{}), OptimizerOptions(Adam{}),
+        OptimizerOptions(AdamW{}), OptimizerOptions(Rgd{}), OptimizerOptions(RgdAdam{})}) {
     ParameterSet<double> scaled, plain;
     for (auto* set : {&scaled, &plain}) {
       set->add("a", Shape{5});

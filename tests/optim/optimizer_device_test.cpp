@@ -29,9 +29,10 @@ ParameterSet<T> make_parameters(Device device) {
 }
 
 const OptimizerOptions all_optimizers[] = {
-    Sgd{.weight_decay = 0.1}, Sgd{.lr_orthogonal = 0.0, .momentum = 0.9, .weight_decay = 0.1},
-    RmsProp{.weight_decay = 0.1}, Adam{.lr_orthogonal = 0.25, .weight_decay = 0.1},
-    AdamW{.lr_orthogonal = 0.25}};
+    Sgd{.weight_decay = 0.1},      Sgd{.lr_orthogonal = 0.0, .momentum = 0.9, .weight_decay = 0.1},
+    RmsProp{.weight_decay = 0.1},  Adam{.lr_orthogonal = 0.25, .weight_decay = 0.1},
+    AdamW{.lr_orthogonal = 0.25},  Rgd{.momentum = 0.9},
+    RgdAdam{.lr_orthogonal = 0.25}};
 
 }  // namespace
 

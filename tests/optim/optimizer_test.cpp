@@ -65,6 +65,12 @@ double textbook(const Sgd& o, double lr, double lambda, double theta, const Grad
   return theta;
 }
 
+/// Of what is no point of a manifold.
+double textbook(const Rgd& o, double lr, double lambda, double theta, const GradientHistory& g,
+                const ScheduleFactors& factors) {
+  return textbook(Sgd{.momentum = o.momentum}, lr, lambda, theta, g, factors);
+}
+
 double textbook(const RmsProp& o, double lr, double lambda, double theta, const GradientHistory& g,
                 const ScheduleFactors& factors) {
   double mean_square = 0;
@@ -96,15 +102,15 @@ double textbook(const Options& o, double lr, double lambda, double theta, const 
 }
 
 const std::vector<OptimizerOptions> every_optimizer = {
-    Sgd{.lr = 0.1}, Sgd{.lr = 0.1, .lr_orthogonal = 0.03, .momentum = 0.9, .weight_decay = 0.2},
+    Sgd{.lr = 0.1},
+    Sgd{.lr = 0.1, .lr_orthogonal = 0.03, .momentum = 0.9, .weight_decay = 0.2},
     RmsProp{.lr = 0.01, .lr_orthogonal = 0.002, .decay = 0.9, .epsilon = 0.01, .weight_decay = 0.3},
     Adam{.lr = 0.02, .beta1 = 0.8, .beta2 = 0.97, .epsilon = 0.02, .weight_decay = 0.3},
-    AdamW{.lr = 0.02,
-          .lr_orthogonal = 0.01,
-          .beta1 = 0.8,
-          .beta2 = 0.97,
-          .epsilon = 0.02,
-          .weight_decay = 0.3}};
+    AdamW{
+        .lr = 0.02, .lr_orthogonal = 0.01, .beta1 = 0.8, .beta2 = 0.97, .epsilon = 0.02, .weight_decay = 0.3},
+    Rgd{.lr = 0.1},
+    Rgd{.lr = 0.1, .lr_orthogonal = 0.03, .momentum = 0.9, .weight_decay = 0.2},
+    RgdAdam{.lr = 0.02, .beta1 = 0.8, .beta2 = 0.97, .epsilon = 0.02, .weight_decay = 0.3}};
 
 }  // namespace
 
@@ -300,7 +306,11 @@ TEST_CASE("Every optimizer option out of its domain is an error", "[optimizer]")
                                                AdamW{.lr = 0},
                                                AdamW{.beta1 = -0.1},
                                                AdamW{.beta2 = nan},
-                                               AdamW{.lr_orthogonal = nan}};
+                                               AdamW{.lr_orthogonal = nan},
+                                               Rgd{.lr = 0},
+                                               Rgd{.momentum = 1},
+                                               RgdAdam{.beta2 = 1},
+                                               RgdAdam{.epsilon = 0}};
   for (const OptimizerOptions& options : wrong)
     CHECK_THROWS_AS(make_optimizer(options, parameters), ValueError);
 

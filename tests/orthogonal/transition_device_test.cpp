@@ -124,7 +124,7 @@ TEMPLATE_TEST_CASE("transitions on a GPU are those of the CPU", "[orthogonal][cu
                                ReflectionSizes{32, 32}, ReflectionSizes{33, 32}, ReflectionSizes{32, 5},
                                ReflectionSizes{64, 17}, ReflectionSizes{64, 64}, ReflectionSizes{65, 64},
                                ReflectionSizes{65, 65}, ReflectionSizes{190, 17});
-  for (const NamedTransition& named : all_transitions(n, l)) {
+  for (const NamedTransition& named : all_transitions_on(*device, n, l)) {
     check_transition<TestType>(named, n, *device, 5);
   }
 }
@@ -136,7 +136,7 @@ TEMPLATE_TEST_CASE("large transitions on a GPU are those of the CPU", "[orthogon
   const auto [n, l] = GENERATE(ReflectionSizes{190, 64}, ReflectionSizes{190, 190}, ReflectionSizes{193, 65},
                                ReflectionSizes{193, 193}, ReflectionSizes{512, 100},
                                ReflectionSizes{1000, 17}, ReflectionSizes{1024, 33});
-  for (const NamedTransition& named : all_transitions(n, l)) {
+  for (const NamedTransition& named : all_transitions_on(*device, n, l)) {
     check_transition<TestType>(named, n, *device, 9);
   }
 }
@@ -180,7 +180,7 @@ TEMPLATE_TEST_CASE("a seed gives the same parameters on every device", "[orthogo
   const auto device = gpu();
   if (!device) return;
   for (const Init init : {Init::henaff, Init::cayley, Init::haar, Init::normal}) {
-    for (const NamedTransition& named : all_transitions(9, 5, init)) {
+    for (const NamedTransition& named : all_transitions_on(*device, 9, 5, init)) {
       CAPTURE(named.name, name_of(init));
       const auto here = make_transition<T>(named.options, 9);
       const auto there = make_transition<T>(named.options, 9, *device);
@@ -206,7 +206,7 @@ TEMPLATE_TEST_CASE("prepare anew on a GPU gives what a fresh transition gives", 
   const auto device = gpu();
   if (!device) return;
   const auto [n, l] = GENERATE(ReflectionSizes{7, 4}, ReflectionSizes{70, 66});
-  for (const NamedTransition& named : all_transitions(n, l)) {
+  for (const NamedTransition& named : all_transitions_on(*device, n, l)) {
     CAPTURE(named.name, n);
     const auto used = make_transition<T>(named.options, n, *device);
     const auto fresh = make_transition<T>(named.options, n, *device);
@@ -228,7 +228,7 @@ TEST_CASE("reduced precision never touches Q itself", "[orthogonal][cuda]") {
   const auto device = gpu();
   if (!device) return;
   const Index n = 20;
-  for (const NamedTransition& named : all_transitions(n, 12)) {
+  for (const NamedTransition& named : all_transitions_on(*device, n, 12)) {
     CAPTURE(named.name);
     const auto exact = make_transition<float>(named.options, n, *device);
     const auto rounded = make_transition<float>(named.options, n, Execution(*device, Precision::tf32));
@@ -342,7 +342,7 @@ TEST_CASE("skew parameters that are not finite or too large are refused on a GPU
 TEST_CASE("tensors on the wrong device are refused", "[orthogonal][cuda][errors]") {
   const auto device = gpu();
   if (!device) return;
-  for (const NamedTransition& named : all_transitions(6, 4)) {
+  for (const NamedTransition& named : all_transitions_on(*device, 6, 4)) {
     CAPTURE(named.name);
     const auto transition = make_transition<double>(named.options, 6, *device);
     const Tensor<double> parameters = some_parameters(*transition, 21, moderate_generators);
@@ -369,7 +369,7 @@ TEMPLATE_TEST_CASE("nothing on a GPU allocates after the first step", "[orthogon
   if (!device || !can_record()) return;
   if constexpr (has_cuda_bodies) {
     const Index n = 70, count = 6;
-    for (const NamedTransition& named : all_transitions(n, 66)) {
+    for (const NamedTransition& named : all_transitions_on(*device, n, 66)) {
       CAPTURE(named.name);
       const auto transition = make_transition<T>(named.options, n, *device);
       const Tensor<T> parameters = some_parameters(*transition, 22, moderate_generators).copy(*device);
@@ -402,11 +402,12 @@ TEMPLATE_TEST_CASE("prepare and backward can be recorded into a graph", "[orthog
   if (!device || !can_record()) return;
   if constexpr (has_cuda_bodies) {
     const Index n = 70;
-    for (const NamedTransition& named : all_transitions(n, 66)) {
+    for (const NamedTransition& named : all_transitions_on(*device, n, 66)) {
       CAPTURE(named.name);
       const auto transition = make_transition<T>(named.options, n, *device);
       const bool waits = std::holds_alternative<MatrixExponential>(named.options) ||
-                         std::holds_alternative<ScaledCayley>(named.options);
+                         std::holds_alternative<ScaledCayley>(named.options) ||
+                         std::holds_alternative<WeightNormalization>(named.options);
       const bool is_too_long = transition->form() == "rank-one";
       CHECK(transition->recordable() == !(waits || is_too_long));
       if (waits) continue;

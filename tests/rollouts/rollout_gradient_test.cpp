@@ -62,11 +62,12 @@ TEST_CASE("gradients of every activation and transition agree with central diffe
 TEST_CASE("gradients through a Stiefel input matrix agree with central differences", "[cells][gradient]") {
   const Index k = GENERATE(1, 2, 5);
   const bool symbols = GENERATE(false, true);
-  CAPTURE(k, symbols);
+  const InputMatrix matrix = GENERATE(InputMatrix::stiefel, InputMatrix::own, InputMatrix::matrix);
+  CAPTURE(k, symbols, name_of(matrix));
   Recurrence<double> r({.hidden_size = 5,
                         .transition = Cwy{.reflections = 3},
                         .activation = Activation::tanh,
-                        .input_matrix = InputMatrix::stiefel},
+                        .input_matrix = matrix},
                        k, 4, 3, 2);
   if (symbols) r.use_symbols(3);
   check_all_gradients(r);

@@ -43,9 +43,16 @@ struct Recurrence {
       const double n = static_cast<double>(cell.hidden_size);
       double deviation = 0.3;
       if (name.find("reflection_vectors") != std::string::npos) deviation = 1;
-      if (name == "cell/skew_parameters" || name == "cell/matrix") deviation = 1 / std::sqrt(n);
-      copy<T>(normal_tensor<T>(parameters.list()[i].shape, seed + 4 + i, deviation),
-              parameters.value(static_cast<Index>(i)));
+      if (name == "cell/skew_parameters" || name == "cell/matrix" || name == "cell/stiefel_matrix")
+        deviation = 1 / std::sqrt(n);
+      // Columns that are nearly dependent have large second derivatives.
+      const bool is_proxy = name.ends_with("proxy_matrix");
+      if (is_proxy) deviation = 0.3 / std::sqrt(n);
+      const TensorView<T> value = parameters.value(static_cast<Index>(i));
+      copy<T>(normal_tensor<T>(value.shape(), seed + 4 + i, deviation), value);
+      if (is_proxy) {
+        for (Index k = 0; k < value.shape()[1]; ++k) value(k, k) += T{1};
+      }
     }
   }
   Recurrence(Recurrence&&) = delete;  // the layer refers to the parameters

@@ -41,6 +41,22 @@ TEST_CASE("A free matrix changes less in a step, the longer the sequences are", 
   CHECK(cwy.warmup_share == 0);
 }
 
+TEST_CASE("Points of a Stiefel manifold have the optimizer that keeps them there", "[recipe]") {
+  const CopyingTask copying({.delay = 10});
+  CHECK(recipe_for(copying, {cell_of(Cwy{})}).optimizer == "rmsprop");
+  CHECK(recipe_for(copying, {cell_of(WeightNormalization{})}).optimizer == "rmsprop");
+  const Recipe of_matrix = recipe_for(copying, {cell_of(OrthogonalMatrix{})});
+  CHECK(of_matrix.optimizer == "rgd-adam");
+  CHECK(of_matrix.learning_rate_orthogonal == of_matrix.learning_rate);
+  CHECK(recipe_for(copying, {OrthogonalCell{.input_matrix = InputMatrix::matrix}}).optimizer == "rgd-adam");
+  const VideoTask video{VideoOptions{}};
+  CHECK(recipe_for(video, {ConvNeru{}}).optimizer == "adam");
+  CHECK(recipe_for(video, {ConvNeru{.hidden_kernel = HiddenKernel::matrix}}).optimizer == "rgd-adam");
+  // Also within other layers.
+  CHECK(optimizer_for({Linear{4}, Residual{{cell_of(OrthogonalMatrix{})}}}, "adamw") == "rgd-adam");
+  CHECK(optimizer_for({Linear{4}, Residual{{cell_of(Cwy{})}}}, "adamw") == "adamw");
+}
+
 TEST_CASE("Few reflections learn to add as fast as the other weights", "[recipe]") {
   const AddingTask task({.length = 200});
   const auto rates_are_equal = [&](Index reflections, Index hidden) {
@@ -95,7 +111,8 @@ TEST_CASE("A DeltaProduct network reflects where a language permutes, and not wh
 }
 
 TEST_CASE("A recurrence of frames has a rate of its own", "[recipe]") {
-  const Recipe recipe = recipe_for(VideoTask(VideoOptions{}), {LayerOptions(ConvNeru{.height = 8, .width = 8})});
+  const Recipe recipe =
+      recipe_for(VideoTask(VideoOptions{}), {LayerOptions(ConvNeru{.height = 8, .width = 8})});
   CHECK(recipe.hidden_size == 16);
   CHECK(recipe.learning_rate == 1e-2);
   CHECK(recipe.learning_rate_orthogonal == recipe.learning_rate);

@@ -14,6 +14,7 @@
 #include "orthornn/tasks/copying_task.hpp"
 #include "orthornn/train/model_file.hpp"
 #include "support/catch.hpp"
+#include "support/check_says.hpp"
 #include "support/errors.hpp"
 #include "support/temporary_folder.hpp"
 
@@ -33,7 +34,8 @@ TEST_CASE("every transition learns to copy over a few steps", "[train][long]") {
   for (const TransitionOptions& transition :
        {TransitionOptions(Cwy{}), TransitionOptions(Cwy{.reflections = 32, .form = ReflectionForm::factored}),
         TransitionOptions(HouseholderProduct{}), TransitionOptions(ScaledCayley{}),
-        TransitionOptions(MatrixExponential{}), TransitionOptions(Unconstrained{})}) {
+        TransitionOptions(MatrixExponential{}), TransitionOptions(WeightNormalization{}),
+        TransitionOptions(Unconstrained{})}) {
     SequenceModel<float> model(Device::cpu(), model_for(task, 48, transition));
     Trainer trainer(model, task, {.optimizer = RmsProp{.lr = 2e-3}});
     const double before = trainer.evaluate().loss;
@@ -45,6 +47,29 @@ TEST_CASE("every transition learns to copy over a few steps", "[train][long]") {
     CHECK(trainer.best()->step == 300);
     if (!std::holds_alternative<Unconstrained>(transition)) CHECK(model.orthogonality_error() < 1e-5);
   }
+}
+
+TEST_CASE("a matrix learns to copy by Riemannian steps, which keep it orthogonal", "[train][long]") {
+  const CopyingTask task({.delay = 5, .batch = 32});
+  for (const OptimizerOptions& optimizer :
+       {OptimizerOptions(Rgd{.lr = 0.05, .lr_orthogonal = 0.05, .momentum = 0.9}),
+        OptimizerOptions(RgdAdam{.retraction = StiefelSgd::Retraction::cayley, .lr = 2e-3})}) {
+    SequenceModel<float> model(Device::cpu(), model_for(task, 48, OrthogonalMatrix{}));
+    const Tensor<float> start = model.parameters().values().copy();
+    Trainer trainer(model, task, {.optimizer = optimizer});
+    trainer.run(300, [](const TrainingStep&) { return true; });
+    const Evaluation after = trainer.evaluate();
+    CAPTURE(name_of(optimizer), after.loss, task.baseline_loss());
+    CHECK(after.loss < task.baseline_loss() / 2);
+    CHECK(model.orthogonality_error() < 1e-6);
+    // The matrix itself has moved.
+    Index moved = 0;
+    for (Index i = 0; i < 48 * 48; ++i) moved += model.parameters().values()(i) != start(i);
+    CHECK(moved > 48 * 48 / 2);
+  }
+  SequenceModel<float> model(Device::cpu(), model_for(task, 48, OrthogonalMatrix{}));
+  check_says<ValueError>([&] { Trainer(model, task, {.optimizer = Adam{}}); },
+                         {"adam", "cell/stiefel_matrix", "rgd or rgd-adam"});
 }
 
 TEST_CASE("a training that is saved and restored has the bits of one that was not", "[train]") {

@@ -26,7 +26,10 @@
 #include "commands/output_file.hpp"
 #include "commands/standard_streams.hpp"
 #include "commands/terminal_line.hpp"
+#include "linalg/decompositions.hpp"  // not public, but it says what a build lacks
+#include "optim/stiefel_steps.hpp"    // not public, but StiefelSgd takes memory at each step
 #include "orthornn/io/atomic_file.hpp"
+#include "orthornn/orthogonal/stiefel_point.hpp"
 #include "pages/comparison_page.hpp"
 #include "pages/comparison_table.hpp"
 #include "support/reflection_count.hpp"
@@ -109,42 +112,53 @@ void CompareBenchmark::make_folder() const {
 }
 
 /// Ways to a step on St(N, M). The operations are those of docs/math.md, section 2.3: of forming Omega for
-/// T-CWY and OWN, of the whole step for the others.
+/// T-CWY and OWN, of the whole step for the others, which `step` is.
 struct StiefelMethod {
   const char* id;
   const char* name;
   const char* flop_formula;
   double nm2, m3;  // coefficients of N M^2 and M^3
-  std::optional<StiefelSgd> step;
+  StiefelKind kind;
+  std::optional<StiefelSgd> step = std::nullopt;
 };
 const StiefelMethod stiefel_methods[] = {
-    {"t-cwy", "T-CWY", "4 N M^2 + 7/3 M^3", 4, 7.0 / 3, std::nullopt},
-    {"own", "OWN", "4 N M^2 + 14/3 M^3", 4, 14.0 / 3, std::nullopt},
-    {"rgd-c-qr", "RGD-C-QR", "10 N M^2 - 2/3 M^3", 10, -2.0 / 3,
+    {"t-cwy", "T-CWY", "4 N M^2 + 7/3 M^3", 4, 7.0 / 3, StiefelKind::truncated_cwy},
+    {"own", "OWN", "4 N M^2 + 14/3 M^3", 4, 14.0 / 3, StiefelKind::weight_normalization},
+    {"rgd-c-qr", "RGD-C-QR", "10 N M^2 - 2/3 M^3", 10, -2.0 / 3, StiefelKind::matrix,
      StiefelSgd{StiefelSgd::Metric::canonical, StiefelSgd::Retraction::qr}},
-    {"rgd-e-qr", "RGD-E-QR", "14 N M^2 - 2/3 M^3", 14, -2.0 / 3,
+    {"rgd-e-qr", "RGD-E-QR", "14 N M^2 - 2/3 M^3", 14, -2.0 / 3, StiefelKind::matrix,
      StiefelSgd{StiefelSgd::Metric::euclidean, StiefelSgd::Retraction::qr}},
-    {"rgd-c-c", "RGD-C-C", "28 N M^2 + 16 M^3", 28, 16,
+    {"rgd-c-c", "RGD-C-C", "28 N M^2 + 16 M^3", 28, 16, StiefelKind::matrix,
      StiefelSgd{StiefelSgd::Metric::canonical, StiefelSgd::Retraction::cayley}}};
 
-/// This library has no OWN, and Riemannian gradient descent on the CPU alone: beside a GPU's times that would
-/// be no comparison.
+/// Whether this build has the method on a device.
 bool is_timed(const StiefelMethod& method, Device device) {
-  return method.id != std::string("own") && !(method.step && device.is_cuda());
+  return method.kind == StiefelKind::truncated_cwy || has_decompositions(device);
 }
 
+/// A point of St(N, M) that is formed of its parameters, or moves by itself.
 struct TimedStiefelStep {
-  TimedStiefelStep(Index rows, Index columns, Device on) : n(rows), m(columns), device(on) {
-    truncated.initialize(1, vectors);
-    truncated.prepare(vectors);
-    omega = truncated.materialize();
+  TimedStiefelStep(const StiefelMethod& timed, Index n, Index m, Device device)
+      : method(timed),
+        point(make_stiefel_point<float>(timed.kind, n, m, device)),
+        parameters(stiefel_parameter(timed.kind, n, m).shape, device),
+        d_parameters(zeros_like(parameters)),
+        d_omega(normal_tensor({n, m}, device, 7)) {
+    point->initialize(1, parameters);
+    if (method.step) steps.emplace(Shape{n, m}, device, method.step->retraction);
   }
 
-  Index n, m;
-  Device device;
-  TruncatedCwy<float> truncated{n, m, device};
-  Tensor<float> vectors{truncated.parameter_shape(), device}, d_vectors = zeros_like(vectors);
-  Tensor<float> omega, d_omega = normal_tensor({n, m}, device, 7);
+  void forward() {
+    if (!method.step) return point->prepare(parameters);
+    copy<float>(d_omega, d_parameters);
+    steps->step(*method.step, parameters, d_parameters);
+  }
+  void backward() { point->backward(d_omega, d_parameters); }
+
+  const StiefelMethod& method;
+  std::unique_ptr<StiefelPoint<float>> point;
+  Tensor<float> parameters, d_parameters, d_omega;
+  std::optional<StiefelSteps<float>> steps;
 };
 
 Measured measured_stiefel_step(const StiefelMethod& method, Index n, Index m, Device device) {
@@ -154,13 +168,10 @@ Measured measured_stiefel_step(const StiefelMethod& method, Index n, Index m, De
                                {"flop_formula", method.flop_formula},
                                {"mflop", (method.nm2 * height + method.m3 * width) * width * width * 1e-6}}};
   if (!is_timed(method, device)) return measured;
-  const auto timed = std::make_shared<TimedStiefelStep>(n, m, device);
-  if (method.step) {
-    measured.pass.forward = [timed, step = *method.step] { step.step<float>(timed->omega, timed->d_omega); };
-  } else {
-    measured.pass.forward = [timed] { timed->truncated.prepare(timed->vectors); };
-    measured.pass.backward = [timed] { timed->truncated.backward(timed->d_omega, timed->d_vectors); };
-  }
+  const auto timed = std::make_shared<TimedStiefelStep>(method, n, m, device);
+  measured.pass.forward = [timed] { timed->forward(); };
+  measured.pass.recordable = !method.step && timed->point->recordable();
+  if (!method.step) measured.pass.backward = [timed] { timed->backward(); };
   return measured;
 }
 
@@ -348,13 +359,13 @@ void print_tables(const Json& comparison, const CompareBenchmark& settings, cons
   print_table(comparison, "Stiefel manifold St(N, M), millions of operations by formula", "stiefel", "mflop");
   print_table(
       comparison,
-      "Stiefel manifold St(N, M), ms of an optimizer step: T-CWY forms Omega and the gradient of its\n"
-      "parameters, RGD moves Omega itself",
+      "Stiefel manifold St(N, M), ms of an optimizer step: T-CWY and OWN form Omega and the gradient of\n"
+      "their parameters, RGD moves Omega itself",
       "stiefel", "total_ms");
   fmt::print("\n");
   for (const StiefelMethod& method : stiefel_methods)
     fmt::print("{:<9} {}{}\n", method.name, method.flop_formula,
-               method.step && execution.device.is_cuda() ? "; on the CPU alone, so not timed" : "");
+               is_timed(method, execution.device) ? "" : "; not in this build on this device");
   std::fflush(stdout);
 }
 

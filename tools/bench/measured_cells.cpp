@@ -31,6 +31,8 @@ struct OperationsOfPrepare {
   /// Six products for the polynomial, and about four squarings for generators of norm ten; three times that
   /// for the derivative.
   double operator()(const MatrixExponential&) const { return 80 * n * n * n; }
+  /// Three products and about 9 n^3 for eigenvectors, and eight products of the backward.
+  double operator()(const WeightNormalization&) const { return 31 * n * n * n; }
   /// Not counted; a rollout takes many more.
   double operator()(const auto&) const { return 0; }
 };

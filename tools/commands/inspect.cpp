@@ -138,10 +138,14 @@ void print_layers(const Inspected& found) {
   }
 }
 
+const char* kind_text(ParameterKind kind) {
+  if (kind == ParameterKind::stiefel) return "  on the Stiefel manifold";
+  return kind == ParameterKind::orthogonal ? "  orthogonal" : "";
+}
+
 void print_parameters(const ParameterSet<float>& parameters) {
   for (const Parameter& parameter : parameters.list()) {
-    fmt::print("  {:32} {}{}\n", parameter.name, to_string(parameter.shape),
-               parameter.kind == ParameterKind::orthogonal ? "  orthogonal" : "");
+    fmt::print("  {:32} {}{}\n", parameter.name, to_string(parameter.shape), kind_text(parameter.kind));
   }
   fmt::print("parameters {} in all\n", parameters.count());
 }

@@ -28,7 +28,7 @@ std::vector<const OrthogonalLayer<float>*> orthogonal_layers(const Model<float>&
   std::vector<const OrthogonalLayer<float>*> found;
   const auto add_within = [&](const Layer<float>& layer) {
     each_layer_of<OrthogonalLayer<float>>(layer, [&](const OrthogonalLayer<float>& orthogonal) {
-      if (orthogonal.transition().parameter_kind() == ParameterKind::orthogonal) found.push_back(&orthogonal);
+      if (orthogonal.transition().parameter_kind() != ParameterKind::ordinary) found.push_back(&orthogonal);
     });
   };
   if (const auto* sequences = dynamic_cast<const SequenceModel<float>*>(&model)) {

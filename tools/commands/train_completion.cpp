@@ -65,7 +65,7 @@ std::unique_ptr<Task> TrainSettings::complete(CLI::App& command, bool may_exist)
   check_frames(*described);
   const Recipe recipe = recipe_for(*described, recurrences_of_parts(),
                                    is_given(command, "--hidden") || !stack.empty() ? hidden_size() : 0);
-  if (!is_given(command, "--optimizer")) optimizer.name = recipe.optimizer;
+  if (!is_given(command, "--optimizer")) optimizer.name = optimizer_for(stack, recipe.optimizer);
   check_of_optimizer(typed);
   if (positions > 0) check_positions(*described);
   if (typed.init) check_init();

@@ -77,7 +77,7 @@ struct TrainSettings {
   std::int64_t save_every = 0;
   std::string config;
 
-  TrainSettings() { std::get<Sgd>(optimizer.all).momentum = 0.9; }
+  TrainSettings() { std::get<Sgd>(optimizer.all).momentum = std::get<Rgd>(optimizer.all).momentum = 0.9; }
 
   /// Every option.
   void add_to(CLI::App& command);

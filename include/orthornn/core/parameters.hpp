@@ -10,8 +10,10 @@ namespace orthornn {
 
 /// How an optimizer treats a parameter.
 enum class ParameterKind {
-  ordinary,   ///< It has the general learning rate, and weight decay.
-  orthogonal  ///< It makes an orthogonal matrix: it has a learning rate of its own and no weight decay.
+  ordinary,    ///< It has the general learning rate, and weight decay.
+  orthogonal,  ///< It makes an orthogonal matrix: it has a learning rate of its own and no weight decay.
+  stiefel      ///< It is a point [N, M] of St(N, M), N >= M, with the learning rate of orthogonal ones. A
+               ///< Riemannian optimizer keeps it there, and the others refuse it.
 };
 
 /// One parameter of a ParameterSet.

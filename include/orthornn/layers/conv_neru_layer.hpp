@@ -7,13 +7,15 @@
 #include "orthornn/core/fields.hpp"
 #include "orthornn/core/recorded_loops.hpp"
 #include "orthornn/layers/layer.hpp"
-#include "orthornn/orthogonal/truncated_cwy.hpp"
+#include "orthornn/orthogonal/stiefel_point.hpp"
 
 namespace orthornn {
 
 /// What the hidden kernel of a ConvNeruLayer is.
 enum class HiddenKernel {
   stiefel,     ///< A point of the Stiefel manifold over q, by T-CWY.
+  own,         ///< A point of the Stiefel manifold over q, by OWN.
+  matrix,      ///< A point of the Stiefel manifold over q, by a Riemannian optimizer.
   glorot,      ///< Any kernel, drawn from U(-a, a), a^2 = 6 / (2 q^2 f) (Glorot and Bengio, AISTATS 2010).
   orthogonal,  ///< Any kernel, which begins as a point of the Stiefel manifold over q.
   zeros        ///< Any kernel, which begins as 0.
@@ -21,8 +23,9 @@ enum class HiddenKernel {
 template <>
 struct Names<HiddenKernel> {
   using enum HiddenKernel;
-  static constexpr Choice<HiddenKernel> list[] = {
-      {"stiefel", stiefel}, {"glorot", glorot}, {"orthogonal", orthogonal}, {"zeros", zeros}};
+  static constexpr Choice<HiddenKernel> list[] = {{"stiefel", stiefel},       {"own", own},
+                                                  {"matrix", matrix},         {"glorot", glorot},
+                                                  {"orthogonal", orthogonal}, {"zeros", zeros}};
 };
 
 template <class T>
@@ -54,7 +57,8 @@ struct ConvNeru {
     visit("width", &Self::width, domain::count, "Columns W of a frame");
     visit("kernel_size", &Self::kernel_size, domain::count, "Rows and columns q of the kernels, odd");
     visit("hidden_kernel", &Self::hidden_kernel, domain::any,
-          "Hidden kernel: stiefel by T-CWY, or free from glorot, orthogonal or zeros on");
+          "Hidden kernel: orthonormal as stiefel (T-CWY), own, or matrix for rgd, or free from glorot, "
+          "orthogonal or zeros on");
   }
   /// Number H W f of outputs of a step, whatever the number of inputs. Throws ShapeError where it does not
   /// fit in 63 bits.
@@ -68,7 +72,8 @@ struct ConvNeru {
 /// that the norm of the convolution is at most 1. The parameters are
 ///
 /// - PREFIX/input_kernel [q^2 C, f] and PREFIX/bias [f];
-/// - PREFIX/hidden_reflection_vectors [f, q^2 f], which give Omega by T-CWY, or PREFIX/hidden_kernel
+/// - PREFIX/hidden_reflection_vectors [f, q^2 f], which give Omega by T-CWY, PREFIX/hidden_proxy_matrix
+///   [q^2 f, f] by OWN, PREFIX/hidden_stiefel_matrix [q^2 f, f], which is Omega, or PREFIX/hidden_kernel
 ///   [q^2 f, f] where the kernel is free.
 template <class T>
 class ConvNeruLayer final : public Layer<T> {
@@ -76,7 +81,7 @@ class ConvNeruLayer final : public Layer<T> {
   /// Numbers of a layer's parameters in the set.
   struct Places {
     Index input,  ///< Number of K_x.
-        hidden,   ///< Number of the reflection vectors or of K_h.
+        hidden,   ///< Number of the parameter of K_h.
         bias;     ///< Number of b.
   };
   /// Adds the parameters of a layer to the set and returns their numbers. Throws ValueError for sizes below
@@ -116,7 +121,7 @@ class ConvNeruLayer final : public Layer<T> {
   Places places_;
   std::unique_ptr<Maps> maps_;
   mutable RecordedLoops records_;
-  std::unique_ptr<TruncatedCwy<T>> stiefel_;  // null for a free kernel
+  std::unique_ptr<StiefelPoint<T>> stiefel_;  // null for a free kernel
 };
 
 extern template class ConvNeruLayer<float>;

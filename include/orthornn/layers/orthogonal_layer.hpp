@@ -5,20 +5,24 @@
 
 #include "orthornn/core/execution.hpp"
 #include "orthornn/layers/layer.hpp"
-#include "orthornn/orthogonal/truncated_cwy.hpp"
+#include "orthornn/orthogonal/stiefel_point.hpp"
+#include "orthornn/orthogonal/transition.hpp"
 #include "orthornn/rollouts/applied_matrix.hpp"
 
 namespace orthornn {
 
 /// How the input matrix W [N, K] is parametrised.
 enum class InputMatrix {
-  free,    ///< W is any matrix.
-  stiefel  ///< W has orthonormal columns, by T-CWY; K <= N.
+  free,     ///< W is any matrix.
+  stiefel,  ///< W has orthonormal columns, by T-CWY; K <= N.
+  own,      ///< W has orthonormal columns, by OWN; K <= N.
+  matrix    ///< W has orthonormal columns, by a Riemannian optimizer; K <= N.
 };
 template <>
 struct Names<InputMatrix> {
   using enum InputMatrix;
-  static constexpr Choice<InputMatrix> list[] = {{"free", free}, {"stiefel", stiefel}};
+  static constexpr Choice<InputMatrix> list[] = {
+      {"free", free}, {"stiefel", stiefel}, {"own", own}, {"matrix", matrix}};
 };
 
 template <class T>
@@ -49,7 +53,7 @@ struct OrthogonalCell {
     visit("transition", &Self::transition, domain::any, "What makes Q");
     visit("activation", &Self::activation, domain::any, "tanh, relu, abs, modrelu or identity");
     visit("input_matrix", &Self::input_matrix, domain::any,
-          "Input matrix: free, or stiefel for orthonormal columns (T-CWY)");
+          "Input matrix: free, or with orthonormal columns: stiefel (T-CWY), own, or matrix for rgd");
     visit("learn_initial_state", &Self::learn_initial_state, domain::added_later,
           "Learn the state in which every sequence starts, instead of zeros");
   }
@@ -63,8 +67,10 @@ class AffineMap;
 /// A recurrence h_t = sigma(Q h_{t-1} + W x_t + b) with an orthogonal Q (docs/math.md, section 1.2). The
 /// parameters are
 ///
-/// - PREFIX/reflection_vectors [L, N], PREFIX/skew_parameters [N, N] or PREFIX/matrix [N, N]: the transition;
-/// - PREFIX/input_weights [N, K], or PREFIX/input_reflection_vectors [K, N] where W has orthonormal columns;
+/// - PREFIX/reflection_vectors [L, N], or [N, N] as PREFIX/skew_parameters, PREFIX/proxy_matrix,
+///   PREFIX/stiefel_matrix or PREFIX/matrix: the transition;
+/// - PREFIX/input_weights [N, K], or where W has orthonormal columns PREFIX/input_reflection_vectors [K, N],
+///   PREFIX/input_proxy_matrix [N, K] or PREFIX/input_stiefel_matrix [N, K];
 /// - PREFIX/bias [N], and PREFIX/modrelu_bias [N] for modrelu;
 /// - PREFIX/initial_state [N] where h_0 is learned.
 ///
@@ -120,7 +126,7 @@ class OrthogonalLayer final : public Layer<T> {
   OrthogonalCell options_;
   Places places_;
   std::unique_ptr<Transition<T>> transition_;
-  std::unique_ptr<TruncatedCwy<T>> stiefel_;
+  std::unique_ptr<StiefelPoint<T>> stiefel_;
   std::unique_ptr<AffineMap<T>> input_map_;
   mutable RecordedLoops records_;
   AppliedMatrix<T> applied_;

@@ -10,6 +10,7 @@
 
 #include "orthornn/core/fields.hpp"
 #include "orthornn/core/parameters.hpp"
+#include "orthornn/optim/stiefel_sgd.hpp"
 
 namespace orthornn {
 
@@ -131,12 +132,83 @@ struct AdamW {
   static void fields(auto&& visit) { adam_fields<AdamW>(visit); }
 };
 
+/// Visits the fields of Riemannian optimizers.
+template <class Options>
+void stiefel_fields(auto&& visit) {
+  visit("metric", &Options::metric, domain::any, "metric of the Stiefel manifold: canonical or euclidean");
+  visit("retraction", &Options::retraction, domain::any, "how a step stays on the manifold: qr or cayley");
+}
+
+/// Options of Riemannian gradient descent with momentum mu (docs/math.md, section 11.3). A point Omega of a
+/// Stiefel manifold goes along the Riemannian gradient Z of StiefelSgd; the momentum of the step before is
+/// projected on the tangent space at Omega. Other parameters have the steps of Sgd.
+///
+///     B <- mu P(B) + Z,  P(B) = B - Omega (Omega^T B + B^T Omega) / 2
+///     Omega <- retraction of Omega along -lr B
+struct Rgd {
+  static constexpr const char* name = "rgd";  ///< Name in files and on the command line.
+  /// Metric of the Riemannian gradient.
+  StiefelSgd::Metric metric = StiefelSgd::Metric::canonical;
+  /// How a step stays on the manifold.
+  StiefelSgd::Retraction retraction = StiefelSgd::Retraction::qr;
+  /// Learning rate lr of ordinary parameters, above 0.
+  double lr = 1e-3;
+  /// Learning rate of orthogonal parameters and of points of a Stiefel manifold, 0 or more; unset it is
+  /// lr / 10, and 0 freezes them.
+  std::optional<double> lr_orthogonal = std::nullopt;
+  /// Momentum mu, 0 to below 1.
+  double momentum = 0;
+  /// Weight decay lambda of ordinary parameters, 0 or more.
+  double weight_decay = 0;
+
+  static void fields(auto&& visit) {
+    stiefel_fields<Rgd>(visit);
+    visit("momentum", &Rgd::momentum, domain::below_one, "momentum, 0 to below 1");
+    rate_fields<Rgd>(visit);
+  }
+};
+
+/// Options of Adam on Riemannian manifolds (Becigneul and Ganea, "Riemannian adaptive optimization methods",
+/// ICLR 2019; docs/math.md, section 11.3), at step t = 1, 2, ... The second moment is one number for each
+/// matrix, the mean of squares of its entries, so that a step stays tangent. Other parameters have the steps
+/// of Adam.
+///
+///     M <- beta1 P(M) + (1 - beta1) Z,  P as for Rgd
+///     s <- beta2 s + (1 - beta2) |Z|^2 / (number of entries)
+///     Omega <- retraction of Omega along -lr (M / (1 - beta1^t)) / (sqrt(s / (1 - beta2^t)) + epsilon)
+struct RgdAdam {
+  static constexpr const char* name = "rgd-adam";  ///< Name in files and on the command line.
+  /// Metric of the Riemannian gradient.
+  StiefelSgd::Metric metric = StiefelSgd::Metric::canonical;
+  /// How a step stays on the manifold.
+  StiefelSgd::Retraction retraction = StiefelSgd::Retraction::qr;
+  /// Learning rate lr of ordinary parameters, above 0.
+  double lr = 1e-3;
+  /// Learning rate of orthogonal parameters and of points of a Stiefel manifold, 0 or more; unset it is
+  /// lr / 10, and 0 freezes them.
+  std::optional<double> lr_orthogonal = std::nullopt;
+  /// Share of the mean gradient that a step keeps, 0 to below 1.
+  double beta1 = 0.9;
+  /// Share of the mean of squares s that a step keeps, 0 to below 1.
+  double beta2 = 0.999;
+  /// Number above 0 that is added to the root of the mean of squares.
+  double epsilon = 1e-8;
+  /// Weight decay lambda of ordinary parameters, 0 or more.
+  double weight_decay = 0;
+
+  static void fields(auto&& visit) {
+    stiefel_fields<RgdAdam>(visit);
+    adam_fields<RgdAdam>(visit);
+  }
+};
+
 /// Options of any optimizer, with PyTorch's formulas and meanings. In all formulas, theta is a parameter, g
 /// its gradient, lr the learning rate of its ParameterKind times the schedule's factor, and lambda the weight
 /// decay. Orthogonal parameters have no weight decay: the length of a reflection vector does not change Q,
 /// and only weight decay would shrink it. Their default rate is lr / 10, because orthogonal transitions that
-/// learn as fast as the other weights fail to learn at all (the copying task with modrelu).
-using OptimizerOptions = std::variant<Sgd, RmsProp, Adam, AdamW>;
+/// learn as fast as the other weights fail to learn at all (the copying task with modrelu). Points of a
+/// Stiefel manifold (ParameterKind::stiefel) need Rgd or RgdAdam.
+using OptimizerOptions = std::variant<Sgd, RmsProp, Adam, AdamW, Rgd, RgdAdam>;
 
 /// How one step of an optimizer is taken.
 struct Update {
@@ -149,6 +221,9 @@ struct Update {
   TensorView<const std::int64_t> halted = {};
 };
 
+template <class T>
+class StiefelUpdate;
+
 /// Changes the parameters of one set by their gradients. Its moments have the layout of the set's flat
 /// buffer.
 // To add one: options above and in the variant, its formula in orthornn/scalar/update_rules.hpp, overloads of
@@ -160,8 +235,9 @@ class Optimizer {
   Optimizer(const OptimizerOptions& options, const ParameterSet<T>& parameters);
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
+  ~Optimizer();
 
-  /// Name of the optimizer: "sgd", "rmsprop", "adam" or "adamw".
+  /// Name of the optimizer, such as "sgd".
   std::string name() const { return name_of(options_); }
 
   /// Updates parameters.values() by parameters.gradients(). Allocates nothing; the result does not depend on
@@ -179,7 +255,7 @@ class Optimizer {
   void set_steps(std::int64_t steps);
 
  private:
-  /// Elements first to last - 1 of the flat buffers, all of one kind.
+  /// Elements first to last - 1 of the flat buffers, all of one kind, which is not `stiefel`.
   struct Piece {
     Index first, last;
     ParameterKind kind;
@@ -194,14 +270,19 @@ class Optimizer {
   template <class Rule, class... Moments>
   void apply(const Rule& ordinary, const Rule& orthogonal, ParameterSet<T>& parameters, const Update& update,
              Moments*... moments) const;
+  /// Moves the points of Stiefel manifolds, with the rule in double.
+  template <class Rule>
+  void step_points(const Rule& rule, ParameterSet<T>& parameters, const Update& update);
 
   OptimizerOptions options_;
   Index count_;
   Device device_;
-  /// The whole buffer in order. Where it is cut follows from the parameters alone, never from the threads.
+  /// The buffer in order. Where it is cut follows from the parameters alone, never from the threads.
   std::vector<Piece> pieces_;
-  /// On a GPU alone, [count]: 1 for ParameterKind::orthogonal.
-  Tensor<std::uint8_t> is_orthogonal_;
+  /// On a GPU alone, [count]: the ParameterKind of each number.
+  Tensor<std::uint8_t> kinds_;
+  /// The points of Stiefel manifolds.
+  std::vector<std::unique_ptr<StiefelUpdate<T>>> points_;
   std::vector<Moment> moments_;
   std::int64_t steps_ = 0;
 };
@@ -210,8 +291,9 @@ extern template class Optimizer<float>;
 extern template class Optimizer<double>;
 
 /// Makes the optimizer that the options name, with moments of zero. Throws ValueError for a set without
-/// memory, and for an option that is outside its domain or leaves it when it is rounded to T; the message
-/// names the option and its value.
+/// memory, for an option that is outside its domain or leaves it when it is rounded to T, whose name and
+/// value the message has, and for points of a Stiefel manifold where the optimizer is not Riemannian;
+/// ShapeError where such a point is no matrix [N, M] with N >= M >= 1.
 template <class T>
 std::unique_ptr<Optimizer<T>> make_optimizer(const OptimizerOptions& options,
                                              const ParameterSet<T>& parameters) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "orthornn/core/fields.hpp"
 #include "orthornn/core/tensor.hpp"
 
 namespace orthornn {
@@ -28,7 +29,7 @@ namespace orthornn {
 /// | RGD-C-C | canonical | cayley |
 ///
 /// Euclidean with cayley is not in the paper, but as well defined: A is skew-symmetric for either metric.
-/// Matrices are in host memory.
+/// Matrices lie on any device. Rgd and RgdAdam are the optimizers with these steps.
 struct StiefelSgd {
   /// Metric of the manifold.
   enum class Metric {
@@ -50,8 +51,9 @@ struct StiefelSgd {
 
   /// Moves omega [N, M] by one step; `gradient` is G [N, M]. A qr step ends on the manifold wherever it
   /// starts. A cayley step keeps the distance of omega from the manifold up to rounding, which adds up over
-  /// steps. Throws ShapeError unless both are [N, M] with N >= M >= 1, DeviceError for memory of a GPU, and
-  /// ValueError unless lr is positive and the gradient finite; omega is then as it was.
+  /// steps. Throws ShapeError unless both are [N, M] with N >= M >= 1, DeviceError unless they lie on
+  /// one device, and ValueError unless lr is positive and the gradient finite; omega is then as it was. On a
+  /// GPU it only starts the work, and the gradient is not checked.
   template <class T>
   void step(TensorView<T> omega, ConstTensorView<T> gradient) const;
   /// Moves a tensor omega [N, M] by one step; `gradient` is G [N, M]. Throws as `step` of a view.
@@ -64,6 +66,17 @@ struct StiefelSgd {
   /// `gradient` itself. Throws as `step`.
   template <class T>
   void riemannian_gradient(ConstTensorView<T> omega, ConstTensorView<T> gradient, TensorView<T> result) const;
+};
+
+template <>
+struct Names<StiefelSgd::Metric> {
+  using enum StiefelSgd::Metric;
+  static constexpr Choice<StiefelSgd::Metric> list[] = {{"canonical", canonical}, {"euclidean", euclidean}};
+};
+template <>
+struct Names<StiefelSgd::Retraction> {
+  using enum StiefelSgd::Retraction;
+  static constexpr Choice<StiefelSgd::Retraction> list[] = {{"qr", qr}, {"cayley", cayley}};
 };
 
 }  // namespace orthornn

@@ -5,15 +5,17 @@
 #include "orthornn/orthogonal/cwy.hpp"
 #include "orthornn/orthogonal/householder_product.hpp"
 #include "orthornn/orthogonal/matrix_exponential.hpp"
+#include "orthornn/orthogonal/orthogonal_matrix.hpp"
 #include "orthornn/orthogonal/own_transition.hpp"
 #include "orthornn/orthogonal/scaled_cayley.hpp"
 #include "orthornn/orthogonal/unconstrained.hpp"
+#include "orthornn/orthogonal/weight_normalization.hpp"
 
 namespace orthornn {
 
 /// Options of any parametrization, registered kinds of a program included.
-using TransitionOptions =
-    std::variant<Cwy, HouseholderProduct, ScaledCayley, MatrixExponential, Unconstrained, OwnTransition>;
+using TransitionOptions = std::variant<Cwy, HouseholderProduct, ScaledCayley, MatrixExponential,
+                                       WeightNormalization, OrthogonalMatrix, Unconstrained, OwnTransition>;
 
 /// Makes a kind known by its name to model files, and to `names_of` and `parse` of TransitionOptions. It
 /// holds for the whole program. Call it in `main`, before models are made or read by any thread; the same

@@ -2,6 +2,7 @@
 
 #include "orthornn/core/execution.hpp"
 #include "orthornn/core/tensor.hpp"
+#include "orthornn/orthogonal/stiefel_point.hpp"
 
 namespace orthornn {
 
@@ -9,7 +10,7 @@ namespace orthornn {
 /// reflection vectors V [M, N]. Omega = [I; 0] - U S^-1 U1^T is exactly the first M columns of the full CWY
 /// matrix. It takes 4NM^2 + 7M^3/3 operations.
 template <class T>
-class TruncatedCwy {
+class TruncatedCwy final : public StiefelPoint<T> {
  public:
   /// Takes memory for St(n, m). Throws ValueError unless 1 <= m <= n.
   TruncatedCwy(Index n, Index m, const Execution& execution = {});
@@ -23,7 +24,7 @@ class TruncatedCwy {
 
   /// Draws reflection vectors with which Omega is uniform over St(N, M) (Stewart 1980). It computes on the
   /// host, wherever the vectors lie. Throws ShapeError.
-  void initialize(std::uint64_t seed, TensorView<T> reflection_vectors) const;
+  void initialize(std::uint64_t seed, TensorView<T> reflection_vectors) const override;
   /// Finds reflection vectors with which Omega is the given matrix omega [N, M]; it is a right inverse of
   /// `materialize`. It computes on the host, wherever the tensors lie. Throws ShapeError, and ValueError
   /// where the columns are not orthonormal and for a square omega whose determinant is not (-1)^N, which no
@@ -32,7 +33,7 @@ class TruncatedCwy {
   /// Forms Omega. Throws ShapeError, DeviceError for vectors on another device, and ValueError, with its
   /// index, for a reflection vector that is zero or not finite; on a GPU that ValueError comes from the next
   /// `synchronize` or copy to the host.
-  void prepare(ConstTensorView<T> reflection_vectors);
+  void prepare(ConstTensorView<T> reflection_vectors) override;
   /// Writes Omega x for x [.., M] to y [.., N], in the execution's precision. Throws ShapeError.
   void apply(ConstTensorView<T> x, TensorView<T> y) const;
   /// Writes Omega^T y for y [.., N] to x [.., M], in the execution's precision. Throws ShapeError.
@@ -40,10 +41,10 @@ class TruncatedCwy {
   /// A copy of Omega [N, M].
   Tensor<T> materialize() const { return omega_.copy(); }
   /// View of Omega [N, M], valid until the next `prepare`.
-  TensorView<const T> omega() const { return omega_; }
+  TensorView<const T> omega() const override { return omega_; }
   /// Computes the gradient with respect to V from d_omega [N, M]. Overwrites d_reflection_vectors. Throws
   /// ShapeError and DeviceError.
-  void backward(ConstTensorView<T> d_omega, TensorView<T> d_reflection_vectors);
+  void backward(ConstTensorView<T> d_omega, TensorView<T> d_reflection_vectors) override;
 
  private:
   Index n_;

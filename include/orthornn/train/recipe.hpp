@@ -57,4 +57,8 @@ struct Recipe {
 /// epochs, and throws as `Task::load`.
 Recipe recipe_for(const Task& task, const std::vector<LayerOptions>& layers, Index hidden_size = 0);
 
+/// Name of the optimizer for a model with these layers, where `usual` is that of a recipe: "rgd-adam" if a
+/// layer has a point of a Stiefel manifold as a parameter, which the others would leave.
+std::string optimizer_for(const std::vector<LayerOptions>& layers, const std::string& usual);
+
 }  // namespace orthornn
