@@ -95,7 +95,8 @@ TEST_CASE("A DeltaProduct network reflects where a language permutes, and not wh
 }
 
 TEST_CASE("A recurrence of frames has a rate of its own", "[recipe]") {
-  const Recipe recipe = recipe_for(VideoTask(VideoOptions{}), {LayerOptions(ConvNeru{.height = 8, .width = 8})});
+  const Recipe recipe =
+      recipe_for(VideoTask(VideoOptions{}), {LayerOptions(ConvNeru{.height = 8, .width = 8})});
   CHECK(recipe.hidden_size == 16);
   CHECK(recipe.learning_rate == 1e-2);
   CHECK(recipe.learning_rate_orthogonal == recipe.learning_rate);
