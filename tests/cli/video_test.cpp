@@ -96,10 +96,10 @@ TEST_CASE("own videos are learned, evaluated ahead, predicted and shown", "[cli]
   const fs::path out = folder / "run", model = out / "best.h5";
   const ProgramResult trained = run(train_video(
       out, {"--clips", "own", "--data", data, "--cell", "convneru", "--hidden", "2", "--steps", "4"}));
-  check_success(trained);
+  REQUIRE(trained.exit_code == 0);
   CHECK_THAT(trained.errors,
              contains("12 clips are divided by seed 1") && contains("48 frames are left out"));
-  check_success(run({"train", "--resume", "--steps", "6", "--out", out.string()}));
+  REQUIRE(run({"train", "--resume", "--steps", "6", "--out", out.string()}).exit_code == 0);
 
   const ProgramResult tested = run({"eval", model.string(), "--ahead", "3", "--json"});
   check_success(tested);
@@ -131,7 +131,7 @@ TEST_CASE("own videos are learned, evaluated ahead, predicted and shown", "[cli]
   const std::string shown = read_text(page);
   check_self_contained(shown);
   CHECK_THAT(shown, contains("true frames") && contains("as an animation") && contains("image-rendering"));
-  CHECK(occurrences(shown, "src=\"data:image/png;base64,iVBORw0KGgo") == 4);  // two clips
+  CHECK(occurrences(shown, "src=\"data:image/png;base64,iVBORw0KGgo") == 2);  // of the one test clip
 }
 
 TEST_CASE("data of clips that need none are refused, and own clips without data", "[cli][video]") {

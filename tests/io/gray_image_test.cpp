@@ -77,9 +77,9 @@ TEST_CASE("images that are written are read again, and animations begin as an im
   // Three frames for ever, 40 / 1000 s each: the chunks of the APNG specification.
   CHECK_THAT(moving, contains(std::string("acTL\0\0\0\3\0\0\0\0", 12)));
   const std::string size("\0\0\0\3\0\0\0\5", 8), no_offset(8, '\0'), delay("\0\x28\x03\xe8", 4);
-  for (const char number : {0, 1, 3})
+  for (const char number : {'\0', '\1', '\3'})
     CHECK_THAT(moving, contains(std::string("fcTL\0\0\0", 7) + number + size + no_offset + delay));
-  for (const char number : {2, 4}) CHECK_THAT(moving, contains(std::string("fdAT\0\0\0", 7) + number));
+  for (const char number : {'\2', '\4'}) CHECK_THAT(moving, contains(std::string("fdAT\0\0\0", 7) + number));
 }
 
 TEST_CASE("hostile images are refused", "[image]") {
