@@ -82,11 +82,15 @@ std::unique_ptr<Task> make_task(const TaskOptions& options, const TaskSource& so
   return task;
 }
 
-std::unique_ptr<Task> make_task(const std::string& config, const TaskSource& source) {
+TaskOptions task_options_of(const std::string& config) {
   const Json settings = parse_config(config);
   auto options = named_member<TaskOptions>(settings, tag);
   std::visit([&](auto& own) { read_settings(settings, own); }, options);
-  return make_task(options, source);
+  return options;
+}
+
+std::unique_ptr<Task> make_task(const std::string& config, const TaskSource& source) {
+  return make_task(task_options_of(config), source);
 }
 
 }  // namespace orthornn

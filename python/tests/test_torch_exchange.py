@@ -201,6 +201,16 @@ def test_symbols_that_a_model_does_not_know(name, error):
         module(torch.tensor([0, 1]))
 
 
+def test_models_of_frames_have_no_module():
+    options = {"input": {"kind": "dense", "size": 64},
+               "cells": [{"kind": "convneru", "hidden_size": 2, "height": 8, "width": 8}],
+               "readout": {"kind": "every_pixel", "outputs": 64}, "loss": "absolute_and_squared_error"}
+    with pytest.raises(ValueError, match="every_pixel, which has no module"):
+        ot.SequenceModel(options)
+    with pytest.raises(ValueError, match="found 'convneru'"):
+        ot.SequenceModel(options | {"readout": {"kind": "every_step", "outputs": 64}})
+
+
 def test_modules_that_are_no_model_are_refused():
     for module, error, message in [
             (nn.Sequential(nn.Linear(4, 3)), TypeError, "module"),

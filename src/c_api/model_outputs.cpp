@@ -169,7 +169,7 @@ orthornn_status orthornn_model_outputs(orthornn_model* model, int64_t length, in
     std::vector<PredictInput> inputs;
     inputs.push_back(input_of(handle, {length, batch, features, symbols, lengths}));
     const Predictions found =
-        predictions_of(handle.sequence_model(), inputs, handle.task.get(), states != nullptr);
+        predictions_of(handle.sequence_model(), inputs, handle.task.get(), {.states = states != nullptr});
     copy<float>(found.outputs.view().reshaped(shape), results);
     copy_states(found.last, last);
     copy_states(found.states, all);

@@ -20,6 +20,8 @@ namespace orthornn {
 struct NumpyArray {
   Shape shape = {};
   bool is_integer = false;
+  /// Type without its byte order, such as "f4".
+  std::string kind = {};
 };
 
 /// Shapes and kinds of the arrays of these names, without ".npy", that an .npz file has; their numbers are
@@ -29,11 +31,23 @@ struct NumpyArray {
 std::map<std::string, NumpyArray> list_npz(const std::filesystem::path& file,
                                            const std::vector<std::string>& names);
 
-/// Reads the array of that name in pieces, as T = float, double or int64: gives `take` the numbers in their
-/// order, each piece until `take` returns. The array has numbers of T's kind. Throws as `list_npz`, and what
-/// `take` throws.
+/// Names of all arrays of an .npz file, without ".npy", sorted. Throws FileError for another archive.
+std::vector<std::string> names_in_npz(const std::filesystem::path& file);
+
+/// Reads the array of that name in pieces, as T = float, double, int64 or uint8: gives `take` the numbers in
+/// their order, each piece until `take` returns. The array has numbers of T's kind. Throws as `list_npz`, and
+/// what `take` throws.
 template <class T>
 void read_npz_in_pieces(const std::filesystem::path& file, const std::string& name,
+                        const std::function<void(std::span<const T>)>& take);
+
+/// What the header of an .npy file says, as `list_npz`. Throws FileError also for a file that has not as many
+/// bytes as the header asks for.
+NumpyArray npy_header(const std::filesystem::path& file);
+
+/// Reads an .npy file in pieces, as T = float or uint8, as `read_npz_in_pieces` does.
+template <class T>
+void read_npy_in_pieces(const std::filesystem::path& file,
                         const std::function<void(std::span<const T>)>& take);
 
 /// Byte of the file at which the numbers of an array begin, where they lie as in memory: not compressed, as

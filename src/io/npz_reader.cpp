@@ -128,6 +128,10 @@ struct Header {
   bool is_integer() const { return kind[0] != 'f'; }
 };
 
+NumpyArray array_of(const Header& header) {
+  return {.shape = header.shape, .is_integer = header.is_integer(), .kind = header.kind};
+}
+
 /// Calls visit(x) with a number x of the type that the numbers of the array have.
 template <class Visit>
 auto with_type(const std::string& kind, const Visit& visit) {
@@ -242,30 +246,70 @@ Member open_member(const std::filesystem::path& file, zip_t* archive, const std:
                 unknown ? 0 : bytes);
 }
 
+/// Calls visit(name, number) for each array that the archive has, by its name without ".npy".
+template <class Visit>
+void visit_names(const std::filesystem::path& file, zip_t* archive, const Visit& visit) {
+  constexpr zip_int64_t most_members = 1000;
+  const zip_int64_t count = zip_get_num_entries(archive, 0);
+  if (count > most_members)
+    refuse_array(file.string(), fmt::format("it has {} members; expected at most {}", count, most_members));
+  for (zip_int64_t i = 0; i < count; ++i) {
+    const char* found = zip_get_name(archive, static_cast<zip_uint64_t>(i), ZIP_FL_ENC_GUESS);
+    std::string name = found == nullptr ? "" : found;
+    if (!name.ends_with(".npy")) continue;
+    name.resize(name.size() - 4);
+    visit(name, i);
+  }
+}
+
 /// Calls visit(name, member) for each array of these names that the file has.
 template <class Visit>
 void visit_arrays(const std::filesystem::path& file, const std::vector<std::string>& names,
                   const Visit& visit) {
   const Archive archive = open_archive(file);
-  constexpr zip_int64_t most_members = 1000;
-  const zip_int64_t count = zip_get_num_entries(archive.get(), 0);
-  if (count > most_members)
-    refuse_array(file.string(), fmt::format("it has {} members; expected at most {}", count, most_members));
   std::set<std::string> found_names;
-  for (zip_int64_t i = 0; i < count; ++i) {
-    const char* found = zip_get_name(archive.get(), static_cast<zip_uint64_t>(i), ZIP_FL_ENC_GUESS);
-    std::string name = found == nullptr ? "" : found;
-    if (!name.ends_with(".npy")) continue;
-    name.resize(name.size() - 4);
-    if (std::ranges::find(names, name) == names.end()) continue;
+  visit_names(file, archive.get(), [&](const std::string& name, zip_int64_t i) {
+    if (std::ranges::find(names, name) == names.end()) return;
     Member member = open_member(file, archive.get(), name, i);
     if (!found_names.insert(name).second)
       refuse_array(member.name(), "the archive has it twice; expected one of each name");
     visit(name, std::move(member));
-  }
+  });
 }
 
+/// An .npy file, read from its begin to its end.
+class ArrayStream {
+ public:
+  explicit ArrayStream(const std::filesystem::path& file)
+      : name_(file.string()), stream_(file, std::ios::binary) {
+    if (!stream_) refuse_array(name_, "it cannot be opened");
+  }
+  const std::string& name() const { return name_; }
+  std::size_t read(std::uint8_t* to, std::size_t count) {
+    stream_.read(reinterpret_cast<char*>(to), static_cast<std::streamsize>(count));
+    all_ += static_cast<std::uint64_t>(stream_.gcount());
+    return static_cast<std::size_t>(stream_.gcount());
+  }
+  Header header() {
+    return read_header(name_, [this](std::uint8_t* to, std::size_t count) { return read(to, count); });
+  }
+  /// Bytes that were read.
+  std::uint64_t all() const { return all_; }
+
+ private:
+  std::string name_;
+  std::ifstream stream_;
+  std::uint64_t all_ = 0;
+};
+
 }  // namespace
+
+std::vector<std::string> names_in_npz(const std::filesystem::path& file) {
+  const Archive archive = open_archive(file);
+  std::set<std::string> names;
+  visit_names(file, archive.get(), [&](const std::string& name, zip_int64_t) { names.insert(name); });
+  return {names.begin(), names.end()};
+}
 
 std::map<std::string, NumpyArray> list_npz(const std::filesystem::path& file,
                                            const std::vector<std::string>& names) {
@@ -273,7 +317,7 @@ std::map<std::string, NumpyArray> list_npz(const std::filesystem::path& file,
   visit_arrays(file, names, [&](const std::string& name, Member member) {
     const Header header = read_header(
         member.name(), [&](std::uint8_t* to, std::size_t count) { return member.read(to, count); });
-    arrays.insert_or_assign(name, NumpyArray{.shape = header.shape, .is_integer = header.is_integer()});
+    arrays.insert_or_assign(name, array_of(header));
   });
   return arrays;
 }
@@ -296,6 +340,35 @@ template void read_npz_in_pieces(const std::filesystem::path&, const std::string
                                  const std::function<void(std::span<const double>)>&);
 template void read_npz_in_pieces(const std::filesystem::path&, const std::string&,
                                  const std::function<void(std::span<const std::int64_t>)>&);
+template void read_npz_in_pieces(const std::filesystem::path&, const std::string&,
+                                 const std::function<void(std::span<const std::uint8_t>)>&);
+
+NumpyArray npy_header(const std::filesystem::path& file) {
+  ArrayStream stream(file);
+  const Header header = stream.header();
+  const auto size = static_cast<std::uint64_t>(with_type(header.kind, [](auto x) { return sizeof(x); }));
+  const std::uint64_t bytes = std::filesystem::file_size(file) - stream.all();
+  if (bytes % size != 0 || std::cmp_not_equal(bytes / size, header.shape.count())) {
+    refuse_array(stream.name(),
+                 fmt::format("its shape {} of {} bytes each does not fit the {} bytes that it has",
+                             to_string(header.shape), size, bytes));
+  }
+  return array_of(header);
+}
+
+template <class T>
+void read_npy_in_pieces(const std::filesystem::path& file,
+                        const std::function<void(std::span<const T>)>& take) {
+  ArrayStream stream(file);
+  const Header header = stream.header();
+  const auto read = [&](std::uint8_t* to, std::size_t count) { return stream.read(to, count); };
+  read_numbers<T>(stream.name(), header, piece_of_numbers, read, take);
+}
+
+template void read_npy_in_pieces(const std::filesystem::path&,
+                                 const std::function<void(std::span<const float>)>&);
+template void read_npy_in_pieces(const std::filesystem::path&,
+                                 const std::function<void(std::span<const std::uint8_t>)>&);
 
 template <class T>
 std::optional<std::uint64_t> place_in_npz(const std::filesystem::path& file, const std::string& name) {

@@ -18,8 +18,8 @@
 namespace orthornn {
 
 template <class T>
-struct ConvLstmLayer<T>::Maps {
-  FrameConvolution<T> input, hidden;
+struct ConvLstmLayer<T>::Maps : FrameMaps<T> {
+  using FrameMaps<T>::FrameMaps;
 };
 
 /// What the steps read and write. A pixel is a sequence of the gates' formula, with f units.
@@ -79,12 +79,8 @@ ConvLstmLayer<T>::ConvLstmLayer(ParameterSet<T>& parameters, const std::string& 
       execution_(execution),
       places_(add_parameters(parameters, prefix, options, input_size)) {
   this->parameters_added();
-  const auto convolution = [&](Index channels) {
-    return FrameConvolution<T>(options.height, options.width, options.kernel_size, channels,
-                               pointwise::Lstm::gates * options.hidden_size, T{1}, execution);
-  };
-  maps_ = std::make_unique<Maps>(
-      Maps{convolution(channels_of(options, input_size)), convolution(options.hidden_size)});
+  maps_ = std::make_unique<Maps>(options, channels_of(options, input_size),
+                                 pointwise::Lstm::gates * options.hidden_size, T{1}, execution);
 }
 
 template <class T>

@@ -41,8 +41,8 @@ T factor_of(const ConvNeru& options) {
 }  // namespace
 
 template <class T>
-struct ConvNeruLayer<T>::Maps {
-  FrameConvolution<T> input, hidden;
+struct ConvNeruLayer<T>::Maps : FrameMaps<T> {
+  using FrameMaps<T>::FrameMaps;
 };
 
 template <class T>
@@ -71,12 +71,8 @@ ConvNeruLayer<T>::ConvNeruLayer(ParameterSet<T>& parameters, const std::string& 
       places_(add_parameters(parameters, prefix, options, input_size)) {
   this->parameters_added();
   const Index f = options.hidden_size;
-  const auto convolution = [&](Index channels, T factor) {
-    return FrameConvolution<T>(options.height, options.width, options.kernel_size, channels, f, factor,
-                               execution);
-  };
-  maps_ = std::make_unique<Maps>(
-      Maps{convolution(channels_of(options, input_size), T{1}), convolution(f, factor_of<T>(options))});
+  maps_ =
+      std::make_unique<Maps>(options, channels_of(options, input_size), f, factor_of<T>(options), execution);
   if (const std::optional<StiefelKind> stiefel = kind_of(options.hidden_kernel))
     stiefel_ = make_stiefel_point<T>(*stiefel, offsets_of(options) * f, f, execution);
 }

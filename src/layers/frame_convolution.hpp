@@ -42,6 +42,20 @@ class FrameConvolution {
   Execution execution_;
 };
 
+/// The convolutions of a step of a recurrence of frames: of its input, and of its state, a frame of
+/// `options.hidden_size` channels. Both have so many outputs.
+template <class T>
+struct FrameMaps {
+  FrameConvolution<T> input, hidden;
+
+  template <class Options>
+  FrameMaps(const Options& options, Index input_channels, Index outputs, T hidden_factor,
+            const Execution& execution)
+      : input(options.height, options.width, options.kernel_size, input_channels, outputs, T{1}, execution),
+        hidden(options.height, options.width, options.kernel_size, options.hidden_size, outputs,
+               hidden_factor, execution) {}
+};
+
 extern template class FrameConvolution<float>;
 extern template class FrameConvolution<double>;
 

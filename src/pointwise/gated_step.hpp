@@ -37,9 +37,9 @@ struct GatedStep {
   T* d_c = nullptr;                     ///< [B, N], backward: gradient of c_t -> of c_{t-1}.
 
   constexpr Index live(Index b) const { return live_steps(lengths, length, b); }
-  template <class V>
-  constexpr V peephole(Index gate, Index n, Index b) const {
-    return load<V>(peepholes + gate * peepholes_of_gate + (b * size + n) % peepholes_of_gate);
+  /// The weight of gate i; those of f and o are so many numbers of a gate further. Null without peepholes.
+  constexpr const T* peepholes_of(Index n, Index b) const {
+    return peepholes == nullptr ? nullptr : peepholes + (b * size + n) % peepholes_of_gate;
   }
   constexpr T* products_of(Index gates_of_unit, Index n, Index b) const {
     return products + gates_of_unit * (b - first_product) * size + n;

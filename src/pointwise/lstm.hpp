@@ -13,16 +13,17 @@ struct Lstm {
   template <class V, class T>
   static constexpr void forward(const GatedStep<T>& s, Index n, Index b) {
     const Index size = s.size, at = b * size + n;
+    const T* peepholes = s.peepholes_of(n, b);
     T* gate = s.gates + gates * b * size + n;
     V a_i = load<V>(gate), a_f = load<V>(gate + size), a_o = load<V>(gate + 3 * size);
     const V before = load<V>(s.before[1] + at);
-    if (s.peepholes != nullptr) {
-      a_i = a_i + s.template peephole<V>(0, n, b) * before;
-      a_f = a_f + s.template peephole<V>(1, n, b) * before;
+    if (peepholes != nullptr) {
+      a_i = a_i + load<V>(peepholes) * before;
+      a_f = a_f + load<V>(peepholes + s.peepholes_of_gate) * before;
     }
     const V i = sigmoid(a_i), f = sigmoid(a_f), g = tanh_of(load<V>(gate + 2 * size));
     const V c = f * before + i * g;
-    if (s.peepholes != nullptr) a_o = a_o + s.template peephole<V>(2, n, b) * c;
+    if (peepholes != nullptr) a_o = a_o + load<V>(peepholes + 2 * s.peepholes_of_gate) * c;
     const V o = sigmoid(a_o);
     store(i, gate);
     store(f, gate + size);
@@ -35,6 +36,7 @@ struct Lstm {
   template <class V, class T>
   static constexpr void backward(const GatedStep<T>& s, Index n, Index b, bool is_last, const V& d_h) {
     const Index size = s.size, at = b * size + n;
+    const T* peepholes = s.peepholes_of(n, b);
     T* gate = s.gates + gates * b * size + n;
     const V i = load<V>(gate), f = load<V>(gate + size), g = load<V>(gate + 2 * size),
             o = load<V>(gate + 3 * size), tanh_c = tanh_of(load<V>(s.after[1] + at));
@@ -42,12 +44,11 @@ struct Lstm {
     if (is_last && s.d_last[1] != nullptr) d_c = d_c + load<V>(s.d_last[1] + at);
     d_c = d_c + d_h * o * (V(1) - tanh_c * tanh_c);
     const V d_o = d_h * tanh_c * o * (V(1) - o);
-    if (s.peepholes != nullptr) d_c = d_c + s.template peephole<V>(2, n, b) * d_o;
+    if (peepholes != nullptr) d_c = d_c + load<V>(peepholes + 2 * s.peepholes_of_gate) * d_o;
     const V d_i = d_c * g * i * (V(1) - i), d_f = d_c * load<V>(s.before[1] + at) * f * (V(1) - f);
     V d_before = d_c * f;
-    if (s.peepholes != nullptr) {
-      d_before = d_before + s.template peephole<V>(0, n, b) * d_i + s.template peephole<V>(1, n, b) * d_f;
-    }
+    if (peepholes != nullptr)
+      d_before = d_before + load<V>(peepholes) * d_i + load<V>(peepholes + s.peepholes_of_gate) * d_f;
     store(d_i, gate);
     store(d_f, gate + size);
     store(d_c * i * (V(1) - g * g), gate + 2 * size);

@@ -25,7 +25,9 @@ struct SquareScene {
   struct Clip {
     Index top, left;  ///< Phases
   };
-  constexpr Clip clip(const PhiloxStream& stream) const {
+  constexpr Index rows() const { return frame_size; }
+  constexpr Index columns() const { return frame_size; }
+  constexpr Clip clip(const PhiloxStream& stream, Index /*number*/) const {
     const auto phases = static_cast<std::uint32_t>(2 * (frame_size - square_size));
     return {integer_below(phases, stream.bits(0)), integer_below(phases, stream.bits(1))};
   }
@@ -51,7 +53,9 @@ struct ImageScene {
     std::array<Index, movers> image;
     std::array<Axis, movers> top, left;
   };
-  constexpr Clip clip(const PhiloxStream& stream) const {
+  constexpr Index rows() const { return frame_size; }
+  constexpr Index columns() const { return frame_size; }
+  constexpr Clip clip(const PhiloxStream& stream, Index /*number*/) const {
     std::uint64_t draws = 0;
     const auto below = [&](Index count_of) {
       return static_cast<Index>(integer_below(static_cast<std::uint32_t>(count_of), stream.bits(draws++)));
@@ -83,6 +87,34 @@ struct ImageScene {
   }
 };
 
+/// Pieces of videos in memory.
+template <class Gray>
+struct StoredScene {
+  const Gray* grays;           ///< [frames, height, width]: bytes, or numbers from 0 to 1.
+  const std::int64_t* pieces;  ///< First frame of each piece, [count].
+  Index count, height, width;
+  bool is_drawn;  ///< Whether a clip is any piece; otherwise it is the piece of its number.
+
+  struct Clip {
+    Index first;
+  };
+  constexpr Index rows() const { return height; }
+  constexpr Index columns() const { return width; }
+  constexpr Clip clip(const PhiloxStream& stream, Index number) const {
+    return {
+        pieces[is_drawn ? static_cast<Index>(integer_below(static_cast<std::uint32_t>(count), stream.bits(0)))
+                        : number]};
+  }
+  constexpr float gray(const Clip& clip, Index t, Index y, Index x) const {
+    const Gray found = grays[((clip.first + t) * height + y) * width + x];
+    if constexpr (sizeof(Gray) == 1) {
+      return static_cast<float>(found) / 255.0F;
+    } else {
+      return found;
+    }
+  }
+};
+
 /// The features and values [T, B, H W] of clips. Entry (y, t B + b) is row y of frame t, 0 to T, of clip b.
 template <class Scene>
 struct ClipBatch {
@@ -93,13 +125,13 @@ struct ClipBatch {
   float* values;
 
   constexpr void operator()(Index y, Index column) const {
-    const Index t = column / batch, b = column - t * batch, size = scene.frame_size;
-    const auto clip = scene.clip(streams.stream(b));
-    for (Index x = 0; x < size; ++x) {
+    const Index t = column / batch, b = column - t * batch, height = scene.rows(), width = scene.columns();
+    const auto clip = scene.clip(streams.stream(b), static_cast<Index>(streams.first) + b);
+    for (Index x = 0; x < width; ++x) {
       const float gray = scene.gray(clip, t, y, x);
-      const Index place = (column * size + y) * size + x;
+      const Index place = (column * height + y) * width + x;
       if (t < length) features[place] = gray;
-      if (t > 0) values[place - batch * size * size] = gray;
+      if (t > 0) values[place - batch * height * width] = gray;
     }
   }
 };

@@ -9,6 +9,7 @@
 
 #include "core/host_copy.hpp"
 #include "orthornn/core/error.hpp"
+#include "train/frames_ahead.hpp"
 
 namespace orthornn {
 namespace {
@@ -85,15 +86,16 @@ void fill_steps(const PredictInput& input, const Tensor<T>& rows, Index first, I
 /// Computes one batch after the other.
 class Predictor {
  public:
-  Predictor(SequenceModel<float>& model, const std::vector<PredictInput>& inputs, bool with_states)
-      : model_(model), found_{.layout = StepLayout(inputs), .cells = model.cell_count()} {
+  Predictor(SequenceModel<float>& model, const std::vector<PredictInput>& inputs, const PredictedToo& too)
+      : model_(model), too_(too), found_{.layout = StepLayout(inputs), .cells = model.cell_count()} {
     const ReadoutOptions& readout = model.options().readout;
     found_.every_step = answers_every_step(readout);
     const Index outputs = output_size_of(readout);
     const Index rows = found_.layout.rows(), count = found_.layout.count();
     found_.outputs.resize({found_.every_step ? rows : count, outputs});
     found_.last = states_of(model, count);
-    if (with_states) found_.states = states_of(model, rows);
+    if (too.states) found_.states = states_of(model, rows);
+    if (too.ahead > 0) found_.ahead.resize({count, too.ahead, outputs});
   }
 
   /// `offset` is the number of the input's first sequence among all.
@@ -108,6 +110,7 @@ class Predictor {
     for (std::size_t k = 0; k < state.size(); ++k)
       copy<float>(state[k], found_.last[k].values.view().slice(first, part.sequences));
     if (!found_.states.empty()) take_states(batch, part, first);
+    if (too_.ahead > 0) take_ahead(outputs_ahead(model_, batch, too_.ahead), first);
   }
 
   Predictions&& found() { return std::move(found_); }
@@ -124,6 +127,14 @@ class Predictor {
       const Index steps = layout().steps_first ? part.steps : steps_of(first + b);
       for (Index t = 0; t < steps; ++t)
         copy<float>(host.view()[t].slice(b, 1), found_.outputs.view().slice(layout().row(first + b, t), 1));
+    }
+  }
+
+  void take_ahead(const Tensor<float>& ahead, Index first) {
+    const Tensor<float> host = host_copy(ahead.view());
+    for (Index m = 0; m < host.shape()[0]; ++m) {
+      for (Index b = 0; b < host.shape()[1]; ++b)
+        copy<float>(host.view()[m][b], found_.ahead.view()[first + b][m]);
     }
   }
 
@@ -146,6 +157,7 @@ class Predictor {
   }
 
   SequenceModel<float>& model_;
+  PredictedToo too_;
   Predictions found_;
 };
 
@@ -242,9 +254,9 @@ BatchPart first_part(const StepLayout& layout, const PredictInput& input) {
 }
 
 Predictions predictions_of(SequenceModel<float>& model, const std::vector<PredictInput>& inputs,
-                           const Task* task, bool with_states,
+                           const Task* task, const PredictedToo& too,
                            const std::function<void(Index sequences)>& after_batch) {
-  Predictor predictor(model, inputs, with_states);
+  Predictor predictor(model, inputs, too);
   Index offset = 0;
   for (const PredictInput& input : inputs) {
     for (Index first = 0; first < input.count();) {

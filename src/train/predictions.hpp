@@ -81,6 +81,7 @@ struct Predictions {
   bool every_step = false;
   Tensor<float> outputs = {};          ///< [rows, C] with `every_step`, else [N, C].
   std::vector<NamedStates> last = {};  ///< After the last step of each sequence, [N, ..].
+  Tensor<float> ahead = {};            ///< Outputs of further steps, [N, M, C], if wanted.
   std::vector<NamedStates> states =
       {};  ///< After every step, [rows, ..], zeros where there is none; if wanted.
 };
@@ -92,11 +93,17 @@ struct BatchPart {
 /// The first of the parts in which an input is computed.
 BatchPart first_part(const StepLayout& layout, const PredictInput& input);
 
+/// What is computed beside outputs and last states.
+struct PredictedToo {
+  bool states = false;  ///< States after every step.
+  Index ahead = 0;      ///< Steps after the last one, as `outputs_ahead`.
+};
+
 /// Computes outputs and states in batches. `task`, unless null, brings the outputs into the units of its
 /// targets. `after_batch`, if any, is called with the number of sequences of each batch. Throws as the model
 /// for an input that it does not take; where the input is a file, a FileError with its name.
 Predictions predictions_of(SequenceModel<float>& model, const std::vector<PredictInput>& inputs,
-                           const Task* task, bool with_states,
+                           const Task* task, const PredictedToo& too,
                            const std::function<void(Index sequences)>& after_batch = {});
 
 /// What a model reads at a step: so many numbers, or no value for a symbol.

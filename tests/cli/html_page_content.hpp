@@ -30,10 +30,13 @@ inline void check_self_contained(const std::string& page) {
   // One script, which is a part of the page and asks for nothing.
   CHECK(occurrences(page, "<script") == occurrences(page, "<script>\n"));
   CHECK(occurrences(page, "<script") == 1);
+  // Pictures, whose bytes the page holds; their text may have any of what refers to something outside.
+  static const std::regex picture(R"(src="data:image/png;base64,[A-Za-z0-9+/=]*")");
+  const std::string without_pictures = std::regex_replace(page, picture, "");
   for (const char* outside : {"http", "src=", "url(", "@import", "<link", "<iframe", "<object", "//",
                               "fetch(", "import(", "eval("}) {
     CAPTURE(outside);
-    CHECK(occurrences(page, outside) == 0);
+    CHECK(occurrences(without_pictures, outside) == 0);
   }
   static const std::regex identity(R"( id=['"]([^'"]*)['"])"), reference(R"(href=['"]([^'"]*)['"])");
   std::set<std::string> ids;

@@ -3,9 +3,12 @@
 #include <initializer_list>
 #include <nlohmann/json.hpp>
 
+#include "cli/html_page_content.hpp"
 #include "cli/model_content.hpp"
 #include "cli/run_program.hpp"
 #include "cli/tiny_mnist.hpp"
+#include "support/npz_reader.hpp"
+#include "support/npz_writer.hpp"
 
 namespace fs = std::filesystem;
 using namespace orthornn;
@@ -18,6 +21,15 @@ Arguments train_video(const fs::path& out, const Arguments& more) {
   return Arguments{"train", "video",        "--frames", "5",          "--batch",  "4",     "--log-every",
                    "1",     "--eval-every", "2",        "--schedule", "constant", "--out", out.string()} +
          more;
+}
+
+/// Writes clips [12, 9, 7, 10] whose frames become brighter.
+void write_clips(const fs::path& file) {
+  std::string grays;
+  for (int clip = 0; clip < 12; ++clip) {
+    for (int frame = 0; frame < 9; ++frame) grays.append(70, static_cast<char>(10 * frame + clip));
+  }
+  write_text(file, npy("|u1", "12, 9, 7, 10", grays));
 }
 
 }  // namespace
@@ -69,7 +81,66 @@ TEST_CASE("other cells read frames as vectors, and cells of frames stand in tabl
   const fs::path config = folder / "layers.toml";
   std::ofstream(config) << "[[layer]]\nkind = \"convneru\"\nhidden_size = 2\nkernel_size = 5\n";
   check_success(run(train_video(folder / "tables", {"--config", config.string(), "--steps", "1"})));
+  check_refused(run(train_video(folder / "free", {"--cell", "convneru", "--hidden-kernel", "glorot",
+                                                  "--lr-orth", "1e-3", "--steps", "1"})),
+                2, {"--lr-orth", "--hidden-kernel glorot", "--lr"});
   check_refused(run({"train", "translate", "--encoder", "convneru", "--data", "none", "--out",
                      (folder / "none").string()}),
                 2, {"convneru reads frames", "the task video"});
+}
+
+TEST_CASE("own videos are learned, evaluated ahead, predicted and shown", "[cli][video][long]") {
+  const TemporaryFolder folder;
+  const std::string data = (folder / "clips.npy").string();
+  write_clips(data);
+  const fs::path out = folder / "run", model = out / "best.h5";
+  const ProgramResult trained = run(train_video(
+      out, {"--clips", "own", "--data", data, "--cell", "convneru", "--hidden", "2", "--steps", "4"}));
+  REQUIRE(trained.exit_code == 0);
+  CHECK_THAT(trained.errors,
+             contains("12 clips are divided by seed 1") && contains("48 frames are left out"));
+  REQUIRE(run({"train", "--resume", "--steps", "6", "--out", out.string()}).exit_code == 0);
+
+  const ProgramResult tested = run({"eval", model.string(), "--ahead", "3", "--json"});
+  check_success(tested);
+  const Json json = Json::parse(tested.output);
+  REQUIRE(json.at("ahead").size() == 3);
+  for (int m = 0; m < 3; ++m) {
+    CHECK(json.at("ahead")[m].at("frame") == m + 1);
+    for (const char* name : {"mse", "mae", "ssim", "psnr"}) CHECK(json.at("ahead")[m].at(name).is_number());
+  }
+  const ProgramResult text = run({"eval", model.string(), "--ahead", "4"});
+  check_success(text);
+  CHECK_THAT(text.output, contains("frame ahead") && contains("PSNR"));
+  check_refused(run({"eval", model.string(), "--ahead", "5"}), 2, {"clips have 5 frames", "4 at most"});
+
+  const fs::path predicted = folder / "predicted.npz";
+  const Arguments predict = {"predict", model.string(), data, "--ahead", "6", "--out", predicted.string()};
+  const ProgramResult said = run(predict);
+  check_success(said);
+  CHECK_THAT(said.output, contains("outputs [12, 9, 70]") && contains("frames_ahead [12, 6, 7, 10]"));
+  check_refused(run({"predict", model.string(), data, "--ahead", "6", "--out", (folder / "a.csv").string()}),
+                2, {"--ahead needs a file of arrays"});
+  write_text(folder / "other.npy", npy("|u1", "2, 10, 7", std::string(140, 'x')));
+  check_refused(run({"predict", model.string(), (folder / "other.npy").string(), "--out", predicted.string(),
+                     "--overwrite"}),
+                1, {"10 x 7", "7 x 10"});
+
+  const fs::path page = folder / "page.html";
+  check_success(run({"report", out.string(), "--out", page.string()}));
+  const std::string shown = read_text(page);
+  check_self_contained(shown);
+  CHECK_THAT(shown, contains("true frames") && contains("as an animation") && contains("image-rendering"));
+  CHECK(occurrences(shown, "src=\"data:image/png;base64,iVBORw0KGgo") == 2);  // of the one test clip
+}
+
+TEST_CASE("data of clips that need none are refused, and own clips without data", "[cli][video]") {
+  const TemporaryFolder folder;
+  const std::string data = (folder / "clips.npy").string();
+  write_clips(data);
+  check_refused(run(train_video(folder / "run", {"--data", data})), 2, {"data were given", "--clips own"});
+  check_refused(run(train_video(folder / "run", {"--clips", "own"})), 1, {"need --data"});
+  check_refused(run(train_video(folder / "run", {"--clips", "own", "--data", (folder / "no").string()})), 1,
+                {"no folder and no file"});
+  CHECK_FALSE(fs::exists(folder / "run"));
 }

@@ -227,7 +227,7 @@ TEST_CASE("the names in files are these", "[fields]") {
                                                          {"cluster", is(RolloutWay::cluster)},
                                                          {"stepwise", is(RolloutWay::stepwise)}});
   CHECK(pairs(std::type_identity<Clips>()) ==
-        Pairs{{"squares", is(Clips::squares)}, {"mnist", is(Clips::mnist)}});
+        Pairs{{"squares", is(Clips::squares)}, {"mnist", is(Clips::mnist)}, {"own", is(Clips::own)}});
   CHECK(pairs(std::type_identity<Alphabet>()) ==
         Pairs{{"all", is(Alphabet::all)}, {"swaps", is(Alphabet::swaps)}, {"random", is(Alphabet::random)}});
   CHECK(pairs(std::type_identity<Language>()) == Pairs{{"parity", is(Language::parity)},

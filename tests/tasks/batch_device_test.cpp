@@ -1,4 +1,6 @@
 #include <initializer_list>
+#include <string>
+#include <vector>
 
 #include "orthornn/core/error.hpp"
 #include "orthornn/tasks/adding_task.hpp"
@@ -11,6 +13,7 @@
 #include "support/catch.hpp"
 #include "support/gpu.hpp"
 #include "support/idx_writer.hpp"
+#include "support/npz_writer.hpp"
 #include "support/same_bits.hpp"
 #include "support/temporary_folder.hpp"
 
@@ -83,6 +86,25 @@ TEST_CASE("batches of MNIST have the same bits on a GPU", "[cuda]") {
     // Two batches an epoch, and a step back into one that has passed.
     const MnistTask task({.data = folder.path(), .permuted = permuted, .batch = 5});
     check_same_batches(task, *device, {0, 1, 2, 3, 0, 8});
+  }
+}
+
+TEST_CASE("batches of own clips have the same bits on a GPU", "[cuda]") {
+  const auto device = gpu();
+  if (!device) return;
+  const TemporaryFolder folder;
+  RandomStream random(1, RandomPurpose::validation);
+  std::string bytes;
+  std::vector<float> reals;
+  for (int i = 0; i < 6 * 7 * 7 * 9; ++i) {
+    bytes += static_cast<char>(random.integer(256));
+    reals.push_back(static_cast<float>(random.integer(1000)) / 1000);
+  }
+  write_text(folder / "bytes.npy", npy("|u1", "6, 7, 7, 9", bytes));
+  write_text(folder / "reals.npy", npy("<f4", "6, 7, 7, 9", raw_bytes(reals)));
+  for (const char* name : {"bytes.npy", "reals.npy"}) {
+    check_same_batches(VideoTask({.clips = Clips::own, .data = folder / name, .frames = 3, .batch = 5}),
+                       *device, {0, 1, 7});
   }
 }
 

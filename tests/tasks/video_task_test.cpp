@@ -6,6 +6,7 @@
 #include <iterator>
 #include <map>
 #include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -226,6 +227,38 @@ TEST_CASE("frames are measured by MSE, MAE, SSIM and PSNR", "[video]") {
   CHECK(found[1] == Approx(absolute / 2).epsilon(1e-12));
   CHECK(found[2] == Approx((similarity + 1) / 2).epsilon(1e-9));
   CHECK(found[3] == Approx((-10 * std::log10(squared) + 100) / 2).epsilon(1e-12));
+}
+
+TEST_CASE("SSIM and PSNR of a frame are those of scikit-image", "[video]") {
+  // Of x and y as below, by scikit-image 0.26.0 and numpy 2.4.6, with i = numpy.arange(h * w):
+  //   x = (i * 37 % 101 / 128).reshape(h, w); y = ((i * 37 + 5 * (i // w)) % 101 / 128).reshape(h, w)
+  //   structural_similarity(x, y, data_range=1), peak_signal_noise_ratio(x, y, data_range=1)
+  struct Recorded {
+    Index height, width;
+    double ssim, psnr;
+  };
+  const Recorded recorded = GENERATE(Recorded{7, 7, 0.34029585456267525, 11.562574101337521},
+                                     Recorded{9, 12, 0.11107189335766217, 10.512502788650554},
+                                     Recorded{64, 64, -0.006871402248286377, 10.032492556407604});
+  const Index count = recorded.height * recorded.width;
+  // The size of the frames is that of own clips.
+  const VideoTask task(
+      {.clips = Clips::own,
+       .parts = {{"data", "none"},
+                 {"frame_size", std::to_string(recorded.height) + " x " + std::to_string(recorded.width)}}});
+  Tensor<float> x({1, 1, count});
+  Batch batch;
+  Tensor<float>& y = batch.reals(batch_names::values);
+  y.resize(x.shape());
+  for (Index i = 0; i < count; ++i) {
+    x(0, 0, i) = static_cast<float>(i * 37 % 101) / 128;
+    y(0, 0, i) = static_cast<float>((i * 37 + 5 * (i / recorded.width)) % 101) / 128;
+  }
+  Tensor<double> sums(task.counters());
+  task.count_metrics(x, batch, sums);
+  // The numbers are sums of 4096 at most, of numbers that floats hold exactly.
+  CHECK(task.metric_values(sums, 0)[2] == Approx(recorded.ssim).epsilon(1e-9));
+  CHECK(task.metric_values(sums, 0)[3] == Approx(recorded.psnr).epsilon(1e-12));
 }
 
 TEST_CASE("video comes back from its config and refuses what cannot be", "[video]") {

@@ -45,10 +45,25 @@ std::string value_text(const MetricValue& found) {
                                : fmt::format("{:.6g}", found.value);
 }
 
+/// A column is as wide as its title, which tasks outside of orthornn choose.
+int width(const Metric& metric) { return std::max(static_cast<int>(metric.title.size()), 12); }
+
+void print_ahead(const ModelEvaluation& result) {
+  if (result.ahead.empty()) return;
+  fmt::print("{:>12}", "frame ahead");
+  for (const MetricValue& found : result.evaluation.metrics)
+    fmt::print(" {:>{}}", found.metric.title, width(found.metric));
+  fmt::print("\n");
+  for (std::size_t m = 0; m < result.ahead.size(); ++m) {
+    fmt::print("{:>12}", m + 1);
+    for (const MetricValue& found : result.ahead[m])
+      fmt::print(" {:>{}}", value_text(found), width(found.metric));
+    fmt::print("\n");
+  }
+}
+
 void print_lengths(const ModelEvaluation& result) {
   if (result.lengths.empty()) return;
-  // A column is as wide as its title, which tasks outside of orthornn choose.
-  const auto width = [](const Metric& metric) { return std::max(static_cast<int>(metric.title.size()), 12); };
   fmt::print("{:>10}", "length");
   for (const MetricValue& found : result.evaluation.metrics)
     fmt::print(" {:>{}}", found.metric.title, width(found.metric));
@@ -97,6 +112,7 @@ int run_evaluation(EvaluateSettings& settings) {
   }
   fmt::print("The task counts as {}.\n", result.solved ? "solved" : "not solved");
   print_lengths(result);
+  print_ahead(result);
   return success;
 }
 
@@ -134,6 +150,12 @@ void add_evaluate(CLI::App& program, Command& chosen) {
       ->delimiter(',')
       ->transform(whole_number_in(1, longest))
       ->default_str("");
+  add_value(
+      *command, "--ahead", settings->source.ahead,
+      "Also measure so many frames at the end of each test clip, which the model predicts from those before "
+      "and its own predictions",
+      domain::count);
+  belongs(command->get_option("--ahead"), {VideoOptions::name});
   command->add_flag("--json", settings->json, "One JSON object instead of a text");
   command->add_flag("--verbose", settings->verbose, "Print how the recurrence of each cell is computed");
   add_fields(*command, "Translation", settings->source.search);

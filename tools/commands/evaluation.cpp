@@ -10,7 +10,9 @@
 #include "commands/progress.hpp"
 #include "commands/task_data.hpp"
 #include "commands/training_results.hpp"
+#include "orthornn/nn/sequence_model.hpp"
 #include "orthornn/tasks/data_task.hpp"
+#include "train/frames_ahead.hpp"
 
 namespace orthornn::program {
 
@@ -47,6 +49,22 @@ std::unique_ptr<Task> with_length(const Task& task, const std::vector<LayerOptio
   return longer;
 }
 
+/// Throws UsageError where the clips have no so many frames.
+void check_ahead(const Task& task, Index ahead) {
+  if (ahead <= task.length()) return;
+  throw UsageError(
+      fmt::format("--ahead {}: clips have {} frames, of which one is read at least; expected {} at "
+                  "most",
+                  ahead, task.length() + 1, task.length()));
+}
+
+std::vector<std::vector<MetricValue>> evaluate_ahead(Model<float>& model, const Task& task, Index ahead) {
+  auto* frames = dynamic_cast<SequenceModel<float>*>(&model);
+  if (frames == nullptr) throw UsageError("--ahead is for models of one sequence");
+  Progress progress("evaluating frames ahead", task.evaluation_batches(HeldOut::test), "batches");
+  return metrics_ahead(*frames, task, ahead, [&] { progress.advance(); });
+}
+
 Json json_of(const Evaluation& evaluation, double baseline, Loss loss) {
   Json json = {{loss == Loss::softmax_cross_entropy ? "cross_entropy" : name_of(loss), evaluation.loss},
                {"baseline", baseline}};
@@ -62,7 +80,7 @@ ModelEvaluation evaluate_file(const EvaluationSource& source, const Execution& e
   const auto model = load_any_model(source.model, execution, &info);
   if (info.task_config.empty()) throw FileError(fmt::format("{} was saved without a task", source.model));
   if (check_task) check_task(info.task_name);
-  const DataPlace data = data_place(source.files, source.model, info.task_name);
+  const DataPlace data = data_place(source.files, source.model, task_options_of(info.task_config));
   TaskSource of_task{
       .batch = info.batch, .seed = info.seed, .input_order = info.permutation, .parts = info.parts};
   data.files.add_to(of_task);
@@ -78,6 +96,7 @@ ModelEvaluation evaluate_file(const EvaluationSource& source, const Execution& e
   result.length = task->length();
   result.batch = info.batch;
   result.cells = recurrences(*model, result.length, result.batch);
+  check_ahead(*task, source.ahead);
   std::vector<std::unique_ptr<Task>> longer;  // before an evaluation that may take minutes
   for (const Index length : source.lengths)
     longer.push_back(with_length(*task, layers_of(info.model), length, info.batch));
@@ -94,6 +113,7 @@ ModelEvaluation evaluate_file(const EvaluationSource& source, const Execution& e
                                            [&](const Batch&, const BatchLoss&) { progress.advance(); });
     result.lengths.push_back({of_length->length(), evaluation, of_length->baseline_loss()});
   }
+  if (source.ahead > 0) result.ahead = evaluate_ahead(*model, *task, source.ahead);
   result.translations = translation_metrics(*model, *task, tested, source.search, source.sample);
   return result;
 }
@@ -107,6 +127,10 @@ Json json_of(const ModelEvaluation& result, const EvaluationSource& source, cons
   for (const EvaluationAtLength& at : result.lengths) {
     Json& row = json["lengths"].emplace_back(Json{{"length", at.length}});
     row.update(json_of(at.evaluation, at.baseline, result.loss));
+  }
+  for (std::size_t m = 0; m < result.ahead.size(); ++m) {
+    Json& row = json["ahead"].emplace_back(Json{{"frame", m + 1}});
+    add_metrics(row, {.metrics = result.ahead[m]});
   }
   json["cells"] = result.cells;
   json.update(machine_fields(execution));

@@ -21,6 +21,8 @@ struct EvaluationSource {
   Index sample = 5;
   /// Lengths of sequences that the model is evaluated on too, for tasks that have a length.
   std::vector<Index> lengths = {};
+  /// Frames that a model of videos predicts from its own predictions; 0: none.
+  Index ahead = 0;
 };
 
 /// Of test data with sequences of one length.
@@ -41,6 +43,8 @@ struct ModelEvaluation {
   std::optional<double> orthogonality_error = {};
   std::optional<TranslationMetrics> translations = {};
   std::vector<EvaluationAtLength> lengths = {};
+  /// Metrics of each frame ahead.
+  std::vector<std::vector<MetricValue>> ahead = {};
   /// Of `recurrences`, for sequences of this length and batches of this size.
   Json cells = {};
   Index length = 0;

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <optional>
 
+#include "commands/array_file.hpp"
 #include "commands/field_options.hpp"
 #include "commands/machine.hpp"
 #include "commands/output_file.hpp"
@@ -13,6 +14,7 @@
 #include "commands/predict_output.hpp"
 #include "commands/program.hpp"
 #include "commands/progress.hpp"
+#include "orthornn/tasks/video_task.hpp"
 #include "train/generate_text.hpp"
 
 namespace orthornn::program {
@@ -23,6 +25,7 @@ struct PredictSettings {
   std::vector<std::string> inputs;
   std::string output;
   bool states = false;
+  Index ahead = 0;
   bool overwrite = false;
   bool verbose = false;
   GenerateOptions generate;
@@ -32,6 +35,12 @@ struct PredictSettings {
 /// Throws UsageError for files and options that do not fit one another.
 void check_files(const PredictSettings& settings) {
   check_prediction_form(settings.output, settings.states);
+  if (settings.ahead > 0 && !is_array_file(settings.output)) {
+    throw UsageError(
+        fmt::format("--ahead needs a file of arrays, and '{}' is text; give --out a name that ends in "
+                    ".h5, .hdf5 or .npz",
+                    settings.output));
+  }
   std::vector<std::string> read = settings.inputs;
   read.push_back(settings.model);
   for (const std::string& file : read) {
@@ -83,11 +92,11 @@ PredictionNames prediction_names(const PredictSettings& settings, const Sequence
 
 /// Writes a text that the model draws to the standard output, line by line.
 int generate(const PredictSettings& settings) {
-  if (!settings.inputs.empty() || !settings.output.empty() || settings.states || settings.overwrite ||
-      settings.verbose) {
+  if (!settings.inputs.empty() || !settings.output.empty() || settings.states || settings.ahead > 0 ||
+      settings.overwrite || settings.verbose) {
     throw UsageError(
         "--generate writes a text to the standard output; expected no input files, and no --out, --states, "
-        "--overwrite or --verbose");
+        "--ahead, --overwrite or --verbose");
   }
   const Execution execution = settings.machine.apply();
   ModelFileInfo info;
@@ -130,6 +139,12 @@ int predict(const PredictSettings& settings) {
   const auto model = load_model(settings.model, execution, &info);
   if (settings.states) check_states(settings.model, *model);
   const std::unique_ptr<Task> task = task_of_model(info);
+  const auto* video = dynamic_cast<const VideoTask*>(task.get());
+  if (settings.ahead > 0 && video == nullptr) {
+    throw UsageError(fmt::format("--ahead is for models of the task {}, and '{}' is of {}",
+                                 VideoOptions::name, settings.model,
+                                 info.task_name.empty() ? "none" : info.task_name));
+  }
   std::vector<PredictInput> inputs;
   for (const std::string& file : settings.inputs)
     inputs.push_back(read_predict_input(file, model->options(), info.permutation, task.get()));
@@ -138,9 +153,10 @@ int predict(const PredictSettings& settings) {
   const Json cells = recurrences(*model, part.steps, part.sequences);
   if (settings.verbose) print_recurrences(cells, execution, part.steps, part.sequences);
   Progress progress("predicting", StepLayout(inputs).count(), "sequences");
-  const Predictions found = predictions_of(*model, inputs, task.get(), settings.states,
+  const Predictions found = predictions_of(*model, inputs, task.get(), {settings.states, settings.ahead},
                                            [&](Index sequences) { progress.advance(sequences); });
-  const PredictionNames names = prediction_names(settings, *model, inputs, task.get());
+  PredictionNames names = prediction_names(settings, *model, inputs, task.get());
+  if (video != nullptr) names.frame_size = video->frame_size();
   fmt::print("{}: {}\n", printable(settings.output), write_predictions(settings.output, found, names));
   return success;
 }
@@ -156,13 +172,17 @@ void add_predict(CLI::App& program, Command& chosen) {
       "input", settings->inputs,
       "Files of sequences: .h5, .hdf5, .npz, .csv or .txt as train sequences reads them, targets left "
       "out; or HDF5 with /x, [T, B, K] floats or [T, B] integer symbols, and perhaps /lengths "
-      "[B]");
+      "[B]; for a model of videos folders of images, or .npy or .npz with frames");
   command->add_option(
       "-o,--out,--output", settings->output,
       "File to write, whose form its name tells: .h5, .hdf5 or .npz with outputs, classes, "
       "probabilities and last states; .csv or .jsonl with outputs or classes and probabilities");
   command->add_flag("--states", settings->states,
                     "Also write the states of every layer at every step, to HDF5 or npz");
+  add_value(
+      *command, "--ahead", settings->ahead,
+      "Also write so many frames after each clip, which a model of videos predicts from its own predictions",
+      domain::count);
   GenerateOptions& generate = settings->generate;
   add_value(*command, "--generate", generate.symbols,
             "Draw so many symbols from a model of texts, and print the text line by line", domain::count);

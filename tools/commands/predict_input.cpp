@@ -3,12 +3,15 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <system_error>
+#include <utility>
 #include <variant>
 
 #include "commands/suggestion.hpp"
 #include "orthornn/core/error.hpp"
 #include "orthornn/io/hdf5.hpp"
 #include "orthornn/tasks/sequences_task.hpp"
+#include "orthornn/tasks/video_task.hpp"
 
 namespace orthornn::program {
 namespace {
@@ -82,6 +85,15 @@ PredictInput read_own_sequences(const std::string& file, const std::optional<Ind
 
 PredictInput read_form(const std::string& file, const std::optional<Index>& numbers, const Task* task) {
   const std::string extension = std::filesystem::path(file).extension().string();
+  std::error_code ignored;
+  const bool is_folder = std::filesystem::is_directory(file, ignored);
+  if (const auto* video = dynamic_cast<const VideoTask*>(task);
+      video != nullptr && (is_folder || extension == ".npy" || extension == ".npz")) {
+    ClipFrames clips = video->read_clips(file);
+    return {.features = std::move(clips.grays),
+            .lengths = std::move(clips.lengths),
+            .names = std::move(clips.names)};
+  }
   if (extension == ".npz" || extension == ".csv" || extension == ".txt")
     return read_own_sequences(file, numbers, task);
   const Hdf5Reader reader(file);

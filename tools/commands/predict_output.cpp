@@ -162,6 +162,10 @@ std::string write_arrays(const std::filesystem::path& path, const Predictions& f
     file.add("probabilities", in_shape(classes.probabilities, rows));
     if (!names.classes.empty()) file.add("class_names", names.classes);
   }
+  if (const Shape& ahead = found.ahead.shape(); !found.ahead.empty()) {
+    file.add("frames_ahead",
+             found.ahead.view().reshaped({ahead[0], ahead[1], names.frame_size[0], names.frame_size[1]}));
+  }
   if (layout.is_ragged()) file.add("lengths", layout.lengths);
   if (!names.files.empty()) {
     file.add("files", names.file_of);

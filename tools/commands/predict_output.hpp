@@ -1,6 +1,7 @@
 #pragma once
 // The forms in which predictions are written (docs/own-data.md, "Predictions").
 
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <string>
@@ -23,6 +24,8 @@ struct PredictionNames {
   std::vector<std::int32_t> file_of = {};
   /// Names of the sequences, [N]; empty where they are numbered from 0 in each input.
   std::vector<std::string> sequences = {};
+  /// Rows and columns of a frame, which the outputs are; 0 where they are none.
+  std::array<Index, 2> frame_size = {};
 };
 
 /// Throws UsageError for a name that does not end as those of a form, and with `with_states` for a form that

@@ -180,7 +180,7 @@ TrainingRun read_training_run(const fs::path& folder, const std::string& sentenc
   if (task->data().pairs) {
     add_translation_figures(run, sentences);
   } else if (run.parameters) {
-    if (settings.files.data.empty()) settings.files.data = usual_data(task->name());
+    if (settings.files.data.empty()) settings.files.data = usual_data(settings.task.chosen());
     add_sequence_figures(run, *task, settings.files);
   }
   return run;

@@ -7,6 +7,7 @@
 
 #include "commands/answers.hpp"
 #include "commands/any_model.hpp"
+#include "commands/clip_pictures.hpp"
 #include "commands/delta_figures.hpp"
 #include "commands/model_figures.hpp"
 #include "commands/program.hpp"
@@ -15,6 +16,7 @@
 #include "commands/translation.hpp"
 #include "orthornn/linalg/eigenvalue_angles.hpp"
 #include "orthornn/tasks/sequences_task.hpp"
+#include "orthornn/tasks/video_task.hpp"
 #include "support/files.hpp"
 
 namespace orthornn::program {
@@ -84,7 +86,7 @@ void add_delta_products(TrainingRun& run, const Task& task, const fs::path& file
 /// at their steps.
 void add_step_accuracies(TrainingRun& run, const Task& task, const fs::path& file) {
   constexpr Index most_steps = Index{1} << 18;
-  if (!task.data().every_step) return;
+  if (!task.data().every_step || task.data().classes == 0) return;
   const Index length = longer_length(task, read_model_info(file).model);
   const std::unique_ptr<Task> longer =
       task.with_length(length, std::clamp<Index>(most_steps / length, 1, task.batch_size()));
@@ -121,6 +123,11 @@ void add_answers(TrainingRun& run, const Task& task, const fs::path& file) {
   run.answers = answers_on_test_data(file, task, names);
 }
 
+/// Adds test clips and what the best model predicts of them.
+void add_clips(TrainingRun& run, const Task& task, const fs::path& file) {
+  if (const auto* video = dynamic_cast<const VideoTask*>(&task)) run.pictures = clip_pictures(file, *video);
+}
+
 /// Adds the angles of each Q of the best model that is orthogonal. Those of large ones would take long.
 void add_eigenvalue_angles(TrainingRun& run, const fs::path& file) {
   constexpr Index largest = 1024;
@@ -146,6 +153,7 @@ void add_eigenvalue_angles(TrainingRun& run, const fs::path& file) {
 void add_sequence_figures(TrainingRun& run, const Task& task, const DataFiles& data) {
   const fs::path model = SavedTraining(run.folder).best_or_last();
   add_or_note(run, "no answers on test data are drawn", [&] { add_answers(run, task, model); });
+  add_or_note(run, "no frames are drawn", [&] { add_clips(run, task, model); });
   add_or_note(run, "no accuracy over the steps is drawn", [&] { add_step_accuracies(run, task, model); });
   add_or_note(run, "no angles of eigenvalues are drawn", [&] { add_eigenvalue_angles(run, model); });
   add_or_note(run, "no step sizes of DeltaProduct layers are drawn",

@@ -13,42 +13,47 @@
 namespace orthornn::program {
 namespace {
 
-/// Usual places of the data, or "", by the names of the tasks that read any.
-const std::map<std::string, std::string>& usual_places() {
-  static const std::map<std::string, std::string> places = [] {
-    std::map<std::string, std::string> found;
-    std::apply(
-        [&](const auto&... options) {
-          const auto add = [&]<class Options>(const Options&) {
-            if constexpr (requires(const Options& own) { own.data; }) found[Options::name] = "";
-            if constexpr (requires { Options::usual_data; }) found[Options::name] = Options::usual_data;
-          };
-          (add(options), ...);
-        },
-        Alternatives<TaskOptions>().all);
-    return found;
-  }();
-  return places;
-}
+template <class Options>
+constexpr bool reads_data = requires(const Options& own) {
+  own.data;
+};
 
 }  // namespace
 
 std::vector<std::string> tasks_with_data() {
   std::vector<std::string> names;
-  for (const auto& [name, place] : usual_places()) names.push_back(name);
+  std::apply(
+      [&](const auto&... options) {
+        const auto add = [&]<class Options>(const Options&) {
+          if constexpr (reads_data<Options>) names.emplace_back(Options::name);
+        };
+        (add(options), ...);
+      },
+      Alternatives<TaskOptions>().all);
   return names;
 }
 
-std::string usual_data(const std::string& task) {
-  const auto found = usual_places().find(task);
-  return found == usual_places().end() ? "" : found->second;
+std::string usual_data(const TaskOptions& task) {
+  return std::visit(
+      []<class Options>(const Options& own) -> std::string {
+        if constexpr (requires { own.usual_data(); }) {
+          return own.usual_data();
+        } else if constexpr (requires { Options::usual_data; }) {
+          return Options::usual_data;
+        } else {
+          return "";
+        }
+      },
+      task);
 }
 
 bool is_data_key(const std::string& key) { return key == "data" || key == "validation" || key == "test"; }
 
-DataPlace data_place(const DataFiles& given, const std::string& model_file, const std::string& task) {
+DataPlace data_place(const DataFiles& given, const std::string& model_file, const TaskOptions& task) {
   const std::string usual = usual_data(task);
-  if (!usual_places().contains(task)) return {given, ""};
+  const std::string task_name = name_of(task);
+  if (!std::visit([]<class Options>(const Options&) { return reads_data<Options>; }, task))
+    return {given, ""};
   DataPlace place{given, ""};
   const auto usual_as = [&](const std::string& why) {
     if (!given.data.empty()) return place;
@@ -63,7 +68,7 @@ DataPlace data_place(const DataFiles& given, const std::string& model_file, cons
     return usual_as(fmt::format("there is no '{}' that names another", config.string()));
   DataFiles named;
   try {
-    if (setting_in(config.string(), "task") == task) {
+    if (setting_in(config.string(), "task") == task_name) {
       for (const auto& [key, to] :
            {std::pair{"data", &named.data}, {"validation", &named.validation}, {"test", &named.test}})
         *to = setting_in(config.string(), key);

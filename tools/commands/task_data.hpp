@@ -6,14 +6,14 @@
 #include <vector>
 
 #include "orthornn/core/error.hpp"
-#include "orthornn/tasks/task.hpp"
+#include "orthornn/tasks/task_options.hpp"
 
 namespace orthornn::program {
 
 /// Names of the tasks that read files.
 std::vector<std::string> tasks_with_data();
-/// Where `tools/fetch-data` puts the data of a task; "" for a task that reads no data.
-std::string usual_data(const std::string& task);
+/// Where `tools/fetch-data` puts the data of a task; "" for a task that reads none, or a user's own.
+std::string usual_data(const TaskOptions& task);
 
 /// Places of a task's data, as `--data`, `--validation` and `--test` name them; "" where one is left out.
 struct DataFiles {
@@ -52,6 +52,6 @@ struct DataPlace {
 /// Each that is `given`; else what the config.toml beside the model names, where this is a regular file of a
 /// training on the task; else the usual place. The model file itself names no place: it may come from a
 /// stranger.
-DataPlace data_place(const DataFiles& given, const std::string& model_file, const std::string& task);
+DataPlace data_place(const DataFiles& given, const std::string& model_file, const TaskOptions& task);
 
 }  // namespace orthornn::program

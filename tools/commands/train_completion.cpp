@@ -38,6 +38,8 @@ struct TrainSettings::Typed {
   std::vector<const OwnedOption*> owned;
   /// --lr without --lr-orth.
   bool new_rate;
+  /// --lr-orth.
+  bool orthogonal_rate;
   bool mlp_size;
   bool permutation_seed;
   bool init;
@@ -89,6 +91,7 @@ std::unique_ptr<Task> TrainSettings::complete(CLI::App& command, bool may_exist)
 TrainSettings::Typed TrainSettings::typed_on(const CLI::App& command) const {
   Typed typed{.owned = {},
               .new_rate = is_given(command, "--lr") && !is_given(command, "--lr-orth"),
+              .orthogonal_rate = is_given(command, "--lr-orth"),
               .mlp_size = is_given(command, "--mlp-size"),
               .permutation_seed = is_given(command, "--permutation-seed"),
               .init = is_given(command, "--init"),
@@ -168,7 +171,7 @@ void TrainSettings::check_beside_stack(const CLI::App& command) const {
 
 void TrainSettings::complete_places() {
   if (task.name.empty()) throw UsageError(fmt::format("which task? expected {}", one_of(task_names())));
-  if (files.data.empty()) files.data = usual_data(task.name);
+  if (files.data.empty()) files.data = usual_data(task.chosen());
   for (std::string* place : {&files.data, &files.validation, &files.test, &init_from}) {
     if (!place->empty()) *place = place_for_config(*place);
   }
@@ -200,6 +203,14 @@ void TrainSettings::check_typed(const Typed& typed) const {
   }
   if (typed.mlp_size && no_mlp)
     throw UsageError("--mlp-size is the size of the MLP, which --no-mlp leaves out; expected one of the two");
+  if (typed.orthogonal_rate && stack.empty() &&
+      names_of_parts() == std::vector<std::string>{ConvNeru::name} &&
+      conv_neru.hidden_kernel != HiddenKernel::stiefel) {
+    throw UsageError(
+        fmt::format("--lr-orth is the rate of orthogonal parameters, and --hidden-kernel {} is a free "
+                    "kernel, whose rate is --lr; leave it out",
+                    name_of(conv_neru.hidden_kernel)));
+  }
   if (typed.permutation_seed && !std::get<MnistOptions>(task.all).permuted)
     throw UsageError("--permutation-seed decides the order of --permuted, which was not given");
   for (const auto& [given, place, name] : {std::tuple{typed.validation_part, &files.validation, "validation"},

@@ -86,7 +86,12 @@ Plot column_plot(const TrainingRun& run, std::size_t number) {
 void add_answers(HtmlPage& page, const std::vector<TrainingRun>& runs) {
   std::vector<HtmlMap> maps;
   std::vector<Plot> plots;
+  std::vector<Picture> pictures;
   for (const TrainingRun& run : runs) {
+    for (const Picture& picture : run.pictures) {
+      pictures.push_back(picture);
+      pictures.back().title = fmt::format("{}: {}", run.name, picture.title);
+    }
     if (!run.answers) continue;
     if (!run.answers->classes.empty()) maps.push_back(confusion_map(run));
     for (std::size_t i = 0; i < run.answers->sequences.size(); ++i) {
@@ -97,7 +102,7 @@ void add_answers(HtmlPage& page, const std::vector<TrainingRun>& runs) {
       if (!run.answers->columns[i].targets.empty()) plots.push_back(column_plot(run, i));
     }
   }
-  if (maps.empty() && plots.empty()) return;
+  if (maps.empty() && plots.empty() && pictures.empty()) return;
   page.heading("Answers on test data");
   if (!maps.empty()) {
     page.paragraph(
@@ -106,6 +111,7 @@ void add_answers(HtmlPage& page, const std::vector<TrainingRun>& runs) {
     page.maps(maps);
   }
   if (!plots.empty()) page.figures(plots);
+  page.pictures(pictures);
 }
 
 }  // namespace orthornn::program

@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <cstdint>
+#include <string_view>
+
 #include "orthornn/version.hpp"
 #include "pages/html_text.hpp"
 #include "pages/page_files.hpp"
@@ -42,6 +45,20 @@ std::string map_figure(const HtmlMap& map) {
   return html_figure(map.title, scrolling_table(" class=\"map\">", head, rows), map.caption);
 }
 
+/// Bytes as text (RFC 4648).
+std::string base64(const std::string& bytes) {
+  constexpr std::string_view digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string text;
+  for (std::size_t i = 0; i < bytes.size(); i += 3) {
+    std::uint32_t three = 0;
+    for (std::size_t j = i; j < i + 3; ++j)
+      three = three << 8 | (j < bytes.size() ? static_cast<unsigned char>(bytes[j]) : 0U);
+    for (int shift = 18; shift >= 0; shift -= 6) text += digits[three >> shift & 63U];
+  }
+  for (std::size_t left = bytes.size() % 3; left > 0 && left < 3; ++left) text[text.size() - 3 + left] = '=';
+  return text;
+}
+
 }  // namespace
 
 HtmlPage::HtmlPage(const std::string& title) : title_(html_text(title)) {}
@@ -69,6 +86,16 @@ void HtmlPage::maps(const std::vector<HtmlMap>& maps) {
   body_ += "<div class=\"figures\">\n";
   for (const HtmlMap& map : maps) body_ += map_figure(map);
   body_ += "</div>\n";
+}
+
+void HtmlPage::pictures(const std::vector<Picture>& pictures) {
+  for (const Picture& picture : pictures) {
+    const std::string image = fmt::format(
+        "<div class=\"wide\">\n<img class=\"frames\" alt=\"{}\" width=\"{}\" height=\"{}\" "
+        "src=\"data:image/png;base64,{}\">\n</div>\n",
+        html_text(picture.caption), picture.width, picture.height, base64(picture.png));
+    body_ += html_figure(picture.title, image, picture.caption);
+  }
 }
 
 void HtmlPage::table(const HtmlTable& table) {

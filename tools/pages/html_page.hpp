@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "pages/plot.hpp"
+#include "support/training_run.hpp"
 
 namespace orthornn::program {
 
@@ -53,6 +54,8 @@ class HtmlPage {
   void table(const HtmlTable& table);
   /// Heat maps side by side if there is room.
   void maps(const std::vector<HtmlMap>& maps);
+  /// Pictures below one another, whose bytes the page holds.
+  void pictures(const std::vector<Picture>& pictures);
   /// The whole page.
   std::string str() const;
 

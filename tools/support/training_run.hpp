@@ -75,6 +75,15 @@ struct AnsweredNumbers {
   std::vector<float> targets = {}, outputs = {};
 };
 
+/// A picture in a page.
+struct Picture {
+  std::string title, caption;
+  /// Pixels of the screen that it takes.
+  Index height = 0, width = 0;
+  /// The bytes of a PNG file, which may be an animation.
+  std::string png;
+};
+
 /// What a model answers on test data of own sequences.
 struct Answers {
   /// Where targets are classes: the names of some classes and perhaps "others", and how many targets of each
@@ -162,6 +171,8 @@ struct TrainingRun {
   std::vector<std::vector<double>> eigenvalue_angles = {};
   /// Of a run of the task sequences whose data are there.
   std::optional<Answers> answers = {};
+  /// Of a run of the task video whose data are there.
+  std::vector<Picture> pictures = {};
   /// Of a run of the task translate.
   std::vector<AttentionMap> attention = {};
   /// Nothing until the training has ended.

@@ -37,6 +37,10 @@ void register_task() {
 /// The text of `Task::config()` for these options: an object of their name under "task", and their fields.
 std::string config_of(const TaskOptions& options);
 
+/// The options of which `config_of` makes this text; settings that it leaves out have their defaults. Throws
+/// ValueError as `make_task` does for such a text.
+TaskOptions task_options_of(const std::string& config);
+
 /// Makes the task of the options' fields, with the source's batch, seed and data. Throws ValueError as the
 /// task's constructor, and for an input order where the task has none.
 std::unique_ptr<Task> make_task(const TaskOptions& options, const TaskSource& source);

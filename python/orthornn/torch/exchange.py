@@ -31,6 +31,10 @@ class SequenceModel(nn.Module):
         if "cells" not in options:
             raise ValueError("model: expected one that reads one sequence, found an encoder-decoder, which "
                              "has no module; translate by the translate of the orthornn.Model")
+        if options["readout"]["kind"] not in ("every_step", "last_step"):
+            raise ValueError("model: expected one that answers at each step or at the last one, found the readout "
+                             f"{options['readout']['kind']}, which has no module; a model of frames predicts "
+                             "by orthornn.Model")
         self.options = options
         kind = options["input"]
         self.input_kind = kind["kind"]
