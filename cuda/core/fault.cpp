@@ -40,7 +40,7 @@ void throw_fault(FaultWord word) {
                       "no number of steps; use shorter sequences, or train with as many positions",
                       index));
     case Fault::dependent_columns:
-      throw ValueError("proxy_matrix is not finite, or its columns are not linearly independent");
+      throw ValueError(dependent_columns_message);
   }
   throw DeviceError(fmt::format("the GPU reported an unknown fault {:#x}", word));
 }

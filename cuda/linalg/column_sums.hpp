@@ -23,7 +23,7 @@ struct ColumnSums {
   /// a GPU alone, and not beside by_symbol.
   TensorView<T> by_input = {};
   TensorView<const T> inputs = {};
-  static constexpr int most_inputs = 16;
+  static constexpr int most_inputs = 8;
 };
 
 namespace cuda {

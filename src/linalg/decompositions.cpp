@@ -3,6 +3,7 @@
 #include <Eigen/Eigenvalues>
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "core/back_end.hpp"
 #include "cuda/linalg/decompositions.hpp"
@@ -81,6 +82,11 @@ void SymmetricEigenvectors::replace(MatrixView<double> a, double* eigenvalues) {
     if (a.device.is_cuda()) return cuda::symmetric_eigenvectors(a, eigenvalues);
   }
   solver_->on_host.compute(eigen(a));
+  // Eigenvalues that were not found are not in order, and no check of the smallest holds.
+  if (solver_->on_host.info() != Eigen::Success) {
+    std::fill_n(eigenvalues, a.cols, std::numeric_limits<double>::quiet_NaN());
+    return;
+  }
   std::copy_n(solver_->on_host.eigenvalues().data(), a.cols, eigenvalues);
   eigen(a) = solver_->on_host.eigenvectors();
 }

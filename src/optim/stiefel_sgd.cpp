@@ -39,7 +39,17 @@ void StiefelSgd::step(TensorView<T> omega, ConstTensorView<T> gradient) const {
   StiefelSteps<T> steps(omega.shape(), omega.device(), retraction);
   Tensor<T> direction(omega.shape(), omega.device());
   copy<T>(gradient, direction);
-  steps.step(*this, omega, direction);
+  if (omega.device().is_cuda()) return steps.step(*this, omega, direction);
+  Tensor<T> moved(omega.shape());
+  copy<T>(omega, moved);
+  steps.step(*this, moved, direction);
+  if (!std::ranges::all_of(moved, [](T x) { return std::isfinite(x); })) {
+    throw ValueError(fmt::format(
+        "Stiefel descent: a step of lr {} leaves no finite point; expected lr times the norm of the "
+        "gradient far below 1 / sqrt(epsilon), and independent columns of omega; use a smaller lr",
+        lr));
+  }
+  copy<T>(moved, omega);
 }
 
 template <class T>
@@ -47,7 +57,7 @@ void StiefelSgd::riemannian_gradient(ConstTensorView<T> omega, ConstTensorView<T
                                      TensorView<T> result) const {
   check<T>(*this, omega, gradient);
   check_shape("Riemannian gradient", result.shape(), omega.shape());
-  StiefelSteps<T> steps(omega.shape(), omega.device(), retraction);
+  StiefelSteps<T> steps(omega.shape(), omega.device(), Retraction::qr);  // takes no memory for one
   if (result.data() != gradient.data()) copy<T>(gradient, result);
   steps.make_generator(metric, omega, result);
   steps.make_tangent(omega, result);

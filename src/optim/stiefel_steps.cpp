@@ -69,8 +69,9 @@ void StiefelSteps<T>::orthonormalize(MatrixView<T> from, MatrixView<T> to) {
 }
 
 // A QR factorization is unique up to the signs of R's diagonal; with positive ones the result is a continuous
-// function of `length` that starts at Omega. R is never singular: Omega^T Z is skew-symmetric, so
-// Y^T Y = I + length^2 Z^T Z for Y = Omega - length Z. The factor R of Cholesky leaves an error that grows
+// function of `length` that starts at Omega. R is not singular: Omega^T Z is skew-symmetric, so
+// Y^T Y = I + length^2 Z^T Z for Y = Omega - length Z. In floating point it can be, from length |Z| = 1 /
+// sqrt(epsilon) on. The factor R of Cholesky leaves an error that grows
 // with the square of the condition of Y. The second time that condition is 1 (Yamamoto, Nakatsukasa,
 // Yanagisawa and Fukaya, "Roundoff error analysis of the CholeskyQR2 algorithm", ETNA 2015).
 template <class T>

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "core/for_each.hpp"
+#include "cuda/core/fault.hpp"
 #include "cuda/orthogonal/polar_factor.hpp"
 #include "linalg/gemm.hpp"
 #include "orthornn/core/error.hpp"
@@ -17,7 +18,7 @@ void check_independent(TensorView<const double> eigenvalues) {
   }
   const Index count = eigenvalues.size();
   if (!pointwise::are_of_independent_columns(eigenvalues.data(), count))
-    throw ValueError("proxy_matrix is not finite, or its columns are not linearly independent");
+    throw ValueError(cuda::dependent_columns_message);
 }
 
 }  // namespace

@@ -65,10 +65,12 @@ std::unique_ptr<Task> TrainSettings::complete(CLI::App& command, bool may_exist)
   // 2. What is still open.
   check_typed(typed);  // before the recipe, which may read the data
   check_frames(*described);
-  const Recipe recipe = recipe_for(*described, recurrences_of_parts(),
-                                   is_given(command, "--hidden") || !stack.empty() ? hidden_size() : 0);
-  if (!is_given(command, "--optimizer")) optimizer.name = optimizer_for(stack, recipe.optimizer);
-  check_of_optimizer(typed);
+  Recipe recipe = recipe_for(*described, recurrences_of_parts(),
+                             is_given(command, "--hidden") || !stack.empty() ? hidden_size() : 0);
+  const bool has_points = has_stiefel_points(stack.empty() ? recurrences_of_parts() : stack);
+  if (has_points) recipe = recipe_for_points(recipe);
+  if (!is_given(command, "--optimizer")) optimizer.name = recipe.optimizer;
+  check_of_optimizer(typed, has_points);
   if (positions > 0) check_positions(*described);
   if (typed.init) check_init();
   complete_model(command, *described, recipe);
@@ -204,8 +206,7 @@ void TrainSettings::check_typed(const Typed& typed) const {
   if (typed.mlp_size && no_mlp)
     throw UsageError("--mlp-size is the size of the MLP, which --no-mlp leaves out; expected one of the two");
   if (typed.orthogonal_rate && stack.empty() &&
-      names_of_parts() == std::vector<std::string>{ConvNeru::name} &&
-      conv_neru.hidden_kernel != HiddenKernel::stiefel) {
+      names_of_parts() == std::vector<std::string>{ConvNeru::name} && is_free(conv_neru.hidden_kernel)) {
     throw UsageError(
         fmt::format("--lr-orth is the rate of orthogonal parameters, and --hidden-kernel {} is a free "
                     "kernel, whose rate is --lr; leave it out",
@@ -221,9 +222,16 @@ void TrainSettings::check_typed(const Typed& typed) const {
   }
 }
 
-void TrainSettings::check_of_optimizer(const Typed& typed) const {
+void TrainSettings::check_of_optimizer(const Typed& typed, bool has_points) const {
   for (const OwnedOption* own : typed.owned) {
-    if (own->is_of("--optimizer")) own->check();
+    if (!own->is_of("--optimizer")) continue;
+    own->check();
+    const std::string name = own->option->get_name();
+    if (has_points || (name != "--metric" && name != "--retraction")) continue;
+    throw UsageError(
+        fmt::format("{} is of points of Stiefel manifolds, of which this model has none; expected --cell, "
+                    "--input-matrix or --hidden-kernel matrix, or leave {} out",
+                    name, name));
   }
 }
 

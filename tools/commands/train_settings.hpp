@@ -164,7 +164,7 @@ struct TrainSettings {
   /// Throws for options of which nothing would come.
   void check_typed(const Typed& typed) const;
   /// The same of an optimizer that was not given, which is known later.
-  void check_of_optimizer(const Typed& typed) const;
+  void check_of_optimizer(const Typed& typed, bool has_points) const;
   void check_positions(const Task& described) const;
   /// Throws for cells of frames and a task without frames.
   void check_frames(const Task& described) const;

@@ -20,6 +20,8 @@ enum class HiddenKernel {
   orthogonal,  ///< Any kernel, which begins as a point of the Stiefel manifold over q.
   zeros        ///< Any kernel, which begins as 0.
 };
+/// Whether a hidden kernel is any kernel, and no point of a Stiefel manifold.
+constexpr bool is_free(HiddenKernel kernel) { return kernel >= HiddenKernel::glorot; }
 template <>
 struct Names<HiddenKernel> {
   using enum HiddenKernel;

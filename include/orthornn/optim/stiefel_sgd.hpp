@@ -49,11 +49,13 @@ struct StiefelSgd {
   /// Length of a step, above 0.
   double lr = 1e-3;
 
-  /// Moves omega [N, M] by one step; `gradient` is G [N, M]. A qr step ends on the manifold wherever it
-  /// starts. A cayley step keeps the distance of omega from the manifold up to rounding, which adds up over
-  /// steps. Throws ShapeError unless both are [N, M] with N >= M >= 1, DeviceError unless they lie on
-  /// one device, and ValueError unless lr is positive and the gradient finite; omega is then as it was. On a
-  /// GPU it only starts the work, and the gradient is not checked.
+  /// Moves omega [N, M] by one step; `gradient` is G [N, M]. A qr step ends on the manifold
+  /// wherever it starts, if lr times the norm of the gradient is far below 1 / sqrt(epsilon) of T and the
+  /// columns of omega are independent. A cayley step keeps the distance of omega from the manifold up to
+  /// rounding, which adds up over steps. Throws ShapeError unless both are [N, M] with N >= M >= 1,
+  /// DeviceError unless they lie on one device, and ValueError unless lr is positive, the gradient finite and
+  /// the point after the step as well; omega is then as it was. On a GPU it only starts the work, and no
+  /// number is checked.
   template <class T>
   void step(TensorView<T> omega, ConstTensorView<T> gradient) const;
   /// Moves a tensor omega [N, M] by one step; `gradient` is G [N, M]. Throws as `step` of a view.

@@ -57,8 +57,10 @@ struct Recipe {
 /// epochs, and throws as `Task::load`.
 Recipe recipe_for(const Task& task, const std::vector<LayerOptions>& layers, Index hidden_size = 0);
 
-/// Name of the optimizer for a model with these layers, where `usual` is that of a recipe: "rgd-adam" if a
-/// layer has a point of a Stiefel manifold as a parameter, which the others would leave.
-std::string optimizer_for(const std::vector<LayerOptions>& layers, const std::string& usual);
+/// Whether one of the layers, or of those within them, has a point of a Stiefel manifold as a parameter.
+bool has_stiefel_points(const std::vector<LayerOptions>& layers);
+/// Returns a recipe for layers with such points: the optimizer rgd-adam, for the others would leave the
+/// manifold, and one learning rate for all parameters.
+Recipe recipe_for_points(Recipe recipe);
 
 }  // namespace orthornn
