@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <cstdint>
-#include <functional>
 #include <initializer_list>
 #include <string>
 #include <utility>
@@ -28,11 +27,13 @@ void add_where_empty(TensorView<const std::int32_t> lengths, TensorView<const T>
 }
 
 /// Runs a loop of at most `launches` kernels. A GPU records it where a graph can hold it. `memory` and
-/// `sizes` are what the loop reads and writes besides parameters, as far as it differs from call to call.
-inline void run_loop(Device device, Index launches, RecordedLoops& records,
-                     std::initializer_list<const void*> memory, std::initializer_list<Index> sizes,
-                     const std::function<void()>& loop) {
-  if (launches > RecordedLoops::most_launches) return loop();
+/// `sizes` are what the loop reads and writes besides parameters, as far as it differs from call to call. The
+/// CPU makes no key, which would take memory at each call.
+template <class Loop>
+void run_loop(Device device, Index launches, RecordedLoops& records,
+              std::initializer_list<const void*> memory, std::initializer_list<Index> sizes,
+              const Loop& loop) {
+  if (!device.is_cuda() || launches > RecordedLoops::most_launches) return loop();
   RecordedLoops::Key key;
   for (const void* const address : memory) key.push_back(key_of(address));
   for (const Index size : sizes) key.push_back(static_cast<std::uintptr_t>(size));

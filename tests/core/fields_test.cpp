@@ -216,6 +216,7 @@ TEST_CASE("the names in files are these", "[fields]") {
   CHECK(pairs(std::type_identity<RolloutWay>()) == Pairs{{"automatic", is(RolloutWay::automatic)},
                                                          {"resident", is(RolloutWay::resident)},
                                                          {"cluster", is(RolloutWay::cluster)},
+                                                         {"grid", is(RolloutWay::grid)},
                                                          {"stepwise", is(RolloutWay::stepwise)}});
   CHECK(pairs(std::type_identity<Clips>()) ==
         Pairs{{"squares", is(Clips::squares)}, {"mnist", is(Clips::mnist)}, {"own", is(Clips::own)}});
