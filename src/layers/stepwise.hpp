@@ -27,11 +27,12 @@ void add_where_empty(TensorView<const std::int32_t> lengths, TensorView<const T>
 }
 
 /// Runs a loop of at most `launches` kernels. A GPU records it where a graph can hold it. `memory` and
-/// `sizes` are what the loop reads and writes besides parameters, as far as it differs from call to call.
+/// `sizes` are what the loop reads and writes besides parameters, as far as it differs from call to call. The
+/// CPU makes no key, which would take memory at each call.
+template <class Loop>
 void run_loop(Device device, Index launches, RecordedLoops& records,
               std::initializer_list<const void*> memory, std::initializer_list<Index> sizes,
-              const auto& loop) {
-  // Without a key on the CPU, for a key takes memory.
+              const Loop& loop) {
   if (!device.is_cuda() || launches > RecordedLoops::most_launches) return loop();
   RecordedLoops::Key key;
   for (const void* const address : memory) key.push_back(key_of(address));

@@ -16,7 +16,7 @@ namespace {
 
 constexpr Index most_clips = 2;
 /// Frames in a row, and those of them that are predicted from predictions.
-constexpr Index most_shown = 20, most_ahead = 10;
+constexpr Index most_steps_drawn = 20, most_steps_ahead = 10;
 /// Milliseconds of a frame of an animation.
 constexpr int frame_time = 250;
 /// A frame has so many pixels of a screen, or fewer, along its longer side.
@@ -63,7 +63,7 @@ PredictedClips predicted_clips(SequenceModel<float>& model, const VideoTask& tas
                                values = batch.needed_reals(batch_names::values);
   const Index steps = features.shape()[0], clips = std::min(features.shape()[1], most_clips),
               pixels = features.shape()[2];
-  const Index ahead = std::min((steps + 1) / 2, most_ahead);
+  const Index ahead = std::min((steps + 1) / 2, most_steps_ahead);
   PredictedClips found{.expected = Tensor<float>({steps, clips, pixels})};
   Batch all, seen;
   all.reals(batch_names::features).resize({steps, clips, pixels});
@@ -104,7 +104,7 @@ std::vector<Picture> clip_pictures(const std::filesystem::path& file, const Vide
   const PredictedClips clips = predicted_clips(*model, task);
   const std::array<Index, 2> size = task.frame_size();
   const Index steps = clips.steps(), ahead = clips.ahead.shape()[0],
-              first = std::max<Index>(steps - most_shown, 0);
+              first = std::max<Index>(steps - most_steps_drawn, 0);
   const Index scale = std::max<Index>(size_on_screen / std::max(size[0], size[1]), 1);
   const std::string of_last =
       fmt::format("the last {} predicted from the frames before them and from predictions", ahead);

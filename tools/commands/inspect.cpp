@@ -61,11 +61,13 @@ DeltaPart delta_part(const InspectSettings& settings, const ModelFileInfo& info,
         fmt::format("--length is for models with DeltaProduct layers, and '{}' has none", settings.model));
   }
   if (too_large) return {.not_computed = "it would take long at these sizes"};
-  if (info.task_config.empty()) return {.not_computed = "the model was saved without a task"};
   if (!std::holds_alternative<ModelOptions>(info.model))
     return {.not_computed = "a model of two sequences is not followed"};
   try {
-    const DataPlace data = data_place({settings.data}, settings.model, task_options_of(info.task_config));
+    // A model without a task is refused where its figures are made.
+    const DataPlace data = info.task_config.empty() ? DataPlace{{settings.data}, ""}
+                                                    : data_place({settings.data}, settings.model,
+                                                                 task_options_of(info.task_config));
     const auto model = load_model(settings.model);  // on the CPU
     return {.figures =
                 data.with_reason([&] { return delta_figures(*model, info, settings.length, data.files); })};
