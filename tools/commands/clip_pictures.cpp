@@ -49,7 +49,7 @@ class Canvas {
 /// Of some clips, [steps, clips, pixels]: the frames after each step, those that are predicted of the true
 /// frames before, and the last ones again, predicted of the frames before them and of predictions.
 struct PredictedClips {
-  Tensor<float> expected, next, ahead;
+  Tensor<float> expected = {}, next = {}, ahead = {};
 
   Index steps() const { return expected.shape()[0]; }
   /// The first step whose frame is predicted of predictions.
