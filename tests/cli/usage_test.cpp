@@ -282,6 +282,11 @@ TEST_CASE("a command line that is off is refused in one line", "[cli][usage][lon
           {"--kernel-size", "--cell convneru or convlstm"});
   refused({"train", "video", "--cell", "convneru", "--peepholes"}, {"--peepholes", "--cell convlstm"});
   refused({"train", "video", "--cell", "convneru", "--kernel-size", "4"}, {"kernel size 4", "odd"});
+  for (const char* kernel : {"glorot", "orthogonal", "zeros"}) {
+    refused({"train", "video", "--cell", "convneru", "--hidden-kernel", kernel, "--lr-orth", "0.1"},
+            {"--lr-orth", kernel, "whose rate is --lr"});
+  }
+  refused({"train", "copying", "--optimizer", "rgd-adam", "--retraction", "qr"}, {"--retraction", "--cell"});
   refused({"train", "words", "--cell", "deltaproduct", "--beta-bias", "3"}, {"--beta-bias", "--beta-offset"});
   // Flags with values.
   refused({"train", "words", "--cell", "deltaproduct", "--without-values=maybe"},

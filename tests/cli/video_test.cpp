@@ -34,6 +34,15 @@ void write_clips(const fs::path& file) {
 
 }  // namespace
 
+TEST_CASE("hidden kernels on the manifold have a rate of their own", "[cli][video]") {
+  const TemporaryFolder folder;
+  for (const char* kernel : {"stiefel", "own", "matrix"}) {
+    CAPTURE(kernel);
+    check_success(run(train_video(folder / kernel, {"--cell", "convneru", "--hidden", "2", "--hidden-kernel",
+                                                    kernel, "--lr-orth", "1e-3", "--steps", "1"})));
+  }
+}
+
 TEST_CASE("a cell of frames is trained, evaluated and resumed", "[cli][video][long]") {
   const TemporaryFolder folder;
   const fs::path whole = folder / "whole", halves = folder / "halves";
