@@ -34,7 +34,8 @@ class ImageFile {
     if (!std::filesystem::is_regular_file(std::filesystem::status(file, error)))
       fail(error ? fmt::format("it cannot be looked at ({})", error.message()) : "it is no regular file");
     const std::uintmax_t size = std::filesystem::file_size(file, error);
-    if (error || size > most_bytes) fail("it is larger than 256 MiB, the limit of an image");
+    if (error) fail(fmt::format("its size cannot be read ({})", error.message()));
+    if (size > most_bytes) fail("it is larger than 256 MiB, the limit of an image");
     bytes_.resize(size);
     std::ifstream stream(file, std::ios::binary);
     stream.read(reinterpret_cast<char*>(bytes_.data()), static_cast<std::streamsize>(size));
@@ -184,13 +185,21 @@ std::uint64_t header_number(const ImageFile& file, std::size_t& place) {
   return number;
 }
 
+/// Without white space there, a digit of the header would be taken for a pixel or the other way round.
+void check_white_space(const ImageFile& file, std::size_t place, const char* before) {
+  if (std::isspace(file.bytes(place, 1)[0]) == 0)
+    file.fail(fmt::format("its header has no white space after {}; expected one byte of it", before));
+}
+
 GrayImage read_pgm(const ImageFile& file) {
   std::size_t place = 2;
+  check_white_space(file, place, "P5");
   const std::uint64_t width = header_number(file, place), height = header_number(file, place),
                       most = header_number(file, place);
   GrayImage image = file.sized(height, width);
   if (most < 1 || most > 255)
     file.fail(fmt::format("its largest gray is {}; expected 1 to 255, which is 8 bits a pixel", most));
+  check_white_space(file, place, "its largest gray");
   const ByteView grays = file.bytes(place + 1, height * width);
   if (file.size() > place + 1 + grays.size())
     file.fail(fmt::format("it has {} bytes after its pixels; expected none",

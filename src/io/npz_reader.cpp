@@ -40,13 +40,16 @@ class Member {
     if (zip_stat_index(archive, number, 0, &properties) != 0) refuse_array(name_, zip_strerror(archive));
     // An archive says of its members what it will.
     compressed_ = std::min<std::uint64_t>(properties.comp_size, archive_bytes);
-    if (expands_too_far(properties.size, compressed_)) refuse_bomb();
+    size_ = properties.size;
+    if (expands_too_far(size_, compressed_)) refuse_bomb();
     member_.reset(zip_fopen_index(archive, number, 0));
     if (member_ == nullptr)
       refuse_array(name_, fmt::format("it cannot be read ({}); write it again", zip_strerror(archive)));
   }
 
   const std::string& name() const { return name_; }
+  /// Bytes that it has, as the archive says, after those that were read.
+  std::uint64_t rest() const { return size_ - std::min(size_, all_); }
   /// Reads up to `count` bytes, fewer only at the end. Returns how many.
   std::size_t read(std::uint8_t* to, std::size_t count) {
     std::size_t done = 0;
@@ -74,7 +77,7 @@ class Member {
 
   std::string name_;
   std::unique_ptr<zip_file_t, CloseZip> member_;
-  std::uint64_t compressed_ = 0, all_ = 0;
+  std::uint64_t compressed_ = 0, size_ = 0, all_ = 0;
 };
 
 /// The text between `before` and the next `after` in a header.
@@ -227,6 +230,14 @@ void read_numbers(const std::string& name, const Header& header, Index most, con
   });
 }
 
+/// Throws FileError unless the numbers after a header take so many bytes.
+void check_bytes(const std::string& name, const Header& header, std::uint64_t bytes) {
+  const auto size = static_cast<std::uint64_t>(with_type(header.kind, [](auto x) { return sizeof(x); }));
+  if (bytes % size == 0 && std::cmp_equal(bytes / size, header.shape.count())) return;
+  refuse_array(name, fmt::format("its shape {} of {} bytes each does not fit the {} bytes that it has",
+                                 to_string(header.shape), size, bytes));
+}
+
 /// Numbers that are converted at a time.
 constexpr Index piece_of_numbers = Index{1} << 18;
 
@@ -317,6 +328,7 @@ std::map<std::string, NumpyArray> list_npz(const std::filesystem::path& file,
   visit_arrays(file, names, [&](const std::string& name, Member member) {
     const Header header = read_header(
         member.name(), [&](std::uint8_t* to, std::size_t count) { return member.read(to, count); });
+    check_bytes(member.name(), header, member.rest());
     arrays.insert_or_assign(name, array_of(header));
   });
   return arrays;
@@ -346,13 +358,7 @@ template void read_npz_in_pieces(const std::filesystem::path&, const std::string
 NumpyArray npy_header(const std::filesystem::path& file) {
   ArrayStream stream(file);
   const Header header = stream.header();
-  const auto size = static_cast<std::uint64_t>(with_type(header.kind, [](auto x) { return sizeof(x); }));
-  const std::uint64_t bytes = std::filesystem::file_size(file) - stream.all();
-  if (bytes % size != 0 || std::cmp_not_equal(bytes / size, header.shape.count())) {
-    refuse_array(stream.name(),
-                 fmt::format("its shape {} of {} bytes each does not fit the {} bytes that it has",
-                             to_string(header.shape), size, bytes));
-  }
+  check_bytes(stream.name(), header, std::filesystem::file_size(file) - stream.all());
   return array_of(header);
 }
 

@@ -35,8 +35,7 @@ void check_frame_size(const fs::path& place, Index height, Index width) {
                          width, least_side, most_side));
 }
 
-void check_memory(const fs::path& place, Index frames, Index height, Index width,
-                  std::size_t bytes_of_pixel) {
+void check_memory(const fs::path& place, Index frames, Index height, Index width, Index bytes_of_pixel) {
   const double bytes =
       static_cast<double>(frames) * static_cast<double>(height * width) * static_cast<double>(bytes_of_pixel);
   const std::optional<double> free = free_bytes();
@@ -107,7 +106,7 @@ std::vector<std::vector<fs::path>> clips_in(const fs::path& folder) {
   return clips;
 }
 
-OwnClips read_folder(const fs::path& folder) {
+OwnClips read_folder(const fs::path& folder, Index least_bytes) {
   OwnClips clips;
   const std::vector<std::vector<fs::path>> files = clips_in(folder);
   for (const std::vector<fs::path>& of_clip : files) {
@@ -119,7 +118,7 @@ OwnClips read_folder(const fs::path& folder) {
       const GrayImage image = read_gray_image(file);
       if (clips.bytes.empty()) {
         check_frame_size(file, image.height, image.width);
-        check_memory(folder, clips.frame_count(), image.height, image.width, 1);
+        check_memory(folder, clips.frame_count(), image.height, image.width, std::max<Index>(least_bytes, 1));
         clips.height = image.height;
         clips.width = image.width;
         clips.bytes.reserve(static_cast<std::size_t>(clips.frame_count() * image.height * image.width));
@@ -142,8 +141,8 @@ struct NamedArray {
   NumpyArray header;
 };
 
-/// Adds the clips of an array, but for their pixels.
-void add_shape(const NamedArray& array, OwnClips& clips) {
+/// Adds the clips of an array, but for their pixels, of which only the number is added.
+void add_shape(const NamedArray& array, OwnClips& clips, Index& pixels) {
   const Shape& shape = array.header.shape;
   if (array.header.kind != "u1" && array.header.is_integer) {
     refuse_clips(array.name,
@@ -168,6 +167,9 @@ void add_shape(const NamedArray& array, OwnClips& clips) {
                              "expected frames of one size",
                              shape[-2], shape[-1], clips.height, clips.width));
   }
+  // Frames are no more than pixels, so that their number fits too.
+  if (__builtin_add_overflow(pixels, shape.count(), &pixels))
+    refuse_clips(array.name, "its frames and those of the arrays before it are more than any memory holds");
   constexpr Index most_clips = 1'000'000;
   const Index count = shape.rank() == 4 ? shape[0] : 1;
   if (count > most_clips || std::ssize(clips.lengths) + count > most_clips)
@@ -190,20 +192,22 @@ void add_reals(const std::string& name, std::span<const float> piece, std::vecto
 /// Reads arrays of one type. `read_bytes` and `read_reals` get the number of an array and a function that
 /// takes its numbers.
 template <class ReadBytes, class ReadReals>
-OwnClips read_clip_arrays(const fs::path& file, const std::vector<NamedArray>& arrays,
+OwnClips read_clip_arrays(const fs::path& file, const std::vector<NamedArray>& arrays, Index least_bytes,
                           const ReadBytes& read_bytes, const ReadReals& read_reals) {
   OwnClips clips;
+  Index all_pixels = 0;
   const bool are_bytes = arrays.front().header.is_integer;
   for (const NamedArray& array : arrays) {
-    add_shape(array, clips);
+    add_shape(array, clips, all_pixels);
     if (array.header.is_integer != are_bytes)
       refuse_clips(
           file, fmt::format("'{}' and '{}' are of different types; expected all uint8, or all floating-point "
                             "numbers",
                             arrays.front().name, array.name));
   }
-  check_memory(file, clips.frame_count(), clips.height, clips.width, are_bytes ? 1 : sizeof(float));
-  const auto pixels = static_cast<std::size_t>(clips.frame_count() * clips.height * clips.width);
+  check_memory(file, clips.frame_count(), clips.height, clips.width,
+               std::max<Index>(least_bytes, are_bytes ? 1 : sizeof(float)));
+  const auto pixels = static_cast<std::size_t>(all_pixels);
   are_bytes ? clips.bytes.reserve(pixels) : clips.reals.reserve(pixels);
   for (std::size_t i = 0; i < arrays.size(); ++i) {
     if (are_bytes) {
@@ -217,21 +221,21 @@ OwnClips read_clip_arrays(const fs::path& file, const std::vector<NamedArray>& a
   return clips;
 }
 
-OwnClips read_npz_clips(const fs::path& file) {
+OwnClips read_npz_clips(const fs::path& file, Index least_bytes) {
   const std::vector<std::string> names = names_in_npz(file);
   if (names.empty()) refuse_clips(file, "it has no arrays; expected clips, as numpy.savez writes them");
   std::vector<NamedArray> arrays;
   for (const auto& [name, header] : list_npz(file, names))
     arrays.push_back({fmt::format("{} ({})", file.string(), name), header});
   return read_clip_arrays(
-      file, arrays,
+      file, arrays, least_bytes,
       [&](std::size_t i, const auto& take) { read_npz_in_pieces<std::uint8_t>(file, names[i], take); },
       [&](std::size_t i, const auto& take) { read_npz_in_pieces<float>(file, names[i], take); });
 }
 
-OwnClips read_npy_clips(const fs::path& file) {
+OwnClips read_npy_clips(const fs::path& file, Index least_bytes) {
   return read_clip_arrays(
-      file, {{file.string(), npy_header(file)}},
+      file, {{file.string(), npy_header(file)}}, least_bytes,
       [&](std::size_t, const auto& take) { read_npy_in_pieces<std::uint8_t>(file, take); },
       [&](std::size_t, const auto& take) { read_npy_in_pieces<float>(file, take); });
 }
@@ -256,21 +260,22 @@ std::string OwnClips::checksum() const {
   const std::uint32_t of_lengths = crc32_of(lengths.data(), lengths.size() * sizeof(Index)),
                       of_pixels = bytes.empty() ? crc32_of(reals.data(), reals.size() * sizeof(float))
                                                 : crc32_of(bytes.data(), bytes.size());
-  return fmt::format("{} clips, CRC-32 {:08x} {:08x}", lengths.size(), of_lengths, of_pixels);
+  return fmt::format("{} clips of {} x {}, CRC-32 {:08x} {:08x}", lengths.size(), height, width, of_lengths,
+                     of_pixels);
 }
 
-OwnClips read_own_clips(const fs::path& data) {
+OwnClips read_own_clips(const fs::path& data, Index least_bytes) {
   const char* expected =
       "expected a folder of gray images, a folder of such folders, or an .npy or .npz file";
   if (data.empty()) throw FileError(fmt::format("task video: clips of one's own need --data; {}", expected));
   std::error_code error;
   const fs::file_status status = fs::status(data, error);
-  if (fs::is_directory(status)) return read_folder(data);
+  if (fs::is_directory(status)) return read_folder(data, least_bytes);
   if (!fs::is_regular_file(status))
     refuse_clips(data, fmt::format("it is no folder and no file{}; {}",
                                    error ? fmt::format(" ({})", error.message()) : "", expected));
-  if (data.extension() == ".npz") return read_npz_clips(data);
-  if (data.extension() == ".npy") return read_npy_clips(data);
+  if (data.extension() == ".npz") return read_npz_clips(data, least_bytes);
+  if (data.extension() == ".npy") return read_npy_clips(data, least_bytes);
   refuse_clips(data, expected);
 }
 

@@ -26,12 +26,14 @@ struct OwnClips {
   Index frame_count() const;
   /// Grays from 0 to 1 of all pixels, [frames, height width].
   Tensor<float> grays() const;
-  /// The number of clips, and a checksum of their pixels and lengths, as a text.
+  /// The number of clips, rows and columns of a frame, and a checksum of pixels and lengths, as a text.
   std::string checksum() const;
 };
 
 /// Reads clips: a folder of images of one clip or a folder of such folders, or an .npy or .npz file of arrays
-/// [clips, frames, rows, columns] or [frames, rows, columns]. Throws FileError for what is no such thing.
-OwnClips read_own_clips(const std::filesystem::path& data);
+/// [clips, frames, rows, columns] or [frames, rows, columns]. Throws FileError for what is no such thing, and
+/// for clips that do not fit the free memory. `least_bytes` are those of a pixel that the caller takes at
+/// once of clips and what it makes of them, where that is more than the clips take.
+OwnClips read_own_clips(const std::filesystem::path& data, Index least_bytes = 0);
 
 }  // namespace orthornn

@@ -304,7 +304,8 @@ void VideoTask::count_metrics(ConstTensorView<float> outputs, const Batch& batch
 }
 
 ClipFrames VideoTask::read_clips(const std::filesystem::path& place) const {
-  OwnClips clips = read_own_clips(place);
+  // The grays below are floats, and a model makes as many outputs of them.
+  OwnClips clips = read_own_clips(place, 2 * sizeof(float));
   const auto [height, width] = frame_size();
   if (clips.height != height || clips.width != width) {
     throw FileError(fmt::format("{}: its frames have {} x {} pixels; this model reads {} x {}",

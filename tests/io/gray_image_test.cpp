@@ -100,6 +100,8 @@ TEST_CASE("hostile images are refused", "[image]") {
   CHECK_THAT(image_refusal("P5 0 4 255\n"), contains("4 x 0"));
   CHECK_THAT(image_refusal("P5 99999999999 1 255\n"), contains("more than 10 digits"));
   CHECK_THAT(image_refusal("P5 2 2 65535\n12345678"), contains("65535") && contains("8 bits"));
+  CHECK_THAT(image_refusal("P52 2 255\n1234"), contains("no white space after P5"));
+  CHECK_THAT(image_refusal("P5 2 2 255x1234"), contains("no white space after its largest gray"));
   CHECK_THAT(image_refusal("P5 2 2 255\n123"), contains("cut off"));
   CHECK_THAT(image_refusal("P5 2 2 255\n12345"), contains("1 bytes after"));
   CHECK_THAT(image_refusal("P5 1 1 5\n\x06"), contains("6") && contains("5 at most"));
@@ -110,6 +112,8 @@ TEST_CASE("hostile images are refused", "[image]") {
   };
   CHECK_THAT(of(folder.path()), contains("no regular file"));
   CHECK_THAT(of(folder / "none.png"), contains("none.png"));
+  std::filesystem::resize_file(write_text(folder / "long.png", ""), (std::uintmax_t{1} << 28) + 1);
+  CHECK_THAT(of(folder / "long.png"), contains("larger than 256 MiB"));
   REQUIRE(mkfifo((folder / "pipe.png").c_str(), 0600) == 0);
   CHECK_THAT(of(folder / "pipe.png"), contains("no regular file"));  // and nothing waits for it
 }

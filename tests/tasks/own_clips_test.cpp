@@ -117,6 +117,9 @@ TEST_CASE("clips are read from arrays of bytes and of floats", "[video][own-vide
   CHECK(real.lengths == std::vector<Index>{4});
   CHECK(real.reals == reals);
   CHECK(real.checksum() != clips.checksum());
+  const Index too_many = Index{1} << 50;
+  CHECK_THAT(error_message<FileError>([&] { read_own_clips(folder / "a.npy", too_many); }),
+             contains("GB of memory are free"));
 }
 
 TEST_CASE("hostile videos are refused in a sentence", "[video][own-video]") {
@@ -185,6 +188,12 @@ TEST_CASE("hostile arrays of frames are refused in a sentence", "[video][own-vid
   // A header that promises a thousand times what there is.
   write_npz(folder / "g.npz", {{"a", npy("|u1", "1000, 7, 9", one)}});
   CHECK_THAT(clip_refusal(folder / "g.npz"), contains("does not fit"));
+  // The sum of these frames does not fit an integer.
+  std::vector<std::pair<std::string, std::string>> huge;
+  for (int i = 0; i < 60; ++i)
+    huge.emplace_back("a" + std::to_string(i), npy("|u1", "180, 999999999999999, 7, 7", one));
+  write_npz(folder / "h.npz", huge);
+  CHECK_THAT(clip_refusal(folder / "h.npz"), contains("a0") && contains("does not fit the 63 bytes"));
 }
 
 TEST_CASE("own clips are divided by the seed, and their pieces do not overlap", "[video][own-video]") {
@@ -268,6 +277,10 @@ TEST_CASE("a model file knows own clips again and their size", "[video][own-vide
   CHECK(without->data().height == clip_height);
   CHECK(without->data().width == clip_width);
   CHECK_THAT(error_message<FileError>([&] { without->load(); }), contains("need --data"));
+  // The same bytes as frames of another size.
+  write_text(folder / "a.npy", npy("|u1", "40, 9, 7", raw_bytes(frame_bytes(40))));
+  const auto turned = make_task(task.config(), {.data = folder / "a.npy", .parts = parts});
+  CHECK_THAT(error_message<FileError>([&] { turned->load(); }), contains("other clips") && contains("9 x 7"));
   write_text(folder / "a.npy", npy("|u1", "41, 7, 9", raw_bytes(frame_bytes(41))));
   const auto changed = make_task(task.config(), {.data = folder / "a.npy", .parts = parts});
   CHECK_THAT(error_message<FileError>([&] { changed->load(); }), contains("other clips"));
