@@ -110,7 +110,7 @@ class VideoTask final : public Task {
   Index length() const override { return options_.frames - 1; }
   /// Loss of the best frame that is the same for all clips and steps; of mnist that of a black one with the
   /// images of MNIST, 0.092; of own clips that of the best frame of one gray, among 256 grays, for the
-  /// training clips. Of own clips it reads the data, and throws as `load`.
+  /// training clips. It reads the data of own clips, and throws as `load`.
   double baseline_loss() const override;
   /// Whether the loss is below half of the baseline. For squares the best answer that looks at one frame
   /// alone has two thirds of it. False for own clips: what counts as learned only their owner knows.
@@ -118,7 +118,7 @@ class VideoTask final : public Task {
     return options_.clips != Clips::own && evaluation.loss < baseline_loss() / 2;
   }
 
-  /// Rows and columns of a frame. Of own clips it reads the data unless the options had the parts, and throws
+  /// Rows and columns of a frame. It reads the data of own clips unless the options had the parts, and throws
   /// as `load`.
   std::array<Index, 2> frame_size() const;
 
@@ -126,7 +126,7 @@ class VideoTask final : public Task {
   /// missing or damaged, for images of mnist that are no smaller than a frame, for own clips that have no
   /// piece for one of the sets, and for data other than those of the parts.
   void load() const override;
-  /// Of own clips: how they are divided, and how many frames no piece has.
+  /// Returns how own clips are divided, and how many frames no piece has; empty for others.
   std::string left_out() const override;
   void training_batch(std::uint64_t step, Batch& batch) const override;
   Index evaluation_batches(HeldOut set) const override;
@@ -175,7 +175,7 @@ class VideoTask final : public Task {
   mutable std::array<Index, 2> own_size_ = {};
   /// Shared by tasks of other lengths.
   mutable std::shared_ptr<Files> files_;
-  /// Those of the host come first.
+  /// The pieces of the host come first.
   mutable std::list<Pieces> pieces_;
   /// Pieces of training, validation and test data.
   mutable std::array<Index, 3> piece_counts_ = {};
